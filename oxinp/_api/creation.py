@@ -14,7 +14,7 @@ from oxinp._core.array import dispatch
 from oxinp._core.host.exchange import StandIns, holds_arrays, is_array
 from oxinp._core.host.sharing import adopt_host
 from oxinp._core.lazy.expr import Unsupported
-from oxinp._core.lazy.record import wrap_host
+from oxinp._core.lazy.record import types, wrap_host
 from oxinp._core.manipulation.copy import astype
 from oxinp._core.manipulation.copy import copy as copy_array
 from oxinp._core.manipulation.shape import ravel, reshape
@@ -47,11 +47,12 @@ def array(
     like: Any = None,
 ) -> Any:
     """See `numpy.array`."""
-    _check(None, like)
+    if like is not None:
+        _check(None, like)
     if ndmax is not None or (subok and _is_subclass(object)):
         raise Unsupported("ndmax, or a subclass to pass through")
     made = _converted(object, dtype, order, copy=copy)
-    missing = ndmin - made._layout.ndim
+    missing = ndmin - made._layout.ndim if ndmin else 0
     return reshape(made, (1,) * missing + made._layout.shape) if missing > 0 else made
 
 
@@ -85,6 +86,8 @@ def asarray(
     like: Any = None,
 ) -> Any:
     """See `numpy.asarray`; NumPy arrays are copied."""
+    if type(a) is types.ndarray and dtype is None and order is None and not copy and device is None and like is None:
+        return a
     _check(device, like)
     return _converted(a, dtype, order, copy=copy)
 
@@ -137,33 +140,37 @@ def copy(a: Any, order: str = "K", subok: bool = False) -> Any:
     return array(a, order=order, subok=subok, copy=True)
 
 
-@implements("zeros")
+@implements("zeros", is_hosted=False)
 def zeros(shape: Any, dtype: Any = None, order: str = "C", *, device: str | None = None, like: Any = None) -> Any:
     """See `numpy.zeros`."""
-    _check(device, like)
+    if device is not None or like is not None:
+        _check(device, like)
     return creation.zeros(shape, dtype, order)
 
 
-@implements("ones")
+@implements("ones", is_hosted=False)
 def ones(shape: Any, dtype: Any = None, order: str = "C", *, device: str | None = None, like: Any = None) -> Any:
     """See `numpy.ones`."""
-    _check(device, like)
+    if device is not None or like is not None:
+        _check(device, like)
     return creation.ones(shape, dtype, order)
 
 
-@implements("empty")
+@implements("empty", is_hosted=False)
 def empty(shape: Any, dtype: Any = None, order: str = "C", *, device: str | None = None, like: Any = None) -> Any:
     """See `numpy.empty`."""
-    _check(device, like)
+    if device is not None or like is not None:
+        _check(device, like)
     return creation.empty(shape, dtype, order)
 
 
-@implements("full")
+@implements("full", is_hosted=False)
 def full(
     shape: Any, fill_value: Any, dtype: Any = None, order: str = "C", *, device: str | None = None, like: Any = None
 ) -> Any:
     """See `numpy.full`."""
-    _check(device, like)
+    if device is not None or like is not None:
+        _check(device, like)
     return creation.full(shape, fill_value, dtype, order)
 
 
@@ -241,7 +248,7 @@ def full_like(
     return _made_like(make, fill, a, dtype, order, subok, shape)
 
 
-@implements("arange")
+@implements("arange", is_hosted=False)
 def arange(
     start_or_stop: Any,
     /,
@@ -254,7 +261,8 @@ def arange(
     **named: Any,
 ) -> Any:
     """See `numpy.arange`."""
-    _check(device, like)
+    if device is not None or like is not None:
+        _check(device, like)
     if extra or named:
         raise Unsupported("what only some versions of NumPy take")
     return creation.arange(start_or_stop, stop, step, dtype)

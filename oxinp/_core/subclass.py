@@ -49,10 +49,10 @@ _ARRAY_RESULTS = set(
 def make(array: Any, kind: type, source: Any) -> Any:
     """Return an array of a user's class in place of a plain one that nobody else holds, finalised."""
     made: Any = _new(kind)
-    made._layout = array._layout
+    made._known = array._known
     made._storage = array._storage
     made._view = array._view
-    made._cache = array._cache
+    made._host, made._seen = array._host, array._seen
     return types.finalize(made, source)
 
 
@@ -61,9 +61,9 @@ def plain(value: Any) -> Any:
     if type(value) not in SUBCLASSES:
         return value
     view = _new(types.ndarray)
-    view._layout = value._layout
+    view._known = value._known
     view._storage = value._storage
-    view._cache = value._cache
+    view._host, view._seen = value._host, value._seen
     view._view = (value, value._view is None or value._view[1])
     return view
 

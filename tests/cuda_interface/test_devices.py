@@ -124,8 +124,8 @@ def test_devices_that_cannot_meet(library, config):
         y = x + 3
         with pytest.raises(cuda.PeerError, match="make the array's device current"):
             oxinp.evaluate(y)
+        del y  # which is computed before what it reads can be lent
         np.asarray(x)  # by way of the host there is one
-        del y
     evaluated(x + 1)
 
 

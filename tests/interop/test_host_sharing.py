@@ -332,7 +332,7 @@ def has(name, array):
 SHARERS = {
     "memoryview": lambda memory: memoryview(memory).cast("d"),
     "bytearray": lambda memory: memory,
-    "ctypes": lambda memory: (ctypes.c_double * N).from_buffer(memory),
+    "ctypes": (ctypes.c_double * N).from_buffer,
     "__array_interface__": lambda memory: has("__array_interface__", np.frombuffer(memory)),
     "__array_struct__": lambda memory: has("__array_struct__", np.frombuffer(memory)),
     "__array__": Held,

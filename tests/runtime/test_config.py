@@ -151,6 +151,7 @@ def test_an_unknown_variable_is_named_once():
     assert (done.returncode, done.stderr) == (0, f"oxinp: {said}\n")
     done = imported(["-c", "import oxinp, oxinp.cuda"], OXINP_BACKENT="host")
     assert done.stderr.splitlines() == [f"<string>:1: UserWarning: {said}"]
+    variables = ", ".join(row.variable for row in SETTINGS)
     assert unknown({"OXINP_NONSENSE": "", "OXINP_FALLBACK": "warn", "OXINP_REQUIRE_GPU": "1", "PATH": ""}) == [
-        f"there is no setting for the environment variable OXINP_NONSENSE: there are {', '.join(row.variable for row in SETTINGS)}"
+        f"there is no setting for the environment variable OXINP_NONSENSE: there are {variables}"
     ]

@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from oxinp._config import config
+from oxinp._core.errors.hearing import of_one
 from oxinp._core.host.exchange import StandIns, Unread, holds_arrays, is_array
-from oxinp._core.host.fallback import NOT_DONE, OUT, Mutated, call, name_of, on_hosts, positions
+from oxinp._core.host.fallback import NOT_DONE, OUT, Mutated, call, name_of, on_host, on_hosts, positions
 from oxinp._core.host.foreign import (
     KNOWN,
     dispatched_by,
@@ -168,20 +169,12 @@ def _is_known(kind: type) -> bool:
 
 def with_fallback(function: Function, numpy_function: Function, name: str, *, is_hosted: bool = True) -> Function:
     """Return `function`, with NumPy's for what is small and on the host, and for where it raises `Unsupported`."""
-    # Position of the last argument that is certainly not written to, found at the first call.
-    last = -1 if is_hosted else -MAX_ARGUMENTS
     asks = dispatches(numpy_function)
+    call_numpy = of_one(numpy_function)
 
-    def dispatched(*args: Any, **kwargs: Any) -> Any:
-        nonlocal last
+    def undecided(*args: Any, **kwargs: Any) -> Any:
         if SUBCLASSES and (result := call_function(numpy_function, args, kwargs)) is not NotImplemented:
             return result
-        if last == -1:
-            last = 0 if numpy_function in mutates else positions(numpy_function).get("out", MAX_ARGUMENTS)
-        if len(args) <= last and "out" not in kwargs and not REPORTS:
-            result = on_hosts(numpy_function, args, kwargs, config.offload_threshold)
-            if result is not NOT_DONE:
-                return result
         if asks and not (KNOWN.issuperset(map(type, args)) and KNOWN.issuperset(map(type, kwargs.values()))):
             result = delegated(numpy_function, args, kwargs, name)
             if result is not NOT_DONE:
@@ -190,6 +183,27 @@ def with_fallback(function: Function, numpy_function: Function, name: str, *, is
             return function(*args, **kwargs)
         except Unsupported:
             return call(numpy_function, args, kwargs, name=name, mutates=mutates.get(numpy_function, OUT))
+
+    if not is_hosted:
+        return undecided
+    last = -1  # position of the last argument that is certainly not written to, found at the first call
+
+    def dispatched(*args: Any, **kwargs: Any) -> Any:
+        nonlocal last
+        if SUBCLASSES and (result := call_function(numpy_function, args, kwargs)) is not NotImplemented:
+            return result
+        if last == -1:
+            last = 0 if numpy_function in mutates else positions(numpy_function).get("out", MAX_ARGUMENTS)
+        if len(args) <= last and "out" not in kwargs and not REPORTS:
+            is_one = len(args) == 1 and type(args[0]) is types.ndarray and not kwargs
+            result = (
+                on_host(call_numpy, args[0])
+                if is_one
+                else on_hosts(numpy_function, args, kwargs, config.offload_threshold)
+            )
+            if result is not NOT_DONE:
+                return result
+        return undecided(*args, **kwargs)
 
     return dispatched
 

@@ -98,7 +98,7 @@ def _set_writeable(handle: Handle, value: bool) -> None:
         raise ValueError("cannot set WRITEABLE flag to True of this array")
     is_whole = _is_whole(handle)
     handle._view = None if value and base is None and is_whole else (base, value)
-    handle._cache = None  # what NumPy made of it has a flag of its own
+    handle._host = handle._seen = None  # what NumPy made of it has a flag of its own
 
 
 def _is_let(handle: Handle) -> bool:

@@ -18,8 +18,10 @@ import numpy as np
 from oxinp._core.array import buffer, dispatch
 from oxinp._core.array.flags import setflags
 from oxinp._core.documentation import ON_THE_HOST, appended
-from oxinp._core.host.fallback import OUT, Mutated, call
+from oxinp._core.errors.hearing import of_one
+from oxinp._core.host.fallback import NOT_DONE, OUT, Mutated, call, on_host
 from oxinp._core.host.sharing import lend
+from oxinp._core.lazy.explain import REPORTS
 from oxinp._core.lazy.handle import fetch, host_layout
 from oxinp._core.lazy.record import types, wrap_host
 from oxinp._core.lazy.views import moved, view
@@ -86,8 +88,13 @@ def method(row: MethodRow) -> Callable[..., Any]:
 def function_method(row: MethodRow) -> Callable[..., Any]:
     """Return the method of a function row."""
     numpys = getattr(np, row.name)
+    call_numpy = of_one(getattr(np.ndarray, row.name))
 
     def function(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if not (args or kwargs or REPORTS) and type(self) is types.ndarray:
+            result = on_host(call_numpy, self)
+            if result is not NOT_DONE:
+                return result
         return dispatch.functions[numpys](self, *args, **kwargs)
 
     return _as_numpys(function, row.name)
@@ -198,7 +205,8 @@ def _resize(self: Any, *new_shape: Any, refcheck: bool = True) -> None:
     fetched = fetch(self.T).T if self._layout.is_fortran else fetch(self)
     resized = fetched if fetched.flags.owndata else fetched.copy("K")
     resized.resize(*new_shape, refcheck=False)
-    self._storage, self._layout, self._cache = make_storage(None, resized), host_layout(resized), None
+    self._storage, self._known = make_storage(None, resized), host_layout(resized)
+    self._host = self._seen = None
 
 
 class _One:
@@ -255,7 +263,8 @@ def _setstate(self: Any, state: Any) -> None:
     held = np.empty(0)
     held.__setstate__(state)
     made = wrap_host(held)
-    self._storage, self._layout, self._view, self._cache = made._storage, made._layout, None, None
+    self._storage, self._known, self._view = made._storage, made._layout, None
+    self._host = self._seen = None
 
 
 def _array_finalize(self: Any, obj: Any, /) -> None:

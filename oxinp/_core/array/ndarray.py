@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from oxinp._config import config
 from oxinp._core.array import buffer, display
 from oxinp._core.array.flags import Flags
 from oxinp._core.array.methods import array_methods, describe
@@ -17,12 +18,13 @@ from oxinp._core.array.scalar import SCALARS, DeviceScalar, ScalarType
 from oxinp._core.host import fallback
 from oxinp._core.host.foreign import KNOWN
 from oxinp._core.host.sharing import adopt_host, lend
-from oxinp._core.lazy.handle import Handle, fetch, fetch_storage, host_view
+from oxinp._core.lazy.explain import REPORTS
+from oxinp._core.lazy.handle import Handle, end_writing, fetch, fetch_storage, host_view
 from oxinp._core.lazy.record import types, wrap_host
-from oxinp._core.lazy.views import moved, view, view_at
+from oxinp._core.lazy.views import host_part, moved, view, view_at
 from oxinp._core.manipulation import shape
 from oxinp._core.manipulation.copy import asnumpy, astype, copy
-from oxinp._core.memory.storage import SIDES, is_shared
+from oxinp._core.memory.storage import WRITING, is_shared
 from oxinp._core.ops import creation, index
 from oxinp._core.ops.gufuncs import operator_methods as product_methods
 from oxinp._core.reduction.methods import reduction_methods
@@ -30,6 +32,8 @@ from oxinp._core.subclass import SUBCLASSES, dressed_methods, make, plain
 from oxinp._core.ufunc.objects import operator_methods
 
 _NumpyArray = np.ndarray
+_new = object.__new__
+BASIC = index.BASIC
 # Types of single elements; converting one of another type may run code of the user's, which may read the array.
 _ELEMENTS = frozenset({bool, int, float, complex, *np.sctypeDict.values()} - {np.object_, np.void})
 
@@ -113,12 +117,12 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
     @property
     def dtype(self) -> np.dtype[Any]:
         """Data type of the elements."""
-        return self._layout.dtype
+        return (self._known or self._seen).dtype  # type: ignore[no-any-return] # of the layout, or what it is found by
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Lengths of the dimensions."""
-        return self._layout.shape
+        return (self._known or self._seen).shape  # type: ignore[no-any-return]
 
     @shape.setter
     def shape(self, new: Any) -> None:
@@ -138,8 +142,8 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
             ) from None
         if self._view is None:
             self._view = (None, True)
-        self._layout = reshaped._layout
-        self._cache = None
+        self._known = reshaped._layout
+        self._host = self._seen = None
 
     @property
     def strides(self) -> tuple[int, ...]:
@@ -149,12 +153,12 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
     @property
     def ndim(self) -> int:
         """Number of dimensions."""
-        return self._layout.ndim
+        return (self._known or self._seen).ndim  # type: ignore[no-any-return]
 
     @property
     def size(self) -> int:
         """Number of elements."""
-        return self._layout.size
+        return (self._known or self._seen).size  # type: ignore[no-any-return]
 
     @property
     def itemsize(self) -> int:
@@ -164,7 +168,7 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
     @property
     def nbytes(self) -> int:
         """Bytes of all elements."""
-        return self._layout.nbytes
+        return (self._known or self._seen).nbytes  # type: ignore[no-any-return]
 
     @property
     def base(self) -> Any:
@@ -185,7 +189,11 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
     @property
     def T(self) -> Any:
         """The transposed view."""
-        return moved(self, np.transpose)
+        storage = self._storage
+        host = storage.host
+        if host is None or storage.value is not None:
+            return moved(self, np.transpose)
+        return host_part(self, host, (self._seen if self._host is host else host_view(self)).T)
 
     @property
     def mT(self) -> Any:
@@ -202,46 +210,96 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
         view(self, lambda seen: seen.real)[...] = value
 
     def __len__(self) -> int:
-        shape = self._layout.shape
+        shape = (self._known or self._seen).shape
         if not shape:
             msg = "len() of unsized object"
             raise TypeError(msg)
-        return shape[0]
+        return shape[0]  # type: ignore[no-any-return]
 
     # -- elements ------------------------------------------------------------------------------------------------------
 
     def __getitem__(self, key: Any) -> Any:
-        host = self._storage.host
-        if host is not None and self._view is None and type(key) is int:
-            item = host[key]
-            if type(item) is not _NumpyArray:
-                return item
-        return index.getitem(self, key)
+        storage = self._storage
+        host = storage.host
+        if host is None:
+            return index.getitem(self, key)
+        kind = type(key)
+        if kind is not int and kind is not slice:  # `is_basic`, spelled out
+            for part in key if kind is tuple else (key,):
+                kind = type(part)
+                if kind is not int and kind is not slice and kind not in BASIC:
+                    return index.getitem(self, key)
+        found = (self._seen if self._host is host else host_view(self))[key]
+        if type(found) is not _NumpyArray:
+            return found
+        owner = found.base
+        if owner is not host and (owner is None or owner is not host.base):  # it may be an element of an object array
+            return index.getitem(self, key)
+        if type(self) is not ndarray:
+            return host_part(self, host, found)
+        view = _new(ndarray)  # `host_part`, spelled out
+        view._storage = storage
+        view._known = None
+        view._host = host
+        view._seen = found
+        whole = self._view
+        view._view = (self, True) if whole is None else whole if type(whole[0]) is ndarray else (self, whole[1])
+        return view
 
     def __setitem__(self, key: Any, value: Any) -> None:
         storage = self._storage
         host = storage.host
-        if (
-            host is not None
-            and type(key) is int
-            and self._view is None
-            and host.ndim == 1
-            and type(value) in _ELEMENTS
-            and storage.host is host
-            and storage.value is None  # no other thread runs between the last two and a write that they allow
-        ):
+        whole = self._view
+        if type(key) is int and whole is None and host is not None and host.ndim == 1 and type(value) in _ELEMENTS:
+            low = key * host.itemsize
             stale = storage.stale
-            if stale is None:
+            if storage.value is None and storage.host is host and (stale is None or 0 <= low < host.nbytes):
+                # No other thread has run since the last look at `storage`, nor does one before all is done.
+                if stale is not None:
+                    if low < stale.low:  # noqa: PLR1730 - at calls other threads may run
+                        stale.low = low
+                    if low + host.itemsize > stale.high:  # noqa: PLR1730
+                        stale.high = low + host.itemsize
                 host[key] = value
                 return
-            with SIDES:
-                if storage.stale is stale and storage.host is host and storage.value is None:
-                    host[key] = value
-                    low = (key if key >= 0 else key + len(host)) * host.itemsize
-                    stale.low = min(stale.low, low)
-                    stale.high = max(stale.high, low + host.itemsize)
+        if host is None or not (whole is None or whole[1]):
+            index.setitem(self, key, value)
+            return
+        kind = type(value)
+        if kind in _ELEMENTS:
+            given = value
+        elif kind is ndarray and (theirs := value._storage.host) is not None:
+            given = value._seen if value._host is theirs else host_view(value)
+        else:
+            index.setitem(self, key, value)
+            return
+        kind = type(key)
+        if kind is not int and kind is not slice:  # `is_basic`, spelled out
+            for part in key if kind is tuple else (key,):
+                kind = type(part)
+                if kind is not int and kind is not slice and kind not in BASIC:
+                    index.setitem(self, key, value)
                     return
-        index.setitem(self, key, value)
+        seen = self._seen if self._host is host else host_view(self)
+        if type(value) is ndarray and given.dtype is not seen.dtype:  # a cast may warn
+            index.setitem(self, key, value)
+        elif (
+            seen.nbytes < config.offload_threshold
+            and not REPORTS
+            and storage.stale is None
+            and storage.value is None
+            and storage.host is host
+        ):
+            storage.stale = WRITING  # no other thread has run since the last three conditions
+            try:
+                seen[key] = given
+            finally:
+                if storage.stale is WRITING:  # `end_writing`, spelled out
+                    storage.stale = None
+                else:
+                    end_writing(storage)
+        elif storage.value is not None or not index.write_part(self, host, seen, key, given):
+            index.setitem(self, key, value)
 
     def __iter__(self) -> Iterator[Any]:
         if not self._layout.shape:
@@ -249,7 +307,7 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
             raise TypeError(msg)
         if self._layout.ndim == 1 and self._layout.size and self._storage.host is None and not is_shared(self._storage):
             fetch_storage(self._storage)
-        return (self[i] for i in range(self._layout.shape[0]))
+        return map(self.__getitem__, range(self._layout.shape[0]))
 
     def __contains__(self, value: Any) -> bool:
         return bool((self == value).any())

@@ -62,6 +62,23 @@ def attributed(function: Callable[..., Any], num_operands: int) -> Callable[...,
     return {1: _unary, 2: _binary}.get(num_operands, _as_user)(function)
 
 
+@functools.cache
+def of_one(function: Callable[..., Any]) -> Callable[[Any], Any]:
+    """Return what calls a function of NumPy's for one array alone as what `caller_of` gives does, in less time."""
+    if not (isinstance(function, np.ufunc) or function in _NUMERICAL):
+        return lambda x: call_as_user(function, (x,), {})
+
+    def call(x: Any) -> Any:
+        if _current() is _default and x.size and x.dtype is not _OBJECT:
+            try:
+                return _run(function, x)
+            except RuntimeError as error:
+                _raise_own(error)
+        return call_as_user(function, (x,), {})
+
+    return call
+
+
 _NUMERICAL = frozenset(
     home.__dict__[name]
     for home in (np, np.ndarray)
@@ -141,4 +158,4 @@ def _raise_own(error: RuntimeError) -> None:
         raise error
 
 
-__all__ = ["attributed", "call_numerical", "caller_of", "state"]
+__all__ = ["attributed", "call_numerical", "caller_of", "of_one", "state"]

@@ -48,7 +48,7 @@ def is_array(value: Any) -> bool:
 
 def holds_arrays(value: Any) -> bool:
     """Whether a list or tuple, or one in it, holds an array of ours."""
-    if not isinstance(value, list | tuple) or {type(part) for part in value} <= PLAIN:
+    if not isinstance(value, list | tuple) or PLAIN.issuperset(map(type, value)):
         return False
     return any(is_array(part) or holds_arrays(part) for part in value)
 
@@ -337,7 +337,7 @@ def _view_of(base: Handle, seen: NumpyArray, host: NumpyArray | None, part: Nump
     """Return the view of `base`, for which `seen` stands, that lies where `part` does."""
     offset = address - address_of(seen) + base._layout.offset
     layout = Layout.at(part.dtype, part.shape, part.strides, offset)
-    return view_at(base, layout, None if host is None else (host, part), writeable=_is_writeable(part))
+    return view_at(base, layout, (host, None if host is None else part), writeable=_is_writeable(part))
 
 
 def _is_small_part(handle: Handle) -> bool:

@@ -22,6 +22,7 @@ from oxinp._core.lazy import explain
 from oxinp._core.lazy.array_protocol import REFUSAL, accepted
 from oxinp._core.lazy.handle import host_view
 from oxinp._core.lazy.record import types, wrap_host
+from oxinp._core.memory.storage import Storage
 from oxinp._runtime.counters import stats
 
 # An argument that a function writes to: its name, or its position, or (name, keyword, value) where it does so only if
@@ -110,6 +111,10 @@ def _exchanged(exchange: Exchange, function: Callable[..., Any], args: tuple[Any
     return exchange.take(result)
 
 
+_new = object.__new__
+_NumpyArray = np.ndarray
+_Generic = np.generic
+
 NOT_DONE: Any = object()
 """What `on_hosts` returns where it did nothing."""
 
@@ -138,19 +143,25 @@ def on_hosts(
     given: list[Any] = []
     for value in (*args, *kwargs.values()) if kwargs else args:
         if type(value) is kind:
-            seen = _host_side(value)
-            if seen is None:
+            host = value._storage.host  # `_host_side`, spelled out
+            view = value._view
+            if host is None or not (view is None or view[1]):
                 return NOT_DONE
-            nbytes = max(nbytes, seen.nbytes)
+            seen = value._seen if value._host is host else host_view(value)
+            size = seen.nbytes
+            if size > nbytes:  # noqa: PLR1730 - `max` takes as long as the rest
+                nbytes = size
             given.append(seen)
         elif type(value) in PLAIN or (type(value) is tuple and PLAIN.issuperset(map(type, value))):
             given.append(value)
         elif type(value) is tuple or type(value) is list:  # of arrays, as `concatenate` takes
-            parts = [_host_side(part) if type(part) is kind else None for part in value]
-            for part in parts:
-                if part is None:
+            parts = []
+            for part in value:
+                seen = _host_side(part) if type(part) is kind else None
+                if seen is None:
                     return NOT_DONE
-                nbytes += part.nbytes
+                nbytes += seen.nbytes
+                parts.append(seen)
             given.append(parts if type(value) is list else tuple(parts))
         else:
             return NOT_DONE
@@ -161,14 +172,51 @@ def on_hosts(
         result = caller_of(function, has_elements=False)(function, given[: len(args)], keywords)
     else:
         result = caller_of(function, has_elements=nbytes > 0)(function, given, {})
-    if type(result) is np.ndarray:
-        if result.base is None and result.flags.carray and not any(result is value for value in given):
-            return wrap_host(result)
-    elif isinstance(result, np.generic) or type(result) in PLAIN:
+    if type(result) is _NumpyArray:
+        if result.base is None and result.flags.carray:
+            for value in given:
+                if value is result:
+                    break
+            else:
+                return wrap_host(result)
+    elif isinstance(result, _Generic) or type(result) in PLAIN:
         return result
     exchange = Exchange(whole=True)
     for value in (*args, *kwargs.values()):
         exchange.give(value)
+    return exchange.take(result)
+
+
+def on_host(call_numpy: Callable[[Any], Any], array: Any) -> Any:
+    """Do what `on_hosts` does for one array of ours and nothing else, which most calls have, below the threshold.
+
+    What calls NumPy's function is of `hearing.of_one`.
+    """
+    storage = array._storage
+    host = storage.host
+    view = array._view
+    if host is None or not (view is None or view[1]):
+        return NOT_DONE
+    seen = array._seen if array._host is host else host_view(array)
+    if seen.nbytes >= config.offload_threshold:
+        return NOT_DONE
+    result = call_numpy(seen)
+    if type(result) is _NumpyArray:
+        if result.base is None and result is not seen and result.flags.carray:
+            storage = Storage()  # `wrap_host`, spelled out
+            storage.value = None
+            storage.host = result
+            storage.stale = None
+            made = _new(types.ndarray)
+            made._storage = storage
+            made._view = None
+            made._known = None
+            made._host = made._seen = result
+            return made
+    elif isinstance(result, _Generic):
+        return result
+    exchange = Exchange(whole=True)
+    exchange.give(array)
     return exchange.take(result)
 
 

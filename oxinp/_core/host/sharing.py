@@ -62,10 +62,10 @@ def _own_no_more(handle: Handle) -> None:
 
 def _wrap(storage: Storage, layout: Layout, base: Any, *, writeable: bool) -> Any:
     array = _new(types.ndarray)
-    array._layout = layout
+    array._known = layout
     array._storage = storage
     array._view = (base, writeable)
-    array._cache = None
+    array._host = array._seen = None
     return array
 
 
@@ -85,6 +85,8 @@ def lend(handle: Handle, *, forever: bool = False) -> NumpyArray:
     forever : bool
         Others will go by the address, whatever becomes of the NumPy array.
     """
+    if not is_shared(handle._storage):
+        fetch_storage(handle._storage)  # without the lock, so that other threads queue their work meanwhile
     return attempt(_lend, handle, forever)
 
 

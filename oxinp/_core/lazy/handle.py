@@ -1,14 +1,15 @@
 """Handle: what `ndarray` and `DeviceScalar` have in common, and moving what they hold between the sides.
 
 A handle is a layout and a storage. Its `_view` is None for an array that owns its whole storage and may be written to,
-else (base, writeable). Its `_cache` is (host array, NumPy view): the view of the storage's host side, valid as long as
-that is the same array. What is made on the host has no layout until somebody asks for it: small programs never do.
+else (base, writeable). Its `_seen` is the NumPy view of the storage's host side, valid as long as that is `_host`; both
+are None where nobody has asked for it. What is made on the host has no layout until somebody asks for that: small
+programs never do. Hot paths read the slot `_known` instead of the property.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -41,27 +42,33 @@ from oxinp._runtime import here, hooks
 class Handle:
     """A layout into a storage."""
 
-    __slots__ = ("__weakref__", "_cache", "_layout", "_storage", "_view")
+    # Not `__getattr__` for a layout that nobody knows yet: classes that have one take three times longer to find any
+    # attribute.
+    __slots__ = ("__weakref__", "_host", "_known", "_seen", "_storage", "_view")
 
-    _layout: Layout
+    _known: Layout | None
     _storage: Storage
     _view: tuple[Any, bool] | None
-    _cache: tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]] | None
+    _host: np.ndarray[Any, Any] | None
+    _seen: Any  # an array where there is a host
 
-    if not TYPE_CHECKING:
+    @property
+    def _layout(self) -> Layout:
+        """Where the elements lie in the storage."""
+        return self._known or _found(self)
 
-        def __getattr__(self, name: str) -> Any:
-            """Find the layout of what was made on the host."""
-            if name != "_layout":
-                msg = f"{type(self).__name__!r} object has no attribute {name!r}"
-                raise AttributeError(msg, name=name, obj=self)
-            host, seen = self._cache
-            if seen is host:
-                layout = host_layout(host)
-            else:
-                layout = Layout.at(seen.dtype, seen.shape, seen.strides, address_of(seen) - address_of(host))
-            self._layout = layout
-            return layout
+
+def _found(handle: Handle) -> Layout:
+    """Find the layout of what was made on the host."""
+    host, seen = handle._host, handle._seen
+    assert host is not None
+    assert seen is not None
+    if seen is host:
+        layout = host_layout(host)
+    else:
+        layout = Layout.at(seen.dtype, seen.shape, seen.strides, address_of(seen) - address_of(host))
+    handle._known = layout
+    return layout
 
 
 def host_layout(array: np.ndarray[Any, Any]) -> Layout:
@@ -139,7 +146,7 @@ def _upload(storage: Storage) -> Value:
 def expression(handle: Handle) -> Value:
     """Return what a handle reads, as an expression on the device; what a view reads is materialised first."""
     storage = handle._storage
-    layout = handle._layout
+    layout = handle._known or handle._layout
     value = storage.value
     if value is None:
         value = device_value(storage)
@@ -157,7 +164,7 @@ def _computed(storage: Storage) -> Value:
 
 def chain(handle: Handle) -> Value:
     """Return what a handle reads, for an operation that takes chains: a view of a short one is one, too."""
-    layout = handle._layout
+    layout = handle._known or handle._layout
     value = handle._storage.value
     if value is not None:
         graph = value[0]
@@ -173,8 +180,8 @@ def chain(handle: Handle) -> Value:
 
 def host_view(handle: Handle) -> np.ndarray[Any, Any]:
     """Return the NumPy view of what a handle reads on the host side of its storage, downloading it if need be."""
-    cache = handle._cache
-    return cache[1] if cache is not None and cache[0] is handle._storage.host else host_and_view(handle)[1]
+    seen = handle._seen
+    return seen if seen is not None and handle._host is handle._storage.host else host_and_view(handle)[1]
 
 
 def host_and_view(handle: Handle) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
@@ -182,18 +189,17 @@ def host_and_view(handle: Handle) -> tuple[np.ndarray[Any, Any], np.ndarray[Any,
     host = handle._storage.host
     if host is None:
         host = fetch_storage(handle._storage)
-    cache = handle._cache
-    if cache is not None and cache[0] is host:
-        return cache
-    layout = handle._layout
+    if handle._host is host:
+        return host, handle._seen
+    layout = handle._known or handle._layout
     if handle._view is None and layout.shape == host.shape and layout.strides == host.strides:
         view = host
     elif host.dtype.hasobject:
         view = _references_at(host, layout)
     else:
         view = seen_at(host_bytes(host), layout)
-    handle._cache = made = (host, view)
-    return made
+    handle._host, handle._seen = host, view
+    return host, view
 
 
 def seen_at(memory: Any, layout: Layout) -> np.ndarray[Any, Any]:

@@ -87,10 +87,10 @@ def wrap(value: Value | None, layout: Layout, host: np.ndarray[Any, Any] | None 
     storage.host = host
     storage.stale = None
     array = _new(types.ndarray)
-    array._layout = layout
+    array._known = layout
     array._storage = storage
     array._view = None
-    array._cache = None
+    array._host = array._seen = None
     return array
 
 
@@ -105,7 +105,8 @@ def wrap_host(result: Any) -> Any:
     array = _new(types.ndarray)
     array._storage = storage
     array._view = None
-    array._cache = (result, result)
+    array._known = None
+    array._host = array._seen = result
     return array
 
 
@@ -115,10 +116,10 @@ def wrap_pending(value: Value, *, as_array: bool = False) -> Any:
     schedule.enter(storage)
     layout = value[0].layout
     array = _new(types.ndarray if as_array or layout.ndim else types.scalars[layout.dtype])
-    array._layout = layout
+    array._known = layout
     array._storage = storage
     array._view = None
-    array._cache = None
+    array._host = array._seen = None
     return array
 
 
@@ -130,10 +131,10 @@ def wrap_result(value: Value, *, as_array: bool = False) -> Any:
         entry.owner = ref(storage)
     layout = value[0].layout
     array = _new(types.ndarray if as_array or layout.ndim else types.scalars[layout.dtype])
-    array._layout = layout
+    array._known = layout
     array._storage = storage
     array._view = None
-    array._cache = None
+    array._host = array._seen = None
     return array
 
 

@@ -7,18 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from oxinp._core.lazy.handle import Handle, host_and_view
+from oxinp._core.lazy.handle import Handle, host_and_view, host_view
 from oxinp._core.lazy.record import types
 from oxinp._core.memory.layout import Layout
-from oxinp._core.memory.view_functions import VIEWS, ViewRow, view_layout
+from oxinp._core.memory.view_functions import VIEWS, ViewRow, fastest, view_layout
 
 _new = object.__new__
 NumpyArray = np.ndarray[Any, Any]
 
 
-def view_at(
-    base: Handle, layout: Layout, cache: tuple[NumpyArray, NumpyArray] | None = None, *, writeable: bool = True
-) -> Any:
+def view_at(base: Handle, layout: Layout, cache: tuple[Any, Any] = (None, None), *, writeable: bool = True) -> Any:
     """Return the view of `base` whose elements lie in `layout`."""
     seen = base._view
     kind = types.ndarray
@@ -26,12 +24,12 @@ def view_at(
         view: Any = _new(kind)
         view._storage = base._storage
         view._view = (base, writeable) if seen is None else (seen[0], writeable and seen[1])
-        view._layout = layout
-        view._cache = cache
+        view._known = layout
+        view._host, view._seen = cache
         return view
     view = _begin(base, writeable)
-    view._layout = layout
-    view._cache = cache
+    view._known = layout
+    view._host, view._seen = cache
     return view if type(view) is types.ndarray else types.finalize(view, base)
 
 
@@ -68,7 +66,7 @@ def row_view(
     host, seen = host_and_view(base)
     if seen.dtype.hasobject:  # whose elements may be arrays
         return None
-    part = function(seen, *args, **kwargs)
+    part = function(seen, *args, **kwargs) if kwargs else fastest(row, function, args)(seen, *args)
     if type(part) is not np.ndarray:
         return None
     return base if part is seen else host_part(base, host, part, writeable=row.is_writeable)
@@ -77,15 +75,31 @@ def row_view(
 def moved(base: Handle, function: Callable[..., Any], *args: Any) -> Any:
     """Return the view of any array of ours that a function of NumPy's in `VIEWS` makes."""
     row = VIEWS[function]
-    if base._storage.host is None:
+    make = fastest(row, function, args)
+    storage = base._storage
+    host = storage.host
+    if host is None:
         layout = view_layout(row, base._layout, args, {})
         if layout is not None:
             return view_at(base, layout, writeable=row.is_writeable)
-    return view(base, lambda seen: function(seen, *args), writeable=row.is_writeable)
+    elif storage.value is None:
+        seen = base._seen if base._host is host else host_view(base)
+        return host_part(base, host, make(seen, *args), writeable=row.is_writeable)
+    return view(base, lambda seen: make(seen, *args), writeable=row.is_writeable)
 
 
 def host_part(base: Handle, host: NumpyArray, part: NumpyArray, *, writeable: bool = True) -> Any:
     """Return the view of `base` that corresponds to `part`, a NumPy view of its host view; `host` is its storage's."""
-    view = _begin(base, writeable)
-    view._cache = (host, part)
-    return view if type(view) is types.ndarray else types.finalize(view, base)
+    seen = base._view
+    kind = types.ndarray
+    view: Any
+    if type(base) is kind and (seen is None or type(seen[0]) is kind):  # `_begin`, spelled out
+        view = _new(kind)
+        view._storage = base._storage
+        view._view = (base, writeable) if seen is None else (seen[0], writeable and seen[1])
+    else:
+        view = _begin(base, writeable)
+    view._known = None
+    view._host = host
+    view._seen = part
+    return view if type(view) is kind else types.finalize(view, base)

@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from oxinp._config import config
 from oxinp._core.errors.frames import call_as_user
+from oxinp._core.errors.hearing import call_numerical
 from oxinp._core.host.fallback import call
 from oxinp._core.lazy import explain, placement
 from oxinp._core.lazy.array_protocol import numpys
@@ -22,8 +24,11 @@ from oxinp._core.memory.layout import Layout
 
 def copy(array: Handle, order: Any = "C") -> Any:
     """Return a copy; on the device it is made when first read or when the original is about to change."""
-    if array._storage.host is not None and placement.is_host(array._layout.nbytes):
-        return wrap_host(host_view(array).copy(order))
+    host = array._storage.host
+    if host is not None:
+        seen = array._seen if array._host is host else host_view(array)
+        if seen.nbytes < config.offload_threshold or placement.is_host(seen.nbytes):
+            return wrap_host(seen.copy(order))
     axes = axes_of(array._layout, order)
     if axes is not None:
         return _permuted(array, axes, copy)
@@ -100,6 +105,11 @@ def astype(array: Handle, dtype: Any, order: Any = "K", casting: Any = "unsafe",
         options = {"order": order, "casting": casting, "copy": copy_wanted}
         return call(np.ndarray.astype, (array, dtype), options, name="ndarray.astype")
     target = np.dtype(dtype)
+    host = array._storage.host
+    if host is not None and copy_wanted:
+        seen = array._seen if array._host is host else host_view(array)
+        if max(seen.nbytes, seen.size * target.itemsize) < config.offload_threshold:
+            return wrap_host(_on_host(np.ndarray.astype, seen.dtype, target, seen, target, order, casting))
     source = array._layout.dtype
     if not np.can_cast(source, target, casting):
         np.empty(0, source).astype(target, casting=casting)
@@ -127,7 +137,7 @@ def _on_host(function: Callable[..., Any], source: Any, target: np.dtype[Any], *
     """Let NumPy cast; only where it may warn of what elements become, that takes longer for the user's line."""
     if source is None or source is target or source.kind not in "fc" or target.kind == "O":
         return function(*args)
-    return call_as_user(function, args, {})
+    return (call_numerical if source.kind == "f" else call_as_user)(function, args, {})
 
 
 def warn_of_lost_parts(source: np.dtype[Any], target: np.dtype[Any]) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from oxinp._core.lazy.handle import Handle, host_and_view
+from oxinp._core.lazy.handle import Handle, host_view
 from oxinp._core.lazy.views import NumpyArray, host_part, moved, view, view_at
 from oxinp._core.manipulation.copy import axes_of, copy
 from oxinp._core.memory.layout import result_layout
@@ -15,8 +15,10 @@ from oxinp._core.memory.view_functions import VIEWS, view_layout
 
 def reshape(array: Handle, shape: Any, order: Any = "C", *, copy_wanted: bool | None = None) -> Any:
     """Return `array` with another shape: a view where NumPy gives one, else of a copy (ValueError if refused)."""
-    if array._storage.host is not None and array._storage.value is None and order == "C" and not copy_wanted:
-        host, seen = host_and_view(array)
+    storage = array._storage
+    host = storage.host
+    if host is not None and storage.value is None and order == "C" and not copy_wanted:
+        seen = array._seen if array._host is host else host_view(array)
         if seen.flags.c_contiguous:
             return host_part(array, host, seen.reshape(shape))
     if array._storage.host is None and order == "C" and not copy_wanted:
@@ -42,6 +44,12 @@ def reshape(array: Handle, shape: Any, order: Any = "C", *, copy_wanted: bool | 
 
 def ravel(array: Handle, order: str = "C") -> Any:
     """Return the elements of `array` in one dimension: a view where NumPy gives one."""
+    storage = array._storage
+    host = storage.host
+    if host is not None and storage.value is None and order == "C":
+        seen = array._seen if array._host is host else host_view(array)
+        if seen.flags.c_contiguous:
+            return host_part(array, host, seen.ravel())
     layout = array._layout
     if order == "K":  # NumPy's iterator decides, which unlike copies leaves broadcast axes where they are
         layout = result_layout(layout.dtype, layout.shape, [layout])

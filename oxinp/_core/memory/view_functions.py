@@ -35,12 +35,20 @@ class ViewRow(NamedTuple):
         How many of them, the first ones, have no default.
     is_writeable : bool
         Whether NumPy lets the view be written to.
+    method : callable or None
+        NumPy's method that does the same with as many positional arguments as there are names.
     """
 
     move: Callable[..., Move]
     names: tuple[str, ...] = ()
     num_needed: int = 0
     is_writeable: bool = True
+    method: Callable[..., Any] | None = None
+
+
+def fastest(row: ViewRow, function: Callable[..., Any], args: tuple[Any, ...]) -> Callable[..., Any]:
+    """Return what does on NumPy's arrays what a function of a row does with positional arguments."""
+    return row.method if row.method is not None and row.num_needed <= len(args) <= len(row.names) else function
 
 
 def view_layout(row: ViewRow, layout: Layout, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Layout | None:
@@ -317,4 +325,8 @@ _ROWS = {
     "transpose": ViewRow(transpose, ("axes",)),
 }
 # THE TABLE: function of NumPy's -> its row. Aliases (permute_dims is transpose) are the same object.
-VIEWS: dict[Any, ViewRow] = {getattr(np, name): row for name, row in _ROWS.items() if hasattr(np, name)}
+VIEWS: dict[Any, ViewRow] = {
+    getattr(np, name): row._replace(method=getattr(np.ndarray, name, None))
+    for name, row in _ROWS.items()
+    if hasattr(np, name)
+}

@@ -12,7 +12,7 @@ import numpy as np
 from oxinp._config import config
 from oxinp._core.host.sharing import adopt_host
 from oxinp._core.lazy import placement
-from oxinp._core.lazy.array_protocol import numpys
+from oxinp._core.lazy.array_protocol import REFUSAL, numpys
 from oxinp._core.lazy.chains import on_device
 from oxinp._core.lazy.expr import Graph, Node
 from oxinp._core.lazy.handle import Handle, fetch, host_bytes, host_layout, is_dense
@@ -32,7 +32,7 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C") -> An
         return wrap_host(np.full(shape, fill_value, dtype, order))  # type: ignore[call-overload]
     value = np.asarray(fill_value)
     dtype = value.dtype if dtype is None else np.dtype(dtype)
-    layout = _device_layout(shape, dtype, order)
+    layout = None if _is_small(shape, dtype) else _device_layout(shape, dtype, order)
     if layout is None or value.ndim:
         return wrap_host(np.full(shape, fill_value, dtype, order))  # type: ignore[call-overload]
     converted = np.full((), fill_value, dtype)
@@ -42,20 +42,23 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C") -> An
 def zeros(shape: Any, dtype: Any = float, order: str = "C") -> Any:
     """Return an array of `shape` filled with zeros."""
     dtype = np.dtype(dtype)
-    if _device_layout(shape, dtype, order) is None:
+    if _is_small(shape, dtype) or _device_layout(shape, dtype, order) is None:
         return wrap_host(np.zeros(shape, dtype, order))  # type: ignore[call-overload]
     return full(shape, 0, dtype, order)
 
 
 def ones(shape: Any, dtype: Any = None, order: str = "C") -> Any:
     """Return an array of `shape` filled with ones."""
-    return full(shape, 1, float if dtype is None else dtype, order)
+    dtype = np.dtype(dtype)
+    if _is_small(shape, dtype):
+        return wrap_host(np.ones(shape, dtype, order))  # type: ignore[call-overload]
+    return full(shape, 1, dtype, order)
 
 
 def empty(shape: Any, dtype: Any = float, order: str = "C") -> Any:
     """Return an array of `shape` whose elements are whatever was in memory."""
     dtype = np.dtype(dtype)
-    layout = _device_layout(shape, dtype, order)
+    layout = None if _is_small(shape, dtype) else _device_layout(shape, dtype, order)
     if layout is None:
         return wrap_host(np.empty(shape, dtype, order))  # type: ignore[call-overload]
     buffer = placement.device().allocate(layout.nbytes)
@@ -64,7 +67,7 @@ def empty(shape: Any, dtype: Any = float, order: str = "C") -> Any:
 
 def _device_layout(shape: Any, dtype: np.dtype[Any], order: str) -> Layout | None:
     """Return the layout of a new array that begins on the device; None for one that NumPy makes."""
-    if order != "C" or dtype not in DEVICE_TYPES or _is_small(shape, dtype):
+    if order != "C" or dtype not in DEVICE_TYPES:
         return None
     layout = Layout.of(dtype, np.empty(shape, _NOTHING).shape)
     return layout if layout.size and placement.starts_on_device(layout.nbytes) else None
@@ -73,11 +76,12 @@ def _device_layout(shape: Any, dtype: np.dtype[Any], order: str) -> Layout | Non
 def _is_small(shape: Any, dtype: np.dtype[Any]) -> bool:
     """Whether a shape is an integer, or a tuple, of few elements; what else it may be is for NumPy to say."""
     kind = type(shape)
-    if kind is not int and kind is not tuple:
+    if kind is int:
+        return bool(shape * dtype.itemsize < config.offload_threshold)
+    if kind is not tuple:
         return False
     try:
-        size = shape if kind is int else math.prod(shape)
-        return bool(size * dtype.itemsize < config.offload_threshold)
+        return bool(math.prod(shape) * dtype.itemsize < config.offload_threshold)
     except TypeError:
         return False
 
@@ -103,6 +107,9 @@ _IOTAS = {dtype: _iota(dtype) for dtype in DEVICE_TYPES if dtype.kind in "iuf"}
 
 def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None) -> Any:
     """Return evenly spaced values, as NumPy computes them: ``first + i * (second - first)`` in the result's dtype."""
+    is_count = type(start) is int and stop is None and (step is None or (type(step) is int and step == 1))
+    if is_count and start * 16 < config.offload_threshold:
+        return wrap_host(_numpys_arange(start, dtype=dtype))
     start, stop, step = (fetch(x)[()] if isinstance(x, Handle) else x for x in (start, stop, step))
     if stop is None:
         start, stop = 0, start
@@ -145,7 +152,16 @@ def asarray(value: Any, dtype: Any = None, order: str | None = None, *, copy_wan
     ValueError
         ``copy_wanted`` is False and a copy cannot be avoided.
     """
-    if isinstance(value, types.ndarray) and type(value) is not np.ndarray and isinstance(value, Handle):
+    if type(value) is list or type(value) is tuple:
+        _refuse_copy(copy_wanted)
+        try:
+            made = np.asarray(_plain(value), dtype, order)  # type: ignore[arg-type]
+        except ValueError as error:
+            if str(error) != REFUSAL:
+                raise
+            made = numpys(value, dtype, order)
+        return _own(made)
+    if isinstance(value, Handle) and type(type(value)) is not types.scalar_type:
         if dtype is not None and (is_dtype_class(dtype) or value._layout.dtype != np.dtype(dtype)):
             _refuse_copy(copy_wanted)
             return astype(value, dtype)
@@ -223,7 +239,7 @@ _NUMBERS = frozenset({bool, int, float, complex, str})
 def _plain(value: Any) -> Any:
     """Return nested lists with our arrays as NumPy's; a list without any is itself, since an array may hold it."""
     if type(value) in (list, tuple):
-        if {type(part) for part in value} <= _NUMBERS:
+        if _NUMBERS.issuperset(map(type, value)):
             return value
         parts = [_plain(part) for part in value]
         return type(value)(parts) if any(a is not b for a, b in zip(parts, value, strict=True)) else value

@@ -31,10 +31,11 @@ from oxinp._core.lazy.views import host_part, view, view_at
 from oxinp._core.manipulation.copy import assign, axes_of, from_elsewhere, own
 from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES
 from oxinp._core.memory.layout import Layout, result_layout
-from oxinp._core.memory.storage import WRITING
+from oxinp._core.memory.storage import SIDES, WRITING
 from oxinp._core.ops import advanced, gather, scatter
 
-_BASIC = frozenset({int, slice, NoneType, EllipsisType})
+_INTEGERS = {kind for kind in np.sctypeDict.values() if issubclass(kind, np.integer)}
+BASIC = frozenset({int, slice, NoneType, EllipsisType, *_INTEGERS})
 _accesses = placement.accesses
 
 _NumpyArray = np.ndarray
@@ -45,10 +46,10 @@ def is_basic(key: Any) -> bool:
     """Whether a key is made of integers, slices, newaxis and ellipsis alone, so that it selects a view."""
     if type(key) is tuple:
         for part in key:  # noqa: SIM110 - `all` costs more than the rest of an access
-            if type(part) not in _BASIC and not isinstance(part, np.integer):
+            if type(part) not in BASIC:
                 return False
         return True
-    return type(key) in _BASIC or isinstance(key, np.integer)
+    return type(key) in BASIC
 
 
 def getitem(array: Handle, key: Any) -> Any:
@@ -74,8 +75,10 @@ def getitem(array: Handle, key: Any) -> Any:
         if not placement.wants_mirror(storage, layout.nbytes):
             return _element(array, layout) if is_element else view_at(array, layout)
         host = fetch_storage(storage)
-    cache = array._cache
-    host, seen = cache if cache is not None and cache[0] is host else host_and_view(array)
+    if array._host is host:
+        seen = array._seen
+    else:
+        host, seen = host_and_view(array)
     part = seen[key]
     if type(part) is not _NumpyArray or (seen.dtype.hasobject and part.base is not seen and part.base is not seen.base):
         return part
@@ -198,6 +201,87 @@ def setitem(array: Handle, key: Any, value: Any) -> None:
     if is_element and not isinstance(value, np.generic | int | float):
         value = _single(value, layout)
     assign(array if array._view is None and layout.same(array._layout) else view_at(array, layout), value)
+
+
+def write_part(array: Handle, host: Any, seen: Any, key: Any, given: Any) -> bool:
+    """Write to a part of an array that is valid on the host alone, if placement leaves the part there.
+
+    Parameters
+    ----------
+    array : Handle
+    host, seen : numpy.ndarray
+        The host side of its storage, and its view there.
+    key : object
+        A basic one.
+    given : numpy.ndarray or number
+
+    Returns
+    -------
+    bool
+        Whether that has been done.
+    """
+    storage = array._storage
+    if array._view is None and type(given) is not _NumpyArray:
+        low = _place(seen, key)
+        high = low + seen.itemsize
+        stale = storage.stale
+        if low >= 0 and storage.value is None and storage.host is host:
+            # No other thread has run since the last look at `storage`, nor does one before all is done.
+            if stale is not None:
+                if low < stale.low:  # noqa: PLR1730 - at calls other threads may run
+                    stale.low = low
+                if high > stale.high:  # noqa: PLR1730
+                    stale.high = high
+            seen[key] = given
+            return True
+    nbytes = seen[_as_view_key(key)].nbytes
+    if explain.REPORTS or seen.dtype.hasobject or not placement.is_host(nbytes):
+        return False
+    if storage.stale is None and storage.value is None and storage.host is host:
+        storage.stale = WRITING  # no other thread has run since the last three conditions
+        try:
+            seen[key] = given
+        finally:
+            end_writing(storage)
+        return True
+    low, high = _touched(array._layout, key)
+    with SIDES:
+        stale = storage.stale
+        if stale is None or storage.value is not None or storage.host is not host:
+            return False
+        stale.low, stale.high = min(stale.low, low), max(stale.high, high)
+        seen[key] = given
+    return True
+
+
+def _place(seen: Any, key: Any) -> int:
+    """Return how many bytes after the first element an element lies that a basic key selects; below 0 if it is none."""
+    if type(key) is int:
+        key = (key,)
+    if type(key) is not tuple or len(key) != seen.ndim:
+        return -1
+    low = 0
+    for i, n, step in zip(key, seen.shape, seen.strides, strict=True):
+        if type(i) is not int or not -n <= i < n:
+            return -1
+        low += (i if i >= 0 else i + n) * step
+    return low
+
+
+def _touched(layout: Layout, key: Any) -> tuple[int, int]:
+    """Return the range of bytes of the storage in which lies what a basic key selects, by its first index."""
+    low, high = layout.byte_bounds
+    first = key[0] if type(key) is tuple and key else key
+    n, step = layout.shape[0] if layout.ndim else 0, layout.strides[0] if layout.ndim else 0
+    if type(first) is int:
+        start, stop = (first, first + 1) if first >= 0 else (first + n, first + n + 1)
+    elif type(first) is slice:
+        start, stop, stride = first.indices(n)
+        if stride < 0:
+            start, stop = stop + 1, start + 1
+    else:
+        return low, high
+    return (low + start * step, high - (n - stop) * step) if step > 0 and start < stop else (low, high)
 
 
 def _fills(array: Handle, key: Any, value: Any) -> bool:

@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 
 from oxinp._config import config
-from oxinp._core.host.fallback import NOT_DONE, call, on_hosts
+from oxinp._core.errors.hearing import of_one
+from oxinp._core.host.fallback import NOT_DONE, call, on_host, on_hosts
 from oxinp._core.lazy.explain import REPORTS
 from oxinp._core.lazy.expr import Unsupported
+from oxinp._core.lazy.record import types
 from oxinp._core.reduction import table
 from oxinp._core.reduction.reduce import reduce
 from oxinp._core.reduction.scan import accumulate
@@ -21,11 +23,17 @@ def _method(
     row: ReductionRow | ScanRow, arguments: Arguments, compute: Callable[..., Any] = reduce
 ) -> Callable[..., Any]:
     numpys = getattr(np.ndarray, row.name)
+    call_numpy = of_one(numpys)
     out_position = arguments.names.index("out")
 
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         if len(args) <= out_position and "out" not in kwargs and not REPORTS:
-            result = on_hosts(numpys, (self, *args), kwargs, config.offload_threshold)
+            is_plain = not args and not kwargs and type(self) is types.ndarray
+            result = (
+                on_host(call_numpy, self)
+                if is_plain
+                else on_hosts(numpys, (self, *args), kwargs, config.offload_threshold)
+            )
             if result is not NOT_DONE:
                 return result
         try:

@@ -19,7 +19,7 @@ from oxinp._core.errors.hearing import attributed
 from oxinp._core.lazy import schedule
 from oxinp._core.lazy.explain import REPORTS
 from oxinp._core.lazy.expr import Operation, Unsupported, renew, scalar
-from oxinp._core.lazy.handle import Handle, chain, end_writing, expression, host_and_view, host_view
+from oxinp._core.lazy.handle import Handle, chain, end_writing, expression, host_view
 from oxinp._core.lazy.record import (
     apply,
     apply_into,
@@ -52,6 +52,7 @@ def _bound(x: np.ndarray[Any, Any], y: np.ndarray[Any, Any]) -> int:
 
 
 _EQUALITY = (python_operator.eq, python_operator.ne)
+_SPECIAL = (*_EQUALITY, python_operator.pow)
 
 
 def _stand_in(x: Handle) -> np.ndarray[Any, Any]:
@@ -86,15 +87,14 @@ def _unary(operation: Operation, row: UfuncRow) -> Callable[..., Any]:
         if x is None:
             value = storage.value
             if value is not None:
-                if value[0].layout is not a._layout:
+                if value[0].layout is not a._known:
                     value = chain(a)
                 graph = value[0]
                 record = pairs.get((graph,)) or renew(operation, pairs, (graph,), (graph,))
                 if record is not None and record.graph is not None:
                     return wrap_pending((record.graph, value[1], value[2]))
         elif not REPORTS:
-            cache = a._cache
-            x = cache[1] if cache is not None and cache[0] is x else host_view(a)
+            x = a._seen if a._host is x else host_view(a)
             if x.size * reach < config.offload_threshold:
                 return wrap_host(compute(x))
         try:
@@ -112,6 +112,8 @@ def _binary(  # noqa: PLR0915 - calls cost
     records = operation.records
     compute = row.on_host
     ufunc = row.numpy
+    # Of two arrays NumPy's operators are its ufuncs, which are found faster, but these.
+    of_two = compute if row.python in _SPECIAL else row._replace(python=None).on_host
     reach = ceil(row.weight * 16)  # at most what an element costs: none has more bytes; an int is compared faster
 
     def operator(a: Any, b: Any) -> Any:  # noqa: PLR0915
@@ -126,10 +128,10 @@ def _binary(  # noqa: PLR0915 - calls cost
                 u = left.value
                 v = right.value
                 if u is not None and v is not None:
-                    if u[0].layout is not a._layout:
+                    if u[0].layout is not a._known:
                         u = chain(a)
                         v = right.value or v  # which that may have computed
-                    if v[0].layout is not b._layout:
+                    if v[0].layout is not b._known:
                         v = chain(b)
                     u_graph, leaves, mask = u
                     v_graph, v_leaves, v_mask = v
@@ -161,21 +163,19 @@ def _binary(  # noqa: PLR0915 - calls cost
                                 schedule.make_room(storage, 2)
                             layout = graph.layout
                             array = _new(kind if layout.ndim else types.scalars[layout.dtype])
-                            array._layout = layout
+                            array._known = layout
                             array._storage = storage
                             array._view = None
-                            array._cache = None
+                            array._host = array._seen = None
                             return array
             elif not REPORTS:
                 # Both on the host, and too small for any result of theirs to belong on the device.
-                cache = a._cache
-                x = cache[1] if cache is not None and cache[0] is x else host_view(a)
-                cache = b._cache
-                y = cache[1] if cache is not None and cache[0] is y else host_view(b)
+                x = a._seen if a._host is x else host_view(a)
+                y = b._seen if b._host is y else host_view(b)
                 count = x.size * y.size
                 limit = config.offload_threshold
                 if 0 < count * reach < limit or _bound(x, y) * row.weight < limit:
-                    result = compute(x, y)
+                    result = of_two(x, y)
                     if type(result) is not _NumpyArray:
                         return result
                     # `wrap_host`, spelled out.
@@ -186,7 +186,8 @@ def _binary(  # noqa: PLR0915 - calls cost
                     array = _new(kind)
                     array._storage = storage
                     array._view = None
-                    array._cache = (result, result)
+                    array._known = None
+                    array._host = array._seen = result
                     return array
         elif kind is float or (kind is int and -_PLAIN_INT <= b <= _PLAIN_INT):
             storage = a._storage
@@ -194,7 +195,7 @@ def _binary(  # noqa: PLR0915 - calls cost
             x = storage.host
             if x is None:
                 if value is not None:
-                    if value[0].layout is not a._layout:
+                    if value[0].layout is not a._known:
                         value = chain(a)
                     graph = value[0]
                     record = pairs.get((graph, kind))
@@ -207,8 +208,7 @@ def _binary(  # noqa: PLR0915 - calls cost
                             return apply_or_fall_back(a, b)
                         return wrap_pending((record.graph, (*value[1], converted), value[2]))
             elif not REPORTS:
-                cache = a._cache
-                x = cache[1] if cache is not None and cache[0] is x else host_view(a)
+                x = a._seen if a._host is x else host_view(a)
                 if x.size * reach < config.offload_threshold:
                     return wrap_host(compute(x, b))
         else:
@@ -226,7 +226,7 @@ def _binary(  # noqa: PLR0915 - calls cost
             x = storage.host
             if x is None:
                 if value is not None:
-                    if value[0].layout is not a._layout:
+                    if value[0].layout is not a._known:
                         value = chain(a)
                     graph = value[0]
                     record = pairs.get((kind, graph))
@@ -239,8 +239,7 @@ def _binary(  # noqa: PLR0915 - calls cost
                             return apply_or_fall_back(b, a)
                         return wrap_pending((record.graph, (converted, *value[1]), value[2]))
             elif not REPORTS:
-                cache = a._cache
-                x = cache[1] if cache is not None and cache[0] is x else host_view(a)
+                x = a._seen if a._host is x else host_view(a)
                 if x.size * reach < config.offload_threshold:
                     return wrap_host(compute(b, x))
         other = other_side(b)
@@ -271,10 +270,13 @@ def _binary(  # noqa: PLR0915 - calls cost
         if x is not None and not REPORTS and (a._view is None or a._view[1]):
             kind = type(b)
             if kind is types.ndarray:
-                y = None if b._storage.host is None else host_view(b)
+                y = b._storage.host
+                if y is not None:
+                    y = b._seen if b._host is y else host_view(b)
             else:
                 y = b if kind is float or kind is int else None
-            host, x = host_and_view(a)
+            host = x
+            x = a._seen if a._host is host else host_view(a)
             if (
                 y is not None
                 and x.size * reach < config.offload_threshold

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from oxinp._config import config
+from oxinp._core.lazy.explain import REPORTS
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import Handle, fetch, host_view
 from oxinp._core.lazy.placement import is_host
@@ -20,6 +21,7 @@ from oxinp._core.lazy.record import (
     operand_in_place,
     other_side,
     types,
+    wrap_host,
 )
 from oxinp._core.reduction.reduce import reduce
 from oxinp._core.reduction.table import ANY
@@ -121,6 +123,11 @@ class Power(ufunc):
             if modulus is not None:
                 return NotImplemented
             if type(b) in _PYTHON_NUMBERS:
+                host = a._storage.host
+                if host is not None and not REPORTS:
+                    x = a._seen if a._host is host else host_view(a)
+                    if x.size * reach < config.offload_threshold:
+                        return wrap_host(x**b)
                 name = SIMPLER.get(b)
                 if name is not None:
                     kind = (a._layout if a._storage.host is None else host_view(a)).dtype.kind
