@@ -4,6 +4,7 @@ Type checkers read NumPy's own types under our names: a module that shows the na
 re-exports them. What is ours alone is annotated where it is written; `oxinp/cuda/kernel.pyi` is written by hand.
 """
 
+import ast
 import sys
 from pathlib import Path
 
@@ -23,22 +24,27 @@ def __getattr__(name: str) -> Any: ...
 NAMESPACE = """from numpy import *
 from numpy import __version__ as __version__
 
-{packages}
-from oxinp._config import config as config
-from oxinp._core.host.fallback import FallbackError as FallbackError
-from oxinp._core.host.fallback import FallbackWarning as FallbackWarning
-from oxinp._core.lazy.evaluate import evaluate as evaluate
-from oxinp._core.lazy.explain import explain as explain
+{imports}
 
 def show_versions() -> None: ...
 """
 
 
+def imports():
+    """Return the lines that import what the namespace has beside NumPy's names."""
+    places = [("oxinp", name) for name in oxinp._PACKAGES]
+    tree = ast.parse((ROOT / "oxinp" / "__init__.py").read_text(encoding="utf-8"))
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom):
+            places += [(node.module, alias.name) for alias in node.names if alias.name in oxinp.__all__]
+    places += [("oxinp._runner.notebook", name) for name in oxinp._IN_NOTEBOOKS]
+    return [f"from {module} import {name} as {name}" for module, name in places]
+
+
 def stubs():
     """Return the text of every stub, by its path in the tree."""
     package = ROOT / "oxinp"
-    packages = "\n".join(f"from oxinp import {name} as {name}" for name in oxinp._PACKAGES)  # NumPy has the others
-    texts = {"oxinp/__init__.pyi": HEAD + NAMESPACE.format(packages=packages)}
+    texts = {"oxinp/__init__.pyi": HEAD + NAMESPACE.format(imports="\n".join(imports()))}
     for path, row in SUBMODULES.items():
         place = package / path.replace(".", "/")
         if row.since or not place.parent.is_dir():  # a type checker has no name for what lies below a module

@@ -16,6 +16,7 @@ import pytest
 import scipy.sparse
 
 import oxinp as np
+from oxinp._core.host import nominal
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = (ROOT / "docs" / "differences.md").read_text(encoding="utf-8")
@@ -77,6 +78,7 @@ def test_numpys_arrays_are_instances():
 @backs("`isinstance(ours, numpy.ndarray)` is false")
 def test_ours_are_no_instances_of_numpys():
     assert not isinstance(np.ones(3), numpy.ndarray)
+    assert "is_bool_indexer" in nominal.INSISTING
     assert type(numpy.asarray(np.ones(3))) is numpy.ndarray
 
 
@@ -132,6 +134,12 @@ def test_unique_values_are_sorted():
     assert values == [1.0, 2.0, 3.0]
 
 
+@backs("`np.__version__` is NumPy's")
+def test_versions():
+    assert np.__version__ == numpy.__version__
+    assert np.cuda.__version__ in (ROOT / "oxinp" / "_version.py").read_text(encoding="utf-8")
+
+
 @backs("Classes and objects of `oxinp.scipy`")
 def test_scipys_objects_give_numpys_arrays():
     seen = []
@@ -156,21 +164,43 @@ def test_sparse_arrays():
     assert type(a @ np.arange(3.0)) is np.ndarray
 
 
-@backs("Arrays of NumPy's own classes (`matrix`, `MaskedArray`, `recarray`, `memmap`) stay NumPy's")
+@backs("Arrays of NumPy's own classes (`matrix`, `MaskedArray`, `recarray`) stay NumPy's")
 def test_numpys_classes(tmp_path):
     x = np.arange(4.0).reshape(2, 2)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PendingDeprecationWarning)
         matrix = np.asmatrix(x)
+    mapped = np.memmap(tmp_path / "file", mode="w+", shape=3)
     made = [
         (matrix, numpy.matrix),
         (np.ma.array(x), numpy.ma.MaskedArray),
         (np.rec.fromarrays([x[0], x[1]], names="a,b"), numpy.recarray),
-        (np.memmap(tmp_path / "file", mode="w+", shape=3), numpy.memmap),
+        (mapped, numpy.memmap),
     ]
     assert all(type(array) is kind for array, kind in made)
     matrix += 1
-    assert float(x.sum()) == 6
+    assert float(x.sum()) == 10
+    assert type(np.concatenate([mapped, mapped])) is np.ndarray
+
+
+class Particular:
+    """Adds itself to NumPy's arrays, and to nothing else."""
+
+    __array_ufunc__ = None
+
+    def __init__(self):
+        self.asked = []
+
+    def __radd__(self, other):
+        self.asked.append(type(other))
+        return "added" if type(other) is numpy.ndarray else NotImplemented
+
+
+@backs("What has a say of its own in operators and functions")
+def test_who_does_not_know_our_arrays_is_asked_again():
+    particular = Particular()
+    assert np.ones(3) + particular == "added"
+    assert particular.asked == [np.ndarray, numpy.ndarray]
 
 
 @backs("Memory that others hold stays where they see it")

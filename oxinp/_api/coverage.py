@@ -80,9 +80,10 @@ ROWS: tuple[CoverageRow, ...] = (
         "frombuffer full full_like ones ones_like zeros zeros_like",
         composed="asarray_chkfinite diagflat eye geomspace identity linspace logspace meshgrid mgrid ogrid tri "
         "tril triu vander",
-        host="asmatrix bmat fromfile fromiter fromregex fromstring genfromtxt load loadtxt require",
+        host="bmat fromfile fromiter fromregex fromstring genfromtxt load loadtxt require",
         own="matrix",
     ),
+    CoverageRow("asmatrix", "creation", HOST, (KEPT,)),
     CoverageRow("fromfunction", "creation", COMPOSED),
     CoverageRow("diag", "creation", COMPOSED),
     *_rows(

@@ -66,7 +66,10 @@ def resolve(name: str) -> Any:
     if name in _OBJECTS:
         return _OBJECTS[name]
     if name in _CLASSES:
-        return getattr(importlib.import_module(_CLASSES[name]), name)
+        value = getattr(importlib.import_module(_CLASSES[name]), name)
+        if row is not None:
+            notes.add(value, getattr(np, name), row)
+        return value
     if name in _INDEXED:
         return importlib.import_module("oxinp._api.classes").Indexed(name)
     if name in SUBMODULES:

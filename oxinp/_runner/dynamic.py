@@ -17,7 +17,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from oxinp._runner import bindings, finder
+from oxinp._runner import bindings, finder, scalars
 from oxinp._runner.rewrite import compile_source, compile_tree, may_name
 
 __all__ = ["import_", "install", "text"]
@@ -111,3 +111,4 @@ def install() -> None:
         ours.__module__ = function.__module__  # pickles name it
     builtins.compile = _compile_anything
     importlib.import_module = _import_any_module
+    scalars.install()

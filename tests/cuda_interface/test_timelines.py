@@ -215,7 +215,7 @@ class Program:
         self.arrays.pop(0)
 
     def read(self):
-        np.asarray(self.some()[3:700])
+        oxinp.asnumpy(self.some()[3:700])
 
     def write_host(self):
         self.some()[100:200] = np.arange(100.0)

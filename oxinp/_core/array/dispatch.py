@@ -182,7 +182,12 @@ def with_fallback(function: Function, numpy_function: Function, name: str, *, is
         try:
             return function(*args, **kwargs)
         except Unsupported:
-            return call(numpy_function, args, kwargs, name=name, mutates=mutates.get(numpy_function, OUT))
+            pass
+        except TypeError as error:
+            if error.__traceback__ is None or error.__traceback__.tb_next is not None:
+                raise
+            # Arguments that ours does not take, which are NumPy's to refuse.
+        return call(numpy_function, args, kwargs, name=name, mutates=mutates.get(numpy_function, OUT))
 
     if not is_hosted:
         return undecided
@@ -212,7 +217,9 @@ def delegated(numpy_function: Function, args: tuple[Any, ...], kwargs: dict[str,
     """Call NumPy's function where foreign arguments have a say in it; `NOT_DONE` where there are none."""
     others = foreigners((*args, *kwargs.values()))
     if any(map(dispatched_by, others)):
-        return numpy_function(*args, **kwargs)  # which asks them, and us for the last time
+        result = numpy_function(*args, **kwargs)  # which asks them, and us
+        is_new = type(result) is np.ndarray and not any(result is value for value in (*args, *kwargs.values()))
+        return types.from_host(result) if is_new else result
     if others and is_left_to_numpy(numpy_function, others):
         return call(numpy_function, args, kwargs, name=name, mutates=mutates.get(numpy_function, OUT))
     return NOT_DONE

@@ -656,8 +656,10 @@ def broadcast_shapes(shapes: list[tuple[int, ...]], target: tuple[int, ...] | No
         if np.broadcast_shapes(shape, target) == target:
             return target
     except ValueError:
-        pass
-    msg = f"non-broadcastable output operand with shape {target} doesn't match the broadcast shape {shape}"
+        msg = f"operands could not be broadcast together with shapes {_listed([*shapes, target])}"
+        raise ValueError(msg) from None
+    shown, whole = _listed([target])[:-1], _listed([shape])[:-1]
+    msg = f"non-broadcastable output operand with shape {shown} doesn't match the broadcast shape {whole}"
     raise ValueError(msg)
 
 

@@ -47,7 +47,7 @@ class _Types:
     ndarray: Any = None
     scalar: Any = None  # the class of device scalars,
     scalar_type: Any = None  # its own class,
-    scalars: Any = None  # and by dtype the class below it that a scalar is made in
+    scalars: Any = None  # and the classes below it that scalars are made in, by NumPy's
     dressed: Any = None  # the class between ndarray and users' classes
     finalize: Any = None  # a new array of a user's class, and what it was made from -> the array, finalised
     from_host: Any = None  # NumPy array that others may change -> ndarray
@@ -119,7 +119,7 @@ def wrap_pending(value: Value, *, as_array: bool = False) -> Any:
     storage = make_storage(value, None)
     schedule.enter(storage)
     layout = value[0].layout
-    array = _new(types.ndarray if as_array or layout.ndim else types.scalars[layout.dtype])
+    array = _new(types.ndarray if as_array or layout.ndim else types.scalars[layout.dtype.type])
     array._known = layout
     array._storage = storage
     array._view = None
@@ -134,12 +134,24 @@ def wrap_result(value: Value, *, as_array: bool = False) -> Any:
     if type(entry) is Pending:
         entry.owner = ref(storage)
     layout = value[0].layout
-    array = _new(types.ndarray if as_array or layout.ndim else types.scalars[layout.dtype])
+    array = _new(types.ndarray if as_array or layout.ndim else types.scalars[layout.dtype.type])
     array._known = layout
     array._storage = storage
     array._view = None
     array._host = array._seen = None
     return array
+
+
+def as_array(result: Any) -> Any:
+    """Return a new result as an array where it is a scalar: what NumPy gives for ``out=...``."""
+    if type(type(result)) is types.scalar_type:
+        array = _new(types.ndarray)
+        array._known = result._layout
+        array._storage = result._storage
+        array._view = None
+        array._host = array._seen = None
+        return array
+    return wrap_host(np.asarray(result)) if isinstance(result, np.generic) else result
 
 
 def express(
@@ -560,15 +572,16 @@ def declined(ufunc: np.ufunc, operator: Callable[..., Any] | None, a: Any, b: An
     Returns
     -------
     object
-        NotImplemented for subclasses of NumPy's array on the right, so that Python asks their operators, and if a ufunc
-        was called.
+        NotImplemented for subclasses of NumPy's array on the right of ours, so that Python asks their operators, and if
+        a ufunc was called.
     """
     other = b if isinstance(a, Handle) else a
     kind = type(other)
     is_numpys = issubclass(kind, _NumpyArray)
-    if not (is_numpys or is_deferred_to(other)):
+    is_below = is_numpys and type(a) in (types.ndarray, types.scalar)
+    if not (is_below or is_deferred_to(other) or (is_numpys and other is a)):
         return ufunc(a, b)
-    if operator is None or (is_numpys and other is b):
+    if operator is None or is_below:
         return NotImplemented
     if other is b:  # else its operator has been tried
         name = operator.__name__.strip("_")

@@ -152,11 +152,11 @@ def asarray(value: Any, dtype: Any = None, order: str | None = None, *, copy_wan
         ``copy_wanted`` is False and a copy cannot be avoided.
     """
     if type(value) is list or type(value) is tuple:
-        _refuse_copy(copy_wanted)
+        refuse_copy(copy_wanted)
         return _own(np.asarray(_plain(value), dtype, order))  # type: ignore[arg-type]
     if isinstance(value, Handle) and type(type(value)) is not types.scalar_type:
         if dtype is not None and value._layout.dtype != np.dtype(dtype):
-            _refuse_copy(copy_wanted)
+            refuse_copy(copy_wanted)
             return astype(value, dtype)
         if copy_wanted:
             return copy(value)
@@ -165,13 +165,13 @@ def asarray(value: Any, dtype: Any = None, order: str | None = None, *, copy_wan
         view = wrap(*_same_storage(value))
         return astype(view, dtype) if dtype is not None else view
     if isinstance(value, list | tuple):
-        _refuse_copy(copy_wanted)
+        refuse_copy(copy_wanted)
         return _own(np.asarray(_plain(value), dtype, order))  # type: ignore[arg-type]
     if type(value) not in NUMPYS and (interface := getattr(value, "__cuda_array_interface__", None)) is not None:
         foreign = importlib.import_module("oxinp._core.interop.imports").from_cuda_array_interface(value, interface)
         return asarray(foreign, dtype, order, copy_wanted=copy_wanted)
     if type(value) in NUMPYS or (isinstance(value, np.ndarray) and not _is_mapped(value)):
-        _refuse_copy(copy_wanted)
+        refuse_copy(copy_wanted)
         return from_host(np.asarray(value, dtype, order))  # type: ignore[arg-type]
     given: list[Any] = [np.array(value, dtype, copy=copy_wanted, order=order)]  # type: ignore[arg-type]
     if _is_new(given):
@@ -215,10 +215,9 @@ def array(value: Any, dtype: Any = None, *, copy: bool | None = True, order: str
 NUMPYS = frozenset({np.ndarray, bool, int, float, complex, np.float64, np.int64})  # and Python's own
 
 
-def _refuse_copy(copy_wanted: bool | None) -> None:
+def refuse_copy(copy_wanted: bool | None) -> None:
     if copy_wanted is False:
-        msg = "Unable to avoid copy while creating an array as requested."
-        raise ValueError(msg)
+        np.array([], copy=False)  # raises
 
 
 def _same_storage(value: Handle) -> Any:

@@ -26,7 +26,7 @@ from oxinp._core.lazy.handle import (
     host_view,
 )
 from oxinp._core.lazy.placement import SMALL_NBYTES
-from oxinp._core.lazy.record import WHERE, express, is_hosted, store, target_of, types, wrap_pending
+from oxinp._core.lazy.record import WHERE, express, is_hosted, store, target_of, types, wrap_host, wrap_pending
 from oxinp._core.lazy.views import host_part, view, view_at
 from oxinp._core.manipulation.copy import assign, axes_of, from_elsewhere, own
 from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES
@@ -36,6 +36,7 @@ from oxinp._core.ops import advanced, gather, scatter
 
 _INTEGERS = {kind for kind in np.sctypeDict.values() if issubclass(kind, np.integer)}
 BASIC = frozenset({int, slice, NoneType, EllipsisType, *_INTEGERS})
+_NUMBERS = frozenset({int, bool})
 _accesses = placement.accesses
 
 _NumpyArray = np.ndarray
@@ -83,6 +84,38 @@ def getitem(array: Handle, key: Any) -> Any:
     if type(part) is not _NumpyArray or (seen.dtype.hasobject and part.base is not seen and part.base is not seen.base):
         return part
     return host_part(array, host, part)
+
+
+def key_on_host(key: Any) -> Any:
+    """Return an advanced key as NumPy takes it; None if not all of its arrays are small and valid on the host."""
+    parts = []
+    for part in key if type(key) is tuple else (key,):
+        kind = type(part)
+        if kind is types.ndarray:
+            if part._storage.host is None:
+                return None
+            seen = host_view(part)
+            if seen.nbytes >= config.offload_threshold:
+                return None
+            parts.append(seen)
+        elif kind in BASIC or (kind is list and _NUMBERS.issuperset(map(type, part))):
+            parts.append(part)
+        else:
+            return None
+    return tuple(parts) if type(key) is tuple else parts[0]
+
+
+def gather_on_host(array: Handle, seen: Any, key: Any) -> Any:
+    """Return what an advanced key selects of an array that is valid on the host."""
+    if seen.nbytes < config.offload_threshold and not explain.REPORTS and type(array) is types.ndarray:
+        place = key_on_host(key)
+        if place is not None:
+            found = seen[place]
+            if type(found) is not _NumpyArray:
+                return found
+            if found.base is None and found.flags.carray:
+                return wrap_host(found)
+    return getitem(array, key)
 
 
 def _gathered(array: Handle, key: Any) -> Any:
@@ -165,8 +198,12 @@ def setitem(array: Handle, key: Any, value: Any) -> None:
         elif is_array and value._storage.host is None and _is_plain_copy(array, layout, value._layout):
             held = expression(value)
             source = value._storage if is_waiting(held) else None
-            store(view_at(array, layout), held, source, depth=5)  # `__setitem__` is between
-            return
+            try:
+                store(view_at(array, layout), held, source, depth=5)  # `__setitem__` is between
+            except Unsupported:  # a dtype that has no kernels, or elements that are not at multiples of their size
+                pass
+            else:
+                return
     else:
         host, seen = host_and_view(array)
         given = _on_host(value)
@@ -296,7 +333,11 @@ def _fills(array: Handle, key: Any, value: Any) -> bool:
     element = np.zeros(1, dtype)
     # NumPy's scalars are cast as arrays are, Python's numbers have to fit.
     element[:] = np.asarray(value) if isinstance(value, np.generic) else value
-    assign(array, wrap_pending(express(WHERE, (key, element[0], array), target_of(array)), as_array=True))
+    try:
+        filled = express(WHERE, (key, element[0], array), target_of(array))
+    except Unsupported:
+        return False
+    assign(array, wrap_pending(filled, as_array=True))
     return True
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from oxinp._core.errors.hearing import call_numerical
+from oxinp._core.host.exchange import is_array
 from oxinp._core.lazy import explain, placement, schedule
 from oxinp._core.lazy.chains import arrays, input_types, instructions, operand
 from oxinp._core.lazy.expr import (
@@ -104,7 +105,7 @@ def accumulate(row: ScanRow, array: Handle, axis: Any = 0, dtype: Any = None, ou
         Where the device has no kernel.
     """
     if out is not None:
-        if not isinstance(out, Handle):
+        if not is_array(out):
             raise Unsupported("an output that is no array of ours")
         check_writeable(out)
     layout = array._layout

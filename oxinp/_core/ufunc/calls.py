@@ -8,7 +8,7 @@ import numpy as np
 
 from oxinp._core.errors.hearing import call_numerical
 from oxinp._core.lazy import placement
-from oxinp._core.lazy.expr import Operation, Unsupported
+from oxinp._core.lazy.expr import Operation, Unsupported, broadcast_shapes
 from oxinp._core.lazy.handle import Handle, compute_into, host_view
 from oxinp._core.lazy.record import (
     COPY,
@@ -149,6 +149,9 @@ def _check(call: Call) -> None:
     if any(out is not None for out in call.outs):
         keywords["out"] = tuple(None if out is None else _stand_in(out) for out in call.outs)
     call.row.numpy(*[_stand_in(x) for x in call.operands], **keywords)
+    if call.where is not None:
+        given = (*call.operands, *(out for out in call.outs if out is not None), call.where)
+        broadcast_shapes([x._layout.shape if isinstance(x, Handle) else () for x in given], None)
 
 
 def _stand_in(value: Any) -> Any:
