@@ -9,7 +9,7 @@ from weakref import ref
 import numpy as np
 
 from oxinp._config import config
-from oxinp._core.errors.state import current, quiet
+from oxinp._core.errors.state import checks, current, quiet
 from oxinp._core.lazy import explain, placement, reports, schedule
 from oxinp._core.lazy.building import attempt, claim
 from oxinp._core.lazy.calls import Pending
@@ -183,7 +183,7 @@ def express(
     ValueError, TypeError, OverflowError
         As NumPy.
     """
-    if operation.raises is not None and current() is not quiet.state:
+    if current() is not quiet.state and checks() is not None and operation.raises is not None:
         operation, operands = flagged(operation, operands, target, where)
     while True:
         values = [chain(x) if isinstance(x, Handle) else _scalar_value(x) for x in operands]
