@@ -277,10 +277,23 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
         storage = self._storage
         host = storage.host
         whole = self._view
-        if type(key) is int and whole is None and host is not None and host.ndim == 1 and type(value) in _ELEMENTS:
-            low = key * host.itemsize
+        if whole is None and host is not None and type(value) in _ELEMENTS:
+            steps = host.strides
+            low = None  # where an element lies
+            if type(key) is int:
+                if len(steps) == 1:
+                    low = key * steps[0]
+            elif type(key) is tuple and len(key) == 2 == len(steps):
+                i, j = key
+                if type(i) is int and type(j) is int:
+                    low = i * steps[0] + j * steps[1] if i >= 0 and j >= 0 else -1
             stale = storage.stale
-            if storage.value is None and storage.host is host and (stale is None or 0 <= low < host.nbytes):
+            if (
+                low is not None
+                and storage.value is None
+                and storage.host is host
+                and (stale is None or 0 <= low < host.nbytes)
+            ):
                 # No other thread has run since the last look at `storage`, nor does one before all is done.
                 if stale is not None:
                     if low < stale.low:  # noqa: PLR1730 - at calls other threads may run
