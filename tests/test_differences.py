@@ -477,7 +477,7 @@ def test_output_of_another_dtype():
 
 
 @backs("Reductions on the device warn of shapes")
-def test_warnings_of_values():
+def test_warnings_of_values(config):
     a = numpy.full((LARGE, 2), numpy.nan)
     with pytest.warns(RuntimeWarning, match="All-NaN"):
         numpy.nanmax(a, axis=1)
@@ -486,6 +486,11 @@ def test_warnings_of_values():
         assert numpy.isnan(numpy.asarray(np.nanmax(np.array(a), axis=1))).all()
     with pytest.warns(RuntimeWarning, match="Degrees of freedom"):
         np.var(np.array(a), axis=1, ddof=2)
+    config.floating_point_errors = "numpy"
+    with pytest.warns(RuntimeWarning, match="All-NaN"):
+        numpy.asarray(np.nanmax(np.array(a), axis=1))
+    with pytest.warns(RuntimeWarning, match="overflow encountered in reduce"):
+        float((np.zeros(LARGE) + 1e308).sum())
 
 
 @backs("`einsum` of three or more operands contracts them in pairs")

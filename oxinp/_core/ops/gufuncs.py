@@ -13,6 +13,7 @@ from oxinp._config import config
 from oxinp._core.errors.hearing import attributed, call_numerical
 from oxinp._core.host.fallback import call
 from oxinp._core.lazy import explain, placement
+from oxinp._core.lazy.array_protocol import numpys
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import Handle, host_view
 from oxinp._core.lazy.record import (
@@ -111,7 +112,7 @@ class gufunc(ufunc):  # noqa: N801 - as `ufunc`
             return call(numpy_ufunc, tuple(args), given, name=self.__name__)
         if out is None and not any(isinstance(value, Handle) for value in operands):
             return numpy_ufunc(*operands)
-        arrays = [value if isinstance(value, Handle) else types.from_host(np.asarray(value)) for value in operands]
+        arrays = [value if isinstance(value, Handle) else types.from_host(numpys(value)) for value in operands]
         try:
             if kwargs:
                 return self._with_keywords(arrays, out, kwargs)
@@ -144,7 +145,9 @@ class gufunc(ufunc):  # noqa: N801 - as `ufunc`
             x = a._seen if a._host is x else host_view(a)
             y = b._seen if b._host is y else host_view(b)
             limit = config.offload_threshold
-            if (0 < x.size * y.size * 16 < limit or matmul.bound(x, y) < limit) and not explain.REPORTS:
+            m, n = x.size * 16, y.size  # at most what an element costs
+            is_light = (m < limit and n * 16 < limit) if y.ndim == 1 else 0 < m * n < limit
+            if (is_light or matmul.bound(x, y) < limit) and not explain.REPORTS:
                 return wrap_host(self._of_hosts(x, y))
             return self._of_arrays((a, b))
         except Unsupported:
