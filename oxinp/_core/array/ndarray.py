@@ -109,7 +109,7 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
         order: Any = None,
     ) -> Any:
         if buffer is None and strides is None and not offset:
-            made = creation.empty(shape, dtype, order or "C")
+            made = creation.uninitialised(shape, dtype, order or "C")
         elif isinstance(buffer, Handle):
             made = view(plain(buffer), lambda seen: np.ndarray(shape, dtype, seen, offset, strides, order))
         else:
