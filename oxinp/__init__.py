@@ -36,7 +36,7 @@ for _sentence in _config.unknown():
         warnings.warn(_sentence, stacklevel=2)
 
 # Packages of our own that NumPy has not, imported when first used.
-_PACKAGES = ("cuda", "scipy", "sparse")
+_PACKAGES = ("array_api", "cuda", "scipy", "sparse")
 # Of notebooks, and imported there only.
 _IN_NOTEBOOKS = ("install", "load_ipython_extension")
 
@@ -77,5 +77,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    names = (name for name in globals() if not name.startswith("_"))
-    return sorted({*names, *_PACKAGES, *_IN_NOTEBOOKS, *_namespace.names(), "__version__"})
+    ours = {name for name in globals() if not name.startswith("_") or name.startswith("__")}
+    return sorted(ours | {*_PACKAGES, *_IN_NOTEBOOKS, *_namespace.names(), "__version__"})

@@ -11,7 +11,7 @@ import numpy as np
 from oxinp._api.fronts import describe
 from oxinp._api.rebound import rebound
 from oxinp._core.documentation import SignatureOf, appended
-from oxinp._core.host.fallback import call
+from oxinp._core.host.fallback import KEPT, call
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.record import types
 
@@ -63,7 +63,7 @@ class ndenumerate(np.ndenumerate):  # noqa: N801 - NumPy's name
     """See `numpy.ndenumerate`."""
 
     def __init__(self, arr: Any) -> None:
-        call(super().__init__, (arr,), {}, name="ndenumerate")
+        call(super().__init__, (arr,), {}, name="ndenumerate", mutates=(KEPT,))
 
 
 class Archive(Mapping[str, Any]):

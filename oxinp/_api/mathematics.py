@@ -55,10 +55,12 @@ def round(a: Any, decimals: Any = 0, out: Any = None) -> Any:
     if kind not in "iuf" or (kind != "f" and decimals < 0) or out is not None:
         raise Unsupported("an `out`, or dtypes that NumPy rounds in other ways")
     if kind != "f":
-        return a.copy() if a._layout.ndim else a.copy()[()]
+        return a.copy("K") if a._layout.ndim else a.copy()[()]
     rint = UFUNC_OBJECTS["rint"]
     if decimals == 0:
         return rint(a)
+    if not a._layout.is_contiguous and not a._layout.is_fortran:
+        a = a.copy()  # which are the two orders that NumPy keeps
     scale = 10.0 ** abs(decimals)
     return rint(a * scale) / scale if decimals > 0 else rint(a / scale) * scale
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 __all__ = [
     "addresses",
     "after_waiting",
+    "before_capture",
     "before_fork",
     "before_growth",
     "before_leaving",
@@ -71,6 +72,11 @@ after_waiting: list[Callable[[], object]] = []
 """Called after a backend has waited for the device: what kernels have reported is raised here.
 
 What the host was to be given has arrived by then.
+"""
+
+before_capture: list[Callable[[], object]] = []
+"""Called before a graph is captured, in which nothing can be copied to the device: what was on it and has been on the
+host since is brought up to date here.
 """
 
 before_growth: list[Callable[[int], object]] = []

@@ -294,3 +294,38 @@ def test_nothing_is_compiled_for_what_is_ignored(kernels):
             run()
     assert len(kernels) > len(ignored)
     assert not any("atom" in text for text in ignored)
+
+
+REDUCED = {
+    "sum": lambda np, x: (x["large"].sum(), np.sum(x["large"]), (x["ones"] * 1e308).sum(axis=1, keepdims=True)),
+    "prod": lambda np, x: (x["large"].prod(), np.prod(x["ones"] * 1e300, axis=0)),
+    "mean": lambda np, x: (x["large"].mean(), np.mean(x["ones"] + 1.0)),
+    "infinite": lambda _, x: (x["infinite"].sum(), x["both"].sum(), x["nans"].sum(), x["infinite"].prod()),
+    "chain": lambda np, x: ((x["ones"] / 0).sum(), (x["large"] / x["large"]).mean(), np.sqrt(-x["ones"]).sum(axis=0)),
+    "nansum": lambda np, x: (np.nansum(x["large"]), np.nansum(x["nans"]), np.nanprod(x["large"])),
+    "nanmax": lambda np, x: (np.nanmax(x["nans"], axis=1), np.nanmax(x["ones"]), np.nanmin(x["nans"])),
+    "nanmean": lambda np, x: (np.nanmean(x["nans"]), np.nanmean(x["ones"]), np.nanmean(x["infinite"])),
+    "nanvar": lambda np, x: (np.nanvar(x["nans"]), np.nanstd(x["nans"], axis=0), np.nanvar(x["ones"])),
+}
+
+
+@pytest.mark.usefixtures("device")
+@pytest.mark.parametrize("shape", [(30, 40), (3, 700), (1500, 3)])
+@pytest.mark.parametrize("name", REDUCED)
+def test_reductions_warn_as_numpys(name, shape):
+    def told(namespace):
+        given = {"ones": 1.0, "large": 1e308, "nans": numpy.nan, "infinite": numpy.inf}
+        x = {kind: namespace.array(numpy.full(shape, value)) for kind, value in given.items()}
+        both = numpy.full(shape, numpy.inf)
+        both[0] = -numpy.inf
+        x["both"] = namespace.array(both)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            results = REDUCED[name](namespace, x)
+            results = [numpy.asarray(result) for result in results]
+        return sorted(str(w.message) for w in caught), results
+
+    (ours, our_results), (numpys, their_results) = told(oxinp), told(numpy)
+    assert ours == numpys
+    for found, expected in zip(our_results, their_results, strict=True):
+        numpy.testing.assert_allclose(found, expected, rtol=1e-12)

@@ -23,7 +23,6 @@ from oxinp._core.lazy.handle import (
     host_layout,
     host_view,
     is_dense,
-    leave_stale,
     seen_at,
 )
 from oxinp._core.lazy.placement import device, device_of
@@ -35,6 +34,7 @@ from oxinp._core.memory.storage import (
     SHARED,
     SIDES,
     Pin,
+    Stale,
     Storage,
     Value,
     is_pinned,
@@ -88,8 +88,8 @@ def lend(handle: Handle, *, forever: bool = False) -> NumpyArray:
     """
     for tell in before_lending:
         tell(handle)
-    if not is_shared(handle._storage):
-        fetch_storage(handle._storage)  # without the lock, so that other threads queue their work meanwhile
+    if here.are_several and not is_shared(handle._storage):
+        fetch_storage(handle._storage)  # which waits outside of the lock
     return attempt(_lend, handle, forever)
 
 
@@ -108,12 +108,17 @@ def _lend(handle: Handle, forever: bool) -> NumpyArray:
         if host.dtype.hasobject:  # never anywhere else
             lent = host_view(handle).view()
             break
-        leave_stale(handle)
+        value = storage.value
+        if here.are_several:
+            claim(storage)
         with SIDES:
-            if storage.value is not None or storage.host is not host:  # a thread on another device was there between
+            if storage.value is not value or storage.host is not host:  # a thread on another device was there between
                 continue
-            pin = pinned(storage)
             low, high = handle._layout.byte_bounds
+            if value is not None:  # what others still read on the device is not to be brought up to date in place
+                storage.stale = None if forever or schedule.is_read(value) else Stale(value[1][0], low, high)
+                storage.value = None
+            pin = pinned(storage)
             pin.low, pin.high = min(pin.low, low), max(pin.high, high)
             if forever and host.dtype in DEVICE_TYPES:  # others stay where they are without being held there
                 pin.is_forever = True

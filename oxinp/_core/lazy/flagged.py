@@ -13,18 +13,39 @@ from typing import Any
 
 import numpy as np
 
+from oxinp._config import config
 from oxinp._core.errors.frames import Line, is_passed, user_frame
-from oxinp._core.errors.state import KINDS, Checks, checks
+from oxinp._core.errors.state import INVALID, KINDS, OVER, Checks, checks
 from oxinp._core.lazy import reports
 from oxinp._core.lazy.expr import Loop, Operation, cast
 from oxinp._core.lazy.handle import Handle
 from oxinp._core.memory.dtypes import BOOL
 from oxinp._core.memory.layout import Layout
-from oxinp._kernels.elementwise.flags import CASTS, Rule, flagging
+from oxinp._kernels.elementwise.flags import (
+    CASTS,
+    INFINITE,
+    NAN,
+    NUM_FLAGS,
+    Rule,
+    flagging,
+    judge_result,
+    mark_operand,
+)
 
 # Modules between the user's line and the record of an operation; what another one of ours asks for is its own affair.
 _BETWEEN = tuple(
-    f"oxinp._core.{name}" for name in ("ufunc.", "lazy.", "array.", "manipulation.copy", "ops.index", "subclass")
+    f"oxinp.{name}"
+    for name in (
+        *(
+            "_core.ufunc.",
+            "_core.lazy.",
+            "_core.array.",
+            "_core.manipulation.copy",
+            "_core.ops.index",
+            "_core.subclass",
+        ),
+        *("_core.reduction.", "_api.reductions", "_api.fronts"),
+    )
 )
 
 UINT64 = np.dtype(np.uint64)
@@ -62,6 +83,35 @@ def flagged(
     told = _Told("cast" if rule is CASTS else operation.name, wanted, line)
     claim = np.uint64(reports.claim_flags(told, line))
     return variant, (*operands, claim) if where is None else (*operands, where, claim)
+
+
+def _special_loop(lower: Callable[..., Any]) -> Callable[[tuple[Any, ...]], Loop]:
+    return lambda kinds: Loop((kinds[0], UINT64), kinds[0], lower)
+
+
+MARK = Operation("mark", _special_loop(mark_operand))
+"""Elements that are reduced, each of which tells whether it is infinite or NaN."""
+
+JUDGE = Operation("judge", _special_loop(judge_result))
+"""What they have been reduced to, which tells the same."""
+
+
+def claim_reduction(warning: str | None) -> Any:
+    """Return the claim that `MARK` and `JUDGE` take for a reduction that the user's line asks for; None for none.
+
+    Parameters
+    ----------
+    warning : str or None
+        What NumPy's Python code warns of, whatever `numpy.errstate` says, where the result is NaN. Without it, sums and
+        products tell of overflow and of invalid values: where a result is infinite or NaN and no element is.
+    """
+    wanted = checks()
+    if wanted is None or (warning is not None and config.floating_point_errors != "numpy"):
+        return None
+    line = _asking_line()
+    if line is None:
+        return None
+    return np.uint64(reports.claim_flags(_ToldOfReduction(warning, wanted, line), line))
 
 
 def _asking_line() -> Line | None:
@@ -115,7 +165,7 @@ class _Told:
 
     def __call__(self, word: int) -> Exception | None:
         """Tell what flags say, once; return the first exception."""
-        flags = sum([bit for i, bit in enumerate(KINDS.values()) if word >> 8 * i & 0xFF])
+        flags = self._flags(word)
         news = flags & ~self._told & self._checks.kinds  # what is computed twice is told of once
         self._told |= news
         errors = [
@@ -124,6 +174,9 @@ class _Told:
             if news & bit
         ]
         return next((error for error in errors if error is not None), None)
+
+    def _flags(self, word: int) -> int:
+        return sum([1 << i for i in range(NUM_FLAGS) if word >> 8 * i & 0xFF])
 
     def _tell(self, how: str, words: str, flags: int) -> Exception | None:
         message, call = f"{words} encountered in {self._name}", self._checks.call
@@ -146,3 +199,33 @@ class _Told:
         except Exception as error:  # noqa: BLE001 - a filter's or the user's function's, to be raised when all is told
             return error
         return None
+
+
+class _ToldOfReduction(_Told):
+    """What becomes of the flags of a reduction, those of elements and those of results."""
+
+    __slots__ = ("_seen", "_warning")
+
+    def __init__(self, warning: str | None, wanted: Checks, line: Line) -> None:
+        super().__init__("reduce", wanted, line)
+        self._warning = warning
+        self._seen = 0
+
+    def __call__(self, word: int) -> Exception | None:
+        """Tell what flags say; see `_Told`."""
+        if self._warning is None:
+            return super().__call__(word)
+        if self._flags(word) & INVALID and not self._told:
+            self._told = INVALID
+            try:
+                self._line.warn(self._warning, RuntimeWarning)
+            except RuntimeWarning as error:  # as a filter wants it
+                return error
+        return None
+
+    def _flags(self, word: int) -> int:
+        """Return the flags of results that no element explains; elements are looked at before results."""
+        self._seen |= super()._flags(word)
+        if self._seen & INFINITE:
+            return 0 if self._warning is not None or self._seen & NAN else self._seen & INVALID
+        return self._seen & (OVER | INVALID) if self._warning is not None or not self._seen & NAN else self._seen & OVER

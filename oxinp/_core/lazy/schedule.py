@@ -536,6 +536,17 @@ def flush_readers(target: Value, keep: Storage | None = None, keep_call: Call | 
         run_calls(lambda call: call is not keep_call and call.mask & mask and _reads(call.leaves or (), buffer))
 
 
+def is_read(target: Value) -> bool:
+    """Whether a pending value, or a call that waits, reads the Buffer of a storage."""
+    _, (buffer,), mask = target
+    for storage in _pending():
+        value = storage.value
+        if value is not None and value[2] & mask and value[0].nodes and _reads(value[1], buffer):
+            return True
+    waiting = [call for reference in tuple(CALLS) if (call := reference()) is not None]
+    return any(call.mask & mask and _reads(call.leaves or (), buffer) for call in waiting)
+
+
 def flush_all() -> None:
     """Compute everything pending, the latest first, so that what it passes on the way comes along."""
     attempt(_flush, _pending)

@@ -34,8 +34,16 @@ DEVICE_TYPES: dict[np.dtype[Any], Type] = {
     np.dtype(np.complex128): types.c128,
 }
 
+# What an element is while it is only moved: a byte that is viewed as bool need not be 0 or 1.
+MOVED_TYPES: dict[np.dtype[Any], Type] = {**DEVICE_TYPES, np.dtype(np.bool_): types.u8}
+
 # dtypes of other packages, by name. Their arrays stay on the host, but products read the bits on the device.
 MULTIPLIED_BITS: dict[str, tuple[np.dtype[Any], Type]] = {"bfloat16": (np.dtype(np.uint16), types.bf16)}
+
+# dtypes by whose kernels elements without any are moved, by their size.
+CARRIERS: dict[int, np.dtype[Any]] = {
+    np.dtype(each).itemsize: np.dtype(each) for each in ("u1", "u2", "u4", "u8", "c16")
+}
 
 BOOL = np.dtype(np.bool_)
 INT64 = np.dtype(np.int64)
@@ -77,3 +85,8 @@ def scalar_value(dtype: np.dtype[Any]) -> Callable[[Any], complex]:
         return number
 
     return as_int
+
+
+def is_dtype_class(dtype: Any) -> bool:
+    """Whether a dtype is given by its class, as `numpy.dtypes.BytesDType`: which one it is depends on the elements."""
+    return isinstance(dtype, type) and issubclass(dtype, np.dtype)

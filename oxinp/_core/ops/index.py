@@ -198,8 +198,12 @@ def setitem(array: Handle, key: Any, value: Any) -> None:
         elif is_array and value._storage.host is None and _is_plain_copy(array, layout, value._layout):
             held = expression(value)
             source = value._storage if is_waiting(held) else None
-            store(view_at(array, layout), held, source, depth=5)  # `__setitem__` is between
-            return
+            try:
+                store(view_at(array, layout), held, source, depth=5)  # `__setitem__` is between
+            except Unsupported:  # a dtype that has no kernels, or elements that are not at multiples of their size
+                pass
+            else:
+                return
     else:
         host, seen = host_and_view(array)
         given = _on_host(value)
@@ -223,7 +227,7 @@ def setitem(array: Handle, key: Any, value: Any) -> None:
         if seen.dtype.hasobject or seen.dtype.names is not None:
             records = begin_writing(array)  # the storage may be that of numbers, whose view this is
             try:
-                records[key] = value
+                records[key] = fetch(value) if seen.dtype.names is not None and isinstance(value, Handle) else value
             finally:
                 end_writing(storage)
             return
@@ -302,7 +306,11 @@ def _fills(array: Handle, key: Any, value: Any) -> bool:
     element = np.zeros(1, dtype)
     # NumPy's scalars are cast as arrays are, Python's numbers have to fit.
     element[:] = np.asarray(value) if isinstance(value, np.generic) else value
-    assign(array, wrap_pending(express(WHERE, (key, element[0], array), target_of(array)), as_array=True))
+    try:
+        filled = express(WHERE, (key, element[0], array), target_of(array))
+    except Unsupported:
+        return False
+    assign(array, wrap_pending(filled, as_array=True))
     return True
 
 

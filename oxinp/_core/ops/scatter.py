@@ -17,7 +17,7 @@ from oxinp._core.lazy.op import BoundOp, Op
 from oxinp._core.lazy.placement import device
 from oxinp._core.lazy.views import view
 from oxinp._core.manipulation.copy import astype, copy, drop_leading_ones, warn_of_lost_parts
-from oxinp._core.memory.dtypes import DEVICE_TYPES
+from oxinp._core.memory.dtypes import DEVICE_TYPES, MOVED_TYPES
 from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.storage import is_pinned
 from oxinp._core.ops.advanced import Selection
@@ -51,7 +51,7 @@ def _plan_scatter(bound: BoundOp) -> Plan:
         (index.size, stride, step),
         [(*loop, each) for loop, each in zip(inner, given[first:], strict=True)],
         extent,
-        DEVICE_TYPES[target.dtype],
+        (DEVICE_TYPES if is_scalar else MOVED_TYPES)[target.dtype],
         DEVICE_TYPES[index.dtype],
         (target.alignment,) if is_scalar else (target.alignment, values.alignment),
         is_scalar=is_scalar,

@@ -12,6 +12,7 @@ from numpy.lib.array_utils import normalize_axis_index
 
 from oxinp._core.errors.frames import call_as_user, warn
 from oxinp._core.errors.hearing import call_numerical
+from oxinp._core.errors.state import current, quiet
 from oxinp._core.host.exchange import is_array
 from oxinp._core.lazy import explain, placement, schedule
 from oxinp._core.lazy.expr import (
@@ -27,9 +28,18 @@ from oxinp._core.lazy.expr import (
     remember,
     structure_of,
 )
-from oxinp._core.lazy.handle import Handle, begin_writing, end_writing, host_view, operand_chain
+from oxinp._core.lazy.flagged import JUDGE, MARK, claim_reduction
+from oxinp._core.lazy.handle import Handle, begin_writing, chain, end_writing, host_view
 from oxinp._core.lazy.op import BoundOp, Op
-from oxinp._core.lazy.record import check_writeable, express, store_result, wrap_host, wrap_result
+from oxinp._core.lazy.record import (
+    check_writeable,
+    express,
+    settled,
+    store_result,
+    wrap_host,
+    wrap_pending,
+    wrap_result,
+)
 from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES, FLOAT32, FLOAT64, scalar_value
 from oxinp._core.memory.layout import Layout, result_layout
 from oxinp._core.memory.storage import Value
@@ -122,8 +132,12 @@ def reduce(
         if row.about is None or not isinstance(mean, Handle):
             raise Unsupported("a mean that is given")
         row = row.about
+    claim = None
     try:
         value, is_masked = _elements(array, where, mean)
+        if current() is not quiet.state and row.name in _TOLD and layout.dtype.kind == "f" and out is None:
+            claim = None if is_masked or mean is not None else claim_reduction(_TOLD[row.name])
+            value = value if claim is None else express(MARK, (array, claim))
         source = value[0].layout.dtype
         dtypes = _dtypes(row, source, source.num, dtype, None if out is None else out._layout.dtype)
     except (ValueError, TypeError):
@@ -146,11 +160,23 @@ def reduce(
     if row.is_average and not is_masked and ddof >= count:
         warn("Degrees of freedom <= 0 for slice", RuntimeWarning)
     (total,) = schedule.defer(bound, leaves, value[2])
+    if claim is not None:
+        result = wrap_result(total, as_array=True)
+        return settled(wrap_pending(express(JUDGE, (result, claim))))
     if out is None:
         return wrap_result(total)
     store_result(out, total)
     return out
 
+
+_TOLD = dict.fromkeys(("sum", "prod", "mean", "nansum", "nanprod")) | {
+    "nanmax": "All-NaN slice encountered",
+    "nanmin": "All-NaN slice encountered",
+    "nanmean": "Mean of empty slice",
+    "nanvar": "Degrees of freedom <= 0 for slice.",
+    "nanstd": "Degrees of freedom <= 0 for slice.",
+}
+"""Reductions that tell of what becomes of floats, and what NumPy's Python code says of a result that is NaN."""
 
 _NOT_GIVEN = object()
 _DEFAULTS = {
@@ -230,7 +256,7 @@ def _axes(row: ReductionRow, axis: Any, ndim: int) -> tuple[int, ...]:
 
 def _elements(array: Handle, where: Any, mean: Any) -> tuple[Value, bool]:
     """Return the chain whose elements are reduced, and whether its last node is a mask's (see `_MASKED`)."""
-    value = operand_chain(array)
+    value = chain(array)
     if mean is not None:
         dtype = _deviation_loop((array._layout.dtype, mean._layout.dtype)).output
         target = result_layout(dtype, array._layout.shape, [array._layout])

@@ -297,7 +297,10 @@ def _binary(  # noqa: PLR0915 - calls cost
         elif x is None and type(b) is types.ndarray and (a._view is None or a._view[1]) and current() is quiet.state:
             # On the device: one dictionary hit says what `apply_into` has found out before.
             u = expression(a)
-            v = expression(b)
+            try:
+                v = expression(b)
+            except Unsupported:  # of a dtype that stays on the host
+                return types.fall_back(ufunc, (a, b), {"out": a}, name=operation.name)
             layout = a._layout
             if u[2] & v[2] and v[0].nodes and a._view is not None and not u[0].nodes:
                 # What reads elements that are written is computed before, so that the result goes straight there.

@@ -23,6 +23,9 @@ from oxinp._ptx.memory import Pointer
 from oxinp._ptx.types import Type, f16, f32, pred, u8, u32, u64
 
 DIVIDE, OVER, UNDER, INVALID = 1, 2, 4, 8
+INFINITE, NAN = 16, 32
+"""Flags of what a reduction reads, which say that its result may be infinite or NaN."""
+NUM_FLAGS = 6
 
 Found = list[tuple[int, Any]]  # flags, and the predicate that raises them
 
@@ -98,6 +101,29 @@ def _parts(value: Any) -> list[Any]:
 
 def _wide(k: Any, value: Any) -> Any:
     return k.cast(value, f32) if value.type is f16 else value
+
+
+def mark_operand(k: Any, value: Any, claim: Any) -> Any:
+    """Return an element that is reduced, and flag what is infinite or NaN."""
+    _flag_special(k, value, claim, INFINITE, NAN)
+    return value
+
+
+def judge_result(k: Any, value: Any, claim: Any) -> Any:
+    """Return the result of a reduction, and flag what is infinite or NaN."""
+    _flag_special(k, value, claim, OVER, INVALID)
+    return value
+
+
+mark_operand.is_flagging = judge_result.is_flagging = True  # type: ignore[attr-defined]
+
+
+def _flag_special(k: Any, value: Any, claim: Any, infinite: int, nan: int) -> None:
+    wide = _wide(k, value)
+    suspect = ~(abs(wide) < np.inf)
+    with k.when(suspect):
+        is_nan = k.isnan(wide)
+        _raise(k, [(nan, is_nan), (infinite, ~is_nan)], nan | infinite, None, claim)
 
 
 def _flag_floats(k: Any, rule: Rule, kinds: int, result: Any, operands: list[Any], mask: Any, claim: Any) -> None:
@@ -176,7 +202,7 @@ def _raise(k: Any, found: Found, kinds: int, mask: Any, claim: Any) -> None:
             with k.when(news != 0):
                 (address,) = words.load(1)
                 report = Pointer(k, address, u64, "global", "w")
-                for i in range(4):
+                for i in range(NUM_FLAGS):
                     if 1 << i & kinds:
                         with k.when((news & (1 << i)) != 0):
                             report.view(u8).store(8 + i, [k.const(1, u8)], order="relaxed.sys")
