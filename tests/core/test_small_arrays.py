@@ -144,3 +144,11 @@ def test_the_first_lines_do_what_the_general_way_does(dtype, form, stats):
         except AssertionError as error:
             raise AssertionError(f"{statement}: {error}") from None
     assert stats().launches == 0
+
+
+def test_a_diagonal_is_filled_by_a_matrix_where_there_is_no_device(config):
+    config.backend = "host"
+    ours, theirs = np.zeros((2, 2)), numpy.zeros((2, 2))
+    np.fill_diagonal(ours, np.arange(4.0).reshape(2, 2) + 1)
+    numpy.fill_diagonal(theirs, numpy.arange(4.0).reshape(2, 2) + 1)
+    assert_same(ours, theirs)
