@@ -9,7 +9,7 @@ decays at a known rate, so the computed temperatures are compared with the exact
 import argparse
 import time
 
-from picture import write_picture
+from picture import Axis, write_picture
 
 import oxinp as np
 
@@ -65,7 +65,9 @@ def main():
     seconds = time.perf_counter() - began
     print(f"{options.size} x {options.size} points, {options.steps} steps in {seconds:.2f} s")
     print(f"largest error against the exact solution: {error:.2e} (hottest point {float(exact.max()):.3f})")
-    write_picture(options.picture, plate)
+    edge = "along the edge"
+    title = f"Temperatures of a plate after {options.steps} steps"
+    write_picture(options.picture, plate[::-1], title, Axis(edge, 0, 1), Axis(edge, 0, 1), "temperature")
 
 
 if __name__ == "__main__":

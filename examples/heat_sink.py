@@ -8,7 +8,7 @@ import argparse
 import time
 
 import numpy as np
-from picture import write_picture
+from picture import Axis, write_picture
 from progress import progress
 
 WIDTH = 0.04  # of the square, m
@@ -66,6 +66,8 @@ def main():
     parser.add_argument("--steps", type=int, default=5000, help="time steps (default: %(default)s)")
     parser.add_argument("--picture", default="heat_sink.png", help="PNG to write, '' for none (default: %(default)s)")
     options = parser.parse_args()
+    if options.size < 2 or options.steps < 1:
+        parser.error("the square needs at least 2 cells along each edge, and one step")
 
     began = time.perf_counter()
     temperature, after = simulate(options.size, options.steps)
@@ -73,7 +75,8 @@ def main():
     seconds = time.perf_counter() - began
     print(f"after {after:.3e} s: hottest {hottest:.6f}, mean {mean:.6f} degrees Celsius")
     print(f"{options.size} x {options.size} cells, {options.steps} steps in {seconds:.3f} s")
-    write_picture(options.picture, temperature[::-1])
+    across, up = (Axis(f"{name}, mm", 0, 1e3 * WIDTH) for name in ("across", "up"))
+    write_picture(options.picture, temperature[::-1], f"Heat sink after {after:.3g} s", across, up, "degrees Celsius")
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import argparse
 import time
 
 import numpy as np
-from picture import write_picture
+from picture import Axis, write_picture
 from progress import progress
 
 
@@ -57,6 +57,8 @@ def main():
     parser.add_argument("--seed", type=int, default=1, help="of the random numbers (default: %(default)s)")
     parser.add_argument("--picture", default="kmeans.png", help="PNG to write, '' for none (default: %(default)s)")
     options = parser.parse_args()
+    if min(options.size, options.clusters, options.dimensions - 1, options.steps) < 1:
+        parser.error("at least one point, one cluster, two dimensions and one step are needed")
 
     points, start = blobs(options.size, options.clusters, options.dimensions, options.seed)
     began = time.perf_counter()
@@ -76,7 +78,8 @@ def draw(path, points, labels, size=512):
     column, row = (np.asarray((size - 1) * (axis + 1.5) / 3).astype(np.int64).clip(0, size - 1) for axis in points[:2])
     picture = np.zeros((size, size))
     picture[row, column] = np.asarray(labels) + 2
-    write_picture(path, picture)
+    x, y = (Axis(f"{name} coordinate", -1.5, 1.5) for name in ("first", "second"))
+    write_picture(path, picture[::-1], f"{len(labels)} points in their clusters", x, y, "cluster + 2; 0: no point")
 
 
 if __name__ == "__main__":

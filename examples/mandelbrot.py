@@ -8,7 +8,7 @@ import argparse
 import time
 
 import numpy as np
-from picture import write_picture
+from picture import Axis, write_picture
 from progress import progress
 
 
@@ -52,6 +52,8 @@ def main():
     parser.add_argument("--steps", type=int, default=200, help="steps to wait for an escape (default: %(default)s)")
     parser.add_argument("--picture", default="mandelbrot.png", help="PNG to write, '' for none (default: %(default)s)")
     options = parser.parse_args()
+    if options.size < 1 or options.steps < 1:
+        parser.error("at least one point and one step are needed")
 
     began = time.perf_counter()
     count = run(options.size, options.steps)
@@ -60,7 +62,9 @@ def main():
     print(f"area: {inside * 9.0:.6f} after {options.steps} steps (the set's: 1.50659)")
     print(f"mean steps: {float(count.sum()) / count.size:.4f}")
     print(f"{options.size} x {options.size} points in {seconds:.3f} s")
-    write_picture(options.picture, np.log(1.0 + count))
+    real, imaginary = Axis("real part", -2.1, 0.9), Axis("imaginary part", -1.5, 1.5)
+    title = f"The Mandelbrot set, {options.steps} steps"
+    write_picture(options.picture, np.log(1.0 + count)[::-1], title, real, imaginary, "log(1 + steps inside)")
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import math
 import time
 
 import numpy as np
-from picture import write_picture
+from picture import Axis, write_picture
 from progress import progress
 
 SOFTENING = 0.02
@@ -102,6 +102,8 @@ def main():
     parser.add_argument("--seed", type=int, default=1, help="of the random numbers (default: %(default)s)")
     parser.add_argument("--picture", default="nbody.png", help="PNG to write, '' for none (default: %(default)s)")
     options = parser.parse_args()
+    if options.size < 2 or options.steps < 1:
+        parser.error("at least two stars and one step are needed")
 
     masses, positions, velocities = plummer_sphere(options.size, options.seed)
     before = energy(masses, positions, velocities)
@@ -114,7 +116,9 @@ def main():
     print(f"mean radius: {radius:.9f}")
     print(f"{options.size} stars, {options.steps} steps in {seconds:.3f} s")
     if options.picture:
-        write_picture(options.picture, np.log(1.0 + density(positions)))
+        stars = np.log(1.0 + density(positions))[::-1]
+        title = f"{options.size} stars after {options.steps} steps, seen along z"
+        write_picture(options.picture, stars, title, Axis("x", -2, 2), Axis("y", -2, 2), "log(1 + stars)")
 
 
 if __name__ == "__main__":

@@ -54,6 +54,8 @@ def main():
     parser.add_argument("--steps", type=int, default=100, help="at most this many steps (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="of the random numbers (default: %(default)s)")
     options = parser.parse_args()
+    if options.size < 1 or options.steps < 1:
+        parser.error("at least one page and one step are needed")
 
     links = web(options.size, options.seed)
     began = time.perf_counter()

@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 import numpy as np
-from picture import GREY, write_picture
+from picture import GREY, Axis, write_picture
 from progress import progress
 
 LUMINANCE = (0.2126, 0.7152, 0.0722)  # of red, green and blue (ITU-R BT.709)
@@ -116,6 +116,8 @@ def main():
     parser.add_argument("--image", default="", help="a photograph of your own")
     parser.add_argument("--picture", default="photograph.png", help="PNG to write, '' for none (default: %(default)s)")
     options = parser.parse_args()
+    if options.size < 0 or options.radius < 1:
+        parser.error("a size below 0, or a radius below 1, means nothing")
 
     image = enlarge(photograph(options.image), options.size)
     began = time.perf_counter()
@@ -125,8 +127,10 @@ def main():
     height, width = steep.shape
     print(f"largest change by smoothing: {changed:.5f}, steepest edge: {steepest:.5f}")
     print(f"{width} x {height} points, radius {options.radius} in {seconds:.3f} s")
-    write_picture(options.picture, sharp)
-    write_picture(options.picture.replace(".png", "_edges.png"), steep, GREY)
+    across, down = Axis("column", 0, width), Axis("row", height, 0)
+    write_picture(options.picture, sharp, "Smoothed and sharpened", across, down)
+    edges_path = options.picture.replace(".png", "_edges.png")
+    write_picture(edges_path, steep, "Edges", across, down, "change of luminance", GREY)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,10 @@
-"""Pictures: arrays as PNG files, by nothing but zlib."""
+"""Pictures: arrays as PNG files, by matplotlib where it is installed, else by nothing but zlib."""
 
+import importlib
 import struct
 import zlib
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,14 +23,29 @@ GREY = ((0, 0, 0), (255, 255, 255))
 LARGEST = 1600
 
 
-def write_picture(path, values, palette=INFERNO, lowest=None, highest=None):
+class Axis(NamedTuple):
+    """What an edge of a picture shows: from left to right, or from below to above."""
+
+    label: str
+    first: float
+    last: float
+
+
+def write_picture(path, values, title, x, y, label="", palette=INFERNO, lowest=None, highest=None):
     """Write an array as a PNG: two dimensions by a palette, or (height, width, 3) as red, green and blue from 0 to 1.
+
+    With a title, axes and a scale of its values where matplotlib is installed; without it the points alone.
 
     Parameters
     ----------
     path : str
         The file; nothing is written if it is empty.
     values : array_like
+        The first row is the uppermost.
+    title : str
+    x, y : Axis
+    label : str
+        What the values are.
     palette : tuple of (int, int, int)
     lowest, highest : float or None
         What the ends of the palette stand for; None for the values' own.
@@ -43,8 +60,36 @@ def write_picture(path, values, palette=INFERNO, lowest=None, highest=None):
     highest = float(values.max()) if highest is None else highest
     levels = (values - lowest) * (255 / ((highest - lowest) or 1.0)) + 0.5
     levels = np.where(levels > 255, 255, np.where(levels < 0, 0, levels)).astype(np.uint8)
-    Path(path).write_bytes(png(levels, palette))
+    try:
+        drawn = figure(levels, title, x, y, label, palette, lowest, highest)
+    except ImportError:
+        Path(path).write_bytes(png(levels, palette))
+        print(f"wrote {path}, without axes: matplotlib draws them where it is installed")
+        return
+    drawn.savefig(path, format="png")
     print(f"wrote {path}")
+
+
+def figure(levels, title, x, y, label, palette, lowest, highest):
+    """Return a figure of matplotlib's that shows levels from 0 to 255, which stand for `lowest` to `highest`.
+
+    Raises
+    ------
+    ImportError
+        There is no matplotlib.
+    """
+    canvas = importlib.import_module("matplotlib.figure").Figure(figsize=(8, 6.5), layout="constrained")
+    colours = importlib.import_module("matplotlib.colors")
+    axes = canvas.add_subplot(title=title, xlabel=x.label, ylabel=y.label)
+    points = np.frombuffer(levels.tobytes(), np.uint8).reshape(levels.shape)
+    shown = axes.imshow(points, extent=(x.first, x.last, y.first, y.last), aspect="auto", vmin=0, vmax=255)
+    if levels.ndim == 2:
+        shades = [tuple(part / 255 for part in colour) for colour in palette]
+        shown.set_cmap(colours.LinearSegmentedColormap.from_list("palette", shades))
+        scale = canvas.colorbar(shown, ax=axes, label=label)
+        ticks = [0, 51, 102, 153, 204, 255]
+        scale.set_ticks(ticks, labels=[f"{lowest + tick / 255 * (highest - lowest):.3g}" for tick in ticks])
+    return canvas
 
 
 def png(levels, palette=GREY):

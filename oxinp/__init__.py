@@ -1,8 +1,8 @@
 """NumPy on the GPU by changing one import: ``import oxinp as np``.
 
 Every public name of NumPy's is here, made when it is first used; `oxinp._api.coverage` is the table of them. Beside
-them: `config`, the settings; `asnumpy`, `evaluate` and `explain`; `oxinp.scipy`, SciPy; `oxinp.sparse`, its sparse
-arrays; and `oxinp.cuda`, the device.
+them: `config`, the settings; `asnumpy`, `evaluate`, `explain` and `show_versions`; `oxinp.scipy`, SciPy;
+`oxinp.sparse`, its sparse arrays; and `oxinp.cuda`, the device.
 """
 
 import importlib
@@ -51,7 +51,7 @@ __all__ = [  # noqa: PLE0604
     *_namespace.names(),
 ]
 
-for _function in (evaluate, explain):
+for _function in (asnumpy, evaluate, explain):
     _function.__module__ = __name__  # where users find them
 
 
@@ -77,5 +77,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    names = (name for name in globals() if not name.startswith("_"))
-    return sorted({*names, *_PACKAGES, *_IN_NOTEBOOKS, *_namespace.names(), "__version__"})
+    ours = {name for name in globals() if not name.startswith("_") or name.startswith("__")}
+    return sorted(ours | {*_PACKAGES, *_IN_NOTEBOOKS, *_namespace.names(), "__version__"})

@@ -159,6 +159,14 @@ SETTINGS: tuple[Setting, ...] = (
         meaning="wait for every kernel, so that errors are raised by the line that caused them",
     ),
     Setting(
+        name="floating_point_errors",
+        default=lambda: "explicit",
+        check=_one_of("explicit", "numpy", "ignore"),
+        legal="explicit, numpy, ignore",
+        meaning="which floating-point errors of device work are told of: numpy follows numpy.errstate, explicit does "
+        "so but for 'warn', which is NumPy's default, and ignore checks none",
+    ),
+    Setting(
         name="matmul",
         default=lambda: "auto",
         check=_one_of("auto", "native", "tf32"),
@@ -240,6 +248,7 @@ class Config:
     backend: str
     cache_dir: str
     fallback: str
+    floating_point_errors: str
     matmul: str
     matmul_workspace: int
     memory_pool: str

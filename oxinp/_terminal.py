@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-__all__ = ["Columns", "closing_quietly", "columns", "shortened", "table"]
+__all__ = ["Columns", "closing_quietly", "columns", "fields", "shortened", "table"]
 
 NARROWEST = 12
 """Columns of text are not made narrower than this to fit."""
@@ -136,6 +136,33 @@ def table(
     widths = [max(len(row[i]) for row in cells) * kept[i] for i in range(len(kept))]
     drawn = Columns(widths, **options)
     return "\n".join(drawn.draw(row, notes(number)) for number, row in enumerate(cells))
+
+
+def fields(rows: Sequence[tuple[str, str]], width: int | None = None) -> str:
+    """Return names and values, a pair per line, with long values going on below themselves.
+
+    Parameters
+    ----------
+    rows : sequence of (str, str)
+    width : int or None
+        Of the terminal, see `columns`.
+
+    Examples
+    --------
+    >>> from oxinp._terminal import fields
+    >>> print(fields([("name", "Ada"), ("born", "in London in 1815")], width=20))
+    name:  Ada
+    born:  in London in
+           1815
+    """
+    indent = max(len(name) for name, _ in rows) + 3
+    lines = []
+    for name, value in rows:
+        room = None if width is None else max(width - indent, NARROWEST)
+        parts = [value] if room is None else textwrap.wrap(value, room, break_on_hyphens=False) or [""]
+        heads = [f"{name}:", *[""] * (len(parts) - 1)]
+        lines += [f"{head:<{indent}}{part}".rstrip() for head, part in zip(heads, parts, strict=True)]
+    return "\n".join(lines)
 
 
 def _fitted(widths: dict[int, int], width: int, flexible: set[int]) -> dict[int, int]:

@@ -2,9 +2,13 @@
 
 # ruff: noqa: ICN001 - oxinp is np
 
+import datetime
+import decimal
 import hashlib
 import json
+import operator
 import re
+import statistics
 import subprocess
 import sys
 import warnings
@@ -16,6 +20,7 @@ import pytest
 import scipy.sparse
 
 import oxinp as np
+from oxinp._core.host import nominal
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = (ROOT / "docs" / "differences.md").read_text(encoding="utf-8")
@@ -60,11 +65,47 @@ def test_device_scalar():
         assert f"{scalar:.1f} {scalar}" == f"{expected:.1f} {expected}"
         assert scalar == expected
         assert scalar + 1 == LARGE
-        with pytest.raises(TypeError, match="not JSON serializable"):
-            json.dumps(scalar)
-        assert json.dumps(float(scalar)) == json.dumps(float(expected))
+        assert operator.eq(type(scalar), numpy.float64)
+        assert np.zeros(2, type(scalar)).dtype == numpy.float64
+        assert not issubclass(type(scalar), numpy.floating)
+    assert np.ones(8 * LARGE, "?").any() is not numpy.True_
     assert range(5)[np.arange(LARGE)[3]] == 3
     assert type(np.arange(4.0).max()) is numpy.float64
+
+
+@backs("Code in C that tells a float by the memory of its class")
+@pytest.mark.parametrize(
+    "use",
+    [
+        json.dumps,
+        decimal.Decimal,
+        lambda s: datetime.timedelta(seconds=s),
+        lambda s: datetime.datetime.fromtimestamp(s, datetime.UTC),
+        float.hex,
+        lambda s: statistics.mean([1.0, s]),
+    ],
+)
+def test_code_in_c(use):
+    """That pandas' constructors and json take them in programs that are run is in tests/runner/test_scalars.py."""
+    scalar = np.arange(float(LARGE)).max()
+    with pytest.raises(TypeError):
+        use(scalar)
+    assert use(float(scalar)) == use(numpy.float64(LARGE - 1))
+
+
+@backs("Words differ where Python, not NumPy, refuses")
+@pytest.mark.parametrize(
+    "refused", [lambda x: x.reshape(2, foo=1), lambda x: setattr(x, "size", 3), hash], ids=["keyword", "size", "hash"]
+)
+def test_words(refused):
+    kinds, words = [], []
+    for x in (np.ones(2), numpy.ones(2)):
+        with pytest.raises((TypeError, AttributeError)) as raised:
+            refused(x)
+        kinds.append(raised.type)
+        words.append(str(raised.value))
+    assert kinds[0] is kinds[1]
+    assert words[0] != words[1]
 
 
 @backs("`isinstance(a_numpy_array, np.ndarray)` is true")
@@ -77,6 +118,7 @@ def test_numpys_arrays_are_instances():
 @backs("`isinstance(ours, numpy.ndarray)` is false")
 def test_ours_are_no_instances_of_numpys():
     assert not isinstance(np.ones(3), numpy.ndarray)
+    assert "is_bool_indexer" in nominal.INSISTING
     assert type(numpy.asarray(np.ones(3))) is numpy.ndarray
 
 
@@ -132,6 +174,12 @@ def test_unique_values_are_sorted():
     assert values == [1.0, 2.0, 3.0]
 
 
+@backs("`np.__version__` is NumPy's")
+def test_versions():
+    assert np.__version__ == numpy.__version__
+    assert np.cuda.__version__ in (ROOT / "oxinp" / "_version.py").read_text(encoding="utf-8")
+
+
 @backs("Classes and objects of `oxinp.scipy`")
 def test_scipys_objects_give_numpys_arrays():
     seen = []
@@ -156,21 +204,43 @@ def test_sparse_arrays():
     assert type(a @ np.arange(3.0)) is np.ndarray
 
 
-@backs("Arrays of NumPy's own classes (`matrix`, `MaskedArray`, `recarray`, `memmap`) stay NumPy's")
+@backs("Arrays of NumPy's own classes (`matrix`, `MaskedArray`, `recarray`) stay NumPy's")
 def test_numpys_classes(tmp_path):
     x = np.arange(4.0).reshape(2, 2)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PendingDeprecationWarning)
         matrix = np.asmatrix(x)
+    mapped = np.memmap(tmp_path / "file", mode="w+", shape=3)
     made = [
         (matrix, numpy.matrix),
         (np.ma.array(x), numpy.ma.MaskedArray),
         (np.rec.fromarrays([x[0], x[1]], names="a,b"), numpy.recarray),
-        (np.memmap(tmp_path / "file", mode="w+", shape=3), numpy.memmap),
+        (mapped, numpy.memmap),
     ]
     assert all(type(array) is kind for array, kind in made)
     matrix += 1
-    assert float(x.sum()) == 6
+    assert float(x.sum()) == 10
+    assert type(np.concatenate([mapped, mapped])) is np.ndarray
+
+
+class Particular:
+    """Adds itself to NumPy's arrays, and to nothing else."""
+
+    __array_ufunc__ = None
+
+    def __init__(self):
+        self.asked = []
+
+    def __radd__(self, other):
+        self.asked.append(type(other))
+        return "added" if type(other) is numpy.ndarray else NotImplemented
+
+
+@backs("What has a say of its own in operators and functions")
+def test_who_does_not_know_our_arrays_is_asked_again():
+    particular = Particular()
+    assert np.ones(3) + particular == "added"
+    assert particular.asked == [np.ndarray, numpy.ndarray]
 
 
 @backs("Memory that others hold stays where they see it")
@@ -237,16 +307,25 @@ def test_index_errors_are_late(config):
         x[index]
 
 
-@backs("Device work gives no floating-point warnings")
-def test_no_floating_point_warnings():
+@backs("Floating-point errors of device work follow `np.errstate`")
+def test_floating_point_errors(config):
     with warnings.catch_warnings(), numpy.errstate(divide="warn", invalid="warn"):
         warnings.simplefilter("error")
         zeros = np.zeros(LARGE)
         assert float((1 / zeros).max()) == numpy.inf
         with numpy.errstate(all="raise"):
-            assert numpy.isnan(float((zeros / zeros)[0]))
+            quotient = zeros / zeros
+            product = (zeros + 1e200).reshape(-1, 8) @ (zeros[:64].reshape(8, 8) + 1e200)
+            root = np.sqrt(np.zeros(LARGE) * 1j)
+        with pytest.raises(FloatingPointError, match="invalid value encountered in divide"):
+            float(quotient[0])
+        assert float(product[0, 0]) == numpy.inf
+        assert root[0].item() == 0
         with pytest.raises(RuntimeWarning, match="divide by zero"):
             1 / np.zeros(3)
+        config.floating_point_errors = "numpy"
+        with pytest.raises(RuntimeWarning, match="divide by zero encountered in divide"):
+            float((1 / zeros)[0])
 
 
 @backs("`+ - * /`, `sqrt`, comparisons and casts give the same bits. Sums, those in `a @ b` too, use a different order")
@@ -398,7 +477,7 @@ def test_output_of_another_dtype():
 
 
 @backs("Reductions on the device warn of shapes")
-def test_warnings_of_values():
+def test_warnings_of_values(config):
     a = numpy.full((LARGE, 2), numpy.nan)
     with pytest.warns(RuntimeWarning, match="All-NaN"):
         numpy.nanmax(a, axis=1)
@@ -407,6 +486,11 @@ def test_warnings_of_values():
         assert numpy.isnan(numpy.asarray(np.nanmax(np.array(a), axis=1))).all()
     with pytest.warns(RuntimeWarning, match="Degrees of freedom"):
         np.var(np.array(a), axis=1, ddof=2)
+    config.floating_point_errors = "numpy"
+    with pytest.warns(RuntimeWarning, match="All-NaN"):
+        numpy.asarray(np.nanmax(np.array(a), axis=1))
+    with pytest.warns(RuntimeWarning, match="overflow encountered in reduce"):
+        float((np.zeros(LARGE) + 1e308).sum())
 
 
 @backs("`einsum` of three or more operands contracts them in pairs")
@@ -438,6 +522,14 @@ def test_elementary_functions():
         error = numpy.abs(ours.astype(numpy.float64) - exact) / numpy.spacing(numpy.abs(exact.astype(numpy.float32)))
         assert ours.dtype == numpy.float32
         assert error.max() <= 1
+
+
+@backs("Parts of complex matrix products that are zero are +0")
+def test_zeros_of_complex_products(config):
+    config.offload_threshold = 0
+    x, y = numpy.full((2, 1), -0.0, complex), numpy.ones((1, 2), complex)
+    assert not numpy.signbit(numpy.asarray(np.dot(np.asarray(x), np.asarray(y))).real).any()
+    assert not numpy.dot(x, y).any()
 
 
 @backs("A NaN that the device makes has other bits")

@@ -20,6 +20,7 @@ from oxinp._core.manipulation.copy import copy as copy_array
 from oxinp._core.manipulation.shape import ravel, reshape
 from oxinp._core.memory.dtypes import is_dtype_class
 from oxinp._core.ops import creation
+from oxinp._core.ops.creation import refuse_copy
 
 
 def _check(device: str | None, like: Any = None) -> None:
@@ -49,6 +50,11 @@ def array(
     """See `numpy.array`."""
     if like is not None:
         _check(None, like)
+    if type(copy) is not bool and copy is not None:
+        np.array(0, copy=copy)  # refuses text
+        copy = bool(copy)
+    if ndmin > 1:
+        np.array(0, ndmin=ndmin)  # refuses more than there may be
     if ndmax is not None or (subok and _is_subclass(object)):
         raise Unsupported("ndmax, or a subclass to pass through")
     made = _converted(object, dtype, order, copy=copy)
@@ -57,6 +63,8 @@ def array(
 
 
 def _converted(value: Any, dtype: Any, order: str | None, *, copy: bool | None) -> Any:
+    if is_array(dtype):
+        np.dtype(np.empty(0))  # raises
     if not is_array(value):
         if holds_arrays(value):
             raise Unsupported("lists of arrays")
@@ -64,12 +72,11 @@ def _converted(value: Any, dtype: Any, order: str | None, *, copy: bool | None) 
     layout = value._layout
     made = value
     if dtype is not None and (is_dtype_class(dtype) or layout.dtype != np.dtype(dtype)):
-        if copy is False:
-            raise ValueError("Unable to avoid copy while creating an array as requested.")
+        refuse_copy(copy)
         made = astype(value, dtype, "K" if order is None else order)
     has_order = (order != "C" or made._layout.is_contiguous) and (order != "F" or made._layout.is_fortran)
-    if made is value and copy is False and not has_order:
-        raise ValueError("Unable to avoid copy while creating an array as requested.")
+    if made is value and not has_order:
+        refuse_copy(copy)
     if (made is value and copy) or not has_order:
         made = copy_array(made, order or "K")
     return made
@@ -161,7 +168,7 @@ def empty(shape: Any, dtype: Any = None, order: str = "C", *, device: str | None
     """See `numpy.empty`."""
     if device is not None or like is not None:
         _check(device, like)
-    return creation.empty(shape, dtype, order)
+    return creation.uninitialised(shape, dtype, order)
 
 
 @implements("full", is_hosted=False)
@@ -220,7 +227,7 @@ def empty_like(
 ) -> Any:
     """See `numpy.empty_like`."""
     _check(device)
-    return _made_like(creation.empty, np.empty_like, prototype, dtype, order, subok, shape)
+    return _made_like(creation.uninitialised, np.empty_like, prototype, dtype, order, subok, shape)
 
 
 @implements("full_like")
@@ -285,7 +292,7 @@ def eye(
         raise Unsupported("another order")
     made = creation.zeros((N, N if M is None else M), dtype)
     rows, columns = made._layout.shape
-    k = k.__index__()
+    k = operator.index(k)
     if -rows < k < columns:
         start = k if k >= 0 else -k * columns
         reshape(made, -1)[start : max(0, columns - k) * columns : columns + 1] = 1
@@ -328,7 +335,7 @@ def linspace(
     endpoint: bool = True,
     retstep: bool = False,
     dtype: Any = None,
-    axis: Any = 0,  # noqa: ARG001 - NumPy's signature; there is one axis
+    axis: Any = 0,
     *,
     device: str | None = None,
 ) -> Any:
@@ -340,8 +347,8 @@ def linspace(
     if dtype.kind != "f":
         raise Unsupported("integers, which are rounded down")
     num = operator.index(num)
-    if num < 2:
-        raise Unsupported("no step")
+    if num < 2 or axis not in (0, -1):
+        raise Unsupported("no step, or another axis than the one there is")
     step = (float(stop) - float(start)) / (num - 1 if endpoint else num)
     if step == 0:
         raise Unsupported("ends so close that NumPy takes another formula")

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from types import GeneratorType
+from inspect import unwrap
+from types import FunctionType, GeneratorType
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from oxinp._core.array import dispatch
 from oxinp._core.host.exchange import PLAIN, is_array
 from oxinp._core.host.fallback import KEPT, OUT, Mutated, call
 from oxinp._core.lazy.expr import Unsupported
+from oxinp._core.lazy.record import mask_operand
 from oxinp._core.ops.creation import asarray
 from oxinp._core.reduction.reduce import reduce
 from oxinp._core.reduction.scan import accumulate
@@ -99,7 +101,7 @@ def describe(front: Any, numpys: Any, name: str, signature: Any = None) -> Any:
     front.__module__ = module
     front.__doc__ = numpys.__doc__
     # The signature is theirs; before NumPy 2.4 its functions in C tell none.
-    is_told = signature is None or _TELLS_SIGNATURES or name.startswith("scipy.")
+    is_told = signature is None or _TELLS_SIGNATURES or isinstance(unwrap(numpys), FunctionType)
     front.__wrapped__ = numpys if is_told else signature
     front.ours = signature
     return front
@@ -161,6 +163,8 @@ class HostUfunc(ufunc):
         """See `ufunc`."""
         return self._counted_name
 
+    accuracy = "NumPy's or SciPy's own"
+
     @property
     def note(self) -> str:
         """See `ufunc`."""
@@ -206,9 +210,11 @@ def reduced(row: ReductionRow, a: Any, axis: Any = None, dtype: Any = None, out:
     if (out is not None and not is_array(out)) or (isinstance(a, np.ndarray) and type(a) is not np.ndarray):
         raise Unsupported("a NumPy array to write to, or a subclass to pass through")
     given = {name: value for name, value in options.items() if value is not np._NoValue}
-    for name in ("where", "mean"):
+    for name, convert in (("where", mask_operand), ("mean", as_ours)):
         if name in given and type(given[name]) is not bool:
-            given[name] = as_ours(given[name])
+            given[name] = convert(given[name])
+            if given[name] is NotImplemented:
+                raise Unsupported("a mask that has a say of its own")
     if "correction" in given:
         if given.get("ddof", 0) != 0:
             raise ValueError("ddof and correction can't be provided simultaneously.")

@@ -52,6 +52,7 @@ def _dot(a: Any, b: Any) -> Any:
         return _scaled(a, b)
     if _is_one_product(a._layout, b._layout):
         return _one_product(a, b)
+    matmul.check(np.dot, a, b, 1, 1, -1, -1 if b._layout.ndim == 1 else -2)
     if a._layout.ndim == 1 or b._layout.ndim <= 2:
         return GUFUNC_OBJECTS["matmul"](a, b)
     return placed_on_host(np.dot, (a, b), {}) if _belongs_on_host(a, b) else matmul.dot(a, b)
@@ -105,6 +106,8 @@ def inner(a: Any, b: Any, /) -> Any:
 def vdot(a: Any, b: Any, /) -> Any:
     """See `numpy.vdot`."""
     a, b = _checked(a, b)
+    if a._layout.size != b._layout.size:
+        matmul.let_raise(np.vdot, a._layout, b._layout)
     return matmul.vecdot(shape.ravel(a), shape.ravel(b))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,8 @@ from oxinp._core.lazy.handle import Handle, fetch, host_view
 from oxinp._core.lazy.record import is_hosted, mask_operand, wrap_host
 from oxinp._core.lazy.views import view
 from oxinp._core.manipulation import shape
-from oxinp._core.manipulation.copy import assign, astype, copy
+from oxinp._core.manipulation.copy import assign, astype, broadcasts_to, copy, own
+from oxinp._core.memory.layout import Layout
 from oxinp._core.ops import creation
 from oxinp._core.ufunc import objects as ufuncs
 
@@ -112,11 +114,11 @@ def _masked(dst: Any, src: Any, casting: str, where: Any) -> Any:
     given = src._layout.dtype if isinstance(src, Handle) else np.asarray(src).dtype
     if not isinstance(src, Handle | int | float) and np.ndim(src):
         src = as_ours(src)
-    if given.kind not in "biufc" or np.broadcast_shapes(where._layout.shape, dst._layout.shape) != dst._layout.shape:
+    if given.kind not in "biufc" or not broadcasts_to(where._layout.shape, dst._layout.shape):
         raise Unsupported("what NumPy refuses")
     if is_array(src):
         np.copyto(np.empty(0, dtype), np.empty(0, given), casting)  # type: ignore[arg-type]
-        if np.broadcast_shapes(src._layout.shape, dst._layout.shape) != dst._layout.shape:
+        if not broadcasts_to(src._layout.shape, dst._layout.shape):
             raise Unsupported("what NumPy refuses")
         src = astype(src, dtype, copy_wanted=False)
     else:
@@ -163,7 +165,7 @@ def concatenate(
     stand_ins = [np.empty(_without(part._layout.shape, axis), part._layout.dtype) for part in parts]
     empty = np.concatenate(stand_ins, axis, dtype=dtype, casting=casting)  # type: ignore[call-overload]
     length = sum(part._layout.shape[axis] for part in parts)
-    made = creation.empty((*empty.shape[:axis], length, *empty.shape[axis + 1 :]), empty.dtype)
+    made = _in_order_of(parts, axis, (*empty.shape[:axis], length, *empty.shape[axis + 1 :]), empty.dtype)
     start = 0
     for part in parts:
         stop = start + part._layout.shape[axis]
@@ -172,6 +174,33 @@ def concatenate(
             assign(view(made, lambda seen, where=where: seen[where]), part)  # type: ignore[misc]
         start = stop
     return made
+
+
+def _in_order_of(parts: list[Any], axis: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    """Return a new array whose axes lie in memory in the order that NumPy finds in what is joined."""
+    if len(shape) < 2 or all(part._layout.is_contiguous for part in parts):
+        return creation.empty(shape, dtype)
+    axes = _order_of(tuple([_pattern(part._layout) for part in parts]), axis)
+    made = creation.empty(tuple([shape[a] for a in axes]), dtype)
+    if axes == tuple(range(len(axes))):
+        return made
+    return own(view(made, lambda seen: seen.transpose(np.argsort(axes))))
+
+
+def _pattern(layout: Layout) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """What NumPy's order of axes depends on: which have length 1, and how strides compare."""
+    steps = sorted({0, *map(abs, layout.strides)})
+    return tuple([1 if n == 1 else 2 for n in layout.shape]), tuple([steps.index(abs(step)) for step in layout.strides])
+
+
+@functools.lru_cache(maxsize=1024)
+def _order_of(patterns: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...], axis: int) -> tuple[int, ...]:
+    """Ask NumPy for the axes of arrays that are joined, from the slowest to the fastest."""
+    memory = np.zeros(1 + max(sum(steps) for _, steps in patterns), np.int8)
+    points = [np.lib.stride_tricks.as_strided(memory, shape, steps) for shape, steps in patterns]
+    joined = np.concatenate(points, axis)
+    # One of length 1 has the stride of the next slower one.
+    return tuple(sorted(range(joined.ndim), key=lambda a: (-joined.strides[a], joined.shape[a] == 1)))
 
 
 def _without(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
@@ -199,7 +228,8 @@ def stack(arrays: Any, axis: Any = 0, out: Any = None, *, dtype: Any = None, cas
     if len({part._layout.shape for part in parts}) != 1:
         raise ValueError("all input arrays must have the same shape")
     axis = normalize_axis_index(axis, parts[0]._layout.ndim + 1)
-    widened = [view(part, lambda seen: np.expand_dims(seen, axis)) for part in parts]
+    widen = (slice(None),) * axis + (None,)
+    widened = [view(part, lambda seen: seen[widen]) for part in parts]
     return concatenate(widened, axis, out, dtype=dtype, casting=casting)
 
 
@@ -213,10 +243,7 @@ def _all_ours(arrays: Any) -> list[Any]:
 def _joined(tup: Any, ndim: int, axis: int, dtype: Any = None, casting: str = "same_kind") -> Any:
     """Concatenate arrays made to have at least `ndim` dimensions, as `numpy.atleast_1d` and its kin do."""
     widen = (np.atleast_1d, np.atleast_2d, np.atleast_3d)[ndim - 1]
-    parts = [
-        part if part._layout.ndim >= ndim else view(part, widen)  # type: ignore[arg-type]
-        for part in _all_ours(tup)
-    ]
+    parts = [part if part._layout.ndim >= ndim else view(part, widen) for part in _all_ours(tup)]
     return concatenate(parts, axis, dtype=dtype, casting=casting)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -49,7 +50,7 @@ def round(a: Any, decimals: Any = 0, out: Any = None) -> Any:
     if (out is not None and not is_array(out)) or (isinstance(a, np.ndarray) and type(a) is not np.ndarray):
         raise Unsupported("a NumPy array to write to, or a subclass to pass through")
     a = as_ours(a)
-    decimals = decimals.__index__()
+    decimals = operator.index(decimals)
     kind = a._layout.dtype.kind
     if kind not in "iuf" or (kind != "f" and decimals < 0) or out is not None:
         raise Unsupported("an `out`, or dtypes that NumPy rounds in other ways")
@@ -58,6 +59,8 @@ def round(a: Any, decimals: Any = 0, out: Any = None) -> Any:
     rint = UFUNC_OBJECTS["rint"]
     if decimals == 0:
         return rint(a)
+    if not a._layout.is_contiguous and not a._layout.is_fortran:
+        a = a.copy()  # which are the two orders that NumPy keeps
     scale = 10.0 ** abs(decimals)
     return rint(a * scale) / scale if decimals > 0 else rint(a / scale) * scale
 

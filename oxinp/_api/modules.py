@@ -69,12 +69,26 @@ def adopt(name: str) -> None:
 
 
 class _Finder:  # no `importlib.abc`, which would take milliseconds to import
-    """Finds the modules of the table that have no folder."""
+    """Finds the modules of the table that have no folder, and those of NumPy's and SciPy's that are not in it."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:  # noqa: ARG002
         """See `importlib.abc.MetaPathFinder.find_spec`."""
         package, _, below = name.partition(".")
-        return ModuleSpec(name, self, is_package=True) if package == "oxinp" and below in SUBMODULES else None
+        if package != "oxinp":
+            return None
+        if below in SUBMODULES:
+            return ModuleSpec(name, self, is_package=True)
+        above, _, last = below.rpartition(".")
+        if above not in SUBMODULES:
+            return None
+        source = f"{SUBMODULES[above].source}.{last}"
+        try:
+            importlib.import_module(source)
+        except ModuleNotFoundError as error:
+            if error.name != source:
+                raise
+            return None
+        return ModuleSpec(name, _Theirs(source))
 
     def create_module(self, spec: ModuleSpec) -> None:  # Python makes it: `__path__` is not to be the source's
         """See `importlib.abc.Loader.create_module`."""
@@ -82,6 +96,26 @@ class _Finder:  # no `importlib.abc`, which would take milliseconds to import
     def exec_module(self, module: ModuleType) -> None:
         """See `importlib.abc.Loader.exec_module`."""
         adopt(module.__name__)
+
+
+class _Theirs:
+    """Loads a module that has no row as it is: NumPy's or SciPy's own, below the name of one of ours.
+
+    Parameters
+    ----------
+    source : str
+        Its own name.
+    """
+
+    def __init__(self, source: str) -> None:
+        self._source = source
+
+    def create_module(self, spec: ModuleSpec) -> None:
+        """See `importlib.abc.Loader.create_module`."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        """See `importlib.abc.Loader.exec_module`."""
+        sys.modules[module.__name__] = sys.modules[self._source]
 
 
 def adapted(value: Any, name: str, kind: str = HOST) -> Any:

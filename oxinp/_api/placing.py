@@ -159,7 +159,9 @@ def fill_diagonal(a: Any, val: Any, wrap: Any = False) -> None:
 def choose(a: Any, choices: Any, out: Any = None, mode: Any = "raise") -> Any:
     """See `numpy.choose`; waits for the numbers to be looked at where `mode` is "raise"."""
     index = as_ours(a)
-    listed = choices if isinstance(choices, list | tuple) else list(as_ours(choices))
+    listed = (
+        choices if isinstance(choices, list | tuple) else list(choices if np.isscalar(choices) else as_ours(choices))
+    )
     given = [as_ours(x) for x in listed]
     if out is not None or not 0 < len(given) <= MAX_CHOICES or index._layout.dtype.kind not in "iu":
         raise Unsupported("an output, or numbers that NumPy converts or refuses")

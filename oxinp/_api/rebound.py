@@ -88,6 +88,8 @@ _CLASSES: dict[Any, Any] = {np.ndarray: ndarray, np.broadcast: _broadcast, _arra
 def _ours(value: Any) -> Any:
     if isinstance(value, type):
         return _CLASSES.get(value, value)
+    if isinstance(value, np.ufunc):  # NumPy's does not tell us of `out=...`
+        return dispatch.ufuncs.get(value, value)
     if isinstance(value, ModuleType):
         return _Bound(value) if value.__name__.partition(".")[0] == "numpy" else value
     name = getattr(value, "__name__", "")

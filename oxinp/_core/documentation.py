@@ -6,7 +6,7 @@ import functools
 import re
 import textwrap
 from collections.abc import Callable
-from inspect import Signature
+from inspect import Signature, signature
 from typing import Any
 
 ON_THE_HOST = "NumPy or SciPy computes it on the host; `oxinp.cuda.stats().fallbacks` counts the calls."
@@ -64,6 +64,28 @@ class OfInstances:
 
     def __get__(self, instance: Any, kind: type) -> Any:
         return self._constant if instance is None else self._make(instance)
+
+
+class SignatureOf:
+    """A descriptor for a class's ``__signature__``: that of one of NumPy's, which classes below it do not inherit.
+
+    Parameters
+    ----------
+    owner : type
+    numpys : type
+    """
+
+    def __init__(self, owner: type, numpys: type) -> None:
+        self._owner = owner
+        self._numpys = numpys
+
+    def __get__(self, instance: Any, kind: type) -> Signature:
+        if kind is not self._owner:
+            raise AttributeError("__signature__")
+        try:
+            return signature(self._numpys)
+        except ValueError:  # NumPy's own classes tell none before 2.4
+            raise AttributeError("__signature__") from None
 
 
 NO_PARAMETERS = Signature()

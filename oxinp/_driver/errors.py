@@ -71,7 +71,7 @@ class CudaError(RuntimeError):
     code : int
         The CUresult, 0 where no driver call was made.
     name : str
-        Its name, "CUDA_ERROR_..."; empty where no driver call was made.
+        Its name, ``CUDA_ERROR_...``; empty where no driver call was made.
     call : str
         The driver function; empty where none was called.
     """

@@ -9,7 +9,7 @@ from typing import Any
 from oxinp._ptx.builder import Builder
 from oxinp._ptx.frozen import Frozen
 from oxinp._ptx.kernel import Kernel
-from oxinp._ptx.types import Type
+from oxinp._ptx.types import Type, from_dtype
 
 
 class PointerParam(Frozen):
@@ -19,25 +19,30 @@ class PointerParam(Frozen):
     access: str
 
 
-class In:
-    """Pointer parameter that is read: ``In[f32]``."""
+def _machine_type(type: Any) -> Type:
+    """Return a machine type, or that of a NumPy dtype."""
+    return type if isinstance(type, Type) else from_dtype(type)
 
-    def __class_getitem__(cls, type: Type) -> PointerParam:
-        return PointerParam(type, "r")
+
+class In:
+    """Pointer parameter that is read: ``In[f32]``, or ``In[numpy.float32]``."""
+
+    def __class_getitem__(cls, type: Any) -> PointerParam:
+        return PointerParam(_machine_type(type), "r")
 
 
 class Out:
     """Pointer parameter that is written: ``Out[f32]``."""
 
-    def __class_getitem__(cls, type: Type) -> PointerParam:
-        return PointerParam(type, "w")
+    def __class_getitem__(cls, type: Any) -> PointerParam:
+        return PointerParam(_machine_type(type), "w")
 
 
 class InOut:
     """Pointer parameter that is read and written: ``InOut[f32]``."""
 
-    def __class_getitem__(cls, type: Type) -> PointerParam:
-        return PointerParam(type, "rw")
+    def __class_getitem__(cls, type: Any) -> PointerParam:
+        return PointerParam(_machine_type(type), "rw")
 
 
 def kernel(name: str | None = None, **options: Any) -> Callable[[Callable[..., None]], Kernel]:
@@ -82,11 +87,26 @@ def kernel(name: str | None = None, **options: Any) -> Callable[[Callable[..., N
 
 
 def _declare(k: Builder, parameter: inspect.Parameter) -> Any:
+    declared = declared_type(parameter)
+    if isinstance(declared, PointerParam):
+        return k.pointer(parameter.name, declared.type, declared.access)
+    return k.scalar(parameter.name, declared)
+
+
+def declared_type(parameter: inspect.Parameter) -> PointerParam | Type:
+    """Return what a parameter's annotation declares.
+
+    Raises
+    ------
+    TypeError
+        It has none, or one that declares no parameter.
+    """
     annotation = parameter.annotation
     if isinstance(annotation, PointerParam):
-        return k.pointer(parameter.name, annotation.type, annotation.access)
-    if isinstance(annotation, Type):
-        return k.scalar(parameter.name, annotation)
-    raise TypeError(
-        f"kernel parameter {parameter.name!r} needs an annotation: In[type], Out[type], InOut[type] or a type"
-    )
+        return annotation
+    try:
+        return _machine_type(annotation)
+    except TypeError:
+        raise TypeError(
+            f"kernel parameter {parameter.name!r} needs an annotation: In[type], Out[type], InOut[type] or a type"
+        ) from None

@@ -1,15 +1,18 @@
-"""What ``python -m oxinp info`` says: versions, backend, device, memory, cache, threshold."""
+"""What ``python -m oxinp info`` says: versions, paths, backend, device, memory, cache, settings."""
 
 from __future__ import annotations
 
+import importlib
 import platform
+from pathlib import Path
 
 import numpy as np
 
-from oxinp._config import config
+from oxinp._config import SETTINGS, config
 from oxinp._runtime import select, tuned
 from oxinp._runtime.backend import Backend, BackendUnavailable
 from oxinp._runtime.cubins import CubinCache
+from oxinp._terminal import columns, fields
 from oxinp._version import __version__
 
 __all__ = ["report"]
@@ -20,14 +23,28 @@ _GIB = 1 << 30
 def report() -> str:
     """Return the report, one ``name: value`` per line."""
     rows = [
-        *(("oxinp", __version__), ("numpy", np.__version__), ("python", platform.python_version())),
+        ("oxinp", __version__),
+        ("numpy", np.__version__),
+        ("scipy", importlib.import_module("scipy").__version__),
+        ("python", platform.python_version()),
+        ("system", platform.platform()),
+        ("path", str(Path(__file__).parents[1])),
         *_backend_rows(),
         ("cache", _cache()),
         *(("tuned", told) for told in tuned.ignored()),
-        ("threshold", f"{config.offload_threshold} bytes"),
-        ("fallback", config.fallback),
+        *_settings(),
     ]
-    return "\n".join(f"{name + ':':<11}{value}" for name, value in rows)
+    return fields(rows, columns())
+
+
+def _settings() -> list[tuple[str, str]]:
+    """Return the settings in force, but those that have rows of their own."""
+    rows = []
+    for row in SETTINGS:
+        value, default = getattr(config, row.name), row.default()
+        if row.name not in {"backend", "cache_dir"}:
+            rows.append((row.name, str(value) + ("" if value == default else f" (default: {default})")))
+    return rows
 
 
 def _backend_rows() -> list[tuple[str, str]]:

@@ -151,6 +151,16 @@ class Profile:
         config.renew()  # for launchers that were made before
         self._sampler.start()
 
+    def follow(self) -> Callable[[], str]:
+        """Watch nothing but where operations come from; return what gives the line of what is at work, "file:line"."""
+        schedule.watch(self._record)
+
+        def line() -> str:
+            found = self._line()
+            return f"{found.file}:{found.number}" if found.file else ""
+
+        return line
+
     def stop(self) -> None:
         """Watch no longer."""
         self.seconds = time.perf_counter() - self._began

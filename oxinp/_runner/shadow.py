@@ -17,7 +17,7 @@ from oxinp._core.lazy.handle import Handle, host_bytes, host_layout, seen_at
 from oxinp._core.lazy.placement import device_of
 from oxinp._core.lazy.record import types
 from oxinp._core.memory.layout import Layout
-from oxinp._core.memory.storage import Storage
+from oxinp._core.memory.storage import Storage, is_pinned, is_shared
 
 __all__ = ["Place", "Shadows", "Unchecked"]
 
@@ -106,19 +106,35 @@ class Shadows:
     def take(self) -> list[tuple[Storage, Array, Array, Place]]:
         """Forget all; return the storages that somebody still holds, what they hold here and in NumPy, and who did."""
         shadows, self._shadows = self._shadows, {}
-        found = []
-        for shadow in shadows.values():
-            storage = shadow.storage()
-            if storage is not None:
-                layout = layout_of(storage)
-                ours, numpys = (seen_at(memory, layout) for memory in (_bytes_of(storage), shadow.memory))
-                found.append((storage, ours, numpys, shadow.place))
+        found = [each for shadow in shadows.values() for each in _both(shadow)]
         self._held.clear()
         return found
+
+    def pop(self, storage: Storage) -> list[tuple[Storage, Array, Array, Place]]:
+        """Forget a storage; return the same of it, nothing where it has no shadow."""
+        shadow = self.find(storage)
+        if shadow is None:
+            return []
+        self.drop(storage)
+        return _both(shadow)
+
+    def pop_lent(self) -> list[tuple[Storage, Array, Array, Place]]:
+        """Forget the storages that others may write to at any time; return the same of them."""
+        storages = [shadow.storage() for shadow in self._shadows.values()]
+        lent = [each for each in storages if each is not None and (is_pinned(each) or is_shared(each))]
+        return [each for storage in lent for each in self.pop(storage)]
 
     def _enter(self, storage: Storage, memory: Array, place: Place) -> Shadow:
         shadow = self._shadows[id(storage)] = Shadow(ref(storage), memory, place)
         return shadow
+
+
+def _both(shadow: Shadow) -> list[tuple[Storage, Array, Array, Place]]:
+    storage = shadow.storage()
+    if storage is None:
+        return []
+    layout = layout_of(storage)
+    return [(storage, *(seen_at(memory, layout) for memory in (_bytes_of(storage), shadow.memory)), shadow.place)]
 
 
 def layout_of(storage: Storage) -> Layout:

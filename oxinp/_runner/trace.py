@@ -6,7 +6,9 @@ import atexit
 import os
 import sys
 
+from oxinp._runner import profile as lines
 from oxinp._runner import program
+from oxinp.cuda import current
 from oxinp.cuda.profiler import Profile
 
 __all__ = ["start"]
@@ -30,6 +32,7 @@ def start(path: str) -> None:
     if not path:
         raise ValueError("a file to write the trace to is needed")
     file = program.open_report(path)
+    current.find_line = lines.Profile().follow()
     profile = Profile()
     # Registered before the program's own, and so called after them.
     atexit.register(_write, profile, file, os.getpid())

@@ -41,6 +41,7 @@ _METHODS_WITHOUT = {
     *("tobytes", "tofile", "tostring", "__array_ufunc__", "__array_function__", "__subclasshook__"),
 }
 _SHOWN = {"__format__", "__repr__", "__str__"}
+_ASSIGNED_PROPERTIES = ("flat", "imag", "real")
 _UFUNC_METHODS = ("__call__", "reduce", "accumulate", "reduceat", "outer", "at")
 
 
@@ -74,10 +75,15 @@ def install(call_both: CallBoth) -> None:
         return pair(ours, scipys if scipys in dispatch.functions else once)
 
     modules.watchers.append(pair_scipys)  # when a name is first used
+    for name in vars(types.dressed):
+        if name not in _METHODS_WITHOUT and type(vars(types.dressed)[name]) is FunctionType:
+            setattr(types.dressed, name, pair(vars(types.dressed)[name], _method(name)))
     for cls in (types.ndarray, types.scalar):
         for name in dir(cls):
             if name not in _METHODS_WITHOUT and type(inspect.getattr_static(cls, name)) is FunctionType:
                 setattr(cls, name, pair(getattr(cls, name), shown if name in _SHOWN else _method(name)))
+        for name in _ASSIGNED_PROPERTIES:
+            _pair_assignment(cls, name, pair)
         cls.__array_ufunc__ = pair(cls.__array_ufunc__, _array_ufunc)
         cls.__array_function__ = pair(cls.__array_function__, _array_function)
     for name in _UFUNC_METHODS:
@@ -88,6 +94,17 @@ def install(call_both: CallBoth) -> None:
         for name in dir(cls):
             if not name.startswith("_") and type(inspect.getattr_static(cls, name)) is FunctionType and name != "spawn":
                 setattr(cls, name, pair(getattr(cls, name), _method(name)))
+
+
+def _pair_assignment(cls: Any, name: str, pair: Callable[[Function, Function], Function]) -> None:
+    """Pair what assigns to elements by a property of arrays."""
+    ours: Any = inspect.getattr_static(cls, name, None)
+    if isinstance(ours, property) and ours.fset is not None:
+        setattr(cls, name, ours.setter(pair(ours.fset, functools.partial(_assign, name))))
+
+
+def _assign(name: str, array: Any, value: Any) -> None:
+    setattr(array, name, value)
 
 
 def _pair_module(ours: Any, numpys: Any, names: set[str], pair: Callable[[Function, Function], Function]) -> None:

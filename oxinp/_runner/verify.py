@@ -22,11 +22,13 @@ from typing import Any
 
 import numpy as np
 
+from oxinp._core.host import sharing
 from oxinp._core.host.exchange import PLAIN
 from oxinp._core.host.fallback import FallbackError
 from oxinp._core.lazy.handle import Handle
 from oxinp._core.lazy.record import types
 from oxinp._core.memory.storage import Storage
+from oxinp._core.subclass import SUBCLASSES, overrides
 from oxinp._core.ufunc.objects import ufunc
 from oxinp._runner import compare, program, twins
 from oxinp._runner.finder import find_frame
@@ -39,6 +41,7 @@ __all__ = ["Verification", "start"]
 Function = Callable[..., Any]
 _PUBLIC = ("builtins", "numpy.exceptions", "numpy.linalg")
 _PASSED = (bool, int, float, complex, str, bytes, range, np.generic, np.dtype, type, np.ufunc)
+_PROTOCOLS = ("__array_function__", "__array_ufunc__", "__array_wrap__")
 # Not the operation's own: the program is to see them and go on.
 _NOT_COMPARED = (FallbackError, MemoryError, NotImplementedError)
 
@@ -66,6 +69,7 @@ def start(rtol: str) -> None:
         )
     verification = Verification(value)
     twins.install(verification.call)
+    sharing.before_lending.append(verification.before_lending)
     program.at_end.append(verification.finish)
 
 
@@ -121,11 +125,25 @@ class Verification:
             try:
                 given = None if numpys is twins.once else self._given(args, kwargs)
                 if given is not None:
-                    return self._call_both(ours, numpys, args, kwargs, given)
+                    result = self._call_both(ours, numpys, args, kwargs, given)
+                    self._settle_those(self._shadows.pop_lent(), frame)
+                    return result
             finally:
                 state.is_inside = False
         # Without the lock: a function of the user's may wait for another thread.
         return self._call_once(ours, args, kwargs)
+
+    def before_lending(self, handle: Handle) -> None:
+        """Compare an array before others get its elements, who may write to them after, unseen."""
+        if self._state.is_inside or self._is_wrong:
+            return
+        # A buffer is asked for by code in C, which would hide the end of the program: the next operation ends it.
+        with self._lock, contextlib.suppress(SystemExit):
+            self._state.is_inside = True
+            try:
+                self._settle_those(self._shadows.pop(handle._storage), find_frame(sys._getframe(1)))
+            finally:
+                self._state.is_inside = False
 
     def _given(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Given | None:
         """Return what NumPy gets for a call's arguments; None where there is nothing that it could get."""
@@ -259,18 +277,22 @@ class Verification:
     def _settle(self, frame: FrameType | None) -> None:
         """Compare what the line that has ended made and wrote; the program is in `frame` now."""
         state = self._state
-        slack, self._shadows.slack = self._shadows.slack, 0.0
         state.is_inside = True
         try:
-            for storage, ours, numpys, place in self._shadows.take():
-                allowed = max(slack, compare.rounding([], numpys))
-                self._compare_arrays(ours, numpys, allowed, place, functools.partial(_name_of, storage, frame))
-                self._lines.add(place)
+            self._settle_those(self._shadows.take(), frame)
         finally:
             state.is_inside = False
+        self._shadows.slack = 0.0
         if state.place[1]:
             self._lines.add(state.place)
         state.instruction = -1
+
+    def _settle_those(self, found: list[tuple[Storage, Any, Any, Place]], frame: FrameType | None) -> None:
+        """Compare what storages hold here and in NumPy."""
+        for storage, ours, numpys, place in found:
+            allowed = max(self._shadows.slack, compare.rounding([], numpys))
+            self._compare_arrays(ours, numpys, allowed, place, functools.partial(_name_of, storage, frame))
+            self._lines.add(place)
 
     def _report(self, message: str, place: Place | None = None, name: str = "") -> None:
         """Say which line differs, and end the program."""
@@ -281,6 +303,10 @@ class Verification:
         sys.stderr.write(text)
         self._is_wrong = True
         sys.exit(1)
+
+
+class _Subclass(np.ndarray):
+    """Stands for the program's classes: what their own methods compute is compared operation by operation."""
 
 
 class _Given:
@@ -317,9 +343,12 @@ class _Given:
         if kind in PLAIN or value is NotImplemented:
             return value
         if isinstance(value, Handle):
+            if kind in SUBCLASSES and any(overrides(kind, name) for name in _PROTOCOLS):
+                raise Unchecked  # what it computes is the program's business, by operations that are compared
             array = self._arrays.get(id(value))
             if array is None:
-                array = self._arrays[id(value)] = self._shadows.view(value, self._place)
+                array = self._shadows.view(value, self._place)
+                array = self._arrays[id(value)] = array.view(_Subclass) if kind in SUBCLASSES else array
             return array
         if isinstance(value, np.random.Generator):
             return np.random.Generator(copy.deepcopy(value.bit_generator))
@@ -329,6 +358,8 @@ class _Given:
             return twin
         if isinstance(value, ufunc):
             return value._row.numpy
+        if isinstance(value, type) and issubclass(value, types.ndarray):
+            return np.ndarray if value is types.ndarray else _Subclass
         if isinstance(value, np.ndarray):
             if value.dtype.hasobject or isinstance(value, np.memmap | np.ma.MaskedArray):
                 raise Unchecked

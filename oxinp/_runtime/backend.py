@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
+
 from oxinp._ptx.frozen import Frozen
 from oxinp._runtime.forking import free_in_children
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from oxinp._ptx.kernel import Kernel
     from oxinp._ptx.tma import MapSpec
     from oxinp._runtime.memory import Buffer, MemoryStats
@@ -30,6 +30,7 @@ __all__ = [
     "Event",
     "Launch",
     "Reports",
+    "flags_of",
     "new_lock",
 ]
 
@@ -57,6 +58,13 @@ NUM_REPORTS = 256
 
 Launch = Callable[..., None]
 """A kernel with its grid and its constants: called with the parameters that vary, it launches."""
+
+
+def flags_of(ptr: int) -> np.ndarray[Any, Any]:
+    """Return the words of `Reports.flags` before anything is reported, of reports at an address."""
+    words = np.zeros((NUM_REPORTS, 2), np.uint64)
+    words[:, 1] = ptr + 16 * np.arange(NUM_REPORTS)
+    return words
 
 
 def new_lock() -> Any:
@@ -125,12 +133,21 @@ class Reports(Protocol):
     ptr: int
     ring: Any
 
+    @property
+    def flags(self) -> int:
+        """Address, in the device's own memory, of two words of type u64 for each report.
+
+        The first says which flags have been reported, so that kernels whose every element has something to say cross
+        the bus once; the second is the report's address.
+        """
+        ...
+
     def read(self) -> np.ndarray[Any, Any]:
         """Return the first word of every report, as they are now."""
         ...
 
     def take(self, number: int, /) -> int:
-        """Return the second word of a report, and make both zeros."""
+        """Return the second word of a report, and make both zeros, and the word of its flags."""
         ...
 
 
@@ -217,6 +234,10 @@ class Backend(Protocol):
 
     def fill(self, ptr: int, byte: int, nbytes: int, /) -> None:
         """Set bytes of the device to a value."""
+        ...
+
+    def let_be_read(self, ptr: int, nbytes: int, /) -> None:
+        """Let kernels read memory that nobody has written; only the emulator would refuse."""
         ...
 
     def launcher(

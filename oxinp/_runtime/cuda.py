@@ -24,7 +24,15 @@ from oxinp._driver.stream import Stream
 from oxinp._driver.tensormap import TensorMap
 from oxinp._ptx.synchronize import GRID_WAIT
 from oxinp._runtime import here, hooks, timeline
-from oxinp._runtime.backend import FIRST_LOCK, MINIMUM_CC, NUM_FLAGS, NUM_REPORTS, BackendUnavailable, Capability
+from oxinp._runtime.backend import (
+    FIRST_LOCK,
+    MINIMUM_CC,
+    NUM_FLAGS,
+    NUM_REPORTS,
+    BackendUnavailable,
+    Capability,
+    flags_of,
+)
 from oxinp._runtime.counters import NO_WORK, after_launch, stats
 from oxinp._runtime.device_arena import arena_maker
 from oxinp._runtime.forking import free_in_children
@@ -83,8 +91,10 @@ class MappedReports:
 
     def __init__(self, context: Context) -> None:
         self.ring: Any = None
+        self._context = context
         memory = PinnedMemory(context, 16 * NUM_REPORTS, is_mapped=True)
         self.ptr = memory.device_ptr
+        self._flags = 0
         self._words = np.frombuffer(memory.view(), np.int64)
         self._words[:] = 0
 
@@ -96,7 +106,26 @@ class MappedReports:
         """See `Reports.take`."""
         word = int(self._words[2 * number + 1])
         self._words[2 * number : 2 * number + 2] = 0
+        if self._flags:
+            self._queue("cuMemsetD8Async", self._flags + 16 * number, 0, 8)
         return word
+
+    @property
+    def flags(self) -> int:
+        """See `Reports.flags`."""
+        if not self._flags:
+            words = flags_of(self.ptr)
+            address = DeviceMemory(self._context).allocate(words.nbytes)
+            self._queue("cuMemcpyHtoDAsync_v2", address, words.ctypes.data, words.nbytes)
+            self._flags = address
+        return self._flags
+
+    def _queue(self, function: str, *arguments: int) -> None:
+        """Call a function of the driver's on a stream of its own, and wait: one that is captured could not be."""
+        stream = Stream(self._context)
+        getattr(self._context.driver, function)(*arguments, stream.handle)
+        stream.synchronize()
+        stream.close()
 
 
 class CudaBackend:
@@ -339,6 +368,9 @@ class CudaBackend:
         """Set bytes of the device to a value."""
         if nbytes:
             self._queue(((ptr, True),), lambda stream: self._memory.fill8_async(ptr, byte, nbytes, stream))
+
+    def let_be_read(self, ptr: int, nbytes: int) -> None:
+        """Do nothing: memory can be read."""
 
     def _queue(self, accesses: tuple[tuple[int, bool], ...], queue: Callable[[int], object]) -> None:
         """Queue what uses memory on the current stream, whose handle `queue` is given, in order."""

@@ -16,7 +16,15 @@ import numpy as np
 from oxinp._ptx import emulate
 from oxinp._ptx.emulator.space import UNALLOCATED
 from oxinp._runtime import hooks
-from oxinp._runtime.backend import FIRST_LOCK, FORKED, NUM_FLAGS, NUM_REPORTS, BackendUnavailable, Capability
+from oxinp._runtime.backend import (
+    FIRST_LOCK,
+    FORKED,
+    NUM_FLAGS,
+    NUM_REPORTS,
+    BackendUnavailable,
+    Capability,
+    flags_of,
+)
 from oxinp._runtime.counters import NO_WORK, after_launch, stats
 from oxinp._runtime.forking import free_in_children
 from oxinp._runtime.memory import Block
@@ -70,6 +78,7 @@ class EmulatedReports:
         self._backend = backend
         self._buffer = backend.allocate(16 * NUM_REPORTS)
         self.ptr = self._buffer.ptr
+        self._flags: Buffer | None = None
         with backend._lock:
             backend.memory.write(self.ptr, np.zeros(2 * NUM_REPORTS, np.int64))
 
@@ -83,7 +92,18 @@ class EmulatedReports:
         with self._backend._lock:
             word = self._backend.memory.read(self.ptr + 16 * number, 16).view(np.int64)[1]
             self._backend.memory.write(self.ptr + 16 * number, np.zeros(2, np.int64))
+            if self._flags is not None:
+                self._backend.memory.write(self._flags.ptr + 16 * number, np.zeros(1, np.int64))
         return int(word)
+
+    @property
+    def flags(self) -> int:
+        """See `Reports.flags`."""
+        if self._flags is None:
+            self._flags = self._backend.allocate(16 * NUM_REPORTS)
+            with self._backend._lock:
+                self._backend.memory.write(self._flags.ptr, flags_of(self.ptr))
+        return self._flags.ptr
 
 
 class EmulatorBackend:
@@ -184,6 +204,11 @@ class EmulatorBackend:
         """Set bytes of the device to a value."""
         with self._lock:
             self.memory.write(ptr, np.full(nbytes, byte, np.uint8))
+
+    def let_be_read(self, ptr: int, nbytes: int) -> None:
+        """Let kernels read memory that nobody has written; its bytes are poison."""
+        with self._lock:
+            self.memory.let_be_read(ptr, nbytes)
 
     def launcher(
         self,

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
 
 __all__ = [
     "addresses",
     "after_waiting",
+    "before_capture",
     "before_fork",
     "before_growth",
     "before_leaving",
@@ -21,6 +23,7 @@ __all__ = [
     "before_synchronize",
     "in_forked_child",
     "on_host",
+    "telling_of_work",
     "to_evict",
     "when_several",
     "while_starting",
@@ -71,6 +74,11 @@ after_waiting: list[Callable[[], object]] = []
 What the host was to be given has arrived by then.
 """
 
+before_capture: list[Callable[[], object]] = []
+"""Called before a graph is captured, in which nothing can be copied to the device: what was on it and has been on the
+host since is brought up to date here.
+"""
+
 before_growth: list[Callable[[int], object]] = []
 """Called with a number of bytes before a pool takes more memory while arrays use more than that already: pending work
 that keeps more than so much is launched here. None is called again from inside.
@@ -102,6 +110,11 @@ in_forked_child: list[Callable[[], object]] = []
 
 on_host: list[Callable[[str], object]] = []
 """Called once with the reason where `config.backend` is "auto" and the GPU that was looked for cannot be used."""
+
+telling_of_work: list[Callable[[Callable[[str], object]], AbstractContextManager[object]]] = []
+"""Called with whom to tell what the device was given to do: each returns a block in which that is told, after the
+launches of each operation or chain, in the thread that made them.
+"""
 
 when_several: list[Callable[[], object]] = []
 """Called once, when there is a second stream or device for work to go to."""

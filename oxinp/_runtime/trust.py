@@ -20,12 +20,19 @@ class Untrusted(PermissionError):
 
 
 def _check(status: os.stat_result, path: str) -> None:
-    if not hasattr(os, "geteuid"):  # Windows: a user's cache lies where others have no rights
+    if not hasattr(os, "geteuid"):  # Windows, where the user's own folder is what others have no rights in
+        if not _is_below(path, os.path.expanduser("~")):
+            raise Untrusted(0, "it is outside of the user's own folder, where other users may write", path)
         return
     if status.st_uid not in (os.geteuid(), _ADMINISTRATOR):
         raise Untrusted(0, f"another user (number {status.st_uid}) owns it", path)
     if status.st_mode & _WRITABLE_BY_OTHERS:
         raise Untrusted(0, f"other users may write to it (mode {stat.S_IMODE(status.st_mode):o})", path)
+
+
+def _is_below(path: str, folder: str) -> bool:
+    path, folder = (os.path.normcase(os.path.realpath(each)) for each in (path, folder))
+    return path.startswith(os.path.join(folder, ""))
 
 
 def check(path: str) -> None:

@@ -7,6 +7,8 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
+
 from oxinp import _runtime
 from oxinp._config import config
 from oxinp._runtime import here, hooks, timeline
@@ -16,9 +18,12 @@ if TYPE_CHECKING:
 
     from oxinp._runtime.cuda import CudaBackend
 
-__all__ = ["address_of", "cuda_backend", "flush", "queue", "user_line", "wrapped"]
+__all__ = ["address_of", "cuda_backend", "find_line", "flush", "queue", "user_line", "wrapped"]
 
 _OURS = os.path.dirname(os.path.dirname(__file__))  # noqa: PTH120 - compared with the names that frames have
+_NUMPYS = os.path.dirname(np.__file__)  # noqa: PTH120
+_SCIPYS = os.path.join(os.path.dirname(_NUMPYS), "scipy")  # noqa: PTH118, PTH120 - which need not be imported
+_LIBRARIES = (*(folder + os.sep for folder in (_OURS, _NUMPYS, _SCIPYS)), "<frozen ")
 
 
 def cuda_backend() -> CudaBackend | None:
@@ -115,9 +120,15 @@ def wrapped(backend: Any, methods: dict[str, Any]) -> Iterator[None]:
         config.renew()
 
 
+find_line: Callable[[], str] | None = None
+"""What knows better where work comes from than the stack; the runner does."""
+
+
 def user_line() -> str:
-    """Return the innermost line outside this library, "file:line"."""
+    """Return the innermost line that is none of oxinp's, NumPy's or SciPy's, "file:line"."""
+    if find_line is not None:
+        return find_line()
     frame: Any = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(_OURS):
+    while frame is not None and frame.f_code.co_filename.startswith(_LIBRARIES):
         frame = frame.f_back
     return "" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"

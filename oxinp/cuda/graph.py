@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from oxinp._driver import errors
 from oxinp._driver import graph as driver_graph
 from oxinp._driver.stream import Stream as DriverStream
-from oxinp._runtime import here, timeline
+from oxinp._runtime import here, hooks, timeline
 from oxinp._runtime.counters import stats
 from oxinp._runtime.memory import Footprint
 from oxinp.cuda import current
@@ -91,6 +91,8 @@ class Graph:
         for array in arrays:
             current.address_of(array, is_kept=True)
         current.flush()
+        for hook in tuple(hooks.before_capture):
+            hook()
         with backend.capturing(), graph._recording(backend):
             yield graph
             current.flush()

@@ -2,7 +2,8 @@
 
 A function that `jit` decorates is traced: it runs once, with a builder and one pointer or value for each parameter, and
 what it does with them is the kernel. Its annotations declare the parameters: ``In[f32]``, ``Out[f32]`` and
-``InOut[f32]`` are pointers to the elements of an array, a type alone is a number passed by value.
+``InOut[f32]`` are pointers to the elements of an array, a type alone is a number passed by value; NumPy's types
+(``In[numpy.float32]``) stand for those of the language.
 
 Three rules carry the language. Python's ``if`` and ``for`` run while the kernel is traced; ``k.when``, ``k.range`` and
 ``k.loop`` run on the device. A value never changes; only what ``k.var`` makes can be assigned. Operators are the IEEE
@@ -22,11 +23,10 @@ from oxinp._ptx import math
 from oxinp._ptx.block import reduce as block_reduce
 from oxinp._ptx.builder import Builder
 from oxinp._ptx.kernel import three_extents
-from oxinp._ptx.signature import In, InOut, Out, PointerParam
+from oxinp._ptx.signature import In, InOut, Out, PointerParam, declared_type
 from oxinp._ptx.signature import kernel as traced
 from oxinp._ptx.types import (
     Compound,
-    Type,
     bf16,
     c64,
     c128,
@@ -163,13 +163,7 @@ class KernelFunction:
         self._options = options
         self._launched: dict[tuple[int, int, int], RawKernel] = {}
         _, *parameters = inspect.signature(function, eval_str=True).parameters.values()
-        self._params = tuple((parameter.name, parameter.annotation) for parameter in parameters)
-        for name, annotation in self._params:
-            if not isinstance(annotation, PointerParam | Type):
-                raise TypeError(
-                    f"parameter {name} of kernel {self.name} needs an annotation: In[type], Out[type], "
-                    "InOut[type] or a type"
-                )
+        self._params = tuple((parameter.name, declared_type(parameter)) for parameter in parameters)
 
     def __getitem__(self, launch: Any) -> Callable[..., None]:
         """Return what launches the kernel on a grid.

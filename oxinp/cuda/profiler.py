@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from oxinp import _runtime
 from oxinp._driver.event import Event as DriverEvent
-from oxinp._runtime import counters
+from oxinp._runtime import counters, hooks
 from oxinp._runtime.forking import free_in_children
 from oxinp._terminal import columns, table
 from oxinp.cuda import current
@@ -43,6 +43,8 @@ class Span(NamedTuple):
         The user's, "file:line", that computed, copied or allocated it.
     flops : int
         Of kernels that multiply matrices: two per multiply-add, eight where numbers are complex.
+    what : str
+        Of kernels, the operations that it was launched for: "add multiply sum -> float64 ()".
     """
 
     kind: str
@@ -52,6 +54,30 @@ class Span(NamedTuple):
     nbytes: int
     line: str
     flops: int = 0
+    what: str = ""
+
+
+class _Launched:
+    """A kernel between two events, before it is known how long it took."""
+
+    __slots__ = ("line", "name", "start", "stop", "what", "work")
+
+    def __init__(self, name: str, work: tuple[int, int], start: Any, stop: Any, line: str) -> None:
+        self.name, self.work, self.start, self.stop, self.line = name, work, start, stop, line
+        self.what = ""
+
+    def span(self, origin: Any) -> Span:
+        """Return it, once the device has come past it."""
+        flops, nbytes = self.work
+        begin, seconds = origin.elapsed_ms(self.start) / 1e3, self.start.elapsed_ms(self.stop) / 1e3
+        return Span("kernel", self.name, begin, seconds, nbytes, self.line, flops, self.what)
+
+
+class _Nameless(threading.local):
+    """The kernels that a thread has launched and nobody has said yet what for."""
+
+    def __init__(self) -> None:
+        self.launches: list[_Launched] = []
 
 
 class Profile:
@@ -79,7 +105,8 @@ class Profile:
 
     def __init__(self) -> None:
         self.spans: list[Span] = []
-        self._kernels: list[tuple[str, tuple[int, int], Any, Any, str]] = []
+        self._kernels: list[_Launched] = []
+        self._nameless = _Nameless()
         self._backend: Backend | None = None
         self._start = 0.0
         self._origin: Any = None
@@ -92,6 +119,8 @@ class Profile:
             backend.synchronize()
             self._origin = backend.record_event()
             self._open.enter_context(current.wrapped(backend, self._wrapped(backend)))
+            for listening in hooks.telling_of_work:
+                self._open.enter_context(listening(self._name))
         self._start = time.perf_counter()
         _fallbacks.append(self)
         if len(_fallbacks) == 1 and not _is_watching:
@@ -109,9 +138,7 @@ class Profile:
         if backend is not None:
             with contextlib.suppress(Exception) if any(exception) else contextlib.nullcontext():
                 backend.synchronize()
-                for name, (flops, nbytes), start, stop, line in self._kernels:
-                    begin = self._origin.elapsed_ms(start) / 1e3
-                    self.spans.append(Span("kernel", name, begin, start.elapsed_ms(stop) / 1e3, nbytes, line, flops))
+                self.spans += [launched.span(self._origin) for launched in self._kernels]
         self._kernels.clear()
         self.spans.sort(key=lambda span: span.begin)
 
@@ -124,7 +151,7 @@ class Profile:
         ]
         for span in self.spans:
             event = {
-                "name": span.name,
+                "name": span.what or span.name,
                 "cat": span.kind,
                 "pid": 0,
                 "tid": rows[span.kind],
@@ -132,7 +159,7 @@ class Profile:
                 "args": {"line": span.line, "nbytes": span.nbytes},
             }
             if span.kind == "kernel" and span.seconds:
-                event["args"] |= {"flops": span.flops} | {
+                event["args"] |= {"kernel": span.name, "flops": span.flops} | {
                     name: f"{rate / span.seconds:.4g}"
                     for name, rate in (("TFLOP/s", span.flops / 1e12), ("GB/s", span.nbytes / 1e9))
                     if rate
@@ -174,8 +201,10 @@ class Profile:
             def launch_between_events(*varying: Any) -> None:
                 start = _mark(backend)
                 launch(*varying)
+                launched = _Launched(kernel.name, work, start, _mark(backend), current.user_line())
+                self._nameless.launches.append(launched)
                 with self._lock:
-                    self._kernels.append((kernel.name, work, start, _mark(backend), current.user_line()))
+                    self._kernels.append(launched)
 
             return launch_between_events
 
@@ -196,6 +225,12 @@ class Profile:
             return noted
 
         return {"launcher": launcher, "allocate": allocate_noted, **{name: timed(name) for name in _COPIES}}
+
+    def _name(self, what: str) -> None:
+        """Say what the kernels are for that this thread has launched since the last time."""
+        for launched in self._nameless.launches:
+            launched.what = what
+        self._nameless.launches.clear()
 
     def add(self, kind: str, name: str, begin: float, seconds: float, nbytes: int) -> None:
         """Note something that the host did, given by its `time.perf_counter`."""

@@ -17,9 +17,10 @@ import numpy as np
 from oxinp._api.fronts import describe
 from oxinp._core.array import dispatch
 from oxinp._core.array.ndarray import ndarray
-from oxinp._core.lazy.handle import Handle, fetch
+from oxinp._core.host.exchange import is_array
 from oxinp._core.lazy.placement import starts_on_device
 from oxinp._core.lazy.record import check_writeable, store_result, wrap_host
+from oxinp._core.manipulation.copy import asnumpy
 from oxinp._core.ops import draws, twister
 from oxinp._core.ops.draws import Counter, Ending, Position
 from oxinp._core.ops.twister import Twist, TwistEnding
@@ -322,9 +323,7 @@ def default_rng(seed: Any = None) -> Any:
     """See `numpy.random.default_rng`."""
     if isinstance(seed, Generator):
         return seed
-    if isinstance(seed, Handle):
-        seed = fetch(seed)
-    generator = Generator(np.random.default_rng(seed).bit_generator)
+    generator = Generator(np.random.default_rng(asnumpy(seed) if is_array(seed) else seed).bit_generator)
     generator._is_own = not isinstance(seed, np.random.BitGenerator | np.random.Generator)
     return generator
 

@@ -446,7 +446,7 @@ def test_subclasses_stay_numpys():
     matrix = oxinp.asmatrix(x)
     assert type(matrix) is np.matrix
     matrix[0, 0] = 9
-    assert x[0] == 0
+    assert x[0] == 9
     assert type(oxinp.rec.fromarrays([x, x])) is np.recarray
 
 

@@ -4,6 +4,7 @@
 
 import numpy
 import pytest
+import scipy.sparse.linalg
 
 import oxinp
 from tests.comparator import assert_same
@@ -57,6 +58,9 @@ class Column:
 
     def mean(self, axis=None, dtype=None, out=None, **_):
         return Column([self.values.mean(axis)])
+
+    def compress(self, condition, axis=None, out=None):
+        return Column(self.values.compress(numpy.asarray(condition), axis))
 
     def max(self, axis=None, out=None, **_):
         return Column([self.values.max(axis)])
@@ -150,8 +154,8 @@ np.sum(column) np.mean(column) np.max(column) np.amax(column) np.transpose(colum
 np.cumprod(column) np.argmax(column) np.concatenate([x,column]) np.where(x>1,column,0) np.dot(column,x) np.diff(column)
 x+column column+x x-column x*column x@column x==column x<column np.hypot(x,column) np.hypot(column,x) np.exp(column)
 np.logaddexp(x,column) np.add(x,1,out=y) np.add(column,1,out=y) np.add(x,column,out=y) np.add.outer(x,column)
-np.add.reduce(column) np.multiply(x,column,where=x>1,out=y) divmod(x,column) x**column x+sparse x-sparse x@sparse
-x==sparse x!=sparse x<sparse sparse+x divmod(x,sparse) x**sparse x*sparse x>sparse np.sum(sparse) np.mean(sparse)
+np.add.reduce(column) np.multiply(x,column,out=y) divmod(x,column) x**column x+sparse x-sparse x@sparse x==sparse
+x!=sparse x<sparse sparse+x divmod(x,sparse) x**sparse x*sparse x>sparse np.sum(sparse) np.mean(sparse)
 np.sum(sparse,axis=0) np.mean(sparse,axis=0) x[:1].sum()+sparse np.sum(asked) np.zeros_like(asked)
 np.concatenate([asked,x]) np.concatenate([x,asked]) np.stack((x,asked)) np.linalg.solve(x,asked) np.where(asked,x,x)
 np.sort(asked) np.linalg.norm(asked) np.expand_dims(asked,0) np.broadcast_arrays(x,asked) np.block([[x,asked]])
@@ -166,7 +170,10 @@ np.linalg.inv(square_matrix) np.sum(matrix,axis=1) np.mean(matrix,0) np.cumsum(m
 np.transpose(matrix) np.atleast_1d(matrix) np.kron(matrix,x) np.where(matrix>1,matrix,x) np.multiply(matrix,x)
 x[None]*matrix.T matrix*x[:,None] x+matrix x@matrix.T np.sum(masked) np.mean(masked) np.concatenate([masked,x])
 np.median(masked) np.cumsum(masked) np.max(masked) x+masked np.where(x>1,masked,x) np.round(masked) np.sort(masked)
-masked*x np.clip(masked,0,1) np.repeat(masked,2) np.diff(masked)
+masked*x np.clip(masked,0,1) np.repeat(masked,2) np.diff(masked) np.clip(x,column,column) np.searchsorted(x,column)
+np.compress(x>1,column) np.sum(a=column) np.cumsum(x,out=y) np.take(column,[0]) np.squeeze(column) np.real(column)
+np.std(column) np.add(x,1,where=column,out=y) np.add(x,1,where=masked,out=y) np.add(x,1,where=wraps,out=y)
+np.add(x,1,where=matrix,out=y) np.add(x,1,where=forbids,out=y) np.prod(column) np.ptp(column) np.any(column)
 """.split()  # noqa: SIM905 - readable as it is
 
 
@@ -185,7 +192,7 @@ def named(value):
     return kind, value if isinstance(value, str | int | float | type(None)) else ""
 
 
-def outcome(np, expression):
+def outcome(np, functions, expression):
     # What comes from libraries is made of NumPy's arrays in either case.
     names = {
         "column": Column([1.5, 2.0, 0.5]),
@@ -201,7 +208,7 @@ def outcome(np, expression):
     }
     x, y = np.array([0.5, 1.5, 2.5]), np.zeros(3)
     try:
-        value = eval(expression, {"np": np, "x": x, "y": y, **names})  # noqa: S307 - our own code
+        value = eval(expression, {"np": functions, "x": x, "y": y, **names})  # noqa: S307 - our own code
     except Exception as error:  # noqa: BLE001 - the exception is the outcome
         return type(error).__name__
     return named(value), value is y, named(x), named(y)
@@ -209,7 +216,9 @@ def outcome(np, expression):
 
 @pytest.mark.parametrize("expression", EXPRESSIONS)
 def test_as_in_numpy(expression):
-    assert outcome(oxinp, expression) == outcome(numpy, expression)
+    expected = outcome(numpy, numpy, expression)
+    assert outcome(oxinp, oxinp, expression) == expected
+    assert outcome(oxinp, numpy, expression) == expected
 
 
 @pytest.mark.parametrize("other", [Column([1.0, 2.0, 3.0]), Wraps([1.0, 2.0, 3.0])], ids=["column", "wraps"])
@@ -246,8 +255,10 @@ def test_views_of_numpys_subclasses_share_the_elements(view):
         x += 1
         before = seen.tolist()
         seen[0, 0] = 77
+        as_matrix = np.asmatrix(x)
+        as_matrix[1, 1] = 78
         product = None if seen.shape[0] != seen.shape[1] else (seen * seen).tolist()
-        outcomes.append([kind, before, named(x), product])
+        outcomes.append([kind, before, named(x), product, type(as_matrix)])
     assert outcomes[0] == outcomes[1]
 
 
@@ -282,3 +293,80 @@ def test_nobody_is_asked_of_plain_arguments(config):
     expected = [numpy.float64(3), numpy.array([0, 1, 2, 0, 1, 2.0]), numpy.float64(5), numpy.array([1, 2], "u8")]
     for result, value in zip(results, expected, strict=True):
         assert_same(result, value)
+
+
+ASKS = "def {name}(x):\n    return isinstance(x, numpy.ndarray), isinstance(x, list), x.__class__ is type(x)\n"
+
+
+def test_a_priority_that_is_no_number_is_none():
+    class Proxy:
+        def __getattr__(self, name):
+            if name.startswith("__array_") and name != "__array_priority__":
+                raise AttributeError(name)
+            return lambda *_: None
+
+    proxy = Proxy()
+    with pytest.raises(TypeError, match="unsupported operand"):
+        numpy.ones(2) + proxy
+    with pytest.raises(TypeError, match="unsupported operand"):
+        oxinp.ones(2) + proxy
+
+
+def test_who_is_not_asked_leaves_the_result_ours():
+    class Mask(Asked):
+        def __array__(self, dtype=None, copy=None):
+            return numpy.array([True, False])
+
+    assert type(oxinp.sum([[1, 2]], axis=0, where=Mask())) is oxinp.ndarray
+
+
+def test_a_users_class_comes_before_a_matrix():
+    """Python asks the right side first if its class is below the left one's, as a matrix is below an array alone."""
+    x = oxinp.array([[1.0, 2], [3, 4]])
+    matrix = numpy.matrix([[1.0, 2], [3, 4]])
+    assert (x * matrix).tolist() == [[7, 10], [15, 22]]
+    assert (x.view(Kept) * matrix).tolist() == [[1, 4], [9, 16]]
+
+
+def asked_by(module, name):
+    """Return a function of another library's that asks an array what it is."""
+    names = {"__name__": module, "numpy": numpy}
+    exec(ASKS.format(name=name), names)  # noqa: S102 - our own code
+    return names[name]
+
+
+@pytest.mark.parametrize("make", [lambda: oxinp.arange(3), lambda: oxinp.arange(3).view(Kept)], ids=["plain", "kept"])
+def test_who_takes_numpys_class_alone_finds_it(make):
+    x = make()
+    assert asked_by("pandas.core.common", "is_bool_indexer")(x) == (True, False, False)
+    for module, name in (("pandas.core.common", "other"), ("__main__", "is_bool_indexer"), ("xarray.core", "interp")):
+        assert asked_by(module, name)(x) == (False, False, True)
+    assert isinstance(x, type(x))
+    assert not isinstance(x, numpy.ndarray)
+
+
+class Kept(oxinp.ndarray):
+    pass
+
+
+def test_arrays_in_containers_are_compared():
+    x = oxinp.arange(2)
+    numpy.testing.assert_equal({"a": x, "b": [x]}, {"a": [0, 1], "b": [x]})
+    oxinp.testing.assert_equal({"a": x}, {"a": oxinp.arange(2)})
+    for other in ({"a": [0, 2]}, {"a": oxinp.arange(1, 3)}):
+        with pytest.raises(AssertionError, match="Mismatched elements"):
+            oxinp.testing.assert_equal({"a": x}, other)
+
+
+def test_scipys_linear_operators():
+    operator = scipy.sparse.linalg.aslinearoperator(oxinp.diag(oxinp.arange(1.0, 6)))
+    assert operator.shape == (5, 5)
+    assert_same(numpy.asarray(operator.matvec(numpy.ones(5))), numpy.arange(1.0, 6))
+
+
+def test_a_class_of_numpys_module_is_among_an_arrays():
+    """By which SymPy tells arrays from numbers, to which it would convert them."""
+    x = oxinp.arange(6.0) * 2
+    for value in (x, x.sum()):
+        assert any(kind.__module__ == "numpy" for kind in type(value).__mro__)
+    assert type(x).__module__.startswith("oxinp")

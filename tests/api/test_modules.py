@@ -217,6 +217,14 @@ def test_an_import_statement_finds_what_has_no_folder():
 # -- the registry ------------------------------------------------------------------------------------------------------
 
 
+def test_what_has_no_row_is_found_as_it_is():
+    module = importlib.import_module("oxinp.lib.recfunctions")
+    assert module is importlib.import_module("numpy.lib.recfunctions")
+    assert module.__spec__.name == "numpy.lib.recfunctions"
+    with pytest.raises(ModuleNotFoundError, match=r"No module named 'oxinp\.lib\.absent'"):
+        importlib.import_module("oxinp.lib.absent")
+
+
 def test_numpys_own_function_loads_the_package_that_has_it():
     script = (
         "import numpy, oxinp, sys\nwith oxinp.config.override(fallback='error', offload_threshold=0):\n"

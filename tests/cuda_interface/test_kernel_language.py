@@ -9,12 +9,14 @@ from oxinp._ptx.types import ALL
 from oxinp.cuda import kernel
 from oxinp.cuda.kernel import In, InOut, Out, c64, f32, f64, jit, pred, u32
 
-pytestmark = pytest.mark.usefixtures("emulator")
+pytestmark = pytest.mark.usefixtures("device")
 
 
 @pytest.fixture
-def emulator(config):
-    config.backend = "emulator"
+def device(config):
+    """Run kernels on the GPU where the suite does, else on the emulator."""
+    if config.backend != "cuda":
+        config.backend = "emulator"
 
 
 @jit
@@ -113,8 +115,19 @@ def test_a_kernel_cannot_be_called_without_a_grid():
         scale[1, 2, None, 0, 5]
 
 
+def test_numpys_types_declare_parameters():
+    @jit
+    def filled(k, value: np.float64, x: Out[np.float64], n: np.dtype("u4")):
+        with k.grid_stride(n) as i:
+            x[i] = value
+
+    x = oxinp.empty(100)
+    filled[1](2.5, x, 100)
+    assert x.tolist() == [2.5] * 100
+
+
 def test_parameters_need_annotations():
-    with pytest.raises(TypeError, match="parameter n of kernel wrong needs an annotation"):
+    with pytest.raises(TypeError, match="parameter 'n' needs an annotation"):
 
         @jit
         def wrong(k, x: In[f32], n):

@@ -2,6 +2,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -46,6 +47,33 @@ def test_everything_is_there_with_the_users_line(profile):
     assert all(span.begin >= 0 and span.seconds >= 0 for span in profile.spans)
     copies = [span for span in profile.spans if span.kind == "copy"]
     assert any(span.nbytes == 400_000 for span in copies)
+
+
+@pytest.mark.usefixtures("_emulator")
+def test_kernels_are_named_by_what_they_do():
+    """Beside an open report, too, and by several threads each its own."""
+
+    def work():
+        evaluated((oxinp.ones(50_000) * 2 + 1).sum())
+
+    with profiler.profile() as profile, oxinp.explain() as report:
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+        evaluated(oxinp.sort(oxinp.arange(50_000)))
+    kernels = {span.name: span.what for span in profile.spans if span.kind == "kernel"}
+    assert kernels["reduce_rows"] == "copy multiply add sum -> float64 ()"
+    assert kernels["sort_histogram"] == kernels["sort_onesweep"] == "sort -> int64 (50000,)"
+    assert {entry.what for entry in report.entries} >= set(kernels.values())
+    events = {event["name"]: event["args"] for event in profile.events() if event.get("cat") == "kernel"}
+    assert events["copy multiply add sum -> float64 ()"]["kernel"] == "reduce_rows"
+
+
+@pytest.mark.usefixtures("_emulator")
+def test_work_for_numpys_code_is_put_down_to_the_line_that_called_it():
+    with profiler.profile() as profile:
+        np.apply_along_axis(lambda row: evaluated(oxinp.asarray(row) * 2), 0, np.ones((9_000, 2)))
+    assert {span.line.rpartition(":")[0] for span in profile.spans} == {__file__}
 
 
 @pytest.mark.usefixtures("_emulator")
@@ -150,6 +178,7 @@ def test_the_trace_says_how_fast():
     (event,) = [event for event in profile.events() if event["ph"] == "X"]
     assert event["args"] == {
         "line": "a.py:1",
+        "kernel": "gemm",
         "nbytes": 3 * 10**9,
         "flops": 5 * 10**10,
         "TFLOP/s": "50",

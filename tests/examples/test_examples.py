@@ -1,5 +1,6 @@
 """Every program in `examples/`, small: under NumPy and under the runner, with results compared and host work named."""
 
+import importlib.util
 import os
 import re
 import subprocess
@@ -83,12 +84,14 @@ def test_prints_and_draws_what_numpy_does(name, tmp_path):
     script = [str(FOLDER / f"{name}.py"), *OPTIONS[name]]
     if name == "photograph":
         script += ["--image", str(small_photograph(tmp_path))]
+    without = without_matplotlib(tmp_path)
     printed, pictures = [], []
     for side, command in (("ours", ["-m", "oxinp"]), ("numpys", [])):
         picture = tmp_path / side / "picture.png"
         picture.parent.mkdir()
         options = ["--picture", picture.name] if name in DRAW else []
-        printed.append(run([sys.executable, *command, *script, *options], picture.parent, OXINP_OFFLOAD_THRESHOLD="0"))
+        variables = {"OXINP_OFFLOAD_THRESHOLD": "0", "PYTHONPATH": without}
+        printed.append(run([sys.executable, *command, *script, *options], picture.parent, **variables))
         if name in DRAW:
             pictures.append(levels(picture))
     ours, numpys = (VARYING.sub("", text) for text in printed)
@@ -97,6 +100,56 @@ def test_prints_and_draws_what_numpy_does(name, tmp_path):
     if pictures:
         assert np.abs(pictures[0] - pictures[1]).max() <= 1
         assert pictures[1].max() > 200
+
+
+def without_matplotlib(folder):
+    """Return a PYTHONPATH under which matplotlib is not to be found: pictures are the points alone then."""
+    (folder / "without").mkdir()
+    (folder / "without" / "matplotlib.py").write_text("raise ImportError('hidden')\n", encoding="utf-8")
+    return os.pathsep.join([str(ROOT), str(folder / "without")])
+
+
+@pytest.mark.parametrize("name", sorted({*EXAMPLES, "heat_equation"}))
+def test_senseless_sizes_are_refused_in_a_sentence(name, tmp_path):
+    size = "-1" if name == "photograph" else "0"
+    command = [sys.executable, str(FOLDER / f"{name}.py"), "--size", size]
+    variables = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, env=variables)
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1].startswith(f"{name}.py: error: ")
+
+
+def test_pictures_have_titles_axes_and_scales(tmp_path, capsys):
+    pytest.importorskip("matplotlib.figure")
+    module = load_beside("picture")
+    levels = np.arange(12, dtype=np.uint8).reshape(3, 4)
+    x, y = module.Axis("time, s", 0.0, 2.0), module.Axis("height, m", -1.0, 1.0)
+    drawn = module.figure(levels, "A title", x, y, "warmth", module.INFERNO, 10.0, 20.0)
+    axes, scale = drawn.axes
+    assert (axes.get_title(), axes.get_xlabel(), axes.get_ylabel()) == ("A title", "time, s", "height, m")
+    assert (axes.get_xlim(), axes.get_ylim()) == ((0.0, 2.0), (-1.0, 1.0))
+    assert scale.get_ylabel() == "warmth"
+    assert [label.get_text() for label in scale.get_yticklabels()][::5] == ["10", "20"]
+    path = tmp_path / "picture.png"
+    module.write_picture(str(path), levels.astype(float), "A title", x, y)
+    assert path.read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
+    assert capsys.readouterr().out == f"wrote {path}\n"
+
+
+def test_a_program_draws_with_axes(tmp_path):
+    pytest.importorskip("matplotlib.figure")
+    command = [sys.executable, "-m", "oxinp", str(FOLDER / "mandelbrot.py"), *OPTIONS["mandelbrot"]]
+    assert run(command, tmp_path).endswith("wrote mandelbrot.png\n")
+    header = (tmp_path / "mandelbrot.png").read_bytes()[16:24]
+    assert (int.from_bytes(header[:4], "big"), int.from_bytes(header[4:], "big")) == (800, 650)
+
+
+def load_beside(name):
+    """Import a module that examples share."""
+    spec = importlib.util.spec_from_file_location(name, FOLDER / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def small_photograph(folder):
@@ -134,6 +187,7 @@ def levels(path):
 @pytest.mark.parametrize("threshold", ["0", "65536"])
 def test_heat_equation(tmp_path, threshold):
     command = [sys.executable, FOLDER / "heat_equation.py", "--size", "48", "--steps", "40", "--picture", "heat.png"]
-    printed = run(command, tmp_path, OXINP_OFFLOAD_THRESHOLD=threshold)
+    variables = {"OXINP_OFFLOAD_THRESHOLD": threshold, "PYTHONPATH": without_matplotlib(tmp_path)}
+    printed = run(command, tmp_path, **variables)
     assert float(re.search(r"largest error .*: (\S+) ", printed)[1]) < 5e-3, printed
     assert levels(tmp_path / "heat.png").shape == (48, 48)

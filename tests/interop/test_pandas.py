@@ -49,3 +49,26 @@ def test_back():
     assert oxinp.asarray(series).tolist() == [1, 2, 3]
     assert oxinp.sum(series) == 6
     assert type(oxinp.concatenate([oxinp.ones(2), series.to_numpy()])) is oxinp.ndarray
+
+
+def test_masks_and_keys():
+    series, mask = pandas.Series([10.0, 20, 30]), oxinp.array([False, False, True])
+    frame = pandas.DataFrame({"a": series, "b": series})
+    for selected in (series[mask], series.iloc[mask], series.loc[mask], frame[mask].a, frame.loc[mask, "b"]):
+        assert selected.tolist() == [30]
+    frame.loc[mask, "a"] = 0
+    assert frame.a.tolist() == [10, 20, 0]
+    assert series.groupby(oxinp.array([1, 1, 2])).sum().tolist() == [30, 30]
+    assert pandas.unique(oxinp.array([2, 1, 2])).tolist() == [2, 1]
+    assert pandas.factorize(oxinp.array([2, 1, 2]))[0].tolist() == [0, 1, 0]
+    assert series.isin(oxinp.array([10.0])).tolist() == [True, False, False]
+
+
+def test_functions_are_the_containers_own():
+    series, frame = pandas.Series([1.0, 2], index=["a", "b"]), pandas.DataFrame({"a": [1.0, 2]})
+    for result in (oxinp.cumsum(series), oxinp.round(series), oxinp.clip(series, 0, 1), oxinp.mean(frame, axis=0)):
+        assert type(result) is pandas.Series
+    assert oxinp.hypot(oxinp.ones(2), series).tolist() == [2**0.5, 5**0.5]
+    x = alias = oxinp.ones(2)
+    x += series
+    assert alias.tolist() == [2, 3]

@@ -144,6 +144,20 @@ def test_interactive_afterwards(folder):
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "from numpy.lib import recfunctions as found",
+        "from numpy.ma import testutils as found",
+        "import numpy, numpy.ma.testutils; found = numpy.ma.testutils",
+    ],
+)
+def test_what_oxinp_has_not_is_theirs_at_the_first_import(folder, statement):
+    text = f"{statement}\nimport sys; assert sys.modules[found.__name__] is found; print(found.__name__)"
+    done = run([*OXINP, "-c", text], folder)
+    assert (done.returncode, done.stdout.partition(".")[0]) == (0, "numpy"), done.stderr
+
+
 def test_scipy_computes(folder):
     text = """
 import numpy as np, scipy, scipy.linalg as la

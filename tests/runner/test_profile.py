@@ -235,6 +235,20 @@ def test_forked_by_the_program(folder):
     assert done.stderr.count("profile: ") == 1
 
 
+def test_traces_name_what_runs_and_the_programs_lines(folder):
+    """Also what a library between the program and oxinp asks for."""
+    library = "import numpy as np\ndef twice(x):\n    return float((x * 2).sum())\n"
+    write(folder.parent / "lib", library=library)
+    write(folder, traced="import numpy as np, library\nx = np.ones(20000)\nlibrary.twice(x)\n")
+    done = run([*OXINP, "--backend=emulator", "--trace", "trace.json", "traced.py"], folder)
+    assert done.returncode == 0, done.stderr
+    events = json.loads((folder / "trace.json").read_text(encoding="utf-8"))["traceEvents"]
+    named = {event["name"]: event["args"] for event in events if event.get("cat") == "kernel"}
+    assert named.keys() >= {"copy multiply sum -> float64 ()"}
+    assert named["copy multiply sum -> float64 ()"]["line"] == f"{folder / 'traced.py'}:3"
+    assert named["copy -> float64 (20000,)"]["line"] == f"{folder / 'traced.py'}:2"  # although it ran at the end
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="no fork")
 def test_traces_are_not_written_by_forked_children(folder):
     text = "import os, sys, numpy as np\nx = np.ones(3)\nif not os.fork():\n    sys.exit(0)\nos.wait()\n"

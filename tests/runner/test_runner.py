@@ -1,14 +1,19 @@
 """`python -m oxinp` against plain Python, in fresh processes: the same program, the same behaviour."""
 
 import os
+import platform
 import py_compile
 import re
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+import scipy
 
+import oxinp
+from oxinp._config import SETTINGS
 from tests.runner.process import OXINP, PYTHON, ROOT, assert_same_run, both, environment, run, write
 
 SCRIPT = """
@@ -223,7 +228,8 @@ def test_without_a_gpu_one_line_says_so(folder, options, text, said):
 def test_info(folder):
     cache = folder / "file"
     cache.write_text("", encoding="utf-8")
-    done = run([*OXINP, "--backend", "emulator", "info"], folder, OXINP_CACHE_DIR=str(cache))
+    variables = {"OXINP_CACHE_DIR": str(cache), "OXINP_FALLBACK": "warn"}
+    done = run([*OXINP, "--backend", "emulator", "info"], folder, **variables)
     rows = dict(re.split(r": +", line, maxsplit=1) for line in done.stdout.splitlines())
     assert done.returncode == 0, done.stderr
     assert rows["python"] == sys.version.split()[0]
@@ -231,25 +237,30 @@ def test_info(folder):
     assert re.fullmatch(r".+, compute capability \d+\.\d+, \d+ SMs", rows["device"])
     assert "GiB free of" in rows["memory"]
     assert rows["cache"].startswith(f"{cache} (")
-    assert rows["threshold"] == "65536 bytes"
+    assert rows["scipy"] == scipy.__version__
+    assert rows["system"] == platform.platform()
+    assert rows["path"] == str(Path(oxinp.__file__).parent)
+    assert rows["offload_threshold"] == "65536"
+    assert rows["fallback"] == "warn (default: silent)"
+    assert {row.name for row in SETTINGS} - {"cache_dir"} <= rows.keys()
     host = run([*OXINP, "info"], folder).stdout
-    assert "\nbackend:   host: config.backend is 'host'; set it" in host
+    assert re.search(r"\nbackend: +host: config.backend is 'host'; set it", host)
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid"), reason="no owners here")
 def test_info_tells_of_files_that_others_may_write(folder):
     def cache_rows():
         lines = run([*OXINP, "info"], folder, OXINP_CACHE_DIR=str(folder / "cache")).stdout.splitlines()
-        return [line for line in lines if line.startswith(("cache:", "tuned:"))]
+        return [re.sub(": +", ": ", line) for line in lines if line.startswith(("cache:", "tuned:"))]
 
-    assert cache_rows() == [f"cache:     {folder / 'cache'}"]
+    assert cache_rows() == [f"cache: {folder / 'cache'}"]
     (folder / "cache" / "tuned").mkdir(mode=0o700)
     kernel, choices = folder / "cache" / "cubins" / "a.cubin", folder / "cache" / "tuned" / "sm_90.json"
     for path in (kernel, choices):
         path.write_text("", encoding="utf-8")
         path.chmod(0o666)
     cache, tuned = cache_rows()
-    assert cache.startswith(f"cache:     {folder / 'cache'} (1 of the compiled kernels there is not used: ")
-    assert tuned.startswith(f"tuned:     {choices} is not used: other users may write to it (mode 666); ")
+    assert cache.startswith(f"cache: {folder / 'cache'} (1 of the compiled kernels there is not used: ")
+    assert tuned.startswith(f"tuned: {choices} is not used: other users may write to it (mode 666); ")
     (folder / "cache" / "cubins").chmod(0o777)
     assert "other users may write to it (mode 777)" in cache_rows()[0]

@@ -289,3 +289,15 @@ def test_ignored_files_are_counted(cache):
     for path in files(cache)[:2]:
         path.chmod(0o666)
     assert cache.num_ignored() == 2
+
+
+def test_on_windows_the_users_own_folder_alone_is_trusted(cache, monkeypatch, tmp_path):
+    cache.store(KEY, CUBIN)
+    monkeypatch.delattr(os, "geteuid", raising=False)
+    home = Path(cache.directory).parent
+    for folder, loaded, trouble in ((home, CUBIN, False), (tmp_path / "another", None, True)):
+        monkeypatch.setattr(os.path, "expanduser", lambda _, folder=folder: str(folder))
+        fresh = CubinCache(cache.directory)
+        assert fresh.load(KEY) == loaded
+        assert (fresh.trouble is not None) == trouble
+    assert "it is outside of the user's own folder, where other users may write; set config.cache_dir" in fresh.trouble

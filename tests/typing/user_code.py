@@ -25,6 +25,8 @@ version: str = np.__version__
 solution: npt.NDArray[Any] = linalg.solve(np.eye(3), np.ones(3))
 draws: npt.NDArray[np.float64] = np.random.default_rng(7).standard_normal(100)
 spectrum = rfft(x)
+host: npt.NDArray[Any] = np.asnumpy(x)
+np.install()
 with np.errstate(divide="ignore"):
     y = np.sqrt(x, out=np.empty_like(x)) + x[::-1] @ x
 np.no_such_name  # type: ignore[attr-defined] # pyright: ignore[reportAttributeAccessIssue]

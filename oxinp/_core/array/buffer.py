@@ -1,33 +1,40 @@
 """The buffer protocol and the array interface: an array's memory for those who ask for memory, not for an array.
 
 Both give the memory itself, which from then on is on the host: with a buffer as long as the buffer is held, with the
-array interface, which gives an address away, for good.
+array interface, which gives an address away, for good. A scalar's buffer is a copy, which may be written to: NumPy
+makes arrays of it.
 """
 
 from __future__ import annotations
 
 import ctypes
 import sys
+import threading
 from typing import Any
+from weakref import ref
+
+import numpy as np
 
 from oxinp._core.host import fallback
 from oxinp._core.host.sharing import lend
 from oxinp._core.lazy.handle import Handle
+from oxinp._core.lazy.record import types
 from oxinp._core.memory.storage import is_shared
 
 HAS_PROTOCOL = sys.version_info >= (3, 12)  # in Python, PEP 688; before that only in C
 
 
 # The dtypes that each protocol describes in full, by their letters; for others NumPy asks the next, `__array__` last.
-_IN_BUFFERS = frozenset("?bhilqBHILQefdgFDGSUV")
+# Of `long long` where that is as long as `long` none tells.
+_IN_BUFFERS = frozenset("?bhilBHILefdgFDGSUV") | {np.dtype(np.int64).char, np.dtype(np.uint64).char}
 _IN_STRUCTS = _IN_BUFFERS - {"V"}
 _IN_INTERFACES = _IN_BUFFERS | {*"MmO"}
 
 
-def _lent(array: Any, name: str, *, forever: bool = False) -> Any:
+def _lent(array: Any, *, forever: bool = False) -> Any:
     if is_shared(array._storage):
         raise BufferError("this array's memory is on the device, shared with another library; copy the array")
-    fallback.count(name)
+    fallback.count("__array__")  # which way NumPy takes depends on Python's version
     return lend(array, forever=forever)
 
 
@@ -39,11 +46,30 @@ def export(self: Any, flags: int, /) -> memoryview:  # noqa: ARG001 - the caller
     return memoryview(_exported(self))
 
 
+class _Failed(threading.local):
+    """What kept an array of this thread's from being lent as a buffer."""
+
+    array: Any = None
+    error: BaseException | None = None
+
+
+_failed = _Failed()
+
+
 def _exported(array: Any) -> Any:
+    if type(type(array)) is types.scalar_type:
+        return np.array(array[()])
     dtype = array._layout.dtype
-    if dtype.char not in _IN_BUFFERS or (dtype.char == "V" and dtype.names is None):
+    if dtype.char not in _IN_BUFFERS or (dtype.char == "V" and (dtype.names is None or dtype.hasobject)):
         raise BufferError(f"cannot include dtype {dtype} in a buffer")
-    return _lent(array, "__buffer__")
+    try:
+        return _lent(array)
+    except BufferError:
+        raise
+    except BaseException as error:
+        # NumPy takes every error for "no buffer" and asks for the structure next: it is raised again there.
+        _failed.array, _failed.error = ref(array), error.with_traceback(None)
+        raise
 
 
 def array_interface(self: Any) -> dict[str, Any]:
@@ -54,6 +80,11 @@ def array_interface(self: Any) -> dict[str, Any]:
 
 def array_struct(self: Any) -> Any:
     """Where the elements are, for programs in C, as a capsule that holds the memory; see `array_interface`."""
+    failed, error = _failed.array, _failed.error
+    if failed is not None:
+        _failed.array = _failed.error = None
+        if failed() is self and error is not None:
+            raise error
     return _addressed(self, "__array_struct__", _IN_STRUCTS).__array_struct__
 
 
@@ -61,7 +92,7 @@ def _addressed(array: Any, name: str, described: frozenset[str]) -> Any:
     if array._layout.dtype.char not in described:
         raise AttributeError(f"{name} does not describe dtype {array._layout.dtype}")
     try:
-        return _lent(array, name, forever=True)
+        return _lent(array, forever=True)
     except BufferError as error:  # an attribute that is not there
         raise AttributeError(str(error)) from None
 

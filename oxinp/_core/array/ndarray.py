@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import importlib
+import sys
 import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -15,15 +16,18 @@ from oxinp._core.array import buffer, display
 from oxinp._core.array.flags import Flags
 from oxinp._core.array.methods import array_methods, describe
 from oxinp._core.array.scalar import SCALARS, DeviceScalar, ScalarType
+from oxinp._core.errors.frames import call_as_user
 from oxinp._core.host import fallback
 from oxinp._core.host.foreign import KNOWN
+from oxinp._core.host.nominal import INSISTING, reported_class
 from oxinp._core.host.sharing import adopt_host, lend
 from oxinp._core.lazy.explain import REPORTS
-from oxinp._core.lazy.handle import Handle, end_writing, fetch, fetch_storage, host_view
+from oxinp._core.lazy.handle import Handle, end_writing, fetch, fetch_storage, host_view, seen_at
 from oxinp._core.lazy.record import types, wrap_host
 from oxinp._core.lazy.views import host_part, moved, view, view_at
 from oxinp._core.manipulation import shape
-from oxinp._core.manipulation.copy import asnumpy, astype, copy
+from oxinp._core.manipulation.copy import asnumpy, astype, copy, own
+from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.storage import WRITING, is_shared
 from oxinp._core.ops import creation, index
 from oxinp._core.ops.gufuncs import operator_methods as product_methods
@@ -63,7 +67,8 @@ if TYPE_CHECKING:
     _Operators = Handle
 else:
     # The special methods of the ufunc table's rows and the reductions, over methods that NumPy computes.
-    _HostMethods = type("_HostMethods", (Handle,), {"__slots__": (), **array_methods()})
+    # By a class of NumPy's module among an object's classes, some programs (SymPy) tell arrays from what is none.
+    _HostMethods = type("_HostMethods", (Handle,), {"__slots__": (), "__module__": "numpy", **array_methods()})
     _Operators = type(
         "_Operators",
         (_HostMethods,),
@@ -104,7 +109,7 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
         order: Any = None,
     ) -> Any:
         if buffer is None and strides is None and not offset:
-            made = creation.empty(shape, dtype, order or "C")
+            made = creation.uninitialised(shape, dtype, order or "C")
         elif isinstance(buffer, Handle):
             made = view(plain(buffer), lambda seen: np.ndarray(shape, dtype, seen, offset, strides, order))
         else:
@@ -114,15 +119,24 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
 
     # -- what it is ----------------------------------------------------------------------------------------------------
 
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
+        frame = sys._getframe(1)
+        return reported_class(type(self), frame) if frame.f_code.co_name in INSISTING else type(self)
+
     @property
     def dtype(self) -> np.dtype[Any]:
         """Data type of the elements."""
-        return (self._known or self._seen).dtype  # type: ignore[no-any-return] # of the layout, or what it is found by
+        return (self._known or self._seen).dtype  # of the layout, or what it is found by
+
+    @dtype.setter
+    def dtype(self, new: Any) -> None:
+        self._lie_at(view(self, lambda seen: seen.view(new))._layout)
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Lengths of the dimensions."""
-        return (self._known or self._seen).shape  # type: ignore[no-any-return]
+        return (self._known or self._seen).shape
 
     @shape.setter
     def shape(self, new: Any) -> None:
@@ -140,25 +154,37 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
             raise AttributeError(
                 "Incompatible shape for in-place modification. Use `.reshape()` to make a copy with the desired shape."
             ) from None
-        if self._view is None:
-            self._view = (None, True)
-        self._known = reshaped._layout
-        self._host = self._seen = None
+        self._lie_at(reshaped._layout)
 
     @property
     def strides(self) -> tuple[int, ...]:
         """Bytes from one element to the next, per dimension."""
         return self._layout.strides
 
+    @strides.setter
+    def strides(self, new: Any) -> None:
+        storage = self._storage
+        held = storage.host if storage.host is not None else storage.value[0].layout  # type: ignore[index]
+        seen = seen_at(np.empty(held.nbytes, np.uint8), self._layout)
+        call_as_user(setattr, (seen, "strides", new), {})  # NumPy warns, and looks at the memory there is
+        self._lie_at(Layout.at(seen.dtype, seen.shape, seen.strides, self._layout.offset))
+
+    def _lie_at(self, layout: Layout) -> None:
+        """Let this very array be another view of its storage."""
+        if self._view is None:
+            self._view = (None, True)
+        self._known = layout
+        self._host = self._seen = None
+
     @property
     def ndim(self) -> int:
         """Number of dimensions."""
-        return (self._known or self._seen).ndim  # type: ignore[no-any-return]
+        return (self._known or self._seen).ndim
 
     @property
     def size(self) -> int:
         """Number of elements."""
-        return (self._known or self._seen).size  # type: ignore[no-any-return]
+        return (self._known or self._seen).size
 
     @property
     def itemsize(self) -> int:
@@ -168,7 +194,7 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
     @property
     def nbytes(self) -> int:
         """Bytes of all elements."""
-        return (self._known or self._seen).nbytes  # type: ignore[no-any-return]
+        return (self._known or self._seen).nbytes
 
     @property
     def base(self) -> Any:
@@ -203,7 +229,7 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
     @property
     def real(self) -> Any:
         """The real part: this array itself where it is real."""
-        return view(self, lambda seen: seen.real)
+        return view(self, lambda seen: seen.real) if self._layout.dtype.kind == "c" else self
 
     @real.setter
     def real(self, value: Any) -> None:
@@ -214,7 +240,7 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
         if not shape:
             msg = "len() of unsized object"
             raise TypeError(msg)
-        return shape[0]  # type: ignore[no-any-return]
+        return shape[0]
 
     # -- elements ------------------------------------------------------------------------------------------------------
 
@@ -223,13 +249,14 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
         host = storage.host
         if host is None:
             return index.getitem(self, key)
+        seen = self._seen if self._host is host else host_view(self)
         kind = type(key)
         if kind is not int and kind is not slice:  # `is_basic`, spelled out
             for part in key if kind is tuple else (key,):
                 kind = type(part)
                 if kind is not int and kind is not slice and kind not in BASIC:
-                    return index.getitem(self, key)
-        found = (self._seen if self._host is host else host_view(self))[key]
+                    return index.gather_on_host(self, seen, key)
+        found = seen[key]
         if type(found) is not _NumpyArray:
             return found
         owner = found.base
@@ -250,10 +277,23 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
         storage = self._storage
         host = storage.host
         whole = self._view
-        if type(key) is int and whole is None and host is not None and host.ndim == 1 and type(value) in _ELEMENTS:
-            low = key * host.itemsize
+        if whole is None and host is not None and type(value) in _ELEMENTS:
+            steps = host.strides
+            low = None  # where an element lies
+            if type(key) is int:
+                if len(steps) == 1:
+                    low = key * steps[0]
+            elif type(key) is tuple and len(key) == 2 == len(steps):
+                i, j = key
+                if type(i) is int and type(j) is int:
+                    low = i * steps[0] + j * steps[1] if i >= 0 and j >= 0 else -1
             stale = storage.stale
-            if storage.value is None and storage.host is host and (stale is None or 0 <= low < host.nbytes):
+            if (
+                low is not None
+                and storage.value is None
+                and storage.host is host
+                and (stale is None or 0 <= low < host.nbytes)
+            ):
                 # No other thread has run since the last look at `storage`, nor does one before all is done.
                 if stale is not None:
                     if low < stale.low:  # noqa: PLR1730 - at calls other threads may run
@@ -273,15 +313,16 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
         else:
             index.setitem(self, key, value)
             return
+        place = key
         kind = type(key)
         if kind is not int and kind is not slice:  # `is_basic`, spelled out
             for part in key if kind is tuple else (key,):
                 kind = type(part)
                 if kind is not int and kind is not slice and kind not in BASIC:
-                    index.setitem(self, key, value)
-                    return
+                    place = index.key_on_host(key)
+                    break
         seen = self._seen if self._host is host else host_view(self)
-        if type(value) is ndarray and given.dtype is not seen.dtype:  # a cast may warn
+        if place is None or (type(value) is ndarray and given.dtype is not seen.dtype):  # a cast may warn
             index.setitem(self, key, value)
         elif (
             seen.nbytes < config.offload_threshold
@@ -292,13 +333,13 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
         ):
             storage.stale = WRITING  # no other thread has run since the last three conditions
             try:
-                seen[key] = given
+                seen[place] = given
             finally:
                 if storage.stale is WRITING:  # `end_writing`, spelled out
                     storage.stale = None
                 else:
                     end_writing(storage)
-        elif storage.value is not None or not index.write_part(self, host, seen, key, given):
+        elif place is not key or storage.value is not None or not index.write_part(self, host, seen, key, given):
             index.setitem(self, key, value)
 
     def __iter__(self) -> Iterator[Any]:
@@ -403,6 +444,8 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
 
     def reshape(self, *shape_: Any, order: str = "C", copy: bool | None = None) -> Any:
         """Return the array with another shape; see `numpy.ndarray.reshape`."""
+        if not shape_:
+            np.ndarray.reshape(np.empty(0))  # type: ignore[call-overload] # raises
         return shape.reshape(self, shape_[0] if len(shape_) == 1 else shape_, order, copy_wanted=copy)
 
     def ravel(self, order: str = "C") -> Any:
@@ -411,7 +454,7 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
 
     def flatten(self, order: str = "C") -> Any:
         """Return a copy in one dimension; see `numpy.ndarray.flatten`."""
-        return shape.reshape(copy(self), -1, order) if order == "C" else copy(shape.ravel(self, order))
+        return own(shape.reshape(copy(self), -1)) if order == "C" else copy(shape.ravel(self, order))
 
     def transpose(self, *axes: Any) -> Any:
         """Return the view with dimensions permuted; see `numpy.ndarray.transpose`."""
@@ -423,7 +466,8 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
 
     def squeeze(self, axis: Any = None) -> Any:
         """Return the view without dimensions of length 1; see `numpy.ndarray.squeeze`."""
-        return moved(self, np.squeeze, axis)
+        stays = 1 not in self._layout.shape if axis is None else type(axis) is tuple and not axis
+        return self if stays else moved(self, np.squeeze, axis)
 
     def view(self, dtype: Any = None, type: Any = None) -> Any:
         """Return a view, with another dtype if given; see `numpy.ndarray.view`."""
@@ -431,6 +475,8 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
             dtype, type = None, dtype
         if type is None:
             return view_at(self, self._layout) if dtype is None else view(self, lambda seen: seen.view(dtype))
+        if not isinstance(type, builtins.type) or not issubclass(type, _NumpyArray | Handle):
+            np.empty(0).view(type=type)  # raises
         if type is not _NumpyArray and issubclass(type, _NumpyArray):
             lent = lend(self)  # which that keeps on the host, where it is read and written
             return lent.view(type) if dtype is None else lent.view(dtype, type)
@@ -465,7 +511,7 @@ def _finalize(array: Any, source: Any) -> Any:
     return array
 
 
-KNOWN.update((ndarray, DeviceScalar))
+KNOWN.add(ndarray)
 buffer.offer(ndarray)
 describe(ndarray)
 types.ndarray = ndarray

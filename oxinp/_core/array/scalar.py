@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from oxinp._core.array import buffer
 from oxinp._core.array.methods import array_namespace
 from oxinp._core.array.slots import forbid_iteration
+from oxinp._core.host.foreign import KNOWN
 from oxinp._core.lazy.building import attempt, claim
 from oxinp._core.lazy.calls import is_waiting
 from oxinp._core.lazy.handle import Handle, fetch
@@ -94,6 +96,7 @@ else:
         (Handle,),
         {
             "__slots__": (),
+            "__module__": "numpy",  # by which some programs (SymPy) tell NumPy's scalars from what is none
             **{
                 special: _lazy(name, index)
                 for name, row in ROWS.items()
@@ -176,8 +179,7 @@ class DeviceScalar(_Operators, metaclass=ScalarType):
         """Return what sqlite3 binds, which is what it makes of NumPy's scalar."""
         return sys.modules["sqlite3"].adapt(_value(self), protocol, _value(self))
 
-    def __buffer__(self, flags: int) -> memoryview:
-        return memoryview(_value(self))
+    __buffer__ = buffer.export
 
     def __copy__(self) -> Any:
         return self
@@ -211,14 +213,14 @@ class DeviceScalar(_Operators, metaclass=ScalarType):
     __pow__, __rpow__ = _eager(operator.pow), _eager(operator.pow, reflected=True)
 
 
-class _Scalars(dict[np.dtype[Any], ScalarType]):
-    """The class of device scalars of a dtype, made when it is first asked for."""
+class _Scalars(dict[type, ScalarType]):
+    """NumPy's class of a scalar -> ours of device scalars, made when it is first asked for."""
 
-    def __missing__(self, dtype: np.dtype[Any]) -> ScalarType:
-        numpys = dtype.type
-        body = {"__module__": numpys.__module__, "__qualname__": numpys.__qualname__, "dtype": dtype}
-        made = ScalarType(f"{numpys.__module__}.{numpys.__name__}", (DeviceScalar,), body)
-        return self.setdefault(dtype, made)
+    def __missing__(self, numpys: type) -> ScalarType:
+        body = {"__module__": numpys.__module__, "__qualname__": numpys.__qualname__, "dtype": np.dtype(numpys)}
+        made = self.setdefault(numpys, ScalarType(f"{numpys.__module__}.{numpys.__name__}", (DeviceScalar,), body))
+        KNOWN.add(made)
+        return made
 
 
 def _reduce_class(kind: Any) -> Any:
@@ -226,5 +228,6 @@ def _reduce_class(kind: Any) -> Any:
     return getattr, (kind.dtype, "type")
 
 
+buffer.offer(DeviceScalar)
 SCALARS = _Scalars()
 copyreg.pickle(ScalarType, _reduce_class)

@@ -24,21 +24,30 @@ MAX_KEPT = 1 << 12
 def user_frame() -> FrameType:
     """Return the innermost frame that is the user's: neither oxinp's nor NumPy's or SciPy's."""
     frame = sys._getframe(1)
-    while (outer := frame.f_back) is not None:
-        name = frame.f_globals.get("__name__")
-        is_passed = _IS_PASSED.get(name)
-        if is_passed is None:
-            if len(_IS_PASSED) >= MAX_KEPT:
-                _IS_PASSED.clear()
-            is_passed = _IS_PASSED[name] = str(name).partition(".")[0] in _NOT_THE_USERS
-        if not is_passed:
-            break
+    while is_passed(frame) and (outer := frame.f_back) is not None:
         frame = outer
     return frame
 
 
+def is_passed(frame: FrameType) -> bool:
+    """Return whether a frame is not the user's."""
+    name = frame.f_globals.get("__name__")
+    found = _IS_PASSED.get(name)
+    if found is None:
+        if len(_IS_PASSED) >= MAX_KEPT:
+            _IS_PASSED.clear()
+        found = _IS_PASSED[name] = str(name).partition(".")[0] in _NOT_THE_USERS
+    return found
+
+
 class Line:
     """A line of the user's, as warnings need it; it keeps none of the frame's variables.
+
+    Parameters
+    ----------
+    frame : frame
+    may_warn : bool
+        Python's register of the warnings of the frame's module is wanted, which is made where there is none.
 
     Attributes
     ----------
@@ -48,12 +57,12 @@ class Line:
 
     __slots__ = ("_module", "_registry", "file", "number")
 
-    def __init__(self, frame: FrameType) -> None:
+    def __init__(self, frame: FrameType, *, may_warn: bool = True) -> None:
         names = frame.f_globals
         self.file = frame.f_code.co_filename
         self.number = frame.f_lineno
         self._module = str(names.get("__name__") or "<string>")
-        self._registry: dict[Any, Any] = names.setdefault("__warningregistry__", {})
+        self._registry: dict[Any, Any] = names.setdefault("__warningregistry__", {}) if may_warn else {}
 
     def warn(self, message: str, category: type[Warning]) -> None:
         """Warn as code on this line does by `warnings.warn`."""
@@ -101,4 +110,4 @@ def call_as_user(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapp
     return FunctionType(known[1], frame.f_globals)(function, args, kwargs)
 
 
-__all__ = ["Line", "call_as_user", "user_frame", "warn"]
+__all__ = ["Line", "call_as_user", "is_passed", "user_frame", "warn"]

@@ -110,7 +110,7 @@ def call_numerical(function: Callable[..., Any], args: Sequence[Any], kwargs: Ma
             if type(x) is _Array and x.dtype is _OBJECT:
                 break
         else:
-            if "where" in kwargs or any(type(x) is _Array and x.dtype is _OBJECT for x in kwargs.values()):
+            if kwargs and ("where" in kwargs or any(type(x) is _Array and x.dtype is _OBJECT for x in kwargs.values())):
                 return call_as_user(function, args, kwargs)
             try:
                 return _run(function, *args, **kwargs)

@@ -232,8 +232,8 @@ class Exchange:
         return taken_as[type(value)](value, self.take)
 
     def _theirs_alone(self, array: NumpyArray) -> NumpyArray:
-        """Return an array of a class of NumPy's that shares no memory with ours, whose changes it would not see."""
-        if any(np.may_share_memory(array, given.array) for given in self._given.values()):
+        """Return an array of a class of NumPy's; a copy where it shares memory with ours that it would not keep."""
+        if not self._keeps and any(np.may_share_memory(array, given.array) for given in self._given.values()):
             return array.copy()
         return array
 

@@ -143,7 +143,7 @@ def on_hosts(
     given: list[Any] = []
     for value in (*args, *kwargs.values()) if kwargs else args:
         if type(value) is kind:
-            host = value._storage.host  # `_host_side`, spelled out
+            host = value._storage.host
             view = value._view
             if host is None or not (view is None or view[1]):
                 return NOT_DONE
@@ -157,9 +157,12 @@ def on_hosts(
         elif type(value) is tuple or type(value) is list:  # of arrays, as `concatenate` takes
             parts = []
             for part in value:
-                seen = _host_side(part) if type(part) is kind else None
-                if seen is None:
+                if type(part) is not kind or (host := part._storage.host) is None:
                     return NOT_DONE
+                view = part._view
+                if not (view is None or view[1]):
+                    return NOT_DONE
+                seen = part._seen if part._host is host else host_view(part)
                 nbytes += seen.nbytes
                 parts.append(seen)
             given.append(parts if type(value) is list else tuple(parts))
@@ -232,14 +235,6 @@ def placed_on_host(function: Callable[..., Any], args: tuple[Any, ...], kwargs: 
     """
     result = on_hosts(function, args, kwargs)
     return _exchanged(Exchange(whole=True), function, args, kwargs) if result is NOT_DONE else result
-
-
-def _host_side(array: Any) -> Any:
-    """Return NumPy's view of an array that is valid on the host and may be written to; else None."""
-    host = array._storage.host
-    if host is None or (array._view is not None and not array._view[1]):
-        return None
-    return host_view(array)
 
 
 # -- what is written ---------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ The host side of a storage is lent by pinning it, its device side by marking it 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Any
 from weakref import WeakValueDictionary, ref
 
@@ -22,7 +23,6 @@ from oxinp._core.lazy.handle import (
     host_layout,
     host_view,
     is_dense,
-    leave_stale,
     seen_at,
 )
 from oxinp._core.lazy.placement import device, device_of
@@ -34,6 +34,7 @@ from oxinp._core.memory.storage import (
     SHARED,
     SIDES,
     Pin,
+    Stale,
     Storage,
     Value,
     is_pinned,
@@ -85,9 +86,15 @@ def lend(handle: Handle, *, forever: bool = False) -> NumpyArray:
     forever : bool
         Others will go by the address, whatever becomes of the NumPy array.
     """
-    if not is_shared(handle._storage):
-        fetch_storage(handle._storage)  # without the lock, so that other threads queue their work meanwhile
+    for tell in before_lending:
+        tell(handle)
+    if here.are_several and not is_shared(handle._storage):
+        fetch_storage(handle._storage)  # which waits outside of the lock
     return attempt(_lend, handle, forever)
+
+
+before_lending: list[Callable[[Handle], object]] = []
+"""Called with an array whose elements others are about to get, which may write to them at any time from then on."""
 
 
 def _lend(handle: Handle, forever: bool) -> NumpyArray:
@@ -101,12 +108,17 @@ def _lend(handle: Handle, forever: bool) -> NumpyArray:
         if host.dtype.hasobject:  # never anywhere else
             lent = host_view(handle).view()
             break
-        leave_stale(handle)
+        value = storage.value
+        if here.are_several:
+            claim(storage)
         with SIDES:
-            if storage.value is not None or storage.host is not host:  # a thread on another device was there between
+            if storage.value is not value or storage.host is not host:  # a thread on another device was there between
                 continue
-            pin = pinned(storage)
             low, high = handle._layout.byte_bounds
+            if value is not None:  # what others still read on the device is not to be brought up to date in place
+                storage.stale = None if forever or schedule.is_read(value) else Stale(value[1][0], low, high)
+                storage.value = None
+            pin = pinned(storage)
             pin.low, pin.high = min(pin.low, low), max(pin.high, high)
             if forever and host.dtype in DEVICE_TYPES:  # others stay where they are without being held there
                 pin.is_forever = True

@@ -17,7 +17,7 @@ from oxinp._core.lazy.executor import Executable, anywhere, load, run_again
 from oxinp._core.lazy.expr import Graph, Node, Structure, Unsupported, cast, leaf
 from oxinp._core.lazy.op import Op, RowWalk, kinds_of
 from oxinp._core.lazy.placement import device, keyed
-from oxinp._core.memory.dtypes import DEVICE_TYPES
+from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES, MOVED_TYPES
 from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.storage import Leaf, next_mask
 from oxinp._kernels.problem import Instr, Operand, ScalarOperand
@@ -86,10 +86,14 @@ def _planned(graph: Graph, outputs: tuple[tuple[int, Layout], ...]) -> Plan:
     planner = structure.plans.get(key)
     if planner is None:
         module = importlib.import_module(ELEMENTWISE)
+        types = _types_of(structure)
+        for dtype in (*[np.dtype(kind) for kind in structure.kinds], *[dtype for _, dtype in key]):
+            if dtype not in types:
+                raise Unsupported(f"dtype {dtype} has no kernels yet")
         planner = structure.plans[key] = module.Elementwise(
-            input_types(structure),
-            instructions(structure),
-            [(number, DEVICE_TYPES[dtype]) for number, dtype in key],
+            input_types(structure, types),
+            instructions(structure) if types is DEVICE_TYPES else _instructions(structure, types),
+            [(number, types[dtype]) for number, dtype in key],
         )
     layouts = [layout for _, layout in outputs]
     layouts += [entry for entry in graph.leaves if type(entry) is Layout]
@@ -97,8 +101,20 @@ def _planned(graph: Graph, outputs: tuple[tuple[int, Layout], ...]) -> Plan:
     if line is not None:
         plan: Plan = planner.plan_line(*line, device().capability)
     else:
-        plan = planner.plan(graph.shape, [operand(layout) for layout in layouts], device().capability)
+        plan = planner.plan(graph.shape, _operands(structure, layouts), device().capability)
     return plan
+
+
+def _types_of(structure: Structure) -> dict[np.dtype[Any], Type]:
+    """Return what a structure's elements are in its kernels, by dtype."""
+    if structure.are_arrays == (True,) and all(node.name == "copy" for node in structure.nodes):
+        return MOVED_TYPES
+    return DEVICE_TYPES
+
+
+def _operands(structure: Structure, layouts: list[Layout]) -> list[Operand]:
+    types = _types_of(structure) if layouts[0].dtype == BOOL else DEVICE_TYPES
+    return [operand(layout, types) for layout in layouts]
 
 
 ELEMENTWISE_CALL = Op(
@@ -161,7 +177,7 @@ def _launch_of(graph: Graph, layout: Layout) -> Again | None:
     if line is not None:
         launch = planner.plan_again(*line)
     elif all(each.is_aligned for each in layouts):
-        launch = planner.plan_known(graph.shape, [operand(each) for each in layouts], device().capability)
+        launch = planner.plan_known(graph.shape, _operands(graph.structure, layouts), device().capability)
     else:
         launch = None
     return launch
@@ -231,10 +247,10 @@ def inputs(graph: Graph) -> tuple[Any, ...]:
     )
 
 
-def input_types(structure: Structure) -> list[tuple[Type, bool]]:
+def input_types(structure: Structure, types: dict[np.dtype[Any], Type] = DEVICE_TYPES) -> list[tuple[Type, bool]]:
     """Return of every leaf the type, and whether it is an array."""
-    types = [DEVICE_TYPES[np.dtype(kind)] for kind in structure.kinds]
-    return list(zip(types, structure.are_arrays, strict=True))
+    kinds = [types[np.dtype(kind)] for kind in structure.kinds]
+    return list(zip(kinds, structure.are_arrays, strict=True))
 
 
 def arrays(graph: Graph) -> list[Operand]:
@@ -242,7 +258,7 @@ def arrays(graph: Graph) -> list[Operand]:
     return [operand(entry) for entry in graph.leaves if isinstance(entry, Layout)]
 
 
-def operand(layout: Layout) -> Operand:
+def operand(layout: Layout, types: dict[np.dtype[Any], Type] = DEVICE_TYPES) -> Operand:
     """Return a layout as a kernel operand.
 
     Raises
@@ -252,7 +268,7 @@ def operand(layout: Layout) -> Operand:
     """
     if not layout.is_aligned:
         raise Unsupported("elements that do not lie at multiples of their size")
-    return Operand(DEVICE_TYPES[layout.dtype], layout.element_strides, layout.alignment)
+    return Operand(types[layout.dtype], layout.element_strides, layout.alignment)
 
 
 def instructions(graph: Graph | Structure) -> tuple[Instr, ...]:
@@ -260,9 +276,12 @@ def instructions(graph: Graph | Structure) -> tuple[Instr, ...]:
     structure = graph.structure if isinstance(graph, Graph) else graph
     made: tuple[Instr, ...] | None = structure.plans.get("instructions")
     if made is None:
-        made = tuple([Instr(node.lower, DEVICE_TYPES[node.dtype], node.args) for node in structure.nodes])
-        structure.plans["instructions"] = made
+        made = structure.plans["instructions"] = _instructions(structure, DEVICE_TYPES)
     return made
+
+
+def _instructions(structure: Structure, types: dict[np.dtype[Any], Type]) -> tuple[Instr, ...]:
+    return tuple([Instr(node.lower, types[node.dtype], node.args) for node in structure.nodes])
 
 
 def copying(layout: Layout, dtype: np.dtype[Any]) -> Graph:

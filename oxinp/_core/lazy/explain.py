@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from types import TracebackType
 from typing import NamedTuple, Self
 
+from oxinp._runtime import hooks
 from oxinp._terminal import columns, table
+
+_LIBRARIES = {"oxinp", "numpy", "scipy"}  # whose lines are not the user's
 
 # The open reports, innermost last. Places that decide something test this list and, unless it is empty, call `note`.
 REPORTS: list[Explanation] = []
@@ -51,6 +55,26 @@ class Explanation:
     __repr__ = __str__
 
 
+class _Listening(Explanation):
+    """A report that tells somebody of device work as it comes."""
+
+    def __init__(self, tell: Callable[[str], object]) -> None:
+        self.entries = _Told(tell)
+
+
+class _Told(list[Entry]):
+    def __init__(self, tell: Callable[[str], object]) -> None:
+        super().__init__()
+        self._tell = tell
+
+    def append(self, entry: Entry) -> None:
+        if entry.where == "device":
+            self._tell(entry.what)
+
+
+hooks.telling_of_work.append(_Listening)
+
+
 def explain() -> Explanation:
     """Return a context manager that records what runs where and why.
 
@@ -66,12 +90,15 @@ def explain() -> Explanation:
 
 
 def note(where: str, what: str, why: str = "") -> None:
-    """Add to the innermost open report."""
-    REPORTS[-1].entries.append(Entry(where, what, why, _user_line()))
+    """Add to the innermost open report, and tell those who listen."""
+    entry = Entry(where, what, why, _user_line())
+    for report in REPORTS:
+        if report is REPORTS[-1] or type(report) is _Listening:
+            report.entries.append(entry)
 
 
 def _user_line() -> str:
     frame = sys._getframe(2)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "oxinp":
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _LIBRARIES:
         frame = frame.f_back
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"

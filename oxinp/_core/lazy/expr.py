@@ -73,9 +73,11 @@ class Structure:
         What planners keep of it, by the use it is put to.
     interior : dict
         Other structures that it computes on the way, and the numbers of their results; see `schedule`.
+    is_flagged : bool
+        Nodes raise flags, each for every element: it is computed as a whole, in a kernel of its own.
     """
 
-    __slots__ = ("are_arrays", "dtype", "has_parts", "interior", "kinds", "nodes", "plans", "result")
+    __slots__ = ("are_arrays", "dtype", "has_parts", "interior", "is_flagged", "kinds", "nodes", "plans", "result")
 
     def __init__(
         self, kinds: tuple[Any, ...], are_arrays: tuple[bool, ...], nodes: tuple[Node, ...], result: int
@@ -89,6 +91,7 @@ class Structure:
         self.has_parts = any(
             not is_array and np.dtype(kind).kind == "c" for kind, is_array in zip(kinds, are_arrays, strict=True)
         )
+        self.is_flagged = any(getattr(node.lower, "is_flagging", False) for node in nodes)
         self.plans: dict[Any, Any] = {}
         self.interior: dict[Any, int | None] = {}
 
@@ -267,9 +270,25 @@ class Operation:
     outputs : tuple of Operation
         Itself, or of an operation of several outputs those of all: what is computed for one is computed with the
         others, in one kernel.
+    raises : Rule or None
+        Which elements raise floating-point errors, where any do.
+    flagged : dict
+        What is recorded in its place where that is told of; see `flagged`.
     """
 
-    __slots__ = ("checked", "find_loop", "joins", "name", "outputs", "pairs", "records", "takes_any_integer", "weight")
+    __slots__ = (
+        "checked",
+        "find_loop",
+        "flagged",
+        "joins",
+        "name",
+        "outputs",
+        "pairs",
+        "raises",
+        "records",
+        "takes_any_integer",
+        "weight",
+    )
 
     def __init__(
         self,
@@ -284,6 +303,8 @@ class Operation:
         self.find_loop = find_loop
         self.weight = weight
         self.outputs: tuple[Operation, ...] = (self,)
+        self.raises: Any = None
+        self.flagged: dict[Any, Operation] = {}
         self.joins = new_table()  # (structures, positions, dtype that is prescribed or None) -> Join
         self.checked: set[Any] = set()
         self.records = new_table()
@@ -635,8 +656,10 @@ def broadcast_shapes(shapes: list[tuple[int, ...]], target: tuple[int, ...] | No
         if np.broadcast_shapes(shape, target) == target:
             return target
     except ValueError:
-        pass
-    msg = f"non-broadcastable output operand with shape {target} doesn't match the broadcast shape {shape}"
+        msg = f"operands could not be broadcast together with shapes {_listed([*shapes, target])}"
+        raise ValueError(msg) from None
+    shown, whole = _listed([target])[:-1], _listed([shape])[:-1]
+    msg = f"non-broadcastable output operand with shape {shown} doesn't match the broadcast shape {whole}"
     raise ValueError(msg)
 
 

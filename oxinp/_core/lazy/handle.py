@@ -33,6 +33,7 @@ from oxinp._core.memory.storage import (
     Storage,
     Value,
     drop_pin,
+    is_pinned,
     is_shared,
     pinned,
 )
@@ -172,10 +173,21 @@ def chain(handle: Handle) -> Value:
             return value
         if not graph.nodes:
             return read(layout, value)
+        if graph.structure.is_flagged:
+            return expression(handle)
         viewed = fused_view(value, layout)
         if viewed is not None:
             return viewed
     return expression(handle)
+
+
+def operand_chain(handle: Handle) -> Value:
+    """Return what `chain` does, for an operation that is not elementwise: that computes no elements that raise."""
+    value = chain(handle)
+    if value[0].structure.is_flagged:
+        schedule.materialise(handle._storage)
+        value = chain(handle)
+    return value
 
 
 def host_view(handle: Handle) -> np.ndarray[Any, Any]:
@@ -327,10 +339,10 @@ def begin_writing(handle: Handle) -> np.ndarray[Any, Any]:
                         stale.low, stale.high = min(stale.low, low), max(stale.high, high)
                     pinned(storage).num_writers += 1
                     return view
-        attempt(leave_stale, handle)
+        attempt(_leave_stale, handle)
 
 
-def leave_stale(handle: Handle) -> None:
+def _leave_stale(handle: Handle) -> None:
     """Let the device side of a storage be stale where a view lies, and the host side be the one that counts."""
     storage = handle._storage
     if is_shared(storage):
@@ -414,6 +426,19 @@ def _leave(storage: Storage) -> None:
 
 
 hooks.before_leaving.append(leave_device)
+
+
+def _bring_up_to_date() -> None:
+    """Upload what is outdated of the copies that the device in use keeps of arrays that are on the host."""
+    for storage in storages():
+        stale = storage.stale
+        if stale is None or stale.buffer is None or (stale.is_pin and is_pinned(storage)):
+            continue
+        if stale.buffer.backend is device():
+            device_value(storage)
+
+
+hooks.before_capture.append(_bring_up_to_date)
 
 # In a forked child nothing that is pending can be computed.
 hooks.in_forked_child += [schedule.PENDING.clear, CALLS.clear]

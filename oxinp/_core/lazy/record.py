@@ -8,7 +8,9 @@ from weakref import ref
 
 import numpy as np
 
-from oxinp._core.lazy import explain, placement, schedule
+from oxinp._config import config
+from oxinp._core.errors.state import checks, current, quiet
+from oxinp._core.lazy import explain, placement, reports, schedule
 from oxinp._core.lazy.array_protocol import numpys
 from oxinp._core.lazy.building import attempt, claim
 from oxinp._core.lazy.calls import Pending
@@ -25,10 +27,12 @@ from oxinp._core.lazy.expr import (
     renew,
     scalar,
 )
+from oxinp._core.lazy.flagged import flagged
 from oxinp._core.lazy.handle import Handle, begin_writing, chain, compute_into, device_value, end_writing, host_view
 from oxinp._core.memory.dtypes import DEVICE_TYPES, WEAK_TYPES
 from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.storage import SIDES, Storage, Value, is_pinned, make_storage
+from oxinp._kernels.elementwise.flags import CASTS
 from oxinp._runtime import here
 
 MAX_CHECKED = 1 << 10
@@ -44,7 +48,7 @@ class _Types:
     ndarray: Any = None
     scalar: Any = None  # the class of device scalars,
     scalar_type: Any = None  # its own class,
-    scalars: Any = None  # and by dtype the class below it that a scalar is made in
+    scalars: Any = None  # and the classes below it that scalars are made in, by NumPy's
     dressed: Any = None  # the class between ndarray and users' classes
     finalize: Any = None  # a new array of a user's class, and what it was made from -> the array, finalised
     from_host: Any = None  # NumPy array that others may change -> ndarray
@@ -65,6 +69,7 @@ def _copy_loop(kinds: tuple[Any, ...]) -> Loop:
 
 
 COPY = Operation("copy", _copy_loop)
+COPY.raises = CASTS
 
 
 def _where_loop(kinds: tuple[Any, ...]) -> Loop:
@@ -115,7 +120,7 @@ def wrap_pending(value: Value, *, as_array: bool = False) -> Any:
     storage = make_storage(value, None)
     schedule.enter(storage)
     layout = value[0].layout
-    array = _new(types.ndarray if as_array or layout.ndim else types.scalars[layout.dtype])
+    array = _new(types.ndarray if as_array or layout.ndim else types.scalars[layout.dtype.type])
     array._known = layout
     array._storage = storage
     array._view = None
@@ -130,12 +135,24 @@ def wrap_result(value: Value, *, as_array: bool = False) -> Any:
     if type(entry) is Pending:
         entry.owner = ref(storage)
     layout = value[0].layout
-    array = _new(types.ndarray if as_array or layout.ndim else types.scalars[layout.dtype])
+    array = _new(types.ndarray if as_array or layout.ndim else types.scalars[layout.dtype.type])
     array._known = layout
     array._storage = storage
     array._view = None
     array._host = array._seen = None
     return array
+
+
+def as_array(result: Any) -> Any:
+    """Return a new result as an array where it is a scalar: what NumPy gives for ``out=...``."""
+    if type(type(result)) is types.scalar_type:
+        array = _new(types.ndarray)
+        array._known = result._layout
+        array._storage = result._storage
+        array._view = None
+        array._host = array._seen = None
+        return array
+    return wrap_host(np.asarray(result)) if isinstance(result, np.generic) else result
 
 
 def express(
@@ -144,6 +161,7 @@ def express(
     target: Layout | None = None,
     *,
     is_checked: bool = False,
+    where: Any = None,
 ) -> Value:
     """Record `operation` on the device.
 
@@ -156,6 +174,8 @@ def express(
         See `expr.combine`.
     is_checked : bool
         NumPy lets the result be written to the target's dtype.
+    where : Handle, numpy.bool or None
+        Of which elements floating-point errors count; all are computed.
 
     Raises
     ------
@@ -164,6 +184,8 @@ def express(
     ValueError, TypeError, OverflowError
         As NumPy.
     """
+    if current() is not quiet.state and checks() is not None and operation.raises is not None:
+        operation, operands = flagged(operation, operands, target, where)
     while True:
         values = [chain(x) if isinstance(x, Handle) else _scalar_value(x) for x in operands]
         positions = None
@@ -308,7 +330,14 @@ def apply(
         if explain.REPORTS:
             explain.note("host", operation.name, placement.why_host(cost))
         return wrap_host(compute(*[host_view(x) if isinstance(x, Handle) else x for x in operands]))
-    return wrap_pending(express(operation, operands), as_array=as_array)
+    return settled(wrap_pending(express(operation, operands), as_array=as_array))
+
+
+def settled(result: Any) -> Any:
+    """Return a result, computed where floating-point errors are told of and the line that asks is to raise them."""
+    if current() is not quiet.state and config.synchronous:
+        reports.settle(result)
+    return result
 
 
 def apply_into(
@@ -332,7 +361,7 @@ def apply_into(
         compute_into(compute, views, {}, (out,))
         return out
     store(out, express(operation, operands, target_of(out), is_checked=True))
-    return out
+    return settled(out)
 
 
 def target_of(out: Any) -> Layout:
@@ -373,7 +402,7 @@ def store(out: Any, value: Value, source: Storage | None = None, depth: int = 4)
 def _store(out: Any, value: Value, source: Storage | None, depth: int) -> np.ndarray[Any, Any] | None:
     """Do what `store` does; return the elements if others see them, or NumPy writes to them, on the host."""
     storage = out._storage
-    if is_pinned(storage):
+    if is_pinned(storage) or (out._view is not None and placement.keeps_mirror(storage, out._layout.nbytes)):
         return _computed(out, value)
     if out._view is None:
         if storage.value is None or here.are_several:
@@ -471,7 +500,8 @@ def is_deferred_to(value: Any) -> bool:
     kind = type(value)
     if hasattr(kind, "__array_ufunc__"):
         return kind.__array_ufunc__ is None
-    return kind is not _NumpyArray and getattr(value, "__array_priority__", 0) > 0
+    priority = getattr(value, "__array_priority__", 0)
+    return isinstance(priority, int | float) and priority > 0
 
 
 def operand(value: Any) -> Any:
@@ -546,15 +576,16 @@ def declined(ufunc: np.ufunc, operator: Callable[..., Any] | None, a: Any, b: An
     Returns
     -------
     object
-        NotImplemented for subclasses of NumPy's array on the right, so that Python asks their operators, and if a ufunc
-        was called.
+        NotImplemented for subclasses of NumPy's array on the right of ours, so that Python asks their operators, and if
+        a ufunc was called.
     """
     other = b if isinstance(a, Handle) else a
     kind = type(other)
     is_numpys = issubclass(kind, _NumpyArray)
-    if not (is_numpys or is_deferred_to(other)):
+    is_below = is_numpys and type(a) in (types.ndarray, types.scalar)
+    if not (is_below or is_deferred_to(other) or (is_numpys and other is a)):
         return ufunc(a, b)
-    if operator is None or (is_numpys and other is b):
+    if operator is None or is_below:
         return NotImplemented
     if other is b:  # else its operator has been tried
         name = operator.__name__.strip("_")

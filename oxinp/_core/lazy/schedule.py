@@ -169,7 +169,7 @@ def _compute(storage: Storage) -> Value:
     if others:
         wanted = _wanted_interior(value, others)
     try:
-        if CALLS:
+        if CALLS and not graph.structure.is_flagged:
             found = rowwise.compute(storage, value, wanted or {}, others)
             if found is None and not wanted:
                 found = _fused(storage, value, others)
@@ -240,7 +240,9 @@ def postpone(storage: Storage) -> Value:
 
 def _postpone(storage: Storage) -> Value:
     value = storage.value
-    if value is not None and CALLS and value[0].nodes and rowwise.is_of_fewer(value) and not value[2] & SHARED:
+    if value is None or not CALLS or not value[0].nodes or value[2] & SHARED or value[0].structure.is_flagged:
+        return materialise(storage)
+    if rowwise.is_of_fewer(value):
         if here.are_several:
             claim(storage)
         graph, leaves, mask = value
@@ -532,6 +534,17 @@ def flush_readers(target: Value, keep: Storage | None = None, keep_call: Call | 
                 materialise(storage)
     if CALLS:
         run_calls(lambda call: call is not keep_call and call.mask & mask and _reads(call.leaves or (), buffer))
+
+
+def is_read(target: Value) -> bool:
+    """Whether a pending value, or a call that waits, reads the Buffer of a storage."""
+    _, (buffer,), mask = target
+    for storage in _pending():
+        value = storage.value
+        if value is not None and value[2] & mask and value[0].nodes and _reads(value[1], buffer):
+            return True
+    waiting = [call for reference in tuple(CALLS) if (call := reference()) is not None]
+    return any(call.mask & mask and _reads(call.leaves or (), buffer) for call in waiting)
 
 
 def flush_all() -> None:

@@ -17,8 +17,8 @@ from oxinp._core.lazy.calls import is_waiting
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import Handle, begin_writing, end_writing, expression, fetch, host_view
 from oxinp._core.lazy.record import COPY, express, is_hosted, store, target_of, types, wrap_host, wrap_pending
-from oxinp._core.lazy.views import moved, view
-from oxinp._core.memory.dtypes import is_dtype_class
+from oxinp._core.lazy.views import moved, view, view_at
+from oxinp._core.memory.dtypes import CARRIERS, DEVICE_TYPES, is_dtype_class
 from oxinp._core.memory.layout import Layout
 
 
@@ -32,10 +32,26 @@ def copy(array: Handle, order: Any = "C") -> Any:
     axes = axes_of(array._layout, order)
     if axes is not None:
         return _permuted(array, axes, copy)
+    carried = _carried(array)
+    if carried is not array:
+        made = copy(carried)
+        return own(view_at(made, Layout.of(array._layout.dtype, array._layout.shape)))
     try:
         return wrap_pending(express(COPY, (array,), Layout.of(array._layout.dtype, array._layout.shape)), as_array=True)
     except Unsupported:
         return wrap_host(host_view(array).copy(order))
+
+
+def _carried(array: Handle) -> Handle:
+    """Return a view of elements of a dtype without kernels as one with, by which they are moved, bit for bit."""
+    layout = array._layout
+    if layout.dtype in DEVICE_TYPES or layout.dtype.hasobject or array._storage.host is not None:
+        return array
+    carrier = CARRIERS.get(layout.dtype.itemsize)
+    if carrier is None:
+        return array
+    carried: Handle = view_at(array, Layout.at(carrier, layout.shape, layout.strides, layout.offset))
+    return carried
 
 
 def axes_of(layout: Layout, order: Any) -> tuple[int, ...] | None:
@@ -161,7 +177,11 @@ def assign(target: Handle, value: Any) -> None:
         if type(type(value)) is types.scalar_type and (value._storage.host is not None or _may_not_fit(value, layout)):
             value = fetch(value)[()]
     elif not isinstance(value, np.generic | bool | int | float):
-        value = from_elsewhere(value, layout.dtype)
+        try:
+            value = from_elsewhere(value, layout.dtype)
+        except (ValueError, TypeError, OverflowError):  # NumPy writes what comes before what it refuses
+            call(np.ndarray.__setitem__, (target, ..., value), {}, name="ndarray.__setitem__", mutates=(0,))
+            return
     if is_hosted((target, value)) and placement.is_host(layout.nbytes):
         seen = host_view(value) if isinstance(value, Handle) else value
         if not isinstance(value, Handle) or value._layout.shape != layout.shape:
@@ -197,14 +217,18 @@ def _assign_on_device(target: Handle, value: Any) -> None:
     source = None
     if isinstance(value, Handle):
         warn_of_lost_parts(value._layout.dtype, layout.dtype)
+        given = value._layout.shape
         value = drop_leading_ones(value, layout.ndim)
+        if layout.dtype == value._layout.dtype:
+            target, value = _carried(target), _carried(value)
+            layout, wanted = target._layout, target_of(target)
         if value._layout.shape == layout.shape and value._layout.dtype == layout.dtype and target._view is not None:
             held = expression(value)
             source = value._storage if is_waiting(held) else None
             store(target, held, source)
             return
-        if np.broadcast_shapes(value._layout.shape, layout.shape) != layout.shape:
-            _cannot_broadcast(value._layout.shape, layout.shape)
+        if not broadcasts_to(value._layout.shape, layout.shape):
+            _cannot_broadcast(given, layout.shape)
     else:
         converted = np.empty((), layout.dtype)
         converted[...] = value
@@ -217,7 +241,7 @@ def check_assignment(layout: Any, seen: Any) -> None:
     stand_in = np.lib.stride_tricks.as_strided(np.empty(1, layout.dtype), layout.shape, (0,) * layout.ndim)
     if np.ndim(seen):
         np.broadcast_to(stand_in, layout.shape)
-        if np.broadcast_shapes(np.shape(seen)[max(0, np.ndim(seen) - layout.ndim) :], layout.shape) != layout.shape:
+        if not broadcasts_to(np.shape(seen)[max(0, np.ndim(seen) - layout.ndim) :], layout.shape):
             _cannot_broadcast(np.shape(seen), layout.shape)
     else:
         np.empty((), layout.dtype)[...] = seen
@@ -236,6 +260,14 @@ def drop_leading_ones(value: Handle, ndim: int) -> Handle:
         dropped: Handle = view(value, lambda seen: seen[leading])
         return dropped
     return value
+
+
+def broadcasts_to(source: tuple[int, ...], target: tuple[int, ...]) -> bool:
+    """Whether an array of one shape fills one of another, whose elements it may repeat."""
+    try:
+        return np.broadcast_shapes(source, target) == target
+    except ValueError:
+        return False
 
 
 def _cannot_broadcast(source: tuple[int, ...], target: tuple[int, ...]) -> None:

@@ -34,8 +34,16 @@ DEVICE_TYPES: dict[np.dtype[Any], Type] = {
     np.dtype(np.complex128): types.c128,
 }
 
+# What an element is while it is only moved: a byte that is viewed as bool need not be 0 or 1.
+MOVED_TYPES: dict[np.dtype[Any], Type] = {**DEVICE_TYPES, np.dtype(np.bool_): types.u8}
+
 # dtypes of other packages, by name. Their arrays stay on the host, but products read the bits on the device.
 MULTIPLIED_BITS: dict[str, tuple[np.dtype[Any], Type]] = {"bfloat16": (np.dtype(np.uint16), types.bf16)}
+
+# dtypes by whose kernels elements without any are moved, by their size.
+CARRIERS: dict[int, np.dtype[Any]] = {
+    np.dtype(each).itemsize: np.dtype(each) for each in ("u1", "u2", "u4", "u8", "c16")
+}
 
 BOOL = np.dtype(np.bool_)
 INT64 = np.dtype(np.int64)
@@ -71,6 +79,7 @@ def scalar_value(dtype: np.dtype[Any]) -> Callable[[Any], complex]:
     def as_int(value: Any) -> int:
         number = int(value)
         if not low <= number <= high:
+            np.zeros(1, dtype) + number  # raises, in NumPy's words
             msg = f"Python integer {number} out of bounds for {dtype}"
             raise OverflowError(msg)
         return number

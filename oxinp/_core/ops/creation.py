@@ -65,6 +65,15 @@ def empty(shape: Any, dtype: Any = float, order: str = "C") -> Any:
     return wrap(on_device(layout, buffer), layout)
 
 
+def uninitialised(shape: Any, dtype: Any = float, order: str = "C") -> Any:
+    """Return what `empty` does for a program: it may read, and compute with, elements whose values it does not use."""
+    made = empty(shape, dtype, order)
+    value = made._storage.value
+    if value is not None:
+        placement.device().let_be_read(value[1][0].ptr, made._layout.nbytes)
+    return made
+
+
 def _device_layout(shape: Any, dtype: np.dtype[Any], order: str) -> Layout | None:
     """Return the layout of a new array that begins on the device; None for one that NumPy makes."""
     if order != "C" or dtype not in DEVICE_TYPES:
@@ -153,7 +162,7 @@ def asarray(value: Any, dtype: Any = None, order: str | None = None, *, copy_wan
         ``copy_wanted`` is False and a copy cannot be avoided.
     """
     if type(value) is list or type(value) is tuple:
-        _refuse_copy(copy_wanted)
+        refuse_copy(copy_wanted)
         try:
             made = np.asarray(_plain(value), dtype, order)  # type: ignore[arg-type]
         except ValueError as error:
@@ -163,7 +172,7 @@ def asarray(value: Any, dtype: Any = None, order: str | None = None, *, copy_wan
         return _own(made)
     if isinstance(value, Handle) and type(type(value)) is not types.scalar_type:
         if dtype is not None and (is_dtype_class(dtype) or value._layout.dtype != np.dtype(dtype)):
-            _refuse_copy(copy_wanted)
+            refuse_copy(copy_wanted)
             return astype(value, dtype)
         if copy_wanted:
             return copy(value)
@@ -172,13 +181,13 @@ def asarray(value: Any, dtype: Any = None, order: str | None = None, *, copy_wan
         view = wrap(*_same_storage(value))
         return astype(view, dtype) if dtype is not None else view
     if isinstance(value, list | tuple):
-        _refuse_copy(copy_wanted)
+        refuse_copy(copy_wanted)
         return _own(numpys(_plain(value), dtype, order))
     if type(value) not in NUMPYS and (interface := getattr(value, "__cuda_array_interface__", None)) is not None:
         foreign = importlib.import_module("oxinp._core.interop.imports").from_cuda_array_interface(value, interface)
         return asarray(foreign, dtype, order, copy_wanted=copy_wanted)
     if type(value) in NUMPYS or (isinstance(value, np.ndarray) and not _is_mapped(value)):
-        _refuse_copy(copy_wanted)
+        refuse_copy(copy_wanted)
         return from_host(np.asarray(value, dtype, order))  # type: ignore[arg-type]
     given: list[Any] = [numpys(value, dtype, order, copy=copy_wanted)]
     if _is_new(given):
@@ -222,10 +231,9 @@ def array(value: Any, dtype: Any = None, *, copy: bool | None = True, order: str
 NUMPYS = frozenset({np.ndarray, bool, int, float, complex, np.float64, np.int64})  # and Python's own
 
 
-def _refuse_copy(copy_wanted: bool | None) -> None:
+def refuse_copy(copy_wanted: bool | None) -> None:
     if copy_wanted is False:
-        msg = "Unable to avoid copy while creating an array as requested."
-        raise ValueError(msg)
+        np.array([], copy=False)  # raises
 
 
 def _same_storage(value: Handle) -> Any:

@@ -14,14 +14,15 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
+from oxinp._core.lazy import reports
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import Handle, host_view
 from oxinp._core.lazy.op import BoundOp, Op
 from oxinp._core.manipulation.copy import copy
 from oxinp._core.manipulation.shape import ravel, reshape
-from oxinp._core.memory.dtypes import DEVICE_TYPES, INT64
+from oxinp._core.memory.dtypes import DEVICE_TYPES, INT64, MOVED_TYPES
 from oxinp._core.memory.layout import Layout
-from oxinp._core.ops import creation, reports
+from oxinp._core.ops import creation
 from oxinp._core.ops.perform import perform_on_device
 from oxinp._core.reduction.scan import plan_scan
 from oxinp._core.reduction.table import CUMSUM
@@ -70,7 +71,7 @@ def _plan_take(bound: BoundOp) -> Plan:
         (index.size, stride),
         loops[first + count :],
         extent,
-        DEVICE_TYPES[array.dtype],
+        MOVED_TYPES[array.dtype],
         DEVICE_TYPES[index.dtype],
         array.alignment,
         is_checked=is_checked,
@@ -101,7 +102,7 @@ def _plan_select(bound: BoundOp) -> Plan:
         Read(count),
     )
     chosen: Plan = importlib.import_module(_FAMILY).select(
-        mask.size, DEVICE_TYPES[arrays[0].dtype] if arrays else None, DEVICE_TYPES[dtype]
+        mask.size, MOVED_TYPES[arrays[0].dtype] if arrays else None, DEVICE_TYPES[dtype]
     )
     write = chosen.on(in1=positions, in2=Argument("in1"))
     return Plan(steps, scratch.nbytes, then=lambda words: Plan(write if words[0] else ()))

@@ -9,13 +9,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from oxinp._core.errors.hearing import call_numerical
+from oxinp._config import config
+from oxinp._core.errors.hearing import attributed, call_numerical
 from oxinp._core.host.fallback import call
 from oxinp._core.lazy import explain, placement
 from oxinp._core.lazy.array_protocol import numpys
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import Handle, host_view
 from oxinp._core.lazy.record import (
+    as_array,
     check_writeable,
     declined,
     declined_in_place,
@@ -76,12 +78,13 @@ _KEYWORDS = {"axes", "axis", "keepdims", "dtype", "signature", "casting", "order
 class gufunc(ufunc):  # noqa: N801 - as `ufunc`
     """A generalised ufunc; see `numpy.ufunc`."""
 
-    __slots__ = ("_cost", "_loops", "_product", "_widened")
+    __slots__ = ("_cost", "_loops", "_of_hosts", "_product", "_widened")
 
     def __init__(self, row: GufuncRow) -> None:
         self._row = UfuncRow(row.numpy, {})
         self._product = row.compute
         self._cost = row.cost
+        self._of_hosts = attributed(row.numpy, 2)
         self._widened = row.widened
         self._loops: dict[Any, tuple[Any, tuple[Any, ...]]] = {}
 
@@ -89,6 +92,8 @@ class gufunc(ufunc):  # noqa: N801 - as `ufunc`
         if out is None and not kwargs and len(args) == 2 and type(args[0]) is type(args[1]) is types.ndarray:
             return self.of_two(*args)
         numpy_ufunc = self._row.numpy
+        if out is ... and len(args) == numpy_ufunc.nin:
+            return as_array(self(*args, **kwargs))
         if type(out) is tuple and len(out) == 1:
             out = out[0]
         if out is None and len(args) == numpy_ufunc.nin + 1:
@@ -116,18 +121,34 @@ class gufunc(ufunc):  # noqa: N801 - as `ufunc`
             result = self._of_arrays(arrays)
         except Unsupported:
             return call(numpy_ufunc, tuple(args), given, name=self.__name__)
-        return result if out is None else _into(out, result)
+        if out is None:
+            return result
+        shape = np.shape(result)
+        if out._layout.shape[out._layout.ndim - len(shape) :] != shape:
+            numpy_ufunc(*[_repeated(array) for array in arrays], out=np.empty(out._layout.shape, out._layout.dtype))
+        return _into(out, result)
+
+    accuracy = "sums in another order than NumPy's, at least as accurate as pairwise ones"
 
     @property
     def note(self) -> str:
         """See `ufunc`."""
-        return "Computed on the device. Sums are in another order than NumPy's, at least as accurate as pairwise ones."
+        return f"Computed on the device: {self.accuracy}."
 
     def of_two(self, a: Any, b: Any) -> Any:
         """Return what becomes of two arrays of ours: nothing is to be found out, which takes longer than a launch."""
+        x = a._storage.host
+        y = b._storage.host
         try:
-            if a._storage.host is None or b._storage.host is None:  # `is_hosted`, spelled out
+            if x is None or y is None:  # `is_hosted`, spelled out
                 return self._product(a, b)
+            x = a._seen if a._host is x else host_view(a)
+            y = b._seen if b._host is y else host_view(b)
+            limit = config.offload_threshold
+            m, n = x.size * 16, y.size  # at most what an element costs
+            is_light = (m < limit and n * 16 < limit) if y.ndim == 1 else 0 < m * n < limit
+            if (is_light or matmul.bound(x, y) < limit) and not explain.REPORTS:
+                return wrap_host(self._of_hosts(x, y))
             return self._of_arrays((a, b))
         except Unsupported:
             return call(self._row.numpy, (a, b), {}, name=self.__name__)
@@ -235,6 +256,11 @@ def _with_axes(array: Any, axes: tuple[int, ...], *, is_source: bool) -> Any:
 def _miniature(array: Any) -> Any:
     """Return an array of ones with the dtype of one of ours and at most two elements along each axis."""
     return np.ones([min(n, 2) for n in array._layout.shape], array._layout.dtype)
+
+
+def _repeated(array: Any) -> Any:
+    """Return an array for NumPy to judge by its shape, of one element."""
+    return np.broadcast_to(np.zeros((), array._layout.dtype), array._layout.shape)
 
 
 def _into(out: Any, result: Any, casting: Any = "same_kind") -> Any:

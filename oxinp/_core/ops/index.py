@@ -26,7 +26,7 @@ from oxinp._core.lazy.handle import (
     host_view,
 )
 from oxinp._core.lazy.placement import SMALL_NBYTES
-from oxinp._core.lazy.record import WHERE, express, is_hosted, store, target_of, types, wrap_pending
+from oxinp._core.lazy.record import WHERE, express, is_hosted, store, target_of, types, wrap_host, wrap_pending
 from oxinp._core.lazy.views import host_part, view, view_at
 from oxinp._core.manipulation.copy import assign, axes_of, from_elsewhere, own
 from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES
@@ -36,6 +36,7 @@ from oxinp._core.ops import advanced, gather, scatter
 
 _INTEGERS = {kind for kind in np.sctypeDict.values() if issubclass(kind, np.integer)}
 BASIC = frozenset({int, slice, NoneType, EllipsisType, *_INTEGERS})
+_NUMBERS = frozenset({int, bool})
 _accesses = placement.accesses
 
 _NumpyArray = np.ndarray
@@ -83,6 +84,38 @@ def getitem(array: Handle, key: Any) -> Any:
     if type(part) is not _NumpyArray or (seen.dtype.hasobject and part.base is not seen and part.base is not seen.base):
         return part
     return host_part(array, host, part)
+
+
+def key_on_host(key: Any) -> Any:
+    """Return an advanced key as NumPy takes it; None if not all of its arrays are small and valid on the host."""
+    parts = []
+    for part in key if type(key) is tuple else (key,):
+        kind = type(part)
+        if kind is types.ndarray:
+            if part._storage.host is None:
+                return None
+            seen = host_view(part)
+            if seen.nbytes >= config.offload_threshold:
+                return None
+            parts.append(seen)
+        elif kind in BASIC or (kind is list and _NUMBERS.issuperset(map(type, part))):
+            parts.append(part)
+        else:
+            return None
+    return tuple(parts) if type(key) is tuple else parts[0]
+
+
+def gather_on_host(array: Handle, seen: Any, key: Any) -> Any:
+    """Return what an advanced key selects of an array that is valid on the host."""
+    if seen.nbytes < config.offload_threshold and not explain.REPORTS and type(array) is types.ndarray:
+        place = key_on_host(key)
+        if place is not None:
+            found = seen[place]
+            if type(found) is not _NumpyArray:
+                return found
+            if found.base is None and found.flags.carray:
+                return wrap_host(found)
+    return getitem(array, key)
 
 
 def _gathered(array: Handle, key: Any) -> Any:
@@ -165,8 +198,12 @@ def setitem(array: Handle, key: Any, value: Any) -> None:
         elif is_array and value._storage.host is None and _is_plain_copy(array, layout, value._layout):
             held = expression(value)
             source = value._storage if is_waiting(held) else None
-            store(view_at(array, layout), held, source, depth=5)  # `__setitem__` is between
-            return
+            try:
+                store(view_at(array, layout), held, source, depth=5)  # `__setitem__` is between
+            except Unsupported:  # a dtype that has no kernels, or elements that are not at multiples of their size
+                pass
+            else:
+                return
     else:
         host, seen = host_and_view(array)
         given = _on_host(value)
@@ -221,21 +258,7 @@ def write_part(array: Handle, host: Any, seen: Any, key: Any, given: Any) -> boo
         Whether that has been done.
     """
     storage = array._storage
-    if array._view is None and type(given) is not _NumpyArray:
-        low = _place(seen, key)
-        high = low + seen.itemsize
-        stale = storage.stale
-        if low >= 0 and storage.value is None and storage.host is host:
-            # No other thread has run since the last look at `storage`, nor does one before all is done.
-            if stale is not None:
-                if low < stale.low:  # noqa: PLR1730 - at calls other threads may run
-                    stale.low = low
-                if high > stale.high:  # noqa: PLR1730
-                    stale.high = high
-            seen[key] = given
-            return True
-    nbytes = seen[_as_view_key(key)].nbytes
-    if explain.REPORTS or seen.dtype.hasobject or not placement.is_host(nbytes):
+    if explain.REPORTS or seen.dtype.hasobject or not placement.is_host(seen[_as_view_key(key)].nbytes):
         return False
     if storage.stale is None and storage.value is None and storage.host is host:
         storage.stale = WRITING  # no other thread has run since the last three conditions
@@ -244,7 +267,7 @@ def write_part(array: Handle, host: Any, seen: Any, key: Any, given: Any) -> boo
         finally:
             end_writing(storage)
         return True
-    low, high = _touched(array._layout, key)
+    low, high = _touched(array, seen, key)
     with SIDES:
         stale = storage.stale
         if stale is None or storage.value is not None or storage.host is not host:
@@ -254,34 +277,21 @@ def write_part(array: Handle, host: Any, seen: Any, key: Any, given: Any) -> boo
     return True
 
 
-def _place(seen: Any, key: Any) -> int:
-    """Return how many bytes after the first element an element lies that a basic key selects; below 0 if it is none."""
-    if type(key) is int:
-        key = (key,)
-    if type(key) is not tuple or len(key) != seen.ndim:
-        return -1
-    low = 0
-    for i, n, step in zip(key, seen.shape, seen.strides, strict=True):
-        if type(i) is not int or not -n <= i < n:
-            return -1
-        low += (i if i >= 0 else i + n) * step
-    return low
-
-
-def _touched(layout: Layout, key: Any) -> tuple[int, int]:
+def _touched(array: Handle, seen: Any, key: Any) -> tuple[int, int]:
     """Return the range of bytes of the storage in which lies what a basic key selects, by its first index."""
-    low, high = layout.byte_bounds
+    low, high = (0, seen.nbytes) if array._view is None else array._layout.byte_bounds
     first = key[0] if type(key) is tuple and key else key
-    n, step = layout.shape[0] if layout.ndim else 0, layout.strides[0] if layout.ndim else 0
-    if type(first) is int:
-        start, stop = (first, first + 1) if first >= 0 else (first + n, first + n + 1)
-    elif type(first) is slice:
-        start, stop, stride = first.indices(n)
+    if seen.ndim and type(first) is int:
+        start = first if first >= 0 else first + len(seen)
+        stop = start + 1
+    elif seen.ndim and type(first) is slice:
+        start, stop, stride = first.indices(len(seen))
         if stride < 0:
             start, stop = stop + 1, start + 1
     else:
         return low, high
-    return (low + start * step, high - (n - stop) * step) if step > 0 and start < stop else (low, high)
+    step = seen.strides[0]
+    return (low + start * step, high - (len(seen) - stop) * step) if step > 0 and start < stop else (low, high)
 
 
 def _fills(array: Handle, key: Any, value: Any) -> bool:
@@ -296,7 +306,11 @@ def _fills(array: Handle, key: Any, value: Any) -> bool:
     element = np.zeros(1, dtype)
     # NumPy's scalars are cast as arrays are, Python's numbers have to fit.
     element[:] = np.asarray(value) if isinstance(value, np.generic) else value
-    assign(array, wrap_pending(express(WHERE, (key, element[0], array), target_of(array)), as_array=True))
+    try:
+        filled = express(WHERE, (key, element[0], array), target_of(array))
+    except Unsupported:
+        return False
+    assign(array, wrap_pending(filled, as_array=True))
     return True
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import math
 import sys
 from collections.abc import Callable
 from functools import cache
@@ -94,6 +95,15 @@ def matmul(a: Handle, b: Handle, dtype: np.dtype[Any] | None = None) -> Any:
 def cost(left: Layout, right: Layout) -> float:
     """Return what placement compares to the threshold: bytes, or as many multiply-adds as take NumPy as long."""
     return _product_of(left, right).cost
+
+
+def bound(x: np.ndarray[Any, Any], y: np.ndarray[Any, Any]) -> float:
+    """Return at least what `cost` does for two arrays of NumPy's; infinity where that takes more than arithmetic."""
+    if not 0 < x.ndim <= 2 or not 0 < y.ndim <= 2:
+        return math.inf
+    flops = x.size * (y.shape[-1] if y.ndim == 2 else 1)
+    itemsize = max(x.itemsize, y.itemsize, 8)
+    return max(x.nbytes, y.nbytes, flops // (x.shape[-1] or 1) * itemsize, flops / FLOPS_PER_BYTE)
 
 
 def _product_of(left: Layout, right: Layout, dtype: np.dtype[Any] | None = None) -> Product:
@@ -364,7 +374,7 @@ def _shape_of(left: Layout, right: Layout) -> tuple[tuple[int, ...], int]:
     """Return the shape of the product and what is summed over; raises what NumPy raises."""
     a, b = left.shape, right.shape
     if not a or not b or a[-1] != (b[-2] if len(b) > 1 else b[0]):
-        _let_raise(np.matmul, left, right)
+        let_raise(np.matmul, left, right)
     if len(a) == len(b) == 2:
         return (a[0], b[1]), a[1]
     try:
@@ -428,10 +438,10 @@ def check(numpys: Callable[..., Any], a: Handle, b: Handle, first: int, second: 
     """Let NumPy raise where an operand has fewer dimensions than it needs, or the axes summed over differ in length."""
     shapes = a._layout.shape, b._layout.shape
     if len(shapes[0]) < first or len(shapes[1]) < second or shapes[0][axis] != shapes[1][other]:
-        _let_raise(numpys, a._layout, b._layout)
+        let_raise(numpys, a._layout, b._layout)
 
 
-def _let_raise(numpys: Callable[..., Any], *layouts: Layout) -> None:
+def let_raise(numpys: Callable[..., Any], *layouts: Layout) -> None:
     """Call NumPy's function, which refuses such shapes, with stand-ins of one element."""
     numpys(*[np.broadcast_to(np.empty((), layout.dtype), layout.shape) for layout in layouts])
 

@@ -12,7 +12,7 @@ from oxinp._core.lazy import explain, placement, schedule
 from oxinp._core.lazy.building import attempt
 from oxinp._core.lazy.chains import on_device
 from oxinp._core.lazy.expr import Unsupported, scalar
-from oxinp._core.lazy.handle import Handle, chain, expression, host_view
+from oxinp._core.lazy.handle import Handle, expression, host_view, operand_chain
 from oxinp._core.lazy.op import BoundOp, Op, bind
 from oxinp._core.lazy.record import is_hosted, wrap_host, wrap_result
 from oxinp._core.manipulation.copy import copy
@@ -88,7 +88,7 @@ def _value(op: Op, operand: Operand) -> Value:
     if isinstance(operand, tuple):
         return scalar(operand[0]), (operand[1],), 0
     if op.takes_chains:
-        return chain(operand)
+        return operand_chain(operand)
     held: Handle = operand if op.takes_views or operand._layout.is_contiguous else copy(operand)
     value = expression(held)
     return schedule.materialise(held._storage) if value[0].nodes else value

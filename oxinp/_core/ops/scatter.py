@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from oxinp._config import config
-from oxinp._core.lazy import schedule
+from oxinp._core.lazy import reports, schedule
 from oxinp._core.lazy.building import attempt
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import Handle, device_value
@@ -17,10 +17,9 @@ from oxinp._core.lazy.op import BoundOp, Op
 from oxinp._core.lazy.placement import device
 from oxinp._core.lazy.views import view
 from oxinp._core.manipulation.copy import astype, copy, drop_leading_ones, warn_of_lost_parts
-from oxinp._core.memory.dtypes import DEVICE_TYPES
+from oxinp._core.memory.dtypes import DEVICE_TYPES, MOVED_TYPES
 from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.storage import is_pinned
-from oxinp._core.ops import reports
 from oxinp._core.ops.advanced import Selection
 from oxinp._core.ops.gather import UINT64, indexed_loop, loops_of
 from oxinp._core.ops.perform import bound_to
@@ -52,7 +51,7 @@ def _plan_scatter(bound: BoundOp) -> Plan:
         (index.size, stride, step),
         [(*loop, each) for loop, each in zip(inner, given[first:], strict=True)],
         extent,
-        DEVICE_TYPES[target.dtype],
+        (DEVICE_TYPES if is_scalar else MOVED_TYPES)[target.dtype],
         DEVICE_TYPES[index.dtype],
         (target.alignment,) if is_scalar else (target.alignment, values.alignment),
         is_scalar=is_scalar,

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from oxinp._config import config
+from oxinp._core.lazy import reports
 from oxinp._core.lazy.building import attempt
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import Handle, host_view
@@ -22,7 +23,7 @@ from oxinp._core.manipulation.copy import astype, copy
 from oxinp._core.manipulation.shape import ravel, reshape
 from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES, INT64, WEAK_TYPES
 from oxinp._core.memory.layout import Layout
-from oxinp._core.ops import advanced, creation, reports, scatter
+from oxinp._core.ops import advanced, creation, scatter
 from oxinp._core.ops.gather import UINT64, indexed_loop, loops_of
 from oxinp._core.ops.sort import searchsorted
 from oxinp._core.ufunc.object import OBJECTS

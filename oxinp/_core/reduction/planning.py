@@ -48,7 +48,7 @@ def row_walk(bound: BoundOp) -> RowWalk | None:
     """Return how a reduction goes along rows, see `lazy.rowwise`; None where it goes otherwise."""
     wanted: Reduced = bound.parameters
     (graph,) = bound.graphs
-    if 0 in graph.shape or not wanted.axes:
+    if 0 in graph.shape or not wanted.axes or graph.structure.is_flagged:
         return None
     planner, problem = _planner(bound, None)
     module = importlib.import_module("oxinp._kernels.rowwise.plan")

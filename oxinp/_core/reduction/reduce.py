@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+import operator
 from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.lib.array_utils import normalize_axis_tuple
+from numpy.lib.array_utils import normalize_axis_index
 
 from oxinp._core.errors.frames import call_as_user, warn
 from oxinp._core.errors.hearing import call_numerical
+from oxinp._core.errors.state import current, quiet
+from oxinp._core.host.exchange import is_array
 from oxinp._core.lazy import explain, placement, schedule
 from oxinp._core.lazy.expr import (
     MAX_NDIM,
@@ -25,9 +28,18 @@ from oxinp._core.lazy.expr import (
     remember,
     structure_of,
 )
+from oxinp._core.lazy.flagged import JUDGE, MARK, claim_reduction
 from oxinp._core.lazy.handle import Handle, begin_writing, chain, end_writing, host_view
 from oxinp._core.lazy.op import BoundOp, Op
-from oxinp._core.lazy.record import check_writeable, express, store_result, wrap_host, wrap_result
+from oxinp._core.lazy.record import (
+    check_writeable,
+    express,
+    settled,
+    store_result,
+    wrap_host,
+    wrap_pending,
+    wrap_result,
+)
 from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES, FLOAT32, FLOAT64, scalar_value
 from oxinp._core.memory.layout import Layout, result_layout
 from oxinp._core.memory.storage import Value
@@ -100,7 +112,7 @@ def reduce(
         Where the device has no kernel.
     """
     if out is not None:
-        if not isinstance(out, Handle):
+        if not is_array(out):
             raise Unsupported("an output that is no array of ours")
         check_writeable(out)
     layout = array._layout
@@ -120,13 +132,22 @@ def reduce(
         if row.about is None or not isinstance(mean, Handle):
             raise Unsupported("a mean that is given")
         row = row.about
-    value, is_masked = _elements(array, where, mean)
-    source = value[0].layout.dtype
-    dtypes = _dtypes(row, source, source.num, dtype, None if out is None else out._layout.dtype)
+    try:
+        value, is_masked = _elements(array, where, mean)
+        source = value[0].layout.dtype
+        dtypes = _dtypes(row, source, source.num, dtype, None if out is None else out._layout.dtype)
+    except (ValueError, TypeError):
+        _let_raise(row, array, out, {"axis": axis, "dtype": dtype, "keepdims": keepdims, "where": where})
+        raise
+    claim = None
+    if current() is not quiet.state and row.name in _TOLD and source.kind == "f" and out is None:
+        claim = None if is_masked or mean is not None else claim_reduction(_TOLD[row.name])
+        value = value if claim is None else express(MARK, (array, claim))
     starts = initial is not NO_INITIAL
     bound = _bound(_Wanted(row, value[0], axes, dtypes, bool(keepdims), is_masked, starts))
     result = bound.layouts[0]
     if out is not None and out._layout.shape != result.shape:
+        _let_raise(row, array, out, {"axis": axis, "dtype": dtype, "keepdims": keepdims})
         raise ValueError(
             f"output parameter for reduction operation {row.name} has wrong shape: {out._layout.shape}, "
             f"not {result.shape}"
@@ -139,11 +160,23 @@ def reduce(
     if row.is_average and not is_masked and ddof >= count:
         warn("Degrees of freedom <= 0 for slice", RuntimeWarning)
     (total,) = schedule.defer(bound, leaves, value[2])
+    if claim is not None:
+        result = wrap_result(total, as_array=True)
+        return settled(wrap_pending(express(JUDGE, (result, claim))))
     if out is None:
         return wrap_result(total)
     store_result(out, total)
     return out
 
+
+_TOLD = dict.fromkeys(("sum", "prod", "mean", "nansum", "nanprod")) | {
+    "nanmax": "All-NaN slice encountered",
+    "nanmin": "All-NaN slice encountered",
+    "nanmean": "Mean of empty slice",
+    "nanvar": "Degrees of freedom <= 0 for slice.",
+    "nanstd": "Degrees of freedom <= 0 for slice.",
+}
+"""Reductions that tell of what becomes of floats, and what NumPy's Python code says of a result that is NaN."""
 
 _NOT_GIVEN = object()
 _DEFAULTS = {
@@ -184,18 +217,38 @@ def _on_host(row: ReductionRow, array: Handle, out: Any, options: dict[str, Any]
     return out
 
 
+def _let_raise(row: ReductionRow, array: Handle, out: Any, options: dict[str, Any]) -> None:
+    """Let NumPy refuse, on arrays of one element that is repeated, what does not go together."""
+    given = {name: _stand_in(value) for name, value in options.items() if value is not _DEFAULTS[name]}
+    row.numpy(_stand_in(array), **given, **({} if out is None else {"out": np.empty(out._layout.shape, out.dtype)}))
+
+
+def _stand_in(value: Any) -> Any:
+    return (
+        np.broadcast_to(np.ones((), value._layout.dtype), value._layout.shape) if isinstance(value, Handle) else value
+    )
+
+
 _ALL_AXES = [tuple(range(ndim)) for ndim in range(MAX_NDIM + 1)]
 
 
 def _axes(row: ReductionRow, axis: Any, ndim: int) -> tuple[int, ...]:
     """Return the reduced axes, in ascending order."""
-    if axis is None or (not ndim and axis in (0, -1)):  # NumPy lets scalars have an axis
+    if axis is None:
         return _ALL_AXES[ndim] if ndim <= MAX_NDIM else tuple(range(ndim))
     if type(axis) is int and -ndim <= axis < ndim:
         return (axis if axis >= 0 else axis + ndim,)
     if row.takes_one_axis and isinstance(axis, tuple):
         raise Unsupported("NumPy takes one axis here, and says so")
-    return tuple(sorted(normalize_axis_tuple(axis, ndim, "axis")))
+    if not ndim and type(axis) is int and axis in (0, -1) and (row.skips_nan or not row.is_average):
+        return ()  # NumPy lets scalars have an axis
+    listed = axis if isinstance(axis, tuple) else (axis,)
+    if any(isinstance(x, bool) for x in listed):
+        raise TypeError("an integer is required")
+    axes = {normalize_axis_index(operator.index(x), ndim) for x in listed}
+    if isinstance(axis, tuple) and len(axes) < len(axis):
+        raise ValueError("duplicate value in 'axis'")
+    return tuple(sorted(axes))
 
 
 # -- what is reduced ---------------------------------------------------------------------------------------------------
@@ -290,7 +343,9 @@ def _parameters(
 ) -> list[Any]:
     """Return the values of the parameters that the reduction's op has."""
     starts = initial is not NO_INITIAL
-    own: list[Any] = [float(x) for x in row.parameters(count, ddof)][: op.num_parameters - starts]
+    if not isinstance(ddof, int | float | np.integer | np.floating):
+        raise Unsupported("degrees of freedom that are no number")
+    own: list[Any] = [float(x) for x in row.parameters(count, float(ddof))][: op.num_parameters - starts]
     if starts:
         fits = (int, bool, np.bool_, np.integer, *(() if accumulated.kind in "biu" else (float, np.floating)))
         if not isinstance(initial, fits):

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from oxinp._core.errors.hearing import call_numerical
+from oxinp._core.host.exchange import is_array
 from oxinp._core.lazy import explain, placement, schedule
 from oxinp._core.lazy.chains import arrays, input_types, instructions, operand
 from oxinp._core.lazy.expr import (
@@ -23,7 +24,7 @@ from oxinp._core.lazy.expr import (
     remember,
     structure_of,
 )
-from oxinp._core.lazy.handle import Handle, begin_writing, chain, end_writing, host_view
+from oxinp._core.lazy.handle import Handle, begin_writing, end_writing, host_view, operand_chain
 from oxinp._core.lazy.op import BoundOp, Op
 from oxinp._core.lazy.placement import device
 from oxinp._core.lazy.record import check_writeable, store_result, wrap_host, wrap_result
@@ -104,7 +105,7 @@ def accumulate(row: ScanRow, array: Handle, axis: Any = 0, dtype: Any = None, ou
         Where the device has no kernel.
     """
     if out is not None:
-        if not isinstance(out, Handle):
+        if not is_array(out):
             raise Unsupported("an output that is no array of ours")
         check_writeable(out)
     layout = array._layout
@@ -121,7 +122,7 @@ def accumulate(row: ScanRow, array: Handle, axis: Any = 0, dtype: Any = None, ou
     if not layout.ndim or isinstance(axis, tuple):
         raise Unsupported("NumPy says what it takes")
     axis = normalize_axis_index(axis, layout.ndim)
-    value = chain(array)
+    value = operand_chain(array)
     source = value[0].dtype
     result = _result_dtype(row, source, source.num, dtype)
     if out is not None and (out._layout.dtype != result or out._layout.shape != layout.shape):

@@ -8,7 +8,7 @@ import numpy as np
 
 from oxinp._core.errors.hearing import call_numerical
 from oxinp._core.lazy import placement
-from oxinp._core.lazy.expr import Operation, Unsupported
+from oxinp._core.lazy.expr import Operation, Unsupported, broadcast_shapes
 from oxinp._core.lazy.handle import Handle, compute_into, host_view
 from oxinp._core.lazy.record import (
     COPY,
@@ -17,6 +17,7 @@ from oxinp._core.lazy.record import (
     cost_of,
     express,
     is_hosted,
+    settled,
     store,
     target_of,
     wrap_host,
@@ -110,7 +111,7 @@ def evaluate(call: Call) -> Any:
     pending = [_express(call, i) for i in range(len(call.operations))]
     if len(pending) == 1 and given:
         store(call.outs[0], pending[0])
-        return call.outs[0]
+        return settled(call.outs[0])
     made = [wrap_pending(value, as_array=bool(given)) for value in pending]
     for i, out in enumerate(call.outs):
         if out is not None:
@@ -118,6 +119,7 @@ def evaluate(call: Call) -> Any:
             made[i] = out
         elif given and not made[i]._layout.ndim:
             made[i] = wrap_pending(express(COPY, (made[i],)))
+    settled(made[0])
     return tuple(made) if len(made) > 1 else made[0]
 
 
@@ -147,6 +149,9 @@ def _check(call: Call) -> None:
     if any(out is not None for out in call.outs):
         keywords["out"] = tuple(None if out is None else _stand_in(out) for out in call.outs)
     call.row.numpy(*[_stand_in(x) for x in call.operands], **keywords)
+    if call.where is not None:
+        given = (*call.operands, *(out for out in call.outs if out is not None), call.where)
+        broadcast_shapes([x._layout.shape if isinstance(x, Handle) else () for x in given], None)
 
 
 def _stand_in(value: Any) -> Any:
@@ -162,12 +167,12 @@ def _express(call: Call, output: int) -> Any:
         value = express(operation, call.operands, target)
         return value if out is not None else _ordered(call, operation, value)
     if out is None:  # elements that are not computed may be anything
-        value = express(operation, call.operands)
+        value = express(operation, call.operands, where=call.where)
         other = value[0].layout.dtype.type(0)
         selected = express(WHERE, (call.where, wrap_pending(value, as_array=True), other))
         return _ordered(call, COPY, selected)
     assert target is not None
-    value = express(operation, call.operands, Layout.of(target.dtype, target.shape))
+    value = express(operation, call.operands, Layout.of(target.dtype, target.shape), where=call.where)
     return express(WHERE, (call.where, wrap_pending(value, as_array=True), out), target)
 
 

@@ -18,6 +18,7 @@ from oxinp._core.lazy.handle import Handle, compute_into, host_view
 from oxinp._core.lazy.record import (
     apply,
     apply_into,
+    as_array,
     check_writeable,
     is_host_only,
     mask_operand,
@@ -76,21 +77,19 @@ class ufunc:  # noqa: N801 - NumPy's name
         return documentation.appended(self._row.numpy.__doc__, self.note)
 
     @property
+    def accuracy(self) -> str:
+        """How exact results are, in words."""
+        row = self._row
+        numpys = f", NumPy's within {row.numpy_ulp:g}" if row.numpy_ulp else ""
+        told = f"within {row.ulp:g} ulp of the true value{numpys}" if row.ulp else "NumPy's, bit for bit"
+        return told + (
+            f"; those of complex numbers within {row.complex_ulp:g} ulp of the larger part" if row.complex_ulp else ""
+        )
+
+    @property
     def note(self) -> str:
         """What is to be said of where it is computed and of how exact it is."""
-        row = self._row
-        told = [
-            f"within {row.ulp:g} ulp of the true value"
-            + (f", NumPy's within {row.numpy_ulp:g}" if row.numpy_ulp else "")
-            if row.ulp
-            else "NumPy's, bit for bit",
-            *(
-                [f"those of complex numbers within {row.complex_ulp:g} ulp of the larger part"]
-                if row.complex_ulp
-                else []
-            ),
-        ]
-        return f"Computed on the device, in one kernel with the operations around it. Results are {'; '.join(told)}."
+        return f"Computed on the device, in one kernel with the operations around it. Results are {self.accuracy}."
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         plain = self._plain
@@ -112,6 +111,10 @@ class ufunc:  # noqa: N801 - NumPy's name
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         numpy_ufunc = self._row.numpy
         num_inputs = numpy_ufunc.nin
+        if kwargs.get("out") is ... and len(args) == num_inputs:
+            del kwargs["out"]
+            result = self(*args, **kwargs)
+            return tuple(map(as_array, result)) if type(result) is tuple else as_array(result)
         outs = _outputs(args, kwargs, numpy_ufunc)
         if outs is None or (SUBCLASSES and leader((*args, *kwargs.values(), *outs)) is not None):
             return numpy_ufunc(*args, **kwargs)  # NumPy's own error, or NumPy asks a user's class
@@ -199,12 +202,24 @@ class ufunc:  # noqa: N801 - NumPy's name
         return call(self._row.numpy, args, kwargs, name=self.counted_name, mutates=("out",))
 
     def reduce(
-        self, array: Any, axis: Any = 0, dtype: Any = None, out: Any = None, keepdims: bool = False, **kwargs: Any
+        self,
+        array: Any,
+        axis: Any = 0,
+        dtype: Any = None,
+        out: Any = None,
+        keepdims: bool = False,
+        initial: Any = np._NoValue,
+        where: Any = True,
     ) -> Any:
         """Reduce over an axis; see `numpy.ufunc.reduce`."""
+        if out is ...:
+            return as_array(self.reduce(array, axis, dtype, None, keepdims, initial, where))
         row = BY_UFUNC.get(self.__name__)
-        if type(out) is tuple:
+        if type(out) is tuple and len(out) == 1 and out[0] is not None:
             out = out[0]
+        kwargs: dict[str, Any] = {} if where is True else {"where": where}
+        if initial is not np._NoValue:
+            kwargs["initial"] = initial
         if row is not None and type(array) is types.ndarray and array.dtype in DEVICE_TYPES:
             try:
                 return reduce(row, array, axis, dtype, out, keepdims=keepdims, **kwargs)
@@ -216,7 +231,9 @@ class ufunc:  # noqa: N801 - NumPy's name
     def accumulate(self, array: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
         """Accumulate along an axis; see `numpy.ufunc.accumulate`."""
         row = SCANS.get(self.__name__)
-        if type(out) is tuple:
+        if out is ...:
+            out = None
+        elif type(out) is tuple and len(out) == 1 and out[0] is not None:
             out = out[0]
         if row is not None and type(array) is types.ndarray and array.ndim and axis is not None:
             try:
@@ -227,6 +244,7 @@ class ufunc:  # noqa: N801 - NumPy's name
 
     def reduceat(self, array: Any, indices: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
         """Reduce over slices of an axis; see `numpy.ufunc.reduceat`."""
+        out = None if out is ... else out
         if out is None and type(array) is types.ndarray and not (SUBCLASSES and leader((indices,)) is not None):
             updates = importlib.import_module("oxinp._core.ops.updates")
             try:

@@ -7,6 +7,7 @@ from typing import Any
 
 from oxinp._core.lazy.expr import Loop, Operation, Unsupported
 from oxinp._core.memory.dtypes import FLOAT16
+from oxinp._core.ufunc import exceptions
 from oxinp._core.ufunc.table import UfuncRow
 from oxinp._ptx.math.widen import widened
 
@@ -27,6 +28,7 @@ def operations_of(
     made = tuple(_operation_of(row, i, signature, casting) for i in range(row.numpy.nout))
     for operation in made:
         operation.outputs = made  # recorded together: one kernel computes all that are wanted
+    made[0].raises = exceptions.OF_UFUNCS.get(row.numpy)  # of several outputs, the first tells of all
     return made
 
 

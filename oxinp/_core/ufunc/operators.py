@@ -16,6 +16,7 @@ import numpy as np
 
 from oxinp._config import config
 from oxinp._core.errors.hearing import attributed
+from oxinp._core.errors.state import current, quiet
 from oxinp._core.lazy import schedule
 from oxinp._core.lazy.explain import REPORTS
 from oxinp._core.lazy.expr import Operation, Unsupported, renew, scalar
@@ -86,7 +87,7 @@ def _unary(operation: Operation, row: UfuncRow) -> Callable[..., Any]:
         x = storage.host
         if x is None:
             value = storage.value
-            if value is not None:
+            if value is not None and current() is quiet.state:
                 if value[0].layout is not a._known:
                     value = chain(a)
                 graph = value[0]
@@ -127,7 +128,7 @@ def _binary(  # noqa: PLR0915 - calls cost
                 # At least one is only on the device: if both are valid there, one dictionary hit records it.
                 u = left.value
                 v = right.value
-                if u is not None and v is not None:
+                if u is not None and v is not None and current() is quiet.state:
                     if u[0].layout is not a._known:
                         u = chain(a)
                         v = right.value or v  # which that may have computed
@@ -162,7 +163,7 @@ def _binary(  # noqa: PLR0915 - calls cost
                             if len(_pending) > schedule.room:
                                 schedule.make_room(storage, 2)
                             layout = graph.layout
-                            array = _new(kind if layout.ndim else types.scalars[layout.dtype])
+                            array = _new(kind if layout.ndim else types.scalars[layout.dtype.type])
                             array._known = layout
                             array._storage = storage
                             array._view = None
@@ -194,7 +195,7 @@ def _binary(  # noqa: PLR0915 - calls cost
             value = storage.value
             x = storage.host
             if x is None:
-                if value is not None:
+                if value is not None and current() is quiet.state:
                     if value[0].layout is not a._known:
                         value = chain(a)
                     graph = value[0]
@@ -225,7 +226,7 @@ def _binary(  # noqa: PLR0915 - calls cost
             value = storage.value
             x = storage.host
             if x is None:
-                if value is not None:
+                if value is not None and current() is quiet.state:
                     if value[0].layout is not a._known:
                         value = chain(a)
                     graph = value[0]
@@ -293,10 +294,13 @@ def _binary(  # noqa: PLR0915 - calls cost
                     else:
                         end_writing(storage)
                 return a
-        elif x is None and type(b) is types.ndarray and (a._view is None or a._view[1]):
+        elif x is None and type(b) is types.ndarray and (a._view is None or a._view[1]) and current() is quiet.state:
             # On the device: one dictionary hit says what `apply_into` has found out before.
             u = expression(a)
-            v = expression(b)
+            try:
+                v = expression(b)
+            except Unsupported:  # of a dtype that stays on the host
+                return types.fall_back(ufunc, (a, b), {"out": a}, name=operation.name)
             layout = a._layout
             if u[2] & v[2] and v[0].nodes and a._view is not None and not u[0].nodes:
                 # What reads elements that are written is computed before, so that the result goes straight there.

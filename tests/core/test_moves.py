@@ -1,0 +1,50 @@
+"""What is moved is moved bit for bit: elements of dtypes without kernels, and bytes that are no truth values."""
+
+# ruff: noqa: ICN001 - oxinp is np where programs are written
+
+import numpy
+import pytest
+
+import oxinp
+from tests.comparator import assert_same
+
+pytestmark = pytest.mark.usefixtures("on_device")
+
+STATEMENTS = """
+d[1:]=d[:-1]  d[:-1]=d[1:]  d[::-1][:2]=d[:2]  d[:]=d[::-1]  d[2:3]=d[:1]  d[...]=d[:1]  d=d[::2].copy()  d=d.flatten()
+d=d.reshape(2,-1).T.copy()  d=d.reshape(2,-1).copy("F")  d=np.concatenate([d,d])  d=np.roll(d,1)  d=np.repeat(d,2)
+np.copyto(d[1:],d[:-1])  d=d.take([1,0])  d[[0,1]]=d[[1,0]]  d=np.ascontiguousarray(d[::-1])  d=d.astype(d.dtype)
+"""
+
+
+@pytest.mark.parametrize("dtype", ["?", "M8[s]", "m8[D]", "S4", "S3", "U1", "g", "V16", "V6", "i4,f8", ">i4"])
+@pytest.mark.parametrize("statement", STATEMENTS.split())
+def test_moves(dtype, statement):
+    def moved(xp):
+        names = {"np": xp, "d": (xp.arange(96, dtype="u1") * xp.uint8(1)).view(dtype)}
+        exec(statement, names)  # noqa: S102 - a program of the list
+        return names["d"]
+
+    ours, numpys = moved(oxinp), moved(numpy)
+    assert (ours.dtype, ours.strides) == (numpys.dtype, numpys.strides)
+    assert numpy.asarray(ours).tobytes() == numpys.tobytes()
+
+
+def test_a_mask_selects_bytes_as_they_are():
+    for xp in (numpy, oxinp):
+        memory = xp.array([2, 3, 0, 1], "u1")
+        mask = memory.view(bool)
+        assert mask[mask].view("u1").tolist() == [2, 3, 1]
+        memory[1::2] = (mask[::2] & True).view("u1")
+        assert memory.tolist() == [2, 1, 0, 0]
+
+
+def test_moves_of_dates_stay_on_the_device(stats):
+    dates = (oxinp.arange(1000) * 2).view("M8[s]")
+    oxinp.evaluate(dates)
+    before = stats().d2h_bytes
+    dates[1:] = dates[:-1]
+    copied = dates[::-1].copy()
+    oxinp.evaluate(copied)
+    assert stats().d2h_bytes == before
+    assert_same(copied[-3:], numpy.array([2, 0, 0], "M8[s]"))

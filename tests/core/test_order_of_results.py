@@ -1,0 +1,42 @@
+"""What is joined or rounded lies in memory in NumPy's order of axes."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import oxinp
+
+pytestmark = pytest.mark.usefixtures("on_device")
+
+ORDERS = {
+    "C": lambda _, x: x,
+    "Fortran": lambda xp, x: xp.array(x, order="F"),
+    "permuted": lambda _, x: x.transpose(1, 0, 2).copy().transpose(1, 0, 2),
+    "backwards": lambda _, x: x[::-1, :, ::-1],
+    "broadcast": lambda xp, x: xp.broadcast_to(x[:, :1], x.shape),
+}
+JOINS = {
+    "concatenate": lambda xp, a, b: xp.concatenate([a, b]),
+    "last axis": lambda xp, a, b: xp.concatenate([a, b], -1),
+    "flat": lambda xp, a, b: xp.concatenate([a, b], None),
+    "stack": lambda xp, a, b: xp.stack([a, b]),
+    "stack along 1": lambda xp, a, b: xp.stack([a, b], 1),
+    "vstack": lambda xp, a, b: xp.vstack([a[0], b[0]]),
+    "hstack": lambda xp, a, b: xp.hstack([a[0], b[0]]),
+    "dstack": lambda xp, a, b: xp.dstack([a[0, 0], b[0, 0]]),
+    "column_stack": lambda xp, a, b: xp.column_stack([a[0], b[0, :, 0]]),
+    "round": lambda xp, a, _: xp.round(a, 1),
+    "round of integers": lambda _, __, b: b.astype(int).round(),
+}
+
+
+@pytest.mark.parametrize("name", JOINS)
+def test_strides(name):
+    for first, second in itertools.product(ORDERS.values(), repeat=2):
+        ours, numpys = (
+            JOINS[name](xp, *(order(xp, xp.arange(24.0).reshape(2, 3, 4) * 1) for order in (first, second)))
+            for xp in (oxinp, np)
+        )
+        assert ours.strides == numpys.strides
+        assert np.array_equal(oxinp.asnumpy(ours), numpys)
