@@ -60,8 +60,15 @@ class Case(abc.ABC):
     unit = "ms"
     rounds = 9
     peers = ("cupy", "torch", "jax")
+    is_of_device = True  # what it measures means something on a device only
     # asv: the rounds are ours, one call is enough.
     timeout = 600
+
+    def setup(self, *params):
+        """Tell asv to skip the case where there is no device: host times are no device times."""
+        del params
+        if self.is_of_device and sides.load("oxinp").backend != "cuda":
+            raise NotImplementedError
 
     @abc.abstractmethod
     def prepare(self, side, *params):
@@ -92,12 +99,6 @@ class Case(abc.ABC):
 
 class DeviceCase(Case):
     """Device time per call, from the side's own events around a batch of calls, and the host time to enqueue one."""
-
-    def setup(self, *params):
-        """Tell asv to skip the case where there is no device: host times are no device times."""
-        del params
-        if sides.load("oxinp").backend != "cuda":
-            raise NotImplementedError
 
     @abc.abstractmethod
     def inputs(self, *params):

@@ -16,6 +16,7 @@ import numpy as np
 import oxinp
 from asv_benchmarks import requirement
 from asv_benchmarks.case import HostCase, ValueCase, random_array
+from oxinp._terminal import Columns, columns
 
 MILLISECONDS = 1e3
 MICROSECONDS = 1e6
@@ -96,19 +97,20 @@ def main(arguments=None):
     sides = [names(np), names(oxinp)]
     _, theirs = measure("a + b", [sides[0]] * 2, options)
     print(f"NumPy {np.__version__}: a + b of 16 elements {theirs:.3f} us; oxinp's backend: {oxinp.config.backend}")
-    print(f"{'statement':28}{'NumPy us':>9}{'over us':>9}{'ratio':>7}{'calls over':>12}")
+    drawn = Columns([28, *[0 if options.calls else each for each in (8, 8, 6)], 10], width=columns(), right=range(1, 5))
+    print(drawn.draw(["statement", "NumPy us", "over us", "ratio", "calls over"]))
     ratios, calls = [], 0
     for statement in STATEMENTS:
         if options.only not in statement:
             continue
         theirs, ours = (num_calls(statement, given) for given in sides)
         calls += ours - theirs
-        line = f"{statement:28}"
+        times = ["", "", ""]
         if not options.calls:
             numpys, taken = measure(statement, sides, options)
             ratios.append(numpys / taken)
-            line += f"{numpys:9.2f}{taken - numpys:9.2f}{ratios[-1]:7.2f}"
-        print(f"{line}{ours - theirs:12}")
+            times = [f"{each:.2f}" for each in (numpys, taken - numpys, ratios[-1])]
+        print(drawn.draw([statement, *times, str(ours - theirs)]))
     if ratios:
         print(f"geometric mean of NumPy's time by ours: {math.exp(statistics.fmean(map(math.log, ratios))):.3f}")
     print(f"calls over NumPy's: {calls} in {len(STATEMENTS)} statements")
@@ -117,6 +119,7 @@ def main(arguments=None):
 class Small(HostCase):
     """One operation on arrays of 16 elements."""
 
+    is_of_device = False
     params = (("add", "sum", "item", "slice"),)
     param_names = ("operation",)
     peers = ("numpy",)
@@ -138,6 +141,7 @@ class Small(HostCase):
 class ElementLoop(ValueCase):
     """`for i in range(n): x[i] = x[i] + 1` over an array that lives on the device."""
 
+    is_of_device = False
     params = ((1 << 20,),)
     quick_params = ((1 << 17,),)
     param_names = ("nbytes",)

@@ -61,6 +61,7 @@ def in_fresh_process(script):
 class Import(ValueCase):
     """`import oxinp` in a fresh interpreter, NumPy's own import included."""
 
+    is_of_device = False
     peers = ("numpy", "cupy")
     rounds = 9
 

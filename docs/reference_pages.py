@@ -33,7 +33,7 @@ def beside_numpys():
 OURS = {
     "oxinp": ("What oxinp has beside NumPy's names", beside_numpys()),
     "oxinp.cuda": ("The device", cuda.__all__),
-    "oxinp.cuda.kernel": ("The kernel language", ["jit", "KernelFunction", "warp_reduce", "block_reduce"]),
+    "oxinp.cuda.kernel": ("The kernel language", ["jit", "KernelFunction", "Builder", "warp_reduce", "block_reduce"]),
     "oxinp.cuda.debug": ("Debugging", cuda.debug.__all__),
     "oxinp.cuda.profiler": ("Profiling", cuda.profiler.__all__),
 }
@@ -152,6 +152,7 @@ def documented(module, heading, names):
             continue
         for name in members:
             options = ["   :members:"] if kind == "class" else []
+            options += ["   :inherited-members:"] if name == "Builder" else []
             lines += ["```{eval-rst}", f".. auto{kind}:: {module}.{name}", *options, "```", ""]
     return "\n".join(lines)
 

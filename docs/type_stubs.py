@@ -1,29 +1,39 @@
 """Write the type stubs of the namespace, oxinp/**/*.pyi, from the tables: ``python docs/type_stubs.py``.
 
 Type checkers read NumPy's own types under our names: a module that shows the names of one of NumPy's or SciPy's
-re-exports them. What is ours alone is annotated where it is written; `oxinp/cuda/kernel.pyi` is written by hand.
+re-exports them. NumPy's names are listed, for the stubs of NumPy 2.0 and 2.1 do not say what ``*`` means; those of
+submodules are the installed version's, which the stubs name. What is ours alone is annotated where it is written;
+`oxinp/cuda/kernel.pyi` is written by hand.
 """
 
 import ast
+import importlib
 import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
+sys.path[:0] = [str(ROOT), str(ROOT / "docs")]
 
-import oxinp  # noqa: E402 - found by the line above
+import coverage_page  # noqa: E402 - found by the line above
+
+import oxinp  # noqa: E402
+from oxinp._api import coverage, modules  # noqa: E402
 from oxinp._api.submodule_rows import SUBMODULES  # noqa: E402
 
-HEAD = "# Written by docs/type_stubs.py from the tables; type checkers alone read it.\n"
+HEAD = f"""# Written by docs/type_stubs.py from the tables and {coverage_page.versions()}; type checkers alone read it.
+"""
 UNTYPED = """from typing import Any
 
 from {source} import *  # type: ignore[import-untyped] # SciPy has types where scipy-stubs is installed
 
 def __getattr__(name: str) -> Any: ...
 """
-NAMESPACE = """from numpy import *
-from numpy import __version__ as __version__
-
+TYPED = """from {source} import *
+from {source} import (
+{names}
+)
+"""
+NAMESPACE = """{numpys}
 {imports}
 
 def show_versions() -> None: ...
@@ -44,15 +54,33 @@ def imports():
 def stubs():
     """Return the text of every stub, by its path in the tree."""
     package = ROOT / "oxinp"
-    texts = {"oxinp/__init__.pyi": HEAD + NAMESPACE.format(imports="\n".join(imports()))}
+    rows = [
+        row for row in coverage.ROWS if not row.since and not row.until and row.name != "trapezoid"
+    ]  # 2.0 forgot it
+    numpys = [*(row.name for row in rows if not row.name.startswith("_")), "__version__"]
+    texts = {"oxinp/__init__.pyi": NAMESPACE.format(numpys=typed("numpy", numpys), imports="\n".join(imports()))}
     for path, row in SUBMODULES.items():
         place = package / path.replace(".", "/")
         if row.since or not place.parent.is_dir():  # a type checker has no name for what lies below a module
             continue
         file = place / "__init__.pyi" if place.is_dir() else place.with_suffix(".pyi")
-        text = f"from {row.source} import *\n" if row.source.startswith("numpy.") else UNTYPED.format(source=row.source)
-        texts[file.relative_to(ROOT).as_posix()] = HEAD + text
-    return texts
+        if row.source.startswith("numpy."):
+            text = typed(row.source, modules.public_names(importlib.import_module(row.source)))
+        else:
+            text = UNTYPED.format(source=row.source)
+        texts[file.relative_to(ROOT).as_posix()] = text
+    return {path: f"{HEAD}\n{text}" for path, text in texts.items()}
+
+
+def typed(source, names):
+    """Return the lines that re-export names of NumPy's."""
+    listed = [f"    {name} as {name}," for name in sorted(names, key=sorting) if not name.startswith("test")]
+    return TYPED.format(source=source, names="\n".join(listed))
+
+
+def sorting(name):
+    """Return the key of the order in which ruff wants imported names: constants, classes, the rest."""
+    return (not name.isupper(), not name[0].isupper(), name)
 
 
 if __name__ == "__main__":

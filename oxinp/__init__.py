@@ -77,5 +77,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    names = (name for name in globals() if not name.startswith("_"))
-    return sorted({*names, *_PACKAGES, *_IN_NOTEBOOKS, *_namespace.names(), "__version__"})
+    ours = {name for name in globals() if not name.startswith("_") or name.startswith("__")}
+    return sorted(ours | {*_PACKAGES, *_IN_NOTEBOOKS, *_namespace.names(), "__version__"})

@@ -59,9 +59,14 @@ def test_a_bad_filter_is_told_without_a_traceback(capsys):
 
 @pytest.mark.skipif(sides.load("oxinp").backend == "cuda", reason="there is a device")
 def test_asv_takes_no_host_times_for_device_times():
-    case, params = QUICK["elementwise.Norm[n=20000]"]
-    with pytest.raises(NotImplementedError):
-        case.setup(*params)
+    taken = set()
+    for name, (case, params) in QUICK.items():
+        try:
+            case.setup(*params)
+        except NotImplementedError:
+            continue
+        taken.add(name.partition("[")[0])
+    assert taken == {"host_path.Small", "host_path.ElementLoop", "imports.Import"}
 
 
 def test_table(tmp_path):

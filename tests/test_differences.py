@@ -2,9 +2,13 @@
 
 # ruff: noqa: ICN001 - oxinp is np
 
+import datetime
+import decimal
 import hashlib
 import json
+import operator
 import re
+import statistics
 import subprocess
 import sys
 import warnings
@@ -61,11 +65,47 @@ def test_device_scalar():
         assert f"{scalar:.1f} {scalar}" == f"{expected:.1f} {expected}"
         assert scalar == expected
         assert scalar + 1 == LARGE
-        with pytest.raises(TypeError, match="not JSON serializable"):
-            json.dumps(scalar)
-        assert json.dumps(float(scalar)) == json.dumps(float(expected))
+        assert operator.eq(type(scalar), numpy.float64)
+        assert np.zeros(2, type(scalar)).dtype == numpy.float64
+        assert not issubclass(type(scalar), numpy.floating)
+    assert np.ones(8 * LARGE, "?").any() is not numpy.True_
     assert range(5)[np.arange(LARGE)[3]] == 3
     assert type(np.arange(4.0).max()) is numpy.float64
+
+
+@backs("Code in C that tells a float by the memory of its class")
+@pytest.mark.parametrize(
+    "use",
+    [
+        json.dumps,
+        decimal.Decimal,
+        lambda s: datetime.timedelta(seconds=s),
+        lambda s: datetime.datetime.fromtimestamp(s, datetime.UTC),
+        float.hex,
+        lambda s: statistics.mean([1.0, s]),
+    ],
+)
+def test_code_in_c(use):
+    """That pandas' constructors and json take them in programs that are run is in tests/runner/test_scalars.py."""
+    scalar = np.arange(float(LARGE)).max()
+    with pytest.raises(TypeError):
+        use(scalar)
+    assert use(float(scalar)) == use(numpy.float64(LARGE - 1))
+
+
+@backs("Words differ where Python, not NumPy, refuses")
+@pytest.mark.parametrize(
+    "refused", [lambda x: x.reshape(2, foo=1), lambda x: setattr(x, "size", 3), hash], ids=["keyword", "size", "hash"]
+)
+def test_words(refused):
+    kinds, words = [], []
+    for x in (np.ones(2), numpy.ones(2)):
+        with pytest.raises((TypeError, AttributeError)) as raised:
+            refused(x)
+        kinds.append(raised.type)
+        words.append(str(raised.value))
+    assert kinds[0] is kinds[1]
+    assert words[0] != words[1]
 
 
 @backs("`isinstance(a_numpy_array, np.ndarray)` is true")
@@ -482,6 +522,14 @@ def test_elementary_functions():
         error = numpy.abs(ours.astype(numpy.float64) - exact) / numpy.spacing(numpy.abs(exact.astype(numpy.float32)))
         assert ours.dtype == numpy.float32
         assert error.max() <= 1
+
+
+@backs("Parts of complex matrix products that are zero are +0")
+def test_zeros_of_complex_products(config):
+    config.offload_threshold = 0
+    x, y = numpy.full((2, 1), -0.0, complex), numpy.ones((1, 2), complex)
+    assert not numpy.signbit(numpy.asarray(np.dot(np.asarray(x), np.asarray(y))).real).any()
+    assert not numpy.dot(x, y).any()
 
 
 @backs("A NaN that the device makes has other bits")

@@ -20,6 +20,7 @@ import numpy as np
 import oxinp
 from asv_benchmarks.kernels.plans import write
 from asv_benchmarks.kernels.scans_and_counts import copy_rate, median_ms
+from oxinp._terminal import Columns, columns
 
 EXACT, ROUNDED, AT_RANK = "exact", "rounded", "at rank"
 BINS = 16  # elements per bin, on average
@@ -188,7 +189,8 @@ def main():
     rng, all_right = np.random.default_rng(0), True
     rate = copy_rate(2**27 // options.scale)
     write(f"copy {rate / 1e9:.2f} TB/s")
-    write(f"{'case':34} {'ours':>9} {'peers':>22} {'ratio':>6} {'floor':>6}")
+    drawn = Columns([34, 9, 22, 6, 6, 5], width=columns(), right=range(1, 5), text=[0])
+    write(drawn.draw(["case", "ours", "peers", "ratio", "floor", ""]))
     for case in CASES:
         if not re.search(options.pattern, case.name):
             continue
@@ -206,7 +208,7 @@ def main():
         told = " ".join(f"{name} {other:.3f}" for name, other in others.items())
         ratio = f"{min(others.values()) / taken:6.2f}" if others else ""
         share = (sum(x.nbytes for x in arrays) + results[0].nbytes) / rate / taken
-        write(f"{case.name:34} {taken:9.3f} {told:>22} {ratio:>6} {share:6.2f} {'' if right else 'WRONG'}")
+        write(drawn.draw([case.name, f"{taken:.3f}", told, ratio, f"{share:.2f}", "" if right else "WRONG"]))
         del ours, results, call
     return 0 if all_right else 1
 

@@ -8,12 +8,12 @@ Results are compared with NumPy's.
 # ruff: noqa: ICN001, ARG001 - oxinp or NumPy is np in statements, which all take the same
 
 import statistics
-import sys
 import time
 
 import numpy
 
 import oxinp
+from oxinp._terminal import Columns, columns
 
 WARM, ITERATIONS, BLOCK = 96, 600, 50
 LENGTH, SIDE, DEPTH = 1 << 15, 1100, 300
@@ -76,7 +76,8 @@ def microseconds(np, body, arrays, sizes):
 def main():
     """Print a row per statement."""
     draw = numpy.random.default_rng(1)
-    sys.stdout.write(f"{'statement':56} {'least':>8} {'median':>8} {'NumPy':>8} us\n")
+    drawn = Columns([56, 8, 9, 8, 5], width=columns(), right=range(1, 4), text=[0])
+    print(drawn.draw(["statement", "least us", "median us", "NumPy us", ""]))
     for name, (body, dtype, length) in STATEMENTS.items():
         # Small, for the loop feeds its results back.
         given = [draw.standard_normal(length).astype(dtype) * 1e-3 for _ in range(3)]
@@ -98,8 +99,8 @@ def main():
             numpy.allclose(numpy.asarray(a), b, rtol=tolerance, atol=tolerance * float(numpy.abs(b).max()))
             for a, b in pairs
         )
-        sys.stdout.write(f"{name:56} {least:8.1f} {median:8.1f} {numpys:8.1f}{'' if is_same else '  WRONG'}\n")
-        sys.stdout.flush()
+        cells = [name, *(f"{each:.1f}" for each in (least, median, numpys)), "" if is_same else "WRONG"]
+        print(drawn.draw(cells), flush=True)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ import numpy as np
 import oxinp
 from asv_benchmarks.kernels.plans import write
 from oxinp._core.lazy import rowwise
+from oxinp._terminal import Columns, columns
 
 NUM_ELEMENTS = 1 << 26
 COPY_NBYTES = 1 << 29
@@ -180,7 +181,8 @@ def main():
     rate = 2 * COPY_NBYTES / ours(copied.copy)[0]
     del copied
     write(f"copy {rate / 1e9:.2f} TB/s")
-    write(f"{'case':26} launches {'ours':>9} {'apart':>9} {'peers':>30} {'ratio':>6} {'floor':>6}")
+    drawn = Columns([26, 8, 9, 9, 30, 6, 6, 5], width=columns(), right=range(1, 7), text=[0])
+    write(drawn.draw(["case", "launches", "ours", "apart", "peers", "ratio", "floor", ""]))
     for chain, dtype, shape in CASES:
         rows, length = shape if isinstance(shape, tuple) else (NUM_ELEMENTS // shape, shape)
         name = f"{chain.__name__} {dtype} {rows} x {length}"
@@ -199,10 +201,9 @@ def main():
         listed = " ".join([f"{peer} {time:.3f}" for peer, time in peers.items()])
         ratio = f"{min(peers.values()) / taken:.2f}" if peers else ""
         floor = 2 * host.nbytes / rate / taken
-        verdict = "" if right else "  WRONG"
-        write(
-            f"{name:26} {launches:8} {taken:6.3f} ms {one_by_one:6.3f} ms {listed:>30} {ratio:>6} {floor:6.1%}{verdict}"
-        )
+        times = [f"{each:.3f} ms" for each in (taken, one_by_one)]
+        verdict = "" if right else "WRONG"
+        write(drawn.draw([name, str(launches), *times, listed, ratio, f"{floor:.1%}", verdict]))
     sys.exit(not all_right)
 
 

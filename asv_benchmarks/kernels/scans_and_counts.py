@@ -19,6 +19,7 @@ import numpy as np
 
 import oxinp
 from asv_benchmarks.kernels.plans import write
+from oxinp._terminal import Columns, columns
 
 REPETITIONS = 7
 EXACT, ROUNDED = "exact", "rounded"
@@ -146,7 +147,8 @@ def main():
     rng, all_right = np.random.default_rng(0), True
     rate = copy_rate(2**27 // options.scale)
     write(f"copy {rate / 1e9:.2f} TB/s")
-    write(f"{'case':28} {'ours':>9} {'peers':>22} {'ratio':>6} {'floor':>6}")
+    drawn = Columns([28, 9, 22, 6, 6, 5], width=columns(), right=range(1, 5), text=[0])
+    write(drawn.draw(["case", "ours", "peers", "ratio", "floor", ""]))
     for case in CASES:
         if not re.search(options.pattern, case.name):
             continue
@@ -164,7 +166,7 @@ def main():
         told = " ".join(f"{name} {other:.3f}" for name, other in others.items())
         ratio = f"{min(others.values()) / taken:6.2f}" if others else ""
         share = (sum(x.nbytes for x in arrays) + results[0].nbytes) / rate / taken
-        write(f"{case.name:28} {taken:9.3f} {told:>22} {ratio:>6} {share:6.2f} {'' if right else 'WRONG'}")
+        write(drawn.draw([case.name, f"{taken:.3f}", told, ratio, f"{share:.2f}", "" if right else "WRONG"]))
         del ours, results, call
     return 0 if all_right else 1
 

@@ -21,6 +21,7 @@ from oxinp._kernels.sort.keys import num_digits
 from oxinp._kernels.sort.rank import BALLOT, MATCH
 from oxinp._ptx.types import from_dtype
 from oxinp._runtime.cuda import open_backend
+from oxinp._terminal import Columns, columns
 
 COPY_NBYTES = 1 << 30
 MAX_SORTED = 2**22  # elements that are sorted on the host, too, to compare
@@ -243,7 +244,8 @@ def main():
     rate, repetitions = copy_rate(backend), 5 if options.quick else 15
     modules = peers() if options.peer else {}
     write(f"copy {rate / 1e9:.2f} TB/s")
-    write(f"{'case':26} {'ours':>9} {'peers':>22} {'ratio':>6} {'floor':>6}")
+    drawn = Columns([26, 9, 22, 6, 6, 5], width=columns(), right=range(1, 5), text=[0])
+    write(drawn.draw(["case", "ours", "peers", "ratio", "floor", ""]))
     for what, dtype, rows, length in CASES:
         scale = 8 if options.quick and length > 2**22 else 1
         case = Case(backend, what, dtype, rows, length // scale, rng)
@@ -261,7 +263,7 @@ def main():
         told = " ".join(f"{name} {other:.3f}" for name, other in others.items())
         ratio = f"{min(others.values()) / time:6.2f}" if others else ""
         share = case.floor_nbytes() / rate / time
-        write(f"{case.name:26} {time:9.3f} {told:>22} {ratio:>6} {share:6.2f} {'' if ok else 'WRONG'}")
+        write(drawn.draw([case.name, f"{time:.3f}", told, ratio, f"{share:.2f}", "" if ok else "WRONG"]))
         if options.launches:
             for name, each in times_of_steps(backend, launch):
                 write(f"    {name:20} {each:8.3f}")

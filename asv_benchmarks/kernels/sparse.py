@@ -21,6 +21,7 @@ import oxinp.cuda
 import oxinp.sparse
 import oxinp.sparse.csgraph
 import oxinp.sparse.linalg
+from oxinp import _terminal
 
 COPY_NBYTES = 1 << 30
 TOLERANCE = 1e-10
@@ -367,7 +368,8 @@ def main():
     peer = CuPy() if options.peer else None
     rate = copy_rate()
     wrong, ratios = 0, {}
-    print(f"{'case':<44}{'oxinp ms':>10}{'cupy ms':>10}{'ratio':>8}{'of copy':>9}")
+    drawn = _terminal.Columns([44, 10, 10, 8, 9, 5], width=_terminal.columns(), right=range(1, 5), text=[0])
+    print(drawn.draw(["case", "oxinp ms", "cupy ms", "ratio", "of copy", ""]))
     for case in cases(16 if options.quick else 1):
         if not re.search(options.regex, case.name):
             continue
@@ -379,7 +381,8 @@ def main():
         ratio = "" if theirs is None else f"{theirs / ours:.2f}"
         share = f"{case.nbytes / rate / ours:.0%}" if case.nbytes else ""
         shown = "" if theirs is None else f"{theirs:.3f}"
-        print(f"{case.name:<44}{ours:>10.3f}{shown:>10}{ratio:>8}{share:>9}{'' if is_right else '  WRONG'}", flush=True)
+        verdict = "" if is_right else "WRONG"
+        print(drawn.draw([case.name, f"{ours:.3f}", shown, ratio, share, verdict]), flush=True)
         if theirs is not None and case.name.startswith("ten kinds"):
             ratios.setdefault(case.name.split()[2], []).append(theirs / ours)
     for name, values in ratios.items():

@@ -20,6 +20,8 @@ from pathlib import Path
 import numpy as np
 
 from asv_benchmarks.programs import measure
+from oxinp._terminal import columns
+from oxinp._terminal import table as draw
 
 TOLERANCE = 1e-9
 
@@ -74,28 +76,20 @@ def geometric_mean(values):
 def table(found, libraries, size):
     """Yield the lines of a table: seconds of each library, and the peers' over oxinp's."""
     peers = [library for library in libraries if library != "oxinp"]
-    yield (
-        f"{size:26}"
-        + "".join(f"{library + ' ms':>12}" for library in libraries)
-        + "".join(f"{peer + '/oxinp':>14}" for peer in peers)
-        + f"{'fetched':>10}"
-    )
+    drawn = [[size, *(f"{library} ms" for library in libraries), *(f"{peer}/oxinp" for peer in peers), "fetched"]]
     ratios = {peer: [] for peer in peers}
     for name, rows in found.items():
-        line = f"{name:26}"
-        for library in libraries:
-            seconds = rows[library].get("seconds")
-            line += f"{'-' if seconds is None else format(1e3 * seconds, '.4g'):>12}"
+        seconds = [rows[library].get("seconds") for library in libraries]
+        cells = [name, *("-" if each is None else format(1e3 * each, ".4g") for each in seconds)]
         ours = rows["oxinp"].get("seconds")
         for peer in peers:
             theirs = rows[peer].get("seconds")
             if ours and theirs:
                 ratios[peer].append(theirs / ours)
-                line += f"{theirs / ours:>14.3g}"
-            else:
-                line += f"{'-':>14}"
+            cells.append(f"{theirs / ours:.3g}" if ours and theirs else "-")
         nbytes = rows["oxinp"].get("fetched")
-        yield line + ("" if nbytes is None else f"{nbytes / 1e6:>8.4g}MB")
+        drawn.append([*cells, "" if nbytes is None else f"{nbytes / 1e6:.4g} MB"])
+    yield draw(drawn, width=columns(), right=range(1, len(drawn[0])), text=[0])
     for peer, values in ratios.items():
         if values:
             slower = sum(value < 1 for value in values)

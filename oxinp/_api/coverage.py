@@ -93,9 +93,9 @@ ROWS: tuple[CoverageRow, ...] = (
         "size split squeeze swapaxes transpose vsplit",
         composed="append block column_stack concat concatenate delete dstack hstack insert pad repeat resize roll "
         "stack tile trim_zeros vstack",
-        host="broadcast",
         own="broadcast_shapes",
     ),
+    CoverageRow("broadcast", "manipulation", HOST, (KEPT,)),
     CoverageRow("copyto", "manipulation", COMPOSED, ("dst",)),
     CoverageRow("unstack", "manipulation", NATIVE, since="2.1"),
     CoverageRow("row_stack", "manipulation", COMPOSED, until="2.4"),
@@ -105,7 +105,7 @@ ROWS: tuple[CoverageRow, ...] = (
         composed="argwhere choose diag_indices diag_indices_from indices ix_ ravel_multi_index select "
         "take_along_axis tril_indices tril_indices_from triu_indices triu_indices_from unravel_index",
         host="c_ ndenumerate r_",
-        own="flatiter index_exp ndindex newaxis s_",
+        own="index_exp ndindex newaxis s_",
     ),
     CoverageRow("fill_diagonal", "indexing", COMPOSED, ("a",)),
     CoverageRow("mask_indices", "indexing", COMPOSED, CALLS_BACK),
@@ -211,7 +211,7 @@ ROWS: tuple[CoverageRow, ...] = (
     ),
     *_rows("memory", native="may_share_memory shares_memory", own="get_include getbufsize setbufsize"),
     *_rows("constants", own="False_ True_ e euler_gamma inf little_endian nan pi"),
-    *_rows("arrays", native="ndarray ufunc"),
+    *_rows("arrays", native="flatiter ndarray ufunc"),
     *_rows("errors", own="errstate geterr geterrcall seterr seterrcall"),
     *_rows(
         "modules",

@@ -167,7 +167,7 @@ def empty(shape: Any, dtype: Any = None, order: str = "C", *, device: str | None
     """See `numpy.empty`."""
     if device is not None or like is not None:
         _check(device, like)
-    return creation.empty(shape, dtype, order)
+    return creation.uninitialised(shape, dtype, order)
 
 
 @implements("full", is_hosted=False)
@@ -226,7 +226,7 @@ def empty_like(
 ) -> Any:
     """See `numpy.empty_like`."""
     _check(device)
-    return _made_like(creation.empty, np.empty_like, prototype, dtype, order, subok, shape)
+    return _made_like(creation.uninitialised, np.empty_like, prototype, dtype, order, subok, shape)
 
 
 @implements("full_like")

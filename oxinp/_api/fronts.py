@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from types import GeneratorType
+from inspect import unwrap
+from types import FunctionType, GeneratorType
 from typing import Any
 
 import numpy as np
@@ -100,7 +101,7 @@ def describe(front: Any, numpys: Any, name: str, signature: Any = None) -> Any:
     front.__module__ = module
     front.__doc__ = numpys.__doc__
     # The signature is theirs; before NumPy 2.4 its functions in C tell none.
-    is_told = signature is None or _TELLS_SIGNATURES or name.startswith("scipy.")
+    is_told = signature is None or _TELLS_SIGNATURES or isinstance(unwrap(numpys), FunctionType)
     front.__wrapped__ = numpys if is_told else signature
     front.ours = signature
     return front

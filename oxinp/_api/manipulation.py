@@ -243,10 +243,7 @@ def _all_ours(arrays: Any) -> list[Any]:
 def _joined(tup: Any, ndim: int, axis: int, dtype: Any = None, casting: str = "same_kind") -> Any:
     """Concatenate arrays made to have at least `ndim` dimensions, as `numpy.atleast_1d` and its kin do."""
     widen = (np.atleast_1d, np.atleast_2d, np.atleast_3d)[ndim - 1]
-    parts = [
-        part if part._layout.ndim >= ndim else view(part, widen)  # type: ignore[arg-type]
-        for part in _all_ours(tup)
-    ]
+    parts = [part if part._layout.ndim >= ndim else view(part, widen) for part in _all_ours(tup)]
     return concatenate(parts, axis, dtype=dtype, casting=casting)
 
 

@@ -30,6 +30,7 @@ from oxinp._api import sets as _sets  # noqa: F401
 from oxinp._api.fronts import host_function, refused
 from oxinp._api.submodule_rows import SUBMODULES
 from oxinp._core.array import dispatch
+from oxinp._core.array.flat import flatiter
 from oxinp._core.array.ndarray import ndarray
 from oxinp._core.host.fallback import OUT
 from oxinp._core.ufunc.object import ufunc
@@ -37,7 +38,7 @@ from oxinp._core.ufunc.object import ufunc
 _rows = coverage.rows()
 
 # Names with an object of their own.
-_OBJECTS: dict[str, Any] = {"ndarray": ndarray, "ufunc": ufunc}
+_OBJECTS: dict[str, Any] = {"flatiter": flatiter, "ndarray": ndarray, "ufunc": ufunc}
 _CLASSES = dict.fromkeys(("vectorize", "ndenumerate", "load"), "oxinp._api.classes")
 _INDEXED = ("r_", "c_", "mgrid", "ogrid")
 

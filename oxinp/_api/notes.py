@@ -27,6 +27,13 @@ _UNBUFFERED = (
 )
 _HALVES = "Those of float16 are found in float32 and float64, those of float32 around an exact mean."
 _TRANSFORMS = "Errs less than pocketfft, but for multiples of primes from 29 to about 90; the last bits differ."
+_RANGES = "A product that leaves the range on the way and comes back is the true one; NumPy's stays beyond it."
+_LARGEST = "Of complex numbers with NaN among them the result is one of those; NumPy's is the first."
+_INDICES = (
+    "An index out of bounds in an array that is on the device alone raises when the host next waits for the device; "
+    "`oxinp.config.synchronous = True` raises it at once."
+)
+_SPECTRA = "Computed in the precision of the operands, where newer versions of SciPy compute float32 in float64."
 _FOURIER = ("fft", "ifft", "rfft", "irfft")
 _COPIES = "Arrays of NumPy's are copied, where NumPy would return its argument."
 
@@ -37,6 +44,17 @@ DIFFERENCES: dict[str, str] = {
     **dict.fromkeys(("cumsum", "cumprod", "nancumsum", "nancumprod", "cumulative_sum", "cumulative_prod"), _SCANS),
     **dict.fromkeys(("var", "std", "nanvar", "nanstd"), _HALVES),
     **dict.fromkeys(("partition", "argpartition"), _SORTS),
+    **dict.fromkeys(("prod", "nanprod"), _RANGES),
+    **dict.fromkeys(("max", "min", "amax", "amin"), _LARGEST),
+    **dict.fromkeys(("take", "put"), _INDICES),
+    **dict.fromkeys(
+        [
+            f"scipy.signal.{name}"
+            for name in ("welch", "csd", "coherence", "periodogram", "spectrogram", "stft", "istft")
+        ],
+        _SPECTRA,
+    ),
+    "scipy.signal.convolve": "Results that are not finite give no warning.",
     **dict.fromkeys(("bincount", "histogram", "histogram2d", "histogramdd"), _UNBUFFERED),
     **dict.fromkeys(("asarray", "asanyarray"), _COPIES),
     "einsum": "Three or more operands are contracted in pairs also without `optimize`: the last bits differ, and an "

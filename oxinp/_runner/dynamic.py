@@ -88,8 +88,10 @@ def _is_users(source: Any, filename: Any, frame: FrameType) -> bool:
     if finder.is_users_file(filename):
         return True
     # A kernel of Jupyter's gives its cells names of files that are not there.
-    is_text = filename.startswith("<")
-    is_users = finder.acts_for_user(frame) if is_text else finder.is_typed(frame) and not Path(filename).exists()
+    if filename.startswith("<"):
+        is_users = finder.acts_for_user(frame)
+    else:
+        is_users = isinstance(source, ast.AST) and finder.is_typed(frame) and not Path(filename).exists()
     if is_users and filename != "<string>":  # which is what everybody calls it
         finder.add_text(filename)
     return is_users

@@ -44,7 +44,7 @@ __all__ = [
     "root",
 ]
 
-_SHELLS = {"IPython"}  # packages that compile and execute what their users type
+_SHELLS = {"IPython", "_pytest"}  # packages that compile and execute what their users type, or have in docstrings
 _LIBRARY_FOLDERS = {"site-packages", "dist-packages"}
 _OURS = Path(__file__).resolve().parents[1]
 _OURS_AS_WRITTEN = f"{_OURS}{os.sep}"

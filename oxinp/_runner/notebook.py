@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from types import ModuleType
+from traceback import walk_tb
+from types import ModuleType, TracebackType
 from typing import Any
 
-from oxinp._runner import bindings, finder, worker
+from oxinp._runner import bindings, finder, program, worker
 from oxinp._runner.profile import Profile
 from oxinp._runner.profile_report import as_table
 
@@ -59,10 +60,26 @@ def load_ipython_extension(shell: Any) -> None:
         finder.install(Path.cwd())
         worker.install({})
     shell.register_magic_function(_Magic(shell), "line_cell", MAGIC)
+    if not shell.custom_exceptions:  # else the notebook shows them in its own way
+        shell.set_custom_exc((Exception,), _show)
     theirs = [name for name, value in shell.user_ns.items() if _is_theirs(value) and not name.startswith("_")]
     if theirs:
         names = f"{', '.join(theirs)} still {'means' if len(theirs) == 1 else 'mean'}"
         sys.stderr.write(f"oxinp: {names} what was imported before: run the cells with these imports again\n")
+
+
+def _show(
+    shell: Any,
+    kind: type[BaseException],
+    error: BaseException,
+    traceback: TracebackType | None,
+    tb_offset: int | None = None,
+) -> None:
+    """Show an exception of a cell without our frames, as the runner does; see `InteractiveShell.set_custom_exc`."""
+    frames = [frame for frame, _ in walk_tb(traceback)]
+    has_run = any(finder.is_users_file(frame.f_code.co_filename) for frame in frames)  # else the cell is no Python
+    shown = kind, error, program.cut(error, traceback)
+    shell.showtraceback(shown, tb_offset=tb_offset, running_compiled_code=has_run)
 
 
 def _is_theirs(value: Any) -> bool:

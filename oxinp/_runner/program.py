@@ -19,7 +19,7 @@ from typing import Any
 from oxinp._runner import finder
 from oxinp._runner.rewrite import compile_source
 
-__all__ = ["at_end", "open_report", "run_code", "run_module", "run_script"]
+__all__ = ["at_end", "cut", "open_report", "run_code", "run_module", "run_script"]
 
 at_end: list[Callable[[], object]] = []
 """Called when the program has come to its end; one may end the run with another code, by `sys.exit`."""
@@ -166,12 +166,17 @@ def _cut_what_is_shown() -> None:
     show = sys.excepthook
 
     def cut_and_show(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
-        error.__traceback__ = traceback
-        for each in _chain(error):
-            each.__traceback__ = _users_part(each)
-        show(kind, error, error.__traceback__)
+        show(kind, error, cut(error, traceback))
 
     sys.excepthook = cut_and_show
+
+
+def cut(error: BaseException, traceback: TracebackType | None) -> TracebackType | None:
+    """Return the program's own frames of an exception's traceback; those that it came from lose the others, too."""
+    error.__traceback__ = traceback
+    for each in _chain(error):
+        each.__traceback__ = _users_part(each)
+    return error.__traceback__
 
 
 def _chain(error: BaseException) -> list[BaseException]:

@@ -236,6 +236,10 @@ class Backend(Protocol):
         """Set bytes of the device to a value."""
         ...
 
+    def let_be_read(self, ptr: int, nbytes: int, /) -> None:
+        """Let kernels read memory that nobody has written; only the emulator would refuse."""
+        ...
+
     def launcher(
         self,
         kernel: Kernel,

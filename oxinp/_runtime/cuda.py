@@ -369,6 +369,9 @@ class CudaBackend:
         if nbytes:
             self._queue(((ptr, True),), lambda stream: self._memory.fill8_async(ptr, byte, nbytes, stream))
 
+    def let_be_read(self, ptr: int, nbytes: int) -> None:
+        """Do nothing: memory can be read."""
+
     def _queue(self, accesses: tuple[tuple[int, bool], ...], queue: Callable[[int], object]) -> None:
         """Queue what uses memory on the current stream, whose handle `queue` is given, in order."""
         if not here.are_several:

@@ -205,6 +205,11 @@ class EmulatorBackend:
         with self._lock:
             self.memory.write(ptr, np.full(nbytes, byte, np.uint8))
 
+    def let_be_read(self, ptr: int, nbytes: int) -> None:
+        """Let kernels read memory that nobody has written; its bytes are poison."""
+        with self._lock:
+            self.memory.let_be_read(ptr, nbytes)
+
     def launcher(
         self,
         kernel: Kernel,

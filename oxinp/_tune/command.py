@@ -14,7 +14,7 @@ from oxinp._driver.errors import DeviceFault
 from oxinp._runtime import select
 from oxinp._runtime.backend import BackendUnavailable
 from oxinp._runtime.tuned import MAX_DISTANCE, Database, Row, database
-from oxinp._terminal import columns, table
+from oxinp._terminal import columns, shortened, table
 from oxinp._tune.measure import GraphTimer
 from oxinp._tune.problems import FAMILIES, Problem, problems, shape_of
 from oxinp._tune.search import Outcome, Tuner
@@ -168,6 +168,7 @@ class _Progress:
     def write(self, text: str) -> None:
         """Put a line in the place of the one before."""
         if self.is_terminal:
+            text = shortened(text, (columns(sys.stderr) or 80) - 1)  # a line that wraps could not be rewritten
             sys.stderr.write(f"\r{text:<{self.width}}")
             sys.stderr.flush()
             self.width = len(text)

@@ -59,6 +59,9 @@ class Column:
     def mean(self, axis=None, dtype=None, out=None, **_):
         return Column([self.values.mean(axis)])
 
+    def compress(self, condition, axis=None, out=None):
+        return Column(self.values.compress(numpy.asarray(condition), axis))
+
     def max(self, axis=None, out=None, **_):
         return Column([self.values.max(axis)])
 
@@ -151,8 +154,8 @@ np.sum(column) np.mean(column) np.max(column) np.amax(column) np.transpose(colum
 np.cumprod(column) np.argmax(column) np.concatenate([x,column]) np.where(x>1,column,0) np.dot(column,x) np.diff(column)
 x+column column+x x-column x*column x@column x==column x<column np.hypot(x,column) np.hypot(column,x) np.exp(column)
 np.logaddexp(x,column) np.add(x,1,out=y) np.add(column,1,out=y) np.add(x,column,out=y) np.add.outer(x,column)
-np.add.reduce(column) np.multiply(x,column,out=y) divmod(x,column) x**column x+sparse x-sparse x@sparse
-x==sparse x!=sparse x<sparse sparse+x divmod(x,sparse) x**sparse x*sparse x>sparse np.sum(sparse) np.mean(sparse)
+np.add.reduce(column) np.multiply(x,column,out=y) divmod(x,column) x**column x+sparse x-sparse x@sparse x==sparse
+x!=sparse x<sparse sparse+x divmod(x,sparse) x**sparse x*sparse x>sparse np.sum(sparse) np.mean(sparse)
 np.sum(sparse,axis=0) np.mean(sparse,axis=0) x[:1].sum()+sparse np.sum(asked) np.zeros_like(asked)
 np.concatenate([asked,x]) np.concatenate([x,asked]) np.stack((x,asked)) np.linalg.solve(x,asked) np.where(asked,x,x)
 np.sort(asked) np.linalg.norm(asked) np.expand_dims(asked,0) np.broadcast_arrays(x,asked) np.block([[x,asked]])
@@ -167,7 +170,10 @@ np.linalg.inv(square_matrix) np.sum(matrix,axis=1) np.mean(matrix,0) np.cumsum(m
 np.transpose(matrix) np.atleast_1d(matrix) np.kron(matrix,x) np.where(matrix>1,matrix,x) np.multiply(matrix,x)
 x[None]*matrix.T matrix*x[:,None] x+matrix x@matrix.T np.sum(masked) np.mean(masked) np.concatenate([masked,x])
 np.median(masked) np.cumsum(masked) np.max(masked) x+masked np.where(x>1,masked,x) np.round(masked) np.sort(masked)
-masked*x np.clip(masked,0,1) np.repeat(masked,2) np.diff(masked)
+masked*x np.clip(masked,0,1) np.repeat(masked,2) np.diff(masked) np.clip(x,column,column) np.searchsorted(x,column)
+np.compress(x>1,column) np.sum(a=column) np.cumsum(x,out=y) np.take(column,[0]) np.squeeze(column) np.real(column)
+np.std(column) np.add(x,1,where=column,out=y) np.add(x,1,where=masked,out=y) np.add(x,1,where=wraps,out=y)
+np.add(x,1,where=matrix,out=y) np.add(x,1,where=forbids,out=y) np.prod(column) np.ptp(column) np.any(column)
 """.split()  # noqa: SIM905 - readable as it is
 
 
@@ -290,6 +296,20 @@ def test_nobody_is_asked_of_plain_arguments(config):
 
 
 ASKS = "def {name}(x):\n    return isinstance(x, numpy.ndarray), isinstance(x, list), x.__class__ is type(x)\n"
+
+
+def test_a_priority_that_is_no_number_is_none():
+    class Proxy:
+        def __getattr__(self, name):
+            if name.startswith("__array_") and name != "__array_priority__":
+                raise AttributeError(name)
+            return lambda *_: None
+
+    proxy = Proxy()
+    with pytest.raises(TypeError, match="unsupported operand"):
+        numpy.ones(2) + proxy
+    with pytest.raises(TypeError, match="unsupported operand"):
+        oxinp.ones(2) + proxy
 
 
 def test_who_is_not_asked_leaves_the_result_ours():

@@ -3,6 +3,7 @@
 # ruff: noqa: ICN001, ARG005 - oxinp is np where programs are written, of one signature
 
 import operator
+import warnings
 
 import numpy
 import pytest
@@ -140,3 +141,76 @@ def test_a_range_from_minus_zero_begins_with_it(code):
     for stop, step in ((3, 1), (-3, -1)):
         ours, numpys = np.arange(-0.0, stop, step, code), numpy.arange(-0.0, stop, step, code)
         assert numpy.asarray(ours).tobytes() == numpys.tobytes()
+
+
+def _restrided(np, make):
+    a = make(np)
+    b = a[1:]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of NumPy 2.4
+        b.strides = (0,) * b.ndim
+    a[1] = 7
+    return a, b, b.strides, b.flags.c_contiguous, b.base is None
+
+
+def _retyped(np, make, dtype):
+    a = make(np)
+    b = a[1:]
+    b.dtype = dtype
+    b[..., :1] = 3
+    return a, b, b.strides, b.dtype, b.base is None
+
+
+@pytest.mark.parametrize("shape", [(6,), (4, 6)], ids=str)
+def test_strides_and_dtypes_that_are_set(twin, shape):
+    def make(np):
+        return np.arange(float(numpy.prod(shape))).reshape(shape).copy()
+
+    twin(lambda np: _restrided(np, make))
+    for dtype in ("i8", "f4", "u1", "c16"):
+        twin(lambda np, dtype=dtype: _retyped(np, make, dtype))
+        twin(lambda np, dtype=dtype: _retyped(np, lambda np: make(np) + 1, dtype))
+
+
+LISTS = {
+    "text": ("f8", [1, 2, "x"]),
+    "dict": ("f8", [1, None, {}]),
+    "too large": ("i1", [1, 2, 1000]),
+    "imaginary": ("f4", [1, 2j, 3]),
+    "matrix": ("f8", [[1, 2, 3], [4, 5, "x"]]),
+}
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_a_list_that_is_refused_is_written_as_far_as_it_goes(twin, name):
+    dtype, given = LISTS[name]
+
+    def body(np):
+        a = np.zeros((2, 3), dtype)
+        messages = []
+        for target in (a, a[:, ::-1]) if name == "matrix" else (a[1], a[0, ::-1]):
+            with pytest.raises((ValueError, TypeError, OverflowError)) as raised:
+                target[:] = given
+            messages.append(str(raised.value))
+        return a, messages
+
+    twin(body)
+
+
+@pytest.mark.parametrize("other", ["i8", "f4", "c16"])
+def test_cross_products_of_two_dtypes(twin, other):
+    for shape in ((3,), (2, 3)):
+        twin(lambda np, shape=shape: np.cross(np.arange(3), np.ones(shape, other)))
+        twin(lambda np, shape=shape: np.cross(np.ones(shape, other), np.arange(3.0)))
+
+
+def test_a_result_into_an_ellipsis_is_an_array(twin, stats):
+    def body(np):
+        x, y = np.arange(3.0), np.array(2.0)
+        made = [np.add(y, 1, out=...), np.add(x, y, out=...), *np.divmod(y, 2, out=...), np.vecdot(x, x, out=...)]
+        made += [np.add.reduce(x, out=...), np.add.reduce(x, 0, None, None, True, 5.0, x > 0), x @ x]
+        made[0] += 1
+        return made, y, [isinstance(each, np.ndarray) for each in made]
+
+    twin(body)
+    assert not stats().fallbacks.keys() - {"__array__"}

@@ -10,10 +10,10 @@ import oxinp
 pytestmark = pytest.mark.usefixtures("on_device")
 
 ORDERS = {
-    "C": lambda xp, x: x,
+    "C": lambda _, x: x,
     "Fortran": lambda xp, x: xp.array(x, order="F"),
-    "permuted": lambda xp, x: x.transpose(1, 0, 2).copy().transpose(1, 0, 2),
-    "backwards": lambda xp, x: x[::-1, :, ::-1],
+    "permuted": lambda _, x: x.transpose(1, 0, 2).copy().transpose(1, 0, 2),
+    "backwards": lambda _, x: x[::-1, :, ::-1],
     "broadcast": lambda xp, x: xp.broadcast_to(x[:, :1], x.shape),
 }
 JOINS = {
@@ -26,8 +26,8 @@ JOINS = {
     "hstack": lambda xp, a, b: xp.hstack([a[0], b[0]]),
     "dstack": lambda xp, a, b: xp.dstack([a[0, 0], b[0, 0]]),
     "column_stack": lambda xp, a, b: xp.column_stack([a[0], b[0, :, 0]]),
-    "round": lambda xp, a, b: xp.round(a, 1),
-    "round of integers": lambda xp, a, b: b.astype(int).round(),
+    "round": lambda xp, a, _: xp.round(a, 1),
+    "round of integers": lambda _, __, b: b.astype(int).round(),
 }
 
 

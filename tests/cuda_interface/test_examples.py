@@ -34,6 +34,10 @@ def test_without_a_gpu_an_example_does_what_it_can_and_says_so(name):
         assert "language: exact" in printed
 
 
+def test_vector_add_without_a_device_runs_on_the_emulator():
+    assert "language: exact" in run("vector_add.py", "--size", "20000", OXINP_BACKEND="host")
+
+
 @pytest.mark.gpu
 def test_vector_add():
     printed = run("vector_add.py", OXINP_BACKEND="cuda")

@@ -9,12 +9,14 @@ from oxinp._ptx.types import ALL
 from oxinp.cuda import kernel
 from oxinp.cuda.kernel import In, InOut, Out, c64, f32, f64, jit, pred, u32
 
-pytestmark = pytest.mark.usefixtures("emulator")
+pytestmark = pytest.mark.usefixtures("device")
 
 
 @pytest.fixture
-def emulator(config):
-    config.backend = "emulator"
+def device(config):
+    """Run kernels on the GPU where the suite does, else on the emulator."""
+    if config.backend != "cuda":
+        config.backend = "emulator"
 
 
 @jit

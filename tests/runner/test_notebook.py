@@ -12,6 +12,18 @@ class Shell:
     def __init__(self, name):
         self.user_ns, self.magics, self.name, self.count = {"__name__": "__main__"}, {}, name, 0
 
+        self.custom_exceptions = ()
+
+    def set_custom_exc(self, kinds, handler):
+        self.custom_exceptions, self.handler = kinds, handler
+
+    def showtraceback(self, found, tb_offset, running_compiled_code):
+        traceback, names = found[2], []
+        while traceback is not None:
+            names.append(traceback.tb_frame.f_code.co_name)
+            traceback = traceback.tb_next
+        print(found[0].__name__, names)
+
     def register_magic_function(self, function, kind, name):
         self.magics[name] = kind, function
 
@@ -25,7 +37,10 @@ class Shell:
             self.count += 1
             name = self.name.format(self.count)
             linecache.cache[name] = len(text), None, text.splitlines(True), name
-            exec(codeop.Compile()(ast.parse(text), name, "exec"), self.user_ns)
+            try:
+                exec(codeop.Compile()(ast.parse(text), name, "exec"), self.user_ns)
+            except self.custom_exceptions as error:
+                self.handler(self, type(error), error, error.__traceback__, tb_offset=None)
 
 shell = None
 
@@ -42,6 +57,7 @@ shell.run_cell("print(np.__name__)")
 shell.run_cell("import numpy as np, beside; import installed; from numpy import *")
 shell.run_cell("print(np.__name__, beside.np.__name__, installed.np.__name__, type(ones(3)) is np.ndarray)")
 shell.run_cell("import importlib; print(importlib.import_module('numpy').__name__)")
+shell.run_cell("def f(): return np.ones(3).reshape(2)\\nf()")
 shell.run_cell("%%oxinp.profile\\nx = np.ones(20000)\\nfor i in range(20):\\n    print(float((x * i).sum()))\\n")
 """
 
@@ -58,6 +74,7 @@ def test_cells(tmp_path, name, load):
     done = run([*PYTHON, "session.py"], folder, OXINP_BACKEND="emulator")
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[:3] == ["numpy", "oxinp oxinp numpy True", "oxinp"]
+    assert done.stdout.splitlines()[3] == "ValueError ['run_cell', '<module>', 'f']"  # no frames of ours
     told, *report = done.stderr.splitlines()
     assert (
         told == "oxinp: np, numpy, linalg still mean what was imported before: run the cells with these imports again"

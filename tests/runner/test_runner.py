@@ -7,10 +7,12 @@ import re
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import scipy
 
+import oxinp
 from oxinp._config import SETTINGS
 from tests.runner.process import OXINP, PYTHON, ROOT, assert_same_run, both, environment, run, write
 
@@ -237,7 +239,7 @@ def test_info(folder):
     assert rows["cache"].startswith(f"{cache} (")
     assert rows["scipy"] == scipy.__version__
     assert rows["system"] == platform.platform()
-    assert rows["path"] == str(ROOT / "oxinp")
+    assert rows["path"] == str(Path(oxinp.__file__).parent)
     assert rows["offload_threshold"] == "65536"
     assert rows["fallback"] == "warn (default: silent)"
     assert {row.name for row in SETTINGS} - {"cache_dir"} <= rows.keys()

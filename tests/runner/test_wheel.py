@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -81,11 +82,12 @@ def test_modules_that_run_programs(run, tmp_path, arguments, text, expected):
 
 def test_pytest(run, tmp_path):
     """Its rewriting of assertions, and the code that it keeps, are as ever; plain pytest has its own."""
-    write(tmp_path, test_bound="import numpy, sys\ndef test(): assert numpy.__name__ == sys.argv[-1].split('=')[1]\n")
+    text = "import numpy, sys\ndef test(): assert numpy.__name__ == sys.argv[-1].split('=')[1]\n"
+    example = "\n>>> import numpy, sys\n>>> numpy.__name__ == sys.argv[-1].split('=')[1]\nTrue\n"
+    write(tmp_path, test_bound=f"{example!r}\n{text}")
     for runner, name in (((), "numpy"), (("oxinp", "-m"), "oxinp")):
-        assert "1 passed" in run(
-            *runner, "pytest", "-q", "test_bound.py", "-p", "no:cacheprovider", f"--basetemp={name}"
-        )
+        options = ["-q", "--doctest-modules", "-p", "no:cacheprovider", f"--basetemp={name}"]
+        assert "2 passed" in run(*runner, "pytest", "test_bound.py", *options)
     assert len(list((tmp_path / "__pycache__").glob("test_bound.*"))) == 2
 
 
@@ -105,3 +107,13 @@ def test_ipython(run, tmp_path):
     cell = "import numpy as np, beside; print(np.__name__, beside.np.__name__)"
     quiet = ["--ipython-dir", str(tmp_path / "profile"), "--no-banner", "--simple-prompt"]
     assert run("oxinp", "-m", "IPython", *quiet, "-c", cell) == "oxinp oxinp\n"
+
+
+@pytest.mark.slow
+def test_the_runners_tests_pass_outside_the_checkout(python, tmp_path):
+    shutil.copytree(ROOT / "tests", tmp_path / "tests", ignore=shutil.ignore_patterns("__pycache__", "test_wheel.py"))
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    command = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/runner"]
+    done = subprocess.run(command, cwd=tmp_path, env=variables, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout

@@ -4,6 +4,7 @@ import sys
 import numpy as np
 import pytest
 
+import oxinp
 from oxinp._ptx.emulate import AccessError
 from oxinp._ptx.kernel import retraceable
 from oxinp._runtime.counters import stats as counters
@@ -51,6 +52,16 @@ def test_reused_memory_is_uninitialised(backend, scale):
     assert again.ptr == ptr
     with pytest.raises(AccessError, match="uninitialised"):
         backend.launcher(scale, (1, 1, 1), 2, (1.0, 0.0, 64))(target.ptr, again.ptr)
+
+
+def test_a_program_may_compute_with_what_it_has_not_written(config):
+    config.offload_threshold = 0
+    for x in (oxinp.empty(8), oxinp.empty_like(oxinp.ones(8)), oxinp.ndarray((8,))):
+        x[:4] = 1
+        y = x * 2 + x[::-1]
+        assert oxinp.isfinite(x[:4].sum())
+        assert y.shape == (8,)
+        assert (x * 2)[:4].tolist() == [2, 2, 2, 2]
 
 
 def test_limit(backend):

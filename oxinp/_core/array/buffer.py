@@ -60,7 +60,7 @@ def _exported(array: Any) -> Any:
     if type(type(array)) is types.scalar_type:
         return np.array(array[()])
     dtype = array._layout.dtype
-    if dtype.char not in _IN_BUFFERS or (dtype.char == "V" and dtype.names is None):
+    if dtype.char not in _IN_BUFFERS or (dtype.char == "V" and (dtype.names is None or dtype.hasobject)):
         raise BufferError(f"cannot include dtype {dtype} in a buffer")
     try:
         return _lent(array)

@@ -95,7 +95,7 @@ def array_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: d
     Other classes with a say of their own are asked first; if none of them knows our arrays, they get NumPy's.
     """
     out = kwargs.get("out", ())
-    others = [x for x in (*inputs, *out) if not _is_known(type(x))]
+    others = [x for x in (*inputs, *out, kwargs.get("where")) if not _is_known(type(x))]
     for x in others:
         result = type(x).__array_ufunc__(x, ufunc, method, *inputs, **kwargs)
         if result is not NotImplemented:
@@ -112,7 +112,7 @@ def array_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: d
         if result is not NotImplemented:
             return result
     ours = find(ufunc)
-    is_ours = ours is not None and method != "at" and not any(map(is_wrapped, inputs))
+    is_ours = ours is not None and method != "at" and not any(map(is_wrapped, (*inputs, kwargs.get("where"))))
     if is_ours and all(isinstance(x, Handle) for x in out):
         return (ours if method == "__call__" else getattr(ours, method))(*inputs, **kwargs)
     return _by_numpy(ufunc, method, inputs, kwargs)
@@ -147,7 +147,7 @@ def array_function(function: Function, kinds: Iterable[type], args: tuple[Any, .
         if result is not NotImplemented:
             return result
     ours = find(function)
-    if ours is not None and not (any(map(dispatched_by, others)) or is_left_to_numpy(function, others)):
+    if ours is not None and not (any(map(dispatched_by, others)) or is_left_to_numpy(function, others, args, kwargs)):
         return ours(*args, **kwargs)
     name = names.get(function) or name_of(function)
     return call(function, args, kwargs, name=name, mutates=mutates.get(function, OUT))
@@ -220,7 +220,7 @@ def delegated(numpy_function: Function, args: tuple[Any, ...], kwargs: dict[str,
         result = numpy_function(*args, **kwargs)  # which asks them, and us
         is_new = type(result) is np.ndarray and not any(result is value for value in (*args, *kwargs.values()))
         return types.from_host(result) if is_new else result
-    if others and is_left_to_numpy(numpy_function, others):
+    if others and is_left_to_numpy(numpy_function, others, args, kwargs):
         return call(numpy_function, args, kwargs, name=name, mutates=mutates.get(numpy_function, OUT))
     return NOT_DONE
 

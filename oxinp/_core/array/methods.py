@@ -17,6 +17,7 @@ import numpy as np
 
 from oxinp._core.array import buffer, dispatch
 from oxinp._core.array.flags import setflags
+from oxinp._core.array.flat import flatiter
 from oxinp._core.documentation import ON_THE_HOST, SignatureOf, appended
 from oxinp._core.errors.hearing import of_one
 from oxinp._core.host.fallback import NOT_DONE, OUT, Mutated, call, on_host
@@ -137,8 +138,8 @@ def _compress(self: Any, condition: Any, axis: Any = None, out: Any = None) -> A
 
 
 def _flat(self: Any) -> Any:
-    """Return NumPy's iterator over the elements, on the host; see `numpy.ndarray.flat`."""
-    return lend(self).flat
+    """An iterator over the elements, which are kept on the host as long as it is there; see `numpy.ndarray.flat`."""
+    return flatiter(self)
 
 
 def _set_flat(self: Any, value: Any) -> None:

@@ -26,7 +26,7 @@ from oxinp._core.lazy.handle import Handle, end_writing, fetch, fetch_storage, h
 from oxinp._core.lazy.record import types, wrap_host
 from oxinp._core.lazy.views import host_part, moved, view, view_at
 from oxinp._core.manipulation import shape
-from oxinp._core.manipulation.copy import asnumpy, astype, copy
+from oxinp._core.manipulation.copy import asnumpy, astype, copy, own
 from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.storage import WRITING, is_shared
 from oxinp._core.ops import creation, index
@@ -109,7 +109,7 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
         order: Any = None,
     ) -> Any:
         if buffer is None and strides is None and not offset:
-            made = creation.empty(shape, dtype, order or "C")
+            made = creation.uninitialised(shape, dtype, order or "C")
         elif isinstance(buffer, Handle):
             made = view(plain(buffer), lambda seen: np.ndarray(shape, dtype, seen, offset, strides, order))
         else:
@@ -229,7 +229,7 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
     @property
     def real(self) -> Any:
         """The real part: this array itself where it is real."""
-        return view(self, lambda seen: seen.real)
+        return view(self, lambda seen: seen.real) if self._layout.dtype.kind == "c" else self
 
     @real.setter
     def real(self, value: Any) -> None:
@@ -277,10 +277,23 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
         storage = self._storage
         host = storage.host
         whole = self._view
-        if type(key) is int and whole is None and host is not None and host.ndim == 1 and type(value) in _ELEMENTS:
-            low = key * host.itemsize
+        if whole is None and host is not None and type(value) in _ELEMENTS:
+            steps = host.strides
+            low = None  # where an element lies
+            if type(key) is int:
+                if len(steps) == 1:
+                    low = key * steps[0]
+            elif type(key) is tuple and len(key) == 2 == len(steps):
+                i, j = key
+                if type(i) is int and type(j) is int:
+                    low = i * steps[0] + j * steps[1] if i >= 0 and j >= 0 else -1
             stale = storage.stale
-            if storage.value is None and storage.host is host and (stale is None or 0 <= low < host.nbytes):
+            if (
+                low is not None
+                and storage.value is None
+                and storage.host is host
+                and (stale is None or 0 <= low < host.nbytes)
+            ):
                 # No other thread has run since the last look at `storage`, nor does one before all is done.
                 if stale is not None:
                     if low < stale.low:  # noqa: PLR1730 - at calls other threads may run
@@ -441,7 +454,7 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
 
     def flatten(self, order: str = "C") -> Any:
         """Return a copy in one dimension; see `numpy.ndarray.flatten`."""
-        return shape.reshape(copy(self), -1, order) if order == "C" else copy(shape.ravel(self, order))
+        return own(shape.reshape(copy(self), -1)) if order == "C" else copy(shape.ravel(self, order))
 
     def transpose(self, *axes: Any) -> Any:
         """Return the view with dimensions permuted; see `numpy.ndarray.transpose`."""
@@ -453,7 +466,8 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
 
     def squeeze(self, axis: Any = None) -> Any:
         """Return the view without dimensions of length 1; see `numpy.ndarray.squeeze`."""
-        return moved(self, np.squeeze, axis)
+        stays = 1 not in self._layout.shape if axis is None else type(axis) is tuple and not axis
+        return self if stays else moved(self, np.squeeze, axis)
 
     def view(self, dtype: Any = None, type: Any = None) -> Any:
         """Return a view, with another dtype if given; see `numpy.ndarray.view`."""

@@ -11,21 +11,27 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterable
+from types import FunctionType
 from typing import Any
 
 import numpy as np
 
 from oxinp._core.host.exchange import PLAIN
+from oxinp._core.host.fallback import positions
 from oxinp._core.lazy.handle import Handle
 
-KNOWN: set[Any] = {*PLAIN, *np.sctypeDict.values(), np.ndarray, range, type(np._NoValue)}
+KNOWN: set[Any] = {*PLAIN, *np.sctypeDict.values(), np.ndarray, range, FunctionType, type(np._NoValue)}
+KNOWN.update(type(np.dtype(kind)) for kind in np.sctypeDict.values())  # each dtype has a class
 """Types without a say of their own; the classes of our arrays are entered where they are made."""
 
 # Whether NumPy's function dispatches by NEP 18, which what makes arrays of anything (`asarray`) and SciPy's do not.
 _Dispatcher = type(np.concatenate)
 
-# What NumPy's functions call to have a container's own method do the work, or to wrap a result as its argument is.
-_ASK = frozenset({"_array_converter", "_makearray", "_wrapfunc", "_wrapit", "_wrapreduction", "_wrapreduction_any_all"})
+# What NumPy's functions call with their argument as it is: to have its own method or its `__array_ufunc__` do the work,
+# or to wrap a result as the argument is.
+_ASK = frozenset(
+    {"_array_converter", "_makearray", "_ptp", "_wrapfunc", "_wrapit", "_wrapreduction", "_wrapreduction_any_all"}
+)
 
 _MAX_DEPTH = 4  # of lists in lists, as `block` takes
 
@@ -68,7 +74,9 @@ def is_wrapped(value: Any) -> bool:
     )
 
 
-def is_left_to_numpy(function: Callable[..., Any], values: list[Any]) -> bool:
+def is_left_to_numpy(
+    function: Callable[..., Any], values: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> bool:
     """Whether NumPy's function makes more of foreign arguments than arrays of their elements.
 
     An array in a file, `numpy.memmap`, is no more than its elements: what is computed of it may be on the device.
@@ -79,16 +87,28 @@ def is_left_to_numpy(function: Callable[..., Any], values: list[Any]) -> bool:
         NumPy's, which dispatches.
     values : list
         What `foreigners` found.
+    args, kwargs
+        The arguments.
     """
-    methods, wraps = methods_asked(function), _wraps(function)
+    wraps = _wraps(function)
     for value in values:
         kind = type(value)
         if issubclass(kind, np.ndarray):
             if kind is not np.memmap:
                 return True
-        elif (wraps and hasattr(kind, "__array_wrap__")) or any(hasattr(value, name) for name in methods):
+        elif wraps and hasattr(kind, "__array_wrap__"):
             return True
-    return False
+    asked = _asked(function, args, kwargs)
+    if not any(asked is value for value in values):
+        return False
+    computes = wraps and hasattr(type(asked), "__array_ufunc__")
+    return computes or any(hasattr(asked, name) for name in methods_asked(function))
+
+
+def _asked(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Return the argument whose methods a function of NumPy's calls: its `a`, else the first."""
+    position = positions(function).get("a", 0)
+    return args[position] if position < len(args) else kwargs.get("a")
 
 
 @functools.lru_cache(maxsize=1024)

@@ -10,6 +10,8 @@ from typing import NamedTuple, Self
 from oxinp._runtime import hooks
 from oxinp._terminal import columns, table
 
+_LIBRARIES = {"oxinp", "numpy", "scipy"}  # whose lines are not the user's
+
 # The open reports, innermost last. Places that decide something test this list and, unless it is empty, call `note`.
 REPORTS: list[Explanation] = []
 
@@ -97,6 +99,6 @@ def note(where: str, what: str, why: str = "") -> None:
 
 def _user_line() -> str:
     frame = sys._getframe(2)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "oxinp":
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _LIBRARIES:
         frame = frame.f_back
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"

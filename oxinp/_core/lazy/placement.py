@@ -71,6 +71,15 @@ def starts_on_device(nbytes: int) -> bool:
     return nbytes >= config.offload_threshold and _runtime.current() is not None
 
 
+def keeps_mirror(storage: Storage, nbytes: int) -> bool:
+    """Whether what the device has computed for `nbytes` of a storage is fetched, for the host side to stay valid.
+
+    A loop over elements and rows has had it fetched, and would again: that moves all of it.
+    """
+    host = storage.host
+    return host is not None and nbytes <= SMALL_NBYTES and host.nbytes >= config.offload_threshold
+
+
 def wants_mirror(storage: Storage, nbytes: int) -> bool:
     """Count an access to `nbytes` of a storage that is only on the device; whether to fetch a host mirror now."""
     reference = ref(storage)  # one object per storage

@@ -399,7 +399,7 @@ def store(out: Any, value: Value, source: Storage | None = None, depth: int = 4)
 def _store(out: Any, value: Value, source: Storage | None, depth: int) -> np.ndarray[Any, Any] | None:
     """Do what `store` does; return the elements if others see them, or NumPy writes to them, on the host."""
     storage = out._storage
-    if is_pinned(storage):
+    if is_pinned(storage) or (out._view is not None and placement.keeps_mirror(storage, out._layout.nbytes)):
         return _computed(out, value)
     if out._view is None:
         if storage.value is None or here.are_several:
@@ -497,7 +497,8 @@ def is_deferred_to(value: Any) -> bool:
     kind = type(value)
     if hasattr(kind, "__array_ufunc__"):
         return kind.__array_ufunc__ is None
-    return kind is not _NumpyArray and getattr(value, "__array_priority__", 0) > 0
+    priority = getattr(value, "__array_priority__", 0)
+    return isinstance(priority, int | float) and priority > 0
 
 
 def operand(value: Any) -> Any:

@@ -8,7 +8,7 @@ import numpy as np
 
 from oxinp._core.lazy.handle import Handle, host_view
 from oxinp._core.lazy.views import NumpyArray, host_part, moved, view, view_at
-from oxinp._core.manipulation.copy import axes_of, copy
+from oxinp._core.manipulation.copy import axes_of, copy, own
 from oxinp._core.memory.layout import result_layout
 from oxinp._core.memory.view_functions import VIEWS, view_layout
 
@@ -57,7 +57,7 @@ def ravel(array: Handle, order: str = "C") -> Any:
     turned = array if axes is None else moved(array, np.transpose, axes)
     if not turned._layout.is_contiguous:
         # Unlike reshape, which also gives a view of elements that lie at regular distances.
-        turned = copy(turned)
+        return own(moved(copy(turned), np.reshape, -1))
     return moved(turned, np.reshape, -1)
 
 

@@ -64,6 +64,15 @@ def empty(shape: Any, dtype: Any = float, order: str = "C") -> Any:
     return wrap(on_device(layout, buffer), layout)
 
 
+def uninitialised(shape: Any, dtype: Any = float, order: str = "C") -> Any:
+    """Return what `empty` does for a program: it may read, and compute with, elements whose values it does not use."""
+    made = empty(shape, dtype, order)
+    value = made._storage.value
+    if value is not None:
+        placement.device().let_be_read(value[1][0].ptr, made._layout.nbytes)
+    return made
+
+
 def _device_layout(shape: Any, dtype: np.dtype[Any], order: str) -> Layout | None:
     """Return the layout of a new array that begins on the device; None for one that NumPy makes."""
     if order != "C" or dtype not in DEVICE_TYPES:

@@ -144,7 +144,9 @@ class gufunc(ufunc):  # noqa: N801 - as `ufunc`
             x = a._seen if a._host is x else host_view(a)
             y = b._seen if b._host is y else host_view(b)
             limit = config.offload_threshold
-            if (0 < x.size * y.size * 16 < limit or matmul.bound(x, y) < limit) and not explain.REPORTS:
+            m, n = x.size * 16, y.size  # at most what an element costs
+            is_light = (m < limit and n * 16 < limit) if y.ndim == 1 else 0 < m * n < limit
+            if (is_light or matmul.bound(x, y) < limit) and not explain.REPORTS:
                 return wrap_host(self._of_hosts(x, y))
             return self._of_arrays((a, b))
         except Unsupported:

@@ -258,21 +258,7 @@ def write_part(array: Handle, host: Any, seen: Any, key: Any, given: Any) -> boo
         Whether that has been done.
     """
     storage = array._storage
-    if array._view is None and type(given) is not _NumpyArray:
-        low = _place(seen, key)
-        high = low + seen.itemsize
-        stale = storage.stale
-        if low >= 0 and storage.value is None and storage.host is host:
-            # No other thread has run since the last look at `storage`, nor does one before all is done.
-            if stale is not None:
-                if low < stale.low:  # noqa: PLR1730 - at calls other threads may run
-                    stale.low = low
-                if high > stale.high:  # noqa: PLR1730
-                    stale.high = high
-            seen[key] = given
-            return True
-    nbytes = seen[_as_view_key(key)].nbytes
-    if explain.REPORTS or seen.dtype.hasobject or not placement.is_host(nbytes):
+    if explain.REPORTS or seen.dtype.hasobject or not placement.is_host(seen[_as_view_key(key)].nbytes):
         return False
     if storage.stale is None and storage.value is None and storage.host is host:
         storage.stale = WRITING  # no other thread has run since the last three conditions
@@ -281,7 +267,7 @@ def write_part(array: Handle, host: Any, seen: Any, key: Any, given: Any) -> boo
         finally:
             end_writing(storage)
         return True
-    low, high = _touched(array._layout, key)
+    low, high = _touched(array, seen, key)
     with SIDES:
         stale = storage.stale
         if stale is None or storage.value is not None or storage.host is not host:
@@ -291,34 +277,21 @@ def write_part(array: Handle, host: Any, seen: Any, key: Any, given: Any) -> boo
     return True
 
 
-def _place(seen: Any, key: Any) -> int:
-    """Return how many bytes after the first element an element lies that a basic key selects; below 0 if it is none."""
-    if type(key) is int:
-        key = (key,)
-    if type(key) is not tuple or len(key) != seen.ndim:
-        return -1
-    low = 0
-    for i, n, step in zip(key, seen.shape, seen.strides, strict=True):
-        if type(i) is not int or not -n <= i < n:
-            return -1
-        low += (i if i >= 0 else i + n) * step
-    return low
-
-
-def _touched(layout: Layout, key: Any) -> tuple[int, int]:
+def _touched(array: Handle, seen: Any, key: Any) -> tuple[int, int]:
     """Return the range of bytes of the storage in which lies what a basic key selects, by its first index."""
-    low, high = layout.byte_bounds
+    low, high = (0, seen.nbytes) if array._view is None else array._layout.byte_bounds
     first = key[0] if type(key) is tuple and key else key
-    n, step = layout.shape[0] if layout.ndim else 0, layout.strides[0] if layout.ndim else 0
-    if type(first) is int:
-        start, stop = (first, first + 1) if first >= 0 else (first + n, first + n + 1)
-    elif type(first) is slice:
-        start, stop, stride = first.indices(n)
+    if seen.ndim and type(first) is int:
+        start = first if first >= 0 else first + len(seen)
+        stop = start + 1
+    elif seen.ndim and type(first) is slice:
+        start, stop, stride = first.indices(len(seen))
         if stride < 0:
             start, stop = stop + 1, start + 1
     else:
         return low, high
-    return (low + start * step, high - (n - stop) * step) if step > 0 and start < stop else (low, high)
+    step = seen.strides[0]
+    return (low + start * step, high - (len(seen) - stop) * step) if step > 0 and start < stop else (low, high)
 
 
 def _fills(array: Handle, key: Any, value: Any) -> bool:

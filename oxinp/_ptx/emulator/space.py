@@ -251,6 +251,10 @@ class Memory(Space):
         self.data[where] = source
         self.state[where] = INITIALISED
 
+    def let_be_read(self, address: int, nbytes: int) -> None:
+        """Let bytes be read although nobody has written them: as poison."""
+        self.state[self._range(address, nbytes)] = INITIALISED
+
     def copy(self, to: int, source: int, nbytes: int) -> None:
         """Copy bytes within the memory; what was not initialised stays so."""
         target, origin = self._range(to, nbytes), self._range(source, nbytes)

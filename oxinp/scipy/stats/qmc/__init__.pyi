@@ -1,4 +1,5 @@
-# Written by docs/type_stubs.py from the tables; type checkers alone read it.
+# Written by docs/type_stubs.py from the tables and NumPy 2.4 and SciPy 1.17; type checkers alone read it.
+
 from typing import Any
 
 from scipy.stats.qmc import *  # type: ignore[import-untyped] # SciPy has types where scipy-stubs is installed

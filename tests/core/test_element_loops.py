@@ -1,0 +1,137 @@
+"""Programs that use large arrays by elements, rows and columns: they stay on the host, and what they write is seen."""
+
+# ruff: noqa: ICN001 - oxinp is np
+
+import numpy
+import pytest
+
+import oxinp as np
+from tests.comparator import assert_same
+
+SIZE = 100
+
+
+@pytest.fixture(autouse=True)
+def _settings(config):
+    config.offload_threshold = 65_536
+
+
+def factorised(np, a):  # noqa: ARG001 - programs of one signature
+    for i in range(SIZE):
+        for j in range(i):
+            a[i, j] -= a[i, :j] @ a[:j, j]
+            a[i, j] /= a[j, j]
+        for j in range(i, SIZE):
+            a[i, j] -= a[i, :i] @ a[:i, j]
+    return (a,)
+
+
+def cholesky(np, a):
+    for i in range(SIZE):
+        for j in range(i):
+            a[i, j] = (a[i, j] - np.dot(a[i, :j], a[j, :j])) / a[j, j]
+        a[i, i] = np.sqrt(a[i, i] - a[i, :i] @ a[i, :i])
+    return (a,)
+
+
+def orthogonalised(np, a):
+    q, r = np.zeros_like(a), np.zeros((SIZE, SIZE))
+    for k in range(20):
+        r[k, k] = np.sqrt(np.sum(a[:, k] * a[:, k]))
+        q[:, k] = a[:, k] / r[k, k]
+        for j in range(k + 1, 20):
+            r[k, j] = q[:, k] @ a[:, j]
+            a[:, j] -= q[:, k] * r[k, j]
+    return q, r, a
+
+
+def substituted(np, a):
+    x = np.ones(SIZE)
+    for i in range(SIZE):
+        x[i] = (x[i] - a[i, :i] @ x[:i]) / a[i, i]
+    return x, a
+
+
+# Program: how many arrays of its size it fetches.
+PROGRAMS = {factorised: 1, cholesky: 1, orthogonalised: 3, substituted: 1}
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
+def test_every_array_is_fetched_once(program, stats):
+    rng = numpy.random.default_rng(5)
+    a = rng.random((SIZE, SIZE)) + SIZE * numpy.eye(SIZE)
+    a = a + a.T
+    results = program(np, np.asarray(a))
+    counts = stats()
+    assert counts.d2h_bytes <= PROGRAMS[program] * a.nbytes + 2048
+    assert counts.h2d_bytes <= 2 * a.nbytes
+    assert counts.launches <= 40
+    for ours, theirs in zip(results, program(numpy, a.copy()), strict=True):
+        assert numpy.allclose(np.asnumpy(ours), theirs, rtol=1e-10)
+
+
+def keys_of(rng, shape):
+    """Yield basic and advanced keys of a matrix, at random."""
+    while True:
+        i, j = (int(rng.integers(-n, n)) for n in shape)
+        low = int(rng.integers(0, shape[0]))
+        high = low + int(rng.integers(0, 10))
+        yield from ((i, j), i, (i, slice(low, high)), (slice(None), j), slice(low, high), (slice(high, low, -1), j))
+        yield from (
+            (..., j),
+            (i, None, j),
+            (slice(-low % 20, None, 9), slice(None, j)),
+            numpy.int64(i),
+            (numpy.int32(i), j),
+        )
+
+
+def turned(x):
+    return x.T
+
+
+def part(x):
+    return x[3:, ::-1]
+
+
+@pytest.mark.parametrize("view", [None, turned, part])
+@pytest.mark.parametrize("dtype", ["f8", "f4"])
+def test_what_is_written_on_the_host_reaches_the_device(view, dtype, stats):
+    rng = numpy.random.default_rng(7)
+    theirs = rng.random((SIZE, 220)).astype(dtype)
+    ours = np.asarray(theirs) + 0
+    theirs = theirs + 0
+    for i in range(20):
+        float(ours[i, i])
+    assert stats().d2h_bytes >= theirs.nbytes
+    seen, expected = (ours, theirs) if view is None else (view(ours), view(theirs))
+    keys = keys_of(rng, expected.shape)
+    for _ in range(70):
+        before = stats().d2h_bytes
+        for key in (next(keys), next(keys)):
+            chosen = expected[key]
+            value = rng.random() if rng.random() < 0.5 or not chosen.size else rng.random(chosen.shape).astype(dtype)
+            expected[key] = value
+            seen[key] = np.asarray(value) if isinstance(value, numpy.ndarray) and value.ndim else value
+        assert stats().d2h_bytes == before  # nothing is fetched again
+        np.evaluate(doubled := ours * 2)
+        assert doubled._storage.host is None
+        assert_same(doubled, theirs * 2)
+
+
+def test_what_the_device_computes_of_a_mirror_is_written_on_the_host(stats):
+    x, device = np.ones((100, 200)), np.ones(100_000)
+    np.evaluate(x, device)
+    for i in range(20):
+        float(x[i, 0])
+    assert stats().d2h_bytes == x.nbytes + 16 * 8
+    for i in range(50):
+        x[i, 3] = device[:100].sum() + i
+        x[i, :50] += device[:50]
+    counts = stats()
+    assert counts.d2h_bytes <= device.nbytes + x.nbytes + 50 * (8 + 400) + 16 * 8
+    expected = numpy.ones((100, 200))
+    for i in range(50):
+        expected[i, 3] = 100 + i
+        expected[i, :50] += 1
+    assert_same(x * 1, expected)
