@@ -135,8 +135,9 @@ def reduce(
     claim = None
     try:
         value, is_masked = _elements(array, where, mean)
-        if current() is not quiet.state and row.name in _TOLD and layout.dtype.kind == "f" and out is None:
-            claim = None if is_masked or mean is not None else claim_reduction(_TOLD[row.name])
+        if current() is not quiet.state and row.name in _TOLD and out is None and not is_masked and mean is None:
+            is_real = layout.dtype.kind == "f" and (dtype is None or dtype.kind == "f")
+            claim = claim_reduction(_TOLD[row.name]) if is_real else None
             value = value if claim is None else express(MARK, (array, claim))
         source = value[0].layout.dtype
         dtypes = _dtypes(row, source, source.num, dtype, None if out is None else out._layout.dtype)
