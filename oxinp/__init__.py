@@ -36,7 +36,7 @@ for _sentence in _config.unknown():
         warnings.warn(_sentence, stacklevel=2)
 
 # Packages of our own that NumPy has not, imported when first used.
-_PACKAGES = ("cuda", "scipy", "sparse")
+_PACKAGES = ("array_api", "cuda", "scipy", "sparse")
 # Of notebooks, and imported there only.
 _IN_NOTEBOOKS = ("install", "load_ipython_extension")
 

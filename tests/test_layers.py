@@ -24,7 +24,14 @@ BELOW_CORE = (
 )
 BELOW_API = (*BELOW_CORE, "oxinp._core", "scipy")
 BELOW_MODULES = (*BELOW_API, "oxinp._api")
-PACKAGES = ("oxinp.linalg", "oxinp.fft", "oxinp.sparse", "oxinp.random", "oxinp.polynomial")
+PACKAGES = (
+    "oxinp.linalg",
+    "oxinp.fft",
+    "oxinp.sparse",
+    "oxinp.random",
+    "oxinp.polynomial",
+    "oxinp.testing",
+)
 LAYERS = {
     "oxinp._driver": (),
     "oxinp._config": (),
@@ -48,6 +55,8 @@ LAYERS = {
     ),
     **dict.fromkeys(PACKAGES, BELOW_MODULES),
     "oxinp.scipy": (*BELOW_MODULES, *PACKAGES),
+    "oxinp.ma": (*BELOW_MODULES, "oxinp.testing"),
+    "oxinp.array_api": (*BELOW_MODULES, *PACKAGES, "oxinp.scipy"),
 }
 TOP = (*BELOW_MODULES, *LAYERS, "oxinp")
 # Loaded by the library that it is for, and only by it.

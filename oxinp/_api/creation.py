@@ -18,6 +18,7 @@ from oxinp._core.lazy.record import types, wrap_host
 from oxinp._core.manipulation.copy import astype
 from oxinp._core.manipulation.copy import copy as copy_array
 from oxinp._core.manipulation.shape import ravel, reshape
+from oxinp._core.memory.dtypes import is_dtype_class
 from oxinp._core.ops import creation
 from oxinp._core.ops.creation import refuse_copy
 
@@ -43,7 +44,7 @@ def array(
     order: str | None = "K",
     subok: bool = False,
     ndmin: int = 0,
-    ndmax: int = 0,
+    ndmax: int | None = None,
     like: Any = None,
 ) -> Any:
     """See `numpy.array`."""
@@ -54,7 +55,7 @@ def array(
         copy = bool(copy)
     if ndmin > 1:
         np.array(0, ndmin=ndmin)  # refuses more than there may be
-    if ndmax or (subok and _is_subclass(object)):
+    if ndmax is not None or (subok and _is_subclass(object)):
         raise Unsupported("ndmax, or a subclass to pass through")
     made = _converted(object, dtype, order, copy=copy)
     missing = ndmin - made._layout.ndim if ndmin else 0
@@ -70,7 +71,7 @@ def _converted(value: Any, dtype: Any, order: str | None, *, copy: bool | None) 
         return creation.asarray(value, dtype, order, copy_wanted=copy)
     layout = value._layout
     made = value
-    if dtype is not None and layout.dtype != np.dtype(dtype):
+    if dtype is not None and (is_dtype_class(dtype) or layout.dtype != np.dtype(dtype)):
         refuse_copy(copy)
         made = astype(value, dtype, "K" if order is None else order)
     has_order = (order != "C" or made._layout.is_contiguous) and (order != "F" or made._layout.is_fortran)

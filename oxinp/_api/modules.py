@@ -130,7 +130,7 @@ def adapted(value: Any, name: str, kind: str = HOST) -> Any:
         Of the module it is in.
     """
     row = ROWS.get(name)
-    if kind == OWN or (row is not None and row.kind == OWN):
+    if (kind if row is None else row.kind) == OWN:
         return value
     ours = dispatch.functions.get(value) if _is_hashable(value) else None
     if ours is not None:

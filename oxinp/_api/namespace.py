@@ -40,6 +40,7 @@ _rows = coverage.rows()
 # Names with an object of their own.
 _OBJECTS: dict[str, Any] = {"flatiter": flatiter, "ndarray": ndarray, "ufunc": ufunc}
 _CLASSES = dict.fromkeys(("vectorize", "ndenumerate", "load"), "oxinp._api.classes")
+_UNLISTED = ("__array_api_version__", "__config__")  # names that NumPy's list of public ones lacks
 _INDEXED = ("r_", "c_", "mgrid", "ogrid")
 
 for _row in _rows.values():
@@ -61,7 +62,7 @@ def resolve(name: str) -> Any:
     AttributeError
         NumPy has no such name; in its words, which for a name it removed say what to use instead.
     """
-    if name.startswith("__") and name not in _rows:
+    if name.startswith("__") and name not in _rows and name not in _UNLISTED:
         raise AttributeError(f"module 'oxinp' has no attribute {name!r}")
     row = _rows.get(name)
     if name in _OBJECTS:

@@ -62,7 +62,10 @@ def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: Any = np._NoValue) 
 @implements("count_nonzero")
 def count_nonzero(a: Any, axis: Any = None, *, keepdims: Any = False) -> Any:
     """See `numpy.count_nonzero`."""
-    number = reduced(table.SUM, astype(as_ours(a), BOOL, copy_wanted=False), axis, INT64, keepdims=keepdims)
+    array = as_ours(a)
+    if array._layout.dtype.kind == "V":
+        raise Unsupported("records, of which no cast says whether they are zero")
+    number = reduced(table.SUM, astype(array, BOOL, copy_wanted=False), axis, INT64, keepdims=keepdims)
     return int(number) if _COUNTS_ARE_INTS and axis is None and not keepdims else number
 
 

@@ -118,7 +118,7 @@ def _check_kind(kind: Any) -> None:
 @implements("lexsort")
 def lexsort(keys: Any, axis: Any = -1) -> Any:
     """See `numpy.lexsort`."""
-    rows = list(keys) if isinstance(keys, tuple | list) else list(as_ours(keys))
+    rows = list(keys) if isinstance(keys, tuple | list) else list(as_ours(keys)) if np.ndim(keys) else []
     arrays = [as_ours(key) for key in rows]
     if not arrays or axis not in (0, -1) or any(x._layout.ndim != 1 for x in arrays):
         raise Unsupported("keys that are no vectors")

@@ -105,6 +105,7 @@ def union1d(ar1: Any, ar2: Any) -> Any:
 @implements("setdiff1d")
 def setdiff1d(ar1: Any, ar2: Any, assume_unique: Any = False) -> Any:
     """See `numpy.setdiff1d`."""
+    check_placement(as_ours(ar1), as_ours(ar2))
     array = ravel(as_ours(ar1)) if assume_unique else unique(as_ours(ar1))
     return gather.select(array, isin(array, ar2, invert=True))
 
@@ -114,6 +115,7 @@ def intersect1d(ar1: Any, ar2: Any, assume_unique: Any = False, return_indices: 
     """See `numpy.intersect1d`."""
     if return_indices:
         raise Unsupported("indices")
+    check_placement(as_ours(ar1), as_ours(ar2))
     arrays = [ravel(as_ours(x)) if assume_unique else unique(as_ours(x)) for x in (ar1, ar2)]
     together = sort(concatenate(arrays))
     first, second = getitem(together, slice(None, -1)), getitem(together, slice(1, None))

@@ -67,7 +67,7 @@ SUBMODULES: dict[str, Submodule] = {
             "polynomial.hermite polynomial.hermite_e polynomial.laguerre polynomial.legendre polynomial.polynomial "
             "polynomial.polyutils random rec strings",
             own="core ctypeslib dtypes exceptions f2py lib.format lib.introspect lib.mixins lib.npyio ma ma.core "
-            "ma.extras testing typing",
+            "ma.extras ma.testutils testing typing",
         ),
         Submodule("emath", "numpy.lib.scimath", HOST),
         Submodule("scipy", "scipy", HOST),
@@ -114,6 +114,16 @@ _SIGNAL = (
     "spectrogram stft welch zoom_fft"
 )
 
+# What compares values, by the module that has it.
+ASSERTIONS = {
+    "testing": "assert_allclose assert_almost_equal assert_approx_equal assert_array_almost_equal "
+    "assert_array_almost_equal_nulp assert_array_compare assert_array_equal assert_array_less assert_array_max_ulp "
+    "assert_equal build_err_msg print_assert_equal",
+    "ma.testutils": "almost approx assert_almost_equal assert_array_almost_equal assert_array_approx_equal "
+    "assert_array_compare assert_array_equal assert_array_less assert_close assert_equal assert_equal_records "
+    "assert_mask_equal assert_not_equal fail_if_array_equal fail_if_equal",
+}
+
 # THE ROWS, by the name that a function is counted by: of NumPy's below ``numpy``, of SciPy's in full.
 ROWS: dict[str, CoverageRow] = {
     row.name: row
@@ -145,6 +155,7 @@ ROWS: dict[str, CoverageRow] = {
         _row("linalg.trace", COMPOSED),
         _row("linalg.vecdot", COMPOSED),
         _row("linalg.vector_norm", COMPOSED),
+        *[row for module, names in ASSERTIONS.items() for row in _composed(module, names)],
         _row("random.Generator", HOST),
         _row("random.RandomState", HOST),
         _row("random.default_rng", HOST),

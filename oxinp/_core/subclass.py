@@ -110,7 +110,9 @@ class Undressing:
 
 def dressed(result: Any, source: Any, *, is_ufunc: bool = False) -> Any:
     """Return a result in the class of `source`, if it is an array or, of a ufunc, a scalar."""
-    if is_ufunc and (isinstance(result, np.generic) or type(type(result)) is types.scalar_type):
+    if is_ufunc and type(type(result)) is types.scalar_type:
+        result = make(result, types.ndarray, None)  # still pending, if it is
+    elif is_ufunc and isinstance(result, np.generic):
         result = types.from_host(np.asarray(result))
     if type(result) is not types.ndarray:
         return result

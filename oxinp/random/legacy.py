@@ -17,6 +17,7 @@ import numpy as np
 from oxinp._api.fronts import describe
 from oxinp._core.array import dispatch
 from oxinp._core.host.fallback import call
+from oxinp._core.lazy.handle import Handle, fetch
 from oxinp._core.lazy.placement import starts_on_device
 from oxinp._core.ops import twister
 from oxinp._core.ops.twister import Twist, TwistEnding
@@ -39,7 +40,7 @@ class RandomState(_RandomStateMethods):  # type: ignore[misc]
     _ending: TwistEnding | None
 
     def __init__(self, seed: Any = None) -> None:
-        super().__init__(seed)
+        super().__init__(fetch(seed) if isinstance(seed, Handle) else seed)
         self._is_own = not isinstance(seed, np.random.BitGenerator)
         self._mutex = mutex_of(self._bit_generator)
 
@@ -75,7 +76,7 @@ class RandomState(_RandomStateMethods):  # type: ignore[misc]
         """See `numpy.random.RandomState.seed`."""
         with self._mutex:
             settle(self)
-            super().seed(seed)
+            super().seed(fetch(seed) if isinstance(seed, Handle) else seed)
 
     def bytes(self, length: int) -> bytes:
         """See `numpy.random.RandomState.bytes`."""

@@ -11,9 +11,10 @@ pytest.importorskip("sklearn")
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_dispatch():
+def test_dispatch(request):
     # SciPy reads its setting, without which scikit-learn dispatches nothing, when it is imported.
     command = [sys.executable, "-m", "pytest", "tests/interop/sklearn_dispatch.py", "-q", "-p", "no:cacheprovider"]
+    command += ["--full"] if request.config.option.full else []
     environment = os.environ | {"SCIPY_ARRAY_API": "1"}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -29,7 +29,7 @@ from oxinp._core.lazy.views import moved, view
 from oxinp._core.memory.dtypes import DEVICE_TYPES
 from oxinp._core.memory.storage import is_pinned, is_shared, make_storage
 from oxinp._core.ops import creation
-from oxinp._core.subclass import make
+from oxinp._core.subclass import make, plain
 from oxinp._core.ufunc.objects import UFUNC_OBJECTS
 from oxinp._core.ufunc.table import UFUNCS
 
@@ -132,6 +132,11 @@ def _clip(self: Any, min: Any = None, max: Any = None, out: Any = None, **kwargs
     return dispatch.functions[np.clip](self, min, max, out, **kwargs)
 
 
+def _choose(self: Any, *choices: Any, out: Any = None, mode: Any = "raise") -> Any:
+    """Return elements of the arrays that the elements number; see `numpy.ndarray.choose`."""
+    return dispatch.functions[np.choose](self, choices[0] if len(choices) == 1 else choices, out=out, mode=mode)
+
+
 def _compress(self: Any, condition: Any, axis: Any = None, out: Any = None) -> Any:
     """Return the elements that a condition chooses along an axis; see `numpy.ndarray.compress`."""
     return dispatch.functions[np.compress](condition, self, axis, out)
@@ -222,18 +227,20 @@ def _to_device(self: Any, device: str, /, *, stream: Any = None) -> Any:
     return self
 
 
-def _array_namespace(self: Any, /, *, api_version: str | None = None) -> Any:  # noqa: ARG001 - a method
-    """Return the namespace of the array API standard's functions."""
-    np.empty(0).__array_namespace__(api_version=api_version)  # type: ignore[arg-type] # NumPy's own errors
-    return sys.modules["oxinp"]
+def array_namespace(self: Any, /, *, api_version: str | None = None) -> Any:  # noqa: ARG001 - a method
+    """Return the namespace of the array API standard's functions, `oxinp.array_api`."""
+    namespace = sys.modules["oxinp"].array_api
+    if api_version != namespace.__array_api_version__:
+        np.empty(0).__array_namespace__(api_version=api_version)  # type: ignore[arg-type] # NumPy's own errors
+    return namespace
 
 
 def _array_wrap(self: Any, array: Any, context: Any = None, return_scalar: bool = False) -> Any:  # noqa: ARG001
-    """Return a NumPy array as ours; see `numpy.ndarray.__array_wrap__`."""
-    if return_scalar and array.ndim == 0:
-        return array[()]
-    ours = types.from_host(array) if isinstance(array, np.ndarray) else array
-    return ours if type(self) is types.ndarray else make(ours, type(self), self)
+    """Return a NumPy array as ours, or another one of ours in this one's class; see `numpy.ndarray.__array_wrap__`."""
+    ours = types.from_host(array) if isinstance(array, np.ndarray) else plain(array)
+    if type(self) is types.ndarray:
+        return ours[()] if return_scalar and not ours._layout.shape else ours
+    return make(view(ours, lambda seen: seen[...]) if ours is array else ours, type(self), self)
 
 
 def _interop() -> Any:
@@ -316,7 +323,7 @@ def _made(name: str, kind: str, attribute: Any, **more: Any) -> MethodRow:
     return MethodRow(name, kind, make=lambda: attribute, **more)
 
 
-_FUNCTIONS = "argpartition argsort choose dot nonzero repeat round searchsorted take trace"
+_FUNCTIONS = "argpartition argsort dot nonzero repeat round searchsorted take trace"
 
 ROWS: tuple[MethodRow, ...] = (
     *_own("T mT base dtype flags itemsize nbytes ndim real shape size strides"),
@@ -327,6 +334,7 @@ ROWS: tuple[MethodRow, ...] = (
     *_own("__imatmul__ __matmul__ __rmatmul__"),
     *_own(" ".join(special for row in UFUNCS for special in row.operators)),
     *_own("all any argmax argmin cumprod cumsum max mean min prod std sum var"),
+    _made("choose", FUNCTION, _choose),
     _made("compress", FUNCTION, _compress),
     *_host("dump dumps tobytes tofile"),
     *_host("setfield", 0),
@@ -351,7 +359,7 @@ ROWS: tuple[MethodRow, ...] = (
     _made("setflags", VIEW, setflags),
     _made("device", VIEW, property(lambda self: "cpu")),  # noqa: ARG005 - what NumPy says
     _made("to_device", VIEW, _to_device),
-    _made("__array_namespace__", VIEW, _array_namespace),
+    _made("__array_namespace__", VIEW, array_namespace),
     _made("__array_wrap__", VIEW, _array_wrap),
     _made("__array_finalize__", VIEW, _array_finalize),
     _made("__delitem__", VIEW, _delitem),

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from oxinp._core.array import buffer
+from oxinp._core.array.methods import array_namespace
 from oxinp._core.array.slots import forbid_iteration
 from oxinp._core.host.foreign import KNOWN
 from oxinp._core.lazy.building import attempt, claim
@@ -167,6 +168,9 @@ class DeviceScalar(_Operators, metaclass=ScalarType):
 
     def __array_function__(self, func: Any, kinds: Any, args: Any, kwargs: Any) -> Any:
         return types.array_function(func, kinds, args, kwargs)
+
+    def __array_namespace__(self, /, *, api_version: str | None = None) -> Any:
+        return array_namespace(self, api_version=api_version)
 
     def __reduce__(self) -> Any:
         return _value(self).__reduce__()

@@ -19,6 +19,7 @@ from oxinp._core.errors.frames import Line, user_frame
 from oxinp._core.errors.hearing import caller_of
 from oxinp._core.host.exchange import PLAIN, Exchange, NeedsMirror, is_array
 from oxinp._core.lazy import explain
+from oxinp._core.lazy.array_protocol import REFUSAL, accepted
 from oxinp._core.lazy.handle import host_view
 from oxinp._core.lazy.record import types, wrap_host
 from oxinp._core.memory.storage import Storage
@@ -98,7 +99,13 @@ def _exchanged(exchange: Exchange, function: Callable[..., Any], args: tuple[Any
     try:
         host_args = [give(value) for value in args]
         host_kwargs = {key: give(value) for key, value in kwargs.items()} if kwargs else kwargs
-        result = caller_of(function, has_elements=False)(function, host_args, host_kwargs)
+        call_it = caller_of(function, has_elements=False)
+        try:
+            result = call_it(function, host_args, host_kwargs)
+        except ValueError as error:
+            if str(error) != REFUSAL:
+                raise
+            result = call_it(function, [*map(accepted, host_args)], {k: accepted(x) for k, x in host_kwargs.items()})
     finally:
         exchange.settle()
     return exchange.take(result)

@@ -11,6 +11,7 @@ import numpy as np
 from oxinp._config import config
 from oxinp._core.errors.state import checks, current, quiet
 from oxinp._core.lazy import explain, placement, reports, schedule
+from oxinp._core.lazy.array_protocol import numpys
 from oxinp._core.lazy.building import attempt, claim
 from oxinp._core.lazy.calls import Pending
 from oxinp._core.lazy.expr import (
@@ -352,6 +353,8 @@ def apply_into(
         Its dtype does not take the result by same-kind casting. Nothing is written in any of these cases.
     """
     check_writeable(out)
+    if out._layout.dtype.kind in "SUT":
+        raise Unsupported("strings, whose loop NumPy finds by `out`")
     check_cast(ufunc, operands, out)
     if is_hosted((*operands, out)) and placement.is_host(max(cost_of(operation, operands), out._layout.nbytes)):
         views = [host_view(x) if isinstance(x, Handle) else x for x in operands]
@@ -516,7 +519,7 @@ def operand(value: Any) -> Any:
         return np.bool_(value)
     if kind is not _NumpyArray and (hasattr(kind, "__array_ufunc__") or hasattr(kind, "__array_wrap__")):
         return NotImplemented
-    return types.from_host(np.asarray(value))
+    return types.from_host(numpys(value))
 
 
 def mask_operand(where: Any) -> Any:
@@ -543,7 +546,7 @@ def operand_in_place(value: Any) -> Any:
     """
     found = other_side(value)
     if found is NotImplemented and getattr(type(value), "__array_ufunc__", None) is _NumpyArray.__array_ufunc__:
-        return types.from_host(np.asarray(value))
+        return types.from_host(numpys(value))
     return found
 
 

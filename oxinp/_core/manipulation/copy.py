@@ -12,12 +12,13 @@ from oxinp._core.errors.frames import call_as_user
 from oxinp._core.errors.hearing import call_numerical
 from oxinp._core.host.fallback import call
 from oxinp._core.lazy import explain, placement
+from oxinp._core.lazy.array_protocol import numpys
 from oxinp._core.lazy.calls import is_waiting
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import Handle, begin_writing, end_writing, expression, fetch, host_view
 from oxinp._core.lazy.record import COPY, express, is_hosted, store, target_of, types, wrap_host, wrap_pending
 from oxinp._core.lazy.views import moved, view, view_at
-from oxinp._core.memory.dtypes import CARRIERS, DEVICE_TYPES
+from oxinp._core.memory.dtypes import CARRIERS, DEVICE_TYPES, is_dtype_class
 from oxinp._core.memory.layout import Layout
 
 
@@ -115,6 +116,10 @@ def astype(array: Handle, dtype: Any, order: Any = "K", casting: Any = "unsafe",
     TypeError
         `casting` does not allow it.
     """
+    if casting == "same_value" or is_dtype_class(dtype):
+        # Depends on the elements: whether the cast is allowed, or how long the strings are.
+        options = {"order": order, "casting": casting, "copy": copy_wanted}
+        return call(np.ndarray.astype, (array, dtype), options, name="ndarray.astype")
     target = np.dtype(dtype)
     host = array._storage.host
     if host is not None and copy_wanted:
@@ -122,11 +127,9 @@ def astype(array: Handle, dtype: Any, order: Any = "K", casting: Any = "unsafe",
         if max(seen.nbytes, seen.size * target.itemsize) < config.offload_threshold:
             return wrap_host(_on_host(np.ndarray.astype, seen.dtype, target, seen, target, order, casting))
     source = array._layout.dtype
-    if casting != "unsafe":
-        np.empty(0, source).astype(target, casting=casting)  # raises what NumPy raises
-    if casting == "same_value":
-        return call(np.ndarray.astype, (array, target, order, casting), {}, name="ndarray.astype")
-    if source == target and not copy_wanted:
+    if not np.can_cast(source, target, casting):
+        np.empty(0, source).astype(target, casting=casting)
+    if source == target and not copy_wanted and _has_order(array._layout, order):
         return array
     larger = max(array._layout.nbytes, array._layout.size * target.itemsize)
     if array._storage.host is not None and placement.is_host(larger):
@@ -139,6 +142,11 @@ def astype(array: Handle, dtype: Any, order: Any = "K", casting: Any = "unsafe",
         return wrap_pending(express(COPY, (array,), Layout.of(target, array._layout.shape)), as_array=True)
     except Unsupported:
         return call(np.ndarray.astype, (array, target), {"order": order}, name="ndarray.astype")
+
+
+def _has_order(layout: Layout, order: Any) -> bool:
+    """Whether an array's elements lie in an order already."""
+    return (order != "C" or layout.is_contiguous) and (order != "F" or layout.is_fortran)
 
 
 def _on_host(function: Callable[..., Any], source: Any, target: np.dtype[Any], *args: Any) -> Any:
@@ -195,7 +203,7 @@ def assign(target: Handle, value: Any) -> None:
 def from_elsewhere(value: Any, dtype: np.dtype[Any]) -> Any:
     """Return what is no number and no array of ours as an array of ours or, of one element, cast to `dtype`."""
     # A list's numbers are converted one by one, and refused where they do not fit; an array is cast.
-    given = np.asarray(value, dtype if dtype.kind in "OSUV" or isinstance(value, list | tuple) else None)
+    given = numpys(value, dtype if dtype.kind in "OSUV" or isinstance(value, list | tuple) else None)
     if given.ndim or dtype.hasobject:
         return types.from_host(given)
     single = np.empty((), dtype)

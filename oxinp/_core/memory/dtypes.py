@@ -85,3 +85,8 @@ def scalar_value(dtype: np.dtype[Any]) -> Callable[[Any], complex]:
         return number
 
     return as_int
+
+
+def is_dtype_class(dtype: Any) -> bool:
+    """Whether a dtype is given by its class, as `numpy.dtypes.BytesDType`: which one it is depends on the elements."""
+    return isinstance(dtype, type) and issubclass(dtype, np.dtype)

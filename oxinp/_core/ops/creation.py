@@ -12,13 +12,14 @@ import numpy as np
 from oxinp._config import config
 from oxinp._core.host.sharing import adopt_host
 from oxinp._core.lazy import placement
+from oxinp._core.lazy.array_protocol import REFUSAL, numpys
 from oxinp._core.lazy.chains import on_device
 from oxinp._core.lazy.expr import Graph, Node
 from oxinp._core.lazy.handle import Handle, fetch, host_bytes, host_layout, is_dense
 from oxinp._core.lazy.record import COPY, express, types, wrap, wrap_host, wrap_pending
 from oxinp._core.lazy.views import view
 from oxinp._core.manipulation.copy import astype, copy
-from oxinp._core.memory.dtypes import DEVICE_TYPES, FLOAT16, FLOAT32
+from oxinp._core.memory.dtypes import DEVICE_TYPES, FLOAT16, FLOAT32, is_dtype_class
 from oxinp._core.memory.layout import Layout
 
 
@@ -162,9 +163,15 @@ def asarray(value: Any, dtype: Any = None, order: str | None = None, *, copy_wan
     """
     if type(value) is list or type(value) is tuple:
         refuse_copy(copy_wanted)
-        return _own(np.asarray(_plain(value), dtype, order))  # type: ignore[arg-type]
+        try:
+            made = np.asarray(_plain(value), dtype, order)  # type: ignore[arg-type]
+        except ValueError as error:
+            if str(error) != REFUSAL:
+                raise
+            made = numpys(value, dtype, order)
+        return _own(made)
     if isinstance(value, Handle) and type(type(value)) is not types.scalar_type:
-        if dtype is not None and value._layout.dtype != np.dtype(dtype):
+        if dtype is not None and (is_dtype_class(dtype) or value._layout.dtype != np.dtype(dtype)):
             refuse_copy(copy_wanted)
             return astype(value, dtype)
         if copy_wanted:
@@ -175,14 +182,14 @@ def asarray(value: Any, dtype: Any = None, order: str | None = None, *, copy_wan
         return astype(view, dtype) if dtype is not None else view
     if isinstance(value, list | tuple):
         refuse_copy(copy_wanted)
-        return _own(np.asarray(_plain(value), dtype, order))  # type: ignore[arg-type]
+        return _own(numpys(_plain(value), dtype, order))
     if type(value) not in NUMPYS and (interface := getattr(value, "__cuda_array_interface__", None)) is not None:
         foreign = importlib.import_module("oxinp._core.interop.imports").from_cuda_array_interface(value, interface)
         return asarray(foreign, dtype, order, copy_wanted=copy_wanted)
     if type(value) in NUMPYS or (isinstance(value, np.ndarray) and not _is_mapped(value)):
         refuse_copy(copy_wanted)
         return from_host(np.asarray(value, dtype, order))  # type: ignore[arg-type]
-    given: list[Any] = [np.array(value, dtype, copy=copy_wanted, order=order)]  # type: ignore[arg-type]
+    given: list[Any] = [numpys(value, dtype, order, copy=copy_wanted)]
     if _is_new(given):
         return _own(given[0])
     if copy_wanted is None and not given[0].flags.writeable and hasattr(type(value), "__array__"):

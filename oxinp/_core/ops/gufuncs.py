@@ -13,6 +13,7 @@ from oxinp._config import config
 from oxinp._core.errors.hearing import attributed, call_numerical
 from oxinp._core.host.fallback import call
 from oxinp._core.lazy import explain, placement
+from oxinp._core.lazy.array_protocol import numpys
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import Handle, host_view
 from oxinp._core.lazy.record import (
@@ -111,7 +112,7 @@ class gufunc(ufunc):  # noqa: N801 - as `ufunc`
             return call(numpy_ufunc, tuple(args), given, name=self.__name__)
         if out is None and not any(isinstance(value, Handle) for value in operands):
             return numpy_ufunc(*operands)
-        arrays = [value if isinstance(value, Handle) else types.from_host(np.asarray(value)) for value in operands]
+        arrays = [value if isinstance(value, Handle) else types.from_host(numpys(value)) for value in operands]
         try:
             if kwargs:
                 return self._with_keywords(arrays, out, kwargs)

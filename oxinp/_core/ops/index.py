@@ -227,7 +227,7 @@ def setitem(array: Handle, key: Any, value: Any) -> None:
         if seen.dtype.hasobject or seen.dtype.names is not None:
             records = begin_writing(array)  # the storage may be that of numbers, whose view this is
             try:
-                records[key] = value
+                records[key] = fetch(value) if seen.dtype.names is not None and isinstance(value, Handle) else value
             finally:
                 end_writing(storage)
             return

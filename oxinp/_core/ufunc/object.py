@@ -63,6 +63,13 @@ class ufunc:  # noqa: N801 - NumPy's name
         self.methods = operators(self.operations[0], row) if row.numpy.nout == 1 and row.numpy.nin <= 2 else ()
         self._plain: Any = plain_call(self.operations[0], row) if self.methods else None
 
+    def __eq__(self, other: object) -> bool:
+        """Whether the other is this function, or NumPy's: what programs look up by NumPy's is found by ours."""
+        return other is self or other is self._row.numpy
+
+    def __hash__(self) -> int:
+        return hash(self._row.numpy)
+
     def __init_subclass__(cls) -> None:
         _describe(cls)
 

@@ -1,0 +1,71 @@
+"""`python -m tests.numpy_suite [module ...] [--backend emulator|cuda|host] [--threshold 0]`.
+
+Runs NumPy's tests twice, once as they are and once with `numpy` bound to oxinp, and says what oxinp fails of what NumPy
+passes. A module is named as NumPy names its file, by as much of its beginning as wanted: `_core/tests/test_umath`,
+`linalg`. The exit code is 1 if anything differs from what `expected.toml` lists.
+"""
+
+import argparse
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from tests.numpy_suite.suite import Judgement, find_modules, judge, read_expected, run_module
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.numpy_suite", description="Run NumPy's tests on oxinp.")
+    parser.add_argument("modules", nargs="*", help="beginnings of _core/tests/test_umath and the like (default: all)")
+    parser.add_argument("--backend", default="emulator", choices=("emulator", "cuda", "host"))
+    parser.add_argument("--threshold", default="0", help="oxinp.config.offload_threshold")
+    parser.add_argument("--jobs", type=int, default=1, help="modules at a time")
+    parser.add_argument("--keep", type=Path, help="a folder for the outcomes; NumPy's that are there are not run again")
+    return parser.parse_args()
+
+
+def _run(module: str, arguments: argparse.Namespace, folder: Path) -> Judgement:
+    name = module.replace("/", ".")
+    settings = {"OXINP_BACKEND": arguments.backend, "OXINP_OFFLOAD_THRESHOLD": arguments.threshold}
+    numpys = run_module(module, "numpy", {}, folder / f"{name}.numpy.jsonl")
+    outcomes = folder / f"{name}.{arguments.backend}.jsonl"
+    outcomes.unlink(missing_ok=True)
+    ours = run_module(module, "oxinp", settings, outcomes)
+    return judge(module, numpys, ours, read_expected(), arguments.backend)
+
+
+def _report(module: str, found: Judgement) -> None:
+    _say(f"{module}: NumPy passes {found.numpys}, oxinp {found.ours} of them, {found.expected} differ as expected")
+    for test, message in found.failures.items():
+        _say(f"  unexpected failure: {test}\n    " + message.replace("\n", "\n    "))
+    for name in found.passes:
+        _say(f"  unexpected pass: {name}")
+
+
+def main() -> int:
+    """Run the modules; return 1 if something differs that is not expected."""
+    arguments = _arguments()
+    modules = find_modules(arguments.modules)
+    with tempfile.TemporaryDirectory() as temporary, ThreadPoolExecutor(arguments.jobs) as threads:
+        folder = arguments.keep or Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
+        judgements = []
+        for module, found in zip(
+            modules, threads.map(lambda name: _run(name, arguments, folder), modules), strict=True
+        ):
+            _report(module, found)
+            judgements.append(found)
+    numpys, ours = sum(found.numpys for found in judgements), sum(found.ours for found in judgements)
+    _say(f"NumPy passes {numpys} tests; oxinp passes {ours} of them, {100 * ours / max(numpys, 1):.2f} %")
+    unexpected = sum(len(found.failures) + len(found.passes) for found in judgements)
+    _say(f"{unexpected} unexpected outcome{'s' if unexpected != 1 else ''}")
+    return int(bool(unexpected))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
