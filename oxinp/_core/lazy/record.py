@@ -336,7 +336,7 @@ def apply(
 
 def settled(result: Any) -> Any:
     """Return a result, computed where floating-point errors are told of and the line that asks is to raise them."""
-    if current() is not quiet.state and config.synchronous:
+    if current() is not quiet.state and config.synchronous and result._storage.value is not None:
         reports.settle(result)
     return result
 
