@@ -85,7 +85,19 @@ _SILENT = frozenset(
     home.__dict__[name]
     for home in (np, np.ndarray)
     for name in (
-        *("argmax", "argmin", "argsort", "copy", "empty_like", "nonzero", "ones_like", "ravel", "repeat", "sort"),
+        *(
+            "argmax",
+            "argmin",
+            "argsort",
+            "array",
+            "copy",
+            "empty_like",
+            "nonzero",
+            "ones_like",
+            "ravel",
+            "repeat",
+            "sort",
+        ),
         *("take", "zeros_like"),
     )
     if name in home.__dict__
