@@ -9,7 +9,7 @@ from collections import deque
 from functools import cache, cached_property, partial
 from threading import Lock, RLock
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary, ref
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -89,12 +89,12 @@ def open_backend(ordinal: int | None = None) -> CudaBackend:
 class MappedReports:
     """Reports in host memory that kernels reach over the bus, which only those do that have something to say."""
 
-    def __init__(self, backend: CudaBackend) -> None:
+    def __init__(self, context: Context) -> None:
         self.ring: Any = None
-        self._backend = ref(backend)
-        self._flags = 0
-        memory = PinnedMemory(backend.context, 16 * NUM_REPORTS, is_mapped=True)
+        self._context = context
+        memory = PinnedMemory(context, 16 * NUM_REPORTS, is_mapped=True)
         self.ptr = memory.device_ptr
+        self._flags = 0
         self._words = np.frombuffer(memory.view(), np.int64)
         self._words[:] = 0
 
@@ -106,25 +106,26 @@ class MappedReports:
         """See `Reports.take`."""
         word = int(self._words[2 * number + 1])
         self._words[2 * number : 2 * number + 2] = 0
-        backend = self._backend()
-        if self._flags and backend is not None:
-            backend.fill(self._flags + 16 * number, 0, 8)
+        if self._flags:
+            self._queue("cuMemsetD8Async", self._flags + 16 * number, 0, 8)
         return word
 
     @property
     def flags(self) -> int:
         """See `Reports.flags`."""
         if not self._flags:
-            backend = self._backend()
-            assert backend is not None  # whoever asks holds it
             words = flags_of(self.ptr)
-            address = backend._memory.allocate(words.nbytes)
-            stream = Stream(backend.context)  # one that is captured could not be waited for
-            backend.context.driver.cuMemcpyHtoDAsync_v2(address, words.ctypes.data, words.nbytes, stream.handle)
-            stream.synchronize()
-            stream.close()
+            address = DeviceMemory(self._context).allocate(words.nbytes)
+            self._queue("cuMemcpyHtoDAsync_v2", address, words.ctypes.data, words.nbytes)
             self._flags = address
         return self._flags
+
+    def _queue(self, function: str, *arguments: int) -> None:
+        """Call a function of the driver's on a stream of its own, and wait: one that is captured could not be."""
+        stream = Stream(self._context)
+        getattr(self._context.driver, function)(*arguments, stream.handle)
+        stream.synchronize()
+        stream.close()
 
 
 class CudaBackend:
@@ -210,7 +211,7 @@ class CudaBackend:
     @cached_property
     def reports(self) -> MappedReports:
         """See `Backend.reports`."""
-        return MappedReports(self)
+        return MappedReports(self.context)
 
     @property
     def stream(self) -> int:

@@ -26,10 +26,10 @@ def find(source: str, module: str, name: str) -> Any:
     AttributeError
         It has not.
     """
-    if name.startswith("__") and name != "__array_namespace_info__":
-        raise AttributeError(f"module {module!r} has no attribute {name!r}")
     if name in FUNCTIONS.get(source, ()):
         return FUNCTIONS[source][name]
+    if name.startswith("__"):
+        raise AttributeError(f"module {module!r} has no attribute {name!r}")
     value = getattr(importlib.import_module(source), name)
     is_function = isinstance(value, ufunc) or (inspect.isroutine(value) and not isinstance(value, type))
     return giving_arrays(value, module, name) if is_function else value
@@ -127,8 +127,19 @@ def iinfo(type: Any, /) -> Any:
     return _Limits(np.iinfo(type.dtype if isinstance(type, Handle) else type))
 
 
+class _NamespaceInfo(getattr(np, "__array_namespace_info__", object)):  # type: ignore[misc] # from NumPy 2.1 on
+    """What the namespace can do, as NumPy's says it; devices are a tuple, as the standard of 2025 wants it."""
+
+    def devices(self) -> Any:
+        """Return the devices that arrays can be on."""
+        return tuple(super().devices())
+
+
 # What the standard has otherwise than NumPy, by the module of ours that NumPy's is shown by.
 FUNCTIONS: dict[str, dict[str, Callable[..., Any]]] = {
-    "oxinp": {function.__name__: function for function in (argsort, sort, clip, diff, finfo, iinfo)},
+    "oxinp": {
+        "__array_namespace_info__": _NamespaceInfo,
+        **{function.__name__: function for function in (argsort, sort, clip, diff, finfo, iinfo)},
+    },
     "oxinp.fft": {function.__name__: function for function in (fftfreq, rfftfreq)},
 }

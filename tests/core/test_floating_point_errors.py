@@ -227,6 +227,16 @@ def test_errors_are_raised_at_the_next_wait_or_at_the_line():
 
 
 @pytest.mark.usefixtures("device")
+def test_what_is_written_on_the_host_and_sums_in_integers_are_left_alone():
+    with oxinp.config.override(synchronous=True), oxinp.errstate(all="raise"):
+        x = oxinp.array(numpy.ones(3))
+        pinned = memoryview(x.data)
+        x *= numpy.ones(3)
+        assert x.sum(dtype=int).item() == (x * 0.5).sum(dtype=numpy.int32).item() + 3 == 3
+        del pinned
+
+
+@pytest.mark.usefixtures("device")
 @pytest.mark.parametrize("how", ["call", "log", "print"])
 def test_calls_logs_and_prints_are_numpys(how, capfd):
     def told(namespace):

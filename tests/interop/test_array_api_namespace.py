@@ -154,6 +154,13 @@ def test_scalars_of_arrays_on_the_device_are_ours():
     assert x.sum().__array_namespace__() is array_api
 
 
+def test_what_the_namespace_says_of_itself():
+    info = array_api.__array_namespace_info__()
+    assert info.devices() == ("cpu",)
+    assert info.default_device() == "cpu"
+    assert set(info.dtypes()) == set(np.__array_namespace_info__().dtypes())
+
+
 def test_special_functions_are_where_scipy_looks():
     scipy_special = pytest.importorskip("scipy.special")
     x = array_api.asarray([0.5, 1.5])

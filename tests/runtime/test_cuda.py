@@ -7,7 +7,7 @@ from oxinp._driver import errors
 from oxinp._driver.driver import start
 from oxinp._ptx.kernel import retraceable
 from oxinp._runtime import cuda, here, hooks, timeline
-from oxinp._runtime.backend import NUM_FLAGS, BackendUnavailable
+from oxinp._runtime.backend import NUM_FLAGS, NUM_REPORTS, BackendUnavailable, flags_of
 from oxinp._runtime.counters import stats as counters
 from tests.driver.fake_library import FakeLibrary, open_context
 from tests.runtime.test_backend import build_scale
@@ -83,6 +83,21 @@ def test_flags_are_cleared_once_beside_what_is_queued(backend, library):
     (call,) = [call for call in library.calls if call[0] == "cuMemsetD8Async"]
     assert call[1][:3] == (flags, 0, 4 * NUM_FLAGS)
     assert call[1][3]  # not the default stream, which may be waiting, or captured
+
+
+def test_flags_of_reports_lie_on_the_device_and_are_cleared_when_one_is_taken(backend, library):
+    reports = backend.reports
+    reports.take(3)
+    assert "cuMemsetD8Async" not in library.names()  # nothing has flags
+    flags = reports.flags
+    assert reports.flags == flags
+    (copy,) = [call for call in library.calls if call[0] == "cuMemcpyHtoDAsync_v2"]
+    assert (copy[1][0], copy[1][2]) == (flags, 16 * NUM_REPORTS)
+    assert flags_of(reports.ptr)[:2].tolist() == [[0, reports.ptr], [0, reports.ptr + 16]]
+    reports.take(3)
+    (fill,) = [call for call in library.calls if call[0] == "cuMemsetD8Async"]
+    assert fill[1][:3] == (flags + 48, 0, 8)
+    assert fill[1][3]
 
 
 def test_launch_failure_is_not_counted_and_can_be_tried_again(backend, library, scale):

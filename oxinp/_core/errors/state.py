@@ -82,3 +82,4 @@ def _forget(_: Any) -> None:
 
 
 before_change.setdefault("floating_point_errors", []).append(_forget)
+checks()  # so that operators know NumPy's default state from the start

@@ -20,6 +20,7 @@ from oxinp._core.lazy.expr import (
     Operation,
     Record,
     Unsupported,
+    broadcast_shapes,
     cast,
     combine,
     leaf,
@@ -335,7 +336,7 @@ def apply(
 
 def settled(result: Any) -> Any:
     """Return a result, computed where floating-point errors are told of and the line that asks is to raise them."""
-    if current() is not quiet.state and config.synchronous:
+    if current() is not quiet.state and config.synchronous and result._storage.value is not None:
         reports.settle(result)
     return result
 
@@ -356,12 +357,20 @@ def apply_into(
     if out._layout.dtype.kind in "SUT":
         raise Unsupported("strings, whose loop NumPy finds by `out`")
     check_cast(ufunc, operands, out)
-    if is_hosted((*operands, out)) and placement.is_host(max(cost_of(operation, operands), out._layout.nbytes)):
+    if is_hosted((*operands, out)) and placement.is_host(_cost_into(operation, operands, out)):
         views = [host_view(x) if isinstance(x, Handle) else x for x in operands]
         compute_into(compute, views, {}, (out,))
         return out
     store(out, express(operation, operands, target_of(out), is_checked=True))
     return settled(out)
+
+
+def _cost_into(operation: Operation, operands: tuple[Any, ...], out: Any) -> float:
+    try:
+        return max(cost_of(operation, operands), float(out._layout.nbytes))
+    except ValueError:  # shapes: NumPy's words are of the output, too
+        broadcast_shapes([x._layout.shape if isinstance(x, Handle) else () for x in operands], out._layout.shape)
+        raise
 
 
 def target_of(out: Any) -> Layout:
