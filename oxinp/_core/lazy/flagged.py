@@ -21,7 +21,7 @@ from oxinp._core.lazy.expr import Loop, Operation, cast
 from oxinp._core.lazy.handle import Handle
 from oxinp._core.memory.dtypes import BOOL
 from oxinp._core.memory.layout import Layout
-from oxinp._kernels.elementwise.flags import (
+from oxinp._kernels.flags import (
     CASTS,
     INFINITE,
     NAN,
