@@ -591,7 +591,7 @@ def declined(ufunc: np.ufunc, operator: Callable[..., Any] | None, a: Any, b: An
     other = b if isinstance(a, Handle) else a
     kind = type(other)
     is_numpys = issubclass(kind, _NumpyArray)
-    is_below = is_numpys and type(a) in (types.ndarray, types.scalar)
+    is_below = is_numpys and (type(a) is types.ndarray or type(type(a)) is types.scalar_type)
     if not (is_below or is_deferred_to(other) or (is_numpys and other is a)):
         return ufunc(a, b)
     if operator is None or is_below:
