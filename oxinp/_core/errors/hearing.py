@@ -126,13 +126,11 @@ def call_numerical(function: Callable[..., Any], args: Sequence[Any], kwargs: Ma
 
     It is `call_as_user` in less time, for ufuncs, their methods, and what Python writes in terms of them.
     """
-    if _current() is _default:
-        for x in args:
+    if _current() is _default and "where" not in kwargs:
+        for x in (*args, *kwargs.values()) if kwargs else args:
             if type(x) is _Array and x.dtype is _OBJECT:
                 break
         else:
-            if kwargs and ("where" in kwargs or any(type(x) is _Array and x.dtype is _OBJECT for x in kwargs.values())):
-                return call_as_user(function, args, kwargs)
             try:
                 return _run(function, *args, **kwargs)
             except RuntimeError as error:

@@ -141,7 +141,8 @@ def on_hosts(
     kind = types.ndarray
     nbytes = -1
     given: list[Any] = []
-    for value in (*args, *kwargs.values()) if kwargs else args:
+    are_plain = not kwargs or PLAIN.issuperset(map(type, kwargs.values()))
+    for value in args if are_plain else (*args, *kwargs.values()):
         if type(value) is kind:
             host = value._storage.host
             view = value._view
@@ -170,11 +171,11 @@ def on_hosts(
             return NOT_DONE
     if max_nbytes is not None and not 0 <= nbytes < max_nbytes:
         return NOT_DONE
-    if kwargs:
+    if are_plain:
+        result = call_quickly(function, given, kwargs, has_elements=nbytes > 0)
+    else:
         keywords = dict(zip(kwargs, given[len(args) :], strict=True))
         result = call_quickly(function, given[: len(args)], keywords, has_elements=nbytes > 0)
-    else:
-        result = call_quickly(function, given, {}, has_elements=nbytes > 0)
     if type(result) is _NumpyArray:
         if result.base is None and result.flags.carray:
             for value in given:
