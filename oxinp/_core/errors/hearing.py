@@ -85,8 +85,8 @@ _SILENT = frozenset(
     home.__dict__[name]
     for home in (np, np.ndarray)
     for name in (
-        *("argmax", "argmin", "argsort", "copy", "empty_like", "nonzero", "ones_like", "ravel", "repeat", "sort"),
-        *("take", "zeros_like"),
+        *("argmax", "argmin", "argsort", "array", "copy", "empty_like", "nonzero", "ones_like", "ravel", "repeat"),
+        *("sort", "take", "zeros_like"),
     )
     if name in home.__dict__
 )

@@ -33,7 +33,7 @@ from oxinp._core.lazy.handle import Handle, begin_writing, chain, compute_into, 
 from oxinp._core.memory.dtypes import DEVICE_TYPES, WEAK_TYPES
 from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.storage import SIDES, Storage, Value, is_pinned, make_storage
-from oxinp._kernels.elementwise.flags import CASTS
+from oxinp._kernels.flags import CASTS
 from oxinp._runtime import here
 
 MAX_CHECKED = 1 << 10
