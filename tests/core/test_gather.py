@@ -240,3 +240,11 @@ def test_what_numpy_refuses(call, config):
         call(np, np.asarray(x))
     if expected.type is IndexError:
         assert str(raised.value) == str(expected.value)
+
+
+@pytest.mark.parametrize("key", [([1], slice(None, 1)), (slice(None), [[0]], None), ([0, 1, 1],)], ids=str)
+def test_a_complex_number_written_by_index(key):
+    ours, theirs = np.ones((2, 3, 4), "c16"), numpy.ones((2, 3, 4), "c16")
+    for x in (ours, theirs):
+        x[key] = numpy.complex128(2 - 3j)
+    assert_same(ours, theirs)

@@ -106,7 +106,9 @@ def assign(selected: Selection, value: Any, operator: str = "") -> None:
         element[:] = np.asarray(value) if isinstance(value, np.generic) else value
         given = scalar_bits(element)
     else:
-        given = broadcast(value, selected)
+        given = value
+    if isinstance(given, Handle):
+        given = broadcast(given, selected)
     if not math.prod(selected.shape):
         if selected.error is not None:
             raise Unsupported("indices that NumPy may refuse")
