@@ -190,6 +190,7 @@ np.nan_to_num(h, copy=False)
 np.ndenumerate(f).__class__.__name__
 list(np.ndenumerate(f))
 [float(x) for x in np.nditer(f)]
+[x for x in f.flat if np.flatiter.__name__]
 [x.shape for x in np.nested_iters(f, [[0], [1]])[0]]
 np.ogrid[0:3, 1:3]
 np.ogrid[0:1:5j, -1:1:3j]
