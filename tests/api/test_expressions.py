@@ -65,6 +65,7 @@ np.arange(3).__array_wrap__(np.array(3, dtype=np.int8), None, True).dtype
 np.arange(3).__array_wrap__(np.array([3]))
 np.add == numpy.add
 hash(np.add) == hash(numpy.add)
+isinstance(numpy.add, np.ufunc), isinstance(len, np.ufunc), isinstance(np.add, np.ufunc)
 [np.invert, np.add].index(numpy.add)
 """.strip().splitlines()
 STATEMENTS = {
