@@ -216,7 +216,7 @@ def drawing(names, peers, *, quick=False):
     cell = len("error") if quick else len("12.34 ms (+1234.5 us)")
     widths = [max(map(len, [*names, "case"])), *(max(len(name), cell) for name in ("oxinp", *peers))]
     rest = [] if quick else [*(max(len(name), 10) for name in heads[len(widths) : -2]), 8, 40]
-    return Columns([*widths, *rest], width=columns(), right=range(1, len(heads) - (not quick)), text=[0, -1])
+    return Columns([*widths, *rest], width=columns(), right=range(1, len(heads) - (not quick)))
 
 
 def line(row, peers, *, quick=False):

@@ -88,8 +88,8 @@ def measure(statement, sides, options):
 def main(arguments=None):
     """Print the table."""
     parser = argparse.ArgumentParser(prog="python -m asv_benchmarks.host_path", description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--seconds", type=float, default=1e-3, help="that NumPy takes for each round of a statement")
+    parser.add_argument("--rounds", type=int, default=51)
+    parser.add_argument("--seconds", type=float, default=1e-4, help="that NumPy takes for each round of a statement")
     parser.add_argument("--fastest", action="store_true", help="take the fastest round: on a busy machine")
     parser.add_argument("--calls", action="store_true", help="only count calls")
     parser.add_argument("--only", default="", help="statements that contain this text")

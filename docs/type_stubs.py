@@ -20,6 +20,7 @@ import oxinp  # noqa: E402
 from oxinp._api import coverage, modules  # noqa: E402
 from oxinp._api.submodule_rows import SUBMODULES  # noqa: E402
 
+BY_HAND = "oxinp/cuda/kernel.pyi"
 HEAD = f"""# Written by docs/type_stubs.py from the tables and {coverage_page.versions()}; type checkers alone read it.
 """
 UNTYPED = """from typing import Any
@@ -84,5 +85,8 @@ def sorting(name):
 
 
 if __name__ == "__main__":
-    for path, text in stubs().items():
+    made = stubs()
+    for left_over in {path.relative_to(ROOT).as_posix() for path in (ROOT / "oxinp").rglob("*.pyi")} - {*made, BY_HAND}:
+        (ROOT / left_over).unlink()
+    for path, text in made.items():
         (ROOT / path).write_text(text, encoding="utf-8")

@@ -495,6 +495,7 @@ from numpy import (
     zeros_like as zeros_like,
 )
 
+from oxinp import array_api as array_api
 from oxinp import cuda as cuda
 from oxinp import scipy as scipy
 from oxinp import sparse as sparse

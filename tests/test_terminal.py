@@ -58,6 +58,14 @@ def test_columns_of_known_width_for_rows_to_come():
     assert drawn.draw(["a", "12", "left out"]) == "a           12"
 
 
+def test_what_must_not_be_cut_goes_on_below():
+    drawn = Columns([30, 12, 12], width=50, right=[1, 2], text=[])
+    assert drawn.draw(["a name of thirty characters...", "1.5 ms", "2.5 ms"]).splitlines() == [
+        "a name of thirty characters...        1.5 ms",
+        "          2.5 ms",
+    ]
+
+
 @pytest.fixture
 def terminal(monkeypatch):
     """Take standard output for a terminal of 60 columns."""

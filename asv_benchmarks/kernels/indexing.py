@@ -189,7 +189,7 @@ def main():
     rng, all_right = np.random.default_rng(0), True
     rate = copy_rate(2**27 // options.scale)
     write(f"copy {rate / 1e9:.2f} TB/s")
-    drawn = Columns([34, 9, 22, 6, 6, 5], width=columns(), right=range(1, 5), text=[0])
+    drawn = Columns([34, 9, 22, 6, 6, 5], width=columns(), right=range(1, 5), text=[])
     write(drawn.draw(["case", "ours", "peers", "ratio", "floor", ""]))
     for case in CASES:
         if not re.search(options.pattern, case.name):

@@ -76,7 +76,7 @@ def microseconds(np, body, arrays, sizes):
 def main():
     """Print a row per statement."""
     draw = numpy.random.default_rng(1)
-    drawn = Columns([56, 8, 9, 8, 5], width=columns(), right=range(1, 4), text=[0])
+    drawn = Columns([56, 8, 9, 8, 5], width=columns(), right=range(1, 4), text=[])
     print(drawn.draw(["statement", "least us", "median us", "NumPy us", ""]))
     for name, (body, dtype, length) in STATEMENTS.items():
         # Small, for the loop feeds its results back.

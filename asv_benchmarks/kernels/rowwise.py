@@ -181,7 +181,7 @@ def main():
     rate = 2 * COPY_NBYTES / ours(copied.copy)[0]
     del copied
     write(f"copy {rate / 1e9:.2f} TB/s")
-    drawn = Columns([26, 8, 9, 9, 30, 6, 6, 5], width=columns(), right=range(1, 7), text=[0])
+    drawn = Columns([26, 8, 9, 9, 30, 6, 6, 5], width=columns(), right=range(1, 7), text=[])
     write(drawn.draw(["case", "launches", "ours", "apart", "peers", "ratio", "floor", ""]))
     for chain, dtype, shape in CASES:
         rows, length = shape if isinstance(shape, tuple) else (NUM_ELEMENTS // shape, shape)

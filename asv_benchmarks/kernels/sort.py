@@ -244,7 +244,7 @@ def main():
     rate, repetitions = copy_rate(backend), 5 if options.quick else 15
     modules = peers() if options.peer else {}
     write(f"copy {rate / 1e9:.2f} TB/s")
-    drawn = Columns([26, 9, 22, 6, 6, 5], width=columns(), right=range(1, 5), text=[0])
+    drawn = Columns([26, 9, 22, 6, 6, 5], width=columns(), right=range(1, 5), text=[])
     write(drawn.draw(["case", "ours", "peers", "ratio", "floor", ""]))
     for what, dtype, rows, length in CASES:
         scale = 8 if options.quick and length > 2**22 else 1

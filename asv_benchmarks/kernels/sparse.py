@@ -368,7 +368,7 @@ def main():
     peer = CuPy() if options.peer else None
     rate = copy_rate()
     wrong, ratios = 0, {}
-    drawn = _terminal.Columns([44, 10, 10, 8, 9, 5], width=_terminal.columns(), right=range(1, 5), text=[0])
+    drawn = _terminal.Columns([44, 10, 10, 8, 9, 5], width=_terminal.columns(), right=range(1, 5), text=[])
     print(drawn.draw(["case", "oxinp ms", "cupy ms", "ratio", "of copy", ""]))
     for case in cases(16 if options.quick else 1):
         if not re.search(options.regex, case.name):

@@ -89,7 +89,7 @@ def table(found, libraries, size):
             cells.append(f"{theirs / ours:.3g}" if ours and theirs else "-")
         nbytes = rows["oxinp"].get("fetched")
         drawn.append([*cells, "" if nbytes is None else f"{nbytes / 1e6:.4g} MB"])
-    yield draw(drawn, width=columns(), right=range(1, len(drawn[0])), text=[0])
+    yield draw(drawn, width=columns(), right=range(1, len(drawn[0])), text=[])
     for peer, values in ratios.items():
         if values:
             slower = sum(value < 1 for value in values)

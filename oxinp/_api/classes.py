@@ -10,7 +10,7 @@ import numpy as np
 
 from oxinp._api.fronts import describe
 from oxinp._api.rebound import rebound
-from oxinp._core.documentation import SignatureOf, appended
+from oxinp._core.documentation import stand_for
 from oxinp._core.host.fallback import KEPT, call
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.record import types
@@ -108,10 +108,5 @@ def load(*args: Any, **kwargs: Any) -> Any:
 
 describe(load, np.load, "load")
 
-for _ours, _numpys, _note in (
-    (vectorize, np.vectorize, "The function runs on the host, one element at a time."),
-    (ndenumerate, np.ndenumerate, "Elements are read on the host."),
-):
-    _ours.__module__ = "oxinp"
-    _ours.__doc__ = appended(_numpys.__doc__, _note)
-    _ours.__signature__ = SignatureOf(_ours, _numpys)  # type: ignore[attr-defined]
+stand_for(vectorize, np.vectorize, "The function runs on the host, one element at a time.")
+stand_for(ndenumerate, np.ndenumerate, "Elements are read on the host.")

@@ -20,7 +20,7 @@ from oxinp._core.array import dispatch
 from oxinp._core.host.exchange import PLAIN, is_array
 from oxinp._core.host.fallback import KEPT, OUT, Mutated, call
 from oxinp._core.lazy.expr import Unsupported
-from oxinp._core.lazy.record import mask_operand
+from oxinp._core.lazy.record import mask_operand, types
 from oxinp._core.ops.creation import asarray
 from oxinp._core.reduction.reduce import reduce
 from oxinp._core.reduction.scan import accumulate
@@ -193,6 +193,8 @@ def refused(theirs: Any, name: str, reason: str) -> Function:
 
 def as_ours(value: Any) -> Any:
     """Return an array_like as an array of ours."""
+    if type(value) is types.ndarray:
+        return value
     if isinstance(value, GeneratorType):
         raise Unsupported("a generator")
     return value if is_array(value) else asarray(value)

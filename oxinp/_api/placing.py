@@ -151,7 +151,7 @@ def fill_diagonal(a: Any, val: Any, wrap: Any = False) -> None:
     given = ravel(as_ours(val)) if is_array(val) or np.ndim(val) else val
     if is_array(given) and given._layout.size not in (1, count):
         number = UFUNC_OBJECTS["remainder"](creation.arange(count), given._layout.size)
-        given = gather.take(given, number, is_checked=False)
+        given = given[number]
     assign(diagonal, given)
 
 

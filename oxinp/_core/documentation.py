@@ -88,4 +88,11 @@ class SignatureOf:
             raise AttributeError("__signature__") from None
 
 
+def stand_for(ours: type, numpys: type, *sentences: str) -> None:
+    """Show a class of ours where it stands for one of NumPy's: with that one's name, documentation and signature."""
+    ours.__module__ = "oxinp"
+    ours.__doc__ = appended(numpys.__doc__, *sentences)
+    ours.__signature__ = SignatureOf(ours, numpys)  # type: ignore[attr-defined]
+
+
 NO_PARAMETERS = Signature()

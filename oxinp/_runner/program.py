@@ -16,6 +16,7 @@ from pathlib import Path
 from types import CodeType, ModuleType, TracebackType
 from typing import Any
 
+from oxinp._core.errors.frames import is_stand_in
 from oxinp._runner import finder
 from oxinp._runner.rewrite import compile_source
 
@@ -222,7 +223,8 @@ def _folder(package: ModuleType) -> str:
 
 
 def _lies_in(entry: TracebackType, prefixes: tuple[str, ...]) -> bool:
-    return entry.tb_frame.f_code.co_filename.startswith(prefixes)
+    code = entry.tb_frame.f_code
+    return code.co_filename.startswith(prefixes) or is_stand_in(code)
 
 
 # The last frames of ours before the program's.

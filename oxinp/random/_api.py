@@ -17,7 +17,7 @@ import numpy as np
 from oxinp._api.fronts import describe
 from oxinp._core.array import dispatch
 from oxinp._core.array.ndarray import ndarray
-from oxinp._core.host.exchange import is_array
+from oxinp._core.lazy.handle import Handle
 from oxinp._core.lazy.placement import starts_on_device
 from oxinp._core.lazy.record import check_writeable, store_result, wrap_host
 from oxinp._core.manipulation.copy import asnumpy
@@ -323,7 +323,7 @@ def default_rng(seed: Any = None) -> Any:
     """See `numpy.random.default_rng`."""
     if isinstance(seed, Generator):
         return seed
-    generator = Generator(np.random.default_rng(asnumpy(seed) if is_array(seed) else seed).bit_generator)
+    generator = Generator(np.random.default_rng(asnumpy(seed)[()] if isinstance(seed, Handle) else seed).bit_generator)
     generator._is_own = not isinstance(seed, np.random.BitGenerator | np.random.Generator)
     return generator
 

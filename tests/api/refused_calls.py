@@ -1,7 +1,7 @@
 """CALLS THAT NUMPY REFUSES, most of them: one a line, an expression or a statement.
 
-They see `a`, an array of shape (2, 3), `v`, `i` and `b`, vectors of floats, integers and bools, and `z`, an array of no
-dimensions.
+They see `a`, an array of shape (2, 3), `v`, `i` and `b`, vectors of floats, integers and bools, `z`, an array of no
+dimensions, and `sp`, SciPy.
 """
 
 CALLS = """
@@ -697,4 +697,223 @@ np.sum(a, axis=True)
 np.max(a, 0, np.zeros(3, "f4"))
 np.min(a, 1, np.zeros((2, 1)), True)
 np.sum(a, 1, out=np.zeros((2, 1)))
+sp.linalg.solve(a, v[:2])
+sp.linalg.solve(np.eye(2), v)
+sp.linalg.solve(np.zeros((2, 2)), v[:2])
+sp.linalg.solve(np.eye(2), v[:2], assume_a="x")
+sp.linalg.inv(a)
+sp.linalg.inv(np.zeros((2, 2)))
+sp.linalg.inv(np.full((2, 2), np.nan))
+sp.linalg.det(a)
+sp.linalg.lu(v)
+sp.linalg.lu_factor(np.full((2, 2), np.inf))
+sp.linalg.lu_solve(sp.linalg.lu_factor(np.eye(2)), v)
+sp.linalg.cholesky(a)
+sp.linalg.cholesky(-np.eye(2))
+sp.linalg.cho_solve((np.eye(2), True), v)
+sp.linalg.qr(v)
+sp.linalg.qr(a, mode="x")
+sp.linalg.svd(v)
+sp.linalg.svd(a, lapack_driver="x")
+sp.linalg.eigh(a)
+sp.linalg.eigh(np.eye(2), driver="x")
+sp.linalg.eig(a)
+sp.linalg.expm(a)
+sp.linalg.solve_triangular(a, v)
+sp.linalg.solve_triangular(np.zeros((2, 2)), v[:2])
+sp.linalg.norm(a, "x")
+sp.linalg.lstsq(a, v)
+sp.linalg.pinv(v)
+sp.linalg.toeplitz(a)
+sp.linalg.block_diag(a, v)
+sp.linalg.cho_factor(np.eye(2)[:1])
+sp.fft.fft(v, n=0)
+sp.fft.fft(v, axis=2)
+sp.fft.fft(v, norm="x")
+sp.fft.fftn(a, s=(1,), axes=(0, 1))
+sp.fft.dct(v, type=7)
+sp.fft.dct(v, axis=1)
+sp.fft.dct(v, norm="x")
+sp.fft.dctn(a, s=(1, 2, 3))
+sp.fft.rfft(np.ones(2) * 1j)
+sp.fft.irfft(v, n=-1)
+sp.fft.fftshift(v, axes=2)
+sp.fft.next_fast_len(-1)
+sp.fft.hfft(v, n=0)
+sp.special.erf("a")
+sp.special.gamma(None)
+sp.special.erf(v, v, v)
+sp.special.expit(v, out=np.zeros(2))
+sp.special.logsumexp(a, axis=2)
+sp.special.logsumexp(a, b=v[:2])
+sp.special.softmax(a, axis=3)
+sp.special.xlogy(v, v[:2])
+sp.special.jv(v)
+sp.special.comb("a", 2)
+sp.special.factorial(-1)
+sp.special.erf(v, dtype="i8")
+sp.special.erf()
+sp.special.log_softmax(a, axis=2)
+sp.signal.convolve(a, v)
+sp.signal.convolve(v, v, mode="x")
+sp.signal.convolve(v, v, method="x")
+sp.signal.fftconvolve(a, v)
+sp.signal.fftconvolve(a, a, axes=3)
+sp.signal.correlate(a, v)
+sp.signal.oaconvolve(a, v)
+sp.signal.lfilter([], [1], v)
+sp.signal.lfilter([1], [0], v)
+sp.signal.lfilter([1], [1], v, axis=2)
+sp.signal.lfilter([1], [1, 2], v, zi=[1, 2, 3])
+sp.signal.sosfilt(a, v)
+sp.signal.welch(v, nperseg=-1)
+sp.signal.welch(v, window="x")
+sp.signal.welch(v, noverlap=300)
+sp.signal.stft(v, nperseg=0)
+sp.signal.csd(v, v, scaling="x")
+sp.signal.detrend(v, type="x")
+sp.signal.detrend(v, axis=2)
+sp.signal.hilbert(v * 1j)
+sp.signal.hilbert(v, N=0)
+sp.signal.resample(v, -1)
+sp.signal.medfilt(v, 2)
+sp.signal.periodogram(v, nfft=1)
+sp.sparse.csr_array(np.zeros((2, 2, 2)))
+sp.sparse.csr_array((v, v, v))
+sp.sparse.csr_array((v, i[:2], [0, 5]))
+sp.sparse.csr_array(a) @ np.ones(2)
+sp.sparse.csr_array(a) + sp.sparse.csr_array(a.T)
+sp.sparse.csr_array(a) * np.ones(4)
+sp.sparse.csr_array(a)[5]
+sp.sparse.csr_array(a)[0, 7]
+sp.sparse.csr_array(a).sum(axis=2)
+sp.sparse.csr_array(a).reshape((4, 4))
+sp.sparse.csr_array(a).asformat("x")
+sp.sparse.csr_array(a).astype("x")
+sp.sparse.csr_array(a) ** 2
+sp.sparse.csr_array(a).transpose((0, 1, 2))
+sp.sparse.csr_array(a).max(axis=3)
+sp.sparse.vstack([sp.sparse.csr_array(a), sp.sparse.csr_array(a.T)])
+sp.sparse.hstack([])
+sp.sparse.kron(v, v)
+sp.sparse.eye_array(-1)
+sp.sparse.diags_array([v], offsets=[0, 1])
+sp.sparse.coo_array((v, (i, i, i)))
+sp.sparse.linalg.spsolve(sp.sparse.csr_array(a), v)
+sp.sparse.linalg.cg(sp.sparse.csr_array(a), v)
+sp.sparse.linalg.norm(sp.sparse.csr_array(a), "x")
+bool(sp.sparse.csr_array(a))
+len(sp.sparse.csr_array(a))
+np.random.default_rng(0).gamma(-1)
+np.random.default_rng(0).beta(0, 1)
+np.random.default_rng(0).dirichlet([-1])
+np.random.default_rng(0).standard_normal(3, dtype="f2")
+np.random.default_rng(0).standard_normal(out=v[:1].astype("f4"))
+np.random.default_rng(0).integers([1, 2], [1, 2])
+np.random.default_rng(0).integers(0, 5, size=(2, -1))
+np.random.default_rng(0).uniform(np.zeros(2), np.ones(3))
+np.random.default_rng(0).hypergeometric(-1, 1, 1)
+np.random.default_rng(0).triangular(0, 2, 1)
+np.random.default_rng(0).vonmises(0, -1)
+np.random.default_rng(0).zipf(0.5)
+np.random.default_rng(0).geometric(0)
+np.random.default_rng(0).multivariate_normal(v, a)
+np.random.default_rng(0).bytes(-1)
+np.random.default_rng(0).spawn(-1)
+np.random.RandomState(0).randint(5, 1)
+np.random.RandomState(0).choice([])
+np.random.RandomState(0).normal(scale=-1)
+np.random.RandomState(-1)
+np.random.PCG64("x")
+np.random.Generator(3)
+a.argsort(axis=2)
+a.argmax(axis=2)
+a.choose([1])
+a.clip()
+a.compress([1, 0, 1], axis=0)
+a.cumprod(axis=2)
+a.diagonal(5, 0, 0)
+a.dump()
+a.getfield("i1", 100)
+a.itemset
+a.max(axis=2)
+a.mean(axis=(0, 5))
+a.newbyteorder
+a.partition(9)
+a.prod(dtype="x")
+a.ptp
+a.round(decimals="x")
+a.searchsorted(1)
+a.setfield(1, "f8", 9)
+a.squeeze(0)
+a.std(ddof="x")
+a.swapaxes(0, 5)
+a.take(9)
+a.take([9], axis=1)
+a.to_device("gpu")
+a.trace(axis1=5)
+a.transpose(0, 5)
+a.view("V7")
+a.foo
+a()
+a.flat[9]
+a.flat["x"]
+a.flat[0] = "x"
+a.imag = 1
+with a: pass
+a[0][5]
+a["x"]
+a[[]] = [1, 2]
+a[[0, 5]]
+a[:, [0, 9]]
+a[a > 1] = np.zeros(2)
+a[a[:, :2] > 1]
+a[1:, 5]
+a[()] = np.zeros(4)
+a[..., 0] = np.zeros(3)
+a[np.array([0.5])]
+a[np.array(["x"])]
+a[True, False, 0]
+a[None, None, 9]
+a[i[:2], v]
+del a[0]
+a + "x"
+a + None
+a + {}
+a + [1, 2]
+a < "x"
+a < None
+a == [1, 2]
+a and a
+not a
+-np.array("x")
+abs(np.array("x"))
+a // "x"
+a % None
+divmod(a, "x")
+a ** "x"
+a << 1
+a | 1
+~a
+a @ "x"
+a @ None
+a += "x"
+a += [1, 2]
+a @= a.T
+a //= np.zeros((2, 2))
+a &= 1
+i **= -1
+i <<= 0.5
+i //= 2.5
+b += 1
+b -= b
+b *= 2.5
+int(a)
+float(v)
+complex(a)
+round(a, "x")
+divmod(a)
+pow(a, 2, 3)
+hash(v)
+a.foo
 """.strip().splitlines()

@@ -59,7 +59,7 @@ def test_classes_below_ours_have_their_own_signature():
     assert signature(Below) == "(length)"
 
 
-@pytest.mark.parametrize("name", ["ndarray", "vectorize", "ndenumerate", "load"])
+@pytest.mark.parametrize("name", ["ndarray", "flatiter", "vectorize", "ndenumerate", "load"])
 def test_classes_are_documented_as_numpys(name):
     text, heading, _ = getattr(oxinp, name).__doc__.partition(HEADING)
     assert heading

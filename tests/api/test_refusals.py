@@ -6,6 +6,7 @@ import re
 
 import numpy
 import pytest
+import scipy
 
 import oxinp
 from tests.api.refused_calls import CALLS
@@ -18,6 +19,7 @@ def outcome(np, code):
     """Return the type and text of the exception that a call raises, or what it gives, or leaves in its arrays."""
     names = {
         "np": np,
+        "sp": scipy if np is numpy else oxinp.scipy,
         "a": np.arange(6.0).reshape(2, 3),
         "v": np.arange(3.0),
         "z": np.array(2.0),

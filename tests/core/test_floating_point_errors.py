@@ -227,6 +227,16 @@ def test_errors_are_raised_at_the_next_wait_or_at_the_line():
 
 
 @pytest.mark.usefixtures("device")
+def test_what_is_written_on_the_host_and_sums_in_integers_are_left_alone():
+    with oxinp.config.override(synchronous=True), oxinp.errstate(all="raise"):
+        x = oxinp.array(numpy.ones(3))
+        pinned = memoryview(x.data)
+        x *= numpy.ones(3)
+        assert x.sum(dtype=int).item() == (x * 0.5).sum(dtype=numpy.int32).item() + 3 == 3
+        del pinned
+
+
+@pytest.mark.usefixtures("device")
 @pytest.mark.parametrize("how", ["call", "log", "print"])
 def test_calls_logs_and_prints_are_numpys(how, capfd):
     def told(namespace):
@@ -241,6 +251,31 @@ def test_calls_logs_and_prints_are_numpys(how, capfd):
         return said, capfd.readouterr().err
 
     assert told(oxinp) == told(numpy) != ([], "")
+
+
+@pytest.mark.usefixtures("device")
+@pytest.mark.parametrize("has_out", [False, True])
+def test_elements_that_are_left_out_raise_nothing(has_out):
+    divisors = oxinp.arange(300.0) % 3
+    out = oxinp.zeros(300) if has_out else None
+    with pytest.warns(UserWarning, match="'where' used without 'out'") as caught:
+        oxinp.divide(1.0, divisors, where=divisors != 0)
+    assert caught[0].filename == __file__
+    with oxinp.errstate(all="raise"):
+        x = oxinp.divide(1.0, divisors, out=out, where=divisors != 0)
+        assert x[1].item() == 1
+        y = oxinp.divide(1.0, divisors, out=out, where=divisors != 1)
+    with pytest.raises(FloatingPointError, match="divide by zero"):
+        y[0].item()
+
+
+@pytest.mark.usefixtures("device")
+def test_views_do_not_hide_what_raises():
+    with oxinp.errstate(all="raise"):
+        x = 1.0 / (oxinp.arange(300.0).reshape(20, 15) - 299)
+        view = x.T[:2, ::3]
+    with pytest.raises(FloatingPointError, match="divide by zero"):
+        view[0, 0].item()
 
 
 @pytest.mark.usefixtures("device")

@@ -329,3 +329,13 @@ def test_what_chooses_among_scalars_is_one():
     ]:
         assert not isinstance(ours, np.ndarray)
         assert ours == numpys
+
+
+@pytest.mark.filterwarnings("ignore:the matrix subclass")
+@pytest.mark.parametrize("op", [operator.mul, operator.add, operator.sub, operator.truediv])
+def test_arrays_of_numpys_subclasses_keep_their_class(op):
+    for other in (numpy.matrix([[1.0, 2], [3, 4]]), numpy.ma.array([1.0, 2], mask=[0, 1])):
+        for place in (lambda s, x: (s, x), lambda s, x: (x, s)):
+            ours, numpys = (op(*place(module.arange(3.0).sum(), other)) for module in (np, numpy))
+            assert type(ours) is type(numpys) is type(other)
+            assert numpy.array_equal(numpy.asarray(ours), numpy.asarray(numpys))

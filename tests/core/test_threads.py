@@ -103,11 +103,18 @@ def test_whole_array_updates_are_not_lost_to_readers():
 
     def read():
         for _ in range(4 * STEPS):
-            seen = numpy.asarray(x)
+            seen = np.asnumpy(x)
             assert seen.min() == seen.max()
             np.evaluate(x)
 
-    run_all(write, read, read)
+    def lend():
+        last = 0.0
+        for _ in range(4 * STEPS):
+            seen = numpy.asarray(x)  # which changes while it is looked at
+            assert last <= seen[0] <= 4 * STEPS
+            last = seen[0]
+
+    run_all(write, read, lend)
     assert_same(x, numpy.full(100, 4.0 * STEPS))
 
 

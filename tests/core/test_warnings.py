@@ -27,6 +27,9 @@ def run(np):
     np.cumsum(np.array([1e308] * 2))
     np.array([1, 2]) // np.array([0, 1])
     np.array([1, 2]) % 0
+    np.array([1e300], dtype="f4")
+    np.array([1e300]) ** 2
+    np.asarray(np.array([np.nan]), "i4")
     np.array([1e300]) @ np.array([1e300])
     np.mean(np.ones(0))
     np.ones(0).mean()

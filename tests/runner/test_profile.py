@@ -6,6 +6,10 @@ import sys
 
 import pytest
 
+import oxinp
+from oxinp._core.lazy import calls, schedule
+from oxinp._runner import profile
+from oxinp._runtime import counters
 from tests.runner.process import OXINP, assert_same_run, run, write
 
 PROGRAM = """
@@ -223,6 +227,29 @@ def test_counts_are_the_same_without(folder):
     )
     assert plain == watched
     assert "launches=" in plain
+
+
+def test_after_a_profile_nothing_is_watched(config):
+    """Notebooks profile many cells in one process."""
+    config.backend = "emulator"
+    before = list(schedule.RECORDERS), list(counters._watchers), schedule.room, schedule.make_room, calls.is_watched
+    for _ in range(2):
+        watched = profile.Profile()
+        watched.start()
+        assert (calls.is_watched, schedule.room) == (True, -1)
+        oxinp.evaluate(oxinp.ones(20_000) * 2)
+        watched.stop()
+        launches = sum(line.launches for line in watched.lines())
+        assert launches == 1
+    assert before == (
+        list(schedule.RECORDERS),
+        list(counters._watchers),
+        schedule.room,
+        schedule.make_room,
+        calls.is_watched,
+    )
+    oxinp.evaluate(oxinp.ones(20_000) * 2)
+    assert sum(line.launches for line in watched.lines()) == launches
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no fork")

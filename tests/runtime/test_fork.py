@@ -330,7 +330,9 @@ def test_a_child_of_a_process_that_used_no_device_may_use_one(used):
 
 def test_every_lock_is_free_in_children():
     made = re.compile(r"\bR?Lock\(\)")
-    lines = [line for path in (ROOT / "oxinp").rglob("*.py") for line in path.read_text("utf-8").splitlines()]
+    # Not the driver's package, which no child can use, and which frees the lock that says so itself.
+    paths = [path for path in (ROOT / "oxinp").rglob("*.py") if "_driver" not in path.parts]
+    lines = [line for path in paths for line in path.read_text("utf-8").splitlines()]
     found = [line.strip() for line in lines if made.search(line)]
     assert found
     assert [line for line in found if "free_in_children(" not in line] == []

@@ -20,6 +20,7 @@ from oxinp._core.host.exchange import StandIns, Unread, holds_arrays, is_array
 from oxinp._core.host.fallback import NOT_DONE, OUT, Mutated, call, name_of, on_host, on_hosts, positions
 from oxinp._core.host.foreign import (
     KNOWN,
+    are_known,
     dispatched_by,
     dispatches,
     foreigners,
@@ -175,7 +176,7 @@ def with_fallback(function: Function, numpy_function: Function, name: str, *, is
     def undecided(*args: Any, **kwargs: Any) -> Any:
         if SUBCLASSES and (result := call_function(numpy_function, args, kwargs)) is not NotImplemented:
             return result
-        if asks and not (KNOWN.issuperset(map(type, args)) and KNOWN.issuperset(map(type, kwargs.values()))):
+        if asks and not (are_known(args) and (not kwargs or are_known(kwargs.values()))):
             result = delegated(numpy_function, args, kwargs, name)
             if result is not NOT_DONE:
                 return result
@@ -248,7 +249,7 @@ def without_reading(numpy_function: Function, name: str, *, all_arguments: bool 
                 return made
         if SUBCLASSES and (result := call_function(numpy_function, args, kwargs)) is not NotImplemented:
             return result
-        if asks and not KNOWN.issuperset(map(type, (*args, *kwargs.values()))):
+        if asks and not (are_known(args) and (not kwargs or are_known(kwargs.values()))):
             result = delegated(numpy_function, args, kwargs, name)
             if result is not NOT_DONE:
                 return result

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from oxinp._core.documentation import stand_for
 from oxinp._core.host.sharing import lend
 from oxinp._core.lazy.handle import Handle
 from oxinp._core.lazy.record import wrap_host
@@ -80,3 +81,6 @@ class flatiter:  # noqa: N801 - NumPy's name
     __gt__ = _compared(operator.gt)
     __ge__ = _compared(operator.ge)
     __hash__ = None  # type: ignore[assignment]
+
+
+stand_for(flatiter, np.flatiter, "The elements are on the host as long as the iterator is there.")

@@ -18,7 +18,7 @@ import numpy as np
 from oxinp._core.array import buffer, dispatch
 from oxinp._core.array.flags import setflags
 from oxinp._core.array.flat import flatiter
-from oxinp._core.documentation import ON_THE_HOST, SignatureOf, appended
+from oxinp._core.documentation import ON_THE_HOST, appended, stand_for
 from oxinp._core.errors.hearing import of_one
 from oxinp._core.host.fallback import NOT_DONE, OUT, Mutated, call, on_host
 from oxinp._core.host.sharing import lend
@@ -405,10 +405,9 @@ _SAID = {
 
 def describe(array: type) -> None:
     """Give the methods and attributes of an array class NumPy's documentation, with ours after it, and signatures."""
-    array.__module__ = "oxinp"
-    array.__signature__ = SignatureOf(array, np.ndarray)  # type: ignore[attr-defined]
-    array.__doc__ = appended(
-        np.ndarray.__doc__,
+    stand_for(
+        array,
+        np.ndarray,
         "The elements lie on the host or on the device, and are computed when they are needed; only the clock tells. "
         "`oxinp.explain` says where an operation ran and why.",
     )

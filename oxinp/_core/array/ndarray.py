@@ -42,6 +42,9 @@ BASIC = index.BASIC
 _ELEMENTS = frozenset({bool, int, float, complex, *np.sctypeDict.values()} - {np.object_, np.void})
 
 
+_OWN_NAME = type.__dict__["__name__"]
+
+
 class ArrayType(type):
     """Makes ``isinstance(numpy_array, oxinp.ndarray)`` true: programs test for arrays, not for whose they are.
 
@@ -55,6 +58,14 @@ class ArrayType(type):
         made = super().__new__(cls, name, tuple(dressed if b is ndarray else b for b in bases), body, **keywords)
         SUBCLASSES.add(made)
         return made
+
+    @property
+    def __name__(cls) -> str:  # of the class, without the module that messages in C have before it
+        return str(_OWN_NAME.__get__(cls)).rpartition(".")[2]
+
+    @__name__.setter  # noqa: A003 - of the class
+    def __name__(cls, name: str) -> None:
+        _OWN_NAME.__set__(cls, name)
 
     def __instancecheck__(cls, instance: Any) -> bool:
         return type.__instancecheck__(cls, instance) or (cls is ndarray and isinstance(instance, _NumpyArray))
@@ -514,6 +525,7 @@ def _finalize(array: Any, source: Any) -> Any:
 KNOWN.add(ndarray)
 buffer.offer(ndarray)
 describe(ndarray)
+_OWN_NAME.__set__(ndarray, "numpy.ndarray")  # what Python's messages call it, as NumPy's
 types.ndarray = ndarray
 types.scalar, types.scalar_type, types.scalars = DeviceScalar, ScalarType, SCALARS
 types.finalize = _finalize

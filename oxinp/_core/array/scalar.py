@@ -107,6 +107,10 @@ else:
     )
 
 
+def _round(self: Any, ndigits: int | None = None) -> Any:
+    return round(_value(self)) if ndigits is None else round(_value(self), ndigits)
+
+
 class ScalarType(type):
     """Makes the classes of device scalars, one per dtype: what programs ask of ``type(s)`` is answered as by NumPy's.
 
@@ -193,15 +197,9 @@ class DeviceScalar(_Operators, metaclass=ScalarType):
     __bool__ = _of_value(bool)
     __int__ = _of_value(int)
     __float__ = _of_value(float)
-    __complex__ = _of_value(complex)
-    __index__ = _of_value(operator.index)
-    __trunc__ = _of_value(math.trunc)
 
     def __format__(self, spec: str) -> str:
         return format(_value(self), spec)
-
-    def __round__(self, ndigits: int | None = None) -> Any:
-        return round(_value(self)) if ndigits is None else round(_value(self), ndigits)
 
     __eq__ = _eager(operator.eq)
     __ne__ = _eager(operator.ne)
@@ -213,11 +211,21 @@ class DeviceScalar(_Operators, metaclass=ScalarType):
     __pow__, __rpow__ = _eager(operator.pow), _eager(operator.pow, reflected=True)
 
 
+# What only some of NumPy's classes have, and programs look for.
+_OF_SOME = {
+    "__complex__": _of_value(complex),
+    "__index__": _of_value(operator.index),
+    "__trunc__": _of_value(math.trunc),
+    "__round__": _round,
+}
+
+
 class _Scalars(dict[type, ScalarType]):
     """NumPy's class of a scalar -> ours of device scalars, made when it is first asked for."""
 
     def __missing__(self, numpys: type) -> ScalarType:
-        body = {"__module__": numpys.__module__, "__qualname__": numpys.__qualname__, "dtype": np.dtype(numpys)}
+        own = {name: method for name, method in _OF_SOME.items() if hasattr(numpys, name)}
+        body = own | {"__module__": numpys.__module__, "__qualname__": numpys.__qualname__, "dtype": np.dtype(numpys)}
         made = self.setdefault(numpys, ScalarType(f"{numpys.__module__}.{numpys.__name__}", (DeviceScalar,), body))
         KNOWN.add(made)
         return made

@@ -96,6 +96,11 @@ _CALLS: dict[int, tuple[CodeType, CodeType]] = {}
 """The code of a user's function, by its identity and an instruction there, and `_CALL` on that line."""
 
 
+def is_stand_in(code: CodeType) -> bool:
+    """Return whether code is not the user's, as it says, but what `call_as_user` runs."""
+    return code.co_linetable == _CALL.co_linetable and code.co_code == _CALL.co_code
+
+
 def call_as_user(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """Call a function from a frame that says it is the user's: what that function warns of names the user's line."""
     frame = user_frame()
@@ -110,4 +115,4 @@ def call_as_user(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapp
     return FunctionType(known[1], frame.f_globals)(function, args, kwargs)
 
 
-__all__ = ["Line", "call_as_user", "is_passed", "user_frame", "warn"]
+__all__ = ["Line", "call_as_user", "is_passed", "is_stand_in", "user_frame", "warn"]

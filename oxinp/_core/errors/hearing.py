@@ -64,7 +64,9 @@ def attributed(function: Callable[..., Any], num_operands: int) -> Callable[...,
 
 @functools.cache
 def of_one(function: Callable[..., Any]) -> Callable[[Any], Any]:
-    """Return what calls a function of NumPy's for one array alone as what `caller_of` gives does, in less time."""
+    """Return what calls a function of NumPy's for one array alone as `call_quickly` does, in less time."""
+    if function in _SILENT:
+        return function
     if not (isinstance(function, np.ufunc) or function in _NUMERICAL):
         return lambda x: call_as_user(function, (x,), {})
 
@@ -79,25 +81,44 @@ def of_one(function: Callable[..., Any]) -> Callable[[Any], Any]:
     return call
 
 
-_NUMERICAL = frozenset(
+_SILENT = frozenset(
     home.__dict__[name]
     for home in (np, np.ndarray)
+    for name in (
+        *("argmax", "argmin", "argsort", "array", "copy", "empty_like", "nonzero", "ones_like", "ravel", "repeat"),
+        *("sort", "take", "zeros_like"),
+    )
+    if name in home.__dict__
+)
+"""Functions that warn of nothing, whatever the elements of their arrays are."""
+
+_NUMERICAL = frozenset(
+    home.__dict__[name]
+    for home in (np, np.ndarray, np.linalg)
     for name in (
         *("sum", "prod", "mean", "max", "min", "amax", "amin", "argmax", "argmin", "any", "all", "cumsum", "cumprod"),
         *("ptp", "trace", "dot", "vdot", "inner", "outer", "tensordot", "take", "sort", "argsort", "searchsorted"),
         *("clip", "round", "diff", "where", "concatenate", "stack", "repeat", "reshape", "ravel", "copy", "nonzero"),
+        "norm",
     )
     if name in home.__dict__
 )
+_HARMLESS = frozenset({"axis", "dtype", "keepdims"})
+"""Keywords with which these warn of nothing else."""
 
 
-def caller_of(function: Callable[..., Any], *, has_elements: bool) -> Callable[..., Any]:
-    """Return what calls a function of NumPy's so that its warnings name the user's line, in the least time.
+def call_quickly(
+    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], *, has_elements: bool
+) -> Any:
+    """Call a function of NumPy's so that its warnings name the user's line, in the least time.
 
     `has_elements`: of what is not empty, some functions warn of floating-point errors alone.
     """
-    is_numerical = isinstance(function, np.ufunc) or (has_elements and function in _NUMERICAL)
-    return call_numerical if is_numerical else call_as_user
+    if function in _NUMERICAL:
+        is_numerical = has_elements and (not kwargs or _HARMLESS.issuperset(kwargs))
+    else:
+        is_numerical = isinstance(function, np.ufunc)
+    return (call_numerical if is_numerical else call_as_user)(function, args, kwargs)
 
 
 def call_numerical(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -105,13 +126,11 @@ def call_numerical(function: Callable[..., Any], args: Sequence[Any], kwargs: Ma
 
     It is `call_as_user` in less time, for ufuncs, their methods, and what Python writes in terms of them.
     """
-    if _current() is _default:
-        for x in args:
+    if _current() is _default and "where" not in kwargs:
+        for x in (*args, *kwargs.values()) if kwargs else args:
             if type(x) is _Array and x.dtype is _OBJECT:
                 break
         else:
-            if kwargs and ("where" in kwargs or any(type(x) is _Array and x.dtype is _OBJECT for x in kwargs.values())):
-                return call_as_user(function, args, kwargs)
             try:
                 return _run(function, *args, **kwargs)
             except RuntimeError as error:
@@ -158,4 +177,4 @@ def _raise_own(error: RuntimeError) -> None:
         raise error
 
 
-__all__ = ["attributed", "call_numerical", "caller_of", "of_one", "state"]
+__all__ = ["attributed", "call_numerical", "call_quickly", "of_one", "state"]

@@ -16,7 +16,7 @@ import numpy as np
 
 from oxinp._config import config
 from oxinp._core.errors.frames import Line, user_frame
-from oxinp._core.errors.hearing import caller_of
+from oxinp._core.errors.hearing import call_quickly
 from oxinp._core.host.exchange import PLAIN, Exchange, NeedsMirror, is_array
 from oxinp._core.lazy import explain
 from oxinp._core.lazy.array_protocol import REFUSAL, accepted
@@ -99,13 +99,13 @@ def _exchanged(exchange: Exchange, function: Callable[..., Any], args: tuple[Any
     try:
         host_args = [give(value) for value in args]
         host_kwargs = {key: give(value) for key, value in kwargs.items()} if kwargs else kwargs
-        call_it = caller_of(function, has_elements=False)
         try:
-            result = call_it(function, host_args, host_kwargs)
+            result = call_quickly(function, host_args, host_kwargs, has_elements=False)
         except ValueError as error:
             if str(error) != REFUSAL:
                 raise
-            result = call_it(function, [*map(accepted, host_args)], {k: accepted(x) for k, x in host_kwargs.items()})
+            taken = {key: accepted(value) for key, value in host_kwargs.items()}
+            result = call_quickly(function, [*map(accepted, host_args)], taken, has_elements=False)
     finally:
         exchange.settle()
     return exchange.take(result)
@@ -141,7 +141,8 @@ def on_hosts(
     kind = types.ndarray
     nbytes = -1
     given: list[Any] = []
-    for value in (*args, *kwargs.values()) if kwargs else args:
+    are_plain = not kwargs or PLAIN.issuperset(map(type, kwargs.values()))
+    for value in args if are_plain else (*args, *kwargs.values()):
         if type(value) is kind:
             host = value._storage.host
             view = value._view
@@ -170,11 +171,11 @@ def on_hosts(
             return NOT_DONE
     if max_nbytes is not None and not 0 <= nbytes < max_nbytes:
         return NOT_DONE
-    if kwargs:
-        keywords = dict(zip(kwargs, given[len(args) :], strict=True))
-        result = caller_of(function, has_elements=False)(function, given[: len(args)], keywords)
+    if are_plain:
+        result = call_quickly(function, given, kwargs, has_elements=nbytes > 0)
     else:
-        result = caller_of(function, has_elements=nbytes > 0)(function, given, {})
+        keywords = dict(zip(kwargs, given[len(args) :], strict=True))
+        result = call_quickly(function, given[: len(args)], keywords, has_elements=nbytes > 0)
     if type(result) is _NumpyArray:
         if result.base is None and result.flags.carray:
             for value in given:

@@ -41,6 +41,15 @@ def dispatches(function: Any) -> bool:
     return type(function) is _Dispatcher
 
 
+def are_known(values: Iterable[Any]) -> bool:
+    """Whether no value has a say of its own: a quick look, before `foreigners`."""
+    for value in values:
+        kind = type(value)
+        if kind not in KNOWN and not ((kind is tuple or kind is list) and KNOWN.issuperset(map(type, value))):
+            return False
+    return True
+
+
 def foreigners(values: Iterable[Any], depth: int = _MAX_DEPTH) -> list[Any]:
     """Return the values, also in lists and tuples, that are of a class with a say of its own, perhaps."""
     found: list[Any] = []

@@ -648,7 +648,8 @@ def broadcast_shapes(shapes: list[tuple[int, ...]], target: tuple[int, ...] | No
     try:
         shape = np.broadcast_shapes(*shapes)
     except ValueError:
-        msg = f"operands could not be broadcast together with shapes {_listed(shapes)}"
+        listed = _listed(shapes if target is None else [*shapes, target])
+        msg = f"operands could not be broadcast together with shapes {listed}"
         raise ValueError(msg) from None
     if target is None or shape == target:
         return shape

@@ -21,7 +21,7 @@ from oxinp._core.lazy.expr import Loop, Operation, cast
 from oxinp._core.lazy.handle import Handle
 from oxinp._core.memory.dtypes import BOOL
 from oxinp._core.memory.layout import Layout
-from oxinp._kernels.elementwise.flags import (
+from oxinp._kernels.flags import (
     CASTS,
     INFINITE,
     NAN,
@@ -114,12 +114,25 @@ def claim_reduction(warning: str | None) -> Any:
     return np.uint64(reports.claim_flags(_ToldOfReduction(warning, wanted, line), line))
 
 
+_PASSED: set[Any] = set()
+"""Names of modules in between that have been met."""
+
+
+def _is_between(name: Any) -> bool:
+    if not str(name).startswith(_BETWEEN):
+        return False
+    _PASSED.add(name)
+    return True
+
+
 def _asking_line() -> Line | None:
     """Return the user's line that asks for an operation; None where a function of ours does."""
     frame = sys._getframe(2)
-    while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith(_BETWEEN):
+    name = frame.f_globals.get("__name__")
+    while frame.f_back is not None and (name in _PASSED or _is_between(name)):
         frame = frame.f_back
-    name = str(frame.f_globals.get("__name__"))
+        name = frame.f_globals.get("__name__")
+    name = str(name)
     if name.startswith("oxinp."):
         return None
     return Line(user_frame() if is_passed(frame) else frame)

@@ -160,7 +160,8 @@ def expression(handle: Handle) -> Value:
 
 
 def _computed(storage: Storage) -> Value:
-    return schedule.postpone(storage) if storage.value is not None else device_value(storage)
+    value = schedule.postpone(storage)
+    return device_value(storage) if value is None else value
 
 
 def chain(handle: Handle) -> Value:

@@ -6,7 +6,8 @@ in where new work goes, which is the device that it is on (`device`).
 Small arrays live on the host, large ones on the device. An operation on operands that are all valid on the host runs
 there if its cost, the bytes of its largest operand or result times its row's weight, is below
 `config.offload_threshold`; any other operation runs on the device. Loops over single elements of a device array fetch
-a host mirror first.
+a host mirror first; small results of the device that are written into an array with one are fetched, too, so that the
+mirror stays.
 """
 
 from __future__ import annotations

@@ -20,6 +20,7 @@ from oxinp._core.lazy.expr import (
     Operation,
     Record,
     Unsupported,
+    broadcast_shapes,
     cast,
     combine,
     leaf,
@@ -32,7 +33,7 @@ from oxinp._core.lazy.handle import Handle, begin_writing, chain, compute_into, 
 from oxinp._core.memory.dtypes import DEVICE_TYPES, WEAK_TYPES
 from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.storage import SIDES, Storage, Value, is_pinned, make_storage
-from oxinp._kernels.elementwise.flags import CASTS
+from oxinp._kernels.flags import CASTS
 from oxinp._runtime import here
 
 MAX_CHECKED = 1 << 10
@@ -335,7 +336,7 @@ def apply(
 
 def settled(result: Any) -> Any:
     """Return a result, computed where floating-point errors are told of and the line that asks is to raise them."""
-    if current() is not quiet.state and config.synchronous:
+    if current() is not quiet.state and config.synchronous and result._storage.value is not None:
         reports.settle(result)
     return result
 
@@ -356,12 +357,20 @@ def apply_into(
     if out._layout.dtype.kind in "SUT":
         raise Unsupported("strings, whose loop NumPy finds by `out`")
     check_cast(ufunc, operands, out)
-    if is_hosted((*operands, out)) and placement.is_host(max(cost_of(operation, operands), out._layout.nbytes)):
+    if is_hosted((*operands, out)) and placement.is_host(_cost_into(operation, operands, out)):
         views = [host_view(x) if isinstance(x, Handle) else x for x in operands]
         compute_into(compute, views, {}, (out,))
         return out
     store(out, express(operation, operands, target_of(out), is_checked=True))
     return settled(out)
+
+
+def _cost_into(operation: Operation, operands: tuple[Any, ...], out: Any) -> float:
+    try:
+        return max(cost_of(operation, operands), float(out._layout.nbytes))
+    except ValueError:  # shapes: NumPy's words are of the output, too
+        broadcast_shapes([x._layout.shape if isinstance(x, Handle) else () for x in operands], out._layout.shape)
+        raise
 
 
 def target_of(out: Any) -> Layout:
@@ -582,7 +591,7 @@ def declined(ufunc: np.ufunc, operator: Callable[..., Any] | None, a: Any, b: An
     other = b if isinstance(a, Handle) else a
     kind = type(other)
     is_numpys = issubclass(kind, _NumpyArray)
-    is_below = is_numpys and type(a) in (types.ndarray, types.scalar)
+    is_below = is_numpys and (type(a) is types.ndarray or type(type(a)) is types.scalar_type)
     if not (is_below or is_deferred_to(other) or (is_numpys and other is a)):
         return ufunc(a, b)
     if operator is None or is_below:

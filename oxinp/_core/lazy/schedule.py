@@ -110,6 +110,8 @@ def materialise(storage: Storage) -> Value:
         Where the device has no room for the result; the storage stays pending.
     """
     value: Any = storage.value
+    if value is None:  # another thread has brought it to the host meanwhile; not while the lock is held
+        return value  # type: ignore[return-value]
     if value[0].nodes:
         return attempt(_compute if room >= 0 else _compute_watched, storage)
     if type(value[1][0]) is Pending and value[1][0].call is not None:
@@ -120,7 +122,7 @@ def materialise(storage: Storage) -> Value:
 def _compute_watched(storage: Storage) -> Value:
     """Do as `_compute`, where it was asked for, and let those who watch know."""
     value: Any = storage.value
-    if here.are_several and value[0].nodes:
+    if here.are_several and value is not None and value[0].nodes:
         claim(storage)
         if (origin := _elsewhere(storage)) is not None:
             with here.on(origin):
@@ -135,9 +137,9 @@ def _compute_watched(storage: Storage) -> Value:
 def _compute(storage: Storage) -> Value:
     """Run what fills a storage whose value is pending, under the lock."""
     value: Any = storage.value
-    graph, leaves, _ = value
-    if not graph.nodes:
+    if value is None or not value[0].nodes:
         return value  # type: ignore[no-any-return]
+    graph, leaves, _ = value
     wanted = None
     references = PENDING[:]
     if here.are_several:
@@ -229,8 +231,10 @@ def _fused(storage: Storage, value: Value, others: list[Storage]) -> Value | Non
     return None
 
 
-def postpone(storage: Storage) -> Value:
+def postpone(storage: Storage) -> Value | None:
     """Return the value of a storage without nodes: of one that is pending the result of a call, or computed.
+
+    None where another thread has brought it to the host meanwhile, and lent it there.
 
     A call that waits is what a chain becomes that is made of a reduction that waits, and has fewer elements than that
     reduces: it may be computed with what is made of it, see `rowwise`.
@@ -238,9 +242,11 @@ def postpone(storage: Storage) -> Value:
     return attempt(_postpone, storage)
 
 
-def _postpone(storage: Storage) -> Value:
+def _postpone(storage: Storage) -> Value | None:
     value = storage.value
-    if value is None or not CALLS or not value[0].nodes or value[2] & SHARED or value[0].structure.is_flagged:
+    if value is None:
+        return None
+    if not CALLS or not value[0].nodes or value[2] & SHARED or value[0].structure.is_flagged:
         return materialise(storage)
     if rowwise.is_of_fewer(value):
         if here.are_several:

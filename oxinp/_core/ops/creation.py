@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from oxinp._config import config
+from oxinp._core.errors.frames import call_as_user
 from oxinp._core.host.sharing import adopt_host
 from oxinp._core.lazy import placement
 from oxinp._core.lazy.array_protocol import REFUSAL, numpys
@@ -164,7 +165,7 @@ def asarray(value: Any, dtype: Any = None, order: str | None = None, *, copy_wan
     if type(value) is list or type(value) is tuple:
         refuse_copy(copy_wanted)
         try:
-            made = np.asarray(_plain(value), dtype, order)  # type: ignore[arg-type]
+            made = _on_host(_plain(value), dtype, order)
         except ValueError as error:
             if str(error) != REFUSAL:
                 raise
@@ -188,13 +189,23 @@ def asarray(value: Any, dtype: Any = None, order: str | None = None, *, copy_wan
         return asarray(foreign, dtype, order, copy_wanted=copy_wanted)
     if type(value) in NUMPYS or (isinstance(value, np.ndarray) and not _is_mapped(value)):
         refuse_copy(copy_wanted)
-        return from_host(np.asarray(value, dtype, order))  # type: ignore[arg-type]
+        return from_host(_on_host(value, dtype, order))
     given: list[Any] = [numpys(value, dtype, order, copy=copy_wanted)]
     if _is_new(given):
         return _own(given[0])
     if copy_wanted is None and not given[0].flags.writeable and hasattr(type(value), "__array__"):
         return from_host(given[0])
     return adopt_host(given[0])
+
+
+_WIDE: Any = (None, bool, float, complex, object, np.float64, np.complex128, np.bool_)
+
+
+def _on_host(value: Any, dtype: Any, order: Any) -> Any:
+    """Return NumPy's array of a value; where a cast may warn of elements, as if from the user's line."""
+    if any([dtype is wide for wide in _WIDE]):  # noqa: C419 - in half the time
+        return np.asarray(value, dtype, order)
+    return call_as_user(np.asarray, (value, dtype, order), {})
 
 
 def _is_mapped(array: np.ndarray[Any, Any]) -> bool:

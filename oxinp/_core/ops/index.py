@@ -452,6 +452,9 @@ def _single(value: Any, layout: Layout) -> Any:
 
 def _element(array: Handle, layout: Layout) -> Any:
     """Return one element as a scalar: a copy, made when it is read or when the array is about to change."""
-    device_value(array._storage)
-    element, leaves, mask = read(layout, schedule.materialise(array._storage))
+    storage, value = array._storage, None
+    while value is None:  # as long as other threads bring it to the host in between
+        device_value(storage)
+        value = schedule.materialise(storage)
+    element, leaves, mask = read(layout, value)
     return wrap_pending((copying(element.layout, layout.dtype), leaves, mask))

@@ -140,8 +140,9 @@ def reduce(
         _let_raise(row, array, out, {"axis": axis, "dtype": dtype, "keepdims": keepdims, "where": where})
         raise
     claim = None
-    if current() is not quiet.state and row.name in _TOLD and source.kind == "f" and out is None:
-        claim = None if is_masked or mean is not None else claim_reduction(_TOLD[row.name])
+    if current() is not quiet.state and row.name in _TOLD and out is None and not is_masked and mean is None:
+        is_real = source.kind == dtypes.result.kind == "f"
+        claim = claim_reduction(_TOLD[row.name]) if is_real else None
         value = value if claim is None else express(MARK, (array, claim))
     starts = initial is not NO_INITIAL
     bound = _bound(_Wanted(row, value[0], axes, dtypes, bool(keepdims), is_masked, starts))

@@ -148,7 +148,7 @@ def _check(call: Call) -> None:
         keywords["where"] = _stand_in(call.where)
     if any(out is not None for out in call.outs):
         keywords["out"] = tuple(None if out is None else _stand_in(out) for out in call.outs)
-    call.row.numpy(*[_stand_in(x) for x in call.operands], **keywords)
+    call_numerical(call.row.numpy, [_stand_in(x) for x in call.operands], keywords)
     if call.where is not None:
         given = (*call.operands, *(out for out in call.outs if out is not None), call.where)
         broadcast_shapes([x._layout.shape if isinstance(x, Handle) else () for x in given], None)

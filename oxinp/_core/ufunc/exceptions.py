@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from oxinp._kernels.elementwise.flags import (
+from oxinp._kernels.flags import (
     DIVIDE,
     INVALID,
     OVER,

@@ -139,6 +139,8 @@ class ufunc(metaclass=UfuncType):  # noqa: N801 - NumPy's name
         ):
             return self._fall_back(args, kwargs)
         options = {name: value for name, value in kwargs.items() if name not in ("out", "where")} if kwargs else kwargs
+        if mask is not None and kwargs.get("out", ()) is None:
+            options["out"] = None  # said, which NumPy takes for knowing what that means
         if not any(isinstance(x, Handle) for x in operands) and not isinstance(mask, Handle):
             return self._of_scalars(args[:num_inputs], outs, kwargs)
         try:

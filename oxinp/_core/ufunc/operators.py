@@ -306,7 +306,8 @@ def _binary(  # noqa: PLR0915 - calls cost
                 # What reads elements that are written is computed before, so that the result goes straight there.
                 buffer = getattr(u[1][0], "buffer", None)
                 if not (buffer is None or schedule.is_direct(v[0], v[1], buffer, layout)):
-                    v = schedule.materialise(b._storage)
+                    schedule.materialise(b._storage)
+                    v = expression(b)
             if not u[2] & v[2] or (len(u[1]) == 1 and u[1][0] not in v[1]):
                 target = layout if a._view is None else layout.dense
                 key = (u[0], v[0], None, target)

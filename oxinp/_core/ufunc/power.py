@@ -108,6 +108,7 @@ class Power(ufunc):
         self._plain = None
         plain, reflected, in_place = self.methods
         reach = row.weight * 16
+        compute = row.on_host
 
         def is_small(a: Any, b: Any) -> bool:
             """Whether both are on the host, and so small that the power is computed there."""
@@ -127,7 +128,7 @@ class Power(ufunc):
                 if host is not None and not REPORTS:
                     x = a._seen if a._host is host else host_view(a)
                     if x.size * reach < config.offload_threshold:
-                        return wrap_host(x**b)
+                        return wrap_host(compute(x, b))
                 name = SIMPLER.get(b)
                 if name is not None:
                     kind = (a._layout if a._storage.host is None else host_view(a)).dtype.kind

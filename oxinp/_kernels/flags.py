@@ -11,6 +11,7 @@ In a report of flags, the first word is the claim, and in the second each byte t
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from functools import reduce
 from operator import and_, or_
@@ -19,13 +20,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from oxinp._kernels.plan import REPORT_ADDRESS_BITS
-from oxinp._ptx.memory import Pointer
 from oxinp._ptx.types import Type, f16, f32, pred, u8, u32, u64
 
 DIVIDE, OVER, UNDER, INVALID = 1, 2, 4, 8
 INFINITE, NAN = 16, 32
 """Flags of what a reduction reads, which say that its result may be infinite or NaN."""
 NUM_FLAGS = 6
+
+
+def _pointer(k: Any, address: Any, type_: Type, space: str, access: str) -> Any:
+    # Which only who compiles pays for.
+    return importlib.import_module("oxinp._ptx.memory").Pointer(k, address, type_, space, access)
+
 
 Found = list[tuple[int, Any]]  # flags, and the predicate that raises them
 
@@ -193,7 +199,7 @@ def _raise(k: Any, found: Found, kinds: int, mask: Any, claim: Any) -> None:
     if mask is not None:
         bits = k.where(mask, bits, none)
     with k.when(bits != 0):
-        words = Pointer(k, claim & ((1 << REPORT_ADDRESS_BITS) - 1), u64, "global", "rw")
+        words = _pointer(k, claim & ((1 << REPORT_ADDRESS_BITS) - 1), u64, "global", "rw")
         flags = words.view(u32)
         (seen,) = flags.load(0, order="relaxed.gpu")
         with k.when((seen & bits) != bits):
@@ -201,7 +207,7 @@ def _raise(k: Any, found: Found, kinds: int, mask: Any, claim: Any) -> None:
             news = bits & ~before
             with k.when(news != 0):
                 (address,) = words.load(1)
-                report = Pointer(k, address, u64, "global", "w")
+                report = _pointer(k, address, u64, "global", "w")
                 for i in range(NUM_FLAGS):
                     if 1 << i & kinds:
                         with k.when((news & (1 << i)) != 0):

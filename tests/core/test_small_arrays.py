@@ -1,0 +1,154 @@
+"""Small arrays on the host: the first lines of operators, methods and functions do what the general way does.
+
+Every statement is run by NumPy, by us, and by us while a report is open, which no shortcut is taken under. Results have
+to be the same, and so have views: what is written to a result afterwards is seen in the same places.
+"""
+
+# ruff: noqa: ICN001, S102, SIM905 - oxinp is np, and programs are texts
+
+import numpy
+import pytest
+
+import oxinp as np
+from oxinp._core.lazy.explain import REPORTS
+from tests.comparator import assert_same
+
+
+@pytest.fixture(autouse=True)
+def _settings(config):
+    config.offload_threshold = 65_536
+
+
+def read_only(x):
+    view = x[:]
+    view.flags.writeable = False
+    return view
+
+
+# How a matrix of 4 by 6 is made what a statement is about.
+ARRAYS = {
+    "whole": lambda x: x,
+    "transposed": lambda x: x.T,
+    "part": lambda x: x[1:, ::-2],
+    "copied in Fortran order": lambda x: x.copy("F"),
+    "read-only": read_only,
+    "vector": lambda x: x[1],
+    "column": lambda x: x[:, 2],
+    "empty": lambda x: x[:, 6:],
+    "of no dimensions": lambda x: x[1, 2, ...],
+    "broadcast": None,
+}
+DTYPES = ["f8", "i8", "?", "c16", "O", [("p", "i4"), ("q", "f8")], ">f8"]
+
+READS = """
+a[1] a[-1] a[1:3] a[::-1] a[...] a[()] a[None] a[1:,None] a[0,1] a[0,-1:] a[:,1] a[...,0] a[numpy.int64(1)] a[True] a[9]
+a['p'] a[[1,0]] a[k] a[k,0] a[:,k] a[k,k] a[m] a[1.5] a[k,None] a[a==a] len(a) a.shape a.T a.mT a.dtype a.nbytes a.size
+a+a a-a a*2 2.5*a a/3 1-a -a abs(a) ~a a**2 a**0.5 a**-1 a//2 a%2 a==a a!=a a<a a>1 a&a a|True a@a a@a.T a[0]@a[1] a.T@a
+a+1j a+b a@b b@a a==None
+a.sum() a.sum(0) a.max() a.min(axis=0) a.mean() a.any() a.all() a.cumsum() a.prod() a.argmax() a.std()
+a.argsort(kind='stable')
+a.nonzero() a.trace() a.repeat(2) a.take(k) a.dot(a) a.searchsorted(1) a.choose([1,2])
+np.sum(a) np.sum(a,axis=0) np.max(a,keepdims=True) np.mean(a,axis=-1) np.cumsum(a) np.sort(a) np.all(a)
+np.argsort(a,kind='stable')
+np.concatenate((a,a)) np.concatenate([a,b]) np.stack([a,a]) np.where(a==a,a,a) np.clip(a,0,1) np.abs(a) np.sqrt(a)
+np.maximum(a,a) np.exp(a) np.outer(a,a) np.dot(a,a) np.inner(a,a) np.linalg.norm(a) np.zeros_like(a) np.copy(a)
+np.transpose(a) np.transpose(a,(1,0)) np.reshape(a,-1) np.reshape(a,(2,-1)) np.swapaxes(a,0,1) np.squeeze(a) np.ravel(a)
+np.diagonal(a) np.asarray(a) np.asarray(a,'f4') np.array(a) np.array(a,copy=None) np.moveaxis(a,0,-1) np.flip(a)
+a.reshape(-1) a.reshape(2,-1) a.reshape((3,8)) a.reshape(a.shape) a.ravel() a.ravel('F') a.ravel('K') a.flatten()
+a.transpose() a.squeeze() a.swapaxes(0,-1) a.copy() a.copy('F') a.copy('K') a.astype('f4') a.astype(int,copy=False)
+a.astype('f8','F') a.astype('i4',casting='safe') list(a) [*a.T] np.zeros(a.shape) np.empty((2,0))  np.ones(3,'i4')
+np.zeros(3) np.zeros((2,3),'f4') np.zeros(-1) np.ones((2,),order='F') np.arange(5) np.arange(5,dtype='f4') np.arange(-3)
+np.arange(2,9,3) np.arange(3,step=1) np.array([1,2.5,True]) np.array([[1,2],[3,4]],'f4') np.array((1,2),ndmin=3)
+np.array([a]) np.full(3,2) np.asarray([1,2]) np.array([]) np.array([1j,None])
+""".split()
+
+WRITES = """
+a[1]=1 a[0,1]=0 a[-1]=a[0] a[:,1]=a[:,0] a[1:3]=0 a[::-1]=a a[...]=1 a[()]=1 a[1,2]-=0.5 a[1]+=a[0] a[9]=1 a[0,9]=1
+a[m]=0 a[k]=1 a[k]=a[k] a[a==a]=0 a[k,k]=1 a[1]=[1,2] a[0]=numpy.ones(9) a[0,0]=1j a[0]=None a[0,1]='x' a[0,0]=300
+a+=1 a-=a a*=2.5 a/=2 a+=b a[0,0]=numpy.nan a[0]=b a[0,:2]=True a[numpy.int64(1)]=1 a['p']=1 a[:]=a[0] a[0,0]=b
+a[1,...]=a[0] a[0,[1,2]]=0 a[1.5]=0 a[k]=a a[0,1]=a[1,:1] a.sort() a.fill(1) a[0]=2**70
+""".split()
+
+# What the general way does otherwise: an empty result's strides, and elements of records.
+OTHERWISE = {"a.repeat(2)", "a[0,1]=a[1,:1]"}
+
+
+def made(np, dtype, form):
+    rng = numpy.random.default_rng(3)
+    theirs = rng.integers(0, 5, (4, 6)).astype(dtype if dtype != [("p", "i4"), ("q", "f8")] else "i4")
+    if dtype == [("p", "i4"), ("q", "f8")]:
+        records = numpy.zeros((4, 6), dtype)
+        records["p"] = theirs
+        theirs = records
+    whole = theirs if np is numpy else np.asarray(theirs)
+    if form == "broadcast":
+        return whole, np.broadcast_to(whole[0], (3, 6))
+    return whole, ARRAYS[form](whole)
+
+
+def outcome(np, dtype, form, statement):
+    """Return what becomes of a statement, of its arrays, and of these when its result is written to."""
+    whole, a = made(np, dtype, form)
+    given = numpy.array([2, 0, 1]), numpy.array([True, False, True, True])
+    k, m = given if np is numpy else map(np.asarray, given)
+    names = {"np": np, "numpy": numpy, "a": a, "k": k, "m": m, "b": np.ones(6, "f4")}
+    with numpy.errstate(all="ignore"):
+        try:
+            if statement in WRITES:
+                exec(statement, names)
+                return names["a"], whole
+            result = eval(statement, names)  # noqa: S307
+        except Exception as error:  # noqa: BLE001 - whatever NumPy raises
+            return type(error), whole
+    shown = result
+    if isinstance(result, np.ndarray):
+        flags = result.flags
+        steps = [step for step, n in zip(result.strides, result.shape, strict=True) if n > 1 and result.size]
+        shown = result.copy(), (steps, flags.writeable), (flags.owndata, result.base is None, result.strides)
+        if flags.writeable and result.dtype.kind in "bifcu":
+            result[...] = 1
+    elif isinstance(result, list | tuple):
+        shown = [x.copy() if isinstance(x, np.ndarray) else x for x in result]
+    return shown, whole
+
+
+def same(found, expected, *, is_general=False):
+    """Assert that two outcomes are equal; those of different ways to NumPy may be other exceptions."""
+    (result, whole), (wanted, wanted_whole) = found, expected
+    if isinstance(wanted, type):
+        assert isinstance(result, type)
+        assert result is wanted or is_general
+    elif isinstance(wanted, tuple):
+        assert_same(result[0], wanted[0], ulp=2)
+        assert result[1] == wanted[1]
+    else:
+        assert_same(result, wanted, ulp=2)
+    assert_same(whole, wanted_whole)
+
+
+@pytest.mark.parametrize("form", ARRAYS)
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_the_first_lines_do_what_the_general_way_does(dtype, form, stats):
+    for statement in (*READS, *WRITES):
+        expected = outcome(numpy, dtype, form, statement)
+        found = outcome(np, dtype, form, statement)
+        with np.explain():
+            assert REPORTS
+            general = outcome(np, dtype, form, statement)
+        try:
+            same(found, expected)
+            if statement not in OTHERWISE:
+                same(found, general, is_general=True)
+                if isinstance(found[0], tuple):
+                    assert found[0][2] == general[0][2]
+        except AssertionError as error:
+            raise AssertionError(f"{statement}: {error}") from None
+    assert stats().launches == 0
+
+
+def test_a_diagonal_is_filled_by_a_matrix_where_there_is_no_device(config):
+    config.backend = "host"
+    ours, theirs = np.zeros((2, 2)), numpy.zeros((2, 2))
+    np.fill_diagonal(ours, np.arange(4.0).reshape(2, 2) + 1)
+    numpy.fill_diagonal(theirs, numpy.arange(4.0).reshape(2, 2) + 1)
+    assert_same(ours, theirs)
