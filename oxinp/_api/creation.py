@@ -35,6 +35,9 @@ def _is_subclass(value: Any) -> bool:
     return isinstance(value, np.ndarray) and type(value) is not np.ndarray
 
 
+_COPIES = {np._CopyMode.ALWAYS: True, np._CopyMode.IF_NEEDED: None, np._CopyMode.NEVER: False}
+
+
 @implements("array")
 def array(
     object: Any,
@@ -51,8 +54,8 @@ def array(
     if like is not None:
         _check(None, like)
     if type(copy) is not bool and copy is not None:
-        np.array(0, copy=copy)  # refuses text
-        copy = bool(copy)
+        np.array([0], copy=copy if type(copy) is not np._CopyMode else None)  # refuses text
+        copy = _COPIES[copy] if type(copy) is np._CopyMode else bool(copy)
     if ndmin > 1:
         np.array(0, ndmin=ndmin)  # refuses more than there may be
     if ndmax is not None or (subok and _is_subclass(object)):

@@ -96,6 +96,7 @@ def _truth_of(value: Any) -> Any:
     if not array._layout.size:
         raise Unsupported("no elements")
     _check_placement(array)
+    gather.need_kernel(array._layout)
     return astype(array, BOOL, copy_wanted=False)
 
 

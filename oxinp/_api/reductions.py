@@ -11,6 +11,7 @@ from oxinp._api.fronts import as_ours, cumulated, find_theirs, implements, reduc
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.manipulation.copy import astype
 from oxinp._core.memory.dtypes import BOOL, INT64
+from oxinp._core.ops.gather import need_kernel
 from oxinp._core.reduction import table
 from oxinp._core.reduction.table import SCANNED, Arguments
 from oxinp._core.ufunc.objects import UFUNC_OBJECTS
@@ -63,8 +64,7 @@ def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: Any = np._NoValue) 
 def count_nonzero(a: Any, axis: Any = None, *, keepdims: Any = False) -> Any:
     """See `numpy.count_nonzero`."""
     array = as_ours(a)
-    if array._layout.dtype.kind == "V":
-        raise Unsupported("records, of which no cast says whether they are zero")
+    need_kernel(array._layout)
     number = reduced(table.SUM, astype(array, BOOL, copy_wanted=False), axis, INT64, keepdims=keepdims)
     return int(number) if _COUNTS_ARE_INTS and axis is None and not keepdims else number
 

@@ -356,7 +356,7 @@ class _Given:
             twin = np.random.RandomState()
             twin.set_state(value.get_state())
             return twin
-        if isinstance(value, ufunc):
+        if isinstance(value, ufunc) and not isinstance(value, np.ufunc):
             return value._row.numpy
         if isinstance(value, type) and issubclass(value, types.ndarray):
             return np.ndarray if value is types.ndarray else _Subclass

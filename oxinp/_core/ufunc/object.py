@@ -46,7 +46,14 @@ def _describe(kind: type) -> None:
     )
 
 
-class ufunc:  # noqa: N801 - NumPy's name
+class UfuncType(type):
+    """Makes ``isinstance(numpy_ufunc, oxinp.ufunc)`` true: programs ask whether it is one, not whose it is."""
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return type.__instancecheck__(cls, instance) or (cls is ufunc and type.__instancecheck__(np.ufunc, instance))
+
+
+class ufunc(metaclass=UfuncType):  # noqa: N801 - NumPy's name
     """A function that works element by element, with NumPy's signature; see `numpy.ufunc`.
 
     Calls run where placement puts them. What NumPy computes on the host because it has no kernel is counted as a

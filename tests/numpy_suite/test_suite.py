@@ -1,0 +1,44 @@
+"""What the command says of outcomes: unexpected failures and passes by name, what is listed not."""
+
+import pytest
+
+from tests.numpy_suite.suite import Difference, Outcome, find_modules, is_listed, judge, read_expected
+
+MODULE = "_core/tests/test_umath"
+
+
+def _outcomes(**results):
+    return {f"{MODULE}.py::{name}": Outcome(result, "why") for name, result in results.items()}
+
+
+def test_outcomes_are_judged_by_numpys():
+    numpys = _outcomes(a="passed", b="passed", c="failed", d="skipped", e="passed", f="passed")
+    ours = _outcomes(a="passed", b="failed", c="failed", d="failed", e="died")
+    expected = [Difference("meant", (f"{MODULE}.py::b", f"{MODULE}.py::a"))]
+    found = judge(MODULE, numpys, ours, expected, "host")
+    assert (found.numpys, found.ours, found.expected) == (4, 1, 1)
+    assert found.failures == {f"{MODULE}.py::e": "died: why", f"{MODULE}.py::f": "missing: "}
+    assert found.passes == [f"{MODULE}.py::a"]
+    elsewhere = judge(MODULE, numpys, ours, [Difference("meant", (f"{MODULE}.py::b",), ("cuda",))], "host")
+    assert set(elsewhere.failures) == {f"{MODULE}.py::{name}" for name in "bef"}
+
+
+def test_a_name_lists_its_parameters_and_its_classes():
+    assert is_listed("m.py::T::test_x[1]", "m.py::T::test_x")
+    assert is_listed("m.py::T::test_x[1]", "m.py::T")
+    assert not is_listed("m.py::T::test_xy", "m.py::T::test_x")
+
+
+def test_modules_are_found_by_their_beginnings():
+    assert MODULE in find_modules(["_core/tests/test_umath"])
+    assert find_modules(["numpy/_core/tests/test_ufunc.py"]) == ["_core/tests/test_ufunc"]
+    with pytest.raises(ValueError, match="no test module"):
+        find_modules(["no_such_module"])
+
+
+def test_expected_differences_are_of_modules_that_run():
+    rows = read_expected()
+    names = [name for row in rows for name in row.tests]
+    assert all(row.reason.endswith(".") for row in rows)
+    assert len(set(names)) == len(names)
+    assert {name.partition(".py::")[0] for name in names} <= set(find_modules([]))
