@@ -63,6 +63,7 @@ np.random.default_rng(np.arange(3)).integers(100, size=3)
 np.random.RandomState(np.arange(3)).randint(100, size=3)
 np.arange(3).__array_wrap__(np.array(3, dtype=np.int8), None, True).dtype
 np.arange(3).__array_wrap__(np.array([3]))
+np.conjugate(np.array([thing]))[0]
 np.add == numpy.add
 hash(np.add) == hash(numpy.add)
 isinstance(numpy.add, np.ufunc), isinstance(len, np.ufunc), isinstance(np.add, np.ufunc)
@@ -76,11 +77,18 @@ STATEMENTS = {
 }
 
 
+class Answering:
+    """An object that says something of every name it is asked for."""
+
+    def __getattr__(self, name):
+        return lambda: name
+
+
 def _value(expression, module):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            return eval(expression, {"np": module, "numpy": np, "holder": _holder})  # noqa: S307 - our own code
+            return eval(expression, {"np": module, "numpy": np, "holder": _holder, "thing": Answering()})  # noqa: S307 - our own code
         except Exception as error:  # noqa: BLE001 - compared
             return error
 

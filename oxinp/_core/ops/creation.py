@@ -184,7 +184,8 @@ def asarray(value: Any, dtype: Any = None, order: str | None = None, *, copy_wan
     if isinstance(value, list | tuple):
         refuse_copy(copy_wanted)
         return _own(numpys(_plain(value), dtype, order))
-    if type(value) not in NUMPYS and (interface := getattr(value, "__cuda_array_interface__", None)) is not None:
+    interface = None if type(value) in NUMPYS else getattr(value, "__cuda_array_interface__", None)
+    if isinstance(interface, dict):  # not what an object says of any name that it is asked for
         foreign = importlib.import_module("oxinp._core.interop.imports").from_cuda_array_interface(value, interface)
         return asarray(foreign, dtype, order, copy_wanted=copy_wanted)
     if type(value) in NUMPYS or (isinstance(value, np.ndarray) and not _is_mapped(value)):
