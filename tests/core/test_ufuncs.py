@@ -185,7 +185,7 @@ def test_outputs_and_masks(row, dtypes, stats):
         check(row, ufunc(*given, out=our_into, **ours), expected, str(keywords))
         for ours_whole, numpys_whole in zip(our_held, held, strict=True):
             check(row, ours_whole, numpys_whole, str(keywords))
-    masked = ufunc(*given, where=our_mask, out=None)
+    masked = ufunc(*given, where=our_mask, out=None if ufunc.nout == 1 else (None,) * ufunc.nout)
     masked = masked if isinstance(masked, tuple) else (masked,)
     for ours_result, result in zip(masked, results, strict=True):
         check(row, ours_result[our_mask], result[mask])

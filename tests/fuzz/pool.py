@@ -17,6 +17,7 @@ SPAWN = get_context("spawn")  # a CUDA context does not survive a fork
 HANG_SECONDS = 600.0
 PROGRESS_SECONDS = 10.0
 MAX_REPLACED = 20  # processes that end before their work does: something else is wrong then
+MAX_NOT_STARTED = 3
 # Runs under any working namespace: a process where it does not has lost its device.
 CANARY = Program((Statement("compute", "a1 = np.arange(5) + 1"),))
 
@@ -130,7 +131,9 @@ class _Pool:
             "results": SPAWN.Queue(),
         }
         self._processes: dict[int, Any] = {}
+        self._first: dict[int, int] = {}
         self._num_replaced = 0
+        self._num_not_started = 0
         self.summary = Summary()
 
     def run(self) -> Summary:
@@ -153,6 +156,7 @@ class _Pool:
     def _start(self, slot: int, first: int) -> None:
         positions = range(first, len(self._given), self._jobs)
         self._shared["position"][slot] = -1
+        self._first[slot] = first
         arguments = (self._settings, self._given, positions, slot, self._shared)
         process = self._processes[slot] = SPAWN.Process(target=_work, args=arguments)
         process.start()
@@ -193,8 +197,12 @@ class _Pool:
             return
         process.join()
         del self._processes[slot]
-        if position < 0:
-            raise RuntimeError(f"{what} before its first program")
+        if position < 0:  # of a machine at its limits, perhaps
+            self._num_not_started += 1
+            if self._num_not_started > MAX_NOT_STARTED:
+                raise RuntimeError(f"{what} before its first program")
+            self._start(slot, self._first[slot])
+            return
         self._shared["done"][slot] += 1
         self._note(Failure(position, Difference(0, what)))
         self._go_on(slot)

@@ -148,8 +148,8 @@ def test_interactive_afterwards(folder):
     "statement",
     [
         "from numpy.lib import recfunctions as found",
-        "from numpy.ma import testutils as found",
-        "import numpy, numpy.ma.testutils; found = numpy.ma.testutils",
+        "from numpy.ma import mrecords as found",
+        "import numpy, numpy.ma.mrecords; found = numpy.ma.mrecords",
     ],
 )
 def test_what_oxinp_has_not_is_theirs_at_the_first_import(folder, statement):

@@ -43,6 +43,7 @@ _ELEMENTS = frozenset({bool, int, float, complex, *np.sctypeDict.values()} - {np
 
 
 _OWN_NAME = type.__dict__["__name__"]
+_OWN_CLASS: Any = object.__dict__["__class__"]
 
 
 class ArrayType(type):
@@ -130,10 +131,14 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
 
     # -- what it is ----------------------------------------------------------------------------------------------------
 
-    @property  # type: ignore[misc]
+    @property
     def __class__(self) -> Any:
         frame = sys._getframe(1)
         return reported_class(type(self), frame) if frame.f_code.co_name in INSISTING else type(self)
+
+    @__class__.setter
+    def __class__(self, new: Any) -> None:
+        _OWN_CLASS.__set__(self, new)
 
     @property
     def dtype(self) -> np.dtype[Any]:

@@ -306,7 +306,7 @@ class ufunc(metaclass=UfuncType):  # noqa: N801 - NumPy's name
         return f"<ufunc '{self.__name__}'>"
 
 
-for _name in ("reduce", "accumulate", "reduceat", "outer", "at"):
+for _name in ("__call__", "reduce", "accumulate", "reduceat", "outer", "at"):
     getattr(ufunc, _name).__doc__ = getattr(np.ufunc, _name).__doc__
     getattr(ufunc, _name).__wrapped__ = getattr(np.ufunc, _name)  # whose signature it has
 ufunc.__module__ = "oxinp"
