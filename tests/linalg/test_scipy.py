@@ -51,7 +51,7 @@ def check(code, *, is_signed=True):
         assert own.shape == np.shape(theirs)
         accuracy = 1e-4 if own.dtype.char in "fF" else 1e-11
         both = (own, theirs) if is_signed else (np.abs(own), np.abs(theirs))
-        assert np.allclose(*both, rtol=accuracy, atol=accuracy)
+        assert np.allclose(*both, rtol=accuracy, atol=accuracy, equal_nan=True)
 
 
 EVERY = [

@@ -117,7 +117,7 @@ def test_functions_give_our_sparse_arrays():
     for made in (
         sparse.eye_array(3),
         sparse.kron(sparse.coo_array(DENSE), sparse.coo_array(DENSE)),
-        sparse.tril(oxinp.eye(3)),
+        sparse.tril(sparse.coo_array(oxinp.eye(3))),
     ):
         assert type(made) is getattr(sparse, type(made).__name__)
     diagonals = sparse.diags_array(oxinp.arange(3.0))

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import numpy as np
+import scipy
 
 from oxinp._api.fronts import as_ours, implements
 from oxinp._core.lazy.expr import Unsupported
@@ -33,6 +34,8 @@ PADE = (
 """Of the approximant of degree 13, N. Higham, The scaling and squaring method for the matrix exponential, 2005."""
 THETA = 5.371920351148152
 """1-norm up to which its backward error is below the rounding unit of double precision."""
+_TELLS_OF_LOST_RANK = tuple(map(int, scipy.__version__.split(".")[:2])) >= (1, 18)
+"""Whether SciPy's residuals are NaN where there are too few independent columns for them."""
 
 
 @implements("scipy.linalg.lstsq")
@@ -56,7 +59,8 @@ def lstsq(
     limit = np.finfo(dtype).eps if cond is None or cond < 0 else cond
     x, residuals, rank, s = _spectral.lstsq(a, b[:, None] if b.ndim == 1 else b, limit)
     if residuals is None:
-        residuals = as_ours(np.zeros(0, dtype))
+        is_told = _TELLS_OF_LOST_RANK and len(a) > a.shape[1]
+        residuals = as_ours(np.full(b.shape[1:] if is_told else 0, np.nan, dtype))
     elif b.ndim == 1:
         residuals = residuals[0]
     return x[:, 0] if b.ndim == 1 else x, residuals, int(rank), s
