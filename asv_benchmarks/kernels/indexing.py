@@ -8,19 +8,13 @@ compared with NumPy's, sums of floats with a bound, and those of a second run wi
 with status 1 if anything is wrong.
 """
 
-import argparse
-import importlib
-import re
 import sys
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
-import oxinp
-from asv_benchmarks.kernels.plans import write
-from asv_benchmarks.kernels.scans_and_counts import copy_rate, median_ms
-from oxinp._terminal import Columns, columns
+from asv_benchmarks.kernels.calls import run
 
 EXACT, ROUNDED, AT_RANK = "exact", "rounded", "at rank"
 BINS = 16  # elements per bin, on average
@@ -155,63 +149,5 @@ def is_right(case, found, arrays):
     return bool((np.abs(found - exact) <= allowed).all())
 
 
-def times_of_peers(case, arrays):
-    """Return how long the others take, by their names, those that are installed and have it."""
-    times = {}
-    for name in ("cupy", "torch"):
-        if name == "torch" and case.torch is None:
-            continue
-        try:
-            module = importlib.import_module(name)
-        except ImportError:
-            continue
-        if name == "cupy":
-            theirs = [module.asarray(x) for x in arrays]
-            call, synchronize = partial(case.call, module, *theirs), module.cuda.Device().synchronize
-            release = module.get_default_memory_pool().free_all_blocks
-        else:
-            theirs = [module.from_numpy(x.copy()).cuda() for x in arrays]
-            call, synchronize = partial(case.torch, module, *theirs), module.cuda.synchronize
-            release = module.cuda.empty_cache
-        times[name] = median_ms(call, synchronize)
-        del theirs, call
-        release()
-    return times
-
-
-def main():
-    """Run the cases."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("pattern", nargs="?", default="")
-    parser.add_argument("--scale", type=int, default=1)
-    parser.add_argument("--peer", action="store_true")
-    options = parser.parse_args()
-    rng, all_right = np.random.default_rng(0), True
-    rate = copy_rate(2**27 // options.scale)
-    write(f"copy {rate / 1e9:.2f} TB/s")
-    drawn = Columns([34, 9, 22, 6, 6, 5], width=columns(), right=range(1, 5), text=[])
-    write(drawn.draw(["case", "ours", "peers", "ratio", "floor", ""]))
-    for case in CASES:
-        if not re.search(options.pattern, case.name):
-            continue
-        arrays = case.make(rng, max(1024 * BINS, case.size // options.scale))
-        results = [np.asarray(case.call(oxinp, *[oxinp.array(x) for x in arrays])) for _ in range(2)]
-        right = results[0].tobytes() == results[1].tobytes() and is_right(case, results[0], arrays)
-        all_right &= right
-        ours = [oxinp.array(x) for x in arrays]
-
-        def call(case=case, ours=ours):
-            return oxinp.evaluate(case.call(oxinp, *ours))
-
-        taken = median_ms(call, oxinp.cuda.synchronize)
-        others = times_of_peers(case, arrays) if options.peer else {}
-        told = " ".join(f"{name} {other:.3f}" for name, other in others.items())
-        ratio = f"{min(others.values()) / taken:6.2f}" if others else ""
-        share = (sum(x.nbytes for x in arrays) + results[0].nbytes) / rate / taken
-        write(drawn.draw([case.name, f"{taken:.3f}", told, ratio, f"{share:.2f}", "" if right else "WRONG"]))
-        del ours, results, call
-    return 0 if all_right else 1
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(CASES, is_right, __doc__, width=34, min_size=1024 * BINS))
