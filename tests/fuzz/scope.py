@@ -56,7 +56,7 @@ class Scope:
         """Return NumPy's value of an expression, and whether there is one."""
         try:
             return self.evaluate(code, **extra), True
-        except (ArithmeticError, AttributeError, TypeError, ValueError, LookupError):
+        except (ArithmeticError, AttributeError, TypeError, ValueError, LookupError, MemoryError):
             return None, False
 
     def fresh(self, prefix: str = "a") -> str:
