@@ -15,7 +15,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from oxinp._core.host.foreign import methods_asked
 from oxinp._core.lazy.handle import Handle
-from oxinp._core.lazy.record import types
+from oxinp._core.lazy.record import is_device_scalar, types
 
 _new = object.__new__
 
@@ -110,7 +110,7 @@ class Undressing:
 
 def dressed(result: Any, source: Any, *, is_ufunc: bool = False) -> Any:
     """Return a result in the class of `source`, if it is an array or, of a ufunc, a scalar."""
-    if is_ufunc and type(type(result)) is types.scalar_type:
+    if is_ufunc and is_device_scalar(result):
         result = make(result, types.ndarray, None)  # still pending, if it is
     elif is_ufunc and isinstance(result, np.generic):
         result = types.from_host(np.asarray(result))

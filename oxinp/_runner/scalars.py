@@ -15,14 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from oxinp._core.lazy.record import types
+from oxinp._core.lazy.record import is_device_scalar, types
 
 __all__ = ["install"]
 
 
 def _settled(value: Any) -> Any:
     """Return NumPy's scalar for one on the device."""
-    return value[()] if type(type(value)) is types.scalar_type else value
+    return value[()] if is_device_scalar(value) else value
 
 
 def _wrap_json(encoder: Any) -> None:

@@ -15,7 +15,7 @@ from oxinp._core.lazy import schedule
 from oxinp._core.lazy.building import attempt
 from oxinp._core.lazy.handle import Handle, host_bytes, host_layout, seen_at
 from oxinp._core.lazy.placement import device_of
-from oxinp._core.lazy.record import types
+from oxinp._core.lazy.record import is_device_scalar
 from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.storage import Storage, is_pinned, is_shared
 
@@ -77,7 +77,7 @@ class Shadows:
         memory = _bytes_of(handle._storage) if known is None else known.memory
         shadow = self._enter(handle._storage, memory, place)
         array = seen_at(shadow.memory, layout)
-        if type(type(handle)) is types.scalar_type:
+        if is_device_scalar(handle):
             return array[()]
         if handle._view is not None and not handle._view[1]:
             array.flags.writeable = False
@@ -92,7 +92,7 @@ class Shadows:
         memory = np.zeros(nbytes, np.uint8) if nbytes == layout.nbytes else _bytes_of(storage)
         seen_at(memory, layout)[...] = numpys
         self._enter(storage, memory, place)
-        if type(type(handle)) is types.scalar_type:
+        if is_device_scalar(handle):
             self.hold(storage)  # it may be printed and gone; arrays are not held, lest their kernels have to write them
 
     def hold(self, storage: Storage) -> None:

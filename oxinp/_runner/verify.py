@@ -26,7 +26,7 @@ from oxinp._core.host import sharing
 from oxinp._core.host.exchange import PLAIN
 from oxinp._core.host.fallback import FallbackError
 from oxinp._core.lazy.handle import Handle
-from oxinp._core.lazy.record import types
+from oxinp._core.lazy.record import is_device_scalar, types
 from oxinp._core.memory.storage import Storage
 from oxinp._core.subclass import SUBCLASSES, overrides
 from oxinp._core.ufunc.objects import ufunc
@@ -245,7 +245,7 @@ class Verification:
             self._report(f"oxinp gives {ours!r}, NumPy {numpys!r}")
 
     def _compare_handle(self, ours: Any, numpys: Any, operands: list[Any]) -> None:
-        is_scalar = type(type(ours)) is types.scalar_type
+        is_scalar = is_device_scalar(ours)
         if not isinstance(numpys, np.generic if is_scalar else np.ndarray):
             kinds = "a scalar" if is_scalar else "an array", type(numpys).__name__
             self._report(f"oxinp gives {kinds[0]}, NumPy {kinds[1]}")

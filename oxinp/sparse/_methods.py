@@ -16,7 +16,7 @@ import numpy as np
 from oxinp._core.array import dispatch
 from oxinp._core.host.exchange import is_array
 from oxinp._core.lazy.expr import Unsupported
-from oxinp._core.lazy.record import types
+from oxinp._core.lazy.record import is_device_scalar, types
 from oxinp._core.manipulation.copy import astype, copy
 from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES, FLOAT64, INT64
 from oxinp._core.ops import creation, gather
@@ -280,7 +280,7 @@ def matrix_rmultiply(self: Sparse, other: Any) -> Any:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float | complex | np.number) or (
-        type(type(value)) is types.scalar_type and value.dtype.kind in "iufc"
+        is_device_scalar(value) and value.dtype.kind in "iufc"
     )
 
 

@@ -13,13 +13,13 @@ from oxinp._api.submodule_rows import ASSERTIONS
 from oxinp._core.array import dispatch
 from oxinp._core.lazy.array_protocol import accepted
 from oxinp._core.lazy.handle import Handle, fetch
-from oxinp._core.lazy.record import types
+from oxinp._core.lazy.record import is_device_scalar
 
 
 def _numpys(value: Any) -> Any:
     """Return a value with NumPy's arrays and scalars for ours, in lists, tuples and dicts as well."""
     if isinstance(value, Handle):
-        return fetch(value)[()] if type(type(value)) is types.scalar_type else fetch(value)
+        return fetch(value)[()] if is_device_scalar(value) else fetch(value)
     if type(value) in (list, tuple):
         return type(value)(map(_numpys, value))
     return {key: _numpys(part) for key, part in value.items()} if type(value) is dict else accepted(value)

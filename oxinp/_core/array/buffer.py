@@ -18,7 +18,7 @@ import numpy as np
 from oxinp._core.host import fallback
 from oxinp._core.host.sharing import lend
 from oxinp._core.lazy.handle import Handle
-from oxinp._core.lazy.record import types
+from oxinp._core.lazy.record import is_device_scalar
 from oxinp._core.memory.storage import is_shared
 
 HAS_PROTOCOL = sys.version_info >= (3, 12)  # in Python, PEP 688; before that only in C
@@ -57,7 +57,7 @@ _failed = _Failed()
 
 
 def _exported(array: Any) -> Any:
-    if type(type(array)) is types.scalar_type:
+    if is_device_scalar(array):
         return np.array(array[()])
     dtype = array._layout.dtype
     if dtype.char not in _IN_BUFFERS or (dtype.char == "V" and (dtype.names is None or dtype.hasobject)):

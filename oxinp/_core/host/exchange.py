@@ -27,7 +27,7 @@ from oxinp._core.lazy.handle import (
     is_dense,
     seen_at,
 )
-from oxinp._core.lazy.record import types, wrap_host
+from oxinp._core.lazy.record import is_device_scalar, types, wrap_host
 from oxinp._core.lazy.views import NumpyArray, view_at
 from oxinp._core.memory.layout import Layout, address_of
 from oxinp._core.memory.storage import Storage, is_shared
@@ -43,7 +43,7 @@ PLAIN = frozenset(
 
 def is_array(value: Any) -> bool:
     """Whether a value is an array of ours (a scalar on the device is none)."""
-    return isinstance(value, Handle) and type(type(value)) is not types.scalar_type
+    return isinstance(value, Handle) and not is_device_scalar(value)
 
 
 def holds_arrays(value: Any) -> bool:

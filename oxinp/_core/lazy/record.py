@@ -144,9 +144,14 @@ def wrap_result(value: Value, *, as_array: bool = False) -> Any:
     return array
 
 
+def is_device_scalar(value: Any) -> bool:
+    """Whether a value is a scalar of ours; `isinstance` would ask arrays for their `__class__`, which takes longer."""
+    return type(type(value)) is types.scalar_type
+
+
 def as_array(result: Any) -> Any:
     """Return a new result as an array where it is a scalar: what NumPy gives for ``out=...``."""
-    if type(type(result)) is types.scalar_type:
+    if is_device_scalar(result):
         array = _new(types.ndarray)
         array._known = result._layout
         array._storage = result._storage
@@ -536,7 +541,7 @@ def mask_operand(where: Any) -> Any:
 
     NotImplemented to decline, as `operand` does.
     """
-    if type(type(where)) is types.scalar_type and where._layout.dtype != np.bool_:
+    if is_device_scalar(where) and where._layout.dtype != np.bool_:
         where = np.asarray(where)[()]
     is_array = isinstance(where, Handle) or any(hasattr(type(where), name) for name in _ARRAY_LIKE)
     if is_array and not isinstance(where, np.generic):
@@ -591,7 +596,7 @@ def declined(ufunc: np.ufunc, operator: Callable[..., Any] | None, a: Any, b: An
     other = b if isinstance(a, Handle) else a
     kind = type(other)
     is_numpys = issubclass(kind, _NumpyArray)
-    is_below = is_numpys and (type(a) is types.ndarray or type(type(a)) is types.scalar_type)
+    is_below = is_numpys and (type(a) is types.ndarray or is_device_scalar(a))
     if not (is_below or is_deferred_to(other) or (is_numpys and other is a)):
         return ufunc(a, b)
     if operator is None or is_below:

@@ -16,7 +16,17 @@ from oxinp._core.lazy.array_protocol import numpys
 from oxinp._core.lazy.calls import is_waiting
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import Handle, begin_writing, end_writing, expression, fetch, host_view
-from oxinp._core.lazy.record import COPY, express, is_hosted, store, target_of, types, wrap_host, wrap_pending
+from oxinp._core.lazy.record import (
+    COPY,
+    express,
+    is_device_scalar,
+    is_hosted,
+    store,
+    target_of,
+    types,
+    wrap_host,
+    wrap_pending,
+)
 from oxinp._core.lazy.views import moved, view, view_at
 from oxinp._core.memory.dtypes import CARRIERS, DEVICE_TYPES, is_dtype_class
 from oxinp._core.memory.layout import Layout
@@ -174,7 +184,7 @@ def assign(target: Handle, value: Any) -> None:
     if isinstance(value, Handle):
         if value._storage is target._storage and value._layout is layout:
             return  # what an in-place operator on a view leaves behind: v = x[1:]; v += 1; x[1:] = v
-        if type(type(value)) is types.scalar_type and (value._storage.host is not None or _may_not_fit(value, layout)):
+        if is_device_scalar(value) and (value._storage.host is not None or _may_not_fit(value, layout)):
             value = fetch(value)[()]
     elif not isinstance(value, np.generic | bool | int | float):
         try:

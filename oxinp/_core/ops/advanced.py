@@ -18,7 +18,7 @@ from oxinp._core.host.exchange import holds_arrays
 from oxinp._core.lazy import placement
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import Handle
-from oxinp._core.lazy.record import is_hosted, types
+from oxinp._core.lazy.record import is_device_scalar, is_hosted, types
 from oxinp._core.lazy.views import view
 from oxinp._core.manipulation.copy import astype
 from oxinp._core.manipulation.shape import ravel
@@ -202,7 +202,7 @@ def _indices(part: Handle, shape: tuple[int, ...], axis: int, given: Any) -> lis
 
 def _plain(part: Any) -> Any:
     """Return a list as NumPy's array, a scalar as NumPy's, anything else as it is."""
-    if type(type(part)) is types.scalar_type:
+    if is_device_scalar(part):
         return part[()]
     if isinstance(part, list):
         if holds_arrays(part):

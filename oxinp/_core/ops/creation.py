@@ -17,7 +17,7 @@ from oxinp._core.lazy.array_protocol import REFUSAL, numpys
 from oxinp._core.lazy.chains import on_device
 from oxinp._core.lazy.expr import Graph, Node
 from oxinp._core.lazy.handle import Handle, fetch, host_bytes, host_layout, is_dense
-from oxinp._core.lazy.record import COPY, express, types, wrap, wrap_host, wrap_pending
+from oxinp._core.lazy.record import COPY, express, is_device_scalar, types, wrap, wrap_host, wrap_pending
 from oxinp._core.lazy.views import view
 from oxinp._core.manipulation.copy import astype, copy
 from oxinp._core.memory.dtypes import DEVICE_TYPES, FLOAT16, FLOAT32, is_dtype_class
@@ -171,14 +171,14 @@ def asarray(value: Any, dtype: Any = None, order: str | None = None, *, copy_wan
                 raise
             made = numpys(value, dtype, order)
         return _own(made)
-    if isinstance(value, Handle) and type(type(value)) is not types.scalar_type:
+    if isinstance(value, Handle) and not is_device_scalar(value):
         if dtype is not None and (is_dtype_class(dtype) or value._layout.dtype != np.dtype(dtype)):
             refuse_copy(copy_wanted)
             return astype(value, dtype)
         if copy_wanted:
             return copy(value)
         return value
-    if type(type(value)) is types.scalar_type:
+    if is_device_scalar(value):
         view = wrap(*_same_storage(value))
         return astype(view, dtype) if dtype is not None else view
     if isinstance(value, list | tuple):

@@ -26,7 +26,17 @@ from oxinp._core.lazy.handle import (
     host_view,
 )
 from oxinp._core.lazy.placement import SMALL_NBYTES
-from oxinp._core.lazy.record import WHERE, express, is_hosted, store, target_of, types, wrap_host, wrap_pending
+from oxinp._core.lazy.record import (
+    WHERE,
+    express,
+    is_device_scalar,
+    is_hosted,
+    store,
+    target_of,
+    types,
+    wrap_host,
+    wrap_pending,
+)
 from oxinp._core.lazy.views import host_part, view, view_at
 from oxinp._core.manipulation.copy import assign, axes_of, from_elsewhere, own
 from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES
@@ -319,7 +329,7 @@ def _scatters(array: Handle, key: Any, value: Any) -> bool:
     if type(array) is not types.ndarray or advanced.is_light(array, key):
         return False
     try:
-        if type(type(value)) is types.scalar_type:
+        if is_device_scalar(value):
             value = fetch(value)[()] if value._storage.host is not None else view(value, lambda x: x.reshape(()))
         elif not isinstance(value, Handle | np.generic | bool | int | float | complex):
             value = from_elsewhere(value, array._layout.dtype)
@@ -351,10 +361,10 @@ def _on_host(value: Any) -> Any:
 def _with_values(key: Any) -> Any:
     """Return a key with the values of scalars that are on the device; the key itself if there is none."""
     if type(key) is tuple:
-        if any(type(type(part)) is types.scalar_type for part in key):
-            return tuple(part[()] if type(type(part)) is types.scalar_type else part for part in key)
+        if any(is_device_scalar(part) for part in key):
+            return tuple(part[()] if is_device_scalar(part) else part for part in key)
         return key
-    return key[()] if type(type(key)) is types.scalar_type else key
+    return key[()] if is_device_scalar(key) else key
 
 
 def _as_view_key(key: Any) -> tuple[Any, ...]:

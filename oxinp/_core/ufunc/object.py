@@ -20,6 +20,7 @@ from oxinp._core.lazy.record import (
     apply_into,
     as_array,
     check_writeable,
+    is_device_scalar,
     is_host_only,
     mask_operand,
     operand,
@@ -134,9 +135,7 @@ class ufunc(metaclass=UfuncType):  # noqa: N801 - NumPy's name
         mask = None if where is True else mask_operand(where)
         if any(x is NotImplemented for x in (*operands, mask)):
             return numpy_ufunc(*args, **kwargs)  # which asks them
-        if not all(
-            out is None or (isinstance(out, Handle) and type(type(out)) is not types.scalar_type) for out in outs
-        ):
+        if not all(out is None or (isinstance(out, Handle) and not is_device_scalar(out)) for out in outs):
             return self._fall_back(args, kwargs)
         options = {name: value for name, value in kwargs.items() if name not in ("out", "where")} if kwargs else kwargs
         if mask is not None and kwargs.get("out", ()) is None:
