@@ -120,7 +120,7 @@ def materialise(storage: Storage) -> Value:
 
 
 def _compute_watched(storage: Storage) -> Value:
-    """Do as `_compute`, where it was asked for, and let those who watch know."""
+    """Do as `_compute` on the stream that the value was recorded on, noting in `at_work` what is computed."""
     value: Any = storage.value
     if here.are_several and value is not None and value[0].nodes:
         claim(storage)
