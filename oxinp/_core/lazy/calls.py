@@ -138,7 +138,7 @@ class Call:
             at_work.storage = outer
 
     def is_from_here(self) -> bool:
-        """Whether the stream that it was asked for on is the calling thread's, whose kernels may then compute it too."""
+        """Whether it was asked for on the calling thread's stream, whose kernels may then compute it as well."""
         return not here.are_several or getattr(self, "origin", here.thread.timeline) is here.thread.timeline
 
     def reads(self, entry: Any) -> bool:
