@@ -156,9 +156,11 @@ def _restrided(np, make):
 def _retyped(np, make, dtype):
     a = make(np)
     b = a[1:]
-    b.dtype = dtype
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        b.dtype = dtype
     b[..., :1] = 3
-    return a, b, b.strides, b.dtype, b.base is None
+    return a, b, b.strides, b.dtype, b.base is None, [(str(one.message), one.category, one.filename) for one in told]
 
 
 @pytest.mark.parametrize("shape", [(6,), (4, 6)], ids=str)

@@ -87,7 +87,7 @@ else:
         {"__slots__": (), **operator_methods(), **product_methods(), **reduction_methods()},
     )
 
-_SHAPES_ARE_FIXED = np.lib.NumpyVersion(np.__version__) >= "2.5.0"
+_ATTRIBUTES_ARE_FIXED = np.lib.NumpyVersion(np.__version__) >= "2.5.0"
 """Whether NumPy warns where an array's shape is set."""
 
 
@@ -147,6 +147,13 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
 
     @dtype.setter
     def dtype(self, new: Any) -> None:
+        if _ATTRIBUTES_ARE_FIXED:
+            warnings.warn(
+                "Setting the dtype on a NumPy array has been deprecated in NumPy 2.5.\nInstead of changing the dtype "
+                "on an array x, create a new array with x.view(new_dtype)",
+                DeprecationWarning,
+                stacklevel=2,
+            )
         self._lie_at(view(self, lambda seen: seen.view(new))._layout)
 
     @property
@@ -156,7 +163,7 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
 
     @shape.setter
     def shape(self, new: Any) -> None:
-        if _SHAPES_ARE_FIXED:
+        if _ATTRIBUTES_ARE_FIXED:
             warnings.warn(
                 "Setting the shape on a NumPy array has been deprecated in NumPy 2.5.\nAs an alternative, you can "
                 "create a new view using np.reshape (with copy=False if needed).",
