@@ -308,8 +308,8 @@ class ufunc(metaclass=UfuncType):  # noqa: N801 - NumPy's name
 for _name in ("__call__", "reduce", "accumulate", "reduceat", "outer", "at"):
     getattr(ufunc, _name).__doc__ = getattr(np.ufunc, _name).__doc__
     getattr(ufunc, _name).__wrapped__ = getattr(np.ufunc, _name)  # whose signature it has
-ufunc.__module__ = "oxinp"
 _describe(ufunc)
+documentation.set_module(ufunc)
 
 
 def _of_name(name: str) -> Any:
