@@ -70,7 +70,7 @@ def _host_argsort(array: Any, is_descending: bool) -> Any:
     return np.argsort(array, axis=-1, stable=True, **_numpys_order(is_descending))
 
 
-def _numpys_order(is_descending: bool) -> dict[str, bool]:
+def _numpys_order(is_descending: bool) -> dict[str, Any]:
     """Return the keyword for an order; NumPy has one since 2.5, and no caller asks for it before."""
     return {"descending": True} if is_descending else {}
 
