@@ -26,7 +26,7 @@ from oxinp._core.lazy.handle import Handle, end_writing, fetch, fetch_storage, h
 from oxinp._core.lazy.record import types, wrap_host
 from oxinp._core.lazy.views import host_part, moved, view, view_at
 from oxinp._core.manipulation import shape
-from oxinp._core.manipulation.copy import asnumpy, astype, copy, own
+from oxinp._core.manipulation.copy import asnumpy, astype, copy, order_of, own
 from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.storage import WRITING, is_shared
 from oxinp._core.ops import creation, index
@@ -121,7 +121,7 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
         order: Any = None,
     ) -> Any:
         if buffer is None and strides is None and not offset:
-            made = creation.uninitialised(shape, dtype, order or "C")
+            made = creation.uninitialised(shape, dtype, "F" if order_of(order, "C") == "F" else "C")
         elif isinstance(buffer, Handle):
             made = view(plain(buffer), lambda seen: np.ndarray(shape, dtype, seen, offset, strides, order))
         else:
