@@ -401,8 +401,8 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         return types.array_ufunc(ufunc, method, inputs, kwargs)
 
-    def __array_function__(self, func: Any, kinds: Any, args: Any, kwargs: Any) -> Any:
-        return types.array_function(func, kinds, args, kwargs)
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        return _array_function(func, types, args, kwargs)
 
     def __bool__(self) -> bool:
         return bool(self._for_scalar())
@@ -538,6 +538,15 @@ KNOWN.add(ndarray)
 buffer.offer(ndarray)
 describe(ndarray)
 _OWN_NAME.__set__(ndarray, "numpy.ndarray")  # what Python's messages call it, as NumPy's
+
+
+def _array_function(function: Any, kinds: Any, args: Any, kwargs: Any) -> Any:
+    for name, value, kind in (("args", args, tuple), ("kwargs", kwargs, dict)):
+        if not isinstance(value, kind):
+            raise TypeError(f"{name} must be a {kind.__name__}.")
+    return types.array_function(function, kinds, args, kwargs)
+
+
 types.ndarray = ndarray
 types.scalar, types.scalar_type, types.scalars = DeviceScalar, ScalarType, SCALARS
 types.finalize = _finalize
