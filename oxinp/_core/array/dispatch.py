@@ -216,7 +216,7 @@ def with_fallback(function: Function, numpy_function: Function, name: str, *, is
 
 
 def ask_like(numpy_function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Ask the class of ``like`` for a function of ours that makes arrays, if it knows ours; `NOT_DONE` if it does not."""
+    """Ask the class of ``like`` for a function of ours that makes arrays, if it knows ours; else `NOT_DONE`."""
     like = kwargs.get("like")
     if like is None or isinstance(like, Handle) or not knows_ours(like):
         return NOT_DONE
@@ -231,7 +231,7 @@ def ask_like(numpy_function: Function, args: tuple[Any, ...], kwargs: dict[str, 
 
 
 def _ask_with_ours(numpy_function: Function, args: tuple[Any, ...], kwargs: dict[str, Any], others: list[Any]) -> Any:
-    """Ask, by our function, those who did not know NumPy's: a class written with ``np`` bound to ours looks for ours."""
+    """By our function ask those who did not know NumPy's: a class written with ``np`` of ours looks for ours."""
     knowing = [x for x in others if dispatched_by(x) is not None and knows_ours(x)]
     kinds = tuple(dict.fromkeys(map(type, knowing)))
     for x in knowing:

@@ -73,7 +73,7 @@ def dispatched_by(value: Any) -> Any:
 
 
 def knows_ours(value: Any) -> bool:
-    """Whether the `__array_function__` of a value's class stands in a module that has ours by name, so compares to it."""
+    """Whether the `__array_function__` of a value's class stands in a module that has ours by name."""
     names = getattr(dispatched_by(value), "__globals__", {})
     return any(isinstance(x, ModuleType) and x.__name__.partition(".")[0] == "oxinp" for x in names.values())
 
