@@ -76,7 +76,7 @@ def uninitialised(shape: Any, dtype: Any = float, order: str = "C") -> Any:
 
 
 def _dtype_of(dtype: Any) -> np.dtype[Any]:
-    found = np.dtype(dtype)
+    found: np.dtype[Any] = np.dtype(dtype)
     if found.char == "O" and is_dtype_class(dtype):
         raise Unsupported("a class of dtypes, of which NumPy takes the right one")
     return found
