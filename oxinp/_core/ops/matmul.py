@@ -51,6 +51,7 @@ WIDENED = {
 # multiply-adds takes less time than all of it on faster units.
 MIN_SYMMETRIC, MAX_SYMMETRIC = 1024, {"d": sys.maxsize, "D": 4096}
 FLOPS_PER_BYTE = 6  # multiply-adds in which NumPy takes as long as for the bytes of an addition
+HOST_WEIGHT = 0.25  # on many cores
 
 
 def matmul(a: Handle, b: Handle, dtype: np.dtype[Any] | None = None) -> Any:
@@ -303,6 +304,8 @@ MATMUL = Op(
     "matmul",
     lambda bound: bound.parameters.plan(None),
     host=np.matmul,
+    cost=lambda layouts, product: product.cost,  # noqa: ARG005 - the rows' one signature
+    host_weight=HOST_WEIGHT,
     takes_views=True,
     fuse=lambda bound, graph, place: bound.parameters.fused(graph, place),
     may_fuse=_may_fuse,
