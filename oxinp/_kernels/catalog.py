@@ -463,6 +463,7 @@ def select_specs() -> list[SelectRanksSpec]:
 
 
 SORTED = (2, 4, 8, 30, 50, 100, 256, 300, 500, 700, 1000, 1500, 2000, 3000, 4096, 6000, 8192, 1 << 26, 1 << 30, HUGE)
+DESCENDING = (30, 300, 1 << 26)
 
 
 def sort_specs() -> list[Any]:
@@ -472,8 +473,8 @@ def sort_specs() -> list[Any]:
         spec
         for type_ in types
         for result in (None, i64)
-        for length in SORTED
-        for spec in sort.specs(length, type_, result, DEVICE)
+        for length, is_descending in (*((each, False) for each in SORTED), *((each, True) for each in DESCENDING))
+        for spec in sort.specs(length, type_, result, DEVICE, is_descending=is_descending)
     )
     searches = (SearchSpec(type_, is_right) for type_ in types for is_right in (False, True))
     counts = (

@@ -29,7 +29,7 @@ from oxinp._core.lazy.record import (
     wrap_host,
 )
 from oxinp._core.lazy.views import view
-from oxinp._core.manipulation.copy import assign, astype, copy
+from oxinp._core.manipulation.copy import assign, astype, copy, order_of
 from oxinp._core.memory.layout import Layout
 from oxinp._core.ops import matmul
 from oxinp._core.subclass import SUBCLASSES, leader
@@ -175,7 +175,7 @@ class gufunc(ufunc):  # noqa: N801 - as `ufunc`
             result = _with_axes(result, last, is_source=False)
         if out is not None:
             return _into(out, result, casting)
-        if keywords.get("order", "K") in ("F", "f"):
+        if order_of(keywords.get("order"), "K") == "F":
             return copy(result, "F") if np.ndim(result) else result
         if isinstance(result, types.ndarray) and result._view is not None:
             result._view = (None, True)  # nobody else has what it is a view of
