@@ -26,6 +26,16 @@ a1[1:] += a1[:-1]
 a3[0] = a2[0].sum()
 a4 = a3 + a1.T
 """,
+    "a Python integer that int64 does not hold, alone and masked": """
+a1 = np.array([1.0, 3.0], dtype='f4')
+np.negative(9223372036854775808, out=a1, where=a1 > 2.0)
+""",
+    "medians of negative zeros, which are means": """
+a1 = -np.zeros((2, 3))
+a2 = np.median(a1[0])
+a3 = np.median(a1, axis=0)
+a4 = np.nanmedian(a1, axis=1)
+""",
     "an array written while sums of it are pending": """
 a1 = np.arange(40, dtype='i4').reshape(5, 8)
 a2 = a1.sum(0)

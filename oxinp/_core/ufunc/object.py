@@ -142,6 +142,11 @@ class ufunc(metaclass=UfuncType):  # noqa: N801 - NumPy's name
             options["out"] = None  # said, which NumPy takes for knowing what that means
         if not any(isinstance(x, Handle) for x in operands) and not isinstance(mask, Handle):
             return self._of_scalars(args[:num_inputs], outs, kwargs)
+        if num_inputs == 1 and type(operands[0]) is int:
+            # Without another operand a Python integer has the dtype of an array of it: uint64, where int64 is too small.
+            operands = (np.asarray(operands[0])[()],)
+            if type(operands[0]) is int:
+                return self._fall_back(args, kwargs)
         try:
             return self._compute(operands, outs, mask, options)
         except Unsupported:
