@@ -17,6 +17,7 @@ from weakref import ref
 
 from oxinp import _runtime
 from oxinp._config import config
+from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.memory.storage import SHARED
 from oxinp._runtime import here
 
@@ -36,9 +37,16 @@ accesses: dict[ref[Storage], tuple[int, int]] = {}
 
 
 def device() -> Backend:
-    """Return the backend, where something is already known to be there, even if new work goes to the host by now."""
+    """Return the backend that there is, even if new work goes to the host by now.
+
+    Raises
+    ------
+    Unsupported
+        There never was one: NumPy computes.
+    """
     backend = _runtime.latest()
-    assert backend is not None, "nothing can be on a device before there is one"
+    if backend is None:
+        raise Unsupported("there is no device")
     return backend
 
 
