@@ -19,6 +19,7 @@ from weakref import ref
 from oxinp import _runtime
 from oxinp._config import config
 from oxinp._core.lazy.balance import balance
+from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.memory.storage import SHARED
 from oxinp._runtime import here
 
@@ -38,9 +39,16 @@ accesses: dict[ref[Storage], tuple[int, int]] = {}
 
 
 def device() -> Backend:
-    """Return the backend, where something is already known to be there, even if new work goes to the host by now."""
+    """Return the backend that there is, even if new work goes to the host by now.
+
+    Raises
+    ------
+    Unsupported
+        There never was one: NumPy computes.
+    """
     backend = _runtime.latest()
-    assert backend is not None, "nothing can be on a device before there is one"
+    if backend is None:
+        raise Unsupported("there is no device")
     return backend
 
 
