@@ -140,6 +140,35 @@ def _check(
 ) -> None:
     """Raise ValueError for what the driver would only call an invalid value."""
     rank = len(shape)
+    if 0 < rank == len(box) == len(steps) == len(strides_nbytes) + 1 <= _MAX_RANK:
+        row_nbytes = box[-1] * ELEMENT_TYPES[element_type].nbytes
+        bits = ptr | row_nbytes  # of which the lowest count
+        for stride in strides_nbytes:
+            bits |= stride
+        if (
+            bits % _CHUNK_NBYTES == 0
+            and 1 <= min(shape) <= max(shape) <= _MAX_EXTENT
+            and (rank == 1 or 0 <= min(strides_nbytes) <= max(strides_nbytes) < _MAX_STRIDE_NBYTES)
+            and 1 <= min(box) <= max(box) <= _MAX_BOX_EXTENT
+            and 1 <= min(steps) <= max(steps) <= _MAX_STEP
+            and row_nbytes <= (swizzle_nbytes or row_nbytes)
+            and steps[-1] == 1
+        ):
+            return
+    _complain(element_type, ptr, shape, strides_nbytes, box, steps, swizzle_nbytes)
+
+
+def _complain(
+    element_type: str,
+    ptr: int,
+    shape: Sequence[int],
+    strides_nbytes: Sequence[int],
+    box: Sequence[int],
+    steps: Sequence[int],
+    swizzle_nbytes: int,
+) -> None:
+    """Raise ValueError for the first rule that is broken."""
+    rank = len(shape)
     lengths = (len(strides_nbytes) + 1, len(box), len(steps))
     if not 1 <= rank <= _MAX_RANK or lengths != (rank, rank, rank):
         raise ValueError(
