@@ -133,7 +133,10 @@ def plan(
         nbytes = work.nbytes + touched_nbytes(shape, variant.epilogue.arrays)
         product = product.with_work(work._replace(nbytes=nbytes))
     if not is_split_k:
-        return product
+        if batch or variant != _PLAIN:
+            return product
+        made = _configured(spec, config, out, 0)
+        return product.resizing(lambda m, n: multistage.plan(made, (m, n, depth), (n, a_stride, b_stride)))
     size = math.prod(shape)
     shape = (product.scratch_nbytes // (size * acc.nbytes), size)
     joined = _joining(acc, out).plan(shape, (0,), (Operand(acc, (size, 1)),), Operand(out, (1,)), device)
@@ -234,11 +237,12 @@ def plan_fp16x2(
     if a.type not in (f32, c64) or device.cc != (9, 0) or math.prod(batch) != 1:
         return None
     parts = len(a.type.parts)
-    if min(m, n, depth) * parts < fp16x2.MIN_EXTENT:
+    nominally = nominal(m), nominal(n), depth
+    if min(nominally) * parts < fp16x2.MIN_EXTENT:
         return None
     left, right = seen or sources(shape, depth, a, b)[0]
-    is_expected = m * n * depth * parts**2 >= MIN_FP16X2_PRODUCTS
-    if not _is_emulated(a.type, (left.major, right.major), (m, n, depth), device, is_expected=is_expected):
+    is_expected = math.prod(nominally) * parts**2 >= MIN_FP16X2_PRODUCTS
+    if not _is_emulated(a.type, (left.major, right.major), nominally, device, is_expected=is_expected):
         return None
     return fp16x2.plan(left, right, plan_guarded((m, n), depth, a, b, device), device)
 
@@ -266,11 +270,12 @@ def plan_ozaki(
     *batch, m, n = shape
     if device.cc != (9, 0) or math.prod(batch) != 1 or a.type is not b.type:
         return None
-    if min(m, n, depth) < ozaki.MIN_EXTENT:
+    nominally = nominal(m), nominal(n), depth
+    if min(nominally) < ozaki.MIN_EXTENT:
         return None
     left, right = seen or sources(shape, depth, a, b)[0]
-    is_expected = ozaki_cost.expected_gain(a.type, m, n, depth, workspace_nbytes) >= MIN_OZAKI_GAIN
-    if not _is_emulated(a.type, (left.major, right.major), (m, n, depth), device, is_expected=is_expected):
+    is_expected = ozaki_cost.expected_gain(a.type, *nominally, workspace_nbytes) >= MIN_OZAKI_GAIN
+    if not _is_emulated(a.type, (left.major, right.major), nominally, device, is_expected=is_expected):
         return None
     return ozaki.plan(left, right, plan_guarded((m, n), depth, a, b, device), device, workspace_nbytes)
 

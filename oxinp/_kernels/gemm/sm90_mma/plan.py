@@ -231,17 +231,26 @@ class _Product:
     def plan(self) -> Plan | None:
         """Return the plan; None where there are too few tiles, or too little work."""
         a, b = self.sources
-        nominal = self.nominal()
-        if nominal.choice is None:
+        like = self.nominal()
+        if like.choice is None:
             return None
-        config: MmaConfig = decide(nominal.choice, self.device)
-        if not nominal.is_meant(config):
+        config: MmaConfig = decide(like.choice, self.device)
+        if not like.is_meant(config):
             return None
         spec = self.spec(config)
         strides = (a.pitch * self.type.nbytes, b.pitch * self.type.nbytes)
-        batch = _batch(a, b) if spec.is_batched else None
-        plan = mma_kernel.plan(spec, self.shape, self.device.num_sms, strides, batch)
-        return plan.with_work(_work(a, b, self.shape))
+        num_sms = self.device.num_sms
+        if spec.is_batched:
+            return mma_kernel.plan(spec, self.shape, num_sms, strides, _batch(a, b), _work(a, b, self.shape))
+        depth = self.shape[2]
+
+        def resized(m: int, n: int) -> Plan:
+            work = Work(2 * len(a.type.parts) ** 2 * m * n * depth, (m * n + (m + n) * depth) * a.type.nbytes)
+            return mma_kernel.plan(spec, (m, n, depth), num_sms, strides, None, work)
+
+        if self.is_complex:  # whose columns are real and imaginary parts
+            return mma_kernel.plan(spec, self.shape, num_sms, strides, None, _work(a, b, self.shape))
+        return resized(*self.shape[:2]).resizing(resized)
 
     def nominal(self) -> _Product:
         """Return the product of nominal extents that this one is computed like; with the k-blocks that it has."""
