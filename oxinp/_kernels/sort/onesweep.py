@@ -58,6 +58,8 @@ class OnesweepSpec(Frozen):
         See `Ranks`.
     min_blocks : int
         Blocks per multiprocessor that registers have to allow.
+    digits : int
+        How many digits of keys are counted, the lowest ones; 0: all.
     """
 
     type: Type
@@ -70,6 +72,12 @@ class OnesweepSpec(Frozen):
     items: int
     matching: str
     min_blocks: int
+    digits: int = 0
+
+    @property
+    def num_digits(self) -> int:
+        """Passes of a row, each with its counts and its route."""
+        return self.digits or num_digits(self.type)
 
     @property
     def tile(self) -> int:
@@ -127,7 +135,7 @@ class _Onesweep:
         tile = self.ticket[0]
         row = tile / self.tiles_per_row
         tile_in_row = tile - row * self.tiles_per_row
-        route = self.routes[k.cast(row, i64) * num_digits(self.spec.type) + k.cast(self.number, i64)]
+        route = self.routes[k.cast(row, i64) * self.spec.num_digits + k.cast(self.number, i64)]
         with k.when(route != 0):
             self.sweep(tile, row, tile_in_row, route)
         return k.build()
@@ -213,7 +221,7 @@ class _Onesweep:
             count = k.cast(bin_.size, self.place)
             other[at] = 0
             with k.when(tile_in_row == 0):
-                first = k.cast(row, i64) * num_digits(self.spec.type) + k.cast(self.number, i64)
+                first = k.cast(row, i64) * self.spec.num_digits + k.cast(self.number, i64)
                 start.set(self.starts[first * NUM_BINS + k.cast(k.tid, i64)])
                 own.store(at, [(start + count) | self.total], order="relaxed.gpu")
             with k.otherwise():
