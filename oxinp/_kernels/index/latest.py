@@ -1,10 +1,10 @@
-"""Writes by index into arrays that no cache holds: ``array[index] = values``, where of equal indices the last one counts.
+"""Writes by index into arrays that no cache holds, sorted first; of equal indices the last one counts.
 
 Data layout: an array of any stride, an index per write, a value each or one for all. Algorithm: writes are sorted by
-region, see `regions`; then a region's are compared in shared memory, by the place of the last one that names an element,
-and its elements are written side by side. Who owns what: a block of `latest` a region. It looks at the last writes
-first, so that most of the others need no atomic. Where an index is out of bounds nothing is written. Bytes per write:
-those of the sort, then key and value; the element.
+region, see `regions`; then a region's are compared in shared memory, by the place of the last one that names an
+element, and its elements are written side by side. Who owns what: a block of `latest` a region. It looks at the last
+writes first, so that most of the others need no atomic. Where an index is out of bounds nothing is written. Bytes per
+write: those of the sort, then key and value; the element.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def latest(
     given = (values,) if is_scalar else (ordered.beside, values) if has_places else (ordered.beside,)
     work = Work(nbytes=count * (u32.nbytes + 2 * type_.nbytes))
     arguments = (Argument("out0"), ordered.flag, ordered.keys, *given)
-    launch = Launch(make(spec), (regions.count, 1, 1), arguments, (count, stride), work)
+    launch = Launch(make(spec), (regions.number, 1, 1), arguments, (count, stride), work)
     return scratch.plan([*ordered.steps, launch])
 
 

@@ -1,10 +1,10 @@
-"""Updates sorted by the region of the array that they go to: neighbouring elements, as many as a block or warp has room for.
+"""Updates sorted by the region of the array that they go to: neighbouring elements that a block or a warp has room for.
 
 Data layout: an index per update; afterwards a word per update, in which the number of the region is below that of the
-element in it, and what goes with it. Who owns what: a block of `keys` a share of the indices. Algorithm: `keys` resolves
-indices, reports those that are out of bounds, and counts the digits of regions; as many passes of a radix sort follow as
-regions have digits, so that updates of one region keep their order. Bytes per update: index and word once, word and
-what goes with it twice in every pass.
+element in it, and what goes with it. Who owns what: a block of `keys` a share of the indices. Algorithm: `keys`
+resolves indices, reports those that are out of bounds, and counts the digits of regions; as many passes of a radix sort
+follow as regions have digits, so that updates of one region keep their order. Bytes per update: index and word once,
+word and what goes with it twice in every pass.
 """
 
 from __future__ import annotations
@@ -55,13 +55,13 @@ class Regions(NamedTuple):
         Elements of a region, as a power of two.
     digits : int
         Of numbers of regions, 8 bits each.
-    count : int
+    number : int
         Of regions.
     """
 
     shift: int
     digits: int
-    count: int
+    number: int
 
 
 def regions_of(extent: int, most: int) -> Regions:
@@ -69,7 +69,7 @@ def regions_of(extent: int, most: int) -> Regions:
     bits = max(1, (extent - 1).bit_length())
     digits = max(1, -(-(bits - most) // DIGIT_BITS))
     shift = min(most, u32.bits - DIGIT_BITS * digits)
-    return Regions(shift, digits, -(-extent >> shift) if extent >> shift << shift == extent else (extent >> shift) + 1)
+    return Regions(shift, digits, -(-extent // (1 << shift)))
 
 
 def has_regions(count: int, extent: int) -> bool:

@@ -96,11 +96,11 @@ def update(
     values = Argument("in1")
     given = (values,) if is_scalar else (ordered.beside, values) if has_places else (ordered.beside,)
     shared = (Argument("out0"), ordered.flag, ordered.keys, parts, flags)
-    num_warps = regions.count + num_pieces - 1  # nothing was cut where the first piece begins
+    num_warps = regions.number + num_pieces - 1  # nothing was cut where the first piece begins
     work = Work(nbytes=count * (u32.nbytes + type_.nbytes) + 2 * extent * type_.nbytes)
     constants = (count, extent, stride, piece)
     grid = (-(-num_warps * WARP // BLOCK), 1, 1)
-    steps = [*ordered.steps, Launch(windows, grid, (*shared, *given), (*constants, regions.count), work)]
+    steps = [*ordered.steps, Launch(windows, grid, (*shared, *given), (*constants, regions.number), work)]
     if num_pieces > 1:
         steps.append(Launch(join, (num_pieces - 1, 1, 1), shared, constants))
     return scratch.plan(steps)
@@ -197,10 +197,11 @@ class _Windows:
         before = k.popc(mates & ((k.const(1, u32) << k.lane) - 1))
         turn = k.var(0, u32)
         with k.loop():
+            # What lanes whose turn it is not find there, they do not use.
+            (held,) = self.window.load(element, order="relaxed.cta")
+            (is_set,) = self.is_set.load(element, order="relaxed.cta")
             with k.when(exists & (before == turn)):
-                combined = spec.combine(k, self.window[element], value)
-                is_set = self.is_set[element] != 0
-                self.window[element] = k.where(is_set, combined, value)
+                self.window[element] = k.where(is_set != 0, spec.combine(k, held, value), value)
                 self.is_set[element] = k.const(1, u8)
             k.warp_sync()
             k.break_if(~k.any(before > turn))
