@@ -403,7 +403,14 @@ def gather_specs() -> list[TakeSpec | SelectSpec]:
         for index_type, is_checked in ((i64, True), (i64, False), (i32, True), (u8, True))
     ]
     selects = [SelectSpec(type_, position) for type_ in (None, *TYPES, *OTHER_TYPES) for position in (i32, i64)]
-    return list(dict.fromkeys([*takes, *selects]))
+    along = [
+        TakeSpec(carrier(type_), index_type, LoopsSpec(outer, inner, 1, bits), is_checked=True, is_along=True)
+        for type_ in (u8, f32, f64, c128)
+        for index_type in (i64, i32, u8)
+        for outer, inner in ((0, 0), (1, 0), (0, 1), (2, 2))
+        for bits in (32, 64)
+    ]
+    return list(dict.fromkeys([*takes, *along, *selects]))
 
 
 def scatter_specs() -> list[CheckSpec | WriteSpec]:
