@@ -8,8 +8,8 @@ from the panel's first on, 2 * width columns; V once more as columns of a matrix
 workspace: a column of A, a product, and the sums of every block. In shared memory a block has its rows of V and W, v,
 and the sums of all blocks.
 
-Who owns what: a block has consecutive rows of the panel's, a warp every so many of these, or a thread, where there are
-more. All blocks are resident.
+Who owns what: a block has consecutive rows of the panel's, of which some lanes share each, or a thread has one, where
+there are many. In products with A a warp has one to four rows at a time. All blocks are resident.
 
 Algorithm, per column: every block brings its rows of the column up to date, which makes the sum of squares, tells them,
 and waits; v is known to all then. Every block multiplies its rows of A with v, sums up the products of v with V, W and
@@ -20,6 +20,7 @@ Per panel: width * rows^2 elements of A are read, and two waits per column.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -31,18 +32,24 @@ from oxinp._ptx.types import Type, i64, u32
 from oxinp._ptx.warp import reduce as warp_reduce
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
+    from collections.abc import Iterator
 
     from oxinp._kernels.choice import Device
     from oxinp._ptx.memory import Pointer
-    from oxinp._ptx.value import Value
+    from oxinp._ptx.value import Value, Var
 
 BLOCK, WARP = 256, 32
 NUM_WARPS = BLOCK // WARP
 WIDTH = 32
 MIN_ROWS = 8  # of a block, one a warp
-ROWS_PER_WARP = 4  # whose products with v a warp has in registers
-FLAT = 64  # rows of a block of which warps have some each
+FLAT = 64  # rows of a block up to which some lanes share each
+SHARE = 8
+VECTOR_NBYTES = 16
+LOADS = 8  # of A that a lane starts before it uses the first
+TILES = ((1, 0, 8), (2, 8, 16), (4, 16, 1 << 30))  # rows of a warp at a time, by the rows of a block: above, up to
+BLOCKS_AT_ONCE = 6  # of whose sums loads are started together
+COLUMNS_AT_ONCE = 8
+LAST = WIDTH - 1  # where v^T A v is told: of the panel's columns, at most so many are before the current one
 ALONE = 512  # rows up to which each of many matrices is one block
 
 
@@ -56,21 +63,34 @@ class PanelSpec(NamedTuple):
         Most rows of the matrix, a power of two.
     height : int
         Most rows of a block.
+    is_wide : bool
+        Rows of A are multiples of 16 bytes, in which they are loaded.
     """
 
     type: Type
     rows: int
     height: int
+    is_wide: bool = False
 
     @property
-    def is_flat(self) -> bool:
-        """Whether warps have rows, a lane each column of V and W, not threads."""
-        return self.height <= FLAT
+    def share(self) -> int:
+        """Lanes that have a row of V and W together: one where there are more rows than warps could have."""
+        return SHARE if self.height <= FLAT else 1
+
+    @property
+    def vector(self) -> int:
+        """Elements of A in a load."""
+        return VECTOR_NBYTES // self.type.nbytes if self.is_wide else 1
+
+    @property
+    def padded(self) -> int:
+        """Elements of v in shared memory: zeros follow, as many as a warp may load beyond."""
+        return self.rows + WARP * LOADS * self.vector
 
     @property
     def shared_nbytes(self) -> int:
         """Of a block, and some more."""
-        elements = self.rows + self.height * (2 * (WIDTH + 1) + 2) + 8 * WIDTH + NUM_WARPS * (2 * WIDTH + 2)
+        elements = self.padded + self.height * (2 * (WIDTH + 1) + 2) + 8 * WIDTH + NUM_WARPS * 2 * WIDTH
         return elements * self.type.nbytes + 1024
 
 
@@ -83,7 +103,11 @@ class Cut(NamedTuple):
 
 def cut(type: Type, count: int, order: int, device: Device) -> Cut:
     """Return how matrices are cut into blocks: as many as multiprocessors, unless there are many matrices."""
-    if count > 1 and order <= ALONE and PanelSpec(type, _power(order), order).shared_nbytes <= device.max_shared_nbytes:
+    if (
+        count > 1
+        and order <= ALONE
+        and PanelSpec(type, _power(order), order, True).shared_nbytes <= device.max_shared_nbytes
+    ):
         return Cut(order, count)
     blocks = max(1, min(device.num_sms, -(-order // MIN_ROWS)))
     height = -(-order // blocks)
@@ -92,7 +116,7 @@ def cut(type: Type, count: int, order: int, device: Device) -> Cut:
 
 def is_possible(type: Type, count: int, order: int, device: Device) -> bool:
     """Whether there is a kernel for matrices of an order."""
-    spec = PanelSpec(type, _power(order), _power_of(cut(type, count, order, device).height))
+    spec = PanelSpec(type, _power(order), _power_of(cut(type, count, order, device).height), True)
     return spec.shared_nbytes <= device.max_shared_nbytes
 
 
@@ -126,14 +150,13 @@ class _Panel:
         self.pitch, self.move, self.v_pitch, self.v_move = (
             k.scalar(name, i64) for name in ("pitch", "move", "v_pitch", "v_move")
         )
-        line = WIDTH + 1
-        self.line = line
-        self.x = k.dynamic_shared(type_, spec.rows)
-        self.vs, self.ws = (k.dynamic_shared(type_, spec.height * line) for _ in range(2))
+        self.line = WIDTH + 1
+        self.x = k.dynamic_shared(type_, spec.padded)
+        self.vs, self.ws = (k.dynamic_shared(type_, spec.height * self.line) for _ in range(2))
         self.own_column, self.own_product = (k.dynamic_shared(type_, spec.height) for _ in range(2))
         # Of the row on the diagonal: V and W; of all blocks: W^T v and V^T v.
         self.pivot_v, self.pivot_w, self.with_w, self.with_v = (k.dynamic_shared(type_, WIDTH) for _ in range(4))
-        self.partials = k.dynamic_shared(type_, NUM_WARPS * (2 * WIDTH + 2))
+        self.partials = k.dynamic_shared(type_, NUM_WARPS * 2 * WIDTH)
         self.scalars = k.dynamic_shared(type_, 8)
         self.matrix = k.ctaid / self.num_blocks
         self.rank = k.ctaid - self.matrix * self.num_blocks
@@ -149,16 +172,21 @@ class _Panel:
         )
         board = k.cast(self.matrix * self.num_blocks, i64)
         self.squares, self.flags = self.squares.at(board), self.flags.at(board)
-        self.sums = self.sums.at(board * (2 * WIDTH + 1))
+        self.sums = self.sums.at(board * (2 * WIDTH))
 
     def build(self) -> Kernel:
         k = self.k
+        self.keep_column(self.next_column(self.first))
+        k.barrier()
         with k.range(k.const(0, u32), self.width) as inner:
             j = self.first + inner
             self.bring(j, inner)
             self.wait(self.epoch + inner * 2 + 1)
             self.reflect(j, inner)
-            self.multiply(j, inner)
+            following = self.next_column(j + 1)
+            self.multiply(j)
+            self.keep_column(following)
+            self.tell(inner)
             self.wait(self.epoch + inner * 2 + 2)
             self.finish(j, inner)
         return k.build()
@@ -174,68 +202,104 @@ class _Panel:
                 k.break_if(self.flags.load(k.cast(other, i64), order="acquire.gpu")[0] >= epoch)
         k.barrier()
 
-    def whole(self, value: Value, place: int) -> Value:
-        """Return the sum over the block, in the order of its warps; barriers on both sides."""
+    def next_column(self, j: Value) -> list[Value]:
+        """Load this block's rows of a column of A, which is a row too, long before they are needed."""
+        k, last = self.k, self.order - 1
+        line = self.a.at(k.cast(k.min(j, last), i64) * self.pitch)
+        found = []
+        for start in range(0, self.spec.height, BLOCK):
+            row = self.top + k.tid + start
+            found.append(line[k.cast(k.min(row, last), i64)])
+        return found
+
+    def keep_column(self, values: list[Value]) -> None:
+        """Put what `next_column` loaded into shared memory."""
         k = self.k
-        part = warp_reduce(k, value, lambda a, b: a + b)
-        with k.when(k.lane == 0):
-            self.partials[k.warp * (2 * WIDTH + 2) + place] = part
-        k.barrier()
-        total = self.partials[place]
-        for warp in range(1, NUM_WARPS):
-            total = total + self.partials[warp * (2 * WIDTH + 2) + place]
-        return total
+        for i, value in enumerate(values):
+            local = k.tid + i * BLOCK
+            with k.when(local < self.spec.height):
+                self.own_column[local] = value
 
-    def rows(self, first: Value) -> AbstractContextManager[Value]:
-        """Rows of this block, from one on: those of a warp, where there are few for each, or of a thread."""
-        own, step = (self.k.warp, NUM_WARPS) if self.spec.is_flat else (self.k.tid, BLOCK)
-        return self.k.range(self.k.max(self.top, first) + own, self.end, step)
+    @contextmanager
+    def rows(self) -> Iterator[tuple[Value, Value]]:
+        """Rows of this block, by the lanes that share one; and whether there is one."""
+        k, share = self.k, self.spec.share
+        with k.range(self.top + 0, self.end, BLOCK // share) as base:
+            row = base + k.tid / share
+            yield k.min(row, self.end - 1), row < self.end
 
-    def lost(self, v: Pointer, w: Pointer, with_v: Pointer, with_w: Pointer, inner: Value) -> Value:
+    def lost(
+        self, row: tuple[Pointer, Pointer], factors: tuple[Pointer, Pointer], inner: Value, is_row: Value
+    ) -> Value:
         """What a row loses to the columns of the panel before: its v times one vector, and its w times another."""
+        k, share = self.k, self.spec.share
+        total = k.var(self.zero)
+        if share == 1:
+            with k.range(k.const(0, u32), inner) as before:
+                for x, factor in zip(row, factors, strict=True):
+                    total.set(k.fma(x[before], factor[before], total.get()))
+            return total.get()
+        for start in range(0, WIDTH, share):
+            before = k.tid % share + start
+            with k.when(is_row & (before < inner)):
+                for x, factor in zip(row, factors, strict=True):
+                    total.set(k.fma(x[before], factor[before], total.get()))
+        k.warp_sync()
+        return warp_reduce(k, total.get(), lambda a, b: a + b, share)
+
+    def own(self, row: Value) -> tuple[Pointer, Pointer]:
+        """V and W of a row of this block."""
+        place = (row - self.top) * self.line
+        return self.vs.at(place), self.ws.at(place)
+
+    def total_over_blocks(self, told: Pointer) -> Value:
+        """Return the sum of what every block told; a warp adds it up."""
         k = self.k
         total = k.var(self.zero)
-        if self.spec.is_flat:
-            with k.when(k.lane < inner):
-                total.set(k.fma(v[k.lane], with_v[k.lane], w[k.lane] * with_w[k.lane]))
-            k.warp_sync()
-            return warp_reduce(k, total.get(), lambda a, b: a + b)
-        with k.range(k.const(0, u32), inner) as before:
-            total.set(k.fma(v[before], with_v[before], total.get()))
-            total.set(k.fma(w[before], with_w[before], total.get()))
-        return total.get()
-
-    def is_writing(self) -> Value:
-        """Whether this thread has a row's results to write."""
-        return self.k.lane == 0 if self.spec.is_flat else self.k.tid < BLOCK
+        with k.range(k.const(0, u32), self.num_blocks, WARP * BLOCKS_AT_ONCE) as start:
+            others = [start + k.lane + i * WARP for i in range(BLOCKS_AT_ONCE)]
+            found = [told[k.cast(k.min(other, self.num_blocks - 1), i64)] for other in others]
+            for other, value in zip(others, found, strict=True):
+                total.set(total.get() + k.where(other < self.num_blocks, value, self.zero))
+        return warp_reduce(k, total.get(), lambda a, b: a + b)
 
     def bring(self, j: Value, inner: Value) -> None:
         """Bring this block's rows of a column up to date; sum up the squares of those below the second one."""
         k = self.k
         square = k.var(self.zero)
-        with self.rows(j) as row:
-            local = (row - self.top) * self.line
-            lost = self.lost(self.vs.at(local), self.ws.at(local), self.pivot_w, self.pivot_v, inner)
-            value = self.a[k.cast(row, i64) * self.pitch + k.cast(j, i64)] - lost
-            with k.when(self.is_writing()):
+        with self.rows() as (row, is_row):
+            lost = self.lost(self.own(row), (self.pivot_w, self.pivot_v), inner, is_row)
+            value = self.own_column[row - self.top] - lost
+            with k.when(is_row & (k.tid % self.spec.share == 0) & (row >= j)):
                 self.column[k.cast(row, i64)] = value
                 with k.when(row > j + 1):
                     square.set(k.fma(value, value, square.get()))
-        k.warp_sync()
-        total = self.whole(square.get(), 0)
+        part = warp_reduce(k, square.get(), lambda a, b: a + b)
+        with k.when(k.lane == 0):
+            self.partials[k.warp] = part
+        k.barrier()
         with k.when(k.tid == 0):
+            total = self.partials[0]
+            for warp in range(1, NUM_WARPS):
+                total = total + self.partials[warp]
             self.squares[k.cast(self.rank, i64)] = total
 
     def reflect(self, j: Value, inner: Value) -> None:
-        """Make the reflector: v, whole in shared memory, with zeros from the first row to the diagonal."""
+        """Make the reflector: v, whole in shared memory, with zeros up to the diagonal and beyond the last row."""
         k = self.k
-        square = k.var(self.zero)
-        with k.range(k.const(0, u32), self.num_blocks) as other:
-            square.set(square.get() + self.squares[k.cast(other, i64)])
         has_row = j + 1 < self.order
         alpha = self.column[k.cast(k.where(has_row, j + 1, j), i64)]
-        norm = k.sqrt(k.fma(alpha, alpha, square.get()))
-        is_done = (square.get() == 0) | ~has_row
+        square = self.total_over_blocks(self.squares)
+        length = self.order - self.first
+        padded = length + WARP * LOADS * self.spec.vector
+        with k.range(k.tid + 0, length, BLOCK * COLUMNS_AT_ONCE) as start:
+            locals_ = [start + i * BLOCK if i else start for i in range(COLUMNS_AT_ONCE)]
+            found = [self.column[k.cast(k.min(self.first + local, self.order - 1), i64)] for local in locals_]
+            for local, value in zip(locals_, found, strict=True):
+                with k.when(local < length):
+                    self.x[local] = value
+        norm = k.sqrt(k.fma(alpha, alpha, square))
+        is_done = (square == 0) | ~has_row
         beta = k.where(is_done, alpha, -k.copysign(alpha, norm))
         safe = k.where(is_done, self.one, beta)
         tau = k.where(is_done, self.zero, (beta - alpha) / safe)
@@ -248,11 +312,12 @@ class _Panel:
                 self.tau[wide] = tau
         with k.when(k.tid == 0):
             self.scalars[0] = tau
-        with k.range(self.first + k.tid, self.order, BLOCK) as row:
+        second = j + 1 - self.first
+        with k.range(k.tid + 0, padded, BLOCK) as local:  # by the thread that wrote it
             value = k.var(self.zero)
-            with k.when(row > j):
-                value.set(k.where(row == j + 1, self.one, self.column[k.cast(row, i64)] * scale))
-            self.x[row - self.first] = value.get()
+            with k.when((local > second) & (local < length)):
+                value.set(self.x[local] * scale)
+            self.x[local] = k.where(local == second, self.one, value.get())
         k.barrier()
         with k.range(self.top + k.tid, self.end, BLOCK) as row:
             element = self.x[row - self.first]
@@ -263,110 +328,135 @@ class _Panel:
             with k.when((row > j) & has_row):
                 # Of the matrix of all reflectors the first row is the matrix's second one.
                 self.v[k.cast(row - 1, i64) * self.v_pitch + k.cast(j, i64)] = element
-        k.barrier()
 
-    def multiply(self, j: Value, inner: Value) -> None:
-        """Multiply this block's rows of A with v, and sum up what of v goes with V, W and the result."""
+    def multiply(self, j: Value) -> None:
+        """Multiply this block's rows of A with v; leave v^T A v of these rows by warps."""
         k = self.k
-        step = NUM_WARPS * ROWS_PER_WARP
-        begin = k.cast(self.first, i64)
-        with k.range(self.top + k.warp * ROWS_PER_WARP, self.end, step) as row:
-            rows = [k.min(row + i, self.end - 1) for i in range(ROWS_PER_WARP)]
+        quadratic = k.var(self.zero)
+        for rows, low, high in TILES:
+            if low < self.spec.height:
+                with k.when((self.height > low) & (self.height <= high)):
+                    self.multiply_rows(j, rows, quadratic)
+        k.warp_sync()
+        with k.when(k.lane == 0):
+            self.partials[k.warp * (2 * WIDTH) + LAST] = quadratic.get()
+
+    def multiply_rows(self, j: Value, num_rows: int, quadratic: Var) -> None:
+        """Do so with so many rows of a warp at a time, and `LOADS` loads."""
+        k, vector = self.k, self.spec.vector
+        begin, length = k.cast(self.first, i64), self.order - self.first
+        unroll = LOADS // num_rows
+        with k.range(self.top + k.warp * num_rows, self.end, NUM_WARPS * num_rows) as row:
+            rows = [k.min(row + i, self.end - 1) for i in range(num_rows)]
             lines: list[Pointer] = [self.a.at(k.cast(x, i64) * self.pitch + begin) for x in rows]
-            sums = [k.var(self.zero) for _ in rows]
-            # From the lane's first column that is not before the diagonal's.
-            inside = (j + 1 - self.first) / WARP * WARP
-            with k.range(inside + k.lane, self.order - self.first, WARP) as column:
-                value = self.x[column]
-                for line, total in zip(lines, sums, strict=True):
-                    total.set(k.fma(line[column], value, total.get()))
-            k.warp_sync()
-            for i, total in enumerate(sums):
-                found = warp_reduce(k, total.get(), lambda a, b: a + b)
-                with k.when((k.lane == 0) & (row + i < self.end)):
-                    self.own_product[row + i - self.top] = found
-                    self.product[k.cast(row + i, i64)] = found
-        k.barrier()
-        self.inner_products(inner)
-        # Behind the barriers of `wait`, block sums of all warps.
+            sums = [[k.var(self.zero) for _ in range(vector)] for _ in rows]
+            # From the last multiple of a vector before the diagonal on; v is zero where loads are beyond the last one.
+            inside = (j + 1 - self.first) / vector * vector
+            with k.range(inside, length, WARP * vector * unroll) as start:
+                places = [start + k.lane * vector + i * WARP * vector for i in range(unroll)]
+                loaded = [[line.load(k.min(x, length - vector), vector) for line in lines] for x in places]
+                for x, elements in zip(places, loaded, strict=True):
+                    values = self.x.load(x, vector)
+                    for line_sums, line_elements in zip(sums, elements, strict=True):
+                        for total, element, value in zip(line_sums, line_elements, values, strict=True):
+                            total.set(k.fma(element, value, total.get()))
+            for i, line_sums in enumerate(sums):
+                both = line_sums[0].get()
+                for total in line_sums[1:]:
+                    both = both + total.get()
+                found = warp_reduce(k, both, lambda a, b: a + b)
+                with k.when(row + i < self.end):
+                    quadratic.set(k.fma(found, self.x[row + i - self.first], quadratic.get()))
+                    with k.when(k.lane == 0):
+                        self.own_product[row + i - self.top] = found
+                        with k.when(row + i == j + 1):
+                            self.product[k.cast(row + i, i64)] = found
 
-    def inner_products(self, inner: Value) -> None:
-        """Tell W^T v, V^T v and v^T A v of this block's rows: a warp has a few of the columns, a lane rows."""
+    def tell(self, inner: Value) -> None:
+        """Tell W^T v, V^T v and v^T A v of this block's rows: a lane has a column of each, a warp some of the rows."""
         k = self.k
-        board = self.sums.at(k.cast(self.rank, i64) * (2 * WIDTH + 1))
-        rows = self.end - k.min(self.top, self.end)
-        with k.range(k.warp + 0, inner * 2 + 1, NUM_WARPS) as number:
-            total = k.var(self.zero)
-            is_last = number == inner * 2
-            is_v = number >= inner
-            column = k.where(is_last, k.const(0, u32), k.where(is_v, number - inner, number))
-            with k.range(k.lane + 0, rows, WARP) as row:
-                place = row * self.line + column
-                other = k.var(self.own_product[row])
-                with k.when(~is_last):
-                    other.set(k.where(is_v, self.vs[place], self.ws[place]))
-                total.set(k.fma(other.get(), self.x[self.top + row - self.first], total.get()))
-            k.warp_sync()
-            found = warp_reduce(k, total.get(), lambda a, b: a + b)
-            with k.when(k.lane == 0):
-                board[k.cast(number, i64)] = found
+        sums = [k.var(self.zero) for _ in range(2)]
+        with k.when(k.lane < inner):
+            with k.range(self.top + k.warp, self.end, NUM_WARPS) as row:
+                place, element = (row - self.top) * self.line + k.lane, self.x[row - self.first]
+                for array, total in zip((self.ws, self.vs), sums, strict=True):
+                    total.set(k.fma(array[place], element, total.get()))
+            for i, total in enumerate(sums):
+                self.partials[k.warp * (2 * WIDTH) + i * WIDTH + k.lane] = total.get()
+        k.barrier()
+        column = k.tid % WIDTH
+        with k.when((k.tid < 2 * WIDTH) & ((column < inner) | (k.tid == LAST))):
+            self.sums[k.cast(self.rank * (2 * WIDTH) + k.tid, i64)] = self.total_over_warps(k.tid)
+
+    def total_over_warps(self, place: Value) -> Value:
+        """Return the sum of what the warps of this block left at a place."""
+        total = self.partials[place]
+        for warp in range(1, NUM_WARPS):
+            total = total + self.partials[place + warp * (2 * WIDTH)]
+        return total
 
     def finish(self, j: Value, inner: Value) -> None:
         """Make w, of this block's rows and of the next row on the diagonal, of which V and W are kept."""
         k = self.k
-        length = 2 * WIDTH + 1
-        with k.range(k.warp + 0, inner * 2 + 1, NUM_WARPS) as number:
-            total = k.var(self.zero)
-            with k.range(k.lane + 0, self.num_blocks, WARP) as other:
-                total.set(total.get() + self.sums[k.cast(other, i64) * length + k.cast(number, i64)])
-            k.warp_sync()
-            found = warp_reduce(k, total.get(), lambda a, b: a + b)
-            with k.when(k.lane == 0):
-                is_last = number == inner * 2
-                with k.when(is_last):
-                    self.scalars[1] = found
-                with k.otherwise():
-                    with k.when(number >= inner):
-                        self.with_v[number - inner] = found
-                    with k.otherwise():
-                        self.with_w[number] = found
+        line, product = self.next_row(j + 1, inner)
+        sums = [k.var(self.zero) for _ in range(2)]
+        is_known = [(k.lane < inner) | (k.lane == LAST), k.lane < inner]
+        with k.range(k.warp, self.num_blocks, NUM_WARPS * BLOCKS_AT_ONCE) as start:
+            for i in range(BLOCKS_AT_ONCE):
+                other = start + i * NUM_WARPS if i else start
+                place = k.cast(other * (2 * WIDTH) + k.lane, i64)
+                for half, total in enumerate(sums):
+                    with k.when((other < self.num_blocks) & is_known[half]):
+                        total.set(total.get() + self.sums[place + half * WIDTH])
+        for half, total in enumerate(sums):
+            self.partials[k.warp * (2 * WIDTH) + half * WIDTH + k.lane] = total.get()
         k.barrier()
-        tau, whole = self.scalars[0], k.var(self.scalars[1])
-        with k.range(k.const(0, u32), inner) as before:
-            both = self.with_v[before] * self.with_w[before]
-            whole.set(whole.get() - (both + both))
-        alpha = tau * tau * whole.get() * -0.5
-
-        with self.rows(self.top) as row:
-            local = (row - self.top) * self.line
-            lost = self.lost(self.vs.at(local), self.ws.at(local), self.with_w, self.with_v, inner)
+        column = k.tid % WIDTH
+        with k.when(k.tid < 2 * WIDTH):
+            found = self.total_over_warps(k.tid)
+            with k.when(k.tid == LAST):
+                self.scalars[1] = found
+            kept = k.where(column < inner, found, self.zero)
+            with k.when(k.tid < WIDTH):
+                self.with_w[column] = kept
+            with k.otherwise():
+                self.with_v[column] = kept
+            with k.when(k.tid <= inner):
+                self.pivot_v[column] = line
+            with k.when((k.tid >= WIDTH) & (column < inner)):
+                self.pivot_w[column] = line
+        k.barrier()
+        both = warp_reduce(k, self.with_v[k.lane] * self.with_w[k.lane], lambda a, b: a + b)
+        tau = self.scalars[0]
+        alpha = tau * tau * (self.scalars[1] - (both + both)) * -0.5
+        factors = self.with_w, self.with_v
+        with self.rows() as (row, is_row):
+            lost = self.lost(self.own(row), factors, inner, is_row)
             found = k.fma(tau, self.own_product[row - self.top] - lost, alpha * self.x[row - self.first])
             found = k.where(row > j, found, self.zero)
-            with k.when(self.is_writing()):
-                self.ws[local + inner] = found
+            with k.when(is_row & (k.tid % self.spec.share == 0)):
+                self.own(row)[1][inner] = found
                 place = k.cast(row - self.first, i64) * (2 * WIDTH) + k.cast(inner, i64)
                 self.p[place + WIDTH] = found
                 self.q[place] = found
-        self.next_row(j + 1, inner, tau, alpha)
-
-    def next_row(self, row: Value, inner: Value, tau: Value, alpha: Value) -> None:
-        """Have V and W of the next row on the diagonal: what others told of, and the last of W again."""
-        k = self.k
-        is_row = (row < self.order) & (inner + 1 < self.width)
-        local = k.where(is_row, row - self.first, k.const(0, u32))
-        line = self.p.at(k.cast(local, i64) * (2 * WIDTH))
-        with k.when(is_row & (k.tid <= inner)):
-            own = k.cast(k.tid + 0, i64)
-            self.pivot_v[k.tid] = k.where(k.tid == inner, self.x[local], line[own])
-            with k.when(k.tid < inner):
-                self.pivot_w[k.tid] = line[own + WIDTH]
-        k.barrier()
         with k.when(k.warp == 0):
-            lost = self.lost(self.pivot_v, self.pivot_w, self.with_w, self.with_v, inner)
-            with k.when(is_row & (k.tid == 0)):
-                product = self.product[k.cast(row, i64)] - lost
-                self.pivot_w[inner] = k.fma(tau, product, alpha * self.x[local])
+            lost = self.lost((self.pivot_v, self.pivot_w), factors, inner, k.warp == 0)
+            k.warp_sync()
+            local = k.min(j + 1, self.order - 1) - self.first
+            with k.when(k.tid == 0):
+                self.pivot_w[inner] = k.fma(tau, product - lost, alpha * self.x[local])
         k.barrier()
+
+    def next_row(self, row: Value, inner: Value) -> tuple[Value, Value]:
+        """Load V and W of the next row on the diagonal, a thread a column of both, and its product with v."""
+        k = self.k
+        held = k.min(row, self.order - 1)
+        column = k.tid % WIDTH
+        place = k.cast((held - self.first) * (2 * WIDTH) + k.tid % (2 * WIDTH), i64)
+        found = k.var(self.zero)
+        with k.when((k.tid < 2 * WIDTH) & ((column < inner) | (k.tid == inner))):
+            found.set(self.p[place])
+        return found.get(), self.product[k.cast(held, i64)]
 
 
 class Board(NamedTuple):
@@ -387,7 +477,7 @@ def board(scratch: Scratch, type: Type, count: int, order: int, division: Cut) -
         scratch.take(count * order * type.nbytes),
         scratch.take(count * order * type.nbytes),
         scratch.take(blocks * type.nbytes),
-        scratch.take(blocks * (2 * WIDTH + 1) * type.nbytes),
+        scratch.take(blocks * 2 * WIDTH * type.nbytes),
         scratch.take(blocks * 4),
         blocks * 4,
     )
@@ -435,8 +525,9 @@ def launch(panel: Reduction, division: Cut, places: dict[str, Argument], told: B
     blocks = -(-panel.order // division.height)
     height = -(-rows // blocks)
     num_blocks = -(-rows // height)
-    spec = PanelSpec(panel.type, _power(panel.order), _power_of(division.height))
-    kernel = make(spec)
+    vector = VECTOR_NBYTES // panel.type.nbytes
+    is_wide = panel.order % vector == 0 and all(step % vector == 0 for step in panel.strides)
+    kernel = make(PanelSpec(panel.type, _power(panel.order), _power_of(division.height), is_wide))
     at = places | told._asdict()
     names = [param.name for param in kernel.params if param.is_pointer]
     constants = (panel.order, panel.first, panel.width, height, num_blocks, panel.epoch, panel.start)

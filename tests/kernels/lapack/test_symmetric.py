@@ -108,7 +108,8 @@ def test_kernels_assemble_without_spills(request, tmp_path):
         plain = (divide.SPLIT, divide.ROOTS, divide.WEIGHTS, divide.VECTORS, divide.ROTATE)
         kernels += [divide.make(DivideSpec(type_, what)) for what in plain]
         kernels.append(divide.make(DivideSpec(type_, divide.PREPARE, 4096)))
-        kernels.append(tridiagonal.make(PanelSpec(type_, 4096, 32)))
+        kernels += [tridiagonal.make(PanelSpec(type_, 4096, height, True)) for height in (8, 32)]
+        kernels.append(tridiagonal.make(PanelSpec(type_, 512, 512)))
         kernels.append(symmetric.make_diagonal(type_))
         kernels += [symmetric.make_finish(FinishSpec(type_, is_scaled)) for is_scaled in (True, False)]
     check_assembled(kernels, request, tmp_path)
