@@ -1,7 +1,7 @@
-"""Symmetric matrices reduced to tridiagonal ones: a panel of columns, whose products with the rest are left to others.
+"""Hermitian matrices reduced to tridiagonal ones: a panel of columns, whose products with the rest are left to others.
 
-J. Dongarra, S. Hammarling and D. Sorensen, 1989, as LAPACK's xLATRD of lower triangles: reflectors H = I - tau v v^T, v
-with a one in front, and vectors w with which the rest becomes A - v w^T - w v^T, once for all columns of a panel.
+J. Dongarra, S. Hammarling and D. Sorensen, 1989, as LAPACK's xLATRD of lower triangles: reflectors H = I - tau v v^H, v
+with a one in front, and vectors w with which the rest becomes A - v w^H - w v^H, once for all columns of a panel.
 
 Data layout: A (order, order), both triangles, row by row, one or many; it stays as it is. P = [V W] and Q = [W V], rows
 from the panel's first on, 2 * width columns; V once more as columns of a matrix of all reflectors; d, e and tau. In the
@@ -24,6 +24,7 @@ from contextlib import contextmanager
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
+from oxinp._kernels.gemm.multistage.warp_mma import multiply_add
 from oxinp._kernels.plan import Argument, Launch, Scratch, Work
 from oxinp._kernels.problem import MAX_KERNELS
 from oxinp._ptx import Builder, Kernel
@@ -49,7 +50,7 @@ LOADS = 8  # of A that a lane starts before it uses the first
 TILES = ((1, 0, 8), (2, 8, 16), (4, 16, 1 << 30))  # rows of a warp at a time, by the rows of a block: above, up to
 BLOCKS_AT_ONCE = 6  # of whose sums loads are started together
 COLUMNS_AT_ONCE = 8
-LAST = WIDTH - 1  # where v^T A v is told: of the panel's columns, at most so many are before the current one
+LAST = WIDTH - 1  # where v^H A v is told: of the panel's columns, at most so many are before the current one
 ALONE = 512  # rows up to which each of many matrices is one block
 
 
@@ -138,10 +139,12 @@ class _Panel:
         self.spec, self.type = spec, spec.type
         self.k = k = Builder("tridiagonal_panel", block=BLOCK, target="sm_80", min_blocks=1)
         type_ = spec.type
-        pointers = ("p", "q", "v", "d", "e", "tau", "column", "product", "squares", "sums")
-        self.p, self.q, self.v, self.d, self.e, self.tau, self.column, self.product, self.squares, self.sums = (
+        self.real = type_.parts[0]
+        pointers = ("p", "q", "v", "tau", "column", "product", "sums")
+        self.p, self.q, self.v, self.tau, self.column, self.product, self.sums = (
             k.pointer(name, type_) for name in pointers
         )
+        self.d, self.e, self.squares = (k.pointer(name, self.real) for name in ("d", "e", "squares"))
         self.flags, self.a = k.pointer("flags", u32), k.pointer("a", type_, "r")
         names = ("order", "first", "width", "height", "num_blocks", "epoch", "start")
         self.order, self.first, self.width, self.height, self.num_blocks, self.epoch, self.start = (
@@ -154,7 +157,7 @@ class _Panel:
         self.x = k.dynamic_shared(type_, spec.padded)
         self.vs, self.ws = (k.dynamic_shared(type_, spec.height * self.line) for _ in range(2))
         self.own_column, self.own_product = (k.dynamic_shared(type_, spec.height) for _ in range(2))
-        # Of the row on the diagonal: V and W; of all blocks: W^T v and V^T v.
+        # Of the row on the diagonal: V and W; of all blocks: W^H v and V^H v.
         self.pivot_v, self.pivot_w, self.with_w, self.with_v = (k.dynamic_shared(type_, WIDTH) for _ in range(4))
         self.partials = k.dynamic_shared(type_, NUM_WARPS * 2 * WIDTH)
         self.scalars = k.dynamic_shared(type_, 8)
@@ -162,7 +165,7 @@ class _Panel:
         self.rank = k.ctaid - self.matrix * self.num_blocks
         self.top = self.first + self.rank * self.height
         self.end = k.min(self.top + self.height, self.order)
-        self.zero, self.one = k.const(0, type_), k.const(1, type_)
+        self.zero, self.one, self.none = k.const(0, type_), k.const(1, type_), k.const(0, self.real)
         number = self.matrix + self.start
         wide, order = k.cast(number, i64), k.cast(self.order, i64)
         self.a, self.v = self.a.at(wide * self.move), self.v.at(wide * self.v_move)
@@ -191,6 +194,23 @@ class _Panel:
             self.finish(j, inner)
         return k.build()
 
+    def conjugate(self, value: Value) -> Value:
+        """The conjugate of complex values."""
+        if not self.type.is_complex:
+            return value
+        real, imag = value.parts
+        return self.k.compound(self.type, real, -imag)
+
+    def whole(self, value: Value) -> Value:
+        """A real number as an element."""
+        return self.k.compound(self.type, value, self.none) if self.type.is_complex else value
+
+    def inner(self, x: Value, y: Value, total: Value) -> Value:
+        """Add the real part of conj(x) y."""
+        for own, other in zip(x.parts, y.parts, strict=True):
+            total = self.k.fma(own, other, total)
+        return total
+
     def wait(self, epoch: Value) -> None:
         """Tell that this block is so far, and wait for the others."""
         k = self.k
@@ -218,7 +238,7 @@ class _Panel:
         for i, value in enumerate(values):
             local = k.tid + i * BLOCK
             with k.when(local < self.spec.height):
-                self.own_column[local] = value
+                self.own_column[local] = self.conjugate(value)
 
     @contextmanager
     def rows(self) -> Iterator[tuple[Value, Value]]:
@@ -229,21 +249,31 @@ class _Panel:
             yield k.min(row, self.end - 1), row < self.end
 
     def lost(
-        self, row: tuple[Pointer, Pointer], factors: tuple[Pointer, Pointer], inner: Value, is_row: Value
+        self,
+        row: tuple[Pointer, Pointer],
+        factors: tuple[Pointer, Pointer],
+        inner: Value,
+        is_row: Value,
+        *,
+        is_conjugated: bool = False,
     ) -> Value:
         """What a row loses to the columns of the panel before: its v times one vector, and its w times another."""
         k, share = self.k, self.spec.share
         total = k.var(self.zero)
+
+        def add(before: Value) -> None:
+            for x, factor in zip(row, factors, strict=True):
+                other = self.conjugate(factor[before]) if is_conjugated else factor[before]
+                total.set(multiply_add(k, x[before], other, total.get()))
+
         if share == 1:
             with k.range(k.const(0, u32), inner) as before:
-                for x, factor in zip(row, factors, strict=True):
-                    total.set(k.fma(x[before], factor[before], total.get()))
+                add(before)
             return total.get()
         for start in range(0, WIDTH, share):
             before = k.tid % share + start
             with k.when(is_row & (before < inner)):
-                for x, factor in zip(row, factors, strict=True):
-                    total.set(k.fma(x[before], factor[before], total.get()))
+                add(before)
         k.warp_sync()
         return warp_reduce(k, total.get(), lambda a, b: a + b, share)
 
@@ -253,35 +283,35 @@ class _Panel:
         return self.vs.at(place), self.ws.at(place)
 
     def total_over_blocks(self, told: Pointer) -> Value:
-        """Return the sum of what every block told; a warp adds it up."""
+        """Return the sum of the real numbers that every block told; a warp adds it up."""
         k = self.k
-        total = k.var(self.zero)
+        total = k.var(self.none)
         with k.range(k.const(0, u32), self.num_blocks, WARP * BLOCKS_AT_ONCE) as start:
             others = [start + k.lane + i * WARP for i in range(BLOCKS_AT_ONCE)]
             found = [told[k.cast(k.min(other, self.num_blocks - 1), i64)] for other in others]
             for other, value in zip(others, found, strict=True):
-                total.set(total.get() + k.where(other < self.num_blocks, value, self.zero))
+                total.set(total.get() + k.where(other < self.num_blocks, value, self.none))
         return warp_reduce(k, total.get(), lambda a, b: a + b)
 
     def bring(self, j: Value, inner: Value) -> None:
         """Bring this block's rows of a column up to date; sum up the squares of those below the second one."""
         k = self.k
-        square = k.var(self.zero)
+        square = k.var(self.none)
         with self.rows() as (row, is_row):
-            lost = self.lost(self.own(row), (self.pivot_w, self.pivot_v), inner, is_row)
+            lost = self.lost(self.own(row), (self.pivot_w, self.pivot_v), inner, is_row, is_conjugated=True)
             value = self.own_column[row - self.top] - lost
             with k.when(is_row & (k.tid % self.spec.share == 0) & (row >= j)):
                 self.column[k.cast(row, i64)] = value
                 with k.when(row > j + 1):
-                    square.set(k.fma(value, value, square.get()))
+                    square.set(self.inner(value, value, square.get()))
         part = warp_reduce(k, square.get(), lambda a, b: a + b)
         with k.when(k.lane == 0):
-            self.partials[k.warp] = part
+            self.partials[k.warp] = self.whole(part)
         k.barrier()
         with k.when(k.tid == 0):
-            total = self.partials[0]
+            total = self.partials[0].parts[0]
             for warp in range(1, NUM_WARPS):
-                total = total + self.partials[warp]
+                total = total + self.partials[warp].parts[0]
             self.squares[k.cast(self.rank, i64)] = total
 
     def reflect(self, j: Value, inner: Value) -> None:
@@ -298,15 +328,10 @@ class _Panel:
             for local, value in zip(locals_, found, strict=True):
                 with k.when(local < length):
                     self.x[local] = value
-        norm = k.sqrt(k.fma(alpha, alpha, square))
-        is_done = (square == 0) | ~has_row
-        beta = k.where(is_done, alpha, -k.copysign(alpha, norm))
-        safe = k.where(is_done, self.one, beta)
-        tau = k.where(is_done, self.zero, (beta - alpha) / safe)
-        scale = k.where(is_done, self.zero, self.one / k.where(is_done, self.one, alpha - beta))
+        tau, scale, beta = self.reflector(alpha, square, has_row)
         with k.when((self.rank == 0) & (k.tid == 0)):
             wide = k.cast(j, i64)
-            self.d[wide] = self.column[wide]
+            self.d[wide] = self.column[wide].parts[0]
             with k.when(has_row):
                 self.e[wide] = beta
                 self.tau[wide] = tau
@@ -329,17 +354,33 @@ class _Panel:
                 # Of the matrix of all reflectors the first row is the matrix's second one.
                 self.v[k.cast(row - 1, i64) * self.v_pitch + k.cast(j, i64)] = element
 
+    def reflector(self, alpha: Value, square: Value, has_row: Value) -> tuple[Value, Value, Value]:
+        """Return tau, what the column is multiplied by to be v, and what is left of it, as LAPACK's xLARFG."""
+        k, none, one = self.k, self.none, self.k.const(1, self.real)
+        real, *imag = alpha.parts
+        norm = k.sqrt(self.inner(alpha, alpha, square))
+        is_zero = square == 0
+        for part in imag:
+            is_zero = is_zero & (part == 0)
+        is_done = is_zero | ~has_row
+        beta = k.where(is_done, real, -k.copysign(real, norm))
+        safe = k.where(is_done, one, beta)
+        difference = alpha - self.whole(beta)
+        scale = k.where(is_done, self.zero, self.one / k.where(is_done, self.one, difference))
+        parts = [k.where(is_done, none, part / safe) for part in (beta - real, *(-part for part in imag))]
+        return k.compound(self.type, *parts) if imag else parts[0], scale, beta
+
     def multiply(self, j: Value) -> None:
-        """Multiply this block's rows of A with v; leave v^T A v of these rows by warps."""
+        """Multiply this block's rows of A with v; leave v^H A v of these rows by warps."""
         k = self.k
-        quadratic = k.var(self.zero)
+        quadratic = k.var(self.none)
         for rows, low, high in TILES:
             if low < self.spec.height:
                 with k.when((self.height > low) & (self.height <= high)):
                     self.multiply_rows(j, rows, quadratic)
         k.warp_sync()
         with k.when(k.lane == 0):
-            self.partials[k.warp * (2 * WIDTH) + LAST] = quadratic.get()
+            self.partials[k.warp * (2 * WIDTH) + LAST] = self.whole(quadratic.get())
 
     def multiply_rows(self, j: Value, num_rows: int, quadratic: Var) -> None:
         """Do so with so many rows of a warp at a time, and `LOADS` loads."""
@@ -359,28 +400,28 @@ class _Panel:
                     values = self.x.load(x, vector)
                     for line_sums, line_elements in zip(sums, elements, strict=True):
                         for total, element, value in zip(line_sums, line_elements, values, strict=True):
-                            total.set(k.fma(element, value, total.get()))
+                            total.set(multiply_add(k, element, value, total.get()))
             for i, line_sums in enumerate(sums):
                 both = line_sums[0].get()
                 for total in line_sums[1:]:
                     both = both + total.get()
                 found = warp_reduce(k, both, lambda a, b: a + b)
                 with k.when(row + i < self.end):
-                    quadratic.set(k.fma(found, self.x[row + i - self.first], quadratic.get()))
+                    quadratic.set(self.inner(self.x[row + i - self.first], found, quadratic.get()))
                     with k.when(k.lane == 0):
                         self.own_product[row + i - self.top] = found
                         with k.when(row + i == j + 1):
                             self.product[k.cast(row + i, i64)] = found
 
     def tell(self, inner: Value) -> None:
-        """Tell W^T v, V^T v and v^T A v of this block's rows: a lane has a column of each, a warp some of the rows."""
+        """Tell W^H v, V^H v and v^H A v of this block's rows: a lane has a column of each, a warp some of the rows."""
         k = self.k
         sums = [k.var(self.zero) for _ in range(2)]
         with k.when(k.lane < inner):
             with k.range(self.top + k.warp, self.end, NUM_WARPS) as row:
                 place, element = (row - self.top) * self.line + k.lane, self.x[row - self.first]
                 for array, total in zip((self.ws, self.vs), sums, strict=True):
-                    total.set(k.fma(array[place], element, total.get()))
+                    total.set(multiply_add(k, self.conjugate(array[place]), element, total.get()))
             for i, total in enumerate(sums):
                 self.partials[k.warp * (2 * WIDTH) + i * WIDTH + k.lane] = total.get()
         k.barrier()
@@ -426,13 +467,15 @@ class _Panel:
             with k.when((k.tid >= WIDTH) & (column < inner)):
                 self.pivot_w[column] = line
         k.barrier()
-        both = warp_reduce(k, self.with_v[k.lane] * self.with_w[k.lane], lambda a, b: a + b)
+        both = self.inner(self.with_v[k.lane], self.with_w[k.lane], self.none)
+        both = warp_reduce(k, both, lambda a, b: a + b)
         tau = self.scalars[0]
-        alpha = tau * tau * (self.scalars[1] - (both + both)) * -0.5
+        quadratic = self.scalars[1].parts[0] - (both + both)
+        alpha = self.whole(self.inner(tau, tau, self.none) * quadratic * -0.5)
         factors = self.with_w, self.with_v
         with self.rows() as (row, is_row):
             lost = self.lost(self.own(row), factors, inner, is_row)
-            found = k.fma(tau, self.own_product[row - self.top] - lost, alpha * self.x[row - self.first])
+            found = multiply_add(k, tau, self.own_product[row - self.top] - lost, alpha * self.x[row - self.first])
             found = k.where(row > j, found, self.zero)
             with k.when(is_row & (k.tid % self.spec.share == 0)):
                 self.own(row)[1][inner] = found
@@ -444,7 +487,7 @@ class _Panel:
             k.warp_sync()
             local = k.min(j + 1, self.order - 1) - self.first
             with k.when(k.tid == 0):
-                self.pivot_w[inner] = k.fma(tau, product - lost, alpha * self.x[local])
+                self.pivot_w[inner] = multiply_add(k, tau, product - lost, alpha * self.x[local])
         k.barrier()
 
     def next_row(self, row: Value, inner: Value) -> tuple[Value, Value]:
@@ -532,7 +575,10 @@ def launch(panel: Reduction, division: Cut, places: dict[str, Argument], told: B
     names = [param.name for param in kernel.params if param.is_pointer]
     constants = (panel.order, panel.first, panel.width, height, num_blocks, panel.epoch, panel.start)
     strides = (*panel.strides, *panel.v_strides)
-    work = Work(4 * panel.width * rows * rows * panel.count, panel.width * rows * rows * panel.type.nbytes)
+    work = Work(
+        (16 if panel.type.is_complex else 4) * panel.width * rows * rows * panel.count,
+        panel.width * rows * rows * panel.type.nbytes,
+    )
     grid = (num_blocks * panel.count, 1, 1)
     return Launch(kernel, grid, tuple(at[name] for name in names), (*constants, *strides), work)
 

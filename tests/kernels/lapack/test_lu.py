@@ -151,5 +151,5 @@ def test_kernels_assemble_without_spills(request, tmp_path):
 
 
 def test_kernels_of_clusters_assemble_without_spills(request, tmp_path):
-    kernels = [lu_cluster.make(ClusterSpec(type_, *lu_cluster.SHAPES[-1])) for type_ in (f64, c128)]
+    kernels = [lu_cluster.make(ClusterSpec(c128, *lu_cluster.SHAPES[-1]))]  # which needs the most registers
     check_assembled(kernels, request, tmp_path, {"sm_90": "8.0"})
