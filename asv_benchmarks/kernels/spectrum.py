@@ -41,6 +41,8 @@ QUICK = (
     ("eigh", 1, 150, 150, "f8"),
     ("eigh", 1, 700, 700, "f8"),
     ("eigh", 7, 140, 140, "f4"),
+    ("eigh", 1, 400, 400, "c16"),
+    ("eigh", 3, 200, 200, "c8"),
 )
 QUICK_COMPOSED = (
     ("svd", (150, 150), "f8", None),
@@ -68,6 +70,7 @@ CASES = (
     ("eigh", 1, 4096, 4096, "f8"),
     ("eigvalsh", 1, 4096, 4096, "f8"),
     ("eigh", 1000, 256, 256, "f8"),
+    ("eigh", 1, 1024, 1024, "c16"),
 )
 # Functions that are made of several operations, and wait for the device between: name, shape, dtype, another operand's.
 COMPOSED = (
