@@ -26,17 +26,19 @@ from oxinp._kernels.index.scatter import ATOMIC_TYPES, CheckSpec, WriteSpec
 from oxinp._kernels.problem import Instr, Operand, Output, ReduceOp, ScalarOperand
 from oxinp._kernels.random import fill as random_fill
 from oxinp._kernels.random import find as random_find
+from oxinp._kernels.random import interval, quasi, shuffle, twister_draw, twister_jump
 from oxinp._kernels.random import philox as random_philox
 from oxinp._kernels.random import place as random_place
-from oxinp._kernels.random import quasi, twister_draw, twister_jump
 from oxinp._kernels.random import tiles as random_tiles
 from oxinp._kernels.random.fill import FORMATS, FillSpec
 from oxinp._kernels.random.find import FindSpec
+from oxinp._kernels.random.interval import IntervalSpec
 from oxinp._kernels.random.lcg import GENERATORS
 from oxinp._kernels.random.philox import VARIANTS, PhiloxSpec
 from oxinp._kernels.random.place import PlaceSpec
 from oxinp._kernels.random.quasi import HaltonSpec, SobolSpec
 from oxinp._kernels.random.segments import CAPACITY, ITEMS, ITEMS_OF_FEW
+from oxinp._kernels.random.shuffle import ShuffleSpec
 from oxinp._kernels.random.tiles import TilesSpec
 from oxinp._kernels.random.twister_draw import DrawSpec
 from oxinp._kernels.random.twister_jump import JumpSpec
@@ -524,8 +526,12 @@ def random_specs() -> list[Any]:
         for counts, is_given in ((False, False), (True, False), (False, True))
         if (made.per_thread or not counts) and (made.gives > 1 or not is_given)
     ]
+    intervals = [IntervalSpec(role) for role in ("find", "walk", "draw")]
+    shuffles = [ShuffleSpec(*flags) for flags in ((False, False), (False, True), (True, False))]
     points = [kind(flag) for kind in (SobolSpec, HaltonSpec) for flag in (False, True)]
-    return list(dict.fromkeys([*fills, *tiles, *finds, *places, *counted, *jumps, *twisters, *points]))
+    return list(
+        dict.fromkeys([*fills, *tiles, *finds, *places, *counted, *jumps, *twisters, *points, *intervals, *shuffles])
+    )
 
 
 def trsm_specs() -> list[TrsmSpec]:
@@ -569,6 +575,8 @@ FAMILIES: dict[type, Any] = {
     SobolSpec: quasi,
     HaltonSpec: quasi,
     JumpSpec: twister_jump,
+    IntervalSpec: interval,
+    ShuffleSpec: shuffle,
     TrsmSpec: trsm,
     **gemm.FAMILIES,
     **sparse.FAMILIES,
