@@ -177,9 +177,9 @@ def test_compressed_arrays_out_of_order(stats):
 
 def test_products_beyond_the_largest_table(monkeypatch, stats):
     """Rows with more products than tables take are expanded and sorted, a few at a time."""
-    spgemm = sparse._rows.spgemm
+    spgemm = sparse._products.spgemm
     monkeypatch.setattr(spgemm, "BINS", spgemm.BINS[:2])
-    monkeypatch.setattr(sparse._rows, "MAX_EXPANDED", 400)
+    monkeypatch.setattr(sparse._products, "MAX_EXPANDED", 400)
     matrix = KINDS["power-law"][:, :40][:40]
     check(ours(matrix) @ ours(matrix), matrix @ matrix, stats)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from oxinp._kernels.sparse import cg, graph, merge, rows, spgemm, spmm, spmv, trsv, union
+from oxinp._kernels.sparse import cg, graph, merge, rows, spgemm, spgemm_merge, spmm, spmv, trsv, union
 from oxinp._kernels.sparse.types import ProductTypes
 from oxinp._ptx.types import c64, c128, f32, f64, i32, i64, pred
 
@@ -34,6 +34,10 @@ def specs() -> list[Any]:
         found += [spmm.SpmmSpec(types, lanes, vector) for lanes in (1, 32) for vector in {1, widest}]
         found += [spgemm.SpgemmExpandSpec(types, lanes) for lanes in (1, 32)]
         found += [spgemm.SpgemmHashSpec(types, *each[1:], is_listed=True, is_numeric=True) for each in spgemm.BINS]
+        found += [
+            spgemm_merge.SpgemmMergeSpec(types, ways, is_numeric=True, staged=staged)
+            for ways, staged in ((1, 16), (5, 32), (8, 0))
+        ]
     found += [graph.RootSpec(i32), graph.RelaxSpec(i32, f32, f64, 8), graph.RelaxSpec(i64, f64, f64, 32)]
     found += [made(type_) for made in (cg.CgDotSpec, cg.CgUpdateSpec, cg.CgDirectionSpec) for type_ in (f32, f64)]
     for type_ in (f32, f64, c64, c128):
@@ -43,6 +47,7 @@ def specs() -> list[Any]:
         found += [graph.HookSpec(index, 8), graph.FirstSpec(index)]
         counted = ProductTypes(index, i64, i64, i64)
         found += [spgemm.SpgemmHashSpec(counted, *each[1:], is_listed=False, is_numeric=False) for each in spgemm.BINS]
+        found += [spgemm_merge.SpgemmMergeSpec(counted, ways, is_numeric=False, staged=0) for ways in (1, 5, 8)]
         found += [spgemm.SpgemmSizesSpec(index, lanes) for lanes in (1, 8, 32)]
         found += [rows.RowNumbersSpec(index, lanes) for lanes in (1, 8, 32)]
         found += [union.UnionSpec(index, None, None, None, "", lanes) for lanes in (1, 8, 32)]
@@ -60,6 +65,7 @@ FAMILIES: dict[type, Any] = {
     spmm.SpmmSpec: spmm,
     spgemm.SpgemmSizesSpec: spgemm,
     spgemm.SpgemmHashSpec: spgemm,
+    spgemm_merge.SpgemmMergeSpec: spgemm_merge,
     spgemm.SpgemmExpandSpec: spgemm,
     union.UnionSpec: union,
     cg.CgDotSpec: cg,
