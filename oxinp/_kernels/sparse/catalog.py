@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from oxinp._kernels.sparse import cg, graph, merge, rows, spgemm, spgemm_merge, spmm, spmv, trsv, union
+from oxinp._kernels.sparse import cg, graph, incomplete, merge, rows, spgemm, spgemm_merge, spmm, spmv, trsv, union
 from oxinp._kernels.sparse.types import ProductTypes
 from oxinp._ptx.types import c64, c128, f32, f64, i32, i64, pred
 
@@ -40,6 +40,8 @@ def specs() -> list[Any]:
         ]
     found += [graph.RootSpec(i32), graph.RelaxSpec(i32, f32, f64, 8), graph.RelaxSpec(i64, f64, f64, 32)]
     found += [made(type_) for made in (cg.CgDotSpec, cg.CgUpdateSpec, cg.CgDirectionSpec) for type_ in (f32, f64)]
+    found += [incomplete.IncompleteSpec(index, type_, True) for index in (i32, i64) for type_ in (f32, f64)]
+    found += [incomplete.IncompleteSpec(i32, type_, False) for type_ in (f32, f64, c64, c128)]
     for type_ in (f32, f64, c64, c128):
         for lanes in (1, 32):
             found += [trsv.TrsvSpec(i32, type_, lanes, lanes == 1, False), trsv.TrsvSpec(i64, type_, lanes, True, True)]
@@ -72,6 +74,7 @@ FAMILIES: dict[type, Any] = {
     cg.CgUpdateSpec: cg,
     cg.CgDirectionSpec: cg,
     trsv.TrsvSpec: trsv,
+    incomplete.IncompleteSpec: incomplete,
     graph.HookSpec: graph,
     graph.RootSpec: graph,
     graph.FirstSpec: graph,
