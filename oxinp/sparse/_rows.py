@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from oxinp._core.array import dispatch
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.manipulation.copy import astype
 from oxinp._core.memory.dtypes import INT64
@@ -205,8 +206,11 @@ def to_dense(rows: Rows, *, is_fortran: bool = False) -> Any:
 def without_zeros(rows: Rows) -> Rows:
     """Return the matrix without stored zeros; itself where there are none."""
     mask = rows.data != 0
-    if bool(reduce(ALL, mask)):
-        return rows
+    return rows if bool(reduce(ALL, mask)) else kept(rows, mask)
+
+
+def kept(rows: Rows, mask: Any) -> Rows:
+    """Return the matrix of the elements that a mask names."""
     dtype = rows.indptr.dtype
     before = pointers(mask, dtype)
     indptr = taken(before, rows.indptr)
@@ -250,6 +254,35 @@ def diagonal(rows: Rows, offset: int) -> Any:
 def sums(rows: Rows, longest: int) -> Any:
     """Return the sum of every row."""
     return matvec(rows, creation.ones((rows.num_columns,), rows.data.dtype), longest)
+
+
+# -- triangular systems ------------------------------------------------------------------------------------------------
+
+
+def solve_triangular(rows: Rows, right: Any, *, is_lower: bool, has_unit_diagonal: bool) -> Any:
+    """Return the solution for one or several right-hand sides of the matrix' dtype; other elements do not count."""
+    flags = (is_lower, has_unit_diagonal)
+    if right.ndim == 1:
+        return perform_on_device(ops.SOLVE_TRIANGULAR, (*rows.parts, right), flags)
+    if right.shape[1] == 1:
+        return perform_on_device(ops.SOLVE_TRIANGULAR, (*rows.parts, right.ravel()), flags).reshape(-1, 1)
+    right = dispatch.functions[np.ascontiguousarray](right)
+    return perform_on_device(ops.SOLVE_TRIANGULAR, (*rows.parts, right), flags)
+
+
+def incomplete(rows: Rows, *, is_symmetric: bool) -> Any:
+    """Return the elements of ILU(0), or of IC(0) of the lower triangle of a symmetric matrix, at the matrix' places.
+
+    Raises
+    ------
+    ValueError
+        There is no element in the diagonal of some row.
+    """
+    places = gather.flatnonzero(rows.indices == numbers(rows))
+    if places.size != rows.num_rows:
+        raise ValueError("an incomplete factorisation needs all elements of the diagonal")
+    diagonal = astype(places, rows.indices.dtype)
+    return perform_on_device(ops.INCOMPLETE, (*rows.parts, diagonal), (is_symmetric,))
 
 
 # -- products and elementwise operators --------------------------------------------------------------------------------

@@ -119,7 +119,7 @@ CG_STEPS = row("cg_steps", _plan_cg, _infer_cg)
 outcome, int32, and the tolerance, each of one element, then parameters the number of steps and the longest row; results
 the five after the steps."""
 
-# -- triangular systems ------------------------------------------------------------------------------------------------
+# -- triangular systems, incomplete factors ----------------------------------------------------------------------------
 
 
 def _infer_solve(layouts: Layouts, parameters: Any) -> Layouts:  # noqa: ARG001
@@ -127,16 +127,39 @@ def _infer_solve(layouts: Layouts, parameters: Any) -> Layouts:  # noqa: ARG001
 
 
 def _plan_solve(layouts: list[Layout], parameters: Any) -> Plan:
-    indptr, indices, data, _ = layouts
+    indptr, indices, data, right = layouts
     family = _module("trsv")
+    plan: Plan
+    if len(right.shape) == 2:
+        spec = family.TrsmSpec(DEVICE_TYPES[indices.dtype], DEVICE_TYPES[data.dtype], *parameters)
+        plan = family.plan_many(indptr.size - 1, right.shape[1], indices.size, spec)
+        return plan
     spec = family.TrsvSpec(DEVICE_TYPES[indices.dtype], DEVICE_TYPES[data.dtype], 1, *parameters)
-    plan: Plan = family.plan(indptr.size - 1, indices.size, spec)
+    plan = family.plan(indptr.size - 1, indices.size, spec)
     return plan
 
 
 SOLVE_TRIANGULAR = row("solve_triangular", _plan_solve, _infer_solve)
-"""Operands a matrix in canonical format and a right-hand side of its dtype; parameters whether the lower triangle
-counts, and whether the diagonal is ones."""
+"""Operands a matrix in canonical format and right-hand sides of its dtype, one or a matrix; parameters whether the
+lower triangle counts, and whether the diagonal is ones."""
+
+
+def _infer_incomplete(layouts: Layouts, parameters: Any) -> Layouts:  # noqa: ARG001
+    return (layouts[2],)
+
+
+def _plan_incomplete(layouts: list[Layout], parameters: Any) -> Plan:
+    indptr, indices, data, _ = layouts
+    family = _module("incomplete")
+    spec = family.IncompleteSpec(DEVICE_TYPES[indices.dtype], DEVICE_TYPES[data.dtype], *parameters)
+    plan: Plan = family.plan(indptr.size - 1, indices.size, spec)
+    return plan
+
+
+INCOMPLETE = row("incomplete", _plan_incomplete, _infer_incomplete)
+"""Operands a matrix in canonical format, and the places of its diagonal; the parameter is whether it is the lower
+triangle of a symmetric one. The elements of ILU(0), or IC(0), at the places of the matrix'."""
+
 
 # -- rows --------------------------------------------------------------------------------------------------------------
 

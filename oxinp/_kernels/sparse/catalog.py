@@ -44,6 +44,7 @@ def specs() -> list[Any]:
     found += [incomplete.IncompleteSpec(i32, type_, False) for type_ in (f32, f64, c64, c128)]
     for type_ in (f32, f64, c64, c128):
         for lanes in (1, 32):
+            found += [trsv.TrsmSpec(i32, type_, lanes == 1, False), trsv.TrsmSpec(i64, type_, True, True)]
             found += [trsv.TrsvSpec(i32, type_, lanes, lanes == 1, False), trsv.TrsvSpec(i64, type_, lanes, True, True)]
     for index in (i32, i64):
         found += [graph.HookSpec(index, 8), graph.FirstSpec(index)]
@@ -74,6 +75,7 @@ FAMILIES: dict[type, Any] = {
     cg.CgUpdateSpec: cg,
     cg.CgDirectionSpec: cg,
     trsv.TrsvSpec: trsv,
+    trsv.TrsmSpec: trsv,
     incomplete.IncompleteSpec: incomplete,
     graph.HookSpec: graph,
     graph.RootSpec: graph,

@@ -15,9 +15,7 @@ from oxinp._core.host import exchange, fallback
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import fetch
 from oxinp._core.lazy.record import types
-from oxinp._core.manipulation.copy import astype, copy
-from oxinp._core.ops import sparse as ops
-from oxinp._core.ops.perform import perform_on_device
+from oxinp._core.manipulation.copy import astype
 from oxinp._core.reduction.reduce import reduce
 from oxinp._core.reduction.table import ANY
 from oxinp.sparse import _methods, _rows
@@ -100,9 +98,6 @@ for _name in ("eigs", "eigsh", "svds"):
 
 # -- triangular systems ------------------------------------------------------------------------------------------------
 
-MAX_RIGHT = 32
-"""Right-hand sides that are solved for, one after the other."""
-
 
 @implements("scipy.sparse.linalg.spsolve_triangular")
 def spsolve_triangular(
@@ -117,8 +112,8 @@ def spsolve_triangular(
     if not is_ours(A) or is_small(A, b) or A.format not in COMPRESSED or A.shape[0] != A.shape[1]:
         raise Unsupported("a small matrix, one to convert, or what SciPy refuses")
     right = dispatch.functions[np.asarray](b)
-    if right.ndim not in (1, 2) or right.shape[0] != A.shape[0] or (right.ndim == 2 and right.shape[1] > MAX_RIGHT):
-        raise Unsupported("very many right-hand sides, or what SciPy refuses")
+    if right.ndim not in (1, 2) or right.shape[0] != A.shape[0]:
+        raise Unsupported("what SciPy refuses")
     dtype = np.promote_types(np.promote_types(A.dtype, np.float32), right.dtype)
     if dtype.char not in "fdFD" or not right.size:
         raise Unsupported("no elements, or a dtype without kernels")
@@ -126,13 +121,7 @@ def spsolve_triangular(
     if not unit_diagonal and bool(reduce(ANY, _rows.diagonal(rows, 0) == 0)):
         raise LinAlgError("A is singular: zero entry on diagonal.")
     rows, right = rows._replace(data=astype(rows.data, dtype, copy_wanted=False)), astype(right, dtype)
-    flags = (bool(lower), bool(unit_diagonal))
-    if right.ndim == 1:
-        return perform_on_device(ops.SOLVE_TRIANGULAR, (*rows.parts, right), flags)
-    solved = [
-        perform_on_device(ops.SOLVE_TRIANGULAR, (*rows.parts, copy(right[:, i])), flags) for i in range(right.shape[1])
-    ]
-    return dispatch.functions[np.stack](solved, axis=1)
+    return _rows.solve_triangular(rows, right, is_lower=bool(lower), has_unit_diagonal=bool(unit_diagonal))
 
 
 # -- factorisations ----------------------------------------------------------------------------------------------------
