@@ -39,6 +39,7 @@ def specs() -> list[Any]:
             for ways, staged in ((1, 16), (5, 32), (8, 0))
         ]
     found += [graph.RootSpec(i32), graph.RelaxSpec(i32, f32, f64, 8), graph.RelaxSpec(i64, f64, f64, 32)]
+    found += [graph.RelaxSpec(index, None, i64, 8) for index in (i32, i64)]
     found += [made(type_) for made in (cg.CgDotSpec, cg.CgUpdateSpec, cg.CgDirectionSpec) for type_ in (f32, f64)]
     found += [incomplete.IncompleteSpec(index, type_, True) for index in (i32, i64) for type_ in (f32, f64)]
     found += [incomplete.IncompleteSpec(i32, type_, False) for type_ in (f32, f64, c64, c128)]
