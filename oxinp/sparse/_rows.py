@@ -298,6 +298,14 @@ def matmat(rows: Rows, b: Any) -> Any:
     return perform_on_device(ops.MATMAT, (*rows.parts, b))
 
 
+def sampled(rows: Rows, x: Any, y: Any) -> Rows:
+    """Return the matrix with its elements times those of the product of two dense matrices at their places."""
+    dtype = np.result_type(x.dtype, y.dtype)
+    contiguous = dispatch.functions[np.ascontiguousarray]
+    left, right = (contiguous(astype(each, dtype, copy_wanted=False)) for each in (x, y.T))
+    return rows._replace(data=perform_on_device(ops.SAMPLED, (*rows.parts, left, right)))
+
+
 def same_indices(a: Rows, b: Rows) -> tuple[Rows, Rows]:
     """Return two matrices with indices of one dtype."""
     dtype = np.result_type(a.indices.dtype, b.indices.dtype)

@@ -103,6 +103,22 @@ def _plan_matmat(layouts: list[Layout], parameters: Any) -> Plan:  # noqa: ARG00
 MATMAT = row("matmat", _plan_matmat, _infer_matmat)
 
 
+def _infer_sampled(layouts: Layouts, parameters: Any) -> Layouts:  # noqa: ARG001
+    _, _, data, x, _ = layouts
+    return (Layout.of(result_type(data.dtype, x.dtype), data.shape),)
+
+
+def _plan_sampled(layouts: list[Layout], parameters: Any) -> Plan:  # noqa: ARG001
+    indptr, indices, data, x, _ = layouts
+    types = product_types(indices, data, x)
+    plan: Plan = _module("sddmm").plan(indptr.size - 1, data.size, x.shape[1], types)
+    return plan
+
+
+SAMPLED = row("sampled", _plan_sampled, _infer_sampled)
+"""Operands a matrix, then X and Y.T of one dtype, contiguous: the matrix' elements times those of ``X @ Y`` there."""
+
+
 def _infer_cg(layouts: Layouts, parameters: Any) -> Layouts:  # noqa: ARG001
     return layouts[3:8]
 

@@ -4,7 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from oxinp._kernels.sparse import cg, graph, incomplete, merge, rows, spgemm, spgemm_merge, spmm, spmv, trsv, union
+from oxinp._kernels.sparse import (
+    cg,
+    graph,
+    incomplete,
+    merge,
+    rows,
+    sddmm,
+    spgemm,
+    spgemm_merge,
+    spmm,
+    spmv,
+    trsv,
+    union,
+)
 from oxinp._kernels.sparse.types import ProductTypes
 from oxinp._ptx.types import c64, c128, f32, f64, i32, i64, pred
 
@@ -32,6 +45,7 @@ def specs() -> list[Any]:
         ]
         widest = max(1, spmm.MAX_VECTOR_NBYTES // types.result.nbytes)
         found += [spmm.SpmmSpec(types, lanes, vector) for lanes in (1, 32) for vector in {1, widest}]
+        found += [sddmm.SddmmSpec(types)]
         found += [spgemm.SpgemmExpandSpec(types, lanes) for lanes in (1, 32)]
         found += [spgemm.SpgemmHashSpec(types, *each[1:], is_listed=True, is_numeric=True) for each in spgemm.BINS]
         found += [
@@ -67,6 +81,7 @@ FAMILIES: dict[type, Any] = {
     spmv.SpmvRowsSpec: spmv,
     spmv.SpmvStreamSpec: spmv,
     spmm.SpmmSpec: spmm,
+    sddmm.SddmmSpec: sddmm,
     spgemm.SpgemmSizesSpec: spgemm,
     spgemm.SpgemmHashSpec: spgemm,
     spgemm_merge.SpgemmMergeSpec: spgemm_merge,

@@ -35,6 +35,8 @@ def square_rows(A: Any) -> Rows:
         raise TypeError("a sparse array or matrix is needed")
     if A.ndim != 2 or A.shape[0] != A.shape[1]:
         raise ValueError(f"a square matrix is needed, not one of shape {A.shape}")
+    if not A.nnz:
+        raise ValueError("a matrix without elements in its diagonal")
     if A.dtype.char not in "fdFD":
         A = A.astype(FLOAT64)
     return _methods.canonical_rows(A if A.format in ("csr", "csc") else A.tocsr())
