@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 
 from oxinp._core.array import dispatch
+from oxinp._core.lazy.handle import host_view
+from oxinp._core.lazy.record import types
 from oxinp._core.memory.dtypes import DEVICE_TYPES
 from oxinp.sparse import _methods, _rows
-from oxinp.sparse._base import as_ours, build, is_ours
+from oxinp.sparse._base import as_ours, build, given, is_ours, is_small, taken
 
 
 def sddmm(A: Any, x: Any, y: Any) -> Any:
@@ -59,10 +62,21 @@ def sddmm(A: Any, x: Any, y: Any) -> Any:
         raise TypeError(f"no products in {dtype}")
     if not A.nnz or not x.shape[1]:
         return A.tocsr().astype(dtype) * 0
+    if is_small(A, x, y):
+        return _on_host(A, x, y)
     rows = _methods.canonical_rows(A if A.format in ("csr", "csc") else A.tocsr())
     made = _rows.sampled(rows, x, y)
     parts = {"data": made.data, "indices": made.indices, "indptr": made.indptr}
     return build("csr_array", parts, A.shape, canonical=True)
+
+
+def _on_host(A: Any, x: Any, y: Any) -> Any:
+    """Let SciPy multiply: what is small, or all where there is no device."""
+    theirs = scipy.sparse.csr_array(given(A, host_view))
+    theirs.sum_duplicates()
+    product = scipy.sparse.csr_array(theirs.multiply(host_view(x) @ host_view(y)))
+    product.sort_indices()
+    return taken(product, types.from_host)
 
 
 __all__ = ["sddmm"]

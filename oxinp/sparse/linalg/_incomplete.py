@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.linalg import LinAlgError
 
+from oxinp import _runtime
 from oxinp._core.manipulation.copy import astype
 from oxinp._core.memory.dtypes import FLOAT64
 from oxinp._core.ops import creation
 from oxinp._core.reduction.reduce import reduce
 from oxinp._core.reduction.table import ALL
 from oxinp._core.ufunc.object import OBJECTS
+from oxinp._driver import errors
 from oxinp.sparse import _methods, _rows
 from oxinp.sparse._base import as_ours, build, is_ours
 from oxinp.sparse._rows import Rows
@@ -28,8 +30,12 @@ def square_rows(A: Any) -> Rows:
     TypeError
         It is not sparse.
     ValueError
-        It is not square.
+        It is not square, or has no elements.
+    NotSupported
+        There is no device.
     """
+    if _runtime.current() is None:
+        raise errors.NotSupported(f"this preconditioner needs a GPU: {_runtime.why_host()}")
     A = as_ours(A)
     if not is_ours(A):
         raise TypeError("a sparse array or matrix is needed")
