@@ -148,6 +148,22 @@ def test_eigenvalues_and_factors(stats):
     }
 
 
+@pytest.mark.parametrize("dtype", ["f8", pytest.param("c16", marks=pytest.mark.slow)])
+def test_factors_solve_many_systems_on_the_device(dtype, stats):
+    matrix = SKEW.astype(dtype).tocsc()
+    matrix.data = matrix.data * np.exp(1j * np.arange(matrix.nnz)) if dtype == "c16" else matrix.data
+    rights = np.random.default_rng(4).normal(size=(matrix.shape[0], 33)).astype(dtype)
+    factors, expected = linalg.splu(ours(matrix)), theirs.splu(matrix)
+    for trans in "NTH":
+        found = factors.solve(oxinp.array(rights), trans)
+        np.testing.assert_allclose(np.asarray(found), expected.solve(rights, trans), rtol=1e-9, atol=1e-12)
+    found = linalg.factorized(ours(matrix))(oxinp.array(rights))
+    np.testing.assert_allclose(np.asarray(found), expected.solve(rights), rtol=1e-9, atol=1e-12)
+    assert set(fallen(stats)) == {f"scipy.sparse.linalg.{name}" for name in ("splu", "factorized")}
+    with pytest.raises(ValueError, match="incompatible"):
+        factors.solve(oxinp.array(rights[:30]))
+
+
 @pytest.mark.slow
 def test_norms_and_powers(stats):
     matrix, made = SKEW, ours(SKEW)

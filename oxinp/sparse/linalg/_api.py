@@ -11,7 +11,7 @@ from numpy.linalg import LinAlgError
 
 from oxinp._api.fronts import implements
 from oxinp._core.array import dispatch
-from oxinp._core.host import exchange, fallback
+from oxinp._core.host import fallback
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import fetch
 from oxinp._core.lazy.record import types
@@ -21,7 +21,10 @@ from oxinp._core.reduction.table import ANY
 from oxinp.sparse import _methods, _rows
 from oxinp.sparse._base import COMPRESSED, is_ours, is_small
 from oxinp.sparse._executed import composed, executed
-from oxinp.sparse.linalg import _krylov
+from oxinp.sparse.linalg import (
+    _factors,  # noqa: F401 - for what it registers
+    _krylov,
+)
 
 try:
     _INTERFACE: Any = executed("scipy.sparse.linalg._interface")
@@ -124,43 +127,4 @@ def spsolve_triangular(
     return _rows.solve_triangular(rows, right, is_lower=bool(lower), has_unit_diagonal=bool(unit_diagonal))
 
 
-# -- factorisations ----------------------------------------------------------------------------------------------------
-
-
-class Factorisation:
-    """The factors of a sparse matrix, on the host; see `scipy.sparse.linalg.SuperLU`.
-
-    Parameters
-    ----------
-    theirs : scipy.sparse.linalg.SuperLU
-    """
-
-    def __init__(self, theirs: Any) -> None:
-        self._theirs = theirs
-
-    def solve(self, *args: Any, **kwargs: Any) -> Any:
-        """Return the solution for a right-hand side; see SciPy's method."""
-        return fallback.call(self._theirs.solve, args, kwargs, name="scipy.sparse.linalg.SuperLU.solve")
-
-    def __getattr__(self, name: str) -> Any:
-        value = getattr(self._theirs, name)
-        return exchange.Exchange().take(value)
-
-
-def _factored(name: str) -> None:
-    theirs = getattr(scipy.sparse.linalg, name)
-
-    def function(A: Any, *args: Any, **kwargs: Any) -> Any:
-        made = fallback.call(theirs, (A, *args), kwargs, name=f"scipy.sparse.linalg.{name}")
-        if not callable(made):
-            return Factorisation(made)
-        return lambda b: fallback.call(made, (b,), {}, name=f"scipy.sparse.linalg.{name}")
-
-    function.__wrapped__ = theirs  # type: ignore[attr-defined]
-    implements(f"scipy.sparse.linalg.{name}", is_hosted=False)(function)
-
-
-for _name in ("splu", "spilu", "factorized"):
-    _factored(_name)
-
-__all__ = ["Factorisation", "LinearOperator"]
+__all__ = ["LinearOperator"]
