@@ -21,6 +21,7 @@ from oxinp._core.host import fallback
 from oxinp._core.host.foreign import KNOWN
 from oxinp._core.host.nominal import INSISTING, reported_class
 from oxinp._core.host.sharing import adopt_host, lend
+from oxinp._core.lazy.balance import balance
 from oxinp._core.lazy.explain import REPORTS
 from oxinp._core.lazy.handle import Handle, end_writing, fetch, fetch_storage, host_view, seen_at
 from oxinp._core.lazy.record import types, wrap_host
@@ -285,6 +286,8 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
         owner = found.base
         if owner is not host and (owner is None or owner is not host.base):  # it may be an element of an object array
             return index.getitem(self, key)
+        if balance.limit:
+            balance.viewed(found.nbytes, host.nbytes)
         if type(self) is not ndarray:
             return host_part(self, host, found)
         view = _new(ndarray)  # `host_part`, spelled out
