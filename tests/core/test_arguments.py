@@ -308,3 +308,8 @@ RESIZED = {
 @pytest.mark.parametrize("program", RESIZED.values(), ids=RESIZED)
 def test_resize_in_place(twin, program):
     twin(program)
+
+
+def test_astype_takes_no_mode_of_copying(twin):
+    twin(lambda np: np.arange(3).astype("f8", copy=numpy._CopyMode.NEVER))
+    twin(lambda np: [np.arange(3).astype("f8", copy=copy) for copy in (1, 0, numpy.True_)])
