@@ -74,8 +74,10 @@ THREADS = (
     "{f} = {a} * 2\n{t} = foreign.in_threads([lambda: operator.iadd({f}, 1), lambda: {a}[:1] + 1])",
     "{t} = foreign.in_threads([lambda: {a} + np.ones((2, 3, 4, 5)), lambda: {a} + 1])",
     "{t} = foreign.in_threads([lambda: np.sort({a} + 0, axis=None), lambda: np.cumsum({a} > 1), lambda: {a}[{a} > 1]])",
-    "{f} = np.zeros_like({a})\n"
-    "foreign.in_threads([lambda: np.add({a}[:1], 1, out={f}[:1]), lambda: np.copyto({f}[1:], {a}[1:])])",
+    (
+        "{f} = np.zeros_like({a})\n"
+        "foreign.in_threads([lambda: np.add({a}[:1], 1, out={f}[:1]), lambda: np.copyto({f}[1:], {a}[1:])])"
+    ),
 )  # fmt: skip
 READ_ONLY = (
     "{t} = {a}.view()\n{t}.flags.writeable = False",
