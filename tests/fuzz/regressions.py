@@ -51,7 +51,7 @@ a1 = np.random.default_rng(3).uniform(0, 2, ())
 a2 = np.random.RandomState(3).exponential(2.0, ())
 a3 = np.random.default_rng(3).gumbel(0, 1, size=())
 """,
-    "indices of a class of the user's, which do not count, keywords that were not given, a solver that takes a pair": """
+    "indices of a user's class, which do not count, keywords nobody gave, a solver that takes a pair": """
 a1 = np.arange(6.0)
 o2 = foreign.described(np.take(a1, np.array([0, 1]).view(foreign.tagged(np))))
 o3 = foreign.described(np.maximum.reduce(foreign.Overriding()))
