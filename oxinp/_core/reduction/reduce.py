@@ -211,10 +211,7 @@ def reduced(row: ReductionRow, value: Value, dtype: np.dtype[Any] | None = None)
     bound = _WHOLES.get(key) or (_WHOLES.recall(key) if _WHOLES.old else None)
     if bound is None:
         op, structure, accumulated, parameters, result = known
-        if source.dtype is accumulated:
-            whole = source._dense or source.dense
-        else:
-            whole = Layout.of(accumulated, source.shape)
+        whole = source.dense if source.dtype is accumulated else Layout.of(accumulated, source.shape)
         bound = BoundOp(op, (Graph(structure, whole, graph.leaves),), (result,), parameters)
         if _WHOLES.has_met((row, graph.structure, source.shape)):
             remember(_WHOLES, key, bound)
