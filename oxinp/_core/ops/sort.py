@@ -6,7 +6,7 @@ All are stable, which NumPy's are, too, or leave open. Elements are never change
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
@@ -102,27 +102,27 @@ def check_placement(*arrays: Handle) -> None:
         raise Unsupported("elements that are on the host")
 
 
-def _along(op: Op, array: Handle, axis: Any) -> Any:
+def along(op: Op, array: Handle, axis: Any, parameters: tuple[Hashable, ...] = ()) -> Any:
     """Perform an operation on the rows along an axis; None: on the elements in C order."""
     _check(array)
     if axis is None:
-        return perform(op, (ravel(array),))
+        return perform(op, (ravel(array),), parameters)
     axis = normalize_axis_index(axis, array._layout.ndim)
     if axis == array._layout.ndim - 1:
-        return perform(op, (array,))
-    turned = perform(op, (view(array, lambda seen: np.swapaxes(seen, axis, -1)),))
+        return perform(op, (array,), parameters)
+    turned = perform(op, (view(array, lambda seen: np.swapaxes(seen, axis, -1)),), parameters)
     result = view(turned, lambda seen: np.swapaxes(seen, axis, -1))
     return copy(result) if array._layout.is_contiguous else result
 
 
 def sort(array: Handle, axis: Any = -1) -> Any:
     """Return the elements sorted along an axis, None for all of them; see `numpy.sort`."""
-    return _along(SORT, array, axis)
+    return along(SORT, array, axis)
 
 
 def argsort(array: Handle, axis: Any = -1) -> Any:
     """Return where the elements are that come first, second, ... along an axis; see `numpy.argsort`."""
-    return _along(ARGSORT, array, axis)
+    return along(ARGSORT, array, axis)
 
 
 def lexsort(keys: Sequence[Handle]) -> Any:
