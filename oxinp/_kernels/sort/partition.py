@@ -2,8 +2,8 @@
 
 Data layout: rows of elements, one after the other, cut into tiles of ``BLOCK * ITEMS``, which blocks take in order; the
 key of a row's rank, found by `select`. Who owns what: a block a tile, a warp consecutive elements of it, 32 at a time.
-Algorithm: lanes vote on which side their elements are, warps add up; one thread walks back over the counts that the
-tiles before have published until one says what all before it come to, and publishes its own such counts. Lesser
+Algorithm: lanes vote on which side their elements are, warps add up; one warp walks back, 32 tiles at a time, over the
+counts that the tiles before have published until one says what all before it come to, and publishes its own. Lesser
 elements go to the front and keep their order, greater ones to the end, in reverse; so it need not be known how many
 equals there are. Bytes per element: the element, once per digit, then twice, or itself and its place.
 
@@ -31,10 +31,9 @@ if TYPE_CHECKING:
     from oxinp._ptx.value import Value
 
 BLOCK = 256
-ITEMS = 16
+ITEMS = 8
 TILE = BLOCK * ITEMS
 MAX_LENGTH = (1 << 31) - 1
-AT_ONCE = 4  # tiles that a look-back asks for at a time
 
 COUNT_BITS = 31
 COUNT_MASK = (1 << COUNT_BITS) - 1
@@ -106,7 +105,7 @@ class _Partition:
 
     def __init__(self, spec: PartitionSpec) -> None:
         self.spec = spec
-        self.k = k = Builder("partition", block=BLOCK)
+        self.k = k = Builder("partition", block=BLOCK, min_blocks=2 if spec.type.nbytes == u64.nbytes else 3)
         bits = carrier(spec.type)
         self.out = k.pointer("out", i64 if spec.gives_places else bits, "w")
         self.elements, self.state = k.pointer("elements", bits, "r"), k.pointer("state", u64, "r")
@@ -140,9 +139,11 @@ class _Partition:
         greater = [k.ballot(there & (key > wanted)) for key, there in zip(keys, exist, strict=True)]
         of_less, of_greater = self.count(0, less), self.count(1, greater)
         k.barrier()
-        with k.when(k.tid == 0):
+        with k.when(k.warp == 0):
             totals = [self.sum_of(which, None) for which in range(2)]
-            self.shared[0] = self.look_back(tile, tile_in_row, self.packed(*totals))
+            found = self.look_back(tile, tile_in_row, self.packed(*totals))
+            with k.when(k.lane == 0):
+                self.shared[0] = found
         k.barrier()
         counts = self.shared[0]
         num_less_before = self.less_in(counts) + self.sum_of(0, k.warp)
@@ -191,30 +192,37 @@ class _Partition:
         return self.k.cast(self.k.shr(word, COUNT_BITS) & COUNT_MASK, u32)
 
     def look_back(self, tile: Value, tile_in_row: Value, own: Value) -> Value:
-        """Publish a tile's counts, find those of all tiles of the row before it, and publish their sum."""
+        """Publish a tile's counts, find those of all tiles of the row before it, and publish their sum: by a warp."""
         k = self.k
         descriptors = self.descriptors.at(1)
         before = k.var(0, u64)
         with k.when(tile_in_row != 0):
-            descriptors.store(tile, [own | SUM], order="relaxed.gpu")
+            with k.when(k.lane == 0):
+                descriptors.store(tile, [own | SUM], order="relaxed.gpu")
             first = tile - tile_in_row
             at = k.var(tile - 1)
             with k.loop():
-                there = [k.max(at.get(), first + i) - i if i else at.get() for i in range(AT_ONCE)]
-                words = [descriptors.load(place, 1, order="relaxed.gpu")[0] for place in there]
-                found, taken = before.get(), k.const(0, u32)
-                goes_on, is_done = taken == 0, taken != 0
-                for word in words:
-                    is_taken = goes_on & (word >= SUM)
-                    found = found + k.where(is_taken, word & (SUM - 1), k.const(0, u64))
-                    taken = taken + k.cast(is_taken, u32)
-                    is_done = is_done | (is_taken & (word >= TOTAL))
-                    goes_on = is_taken & (word < TOTAL)
-                before.set(found)
+                place = k.max(at.get(), first + k.lane) - k.lane
+                (word,) = descriptors.load(place, 1, order="relaxed.gpu")
+                num_ready = self.trailing_zeros(~k.ballot(word >= SUM))
+                nearest = self.trailing_zeros(k.ballot(word >= TOTAL))
+                is_done = nearest < num_ready
+                taken = k.min(nearest + 1, num_ready)
+                part, distance = k.where(k.lane < taken, word & (SUM - 1), k.const(0, u64)), WARP // 2
+                while distance:
+                    part = part + k.shfl_bfly(part, distance)
+                    distance //= 2
+                before.set(before + part)
                 at.set(at - taken)
                 k.break_if(is_done)
-        descriptors.store(tile, [(before + own) | TOTAL], order="relaxed.gpu")
+        with k.when(k.lane == 0):
+            descriptors.store(tile, [(before + own) | TOTAL], order="relaxed.gpu")
         return before.get()
+
+    def trailing_zeros(self, mask: Value) -> Value:
+        """How many lanes go before the first one of a mask."""
+        count: Value = self.k.popc(~mask & (mask - 1))
+        return count
 
 
 __all__ = ["MAX_LENGTH", "PartitionSpec", "argpartition", "make", "partition"]
