@@ -29,19 +29,22 @@ from oxinp._kernels.index.windows import WindowsSpec
 from oxinp._kernels.problem import Instr, Operand, Output, ReduceOp, ScalarOperand
 from oxinp._kernels.random import fill as random_fill
 from oxinp._kernels.random import find as random_find
+from oxinp._kernels.random import interval, quasi, shuffle, twister_draw, twister_fill, twister_jump
 from oxinp._kernels.random import philox as random_philox
 from oxinp._kernels.random import place as random_place
-from oxinp._kernels.random import quasi, twister_draw, twister_jump
 from oxinp._kernels.random import tiles as random_tiles
 from oxinp._kernels.random.fill import FORMATS, FillSpec
 from oxinp._kernels.random.find import FindSpec
+from oxinp._kernels.random.interval import IntervalSpec
 from oxinp._kernels.random.lcg import GENERATORS
 from oxinp._kernels.random.philox import VARIANTS, PhiloxSpec
 from oxinp._kernels.random.place import PlaceSpec
 from oxinp._kernels.random.quasi import HaltonSpec, SobolSpec
 from oxinp._kernels.random.segments import CAPACITY, ITEMS, ITEMS_OF_FEW
+from oxinp._kernels.random.shuffle import ShuffleSpec
 from oxinp._kernels.random.tiles import TilesSpec
 from oxinp._kernels.random.twister_draw import DrawSpec
+from oxinp._kernels.random.twister_fill import TwisterFillSpec
 from oxinp._kernels.random.twister_jump import JumpSpec
 from oxinp._kernels.random.variates import VARIATES
 from oxinp._kernels.random.words import BLOCK
@@ -503,6 +506,7 @@ def select_specs() -> list[SelectRanksSpec | PartitionSpec]:
 
 
 SORTED = (2, 4, 8, 30, 50, 100, 256, 300, 500, 700, 1000, 1500, 2000, 3000, 4096, 6000, 8192, 1 << 26, 1 << 30, HUGE)
+DESCENDING = (30, 300, 1 << 26)
 
 
 def sort_specs() -> list[Any]:
@@ -512,8 +516,8 @@ def sort_specs() -> list[Any]:
         spec
         for type_ in types
         for result in (None, i64)
-        for length in SORTED
-        for spec in sort.specs(length, type_, result, DEVICE)
+        for length, is_descending in (*((each, False) for each in SORTED), *((each, True) for each in DESCENDING))
+        for spec in sort.specs(length, type_, result, DEVICE, is_descending=is_descending)
     )
     searches = (SearchSpec(type_, is_right) for type_ in types for is_right in (False, True))
     counts = (
@@ -562,10 +566,29 @@ def random_specs() -> list[Any]:
         DrawSpec(name, counts, is_given)
         for name, made in twister_draw.FORMATS.items()
         for counts, is_given in ((False, False), (True, False), (False, True))
-        if (made.per_thread or not counts) and (made.gives > 1 or not is_given)
+        if made.per_thread and (made.gives > 1 or not is_given)
     ]
+    twister_fills = [TwisterFillSpec(name) for name, made in twister_draw.FORMATS.items() if not made.per_thread]
+    intervals = [IntervalSpec(role) for role in ("find", "walk", "draw")]
+    shuffles = [ShuffleSpec(*flags) for flags in ((False, False), (False, True), (True, False))]
     points = [kind(flag) for kind in (SobolSpec, HaltonSpec) for flag in (False, True)]
-    return list(dict.fromkeys([*fills, *tiles, *finds, *places, *counted, *jumps, *twisters, *points]))
+    return list(
+        dict.fromkeys(
+            [
+                *fills,
+                *tiles,
+                *finds,
+                *places,
+                *counted,
+                *jumps,
+                *twisters,
+                *twister_fills,
+                *points,
+                *intervals,
+                *shuffles,
+            ]
+        )
+    )
 
 
 def trsm_specs() -> list[TrsmSpec]:
@@ -610,9 +633,12 @@ FAMILIES: dict[type, Any] = {
     PlaceSpec: random_place,
     PhiloxSpec: random_philox,
     DrawSpec: twister_draw,
+    TwisterFillSpec: twister_fill,
     SobolSpec: quasi,
     HaltonSpec: quasi,
     JumpSpec: twister_jump,
+    IntervalSpec: interval,
+    ShuffleSpec: shuffle,
     TrsmSpec: trsm,
     **gemm.FAMILIES,
     **sparse.FAMILIES,

@@ -58,6 +58,8 @@ class OnesweepSpec(Frozen):
         See `Ranks`.
     min_blocks : int
         Blocks per multiprocessor that registers have to allow.
+    is_descending : bool
+        The greatest elements come first, NaNs last.
     digits : int
         How many digits of keys are counted, the lowest ones; 0: all.
     """
@@ -72,6 +74,7 @@ class OnesweepSpec(Frozen):
     items: int
     matching: str
     min_blocks: int
+    is_descending: bool = False
     digits: int = 0
 
     @property
@@ -120,7 +123,7 @@ class _Onesweep:
         self.shifts = k.dynamic_shared(self.place, NUM_BINS)
         self.ticket = k.dynamic_shared(u32, 1)
         self.ranks = Ranks(k, spec.matching)
-        self.digit = Digit(k, spec.type, self.number)
+        self.digit = Digit(k, spec.type, self.number, spec.is_descending)
         # States of published words.
         self.sum = 1 << (spec.bits - 2)  # of the tile
         self.total = 2 << (spec.bits - 2)  # of the tile and all before it
@@ -178,7 +181,7 @@ class _Onesweep:
     def load(self, source: Pointer, positions: list[Value], count: Value) -> list[Value]:
         """The keys of a thread; where there are none, such that come last."""
         k = self.k
-        last = largest(k, self.spec.type)
+        last = largest(k, self.spec.type, self.spec.is_descending)
         keys = [k.var(last) for _ in positions]
         with k.when(count == self.spec.tile):
             for key, value in zip(keys, [source[position] for position in positions], strict=True):

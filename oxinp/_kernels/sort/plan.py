@@ -64,7 +64,9 @@ TILES = {
 }
 
 
-def sort(num_rows: int, length: int, type_: Type, device: Device, tile: Tile | None = None) -> Plan:
+def sort(
+    num_rows: int, length: int, type_: Type, device: Device, tile: Tile | None = None, *, is_descending: bool = False
+) -> Plan:
     """Return the plan that sorts the elements of every row; the input is the array.
 
     Parameters
@@ -76,13 +78,17 @@ def sort(num_rows: int, length: int, type_: Type, device: Device, tile: Tile | N
     device : Device
     tile : Tile, optional
         Of a radix sort, where somebody wants another one, or rows are short.
+    is_descending : bool
+        The greatest elements come first, equal ones in their order, NaNs last.
     """
-    return _plan(num_rows, length, type_, None, device, tile)
+    return _plan(num_rows, length, type_, None, device, tile, is_descending)
 
 
-def argsort(num_rows: int, length: int, type_: Type, device: Device, tile: Tile | None = None) -> Plan:
+def argsort(
+    num_rows: int, length: int, type_: Type, device: Device, tile: Tile | None = None, *, is_descending: bool = False
+) -> Plan:
     """Return the plan that finds where the elements of sorted rows are, i64; see `sort`."""
-    return _plan(num_rows, length, type_, i64, device, tile)
+    return _plan(num_rows, length, type_, i64, device, tile, is_descending)
 
 
 def sort_pairs(length: int, type_: Type, value: Type | None, device: Device) -> Plan:
@@ -125,7 +131,7 @@ def sort_counted(length: int, value: Type | None, digits: int, device: Device, c
 def counted_spec(length: int, value: Type | None, digits: int, *, is_iota: bool) -> OnesweepSpec:
     """Return the Spec of the passes of `sort_counted`."""
     if value is None and not is_iota:
-        return _radix_spec(length, u32, None, None).replace(digits=digits)
+        return _radix_spec(length, u32, None, None, is_descending=False).replace(digits=digits)
     return pairs_spec(length, u32, None if is_iota else value).replace(digits=digits)
 
 
@@ -138,19 +144,27 @@ def pairs_spec(length: int, type_: Type, value: Type | None) -> OnesweepSpec:
     return OnesweepSpec(type_, kept, kept, value is None, True, bits, tile.block, tile.items, tile.matching, min_blocks)
 
 
-def specs(length: int, type_: Type, result: Type | None, device: Device) -> list[Any]:
+def specs(length: int, type_: Type, result: Type | None, device: Device, *, is_descending: bool = False) -> list[Any]:
     """Return the Specs of the kernels that sort rows of a length."""
-    short = _short_spec(length, type_, result, device)
+    short = _short_spec(length, type_, result, device, is_descending)
     if short is not None:
         return [short]
-    spec = _radix_spec(length, type_, result, None)
-    return [HistogramSpec(type_, spec.bits), RouteSpec(num_digits(type_), spec.bits), spec]
+    spec = _radix_spec(length, type_, result, None, is_descending)
+    return [HistogramSpec(type_, spec.bits, is_descending), RouteSpec(num_digits(type_), spec.bits), spec]
 
 
-def _plan(num_rows: int, length: int, type_: Type, result: Type | None, device: Device, tile: Tile | None) -> Plan:
-    short = _short_spec(length, type_, result, device) if tile is None else None
+def _plan(
+    num_rows: int,
+    length: int,
+    type_: Type,
+    result: Type | None,
+    device: Device,
+    tile: Tile | None,
+    is_descending: bool,
+) -> Plan:
+    short = _short_spec(length, type_, result, device, is_descending) if tile is None else None
     if short is None:
-        return _radix(num_rows, length, _radix_spec(length, type_, result, tile), device)
+        return _radix(num_rows, length, _radix_spec(length, type_, result, tile, is_descending), device)
     arguments = (Argument("out0"), Argument("in0"))
     work = Work(nbytes=num_rows * length * (type_.nbytes + (type_ if result is None else result).nbytes))
     if isinstance(short, NetworkSpec):
@@ -159,21 +173,23 @@ def _plan(num_rows: int, length: int, type_: Type, result: Type | None, device: 
     return Plan((Launch(block.make(short), (num_rows, 1, 1), arguments, (length,), work),))
 
 
-def _short_spec(length: int, type_: Type, result: Type | None, device: Device) -> NetworkSpec | BlockSpec | None:
+def _short_spec(
+    length: int, type_: Type, result: Type | None, device: Device, is_descending: bool
+) -> NetworkSpec | BlockSpec | None:
     """The kernel for rows that a warp or a block sorts alone; None where none does."""
     if length <= network.MAX_LENGTH:
         size = max(2, 1 << (length - 1).bit_length())
         items = min(network.MAX_ITEMS, max(2, size // WARP, min(4, size // 4)))
-        return NetworkSpec(type_, result, size // items, items)
+        return NetworkSpec(type_, result, size // items, items, is_descending)
     if length > MAX_BLOCK_LENGTH or length * type_.nbytes > MAX_BLOCK_NBYTES:
         return None
     threads = 128 if length <= 1024 else 256 if length <= 4096 else 512
     items = next(each for each in BLOCK_ITEMS if each * threads >= length)
-    spec = BlockSpec(type_, result, threads, items, MATCH)
+    spec = BlockSpec(type_, result, threads, items, MATCH, is_descending)
     return spec if block.make(spec).shared_nbytes <= device.max_shared_nbytes else None
 
 
-def _radix_spec(length: int, type_: Type, result: Type | None, tile: Tile | None) -> OnesweepSpec:
+def _radix_spec(length: int, type_: Type, result: Type | None, tile: Tile | None, is_descending: bool) -> OnesweepSpec:
     bits = 32 if length < MAX_LENGTH_32 else 64
     value = None if result is None else u32 if length <= 1 << u32.bits else u64
     if tile is None:
@@ -189,6 +205,7 @@ def _radix_spec(length: int, type_: Type, result: Type | None, tile: Tile | None
         items=tile.items,
         matching=tile.matching,
         min_blocks=tile.min_blocks,
+        is_descending=is_descending,
     )
 
 
@@ -236,7 +253,7 @@ def _count(num_rows: int, length: int, spec: OnesweepSpec, device: Device, keys:
     share = -(-length // (blocks_per_row * unit)) * unit
     blocks_per_row = -(-length // share)
     return Launch(
-        histogram.make(HistogramSpec(type_, spec.bits)),
+        histogram.make(HistogramSpec(type_, spec.bits, spec.is_descending)),
         (num_rows * blocks_per_row, 1, 1),
         (keys, starts),
         (length, share, blocks_per_row),
