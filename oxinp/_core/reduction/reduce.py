@@ -15,6 +15,7 @@ from oxinp._core.errors.hearing import call_numerical
 from oxinp._core.errors.state import current, quiet
 from oxinp._core.host.exchange import is_array
 from oxinp._core.lazy import explain, placement, schedule
+from oxinp._core.lazy.calls import Pending
 from oxinp._core.lazy.expr import (
     MAX_NDIM,
     Graph,
@@ -160,7 +161,7 @@ def reduce(
         leaves = (*leaves, *_parameters(row, op, count, ddof, dtypes.accumulated, initial))
     if row.is_average and not is_masked and ddof >= count:
         warn("Degrees of freedom <= 0 for slice", RuntimeWarning)
-    (total,) = schedule.defer(bound, leaves, value[2])
+    (total,) = schedule.defer(*(_with_what_draws(bound, leaves) or (bound, leaves, value[2])))
     if claim is not None:
         result = wrap_result(total, as_array=True)
         return settled(wrap_pending(express(JUDGE, (result, claim))))
@@ -168,6 +169,17 @@ def reduce(
         return wrap_result(total)
     store_result(out, total)
     return out
+
+
+def _with_what_draws(bound: BoundOp, leaves: tuple[Any, ...]) -> tuple[BoundOp, tuple[Any, ...], int] | None:
+    """Return the operation, its leaves and their mask that make and reduce elements in one; None where none does."""
+    for entry in leaves:
+        if type(entry) is Pending:
+            call = entry.call
+            asked = None if call is None else call.bound.op.reduced
+            found = None if asked is None else asked(bound, leaves)
+            return None if found is None else (*found, 0)
+    return None
 
 
 _TOLD = dict.fromkeys(("sum", "prod", "mean", "nansum", "nanprod")) | {
