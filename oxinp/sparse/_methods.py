@@ -23,7 +23,7 @@ from oxinp._core.ops import creation, gather
 from oxinp._core.reduction.reduce import reduce
 from oxinp._core.reduction.table import ALL, MAX, MIN, SUM
 from oxinp._core.ufunc.object import OBJECTS
-from oxinp.sparse import _rows
+from oxinp.sparse import _products, _rows
 from oxinp.sparse._base import COMPRESSED, Sparse, as_ours, delegate, is_ours, rebuilt, sibling, sparray
 from oxinp.sparse._rows import Rows, Shape
 
@@ -200,7 +200,10 @@ def _product(self: Sparse, other: Sparse) -> Any:
     other = _as_format(other, self.format)
     a, b = (_canonical(each) for each in (self, other))
     shape = (self.shape[0], other.shape[1])
-    made = _rows.product(a, b) if self.format == "csr" else _rows.product(b, a)
+    longest = [_major(each)[1].longest for each in (self, other)]
+    if self.format == "csc":
+        a, b, longest = b, a, longest[::-1]
+    made = _products.product(a, b, *longest)
     return _build(self, self.format, made, shape)
 
 

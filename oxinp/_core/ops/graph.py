@@ -62,3 +62,18 @@ def _plan_relax(bound: BoundOp) -> Plan:
 
 RELAX = Op("graph.relax", _plan_relax, _infer_relax)
 """Operands a matrix, whose row holds what leads to a vertex, and distances; the distances one edge further."""
+
+
+def _infer_least(layouts: Layouts, parameters: Any) -> Layouts:  # noqa: ARG001
+    return (layouts[2],)
+
+
+def _plan_least(bound: BoundOp) -> Plan:
+    indptr, indices, before = (graph.layout for graph in bound.graphs)
+    index, key = (DEVICE_TYPES[each.dtype] for each in (indices, before))
+    plan: Plan = _family().relax(indptr.size - 1, indices.size, index, None, key)
+    return plan
+
+
+LEAST = Op("graph.least", _plan_least, _infer_least)
+"""Operands indptr, indices and a key of each vertex: the least key of each vertex and those that its row names."""
