@@ -55,9 +55,12 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
     return result
 
 
-def _sortable(a: Any, kind: Any, order: Any, stable: Any) -> Any:
+def _sortable(a: Any, kind: Any, order: Any, stable: Any, descending: Any = _NoValue) -> Any:
     """Return an array_like as an array of ours that sorts as NumPy sorts it, in whatever way it is told to."""
-    if order is not None or (kind is not None and stable is not None) or kind not in _KINDS:
+    if descending is not _NoValue and not _HAS_DESCENDING:
+        raise Unsupported("what NumPy refuses")
+    keywords = (None if descending is _NoValue else descending, stable)
+    if order is not None or (kind is not None and keywords != (None, None)) or kind not in _KINDS:
         raise Unsupported("fields, or what NumPy refuses")
     if isinstance(a, np.ndarray) and type(a) is not np.ndarray:
         raise Unsupported("a subclass to pass through")
@@ -68,18 +71,25 @@ def _sortable(a: Any, kind: Any, order: Any, stable: Any) -> Any:
 
 
 _KINDS = (None, "quicksort", "heapsort", "mergesort", "stable")
+_HAS_DESCENDING = np.lib.NumpyVersion(np.__version__) >= "2.5.0"
 
 
 @implements("sort")
-def sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Any:
+def sort(
+    a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None, descending: Any = _NoValue
+) -> Any:
     """See `numpy.sort`."""
-    return sorts.sort(_sortable(a, kind, order, stable), axis)
+    array = _sortable(a, kind, order, stable, descending)
+    return sorts.sort(array, axis, is_descending=descending is not _NoValue and bool(descending))
 
 
 @implements("argsort")
-def argsort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Any:
+def argsort(
+    a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None, descending: Any = _NoValue
+) -> Any:
     """See `numpy.argsort`."""
-    return sorts.argsort(_sortable(a, kind, order, stable), axis)
+    array = _sortable(a, kind, order, stable, descending)
+    return sorts.argsort(array, axis, is_descending=descending is not _NoValue and bool(descending))
 
 
 def _check_kth(kth: Any, array: Any, axis: Any) -> None:

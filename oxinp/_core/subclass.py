@@ -30,8 +30,8 @@ _PLAIN_RESULTS = set(
         """
         append argwhere array asarray ascontiguousarray asfortranarray bincount block broadcast_arrays broadcast_to
         column_stack concatenate convolve copy correlate cov corrcoef cross digitize dstack einsum flatnonzero histogram
-        histogram2d hstack interp isin lexsort nonzero outer pad polyfit searchsorted select stack tensordot tril triu
-        vstack where
+        histogram2d hstack interp isin lexsort nonzero outer pad polyfit ravel_multi_index searchsorted select
+        stack tensordot tril triu unravel_index unwrap vstack where
         """.split(),  # noqa: SIM905 - readable as it is
     )
 )
@@ -45,12 +45,23 @@ _ARRAY_RESULTS = set(
     )
 )
 
+# Those of which only the first argument's class counts: the others are indices, counts and the like.
+_LED_BY_FIRST = set(
+    map(
+        np.__dict__.get,
+        """
+        array_split delete diff insert nanpercentile nanquantile percentile piecewise quantile repeat roll split take
+        take_along_axis tile
+        """.split(),  # noqa: SIM905 - readable as it is
+    )
+)
+
 
 def make(array: Any, kind: type, source: Any) -> Any:
     """Return an array of a user's class in place of a plain one that nobody else holds, finalised."""
     made: Any = _new(kind)
     made._known = array._known
-    made._storage = array._storage
+    made._held = array._storage
     made._view = array._view
     made._host, made._seen = array._host, array._seen
     return types.finalize(made, source)
@@ -62,7 +73,7 @@ def plain(value: Any) -> Any:
         return value
     view = _new(types.ndarray)
     view._known = value._known
-    view._storage = value._storage
+    view._held = value._storage
     view._host, view._seen = value._host, value._seen
     view._view = (value, value._view is None or value._view[1])
     return view
@@ -161,7 +172,13 @@ def compute(
     call = Undressing(first)
     result = computed(*map(call.undress, args), **call.undress(kwargs))
     is_ufunc = isinstance(function, np.ufunc) or function in _ARRAY_RESULTS
-    return call.dress(result, is_plain=not kwargs.get("subok", function not in _PLAIN_RESULTS), is_ufunc=is_ufunc)
+    is_plain = not kwargs.get("subok", function not in _PLAIN_RESULTS and not _is_led_by_plain(function, args))
+    return call.dress(result, is_plain=is_plain, is_ufunc=is_ufunc)
+
+
+def _is_led_by_plain(function: Callable[..., Any], args: tuple[Any, ...]) -> bool:
+    """Whether a function's results have the class of its first argument, which is no user's."""
+    return bool(args) and isinstance(args[0], Handle) and type(args[0]) not in SUBCLASSES and function in _LED_BY_FIRST
 
 
 # -- what users' classes inherit ---------------------------------------------------------------------------------------

@@ -120,6 +120,14 @@ def test_help_shows_no_private_name(what):
     assert not INTERNAL.search(head), head
 
 
+@pytest.mark.parametrize("kind", [oxinp.ufunc, oxinp.ndarray, oxinp.vectorize, oxinp.flatiter])
+def test_methods_are_of_the_module_that_their_class_shows(kind):
+    """Else newer versions of pydoc say where they come from."""
+    functions = [value for value in vars(kind).values() if inspect.isfunction(value)]
+    assert functions
+    assert {function.__module__ for function in functions} == {kind.__module__}
+
+
 def test_help_of_settings_says_what_they_mean_and_not_what_the_environment_holds(monkeypatch):
     monkeypatch.setenv("A_TOKEN", "a secret")
     text = pydoc.render_doc(oxinp.config, renderer=pydoc.plaintext)

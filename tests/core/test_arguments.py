@@ -156,9 +156,11 @@ def _restrided(np, make):
 def _retyped(np, make, dtype):
     a = make(np)
     b = a[1:]
-    b.dtype = dtype
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        b.dtype = dtype
     b[..., :1] = 3
-    return a, b, b.strides, b.dtype, b.base is None
+    return a, b, b.strides, b.dtype, b.base is None, [(str(one.message), one.category, one.filename) for one in told]
 
 
 @pytest.mark.parametrize("shape", [(6,), (4, 6)], ids=str)
@@ -170,6 +172,46 @@ def test_strides_and_dtypes_that_are_set(twin, shape):
     for dtype in ("i8", "f4", "u1", "c16"):
         twin(lambda np, dtype=dtype: _retyped(np, make, dtype))
         twin(lambda np, dtype=dtype: _retyped(np, lambda np: make(np) + 1, dtype))
+
+
+ORDERED = {
+    "flatten": lambda np, a, order: a.flatten(order),
+    "ravel": lambda np, a, order: np.ravel(a, order),
+    "reshape": lambda np, a, order: a.reshape((6, 4), order=order),
+    "copy": lambda np, a, order: a.copy(order),
+    "array": lambda np, a, order: np.array(a, order=order),
+    "asarray": lambda np, a, order: np.asarray(a, order=order),
+    "astype": lambda np, a, order: a.astype("f4", order=order),
+    "ufunc": lambda np, a, order: np.add(a, 1, order=order),
+    "ndarray": lambda np, a, order: np.ndarray((2, 3), "f8", order=order)[:0],
+    "zeros": lambda np, a, order: np.zeros((2, 3), order=order),
+    "zeros_like": lambda np, a, order: np.zeros_like(a, order=order),
+    "matmul": lambda np, a, order: np.matmul(a, a.swapaxes(1, 2), order=order),
+}
+
+
+@pytest.mark.parametrize("call", ORDERED.values(), ids=ORDERED)
+def test_orders(twin, call):
+    """In capitals or not, as bytes, and what is none."""
+    values = numpy.arange(24.0).reshape(2, 3, 4)
+
+    def body(np, order, given):
+        made = call(np, np.array(given), order)
+        return made, made.strides
+
+    for order in [*"CFAKcfak", None, b"F", "x", "Fo", 5]:
+        for given in (values, values.T):
+            twin(lambda np, order=order, given=given: body(np, order, given))
+
+
+@pytest.mark.parametrize("wanted", [False, numpy.False_, numpy._CopyMode.NEVER, None, numpy.True_], ids=repr)
+def test_copies_of_arrays_as_they_are_asked_for(twin, wanted):
+    def body(np):
+        a = np.arange(6.0)
+        b = np.array(a, copy=wanted)
+        return b is a, b
+
+    twin(body)
 
 
 LISTS = {

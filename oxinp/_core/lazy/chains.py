@@ -168,9 +168,14 @@ def run_first(graph: Graph, leaves: tuple[Any, ...], target: Layout | None = Non
 
 def _launch_of(graph: Graph, layout: Layout) -> Again | None:
     """The launch of a graph into a layout, if its structure has run on operands that lie alike."""
-    planner = graph.structure.plans.get(((graph.result, layout.dtype),))
-    if planner is None:
-        return None
+    structure = graph.structure
+    planner = structure.planner
+    if planner is None or layout.dtype is not structure.dtype:
+        planner = structure.plans.get(((graph.result, layout.dtype),))
+        if planner is None:
+            return None
+        if layout.dtype is structure.dtype:
+            structure.planner = planner
     layouts = [layout, *[entry for entry in graph.leaves if type(entry) is Layout]]
     line = line_of(layouts)
     launch: Again | None
@@ -218,20 +223,24 @@ def line_of(layouts: list[Layout]) -> tuple[int, tuple[int, ...], tuple[int, ...
     """Size, strides and alignments of operands that are one loop over their elements; None where they are not."""
     if not layouts:
         return None
-    size = layouts[0].size
-    steps = []
+    first = layouts[0]
+    if first.size < 2:
+        return None
+    steps: tuple[int, ...] = ()
+    alignments: tuple[int, ...] = ()
     for layout in layouts:
         if layout.is_contiguous:
-            steps.append(1)
+            steps += (1,)
         elif layout.ndim == 1:
-            steps.append(layout.strides[0] // layout.dtype.itemsize)
+            steps += (layout.strides[0] // layout.dtype.itemsize,)
         else:
             return None
         if not layout.is_aligned:
             return None
-    if size < 2 or (len(layouts[0].shape) > 1 and steps.count(1) < len(steps)):
+        alignments += (layout.alignment,)
+    if first.ndim > 1 and steps.count(1) < len(steps):
         return None
-    return size, tuple(steps), tuple([layout.alignment for layout in layouts])
+    return first.size, steps, alignments
 
 
 def describe(graph: Graph) -> str:

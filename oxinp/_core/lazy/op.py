@@ -70,6 +70,8 @@ class Op(Frozen, eq=False):
         ``host(*arrays, *parameters)``: NumPy's or SciPy's function, of NumPy's arrays.
     cost : callable
         ``cost(layouts, parameters)`` -> what placement compares to the threshold.
+    host_weight : float
+        How much longer NumPy takes than to add so many bytes, for `balance`.
     plan_again : callable or None
         ``plan_again(bound, variant)`` -> the same Plan, or what an `Again` says of it, if that takes arithmetic alone
         because an operation of this kind has been planned for other sizes; else None.
@@ -110,6 +112,7 @@ class Op(Frozen, eq=False):
     infer: Callable[[tuple[Layout, ...], Any], tuple[Layout, ...]] | None = None
     host: Callable[..., Any] | None = None
     cost: Callable[[tuple[Layout, ...], Any], float] = _largest
+    host_weight: float = 1.0
     plan_again: Callable[[BoundOp, Any], Plan | Again | None] | None = None
     takes_chains: bool = False
     takes_views: bool = False
@@ -153,6 +156,10 @@ class BoundOp:
         self.planned: tuple[Any, int, Plan] | None = None
         self.executables: dict[Any, Executable] | None = None
         self.fused: dict[tuple[Graph, int], tuple[int, Executable | None]] | None = None
+
+    def host_cost(self) -> float:
+        """Return the bytes that NumPy adds in as long as it takes for this."""
+        return self.op.host_weight * self.op.cost(tuple([x.layout for x in self.graphs]), self.parameters)
 
     def executable(self, variant: Hashable = None) -> Executable:
         """Return what runs it under the present settings."""

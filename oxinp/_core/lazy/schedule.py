@@ -18,6 +18,7 @@ from weakref import ref
 
 from oxinp._config import config
 from oxinp._core.lazy import calls, chains, rowwise
+from oxinp._core.lazy.balance import balance, is_sampled
 from oxinp._core.lazy.building import attempt, claim
 from oxinp._core.lazy.calls import CALLS, Pending, at_work, request, run_calls
 from oxinp._core.lazy.chains import on_device, read
@@ -195,6 +196,8 @@ def _compute(storage: Storage) -> Value:
         PENDING.append(ref(storage))
         raise
     layout = graph.layout
+    if layout.nbytes < balance.reach and is_sampled():
+        balance.computed_chain(graph, leaves, is_first=program is None)
     storage.value = done = (layout.graph or leaf(layout), (buffer,), next_mask())
     return done
 
@@ -399,6 +402,8 @@ def _write(storage: Storage, layout: Layout, value: Value, source: Storage | Non
             graph, copied = evaluate(value)
             leaves = (copied,)
     chains.run_into(graph, leaves, layout, buffer.ptr + layout.offset)
+    if layout.nbytes < balance.reach and is_sampled():
+        balance.computed_chain(graph, (buffer, *leaves), is_first=False)
     if REPORTS:  # now, for what was missing has all of this done again
         note("device", f"{chains.describe(graph)} into a view", f"{layout.nbytes} B of a device array")
     note_written(storage)

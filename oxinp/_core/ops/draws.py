@@ -287,7 +287,7 @@ class Ending:
 
     Parameters
     ----------
-    position : Position
+    position : Position or Counter
         Where it began.
     pieces : int
         Of a word that its variates take.
@@ -297,10 +297,10 @@ class Ending:
 
     __slots__ = ("_pieces", "_position", "_words")
 
-    def __init__(self, position: Position, pieces: int, words: Handle) -> None:
+    def __init__(self, position: Position | Counter, pieces: int, words: Handle) -> None:
         self._position, self._pieces, self._words = position, pieces, words
 
-    def position(self) -> Position:
+    def position(self) -> Position | Counter:
         """Read where it is; this waits for the device.
 
         Raises

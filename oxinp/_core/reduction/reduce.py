@@ -34,6 +34,7 @@ from oxinp._core.lazy.op import BoundOp, Op
 from oxinp._core.lazy.record import (
     check_writeable,
     express,
+    is_hosted,
     settled,
     store_result,
     wrap_host,
@@ -61,6 +62,7 @@ def _operation(row: ReductionRow) -> Op:
         row.name,
         planning.plan,
         host=row.numpy,
+        host_weight=0.5,
         plan_again=planning.plan_again,
         takes_chains=True,
         takes_views=True,
@@ -118,10 +120,8 @@ def reduce(
     layout = array._layout
     dtype = None if dtype is None else np.dtype(dtype)
     has_kernel = layout.dtype in DEVICE_TYPES
-    hosted = array._storage.host is not None and all(
-        x._storage.host is not None for x in (out, where, mean) if isinstance(x, Handle)
-    )
-    if (hosted and (not has_kernel or placement.is_host(layout.nbytes))) or not layout.size:
+    hosted = is_hosted((array, out, where, mean))
+    if (hosted and (not has_kernel or placement.is_host(layout.nbytes, 0.5))) or not layout.size:
         if explain.REPORTS:
             explain.note("host", row.name, placement.why_host(layout.nbytes if has_kernel else -1))
         options = {"axis": axis, "dtype": dtype, "keepdims": keepdims, "where": where, "ddof": ddof, "mean": mean}

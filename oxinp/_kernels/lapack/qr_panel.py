@@ -21,7 +21,7 @@ from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from oxinp._kernels.gemm.multistage.warp_mma import multiply_add
-from oxinp._kernels.lapack.lu_panel import BLOCK, WIDTHS, Board
+from oxinp._kernels.lapack.lu_panel import BLOCK, MAX_BLOCKS, WIDTHS, Board
 from oxinp._kernels.plan import Argument, Launch, Work
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.async_copy import AsyncCopies
@@ -165,10 +165,7 @@ class _Panel:
         self.partials[k.tid] = total.get()
         k.barrier()
         with k.when(k.tid < self.width):
-            added = self.partials[column]
-            for group in range(1, self.num_groups):
-                added = added + self.partials[column + group * self.width]
-            self.totals[column] = added
+            self.totals[column] = self.total_of_groups()
             has_diagonal = (j >= self.top) & (j < self.top + self.spec.height)
             with k.when(has_diagonal):
                 self.row[column] = self.tile[(j - self.top) * self.line + column]
@@ -195,14 +192,28 @@ class _Panel:
         with k.when((k.warp == 0) & (k.lane < self.num_blocks)), k.loop():
             k.break_if(flags.load(k.cast(k.lane, i64), order="acquire.gpu")[0] >= epoch)
         k.barrier()
+        line = k.var(self.zero)
         with k.when(k.tid < self.width):
-            total = k.var(self.zero)
-            with k.range(k.const(0, u32), self.num_blocks) as block:
+            line.set(self.lines[k.cast(half * self.width + column, i64)])
+        total = k.var(self.zero)
+        for start in range(0, MAX_BLOCKS, self.num_groups):  # every group of threads has some blocks: loads overlap
+            block = self.group + start
+            with k.when(block < self.num_blocks):
                 place = (half * self.num_blocks + block) * self.width + column
                 total.set(total.get() + self.sums[k.cast(place, i64)])
-            self.totals[column] = total.get()
-            self.row[column] = self.lines[k.cast(half * self.width + column, i64)]
+        self.partials[k.tid] = total.get()
         k.barrier()
+        with k.when(k.tid < self.width):
+            self.totals[column] = self.total_of_groups()
+            self.row[column] = line.get()
+        k.barrier()
+
+    def total_of_groups(self) -> Value:
+        """The sum of what groups of threads left for a column."""
+        added = self.partials[self.column]
+        for group in range(1, self.num_groups):
+            added = added + self.partials[self.column + group * self.width]
+        return added
 
     def reflector(self, j: Value) -> Reflector:
         """The reflector that leaves nothing of column j below the diagonal, as LAPACK's larfg."""
