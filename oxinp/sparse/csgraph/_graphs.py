@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from oxinp._core.lazy.expr import Unsupported
-from oxinp.sparse import _methods, _rows
+from oxinp.sparse import _compressed, _rows
 from oxinp.sparse._base import as_ours, is_ours, is_small
 from oxinp.sparse._rows import Rows
 
@@ -23,7 +23,7 @@ def checked_rows(csgraph: Any, *, is_transposed: bool = False) -> Rows:
         raise Unsupported("a small or a dense graph, or what SciPy refuses")
     if csgraph.dtype.kind not in "fiub" or csgraph.shape[0] > _rows.MAX_INT32:
         raise Unsupported("weights that are no numbers")
-    rows, _ = _methods.of_rows(csgraph, is_transposed=is_transposed)
+    rows, _ = _compressed.of_rows(csgraph, is_transposed=is_transposed)
     return rows
 
 
