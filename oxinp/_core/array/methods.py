@@ -223,7 +223,7 @@ def _resize(self: Any, *new_shape: Any, refcheck: bool = True) -> None:
     fetched = fetch(self.T).T if self._layout.is_fortran else fetch(self)
     resized = fetched if fetched.flags.owndata else fetched.copy("K")
     resized.resize(*new_shape, refcheck=False)
-    self._storage, self._known = make_storage(None, resized), host_layout(resized)
+    self._held, self._known = make_storage(None, resized), host_layout(resized)
     self._host = self._seen = None
 
 
@@ -290,7 +290,7 @@ def _setstate(self: Any, state: Any) -> None:
     held = np.empty(0)
     held.__setstate__(state)
     made = wrap_host(held)
-    self._storage, self._known, self._view = made._storage, made._layout, None
+    self._held, self._known, self._view = made._storage, made._layout, None
     self._host = self._seen = None
 
 

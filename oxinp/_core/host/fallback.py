@@ -22,7 +22,6 @@ from oxinp._core.lazy import explain
 from oxinp._core.lazy.array_protocol import REFUSAL, accepted
 from oxinp._core.lazy.handle import host_view
 from oxinp._core.lazy.record import types, wrap_host
-from oxinp._core.memory.storage import Storage
 from oxinp._runtime.counters import stats
 
 # An argument that a function writes to: its name, or its position, or (name, keyword, value) where it does so only if
@@ -111,7 +110,6 @@ def _exchanged(exchange: Exchange, function: Callable[..., Any], args: tuple[Any
     return exchange.take(result)
 
 
-_new = object.__new__
 _NumpyArray = np.ndarray
 _Generic = np.generic
 
@@ -211,16 +209,7 @@ def on_host(call_numpy: Callable[[Any], Any], array: Any) -> Any:
     result = call_numpy(seen)
     if type(result) is _NumpyArray:
         if result.base is None and result is not seen and result.flags.carray:
-            storage = Storage()  # `wrap_host`, spelled out
-            storage.value = None
-            storage.host = result
-            storage.stale = None
-            made = _new(types.ndarray)
-            made._storage = storage
-            made._view = None
-            made._known = None
-            made._host = made._seen = result
-            return made
+            return wrap_host(result)
     elif isinstance(result, _Generic):
         return result
     exchange = Exchange(whole=True)
