@@ -24,7 +24,7 @@ from oxinp._core.manipulation.copy import asnumpy
 from oxinp._core.ops import draws, twister
 from oxinp._core.ops.draws import Counter, Ending, Position
 from oxinp._core.ops.twister import Twist, TwistEnding
-from oxinp.random import philox
+from oxinp.random import philox, shuffling
 from oxinp.random.choosing import choose
 from oxinp.random.methods import keep, methods, mutex_of, settle, shape_of
 from oxinp.random.philox import Philox4x32
@@ -238,6 +238,27 @@ class Generator(_GeneratorMethods):  # type: ignore[misc]  # made above
             if size is None and type(a) in INTEGERS:  # NumPy's code asks us for one integer, and makes it an array
                 return int(drawn)
         return drawn
+
+    def _order(self, size: int) -> Any:
+        """Positions in a shuffled order, from the device; None where NumPy is to draw them."""
+        if not shuffling.is_placed(size, _TIMES.get(type(_NUMPYS.bit_generator.__get__(self)), 1)):
+            return None
+        return self._draw((size,), FLOAT64.itemsize, lambda at: shuffling.permutation(at, size))
+
+    def permutation(self, x: Any, axis: Any = 0) -> Any:
+        """See `numpy.random.Generator.permutation`."""
+        drawn = shuffling.permuted_copy(x, axis, self._order)
+        return _GeneratorMethods.permutation(self, x, axis) if drawn is None else drawn
+
+    def shuffle(self, x: Any, axis: Any = 0) -> None:
+        """See `numpy.random.Generator.shuffle`."""
+        if not shuffling.shuffle(x, axis, self._order):
+            _GeneratorMethods.shuffle(self, x, axis)
+
+    def permuted(self, x: Any, *, axis: Any = None, out: Any = None) -> Any:
+        """See `numpy.random.Generator.permuted`."""
+        drawn = shuffling.permuted(x, axis, out, self._order)
+        return _GeneratorMethods.permuted(self, x, axis=axis, out=out) if drawn is None else drawn
 
     def _on_host(self, name: str, args: tuple[Any, ...]) -> Any:
         """NumPy's own method: with numbers alone as what small draws do, with arrays as a fallback."""

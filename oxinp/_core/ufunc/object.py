@@ -27,6 +27,7 @@ from oxinp._core.lazy.record import (
     types,
     wrap_host,
 )
+from oxinp._core.manipulation.copy import order_of
 from oxinp._core.memory.dtypes import DEVICE_TYPES
 from oxinp._core.reduction.reduce import reduce
 from oxinp._core.reduction.scan import accumulate
@@ -199,7 +200,7 @@ class ufunc(metaclass=UfuncType):  # noqa: N801 - NumPy's name
             operations = variant(row, signature, casting)
             # Scalars of NumPy's are cast as arrays are.
             operands = tuple([types.from_host(np.asarray(x)) if isinstance(x, np.generic) else x for x in operands])
-        return evaluate(Call(row, operations, operands, outs, mask, options.get("order") or "K", options))
+        return evaluate(Call(row, operations, operands, outs, mask, order_of(options.get("order"), "K"), options))
 
     def _of_scalars(self, operands: tuple[Any, ...], outs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Compute on scalars alone, which is nobody's work but NumPy's."""
@@ -317,8 +318,8 @@ class ufunc(metaclass=UfuncType):  # noqa: N801 - NumPy's name
 for _name in ("__call__", "reduce", "accumulate", "reduceat", "outer", "at"):
     getattr(ufunc, _name).__doc__ = getattr(np.ufunc, _name).__doc__
     getattr(ufunc, _name).__wrapped__ = getattr(np.ufunc, _name)  # whose signature it has
-ufunc.__module__ = "oxinp"
 _describe(ufunc)
+documentation.set_module(ufunc)
 
 
 def _of_name(name: str) -> Any:
