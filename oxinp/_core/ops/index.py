@@ -334,10 +334,18 @@ def _scatters(array: Handle, key: Any, value: Any) -> bool:
             value = fetch(value)[()] if value._storage.host is not None else view(value, lambda x: x.reshape(()))
         elif not isinstance(value, Handle | np.generic | bool | int | float | complex):
             value = from_elsewhere(value, array._layout.dtype)
+        if isinstance(value, Handle) and value._layout.ndim > 1 and _is_whole_mask(array, key):
+            return False  # NumPy refuses what is not in a row
         scatter.assign(advanced.selection(array, key), value)
     except Unsupported:
         return False
     return True
+
+
+def _is_whole_mask(array: Handle, key: Any) -> bool:
+    """Whether a key is one mask of all dimensions."""
+    single = key[0] if type(key) is tuple and len(key) == 1 else key
+    return isinstance(single, Handle) and single._layout.dtype == BOOL and single._layout.ndim == array._layout.ndim
 
 
 def _is_plain_copy(array: Handle, layout: Layout, given: Layout) -> bool:
