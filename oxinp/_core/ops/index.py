@@ -42,7 +42,6 @@ from oxinp._core.manipulation.copy import assign, axes_of, from_elsewhere, own
 from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES
 from oxinp._core.memory.layout import Layout, result_layout
 from oxinp._core.memory.storage import SIDES, WRITING
-from oxinp._core.memory.view_functions import MAX_PARTS
 from oxinp._core.ops import advanced, gather, scatter
 
 _INTEGERS = {kind for kind in np.sctypeDict.values() if issubclass(kind, np.integer)}
@@ -70,8 +69,13 @@ def getitem(array: Handle, key: Any) -> Any:
     host = storage.host
     located = None
     if host is None:
-        layout = array._layout
-        plain = _plain(key)
+        layout = array._known or array._layout
+        if type(key) is slice:  # `_plain`, spelled out
+            plain: Any = (_SLICE, key.start, key.stop, key.step)
+            if not (type(plain[1]) in _BOUNDS and type(plain[2]) in _BOUNDS and type(plain[3]) in _BOUNDS):
+                plain = None
+        else:
+            plain = _plain(key)
         located = None if layout.parts is None else layout.parts.get(plain)
         if located is None and plain is not None:
             located = _located(layout, key, plain)
@@ -79,7 +83,7 @@ def getitem(array: Handle, key: Any) -> Any:
         valued = _with_values(key)
         return _gathered(array, key) if valued is key else getitem(array, valued)
     if host is None:
-        layout, is_element = locate(array._layout, key) if located is None else located
+        layout, is_element = locate(layout, key) if located is None else located
         if layout.nbytes > SMALL_NBYTES and not (_accesses or is_element):  # `wants_mirror`, spelled out
             return view_at(array, layout)
         if is_element and not (layout.is_aligned and layout.dtype in DEVICE_TYPES):
@@ -202,7 +206,7 @@ def setitem(array: Handle, key: Any, value: Any) -> None:
     if host is None:
         layout, is_element = locate(array._layout, key) if located is None else located
         is_array = type(value) is types.ndarray
-        if is_array and value._layout is layout and value._storage is storage:
+        if is_array and value._storage is storage and value._layout.same(layout):
             return  # what an in-place operator on a view leaves behind, as in x[1:] += 1
         if placement.wants_mirror(storage, layout.nbytes) and placement.is_host(layout.nbytes):
             fetch_storage(storage)
@@ -403,10 +407,7 @@ def _located(layout: Layout, key: Any, plain: Any) -> tuple[Layout, bool]:
         found = layout.select(parts) or layout.view(lambda seen: seen[parts])
         located = found, _is_element(key, parts, found.ndim)
     if plain is not None:
-        known = layout.parts
-        if known is None or len(known) >= MAX_PARTS:
-            known = layout.parts = {}
-        known[plain] = located
+        layout.keep_part(plain, located)
     return located
 
 
