@@ -21,6 +21,7 @@ from oxinp._core.host import fallback
 from oxinp._core.host.foreign import KNOWN
 from oxinp._core.host.nominal import INSISTING, reported_class
 from oxinp._core.host.sharing import adopt_host, lend
+from oxinp._core.lazy import inlining
 from oxinp._core.lazy.balance import balance
 from oxinp._core.lazy.explain import REPORTS
 from oxinp._core.lazy.handle import Handle, end_writing, fetch, fetch_storage, host_view, seen_at
@@ -195,6 +196,7 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
 
     def _lie_at(self, layout: Layout) -> None:
         """Let this very array be another view of its storage."""
+        self._held = self._storage
         if self._view is None:
             self._view = (None, True)
         self._known = layout
@@ -291,7 +293,7 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
         if type(self) is not ndarray:
             return host_part(self, host, found)
         view = _new(ndarray)  # `host_part`, spelled out
-        view._storage = storage
+        view._held = storage
         view._known = None
         view._host = host
         view._seen = found
@@ -463,9 +465,12 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
         order: str = "K",
         casting: str = "unsafe",
         subok: bool = True,  # noqa: ARG002 - results are ndarrays, whatever it says
-        copy: bool = True,
+        copy: Any = True,
     ) -> Any:
         """Return the array cast to `dtype`; see `numpy.ndarray.astype`."""
+        if copy is not True and copy is not False:
+            np.empty(0).astype("d", copy=copy)  # refuses more than what is no truth value
+            copy = bool(copy)
         return astype(self, dtype, order, casting, copy_wanted=copy)
 
     def reshape(self, *shape_: Any, order: str = "C", copy: bool | None = None) -> Any:
@@ -550,7 +555,7 @@ def _array_function(function: Any, kinds: Any, args: Any, kwargs: Any) -> Any:
     return types.array_function(function, kinds, args, kwargs)
 
 
-types.ndarray = ndarray
+types.ndarray = inlining.ndarray = ndarray
 types.scalar, types.scalar_type, types.scalars = DeviceScalar, ScalarType, SCALARS
 types.finalize = _finalize
 types.dressed = Dressed = ArrayType("Dressed", (ndarray,), dressed_methods(ndarray))

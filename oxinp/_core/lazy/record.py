@@ -32,7 +32,7 @@ from oxinp._core.lazy.flagged import flagged
 from oxinp._core.lazy.handle import Handle, begin_writing, chain, compute_into, device_value, end_writing, host_view
 from oxinp._core.memory.dtypes import DEVICE_TYPES, WEAK_TYPES
 from oxinp._core.memory.layout import Layout
-from oxinp._core.memory.storage import SIDES, Storage, Value, is_pinned, make_storage
+from oxinp._core.memory.storage import SHARED, SIDES, Storage, Value, is_pinned, make_storage
 from oxinp._kernels.flags import CASTS
 from oxinp._runtime import here
 
@@ -41,6 +41,7 @@ MAX_CHECKED = 1 << 10
 
 _new = object.__new__
 _NumpyArray = np.ndarray
+_OBJECT = np.dtype(object)
 
 
 class _Types:
@@ -94,7 +95,7 @@ def wrap(value: Value | None, layout: Layout, host: np.ndarray[Any, Any] | None 
     storage.stale = None
     array = _new(types.ndarray)
     array._known = layout
-    array._storage = storage
+    array._held = storage
     array._view = None
     array._host = array._seen = None
     return array
@@ -104,14 +105,9 @@ def wrap_host(result: Any) -> Any:
     """Return what NumPy gave as ours: an array that nobody else holds becomes the host side of a new one."""
     if type(result) is not _NumpyArray:
         return result
-    storage = Storage()  # `make_storage`, spelled out
-    storage.value = None
-    storage.host = result
-    storage.stale = None
     array = _new(types.ndarray)
-    array._storage = storage
-    array._view = None
-    array._known = None
+    array._held = make_storage(None, result) if result.dtype is _OBJECT else None
+    array._known = array._view = None
     array._host = array._seen = result
     return array
 
@@ -123,7 +119,7 @@ def wrap_pending(value: Value, *, as_array: bool = False) -> Any:
     layout = value[0].layout
     array = _new(types.ndarray if as_array or layout.ndim else types.scalars[layout.dtype.type])
     array._known = layout
-    array._storage = storage
+    array._held = storage
     array._view = None
     array._host = array._seen = None
     return array
@@ -138,7 +134,7 @@ def wrap_result(value: Value, *, as_array: bool = False) -> Any:
     layout = value[0].layout
     array = _new(types.ndarray if as_array or layout.ndim else types.scalars[layout.dtype.type])
     array._known = layout
-    array._storage = storage
+    array._held = storage
     array._view = None
     array._host = array._seen = None
     return array
@@ -154,7 +150,7 @@ def as_array(result: Any) -> Any:
     if is_device_scalar(result):
         array = _new(types.ndarray)
         array._known = result._layout
-        array._storage = result._storage
+        array._held = result._storage
         array._view = None
         array._host = array._seen = None
         return array
@@ -233,6 +229,37 @@ def express(
             raise Unsupported(record.reason)
         for i in record.flush:
             schedule.postpone(operands[i]._storage)
+
+
+def paired(operation: Operation, a: Handle, b: Handle) -> Value | None:
+    """Record `operation` on two arrays that are on the device, where one look-up or arithmetic does it; else None.
+
+    Nothing is made for the result but its value: it is an operand of something else.
+    """
+    u, v = a._storage.value, b._storage.value
+    if u is None or v is None or current() is not quiet.state:
+        return None
+    if u[0].layout is not a._known:
+        u = chain(a)
+        v = b._storage.value or v  # which that may have computed
+    if v[0].layout is not b._known:
+        v = chain(b)
+    first, leaves, mask = u
+    second, others, bits = v
+    place = None
+    if mask & bits:
+        for entry in others:
+            if entry in leaves:
+                if len(others) > 1:
+                    return None
+                place = leaves.index(entry)
+    if (mask | bits) & SHARED:
+        return None
+    key = (first, second) if place is None else (first, second, place)
+    record = operation.pairs.get(key) or renew(operation, operation.pairs, key, (first, second), place)
+    if record is None or record.graph is None:
+        return None
+    return record.graph, leaves if place is not None else leaves + others, mask | bits
 
 
 def _pair(values: list[Value], positions: tuple[tuple[int, ...], ...] | None, operands: tuple[Any, ...]) -> Any:
