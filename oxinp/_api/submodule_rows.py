@@ -217,7 +217,8 @@ ROWS: dict[str, CoverageRow] = {
         *_composed("scipy.sparse", _SPARSE_COMPOSED),
         *_composed("scipy.sparse.csgraph", "laplacian"),
         *_native(
-            "scipy.sparse.csgraph", "bellman_ford breadth_first_order connected_components dijkstra shortest_path"
+            "scipy.sparse.csgraph",
+            "bellman_ford breadth_first_order connected_components dijkstra minimum_spanning_tree shortest_path",
         ),
         *_composed("scipy.sparse.linalg", _SOLVERS),
         _row("scipy.sparse.linalg.spsolve_triangular", NATIVE),

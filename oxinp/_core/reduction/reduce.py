@@ -16,6 +16,7 @@ from oxinp._core.errors.state import current, quiet
 from oxinp._core.host.exchange import is_array
 from oxinp._core.lazy import explain, placement, schedule
 from oxinp._core.lazy.balance import balance
+from oxinp._core.lazy.calls import Pending
 from oxinp._core.lazy.expr import (
     MAX_NDIM,
     Graph,
@@ -177,7 +178,7 @@ def reduce(
     if is_plain and len(axes) == len(shape) and not op.num_parameters:
         known = _Whole(bound.op, bound.graphs[0].structure, bound.graphs[0].dtype, bound.parameters, bound.layouts[0])
         value[0].structure.plans[row, len(shape), dtype] = known
-    (total,) = schedule.defer(bound, leaves, value[2])
+    (total,) = schedule.defer(*(_with_what_draws(bound, leaves) or (bound, leaves, value[2])))
     if claim is not None:
         result = wrap_result(total, as_array=True)
         return settled(wrap_pending(express(JUDGE, (result, claim))))
@@ -215,8 +216,19 @@ def reduced(row: ReductionRow, value: Value, dtype: np.dtype[Any] | None = None)
         bound = BoundOp(op, (Graph(structure, whole, graph.leaves),), (result,), parameters)
         if _WHOLES.has_met((row, graph.structure, source.shape)):
             remember(_WHOLES, key, bound)
-    (total,) = schedule.defer(bound, leaves, mask)
+    (total,) = schedule.defer(*(_with_what_draws(bound, leaves) or (bound, leaves, mask)))
     return wrap_result(total)
+
+
+def _with_what_draws(bound: BoundOp, leaves: tuple[Any, ...]) -> tuple[BoundOp, tuple[Any, ...], int] | None:
+    """Return the operation, its leaves and their mask that make and reduce elements in one; None where none does."""
+    for entry in leaves:
+        if type(entry) is Pending:
+            call = entry.call
+            asked = None if call is None else call.bound.op.reduced
+            found = None if asked is None else asked(bound, leaves)
+            return None if found is None else (*found, 0)
+    return None
 
 
 _TOLD = dict.fromkeys(("sum", "prod", "mean", "nansum", "nanprod")) | {

@@ -18,7 +18,7 @@ from oxinp._core.lazy.record import types
 from oxinp._core.manipulation.copy import astype
 from oxinp._core.reduction.reduce import reduce
 from oxinp._core.reduction.table import ANY
-from oxinp.sparse import _methods, _rows
+from oxinp.sparse import _compressed, _rows
 from oxinp.sparse._base import COMPRESSED, is_ours, is_small
 from oxinp.sparse._executed import composed, executed
 from oxinp.sparse.linalg import (
@@ -120,7 +120,7 @@ def spsolve_triangular(
     dtype = np.promote_types(np.promote_types(A.dtype, np.float32), right.dtype)
     if dtype.char not in "fdFD" or not right.size:
         raise Unsupported("no elements, or a dtype without kernels")
-    rows = _methods.canonical_rows(A)
+    rows = _compressed.canonical_rows(A)
     if not unit_diagonal and bool(reduce(ANY, _rows.diagonal(rows, 0) == 0)):
         raise LinAlgError("A is singular: zero entry on diagonal.")
     rows, right = rows._replace(data=astype(rows.data, dtype, copy_wanted=False)), astype(right, dtype)

@@ -222,7 +222,7 @@ def aggregate(rows: Rows) -> tuple[Any, int]:
 
 
 def _least(rows: Rows, keys: Any) -> Any:
-    return perform_on_device(graph.LEAST, (rows.indptr, rows.indices, keys))
+    return perform_on_device(graph.LEAST, (rows.indptr, rows.indices, keys), (True,))
 
 
 def _keys(n: int) -> Any:
