@@ -40,8 +40,8 @@ from oxinp._kernels.random.lcg import GENERATORS
 from oxinp._kernels.random.philox import VARIANTS, PhiloxSpec
 from oxinp._kernels.random.place import PlaceSpec
 from oxinp._kernels.random.quasi import HaltonSpec, SobolSpec
-from oxinp._kernels.random.segments import CAPACITY, ITEMS, ITEMS_OF_FEW
 from oxinp._kernels.random.reduced import ReducedSpec
+from oxinp._kernels.random.segments import CAPACITY, ITEMS, ITEMS_OF_FEW
 from oxinp._kernels.random.shuffle import ShuffleSpec
 from oxinp._kernels.random.tiles import TilesSpec
 from oxinp._kernels.random.twister_draw import DrawSpec
@@ -577,7 +577,13 @@ def random_specs() -> list[Any]:
         for instrs in [tuple(Instr(_both, t, (0 if i == 0 else 2 + i, i + 1)) for i in range(count - 1))]
     ]
     intervals = [IntervalSpec(role) for role in ("find", "walk", "draw")]
-    shuffles = [ShuffleSpec(*flags) for flags in ((False, False), (False, True), (True, False))]
+    shuffles = [
+        ShuffleSpec("links"),
+        ShuffleSpec("links", leaves_key=True),
+        ShuffleSpec("follow"),
+        ShuffleSpec("follow", partitions=True),
+        ShuffleSpec("place"),
+    ]
     points = [kind(flag) for kind in (SobolSpec, HaltonSpec) for flag in (False, True)]
     return list(
         dict.fromkeys(
