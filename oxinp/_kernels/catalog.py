@@ -65,7 +65,7 @@ from oxinp._kernels.scan.chained import ScanChainedSpec
 from oxinp._kernels.scan.columns import ScanColumnsSpec
 from oxinp._kernels.scan.rows import ScanRowsSpec
 from oxinp._kernels.sort import block as sort_block
-from oxinp._kernels.sort import count, histogram, network, onesweep, search, select
+from oxinp._kernels.sort import count, histogram, network, onesweep, partition, search, select
 from oxinp._kernels.sort import plan as sort
 from oxinp._kernels.sort.block import BlockSpec
 from oxinp._kernels.sort.count import CountSpec
@@ -73,6 +73,7 @@ from oxinp._kernels.sort.histogram import HistogramSpec, RouteSpec
 from oxinp._kernels.sort.keys import carrier
 from oxinp._kernels.sort.network import NetworkSpec
 from oxinp._kernels.sort.onesweep import OnesweepSpec
+from oxinp._kernels.sort.partition import PartitionSpec
 from oxinp._kernels.sort.search import SearchSpec
 from oxinp._kernels.sort.select import SelectRanksSpec
 from oxinp._kernels.sparse import catalog as sparse
@@ -490,17 +491,19 @@ def region_specs() -> list[RegionKeysSpec | LatestSpec | WindowsSpec | OnesweepS
     return list(dict.fromkeys([*keys, *writes, *updates, *sweeps]))
 
 
-def select_specs() -> list[SelectRanksSpec]:
-    """Return Specs of order statistics."""
+def select_specs() -> list[SelectRanksSpec | PartitionSpec]:
+    """Return Specs of order statistics and of partitions."""
     types = [type_ for type_ in (*TYPES, *OTHER_TYPES) if not type_.is_complex]
+    partitions = [PartitionSpec(type_, gives_places) for type_ in types for gives_places in (False, True)]
     parts = (select.BEGIN, select.COUNT, select.PICK, select.ZEROS, select.FINISH)
-    return [
+    selects = [
         SelectRanksSpec(part, type_, num_ranks)
         for part in parts
         for type_ in types
         for num_ranks in (1, 3, select.MAX_RANKS)
         if part != select.ZEROS or type_.is_float
     ]
+    return [*selects, *partitions]
 
 
 SORTED = (2, 4, 8, 30, 50, 100, 256, 300, 500, 700, 1000, 1500, 2000, 3000, 4096, 6000, 8192, 1 << 26, 1 << 30, HUGE)
@@ -639,6 +642,7 @@ FAMILIES: dict[type, Any] = {
     OnesweepSpec: onesweep,
     SearchSpec: search,
     SelectRanksSpec: select,
+    PartitionSpec: partition,
     CountSpec: count,
     FillSpec: random_fill,
     TilesSpec: random_tiles,

@@ -465,9 +465,12 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
         order: str = "K",
         casting: str = "unsafe",
         subok: bool = True,  # noqa: ARG002 - results are ndarrays, whatever it says
-        copy: bool = True,
+        copy: Any = True,
     ) -> Any:
         """Return the array cast to `dtype`; see `numpy.ndarray.astype`."""
+        if copy is not True and copy is not False:
+            np.empty(0).astype("d", copy=copy)  # refuses more than what is no truth value
+            copy = bool(copy)
         return astype(self, dtype, order, casting, copy_wanted=copy)
 
     def reshape(self, *shape_: Any, order: str = "C", copy: bool | None = None) -> Any:

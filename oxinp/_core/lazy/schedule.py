@@ -320,11 +320,11 @@ def _run_with_interior(storage: Storage, value: Value, wanted: dict[int, Storage
     key = tuple(sorted(wanted))
     values: list[Any] = [wanted[number].value for number in key]
     interior = tuple([(number, other[0].layout) for number, other in zip(key, values, strict=True)])
-    program = chains.find(graph, interior)
+    buffers = chains.run_first_with(graph, leaves, interior) or chains.find(graph, interior).run_all(leaves)
     if REPORTS:
         note("device", chains.describe(graph), f"{graph.layout.nbytes} B result, {len(leaves)} inputs")
-    first, *rest = program.run_all(leaves)
-    result = storage.value = (program.leaf, (first,), next_mask())
+    first, *rest = buffers
+    result = storage.value = (leaf(graph.layout), (first,), next_mask())
     for (number, layout), before, buffer in zip(interior, values, rest, strict=True):
         other = wanted[number]
         if other.value is before:  # else it was computed to free memory for this, and may even have left the device

@@ -131,7 +131,7 @@ def sort_counted(length: int, value: Type | None, digits: int, device: Device, c
 def counted_spec(length: int, value: Type | None, digits: int, *, is_iota: bool) -> OnesweepSpec:
     """Return the Spec of the passes of `sort_counted`."""
     if value is None and not is_iota:
-        return _radix_spec(length, u32, None, None).replace(digits=digits)
+        return _radix_spec(length, u32, None, None, is_descending=False).replace(digits=digits)
     return pairs_spec(length, u32, None if is_iota else value).replace(digits=digits)
 
 
@@ -189,7 +189,9 @@ def _short_spec(
     return spec if block.make(spec).shared_nbytes <= device.max_shared_nbytes else None
 
 
-def _radix_spec(length: int, type_: Type, result: Type | None, tile: Tile | None, is_descending: bool) -> OnesweepSpec:
+def _radix_spec(
+    length: int, type_: Type, result: Type | None, tile: Tile | None, is_descending: bool
+) -> OnesweepSpec:
     bits = 32 if length < MAX_LENGTH_32 else 64
     value = None if result is None else u32 if length <= 1 << u32.bits else u64
     if tile is None:
