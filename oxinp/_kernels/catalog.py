@@ -582,7 +582,13 @@ def random_specs() -> list[Any]:
         for instrs in [tuple(Instr(_both, t, (0 if i == 0 else 2 + i, i + 1)) for i in range(count - 1))]
     ]
     intervals = [IntervalSpec(role) for role in ("find", "walk", "draw")]
-    shuffles = [ShuffleSpec(*flags) for flags in ((False, False), (False, True), (True, False))]
+    shuffles = [
+        ShuffleSpec("links"),
+        ShuffleSpec("links", leaves_key=True),
+        ShuffleSpec("follow"),
+        ShuffleSpec("follow", partitions=True),
+        ShuffleSpec("place"),
+    ]
     points = [kind(flag) for kind in (SobolSpec, HaltonSpec) for flag in (False, True)]
     return list(
         dict.fromkeys(
