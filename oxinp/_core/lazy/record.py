@@ -295,7 +295,7 @@ def _join_leaves(values: list[Value]) -> tuple[tuple[tuple[int, ...], ...] | Non
 def is_hosted(operands: Sequence[Any]) -> bool:
     """Whether every array among the operands is valid on the host."""
     for x in operands:  # noqa: SIM110 - `all` costs more than the rest
-        if isinstance(x, Handle) and x._storage.host is None:
+        if isinstance(x, Handle) and (x._held or x._storage).host is None:
             return False
     return True
 
