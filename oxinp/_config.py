@@ -145,6 +145,14 @@ SETTINGS: tuple[Setting, ...] = (
         meaning="operations on host arrays of at least this many bytes run on the device",
     ),
     Setting(
+        name="adaptive_placement",
+        default=lambda: True,
+        check=_truth,
+        legal="True or False (in the environment also 1, 0, yes, no, on, off)",
+        meaning="let a program that works on arrays of up to 32 times offload_threshold row by row, or waits for each "
+        "result, have them on the host",
+    ),
+    Setting(
         name="fallback",
         default=lambda: "silent",
         check=_one_of("silent", "warn", "error"),
@@ -245,6 +253,7 @@ class Config:
         "version": "Grows with every assignment.",
     }
 
+    adaptive_placement: bool
     backend: str
     cache_dir: str
     fallback: str

@@ -54,6 +54,10 @@ def binned(dtype, rng, size):
     return np.zeros(size // BINS, dtype), rng.integers(0, size // BINS, size), (rng.random(size) * 9).astype(dtype)
 
 
+def one_bin(rng, size):
+    return np.zeros(size // BINS, "f4"), np.full(size, 7), rng.random(size, "f4")
+
+
 def rows_of(rng, size):
     return rng.random((size // 256, 256), "f4"), rng.permutation(size // 256)
 
@@ -61,6 +65,11 @@ def rows_of(rng, size):
 def along(rng, size):
     x = rng.random((size // 1024, 1024), "f4")
     return x, np.argsort(x, axis=1)
+
+
+def across(rng, size):
+    x = rng.random((1024, size // 1024), "f4")
+    return x, rng.integers(0, 1024, x.shape)
 
 
 def floats(rng, size):
@@ -93,6 +102,10 @@ def take_along_axis(xp, x, i):
     return xp.take_along_axis(x, i, 1)
 
 
+def take_across(xp, x, i):
+    return xp.take_along_axis(x, i, 0)
+
+
 def bincount(xp, a, i, v):
     return xp.bincount(i, v, a.size)
 
@@ -123,9 +136,11 @@ CASES = [
     Case("add.at i4 2^24 into 2^20", 2**24, partial(binned, "i4"), add_at, index_add),
     Case("add.at f4 2^24 into 2^20", 2**24, partial(binned, "f4"), add_at, index_add, ROUNDED),
     Case("add.at f8 2^24 into 2^20", 2**24, partial(binned, "f8"), add_at, index_add, ROUNDED),
+    Case("add.at f4 2^24 into one", 2**24, one_bin, add_at, index_add, ROUNDED),
     Case("bincount, weights 2^24 into 2^20", 2**24, partial(binned, "f8"), bincount, None, ROUNDED),
     Case("x[rows] f4 2^18 x 256", 2**26, rows_of, read, lambda _, x, i: x[i]),
     Case("take_along_axis f4 2^26", 2**26, along, take_along_axis, lambda t, x, i: t.gather(x, 1, i)),
+    Case("take_along_axis 0 f4 2^26", 2**26, across, take_across, lambda t, x, i: t.gather(x, 0, i)),
     Case("partition f4 2^27", 2**27, floats, partition, None, AT_RANK),
     Case("median f4 2^27", 2**27, floats, median, lambda t, x: t.sort(x)[0][x.numel() // 2]),
     Case("percentile f4 2^27", 2**27, floats, percentile),

@@ -9,7 +9,6 @@ import argparse
 import importlib
 import statistics
 import sys
-from dataclasses import replace
 
 import numpy as np
 
@@ -28,7 +27,7 @@ def tensor(tile_m, tile_n, warp_m, warp_n, depth, stages, a="k", b="mn", type=f6
 def fma(tile_m, tile_n, warp_m, warp_n, depth, stages, a="k", b="mn", type=f32, transposed=False, promotion=0):
     """A Spec of multiply-adds."""
     plain = MultistageSpec(type, type, type, a, b, 16, 16, "fma", tile_m, tile_n, warp_m, warp_n, depth, stages)
-    return replace(plain, is_smem_transposed=transposed, promotion=promotion)
+    return plain.replace(is_smem_transposed=transposed, promotion=promotion)
 
 
 TIMED = [

@@ -15,7 +15,7 @@ from oxinp._core.host.exchange import StandIns, holds_arrays, is_array
 from oxinp._core.host.sharing import adopt_host
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.record import types, wrap_host
-from oxinp._core.manipulation.copy import astype
+from oxinp._core.manipulation.copy import astype, has_order, order_of
 from oxinp._core.manipulation.copy import copy as copy_array
 from oxinp._core.manipulation.shape import ravel, reshape
 from oxinp._core.memory.dtypes import is_dtype_class
@@ -54,7 +54,7 @@ def array(
     if like is not None:
         _check(None, like)
     if type(copy) is not bool and copy is not None:
-        np.array([0], copy=copy if type(copy) is not np._CopyMode else None)  # refuses text
+        np.array(np.empty(0), copy=copy if type(copy) is not np._CopyMode else None)  # refuses text
         copy = _COPIES[copy] if type(copy) is np._CopyMode else bool(copy)
     if ndmin > 1:
         np.array(0, ndmin=ndmin)  # refuses more than there may be
@@ -74,14 +74,15 @@ def _converted(value: Any, dtype: Any, order: str | None, *, copy: bool | None) 
         return creation.asarray(value, dtype, order, copy_wanted=copy)
     layout = value._layout
     made = value
+    order = order_of(order, "K")
     if dtype is not None and (is_dtype_class(dtype) or layout.dtype != np.dtype(dtype)):
         refuse_copy(copy)
-        made = astype(value, dtype, "K" if order is None else order)
-    has_order = (order != "C" or made._layout.is_contiguous) and (order != "F" or made._layout.is_fortran)
-    if made is value and not has_order:
+        made = astype(value, dtype, order)
+    is_in_order = has_order(made._layout, order)
+    if made is value and not is_in_order:
         refuse_copy(copy)
-    if (made is value and copy) or not has_order:
-        made = copy_array(made, order or "K")
+    if (made is value and copy) or not is_in_order:
+        made = copy_array(made, order)
     return made
 
 

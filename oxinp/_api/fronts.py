@@ -129,6 +129,8 @@ def host_function(numpys: Function, name: str, mutates: tuple[Mutated, ...] = OU
     def front(*args: Any, **kwargs: Any) -> Any:
         if SUBCLASSES and (result := call_function(numpys, args, kwargs)) is not NotImplemented:
             return result
+        if "like" in kwargs and (result := dispatch.ask_like(numpys, args, kwargs)) is not dispatch.NOT_DONE:
+            return result
         written = CALLS_BACK if any(map(_is_callback, (*args, *kwargs.values()))) and KEPT not in mutates else mutates
         result = call(numpys, args, kwargs, name=name, mutates=written)
         return HostUfunc.of(result) if type(result) is np.ufunc else result

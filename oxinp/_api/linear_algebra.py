@@ -76,7 +76,7 @@ def _belongs_on_host(a: Any, b: Any) -> bool:
     depth = max(a._layout.shape[-1], 1)
     size = a._layout.size // depth * (b._layout.size // depth)
     nbytes = max(a._layout.nbytes, b._layout.nbytes, size * max(a._layout.dtype.itemsize, b._layout.dtype.itemsize))
-    return placement.is_host(max(nbytes, size * depth / matmul.FLOPS_PER_BYTE))
+    return placement.is_host(max(nbytes, size * depth / matmul.FLOPS_PER_BYTE), matmul.HOST_WEIGHT)
 
 
 def _scaled(a: Any, b: Any) -> Any:

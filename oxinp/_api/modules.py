@@ -181,10 +181,12 @@ def _first_name(value: Any, name: str) -> str:
 
 def _written(function: Any) -> tuple[Mutated, ...]:
     """Return what a function writes to, by the names of its parameters."""
+    if _is_fortran(function):  # some versions of Python say that these take any arguments
+        return ("*",)
     try:
         parameters = inspect.signature(function).parameters
     except (ValueError, TypeError):
-        return ("*",) if _is_fortran(function) else OUT
+        return OUT
     given = {name.lower(): name for name in parameters}
     found: list[Mutated] = [name for name in ("output", "distances", "indices") if name in parameters]
     for keyword in parameters:

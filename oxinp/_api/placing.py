@@ -17,7 +17,7 @@ from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import fetch
 from oxinp._core.lazy.record import is_hosted
 from oxinp._core.lazy.views import view
-from oxinp._core.manipulation.copy import assign, astype, copy
+from oxinp._core.manipulation.copy import assign, astype, copy, from_elsewhere
 from oxinp._core.manipulation.shape import ravel, reshape
 from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES, INT64, WEAK_TYPES
 from oxinp._core.ops import creation, gather
@@ -148,7 +148,10 @@ def fill_diagonal(a: Any, val: Any, wrap: Any = False) -> None:
     else:
         count = min(shape)
     diagonal = view(array, lambda x: np.lib.stride_tricks.as_strided(x, (count,), (step,)))
-    given = ravel(as_ours(val)) if is_array(val) or np.ndim(val) else val
+    # As what is written to `flat`: a NumPy scalar is cast as an array is, numbers are converted one by one.
+    given = from_elsewhere(val, array._layout.dtype) if isinstance(val, list | tuple) else val
+    if isinstance(given, np.generic) or is_array(given) or np.ndim(given):
+        given = ravel(as_ours(given))
     if is_array(given) and given._layout.size not in (1, count):
         number = UFUNC_OBJECTS["remainder"](creation.arange(count), given._layout.size)
         given = given[number]

@@ -88,9 +88,14 @@ def _mean_of(low: Any, high: Any) -> Any:
     """Return the mean of two as NumPy's median has it: in the dtype that NumPy's mean adds in, and returns."""
     dtype = low._layout.dtype
     wide = dtype if dtype in (FLOAT32, FLOAT64) else FLOAT32 if dtype == FLOAT16 else FLOAT64
-    total = UFUNC_OBJECTS["add"](astype(low, wide), astype(high, wide))
+    total = UFUNC_OBJECTS["add"](_added_to_zero(astype(low, wide)), astype(high, wide))
     mean = UFUNC_OBJECTS["divide"](total, wide.type(2))
     return astype(mean, dtype, copy_wanted=False) if dtype.kind == "f" else mean
+
+
+def _added_to_zero(array: Any) -> Any:
+    """Return what NumPy's sum of one element is: -0.0 becomes 0.0, with which sums begin."""
+    return UFUNC_OBJECTS["add"](array, array._layout.dtype.type(0))
 
 
 def _check_free(overwrite_input: Any) -> None:
@@ -109,7 +114,7 @@ def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: Any = Fal
     is_float = dtype.kind == "f"
     found = at_ranks(rows.elements, np.array(ranks + [n - 1] * is_float))
     if n % 2:
-        middle = _row(found, 0) if is_float else astype(_row(found, 0), FLOAT64)
+        middle = _added_to_zero(_row(found, 0)) if is_float else astype(_row(found, 0), FLOAT64)
     else:
         middle = _mean_of(_row(found, 0), _row(found, 1))
     if is_float:
@@ -136,7 +141,7 @@ def nanmedian(
     low, high = (_pick(ordered, UFUNC_OBJECTS["maximum"](place, 0)) for place in places)
     mean = _mean_of(low, high)
     is_odd = UFUNC_OBJECTS["equal"](UFUNC_OBJECTS["remainder"](counts, 2), 1)
-    return rows.finish(ufuncs.where(is_odd, high, mean), (), out)
+    return rows.finish(ufuncs.where(is_odd, _added_to_zero(high), mean), (), out)
 
 
 def _numbers_of(rows: _Rows) -> tuple[Any, Any]:

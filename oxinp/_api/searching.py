@@ -15,7 +15,7 @@ from oxinp._core.lazy.handle import fetch
 from oxinp._core.lazy.views import view
 from oxinp._core.manipulation.copy import astype
 from oxinp._core.memory.dtypes import WEAK_TYPES
-from oxinp._core.ops import creation
+from oxinp._core.ops import creation, ranks
 from oxinp._core.ops import sort as sorts
 from oxinp._core.ufunc import objects as ufuncs
 
@@ -55,9 +55,12 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
     return result
 
 
-def _sortable(a: Any, kind: Any, order: Any, stable: Any) -> Any:
+def _sortable(a: Any, kind: Any, order: Any, stable: Any, descending: Any = _NoValue) -> Any:
     """Return an array_like as an array of ours that sorts as NumPy sorts it, in whatever way it is told to."""
-    if order is not None or (kind is not None and stable is not None) or kind not in _KINDS:
+    if descending is not _NoValue and not _HAS_DESCENDING:
+        raise Unsupported("what NumPy refuses")
+    keywords = (None if descending is _NoValue else descending, stable)
+    if order is not None or (kind is not None and keywords != (None, None)) or kind not in _KINDS:
         raise Unsupported("fields, or what NumPy refuses")
     if isinstance(a, np.ndarray) and type(a) is not np.ndarray:
         raise Unsupported("a subclass to pass through")
@@ -68,51 +71,55 @@ def _sortable(a: Any, kind: Any, order: Any, stable: Any) -> Any:
 
 
 _KINDS = (None, "quicksort", "heapsort", "mergesort", "stable")
+_HAS_DESCENDING = np.lib.NumpyVersion(np.__version__) >= "2.5.0"
 
 
 @implements("sort")
-def sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Any:
+def sort(
+    a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None, descending: Any = _NoValue
+) -> Any:
     """See `numpy.sort`."""
-    return sorts.sort(_sortable(a, kind, order, stable), axis)
+    array = _sortable(a, kind, order, stable, descending)
+    return sorts.sort(array, axis, is_descending=descending is not _NoValue and bool(descending))
 
 
 @implements("argsort")
-def argsort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Any:
+def argsort(
+    a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None, descending: Any = _NoValue
+) -> Any:
     """See `numpy.argsort`."""
-    return sorts.argsort(_sortable(a, kind, order, stable), axis)
+    array = _sortable(a, kind, order, stable, descending)
+    return sorts.argsort(array, axis, is_descending=descending is not _NoValue and bool(descending))
 
 
-def _check_kth(kth: Any, array: Any, axis: Any) -> None:
-    """Let NumPy raise what is wrong with the numbers of elements that are to be in their places."""
+def _ranks(kth: Any, array: Any, axis: Any) -> Any:
+    """Return the numbers of elements that are to be in their places; let NumPy raise what is wrong with them."""
     size = array._layout.size if axis is None else array._layout.shape[normalize_axis_index(axis, array._layout.ndim)]
     if not (isinstance(kth, int | np.integer) or (isinstance(kth, tuple | list) and kth)) and not is_array(kth):
         raise Unsupported("what NumPy refuses")
     numbers = np.asarray(fetch(kth) if is_array(kth) else kth)
     if numbers.dtype.kind not in "iu" or numbers.ndim > 1 or ((numbers >= size) | (numbers < -size)).any():
         raise Unsupported("what NumPy refuses")
+    return numbers.ravel().astype(np.int64)
 
 
 @implements("partition")
 def partition(a: Any, kth: Any, axis: Any = -1, kind: Any = "introselect", order: Any = None) -> Any:
-    """See `numpy.partition`: sorted elements are where they are asked for."""
-    array = _sortable(a, None, order, None)
-    _check_kind(kind)
-    _check_kth(kth, array, axis)
-    return sorts.sort(array, axis)
+    """See `numpy.partition`."""
+    return _partitioned(a, kth, axis, kind, order, gives_places=False)
 
 
 @implements("argpartition")
 def argpartition(a: Any, kth: Any, axis: Any = -1, kind: Any = "introselect", order: Any = None) -> Any:
     """See `numpy.argpartition`."""
+    return _partitioned(a, kth, axis, kind, order, gives_places=True)
+
+
+def _partitioned(a: Any, kth: Any, axis: Any, kind: Any, order: Any, *, gives_places: bool) -> Any:
     array = _sortable(a, None, order, None)
-    _check_kind(kind)
-    _check_kth(kth, array, axis)
-    return sorts.argsort(array, axis)
-
-
-def _check_kind(kind: Any) -> None:
     if kind != "introselect":
         raise Unsupported("what NumPy refuses")
+    return ranks.partition(array, _ranks(kth, array, axis), axis, gives_places=gives_places)
 
 
 @implements("lexsort")

@@ -7,6 +7,7 @@ import re
 import textwrap
 from collections.abc import Callable
 from inspect import Signature, signature
+from types import FunctionType
 from typing import Any
 
 ON_THE_HOST = "NumPy or SciPy computes it on the host; `oxinp.cuda.stats().fallbacks` counts the calls."
@@ -88,9 +89,17 @@ class SignatureOf:
             raise AttributeError("__signature__") from None
 
 
+def set_module(ours: type) -> None:
+    """Show a class and its methods where users find them: `help` names a method's module where it is another one."""
+    ours.__module__ = "oxinp"
+    for value in vars(ours).values():
+        if isinstance(value, FunctionType):
+            value.__module__ = "oxinp"
+
+
 def stand_for(ours: type, numpys: type, *sentences: str) -> None:
     """Show a class of ours where it stands for one of NumPy's: with that one's name, documentation and signature."""
-    ours.__module__ = "oxinp"
+    set_module(ours)
     ours.__doc__ = appended(numpys.__doc__, *sentences)
     ours.__signature__ = SignatureOf(ours, numpys)  # type: ignore[attr-defined]
 

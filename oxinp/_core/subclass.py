@@ -30,8 +30,8 @@ _PLAIN_RESULTS = set(
         """
         append argwhere array asarray ascontiguousarray asfortranarray bincount block broadcast_arrays broadcast_to
         column_stack concatenate convolve copy correlate cov corrcoef cross digitize dstack einsum flatnonzero histogram
-        histogram2d hstack interp isin lexsort nonzero outer pad polyfit searchsorted select stack tensordot tril triu
-        vstack where
+        histogram2d hstack interp isin lexsort nonzero outer pad polyfit ravel_multi_index searchsorted select
+        stack tensordot tril triu unravel_index unwrap vstack where
         """.split(),  # noqa: SIM905 - readable as it is
     )
 )
@@ -41,6 +41,17 @@ _ARRAY_RESULTS = set(
         """
         all amax amin any average max mean median min nanmax nanmean nanmedian nanmin nanprod nanstd nansum nanvar prod
         ptp std sum var
+        """.split(),  # noqa: SIM905 - readable as it is
+    )
+)
+
+# Those of which only the first argument's class counts: the others are indices, counts and the like.
+_LED_BY_FIRST = set(
+    map(
+        np.__dict__.get,
+        """
+        array_split delete diff insert nanpercentile nanquantile percentile piecewise quantile repeat roll split take
+        take_along_axis tile
         """.split(),  # noqa: SIM905 - readable as it is
     )
 )
@@ -161,7 +172,13 @@ def compute(
     call = Undressing(first)
     result = computed(*map(call.undress, args), **call.undress(kwargs))
     is_ufunc = isinstance(function, np.ufunc) or function in _ARRAY_RESULTS
-    return call.dress(result, is_plain=not kwargs.get("subok", function not in _PLAIN_RESULTS), is_ufunc=is_ufunc)
+    is_plain = not kwargs.get("subok", function not in _PLAIN_RESULTS and not _is_led_by_plain(function, args))
+    return call.dress(result, is_plain=is_plain, is_ufunc=is_ufunc)
+
+
+def _is_led_by_plain(function: Callable[..., Any], args: tuple[Any, ...]) -> bool:
+    """Whether a function's results have the class of its first argument, which is no user's."""
+    return bool(args) and isinstance(args[0], Handle) and type(args[0]) not in SUBCLASSES and function in _LED_BY_FIRST
 
 
 # -- what users' classes inherit ---------------------------------------------------------------------------------------

@@ -181,6 +181,7 @@ class Launcher:
         "_attributes",
         "_buffer",
         "_extra",
+        "_launch_anywhere",
         "_size",
         "config",
         "function",
@@ -298,6 +299,25 @@ class Launcher:
             if after is not None:
                 after()
 
+        extents = config.grid
+
+        def launch_anywhere(grid: tuple[int, int, int], *varying: object) -> None:  # see `anywhere`
+            nonlocal stream, number
+            x, y, z = grid
+            if not (0 < x <= _MAX_GRID[0] and 0 < y <= _MAX_GRID[1] and 0 < z <= _MAX_GRID[2]):
+                _check_shape(grid, _ONE, None)
+            extents[0], extents[1], extents[2] = x, y, z
+            pack(*varying)
+            if current.stream != stream:
+                stream = config.stream = current.stream
+            result = call()
+            if result:
+                fail(result, call)
+            number = counter.launches = counter.launches + 1
+            if after is not None:
+                after()
+
+        self._launch_anywhere = launch_anywhere
         launch: Callable[..., None] = launch_with if num_varying else launch_as_it_is
         self.function.module.context.launches.add(launch, self.function.name, lambda: number, counter)
         return launch
@@ -332,7 +352,9 @@ class Launcher:
         launch : callable, optional
             Called instead of `Launcher.launch`, which it calls in turn.
         """
-        launch, extents = launch or self.launch, self.config.grid
+        if launch is None or launch is self.launch:
+            return self._launch_anywhere
+        extents = self.config.grid
 
         def launch_anywhere(grid: tuple[int, int, int], *parameters: object) -> None:
             x, y, z = grid

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import struct
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -49,6 +50,8 @@ ELEMENT_TYPES = {
 _SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}
 _L2_PROMOTIONS = {0: 0, 64: 1, 128: 2, 256: 3}
 _INTERLEAVE_NONE = 0
+_PACKED = {rank: struct.Struct(f"={2 * rank}Q{2 * rank}I") for rank in range(1, _MAX_RANK + 1)}
+_Memory = ctypes.c_char * (_NBYTES + _ALIGN + _PACKED[_MAX_RANK].size)
 _FILLS = {"zero": 0, "nan": 1}
 
 
@@ -109,18 +112,24 @@ class TensorMap:
         steps = [1] * len(shape) if steps is None else steps
         _check(element_type, ptr, shape, strides_nbytes, box, steps, swizzle_nbytes)
         rank = len(shape)
-        memory = ctypes.create_string_buffer(_NBYTES + _ALIGN)
-        address = ctypes.addressof(memory) + -ctypes.addressof(memory) % _ALIGN
+        memory = _Memory()  # for the 128 bytes, and what the driver reads
+        start = ctypes.addressof(memory)
+        address = start + -start % _ALIGN
+        extents = address + _NBYTES
+        boxes = extents + 16 * rank
+        # One stride more than the driver reads: an array of rank 1 has none.
+        _PACKED[rank].pack_into(
+            memory, extents - start, *shape[::-1], *strides_nbytes[::-1], 0, *box[::-1], *steps[::-1]
+        )
         context.driver.cuTensorMapEncodeTiled(
             address,
             ELEMENT_TYPES[element_type].number,
             rank,
             ptr,
-            (ctypes.c_uint64 * rank)(*reversed(shape)),
-            # One more than the driver reads: an array of rank 1 has no stride, and an empty one no address.
-            (ctypes.c_uint64 * rank)(*reversed(strides_nbytes)),
-            (ctypes.c_uint32 * rank)(*reversed(box)),
-            (ctypes.c_uint32 * rank)(*reversed(steps)),
+            extents,
+            extents + 8 * rank,
+            boxes,
+            boxes + 4 * rank,
             _INTERLEAVE_NONE,
             _SWIZZLES[swizzle_nbytes],
             _L2_PROMOTIONS[l2_promotion_nbytes],
@@ -139,6 +148,35 @@ def _check(
     swizzle_nbytes: int,
 ) -> None:
     """Raise ValueError for what the driver would only call an invalid value."""
+    rank = len(shape)
+    if 0 < rank == len(box) == len(steps) == len(strides_nbytes) + 1 <= _MAX_RANK:
+        row_nbytes = box[-1] * ELEMENT_TYPES[element_type].nbytes
+        bits = ptr | row_nbytes  # of which the lowest count
+        for stride in strides_nbytes:
+            bits |= stride
+        if (
+            bits % _CHUNK_NBYTES == 0
+            and 1 <= min(shape) <= max(shape) <= _MAX_EXTENT
+            and (rank == 1 or 0 <= min(strides_nbytes) <= max(strides_nbytes) < _MAX_STRIDE_NBYTES)
+            and 1 <= min(box) <= max(box) <= _MAX_BOX_EXTENT
+            and 1 <= min(steps) <= max(steps) <= _MAX_STEP
+            and row_nbytes <= (swizzle_nbytes or row_nbytes)
+            and steps[-1] == 1
+        ):
+            return
+    _complain(element_type, ptr, shape, strides_nbytes, box, steps, swizzle_nbytes)
+
+
+def _complain(
+    element_type: str,
+    ptr: int,
+    shape: Sequence[int],
+    strides_nbytes: Sequence[int],
+    box: Sequence[int],
+    steps: Sequence[int],
+    swizzle_nbytes: int,
+) -> None:
+    """Raise ValueError for the first rule that is broken."""
     rank = len(shape)
     lengths = (len(strides_nbytes) + 1, len(box), len(steps))
     if not 1 <= rank <= _MAX_RANK or lengths != (rank, rank, rank):

@@ -30,12 +30,16 @@ class Limits(Protocol):
         """Largest shared memory of a block."""
 
 
-class Device(Limits, Protocol):
-    """The properties of a device that planning needs."""
+class Processors(Limits, Protocol):
+    """What of a device decides which kernel is the fastest, where nothing was measured."""
 
     @property
     def num_sms(self) -> int:
         """Streaming multiprocessors."""
+
+
+class Device(Processors, Protocol):
+    """The properties of a device that planning needs."""
 
     def tuned(self, choice: Choice, /) -> Mapping[str, Any] | None:
         """Fields of the answer that was measured to be best here, None where nothing near was measured."""
@@ -72,6 +76,14 @@ class Choice(NamedTuple):
     is_legal: Callable[[Any], bool]
     default: Callable[[], Any]
     candidates: Callable[[], Iterable[Any]]
+
+
+NOMINAL_STEP, MIN_NOMINAL = 16, 128
+
+
+def nominal(extent: int) -> int:
+    """Return the extent in whose place one is planned: what is chosen for it is good for those next to it."""
+    return extent if extent <= MIN_NOMINAL else -(-extent // NOMINAL_STEP) * NOMINAL_STEP
 
 
 def decide(choice: Choice, device: Device) -> Any:

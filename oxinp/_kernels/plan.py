@@ -7,7 +7,7 @@ others has their steps on its own buffers, see `Plan.on`.
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from oxinp._ptx.frozen import Frozen
 
@@ -156,12 +156,16 @@ class Plan(Frozen):
     then : callable, optional
         ``then(words)`` returns the plan of what is left to do, for the words that the steps have read, in order. Its
         inputs and its workspace are those of this plan; outputs may be allocated when it is known.
+    resized : callable or None
+        Of a product: ``resized(m, n)`` returns the plan of one of other extents that is nominally alike (see
+        `choice.nominal`), which takes arithmetic alone. A plan that is made of this one does not have it.
     """
 
     steps: tuple[Step, ...]
     scratch_nbytes: int = 0
     is_guarded: bool = False
     then: Callable[[tuple[int, ...]], Plan] | None = None
+    resized: ClassVar[Any] = None
 
     def __init__(
         self,
@@ -179,6 +183,11 @@ class Plan(Frozen):
         (step,) = self.steps
         assert isinstance(step, Launch)
         return step
+
+    def resizing(self, resized: Callable[[int, int], Plan]) -> Plan:
+        """Return this very plan, which from now on knows how it is `resized`."""
+        vars(self)["resized"] = resized
+        return self
 
     def with_work(self, work: Work) -> Plan:
         """Return the plan of a single launch, which does this work."""

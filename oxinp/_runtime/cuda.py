@@ -57,6 +57,7 @@ _HOST_MEMORY = 1
 _DLPACK_CUDA = 2
 _LEGACY_STREAM = 1
 _L2_PROMOTION_NBYTES = 128
+_MAX_MAPS = 256  # tensor maps that are kept
 _MIN_OVERLAPPING_VERSION = 12030  # from which graphs know kernels that begin before others have ended
 _BULK_STORE = "d.global.shared::cta"
 """In the text of every instruction that writes to memory by a tensor map."""
@@ -182,6 +183,7 @@ class CudaBackend:
         self.loader = Loader(context)
         self.function, self.compile = self.loader.function, self.loader.compile
         self._reached: set[Device] = set()
+        self._maps: dict[tuple[MapSpec, int], _Map] = {}
         self._shared: WeakKeyDictionary[Kernel, Launcher] = WeakKeyDictionary()  # of which brief ones are made
         self._transfers = Transfers(context, self._memory, num_staging_workers)
         self._pointer_attribute = context.driver.raw("cuPointerGetAttribute")
@@ -471,7 +473,10 @@ class CudaBackend:
 
     def tensor_map(self, spec: MapSpec, ptr: int) -> bytes:
         """Return the parameter that lets kernels copy boxes of the array at an address."""
-        spec = spec.in_parts()
+        made = self._maps.get((spec, ptr))
+        if made is not None:
+            return made
+        whole, spec = spec, spec.in_parts()
         name = "tf32" if spec.rounds_to_tf32 else spec.type.name
         value = TensorMap(
             self.context,
@@ -485,6 +490,9 @@ class CudaBackend:
         ).value
         made = _Map(value)
         made.ptr = ptr
+        if len(self._maps) >= _MAX_MAPS:
+            self._maps.clear()
+        self._maps[whole, ptr] = made
         return made
 
     def synchronize(self) -> None:

@@ -207,7 +207,8 @@ class RawKernel:
             cluster=cluster or kernel.cluster,
             is_cooperative=is_cooperative,
             is_programmatic=is_programmatic,
-            current=backend if stream is None else stream,
+            stream=0 if stream is None else stream.handle,
+            current=backend if stream is None else None,
             counter=stats,
             after=after_launch(),
         ).launch

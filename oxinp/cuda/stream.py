@@ -79,11 +79,6 @@ class Stream:
             raise errors.InvalidHandle("this Stream is closed: make a new one, or close it later")
         return 0 if self._stream is None else self._stream.handle
 
-    @property
-    def stream(self) -> int:
-        """The same, under the name that launchers ask for."""
-        return self.handle
-
     def __enter__(self) -> Self:
         backend = current.cuda_backend()
         if backend is not self._backend:

@@ -370,3 +370,31 @@ def test_a_class_of_numpys_module_is_among_an_arrays():
     for value in (x, x.sum()):
         assert any(kind.__module__ == "numpy" for kind in type(value).__mro__)
     assert type(x).__module__.startswith("oxinp")
+
+
+class _Implementing:
+    """A class whose `__array_function__` looks for functions as this module, which has ours, names them."""
+
+    def __array_function__(self, function, types, args, kwargs):
+        if function is oxinp.concatenate or getattr(oxinp, function.__name__) is not function:
+            return NotImplemented
+        return function.__name__, types, len(args), sorted(kwargs)
+
+
+def test_classes_that_know_ours_are_asked_with_ours():
+    value = _Implementing()
+    assert oxinp.sum(value, axis=0) == ("sum", (_Implementing,), 1, ["axis"])
+    assert oxinp.stack([oxinp.ones(3), value]) == ("stack", (_Implementing,), 1, [])
+    for name, args in (("asarray", (1,)), ("zeros", (3,)), ("fromiter", ([1.0], float)), ("loadtxt", ("x",))):
+        assert getattr(oxinp, name)(*args, like=value) == (name, (_Implementing,), len(args), [])
+    with pytest.raises(TypeError, match=r"no implementation found for 'numpy\.concatenate' on types"):
+        oxinp.concatenate([value])
+
+
+def test_array_function_refuses_what_is_no_tuple_and_no_dict():
+    for xp in (numpy, oxinp):
+        x = xp.ones(3)
+        with pytest.raises(TypeError, match="args must be a tuple"):
+            x.__array_function__(numpy.sum, (numpy.ndarray,), x, {})
+        with pytest.raises(TypeError, match="kwargs must be a dict"):
+            x.__array_function__(func=numpy.sum, types=(numpy.ndarray,), args=(x,), kwargs=())

@@ -38,7 +38,7 @@ def listed(path):
     """Return the public names of a module of NumPy's or SciPy's, found another way than `modules.public_names`."""
     module = source(path)
     if path in ("scipy.linalg.blas", "scipy.linalg.lapack"):  # which list two functions, and document hundreds
-        others = ("np", "HAS_ILP64", "functools", "find_best_lapack_type")
+        others = ("np", "HAS_ILP64", "HAS_LP64", "functools", "find_best_lapack_type")
         return {name for name in dir(module) if not name.startswith("_") and name not in others}
     return set(getattr(module, "__all__", [name for name in dir(module) if not name.startswith("_")]))
 

@@ -1,10 +1,13 @@
 """Functions of submodules through the fallback: our arrays go in, our arrays come out, and what is written is seen."""
 
+import inspect
+
 import numpy as np
 import pytest
 import scipy
 
 import oxinp
+from oxinp._api import modules
 from tests.comparator import assert_same
 
 pytestmark = pytest.mark.usefixtures("offload_threshold")
@@ -129,6 +132,11 @@ def test_overwritten_arguments_are_the_same_on_both_sides(code):
     assert_same(result, eval(code, {**names, **host}))  # noqa: S307
     for array in (a, b):
         assert_same(array + 0, np.asarray(array) + 0)
+
+
+def test_functions_of_blas_write_whatever_their_signature_is_said_to_be(monkeypatch):
+    monkeypatch.setattr(inspect, "signature", lambda _: inspect.Signature())
+    assert modules._written(scipy.linalg.blas.dscal) == ("*",)
 
 
 def test_a_function_that_is_called_back_may_write():

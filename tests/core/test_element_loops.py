@@ -96,7 +96,8 @@ def part(x):
 
 @pytest.mark.parametrize("view", [None, turned, part])
 @pytest.mark.parametrize("dtype", ["f8", "f4"])
-def test_what_is_written_on_the_host_reaches_the_device(view, dtype, stats):
+def test_what_is_written_on_the_host_reaches_the_device(view, dtype, stats, config):
+    config.adaptive_placement = False
     rng = numpy.random.default_rng(7)
     theirs = rng.random((SIZE, 220)).astype(dtype)
     ours = np.asarray(theirs) + 0

@@ -190,7 +190,7 @@ def test_pending_work_that_keeps_much_is_done_before_memory_grows(room, config, 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_random_programs_in_little_memory(room, seed, stats):
-    room(5 if COUNT == 1 << 15 else 9)  # a GPU's pool maps ranges of memory whole
+    room(5 if COUNT == 1 << 15 else 7)  # a GPU's pool maps ranges of memory whole
     random = numpy.random.default_rng(seed)
     pairs = [made(number) for number in range(7)]
     for _ in range(40):

@@ -2,8 +2,11 @@
 
 # ruff: noqa: ICN001 - oxinp is np
 
+import re
+
 import numpy
 import pytest
+from numpy.lib import NumpyVersion
 
 import oxinp as np
 from tests.comparator import assert_same
@@ -67,6 +70,52 @@ def test_chains_are_computed_first(stats):
     x = values("i", (300,))
     assert_same(np.sort(np.asarray(x) * 3 - 7) + 1, numpy.sort(x * 3 - 7) + 1)
     assert not fallbacks(stats)
+
+
+DESCENDING = pytest.mark.skipif(
+    NumpyVersion(numpy.__version__) < "2.5.0", reason="NumPy has no such keyword before 2.5"
+)
+
+
+@DESCENDING
+@pytest.mark.parametrize("code", CODES)
+def test_descending(code, stats):
+    for shape in ((40,), (3, 400)):
+        x = values(code, shape)
+        ours = np.asarray(x)
+        for axis in (-1, 0, None):
+            check(np.sort(ours, axis, descending=True), numpy.sort(x, axis, descending=True, stable=True))
+            check(np.argsort(ours, axis, descending=1), numpy.argsort(x, axis, descending=True, stable=True))
+            assert_same(ours.argsort(axis, descending=True), x.argsort(axis, descending=True, stable=True))
+        assert_same(np.sort(ours, descending=False), numpy.sort(x, stable=True))
+        ours.sort(0, descending=True)
+        x.sort(0, descending=True, stable=True)
+        assert_same(ours + 0, x + 0)
+    assert not fallbacks(stats)
+
+
+@DESCENDING
+@pytest.mark.parametrize("method", ["sort", "argsort"])
+def test_descending_is_refused_as_numpys(method):
+    for more in ({"kind": "stable"}, {"order": "a"}):
+        for call in (
+            lambda np, more: getattr(np, method)(np.ones(3), **more),
+            lambda np, more: getattr(np.ones(3), method)(**more),
+        ):
+            with pytest.raises(ValueError) as expected:
+                call(numpy, {"descending": False, **more})
+            with pytest.raises(ValueError, match=re.escape(str(expected.value))):
+                call(np, {"descending": False, **more})
+
+
+@pytest.mark.skipif(not DESCENDING.args[0], reason="NumPy has the keyword")
+@pytest.mark.parametrize("method", ["sort", "argsort"])
+def test_descending_is_no_keyword_before_numpy_has_it(method):
+    for x in (np.ones(3), numpy.ones(3)):
+        with pytest.raises(TypeError):
+            getattr(np, method)(x, descending=True)
+    with pytest.raises(TypeError):
+        getattr(np.ones(3), method)(descending=True)
 
 
 def test_lexsort(stats):

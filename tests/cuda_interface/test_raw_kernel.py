@@ -1,4 +1,5 @@
 import ctypes
+import itertools
 
 import numpy as np
 import pytest
@@ -206,6 +207,17 @@ def test_launches_on_several_streams_wait_for_each_other_where_they_share_an_arr
         assert library.arguments("cuEventRecord")[1] == stream.handle
     made(1, 32, (x, 1))
     assert library.launches[-1].stream == 0
+
+
+def test_a_stream_may_have_the_handle_of_one_that_was_closed(library, monkeypatch):
+    made, x, first = cuda.RawKernel(PTX, "add"), oxinp.zeros(1000, "i4"), cuda.Stream()
+    for _ in range(2):  # the first launch beside the default stream changes how work is queued
+        made(1, 32, (x, 1), stream=first)
+    monkeypatch.setattr(library, "_handles", itertools.chain([first.handle], library._handles))
+    first.close()
+    second = cuda.Stream()
+    made(1, 32, (x, 1), stream=second)
+    assert [launch.stream for launch in library.launches] == [second.handle] * 3
 
 
 def test_arrays_of_others(library):

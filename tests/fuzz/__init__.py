@@ -2,7 +2,7 @@
 
 `python -m tests.fuzz --programs 20000 --threshold 0` is the gate for a change to arrays, laziness or aliasing.
 
-* `draw`: where random choices come from: `random.Random` for bulk, hypothesis for shrinking.
+* `draw`: where random choices come from.
 * `program`: a program is a list of statements, each the NumPy code that it is.
 * `scope`: a program under construction, with NumPy's values of its names, so that the next statement can be chosen.
 * `operands`: dtypes, shapes, data, indices and expressions over the live names.

@@ -3,15 +3,13 @@
 import random
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, TypeVar
-
-from hypothesis import strategies
+from typing import TypeVar
 
 Item = TypeVar("Item")
 
 
 class Draw(ABC):
-    """A source of choices. Smaller integers are simpler: hypothesis shrinks towards them."""
+    """A source of choices. Smaller integers are simpler: what shrinks choices goes towards them."""
 
     @abstractmethod
     def integer(self, low: int, high: int) -> int:
@@ -45,14 +43,3 @@ class RandomDraw(Draw):
     def integer(self, low: int, high: int) -> int:
         """Return an integer of low..high, both included."""
         return low + int(self._random.random() * (high - low + 1))
-
-
-class HypothesisDraw(Draw):
-    """Choices of hypothesis, which shrinks them when a program fails."""
-
-    def __init__(self, data: Any) -> None:
-        self._data = data
-
-    def integer(self, low: int, high: int) -> int:
-        """Return an integer of low..high, both included."""
-        return int(self._data.draw(strategies.integers(low, high)))

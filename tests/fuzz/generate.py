@@ -7,13 +7,15 @@ from itertools import accumulate
 
 import numpy as np
 
-from tests.fuzz import rules_fail, rules_make, rules_read, rules_write
+from tests.fuzz import rules_fail, rules_foreign, rules_library, rules_make, rules_read, rules_write
 from tests.fuzz.draw import Draw, RandomDraw
 from tests.fuzz.program import Program
 from tests.fuzz.scope import Scope
 
-# How often each kind of statement comes up.
-RULES: tuple[tuple[Callable[[Scope], None], int], ...] = (
+Rules = tuple[tuple[Callable[[Scope], None], int], ...]
+
+# How often each kind of statement comes up. These compute with arrays alone.
+ARRAY_RULES: Rules = (
     (rules_make.compute, 20),
     (rules_make.view, 14),
     (rules_write.part, 12),
@@ -27,12 +29,12 @@ RULES: tuple[tuple[Callable[[Scope], None], int], ...] = (
     (rules_write.out, 7),
     (rules_make.delete, 6),
     (rules_read.to_python, 6),
-    (rules_read.element, 5),
+    (rules_read.element, 8),
     (rules_make.convert, 4),
     (rules_write.fancy_read, 3),
     (rules_write.fancy_write, 4),
-    (rules_read.loop, 3),
-    (rules_read.rows, 2),
+    (rules_read.loop, 6),
+    (rules_read.rows, 4),
     (rules_read.reduce_into, 3),
     (rules_make.create_empty, 2),
     (rules_make.alias, 2),
@@ -44,8 +46,20 @@ RULES: tuple[tuple[Callable[[Scope], None], int], ...] = (
     (rules_fail.failing_index, 1),
     (rules_write.mutate, 4),
 )
-RULE_FUNCTIONS = tuple(rule for rule, _ in RULES)
-RULE_WEIGHTS = tuple(accumulate(weight for _, weight in RULES))
+RULES: Rules = (
+    *ARRAY_RULES,
+    (rules_foreign.foreign_class, 5),
+    (rules_foreign.callback, 3),
+    (rules_foreign.threads, 2),
+    (rules_foreign.read_only, 3),
+    (rules_foreign.reinterpret, 3),
+    (rules_foreign.host_mode, 2),
+    (rules_foreign.floating_point_errors, 2),
+    (rules_library.random_numbers, 3),
+    (rules_library.transform, 2),
+    (rules_library.linear_algebra, 2),
+    (rules_library.sparse, 2),
+)
 # Percent of statements followed by a comparison, which flushes: mostly none, so that chains grow long.
 CHECK_PERCENTS = (0, 0, 0, 0, 15, 15, 15, 100)
 
@@ -77,7 +91,9 @@ def profiles_for(threshold: float) -> tuple[SizeProfile, ...]:
     return LARGE_PROFILES if 0 < threshold < float("inf") else PROFILES
 
 
-def generate(draw: Draw, origin: str = "", profiles: tuple[SizeProfile, ...] = PROFILES) -> Program:
+def generate(
+    draw: Draw, origin: str = "", profiles: tuple[SizeProfile, ...] = PROFILES, rules: Rules = RULES
+) -> Program:
     """Return a random program.
 
     Parameters
@@ -88,7 +104,10 @@ def generate(draw: Draw, origin: str = "", profiles: tuple[SizeProfile, ...] = P
         Where the program comes from, for the report.
     profiles : tuple of SizeProfile
         The sizes to choose from.
+    rules : tuple of (callable, int)
+        The kinds of statements and how often they come up.
     """
+    functions, weights = [rule for rule, _ in rules], tuple(accumulate(weight for _, weight in rules))
     profile = draw.weighted(profiles, tuple(accumulate(row.weight for row in profiles)))
     scope = Scope(draw, draw.choice(profile.dims), profile.max_size)
     check_percent = draw.choice(CHECK_PERCENTS)
@@ -97,12 +116,12 @@ def generate(draw: Draw, origin: str = "", profiles: tuple[SizeProfile, ...] = P
         for _ in range(draw.integer(1, 3)):
             rules_make.create(scope)
         for _ in range(draw.integer(2, profile.max_statements)):
-            draw.weighted(RULE_FUNCTIONS, RULE_WEIGHTS)(scope)
+            draw.weighted(functions, weights)(scope)
             if draw.chance(check_percent):
                 scope.check()
     return scope.program(origin)
 
 
-def generate_seeded(seed: int, index: int, threshold: float = 0) -> Program:
+def generate_seeded(seed: int, index: int, threshold: float = 0, rules: Rules = RULES) -> Program:
     """Return program `index` of a seed: for a threshold always the same one."""
-    return generate(RandomDraw(f"{seed}/{index}"), f"program {index} of seed {seed}", profiles_for(threshold))
+    return generate(RandomDraw(f"{seed}/{index}"), f"program {index} of seed {seed}", profiles_for(threshold), rules)

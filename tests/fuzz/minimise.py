@@ -5,11 +5,14 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import TypeVar
 
-from tests.fuzz.program import CHECK, Program, Reduction
+from tests.fuzz.program import CHECK, Normwise, Program, Reduction
+from tests.fuzz.scope import MODULES
 
 NUMBER = re.compile(r"(?<![\w.])[1-9]\d*(?![\w.])")  # an integer that is not a part of a name or a float
 Parts = Callable[[ast.expr], list[ast.expr]]
+Record = TypeVar("Record", Reduction, Normwise)
 Differs = Callable[[Program], bool]
 # A judge may start a process for each question: enough to finish most programs, bounded for the rest.
 MAX_QUESTIONS = 2000
@@ -109,7 +112,7 @@ def _with_number(program: Program, number: int, smaller: int) -> Program:
     def put(code: str) -> str:
         return NUMBER.sub(lambda match: str(smaller) if match[0] == str(number) else match[0], code)
 
-    def put_record(record: Reduction) -> Reduction:
+    def put_record(record: Record) -> Record:
         return replace(record, operand=put(record.operand))
 
     return Program(
@@ -155,13 +158,22 @@ def _parts(node: ast.expr) -> list[ast.expr]:
             return [left, right]
         case ast.UnaryOp(operand=operand):
             return [operand]
-        case ast.Call(func=ast.Attribute(value=ast.Name(id="np" | "numpy")), args=args):
+        case ast.Call(func=ast.Attribute(attr="described")):
+            return []  # objects themselves are never the same
+        case ast.Call(func=ast.Attribute(value=value), args=args) if _is_module(value):
             return list(args)
         case ast.Call(func=ast.Attribute(value=value)):
             return [value]
         case ast.Subscript(value=value):
             return [value]
     return _halves(node)
+
+
+def _is_module(node: ast.expr) -> bool:
+    """Tell whether an expression names a module: np, np.lib.stride_tricks, math."""
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return isinstance(node, ast.Name) and (node.id == "np" or node.id in MODULES)
 
 
 def _halves(node: ast.expr) -> list[ast.expr]:

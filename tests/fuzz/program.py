@@ -69,9 +69,48 @@ class Reduction:
         """Return the largest difference from NumPy's result that is allowed."""
         return REDUCTIONS[self.name].bound(self._accumulated(value), self.axis, self.keepdims)
 
+    def code(self) -> str:
+        """Return the bound as code."""
+        operand = f"numpy.asarray({self.operand}, dtype={self.dtype!r})"
+        return f"REDUCTIONS[{self.name!r}].bound({operand}, {self.axis}, {self.keepdims})"
+
     def _accumulated(self, value: object) -> np.ndarray:
         with np.errstate(all="ignore"):
             return np.asarray(value).astype(self.dtype or np.asarray(value).dtype)
+
+
+@dataclass(frozen=True)
+class Normwise:
+    """A result that is compared by the largest of its elements.
+
+    Attributes
+    ----------
+    operand : str
+        Code of the result itself, evaluated under NumPy before the statement.
+    factor : float
+        The largest difference that is allowed, in units of eps times the largest magnitude.
+    """
+
+    operand: str
+    factor: float
+
+    def has_bound(self, value: object) -> bool:
+        """Tell whether the bound holds: nothing overflows, and what is lost to underflow is below it."""
+        x = np.asarray(value)
+        if x.dtype.kind not in "fc" or not np.isfinite(x).all():
+            return False
+        info = np.finfo(x.dtype)
+        largest = float(np.abs(x).max(initial=0))
+        return largest == 0 or float(info.tiny) / float(info.eps) < largest < float(info.max) / 4
+
+    def bound(self, value: object) -> np.ndarray:
+        """Return the largest difference from NumPy's result that is allowed."""
+        x = np.asarray(value)
+        return np.asarray(self.factor * float(np.finfo(x.dtype).eps) * float(np.abs(x).max(initial=0)))
+
+    def code(self) -> str:
+        """Return the bound as code."""
+        return f"Normwise('', {self.factor}).bound({self.operand})"
 
 
 @dataclass(frozen=True)
@@ -86,14 +125,14 @@ class Statement:
         NumPy code, one or several lines.
     exact : tuple of Reduction
         Reductions in it that must be exact for the result to be compared bit for bit.
-    bounded : tuple of (str, Reduction)
+    bounded : tuple of (str, Reduction or Normwise)
         Names bound by it that are compared by an error bound (and never used again).
     """
 
     kind: str
     code: str = ""
     exact: tuple[Reduction, ...] = ()
-    bounded: tuple[tuple[str, Reduction], ...] = ()
+    bounded: tuple[tuple[str, Reduction | Normwise], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -132,9 +171,11 @@ class Program:
         }
         lines = [
             f"# {self.origin}",
-            "import copy, math, operator, pickle, warnings",
+            "import array, copy, math, operator, pickle, warnings",
             "import numpy",
             "import oxinp",
+            "from tests.fuzz import foreign",
+            "from tests.fuzz.program import Normwise",
             "from tests.comparator import assert_same, assert_within",
             "from tests.tolerances import REDUCTIONS",
             "",
@@ -145,7 +186,7 @@ class Program:
             "bounds = {}",
             "",
             "def check(names):",
-            "    return {k: v for k, v in names.items() if k not in ('np', 'error')}",
+            "    return {k: v for k, v in names.items() if k not in ('np', 'error') and k[0] != '_'}",
             "",
             "def program(np):",
             *body,
@@ -164,11 +205,7 @@ def _indented(statement: Statement, is_raising: bool) -> str:
     if statement.kind == CHECK:
         return "    yield check(locals())"
     if not is_raising:
-        bounds = [
-            f"if np is numpy:\n    bounds[{name!r}] = REDUCTIONS[{r.name!r}].bound("
-            f"numpy.asarray({r.operand}, dtype={r.dtype!r}), {r.axis}, {r.keepdims})"
-            for name, r in statement.bounded
-        ]
+        bounds = [f"if np is numpy:\n    bounds[{name!r}] = {record.code()}" for name, record in statement.bounded]
         return textwrap.indent("\n".join([*bounds, statement.code]), "    ")
     return (
         "    try:\n"

@@ -26,6 +26,38 @@ a1[1:] += a1[:-1]
 a3[0] = a2[0].sum()
 a4 = a3 + a1.T
 """,
+    "a Python integer that int64 does not hold, alone and masked": """
+a1 = np.array([1.0, 3.0], dtype='f4')
+np.negative(9223372036854775808, out=a1, where=a1 > 2.0)
+""",
+    "medians of negative zeros, which are means": """
+a1 = -np.zeros((2, 3))
+a2 = np.median(a1[0])
+a3 = np.median(a1, axis=0)
+a4 = np.nanmedian(a1, axis=1)
+""",
+    "a diagonal filled with what `flat` casts, and with a list, whose numbers must fit": """
+a1 = np.zeros((3, 3), dtype='i4')
+np.fill_diagonal(a1, np.float64(numpy.nan))
+a2 = np.zeros((3, 3), dtype='i4')
+np.fill_diagonal(a2, [numpy.nan])
+""",
+    "a product in place of arrays without dimensions, of a dtype it cannot be cast to": """
+a1 = np.array(True)
+a1 @= a1 + 0
+""",
+    "draws of no dimensions, which are arrays where a size is given": """
+a1 = np.random.default_rng(3).uniform(0, 2, ())
+a2 = np.random.RandomState(3).exponential(2.0, ())
+a3 = np.random.default_rng(3).gumbel(0, 1, size=())
+""",
+    "indices of a user's class, which do not count, keywords nobody gave, a solver that takes a pair": """
+a1 = np.arange(6.0)
+o2 = foreign.described(np.take(a1, np.array([0, 1]).view(foreign.tagged(np))))
+o3 = foreign.described(np.maximum.reduce(foreign.Overriding()))
+a4 = np.eye(3) * 4
+a5 = foreign.scipy(np, 'linalg').cho_solve((a4, False), a4)
+""",
     "an array written while sums of it are pending": """
 a1 = np.arange(40, dtype='i4').reshape(5, 8)
 a2 = a1.sum(0)

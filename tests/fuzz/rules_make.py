@@ -31,7 +31,7 @@ REARRANGEMENTS = (
     "np.tensordot({a} > 1, np.ones(2, dtype=np.bool_), axes=0)", "np.array_split({a}, 2)[0]",
     "np.atleast_1d({a}, {b})[-1]", "np.take_along_axis({a}, np.argsort({a} > 1, axis=0, kind='stable'), 0)",
     "np.sort(np.partition({a} + 0, 0), axis=None)", "np.median(np.floor(np.clip({a}, -9, 9)), axis=0)",
-    "np.percentile({a}, 40, axis=-1, method='lower')", "np.nanquantile({a}, 0.3, method='nearest')",
+    "np.percentile({a} + 0, 40, axis=-1, method='lower')", "np.nanquantile({a} + 0, 0.3, method='nearest')",
     "np.insert({a}, 1, 5, axis=0)", "np.trim_zeros({a}.ravel())", "np.choose(({a} > 1) + 0, [{a}, 7])",
     "np.ravel_multi_index(np.nonzero({a}), {a}.shape)", "np.unravel_index(np.arange({a}.size), {a}.shape)[0]",
     "np.convolve(({a} > 1).ravel() + 0, [1, 2, 1], 'same')", "np.correlate(({a} > 1).ravel() + 0, [1, 2])",

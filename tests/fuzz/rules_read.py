@@ -83,17 +83,28 @@ def reduce(scope: Scope) -> None:
     if not record.is_exact(x.value):
         _reduce_inexact(scope, form, x, record, arguments)
         return
-    target = scope.target()
+    target, records = scope.target(), (record,)
     arrays = scope.arrays()
     if arrays and draw.chance(20):
-        # Rarely of the right shape. Without a dtype the accumulation is in the output's.
+        # Rarely of the right shape.
         out = draw.choice(arrays)
-        into = replace(record, dtype=record.dtype or str(scope.values[out].dtype))
-        if into.is_exact(x.value):
-            target, record = scope.fresh(), into
+        into = _accumulations(record, x.value.dtype, scope.values[out].dtype)
+        if all(each.is_exact(x.value) for each in into):
+            target, records = scope.fresh(), into
             arguments.append(f"out={out}")
     code = form.format(name=name, x=x.code, comma=", " * bool(arguments), arguments=", ".join(arguments))
-    scope.emit("reduce", f"{target} = {code}", (*x.exact, record))
+    scope.emit("reduce", f"{target} = {code}", (*x.exact, *records))
+
+
+def _accumulations(record: Reduction, dtype: np.dtype, out: np.dtype) -> tuple[Reduction, ...]:
+    """Return a reduction into an output in all dtypes it may be accumulated in.
+
+    Without `dtype=` NumPy takes the loop that the output and the operand promote to; what is exact there but not in the
+    operand's own dtype depends on the order, and a cast to integers makes one of a rounding.
+    """
+    if record.dtype is not None:
+        return (record, replace(record, dtype=str(np.promote_types(record.dtype, out))))
+    return tuple(replace(record, dtype=str(each)) for each in (dtype, out, np.promote_types(dtype, out)))
 
 
 def _reduce_inexact(scope: Scope, form: str, x: operands.Operand, record: Reduction, arguments: list[str]) -> None:
@@ -190,10 +201,10 @@ def reduce_into(scope: Scope) -> None:
     fitting = [other for other in scope.arrays() if np.shape(scope.values[other]) == dims]
     target = draw.choice(fitting) if fitting and draw.chance(50) else f"{name}[{':, ' * axis}0, ...]"
     dtype = value.dtype if target not in fitting else scope.values[target].dtype
-    record = expressions.reduction(kind, x, f"np.{dtype.name}", axis, keepdims=False)
-    if not record.is_exact(value) or value.size == 0:
+    records = _accumulations(expressions.reduction(kind, x, None, axis, keepdims=False), value.dtype, dtype)
+    if not all(record.is_exact(value) for record in records) or value.size == 0:
         return
-    scope.emit("reduce_into", f"np.{kind}({name}, axis={axis}, out={target})", (record,))
+    scope.emit("reduce_into", f"np.{kind}({name}, axis={axis}, out={target})", records)
 
 
 def element(scope: Scope) -> None:

@@ -1,5 +1,6 @@
 """A program under construction: its statements so far, and NumPy's values of its names."""
 
+import array
 import copy
 import functools
 import math
@@ -10,14 +11,23 @@ from types import CodeType
 
 import numpy as np
 
+from tests.fuzz import foreign
 from tests.fuzz.draw import Draw
-from tests.fuzz.program import CHECK, Program, Reduction, Statement
+from tests.fuzz.program import CHECK, Normwise, Program, Reduction, Statement
 
 MAX_NAMES = 12
 KEEP_RAISING_PERCENT = 30
-PARTLY_DONE = frozenset({"loop", "rows", "element", "create_empty", "failing", "failing_index"})
+PARTLY_DONE = frozenset({"loop", "rows", "element", "create_empty", "failing", "failing_index", "threads", "callback"})
 LEADING_NAME = re.compile(r"\w*")  # what a statement binds or writes comes first in it
-MODULES = {"copy": copy, "math": math, "numpy": np, "operator": operator, "pickle": pickle}
+MODULES = {
+    "array": array,
+    "copy": copy,
+    "foreign": foreign,
+    "math": math,
+    "numpy": np,
+    "operator": operator,
+    "pickle": pickle,
+}
 
 
 @functools.lru_cache(maxsize=4096)
@@ -102,7 +112,7 @@ class Scope:
         kind: str,
         code: str,
         exact: tuple[Reduction, ...] = (),
-        bounded: tuple[tuple[str, Reduction], ...] = (),
+        bounded: tuple[tuple[str, Reduction | Normwise], ...] = (),
     ) -> None:
         """Append a statement and run it under NumPy; one that raises is mostly left out again."""
         try:

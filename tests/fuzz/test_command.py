@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fuzz.generate import generate_seeded
+from tests.fuzz.generate import ARRAY_RULES, generate_seeded
 from tests.fuzz.minimise import minimise
 from tests.fuzz.planted import late_reader
 from tests.fuzz.regressions import PROGRAMS
@@ -74,7 +74,9 @@ def _late_reader_difference(program):
 
 
 def test_script_shows_the_difference():
-    found = next(p for p in (generate_seeded(1, i) for i in range(1500)) if _late_reader_difference(p))
+    found = next(
+        p for p in (generate_seeded(1, i, rules=ARRAY_RULES) for i in range(1500)) if _late_reader_difference(p)
+    )
     shortest = minimise(found, lambda program: _late_reader_difference(program) is not None)
     script = shortest.script({"offload_threshold": float("inf")}, raising_statements(shortest))
     done = _run_script(script, "tests.fuzz.planted:late_reader")

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies
 
 import oxinp
-from tests.fuzz.draw import HypothesisDraw
+from tests.fuzz.draw import Draw
 from tests.fuzz.generate import generate, generate_seeded, profiles_for
 from tests.fuzz.regressions import PROGRAMS
 from tests.fuzz.twin import find_difference, raising_statements
@@ -20,6 +20,17 @@ CHUNK = 50  # programs of one test
 NUM_CHUNKS = 7  # of each seed
 NUM_NEW_CHUNKS = 100
 HYPOTHESIS_PROGRAMS = 50
+
+
+class HypothesisDraw(Draw):
+    """Choices of hypothesis, which shrinks them when a program fails."""
+
+    def __init__(self, data):
+        self._data = data
+
+    def integer(self, low, high):
+        """Return an integer of low..high, both included."""
+        return self._data.draw(strategies.integers(low, high))
 
 
 @pytest.fixture(autouse=True)

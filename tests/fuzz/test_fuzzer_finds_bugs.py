@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.fuzz.generate import generate_seeded
+from tests.fuzz.generate import ARRAY_RULES, generate_seeded
 from tests.fuzz.minimise import minimise
 from tests.fuzz.planted import BUGS, Planted, Sound
 from tests.fuzz.program import CHECK
@@ -25,7 +25,7 @@ def _differs(xp):
 @pytest.mark.parametrize("bug", BUGS, ids=[bug.__name__ for bug in BUGS])
 def test_fuzzer_finds(bug):
     differs = _differs(Planted(bug))
-    found = next((p for p in (generate_seeded(1, i) for i in range(PROGRAMS)) if differs(p)), None)
+    found = next((p for p in (generate_seeded(1, i, rules=ARRAY_RULES) for i in range(PROGRAMS)) if differs(p)), None)
     assert found is not None, f"{PROGRAMS} programs and {bug.__name__} not found"
     shortest = minimise(found, differs)
     assert differs(shortest)
@@ -35,5 +35,5 @@ def test_fuzzer_finds(bug):
 def test_fuzzer_finds_nothing_where_nothing_is_wrong():
     differs = _differs(Planted(Sound))
     for index in range(300):
-        program = generate_seeded(1, index)
+        program = generate_seeded(1, index, rules=ARRAY_RULES)
         assert not differs(program), program.listing()

@@ -1,5 +1,6 @@
 """Run a program under two namespaces in lockstep, and report the first difference."""
 
+import linecache
 import re
 import traceback
 import warnings
@@ -17,6 +18,7 @@ from tests.fuzz.scope import MODULES, compiled
 
 BINDING = re.compile(r"(a\d+) = ")
 NAME = re.compile(r"\b[ah]\d+")
+SHOWN_FRAMES = 3
 
 
 @dataclass(frozen=True)
@@ -177,8 +179,9 @@ def _execute(code: str, names: dict[str, Any]) -> Exception | None:
     try:
         exec(compiled(code, "exec"), names)  # noqa: S102 - our own code
     except Exception as error:  # noqa: BLE001 - the exception is the outcome
-        error.add_note("".join(traceback.format_tb(error.__traceback__)[-3:]))
-        # The frames would keep the arrays of the failed statement alive.
+        # The frames would keep the arrays of the failed statement alive; their text is wanted of a difference only.
+        frames = [(frame.f_code, line) for frame, line in traceback.walk_tb(error.__traceback__)]
+        error.frames = frames[-SHOWN_FRAMES:]
         return error.with_traceback(None)
     return None
 
@@ -186,5 +189,9 @@ def _execute(code: str, names: dict[str, Any]) -> Exception | None:
 def _summary(error: Exception | None) -> str:
     if error is None:
         return "no exception"
-    notes = "\n".join(getattr(error, "__notes__", ()))
-    return f"{type(error).__name__}: {error}" + (f"\n{notes}" if notes else "")
+    frames = (
+        f'  File "{code.co_filename}", line {line}, in {code.co_qualname}\n'
+        f"    {linecache.getline(code.co_filename, line).strip()}\n"
+        for code, line in getattr(error, "frames", ())
+    )
+    return f"{type(error).__name__}: {error}\n{''.join(frames)}".rstrip()

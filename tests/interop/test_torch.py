@@ -55,9 +55,13 @@ def test_gradients_and_pytorchs_functions():
     assert_same(w.detach().numpy(), np.full(N, 0.5))
 
 
-def test_asarray_copies_from_the_host():
+def test_asarray_shares_the_hosts_memory_as_numpys_does():
     t = torch.ones(N)
     x = oxinp.asarray(t)
     x += 1
-    assert t[0] == 1
+    assert t[0] == 2
+    t[1] = 5
+    assert x[1] == 5
+    x[2:] = oxinp.array(t)[2:] * 4
+    assert t[-1] == 8
     assert type(oxinp.add(oxinp.ones(3), torch.ones(3).numpy())) is oxinp.ndarray

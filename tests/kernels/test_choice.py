@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from oxinp._kernels.choice import decide
+from oxinp._kernels.choice import decide, nominal
 from oxinp._kernels.gemm import select
 from oxinp._kernels.gemm.multistage import kernel as multistage
 from oxinp._kernels.gemm.multistage import tile_config
@@ -90,7 +90,7 @@ def test_emulation_is_a_choice(type_, side):
     device = Device()
     default = is_emulated(steps(device))
     asked = [choice for choice in device.asked if choice.family == "matmul/emulation"]
-    assert [choice[1:4] for choice in asked] == [((type_.name,), ("k", "mn"), (side,) * 3)]
+    assert [choice[1:4] for choice in asked] == [((type_.name,), ("k", "mn"), (nominal(side), nominal(side), side))]
     assert list(asked[0].candidates()) == [Emulation(True), Emulation(False)]
     assert asked[0].default() == Emulation(default)
     assert is_emulated(steps(Device({"is_emulated": True})))

@@ -115,7 +115,11 @@ def test_long_rows_of_triangular_systems(dtype, stats):
     matrix, right = scipy.sparse.csr_array(dense), rng.normal(size=99).astype(dtype)
     found = linalg.spsolve_triangular(ours(matrix), oxinp.array(right))
     assert found.dtype == dtype
-    np.testing.assert_allclose(np.asarray(found), np.linalg.solve(dense, right), rtol=1e-3 if dtype != "c16" else 1e-11)
+    tolerance = 1e-3 if dtype != "c16" else 1e-11
+    np.testing.assert_allclose(np.asarray(found), np.linalg.solve(dense, right), rtol=tolerance)
+    right = rng.normal(size=(99, 40)).astype(dtype)  # more than the lanes of a warp
+    found = linalg.spsolve_triangular(ours(matrix), oxinp.array(right))
+    np.testing.assert_allclose(np.asarray(found), np.linalg.solve(dense, right), rtol=tolerance, atol=1e-5 * tolerance)
     assert not fallen(stats)
 
 
@@ -142,6 +146,22 @@ def test_eigenvalues_and_factors(stats):
     assert set(fallen(stats)) == {
         f"scipy.sparse.linalg.{name}" for name in ("eigsh", "svds", "splu", "SuperLU.solve", "factorized")
     }
+
+
+@pytest.mark.parametrize("dtype", ["f8", pytest.param("c16", marks=pytest.mark.slow)])
+def test_factors_solve_many_systems_on_the_device(dtype, stats):
+    matrix = SKEW.astype(dtype).tocsc()
+    matrix.data = matrix.data * np.exp(1j * np.arange(matrix.nnz)) if dtype == "c16" else matrix.data
+    rights = np.random.default_rng(4).normal(size=(matrix.shape[0], 33)).astype(dtype)
+    factors, expected = linalg.splu(ours(matrix)), theirs.splu(matrix)
+    for trans in "NTH":
+        found = factors.solve(oxinp.array(rights), trans)
+        np.testing.assert_allclose(np.asarray(found), expected.solve(rights, trans), rtol=1e-9, atol=1e-12)
+    found = linalg.factorized(ours(matrix))(oxinp.array(rights))
+    np.testing.assert_allclose(np.asarray(found), expected.solve(rights), rtol=1e-9, atol=1e-12)
+    assert set(fallen(stats)) == {f"scipy.sparse.linalg.{name}" for name in ("splu", "factorized")}
+    with pytest.raises(ValueError, match="incompatible"):
+        factors.solve(oxinp.array(rights[:30]))
 
 
 @pytest.mark.slow

@@ -26,6 +26,7 @@ from oxinp._core.host.foreign import (
     foreigners,
     is_left_to_numpy,
     is_wrapped,
+    knows_ours,
 )
 from oxinp._core.host.spellings import with_spelling
 from oxinp._core.lazy.explain import REPORTS
@@ -178,7 +179,7 @@ def with_fallback(function: Function, numpy_function: Function, name: str, *, is
     def undecided(*args: Any, **kwargs: Any) -> Any:
         if SUBCLASSES and (result := call_function(numpy_function, args, kwargs)) is not NotImplemented:
             return result
-        if asks and not (are_known(args) and (not kwargs or are_known(kwargs.values()))):
+        if (asks or "like" in kwargs) and not (are_known(args) and (not kwargs or are_known(kwargs.values()))):
             result = delegated(numpy_function, args, kwargs, name)
             if result is not NOT_DONE:
                 return result
@@ -216,11 +217,52 @@ def with_fallback(function: Function, numpy_function: Function, name: str, *, is
     return viewing_function(with_spelling(dispatched, numpy_function), numpy_function)
 
 
+def ask_like(numpy_function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Ask the class of ``like`` for a function of ours that makes arrays, if it knows ours; else `NOT_DONE`."""
+    like = kwargs.get("like")
+    if like is None or isinstance(like, Handle) or not knows_ours(like):
+        return NOT_DONE
+    given = {key: value for key, value in kwargs.items() if key != "like"}
+    result = dispatched_by(like)(like, _front(numpy_function), (type(like),), args, given)
+    if result is NotImplemented:
+        raise TypeError(
+            f"no implementation found for '{numpy_function.__module__}.{numpy_function.__name__}' on types that "
+            f"implement __array_function__: [{type(like)}]"
+        )
+    return result
+
+
+def _ask_with_ours(numpy_function: Function, args: tuple[Any, ...], kwargs: dict[str, Any], others: list[Any]) -> Any:
+    """By our function ask those who did not know NumPy's: a class written with ``np`` of ours looks for ours."""
+    knowing = [x for x in others if dispatched_by(x) is not None and knows_ours(x)]
+    kinds = tuple(dict.fromkeys(map(type, knowing)))
+    for x in knowing:
+        result = dispatched_by(x)(x, _front(numpy_function), kinds, args, kwargs)
+        if result is not NotImplemented:
+            return result
+    return NotImplemented
+
+
+def _front(numpy_function: Function) -> Any:
+    module = sys.modules["oxinp" + numpy_function.__module__.removeprefix("numpy")]
+    return getattr(module, numpy_function.__name__)
+
+
 def delegated(numpy_function: Function, args: tuple[Any, ...], kwargs: dict[str, Any], name: str) -> Any:
     """Call NumPy's function where foreign arguments have a say in it; `NOT_DONE` where there are none."""
-    others = foreigners((*args, *kwargs.values()))
+    result = ask_like(numpy_function, args, kwargs)
+    if result is not NOT_DONE:
+        return result
+    others = foreigners((*args, *kwargs.values())) if dispatches(numpy_function) else []
     if any(map(dispatched_by, others)):
-        result = numpy_function(*args, **kwargs)  # which asks them, and us
+        try:
+            result = numpy_function(*args, **kwargs)  # which asks them, and us
+        except TypeError as error:
+            if not str(error).startswith("no implementation found for"):
+                raise
+            result = _ask_with_ours(numpy_function, args, kwargs, others)
+            if result is NotImplemented:
+                raise
         is_new = type(result) is np.ndarray and not any(result is value for value in (*args, *kwargs.values()))
         return types.from_host(result) if is_new else result
     if others and is_left_to_numpy(numpy_function, others, args, kwargs):

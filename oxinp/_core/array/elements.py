@@ -54,6 +54,8 @@ def make(BASIC, getitem, gather, host_part):
             owner = found.base
             if owner is not host and (owner is None or owner is not host.base):  # of an object array?
                 return getitem(self, key)
+        if balance.limit:
+            balance.viewed(found.nbytes, host.nbytes)
         if type(self) is not ndarray:
             return host_part(self, host, found)
         return part(found) of self

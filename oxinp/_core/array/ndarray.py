@@ -25,7 +25,7 @@ from oxinp._core.lazy.record import types, wrap_host
 from oxinp._core.lazy.small import casting_method, copying_method, viewing_method
 from oxinp._core.lazy.views import moved, view, view_at
 from oxinp._core.manipulation import shape
-from oxinp._core.manipulation.copy import asnumpy, astype, copy, own
+from oxinp._core.manipulation.copy import asnumpy, astype, copy, order_of, own
 from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.storage import is_shared
 from oxinp._core.ops import creation
@@ -80,7 +80,7 @@ else:
         {"__slots__": (), **operator_methods(), **product_methods(), **reduction_methods()},
     )
 
-_SHAPES_ARE_FIXED = np.lib.NumpyVersion(np.__version__) >= "2.5.0"
+_ATTRIBUTES_ARE_FIXED = np.lib.NumpyVersion(np.__version__) >= "2.5.0"
 """Whether NumPy warns where an array's shape is set."""
 
 
@@ -114,7 +114,7 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
         order: Any = None,
     ) -> Any:
         if buffer is None and strides is None and not offset:
-            made = creation.uninitialised(shape, dtype, order or "C")
+            made = creation.uninitialised(shape, dtype, "F" if order_of(order, "C") == "F" else "C")
         elif isinstance(buffer, Handle):
             made = view(plain(buffer), lambda seen: np.ndarray(shape, dtype, seen, offset, strides, order))
         else:
@@ -140,6 +140,13 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
 
     @dtype.setter
     def dtype(self, new: Any) -> None:
+        if _ATTRIBUTES_ARE_FIXED:
+            warnings.warn(
+                "Setting the dtype on a NumPy array has been deprecated in NumPy 2.5.\nInstead of changing the dtype "
+                "on an array x, create a new array with x.view(new_dtype)",
+                DeprecationWarning,
+                stacklevel=2,
+            )
         self._lie_at(view(self, lambda seen: seen.view(new))._layout)
 
     @property
@@ -149,7 +156,7 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
 
     @shape.setter
     def shape(self, new: Any) -> None:
-        if _SHAPES_ARE_FIXED:
+        if _ATTRIBUTES_ARE_FIXED:
             warnings.warn(
                 "Setting the shape on a NumPy array has been deprecated in NumPy 2.5.\nAs an alternative, you can "
                 "create a new view using np.reshape (with copy=False if needed).",
@@ -284,8 +291,8 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         return types.array_ufunc(ufunc, method, inputs, kwargs)
 
-    def __array_function__(self, func: Any, kinds: Any, args: Any, kwargs: Any) -> Any:
-        return types.array_function(func, kinds, args, kwargs)
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        return _array_function(func, types, args, kwargs)
 
     def __bool__(self) -> bool:
         return bool(self._for_scalar())
@@ -345,9 +352,12 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
         order: str = "K",
         casting: str = "unsafe",
         subok: bool = True,  # noqa: ARG002 - results are ndarrays, whatever it says
-        copy: bool = True,
+        copy: Any = True,
     ) -> Any:
         """Return the array cast to `dtype`; see `numpy.ndarray.astype`."""
+        if copy is not True and copy is not False:
+            np.empty(0).astype("d", copy=copy)  # refuses more than what is no truth value
+            copy = bool(copy)
         return astype(self, dtype, order, casting, copy_wanted=copy)
 
     @viewing_method
@@ -426,6 +436,15 @@ KNOWN.add(ndarray)
 buffer.offer(ndarray)
 describe(ndarray)
 _OWN_NAME.__set__(ndarray, "numpy.ndarray")  # what Python's messages call it, as NumPy's
+
+
+def _array_function(function: Any, kinds: Any, args: Any, kwargs: Any) -> Any:
+    for name, value, kind in (("args", args, tuple), ("kwargs", kwargs, dict)):
+        if not isinstance(value, kind):
+            raise TypeError(f"{name} must be a {kind.__name__}.")
+    return types.array_function(function, kinds, args, kwargs)
+
+
 types.ndarray = inlining.ndarray = ndarray
 types.scalar, types.scalar_type, types.scalars = DeviceScalar, ScalarType, SCALARS
 types.finalize = _finalize

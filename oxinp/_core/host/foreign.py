@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterable
-from types import FunctionType
+from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -70,6 +70,12 @@ def dispatched_by(value: Any) -> Any:
     kind = type(value)
     own = getattr(kind, "__array_function__", None)
     return None if own is np.ndarray.__array_function__ or issubclass(kind, Handle) else own
+
+
+def knows_ours(value: Any) -> bool:
+    """Whether the `__array_function__` of a value's class stands in a module that has ours by name."""
+    names = getattr(dispatched_by(value), "__globals__", {})
+    return any(isinstance(x, ModuleType) and x.__name__.partition(".")[0] == "oxinp" for x in names.values())
 
 
 def is_wrapped(value: Any) -> bool:

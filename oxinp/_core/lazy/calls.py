@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
+from oxinp._core.lazy.balance import balance, is_sampled
 from oxinp._core.lazy.building import attempt, is_locked
 from oxinp._core.lazy.explain import REPORTS, note
 from oxinp._core.lazy.op import BoundOp
@@ -104,6 +105,7 @@ class Call:
         if leaves is None:
             return
         CALLS.pop(self._entry, None)  # type: ignore[arg-type] # there is one as long as there are leaves
+        is_first = not self.bound.has_run
         try:
             buffers = self._watched(leaves) if is_watched else self.bound.run(leaves)
         except BaseException:
@@ -112,6 +114,9 @@ class Call:
         if self.leaves is None:  # it was run to free memory for these very Buffers
             return
         self._settle(buffers)
+        nbytes = self.bound.layouts[0].nbytes
+        if nbytes < balance.reach and is_sampled():
+            balance.computed_call(nbytes, self.bound.host_cost(), leaves, is_first=is_first)
         if REPORTS:
             nbytes = sum(layout.nbytes for layout in self.bound.layouts)
             note("device", self.bound.describe(), f"{nbytes} B result, {len(leaves)} inputs")

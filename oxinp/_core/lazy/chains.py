@@ -13,7 +13,7 @@ import numpy as np
 
 from oxinp._config import config
 from oxinp._core.lazy.building import missing
-from oxinp._core.lazy.executor import Executable, anywhere, load, run_again
+from oxinp._core.lazy.executor import Executable, anywhere, load, run_again, run_again_into
 from oxinp._core.lazy.expr import Graph, Node, Structure, Unsupported, cast, leaf
 from oxinp._core.lazy.op import Op, RowWalk, kinds_of
 from oxinp._core.lazy.placement import device, keyed
@@ -166,11 +166,40 @@ def run_first(graph: Graph, leaves: tuple[Any, ...], target: Layout | None = Non
     return run_again(launch, layout.nbytes, leaves, ptr, has_parts=has_parts)
 
 
-def _launch_of(graph: Graph, layout: Layout) -> Again | None:
-    """The launch of a graph into a layout, if its structure has run on operands that lie alike."""
-    planner = graph.structure.plans.get(((graph.result, layout.dtype),))
+def run_first_with(
+    graph: Graph, leaves: tuple[Any, ...], interior: tuple[tuple[int, Layout], ...]
+) -> list[Buffer] | None:
+    """Run a graph as `run_first` does, storing interior values as well, each into a new Buffer; see `find`."""
+    if graph.programs is not None and keyed(interior) in graph.programs:
+        return None
+    outputs = ((graph.result, graph.layout), *interior)
+    planner = graph.structure.plans.get(tuple([(number, layout.dtype) for number, layout in outputs]))
     if planner is None:
         return None
+    layouts = [layout for _, layout in outputs]
+    line = line_of([*layouts, *[entry for entry in graph.leaves if type(entry) is Layout]])
+    launch = None if line is None else planner.plan_again(*line)
+    if launch is None:
+        return None
+    sizes = [layout.nbytes for layout in layouts]
+    made: list[Buffer] | None = run_again_into(launch, sizes, leaves, has_parts=graph.structure.has_parts)
+    if made is not None:
+        if graph.programs is None:
+            graph.programs = {}
+        graph.programs[keyed(interior)] = ONCE
+    return made
+
+
+def _launch_of(graph: Graph, layout: Layout) -> Again | None:
+    """The launch of a graph into a layout, if its structure has run on operands that lie alike."""
+    structure = graph.structure
+    planner = structure.planner
+    if planner is None or layout.dtype is not structure.dtype:
+        planner = structure.plans.get(((graph.result, layout.dtype),))
+        if planner is None:
+            return None
+        if layout.dtype is structure.dtype:
+            structure.planner = planner
     layouts = [layout, *[entry for entry in graph.leaves if type(entry) is Layout]]
     line = line_of(layouts)
     launch: Again | None
@@ -218,20 +247,24 @@ def line_of(layouts: list[Layout]) -> tuple[int, tuple[int, ...], tuple[int, ...
     """Size, strides and alignments of operands that are one loop over their elements; None where they are not."""
     if not layouts:
         return None
-    size = layouts[0].size
-    steps = []
+    first = layouts[0]
+    if first.size < 2:
+        return None
+    steps: tuple[int, ...] = ()
+    alignments: tuple[int, ...] = ()
     for layout in layouts:
         if layout.is_contiguous:
-            steps.append(1)
+            steps += (1,)
         elif layout.ndim == 1:
-            steps.append(layout.strides[0] // layout.dtype.itemsize)
+            steps += (layout.strides[0] // layout.dtype.itemsize,)
         else:
             return None
         if not layout.is_aligned:
             return None
-    if size < 2 or (len(layouts[0].shape) > 1 and steps.count(1) < len(steps)):
+        alignments += (layout.alignment,)
+    if first.ndim > 1 and steps.count(1) < len(steps):
         return None
-    return size, tuple(steps), tuple([layout.alignment for layout in layouts])
+    return first.size, steps, alignments
 
 
 def describe(graph: Graph) -> str:

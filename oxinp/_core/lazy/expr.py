@@ -35,6 +35,9 @@ UNKNOWN = Layout.at(np.dtype(np.bool_), (1,), (-1,), 0)
 """The layout of a result that only NumPy knows: one that no new array has."""
 
 
+_new = object.__new__
+
+
 class Unsupported(Exception):
     """Raised before anything is written where the device has no kernel for an operation; says why."""
 
@@ -71,13 +74,26 @@ class Structure:
         A scalar is complex, which is two parameters of a kernel.
     plans : dict
         What planners keep of it, by the use it is put to.
+    planner : object or None
+        Of what computes the result alone, in its own dtype, once that has run.
     interior : dict
         Other structures that it computes on the way, and the numbers of their results; see `schedule`.
     is_flagged : bool
         Nodes raise flags, each for every element: it is computed as a whole, in a kernel of its own.
     """
 
-    __slots__ = ("are_arrays", "dtype", "has_parts", "interior", "is_flagged", "kinds", "nodes", "plans", "result")
+    __slots__ = (
+        "are_arrays",
+        "dtype",
+        "has_parts",
+        "interior",
+        "is_flagged",
+        "kinds",
+        "nodes",
+        "planner",
+        "plans",
+        "result",
+    )
 
     def __init__(
         self, kinds: tuple[Any, ...], are_arrays: tuple[bool, ...], nodes: tuple[Node, ...], result: int
@@ -93,6 +109,7 @@ class Structure:
         )
         self.is_flagged = any(getattr(node.lower, "is_flagging", False) for node in nodes)
         self.plans: dict[Any, Any] = {}
+        self.planner: Any = None
         self.interior: dict[Any, int | None] = {}
 
 
@@ -172,6 +189,23 @@ class Graph:
     def dtype(self) -> np.dtype[Any]:
         """The dtype of the result."""
         return self.layout.dtype
+
+
+def _graph(structure: Any, layout: Layout, leaves: tuple[Any, ...]) -> Graph:
+    """Return `Graph(structure, layout, leaves)`, in half of the time that calling a class takes."""
+    graph = _new(Graph)
+    graph.structure = structure
+    graph.layout = layout
+    graph.leaves = leaves
+    graph.nodes = structure.nodes
+    graph.result = structure.result
+    graph.shape = layout.shape
+    graph.program = None
+    graph.programs = None
+    graph.views = None
+    graph.is_scalar = False
+    graph.is_copy = False
+    return graph
 
 
 class Record:
@@ -277,6 +311,7 @@ class Operation:
     """
 
     __slots__ = (
+        "alike",
         "checked",
         "find_loop",
         "flagged",
@@ -305,6 +340,7 @@ class Operation:
         self.outputs: tuple[Operation, ...] = (self,)
         self.raises: Any = None
         self.flagged: dict[Any, Operation] = {}
+        self.alike = new_table()  # (structures, place, dtype), as `renew` has them -> Join
         self.joins = new_table()  # (structures, positions, dtype that is prescribed or None) -> Join
         self.checked: set[Any] = set()
         self.records = new_table()
@@ -319,7 +355,7 @@ def leaf(layout: Layout) -> Graph:
         structure = _LEAVES.get((dtype, dtype.num))
         if structure is None:
             structure = _LEAVES[dtype, dtype.num] = structure_of((dtype,), (True,), (), 0)
-        graph = layout.graph = Graph(structure, layout, (layout,))
+        graph = layout.graph = _graph(structure, layout, (layout,))
     return graph
 
 
@@ -458,16 +494,19 @@ def renew(
     if record is not None:
         return record
     first, last = graphs[0], graphs[-1]
-    positions = None
-    if place is not None:
-        if first.leaves[place] is not last.leaves[0]:
-            return None
-        positions = (tuple(range(len(first.leaves))), (place,))
+    if place is not None and first.leaves[place] is not last.leaves[0]:
+        return None
     wanted = None if target is None else target.dtype
     structures = (first.structure, last.structure) if len(graphs) == 2 else tuple([g.structure for g in graphs])
-    join: Join | None = operation.joins.get((structures, positions, wanted))
-    if join is None or join.structure is None or join.reason:
-        return None
+    met = structures, place, wanted
+    join: Join | None = operation.alike.get(met)
+    if join is None:
+        positions = None if place is None else (tuple(range(len(first.leaves))), (place,))
+        join = operation.joins.get((structures, positions, wanted))
+        if join is None or join.structure is None or join.reason:
+            return None
+        remember(operation.alike, met, join)
+    structure, _, loop, scalars, convert, _ = join
     shape = first.shape or last.shape
     if target is not None and target.shape != shape:
         return None
@@ -475,10 +514,10 @@ def renew(
     is_dense = True
     leaves: tuple[Any, ...] = ()
     for g in graphs:
-        layout = g.layout
         if g.is_scalar:
-            leaves += (join.structure.kinds[len(leaves)],)
+            leaves += (structure.kinds[len(leaves)],)  # type: ignore[union-attr] # see above
             continue
+        layout = g.layout
         itemsize = layout.dtype.itemsize
         if itemsize > widest:  # noqa: PLR1730 - a call costs as much as the rest
             widest = itemsize
@@ -494,20 +533,29 @@ def renew(
             leaves += (layout.broadcast(shape),)
     if len(shape) > MAX_NDIM:
         return None
-    dtype = join.loop.output  # type: ignore[union-attr] # a structure has a loop
+    dtype = loop.output  # type: ignore[union-attr] # a structure has a loop
     if target is not None:
         layout = target
     elif is_dense or len(shape) < 2:
-        layout = (last if first.is_scalar else first).layout.dense
+        layout = (last if first.is_scalar else first).layout
+        layout = layout._dense or layout.dense
         if layout.dtype is not dtype or layout.shape != shape:
             layout = Layout.of(dtype, shape)
     else:
         layout = result_layout(dtype, shape, [g.layout for g in graphs if not g.is_scalar])
-    nbytes = layout.size * max(widest, layout.dtype.itemsize)
-    record = Record(Graph(join.structure, layout, leaves if place is None else first.leaves), operation.weight * nbytes)
-    record.convert, record.scalars = join.convert, join.scalars
+    itemsize = layout.dtype.itemsize
+    record = _new(Record)  # `Record`, spelled out
+    record.graph = _graph(structure, layout, leaves if place is None else first.leaves)
+    record.layout = layout
+    if itemsize > widest:  # noqa: PLR1730
+        widest = itemsize
+    record.cost = operation.weight * layout.size * widest
+    record.flush = ()
+    record.reason = ""
+    record.convert = convert
+    record.scalars = scalars
     record.is_checked = target is not None and (structures, wanted) in operation.checked
-    if table.has_met(key):
+    if table.has_met((structure, shape)):  # a loop over new sizes meets none again
         remember(table, key, record)
     return record
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from oxinp._core.errors.hearing import call_numerical
 from oxinp._core.lazy import explain, schedule
+from oxinp._core.lazy.balance import balance
 from oxinp._core.lazy.building import attempt, claim, claim_device
 from oxinp._core.lazy.calls import CALLS
 from oxinp._core.lazy.chains import on_device, read
@@ -293,6 +294,7 @@ def _fetch_storage(storage: Storage) -> np.ndarray[Any, Any]:
         held: np.ndarray[Any, Any] = np.ndarray(layout.shape, layout.dtype, host, 0, layout.strides)
         if mask & SHARED:
             return held
+        balance.fetched(layout.nbytes)
         storage.host = held
     return storage.host
 

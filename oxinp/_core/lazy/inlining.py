@@ -19,6 +19,7 @@ import numpy as np
 
 from oxinp._config import config
 from oxinp._core.errors.hearing import current, default, raise_own, run
+from oxinp._core.lazy.balance import balance
 from oxinp._core.lazy.explain import REPORTS
 from oxinp._core.lazy.handle import end_writing, host_view
 from oxinp._core.memory.storage import WRITING
@@ -186,6 +187,7 @@ def compiled(name: str, text: str, *, may_warn: bool = False) -> Callable[..., A
 __all__ = [
     "REPORTS",
     "WRITING",
+    "balance",
     "compiled",
     "config",
     "current",

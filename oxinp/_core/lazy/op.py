@@ -70,6 +70,8 @@ class Op(Frozen, eq=False):
         ``host(*arrays, *parameters)``: NumPy's or SciPy's function, of NumPy's arrays.
     cost : callable
         ``cost(layouts, parameters)`` -> what placement compares to the threshold.
+    host_weight : float
+        How much longer NumPy takes than to add so many bytes, for `balance`.
     plan_again : callable or None
         ``plan_again(bound, variant)`` -> the same Plan, or what an `Again` says of it, if that takes arithmetic alone
         because an operation of this kind has been planned for other sizes; else None.
@@ -84,6 +86,9 @@ class Op(Frozen, eq=False):
         graph's other leaves.
     may_fuse : callable or None
         ``may_fuse(bound, leaves)``: whether that is worth asking for these leaves.
+    reduced : callable or None
+        ``reduced(bound, leaves)`` -> an operation that computes what a reduction does, whose leaves are results of this
+        one that nothing has asked for yet, and its leaves; None where no kernel does both.
     rows : callable or None
         ``rows(bound)`` -> `RowWalk`: how the operation is part of a kernel that computes what is made of its result
         and of its operand's rows, see `rowwise`; None where it is part of none.
@@ -110,11 +115,13 @@ class Op(Frozen, eq=False):
     infer: Callable[[tuple[Layout, ...], Any], tuple[Layout, ...]] | None = None
     host: Callable[..., Any] | None = None
     cost: Callable[[tuple[Layout, ...], Any], float] = _largest
+    host_weight: float = 1.0
     plan_again: Callable[[BoundOp, Any], Plan | Again | None] | None = None
     takes_chains: bool = False
     takes_views: bool = False
     fuse: Callable[[BoundOp, Graph, int], Plan | None] | None = None
     may_fuse: Callable[[BoundOp, tuple[Any, ...]], bool] | None = None
+    reduced: Callable[[BoundOp, tuple[Any, ...]], tuple[BoundOp, tuple[Any, ...]] | None] | None = None
     rows: Callable[[BoundOp], RowWalk | None] | None = None
     gives_views: bool = False
     variant: Callable[[BoundOp, tuple[Any, ...]], Hashable] | None = None
@@ -153,6 +160,10 @@ class BoundOp:
         self.planned: tuple[Any, int, Plan] | None = None
         self.executables: dict[Any, Executable] | None = None
         self.fused: dict[tuple[Graph, int], tuple[int, Executable | None]] | None = None
+
+    def host_cost(self) -> float:
+        """Return the bytes that NumPy adds in as long as it takes for this."""
+        return self.op.host_weight * self.op.cost(tuple([x.layout for x in self.graphs]), self.parameters)
 
     def executable(self, variant: Hashable = None) -> Executable:
         """Return what runs it under the present settings."""

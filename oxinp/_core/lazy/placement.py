@@ -7,7 +7,8 @@ Small arrays live on the host, large ones on the device. An operation on operand
 there if its cost, the bytes of its largest operand or result times its row's weight, is below
 `config.offload_threshold`; any other operation runs on the device. Loops over single elements of a device array fetch
 a host mirror first; small results of the device that are written into an array with one are fetched, too, so that the
-mirror stays.
+mirror stays. Where `balance` has learned that larger arrays belong on the host as well, that is the threshold, and what
+is smaller and on the device is fetched for operations that cost less.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from weakref import ref
 
 from oxinp import _runtime
 from oxinp._config import config
+from oxinp._core.lazy.balance import balance
+from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.memory.storage import SHARED
 from oxinp._runtime import here
 
@@ -36,9 +39,16 @@ accesses: dict[ref[Storage], tuple[int, int]] = {}
 
 
 def device() -> Backend:
-    """Return the backend, where something is already known to be there, even if new work goes to the host by now."""
+    """Return the backend that there is, even if new work goes to the host by now.
+
+    Raises
+    ------
+    Unsupported
+        There never was one: NumPy computes.
+    """
     backend = _runtime.latest()
-    assert backend is not None, "nothing can be on a device before there is one"
+    if backend is None:
+        raise Unsupported("there is no device")
     return backend
 
 
@@ -53,9 +63,22 @@ def keyed(key: Any) -> Any:
     return (key, here.thread.timeline.backend) if here.are_several else key
 
 
-def is_host(cost: float) -> bool:
-    """Whether an operation of this cost on operands that are valid on the host runs there."""
-    return cost < config.offload_threshold or _runtime.current() is None
+def is_host(cost: float, weight: float = 1.0) -> bool:
+    """Whether an operation of this cost on operands that are valid on the host runs there; for weight see `Op`."""
+    if cost < config.offload_threshold or _runtime.current() is None:
+        return True
+    if cost < balance.limit:
+        balance.computed(cost, weight)
+        return True
+    return False
+
+
+def may_be_host(storage: Storage) -> bool:
+    """Whether what a storage holds may be an operand on the host: it is valid there, or small enough to be fetched."""
+    if storage.host is not None:
+        return True
+    value = storage.value
+    return value is None or (value[0].layout.nbytes < balance.limit and not value[2] & SHARED)
 
 
 def why_host(cost: float) -> str:
@@ -64,12 +87,14 @@ def why_host(cost: float) -> str:
         return "no kernel"
     if cost < config.offload_threshold:
         return f"cost {cost:.0f} B below the threshold of {config.offload_threshold} B, all operands on the host"
+    if cost < balance.limit:
+        return f"cost {cost:.0f} B below {balance.limit} B: the program has little to do with larger arrays"
     return _runtime.why_host() or ""
 
 
 def starts_on_device(nbytes: int) -> bool:
     """Whether a new array of this size that has a kernel to fill it begins on the device."""
-    return nbytes >= config.offload_threshold and _runtime.current() is not None
+    return nbytes >= config.offload_threshold and nbytes >= balance.limit and _runtime.current() is not None
 
 
 def keeps_mirror(storage: Storage, nbytes: int) -> bool:
@@ -86,6 +111,8 @@ def wants_mirror(storage: Storage, nbytes: int) -> bool:
     reference = ref(storage)  # one object per storage
     value = storage.value
     mask = 0 if value is None else value[2]
+    if value is not None and value[0].layout.nbytes < balance.limit and not mask & SHARED:
+        return True
     if nbytes > SMALL_NBYTES or mask & SHARED:
         accesses.pop(reference, None)
         return False

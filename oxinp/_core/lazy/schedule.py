@@ -18,6 +18,7 @@ from weakref import ref
 
 from oxinp._config import config
 from oxinp._core.lazy import calls, chains, rowwise
+from oxinp._core.lazy.balance import balance, is_sampled
 from oxinp._core.lazy.building import attempt, claim
 from oxinp._core.lazy.calls import CALLS, Pending, at_work, request, run_calls
 from oxinp._core.lazy.chains import on_device, read
@@ -195,6 +196,8 @@ def _compute(storage: Storage) -> Value:
         PENDING.append(ref(storage))
         raise
     layout = graph.layout
+    if layout.nbytes < balance.reach and is_sampled():
+        balance.computed_chain(graph, leaves, is_first=program is None)
     storage.value = done = (layout.graph or leaf(layout), (buffer,), next_mask())
     return done
 
@@ -317,11 +320,11 @@ def _run_with_interior(storage: Storage, value: Value, wanted: dict[int, Storage
     key = tuple(sorted(wanted))
     values: list[Any] = [wanted[number].value for number in key]
     interior = tuple([(number, other[0].layout) for number, other in zip(key, values, strict=True)])
-    program = chains.find(graph, interior)
+    buffers = chains.run_first_with(graph, leaves, interior) or chains.find(graph, interior).run_all(leaves)
     if REPORTS:
         note("device", chains.describe(graph), f"{graph.layout.nbytes} B result, {len(leaves)} inputs")
-    first, *rest = program.run_all(leaves)
-    result = storage.value = (program.leaf, (first,), next_mask())
+    first, *rest = buffers
+    result = storage.value = (leaf(graph.layout), (first,), next_mask())
     for (number, layout), before, buffer in zip(interior, values, rest, strict=True):
         other = wanted[number]
         if other.value is before:  # else it was computed to free memory for this, and may even have left the device
@@ -399,6 +402,8 @@ def _write(storage: Storage, layout: Layout, value: Value, source: Storage | Non
             graph, copied = evaluate(value)
             leaves = (copied,)
     chains.run_into(graph, leaves, layout, buffer.ptr + layout.offset)
+    if layout.nbytes < balance.reach and is_sampled():
+        balance.computed_chain(graph, (buffer, *leaves), is_first=False)
     if REPORTS:  # now, for what was missing has all of this done again
         note("device", f"{chains.describe(graph)} into a view", f"{layout.nbytes} B of a device array")
     note_written(storage)

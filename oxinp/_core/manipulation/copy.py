@@ -64,10 +64,26 @@ def _carried(array: Handle) -> Handle:
     return carried
 
 
+def order_of(order: Any, default: str) -> str:
+    """Return an order as one of the letters C, F, A and K: NumPy takes small ones and bytes, too, and None as default.
+
+    Raises
+    ------
+    TypeError, ValueError
+        It is none.
+    """
+    if order is None:
+        return default
+    if type(order) is str and order in ("C", "F", "A", "K"):
+        return order
+    np.empty(0).copy(order)  # NumPy's own error
+    letter: str = (order.decode() if isinstance(order, bytes) else order).upper()
+    return letter
+
+
 def axes_of(layout: Layout, order: Any) -> tuple[int, ...] | None:
     """Return the axes from the slowest to the fastest that `order` asks for; None for C order."""
-    if order not in ("C", "F", "A", "K"):
-        np.empty(0).copy(order)  # NumPy's own error
+    order = order_of(order, "C")
     axes = tuple(range(layout.ndim))
     if order == "F" or (order == "A" and layout.is_fortran and not layout.is_contiguous):
         found = axes[::-1]
@@ -139,14 +155,15 @@ def astype(array: Handle, dtype: Any, order: Any = "K", casting: Any = "unsafe",
     source = array._layout.dtype
     if casting != "unsafe":
         np.empty(0, source).astype(target, casting=casting)  # raises what NumPy raises
-    if source == target and not copy_wanted and _has_order(array._layout, order):
+    order = order_of(order, "K")
+    if source == target and not copy_wanted and has_order(array._layout, order):
         return array
     larger = max(array._layout.nbytes, array._layout.size * target.itemsize)
     if (array._held or array._storage).host is not None and placement.is_host(larger):
         return wrap_host(_on_host(np.ndarray.astype, source, target, host_view(array), target, order))
     axes = axes_of(array._layout, order)
     if axes is not None:
-        return _permuted(array, axes, lambda turned: astype(turned, target))
+        return _permuted(array, axes, lambda turned: astype(turned, target, "C"))
     warn_of_lost_parts(source, target)
     try:
         return wrap_pending(express(COPY, (array,), Layout.of(target, array._layout.shape)), as_array=True)
@@ -154,7 +171,7 @@ def astype(array: Handle, dtype: Any, order: Any = "K", casting: Any = "unsafe",
         return call(np.ndarray.astype, (array, target), {"order": order}, name="ndarray.astype")
 
 
-def _has_order(layout: Layout, order: Any) -> bool:
+def has_order(layout: Layout, order: str) -> bool:
     """Whether an array's elements lie in an order already."""
     return (order != "C" or layout.is_contiguous) and (order != "F" or layout.is_fortran)
 

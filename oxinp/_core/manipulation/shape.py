@@ -8,7 +8,7 @@ import numpy as np
 
 from oxinp._core.lazy.handle import Handle, host_view
 from oxinp._core.lazy.views import NumpyArray, host_part, moved, view, view_at
-from oxinp._core.manipulation.copy import axes_of, copy, own
+from oxinp._core.manipulation.copy import axes_of, copy, order_of, own
 from oxinp._core.memory.layout import result_layout
 from oxinp._core.memory.view_functions import VIEWS, view_layout
 
@@ -28,6 +28,7 @@ def reshape(array: Handle, shape: Any, order: Any = "C", *, copy_wanted: bool | 
     target = resolve_shape(array._layout.size, shape)
     if order not in ("C", "F", "A"):
         np.empty(0).reshape((0,), order=order)  # NumPy's own error
+        order = order_of(order, "C")
     if order == "A":
         order = "F" if array._layout.is_fortran and not array._layout.is_contiguous else "C"
     if copy_wanted:
@@ -42,7 +43,7 @@ def reshape(array: Handle, shape: Any, order: Any = "C", *, copy_wanted: bool | 
     return view(array, lambda seen: _reshape_view(seen, target, order))
 
 
-def ravel(array: Handle, order: str = "C") -> Any:
+def ravel(array: Handle, order: Any = "C") -> Any:
     """Return the elements of `array` in one dimension: a view where NumPy gives one."""
     storage = array._held or array._storage
     host = storage.host
@@ -51,6 +52,7 @@ def ravel(array: Handle, order: str = "C") -> Any:
         if seen.flags.c_contiguous:
             return host_part(array, host, seen.ravel())
     layout = array._layout
+    order = order_of(order, "C")
     if order == "K":  # NumPy's iterator decides, which unlike copies leaves broadcast axes where they are
         layout = result_layout(layout.dtype, layout.shape, [layout])
     axes = axes_of(layout, order)

@@ -104,7 +104,7 @@ def _on_host(x: Any, *parameters: Any) -> Any:
     return Cosine(*parameters[:-1]).on_host(x, parameters[-1])
 
 
-COSINE = Op("dct", _plan, _infer, host=_on_host, takes_views=True, linear_in=(0,))
+COSINE = Op("dct", _plan, _infer, host=_on_host, host_weight=24.0, takes_views=True, linear_in=(0,))
 
 
 def transform(x: Handle, wanted: Cosine, axis: int) -> Any:

@@ -295,6 +295,7 @@ FFT = Op(
     _infer,
     host=_on_host,
     cost=_cost,
+    host_weight=24.0,
     takes_chains=True,
     takes_views=True,
     fuse=_fuse,

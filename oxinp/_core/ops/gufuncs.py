@@ -30,7 +30,7 @@ from oxinp._core.lazy.record import (
     wrap_host,
 )
 from oxinp._core.lazy.views import view
-from oxinp._core.manipulation.copy import assign, astype, copy
+from oxinp._core.manipulation.copy import assign, astype, copy, order_of
 from oxinp._core.memory.layout import Layout
 from oxinp._core.ops import matmul
 from oxinp._core.subclass import SUBCLASSES, leader
@@ -176,7 +176,7 @@ class gufunc(ufunc):  # noqa: N801 - as `ufunc`
             result = _with_axes(result, last, is_source=False)
         if out is not None:
             return _into(out, result, casting)
-        if keywords.get("order", "K") in ("F", "f"):
+        if order_of(keywords.get("order"), "K") == "F":
             return copy(result, "F") if np.ndim(result) else result
         if isinstance(result, types.ndarray) and result._view is not None:
             result._view = (None, True)  # nobody else has what it is a view of
@@ -201,7 +201,9 @@ class gufunc(ufunc):  # noqa: N801 - as `ufunc`
         return None, dtypes[:-1]
 
     def _of_arrays(self, arrays: Sequence[Any], loop: Any = None) -> Any:
-        if is_hosted(arrays) and placement.is_host(cost := self._cost(arrays[0]._layout, arrays[1]._layout)):
+        if is_hosted(arrays) and placement.is_host(
+            cost := self._cost(arrays[0]._layout, arrays[1]._layout), matmul.HOST_WEIGHT
+        ):
             if explain.REPORTS:
                 explain.note("host", self.__name__, placement.why_host(cost))
             return wrap_host(call_numerical(self._row.numpy, [host_view(x) for x in arrays], {"dtype": loop}))
@@ -325,8 +327,9 @@ def operator_methods() -> dict[str, Any]:
         if other is NotImplemented:
             return declined_in_place(np.matmul, self, given)
         if not self.ndim or np.ndim(other) < 2:
-            stand_in = np.ones([1] * self.ndim)
-            stand_in @= np.ones([1] * np.ndim(other))  # NumPy's own error
+            dtype = other.dtype if hasattr(other, "dtype") else np.asarray(other).dtype
+            stand_in = np.zeros([1] * self.ndim, self.dtype)
+            stand_in @= np.zeros([1] * np.ndim(other), dtype)  # NumPy's own error
         return product(self, other, out=self)
 
     made = compiled("products", _PRODUCT_TEXT, may_warn=True)(__matmul__, np.matmul)

@@ -42,6 +42,7 @@ from oxinp._core.manipulation.copy import assign, axes_of, from_elsewhere, own
 from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES
 from oxinp._core.memory.layout import Layout, result_layout
 from oxinp._core.memory.storage import SIDES, WRITING
+from oxinp._core.memory.view_functions import MAX_PARTS
 from oxinp._core.ops import advanced, gather, scatter
 
 _INTEGERS = {kind for kind in np.sctypeDict.values() if issubclass(kind, np.integer)}
@@ -399,13 +400,12 @@ def _located(layout: Layout, key: Any, plain: Any) -> tuple[Layout, bool]:
         located = found, _is_element(key, parts, found.ndim)
     if plain is not None:
         known = layout.parts
-        if known is None or len(known) >= _MAX_PARTS:
+        if known is None or len(known) >= MAX_PARTS:
             known = layout.parts = {}
         known[plain] = located
     return located
 
 
-_MAX_PARTS = 64  # of one layout that are remembered: a loop over rows must not fill the memory
 _BOUNDS = frozenset({int, NoneType})
 _PLAIN = frozenset({int, NoneType, EllipsisType, object})
 _SLICE = object()  # what bounds follow in a plain key

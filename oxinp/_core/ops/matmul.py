@@ -13,13 +13,14 @@ import numpy as np
 
 from oxinp._config import config
 from oxinp._core.lazy import schedule
+from oxinp._core.lazy.balance import balance
 from oxinp._core.lazy.building import attempt
 from oxinp._core.lazy.calls import Pending
 from oxinp._core.lazy.expr import Graph, Unsupported, leaf, new_table, remember
 from oxinp._core.lazy.handle import Handle, expression
 from oxinp._core.lazy.op import SPARE, BoundOp, Op
 from oxinp._core.lazy.placement import device, keyed
-from oxinp._core.lazy.record import wrap_result
+from oxinp._core.lazy.record import paired, wrap_result
 from oxinp._core.lazy.views import view
 from oxinp._core.manipulation.copy import astype, copy
 from oxinp._core.manipulation.shape import reshape
@@ -27,9 +28,10 @@ from oxinp._core.memory.dtypes import DEVICE_TYPES, FLOAT16, FLOAT32, MULTIPLIED
 from oxinp._core.memory.layout import Layout
 from oxinp._core.ops import creation
 from oxinp._core.ops.epilogue import epilogue_of
-from oxinp._core.reduction.reduce import reduce
+from oxinp._core.reduction.reduce import reduce, reduced
 from oxinp._core.reduction.table import SUM
 from oxinp._core.ufunc.objects import UFUNC_OBJECTS
+from oxinp._kernels.choice import nominal
 from oxinp._ptx.types import Type, f16, f32, i8, i16, i32, pred, u8, u16
 
 if TYPE_CHECKING:
@@ -51,6 +53,7 @@ WIDENED = {
 # multiply-adds takes less time than all of it on faster units.
 MIN_SYMMETRIC, MAX_SYMMETRIC = 1024, {"d": sys.maxsize, "D": 4096}
 FLOPS_PER_BYTE = 6  # multiply-adds in which NumPy takes as long as for the bytes of an addition
+HOST_WEIGHT = 0.25  # on many cores
 
 
 def matmul(a: Handle, b: Handle, dtype: np.dtype[Any] | None = None) -> Any:
@@ -231,7 +234,29 @@ class Product:
         """Return the plan that is run: the usual one, the spare one, or the one of a matrix by its own transpose."""
         if variant == OWN:
             return self._plan_symmetric()
-        return (None if variant == SPARE else self.planned()) or self._plan_native()
+        if variant == SPARE:
+            return self._plan_native()
+        shape, left, right = self.layout.shape, self.left, self.right
+        if len(shape) > 2:
+            return self.planned() or self._plan_native()
+        m, n = shape
+        step = _ALIGN // right.dtype.itemsize or 1
+        key = (
+            *(nominal(m), nominal(n), n % step, left.shape[1], left.dtype, right.dtype, self.dtype),
+            *(left.strides, right.strides, left.alignment, right.alignment),
+            *(left.strides[1] < m * left.dtype.itemsize, right.strides[0] < n * right.dtype.itemsize),  # lines overlap
+            *(self.settings, config.version, device().capability),
+        )
+        resized = _RESIZED.get(key)
+        if resized is not None:
+            plan: Plan = resized(m, n)
+            return plan
+        plan = self.planned() or self._plan_native()
+        if plan.resized is not None:
+            if len(_RESIZED) >= MAX_RESIZED:
+                _RESIZED.clear()
+            _RESIZED[key] = plan.resized
+        return plan
 
     def fused(self, graph: Graph, place: int) -> Plan | None:
         """Return the plan that multiplies and does what a graph does.
@@ -285,6 +310,11 @@ class Product:
         return plan
 
 
+_ALIGN = 16  # bytes: what rows begin at multiples of decides which kernels there are
+MAX_RESIZED = 1 << 10
+_RESIZED: dict[Any, Callable[[int, int], Plan]] = {}
+"""How products are planned that lie alike, and are nominally of one size (see `_kernels.choice`)."""
+
 OWN = "own"
 """The variant of a product of a matrix and its own transpose."""
 
@@ -303,6 +333,8 @@ MATMUL = Op(
     "matmul",
     lambda bound: bound.parameters.plan(None),
     host=np.matmul,
+    cost=lambda layouts, product: product.cost,  # noqa: ARG005 - the rows' one signature
+    host_weight=HOST_WEIGHT,
     takes_views=True,
     fuse=lambda bound, graph, place: bound.parameters.fused(graph, place),
     may_fuse=_may_fuse,
@@ -413,6 +445,12 @@ def contract(a: Handle, b: Handle, axis: int) -> Any:
     wide = FLOAT32 if dtype == FLOAT16 else dtype
     if dtype not in DEVICE_TYPES:
         raise Unsupported(f"dtype {dtype} has no kernels")
+    left = a._layout
+    if one is other is wide and left.shape == b._layout.shape and left.ndim == 1 and left.nbytes >= balance.limit:
+        value = paired(_MULTIPLY.operations[0], a, b)
+        total = None if value is None else reduced(SUM, value, wide)
+        if total is not None:
+            return total
     x = a if one is wide else astype(a, wide, copy_wanted=False)
     y = b if other is wide else astype(b, wide, copy_wanted=False)
     total = reduce(SUM, _MULTIPLY(x, y), axis, wide)

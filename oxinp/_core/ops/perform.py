@@ -9,6 +9,7 @@ import numpy as np
 
 from oxinp._core.errors.frames import call_as_user
 from oxinp._core.lazy import explain, placement, schedule
+from oxinp._core.lazy.balance import balance, is_sampled
 from oxinp._core.lazy.building import attempt
 from oxinp._core.lazy.chains import on_device
 from oxinp._core.lazy.expr import Unsupported, scalar
@@ -46,7 +47,7 @@ def perform(op: Op, operands: Sequence[Handle], parameters: tuple[Hashable, ...]
     """
     if op.host is not None and is_hosted(operands):
         cost = op.cost(tuple([x._layout for x in operands]), parameters)
-        if placement.is_host(cost):
+        if placement.is_host(cost, op.host_weight):
             if explain.REPORTS:
                 explain.note("host", op.name, placement.why_host(cost))
             results = call_as_user(op.host, (*[host_view(x) for x in operands], *parameters), {})
@@ -106,6 +107,9 @@ def _sized(bound: BoundOp, leaves: tuple[Any, ...]) -> list[Value]:
         return [layout.nbytes for layout in layouts]
 
     buffers, _ = bound.executable().run_sized(leaves, sizes_of)
+    if is_sampled():
+        balance.computed_call(layouts[0].nbytes, bound.host_cost(), leaves, is_first=False)
+    balance.waited()
     if explain.REPORTS:
         explain.note("device", bound.op.name, f"{sum(layout.nbytes for layout in layouts)} B result")
     return [on_device(layout, buffer) for layout, buffer in zip(layouts, buffers, strict=True)]

@@ -6,7 +6,7 @@ All are stable, which NumPy's are, too, or leave open. Elements are never change
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
@@ -54,22 +54,29 @@ def _plan_with(name: str) -> Any:
     def plan(bound: BoundOp) -> Plan:
         layout = bound.graphs[0].layout
         make = getattr(importlib.import_module(_FAMILY), name)
-        planned: Plan = make(*_rows(layout), DEVICE_TYPES[layout.dtype], device().capability)
+        (is_descending,) = bound.parameters
+        type_ = DEVICE_TYPES[layout.dtype]
+        planned: Plan = make(*_rows(layout), type_, device().capability, is_descending=is_descending)
         return planned
 
     return plan
 
 
-def _host_sort(array: Any) -> Any:
-    return np.sort(array, axis=-1, kind="stable")
+def _host_sort(array: Any, is_descending: bool) -> Any:
+    return np.sort(array, axis=-1, stable=True, **_numpys_order(is_descending))
 
 
-def _host_argsort(array: Any) -> Any:
-    return np.argsort(array, axis=-1, kind="stable")
+def _host_argsort(array: Any, is_descending: bool) -> Any:
+    return np.argsort(array, axis=-1, stable=True, **_numpys_order(is_descending))
 
 
-SORT = Op("sort", _plan_with("sort"), _infer_sort, host=_host_sort)
-ARGSORT = Op("argsort", _plan_with("argsort"), _infer_argsort, host=_host_argsort)
+def _numpys_order(is_descending: bool) -> dict[str, Any]:
+    """Return the keyword for an order; NumPy has one since 2.5, and no caller asks for it before."""
+    return {"descending": True} if is_descending else {}
+
+
+SORT = Op("sort", _plan_with("sort"), _infer_sort, host=_host_sort, host_weight=16.0)
+ARGSORT = Op("argsort", _plan_with("argsort"), _infer_argsort, host=_host_argsort, host_weight=64.0)
 
 
 def _infer_search(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout, ...]:  # noqa: ARG001
@@ -102,27 +109,27 @@ def check_placement(*arrays: Handle) -> None:
         raise Unsupported("elements that are on the host")
 
 
-def _along(op: Op, array: Handle, axis: Any) -> Any:
+def along(op: Op, array: Handle, axis: Any, parameters: tuple[Hashable, ...]) -> Any:
     """Perform an operation on the rows along an axis; None: on the elements in C order."""
     _check(array)
     if axis is None:
-        return perform(op, (ravel(array),))
+        return perform(op, (ravel(array),), parameters)
     axis = normalize_axis_index(axis, array._layout.ndim)
     if axis == array._layout.ndim - 1:
-        return perform(op, (array,))
-    turned = perform(op, (view(array, lambda seen: np.swapaxes(seen, axis, -1)),))
+        return perform(op, (array,), parameters)
+    turned = perform(op, (view(array, lambda seen: np.swapaxes(seen, axis, -1)),), parameters)
     result = view(turned, lambda seen: np.swapaxes(seen, axis, -1))
     return copy(result) if array._layout.is_contiguous else result
 
 
-def sort(array: Handle, axis: Any = -1) -> Any:
+def sort(array: Handle, axis: Any = -1, *, is_descending: bool = False) -> Any:
     """Return the elements sorted along an axis, None for all of them; see `numpy.sort`."""
-    return _along(SORT, array, axis)
+    return along(SORT, array, axis, (is_descending,))
 
 
-def argsort(array: Handle, axis: Any = -1) -> Any:
+def argsort(array: Handle, axis: Any = -1, *, is_descending: bool = False) -> Any:
     """Return where the elements are that come first, second, ... along an axis; see `numpy.argsort`."""
-    return _along(ARGSORT, array, axis)
+    return along(ARGSORT, array, axis, (is_descending,))
 
 
 def lexsort(keys: Sequence[Handle]) -> Any:

@@ -27,7 +27,7 @@ from oxinp._core.lazy.expr import (
 from oxinp._core.lazy.handle import Handle, begin_writing, end_writing, host_view, operand_chain
 from oxinp._core.lazy.op import BoundOp, Op
 from oxinp._core.lazy.placement import device
-from oxinp._core.lazy.record import check_writeable, store_result, wrap_host, wrap_result
+from oxinp._core.lazy.record import check_writeable, is_hosted, store_result, wrap_host, wrap_result
 from oxinp._core.manipulation.shape import ravel
 from oxinp._core.memory.dtypes import DEVICE_TYPES
 from oxinp._core.memory.layout import Layout, result_layout
@@ -110,7 +110,7 @@ def accumulate(row: ScanRow, array: Handle, axis: Any = 0, dtype: Any = None, ou
         check_writeable(out)
     layout = array._layout
     dtype = None if dtype is None else np.dtype(dtype)
-    hosted = array._storage.host is not None and (out is None or out._storage.host is not None)
+    hosted = is_hosted((array, out))
     has_kernel = layout.dtype in DEVICE_TYPES
     if (hosted and (not has_kernel or placement.is_host(layout.nbytes))) or not layout.size:
         if explain.REPORTS:

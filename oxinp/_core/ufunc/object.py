@@ -28,6 +28,7 @@ from oxinp._core.lazy.record import (
     types,
     wrap_host,
 )
+from oxinp._core.manipulation.copy import order_of
 from oxinp._core.memory.dtypes import DEVICE_TYPES
 from oxinp._core.reduction.reduce import reduce
 from oxinp._core.reduction.scan import accumulate
@@ -167,6 +168,11 @@ class ufunc(metaclass=UfuncType):  # noqa: N801 - NumPy's name
             options["out"] = None  # said, which NumPy takes for knowing what that means
         if not any(isinstance(x, Handle) for x in operands) and not isinstance(mask, Handle):
             return self._of_scalars(args[:num_inputs], outs, kwargs)
+        if num_inputs == 1 and type(operands[0]) is int:
+            # A Python integer alone has the dtype of an array of it: uint64, where int64 is too small.
+            operands = (np.asarray(operands[0])[()],)
+            if type(operands[0]) is int:
+                return self._fall_back(args, kwargs)
         try:
             return self._compute(operands, outs, mask, options)
         except Unsupported:
@@ -219,7 +225,7 @@ class ufunc(metaclass=UfuncType):  # noqa: N801 - NumPy's name
             operations = variant(row, signature, casting)
             # Scalars of NumPy's are cast as arrays are.
             operands = tuple([types.from_host(np.asarray(x)) if isinstance(x, np.generic) else x for x in operands])
-        return evaluate(Call(row, operations, operands, outs, mask, options.get("order") or "K", options))
+        return evaluate(Call(row, operations, operands, outs, mask, order_of(options.get("order"), "K"), options))
 
     def _of_scalars(self, operands: tuple[Any, ...], outs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Compute on scalars alone, which is nobody's work but NumPy's."""
@@ -258,8 +264,8 @@ class ufunc(metaclass=UfuncType):  # noqa: N801 - NumPy's name
                 return reduce(row, array, axis, dtype, out, keepdims=keepdims, **kwargs)
             except Unsupported:
                 pass
-        kwargs |= {"axis": axis, "dtype": dtype, "out": out, "keepdims": keepdims}
-        return self._method("reduce", (array,), kwargs)
+        given = (("axis", axis, 0), ("dtype", dtype, None), ("out", out, None), ("keepdims", keepdims, False))
+        return self._method("reduce", (array,), kwargs | _said(*given))
 
     def accumulate(self, array: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
         """Accumulate along an axis; see `numpy.ufunc.accumulate`."""
@@ -273,7 +279,9 @@ class ufunc(metaclass=UfuncType):  # noqa: N801 - NumPy's name
                 return accumulate(row, array, axis, dtype, out)
             except Unsupported:
                 pass
-        return self._method("accumulate", (array,), {"axis": axis, "dtype": dtype, "out": out})
+        return self._method(
+            "accumulate", (array,), _said(("axis", axis, 0), ("dtype", dtype, None), ("out", out, None))
+        )
 
     def reduceat(self, array: Any, indices: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
         """Reduce over slices of an axis; see `numpy.ufunc.reduceat`."""
@@ -284,7 +292,9 @@ class ufunc(metaclass=UfuncType):  # noqa: N801 - NumPy's name
                 return updates.reduceat(self.__name__, array, indices, axis, dtype)
             except Unsupported:
                 pass
-        return self._method("reduceat", (array, indices), {"axis": axis, "dtype": dtype, "out": out})
+        return self._method(
+            "reduceat", (array, indices), _said(("axis", axis, 0), ("dtype", dtype, None), ("out", out, None))
+        )
 
     def outer(self, a: Any, b: Any, /, **kwargs: Any) -> Any:
         """Apply to all pairs; see `numpy.ufunc.outer`."""
@@ -333,8 +343,8 @@ class ufunc(metaclass=UfuncType):  # noqa: N801 - NumPy's name
 for _name in ("__call__", "reduce", "accumulate", "reduceat", "outer", "at"):
     getattr(ufunc, _name).__doc__ = getattr(np.ufunc, _name).__doc__
     getattr(ufunc, _name).__wrapped__ = getattr(np.ufunc, _name)  # whose signature it has
-ufunc.__module__ = "oxinp"
 _describe(ufunc)
+documentation.set_module(ufunc)
 
 
 def _of_name(name: str) -> Any:
@@ -345,6 +355,11 @@ NO_SHORTCUT = (None, None, -1, 0, None)
 """What a ufunc has whose calls of arrays are not its operators."""
 
 OBJECTS: dict[str, ufunc] = {}  # by name, entered by `ufuncs`
+
+
+def _said(*given: tuple[str, Any, Any]) -> dict[str, Any]:
+    """Return the keywords that differ from their defaults: a class that is asked sees what the user said."""
+    return {name: value for name, value, default in given if value is not default}
 
 
 def _outputs(args: tuple[Any, ...], kwargs: dict[str, Any], numpy_ufunc: np.ufunc) -> tuple[Any, ...] | None:

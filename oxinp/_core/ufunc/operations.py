@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+from oxinp._core.lazy.balance import WEIGHTS
 from oxinp._core.lazy.expr import Loop, Operation, Unsupported
 from oxinp._core.memory.dtypes import FLOAT16
 from oxinp._core.ufunc import exceptions
@@ -50,6 +51,7 @@ def _operation_of(row: UfuncRow, output: int, signature: tuple[Any, ...] | None,
         if lower is None:
             msg = f"{row.name} has no kernel for {dtypes[0]}"
             raise Unsupported(msg)
+        WEIGHTS[lower] = row.weight
         return Loop(dtypes[:num_inputs], dtypes[num_inputs + output], lower)
 
     return Operation(row.name, find_loop, row.weight, takes_any_integer=row.takes_any_integer)

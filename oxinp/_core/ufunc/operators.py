@@ -18,6 +18,7 @@ import numpy as np
 from oxinp._config import config
 from oxinp._core.errors.state import current, quiet
 from oxinp._core.lazy import schedule
+from oxinp._core.lazy.balance import balance
 from oxinp._core.lazy.expr import Operation, Unsupported, renew, scalar
 from oxinp._core.lazy.handle import Handle, chain, expression
 from oxinp._core.lazy.inlining import compiled
@@ -220,7 +221,7 @@ def _unary(operation: Operation, row: UfuncRow) -> Callable[..., Any]:
                     value = chain(a)
                 graph = value[0]
                 record = pairs.get((graph,)) or renew(operation, pairs, (graph,), (graph,))
-                if record is not None and record.graph is not None:
+                if record is not None and record.graph is not None and record.graph.layout.nbytes >= balance.limit:
                     return wrap_pending((record.graph, value[1], value[2]))
         try:
             return apply(operation, compute, (a,))
@@ -273,7 +274,7 @@ def _binary(  # noqa: PLR0915 - calls cost
                         record = renew(operation, pairs, key, (u_graph, v_graph), place)
                     if record is not None:
                         graph = record.graph
-                        if graph is not None:
+                        if graph is not None and graph.layout.nbytes >= balance.limit:
                             # `wrap_pending`, spelled out: a call here is a tenth of the whole.
                             storage = Storage()
                             storage.value = (graph, leaves, mask)
@@ -299,7 +300,7 @@ def _binary(  # noqa: PLR0915 - calls cost
                 record = pairs.get((graph, kind))
                 if record is None:
                     record = renew(operation, pairs, (graph, kind), (graph, _WEAK[kind]))
-                if record is not None and record.graph is not None:
+                if record is not None and record.graph is not None and record.graph.layout.nbytes >= balance.limit:
                     try:
                         converted = record.convert[1](b)
                     except OverflowError:  # NumPy's, or none where any integer is taken: `apply` knows
@@ -324,7 +325,7 @@ def _binary(  # noqa: PLR0915 - calls cost
                 record = pairs.get((kind, graph))
                 if record is None:
                     record = renew(operation, pairs, (kind, graph), (_WEAK[kind], graph))
-                if record is not None and record.graph is not None:
+                if record is not None and record.graph is not None and record.graph.layout.nbytes >= balance.limit:
                     try:
                         converted = record.convert[0](b)
                     except OverflowError:  # see `operator`
@@ -377,7 +378,7 @@ def _binary(  # noqa: PLR0915 - calls cost
                 record = records.get(key) or renew(operation, records, key, (u[0], v[0]), None, target)
                 if record is not None and record.is_checked and (a._view is None or layout.is_injective):
                     graph = record.graph
-                    if graph is not None:
+                    if graph is not None and graph.layout.nbytes >= balance.limit:
                         store(a, (graph, u[1] + v[1], u[2] | v[2]))
                         return a
         other = operand_in_place(b)

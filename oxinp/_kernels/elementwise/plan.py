@@ -71,7 +71,7 @@ class Elementwise(Planner):
         Numbers and types of the values that are written.
     """
 
-    __slots__ = ("_lines", "arguments", "nbytes")
+    __slots__ = ("_lines", "_met", "arguments", "nbytes")
 
     def __init__(
         self, inputs: Sequence[tuple[Type, bool]], instrs: Sequence[Instr], outputs: Sequence[tuple[int, Type]]
@@ -80,6 +80,9 @@ class Elementwise(Planner):
         self.arguments = (*outputs_of(len(self.outputs)), *inputs_of(len(self.inputs)))
         self.nbytes = sum(type_.nbytes for type_ in (*[t for _, t in self.outputs], *self.types))
         self._lines: dict[Any, tuple[LinearSpec, Kernel, tuple[Any, ...]]] = {}
+        # Strides and alignments -> up to which size they have a kernel, that, its constants before those of the size,
+        # and the elements of a unit, and of a block's units.
+        self._met: dict[Any, tuple[int, Kernel, tuple[int, ...], int, int]] = {}
 
     def plan(self, shape: tuple[int, ...], operands: Sequence[Operand], device: Device) -> Plan:
         """Return the plan for operands, the outputs before the input arrays, over a shape."""
@@ -122,6 +125,7 @@ class Elementwise(Planner):
             assert isinstance(chosen, LinearSpec)
             if len(self._lines) >= MAX_KEPT:
                 self._lines.clear()
+                self._met.clear()
             _, _, key = self._line(size, steps, alignments)
             self._lines[key] = chosen, plan.launch.kernel, chosen.chain.moves
         return plan
@@ -132,23 +136,35 @@ class Elementwise(Planner):
         It holds for the sizes and strides of `_is_like_others`, among which a kernel depends on nothing but which
         strides are 0 and 1 in the direction of the first, and on alignments there.
         """
+        known = self._met.get((steps, alignments))
+        if known is not None:  # `flat_geometry`, spelled out
+            most, kernel, values, vector, length = known
+            if 1 < size <= most:
+                num_units = size // vector
+                grid = (-(-num_units // length) or 1, 1, 1)
+                return kernel, grid, (*values, num_units, size - num_units * vector)
         if not self._is_like_others(size, steps):
             return None
-        steps, last, key = self._line(size, steps, alignments)
+        moved, last, key = self._line(size, steps, alignments)
         found = self._lines.get(key)
         if found is None:
             return None
         spec, kernel, moves = found
         grid, constants = linear.flat_geometry(spec, size)
+        values = ()
         if last or 2 in key[0]:
-            values: list[int] = []
-            for (loops, is_shifted), step in zip(moves, steps, strict=True):
+            for (loops, is_shifted), step in zip(moves, moved, strict=True):
                 if loops:
-                    values.append(step)
+                    values += (step,)
                 if is_shifted:
-                    values.append(-step * last)
-            constants = (*values, *constants)
-        return kernel, grid, constants
+                    values += (-step * last,)
+        if not last:
+            farthest = max(*steps, -min(steps), 1)
+            most = min((MIN_TUNED_NBYTES - 1) // self.nbytes, (MAX_INDEX_32 - 1) // farthest)
+            if len(self._met) >= MAX_KEPT:
+                self._met.clear()
+            self._met[steps, alignments] = most, kernel, values, spec.vector, linear.BLOCK * spec.unroll
+        return kernel, grid, (*values, *constants)
 
     def _line(
         self, size: int, steps: tuple[int, ...], alignments: tuple[int, ...]

@@ -5,7 +5,6 @@ See `oxinp._kernels.catalog`. Configs that tuning finds are not among them: the 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cache
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -86,12 +85,12 @@ def multistage_specs(device: Device) -> Iterator[MultistageSpec]:
             yield spec
             if majors == MAJORS[0] and side == SIDES[0]:
                 narrowest = type_.nbytes if type_.nbytes >= MIN_COPY_NBYTES else 0
-                yield replace(spec, a_copy=narrowest, b_copy=narrowest)
+                yield spec.replace(a_copy=narrowest, b_copy=narrowest)
     for type_, acc in SUMS.items():
         spec = next(_of_tiles(type_, MAJORS[0], max(SIDES), device))
-        yield replace(spec, num_batch=1)
-        yield replace(spec, num_batch=3, out=acc, is_split_k=True)
-        yield replace(spec, is_guarded=True)
+        yield spec.replace(num_batch=1)
+        yield spec.replace(num_batch=3, out=acc, is_split_k=True)
+        yield spec.replace(is_guarded=True)
         if type_ not in (f32, f64, c64, c128):
             continue
         epilogue = scaled(type_, (256, 1))
@@ -109,7 +108,7 @@ def _of_tiles(type_: Type, majors: tuple[str, str], side: int, device: Device) -
     acc = SUMS[type_]
     spec = select.multistage_spec(type_, acc, type_, majors, (16, 16), (1, side, side, side), device)
     for tile in measured_tiles(type_, acc, device)[1]:
-        found = replace(spec.with_config(tile.config()), num_batch=int(tile.max_side > 0))  # such are for batches
+        found = spec.with_config(tile.config()).replace(num_batch=int(tile.max_side > 0))  # such are for batches
         if tile_config.is_legal(found, device):
             yield found
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from oxinp._kernels.nest import Nest, collapse
@@ -58,8 +57,7 @@ def copy_nbytes(form: Form, type: Type, nbytes: int) -> int:
     return type.nbytes if type.nbytes >= MIN_COPY_NBYTES else 0
 
 
-@dataclass(frozen=True, slots=True)
-class Matrices:
+class Matrices(NamedTuple):
     """Matrices: strides in elements, those of rows and columns last, and the alignment of the pointer."""
 
     type: Type

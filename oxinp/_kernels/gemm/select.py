@@ -9,12 +9,11 @@ cost model prefers.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from functools import cache, lru_cache
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
-from oxinp._kernels.choice import Choice, decide
+from oxinp._kernels.choice import Choice, decide, nominal
 from oxinp._kernels.gemm import int_limbs
 from oxinp._kernels.gemm.epilogue import MAX_LENGTH, length
 from oxinp._kernels.gemm.fp16x2 import plan as fp16x2
@@ -44,7 +43,7 @@ from oxinp._ptx.types import Type, c64, c128, f32, f64
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from oxinp._kernels.choice import Device
+    from oxinp._kernels.choice import Device, Limits
     from oxinp._kernels.gemm.epilogue import Epilogue
     from oxinp._kernels.gemm.operand import Source
     from oxinp._kernels.plan import Plan
@@ -115,9 +114,8 @@ def plan(
     constants: tuple[int, ...] = ()
     if variant != _PLAIN:
         spec, constants = varied(spec, variant, moves)
-    config = _config(
-        spec, problem, device, may_split=variant.has_plain_sums or (spec.is_plain and variant.c_strides is None)
-    )
+    may_split = variant.has_plain_sums or (spec.is_plain and variant.c_strides is None)
+    config = _config(spec, (problem[0], nominal(m), nominal(n), depth), device, may_split=may_split)
     is_split_k = config.split_k > 1
     if variant.has_plain_sums and variant.epilogue and (is_split_k or length(variant.epilogue, acc) > MAX_LENGTH):
         return None
@@ -135,7 +133,10 @@ def plan(
         nbytes = work.nbytes + touched_nbytes(shape, variant.epilogue.arrays)
         product = product.with_work(work._replace(nbytes=nbytes))
     if not is_split_k:
-        return product
+        if batch or variant != _PLAIN:
+            return product
+        made = _configured(spec, config, out, 0)
+        return product.resizing(lambda m, n: multistage.plan(made, (m, n, depth), (n, a_stride, b_stride)))
     size = math.prod(shape)
     shape = (product.scratch_nbytes // (size * acc.nbytes), size)
     joined = _joining(acc, out).plan(shape, (0,), (Operand(acc, (size, 1)),), Operand(out, (1,)), device)
@@ -236,11 +237,12 @@ def plan_fp16x2(
     if a.type not in (f32, c64) or device.cc != (9, 0) or math.prod(batch) != 1:
         return None
     parts = len(a.type.parts)
-    if min(m, n, depth) * parts < fp16x2.MIN_EXTENT:
+    nominally = nominal(m), nominal(n), depth
+    if min(nominally) * parts < fp16x2.MIN_EXTENT:
         return None
     left, right = seen or sources(shape, depth, a, b)[0]
-    is_expected = m * n * depth * parts**2 >= MIN_FP16X2_PRODUCTS
-    if not _is_emulated(a.type, (left.major, right.major), (m, n, depth), device, is_expected=is_expected):
+    is_expected = math.prod(nominally) * parts**2 >= MIN_FP16X2_PRODUCTS
+    if not _is_emulated(a.type, (left.major, right.major), nominally, device, is_expected=is_expected):
         return None
     return fp16x2.plan(left, right, plan_guarded((m, n), depth, a, b, device), device)
 
@@ -268,11 +270,12 @@ def plan_ozaki(
     *batch, m, n = shape
     if device.cc != (9, 0) or math.prod(batch) != 1 or a.type is not b.type:
         return None
-    if min(m, n, depth) < ozaki.MIN_EXTENT:
+    nominally = nominal(m), nominal(n), depth
+    if min(nominally) < ozaki.MIN_EXTENT:
         return None
     left, right = seen or sources(shape, depth, a, b)[0]
-    is_expected = ozaki_cost.expected_gain(a.type, m, n, depth, workspace_nbytes) >= MIN_OZAKI_GAIN
-    if not _is_emulated(a.type, (left.major, right.major), (m, n, depth), device, is_expected=is_expected):
+    is_expected = ozaki_cost.expected_gain(a.type, *nominally, workspace_nbytes) >= MIN_OZAKI_GAIN
+    if not _is_emulated(a.type, (left.major, right.major), nominally, device, is_expected=is_expected):
         return None
     return ozaki.plan(left, right, plan_guarded((m, n), depth, a, b, device), device, workspace_nbytes)
 
@@ -317,11 +320,20 @@ class _Limits(NamedTuple):
     max_shared_nbytes: int
 
 
-def _limits(device: Device) -> _Limits:
+class _Processors(NamedTuple):
+    """What of a device the cost model depends on."""
+
+    cc: tuple[int, int]
+    max_shared_nbytes: int
+    num_sms: int
+
+
+def _limits(device: Limits) -> _Limits:
     return _known_limits(device.cc, device.max_shared_nbytes)
 
 
 _known_limits = cache(_Limits)
+_known_processors = cache(_Processors)
 
 
 def multistage_spec(
@@ -360,7 +372,7 @@ def _structure(
         return spec
     is_smem_transposed = type.nbytes == 8 or (type.nbytes == 4 and not is_small)
     promotion = PROMOTION if acc in (f32, c64) and is_promoted else 0
-    return replace(spec, is_smem_transposed=is_smem_transposed, promotion=promotion)
+    return spec.replace(is_smem_transposed=is_smem_transposed, promotion=promotion)
 
 
 @lru_cache(MAX_KEPT)
@@ -376,14 +388,27 @@ def _configured(
 ) -> MultistageSpec:
     """The Spec with a tile config, for batches of so many loops; with split-K, of partial products."""
     is_split_k = config.split_k > 1
-    spec = replace(spec.with_config(config), out=spec.acc if is_split_k else out)
-    return replace(spec, num_batch=num_batch, is_split_k=is_split_k, is_guarded=is_guarded)
+    return spec.with_config(config).replace(
+        out=spec.acc if is_split_k else out, num_batch=num_batch, is_split_k=is_split_k, is_guarded=is_guarded
+    )
 
 
 def _config(
     spec: MultistageSpec, problem: tuple[int, int, int, int], device: Device, *, may_split: bool = True
 ) -> TileConfig:
     """The tile config that was measured to be best, or that the cost model expects to take the least time."""
+    choice = _choice(
+        spec, problem, _known_processors(device.cc, device.max_shared_nbytes, device.num_sms), may_split=may_split
+    )
+    config: TileConfig = choice.default() if spec.is_triangle_only else decide(choice, device)
+    return config
+
+
+@lru_cache(MAX_KEPT)
+def _choice(
+    spec: MultistageSpec, problem: tuple[int, int, int, int], device: _Processors, *, may_split: bool
+) -> Choice:
+    """The tile configs of a product, of which the cost model is asked once."""
     counts = split_counts(problem[3]) if may_split else (1,)
 
     def is_legal(config: TileConfig) -> bool:
@@ -394,6 +419,7 @@ def _config(
     def ways() -> list[tuple[float, MeasuredTile, int]]:
         return expected(problem, _legal_tiles(spec, _limits(device)), counts, spec, device)
 
+    @cache
     def best() -> TileConfig:
         _, tile, split_k = min(ways(), key=itemgetter(0))
         return tile.config(split_k)
@@ -410,9 +436,7 @@ def _config(
             yield from (config._replace(split_k=split_k) for config in tiles)
 
     key, layout = (spec.type.name, spec.acc.name), (spec.a_major, spec.b_major)
-    choice = Choice("matmul/multistage", key, layout, problem, TileConfig, is_legal, best, candidates)
-    config: TileConfig = best() if spec.is_triangle_only else decide(choice, device)
-    return config
+    return Choice("matmul/multistage", key, layout, problem, TileConfig, is_legal, best, candidates)
 
 
 @cache

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from oxinp._kernels.gemm.epilogue import bind
@@ -46,8 +45,7 @@ def varied(
 ) -> tuple[MultistageSpec, tuple[int, ...]]:
     """Return the Spec of a variant, and the constants of its epilogue; `moves` are the strides of its arrays."""
     bound, constants = (None, ()) if variant.epilogue is None else bind(variant.epilogue, moves)
-    spec = replace(
-        spec,
+    spec = spec.replace(
         a_copy=copy_nbytes(variant.a_form, spec.type, spec.a_copy),
         b_copy=copy_nbytes(variant.b_form, spec.type, spec.b_copy),
         a_form=variant.a_form,

@@ -36,6 +36,8 @@ class BlockSpec(Frozen):
         Threads, and elements of each.
     matching : str
         See `Ranks`.
+    is_descending : bool
+        The greatest elements come first, NaNs last.
     """
 
     type: Type
@@ -43,6 +45,7 @@ class BlockSpec(Frozen):
     block: int
     items: int
     matching: str
+    is_descending: bool = False
 
     @property
     def tile(self) -> int:
@@ -80,7 +83,7 @@ class _BlockSort:
         origin = k.cast(k.ctaid, i64) * k.cast(self.length, i64)
         source = self.elements.at(origin)
         loaded = [source[k.min(position, self.length - 1)] for position in self.positions]
-        last = largest(k, spec.type)
+        last = largest(k, spec.type, spec.is_descending)
         keys = [
             k.var(k.where(position < self.length, value, last))
             for position, value in zip(self.positions, loaded, strict=True)
@@ -90,7 +93,7 @@ class _BlockSort:
         with k.range(k.const(0, u32), k.const(num_digits(spec.type), u32)) as number:
             difference = self.differences[number >> 2] >> ((number & 3) * 8)
             with k.when((difference & 255) != 0):
-                self.sort(Digit(k, spec.type, number), keys, places)
+                self.sort(Digit(k, spec.type, number, spec.is_descending), keys, places)
         target = self.out.at(origin)
         for i, position in enumerate(self.positions):
             with k.when(position < self.length):
@@ -100,10 +103,10 @@ class _BlockSort:
     def find_differences(self, loaded: list[Value], first: Value) -> None:
         """Leave, per word, the bits in which keys differ from the first one."""
         k, spec = self.k, self.spec
-        own = words(k, first, spec.type)
+        own = words(k, first, spec.type, spec.is_descending)
         differences = [k.const(0, u32) for _ in own]
         for value in loaded:
-            found = words(k, value, spec.type)
+            found = words(k, value, spec.type, spec.is_descending)
             differences = [d | (word ^ mine) for d, word, mine in zip(differences, found, own, strict=True)]
         with k.when(k.tid < len(own)):
             self.differences[k.tid] = 0

@@ -42,10 +42,13 @@ class HistogramSpec(Frozen):
         Of elements.
     bits : int
         Of counters: 32 where a row has less than 2**30 keys, else 64.
+    is_descending : bool
+        The greatest elements come first, NaNs last.
     """
 
     type: Type
     bits: int
+    is_descending: bool = False
 
 
 class RouteSpec(Frozen):
@@ -103,10 +106,10 @@ def _histogram(spec: HistogramSpec) -> Kernel:
     with k.loop():
         k.break_if(position + (each - 1) * BLOCK >= end)
         for key in [source[position + i * BLOCK] for i in range(each)]:
-            _count(k, own, key, spec.type, copies)
+            _count(k, own, key, spec, copies)
         position.set(position + each * BLOCK)
     with k.range(position.get(), end, BLOCK) as last:
-        _count(k, own, source[last], spec.type, copies)
+        _count(k, own, source[last], spec, copies)
     k.barrier()
     target = counts.at(k.cast(row, i64) * (count * NUM_BINS))
     for i in range(count):
@@ -120,8 +123,8 @@ def _histogram(spec: HistogramSpec) -> Kernel:
     return k.build()
 
 
-def _count(k: Builder, own: Pointer, key: Value, type_: Type, copies: int) -> None:
-    for i, digit in enumerate(all_digits(k, key, type_)):
+def _count(k: Builder, own: Pointer, key: Value, spec: HistogramSpec, copies: int) -> None:
+    for i, digit in enumerate(all_digits(k, key, spec.type, spec.is_descending)):
         own.at(i * NUM_BINS * copies).atomic("add", digit * copies, 1, order="relaxed.cta")
 
 

@@ -34,8 +34,10 @@ def num_digits(type_: Type) -> int:
     return type_.nbytes + type_.is_complex
 
 
-def largest(k: Builder, type_: Type) -> Value:
+def largest(k: Builder, type_: Type, is_descending: bool = False) -> Value:
     """Return bits whose digits are the greatest there are: nothing stands behind them."""
+    if is_descending and type_.kind in "iup":
+        return k.const(1 << (8 * type_.nbytes - 1) if type_.kind == "i" else 0, carrier(type_))
     if type_.is_complex:
         parts = [largest(k, part) for part in type_.parts]
         return k.pack(*parts) if type_.nbytes == u64.nbytes else k.compound(carrier(type_), *parts)
@@ -43,18 +45,20 @@ def largest(k: Builder, type_: Type) -> Value:
     return k.const((1 << bits) - 1 if type_.kind in "up" else (1 << (bits - 1)) - 1, carrier(type_))
 
 
-def words(k: Builder, bits: Value, type_: Type) -> list[Value]:
+def words(k: Builder, bits: Value, type_: Type, is_descending: bool = False) -> list[Value]:
     """Return the words of a key, the least significant first; unsigned order is NumPy's.
+
+    Descending keys are inverted, but those of NaNs, which are the greatest in both orders.
 
     Floats: negative ones are inverted, the others get the sign bit; zeros are one key, NaNs are the greatest. Complex
     numbers are ordered by their real parts, then by the imaginary ones, but those with a NaN follow all others: first
     NaN as imaginary part, then as real part, then both. A last word says which.
     """
     if not type_.is_complex:
-        return _real_words(k, bits, type_)[0]
+        return _real_words(k, bits, type_, is_descending)[0]
     real, imag = k.unpack(bits) if type_.nbytes == u64.nbytes else bits.parts
-    high, is_high_nan = _real_words(k, real, type_.parts[0])
-    low, is_low_nan = _real_words(k, imag, type_.parts[1])
+    high, is_high_nan = _real_words(k, real, type_.parts[0], is_descending)
+    low, is_low_nan = _real_words(k, imag, type_.parts[1], is_descending)
     assert is_high_nan is not None
     assert is_low_nan is not None
     zero = k.const(0, u32)
@@ -62,18 +66,21 @@ def words(k: Builder, bits: Value, type_: Type) -> list[Value]:
     return [*low, *high, kind]
 
 
-def _real_words(k: Builder, bits: Value, type_: Type) -> tuple[list[Value], Value | None]:
+def _real_words(k: Builder, bits: Value, type_: Type, is_descending: bool) -> tuple[list[Value], Value | None]:
     """The words of a real key, and for floats whether it is NaN."""
     if type_.is_float:
-        return _half_words(k, bits) if type_.bits == u16.bits else _float_words(k, bits, type_)
-    if type_.nbytes == u64.nbytes:
-        low, high = k.unpack(bits)
-        return [low, high ^ SIGN if type_.kind == "i" else high], None
-    word = k.cast(bits, u32)
-    return [word ^ (1 << (type_.bits - 1)) if type_.kind == "i" else word], None
+        is_nan, keys = _half_words(k, bits) if type_.bits == u16.bits else _float_words(k, bits, type_)
+        last = (1 << min(type_.bits, u32.bits)) - 1
+        found = [key ^ last if is_descending else key for key in keys]
+        return [k.where(is_nan, k.const(last, u32), key) for key in found], is_nan
+    sign = 1 << (min(8 * type_.nbytes, u32.bits) - 1)
+    flipped = (sign if type_.kind == "i" else 0) ^ (2 * sign - 1 if is_descending else 0)
+    *low, high = k.unpack(bits) if type_.nbytes == u64.nbytes else [k.cast(bits, u32)]
+    return [*(word ^ ALL_ONES if is_descending else word for word in low), high ^ flipped if flipped else high], None
 
 
-def _float_words(k: Builder, bits: Value, type_: Type) -> tuple[list[Value], Value]:
+def _float_words(k: Builder, bits: Value, type_: Type) -> tuple[Value, list[Value]]:
+    """Whether a float is NaN, and the words of its key if it is none."""
     value = k.bitcast(bits, type_)
     is_nan = k.isnan(value)
     unsigned = k.bitcast(value + 0.0, bits.type)  # -0 + 0 is 0
@@ -81,18 +88,17 @@ def _float_words(k: Builder, bits: Value, type_: Type) -> tuple[list[Value], Val
     assert type_ in (f32, f64)
     inverted = k.bitcast(k.bitcast(found[-1], i32) >> 31, u32)
     *low, high = found
-    keys = [*(word ^ inverted for word in low), high ^ (inverted | SIGN)]
-    return [k.where(is_nan, k.const(ALL_ONES, u32), key) for key in keys], is_nan
+    return is_nan, [*(word ^ inverted for word in low), high ^ (inverted | SIGN)]
 
 
-def _half_words(k: Builder, bits: Value) -> tuple[list[Value], Value]:
+def _half_words(k: Builder, bits: Value) -> tuple[Value, list[Value]]:
+    """Whether a float16 is NaN, and its key if it is none; see `_float_words`."""
     word = k.cast(bits, u32)
     magnitude = word & (HALF_SIGN - 1)
     is_nan = magnitude > HALF_INF
     word = k.where(magnitude == 0, magnitude, word)
     is_negative = (word & HALF_SIGN) != 0
-    key = word ^ k.where(is_negative, k.const(2 * HALF_SIGN - 1, u32), k.const(HALF_SIGN, u32))
-    return [k.where(is_nan, k.const(2 * HALF_SIGN - 1, u32), key)], is_nan
+    return is_nan, [word ^ k.where(is_negative, k.const(2 * HALF_SIGN - 1, u32), k.const(HALF_SIGN, u32))]
 
 
 class Digit:
@@ -105,10 +111,12 @@ class Digit:
         Of elements.
     number : Value
         u32, the same in all threads.
+    is_descending : bool
+        See `words`.
     """
 
-    def __init__(self, k: Builder, type_: Type, number: Value) -> None:
-        self._k, self._type = k, type_
+    def __init__(self, k: Builder, type_: Type, number: Value, is_descending: bool) -> None:
+        self._k, self._type, self._is_descending = k, type_, is_descending
         num_words = -(-num_digits(type_) // DIGITS_PER_WORD)
         word = number >> 2
         self._is_word = [word == i for i in range(1, num_words)]
@@ -117,16 +125,16 @@ class Digit:
     def of(self, bits: Value) -> Value:
         """Return the digit of an element, u32."""
         k = self._k
-        found, *others = words(k, bits, self._type)
+        found, *others = words(k, bits, self._type, self._is_descending)
         for is_word, other in zip(self._is_word, others, strict=True):
             found = k.where(is_word, other, found)
         digit: Value = k.prmt(found, 0, self._byte)
         return digit
 
 
-def all_digits(k: Builder, bits: Value, type_: Type) -> list[Value]:
+def all_digits(k: Builder, bits: Value, type_: Type, is_descending: bool) -> list[Value]:
     """Return every digit of an element, u32 each, the least significant first."""
-    found = words(k, bits, type_)
+    found = words(k, bits, type_, is_descending)
     numbers = range(num_digits(type_))
     return [k.prmt(found[i // DIGITS_PER_WORD], 0, 0x4440 | i % DIGITS_PER_WORD) for i in numbers]
 

@@ -46,12 +46,15 @@ class NetworkSpec(Frozen):
         Of places, where these are wanted instead of elements.
     lanes, items : int
         Powers of two, at most those of a warp and `MAX_ITEMS`.
+    is_descending : bool
+        The greatest elements come first, NaNs last.
     """
 
     type: Type
     result: Type | None
     lanes: int
     items: int
+    is_descending: bool = False
 
 
 @lru_cache(MAX_KERNELS)
@@ -70,10 +73,9 @@ def make(spec: NetworkSpec) -> Kernel:
     source, target = elements.at(origin), out.at(origin)
     places = [lane + i * spec.lanes if i else lane for i in range(spec.items)]
     loaded = [source[k.min(place, length - 1)] for place in places]
-    last = largest(k, spec.type)
+    last = largest(k, spec.type, spec.is_descending)
     keys = [
-        _key(k, k.where(place < length, value, last), place, spec.type)
-        for place, value in zip(places, loaded, strict=True)
+        _key(k, k.where(place < length, value, last), place, spec) for place, value in zip(places, loaded, strict=True)
     ]
     sorted_places = [_place(k, key, spec.type) for key in _sort(k, keys, lane, spec)]
     # Behind the last element nothing is read: what stands there is never stored.
@@ -87,10 +89,10 @@ def make(spec: NetworkSpec) -> Kernel:
     return k.build()
 
 
-def _key(k: Builder, bits: Value, place: Value, type_: Type) -> Key:
+def _key(k: Builder, bits: Value, place: Value, spec: NetworkSpec) -> Key:
     """The words of an element, two at a time, the place last."""
-    parts = words(k, bits, type_)
-    if len(parts) == 1 and type_.nbytes * 8 <= PLACE_BITS:
+    parts = words(k, bits, spec.type, spec.is_descending)
+    if len(parts) == 1 and spec.type.nbytes * 8 <= PLACE_BITS:
         return ((parts[0] << PLACE_BITS) | place,)
     parts = [place, *parts]
     pairs = [k.pack(parts[i], parts[i + 1]) for i in range(0, len(parts) - 1, 2)]

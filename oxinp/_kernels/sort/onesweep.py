@@ -58,6 +58,10 @@ class OnesweepSpec(Frozen):
         See `Ranks`.
     min_blocks : int
         Blocks per multiprocessor that registers have to allow.
+    is_descending : bool
+        The greatest elements come first, NaNs last.
+    digits : int
+        How many digits of keys are counted, the lowest ones; 0: all.
     """
 
     type: Type
@@ -70,6 +74,13 @@ class OnesweepSpec(Frozen):
     items: int
     matching: str
     min_blocks: int
+    is_descending: bool = False
+    digits: int = 0
+
+    @property
+    def num_digits(self) -> int:
+        """Passes of a row, each with its counts and its route."""
+        return self.digits or num_digits(self.type)
 
     @property
     def tile(self) -> int:
@@ -112,7 +123,7 @@ class _Onesweep:
         self.shifts = k.dynamic_shared(self.place, NUM_BINS)
         self.ticket = k.dynamic_shared(u32, 1)
         self.ranks = Ranks(k, spec.matching)
-        self.digit = Digit(k, spec.type, self.number)
+        self.digit = Digit(k, spec.type, self.number, spec.is_descending)
         # States of published words.
         self.sum = 1 << (spec.bits - 2)  # of the tile
         self.total = 2 << (spec.bits - 2)  # of the tile and all before it
@@ -127,7 +138,7 @@ class _Onesweep:
         tile = self.ticket[0]
         row = tile / self.tiles_per_row
         tile_in_row = tile - row * self.tiles_per_row
-        route = self.routes[k.cast(row, i64) * num_digits(self.spec.type) + k.cast(self.number, i64)]
+        route = self.routes[k.cast(row, i64) * self.spec.num_digits + k.cast(self.number, i64)]
         with k.when(route != 0):
             self.sweep(tile, row, tile_in_row, route)
         return k.build()
@@ -170,7 +181,7 @@ class _Onesweep:
     def load(self, source: Pointer, positions: list[Value], count: Value) -> list[Value]:
         """The keys of a thread; where there are none, such that come last."""
         k = self.k
-        last = largest(k, self.spec.type)
+        last = largest(k, self.spec.type, self.spec.is_descending)
         keys = [k.var(last) for _ in positions]
         with k.when(count == self.spec.tile):
             for key, value in zip(keys, [source[position] for position in positions], strict=True):
@@ -213,7 +224,7 @@ class _Onesweep:
             count = k.cast(bin_.size, self.place)
             other[at] = 0
             with k.when(tile_in_row == 0):
-                first = k.cast(row, i64) * num_digits(self.spec.type) + k.cast(self.number, i64)
+                first = k.cast(row, i64) * self.spec.num_digits + k.cast(self.number, i64)
                 start.set(self.starts[first * NUM_BINS + k.cast(k.tid, i64)])
                 own.store(at, [(start + count) | self.total], order="relaxed.gpu")
             with k.otherwise():

@@ -7,6 +7,7 @@ element more; both 1 KB per tile of some thousand keys, twice. Short rows need n
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from oxinp._kernels.plan import Argument, Fill, Launch, Plan, Scratch, Step, Work
@@ -28,6 +29,10 @@ MAX_BLOCK_LENGTH = 8192
 MAX_BLOCK_NBYTES = 32768  # of elements of a row that a block sorts
 BLOCK_ITEMS = (2, 3, 4, 6, 8, 12, 16)
 HISTOGRAM_BLOCKS_PER_SM = 6
+
+
+Count = Callable[[Argument], Launch]
+"""Where counts of digits go, zeros before -> what counts them."""
 
 
 class Tile(NamedTuple):
@@ -59,7 +64,9 @@ TILES = {
 }
 
 
-def sort(num_rows: int, length: int, type_: Type, device: Device, tile: Tile | None = None) -> Plan:
+def sort(
+    num_rows: int, length: int, type_: Type, device: Device, tile: Tile | None = None, *, is_descending: bool = False
+) -> Plan:
     """Return the plan that sorts the elements of every row; the input is the array.
 
     Parameters
@@ -71,13 +78,17 @@ def sort(num_rows: int, length: int, type_: Type, device: Device, tile: Tile | N
     device : Device
     tile : Tile, optional
         Of a radix sort, where somebody wants another one, or rows are short.
+    is_descending : bool
+        The greatest elements come first, equal ones in their order, NaNs last.
     """
-    return _plan(num_rows, length, type_, None, device, tile)
+    return _plan(num_rows, length, type_, None, device, tile, is_descending)
 
 
-def argsort(num_rows: int, length: int, type_: Type, device: Device, tile: Tile | None = None) -> Plan:
+def argsort(
+    num_rows: int, length: int, type_: Type, device: Device, tile: Tile | None = None, *, is_descending: bool = False
+) -> Plan:
     """Return the plan that finds where the elements of sorted rows are, i64; see `sort`."""
-    return _plan(num_rows, length, type_, i64, device, tile)
+    return _plan(num_rows, length, type_, i64, device, tile, is_descending)
 
 
 def sort_pairs(length: int, type_: Type, value: Type | None, device: Device) -> Plan:
@@ -97,6 +108,33 @@ def sort_pairs(length: int, type_: Type, value: Type | None, device: Device) -> 
     return _radix(1, length, pairs_spec(length, type_, value), device)
 
 
+def sort_counted(length: int, value: Type | None, digits: int, device: Device, count: Count, *, is_iota: bool) -> Plan:
+    """Return the plan that sorts u32 keys by their lowest digits, and what goes with them.
+
+    Parameters
+    ----------
+    length : int
+        Less than `MAX_LENGTH_32`.
+    value : Type or None
+        Of input 1, of 4 or 8 bytes; None where nothing goes with the keys, but where `is_iota`.
+    digits : int
+    device : Device
+    count : callable
+        Counts per digit -> the launch that makes the keys, input 0, and adds up how often each digit has each value.
+    is_iota : bool
+        The places of keys go with them, u32.
+    """
+    spec = counted_spec(length, value, digits, is_iota=is_iota)
+    return _radix(1, length, spec, device, count)
+
+
+def counted_spec(length: int, value: Type | None, digits: int, *, is_iota: bool) -> OnesweepSpec:
+    """Return the Spec of the passes of `sort_counted`."""
+    if value is None and not is_iota:
+        return _radix_spec(length, u32, None, None, is_descending=False).replace(digits=digits)
+    return pairs_spec(length, u32, None if is_iota else value).replace(digits=digits)
+
+
 def pairs_spec(length: int, type_: Type, value: Type | None) -> OnesweepSpec:
     """Return the Spec of the passes of `sort_pairs`."""
     kept = value or (u32 if length <= 1 << u32.bits else u64)
@@ -106,19 +144,27 @@ def pairs_spec(length: int, type_: Type, value: Type | None) -> OnesweepSpec:
     return OnesweepSpec(type_, kept, kept, value is None, True, bits, tile.block, tile.items, tile.matching, min_blocks)
 
 
-def specs(length: int, type_: Type, result: Type | None, device: Device) -> list[Any]:
+def specs(length: int, type_: Type, result: Type | None, device: Device, *, is_descending: bool = False) -> list[Any]:
     """Return the Specs of the kernels that sort rows of a length."""
-    short = _short_spec(length, type_, result, device)
+    short = _short_spec(length, type_, result, device, is_descending)
     if short is not None:
         return [short]
-    spec = _radix_spec(length, type_, result, None)
-    return [HistogramSpec(type_, spec.bits), RouteSpec(num_digits(type_), spec.bits), spec]
+    spec = _radix_spec(length, type_, result, None, is_descending)
+    return [HistogramSpec(type_, spec.bits, is_descending), RouteSpec(num_digits(type_), spec.bits), spec]
 
 
-def _plan(num_rows: int, length: int, type_: Type, result: Type | None, device: Device, tile: Tile | None) -> Plan:
-    short = _short_spec(length, type_, result, device) if tile is None else None
+def _plan(
+    num_rows: int,
+    length: int,
+    type_: Type,
+    result: Type | None,
+    device: Device,
+    tile: Tile | None,
+    is_descending: bool,
+) -> Plan:
+    short = _short_spec(length, type_, result, device, is_descending) if tile is None else None
     if short is None:
-        return _radix(num_rows, length, _radix_spec(length, type_, result, tile), device)
+        return _radix(num_rows, length, _radix_spec(length, type_, result, tile, is_descending), device)
     arguments = (Argument("out0"), Argument("in0"))
     work = Work(nbytes=num_rows * length * (type_.nbytes + (type_ if result is None else result).nbytes))
     if isinstance(short, NetworkSpec):
@@ -127,21 +173,23 @@ def _plan(num_rows: int, length: int, type_: Type, result: Type | None, device: 
     return Plan((Launch(block.make(short), (num_rows, 1, 1), arguments, (length,), work),))
 
 
-def _short_spec(length: int, type_: Type, result: Type | None, device: Device) -> NetworkSpec | BlockSpec | None:
+def _short_spec(
+    length: int, type_: Type, result: Type | None, device: Device, is_descending: bool
+) -> NetworkSpec | BlockSpec | None:
     """The kernel for rows that a warp or a block sorts alone; None where none does."""
     if length <= network.MAX_LENGTH:
         size = max(2, 1 << (length - 1).bit_length())
         items = min(network.MAX_ITEMS, max(2, size // WARP, min(4, size // 4)))
-        return NetworkSpec(type_, result, size // items, items)
+        return NetworkSpec(type_, result, size // items, items, is_descending)
     if length > MAX_BLOCK_LENGTH or length * type_.nbytes > MAX_BLOCK_NBYTES:
         return None
     threads = 128 if length <= 1024 else 256 if length <= 4096 else 512
     items = next(each for each in BLOCK_ITEMS if each * threads >= length)
-    spec = BlockSpec(type_, result, threads, items, MATCH)
+    spec = BlockSpec(type_, result, threads, items, MATCH, is_descending)
     return spec if block.make(spec).shared_nbytes <= device.max_shared_nbytes else None
 
 
-def _radix_spec(length: int, type_: Type, result: Type | None, tile: Tile | None) -> OnesweepSpec:
+def _radix_spec(length: int, type_: Type, result: Type | None, tile: Tile | None, is_descending: bool) -> OnesweepSpec:
     bits = 32 if length < MAX_LENGTH_32 else 64
     value = None if result is None else u32 if length <= 1 << u32.bits else u64
     if tile is None:
@@ -157,13 +205,14 @@ def _radix_spec(length: int, type_: Type, result: Type | None, tile: Tile | None
         items=tile.items,
         matching=tile.matching,
         min_blocks=tile.min_blocks,
+        is_descending=is_descending,
     )
 
 
-def _radix(num_rows: int, length: int, spec: OnesweepSpec, device: Device) -> Plan:
-    """The plan of long rows."""
+def _radix(num_rows: int, length: int, spec: OnesweepSpec, device: Device, count: Count | None = None) -> Plan:
+    """The plan of long rows, whose digits are counted by a launch of the caller's if there is one."""
     type_, value, bits = spec.type, spec.value, spec.bits
-    place, digits, size = counter(bits), num_digits(type_), num_rows * length
+    place, digits, size = counter(bits), spec.num_digits, num_rows * length
     tiles_per_row = -(-length // spec.tile)
     num_tiles = num_rows * tiles_per_row
 
@@ -182,22 +231,11 @@ def _radix(num_rows: int, length: int, spec: OnesweepSpec, device: Device) -> Pl
         given = () if spec.is_iota else (Argument("in1"),)
         values = (*given, result, result, scratch.take(size * value.nbytes))
 
-    histogram_spec = HistogramSpec(type_, bits)
-    unit = histogram.BLOCK * histogram.num_in_flight(type_)
-    blocks_per_row = max(1, min(-(-length // unit), HISTOGRAM_BLOCKS_PER_SM * device.num_sms // num_rows))
-    share = -(-length // (blocks_per_row * unit)) * unit
-    blocks_per_row = -(-length // share)
     per_pass = Work(nbytes=2 * size * (type_.nbytes + (0 if value is None else value.nbytes)))
     arguments = (keys, *targets, *values, starts, routes, tickets, even, odd)
     steps: list[Step] = [
         zeros,
-        Launch(
-            histogram.make(histogram_spec),
-            (num_rows * blocks_per_row, 1, 1),
-            (keys, starts),
-            (length, share, blocks_per_row),
-            Work(nbytes=size * type_.nbytes),
-        ),
+        _count(num_rows, length, spec, device, keys, starts) if count is None else count(starts),
         Launch(histogram.make(RouteSpec(digits, bits)), (num_rows, 1, 1), (starts, routes), (length,)),
         *(
             Launch(onesweep.make(spec), (num_tiles, 1, 1), arguments, (length, tiles_per_row, digit), per_pass)
@@ -207,4 +245,31 @@ def _radix(num_rows: int, length: int, spec: OnesweepSpec, device: Device) -> Pl
     return scratch.plan(steps)
 
 
-__all__ = ["TILES", "Tile", "argsort", "pairs_spec", "sort", "sort_pairs"]
+def _count(num_rows: int, length: int, spec: OnesweepSpec, device: Device, keys: Argument, starts: Argument) -> Launch:
+    """The launch that counts all digits of the keys."""
+    type_ = spec.type
+    unit = histogram.BLOCK * histogram.num_in_flight(type_)
+    blocks_per_row = max(1, min(-(-length // unit), HISTOGRAM_BLOCKS_PER_SM * device.num_sms // num_rows))
+    share = -(-length // (blocks_per_row * unit)) * unit
+    blocks_per_row = -(-length // share)
+    return Launch(
+        histogram.make(HistogramSpec(type_, spec.bits, spec.is_descending)),
+        (num_rows * blocks_per_row, 1, 1),
+        (keys, starts),
+        (length, share, blocks_per_row),
+        Work(nbytes=num_rows * length * type_.nbytes),
+    )
+
+
+__all__ = [
+    "MAX_LENGTH_32",
+    "TILES",
+    "Count",
+    "Tile",
+    "argsort",
+    "counted_spec",
+    "pairs_spec",
+    "sort",
+    "sort_counted",
+    "sort_pairs",
+]

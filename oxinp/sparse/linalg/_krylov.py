@@ -25,7 +25,7 @@ from oxinp._core.ops.perform import perform_on_device
 from oxinp._core.reduction.reduce import reduce
 from oxinp._core.reduction.table import SUM
 from oxinp._core.ufunc.object import OBJECTS
-from oxinp.sparse import _methods
+from oxinp.sparse import _compressed
 from oxinp.sparse._base import is_ours
 from oxinp.sparse._executed import executed
 
@@ -155,7 +155,7 @@ def cg(
 
 def _plain_cg(A: Any, system: System, x: Any) -> tuple[Any, int]:
     """Solve with a matrix in CSR and no preconditioner: some steps are one plan."""
-    rows, longest = _methods.of_rows(A)
+    rows, longest = _compressed.of_rows(A)
     r = _residual(system, x)
     square = _squares(r)
     tolerance = types.from_host(np.array([system.atol], x.dtype))

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import pytest
 
+from oxinp._kernels.choice import nominal
 from oxinp._kernels.gemm import select
 from oxinp._kernels.gemm.multistage import cost as multistage_cost
 from oxinp._kernels.gemm.multistage import tile_config
@@ -232,3 +233,29 @@ def test_wgmma_choices(monkeypatch):
     monkeypatch.setattr(wgmma_cost, "_seconds", one_by_one)
     for product, config in zip(products, chosen, strict=True):
         assert config == next(x for _, x in product.ways() if product.is_legal(x))
+
+
+# -- other extents of the same structure -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("type_", [f64, c128, f32, c64, i32], ids=str)
+@pytest.mark.parametrize("majors", [("k", "mn"), ("mn", "mn"), ("k", "k")], ids=str)
+def test_resized_plans_are_those_of_their_extents(type_, majors):
+    draw, seen = random.Random(7), set()
+    a_strides, b_strides = [
+        (8192, 1) if major == way else (1, 8192) for major, way in zip(majors, ("k", "mn"), strict=True)
+    ]
+    a, b = Matrices(type_, a_strides, 256), Matrices(type_, b_strides, 256)
+
+    def planned(m, n, depth):
+        steps = select.plan_steps((m, n), depth, a, b, type_, H200, "native", 0)
+        return steps or select.plan((m, n), depth, a, b, type_, type_, H200)
+
+    for _ in range(12):
+        m, n, depth = draw.choice((40, 130, 300, 700)), draw.choice((64, 128, 520)), draw.choice((64, 100, 512))
+        first = planned(m, n, depth)
+        for other in range(m - 20, m + 20, 3):
+            if first.resized is not None and nominal(other) == nominal(m):
+                assert first.resized(other, n) == planned(other, n, depth)
+                seen.add(first.launch.kernel.name)
+    assert seen

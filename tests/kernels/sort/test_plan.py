@@ -39,15 +39,32 @@ def values_of(rng, shape, dtype):
     return z
 
 
+def descending_order(x):
+    """Return where the elements of rows are, the greatest first, equal ones in their order, NaNs last."""
+    if x.dtype.kind == "c":
+        return np.stack([np.lexsort((-row.imag, -row.real, isnan(row.imag), isnan(row.real))) for row in x])
+    ranks = np.stack([np.unique(row, return_inverse=True)[1] for row in x])
+    return np.argsort(np.where(isnan(x), x.shape[1], -ranks), axis=1, kind="stable")
+
+
+def isnan(x):
+    return np.isnan(x) if x.dtype.kind == "f" else np.zeros(x.shape, bool)
+
+
 def check(session, x, tile=None):
+    made = check_order(session, x, tile, np.argsort(x, axis=1, kind="stable"))
+    check_order(session, x, tile, descending_order(x), is_descending=True)
+    return made
+
+
+def check_order(session, x, tile, order, **given):
     num_rows, length = x.shape
-    order = np.argsort(x, axis=1, kind="stable")
     elements, places = np.empty_like(x), np.empty(x.shape, np.int64)
     for make, output, expected in (
         (plan.sort, elements, np.take_along_axis(x, order, 1)),
         (plan.argsort, places, order),
     ):
-        made = make(num_rows, length, from_dtype(x.dtype), TINY_DEVICE, tile)
+        made = make(num_rows, length, from_dtype(x.dtype), TINY_DEVICE, tile, **given)
         session.run(made, [output], [session.pointer(x)])
         assert output.tobytes() == expected.tobytes()
     return made

@@ -10,7 +10,7 @@ from oxinp._ptx.types import Type, bf16, c128, f16, f32, f64
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from oxinp._kernels.choice import Device, Limits
+    from oxinp._kernels.choice import Limits, Processors
     from oxinp._kernels.gemm.multistage.spec import MultistageSpec
 
 MAX_SPLIT_K = 16  # ranges of K that one reduction sums up
@@ -107,7 +107,7 @@ def measured_tiles(type: Type, acc: Type, device: Limits) -> tuple[str, tuple[Me
     return "fma", _FMA[max(4, acc.nbytes)]
 
 
-def is_meant(tile: MeasuredTile, problem: tuple[int, int, int, int], device: Device) -> bool:
+def is_meant(tile: MeasuredTile, problem: tuple[int, int, int, int], device: Processors) -> bool:
     """Return whether a tile's rate was measured on problems like this one: count, M, N and K."""
     if not tile.max_side:
         return True
@@ -130,7 +130,7 @@ def expected(
     tiles: Sequence[MeasuredTile],
     counts: Sequence[int],
     spec: MultistageSpec,
-    device: Device,
+    device: Processors,
     *,
     are_meant: bool = True,
 ) -> list[tuple[float, MeasuredTile, int]]:
@@ -143,7 +143,7 @@ def expected(
     counts : sequence of int
         Split-K factors.
     spec : MultistageSpec
-    device : Device
+    device : Processors
     are_meant : bool
         Leave out the tiles that were not measured on problems like this one.
     """

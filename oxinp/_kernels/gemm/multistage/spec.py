@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from oxinp._kernels.gemm.operand import GENERAL, TRIANGULAR, WHOLE
+from oxinp._kernels.gemm.operand import GENERAL, TRIANGULAR, WHOLE, Form
+from oxinp._ptx.frozen import Frozen
 
 if TYPE_CHECKING:
     from oxinp._kernels.gemm.epilogue import EpilogueSpec
-    from oxinp._kernels.gemm.operand import Form
     from oxinp._ptx.types import Type
 
 WARP = 32
@@ -65,8 +64,7 @@ MMA_SHAPES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class MultistageSpec:
+class MultistageSpec(Frozen):
     """One kernel of the family.
 
     Attributes
@@ -136,7 +134,7 @@ class MultistageSpec:
     def with_config(self, config: TileConfig) -> MultistageSpec:
         """Return the Spec with the sizes of a tile config."""
         sizes = {name: size for name, size in config._asdict().items() if name != "split_k"}
-        return replace(self, **sizes)
+        return self.replace(**sizes)
 
     @property
     def is_plain(self) -> bool:

@@ -19,16 +19,17 @@ Per element of C: 2 K flops; per tile, (tile_m + tile_n) K operand elements are 
 from __future__ import annotations
 
 from contextlib import nullcontext
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING
 
 from oxinp._kernels.gemm.sm90_mma import bf16x3_wgmma
 from oxinp._kernels.gemm.sm90_mma.bf16x3 import Bf16x3Consumer
 from oxinp._kernels.gemm.sm90_mma.bf16x3_fixup import FixupChains
+from oxinp._kernels.gemm.sm90_mma.spec import MmaSpec
 from oxinp._kernels.gemm.sm90_mma.warps import ConsumerWarp, DmmaConsumer, FmaConsumer
 from oxinp._kernels.gemm.sm90_wgmma.mainloop import produce
 from oxinp._kernels.gemm.sm90_wgmma.scheduler import TileScheduler
-from oxinp._kernels.plan import Launch, Plan, inputs, outputs
+from oxinp._kernels.plan import NO_WORK, Argument, Launch, Plan, Work, inputs, outputs
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.kernel import retraceable
 from oxinp._ptx.mbarrier import Pipeline, UnrolledConsumer
@@ -39,11 +40,11 @@ from oxinp._ptx.types import Type, c128, f32, f64, i64, u32
 
 if TYPE_CHECKING:
     from oxinp._kernels.gemm.operand import StridedBatch
-    from oxinp._kernels.gemm.sm90_mma.spec import MmaSpec
     from oxinp._ptx.memory import Pointer
     from oxinp._ptx.value import Value
 
 WARPS: dict[Type, type[DmmaConsumer | FmaConsumer]] = {f64: DmmaConsumer, c128: DmmaConsumer, f32: FmaConsumer}
+MAX_MAPS = 256  # that are kept
 NUM_WAVES = 16  # of blocks, if several fit on a multiprocessor: more waves cost more than their balance gains
 
 
@@ -174,6 +175,7 @@ def plan(
     num_sms: int,
     strides: tuple[int, int],
     batch: StridedBatch | None = None,
+    work: Work = NO_WORK,
 ) -> Plan:
     """Return the plan of C (m, n) = A (m, depth) @ B (depth, n), or of a batch of them: one launch.
 
@@ -188,6 +190,8 @@ def plan(
         Of A and B along the axis that is not contiguous, in bytes: multiples of 16, as the addresses.
     batch : StridedBatch, optional
         Of a batched Spec. Partial products of C follow each other, those of one matrix first.
+    work : Work, optional
+        What the launch does.
     """
     m, n, depth = shape
     unit = ALIGN // spec.type.nbytes
@@ -208,9 +212,9 @@ def plan(
     if num_k % spec.unroll_k or chunk % spec.unroll_k:
         raise ValueError(f"{spec}: {chunk} of {num_k} k-blocks are no multiple of the unrolled ones")
     maps = []
-    for extent, stride, box, move in zip(extents, strides, spec.boxes(), moves, strict=True):
+    for extent, stride, box, move in zip(extents, strides, _boxes(spec), moves, strict=True):
         if batch is None:
-            maps.append(MapSpec(spec.type, extent, (stride,), box))
+            maps.append(_map(spec.type, extent, stride, box))
         else:
             # Where all products have the same matrix, no coordinate but 0 is used.
             matrices, distance = (count, move) if move else (1, ALIGN)
@@ -221,10 +225,18 @@ def plan(
     if spec.is_bf16x3:
         steps = (*strides, *(moves if spec.is_batched else ()))
         constants = (depth, *(step // spec.type.nbytes for step in steps), *constants)
-    pointers = inputs(2)
-    operands = [x._replace(map=each) for x, each in zip(pointers, maps, strict=True)]
-    arguments = (*outputs(1), *operands, *(pointers if spec.is_bf16x3 else ()))
-    return Plan((Launch(make(spec), (blocks, 1, 1), arguments, (*constants, m, n)),))
+    arguments = (*outputs(1), *map(Argument, _OPERANDS, (0, 0), maps), *(inputs(2) if spec.is_bf16x3 else ()))
+    return Plan((Launch(make(spec), (blocks, 1, 1), arguments, (*constants, m, n), work),))
+
+
+_OPERANDS = "in0", "in1"
+_boxes = cache(MmaSpec.boxes)
+
+
+@lru_cache(MAX_MAPS)
+def _map(type: Type, extents: tuple[int, int], stride: int, box: tuple[int, int]) -> MapSpec:
+    """The tensor map of a matrix; of a loop over new sizes, one of the operands is often the same."""
+    return MapSpec(type, extents, (stride,), box)
 
 
 __all__ = ["make", "plan"]

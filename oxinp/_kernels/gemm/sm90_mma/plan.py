@@ -7,11 +7,12 @@ tiles, are left to the multistage kernels.
 from __future__ import annotations
 
 import math
+from copy import copy
 from functools import lru_cache
 from itertools import product
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from oxinp._kernels.choice import Choice, decide
+from oxinp._kernels.choice import Choice, decide, nominal
 from oxinp._kernels.gemm.operand import StridedBatch
 from oxinp._kernels.gemm.sm90_mma import kernel as mma_kernel
 from oxinp._kernels.gemm.sm90_mma import stacked
@@ -195,6 +196,9 @@ def _fits(spec: MmaSpec, max_shared_nbytes: int) -> bool:
     return nbytes <= max_shared_nbytes + RESERVED_NBYTES
 
 
+_NOMINAL: dict[Any, _Product] = {}
+
+
 class _Product:
     """A product, or a batch of such; a complex one in bf16x3 as a real one, see `MmaSpec`."""
 
@@ -222,31 +226,62 @@ class _Product:
             a.num_c > 1,
             shape[1] * a.type.nbytes % ALIGN == 0,
         )
+        self.choice: Choice | None = None  # of a nominal one
 
     def plan(self) -> Plan | None:
         """Return the plan; None where there are too few tiles, or too little work."""
         a, b = self.sources
+        like = self.nominal()
+        if like.choice is None:
+            return None
+        config: MmaConfig = decide(like.choice, self.device)
+        if not like.is_meant(config):
+            return None
+        spec = self.spec(config)
+        strides = (a.pitch * self.type.nbytes, b.pitch * self.type.nbytes)
+        num_sms = self.device.num_sms
+        if spec.is_batched:
+            return mma_kernel.plan(spec, self.shape, num_sms, strides, _batch(a, b), _work(a, b, self.shape))
+        depth = self.shape[2]
+
+        def resized(m: int, n: int) -> Plan:
+            work = Work(2 * len(a.type.parts) ** 2 * m * n * depth, (m * n + (m + n) * depth) * a.type.nbytes)
+            return mma_kernel.plan(spec, (m, n, depth), num_sms, strides, None, work)
+
+        if self.is_complex:  # whose columns are real and imaginary parts
+            return mma_kernel.plan(spec, self.shape, num_sms, strides, None, _work(a, b, self.shape))
+        return resized(*self.shape[:2]).resizing(resized)
+
+    def nominal(self) -> _Product:
+        """Return the product of nominal extents that this one is computed like; with the k-blocks that it has."""
+        m, n, depth = self.shape
+        shape = nominal(m), nominal(n), -(-depth // self.tile_depth) * self.tile_depth
+        device = self.device
+        key = (self.structure, self.in_bf16x3, self.count, shape, device.num_sms, device.max_shared_nbytes)
+        found = _NOMINAL.get(key)
+        if found is None:
+            if len(_NOMINAL) >= MAX_KEPT:
+                _NOMINAL.clear()
+            found = _NOMINAL[key] = copy(self)
+            found.shape = shape
+            found.choice = found.asked()
+        return found
+
+    def asked(self) -> Choice | None:
+        """Return the choice among the configs; None where none is faster than other families."""
         ranked = self.ranked()
         if not ranked:
             return None
-        choice = Choice(
+        return Choice(
             "matmul/mma",
             (self.type.name, *("bf16x3",) * self.in_bf16x3, *("complex",) * self.is_complex),
-            (a.major, b.major),
+            (self.structure.a_major, self.structure.b_major),
             (self.count, *self.shape),
             MmaConfig,
             self.is_legal,
             lambda: ranked[0],
             self.candidates,
         )
-        config: MmaConfig = decide(choice, self.device)
-        if not self.is_meant(config):
-            return None
-        spec = self.spec(config)
-        strides = (a.pitch * self.type.nbytes, b.pitch * self.type.nbytes)
-        batch = _batch(a, b) if spec.is_batched else None
-        plan = mma_kernel.plan(spec, self.shape, self.device.num_sms, strides, batch)
-        return plan.with_work(_work(a, b, self.shape))
 
     def spec(self, config: MmaConfig) -> MmaSpec:
         """Return the kernel's Spec of a config."""

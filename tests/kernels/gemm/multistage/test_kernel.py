@@ -1,6 +1,5 @@
 """The multistage kernels: against a reference of higher precision, exact for integers; their choice by planning."""
 
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -53,7 +52,7 @@ SPECS = [
     spec(u64, u64, "fma", "mn", "mn", (16, 16)),
 ]
 SPECS += [
-    replace(spec(type_, type_, "fma", *majors, copy, tile=tile, depth=8), is_smem_transposed=True)
+    spec(type_, type_, "fma", *majors, copy, tile=tile, depth=8).replace(is_smem_transposed=True)
     for type_, majors, copy, tile in (
         (f32, ("k", "k"), (16, 4), (64, 64, 64, 64)),
         (f32, ("k", "mn"), (0, 16), (64, 64, 16, 32)),
@@ -144,10 +143,10 @@ def test_batches(type_):
 
 @pytest.mark.parametrize("type_", [f32, c64], ids=str)
 def test_promotion_adds_totals_of_k_blocks(type_):
-    chosen = replace(spec(type_, type_, "fma", "k", "mn", (16, 16), depth=8), promotion=32)
+    chosen = spec(type_, type_, "fma", "k", "mn", (16, 16), depth=8).replace(promotion=32)
     a, b = draw(chosen, 70, 203), draw(chosen, 203, 66)
     a[:, :40:2] *= 4096  # large first, so that small ones are lost
-    result, plain = product(chosen, a, b), product(replace(chosen, promotion=0), a, b)
+    result, plain = product(chosen, a, b), product(chosen.replace(promotion=0), a, b)
     check(chosen, result, a, b)
     exact = a.astype(np.clongdouble) @ b.astype(np.clongdouble)
     assert np.abs(result - exact).max() < 0.8 * np.abs(plain - exact).max()

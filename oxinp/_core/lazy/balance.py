@@ -1,0 +1,153 @@
+"""Where arrays of middling size belong, learned from what a program has done with them.
+
+A launch costs the host as long as NumPy takes for some hundred kilobytes, so that a matrix of that size is better off
+on the host if it is worked on row by row, and on the device if whole expressions of it are computed. What a program
+does is weighed by the size of the largest array that takes part: below the threshold, up to twice of it, up to four
+times and so on. For every size the balance says how much longer what has been done takes on the host than on the
+device, in microseconds, by fixed prices: no clock is read, and a program is placed the same way every time. Sizes up to
+which the sum is lowest belong on the host, as soon as that is worth `SWITCH` more than the present way.
+
+What is small and on the host is not counted, for that would cost as much as some of it takes, but small views of larger
+arrays are. So the way back to the device is longer, and gets twice as long every time that it has been taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import accumulate, cycle
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+from oxinp._config import before_change, config
+from oxinp._core.lazy import explain
+from oxinp._runtime import hooks
+
+if TYPE_CHECKING:
+    from oxinp._core.lazy.expr import Graph
+
+LAUNCH = 12.0
+"""Microseconds to record and launch a kernel."""
+FIRST = 40.0
+"""Microseconds more for one that has not run before."""
+WAIT = 30.0
+"""Microseconds that waiting for the device takes beyond what it still computes."""
+CALL = 1.5
+"""Microseconds of an operation on the host, whatever its size."""
+HOST_RATE = 12_000.0
+"""Bytes of its largest operand or result that an operation on the host gets done in a microsecond."""
+COPY_RATE = 8_000.0
+"""Bytes that a copy between the sides moves in a microsecond."""
+SWITCH = 1000.0
+"""Microseconds that the host has to be better by: many times what moving a few arrays takes."""
+RETURN = 8 * SWITCH
+"""Microseconds that the device has to be better by at first, of arrays that belong on the host."""
+MAX_WEIGHT = 4 * SWITCH
+"""What is remembered at most for a size: what was long ago counts less."""
+WEIGHTS: dict[Any, float] = {}
+"""How elementwise operations are lowered -> how much longer NumPy takes for one than for an addition, where it does."""
+NUM_SIZES = 6
+MIN_THRESHOLD = 4096
+"""Settings of `offload_threshold` below are there to have everything on the device."""
+_SAMPLED = 23
+"""One launch of so many is weighed, for all: a prime, for loops have few."""
+is_sampled: Callable[[], bool] = cycle([True] + [False] * (_SAMPLED - 1)).__next__
+"""Whether the launch that is asked about is."""
+
+
+class Balance:
+    """What has been learned.
+
+    Attributes
+    ----------
+    limit : int
+        Bytes below which arrays belong on the host, even those that are on the device; 0 where nothing speaks for that.
+    reach : int
+        Bytes from which on arrays are not weighed: they belong on the device.
+    """
+
+    __slots__ = ("_between", "_last", "_level", "_return", "_unit", "_weights", "limit", "reach")
+
+    def __init__(self) -> None:
+        self.begin(config.offload_threshold, is_adaptive=config.adaptive_placement)
+
+    def begin(self, threshold: float, *, is_adaptive: bool) -> None:
+        """Forget everything, for a threshold; where placement does not adapt, nothing is learned."""
+        self._unit = int(threshold) if is_adaptive and MIN_THRESHOLD <= threshold < inf else 0
+        self._weights = [0.0] * NUM_SIZES
+        self._level = self.limit = 0
+        self._last = NUM_SIZES
+        self._between = 0.0  # microseconds that copies took between sizes that belong on different sides
+        self._return = RETURN
+        self.reach = self._unit << (NUM_SIZES - 1)
+
+    def computed_chain(self, graph: Graph, leaves: tuple[Any, ...], *, is_first: bool) -> None:
+        """Note a sampled kernel of elementwise operations, and whether none like it was before."""
+        nbytes = graph.layout.nbytes
+        weight = sum([WEIGHTS.get(node.lower, 1.0) for node in graph.nodes])
+        self._launched(nbytes, leaves, weight * nbytes, len(graph.nodes) or 1, is_first=is_first)
+
+    def computed_call(self, nbytes: int, cost: float, leaves: tuple[Any, ...], *, is_first: bool) -> None:
+        """Note the same of another operation, whose result has so many bytes."""
+        self._launched(nbytes, leaves, cost, 1, is_first=is_first)
+
+    def _launched(self, nbytes: int, leaves: tuple[Any, ...], cost: float, num_calls: int, *, is_first: bool) -> None:
+        held = max([nbytes, *[getattr(entry, "nbytes", 0) for entry in leaves]])
+        self._last = self._size(held)
+        launch = LAUNCH + FIRST if is_first else LAUNCH
+        self._weigh(self._last, _SAMPLED * (num_calls * CALL + cost / HOST_RATE - launch))
+
+    def waited(self) -> None:
+        """Note that the program has waited for the device, for what the last kernels computed."""
+        self._weigh(self._last, -WAIT)
+
+    def computed(self, nbytes: float, weight: float) -> None:
+        """Note an operation on the host that would be the device's if nothing had been learned."""
+        self._weigh(self._size(nbytes), max(0.0, CALL + weight * nbytes / HOST_RATE - LAUNCH))
+
+    def viewed(self, nbytes: int, held: int) -> None:
+        """Note a view on the host, of so many bytes of an array of so many: an operation on it would be a launch."""
+        if nbytes < self._unit <= held:
+            self._weigh(self._size(held), CALL - LAUNCH)
+
+    def fetched(self, nbytes: int) -> None:
+        """Note that what larger work has left on the device was wanted on the host, and has been waited for."""
+        if nbytes < self.limit:
+            self._between += WAIT + nbytes / COPY_RATE
+            self._weigh(self._last, WAIT)
+
+    def _size(self, nbytes: float) -> int:
+        return (int(nbytes) // self._unit).bit_length() if nbytes < self.reach else NUM_SIZES
+
+    def _weigh(self, size: int, microseconds: float) -> None:
+        if size >= NUM_SIZES:
+            return
+        weights, level = self._weights, self._level
+        most = 2 * self._return if size < level else MAX_WEIGHT
+        weights[size] = min(max(weights[size] + microseconds, -MAX_WEIGHT), most)
+        sums = [0.0, *accumulate(weights)]
+        present = sums[level] + self._between
+        above, below = min(sums[level + 1 :], default=inf), min(sums[:level], default=inf)
+        if above < present - SWITCH:
+            self._settle(sums.index(above, level + 1))
+        elif below < present - self._return:
+            self._return *= 2
+            self._settle(sums.index(below))
+
+    def _settle(self, level: int) -> None:
+        """Let arrays of this many sizes belong on the host from now on."""
+        self._weights = [0.0] * NUM_SIZES
+        self._between = 0.0
+        self._level = level
+        self.limit = self._unit << (level - 1) if level else 0
+        if explain.REPORTS:
+            explain.note("placement", f"arrays below {self.limit or self._unit} B belong on the host", "learned")
+
+
+balance = Balance()
+before_change.setdefault("offload_threshold", []).append(
+    lambda threshold: balance.begin(threshold, is_adaptive=config.adaptive_placement)
+)
+before_change.setdefault("adaptive_placement", []).append(
+    lambda is_adaptive: balance.begin(config.offload_threshold, is_adaptive=is_adaptive)
+)
+hooks.after_waiting.append(balance.waited)

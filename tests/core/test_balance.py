@@ -1,0 +1,142 @@
+"""Arrays of middling size go to where the program's work on them is cheaper."""
+
+# ruff: noqa: ICN001 - oxinp is np
+
+import numpy
+import pytest
+
+import oxinp as np
+from oxinp._core.lazy.balance import balance
+from tests.comparator import assert_same
+
+
+@pytest.fixture(autouse=True)
+def usual(config):
+    config.offload_threshold = 65536
+    assert config.adaptive_placement
+
+
+def work_on_rows(_, matrix, times):
+    for i in range(times):
+        row = matrix[i % len(matrix)]
+        row *= 2.0
+        row -= matrix[(i + 1) % len(matrix)]
+    return matrix
+
+
+def work_on_all(xp, matrix, times):
+    for _ in range(times):
+        matrix = xp.sqrt(matrix * matrix + 1.0) * 0.5
+    return matrix
+
+
+def matrix(xp, shape=(20, 1000)):
+    return xp.asarray(numpy.random.default_rng(3).random(shape)) + 0.0
+
+
+def test_rows_of_a_device_array_go_to_the_host(stats):
+    ours = matrix(np)
+    np.evaluate(ours)
+    assert_same(work_on_rows(np, ours, 200), work_on_rows(numpy, matrix(numpy), 200))
+    before = stats()
+    work_on_rows(np, ours, 50)
+    assert stats().launches == before.launches
+    assert ours._storage.host is not None
+    assert balance.limit > ours.nbytes
+    # What would be the device's otherwise is computed on the host as well, and new arrays begin there.
+    for made in (ours + 1, ours @ ours.T, ours.sum(axis=0), np.zeros(ours.shape), np.sort(ours)):
+        assert made._storage.host is not None
+    assert stats().launches == before.launches
+
+
+def test_whole_expressions_stay_on_the_device(stats):
+    ours = matrix(np)
+    assert_same(work_on_all(np, ours, 300), work_on_all(numpy, matrix(numpy), 300), ulp=1)
+    assert not balance.limit
+    assert stats().d2h_bytes == ours.nbytes
+
+
+def test_larger_arrays_are_not_weighed(stats):
+    ours = matrix(np, (200, 1500))
+    work_on_rows(np, ours, 250)
+    assert not balance.limit
+    assert stats().launches >= 250
+
+
+def test_arrays_go_back_to_the_device(stats):
+    ours = matrix(np, (40, 1500))
+    work_on_rows(np, ours, 300)
+    assert balance.limit > ours.nbytes
+    for _ in range(3000):
+        ours = np.sqrt(ours * ours + 1.0) * 0.5
+        if not balance.limit:
+            break
+    assert not balance.limit
+    before = stats().launches
+    np.evaluate(ours + 1.0)
+    assert stats().launches == before + 1
+
+
+def test_the_way_back_gets_longer():
+    def lengths():
+        for _ in range(2):
+            work_on_rows(np, matrix(np, (40, 1500)), 400)
+            assert balance.limit
+            ours, count = matrix(np, (40, 1500)), 0
+            while balance.limit:
+                ours = np.sqrt(ours * ours + 1.0) * 0.5
+                count += 1
+            yield count
+
+    first, second = lengths()
+    assert second > 1.5 * first
+
+
+def test_a_program_that_waits_for_every_result_has_it_on_the_host():
+    ours = matrix(np)
+    np.evaluate(ours)
+    for _ in range(100):
+        assert float((ours * 0.5).sum()) > 0
+    assert balance.limit > ours.nbytes
+
+
+def test_results_of_larger_work_are_fetched_once(stats):
+    large, x = matrix(np, (300, 1000)), matrix(np, (1000,))
+    for _ in range(60):
+        y = large @ x
+        for i in range(8):
+            y = y * 0.5 + i
+            np.evaluate(y)
+        x = x * (1 / y.max())
+    assert balance.limit == 65536
+    before = stats()
+    y = large @ x
+    z = (y + 1) * y - 2
+    assert z._storage.host is not None
+    assert stats().launches == before.launches + 1
+    assert stats().d2h_bytes == before.d2h_bytes + y.nbytes
+
+
+def test_it_can_be_turned_off(config, stats):
+    config.adaptive_placement = False
+    work_on_rows(np, matrix(np), 200)
+    assert not balance.limit
+    assert stats().launches >= 200
+
+
+def test_another_threshold_begins_anew(config):
+    work_on_rows(np, matrix(np), 200)
+    assert balance.limit
+    config.offload_threshold = 32768
+    assert not balance.limit
+    config.offload_threshold = 0
+    work_on_rows(np, matrix(np), 200)
+    assert not balance.limit
+
+
+def test_explain_says_so():
+    with np.explain() as report:
+        ours = work_on_rows(np, matrix(np), 200)
+        ours = ours + 1
+    assert "belong on the host" in str(report)
+    assert "little to do with larger arrays" in str(report)
