@@ -1,4 +1,4 @@
-"""Reads, writes and sums by index on a GPU, and order statistics: right, and how fast.
+"""Reads, writes and sums by index on a GPU, order statistics and convolutions: right, and how fast.
 
 ``python -m asv_benchmarks.kernels.indexing [REGEX] [--scale N] [--peer]`` calls NumPy's functions as users do, with
 data of full size (divided by ``--scale``), and prints a line per case: the median time of a call whose result is waited
@@ -54,6 +54,10 @@ def binned(dtype, rng, size):
     return np.zeros(size // BINS, dtype), rng.integers(0, size // BINS, size), (rng.random(size) * 9).astype(dtype)
 
 
+def one_bin(rng, size):
+    return np.zeros(size // BINS, "f4"), np.full(size, 7), rng.random(size, "f4")
+
+
 def rows_of(rng, size):
     return rng.random((size // 256, 256), "f4"), rng.permutation(size // 256)
 
@@ -63,8 +67,21 @@ def along(rng, size):
     return x, np.argsort(x, axis=1)
 
 
+def across(rng, size):
+    x = rng.random((1024, size // 1024), "f4")
+    return x, rng.integers(0, 1024, x.shape)
+
+
+def doubles(rng, size):
+    return (rng.standard_normal(size),)
+
+
 def floats(rng, size):
     return (rng.standard_normal(size, "f4"),)
+
+
+def filtered(dtype, rng, size):
+    return rng.integers(-9, 9, size).astype(dtype), rng.integers(-9, 9, min(size, 1000)).astype(dtype)
 
 
 def read(xp, x, i):
@@ -93,6 +110,10 @@ def take_along_axis(xp, x, i):
     return xp.take_along_axis(x, i, 1)
 
 
+def take_across(xp, x, i):
+    return xp.take_along_axis(x, i, 0)
+
+
 def bincount(xp, a, i, v):
     return xp.bincount(i, v, a.size)
 
@@ -101,12 +122,25 @@ def partition(xp, x):
     return xp.partition(x, x.size // 3)
 
 
+def argpartition(xp, x):
+    return xp.take(x, xp.argpartition(x, x.size // 3))
+
+
+def convolve(xp, x, taps):
+    return xp.convolve(x, taps)
+
+
 def median(xp, x):
     return xp.median(x)
 
 
 def percentile(xp, x):
     return xp.percentile(x, 90)
+
+
+def torch_convolve(torch, x, taps):
+    found = torch.nn.functional.conv1d(x[None, None], taps.flip(0)[None, None], padding=taps.numel() - 1)
+    return found[0, 0]
 
 
 def index_add(torch, a, i, v):
@@ -123,10 +157,15 @@ CASES = [
     Case("add.at i4 2^24 into 2^20", 2**24, partial(binned, "i4"), add_at, index_add),
     Case("add.at f4 2^24 into 2^20", 2**24, partial(binned, "f4"), add_at, index_add, ROUNDED),
     Case("add.at f8 2^24 into 2^20", 2**24, partial(binned, "f8"), add_at, index_add, ROUNDED),
+    Case("add.at f4 2^24 into one", 2**24, one_bin, add_at, index_add, ROUNDED),
     Case("bincount, weights 2^24 into 2^20", 2**24, partial(binned, "f8"), bincount, None, ROUNDED),
     Case("x[rows] f4 2^18 x 256", 2**26, rows_of, read, lambda _, x, i: x[i]),
     Case("take_along_axis f4 2^26", 2**26, along, take_along_axis, lambda t, x, i: t.gather(x, 1, i)),
+    Case("take_along_axis 0 f4 2^26", 2**26, across, take_across, lambda t, x, i: t.gather(x, 0, i)),
     Case("partition f4 2^27", 2**27, floats, partition, None, AT_RANK),
+    Case("argpartition, take f8 2^26", 2**26, doubles, argpartition, None, AT_RANK),
+    Case("convolve f4 2^21 * 1000", 2**21, partial(filtered, "f4"), convolve, torch_convolve),
+    Case("convolve f8 2^21 * 1000", 2**21, partial(filtered, "f8"), convolve),
     Case("median f4 2^27", 2**27, floats, median, lambda t, x: t.sort(x)[0][x.numel() // 2]),
     Case("percentile f4 2^27", 2**27, floats, percentile),
 ]

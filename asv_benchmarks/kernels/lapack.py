@@ -1,10 +1,10 @@
 """Factorisations on a GPU: right by LAPACK's test ratios, and how fast.
 
-``python -m asv_benchmarks.kernels.lapack [--quick] [--peer] [--cases REGEX]`` prints a line per case: the median of
-device-event times over random data, launch by launch and as one graph, the rate of the graph as a share of what the
-device's f64 units reach in products, the ratio that LAPACK's own tests demand to be at most 30, and with ``--peer``
-the faster of CuPy and PyTorch, where these are installed. A factorisation that works in place has its copy timed with
-it. Ends with status 1 if anything is wrong.
+``python -m asv_benchmarks.kernels.lapack [--quick] [--peer] [--steps] [--width N] [--cases REGEX]`` prints a line
+per case: the median of device-event times over random data, launch by launch and as one graph, the rate of the graph
+as a share of what the device's f64 units reach in products, the ratio that LAPACK's own tests demand to be at most 30,
+with ``--peer`` the faster of CuPy and PyTorch, where these are installed, and with ``--steps`` the time of every
+kernel. A factorisation that works in place has its copy timed with it. Ends with status 1 if anything is wrong.
 """
 
 import argparse
@@ -56,6 +56,8 @@ CASES = (
     ("cholesky", 1, 16384, 0, "f8"),
     ("inv", 1, 8192, 0, "f8"),
     ("qr", 1, 4096, 0, "f8"),
+    ("qr", 1, 8192, 0, "f8"),
+    ("qr", 1, 8192, 0, "f4"),
     ("solve", 1, 8192, 1, "f4"),
     ("cholesky", 1, 8192, 0, "f4"),
     ("solve", 1, 4096, 1, "c16"),
@@ -87,18 +89,22 @@ class Bound:
         self.scratch = backend.allocate(max(plan.scratch_nbytes, 1))
         self.buffers = {f"out{i}": x for i, x in enumerate(outputs)} | {f"in{i}": x for i, x in enumerate(inputs)}
         self.buffers["scratch"] = self.scratch.ptr
-        self.calls, graph, after = [], Graph(backend.context), []
+        self.calls, self.names, graph, after = [], [], Graph(backend.context), []
         for step in plan.steps:  # launches and fills
             if isinstance(step, Launch):
                 given = (*parameters(backend, step, self.buffers), *step.constants)
                 kernel = step.kernel
                 shape = (step.grid, kernel.block, kernel.shared_nbytes)
-                launcher = Launcher(backend.function(kernel), *shape, kernel.param_format, 0, given)
+                launcher = Launcher(
+                    backend.function(kernel), *shape, kernel.param_format, 0, given, cluster=kernel.cluster
+                )
                 self.calls.append((launcher.launch, ()))
+                self.names.append(kernel.name)
                 after = [graph.add_kernel(launcher, after=after)]
             else:
                 target = self.place(step.target)
                 self.calls.append((backend.fill, (target, step.byte, step.nbytes)))
+                self.names.append("fill")
                 after = [graph.add_fill(target, step.byte, step.nbytes, after=after)]
         self.graph = graph
         self.executable = graph.instantiate()
@@ -113,11 +119,39 @@ class Bound:
     def graphed(self):
         self.executable.launch(self.backend.stream)
 
+    def by_kernel(self):
+        """Milliseconds and steps of every kernel, the longest first, in a line: of steps one by one, an event each."""
+        self.backend.synchronize()
+        events = [self.backend.record_event()]
+        for call, arguments in self.calls:
+            call(*arguments)
+            events.append(self.backend.record_event())
+        self.backend.synchronize()
+        found = {}
+        for name, begin, end in zip(self.names, events, events[1:], strict=False):
+            time, count = found.get(name, (0.0, 0))
+            found[name] = time + begin.elapsed_ms(end), count + 1
+        ordered = sorted(found.items(), key=lambda item: -item[1][0])
+        return "; ".join(f"{name} {time:.3f} of {count}" for name, (time, count) in ordered)
+
+
+class Tuned:
+    """A device on which the block columns of Cholesky factorisations have a width."""
+
+    def __init__(self, device, width):
+        self.device, self.width = device, width
+
+    def __getattr__(self, name):
+        return getattr(self.device, name)
+
+    def tuned(self, choice):
+        return {"width": self.width} if choice.family == "cholesky/outer" else self.device.tuned(choice)
+
 
 class Problem:
     """Operands on the device, and what solves."""
 
-    def __init__(self, backend, rng, name, count, n, columns, dtype):
+    def __init__(self, backend, rng, name, count, n, columns, dtype, width=None):
         self.backend, self.name, self.dtype, self.n = backend, name, np.dtype(dtype), n
         shape = (n, n) if count == 1 else (count, n, n)
         self.a = self.draw(rng, shape)
@@ -132,7 +166,8 @@ class Problem:
         self.held = [backend.allocate(x.nbytes) for x in arrays]
         for buffer, array in zip(self.held[2:], arrays[2:], strict=True):
             backend.upload(buffer.ptr, array)
-        device, square = backend.capability, self.operand(self.a)
+        device = Tuned(backend.capability, width) if width else backend.capability
+        square = self.operand(self.a)
         plan = {
             "solve": lambda: lapack.plan_solve(out.shape, square, self.operand(out), device),
             "cholesky": lambda: lapack.plan_cholesky(shape, square, device),
@@ -224,6 +259,8 @@ def main(arguments):
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="small cases only")
     parser.add_argument("--peer", action="store_true", help="measure CuPy and PyTorch as well")
+    parser.add_argument("--steps", action="store_true", help="say which kernels take how long")
+    parser.add_argument("--width", type=int, help="of the block columns of Cholesky factorisations")
     parser.add_argument("--cases", default="", help="a regular expression of the lines that are wanted")
     options = parser.parse_args(arguments)
     backend, rng, is_right = open_backend(), np.random.default_rng(), True
@@ -232,7 +269,7 @@ def main(arguments):
         title = f"{name} {dtype} {count if count > 1 else ''}{'x' if count > 1 else ''}{n}"
         if not re.search(options.cases, title):
             continue
-        problem = Problem(backend, rng, name, count, n, columns, dtype)
+        problem = Problem(backend, rng, name, count, n, columns, dtype, options.width)
         ratio = problem.ratio(rng)
         is_right &= ratio <= RATIO
         repetitions = 3 if count * n**3 > 1 << 38 else 7
@@ -245,6 +282,8 @@ def main(arguments):
             best = min(times, key=times.get)
             line += f"; {best} {times[best]:9.3f} ms, {times[best] / whole:5.2f}x"
         write(line)
+        if options.steps:
+            write("    " + problem.bound.by_kernel())
         del problem
     return 0 if is_right else 1
 

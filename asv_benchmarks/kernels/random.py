@@ -16,9 +16,10 @@ import sys
 import numpy as np
 
 from asv_benchmarks.kernels.plans import Prepared, milliseconds, write
-from oxinp._kernels.random import fill, philox, segments
+from oxinp._kernels.random import fill, philox, segments, shuffle
 from oxinp._kernels.random.lcg import GENERATORS, MASK_64
 from oxinp._kernels.random.variates import VARIATES, ziggurat_table
+from oxinp._ptx.types import i64
 from oxinp._runtime.cuda import open_backend
 
 CHECKED, CHECKED_QUICK = 20_000_000, 1_000_000
@@ -68,6 +69,10 @@ class Case:
     def threshold(self):
         return 2**self.bits % self.high
 
+    def at(self, backend, size):
+        """Return the case on the device, of another size."""
+        return Draw(backend, self, size)
+
     def rest(self, backend):
         """Return inputs beside the state, and what keeps them."""
         if self.is_fill:
@@ -82,6 +87,74 @@ class Case:
         if self.high is not None:
             values += [self.high, self.threshold, 0]
         return values, kept
+
+
+class Permutation:
+    """Permutations of a size: words, and the shuffle of them.
+
+    Parameters
+    ----------
+    size : int
+    """
+
+    generator, name, type = "PCG64", "permutation", i64
+
+    def __init__(self, size):
+        self.size = size
+        self.peers = {
+            "cupy": lambda cp, n: cp.random.permutation(n),
+            "torch": lambda torch, n: torch.randperm(n, device="cuda"),
+        }
+
+    def at(self, backend, size):
+        """Return the same of another size on the device."""
+        return Permuted(backend, size)
+
+
+class Permuted:
+    """A permutation of some size on the device; called, it enqueues its words and the shuffle.
+
+    Parameters
+    ----------
+    backend : Backend
+    size : int
+    """
+
+    def __init__(self, backend, size):
+        self.backend, self.size = backend, size
+        self.numpys = np.random.default_rng(SEED)
+        state = self.numpys.bit_generator.state["state"]
+        values = [part for x in (state["state"], state["inc"]) for part in (x & MASK_64, x >> 64)]
+        count = shuffle.num_words(size)
+        self.words, self.out, self.taken = (backend.allocate(n) for n in (count * 4, size * 8, 16))
+        drawn = fill.plan("PCG64", "halves", count, 256, backend.capability)
+        shuffled = shuffle.plan(size, count, backend.capability, is_shifted=False)
+        self.filled = Prepared(backend, drawn, [self.words.ptr], values)
+        self.shuffled = Prepared(backend, shuffled, [self.out.ptr, self.taken.ptr], [self.words.ptr])
+        self.launches = [*self.filled.launches, *self.shuffled.launches]
+
+    @property
+    def prepared(self):
+        return self
+
+    def __call__(self):
+        self.filled()
+        self.shuffled()
+
+    def check(self):
+        """Return how many numbers differ, the largest difference, and whether the end state is right."""
+        self()
+        self.backend.synchronize()
+        ours, words = np.empty(self.size, np.int64), np.empty(2, np.int64)
+        self.backend.download(ours, self.out.ptr)
+        self.backend.download(words, self.taken.ptr)
+        state = self.numpys.bit_generator.state["state"]
+        different = int((ours != self.numpys.permutation(self.size)).sum())
+        taken, status = words.tolist()
+        ended = GENERATORS["PCG64"].advanced(state["state"], state["inc"], -(-taken // 2))
+        after = self.numpys.bit_generator.state
+        ends_right = status == 0 and ended == after["state"]["state"] and after["has_uint32"] == taken % 2
+        return different, float("inf") if different else 0.0, ends_right
 
 
 class Draw:
@@ -205,6 +278,9 @@ CASES = [
     ),
     Case("lemire_u32", N, lambda rng, n: rng.integers(0, 1000, n, "u4"), 1000, peers=integers("int32", 1000)),
     Case("lemire_u64", N, lambda rng, n: rng.integers(0, 3 * 2**62, n, "u8"), 3 * 2**62),
+    Permutation(2**26),
+    Permutation(2**22),
+    Permutation(2**18),
 ]
 
 
@@ -249,9 +325,9 @@ def main(arguments):
     write(f"{backend.capability.device_name}: fill writes {rate * 1e-6:.0f} GB/s")
     for case in (case for case in CASES if options.only in case.name):
         checked = min(case.size, CHECKED_QUICK if options.quick else options.numbers) - 1
-        different, ulps, ends_right = Draw(backend, case, checked).check()
+        different, ulps, ends_right = case.at(backend, checked).check()
         is_right &= ends_right and ulps <= 1
-        draw = Draw(backend, case, case.size)
+        draw = case.at(backend, case.size)
         ms = milliseconds(backend, draw)
         share = case.size * case.type.nbytes / rate / ms
         line = (

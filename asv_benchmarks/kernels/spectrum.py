@@ -1,10 +1,10 @@
 """Eigenvalues and singular values on a GPU: right by LAPACK's test ratios, and how fast.
 
-``python -m asv_benchmarks.kernels.spectrum [--quick] [--peer] [--cases REGEX]`` prints a line per case: the median of
-device-event times over random data as one graph, of lines that begin with oxinp wall times of the public function; the
-ratios of the residual and of orthogonality, of which LAPACK's own tests demand that they be at most 30, over a part of
-the matrices; and with ``--peer`` the faster of CuPy and PyTorch, where these are installed. Ends with status 1 if
-anything is wrong.
+``python -m asv_benchmarks.kernels.spectrum [--quick] [--peer] [--steps] [--cases REGEX]`` prints a line per case: the
+median of device-event times over random data as one graph, of lines that begin with oxinp wall times of the public
+function; the ratios of the residual and of orthogonality, of which LAPACK's own tests demand that they be at most 30,
+over a part of the matrices; with ``--peer`` the faster of CuPy and PyTorch, where these are installed; and with
+``--steps`` the time of every kernel. Ends with status 1 if anything is wrong.
 """
 
 import argparse
@@ -41,11 +41,14 @@ QUICK = (
     ("eigh", 1, 150, 150, "f8"),
     ("eigh", 1, 700, 700, "f8"),
     ("eigh", 7, 140, 140, "f4"),
+    ("eigh", 1, 400, 400, "c16"),
+    ("eigh", 3, 200, 200, "c8"),
 )
 QUICK_COMPOSED = (
     ("svd", (150, 150), "f8", None),
     ("svd", (300, 50), "f4", None),
     ("lstsq", (1000, 20), "f8", (1000, 1)),
+    ("qr", (40_000, 40), "f8", None),
 )
 CASES = (
     ("eigh", 10000, 32, 32, "f8"),
@@ -68,6 +71,7 @@ CASES = (
     ("eigh", 1, 4096, 4096, "f8"),
     ("eigvalsh", 1, 4096, 4096, "f8"),
     ("eigh", 1000, 256, 256, "f8"),
+    ("eigh", 1, 1024, 1024, "c16"),
 )
 # Functions that are made of several operations, and wait for the device between: name, shape, dtype, another operand's.
 COMPOSED = (
@@ -75,6 +79,7 @@ COMPOSED = (
     ("svd", (4096, 4096), "f8", None),
     ("svdvals", (1024, 1024), "f8", None),
     ("svd", (1000, 256, 256), "f8", None),
+    ("qr", (1_000_000, 64), "f8", None),
     ("lstsq", (1_000_000, 32), "f8", (1_000_000, 1)),
     ("pinv", (2048, 2048), "f8", None),
     ("det", (4096, 4096), "f8", None),
@@ -224,6 +229,11 @@ def composed_ratio(name, arrays, result):
         ratios = [_norm(a - u * s[..., None, :] @ vh) / _norm(a)]
         ratios += [_norm(adjoint(q) @ q - np.eye(q.shape[-1])) for q in (u, adjoint(vh))]
         return float(max(np.max(x) for x in ratios) / eps)
+    if name == "qr":
+        q, r = (np.asarray(x) for x in result)
+        is_upper = not np.tril(r, -1).any()
+        ratios = [_norm(a - q @ r) / _norm(a), _norm(adjoint(q) @ q - np.eye(q.shape[-1]))]
+        return float(max(ratios) / eps) if is_upper else float("inf")
     if name == "svdvals":
         right = np.linalg.svdvals(a)
         return float(np.max(np.abs(right - np.asarray(result))) / right.max() / eps)
@@ -238,6 +248,7 @@ def main(arguments):
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="small cases only")
     parser.add_argument("--peer", action="store_true", help="measure CuPy and PyTorch as well")
+    parser.add_argument("--steps", action="store_true", help="say which kernels take how long")
     parser.add_argument("--cases", default="", help="a regular expression of the lines that are wanted")
     options = parser.parse_args(arguments)
     backend, rng, is_right = open_backend(), np.random.default_rng(), True
@@ -256,6 +267,8 @@ def main(arguments):
             best = min(times, key=times.get)
             line += f"; {best} {times[best]:9.3f} ms, {times[best] / whole:5.2f}x"
         write(line)
+        if options.steps:
+            write("    " + problem.bound.by_kernel())
         del problem
     for name, shape, dtype, other in QUICK_COMPOSED if options.quick else COMPOSED:
         title = f"oxinp {name} {dtype} {'x'.join(map(str, shape))}"

@@ -101,9 +101,9 @@ ROWS: tuple[CoverageRow, ...] = (
     CoverageRow("row_stack", "manipulation", COMPOSED, until="2.4"),
     *_rows(
         "indexing",
-        native="compress diagonal extract take",
+        native="compress diagonal extract take take_along_axis",
         composed="argwhere choose diag_indices diag_indices_from indices ix_ ravel_multi_index select "
-        "take_along_axis tril_indices tril_indices_from triu_indices triu_indices_from unravel_index",
+        "tril_indices tril_indices_from triu_indices triu_indices_from unravel_index",
         host="c_ ndenumerate r_",
         own="index_exp ndindex newaxis s_",
     ),

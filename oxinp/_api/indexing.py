@@ -42,6 +42,19 @@ def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: Any = "r
     return gather.take(array, index, axis, given=given)
 
 
+@implements("take_along_axis")
+def take_along_axis(arr: Any, indices: Any, axis: Any = -1) -> Any:
+    """See `numpy.take_along_axis`."""
+    array, index = _taken(arr), _taken(indices)
+    if axis is None:
+        array, axis = ravel(array), 0
+    axis, ndim = normalize_axis_index(axis, array._layout.ndim), index._layout.ndim
+    if index._layout.dtype.kind not in "iu" or ndim != array._layout.ndim:
+        raise Unsupported("what NumPy refuses")
+    _check_placement(array, index)
+    return gather.take_along(array, index, axis)
+
+
 @implements("compress")
 def compress(condition: Any, a: Any, axis: Any = None, out: Any = None) -> Any:
     """See `numpy.compress`."""

@@ -61,7 +61,7 @@ def make(array: Any, kind: type, source: Any) -> Any:
     """Return an array of a user's class in place of a plain one that nobody else holds, finalised."""
     made: Any = _new(kind)
     made._known = array._known
-    made._storage = array._storage
+    made._held = array._storage
     made._view = array._view
     made._host, made._seen = array._host, array._seen
     return types.finalize(made, source)
@@ -73,7 +73,7 @@ def plain(value: Any) -> Any:
         return value
     view = _new(types.ndarray)
     view._known = value._known
-    view._storage = value._storage
+    view._held = value._storage
     view._host, view._seen = value._host, value._seen
     view._view = (value, value._view is None or value._view[1])
     return view

@@ -12,33 +12,42 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from oxinp._kernels.blas3 import trsm
 from oxinp._kernels.blas3.trsm import TrsmSpec
+from oxinp._kernels.convolve import direct
+from oxinp._kernels.convolve.direct import ConvolveSpec
 from oxinp._kernels.elementwise import linear, tile
 from oxinp._kernels.elementwise import plan as elementwise
 from oxinp._kernels.elementwise.linear import LinearSpec
 from oxinp._kernels.elementwise.tile import TileSpec
 from oxinp._kernels.fft import catalog as fft
 from oxinp._kernels.gemm import catalog as gemm
-from oxinp._kernels.index import gather, ordered, scatter
+from oxinp._kernels.index import gather, latest, ordered, regions, scatter, windows
 from oxinp._kernels.index.gather import SelectSpec, TakeSpec
+from oxinp._kernels.index.latest import LatestSpec
 from oxinp._kernels.index.loops import MAX_VECTOR_NBYTES, LoopsSpec
 from oxinp._kernels.index.ordered import KeysSpec, OrderedSpec
+from oxinp._kernels.index.regions import RegionKeysSpec
 from oxinp._kernels.index.scatter import ATOMIC_TYPES, CheckSpec, WriteSpec
+from oxinp._kernels.index.windows import WindowsSpec
 from oxinp._kernels.problem import Instr, Operand, Output, ReduceOp, ScalarOperand
 from oxinp._kernels.random import fill as random_fill
 from oxinp._kernels.random import find as random_find
+from oxinp._kernels.random import interval, quasi, reduced, shuffle, twister_draw, twister_fill, twister_jump
 from oxinp._kernels.random import philox as random_philox
 from oxinp._kernels.random import place as random_place
-from oxinp._kernels.random import quasi, twister_draw, twister_jump
 from oxinp._kernels.random import tiles as random_tiles
 from oxinp._kernels.random.fill import FORMATS, FillSpec
 from oxinp._kernels.random.find import FindSpec
+from oxinp._kernels.random.interval import IntervalSpec
 from oxinp._kernels.random.lcg import GENERATORS
 from oxinp._kernels.random.philox import VARIANTS, PhiloxSpec
 from oxinp._kernels.random.place import PlaceSpec
 from oxinp._kernels.random.quasi import HaltonSpec, SobolSpec
+from oxinp._kernels.random.reduced import ReducedSpec
 from oxinp._kernels.random.segments import CAPACITY, ITEMS, ITEMS_OF_FEW
+from oxinp._kernels.random.shuffle import ShuffleSpec
 from oxinp._kernels.random.tiles import TilesSpec
 from oxinp._kernels.random.twister_draw import DrawSpec
+from oxinp._kernels.random.twister_fill import TwisterFillSpec
 from oxinp._kernels.random.twister_jump import JumpSpec
 from oxinp._kernels.random.variates import VARIATES
 from oxinp._kernels.random.words import BLOCK
@@ -58,7 +67,7 @@ from oxinp._kernels.scan.chained import ScanChainedSpec
 from oxinp._kernels.scan.columns import ScanColumnsSpec
 from oxinp._kernels.scan.rows import ScanRowsSpec
 from oxinp._kernels.sort import block as sort_block
-from oxinp._kernels.sort import count, histogram, network, onesweep, search, select
+from oxinp._kernels.sort import count, histogram, network, onesweep, partition, search, select
 from oxinp._kernels.sort import plan as sort
 from oxinp._kernels.sort.block import BlockSpec
 from oxinp._kernels.sort.count import CountSpec
@@ -66,6 +75,7 @@ from oxinp._kernels.sort.histogram import HistogramSpec, RouteSpec
 from oxinp._kernels.sort.keys import carrier
 from oxinp._kernels.sort.network import NetworkSpec
 from oxinp._kernels.sort.onesweep import OnesweepSpec
+from oxinp._kernels.sort.partition import PartitionSpec
 from oxinp._kernels.sort.search import SearchSpec
 from oxinp._kernels.sort.select import SelectRanksSpec
 from oxinp._kernels.sparse import catalog as sparse
@@ -400,16 +410,24 @@ def gather_specs() -> list[TakeSpec | SelectSpec]:
         for index_type, is_checked in ((i64, True), (i64, False), (i32, True), (u8, True))
     ]
     selects = [SelectSpec(type_, position) for type_ in (None, *TYPES, *OTHER_TYPES) for position in (i32, i64)]
-    return list(dict.fromkeys([*takes, *selects]))
+    along = [
+        TakeSpec(carrier(type_), index_type, LoopsSpec(outer, inner, 1, bits), is_checked=True, is_along=True)
+        for type_ in (u8, f32, f64, c128)
+        for index_type in (i64, i32, u8)
+        for outer, inner in ((0, 0), (1, 0), (0, 1), (2, 2))
+        for bits in (32, 64)
+    ]
+    return list(dict.fromkeys([*takes, *along, *selects]))
 
 
 def scatter_specs() -> list[CheckSpec | WriteSpec]:
     """Return Specs of writes by index."""
     checks = [
-        CheckSpec(index_type, claim, enters, is_checked, bits)
+        CheckSpec(index_type, claim, enters, reports, bits)
         for index_type in (i64, i32)
-        for claim, enters in ((u32, False), (u32, True), (u64, True))
-        for is_checked in (False, True)
+        for claim, enters in ((None, False), (u32, False), (u32, True), (u64, True))
+        for reports in (False, True)
+        if reports or claim is not None
         for bits in (32, 64)
     ]
     writes = [
@@ -449,17 +467,45 @@ def ordered_specs() -> list[KeysSpec | OrderedSpec | OnesweepSpec]:
     return list(dict.fromkeys([*keys, *segments, *pairs]))
 
 
-def select_specs() -> list[SelectRanksSpec]:
-    """Return Specs of order statistics."""
+def region_specs() -> list[RegionKeysSpec | LatestSpec | WindowsSpec | OnesweepSpec]:
+    """Return Specs of writes and updates that are sorted by region."""
+    keys = [RegionKeysSpec(index_type, digits) for index_type in (i64, i32, u64) for digits in (1, 2, 3)]
+    writes = [
+        LatestSpec(carrier(type_), shift, has_places, is_scalar)
+        for type_ in (u8, f32, f64, c128)
+        for shift in (8, 11)
+        for has_places, is_scalar in ((False, False), (True, False), (False, True))
+        if not (is_scalar and type_.nbytes > u64.nbytes)
+    ]
+    updates = [
+        WindowsSpec(type_, _both, 8, has_places, is_scalar, joins)
+        for type_ in (*TYPES, *OTHER_TYPES)
+        if type_ is not pred
+        for has_places, is_scalar in ((False, False), (True, False), (False, True))
+        for joins in (False, True)
+        if not (is_scalar and type_.is_complex)
+    ]
+    sweeps = [
+        sort.counted_spec(1 << 26, value, digits, is_iota=is_iota)
+        for value, is_iota in ((None, False), (None, True), (u32, False), (u64, False))
+        for digits in (1, 2, 3)
+    ]
+    return list(dict.fromkeys([*keys, *writes, *updates, *sweeps]))
+
+
+def select_specs() -> list[SelectRanksSpec | PartitionSpec]:
+    """Return Specs of order statistics and of partitions."""
     types = [type_ for type_ in (*TYPES, *OTHER_TYPES) if not type_.is_complex]
+    partitions = [PartitionSpec(type_, gives_places) for type_ in types for gives_places in (False, True)]
     parts = (select.BEGIN, select.COUNT, select.PICK, select.ZEROS, select.FINISH)
-    return [
+    selects = [
         SelectRanksSpec(part, type_, num_ranks)
         for part in parts
         for type_ in types
         for num_ranks in (1, 3, select.MAX_RANKS)
         if part != select.ZEROS or type_.is_float
     ]
+    return [*selects, *partitions]
 
 
 SORTED = (2, 4, 8, 30, 50, 100, 256, 300, 500, 700, 1000, 1500, 2000, 3000, 4096, 6000, 8192, 1 << 26, 1 << 30, HUGE)
@@ -523,10 +569,45 @@ def random_specs() -> list[Any]:
         DrawSpec(name, counts, is_given)
         for name, made in twister_draw.FORMATS.items()
         for counts, is_given in ((False, False), (True, False), (False, True))
-        if (made.per_thread or not counts) and (made.gives > 1 or not is_given)
+        if made.per_thread and (made.gives > 1 or not is_given)
+    ]
+    twister_fills = [TwisterFillSpec(name) for name, made in twister_draw.FORMATS.items() if not made.per_thread]
+    sums = [
+        ReducedSpec(
+            generator, f"uniform_{t.name}", (None,) * count, instrs, value, None, operators.compensated_sum(t), t
+        )
+        for generator in GENERATORS
+        for t in (f32, f64)
+        for count, value in ((1, 0), (2, 2), (3, 4))
+        for instrs in [tuple(Instr(_both, t, (0 if i == 0 else 2 + i, i + 1)) for i in range(count - 1))]
+    ]
+    intervals = [IntervalSpec(role) for role in ("find", "walk", "draw")]
+    shuffles = [
+        ShuffleSpec("links"),
+        ShuffleSpec("links", leaves_key=True),
+        ShuffleSpec("follow"),
+        ShuffleSpec("follow", partitions=True),
+        ShuffleSpec("place"),
     ]
     points = [kind(flag) for kind in (SobolSpec, HaltonSpec) for flag in (False, True)]
-    return list(dict.fromkeys([*fills, *tiles, *finds, *places, *counted, *jumps, *twisters, *points]))
+    return list(
+        dict.fromkeys(
+            [
+                *fills,
+                *tiles,
+                *finds,
+                *places,
+                *counted,
+                *jumps,
+                *twisters,
+                *twister_fills,
+                *points,
+                *intervals,
+                *shuffles,
+                *sums,
+            ]
+        )
+    )
 
 
 def trsm_specs() -> list[TrsmSpec]:
@@ -553,6 +634,9 @@ FAMILIES: dict[type, Any] = {
     WriteSpec: scatter,
     KeysSpec: ordered,
     OrderedSpec: ordered,
+    RegionKeysSpec: regions,
+    LatestSpec: latest,
+    WindowsSpec: windows,
     NetworkSpec: network,
     BlockSpec: sort_block,
     HistogramSpec: histogram,
@@ -560,6 +644,8 @@ FAMILIES: dict[type, Any] = {
     OnesweepSpec: onesweep,
     SearchSpec: search,
     SelectRanksSpec: select,
+    PartitionSpec: partition,
+    ConvolveSpec: direct,
     CountSpec: count,
     FillSpec: random_fill,
     TilesSpec: random_tiles,
@@ -567,9 +653,13 @@ FAMILIES: dict[type, Any] = {
     PlaceSpec: random_place,
     PhiloxSpec: random_philox,
     DrawSpec: twister_draw,
+    TwisterFillSpec: twister_fill,
     SobolSpec: quasi,
     HaltonSpec: quasi,
     JumpSpec: twister_jump,
+    IntervalSpec: interval,
+    ShuffleSpec: shuffle,
+    ReducedSpec: reduced,
     TrsmSpec: trsm,
     **gemm.FAMILIES,
     **sparse.FAMILIES,
@@ -587,7 +677,9 @@ def specs() -> list[Any]:
         *gather_specs(),
         *scatter_specs(),
         *ordered_specs(),
+        *region_specs(),
         *select_specs(),
+        *[ConvolveSpec(type_) for type_ in (*TYPES, *OTHER_TYPES) if type_ is not pred],
         *sort_specs(),
         *random_specs(),
         *trsm_specs(),

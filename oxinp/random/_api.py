@@ -19,12 +19,12 @@ from oxinp._core.array import dispatch
 from oxinp._core.array.ndarray import ndarray
 from oxinp._core.lazy.handle import Handle
 from oxinp._core.lazy.placement import starts_on_device
-from oxinp._core.lazy.record import check_writeable, store_result, wrap_host
+from oxinp._core.lazy.record import as_array, check_writeable, store_result, wrap_host
 from oxinp._core.manipulation.copy import asnumpy
 from oxinp._core.ops import draws, twister
 from oxinp._core.ops.draws import Counter, Ending, Position
 from oxinp._core.ops.twister import Twist, TwistEnding
-from oxinp.random import philox
+from oxinp.random import philox, shuffling
 from oxinp.random.choosing import choose
 from oxinp.random.methods import keep, methods, mutex_of, settle, shape_of
 from oxinp.random.philox import Philox4x32
@@ -203,6 +203,8 @@ class Generator(_GeneratorMethods):  # type: ignore[misc]  # made above
             if found is None:
                 return None
             ready, shape = found
+            if size is None and not shape:
+                return None  # a float
             if not starts_on_device(math.prod(shape) * FLOAT64.itemsize):
                 return None
             extremes = [tuple(map(float, numbers)) for numbers in row.extremes(*ready)]
@@ -214,7 +216,7 @@ class Generator(_GeneratorMethods):  # type: ignore[misc]  # made above
         if name == "weibull" and least <= 0:
             return None
         numbers = self._standard(row.standard, shape, FLOAT64)
-        return None if numbers is None else row.function(numbers, *ready)
+        return None if numbers is None else as_array(row.function(numbers, *ready))
 
     def choice(
         self, a: Any, size: Any = None, replace: bool = True, p: Any = None, axis: int = 0, shuffle: bool = True
@@ -236,6 +238,27 @@ class Generator(_GeneratorMethods):  # type: ignore[misc]  # made above
             if size is None and type(a) in INTEGERS:  # NumPy's code asks us for one integer, and makes it an array
                 return int(drawn)
         return drawn
+
+    def _order(self, size: int) -> Any:
+        """Positions in a shuffled order, from the device; None where NumPy is to draw them."""
+        if not shuffling.is_placed(size, _TIMES.get(type(_NUMPYS.bit_generator.__get__(self)), 1)):
+            return None
+        return self._draw((size,), FLOAT64.itemsize, lambda at: shuffling.permutation(at, size))
+
+    def permutation(self, x: Any, axis: Any = 0) -> Any:
+        """See `numpy.random.Generator.permutation`."""
+        drawn = shuffling.permuted_copy(x, axis, self._order)
+        return _GeneratorMethods.permutation(self, x, axis) if drawn is None else drawn
+
+    def shuffle(self, x: Any, axis: Any = 0) -> None:
+        """See `numpy.random.Generator.shuffle`."""
+        if not shuffling.shuffle(x, axis, self._order):
+            _GeneratorMethods.shuffle(self, x, axis)
+
+    def permuted(self, x: Any, *, axis: Any = None, out: Any = None) -> Any:
+        """See `numpy.random.Generator.permuted`."""
+        drawn = shuffling.permuted(x, axis, out, self._order)
+        return _GeneratorMethods.permuted(self, x, axis=axis, out=out) if drawn is None else drawn
 
     def _on_host(self, name: str, args: tuple[Any, ...]) -> Any:
         """NumPy's own method: with numbers alone as what small draws do, with arrays as a fallback."""

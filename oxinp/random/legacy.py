@@ -16,13 +16,18 @@ import numpy as np
 
 from oxinp._api.fronts import describe
 from oxinp._core.array import dispatch
-from oxinp._core.host.fallback import call
+from oxinp._core.array.ndarray import ndarray
+from oxinp._core.host.fallback import OUT, call
 from oxinp._core.lazy.handle import Handle, fetch
 from oxinp._core.lazy.placement import starts_on_device
+from oxinp._core.lazy.record import as_array
+from oxinp._core.manipulation.shape import reshape
 from oxinp._core.ops import twister
+from oxinp._core.ops.creation import asarray
 from oxinp._core.ops.twister import Twist, TwistEnding
 from oxinp._core.ufunc.object import OBJECTS
 from oxinp._runtime.forking import free_in_children
+from oxinp.random import shuffling
 from oxinp.random.choosing import choose
 from oxinp.random.methods import keep, methods, mutex_of, settle, shape_of
 from oxinp.random.transformed import FLOAT64, INTEGERS, SCALARS, TRANSFORMATIONS, Transformation
@@ -31,6 +36,7 @@ _NUMPYS: Any = np.random.RandomState
 _RandomStateMethods: Any = type("_RandomStateMethods", (np.random.RandomState,), methods(np.random.RandomState))
 # How many times the bytes have to be drawn for the device to be the place: jumps take a tenth of a millisecond.
 _TIMES = 8
+NOTHING = object()  # what a method that returns nothing has drawn
 _JUDGE = _NUMPYS(0)  # raises where parameters are wrong
 
 
@@ -119,13 +125,33 @@ def _drawn(
     """Numbers from the device, see `twister.draw`; None where NumPy is to draw them."""
     if shape is None or not starts_on_device(math.prod(shape) * dtype.itemsize // _TIMES) or 0 in shape:
         return None
+    return _taken(owner, lambda position: twister.draw(position, name, dtype, shape, parameters, chance))
+
+
+def _taken(owner: Any, draw: Callable[[Twist], Any]) -> Any:
+    """What ``draw(position)`` gives from where the state is, which ends where that does; None where it is unknown."""
     with owner._mutex, owner._bit_generator.lock:  # from the state to the one after it
         position = Twist.of(owner._read())
         if position is None:
             return None
-        array, ending = twister.draw(position, name, dtype, shape, parameters, chance)
+        array, ending = draw(position)
         owner._end(ending)
     return array
+
+
+def _order(owner: Any, size: int) -> Any:
+    """Positions in a shuffled order, from the device; None where NumPy is to draw them."""
+    if not shuffling.is_placed(size, _TIMES):
+        return None
+    return _taken(owner, lambda position: shuffling.permutation(position, size))
+
+
+def _permutation(owner: Any, x: Any) -> Any:
+    return shuffling.permuted_copy(x, 0, lambda size: _order(owner, size))
+
+
+def _shuffle(owner: Any, x: Any) -> Any:
+    return NOTHING if shuffling.shuffle(x, 0, lambda size: _order(owner, size)) else None
 
 
 def _standard(owner: Any, kind: str, shape: tuple[int, ...] | None) -> Any:
@@ -165,8 +191,25 @@ def _randint(owner: Any, low: Any, high: Any = None, size: Any = None, dtype: An
     return _drawn(owner, f"masked_u{bits}", wanted, shape, parameters, (largest + 1) / (mask + 1))
 
 
+def _chosen_once(owner: Any, a: Any, size: Any) -> Any:
+    """The first of all elements in a shuffled order."""
+    is_array = isinstance(a, ndarray | np.ndarray) and a.dtype.kind in "biufc"
+    shape, extent = shape_of(size), a if type(a) is int else len(a) if is_array else 0
+    if shape is None or math.prod(shape) > extent or 0 in shape:
+        return None
+    drawn = _permutation(owner, extent)
+    if drawn is None:
+        return None
+    index = reshape(drawn[: math.prod(shape)], shape)
+    return index if type(a) is int else asarray(a)[index]
+
+
 def _choice(owner: Any, a: Any, size: Any = None, replace: Any = True, p: Any = None) -> Any:
-    if replace is not True or getattr(a, "ndim", 1) != 1:
+    if getattr(a, "ndim", 1) != 1:
+        return None
+    if replace is False and p is None:
+        return _chosen_once(owner, a, size)
+    if replace is not True:
         return None
     return choose(
         a,
@@ -210,7 +253,7 @@ def _transformed(name: str, row: Transformation) -> Callable[..., Any]:
         if name == "weibull" and values[0] <= 0:
             return None
         numbers = _standard(owner, row.standard, shape_of(size))
-        return None if numbers is None else function(numbers, *map(float, values))
+        return None if numbers is None else as_array(function(numbers, *map(float, values)))
 
     return draw
 
@@ -223,6 +266,8 @@ _DRAWS: dict[str, Callable[..., Any]] = {
     "standard_normal": _sized("normal"),
     "standard_exponential": _sized("exponential"),
     "choice": _choice,
+    "permutation": _permutation,
+    "shuffle": _shuffle,
     "randint": _randint,
     **{name: _transformed(name, row) for name, row in TRANSFORMATIONS.items()},
 }
@@ -247,7 +292,7 @@ def _method(name: str, draw: Callable[..., Any]) -> Callable[..., Any]:
 
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         drawn = attempt(self, args, kwargs)
-        return hosted(self, *args, **kwargs) if drawn is None else drawn
+        return hosted(self, *args, **kwargs) if drawn is None else None if drawn is NOTHING else drawn
 
     method.__name__ = name
     method.__qualname__ = f"RandomState.{name}"
@@ -256,6 +301,7 @@ def _method(name: str, draw: Callable[..., Any]) -> Callable[..., Any]:
 
 
 SHARED = _Shared()
+_WRITTEN: dict[str, tuple[Any, ...]] = {"shuffle": (0, "x")}  # what a function writes to
 
 
 def _function(name: str, draw: Callable[..., Any]) -> Callable[..., Any]:
@@ -263,7 +309,9 @@ def _function(name: str, draw: Callable[..., Any]) -> Callable[..., Any]:
 
     def function(*args: Any, **kwargs: Any) -> Any:
         drawn = attempt(SHARED, args, kwargs)
-        return call(numpys, args, kwargs, name=f"random.{name}") if drawn is None else drawn
+        if drawn is None:
+            return call(numpys, args, kwargs, name=f"random.{name}", mutates=_WRITTEN.get(name, OUT))
+        return None if drawn is NOTHING else drawn
 
     return describe(function, numpys, f"random.{name}")  # type: ignore[no-any-return]
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from oxinp._core.array import dispatch
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.manipulation.copy import astype
 from oxinp._core.memory.dtypes import INT64
@@ -18,13 +19,10 @@ from oxinp._core.ops import sparse as ops
 from oxinp._core.ops.perform import perform_on_device
 from oxinp._core.reduction.reduce import reduce
 from oxinp._core.reduction.scan import accumulate
-from oxinp._core.reduction.table import ALL, CUMSUM, MAX, MIN, SUM
-from oxinp._kernels.sparse import spgemm
+from oxinp._core.reduction.table import ALL, CUMSUM, MAX, MIN
 
 INT32 = np.dtype(np.int32)
 MAX_INT32 = 2**31 - 1
-MAX_EXPANDED = 1 << 27
-"""Products that are expanded and sorted at a time."""
 
 
 class Rows(NamedTuple):
@@ -128,6 +126,14 @@ def starts_in(sorted_rows: Any, num_rows: int, dtype: np.dtype[Any]) -> Any:
     return astype(sort.searchsorted(sorted_rows, wanted, is_right=False), dtype)
 
 
+def scrambled(n: int) -> Any:
+    """Return the numbers below `n`, uint32, by a function that makes them look random (the end of MurmurHash3)."""
+    mixed = astype(creation.arange(0, n, 1, INT64), np.dtype(np.uint32))
+    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35), (16, 1)):
+        mixed = (mixed ^ (mixed >> np.uint32(shift))) * np.uint32(factor)
+    return mixed
+
+
 # -- conversions -------------------------------------------------------------------------------------------------------
 
 
@@ -208,8 +214,11 @@ def to_dense(rows: Rows, *, is_fortran: bool = False) -> Any:
 def without_zeros(rows: Rows) -> Rows:
     """Return the matrix without stored zeros; itself where there are none."""
     mask = rows.data != 0
-    if bool(reduce(ALL, mask)):
-        return rows
+    return rows if bool(reduce(ALL, mask)) else kept(rows, mask)
+
+
+def kept(rows: Rows, mask: Any) -> Rows:
+    """Return the matrix of the elements that a mask names."""
     dtype = rows.indptr.dtype
     before = pointers(mask, dtype)
     indptr = taken(before, rows.indptr)
@@ -255,6 +264,35 @@ def sums(rows: Rows, longest: int) -> Any:
     return matvec(rows, creation.ones((rows.num_columns,), rows.data.dtype), longest)
 
 
+# -- triangular systems ------------------------------------------------------------------------------------------------
+
+
+def solve_triangular(rows: Rows, right: Any, *, is_lower: bool, has_unit_diagonal: bool) -> Any:
+    """Return the solution for one or several right-hand sides of the matrix' dtype; other elements do not count."""
+    flags = (is_lower, has_unit_diagonal)
+    if right.ndim == 1:
+        return perform_on_device(ops.SOLVE_TRIANGULAR, (*rows.parts, right), flags)
+    if right.shape[1] == 1:
+        return perform_on_device(ops.SOLVE_TRIANGULAR, (*rows.parts, right.ravel()), flags).reshape(-1, 1)
+    right = dispatch.functions[np.ascontiguousarray](right)
+    return perform_on_device(ops.SOLVE_TRIANGULAR, (*rows.parts, right), flags)
+
+
+def incomplete(rows: Rows, *, is_symmetric: bool) -> Any:
+    """Return the elements of ILU(0), or of IC(0) of the lower triangle of a symmetric matrix, at the matrix' places.
+
+    Raises
+    ------
+    ValueError
+        There is no element in the diagonal of some row.
+    """
+    places = gather.flatnonzero(rows.indices == numbers(rows))
+    if places.size != rows.num_rows:
+        raise ValueError("an incomplete factorisation needs all elements of the diagonal")
+    diagonal = astype(places, rows.indices.dtype)
+    return perform_on_device(ops.INCOMPLETE, (*rows.parts, diagonal), (is_symmetric,))
+
+
 # -- products and elementwise operators --------------------------------------------------------------------------------
 
 
@@ -266,6 +304,14 @@ def matvec(rows: Rows, x: Any, longest: int) -> Any:
 def matmat(rows: Rows, b: Any) -> Any:
     """Return the product with a dense matrix."""
     return perform_on_device(ops.MATMAT, (*rows.parts, b))
+
+
+def sampled(rows: Rows, x: Any, y: Any) -> Rows:
+    """Return the matrix with its elements times those of the product of two dense matrices at their places."""
+    dtype = np.result_type(x.dtype, y.dtype)
+    contiguous = dispatch.functions[np.ascontiguousarray]
+    left, right = (contiguous(astype(each, dtype, copy_wanted=False)) for each in (x, y.T))
+    return rows._replace(data=perform_on_device(ops.SAMPLED, (*rows.parts, left, right)))
 
 
 def same_indices(a: Rows, b: Rows) -> tuple[Rows, Rows]:
@@ -292,76 +338,6 @@ def combined(a: Rows, b: Rows, name: str) -> Rows:
     indptr = pointers(counts, a.indptr.dtype)
     indices, data = perform_on_device(ops.UNION, (indptr, *a.parts, *b.parts), (int(indptr[-1]), name))
     return without_zeros(Rows(indptr, indices, data, a.num_columns))
-
-
-def product(a: Rows, b: Rows) -> Rows:
-    """Return the product of two matrices in canonical format; the second has no duplicates.
-
-    The elements of the result are sums in the order of the inner index.
-    """
-    a, b = same_indices(a, b)
-    counted = perform_on_device(ops.NUM_PRODUCTS, (a.indptr, a.indices, b.indptr))
-    most = int(reduce(MAX, counted))
-    dtype = a.indptr.dtype
-    if not most:
-        return nothing((a.num_rows, b.num_columns), dtype, ops.result_type(a.data.dtype, b.data.dtype))
-    if dtype == INT32 and int(reduce(SUM, counted)) > MAX_INT32:
-        wide = [
-            each._replace(indptr=astype(each.indptr, INT64), indices=astype(each.indices, INT64)) for each in (a, b)
-        ]
-        (a, b), dtype = wide, INT64
-    bins, lists = _bins(counted, most)
-    parts: list[Rows] = []
-    if bins:
-        flags = (bins, bool(lists))
-        counts = perform_on_device(ops.PRODUCT_COUNTS, (a.indptr, a.indices, b.indptr, b.indices, *lists), flags)
-        indptr = pointers(counts, dtype)
-        count = int(indptr[-1])
-        if count:
-            indices, data = perform_on_device(ops.PRODUCT, (indptr, *a.parts, *b.parts, *lists), (*flags, count))
-            parts.append(Rows(indptr, indices, data, b.num_columns))
-    if most > spgemm.BINS[-1].most:
-        parts += _expanded(a, b, counted)
-    result = parts[0]
-    for each in parts[1:]:
-        result = combined(result, each, "add")
-    return result
-
-
-def _bins(counted: Any, most: int) -> tuple[tuple[int, ...], list[Any]]:
-    """Return the bins that rows with so many products are in, and the rows of each; no lists where one bin has all."""
-    for number, each in enumerate(spgemm.BINS[:2]):
-        if most <= each.most:
-            return (number,), []
-    bins, lists, before = [], [], -1
-    for number, each in enumerate(spgemm.BINS):
-        found = gather.flatnonzero((counted > before) & (counted <= each.most))
-        if found.size:
-            bins.append(number)
-            lists.append(found)
-        before = each.most
-    return tuple(bins), lists
-
-
-def _expanded(a: Rows, b: Rows, counted: Any) -> list[Rows]:
-    """Return the rows of a product that no table takes, a matrix for every `MAX_EXPANDED` products."""
-    which = gather.flatnonzero(counted > spgemm.BINS[-1].most)
-    through = accumulate(CUMSUM, taken(counted, which), 0, INT64)
-    portions = -(-int(through[-1]) // MAX_EXPANDED)
-    wanted = creation.arange(0, portions + 1, 1, INT64) * MAX_EXPANDED
-    cuts = np.unique(np.append(np.asarray(sort.searchsorted(through, wanted, is_right=False).tolist()), which.size))
-    found = []
-    for first, last in zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True):
-        rows = which[first:last].copy()
-        picked = pick_rows(a, rows)
-        row = astype(taken(rows, numbers(picked)), INT64)
-        lengths = taken(b.indptr, picked.indices + 1) - taken(b.indptr, picked.indices)
-        starts = pointers(lengths, INT64)
-        places = creation.arange(0, picked.indices.size, 1, INT64)
-        given = (starts[:-1].copy(), places, row, picked.indices, picked.data, *b.parts)
-        keys, products = perform_on_device(ops.EXPAND, given, (int(starts[-1]), b.num_columns))
-        found.append(from_keys(keys, products, (a.num_rows, b.num_columns), a.indptr.dtype))
-    return found
 
 
 __all__ = ["Rows", "Shape"]

@@ -199,6 +199,24 @@ def test_every_form_of_key(key, view, stats):
     assert not fallbacks(stats)
 
 
+@pytest.mark.parametrize("axis", [0, 1, -1, None])
+@pytest.mark.parametrize("index_code", "lHb")
+def test_take_along_axis(axis, index_code, stats):
+    rng = numpy.random.default_rng(8)
+    for code in ("?", "e", "f", "D"):
+        x = values(code, (12, 20, 15))
+        extent = x.size if axis is None else x.shape[axis]
+        shape = {0: (30, 20, 15), 1: (12, 3, 15), -1: (1, 20, 7), None: (40,)}[axis]
+        index = rng.integers(0 if index_code == "H" else -min(extent, 128), min(extent, 128), shape).astype(index_code)
+        ours = np.take_along_axis(np.asarray(x), np.asarray(index), axis)
+        assert_same(ours, numpy.take_along_axis(x, index, axis))
+    if axis is not None:
+        turned, given = np.asarray(x)[::-1, :, ::2], np.asarray(index)[..., :1]
+        expected = numpy.take_along_axis(x[::-1, :, ::2], index[..., :1] // 2, axis)
+        assert_same(np.take_along_axis(turned, given // 2, axis), expected)
+    assert not fallbacks(stats)
+
+
 @pytest.mark.parametrize("code", CODES)
 def test_of_equal_indices_the_last_one_counts(code, stats):
     x, index = values(code, (300,)), numpy.random.default_rng(4).integers(-300, 300, 2000)
@@ -220,6 +238,10 @@ def test_of_equal_indices_the_last_one_counts(code, stats):
         lambda xp, x: xp.take(x, xp.asarray([40]), 1),
         lambda xp, x: xp.take(x, xp.asarray([1200])),
         lambda xp, x: xp.take(x, xp.asarray([1]), 2),
+        lambda xp, x: xp.take_along_axis(x, xp.asarray([[1], [40]]), 1),
+        lambda xp, x: xp.take_along_axis(x, xp.full((30, 5000), -41), 1),
+        lambda xp, x: xp.take_along_axis(x, xp.ones((30, 1)), 1),
+        lambda xp, x: xp.take_along_axis(x, xp.asarray([1]), 1),
         lambda xp, x: xp.take(x, xp.asarray([1]), mode="nonsense"),
         lambda xp, x: x[xp.ones((30, 39), bool)],
         lambda xp, x: x[xp.ones(29, bool)],

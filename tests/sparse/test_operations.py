@@ -177,9 +177,9 @@ def test_compressed_arrays_out_of_order(stats):
 
 def test_products_beyond_the_largest_table(monkeypatch, stats):
     """Rows with more products than tables take are expanded and sorted, a few at a time."""
-    spgemm = sparse._rows.spgemm
+    spgemm = sparse._products.spgemm
     monkeypatch.setattr(spgemm, "BINS", spgemm.BINS[:2])
-    monkeypatch.setattr(sparse._rows, "MAX_EXPANDED", 400)
+    monkeypatch.setattr(sparse._products, "MAX_EXPANDED", 400)
     matrix = KINDS["power-law"][:, :40][:40]
     check(ours(matrix) @ ours(matrix), matrix @ matrix, stats)
 
@@ -287,3 +287,18 @@ def test_fallbacks_are_counted_and_written_back(stats):
         each.setdiag(2.0)
     check(made, matrix, stats, fallbacks=True)
     assert stats().fallbacks["scipy.sparse.csr_array.setdiag"] == 1
+
+
+@pytest.mark.parametrize(("dtype", "depth"), [("f8", 5), ("c8", 70)])
+def test_sampled_products(dtype, depth, stats):
+    rng = np.random.default_rng(8)
+    matrix = KINDS["empty-rows"].astype(dtype)
+    x, y = rng.normal(size=(matrix.shape[0], depth)).astype(dtype), rng.normal(size=(depth, matrix.shape[1]))
+    found = sparse.sddmm(ours(matrix).tocsc(), oxinp.array(x), oxinp.array(y.astype(dtype))).get()
+    expected = scipy.sparse.csr_array(matrix.multiply(x @ y))
+    tolerance = (1e-14 if dtype == "f8" else 1e-5) * abs(expected).max()
+    np.testing.assert_allclose(found.toarray(), expected.toarray(), rtol=0, atol=tolerance)
+    assert_same(found.indices, matrix.indices)
+    with pytest.raises(ValueError, match="shapes"):
+        sparse.sddmm(ours(matrix), oxinp.array(x), oxinp.array(x))
+    assert not fallen(stats)

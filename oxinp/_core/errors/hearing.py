@@ -43,10 +43,10 @@ def _logging_context() -> Context:
     return context
 
 
-_current = state.get
-_run = _logging_context().run
+current = state.get
+run = _logging_context().run
 # Filters of warnings may belong to the user's context: then there is no other one to run in.
-_default = object() if getattr(sys.flags, "context_aware_warnings", False) else Context().run(_current)
+default = object() if getattr(sys.flags, "context_aware_warnings", False) else Context().run(current)
 
 
 @functools.cache
@@ -71,11 +71,11 @@ def of_one(function: Callable[..., Any]) -> Callable[[Any], Any]:
         return lambda x: call_as_user(function, (x,), {})
 
     def call(x: Any) -> Any:
-        if _current() is _default and x.size and x.dtype is not _OBJECT:
+        if current() is default and x.size and x.dtype is not _OBJECT:
             try:
-                return _run(function, x)
+                return run(function, x)
             except RuntimeError as error:
-                _raise_own(error)
+                raise_own(error)
         return call_as_user(function, (x,), {})
 
     return call
@@ -126,26 +126,26 @@ def call_numerical(function: Callable[..., Any], args: Sequence[Any], kwargs: Ma
 
     It is `call_as_user` in less time, for ufuncs, their methods, and what Python writes in terms of them.
     """
-    if _current() is _default and "where" not in kwargs:
+    if current() is default and "where" not in kwargs:
         for x in (*args, *kwargs.values()) if kwargs else args:
             if type(x) is _Array and x.dtype is _OBJECT:
                 break
         else:
             try:
-                return _run(function, *args, **kwargs)
+                return run(function, *args, **kwargs)
             except RuntimeError as error:
-                _raise_own(error)
+                raise_own(error)
     return call_as_user(function, args, kwargs)
 
 
 def _unary(function: Callable[..., Any]) -> Callable[..., Any]:
     def call(x: Any) -> Any:
         # Of objects, Python computes with what the user's context says.
-        if _current() is _default and not (type(x) is _Array and x.dtype is _OBJECT):
+        if current() is default and not (type(x) is _Array and x.dtype is _OBJECT):
             try:
-                return _run(function, x)
+                return run(function, x)
             except RuntimeError as error:
-                _raise_own(error)
+                raise_own(error)
         return call_as_user(function, (x,), {})
 
     return call
@@ -154,14 +154,14 @@ def _unary(function: Callable[..., Any]) -> Callable[..., Any]:
 def _binary(function: Callable[..., Any]) -> Callable[..., Any]:
     def call(x: Any, y: Any) -> Any:
         if (
-            _current() is _default
+            current() is default
             and not (type(x) is _Array and x.dtype is _OBJECT)
             and not (type(y) is _Array and y.dtype is _OBJECT)
         ):
             try:
-                return _run(function, x, y)
+                return run(function, x, y)
             except RuntimeError as error:
-                _raise_own(error)
+                raise_own(error)
         return call_as_user(function, (x, y), {})
 
     return call
@@ -171,10 +171,20 @@ def _as_user(function: Callable[..., Any]) -> Callable[..., Any]:
     return lambda *operands: call_as_user(function, operands, {})
 
 
-def _raise_own(error: RuntimeError) -> None:
+def raise_own(error: RuntimeError) -> None:
     """Raise what a function raised; nothing if it was not called, since another thread is in the context."""
     if not str(error).startswith(_ENTERED):
         raise error
 
 
-__all__ = ["attributed", "call_numerical", "call_quickly", "of_one", "state"]
+__all__ = [
+    "attributed",
+    "call_numerical",
+    "call_quickly",
+    "current",
+    "default",
+    "of_one",
+    "raise_own",
+    "run",
+    "state",
+]

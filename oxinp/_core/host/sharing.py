@@ -64,7 +64,7 @@ def _own_no_more(handle: Handle) -> None:
 def _wrap(storage: Storage, layout: Layout, base: Any, *, writeable: bool) -> Any:
     array = _new(types.ndarray)
     array._known = layout
-    array._storage = storage
+    array._held = storage
     array._view = (base, writeable)
     array._host = array._seen = None
     return array

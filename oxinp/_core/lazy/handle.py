@@ -2,8 +2,9 @@
 
 A handle is a layout and a storage. Its `_view` is None for an array that owns its whole storage and may be written to,
 else (base, writeable). Its `_seen` is the NumPy view of the storage's host side, valid as long as that is `_host`; both
-are None where nobody has asked for it. What is made on the host has no layout until somebody asks for that: small
-programs never do. Hot paths read the slot `_known` instead of the property.
+are None where nobody has asked for it. What is made on the host has no layout and no storage until somebody asks for
+that, which small programs seldom do: until then `_seen` owns the elements, which are no Python objects, and nothing but
+the handle knows of them. Hot paths read the slots `_known` and `_held` instead of the properties.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from oxinp._core.memory.storage import (
     drop_pin,
     is_pinned,
     is_shared,
+    make_storage,
     pinned,
 )
 from oxinp._runtime import here, hooks
@@ -46,10 +48,10 @@ class Handle:
 
     # Not `__getattr__` for a layout that nobody knows yet: classes that have one take three times longer to find any
     # attribute.
-    __slots__ = ("__weakref__", "_host", "_known", "_seen", "_storage", "_view")
+    __slots__ = ("__weakref__", "_held", "_host", "_known", "_seen", "_view")
 
+    _held: Storage | None
     _known: Layout | None
-    _storage: Storage
     _view: tuple[Any, bool] | None
     _host: np.ndarray[Any, Any] | None
     _seen: Any  # an array where there is a host
@@ -58,6 +60,19 @@ class Handle:
     def _layout(self) -> Layout:
         """Where the elements lie in the storage."""
         return self._known or _found(self)
+
+    @property
+    def _storage(self) -> Storage:
+        """What owns the elements."""
+        return self._held or _stored(self)
+
+
+def _stored(handle: Handle) -> Storage:
+    """Make the storage of what was made on the host."""
+    made = make_storage(None, handle._seen)
+    if handle._held is None:  # no other thread runs between this and the assignment, since nothing is called
+        handle._held = made
+    return handle._held
 
 
 def _found(handle: Handle) -> Layout:
@@ -147,7 +162,7 @@ def _upload(storage: Storage) -> Value:
 
 def expression(handle: Handle) -> Value:
     """Return what a handle reads, as an expression on the device; what a view reads is materialised first."""
-    storage = handle._storage
+    storage = handle._held or handle._storage
     layout = handle._known or handle._layout
     value = storage.value
     if value is None:
@@ -168,7 +183,7 @@ def _computed(storage: Storage) -> Value:
 def chain(handle: Handle) -> Value:
     """Return what a handle reads, for an operation that takes chains: a view of a short one is one, too."""
     layout = handle._known or handle._layout
-    value = handle._storage.value
+    value = (handle._held or handle._storage).value
     if value is not None:
         graph = value[0]
         if graph.layout is layout:
@@ -194,8 +209,11 @@ def operand_chain(handle: Handle) -> Value:
 
 def host_view(handle: Handle) -> np.ndarray[Any, Any]:
     """Return the NumPy view of what a handle reads on the host side of its storage, downloading it if need be."""
+    held = handle._held
     seen = handle._seen
-    return seen if seen is not None and handle._host is handle._storage.host else host_and_view(handle)[1]
+    if held is None:
+        return seen  # type: ignore[no-any-return]
+    return seen if seen is not None and handle._host is held.host else host_and_view(handle)[1]
 
 
 def host_and_view(handle: Handle) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:

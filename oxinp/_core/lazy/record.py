@@ -41,6 +41,7 @@ MAX_CHECKED = 1 << 10
 
 _new = object.__new__
 _NumpyArray = np.ndarray
+_OBJECT = np.dtype(object)
 
 
 class _Types:
@@ -94,7 +95,7 @@ def wrap(value: Value | None, layout: Layout, host: np.ndarray[Any, Any] | None 
     storage.stale = None
     array = _new(types.ndarray)
     array._known = layout
-    array._storage = storage
+    array._held = storage
     array._view = None
     array._host = array._seen = None
     return array
@@ -104,14 +105,9 @@ def wrap_host(result: Any) -> Any:
     """Return what NumPy gave as ours: an array that nobody else holds becomes the host side of a new one."""
     if type(result) is not _NumpyArray:
         return result
-    storage = Storage()  # `make_storage`, spelled out
-    storage.value = None
-    storage.host = result
-    storage.stale = None
     array = _new(types.ndarray)
-    array._storage = storage
-    array._view = None
-    array._known = None
+    array._held = make_storage(None, result) if result.dtype is _OBJECT else None
+    array._known = array._view = None
     array._host = array._seen = result
     return array
 
@@ -123,7 +119,7 @@ def wrap_pending(value: Value, *, as_array: bool = False) -> Any:
     layout = value[0].layout
     array = _new(types.ndarray if as_array or layout.ndim else types.scalars[layout.dtype.type])
     array._known = layout
-    array._storage = storage
+    array._held = storage
     array._view = None
     array._host = array._seen = None
     return array
@@ -138,7 +134,7 @@ def wrap_result(value: Value, *, as_array: bool = False) -> Any:
     layout = value[0].layout
     array = _new(types.ndarray if as_array or layout.ndim else types.scalars[layout.dtype.type])
     array._known = layout
-    array._storage = storage
+    array._held = storage
     array._view = None
     array._host = array._seen = None
     return array
@@ -154,7 +150,7 @@ def as_array(result: Any) -> Any:
     if is_device_scalar(result):
         array = _new(types.ndarray)
         array._known = result._layout
-        array._storage = result._storage
+        array._held = result._storage
         array._view = None
         array._host = array._seen = None
         return array
@@ -330,7 +326,7 @@ def _join_leaves(values: list[Value]) -> tuple[tuple[tuple[int, ...], ...] | Non
 def is_hosted(operands: Sequence[Any]) -> bool:
     """Whether every array among the operands is valid on the host, or would be fetched for what is done there."""
     for x in operands:
-        if isinstance(x, Handle) and x._storage.host is None and not placement.may_be_host(x._storage):
+        if isinstance(x, Handle) and (x._held or x._storage).host is None and not placement.may_be_host(x._storage):
             return False
     return True
 

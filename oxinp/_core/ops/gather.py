@@ -18,6 +18,7 @@ from oxinp._core.lazy import reports
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import Handle, host_view
 from oxinp._core.lazy.op import BoundOp, Op
+from oxinp._core.lazy.views import view
 from oxinp._core.manipulation.copy import copy
 from oxinp._core.manipulation.shape import ravel, reshape
 from oxinp._core.memory.dtypes import DEVICE_TYPES, INT64, MOVED_TYPES
@@ -80,6 +81,29 @@ def _plan_take(bound: BoundOp) -> Plan:
 
 
 TAKE = Op("take", _plan_take, _infer_take, takes_views=True)
+
+
+def _infer_take_along(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout, ...]:  # noqa: ARG001
+    return (Layout.of(layouts[0].dtype, layouts[1].shape),)
+
+
+def _plan_take_along(bound: BoundOp) -> Plan:
+    (array, index, *_), (axis,) = (graph.layout for graph in bound.graphs), bound.parameters
+    loops, along = loops_of(array), loops_of(index)
+    every = [(*each, stride) for each, (_, stride) in zip(loops, along, strict=True)]
+    extent, stride = loops[axis]
+    plan: Plan = importlib.import_module(_FAMILY).take_along(
+        every[:axis],
+        (along[axis][0], stride, along[axis][1]),
+        every[axis + 1 :],
+        extent,
+        MOVED_TYPES[array.dtype],
+        DEVICE_TYPES[index.dtype],
+    )
+    return plan
+
+
+TAKE_ALONG = Op("take along axis", _plan_take_along, _infer_take_along, takes_views=True)
 
 
 def _infer_nothing(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout, ...]:  # noqa: ARG001
@@ -181,6 +205,44 @@ def gathered(
     if is_checked:
         operands.append((UINT64, 0 if error is None else reports.claim(error)))
     result = perform_on_device(TAKE, operands, (first, count, is_checked))
+    if error is not None:
+        reports.settle(result)
+    return result
+
+
+def take_along(array: Handle, index: Handle, axis: int) -> Any:
+    """Return the elements of `array` at an index of their own each along an axis; see `numpy.take_along_axis`.
+
+    Parameters
+    ----------
+    array, index : Handle
+        Of as many dimensions; others than the axis are broadcast.
+    axis : int
+
+    Raises
+    ------
+    Unsupported
+        The device has no kernel, or NumPy has to say what is wrong.
+    IndexError
+        See `take`.
+    """
+    layouts = array._layout, index._layout
+    shapes = [(*layout.shape[:axis], *layout.shape[axis + 1 :]) for layout in layouts]
+    try:
+        others = np.broadcast_shapes(*shapes)
+    except ValueError:
+        raise Unsupported("shapes that NumPy refuses to broadcast") from None
+    need_kernel(*layouts)
+    array, index = (
+        view(x, lambda seen: np.broadcast_to(seen, (*others[:axis], seen.shape[axis], *others[axis:])))
+        for x in (array, index)
+    )
+    if not index._layout.size or not array._layout.size:
+        raise Unsupported("no elements")
+    extent = array._layout.shape[axis]
+    error = error_along(axis, extent) if is_unknown(index, axis, extent) else None
+    status = 0 if error is None else reports.claim(error)
+    result = perform_on_device(TAKE_ALONG, [array, index, (UINT64, status)], (axis,))
     if error is not None:
         reports.settle(result)
     return result

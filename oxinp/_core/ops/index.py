@@ -65,7 +65,7 @@ def is_basic(key: Any) -> bool:
 
 def getitem(array: Handle, key: Any) -> Any:
     """Return ``array[key]``: a view, or for one element a scalar."""
-    storage = array._storage
+    storage = array._held or array._storage
     host = storage.host
     located = None
     if host is None:
@@ -107,7 +107,7 @@ def key_on_host(key: Any) -> Any:
     for part in key if type(key) is tuple else (key,):
         kind = type(part)
         if kind is types.ndarray:
-            if part._storage.host is None:
+            if (part._held or part._storage).host is None:
                 return None
             seen = host_view(part)
             if seen.nbytes >= config.offload_threshold:
@@ -187,7 +187,7 @@ def setitem(array: Handle, key: Any, value: Any) -> None:
     if array._view is not None and not array._view[1]:
         msg = "assignment destination is read-only"
         raise ValueError(msg)
-    storage = array._storage
+    storage = array._held or array._storage
     host = storage.host
     located = None
     if host is None:
@@ -210,7 +210,7 @@ def setitem(array: Handle, key: Any, value: Any) -> None:
             return  # what an in-place operator on a view leaves behind, as in x[1:] += 1
         if placement.wants_mirror(storage, layout.nbytes) and placement.is_host(layout.nbytes):
             fetch_storage(storage)
-        elif is_array and value._storage.host is None and _is_plain_copy(array, layout, value._layout):
+        elif is_array and (value._held or value._storage).host is None and _is_plain_copy(array, layout, value._layout):
             held = expression(value)
             source = value._storage if is_waiting(held) else None
             try:
@@ -272,7 +272,7 @@ def write_part(array: Handle, host: Any, seen: Any, key: Any, given: Any) -> boo
     bool
         Whether that has been done.
     """
-    storage = array._storage
+    storage = array._held or array._storage
     if explain.REPORTS or seen.dtype.hasobject or not placement.is_host(seen[_as_view_key(key)].nbytes):
         return False
     if storage.stale is None and storage.value is None and storage.host is host:
@@ -335,13 +335,25 @@ def _scatters(array: Handle, key: Any, value: Any) -> bool:
         return False
     try:
         if is_device_scalar(value):
-            value = fetch(value)[()] if value._storage.host is not None else view(value, lambda x: x.reshape(()))
+            value = (
+                fetch(value)[()]
+                if (value._held or value._storage).host is not None
+                else view(value, lambda x: x.reshape(()))
+            )
         elif not isinstance(value, Handle | np.generic | bool | int | float | complex):
             value = from_elsewhere(value, array._layout.dtype)
+        if isinstance(value, Handle) and value._layout.ndim > 1 and _is_whole_mask(array, key):
+            return False  # NumPy refuses what is not in a row
         scatter.assign(advanced.selection(array, key), value)
     except Unsupported:
         return False
     return True
+
+
+def _is_whole_mask(array: Handle, key: Any) -> bool:
+    """Whether a key is one mask of all dimensions."""
+    single = key[0] if type(key) is tuple and len(key) == 1 else key
+    return isinstance(single, Handle) and single._layout.dtype == BOOL and single._layout.ndim == array._layout.ndim
 
 
 def _is_plain_copy(array: Handle, layout: Layout, given: Layout) -> bool:
@@ -359,7 +371,7 @@ def _on_host(value: Any) -> Any:
     """Return a number, or NumPy's view of an array of ours that is valid on the host; None for anything else."""
     kind = type(value)
     if kind is types.ndarray:
-        return None if value._storage.host is None else host_view(value)
+        return None if (value._held or value._storage).host is None else host_view(value)
     return value if kind is float or kind is int or isinstance(value, _Generic) else None
 
 

@@ -54,6 +54,7 @@ def _plan_scatter(bound: BoundOp) -> Plan:
         (DEVICE_TYPES if is_scalar else MOVED_TYPES)[target.dtype],
         DEVICE_TYPES[index.dtype],
         (target.alignment,) if is_scalar else (target.alignment, values.alignment),
+        device().capability,
         is_scalar=is_scalar,
         is_checked=is_checked,
         may_repeat=may_repeat,

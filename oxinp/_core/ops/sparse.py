@@ -1,4 +1,4 @@
-"""Sparse matrices in compressed rows as operations: products, sums of duplicates, elementwise operators, rows.
+"""Sparse matrices in compressed rows as operations: products with dense ones, elementwise operators, rows.
 
 A matrix is three operands: `indptr`, `indices` and `data`, whose indices somebody has checked: kernels do not.
 """
@@ -13,9 +13,9 @@ import numpy as np
 
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.op import BoundOp, Op
-from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES, INT64
+from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES
 from oxinp._core.memory.layout import Layout
-from oxinp._kernels.plan import Argument, Fill, Plan
+from oxinp._kernels.plan import Plan
 
 _FAMILY = "oxinp._kernels.sparse."
 STREAM_MEAN = 24  # mean length of rows up to which a block shares 256 of them
@@ -33,7 +33,7 @@ def _layouts(bound: BoundOp) -> list[Layout]:
     return [graph.layout for graph in bound.graphs]
 
 
-def _op(name: str, plan: Callable[[list[Layout], Any], Plan], infer: Callable[[Layouts, Any], Layouts]) -> Op:
+def row(name: str, plan: Callable[[list[Layout], Any], Plan], infer: Callable[[Layouts, Any], Layouts]) -> Op:
     """Return the row of an operation whose plan depends on layouts and parameters alone."""
     return Op(f"sparse.{name}", lambda bound: plan(_layouts(bound), bound.parameters), infer)
 
@@ -84,7 +84,7 @@ def _plan_matvec(layouts: list[Layout], parameters: Any) -> Plan:
     return plan
 
 
-MATVEC = _op("matvec", _plan_matvec, _infer_matvec)
+MATVEC = row("matvec", _plan_matvec, _infer_matvec)
 """Operands indptr, indices, data and a vector; the parameter is the length of the longest row."""
 
 
@@ -100,91 +100,23 @@ def _plan_matmat(layouts: list[Layout], parameters: Any) -> Plan:  # noqa: ARG00
     return plan
 
 
-MATMAT = _op("matmat", _plan_matmat, _infer_matmat)
+MATMAT = row("matmat", _plan_matmat, _infer_matmat)
 
 
-def _infer_num_products(layouts: Layouts, parameters: Any) -> Layouts:  # noqa: ARG001
-    return (Layout.of(INT64, (layouts[0].size - 1,)),)
+def _infer_sampled(layouts: Layouts, parameters: Any) -> Layouts:  # noqa: ARG001
+    _, _, data, x, _ = layouts
+    return (Layout.of(result_type(data.dtype, x.dtype), data.shape),)
 
 
-def _plan_num_products(layouts: list[Layout], parameters: Any) -> Plan:  # noqa: ARG001
-    indptr, indices, _ = layouts
-    plan: Plan = _module("spgemm").num_products(indptr.size - 1, indices.size, DEVICE_TYPES[indices.dtype])
+def _plan_sampled(layouts: list[Layout], parameters: Any) -> Plan:  # noqa: ARG001
+    indptr, indices, data, x, _ = layouts
+    types = product_types(indices, data, x)
+    plan: Plan = _module("sddmm").plan(indptr.size - 1, data.size, x.shape[1], types)
     return plan
 
 
-NUM_PRODUCTS = _op("num_products", _plan_num_products, _infer_num_products)
-"""Operands indptr and indices of A, indptr of B: how many products each row of ``A @ B`` is the sum of."""
-
-
-def _plan_hash(layouts: list[Layout], parameters: Any, *, is_numeric: bool) -> Plan:
-    """A launch per bin of rows; `parameters` name the bins, whose lists of rows, if there are any, come last."""
-    numbers, is_listed = parameters
-    family, num_matrices = _module("spgemm"), 7 if is_numeric else 4
-    matrices, lists = layouts[:num_matrices], layouts[num_matrices:]
-    index = matrices[0].dtype
-    if is_numeric:
-        types = product_types(matrices[2], matrices[3], matrices[6])
-        num_rows, steps = matrices[1].size - 1, []
-    else:
-        element = DEVICE_TYPES[INT64]  # of which there are none
-        types = _module("types").ProductTypes(DEVICE_TYPES[index], element, element, element)
-        num_rows = matrices[0].size - 1
-        steps = [Fill(Argument("out0"), num_rows * index.itemsize, 0)]
-    for i, number in enumerate(numbers):
-        each = family.BINS[number]
-        spec = family.SpgemmHashSpec(types, each.lanes, each.table, is_listed, is_numeric)
-        made = family.multiply(lists[i].size if is_listed else num_rows, spec)
-        steps += made.on(**{f"in{num_matrices}": Argument(f"in{num_matrices + i}")})
-    return Plan(tuple(steps))
-
-
-def _infer_counts(layouts: Layouts, parameters: Any) -> Layouts:  # noqa: ARG001
-    return (Layout.of(layouts[0].dtype, (layouts[0].size - 1,)),)
-
-
-def _plan_counts(layouts: list[Layout], parameters: Any) -> Plan:
-    return _plan_hash(layouts, parameters, is_numeric=False)
-
-
-PRODUCT_COUNTS = _op("product_counts", _plan_counts, _infer_counts)
-"""Operands indptr and indices of A and B, lists of rows; parameters numbers of bins, and whether there are lists.
-
-The elements of each row of ``A @ B``, 0 of rows that are not listed. B has no duplicates.
-"""
-
-
-def _infer_product(layouts: Layouts, parameters: Any) -> Layouts:
-    dtype = result_type(layouts[3].dtype, layouts[6].dtype)
-    return (Layout.of(layouts[0].dtype, parameters[2:]), Layout.of(dtype, parameters[2:]))
-
-
-def _plan_product(layouts: list[Layout], parameters: Any) -> Plan:
-    return _plan_hash(layouts, parameters[:2], is_numeric=True)
-
-
-PRODUCT = _op("product", _plan_product, _infer_product)
-"""Operands indptr of the result, A, B and lists of rows; parameters as before, and the elements of the result."""
-
-
-def _infer_expand(layouts: Layouts, parameters: Any) -> Layouts:
-    count, _ = parameters
-    return (Layout.of(INT64, (count,)), Layout.of(result_type(layouts[4].dtype, layouts[7].dtype), (count,)))
-
-
-def _plan_expand(layouts: list[Layout], parameters: Any) -> Plan:
-    (starts, _, _, a_indices, a_data, _, _, b_data), (count, num_columns) = layouts, parameters
-    types = product_types(a_indices, a_data, b_data)
-    plan: Plan = _module("spgemm").expand(starts.size, count, num_columns, types)
-    return plan
-
-
-EXPAND = _op("expand", _plan_expand, _infer_expand)
-"""Every product of listed elements of A, in order, with its key: row times the columns of B, plus the column.
-
-Operands where each element's products begin, the elements' places in A and their rows, int64, then indices and data of
-A, and B; parameters the number of products, and of columns of B.
-"""
+SAMPLED = row("sampled", _plan_sampled, _infer_sampled)
+"""Operands a matrix, then X and Y.T of one dtype, contiguous: the matrix' elements times those of ``X @ Y`` there."""
 
 
 def _infer_cg(layouts: Layouts, parameters: Any) -> Layouts:  # noqa: ARG001
@@ -198,12 +130,12 @@ def _plan_cg(layouts: list[Layout], parameters: Any) -> Plan:
     return plan
 
 
-CG_STEPS = _op("cg_steps", _plan_cg, _infer_cg)
+CG_STEPS = row("cg_steps", _plan_cg, _infer_cg)
 """Steps of the conjugate gradient method. Operands a matrix, then x, r, p, the square of the residual's norm, the
 outcome, int32, and the tolerance, each of one element, then parameters the number of steps and the longest row; results
 the five after the steps."""
 
-# -- triangular systems ------------------------------------------------------------------------------------------------
+# -- triangular systems, incomplete factors ----------------------------------------------------------------------------
 
 
 def _infer_solve(layouts: Layouts, parameters: Any) -> Layouts:  # noqa: ARG001
@@ -211,16 +143,39 @@ def _infer_solve(layouts: Layouts, parameters: Any) -> Layouts:  # noqa: ARG001
 
 
 def _plan_solve(layouts: list[Layout], parameters: Any) -> Plan:
-    indptr, indices, data, _ = layouts
+    indptr, indices, data, right = layouts
     family = _module("trsv")
+    plan: Plan
+    if len(right.shape) == 2:
+        spec = family.TrsmSpec(DEVICE_TYPES[indices.dtype], DEVICE_TYPES[data.dtype], *parameters)
+        plan = family.plan_many(indptr.size - 1, right.shape[1], indices.size, spec)
+        return plan
     spec = family.TrsvSpec(DEVICE_TYPES[indices.dtype], DEVICE_TYPES[data.dtype], 1, *parameters)
+    plan = family.plan(indptr.size - 1, indices.size, spec)
+    return plan
+
+
+SOLVE_TRIANGULAR = row("solve_triangular", _plan_solve, _infer_solve)
+"""Operands a matrix in canonical format and right-hand sides of its dtype, one or a matrix; parameters whether the
+lower triangle counts, and whether the diagonal is ones."""
+
+
+def _infer_incomplete(layouts: Layouts, parameters: Any) -> Layouts:  # noqa: ARG001
+    return (layouts[2],)
+
+
+def _plan_incomplete(layouts: list[Layout], parameters: Any) -> Plan:
+    indptr, indices, data, _ = layouts
+    family = _module("incomplete")
+    spec = family.IncompleteSpec(DEVICE_TYPES[indices.dtype], DEVICE_TYPES[data.dtype], *parameters)
     plan: Plan = family.plan(indptr.size - 1, indices.size, spec)
     return plan
 
 
-SOLVE_TRIANGULAR = _op("solve_triangular", _plan_solve, _infer_solve)
-"""Operands a matrix in canonical format and a right-hand side of its dtype; parameters whether the lower triangle
-counts, and whether the diagonal is ones."""
+INCOMPLETE = row("incomplete", _plan_incomplete, _infer_incomplete)
+"""Operands a matrix in canonical format, and the places of its diagonal; the parameter is whether it is the lower
+triangle of a symmetric one. The elements of ILU(0), or IC(0), at the places of the matrix'."""
+
 
 # -- rows --------------------------------------------------------------------------------------------------------------
 
@@ -235,7 +190,7 @@ def _plan_row_numbers(layouts: list[Layout], parameters: Any) -> Plan:
     return plan
 
 
-ROW_NUMBERS = _op("row_numbers", _plan_row_numbers, _infer_row_numbers)
+ROW_NUMBERS = row("row_numbers", _plan_row_numbers, _infer_row_numbers)
 """Operand indptr, parameter the number of elements: of each the number of its row."""
 
 
@@ -250,7 +205,7 @@ def _plan_pick(layouts: list[Layout], parameters: Any) -> Plan:
     return plan
 
 
-PICK_ROWS = _op("pick_rows", _plan_pick, _infer_pick)
+PICK_ROWS = row("pick_rows", _plan_pick, _infer_pick)
 """Operands the result's indptr, numbers of rows, int64, and a matrix; parameter the number of elements."""
 
 
@@ -265,7 +220,7 @@ def _plan_runs(layouts: list[Layout], parameters: Any) -> Plan:  # noqa: ARG001
     return plan
 
 
-ADD_RUNS = _op("add_runs", _plan_runs, _infer_runs)
+ADD_RUNS = row("add_runs", _plan_runs, _infer_runs)
 """Operands elements and where runs of them begin, int64: the sum of each run, in order."""
 
 
@@ -279,7 +234,7 @@ def _plan_diagonal(layouts: list[Layout], parameters: Any) -> Plan:
     return plan
 
 
-DIAGONAL = _op("diagonal", _plan_diagonal, _infer_diagonal)
+DIAGONAL = row("diagonal", _plan_diagonal, _infer_diagonal)
 """Operands a matrix; parameters the length of the diagonal, its first row, and columns to the right of the main one."""
 
 
@@ -299,7 +254,7 @@ def _plan_dense(layouts: list[Layout], parameters: Any) -> Plan:
     return plan
 
 
-DENSE = _op("dense", _plan_dense, _infer_dense)
+DENSE = row("dense", _plan_dense, _infer_dense)
 """Operands a matrix without duplicates; parameters its columns, and whether the result is its transpose."""
 
 # -- elementwise -------------------------------------------------------------------------------------------------------
@@ -315,7 +270,7 @@ def _plan_count(layouts: list[Layout], parameters: Any) -> Plan:  # noqa: ARG001
     return plan
 
 
-UNION_COUNT = _op("union_count", _plan_count, _infer_count)
+UNION_COUNT = row("union_count", _plan_count, _infer_count)
 """Operands indptr and indices of A and B, canonical: how many columns each row has in either."""
 
 
@@ -337,5 +292,5 @@ def _plan_union(layouts: list[Layout], parameters: Any) -> Plan:
     return plan
 
 
-UNION = _op("union", _plan_union, _infer_union)
+UNION = row("union", _plan_union, _infer_union)
 """Operands the result's indptr, then two matrices; parameters the number of its elements, and the operator's name."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import operator as python_operator
 from collections.abc import Callable
+from functools import partial
 from math import ceil
 from typing import Any
 from weakref import ref
@@ -15,13 +16,12 @@ from weakref import ref
 import numpy as np
 
 from oxinp._config import config
-from oxinp._core.errors.hearing import attributed
 from oxinp._core.errors.state import current, quiet
 from oxinp._core.lazy import schedule
 from oxinp._core.lazy.balance import balance
-from oxinp._core.lazy.explain import REPORTS
 from oxinp._core.lazy.expr import Operation, Unsupported, renew, scalar
-from oxinp._core.lazy.handle import Handle, chain, end_writing, expression, host_view
+from oxinp._core.lazy.handle import Handle, chain, expression
+from oxinp._core.lazy.inlining import compiled
 from oxinp._core.lazy.record import (
     apply,
     apply_into,
@@ -34,7 +34,7 @@ from oxinp._core.lazy.record import (
     wrap_host,
     wrap_pending,
 )
-from oxinp._core.memory.storage import SHARED, WRITING, Storage
+from oxinp._core.memory.storage import SHARED, Storage
 from oxinp._core.ufunc.table import UfuncRow
 
 _new = object.__new__
@@ -77,16 +77,144 @@ def plain_call(operation: Operation, row: UfuncRow) -> Callable[..., Any]:
     return operators(operation, row._replace(operators=()))[0]
 
 
+def _reach(row: UfuncRow) -> int:
+    """Return at most what an element costs: none has more bytes; Python compares ints with the threshold faster."""
+    return ceil(row.weight * 16)
+
+
+def _is_small(weight: float, x: np.ndarray[Any, Any], y: np.ndarray[Any, Any]) -> bool:
+    """Whether no operand and no result is so large that it belongs on the device."""
+    return _bound(x, y) * weight < config.offload_threshold
+
+
+# What small arrays on the host take.
+_UNARY_TEXT = """
+def make(function, general, reach):
+    def operator(a):
+        x = seen(a) else return general(a)
+        if x.size * reach >= config.offload_threshold or REPORTS:
+            return general(a)
+        result = called(function, x) else return general(a)
+        return wrapped(result)
+    return operator
+"""
+_BINARY_TEXT = """
+def make(function, general, general_reflected, is_small, reach):
+    def operator(a, b):
+        kind = type(b)
+        if kind is ndarray:
+            x = seen(a) else return general(a, b)
+            y = seen(b) else return general(a, b)
+            if not 0 < x.size * y.size * reach < config.offload_threshold and not is_small(x, y) or REPORTS:
+                return general(a, b)
+        elif kind is float or (kind is int and -PLAIN_INT <= b <= PLAIN_INT):
+            x = seen(a) else return general(a, b)
+            if x.size * reach >= config.offload_threshold or REPORTS:
+                return general(a, b)
+            y = constant(b, x)
+        else:
+            return general(a, b)
+        result = called(function, x, y) else return general(a, b)
+        return wrapped(result)
+    def reflected(a, b):
+        kind = type(b)
+        if not (kind is float or (kind is int and -PLAIN_INT <= b <= PLAIN_INT)):
+            return general_reflected(a, b)
+        x = seen(a) else return general_reflected(a, b)
+        if x.size * reach >= config.offload_threshold or REPORTS:
+            return general_reflected(a, b)
+        y = constant(b, x)
+        result = called(function, y, x) else return general_reflected(a, b)
+        return wrapped(result)
+    return operator, reflected
+"""
+_IN_PLACE_TEXT = """
+def make(function, general, reach):
+    def operator(a, b):
+        storage = a._held or a._storage
+        host = storage.host
+        view = a._view
+        if host is None or not (view is None or view[1]) or REPORTS:
+            return general(a, b)
+        kind = type(b)
+        x = a._seen if a._host is host else host_view(a)
+        if kind is ndarray:
+            y = seen(b) else return general(a, b)
+        elif kind is float or kind is int:
+            y = constant(b, x)
+        else:
+            return general(a, b)
+        host = storage.host
+        if x.size * reach < config.offload_threshold and x.dtype is not OBJECT and a._host is host:
+            write called(function, x, y) to storage and return a
+        return general(a, b)
+    return operator
+"""
+
+
+def _takes_constants(row: UfuncRow) -> bool:
+    """Whether a number next to an array means the same as an array of it, also in what is refused.
+
+    Some powers are simpler for a number.
+    """
+    return bool(row.operators) and row.python is not python_operator.pow and "dd->" in " ".join(row.numpy.types)
+
+
+def _of_numbers(text: str) -> str:
+    """Return a text that leaves numbers what they are."""
+    return text.replace("constant(b, x)", "b")
+
+
+def _with_modulus(text: str) -> str:
+    """Return a text whose operators take a third operand, as `pow` does, which arrays have no use for."""
+    return text.replace("(a, b):", "(a, b, modulus=None):").replace(
+        "        kind =", "        if modulus is not None:\n            return NotImplemented\n        kind ="
+    )
+
+
+_UNARY, _BINARY, _IN_PLACE, _OF_NUMBERS, _NUMBERS_IN_PLACE, _POWER = (
+    [compiled(name, text, may_warn=may_warn) for may_warn in (False, True)]
+    for name, text in (
+        ("operators of one array", _UNARY_TEXT),
+        ("operators of two arrays", _BINARY_TEXT),
+        ("operators in place", _IN_PLACE_TEXT),
+        ("operators of numbers", _of_numbers(_BINARY_TEXT)),
+        ("operators of numbers in place", _of_numbers(_IN_PLACE_TEXT)),
+        ("powers", _with_modulus(_of_numbers(_BINARY_TEXT))),
+    )
+)
+
+
+def on_small_hosts(
+    row: UfuncRow, general: Callable[..., Any], general_reflected: Callable[..., Any]
+) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """Return a ufunc's operators ``a + b`` and ``b + a``, which compute what is small and on the host.
+
+    Parameters
+    ----------
+    row : UfuncRow
+    general, general_reflected : callable
+        What they leave everything else to.
+    """
+    make = (_BINARY if _takes_constants(row) else _OF_NUMBERS)[row.may_warn]
+    if row.python is python_operator.pow:
+        make = _POWER[row.may_warn]
+    # Of two arrays NumPy's operators are its ufuncs, which are found faster, but these.
+    function = row.python if row.python in _SPECIAL else row.numpy
+    made: tuple[Callable[..., Any], Callable[..., Any]] = make(
+        function, general, general_reflected, partial(_is_small, row.weight), _reach(row)
+    )
+    return made
+
+
 def _unary(operation: Operation, row: UfuncRow) -> Callable[..., Any]:
     pairs = operation.pairs
     compute = row.on_host
     ufunc = row.numpy
-    reach = ceil(row.weight * 16)  # an int, which Python compares with the threshold twice as fast
 
-    def operator(a: Any) -> Any:
-        storage = a._storage
-        x = storage.host
-        if x is None:
+    def general(a: Any) -> Any:
+        storage = a._held or a._storage
+        if storage.host is None:
             value = storage.value
             if value is not None and current() is quiet.state:
                 if value[0].layout is not a._known:
@@ -95,16 +223,13 @@ def _unary(operation: Operation, row: UfuncRow) -> Callable[..., Any]:
                 record = pairs.get((graph,)) or renew(operation, pairs, (graph,), (graph,))
                 if record is not None and record.graph is not None and record.graph.layout.nbytes >= balance.limit:
                     return wrap_pending((record.graph, value[1], value[2]))
-        elif not REPORTS:
-            x = a._seen if a._host is x else host_view(a)
-            if x.size * reach < config.offload_threshold:
-                return wrap_host(compute(x))
         try:
             return apply(operation, compute, (a,))
         except Unsupported:
             return types.fall_back(ufunc, (a,), {}, name=operation.name)
 
-    return operator
+    made: Callable[..., Any] = _UNARY[row.may_warn](row.python or ufunc, general, _reach(row))
+    return made
 
 
 def _binary(  # noqa: PLR0915 - calls cost
@@ -114,18 +239,13 @@ def _binary(  # noqa: PLR0915 - calls cost
     records = operation.records
     compute = row.on_host
     ufunc = row.numpy
-    # Of two arrays NumPy's operators are its ufuncs, which are found faster, but these.
-    of_two = compute if row.python in _SPECIAL else row._replace(python=None).on_host
-    reach = ceil(row.weight * 16)  # at most what an element costs: none has more bytes; an int is compared faster
 
-    def operator(a: Any, b: Any) -> Any:  # noqa: PLR0915
+    def general(a: Any, b: Any) -> Any:  # noqa: PLR0915 - calls cost
         kind = type(b)
         if kind is types.ndarray:
-            left = a._storage
-            right = b._storage
-            x = left.host
-            y = right.host
-            if x is None or y is None:
+            left = a._held or a._storage
+            right = b._held or b._storage
+            if left.host is None or right.host is None:
                 # At least one is only on the device: if both are valid there, one dictionary hit records it.
                 u = left.value
                 v = right.value
@@ -166,53 +286,26 @@ def _binary(  # noqa: PLR0915 - calls cost
                             layout = graph.layout
                             array = _new(kind if layout.ndim else types.scalars[layout.dtype.type])
                             array._known = layout
-                            array._storage = storage
+                            array._held = storage
                             array._view = None
                             array._host = array._seen = None
                             return array
-            elif not REPORTS:
-                # Both on the host, and too small for any result of theirs to belong on the device.
-                x = a._seen if a._host is x else host_view(a)
-                y = b._seen if b._host is y else host_view(b)
-                count = x.size * y.size
-                limit = config.offload_threshold
-                if 0 < count * reach < limit or _bound(x, y) * row.weight < limit:
-                    result = of_two(x, y)
-                    if type(result) is not _NumpyArray:
-                        return result
-                    # `wrap_host`, spelled out.
-                    storage = Storage()
-                    storage.value = None
-                    storage.host = result
-                    storage.stale = None
-                    array = _new(kind)
-                    array._storage = storage
-                    array._view = None
-                    array._known = None
-                    array._host = array._seen = result
-                    return array
         elif kind is float or (kind is int and -_PLAIN_INT <= b <= _PLAIN_INT):
-            storage = a._storage
+            storage = a._held or a._storage
             value = storage.value
-            x = storage.host
-            if x is None:
-                if value is not None and current() is quiet.state:
-                    if value[0].layout is not a._known:
-                        value = chain(a)
-                    graph = value[0]
-                    record = pairs.get((graph, kind))
-                    if record is None:
-                        record = renew(operation, pairs, (graph, kind), (graph, _WEAK[kind]))
-                    if record is not None and record.graph is not None and record.graph.layout.nbytes >= balance.limit:
-                        try:
-                            converted = record.convert[1](b)
-                        except OverflowError:  # NumPy's, or none where any integer is taken: `apply` knows
-                            return apply_or_fall_back(a, b)
-                        return wrap_pending((record.graph, (*value[1], converted), value[2]))
-            elif not REPORTS:
-                x = a._seen if a._host is x else host_view(a)
-                if x.size * reach < config.offload_threshold:
-                    return wrap_host(compute(x, b))
+            if storage.host is None and value is not None and current() is quiet.state:
+                if value[0].layout is not a._known:
+                    value = chain(a)
+                graph = value[0]
+                record = pairs.get((graph, kind))
+                if record is None:
+                    record = renew(operation, pairs, (graph, kind), (graph, _WEAK[kind]))
+                if record is not None and record.graph is not None and record.graph.layout.nbytes >= balance.limit:
+                    try:
+                        converted = record.convert[1](b)
+                    except OverflowError:  # NumPy's, or none where any integer is taken: `apply` knows
+                        return apply_or_fall_back(a, b)
+                    return wrap_pending((record.graph, (*value[1], converted), value[2]))
         else:
             other = other_side(b)
             if other is NotImplemented:
@@ -220,30 +313,24 @@ def _binary(  # noqa: PLR0915 - calls cost
             b = other
         return apply_or_fall_back(a, b)
 
-    def reflected(a: Any, b: Any) -> Any:
+    def general_reflected(a: Any, b: Any) -> Any:
         kind = type(b)
         if kind is float or (kind is int and -_PLAIN_INT <= b <= _PLAIN_INT):
-            storage = a._storage
+            storage = a._held or a._storage
             value = storage.value
-            x = storage.host
-            if x is None:
-                if value is not None and current() is quiet.state:
-                    if value[0].layout is not a._known:
-                        value = chain(a)
-                    graph = value[0]
-                    record = pairs.get((kind, graph))
-                    if record is None:
-                        record = renew(operation, pairs, (kind, graph), (_WEAK[kind], graph))
-                    if record is not None and record.graph is not None and record.graph.layout.nbytes >= balance.limit:
-                        try:
-                            converted = record.convert[0](b)
-                        except OverflowError:  # see `operator`
-                            return apply_or_fall_back(b, a)
-                        return wrap_pending((record.graph, (converted, *value[1]), value[2]))
-            elif not REPORTS:
-                x = a._seen if a._host is x else host_view(a)
-                if x.size * reach < config.offload_threshold:
-                    return wrap_host(compute(b, x))
+            if storage.host is None and value is not None and current() is quiet.state:
+                if value[0].layout is not a._known:
+                    value = chain(a)
+                graph = value[0]
+                record = pairs.get((kind, graph))
+                if record is None:
+                    record = renew(operation, pairs, (kind, graph), (_WEAK[kind], graph))
+                if record is not None and record.graph is not None and record.graph.layout.nbytes >= balance.limit:
+                    try:
+                        converted = record.convert[0](b)
+                    except OverflowError:  # see `operator`
+                        return apply_or_fall_back(b, a)
+                    return wrap_pending((record.graph, (converted, *value[1]), value[2]))
         other = other_side(b)
         return declined(ufunc, python, b, a) if other is NotImplemented else apply_or_fall_back(other, a)
 
@@ -259,43 +346,19 @@ def _binary(  # noqa: PLR0915 - calls cost
         # NumPy says that numbers and texts differ, or raises; that takes dtypes and shapes, and no elements.
         return wrap_host(row.python(*[_stand_in(x) if isinstance(x, Handle) else x for x in (a, b)]))
 
+    made = on_small_hosts(row, general, general_reflected)
     # The in-place operator that Python has, or the ufunc, which takes where to write to.
-    in_place_on_host = getattr(python_operator, row.operators[2].strip("_"), None) if row.operators else None
-    if in_place_on_host is None:
-        return operator, reflected
-    if row.may_warn:
-        in_place_on_host = attributed(in_place_on_host, 2)
+    on_host = getattr(python_operator, row.operators[2].strip("_"), None) if row.operators else None
+    if on_host is None:
+        return made
 
-    def in_place(a: Any, b: Any) -> Any:
-        storage = a._storage
-        x = storage.host
-        if x is not None and not REPORTS and (a._view is None or a._view[1]):
-            kind = type(b)
-            if kind is types.ndarray:
-                y = b._storage.host
-                if y is not None:
-                    y = b._seen if b._host is y else host_view(b)
-            else:
-                y = b if kind is float or kind is int else None
-            host = x
-            x = a._seen if a._host is host else host_view(a)
-            if (
-                y is not None
-                and x.size * reach < config.offload_threshold
-                and storage.host is host
-                and storage.stale is None
-                and storage.value is None
-            ):
-                storage.stale = WRITING  # no other thread has run since the last three conditions
-                try:
-                    in_place_on_host(x, y)
-                finally:
-                    if storage.stale is WRITING:  # `end_writing`, spelled out
-                        storage.stale = None
-                    else:
-                        end_writing(storage)
-                return a
-        elif x is None and type(b) is types.ndarray and (a._view is None or a._view[1]) and current() is quiet.state:
+    def general_in_place(a: Any, b: Any) -> Any:
+        if (
+            (a._held or a._storage).host is None
+            and type(b) is types.ndarray
+            and (a._view is None or a._view[1])
+            and current() is quiet.state
+        ):
             # On the device: one dictionary hit says what `apply_into` has found out before.
             u = expression(a)
             try:
@@ -326,4 +389,5 @@ def _binary(  # noqa: PLR0915 - calls cost
         except Unsupported:
             return types.fall_back(ufunc, (a, other), {"out": a}, name=operation.name)
 
-    return operator, reflected, in_place
+    make = (_IN_PLACE if _takes_constants(row) else _NUMBERS_IN_PLACE)[row.may_warn]
+    return *made, make(on_host, general_in_place, _reach(row))

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from oxinp._config import config
-from oxinp._core.lazy.explain import REPORTS
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import Handle, fetch, host_view
 from oxinp._core.lazy.placement import is_host
@@ -21,11 +20,11 @@ from oxinp._core.lazy.record import (
     operand_in_place,
     other_side,
     types,
-    wrap_host,
 )
 from oxinp._core.reduction.reduce import reduce
 from oxinp._core.reduction.table import ANY
-from oxinp._core.ufunc.object import OBJECTS, ufunc
+from oxinp._core.ufunc.object import NO_SHORTCUT, OBJECTS, ufunc
+from oxinp._core.ufunc.operators import on_small_hosts
 from oxinp._core.ufunc.table import UfuncRow
 
 # Of scalar exponents of float and complex powers: what NumPy's loops compute for them.
@@ -105,10 +104,9 @@ class Power(ufunc):
 
     def __init__(self, row: UfuncRow) -> None:
         super().__init__(row)
-        self._plain = None
+        self._shortcut = NO_SHORTCUT
         plain, reflected, in_place = self.methods
         reach = row.weight * 16
-        compute = row.on_host
 
         def is_small(a: Any, b: Any) -> bool:
             """Whether both are on the host, and so small that the power is computed there."""
@@ -124,11 +122,6 @@ class Power(ufunc):
             if modulus is not None:
                 return NotImplemented
             if type(b) in _PYTHON_NUMBERS:
-                host = a._storage.host
-                if host is not None and not REPORTS:
-                    x = a._seen if a._host is host else host_view(a)
-                    if x.size * reach < config.offload_threshold:
-                        return wrap_host(compute(x, b))
                 name = SIMPLER.get(b)
                 if name is not None:
                     kind = (a._layout if a._storage.host is None else host_view(a)).dtype.kind
@@ -157,7 +150,7 @@ class Power(ufunc):
                 return declined_in_place(row.numpy, a, b)
             return in_place(a, other) if is_small(a, other) else self._on_device((a, other), (a,))
 
-        self.methods = (operator, reflected_operator, in_place_operator)
+        self.methods = (*on_small_hosts(row, operator, reflected_operator), in_place_operator)
 
     def _on_device(self, operands: tuple[Any, ...], outs: tuple[Any, ...]) -> Any:
         try:

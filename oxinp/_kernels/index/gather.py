@@ -1,8 +1,9 @@
-"""Elements by index: what `numpy.take` reads, and the elements of an array that a mask chooses.
+"""Elements by index: what `numpy.take` and `numpy.take_along_axis` read, and the elements that a mask chooses.
 
 Data layout: `take` reads an array of any strides, seen as loops outside the index, the index and loops inside, and
-writes in C order; a unit is `vector` innermost elements, and units are numbered in the order of the result. `select`
-sees one dimension; the cumulative sum of the mask says where a chosen element goes. Who owns what: a block copies
+writes in C order; a unit is `vector` innermost elements, and units are numbered in the order of the result.
+`take_along` has an index for each element of the result, of any strides along the same loops. `select` sees one
+dimension; the cumulative sum of the mask says where a chosen element goes. Who owns what: a block copies
 `BLOCK * UNROLL` consecutive units or elements, a thread every `BLOCK`-th of them, all loaded before the first is
 stored. An index that is out of bounds is taken for 0 and reported. Bytes per element of the result: index, element
 twice; per element of the mask: itself, the sum and the element.
@@ -38,12 +39,15 @@ class TakeSpec(Frozen):
     loops : LoopsSpec
     is_checked : bool
         Indices may be negative or out of bounds.
+    is_along : bool
+        Every element has an index of its own.
     """
 
     type: Type
     index_type: Type
     loops: LoopsSpec
     is_checked: bool
+    is_along: bool = False
 
 
 class SelectSpec(Frozen):
@@ -96,6 +100,30 @@ def take(
     return Plan((Launch(make(spec), loops.grid, arguments, constants, work),))
 
 
+def take_along(
+    outer: Sequence[Loop], index: Loop, inner: Sequence[Loop], extent: int, type_: Type, index_type: Type
+) -> Plan:
+    """Return the plan of ``result[o, j, i] = array[o, index[o, j, i], i]``.
+
+    The inputs are array, index and the address for a report.
+
+    Parameters
+    ----------
+    outer, inner : sequence of Loop
+        Strides of the array, then of the index.
+    index : Loop
+        Indices along the axis, the stride of what is indexed, and that of the index.
+    extent : int
+        Of what is indexed.
+    type_, index_type : Type
+    """
+    loops = loops_of(outer, index, inner, extent, type_.nbytes, (1, 1))
+    spec = TakeSpec(carrier(type_), index_type, loops.spec, is_checked=True, is_along=True)
+    work = Work(nbytes=loops.num_units * (2 * type_.nbytes + index_type.nbytes))
+    launch = Launch(make(spec), loops.grid, (*outputs(1), *inputs(3)), (*loops.constants, extent), work)
+    return Plan((launch,))
+
+
 def select(size: int, type_: Type | None, position_type: Type) -> Plan:
     """Return the plan that compacts the elements with a true mask, or their numbers.
 
@@ -119,13 +147,13 @@ def make(spec: TakeSpec | SelectSpec) -> Kernel:
 
 
 def _take(spec: TakeSpec) -> Kernel:
-    k = Builder("take", block=BLOCK)
+    k = Builder("take_along" if spec.is_along else "take", block=BLOCK)
     out, array = k.pointer("out", spec.type, "w"), k.pointer("array", spec.type, "r")
     index = k.pointer("index", spec.index_type, "r")
     status = k.scalar("status", u64) if spec.is_checked else None
-    loops = BoundLoops(k, spec.loops, 1)
+    loops = BoundLoops(k, spec.loops, 1 + spec.is_along)
     numbers, valid, places = loops.units()
-    raw = [index[loops.index_of(place)] for place in places]
+    raw = [index[loops.offset(1, place) if spec.is_along else loops.index_of(place)] for place in places]
     if status is None:
         found = [k.cast(value, spec.loops.type) for value in raw]
     else:
@@ -163,4 +191,4 @@ def _select(spec: SelectSpec) -> Kernel:
     return k.build()
 
 
-__all__ = ["SelectSpec", "TakeSpec", "make", "select", "take"]
+__all__ = ["SelectSpec", "TakeSpec", "make", "select", "take", "take_along"]

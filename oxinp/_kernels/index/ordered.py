@@ -7,6 +7,7 @@ of `segments` a tile of `TILE` sorted values, a thread the keys that begin at it
 key that begins in its tile and goes on in the next one. A key that lies in one tile is combined as NumPy does, one
 value after the other, others in parts of a tile each: the order depends on the data alone, so that the same input gives
 the same bits. Bytes per update: index, key twice and value, both again in every pass of the sort, then the element.
+Where there are about as many updates as elements, `windows` takes fewer passes.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from oxinp._kernels.index import regions, windows
 from oxinp._kernels.index.loops import BLOCK, UNROLL, is_clear, report, resolve
 from oxinp._kernels.plan import Argument, Fill, Launch, Plan, Scratch, Step, Work
 from oxinp._kernels.problem import MAX_KERNELS
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 
 ITEMS = 4
 TILE = BLOCK * ITEMS
+MAX_ELEMENTS_EACH = 4  # per update, up to which regions of the array are gone through whole
 SORTED_NBYTES = (4, 8)  # of values that are sorted with their keys; of others the places are
 
 Combine = Callable[[Any, Any, Any], Any]
@@ -101,6 +104,8 @@ def update(
     is_scalar : bool
         The second input is a number, given as the bits of an element.
     """
+    if regions.has_regions(count, extent) and count * MAX_ELEMENTS_EACH >= extent:
+        return windows.update(count, extent, stride, type_, index_type, combine, device, is_scalar=is_scalar)
     key = u32 if extent < 1 << u32.bits else u64
     is_sorted = type_.nbytes in SORTED_NBYTES and not is_scalar
     value = carrier(type_) if is_sorted else None

@@ -1,12 +1,14 @@
 """Writes by index: ``array[index] = values``, where of equal indices the last one counts, and atomic updates.
 
 Data layout: an array of any strides, seen as loops outside the index, the index and loops inside; values of any
-strides along the same loops, or one number for all. Who owns what: a thread of `check` and `claim` has `UNROLL`
-indices, one of `write` as many units of `vector` innermost elements. Algorithm: `check` looks whether every index is in
-bounds, and clears the claims of the elements that will be written; `claim` enters at each of these the number of the
-last index that names it, by an atomic maximum; `write` stores the values of the indices that have their claim. Where
-an index is out of bounds nothing is written, and it is reported. Where values do not depend on the index, or indices
-are known to differ, there are no claims. Bytes per element: index, value, and two claims; the element.
+strides along the same loops, or one number for all. Who owns what: a thread of `check` has `UNROLL` indices, one of
+`write` as many units of `vector` innermost elements. Algorithm: `check` looks whether every index is in bounds, and
+enters at each element that will be written the number of the last index that names it, by an atomic maximum; `write`
+stores the values of the indices that have their claim. Where claims are many more than indices, a launch of `check`
+before clears those that are wanted, else all are filled with zeros. Where an index is out of bounds nothing is
+written, and it is reported. Where values do not depend on the index, or indices are known to differ, there are no
+claims. Bytes per element: index, value, and two claims; the element. Random accesses to memory cost a sector each:
+many writes to a vector that no cache holds are sorted, see `latest`.
 
 `update` computes with what is there by atomics, of integers alone: their order does not matter.
 """
@@ -16,6 +18,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from oxinp._kernels.index.latest import latest
 from oxinp._kernels.index.loops import (
     BLOCK,
     UNROLL,
@@ -27,6 +30,7 @@ from oxinp._kernels.index.loops import (
     report,
     resolve,
 )
+from oxinp._kernels.index.regions import has_regions
 from oxinp._kernels.plan import Argument, Fill, Launch, Plan, Scratch, Step, Work
 from oxinp._kernels.problem import MAX_KERNELS
 from oxinp._kernels.sort.keys import carrier
@@ -38,6 +42,7 @@ from oxinp._ptx.types import Type, i32, i64, u32, u64
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from oxinp._kernels.choice import Device
     from oxinp._ptx.memory import Pointer
     from oxinp._ptx.value import Value
 
@@ -46,10 +51,16 @@ ATOMIC_TYPES |= dict.fromkeys(("and", "or", "xor"), (i32, u32, i64, u64))
 """Operators of `update` and the types they have."""
 
 MAX_COUNT_32 = (1 << 32) - 2
+CLAIMS_PER_INDEX = 8  # up to which filling all is faster than clearing those that are wanted
+MIN_SORTED, MIN_SORTED_NBYTES, ELEMENTS_PER_SORTED = (
+    1 << 21,
+    1 << 26,
+    32,
+)  # writes, bytes of what they go to, its extent
 
 
 class CheckSpec(Frozen):
-    """A kernel of `check` or of `claim`.
+    """A kernel of `check`.
 
     Attributes
     ----------
@@ -57,9 +68,9 @@ class CheckSpec(Frozen):
     claim : Type or None
         Of claims.
     enters : bool
-        It is that of `claim`.
-    is_checked : bool
-        One may be out of bounds.
+        It enters claims, else it clears them.
+    reports : bool
+        It reports an index that is out of bounds.
     bits : int
         Of distances.
     """
@@ -67,7 +78,7 @@ class CheckSpec(Frozen):
     index_type: Type
     claim: Type | None
     enters: bool
-    is_checked: bool
+    reports: bool
     bits: int
 
 
@@ -107,6 +118,7 @@ def scatter(
     type_: Type,
     index_type: Type,
     alignments: Sequence[int],
+    device: Device,
     *,
     is_scalar: bool = False,
     is_checked: bool = True,
@@ -128,6 +140,7 @@ def scatter(
     type_, index_type : Type
     alignments : sequence of int
         Of array and values, in bytes.
+    device : Device
     is_scalar : bool
         The second input is a number, given as the bits of an element.
     is_checked : bool
@@ -137,28 +150,40 @@ def scatter(
     operator : str
         Of an update: a key of `ATOMIC_TYPES`.
     """
+    count, stride, step = index
+    is_vector = is_checked and not operator and all(loop[0] == 1 for loop in (*outer, *inner))
+    if is_vector and (is_scalar or step == 1) and _is_sorted(count, extent, type_.nbytes):
+        return latest(count, extent, stride, type_, index_type, device, is_scalar=is_scalar)
     loops = loops_of(outer, index, inner, extent, type_.nbytes, alignments if not operator else (1, 1))
-    count, bits, scratch = index[0], loops.spec.bits, Scratch()
-    has_claims = may_repeat and not operator and not is_scalar and index[2] != 0 and count > 1
+    bits, scratch = loops.spec.bits, Scratch()
+    has_claims = may_repeat and not operator and not is_scalar and step != 0 and count > 1
     claim = None if not has_claims else u32 if count <= MAX_COUNT_32 else u64
     flag = scratch.take(u32.nbytes) if is_checked else None
     claims = None if claim is None else scratch.take(extent * claim.nbytes)
     out, indices, values, status = Argument("out0"), Argument("in0"), Argument("in1"), Argument("in2")
     steps: list[Step] = [] if flag is None else [Fill(flag, u32.nbytes, 0)]
     grid, given = (-(-count // (BLOCK * UNROLL)), 1, 1), [x for x in (flag, claims) if x is not None]
-    if is_checked or claim is not None:
-        check = CheckSpec(index_type, claim, enters=False, is_checked=is_checked, bits=bits)
-        found = (*given, indices, status) if is_checked else (*given, indices)
-        steps.append(Launch(make(check), grid, found, (count, extent)))
-    if claim is not None:
-        enter = CheckSpec(index_type, claim, enters=True, is_checked=is_checked, bits=bits)
-        steps.append(Launch(make(enter), grid, (*given, indices), (count, extent)))
+    checks = [False] * is_checked if claim is None else [False, True]  # whether they enter claims
+    if claims is not None and claim is not None and extent <= CLAIMS_PER_INDEX * count:
+        steps.append(Fill(claims, extent * claim.nbytes, 0))
+        checks = [True]
+    for number, enters in enumerate(checks):
+        reports = is_checked and number == 0
+        made = make(CheckSpec(index_type, claim, enters, reports, bits))
+        found = [*([flag, status] if reports and flag is not None else []), *([] if claims is None else [claims])]
+        steps.append(Launch(made, grid, (*found, indices), (count, extent)))
     element = type_ if operator else carrier(type_)
     spec = WriteSpec(element, index_type, loops.spec, is_scalar, claim, is_checked, operator)
     work = Work(nbytes=(2 - is_scalar) * loops.num_units * loops.spec.vector * type_.nbytes + count * index_type.nbytes)
     constants = (*loops.constants, extent)
     steps.append(Launch(make(spec), loops.grid, (out, *given, indices, values), constants, work))
     return scratch.plan(steps)
+
+
+def _is_sorted(count: int, extent: int, nbytes: int) -> bool:
+    """Whether writes to a vector are sorted: they are many, and it is larger than caches."""
+    is_large = extent * nbytes >= MIN_SORTED_NBYTES and count * ELEMENTS_PER_SORTED >= extent
+    return is_large and count >= MIN_SORTED and has_regions(count, extent)
 
 
 @lru_cache(MAX_KERNELS)
@@ -170,24 +195,16 @@ def make(spec: CheckSpec | WriteSpec) -> Kernel:
 
 def _check(spec: CheckSpec) -> Kernel:
     k = Builder("claim_indices" if spec.enters else "check_indices", block=BLOCK)
-    flag = k.pointer("flag", u32) if spec.is_checked else None
+    flag = k.pointer("flag", u32) if spec.reports else None
+    status = k.scalar("status", u64) if spec.reports else None
     claims = k.pointer("claims", spec.claim) if spec.claim is not None else None
     index = k.pointer("index", spec.index_type, "r")
-    status = k.scalar("status", u64) if spec.is_checked and not spec.enters else None
     count, extent = k.scalar("count", i64), k.scalar("extent", i64)
     first = k.cast(k.ctaid, i64) * (BLOCK * UNROLL) + k.cast(k.tid, i64)
     numbers = [first + BLOCK * i if i else first for i in range(UNROLL)]
     raw = [index[k.min(number, count - 1)] for number in numbers]
-    resolved = [resolve(k, value, extent, spec.bits) for value in raw]
-    if spec.enters:
-        assert claims is not None
-        is_wanted = None if flag is None else is_clear(k, flag)
-        for number, (at, _) in zip(numbers, resolved, strict=True):
-            exists = number < count
-            with k.when(exists if is_wanted is None else exists & is_wanted):
-                claims.atomic("max", at, k.cast(number + 1, claims.type))
-        return k.build()
-    for number, value, (at, is_beyond) in zip(numbers, raw, resolved, strict=True):
+    for number, value in zip(numbers, raw, strict=True):
+        at, is_beyond = resolve(k, value, extent, spec.bits)
         if status is not None:
             assert flag is not None
             with k.when(is_beyond):
@@ -195,7 +212,10 @@ def _check(spec: CheckSpec) -> Kernel:
                 report(k, status, value)
         if claims is not None:
             with k.when((number < count) & ~is_beyond):
-                claims.store(at, [k.const(0, claims.type)], order="relaxed.gpu")
+                if spec.enters:
+                    claims.atomic("max", at, k.cast(number + 1, claims.type))
+                else:
+                    claims.store(at, [k.const(0, claims.type)], order="relaxed.gpu")
     return k.build()
 
 

@@ -1,4 +1,8 @@
-"""Cholesky: blocks on the diagonal in registers, and by halves the rest as triangular systems and products.
+"""Cholesky: blocks on the diagonal in registers, the rest as triangular systems and products.
+
+Block columns of `Outer.width` are factored one after the other, each by narrow ones: what the block column has so far
+is taken off the next narrow one (left-looking), of which the block on the diagonal is factored, and the rows below are
+solved for. What is right of a block column loses its product with itself at once (right-looking).
 
 Data layout: A (order, order), its lower triangle, row by row in memory with any pitch, one or many. A block of the
 kernel has one matrix of up to `4 * SIDE` rows in registers; in shared memory lie one column of it, twice, and the
@@ -22,9 +26,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from oxinp._kernels.blas3 import plan as blas3
 from oxinp._kernels.blas3.plan import TriangularSystem
+from oxinp._kernels.choice import Choice, decide
+from oxinp._kernels.gemm import select
 from oxinp._kernels.gemm.epilogue import subtracted
 from oxinp._kernels.gemm.multistage.warp_mma import multiply_add
-from oxinp._kernels.gemm.operand import TRIANGULAR, Form
+from oxinp._kernels.gemm.operand import GENERAL, TRIANGULAR, Form, Matrices
+from oxinp._kernels.gemm.variant import Variant
 from oxinp._kernels.lapack.diagonal import STATUS_NBYTES
 from oxinp._kernels.plan import Argument, Fill, Launch, Plan, Work
 from oxinp._ptx import Builder, Kernel
@@ -42,6 +49,7 @@ BLOCK = SIDE * SIDE
 NUM_TILES = 4  # of SIDE rows, in the largest block
 LENGTH = NUM_TILES * SIDE
 NOWHERE = 0xFFFFFFFF
+WIDTHS = (128, 256, 512, 1024)  # of block columns, multiples of `LENGTH`
 LOWER = Form(TRIANGULAR, is_lower=True)
 
 
@@ -54,7 +62,7 @@ class CholeskySpec(NamedTuple):
     num_tiles : int
         Of `SIDE` rows and columns, 1 to `NUM_TILES`.
     is_out_of_place : bool
-        The result goes elsewhere, with zeros above the diagonal.
+        The result goes elsewhere.
     """
 
     type: Type
@@ -110,10 +118,9 @@ class _Cholesky:
                 with k.when(is_inside & (column <= row)):
                     place = k.cast(row, i64) * self.out_pitch + k.cast(column, i64)
                     out[place] = self.finished(values[s, t].get(), row, column)
-            if spec.is_out_of_place:
-                for column in columns[s:]:
-                    with k.when((row < column) & (column < self.order)):
-                        out[k.cast(row, i64) * self.out_pitch + k.cast(column, i64)] = zero
+            for column in columns[s:]:
+                with k.when((row < column) & (column < self.order)):
+                    out[k.cast(row, i64) * self.out_pitch + k.cast(column, i64)] = zero
         self.report()
         return k.build()
 
@@ -179,34 +186,89 @@ class _Cholesky:
                 self.status.atomic("min", 0, wide[0] * wide[1] + wide[2])
 
 
+class Outer(NamedTuple):
+    """How wide the block columns are after which the rest of the matrix is brought up to date."""
+
+    width: int
+
+
+def outer(stack: Stack, device: Device) -> Outer:
+    """Return the width that was measured to be best; unless one was, one that leaves products enough to do."""
+    legal = tuple(Outer(width) for width in WIDTHS)
+    default = Outer(256 if stack.num_rows <= 8192 else 512)
+    choice = Choice(
+        "cholesky/outer",
+        (stack.type.name,),
+        (),
+        (stack.count, stack.num_rows),
+        Outer,
+        legal.__contains__,
+        lambda: default,
+        lambda: [default, *legal],
+    )
+    found: Outer = decide(choice, device)
+    return found
+
+
 def plan_factor(stack: Stack, device: Device) -> Plan:
     """Return the launches that factor matrices in place: A = L L^H in their lower triangles.
 
-    Outputs are the matrices, of which upper triangles are neither read nor written, and the status, see `diagonal`.
+    Outputs are the matrices, of whose upper triangles nothing is read and only blocks on the diagonal are written, with
+    zeros, and the status, see `diagonal`.
     """
     steps: list[Step] = [Fill(Argument("out1"), STATUS_NBYTES, 0xFF)]
-    _factor(stack, 0, stack.num_rows, device, steps)
+    order, width = stack.num_rows, outer(stack, device).width
+    for start in range(0, order, width):
+        end = min(start + width, order)
+        for low in range(start, end, LENGTH):
+            high = min(low + LENGTH, end)
+            if low > start:
+                steps += _reduced(stack, (low, high), (start, low), device)
+            steps.append(_block(stack, low, high))
+            if high < order:
+                steps += _solved(stack, low, high, device)
+        if end < order:
+            steps += _reduced_rest(stack, start, end, device)
     return Plan(tuple(steps))
 
 
-def _factor(stack: Stack, low: int, high: int, device: Device, steps: list[Step]) -> None:
+def _solved(stack: Stack, low: int, high: int, device: Device) -> tuple[Step, ...]:
+    """Solve for the rows below a block on the diagonal."""
     a = Argument("out0")
-    if high - low <= LENGTH:
-        steps.append(_block(stack, low, high))
-        return
-    middle = low + -(-(high - low) // (2 * LENGTH)) * LENGTH
-    _factor(stack, low, middle, device, steps)
     turned, form = blas3.transposed(stack.part(low, low), LOWER, is_conjugated=True)
-    x = stack.part(middle, low)
-    shape = (high - middle, middle - low)
+    x = stack.part(high, low)
+    shape = (stack.num_rows - high, high - low)
     system = TriangularSystem(shape, turned, form, False, stack.pitch, x.alignment, stack.count, stack.move, stack.move)
-    below, rest = a.at(stack.at(middle, low)), a.at(stack.at(middle, middle))
-    steps += blas3.plan_solve(system, device).on(in0=a.at(stack.at(low, low)), out0=below)
-    c = stack.part(middle, middle)
+    return blas3.plan_solve(system, device).on(in0=a.at(stack.at(low, low)), out0=a.at(stack.at(high, low)))
+
+
+def _reduced(stack: Stack, columns: tuple[int, int], known: tuple[int, int], device: Device) -> tuple[Step, ...]:
+    """Take the product of known columns with their rows of some columns off these, from the diagonal block on."""
+    a, (low, high), order = Argument("out0"), columns, stack.num_rows
+    left, c = stack.part(low, known[0]), stack.part(low, low)
+    *batch_strides, pitch, step = left.strides
+    above = Matrices(stack.type, (*batch_strides, step, pitch), left.alignment)
+    batch = (stack.count,) if stack.count > 1 else ()
+    variant = Variant(
+        b_form=Form(GENERAL, is_conjugated=stack.type.is_complex),
+        epilogue=subtracted(stack.type, c.strides),
+        c_strides=c.strides,
+    )
+    shape = (*batch, order - low, high - low)
+    product = select.plan(shape, known[1] - known[0], left, above, stack.type, stack.type, device, variant)
+    assert product is not None
+    source, target = a.at(stack.at(low, known[0])), a.at(stack.at(low, low))
+    return product.on(out0=target, in0=source, in1=source, in2=target)
+
+
+def _reduced_rest(stack: Stack, low: int, high: int, device: Device) -> tuple[Step, ...]:
+    """Take the product of a block column below the diagonal with itself off what is right of it."""
+    a, rows = Argument("out0"), stack.num_rows - high
+    x, c = stack.part(high, low), stack.part(high, high)
     batch = (stack.count,) if stack.count > 1 else ()
     product = blas3.plan_rank_k(
-        (*batch, high - middle, high - middle),
-        middle - low,
+        (*batch, rows, rows),
+        high - low,
         x,
         device,
         is_lower=True,
@@ -214,8 +276,8 @@ def _factor(stack: Stack, low: int, high: int, device: Device, steps: list[Step]
         epilogue=subtracted(stack.type, c.strides),
         c_strides=c.strides,
     )
-    steps += product.on(out0=rest, in0=below, in1=rest)
-    _factor(stack, middle, high, device, steps)
+    target = a.at(stack.at(high, high))
+    return product.on(out0=target, in0=a.at(stack.at(high, low)), in1=target)
 
 
 def _block(stack: Stack, low: int, high: int) -> Launch:
@@ -243,4 +305,4 @@ def _work(stack: Stack, order: int) -> Work:
     return Work(flops, order * (order + 1) * stack.type.nbytes * stack.count)
 
 
-__all__ = ["LENGTH", "CholeskySpec", "make", "plan_factor", "plan_small"]
+__all__ = ["LENGTH", "CholeskySpec", "Outer", "make", "outer", "plan_factor", "plan_small"]

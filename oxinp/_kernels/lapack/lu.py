@@ -17,7 +17,7 @@ from oxinp._kernels.gemm import select
 from oxinp._kernels.gemm.epilogue import subtracted
 from oxinp._kernels.gemm.operand import TRIANGULAR, Form, Matrices
 from oxinp._kernels.gemm.variant import Variant
-from oxinp._kernels.lapack import lu_panel, rows
+from oxinp._kernels.lapack import lu_cluster, lu_panel, rows
 from oxinp._kernels.lapack.diagonal import STATUS_NBYTES
 from oxinp._kernels.lapack.lu_panel import WIDTHS, Panel
 from oxinp._kernels.plan import Argument, Fill, Plan, Scratch
@@ -142,17 +142,17 @@ class _Factor:
             panel = Panel(
                 stack.type, shape, low, stack.num_rows, low, stack.pitch, stack.move, self.depth, count, start
             )
-            self.steps.append(
-                lu_panel.launch(
-                    panel,
-                    self.height,
-                    self.a.at(stack.at(low, low) + start * stack.move * nbytes),
-                    self.pivots.at(4 * (low + start * self.depth)),
-                    self.exchanges.at(4 * 3 * self.width * start),
-                    self.status,
-                    self.board,
-                )
+            places = (
+                self.a.at(stack.at(low, low) + start * stack.move * nbytes),
+                self.pivots.at(4 * (low + start * self.depth)),
+                self.exchanges.at(4 * 3 * self.width * start),
+                self.status,
             )
+            spec = lu_cluster.choose(stack.type, shape[0], self.device) if stack.count == 1 else None
+            if spec is not None:
+                self.steps.append(lu_cluster.launch(spec, panel, places))
+            else:
+                self.steps.append(lu_panel.launch(panel, self.height, *places, self.board))
         exchange = rows.Exchange(
             stack.type, stack.num_columns, (low, high - low), stack.num_rows, stack.pitch, stack.move, stack.count
         )

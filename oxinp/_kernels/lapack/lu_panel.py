@@ -20,7 +20,7 @@ of complex numbers are sums of those of their parts, as LAPACK's; NaN counts as 
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from oxinp._kernels.gemm.multistage.warp_mma import multiply_add
 from oxinp._kernels.plan import Argument, Launch, Work
@@ -28,13 +28,13 @@ from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.async_copy import AsyncCopies
 from oxinp._ptx.kernel import retraceable
 from oxinp._ptx.types import Type, compound, i64, u32, u64
+from oxinp._ptx.value import Value
 from oxinp._ptx.warp import reduce as warp_reduce
 
 if TYPE_CHECKING:
     from oxinp._kernels.choice import Device
     from oxinp._kernels.plan import Scratch
     from oxinp._ptx.memory import Pointer
-    from oxinp._ptx.value import Value, Var
 
 BLOCK, WARP = 256, 32
 NUM_WARPS = BLOCK // WARP
@@ -95,69 +95,53 @@ def make(spec: PanelSpec) -> Kernel:
     return _Panel(spec).build()
 
 
-class _Panel:
-    """The kernel while it is built."""
+class PanelKernel:
+    """What kernels of panels have in common, while one is built: its rows in shared memory, exchanges, the status.
 
-    def __init__(self, spec: PanelSpec) -> None:
-        self.spec, self.width = spec, spec.width
-        self.k = k = Builder("lu_panel", block=BLOCK, target="sm_80", min_blocks=1)
-        type_ = spec.type
-        self.real = type_.parts[0]
-        self.candidate = compound(self.real, u32)
-        self.a, self.pivots = k.pointer("a", type_), k.pointer("pivots", u32, "w")
+    Parameters
+    ----------
+    k : Builder
+    type : Type
+    height : int
+        Rows of a block.
+    """
+
+    def __init__(self, k: Builder, type: Type, height: int) -> None:
+        self.k, self.type, self.height = k, type, height
+        self.width, self.real = WIDTHS[type.nbytes], type.parts[0]
+        self.a, self.pivots = k.pointer("a", type), k.pointer("pivots", u32, "w")
         self.exchanges, self.status = k.pointer("exchanges", u32, "w"), k.pointer("status", u64)
-        self.board = [
-            k.pointer(name, of)
-            for name, of in (
-                ("rows", type_), ("diagonals", type_), ("magnitudes", self.real), ("indices", u32), ("flags", u32)
-            )
-        ]  # fmt: skip
+        self.line = self.width + 1
+
+    def take(self) -> None:
+        """Take the scalar parameters, and shared memory for the rows."""
+        k = self.k
         names = ("num_rows", "num_columns", "num_blocks", "first", "epoch", "order", "start")
         self.num_rows, self.num_columns, self.num_blocks, self.first, self.epoch, self.order, self.start = (
             k.scalar(name, u32) for name in names
         )
         self.pitch, self.move, self.pivots_move = (k.scalar(name, i64) for name in ("pitch", "move", "pivots_move"))
-        self.line = self.width + 1
-        self.tile = k.dynamic_shared(type_, spec.height * self.line)
-        self.pivot_row = k.dynamic_shared(type_, self.width)
-        self.partials = (k.dynamic_shared(self.real, NUM_WARPS), k.dynamic_shared(u32, NUM_WARPS))
-        self.winner = k.dynamic_shared(u32, 2)  # the row, the block that has it
-
-    def build(self) -> Kernel:
-        k, spec = self.k, self.spec
+        self.tile = k.dynamic_shared(self.type, self.height * self.line)
         self.matrix = k.ctaid / self.num_blocks
         self.rank = k.ctaid - self.matrix * self.num_blocks
         wide = k.cast(self.matrix, i64)
         self.a = self.a.at(wide * self.move)
         self.pivots = self.pivots.at(wide * self.pivots_move)
         self.exchanges = self.exchanges.at(self.matrix * (3 * self.width))
-        self.top = self.rank * spec.height  # this block's first row in the panel
-        self.copy_in()
-        zero = k.const(0, u32)
-        lists = (k.var(k.lane + zero), k.var(NOWHERE, u32), k.var(NOWHERE, u32))
+        self.top = self.rank * self.height  # this block's first row in the panel
+        self.lists = k.var(k.lane + k.const(0, u32)), k.var(NOWHERE, u32), k.var(NOWHERE, u32)
         self.first_zero = k.var(NOWHERE, u32)
-        with k.range(zero, self.num_columns) as column:
-            mine = self.search(column)
-            winner = self.exchange_alone(column, mine) if spec.is_alone else self.exchange(column, mine)
-            self.note(column, winner, lists)
-            self.update(column)
-        k.barrier()
-        self.copy_out()
-        with k.when((self.rank == 0) & (k.warp == NUM_WARPS - 1) & (k.lane < self.width)):
-            for i, values in enumerate(lists):
-                self.exchanges[k.lane + i * self.width] = values.get()
-        self.report()
-        return k.build()
+        self.is_noting = (self.rank == 0) & (k.warp == k.block[0] // WARP - 1)
 
     # -- memory
 
     def copy_in(self) -> None:
         """Let the block's rows come in, zeros where there are none."""
-        k, copies, nbytes = self.k, AsyncCopies(self.k), self.spec.type.nbytes
-        total = self.spec.height * self.width
-        with k.range(k.tid, total, BLOCK * UNROLL) as start:
+        k, copies, nbytes, block = self.k, AsyncCopies(self.k), self.type.nbytes, self.k.block[0]
+        total = self.height * self.width
+        with k.range(k.tid, total, block * UNROLL) as start:
             for i in range(UNROLL):
-                number = start + i * BLOCK if i else start
+                number = start + i * block if i else start
                 row, column = number / self.width, number % self.width
                 is_present = (self.top + row < self.num_rows) & (column < self.num_columns)
                 place = k.cast(self.top + row, i64) * self.pitch + k.cast(column, i64)
@@ -169,21 +153,97 @@ class _Panel:
         k.barrier()
 
     def copy_out(self) -> None:
+        """Store the block's rows."""
         k = self.k
-        with k.range(k.tid, self.spec.height * self.width, BLOCK) as number:
+        with k.range(k.tid, self.height * self.width, k.block[0]) as number:
             row, column = number / self.width, number % self.width
             with k.when((self.top + row < self.num_rows) & (column < self.num_columns)):
                 place = k.cast(self.top + row, i64) * self.pitch + k.cast(column, i64)
                 self.a[place] = self.tile[row * self.line + column]
 
-    # -- the pivot
-
     def magnitude(self, value: Value) -> Value:
+        """The sum of the magnitudes of a value's parts; infinity for NaN."""
         k = self.k
         total = k.abs(value.parts[0])
         for part in value.parts[1:]:
             total = total + k.abs(part)
         return k.where(k.isnan(total), k.const(float("inf"), self.real), total)
+
+    # -- exchanges
+
+    def note(self, column: Any, winner: Value, pivot: Value) -> None:
+        """Keep the exchange of two rows: the first block's last warp, a lane for each row on top and each below."""
+        k = self.k
+        top, positions, sources = self.lists
+        with k.when(self.is_noting):
+            lane = k.lane
+            same = k.ballot(positions.get() == winner)
+            is_on_top, is_known = winner < self.width, same != 0
+            place = k.where(is_known, k.bfind(same & (k.const(0, u32) - same)), column)
+            from_top = k.shfl_idx(top.get(), winner % WARP)
+            from_below = k.where(is_known, k.shfl_idx(sources.get(), place), winner)
+            upper = k.shfl_idx(top.get(), column)
+            with k.when(is_on_top & (lane == winner)):
+                top.set(upper)
+            with k.when(~is_on_top & (lane == place)):
+                positions.set(winner)
+                sources.set(upper)
+            with k.when(lane == column):
+                top.set(k.where(is_on_top, from_top, from_below))
+            with k.when(lane == 0):
+                self.pivots[k.cast(column, i64) if isinstance(column, Value) else column] = self.first + winner
+            is_zero = pivot == k.const(0, self.type)
+            self.first_zero.set(k.where(is_zero, k.min(self.first_zero, column), self.first_zero))
+
+    def report(self) -> None:
+        """Write the exchanges; take the minimum of the status and the number of the first pivot that is zero."""
+        k = self.k
+        with k.when(self.is_noting):
+            with k.when(k.lane < self.width):
+                for i, values in enumerate(self.lists):
+                    self.exchanges[k.lane + i * self.width] = values.get()
+            with k.when((k.lane == 0) & (self.first_zero != NOWHERE)):
+                wide = [k.cast(x, u64) for x in (self.start + self.matrix, self.order, self.first + self.first_zero)]
+                self.status.atomic("min", 0, wide[0] * wide[1] + wide[2])
+
+
+class _Panel(PanelKernel):
+    """The kernel while it is built."""
+
+    def __init__(self, spec: PanelSpec) -> None:
+        k = Builder("lu_panel", block=BLOCK, target="sm_80", min_blocks=1)
+        super().__init__(k, spec.type, spec.height)
+        self.spec = spec
+        self.candidate = compound(self.real, u32)
+        self.board = [
+            k.pointer(name, of)
+            for name, of in (
+                ("rows", spec.type),
+                ("diagonals", spec.type),
+                ("magnitudes", self.real),
+                ("indices", u32),
+                ("flags", u32),
+            )
+        ]
+        self.take()
+        self.pivot_row = k.dynamic_shared(spec.type, self.width)
+        self.partials = (k.dynamic_shared(self.real, NUM_WARPS), k.dynamic_shared(u32, NUM_WARPS))
+        self.winner = k.dynamic_shared(u32, 2)  # the row, the block that has it
+
+    def build(self) -> Kernel:
+        k, spec = self.k, self.spec
+        self.copy_in()
+        with k.range(k.const(0, u32), self.num_columns) as column:
+            mine = self.search(column)
+            winner = self.exchange_alone(column, mine) if spec.is_alone else self.exchange(column, mine)
+            self.note(column, winner, self.pivot_row[column])
+            self.update(column)
+        k.barrier()
+        self.copy_out()
+        self.report()
+        return k.build()
+
+    # -- the pivot
 
     def better(self, own: Value, other: Value) -> Value:
         k = self.k
@@ -270,37 +330,6 @@ class _Panel:
         k.barrier()
         return winner
 
-    def note(self, column: Value, winner: Value, lists: tuple[Var, ...]) -> None:
-        """Keep the exchange of two rows: the first block's last warp, a lane for each row on top and each below."""
-        k = self.k
-        top, positions, sources = lists
-        with k.when((self.rank == 0) & (k.warp == NUM_WARPS - 1)):
-            lane = k.lane
-            same = k.ballot(positions.get() == winner)
-            is_on_top, is_known = winner < self.width, same != 0
-            place = k.where(is_known, k.bfind(same & (k.const(0, u32) - same)), column)
-            from_top = k.shfl_idx(top.get(), winner % WARP)
-            from_below = k.where(is_known, k.shfl_idx(sources.get(), place), winner)
-            upper = k.shfl_idx(top.get(), column)
-            with k.when(is_on_top & (lane == winner)):
-                top.set(upper)
-            with k.when(~is_on_top & (lane == place)):
-                positions.set(winner)
-                sources.set(upper)
-            with k.when(lane == column):
-                top.set(k.where(is_on_top, from_top, from_below))
-            with k.when(lane == 0):
-                self.pivots[k.cast(column, i64)] = self.first + winner
-            is_zero = self.pivot_row[column] == k.const(0, self.spec.type)
-            self.first_zero.set(k.where(is_zero, k.min(self.first_zero, column), self.first_zero))
-
-    def report(self) -> None:
-        """Take the minimum of the status and the number of the first pivot that is zero."""
-        k = self.k
-        with k.when((self.rank == 0) & (k.tid == BLOCK - WARP) & (self.first_zero != NOWHERE)):
-            wide = [k.cast(x, u64) for x in (self.start + self.matrix, self.order, self.first + self.first_zero)]
-            self.status.atomic("min", 0, wide[0] * wide[1] + wide[2])
-
     # -- the rest of the panel
 
     def update(self, column: Value) -> None:
@@ -329,7 +358,7 @@ class _Panel:
 
 def block_height(type: Type, num_rows: int, device: Device, *, are_many: bool) -> int:
     """Return how many rows a block has: all of them where there are many panels and they fit, else few."""
-    largest = _largest(type, device)
+    largest = most_rows_alone(type, device)
     heights = [height for height in HEIGHTS if height < largest] + [largest]
     if num_rows > most_rows(type, device):
         raise ValueError(f"a panel of {num_rows} rows, where {most_rows(type, device)} fit")
@@ -340,11 +369,11 @@ def block_height(type: Type, num_rows: int, device: Device, *, are_many: bool) -
 
 def most_rows(type: Type, device: Device) -> int:
     """Return how many rows a panel may have: those of as many blocks as wait for each other."""
-    return min(MAX_BLOCKS, device.num_sms) * _largest(type, device)
+    return min(MAX_BLOCKS, device.num_sms) * most_rows_alone(type, device)
 
 
-def _largest(type: Type, device: Device) -> int:
-    """Most rows of a block, a multiple of a warp's."""
+def most_rows_alone(type: Type, device: Device) -> int:
+    """Return the most rows of a block, a multiple of a warp's."""
     spec = PanelSpec(type, 0, is_alone=True)
     per_row = (spec.width + 1) * type.nbytes
     return (device.max_shared_nbytes - spec.shared_nbytes) // per_row // WARP * WARP
@@ -431,4 +460,17 @@ def launch(
     )
 
 
-__all__ = ["NOWHERE", "WIDTHS", "Board", "Panel", "PanelSpec", "block_height", "board", "launch", "make", "most_rows"]
+__all__ = [
+    "NOWHERE",
+    "WIDTHS",
+    "Board",
+    "Panel",
+    "PanelKernel",
+    "PanelSpec",
+    "block_height",
+    "board",
+    "launch",
+    "make",
+    "most_rows",
+    "most_rows_alone",
+]

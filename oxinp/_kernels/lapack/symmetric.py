@@ -1,7 +1,7 @@
-"""The spectrum of real symmetric matrices that no block holds: tridiagonal ones, divide and conquer, and reflectors.
+"""The spectrum of Hermitian matrices that no block holds: tridiagonal ones, divide and conquer, and reflectors.
 
-As LAPACK's xSYEVD: matrices are reduced panel by panel, what is left after each by one product of twice its width; of
-the eigenvectors of the tridiagonal matrices, block reflectors make those of the matrices.
+As LAPACK's xSYEVD and xHEEVD: matrices are reduced panel by panel, what is left after each by one product of twice its
+width; of the eigenvectors of the tridiagonal matrices, which are real, block reflectors make those of the matrices.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from oxinp._kernels.blas3 import symmetrize
 from oxinp._kernels.gemm import select
 from oxinp._kernels.gemm.epilogue import subtracted
-from oxinp._kernels.gemm.operand import SYMMETRIC, Form, Matrices
+from oxinp._kernels.gemm.operand import GENERAL, HERMITIAN, Form, Matrices
 from oxinp._kernels.gemm.variant import Variant
 from oxinp._kernels.lapack import divide, lu_panel, scaling, tridiagonal
 from oxinp._kernels.lapack.lu import Stack, contiguous
@@ -33,14 +33,12 @@ if TYPE_CHECKING:
     from oxinp._kernels.problem import Operand
 
 BLOCK = 256
-LOWER = Form(SYMMETRIC, is_lower=True)
 
 
 def is_possible(type: Type, count: int, order: int, device: Device) -> bool:
     """Whether there are kernels for matrices of an order."""
     return (
-        not type.is_complex
-        and 2 < order <= divide.most_rows(type, device)
+        2 < order <= divide.most_rows(type.parts[0], device)
         and order <= lu_panel.most_rows(type, device)
         and tridiagonal.is_possible(type, count, order, device)
     )
@@ -62,10 +60,11 @@ def make_diagonal(type: Type) -> Kernel:
         matrix = line / width
         row = line - matrix * width
         value = k.var(inner[number])
+        infinite = k.const(float("inf"), type)
         with k.when(row == column):
             found = tau[matrix * tau_move + row]
             is_none = found == zero
-            value.set(k.where(is_none, k.const(float("inf"), type), one / k.where(is_none, one, found)))
+            value.set(k.where(is_none, infinite, one / k.where(is_none, one, found)))
         m[matrix * move + row * pitch + column] = value.get()
     return k.build()
 
@@ -76,6 +75,7 @@ class FinishSpec(NamedTuple):
     Attributes
     ----------
     type : Type
+        Of the results; what is read is real.
     is_scaled : bool
         They are multiplied by what matrices were divided by.
     """
@@ -88,10 +88,10 @@ class FinishSpec(NamedTuple):
 @retraceable
 def make_finish(spec: FinishSpec) -> Kernel:
     """The kernel of a Spec: NaN where a matrix is not finite."""
-    type_ = spec.type
+    type_ = spec.type.parts[0]
     shift, bias, safe = FORMATS[type_.bits]
     k = Builder("finish_spectrum", block=BLOCK, target="sm_80")
-    out, found, words = k.pointer("out", type_, "w"), k.pointer("found", type_, "r"), k.pointer("words", u32, "r")
+    out, found, words = k.pointer("out", spec.type, "w"), k.pointer("found", type_, "r"), k.pointer("words", u32, "r")
     total, rows, columns, pitch, move = (k.scalar(name, i64) for name in ("total", "rows", "columns", "pitch", "move"))
     with k.grid_stride(total) as number:
         line = number / columns
@@ -104,7 +104,8 @@ def make_finish(spec: FinishSpec) -> Kernel:
             most = k.const(2 * bias - 1, u32)
             power = scaling.power(k, k.max(k.min(exponent, most), k.const(1, u32)), type_)
             value = k.where(is_far, value * power, value)
-        out[number] = k.where(exponent > 2 * bias, k.const(float("nan"), type_), value)
+        value = k.where(exponent > 2 * bias, k.const(float("nan"), type_), value)
+        out[number] = k.compound(spec.type, value, k.const(0, type_)) if spec.type.is_complex else value
     return k.build()
 
 
@@ -117,7 +118,7 @@ def _finish(
 
 
 def plan(shape: Sequence[int], a: Operand, device: Device, *, has_vectors: bool) -> Plan:
-    """Return the launches of the eigenvalues, ascending, of symmetric matrices.
+    """Return the launches of the eigenvalues, ascending, of Hermitian matrices.
 
     Outputs are the values and, where they are asked for, the vectors, one a column.
 
@@ -145,6 +146,7 @@ class _Spectrum:
         self.stack = contiguous(type, count, order, order)
         self.held = self.scratch.take(count * order * order * nbytes)
         self.p, self.q = (self.scratch.take(count * order * 2 * WIDTH * nbytes) for _ in range(2))
+        self.real = type.parts[0]
         self.d, self.e, self.tau = (self.scratch.take(count * order * nbytes) for _ in range(3))
         self.words = self.scratch.take(scaling.WORD_NBYTES * count)
         rest = contiguous(type, count, order - 1, order - 1)
@@ -153,18 +155,18 @@ class _Spectrum:
     def plan(self, shape: tuple[int, ...], a: Operand, *, has_vectors: bool) -> Plan:
         """Return the plan."""
         matrices = Matrices(a.type, a.strides, a.alignment)
-        self.steps += symmetrize.plan(shape, matrices, LOWER, self.device).on(out0=self.held)
+        self.steps += symmetrize.plan(shape, matrices, Form(HERMITIAN, is_lower=True), self.device).on(out0=self.held)
         self.steps += scaling.scaled(self.stack, self.held, self.words)
         self.reduce()
         padded = divide.tree(self.order).padded
-        values = self.scratch.take(self.count * padded * self.type.nbytes)
-        vectors = self.scratch.take(self.count * padded * padded * self.type.nbytes)
-        conquered = divide.plan(self.type, self.count, self.order, self.device)
+        values = self.scratch.take(self.count * padded * self.real.nbytes)
+        vectors = self.scratch.take(self.count * padded * padded * self.real.nbytes)
+        conquered = divide.plan(self.real, self.count, self.order, self.device)
         more = self.scratch.take(conquered.scratch_nbytes)
         self.steps += conquered.on(out0=values, out1=vectors, in0=self.d, in1=self.e, scratch=more)
         order = self.order
         places = (Argument("out0"), values, self.words)
-        self.steps.append(_finish(FinishSpec(self.type, True), (self.count, 1, order), places, (padded, padded)))
+        self.steps.append(_finish(FinishSpec(self.real, True), (self.count, 1, order), places, (padded, padded)))
         if has_vectors:
             shape_, strides = (self.count, order, order), (padded, padded * padded)
             places = (Argument("out1"), vectors, self.words)
@@ -212,7 +214,8 @@ class _Spectrum:
         alignment = math.gcd(256, offset)
         left = Matrices(self.type, (*moves, 2 * WIDTH, 1), alignment)
         right = Matrices(self.type, (*moves, 1, 2 * WIDTH), alignment)
-        variant = Variant(epilogue=subtracted(self.type, c.strides), c_strides=c.strides)
+        conjugated = Form(GENERAL, is_conjugated=self.type.is_complex)
+        variant = Variant(b_form=conjugated, epilogue=subtracted(self.type, c.strides), c_strides=c.strides)
         shape = (*batch, rows, rows)
         product = select.plan(shape, 2 * WIDTH, left, right, self.type, self.type, self.device, variant)
         assert product is not None

@@ -1,15 +1,15 @@
-"""Symmetric matrices reduced to tridiagonal ones: a panel of columns, whose products with the rest are left to others.
+"""Hermitian matrices reduced to tridiagonal ones: a panel of columns, whose products with the rest are left to others.
 
-J. Dongarra, S. Hammarling and D. Sorensen, 1989, as LAPACK's xLATRD of lower triangles: reflectors H = I - tau v v^T, v
-with a one in front, and vectors w with which the rest becomes A - v w^T - w v^T, once for all columns of a panel.
+J. Dongarra, S. Hammarling and D. Sorensen, 1989, as LAPACK's xLATRD of lower triangles: reflectors H = I - tau v v^H, v
+with a one in front, and vectors w with which the rest becomes A - v w^H - w v^H, once for all columns of a panel.
 
 Data layout: A (order, order), both triangles, row by row, one or many; it stays as it is. P = [V W] and Q = [W V], rows
 from the panel's first on, 2 * width columns; V once more as columns of a matrix of all reflectors; d, e and tau. In the
 workspace: a column of A, a product, and the sums of every block. In shared memory a block has its rows of V and W, v,
 and the sums of all blocks.
 
-Who owns what: a block has consecutive rows of the panel's, a warp every so many of these, or a thread, where there are
-more. All blocks are resident.
+Who owns what: a block has consecutive rows of the panel's, of which some lanes share each, or a thread has one, where
+there are many. In products with A a warp has one to four rows at a time. All blocks are resident.
 
 Algorithm, per column: every block brings its rows of the column up to date, which makes the sum of squares, tells them,
 and waits; v is known to all then. Every block multiplies its rows of A with v, sums up the products of v with V, W and
@@ -20,9 +20,11 @@ Per panel: width * rows^2 elements of A are read, and two waits per column.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
+from oxinp._kernels.gemm.multistage.warp_mma import multiply_add
 from oxinp._kernels.plan import Argument, Launch, Scratch, Work
 from oxinp._kernels.problem import MAX_KERNELS
 from oxinp._ptx import Builder, Kernel
@@ -31,18 +33,25 @@ from oxinp._ptx.types import Type, i64, u32
 from oxinp._ptx.warp import reduce as warp_reduce
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
+    from collections.abc import Iterator
 
     from oxinp._kernels.choice import Device
     from oxinp._ptx.memory import Pointer
-    from oxinp._ptx.value import Value
+    from oxinp._ptx.value import Value, Var
 
 BLOCK, WARP = 256, 32
 NUM_WARPS = BLOCK // WARP
 WIDTH = 32
 MIN_ROWS = 8  # of a block, one a warp
-ROWS_PER_WARP = 4  # whose products with v a warp has in registers
-FLAT = 64  # rows of a block of which warps have some each
+FLAT = 64  # rows of a block up to which some lanes share each
+SHARE = 8
+VECTOR_NBYTES = 16
+LOADS = 8  # of A that a lane starts before it uses the first
+TILES = ((1, 0, 8), (2, 8, 16), (4, 16, 1 << 30))  # rows of a warp at a time, by the rows of a block: above, up to
+BLOCKS_AT_ONCE = 5  # of a lane, whose squares it loads together
+SUMS_AT_ONCE = (17, 9)  # blocks of a warp, whose sums it loads together: all of 132; fewer of wide elements
+COLUMNS_AT_ONCE = 8
+LAST = WIDTH - 1  # where v^H A v is told: of the panel's columns, at most so many are before the current one
 ALONE = 512  # rows up to which each of many matrices is one block
 
 
@@ -56,21 +65,34 @@ class PanelSpec(NamedTuple):
         Most rows of the matrix, a power of two.
     height : int
         Most rows of a block.
+    is_wide : bool
+        Rows of A are multiples of 16 bytes, in which they are loaded.
     """
 
     type: Type
     rows: int
     height: int
+    is_wide: bool = False
 
     @property
-    def is_flat(self) -> bool:
-        """Whether warps have rows, a lane each column of V and W, not threads."""
-        return self.height <= FLAT
+    def share(self) -> int:
+        """Lanes that have a row of V and W together: one where there are more rows than warps could have."""
+        return SHARE if self.height <= FLAT else 1
+
+    @property
+    def vector(self) -> int:
+        """Elements of A in a load."""
+        return VECTOR_NBYTES // self.type.nbytes if self.is_wide else 1
+
+    @property
+    def padded(self) -> int:
+        """Elements of v in shared memory: zeros follow, as many as a warp may load beyond."""
+        return self.rows + WARP * LOADS * self.vector
 
     @property
     def shared_nbytes(self) -> int:
         """Of a block, and some more."""
-        elements = self.rows + self.height * (2 * (WIDTH + 1) + 2) + 8 * WIDTH + NUM_WARPS * (2 * WIDTH + 2)
+        elements = self.padded + self.height * (2 * (WIDTH + 1) + 2) + 8 * WIDTH + NUM_WARPS * 2 * WIDTH
         return elements * self.type.nbytes + 1024
 
 
@@ -83,7 +105,11 @@ class Cut(NamedTuple):
 
 def cut(type: Type, count: int, order: int, device: Device) -> Cut:
     """Return how matrices are cut into blocks: as many as multiprocessors, unless there are many matrices."""
-    if count > 1 and order <= ALONE and PanelSpec(type, _power(order), order).shared_nbytes <= device.max_shared_nbytes:
+    if (
+        count > 1
+        and order <= ALONE
+        and PanelSpec(type, _power(order), order, True).shared_nbytes <= device.max_shared_nbytes
+    ):
         return Cut(order, count)
     blocks = max(1, min(device.num_sms, -(-order // MIN_ROWS)))
     height = -(-order // blocks)
@@ -92,7 +118,7 @@ def cut(type: Type, count: int, order: int, device: Device) -> Cut:
 
 def is_possible(type: Type, count: int, order: int, device: Device) -> bool:
     """Whether there is a kernel for matrices of an order."""
-    spec = PanelSpec(type, _power(order), _power_of(cut(type, count, order, device).height))
+    spec = PanelSpec(type, _power(order), _power_of(cut(type, count, order, device).height), True)
     return spec.shared_nbytes <= device.max_shared_nbytes
 
 
@@ -114,10 +140,12 @@ class _Panel:
         self.spec, self.type = spec, spec.type
         self.k = k = Builder("tridiagonal_panel", block=BLOCK, target="sm_80", min_blocks=1)
         type_ = spec.type
-        pointers = ("p", "q", "v", "d", "e", "tau", "column", "product", "squares", "sums")
-        self.p, self.q, self.v, self.d, self.e, self.tau, self.column, self.product, self.squares, self.sums = (
+        self.real = type_.parts[0]
+        pointers = ("p", "q", "v", "tau", "column", "product", "sums")
+        self.p, self.q, self.v, self.tau, self.column, self.product, self.sums = (
             k.pointer(name, type_) for name in pointers
         )
+        self.d, self.e, self.squares = (k.pointer(name, self.real) for name in ("d", "e", "squares"))
         self.flags, self.a = k.pointer("flags", u32), k.pointer("a", type_, "r")
         names = ("order", "first", "width", "height", "num_blocks", "epoch", "start")
         self.order, self.first, self.width, self.height, self.num_blocks, self.epoch, self.start = (
@@ -126,20 +154,19 @@ class _Panel:
         self.pitch, self.move, self.v_pitch, self.v_move = (
             k.scalar(name, i64) for name in ("pitch", "move", "v_pitch", "v_move")
         )
-        line = WIDTH + 1
-        self.line = line
-        self.x = k.dynamic_shared(type_, spec.rows)
-        self.vs, self.ws = (k.dynamic_shared(type_, spec.height * line) for _ in range(2))
+        self.line = WIDTH + 1
+        self.x = k.dynamic_shared(type_, spec.padded)
+        self.vs, self.ws = (k.dynamic_shared(type_, spec.height * self.line) for _ in range(2))
         self.own_column, self.own_product = (k.dynamic_shared(type_, spec.height) for _ in range(2))
-        # Of the row on the diagonal: V and W; of all blocks: W^T v and V^T v.
+        # Of the row on the diagonal: V and W; of all blocks: W^H v and V^H v.
         self.pivot_v, self.pivot_w, self.with_w, self.with_v = (k.dynamic_shared(type_, WIDTH) for _ in range(4))
-        self.partials = k.dynamic_shared(type_, NUM_WARPS * (2 * WIDTH + 2))
+        self.partials = k.dynamic_shared(type_, NUM_WARPS * 2 * WIDTH)
         self.scalars = k.dynamic_shared(type_, 8)
         self.matrix = k.ctaid / self.num_blocks
         self.rank = k.ctaid - self.matrix * self.num_blocks
         self.top = self.first + self.rank * self.height
         self.end = k.min(self.top + self.height, self.order)
-        self.zero, self.one = k.const(0, type_), k.const(1, type_)
+        self.zero, self.one, self.none = k.const(0, type_), k.const(1, type_), k.const(0, self.real)
         number = self.matrix + self.start
         wide, order = k.cast(number, i64), k.cast(self.order, i64)
         self.a, self.v = self.a.at(wide * self.move), self.v.at(wide * self.v_move)
@@ -149,19 +176,41 @@ class _Panel:
         )
         board = k.cast(self.matrix * self.num_blocks, i64)
         self.squares, self.flags = self.squares.at(board), self.flags.at(board)
-        self.sums = self.sums.at(board * (2 * WIDTH + 1))
+        self.sums = self.sums.at(board * (2 * WIDTH))
 
     def build(self) -> Kernel:
         k = self.k
+        self.keep_column(self.next_column(self.first))
+        k.barrier()
         with k.range(k.const(0, u32), self.width) as inner:
             j = self.first + inner
             self.bring(j, inner)
             self.wait(self.epoch + inner * 2 + 1)
             self.reflect(j, inner)
-            self.multiply(j, inner)
+            following = self.next_column(j + 1)
+            self.multiply(j)
+            self.keep_column(following)
+            self.tell(inner)
             self.wait(self.epoch + inner * 2 + 2)
             self.finish(j, inner)
         return k.build()
+
+    def conjugate(self, value: Value) -> Value:
+        """The conjugate of complex values."""
+        if not self.type.is_complex:
+            return value
+        real, imag = value.parts
+        return self.k.compound(self.type, real, -imag)
+
+    def whole(self, value: Value) -> Value:
+        """A real number as an element."""
+        return self.k.compound(self.type, value, self.none) if self.type.is_complex else value
+
+    def inner(self, x: Value, y: Value, total: Value) -> Value:
+        """Add the real part of conj(x) y."""
+        for own, other in zip(x.parts, y.parts, strict=True):
+            total = self.k.fma(own, other, total)
+        return total
 
     def wait(self, epoch: Value) -> None:
         """Tell that this block is so far, and wait for the others."""
@@ -174,85 +223,127 @@ class _Panel:
                 k.break_if(self.flags.load(k.cast(other, i64), order="acquire.gpu")[0] >= epoch)
         k.barrier()
 
-    def whole(self, value: Value, place: int) -> Value:
-        """Return the sum over the block, in the order of its warps; barriers on both sides."""
+    def next_column(self, j: Value) -> list[Value]:
+        """Load this block's rows of a column of A, which is a row too, long before they are needed."""
+        k, last = self.k, self.order - 1
+        line = self.a.at(k.cast(k.min(j, last), i64) * self.pitch)
+        found = []
+        for start in range(0, self.spec.height, BLOCK):
+            row = self.top + k.tid + start
+            found.append(line[k.cast(k.min(row, last), i64)])
+        return found
+
+    def keep_column(self, values: list[Value]) -> None:
+        """Put what `next_column` loaded into shared memory."""
         k = self.k
-        part = warp_reduce(k, value, lambda a, b: a + b)
-        with k.when(k.lane == 0):
-            self.partials[k.warp * (2 * WIDTH + 2) + place] = part
-        k.barrier()
-        total = self.partials[place]
-        for warp in range(1, NUM_WARPS):
-            total = total + self.partials[warp * (2 * WIDTH + 2) + place]
-        return total
+        for i, value in enumerate(values):
+            local = k.tid + i * BLOCK
+            with k.when(local < self.spec.height):
+                self.own_column[local] = self.conjugate(value)
 
-    def rows(self, first: Value) -> AbstractContextManager[Value]:
-        """Rows of this block, from one on: those of a warp, where there are few for each, or of a thread."""
-        own, step = (self.k.warp, NUM_WARPS) if self.spec.is_flat else (self.k.tid, BLOCK)
-        return self.k.range(self.k.max(self.top, first) + own, self.end, step)
+    @contextmanager
+    def rows(self) -> Iterator[tuple[Value, Value]]:
+        """Rows of this block, by the lanes that share one; and whether there is one."""
+        k, share = self.k, self.spec.share
+        with k.range(self.top + 0, self.end, BLOCK // share) as base:
+            row = base + k.tid / share
+            yield k.min(row, self.end - 1), row < self.end
 
-    def lost(self, v: Pointer, w: Pointer, with_v: Pointer, with_w: Pointer, inner: Value) -> Value:
+    def lost(
+        self,
+        row: tuple[Pointer, Pointer],
+        factors: tuple[Pointer, Pointer],
+        inner: Value,
+        is_row: Value,
+        *,
+        is_conjugated: bool = False,
+    ) -> Value:
         """What a row loses to the columns of the panel before: its v times one vector, and its w times another."""
-        k = self.k
+        k, share = self.k, self.spec.share
         total = k.var(self.zero)
-        if self.spec.is_flat:
-            with k.when(k.lane < inner):
-                total.set(k.fma(v[k.lane], with_v[k.lane], w[k.lane] * with_w[k.lane]))
-            k.warp_sync()
-            return warp_reduce(k, total.get(), lambda a, b: a + b)
-        with k.range(k.const(0, u32), inner) as before:
-            total.set(k.fma(v[before], with_v[before], total.get()))
-            total.set(k.fma(w[before], with_w[before], total.get()))
-        return total.get()
 
-    def is_writing(self) -> Value:
-        """Whether this thread has a row's results to write."""
-        return self.k.lane == 0 if self.spec.is_flat else self.k.tid < BLOCK
+        def add(before: Value) -> None:
+            for x, factor in zip(row, factors, strict=True):
+                other = self.conjugate(factor[before]) if is_conjugated else factor[before]
+                total.set(multiply_add(k, x[before], other, total.get()))
+
+        if share == 1:
+            with k.range(k.const(0, u32), inner) as before:
+                add(before)
+            return total.get()
+        for start in range(0, WIDTH, share):
+            before = k.tid % share + start
+            with k.when(is_row & (before < inner)):
+                add(before)
+        k.warp_sync()
+        return warp_reduce(k, total.get(), lambda a, b: a + b, share)
+
+    def own(self, row: Value) -> tuple[Pointer, Pointer]:
+        """V and W of a row of this block."""
+        place = (row - self.top) * self.line
+        return self.vs.at(place), self.ws.at(place)
+
+    def total_over_blocks(self, told: Pointer) -> Value:
+        """Return the sum of the real numbers that every block told; a warp adds it up."""
+        k = self.k
+        total = k.var(self.none)
+        with k.range(k.const(0, u32), self.num_blocks, WARP * BLOCKS_AT_ONCE) as start:
+            others = [start + k.lane + i * WARP for i in range(BLOCKS_AT_ONCE)]
+            found = [told[k.cast(k.min(other, self.num_blocks - 1), i64)] for other in others]
+            for other, value in zip(others, found, strict=True):
+                total.set(total.get() + k.where(other < self.num_blocks, value, self.none))
+        return warp_reduce(k, total.get(), lambda a, b: a + b)
 
     def bring(self, j: Value, inner: Value) -> None:
         """Bring this block's rows of a column up to date; sum up the squares of those below the second one."""
         k = self.k
-        square = k.var(self.zero)
-        with self.rows(j) as row:
-            local = (row - self.top) * self.line
-            lost = self.lost(self.vs.at(local), self.ws.at(local), self.pivot_w, self.pivot_v, inner)
-            value = self.a[k.cast(row, i64) * self.pitch + k.cast(j, i64)] - lost
-            with k.when(self.is_writing()):
+        square = k.var(self.none)
+        with self.rows() as (row, is_row):
+            lost = self.lost(self.own(row), (self.pivot_w, self.pivot_v), inner, is_row, is_conjugated=True)
+            value = self.own_column[row - self.top] - lost
+            with k.when(is_row & (k.tid % self.spec.share == 0) & (row >= j)):
                 self.column[k.cast(row, i64)] = value
                 with k.when(row > j + 1):
-                    square.set(k.fma(value, value, square.get()))
-        k.warp_sync()
-        total = self.whole(square.get(), 0)
+                    square.set(self.inner(value, value, square.get()))
+        part = warp_reduce(k, square.get(), lambda a, b: a + b)
+        with k.when(k.lane == 0):
+            self.partials[k.warp] = self.whole(part)
+        k.barrier()
         with k.when(k.tid == 0):
+            total = self.partials[0].parts[0]
+            for warp in range(1, NUM_WARPS):
+                total = total + self.partials[warp].parts[0]
             self.squares[k.cast(self.rank, i64)] = total
 
     def reflect(self, j: Value, inner: Value) -> None:
-        """Make the reflector: v, whole in shared memory, with zeros from the first row to the diagonal."""
+        """Make the reflector: v, whole in shared memory, with zeros up to the diagonal and beyond the last row."""
         k = self.k
-        square = k.var(self.zero)
-        with k.range(k.const(0, u32), self.num_blocks) as other:
-            square.set(square.get() + self.squares[k.cast(other, i64)])
         has_row = j + 1 < self.order
         alpha = self.column[k.cast(k.where(has_row, j + 1, j), i64)]
-        norm = k.sqrt(k.fma(alpha, alpha, square.get()))
-        is_done = (square.get() == 0) | ~has_row
-        beta = k.where(is_done, alpha, -k.copysign(alpha, norm))
-        safe = k.where(is_done, self.one, beta)
-        tau = k.where(is_done, self.zero, (beta - alpha) / safe)
-        scale = k.where(is_done, self.zero, self.one / k.where(is_done, self.one, alpha - beta))
+        square = self.total_over_blocks(self.squares)
+        length = self.order - self.first
+        padded = length + WARP * LOADS * self.spec.vector
+        with k.range(k.tid + 0, length, BLOCK * COLUMNS_AT_ONCE) as start:
+            locals_ = [start + i * BLOCK if i else start for i in range(COLUMNS_AT_ONCE)]
+            found = [self.column[k.cast(k.min(self.first + local, self.order - 1), i64)] for local in locals_]
+            for local, value in zip(locals_, found, strict=True):
+                with k.when(local < length):
+                    self.x[local] = value
+        tau, scale, beta = self.reflector(alpha, square, has_row)
         with k.when((self.rank == 0) & (k.tid == 0)):
             wide = k.cast(j, i64)
-            self.d[wide] = self.column[wide]
+            self.d[wide] = self.column[wide].parts[0]
             with k.when(has_row):
                 self.e[wide] = beta
                 self.tau[wide] = tau
         with k.when(k.tid == 0):
             self.scalars[0] = tau
-        with k.range(self.first + k.tid, self.order, BLOCK) as row:
+        second = j + 1 - self.first
+        with k.range(k.tid + 0, padded, BLOCK) as local:  # by the thread that wrote it
             value = k.var(self.zero)
-            with k.when(row > j):
-                value.set(k.where(row == j + 1, self.one, self.column[k.cast(row, i64)] * scale))
-            self.x[row - self.first] = value.get()
+            with k.when((local > second) & (local < length)):
+                value.set(self.x[local] * scale)
+            self.x[local] = k.where(local == second, self.one, value.get())
         k.barrier()
         with k.range(self.top + k.tid, self.end, BLOCK) as row:
             element = self.x[row - self.first]
@@ -263,110 +354,154 @@ class _Panel:
             with k.when((row > j) & has_row):
                 # Of the matrix of all reflectors the first row is the matrix's second one.
                 self.v[k.cast(row - 1, i64) * self.v_pitch + k.cast(j, i64)] = element
-        k.barrier()
 
-    def multiply(self, j: Value, inner: Value) -> None:
-        """Multiply this block's rows of A with v, and sum up what of v goes with V, W and the result."""
+    def reflector(self, alpha: Value, square: Value, has_row: Value) -> tuple[Value, Value, Value]:
+        """Return tau, what the column is multiplied by to be v, and what is left of it, as LAPACK's xLARFG."""
+        k, none, one = self.k, self.none, self.k.const(1, self.real)
+        real, *imag = alpha.parts
+        norm = k.sqrt(self.inner(alpha, alpha, square))
+        is_zero = square == 0
+        for part in imag:
+            is_zero = is_zero & (part == 0)
+        is_done = is_zero | ~has_row
+        beta = k.where(is_done, real, -k.copysign(real, norm))
+        safe = k.where(is_done, one, beta)
+        difference = alpha - self.whole(beta)
+        scale = k.where(is_done, self.zero, self.one / k.where(is_done, self.one, difference))
+        parts = [k.where(is_done, none, part / safe) for part in (beta - real, *(-part for part in imag))]
+        return k.compound(self.type, *parts) if imag else parts[0], scale, beta
+
+    def multiply(self, j: Value) -> None:
+        """Multiply this block's rows of A with v; leave v^H A v of these rows by warps."""
         k = self.k
-        step = NUM_WARPS * ROWS_PER_WARP
-        begin = k.cast(self.first, i64)
-        with k.range(self.top + k.warp * ROWS_PER_WARP, self.end, step) as row:
-            rows = [k.min(row + i, self.end - 1) for i in range(ROWS_PER_WARP)]
+        quadratic = k.var(self.none)
+        for rows, low, high in TILES:
+            if low < self.spec.height:
+                with k.when((self.height > low) & (self.height <= high)):
+                    self.multiply_rows(j, rows, quadratic)
+        k.warp_sync()
+        with k.when(k.lane == 0):
+            self.partials[k.warp * (2 * WIDTH) + LAST] = self.whole(quadratic.get())
+
+    def multiply_rows(self, j: Value, num_rows: int, quadratic: Var) -> None:
+        """Do so with so many rows of a warp at a time, and `LOADS` loads."""
+        k, vector = self.k, self.spec.vector
+        begin, length = k.cast(self.first, i64), self.order - self.first
+        unroll = LOADS // num_rows
+        with k.range(self.top + k.warp * num_rows, self.end, NUM_WARPS * num_rows) as row:
+            rows = [k.min(row + i, self.end - 1) for i in range(num_rows)]
             lines: list[Pointer] = [self.a.at(k.cast(x, i64) * self.pitch + begin) for x in rows]
-            sums = [k.var(self.zero) for _ in rows]
-            # From the lane's first column that is not before the diagonal's.
-            inside = (j + 1 - self.first) / WARP * WARP
-            with k.range(inside + k.lane, self.order - self.first, WARP) as column:
-                value = self.x[column]
-                for line, total in zip(lines, sums, strict=True):
-                    total.set(k.fma(line[column], value, total.get()))
-            k.warp_sync()
-            for i, total in enumerate(sums):
-                found = warp_reduce(k, total.get(), lambda a, b: a + b)
-                with k.when((k.lane == 0) & (row + i < self.end)):
-                    self.own_product[row + i - self.top] = found
-                    self.product[k.cast(row + i, i64)] = found
-        k.barrier()
-        self.inner_products(inner)
-        # Behind the barriers of `wait`, block sums of all warps.
+            sums = [[k.var(self.zero) for _ in range(vector)] for _ in rows]
+            # From the last multiple of a vector before the diagonal on; v is zero where loads are beyond the last one.
+            inside = (j + 1 - self.first) / vector * vector
+            with k.range(inside, length, WARP * vector * unroll) as start:
+                places = [start + k.lane * vector + i * WARP * vector for i in range(unroll)]
+                loaded = [[line.load(k.min(x, length - vector), vector) for line in lines] for x in places]
+                for x, elements in zip(places, loaded, strict=True):
+                    values = self.x.load(x, vector)
+                    for line_sums, line_elements in zip(sums, elements, strict=True):
+                        for total, element, value in zip(line_sums, line_elements, values, strict=True):
+                            total.set(multiply_add(k, element, value, total.get()))
+            for i, line_sums in enumerate(sums):
+                both = line_sums[0].get()
+                for total in line_sums[1:]:
+                    both = both + total.get()
+                found = warp_reduce(k, both, lambda a, b: a + b)
+                with k.when(row + i < self.end):
+                    quadratic.set(self.inner(self.x[row + i - self.first], found, quadratic.get()))
+                    with k.when(k.lane == 0):
+                        self.own_product[row + i - self.top] = found
+                        with k.when(row + i == j + 1):
+                            self.product[k.cast(row + i, i64)] = found
 
-    def inner_products(self, inner: Value) -> None:
-        """Tell W^T v, V^T v and v^T A v of this block's rows: a warp has a few of the columns, a lane rows."""
+    def tell(self, inner: Value) -> None:
+        """Tell W^H v, V^H v and v^H A v of this block's rows: a lane has a column of each, a warp some of the rows."""
         k = self.k
-        board = self.sums.at(k.cast(self.rank, i64) * (2 * WIDTH + 1))
-        rows = self.end - k.min(self.top, self.end)
-        with k.range(k.warp + 0, inner * 2 + 1, NUM_WARPS) as number:
-            total = k.var(self.zero)
-            is_last = number == inner * 2
-            is_v = number >= inner
-            column = k.where(is_last, k.const(0, u32), k.where(is_v, number - inner, number))
-            with k.range(k.lane + 0, rows, WARP) as row:
-                place = row * self.line + column
-                other = k.var(self.own_product[row])
-                with k.when(~is_last):
-                    other.set(k.where(is_v, self.vs[place], self.ws[place]))
-                total.set(k.fma(other.get(), self.x[self.top + row - self.first], total.get()))
-            k.warp_sync()
-            found = warp_reduce(k, total.get(), lambda a, b: a + b)
-            with k.when(k.lane == 0):
-                board[k.cast(number, i64)] = found
+        sums = [k.var(self.zero) for _ in range(2)]
+        with k.when(k.lane < inner):
+            with k.range(self.top + k.warp, self.end, NUM_WARPS) as row:
+                place, element = (row - self.top) * self.line + k.lane, self.x[row - self.first]
+                for array, total in zip((self.ws, self.vs), sums, strict=True):
+                    total.set(multiply_add(k, self.conjugate(array[place]), element, total.get()))
+            for i, total in enumerate(sums):
+                self.partials[k.warp * (2 * WIDTH) + i * WIDTH + k.lane] = total.get()
+        k.barrier()
+        column = k.tid % WIDTH
+        with k.when((k.tid < 2 * WIDTH) & ((column < inner) | (k.tid == LAST))):
+            self.sums[k.cast(self.rank * (2 * WIDTH) + k.tid, i64)] = self.total_over_warps(k.tid)
+
+    def total_over_warps(self, place: Value) -> Value:
+        """Return the sum of what the warps of this block left at a place."""
+        total = self.partials[place]
+        for warp in range(1, NUM_WARPS):
+            total = total + self.partials[place + warp * (2 * WIDTH)]
+        return total
 
     def finish(self, j: Value, inner: Value) -> None:
         """Make w, of this block's rows and of the next row on the diagonal, of which V and W are kept."""
         k = self.k
-        length = 2 * WIDTH + 1
-        with k.range(k.warp + 0, inner * 2 + 1, NUM_WARPS) as number:
-            total = k.var(self.zero)
-            with k.range(k.lane + 0, self.num_blocks, WARP) as other:
-                total.set(total.get() + self.sums[k.cast(other, i64) * length + k.cast(number, i64)])
-            k.warp_sync()
-            found = warp_reduce(k, total.get(), lambda a, b: a + b)
-            with k.when(k.lane == 0):
-                is_last = number == inner * 2
-                with k.when(is_last):
-                    self.scalars[1] = found
-                with k.otherwise():
-                    with k.when(number >= inner):
-                        self.with_v[number - inner] = found
-                    with k.otherwise():
-                        self.with_w[number] = found
+        line, product = self.next_row(j + 1, inner)
+        sums = [k.var(self.zero) for _ in range(2)]
+        is_known = [(k.lane < inner) | (k.lane == LAST), k.lane < inner]
+        at_once = SUMS_AT_ONCE[self.type.nbytes > VECTOR_NBYTES // 2]
+        with k.range(k.warp, self.num_blocks, NUM_WARPS * at_once) as start:
+            others = [start + i * NUM_WARPS if i else start for i in range(at_once)]
+            places = [k.cast(k.min(other, self.num_blocks - 1) * (2 * WIDTH) + k.lane, i64) for other in others]
+            told = [[self.sums[place + half * WIDTH] for half in range(2)] for place in places]
+            for other, values in zip(others, told, strict=True):
+                for is_told, value, total in zip(is_known, values, sums, strict=True):
+                    total.set(total.get() + k.where((other < self.num_blocks) & is_told, value, self.zero))
+        for half, total in enumerate(sums):
+            self.partials[k.warp * (2 * WIDTH) + half * WIDTH + k.lane] = total.get()
         k.barrier()
-        tau, whole = self.scalars[0], k.var(self.scalars[1])
-        with k.range(k.const(0, u32), inner) as before:
-            both = self.with_v[before] * self.with_w[before]
-            whole.set(whole.get() - (both + both))
-        alpha = tau * tau * whole.get() * -0.5
-
-        with self.rows(self.top) as row:
-            local = (row - self.top) * self.line
-            lost = self.lost(self.vs.at(local), self.ws.at(local), self.with_w, self.with_v, inner)
-            found = k.fma(tau, self.own_product[row - self.top] - lost, alpha * self.x[row - self.first])
+        column = k.tid % WIDTH
+        with k.when(k.tid < 2 * WIDTH):
+            found = self.total_over_warps(k.tid)
+            with k.when(k.tid == LAST):
+                self.scalars[1] = found
+            kept = k.where(column < inner, found, self.zero)
+            with k.when(k.tid < WIDTH):
+                self.with_w[column] = kept
+            with k.otherwise():
+                self.with_v[column] = kept
+            with k.when(k.tid <= inner):
+                self.pivot_v[column] = line
+            with k.when((k.tid >= WIDTH) & (column < inner)):
+                self.pivot_w[column] = line
+        k.barrier()
+        both = self.inner(self.with_v[k.lane], self.with_w[k.lane], self.none)
+        both = warp_reduce(k, both, lambda a, b: a + b)
+        tau = self.scalars[0]
+        quadratic = self.scalars[1].parts[0] - (both + both)
+        alpha = self.whole(self.inner(tau, tau, self.none) * quadratic * -0.5)
+        factors = self.with_w, self.with_v
+        with self.rows() as (row, is_row):
+            lost = self.lost(self.own(row), factors, inner, is_row)
+            found = multiply_add(k, tau, self.own_product[row - self.top] - lost, alpha * self.x[row - self.first])
             found = k.where(row > j, found, self.zero)
-            with k.when(self.is_writing()):
-                self.ws[local + inner] = found
+            with k.when(is_row & (k.tid % self.spec.share == 0)):
+                self.own(row)[1][inner] = found
                 place = k.cast(row - self.first, i64) * (2 * WIDTH) + k.cast(inner, i64)
                 self.p[place + WIDTH] = found
                 self.q[place] = found
-        self.next_row(j + 1, inner, tau, alpha)
-
-    def next_row(self, row: Value, inner: Value, tau: Value, alpha: Value) -> None:
-        """Have V and W of the next row on the diagonal: what others told of, and the last of W again."""
-        k = self.k
-        is_row = (row < self.order) & (inner + 1 < self.width)
-        local = k.where(is_row, row - self.first, k.const(0, u32))
-        line = self.p.at(k.cast(local, i64) * (2 * WIDTH))
-        with k.when(is_row & (k.tid <= inner)):
-            own = k.cast(k.tid + 0, i64)
-            self.pivot_v[k.tid] = k.where(k.tid == inner, self.x[local], line[own])
-            with k.when(k.tid < inner):
-                self.pivot_w[k.tid] = line[own + WIDTH]
-        k.barrier()
         with k.when(k.warp == 0):
-            lost = self.lost(self.pivot_v, self.pivot_w, self.with_w, self.with_v, inner)
-            with k.when(is_row & (k.tid == 0)):
-                product = self.product[k.cast(row, i64)] - lost
-                self.pivot_w[inner] = k.fma(tau, product, alpha * self.x[local])
+            lost = self.lost((self.pivot_v, self.pivot_w), factors, inner, k.warp == 0)
+            k.warp_sync()
+            local = k.min(j + 1, self.order - 1) - self.first
+            with k.when(k.tid == 0):
+                self.pivot_w[inner] = multiply_add(k, tau, product - lost, alpha * self.x[local])
         k.barrier()
+
+    def next_row(self, row: Value, inner: Value) -> tuple[Value, Value]:
+        """Load V and W of the next row on the diagonal, a thread a column of both, and its product with v."""
+        k = self.k
+        held = k.min(row, self.order - 1)
+        column = k.tid % WIDTH
+        place = k.cast((held - self.first) * (2 * WIDTH) + k.tid % (2 * WIDTH), i64)
+        found = k.var(self.zero)
+        with k.when((k.tid < 2 * WIDTH) & ((column < inner) | (k.tid == inner))):
+            found.set(self.p[place])
+        return found.get(), self.product[k.cast(held, i64)]
 
 
 class Board(NamedTuple):
@@ -387,7 +522,7 @@ def board(scratch: Scratch, type: Type, count: int, order: int, division: Cut) -
         scratch.take(count * order * type.nbytes),
         scratch.take(count * order * type.nbytes),
         scratch.take(blocks * type.nbytes),
-        scratch.take(blocks * (2 * WIDTH + 1) * type.nbytes),
+        scratch.take(blocks * 2 * WIDTH * type.nbytes),
         scratch.take(blocks * 4),
         blocks * 4,
     )
@@ -435,13 +570,17 @@ def launch(panel: Reduction, division: Cut, places: dict[str, Argument], told: B
     blocks = -(-panel.order // division.height)
     height = -(-rows // blocks)
     num_blocks = -(-rows // height)
-    spec = PanelSpec(panel.type, _power(panel.order), _power_of(division.height))
-    kernel = make(spec)
+    vector = VECTOR_NBYTES // panel.type.nbytes
+    is_wide = panel.order % vector == 0 and all(step % vector == 0 for step in panel.strides)
+    kernel = make(PanelSpec(panel.type, _power(panel.order), _power_of(division.height), is_wide))
     at = places | told._asdict()
     names = [param.name for param in kernel.params if param.is_pointer]
     constants = (panel.order, panel.first, panel.width, height, num_blocks, panel.epoch, panel.start)
     strides = (*panel.strides, *panel.v_strides)
-    work = Work(4 * panel.width * rows * rows * panel.count, panel.width * rows * rows * panel.type.nbytes)
+    work = Work(
+        (16 if panel.type.is_complex else 4) * panel.width * rows * rows * panel.count,
+        panel.width * rows * rows * panel.type.nbytes,
+    )
     grid = (num_blocks * panel.count, 1, 1)
     return Launch(kernel, grid, tuple(at[name] for name in names), (*constants, *strides), work)
 

@@ -1,12 +1,11 @@
-"""Draws from MT19937: what takes a fixed number of words, polar normals, and integers by masked rejection.
+"""Draws from MT19937 whose attempts may be rejected: polar normals, integers by masked or by Lemire's rejection.
 
 The words of a draw are cut into streams of equal length, whose first states come from jumps (see `twister_jump`); a
-block makes a stream's words, 624 at a time, tempers and stores them. Where attempts may be rejected, a first launch
-counts what every stream accepts and a second one makes the words again: where a stream's results go is the sum of the
-counts before it. Data layout: results are contiguous. Who owns what: a thread makes three of 624 words, and uses
-attempts of its own number, or three that follow each other. The block that has the last word leaves the 624 words at
-hand, untempered, from which the host knows NumPy's state. Bytes per element: itself, once. Instructions per word: about
-25, and 25 more where attempts are counted first.
+block makes a stream's words, 624 at a time. A first launch counts what every stream accepts and a second one makes the
+words again: where a stream's results go is the sum of the counts before it. Data layout: results are contiguous. Who
+owns what: a thread makes three of 624 words, and uses an attempt of its own number, or three that follow each other.
+The block that has the last word leaves the 624 words at hand, untempered, from which the host knows NumPy's state.
+Bytes per element: itself, once. Instructions per word: about 25 in each launch.
 
 Source: NumPy's src/mt19937 and src/legacy.
 """
@@ -174,9 +173,6 @@ class DrawSpec(Frozen):
 @retraceable
 def make(spec: DrawSpec) -> Kernel:
     """Build the kernel of a Spec."""
-    made = FORMATS[spec.format]
-    if not made.per_thread:
-        return _Fill(spec).build()
     return (_Count if spec.counts else _Place)(spec).build()
 
 
@@ -214,36 +210,6 @@ class _Drawing:
             left[i] = self.twister.word(i)
         with k.when(k.tid == 0):
             result[1] = at
-
-
-class _Fill(_Drawing):
-    """Store what takes a fixed number of words."""
-
-    def declare(self) -> None:
-        k = self.k
-        self.out, self.result = k.pointer("out", self.made.type, "w"), k.pointer("result", i64, "w")
-        self.left = k.pointer("left", u32, "w")
-
-    def build(self) -> Kernel:
-        k, made = self.k, self.made
-        self.begin()
-        total = self.size * made.words
-        words = k.min(self.length, total - self.start)
-        attempts = N // made.words
-        with k.range(k.const(0, i64), words, N) as at:
-            first = (self.start + at) / made.words
-            limit = k.cast(k.min((words - at) / made.words, attempts), u32)
-            target = self.out.at(first)
-            for i in range(0, attempts, BLOCK):
-                number = k.tid + i
-                with k.when(number < limit):
-                    target[number] = self.attempt(number).values()[0]
-            with k.when((self.start + at < total) & (self.start + at + N >= total)):
-                self.leave(self.result, self.left, self.start + at)
-                with k.when(k.tid == 0):
-                    self.result[0] = total
-            self.twister.turn()
-        return k.build()
 
 
 class _Count(_Drawing):

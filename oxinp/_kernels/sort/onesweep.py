@@ -60,6 +60,8 @@ class OnesweepSpec(Frozen):
         Blocks per multiprocessor that registers have to allow.
     is_descending : bool
         The greatest elements come first, NaNs last.
+    digits : int
+        How many digits of keys are counted, the lowest ones; 0: all.
     """
 
     type: Type
@@ -73,6 +75,12 @@ class OnesweepSpec(Frozen):
     matching: str
     min_blocks: int
     is_descending: bool = False
+    digits: int = 0
+
+    @property
+    def num_digits(self) -> int:
+        """Passes of a row, each with its counts and its route."""
+        return self.digits or num_digits(self.type)
 
     @property
     def tile(self) -> int:
@@ -130,7 +138,7 @@ class _Onesweep:
         tile = self.ticket[0]
         row = tile / self.tiles_per_row
         tile_in_row = tile - row * self.tiles_per_row
-        route = self.routes[k.cast(row, i64) * num_digits(self.spec.type) + k.cast(self.number, i64)]
+        route = self.routes[k.cast(row, i64) * self.spec.num_digits + k.cast(self.number, i64)]
         with k.when(route != 0):
             self.sweep(tile, row, tile_in_row, route)
         return k.build()
@@ -216,7 +224,7 @@ class _Onesweep:
             count = k.cast(bin_.size, self.place)
             other[at] = 0
             with k.when(tile_in_row == 0):
-                first = k.cast(row, i64) * num_digits(self.spec.type) + k.cast(self.number, i64)
+                first = k.cast(row, i64) * self.spec.num_digits + k.cast(self.number, i64)
                 start.set(self.starts[first * NUM_BINS + k.cast(k.tid, i64)])
                 own.store(at, [(start + count) | self.total], order="relaxed.gpu")
             with k.otherwise():

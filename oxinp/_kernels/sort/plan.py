@@ -7,6 +7,7 @@ element more; both 1 KB per tile of some thousand keys, twice. Short rows need n
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from oxinp._kernels.plan import Argument, Fill, Launch, Plan, Scratch, Step, Work
@@ -28,6 +29,10 @@ MAX_BLOCK_LENGTH = 8192
 MAX_BLOCK_NBYTES = 32768  # of elements of a row that a block sorts
 BLOCK_ITEMS = (2, 3, 4, 6, 8, 12, 16)
 HISTOGRAM_BLOCKS_PER_SM = 6
+
+
+Count = Callable[[Argument], Launch]
+"""Where counts of digits go, zeros before -> what counts them."""
 
 
 class Tile(NamedTuple):
@@ -101,6 +106,33 @@ def sort_pairs(length: int, type_: Type, value: Type | None, device: Device) -> 
     device : Device
     """
     return _radix(1, length, pairs_spec(length, type_, value), device)
+
+
+def sort_counted(length: int, value: Type | None, digits: int, device: Device, count: Count, *, is_iota: bool) -> Plan:
+    """Return the plan that sorts u32 keys by their lowest digits, and what goes with them.
+
+    Parameters
+    ----------
+    length : int
+        Less than `MAX_LENGTH_32`.
+    value : Type or None
+        Of input 1, of 4 or 8 bytes; None where nothing goes with the keys, but where `is_iota`.
+    digits : int
+    device : Device
+    count : callable
+        Counts per digit -> the launch that makes the keys, input 0, and adds up how often each digit has each value.
+    is_iota : bool
+        The places of keys go with them, u32.
+    """
+    spec = counted_spec(length, value, digits, is_iota=is_iota)
+    return _radix(1, length, spec, device, count)
+
+
+def counted_spec(length: int, value: Type | None, digits: int, *, is_iota: bool) -> OnesweepSpec:
+    """Return the Spec of the passes of `sort_counted`."""
+    if value is None and not is_iota:
+        return _radix_spec(length, u32, None, None, is_descending=False).replace(digits=digits)
+    return pairs_spec(length, u32, None if is_iota else value).replace(digits=digits)
 
 
 def pairs_spec(length: int, type_: Type, value: Type | None) -> OnesweepSpec:
@@ -177,10 +209,10 @@ def _radix_spec(length: int, type_: Type, result: Type | None, tile: Tile | None
     )
 
 
-def _radix(num_rows: int, length: int, spec: OnesweepSpec, device: Device) -> Plan:
-    """The plan of long rows."""
+def _radix(num_rows: int, length: int, spec: OnesweepSpec, device: Device, count: Count | None = None) -> Plan:
+    """The plan of long rows, whose digits are counted by a launch of the caller's if there is one."""
     type_, value, bits = spec.type, spec.value, spec.bits
-    place, digits, size = counter(bits), num_digits(type_), num_rows * length
+    place, digits, size = counter(bits), spec.num_digits, num_rows * length
     tiles_per_row = -(-length // spec.tile)
     num_tiles = num_rows * tiles_per_row
 
@@ -199,22 +231,11 @@ def _radix(num_rows: int, length: int, spec: OnesweepSpec, device: Device) -> Pl
         given = () if spec.is_iota else (Argument("in1"),)
         values = (*given, result, result, scratch.take(size * value.nbytes))
 
-    histogram_spec = HistogramSpec(type_, bits, spec.is_descending)
-    unit = histogram.BLOCK * histogram.num_in_flight(type_)
-    blocks_per_row = max(1, min(-(-length // unit), HISTOGRAM_BLOCKS_PER_SM * device.num_sms // num_rows))
-    share = -(-length // (blocks_per_row * unit)) * unit
-    blocks_per_row = -(-length // share)
     per_pass = Work(nbytes=2 * size * (type_.nbytes + (0 if value is None else value.nbytes)))
     arguments = (keys, *targets, *values, starts, routes, tickets, even, odd)
     steps: list[Step] = [
         zeros,
-        Launch(
-            histogram.make(histogram_spec),
-            (num_rows * blocks_per_row, 1, 1),
-            (keys, starts),
-            (length, share, blocks_per_row),
-            Work(nbytes=size * type_.nbytes),
-        ),
+        _count(num_rows, length, spec, device, keys, starts) if count is None else count(starts),
         Launch(histogram.make(RouteSpec(digits, bits)), (num_rows, 1, 1), (starts, routes), (length,)),
         *(
             Launch(onesweep.make(spec), (num_tiles, 1, 1), arguments, (length, tiles_per_row, digit), per_pass)
@@ -224,4 +245,31 @@ def _radix(num_rows: int, length: int, spec: OnesweepSpec, device: Device) -> Pl
     return scratch.plan(steps)
 
 
-__all__ = ["TILES", "Tile", "argsort", "pairs_spec", "sort", "sort_pairs"]
+def _count(num_rows: int, length: int, spec: OnesweepSpec, device: Device, keys: Argument, starts: Argument) -> Launch:
+    """The launch that counts all digits of the keys."""
+    type_ = spec.type
+    unit = histogram.BLOCK * histogram.num_in_flight(type_)
+    blocks_per_row = max(1, min(-(-length // unit), HISTOGRAM_BLOCKS_PER_SM * device.num_sms // num_rows))
+    share = -(-length // (blocks_per_row * unit)) * unit
+    blocks_per_row = -(-length // share)
+    return Launch(
+        histogram.make(HistogramSpec(type_, spec.bits, spec.is_descending)),
+        (num_rows * blocks_per_row, 1, 1),
+        (keys, starts),
+        (length, share, blocks_per_row),
+        Work(nbytes=num_rows * length * type_.nbytes),
+    )
+
+
+__all__ = [
+    "MAX_LENGTH_32",
+    "TILES",
+    "Count",
+    "Tile",
+    "argsort",
+    "counted_spec",
+    "pairs_spec",
+    "sort",
+    "sort_counted",
+    "sort_pairs",
+]

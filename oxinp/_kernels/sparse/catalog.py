@@ -4,7 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from oxinp._kernels.sparse import cg, graph, merge, rows, spgemm, spmm, spmv, trsv, union
+from oxinp._kernels.sparse import (
+    cg,
+    graph,
+    incomplete,
+    merge,
+    rows,
+    sddmm,
+    spgemm,
+    spgemm_merge,
+    spmm,
+    spmv,
+    trees,
+    trsv,
+    union,
+)
 from oxinp._kernels.sparse.types import ProductTypes
 from oxinp._ptx.types import c64, c128, f32, f64, i32, i64, pred
 
@@ -32,17 +46,30 @@ def specs() -> list[Any]:
         ]
         widest = max(1, spmm.MAX_VECTOR_NBYTES // types.result.nbytes)
         found += [spmm.SpmmSpec(types, lanes, vector) for lanes in (1, 32) for vector in {1, widest}]
+        found += [sddmm.SddmmSpec(types)]
         found += [spgemm.SpgemmExpandSpec(types, lanes) for lanes in (1, 32)]
         found += [spgemm.SpgemmHashSpec(types, *each[1:], is_listed=True, is_numeric=True) for each in spgemm.BINS]
+        found += [
+            spgemm_merge.SpgemmMergeSpec(types, ways, is_numeric=True, staged=staged)
+            for ways, staged in ((1, 16), (5, 32), (8, 0))
+        ]
     found += [graph.RootSpec(i32), graph.RelaxSpec(i32, f32, f64, 8), graph.RelaxSpec(i64, f64, f64, 32)]
+    found += [graph.RelaxSpec(i32, None, i64, 8), graph.RelaxSpec(i64, None, i32, 8, has_own=False)]
+    for index in (i32, i64):
+        found += [trees.LightestSpec(index, 8), trees.JoinSpec(index), trees.ReachSpec(index, 8)]
+        found += [trees.PredecessorSpec(index, f64, lanes) for lanes in (1, 32)]
     found += [made(type_) for made in (cg.CgDotSpec, cg.CgUpdateSpec, cg.CgDirectionSpec) for type_ in (f32, f64)]
+    found += [incomplete.IncompleteSpec(index, type_, True) for index in (i32, i64) for type_ in (f32, f64)]
+    found += [incomplete.IncompleteSpec(i32, type_, False) for type_ in (f32, f64, c64, c128)]
     for type_ in (f32, f64, c64, c128):
         for lanes in (1, 32):
+            found += [trsv.TrsmSpec(i32, type_, lanes == 1, False), trsv.TrsmSpec(i64, type_, True, True)]
             found += [trsv.TrsvSpec(i32, type_, lanes, lanes == 1, False), trsv.TrsvSpec(i64, type_, lanes, True, True)]
     for index in (i32, i64):
         found += [graph.HookSpec(index, 8), graph.FirstSpec(index)]
         counted = ProductTypes(index, i64, i64, i64)
         found += [spgemm.SpgemmHashSpec(counted, *each[1:], is_listed=False, is_numeric=False) for each in spgemm.BINS]
+        found += [spgemm_merge.SpgemmMergeSpec(counted, ways, is_numeric=False, staged=0) for ways in (1, 5, 8)]
         found += [spgemm.SpgemmSizesSpec(index, lanes) for lanes in (1, 8, 32)]
         found += [rows.RowNumbersSpec(index, lanes) for lanes in (1, 8, 32)]
         found += [union.UnionSpec(index, None, None, None, "", lanes) for lanes in (1, 8, 32)]
@@ -58,15 +85,23 @@ FAMILIES: dict[type, Any] = {
     spmv.SpmvRowsSpec: spmv,
     spmv.SpmvStreamSpec: spmv,
     spmm.SpmmSpec: spmm,
+    sddmm.SddmmSpec: sddmm,
     spgemm.SpgemmSizesSpec: spgemm,
     spgemm.SpgemmHashSpec: spgemm,
+    spgemm_merge.SpgemmMergeSpec: spgemm_merge,
     spgemm.SpgemmExpandSpec: spgemm,
     union.UnionSpec: union,
     cg.CgDotSpec: cg,
     cg.CgUpdateSpec: cg,
     cg.CgDirectionSpec: cg,
     trsv.TrsvSpec: trsv,
+    trsv.TrsmSpec: trsv,
+    incomplete.IncompleteSpec: incomplete,
     graph.HookSpec: graph,
+    trees.LightestSpec: trees,
+    trees.JoinSpec: trees,
+    trees.ReachSpec: trees,
+    trees.PredecessorSpec: trees,
     graph.RootSpec: graph,
     graph.FirstSpec: graph,
     graph.RelaxSpec: graph,

@@ -47,12 +47,23 @@ class FirstSpec(Frozen):
 
 
 class RelaxSpec(Frozen):
-    """The kernel that lowers distances; weights of `value`, distances f64."""
+    """The kernel that lowers distances.
+
+    Attributes
+    ----------
+    index, distance : Type
+    value : Type or None
+        Of weights, or there are none.
+    lanes : int
+    has_own : bool
+        A vertex' own distance counts, too.
+    """
 
     index: Type
-    value: Type
+    value: Type | None
     distance: Type
     lanes: int
+    has_own: bool = True
 
 
 def _grid(num_rows: int, lanes: int) -> tuple[int, int, int]:
@@ -90,12 +101,11 @@ def first(num_vertices: int, count: int, index: Type) -> Plan:
     return Plan((Copy(out, before, num_vertices * i64.nbytes), launch))
 
 
-def relax(num_rows: int, count: int, index: Type, value: Type, distance: Type) -> Plan:
-    """Return the plan of a relaxation; inputs are indptr, indices, weights and the distances before."""
+def relax(num_rows: int, count: int, index: Type, value: Type | None, distance: Type, *, has_own: bool = True) -> Plan:
+    """Return the plan of a relaxation; inputs are indptr, indices, weights, if any, and the distances before."""
     lanes = lanes_for(num_rows, count)
-    launch = Launch(
-        make(RelaxSpec(index, value, distance, lanes)), _grid(num_rows, lanes), (*outputs(1), *inputs(4)), (num_rows,)
-    )
+    given = (*outputs(1), *inputs(3 if value is None else 4))
+    launch = Launch(make(RelaxSpec(index, value, distance, lanes, has_own)), _grid(num_rows, lanes), given, (num_rows,))
     return Plan((launch,))
 
 
@@ -158,20 +168,25 @@ def _relax(spec: RelaxSpec) -> Kernel:
     k = Builder("graph_relax", block=BLOCK)
     out = k.pointer("out", spec.distance, "w")
     indptr, indices = (k.pointer(name, spec.index, "r") for name in ("indptr", "indices"))
-    weights, before = k.pointer("weights", spec.value, "r"), k.pointer("before", spec.distance, "r")
+    weights = k.pointer("weights", spec.value, "r") if spec.value is not None else None
+    before = k.pointer("before", spec.distance, "r")
     num_rows = k.scalar("num_rows", spec.index)
     row = k.cast(k.ctaid, spec.index) * (BLOCK // spec.lanes) + k.cast(k.tid / spec.lanes, spec.index)
     lane = k.cast(k.tid % spec.lanes, spec.index)
-    least = k.var(k.const(float("inf"), spec.distance))
+    is_float = spec.distance.kind == "f"
+    least = k.var(k.const(float("inf") if is_float else (1 << (spec.distance.bits - 1)) - 1, spec.distance))
     with (
         k.when(row < num_rows),
         k.range(indptr[row] + lane, indptr[row + 1], spec.lanes) as place,
     ):
-        least.set(k.min(least.get(), before[indices[place]] + k.cast(weights[place], spec.distance)))
+        found = before[indices[place]]
+        if weights is not None:
+            found = found + k.cast(weights[place], spec.distance)
+        least.set(k.min(least.get(), found))
     k.warp_sync()
-    found = warp_reduce(k, k.emit("mov", least), k.min, spec.lanes)
+    whole = warp_reduce(k, k.emit("mov", least), k.min, spec.lanes)
     with k.when((row < num_rows) & (lane == 0)):
-        out[row] = k.min(found, before[row])
+        out[row] = k.min(whole, before[row]) if spec.has_own else whole
     return k.build()
 
 

@@ -1,12 +1,14 @@
-"""Triangular systems in CSR with one right-hand side, without synchronisation between levels.
+"""Triangular systems in CSR, without synchronisation between levels.
 
-Data layout: CSR, right-hand side, solution. Who owns what: a thread, or a warp where rows are long, owns a row; blocks
-take rows by an atomic ticket, in the order in which they can be solved, so that whatever a row waits for is running.
+Data layout: CSR, right-hand side, solution; several right-hand sides by rows. Who owns what: a thread, or a warp where
+rows are long, owns a row; of several right-hand sides a warp owns a row of 32, a lane each. Blocks take rows by an
+atomic ticket, in the order in which they can be solved, so that whatever a row waits for is running.
 
 Algorithm: the solution begins as bytes of ones, which no computed number is; a thread that needs an element reads it
 until it is another one, without an order with other memory, for the element itself is what it waits for. A thread looks
 once per round of its loop and stores its own element in there, so that lanes of a warp may wait for each other. A
-thread's sum is in the order of its row, a warp's is a tree: the same bits every time. Bytes: the matrix once.
+thread's sum is in the order of its row, a warp's of one is a tree: the same bits every time. Bytes: the matrix once,
+and with several right-hand sides per element of the matrix a row of the solution from the caches.
 
 Source: W. Liu et al., A synchronization-free algorithm for parallel sparse triangular solves, Euro-Par 2016.
 """
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
 
 LONG = 48  # mean length of rows from which a warp has one
 ALL_ONES = 0xFF
+UNROLL = 4
+"""Elements of a row that are looked up at a time, of several right-hand sides."""
 
 
 class TrsvSpec(Frozen):
@@ -72,10 +76,82 @@ def plan(num_rows: int, count: int, spec: TrsvSpec) -> Plan:
     )
 
 
+class TrsmSpec(Frozen):
+    """The kernel for several right-hand sides; attributes as of `TrsvSpec`."""
+
+    index: Type
+    value: Type
+    is_lower: bool
+    has_unit_diagonal: bool
+
+
+def plan_many(num_rows: int, num_right: int, count: int, spec: TrsmSpec) -> Plan:
+    """Return the plan of a solve with `num_right` right-hand sides; inputs as of `plan`."""
+    scratch = Scratch()
+    ticket = scratch.take(u32.nbytes)
+    (x,), given = outputs(1), inputs(4)
+    tiles = -(-num_right // WARP)
+    nbytes = count * (spec.index.nbytes + spec.value.nbytes) + 2 * num_rows * num_right * spec.value.nbytes
+    work = Work(2 * count * num_right, nbytes)
+    grid = (-(-num_rows // (BLOCK // WARP)) * tiles, 1, 1)
+    return scratch.plan(
+        (
+            Fill(ticket, u32.nbytes, 0),
+            Fill(x, num_rows * num_right * spec.value.nbytes, ALL_ONES),
+            Launch(make(spec), grid, (x, ticket, *given), (num_rows, num_right, tiles), work),
+        )
+    )
+
+
 @lru_cache(MAX_KERNELS)
 @retraceable
-def make(spec: TrsvSpec) -> Kernel:
+def make(spec: TrsvSpec | TrsmSpec) -> Kernel:
     """Build the kernel of a Spec."""
+    return _one(spec) if isinstance(spec, TrsvSpec) else _many(spec)
+
+
+def _many(spec: TrsmSpec) -> Kernel:
+    index, value = spec.index, spec.value
+    k = Builder("sparse_trsm", block=BLOCK)
+    x, ticket = k.pointer("x", value), k.pointer("ticket", u32)
+    indptr, indices = (k.pointer(name, index, "r") for name in ("indptr", "indices"))
+    data, b = k.pointer("data", value, "r"), k.pointer("b", value, "r")
+    num_rows, num_right, tiles = k.scalar("num_rows", index), k.scalar("num_right", i64), k.scalar("tiles", u32)
+    turn = k.shared(u32, 1)
+    with k.when(k.tid == 0):
+        turn[0] = ticket.atomic("add", 0, 1)
+    k.barrier()
+    group = turn[0] / tiles
+    right = k.cast((turn[0] - group * tiles) * WARP + k.lane, i64)
+    number = k.cast(group, index) * (BLOCK // WARP) + k.cast(k.warp, index)
+    with k.when((number < num_rows) & (right < num_right)):
+        row = number if spec.is_lower else num_rows - 1 - number
+        begin, end = indptr[row], indptr[row + 1]
+        total, pivot = k.var(k.const(0, value)), k.var(k.const(0, value))
+        with k.range(begin, end, UNROLL) as first:
+            places = [k.min(first + i, end - 1) for i in range(UNROLL)]
+            columns, elements = [indices[at] for at in places], [data[at] for at in places]
+            at_x = [k.cast(column, i64) * num_right + right for column in columns]
+            looks = [_known(k, spec, x, each) for each in at_x]
+            for i, (column, element) in enumerate(zip(columns, elements, strict=True)):
+                counts = (column < row if spec.is_lower else column > row) & (first + i < end)
+                is_known, found = k.var(looks[i][0]), k.var(looks[i][1])
+                with k.when(counts):
+                    with k.loop():
+                        k.break_if(is_known.get())
+                        again = _known(k, spec, x, at_x[i])
+                        is_known.set(again[0])
+                        found.set(again[1])
+                    total.set(total - element * found)
+                if not spec.has_unit_diagonal:
+                    with k.when((column == row) & (first + i < end)):
+                        pivot.set(pivot + element)
+        to = k.cast(row, i64) * num_right + right
+        _store(k, spec, x, to, b[to] + total, k.emit("mov", pivot))
+    return k.build()
+
+
+def _one(spec: TrsvSpec) -> Kernel:
     index, value, lanes = spec.index, spec.value, spec.lanes
     k = Builder("sparse_trsv", block=BLOCK)
     x, ticket = k.pointer("x", value), k.pointer("ticket", u32)
@@ -130,11 +206,11 @@ def _look(k: Builder, spec: TrsvSpec, arrays: tuple[Pointer, Pointer, Pointer], 
         place.set(at + spec.lanes)  # type: ignore[attr-defined]
 
 
-def _known(k: Builder, spec: TrsvSpec, x: Pointer, column: Value) -> tuple[Value, Value]:
+def _known(k: Builder, spec: TrsvSpec | TrsmSpec, x: Pointer, at: Value) -> tuple[Value, Value]:
     """Return whether an element of the solution is there, and the element."""
     word = u64 if spec.value.parts[0].bits == 64 else u32
     count = spec.value.nbytes // word.nbytes
-    words = [x.view(word).load(k.cast(column, i64) * count + i, 1, order="relaxed.gpu")[0] for i in range(count)]
+    words = [x.view(word).load(k.cast(at, i64) * count + i, 1, order="relaxed.gpu")[0] for i in range(count)]
     is_known = words[0] != (1 << word.bits) - 1
     for each in words[1:]:
         is_known = is_known & (each != (1 << word.bits) - 1)
@@ -142,13 +218,13 @@ def _known(k: Builder, spec: TrsvSpec, x: Pointer, column: Value) -> tuple[Value
     return is_known, parts[0] if len(parts) == 1 else k.compound(spec.value, *parts)
 
 
-def _store(k: Builder, spec: TrsvSpec, x: Pointer, row: Value, right: Value, pivot: Value) -> None:
+def _store(k: Builder, spec: TrsvSpec | TrsmSpec, x: Pointer, at: Value, right: Value, pivot: Value) -> None:
     """Publish an element of the solution."""
     solved = right if spec.has_unit_diagonal else right / pivot
     word = u64 if spec.value.parts[0].bits == 64 else u32
     count = len(solved.parts)
     for i, part in enumerate(solved.parts):
-        x.view(word).store(k.cast(row, i64) * count + i, [k.bitcast(part, word)], order="relaxed.gpu")
+        x.view(word).store(k.cast(at, i64) * count + i, [k.bitcast(part, word)], order="relaxed.gpu")
 
 
-__all__ = ["TrsvSpec", "make", "plan"]
+__all__ = ["TrsmSpec", "TrsvSpec", "make", "plan", "plan_many"]

@@ -11,19 +11,21 @@ from numpy.linalg import LinAlgError
 
 from oxinp._api.fronts import implements
 from oxinp._core.array import dispatch
-from oxinp._core.host import exchange, fallback
+from oxinp._core.host import fallback
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import fetch
 from oxinp._core.lazy.record import types
-from oxinp._core.manipulation.copy import astype, copy
-from oxinp._core.ops import sparse as ops
-from oxinp._core.ops.perform import perform_on_device
+from oxinp._core.manipulation.copy import astype
 from oxinp._core.reduction.reduce import reduce
 from oxinp._core.reduction.table import ANY
-from oxinp.sparse import _methods, _rows
+from oxinp.sparse import _compressed, _rows
 from oxinp.sparse._base import COMPRESSED, is_ours, is_small
 from oxinp.sparse._executed import composed, executed
-from oxinp.sparse.linalg import _krylov
+from oxinp.sparse.linalg import (
+    _factors,  # noqa: F401 - for what it registers
+    _krylov,
+    _lanczos,
+)
 
 try:
     _INTERFACE: Any = executed("scipy.sparse.linalg._interface")
@@ -81,10 +83,16 @@ def _on_device(A: Any) -> Any:
 
 
 def _with_operator(name: str) -> None:
-    """Register a function that has its products with a large matrix done on the device, and the rest by SciPy."""
+    """Register a function that the device computes, or that has products with a large matrix done there."""
     theirs = getattr(scipy.sparse.linalg, name)
+    on_device = getattr(_lanczos, name, None)
 
     def function(A: Any, *args: Any, **kwargs: Any) -> Any:
+        if on_device is not None:
+            try:
+                return on_device(A, *args, **kwargs)
+            except Unsupported:  # what it is not for, or did not converge with
+                pass
         if any(kwargs.get(key) is not None for key in ("M", "sigma", "OPinv", "Minv")):
             raise Unsupported("systems to solve")
         operator = _on_device(A)
@@ -100,9 +108,6 @@ for _name in ("eigs", "eigsh", "svds"):
 
 # -- triangular systems ------------------------------------------------------------------------------------------------
 
-MAX_RIGHT = 32
-"""Right-hand sides that are solved for, one after the other."""
-
 
 @implements("scipy.sparse.linalg.spsolve_triangular")
 def spsolve_triangular(
@@ -117,61 +122,16 @@ def spsolve_triangular(
     if not is_ours(A) or is_small(A, b) or A.format not in COMPRESSED or A.shape[0] != A.shape[1]:
         raise Unsupported("a small matrix, one to convert, or what SciPy refuses")
     right = dispatch.functions[np.asarray](b)
-    if right.ndim not in (1, 2) or right.shape[0] != A.shape[0] or (right.ndim == 2 and right.shape[1] > MAX_RIGHT):
-        raise Unsupported("very many right-hand sides, or what SciPy refuses")
+    if right.ndim not in (1, 2) or right.shape[0] != A.shape[0]:
+        raise Unsupported("what SciPy refuses")
     dtype = np.promote_types(np.promote_types(A.dtype, np.float32), right.dtype)
     if dtype.char not in "fdFD" or not right.size:
         raise Unsupported("no elements, or a dtype without kernels")
-    rows = _methods.canonical_rows(A)
+    rows = _compressed.canonical_rows(A)
     if not unit_diagonal and bool(reduce(ANY, _rows.diagonal(rows, 0) == 0)):
         raise LinAlgError("A is singular: zero entry on diagonal.")
     rows, right = rows._replace(data=astype(rows.data, dtype, copy_wanted=False)), astype(right, dtype)
-    flags = (bool(lower), bool(unit_diagonal))
-    if right.ndim == 1:
-        return perform_on_device(ops.SOLVE_TRIANGULAR, (*rows.parts, right), flags)
-    solved = [
-        perform_on_device(ops.SOLVE_TRIANGULAR, (*rows.parts, copy(right[:, i])), flags) for i in range(right.shape[1])
-    ]
-    return dispatch.functions[np.stack](solved, axis=1)
+    return _rows.solve_triangular(rows, right, is_lower=bool(lower), has_unit_diagonal=bool(unit_diagonal))
 
 
-# -- factorisations ----------------------------------------------------------------------------------------------------
-
-
-class Factorisation:
-    """The factors of a sparse matrix, on the host; see `scipy.sparse.linalg.SuperLU`.
-
-    Parameters
-    ----------
-    theirs : scipy.sparse.linalg.SuperLU
-    """
-
-    def __init__(self, theirs: Any) -> None:
-        self._theirs = theirs
-
-    def solve(self, *args: Any, **kwargs: Any) -> Any:
-        """Return the solution for a right-hand side; see SciPy's method."""
-        return fallback.call(self._theirs.solve, args, kwargs, name="scipy.sparse.linalg.SuperLU.solve")
-
-    def __getattr__(self, name: str) -> Any:
-        value = getattr(self._theirs, name)
-        return exchange.Exchange().take(value)
-
-
-def _factored(name: str) -> None:
-    theirs = getattr(scipy.sparse.linalg, name)
-
-    def function(A: Any, *args: Any, **kwargs: Any) -> Any:
-        made = fallback.call(theirs, (A, *args), kwargs, name=f"scipy.sparse.linalg.{name}")
-        if not callable(made):
-            return Factorisation(made)
-        return lambda b: fallback.call(made, (b,), {}, name=f"scipy.sparse.linalg.{name}")
-
-    function.__wrapped__ = theirs  # type: ignore[attr-defined]
-    implements(f"scipy.sparse.linalg.{name}", is_hosted=False)(function)
-
-
-for _name in ("splu", "spilu", "factorized"):
-    _factored(_name)
-
-__all__ = ["Factorisation", "LinearOperator"]
+__all__ = ["LinearOperator"]

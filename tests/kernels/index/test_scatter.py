@@ -6,7 +6,7 @@ import pytest
 from oxinp._kernels.index import scatter
 from oxinp._ptx.types import from_dtype, i64
 from tests.comparator import assert_same
-from tests.kernels.machine import Session, machine
+from tests.kernels.machine import TINY_DEVICE, Session, machine
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def run(session, x, index, values, *, operator="", **options):
     outer, (extent, stride, step), inner = loops(x, spread)
     plan = scatter.scatter(
         [outer], (index.size, stride, step), [inner], x.shape[1], from_dtype(x.dtype), i64, (16, 16),
-        operator=operator, **options,
+        TINY_DEVICE, operator=operator, **options,
     )  # fmt: skip
     del extent
     session.run(plan, [x], [session.pointer(index), session.pointer(values), report])

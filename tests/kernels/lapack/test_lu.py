@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import scipy.linalg
 
-from oxinp._kernels.lapack import diagonal, lu_panel, rows
+from oxinp._kernels.lapack import diagonal, lu_cluster, lu_panel, rows
 from oxinp._kernels.lapack import plan as lapack
+from oxinp._kernels.lapack.lu_cluster import ClusterSpec
 from oxinp._kernels.lapack.lu_panel import PanelSpec
 from oxinp._kernels.lapack.rows import PermuteSpec
 from oxinp._kernels.problem import Operand
@@ -20,6 +21,7 @@ DTYPES = ["f4", "f8", "c8", "c16"]
 TYPES = (f32, f64, c64, c128)
 # Few multiprocessors, so that of many panels only some are at work at a time.
 DEVICE = SimpleNamespace(num_sms=4, cc=(8, 6), max_shared_nbytes=99 * 1024, tuned=lambda _: None)
+CLUSTERS = SimpleNamespace(num_sms=132, cc=(9, 0), max_shared_nbytes=227 * 1024, tuned=lambda _: None)
 
 
 def check_factors(found, a):
@@ -47,6 +49,26 @@ def test_factors(shape, dtype):
 def test_several_block_columns():
     a = draw(np.random.default_rng(2), "f8", 140, 140)
     check_factors(factored(machine(), DEVICE, a)[:3], a)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shape"), [("f8", (140, 70)), ("f4", (20, 40)), pytest.param("c16", (150, 20), marks=pytest.mark.slow)]
+)
+def test_panels_of_a_cluster(dtype, shape):
+    a = draw(np.random.default_rng(2), dtype, *shape)
+    *found, status = factored(machine(), CLUSTERS, a)
+    assert status == diagonal.NO_ZERO
+    check_factors(found, a)
+
+
+def test_pivots_of_a_cluster():
+    a = scipy.linalg.hadamard(256).astype("f4")[:, :9].copy()
+    a[:, 7] = 0
+    a[200, 8] = np.nan
+    _, pivots, _, status = factored(machine(), CLUSTERS, a)
+    assert status == 7
+    assert pivots[:7].tolist() == scipy.linalg.lu_factor(a[:, :7])[1].tolist()
+    assert pivots[7:].tolist() == [7, 200]
 
 
 def test_stacks_of_matrices_of_several_blocks():
@@ -126,3 +148,8 @@ KERNELS = [
 
 def test_kernels_assemble_without_spills(request, tmp_path):
     check_assembled(KERNELS, request, tmp_path)
+
+
+def test_kernels_of_clusters_assemble_without_spills(request, tmp_path):
+    kernels = [lu_cluster.make(ClusterSpec(c128, *lu_cluster.SHAPES[-1]))]  # which needs the most registers
+    check_assembled(kernels, request, tmp_path, {"sm_90": "8.0"})

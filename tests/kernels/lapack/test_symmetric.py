@@ -9,8 +9,8 @@ from oxinp._kernels.lapack import divide, symmetric, tridiagonal
 from oxinp._kernels.lapack.divide import DivideSpec
 from oxinp._kernels.lapack.symmetric import FinishSpec
 from oxinp._kernels.lapack.tridiagonal import PanelSpec
-from oxinp._ptx.types import c64, f32, f64, from_dtype
-from tests.kernels.lapack.case import RATIO, operand_of, run
+from oxinp._ptx.types import c64, c128, f32, f64, from_dtype
+from tests.kernels.lapack.case import RATIO, draw, operand_of, run
 from tests.kernels.lapack.spills import check_assembled
 from tests.kernels.machine import machine
 
@@ -24,7 +24,7 @@ def ratios(a, w, q):
     scale = np.finfo(a.dtype).eps * a.shape[-1]
     norm = np.maximum(np.linalg.norm(a, 1, axis=(-2, -1)), np.finfo(a.dtype).tiny)
     residual = np.linalg.norm(a @ q - q * w[..., None, :], 1, axis=(-2, -1)) / norm
-    orthogonal = np.linalg.norm(q.swapaxes(-1, -2) @ q - np.eye(a.shape[-1], dtype=a.dtype), 1, axis=(-2, -1))
+    orthogonal = np.linalg.norm(q.conj().swapaxes(-1, -2) @ q - np.eye(a.shape[-1], dtype=a.dtype), 1, axis=(-2, -1))
     return max(residual.max(), orthogonal.max()) / scale
 
 
@@ -69,14 +69,22 @@ def test_tridiagonal_matrices(n, dtype):
 
 @pytest.mark.parametrize(
     ("count", "n", "dtype"),
-    [(3, 5, "f8"), (1, 36, "f4"), pytest.param(1, 40, "f8", marks=slow), pytest.param(2, 67, "f4", marks=slow)],
+    [
+        (3, 5, "f8"),
+        (2, 6, "c8"),
+        (1, 36, "f4"),
+        (1, 34, "c16"),
+        pytest.param(1, 40, "f8", marks=slow),
+        pytest.param(2, 67, "f4", marks=slow),
+    ],
 )
 def test_symmetric_matrices(count, n, dtype):
-    a = np.random.default_rng(n).standard_normal((count, n, n)).astype(dtype)
-    a = a + a.swapaxes(-1, -2)
+    a = draw(np.random.default_rng(n), dtype, count, n, n)
+    a = a + a.conj().swapaxes(-1, -2)
     given = np.where(np.tri(n, dtype=bool), a, a.dtype.type(np.nan))
     plan = symmetric.plan(a.shape, operand_of(given), DEVICE, has_vectors=True)
-    w, q = run(machine(), plan, [np.full((count, n), np.nan, dtype), np.full(a.shape, np.nan, dtype)], (given,))
+    values = np.full((count, n), np.nan, a.real.dtype)
+    w, q = run(machine(), plan, [values, np.full(a.shape, np.nan, dtype)], (given,))
     assert (np.diff(w) >= 0).all()
     assert ratios(a, w, q) <= RATIO / 6
 
@@ -98,17 +106,21 @@ def test_which_there_are_kernels_for():
     device = SimpleNamespace(num_sms=132, cc=(9, 0), max_shared_nbytes=232448, tuned=lambda _: None)
     assert symmetric.is_possible(f64, 1, 8192, device)
     assert symmetric.is_possible(f64, 1000, 256, device)
-    assert not symmetric.is_possible(c64, 1, 1000, device)
+    assert symmetric.is_possible(c64, 1, 1000, device)
     assert not symmetric.is_possible(f64, 1, 1 << 17, device)
 
 
 def test_kernels_assemble_without_spills(request, tmp_path):
     kernels = []
+    for type_ in (c64, c128):
+        kernels += [tridiagonal.make(PanelSpec(type_, 2048, height, True)) for height in (8, 32)]
+        kernels += [symmetric.make_diagonal(type_), symmetric.make_finish(FinishSpec(type_, False))]
     for type_ in (f32, f64):
         plain = (divide.SPLIT, divide.ROOTS, divide.WEIGHTS, divide.VECTORS, divide.ROTATE)
         kernels += [divide.make(DivideSpec(type_, what)) for what in plain]
         kernels.append(divide.make(DivideSpec(type_, divide.PREPARE, 4096)))
-        kernels.append(tridiagonal.make(PanelSpec(type_, 4096, 32)))
+        kernels += [tridiagonal.make(PanelSpec(type_, 4096, height, True)) for height in (8, 32)]
+        kernels.append(tridiagonal.make(PanelSpec(type_, 512, 512)))
         kernels.append(symmetric.make_diagonal(type_))
         kernels += [symmetric.make_finish(FinishSpec(type_, is_scaled)) for is_scaled in (True, False)]
     check_assembled(kernels, request, tmp_path)

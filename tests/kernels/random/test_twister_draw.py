@@ -68,6 +68,17 @@ def test_fixed_numbers_of_words(session, name, numpys, skipped):
         assert_state(found, generator)
 
 
+@pytest.mark.parametrize(("name", "numpys"), FILLS)
+@pytest.mark.parametrize("words", [2 * 2496, 3 * 2496 - 1, 2 * 2496 + 700])
+def test_a_stream_whose_state_moves_to_the_front(session, name, numpys, words):
+    size = words // FORMATS[name].words
+    generator = np.random.MT19937(size)
+    generator.random_raw(77)
+    ours, found, _ = draw(session, generator, name, size)
+    assert_same(ours, numpys(np.random.Generator(generator), size))
+    assert_state(found, generator)
+
+
 @pytest.mark.usefixtures("short_streams")
 @pytest.mark.parametrize("has_gauss", [False, True])
 def test_polar_normals(session, has_gauss):

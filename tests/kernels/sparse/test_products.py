@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from oxinp._kernels.sparse import merge, spgemm, spmm, spmv
+from oxinp._kernels.sparse import merge, spgemm, spgemm_merge, spmm, spmv
 from oxinp._kernels.sparse.types import ProductTypes
 from oxinp._ptx.types import from_dtype, i32, i64
 from tests.comparator import assert_same
@@ -120,6 +120,36 @@ def test_products_of_sparse_matrices(session, number, size, density):
     products = abs(a).sign() @ np.diff(b.indptr)
     assert products.max() <= spgemm.BINS[number].most
     run_product(session, number, a, b, np.flatnonzero(products >= 0)[::-1].copy() if number % 2 else None)
+
+
+@pytest.mark.parametrize(("longest", "staged"), [(1, 16), (5, 16), (7, 32), (8, 0)])
+def test_merged_products(session, monkeypatch, longest, staged):
+    """Rows of no element up to the longest; blocks whose results fit in shared memory, and one whose do not."""
+    rng = np.random.default_rng(5)
+    num_rows, width = 300, 90
+    lengths = rng.integers(0, longest + 1, num_rows)
+    lengths[:128] = longest
+    lengths[200:] = np.minimum(lengths[200:], 1)
+    columns = [np.sort(rng.choice(num_rows, length, replace=False)) for length in lengths]
+    indptr = np.concatenate([[0], np.cumsum(lengths)])
+    a = sp.csr_array((rng.normal(size=indptr[-1]), np.concatenate(columns), indptr), shape=(num_rows, num_rows))
+    b = sp.random_array((num_rows, width), density=0.07, rng=rng, format="csr")
+    expected = a @ b
+    expected.sort_indices()
+    types, a_parts, b_parts = types_of("f8", "f8"), parts(a), parts(b)
+    counts = np.zeros(num_rows, np.int32)
+    given = (*a_parts[:2], *b_parts[:2])
+    session.run(spgemm_merge.count(num_rows, types, longest), [counts], [session.pointer(x) for x in given])
+    assert_same(counts, np.diff(expected.indptr).astype(np.int32))
+    indices, data = np.zeros(expected.nnz, np.int32), np.zeros(expected.nnz)
+    monkeypatch.setattr(spgemm_merge, "STAGED", (staged,) if staged else ())
+    plan = spgemm_merge.multiply(num_rows, min(expected.nnz, staged * num_rows // 2), types, longest)
+    given = (expected.indptr.astype(np.int32), *a_parts, *b_parts)
+    session.run(plan, [indices, data], [session.pointer(x) for x in given])
+    assert_same(indices, expected.indices.astype(np.int32))
+    assert_same(data, expected.data)
+    if longest > 1 and staged:
+        assert (expected.indptr[128] > staged * 128) & (np.diff(expected.indptr)[256:].sum() < staged * 128)
 
 
 def test_sizes_of_products(session):

@@ -1,0 +1,230 @@
+"""LU with partial pivoting of a panel by one cluster of blocks (sm_90): its rows in registers.
+
+Data layout: of a panel, see `lu_panel`, a thread has one row in registers. In shared memory a block has its rows, on
+their way from and to memory; and what other blocks put there: a candidate for the pivot of each, the row of the pivot,
+the row on the diagonal.
+
+Who owns what: a block has consecutive rows, a thread one, rank by rank of the cluster.
+
+Algorithm, per column: warps and blocks find their rows of the element of largest magnitude, the first of equal ones,
+by comparing magnitudes as integers; every block puts its candidate into the shared memory of all, and all wait. The
+warp that has the pivot puts its row into the shared memory of all, that of the diagonal its row to where the pivot was,
+and all wait. Two threads take each other's row; the multipliers and what is left of the panel are computed.
+
+Per panel: rows * width^2 flops, and per column two waits of a cluster, without a trip to the L2 cache.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, NamedTuple
+
+from oxinp._kernels.gemm.multistage.warp_mma import multiply_add
+from oxinp._kernels.lapack.lu_panel import NOWHERE, WARP, WIDTHS, PanelKernel
+from oxinp._kernels.plan import Launch, Work
+from oxinp._ptx import Builder, Kernel
+from oxinp._ptx.cluster import cluster_barrier
+from oxinp._ptx.kernel import retraceable
+from oxinp._ptx.memory import CLUSTER, Pointer
+from oxinp._ptx.types import Type, u32, u64
+
+if TYPE_CHECKING:
+    from oxinp._kernels.choice import Device
+    from oxinp._kernels.lapack.lu_panel import Panel
+    from oxinp._kernels.plan import Argument
+    from oxinp._ptx.value import Value, Var
+
+SHAPES = ((128, 8), (256, 8), (512, 8), (512, 16))  # threads of a block, blocks of a cluster
+WORDS = 4  # of a candidate: its magnitude, high and low, its row, one more
+
+
+class ClusterSpec(NamedTuple):
+    """One kernel of the family.
+
+    Attributes
+    ----------
+    type : Type
+    num_threads : int
+        Of a block, and its rows.
+    num_blocks : int
+        Of the cluster.
+    """
+
+    type: Type
+    num_threads: int
+    num_blocks: int
+
+    @property
+    def width(self) -> int:
+        """Most columns of a panel."""
+        return WIDTHS[self.type.nbytes]
+
+    @property
+    def shared_nbytes(self) -> int:
+        """Of a block, and some more."""
+        return (self.num_threads * (self.width + 1) + 4 * self.width) * self.type.nbytes + 2048
+
+
+def choose(type: Type, num_rows: int, device: Device) -> ClusterSpec | None:
+    """Return the Spec of the smallest cluster that has a panel's rows; None where there is none."""
+    if device.cc < (9, 0):
+        return None
+    specs = [ClusterSpec(type, *shape) for shape in SHAPES]
+    fitting = [
+        spec
+        for spec in specs
+        if spec.num_threads * spec.num_blocks >= num_rows and spec.shared_nbytes <= device.max_shared_nbytes
+    ]
+    return fitting[0] if fitting else None
+
+
+@cache
+@retraceable
+def make(spec: ClusterSpec) -> Kernel:
+    """The kernel of a Spec; see `launch`."""
+    return _ClusterPanel(spec).build()
+
+
+class _ClusterPanel(PanelKernel):
+    """The kernel while it is built."""
+
+    def __init__(self, spec: ClusterSpec) -> None:
+        k = Builder("lu_cluster_panel", block=spec.num_threads, cluster=spec.num_blocks, target="sm_90", min_blocks=1)
+        super().__init__(k, spec.type, spec.num_threads)
+        self.spec, self.num_warps = spec, spec.num_threads // WARP
+        self.take()
+        self.partials = k.dynamic_shared(u32, self.num_warps * WORDS)
+        self.candidates = k.dynamic_shared(u32, spec.num_blocks * WORDS)
+        self.outgoing = k.dynamic_shared(spec.type, 2 * self.width)  # of this block: the pivot's row, the diagonal's
+        self.pivot_row, self.diagonal_row = (k.dynamic_shared(spec.type, self.width) for _ in range(2))
+        self.row = self.top + k.tid  # in the panel
+
+    def build(self) -> Kernel:
+        k = self.k
+        self.copy_in()
+        own = self.tile.at(k.tid * self.line)
+        values = [k.var(own[i]) for i in range(self.width)]
+        cluster_barrier(k)  # from here on every block is there
+        for column in range(self.width):
+            with k.when(self.num_columns > column):
+                winner = self.search(column, values[column].get())
+                self.exchange(column, winner, values)
+                self.note(k.const(column, u32), winner, self.pivot_row[column])
+                self.update(column, values)
+        for i, value in enumerate(values):
+            own[i] = value.get()
+        k.barrier()
+        self.copy_out()
+        self.report()
+        return k.build()
+
+    def there(self, array: Pointer, rank: Value | int) -> Pointer:
+        """Return where another block has an array, to write."""
+        address = self.k.emit("mapa", array.address(), rank, types=())
+        return Pointer(self.k, address, array.type, CLUSTER, "rw", array.shape)
+
+    # -- the pivot
+
+    def search(self, column: int, value: Value) -> Value:
+        """The row of the pivot; of rows in the panel."""
+        k = self.k
+        found = self.magnitude(value)
+        is_below = (self.row >= column) & (self.row < self.num_rows)
+        zero = k.const(0, u32)
+        if found.type.bits == 64:
+            bits = k.bitcast(found, u64)
+            words = [k.cast(bits >> 32, u32), k.cast(bits, u32)]
+        else:
+            words = [k.bitcast(found, u32), zero]
+        words = [k.where(is_below, word, zero) for word in words]
+        best = self.best([*words, k.where(is_below, self.row, k.const(NOWHERE, u32))])
+        with k.when(k.lane == 0):
+            self.partials.store(k.warp * WORDS, [*best, zero])
+        k.barrier()
+        with k.when(k.warp == 0):
+            best = self.best(self.some(self.partials, self.num_warps))
+            with k.when(k.lane < self.spec.num_blocks):
+                self.there(self.candidates, k.lane % self.spec.num_blocks).store(self.rank * WORDS, [*best, zero])
+        cluster_barrier(k)
+        return self.best(self.some(self.candidates, self.spec.num_blocks))[2]
+
+    def some(self, candidates: Pointer, count: int) -> list[Value]:
+        """A candidate for each of as many lanes; nothing for the others."""
+        k = self.k
+        is_there = k.lane < count
+        words = candidates.load(k.where(is_there, k.lane, k.const(0, u32)) * WORDS, WORDS)[:3]
+        nothing = [k.const(0, u32), k.const(0, u32), k.const(NOWHERE, u32)]
+        return [k.where(is_there, word, none) for word, none in zip(words, nothing, strict=True)]
+
+    def best(self, candidate: list[Value]) -> list[Value]:
+        """The best candidate of a warp: of the largest magnitude, and of equal ones the first row."""
+        k = self.k
+        high, low, row = candidate
+        best_high = k.redux("max", high)
+        is_best = high == best_high
+        best_low = k.redux("max", k.where(is_best, low, k.const(0, u32)))
+        is_best = is_best & (low == best_low)
+        return [best_high, best_low, k.redux("min", k.where(is_best, row, k.const(NOWHERE, u32)))]
+
+    # -- the rest of the panel
+
+    def exchange(self, column: int, winner: Value, values: list[Var]) -> None:
+        """Exchange two rows; the row of the pivot is in `pivot_row` then, in every block."""
+        k, width = self.k, self.width
+        is_pivot, is_diagonal = self.row == winner, self.row == column
+        for is_mine, start in ((is_pivot, 0), (is_diagonal, width)):
+            with k.when(is_mine):
+                for i, value in enumerate(values):
+                    self.outgoing[start + i] = value.get()
+        k.warp_sync()
+        lane = k.where(k.lane < width, k.lane, k.const(0, u32))
+        first = self.row - k.lane
+        with k.when((first <= winner) & (winner < first + WARP)):
+            element = self.outgoing[lane]
+            with k.when(k.lane < width):
+                for rank in range(self.spec.num_blocks):
+                    self.there(self.pivot_row, rank)[k.lane] = element
+        with k.when(first == column // WARP * WARP):
+            element = self.outgoing[lane + width]
+            with k.when(k.lane < width):
+                self.there(self.diagonal_row, winner / self.height)[k.lane] = element
+        cluster_barrier(k)
+        for is_mine, row in ((is_pivot, self.diagonal_row), (is_diagonal, self.pivot_row)):
+            with k.when(is_mine):
+                for i, taken in enumerate(values):
+                    taken.set(row[i])
+
+    def update(self, column: int, values: list[Var]) -> None:
+        """Compute the multiplier of this thread's row, and take its product with the pivot's row off the row."""
+        k = self.k
+        pivot = self.pivot_row[column]
+        with k.when(self.row > column):
+            element = values[column].get()
+            is_zero = pivot == k.const(0, self.type)
+            factor = k.where(is_zero, element, element / k.where(is_zero, k.const(1, self.type), pivot))
+            values[column].set(factor)
+            negative = -factor
+            for i in range(column + 1, self.width):
+                values[i].set(multiply_add(k, negative, self.pivot_row[i], values[i].get()))
+
+
+def launch(spec: ClusterSpec, panel: Panel, places: tuple[Argument, Argument, Argument, Argument]) -> Launch:
+    """Return the launch that factors a panel in place.
+
+    Parameters
+    ----------
+    spec : ClusterSpec
+        What `choose` gives.
+    panel : Panel
+        Of one matrix.
+    places : tuple of Argument
+        The panel's first element, its pivots, exchanges and the status, see `lu_panel.launch`.
+    """
+    rows, columns = panel.shape
+    constants = (rows, columns, spec.num_blocks, panel.first, 0, panel.order, panel.start)
+    work = Work((4 if spec.type.is_complex else 1) * rows * columns**2, 2 * rows * columns * spec.type.nbytes)
+    strides = (panel.pitch, panel.move, panel.pivots_move)
+    return Launch(make(spec), (spec.num_blocks, 1, 1), places, (*constants, *strides), work)
+
+
+__all__ = ["ClusterSpec", "choose", "launch", "make"]

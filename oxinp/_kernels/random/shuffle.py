@@ -1,0 +1,307 @@
+"""What a shuffle makes of its draws: for every i from n - 1 down to 1, elements i and j_i change places.
+
+Element i is what step i leaves there. Step i puts what lay at i where j_i is, so that what lies at x before step i is
+what lay at s before step s, with s the least step above i that drew x; or x's own first element, where there is none.
+A stable sort of the draws by number has the steps that drew x side by side, least ones first: `links` keeps for every x
+the least step above x that drew it, and `follow`, for every step i, goes from the next step that drew the same number
+to the last one, which has the number of the element that comes to i. Such a chain from i is log(n / i) steps long on
+average: one, over all i. Where results are more than the cache holds, they are sorted by the highest bits of their
+places before `place` stores them, so that those of a line come at about the same time.
+
+Data layout: draws are u32, that of i at i - 1; results are i64. A thread has a step, in the order of the sort. Bytes
+per element: 8 read and 4 written by `links`; 8 read, and a word at random in every step of a chain, by `follow`, which
+writes 9; 18 read and written by the sort; 16 by `place`.
+
+Source: J. Shun et al., "Sequential Random Permutation, List Contraction and Tree Contraction are Highly Parallel"
+(2015), for the depth of chains.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from oxinp._kernels.plan import Fill, Launch, Plan, Scratch, inputs, outputs
+from oxinp._kernels.problem import MAX_KERNELS
+from oxinp._kernels.random import interval
+from oxinp._kernels.random.interval import MOST_SEGMENTS, TAIL_BITS, UNKNOWN, WINDOW, IntervalSpec
+from oxinp._kernels.random.twister import N
+from oxinp._kernels.sort.plan import sort_pairs
+from oxinp._ptx import Builder, Kernel
+from oxinp._ptx.frozen import Frozen
+from oxinp._ptx.kernel import retraceable
+from oxinp._ptx.types import i64, u8, u32, u64
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from oxinp._kernels.choice import Device
+    from oxinp._kernels.plan import Argument, Step
+    from oxinp._ptx.value import Value
+
+BLOCK = 256
+MAX_SIZE = 1 << 30
+SEGMENTS_PER_SM = 2
+WINDOWS_PER_STEP = 3  # windows that take as long as two steps of `walk`
+SIGMAS = 12  # of the words that are taken
+FEWEST_PARTITIONED = 1 << 22  # elements, of which results take 32 MiB
+NONE = UNKNOWN
+RAN_OUT = 3  # of words, as a status says
+
+
+class ShuffleSpec(Frozen):
+    """A kernel of the family.
+
+    Attributes
+    ----------
+    role : str
+        ``"links"``, ``"follow"`` or ``"place"``.
+    leaves_key : bool
+        ``"links"`` leaves the last words, of MT19937, as they were before they were tempered.
+    partitions : bool
+        ``"follow"`` leaves results for ``"place"``; else it stores them.
+    """
+
+    role: str
+    leaves_key: bool = False
+    partitions: bool = False
+
+
+def _expected(highest: int, lowest: int) -> float:
+    """Words that are expected while i, of as many bits at both ends, goes down, with as good as certainty."""
+    mean = (1 << highest.bit_length()) * math.log((highest + 1) / lowest)
+    return mean + SIGMAS * math.sqrt(2 * (highest - lowest + 1)) + 64
+
+
+def num_words(size: int) -> int:
+    """Return how many words of 32 bits hold the draws of a shuffle, with as good as certainty."""
+    total, highest = 0.0, size - 1
+    while highest >= 1:
+        lowest = 1 << (highest.bit_length() - 1)
+        total += (1 << highest.bit_length()) * math.log((highest + 1) / lowest)
+        highest = lowest - 1
+    return math.ceil(total + SIGMAS * math.sqrt(2 * size) + 64)
+
+
+def plan(
+    size: int,
+    count: int,
+    device: Device,
+    *,
+    is_shifted: bool,
+    leaves_key: bool = False,
+    tail_bits: int = TAIL_BITS,
+    fewest_partitioned: int = FEWEST_PARTITIONED,
+) -> Plan:
+    """Return the plan of a permutation.
+
+    The input is the words, u32. The outputs are the numbers of the elements that come to each place, i64, and two words
+    of i64: how many words were taken, one more if the first was left over from a draw before, and a status; where that
+    is not 0, which has never been seen, the numbers are not valid. If the words are those of MT19937, the second word
+    is how many were taken before the 624 of the generator's that are the third output, and the first word is negative
+    where the numbers are not valid.
+
+    Parameters
+    ----------
+    size : int
+        2 to `MAX_SIZE`.
+    count : int
+        Of the words that are given, at least `num_words`.
+    device : Device
+    is_shifted, leaves_key : bool
+    tail_bits : int
+        Of numbers that are drawn by one block.
+    fewest_partitioned : int
+        Size from which on results are sorted by their places' highest bits.
+    """
+    scratch = Scratch()
+    out, result, *left = outputs(2 + leaves_key)
+    (words,) = inputs(1)
+    num_steps = size - 1
+    assert not leaves_key or size > N
+    numbers, kept, places = (scratch.take(num_steps * 4) for _ in range(3))
+    parents = scratch.take(size * 4)
+    num_marks = size.bit_length() + 1
+    marks = scratch.take((num_marks + 1) * 4)  # positions where phases begin, then a status
+    status = marks.at(num_marks * 4)
+    steps: list[Step] = [
+        Fill(marks, num_marks * 4, UNKNOWN & 0xFF),
+        Fill(marks, 4, 0),
+        Fill(status, 4, 0),
+        Fill(parents, size * 4, NONE & 0xFF),
+    ]
+    highest, mark = size - 1, marks
+    while highest.bit_length() > tail_bits:
+        lowest = 1 << (highest.bit_length() - 1)
+        steps += _phase(scratch, numbers, words, mark, status, highest, lowest, count, device)
+        highest, mark = lowest - 1, mark.at(4)
+    tail = (count, UNKNOWN >> 1, highest.bit_length(), highest, 1)
+    drawn = (numbers, mark.at(4), words, mark, marks)
+    steps.append(Launch(interval.make(IntervalSpec("draw")), (1, 1, 1), drawn, tail))
+    pairs = sort_pairs(num_steps, u32, None, device)
+    steps += pairs.on(out0=kept, out1=places, in0=numbers, scratch=scratch.take(pairs.scratch_nbytes))
+    grid = (-(-size // BLOCK), 1, 1)
+    linked = (parents, result, *left, *((words,) if leaves_key else ()), kept, places, mark.at(4), status)
+    links = make(ShuffleSpec("links", leaves_key=leaves_key))
+    steps.append(Launch(links, grid, linked, (num_steps, int(is_shifted))))
+    if size < fewest_partitioned:
+        steps.append(Launch(make(ShuffleSpec("follow")), grid, (out, kept, places, parents), (num_steps,)))
+        return scratch.plan(steps)
+    digits, found, sorted_digits, sorted_found = (scratch.take(num_steps * n) for n in (1, 8, 1, 8))
+    arguments = (out, digits, found, kept, places, parents)
+    shift = max(0, num_steps.bit_length() - u8.bits)
+    steps.append(Launch(make(ShuffleSpec("follow", partitions=True)), grid, arguments, (num_steps, shift)))
+    parts = sort_pairs(num_steps, u8, u64, device)
+    room = scratch.take(parts.scratch_nbytes)
+    steps += parts.on(out0=sorted_digits, out1=sorted_found, in0=digits, in1=found, scratch=room)
+    steps.append(Launch(make(ShuffleSpec("place")), grid, (out, sorted_found), (num_steps,)))
+    return scratch.plan(steps)
+
+
+def _phase(
+    scratch: Scratch,
+    numbers: Argument,
+    words: Argument,
+    mark: Argument,
+    status: Argument,
+    highest: int,
+    lowest: int,
+    count: int,
+    device: Device,
+) -> Iterator[Step]:
+    """Draw while i has the same bits, see `interval`."""
+    bits, expected = highest.bit_length(), math.ceil(_expected(highest, lowest))
+    windows = -(-expected // WINDOW)
+    most = min(SEGMENTS_PER_SM * device.num_sms, MOST_SEGMENTS)
+    num_segments = max(1, min(most, windows, math.isqrt(WINDOWS_PER_STEP * windows)))
+    length = -(-windows // num_segments) * WINDOW
+    num_segments = -(-expected // length)
+    # The path lies at most 2 * SIGMAS deviations of 0.28 * 2**(bits / 2) below
+    width = 5 * math.isqrt(1 << bits) + 64
+    capacity = -(-2 * length * width >> bits) + 256
+    segments, starts = scratch.take(num_segments * 16), scratch.take(num_segments * 4)
+    events = scratch.take(num_segments * capacity * 4)
+    yield Launch(
+        interval.make(IntervalSpec("find")),
+        (num_segments, 1, 1),
+        (segments, events, status, words, mark),
+        (count, length, capacity, bits, highest),
+    )
+    yield Launch(
+        interval.make(IntervalSpec("walk")),
+        (1, 1, 1),
+        (starts, status, segments, events),
+        (num_segments, capacity, highest),
+    )
+    yield Launch(
+        interval.make(IntervalSpec("draw")),
+        (num_segments, 1, 1),
+        (numbers, mark.at(4), words, mark, starts),
+        (count, length, bits, highest, lowest),
+    )
+
+
+@lru_cache(MAX_KERNELS)
+@retraceable
+def make(spec: ShuffleSpec) -> Kernel:
+    """Build the kernel of a Spec."""
+    if spec.role == "links":
+        return _links(leaves_key=spec.leaves_key)
+    return _place() if spec.role == "place" else _follow(partitions=spec.partitions)
+
+
+def untempered(word: Value) -> Value:
+    """The word of MT19937 that gives an output, see `twister_draw.tempered`."""
+    word = word ^ (word >> 18)
+    word = word ^ ((word << 15) & 0xEFC60000)
+    found = word
+    for _ in range(4):  # seven more bits are right every time
+        found = word ^ ((found << 7) & 0x9D2C5680)
+    result = found
+    for _ in range(2):
+        result = found ^ (result >> 11)
+    return result
+
+
+def _links(*, leaves_key: bool) -> Kernel:
+    """Keep the least step above every number that drew it; leave how many words were taken, and the status."""
+    k = Builder("shuffle_links", block=BLOCK)
+    parents, result = k.pointer("parents", u32, "w"), k.pointer("result", i64, "w")
+    left, words = (k.pointer("left", u32, "w"), k.pointer("words", u32, "r")) if leaves_key else (None, None)
+    numbers, places = k.pointer("numbers", u32, "r"), k.pointer("places", u32, "r")
+    end, status = k.pointer("end", u32, "r"), k.pointer("status", u32, "r")
+    num_steps, shift = k.scalar("num_steps", u32), k.scalar("shift", u32)
+    at = k.ctaid * BLOCK + k.tid
+    taken = end[0]
+    state = k.where(taken == UNKNOWN, k.const(RAN_OUT, u32), status[0])
+    with k.when(at == 0):
+        if leaves_key:
+            is_valid = state == 0
+            result.store(0, [k.where(is_valid, k.cast(taken, i64), k.const(-1, i64)), k.cast(taken - N, i64)])
+        else:
+            result.store(0, [k.cast(taken + shift, i64), k.cast(state, i64)])
+    if left is not None and words is not None:
+        with k.when((at < N) & (state == 0)):
+            left[at] = untempered(words[taken - N + at])
+    with k.when(at < num_steps):
+        number = numbers[at]
+        is_first = (at == 0) | (numbers[k.max(at, 1) - 1] != number)
+        with k.when(is_first & (number <= num_steps)):
+            step, following = k.var(places[at] + 1), k.min(at + 1, num_steps - 1)
+            with k.when(step == number):  # a step that leaves its element where it is
+                comes = (at + 1 < num_steps) & (numbers[following] == number)
+                step.set(k.where(comes, places[following] + 1, k.const(NONE, u32)))
+            with k.when(step > number):  # as of all draws that were made: chains end even where words ran out
+                parents[number] = step.get()
+    return k.build()
+
+
+def _follow(*, partitions: bool) -> Kernel:
+    """Store which element comes to every place; or leave both, and the highest bits of the place."""
+    k = Builder("shuffle_follow", block=BLOCK)
+    out = k.pointer("out", i64, "w")
+    digits, found = (k.pointer("digits", u8, "w"), k.pointer("found", u64, "w")) if partitions else (None, None)
+    numbers, places, parents = (k.pointer(name, u32, "r") for name in ("numbers", "places", "parents"))
+    num_steps = k.scalar("num_steps", u32)
+    shift = k.scalar("shift", u32) if partitions else None
+    at = k.ctaid * BLOCK + k.tid
+
+    def root(start: Value) -> Value:
+        """The last step of a chain."""
+        last = k.var(start)
+        with k.loop():
+            after = parents[last.get()]
+            k.break_if(after == NONE)
+            last.set(after)
+        return last.get()
+
+    with k.when(at < num_steps):
+        number, following = numbers[at], k.min(at + 1, num_steps - 1)
+        element = k.var(number)
+        with k.when((at + 1 < num_steps) & (numbers[following] == number)):
+            element.set(root(places[following] + 1))
+        place = places[at]
+        if digits is not None and found is not None:
+            digits[at] = k.cast(place >> shift, u8)
+            found[at] = k.pack(element.get(), place + 1)
+        else:
+            out[place + 1] = k.cast(element.get(), i64)
+    with k.when(at == num_steps):
+        out[0] = k.cast(root(k.const(0, u32)), i64)
+    return k.build()
+
+
+def _place() -> Kernel:
+    """Store elements in their places."""
+    k = Builder("shuffle_place", block=BLOCK)
+    out, found = k.pointer("out", i64, "w"), k.pointer("found", u64, "r")
+    num_steps = k.scalar("num_steps", u32)
+    at = k.ctaid * BLOCK + k.tid
+    with k.when(at < num_steps):
+        element, place = k.unpack(found[at])
+        out[place] = k.cast(element, i64)
+    return k.build()
+
+
+__all__ = ["MAX_SIZE", "ShuffleSpec", "make", "num_words", "plan"]

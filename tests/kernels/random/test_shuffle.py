@@ -1,0 +1,62 @@
+"""Permutations made on the device are NumPy's, and end where NumPy's end."""
+
+import numpy as np
+import pytest
+
+from oxinp._kernels.random import shuffle
+from tests.kernels.machine import Session, execute, machine
+
+
+@pytest.fixture
+def session():
+    session = Session(machine())
+    yield session
+    session.close()
+
+
+def permutation(session, words, size, *, is_shifted=False, **how):
+    """Return what a plan gives for some words, and the words that say how it ended."""
+    plan = shuffle.plan(size, len(words), session.device, is_shifted=is_shifted, **how)
+    out, result = np.zeros(size, np.int64), np.zeros(2, np.int64)
+    outputs = [session.pointer(array) for array in (out, result)]
+    execute(session.machine, plan, outputs, [session.pointer(words)])
+    session.fetch([out, result])
+    return out, result.tolist()
+
+
+CASES = [
+    # size, bits of the numbers that one block draws, size from which on results are sorted by their places
+    (2, 17, 2**22),
+    (3, 17, 2),
+    (700, 17, 2**22),
+    (5000, 17, 2),
+    (5000, 8, 2**22),
+    (20_011, 12, 2),
+]
+
+
+@pytest.mark.parametrize(("size", "tail_bits", "fewest"), CASES)
+def test_permutations_are_numpys(session, size, tail_bits, fewest):
+    rng, numpys, after = (np.random.default_rng(size) for _ in range(3))
+    words = rng.integers(0, 2**32, shuffle.num_words(size), dtype=np.uint32)
+    ours, (taken, status) = permutation(session, words, size, tail_bits=tail_bits, fewest_partitioned=fewest)
+    assert status == 0
+    np.testing.assert_array_equal(ours, numpys.permutation(size))
+    after.integers(0, 2**32, taken, dtype=np.uint32)
+    assert after.bit_generator.state == numpys.bit_generator.state
+
+
+def test_too_few_words_are_told(session):
+    _, (_, status) = permutation(session, np.full(200, 0xFFFFFFFE, np.uint32), 100)
+    assert status == shuffle.RAN_OUT
+
+
+def test_segments_that_are_joined(session, monkeypatch):
+    # Many short segments, so that paths below i differ from it in most
+    monkeypatch.setattr(shuffle, "SEGMENTS_PER_SM", 8)
+    monkeypatch.setattr(shuffle, "WINDOWS_PER_STEP", 64)
+    rng, numpys = (np.random.default_rng(5) for _ in range(2))
+    words = rng.integers(0, 2**32, shuffle.num_words(13_000), dtype=np.uint32)
+    ours, (_, status) = permutation(session, words, 13_000, tail_bits=10, is_shifted=True)
+    assert status == 0
+    np.testing.assert_array_equal(ours, numpys.permutation(13_000))
