@@ -192,7 +192,7 @@ class Graph:
         return self.layout.dtype
 
 
-def _graph(structure: Any, layout: Layout, leaves: tuple[Any, ...]) -> Graph:
+def graph_of(structure: Any, layout: Layout, leaves: tuple[Any, ...]) -> Graph:
     """Return `Graph(structure, layout, leaves)`, in half of the time that calling a class takes."""
     graph = _new(Graph)
     graph.structure = structure
@@ -356,7 +356,7 @@ def leaf(layout: Layout) -> Graph:
         structure = _LEAVES.get((dtype, dtype.num))
         if structure is None:
             structure = _LEAVES[dtype, dtype.num] = structure_of((dtype,), (True,), (), 0)
-        graph = layout.graph = _graph(structure, layout, (layout,))
+        graph = layout.graph = graph_of(structure, layout, (layout,))
     return graph
 
 
@@ -539,14 +539,14 @@ def renew(
         layout = target
     elif is_dense or len(shape) < 2:
         layout = (last if first.is_scalar else first).layout
-        layout = layout._dense or layout.dense
+        layout = layout._dense or (None if last.is_scalar else last.layout._dense) or layout.dense
         if layout.dtype is not dtype or layout.shape != shape:
             layout = Layout.of(dtype, shape)
     else:
         layout = result_layout(dtype, shape, [g.layout for g in graphs if not g.is_scalar])
     itemsize = layout.dtype.itemsize
     record = _new(Record)  # `Record`, spelled out
-    record.graph = _graph(structure, layout, leaves if place is None else first.leaves)
+    record.graph = graph_of(structure, layout, leaves if place is None else first.leaves)
     record.layout = layout
     if itemsize > widest:  # noqa: PLR1730
         widest = itemsize
