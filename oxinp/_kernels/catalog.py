@@ -26,7 +26,7 @@ from oxinp._kernels.index.latest import LatestSpec
 from oxinp._kernels.index.loops import MAX_VECTOR_NBYTES, LoopsSpec
 from oxinp._kernels.index.ordered import KeysSpec, OrderedSpec
 from oxinp._kernels.index.regions import RegionKeysSpec
-from oxinp._kernels.index.scatter import ATOMIC_TYPES, CheckSpec, WriteSpec
+from oxinp._kernels.index.scatter import ATOMIC_TYPES, INVERTIBLE, TAKES_BACK, TRIES, CheckSpec, WriteSpec
 from oxinp._kernels.index.windows import WindowsSpec
 from oxinp._kernels.problem import Instr, Operand, Output, ReduceOp, ScalarOperand
 from oxinp._kernels.random import fill as random_fill
@@ -437,10 +437,11 @@ def scatter_specs() -> list[CheckSpec | WriteSpec]:
         if not (is_scalar and type_.nbytes > u64.nbytes)
     ]
     updates = [
-        WriteSpec(type_, i64, LoopsSpec(0, 0, 1, 32), is_scalar, None, True, operator)
+        WriteSpec(type_, i64, LoopsSpec(0, 0, 1, 32), is_scalar, None, True, operator, part)
         for operator, types in ATOMIC_TYPES.items()
         for type_ in types
         for is_scalar in (False, True)
+        for part in ((TRIES, TAKES_BACK) if operator in INVERTIBLE else ("",))
     ]
     return [*checks, *writes, *updates]
 
