@@ -31,7 +31,7 @@ from oxinp._kernels.index.windows import WindowsSpec
 from oxinp._kernels.problem import Instr, Operand, Output, ReduceOp, ScalarOperand
 from oxinp._kernels.random import fill as random_fill
 from oxinp._kernels.random import find as random_find
-from oxinp._kernels.random import interval, quasi, shuffle, twister_draw, twister_fill, twister_jump
+from oxinp._kernels.random import interval, quasi, reduced, shuffle, twister_draw, twister_fill, twister_jump
 from oxinp._kernels.random import philox as random_philox
 from oxinp._kernels.random import place as random_place
 from oxinp._kernels.random import tiles as random_tiles
@@ -42,6 +42,7 @@ from oxinp._kernels.random.lcg import GENERATORS
 from oxinp._kernels.random.philox import VARIANTS, PhiloxSpec
 from oxinp._kernels.random.place import PlaceSpec
 from oxinp._kernels.random.quasi import HaltonSpec, SobolSpec
+from oxinp._kernels.random.reduced import ReducedSpec
 from oxinp._kernels.random.segments import CAPACITY, ITEMS, ITEMS_OF_FEW
 from oxinp._kernels.random.shuffle import ShuffleSpec
 from oxinp._kernels.random.tiles import TilesSpec
@@ -572,8 +573,23 @@ def random_specs() -> list[Any]:
         if made.per_thread and (made.gives > 1 or not is_given)
     ]
     twister_fills = [TwisterFillSpec(name) for name, made in twister_draw.FORMATS.items() if not made.per_thread]
+    sums = [
+        ReducedSpec(
+            generator, f"uniform_{t.name}", (None,) * count, instrs, value, None, operators.compensated_sum(t), t
+        )
+        for generator in GENERATORS
+        for t in (f32, f64)
+        for count, value in ((1, 0), (2, 2), (3, 4))
+        for instrs in [tuple(Instr(_both, t, (0 if i == 0 else 2 + i, i + 1)) for i in range(count - 1))]
+    ]
     intervals = [IntervalSpec(role) for role in ("find", "walk", "draw")]
-    shuffles = [ShuffleSpec(*flags) for flags in ((False, False), (False, True), (True, False))]
+    shuffles = [
+        ShuffleSpec("links"),
+        ShuffleSpec("links", leaves_key=True),
+        ShuffleSpec("follow"),
+        ShuffleSpec("follow", partitions=True),
+        ShuffleSpec("place"),
+    ]
     points = [kind(flag) for kind in (SobolSpec, HaltonSpec) for flag in (False, True)]
     return list(
         dict.fromkeys(
@@ -589,6 +605,7 @@ def random_specs() -> list[Any]:
                 *points,
                 *intervals,
                 *shuffles,
+                *sums,
             ]
         )
     )
@@ -643,6 +660,7 @@ FAMILIES: dict[type, Any] = {
     JumpSpec: twister_jump,
     IntervalSpec: interval,
     ShuffleSpec: shuffle,
+    ReducedSpec: reduced,
     TrsmSpec: trsm,
     **gemm.FAMILIES,
     **sparse.FAMILIES,
