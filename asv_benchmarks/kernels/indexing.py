@@ -1,6 +1,6 @@
 """Reads, writes and sums by index on a GPU, order statistics and convolutions: right, and how fast.
 
-``python -m asv_benchmarks.kernels.indexing [REGEX] [--scale N] [--peer]`` calls NumPy's functions as users do, with
+``python -m asv_benchmarks.kernels.indexing [REGEX] [--scale N] [--peer] [--kernels]`` calls NumPy's functions as users do, with
 data of full size (divided by ``--scale``), and prints a line per case: the median time of a call whose result is waited
 for, that of CuPy and PyTorch (``--peer``, as far as they are installed and have it), the ratio to the faster one, and
 the share of the time that reading the operands and writing the result once takes at the rate of a copy. Results are
