@@ -523,7 +523,12 @@ def sort_specs() -> list[Any]:
         for length, is_descending in (*((each, False) for each in SORTED), *((each, True) for each in DESCENDING))
         for spec in sort.specs(length, type_, result, DEVICE, is_descending=is_descending)
     )
-    searches = (SearchSpec(type_, is_right) for type_ in types for is_right in (False, True))
+    searches = (
+        search.spec_of(1 << 20, count, type_, is_right=is_right)
+        for type_ in types
+        for is_right in (False, True)
+        for count in (1, 1 << 20)
+    )
     counts = (
         count.spec_of(num_bins, type_, edge, DEVICE, is_uniform=is_uniform)
         for num_bins in (10, 1000, 10_000, 1 << 20)
