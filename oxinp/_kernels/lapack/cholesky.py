@@ -36,6 +36,7 @@ from oxinp._kernels.lapack.diagonal import STATUS_NBYTES
 from oxinp._kernels.plan import Argument, Fill, Launch, Plan, Work
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.kernel import retraceable
+from oxinp._ptx.math import floats
 from oxinp._ptx.types import Type, i64, u32, u64
 
 if TYPE_CHECKING:
@@ -137,7 +138,7 @@ class _Cholesky:
                 with k.when(self.i == inner):
                     self.diagonal[number] = values[t, t].get().parts[0]
             k.barrier()
-            scale = 1.0 / here[number].parts[0]
+            scale = floats.divided(k, k.const(1, self.real), here[number].parts[0])
             left = [here[row] for row in rows[t:]]
             for u in range(t, spec.num_tiles):
                 element = self.conjugate(here[columns[u]])
