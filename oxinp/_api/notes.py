@@ -61,7 +61,8 @@ DIFFERENCES: dict[str, str] = {
     ),
     **dict.fromkeys(
         [f"scipy.linalg.{name}" for name in ("eigh", "eigvalsh", "eigh_tridiagonal", "eigvalsh_tridiagonal")],
-        "Parts of the spectrum that are chosen by values are SciPy's, on the host and counted.",
+        "Parts of the spectrum that are chosen by values are SciPy's, on the host and counted; of tridiagonal matrices "
+        "all parts.",
     ),
     "scipy.linalg.qr": "QR with pivoting is SciPy's, on the host and counted.",
     **dict.fromkeys(
