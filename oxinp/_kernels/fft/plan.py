@@ -60,6 +60,8 @@ class Transform(Frozen):
         The source has the first half only of sequences whose second half is its conjugate reversed.
     prologue, epilogue : Chained or None
         What the source's elements are made of, and what is made of the results; see `is_fusible`.
+    is_rotated : bool
+        Results are stored half of the length further, cyclically; see `rotates`.
     """
 
     length: int
@@ -76,6 +78,7 @@ class Transform(Frozen):
     is_half: bool = False
     prologue: Chained | None = None
     epilogue: Chained | None = None
+    is_rotated: bool = False
 
     @property
     def batch(self) -> Batch:
@@ -98,6 +101,7 @@ class Transform(Frozen):
             whole=self.length if self.is_half else 0,
             prologue=self.prologue,
             epilogue=self.epilogue,
+            is_rotated=self.is_rotated,
         )
 
     def way(self, device: Device) -> str:
@@ -169,6 +173,8 @@ class Transform(Frozen):
         lengths = split(self.length, self.type.nbytes, self._is_apart(), device)
         if len(lengths) == 1:
             return [self.batch.launch(device)]
+        if self.is_rotated:  # the last pass rotates
+            lengths = tuple(sorted(lengths, key=lambda n: n % 2 == 0))
         return [each.launch(device) for each in self._passes(lengths, scratch)]
 
     def _real(self) -> str:
@@ -390,12 +396,18 @@ class Transform(Frozen):
                     real="" if cut(length, self.type.nbytes) else SUMMED,
                     prologue=self.prologue if is_first else None,
                     epilogue=self.epilogue if is_last else None,
+                    is_rotated=self.is_rotated and is_last,
                 )
             )
             before.append((length, apart, done * whole.target.step, whole.target.times(done)))
             places.append(done)
             done *= length
         return passes
+
+
+def rotates(length: int, type_: Type, device: Device) -> bool:
+    """Whether the kernels of complex transforms of a length can store their results rotated by half of it."""
+    return length % 2 == 0 and has_passes(length, type_.nbytes, device)
 
 
 def plan(transform: Transform, device: Device) -> Plan:
@@ -406,4 +418,4 @@ def plan(transform: Transform, device: Device) -> Plan:
     return scratch.plan(transform.launches(device, scratch))
 
 
-__all__ = ["Transform", "plan"]
+__all__ = ["Transform", "plan", "rotates"]

@@ -92,6 +92,8 @@ class TransformSpec(Frozen):
         What is made of operands before the transform, and of its results before they are written.
     stored : Type or None
         What the epilogue makes; None without.
+    is_rotated : bool
+        Results are stored half of the length further, cyclically: frequency 0 in the middle. The last radix is even.
     """
 
     type: Type
@@ -119,6 +121,7 @@ class TransformSpec(Frozen):
     prologue: Fused | None = None
     epilogue: Fused | None = None
     stored: Type | None = None
+    is_rotated: bool = False
 
     @property
     def length(self) -> int:

@@ -189,9 +189,7 @@ def _short_spec(
     return spec if block.make(spec).shared_nbytes <= device.max_shared_nbytes else None
 
 
-def _radix_spec(
-    length: int, type_: Type, result: Type | None, tile: Tile | None, is_descending: bool
-) -> OnesweepSpec:
+def _radix_spec(length: int, type_: Type, result: Type | None, tile: Tile | None, is_descending: bool) -> OnesweepSpec:
     bits = 32 if length < MAX_LENGTH_32 else 64
     value = None if result is None else u32 if length <= 1 << u32.bits else u64
     if tile is None:
