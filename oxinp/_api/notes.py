@@ -54,6 +54,17 @@ DIFFERENCES: dict[str, str] = {
         ],
         _SPECTRA,
     ),
+    **dict.fromkeys(
+        [f"scipy.sparse.linalg.{name}" for name in ("splu", "spilu", "factorized")],
+        "Analysis and factors are SciPy's, on the host and counted; systems with 32 and more right-hand sides are "
+        "solved on the device.",
+    ),
+    "scipy.sparse.csgraph.connected_components": "Strong components are numbered by their first vertices.",
+    "scipy.sparse.csgraph.minimum_spanning_tree": "Of edges of one weight the tree has the one stored first.",
+    **dict.fromkeys(
+        [f"scipy.sparse.csgraph.{name}" for name in ("dijkstra", "bellman_ford", "shortest_path")],
+        "Of several predecessors on shortest paths the result is the nearest to the start, then the first.",
+    ),
     "scipy.signal.convolve": "Results that are not finite give no warning.",
     **dict.fromkeys(("bincount", "histogram", "histogram2d", "histogramdd"), _UNBUFFERED),
     **dict.fromkeys(("asarray", "asanyarray"), _COPIES),

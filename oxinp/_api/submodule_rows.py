@@ -177,7 +177,8 @@ ROWS: dict[str, CoverageRow] = {
             _row(f"scipy.linalg.{name}", COMPOSED)
             for name in (
                 *("cho_factor", "cho_solve", "circulant", "expm", "hankel", "lstsq", "lu_solve", "norm", "null_space"),
-                *("orth", "pinv", "pinvh", "polar", "solve", "toeplitz"),
+                *("orth", "pinv", "pinvh", "polar", "rq", "solve", "subspace_angles", "toeplitz"),
+                *("coshm", "cosm", "signm", "sinhm", "sinm", "sqrtm", "tanhm", "tanm"),
             )
         ],
         *[_row(f"scipy.signal.{name}", COMPOSED) for name in _SIGNAL.split()],
@@ -216,7 +217,8 @@ ROWS: dict[str, CoverageRow] = {
         *_composed("scipy.sparse", _SPARSE_COMPOSED),
         *_composed("scipy.sparse.csgraph", "laplacian"),
         *_native(
-            "scipy.sparse.csgraph", "bellman_ford breadth_first_order connected_components dijkstra shortest_path"
+            "scipy.sparse.csgraph",
+            "bellman_ford breadth_first_order connected_components dijkstra minimum_spanning_tree shortest_path",
         ),
         *_composed("scipy.sparse.linalg", _SOLVERS),
         _row("scipy.sparse.linalg.spsolve_triangular", NATIVE),

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from oxinp._kernels.blas3 import trsm
 from oxinp._kernels.blas3.trsm import TrsmSpec
+from oxinp._kernels.convolve import direct
+from oxinp._kernels.convolve.direct import ConvolveSpec
 from oxinp._kernels.elementwise import linear, tile
 from oxinp._kernels.elementwise import plan as elementwise
 from oxinp._kernels.elementwise.linear import LinearSpec
@@ -643,6 +645,7 @@ FAMILIES: dict[type, Any] = {
     SearchSpec: search,
     SelectRanksSpec: select,
     PartitionSpec: partition,
+    ConvolveSpec: direct,
     CountSpec: count,
     FillSpec: random_fill,
     TilesSpec: random_tiles,
@@ -676,6 +679,7 @@ def specs() -> list[Any]:
         *ordered_specs(),
         *region_specs(),
         *select_specs(),
+        *[ConvolveSpec(type_) for type_ in (*TYPES, *OTHER_TYPES) if type_ is not pred],
         *sort_specs(),
         *random_specs(),
         *trsm_specs(),

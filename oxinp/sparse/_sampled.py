@@ -11,7 +11,7 @@ from oxinp._core.array import dispatch
 from oxinp._core.lazy.handle import host_view
 from oxinp._core.lazy.record import types
 from oxinp._core.memory.dtypes import DEVICE_TYPES
-from oxinp.sparse import _methods, _rows
+from oxinp.sparse import _compressed, _rows
 from oxinp.sparse._base import as_ours, build, given, is_ours, is_small, taken
 
 
@@ -64,7 +64,7 @@ def sddmm(A: Any, x: Any, y: Any) -> Any:
         return A.tocsr().astype(dtype) * 0
     if is_small(A, x, y):
         return _on_host(A, x, y)
-    rows = _methods.canonical_rows(A if A.format in ("csr", "csc") else A.tocsr())
+    rows = _compressed.canonical_rows(A if A.format in ("csr", "csc") else A.tocsr())
     made = _rows.sampled(rows, x, y)
     parts = {"data": made.data, "indices": made.indices, "indptr": made.indptr}
     return build("csr_array", parts, A.shape, canonical=True)

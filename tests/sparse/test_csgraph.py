@@ -56,17 +56,67 @@ def test_laplacian(stats):
     assert not fallen(stats)
 
 
+def distinct(kind):
+    """A matrix of a kind with weights that are all different."""
+    matrix = KINDS[kind].copy()
+    matrix.data = np.random.default_rng(1).permutation(matrix.nnz) + 1.5
+    return matrix
+
+
+@EVERY_KIND
+def test_strong_components(kind, stats):
+    """The components are SciPy's; they are numbered by their first vertices."""
+    matrix = KINDS[kind]
+    count, labels = csgraph.connected_components(ours(matrix), connection="strong")
+    expected, its_labels = theirs.connected_components(matrix, connection="strong")
+    assert count == expected == len({*zip(np.asarray(labels).tolist(), its_labels.tolist(), strict=True)})
+    _, first = np.unique(np.asarray(labels), return_index=True)
+    assert (np.diff(first) > 0).all()
+    assert not fallen(stats)
+
+
+def test_long_paths_are_left_to_scipy(monkeypatch, stats):
+    monkeypatch.setattr(csgraph._components, "MAX_ROUNDS", 10)
+    found = csgraph.connected_components(ours(KINDS["path"]), connection="strong")
+    assert_same(found[1], theirs.connected_components(KINDS["path"], connection="strong")[1])
+    assert list(fallen(stats)) == ["scipy.sparse.csgraph.connected_components"]
+
+
+@EVERY_KIND
+def test_spanning_trees(kind, stats):
+    matrix = distinct(kind)
+    found, expected = (m.minimum_spanning_tree(a) for m, a in ((csgraph, ours(matrix)), (theirs, matrix)))
+    assert type(found).__name__ == type(expected).__name__
+    assert_same(found.toarray(), expected.toarray())
+    assert not fallen(stats)
+
+
+def test_spanning_trees_of_equal_weights(stats):
+    matrix = KINDS["laplacian-2d"].astype(np.int32)
+    matrix.data[::3] = 0  # edges that are there, and in no tree that SciPy returns
+    found, expected = (m.minimum_spanning_tree(a) for m, a in ((csgraph, ours(matrix)), (theirs, matrix)))
+    assert found.sum() == expected.sum()
+    assert found.dtype == expected.dtype
+    assert not fallen(stats)
+
+
+@EVERY_KIND
+def test_predecessors(kind, stats):
+    matrix = distinct(kind)
+    for options in ({"indices": [3, 40]}, {"indices": 5, "directed": False}):
+        found = csgraph.dijkstra(ours(matrix), return_predecessors=True, **options)
+        assert_same(found, theirs.dijkstra(matrix, return_predecessors=True, **options))
+    assert not fallen(stats)
+
+
 def test_what_scipy_does(stats):
     matrix = KINDS["random"]
-    found, expected = (
-        m.connected_components(a, connection="strong") for m, a in ((csgraph, ours(matrix)), (theirs, matrix))
-    )
-    assert found[0] == expected[0]
-    assert_same(found[1], expected[1])
-    tree = csgraph.minimum_spanning_tree(ours(matrix))
-    assert_same(tree.toarray(), theirs.minimum_spanning_tree(matrix).toarray())
-    assert set(fallen(stats)) >= {
-        f"scipy.sparse.csgraph.{name}" for name in ("connected_components", "minimum_spanning_tree")
-    }
+    tree = csgraph.breadth_first_tree(ours(matrix), 3)
+    assert_same(tree.toarray(), theirs.breadth_first_tree(matrix, 3).toarray())
+    empty = matrix.copy()
+    empty.data[:] = 0  # predecessors along edges without a length depend on the order of a heap
+    found = csgraph.dijkstra(ours(empty), indices=3, return_predecessors=True)
+    assert_same(found, theirs.dijkstra(empty, indices=3, return_predecessors=True))
+    assert set(fallen(stats)) == {f"scipy.sparse.csgraph.{name}" for name in ("breadth_first_tree", "dijkstra")}
     with pytest.raises(ValueError, match="shape"):
         csgraph.connected_components(ours(matrix[:50]))

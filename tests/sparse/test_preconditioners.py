@@ -8,7 +8,7 @@ from numpy.linalg import LinAlgError
 
 import oxinp
 from oxinp.sparse import linalg
-from oxinp.sparse._methods import canonical_rows
+from oxinp.sparse._compressed import canonical_rows
 from oxinp.sparse.linalg._multigrid import aggregate
 from tests.sparse.test_operations import fallen, ours
 

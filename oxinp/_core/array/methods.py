@@ -25,6 +25,7 @@ from oxinp._core.documentation import ON_THE_HOST, appended, stand_for
 from oxinp._core.errors.hearing import of_one
 from oxinp._core.host.fallback import NOT_DONE, OUT, Mutated, call, on_host
 from oxinp._core.host.sharing import lend
+from oxinp._core.host.spellings import with_spelling
 from oxinp._core.lazy.explain import REPORTS
 from oxinp._core.lazy.handle import fetch, host_layout
 from oxinp._core.lazy.record import types, wrap_host
@@ -101,7 +102,7 @@ def function_method(row: MethodRow) -> Callable[..., Any]:
                 return result
         return dispatch.functions[numpys](self, *args, **kwargs)
 
-    return _as_numpys(function, row.name)
+    return _as_numpys(with_spelling(function, getattr(np.ndarray, row.name)), row.name)
 
 
 def _as_numpys(function: Callable[..., Any], name: str) -> Callable[..., Any]:

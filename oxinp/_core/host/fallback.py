@@ -143,7 +143,7 @@ def on_hosts(
     are_plain = not kwargs or PLAIN.issuperset(map(type, kwargs.values()))
     for value in args if are_plain else (*args, *kwargs.values()):
         if type(value) is kind:
-            host = value._storage.host
+            host = (value._held or value._storage).host
             view = value._view
             if host is None or not (view is None or view[1]):
                 return NOT_DONE
@@ -158,7 +158,7 @@ def on_hosts(
             parts = []
             has_parts = True
             for part in value:
-                if type(part) is not kind or (host := part._storage.host) is None:
+                if type(part) is not kind or (host := (part._held or part._storage).host) is None:
                     return NOT_DONE
                 view = part._view
                 if not (view is None or view[1]):
@@ -198,7 +198,7 @@ def on_host(call_numpy: Callable[[Any], Any], array: Any) -> Any:
 
     What calls NumPy's function is of `hearing.of_one`.
     """
-    storage = array._storage
+    storage = array._held or array._storage
     host = storage.host
     view = array._view
     if host is None or not (view is None or view[1]):

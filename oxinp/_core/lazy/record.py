@@ -326,7 +326,7 @@ def _join_leaves(values: list[Value]) -> tuple[tuple[tuple[int, ...], ...] | Non
 def is_hosted(operands: Sequence[Any]) -> bool:
     """Whether every array among the operands is valid on the host, or would be fetched for what is done there."""
     for x in operands:
-        if isinstance(x, Handle) and x._storage.host is None and not placement.may_be_host(x._storage):
+        if isinstance(x, Handle) and (x._held or x._storage).host is None and not placement.may_be_host(x._storage):
             return False
     return True
 

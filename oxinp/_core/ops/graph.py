@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from oxinp._core.lazy.op import BoundOp, Op
-from oxinp._core.memory.dtypes import DEVICE_TYPES
+from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES
 from oxinp._core.memory.layout import Layout
 from oxinp._kernels.plan import Plan
 
@@ -16,8 +16,8 @@ INT32 = np.dtype(np.int32)
 Layouts = tuple[Layout, ...]
 
 
-def _family() -> Any:
-    return importlib.import_module("oxinp._kernels.sparse.graph")
+def _family(name: str = "graph") -> Any:
+    return importlib.import_module(f"oxinp._kernels.sparse.{name}")
 
 
 def _infer_hook(layouts: Layouts, parameters: Any) -> Layouts:  # noqa: ARG001 - the rows' one signature
@@ -71,9 +71,58 @@ def _infer_least(layouts: Layouts, parameters: Any) -> Layouts:  # noqa: ARG001
 def _plan_least(bound: BoundOp) -> Plan:
     indptr, indices, before = (graph.layout for graph in bound.graphs)
     index, key = (DEVICE_TYPES[each.dtype] for each in (indices, before))
-    plan: Plan = _family().relax(indptr.size - 1, indices.size, index, None, key)
+    (has_own,) = bound.parameters
+    plan: Plan = _family().relax(indptr.size - 1, indices.size, index, None, key, has_own=has_own)
     return plan
 
 
 LEAST = Op("graph.least", _plan_least, _infer_least)
-"""Operands indptr, indices and a key of each vertex: the least key of each vertex and those that its row names."""
+"""Operands indptr, indices and a key of each vertex; the parameter is whether a vertex' own key counts, too. The least
+key of those that each row names, the greatest number there is where it names none."""
+
+
+def _infer_span(layouts: Layouts, parameters: Any) -> Layouts:  # noqa: ARG001
+    return (layouts[5], layouts[6], Layout.of(INT32, (1,)))
+
+
+def _plan_span(bound: BoundOp) -> Plan:
+    indptr, indices, *_ = (graph.layout for graph in bound.graphs)
+    plan: Plan = _family("trees").span(indptr.size - 1, indices.size, DEVICE_TYPES[indices.dtype])
+    return plan
+
+
+SPAN = Op("graph.span", _plan_span, _infer_span)
+"""A round of a spanning forest. Operands indptr and indices, the row of each edge, its rank by weight, int32, the edges
+by rank, the root of every vertex, int32, and which edges are in the forest; results the last two after the round, and
+if any edge was entered."""
+
+
+def _infer_reach(layouts: Layouts, parameters: Any) -> Layouts:  # noqa: ARG001
+    return (Layout.of(BOOL, layouts[3].shape),)
+
+
+def _plan_reach(bound: BoundOp) -> Plan:
+    indptr, indices, *_ = (graph.layout for graph in bound.graphs)
+    plan: Plan = _family("trees").reach(indptr.size - 1, indices.size, DEVICE_TYPES[indices.dtype])
+    return plan
+
+
+REACH = Op("graph.reach", _plan_reach, _infer_reach)
+"""Operands indptr, indices, classes, int32, and which vertices are marked; what is, or has an edge to one of its class
+that is."""
+
+
+def _infer_predecessors(layouts: Layouts, parameters: Any) -> Layouts:  # noqa: ARG001
+    return (Layout.of(INT32, layouts[3].shape),)
+
+
+def _plan_predecessors(bound: BoundOp) -> Plan:
+    indptr, indices, weights, _ = (graph.layout for graph in bound.graphs)
+    types = (DEVICE_TYPES[each.dtype] for each in (indices, weights))
+    plan: Plan = _family("trees").predecessors(indptr.size - 1, indices.size, *types)
+    return plan
+
+
+PREDECESSORS = Op("graph.predecessors", _plan_predecessors, _infer_predecessors)
+"""Operands a matrix, whose row holds what leads to a vertex, and the distances of shortest paths; the vertex before
+each on one, the nearest to the start, then the first; SciPy's number for none."""

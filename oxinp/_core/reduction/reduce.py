@@ -440,7 +440,7 @@ def _bound(wanted: _Wanted) -> BoundOp:
     bound: BoundOp | None = _BOUND.get(wanted) or (_BOUND.recall(wanted) if _BOUND.old else None)
     if bound is None:
         bound = _bind(wanted)
-        if _BOUND.has_met(wanted):
+        if _BOUND.has_met((wanted.row, wanted.chain.structure, wanted.chain.shape, wanted.axes)):
             remember(_BOUND, wanted, bound)
     return bound
 

@@ -15,6 +15,7 @@ from oxinp._kernels.sparse import (
     spgemm_merge,
     spmm,
     spmv,
+    trees,
     trsv,
     union,
 )
@@ -53,7 +54,10 @@ def specs() -> list[Any]:
             for ways, staged in ((1, 16), (5, 32), (8, 0))
         ]
     found += [graph.RootSpec(i32), graph.RelaxSpec(i32, f32, f64, 8), graph.RelaxSpec(i64, f64, f64, 32)]
-    found += [graph.RelaxSpec(index, None, i64, 8) for index in (i32, i64)]
+    found += [graph.RelaxSpec(i32, None, i64, 8), graph.RelaxSpec(i64, None, i32, 8, has_own=False)]
+    for index in (i32, i64):
+        found += [trees.LightestSpec(index, 8), trees.JoinSpec(index), trees.ReachSpec(index, 8)]
+        found += [trees.PredecessorSpec(index, f64, lanes) for lanes in (1, 32)]
     found += [made(type_) for made in (cg.CgDotSpec, cg.CgUpdateSpec, cg.CgDirectionSpec) for type_ in (f32, f64)]
     found += [incomplete.IncompleteSpec(index, type_, True) for index in (i32, i64) for type_ in (f32, f64)]
     found += [incomplete.IncompleteSpec(i32, type_, False) for type_ in (f32, f64, c64, c128)]
@@ -94,6 +98,10 @@ FAMILIES: dict[type, Any] = {
     trsv.TrsmSpec: trsv,
     incomplete.IncompleteSpec: incomplete,
     graph.HookSpec: graph,
+    trees.LightestSpec: trees,
+    trees.JoinSpec: trees,
+    trees.ReachSpec: trees,
+    trees.PredecessorSpec: trees,
     graph.RootSpec: graph,
     graph.FirstSpec: graph,
     graph.RelaxSpec: graph,

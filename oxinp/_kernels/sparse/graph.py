@@ -47,12 +47,23 @@ class FirstSpec(Frozen):
 
 
 class RelaxSpec(Frozen):
-    """The kernel that lowers distances; weights are of `value`, or nothing where that is None."""
+    """The kernel that lowers distances.
+
+    Attributes
+    ----------
+    index, distance : Type
+    value : Type or None
+        Of weights, or there are none.
+    lanes : int
+    has_own : bool
+        A vertex' own distance counts, too.
+    """
 
     index: Type
     value: Type | None
     distance: Type
     lanes: int
+    has_own: bool = True
 
 
 def _grid(num_rows: int, lanes: int) -> tuple[int, int, int]:
@@ -90,11 +101,11 @@ def first(num_vertices: int, count: int, index: Type) -> Plan:
     return Plan((Copy(out, before, num_vertices * i64.nbytes), launch))
 
 
-def relax(num_rows: int, count: int, index: Type, value: Type | None, distance: Type) -> Plan:
+def relax(num_rows: int, count: int, index: Type, value: Type | None, distance: Type, *, has_own: bool = True) -> Plan:
     """Return the plan of a relaxation; inputs are indptr, indices, weights, if any, and the distances before."""
     lanes = lanes_for(num_rows, count)
     given = (*outputs(1), *inputs(3 if value is None else 4))
-    launch = Launch(make(RelaxSpec(index, value, distance, lanes)), _grid(num_rows, lanes), given, (num_rows,))
+    launch = Launch(make(RelaxSpec(index, value, distance, lanes, has_own)), _grid(num_rows, lanes), given, (num_rows,))
     return Plan((launch,))
 
 
@@ -175,7 +186,7 @@ def _relax(spec: RelaxSpec) -> Kernel:
     k.warp_sync()
     whole = warp_reduce(k, k.emit("mov", least), k.min, spec.lanes)
     with k.when((row < num_rows) & (lane == 0)):
-        out[row] = k.min(whole, before[row])
+        out[row] = k.min(whole, before[row]) if spec.has_own else whole
     return k.build()
 
 

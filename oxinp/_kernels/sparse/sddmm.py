@@ -1,9 +1,9 @@
 """Sampled dense-dense products (SDDMM): elements of X Y at the places of a CSR matrix' elements, times these.
 
-Data layout: CSR; X by rows and Y by columns, so that both lie along the inner index. Who owns what: a warp owns a row of
-the matrix and goes along `UNROLL` of its elements at a time; its lanes share the inner index. Sums of lanes are in the
-order of the inner index, then a tree: the same bits every time. Bytes: the matrix, X, and per element a column of Y
-from the caches.
+Data layout: CSR; X by rows and Y by columns, so that both lie along the inner index. Who owns what: a warp owns a row
+of the matrix and goes along `UNROLL` of its elements at a time; its lanes share the inner index. Sums of lanes are in
+the order of the inner index, then a tree: the same bits every time. Bytes: the matrix, X, and per element a column of
+Y from the caches.
 """
 
 from __future__ import annotations

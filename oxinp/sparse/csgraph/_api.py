@@ -1,7 +1,7 @@
-"""Functions of `scipy.sparse.csgraph` on the device: components, breadth-first order, shortest paths, the Laplacian.
+"""Functions of `scipy.sparse.csgraph` on the device: breadth-first order, shortest paths, the Laplacian.
 
-What they give is what SciPy gives: labels in the order of each component's first vertex, vertices in the order of a
-queue, distances that are least over all paths of sums from the start on.
+What they give is what SciPy gives: vertices in the order of a queue, distances that are least over all paths of sums
+from the start on. Where several vertices lead to one on a shortest path, the predecessor is the nearest one.
 """
 
 from __future__ import annotations
@@ -21,12 +21,11 @@ from oxinp._core.ops import creation, gather, graph
 from oxinp._core.ops import sparse as ops
 from oxinp._core.ops.perform import perform_on_device
 from oxinp._core.reduction.reduce import reduce
-from oxinp._core.reduction.scan import accumulate
-from oxinp._core.reduction.table import ALL, ANY, CUMSUM, MIN
-from oxinp.sparse import _methods, _rows
-from oxinp.sparse._base import as_ours, is_ours, is_small
+from oxinp._core.reduction.table import ALL, ANY, MIN, SUM
+from oxinp.sparse import _rows
 from oxinp.sparse._executed import composed
 from oxinp.sparse._rows import Rows, taken
+from oxinp.sparse.csgraph._graphs import checked_rows
 
 INT32 = np.dtype(np.int32)
 NOBODY = -9999  # SciPy's predecessor of what has none
@@ -35,45 +34,10 @@ MAX_SOURCES = 16
 composed("scipy.sparse.csgraph.laplacian", "scipy.sparse.csgraph._laplacian")
 
 
-def _graph(csgraph: Any, *, is_transposed: bool = False) -> Rows:
-    """Return the rows of a graph, or what leads to each vertex, checked.
-
-    Raises
-    ------
-    Unsupported
-        It is dense or small, or not square, which SciPy refuses.
-    """
-    csgraph = as_ours(csgraph)
-    if not is_ours(csgraph) or is_small(csgraph) or csgraph.ndim != 2 or csgraph.shape[0] != csgraph.shape[1]:
-        raise Unsupported("a small or a dense graph, or what SciPy refuses")
-    if csgraph.dtype.kind not in "fiub" or csgraph.shape[0] > _rows.MAX_INT32:
-        raise Unsupported("weights that are no numbers")
-    rows, _ = _methods.of_rows(csgraph, is_transposed=is_transposed)
-    return rows
-
-
-@implements("scipy.sparse.csgraph.connected_components")
-def connected_components(
-    csgraph: Any, directed: bool = True, connection: str = "weak", return_labels: bool = True
-) -> Any:
-    """See `scipy.sparse.csgraph.connected_components`; strong components are SciPy's work."""
-    if str(connection).lower() != "weak" and directed:
-        raise Unsupported("strong components, or what SciPy refuses")
-    rows = _graph(csgraph)
-    vertices = creation.arange(0, rows.num_rows, 1, INT32)
-    roots, has_changed = vertices, True
-    while has_changed:
-        roots, changed = perform_on_device(graph.HOOK, (rows.indptr, rows.indices, roots))
-        has_changed = bool(int(changed[0]))
-    numbers = accumulate(CUMSUM, roots == vertices, 0, INT32)
-    count = int(numbers[-1])
-    return (count, taken(numbers, roots) - np.int32(1)) if return_labels else count
-
-
 @implements("scipy.sparse.csgraph.breadth_first_order")
 def breadth_first_order(csgraph: Any, i_start: Any, directed: bool = True, return_predecessors: bool = True) -> Any:
     """See `scipy.sparse.csgraph.breadth_first_order`: level by level, each in the order in which a queue has it."""
-    rows, start = _graph(csgraph), operator.index(i_start)
+    rows, start = checked_rows(csgraph), operator.index(i_start)
     if not directed or not 0 <= start < rows.num_rows:
         raise Unsupported("edges in both directions, or what SciPy refuses")
     reached = creation.full((rows.num_rows,), np.iinfo(np.int64).max, INT64)
@@ -108,14 +72,17 @@ def breadth_first_order(csgraph: Any, i_start: Any, directed: bool = True, retur
     return order, predecessors
 
 
-def _distances(csgraph: Any, directed: bool, indices: Any, unweighted: bool) -> Any:
-    """Return the distances from some vertices to all, by rounds of relaxation until nothing changes."""
+def _paths(csgraph: Any, directed: bool, indices: Any, unweighted: bool, return_predecessors: bool) -> Any:
+    """Return the distances from some vertices to all, by rounds of relaxation until nothing changes.
+
+    With predecessors, those are second: the nearest of what leads to a vertex on a shortest path, then the first.
+    """
     starts = np.asarray(indices) if indices is not None else None
     if starts is None or starts.dtype.kind not in "iu" or starts.ndim > 1 or not 0 < starts.size <= MAX_SOURCES:
         raise Unsupported("distances from very many vertices, or what SciPy refuses")
-    sides = [_graph(csgraph, is_transposed=True)]
+    sides = [checked_rows(csgraph, is_transposed=True)]
     if not directed:
-        sides.append(_graph(csgraph))
+        sides.append(checked_rows(csgraph))
     n = sides[0].num_rows
     if int(starts.min()) < -n or int(starts.max()) >= n:
         raise Unsupported("vertices that SciPy refuses")
@@ -126,8 +93,37 @@ def _distances(csgraph: Any, directed: bool, indices: Any, unweighted: bool) -> 
         raise Unsupported("negative weights")
     if unweighted:
         sides = [side._replace(data=creation.ones((side.data.size,), FLOAT64)) for side in sides]
+    stack = dispatch.functions[np.stack]
     found = [_from_one(sides, n, int(start) % n) for start in starts.reshape(-1)]
-    return found[0] if not starts.ndim else dispatch.functions[np.stack](found)
+    distances = stack(found) if starts.ndim else found[0]
+    if not return_predecessors:
+        return distances
+    before = [_before(sides, each) for each in found]
+    return distances, stack(before) if starts.ndim else before[0]
+
+
+def _before(sides: list[Rows], distances: Any) -> Any:
+    """Return the predecessors on shortest paths from a vertex.
+
+    Raises
+    ------
+    Unsupported
+        Edges that make no distance longer lead somewhere: the order in which SciPy meets them decides.
+    """
+    where = dispatch.functions[np.where]
+    before: Any = None
+    for side in sides:
+        found = perform_on_device(graph.PREDECESSORS, (*side.parts, distances))
+        if before is None:
+            before = found
+            continue
+        lengths = [where(each < 0, np.inf, taken(distances, where(each < 0, 0, each))) for each in (before, found)]
+        is_nearer = (lengths[1] < lengths[0]) | ((lengths[1] == lengths[0]) & (found >= 0) & (found < before))
+        before = where(is_nearer, found, before)
+    reached = int(reduce(SUM, distances < np.inf))
+    if int(reduce(SUM, before >= 0)) != reached - 1:
+        raise Unsupported("edges without a length")
+    return before
 
 
 def _from_one(sides: list[Rows], n: int, start: int) -> Any:
@@ -150,10 +146,8 @@ def bellman_ford(
     return_predecessors: bool = False,
     unweighted: bool = False,
 ) -> Any:
-    """See `scipy.sparse.csgraph.bellman_ford`; from few vertices, without negative weights and predecessors."""
-    if return_predecessors:
-        raise Unsupported("predecessors")
-    return _distances(csgraph, directed, indices, unweighted)
+    """See `scipy.sparse.csgraph.bellman_ford`; from few vertices, without negative weights."""
+    return _paths(csgraph, directed, indices, unweighted, return_predecessors)
 
 
 @implements("scipy.sparse.csgraph.dijkstra")
@@ -167,9 +161,9 @@ def dijkstra(
     min_only: bool = False,
 ) -> Any:
     """See `scipy.sparse.csgraph.dijkstra`, whose distances any order of relaxation gives; see `bellman_ford`."""
-    if return_predecessors or min_only or limit != np.inf:
-        raise Unsupported("predecessors, or a limit")
-    return _distances(csgraph, directed, indices, unweighted)
+    if min_only or limit != np.inf:
+        raise Unsupported("a limit, or the nearest of several starts")
+    return _paths(csgraph, directed, indices, unweighted, return_predecessors)
 
 
 @implements("scipy.sparse.csgraph.shortest_path")
@@ -183,9 +177,9 @@ def shortest_path(
     indices: Any = None,
 ) -> Any:
     """See `scipy.sparse.csgraph.shortest_path`; see `bellman_ford`."""
-    if return_predecessors or method not in ("auto", "D", "BF"):
-        raise Unsupported("predecessors, or all pairs")
-    return _distances(csgraph, directed, indices, unweighted)
+    if method not in ("auto", "D", "BF"):
+        raise Unsupported("all pairs")
+    return _paths(csgraph, directed, indices, unweighted, return_predecessors)
 
 
-__all__ = ["bellman_ford", "breadth_first_order", "connected_components", "dijkstra", "shortest_path"]
+__all__ = ["bellman_ford", "breadth_first_order", "dijkstra", "shortest_path"]

@@ -18,12 +18,13 @@ from oxinp._core.lazy.record import types
 from oxinp._core.manipulation.copy import astype
 from oxinp._core.reduction.reduce import reduce
 from oxinp._core.reduction.table import ANY
-from oxinp.sparse import _methods, _rows
+from oxinp.sparse import _compressed, _rows
 from oxinp.sparse._base import COMPRESSED, is_ours, is_small
 from oxinp.sparse._executed import composed, executed
 from oxinp.sparse.linalg import (
     _factors,  # noqa: F401 - for what it registers
     _krylov,
+    _lanczos,
 )
 
 try:
@@ -82,10 +83,16 @@ def _on_device(A: Any) -> Any:
 
 
 def _with_operator(name: str) -> None:
-    """Register a function that has its products with a large matrix done on the device, and the rest by SciPy."""
+    """Register a function that the device computes, or that has products with a large matrix done there."""
     theirs = getattr(scipy.sparse.linalg, name)
+    on_device = getattr(_lanczos, name, None)
 
     def function(A: Any, *args: Any, **kwargs: Any) -> Any:
+        if on_device is not None:
+            try:
+                return on_device(A, *args, **kwargs)
+            except Unsupported:  # what it is not for, or did not converge with
+                pass
         if any(kwargs.get(key) is not None for key in ("M", "sigma", "OPinv", "Minv")):
             raise Unsupported("systems to solve")
         operator = _on_device(A)
@@ -120,7 +127,7 @@ def spsolve_triangular(
     dtype = np.promote_types(np.promote_types(A.dtype, np.float32), right.dtype)
     if dtype.char not in "fdFD" or not right.size:
         raise Unsupported("no elements, or a dtype without kernels")
-    rows = _methods.canonical_rows(A)
+    rows = _compressed.canonical_rows(A)
     if not unit_diagonal and bool(reduce(ANY, _rows.diagonal(rows, 0) == 0)):
         raise LinAlgError("A is singular: zero entry on diagonal.")
     rows, right = rows._replace(data=astype(rows.data, dtype, copy_wanted=False)), astype(right, dtype)

@@ -14,7 +14,7 @@ from oxinp._core.host.exchange import is_array
 from oxinp._core.lazy.record import types
 from oxinp._core.manipulation.copy import astype
 from oxinp._core.ops import gather
-from oxinp.sparse import _methods, _rows
+from oxinp.sparse import _compressed, _rows
 from oxinp.sparse._base import as_ours, is_small
 from oxinp.sparse._rows import Rows
 
@@ -76,8 +76,8 @@ class Factorisation:
         made = {}
         for name, is_lower in (("L", True), ("U", False)):
             factor = as_ours(getattr(self._theirs, name))
-            made[name] = _methods.canonical_rows(factor), is_lower
-            made[f"{name}.T"] = _methods.canonical_rows(factor.T), not is_lower
+            made[name] = _compressed.canonical_rows(factor), is_lower
+            made[f"{name}.T"] = _compressed.canonical_rows(factor.T), not is_lower
         return made
 
     @cached_property

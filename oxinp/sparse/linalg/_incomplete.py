@@ -16,7 +16,7 @@ from oxinp._core.reduction.reduce import reduce
 from oxinp._core.reduction.table import ALL
 from oxinp._core.ufunc.object import OBJECTS
 from oxinp._driver import errors
-from oxinp.sparse import _methods, _rows
+from oxinp.sparse import _compressed, _rows
 from oxinp.sparse._base import as_ours, build, is_ours
 from oxinp.sparse._rows import Rows
 from oxinp.sparse.linalg._api import LinearOperator
@@ -45,7 +45,7 @@ def square_rows(A: Any) -> Rows:
         raise ValueError("a matrix without elements in its diagonal")
     if A.dtype.char not in "fdFD":
         A = A.astype(FLOAT64)
-    return _methods.canonical_rows(A if A.format in ("csr", "csc") else A.tocsr())
+    return _compressed.canonical_rows(A if A.format in ("csr", "csc") else A.tocsr())
 
 
 def as_matrix(rows: Rows) -> Any:
