@@ -24,6 +24,7 @@ from oxinp._kernels.fft.spec import (
     STRIDED,
     SUMMED,
     TRIGONOMETRIC,
+    TWINS,
     UNIT,
     WARP,
     Fused,
@@ -171,6 +172,8 @@ class Batch(Frozen):
         What the source's elements are made of, and what is made of the results.
     is_rotated : bool
         As of `TransformSpec`; the length is even.
+    twins : tuple of int
+        Elements from a sequence to its twin, in source and target, of `TWINS`.
     """
 
     length: int
@@ -193,6 +196,7 @@ class Batch(Frozen):
     prologue: Chained | None = None
     epilogue: Chained | None = None
     is_rotated: bool = False
+    twins: tuple[int, int] = (0, 0)
 
     @property
     def size(self) -> int:
@@ -218,6 +222,8 @@ class Batch(Frozen):
             constants += [self.whole, self.source.step // self.valid.step]
         if self.stored is not None:
             constants += self.stored.constants(loops)
+        if self.real in TWINS:
+            constants += self.twins
         if self.real in TRIGONOMETRIC:
             constants.append(self.first_scale)
         if self.twiddle is not None:
@@ -333,7 +339,13 @@ class Batch(Frozen):
         num_blocks = tiles * outer_size
         twiddle = "" if self.twiddle is None else BY_COLUMN if self.twiddle is column else BY_LOOP
         is_far = (
-            max(*reaches, num_blocks, tiles * columns, self.valid.number if self.valid else 0, self.whole)
+            max(
+                max(reaches) + max(map(abs, self.twins)),
+                num_blocks,
+                tiles * columns,
+                self.valid.number if self.valid else 0,
+                self.whole,
+            )
             >= MAX_INDEX_32
         )
         needed = registers(found.held, nbytes) + (
