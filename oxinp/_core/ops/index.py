@@ -11,6 +11,7 @@ from oxinp._config import config
 from oxinp._core.errors.frames import call_as_user
 from oxinp._core.host.fallback import call
 from oxinp._core.lazy import explain, placement, schedule
+from oxinp._core.lazy.balance import RECORD, balance
 from oxinp._core.lazy.calls import is_waiting
 from oxinp._core.lazy.chains import copying, read
 from oxinp._core.lazy.expr import Unsupported
@@ -110,7 +111,7 @@ def key_on_host(key: Any) -> Any:
             if (part._held or part._storage).host is None:
                 return None
             seen = host_view(part)
-            if seen.nbytes >= config.offload_threshold:
+            if seen.nbytes >= config.offload_threshold and not balance.takes(seen.nbytes):
                 return None
             parts.append(seen)
         elif kind in BASIC or (kind is list and _NUMBERS.issuperset(map(type, part))):
@@ -122,7 +123,8 @@ def key_on_host(key: Any) -> Any:
 
 def gather_on_host(array: Handle, seen: Any, key: Any) -> Any:
     """Return what an advanced key selects of an array that is valid on the host."""
-    if seen.nbytes < config.offload_threshold and not explain.REPORTS and type(array) is types.ndarray:
+    is_small = seen.nbytes < config.offload_threshold or balance.takes(seen.nbytes)
+    if is_small and not explain.REPORTS and type(array) is types.ndarray:
         place = key_on_host(key)
         if place is not None:
             found = seen[place]
@@ -224,7 +226,7 @@ def setitem(array: Handle, key: Any, value: Any) -> None:
         given = _on_host(value)
         if (
             given is not None
-            and seen.nbytes < config.offload_threshold
+            and (seen.nbytes < config.offload_threshold or balance.takes(seen.nbytes, 1.0, RECORD))
             and not explain.REPORTS
             and storage.host is host
             and storage.stale is None
