@@ -408,11 +408,14 @@ def test_unbuffered_sums():
     assert found[0] == found[1] == pytest.approx(values.sum(), rel=1e-14)
 
 
-@backs("`np.partition` and `np.argpartition` sort")
+@backs("`np.partition` and `np.argpartition` leave")
 def test_partition():
-    x = numpy.random.default_rng(0).random(LARGE)
-    assert (numpy.asarray(np.partition(np.array(x), 5)) == numpy.sort(x)).all()
-    assert (numpy.partition(x, 5) != numpy.sort(x)).any()
+    x = numpy.random.default_rng(0).random(2 * LARGE)
+    for rank, size in ((5, LARGE), (LARGE, 2 * LARGE), ([3, 9], 2 * LARGE)):  # sorted, in three parts, sorted
+        found, expected = numpy.asarray(np.partition(np.array(x[:size]), rank)), numpy.partition(x[:size], rank)
+        assert (found != expected).any()
+        assert (numpy.sort(found) == numpy.sort(expected)).all()
+        assert (found[rank] == expected[rank]).all()
 
 
 @backs("Sums of float16 round once")

@@ -3,8 +3,8 @@
 ``python -m asv_benchmarks.kernels.lapack [--quick] [--peer] [--steps] [--width N] [--cases REGEX]`` prints a line
 per case: the median of device-event times over random data, launch by launch and as one graph, the rate of the graph
 as a share of what the device's f64 units reach in products, the ratio that LAPACK's own tests demand to be at most 30,
-with ``--peer`` the faster of CuPy and PyTorch, where these are installed, and with ``--steps`` the time of every kernel. A
-factorisation that works in place has its copy timed with it. Ends with status 1 if anything is wrong.
+with ``--peer`` the faster of CuPy and PyTorch, where these are installed, and with ``--steps`` the time of every
+kernel. A factorisation that works in place has its copy timed with it. Ends with status 1 if anything is wrong.
 """
 
 import argparse
@@ -56,6 +56,8 @@ CASES = (
     ("cholesky", 1, 16384, 0, "f8"),
     ("inv", 1, 8192, 0, "f8"),
     ("qr", 1, 4096, 0, "f8"),
+    ("qr", 1, 8192, 0, "f8"),
+    ("qr", 1, 8192, 0, "f4"),
     ("solve", 1, 8192, 1, "f4"),
     ("cholesky", 1, 8192, 0, "f4"),
     ("solve", 1, 4096, 1, "c16"),

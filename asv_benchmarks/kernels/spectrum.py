@@ -48,6 +48,7 @@ QUICK_COMPOSED = (
     ("svd", (150, 150), "f8", None),
     ("svd", (300, 50), "f4", None),
     ("lstsq", (1000, 20), "f8", (1000, 1)),
+    ("qr", (40_000, 40), "f8", None),
 )
 CASES = (
     ("eigh", 10000, 32, 32, "f8"),
@@ -78,6 +79,7 @@ COMPOSED = (
     ("svd", (4096, 4096), "f8", None),
     ("svdvals", (1024, 1024), "f8", None),
     ("svd", (1000, 256, 256), "f8", None),
+    ("qr", (1_000_000, 64), "f8", None),
     ("lstsq", (1_000_000, 32), "f8", (1_000_000, 1)),
     ("pinv", (2048, 2048), "f8", None),
     ("det", (4096, 4096), "f8", None),
@@ -227,6 +229,11 @@ def composed_ratio(name, arrays, result):
         ratios = [_norm(a - u * s[..., None, :] @ vh) / _norm(a)]
         ratios += [_norm(adjoint(q) @ q - np.eye(q.shape[-1])) for q in (u, adjoint(vh))]
         return float(max(np.max(x) for x in ratios) / eps)
+    if name == "qr":
+        q, r = (np.asarray(x) for x in result)
+        is_upper = not np.tril(r, -1).any()
+        ratios = [_norm(a - q @ r) / _norm(a), _norm(adjoint(q) @ q - np.eye(q.shape[-1]))]
+        return float(max(ratios) / eps) if is_upper else float("inf")
     if name == "svdvals":
         right = np.linalg.svdvals(a)
         return float(np.max(np.abs(right - np.asarray(result))) / right.max() / eps)

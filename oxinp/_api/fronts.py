@@ -26,7 +26,7 @@ from oxinp._core.reduction.reduce import reduce
 from oxinp._core.reduction.scan import accumulate
 from oxinp._core.reduction.table import ReductionRow, ScanRow
 from oxinp._core.subclass import SUBCLASSES, call_function, leader
-from oxinp._core.ufunc.object import ufunc
+from oxinp._core.ufunc.object import NO_SHORTCUT, ufunc
 from oxinp._core.ufunc.table import UfuncRow
 
 Function = Callable[..., Any]
@@ -151,7 +151,7 @@ class HostUfunc(ufunc):
     def __init__(self, numpy_ufunc: np.ufunc, name: str) -> None:
         self._row = UfuncRow(numpy_ufunc, {})
         self.operations = self.methods = ()
-        self._plain = None
+        self._shortcut = NO_SHORTCUT
         self._counted_name = name
 
     @classmethod

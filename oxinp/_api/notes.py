@@ -20,10 +20,10 @@ _SCANS = (
     "Cumulative sums of floats are rounded once per element, from a sum that keeps the errors; NumPy adds in order and "
     "rounds every time."
 )
-_SORTS = "The elements around those asked for are in order, which NumPy leaves open."
+_PARTS = "The elements around those asked for are in another order than NumPy's, which leaves it open."
 _UNBUFFERED = (
-    "Sums of floats are in the order of the elements in parts of 1024 that are then joined; their last bits may differ "
-    "from NumPy's."
+    "Sums of floats are in the order of the elements; those of bins with thousands of them in parts that are then "
+    "joined, whose last bits may differ from NumPy's."
 )
 _HALVES = "Those of float16 are found in float32 and float64, those of float32 around an exact mean."
 _TRANSFORMS = "Errs less than pocketfft, but for multiples of primes from 29 to about 90; the last bits differ."
@@ -43,7 +43,7 @@ DIFFERENCES: dict[str, str] = {
     ),
     **dict.fromkeys(("cumsum", "cumprod", "nancumsum", "nancumprod", "cumulative_sum", "cumulative_prod"), _SCANS),
     **dict.fromkeys(("var", "std", "nanvar", "nanstd"), _HALVES),
-    **dict.fromkeys(("partition", "argpartition"), _SORTS),
+    **dict.fromkeys(("partition", "argpartition"), _PARTS),
     **dict.fromkeys(("prod", "nanprod"), _RANGES),
     **dict.fromkeys(("max", "min", "amax", "amin"), _LARGEST),
     **dict.fromkeys(("take", "put"), _INDICES),

@@ -15,7 +15,7 @@ from oxinp._core.lazy.handle import fetch
 from oxinp._core.lazy.views import view
 from oxinp._core.manipulation.copy import astype
 from oxinp._core.memory.dtypes import WEAK_TYPES
-from oxinp._core.ops import creation
+from oxinp._core.ops import creation, ranks
 from oxinp._core.ops import sort as sorts
 from oxinp._core.ufunc import objects as ufuncs
 
@@ -92,37 +92,34 @@ def argsort(
     return sorts.argsort(array, axis, is_descending=descending is not _NoValue and bool(descending))
 
 
-def _check_kth(kth: Any, array: Any, axis: Any) -> None:
-    """Let NumPy raise what is wrong with the numbers of elements that are to be in their places."""
+def _ranks(kth: Any, array: Any, axis: Any) -> Any:
+    """Return the numbers of elements that are to be in their places; let NumPy raise what is wrong with them."""
     size = array._layout.size if axis is None else array._layout.shape[normalize_axis_index(axis, array._layout.ndim)]
     if not (isinstance(kth, int | np.integer) or (isinstance(kth, tuple | list) and kth)) and not is_array(kth):
         raise Unsupported("what NumPy refuses")
     numbers = np.asarray(fetch(kth) if is_array(kth) else kth)
     if numbers.dtype.kind not in "iu" or numbers.ndim > 1 or ((numbers >= size) | (numbers < -size)).any():
         raise Unsupported("what NumPy refuses")
+    return numbers.ravel().astype(np.int64)
 
 
 @implements("partition")
 def partition(a: Any, kth: Any, axis: Any = -1, kind: Any = "introselect", order: Any = None) -> Any:
-    """See `numpy.partition`: sorted elements are where they are asked for."""
-    array = _sortable(a, None, order, None)
-    _check_kind(kind)
-    _check_kth(kth, array, axis)
-    return sorts.sort(array, axis)
+    """See `numpy.partition`."""
+    return _partitioned(a, kth, axis, kind, order, gives_places=False)
 
 
 @implements("argpartition")
 def argpartition(a: Any, kth: Any, axis: Any = -1, kind: Any = "introselect", order: Any = None) -> Any:
     """See `numpy.argpartition`."""
+    return _partitioned(a, kth, axis, kind, order, gives_places=True)
+
+
+def _partitioned(a: Any, kth: Any, axis: Any, kind: Any, order: Any, *, gives_places: bool) -> Any:
     array = _sortable(a, None, order, None)
-    _check_kind(kind)
-    _check_kth(kth, array, axis)
-    return sorts.argsort(array, axis)
-
-
-def _check_kind(kind: Any) -> None:
     if kind != "introselect":
         raise Unsupported("what NumPy refuses")
+    return ranks.partition(array, _ranks(kth, array, axis), axis, gives_places=gives_places)
 
 
 @implements("lexsort")

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from oxinp._kernels.blas3 import trsm
 from oxinp._kernels.blas3.trsm import TrsmSpec
+from oxinp._kernels.convolve import direct
+from oxinp._kernels.convolve.direct import ConvolveSpec
 from oxinp._kernels.elementwise import linear, tile
 from oxinp._kernels.elementwise import plan as elementwise
 from oxinp._kernels.elementwise.linear import LinearSpec
@@ -29,7 +31,7 @@ from oxinp._kernels.index.windows import WindowsSpec
 from oxinp._kernels.problem import Instr, Operand, Output, ReduceOp, ScalarOperand
 from oxinp._kernels.random import fill as random_fill
 from oxinp._kernels.random import find as random_find
-from oxinp._kernels.random import interval, quasi, shuffle, twister_draw, twister_fill, twister_jump
+from oxinp._kernels.random import interval, quasi, reduced, shuffle, twister_draw, twister_fill, twister_jump
 from oxinp._kernels.random import philox as random_philox
 from oxinp._kernels.random import place as random_place
 from oxinp._kernels.random import tiles as random_tiles
@@ -40,6 +42,7 @@ from oxinp._kernels.random.lcg import GENERATORS
 from oxinp._kernels.random.philox import VARIANTS, PhiloxSpec
 from oxinp._kernels.random.place import PlaceSpec
 from oxinp._kernels.random.quasi import HaltonSpec, SobolSpec
+from oxinp._kernels.random.reduced import ReducedSpec
 from oxinp._kernels.random.segments import CAPACITY, ITEMS, ITEMS_OF_FEW
 from oxinp._kernels.random.shuffle import ShuffleSpec
 from oxinp._kernels.random.tiles import TilesSpec
@@ -64,7 +67,7 @@ from oxinp._kernels.scan.chained import ScanChainedSpec
 from oxinp._kernels.scan.columns import ScanColumnsSpec
 from oxinp._kernels.scan.rows import ScanRowsSpec
 from oxinp._kernels.sort import block as sort_block
-from oxinp._kernels.sort import count, histogram, network, onesweep, search, select
+from oxinp._kernels.sort import count, histogram, network, onesweep, partition, search, select
 from oxinp._kernels.sort import plan as sort
 from oxinp._kernels.sort.block import BlockSpec
 from oxinp._kernels.sort.count import CountSpec
@@ -72,6 +75,7 @@ from oxinp._kernels.sort.histogram import HistogramSpec, RouteSpec
 from oxinp._kernels.sort.keys import carrier
 from oxinp._kernels.sort.network import NetworkSpec
 from oxinp._kernels.sort.onesweep import OnesweepSpec
+from oxinp._kernels.sort.partition import PartitionSpec
 from oxinp._kernels.sort.search import SearchSpec
 from oxinp._kernels.sort.select import SelectRanksSpec
 from oxinp._kernels.sparse import catalog as sparse
@@ -489,17 +493,19 @@ def region_specs() -> list[RegionKeysSpec | LatestSpec | WindowsSpec | OnesweepS
     return list(dict.fromkeys([*keys, *writes, *updates, *sweeps]))
 
 
-def select_specs() -> list[SelectRanksSpec]:
-    """Return Specs of order statistics."""
+def select_specs() -> list[SelectRanksSpec | PartitionSpec]:
+    """Return Specs of order statistics and of partitions."""
     types = [type_ for type_ in (*TYPES, *OTHER_TYPES) if not type_.is_complex]
+    partitions = [PartitionSpec(type_, gives_places) for type_ in types for gives_places in (False, True)]
     parts = (select.BEGIN, select.COUNT, select.PICK, select.ZEROS, select.FINISH)
-    return [
+    selects = [
         SelectRanksSpec(part, type_, num_ranks)
         for part in parts
         for type_ in types
         for num_ranks in (1, 3, select.MAX_RANKS)
         if part != select.ZEROS or type_.is_float
     ]
+    return [*selects, *partitions]
 
 
 SORTED = (2, 4, 8, 30, 50, 100, 256, 300, 500, 700, 1000, 1500, 2000, 3000, 4096, 6000, 8192, 1 << 26, 1 << 30, HUGE)
@@ -566,8 +572,23 @@ def random_specs() -> list[Any]:
         if made.per_thread and (made.gives > 1 or not is_given)
     ]
     twister_fills = [TwisterFillSpec(name) for name, made in twister_draw.FORMATS.items() if not made.per_thread]
+    sums = [
+        ReducedSpec(
+            generator, f"uniform_{t.name}", (None,) * count, instrs, value, None, operators.compensated_sum(t), t
+        )
+        for generator in GENERATORS
+        for t in (f32, f64)
+        for count, value in ((1, 0), (2, 2), (3, 4))
+        for instrs in [tuple(Instr(_both, t, (0 if i == 0 else 2 + i, i + 1)) for i in range(count - 1))]
+    ]
     intervals = [IntervalSpec(role) for role in ("find", "walk", "draw")]
-    shuffles = [ShuffleSpec(*flags) for flags in ((False, False), (False, True), (True, False))]
+    shuffles = [
+        ShuffleSpec("links"),
+        ShuffleSpec("links", leaves_key=True),
+        ShuffleSpec("follow"),
+        ShuffleSpec("follow", partitions=True),
+        ShuffleSpec("place"),
+    ]
     points = [kind(flag) for kind in (SobolSpec, HaltonSpec) for flag in (False, True)]
     return list(
         dict.fromkeys(
@@ -583,6 +604,7 @@ def random_specs() -> list[Any]:
                 *points,
                 *intervals,
                 *shuffles,
+                *sums,
             ]
         )
     )
@@ -622,6 +644,8 @@ FAMILIES: dict[type, Any] = {
     OnesweepSpec: onesweep,
     SearchSpec: search,
     SelectRanksSpec: select,
+    PartitionSpec: partition,
+    ConvolveSpec: direct,
     CountSpec: count,
     FillSpec: random_fill,
     TilesSpec: random_tiles,
@@ -635,6 +659,7 @@ FAMILIES: dict[type, Any] = {
     JumpSpec: twister_jump,
     IntervalSpec: interval,
     ShuffleSpec: shuffle,
+    ReducedSpec: reduced,
     TrsmSpec: trsm,
     **gemm.FAMILIES,
     **sparse.FAMILIES,
@@ -654,6 +679,7 @@ def specs() -> list[Any]:
         *ordered_specs(),
         *region_specs(),
         *select_specs(),
+        *[ConvolveSpec(type_) for type_ in (*TYPES, *OTHER_TYPES) if type_ is not pred],
         *sort_specs(),
         *random_specs(),
         *trsm_specs(),

@@ -235,7 +235,7 @@ class Pool:
             home = classes.setdefault(size, self._make_free_list())
         if len(by_request) >= _MAX_REQUEST_SIZES:
             by_request.clear()
-        by_request[nbytes] = home
+        by_request[nbytes - 1 >> 9] = home  # see `Stock.by_request`
         candidates = [home]
         if arena is None and size >= _LARGE_NBYTES:
             larger = class_nbytes(size + 1)

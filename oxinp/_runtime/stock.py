@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["Stock"]
 
 _new = object.__new__
+_UNIT_BITS = 9
 
 
 class Stock:
@@ -25,7 +26,8 @@ class Stock:
     arena : Arena or None
         Where blocks are cut from.
     by_request : dict of int to list of Block
-        The free list that serves a size, for the sizes asked for lately.
+        The free list that serves a size, for the sizes asked for lately: by the number of the last unit of 512 bytes,
+        of which all blocks are multiples.
     classes : dict of int to list of Block
         All free lists, by the size of their blocks.
     timeline : Timeline or None
@@ -51,7 +53,7 @@ class Stock:
         """
         pool = self.pool
         try:
-            block = self.by_request[nbytes].pop()
+            block = self.by_request[nbytes - 1 >> _UNIT_BITS].pop()
         except (KeyError, IndexError):
             block = pool.find(nbytes, self)
         used = pool.used_nbytes = pool.used_nbytes + block.nbytes

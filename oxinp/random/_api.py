@@ -19,7 +19,7 @@ from oxinp._core.array import dispatch
 from oxinp._core.array.ndarray import ndarray
 from oxinp._core.lazy.handle import Handle
 from oxinp._core.lazy.placement import starts_on_device
-from oxinp._core.lazy.record import check_writeable, store_result, wrap_host
+from oxinp._core.lazy.record import as_array, check_writeable, store_result, wrap_host
 from oxinp._core.manipulation.copy import asnumpy
 from oxinp._core.ops import draws, twister
 from oxinp._core.ops.draws import Counter, Ending, Position
@@ -203,6 +203,8 @@ class Generator(_GeneratorMethods):  # type: ignore[misc]  # made above
             if found is None:
                 return None
             ready, shape = found
+            if size is None and not shape:
+                return None  # a float
             if not starts_on_device(math.prod(shape) * FLOAT64.itemsize):
                 return None
             extremes = [tuple(map(float, numbers)) for numbers in row.extremes(*ready)]
@@ -214,7 +216,7 @@ class Generator(_GeneratorMethods):  # type: ignore[misc]  # made above
         if name == "weibull" and least <= 0:
             return None
         numbers = self._standard(row.standard, shape, FLOAT64)
-        return None if numbers is None else row.function(numbers, *ready)
+        return None if numbers is None else as_array(row.function(numbers, *ready))
 
     def choice(
         self, a: Any, size: Any = None, replace: bool = True, p: Any = None, axis: int = 0, shuffle: bool = True

@@ -20,6 +20,7 @@ from oxinp._core.array.ndarray import ndarray
 from oxinp._core.host.fallback import OUT, call
 from oxinp._core.lazy.handle import Handle, fetch
 from oxinp._core.lazy.placement import starts_on_device
+from oxinp._core.lazy.record import as_array
 from oxinp._core.manipulation.shape import reshape
 from oxinp._core.ops import twister
 from oxinp._core.ops.creation import asarray
@@ -252,7 +253,7 @@ def _transformed(name: str, row: Transformation) -> Callable[..., Any]:
         if name == "weibull" and values[0] <= 0:
             return None
         numbers = _standard(owner, row.standard, shape_of(size))
-        return None if numbers is None else function(numbers, *map(float, values))
+        return None if numbers is None else as_array(function(numbers, *map(float, values)))
 
     return draw
 

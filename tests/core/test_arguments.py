@@ -4,6 +4,7 @@
 
 import operator
 import warnings
+import weakref
 
 import numpy
 import pytest
@@ -256,3 +257,59 @@ def test_a_result_into_an_ellipsis_is_an_array(twin, stats):
 
     twin(body)
     assert not stats().fallbacks.keys() - {"__array__"}
+
+
+def test_classes_of_dtypes(twin):
+    for kind in (numpy.dtypes.StrDType, numpy.dtypes.Float32DType):
+        twin(lambda np, kind=kind: [make((2, 3), dtype=kind).dtype for make in (np.zeros, np.ones, np.empty)])
+        twin(lambda np, kind=kind: np.full(3, 1.5, dtype=kind))
+
+
+def test_lists_of_arrays_as_objects_hold_those_arrays():
+    x, y = np.arange(3), np.arange(4)
+    held = np.array([None, x, [y]], dtype=object)
+    assert held[1] is x
+    assert held[2][0] is y or type(held[2][0]) is numpy.ndarray
+
+
+READ_ONLY = ["T", "base", "ctypes", "data", "device", "flags", "itemsize", "mT", "nbytes", "ndim", "size"]
+
+
+@pytest.mark.parametrize("name", READ_ONLY)
+def test_attributes_that_cannot_be_set_say_so_in_numpys_words(name):
+    messages = []
+    for xp in (np, numpy):
+        with pytest.raises(AttributeError) as raised:
+            setattr(xp.ones((2, 2)), name, 3)
+        messages.append(str(raised.value))
+    assert messages[0] == messages[1]
+
+
+def _resized(np, shape, prepare=lambda x: x, **keywords):
+    x = np.arange(6).reshape(2, 3).copy()
+    held = prepare(x)  # a reference to it, say
+    x.resize(shape, **keywords)
+    return x, held is None
+
+
+RESIZED = {
+    "a second name": lambda np: _resized(np, (5,)),
+    "no second name": lambda np: _resized(np, (3, 3), lambda x: None),
+    "as large": lambda np: _resized(np, (3, 2)),
+    "unchecked": lambda np: _resized(np, (7,), refcheck=False),
+    "a weak reference": lambda np: _resized(np, (7,), weakref.ref),
+    "no shape": lambda np: _resized(np, "hi", lambda x: None),
+    "negative": lambda np: _resized(np, -1, lambda x: None),
+    "no flag": lambda np: _resized(np, 7, lambda x: None, refcheck="hi"),
+    "an empty view": lambda np: (x := np.zeros((10, 0))[...]).resize((0, 100)) or x.shape,
+}
+
+
+@pytest.mark.parametrize("program", RESIZED.values(), ids=RESIZED)
+def test_resize_in_place(twin, program):
+    twin(program)
+
+
+def test_astype_takes_no_mode_of_copying(twin):
+    twin(lambda np: np.arange(3).astype("f8", copy=numpy._CopyMode.NEVER))
+    twin(lambda np: [np.arange(3).astype("f8", copy=copy) for copy in (1, 0, numpy.True_)])

@@ -29,7 +29,7 @@ USES = (
     "np.logical_not({f})", "np.squeeze({f})", "np.count_nonzero({f})", "isinstance({f}, np.ndarray)", "np.flip({f})",
     "np.append({f}, {a})", "np.copy({f})", "np.may_share_memory({a}, {f})", "np.full_like({f}, 2)", "{f}.max()",
     "{f}[0]", "{f}[:1] + {a}[:1]", "{f}.T", "np.ma.masked_where({a} > 1, {a})", "np.ma.getmaskarray({f})",
-    "np.ma.array({f}) + {a}", "np.ma.filled(np.ma.array({f}), 3)", "abs({f})", "-{f}", "divmod({f}, 2)", "{f} // {a}",
+    "np.ma.array({f}) + {a}", "abs({f})", "-{f}", "divmod({f}, 2)", "{f} // {a}",
     "np.expand_dims({f}, 0)", "np.vstack([{f}, {f}])",
 )  # fmt: skip
 
@@ -74,10 +74,7 @@ THREADS = (
     "{f} = {a} * 2\n{t} = foreign.in_threads([lambda: operator.iadd({f}, 1), lambda: {a}[:1] + 1])",
     "{t} = foreign.in_threads([lambda: {a} + np.ones((2, 3, 4, 5)), lambda: {a} + 1])",
     "{t} = foreign.in_threads([lambda: np.sort({a} + 0, axis=None), lambda: np.cumsum({a} > 1), lambda: {a}[{a} > 1]])",
-    (
-        "{f} = np.zeros_like({a})\n"
-        "foreign.in_threads([lambda: np.add({a}[:1], 1, out={f}[:1]), lambda: np.copyto({f}[1:], {a}[1:])])"
-    ),
+    "{f} = {a} - {a}\nforeign.in_threads([lambda: np.add({a}[:1], 1, out={f}[:1]), lambda: {f}[1:].fill({s})])",
 )  # fmt: skip
 READ_ONLY = (
     "{t} = {a}.view()\n{t}.flags.writeable = False",

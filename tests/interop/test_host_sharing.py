@@ -391,3 +391,43 @@ def test_asarray_of_a_file_mapped_for_writing(tmp_path):
     mapped.flush()
     assert np.fromfile(tmp_path / "memory").tolist() == [4, 4, 4]
     assert not is_pinned(oxinp.asarray(np.memmap(tmp_path / "memory", "f8", "r"))._storage)
+
+
+DESCRIBED = {
+    "long long": "q",
+    "unsigned long long": "Q",
+    "arrays in fields": [("a", "i1"), ("b", "f8", (2, 5))],
+    "arrays of fields": [("x", [("a", "i1"), ("b", "i4")], (4, 3))],
+    "paddings": {"names": ["a", "b"], "formats": ["i8", "S3"], "itemsize": 24},
+    "fields": "i4, f8",
+}
+
+
+@pytest.mark.parametrize("dtype", DESCRIBED.values(), ids=DESCRIBED)
+def test_numpy_gets_every_dtype(dtype):
+    x = oxinp.zeros(3, dtype)
+    given = np.asarray(x)
+    assert given.dtype == x.dtype
+    assert given.dtype.char == x.dtype.char
+    given[1] = 1
+    assert_same(x, given)
+
+
+@pytest.mark.parametrize("code", ["q", "f8", "O", "T", "V3"])
+def test_interfaces_that_a_program_asks_for_by_name(code):
+    x, y = oxinp.zeros(3, code), np.zeros(3, code)
+    assert x.__array_interface__["typestr"] == y.__array_interface__["typestr"]
+    assert x.__array_interface__["data"][0] == x.ctypes.data
+    assert type(x.__array_struct__) is type(y.__array_struct__)
+    assert np.asarray(x).dtype == y.dtype
+
+
+@pytest.mark.parametrize("make", [
+    lambda xp: xp.zeros(2, "M8[s]"),
+    lambda xp: xp.arange(3).astype(">i4"),
+    lambda xp: xp.zeros(3, [("a", "i4"), ("b", "i1")])["a"],
+], ids=["dates", "bytes in another order", "strides"])  # fmt: skip
+def test_dlpack_does_not_take_what_it_cannot_describe(make):
+    for xp in (np, oxinp):
+        with pytest.raises(BufferError):
+            xp.from_dlpack(make(xp))

@@ -1,5 +1,7 @@
 """Eigenvalues, singular values and what is made of them: NumPy's results, shapes, dtypes and errors, no fallback."""
 
+import importlib
+
 import numpy as np
 import pytest
 
@@ -136,3 +138,19 @@ def test_svd_by_polar_factors(rank):
     assert np.allclose(u * s @ vh, a, rtol=0, atol=1e-13)
     for q in (u, vh):
         assert np.allclose(q @ q.T, np.eye(5), rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("dtype", ["f8", pytest.param("c8", marks=slow)])
+def test_matrices_of_more_rows_than_a_panel_has(dtype, monkeypatch):
+    limits = importlib.import_module("oxinp._kernels.lapack.plan")
+    monkeypatch.setattr(limits, "is_possible", lambda _type, num_rows, _device: num_rows <= 60)
+    monkeypatch.setattr(limits, "MIN_GROUP", 20)
+    rng = np.random.default_rng(3)
+    a = rng.standard_normal((233, 3)).astype(dtype)
+    if a.dtype.kind == "c":
+        a.imag = rng.standard_normal(a.shape)
+    (q, r), (our_q, our_r) = both("np.linalg.qr(a)", a=a)
+    assert np.allclose(our_r, r, rtol=0, atol=np.finfo(dtype).eps * 1e3)  # its signs too
+    assert np.allclose(our_q, q, rtol=0, atol=np.finfo(dtype).eps * 1e3)
+    check("np.linalg.qr(a, 'r')", a=a)
+    check("np.linalg.lstsq(a, b, rcond=None)[0]", a=a, b=a[:, 0] + 1)

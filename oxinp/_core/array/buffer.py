@@ -8,8 +8,11 @@ makes arrays of it.
 from __future__ import annotations
 
 import ctypes
+import functools
 import sys
 import threading
+from opcode import opmap
+from types import FrameType
 from typing import Any
 from weakref import ref
 
@@ -25,8 +28,7 @@ HAS_PROTOCOL = sys.version_info >= (3, 12)  # in Python, PEP 688; before that on
 
 
 # The dtypes that each protocol describes in full, by their letters; for others NumPy asks the next, `__array__` last.
-# Of `long long` where that is as long as `long` none tells.
-_IN_BUFFERS = frozenset("?bhilBHILefdgFDGSUV") | {np.dtype(np.int64).char, np.dtype(np.uint64).char}
+_IN_BUFFERS = frozenset("?bhilqBHILQefdgFDGSUV")
 _IN_STRUCTS = _IN_BUFFERS - {"V"}
 _IN_INTERFACES = _IN_BUFFERS | {*"MmO"}
 
@@ -60,7 +62,7 @@ def _exported(array: Any) -> Any:
     if is_device_scalar(array):
         return np.array(array[()])
     dtype = array._layout.dtype
-    if dtype.char not in _IN_BUFFERS or (dtype.char == "V" and (dtype.names is None or dtype.hasobject)):
+    if dtype.char not in _IN_BUFFERS or (dtype.char == "V" and not _is_told(dtype)):
         raise BufferError(f"cannot include dtype {dtype} in a buffer")
     try:
         return _lent(array)
@@ -72,9 +74,30 @@ def _exported(array: Any) -> Any:
         raise
 
 
+@functools.lru_cache(maxsize=256)
+def _is_told(dtype: np.dtype[Any]) -> bool:
+    """Whether NumPy makes the same dtype of fields of the format that it gives a buffer of them."""
+    if dtype.names is None or dtype.hasobject:
+        return False
+    try:
+        return bool(np.asarray(np.empty(1, dtype).data).dtype == dtype)
+    except (ValueError, RuntimeError):  # of arrays in fields, and of some paddings
+        return False
+
+
+@functools.lru_cache(maxsize=256)
+def _is_listed(dtype: np.dtype[Any]) -> bool:
+    """Whether NumPy makes the same dtype of the list of fields that is in the array interface."""
+    try:
+        return dtype.names is None or bool(np.dtype(dtype.descr) == dtype)
+    except ValueError:  # of fields that overlap or stand in another order
+        return False
+
+
 def array_interface(self: Any) -> dict[str, Any]:
     """Where the elements are, which from now on is on the host for good; see `numpy.ndarray.__array_interface__`."""
-    described: dict[str, Any] = _addressed(self, "__array_interface__", _IN_INTERFACES).__array_interface__
+    name = "__array_interface__"
+    described: dict[str, Any] = _addressed(self, name, _IN_INTERFACES, sys._getframe(1)).__array_interface__
     return described
 
 
@@ -85,12 +108,22 @@ def array_struct(self: Any) -> Any:
         _failed.array = _failed.error = None
         if failed() is self and error is not None:
             raise error
-    return _addressed(self, "__array_struct__", _IN_STRUCTS).__array_struct__
+    return _addressed(self, "__array_struct__", _IN_STRUCTS, sys._getframe(1)).__array_struct__
 
 
-def _addressed(array: Any, name: str, described: frozenset[str]) -> Any:
-    if array._layout.dtype.char not in described:
-        raise AttributeError(f"{name} does not describe dtype {array._layout.dtype}")
+def _reads_attribute(frame: FrameType) -> bool:
+    """Whether what a frame is at is an attribute that its code reads, not a call of a function in C that reads one."""
+    code, at = frame.f_code.co_code, frame.f_lasti
+    while code[at] == opmap["CACHE"]:
+        at -= 2
+    return code[at] == opmap["LOAD_ATTR"]
+
+
+def _addressed(array: Any, name: str, described: frozenset[str], caller: FrameType) -> Any:
+    # NumPy asks in the order of its protocols, and shall not take one that says too little; programs ask for this one.
+    dtype = array._layout.dtype
+    if (dtype.char not in described or not _is_listed(dtype)) and not _reads_attribute(caller):
+        raise AttributeError(f"{name} does not describe dtype {dtype}")
     try:
         return _lent(array, forever=True)
     except BufferError as error:  # an attribute that is not there

@@ -28,10 +28,12 @@ from oxinp._core.host.foreign import (
     is_wrapped,
     knows_ours,
 )
+from oxinp._core.host.spellings import with_spelling
 from oxinp._core.lazy.explain import REPORTS
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import Handle
 from oxinp._core.lazy.record import types
+from oxinp._core.lazy.small import viewing_function
 from oxinp._core.lazy.views import row_view
 from oxinp._core.memory.view_functions import VIEWS
 from oxinp._core.ops.gufuncs import GUFUNC_OBJECTS, GUFUNCS
@@ -192,7 +194,7 @@ def with_fallback(function: Function, numpy_function: Function, name: str, *, is
         return call(numpy_function, args, kwargs, name=name, mutates=mutates.get(numpy_function, OUT))
 
     if not is_hosted:
-        return undecided
+        return viewing_function(with_spelling(undecided, numpy_function), numpy_function)
     last = -1  # position of the last argument that is certainly not written to, found at the first call
 
     def dispatched(*args: Any, **kwargs: Any) -> Any:
@@ -212,7 +214,7 @@ def with_fallback(function: Function, numpy_function: Function, name: str, *, is
                 return result
         return undecided(*args, **kwargs)
 
-    return dispatched
+    return viewing_function(with_spelling(dispatched, numpy_function), numpy_function)
 
 
 def ask_like(numpy_function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -304,7 +306,7 @@ def without_reading(numpy_function: Function, name: str, *, all_arguments: bool 
                 pass
         return call(numpy_function, args, kwargs, name=name)
 
-    return looked
+    return viewing_function(looked, numpy_function)
 
 
 types.array_ufunc = array_ufunc

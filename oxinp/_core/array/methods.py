@@ -8,9 +8,12 @@ not exist.
 from __future__ import annotations
 
 import importlib
+import operator
 import sys
+import weakref
 from collections.abc import Callable
-from types import FunctionType, GenericAlias
+from opcode import opmap
+from types import FrameType, FunctionType, GenericAlias
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +25,7 @@ from oxinp._core.documentation import ON_THE_HOST, appended, stand_for
 from oxinp._core.errors.hearing import of_one
 from oxinp._core.host.fallback import NOT_DONE, OUT, Mutated, call, on_host
 from oxinp._core.host.sharing import lend
+from oxinp._core.host.spellings import with_spelling
 from oxinp._core.lazy.explain import REPORTS
 from oxinp._core.lazy.handle import fetch, host_layout
 from oxinp._core.lazy.record import types, wrap_host
@@ -98,7 +102,7 @@ def function_method(row: MethodRow) -> Callable[..., Any]:
                 return result
         return dispatch.functions[numpys](self, *args, **kwargs)
 
-    return _as_numpys(function, row.name)
+    return _as_numpys(with_spelling(function, getattr(np.ndarray, row.name)), row.name)
 
 
 def _as_numpys(function: Callable[..., Any], name: str) -> Callable[..., Any]:
@@ -195,9 +199,23 @@ def _resize(self: Any, *new_shape: Any, refcheck: bool = True) -> None:
     ValueError
         The array views another one's elements, or another one views its.
     """
+    is_checked = bool(operator.index(refcheck))
+    wanted = np.empty(0, np.dtype([]))
+    wanted.resize(*new_shape, refcheck=False)  # which raises what is wrong with a shape
+    if wanted.size == self._layout.size and self._layout.is_contiguous:
+        if new_shape not in ((), (None,)):
+            self._lie_at(dispatch.functions[np.reshape](self, wanted.shape)._layout)
+        return
     if self._view is not None and self._view[0] is not None:
         raise ValueError("cannot resize this array: it does not own its data")
-    if refcheck and (sys.getrefcount(self._storage) > _REFERENCES_OF_ONE_HANDLE or is_pinned(self._storage)):
+    if weakref.getweakrefcount(self) or (
+        is_checked
+        and (
+            sys.getrefcount(self) > _REFERENCES_OF_A_CALL + _is_unpacking(sys._getframe(1))
+            or sys.getrefcount(self._storage) > _REFERENCES_OF_ONE_HANDLE
+            or is_pinned(self._storage)
+        )
+    ):
         raise ValueError(
             "cannot resize an array that references or is referenced\n"
             "by another array in this way.\nUse the np.resize function or refcheck=False"
@@ -210,15 +228,24 @@ def _resize(self: Any, *new_shape: Any, refcheck: bool = True) -> None:
     self._host = self._seen = None
 
 
+def _is_unpacking(frame: FrameType) -> bool:
+    """Whether a call that a frame is in unpacks arguments: then there is a bound method, which refers to the array."""
+    return frame.f_code.co_code[frame.f_lasti] == opmap["CALL_FUNCTION_EX"]
+
+
 class _One:
     __slots__ = ("held",)
 
     def __init__(self) -> None:
         self.held = object()
 
+    def count(self) -> int:
+        return sys.getrefcount(self)
+
 
 _one = _One()
 _REFERENCES_OF_ONE_HANDLE = sys.getrefcount(_one.held)
+_REFERENCES_OF_A_CALL = _one.count()  # of a method, to an array that one variable holds
 
 
 def _to_device(self: Any, device: str, /, *, stream: Any = None) -> Any:
@@ -403,6 +430,13 @@ _SAID = {
 }
 
 
+def _refuse_to_set(name: str) -> Callable[[Any, Any], None]:
+    def refuse(self: Any, value: Any) -> None:  # noqa: ARG001 - a property
+        setattr(np.empty(0), name, value)  # NumPy's own error
+
+    return refuse
+
+
 def describe(array: type) -> None:
     """Give the methods and attributes of an array class NumPy's documentation, with ours after it, and signatures."""
     stand_for(
@@ -419,5 +453,8 @@ def describe(array: type) -> None:
             ours.__module__ = "oxinp"
         elif not isinstance(ours, property):
             continue
+        elif ours.fset is None:
+            ours = property(ours.fget, _refuse_to_set(row.name))
+            setattr(array, row.name, ours)
         said = "" if row.kind == HOST and row.make is not None else _SAID.get(row.kind, row.reason)
         ours.__doc__ = appended(numpys.__doc__, *filter(None, [said.format(row.name)]))

@@ -6,13 +6,11 @@ import builtins
 import importlib
 import sys
 import warnings
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from oxinp._config import config
-from oxinp._core.array import buffer, display
+from oxinp._core.array import buffer, display, elements
 from oxinp._core.array.flags import Flags
 from oxinp._core.array.methods import array_methods, describe
 from oxinp._core.array.scalar import SCALARS, DeviceScalar, ScalarType
@@ -22,28 +20,21 @@ from oxinp._core.host.foreign import KNOWN
 from oxinp._core.host.nominal import INSISTING, reported_class
 from oxinp._core.host.sharing import adopt_host, lend
 from oxinp._core.lazy import inlining
-from oxinp._core.lazy.balance import balance
-from oxinp._core.lazy.explain import REPORTS
-from oxinp._core.lazy.handle import Handle, end_writing, fetch, fetch_storage, host_view, seen_at
+from oxinp._core.lazy.handle import Handle, fetch, host_view, seen_at
 from oxinp._core.lazy.record import types, wrap_host
-from oxinp._core.lazy.views import host_part, moved, view, view_at
+from oxinp._core.lazy.small import casting_method, copying_method, viewing_method
+from oxinp._core.lazy.views import moved, view, view_at
 from oxinp._core.manipulation import shape
 from oxinp._core.manipulation.copy import asnumpy, astype, copy, order_of, own
 from oxinp._core.memory.layout import Layout
-from oxinp._core.memory.storage import WRITING, is_shared
-from oxinp._core.ops import creation, index
+from oxinp._core.memory.storage import is_shared
+from oxinp._core.ops import creation
 from oxinp._core.ops.gufuncs import operator_methods as product_methods
 from oxinp._core.reduction.methods import reduction_methods
 from oxinp._core.subclass import SUBCLASSES, dressed_methods, make, plain
 from oxinp._core.ufunc.objects import operator_methods
 
 _NumpyArray = np.ndarray
-_new = object.__new__
-BASIC = index.BASIC
-# Types of single elements; converting one of another type may run code of the user's, which may read the array.
-_ELEMENTS = frozenset({bool, int, float, complex, *np.sctypeDict.values()} - {np.object_, np.void})
-
-
 _OWN_NAME = type.__dict__["__name__"]
 _OWN_CLASS: Any = object.__dict__["__class__"]
 
@@ -239,13 +230,10 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
         return described
 
     @property
+    @viewing_method
     def T(self) -> Any:
         """The transposed view."""
-        storage = self._storage
-        host = storage.host
-        if host is None or storage.value is not None:
-            return moved(self, np.transpose)
-        return host_part(self, host, (self._seen if self._host is host else host_view(self)).T)
+        return moved(self, np.transpose)
 
     @property
     def mT(self) -> Any:
@@ -262,121 +250,18 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
         view(self, lambda seen: seen.real)[...] = value
 
     def __len__(self) -> int:
-        shape = (self._known or self._seen).shape
-        if not shape:
-            msg = "len() of unsized object"
-            raise TypeError(msg)
-        return shape[0]
+        known = self._known
+        if known is None:
+            return len(self._seen)  # which also says that there are none
+        if not known.shape:
+            raise TypeError("len() of unsized object")
+        return known.shape[0]
 
     # -- elements ------------------------------------------------------------------------------------------------------
 
-    def __getitem__(self, key: Any) -> Any:
-        storage = self._storage
-        host = storage.host
-        if host is None:
-            return index.getitem(self, key)
-        seen = self._seen if self._host is host else host_view(self)
-        kind = type(key)
-        if kind is not int and kind is not slice:  # `is_basic`, spelled out
-            for part in key if kind is tuple else (key,):
-                kind = type(part)
-                if kind is not int and kind is not slice and kind not in BASIC:
-                    return index.gather_on_host(self, seen, key)
-        found = seen[key]
-        if type(found) is not _NumpyArray:
-            return found
-        owner = found.base
-        if owner is not host and (owner is None or owner is not host.base):  # it may be an element of an object array
-            return index.getitem(self, key)
-        if balance.limit:
-            balance.viewed(found.nbytes, host.nbytes)
-        if type(self) is not ndarray:
-            return host_part(self, host, found)
-        view = _new(ndarray)  # `host_part`, spelled out
-        view._held = storage
-        view._known = None
-        view._host = host
-        view._seen = found
-        whole = self._view
-        view._view = (self, True) if whole is None else whole if type(whole[0]) is ndarray else (self, whole[1])
-        return view
-
-    def __setitem__(self, key: Any, value: Any) -> None:
-        storage = self._storage
-        host = storage.host
-        whole = self._view
-        if whole is None and host is not None and type(value) in _ELEMENTS:
-            steps = host.strides
-            low = None  # where an element lies
-            if type(key) is int:
-                if len(steps) == 1:
-                    low = key * steps[0]
-            elif type(key) is tuple and len(key) == 2 == len(steps):
-                i, j = key
-                if type(i) is int and type(j) is int:
-                    low = i * steps[0] + j * steps[1] if i >= 0 and j >= 0 else -1
-            stale = storage.stale
-            if (
-                low is not None
-                and storage.value is None
-                and storage.host is host
-                and (stale is None or 0 <= low < host.nbytes)
-            ):
-                # No other thread has run since the last look at `storage`, nor does one before all is done.
-                if stale is not None:
-                    if low < stale.low:  # noqa: PLR1730 - at calls other threads may run
-                        stale.low = low
-                    if low + host.itemsize > stale.high:  # noqa: PLR1730
-                        stale.high = low + host.itemsize
-                host[key] = value
-                return
-        if host is None or not (whole is None or whole[1]):
-            index.setitem(self, key, value)
-            return
-        kind = type(value)
-        if kind in _ELEMENTS:
-            given = value
-        elif kind is ndarray and (theirs := value._storage.host) is not None:
-            given = value._seen if value._host is theirs else host_view(value)
-        else:
-            index.setitem(self, key, value)
-            return
-        place = key
-        kind = type(key)
-        if kind is not int and kind is not slice:  # `is_basic`, spelled out
-            for part in key if kind is tuple else (key,):
-                kind = type(part)
-                if kind is not int and kind is not slice and kind not in BASIC:
-                    place = index.key_on_host(key)
-                    break
-        seen = self._seen if self._host is host else host_view(self)
-        if place is None or (type(value) is ndarray and given.dtype is not seen.dtype):  # a cast may warn
-            index.setitem(self, key, value)
-        elif (
-            seen.nbytes < config.offload_threshold
-            and not REPORTS
-            and storage.stale is None
-            and storage.value is None
-            and storage.host is host
-        ):
-            storage.stale = WRITING  # no other thread has run since the last three conditions
-            try:
-                seen[place] = given
-            finally:
-                if storage.stale is WRITING:  # `end_writing`, spelled out
-                    storage.stale = None
-                else:
-                    end_writing(storage)
-        elif place is not key or storage.value is not None or not index.write_part(self, host, seen, key, given):
-            index.setitem(self, key, value)
-
-    def __iter__(self) -> Iterator[Any]:
-        if not self._layout.shape:
-            msg = "iteration over a 0-d array"
-            raise TypeError(msg)
-        if self._layout.ndim == 1 and self._layout.size and self._storage.host is None and not is_shared(self._storage):
-            fetch_storage(self._storage)
-        return map(self.__getitem__, range(self._layout.shape[0]))
+    __getitem__ = elements.getitem
+    __setitem__ = elements.setitem
+    __iter__ = elements.iterate
 
     def __contains__(self, value: Any) -> bool:
         return bool((self == value).any())
@@ -455,27 +340,34 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
 
     # -- copies and shapes ---------------------------------------------------------------------------------------------
 
+    @copying_method
     def copy(self, order: str = "C") -> Any:
         """Return a copy; see `numpy.ndarray.copy`."""
         return copy(self, order)
 
+    @casting_method
     def astype(
         self,
         dtype: Any,
         order: str = "K",
         casting: str = "unsafe",
         subok: bool = True,  # noqa: ARG002 - results are ndarrays, whatever it says
-        copy: bool = True,
+        copy: Any = True,
     ) -> Any:
         """Return the array cast to `dtype`; see `numpy.ndarray.astype`."""
+        if copy is not True and copy is not False:
+            np.empty(0).astype("d", copy=copy)  # refuses more than what is no truth value
+            copy = bool(copy)
         return astype(self, dtype, order, casting, copy_wanted=copy)
 
+    @viewing_method
     def reshape(self, *shape_: Any, order: str = "C", copy: bool | None = None) -> Any:
         """Return the array with another shape; see `numpy.ndarray.reshape`."""
         if not shape_:
             np.ndarray.reshape(np.empty(0))  # type: ignore[call-overload] # raises
         return shape.reshape(self, shape_[0] if len(shape_) == 1 else shape_, order, copy_wanted=copy)
 
+    @viewing_method
     def ravel(self, order: str = "C") -> Any:
         """Return the elements in one dimension, a view where possible; see `numpy.ndarray.ravel`."""
         return shape.ravel(self, order)
@@ -484,6 +376,7 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
         """Return a copy in one dimension; see `numpy.ndarray.flatten`."""
         return own(shape.reshape(copy(self), -1)) if order == "C" else copy(shape.ravel(self, order))
 
+    @viewing_method
     def transpose(self, *axes: Any) -> Any:
         """Return the view with dimensions permuted; see `numpy.ndarray.transpose`."""
         return moved(self, np.transpose, *(axes if len(axes) <= 1 else (axes,)))

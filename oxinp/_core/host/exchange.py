@@ -241,6 +241,8 @@ class Exchange:
         handle = self._handles.get(id(array))
         if handle is not None:
             return handle
+        if array.dtype.char == "O" and self._handles:
+            self._put_back(array)
         if id(array) in self._written:
             return array
         if any(array is other for other in self._theirs):
@@ -256,6 +258,13 @@ class Exchange:
             if low <= address < low + whole.nbytes:
                 return self._viewed(given, array, address)
         return self._from_elsewhere(array, address)
+
+    def _put_back(self, array: NumpyArray) -> None:
+        """Let an array of objects hold ours, not what stood for them in lists."""
+        for index, element in enumerate(array.flat):
+            handle = self._handles.get(id(element)) if type(element) is np.ndarray else None
+            if handle is not None:
+                array.flat[index] = handle
 
     def _adopted(self, array: NumpyArray) -> Any:
         """Make a new array's memory the host side of a new storage."""

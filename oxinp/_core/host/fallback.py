@@ -138,11 +138,12 @@ def on_hosts(
     """
     kind = types.ndarray
     nbytes = -1
+    has_parts = False
     given: list[Any] = []
     are_plain = not kwargs or PLAIN.issuperset(map(type, kwargs.values()))
     for value in args if are_plain else (*args, *kwargs.values()):
         if type(value) is kind:
-            host = value._storage.host
+            host = (value._held or value._storage).host
             view = value._view
             if host is None or not (view is None or view[1]):
                 return NOT_DONE
@@ -155,8 +156,9 @@ def on_hosts(
             given.append(value)
         elif type(value) is tuple or type(value) is list:  # of arrays, as `concatenate` takes
             parts = []
+            has_parts = True
             for part in value:
-                if type(part) is not kind or (host := part._storage.host) is None:
+                if type(part) is not kind or (host := (part._held or part._storage).host) is None:
                     return NOT_DONE
                 view = part._view
                 if not (view is None or view[1]):
@@ -175,6 +177,8 @@ def on_hosts(
         keywords = dict(zip(kwargs, given[len(args) :], strict=True))
         result = call_quickly(function, given[: len(args)], keywords, has_elements=nbytes > 0)
     if type(result) is _NumpyArray:
+        if has_parts and result.dtype.char == "O":  # which holds what stood for ours
+            return NOT_DONE
         if result.base is None and result.flags.carray:
             for value in given:
                 if value is result:
@@ -194,7 +198,7 @@ def on_host(call_numpy: Callable[[Any], Any], array: Any) -> Any:
 
     What calls NumPy's function is of `hearing.of_one`.
     """
-    storage = array._storage
+    storage = array._held or array._storage
     host = storage.host
     view = array._view
     if host is None or not (view is None or view[1]):

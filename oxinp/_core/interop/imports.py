@@ -220,7 +220,8 @@ def from_dlpack(value: Any, *, device: Any = None, copy: bool | None = None) -> 
     """
     if device is not None:
         np.empty(0, device=device)  # NumPy's own error
-    if isinstance(value, Handle):
+    if isinstance(value, Handle) and type(value).__dlpack__ is types.ndarray.__dlpack__:
+        _check_described(value._layout)
         return copy_array(value) if copy else view_at(value, value._layout)
     where, number = value.__dlpack_device__()
     if where not in (dlpack.CUDA, dlpack.CUDA_MANAGED):
@@ -241,6 +242,13 @@ def from_dlpack(value: Any, *, device: Any = None, copy: bool | None = None) -> 
     writeable = not tensor.flags & dlpack.READ_ONLY
     made = adopt_device(tensor.address, layout, owner, writeable=writeable)
     return copy_array(made) if copy and not tensor.flags & dlpack.IS_COPIED else made
+
+
+def _check_described(layout: Layout) -> None:
+    """Refuse what DLPack cannot describe, also where no capsule is made."""
+    np.empty(0, layout.dtype).__dlpack__(max_version=(1, 0))  # NumPy's own error
+    if any(step % layout.dtype.itemsize for step in layout.strides):
+        raise BufferError("DLPack only supports strides which are a multiple of itemsize.")
 
 
 def _dtype_of(tensor: dlpack.Tensor) -> np.dtype[Any]:

@@ -13,7 +13,7 @@ import numpy as np
 
 from oxinp._config import config
 from oxinp._core.lazy.building import missing
-from oxinp._core.lazy.executor import Executable, anywhere, load, run_again
+from oxinp._core.lazy.executor import Executable, anywhere, load, run_again, run_again_into
 from oxinp._core.lazy.expr import Graph, Node, Structure, Unsupported, cast, leaf
 from oxinp._core.lazy.op import Op, RowWalk, kinds_of
 from oxinp._core.lazy.placement import device, keyed
@@ -164,6 +164,30 @@ def run_first(graph: Graph, leaves: tuple[Any, ...], target: Layout | None = Non
         graph.program = ONCE
         return run_again(launch, layout.nbytes, leaves, has_parts=has_parts)
     return run_again(launch, layout.nbytes, leaves, ptr, has_parts=has_parts)
+
+
+def run_first_with(
+    graph: Graph, leaves: tuple[Any, ...], interior: tuple[tuple[int, Layout], ...]
+) -> list[Buffer] | None:
+    """Run a graph as `run_first` does, storing interior values as well, each into a new Buffer; see `find`."""
+    if graph.programs is not None and keyed(interior) in graph.programs:
+        return None
+    outputs = ((graph.result, graph.layout), *interior)
+    planner = graph.structure.plans.get(tuple([(number, layout.dtype) for number, layout in outputs]))
+    if planner is None:
+        return None
+    layouts = [layout for _, layout in outputs]
+    line = line_of([*layouts, *[entry for entry in graph.leaves if type(entry) is Layout]])
+    launch = None if line is None else planner.plan_again(*line)
+    if launch is None:
+        return None
+    sizes = [layout.nbytes for layout in layouts]
+    made: list[Buffer] | None = run_again_into(launch, sizes, leaves, has_parts=graph.structure.has_parts)
+    if made is not None:
+        if graph.programs is None:
+            graph.programs = {}
+        graph.programs[keyed(interior)] = ONCE
+    return made
 
 
 def _launch_of(graph: Graph, layout: Layout) -> Again | None:

@@ -246,6 +246,18 @@ def run_again(
     return buffer
 
 
+def run_again_into(again: Again, sizes: Sequence[int], leaves: tuple[Any, ...], *, has_parts: bool) -> Any:
+    """Do as `run_again` with several outputs, of so many bytes; return them."""
+    kernel, grid, constants = again
+    version, launch, allocate = _ANYWHERE.get(keyed(kernel), _NOWHERE)
+    if launch is None or version != config.version:
+        return None
+    parameters = _with_parts(leaves) if has_parts else [getattr(entry, "ptr", entry) for entry in leaves]
+    buffers = [allocate(nbytes) for nbytes in sizes]
+    launch(grid, *[buffer.ptr for buffer in buffers], *parameters, *constants)
+    return buffers
+
+
 _NOWHERE: tuple[int, Any, Any] = (-1, None, None)
 
 

@@ -19,6 +19,7 @@ import numpy as np
 
 from oxinp._config import config
 from oxinp._core.errors.hearing import current, default, raise_own, run
+from oxinp._core.lazy.balance import RECORD, balance
 from oxinp._core.lazy.explain import REPORTS
 from oxinp._core.lazy.handle import end_writing, host_view
 from oxinp._core.memory.storage import WRITING
@@ -46,6 +47,17 @@ made._held = made._known = made._view = None
 made._host = made._seen = \1
 return made
 """,
+    # Ours of a view of what one of ours, no user's class, sees on the host; `storage` is its own.
+    r"return part\((\w+)\) of (\w+)": r"""
+view = new(ndarray)
+view._held = storage
+view._known = None
+view._host = host
+view._seen = \1
+whole = \2._view
+view._view = (\2, True) if whole is None else whole if type(whole[0]) is ndarray else (\2, whole[1])
+return view
+""",
     # A number as NumPy's array of one element, which takes half the time, where that means the same.
     r"(\w+) = constant\((\w+), (\w+)\)": r"""
 \1 = \2
@@ -66,23 +78,24 @@ elif dtype is INT64 and kind is int:
         if len(INTEGERS) < MAX_CONSTANTS:
             INTEGERS[\2] = np.array(\2, INT64)
 """,
+    # A statement that writes to what a storage holds on the host alone.
+    r"write '(.+)' to (\w+) and return (\w+)": r"""
+if \2.host is host and \2.stale is None and \2.value is None:
+    \2.stale = WRITING  # no other thread has run since the last three conditions
+    try:
+        \1
+        return \3
+    finally:
+        if \2.stale is WRITING:  # `end_writing`, spelled out
+            \2.stale = None
+        else:
+            end_writing(\2)
+""",
 }
 CALLS = {
-    # A call of NumPy's that warns of nothing.
+    # A call of NumPy's that warns of nothing, and one that writes.
     r"(\w+) = called\((\w+), (.+)\) else (.+)": r"\1 = \2(\3)",
-    # One that writes to what a storage holds on the host alone.
-    r"write called\((\w+), (.+)\) to (\w+) and return (\w+)": r"""
-if \3.host is host and \3.stale is None and \3.value is None:
-    \3.stale = WRITING  # no other thread has run since the last three conditions
-    try:
-        \1(\2)
-        return \4
-    finally:
-        if \3.stale is WRITING:  # `end_writing`, spelled out
-            \3.stale = None
-        else:
-            end_writing(\3)
-""",
+    r"write called\((\w+), (.+)\) to (\w+) and return (\w+)": r"write '\1(\2)' to \3 and return \4",
 }
 WARNING_CALLS = {
     # A call whose warnings name the user's line.
@@ -121,7 +134,13 @@ FLOATS: dict[float, np.ndarray[Any, Any]] = {}
 INTEGERS: dict[int, np.ndarray[Any, Any]] = {}
 ZEROS = {sign: np.array(copysign(0.0, sign)) for sign in (1.0, -1.0)}
 PLAIN_INT = 2**31 - 1  # integers that most integer dtypes hold
+MISSING = object()  # an argument that is not given
 ndarray: Any = None  # ours, entered where it is defined
+
+
+def takes(nbytes: int, reach: int) -> bool:
+    """Whether what would be the device's belongs on the host by what has been learned; elements cost `reach` / 16."""
+    return balance.takes(nbytes, reach / 16, RECORD)
 
 
 def expanded(text: str, *, may_warn: bool) -> str:
@@ -133,11 +152,11 @@ def expanded(text: str, *, may_warn: bool) -> str:
     may_warn : bool
         Whether what is called warns of elements.
     """
-    macros = MACROS | (WARNING_CALLS if may_warn else CALLS)
+    macros = (WARNING_CALLS if may_warn else CALLS) | MACROS
     lines = text.split("\n")
     for pattern, body in macros.items():
         found = re.compile(rf"( *){pattern}")
-        spelled = []
+        spelled: list[str] = []
         for line in lines:
             match = found.fullmatch(line)
             spelled += [match[1] + each for each in match.expand(_shifted(body)).split("\n")] if match else [line]
@@ -173,6 +192,7 @@ def compiled(name: str, text: str, *, may_warn: bool = False) -> Callable[..., A
 __all__ = [
     "REPORTS",
     "WRITING",
+    "balance",
     "compiled",
     "config",
     "current",
@@ -181,4 +201,5 @@ __all__ = [
     "host_view",
     "raise_own",
     "run",
+    "takes",
 ]

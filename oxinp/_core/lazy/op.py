@@ -86,6 +86,9 @@ class Op(Frozen, eq=False):
         graph's other leaves.
     may_fuse : callable or None
         ``may_fuse(bound, leaves)``: whether that is worth asking for these leaves.
+    reduced : callable or None
+        ``reduced(bound, leaves)`` -> an operation that computes what a reduction does, whose leaves are results of this
+        one that nothing has asked for yet, and its leaves; None where no kernel does both.
     rows : callable or None
         ``rows(bound)`` -> `RowWalk`: how the operation is part of a kernel that computes what is made of its result
         and of its operand's rows, see `rowwise`; None where it is part of none.
@@ -118,6 +121,7 @@ class Op(Frozen, eq=False):
     takes_views: bool = False
     fuse: Callable[[BoundOp, Graph, int], Plan | None] | None = None
     may_fuse: Callable[[BoundOp, tuple[Any, ...]], bool] | None = None
+    reduced: Callable[[BoundOp, tuple[Any, ...]], tuple[BoundOp, tuple[Any, ...]] | None] | None = None
     rows: Callable[[BoundOp], RowWalk | None] | None = None
     gives_views: bool = False
     variant: Callable[[BoundOp, tuple[Any, ...]], Hashable] | None = None

@@ -12,6 +12,7 @@ from oxinp._config import config
 from oxinp._core.errors.state import checks, current, quiet
 from oxinp._core.lazy import explain, placement, reports, schedule
 from oxinp._core.lazy.array_protocol import numpys
+from oxinp._core.lazy.balance import RECORD
 from oxinp._core.lazy.building import attempt, claim
 from oxinp._core.lazy.calls import Pending
 from oxinp._core.lazy.expr import (
@@ -32,7 +33,7 @@ from oxinp._core.lazy.flagged import flagged
 from oxinp._core.lazy.handle import Handle, begin_writing, chain, compute_into, device_value, end_writing, host_view
 from oxinp._core.memory.dtypes import DEVICE_TYPES, WEAK_TYPES
 from oxinp._core.memory.layout import Layout
-from oxinp._core.memory.storage import SIDES, Storage, Value, is_pinned, make_storage
+from oxinp._core.memory.storage import SHARED, SIDES, Storage, Value, is_pinned, make_storage
 from oxinp._kernels.flags import CASTS
 from oxinp._runtime import here
 
@@ -231,6 +232,37 @@ def express(
             schedule.postpone(operands[i]._storage)
 
 
+def paired(operation: Operation, a: Handle, b: Handle) -> Value | None:
+    """Record `operation` on two arrays that are on the device, where one look-up or arithmetic does it; else None.
+
+    Nothing is made for the result but its value: it is an operand of something else.
+    """
+    u, v = a._storage.value, b._storage.value
+    if u is None or v is None or current() is not quiet.state:
+        return None
+    if u[0].layout is not a._known:
+        u = chain(a)
+        v = b._storage.value or v  # which that may have computed
+    if v[0].layout is not b._known:
+        v = chain(b)
+    first, leaves, mask = u
+    second, others, bits = v
+    place = None
+    if mask & bits:
+        for entry in others:
+            if entry in leaves:
+                if len(others) > 1:
+                    return None
+                place = leaves.index(entry)
+    if (mask | bits) & SHARED:
+        return None
+    key = (first, second) if place is None else (first, second, place)
+    record = operation.pairs.get(key) or renew(operation, operation.pairs, key, (first, second), place)
+    if record is None or record.graph is None:
+        return None
+    return record.graph, leaves if place is not None else leaves + others, mask | bits
+
+
 def _pair(values: list[Value], positions: tuple[tuple[int, ...], ...] | None, operands: tuple[Any, ...]) -> Any:
     """Return where `operators` looks first: the graphs, and the shared leaf if there is one; None where it does not."""
     if len(values) == 1:
@@ -295,7 +327,7 @@ def _join_leaves(values: list[Value]) -> tuple[tuple[tuple[int, ...], ...] | Non
 def is_hosted(operands: Sequence[Any]) -> bool:
     """Whether every array among the operands is valid on the host, or would be fetched for what is done there."""
     for x in operands:
-        if isinstance(x, Handle) and x._storage.host is None and not placement.may_be_host(x._storage):
+        if isinstance(x, Handle) and (x._held or x._storage).host is None and not placement.may_be_host(x._storage):
             return False
     return True
 
@@ -328,7 +360,7 @@ def apply(
         NumPy's own, for the host.
     operands : tuple of Handle or scalar
     """
-    if is_hosted(operands) and placement.is_host(cost := cost_of(operation, operands)):
+    if is_hosted(operands) and placement.is_host(cost := cost_of(operation, operands), price=RECORD):
         if explain.REPORTS:
             explain.note("host", operation.name, placement.why_host(cost))
         return wrap_host(compute(*[host_view(x) if isinstance(x, Handle) else x for x in operands]))
@@ -358,7 +390,7 @@ def apply_into(
     if out._layout.dtype.kind in "SUT":
         raise Unsupported("strings, whose loop NumPy finds by `out`")
     check_cast(ufunc, operands, out)
-    if is_hosted((*operands, out)) and placement.is_host(_cost_into(operation, operands, out)):
+    if is_hosted((*operands, out)) and placement.is_host(_cost_into(operation, operands, out), price=RECORD):
         views = [host_view(x) if isinstance(x, Handle) else x for x in operands]
         compute_into(compute, views, {}, (out,))
         return out

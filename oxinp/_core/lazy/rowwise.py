@@ -51,7 +51,10 @@ def compute(storage: Storage, value: Value, wanted: dict[int, Storage], others: 
         What else is pending.
     """
     graph, leaves, _ = value
-    if not graph.layout.is_contiguous or not any(map(_is_reduction, leaves)):
+    if not graph.layout.is_contiguous:
+        return None
+    results = [entry for entry in leaves if type(entry) is Pending and _is_reduction(entry)]
+    if not results or (is_patient and _is_once(graph, results)):
         return None
     met = _Met()
     places = met.meet(graph, leaves)
@@ -165,8 +168,6 @@ def _program(graph: Graph, places: tuple[int, ...], met: _Met) -> RowProgram | N
     key = keyed(tuple(met.key))
     found: tuple[int, RowProgram | None] | None = _PROGRAMS.get(key) or _PROGRAMS.recall(key)
     if found is None or found[0] != config.version:
-        if is_patient and _is_once(met):
-            return None
         calls = met.calls
         missing(lambda: remember(_PROGRAMS, key, (config.version, merged(graph, places, calls))))
         found = _PROGRAMS.get(key) or _PROGRAMS.recall(key)
@@ -178,25 +179,19 @@ _left: list[ref[Pending]] = []
 """The results that reductions of sizes met for the first time wait for: the attempt to run them may be repeated."""
 
 
-def _is_once(met: _Met) -> bool:
-    """Whether these sizes have not been met before, of a structure that has."""
-    results = [met.entries[number] for number in met.calls]
-    if any(reference() is results[0] for reference in _left):
-        return True
-    bare: list[Any] = []
-    sizes = []
-    for part in met.key:
-        if type(part) is int:
-            bare.append(part)
-            continue
-        graph = part if type(part) is Graph else part.graphs[0]
-        bare.append(graph.structure if part is graph else (part.op, graph.structure))
-        sizes.append(graph.leaves)
-    structure = tuple(bare)
-    is_known = _STRUCTURES.get(structure) or _STRUCTURES.recall(structure)
-    if not is_known:
+def _is_once(graph: Graph, results: list[Any]) -> bool:
+    """Whether a chain's sizes have not been met before, of a structure that has, `results` of reductions among them."""
+    for reference in _left:
+        if reference() is results[0]:
+            return True
+    bounds = [entry.call.bound for entry in results]
+    structure = graph.structure, tuple([(bound.op, bound.graphs[0].structure) for bound in bounds])
+    sizes = structure, graph.shape, tuple([bound.graphs[0].shape for bound in bounds]), _reduced_size(tuple(results))
+    if not (_STRUCTURES.get(structure) or _STRUCTURES.recall(structure)):
         remember(_STRUCTURES, structure, True)
-    if _PROGRAMS.has_met((structure, tuple(sizes))) or not is_known:
+        _PROGRAMS.has_met(sizes)
+        return False
+    if _PROGRAMS.has_met(sizes):
         return False
     _left[:] = map(ref, results)
     return True

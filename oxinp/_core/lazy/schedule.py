@@ -48,6 +48,7 @@ PENDING: list[ref[Storage]] = []
 _SHORTENING: Any = free_in_children(Lock())  # held while entries are replaced, which threads of two devices may do
 MAX_PENDING = 4096  # entries, most of them of temporaries that are gone
 room = MAX_PENDING  # entries before `make_room` is called: at each one, -1, where there are `RECORDERS`
+MAX_UNSORTED = 8  # entries that are looked at as they are, gone and twice as some may be
 MAX_TOGETHER = 32  # pending storages that are looked for on the way to each other when all are computed
 MAX_ALIVE = 256  # pending storages that somebody holds: beyond, all are flushed rather than searched at each flush
 
@@ -320,11 +321,11 @@ def _run_with_interior(storage: Storage, value: Value, wanted: dict[int, Storage
     key = tuple(sorted(wanted))
     values: list[Any] = [wanted[number].value for number in key]
     interior = tuple([(number, other[0].layout) for number, other in zip(key, values, strict=True)])
-    program = chains.find(graph, interior)
+    buffers = chains.run_first_with(graph, leaves, interior) or chains.find(graph, interior).run_all(leaves)
     if REPORTS:
         note("device", chains.describe(graph), f"{graph.layout.nbytes} B result, {len(leaves)} inputs")
-    first, *rest = program.run_all(leaves)
-    result = storage.value = (program.leaf, (first,), next_mask())
+    first, *rest = buffers
+    result = storage.value = (leaf(graph.layout), (first,), next_mask())
     for (number, layout), before, buffer in zip(interior, values, rest, strict=True):
         other = wanted[number]
         if other.value is before:  # else it was computed to free memory for this, and may even have left the device
@@ -538,8 +539,9 @@ def _are_apart(ptr: int, where: Layout, start: int, layout: Layout) -> bool:
 def flush_readers(target: Value, keep: Storage | None = None, keep_call: Call | None = None) -> None:
     """Compute every pending value, but that of `keep` and those of `keep_call`, that reads the Buffer of a storage."""
     _, (buffer,), mask = target
-    for storage in _pending():
-        if storage is not keep:
+    for reference in PENDING[:] if len(PENDING) <= MAX_UNSORTED else map(ref, _pending()):
+        storage = reference()
+        if storage is not None and storage is not keep:
             value = storage.value
             if value is not None and value[2] & mask and value[0].nodes and _reads(value[1], buffer):
                 materialise(storage)

@@ -22,7 +22,7 @@ def view_at(base: Handle, layout: Layout, cache: tuple[Any, Any] = (None, None),
     kind = types.ndarray
     if type(base) is kind and (seen is None or type(seen[0]) is kind):  # `_begin`, spelled out
         view: Any = _new(kind)
-        view._held = base._storage
+        view._held = base._held or base._storage
         view._view = (base, writeable) if seen is None else (seen[0], writeable and seen[1])
         view._known = layout
         view._host, view._seen = cache
@@ -37,7 +37,7 @@ def _begin(base: Handle, writeable: bool) -> Any:
     """Return a view of `base`, of its class, that lies nowhere yet."""
     seen = base._view
     view = _new(types.ndarray if type(type(base)) is types.scalar_type else type(base))
-    view._held = base._storage
+    view._held = base._held or base._storage
     if seen is None:
         view._view = (base, writeable)
     else:  # a view of a view is one of the array itself, unless that is of another class or lies in others' memory
@@ -57,7 +57,7 @@ def row_view(
     base: Handle, function: Callable[..., Any], row: ViewRow, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
     """Return the view that a function of NumPy's in `VIEWS` makes of an array; None where NumPy is to be asked."""
-    storage = base._storage
+    storage = base._held or base._storage
     if storage.host is None:
         layout = view_layout(row, base._layout, args, kwargs)
         return None if layout is None else view_at(base, layout, writeable=row.is_writeable)
@@ -76,7 +76,7 @@ def moved(base: Handle, function: Callable[..., Any], *args: Any) -> Any:
     """Return the view of any array of ours that a function of NumPy's in `VIEWS` makes."""
     row = VIEWS[function]
     make = fastest(row, function, args)
-    storage = base._storage
+    storage = base._held or base._storage
     host = storage.host
     if host is None:
         layout = view_layout(row, base._layout, args, {})
@@ -95,7 +95,7 @@ def host_part(base: Handle, host: NumpyArray, part: NumpyArray, *, writeable: bo
     view: Any
     if type(base) is kind and (seen is None or type(seen[0]) is kind):  # `_begin`, spelled out
         view = _new(kind)
-        view._held = base._storage
+        view._held = base._held or base._storage
         view._view = (base, writeable) if seen is None else (seen[0], writeable and seen[1])
     else:
         view = _begin(base, writeable)

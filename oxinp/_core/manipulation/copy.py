@@ -34,7 +34,7 @@ from oxinp._core.memory.layout import Layout
 
 def copy(array: Handle, order: Any = "C") -> Any:
     """Return a copy; on the device it is made when first read or when the original is about to change."""
-    host = array._storage.host
+    host = (array._held or array._storage).host
     if host is not None:
         seen = array._seen if array._host is host else host_view(array)
         if seen.nbytes < config.offload_threshold or placement.is_host(seen.nbytes):
@@ -55,7 +55,7 @@ def copy(array: Handle, order: Any = "C") -> Any:
 def _carried(array: Handle) -> Handle:
     """Return a view of elements of a dtype without kernels as one with, by which they are moved, bit for bit."""
     layout = array._layout
-    if layout.dtype in DEVICE_TYPES or layout.dtype.hasobject or array._storage.host is not None:
+    if layout.dtype in DEVICE_TYPES or layout.dtype.hasobject or (array._held or array._storage).host is not None:
         return array
     carrier = CARRIERS.get(layout.dtype.itemsize)
     if carrier is None:
@@ -147,7 +147,7 @@ def astype(array: Handle, dtype: Any, order: Any = "K", casting: Any = "unsafe",
         options = {"order": order, "casting": casting, "copy": copy_wanted}
         return call(np.ndarray.astype, (array, dtype), options, name="ndarray.astype")
     target = np.dtype(dtype)
-    host = array._storage.host
+    host = (array._held or array._storage).host
     if host is not None and copy_wanted:
         seen = array._seen if array._host is host else host_view(array)
         if max(seen.nbytes, seen.size * target.itemsize) < config.offload_threshold:
@@ -159,7 +159,7 @@ def astype(array: Handle, dtype: Any, order: Any = "K", casting: Any = "unsafe",
     if source == target and not copy_wanted and has_order(array._layout, order):
         return array
     larger = max(array._layout.nbytes, array._layout.size * target.itemsize)
-    if array._storage.host is not None and placement.is_host(larger):
+    if (array._held or array._storage).host is not None and placement.is_host(larger):
         return wrap_host(_on_host(np.ndarray.astype, source, target, host_view(array), target, order))
     axes = axes_of(array._layout, order)
     if axes is not None:
@@ -201,7 +201,9 @@ def assign(target: Handle, value: Any) -> None:
     if isinstance(value, Handle):
         if value._storage is target._storage and value._layout is layout:
             return  # what an in-place operator on a view leaves behind: v = x[1:]; v += 1; x[1:] = v
-        if is_device_scalar(value) and (value._storage.host is not None or _may_not_fit(value, layout)):
+        if is_device_scalar(value) and (
+            (value._held or value._storage).host is not None or _may_not_fit(value, layout)
+        ):
             value = fetch(value)[()]
     elif not isinstance(value, np.generic | bool | int | float):
         try:

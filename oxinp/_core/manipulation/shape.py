@@ -15,13 +15,13 @@ from oxinp._core.memory.view_functions import VIEWS, view_layout
 
 def reshape(array: Handle, shape: Any, order: Any = "C", *, copy_wanted: bool | None = None) -> Any:
     """Return `array` with another shape: a view where NumPy gives one, else of a copy (ValueError if refused)."""
-    storage = array._storage
+    storage = array._held or array._storage
     host = storage.host
     if host is not None and storage.value is None and order == "C" and not copy_wanted:
         seen = array._seen if array._host is host else host_view(array)
         if seen.flags.c_contiguous:
             return host_part(array, host, seen.reshape(shape))
-    if array._storage.host is None and order == "C" and not copy_wanted:
+    if (array._held or array._storage).host is None and order == "C" and not copy_wanted:
         layout = view_layout(VIEWS[np.reshape], array._layout, (shape,), {})
         if layout is not None:
             return view_at(array, layout)
@@ -45,7 +45,7 @@ def reshape(array: Handle, shape: Any, order: Any = "C", *, copy_wanted: bool | 
 
 def ravel(array: Handle, order: Any = "C") -> Any:
     """Return the elements of `array` in one dimension: a view where NumPy gives one."""
-    storage = array._storage
+    storage = array._held or array._storage
     host = storage.host
     if host is not None and storage.value is None and order == "C":
         seen = array._seen if array._host is host else host_view(array)

@@ -61,6 +61,31 @@ def view_layout(row: ViewRow, layout: Layout, args: tuple[Any, ...], kwargs: dic
     args, kwargs
         The function's arguments after the array.
     """
+    if not kwargs and _is_plain(args):
+        key = row.move, args
+        known = layout.parts
+        if known is not None and (found := known.get(key)) is not None:
+            return found[0]
+        made = _moved(row, layout, args, kwargs)
+        if made is not None:
+            layout.keep_part(key, (made, False))
+        return made
+    return _moved(row, layout, args, kwargs)
+
+
+def _is_plain(args: tuple[Any, ...]) -> bool:
+    """Whether arguments are integers, or tuples of such: what is equal means the same."""
+    for value in args:
+        if type(value) is tuple:
+            for number in value:
+                if type(number) is not int:
+                    return False
+        elif type(value) is not int:
+            return False
+    return True
+
+
+def _moved(row: ViewRow, layout: Layout, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Layout | None:
     names = row.names
     count = len(args)
     if count > len(names) or (kwargs and not kwargs.keys() <= {*names[count:]}):

@@ -15,7 +15,7 @@ from oxinp._core.host.sharing import adopt_host
 from oxinp._core.lazy import placement
 from oxinp._core.lazy.array_protocol import REFUSAL, numpys
 from oxinp._core.lazy.chains import on_device
-from oxinp._core.lazy.expr import Graph, Node
+from oxinp._core.lazy.expr import Graph, Node, Unsupported
 from oxinp._core.lazy.handle import Handle, fetch, host_bytes, host_layout, is_dense
 from oxinp._core.lazy.record import COPY, express, is_device_scalar, types, wrap, wrap_host, wrap_pending
 from oxinp._core.lazy.views import view
@@ -29,10 +29,10 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C") -> An
     if isinstance(fill_value, Handle):
         fill_value = fetch(fill_value)
         fill_value = fill_value[()] if fill_value.ndim == 0 else fill_value
-    if dtype is not None and _is_small(shape, dtype := np.dtype(dtype)):
+    if dtype is not None and _is_small(shape, dtype := _dtype_of(dtype)):
         return wrap_host(np.full(shape, fill_value, dtype, order))  # type: ignore[call-overload]
     value = np.asarray(fill_value)
-    dtype = value.dtype if dtype is None else np.dtype(dtype)
+    dtype = value.dtype if dtype is None else dtype
     layout = None if _is_small(shape, dtype) else _device_layout(shape, dtype, order)
     if layout is None or value.ndim:
         return wrap_host(np.full(shape, fill_value, dtype, order))  # type: ignore[call-overload]
@@ -42,7 +42,7 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C") -> An
 
 def zeros(shape: Any, dtype: Any = float, order: str = "C") -> Any:
     """Return an array of `shape` filled with zeros."""
-    dtype = np.dtype(dtype)
+    dtype = _dtype_of(dtype)
     if _is_small(shape, dtype) or _device_layout(shape, dtype, order) is None:
         return wrap_host(np.zeros(shape, dtype, order))  # type: ignore[call-overload]
     return full(shape, 0, dtype, order)
@@ -50,7 +50,7 @@ def zeros(shape: Any, dtype: Any = float, order: str = "C") -> Any:
 
 def ones(shape: Any, dtype: Any = None, order: str = "C") -> Any:
     """Return an array of `shape` filled with ones."""
-    dtype = np.dtype(dtype)
+    dtype = _dtype_of(dtype)
     if _is_small(shape, dtype):
         return wrap_host(np.ones(shape, dtype, order))  # type: ignore[call-overload]
     return full(shape, 1, dtype, order)
@@ -58,7 +58,7 @@ def ones(shape: Any, dtype: Any = None, order: str = "C") -> Any:
 
 def empty(shape: Any, dtype: Any = float, order: str = "C") -> Any:
     """Return an array of `shape` whose elements are whatever was in memory."""
-    dtype = np.dtype(dtype)
+    dtype = _dtype_of(dtype)
     layout = None if _is_small(shape, dtype) else _device_layout(shape, dtype, order)
     if layout is None:
         return wrap_host(np.empty(shape, dtype, order))  # type: ignore[call-overload]
@@ -73,6 +73,13 @@ def uninitialised(shape: Any, dtype: Any = float, order: str = "C") -> Any:
     if value is not None:
         placement.device().let_be_read(value[1][0].ptr, made._layout.nbytes)
     return made
+
+
+def _dtype_of(dtype: Any) -> np.dtype[Any]:
+    found: np.dtype[Any] = np.dtype(dtype)
+    if found.char == "O" and is_dtype_class(dtype):
+        raise Unsupported("a class of dtypes, of which NumPy takes the right one")
+    return found
 
 
 def _device_layout(shape: Any, dtype: np.dtype[Any], order: str) -> Layout | None:

@@ -13,6 +13,8 @@ import numpy as np
 
 from oxinp._core.lazy import schedule
 from oxinp._core.lazy.building import attempt
+from oxinp._core.lazy.calls import Pending
+from oxinp._core.lazy.chains import instructions
 from oxinp._core.lazy.expr import scalar
 from oxinp._core.lazy.handle import Handle, expression, fetch
 from oxinp._core.lazy.op import BoundOp, Op, bind
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
     from oxinp._core.lazy.expr import Graph
     from oxinp._core.memory.storage import Value
+    from oxinp._core.reduction.planning import Reduced
     from oxinp._kernels.plan import Plan
 
 UINT32, UINT64 = np.dtype(np.uint32), np.dtype(np.uint64)
@@ -35,6 +38,7 @@ GENERATORS = frozenset({"PCG64", "PCG64DXSM"})
 _FAMILY = "oxinp._kernels.random"
 _MASK_64 = (1 << 64) - 1
 MAX_FUSED_NODES = 24  # of a chain that runs in the kernel of a draw, unrolled four times
+MAX_REDUCED = 3  # draws that a kernel reduces, whose states take registers
 
 
 class Position(NamedTuple):
@@ -203,7 +207,70 @@ def _fuse_fill(bound: BoundOp, graph: Graph, place: int) -> Plan | None:
     return _plan_fill(bound, graph.layout, finish)
 
 
-FILL = Op("random words", _plan_fill, _infer_fill, fuse=_fuse_fill, draws=True)
+def _reduce_fills(reduction: BoundOp, leaves: tuple[Any, ...]) -> tuple[BoundOp, tuple[Any, ...]] | None:
+    """An operation that makes and reduces the elements of draws; None where other arrays are reduced with them.
+
+    What was drawn and has been asked for by nothing else is not drawn again, and has never been stored.
+    """
+    wanted: Reduced = reduction.parameters
+    (graph,) = reduction.graphs
+    if len(wanted.axes) != graph.layout.ndim or graph.structure.is_flagged or wanted.op.wants_index:
+        return None
+    if len(graph.nodes) > MAX_FUSED_NODES or any(getattr(node.lower, "wants_index", False) for node in graph.nodes):
+        return None
+    graphs: list[Graph] = []
+    given: list[Any] = []
+    kinds: list[Any] = []
+    drawn: set[tuple[str, str]] = set()
+    for place, (layout, entry) in enumerate(zip(graph.leaves, leaves, strict=True)):
+        if not isinstance(layout, Layout):
+            graphs.append(scalar(layout))
+            given.append(entry)
+            kinds.append(layout)
+            continue
+        call = entry.call if type(entry) is Pending else None
+        state = None if call is None else call.leaves
+        if call is None or state is None or call.bound.op is not FILL or not call.is_from_here():
+            return None
+        generator, name, _, _, is_shifted, *skip = call.bound.parameters
+        is_whole = layout.is_contiguous and layout.shape == graph.layout.shape and layout.size == graph.layout.size
+        if is_shifted or skip or not is_whole or graph.leaves[place].offset:
+            return None
+        drawn.add((generator, name))
+        graphs += call.bound.graphs
+        given += state
+        kinds.append(None)
+    if len(drawn) > 1 or sum(kind is None for kind in kinds) > MAX_REDUCED:
+        return None
+    parameters = (*drawn.pop(), graph, tuple(kinds), wanted, reduction.layouts[0])
+    return bind(REDUCED, tuple(graphs), parameters), tuple(given)
+
+
+def _infer_reduced(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout, ...]:  # noqa: ARG001
+    return (parameters[-1],)
+
+
+def _plan_reduced(bound: BoundOp) -> Plan:
+    generator, name, graph, kinds, wanted, result = bound.parameters
+    module = importlib.import_module(f"{_FAMILY}.reduced")
+    leaves = tuple([None if kind is None else DEVICE_TYPES[kind] for kind in kinds])
+    structure = graph.structure
+    spec = module.ReducedSpec(
+        generator,
+        name,
+        leaves,
+        instructions(structure),
+        structure.result,
+        wanted.mask,
+        wanted.op,
+        DEVICE_TYPES[result.dtype],
+    )
+    plan: Plan = module.plan(spec, graph.layout.size, device().capability)
+    return plan
+
+
+REDUCED = Op("reduced random words", _plan_reduced, _infer_reduced, draws=True)
+FILL = Op("random words", _plan_fill, _infer_fill, fuse=_fuse_fill, reduced=_reduce_fills, draws=True)
 
 
 def _infer_segments(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout, ...]:  # noqa: ARG001

@@ -212,13 +212,19 @@ def _aligned(array: Handle) -> Handle:
     return array if array._layout.is_aligned else copy(array)
 
 
-def _possible(a: Handle) -> None:
-    """Raise `Unsupported` for matrices of more rows than there are kernels for."""
+def _is_possible(a: Handle) -> bool:
+    """Whether there are kernels for matrices of as many rows; NumPy computes where there is no device."""
     layout, backend = a._layout, _runtime.current()
     if backend is None:
-        return  # NumPy computes
-    if not planner().is_possible(DEVICE_TYPES[layout.dtype], layout.shape[-2], backend.capability):
-        msg = f"matrices of {layout.shape[-2]} rows"
+        return True
+    possible: bool = planner().is_possible(DEVICE_TYPES[layout.dtype], layout.shape[-2], backend.capability)
+    return possible
+
+
+def _possible(a: Handle) -> None:
+    """Raise `Unsupported` for matrices of more rows than there are kernels for."""
+    if not _is_possible(a):
+        msg = f"matrices of {a._layout.shape[-2]} rows"
         raise Unsupported(msg)
 
 
@@ -283,6 +289,8 @@ def det(a: Handle) -> Any:
 def qr(a: Handle, mode: str) -> Any:
     """Return QR factorisations; see `numpy.linalg.qr`, but for modes that are deprecated."""
     (a,) = prepared(a, are_square=False)
+    if mode in ("reduced", "r") and not _is_possible(a):
+        return _tall_qr(a, mode)
     _possible(a)
     result = perform(QR, (a,), (mode,))
     if mode != "raw":
@@ -290,6 +298,30 @@ def qr(a: Handle, mode: str) -> Any:
     turned = view(result[0], lambda seen: seen.swapaxes(-1, -2))
     turned._view = (None, True)
     return turned, result[1]
+
+
+def _tall_qr(a: Any, mode: str) -> Any:
+    """Return the factors of a matrix of more rows than a panel may have, by those of groups of its rows (TSQR).
+
+    The first rows stay as they are, above the R of all groups: so signs are those of Householder's method.
+
+    Source: J. Demmel, L. Grigori, M. Hoemmen and J. Langou, Communication-optimal parallel and sequential QR and LU
+    factorizations, 2012.
+    """
+    rows, columns = a.shape[-2:]
+    group: int = planner().rows_of_groups(DEVICE_TYPES[a.dtype], columns, device().capability)
+    if a.ndim != 2 or not group:
+        _possible(a)
+    count = (rows - columns) // group
+    top = rows - count * group
+    groups = a[top:].reshape(count, group, columns)
+    (*own, r) = results if type(results := perform(QR, (groups,), (mode,))) is tuple else (results,)
+    inner: Any = np.concatenate([a[:top], r.reshape(-1, columns)])
+    if mode == "r":
+        return qr(inner, mode)
+    q, r = qr(inner, mode)
+    rest = own[0] @ q[top:].reshape(count, columns, columns)
+    return np.concatenate([q[:top], rest.reshape(-1, columns)]), r
 
 
 __all__ = [

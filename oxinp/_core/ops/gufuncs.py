@@ -14,8 +14,10 @@ from oxinp._core.errors.hearing import attributed, call_numerical
 from oxinp._core.host.fallback import call
 from oxinp._core.lazy import explain, placement
 from oxinp._core.lazy.array_protocol import numpys
+from oxinp._core.lazy.balance import balance
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import Handle, host_view
+from oxinp._core.lazy.inlining import compiled
 from oxinp._core.lazy.record import (
     as_array,
     check_writeable,
@@ -137,8 +139,8 @@ class gufunc(ufunc):  # noqa: N801 - as `ufunc`
 
     def of_two(self, a: Any, b: Any) -> Any:
         """Return what becomes of two arrays of ours: nothing is to be found out, which takes longer than a launch."""
-        x = a._storage.host
-        y = b._storage.host
+        x = (a._held or a._storage).host
+        y = (b._held or b._storage).host
         try:
             if x is None or y is None:  # `is_hosted`, spelled out
                 return self._product(a, b)
@@ -147,7 +149,8 @@ class gufunc(ufunc):  # noqa: N801 - as `ufunc`
             limit = config.offload_threshold
             m, n = x.size * 16, y.size  # at most what an element costs
             is_light = (m < limit and n * 16 < limit) if y.ndim == 1 else 0 < m * n < limit
-            if (is_light or matmul.bound(x, y) < limit) and not explain.REPORTS:
+            is_light = is_light or (bound := matmul.bound(x, y)) < limit or balance.takes(bound, matmul.HOST_WEIGHT)
+            if is_light and not explain.REPORTS:
                 return wrap_host(self._of_hosts(x, y))
             return self._of_arrays((a, b))
         except Unsupported:
@@ -285,13 +288,33 @@ def _named(name: str) -> gufunc:
 GUFUNC_OBJECTS = {name: gufunc(row) for name, row in GUFUNCS.items()}
 
 
+# Of vectors, and of matrices of few elements; what an element costs is below 16 bytes.
+_PRODUCT_TEXT = """
+def make(general, function):
+    def operator(a, b):
+        if type(b) is not ndarray or type(a) is not ndarray or REPORTS:
+            return general(a, b)
+        x = seen(a) else return general(a, b)
+        y = seen(b) else return general(a, b)
+        m = x.size * 16
+        n = y.size
+        limit = config.offload_threshold
+        if not 0 < m * n < limit and not (y.ndim == 1 and m < limit and n * 16 < limit):
+            return general(a, b)
+        result = called(function, x, y) else return general(a, b)
+        return wrapped(result)
+    return operator
+"""
+
+
 def operator_methods() -> dict[str, Any]:
     """Return ``a @ b``, ``b @ a`` and ``a @= b``, for the class body of `ndarray`."""
     product = GUFUNC_OBJECTS["matmul"]
+    of_two = product.of_two
 
     def __matmul__(self: Any, other: Any) -> Any:  # noqa: N807 - what it becomes
         if type(self) is type(other) is types.ndarray:
-            return product.of_two(self, other)
+            return of_two(self, other)
         if other_side(other) is NotImplemented:
             return declined(np.matmul, operator.matmul, self, other)
         return product(self, other)
@@ -311,4 +334,5 @@ def operator_methods() -> dict[str, Any]:
             stand_in @= np.zeros([1] * np.ndim(other), dtype)  # NumPy's own error
         return product(self, other, out=self)
 
-    return {"__matmul__": __matmul__, "__rmatmul__": __rmatmul__, "__imatmul__": __imatmul__}
+    made = compiled("products", _PRODUCT_TEXT, may_warn=True)(__matmul__, np.matmul)
+    return {"__matmul__": made, "__rmatmul__": __rmatmul__, "__imatmul__": __imatmul__}

@@ -13,13 +13,14 @@ import numpy as np
 
 from oxinp._config import config
 from oxinp._core.lazy import schedule
+from oxinp._core.lazy.balance import balance
 from oxinp._core.lazy.building import attempt
 from oxinp._core.lazy.calls import Pending
 from oxinp._core.lazy.expr import Graph, Unsupported, leaf, new_table, remember
 from oxinp._core.lazy.handle import Handle, expression
 from oxinp._core.lazy.op import SPARE, BoundOp, Op
 from oxinp._core.lazy.placement import device, keyed
-from oxinp._core.lazy.record import wrap_result
+from oxinp._core.lazy.record import paired, wrap_result
 from oxinp._core.lazy.views import view
 from oxinp._core.manipulation.copy import astype, copy
 from oxinp._core.manipulation.shape import reshape
@@ -27,7 +28,7 @@ from oxinp._core.memory.dtypes import DEVICE_TYPES, FLOAT16, FLOAT32, MULTIPLIED
 from oxinp._core.memory.layout import Layout
 from oxinp._core.ops import creation
 from oxinp._core.ops.epilogue import epilogue_of
-from oxinp._core.reduction.reduce import reduce
+from oxinp._core.reduction.reduce import reduce, reduced
 from oxinp._core.reduction.table import SUM
 from oxinp._core.ufunc.objects import UFUNC_OBJECTS
 from oxinp._kernels.choice import nominal
@@ -113,7 +114,7 @@ def _product_of(left: Layout, right: Layout, dtype: np.dtype[Any] | None = None)
     product: Product | None = _PRODUCTS.get(key) or (_PRODUCTS.recall(key) if _PRODUCTS.old else None)
     if product is None or product.version != config.version:
         product = Product(left, right, dtype)
-        if _PRODUCTS.has_met(key):
+        if _PRODUCTS.has_met((left.shape, left.strides, right.shape, right.strides, left.dtype, dtype)):
             remember(_PRODUCTS, key, product)
     return product
 
@@ -444,6 +445,12 @@ def contract(a: Handle, b: Handle, axis: int) -> Any:
     wide = FLOAT32 if dtype == FLOAT16 else dtype
     if dtype not in DEVICE_TYPES:
         raise Unsupported(f"dtype {dtype} has no kernels")
+    left = a._layout
+    if one is other is wide and left.shape == b._layout.shape and left.ndim == 1 and left.nbytes >= balance.limit:
+        value = paired(_MULTIPLY.operations[0], a, b)
+        total = None if value is None else reduced(SUM, value, wide)
+        if total is not None:
+            return total
     x = a if one is wide else astype(a, wide, copy_wanted=False)
     y = b if other is wide else astype(b, wide, copy_wanted=False)
     total = reduce(SUM, _MULTIPLY(x, y), axis, wide)

@@ -6,7 +6,7 @@ All are stable, which NumPy's are, too, or leave open. Elements are never change
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
@@ -109,7 +109,7 @@ def check_placement(*arrays: Handle) -> None:
         raise Unsupported("elements that are on the host")
 
 
-def _along(op: Op, array: Handle, axis: Any, parameters: tuple[Any, ...]) -> Any:
+def along(op: Op, array: Handle, axis: Any, parameters: tuple[Hashable, ...]) -> Any:
     """Perform an operation on the rows along an axis; None: on the elements in C order."""
     _check(array)
     if axis is None:
@@ -124,12 +124,12 @@ def _along(op: Op, array: Handle, axis: Any, parameters: tuple[Any, ...]) -> Any
 
 def sort(array: Handle, axis: Any = -1, *, is_descending: bool = False) -> Any:
     """Return the elements sorted along an axis, None for all of them; see `numpy.sort`."""
-    return _along(SORT, array, axis, (is_descending,))
+    return along(SORT, array, axis, (is_descending,))
 
 
 def argsort(array: Handle, axis: Any = -1, *, is_descending: bool = False) -> Any:
     """Return where the elements are that come first, second, ... along an axis; see `numpy.argsort`."""
-    return _along(ARGSORT, array, axis, (is_descending,))
+    return along(ARGSORT, array, axis, (is_descending,))
 
 
 def lexsort(keys: Sequence[Handle]) -> Any:

@@ -10,6 +10,7 @@ import numpy as np
 from oxinp._config import config
 from oxinp._core.errors.hearing import of_one
 from oxinp._core.host.fallback import NOT_DONE, call, on_host, on_hosts
+from oxinp._core.host.spellings import with_spelling
 from oxinp._core.lazy.explain import REPORTS
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.record import types
@@ -26,7 +27,7 @@ def _method(
     call_numpy = of_one(numpys)
     out_position = arguments.names.index("out")
 
-    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def general(self: Any, *args: Any, **kwargs: Any) -> Any:
         if len(args) <= out_position and "out" not in kwargs and not REPORTS:
             is_plain = not args and not kwargs and type(self) is types.ndarray
             result = (
@@ -41,6 +42,7 @@ def _method(
         except Unsupported:
             return call(numpys, (self, *args), kwargs, name=row.name, mutates=(out_position + 1, "out"))
 
+    method = with_spelling(general, numpys)
     method.__name__ = row.name
     method.__qualname__ = f"ndarray.{row.name}"
     method.__doc__ = numpys.__doc__

@@ -15,6 +15,8 @@ from oxinp._core.errors.hearing import call_numerical
 from oxinp._core.errors.state import current, quiet
 from oxinp._core.host.exchange import is_array
 from oxinp._core.lazy import explain, placement, schedule
+from oxinp._core.lazy.balance import balance
+from oxinp._core.lazy.calls import Pending
 from oxinp._core.lazy.expr import (
     MAX_NDIM,
     Graph,
@@ -53,6 +55,7 @@ NO_INITIAL = np._NoValue
 """What `initial` is where none is given."""
 
 _BOUND = new_table()
+_WHOLES = new_table()  # (row, graph, dtype) -> BoundOp, of all elements
 
 
 @cache
@@ -113,6 +116,18 @@ def reduce(
     Unsupported
         Where the device has no kernel.
     """
+    is_plain = (
+        out is None
+        and keepdims is False
+        and initial is NO_INITIAL
+        and where is True
+        and mean is None
+        and array._storage.host is None
+        and array._layout.nbytes >= balance.limit
+        and current() is quiet.state
+    )
+    if is_plain and axis is None and dtype is None and (total := reduced(row, chain(array))) is not None:
+        return total
     if out is not None:
         if not is_array(out):
             raise Unsupported("an output that is no array of ours")
@@ -160,7 +175,10 @@ def reduce(
         leaves = (*leaves, *_parameters(row, op, count, ddof, dtypes.accumulated, initial))
     if row.is_average and not is_masked and ddof >= count:
         warn("Degrees of freedom <= 0 for slice", RuntimeWarning)
-    (total,) = schedule.defer(bound, leaves, value[2])
+    if is_plain and len(axes) == len(shape) and not op.num_parameters:
+        known = _Whole(bound.op, bound.graphs[0].structure, bound.graphs[0].dtype, bound.parameters, bound.layouts[0])
+        value[0].structure.plans[row, len(shape), dtype] = known
+    total = _deferred(bound, leaves, value[2])
     if claim is not None:
         result = wrap_result(total, as_array=True)
         return settled(wrap_pending(express(JUDGE, (result, claim))))
@@ -168,6 +186,51 @@ def reduce(
         return wrap_result(total)
     store_result(out, total)
     return out
+
+
+def _deferred(bound: BoundOp, leaves: tuple[Any, ...], mask: int) -> Value:
+    """Ask for a reduction, or for what makes and reduces elements in one, if nothing has asked for these yet."""
+    for entry in leaves:
+        if type(entry) is Pending:
+            call = entry.call
+            asked = None if call is None else call.bound.op.reduced
+            found = None if asked is None else asked(bound, leaves)
+            if found is not None:
+                bound, leaves, mask = *found, 0
+            break
+    (total,) = schedule.defer(bound, leaves, mask, depth=5)
+    return total
+
+
+class _Whole(NamedTuple):
+    """What reducing all elements of a chain is, whatever their number."""
+
+    op: Op
+    structure: Structure
+    accumulated: np.dtype[Any]
+    parameters: Reduced
+    result: Layout
+
+
+def reduced(row: ReductionRow, value: Value, dtype: np.dtype[Any] | None = None) -> Any:
+    """Return the reduction of all elements of a chain that is on the device; None where `reduce` has to find out how.
+
+    It is what `reduce` does without other arguments, where a chain of that structure has been reduced before.
+    """
+    graph, leaves, mask = value
+    source = graph.layout
+    known: _Whole | None = graph.structure.plans.get((row, source.ndim, dtype))
+    if known is None or not source.size or not (graph.nodes or source.is_aligned):
+        return None
+    key = row, graph, dtype
+    bound = _WHOLES.get(key) or (_WHOLES.recall(key) if _WHOLES.old else None)
+    if bound is None:
+        op, structure, accumulated, parameters, result = known
+        whole = source.dense if source.dtype is accumulated else Layout.of(accumulated, source.shape)
+        bound = BoundOp(op, (Graph(structure, whole, graph.leaves),), (result,), parameters)
+        if _WHOLES.has_met((row, graph.structure, source.shape)):
+            remember(_WHOLES, key, bound)
+    return wrap_result(_deferred(bound, leaves, mask))
 
 
 _TOLD = dict.fromkeys(("sum", "prod", "mean", "nansum", "nanprod")) | {
@@ -377,7 +440,7 @@ def _bound(wanted: _Wanted) -> BoundOp:
     bound: BoundOp | None = _BOUND.get(wanted) or (_BOUND.recall(wanted) if _BOUND.old else None)
     if bound is None:
         bound = _bind(wanted)
-        if _BOUND.has_met(wanted):
+        if _BOUND.has_met((wanted.row, wanted.chain.structure, wanted.chain.shape, wanted.axes)):
             remember(_BOUND, wanted, bound)
     return bound
 

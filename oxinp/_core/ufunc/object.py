@@ -12,9 +12,11 @@ from oxinp._core import documentation
 from oxinp._core.errors.hearing import call_numerical
 from oxinp._core.host.exchange import PLAIN
 from oxinp._core.host.fallback import call
+from oxinp._core.lazy.balance import RECORD, balance
 from oxinp._core.lazy.explain import REPORTS
 from oxinp._core.lazy.expr import Operation, Unsupported
 from oxinp._core.lazy.handle import Handle, compute_into, host_view
+from oxinp._core.lazy.inlining import compiled
 from oxinp._core.lazy.record import (
     apply,
     apply_into,
@@ -48,6 +50,36 @@ def _describe(kind: type) -> None:
     )
 
 
+_CALL_TEXT = """
+def make(leader):
+    def __call__(self, *args, **kwargs):
+        plain, reflected, num_inputs, reach, ufunc = self._shortcut  # at once: `__getattr__` makes each access slow
+        if kwargs or len(args) != num_inputs:
+            return self._call(args, kwargs)
+        if num_inputs == 1:
+            (a,) = args
+            if type(a) is not ndarray:
+                return self._call(args, kwargs)
+            x = seen(a) else return plain(a)
+            if x.size * reach >= config.offload_threshold or REPORTS:
+                return plain(a)
+            result = called(ufunc, x) else return plain(a)
+            return wrapped(result)
+        a, b = args
+        kind = type(a)
+        if kind is ndarray:
+            if type(b) is not ndarray and leader(args) is not None:
+                return self._call(args, kwargs)
+            result = plain(a, b)
+        elif (kind is float or kind is int) and type(b) is ndarray:
+            result = reflected(b, a)
+        else:
+            result = NotImplemented
+        return self._call(args, kwargs) if result is NotImplemented else result
+    return __call__
+"""
+
+
 class UfuncType(type):
     """Makes ``isinstance(numpy_ufunc, oxinp.ufunc)`` true: programs ask whether it is one, not whose it is."""
 
@@ -62,7 +94,7 @@ class ufunc(metaclass=UfuncType):  # noqa: N801 - NumPy's name
     fallback.
     """
 
-    __slots__ = ("_num_inputs", "_plain", "_reach", "_row", "methods", "operations")
+    __slots__ = ("_num_inputs", "_reach", "_row", "_shortcut", "methods", "operations")
 
     def __init__(self, row: UfuncRow) -> None:
         self._row = row
@@ -70,7 +102,10 @@ class ufunc(metaclass=UfuncType):  # noqa: N801 - NumPy's name
         self._reach = row.weight * 16  # at most what an element costs: none has more bytes
         self.operations = operations_of(row)
         self.methods = operators(self.operations[0], row) if row.numpy.nout == 1 and row.numpy.nin <= 2 else ()
-        self._plain: Any = plain_call(self.operations[0], row) if self.methods else None
+        self._shortcut: Any = NO_SHORTCUT
+        if self.methods:
+            plain = plain_call(self.operations[0], row)
+            self._shortcut = plain, self.methods[-1 if row.numpy.nin == 1 else 1], row.numpy.nin, self._reach, row.numpy
 
     def __eq__(self, other: object) -> bool:
         """Whether the other is this function, or NumPy's: what programs look up by NumPy's is found by ours."""
@@ -100,18 +135,9 @@ class ufunc(metaclass=UfuncType):  # noqa: N801 - NumPy's name
         """What is to be said of where it is computed and of how exact it is."""
         return f"Computed on the device, in one kernel with the operations around it. Results are {self.accuracy}."
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        plain = self._plain
-        if plain is None or kwargs or len(args) != self._num_inputs or (SUBCLASSES and leader(args) is not None):
-            return self._call(args, kwargs)
-        kind = type(args[0])
-        if kind is types.ndarray:
-            result = plain(*args)
-        elif (kind is float or kind is int) and type(args[-1]) is types.ndarray:
-            result = self.methods[1](args[1], args[0])
-        else:
-            result = NotImplemented
-        return self._call(args, kwargs) if result is NotImplemented else result
+    __call__ = compiled("calls of ufuncs", _CALL_TEXT, may_warn=True)(
+        lambda values: leader(values) if SUBCLASSES else None
+    )
 
     def _operations_for(self, operands: tuple[Any, ...]) -> tuple[Operation, ...]:  # noqa: ARG002
         """Return what is recorded for operands."""
@@ -174,7 +200,7 @@ class ufunc(metaclass=UfuncType):  # noqa: N801 - NumPy's name
                 if type(out) is not kind or not is_host_only(out):
                     return NotImplemented
                 size = max(size, out.size)
-        if size * self._reach >= config.offload_threshold:
+        if size * self._reach >= config.offload_threshold and not balance.takes(size * 8, self._row.weight, RECORD):
             return NotImplemented
         operands = given[: self._num_inputs]
         keywords: dict[str, Any] = dict(zip(kwargs, given[self._num_inputs :], strict=True))
@@ -325,6 +351,9 @@ documentation.set_module(ufunc)
 def _of_name(name: str) -> Any:
     return OBJECTS[name]
 
+
+NO_SHORTCUT = (None, None, -1, 0, None)
+"""What a ufunc has whose calls of arrays are not its operators."""
 
 OBJECTS: dict[str, ufunc] = {}  # by name, entered by `ufuncs`
 

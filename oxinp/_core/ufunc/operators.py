@@ -18,7 +18,7 @@ import numpy as np
 from oxinp._config import config
 from oxinp._core.errors.state import current, quiet
 from oxinp._core.lazy import schedule
-from oxinp._core.lazy.balance import balance
+from oxinp._core.lazy.balance import RECORD, balance
 from oxinp._core.lazy.expr import Operation, Unsupported, renew, scalar
 from oxinp._core.lazy.handle import Handle, chain, expression
 from oxinp._core.lazy.inlining import compiled
@@ -84,7 +84,8 @@ def _reach(row: UfuncRow) -> int:
 
 def _is_small(weight: float, x: np.ndarray[Any, Any], y: np.ndarray[Any, Any]) -> bool:
     """Whether no operand and no result is so large that it belongs on the device."""
-    return _bound(x, y) * weight < config.offload_threshold
+    nbytes = _bound(x, y)
+    return nbytes * weight < config.offload_threshold or balance.takes(nbytes, weight, RECORD)
 
 
 # What small arrays on the host take.
@@ -92,7 +93,7 @@ _UNARY_TEXT = """
 def make(function, general, reach):
     def operator(a):
         x = seen(a) else return general(a)
-        if x.size * reach >= config.offload_threshold or REPORTS:
+        if x.size * reach >= config.offload_threshold and not takes(x.nbytes, reach) or REPORTS:
             return general(a)
         result = called(function, x) else return general(a)
         return wrapped(result)
@@ -109,7 +110,7 @@ def make(function, general, general_reflected, is_small, reach):
                 return general(a, b)
         elif kind is float or (kind is int and -PLAIN_INT <= b <= PLAIN_INT):
             x = seen(a) else return general(a, b)
-            if x.size * reach >= config.offload_threshold or REPORTS:
+            if x.size * reach >= config.offload_threshold and not takes(x.nbytes, reach) or REPORTS:
                 return general(a, b)
             y = constant(b, x)
         else:
@@ -121,7 +122,7 @@ def make(function, general, general_reflected, is_small, reach):
         if not (kind is float or (kind is int and -PLAIN_INT <= b <= PLAIN_INT)):
             return general_reflected(a, b)
         x = seen(a) else return general_reflected(a, b)
-        if x.size * reach >= config.offload_threshold or REPORTS:
+        if x.size * reach >= config.offload_threshold and not takes(x.nbytes, reach) or REPORTS:
             return general_reflected(a, b)
         y = constant(b, x)
         result = called(function, y, x) else return general_reflected(a, b)
@@ -145,30 +146,43 @@ def make(function, general, reach):
         else:
             return general(a, b)
         host = storage.host
-        if x.size * reach < config.offload_threshold and x.dtype is not OBJECT and a._host is host:
+        is_small = x.size * reach < config.offload_threshold or takes(x.nbytes, reach)
+        if is_small and x.dtype is not OBJECT and a._host is host:
             write called(function, x, y) to storage and return a
         return general(a, b)
     return operator
 """
 
 
+def _takes_constants(row: UfuncRow) -> bool:
+    """Whether a number next to an array means the same as an array of it, also in what is refused.
+
+    Some powers are simpler for a number.
+    """
+    return bool(row.operators) and row.python is not python_operator.pow and "dd->" in " ".join(row.numpy.types)
+
+
 def _of_numbers(text: str) -> str:
-    """Return a text that leaves numbers what they are: some powers are simpler for them."""
-    return (
-        text.replace("constant(b, x)", "b")
-        .replace("(a, b):", "(a, b, modulus=None):")
-        .replace("        kind =", "        if modulus is not None:\n            return NotImplemented\n        kind =")
+    """Return a text that leaves numbers what they are."""
+    return text.replace("constant(b, x)", "b")
+
+
+def _with_modulus(text: str) -> str:
+    """Return a text whose operators take a third operand, as `pow` does, which arrays have no use for."""
+    return text.replace("(a, b):", "(a, b, modulus=None):").replace(
+        "        kind =", "        if modulus is not None:\n            return NotImplemented\n        kind ="
     )
 
 
-_UNARY, _BINARY, _IN_PLACE, _POWER, _POWER_IN_PLACE = (
+_UNARY, _BINARY, _IN_PLACE, _OF_NUMBERS, _NUMBERS_IN_PLACE, _POWER = (
     [compiled(name, text, may_warn=may_warn) for may_warn in (False, True)]
     for name, text in (
         ("operators of one array", _UNARY_TEXT),
         ("operators of two arrays", _BINARY_TEXT),
         ("operators in place", _IN_PLACE_TEXT),
-        ("powers", _of_numbers(_BINARY_TEXT)),
-        ("powers in place", _of_numbers(_IN_PLACE_TEXT)),
+        ("operators of numbers", _of_numbers(_BINARY_TEXT)),
+        ("operators of numbers in place", _of_numbers(_IN_PLACE_TEXT)),
+        ("powers", _with_modulus(_of_numbers(_BINARY_TEXT))),
     )
 )
 
@@ -184,7 +198,9 @@ def on_small_hosts(
     general, general_reflected : callable
         What they leave everything else to.
     """
-    make = (_POWER if row.python is python_operator.pow else _BINARY)[row.may_warn]
+    make = (_BINARY if _takes_constants(row) else _OF_NUMBERS)[row.may_warn]
+    if row.python is python_operator.pow:
+        make = _POWER[row.may_warn]
     # Of two arrays NumPy's operators are its ufuncs, which are found faster, but these.
     function = row.python if row.python in _SPECIAL else row.numpy
     made: tuple[Callable[..., Any], Callable[..., Any]] = make(
@@ -199,7 +215,7 @@ def _unary(operation: Operation, row: UfuncRow) -> Callable[..., Any]:
     ufunc = row.numpy
 
     def general(a: Any) -> Any:
-        storage = a._storage
+        storage = a._held or a._storage
         if storage.host is None:
             value = storage.value
             if value is not None and current() is quiet.state:
@@ -226,11 +242,11 @@ def _binary(  # noqa: PLR0915 - calls cost
     compute = row.on_host
     ufunc = row.numpy
 
-    def general(a: Any, b: Any) -> Any:
+    def general(a: Any, b: Any) -> Any:  # noqa: PLR0915 - calls cost
         kind = type(b)
         if kind is types.ndarray:
-            left = a._storage
-            right = b._storage
+            left = a._held or a._storage
+            right = b._held or b._storage
             if left.host is None or right.host is None:
                 # At least one is only on the device: if both are valid there, one dictionary hit records it.
                 u = left.value
@@ -277,22 +293,21 @@ def _binary(  # noqa: PLR0915 - calls cost
                             array._host = array._seen = None
                             return array
         elif kind is float or (kind is int and -_PLAIN_INT <= b <= _PLAIN_INT):
-            storage = a._storage
+            storage = a._held or a._storage
             value = storage.value
-            if storage.host is None:
-                if value is not None and current() is quiet.state:
-                    if value[0].layout is not a._known:
-                        value = chain(a)
-                    graph = value[0]
-                    record = pairs.get((graph, kind))
-                    if record is None:
-                        record = renew(operation, pairs, (graph, kind), (graph, _WEAK[kind]))
-                    if record is not None and record.graph is not None and record.graph.layout.nbytes >= balance.limit:
-                        try:
-                            converted = record.convert[1](b)
-                        except OverflowError:  # NumPy's, or none where any integer is taken: `apply` knows
-                            return apply_or_fall_back(a, b)
-                        return wrap_pending((record.graph, (*value[1], converted), value[2]))
+            if storage.host is None and value is not None and current() is quiet.state:
+                if value[0].layout is not a._known:
+                    value = chain(a)
+                graph = value[0]
+                record = pairs.get((graph, kind))
+                if record is None:
+                    record = renew(operation, pairs, (graph, kind), (graph, _WEAK[kind]))
+                if record is not None and record.graph is not None and record.graph.layout.nbytes >= balance.limit:
+                    try:
+                        converted = record.convert[1](b)
+                    except OverflowError:  # NumPy's, or none where any integer is taken: `apply` knows
+                        return apply_or_fall_back(a, b)
+                    return wrap_pending((record.graph, (*value[1], converted), value[2]))
         else:
             other = other_side(b)
             if other is NotImplemented:
@@ -303,22 +318,21 @@ def _binary(  # noqa: PLR0915 - calls cost
     def general_reflected(a: Any, b: Any) -> Any:
         kind = type(b)
         if kind is float or (kind is int and -_PLAIN_INT <= b <= _PLAIN_INT):
-            storage = a._storage
+            storage = a._held or a._storage
             value = storage.value
-            if storage.host is None:
-                if value is not None and current() is quiet.state:
-                    if value[0].layout is not a._known:
-                        value = chain(a)
-                    graph = value[0]
-                    record = pairs.get((kind, graph))
-                    if record is None:
-                        record = renew(operation, pairs, (kind, graph), (_WEAK[kind], graph))
-                    if record is not None and record.graph is not None and record.graph.layout.nbytes >= balance.limit:
-                        try:
-                            converted = record.convert[0](b)
-                        except OverflowError:  # see `operator`
-                            return apply_or_fall_back(b, a)
-                        return wrap_pending((record.graph, (converted, *value[1]), value[2]))
+            if storage.host is None and value is not None and current() is quiet.state:
+                if value[0].layout is not a._known:
+                    value = chain(a)
+                graph = value[0]
+                record = pairs.get((kind, graph))
+                if record is None:
+                    record = renew(operation, pairs, (kind, graph), (_WEAK[kind], graph))
+                if record is not None and record.graph is not None and record.graph.layout.nbytes >= balance.limit:
+                    try:
+                        converted = record.convert[0](b)
+                    except OverflowError:  # see `operator`
+                        return apply_or_fall_back(b, a)
+                    return wrap_pending((record.graph, (converted, *value[1]), value[2]))
         other = other_side(b)
         return declined(ufunc, python, b, a) if other is NotImplemented else apply_or_fall_back(other, a)
 
@@ -342,7 +356,7 @@ def _binary(  # noqa: PLR0915 - calls cost
 
     def general_in_place(a: Any, b: Any) -> Any:
         if (
-            a._storage.host is None
+            (a._held or a._storage).host is None
             and type(b) is types.ndarray
             and (a._view is None or a._view[1])
             and current() is quiet.state
@@ -377,5 +391,5 @@ def _binary(  # noqa: PLR0915 - calls cost
         except Unsupported:
             return types.fall_back(ufunc, (a, other), {"out": a}, name=operation.name)
 
-    make = (_POWER_IN_PLACE if row.python is python_operator.pow else _IN_PLACE)[row.may_warn]
+    make = (_IN_PLACE if _takes_constants(row) else _NUMBERS_IN_PLACE)[row.may_warn]
     return *made, make(on_host, general_in_place, _reach(row))

@@ -23,7 +23,7 @@ from oxinp._core.lazy.record import (
 )
 from oxinp._core.reduction.reduce import reduce
 from oxinp._core.reduction.table import ANY
-from oxinp._core.ufunc.object import OBJECTS, ufunc
+from oxinp._core.ufunc.object import NO_SHORTCUT, OBJECTS, ufunc
 from oxinp._core.ufunc.operators import on_small_hosts
 from oxinp._core.ufunc.table import UfuncRow
 
@@ -104,7 +104,7 @@ class Power(ufunc):
 
     def __init__(self, row: UfuncRow) -> None:
         super().__init__(row)
-        self._plain = None
+        self._shortcut = NO_SHORTCUT
         plain, reflected, in_place = self.methods
         reach = row.weight * 16
 

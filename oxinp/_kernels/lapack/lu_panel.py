@@ -358,7 +358,7 @@ class _Panel(PanelKernel):
 
 def block_height(type: Type, num_rows: int, device: Device, *, are_many: bool) -> int:
     """Return how many rows a block has: all of them where there are many panels and they fit, else few."""
-    largest = _largest(type, device)
+    largest = most_rows_alone(type, device)
     heights = [height for height in HEIGHTS if height < largest] + [largest]
     if num_rows > most_rows(type, device):
         raise ValueError(f"a panel of {num_rows} rows, where {most_rows(type, device)} fit")
@@ -369,11 +369,11 @@ def block_height(type: Type, num_rows: int, device: Device, *, are_many: bool) -
 
 def most_rows(type: Type, device: Device) -> int:
     """Return how many rows a panel may have: those of as many blocks as wait for each other."""
-    return min(MAX_BLOCKS, device.num_sms) * _largest(type, device)
+    return min(MAX_BLOCKS, device.num_sms) * most_rows_alone(type, device)
 
 
-def _largest(type: Type, device: Device) -> int:
-    """Most rows of a block, a multiple of a warp's."""
+def most_rows_alone(type: Type, device: Device) -> int:
+    """Return the most rows of a block, a multiple of a warp's."""
     spec = PanelSpec(type, 0, is_alone=True)
     per_row = (spec.width + 1) * type.nbytes
     return (device.max_shared_nbytes - spec.shared_nbytes) // per_row // WARP * WARP
@@ -472,4 +472,5 @@ __all__ = [
     "launch",
     "make",
     "most_rows",
+    "most_rows_alone",
 ]

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from oxinp._ptx.types import Type
 
 OUT, STATUS = Argument("out0"), Argument("out1")
+MIN_GROUP = 256  # rows
 PITCH = 16  # elements that rows are multiples of where we choose
 LOWER = Form(TRIANGULAR, is_lower=True)
 
@@ -34,6 +35,12 @@ LOWER = Form(TRIANGULAR, is_lower=True)
 def is_possible(type: Type, num_rows: int, device: Device) -> bool:
     """Whether matrices of so many rows can be factored; Cholesky's always can."""
     return num_rows <= lu_panel.most_rows(type, device)
+
+
+def rows_of_groups(type: Type, num_columns: int, device: Device) -> int:
+    """Return of how many rows the groups are in which a taller matrix is factored; 0 where columns are too many."""
+    rows = min(lu_panel.most_rows_alone(type, device), max(MIN_GROUP, 8 * num_columns))
+    return rows if rows >= 2 * num_columns else 0
 
 
 def _whole(shape: Sequence[int], a: Operand) -> Stack:
@@ -198,4 +205,13 @@ def plan_qr(shape: Sequence[int], a: Operand, device: Device, mode: str = "reduc
     return qr.plan()
 
 
-__all__ = ["is_possible", "plan_cholesky", "plan_invert", "plan_lu", "plan_qr", "plan_slogdet", "plan_solve"]
+__all__ = [
+    "is_possible",
+    "plan_cholesky",
+    "plan_invert",
+    "plan_lu",
+    "plan_qr",
+    "plan_slogdet",
+    "plan_solve",
+    "rows_of_groups",
+]

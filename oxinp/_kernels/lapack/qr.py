@@ -19,7 +19,7 @@ from oxinp._kernels.gemm.epilogue import subtracted
 from oxinp._kernels.gemm.operand import GENERAL, TRIANGULAR, Form, Matrices
 from oxinp._kernels.gemm.operand import contiguous as contiguous_strides
 from oxinp._kernels.gemm.variant import Variant
-from oxinp._kernels.lapack import lu_panel, qr_panel
+from oxinp._kernels.lapack import lu_panel, qr_cluster, qr_panel
 from oxinp._kernels.lapack.lu import Stack
 from oxinp._kernels.lapack.lu_panel import WIDTHS
 from oxinp._kernels.lapack.qr_panel import QrPanel
@@ -196,7 +196,11 @@ class Qr:
                 made.m_place.at(made.m.at(low, low - block) + start * made.m.move * nbytes),
                 self.tau.at((low + start * self.depth) * nbytes),
             )
-            self.steps.append(qr_panel.launch(panel, self.height, places, self.board))
+            spec = qr_cluster.choose(self.type, panel.shape[0], self.device) if self.count == 1 else None
+            if spec is not None:
+                self.steps.append(qr_cluster.launch(spec, panel, places))
+            else:
+                self.steps.append(qr_panel.launch(panel, self.height, places, self.board))
 
     def product(self, row: int, columns: tuple[int, int], right: Matrices, source: Argument, width: int) -> None:
         """Append what makes V^H B, of rows from `row` on, in `inner`."""

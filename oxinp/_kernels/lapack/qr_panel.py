@@ -71,55 +71,50 @@ def make(spec: QrPanelSpec) -> Kernel:
     return _Panel(spec).build()
 
 
-class _Panel:
-    """The kernel while it is built."""
+class QrPanelKernel:
+    """What kernels of panels have in common, while one is built: rows in shared memory, reflectors, M.
 
-    def __init__(self, spec: QrPanelSpec) -> None:
-        self.spec, self.width, type_ = spec, spec.width, spec.type
-        self.type = type_
-        self.k = k = Builder("qr_panel", block=BLOCK, target="sm_80", min_blocks=1)
-        self.a, self.v, self.m, self.tau = (k.pointer(name, type_) for name in ("a", "v", "m", "tau"))
-        self.sums, self.lines, self.flags = k.pointer("sums", type_), k.pointer("lines", type_), k.pointer("flags", u32)
+    Parameters
+    ----------
+    k : Builder
+    type : Type
+    height : int
+        Rows of a block.
+    """
+
+    def __init__(self, k: Builder, type: Type, height: int) -> None:
+        self.k, self.type, self.height, self.width = k, type, height, WIDTHS[type.nbytes]
+        self.a, self.v, self.m, self.tau = (k.pointer(name, type) for name in ("a", "v", "m", "tau"))
+        self.line = self.width + 1
+        self.num_groups = k.block[0] // self.width
+        self.column, self.group = k.tid % self.width, k.tid / self.width
+        self.zero, self.one = k.const(0, type), k.const(1, type)
+
+    def take(self) -> None:
+        """Take the scalar parameters, and shared memory for the rows."""
+        k = self.k
         names = ("num_rows", "num_columns", "num_blocks", "epoch")
         self.num_rows, self.num_columns, self.num_blocks, self.epoch = (k.scalar(name, u32) for name in names)
         moves = ("pitch", "move", "v_pitch", "v_move", "m_pitch", "m_move", "tau_move")
         strides = [k.scalar(name, i64) for name in moves]
         self.pitch, self.move, self.v_pitch, self.v_move, self.m_pitch, self.m_move, self.tau_move = strides
-        self.line = self.width + 1
-        self.num_groups = BLOCK // self.width
-        self.tile = k.dynamic_shared(type_, spec.height * self.line)
-        self.partials = k.dynamic_shared(type_, self.num_groups * self.width)
-        self.totals, self.row, self.scales, self.betas = (k.dynamic_shared(type_, self.width) for _ in range(4))
-        self.column, self.group = k.tid % self.width, k.tid / self.width
-        self.zero, self.one = k.const(0, type_), k.const(1, type_)
-
-    def build(self) -> Kernel:
-        k, spec = self.k, self.spec
-        matrix = k.ctaid / self.num_blocks
-        self.matrix, self.rank = matrix, k.ctaid - matrix * self.num_blocks
-        wide = k.cast(matrix, i64)
+        self.tile = k.dynamic_shared(self.type, self.height * self.line)
+        self.scales, self.betas = (k.dynamic_shared(self.type, self.width) for _ in range(2))
+        self.matrix = k.ctaid / self.num_blocks
+        self.rank = k.ctaid - self.matrix * self.num_blocks
+        wide = k.cast(self.matrix, i64)
         self.a, self.v = self.a.at(wide * self.move), self.v.at(wide * self.v_move)
         self.m, self.tau = self.m.at(wide * self.m_move), self.tau.at(wide * self.tau_move)
-        self.top = self.rank * spec.height
-        self.copy_in()
-        with k.range(k.const(0, u32), self.num_columns) as j:
-            self.sum_up(j)
-            self.tell(j)
-            reflector = self.reflector(j)
-            self.keep(j, reflector)
-            self.update(j, reflector)
-            k.barrier()
-        self.copy_out()
-        return k.build()
+        self.top = self.rank * self.height
 
     # -- memory
 
     def copy_in(self) -> None:
         """Let the block's rows come in, zeros where there are none."""
-        k, copies, nbytes = self.k, AsyncCopies(self.k), self.type.nbytes
-        with k.range(k.tid, self.spec.height * self.width, BLOCK * UNROLL) as start:
+        k, copies, nbytes, block = self.k, AsyncCopies(self.k), self.type.nbytes, self.k.block[0]
+        with k.range(k.tid, self.height * self.width, block * UNROLL) as start:
             for i in range(UNROLL):
-                number = start + i * BLOCK if i else start
+                number = start + i * block if i else start
                 row, column = number / self.width, number % self.width
                 is_present = (self.top + row < self.num_rows) & (column < self.num_columns)
                 place = k.cast(self.top + row, i64) * self.pitch + k.cast(column, i64)
@@ -135,7 +130,7 @@ class _Panel:
         k = self.k
         own = k.where(self.column < self.num_columns, self.column, k.const(0, u32))
         scale, beta = self.scales[own], self.betas[own]
-        with k.range(self.group, self.spec.height, self.num_groups) as row:
+        with k.range(self.group, self.height, self.num_groups) as row:
             number = self.top + row
             with k.when((number < self.num_rows) & (self.column < self.num_columns)):
                 element = self.tile[row * self.line + self.column]
@@ -146,13 +141,84 @@ class _Panel:
                 place = k.cast(number, i64) * self.v_pitch + k.cast(self.column, i64)
                 self.v[place] = k.where(is_below, below, k.where(is_diagonal, self.one, self.zero))
 
-    # -- a column
+    # -- reflectors
 
     def conjugate(self, value: Value) -> Value:
         if not self.type.is_complex:
             return value
         real, imag = value.parts
         return self.k.compound(self.type, real, -imag)
+
+    def reflector(self, alpha: Value, squares: Value) -> Reflector:
+        """The reflector that leaves nothing below an element, of a sum of squares there, as LAPACK's larfg."""
+        k = self.k
+        head = squares
+        for part in alpha.parts:
+            head = k.fma(part, part, head)
+        real = alpha.parts[0]
+        is_done = squares == 0
+        if self.type.is_complex:
+            is_done = is_done & (alpha.parts[1] == 0)
+        norm = k.where(is_done, real, -k.copysign(real, k.sqrt(head)))
+        safe = k.where(is_done, k.const(1, norm.type), norm)
+        if not self.type.is_complex:
+            tau = k.where(is_done, self.zero, (norm - alpha) / safe)
+            return Reflector(tau, k.where(is_done, self.zero, 1.0 / (alpha - norm)), norm)
+        zero = k.const(0, norm.type)
+        tau = k.compound(
+            self.type, k.where(is_done, zero, (norm - real) / safe), k.where(is_done, zero, -alpha.parts[1] / safe)
+        )
+        difference = k.compound(self.type, real - norm, alpha.parts[1])
+        return Reflector(tau, k.where(is_done, self.zero, self.one / difference), k.compound(self.type, norm, zero))
+
+    def keep(self, j: Value, reflector: Reflector, inner: Value) -> None:
+        """Keep the reflector, and the column of M: of thread c the product of column c with it is `inner`."""
+        k, column = self.k, self.column
+        with k.when(k.tid == 0):
+            self.scales[j] = reflector.scale
+            self.betas[j] = reflector.beta
+        with k.when((self.rank == 0) & (k.tid <= j)):
+            with k.when(column == j):
+                self.tau[k.cast(j, i64)] = reflector.tau
+                self.m[k.cast(j, i64) * self.m_pitch + k.cast(j, i64)] = self.inverse(reflector.tau)
+            with k.otherwise():
+                product = self.conjugate(self.scales[column] * inner)
+                self.m[k.cast(column, i64) * self.m_pitch + k.cast(j, i64)] = product
+
+    def inverse(self, tau: Value) -> Value:
+        """One over tau; infinity of zero, so that the reflector's part of a solution is zero."""
+        k = self.k
+        infinite = k.const(float("inf"), self.type)
+        is_zero = tau == self.zero
+        return k.where(is_zero, infinite, self.one / k.where(is_zero, self.one, tau))
+
+
+class _Panel(QrPanelKernel):
+    """The kernel while it is built."""
+
+    def __init__(self, spec: QrPanelSpec) -> None:
+        k = Builder("qr_panel", block=BLOCK, target="sm_80", min_blocks=1)
+        super().__init__(k, spec.type, spec.height)
+        self.spec = spec
+        self.sums, self.lines = k.pointer("sums", spec.type), k.pointer("lines", spec.type)
+        self.flags = k.pointer("flags", u32)
+        self.take()
+        self.partials = k.dynamic_shared(spec.type, self.num_groups * self.width)
+        self.totals, self.row = (k.dynamic_shared(spec.type, self.width) for _ in range(2))
+
+    def build(self) -> Kernel:
+        k = self.k
+        self.copy_in()
+        with k.range(k.const(0, u32), self.num_columns) as j:
+            self.sum_up(j)
+            self.tell(j)
+            reflector = self.reflector(self.row[j], self.totals[j].parts[0])
+            inner = self.row[self.column] + self.conjugate(reflector.scale) * self.totals[self.column]
+            self.keep(j, reflector, inner)
+            self.update(j, reflector, inner)
+            k.barrier()
+        self.copy_out()
+        return k.build()
 
     def sum_up(self, j: Value) -> None:
         """Put the products of column j with all, over this block's rows below, into `totals`."""
@@ -195,13 +261,14 @@ class _Panel:
         line = k.var(self.zero)
         with k.when(k.tid < self.width):
             line.set(self.lines[k.cast(half * self.width + column, i64)])
-        total = k.var(self.zero)
-        for start in range(0, MAX_BLOCKS, self.num_groups):  # every group of threads has some blocks: loads overlap
-            block = self.group + start
-            with k.when(block < self.num_blocks):
-                place = (half * self.num_blocks + block) * self.width + column
-                total.set(total.get() + self.sums[k.cast(place, i64)])
-        self.partials[k.tid] = total.get()
+        blocks = [self.group + start for start in range(0, MAX_BLOCKS, self.num_groups)]
+        # Every group of threads has some blocks, whose sums are loaded together.
+        held = [k.where(block < self.num_blocks, block, k.const(0, u32)) for block in blocks]
+        found = [self.sums[k.cast((half * self.num_blocks + x) * self.width + column, i64)] for x in held]
+        total = self.zero
+        for block, value in zip(blocks, found, strict=True):
+            total = total + k.where(block < self.num_blocks, value, self.zero)
+        self.partials[k.tid] = total
         k.barrier()
         with k.when(k.tid < self.width):
             self.totals[column] = self.total_of_groups()
@@ -215,55 +282,9 @@ class _Panel:
             added = added + self.partials[self.column + group * self.width]
         return added
 
-    def reflector(self, j: Value) -> Reflector:
-        """The reflector that leaves nothing of column j below the diagonal, as LAPACK's larfg."""
-        k = self.k
-        alpha, squares = self.row[j], self.totals[j].parts[0]
-        head = squares
-        for part in alpha.parts:
-            head = k.fma(part, part, head)
-        real = alpha.parts[0]
-        is_done = squares == 0
-        if self.type.is_complex:
-            is_done = is_done & (alpha.parts[1] == 0)
-        norm = k.where(is_done, real, -k.copysign(real, k.sqrt(head)))
-        safe = k.where(is_done, k.const(1, norm.type), norm)
-        if not self.type.is_complex:
-            tau = k.where(is_done, self.zero, (norm - alpha) / safe)
-            return Reflector(tau, k.where(is_done, self.zero, 1.0 / (alpha - norm)), norm)
-        zero = k.const(0, norm.type)
-        tau = k.compound(
-            self.type, k.where(is_done, zero, (norm - real) / safe), k.where(is_done, zero, -alpha.parts[1] / safe)
-        )
-        difference = k.compound(self.type, real - norm, alpha.parts[1])
-        return Reflector(tau, k.where(is_done, self.zero, self.one / difference), k.compound(self.type, norm, zero))
-
-    def keep(self, j: Value, reflector: Reflector) -> None:
-        """Keep the reflector, and the column of M."""
-        k, column = self.k, self.column
-        with k.when(k.tid == 0):
-            self.scales[j] = reflector.scale
-            self.betas[j] = reflector.beta
-        with k.when((self.rank == 0) & (k.tid <= j)):
-            with k.when(column == j):
-                self.tau[k.cast(j, i64)] = reflector.tau
-                self.m[k.cast(j, i64) * self.m_pitch + k.cast(j, i64)] = self.inverse(reflector.tau)
-            with k.otherwise():
-                inner = self.row[column] + self.conjugate(reflector.scale) * self.totals[column]
-                product = self.conjugate(self.scales[column] * inner)
-                self.m[k.cast(column, i64) * self.m_pitch + k.cast(j, i64)] = product
-
-    def inverse(self, tau: Value) -> Value:
-        """One over tau; infinity of zero, so that the reflector's part of a solution is zero."""
-        k = self.k
-        infinite = k.const(float("inf"), self.type)
-        is_zero = tau == self.zero
-        return k.where(is_zero, infinite, self.one / k.where(is_zero, self.one, tau))
-
-    def update(self, j: Value, reflector: Reflector) -> None:
+    def update(self, j: Value, reflector: Reflector, inner: Value) -> None:
         """Take the reflected off the columns to the right, in this block's rows."""
         k, column = self.k, self.column
-        inner = self.row[column] + self.conjugate(reflector.scale) * self.totals[column]
         factor = -(self.conjugate(reflector.tau) * inner)
         below = factor * reflector.scale
         with k.range(self.group, self.spec.height, self.num_groups) as row:
@@ -335,4 +356,4 @@ def launch(panel: QrPanel, height: int, places: tuple[Argument, Argument, Argume
     )
 
 
-__all__ = ["QrPanel", "QrPanelSpec", "launch", "make"]
+__all__ = ["QrPanel", "QrPanelKernel", "QrPanelSpec", "Reflector", "launch", "make"]

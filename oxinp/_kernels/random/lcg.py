@@ -95,16 +95,18 @@ class Increment:
     ----------
     k : Builder
     lcg : Lcg
+    name : str
+        What the names of its parameters begin with, in a kernel of several.
 
     Attributes
     ----------
     state : Wide
     """
 
-    def __init__(self, k: Builder, lcg: Lcg) -> None:
+    def __init__(self, k: Builder, lcg: Lcg, name: str = "") -> None:
         self._k, self._lcg = k, lcg
         low, high, increment_low, increment_high = (
-            k.scalar(name, u64) for name in ("state_low", "state_high", "increment_low", "increment_high")
+            k.scalar(name + part, u64) for part in ("state_low", "state_high", "increment_low", "increment_high")
         )
         self.state = Wide(low, high)
         self._increment = Wide(increment_low, increment_high)

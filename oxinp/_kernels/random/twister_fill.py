@@ -6,8 +6,8 @@ shared memory, `STEPS` steps of them after those of the state, so that every add
 after as many steps the last 312 pairs are the state, and move to the front. Who owns what: a thread takes a pair of
 words, makes the one that comes 624 words later from words that other threads have made in earlier steps, tempers its
 pair in registers and stores what it gives, 8 bytes. The block that has the last word leaves the 624 words that follow
-it, untempered, from which the host knows NumPy's state. Bytes per element: itself, once. Instructions per pair: 7 of shared memory, 12 for the recurrence, 16 for
-tempering, about 10 for the result.
+it, untempered, from which the host knows NumPy's state. Bytes per element: itself, once. Instructions per pair: 7 of
+shared memory, 12 for the recurrence, 16 for tempering, about 10 for the result.
 
 Source: NumPy's src/mt19937.
 """

@@ -72,6 +72,24 @@ class Walk(NamedTuple):
     unroll: int
 
 
+class _Met(NamedTuple):
+    """What `Reduction.line_again` keeps of operands that move alike.
+
+    Attributes
+    ----------
+    walk : Walk
+    kernels : dict
+        By what of a Spec depends on the size.
+    values, shifts : tuple of int
+        Constants before those of the size, and what is added to each per element that a reversed loop begins later.
+    """
+
+    walk: Walk
+    kernels: dict[tuple[int, int, int], Kernel]
+    values: tuple[int, ...]
+    shifts: tuple[int, ...]
+
+
 class Reduction(Planner):
     """The reduction of one value of a chain, planned for any shape, axes and layouts.
 
@@ -93,7 +111,7 @@ class Reduction(Planner):
         The inputs are the partial results of another reduction, which are few.
     """
 
-    __slots__ = ("_joining", "_nbytes", "_walks", "is_joining", "mask", "op", "taken", "type", "value")
+    __slots__ = ("_joining", "_met", "_nbytes", "_walks", "is_joining", "mask", "op", "taken", "type", "value")
 
     def __init__(
         self,
@@ -112,6 +130,7 @@ class Reduction(Planner):
         self._nbytes = sum([type_.nbytes for type_ in self.types])
         self._joining: Reduction | None = None
         self._walks: dict[Any, Walk] = {}
+        self._met: dict[Any, _Met] = {}
 
     @property
     def joining(self) -> Reduction:
@@ -156,24 +175,47 @@ class Reduction(Planner):
             offsets = [step * last * type_.nbytes for step, type_ in zip(steps, self.types, strict=True)]
             alignments = tuple([min(a, x & -x) if x else a for a, x in zip(alignments, offsets, strict=True)])
             steps = tuple([-step for step in steps])
-        walk = self._walks.get((tuple([step if 0 <= step <= 1 else 2 for step in steps]), last != 0, False, alignments))
-        if walk is None:
-            return None
-        chain, vector, _ = walk
+        met = self._met.get((steps, last != 0, alignments))
+        if met is None:
+            met = self._meet(steps, last != 0, alignments)
+            if met is None:
+                return None
+        walk, kernels, own, shifts = met
+        vector = walk.vector
         num_units = size // vector
         group, count, at_once, chunk = self._group_rows(1, num_units, walk.unroll, num_sms)
         if chunk < num_units:
             return None
-        spec = self._spec(RowsSpec, chain, 1, 1, group, vector, count, at_once)
-        kernel = self._kernels.get(spec)
+        kernel = kernels.get((group, count, at_once))
         if kernel is None:
+            spec = self._spec(RowsSpec, walk.chain, 1, 1, group, vector, count, at_once)
+            kernel = self._kernels.get(spec)
+            if kernel is None:
+                return None
+            kernels[group, count, at_once] = kernel
+        if shifts:
+            own = tuple([value + shift * last for value, shift in zip(own, shifts, strict=True)])
+        return kernel, (1, 1, 1), (*own, 1, 0, 1, num_units, size - num_units * vector)
+
+    def _meet(self, steps: tuple[int, ...], is_shifted: bool, alignments: tuple[int, ...]) -> _Met | None:
+        """Find what `line_again` needs of operands that move like this, whatever their size."""
+        kinds = tuple([step if 0 <= step <= 1 else 2 for step in steps])
+        walk = self._walks.get((kinds, is_shifted, False, alignments))
+        if walk is None:
             return None
         values: list[int] = []
-        for (loops, is_shifted), step in zip(chain.moves, steps, strict=True):
+        shifts: list[int] = []
+        for (loops, has_shift), step in zip(walk.chain.moves, steps, strict=True):
             values += [step if loop else 1 for loop in loops]
-            if is_shifted:
-                values.append(-step * last)
-        return kernel, (1, 1, 1), (*values, 1, 0, 1, num_units, size - num_units * vector)
+            shifts += [0] * len(loops)
+            if has_shift:
+                values.append(0)
+                shifts.append(-step)
+        if len(self._met) >= MAX_KEPT:
+            self._met.clear()
+        met = _Met(walk, {}, tuple(values), tuple(shifts) if any(shifts) else ())
+        self._met[steps, is_shifted, alignments] = met
+        return met
 
     def _planned(
         self,

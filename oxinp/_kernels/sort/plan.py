@@ -131,7 +131,7 @@ def sort_counted(length: int, value: Type | None, digits: int, device: Device, c
 def counted_spec(length: int, value: Type | None, digits: int, *, is_iota: bool) -> OnesweepSpec:
     """Return the Spec of the passes of `sort_counted`."""
     if value is None and not is_iota:
-        return _radix_spec(length, u32, None, None).replace(digits=digits)
+        return _radix_spec(length, u32, None, None, is_descending=False).replace(digits=digits)
     return pairs_spec(length, u32, None if is_iota else value).replace(digits=digits)
 
 

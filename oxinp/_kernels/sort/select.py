@@ -11,7 +11,7 @@ a rank has found zero, for a zero of positive sign: both are one key. Bytes per 
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from oxinp._kernels.plan import Argument, Fill, Launch, Plan, Scratch, Step, Work
 from oxinp._kernels.problem import MAX_KERNELS
@@ -74,15 +74,45 @@ def select(num_rows: int, length: int, ranks: Sequence[int], type_: Type, device
     """
     count = len(ranks)
     scratch = Scratch()
+    found = search(num_rows, length, ranks, type_, device, scratch)
+    steps, rows = found.steps, (num_rows, 1, 1)
+    pluses = scratch.take(num_rows * u32.nbytes)
+    if type_.is_float:
+        steps.append(Fill(pluses, num_rows * u32.nbytes, 0))
+        zeros = make(SelectRanksSpec(ZEROS, type_, count))
+        grid = (num_rows * found.blocks, 1, 1)
+        steps.append(Launch(zeros, grid, (Argument("in0"), found.state, pluses), (length, found.blocks)))
+    finish = make(SelectRanksSpec(FINISH, type_, count))
+    steps.append(Launch(finish, rows, (Argument("out0"), found.state, pluses), (num_rows,)))
+    return scratch.plan(steps)
+
+
+class Search(NamedTuple):
+    """Steps that find elements by their ranks.
+
+    Attributes
+    ----------
+    steps : list of Step
+        Their input is the array.
+    state : Argument
+        Per row and rank: the key that was found, and how many equal ones go before the one that is looked for, u64.
+    blocks : int
+        That go through a row.
+    """
+
+    steps: list[Step]
+    state: Argument
+    blocks: int
+
+
+def search(num_rows: int, length: int, ranks: Sequence[int], type_: Type, device: Device, scratch: Scratch) -> Search:
+    """Return the steps that find the keys of some ranks of every row; see `select`."""
+    count = len(ranks)
     state = scratch.take(num_rows * count * 2 * u64.nbytes)
     counts = scratch.take(num_rows * count * NUM_BINS * u64.nbytes)
-    pluses = scratch.take(num_rows * u32.nbytes)
-    share = BLOCK * ITEMS
-    blocks = max(1, min(-(-length // share), -(-BLOCKS_PER_SM * device.num_sms // num_rows)))
+    blocks = max(1, min(-(-length // (BLOCK * ITEMS)), -(-BLOCKS_PER_SM * device.num_sms // num_rows)))
     grid, rows = (num_rows * blocks, 1, 1), (num_rows, 1, 1)
-    parts = (BEGIN, COUNT, PICK, FINISH, *([ZEROS] if type_.is_float else []))
-    made = {part: make(SelectRanksSpec(part, type_, count)) for part in parts}
-    elements, out = Argument("in0"), Argument("out0")
+    made = {part: make(SelectRanksSpec(part, type_, count)) for part in (BEGIN, COUNT, PICK)}
     work = Work(nbytes=num_rows * length * type_.nbytes)
     steps: list[Step] = [
         Fill(counts, num_rows * count * NUM_BINS * u64.nbytes, 0),
@@ -90,13 +120,9 @@ def select(num_rows: int, length: int, ranks: Sequence[int], type_: Type, device
     ]
     for digit in reversed(range(num_digits(type_))):
         shift = digit * DIGIT_BITS
-        steps.append(Launch(made[COUNT], grid, (elements, state, counts), (length, blocks, shift), work))
+        steps.append(Launch(made[COUNT], grid, (Argument("in0"), state, counts), (length, blocks, shift), work))
         steps.append(Launch(made[PICK], rows, (state, counts), (shift,)))
-    if type_.is_float:
-        steps.append(Fill(pluses, num_rows * u32.nbytes, 0))
-        steps.append(Launch(made[ZEROS], grid, (elements, state, pluses), (length, blocks)))
-    steps.append(Launch(made[FINISH], rows, (out, state, pluses), (num_rows,)))
-    return scratch.plan(steps)
+    return Search(steps, state, blocks)
 
 
 @lru_cache(MAX_KERNELS)
@@ -118,9 +144,9 @@ def _begin(spec: SelectRanksSpec) -> Kernel:
     return k.build()
 
 
-def _key(k: Builder, bits: Value, spec: SelectRanksSpec) -> Value:
-    """An element's key as one word, u32 or u64."""
-    found = words(k, bits, spec.type)
+def key_of(k: Builder, bits: Value, type_: Type) -> Value:
+    """Return an element's key as one word, u32 or u64."""
+    found = words(k, bits, type_)
     return found[0] if len(found) == 1 else k.pack(*found)
 
 
@@ -173,7 +199,7 @@ def _count(spec: SelectRanksSpec) -> Kernel:
     own = bins.at(k.lane & (copies - 1))
 
     def use(bits: Value) -> None:
-        moved = k.shr(_key(k, bits, spec), shift)
+        moved = k.shr(key_of(k, bits, spec.type), shift)
         digit, rest = k.cast(moved & (NUM_BINS - 1), u32), k.shr(moved, DIGIT_BITS)
         for i, prefix in enumerate(prefixes):
             matches = rest == prefix
@@ -294,4 +320,4 @@ def _element(k: Builder, key: Value, type_: Type) -> Value:
     return key ^ k.where(is_positive, k.const(sign, u64), k.const(ones, u64))
 
 
-__all__ = ["MAX_RANKS", "MAX_ROWS", "SelectRanksSpec", "make", "select"]
+__all__ = ["MAX_RANKS", "MAX_ROWS", "Search", "SelectRanksSpec", "key_of", "make", "search", "select"]

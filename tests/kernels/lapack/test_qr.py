@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import scipy.linalg
 
-from oxinp._kernels.lapack import determinant, qr, qr_panel, scaling
+from oxinp._kernels.lapack import determinant, qr, qr_cluster, qr_panel, scaling
 from oxinp._kernels.lapack.qr import UpperSpec
+from oxinp._kernels.lapack.qr_cluster import QrClusterSpec
 from oxinp._kernels.lapack.qr_panel import QrPanelSpec
 from oxinp._kernels.lapack.scaling import RescaleSpec
 from oxinp._ptx.types import c64, c128, f32, f64
@@ -17,6 +18,8 @@ from tests.kernels.machine import machine
 
 TYPES = (f32, f64, c64, c128)
 DEVICE = SimpleNamespace(num_sms=4, cc=(8, 6), max_shared_nbytes=99 * 1024, tuned=lambda _: None)
+
+CLUSTERS = SimpleNamespace(num_sms=132, cc=(9, 0), max_shared_nbytes=227 * 1024, tuned=lambda _: None)
 
 
 @pytest.mark.parametrize(
@@ -33,6 +36,24 @@ def test_factors(dtype, shape):
     columns = q.shape[-1]
     assert (np.linalg.norm(q.conj().swapaxes(-1, -2) @ q - np.eye(columns), 1, axis=(-2, -1)) <= allowed).all()
     assert not np.tril(r, -1).any()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shape"),
+    [
+        ("f8", (140, 40)),
+        *(pytest.param(*case, marks=pytest.mark.slow) for case in (("c16", (140, 20)), ("c8", (20, 35)))),
+    ],
+)
+def test_panels_of_a_cluster(dtype, shape):
+    a = draw(np.random.default_rng(1), dtype, *shape)
+    a[:, 3] = 0
+    raw, tau = qr_of(machine(), CLUSTERS, a, "raw")
+    (expected, expected_tau), _ = scipy.linalg.qr(a, mode="raw")
+    assert np.allclose(tau, expected_tau, rtol=0, atol=1e4 * np.finfo(dtype).eps)
+    assert np.allclose(raw, expected, rtol=0, atol=1e4 * np.finfo(dtype).eps)
+    q, r = qr_of(machine(), CLUSTERS, a)
+    assert np.allclose(q @ r, a, rtol=0, atol=1e4 * np.finfo(dtype).eps)
 
 
 @pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "c16"])
@@ -84,3 +105,8 @@ KERNELS = [
 
 def test_kernels_assemble_without_spills(request, tmp_path):
     check_assembled(KERNELS, request, tmp_path)
+
+
+def test_kernels_of_clusters_assemble_without_spills(request, tmp_path):
+    kernels = [qr_cluster.make(QrClusterSpec(type_, *qr_cluster.SHAPES[-1])) for type_ in (f64, c64, c128)]
+    check_assembled(kernels, request, tmp_path, {"sm_90": "8.0"})

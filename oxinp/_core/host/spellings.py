@@ -1,0 +1,351 @@
+"""Functions on small arrays on the host, by NumPy's own loops without what NumPy does before and after them.
+
+A function of NumPy's looks for classes with a say of their own, sorts its arguments and often calls the next one in
+Python before a loop runs, which is most of its time on small arrays. A row of `SPELLINGS` says which of its loops give
+the same result, bit for bit and in the same layout, for plain arrays of elements that are no Python objects; what a row
+does not take, it leaves to the function itself by `NotImplemented`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import inf
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy._core import umath
+
+from oxinp._config import config
+from oxinp._core.lazy.inlining import compiled
+from oxinp._core.lazy.small import DTYPES
+
+_FLOAT64 = np.dtype(np.float64)
+_FLOATS = frozenset({np.dtype(np.float32), _FLOAT64})
+_Array = np.ndarray
+_sum = np.add.reduce
+_accumulated: Any = np.add.accumulate
+_multiply = np.multiply
+_sqrt = np.sqrt
+_empty = np.empty
+_zeros = np.zeros
+_numpys_arange: Any = np.arange
+_numpys_array: Any = np.array
+_clip_ufunc: Any = umath.clip  # type: ignore[attr-defined]
+
+
+class Spelling(NamedTuple):
+    """What computes a function of NumPy's on small arrays.
+
+    Attributes
+    ----------
+    function : callable
+        Takes positional arguments alone, NumPy's arrays for ours; the result is a new array, a scalar, or
+        `NotImplemented`.
+    most, least : int
+        Arguments that it takes.
+    has_axis : bool
+        Whether the second one is the axis, which programs give by keyword.
+    may_warn : bool
+        Whether it warns of elements.
+    """
+
+    function: Callable[..., Any]
+    most: int = 1
+    least: int = 1
+    has_axis: bool = False
+    may_warn: bool = False
+
+
+def _reduction(ufunc: np.ufunc) -> Spelling:
+    reduce = ufunc.reduce
+
+    def reduced(x: Any, axis: Any = None) -> Any:
+        return reduce(x, axis) if type(x) is _Array else NotImplemented
+
+    return Spelling(reduced, 2, has_axis=True, may_warn=ufunc not in (np.logical_and, np.logical_or))
+
+
+def _mean(x: Any, axis: Any = None) -> Any:
+    if type(x) is not _Array or x.dtype is not _FLOAT64 or axis is not None:
+        return NotImplemented
+    return _sum(x, None) / x.size
+
+
+def _cumsum(x: Any, axis: Any = None) -> Any:
+    return _accumulated(x) if type(x) is _Array and x.ndim == 1 and not axis else NotImplemented
+
+
+def _sort(x: Any) -> Any:
+    if type(x) is not _Array or not x.ndim:
+        return NotImplemented
+    made = x.copy("K")
+    made.sort()
+    return made
+
+
+def _clip(x: Any, low: Any, high: Any) -> Any:
+    if type(x) is not _Array or x.dtype not in _FLOATS or type(low) is not float or type(high) is not float:
+        return NotImplemented
+    return _clip_ufunc(x, low, high)
+
+
+def _outer(x: Any, y: Any) -> Any:
+    if type(x) is not _Array or type(y) is not _Array or x.ndim != 1 or y.ndim != 1:
+        return NotImplemented
+    return _multiply(x[:, None], y) if x.size * y.size * 16 < config.offload_threshold else NotImplemented
+
+
+def _norm(x: Any) -> Any:
+    if type(x) is not _Array or x.ndim != 1 or x.dtype not in _FLOATS or not x.flags.c_contiguous:
+        return NotImplemented
+    return _sqrt(x.dot(x))
+
+
+def _zeros_like(x: Any) -> Any:
+    return _zeros(x.shape, x.dtype) if type(x) is _Array and x.flags.c_contiguous else NotImplemented
+
+
+def _stack(arrays: Any) -> Any:
+    first = arrays[0] if type(arrays) is list and arrays else None
+    if type(first) is not _Array or first.ndim != 1 or not first.dtype.isnative:
+        return NotImplemented
+    size, dtype = first.size, first.dtype
+    for x in arrays:
+        if x.ndim != 1 or x.size != size or x.dtype is not dtype:
+            return NotImplemented
+    return _numpys_array(arrays)
+
+
+def _dot(x: Any, y: Any) -> Any:
+    if type(x) is not _Array or type(y) is not _Array:
+        return NotImplemented
+    return x.dot(y) if x.ndim == 1 == y.ndim or x.size * y.size * 16 < config.offload_threshold else NotImplemented
+
+
+def _in_c(function: Any) -> Any:
+    """Return a function of NumPy's in C that asks no classes for theirs."""
+    return getattr(function, "_implementation", function)
+
+
+_concatenated = _in_c(np.concatenate)
+
+
+def _concatenate(arrays: Any) -> Any:
+    return _concatenated(arrays) if type(arrays) is list else NotImplemented
+
+
+SPELLINGS: dict[Any, Spelling] = {
+    **{
+        function: _reduction(ufunc)
+        for ufunc, functions in {
+            np.add: (np.sum, np.ndarray.sum),
+            np.maximum: (np.max, np.ndarray.max),
+            np.minimum: (np.min, np.ndarray.min),
+            np.logical_and: (np.all, np.ndarray.all),
+            np.logical_or: (np.any, np.ndarray.any),
+        }.items()
+        for function in functions
+    },
+    **dict.fromkeys((np.mean, np.ndarray.mean), Spelling(_mean, 2, has_axis=True, may_warn=True)),
+    **dict.fromkeys((np.cumsum, np.ndarray.cumsum), Spelling(_cumsum, 2, has_axis=True, may_warn=True)),
+    **{
+        getattr(home, name): Spelling(getattr(np.ndarray, name))
+        for home in (np, np.ndarray)
+        for name in ("argmax", "argmin", "argsort")
+    },
+    np.clip: Spelling(_clip, 3, 3, may_warn=True),
+    np.concatenate: Spelling(_concatenate),
+    np.dot: Spelling(_dot, 2, 2, may_warn=True),
+    np.linalg.norm: Spelling(_norm, may_warn=True),
+    np.outer: Spelling(_outer, 2, 2, may_warn=True),
+    np.sort: Spelling(_sort),
+    np.stack: Spelling(_stack),
+    np.where: Spelling(_in_c(np.where), 3, 3),
+    np.zeros_like: Spelling(_zeros_like),
+}
+
+_TEXT = """
+def make(general, function, most, least, has_axis):
+    def front(*args, **kwargs):
+        if least == 1 == len(args) and not kwargs:
+            (value,) = args
+            if type(value) is ndarray:
+                x = seen(value) else return general(*args)
+                if not 0 < x.nbytes < config.offload_threshold or REPORTS:
+                    return general(*args)
+                result = called(function, x) else return general(*args)
+                if result is NotImplemented:
+                    return general(*args)
+                return wrapped(result)
+        if kwargs and not (has_axis and len(kwargs) == 1 == len(args) and type(kwargs.get("axis")) is int):
+            return general(*args, **kwargs)
+        nbytes = 0
+        given = []
+        for value in args:
+            kind = type(value)
+            if kind is ndarray:
+                x = seen(value) else return general(*args, **kwargs)
+                nbytes += x.nbytes
+                given.append(x)
+            elif kind is float or kind is int:
+                given.append(value)
+            elif kind is list or kind is tuple:
+                parts = []
+                for part in value:
+                    if type(part) is not ndarray:
+                        return general(*args, **kwargs)
+                    x = seen(part) else return general(*args, **kwargs)
+                    nbytes += x.nbytes
+                    parts.append(x)
+                given.append(parts)
+            else:
+                return general(*args, **kwargs)
+        if kwargs:
+            given.append(kwargs["axis"])
+        if not 0 < nbytes < config.offload_threshold or not least <= len(given) <= most or REPORTS:
+            return general(*args, **kwargs)
+        result = called(function, *given) else return general(*args, **kwargs)
+        if result is NotImplemented:
+            return general(*args, **kwargs)
+        return wrapped(result)
+    return front
+"""
+_FRONTS = [compiled("functions of small arrays", _TEXT, may_warn=may_warn) for may_warn in (False, True)]
+
+
+# -- what makes arrays -------------------------------------------------------------------------------------------------
+
+
+def _ones(shape: Any, dtype: Any = None) -> Any:
+    if dtype is not None:
+        return np.ones(shape, dtype)
+    made = _empty(shape)
+    made.fill(1)
+    return made
+
+
+MAKERS: dict[Any, Callable[..., Any]] = {np.zeros: _zeros, np.empty: _empty, np.ones: _ones}
+"""Functions of a shape and a dtype -> what makes their small arrays."""
+
+_MAKER_TEXT = """
+def make(general, function, DTYPES):
+    def front(shape=MISSING, dtype=None, order="C", *, device=None, like=None):
+        kind = type(shape)
+        if kind is int:
+            size = shape
+        elif kind is tuple:
+            size = 1
+            for extent in shape:
+                if type(extent) is not int or extent < 0:
+                    size = -1
+                    break
+                size *= extent
+        else:
+            size = -1
+        is_known = device is None and like is None and order == "C" and not REPORTS
+        if is_known and 0 <= size * 16 < config.offload_threshold:
+            if dtype is None:
+                result = function(shape)
+                return wrapped(result)
+            kind = type(dtype)
+            if (kind is type or kind is str) and dtype in DTYPES:
+                result = function(shape, dtype)
+                return wrapped(result)
+        given = () if shape is MISSING else (shape,)
+        more = {} if device is None else {"device": device}
+        return general(*given, dtype=dtype, order=order, **(more if like is None else {**more, "like": like}))
+    return front
+"""
+_maker = compiled("functions that make small arrays", _MAKER_TEXT)
+
+
+def _array(value: Any) -> Any:
+    """Return the array of a list of numbers, or of lists of them."""
+    if type(value) is not list or len(value) > _MAX_LISTED:
+        return NotImplemented
+    if not _NUMBERS.issuperset(map(type, value)):
+        for row in value:
+            if type(row) is not list or len(row) > _MAX_LISTED or not _NUMBERS.issuperset(map(type, row)):
+                return NotImplemented
+    made = _numpys_array(value)
+    return made if made.nbytes < config.offload_threshold and not made.dtype.hasobject else NotImplemented
+
+
+_NUMBERS = frozenset({bool, int, float, complex})
+_MAX_LISTED = 64
+
+
+def _linspace(*args: Any) -> Any:
+    """Return what lies between two floats, by NumPy's formula."""
+    if len(args) != 3:
+        return NotImplemented
+    start, stop, num = args
+    is_known = type(start) is float and type(stop) is float and type(num) is int
+    if not is_known or not 32 <= num * 16 < config.offload_threshold:
+        return NotImplemented
+    step = (stop - start) / (num - 1)
+    if not (step and -inf < step < inf):
+        return NotImplemented
+    made = _numpys_arange(0.0, num)
+    made *= step
+    made += start
+    made[-1] = stop
+    return made
+
+
+_VALUES_TEXT = """
+def make(general, function):
+    def front(*args, **kwargs):
+        if {is_other} or kwargs or REPORTS:
+            return general(*args, **kwargs)
+        result = function(*args)
+        if result is NotImplemented:
+            return general(*args)
+        return wrapped(result)
+    return front
+"""
+_VALUES: dict[Any, tuple[Callable[..., Any], str]] = {
+    np.array: (_array, "len(args) != 1"),
+    np.arange: (
+        np.arange,
+        "len(args) != 1 or type(args[0]) is not int or args[0] * 16 >= config.offload_threshold",
+    ),
+    np.linspace: (_linspace, "len(args) != 3"),
+}
+_ITSELF_TEXT = """
+def make(general):
+    def front(*args, **kwargs):
+        if len(args) == 1 and not kwargs and type(args[0]) is ndarray:
+            return args[0]
+        return general(*args, **kwargs)
+    return front
+"""
+_itself = compiled("numpy.asarray", _ITSELF_TEXT)
+
+
+def with_spelling(general: Callable[..., Any], theirs: Any) -> Callable[..., Any]:
+    """Return a function with the spelling of NumPy's for what is small and on the host, if there is one.
+
+    Parameters
+    ----------
+    general : callable
+        Ours.
+    theirs : callable
+        NumPy's.
+    """
+    spelling = SPELLINGS.get(theirs)
+    made: Callable[..., Any] = general
+    if spelling is not None:
+        make = _FRONTS[spelling.may_warn]
+        made = make(general, spelling.function, spelling.most, spelling.least, spelling.has_axis)
+    elif theirs in MAKERS:
+        made = _maker(general, MAKERS[theirs], DTYPES)
+    elif theirs in _VALUES:
+        function, is_other = _VALUES[theirs]
+        made = compiled(theirs.__name__, _VALUES_TEXT.format(is_other=is_other))(general, function)
+    elif theirs is np.asarray:
+        made = _itself(general)
+    return made
+
+
+__all__ = ["SPELLINGS", "Spelling", "with_spelling"]

@@ -1,0 +1,150 @@
+"""Views, copies and casts of small arrays on the host: what methods and functions of NumPy's begin with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from oxinp._core.lazy.inlining import compiled
+
+_VIEW_TEXT = """
+def make(general):
+    def front({parameters}):
+        if {is_other}:
+            return general({arguments})
+        if type(self) is not ndarray:
+            return general({arguments})
+        storage = self._held or self._storage
+        host = storage.host
+        if host is None or storage.value is not None:
+            return general({arguments})
+        seen = self._seen if self._host is host else host_view(self)
+        found = {found}
+        owner = found.base
+        if owner is not host and (owner is None or owner is not host.base):  # it is a copy
+            return general({arguments})
+        return part(found) of self
+    return front
+"""
+
+
+class _View(NamedTuple):
+    """How a view is asked for: parameters, what is left to the general way, with which arguments, and the view."""
+
+    parameters: str
+    is_other: str
+    arguments: str
+    found: str
+
+    def front(self, name: str, general: Callable[..., Any]) -> Callable[..., Any]:
+        """Return what makes the view, or leaves it to the general way."""
+        made: Callable[..., Any] = compiled(name, _VIEW_TEXT.format(**self._asdict()))(general)
+        return made
+
+
+_METHODS: dict[str, _View] = {
+    "reshape": _View(
+        "self, *shape, order='C', copy=None",
+        "order != 'C' or copy is not None or not shape",
+        "self, *shape, order=order, copy=copy",
+        "seen.reshape(shape[0] if len(shape) == 1 else shape)",
+    ),
+    "ravel": _View("self, order='C'", "order != 'C'", "self, order", "seen.ravel()"),
+    "transpose": _View("self, *axes", "axes", "self, *axes", "seen.T"),
+    "T": _View("self", "False", "self", "seen.T"),
+}
+_FUNCTIONS: dict[Any, _View] = {
+    np.reshape: _View(
+        "self=None, *args, **kwargs",
+        "kwargs or len(args) != 1",
+        "*((self, *args) if self is not None else ()), **kwargs",
+        "seen.reshape(args[0])",
+    ),
+    np.ravel: _View(
+        "self=None, *args, **kwargs",
+        "kwargs or args",
+        "*((self, *args) if self is not None else ()), **kwargs",
+        "seen.ravel()",
+    ),
+    np.transpose: _View(
+        "self=None, *args, **kwargs",
+        "kwargs or args",
+        "*((self, *args) if self is not None else ()), **kwargs",
+        "seen.T",
+    ),
+}
+
+
+def viewing_method(general: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a method of arrays that makes views, by NumPy's own method where the array is on the host alone.
+
+    Parameters
+    ----------
+    general : callable
+        The method for every array.
+    """
+    name = general.__name__
+    return _described(_METHODS[name].front(f"ndarray.{name}", general), general)
+
+
+def viewing_function(general: Callable[..., Any], theirs: Any) -> Callable[..., Any]:
+    """Return a function of NumPy's that makes views, by the method where the array is on the host alone."""
+    row = _FUNCTIONS.get(theirs)
+    return general if row is None else row.front(theirs.__name__, general)
+
+
+_COPY_TEXT = """
+def make(general, method):
+    def copy(self, *args, **kwargs):
+        if args or kwargs:
+            return general(self, *args, **kwargs)
+        x = seen(self) else return general(self)
+        if x.nbytes >= config.offload_threshold:
+            return general(self)
+        result = called(method, x) else return general(self)
+        return wrapped(result)
+    return copy
+"""
+_CAST_TEXT = """
+def make(general, method, DTYPES):
+    def astype(self, *args, **kwargs):
+        if kwargs or len(args) != 1:
+            return general(self, *args, **kwargs)
+        (dtype,) = args
+        kind = type(dtype)
+        if not (kind is type or kind is str) or dtype not in DTYPES:
+            return general(self, dtype)
+        x = seen(self) else return general(self, dtype)
+        if x.size * 16 >= config.offload_threshold or x.dtype.kind == "c":
+            return general(self, dtype)
+        result = called(method, x, dtype) else return general(self, dtype)
+        return wrapped(result)
+    return astype
+"""
+
+
+def copying_method(general: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the method that copies arrays, with what it does to small ones on the host."""
+    return _described(compiled("copies", _COPY_TEXT)(general, np.ndarray.copy), general)
+
+
+def casting_method(general: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the method that casts arrays, with what it does to small ones on the host."""
+    return _described(compiled("casts", _CAST_TEXT, may_warn=True)(general, np.ndarray.astype, DTYPES), general)
+
+
+def _described(front: Callable[..., Any], general: Callable[..., Any]) -> Callable[..., Any]:
+    front.__name__, front.__qualname__, front.__doc__ = general.__name__, general.__qualname__, general.__doc__
+    front.__wrapped__ = general  # type: ignore[attr-defined] # whose signature it has
+    return front
+
+
+_NUMBERS = [kind for kind in np.sctypeDict.values() if issubclass(kind, np.number | np.bool_)]
+DTYPES: frozenset[Any] = frozenset({bool, int, float, complex, *_NUMBERS}).union(
+    *[(dtype.char, dtype.name, dtype.str[1:]) for dtype in map(np.dtype, _NUMBERS)]
+)
+"""Names and classes of dtypes of numbers."""
+
+__all__ = ["DTYPES", "casting_method", "copying_method", "viewing_function", "viewing_method"]
