@@ -368,6 +368,8 @@ class Oxinp(Side):
         if self.runtime is not None:
             self.synchronize()
             self.runtime.trim()
+        # What comes next learns where its arrays belong by itself, as it would in a process of its own.
+        self.xp.config.adaptive_placement = self.xp.config.adaptive_placement
 
 
 SIDES = {"oxinp": Oxinp, "cupy": Cupy, "torch": Torch, "jax": Jax, "numpy": Side}

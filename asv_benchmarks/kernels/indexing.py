@@ -1,4 +1,4 @@
-"""Reads, writes and sums by index on a GPU, and order statistics: right, and how fast.
+"""Reads, writes and sums by index on a GPU, order statistics and convolutions: right, and how fast.
 
 ``python -m asv_benchmarks.kernels.indexing [REGEX] [--scale N] [--peer]`` calls NumPy's functions as users do, with
 data of full size (divided by ``--scale``), and prints a line per case: the median time of a call whose result is waited
@@ -72,8 +72,16 @@ def across(rng, size):
     return x, rng.integers(0, 1024, x.shape)
 
 
+def doubles(rng, size):
+    return (rng.standard_normal(size),)
+
+
 def floats(rng, size):
     return (rng.standard_normal(size, "f4"),)
+
+
+def filtered(dtype, rng, size):
+    return rng.integers(-9, 9, size).astype(dtype), rng.integers(-9, 9, min(size, 1000)).astype(dtype)
 
 
 def read(xp, x, i):
@@ -114,12 +122,25 @@ def partition(xp, x):
     return xp.partition(x, x.size // 3)
 
 
+def argpartition(xp, x):
+    return xp.take(x, xp.argpartition(x, x.size // 3))
+
+
+def convolve(xp, x, taps):
+    return xp.convolve(x, taps)
+
+
 def median(xp, x):
     return xp.median(x)
 
 
 def percentile(xp, x):
     return xp.percentile(x, 90)
+
+
+def torch_convolve(torch, x, taps):
+    found = torch.nn.functional.conv1d(x[None, None], taps.flip(0)[None, None], padding=taps.numel() - 1)
+    return found[0, 0]
 
 
 def index_add(torch, a, i, v):
@@ -142,6 +163,9 @@ CASES = [
     Case("take_along_axis f4 2^26", 2**26, along, take_along_axis, lambda t, x, i: t.gather(x, 1, i)),
     Case("take_along_axis 0 f4 2^26", 2**26, across, take_across, lambda t, x, i: t.gather(x, 0, i)),
     Case("partition f4 2^27", 2**27, floats, partition, None, AT_RANK),
+    Case("argpartition, take f8 2^26", 2**26, doubles, argpartition, None, AT_RANK),
+    Case("convolve f4 2^21 * 1000", 2**21, partial(filtered, "f4"), convolve, torch_convolve),
+    Case("convolve f8 2^21 * 1000", 2**21, partial(filtered, "f8"), convolve),
     Case("median f4 2^27", 2**27, floats, median, lambda t, x: t.sort(x)[0][x.numel() // 2]),
     Case("percentile f4 2^27", 2**27, floats, percentile),
 ]

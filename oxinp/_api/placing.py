@@ -15,7 +15,7 @@ from oxinp._core.host.exchange import is_array
 from oxinp._core.lazy import placement
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import fetch
-from oxinp._core.lazy.record import is_hosted
+from oxinp._core.lazy.record import is_device_scalar, is_hosted
 from oxinp._core.lazy.views import view
 from oxinp._core.manipulation.copy import assign, astype, copy, from_elsewhere
 from oxinp._core.manipulation.shape import ravel, reshape
@@ -51,9 +51,11 @@ def _values(given: Any, dtype: Any, write: Callable[[Any, Any], object], casting
         if not np.can_cast(given._layout.dtype, dtype, casting):
             raise Unsupported("values that NumPy refuses to cast")
         return astype(given, dtype, copy_wanted=False)
-    if is_array(given) or np.ndim(given):
-        several = fetch(given)[()] if is_array(given) else as_ours(given)
-        return _values(several, dtype, write, casting)
+    if is_array(given):
+        held = fetch(given)
+        given = held[()] if is_device_scalar(given) else held  # which are not cast alike
+    elif np.ndim(given):
+        return _values(as_ours(given), dtype, write, casting)
     single = np.zeros(1, dtype)
     write(single, given)
     return as_ours(single)

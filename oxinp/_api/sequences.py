@@ -21,11 +21,12 @@ from oxinp._core.manipulation.copy import astype
 from oxinp._core.manipulation.shape import ravel, reshape
 from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES, FLOAT64
 from oxinp._core.ops import creation, gather
+from oxinp._core.ops.convolve import convolve_directly
 from oxinp._core.ops.index import getitem, setitem
 from oxinp._core.ops.sort import searchsorted
 from oxinp._core.ufunc.objects import UFUNC_OBJECTS, where
 
-MAX_TAPS = 256  # of the shorter sequence, each of which is a pass over the longer one, fused with others
+MAX_FUSED = 16  # taps, which are a few operations of a chain
 UINT8 = np.dtype(np.uint8)
 BITS = 8
 
@@ -69,7 +70,7 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
 
 
 def _convolved(a: Any, v: Any, mode: Any) -> Any:
-    """Return the sums of products of a vector and another one, reversed: each tap is a multiplication and an addition.
+    """Return the sums of products of a vector and another one, reversed.
 
     Parameters
     ----------
@@ -79,13 +80,20 @@ def _convolved(a: Any, v: Any, mode: Any) -> Any:
     """
     dtype = np.result_type(a._layout.dtype, v._layout.dtype)
     n, m = a._layout.size, v._layout.size
-    if m > MAX_TAPS or dtype == BOOL or dtype not in DEVICE_TYPES:
-        raise Unsupported("long sequences both, or truth")
+    if dtype == BOOL or dtype not in DEVICE_TYPES:
+        raise Unsupported("truth")
     before, count = {"full": (m - 1, n + m - 1), "same": ((m - 1) - (m - 1) // 2, n), "valid": (0, n - m + 1)}[mode]
-    padded = creation.zeros(n + 2 * (m - 1), dtype)
-    setitem(padded, slice(m - 1, m - 1 + n), a)
-    taps = astype(v, dtype, copy_wanted=False)
     start = m - 1 - before
+    if m <= MAX_FUSED:
+        return _by_taps(a, astype(v, dtype, copy_wanted=False), start, count)
+    return convolve_directly(*(astype(x, dtype, copy_wanted=False) for x in (a, v)), start, count)
+
+
+def _by_taps(a: Any, taps: Any, start: int, count: int) -> Any:
+    """Return a range of a full convolution: each tap is a multiplication and an addition, fused with others."""
+    n, m = a._layout.size, taps._layout.size
+    padded = creation.zeros(n + 2 * (m - 1), taps._layout.dtype)
+    setitem(padded, slice(m - 1, m - 1 + n), a)
     total = None
     for i in range(m):  # element t of the result has a[t - i] * v[i], counted from the start of the full one
         first = start + m - 1 - i

@@ -177,7 +177,8 @@ ROWS: dict[str, CoverageRow] = {
             _row(f"scipy.linalg.{name}", COMPOSED)
             for name in (
                 *("cho_factor", "cho_solve", "circulant", "expm", "hankel", "lstsq", "lu_solve", "norm", "null_space"),
-                *("orth", "pinv", "pinvh", "polar", "solve", "toeplitz"),
+                *("orth", "pinv", "pinvh", "polar", "rq", "solve", "subspace_angles", "toeplitz"),
+                *("coshm", "cosm", "signm", "sinhm", "sinm", "sqrtm", "tanhm", "tanm"),
             )
         ],
         *[_row(f"scipy.signal.{name}", COMPOSED) for name in _SIGNAL.split()],

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from oxinp._kernels.blas3 import trsm
 from oxinp._kernels.blas3.trsm import TrsmSpec
+from oxinp._kernels.convolve import direct
+from oxinp._kernels.convolve.direct import ConvolveSpec
 from oxinp._kernels.elementwise import linear, tile
 from oxinp._kernels.elementwise import plan as elementwise
 from oxinp._kernels.elementwise.linear import LinearSpec
@@ -580,7 +582,13 @@ def random_specs() -> list[Any]:
         for instrs in [tuple(Instr(_both, t, (0 if i == 0 else 2 + i, i + 1)) for i in range(count - 1))]
     ]
     intervals = [IntervalSpec(role) for role in ("find", "walk", "draw")]
-    shuffles = [ShuffleSpec(*flags) for flags in ((False, False), (False, True), (True, False))]
+    shuffles = [
+        ShuffleSpec("links"),
+        ShuffleSpec("links", leaves_key=True),
+        ShuffleSpec("follow"),
+        ShuffleSpec("follow", partitions=True),
+        ShuffleSpec("place"),
+    ]
     points = [kind(flag) for kind in (SobolSpec, HaltonSpec) for flag in (False, True)]
     return list(
         dict.fromkeys(
@@ -637,6 +645,7 @@ FAMILIES: dict[type, Any] = {
     SearchSpec: search,
     SelectRanksSpec: select,
     PartitionSpec: partition,
+    ConvolveSpec: direct,
     CountSpec: count,
     FillSpec: random_fill,
     TilesSpec: random_tiles,
@@ -670,6 +679,7 @@ def specs() -> list[Any]:
         *ordered_specs(),
         *region_specs(),
         *select_specs(),
+        *[ConvolveSpec(type_) for type_ in (*TYPES, *OTHER_TYPES) if type_ is not pred],
         *sort_specs(),
         *random_specs(),
         *trsm_specs(),

@@ -126,6 +126,14 @@ def starts_in(sorted_rows: Any, num_rows: int, dtype: np.dtype[Any]) -> Any:
     return astype(sort.searchsorted(sorted_rows, wanted, is_right=False), dtype)
 
 
+def scrambled(n: int) -> Any:
+    """Return the numbers below `n`, uint32, by a function that makes them look random (the end of MurmurHash3)."""
+    mixed = astype(creation.arange(0, n, 1, INT64), np.dtype(np.uint32))
+    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35), (16, 1)):
+        mixed = (mixed ^ (mixed >> np.uint32(shift))) * np.uint32(factor)
+    return mixed
+
+
 # -- conversions -------------------------------------------------------------------------------------------------------
 
 

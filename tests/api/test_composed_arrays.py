@@ -24,6 +24,7 @@ def written(array, write):
 
 
 # (xp, A) -> result; A makes an array of the library of one of NumPy's.
+MANY = numpy.arange(120) % 11 - 5
 EXACT = {
     "take_along_axis": lambda xp, A: xp.take_along_axis(A(X), A(J), 0),
     "put_along_axis": lambda xp, A: written(A(X), lambda y: xp.put_along_axis(y, A(J), 7.0, 0)),
@@ -67,7 +68,7 @@ EXACT = {
         f"{name}, {mode}, {i}": lambda xp, A, name=name, mode=mode, pair=pair: getattr(xp, name)(*map(A, pair), mode)
         for name in ("convolve", "correlate")
         for mode in ("full", "same", "valid")
-        for i, pair in enumerate([(N, N[:6]), (N[:8], N[:8]), (N * (1 + 2j), N[:5] * (2 - 1j))])
+        for i, pair in enumerate([(N, N[:6]), (N[:8], N[:8]), (N * (1 + 2j), N[:5] * (2 - 1j)), (MANY, MANY[::-3])])
     },
     "convolve, the longer one last": lambda xp, A: xp.convolve(A(N[:7]), A(N)),
     "correlate, the longer one last": lambda xp, A: xp.correlate(A(N[:5]), A(N), "full"),

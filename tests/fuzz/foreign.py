@@ -141,7 +141,7 @@ def described(value: Any) -> Any:
     """Return what is compared of a result of any class: the name of the class, and the elements."""
     name = value.__class__.__name__
     if isinstance(value, numpy.ma.MaskedArray):
-        return name, numpy.ma.getmaskarray(value), value.filled(0), str(value.fill_value)
+        return name, numpy.array(numpy.ma.getmaskarray(value)), numpy.array(value.filled(0)), str(value.fill_value)
     if isinstance(value, Wrapping):
         return name, described(value.array)
     if isinstance(value, list | tuple):

@@ -58,6 +58,20 @@ o3 = foreign.described(np.maximum.reduce(foreign.Overriding()))
 a4 = np.eye(3) * 4
 a5 = foreign.scipy(np, 'linalg').cho_solve((a4, False), a4)
 """,
+    "values of no dimensions that may not be cast": """
+a1 = np.zeros(3, dtype='?')
+np.putmask(a1, a1 < 1, np.array(0.5))
+""",
+    "a mask of all dimensions, to which only a row may be assigned": """
+a1 = np.arange(12.0).reshape(3, 4)
+a1[a1 > 3] = np.ones((1, 1))
+a2 = a1[0]
+a2[a2 >= 0] = [[1.0]]
+""",
+    "a transform of float16 along the only axis": """
+a1 = np.ones(4, dtype='f2')
+o2 = np.fft.irfftn(a1).dtype, np.fft.rfftn(a1).dtype, np.fft.irfftn(a1[None]).dtype
+""",
     "an array written while sums of it are pending": """
 a1 = np.arange(40, dtype='i4').reshape(5, 8)
 a2 = a1.sum(0)

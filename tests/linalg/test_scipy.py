@@ -54,11 +54,25 @@ def check(code, *, is_signed=True):
         assert np.allclose(*both, rtol=accuracy, atol=accuracy, equal_nan=True)
 
 
+def slow(codes):
+    return [pytest.param(code, marks=pytest.mark.slow) for code in codes]
+
+
 EVERY = [
     *(f"la.lu({x})" for x in ("c", "f", "t")),
     "la.lu(t, permute_l=True)",
     "la.lu_factor(c)",
     *(f"la.lu_solve(la.lu_factor(a), v, trans={t})" for t in (0, 1)),
+    "la.cosm(a)",
+    "la.tanhm(a)",
+    "la.tanm(c / 4)",
+    "la.sqrtm(pc)",
+    "la.signm(s)",
+    "la.rq(w)",
+    "la.subspace_angles(t, t[:, :2] + 1)",
+    *slow(f"la.{name}({x})" for name in ("cosm", "sinm", "coshm", "sinhm", "tanhm") for x in "ac"),
+    *slow(["la.tanm(a / 4)", "la.sqrtm(np.abs(a) + 9 * np.eye(5))", "la.rq(c)"]),
+    *slow(f"la.rq({x}, mode='{mode}')" for x in "wt" for mode in ("full", "economic", "r")),
     "la.solve(a, v)",
     "la.solve(c, s, assume_a='gen')",
     "la.solve(pc, v, assume_a='pos')",
@@ -175,3 +189,7 @@ def test_errors_and_warnings(code):
         assert str(found[0]) == str(found[1])
     else:
         assert found[0] == found[1]
+
+
+def test_roots_that_no_iteration_finds():
+    assert np.allclose(np.asarray(ours.linalg.sqrtm(oxinp.asarray(-DATA["p"]))), scipy.linalg.sqrtm(-DATA["p"]))

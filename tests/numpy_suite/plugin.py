@@ -6,6 +6,7 @@ import sys
 from importlib.machinery import PathFinder
 from importlib.util import spec_from_file_location
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -35,6 +36,12 @@ if os.environ[BINDING] == "oxinp":
     from oxinp._runner import finder
 
     sys.meta_path.insert(0, Binder())
+
+
+def pytest_make_parametrize_id(config, val, argname):  # noqa: ARG001 - pytest's
+    """Name modules of ours, which are parameters of tests, as NumPy's are."""
+    name = val.__name__ if isinstance(val, ModuleType) else ""
+    return name.replace("oxinp", "numpy", 1) if name.partition(".")[0] == "oxinp" else None
 
 
 def _outcomes():

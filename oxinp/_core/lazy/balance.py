@@ -8,7 +8,7 @@ device, in microseconds, by fixed prices: no clock is read, and a program is pla
 which the sum is lowest belong on the host, as soon as that is worth `SWITCH` more than the present way.
 
 What is small and on the host is not counted, for that would cost as much as some of it takes, but small views of larger
-arrays are. So the way back to the device is longer, and gets twice as long every time that it has been taken.
+arrays are. So the way back to the device is longer, and gets twice as long every time that it was taken in vain.
 """
 
 from __future__ import annotations
@@ -25,8 +25,10 @@ from oxinp._runtime import hooks
 if TYPE_CHECKING:
     from oxinp._core.lazy.expr import Graph
 
+RECORD = 3.0
+"""Microseconds to record an elementwise operation, most of which are launched together with others."""
 LAUNCH = 12.0
-"""Microseconds to record and launch a kernel."""
+"""Microseconds to launch a kernel."""
 FIRST = 40.0
 """Microseconds more for one that has not run before."""
 WAIT = 30.0
@@ -39,8 +41,8 @@ COPY_RATE = 8_000.0
 """Bytes that a copy between the sides moves in a microsecond."""
 SWITCH = 1000.0
 """Microseconds that the host has to be better by: many times what moving a few arrays takes."""
-RETURN = 8 * SWITCH
-"""Microseconds that the device has to be better by at first, of arrays that belong on the host."""
+RETURN, MAX_RETURN = 8 * SWITCH, 64 * SWITCH
+"""Microseconds that the device has to be better by, at first and at most, for arrays that belong on the host."""
 MAX_WEIGHT = 4 * SWITCH
 """What is remembered at most for a size: what was long ago counts less."""
 WEIGHTS: dict[Any, float] = {}
@@ -50,6 +52,8 @@ MIN_THRESHOLD = 4096
 """Settings of `offload_threshold` below are there to have everything on the device."""
 _SAMPLED = 23
 """One launch of so many is weighed, for all: a prime, for loops have few."""
+_PERIOD = 8
+"""Notes after which placement is judged anew."""
 is_sampled: Callable[[], bool] = cycle([True] + [False] * (_SAMPLED - 1)).__next__
 """Whether the launch that is asked about is."""
 
@@ -65,7 +69,7 @@ class Balance:
         Bytes from which on arrays are not weighed: they belong on the device.
     """
 
-    __slots__ = ("_between", "_last", "_level", "_return", "_unit", "_weights", "limit", "reach")
+    __slots__ = ("_between", "_due", "_last", "_level", "_return", "_unit", "_weights", "limit", "reach")
 
     def __init__(self) -> None:
         self.begin(config.offload_threshold, is_adaptive=config.adaptive_placement)
@@ -76,6 +80,7 @@ class Balance:
         self._weights = [0.0] * NUM_SIZES
         self._level = self.limit = 0
         self._last = NUM_SIZES
+        self._due = 0
         self._between = 0.0  # microseconds that copies took between sizes that belong on different sides
         self._return = RETURN
         self.reach = self._unit << (NUM_SIZES - 1)
@@ -84,25 +89,39 @@ class Balance:
         """Note a sampled kernel of elementwise operations, and whether none like it was before."""
         nbytes = graph.layout.nbytes
         weight = sum([WEIGHTS.get(node.lower, 1.0) for node in graph.nodes])
-        self._launched(nbytes, leaves, weight * nbytes, len(graph.nodes) or 1, is_first=is_first)
+        calls = len(graph.nodes) or 1
+        self._launched(nbytes, leaves, calls * (CALL - RECORD) + weight * nbytes / HOST_RATE, is_first=is_first)
 
     def computed_call(self, nbytes: int, cost: float, leaves: tuple[Any, ...], *, is_first: bool) -> None:
         """Note the same of another operation, whose result has so many bytes."""
-        self._launched(nbytes, leaves, cost, 1, is_first=is_first)
+        self._launched(nbytes, leaves, CALL + cost / HOST_RATE, is_first=is_first)
 
-    def _launched(self, nbytes: int, leaves: tuple[Any, ...], cost: float, num_calls: int, *, is_first: bool) -> None:
+    def _launched(self, nbytes: int, leaves: tuple[Any, ...], microseconds: float, *, is_first: bool) -> None:
         held = max([nbytes, *[getattr(entry, "nbytes", 0) for entry in leaves]])
         self._last = self._size(held)
         launch = LAUNCH + FIRST if is_first else LAUNCH
-        self._weigh(self._last, _SAMPLED * (num_calls * CALL + cost / HOST_RATE - launch))
+        self._weigh(self._last, _SAMPLED * (microseconds - launch))
 
     def waited(self) -> None:
         """Note that the program has waited for the device, for what the last kernels computed."""
         self._weigh(self._last, -WAIT)
 
-    def computed(self, nbytes: float, weight: float) -> None:
-        """Note an operation on the host that would be the device's if nothing had been learned."""
-        self._weigh(self._size(nbytes), max(0.0, CALL + weight * nbytes / HOST_RATE - LAUNCH))
+    def takes(self, nbytes: float, weight: float = 1.0, price: float = LAUNCH) -> bool:
+        """Whether an operation on the host that would be the device's belongs there, by what has been learned; note it.
+
+        Parameters
+        ----------
+        nbytes : float
+            The bytes of its largest operand or result.
+        weight : float
+            See `Op.host_weight`.
+        price : float
+            Microseconds that it would take on the device.
+        """
+        if nbytes >= self.limit:
+            return False
+        self._weigh(self._size(nbytes), max(0.0, CALL + weight * nbytes / HOST_RATE - price))
+        return True
 
     def viewed(self, nbytes: int, held: int) -> None:
         """Note a view on the host, of so many bytes of an array of so many: an operation on it would be a launch."""
@@ -124,13 +143,22 @@ class Balance:
         weights, level = self._weights, self._level
         most = 2 * self._return if size < level else MAX_WEIGHT
         weights[size] = min(max(weights[size] + microseconds, -MAX_WEIGHT), most)
+        self._due = (self._due + 1) % _PERIOD
+        if not self._due:
+            self._judge()
+
+    def _judge(self) -> None:
+        """Find out whether another placement is better."""
+        weights, level = self._weights, self._level
         sums = [0.0, *accumulate(weights)]
         present = sums[level] + self._between
+        if not level and sums[-1] >= MAX_WEIGHT:  # the device has proved right
+            self._return = RETURN
         above, below = min(sums[level + 1 :], default=inf), min(sums[:level], default=inf)
         if above < present - SWITCH:
             self._settle(sums.index(above, level + 1))
         elif below < present - self._return:
-            self._return *= 2
+            self._return = min(2 * self._return, MAX_RETURN)
             self._settle(sums.index(below))
 
     def _settle(self, level: int) -> None:

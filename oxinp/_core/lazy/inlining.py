@@ -19,7 +19,7 @@ import numpy as np
 
 from oxinp._config import config
 from oxinp._core.errors.hearing import current, default, raise_own, run
-from oxinp._core.lazy.balance import balance
+from oxinp._core.lazy.balance import RECORD, balance
 from oxinp._core.lazy.explain import REPORTS
 from oxinp._core.lazy.handle import end_writing, host_view
 from oxinp._core.memory.storage import WRITING
@@ -138,6 +138,11 @@ MISSING = object()  # an argument that is not given
 ndarray: Any = None  # ours, entered where it is defined
 
 
+def takes(nbytes: int, reach: int) -> bool:
+    """Whether what would be the device's belongs on the host by what has been learned; elements cost `reach` / 16."""
+    return balance.takes(nbytes, reach / 16, RECORD)
+
+
 def expanded(text: str, *, may_warn: bool) -> str:
     """Return text with its macros spelled out.
 
@@ -196,4 +201,5 @@ __all__ = [
     "host_view",
     "raise_own",
     "run",
+    "takes",
 ]

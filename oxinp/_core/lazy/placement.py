@@ -18,7 +18,7 @@ from weakref import ref
 
 from oxinp import _runtime
 from oxinp._config import config
-from oxinp._core.lazy.balance import balance
+from oxinp._core.lazy.balance import LAUNCH, balance
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.memory.storage import SHARED
 from oxinp._runtime import here
@@ -63,14 +63,9 @@ def keyed(key: Any) -> Any:
     return (key, here.thread.timeline.backend) if here.are_several else key
 
 
-def is_host(cost: float, weight: float = 1.0) -> bool:
-    """Whether an operation of this cost on operands that are valid on the host runs there; for weight see `Op`."""
-    if cost < config.offload_threshold or _runtime.current() is None:
-        return True
-    if cost < balance.limit:
-        balance.computed(cost, weight)
-        return True
-    return False
+def is_host(cost: float, weight: float = 1.0, price: float = LAUNCH) -> bool:
+    """Whether an operation of this cost on operands that are valid on the host runs there; see `Balance.takes`."""
+    return cost < config.offload_threshold or balance.takes(cost, weight, price) or _runtime.current() is None
 
 
 def may_be_host(storage: Storage) -> bool:

@@ -12,6 +12,7 @@ from oxinp._config import config
 from oxinp._core.errors.state import checks, current, quiet
 from oxinp._core.lazy import explain, placement, reports, schedule
 from oxinp._core.lazy.array_protocol import numpys
+from oxinp._core.lazy.balance import RECORD
 from oxinp._core.lazy.building import attempt, claim
 from oxinp._core.lazy.calls import Pending
 from oxinp._core.lazy.expr import (
@@ -359,7 +360,7 @@ def apply(
         NumPy's own, for the host.
     operands : tuple of Handle or scalar
     """
-    if is_hosted(operands) and placement.is_host(cost := cost_of(operation, operands)):
+    if is_hosted(operands) and placement.is_host(cost := cost_of(operation, operands), price=RECORD):
         if explain.REPORTS:
             explain.note("host", operation.name, placement.why_host(cost))
         return wrap_host(compute(*[host_view(x) if isinstance(x, Handle) else x for x in operands]))
@@ -389,7 +390,7 @@ def apply_into(
     if out._layout.dtype.kind in "SUT":
         raise Unsupported("strings, whose loop NumPy finds by `out`")
     check_cast(ufunc, operands, out)
-    if is_hosted((*operands, out)) and placement.is_host(_cost_into(operation, operands, out)):
+    if is_hosted((*operands, out)) and placement.is_host(_cost_into(operation, operands, out), price=RECORD):
         views = [host_view(x) if isinstance(x, Handle) else x for x in operands]
         compute_into(compute, views, {}, (out,))
         return out

@@ -184,13 +184,14 @@ def _is_once(graph: Graph, results: list[Any]) -> bool:
     for reference in _left:
         if reference() is results[0]:
             return True
-    calls = [entry.call.bound for entry in results]
-    structure = graph.structure, tuple([(bound.op, bound.graphs[0].structure) for bound in calls])
+    bounds = [entry.call.bound for entry in results]
+    structure = graph.structure, tuple([(bound.op, bound.graphs[0].structure) for bound in bounds])
+    sizes = structure, graph.shape, tuple([bound.graphs[0].shape for bound in bounds]), _reduced_size(tuple(results))
     if not (_STRUCTURES.get(structure) or _STRUCTURES.recall(structure)):
         remember(_STRUCTURES, structure, True)
-        _PROGRAMS.has_met((structure, graph.shape))
+        _PROGRAMS.has_met(sizes)
         return False
-    if _PROGRAMS.has_met((structure, graph.shape)):
+    if _PROGRAMS.has_met(sizes):
         return False
     _left[:] = map(ref, results)
     return True

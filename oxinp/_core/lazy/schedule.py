@@ -48,6 +48,7 @@ PENDING: list[ref[Storage]] = []
 _SHORTENING: Any = free_in_children(Lock())  # held while entries are replaced, which threads of two devices may do
 MAX_PENDING = 4096  # entries, most of them of temporaries that are gone
 room = MAX_PENDING  # entries before `make_room` is called: at each one, -1, where there are `RECORDERS`
+MAX_UNSORTED = 8  # entries that are looked at as they are, gone and twice as some may be
 MAX_TOGETHER = 32  # pending storages that are looked for on the way to each other when all are computed
 MAX_ALIVE = 256  # pending storages that somebody holds: beyond, all are flushed rather than searched at each flush
 
@@ -538,8 +539,9 @@ def _are_apart(ptr: int, where: Layout, start: int, layout: Layout) -> bool:
 def flush_readers(target: Value, keep: Storage | None = None, keep_call: Call | None = None) -> None:
     """Compute every pending value, but that of `keep` and those of `keep_call`, that reads the Buffer of a storage."""
     _, (buffer,), mask = target
-    for storage in _pending():
-        if storage is not keep:
+    for reference in PENDING[:] if len(PENDING) <= MAX_UNSORTED else map(ref, _pending()):
+        storage = reference()
+        if storage is not None and storage is not keep:
             value = storage.value
             if value is not None and value[2] & mask and value[0].nodes and _reads(value[1], buffer):
                 materialise(storage)

@@ -18,6 +18,7 @@ from oxinp._core.memory.recent import Recent
 _ROOM = 1 << 15
 _INTERNED = Recent(_ROOM)
 _CONTIGUOUS = Recent(_ROOM)
+MAX_PARTS = 64  # of one layout that are remembered: a loop over rows must not fill the memory
 _new = object.__new__
 
 
@@ -60,7 +61,7 @@ class Layout:
     is_contiguous: bool
     alignment: int  # largest power of two, at most 256, that divides the offset: Buffers are 256-byte aligned
     graph: Any  # the leaf Graph of this layout, made by `expr.leaf` on first use
-    parts: dict[Any, tuple[Layout, bool]] | None  # what basic indices select, see `ops.index.locate`
+    parts: dict[Any, tuple[Layout, bool]] | None  # what basic indices select, see `ops.index.locate`, and views
     read: Any  # the leaf Graph of its form, made by `chains.read` on first use
     _dense: Layout | None
     _extent: tuple[int, int] | None
@@ -115,7 +116,10 @@ class Layout:
         return Layout.at(seen.dtype, seen.shape, seen.strides, offset)
 
     def sliced(self, key: slice) -> Layout | None:
-        """Return the layout of a slice of one dimension; None where NumPy is to be asked."""
+        """Return the layout of a slice of one dimension; None where NumPy is to be asked.
+
+        It is not interned: who slices keeps it in `parts`, and of ever new slices nothing is left.
+        """
         (n,), (step,) = self.shape, self.strides
         try:
             start, stop, stride = key.indices(n)
@@ -124,10 +128,22 @@ class Layout:
         length = stop - start if stride == 1 else len(range(start, stop, stride))
         if length <= 0:
             length, start, stride = 0, 0, 1  # as NumPy has it
-        return Layout.at(self.dtype, (length,), (step * stride,), self.offset + start * step)
+        return _make(self.dtype, (length,), (step * stride,), self.offset + start * step)
+
+    def keep_part(self, key: Any, part: tuple[Layout, bool]) -> None:
+        """Remember in `parts` what a key selects; of many the older half is forgotten."""
+        known = self.parts
+        if known is None:
+            known = self.parts = {}
+        elif len(known) >= MAX_PARTS:
+            for old in [*known][: MAX_PARTS // 2]:
+                known.pop(old, None)
+        known[key] = part
 
     def select(self, parts: tuple[Any, ...]) -> Layout | None:
         """Return the layout that integers, slices, newaxis and one ellipsis select; None where NumPy is to be asked.
+
+        It is not interned, see `sliced`.
 
         Parameters
         ----------
@@ -175,7 +191,7 @@ class Layout:
                 axis = end
             else:
                 return None
-        return Layout.at(self.dtype, tuple(shape), tuple(strides), offset)
+        return _make(self.dtype, tuple(shape), tuple(strides), offset)
 
     def broadcast(self, shape: tuple[int, ...]) -> Layout:
         """Return this layout broadcast to `shape`, which it must be broadcastable to."""

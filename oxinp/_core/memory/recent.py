@@ -42,7 +42,8 @@ class Recent(dict[Any, Any]):
     def has_met(self, key: Hashable) -> bool:
         """Whether this was asked of a key before: what a loop over ever new sizes makes is not worth an entry.
 
-        It is remembered by its hash, for an entry is of objects that the garbage collector has to look at.
+        It is remembered by its hash, for an entry is of objects that the garbage collector has to look at. So it has to
+        be made of what sizes are, not of objects that are made for them and hashed by where they lie.
         """
         mark = hash(key)
         if mark in self.marks:

@@ -68,15 +68,9 @@ def view_layout(row: ViewRow, layout: Layout, args: tuple[Any, ...], kwargs: dic
             return found[0]
         made = _moved(row, layout, args, kwargs)
         if made is not None:
-            if known is None or len(known) >= MAX_PARTS:
-                known = layout.parts = {}
-            known[key] = made, False
+            layout.keep_part(key, (made, False))
         return made
     return _moved(row, layout, args, kwargs)
-
-
-MAX_PARTS = 64
-"""Views of one layout that are remembered: a loop over rows must not fill the memory."""
 
 
 def _is_plain(args: tuple[Any, ...]) -> bool:

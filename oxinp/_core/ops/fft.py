@@ -129,7 +129,7 @@ def resolve(request: Request, shape: tuple[int, ...], dtype: np.dtype[Any]) -> R
         result[axis] = n
     if kind == REAL:
         result[axes[-1]] = lengths[-1] // 2 + 1
-    made = result_dtype(request.library, request.name, dtype)
+    made = result_dtype(request.library, request.name, dtype, 1 if len(axes) == 1 and request.name[-1] == "n" else 2)
     if 0 in shape or made not in (np.dtype(x) for x in "fdFD"):
         raise Unsupported("no elements, or a dtype that has no kernels")
     return Resolved(axes, lengths, tuple(result), made)
@@ -140,8 +140,8 @@ def _num_axes(request: Request) -> int:
 
 
 @lru_cache(256)
-def result_dtype(library: str, name: str, dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the dtype of the result, which the library is asked for.
+def result_dtype(library: str, name: str, dtype: np.dtype[Any], ndim: int = 2) -> np.dtype[Any]:
+    """Return the dtype of the result, which the library is asked for, in so many dimensions.
 
     Raises
     ------
@@ -150,7 +150,7 @@ def result_dtype(library: str, name: str, dtype: np.dtype[Any]) -> np.dtype[Any]
     """
     probe = Request(library, name, None, None, None)
     try:
-        found: np.dtype[Any] = probe.on_host(np.zeros((2,) * 2, dtype)).dtype
+        found: np.dtype[Any] = probe.on_host(np.zeros((2,) * ndim, dtype)).dtype
     except (TypeError, ValueError):
         raise Unsupported("a dtype that the library refuses") from None
     return found

@@ -14,6 +14,7 @@ from oxinp._core.errors.hearing import attributed, call_numerical
 from oxinp._core.host.fallback import call
 from oxinp._core.lazy import explain, placement
 from oxinp._core.lazy.array_protocol import numpys
+from oxinp._core.lazy.balance import balance
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import Handle, host_view
 from oxinp._core.lazy.inlining import compiled
@@ -148,7 +149,8 @@ class gufunc(ufunc):  # noqa: N801 - as `ufunc`
             limit = config.offload_threshold
             m, n = x.size * 16, y.size  # at most what an element costs
             is_light = (m < limit and n * 16 < limit) if y.ndim == 1 else 0 < m * n < limit
-            if (is_light or matmul.bound(x, y) < limit) and not explain.REPORTS:
+            is_light = is_light or (bound := matmul.bound(x, y)) < limit or balance.takes(bound, matmul.HOST_WEIGHT)
+            if is_light and not explain.REPORTS:
                 return wrap_host(self._of_hosts(x, y))
             return self._of_arrays((a, b))
         except Unsupported:

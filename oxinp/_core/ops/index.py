@@ -11,6 +11,7 @@ from oxinp._config import config
 from oxinp._core.errors.frames import call_as_user
 from oxinp._core.host.fallback import call
 from oxinp._core.lazy import explain, placement, schedule
+from oxinp._core.lazy.balance import RECORD, balance
 from oxinp._core.lazy.calls import is_waiting
 from oxinp._core.lazy.chains import copying, read
 from oxinp._core.lazy.expr import Unsupported
@@ -42,7 +43,6 @@ from oxinp._core.manipulation.copy import assign, axes_of, from_elsewhere, own
 from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES
 from oxinp._core.memory.layout import Layout, result_layout
 from oxinp._core.memory.storage import SIDES, WRITING
-from oxinp._core.memory.view_functions import MAX_PARTS
 from oxinp._core.ops import advanced, gather, scatter
 
 _INTEGERS = {kind for kind in np.sctypeDict.values() if issubclass(kind, np.integer)}
@@ -70,8 +70,13 @@ def getitem(array: Handle, key: Any) -> Any:
     host = storage.host
     located = None
     if host is None:
-        layout = array._layout
-        plain = _plain(key)
+        layout = array._known or array._layout
+        if type(key) is slice:  # `_plain`, spelled out
+            plain: Any = (_SLICE, key.start, key.stop, key.step)
+            if not (type(plain[1]) in _BOUNDS and type(plain[2]) in _BOUNDS and type(plain[3]) in _BOUNDS):
+                plain = None
+        else:
+            plain = _plain(key)
         located = None if layout.parts is None else layout.parts.get(plain)
         if located is None and plain is not None:
             located = _located(layout, key, plain)
@@ -79,7 +84,7 @@ def getitem(array: Handle, key: Any) -> Any:
         valued = _with_values(key)
         return _gathered(array, key) if valued is key else getitem(array, valued)
     if host is None:
-        layout, is_element = locate(array._layout, key) if located is None else located
+        layout, is_element = locate(layout, key) if located is None else located
         if layout.nbytes > SMALL_NBYTES and not (_accesses or is_element):  # `wants_mirror`, spelled out
             return view_at(array, layout)
         if is_element and not (layout.is_aligned and layout.dtype in DEVICE_TYPES):
@@ -106,7 +111,7 @@ def key_on_host(key: Any) -> Any:
             if (part._held or part._storage).host is None:
                 return None
             seen = host_view(part)
-            if seen.nbytes >= config.offload_threshold:
+            if seen.nbytes >= config.offload_threshold and not balance.takes(seen.nbytes):
                 return None
             parts.append(seen)
         elif kind in BASIC or (kind is list and _NUMBERS.issuperset(map(type, part))):
@@ -118,7 +123,8 @@ def key_on_host(key: Any) -> Any:
 
 def gather_on_host(array: Handle, seen: Any, key: Any) -> Any:
     """Return what an advanced key selects of an array that is valid on the host."""
-    if seen.nbytes < config.offload_threshold and not explain.REPORTS and type(array) is types.ndarray:
+    is_small = seen.nbytes < config.offload_threshold or balance.takes(seen.nbytes)
+    if is_small and not explain.REPORTS and type(array) is types.ndarray:
         place = key_on_host(key)
         if place is not None:
             found = seen[place]
@@ -202,7 +208,7 @@ def setitem(array: Handle, key: Any, value: Any) -> None:
     if host is None:
         layout, is_element = locate(array._layout, key) if located is None else located
         is_array = type(value) is types.ndarray
-        if is_array and value._layout is layout and value._storage is storage:
+        if is_array and value._storage is storage and value._layout.same(layout):
             return  # what an in-place operator on a view leaves behind, as in x[1:] += 1
         if placement.wants_mirror(storage, layout.nbytes) and placement.is_host(layout.nbytes):
             fetch_storage(storage)
@@ -220,7 +226,7 @@ def setitem(array: Handle, key: Any, value: Any) -> None:
         given = _on_host(value)
         if (
             given is not None
-            and seen.nbytes < config.offload_threshold
+            and (seen.nbytes < config.offload_threshold or balance.takes(seen.nbytes, 1.0, RECORD))
             and not explain.REPORTS
             and storage.host is host
             and storage.stale is None
@@ -338,10 +344,18 @@ def _scatters(array: Handle, key: Any, value: Any) -> bool:
             )
         elif not isinstance(value, Handle | np.generic | bool | int | float | complex):
             value = from_elsewhere(value, array._layout.dtype)
+        if isinstance(value, Handle) and value._layout.ndim > 1 and _is_whole_mask(array, key):
+            return False  # NumPy refuses what is not in a row
         scatter.assign(advanced.selection(array, key), value)
     except Unsupported:
         return False
     return True
+
+
+def _is_whole_mask(array: Handle, key: Any) -> bool:
+    """Whether a key is one mask of all dimensions."""
+    single = key[0] if type(key) is tuple and len(key) == 1 else key
+    return isinstance(single, Handle) and single._layout.dtype == BOOL and single._layout.ndim == array._layout.ndim
 
 
 def _is_plain_copy(array: Handle, layout: Layout, given: Layout) -> bool:
@@ -399,10 +413,7 @@ def _located(layout: Layout, key: Any, plain: Any) -> tuple[Layout, bool]:
         found = layout.select(parts) or layout.view(lambda seen: seen[parts])
         located = found, _is_element(key, parts, found.ndim)
     if plain is not None:
-        known = layout.parts
-        if known is None or len(known) >= MAX_PARTS:
-            known = layout.parts = {}
-        known[plain] = located
+        layout.keep_part(plain, located)
     return located
 
 

@@ -114,7 +114,7 @@ def _product_of(left: Layout, right: Layout, dtype: np.dtype[Any] | None = None)
     product: Product | None = _PRODUCTS.get(key) or (_PRODUCTS.recall(key) if _PRODUCTS.old else None)
     if product is None or product.version != config.version:
         product = Product(left, right, dtype)
-        if _PRODUCTS.has_met(key):
+        if _PRODUCTS.has_met((left.shape, left.strides, right.shape, right.strides, left.dtype, dtype)):
             remember(_PRODUCTS, key, product)
     return product
 

@@ -178,7 +178,7 @@ def reduce(
     if is_plain and len(axes) == len(shape) and not op.num_parameters:
         known = _Whole(bound.op, bound.graphs[0].structure, bound.graphs[0].dtype, bound.parameters, bound.layouts[0])
         value[0].structure.plans[row, len(shape), dtype] = known
-    (total,) = schedule.defer(*(_with_what_draws(bound, leaves) or (bound, leaves, value[2])))
+    total = _deferred(bound, leaves, value[2])
     if claim is not None:
         result = wrap_result(total, as_array=True)
         return settled(wrap_pending(express(JUDGE, (result, claim))))
@@ -186,6 +186,20 @@ def reduce(
         return wrap_result(total)
     store_result(out, total)
     return out
+
+
+def _deferred(bound: BoundOp, leaves: tuple[Any, ...], mask: int) -> Value:
+    """Ask for a reduction, or for what makes and reduces elements in one, if nothing has asked for these yet."""
+    for entry in leaves:
+        if type(entry) is Pending:
+            call = entry.call
+            asked = None if call is None else call.bound.op.reduced
+            found = None if asked is None else asked(bound, leaves)
+            if found is not None:
+                bound, leaves, mask = *found, 0
+            break
+    (total,) = schedule.defer(bound, leaves, mask, depth=5)
+    return total
 
 
 class _Whole(NamedTuple):
@@ -216,19 +230,7 @@ def reduced(row: ReductionRow, value: Value, dtype: np.dtype[Any] | None = None)
         bound = BoundOp(op, (Graph(structure, whole, graph.leaves),), (result,), parameters)
         if _WHOLES.has_met((row, graph.structure, source.shape)):
             remember(_WHOLES, key, bound)
-    (total,) = schedule.defer(*(_with_what_draws(bound, leaves) or (bound, leaves, mask)))
-    return wrap_result(total)
-
-
-def _with_what_draws(bound: BoundOp, leaves: tuple[Any, ...]) -> tuple[BoundOp, tuple[Any, ...], int] | None:
-    """Return the operation, its leaves and their mask that make and reduce elements in one; None where none does."""
-    for entry in leaves:
-        if type(entry) is Pending:
-            call = entry.call
-            asked = None if call is None else call.bound.op.reduced
-            found = None if asked is None else asked(bound, leaves)
-            return None if found is None else (*found, 0)
-    return None
+    return wrap_result(_deferred(bound, leaves, mask))
 
 
 _TOLD = dict.fromkeys(("sum", "prod", "mean", "nansum", "nanprod")) | {
@@ -438,7 +440,7 @@ def _bound(wanted: _Wanted) -> BoundOp:
     bound: BoundOp | None = _BOUND.get(wanted) or (_BOUND.recall(wanted) if _BOUND.old else None)
     if bound is None:
         bound = _bind(wanted)
-        if _BOUND.has_met(wanted):
+        if _BOUND.has_met((wanted.row, wanted.chain.structure, wanted.chain.shape, wanted.axes)):
             remember(_BOUND, wanted, bound)
     return bound
 

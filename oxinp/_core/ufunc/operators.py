@@ -18,7 +18,7 @@ import numpy as np
 from oxinp._config import config
 from oxinp._core.errors.state import current, quiet
 from oxinp._core.lazy import schedule
-from oxinp._core.lazy.balance import balance
+from oxinp._core.lazy.balance import RECORD, balance
 from oxinp._core.lazy.expr import Operation, Unsupported, renew, scalar
 from oxinp._core.lazy.handle import Handle, chain, expression
 from oxinp._core.lazy.inlining import compiled
@@ -84,7 +84,8 @@ def _reach(row: UfuncRow) -> int:
 
 def _is_small(weight: float, x: np.ndarray[Any, Any], y: np.ndarray[Any, Any]) -> bool:
     """Whether no operand and no result is so large that it belongs on the device."""
-    return _bound(x, y) * weight < config.offload_threshold
+    nbytes = _bound(x, y)
+    return nbytes * weight < config.offload_threshold or balance.takes(nbytes, weight, RECORD)
 
 
 # What small arrays on the host take.
@@ -92,7 +93,7 @@ _UNARY_TEXT = """
 def make(function, general, reach):
     def operator(a):
         x = seen(a) else return general(a)
-        if x.size * reach >= config.offload_threshold or REPORTS:
+        if x.size * reach >= config.offload_threshold and not takes(x.nbytes, reach) or REPORTS:
             return general(a)
         result = called(function, x) else return general(a)
         return wrapped(result)
@@ -109,7 +110,7 @@ def make(function, general, general_reflected, is_small, reach):
                 return general(a, b)
         elif kind is float or (kind is int and -PLAIN_INT <= b <= PLAIN_INT):
             x = seen(a) else return general(a, b)
-            if x.size * reach >= config.offload_threshold or REPORTS:
+            if x.size * reach >= config.offload_threshold and not takes(x.nbytes, reach) or REPORTS:
                 return general(a, b)
             y = constant(b, x)
         else:
@@ -121,7 +122,7 @@ def make(function, general, general_reflected, is_small, reach):
         if not (kind is float or (kind is int and -PLAIN_INT <= b <= PLAIN_INT)):
             return general_reflected(a, b)
         x = seen(a) else return general_reflected(a, b)
-        if x.size * reach >= config.offload_threshold or REPORTS:
+        if x.size * reach >= config.offload_threshold and not takes(x.nbytes, reach) or REPORTS:
             return general_reflected(a, b)
         y = constant(b, x)
         result = called(function, y, x) else return general_reflected(a, b)
@@ -145,7 +146,8 @@ def make(function, general, reach):
         else:
             return general(a, b)
         host = storage.host
-        if x.size * reach < config.offload_threshold and x.dtype is not OBJECT and a._host is host:
+        is_small = x.size * reach < config.offload_threshold or takes(x.nbytes, reach)
+        if is_small and x.dtype is not OBJECT and a._host is host:
             write called(function, x, y) to storage and return a
         return general(a, b)
     return operator

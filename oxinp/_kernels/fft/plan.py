@@ -2,8 +2,9 @@
 
 A length that fits a block is one pass. A longer one is split, ``n = n1 * n2``: transforms of n1 elements that lie n2
 apart, times roots of unity, then transforms of n2 elements that are next to each other, whose results go n1 apart
-(Gentleman and Sande's four steps, with both transpositions in the addresses). The second may be split again. A length
-that has no codelets and is too long for a convolution inside a block is convolved by way of the workspace.
+(Gentleman and Sande's four steps, with both transpositions in the addresses). The second may be split again. Primes
+that have no codelets are passes of sums (see `prime`), as far as these go; lengths with other ones are convolved, in a
+block or, where they are too long for that, by way of the workspace.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from oxinp._kernels.fft.batch import Batch, Chained, Loop, Positions, Side
 from oxinp._kernels.fft.chirp import ChirpSpec
 from oxinp._kernels.fft.pairs import PairsSpec
 from oxinp._kernels.fft.prime import MAX_SUMMED, MIN_SUMMED
-from oxinp._kernels.fft.radices import convolution_length, largest_prime
+from oxinp._kernels.fft.radices import convolution_length, cut, largest_prime
 from oxinp._kernels.fft.spec import MERGE, SPLIT, SUMMED, WARP
 from oxinp._kernels.fft.splitting import has_passes, split
 from oxinp._kernels.plan import Argument, Launch, Plan, Scratch, Work
@@ -30,9 +31,12 @@ if TYPE_CHECKING:
     from oxinp._ptx.types import Type
 
 # Ways of a transform: by one of half the length in a block, or with its pairs apart; one or more passes; Bluestein's
-# convolution in a block, or by way of the workspace; sums of all elements, of primes.
+# convolution in a block, or by way of the workspace; sums of all elements, of primes; a pass of sums per larger prime
+# factor, and the passes of the rest.
 HALVED, PAIRED, DIRECT, CONVOLVED, CONVOLVED_APART = "halved", "paired", "direct", "convolved", "convolved apart"
-SUMS = "sums"
+SUMS, FACTORED = "sums", "factored"
+FEWEST_FACTORED = 512  # elements from which on two passes over memory cost less than a convolution in a block
+MAX_FACTORED = 3  # passes
 EVEN, MAX_CHOSEN_PRIME = 256, 7  # what divides the length of a long convolution, and its largest prime factor
 
 
@@ -108,6 +112,8 @@ class Transform(Frozen):
             return SUMS
         if has_passes(self.length, nbytes, device):
             return DIRECT
+        if self._factors(device):
+            return FACTORED
         return CONVOLVED if self._convolution(device) else CONVOLVED_APART
 
     def is_fusible(self, device: Device) -> bool:
@@ -125,6 +131,20 @@ class Transform(Frozen):
         room = device.max_shared_nbytes // (2 * (WARP + 1) * self.type.nbytes)
         is_fitting = MIN_SUMMED <= self.length <= min(MAX_SUMMED, room) and not self.is_half
         return is_fitting and largest_prime(self.length) == self.length
+
+    def _factors(self, device: Device) -> tuple[int, ...]:
+        """The lengths of passes, of which primes without codelets are sums; () where there are no such."""
+        nbytes, rest, primes = self.type.nbytes, self.length, []
+        most = min(MAX_SUMMED, device.max_shared_nbytes // (2 * (WARP + 1) * nbytes))
+        while not has_passes(rest, nbytes, device):
+            prime = largest_prime(rest)
+            if not MIN_SUMMED <= prime <= most:
+                return ()
+            primes.append(prime)
+            rest //= prime
+        lengths = (*primes, *(split(rest, nbytes, self._is_apart(), device) if rest > 1 else ()))
+        is_long = self.length >= FEWEST_FACTORED or not self._convolution(device)
+        return lengths if is_long and not self.is_half and len(lengths) <= MAX_FACTORED else ()
 
     def _convolution(self, device: Device) -> int:
         """The length of the convolution in a block; 0 for none."""
@@ -144,6 +164,8 @@ class Transform(Frozen):
             return self._convolved(device, scratch)
         if way == CONVOLVED:
             return [self.batch.replace(length=self._convolution(device), chirp=self.length).launch(device)]
+        if way == FACTORED:
+            return [each.launch(device) for each in self._passes(self._factors(device), scratch)]
         lengths = split(self.length, self.type.nbytes, self._is_apart(), device)
         if len(lengths) == 1:
             return [self.batch.launch(device)]
@@ -365,6 +387,7 @@ class Transform(Frozen):
                     valid=position,
                     stored=stored,
                     whole=whole.whole if is_first else 0,
+                    real="" if cut(length, self.type.nbytes) else SUMMED,
                     prologue=self.prologue if is_first else None,
                     epilogue=self.epilogue if is_last else None,
                 )

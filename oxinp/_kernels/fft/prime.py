@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from oxinp._kernels.fft.codelets import add, subtract
+from oxinp._kernels.fft.codelets import add, multiply, subtract
 from oxinp._kernels.fft.roots import table
-from oxinp._kernels.fft.spec import ROWS, TransformSpec
+from oxinp._kernels.fft.spec import BY_COLUMN, ROWS, TransformSpec
 from oxinp._kernels.fft.tile import Thread, Tile
+from oxinp._ptx.types import u32
 
 if TYPE_CHECKING:
     from oxinp._kernels.fft.codelets import Number
@@ -111,6 +112,8 @@ class Summed(Tile):
             for column, element, is_one in self._elements(spec.stores, start):
                 owner = Thread(column, element)
                 real, imag = self._number(element * self.pitch + column + self.results)
+                if spec.twiddle:
+                    real, imag = multiply(k, (real, imag), self._twiddle(column, element))
                 is_stored = is_one & self.is_column(owner)
                 if spec.is_cropped:
                     where = self.origin(owner, self.target_positions)
@@ -120,6 +123,13 @@ class Summed(Tile):
                     scaled = k.compound(spec.type, scaled, imag * self.scales[1])
                 with k.when(is_stored):
                     self.write(self._at(self.target, column, element), self._at(self.beside, column, element), scaled)
+
+    def _twiddle(self, column: Value, element: Value) -> Number:
+        """The root that a result is multiplied by."""
+        k = self.k
+        turn = self.first_column + k.cast(column, self.index) if self.spec.twiddle == BY_COLUMN else self.loops[-1]
+        cos, minus_sin = self.circle.root(element * k.cast(turn, u32))
+        return k.cast(cos, self.part), k.cast(minus_sin, self.part)
 
     # -- shared memory
 

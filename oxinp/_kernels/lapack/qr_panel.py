@@ -261,13 +261,14 @@ class _Panel(QrPanelKernel):
         line = k.var(self.zero)
         with k.when(k.tid < self.width):
             line.set(self.lines[k.cast(half * self.width + column, i64)])
-        total = k.var(self.zero)
-        for start in range(0, MAX_BLOCKS, self.num_groups):  # every group of threads has some blocks: loads overlap
-            block = self.group + start
-            with k.when(block < self.num_blocks):
-                place = (half * self.num_blocks + block) * self.width + column
-                total.set(total.get() + self.sums[k.cast(place, i64)])
-        self.partials[k.tid] = total.get()
+        blocks = [self.group + start for start in range(0, MAX_BLOCKS, self.num_groups)]
+        # Every group of threads has some blocks, whose sums are loaded together.
+        held = [k.where(block < self.num_blocks, block, k.const(0, u32)) for block in blocks]
+        found = [self.sums[k.cast((half * self.num_blocks + x) * self.width + column, i64)] for x in held]
+        total = self.zero
+        for block, value in zip(blocks, found, strict=True):
+            total = total + k.where(block < self.num_blocks, value, self.zero)
+        self.partials[k.tid] = total
         k.barrier()
         with k.when(k.tid < self.width):
             self.totals[column] = self.total_of_groups()

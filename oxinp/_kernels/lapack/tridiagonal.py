@@ -48,7 +48,8 @@ SHARE = 8
 VECTOR_NBYTES = 16
 LOADS = 8  # of A that a lane starts before it uses the first
 TILES = ((1, 0, 8), (2, 8, 16), (4, 16, 1 << 30))  # rows of a warp at a time, by the rows of a block: above, up to
-BLOCKS_AT_ONCE = 6  # of whose sums loads are started together
+BLOCKS_AT_ONCE = 5  # of a lane, whose squares it loads together
+SUMS_AT_ONCE = (17, 9)  # blocks of a warp, whose sums it loads together: all of 132; fewer of wide elements
 COLUMNS_AT_ONCE = 8
 LAST = WIDTH - 1  # where v^H A v is told: of the panel's columns, at most so many are before the current one
 ALONE = 512  # rows up to which each of many matrices is one block
@@ -442,13 +443,14 @@ class _Panel:
         line, product = self.next_row(j + 1, inner)
         sums = [k.var(self.zero) for _ in range(2)]
         is_known = [(k.lane < inner) | (k.lane == LAST), k.lane < inner]
-        with k.range(k.warp, self.num_blocks, NUM_WARPS * BLOCKS_AT_ONCE) as start:
-            for i in range(BLOCKS_AT_ONCE):
-                other = start + i * NUM_WARPS if i else start
-                place = k.cast(other * (2 * WIDTH) + k.lane, i64)
-                for half, total in enumerate(sums):
-                    with k.when((other < self.num_blocks) & is_known[half]):
-                        total.set(total.get() + self.sums[place + half * WIDTH])
+        at_once = SUMS_AT_ONCE[self.type.nbytes > VECTOR_NBYTES // 2]
+        with k.range(k.warp, self.num_blocks, NUM_WARPS * at_once) as start:
+            others = [start + i * NUM_WARPS if i else start for i in range(at_once)]
+            places = [k.cast(k.min(other, self.num_blocks - 1) * (2 * WIDTH) + k.lane, i64) for other in others]
+            told = [[self.sums[place + half * WIDTH] for half in range(2)] for place in places]
+            for other, values in zip(others, told, strict=True):
+                for is_told, value, total in zip(is_known, values, sums, strict=True):
+                    total.set(total.get() + k.where((other < self.num_blocks) & is_told, value, self.zero))
         for half, total in enumerate(sums):
             self.partials[k.warp * (2 * WIDTH) + half * WIDTH + k.lane] = total.get()
         k.barrier()

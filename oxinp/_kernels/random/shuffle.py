@@ -4,12 +4,13 @@ Element i is what step i leaves there. Step i puts what lay at i where j_i is, s
 what lay at s before step s, with s the least step above i that drew x; or x's own first element, where there is none.
 A stable sort of the draws by number has the steps that drew x side by side, least ones first: `links` keeps for every x
 the least step above x that drew it, and `follow`, for every step i, goes from the next step that drew the same number
-to the last one, and stores the number of the element that comes to i. Such a chain from i is log(n / i) steps long on
-average: one, over all i.
+to the last one, which has the number of the element that comes to i. Such a chain from i is log(n / i) steps long on
+average: one, over all i. Where results are more than the cache holds, they are sorted by the highest bits of their
+places before `place` stores them, so that those of a line come at about the same time.
 
 Data layout: draws are u32, that of i at i - 1; results are i64. A thread has a step, in the order of the sort. Bytes
-per element: 8 read and 4 written by `links`; 8 read, a word at random in every step of a chain, and 8 written at random
-by `follow`.
+per element: 8 read and 4 written by `links`; 8 read, and a word at random in every step of a chain, by `follow`, which
+writes 9; 18 read and written by the sort; 16 by `place`.
 
 Source: J. Shun et al., "Sequential Random Permutation, List Contraction and Tree Contraction are Highly Parallel"
 (2015), for the depth of chains.
@@ -30,7 +31,7 @@ from oxinp._kernels.sort.plan import sort_pairs
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.frozen import Frozen
 from oxinp._ptx.kernel import retraceable
-from oxinp._ptx.types import i64, u32
+from oxinp._ptx.types import i64, u8, u32, u64
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,6 +45,7 @@ MAX_SIZE = 1 << 30
 SEGMENTS_PER_SM = 2
 WINDOWS_PER_STEP = 3  # windows that take as long as two steps of `walk`
 SIGMAS = 12  # of the words that are taken
+FEWEST_PARTITIONED = 1 << 22  # elements, of which results take 32 MiB
 NONE = UNKNOWN
 RAN_OUT = 3  # of words, as a status says
 
@@ -53,14 +55,17 @@ class ShuffleSpec(Frozen):
 
     Attributes
     ----------
-    follows : bool
-        It follows chains; else it links them.
+    role : str
+        ``"links"``, ``"follow"`` or ``"place"``.
     leaves_key : bool
-        It leaves the last words, of MT19937, as they were before they were tempered.
+        ``"links"`` leaves the last words, of MT19937, as they were before they were tempered.
+    partitions : bool
+        ``"follow"`` leaves results for ``"place"``; else it stores them.
     """
 
-    follows: bool
+    role: str
     leaves_key: bool = False
+    partitions: bool = False
 
 
 def _expected(highest: int, lowest: int) -> float:
@@ -87,6 +92,7 @@ def plan(
     is_shifted: bool,
     leaves_key: bool = False,
     tail_bits: int = TAIL_BITS,
+    fewest_partitioned: int = FEWEST_PARTITIONED,
 ) -> Plan:
     """Return the plan of a permutation.
 
@@ -106,6 +112,8 @@ def plan(
     is_shifted, leaves_key : bool
     tail_bits : int
         Of numbers that are drawn by one block.
+    fewest_partitioned : int
+        Size from which on results are sorted by their places' highest bits.
     """
     scratch = Scratch()
     out, result, *left = outputs(2 + leaves_key)
@@ -135,10 +143,19 @@ def plan(
     steps += pairs.on(out0=kept, out1=places, in0=numbers, scratch=scratch.take(pairs.scratch_nbytes))
     grid = (-(-size // BLOCK), 1, 1)
     linked = (parents, result, *left, *((words,) if leaves_key else ()), kept, places, mark.at(4), status)
-    steps.append(
-        Launch(make(ShuffleSpec(follows=False, leaves_key=leaves_key)), grid, linked, (num_steps, int(is_shifted)))
-    )
-    steps.append(Launch(make(ShuffleSpec(follows=True)), grid, (out, kept, places, parents), (num_steps,)))
+    links = make(ShuffleSpec("links", leaves_key=leaves_key))
+    steps.append(Launch(links, grid, linked, (num_steps, int(is_shifted))))
+    if size < fewest_partitioned:
+        steps.append(Launch(make(ShuffleSpec("follow")), grid, (out, kept, places, parents), (num_steps,)))
+        return scratch.plan(steps)
+    digits, found, sorted_digits, sorted_found = (scratch.take(num_steps * n) for n in (1, 8, 1, 8))
+    arguments = (out, digits, found, kept, places, parents)
+    shift = max(0, num_steps.bit_length() - u8.bits)
+    steps.append(Launch(make(ShuffleSpec("follow", partitions=True)), grid, arguments, (num_steps, shift)))
+    parts = sort_pairs(num_steps, u8, u64, device)
+    room = scratch.take(parts.scratch_nbytes)
+    steps += parts.on(out0=sorted_digits, out1=sorted_found, in0=digits, in1=found, scratch=room)
+    steps.append(Launch(make(ShuffleSpec("place")), grid, (out, sorted_found), (num_steps,)))
     return scratch.plan(steps)
 
 
@@ -189,7 +206,9 @@ def _phase(
 @retraceable
 def make(spec: ShuffleSpec) -> Kernel:
     """Build the kernel of a Spec."""
-    return _follow() if spec.follows else _links(leaves_key=spec.leaves_key)
+    if spec.role == "links":
+        return _links(leaves_key=spec.leaves_key)
+    return _place() if spec.role == "place" else _follow(partitions=spec.partitions)
 
 
 def untempered(word: Value) -> Value:
@@ -238,31 +257,50 @@ def _links(*, leaves_key: bool) -> Kernel:
     return k.build()
 
 
-def _follow() -> Kernel:
-    """Store which element comes to every place."""
+def _follow(*, partitions: bool) -> Kernel:
+    """Store which element comes to every place; or leave both, and the highest bits of the place."""
     k = Builder("shuffle_follow", block=BLOCK)
     out = k.pointer("out", i64, "w")
+    digits, found = (k.pointer("digits", u8, "w"), k.pointer("found", u64, "w")) if partitions else (None, None)
     numbers, places, parents = (k.pointer(name, u32, "r") for name in ("numbers", "places", "parents"))
     num_steps = k.scalar("num_steps", u32)
+    shift = k.scalar("shift", u32) if partitions else None
     at = k.ctaid * BLOCK + k.tid
 
     def root(start: Value) -> Value:
         """The last step of a chain."""
-        found = k.var(start)
+        last = k.var(start)
         with k.loop():
-            after = parents[found.get()]
+            after = parents[last.get()]
             k.break_if(after == NONE)
-            found.set(after)
-        return found.get()
+            last.set(after)
+        return last.get()
 
     with k.when(at < num_steps):
         number, following = numbers[at], k.min(at + 1, num_steps - 1)
         element = k.var(number)
         with k.when((at + 1 < num_steps) & (numbers[following] == number)):
             element.set(root(places[following] + 1))
-        out[places[at] + 1] = k.cast(element.get(), i64)
+        place = places[at]
+        if digits is not None and found is not None:
+            digits[at] = k.cast(place >> shift, u8)
+            found[at] = k.pack(element.get(), place + 1)
+        else:
+            out[place + 1] = k.cast(element.get(), i64)
     with k.when(at == num_steps):
         out[0] = k.cast(root(k.const(0, u32)), i64)
+    return k.build()
+
+
+def _place() -> Kernel:
+    """Store elements in their places."""
+    k = Builder("shuffle_place", block=BLOCK)
+    out, found = k.pointer("out", i64, "w"), k.pointer("found", u64, "r")
+    num_steps = k.scalar("num_steps", u32)
+    at = k.ctaid * BLOCK + k.tid
+    with k.when(at < num_steps):
+        element, place = k.unpack(found[at])
+        out[place] = k.cast(element, i64)
     return k.build()
 
 

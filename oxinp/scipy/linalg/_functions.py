@@ -139,6 +139,40 @@ def orth(A: Any, rcond: Any = None) -> Any:
     return u[:, : _rank(s, a.shape, rcond)]
 
 
+@implements("scipy.linalg.subspace_angles")
+def subspace_angles(A: Any, B: Any) -> Any:
+    """See `scipy.linalg.subspace_angles`."""
+    a, b = matrices(A, B, check_finite=True)
+    if a.ndim != 2 or b.ndim != 2 or len(a) != len(b):
+        raise Unsupported("what SciPy refuses")
+    a, b = orth(a), orth(b)
+    inner = adjoint(a) @ b
+    cosines = _spectral.svdvals(inner)
+    is_small = cosines**2 >= 0.5
+    outer = b - a @ inner if a.shape[1] >= b.shape[1] else a - b @ adjoint(inner)
+    by_cosine = np.arccos(np.clip(cosines[::-1], -1.0, 1.0))
+    if not bool(is_small.any()):
+        return by_cosine
+    return np.where(is_small, np.arcsin(np.clip(_spectral.svdvals(outer), -1.0, 1.0)), by_cosine)
+
+
+@implements("scipy.linalg.rq")
+def rq(
+    a: Any,
+    overwrite_a: bool = False,  # noqa: ARG001
+    lwork: Any = None,  # noqa: ARG001
+    mode: str = "full",
+    check_finite: bool = True,
+) -> Any:
+    """See `scipy.linalg.rq`: QR of the adjoint, rows and columns in reverse."""
+    (a,) = matrices(a, check_finite=check_finite)
+    if a.ndim != 2 or mode not in ("full", "r", "economic"):
+        raise Unsupported("stacks, or what SciPy refuses")
+    q, r = factorise.qr(adjoint(a[::-1, ::-1]), "reduced" if mode == "economic" else "complete")
+    r = adjoint(r)[::-1, ::-1]
+    return r if mode == "r" else (r, adjoint(q)[::-1, ::-1])
+
+
 @implements("scipy.linalg.null_space")
 def null_space(
     A: Any,

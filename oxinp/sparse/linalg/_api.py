@@ -24,6 +24,7 @@ from oxinp.sparse._executed import composed, executed
 from oxinp.sparse.linalg import (
     _factors,  # noqa: F401 - for what it registers
     _krylov,
+    _lanczos,
 )
 
 try:
@@ -82,10 +83,16 @@ def _on_device(A: Any) -> Any:
 
 
 def _with_operator(name: str) -> None:
-    """Register a function that has its products with a large matrix done on the device, and the rest by SciPy."""
+    """Register a function that the device computes, or that has products with a large matrix done there."""
     theirs = getattr(scipy.sparse.linalg, name)
+    on_device = getattr(_lanczos, name, None)
 
     def function(A: Any, *args: Any, **kwargs: Any) -> Any:
+        if on_device is not None:
+            try:
+                return on_device(A, *args, **kwargs)
+            except Unsupported:  # what it is not for, or did not converge with
+                pass
         if any(kwargs.get(key) is not None for key in ("M", "sigma", "OPinv", "Minv")):
             raise Unsupported("systems to solve")
         operator = _on_device(A)

@@ -54,7 +54,7 @@ def _dot(a: Any, b: Any) -> Any:
     return reduce(SUM, a * b, None, keepdims=True)
 
 
-def _norm(a: Any) -> Any:
+def norm_of(a: Any) -> Any:
     return OBJECTS["sqrt"](_squares(a))
 
 
@@ -91,7 +91,7 @@ class Outcome:
 def _system(name: str, A: Any, b: Any, x0: Any, M: Any, rtol: Any, atol: Any, maxiter: Any) -> tuple[System, Any]:
     """Return the system and the start; raises what SciPy raises."""
     made, inverse, x, b = executed("scipy.sparse.linalg._isolve.utils").make_system(A, M, x0, b)
-    b_norm = float(_norm(b)[0])
+    b_norm = float(norm_of(b)[0])
     atol, _ = executed(_ITERATIVE)._get_atol_rtol(name, b_norm, atol, rtol)
     is_preconditioned = type(inverse).__name__ != "IdentityOperator"
     solve = inverse.matvec if is_preconditioned else lambda v: v
@@ -135,7 +135,7 @@ def cg(
     def step(iteration: int) -> tuple[Any, ...]:
         nonlocal x, r, p, rho_before
         if system.is_preconditioned:
-            norm, z = _norm(r), system.solve(r)
+            norm, z = norm_of(r), system.solve(r)
             rho = _dot(r, z)
         else:
             z, rho = r, _squares(r)
@@ -188,7 +188,7 @@ def bicgstab(
 
     def step(iteration: int) -> tuple[Any, ...]:
         nonlocal x, r, p, v, rho_before, alpha, omega
-        outcome.end(_norm(r) < system.atol, CONVERGED)
+        outcome.end(norm_of(r) < system.atol, CONVERGED)
         rho = _dot(shadow, r)
         outcome.end(abs(rho) < tiny, -10)
         if iteration == 0:
@@ -205,7 +205,7 @@ def bicgstab(
         was_running = outcome.is_running
         s = r - alpha * v
         evaluate(s)
-        outcome.end(was_running & (_norm(s) < system.atol), CONVERGED)
+        outcome.end(was_running & (norm_of(s) < system.atol), CONVERGED)
         s_hat = system.solve(s)
         t = system.matvec(s_hat)
         omega = _dot(t, s) / _squares(t)
@@ -234,7 +234,7 @@ def cgs(
 
     def step(iteration: int) -> tuple[Any, ...]:
         nonlocal x, r, p, q, rho_before
-        outcome.end(_norm(r) < system.atol, CONVERGED)
+        outcome.end(norm_of(r) < system.atol, CONVERGED)
         rho = _dot(shadow, r)
         outcome.end(abs(rho) < tiny, -10)
         if iteration == 0:
@@ -282,11 +282,11 @@ def gmres(
         return system.b, 0
     n, dtype = len(system.b), x.dtype
     restart = min(20 if restart is None else restart, n)
-    preconditioned_norm = float(_norm(system.solve(system.b))[0]) if system.is_preconditioned else system.b_norm
+    preconditioned_norm = float(norm_of(system.solve(system.b))[0]) if system.is_preconditioned else system.b_norm
     factor = 1.0
     tolerance = preconditioned_norm * min(factor, system.atol / system.b_norm)
     r = _residual(system, x)
-    if float(_norm(r)[0]) < system.atol:
+    if float(norm_of(r)[0]) < system.atol:
         return x, 0
     for _ in range(system.maxiter):
         basis, hessenberg, norm = _arnoldi(system, r, restart)
@@ -294,7 +294,7 @@ def gmres(
         x = x + reduce(SUM, basis[: len(y)] * types.from_host(y[:, None]), 0)
         r = system.b - system.matvec(x)
         evaluate(x, r)
-        r_norm = float(_norm(r)[0])
+        r_norm = float(norm_of(r)[0])
         if r_norm <= system.atol or has_broken_down:
             return x, 0 if r_norm <= system.atol else system.maxiter
         factor = max(np.finfo(dtype).eps, 0.25 * factor) if presid <= tolerance else min(1.0, 1.5 * factor)
@@ -305,14 +305,36 @@ def gmres(
 def _arnoldi(system: System, r: Any, count: int) -> tuple[Any, np.ndarray[Any, Any], float]:
     """Return orthonormal vectors of a Krylov space, the Hessenberg matrix, and the norm of the first vector."""
     start = system.solve(r)
-    dtype, eps = start.dtype, np.finfo(start.dtype).eps
-    basis = creation.empty((count + 1, start.size), dtype)
-    projected = creation.zeros((count, count + 2), dtype)
-    norm = _norm(start)
+    basis = creation.empty((count + 1, start.size), start.dtype)
+    norm = norm_of(start)
     basis[0] = start / norm
-    for column in range(count):
-        w = system.solve(system.matvec(copy(basis[column])))
-        before = _norm(w)
+    hessenberg = extend(lambda v: system.solve(system.matvec(v)), basis, 0)
+    return basis, hessenberg, float(norm[0].real)
+
+
+def extend(apply: Callable[[Any], Any], basis: Any, first: int) -> np.ndarray[Any, Any]:
+    """Make the vectors of a Krylov space after some orthonormal ones; wait for the device at the end.
+
+    Parameters
+    ----------
+    apply : callable
+        The operator.
+    basis : ndarray, (count + 1, n)
+        Rows up to `first` are there, and orthonormal; the others are written. Where the operator leads nowhere new, the
+        rest is zero.
+    first : int
+
+    Returns
+    -------
+    numpy.ndarray, (count, count + 1)
+        Row j, from `first` on: the components of what the operator makes of vector j, along the vectors.
+    """
+    dtype, count = basis.dtype, len(basis) - 1
+    eps = np.finfo(dtype).eps
+    projected = creation.zeros((count, count + 2), dtype)
+    for column in range(first, count):
+        w = apply(copy(basis[column]))
+        before = norm_of(w)
         known = basis[: column + 1]
         for _ in range(2):
             along = OBJECTS["conjugate"](known) if dtype.kind == "c" else known
@@ -320,12 +342,11 @@ def _arnoldi(system: System, r: Any, count: int) -> tuple[Any, np.ndarray[Any, A
             projected[column, : column + 1] += h
             w = w - reduce(SUM, known * h[:, None], 0)
             evaluate(w)
-        after = _norm(w)
+        after = norm_of(w)
         is_nothing = after <= eps * before
         projected[column, column + 1 : column + 2] = _where(is_nothing, 0.0, after)
         basis[column + 1] = _where(is_nothing, 0.0, w / after)
-    found = np.array(projected.tolist(), dtype).reshape(count, count + 2)
-    return basis, found[:, : count + 1], float(norm[0].real)
+    return np.array(projected.tolist(), dtype).reshape(count, count + 2)[:, : count + 1]
 
 
 def _project(

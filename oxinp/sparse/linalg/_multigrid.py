@@ -226,12 +226,9 @@ def _least(rows: Rows, keys: Any) -> Any:
 
 
 def _keys(n: int) -> Any:
-    """Return different numbers above `ROOT` and below `EXCLUDED` in an order that looks random (MurmurHash3)."""
-    vertices = creation.arange(0, n, 1, INT64)
-    mixed = astype(vertices, np.dtype(np.uint32))
-    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35), (16, 1)):
-        mixed = (mixed ^ (mixed >> np.uint32(shift))) * np.uint32(factor)
-    return (astype(mixed >> np.uint32(1), INT64) << np.int64(32)) + vertices + np.int64(1)
+    """Return different numbers above `ROOT` and below `EXCLUDED` in an order that looks random."""
+    above = astype(_rows.scrambled(n) >> np.uint32(1), INT64) << np.int64(32)
+    return above + creation.arange(1, n + 1, 1, INT64)
 
 
 __all__ = ["SmoothedAggregation", "aggregate", "smoothed_aggregation"]

@@ -209,6 +209,30 @@ def test_primes_that_are_summed_up(session, n, dtype, order):
     assert rms(target, exact) <= 0.7 * ERROR[dtype] * np.sqrt(np.log2(n))
 
 
+@pytest.mark.parametrize("dtype", ["F", "D"])
+@pytest.mark.parametrize(("n", "num_passes"), [(16 * 37, 2), (37 * 41, 2), (2 * 37 * 53, 3), (27 * 59, 2)])
+@pytest.mark.parametrize("order", ["rows", "columns", "padded", "cropped", "backwards"])
+def test_lengths_with_larger_primes(session, n, num_passes, dtype, order):
+    """Passes of sums and of codelets, with roots of unity between them."""
+    if n > 2000 and order in ("columns", "padded"):
+        n //= 2
+        num_passes = 2
+    shape = (n, 3) if order == "columns" else (2, n)
+    x, axis = random(shape, dtype), 0 if order == "columns" else 1
+    given = x[:, : n // 3].copy() if order == "padded" else x.real.copy() if order == "cropped" else x
+    size = n // 2 + 1 if order == "cropped" and n % 2 else n
+    target = np.empty(shape if axis == 0 else (2, size), dtype)
+    is_forward = order != "backwards"
+    device = SimpleNamespace(**{**vars(DEVICE), "max_shared_nbytes": 160 * 1024})
+    made = transformed(session, given, target, axis, n, is_forward=is_forward, scale=0.5, device=device)
+    assert len(made.steps) == num_passes
+    wide = np.zeros(shape, np.clongdouble)
+    wide[:, : given.shape[1]] = given
+    exact = np.fft.fft(wide, axis=axis) if is_forward else np.fft.ifft(wide, axis=axis) * n
+    exact = 0.5 * (exact if axis == 0 else exact[:, :size])
+    assert rms(target, exact) <= 0.8 * ERROR[dtype] * np.sqrt(np.log2(n))
+
+
 @pytest.mark.parametrize("n", [9, 10, 41, 60, 2048])
 @pytest.mark.parametrize("num_valid", [4, 5, 600])
 def test_half_of_a_sequence(session, n, num_valid):

@@ -14,9 +14,9 @@ def session():
     session.close()
 
 
-def permutation(session, words, size, *, tail_bits=shuffle.TAIL_BITS, is_shifted=False):
+def permutation(session, words, size, *, is_shifted=False, **how):
     """Return what a plan gives for some words, and the words that say how it ended."""
-    plan = shuffle.plan(size, len(words), session.device, is_shifted=is_shifted, tail_bits=tail_bits)
+    plan = shuffle.plan(size, len(words), session.device, is_shifted=is_shifted, **how)
     out, result = np.zeros(size, np.int64), np.zeros(2, np.int64)
     outputs = [session.pointer(array) for array in (out, result)]
     execute(session.machine, plan, outputs, [session.pointer(words)])
@@ -24,11 +24,22 @@ def permutation(session, words, size, *, tail_bits=shuffle.TAIL_BITS, is_shifted
     return out, result.tolist()
 
 
-@pytest.mark.parametrize(("size", "tail_bits"), [(2, 17), (3, 17), (700, 17), (5000, 17), (5000, 8), (20_011, 12)])
-def test_permutations_are_numpys(session, size, tail_bits):
+CASES = [
+    # size, bits of the numbers that one block draws, size from which on results are sorted by their places
+    (2, 17, 2**22),
+    (3, 17, 2),
+    (700, 17, 2**22),
+    (5000, 17, 2),
+    (5000, 8, 2**22),
+    (20_011, 12, 2),
+]
+
+
+@pytest.mark.parametrize(("size", "tail_bits", "fewest"), CASES)
+def test_permutations_are_numpys(session, size, tail_bits, fewest):
     rng, numpys, after = (np.random.default_rng(size) for _ in range(3))
     words = rng.integers(0, 2**32, shuffle.num_words(size), dtype=np.uint32)
-    ours, (taken, status) = permutation(session, words, size, tail_bits=tail_bits)
+    ours, (taken, status) = permutation(session, words, size, tail_bits=tail_bits, fewest_partitioned=fewest)
     assert status == 0
     np.testing.assert_array_equal(ours, numpys.permutation(size))
     after.integers(0, 2**32, taken, dtype=np.uint32)

@@ -1,0 +1,164 @@
+"""Functions of `scipy.linalg` of matrices as such: trigonometric and hyperbolic ones, square roots, signs."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+
+from oxinp._api.fronts import implements
+from oxinp._core.lazy.expr import Unsupported
+from oxinp._core.ops import factorise
+from oxinp.scipy.linalg._functions import expm
+from oxinp.scipy.linalg._given import matrices, or_scipy
+
+MAX_STEPS = 20  # of Newton's iteration, which doubles the digits once it converges
+ALLOWED = 8  # times the rounding unit and the order: what a residual may be, over the norms that it is of
+
+
+def _square(a: Any) -> Any:
+    """Return a square matrix, in single or double precision."""
+    (a,) = matrices(a, check_finite=True, are_square=True)
+    if a.ndim != 2:
+        raise Unsupported("stacks")
+    return factorise.prepared(a)[0]
+
+
+def _exponentials(a: Any, *, is_imaginary: bool) -> tuple[Any, Any]:
+    """Return the exponentials of a matrix, or of i times it, and of its negative."""
+    if is_imaginary:
+        a = a * np.result_type(a.dtype, np.complex64).type(1j)
+    return expm(a), expm(-a)
+
+
+@implements("scipy.linalg.cosm")
+@or_scipy
+def cosm(A: Any) -> Any:
+    """See `scipy.linalg.cosm`."""
+    a = _square(A)
+    if a.dtype.kind != "c":
+        return expm(a * np.result_type(a.dtype, np.complex64).type(1j)).real
+    forward, back = _exponentials(a, is_imaginary=True)
+    return (forward + back) * a.real.dtype.type(0.5)
+
+
+@implements("scipy.linalg.sinm")
+@or_scipy
+def sinm(A: Any) -> Any:
+    """See `scipy.linalg.sinm`."""
+    a = _square(A)
+    if a.dtype.kind != "c":
+        return expm(a * np.result_type(a.dtype, np.complex64).type(1j)).imag
+    forward, back = _exponentials(a, is_imaginary=True)
+    return (forward - back) * a.dtype.type(-0.5j)
+
+
+@implements("scipy.linalg.tanm")
+@or_scipy
+def tanm(A: Any) -> Any:
+    """See `scipy.linalg.tanm`."""
+    a = _square(A)
+    if a.dtype.kind != "c":
+        both = expm(a * np.result_type(a.dtype, np.complex64).type(1j))
+        return factorise.solve(both.real, both.imag)
+    forward, back = _exponentials(a, is_imaginary=True)
+    return factorise.solve(forward + back, (forward - back) * a.dtype.type(-1j))
+
+
+@implements("scipy.linalg.coshm")
+@or_scipy
+def coshm(A: Any) -> Any:
+    """See `scipy.linalg.coshm`."""
+    a = _square(A)
+    forward, back = _exponentials(a, is_imaginary=False)
+    return (forward + back) * a.real.dtype.type(0.5)
+
+
+@implements("scipy.linalg.sinhm")
+@or_scipy
+def sinhm(A: Any) -> Any:
+    """See `scipy.linalg.sinhm`."""
+    a = _square(A)
+    forward, back = _exponentials(a, is_imaginary=False)
+    return (forward - back) * a.real.dtype.type(0.5)
+
+
+@implements("scipy.linalg.tanhm")
+@or_scipy
+def tanhm(A: Any) -> Any:
+    """See `scipy.linalg.tanhm`."""
+    forward, back = _exponentials(_square(A), is_imaginary=False)
+    return factorise.solve(forward + back, forward - back)
+
+
+def _norm(a: Any) -> float:
+    return float(np.abs(a).sum(axis=0).max())
+
+
+def _is_small(residual: Any, scale: float) -> bool:
+    """Whether a residual is what rounding makes of matrices of a norm; not where it is NaN."""
+    return _norm(residual) <= ALLOWED * len(residual) * float(np.finfo(residual.dtype).eps) * scale
+
+
+@implements("scipy.linalg.sqrtm")
+@or_scipy
+def sqrtm(A: Any, *args: Any, **kwargs: Any) -> Any:
+    """See `scipy.linalg.sqrtm`: the iteration of Denman and Beavers, where its residual proves that it has converged.
+
+    Source: N. Higham, Functions of Matrices, 2008, (6.29): product form, scaled by determinants.
+    """
+    if args or kwargs:
+        inspect.signature(scipy.linalg.sqrtm).bind(A, *args, **kwargs)
+        raise Unsupported("options, which are SciPy's")
+    a = _square(A)
+    eye, real = np.eye(len(a), dtype=a.dtype, like=a), a.real.dtype.type
+    x, m, is_near = a, a, False
+    for _ in range(MAX_STEPS):
+        inverse = factorise.inv(m)
+        scale = real(1)
+        if not is_near:
+            scale = real(np.exp(-float(factorise.slogdet(m)[1]) / (2 * len(a))))
+        x = x @ (eye + inverse * scale**-2) * (scale / 2)
+        m = (eye + (m * scale**2 + inverse * scale**-2) * real(0.5)) * real(0.5)
+        distance = _norm(m - eye)
+        if not np.isfinite(distance):
+            break
+        if distance <= len(a) * np.finfo(real).eps:
+            if _is_small(x @ x - a, _norm(x) ** 2):
+                return x
+            break
+        is_near = distance < 1e-2
+    raise Unsupported("a matrix of which the iteration finds no root")
+
+
+@implements("scipy.linalg.signm")
+@or_scipy
+def signm(A: Any, *args: Any, **kwargs: Any) -> Any:
+    """See `scipy.linalg.signm`: Newton's iteration, where its residual proves that it has converged.
+
+    Source: N. Higham, Functions of Matrices, 2008, (5.16) and (5.34).
+    """
+    if args or kwargs:
+        inspect.signature(scipy.linalg.signm).bind(A, *args, **kwargs)
+        raise Unsupported("options, which are SciPy's")
+    x = _square(A)
+    real, is_near = x.real.dtype.type, False
+    for _ in range(MAX_STEPS):
+        inverse = factorise.inv(x)
+        scale = real(1) if is_near else real(np.exp(-float(factorise.slogdet(x)[1]) / len(x)))
+        following = (x * scale + inverse * (1 / scale)) * real(0.5)
+        change, size = _norm(following - x), _norm(following)
+        x = following
+        if not np.isfinite(change):
+            break
+        if change <= len(x) * np.finfo(real).eps * size:
+            if _is_small(x @ x - np.eye(len(x), dtype=x.dtype, like=x), size**2):
+                return x
+            break
+        is_near = change < 1e-2 * size
+    raise Unsupported("a matrix of which the iteration finds no sign")
+
+
+__all__ = ["coshm", "cosm", "signm", "sinhm", "sinm", "sqrtm", "tanhm", "tanm"]

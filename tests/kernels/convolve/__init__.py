@@ -1,0 +1,1 @@
+"""Tests of `oxinp._kernels.convolve`."""
