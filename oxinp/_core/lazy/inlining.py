@@ -133,6 +133,7 @@ MAX_CONSTANTS = 256
 FLOATS: dict[float, np.ndarray[Any, Any]] = {}
 INTEGERS: dict[int, np.ndarray[Any, Any]] = {}
 ZEROS = {sign: np.array(copysign(0.0, sign)) for sign in (1.0, -1.0)}
+NUMBERS = frozenset({*np.sctypeDict.values()} - {np.object_, np.void, np.str_, np.bytes_})  # NumPy's own
 PLAIN_INT = 2**31 - 1  # integers that most integer dtypes hold
 MISSING = object()  # an argument that is not given
 ndarray: Any = None  # ours, entered where it is defined, and instances without attributes
