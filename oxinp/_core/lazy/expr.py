@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from itertools import zip_longest
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -695,7 +696,7 @@ def broadcast_shapes(shapes: list[tuple[int, ...]], target: tuple[int, ...] | No
         else:
             return first
     try:
-        shape = np.broadcast_shapes(*shapes)
+        shape = _broadcast(*shapes)
     except ValueError:
         listed = _listed(shapes if target is None else [*shapes, target])
         msg = f"operands could not be broadcast together with shapes {listed}"
@@ -703,7 +704,7 @@ def broadcast_shapes(shapes: list[tuple[int, ...]], target: tuple[int, ...] | No
     if target is None or shape == target:
         return shape
     try:
-        if np.broadcast_shapes(shape, target) == target:
+        if _broadcast(shape, target) == target:
             return target
     except ValueError:
         msg = f"operands could not be broadcast together with shapes {_listed([*shapes, target])}"
@@ -711,6 +712,19 @@ def broadcast_shapes(shapes: list[tuple[int, ...]], target: tuple[int, ...] | No
     shown, whole = _listed([target])[:-1], _listed([shape])[:-1]
     msg = f"non-broadcastable output operand with shape {shown} doesn't match the broadcast shape {whole}"
     raise ValueError(msg)
+
+
+def _broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """Do what `numpy.broadcast_shapes` does, which takes no more than 32 dimensions."""
+    if max(map(len, shapes)) <= 32:
+        return np.broadcast_shapes(*shapes)
+    found = []
+    for lengths in zip_longest(*[shape[::-1] for shape in shapes], fillvalue=1):
+        others = {*lengths} - {1}
+        if len(others) > 1:
+            raise ValueError("shape mismatch: objects cannot be broadcast to a single shape")
+        found.append(others.pop() if others else 1)
+    return tuple(found[::-1])
 
 
 def _listed(shapes: list[tuple[int, ...]]) -> str:
