@@ -168,7 +168,7 @@ def expanded(text: str, *, may_warn: bool) -> str:
 @cache
 def _searched(pattern: str) -> tuple[str, re.Pattern[str]]:
     """Return a word that all lines have which a macro is found in, and what finds it, the indentation first."""
-    word = pattern.split("\\(")[0].split()[-1] if "\\(" in pattern else pattern.split()[0]
+    word = pattern.split("\\(", maxsplit=1)[0].rsplit(maxsplit=1)[-1] if "\\(" in pattern else pattern.split(maxsplit=1)[0]
     return word, re.compile(rf"( *){pattern}")
 
 
