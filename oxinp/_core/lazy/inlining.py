@@ -22,6 +22,7 @@ import numpy as np
 from oxinp._config import config
 from oxinp._core.errors.hearing import current, default, raise_own, run
 from oxinp._core.lazy.balance import RECORD, balance
+from oxinp._core.lazy.code_cache import CodeCache
 from oxinp._core.lazy.explain import REPORTS
 from oxinp._core.lazy.handle import end_writing, host_view
 from oxinp._core.memory.storage import WRITING
@@ -188,6 +189,7 @@ def _filled(body: str, match: re.Match[str]) -> str:
 
 
 _GROUP = re.compile(r"\\(\d)")
+_CODES = CodeCache(__file__)
 
 
 def compiled(name: str, text: str, *, may_warn: bool = False) -> Callable[..., Any]:
@@ -202,11 +204,11 @@ def compiled(name: str, text: str, *, may_warn: bool = False) -> Callable[..., A
     may_warn : bool
         Whether what is called warns of elements.
     """
-    source = expanded(text, may_warn=may_warn)
     file = f"<oxinp: {name}>"
+    source, code = _CODES.code_of(file, text, may_warn=may_warn, expand=lambda: expanded(text, may_warn=may_warn))
     linecache.cache[file] = len(source), None, source.splitlines(keepends=True), file
     made: dict[str, Any] = {}
-    exec(compile(source, file, "exec"), globals(), made)  # noqa: S102 - our own text
+    exec(code, globals(), made)  # noqa: S102 - our own text
     return made["make"]  # type: ignore[no-any-return]
 
 
