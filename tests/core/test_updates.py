@@ -2,7 +2,6 @@
 
 # ruff: noqa: ICN001 - oxinp is np
 
-import contextlib
 
 import numpy
 import pytest
@@ -90,15 +89,15 @@ def test_reduceat(code, stats):
     for name in ("add", "multiply", "maximum"):
         if code == "D" and name == "maximum":
             continue
-        for axis, starts in ((1, [0, 7, 8, 60]), (0, [2, 5])):
+        for axis, starts in ((1, [0, 7, 8, 60]), (0, [2, 5]), (1, [3, 70, 5, 5, 2, 80, 89]), (0, [3, 1])):
             ours, expected = (
                 getattr(xp, name).reduceat(a, starts, axis) for xp, a in ((np, np.asarray(x)), (numpy, x))
             )
             assert_same(ours + 0, expected + 0)  # whatever the signs of zeros
     assert not fallbacks(stats)
-    for starts in ([3, 1], [90], [0, -1]):
-        with pytest.raises(IndexError) if starts != [3, 1] else contextlib.nullcontext():
-            assert_same(np.add.reduceat(np.asarray(x), starts, 1), numpy.add.reduceat(x, starts, 1))
+    for starts in ([90], [0, -1]):
+        with pytest.raises(IndexError):
+            np.add.reduceat(np.asarray(x), starts, 1)
 
 
 @pytest.mark.parametrize("code", "di")

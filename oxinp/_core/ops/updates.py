@@ -24,7 +24,7 @@ from oxinp._core.manipulation.shape import ravel, reshape
 from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES, INT64, WEAK_TYPES
 from oxinp._core.memory.layout import Layout
 from oxinp._core.ops import advanced, creation, scatter
-from oxinp._core.ops.gather import UINT64, indexed_loop, loops_of
+from oxinp._core.ops.gather import UINT64, indexed_loop, loops_of, take
 from oxinp._core.ops.sort import searchsorted
 from oxinp._core.ufunc.object import OBJECTS
 from oxinp._kernels.plan import Plan
@@ -206,12 +206,12 @@ def _along_axis(index: Any, extent: int, stride: int, error: Any, *, is_turned: 
 
 
 def reduceat(name: str, array: Any, indices: Any, axis: int, dtype: Any) -> Any:
-    """Reduce slices of an axis that follow each other; see `numpy.ufunc.reduceat`.
+    """Reduce slices of an axis; see `numpy.ufunc.reduceat`. Those that do not follow each other are first gathered.
 
     Raises
     ------
     Unsupported
-        Slices that overlap or are not known on the host, or the device has no kernel.
+        Slices that are not known on the host, or the device has no kernel.
     """
     if type(array) is not types.ndarray or name not in _IDENTITIES or not array._layout.size or not array._layout.ndim:
         raise Unsupported("a ufunc whose order matters, or no elements")
@@ -220,20 +220,37 @@ def reduceat(name: str, array: Any, indices: Any, axis: int, dtype: Any) -> Any:
     starts = np.asarray(host_view(indices) if isinstance(indices, Handle) else indices)
     axis = normalize_axis_index(axis, array._layout.ndim)
     shape = array._layout.shape
-    rises = starts.ndim == 1 and starts.dtype.kind in "iu" and starts.size > 0 and bool((np.diff(starts) > 0).all())
-    if not rises or starts[0] < 0 or starts[-1] >= shape[axis]:
-        raise Unsupported("slices that overlap, or that NumPy refuses")
+    if (
+        starts.ndim != 1
+        or starts.dtype.kind not in "iu"
+        or not starts.size
+        or ((starts < 0) | (starts >= shape[axis])).any()
+    ):
+        raise Unsupported("slices that NumPy refuses")
+    starts = starts.astype(np.int64)
     target = getattr(np, name).reduceat(np.zeros(1, array._layout.dtype), [0], dtype=dtype).dtype
     wide = _WIDER.get(target, target) if name == "add" else target  # sums in order lose more than NumPy's in pairs
     identity = _IDENTITIES[name](wide)
     before = (slice(None),) * axis
     first = int(starts[0])
-    elements = view(array, lambda x: x[(*before, slice(first, None))])
-    begins, numbers = creation.asarray(starts.astype(np.int64)), creation.arange(first, shape[axis])
-    keys = OBJECTS["subtract"](searchsorted(begins, numbers, is_right=True), 1)
+    if (np.diff(starts) > 0).all():
+        elements = view(array, lambda x: x[(*before, slice(first, None))])
+        keys = _slices_of(starts, creation.arange(first, shape[axis]))
+    else:
+        lengths = np.maximum(np.append(starts[1:], shape[axis]) - starts, 1)
+        begins = np.cumsum(lengths) - lengths
+        numbers = creation.arange(0, int(lengths.sum()))
+        keys = _slices_of(begins, numbers)
+        moved = take(creation.asarray(starts - begins), keys, is_checked=False)
+        elements = take(array, OBJECTS["add"](numbers, moved), axis, is_checked=False)
     result = creation.full((*shape[:axis], starts.size, *shape[axis + 1 :]), identity, wide)
     at(name, result, (*before, keys), astype(elements, wide, copy_wanted=False))
     return astype(result, target, copy_wanted=False)
+
+
+def _slices_of(begins: np.ndarray[Any, Any], numbers: Handle) -> Any:
+    """Return which slice each element is of, by the numbers of the first ones."""
+    return OBJECTS["subtract"](searchsorted(creation.asarray(begins), numbers, is_right=True), 1)
 
 
 def _extreme(dtype: np.dtype[Any], *, is_high: bool) -> Any:
