@@ -24,7 +24,7 @@ from oxinp._core.manipulation.shape import ravel, reshape
 from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES, INT64, WEAK_TYPES
 from oxinp._core.memory.layout import Layout
 from oxinp._core.ops import advanced, creation, scatter
-from oxinp._core.ops.gather import UINT64, indexed_loop, loops_of, take
+from oxinp._core.ops.gather import UINT64, error_along, indexed_loop, is_unknown, loops_of, need_kernel, take
 from oxinp._core.ops.sort import searchsorted
 from oxinp._core.ufunc.object import OBJECTS
 from oxinp._kernels.plan import Plan
@@ -203,6 +203,47 @@ def _along_axis(index: Any, extent: int, stride: int, error: Any, *, is_turned: 
     offset = advanced.BASE + advanced.LIMIT
     found = _where()(is_beyond, compute["add"](shown, offset), compute["multiply"](found, stride))
     return found, None if error is None else lambda word: error(word - offset)
+
+
+def put_along(array: Handle, index: Handle, axis: int, value: Any) -> None:
+    """Write to elements at an index of their own each along an axis; see `numpy.put_along_axis`.
+
+    Parameters
+    ----------
+    array, index : Handle
+        Of as many dimensions; others than the axis of the index are those of the array, or 1.
+    axis : int
+    value : Handle or scalar
+
+    Raises
+    ------
+    Unsupported
+        The device has no kernel, or NumPy has to say what is wrong.
+    IndexError
+        See `scatter.assign`.
+    """
+    given, shape = index._layout.shape, array._layout.shape
+    if any(n not in (1, extent) for i, (n, extent) in enumerate(zip(given, shape, strict=True)) if i != axis):
+        raise Unsupported("shapes that NumPy refuses to broadcast, or elements that are named twice")
+    need_kernel(array._layout, index._layout)
+    selected = tuple([given[i] if i == axis else extent for i, extent in enumerate(shape)])
+    index = view(index, lambda x: np.broadcast_to(x, selected))
+    extent = shape[axis]
+    error = error_along(axis, extent) if is_unknown(index, axis, extent) else None
+    along = advanced.Selection(array, index, selected, 0, len(shape), True, error, False)
+    steps = tuple([slice(None, None, -1 if stride < 0 else 1) for stride in array._layout.strides])
+    target = view(array, lambda x: x[steps])
+    loops = loops_of(target._layout)
+    base = astype(index, INT64, copy_wanted=False)
+    base, error = _along_axis(base, *loops[axis], error, is_turned=steps[axis].step < 0)
+    total = base
+    for i, (n, stride) in enumerate(loops):
+        if i != axis and n > 1:
+            place = creation.arange(0, n * stride, stride) if stride else creation.zeros(n, INT64)
+            place = view(place, lambda x, step=steps[i]: x[step])  # type: ignore[misc]
+            total = OBJECTS["add"](total, reshape(place, [-1 if j == i else 1 for j in range(len(shape))]))
+    places = _where()(OBJECTS["less"](base, 0), base, total)
+    scatter.assign(along._replace(array=target, index=places, error=error), value)
 
 
 def reduceat(name: str, array: Any, indices: Any, axis: int, dtype: Any) -> Any:
