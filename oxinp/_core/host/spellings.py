@@ -293,9 +293,9 @@ def make(general, function, DTYPES):
             if (kind is type or kind is str) and dtype in DTYPES:
                 result = function(shape, dtype)
                 return wrapped(result)
-        given = () if shape is MISSING else (shape,)
-        more = {} if device is None else {"device": device}
-        return general(*given, dtype=dtype, order=order, **(more if like is None else {**more, "like": like}))
+        said = {"dtype": dtype, "order": order, "device": device, "like": like}
+        said = {name: value for name, value in said.items() if value is not (None if name != "order" else "C")}
+        return general(*(() if shape is MISSING else (shape,)), **said)
     return front
 """
 _maker = compiled("functions that make small arrays", _MAKER_TEXT)

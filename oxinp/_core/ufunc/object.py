@@ -65,7 +65,7 @@ def make(leader):
                     return plain(a)
                 result = called(ufunc, x) else return plain(a)
                 return wrapped(result)
-        elif kind is ndarray and type(b) is ndarray:
+        elif kind is type(b) is ndarray and num_inputs == 2:
             x = seen(a) else return plain(a, b)
             y = seen(b) else return plain(a, b)
             if not 0 < x.size * y.size * reach < config.offload_threshold or REPORTS:
