@@ -26,7 +26,7 @@ from oxinp._kernels.index.latest import LatestSpec
 from oxinp._kernels.index.loops import MAX_VECTOR_NBYTES, LoopsSpec
 from oxinp._kernels.index.ordered import KeysSpec, OrderedSpec
 from oxinp._kernels.index.regions import RegionKeysSpec
-from oxinp._kernels.index.scatter import ATOMIC_TYPES, CheckSpec, WriteSpec
+from oxinp._kernels.index.scatter import ATOMIC_TYPES, INVERTIBLE, TAKES_BACK, TRIES, CheckSpec, WriteSpec
 from oxinp._kernels.index.windows import WindowsSpec
 from oxinp._kernels.problem import Instr, Operand, Output, ReduceOp, ScalarOperand
 from oxinp._kernels.random import fill as random_fill
@@ -447,10 +447,11 @@ def scatter_specs() -> list[CheckSpec | WriteSpec]:
         if not (is_scalar and type_.nbytes > u64.nbytes)
     ]
     updates = [
-        WriteSpec(type_, i64, LoopsSpec(0, 0, 1, 32), is_scalar, None, True, operator)
+        WriteSpec(type_, i64, LoopsSpec(0, 0, 1, 32), is_scalar, None, True, operator, part)
         for operator, types in ATOMIC_TYPES.items()
         for type_ in types
         for is_scalar in (False, True)
+        for part in ((TRIES, TAKES_BACK) if operator in INVERTIBLE else ("",))
     ]
     return [*checks, *writes, *updates]
 
@@ -531,7 +532,12 @@ def sort_specs() -> list[Any]:
         for length, is_descending in (*((each, False) for each in SORTED), *((each, True) for each in DESCENDING))
         for spec in sort.specs(length, type_, result, DEVICE, is_descending=is_descending)
     )
-    searches = (SearchSpec(type_, is_right) for type_ in types for is_right in (False, True))
+    searches = (
+        search.spec_of(1 << 20, count, type_, is_right=is_right)
+        for type_ in types
+        for is_right in (False, True)
+        for count in (1, 1 << 20)
+    )
     counts = (
         count.spec_of(num_bins, type_, edge, DEVICE, is_uniform=is_uniform)
         for num_bins in (10, 1000, 10_000, 1 << 20)

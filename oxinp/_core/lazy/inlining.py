@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import linecache
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import repeat, starmap
 from math import copysign
 from typing import Any
 
@@ -42,14 +43,14 @@ if held is not None:
     r"return wrapped\((\w+)\)": r"""
 if type(\1) is not NumpyArray:
     return \1
-made = new(ndarray)
+made = next(bare)
 made._held = made._known = made._view = None
 made._host = made._seen = \1
 return made
 """,
     # Ours of a view of what one of ours, no user's class, sees on the host; `storage` is its own.
     r"return part\((\w+)\) of (\w+)": r"""
-view = new(ndarray)
+view = next(bare)
 view._held = storage
 view._known = None
 view._host = host
@@ -125,7 +126,6 @@ if current() is default and \3.host is host and \3.stale is None and \3.value is
 }
 
 # What the expanded text refers to.
-new = object.__new__
 NumpyArray = np.ndarray
 OBJECT, FLOAT64, INT64 = (np.dtype(kind) for kind in (object, np.float64, np.int64))
 MAX_CONSTANTS = 256
@@ -135,7 +135,16 @@ INTEGERS: dict[int, np.ndarray[Any, Any]] = {}
 ZEROS = {sign: np.array(copysign(0.0, sign)) for sign in (1.0, -1.0)}
 PLAIN_INT = 2**31 - 1  # integers that most integer dtypes hold
 MISSING = object()  # an argument that is not given
-ndarray: Any = None  # ours, entered where it is defined
+ndarray: Any = None  # ours, entered where it is defined, and instances without attributes
+bare: Iterator[Any] = iter(())
+
+
+def enter(kind: type) -> None:
+    """Let results be of a class, that of arrays; called once."""
+    global ndarray, bare
+    ndarray = kind
+    # Which makes no tuple of arguments for each, as a call of `object.__new__` does.
+    bare = starmap(object.__new__, repeat((kind,)))
 
 
 def takes(nbytes: int, reach: int) -> bool:

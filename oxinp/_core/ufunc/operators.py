@@ -48,6 +48,8 @@ def _bound(x: np.ndarray[Any, Any], y: np.ndarray[Any, Any]) -> int:
     """Return a number of bytes that no operand and no result of a numeric loop exceeds; below 0 if there is none."""
     try:
         size = x.size if x.shape == y.shape else np.broadcast(x, y).size
+    except RuntimeError:  # of more than 32 dimensions
+        size = x.size * y.size
     except ValueError:  # which NumPy raises itself, unless something else is wrong as well
         return -1
     return max(size, x.size, y.size) * max(8, x.itemsize, y.itemsize)

@@ -56,6 +56,7 @@ def specs() -> list[Any]:
     found += [graph.RootSpec(i32), graph.RelaxSpec(i32, f32, f64, 8), graph.RelaxSpec(i64, f64, f64, 32)]
     found += [graph.RelaxSpec(i32, None, i64, 8), graph.RelaxSpec(i64, None, i32, 8, has_own=False)]
     for index in (i32, i64):
+        found += [trsv.LevelSpec(index, is_lower) for is_lower in (True, False)]
         found += [trees.LightestSpec(index, 8), trees.JoinSpec(index), trees.ReachSpec(index, 8)]
         found += [trees.PredecessorSpec(index, f64, lanes) for lanes in (1, 32)]
     found += [made(type_) for made in (cg.CgDotSpec, cg.CgUpdateSpec, cg.CgDirectionSpec) for type_ in (f32, f64)]
@@ -64,7 +65,10 @@ def specs() -> list[Any]:
     for type_ in (f32, f64, c64, c128):
         for lanes in (1, 32):
             found += [trsv.TrsmSpec(i32, type_, lanes == 1, False), trsv.TrsmSpec(i64, type_, True, True)]
-            found += [trsv.TrsvSpec(i32, type_, lanes, lanes == 1, False), trsv.TrsvSpec(i64, type_, lanes, True, True)]
+            found += [
+                trsv.TrsvSpec(i32, type_, lanes, lanes == 1, False),
+                trsv.TrsvSpec(i64, type_, lanes, True, True, is_ordered=True),
+            ]
     for index in (i32, i64):
         found += [graph.HookSpec(index, 8), graph.FirstSpec(index)]
         counted = ProductTypes(index, i64, i64, i64)
@@ -96,6 +100,7 @@ FAMILIES: dict[type, Any] = {
     cg.CgDirectionSpec: cg,
     trsv.TrsvSpec: trsv,
     trsv.TrsmSpec: trsv,
+    trsv.LevelSpec: trsv,
     incomplete.IncompleteSpec: incomplete,
     graph.HookSpec: graph,
     trees.LightestSpec: trees,
