@@ -136,6 +136,23 @@ outcome, int32, and the tolerance, each of one element, then parameters the numb
 the five after the steps."""
 
 
+def _infer_bicgstab(layouts: Layouts, parameters: Any) -> Layouts:  # noqa: ARG001
+    return layouts[3:9]
+
+
+def _plan_bicgstab(layouts: list[Layout], parameters: Any) -> Plan:
+    (indptr, indices, data, x, *_), (count, longest) = layouts, parameters
+    matvec = _plan_matvec([indptr, indices, data, x], (longest,))
+    plan: Plan = _module("bicgstab").plan(x.size, count, matvec, DEVICE_TYPES[x.dtype])
+    return plan
+
+
+BICGSTAB_STEPS = row("bicgstab_steps", _plan_bicgstab, _infer_bicgstab)
+"""Steps of BiCGSTAB. Operands a matrix, then x, r, p, v, three numbers, which are ones at first, the outcome, int32,
+the shadow residual, and the tolerance, of one element; parameters the number of steps and the longest row; results the
+six after the steps. At first p and v are zeros."""
+
+
 def _infer_arnoldi(layouts: Layouts, parameters: Any) -> Layouts:
     (count, _), given = parameters, layouts[3]
     return (Layout.of(given.dtype, (count + 1, given.shape[1])), Layout.of(given.dtype, (count, count + 2)))

@@ -1,11 +1,11 @@
 """Steps of the Arnoldi method with a CSR matrix: a Krylov space's orthonormal vectors and the components along them.
 
 Data layout: vectors are the rows of a matrix, components those of another one; per block partial sums of inner
-products. Who owns what: blocks have every `num_blocks`-th run of `BLOCK * UNROLL` elements. Algorithm, of a step: w is
+products. Who owns what: `vectors`. Algorithm, of a step: w is
 the product of the matrix and the last vector; partial sums of its inner products with `ROWS` vectors at a time; w less
 its components, with the partial sums of its square; both a second time if less than a tenth of w was left (classical
 Gram-Schmidt with the criterion of Daniel, Gragg, Kaufman and Stewart), which blocks find out themselves; the next
-vector. A block that needs a sum adds the partial sums itself, all in one fixed order. Bytes of a step: the matrix, and
+vector. Bytes of a step: the matrix, and
 the vectors twice.
 
 Source: J. Daniel, W. Gragg, L. Kaufman, G. Stewart, Reorthogonalization and stable algorithms for updating the
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from oxinp._kernels.plan import Argument, Copy, Fill, Launch, Plan, Scratch, inputs, outputs
 from oxinp._kernels.problem import MAX_KERNELS
 from oxinp._kernels.sparse.types import BLOCK
+from oxinp._kernels.sparse.vectors import UNROLL, add, each, whole
 from oxinp._ptx import Builder, Kernel, block_reduce, warp_reduce
 from oxinp._ptx.frozen import Frozen
 from oxinp._ptx.kernel import retraceable
@@ -27,14 +28,11 @@ from oxinp._ptx.types import Type, f32, i64, u32
 from oxinp._ptx.warp import WARP
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from oxinp._kernels.plan import Step
     from oxinp._ptx.memory import Pointer
     from oxinp._ptx.value import Value
 
 MAX_BLOCKS = 528
-UNROLL = 4
 ROWS = 4
 """Vectors whose inner products are added at a time."""
 MAX_VECTORS = 512
@@ -106,34 +104,9 @@ def make(spec: ArnoldiDotsSpec | ArnoldiUpdateSpec | ArnoldiNextSpec) -> Kernel:
     return _update(spec) if isinstance(spec, ArnoldiUpdateSpec) else _next(spec)
 
 
-def _add(a: Value, b: Value) -> Value:
-    return a + b
-
-
-def _each(k: Builder, size: Value, use: Callable[[list[Value], list[Value]], None]) -> None:
-    """Call ``use(places, valid)`` for the elements of a thread, several at a time; invalid places are its first one."""
-    step = k.cast(k.nctaid, i64) * (BLOCK * UNROLL)
-    start = k.cast(k.ctaid, i64) * (BLOCK * UNROLL) + k.cast(k.tid, i64)
-    with k.range(start, size, step) as first:
-        places = [first + i * BLOCK if i else first for i in range(UNROLL)]
-        valid = [place < size for place in places]
-        use([k.where(each, place, first) for each, place in zip(valid, places, strict=True)], valid)
-
-
-def _whole(k: Builder, partial: Pointer, row: Value | int, value: Type) -> Value:
-    """Add the partial sums of all blocks, one row of them; every block does so in the same order."""
-    total = k.var(k.const(0, value))
-    start = k.nctaid * row
-    with k.range(k.tid + 0, k.nctaid, BLOCK) as place:
-        total.set(total + partial[start + place])
-    whole = block_reduce(k, k.emit("mov", total), _add)
-    k.barrier()
-    return whole
-
-
 def _is_enough(k: Builder, dots: Pointer, left: Pointer, known: Value, value: Type) -> Value:
     """Return whether enough of w was left the first time."""
-    return _whole(k, left, 0, value) > _whole(k, dots, known, value) * LEFT
+    return whole(k, left, value) > whole(k, dots, value, known) * LEFT
 
 
 def _dots(spec: ArnoldiDotsSpec) -> Kernel:
@@ -157,9 +130,9 @@ def _dots(spec: ArnoldiDotsSpec) -> Kernel:
                     factor = k.where(first + i < known, other, element)  # after the vectors, w itself
                     total.set(k.where(is_valid, total + factor * element, total))
 
-        _each(k, size, use)
+        each(k, size, use)
         for i, total in enumerate(sums):
-            whole = block_reduce(k, k.emit("mov", total), _add)
+            whole = block_reduce(k, k.emit("mov", total), add)
             k.barrier()
             with k.when((k.tid == 0) & (first + i <= known)):
                 partial[(first + i) * k.nctaid + k.ctaid] = whole
@@ -183,7 +156,7 @@ def _update(spec: ArnoldiUpdateSpec) -> Kernel:
             with k.range(k.lane, k.nctaid, WARP) as place:
                 added.set(added + partial[row * k.nctaid + place])
             k.warp_sync()
-            component = warp_reduce(k, k.emit("mov", added), _add)
+            component = warp_reduce(k, k.emit("mov", added), add)
             with k.when(k.lane == 0):
                 components[row] = component
                 with k.when(k.ctaid == 0):
@@ -195,15 +168,15 @@ def _update(spec: ArnoldiUpdateSpec) -> Kernel:
             with k.range(k.const(0, u32), known) as row:
                 start, component = k.cast(row, i64) * size, components[row]
                 found = [vectors[start + place] for place in places]
-                for each, other in zip(sums, found, strict=True):
-                    each.set(each - component * other)
-            for place, each, is_valid in zip(places, sums, valid, strict=True):
+                for left, other in zip(sums, found, strict=True):
+                    left.set(left - component * other)
+            for place, left, is_valid in zip(places, sums, valid, strict=True):
                 with k.when(is_valid):
-                    w[place] = each.get()
-                    total.set(total + each * each)
+                    w[place] = left.get()
+                    total.set(total + left * left)
 
-        _each(k, size, use)
-    whole = block_reduce(k, k.emit("mov", total), _add)
+        each(k, size, use)
+    whole = block_reduce(k, k.emit("mov", total), add)
     with k.when(k.tid == 0):
         squares[k.ctaid] = k.where(runs, whole, before[1][k.ctaid]) if before else whole
     return k.build()
@@ -215,7 +188,7 @@ def _next(spec: ArnoldiNextSpec) -> Kernel:
     following, line = k.pointer("following", value, "w"), k.pointer("line", value, "w")
     w, dots, left = (k.pointer(name, value, "r") for name in ("w", "dots", "left"))
     size, known = k.scalar("size", i64), k.scalar("known", u32)
-    norm, before = k.sqrt(_whole(k, left, 0, value)), k.sqrt(_whole(k, dots, known, value))
+    norm, before = k.sqrt(whole(k, left, value)), k.sqrt(whole(k, dots, value, known))
     leads = norm > before * (2.0**-23 if value is f32 else 2.0**-52)
     nothing = k.const(0, value)
     with k.when((k.ctaid == 0) & (k.tid == 0)):
@@ -223,11 +196,11 @@ def _next(spec: ArnoldiNextSpec) -> Kernel:
 
     def use(places: list[Value], valid: list[Value]) -> None:
         loaded = [w[place] for place in places]
-        for place, each, is_valid in zip(places, loaded, valid, strict=True):
+        for place, element, is_valid in zip(places, loaded, valid, strict=True):
             with k.when(is_valid):
-                following[place] = k.where(leads, each / norm, nothing)
+                following[place] = k.where(leads, element / norm, nothing)
 
-    _each(k, size, use)
+    each(k, size, use)
     return k.build()
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from oxinp._kernels.sparse import (
     arnoldi,
+    bicgstab,
     cg,
     graph,
     incomplete,
@@ -70,6 +71,7 @@ def specs() -> list[Any]:
             for is_second in (True, False)
         ]
         found.append(arnoldi.ArnoldiNextSpec(type_))
+        found += [bicgstab.BicgstabSpec(name, type_) for name in ("dots", "direction", "half", "update")]
     for type_ in (f32, f64, c64, c128):
         for lanes in (1, 32):
             found += [trsv.TrsmSpec(i32, type_, lanes == 1, False), trsv.TrsmSpec(i64, type_, True, True)]
@@ -106,6 +108,7 @@ FAMILIES: dict[type, Any] = {
     arnoldi.ArnoldiDotsSpec: arnoldi,
     arnoldi.ArnoldiUpdateSpec: arnoldi,
     arnoldi.ArnoldiNextSpec: arnoldi,
+    bicgstab.BicgstabSpec: bicgstab,
     cg.CgDotSpec: cg,
     cg.CgUpdateSpec: cg,
     cg.CgDirectionSpec: cg,

@@ -182,6 +182,8 @@ def bicgstab(
     system, x = _system("bicgstab", A, b, x0, M, rtol, atol, maxiter)
     if system.b_norm == 0:
         return system.b, 0
+    if is_ours(A) and not system.is_preconditioned and x.dtype.kind == "f" and A.dtype == x.dtype:
+        return _plain_bicgstab(A, system, x)
     outcome, tiny = Outcome(), np.finfo(x.dtype).eps ** 2
     r = _residual(system, x)
     shadow = copy(r)
@@ -219,6 +221,25 @@ def bicgstab(
 
     status = _run(system, outcome, step)
     return x, status
+
+
+def _plain_bicgstab(A: Any, system: System, x: Any) -> tuple[Any, int]:
+    """Solve with a matrix in CSR and no preconditioner: some steps are one plan."""
+    rows, longest = _compressed.of_rows(A)
+    r = _residual(system, x)
+    tolerance = types.from_host(np.array([system.atol], x.dtype))
+    nothing = creation.zeros(x.shape, x.dtype)
+    outcome = creation.zeros((1,), np.dtype(np.int32))
+    state = (x, r, nothing, copy(nothing), creation.ones((3,), x.dtype), outcome)
+    looks, left, shadow = list(STEPS_PER_LOOK), system.maxiter, copy(r)
+    while left > 0:
+        count = min(looks[0], left)
+        looks, left = looks[1:] or looks, left - count
+        state = perform_on_device(ops.BICGSTAB_STEPS, (*rows.parts, *state, shadow, tolerance), (count, longest))
+        code = int(state[5][0])
+        if code != RUNNING:
+            return state[0], 0 if code == CONVERGED else code
+    return state[0], system.maxiter
 
 
 def cgs(
