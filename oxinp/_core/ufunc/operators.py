@@ -151,7 +151,7 @@ def make(function, general, reach):
         x = a._seen if a._host is host else host_view(a)
         if kind is ndarray:
             y = seen(b) else return general(a, b)
-        elif kind is float or kind is int:
+        elif kind is float or (kind is int and -PLAIN_INT <= b <= PLAIN_INT):
             y = constant(b, x)
         elif kind in NUMBERS:
             y = b
