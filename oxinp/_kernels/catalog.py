@@ -31,7 +31,16 @@ from oxinp._kernels.index.windows import WindowsSpec
 from oxinp._kernels.problem import Instr, Operand, Output, ReduceOp, ScalarOperand
 from oxinp._kernels.random import fill as random_fill
 from oxinp._kernels.random import find as random_find
-from oxinp._kernels.random import interval, quasi, reduced, shuffle, twister_draw, twister_fill, twister_jump
+from oxinp._kernels.random import (
+    interval,
+    quasi,
+    reduced,
+    shuffle,
+    twister_draw,
+    twister_fill,
+    twister_formats,
+    twister_jump,
+)
 from oxinp._kernels.random import philox as random_philox
 from oxinp._kernels.random import place as random_place
 from oxinp._kernels.random import tiles as random_tiles
@@ -573,11 +582,11 @@ def random_specs() -> list[Any]:
     jumps = [JumpSpec(is_sequence) for is_sequence in (False, True)]
     twisters = [
         DrawSpec(name, counts, is_given)
-        for name, made in twister_draw.FORMATS.items()
+        for name, made in twister_formats.FORMATS.items()
         for counts, is_given in ((False, False), (True, False), (False, True))
-        if made.per_thread and (made.gives > 1 or not is_given)
+        if made.rejects and (made.gives > 1 or not is_given)
     ]
-    twister_fills = [TwisterFillSpec(name) for name, made in twister_draw.FORMATS.items() if not made.per_thread]
+    twister_fills = [TwisterFillSpec(name) for name, made in twister_formats.FORMATS.items() if not made.rejects]
     sums = [
         ReducedSpec(
             generator, f"uniform_{t.name}", (None,) * count, instrs, value, None, operators.compensated_sum(t), t
