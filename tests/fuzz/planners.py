@@ -11,21 +11,16 @@ import random
 import sys
 import traceback
 import warnings
-from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 import numpy  # noqa: ICN001 - np is ours
 
-from oxinp._runtime import select
+import oxinp as np
 from tests.fuzz import planning
 from tests.fuzz.branches import Branches
 from tests.fuzz.draw import RandomDraw
-
-select._MODULES["emulator"] = "tests.fuzz.planning"  # before anything runs
-
-import oxinp as np  # noqa: E402
-from tests.fuzz.problems import FAMILIES, Problem  # noqa: E402
+from tests.fuzz.problems import FAMILIES, Problem
 
 # What a user may be told: a problem that raises one of these is refused, not wrong.
 REFUSALS = (ValueError, TypeError, IndexError, ArithmeticError, NotImplementedError, numpy.linalg.LinAlgError)
@@ -48,9 +43,9 @@ def solve(seed: int, index: int, family: str) -> tuple[str, Exception | None]:
     """Plan one problem; return what it was, and what went wrong."""
     problem = Problem(RandomDraw(f"{seed}/{index}/{family}"))
     problem.text = "operands"
-    backend = select._opened.get("emulator")
-    if backend is not None:
-        backend.word = problem.choice(WORDS.get(family, (0, 1, 2)))
+    planning.backend().word = problem.choice(WORDS.get(family, (0, 1, 2)))
+    np.config.matmul = problem.choice(("auto", "auto", "native", "tf32"))
+    np.config.floating_point_errors = problem.choice(("ignore", "ignore", "ignore", "numpy"))
     try:
         evaluate(FAMILIES[family](problem))
     except REFUSALS:
@@ -62,19 +57,17 @@ def solve(seed: int, index: int, family: str) -> tuple[str, Exception | None]:
     return problem.text, None
 
 
-def run(seed: int, num: int, start: int, families: list[str], say: Callable[[str], object]) -> tuple[int, Counter[str]]:
-    """Plan problems; return how many failed, and what was done."""
-    counts: Counter[str] = Counter()
+def run(seed: int, start: int, stop: int, families: list[str], say: Callable[[str], object]) -> int:
+    """Plan problems; return how many failed."""
     failed = 0
-    for index in range(start, start + num):
+    for index in range(start, stop):
         for family in families:
             text, error = solve(seed, index, family)
-            counts[family] += 1
             if error is not None:
                 failed += 1
                 frames = "".join(traceback.format_tb(error.__traceback__)[-3:])
                 say(f"problem {index} of {family}, seed {seed}: {text}\n{type(error).__name__}: {error}\n{frames}")
-    return failed, counts
+    return failed
 
 
 def main() -> int:
@@ -87,8 +80,8 @@ def main() -> int:
     parser.add_argument("--device", choices=list(planning.DEVICES), default="h200", help="what is planned for")
     parser.add_argument("--coverage", action="store_true", help="list the branches of planners that were not taken")
     arguments = parser.parse_args()
-    planning.chosen = planning.DEVICES[arguments.device]
     np.config.backend, np.config.offload_threshold = "emulator", 0
+    backend = planning.use(arguments.device)
     warnings.simplefilter("ignore")
     seed = random.SystemRandom().randrange(10**9) if arguments.seed is None else arguments.seed
     sys.stdout.write(f"seed {seed}: --seed {seed} repeats this run\n")
@@ -97,13 +90,13 @@ def main() -> int:
         branches.start()
     with numpy.errstate(all="ignore"):
         families = arguments.families or list(FAMILIES)
-        failed, counts = run(seed, arguments.problems, arguments.start, families, print)
+        failed = run(seed, arguments.start, arguments.start + arguments.problems, families, print)
     if branches is not None:
         branches.stop()
         missed, count = branches.missed()
         sys.stdout.write("\n".join(map(str, missed)) + f"\n{count - len(missed)} of {count} branches taken\n")
-    backend = select._opened["emulator"]
-    sys.stdout.write(f"{sum(counts.values())} problems, {backend.launches} launches, {failed} failed\n")
+    problems = arguments.problems * len(families)
+    sys.stdout.write(f"{problems} problems, {backend.launches} launches, {failed} failed\n")
     return int(failed > 0)
 
 

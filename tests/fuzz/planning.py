@@ -5,11 +5,13 @@ Memory is numbers: arrays of gigabytes cost nothing. What is read back is one nu
 
 from __future__ import annotations
 
-import itertools
+import bisect
 from typing import Any
 
 import numpy as np
 
+from oxinp._config import config
+from oxinp._runtime import select
 from oxinp._runtime.backend import NUM_FLAGS, NUM_REPORTS, Capability
 from oxinp._runtime.emulator import EmulatorBackend, EmulatorEvent
 from oxinp._runtime.pool import Pool
@@ -24,7 +26,8 @@ ADDRESS_BITS = 48
 MAX_GRID = (2**31 - 1, 65535, 65535)
 MAX_THREADS = 1024
 MAX_STATIC_SHARED = 48 << 10
-_BASE = 1 << 36
+_FIRST = 1 << 21
+_GAP = 1 << 16  # between allocations, which nobody may reach
 
 
 class ImpossiblePlanError(Exception):
@@ -47,7 +50,8 @@ class PlanningBackend(EmulatorBackend):
     """
 
     def __init__(self, capability: Capability) -> None:
-        self._next = itertools.count(1)
+        self._next = _FIRST
+        self._starts: list[int] = []
         self._blocks: dict[int, int] = {}
         super().__init__(1 << 20)
         self.capability = capability
@@ -129,12 +133,17 @@ class PlanningBackend(EmulatorBackend):
         return EmulatorEvent()
 
     def _driver_allocate(self, nbytes: int) -> int:
-        ptr = next(self._next) * _BASE
+        ptr = self._next
+        self._next += -(-nbytes // _GAP) * _GAP + _GAP
+        if self._next >> (ADDRESS_BITS - 1):
+            raise MemoryError("all addresses have been given")
         self._blocks[ptr] = nbytes
+        self._starts.append(ptr)
         return ptr
 
     def _driver_free(self, ptr: int) -> None:
         del self._blocks[ptr]
+        self._starts.remove(ptr)
 
     def _memory_info(self) -> tuple[int, int]:
         return TOTAL_NBYTES - sum(self._blocks.values()), TOTAL_NBYTES
@@ -167,9 +176,10 @@ class PlanningBackend(EmulatorBackend):
                     raise ImpossiblePlanError(f"{what}: {param.name} is {value}")
 
     def _check_range(self, ptr: int, nbytes: int, what: str) -> None:
-        start = ptr // _BASE * _BASE
-        held = self._blocks.get(start)
-        if held is None or ptr + nbytes > start + held:
+        place = bisect.bisect_right(self._starts, ptr) - 1
+        start = self._starts[place] if place >= 0 else 0
+        held = self._blocks.get(start, 0)
+        if ptr + nbytes > start + held:
             raise ImpossiblePlanError(f"{what} of {nbytes} bytes at {ptr:#x}, where {held} are allocated")
 
 
@@ -191,10 +201,22 @@ class _Reports:
         return 0
 
 
-chosen = DEVICES["h200"]
-"""The device that `open_backend` opens."""
+_current: list[PlanningBackend] = []
 
 
-def open_backend() -> PlanningBackend:
-    """Return a device of its own, with nothing in its memory."""
-    return PlanningBackend(chosen)
+def use(device: str) -> PlanningBackend:
+    """Have everything planned for a device from now on."""
+    _current[:] = [PlanningBackend(DEVICES[device])]
+    select._MODULES["emulator"] = __name__
+    select._opened.clear()
+    select._decided = (-1, None)
+    config.renew()
+    return _current[0]
+
+
+def backend() -> PlanningBackend:
+    """Return the device that is planned for."""
+    return _current[0]
+
+
+open_backend = backend  # what is asked for where a module of backends is found

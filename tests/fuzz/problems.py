@@ -56,6 +56,7 @@ EXTENTS = (
     50_000_000,
 )
 MAX_SIZE = 1 << 28
+HUGE_SIZE = 1 << 33  # beyond what 32 bits index
 
 
 def lying(array: Any) -> Any:
@@ -80,6 +81,10 @@ class Problem:
         """Return a random shape."""
         ndim = self.choice((1, 1, 2, 2, 2, 3, 4)) if ndim is None else ndim
         extents = [n for n in EXTENTS if largest is None or n <= largest]
+        if most == MAX_SIZE and self.chance(4):
+            most = HUGE_SIZE
+        if self.chance(3):
+            extents = [0, *extents]
         while True:
             shape = tuple(self.choice(extents) for _ in range(ndim))
             if math.prod(shape) <= most:

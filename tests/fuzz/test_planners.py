@@ -45,6 +45,7 @@ def test_impossible_plans_are_found():
 import numpy
 from tests.fuzz import planners, planning
 planners.np.config.backend, planners.np.config.offload_threshold = "emulator", 0
+planning.use("h200")
 judge = planning.PlanningBackend._judge
 planning.PlanningBackend._judge = lambda self, kernel, grid, given: judge(self, kernel, (*grid[:2], 70000), given)
 error = planners.solve(1, 0, "chains")[1]

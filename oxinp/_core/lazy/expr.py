@@ -538,7 +538,7 @@ def renew(
     if target is not None:
         layout = target
     elif is_dense or len(shape) < 2:
-        layout = (last if first.is_scalar else first).layout
+        layout = (first if first.shape else last).layout
         layout = layout._dense or (None if last.is_scalar else last.layout._dense) or layout.dense
         if layout.dtype is not dtype or layout.shape != shape:
             layout = Layout.of(dtype, shape)
@@ -556,7 +556,8 @@ def renew(
     record.convert = convert
     record.scalars = scalars
     record.is_checked = target is not None and (structures, wanted) in operation.checked
-    if table.has_met((structure, shape)):  # a loop over new sizes meets none again
+    # A loop over new sizes meets none again.
+    if table.has_met((structure, first.shape, first.layout.strides, last.shape, last.layout.strides)):
         remember(table, key, record)
     return record
 

@@ -135,6 +135,42 @@ CG_STEPS = row("cg_steps", _plan_cg, _infer_cg)
 outcome, int32, and the tolerance, each of one element, then parameters the number of steps and the longest row; results
 the five after the steps."""
 
+
+def _infer_bicgstab(layouts: Layouts, parameters: Any) -> Layouts:  # noqa: ARG001
+    return layouts[3:9]
+
+
+def _plan_bicgstab(layouts: list[Layout], parameters: Any) -> Plan:
+    (indptr, indices, data, x, *_), (count, longest) = layouts, parameters
+    matvec = _plan_matvec([indptr, indices, data, x], (longest,))
+    plan: Plan = _module("bicgstab").plan(x.size, count, matvec, DEVICE_TYPES[x.dtype])
+    return plan
+
+
+BICGSTAB_STEPS = row("bicgstab_steps", _plan_bicgstab, _infer_bicgstab)
+"""Steps of BiCGSTAB. Operands a matrix, then x, r, p, v, three numbers, which are ones at first, the outcome, int32,
+the shadow residual, and the tolerance, of one element; parameters the number of steps and the longest row; results the
+six after the steps. At first p and v are zeros."""
+
+
+def _infer_arnoldi(layouts: Layouts, parameters: Any) -> Layouts:
+    (count, _), given = parameters, layouts[3]
+    return (Layout.of(given.dtype, (count + 1, given.shape[1])), Layout.of(given.dtype, (count, count + 2)))
+
+
+def _plan_arnoldi(layouts: list[Layout], parameters: Any) -> Plan:
+    (indptr, indices, data, given), (count, longest) = layouts, parameters
+    size = given.shape[1]
+    matvec = _plan_matvec([indptr, indices, data, Layout.of(given.dtype, (size,))], (longest,))
+    plan: Plan = _module("arnoldi").plan(size, given.shape[0] - 1, count, matvec, DEVICE_TYPES[given.dtype])
+    return plan
+
+
+ARNOLDI = row("arnoldi", _plan_arnoldi, _infer_arnoldi)
+"""Orthonormal vectors of a Krylov space. Operands a matrix, and the vectors that there are, contiguous rows of its
+dtype, float32 or float64; parameters the number of products, and the longest row. Results the vectors, one more than
+products, and the components of each product along them."""
+
 # -- triangular systems, incomplete factors ----------------------------------------------------------------------------
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from oxinp._kernels.sparse import (
+    arnoldi,
+    bicgstab,
     cg,
     graph,
     incomplete,
@@ -62,6 +64,14 @@ def specs() -> list[Any]:
     found += [made(type_) for made in (cg.CgDotSpec, cg.CgUpdateSpec, cg.CgDirectionSpec) for type_ in (f32, f64)]
     found += [incomplete.IncompleteSpec(index, type_, True) for index in (i32, i64) for type_ in (f32, f64)]
     found += [incomplete.IncompleteSpec(i32, type_, False) for type_ in (f32, f64, c64, c128)]
+    for type_ in (f32, f64):
+        found += [
+            made(type_, is_second)
+            for made in (arnoldi.ArnoldiDotsSpec, arnoldi.ArnoldiUpdateSpec)
+            for is_second in (True, False)
+        ]
+        found.append(arnoldi.ArnoldiNextSpec(type_))
+        found += [bicgstab.BicgstabSpec(name, type_) for name in ("dots", "direction", "half", "update")]
     for type_ in (f32, f64, c64, c128):
         for lanes in (1, 32):
             found += [trsv.TrsmSpec(i32, type_, lanes == 1, False), trsv.TrsmSpec(i64, type_, True, True)]
@@ -95,6 +105,10 @@ FAMILIES: dict[type, Any] = {
     spgemm_merge.SpgemmMergeSpec: spgemm_merge,
     spgemm.SpgemmExpandSpec: spgemm,
     union.UnionSpec: union,
+    arnoldi.ArnoldiDotsSpec: arnoldi,
+    arnoldi.ArnoldiUpdateSpec: arnoldi,
+    arnoldi.ArnoldiNextSpec: arnoldi,
+    bicgstab.BicgstabSpec: bicgstab,
     cg.CgDotSpec: cg,
     cg.CgUpdateSpec: cg,
     cg.CgDirectionSpec: cg,
