@@ -3,6 +3,7 @@
 # ruff: noqa: ARG005, ICN001 - cases of one signature, and oxinp is np
 
 import itertools
+import operator
 import warnings
 
 import numpy
@@ -179,6 +180,23 @@ def test_views_are_views(name):
     seen = numpy.arange(12.0).reshape(3, 4)
     PARTS[name](numpy, seen)[...] = -1
     assert np.asnumpy(x).tolist() == seen.tolist()
+
+
+NUMBERS = (2, -3, 2.5, 0, 0.0, -0.0, float("nan"), float("inf"), 2**31, -(2**40), 2**63, -(2**63) - 1, 2**70, True)
+
+
+@pytest.mark.parametrize(
+    "name", ["add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and_", "lshift", "lt", "eq"]
+)
+def test_operators_with_numbers_are_numpys(name):
+    """Twice, for numbers become arrays when they are met: that must not change dtypes, signs of zero or what fails."""
+    plain, in_place = getattr(operator, name), getattr(operator, f"i{name.strip('_')}", None)
+    for dtype, number, _ in itertools.product(("?", "i1", "i8", "u8", "f4", "f8", "c16"), NUMBERS, range(2)):
+        given = values_of(dtype, 9)
+        for call in (plain, lambda x, y: plain(y, x), in_place):
+            if call is not None:
+                wanted, found = outcome(call, given.copy(), number), outcome(call, np.asarray(given), number)
+                assert found == wanted, (dtype, number)
 
 
 def test_warnings_name_the_line():

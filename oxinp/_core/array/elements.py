@@ -29,7 +29,13 @@ def make(BASIC, getitem, gather, host_part):
                 seen = host_view(self)
         kind = type(key)
         if kind is not int and kind is not slice:  # `is_basic`, spelled out
-            if kind is ndarray:
+            is_plain = False
+            if kind is tuple:
+                if len(key) == 2:
+                    i, j = key
+                    i, j = type(i), type(j)
+                    is_plain = (i is int or i is slice) and (j is int or j is slice)
+            elif kind is ndarray:
                 place = seen(key) else return getitem(self, key)
                 limit = config.offload_threshold
                 if seen.nbytes >= limit or place.nbytes >= limit or REPORTS:
@@ -40,10 +46,11 @@ def make(BASIC, getitem, gather, host_part):
                 if found.base is not None or (found.ndim != 1 and not found.flags.carray):
                     return getitem(self, key)
                 return wrapped(found)
-            for part in key if kind is tuple else (key,):
-                kind = type(part)
-                if kind is not int and kind is not slice and kind not in BASIC:
-                    return gather(self, seen, key)
+            if not is_plain:
+                for part in key if kind is tuple else (key,):
+                    kind = type(part)
+                    if kind is not int and kind is not slice and kind not in BASIC:
+                        return gather(self, seen, key)
         found = seen[key]
         if type(found) is not NumpyArray:
             return found

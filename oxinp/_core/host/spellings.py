@@ -75,6 +75,11 @@ def _cumsum(x: Any, axis: Any = None) -> Any:
     return _accumulated(x) if type(x) is _Array and x.ndim == 1 and not axis else NotImplemented
 
 
+def _method(name: str) -> Callable[..., Any]:
+    method = getattr(np.ndarray, name)
+    return lambda x: method(x) if type(x) is _Array else NotImplemented
+
+
 def _sort(x: Any) -> Any:
     if type(x) is not _Array or not x.ndim:
         return NotImplemented
@@ -149,7 +154,7 @@ SPELLINGS: dict[Any, Spelling] = {
     **dict.fromkeys((np.mean, np.ndarray.mean), Spelling(_mean, 2, has_axis=True, may_warn=True)),
     **dict.fromkeys((np.cumsum, np.ndarray.cumsum), Spelling(_cumsum, 2, has_axis=True, may_warn=True)),
     **{
-        getattr(home, name): Spelling(getattr(np.ndarray, name))
+        getattr(home, name): Spelling(_method(name))
         for home in (np, np.ndarray)
         for name in ("argmax", "argmin", "argsort")
     },
@@ -211,6 +216,48 @@ def make(general, function, most, least, has_axis):
     return front
 """
 _FRONTS = [compiled("functions of small arrays", _TEXT, may_warn=may_warn) for may_warn in (False, True)]
+# What most calls of some look like: two arrays in a list or tuple, or three arrays.
+_PAIR_TEXT = """
+def make(general, function):
+    def front(*args, **kwargs):
+        if len(args) != 1 or kwargs or REPORTS:
+            return general(*args, **kwargs)
+        (arrays,) = args
+        kind = type(arrays)
+        if not (kind is tuple or kind is list) or len(arrays) != 2:
+            return general(*args)
+        a, b = arrays
+        if type(a) is not ndarray or type(b) is not ndarray:
+            return general(*args)
+        x = seen(a) else return general(*args)
+        y = seen(b) else return general(*args)
+        if not 0 < x.nbytes + y.nbytes < config.offload_threshold:
+            return general(*args)
+        result = called(function, (x, y)) else return general(*args)
+        return wrapped(result)
+    return front
+"""
+_THREE_TEXT = """
+def make(general, function):
+    def front(*args, **kwargs):
+        if len(args) != 3 or kwargs or REPORTS:
+            return general(*args, **kwargs)
+        a, b, c = args
+        if type(a) is not ndarray or type(b) is not ndarray or type(c) is not ndarray:
+            return general(*args)
+        x = seen(a) else return general(*args)
+        y = seen(b) else return general(*args)
+        z = seen(c) else return general(*args)
+        if not 0 < x.nbytes + y.nbytes + z.nbytes < config.offload_threshold:
+            return general(*args)
+        result = called(function, x, y, z) else return general(*args)
+        return wrapped(result)
+    return front
+"""
+_COMMON = {
+    np.concatenate: compiled("numpy.concatenate", _PAIR_TEXT),
+    np.where: compiled("numpy.where", _THREE_TEXT),
+}
 
 
 # -- what makes arrays -------------------------------------------------------------------------------------------------
@@ -251,9 +298,9 @@ def make(general, function, DTYPES):
             if (kind is type or kind is str) and dtype in DTYPES:
                 result = function(shape, dtype)
                 return wrapped(result)
-        given = () if shape is MISSING else (shape,)
-        more = {} if device is None else {"device": device}
-        return general(*given, dtype=dtype, order=order, **(more if like is None else {**more, "like": like}))
+        said = {"dtype": dtype, "order": order, "device": device, "like": like}
+        said = {name: value for name, value in said.items() if value is not (None if name != "order" else "C")}
+        return general(*(() if shape is MISSING else (shape,)), **said)
     return front
 """
 _maker = compiled("functions that make small arrays", _MAKER_TEXT)
@@ -338,6 +385,8 @@ def with_spelling(general: Callable[..., Any], theirs: Any) -> Callable[..., Any
     if spelling is not None:
         make = _FRONTS[spelling.may_warn]
         made = make(general, spelling.function, spelling.most, spelling.least, spelling.has_axis)
+        if theirs in _COMMON:
+            made = _COMMON[theirs](made, _in_c(theirs))
     elif theirs in MAKERS:
         made = _maker(general, MAKERS[theirs], DTYPES)
     elif theirs in _VALUES:

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import linecache
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import cache
+from itertools import repeat, starmap
 from math import copysign
 from typing import Any
 
@@ -20,6 +22,7 @@ import numpy as np
 from oxinp._config import config
 from oxinp._core.errors.hearing import current, default, raise_own, run
 from oxinp._core.lazy.balance import RECORD, balance
+from oxinp._core.lazy.code_cache import CodeCache
 from oxinp._core.lazy.explain import REPORTS
 from oxinp._core.lazy.handle import end_writing, host_view
 from oxinp._core.memory.storage import WRITING
@@ -42,14 +45,14 @@ if held is not None:
     r"return wrapped\((\w+)\)": r"""
 if type(\1) is not NumpyArray:
     return \1
-made = new(ndarray)
+made = next(bare)
 made._held = made._known = made._view = None
 made._host = made._seen = \1
 return made
 """,
     # Ours of a view of what one of ours, no user's class, sees on the host; `storage` is its own.
     r"return part\((\w+)\) of (\w+)": r"""
-view = new(ndarray)
+view = next(bare)
 view._held = storage
 view._known = None
 view._host = host
@@ -125,7 +128,6 @@ if current() is default and \3.host is host and \3.stale is None and \3.value is
 }
 
 # What the expanded text refers to.
-new = object.__new__
 NumpyArray = np.ndarray
 OBJECT, FLOAT64, INT64 = (np.dtype(kind) for kind in (object, np.float64, np.int64))
 MAX_CONSTANTS = 256
@@ -133,9 +135,19 @@ MAX_CONSTANTS = 256
 FLOATS: dict[float, np.ndarray[Any, Any]] = {}
 INTEGERS: dict[int, np.ndarray[Any, Any]] = {}
 ZEROS = {sign: np.array(copysign(0.0, sign)) for sign in (1.0, -1.0)}
+NUMBERS = frozenset({*np.sctypeDict.values()} - {np.object_, np.void, np.str_, np.bytes_})  # NumPy's own
 PLAIN_INT = 2**31 - 1  # integers that most integer dtypes hold
 MISSING = object()  # an argument that is not given
-ndarray: Any = None  # ours, entered where it is defined
+ndarray: Any = None  # ours, entered where it is defined, and instances without attributes
+bare: Iterator[Any] = iter(())
+
+
+def enter(kind: type) -> None:
+    """Let results be of a class, that of arrays; called once."""
+    global ndarray, bare
+    ndarray = kind
+    # Which makes no tuple of arguments for each, as a call of `object.__new__` does.
+    bare = starmap(object.__new__, repeat((kind,)))
 
 
 def takes(nbytes: int, reach: int) -> bool:
@@ -155,18 +167,30 @@ def expanded(text: str, *, may_warn: bool) -> str:
     macros = (WARNING_CALLS if may_warn else CALLS) | MACROS
     lines = text.split("\n")
     for pattern, body in macros.items():
-        found = re.compile(rf"( *){pattern}")
+        word, found = _searched(pattern)
         spelled: list[str] = []
         for line in lines:
-            match = found.fullmatch(line)
-            spelled += [match[1] + each for each in match.expand(_shifted(body)).split("\n")] if match else [line]
+            match = found.fullmatch(line) if word in line else None
+            spelled += [match[1] + each for each in _filled(body, match).split("\n")] if match else [line]
         lines = spelled
     return "\n".join(lines)
 
 
-def _shifted(body: str) -> str:
-    """Return the body of a macro; the first group of what is matched is the indentation."""
-    return re.sub(r"\\(\d)", lambda found: f"\\{int(found[1]) + 1}", body.strip("\n"))
+@cache
+def _searched(pattern: str) -> tuple[str, re.Pattern[str]]:
+    """Return a word that all lines have which a macro is found in, and what finds it, the indentation first."""
+    before, call, _ = pattern.partition("\\(")
+    word = before.split()[-1] if call else before.split()[0]
+    return word, re.compile(rf"( *){pattern}")
+
+
+def _filled(body: str, match: re.Match[str]) -> str:
+    """Return the body of a macro with what was found; `Match.expand` takes a hundred times as long."""
+    return _GROUP.sub(lambda found: match[int(found[1]) + 1], body.strip("\n"))
+
+
+_GROUP = re.compile(r"\\(\d)")
+_CODES = CodeCache(__file__)
 
 
 def compiled(name: str, text: str, *, may_warn: bool = False) -> Callable[..., Any]:
@@ -181,11 +205,11 @@ def compiled(name: str, text: str, *, may_warn: bool = False) -> Callable[..., A
     may_warn : bool
         Whether what is called warns of elements.
     """
-    source = expanded(text, may_warn=may_warn)
     file = f"<oxinp: {name}>"
+    source, code = _CODES.code_of(file, text, may_warn=may_warn, expand=lambda: expanded(text, may_warn=may_warn))
     linecache.cache[file] = len(source), None, source.splitlines(keepends=True), file
     made: dict[str, Any] = {}
-    exec(compile(source, file, "exec"), globals(), made)  # noqa: S102 - our own text
+    exec(code, globals(), made)  # noqa: S102 - our own text
     return made["make"]  # type: ignore[no-any-return]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from math import ceil
 from typing import Any
 
 import numpy as np
@@ -52,30 +53,37 @@ def _describe(kind: type) -> None:
 
 _CALL_TEXT = """
 def make(leader):
-    def __call__(self, *args, **kwargs):
+    def __call__(self, a=MISSING, b=MISSING, /, *args, **kwargs):
         plain, reflected, num_inputs, reach, ufunc = self._shortcut  # at once: `__getattr__` makes each access slow
-        if kwargs or len(args) != num_inputs:
-            return self._call(args, kwargs)
-        if num_inputs == 1:
-            (a,) = args
-            if type(a) is not ndarray:
-                return self._call(args, kwargs)
-            x = seen(a) else return plain(a)
-            if x.size * reach >= config.offload_threshold or REPORTS:
-                return plain(a)
-            result = called(ufunc, x) else return plain(a)
-            return wrapped(result)
-        a, b = args
         kind = type(a)
-        if kind is ndarray:
-            if type(b) is not ndarray and leader(args) is not None:
-                return self._call(args, kwargs)
-            result = plain(a, b)
-        elif (kind is float or kind is int) and type(b) is ndarray:
-            result = reflected(b, a)
-        else:
+        if kwargs or args or (b is MISSING) is not (num_inputs == 1):
+            pass
+        elif num_inputs == 1:
+            if kind is ndarray:
+                x = seen(a) else return plain(a)
+                if x.size * reach >= config.offload_threshold or REPORTS:
+                    return plain(a)
+                result = called(ufunc, x) else return plain(a)
+                return wrapped(result)
+        elif kind is type(b) is ndarray and num_inputs == 2:
+            x = seen(a) else return plain(a, b)
+            y = seen(b) else return plain(a, b)
+            if not 0 < x.size * y.size * reach < config.offload_threshold or REPORTS:
+                return plain(a, b)
+            result = called(ufunc, x, y) else return plain(a, b)
+            return wrapped(result)
+        elif num_inputs == 2:
             result = NotImplemented
-        return self._call(args, kwargs) if result is NotImplemented else result
+            if kind is ndarray:
+                if leader((a, b)) is None:
+                    result = plain(a, b)
+            elif (kind is float or kind is int or kind in NUMBERS) and type(b) is ndarray:
+                result = reflected(b, a)
+            if result is not NotImplemented:
+                return result
+        if a is not MISSING:
+            args = (a, *args) if b is MISSING else (a, b, *args)
+        return self._call(args, kwargs)
     return __call__
 """
 
@@ -99,7 +107,7 @@ class ufunc(metaclass=UfuncType):  # noqa: N801 - NumPy's name
     def __init__(self, row: UfuncRow) -> None:
         self._row = row
         self._num_inputs = row.numpy.nin
-        self._reach = row.weight * 16  # at most what an element costs: none has more bytes
+        self._reach = ceil(row.weight * 16)  # at most what an element costs: none has more bytes; ints compare faster
         self.operations = operations_of(row)
         self.methods = operators(self.operations[0], row) if row.numpy.nout == 1 and row.numpy.nin <= 2 else ()
         self._shortcut: Any = NO_SHORTCUT
