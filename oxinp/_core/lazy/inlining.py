@@ -32,12 +32,10 @@ MACROS = {
 held = \2._held
 if held is not None:
     host = held.host
-    if host is None:
+    if host is None or held.has_objects:
         \3
     if \2._host is not host:
         \1 = host_view(\2)
-    if \1.dtype is OBJECT:
-        \3
 """,
     # Ours of a new array of NumPy's; scalars are NumPy's own.
     r"return wrapped\((\w+)\)": r"""
