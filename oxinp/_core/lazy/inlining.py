@@ -150,6 +150,18 @@ def takes(nbytes: int, reach: int) -> bool:
     return balance.takes(nbytes, reach / 16, RECORD)
 
 
+def _patterns(macros: dict[str, str]) -> list[tuple[re.Pattern[str], list[str]]]:
+    """Return what finds each macro's lines, and its lines with places for the groups; group 0 is the indentation."""
+    return [
+        (re.compile(f"( *){pattern}"), re.sub(r"\\(\d)", r"{\1}", body.strip("\n")).split("\n"))
+        for pattern, body in macros.items()
+    ]
+
+
+_PATTERNS = [_patterns(calls | MACROS) for calls in (CALLS, WARNING_CALLS)]
+_IS_MACRO = re.compile(r"(seen|wrapped|part|constant|called)\(|write '").search  # most lines are none
+
+
 def expanded(text: str, *, may_warn: bool) -> str:
     """Return text with its macros spelled out.
 
@@ -159,21 +171,14 @@ def expanded(text: str, *, may_warn: bool) -> str:
     may_warn : bool
         Whether what is called warns of elements.
     """
-    macros = (WARNING_CALLS if may_warn else CALLS) | MACROS
     lines = text.split("\n")
-    for pattern, body in macros.items():
-        found = re.compile(rf"( *){pattern}")
+    for pattern, body in _PATTERNS[may_warn]:
         spelled: list[str] = []
         for line in lines:
-            match = found.fullmatch(line)
-            spelled += [match[1] + each for each in match.expand(_shifted(body)).split("\n")] if match else [line]
+            match = pattern.fullmatch(line) if _IS_MACRO(line) else None
+            spelled += [match[1] + each.format(*match.groups()) for each in body] if match else [line]
         lines = spelled
     return "\n".join(lines)
-
-
-def _shifted(body: str) -> str:
-    """Return the body of a macro; the first group of what is matched is the indentation."""
-    return re.sub(r"\\(\d)", lambda found: f"\\{int(found[1]) + 1}", body.strip("\n"))
 
 
 def compiled(name: str, text: str, *, may_warn: bool = False) -> Callable[..., Any]:
