@@ -80,8 +80,8 @@ def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) ->
     if not is_array(dst):
         raise Unsupported("a NumPy array to write to")
     mask = None if where is True else _mask(where)
-    if isinstance(src, Handle) and src._storage is dst._storage and src._layout.same(dst._layout):
-        return  # NumPy looks no further either
+    if isinstance(src, Handle) and src._storage is dst._storage and src._layout.same(dst._layout) and dst._layout.ndim:
+        return  # NumPy looks no further either, but at a scalar
     if dst._view is not None and not dst._view[1]:
         raise ValueError("assignment destination is read-only")
     if mask is not None:

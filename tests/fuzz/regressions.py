@@ -79,6 +79,9 @@ o2 = np.argmax([a1, a1]), np.argmin([a1]), np.argsort([a1, a1]).tolist()
     "an array that is read-only before it is anything else": """
 a1 = np.broadcast_to(np.zeros((1, 0), dtype='u8'), (0, 1, 0))
 np.copyto(a1, 0.5, where=0)
+a2 = np.array(3)
+a2.setflags(write=False)
+np.copyto(a2.T, a2)
 """,
     "an array written while sums of it are pending": """
 a1 = np.arange(40, dtype='i4').reshape(5, 8)
