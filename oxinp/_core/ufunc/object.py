@@ -185,9 +185,10 @@ class ufunc(metaclass=UfuncType):  # noqa: N801 - NumPy's name
             return self._of_scalars(args[:num_inputs], outs, kwargs)
         if num_inputs == 1 and type(operands[0]) is int:
             # A Python integer alone has the dtype of an array of it: uint64, where int64 is too small.
-            operands = (np.asarray(operands[0])[()],)
-            if type(operands[0]) is int:
+            single: Any = np.asarray(operands[0])[()]
+            if type(single) is int:
                 return self._fall_back(args, kwargs)
+            operands = (single,)
         try:
             return self._compute(operands, outs, mask, options)
         except Unsupported:
