@@ -46,7 +46,7 @@ DIFFERENCES: dict[str, str] = {
     **dict.fromkeys(("partition", "argpartition"), _PARTS),
     **dict.fromkeys(("prod", "nanprod"), _RANGES),
     **dict.fromkeys(("max", "min", "amax", "amin"), _LARGEST),
-    **dict.fromkeys(("take", "put"), _INDICES),
+    **dict.fromkeys(("take", "put", "take_along_axis", "put_along_axis"), _INDICES),
     **dict.fromkeys(
         [
             f"scipy.signal.{name}"

@@ -6,6 +6,7 @@ import numpy
 import pytest
 
 import oxinp as np
+from oxinp._kernels.index import scatter
 from tests.comparator import assert_same
 
 pytestmark = pytest.mark.usefixtures("on_device")
@@ -29,8 +30,8 @@ def test_at(name, code, stats):
     if code in "efdFD" and name.startswith("bitwise"):
         return
     rng = numpy.random.default_rng(ord(code))
-    index, x = draws(1500), rng.integers(0, 9, 30).astype(code)
-    values = rng.integers(0, 3, 1500).astype(code)
+    index, x = draws(400), rng.integers(0, 9, 30).astype(code)
+    values = rng.integers(0, 3, 400).astype(code)
     ours, expected = np.asarray(x) * 1, x * 1
     for value in (values, values[0], *([2] if code != "L" else [])):  # of which NumPy makes floats
         getattr(np, name).at(ours, np.asarray(index), np.asarray(value) if numpy.ndim(value) else value)
@@ -141,6 +142,25 @@ def test_weights(code, stats):
     expected = numpy.histogram2d(x, x * 2, (3, 5), weights=weights)
     assert all(numpy.allclose(numpy.asarray(a), b, rtol=1e-12) for a, b in zip(ours, expected, strict=True))
     assert_same(np.histogramdd(given[1].reshape(300, 3), 4)[0], numpy.histogramdd(x.reshape(300, 3), 4)[0])
+    assert not fallbacks(stats)
+
+
+@pytest.mark.parametrize("code", "?fdD")
+def test_many_writes_are_sorted_by_region(code, monkeypatch, kernels, stats, config):
+    for name in ("MIN_SORTED", "MIN_SORTED_NBYTES"):
+        monkeypatch.setattr(scatter, name, 1)
+    x, index, values = numpy.zeros(3011, code), draws(4099) * 100 + 7, draws(4099, 1).astype(code)
+    for step, given in ((1, values), (-2, values), (1, code == "?")):
+        ours, expected = np.asarray(x) + x.dtype.type(0), x.copy()
+        chosen = index % (3011 // abs(step))
+        ours[::step][np.asarray(chosen)] = np.asarray(given) if numpy.ndim(given) else given
+        expected[::step][chosen] = given
+        assert_same(ours, expected)
+    assert any("scatter_latest" in text for text in kernels)
+    config.synchronous, chosen[3] = True, 3011
+    with pytest.raises(IndexError):
+        ours[np.asarray(chosen)] = np.asarray(values)
+    assert_same(ours, expected)
     assert not fallbacks(stats)
 
 

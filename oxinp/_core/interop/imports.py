@@ -220,7 +220,8 @@ def from_dlpack(value: Any, *, device: Any = None, copy: bool | None = None) -> 
     """
     if device is not None:
         np.empty(0, device=device)  # NumPy's own error
-    if isinstance(value, Handle) and type(value).__dlpack__ is types.ndarray.__dlpack__:
+    kind: Any = type(value)
+    if isinstance(value, Handle) and kind.__dlpack__ is types.ndarray.__dlpack__:
         _check_described(value._layout)
         return copy_array(value) if copy else view_at(value, value._layout)
     where, number = value.__dlpack_device__()

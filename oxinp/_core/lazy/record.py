@@ -90,10 +90,7 @@ WHERE = Operation("where", _where_loop, takes_any_integer=True)
 
 def wrap(value: Value | None, layout: Layout, host: np.ndarray[Any, Any] | None = None) -> Any:
     """Return a new array that owns a new storage with these sides."""
-    storage = Storage()  # `make_storage`, spelled out
-    storage.value = value
-    storage.host = host
-    storage.stale = None
+    storage = make_storage(value, host)
     array = _new(types.ndarray)
     array._known = layout
     array._held = storage

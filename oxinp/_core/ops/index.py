@@ -11,7 +11,7 @@ from oxinp._config import config
 from oxinp._core.errors.frames import call_as_user
 from oxinp._core.host.fallback import call
 from oxinp._core.lazy import explain, placement, schedule
-from oxinp._core.lazy.balance import RECORD, balance
+from oxinp._core.lazy.balance import balance
 from oxinp._core.lazy.calls import is_waiting
 from oxinp._core.lazy.chains import copying, read
 from oxinp._core.lazy.expr import Unsupported
@@ -229,7 +229,7 @@ def setitem(array: Handle, key: Any, value: Any) -> None:
         given = _on_host(value)
         if (
             given is not None
-            and (seen.nbytes < config.offload_threshold or balance.takes(seen.nbytes, 1.0, RECORD))
+            and (seen.nbytes < config.offload_threshold or seen.nbytes < balance.limit)
             and not explain.REPORTS
             and storage.host is host
             and storage.stale is None
