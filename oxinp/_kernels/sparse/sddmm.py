@@ -1,8 +1,8 @@
 """Sampled dense-dense products (SDDMM): elements of X Y at the places of a CSR matrix' elements, times these.
 
 Data layout: elements with the numbers of their rows and columns; X by rows and Y by columns, so that both lie along the
-inner index. Who owns what: a warp owns 32 elements, however long rows are, and goes along up to `UNROLL` of them at a time;
-its lanes share the inner index. Sums of lanes are in the order of the inner index, then a tree: the same bits every
+inner index. Who owns what: a warp owns 32 elements, however long rows are, and goes along some of them at a time; its
+lanes share the inner index. Sums of lanes are in the order of the inner index, then a tree: the same bits every
 time. Bytes: the matrix, X, and per element a column of Y from the caches.
 """
 
@@ -46,7 +46,7 @@ def plan(count: int, depth: int, types: ProductTypes) -> Plan:
 def make(spec: SddmmSpec) -> Kernel:
     """Build the kernel of a Spec."""
     types = spec.types
-    unroll = UNROLL if types.result.nbytes <= MAX_NBYTES else UNROLL // 2
+    unroll = UNROLL if types.result.nbytes <= MAX_NBYTES else 1
     k = Builder("sparse_sddmm", block=BLOCK)
     out = k.pointer("out", types.result, "w")
     rows, columns = (k.pointer(name, types.index, "r") for name in ("rows", "columns"))
