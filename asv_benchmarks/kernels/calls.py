@@ -27,6 +27,17 @@ def median_ms(call, synchronize):
     return 1e3 * float(np.median(times[2:]))
 
 
+def kernels_of(call):
+    """Yield a line per kernel that a call launches, with its time."""
+    with oxinp.cuda.profiler.profile() as profile:
+        call()
+    begin = None
+    for span in profile.spans:
+        if span.kind == "kernel":
+            begin = span.begin if begin is None else begin
+            yield f"    {1e3 * (span.begin - begin):8.4f} ms: {span.name:24s} {1e3 * span.seconds:8.4f} ms"
+
+
 def copy_rate(size):
     """Return the bytes that a copy reads and writes per millisecond."""
     x = oxinp.ones(size, "f4")
@@ -77,6 +88,7 @@ def run(cases, is_right, description, *, width, min_size=1):
     parser.add_argument("pattern", nargs="?", default="")
     parser.add_argument("--scale", type=int, default=1)
     parser.add_argument("--peer", action="store_true")
+    parser.add_argument("--kernels", action="store_true", help="say how long each kernel takes, too")
     options = parser.parse_args()
     rng, all_right = np.random.default_rng(0), True
     rate = copy_rate(2**27 // options.scale)
@@ -101,5 +113,7 @@ def run(cases, is_right, description, *, width, min_size=1):
         ratio = f"{min(others.values()) / taken:6.2f}" if others else ""
         share = (sum(x.nbytes for x in arrays) + results[0].nbytes) / rate / taken
         write(drawn.draw([case.name, f"{taken:.3f}", told, ratio, f"{share:.2f}", "" if right else "WRONG"]))
+        for line in kernels_of(call) if options.kernels else ():
+            write(line)
         del ours, results, call
     return 0 if all_right else 1

@@ -45,6 +45,9 @@ CASES = {
     "irfft f32 2^27": ("F>f", (1 << 27,), (0,)),
     "rfft f32 65536 x 2048": ("f", (65536, 2048), (1,)),
     "irfft f32 65536 x 2048": ("F>f", (65536, 2048), (1,)),
+    "rfft f32 65536 x 2187": ("f", (65536, 2187), (1,)),
+    "irfft f32 65536 x 2187": ("F>f", (65536, 2187), (1,)),
+    "rfft f32 262144 x 405": ("f", (1 << 18, 405), (1,)),
     "c64 2^10": ("F", (1 << 10,), (0,)),
     "c64 2^13": ("F", (1 << 13,), (0,)),
     "c64 2^16": ("F", (1 << 16,), (0,)),
@@ -158,7 +161,7 @@ def _cupy_time(cupy, shape, axes, dtype, repetitions):
 
     def transform():
         if dtype in ("f", "F>f"):
-            return cupy.fft.rfft(x) if dtype == "f" else cupy.fft.irfft(x)
+            return cupy.fft.rfft(x) if dtype == "f" else cupy.fft.irfft(x, shape[-1])
         return cupy.fft.fftn(x, axes=axes) if len(axes) > 1 else cupy.fft.fft(x, axis=axes[0])
 
     return _median(cupy.cuda.Event, cupy.cuda.get_elapsed_time, transform, repetitions, at_once)
@@ -173,7 +176,7 @@ def _torch_time(torch, shape, axes, dtype, repetitions):
 
     def transform():
         if dtype in ("f", "F>f"):
-            return torch.fft.rfft(x) if dtype == "f" else torch.fft.irfft(x)
+            return torch.fft.rfft(x) if dtype == "f" else torch.fft.irfft(x, shape[-1])
         return torch.fft.fftn(x, dim=axes)
 
     def event():

@@ -1,11 +1,11 @@
 """Reads, writes and sums by index on a GPU, order statistics and convolutions: right, and how fast.
 
-``python -m asv_benchmarks.kernels.indexing [REGEX] [--scale N] [--peer]`` calls NumPy's functions as users do, with
-data of full size (divided by ``--scale``), and prints a line per case: the median time of a call whose result is waited
-for, that of CuPy and PyTorch (``--peer``, as far as they are installed and have it), the ratio to the faster one, and
-the share of the time that reading the operands and writing the result once takes at the rate of a copy. Results are
-compared with NumPy's, sums of floats with a bound, and those of a second run with the first one's, bit for bit. Ends
-with status 1 if anything is wrong.
+``python -m asv_benchmarks.kernels.indexing [REGEX] [--scale N] [--peer] [--kernels]`` calls NumPy's functions as users
+do, with data of full size (divided by ``--scale``), and prints a line per case: the median time of a call whose result
+is waited for, that of CuPy and PyTorch (``--peer``, as far as they are installed and have it), the ratio to the faster
+one, and the share of the time that reading the operands and writing the result once takes at the rate of a copy; with
+``--kernels`` also a line per kernel. Results are compared with NumPy's, sums of floats with a bound, and those of a
+second run with the first one's, bit for bit. Ends with status 1 if anything is wrong.
 """
 
 import sys

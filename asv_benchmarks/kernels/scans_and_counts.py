@@ -1,10 +1,11 @@
 """Scans, counts and searches on a GPU: right, and how fast.
 
-``python -m asv_benchmarks.kernels.scans_and_counts [REGEX] [--scale N] [--peer]`` calls NumPy's functions as users do,
-on random data of full size (divided by ``--scale``), and prints a line per case: the median time of a call whose result
-is waited for, that of CuPy and PyTorch (``--peer``, as far as they are installed), the ratio to the faster one, and the
-share of the time that reading the input and writing the result once takes at the rate of a copy. Results are compared
-with NumPy's, and those of a second call with the first one's, bit for bit. Ends with status 1 if anything is wrong.
+``python -m asv_benchmarks.kernels.scans_and_counts [REGEX] [--scale N] [--peer] [--kernels]`` calls NumPy's functions
+as users do, on random data of full size (divided by ``--scale``), and prints a line per case: the median time of a call
+whose result is waited for, that of CuPy and PyTorch (``--peer``, as far as they are installed), the ratio to the faster
+one, and the share of the time that reading the input and writing the result once takes at the rate of a copy; with
+``--kernels`` also a line per kernel. Results are compared with NumPy's, and those of a second call with the first
+one's, bit for bit. Ends with status 1 if anything is wrong.
 """
 
 import sys

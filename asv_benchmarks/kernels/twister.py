@@ -15,7 +15,7 @@ import numpy as np
 from asv_benchmarks.kernels.plans import Prepared, milliseconds, write
 from asv_benchmarks.kernels.random import integers, normal, peer_milliseconds, uniform, write_rate
 from oxinp._kernels.random import twister, twister_plan
-from oxinp._kernels.random.twister_draw import FORMATS, RESULT_WORDS
+from oxinp._kernels.random.twister_formats import FORMATS, RESULT_WORDS
 from oxinp._runtime.cuda import open_backend
 
 CHECKED = 20_000_000

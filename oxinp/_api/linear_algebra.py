@@ -48,9 +48,12 @@ def dot(a: Any, b: Any, out: Any = None) -> Any:
 
 
 def _dot(a: Any, b: Any) -> Any:
-    if a._layout.ndim == 0 or b._layout.ndim == 0:
+    left, right = a._layout, b._layout
+    if left.ndim == 1 and left.shape == right.shape and left.size > 1:  # the most common: nothing is to be checked
+        return GUFUNC_OBJECTS["matmul"](a, b)
+    if left.ndim == 0 or right.ndim == 0:
         return _scaled(a, b)
-    if _is_one_product(a._layout, b._layout):
+    if _is_one_product(left, right):
         return _one_product(a, b)
     matmul.check(np.dot, a, b, 1, 1, -1, -1 if b._layout.ndim == 1 else -2)
     if a._layout.ndim == 1 or b._layout.ndim <= 2:

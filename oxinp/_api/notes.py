@@ -55,6 +55,17 @@ DIFFERENCES: dict[str, str] = {
         _SPECTRA,
     ),
     **dict.fromkeys(
+        [f"scipy.linalg.{name}" for name in ("sqrtm", "signm")],
+        "Where the iteration does not converge, or its residual is more than rounding makes, as for square roots of "
+        "matrices with eigenvalues on the negative real axis, SciPy computes on the host, and the call is counted.",
+    ),
+    **dict.fromkeys(
+        [f"scipy.linalg.{name}" for name in ("eigh", "eigvalsh", "eigh_tridiagonal", "eigvalsh_tridiagonal")],
+        "Parts of the spectrum that are chosen by values are SciPy's, on the host and counted; of tridiagonal matrices "
+        "all parts.",
+    ),
+    "scipy.linalg.qr": "QR with pivoting is SciPy's, on the host and counted.",
+    **dict.fromkeys(
         [f"scipy.sparse.linalg.{name}" for name in ("splu", "spilu", "factorized")],
         "Analysis and factors are SciPy's, on the host and counted; systems with 32 and more right-hand sides are "
         "solved on the device.",

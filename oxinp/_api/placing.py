@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_index
 
 from oxinp._api.fronts import as_ours, implements
 from oxinp._core.array.ndarray import ndarray
@@ -22,6 +23,7 @@ from oxinp._core.manipulation.shape import ravel, reshape
 from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES, INT64, WEAK_TYPES
 from oxinp._core.ops import creation, gather
 from oxinp._core.ops.index import setitem
+from oxinp._core.ops.updates import put_along
 from oxinp._core.reduction.reduce import reduce
 from oxinp._core.reduction.scan import accumulate
 from oxinp._core.reduction.table import ANY, CUMSUM
@@ -98,6 +100,22 @@ def put(a: Any, ind: Any, v: Any, mode: Any = "raise") -> None:
     flat = ravel(copy(array))
     setitem(flat, index, values)
     assign(array, reshape(flat, array._layout.shape))
+
+
+@implements("put_along_axis")
+def put_along_axis(arr: Any, indices: Any, values: Any, axis: Any) -> None:
+    """See `numpy.put_along_axis`; of equal indices the last one counts."""
+    array, index = _target(arr), as_ours(indices)
+    if axis is None:
+        if not array._layout.is_contiguous:
+            raise Unsupported("elements in C order that lie in another one")
+        array, axis = view(array, lambda x: x.reshape(-1)), 0
+    axis = normalize_axis_index(axis, array._layout.ndim)
+    if index._layout.dtype.kind not in "iu" or index._layout.ndim != array._layout.ndim or not index._layout.size:
+        raise Unsupported("what NumPy refuses, or no elements")
+    given = _values(values, array._layout.dtype, lambda x, number: x.__setitem__(0, number), "unsafe")
+    _check_placement(array, index, given)
+    put_along(array, index, axis, given)
 
 
 @implements("putmask")

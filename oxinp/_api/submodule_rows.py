@@ -172,7 +172,8 @@ ROWS: dict[str, CoverageRow] = {
         *_native("scipy.fft", "dct idct dst idst dctn idctn dstn idstn"),
         _row("scipy.fft.fht", COMPOSED),
         _row("scipy.fft.ifht", COMPOSED),
-        *_native("scipy.linalg", "cholesky det eigh eigvalsh inv lu lu_factor qr solve_triangular svd svdvals"),
+        *_native("scipy.linalg", "cholesky det eigh eigh_tridiagonal eigvalsh eigvalsh_tridiagonal inv lu lu_factor"),
+        *_native("scipy.linalg", "qr solve_triangular svd svdvals"),
         *[
             _row(f"scipy.linalg.{name}", COMPOSED)
             for name in (

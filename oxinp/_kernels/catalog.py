@@ -26,12 +26,21 @@ from oxinp._kernels.index.latest import LatestSpec
 from oxinp._kernels.index.loops import MAX_VECTOR_NBYTES, LoopsSpec
 from oxinp._kernels.index.ordered import KeysSpec, OrderedSpec
 from oxinp._kernels.index.regions import RegionKeysSpec
-from oxinp._kernels.index.scatter import ATOMIC_TYPES, CheckSpec, WriteSpec
+from oxinp._kernels.index.scatter import ATOMIC_TYPES, INVERTIBLE, TAKES_BACK, TRIES, CheckSpec, WriteSpec
 from oxinp._kernels.index.windows import WindowsSpec
 from oxinp._kernels.problem import Instr, Operand, Output, ReduceOp, ScalarOperand
 from oxinp._kernels.random import fill as random_fill
 from oxinp._kernels.random import find as random_find
-from oxinp._kernels.random import interval, quasi, reduced, shuffle, twister_draw, twister_fill, twister_jump
+from oxinp._kernels.random import (
+    interval,
+    quasi,
+    reduced,
+    shuffle,
+    twister_draw,
+    twister_fill,
+    twister_formats,
+    twister_jump,
+)
 from oxinp._kernels.random import philox as random_philox
 from oxinp._kernels.random import place as random_place
 from oxinp._kernels.random import tiles as random_tiles
@@ -438,10 +447,11 @@ def scatter_specs() -> list[CheckSpec | WriteSpec]:
         if not (is_scalar and type_.nbytes > u64.nbytes)
     ]
     updates = [
-        WriteSpec(type_, i64, LoopsSpec(0, 0, 1, 32), is_scalar, None, True, operator)
+        WriteSpec(type_, i64, LoopsSpec(0, 0, 1, 32), is_scalar, None, True, operator, part)
         for operator, types in ATOMIC_TYPES.items()
         for type_ in types
         for is_scalar in (False, True)
+        for part in ((TRIES, TAKES_BACK) if operator in INVERTIBLE else ("",))
     ]
     return [*checks, *writes, *updates]
 
@@ -522,7 +532,12 @@ def sort_specs() -> list[Any]:
         for length, is_descending in (*((each, False) for each in SORTED), *((each, True) for each in DESCENDING))
         for spec in sort.specs(length, type_, result, DEVICE, is_descending=is_descending)
     )
-    searches = (SearchSpec(type_, is_right) for type_ in types for is_right in (False, True))
+    searches = (
+        search.spec_of(1 << 20, count, type_, is_right=is_right)
+        for type_ in types
+        for is_right in (False, True)
+        for count in (1, 1 << 20)
+    )
     counts = (
         count.spec_of(num_bins, type_, edge, DEVICE, is_uniform=is_uniform)
         for num_bins in (10, 1000, 10_000, 1 << 20)
@@ -567,11 +582,11 @@ def random_specs() -> list[Any]:
     jumps = [JumpSpec(is_sequence) for is_sequence in (False, True)]
     twisters = [
         DrawSpec(name, counts, is_given)
-        for name, made in twister_draw.FORMATS.items()
+        for name, made in twister_formats.FORMATS.items()
         for counts, is_given in ((False, False), (True, False), (False, True))
-        if made.per_thread and (made.gives > 1 or not is_given)
+        if made.rejects and (made.gives > 1 or not is_given)
     ]
-    twister_fills = [TwisterFillSpec(name) for name, made in twister_draw.FORMATS.items() if not made.per_thread]
+    twister_fills = [TwisterFillSpec(name) for name, made in twister_formats.FORMATS.items() if not made.rejects]
     sums = [
         ReducedSpec(
             generator, f"uniform_{t.name}", (None,) * count, instrs, value, None, operators.compensated_sum(t), t

@@ -8,6 +8,7 @@ outside read as zero and are not written, but count as bytes copied.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from oxinp._ptx import isa
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 SWIZZLE_NBYTES = 128
 MAX_BOX_EXTENT = 256
+MAX_KEPT = 256  # maps
 ALIGN = 16  # of base address and pitches
 
 isa.register(
@@ -101,6 +103,12 @@ class MapSpec:
         for extent in self.box:
             nbytes *= extent
         return nbytes
+
+
+@lru_cache(MAX_KEPT)
+def matrix_map(type: Type, shape: tuple[int, int], pitch_nbytes: int, box: tuple[int, int]) -> MapSpec:
+    """Return the map of a matrix: where only one operand of a product has another size, that of the other is kept."""
+    return MapSpec(type, shape, (pitch_nbytes,), box)
 
 
 _OPS: dict[tuple[Any, ...], Op] = {}

@@ -105,6 +105,12 @@ def _module(name: str) -> Any:
     """Return what stands for a module of NumPy's or SciPy's."""
     if name in MODULES:
         return executed(name)
+    return _bound(name)
+
+
+@functools.cache
+def _bound(name: str) -> Any:
+    """Return the one object that stands for a module which is not executed: SciPy compares namespaces by identity."""
     package, _, below = name.partition(".")
     path = below if package == "numpy" else name
     if not path or path in SUBMODULES:

@@ -20,7 +20,6 @@ from oxinp.sparse._rows import (
     INT32,
     MAX_INT32,
     Rows,
-    combined,
     from_keys,
     nothing,
     numbers,
@@ -75,21 +74,28 @@ def _hashed(a: Rows, b: Rows) -> Rows:
         ]
         (a, b), dtype = wide, INT64
     bins, lists = _bins(counted, most)
-    parts: list[Rows] = []
+    flags = (bins, bool(lists))
+    heavy = _expanded(a, b, counted) if most > spgemm.BINS[-1].most else []
     if bins:
-        flags = (bins, bool(lists))
         counts = perform_on_device(ops.PRODUCT_COUNTS, (a.indptr, a.indices, b.indptr, b.indices, *lists), flags)
-        indptr = pointers(counts, dtype)
-        count = int(indptr[-1])
-        if count:
-            indices, data = perform_on_device(ops.PRODUCT, (indptr, *a.parts, *b.parts, *lists), (*flags, count))
-            parts.append(Rows(indptr, indices, data, b.num_columns))
-    if most > spgemm.BINS[-1].most:
-        parts += _expanded(a, b, counted)
-    result = parts[0]
-    for each in parts[1:]:
-        result = combined(result, each, "add")
-    return result
+    else:
+        counts = creation.zeros((a.num_rows,), dtype)
+    for each in heavy:
+        counts = counts + (each.indptr[1:] - each.indptr[:-1])
+    indptr = pointers(counts, dtype)
+    count = int(indptr[-1])
+    if not count:
+        return _nothing(a, b)
+    if bins:
+        indices, data = perform_on_device(ops.PRODUCT, (indptr, *a.parts, *b.parts, *lists), (*flags, count))
+    else:
+        result = sparse.result_type(a.data.dtype, b.data.dtype)
+        indices, data = creation.empty((count,), dtype), creation.empty((count,), result)
+    for each in heavy:
+        shifts = indptr[:-1] - each.indptr[:-1]
+        places = taken(shifts, numbers(each)) + creation.arange(0, each.indices.size, 1, dtype)
+        indices[places], data[places] = each.indices, each.data
+    return Rows(indptr, indices, data, b.num_columns)
 
 
 def _bins(counted: Any, most: int) -> tuple[tuple[int, ...], list[Any]]:

@@ -267,18 +267,34 @@ def sums(rows: Rows, longest: int) -> Any:
 # -- triangular systems ------------------------------------------------------------------------------------------------
 
 
-def solve_triangular(rows: Rows, right: Any, *, is_lower: bool, has_unit_diagonal: bool) -> Any:
-    """Return the solution for one or several right-hand sides of the matrix' dtype; other elements do not count."""
+def order_of(rows: Rows, *, is_lower: bool) -> Any:
+    """Return the rows by levels of a triangle: each after all that its system waits for."""
+    levels = perform_on_device(ops.LEVELS, (rows.indptr, rows.indices), (is_lower,))
+    return astype(sort.argsort(levels), rows.indices.dtype)
+
+
+def solve_triangular(rows: Rows, right: Any, order: Any, *, is_lower: bool, has_unit_diagonal: bool) -> Any:
+    """Return the solution for one or several right-hand sides of the matrix' dtype; other elements do not count.
+
+    Parameters
+    ----------
+    rows : Rows
+    right : ndarray, (n,) or (n, k)
+    order : ndarray or None
+        See `order_of`; one right-hand side may go without.
+    is_lower, has_unit_diagonal : bool
+    """
     flags = (is_lower, has_unit_diagonal)
+    given = () if order is None else (order,)
     if right.ndim == 1:
-        return perform_on_device(ops.SOLVE_TRIANGULAR, (*rows.parts, right), flags)
+        return perform_on_device(ops.SOLVE_TRIANGULAR, (*rows.parts, right, *given), flags)
     if right.shape[1] == 1:
-        return perform_on_device(ops.SOLVE_TRIANGULAR, (*rows.parts, right.ravel()), flags).reshape(-1, 1)
+        return perform_on_device(ops.SOLVE_TRIANGULAR, (*rows.parts, right.ravel(), *given), flags).reshape(-1, 1)
     right = dispatch.functions[np.ascontiguousarray](right)
-    return perform_on_device(ops.SOLVE_TRIANGULAR, (*rows.parts, right), flags)
+    return perform_on_device(ops.SOLVE_TRIANGULAR, (*rows.parts, right, order), flags)
 
 
-def incomplete(rows: Rows, *, is_symmetric: bool) -> Any:
+def incomplete(rows: Rows, order: Any, *, is_symmetric: bool) -> Any:
     """Return the elements of ILU(0), or of IC(0) of the lower triangle of a symmetric matrix, at the matrix' places.
 
     Raises
@@ -290,7 +306,7 @@ def incomplete(rows: Rows, *, is_symmetric: bool) -> Any:
     if places.size != rows.num_rows:
         raise ValueError("an incomplete factorisation needs all elements of the diagonal")
     diagonal = astype(places, rows.indices.dtype)
-    return perform_on_device(ops.INCOMPLETE, (*rows.parts, diagonal), (is_symmetric,))
+    return perform_on_device(ops.INCOMPLETE, (*rows.parts, diagonal, order), (is_symmetric,))
 
 
 # -- products and elementwise operators --------------------------------------------------------------------------------
@@ -311,7 +327,7 @@ def sampled(rows: Rows, x: Any, y: Any) -> Rows:
     dtype = np.result_type(x.dtype, y.dtype)
     contiguous = dispatch.functions[np.ascontiguousarray]
     left, right = (contiguous(astype(each, dtype, copy_wanted=False)) for each in (x, y.T))
-    return rows._replace(data=perform_on_device(ops.SAMPLED, (*rows.parts, left, right)))
+    return rows._replace(data=perform_on_device(ops.SAMPLED, (numbers(rows), rows.indices, rows.data, left, right)))
 
 
 def same_indices(a: Rows, b: Rows) -> tuple[Rows, Rows]:

@@ -313,3 +313,9 @@ def test_resize_in_place(twin, program):
 def test_astype_takes_no_mode_of_copying(twin):
     twin(lambda np: np.arange(3).astype("f8", copy=numpy._CopyMode.NEVER))
     twin(lambda np: [np.arange(3).astype("f8", copy=copy) for copy in (1, 0, numpy.True_)])
+
+
+def test_as_many_dimensions_as_numpy_has(twin):
+    twin(lambda np: ((a := np.ones((1,) * 64)) + 1).shape == a.shape)
+    twin(lambda np: (np.ones((1,) * 63 + (3,)) + np.ones((2,) + (1,) * 63)).ravel())
+    twin(lambda np: np.ones((1,) * 40 + (3,)) + np.ones(2))

@@ -188,9 +188,9 @@ def test_pending_work_that_keeps_much_is_done_before_memory_grows(room, config, 
     assert stats().evicted_bytes == 0
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(5))
 def test_random_programs_in_little_memory(room, seed, stats):
-    room(5 if COUNT == 1 << 15 else 7)  # a GPU's pool maps ranges of memory whole
+    room(6)  # what is pending keeps what it reads
     random = numpy.random.default_rng(seed)
     pairs = [made(number) for number in range(7)]
     for _ in range(40):
@@ -213,4 +213,4 @@ def test_random_programs_in_little_memory(room, seed, stats):
                 a[:50] = numpy.arange(50.0)
     for ours, theirs in pairs:
         assert_same(ours, theirs)
-    assert stats().evicted_bytes
+    assert stats().evicted_bytes or COUNT > 1 << 15  # a GPU's pool maps ranges of memory whole

@@ -217,6 +217,13 @@ def test_take_along_axis(axis, index_code, stats):
     assert not fallbacks(stats)
 
 
+def test_take_along_axis_of_whole_strips_of_columns(stats):
+    x, index = numpy.arange(3 * 5 * 2048.0).reshape(3, 5, 2048), numpy.arange(3 * 4 * 2048).reshape(3, 4, 2048) % 7 % 5
+    for y, i in ((x, index), (x[0], index[0])):
+        assert_same(np.take_along_axis(np.asarray(y), np.asarray(i), -2), numpy.take_along_axis(y, i, -2))
+    assert not fallbacks(stats)
+
+
 @pytest.mark.parametrize("code", CODES)
 def test_of_equal_indices_the_last_one_counts(code, stats):
     x, index = values(code, (300,)), numpy.random.default_rng(4).integers(-300, 300, 2000)

@@ -219,3 +219,21 @@ def _kept(np):
 
 
 Keptoxinp, Keptnumpy = _kept(oxinp), _kept(numpy)
+
+
+def test_views_that_writing_makes_are_not_finalized(twin):
+    """A class that fills itself when it is finalized, as NumPy's own tests have one."""
+
+    def body(np):
+        class Filling(np.ndarray):
+            def __array_finalize__(self, other):
+                self.fill(9)
+
+        a = np.arange(6.0).reshape(2, 3)
+        b = a.copy().view(type=Filling)
+        c = a.copy().view(type=Filling)
+        c[1:] = 2
+        c[0][...] = 3
+        return np.asarray(b) + 0, np.asarray(c) + 0
+
+    twin(body)

@@ -72,6 +72,10 @@ a2[a2 >= 0] = [[1.0]]
 a1 = np.ones(4, dtype='f2')
 o2 = np.fft.irfftn(a1).dtype, np.fft.rfftn(a1).dtype, np.fft.irfftn(a1[None]).dtype
 """,
+    "a function that is a method of arrays, asked for a list of them": """
+a1 = np.array([3, 0, 7])
+o2 = np.argmax([a1, a1]), np.argmin([a1]), np.argsort([a1, a1]).tolist()
+""",
     "an array written while sums of it are pending": """
 a1 = np.arange(40, dtype='i4').reshape(5, 8)
 a2 = a1.sum(0)

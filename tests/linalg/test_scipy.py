@@ -63,6 +63,8 @@ EVERY = [
     "la.lu(t, permute_l=True)",
     "la.lu_factor(c)",
     *(f"la.lu_solve(la.lu_factor(a), v, trans={t})" for t in (0, 1)),
+    "la.eigvalsh_tridiagonal(v, v[1:])",
+    "np.abs(la.eigh_tridiagonal(v * 1e200, v[1:] * 1e200)[1])",
     "la.cosm(a)",
     "la.tanhm(a)",
     "la.tanm(c / 4)",

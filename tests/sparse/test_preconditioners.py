@@ -55,6 +55,11 @@ def test_ilu0(stats):
     assert not {name for name in fallen(stats) if "sparse" in name}
 
 
+@pytest.mark.slow
+def test_bicgstab_with_ilu0():
+    check_gain("bicgstab", SKEW, linalg.ilu0(ours(SKEW)), 18)
+
+
 @pytest.mark.parametrize("dtype", ["f8", "f4"])
 def test_ic0(dtype, stats):
     matrix = GRID.astype(dtype)

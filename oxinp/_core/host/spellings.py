@@ -75,6 +75,11 @@ def _cumsum(x: Any, axis: Any = None) -> Any:
     return _accumulated(x) if type(x) is _Array and x.ndim == 1 and not axis else NotImplemented
 
 
+def _method(name: str) -> Callable[..., Any]:
+    method = getattr(np.ndarray, name)
+    return lambda x: method(x) if type(x) is _Array else NotImplemented
+
+
 def _sort(x: Any) -> Any:
     if type(x) is not _Array or not x.ndim:
         return NotImplemented
@@ -149,7 +154,7 @@ SPELLINGS: dict[Any, Spelling] = {
     **dict.fromkeys((np.mean, np.ndarray.mean), Spelling(_mean, 2, has_axis=True, may_warn=True)),
     **dict.fromkeys((np.cumsum, np.ndarray.cumsum), Spelling(_cumsum, 2, has_axis=True, may_warn=True)),
     **{
-        getattr(home, name): Spelling(getattr(np.ndarray, name))
+        getattr(home, name): Spelling(_method(name))
         for home in (np, np.ndarray)
         for name in ("argmax", "argmin", "argsort")
     },

@@ -304,19 +304,14 @@ def run_once(plan: Plan, sizes: Sequence[int], leaves: tuple[Any, ...], ptr: int
         values["scratch"] = scratch.ptr
     for step, launch in zip(plan.steps, launches, strict=True):
         _, grid, arguments, constants, _ = step  # type: ignore[misc]
-        parameters = [_value_of(argument, values) for argument in arguments]
+        parameters = []
+        for name, offset, spec in arguments:
+            value = backend.flags if name == "flags" else values[name]
+            if offset:
+                value += offset
+            parameters.append(value if spec is None else backend.tensor_map(spec, value))
         launch(grid, *parameters, *constants)
     return made
-
-
-def _value_of(argument: Argument, values: dict[str, Any]) -> Any:
-    name, offset, spec = argument
-    if name == "flags":
-        return device().flags + offset
-    value = values[name]
-    if offset:
-        value += offset
-    return value if spec is None else device().tensor_map(spec, value)
 
 
 def _skip(*_: Any) -> None:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from itertools import zip_longest
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -191,7 +192,7 @@ class Graph:
         return self.layout.dtype
 
 
-def _graph(structure: Any, layout: Layout, leaves: tuple[Any, ...]) -> Graph:
+def graph_of(structure: Any, layout: Layout, leaves: tuple[Any, ...]) -> Graph:
     """Return `Graph(structure, layout, leaves)`, in half of the time that calling a class takes."""
     graph = _new(Graph)
     graph.structure = structure
@@ -355,7 +356,7 @@ def leaf(layout: Layout) -> Graph:
         structure = _LEAVES.get((dtype, dtype.num))
         if structure is None:
             structure = _LEAVES[dtype, dtype.num] = structure_of((dtype,), (True,), (), 0)
-        graph = layout.graph = _graph(structure, layout, (layout,))
+        graph = layout.graph = graph_of(structure, layout, (layout,))
     return graph
 
 
@@ -537,15 +538,15 @@ def renew(
     if target is not None:
         layout = target
     elif is_dense or len(shape) < 2:
-        layout = (last if first.is_scalar else first).layout
-        layout = layout._dense or layout.dense
+        layout = (first if first.shape else last).layout
+        layout = layout._dense or (None if last.is_scalar else last.layout._dense) or layout.dense
         if layout.dtype is not dtype or layout.shape != shape:
             layout = Layout.of(dtype, shape)
     else:
         layout = result_layout(dtype, shape, [g.layout for g in graphs if not g.is_scalar])
     itemsize = layout.dtype.itemsize
     record = _new(Record)  # `Record`, spelled out
-    record.graph = _graph(structure, layout, leaves if place is None else first.leaves)
+    record.graph = graph_of(structure, layout, leaves if place is None else first.leaves)
     record.layout = layout
     if itemsize > widest:  # noqa: PLR1730
         widest = itemsize
@@ -555,7 +556,8 @@ def renew(
     record.convert = convert
     record.scalars = scalars
     record.is_checked = target is not None and (structures, wanted) in operation.checked
-    if table.has_met((structure, shape)):  # a loop over new sizes meets none again
+    # A loop over new sizes meets none again.
+    if table.has_met((structure, first.shape, first.layout.strides, last.shape, last.layout.strides)):
         remember(table, key, record)
     return record
 
@@ -694,7 +696,7 @@ def broadcast_shapes(shapes: list[tuple[int, ...]], target: tuple[int, ...] | No
         else:
             return first
     try:
-        shape = np.broadcast_shapes(*shapes)
+        shape = _broadcast(*shapes)
     except ValueError:
         listed = _listed(shapes if target is None else [*shapes, target])
         msg = f"operands could not be broadcast together with shapes {listed}"
@@ -702,7 +704,7 @@ def broadcast_shapes(shapes: list[tuple[int, ...]], target: tuple[int, ...] | No
     if target is None or shape == target:
         return shape
     try:
-        if np.broadcast_shapes(shape, target) == target:
+        if _broadcast(shape, target) == target:
             return target
     except ValueError:
         msg = f"operands could not be broadcast together with shapes {_listed([*shapes, target])}"
@@ -710,6 +712,19 @@ def broadcast_shapes(shapes: list[tuple[int, ...]], target: tuple[int, ...] | No
     shown, whole = _listed([target])[:-1], _listed([shape])[:-1]
     msg = f"non-broadcastable output operand with shape {shown} doesn't match the broadcast shape {whole}"
     raise ValueError(msg)
+
+
+def _broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """Do what `numpy.broadcast_shapes` does, which takes no more than 32 dimensions."""
+    if max(map(len, shapes)) <= 32:
+        return np.broadcast_shapes(*shapes)
+    found = []
+    for lengths in zip_longest(*[shape[::-1] for shape in shapes], fillvalue=1):
+        others = {*lengths} - {1}
+        if len(others) > 1:
+            raise ValueError("shape mismatch: objects cannot be broadcast to a single shape")
+        found.append(others.pop() if others else 1)
+    return tuple(found[::-1])
 
 
 def _listed(shapes: list[tuple[int, ...]]) -> str:

@@ -21,6 +21,7 @@ import numpy as np
 from oxinp._config import config
 from oxinp._core.errors.hearing import current, default, raise_own, run
 from oxinp._core.lazy.balance import RECORD, balance
+from oxinp._core.lazy.code_cache import CodeCache
 from oxinp._core.lazy.explain import REPORTS
 from oxinp._core.lazy.handle import end_writing, host_view
 from oxinp._core.memory.storage import WRITING
@@ -131,6 +132,7 @@ MAX_CONSTANTS = 256
 FLOATS: dict[float, np.ndarray[Any, Any]] = {}
 INTEGERS: dict[int, np.ndarray[Any, Any]] = {}
 ZEROS = {sign: np.array(copysign(0.0, sign)) for sign in (1.0, -1.0)}
+NUMBERS = frozenset({*np.sctypeDict.values()} - {np.object_, np.void, np.str_, np.bytes_})  # NumPy's own
 PLAIN_INT = 2**31 - 1  # integers that most integer dtypes hold
 MISSING = object()  # an argument that is not given
 ndarray: Any = None  # ours, entered where it is defined, and instances without attributes
@@ -181,6 +183,9 @@ def expanded(text: str, *, may_warn: bool) -> str:
     return "\n".join(lines)
 
 
+_CODES = CodeCache(__file__)
+
+
 def compiled(name: str, text: str, *, may_warn: bool = False) -> Callable[..., Any]:
     """Return the function ``make`` of a text with macros.
 
@@ -193,11 +198,11 @@ def compiled(name: str, text: str, *, may_warn: bool = False) -> Callable[..., A
     may_warn : bool
         Whether what is called warns of elements.
     """
-    source = expanded(text, may_warn=may_warn)
     file = f"<oxinp: {name}>"
+    source, code = _CODES.code_of(file, text, may_warn=may_warn, expand=lambda: expanded(text, may_warn=may_warn))
     linecache.cache[file] = len(source), None, source.splitlines(keepends=True), file
     made: dict[str, Any] = {}
-    exec(compile(source, file, "exec"), globals(), made)  # noqa: S102 - our own text
+    exec(code, globals(), made)  # noqa: S102 - our own text
     return made["make"]  # type: ignore[no-any-return]
 
 

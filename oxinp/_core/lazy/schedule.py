@@ -397,9 +397,10 @@ def _write(storage: Storage, layout: Layout, value: Value, source: Storage | Non
     if not direct:
         between = graph.layout if graph.nodes else Layout.of(graph.dtype, graph.shape)
         chains.prepare(leaf(between), layout)  # first, for what is missing has all of this done again
-        if source is not None and source is not storage:
-            graph, leaves, _ = materialise(source)
-        else:
+        held = materialise(source) if source is not None and source is not storage else None
+        if held is not None:
+            graph, leaves, _ = held
+        else:  # it may have been computed for one of those readers, and evicted since
             graph, copied = evaluate(value)
             leaves = (copied,)
     chains.run_into(graph, leaves, layout, buffer.ptr + layout.offset)

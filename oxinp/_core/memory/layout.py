@@ -95,6 +95,11 @@ class Layout:
             layout = _INTERNED[key] = _make(dtype, shape, strides, offset)
         return layout
 
+    @staticmethod
+    def made(dtype: np.dtype[Any], shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Layout:
+        """Return the same without interning it, for who keeps it somewhere else."""
+        return _make(dtype, shape, strides, offset)
+
     def same(self, other: Layout) -> bool:
         """Whether both describe the same elements in the same order."""
         return self is other or (

@@ -66,11 +66,17 @@ def view_layout(row: ViewRow, layout: Layout, args: tuple[Any, ...], kwargs: dic
         known = layout.parts
         if known is not None and (found := known.get(key)) is not None:
             return found[0]
-        made = _moved(row, layout, args, kwargs)
+        try:
+            made = Layout.made(layout.dtype, *row.move(layout, *args)) if _takes(row, args, kwargs) else None
+        except NotPlain:
+            return None
         if made is not None:
             layout.keep_part(key, (made, False))
         return made
-    return _moved(row, layout, args, kwargs)
+    try:
+        return Layout.at(layout.dtype, *row.move(layout, *args, **kwargs)) if _takes(row, args, kwargs) else None
+    except NotPlain:
+        return None
 
 
 def _is_plain(args: tuple[Any, ...]) -> bool:
@@ -85,18 +91,16 @@ def _is_plain(args: tuple[Any, ...]) -> bool:
     return True
 
 
-def _moved(row: ViewRow, layout: Layout, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Layout | None:
+def _takes(row: ViewRow, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether a function takes these arguments after the array."""
     names = row.names
     count = len(args)
     if count > len(names) or (kwargs and not kwargs.keys() <= {*names[count:]}):
-        return None
-    for name in names[count : row.num_needed]:
+        return False
+    for name in names[count : row.num_needed]:  # noqa: SIM110 - `all` costs more than the rest
         if name not in kwargs:
-            return None
-    try:
-        return Layout.at(layout.dtype, *row.move(layout, *args, **kwargs))
-    except NotPlain:
-        return None
+            return False
+    return True
 
 
 def _axis(axis: Any, ndim: int) -> int:

@@ -10,11 +10,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from oxinp._core.lazy import schedule
+from oxinp._core.lazy.building import attempt
+from oxinp._core.lazy.calls import Pending
 from oxinp._core.lazy.chains import arrays, input_types, inputs, instructions, operand
 from oxinp._core.lazy.expr import Graph, Unsupported
 from oxinp._core.lazy.handle import Handle
-from oxinp._core.lazy.op import BoundOp, Op
+from oxinp._core.lazy.op import BoundOp, Op, bind
 from oxinp._core.lazy.placement import device
+from oxinp._core.lazy.record import wrap_pending, wrap_result
 from oxinp._core.memory.dtypes import DEVICE_TYPES
 from oxinp._core.memory.layout import Layout
 from oxinp._core.ops.perform import perform
@@ -60,6 +64,8 @@ class Request(NamedTuple):
     axes : tuple of int or None
         None where the caller gave none.
     norm : str or None
+    rotated : tuple of int
+        Axes along which the result is shifted as `numpy.fft.fftshift` does.
     """
 
     library: str
@@ -67,6 +73,7 @@ class Request(NamedTuple):
     lengths: tuple[int, ...] | None
     axes: tuple[int, ...] | None
     norm: str | None
+    rotated: tuple[int, ...] = ()
 
     @property
     def kind(self) -> Kind:
@@ -80,6 +87,8 @@ class Request(NamedTuple):
 
     def on_host(self, x: Any) -> Any:
         """Call the library's function."""
+        if self.rotated:
+            return np.fft.fftshift(self._replace(rotated=()).on_host(x), self.rotated)
         if self.name[-1] in "2n":
             given: dict[str, Any] = {} if self.axes is None else {"axes": self.axes}
             return self.function()(x, self.lengths, norm=self.norm, **given)
@@ -233,6 +242,7 @@ def _planned(bound: BoundOp, source: Any, target: Any) -> Plan | None:
     computed = np.result_type(found.dtype, np.complex64)
     kind, is_forward = request.kind
     problem = axes.Problem(kind, found.axes, found.lengths[-1], is_forward, scale_of(request, found.lengths))
+    problem = problem._replace(rotated=request.rotated)
     plan: Plan | None = axes.plan_axes(source, target, DEVICE_TYPES[computed], problem, device().capability)
     return plan
 
@@ -301,6 +311,45 @@ FFT = Op(
     fuse=_fuse,
     linear_in=(0,),
 )
+
+
+def shifted(x: Handle, axes: tuple[int, ...]) -> Any:
+    """Return a transform, or a chain of it and numbers, with its axes shifted as its own kernel stores it.
+
+    None where `x` is no such thing, where something has asked for the transform, or where its kernel cannot. What else
+    is made of `x` is made of another transform.
+
+    Parameters
+    ----------
+    x : Handle
+    axes : tuple of int
+        None negative.
+    """
+    value = None if x._view is not None else x._storage.value
+    if value is None or value[0].structure.is_flagged:
+        return None
+    graph, entries, _ = value
+    places = [place for place, layout in enumerate(graph.leaves) if isinstance(layout, Layout)]
+    entry = entries[places[0]] if len(places) == 1 else None
+    call = entry.call if type(entry) is Pending else None
+    leaves = None if call is None else call.leaves
+    if call is None or leaves is None or call.bound.op is not FFT or not call.is_from_here():
+        return None
+    bound = call.bound
+    if not (graph.leaves[places[0]].same(bound.layouts[0]) and graph.layout.shape == bound.layouts[0].shape):
+        return None
+    request, found = Request(*bound.parameters), _resolved(bound.graphs[0].layout, bound.parameters)
+    computed = DEVICE_TYPES[np.result_type(found.dtype, np.complex64)]
+    rotates = importlib.import_module("oxinp._kernels.fft.plan").rotates
+    if request.kind.kind != COMPLEX or not all(
+        axis in found.axes and rotates(found.shape[axis], computed, device().capability) for axis in axes
+    ):
+        return None
+    wanted = request._replace(rotated=tuple(sorted({*axes} ^ {*request.rotated})))
+    ((made, (result,), mask),) = attempt(schedule.defer, bind(FFT, bound.graphs, tuple(wanted)), leaves, call.mask, 5)
+    if not graph.nodes:
+        return wrap_result((made, (result,), mask), as_array=True)
+    return wrap_pending((graph, (*entries[: places[0]], result, *entries[places[0] + 1 :]), mask), as_array=True)
 
 
 def transform(x: Handle, request: Request) -> Any:

@@ -44,6 +44,8 @@ from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES
 from oxinp._core.memory.layout import Layout, result_layout
 from oxinp._core.memory.storage import SIDES, WRITING
 from oxinp._core.ops import advanced, gather, scatter
+from oxinp._core.subclass import SUBCLASSES
+from oxinp._core.subclass import plain as without_class
 
 _INTEGERS = {kind for kind in np.sctypeDict.values() if issubclass(kind, np.integer)}
 BASIC = frozenset({int, slice, NoneType, EllipsisType, *_INTEGERS})
@@ -187,8 +189,9 @@ def setitem(array: Handle, key: Any, value: Any) -> None:
         As NumPy, with nothing written.
     """
     if array._view is not None and not array._view[1]:
-        msg = "assignment destination is read-only"
-        raise ValueError(msg)
+        raise ValueError("assignment destination is read-only")
+    # Views that are made to write are nobody's to finalize.
+    array = without_class(array) if type(array) in SUBCLASSES else array
     storage = array._held or array._storage
     host = storage.host
     located = None

@@ -86,7 +86,7 @@ def _infer_search(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout,
 def _plan_search(bound: BoundOp) -> Plan:
     (array, values), (is_right,) = (graph.layout for graph in bound.graphs), bound.parameters
     make = importlib.import_module("oxinp._kernels.sort.search").search
-    planned: Plan = make(array.size, values.size, DEVICE_TYPES[array.dtype], is_right=is_right)
+    planned: Plan = make(array.size, values.size, DEVICE_TYPES[array.dtype], device().capability, is_right=is_right)
     return planned
 
 

@@ -109,14 +109,14 @@ def _infer_sampled(layouts: Layouts, parameters: Any) -> Layouts:  # noqa: ARG00
 
 
 def _plan_sampled(layouts: list[Layout], parameters: Any) -> Plan:  # noqa: ARG001
-    indptr, indices, data, x, _ = layouts
-    types = product_types(indices, data, x)
-    plan: Plan = _module("sddmm").plan(indptr.size - 1, data.size, x.shape[1], types)
+    _, columns, data, x, _ = layouts
+    plan: Plan = _module("sddmm").plan(data.size, x.shape[1], product_types(columns, data, x))
     return plan
 
 
 SAMPLED = row("sampled", _plan_sampled, _infer_sampled)
-"""Operands a matrix, then X and Y.T of one dtype, contiguous: the matrix' elements times those of ``X @ Y`` there."""
+"""Operands rows, columns and data of elements, then X and Y.T of one dtype, contiguous: the elements times those of
+``X @ Y`` at their places."""
 
 
 def _infer_cg(layouts: Layouts, parameters: Any) -> Layouts:  # noqa: ARG001
@@ -135,6 +135,42 @@ CG_STEPS = row("cg_steps", _plan_cg, _infer_cg)
 outcome, int32, and the tolerance, each of one element, then parameters the number of steps and the longest row; results
 the five after the steps."""
 
+
+def _infer_bicgstab(layouts: Layouts, parameters: Any) -> Layouts:  # noqa: ARG001
+    return layouts[3:9]
+
+
+def _plan_bicgstab(layouts: list[Layout], parameters: Any) -> Plan:
+    (indptr, indices, data, x, *_), (count, longest) = layouts, parameters
+    matvec = _plan_matvec([indptr, indices, data, x], (longest,))
+    plan: Plan = _module("bicgstab").plan(x.size, count, matvec, DEVICE_TYPES[x.dtype])
+    return plan
+
+
+BICGSTAB_STEPS = row("bicgstab_steps", _plan_bicgstab, _infer_bicgstab)
+"""Steps of BiCGSTAB. Operands a matrix, then x, r, p, v, three numbers, which are ones at first, the outcome, int32,
+the shadow residual, and the tolerance, of one element; parameters the number of steps and the longest row; results the
+six after the steps. At first p and v are zeros."""
+
+
+def _infer_arnoldi(layouts: Layouts, parameters: Any) -> Layouts:
+    (count, _), given = parameters, layouts[3]
+    return (Layout.of(given.dtype, (count + 1, given.shape[1])), Layout.of(given.dtype, (count, count + 2)))
+
+
+def _plan_arnoldi(layouts: list[Layout], parameters: Any) -> Plan:
+    (indptr, indices, data, given), (count, longest) = layouts, parameters
+    size = given.shape[1]
+    matvec = _plan_matvec([indptr, indices, data, Layout.of(given.dtype, (size,))], (longest,))
+    plan: Plan = _module("arnoldi").plan(size, given.shape[0] - 1, count, matvec, DEVICE_TYPES[given.dtype])
+    return plan
+
+
+ARNOLDI = row("arnoldi", _plan_arnoldi, _infer_arnoldi)
+"""Orthonormal vectors of a Krylov space. Operands a matrix, and the vectors that there are, contiguous rows of its
+dtype, float32 or float64; parameters the number of products, and the longest row. Results the vectors, one more than
+products, and the components of each product along them."""
+
 # -- triangular systems, incomplete factors ----------------------------------------------------------------------------
 
 
@@ -143,21 +179,40 @@ def _infer_solve(layouts: Layouts, parameters: Any) -> Layouts:  # noqa: ARG001
 
 
 def _plan_solve(layouts: list[Layout], parameters: Any) -> Plan:
-    indptr, indices, data, right = layouts
+    indptr, indices, data, right, *order = layouts
     family = _module("trsv")
     plan: Plan
     if len(right.shape) == 2:
         spec = family.TrsmSpec(DEVICE_TYPES[indices.dtype], DEVICE_TYPES[data.dtype], *parameters)
         plan = family.plan_many(indptr.size - 1, right.shape[1], indices.size, spec)
         return plan
-    spec = family.TrsvSpec(DEVICE_TYPES[indices.dtype], DEVICE_TYPES[data.dtype], 1, *parameters)
+    spec = family.TrsvSpec(
+        DEVICE_TYPES[indices.dtype], DEVICE_TYPES[data.dtype], 1, *parameters, is_ordered=bool(order)
+    )
     plan = family.plan(indptr.size - 1, indices.size, spec)
     return plan
 
 
 SOLVE_TRIANGULAR = row("solve_triangular", _plan_solve, _infer_solve)
-"""Operands a matrix in canonical format and right-hand sides of its dtype, one or a matrix; parameters whether the
-lower triangle counts, and whether the diagonal is ones."""
+"""Operands a matrix in canonical format, right-hand sides of its dtype, one or a matrix, and an order in which rows can
+be solved for, which one right-hand side may go without; parameters whether the lower triangle counts, and whether the
+diagonal is ones."""
+
+
+def _infer_levels(layouts: Layouts, parameters: Any) -> Layouts:  # noqa: ARG001
+    return (Layout.of(np.dtype(np.int32), (layouts[0].size - 1,)),)
+
+
+def _plan_levels(layouts: list[Layout], parameters: Any) -> Plan:
+    indptr, indices = layouts
+    family = _module("trsv")
+    plan: Plan = family.levels(indptr.size - 1, family.LevelSpec(DEVICE_TYPES[indices.dtype], *parameters))
+    return plan
+
+
+LEVELS = row("levels", _plan_levels, _infer_levels)
+"""Operands indptr and indices; the parameter is whether the lower triangle counts. The level of each row: one more than
+the highest of those that it waits for, from 0 on."""
 
 
 def _infer_incomplete(layouts: Layouts, parameters: Any) -> Layouts:  # noqa: ARG001
@@ -165,7 +220,7 @@ def _infer_incomplete(layouts: Layouts, parameters: Any) -> Layouts:  # noqa: AR
 
 
 def _plan_incomplete(layouts: list[Layout], parameters: Any) -> Plan:
-    indptr, indices, data, _ = layouts
+    indptr, indices, data, *_ = layouts
     family = _module("incomplete")
     spec = family.IncompleteSpec(DEVICE_TYPES[indices.dtype], DEVICE_TYPES[data.dtype], *parameters)
     plan: Plan = family.plan(indptr.size - 1, indices.size, spec)
@@ -173,8 +228,8 @@ def _plan_incomplete(layouts: list[Layout], parameters: Any) -> Plan:
 
 
 INCOMPLETE = row("incomplete", _plan_incomplete, _infer_incomplete)
-"""Operands a matrix in canonical format, and the places of its diagonal; the parameter is whether it is the lower
-triangle of a symmetric one. The elements of ILU(0), or IC(0), at the places of the matrix'."""
+"""Operands a matrix in canonical format, the places of its diagonal, and an order of its rows; the parameter is whether
+it is the lower triangle of a symmetric one. The elements of ILU(0), or IC(0), at the places of the matrix'."""
 
 
 # -- rows --------------------------------------------------------------------------------------------------------------

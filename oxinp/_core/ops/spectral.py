@@ -88,7 +88,33 @@ def _host_svd(a: np.ndarray[Any, Any], has_vectors: Any) -> tuple[Any, ...]:
     return tuple(found) if has_vectors else (found,)
 
 
+def _divide() -> Any:
+    return importlib.import_module("oxinp._kernels.lapack.divide")
+
+
+def _infer_tridiagonal(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout, ...]:  # noqa: ARG001
+    diagonal = layouts[0]
+    padded = _divide().tree(diagonal.shape[0]).padded
+    return Layout.of(diagonal.dtype, (padded,)), Layout.of(diagonal.dtype, (padded, padded))
+
+
+def _plan_tridiagonal(bound: BoundOp) -> Plan:
+    layout = bound.graphs[0].layout
+    plan: Plan = _divide().plan(DEVICE_TYPES[layout.dtype], 1, layout.shape[0], device().capability)
+    return plan
+
+
+def _host_tridiagonal(diagonal: np.ndarray[Any, Any], beside: np.ndarray[Any, Any]) -> tuple[Any, ...]:
+    linalg = importlib.import_module("scipy.linalg")
+    return tuple(linalg.eigh_tridiagonal(diagonal, beside[:-1]))
+
+
+def _cost_of_tridiagonal(layouts: tuple[Layout, ...], parameters: Any) -> float:  # noqa: ARG001
+    return 4 * layouts[0].size ** 3 / 3 / FLOPS_PER_BYTE
+
+
 EIGH = Op("eigh", _plan_eigh, _infer_eigh, _host_eigh, _cost_of(EIGEN), takes_views=True)
+TRIDIAGONAL = Op("eigh_tridiagonal", _plan_tridiagonal, _infer_tridiagonal, _host_tridiagonal, _cost_of_tridiagonal)
 SVD = Op("svd", _plan_svd, _infer_svd, _host_svd, _cost_of(SINGULAR), takes_views=True)
 
 
@@ -133,6 +159,28 @@ def eigh(a: Handle, *, is_upper: bool = False, has_vectors: bool = True) -> tupl
     return _performed(EIGH, a, "Eigenvalues did not converge", has_vectors=has_vectors)[0]
 
 
+def eigh_tridiagonal(diagonal: Handle, beside: Handle) -> tuple[Any, Any]:
+    """Return eigenvalues, ascending, and vectors of a real symmetric tridiagonal matrix.
+
+    Parameters
+    ----------
+    diagonal, beside : array, (N,), float32 or float64
+        Of one dtype and of magnitudes whose squares are normal numbers; the last element of `beside` is not used.
+
+    Raises
+    ------
+    Unsupported
+        There is no kernel for matrices as large.
+    """
+    layout, backend = diagonal._layout, _runtime.current()
+    order = layout.shape[0]
+    if backend is not None and order > _divide().most_rows(DEVICE_TYPES[layout.dtype], backend.capability):
+        msg = f"eigenvalues of tridiagonal matrices of {order} rows"
+        raise Unsupported(msg)
+    w, v = perform(TRIDIAGONAL, (diagonal, beside))
+    return w[:order], v[:order, :order]
+
+
 def svd(a: Handle, *, has_vectors: bool = True) -> tuple[tuple[Any, ...], int]:
     """Return U, singular values, descending, and V^H, or the values alone; and how many vectors are zero.
 
@@ -153,4 +201,4 @@ def svd(a: Handle, *, has_vectors: bool = True) -> tuple[tuple[Any, ...], int]:
     return _performed(SVD, a, "SVD did not converge", has_vectors=has_vectors)
 
 
-__all__ = ["EIGEN", "EIGH", "SINGULAR", "SVD", "eigh", "has_kernel", "svd"]
+__all__ = ["EIGEN", "EIGH", "SINGULAR", "SVD", "TRIDIAGONAL", "eigh", "eigh_tridiagonal", "has_kernel", "svd"]

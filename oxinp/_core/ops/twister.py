@@ -134,7 +134,7 @@ def draw(
     ----------
     position : Twist
     name : str
-        A format of `oxinp._kernels.random.twister_draw`.
+        A format of `oxinp._kernels.random.twister_formats`.
     dtype : numpy.dtype
         As wide as the format's.
     shape : tuple of int
@@ -144,7 +144,7 @@ def draw(
         That an attempt is accepted, where that depends on parameters.
     """
     module = importlib.import_module(f"{_FAMILY}.twister_plan")
-    made = importlib.import_module(f"{_FAMILY}.twister_draw").FORMATS[name]
+    made = importlib.import_module(f"{_FAMILY}.twister_formats").FORMATS[name]
     makes_pairs = made.gives > 1
     is_given = makes_pairs and position.gauss is not None
     size = 1

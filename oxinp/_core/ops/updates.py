@@ -24,7 +24,7 @@ from oxinp._core.manipulation.shape import ravel, reshape
 from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES, INT64, WEAK_TYPES
 from oxinp._core.memory.layout import Layout
 from oxinp._core.ops import advanced, creation, scatter
-from oxinp._core.ops.gather import UINT64, indexed_loop, loops_of
+from oxinp._core.ops.gather import UINT64, error_along, indexed_loop, is_unknown, loops_of, need_kernel, take
 from oxinp._core.ops.sort import searchsorted
 from oxinp._core.ufunc.object import OBJECTS
 from oxinp._kernels.plan import Plan
@@ -205,13 +205,54 @@ def _along_axis(index: Any, extent: int, stride: int, error: Any, *, is_turned: 
     return found, None if error is None else lambda word: error(word - offset)
 
 
-def reduceat(name: str, array: Any, indices: Any, axis: int, dtype: Any) -> Any:
-    """Reduce slices of an axis that follow each other; see `numpy.ufunc.reduceat`.
+def put_along(array: Handle, index: Handle, axis: int, value: Any) -> None:
+    """Write to elements at an index of their own each along an axis; see `numpy.put_along_axis`.
+
+    Parameters
+    ----------
+    array, index : Handle
+        Of as many dimensions; others than the axis of the index are those of the array, or 1.
+    axis : int
+    value : Handle or scalar
 
     Raises
     ------
     Unsupported
-        Slices that overlap or are not known on the host, or the device has no kernel.
+        The device has no kernel, or NumPy has to say what is wrong.
+    IndexError
+        See `scatter.assign`.
+    """
+    given, shape = index._layout.shape, array._layout.shape
+    if any(n not in (1, extent) for i, (n, extent) in enumerate(zip(given, shape, strict=True)) if i != axis):
+        raise Unsupported("shapes that NumPy refuses to broadcast, or elements that are named twice")
+    need_kernel(array._layout, index._layout)
+    selected = tuple([given[i] if i == axis else extent for i, extent in enumerate(shape)])
+    index = view(index, lambda x: np.broadcast_to(x, selected))
+    extent = shape[axis]
+    error = error_along(axis, extent) if is_unknown(index, axis, extent) else None
+    along = advanced.Selection(array, index, selected, 0, len(shape), True, error, False)
+    steps = tuple([slice(None, None, -1 if stride < 0 else 1) for stride in array._layout.strides])
+    target = view(array, lambda x: x[steps])
+    loops = loops_of(target._layout)
+    base = astype(index, INT64, copy_wanted=False)
+    base, error = _along_axis(base, *loops[axis], error, is_turned=steps[axis].step < 0)
+    total = base
+    for i, (n, stride) in enumerate(loops):
+        if i != axis and n > 1:
+            place = creation.arange(0, n * stride, stride) if stride else creation.zeros(n, INT64)
+            place = view(place, lambda x, step=steps[i]: x[step])  # type: ignore[misc]
+            total = OBJECTS["add"](total, reshape(place, [-1 if j == i else 1 for j in range(len(shape))]))
+    places = _where()(OBJECTS["less"](base, 0), base, total)
+    scatter.assign(along._replace(array=target, index=places, error=error), value)
+
+
+def reduceat(name: str, array: Any, indices: Any, axis: int, dtype: Any) -> Any:
+    """Reduce slices of an axis; see `numpy.ufunc.reduceat`. Those that do not follow each other are first gathered.
+
+    Raises
+    ------
+    Unsupported
+        Slices that are not known on the host, or the device has no kernel.
     """
     if type(array) is not types.ndarray or name not in _IDENTITIES or not array._layout.size or not array._layout.ndim:
         raise Unsupported("a ufunc whose order matters, or no elements")
@@ -220,20 +261,37 @@ def reduceat(name: str, array: Any, indices: Any, axis: int, dtype: Any) -> Any:
     starts = np.asarray(host_view(indices) if isinstance(indices, Handle) else indices)
     axis = normalize_axis_index(axis, array._layout.ndim)
     shape = array._layout.shape
-    rises = starts.ndim == 1 and starts.dtype.kind in "iu" and starts.size > 0 and bool((np.diff(starts) > 0).all())
-    if not rises or starts[0] < 0 or starts[-1] >= shape[axis]:
-        raise Unsupported("slices that overlap, or that NumPy refuses")
+    if (
+        starts.ndim != 1
+        or starts.dtype.kind not in "iu"
+        or not starts.size
+        or ((starts < 0) | (starts >= shape[axis])).any()
+    ):
+        raise Unsupported("slices that NumPy refuses")
+    starts = starts.astype(np.int64)
     target = getattr(np, name).reduceat(np.zeros(1, array._layout.dtype), [0], dtype=dtype).dtype
     wide = _WIDER.get(target, target) if name == "add" else target  # sums in order lose more than NumPy's in pairs
     identity = _IDENTITIES[name](wide)
     before = (slice(None),) * axis
     first = int(starts[0])
-    elements = view(array, lambda x: x[(*before, slice(first, None))])
-    begins, numbers = creation.asarray(starts.astype(np.int64)), creation.arange(first, shape[axis])
-    keys = OBJECTS["subtract"](searchsorted(begins, numbers, is_right=True), 1)
+    if (np.diff(starts) > 0).all():
+        elements = view(array, lambda x: x[(*before, slice(first, None))])
+        keys = _slices_of(starts, creation.arange(first, shape[axis]))
+    else:
+        lengths = np.maximum(np.append(starts[1:], shape[axis]) - starts, 1)
+        begins = np.cumsum(lengths) - lengths
+        numbers = creation.arange(0, int(lengths.sum()))
+        keys = _slices_of(begins, numbers)
+        moved = take(creation.asarray(starts - begins), keys, is_checked=False)
+        elements = take(array, OBJECTS["add"](numbers, moved), axis, is_checked=False)
     result = creation.full((*shape[:axis], starts.size, *shape[axis + 1 :]), identity, wide)
     at(name, result, (*before, keys), astype(elements, wide, copy_wanted=False))
     return astype(result, target, copy_wanted=False)
+
+
+def _slices_of(begins: np.ndarray[Any, Any], numbers: Handle) -> Any:
+    """Return which slice each element is of, by the numbers of the first ones."""
+    return OBJECTS["subtract"](searchsorted(creation.asarray(begins), numbers, is_right=True), 1)
 
 
 def _extreme(dtype: np.dtype[Any], *, is_high: bool) -> Any:

@@ -26,6 +26,7 @@ from oxinp._core.lazy.expr import (
     Structure,
     Unsupported,
     cast,
+    graph_of,
     new_table,
     remember,
     structure_of,
@@ -227,7 +228,7 @@ def reduced(row: ReductionRow, value: Value, dtype: np.dtype[Any] | None = None)
     if bound is None:
         op, structure, accumulated, parameters, result = known
         whole = source.dense if source.dtype is accumulated else Layout.of(accumulated, source.shape)
-        bound = BoundOp(op, (Graph(structure, whole, graph.leaves),), (result,), parameters)
+        bound = BoundOp(op, (graph_of(structure, whole, graph.leaves),), (result,), parameters)
         if _WHOLES.has_met((row, graph.structure, source.shape)):
             remember(_WHOLES, key, bound)
     return wrap_result(_deferred(bound, leaves, mask))

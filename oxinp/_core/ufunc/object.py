@@ -77,7 +77,7 @@ def make(leader):
             if kind is ndarray:
                 if leader((a, b)) is None:
                     result = plain(a, b)
-            elif (kind is float or kind is int) and type(b) is ndarray:
+            elif (kind is float or kind is int or kind in NUMBERS) and type(b) is ndarray:
                 result = reflected(b, a)
             if result is not NotImplemented:
                 return result

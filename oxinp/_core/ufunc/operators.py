@@ -48,6 +48,8 @@ def _bound(x: np.ndarray[Any, Any], y: np.ndarray[Any, Any]) -> int:
     """Return a number of bytes that no operand and no result of a numeric loop exceeds; below 0 if there is none."""
     try:
         size = x.size if x.shape == y.shape else np.broadcast(x, y).size
+    except RuntimeError:  # of more than 32 dimensions
+        size = x.size * y.size
     except ValueError:  # which NumPy raises itself, unless something else is wrong as well
         return -1
     return max(size, x.size, y.size) * max(8, x.itemsize, y.itemsize)
@@ -113,18 +115,26 @@ def make(function, general, general_reflected, is_small, reach):
             if x.size * reach >= config.offload_threshold and not takes(x.nbytes, reach) or REPORTS:
                 return general(a, b)
             y = constant(b, x)
+        elif kind in NUMBERS:
+            x = seen(a) else return general(a, b)
+            if x.size * reach >= config.offload_threshold and not takes(x.nbytes, reach) or REPORTS:
+                return general(a, b)
+            y = b
         else:
             return general(a, b)
         result = called(function, x, y) else return general(a, b)
         return wrapped(result)
     def reflected(a, b):
         kind = type(b)
-        if not (kind is float or (kind is int and -PLAIN_INT <= b <= PLAIN_INT)):
+        is_plain = kind is float or (kind is int and -PLAIN_INT <= b <= PLAIN_INT)
+        if not is_plain and kind not in NUMBERS:
             return general_reflected(a, b)
         x = seen(a) else return general_reflected(a, b)
         if x.size * reach >= config.offload_threshold and not takes(x.nbytes, reach) or REPORTS:
             return general_reflected(a, b)
-        y = constant(b, x)
+        y = b
+        if is_plain:
+            y = constant(b, x)
         result = called(function, y, x) else return general_reflected(a, b)
         return wrapped(result)
     return operator, reflected
@@ -143,6 +153,8 @@ def make(function, general, reach):
             y = seen(b) else return general(a, b)
         elif kind is float or (kind is int and -PLAIN_INT <= b <= PLAIN_INT):
             y = constant(b, x)
+        elif kind in NUMBERS:
+            y = b
         else:
             return general(a, b)
         host = storage.host

@@ -67,6 +67,8 @@ class Problem(NamedTuple):
     is_forward : bool
     scale : float
         By which all results are multiplied.
+    rotated : tuple of int
+        Axes along which results are stored half of the length further, cyclically; see `plan.rotates`.
     """
 
     kind: str
@@ -74,6 +76,7 @@ class Problem(NamedTuple):
     length: int
     is_forward: bool = True
     scale: float = 1.0
+    rotated: tuple[int, ...] = ()
 
 
 def _transforms(source: Array, target: Array, type_: Type, problem: Problem, scratch: Scratch) -> list[Transform]:
@@ -114,6 +117,7 @@ def _transforms(source: Array, target: Array, type_: Type, problem: Problem, scr
                 is_halved and problem.kind == HALF,
                 given.chain,
                 result.chain,
+                axis in problem.rotated,
             )
         )
         extents[axis] = target.shape[axis]

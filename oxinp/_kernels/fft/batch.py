@@ -24,6 +24,7 @@ from oxinp._kernels.fft.spec import (
     STRIDED,
     SUMMED,
     TRIGONOMETRIC,
+    TWINS,
     UNIT,
     WARP,
     Fused,
@@ -169,6 +170,10 @@ class Batch(Frozen):
         Of cosine and sine transforms: what the element of frequency 0 is multiplied by as well.
     prologue, epilogue : Chained or None
         What the source's elements are made of, and what is made of the results.
+    is_rotated : bool
+        As of `TransformSpec`; the length is even.
+    twins : tuple of int
+        Elements from a sequence to its twin, in source and target, of `TWINS`.
     """
 
     length: int
@@ -190,6 +195,8 @@ class Batch(Frozen):
     first_scale: float = 1.0
     prologue: Chained | None = None
     epilogue: Chained | None = None
+    is_rotated: bool = False
+    twins: tuple[int, int] = (0, 0)
 
     @property
     def size(self) -> int:
@@ -215,6 +222,8 @@ class Batch(Frozen):
             constants += [self.whole, self.source.step // self.valid.step]
         if self.stored is not None:
             constants += self.stored.constants(loops)
+        if self.real in TWINS:
+            constants += self.twins
         if self.real in TRIGONOMETRIC:
             constants.append(self.first_scale)
         if self.twiddle is not None:
@@ -246,7 +255,7 @@ class Batch(Frozen):
     def _is_plain(self) -> bool:
         """Whether all elements are read, transformed and stored, and nothing else."""
         is_fused = self.prologue is not None or self.epilogue is not None
-        is_part = self.valid or self.stored or self.whole
+        is_part = self.valid or self.stored or self.whole or self.is_rotated
         return not (is_fused or is_part or self.chirp or self.real or self.twiddle)
 
     def _is_paired(self) -> bool:
@@ -289,6 +298,11 @@ class Batch(Frozen):
             return Cut((self.length,), threads_of(self.length, nbytes), HELD_SUMMED[nbytes], 0.0)
         found = cut(self.length, nbytes)
         assert found is not None, f"no pass of length {self.length}"
+        if self.is_rotated and found.radices[-1] % 2:
+            even = next(radix for radix in found.radices if radix % 2 == 0)
+            rest = list(found.radices)
+            rest.remove(even)
+            found = found._replace(radices=(*rest, even))
         return found
 
     def _spec(
@@ -325,7 +339,13 @@ class Batch(Frozen):
         num_blocks = tiles * outer_size
         twiddle = "" if self.twiddle is None else BY_COLUMN if self.twiddle is column else BY_LOOP
         is_far = (
-            max(*reaches, num_blocks, tiles * columns, self.valid.number if self.valid else 0, self.whole)
+            max(
+                max(reaches) + max(map(abs, self.twins)),
+                num_blocks,
+                tiles * columns,
+                self.valid.number if self.valid else 0,
+                self.whole,
+            )
             >= MAX_INDEX_32
         )
         needed = registers(found.held, nbytes) + (
@@ -357,6 +377,7 @@ class Batch(Frozen):
             None if self.prologue is None else self.prologue.fused(self.source.steps),
             None if self.epilogue is None else self.epilogue.fused(self.target.steps),
             None if self.epilogue is None else self.epilogue.made,
+            self.is_rotated,
         )
         return with_padding(spec), (num_blocks, 1, 1)
 

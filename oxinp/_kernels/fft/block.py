@@ -180,7 +180,8 @@ class Block(Exchange):
                     real, imag = value if root is None else multiply(k, value, root)
                     if spec.chirp:
                         real, imag = multiply(k, (real, -imag), self._chirp(number + before * j))
-                    place = base.moved(before * j), own.moved(before * j)
+                    to = (j + radix // 2) % radix if spec.is_rotated else j
+                    place = base.moved(before * to), own.moved(before * to)
                     scaled = real * self.scales[0]
                     if spec.target.is_complex:
                         scaled = k.compound(spec.type, scaled, imag * self.scales[1])

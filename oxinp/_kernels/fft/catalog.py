@@ -43,7 +43,8 @@ PROBLEMS: tuple[tuple[str, tuple[int, ...], tuple[int, ...]], ...] = (
     *((COMPLEX, (1000, n), (1,)) for n in (592, 1961, 37 * 32768)),
     *((COMPLEX, (1961, 1000), (0,)), (REAL, (1000, 999), (1,))),
     *((COMPLEX, (n, 1000), (0,)) for n in (16, 31, 512, 1000, 1009)),
-    *((kind, (1000, n), (1,)) for kind in (REAL, HALF) for n in (20, 99, 2048, 4098)),
+    *((kind, (1000, n), (1,)) for kind in (REAL, HALF) for n in (20, 99, 2048, 3375, 4098)),
+    *((kind, (675, 1000), (0,)) for kind in (REAL, HALF)),
     *((kind, (1 << 25,), (0,)) for kind in (REAL, HALF)),
 )
 # Of those that are fused with a product before, or with squares of absolute values after.
@@ -109,6 +110,9 @@ def _plans(device: Device) -> Iterator[Plan | None]:
     for type_, (kind, shape, axes) in itertools.product(TYPES, PROBLEMS):
         source, target = _arrays(type_, kind, shape)
         yield plan_axes(source, target, type_, Problem(kind, axes, shape[axes[-1]]), device)
+    for type_, n in itertools.product(TYPES, (16, 60, 4096, 1 << 20)):
+        source, target = _arrays(type_, COMPLEX, (1000, n))
+        yield plan_axes(source, target, type_, Problem(COMPLEX, (1,), n, rotated=(1,)), device)
     for type_, (kind, shape, axis) in itertools.product(TYPES, FUSED):
         source, target = _arrays(type_, kind, shape)
         problem = Problem(kind, (axis,), shape[axis])

@@ -9,7 +9,19 @@ from oxinp._kernels.fft.block import Block
 from oxinp._kernels.fft.cosine import Second, Third
 from oxinp._kernels.fft.prime import Summed
 from oxinp._kernels.fft.real import Merge, Split
-from oxinp._kernels.fft.spec import MERGE, SECOND, SECOND_SINE, SPLIT, SUMMED, THIRD, THIRD_SINE, TransformSpec
+from oxinp._kernels.fft.spec import (
+    MERGE,
+    SECOND,
+    SECOND_SINE,
+    SPLIT,
+    SUMMED,
+    THIRD,
+    THIRD_SINE,
+    TWIN_MERGE,
+    TWIN_SPLIT,
+    TransformSpec,
+)
+from oxinp._kernels.fft.twins import TwinMerge, TwinSplit
 from oxinp._kernels.problem import MAX_KERNELS
 from oxinp._ptx.kernel import Kernel, retraceable
 
@@ -22,6 +34,8 @@ BUILDERS: dict[str, Any] = {
     SPLIT: Split,
     MERGE: Merge,
     SUMMED: Summed,
+    TWIN_SPLIT: TwinSplit,
+    TWIN_MERGE: TwinMerge,
     **dict.fromkeys((SECOND, SECOND_SINE), Second),
     **dict.fromkeys((THIRD, THIRD_SINE), Third),
 }

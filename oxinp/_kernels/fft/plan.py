@@ -19,7 +19,7 @@ from oxinp._kernels.fft.chirp import ChirpSpec
 from oxinp._kernels.fft.pairs import PairsSpec
 from oxinp._kernels.fft.prime import MAX_SUMMED, MIN_SUMMED
 from oxinp._kernels.fft.radices import convolution_length, cut, largest_prime
-from oxinp._kernels.fft.spec import MERGE, SPLIT, SUMMED, WARP
+from oxinp._kernels.fft.spec import MERGE, SPLIT, SUMMED, TWIN_MERGE, TWIN_SPLIT, WARP
 from oxinp._kernels.fft.splitting import has_passes, split
 from oxinp._kernels.plan import Argument, Launch, Plan, Scratch, Work
 from oxinp._ptx.frozen import Frozen
@@ -32,11 +32,12 @@ if TYPE_CHECKING:
 
 # Ways of a transform: by one of half the length in a block, or with its pairs apart; one or more passes; Bluestein's
 # convolution in a block, or by way of the workspace; sums of all elements, of primes; a pass of sums per larger prime
-# factor, and the passes of the rest.
+# factor, and the passes of the rest; of odd real lengths, two sequences at a time in a block.
 HALVED, PAIRED, DIRECT, CONVOLVED, CONVOLVED_APART = "halved", "paired", "direct", "convolved", "convolved apart"
-SUMS, FACTORED = "sums", "factored"
+SUMS, FACTORED, TWIN = "sums", "factored", "twin"
 FEWEST_FACTORED = 512  # elements from which on two passes over memory cost less than a convolution in a block
 MAX_FACTORED = 3  # passes
+FEWEST_TWINS = 15  # elements from which on two real sequences go as one: shorter ones do little work, and err less
 EVEN, MAX_CHOSEN_PRIME = 256, 7  # what divides the length of a long convolution, and its largest prime factor
 
 
@@ -60,6 +61,8 @@ class Transform(Frozen):
         The source has the first half only of sequences whose second half is its conjugate reversed.
     prologue, epilogue : Chained or None
         What the source's elements are made of, and what is made of the results; see `is_fusible`.
+    is_rotated : bool
+        Results are stored half of the length further, cyclically; see `rotates`.
     """
 
     length: int
@@ -76,6 +79,7 @@ class Transform(Frozen):
     is_half: bool = False
     prologue: Chained | None = None
     epilogue: Chained | None = None
+    is_rotated: bool = False
 
     @property
     def batch(self) -> Batch:
@@ -98,6 +102,7 @@ class Transform(Frozen):
             whole=self.length if self.is_half else 0,
             prologue=self.prologue,
             epilogue=self.epilogue,
+            is_rotated=self.is_rotated,
         )
 
     def way(self, device: Device) -> str:
@@ -108,6 +113,8 @@ class Transform(Frozen):
                 return HALVED
             if self._lies_in_pairs():
                 return PAIRED
+        if self._twins(device):
+            return TWIN
         if self._is_summed(device):
             return SUMS
         if has_passes(self.length, nbytes, device):
@@ -156,6 +163,8 @@ class Transform(Frozen):
         way = self.way(device)
         if way == HALVED:
             return [self._halved().launch(device)]
+        if way == TWIN:
+            return self._by_twins(device, scratch)
         if way == PAIRED:
             return self._by_pairs(device, scratch)
         if way == SUMS:
@@ -169,6 +178,8 @@ class Transform(Frozen):
         lengths = split(self.length, self.type.nbytes, self._is_apart(), device)
         if len(lengths) == 1:
             return [self.batch.launch(device)]
+        if self.is_rotated:  # the last pass rotates
+            lengths = tuple(sorted(lengths, key=lambda n: n % 2 == 0))
         return [each.launch(device) for each in self._passes(lengths, scratch)]
 
     def _real(self) -> str:
@@ -193,6 +204,56 @@ class Transform(Frozen):
             stored=None,
             whole=0,
         )
+
+    def _twins(self, device: Device) -> str:
+        """One of `TWINS` where two sequences of an odd length are transformed as one, else ""."""
+        half, is_odd = divmod(self.length, 2)
+        if (
+            not is_odd
+            or self.length < FEWEST_TWINS
+            or self.prologue
+            or self.epilogue
+            or all(loop.extent < 2 for loop in self.loops)
+        ):
+            return ""
+        nbytes, is_real = self.type.nbytes, not self.source_type.is_complex
+        is_split = is_real and self.target_type.is_complex and self.num_stored == half + 1
+        is_merge = self.is_half and not self.target_type.is_complex and self.num_stored in (0, self.length)
+        if not (is_split or is_merge) or self.num_valid < (self.length if is_split else half + 1):
+            return ""
+        if not has_passes(self.length, nbytes, device):
+            return ""
+        is_whole = len(split(self.length, nbytes, self._is_apart(), device)) == 1
+        return "" if not is_whole else TWIN_SPLIT if is_split else TWIN_MERGE
+
+    def _by_twins(self, device: Device, scratch: Scratch) -> list[Launch]:
+        """The launch of all pairs of neighbours along a loop, and those of what is left where their number is odd."""
+        kind, loops = self._twins(device), list(self.loops)
+        place = max(range(len(loops)), key=lambda i: (loops[i].extent % 2 == 0, loops[i].extent))
+        loop = loops[place]
+        loops[place] = Loop(loop.extent // 2, 2 * loop.source, 2 * loop.target)
+        real, imag = self.batch.scales
+        pairs_of_all = self.batch.replace(
+            loops=tuple(loops),
+            real=kind,
+            scales=(real / 2, imag / 2) if kind == TWIN_SPLIT else (real, imag),
+            valid=None,
+            stored=None,
+            whole=0,
+            twins=(loop.source, loop.target),
+        )
+        launches = [pairs_of_all.launch(device)]
+        if loop.extent % 2:
+            loops[place] = loop._replace(extent=1)
+            ends = [
+                side._replace(buffer=side.buffer.at(nbytes), alignment=min(side.alignment, nbytes & -nbytes or 256))
+                for side, nbytes in (
+                    (self.source, (loop.extent - 1) * loop.source * self.source_type.nbytes),
+                    (self.target, (loop.extent - 1) * loop.target * self.target_type.nbytes),
+                )
+            ]
+            launches += self.replace(loops=tuple(loops), source=ends[0], target=ends[1]).launches(device, scratch)
+        return launches
 
     def _lies_in_pairs(self) -> bool:
         """Whether the real side can be seen as complex numbers."""
@@ -390,12 +451,18 @@ class Transform(Frozen):
                     real="" if cut(length, self.type.nbytes) else SUMMED,
                     prologue=self.prologue if is_first else None,
                     epilogue=self.epilogue if is_last else None,
+                    is_rotated=self.is_rotated and is_last,
                 )
             )
             before.append((length, apart, done * whole.target.step, whole.target.times(done)))
             places.append(done)
             done *= length
         return passes
+
+
+def rotates(length: int, type_: Type, device: Device) -> bool:
+    """Whether the kernels of complex transforms of a length can store their results rotated by half of it."""
+    return length % 2 == 0 and has_passes(length, type_.nbytes, device)
 
 
 def plan(transform: Transform, device: Device) -> Plan:
@@ -406,4 +473,4 @@ def plan(transform: Transform, device: Device) -> Plan:
     return scratch.plan(transform.launches(device, scratch))
 
 
-__all__ = ["Transform", "plan"]
+__all__ = ["Transform", "plan", "rotates"]

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 ROWS, COLUMNS = "rows", "columns"
 BY_COLUMN, BY_LOOP = "column", "loop"
 SPLIT, MERGE = "split", "merge"
+TWIN_SPLIT, TWIN_MERGE = "twin split", "twin merge"
+TWINS = (TWIN_SPLIT, TWIN_MERGE)
 SUMMED = "summed"
 SECOND, THIRD = "dct2", "dct3"
 SECOND_SINE, THIRD_SINE = "dst2", "dst3"
@@ -73,7 +75,8 @@ class TransformSpec(Frozen):
     real : str
         `SPLIT` for a real source of twice the length and the first half of its transform, `MERGE` for the other way
         round, "" for what is complex; see `real`. One of `TRIGONOMETRIC` for cosine and sine transforms, see `cosine`.
-        `SUMMED` for larger primes, complex or real, see `prime`.
+        `SUMMED` for larger primes, complex or real, see `prime`. One of `TWINS` for two real sequences of odd lengths
+        at a time, see `twins`.
     is_paired : bool
         Whether two real elements are read or written at once.
     is_staged : bool
@@ -92,6 +95,8 @@ class TransformSpec(Frozen):
         What is made of operands before the transform, and of its results before they are written.
     stored : Type or None
         What the epilogue makes; None without.
+    is_rotated : bool
+        Results are stored half of the length further, cyclically: frequency 0 in the middle. The last radix is even.
     """
 
     type: Type
@@ -119,6 +124,7 @@ class TransformSpec(Frozen):
     prologue: Fused | None = None
     epilogue: Fused | None = None
     stored: Type | None = None
+    is_rotated: bool = False
 
     @property
     def length(self) -> int:
@@ -194,6 +200,9 @@ __all__ = [
     "THIRD",
     "THIRD_SINE",
     "TRIGONOMETRIC",
+    "TWINS",
+    "TWIN_MERGE",
+    "TWIN_SPLIT",
     "UNIT",
     "WARP",
     "Fused",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from oxinp._kernels.elementwise.chain import Divisor, Splitter
 from oxinp._kernels.fft.roots import Circle
-from oxinp._kernels.fft.spec import ROWS, SCALAR, STRIDED, SUMMED, TRIGONOMETRIC, UNIT, TransformSpec
+from oxinp._kernels.fft.spec import ROWS, SCALAR, STRIDED, SUMMED, TRIGONOMETRIC, TWINS, UNIT, TransformSpec
 from oxinp._ptx import Builder
 from oxinp._ptx.types import i32, i64, pred, u32
 
@@ -114,6 +114,8 @@ class Tile:
         if spec.is_cropped:
             self.target_positions = [k.scalar(f"target_position{i}", self.index) for i in range(spec.num_outer + 2)]
             self.num_stored = k.scalar("num_stored", self.index)
+        if spec.real in TWINS:
+            self.twins = [k.scalar(name, self.index) for name in ("source_twin", "target_twin")]
         if spec.real in TRIGONOMETRIC:
             self.first_scale = k.scalar("first_scale", self.part)
         if spec.twiddle:
@@ -226,8 +228,8 @@ def evaluate(k: Builder, fused: Fused, values: list[Value]) -> Value:
 
 def _name(spec: TransformSpec) -> str:
     fused = "_fused" if spec.prologue or spec.epilogue else ""
-    if spec.real == SUMMED:
-        return f"fft_summed_{spec.length}{fused}"
+    if spec.real == SUMMED or spec.real in TWINS:
+        return f"fft_{spec.real.replace(' ', '_')}_{spec.length}{fused}"
     if spec.real:
         return f"fft_{spec.real}_{2 * spec.length}{fused}"
     if spec.is_staged:

@@ -307,10 +307,16 @@ def plan_guarded(shape: tuple[int, int], depth: int, a: Matrices, b: Matrices, d
     copies = (widest_copy(a, (a_stride,)), widest_copy(b, (b_stride,)))
     problem = (1, *shape, depth)
     spec = multistage_spec(a.type, a.type, a.type, (a_major, b_major), copies, problem, device)
+    spec = _guarded(spec, problem, _known_processors(device.cc, device.max_shared_nbytes, device.num_sms))
+    return multistage.plan(spec, (*shape, depth), (shape[1], a_stride, b_stride))
+
+
+@lru_cache(MAX_KEPT)
+def _guarded(spec: MultistageSpec, problem: tuple[int, int, int, int], device: _Processors) -> MultistageSpec:
+    """The Spec of the guarded kernel with the tile config that takes the least time."""
     ways = expected(problem, _legal_tiles(spec, _limits(device)), (1,), spec, device, are_meant=False)
     _, _, tile = min([(tile.max_side > 0, time, tile) for time, tile, _ in ways], key=itemgetter(0, 1))
-    spec = _configured(spec, tile.config(), spec.out, 0, is_guarded=True)
-    return multistage.plan(spec, (*shape, depth), (shape[1], a_stride, b_stride))
+    return _configured(spec, tile.config(), spec.out, 0, is_guarded=True)
 
 
 class _Limits(NamedTuple):

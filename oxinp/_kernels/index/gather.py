@@ -2,15 +2,17 @@
 
 Data layout: `take` reads an array of any strides, seen as loops outside the index, the index and loops inside, and
 writes in C order; a unit is `vector` innermost elements, and units are numbered in the order of the result.
-`take_along` has an index for each element of the result, of any strides along the same loops. `select` sees one
-dimension; the cumulative sum of the mask says where a chosen element goes. Who owns what: a block copies
-`BLOCK * UNROLL` consecutive units or elements, a thread every `BLOCK`-th of them, all loaded before the first is
-stored. An index that is out of bounds is taken for 0 and reported. Bytes per element of the result: index, element
-twice; per element of the mask: itself, the sum and the element.
+`take_along` has an index for each element of the result, of any strides along the same loops; its blocks go down the
+columns of a strip before they begin the next one, so that what they read lies in caches. `select` sees one dimension;
+the cumulative sum of the mask says where a chosen element goes. Who owns what: a block copies `BLOCK * UNROLL`
+consecutive units or elements, a thread every `BLOCK`-th of them, all loaded before the first is stored. An index that
+is out of bounds is taken for 0 and reported. Bytes per element of the result: index, element twice; per element of the
+mask: itself, the sum and the element.
 """
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -21,7 +23,7 @@ from oxinp._kernels.sort.keys import carrier
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.frozen import Frozen
 from oxinp._ptx.kernel import retraceable
-from oxinp._ptx.types import Type, i64, pred, u64
+from oxinp._ptx.types import Type, i64, pred, u32, u64
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -120,7 +122,10 @@ def take_along(
     loops = loops_of(outer, index, inner, extent, type_.nbytes, (1, 1))
     spec = TakeSpec(carrier(type_), index_type, loops.spec, is_checked=True, is_along=True)
     work = Work(nbytes=loops.num_units * (2 * type_.nbytes + index_type.nbytes))
-    launch = Launch(make(spec), loops.grid, (*outputs(1), *inputs(3)), (*loops.constants, extent), work)
+    strips, remainder = divmod(math.prod([loop[0] for loop in inner]), BLOCK * loops.spec.unroll)
+    turned = (index[0], strips) if strips and not remainder else (1, 1)
+    constants = (*loops.constants, extent, *turned)
+    launch = Launch(make(spec), loops.grid, (*outputs(1), *inputs(3)), constants, work)
     return Plan((launch,))
 
 
@@ -152,12 +157,12 @@ def _take(spec: TakeSpec) -> Kernel:
     index = k.pointer("index", spec.index_type, "r")
     status = k.scalar("status", u64) if spec.is_checked else None
     loops = BoundLoops(k, spec.loops, 1 + spec.is_along)
-    numbers, valid, places = loops.units()
+    extent = k.scalar("extent", i64) if status is not None else None
+    numbers, valid, places = loops.units(_turned(k) if spec.is_along else None)
     raw = [index[loops.offset(1, place) if spec.is_along else loops.index_of(place)] for place in places]
-    if status is None:
+    if status is None or extent is None:
         found = [k.cast(value, spec.loops.type) for value in raw]
     else:
-        extent = k.scalar("extent", i64)
         resolved = [resolve(k, value, extent, spec.loops.bits) for value in raw]
         for value, (_, is_beyond) in zip(raw, resolved, strict=True):
             with k.when(is_beyond):
@@ -168,6 +173,17 @@ def _take(spec: TakeSpec) -> Kernel:
         with k.when(is_valid):
             out.store(number * spec.loops.vector, unit)
     return k.build()
+
+
+def _turned(k: Builder) -> Value:
+    """The number of a block where those of the same columns follow each other, whose elements caches hold meanwhile."""
+    rows, strips = k.scalar("rows", u32), k.scalar("strips", u32)
+    block = k.cast(k.ctaid, u32)
+    matrix = block / (rows * strips)
+    rest = block - matrix * (rows * strips)
+    strip = rest / rows
+    number: Value = matrix * (rows * strips) + (rest - strip * rows) * strips + strip
+    return number
 
 
 def _numbers(k: Builder, type_: Type, size: Value) -> tuple[list[Value], list[Value]]:

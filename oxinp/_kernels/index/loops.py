@@ -162,13 +162,13 @@ class BoundLoops:
         ]
         self._splitter = Splitter(k, "units", num_loops, spec.type)
 
-    def units(self) -> tuple[list[Value], list[Value], list[list[Value]]]:
+    def units(self, block: Value | None = None) -> tuple[list[Value], list[Value], list[list[Value]]]:
         """Return the numbers of a thread's units, whether they exist, and their indices of every loop.
 
-        Those that do not exist have the indices of the last one.
+        Those that do not exist have the indices of the last one. `block` is another number of the block than its own.
         """
         k, type_, unroll = self.k, self.spec.type, self.spec.unroll
-        first = k.cast(k.ctaid, type_) * (BLOCK * unroll) + k.cast(k.tid, type_)
+        first = k.cast(k.ctaid if block is None else block, type_) * (BLOCK * unroll) + k.cast(k.tid, type_)
         numbers = [first + BLOCK * i if i else first for i in range(unroll)]
         clamped = [k.min(number, self.num_units - 1) for number in numbers]
         return numbers, [number < self.num_units for number in numbers], [self._splitter.split(n) for n in clamped]

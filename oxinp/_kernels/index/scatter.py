@@ -10,7 +10,9 @@ written, and it is reported. Where values do not depend on the index, or indices
 claims. Bytes per element: index, value, and two claims; the element. Random accesses to memory cost a sector each:
 many writes to a vector that no cache holds are sorted, see `latest`.
 
-`update` computes with what is there by atomics, of integers alone: their order does not matter.
+`update` computes with what is there by atomics, of integers alone: their order does not matter. Sums are not preceded
+by `check`: what is in bounds is added, and where an index is not it is subtracted again, so that the indices are read
+once.
 """
 
 from __future__ import annotations
@@ -49,6 +51,9 @@ if TYPE_CHECKING:
 ATOMIC_TYPES = {"add": (i32, u32, i64, u64), "min": (i32, u32, i64, u64), "max": (i32, u32, i64, u64)}
 ATOMIC_TYPES |= dict.fromkeys(("and", "or", "xor"), (i32, u32, i64, u64))
 """Operators of `update` and the types they have."""
+
+TRIES, TAKES_BACK = "tries", "takes back"
+INVERTIBLE = ("add", "xor")
 
 MAX_COUNT_32 = (1 << 32) - 2
 CLAIMS_PER_INDEX = 8  # up to which filling all is faster than clearing those that are wanted
@@ -99,6 +104,9 @@ class WriteSpec(Frozen):
         Indices may be negative, or one may have been found out of bounds.
     operator : str
         Of an update, a key of `ATOMIC_TYPES`; "" for none.
+    part : str
+        Of an update that can be taken back: `TRIES` leaves out and reports what is out of bounds, `TAKES_BACK` what
+        was done if anything was.
     """
 
     type: Type
@@ -108,6 +116,7 @@ class WriteSpec(Frozen):
     claim: Type | None
     is_checked: bool
     operator: str
+    part: str = ""
 
 
 def scatter(
@@ -163,7 +172,8 @@ def scatter(
     out, indices, values, status = Argument("out0"), Argument("in0"), Argument("in1"), Argument("in2")
     steps: list[Step] = [] if flag is None else [Fill(flag, u32.nbytes, 0)]
     grid, given = (-(-count // (BLOCK * UNROLL)), 1, 1), [x for x in (flag, claims) if x is not None]
-    checks = [False] * is_checked if claim is None else [False, True]  # whether they enter claims
+    is_tried = is_checked and operator in INVERTIBLE
+    checks = [False] * (is_checked and not is_tried) if claim is None else [False, True]  # whether they enter claims
     if claims is not None and claim is not None and extent <= CLAIMS_PER_INDEX * count:
         steps.append(Fill(claims, extent * claim.nbytes, 0))
         checks = [True]
@@ -173,10 +183,14 @@ def scatter(
         found = [*([flag, status] if reports and flag is not None else []), *([] if claims is None else [claims])]
         steps.append(Launch(made, grid, (*found, indices), (count, extent)))
     element = type_ if operator else carrier(type_)
-    spec = WriteSpec(element, index_type, loops.spec, is_scalar, claim, is_checked, operator)
+    spec = WriteSpec(element, index_type, loops.spec, is_scalar, claim, is_checked, operator, TRIES if is_tried else "")
     work = Work(nbytes=(2 - is_scalar) * loops.num_units * loops.spec.vector * type_.nbytes + count * index_type.nbytes)
     constants = (*loops.constants, extent)
-    steps.append(Launch(make(spec), loops.grid, (out, *given, indices, values), constants, work))
+    reported = (status,) if is_tried else ()
+    steps.append(Launch(make(spec), loops.grid, (out, *given, *reported, indices, values), constants, work))
+    if is_tried:
+        back = make(spec.replace(part=TAKES_BACK))
+        steps.append(Launch(back, loops.grid, (out, *given, indices, values), constants))
     return scratch.plan(steps)
 
 
@@ -222,28 +236,44 @@ def _check(spec: CheckSpec) -> Kernel:
 def _write(spec: WriteSpec) -> Kernel:
     k = Builder("scatter" if not spec.operator else f"scatter_{spec.operator}", block=BLOCK)
     out = k.pointer("out", spec.type)
-    flag = k.pointer("flag", u32, "r") if spec.is_checked else None
+    flag = k.pointer("flag", u32) if spec.is_checked else None
     claims = k.pointer("claims", spec.claim, "r") if spec.claim is not None else None
+    status = k.scalar("status", u64) if spec.part == TRIES else None
     index = k.pointer("index", spec.index_type, "r")
     value = k.bitcast(k.scalar("value", carrier(spec.type)), spec.type) if spec.is_scalar else None
     values = k.pointer("values", spec.type, "r") if value is None else None
     loops = BoundLoops(k, spec.loops, 2)
     extent = k.scalar("extent", i64)
-    _, valid, places = loops.units()
-    found = [resolve(k, index[loops.index_of(place)], extent, spec.loops.bits)[0] for place in places]
-    is_wanted = None if flag is None else is_clear(k, flag)
-    vector = spec.loops.vector
-    units: list[Sequence[Any]] = [
-        [value] * vector if values is None else values.load(loops.offset(1, place), vector) for place in places
-    ]
-    for place, at, unit, is_valid in zip(places, found, units, valid, strict=True):
-        goes = is_valid if is_wanted is None else is_valid & is_wanted
-        with k.when(goes):
-            if claims is None:
-                _put(spec, out, loops.offset(0, place, at), unit)
-            else:
-                with k.when(claims[at] == k.cast(loops.index_of(place) + 1, claims.type)):
+
+    def write(is_wanted: Value | None) -> None:
+        """Write a thread's units; those out of bounds alone are left out without anything that is wanted."""
+        _, valid, places = loops.units()
+        raw = [index[loops.index_of(place)] for place in places]
+        found = [resolve(k, each, extent, spec.loops.bits) for each in raw]
+        vector = spec.loops.vector
+        units: list[Sequence[Any]] = [
+            [value] * vector if values is None else values.load(loops.offset(1, place), vector) for place in places
+        ]
+        for place, given, (at, is_beyond), unit, is_valid in zip(places, raw, found, units, valid, strict=True):
+            if status is not None:
+                assert flag is not None
+                with k.when(is_beyond):
+                    flag.store(0, [k.const(1, u32)], order="relaxed.gpu")
+                    report(k, status, given)
+            goes = is_valid & ~is_beyond if spec.part else is_valid if is_wanted is None else is_valid & is_wanted
+            with k.when(goes):
+                if claims is None:
                     _put(spec, out, loops.offset(0, place, at), unit)
+                else:
+                    with k.when(claims[at] == k.cast(loops.index_of(place) + 1, claims.type)):
+                        _put(spec, out, loops.offset(0, place, at), unit)
+
+    if spec.part == TAKES_BACK:
+        assert flag is not None
+        with k.when(~is_clear(k, flag)):
+            write(None)
+    else:
+        write(None if flag is None or spec.part else is_clear(k, flag))
     return k.build()
 
 
@@ -257,6 +287,8 @@ def _put(spec: WriteSpec, out: Pointer, offset: Value, unit: Sequence[Any]) -> N
     if type_ in (i64, i32) and spec.operator not in ("min", "max"):
         unsigned = u64 if type_ is i64 else u32
         out, value = out.view(unsigned), k.bitcast(value, unsigned)
+    if spec.part == TAKES_BACK and spec.operator == "add":
+        value = k.const(0, value.type) - value
     out.atomic(spec.operator, offset, value)
 
 

@@ -2,18 +2,18 @@
 
 Block columns of `Outer.width` are factored one after the other, each by narrow ones: what the block column has so far
 is taken off the next narrow one (left-looking), of which the block on the diagonal is factored, and the rows below are
-solved for. What is right of a block column loses its product with itself at once (right-looking).
+solved for, by one launch: every block factors the block on the diagonal again, with some of the rows below it. What is
+right of a block column loses its product with itself at once (right-looking).
 
 Data layout: A (order, order), its lower triangle, row by row in memory with any pitch, one or many. A block of the
-kernel has one matrix of up to `4 * SIDE` rows in registers; in shared memory lie one column of it, twice, and the
-diagonal.
+kernel has one matrix of up to `4 * SIDE` rows in registers, and as many rows below it; in shared memory lie one column
+of both, twice, and the diagonal. Factors that other blocks still read the matrices of go to the workspace first.
 
 Who owns what: thread (i, j) of `SIDE` x `SIDE` has the elements at rows i and columns j modulo `SIDE`.
 
 Algorithm: for every column, whoever has it puts it into shared memory, before its elements are divided by the root on
 the diagonal; behind one barrier all take the product of the column with itself, over the diagonal's element, off what
-they have. At the end every column is divided by its root. Upper triangles are not read, and written with zeros where
-that is asked for.
+they have. At the end every column is divided by its root. Upper triangles are not read, and written with zeros.
 
 Flops: order^3 / 3; per column a barrier, and a division on the way to the next one.
 """
@@ -25,23 +25,28 @@ from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from oxinp._kernels.blas3 import plan as blas3
-from oxinp._kernels.blas3.plan import TriangularSystem
 from oxinp._kernels.choice import Choice, decide
+from oxinp._kernels.elementwise import plan as elementwise
 from oxinp._kernels.gemm import select
 from oxinp._kernels.gemm.epilogue import subtracted
 from oxinp._kernels.gemm.multistage.warp_mma import multiply_add
-from oxinp._kernels.gemm.operand import GENERAL, TRIANGULAR, Form, Matrices
+from oxinp._kernels.gemm.operand import GENERAL, Form, Matrices
+from oxinp._kernels.gemm.operand import contiguous as contiguous_strides
 from oxinp._kernels.gemm.variant import Variant
 from oxinp._kernels.lapack.diagonal import STATUS_NBYTES
-from oxinp._kernels.plan import Argument, Fill, Launch, Plan, Work
+from oxinp._kernels.lapack.lu import contiguous
+from oxinp._kernels.plan import Argument, Fill, Launch, Plan, Scratch, Work
+from oxinp._kernels.problem import Operand, Output
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.kernel import retraceable
+from oxinp._ptx.math import floats
 from oxinp._ptx.types import Type, i64, u32, u64
 
 if TYPE_CHECKING:
     from oxinp._kernels.choice import Device
     from oxinp._kernels.lapack.lu import Stack
     from oxinp._kernels.plan import Step
+    from oxinp._ptx.memory import Pointer
     from oxinp._ptx.value import Value, Var
 
 SIDE = 16
@@ -50,7 +55,6 @@ NUM_TILES = 4  # of SIDE rows, in the largest block
 LENGTH = NUM_TILES * SIDE
 NOWHERE = 0xFFFFFFFF
 WIDTHS = (128, 256, 512, 1024)  # of block columns, multiples of `LENGTH`
-LOWER = Form(TRIANGULAR, is_lower=True)
 
 
 class CholeskySpec(NamedTuple):
@@ -63,11 +67,14 @@ class CholeskySpec(NamedTuple):
         Of `SIDE` rows and columns, 1 to `NUM_TILES`.
     is_out_of_place : bool
         The result goes elsewhere.
+    has_rows : bool
+        There are rows below, which are solved for in place.
     """
 
     type: Type
     num_tiles: int
     is_out_of_place: bool = False
+    has_rows: bool = False
 
 
 @cache
@@ -86,19 +93,26 @@ class _Cholesky:
         self.real = type_.parts[0]
         self.k = k = Builder("cholesky", block=BLOCK, target="sm_80", min_blocks=1)
         self.out, self.status = k.pointer("out", type_), k.pointer("status", u64)
-        self.a = k.pointer("a", type_, "r") if spec.is_out_of_place else self.out
+        access = "rw" if spec.has_rows else "r"
+        self.a = k.pointer("a", type_, access) if spec.is_out_of_place else self.out
         self.order, self.first, self.whole = (k.scalar(name, u32) for name in ("order", "first", "whole"))
         self.pitch, self.move = k.scalar("pitch", i64), k.scalar("move", i64)
         self.out_pitch, self.out_move = self.pitch, self.move
         if spec.is_out_of_place:
             self.out_pitch, self.out_move = k.scalar("out_pitch", i64), k.scalar("out_move", i64)
-        self.columns = k.shared(type_, 2 * length)
+        self.group, self.matrix = k.const(0, u32), k.ctaid + 0
+        if spec.has_rows:
+            self.num_rows, groups = k.scalar("num_rows", u32), k.scalar("groups", u32)
+            self.matrix = k.ctaid / groups
+            self.group = k.ctaid - self.matrix * groups
+        self.height = length * (2 if spec.has_rows else 1)  # of a column in shared memory
+        self.columns = k.shared(type_, 2 * self.height)
         self.diagonal = k.shared(self.real, length)
         self.i, self.j = k.tid / SIDE, k.tid % SIDE
 
     def build(self) -> Kernel:
         k, spec = self.k, self.spec
-        wide = k.cast(k.ctaid, i64)
+        wide = k.cast(self.matrix, i64)
         a, out = self.a.at(wide * self.move), self.out.at(wide * self.out_move)
         tiles = range(spec.num_tiles)
         rows, columns = ([x + t * SIDE if t else x for t in tiles] for x in (self.i, self.j))
@@ -109,42 +123,83 @@ class _Cholesky:
                 values[s, t] = value = k.var(k.where(row == column, one, zero))
                 with k.when((row < self.order) & (column <= row)):
                     value.set(a[k.cast(row, i64) * self.pitch + k.cast(column, i64)])
+        below = self.load_rows(a, rows, columns) if spec.has_rows else {}
         for t in tiles:
-            self.factor(t, rows, columns, values)
+            self.factor(t, rows, columns, values, below)
         k.barrier()
-        for s, row in enumerate(rows):
-            for t, column in enumerate(columns[: s + 1]):
-                is_inside = (row < self.order) & (column < self.order)
-                with k.when(is_inside & (column <= row)):
-                    place = k.cast(row, i64) * self.out_pitch + k.cast(column, i64)
-                    out[place] = self.finished(values[s, t].get(), row, column)
-            for column in columns[s:]:
-                with k.when((row < column) & (column < self.order)):
-                    out[k.cast(row, i64) * self.out_pitch + k.cast(column, i64)] = zero
-        self.report()
+        with k.when(self.group == 0):
+            for s, row in enumerate(rows):
+                for t, column in enumerate(columns[: s + 1]):
+                    is_inside = (row < self.order) & (column < self.order)
+                    with k.when(is_inside & (column <= row)):
+                        place = k.cast(row, i64) * self.out_pitch + k.cast(column, i64)
+                        out[place] = self.finished(values[s, t].get(), row, column)
+                for column in columns[s:]:
+                    with k.when((row < column) & (column < self.order)):
+                        out[k.cast(row, i64) * self.out_pitch + k.cast(column, i64)] = zero
+            self.report()
+        for (s, t), value in below.items():
+            root = k.sqrt(self.diagonal[columns[t]])
+            parts = [part / root for part in value.get().parts]
+            with k.when(self.number(rows[s]) < self.num_rows):
+                solved = k.compound(spec.type, *parts) if spec.type.is_complex else parts[0]
+                a[self.place(rows[s], columns[t])] = solved
         return k.build()
 
-    def factor(self, t: int, rows: list[Value], columns: list[Value], values: dict[tuple[int, int], Var]) -> None:
+    def number(self, row: Value) -> Value:
+        """Which of all rows below a row of this block's is."""
+        return self.group * (self.spec.num_tiles * SIDE) + row
+
+    def place(self, row: Value, column: Value) -> Value:
+        """Where an element of this block's rows below is."""
+        k = self.k
+        first = k.cast(self.number(row) + self.spec.num_tiles * SIDE, i64)
+        return first * self.pitch + k.cast(column, i64)
+
+    def load_rows(self, a: Pointer, rows: list[Value], columns: list[Value]) -> dict[tuple[int, int], Var]:
+        """Load the rows below: zeros beyond the last one."""
+        k, found = self.k, {}
+        for s, row in enumerate(rows):
+            for t, column in enumerate(columns):
+                found[s, t] = value = k.var(k.const(0, self.spec.type))
+                with k.when(self.number(row) < self.num_rows):
+                    value.set(a[self.place(row, column)])
+        return found
+
+    def factor(
+        self,
+        t: int,
+        rows: list[Value],
+        columns: list[Value],
+        values: dict[tuple[int, int], Var],
+        below: dict[tuple[int, int], Var],
+    ) -> None:
         """Take the products of the columns of a tile off those to their right."""
         k, spec = self.k, self.spec
         length = spec.num_tiles * SIDE
         with k.range(k.const(0, u32), SIDE) as inner:
             number = inner + t * SIDE if t else inner
-            here = self.columns.at(number % 2 * length)
+            here = self.columns.at(number % 2 * self.height)
             with k.when(self.j == inner):
                 for s in range(t, spec.num_tiles):
                     here[rows[s]] = values[s, t].get()
+                for s in range(spec.num_tiles if below else 0):
+                    here[rows[s] + length] = below[s, t].get()
                 with k.when(self.i == inner):
                     self.diagonal[number] = values[t, t].get().parts[0]
             k.barrier()
-            scale = 1.0 / here[number].parts[0]
+            scale = floats.divided(k, k.const(1, self.real), here[number].parts[0])
             left = [here[row] for row in rows[t:]]
+            left_below = [here[row + length] for row in rows] if below else []
             for u in range(t, spec.num_tiles):
                 element = self.conjugate(here[columns[u]])
                 factor = k.where(columns[u] > number, self.scaled(element, -scale), k.const(0, spec.type))
                 for s in range(u, spec.num_tiles):
                     value = values[s, u]
                     value.set(multiply_add(k, left[s - t], factor, value.get()))
+                for s, element in enumerate(left_below):
+                    value = below[s, u]
+                    value.set(multiply_add(k, element, factor, value.get()))
 
     def conjugate(self, value: Value) -> Value:
         if not self.spec.type.is_complex:
@@ -182,7 +237,7 @@ class _Cholesky:
                 first.set(k.where(is_bad.get(), k.min(first, number), first))
             found = k.redux("min", first.get())
             with k.when((k.lane == 0) & (found != NOWHERE)):
-                wide = [k.cast(x, u64) for x in (k.ctaid + 0, self.whole, self.first + found)]
+                wide = [k.cast(x, u64) for x in (self.matrix, self.whole, self.first + found)]
                 self.status.atomic("min", 0, wide[0] * wide[1] + wide[2])
 
 
@@ -217,29 +272,41 @@ def plan_factor(stack: Stack, device: Device) -> Plan:
     zeros, and the status, see `diagonal`.
     """
     steps: list[Step] = [Fill(Argument("out1"), STATUS_NBYTES, 0xFF)]
-    order, width = stack.num_rows, outer(stack, device).width
+    order, width, scratch = stack.num_rows, outer(stack, device).width, Scratch()
+    num_blocks = -(-order // LENGTH) - 1  # but for the last one
+    blocks = contiguous(stack.type, stack.count * num_blocks, LENGTH, LENGTH)
+    held = scratch.take(max(1, blocks.count) * blocks.move * stack.type.nbytes)
     for start in range(0, order, width):
         end = min(start + width, order)
         for low in range(start, end, LENGTH):
             high = min(low + LENGTH, end)
             if low > start:
                 steps += _reduced(stack, (low, high), (start, low), device)
-            steps.append(_block(stack, low, high))
             if high < order:
-                steps += _solved(stack, low, high, device)
+                place = held.at(low // LENGTH * blocks.move * stack.type.nbytes)
+                steps.append(_block_and_rows(stack, low, place, num_blocks * blocks.move))
+            else:
+                steps.append(_block(stack, low, high))
         if end < order:
             steps += _reduced_rest(stack, start, end, device)
-    return Plan(tuple(steps))
+    if num_blocks:
+        shape = (stack.count, num_blocks, LENGTH, LENGTH)
+        source = Operand(stack.type, contiguous_strides(shape))
+        target = Operand(stack.type, (stack.move, LENGTH * (stack.pitch + 1), stack.pitch, 1), stack.aligned)
+        steps += elementwise.plan(shape, (source,), (), (Output(0, target),), device).on(in0=held)
+    return scratch.plan(steps)
 
 
-def _solved(stack: Stack, low: int, high: int, device: Device) -> tuple[Step, ...]:
-    """Solve for the rows below a block on the diagonal."""
-    a = Argument("out0")
-    turned, form = blas3.transposed(stack.part(low, low), LOWER, is_conjugated=True)
-    x = stack.part(high, low)
-    shape = (stack.num_rows - high, high - low)
-    system = TriangularSystem(shape, turned, form, False, stack.pitch, x.alignment, stack.count, stack.move, stack.move)
-    return blas3.plan_solve(system, device).on(in0=a.at(stack.at(low, low)), out0=a.at(stack.at(high, low)))
+def _block_and_rows(stack: Stack, low: int, place: Argument, move: int) -> Launch:
+    """Return the launch that factors a block on the diagonal, into the workspace, and solves for the rows below."""
+    spec = CholeskySpec(stack.type, NUM_TILES, is_out_of_place=True, has_rows=True)
+    num_rows = stack.num_rows - low - LENGTH
+    groups = -(-num_rows // LENGTH)
+    constants = (LENGTH, low, stack.num_rows, stack.pitch, stack.move, LENGTH, move, num_rows, groups)
+    arguments = (place, Argument("out1"), Argument("out0", stack.at(low, low)))
+    flops = LENGTH**2 * num_rows * (4 if stack.type.is_complex else 1) * stack.count
+    work = Work(flops, 2 * LENGTH * num_rows * stack.type.nbytes * stack.count)
+    return Launch(make(spec), (groups * stack.count, 1, 1), arguments, constants, work)
 
 
 def _reduced(stack: Stack, columns: tuple[int, int], known: tuple[int, int], device: Device) -> tuple[Step, ...]:

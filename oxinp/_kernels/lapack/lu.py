@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from oxinp._kernels.blas3 import plan as blas3
 from oxinp._kernels.blas3 import trsm
 from oxinp._kernels.blas3.plan import TriangularSystem
+from oxinp._kernels.choice import Choice, decide
 from oxinp._kernels.gemm import select
 from oxinp._kernels.gemm.epilogue import subtracted
 from oxinp._kernels.gemm.operand import TRIANGULAR, Form, Matrices
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from oxinp._kernels.plan import Step
     from oxinp._ptx.types import Type
 
+OUTER_WIDTHS = (128, 256, 512, 1024)  # of block columns
 UNIT_LOWER = Form(TRIANGULAR, is_lower=True, has_unit_diagonal=True)
 UPPER = Form(TRIANGULAR, is_lower=False)
 
@@ -82,6 +84,30 @@ def contiguous(type: Type, count: int, num_rows: int, num_columns: int) -> Stack
     return Stack(type, count, num_rows, num_columns, num_columns, num_rows * num_columns)
 
 
+class Outer(NamedTuple):
+    """How wide the block columns are after which the rest of the matrix is brought up to date."""
+
+    width: int
+
+
+def outer(stack: Stack, device: Device) -> Outer:
+    """Return the width that was measured to be best; else one that leaves products enough to do with what they read."""
+    legal = tuple(Outer(width) for width in OUTER_WIDTHS)
+    default = legal[0] if stack.count > 1 or stack.num_rows <= 1024 else legal[1 + (stack.num_rows > 4096)]
+    choice = Choice(
+        "lu/outer",
+        (stack.type.name,),
+        (),
+        (stack.count, stack.num_rows, stack.num_columns),
+        Outer,
+        legal.__contains__,
+        lambda: default,
+        lambda: [default, *legal],
+    )
+    found: Outer = decide(choice, device)
+    return found
+
+
 def plan_factor(stack: Stack, device: Device) -> Plan:
     """Return the launches that factor matrices in place: P A = L U, the unit diagonal of L not stored.
 
@@ -116,7 +142,7 @@ class _Factor:
             Fill(self.board.flags, self.board.flags_nbytes, 0),
             rows.start(self.permutation, stack.num_rows, stack.count),
         ]
-        block = max(self.width, trsm.length(stack.type))
+        block = outer(stack, self.device).width
         for low in range(0, self.depth, block):
             high = min(low + block, self.depth)
             self.factor(low, high)

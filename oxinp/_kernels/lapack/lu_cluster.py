@@ -1,17 +1,18 @@
 """LU with partial pivoting of a panel by one cluster of blocks (sm_90): its rows in registers.
 
 Data layout: of a panel, see `lu_panel`, a thread has one row in registers. In shared memory a block has its rows, on
-their way from and to memory; and what other blocks put there: a candidate for the pivot of each, the row of the pivot,
-the row on the diagonal.
+their way from and to memory; and what other blocks put there: of each a candidate for the pivot, and its row; the row
+on the diagonal.
 
 Who owns what: a block has consecutive rows, a thread one, rank by rank of the cluster.
 
 Algorithm, per column: warps and blocks find their rows of the element of largest magnitude, the first of equal ones,
-by comparing magnitudes as integers; every block puts its candidate into the shared memory of all, and all wait. The
-warp that has the pivot puts its row into the shared memory of all, that of the diagonal its row to where the pivot was,
-and all wait. Two threads take each other's row; the multipliers and what is left of the panel are computed.
+by comparing magnitudes as integers; every block puts its candidate, and that row, into the shared memory of all, the
+first one its row on the diagonal, too, and all wait. The best of the candidates and the row on the diagonal change
+places; the multipliers and what is left of the panel are computed.
 
-Per panel: rows * width^2 flops, and per column two waits of a cluster, without a trip to the L2 cache.
+Per panel: rows * width^2 flops, and per column one wait of a cluster, without a trip to the L2 cache. What blocks put
+into each other's memory is there twice, for columns of even and of odd number.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from oxinp._kernels.plan import Launch, Work
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.cluster import cluster_barrier
 from oxinp._ptx.kernel import retraceable
+from oxinp._ptx.math import floats
 from oxinp._ptx.memory import CLUSTER, Pointer
 from oxinp._ptx.types import Type, u32, u64
 
@@ -62,7 +64,8 @@ class ClusterSpec(NamedTuple):
     @property
     def shared_nbytes(self) -> int:
         """Of a block, and some more."""
-        return (self.num_threads * (self.width + 1) + 4 * self.width) * self.type.nbytes + 2048
+        lines = 4 + 2 * (self.num_blocks + 1)
+        return (self.num_threads * (self.width + 1) + lines * self.width) * self.type.nbytes + 2048
 
 
 def choose(type: Type, num_rows: int, device: Device) -> ClusterSpec | None:
@@ -94,10 +97,12 @@ class _ClusterPanel(PanelKernel):
         self.spec, self.num_warps = spec, spec.num_threads // WARP
         self.take()
         self.partials = k.dynamic_shared(u32, self.num_warps * WORDS)
-        self.candidates = k.dynamic_shared(u32, spec.num_blocks * WORDS)
-        self.outgoing = k.dynamic_shared(spec.type, 2 * self.width)  # of this block: the pivot's row, the diagonal's
-        self.pivot_row, self.diagonal_row = (k.dynamic_shared(spec.type, self.width) for _ in range(2))
+        self.candidates = k.dynamic_shared(u32, 2 * spec.num_blocks * WORDS)
+        self.outgoing = k.dynamic_shared(spec.type, 2 * self.width)  # of this block: its candidate, the diagonal's row
+        self.rows = k.dynamic_shared(spec.type, 2 * spec.num_blocks * self.width)
+        self.diagonals = k.dynamic_shared(spec.type, 2 * self.width)
         self.row = self.top + k.tid  # in the panel
+        self.vector = max(1, 16 // spec.type.nbytes)
 
     def build(self) -> Kernel:
         k = self.k
@@ -107,10 +112,10 @@ class _ClusterPanel(PanelKernel):
         cluster_barrier(k)  # from here on every block is there
         for column in range(self.width):
             with k.when(self.num_columns > column):
-                winner = self.search(column, values[column].get())
-                self.exchange(column, winner, values)
-                self.note(k.const(column, u32), winner, self.pivot_row[column])
-                self.update(column, values)
+                self.tell(column, values)
+                winner, pivot_row = self.exchange(column, values)
+                self.note(k.const(column, u32), winner, pivot_row[column])
+                self.update(column, pivot_row, values)
         for i, value in enumerate(values):
             own[i] = value.get()
         k.barrier()
@@ -125,8 +130,8 @@ class _ClusterPanel(PanelKernel):
 
     # -- the pivot
 
-    def search(self, column: int, value: Value) -> Value:
-        """The row of the pivot; of rows in the panel."""
+    def search(self, column: int, value: Value) -> list[Value]:
+        """The candidate of this block; of rows in the panel."""
         k = self.k
         found = self.magnitude(value)
         is_below = (self.row >= column) & (self.row < self.num_rows)
@@ -141,12 +146,32 @@ class _ClusterPanel(PanelKernel):
         with k.when(k.lane == 0):
             self.partials.store(k.warp * WORDS, [*best, zero])
         k.barrier()
-        with k.when(k.warp == 0):
-            best = self.best(self.some(self.partials, self.num_warps))
-            with k.when(k.lane < self.spec.num_blocks):
-                self.there(self.candidates, k.lane % self.spec.num_blocks).store(self.rank * WORDS, [*best, zero])
+        return self.best(self.some(self.partials, self.num_warps))
+
+    def tell(self, column: int, values: list[Var]) -> None:
+        """Put this block's candidate and its row, and the row on the diagonal, into the memory of all, and wait."""
+        k, width, half = self.k, self.width, column % 2
+        candidate = self.search(column, values[column].get())
+        row = candidate[2]
+        for is_mine, start in ((self.row == row, 0), (self.row == column, width)):
+            with k.when(is_mine):
+                for i in range(0, width, self.vector):
+                    self.outgoing.store(start + i, [value.get() for value in values[i : i + self.vector]])
+        k.warp_sync()
+        first, blocks = self.row - k.lane, range(self.spec.num_blocks)
+        with k.when((first <= row) & (row < first + WARP) & (k.lane < width)):
+            element, place = self.outgoing[k.lane], (self.rank + half * self.spec.num_blocks) * width + k.lane
+            for rank in blocks:
+                self.there(self.rows, rank)[place] = element
+        with k.when((first == 0) & (k.lane < width)):
+            element = self.outgoing[k.lane + width]
+            for rank in blocks:
+                self.there(self.diagonals, rank)[k.lane + half * width] = element
+        with k.when((k.warp == 0) & (k.lane < self.spec.num_blocks)):
+            place = (self.rank + half * self.spec.num_blocks) * WORDS
+            there = self.there(self.candidates, k.lane % self.spec.num_blocks)
+            there.store(place, [*candidate, k.const(0, u32)])
         cluster_barrier(k)
-        return self.best(self.some(self.candidates, self.spec.num_blocks))[2]
 
     def some(self, candidates: Pointer, count: int) -> list[Value]:
         """A candidate for each of as many lanes; nothing for the others."""
@@ -168,44 +193,40 @@ class _ClusterPanel(PanelKernel):
 
     # -- the rest of the panel
 
-    def exchange(self, column: int, winner: Value, values: list[Var]) -> None:
-        """Exchange two rows; the row of the pivot is in `pivot_row` then, in every block."""
-        k, width = self.k, self.width
-        is_pivot, is_diagonal = self.row == winner, self.row == column
-        for is_mine, start in ((is_pivot, 0), (is_diagonal, width)):
+    def exchange(self, column: int, values: list[Var]) -> tuple[Value, Pointer]:
+        """Exchange two rows; return which one the pivot was in, and that row."""
+        k, half = self.k, column % 2
+        candidates = self.candidates.at(half * self.spec.num_blocks * WORDS)
+        winner = self.best(self.some(candidates, self.spec.num_blocks))[2]
+        pivot_row = self.rows.at((winner / self.height + half * self.spec.num_blocks) * self.width)
+        diagonal = self.diagonals.at(half * self.width)
+        for is_mine, row in ((self.row == winner, diagonal), (self.row == column, pivot_row)):
             with k.when(is_mine):
-                for i, value in enumerate(values):
-                    self.outgoing[start + i] = value.get()
-        k.warp_sync()
-        lane = k.where(k.lane < width, k.lane, k.const(0, u32))
-        first = self.row - k.lane
-        with k.when((first <= winner) & (winner < first + WARP)):
-            element = self.outgoing[lane]
-            with k.when(k.lane < width):
-                for rank in range(self.spec.num_blocks):
-                    self.there(self.pivot_row, rank)[k.lane] = element
-        with k.when(first == column // WARP * WARP):
-            element = self.outgoing[lane + width]
-            with k.when(k.lane < width):
-                self.there(self.diagonal_row, winner / self.height)[k.lane] = element
-        cluster_barrier(k)
-        for is_mine, row in ((is_pivot, self.diagonal_row), (is_diagonal, self.pivot_row)):
-            with k.when(is_mine):
-                for i, taken in enumerate(values):
-                    taken.set(row[i])
+                for i in range(0, self.width, self.vector):
+                    taken = row.load(i, self.vector)
+                    for value, element in zip(values[i : i + self.vector], taken, strict=True):
+                        value.set(element)
+        return winner, pivot_row
 
-    def update(self, column: int, values: list[Var]) -> None:
+    def update(self, column: int, pivot_row: Pointer, values: list[Var]) -> None:
         """Compute the multiplier of this thread's row, and take its product with the pivot's row off the row."""
         k = self.k
-        pivot = self.pivot_row[column]
+        pivot = pivot_row[column]
         with k.when(self.row > column):
-            element = values[column].get()
-            is_zero = pivot == k.const(0, self.type)
-            factor = k.where(is_zero, element, element / k.where(is_zero, k.const(1, self.type), pivot))
+            factor = self.quotient(values[column].get(), pivot)
             values[column].set(factor)
             negative = -factor
             for i in range(column + 1, self.width):
-                values[i].set(multiply_add(k, negative, self.pivot_row[i], values[i].get()))
+                values[i].set(multiply_add(k, negative, pivot_row[i], values[i].get()))
+
+    def quotient(self, element: Value, pivot: Value) -> Value:
+        """The element over the pivot, which is no smaller; the element itself where that is zero."""
+        k = self.k
+        is_zero = pivot == k.const(0, self.type)
+        divisor = k.where(is_zero, k.const(1, self.type), pivot)
+        if self.type.is_complex:
+            return k.where(is_zero, element, element / divisor)
+        return k.where(is_zero, element, floats.divided(k, element, divisor))
 
 
 def launch(spec: ClusterSpec, panel: Panel, places: tuple[Argument, Argument, Argument, Argument]) -> Launch:

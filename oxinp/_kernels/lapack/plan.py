@@ -73,7 +73,8 @@ def plan_cholesky(shape: Sequence[int], a: Operand, device: Device) -> Plan:
         return cholesky.plan_small(given, stack)
     matrices = Matrices(a.type, a.strides, a.alignment)
     lower = symmetrize.plan(tuple(shape), matrices, LOWER, device)
-    return Plan((*lower.steps, *cholesky.plan_factor(stack, device).steps))
+    factor = cholesky.plan_factor(stack, device)
+    return factor.replace(steps=(*lower.steps, *factor.steps))
 
 
 def _stacked(shape: Sequence[int], a: Operand) -> Stack | None:

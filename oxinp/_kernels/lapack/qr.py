@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from oxinp._kernels.blas3 import plan as blas3
 from oxinp._kernels.blas3 import trsm
 from oxinp._kernels.blas3.plan import TriangularSystem
+from oxinp._kernels.choice import Choice, decide
 from oxinp._kernels.elementwise import plan as elementwise
 from oxinp._kernels.gemm import select
 from oxinp._kernels.gemm.epilogue import subtracted
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 
 UPPER = Form(TRIANGULAR, is_lower=False)
 BLOCK = 256
+BLOCK_WIDTHS = (64, 128, 256, 512)  # columns of a block reflector
+LARGE = 2048  # columns from which a block reflector has twice as many as a system of `trsm`
 
 
 class UpperSpec(NamedTuple):
@@ -98,10 +101,34 @@ class Reflectors(NamedTuple):
     block: int
 
 
-def reflectors(stack: Stack, scratch: Scratch) -> Reflectors:
+class BlockColumns(NamedTuple):
+    """How many columns have one block reflector."""
+
+    width: int
+
+
+def block_columns(stack: Stack, device: Device) -> BlockColumns:
+    """Return the width that was measured to be best; else a system of `trsm`, or two where products are large."""
+    legal, depth = tuple(BlockColumns(width) for width in BLOCK_WIDTHS), min(stack.num_rows, stack.num_columns)
+    default = BlockColumns(trsm.length(stack.type) * (2 if stack.count == 1 and depth >= LARGE else 1))
+    choice = Choice(
+        "qr/block",
+        (stack.type.name,),
+        (),
+        (stack.count, stack.num_rows, stack.num_columns),
+        BlockColumns,
+        legal.__contains__,
+        lambda: default,
+        lambda: [default, *legal],
+    )
+    found: BlockColumns = decide(choice, device)
+    return found
+
+
+def reflectors(stack: Stack, scratch: Scratch, device: Device) -> Reflectors:
     """Return where the reflectors of matrices lie in the workspace."""
     type_, count, depth = stack.type, stack.count, min(stack.num_rows, stack.num_columns)
-    block = trsm.length(type_)
+    block = block_columns(stack, device).width
     pitch = -(-depth // 16) * 16
     v = Stack(type_, count, stack.num_rows, depth, pitch, stack.num_rows * pitch)
     m = Stack(type_, count, depth, block, block, depth * block)
@@ -133,7 +160,7 @@ class Qr:
         self.type, self.count = stack.type, stack.count
         self.depth = min(stack.num_rows, stack.num_columns)
         self.width = WIDTHS[stack.type.nbytes]
-        self.made = reflectors(stack, scratch)
+        self.made = reflectors(stack, scratch, device)
         self.height = lu_panel.block_height(stack.type, stack.num_rows, device, are_many=stack.count > 1)
         most = -(-stack.num_rows // self.height)
         self.board = lu_panel.board(scratch, stack.type, most, stack.count)

@@ -215,7 +215,13 @@ class _Spectrum:
         left = Matrices(self.type, (*moves, 2 * WIDTH, 1), alignment)
         right = Matrices(self.type, (*moves, 1, 2 * WIDTH), alignment)
         conjugated = Form(GENERAL, is_conjugated=self.type.is_complex)
-        variant = Variant(b_form=conjugated, epilogue=subtracted(self.type, c.strides), c_strides=c.strides)
+        variant = Variant(
+            b_form=conjugated,
+            c_form=Form(HERMITIAN, is_lower=True),
+            is_mirrored_out=True,
+            epilogue=subtracted(self.type, c.strides),
+            c_strides=c.strides,
+        )
         shape = (*batch, rows, rows)
         product = select.plan(shape, 2 * WIDTH, left, right, self.type, self.type, self.device, variant)
         assert product is not None

@@ -162,11 +162,26 @@ def _share(k: Builder, i: Value, bits: Value) -> Callable[[Value], Value]:
     return lambda index: k.mulhi(index, share)
 
 
-def _words(k: Builder, pieces: Pointer, window: Window, first: Value, limit: Value) -> tuple[list[Value], list[Value]]:
-    """The thread's words of a window, and which of them are there."""
-    places = [first + index for index in window.indices]
-    is_there = [place < limit for place in places]
-    return [pieces[k.min(place, limit - 1)] for place in places], is_there
+class _Words:
+    """The thread's words of one window after the other, those of the next on their way while one is settled."""
+
+    def __init__(self, k: Builder, pieces: Pointer, window: Window, first: Value, limit: Value) -> None:
+        self.k, self.pieces, self.window, self.limit = k, pieces, window, limit
+        self._at = k.var(first)
+        self._held = [k.var(0, u32) for _ in window.indices]
+        self._load()
+
+    def _load(self) -> None:
+        for word, index in zip(self._held, self.window.indices, strict=True):
+            word.set(self.pieces[self.k.min(self._at + index, self.limit - 1)])
+
+    def next(self) -> tuple[list[Value], list[Value]]:
+        """The words of a window, and which of them are there."""
+        words = [word.get() for word in self._held]
+        is_there = [self._at + index < self.limit for index in self.window.indices]
+        self._at.set(self._at + WINDOW)
+        self._load()
+        return words, is_there
 
 
 def _find() -> Kernel:
@@ -194,8 +209,9 @@ def _find() -> Kernel:
     first, mask = start[0] + passed, (k.const(1, u32) << bits) - 1
     own = events.at(k.cast(segment, i64) * k.cast(capacity, i64))
     i, num_events = k.var(low), k.var(0, u32)
-    with k.range(k.const(0, u32), length, WINDOW) as at:
-        words, is_there = _words(k, pieces, window, first + at, limit)
+    given = _Words(k, pieces, window, first, limit)
+    with k.range(k.const(0, u32), length, WINDOW):
+        words, is_there = given.next()
         values = [k.cast(word & mask, i32) for word in words]
         here = i.get()
 
@@ -284,9 +300,10 @@ def _draw() -> Kernel:
         i.set(starts[segment])
     first = start[0] + segment * length
     at = k.var(0, u32)
+    given = _Words(k, pieces, window, first, limit)
     with k.loop():
         k.break_if((at >= length) | (i < lowest) | (first + at >= limit))
-        words, is_there = _words(k, pieces, window, first + at, limit)
+        words, is_there = given.next()
         here = i.get()
 
         def value(item: int, rank: Value, *, words: Any = words, i: Value = here) -> tuple[Value, Value]:

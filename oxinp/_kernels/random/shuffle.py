@@ -212,7 +212,7 @@ def make(spec: ShuffleSpec) -> Kernel:
 
 
 def untempered(word: Value) -> Value:
-    """The word of MT19937 that gives an output, see `twister_draw.tempered`."""
+    """The word of MT19937 that gives an output, see `twister_formats.tempered`."""
     word = word ^ (word >> 18)
     word = word ^ ((word << 15) & 0xEFC60000)
     found = word

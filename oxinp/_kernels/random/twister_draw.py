@@ -1,11 +1,13 @@
 """Draws from MT19937 whose attempts may be rejected: polar normals, integers by masked or by Lemire's rejection.
 
 The words of a draw are cut into streams of equal length, whose first states come from jumps (see `twister_jump`); a
-block makes a stream's words, 624 at a time. A first launch counts what every stream accepts and a second one makes the
-words again: where a stream's results go is the sum of the counts before it. Data layout: results are contiguous. Who
-owns what: a thread makes three of 624 words, and uses an attempt of its own number, or three that follow each other.
-The block that has the last word leaves the 624 words at hand, untempered, from which the host knows NumPy's state.
-Bytes per element: itself, once. Instructions per word: about 25 in each launch.
+block makes a stream's words as in `twister_fill`. A first launch counts what every stream accepts and a second one
+makes the words again: where a stream's results go is the sum of the counts before it. Data layout: results are
+contiguous. Who owns what: a thread has a pair of words in a step: two attempts, or half of one, whose other half the
+next lane has. Points that are accepted wait in shared memory until the words of `STEPS` steps are used; then every
+thread makes results of some of them. The block that accepts the last attempt leaves the 624 words that follow it,
+untempered, from which the host knows NumPy's state. Bytes per element: itself, once. Instructions per pair and launch:
+about 60, and per point those of a logarithm and a root.
 
 Source: NumPy's src/mt19937 and src/legacy.
 """
@@ -13,142 +15,24 @@ Source: NumPy's src/mt19937 and src/legacy.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 from oxinp._kernels.problem import MAX_KERNELS
-from oxinp._kernels.random.fill import uniform_f32, uniform_f64
 from oxinp._kernels.random.twister import N
-from oxinp._kernels.random.twister_jump import BLOCK, Twister
+from oxinp._kernels.random.twister_fill import BLOCK, STEPS, Pairs
+from oxinp._kernels.random.twister_formats import FORMATS, tempered
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.frozen import Frozen
 from oxinp._ptx.kernel import retraceable
-from oxinp._ptx.math.power import log2_parts
-from oxinp._ptx.types import f32, f64, i64, pred, u32, u64
+from oxinp._ptx.types import f64, i64, pred, u32, u64
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from oxinp._ptx.types import Type
+    from oxinp._kernels.random.twister_formats import Attempt
     from oxinp._ptx.value import Value
 
 WARP = 32
 NUM_WARPS = BLOCK // WARP
-LN2, LN2_LOW = 0.6931471805599453, 2.3190468138462996e-17
-RESULT_WORDS = 4  # words taken, number of the first word that is left, a normal that is left over, whether there is one
-
-
-def tempered(word: Value) -> Value:
-    """What the generator gives for a word."""
-    word = word ^ (word >> 11)
-    word = word ^ ((word << 7) & 0x9D2C5680)
-    word = word ^ ((word << 15) & 0xEFC60000)
-    result: Value = word ^ (word >> 18)
-    return result
-
-
-def _double(k: Builder, first: Value, second: Value) -> Value:
-    """``((first >> 5) * 2**26 + (second >> 6)) * 2**-53``."""
-    return uniform_f64(k, (second & 0xFFFFFFC0) << 5, (first & 0xFFFFFFE0) | (second >> 27))
-
-
-class Attempt(NamedTuple):
-    """What an attempt says.
-
-    Attributes
-    ----------
-    is_accepted : Value
-    values : callable
-        ``values()`` -> the results, where it is accepted.
-    """
-
-    is_accepted: Value | None
-    values: Callable[[], list[Value]]
-
-
-class Format(Frozen, eq=False):
-    """What is made of words.
-
-    Attributes
-    ----------
-    name : str
-    type : Type
-        Of elements.
-    words : int
-        That an attempt takes.
-    make : callable
-        ``make(k, words, parameters)`` -> `Attempt`.
-    gives : int
-        Results of an attempt.
-    per_thread : int
-        Attempts of a thread in 624 words; 0 where none is rejected.
-    parameters : tuple of Type
-    """
-
-    name: str
-    type: Type
-    words: int
-    make: Callable[..., Attempt]
-    gives: int = 1
-    per_thread: int = 0
-    parameters: tuple[Type, ...] = ()
-
-
-def _always(make: Callable[..., Value]) -> Callable[..., Attempt]:
-    return lambda k, words, _: Attempt(None, lambda: [make(k, *words)])
-
-
-def _log(k: Builder, x: Value) -> Value:
-    """The logarithm of a number between 0 and 1, rounded as good as always correctly, as the C library's is."""
-    high, low = log2_parts(k, x)
-    product = high * LN2
-    result: Value = product + (k.fma(high, LN2, -product) + k.fma(high, LN2_LOW, low * LN2))
-    return result
-
-
-def _polar(k: Builder, words: list[Value], _: Any) -> Attempt:
-    """Marsaglia's polar method; the second result is the one that NumPy keeps for the next call."""
-    x, y = (_double(k, *words[i : i + 2]) * 2.0 - 1.0 for i in (0, 2))
-    square = x * x + y * y
-
-    def values() -> list[Value]:
-        factor = k.sqrt((_log(k, square) * -2.0) / square)
-        return [factor * y, factor * x]
-
-    return Attempt((square < 1.0) & (square != 0.0), values)
-
-
-def _masked(type_: Type) -> Callable[..., Attempt]:
-    def make(k: Builder, words: list[Value], parameters: Any) -> Attempt:
-        mask, largest, offset = parameters
-        value = words[0] & mask
-        return Attempt(value <= largest, lambda: [(value if type_ is u32 else k.cast(value, u64)) + offset])
-
-    return make
-
-
-def _lemire(type_: Type) -> Callable[..., Attempt]:
-    def make(k: Builder, words: list[Value], parameters: Any) -> Attempt:
-        count, threshold, offset = parameters
-        low, high = k.unpack(k.mul_wide(words[0], count))
-        return Attempt(low >= threshold, lambda: [(high if type_ is u32 else k.cast(high, u64)) + offset])
-
-    return make
-
-
-FORMATS = {
-    each.name: each
-    for each in (
-        Format("uniform_f64", f64, 2, _always(_double)),
-        Format("uniform_f32", f32, 1, _always(uniform_f32)),
-        Format("halves", u32, 1, _always(lambda k, word: word)),  # noqa: ARG005 - one signature
-        Format("words", u64, 2, _always(lambda k, high, low: k.pack(low, high))),
-        Format("polar_f64", f64, 4, _polar, gives=2, per_thread=1),
-        Format("lemire_u32", u32, 1, _lemire(u32), per_thread=3, parameters=(u32, u32, u32)),
-        Format("lemire_u32_as_u64", u64, 1, _lemire(u64), per_thread=3, parameters=(u32, u32, u64)),
-        Format("masked_u32", u32, 1, _masked(u32), per_thread=3, parameters=(u32, u32, u32)),
-        Format("masked_u64", u64, 1, _masked(u64), per_thread=3, parameters=(u32, u32, u64)),
-    )
-}
+MOST_POINTS = BLOCK * STEPS // 2
 
 
 class DrawSpec(Frozen):
@@ -157,7 +41,7 @@ class DrawSpec(Frozen):
     Attributes
     ----------
     format : str
-        A key of `FORMATS`.
+        A key of `twister_formats.FORMATS` of which attempts may be rejected.
     counts : bool
         It counts what is accepted; else it stores.
     is_given : bool
@@ -187,29 +71,38 @@ class _Drawing:
         self.given = k.scalar("given", self.made.type) if spec.is_given else None
         self.parameters = [k.scalar(f"parameter{i}", type_) for i, type_ in enumerate(self.made.parameters)]
         self.length, self.size = k.scalar("length", i64), k.scalar("size", i64)
-        self.start = k.cast(k.ctaid, i64) * self.length
-        self.twister = Twister(k)
+        self.pairs = Pairs(k)
+        self.lane, self.warp = k.lane, k.tid >> 5
 
     def declare(self) -> None:
         """Declare the first parameters."""
 
     def begin(self) -> None:
         """Load the stream's window."""
-        self.twister.load(self.windows.at(self.k.cast(self.k.ctaid, i64) * N))
-        self.k.barrier()
-
-    def attempt(self, number: Value) -> Attempt:
-        """An attempt of the words at hand."""
-        words = [tempered(self.twister.word(number * self.made.words + i)) for i in range(self.made.words)]
-        return self.made.make(self.k, words, self.parameters)
-
-    def leave(self, result: Any, left: Any, at: Value) -> None:
-        """Leave the words at hand, of which the first is number `at` of the draw."""
         k = self.k
-        with k.range(k.tid, N, BLOCK) as i:
-            left[i] = self.twister.word(i)
-        with k.when(k.tid == 0):
-            result[1] = at
+        self.pairs.load(self.windows.at(k.cast(k.ctaid, i64) * N))
+        k.barrier()
+
+    def attempts(self, words: list[Value], num_pairs: Value) -> list[tuple[Value, Value, Attempt, list[Value]]]:
+        """The thread's attempts of a step: whether each is accepted, the words up to its end, itself, and its point.
+
+        The step has `num_pairs` pairs in all.
+        """
+        k, made = self.k, self.made
+        outputs = [tempered(word) for word in words]
+        has_pair = k.tid < num_pairs
+        if made.point is None:
+            found: list[tuple[Value, Value, Attempt, list[Value]]] = []
+            for number, output in enumerate(outputs):
+                attempt = made.make(k, [output], self.parameters)
+                assert attempt.is_accepted is not None
+                found.append((attempt.is_accepted & has_pair, k.tid * 2 + (number + 1), attempt, []))
+            return found
+        own = made.point(k, *outputs)
+        point = [own, k.shfl_bfly(own, 1)]  # of even lanes
+        attempt = made.make(k, point, self.parameters)
+        assert attempt.is_accepted is not None
+        return [(attempt.is_accepted & has_pair & ((self.lane & 1) == 0), k.tid * 2 + 4, attempt, point)]
 
 
 class _Count(_Drawing):
@@ -219,21 +112,22 @@ class _Count(_Drawing):
         self.counts = self.k.pointer("counts", i64, "w")
 
     def build(self) -> Kernel:
-        k, made = self.k, self.made
+        k = self.k
         total = k.shared(u32, 1)
         with k.when(k.tid == 0):
             total[0] = k.const(0, u32)
         self.begin()
-        own = k.var(0, u32)
-        with k.range(k.const(0, i64), self.length, N) as at:
-            limit = k.cast(k.min((self.length - at) / made.words, N // made.words), u32)
-            for i in range(made.per_thread):
-                number = k.tid * made.per_thread + i
-                with k.when(number < limit):
-                    own.set(own + k.cast(self.attempt(number).is_accepted, u32))
-            self.twister.turn()
+        own, left = k.var(0, u32), k.var(self.length >> 1)  # pairs
+        with k.loop():
+            with k.range(k.const(0, u32), k.cast(k.min(left, BLOCK * STEPS), u32), BLOCK) as at:
+                num_pairs = k.cast(k.min(left - k.cast(at, i64), BLOCK), u32)
+                for accepted, *_ in self.attempts(self.pairs.step(at), num_pairs):
+                    own.set(own + k.cast(accepted, u32))
+            k.break_if(left <= BLOCK * STEPS)
+            self.pairs.turn()
+            left.set(left - BLOCK * STEPS)
         in_warp = k.redux("add", own.get())
-        with k.when(k.lane == 0):
+        with k.when(self.lane == 0):
             total.atomic("add", 0, in_warp, order="relaxed.cta")
         k.barrier()
         with k.when(k.tid == 0):
@@ -251,38 +145,81 @@ class _Place(_Drawing):
 
     def build(self) -> Kernel:
         k, made = self.k, self.made
-        self.totals, self.sums = k.shared(u32, NUM_WARPS), k.shared(i64, NUM_WARPS)
+        self.totals, self.sums = k.shared(u32, (2, NUM_WARPS)), k.shared(i64, NUM_WARPS)
+        self.queue = None if made.point is None else k.shared(f64, (MOST_POINTS, 2))
+        self.parity, self.last = k.var(0, u32), k.shared(u32, 1)  # words up to the end of the last attempt
         self.begin()
         if self.given is not None:
             with k.when((k.ctaid == 0) & (k.tid == 0)):
                 self.out[0] = self.given
-        needed = (self.size - self.spec.is_given + (made.gives - 1)) / made.gives
-        before = k.var(self.sum_before())
-        with k.range(k.const(0, i64), self.length, N) as at:
-            k.break_if(before >= needed)
-            limit = k.cast(k.min((self.length - at) / made.words, N // made.words), u32)
-            attempts = []
-            for i in range(made.per_thread):
-                number = k.tid * made.per_thread + i
-                is_there = number < limit
-                attempt = self.attempt(k.where(is_there, number, k.const(0, u32)))
-                assert attempt.is_accepted is not None
-                attempts.append((number, attempt.is_accepted & is_there, attempt))
-            place, total = self.places([accepted for _, accepted, _ in attempts])
-            after = before + k.cast(total, i64)
-            with k.when((before < needed) & (needed <= after)):
-                self.leave(self.result, self.left, self.start + at)
-            rank = k.var(before + k.cast(place, i64))
-            for number, accepted, attempt in attempts:
-                with k.when(accepted):
-                    with k.when(rank < needed):
-                        self.store(rank.get(), attempt, is_last=rank + 1 == needed)
-                    with k.when(rank + 1 == needed):
-                        self.result[0] = self.start + at + k.cast((number + 1) * made.words, i64)
-                    rank.set(rank + 1)
+        self.needed = (self.size - self.spec.is_given + (made.gives - 1)) / made.gives
+        before, left = k.var(self.sum_before()), k.var(self.length >> 1)
+        done = k.var(k.cast(k.ctaid, i64) * self.length)  # words
+        with k.loop():
+            k.break_if(before >= self.needed)
+            found = k.var(0, u32)
+            with k.range(k.const(0, u32), k.cast(k.min(left, BLOCK * STEPS), u32), BLOCK) as at:
+                num_pairs = k.cast(k.min(left - k.cast(at, i64), BLOCK), u32)
+                found.set(found + self.step(at, num_pairs, before.get(), found.get()))
+            after = before + k.cast(found.get(), i64)
+            k.barrier()
+            if self.queue is not None:
+                self.empty(before.get(), found.get())
+            with k.when((before < self.needed) & (self.needed <= after)):
+                words = self.last[0]
+                end = (words + 1) >> 1
+                self.pairs.leave(self.left, end)
+                with k.when(k.tid == 0):
+                    self.result.store(0, [done + k.cast(words, i64), done + k.cast(end * 2, i64)])
+            k.break_if(left <= BLOCK * STEPS)
+            k.barrier()
+            self.pairs.turn()
             before.set(after)
-            self.twister.turn()
+            done.set(done + 2 * BLOCK * STEPS)
+            left.set(left - BLOCK * STEPS)
         return k.build()
+
+    def step(self, at: Value, num_pairs: Value, before: Value, found: Value) -> Value:
+        """Find what a step accepts, of which `before` and `found` were; return how many that is."""
+        k = self.k
+        attempts = self.attempts(self.pairs.make(at), num_pairs)
+        ballots = [k.ballot(accepted) for accepted, *_ in attempts]
+        in_warp = k.popc(ballots[0])
+        for ballot in ballots[1:]:
+            in_warp = in_warp + k.popc(ballot)
+        with k.when(self.lane == 0):
+            self.totals[self.parity, self.warp] = in_warp
+        k.barrier()
+        each = [self.totals[self.parity, number] for number in range(NUM_WARPS)]
+        self.parity.set(self.parity ^ 1)
+        place, total = found, each[0]
+        for number, count in enumerate(each):
+            place = place + k.where(self.warp > number, count, k.const(0, u32))
+            total = total + count if number else total
+        below = (k.const(1, u32) << self.lane) - 1
+        for ballot in ballots:
+            place = place + k.popc(ballot & below)
+        for accepted, words, attempt, point in attempts:
+            rank = before + k.cast(place, i64)
+            with k.when(accepted & (rank < self.needed)):
+                if self.queue is not None:
+                    self.queue.store((place, 0), point)
+                else:
+                    self.out[rank] = attempt.values()[0]
+            with k.when(accepted & (rank + 1 == self.needed)):
+                self.last[0] = at * 2 + words
+            place = place + k.cast(accepted, u32)
+        return total
+
+    def empty(self, before: Value, found: Value) -> None:
+        """Store the results of the points that wait."""
+        k = self.k
+        assert self.queue is not None
+        with k.range(k.tid, found, BLOCK) as number:
+            rank = before + k.cast(number, i64)
+            with k.when(rank < self.needed):
+                attempt = self.made.make(k, list(self.queue.load((number, 0), 2)), self.parameters)
+                self.store(rank, attempt, is_last=rank + 1 == self.needed)
 
     def sum_before(self) -> Value:
         """How many attempts the streams before this one accept."""
@@ -300,25 +237,6 @@ class _Place(_Drawing):
         for number in range(1, NUM_WARPS):
             result = result + self.sums[number]
         return result
-
-    def places(self, accepted: list[Value]) -> tuple[Value, Value]:
-        """How many attempts of threads before this one are accepted, and how many of all."""
-        k = self.k
-        warp = k.tid >> 5
-        below = (k.const(1, u32) << k.lane) - 1
-        words = [k.ballot(each) for each in accepted]
-        place, in_warp = k.popc(words[0] & below), k.popc(words[0])
-        for word in words[1:]:
-            place, in_warp = place + k.popc(word & below), in_warp + k.popc(word)
-        with k.when(k.lane == 0):
-            self.totals[warp] = in_warp
-        k.barrier()
-        total = k.const(0, u32)
-        for number in range(NUM_WARPS):
-            each = self.totals[number]
-            place = place + k.where(warp > number, each, k.const(0, u32))
-            total = total + each
-        return place, total
 
     def store(self, rank: Value, attempt: Attempt, *, is_last: Value) -> None:
         """Store the results of an attempt; the second of the last may be left over."""
@@ -338,4 +256,4 @@ class _Place(_Drawing):
             self.result[3] = k.cast(is_left, i64)
 
 
-__all__ = ["FORMATS", "RESULT_WORDS", "DrawSpec", "Format", "make", "tempered"]
+__all__ = ["DrawSpec", "make"]

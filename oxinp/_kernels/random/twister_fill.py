@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING, Any
 
 from oxinp._kernels.problem import MAX_KERNELS
 from oxinp._kernels.random.twister import FREE, LOWER, MATRIX, UPPER, M, N
-from oxinp._kernels.random.twister_draw import FORMATS, tempered
+from oxinp._kernels.random.twister_formats import FORMATS, tempered
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.frozen import Frozen
 from oxinp._ptx.kernel import retraceable
 from oxinp._ptx.types import i64, u32
 
 if TYPE_CHECKING:
-    from oxinp._kernels.random.twister_draw import Format
+    from oxinp._kernels.random.twister_formats import Format
     from oxinp._ptx.memory import Pointer
     from oxinp._ptx.value import Value
 
@@ -43,13 +43,13 @@ class TwisterFillSpec(Frozen):
     Attributes
     ----------
     format : str
-        A key of `twister_draw.FORMATS` of which no attempt is rejected.
+        A key of `twister_formats.FORMATS` of which no attempt is rejected.
     """
 
     format: str
 
 
-class _Pairs:
+class Pairs:
     """The pairs of a stream in shared memory: those of a state, then those of the steps."""
 
     def __init__(self, k: Builder) -> None:
@@ -71,12 +71,17 @@ class _Pairs:
         number : int or Value
             Of the step; as a `Value` times `BLOCK`.
         """
+        words = self.make(number)
+        self.k.barrier()
+        return words
+
+    def make(self, number: int | Value) -> list[Value]:
+        """Do the same; a barrier has to follow."""
         k, (even, odd) = self.k, self.halves
         at = k.tid + number * BLOCK if isinstance(number, int) else k.tid + number
         first, second, third = even[at], odd[at], even[at + 1]
         even[at + PAIRS] = odd[at + M // 2] ^ self._twisted(first, second)
         odd[at + PAIRS] = even[at + (M + 1) // 2] ^ self._twisted(second, third)
-        k.barrier()
         return [first, second]
 
     def _twisted(self, first: Value, second: Value) -> Value:
@@ -109,7 +114,7 @@ def make(spec: TwisterFillSpec) -> Kernel:
     left, windows = k.pointer("left", u32, "w"), k.pointer("windows", u32, "r")
     length, size = k.scalar("length", i64), k.scalar("size", i64)
     stream, per_pair = k.cast(k.ctaid, i64), 2 // made.words
-    pairs = _Pairs(k)
+    pairs = Pairs(k)
     pairs.load(windows.at(stream * N))
     k.barrier()
     total = size * made.words
@@ -146,4 +151,4 @@ def _elements(k: Builder, made: Format, words: list[Value]) -> list[Value]:
     return [value for attempt in attempts for value in made.make(k, attempt, ()).values()]
 
 
-__all__ = ["BLOCK", "STEPS", "TwisterFillSpec", "make"]
+__all__ = ["BLOCK", "PAIRS", "STEPS", "Pairs", "TwisterFillSpec", "make"]

@@ -15,8 +15,9 @@ import numpy as np
 from oxinp._kernels.plan import Copy, Fill, Launch, Plan, Scratch, inputs, outputs
 from oxinp._kernels.random import twister_draw, twister_fill, twister_jump
 from oxinp._kernels.random.twister import COEFFICIENT_WORDS, DEGREE, N, Words, coefficients, multiple
-from oxinp._kernels.random.twister_draw import FORMATS, RESULT_WORDS, DrawSpec
+from oxinp._kernels.random.twister_draw import DrawSpec
 from oxinp._kernels.random.twister_fill import TwisterFillSpec
+from oxinp._kernels.random.twister_formats import FORMATS, RESULT_WORDS
 from oxinp._kernels.random.twister_jump import JUMP_WARPS, MOST_PER_WARP, SEQUENCE, JumpSpec
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ def words_for(name: str, size: int, chance: float = 1.0) -> int:
     """Return how many words hold some results, where attempts are rejected with as good as certainty."""
     made = FORMATS[name]
     attempts = -(-size // made.gives)
-    if made.per_thread:
+    if made.rejects:
         chance = math.pi / 4 if made.gives == 2 else chance
         attempts = math.ceil(attempts / chance + SIGMAS * math.sqrt(attempts * (1 - chance)) / chance) + 64
     return attempts * made.words
@@ -112,7 +113,7 @@ def plan(name: str, size: int, device: Device, *, cut: Streams, is_given: bool =
     steps.append(Fill(result, RESULT_WORDS * 8, 0xFF))
     given, parameters = inputs(is_given, number), inputs(len(made.parameters), number + is_given)
     constants = (cut.length, size)
-    if made.per_thread:
+    if made.rejects:
         counts = scratch.take(cut.number * 8)
         count = twister_draw.make(DrawSpec(name, counts=True, is_given=False))
         steps.append(Launch(count, (cut.number, 1, 1), (counts, windows, *parameters), constants))

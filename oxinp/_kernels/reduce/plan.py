@@ -166,11 +166,11 @@ class Reduction(Planner):
         """
         if self.wants_index or self.op.wants_index or not 1 < size < MAX_INDEX_32 or not steps:
             return None
-        farthest = max(*steps, -min(steps)) * (size - 1)
-        if farthest >= MAX_INDEX_32 or size * self._nbytes >= MIN_TUNED_NBYTES:
+        least = min(steps)
+        if max(*steps, -least) * (size - 1) >= MAX_INDEX_32 or size * self._nbytes >= MIN_TUNED_NBYTES:
             return None
         last = 0
-        if min(steps) < 0 and (steps[0] or next(step for step in steps if step)) < 0:  # see `_line`
+        if least < 0 and (steps[0] or next(step for step in steps if step)) < 0:  # see `_line`
             last = size - 1
             offsets = [step * last * type_.nbytes for step, type_ in zip(steps, self.types, strict=True)]
             alignments = tuple([min(a, x & -x) if x else a for a, x in zip(alignments, offsets, strict=True)])

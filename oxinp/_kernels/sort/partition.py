@@ -105,7 +105,8 @@ class _Partition:
 
     def __init__(self, spec: PartitionSpec) -> None:
         self.spec = spec
-        self.k = k = Builder("partition", block=BLOCK, min_blocks=2 if spec.type.nbytes == u64.nbytes else 3)
+        is_wide = spec.gives_places or spec.type.nbytes == u64.nbytes
+        self.k = k = Builder("partition", block=BLOCK, min_blocks=2 if is_wide else 3)
         bits = carrier(spec.type)
         self.out = k.pointer("out", i64 if spec.gives_places else bits, "w")
         self.elements, self.state = k.pointer("elements", bits, "r"), k.pointer("state", u64, "r")

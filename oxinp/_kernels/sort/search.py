@@ -1,14 +1,16 @@
 """Places in a sorted vector: a binary search per value.
 
-Data layout: the sorted elements, the values, a result per value. Who owns what: a thread `UNROLL` values, searched side
-by side. Algorithm: halves of the same lengths for all values, so that no lane waits for another one; order is that of
-`words`. Bytes per value: the value and its place; elements are read from the caches, about log2(n) each.
+Data layout: the sorted elements, the values, a result per value. Who owns what: a block every grid's worth of values, a
+thread `UNROLL` of them, searched side by side. Algorithm: halves of the same lengths for all values, so that no lane
+waits for another one; order is that of `words`. Where values are many, every `step`-th element is in shared memory,
+which answers lanes at different places sooner than a cache, and the search begins there. Bytes per value: the value and
+its place; elements are read from the caches, about log2(n) each, with samples log2(n / samples).
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from oxinp._kernels.plan import Argument, Launch, Plan, Work
 from oxinp._kernels.problem import MAX_KERNELS
@@ -19,10 +21,15 @@ from oxinp._ptx.kernel import retraceable
 from oxinp._ptx.types import Type, i64
 
 if TYPE_CHECKING:
+    from oxinp._kernels.choice import Device
+    from oxinp._ptx.memory import Pointer
     from oxinp._ptx.value import Value
 
 BLOCK = 256
 UNROLL = 2
+SAMPLES_NBYTES = 32 * 1024
+MIN_SAMPLED = 1 << 18  # values for which blocks load samples
+BLOCKS_PER_SM = 6
 
 
 class SearchSpec(Frozen):
@@ -34,18 +41,45 @@ class SearchSpec(Frozen):
         Of elements and values.
     is_right : bool
         Behind elements that are equal to the value, not before them.
+    samples : int
+        Elements in shared memory, at most; 0: none.
     """
 
     type: Type
     is_right: bool
+    samples: int
 
 
-def search(size: int, count: int, type_: Type, *, is_right: bool) -> Plan:
-    """Return the plan that finds the places, i64, of `count` values, input 1, among `size` sorted elements, input 0."""
-    grid = (-(-count // (BLOCK * UNROLL)), 1, 1)
+def spec_of(size: int, count: int, type_: Type, *, is_right: bool) -> SearchSpec:
+    """Return the Spec for a number of elements and of values."""
+    samples = SAMPLES_NBYTES // type_.nbytes
+    has_samples = size >= 2 * samples and count >= MIN_SAMPLED
+    return SearchSpec(type_, is_right, samples if has_samples else 0)
+
+
+def search(
+    size: int, count: int, type_: Type, device: Device, *, is_right: bool, spec: SearchSpec | None = None
+) -> Plan:
+    """Return the plan that finds the places, i64, of `count` values, input 1, among `size` sorted elements, input 0.
+
+    Parameters
+    ----------
+    size, count : int
+        At least 1 each.
+    type_ : Type
+    device : Device
+    is_right : bool
+    spec : SearchSpec, optional
+        Where somebody wants other samples.
+    """
+    spec = spec or spec_of(size, count, type_, is_right=is_right)
+    blocks = -(-count // (BLOCK * UNROLL))
+    if spec.samples:
+        blocks = min(blocks, BLOCKS_PER_SM * device.num_sms)
     arguments = (Argument("out0"), Argument("in0"), Argument("in1"))
     work = Work(nbytes=size * type_.nbytes + count * (type_.nbytes + i64.nbytes))
-    return Plan((Launch(make(SearchSpec(type_, is_right)), grid, arguments, (size, count), work),))
+    step = -(-size // spec.samples) if spec.samples else size + 1
+    return Plan((Launch(make(spec), (blocks, 1, 1), arguments, (size, count, step), work),))
 
 
 @lru_cache(MAX_KERNELS)
@@ -56,25 +90,44 @@ def make(spec: SearchSpec) -> Kernel:
     bits = carrier(spec.type)
     out = k.pointer("out", i64, "w")
     elements, values = k.pointer("elements", bits, "r"), k.pointer("values", bits, "r")
-    size, count = k.scalar("size", i64), k.scalar("count", i64)
-    first = k.cast(k.ctaid, i64) * (BLOCK * UNROLL) + k.cast(k.tid, i64)
-    numbers = [first + BLOCK * i if i else first for i in range(UNROLL)]
-    wanted = [_key(k, values[k.min(number, count - 1)], spec.type) for number in numbers]
-    begins = [k.var(0, i64) for _ in numbers]
-    left = k.var(size)
-    with k.loop():
-        k.break_if(left <= 1)
-        half = k.shr(left.get(), 1)
-        found = [elements[begin + (half - 1)] for begin in begins]
-        for begin, value, key in zip(begins, found, wanted, strict=True):
-            begin.set(k.where(_goes_behind(_key(k, value, spec.type), key, spec), begin + half, begin))
-        left.set(left - half)
-    found = [elements[begin.get()] for begin in begins]
-    for number, begin, value, key in zip(numbers, begins, found, wanted, strict=True):
-        behind = _goes_behind(_key(k, value, spec.type), key, spec)
-        with k.when(number < count):
-            out[number] = begin + k.where(behind, k.const(1, i64), k.const(0, i64))
+    size, count, step = (k.scalar(name, i64) for name in ("size", "count", "step"))
+    num_samples = size / step
+    samples = k.dynamic_shared(bits, spec.samples) if spec.samples else None
+    if samples is not None:
+        with k.range(k.cast(k.tid, i64), num_samples, BLOCK) as number:
+            samples[number] = elements[(number + 1) * step - 1]
+        k.barrier()
+    share = BLOCK * UNROLL
+    with k.range(k.cast(k.ctaid, i64) * share + k.cast(k.tid, i64), count, k.cast(k.nctaid, i64) * share) as first:
+        numbers = [first + BLOCK * i if i else first for i in range(UNROLL)]
+        wanted = [_key(k, values[k.min(number, count - 1)], spec.type) for number in numbers]
+        begins = [k.const(0, i64) for _ in numbers]
+        length = size
+        if samples is not None:
+            found = _search(k, samples, begins, num_samples, num_samples, wanted, spec)
+            begins, length = [each * step for each in found], step - 1
+        for number, place in zip(numbers, _search(k, elements, begins, length, size, wanted, spec), strict=True):
+            with k.when(number < count):
+                out[number] = place
     return k.build()
+
+
+def _search(
+    k: Builder, elements: Pointer, begins: list[Value], length: Value, size: Value, wanted: list[Any], spec: SearchSpec
+) -> list[Value]:
+    """Return the places of keys among as many elements each, from a first one on; there are none from `size` on."""
+    ends = [k.var(begin) for begin in begins]
+    left = k.var(length)
+    with k.loop():
+        k.break_if(left <= 0)
+        half = k.shr(left + 1, 1)
+        places = [end + (half - 1) for end in ends]
+        found = [elements[k.min(place, size - 1)] for place in places]
+        for end, place, value, key in zip(ends, places, found, wanted, strict=True):
+            is_behind = (place < size) & _goes_behind(_key(k, value, spec.type), key, spec)
+            end.set(k.where(is_behind, end + half, end))
+        left.set(left - half)
+    return [end.get() for end in ends]
 
 
 def _key(k: Builder, bits: Value, type_: Type) -> tuple[Value, ...]:
@@ -93,4 +146,4 @@ def _goes_behind(element: tuple[Value, ...], wanted: tuple[Value, ...], spec: Se
     return result
 
 
-__all__ = ["SearchSpec", "make", "search"]
+__all__ = ["SearchSpec", "make", "search", "spec_of"]

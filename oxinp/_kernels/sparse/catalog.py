@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from oxinp._kernels.sparse import (
+    arnoldi,
+    bicgstab,
     cg,
     graph,
     incomplete,
@@ -56,15 +58,27 @@ def specs() -> list[Any]:
     found += [graph.RootSpec(i32), graph.RelaxSpec(i32, f32, f64, 8), graph.RelaxSpec(i64, f64, f64, 32)]
     found += [graph.RelaxSpec(i32, None, i64, 8), graph.RelaxSpec(i64, None, i32, 8, has_own=False)]
     for index in (i32, i64):
+        found += [trsv.LevelSpec(index, is_lower) for is_lower in (True, False)]
         found += [trees.LightestSpec(index, 8), trees.JoinSpec(index), trees.ReachSpec(index, 8)]
         found += [trees.PredecessorSpec(index, f64, lanes) for lanes in (1, 32)]
     found += [made(type_) for made in (cg.CgDotSpec, cg.CgUpdateSpec, cg.CgDirectionSpec) for type_ in (f32, f64)]
     found += [incomplete.IncompleteSpec(index, type_, True) for index in (i32, i64) for type_ in (f32, f64)]
     found += [incomplete.IncompleteSpec(i32, type_, False) for type_ in (f32, f64, c64, c128)]
+    for type_ in (f32, f64):
+        found += [
+            made(type_, is_second)
+            for made in (arnoldi.ArnoldiDotsSpec, arnoldi.ArnoldiUpdateSpec)
+            for is_second in (True, False)
+        ]
+        found.append(arnoldi.ArnoldiNextSpec(type_))
+        found += [bicgstab.BicgstabSpec(name, type_) for name in ("dots", "direction", "half", "update")]
     for type_ in (f32, f64, c64, c128):
         for lanes in (1, 32):
             found += [trsv.TrsmSpec(i32, type_, lanes == 1, False), trsv.TrsmSpec(i64, type_, True, True)]
-            found += [trsv.TrsvSpec(i32, type_, lanes, lanes == 1, False), trsv.TrsvSpec(i64, type_, lanes, True, True)]
+            found += [
+                trsv.TrsvSpec(i32, type_, lanes, lanes == 1, False),
+                trsv.TrsvSpec(i64, type_, lanes, True, True, is_ordered=True),
+            ]
     for index in (i32, i64):
         found += [graph.HookSpec(index, 8), graph.FirstSpec(index)]
         counted = ProductTypes(index, i64, i64, i64)
@@ -91,11 +105,16 @@ FAMILIES: dict[type, Any] = {
     spgemm_merge.SpgemmMergeSpec: spgemm_merge,
     spgemm.SpgemmExpandSpec: spgemm,
     union.UnionSpec: union,
+    arnoldi.ArnoldiDotsSpec: arnoldi,
+    arnoldi.ArnoldiUpdateSpec: arnoldi,
+    arnoldi.ArnoldiNextSpec: arnoldi,
+    bicgstab.BicgstabSpec: bicgstab,
     cg.CgDotSpec: cg,
     cg.CgUpdateSpec: cg,
     cg.CgDirectionSpec: cg,
     trsv.TrsvSpec: trsv,
     trsv.TrsmSpec: trsv,
+    trsv.LevelSpec: trsv,
     incomplete.IncompleteSpec: incomplete,
     graph.HookSpec: graph,
     trees.LightestSpec: trees,

@@ -1,11 +1,9 @@
 """Steps of the conjugate gradient method: four launches each, in one plan.
 
-Data layout: the matrix in CSR; x, r and p, which are written in place; per block the partial sums of an inner product;
-two slots each for the square of the residual's norm and for the outcome (0 while the method runs, 1 once it has
-converged), of which a step reads one and writes the other. Who owns what: blocks have every `num_blocks`-th run of
-`BLOCK` elements. Algorithm: q = A p by the kernels of products; partial sums of p.q; x and r, with partial sums of r.r;
-p. A block that needs an inner product adds the partial sums itself, all in one fixed order. Once the outcome is not 0,
-nothing is written any more. Bytes of a step: the matrix, and 11 vectors.
+Data layout: the matrix in CSR; x, r and p, which are written in place; two slots each for the square of the residual's
+norm and for the outcome (0 while the method runs, 1 once it has converged), of which a step reads one and writes the
+other. Who owns what and how inner products are added: `vectors`. Algorithm: q = A p by the kernels of products; p.q; x
+and r, with r.r; p. Once the outcome is not 0, nothing is written any more. Bytes of a step: the matrix, and 11 vectors.
 """
 
 from __future__ import annotations
@@ -16,20 +14,17 @@ from typing import TYPE_CHECKING
 from oxinp._kernels.plan import Copy, Launch, Plan, Scratch, inputs, outputs
 from oxinp._kernels.problem import MAX_KERNELS
 from oxinp._kernels.sparse.types import BLOCK
-from oxinp._ptx import Builder, Kernel, block_reduce
+from oxinp._kernels.sparse.vectors import UNROLL, each, leave, whole
+from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.frozen import Frozen
 from oxinp._ptx.kernel import retraceable
 from oxinp._ptx.types import Type, i32, i64
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from oxinp._kernels.plan import Step
-    from oxinp._ptx.memory import Pointer
     from oxinp._ptx.value import Value
 
 MAX_BLOCKS = 1024
-UNROLL = 4
 
 
 class CgDotSpec(Frozen):
@@ -95,35 +90,6 @@ def make(spec: CgDotSpec | CgUpdateSpec | CgDirectionSpec) -> Kernel:
     return _update(spec) if isinstance(spec, CgUpdateSpec) else _direction(spec)
 
 
-def _add(a: Value, b: Value) -> Value:
-    return a + b
-
-
-def _each(k: Builder, size: Value, use: Callable[[list[Value], list[Value]], None]) -> None:
-    """Call ``use(places, valid)`` for the elements of a thread, several at a time; invalid places are its first one."""
-    step = k.cast(k.nctaid, i64) * (BLOCK * UNROLL)
-    start = k.cast(k.ctaid, i64) * (BLOCK * UNROLL) + k.cast(k.tid, i64)
-    with k.range(start, size, step) as first:
-        places = [first + i * BLOCK if i else first for i in range(UNROLL)]
-        valid = [place < size for place in places]
-        use([k.where(each, place, first) for each, place in zip(valid, places, strict=True)], valid)
-
-
-def _whole(k: Builder, partial: Pointer, value: Type) -> Value:
-    """Add the partial sums of all blocks; every block does so in the same order."""
-    total = k.var(k.const(0, value))
-    with k.range(k.tid + 0, k.nctaid, BLOCK) as place:
-        total.set(total + partial[place])
-    return block_reduce(k, k.emit("mov", total), _add)
-
-
-def _leave(k: Builder, partial: Pointer, total: Value) -> None:
-    """Store the partial sum of a block."""
-    whole = block_reduce(k, total, _add)
-    with k.when(k.tid == 0):
-        partial[k.ctaid] = whole
-
-
 def _dot(spec: CgDotSpec) -> Kernel:
     k = Builder("cg_dot", block=BLOCK)
     partial = k.pointer("partial", spec.value, "w")
@@ -136,8 +102,8 @@ def _dot(spec: CgDotSpec) -> Kernel:
         for (one, other), is_valid in zip(loaded, valid, strict=True):
             total.set(k.where(is_valid, total + one * other, total))
 
-    _each(k, size, use)
-    _leave(k, partial, k.emit("mov", total))
+    each(k, size, use)
+    leave(k, partial, k.emit("mov", total))
     return k.build()
 
 
@@ -147,7 +113,7 @@ def _update(spec: CgUpdateSpec) -> Kernel:
     p, q, pq = (k.pointer(name, spec.value, "r") for name in ("p", "q", "pq"))
     square, outcome = k.pointer("square", spec.value, "r"), k.pointer("outcome", i32, "r")
     size = k.scalar("size", i64)
-    alpha = square[0] / _whole(k, pq, spec.value)
+    alpha = square[0] / whole(k, pq, spec.value)
     total = k.var(k.const(0, spec.value))
 
     def use(places: list[Value], valid: list[Value]) -> None:
@@ -159,8 +125,8 @@ def _update(spec: CgUpdateSpec) -> Kernel:
                 total.set(total + left * left)
 
     with k.when(outcome[0] == 0):
-        _each(k, size, use)
-    _leave(k, rr, k.emit("mov", total))
+        each(k, size, use)
+    leave(k, rr, k.emit("mov", total))
     return k.build()
 
 
@@ -171,7 +137,7 @@ def _direction(spec: CgDirectionSpec) -> Kernel:
     r, rr, square = (k.pointer(name, spec.value, "r") for name in ("r", "rr", "square"))
     outcome, tolerance = k.pointer("outcome", i32, "r"), k.pointer("tolerance", spec.value, "r")
     size = k.scalar("size", i64)
-    after, before = _whole(k, rr, spec.value), square[0]
+    after, before = whole(k, rr, spec.value), square[0]
     runs = outcome[0] == 0
     beta = after / before
     with k.when((k.ctaid == 0) & (k.tid == 0)):
@@ -186,7 +152,7 @@ def _direction(spec: CgDirectionSpec) -> Kernel:
                 p[place] = r_i + beta * p_i
 
     with k.when(runs):
-        _each(k, size, use)
+        each(k, size, use)
     return k.build()
 
 

@@ -1,8 +1,8 @@
 """Incomplete factorisations of CSR matrices in their own pattern, ILU(0) and IC(0), without synchronisation of levels.
 
 Data layout: CSR in canonical format, of IC(0) the lower triangle alone; the factors take the place of the elements, the
-unit diagonal of L is not stored. Who owns what: a thread owns a row; blocks take rows by an atomic ticket, in the order
-in which they can be eliminated, so that whatever a row waits for is running.
+unit diagonal of L is not stored. Who owns what: a thread owns a row; blocks take rows by an atomic ticket, in an order
+in which they can be eliminated, by levels, so that whatever a row waits for is running.
 
 Algorithm: a thread goes along its row up to the diagonal. An element needs the row of its column, whose thread releases
 a flag when it is done; a thread looks once per round of its loop and releases its own flag in there, so that lanes of a
@@ -47,20 +47,20 @@ class IncompleteSpec(Frozen):
 
 
 def plan(num_rows: int, count: int, spec: IncompleteSpec) -> Plan:
-    """Return the plan of a factorisation; inputs are indptr, indices, data and the places of the diagonal's elements.
+    """Return the plan of a factorisation; inputs are indptr, indices, data, places of the diagonal, the order.
 
     A pivot that is zero or, of IC(0), not positive, leaves what is no number or infinite in the diagonal.
     """
     scratch = Scratch()
     ticket, flags = scratch.take(u32.nbytes), scratch.take(num_rows * u32.nbytes)
-    (out,), (indptr, indices, data, diagonal) = outputs(1), inputs(4)
+    (out,), (indptr, indices, data, diagonal, order) = outputs(1), inputs(5)
     grid = (-(-num_rows // BLOCK), 1, 1)
     return scratch.plan(
         (
             Fill(ticket, u32.nbytes, 0),
             Fill(flags, num_rows * u32.nbytes, 0),
             Copy(out, data, count * spec.value.nbytes),
-            Launch(make(spec), grid, (out, ticket, flags, indptr, indices, diagonal), (num_rows,)),
+            Launch(make(spec), grid, (out, ticket, flags, indptr, indices, diagonal, order), (num_rows,)),
         )
     )
 
@@ -80,8 +80,8 @@ class _Factorisation:
         self.k = k = Builder("sparse_ic0" if spec.is_symmetric else "sparse_ilu0", block=BLOCK)
         self.out = k.pointer("out", spec.value)
         self.ticket, self.flags = k.pointer("ticket", u32), k.pointer("flags", u32)
-        self.indptr, self.indices, self.diagonal = (
-            k.pointer(name, spec.index, "r") for name in ("indptr", "indices", "diagonal")
+        self.indptr, self.indices, self.diagonal, self.order = (
+            k.pointer(name, spec.index, "r") for name in ("indptr", "indices", "diagonal", "order")
         )
         self.num_rows = k.scalar("num_rows", spec.index)
 
@@ -91,8 +91,9 @@ class _Factorisation:
         with k.when(k.tid == 0):
             turn[0] = self.ticket.atomic("add", 0, 1)
         k.barrier()
-        row = k.cast(turn[0], index) * BLOCK + k.cast(k.tid, index)
-        with k.when(row < self.num_rows):
+        number = k.cast(turn[0], index) * BLOCK + k.cast(k.tid, index)
+        with k.when(number < self.num_rows):
+            row = self.order[number]
             begin, end, pivot = self.indptr[row], self.indptr[row + 1], self.diagonal[row]
             place = k.var(begin)
             with k.loop():

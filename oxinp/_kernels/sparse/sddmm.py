@@ -1,9 +1,9 @@
 """Sampled dense-dense products (SDDMM): elements of X Y at the places of a CSR matrix' elements, times these.
 
-Data layout: CSR; X by rows and Y by columns, so that both lie along the inner index. Who owns what: a warp owns a row
-of the matrix and goes along `UNROLL` of its elements at a time; its lanes share the inner index. Sums of lanes are in
-the order of the inner index, then a tree: the same bits every time. Bytes: the matrix, X, and per element a column of
-Y from the caches.
+Data layout: elements with the numbers of their rows and columns; X by rows and Y by columns, so that both lie along the
+inner index. Who owns what: a warp owns 32 elements, however long rows are, and goes along `UNROLL` of them at a time;
+its lanes share the inner index. Sums of lanes are in the order of the inner index, then a tree: the same bits every
+time. Bytes: the matrix, X, and per element a column of Y from the caches.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from oxinp._kernels.sparse.types import BLOCK, ProductTypes
 from oxinp._ptx import Builder, Kernel, warp_reduce
 from oxinp._ptx.frozen import Frozen
 from oxinp._ptx.kernel import retraceable
-from oxinp._ptx.types import i64
+from oxinp._ptx.types import i64, u32
 from oxinp._ptx.warp import WARP
 
 UNROLL = 4
@@ -28,15 +28,15 @@ class SddmmSpec(Frozen):
     types: ProductTypes
 
 
-def plan(num_rows: int, count: int, depth: int, types: ProductTypes) -> Plan:
-    """Return the plan of a sampled product with an inner dimension of `depth`.
+def plan(count: int, depth: int, types: ProductTypes) -> Plan:
+    """Return the plan of a sampled product of `count` elements with an inner dimension of `depth`.
 
-    The output is the elements; inputs are indptr, indices and data, X, and Y with its columns one after the other.
+    The output is the elements; inputs are their rows, columns and data, X, and Y with its columns one after the other.
     """
-    grid = (-(-num_rows // (BLOCK // WARP)), 1, 1)
-    nbytes = count * (types.index.nbytes + types.value.nbytes + types.result.nbytes + depth * types.operand.nbytes)
-    work = Work(2 * count * depth, nbytes + num_rows * depth * types.operand.nbytes)
-    return Plan((Launch(make(SddmmSpec(types)), grid, (*outputs(1), *inputs(5)), (num_rows, depth), work),))
+    nbytes = count * (2 * types.index.nbytes + types.value.nbytes + types.result.nbytes + depth * types.operand.nbytes)
+    work = Work(2 * count * depth, nbytes)
+    launch = Launch(make(SddmmSpec(types)), (-(-count // BLOCK), 1, 1), (*outputs(1), *inputs(5)), (count, depth), work)
+    return Plan((launch,))
 
 
 @lru_cache(MAX_KERNELS)
@@ -46,31 +46,31 @@ def make(spec: SddmmSpec) -> Kernel:
     types = spec.types
     k = Builder("sparse_sddmm", block=BLOCK)
     out = k.pointer("out", types.result, "w")
-    indptr, indices = (k.pointer(name, types.index, "r") for name in ("indptr", "indices"))
-    data, x, y = (
-        k.pointer("data", types.value, "r"),
-        k.pointer("x", types.operand, "r"),
-        k.pointer("y", types.operand, "r"),
-    )
-    num_rows, depth = k.scalar("num_rows", types.index), k.scalar("depth", i64)
-    row = k.cast(k.ctaid, types.index) * (BLOCK // WARP) + k.cast(k.warp, types.index)
-    with k.when(row < num_rows):
-        end = indptr[row + 1]
-        left, lane = k.cast(row, i64) * depth, k.cast(k.lane, i64)
-        with k.range(indptr[row], end, UNROLL) as first:
-            places = [k.min(first + i, end - 1) for i in range(UNROLL)]
-            rights = [k.cast(indices[place], i64) * depth for place in places]
-            sums = [k.var(k.const(0, types.result)) for _ in places]
+    rows, columns = (k.pointer(name, types.index, "r") for name in ("rows", "columns"))
+    data = k.pointer("data", types.value, "r")
+    x, y = k.pointer("x", types.operand, "r"), k.pointer("y", types.operand, "r")
+    count, depth = k.scalar("count", i64), k.scalar("depth", i64)
+    start = k.cast(k.ctaid, i64) * BLOCK + k.cast(k.warp * WARP, i64)
+    lane = k.cast(k.lane, i64)
+    mine = k.min(start + lane, count - 1)
+    ends = k.cast(rows[mine], i64) * depth, k.cast(columns[mine], i64) * depth
+    kept = k.var(k.const(0, types.result))
+    with k.when(start < count):
+        with k.range(k.const(0, u32), WARP, UNROLL) as first:
+            lefts, rights = ([k.shfl_idx(each, first + i) for i in range(UNROLL)] for each in ends)
+            sums = [k.var(k.const(0, types.result)) for _ in rights]
             with k.range(lane, depth, WARP) as t:
-                scale = k.cast(x[left + t], types.result)
-                found = [y.load(right + t, 1, "nc")[0] for right in rights]
-                for total, each in zip(sums, found, strict=True):
-                    total.set(total + scale * k.cast(each, types.result))
+                pairs = [
+                    (x[left + t], y.load(right + t, 1, "nc")[0]) for left, right in zip(lefts, rights, strict=True)
+                ]
+                for total, (a, b) in zip(sums, pairs, strict=True):
+                    total.set(total + k.cast(a, types.result) * k.cast(b, types.result))
             k.warp_sync()
-            for i, (place, total) in enumerate(zip(places, sums, strict=True)):
+            for i, total in enumerate(sums):
                 whole = warp_reduce(k, k.emit("mov", total), lambda a, b: a + b)
-                with k.when((k.lane == i) & (first + i < end)):
-                    out[place] = k.cast(data[place], types.result) * whole
+                kept.set(k.where(k.lane == first + i, whole, kept.get()))
+        with k.when(start + lane < count):
+            out[mine] = k.cast(data[mine], types.result) * kept
     return k.build()
 
 

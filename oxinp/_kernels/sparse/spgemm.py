@@ -43,7 +43,7 @@ class Bin(NamedTuple):
     table: int
 
 
-BINS = (Bin(12, 4, 16), Bin(48, 8, 64), Bin(384, 32, 512), Bin(1536, BLOCK, 2048))
+BINS = (Bin(12, 4, 16), Bin(48, 8, 64), Bin(384, 32, 512), Bin(1536, BLOCK, 2048), Bin(6144, BLOCK, 8192))
 """Tables are at most three quarters full."""
 
 
@@ -324,8 +324,7 @@ class _Hash:
             distance = length // 2
             while distance:
                 k.barrier()
-                for i in range(table // 2 // BLOCK):
-                    pair = k.tid + i * BLOCK
+                with k.range(k.tid, table // 2, BLOCK) as pair:
                     low = (pair & (EMPTY ^ (distance - 1))) * 2 + (pair & (distance - 1))
                     self.exchange(low, low + distance, (low & length) == 0 if length < table else None)
                 distance //= 2

@@ -2,7 +2,9 @@
 
 Data layout: CSR, right-hand side, solution; several right-hand sides by rows. Who owns what: a thread, or a warp where
 rows are long, owns a row; of several right-hand sides a warp owns a row of 32, a lane each. Blocks take rows by an
-atomic ticket, in the order in which they can be solved, so that whatever a row waits for is running.
+atomic ticket, in an order in which they can be solved, so that whatever a row waits for is running: that of the rows,
+or by levels, so that what is running waits for little. `LevelSpec` finds these: one more than the highest level that a
+row waits for.
 
 Algorithm: the solution begins as bytes of ones, which no computed number is; a thread that needs an element reads it
 until it is another one, without an order with other memory, for the element itself is what it waits for. A thread looks
@@ -24,7 +26,7 @@ from oxinp._kernels.sparse.types import BLOCK
 from oxinp._ptx import Builder, Kernel, warp_reduce
 from oxinp._ptx.frozen import Frozen
 from oxinp._ptx.kernel import retraceable
-from oxinp._ptx.types import Type, i64, u32, u64
+from oxinp._ptx.types import Type, i32, i64, u32, u64
 from oxinp._ptx.warp import WARP
 
 if TYPE_CHECKING:
@@ -50,6 +52,8 @@ class TrsvSpec(Frozen):
         Which triangle counts; elements in the other one are passed over.
     has_unit_diagonal : bool
         The diagonal is ones, whatever is stored.
+    is_ordered : bool
+        An order of the rows is given.
     """
 
     index: Type
@@ -57,14 +61,39 @@ class TrsvSpec(Frozen):
     lanes: int
     is_lower: bool
     has_unit_diagonal: bool
+    is_ordered: bool = False
+
+
+class LevelSpec(Frozen):
+    """The kernel that finds the levels of rows, i32; attributes as of `TrsvSpec`."""
+
+    index: Type
+    is_lower: bool
+
+
+def levels(num_rows: int, spec: LevelSpec) -> Plan:
+    """Return the plan of levels; inputs are indptr and indices."""
+    scratch = Scratch()
+    ticket = scratch.take(u32.nbytes)
+    (out,), given = outputs(1), inputs(2)
+    return scratch.plan(
+        (
+            Fill(ticket, u32.nbytes, 0),
+            Fill(out, num_rows * i32.nbytes, ALL_ONES),
+            Launch(make(spec), (-(-num_rows // BLOCK), 1, 1), (out, ticket, *given), (num_rows,)),
+        )
+    )
 
 
 def plan(num_rows: int, count: int, spec: TrsvSpec) -> Plan:
-    """Return the plan of a solve; inputs are indptr, indices, data and right-hand side; the Spec's lanes are chosen."""
+    """Return the plan of a solve; inputs are indptr, indices, data, right-hand side and, by the Spec, the order.
+
+    The Spec's lanes are chosen.
+    """
     spec = spec.replace(lanes=WARP if count >= LONG * num_rows else 1)
     scratch = Scratch()
     ticket = scratch.take(u32.nbytes)
-    (x,), given = outputs(1), inputs(4)
+    (x,), given = outputs(1), inputs(4 + spec.is_ordered)
     nbytes = count * (spec.index.nbytes + spec.value.nbytes) + num_rows * (spec.index.nbytes + 2 * spec.value.nbytes)
     grid = (-(-num_rows * spec.lanes // BLOCK), 1, 1)
     return scratch.plan(
@@ -77,7 +106,7 @@ def plan(num_rows: int, count: int, spec: TrsvSpec) -> Plan:
 
 
 class TrsmSpec(Frozen):
-    """The kernel for several right-hand sides; attributes as of `TrsvSpec`."""
+    """The kernel for several right-hand sides, with an order; attributes as of `TrsvSpec`."""
 
     index: Type
     value: Type
@@ -86,10 +115,10 @@ class TrsmSpec(Frozen):
 
 
 def plan_many(num_rows: int, num_right: int, count: int, spec: TrsmSpec) -> Plan:
-    """Return the plan of a solve with `num_right` right-hand sides; inputs as of `plan`."""
+    """Return the plan of a solve with `num_right` right-hand sides; inputs as of `plan`, with an order."""
     scratch = Scratch()
     ticket = scratch.take(u32.nbytes)
-    (x,), given = outputs(1), inputs(4)
+    (x,), given = outputs(1), inputs(5)
     tiles = -(-num_right // WARP)
     nbytes = count * (spec.index.nbytes + spec.value.nbytes) + 2 * num_rows * num_right * spec.value.nbytes
     work = Work(2 * count * num_right, nbytes)
@@ -105,9 +134,41 @@ def plan_many(num_rows: int, num_right: int, count: int, spec: TrsmSpec) -> Plan
 
 @lru_cache(MAX_KERNELS)
 @retraceable
-def make(spec: TrsvSpec | TrsmSpec) -> Kernel:
+def make(spec: TrsvSpec | TrsmSpec | LevelSpec) -> Kernel:
     """Build the kernel of a Spec."""
+    if isinstance(spec, LevelSpec):
+        return _levels(spec)
     return _one(spec) if isinstance(spec, TrsvSpec) else _many(spec)
+
+
+def _levels(spec: LevelSpec) -> Kernel:
+    index = spec.index
+    k = Builder("sparse_levels", block=BLOCK)
+    out, ticket = k.pointer("out", i32), k.pointer("ticket", u32)
+    indptr, indices = (k.pointer(name, index, "r") for name in ("indptr", "indices"))
+    num_rows = k.scalar("num_rows", index)
+    turn = k.shared(u32, 1)
+    with k.when(k.tid == 0):
+        turn[0] = ticket.atomic("add", 0, 1)
+    k.barrier()
+    number = k.cast(turn[0], index) * BLOCK + k.cast(k.tid, index)
+    with k.when(number < num_rows):
+        row = number if spec.is_lower else num_rows - 1 - number
+        end, place, level = indptr[row + 1], k.var(indptr[row]), k.var(-1, i32)
+        with k.loop():
+            at = place.get()
+            with k.when(at >= end):
+                out.store(row, [level + 1], order="relaxed.gpu")
+            k.break_if(at >= end)
+            column = indices[at]
+            with k.when(column < row if spec.is_lower else column > row):
+                found = out.load(column, order="relaxed.gpu")[0]
+                with k.when(found >= 0):
+                    level.set(k.max(level.get(), found))
+                    place.set(at + 1)
+            with k.otherwise():
+                place.set(at + 1)
+    return k.build()
 
 
 def _many(spec: TrsmSpec) -> Kernel:
@@ -115,7 +176,7 @@ def _many(spec: TrsmSpec) -> Kernel:
     k = Builder("sparse_trsm", block=BLOCK)
     x, ticket = k.pointer("x", value), k.pointer("ticket", u32)
     indptr, indices = (k.pointer(name, index, "r") for name in ("indptr", "indices"))
-    data, b = k.pointer("data", value, "r"), k.pointer("b", value, "r")
+    data, b, order = k.pointer("data", value, "r"), k.pointer("b", value, "r"), k.pointer("order", index, "r")
     num_rows, num_right, tiles = k.scalar("num_rows", index), k.scalar("num_right", i64), k.scalar("tiles", u32)
     turn = k.shared(u32, 1)
     with k.when(k.tid == 0):
@@ -125,7 +186,7 @@ def _many(spec: TrsmSpec) -> Kernel:
     right = k.cast((turn[0] - group * tiles) * WARP + k.lane, i64)
     number = k.cast(group, index) * (BLOCK // WARP) + k.cast(k.warp, index)
     with k.when((number < num_rows) & (right < num_right)):
-        row = number if spec.is_lower else num_rows - 1 - number
+        row = order[number]
         begin, end = indptr[row], indptr[row + 1]
         total, pivot = k.var(k.const(0, value)), k.var(k.const(0, value))
         with k.range(begin, end, UNROLL) as first:
@@ -157,6 +218,7 @@ def _one(spec: TrsvSpec) -> Kernel:
     x, ticket = k.pointer("x", value), k.pointer("ticket", u32)
     indptr, indices = (k.pointer(name, index, "r") for name in ("indptr", "indices"))
     data, b = k.pointer("data", value, "r"), k.pointer("b", value, "r")
+    order = k.pointer("order", index, "r") if spec.is_ordered else None
     num_rows = k.scalar("num_rows", index)
     turn = k.shared(u32, 1)
     with k.when(k.tid == 0):
@@ -165,7 +227,7 @@ def _one(spec: TrsvSpec) -> Kernel:
     number = k.cast(turn[0], index) * (BLOCK // lanes) + k.cast(k.tid / lanes, index)
     has_row = number < num_rows
     near = k.min(number, num_rows - 1)
-    row = near if spec.is_lower else num_rows - 1 - near
+    row = order[near] if order is not None else near if spec.is_lower else num_rows - 1 - near
     begin = indptr[row]
     end = k.where(has_row, indptr[row + 1], begin)
     place = k.var(begin + k.cast(k.tid % lanes, index))
@@ -227,4 +289,4 @@ def _store(k: Builder, spec: TrsvSpec | TrsmSpec, x: Pointer, at: Value, right: 
         x.view(word).store(k.cast(at, i64) * count + i, [k.bitcast(part, word)], order="relaxed.gpu")
 
 
-__all__ = ["TrsmSpec", "TrsvSpec", "make", "plan", "plan_many"]
+__all__ = ["LevelSpec", "TrsmSpec", "TrsvSpec", "levels", "make", "plan", "plan_many"]

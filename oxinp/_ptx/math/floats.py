@@ -143,6 +143,19 @@ def quotient_sum(k: Language, a: Value, b: Value, a_low: Value | None = None, b_
     return Sum(total, (q - total) + change)
 
 
+def divided(k: Language, a: Value, b: Value) -> Value:
+    """``a / b`` where that is at most one, or `a` is, rounded almost as by a division, and in a third of its time.
+
+    By Newton's iteration where `b` is far from the ends of the range, by a division elsewhere.
+    """
+    far = 2.0 ** (60 if b.type is f32 else 500)
+    size = k.abs(b)
+    found = k.var(quotient_sum(k, a, b).high)
+    with k.when(~((size > 1 / far) & (size < far))):
+        found.set(a / b)
+    return found.get()
+
+
 def root_sum(k: Language, x: Value, low: Value) -> Sum:
     """``sqrt(x + low)``; x may be 0."""
     root = k.sqrt(x)

@@ -71,13 +71,14 @@ class Factorisation:
         return rhs.shape[0] == self._theirs.shape[0] and np.can_cast(rhs.dtype, self._theirs.U.dtype)
 
     @cached_property
-    def _factors(self) -> dict[str, tuple[Rows, bool]]:
-        """What there is on the device: the rows of L, U and their transposes, and whether they are lower triangles."""
+    def _factors(self) -> dict[str, tuple[Rows, Any, bool]]:
+        """What is on the device: rows of L, U and their transposes, their orders, and whether they are lower ones."""
         made = {}
         for name, is_lower in (("L", True), ("U", False)):
             factor = as_ours(getattr(self._theirs, name))
-            made[name] = _compressed.canonical_rows(factor), is_lower
-            made[f"{name}.T"] = _compressed.canonical_rows(factor.T), not is_lower
+            for suffix, each, below in (("", factor, is_lower), (".T", factor.T, not is_lower)):
+                rows = _compressed.canonical_rows(each)
+                made[name + suffix] = rows, _rows.order_of(rows, is_lower=below), below
         return made
 
     @cached_property
@@ -96,8 +97,8 @@ class Factorisation:
         before, after = (rows[1], columns[0]) if trans == "N" else (columns[1], rows[0])
         x = gather.take(x, before, axis=0, is_checked=False)
         for name in ("L", "U") if trans == "N" else ("U.T", "L.T"):
-            factor, is_lower = self._factors[name]
-            x = _rows.solve_triangular(factor, x, is_lower=is_lower, has_unit_diagonal=name[0] == "L")
+            factor, order, is_lower = self._factors[name]
+            x = _rows.solve_triangular(factor, x, order, is_lower=is_lower, has_unit_diagonal=name[0] == "L")
         x = gather.take(x, after, axis=0, is_checked=False)
         return x.conj() if is_conjugated else x
 

@@ -65,9 +65,10 @@ class IncompleteFactors(LinearOperator):  # type: ignore[misc]  # of SciPy's sou
     dtype : dtype
     """
 
-    def __init__(self, lower: Rows, upper: Rows, *, has_unit_diagonal: bool) -> None:
+    def __init__(self, lower: Rows, upper: Rows, order: Any, *, has_unit_diagonal: bool) -> None:
         super().__init__(upper.data.dtype, (upper.num_rows, upper.num_rows))
         self._lower, self._upper, self._is_unit = lower, upper, has_unit_diagonal
+        self._orders = order, _rows.order_of(upper, is_lower=False)
 
     @property
     def L(self) -> Any:
@@ -81,30 +82,33 @@ class IncompleteFactors(LinearOperator):  # type: ignore[misc]  # of SciPy's sou
         return as_matrix(self._upper)
 
     @cached_property
-    def _adjoints(self) -> tuple[Rows, Rows]:
-        """The conjugate transposes of U and L."""
+    def _adjoints(self) -> list[tuple[Rows, Any]]:
+        """The conjugate transposes of U and L, and the orders of their rows."""
         made = [_rows.transposed(each) if each.indices.size else each for each in (self._upper, self._lower)]
         made = [each._replace(data=OBJECTS["conjugate"](each.data)) for each in made]
-        return made[0], made[1]
+        return [
+            (each, _rows.order_of(each, is_lower=is_lower) if each.indices.size else None)
+            for each, is_lower in zip(made, (True, False), strict=True)
+        ]
 
     def _matvec(self, x: Any) -> Any:
-        below = self._solved(self._lower, x, is_lower=True, has_unit_diagonal=self._is_unit)
-        return self._solved(self._upper, below, is_lower=False, has_unit_diagonal=False)
+        below = self._solved(self._lower, self._orders[0], x, is_lower=True, has_unit_diagonal=self._is_unit)
+        return self._solved(self._upper, self._orders[1], below, is_lower=False, has_unit_diagonal=False)
 
     def _rmatvec(self, x: Any) -> Any:
         upper, lower = self._adjoints
-        below = self._solved(upper, x, is_lower=True, has_unit_diagonal=False)
-        return self._solved(lower, below, is_lower=False, has_unit_diagonal=self._is_unit)
+        below = self._solved(*upper, x, is_lower=True, has_unit_diagonal=False)
+        return self._solved(*lower, below, is_lower=False, has_unit_diagonal=self._is_unit)
 
     _matmat, _rmatmat = _matvec, _rmatvec
 
-    def _solved(self, rows: Rows, x: Any, *, is_lower: bool, has_unit_diagonal: bool) -> Any:
+    def _solved(self, rows: Rows, order: Any, x: Any, *, is_lower: bool, has_unit_diagonal: bool) -> Any:
         dtype = np.result_type(rows.data.dtype, x.dtype)
         x = astype(x, dtype, copy_wanted=False)
         if not rows.indices.size:  # the unit diagonal alone
             return x
         rows = rows._replace(data=astype(rows.data, dtype, copy_wanted=False))
-        return _rows.solve_triangular(rows, x, is_lower=is_lower, has_unit_diagonal=has_unit_diagonal)
+        return _rows.solve_triangular(rows, x, order, is_lower=is_lower, has_unit_diagonal=has_unit_diagonal)
 
 
 def _identity(n: int, dtype: np.dtype[Any]) -> Any:
@@ -140,11 +144,12 @@ def ilu0(A: Any) -> IncompleteFactors:
     Source: Y. Saad, Iterative Methods for Sparse Linear Systems, 2nd ed., algorithm 10.4.
     """
     rows = square_rows(A)
-    rows = rows._replace(data=_rows.incomplete(rows, is_symmetric=False))
+    order = _rows.order_of(rows, is_lower=True)
+    rows = rows._replace(data=_rows.incomplete(rows, order, is_symmetric=False))
     numbers = _rows.numbers(rows)
     upper = _rows.kept(rows, rows.indices >= numbers)
     _check_pivots(upper, is_positive=False)
-    return IncompleteFactors(_rows.kept(rows, rows.indices < numbers), upper, has_unit_diagonal=True)
+    return IncompleteFactors(_rows.kept(rows, rows.indices < numbers), upper, order, has_unit_diagonal=True)
 
 
 def ic0(A: Any) -> IncompleteFactors:
@@ -175,9 +180,10 @@ def ic0(A: Any) -> IncompleteFactors:
     if rows.data.dtype.kind == "c":
         raise TypeError("the incomplete Cholesky factorisation is of real matrices")
     lower = _rows.kept(rows, rows.indices <= _rows.numbers(rows))
-    lower = lower._replace(data=_rows.incomplete(lower, is_symmetric=True))
+    order = _rows.order_of(lower, is_lower=True)
+    lower = lower._replace(data=_rows.incomplete(lower, order, is_symmetric=True))
     _check_pivots(lower, is_positive=True)
-    return IncompleteFactors(lower, _rows.transposed(lower), has_unit_diagonal=False)
+    return IncompleteFactors(lower, _rows.transposed(lower), order, has_unit_diagonal=False)
 
 
 def _check_pivots(rows: Rows, *, is_positive: bool) -> None:

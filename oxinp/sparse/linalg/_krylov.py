@@ -25,6 +25,7 @@ from oxinp._core.ops.perform import perform_on_device
 from oxinp._core.reduction.reduce import reduce
 from oxinp._core.reduction.table import SUM
 from oxinp._core.ufunc.object import OBJECTS
+from oxinp._kernels.sparse.arnoldi import MAX_VECTORS
 from oxinp.sparse import _compressed
 from oxinp.sparse._base import is_ours
 from oxinp.sparse._executed import executed
@@ -46,6 +47,7 @@ class System(NamedTuple):
     atol: float
     maxiter: int
     is_preconditioned: bool
+    matrix: Any
 
 
 def _dot(a: Any, b: Any) -> Any:
@@ -97,7 +99,7 @@ def _system(name: str, A: Any, b: Any, x0: Any, M: Any, rtol: Any, atol: Any, ma
     solve = inverse.matvec if is_preconditioned else lambda v: v
     maxiter = len(b) * 10 if maxiter is None else maxiter
     matvec = A.__matmul__ if is_ours(A) else made.matvec
-    return System(matvec, solve, b, b_norm, atol, maxiter, is_preconditioned), x
+    return System(matvec, solve, b, b_norm, atol, maxiter, is_preconditioned, A if is_ours(A) else None), x
 
 
 def _residual(system: System, x: Any) -> Any:
@@ -180,6 +182,8 @@ def bicgstab(
     system, x = _system("bicgstab", A, b, x0, M, rtol, atol, maxiter)
     if system.b_norm == 0:
         return system.b, 0
+    if is_ours(A) and not system.is_preconditioned and x.dtype.kind == "f" and A.dtype == x.dtype:
+        return _plain_bicgstab(A, system, x)
     outcome, tiny = Outcome(), np.finfo(x.dtype).eps ** 2
     r = _residual(system, x)
     shadow = copy(r)
@@ -217,6 +221,25 @@ def bicgstab(
 
     status = _run(system, outcome, step)
     return x, status
+
+
+def _plain_bicgstab(A: Any, system: System, x: Any) -> tuple[Any, int]:
+    """Solve with a matrix in CSR and no preconditioner: some steps are one plan."""
+    rows, longest = _compressed.of_rows(A)
+    r = _residual(system, x)
+    tolerance = types.from_host(np.array([system.atol], x.dtype))
+    nothing = creation.zeros(x.shape, x.dtype)
+    outcome = creation.zeros((1,), np.dtype(np.int32))
+    state = (x, r, nothing, copy(nothing), creation.ones((3,), x.dtype), outcome)
+    looks, left, shadow = list(STEPS_PER_LOOK), system.maxiter, copy(r)
+    while left > 0:
+        count = min(looks[0], left)
+        looks, left = looks[1:] or looks, left - count
+        state = perform_on_device(ops.BICGSTAB_STEPS, (*rows.parts, *state, shadow, tolerance), (count, longest))
+        code = int(state[5][0])
+        if code != RUNNING:
+            return state[0], 0 if code == CONVERGED else code
+    return state[0], system.maxiter
 
 
 def cgs(
@@ -305,30 +328,49 @@ def gmres(
 def _arnoldi(system: System, r: Any, count: int) -> tuple[Any, np.ndarray[Any, Any], float]:
     """Return orthonormal vectors of a Krylov space, the Hessenberg matrix, and the norm of the first vector."""
     start = system.solve(r)
-    basis = creation.empty((count + 1, start.size), start.dtype)
     norm = norm_of(start)
-    basis[0] = start / norm
-    hessenberg = extend(lambda v: system.solve(system.matvec(v)), basis, 0)
+    first = (start / norm).reshape(1, -1)
+    if system.is_preconditioned:
+        basis, hessenberg = krylov_space(lambda v: system.solve(system.matvec(v)), None, first, count)
+    else:
+        basis, hessenberg = krylov_space(system.matvec, system.matrix, first, count)
     return basis, hessenberg, float(norm[0].real)
 
 
-def extend(apply: Callable[[Any], Any], basis: Any, first: int) -> np.ndarray[Any, Any]:
-    """Make the vectors of a Krylov space after some orthonormal ones; wait for the device at the end.
+def krylov_space(apply: Callable[[Any], Any], matrix: Any, given: Any, count: int) -> tuple[Any, np.ndarray[Any, Any]]:
+    """Return orthonormal vectors of a Krylov space; wait for the device once.
 
     Parameters
     ----------
     apply : callable
         The operator.
-    basis : ndarray, (count + 1, n)
-        Rows up to `first` are there, and orthonormal; the others are written. Where the operator leads nowhere new, the
-        rest is zero.
-    first : int
+    matrix : sparse object of ours or None
+        The matrix whose products `apply` gives, where it is one: all steps are one plan.
+    given : ndarray, (first + 1, n)
+        The vectors that there are, orthonormal.
+    count : int
+        Products.
 
     Returns
     -------
-    numpy.ndarray, (count, count + 1)
-        Row j, from `first` on: the components of what the operator makes of vector j, along the vectors.
+    basis : ndarray, (count + 1, n)
+        Where the operator leads nowhere new, the rest is zero.
+    components : numpy.ndarray, (count, count + 1)
+        Row j, from `first` on: of what the operator makes of vector j, along the vectors.
     """
+    dtype = given.dtype
+    if matrix is not None and dtype.kind == "f" and matrix.dtype == dtype and count < MAX_VECTORS:
+        rows, longest = _compressed.of_rows(matrix)
+        basis, projected = perform_on_device(ops.ARNOLDI, (*rows.parts, copy(given)), (count, longest))
+    else:
+        basis = creation.empty((count + 1, given.shape[1]), dtype)
+        basis[: len(given)] = given
+        projected = _extended(apply, basis, len(given) - 1)
+    return basis, np.array(projected.tolist(), dtype).reshape(count, count + 2)[:, : count + 1]
+
+
+def _extended(apply: Callable[[Any], Any], basis: Any, first: int) -> Any:
+    """Write the vectors after those up to `first`; return the components, with a column more."""
     dtype, count = basis.dtype, len(basis) - 1
     eps = np.finfo(dtype).eps
     projected = creation.zeros((count, count + 2), dtype)
@@ -346,7 +388,7 @@ def extend(apply: Callable[[Any], Any], basis: Any, first: int) -> np.ndarray[An
         is_nothing = after <= eps * before
         projected[column, column + 1 : column + 2] = _where(is_nothing, 0.0, after)
         basis[column + 1] = _where(is_nothing, 0.0, w / after)
-    return np.array(projected.tolist(), dtype).reshape(count, count + 2)[:, : count + 1]
+    return projected
 
 
 def _project(

@@ -17,7 +17,6 @@ import numpy as np
 from scipy.sparse.linalg import ArpackNoConvergence
 
 from oxinp._core.array import dispatch
-from oxinp._core.lazy.evaluate import evaluate
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import fetch
 from oxinp._core.lazy.record import types
@@ -26,7 +25,7 @@ from oxinp._core.ops import creation
 from oxinp.linalg import _api as dense
 from oxinp.sparse import _rows
 from oxinp.sparse._base import is_ours, is_small
-from oxinp.sparse.linalg._krylov import extend, norm_of
+from oxinp.sparse.linalg._krylov import krylov_space, norm_of
 
 # WHICH EIGENVALUES. SciPy's name -> numbers that are the greater the more an eigenvalue is wanted.
 WANTED: dict[str, Callable[[Any], Any]] = {
@@ -46,6 +45,8 @@ class Problem(NamedTuple):
     ----------
     apply : callable
         The operator, which is its own adjoint.
+    matrix : sparse object of ours or None
+        The matrix whose products `apply` gives, where it is one.
     n : int
     dtype : dtype
     k : int
@@ -59,6 +60,7 @@ class Problem(NamedTuple):
     """
 
     apply: Callable[[Any], Any]
+    matrix: Any
     n: int
     dtype: np.dtype[Any]
     k: int
@@ -68,7 +70,9 @@ class Problem(NamedTuple):
     tol: float
 
 
-def _problem(apply: Any, n: int, dtype: Any, k: Any, which: Any, ncv: Any, maxiter: Any, tol: Any) -> Problem:
+def _problem(
+    apply: Any, matrix: Any, n: int, dtype: Any, k: Any, which: Any, ncv: Any, maxiter: Any, tol: Any
+) -> Problem:
     """Return the problem with SciPy's defaults.
 
     Raises
@@ -82,7 +86,7 @@ def _problem(apply: Any, n: int, dtype: Any, k: Any, which: Any, ncv: Any, maxit
     maxiter = 10 * n if maxiter is None else int(maxiter)
     if not k + 1 < num_vectors < n or maxiter <= 0:
         raise Unsupported("vectors that fill the space, or what SciPy refuses")
-    return Problem(apply, n, dtype, int(k), which, num_vectors, maxiter, tol or float(np.finfo(dtype).eps))
+    return Problem(apply, matrix, n, dtype, int(k), which, num_vectors, maxiter, tol or float(np.finfo(dtype).eps))
 
 
 def _start(v0: Any, rng: Any, n: int, dtype: np.dtype[Any]) -> Any:
@@ -109,15 +113,13 @@ def _solve(problem: Problem, start: Any) -> tuple[np.ndarray[Any, Any], Any]:
     """
     count, k, eps = problem.num_vectors, problem.k, float(np.finfo(problem.dtype).eps)
     num_kept = k + (count - k) // 2
-    basis = creation.empty((count + 1, problem.n), problem.dtype)
-    basis[0] = start / norm_of(start)
-    kept, first = np.zeros(0), 0
+    given = (start / norm_of(start)).reshape(1, -1)
+    kept = coupling = np.zeros(0)
+    first = 0
     for _ in range(problem.maxiter):
-        components = extend(problem.apply, basis, first)
-        projected = np.zeros((count, count), problem.dtype)
-        projected[:first, :first] = np.diag(kept)
-        projected[:, first:] = components[first:, :count].T
-        following = np.abs(components[np.arange(first, count), np.arange(first, count) + 1])
+        basis, components = krylov_space(problem.apply, problem.matrix, given, count)
+        following = components[np.arange(first, count), np.arange(first, count) + 1].real
+        projected = _projected(kept, coupling, components.diagonal()[first:].real, following)
         if not np.isfinite(projected).all() or (following <= eps * np.abs(projected).max()).any():
             raise Unsupported("an invariant subspace, or elements that are not finite")
         values, vectors = np.linalg.eigh(projected, UPLO="U")
@@ -128,18 +130,33 @@ def _solve(problem: Problem, start: Any) -> tuple[np.ndarray[Any, Any], Any]:
         if has_converged.all():
             return values[wanted], _combined(vectors[:, wanted], basis[:count])
         of_cycle, first = order[-num_kept:], num_kept
-        kept = values[of_cycle]
-        restarted = creation.empty(basis.shape, problem.dtype)
-        restarted[:first] = _combined(vectors[:, of_cycle], basis[:count])
-        restarted[first] = basis[count]
-        basis = restarted
-        evaluate(basis)
+        kept, coupling = values[of_cycle], following[-1] * vectors[-1, of_cycle]
+        given = creation.empty((first + 1, problem.n), problem.dtype)
+        given[:first] = _combined(vectors[:, of_cycle], basis[:count])
+        given[first] = basis[count]
     converged = wanted[has_converged]
     raise ArpackNoConvergence(
-        f"ARPACK error -1: No convergence ({problem.maxiter} iterations, {len(converged)}/{k} eigenvectors converged)",
+        f"No convergence ({problem.maxiter} iterations, {len(converged)}/{k} eigenvectors converged)",
         values[converged],
         _combined(vectors[:, converged], basis[:count]).T if len(converged) else np.zeros((problem.n, 0)),
     )
+
+
+def _projected(
+    kept: np.ndarray[Any, Any],
+    coupling: np.ndarray[Any, Any],
+    diagonal: np.ndarray[Any, Any],
+    following: np.ndarray[Any, Any],
+) -> np.ndarray[Any, Any]:
+    """Return the upper triangle of the operator among the vectors of a cycle: an arrowhead, then a tridiagonal matrix.
+
+    What else there is of computed components is rounding, which would hide how small errors have become.
+    """
+    first, count = len(kept), len(kept) + len(diagonal)
+    made = np.diag(np.concatenate([kept, diagonal]).astype(np.result_type(coupling, diagonal)))
+    made[:first, first] = coupling
+    made[np.arange(first, count - 1), np.arange(first + 1, count)] = following[:-1]
+    return made
 
 
 def _combined(coefficients: np.ndarray[Any, Any], basis: Any) -> Any:
@@ -172,7 +189,7 @@ def eigsh(
     if any(each is not None for each in (M, sigma, Minv, OPinv)) or mode != "normal" or A.shape[0] != A.shape[1]:
         raise Unsupported("systems to solve, or what SciPy refuses")
     n = A.shape[0]
-    problem = _problem(A.__matmul__, n, A.dtype, k, which, ncv, maxiter, tol)
+    problem = _problem(A.__matmul__, A, n, A.dtype, k, which, ncv, maxiter, tol)
     values, vectors = _solve(problem, _start(v0, rng, n, A.dtype))
     if not return_eigenvectors:
         return types.from_host(values)
@@ -203,7 +220,7 @@ def svds(
     is_wide = A.shape[0] < A.shape[1]
     forward, backward = (adjoint, A) if is_wide else (A, adjoint)
     n = min(A.shape)
-    problem = _problem(lambda x: backward @ (forward @ x), n, A.dtype, k, "LM", ncv, maxiter, tol**2)
+    problem = _problem(lambda x: backward @ (forward @ x), None, n, A.dtype, k, "LM", ncv, maxiter, tol**2)
     _, rows = _solve(problem, _start(v0, rng, n, A.dtype))
     right = rows.T
     orthonormal, triangle = dense.qr(forward @ copy(right))

@@ -284,6 +284,30 @@ def test_real_of_even_lengths(session, n, axis, code, is_cut):
 
 
 @pytest.mark.parametrize("code", ["f", "d"])
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("n", [15, 27, 105, 675])
+@pytest.mark.parametrize("count", [2, 5, 8])
+def test_real_of_odd_lengths(session, n, axis, code, count):
+    """Two at a time, and one that is left."""
+    shape = (n, count) if axis == 0 else (count, n)
+    x = random(shape, code)
+    half = np.empty([m // 2 + 1 if i == axis else m for i, m in enumerate(shape)], code.upper())
+    made = transformed(session, x, half, axis, n=n)
+    assert made.steps[0].kernel.name == f"fft_twin_split_{n}"
+    assert len(made.steps) == 1 + count % 2
+    bound = ERROR[code.upper()] * np.sqrt(np.log2(2 * n))
+    assert rms(half, np.fft.rfft(x.astype(np.longdouble), n, axis)) <= bound
+    transformed(session, x, half, axis, n=n, is_forward=False, scale=1 / n)
+    assert rms(half, np.fft.rfft(x.astype(np.longdouble), n, axis).conj() / n) <= bound
+    y, target = random(half.shape, code.upper()), np.empty(shape, code)
+    made = transformed(session, y, target, axis, is_forward=False, scale=1 / n, is_half=True)
+    assert made.steps[0].kernel.name == f"fft_twin_merge_{n}"
+    assert rms(target, np.fft.irfft(y.astype(np.clongdouble), n, axis)) <= bound
+    transformed(session, y, target, axis, scale=1.0, is_half=True)
+    assert rms(target, np.fft.irfft(y.conj().astype(np.clongdouble), n, axis) * n) <= bound
+
+
+@pytest.mark.parametrize("code", ["f", "d"])
 def test_long_real_sequences(session, code):
     n, tiny = 1 << 11, SimpleNamespace(**{**vars(SMALL), "max_shared_nbytes": 4 * 1024})
     x = random((2, 2, n), code)

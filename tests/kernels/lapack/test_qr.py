@@ -56,6 +56,16 @@ def test_panels_of_a_cluster(dtype, shape):
     assert np.allclose(q @ r, a, rtol=0, atol=1e4 * np.finfo(dtype).eps)
 
 
+@pytest.mark.parametrize(
+    ("dtype", "n", "width"), [("f4", 70, 64), pytest.param("c16", 140, 128, marks=pytest.mark.slow)]
+)
+def test_widths_of_block_reflectors(dtype, n, width):
+    a = draw(np.random.default_rng(4), dtype, n, n)
+    q, r = qr_of(machine(), SimpleNamespace(**vars(DEVICE) | {"tuned": lambda _: {"width": width}}), a)
+    assert np.allclose(q @ r, a, rtol=0, atol=1e4 * np.finfo(dtype).eps)
+    assert np.allclose(q.conj().T @ q, np.eye(n), rtol=0, atol=1e3 * np.finfo(dtype).eps)
+
+
 @pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "c16"])
 def test_reflectors_are_those_of_lapack(dtype):
     a = draw(np.random.default_rng(2), dtype, 45, 20)

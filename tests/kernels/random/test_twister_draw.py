@@ -5,7 +5,7 @@ import pytest
 
 from oxinp._kernels.plan import Launch
 from oxinp._kernels.random import twister, twister_jump, twister_plan
-from oxinp._kernels.random.twister_draw import FORMATS, RESULT_WORDS
+from oxinp._kernels.random.twister_formats import FORMATS, RESULT_WORDS
 from tests.comparator import assert_same
 from tests.kernels.machine import Session, execute, machine
 
@@ -96,6 +96,19 @@ def test_polar_normals(session, has_gauss):
         assert_same(result[2:3].view(np.float64), np.array([after["gauss"]]), ulp=3)
 
 
+def test_polar_normals_of_several_states(session):
+    legacy = np.random.RandomState(3)
+    legacy.random_sample(1)
+    generator = np.random.MT19937()
+    generator.state = legacy.get_state(legacy=False)
+    for size in (3000, 3901, 5200):
+        ours, found, _ = draw(session, generator, "polar_f64", size)
+        again = np.random.RandomState()
+        again.set_state(legacy.get_state(legacy=False))
+        assert_same(ours, again.standard_normal(size), ulp=3)
+        assert_state(found, again._bit_generator)
+
+
 @pytest.mark.usefixtures("short_streams")
 @pytest.mark.parametrize(("name", "dtype"), [("masked_u64", "i8"), ("masked_u32", "i4")])
 @pytest.mark.parametrize("largest", [999, 2**31 - 2, 2**20 - 1])
@@ -112,6 +125,19 @@ def test_masked_integers(session, name, dtype, largest):
         shift = -2 if dtype == "i4" else -3
         assert_same(ours.view(dtype), legacy.randint(shift, largest + shift + 1, size, dtype))
         assert_state(found, legacy._bit_generator)
+
+
+def test_masked_integers_of_several_states(session):
+    legacy = np.random.RandomState(3)
+    legacy.random_sample(1)
+    for size in (2496, 5001):
+        generator = np.random.MT19937()
+        generator.state = legacy.get_state(legacy=False)
+        ours, found, _ = draw(session, generator, "masked_u32", size, (1023, 700, 0), chance=701 / 1024)
+        again = np.random.RandomState()
+        again.set_state(legacy.get_state(legacy=False))
+        assert_same(ours, again.randint(0, 701, size, "i4").view("u4"))
+        assert_state(found, again._bit_generator)
 
 
 def test_a_jump_by_all_coefficients(session):

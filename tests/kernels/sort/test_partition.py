@@ -8,8 +8,8 @@ from oxinp._ptx.types import from_dtype
 from tests.kernels.machine import Session, machine
 from tests.kernels.sort.test_select import values
 
-CASES = [(code, 2, 150, rank) for code in "?bBhHiIlLefd" for rank in (0, 70, 149)]
-CASES += [(code, 2, 9000, 4000) for code in "fl"]  # several tiles
+CASES = [(code, 2, 150, 70) for code in "?bBhHiIlLefd"] + [("f", 1, 90, rank) for rank in (0, 89)]
+CASES += [("f", 2, 4500, 4000), ("l", 1, 4500, 9)]  # several tiles
 
 
 @pytest.fixture

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from oxinp._kernels.sparse import incomplete
+from oxinp._kernels.sparse import incomplete, trsv
 from oxinp._ptx.types import from_dtype, i32, i64
+from tests.comparator import assert_same
 from tests.kernels.machine import Session, machine
 from tests.kernels.sparse.test_products import parts
 from tests.sparse.matrices import KINDS
@@ -18,13 +19,27 @@ def session():
     session.close()
 
 
+def levels(matrix):
+    """One more than the highest level of the rows that a row of the lower triangle names."""
+    found = np.zeros(matrix.shape[0], np.int32)
+    for row in range(matrix.shape[0]):
+        columns = matrix.indices[matrix.indptr[row] : matrix.indptr[row + 1]]
+        found[row] = 1 + found[columns[columns < row]].max(initial=-1)
+    return found
+
+
 def factored(session, matrix, index, *, is_symmetric):
     """The factorisation in place of the elements of a matrix in canonical format."""
     rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
     diagonal = np.flatnonzero(matrix.indices == rows).astype(index.dtype)
     output = np.full(matrix.nnz, np.nan, matrix.dtype)
     spec = incomplete.IncompleteSpec(index, from_dtype(matrix.dtype), is_symmetric)
-    given = [session.pointer(x) for x in (*parts(matrix, index.dtype), diagonal)]
+    order = np.argsort(levels(matrix), kind="stable").astype(index.dtype)
+    found = np.full(matrix.shape[0], -1, np.int32)
+    given = [session.pointer(x) for x in parts(matrix, index.dtype)[:2]]
+    session.run(trsv.levels(matrix.shape[0], trsv.LevelSpec(index, True)), [found], given)
+    assert_same(found, levels(matrix))
+    given = [session.pointer(x) for x in (*parts(matrix, index.dtype), diagonal, order)]
     session.run(incomplete.plan(matrix.shape[0], matrix.nnz, spec), [output], given)
     return sp.csr_array((output, matrix.indices, matrix.indptr), shape=matrix.shape)
 

@@ -36,7 +36,7 @@ from oxinp._ptx.mbarrier import Consumer, Pipeline, Producer
 from oxinp._ptx.memory import Pointer
 from oxinp._ptx.synchronize import follow
 from oxinp._ptx.tile import OperandTile, operand_box
-from oxinp._ptx.tma import MapSpec, TensorMap
+from oxinp._ptx.tma import TensorMap, matrix_map
 from oxinp._ptx.types import Type, f16, f32, i32, i64, u32
 from oxinp._ptx.wgmma import WARPGROUP, Accumulator, Queue
 
@@ -119,7 +119,7 @@ def plan(spec: Fp16x2Spec, m: int, n: int, depth: int, num_sms: int) -> Plan:
         run = padded(depth if major == "k" else extent)
         shape = (parts * extent, run) if major == "k" else (depth, parts * run)
         box = operand_box(f16, spec.extent(name), DEPTH, major, parts)
-        maps.append(MapSpec(f16, shape, (shape[1] * f16.nbytes,), box))
+        maps.append(matrix_map(f16, shape, shape[1] * f16.nbytes, box))
         planes.append(extent if major == "k" else run)
     num_m = -(-m // (TILE_M * spec.cluster)) * spec.cluster
     num_n, num_k = -(-n // (WIDTH // parts)), -(-depth // DEPTH)

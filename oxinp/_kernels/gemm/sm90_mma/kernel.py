@@ -19,7 +19,7 @@ Per element of C: 2 K flops; per tile, (tile_m + tile_n) K operand elements are 
 from __future__ import annotations
 
 from contextlib import nullcontext
-from functools import cache, lru_cache, partial
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from oxinp._kernels.gemm.sm90_mma import bf16x3_wgmma
@@ -35,7 +35,7 @@ from oxinp._ptx.kernel import retraceable
 from oxinp._ptx.mbarrier import Pipeline, UnrolledConsumer
 from oxinp._ptx.synchronize import follow
 from oxinp._ptx.tile import OperandTile
-from oxinp._ptx.tma import ALIGN, MapSpec, TensorMap
+from oxinp._ptx.tma import ALIGN, MapSpec, TensorMap, matrix_map
 from oxinp._ptx.types import Type, c128, f32, f64, i64, u32
 
 if TYPE_CHECKING:
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from oxinp._ptx.value import Value
 
 WARPS: dict[Type, type[DmmaConsumer | FmaConsumer]] = {f64: DmmaConsumer, c128: DmmaConsumer, f32: FmaConsumer}
-MAX_MAPS = 256  # that are kept
 NUM_WAVES = 16  # of blocks, if several fit on a multiprocessor: more waves cost more than their balance gains
 
 
@@ -214,7 +213,7 @@ def plan(
     maps = []
     for extent, stride, box, move in zip(extents, strides, _boxes(spec), moves, strict=True):
         if batch is None:
-            maps.append(_map(spec.type, extent, stride, box))
+            maps.append(matrix_map(spec.type, extent, stride, box))
         else:
             # Where all products have the same matrix, no coordinate but 0 is used.
             matrices, distance = (count, move) if move else (1, ALIGN)
@@ -231,12 +230,6 @@ def plan(
 
 _OPERANDS = "in0", "in1"
 _boxes = cache(MmaSpec.boxes)
-
-
-@lru_cache(MAX_MAPS)
-def _map(type: Type, extents: tuple[int, int], stride: int, box: tuple[int, int]) -> MapSpec:
-    """The tensor map of a matrix; of a loop over new sizes, one of the operands is often the same."""
-    return MapSpec(type, extents, (stride,), box)
 
 
 __all__ = ["make", "plan"]

@@ -1,0 +1,142 @@
+"""Real transforms of odd lengths at half the work, in a block: two real sequences are one complex one.
+
+The first is its real parts, the second its imaginary parts; of the transform Z and its mirror image follow the elements
+k of both results, and the other way round. The twin of a sequence lies a constant distance from it. Who owns what: in
+the step between Z and the results a thread owns each `threads`-th pair (k, n - k); everything else is as in `block`.
+Bytes per element: the real and the halved side once.
+
+Source: J. W. Cooley, P. A. W. Lewis and P. D. Welch, The fast Fourier transform algorithm, 1970.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from oxinp._kernels.fft.exchange import Exchange
+from oxinp._kernels.fft.tile import Place
+
+if TYPE_CHECKING:
+    from oxinp._kernels.fft.codelets import Number
+    from oxinp._kernels.fft.tile import Thread, Values
+    from oxinp._ptx import Kernel
+    from oxinp._ptx.value import Value
+
+
+class Twins(Exchange):
+    """What both directions share."""
+
+    def pairs(self, thread: Thread) -> list[tuple[Value, Value]]:
+        """Numbers k of a thread's pairs, the last in place of those beyond it, and whether each is one."""
+        count = self.spec.length // 2 + 1
+        rounds = -(-count // self.spec.threads)
+        numbers = [thread.first + i * self.spec.threads if i else thread.first for i in range(rounds)]
+        return [(self.k.min(number, count - 1), number < count) for number in numbers]
+
+    def mirrored(self, number: Value) -> Value:
+        """Where the mirror image of an element of Z is."""
+        return self.k.where(number == 0, self.k.const(0, number.type), self.spec.length - number)
+
+    def twin(self, place: Place, side: int) -> Place:
+        """The same element of the other sequence, at the source (0) or the target (1)."""
+        return Place(place.end, [place.pointer.at(self.twins[side])])
+
+
+class TwinSplit(Twins):
+    """Two real sources, the first halves of their transforms."""
+
+    def build(self) -> Kernel:
+        k, spec = self.k, self.spec
+        thread = self.begin()
+        thread, values = self.stages(thread, self._load(thread), is_last=False)
+        self.leave(thread, len(self.radices), spec.length, values)
+        if spec.stores != spec.loads:
+            thread = self.threads(spec.stores)
+        self._store(thread)
+        return k.build()
+
+    def _load(self, thread: Thread) -> Values:
+        k, length = self.k, self.spec.length
+        radix = self.radices[0]
+        base = self.first(self.source, thread)
+        loaded: Values = []
+        for number, _ in self.butterflies(thread, radix):
+            elements = []
+            for j in range(radix):
+                place = base.moved(k.cast(number + j * (length // radix), self.index))
+                pair = self.read(place), self.read(self.twin(place, 0))
+                elements.append((k.cast(pair[0], self.part), k.cast(pair[1], self.part)))
+            loaded.append(elements)
+        return loaded
+
+    def _store(self, thread: Thread) -> None:
+        k = self.k
+        base, beside = (self.first(end, thread) for end in (self.target, self.beside))
+        is_column = self.is_column(thread)
+        for number, is_pair in self.pairs(thread):
+            one = self.smem[self.place_of(thread, number)].parts
+            other = self.smem[self.place_of(thread, self.mirrored(number))].parts
+            moved = k.cast(number, self.index)
+            place = base.moved(moved)
+            with k.when(is_pair & is_column):
+                self._write(place, beside, (one[0] + other[0], one[1] - other[1]))
+                self._write(self.twin(place, 1), beside, (one[1] + other[1], other[0] - one[0]))
+
+    def _write(self, place: Place, beside: Place, value: Number) -> None:
+        """Store an element of a transform, twice which this is."""
+        scaled = self.k.compound(self.spec.type, value[0] * self.scales[0], value[1] * self.scales[1])
+        self.write(place, beside, scaled)
+
+
+class TwinMerge(Twins):
+    """The first halves of two transforms, the real sequences that they are of."""
+
+    def build(self) -> Kernel:
+        k, spec = self.k, self.spec
+        thread = self.begin()
+        self._leave_pairs(thread)
+        self.wait()
+        self.is_exchanged = True
+        radix = spec.radices[0]
+        apart = spec.length // radix
+        values = []
+        for number, _ in self.butterflies(thread, radix):
+            places = [self.place_of(thread, number + j * apart) for j in range(radix)]
+            values.append([(value[0], value[1]) for value in (self.smem[place].parts for place in places)])
+        thread, values = self.stages(thread, values, is_last=len(spec.radices) > 1)
+        self._store(thread, values)
+        return k.build()
+
+    def _leave_pairs(self, thread: Thread) -> None:
+        """Leave the conjugates of what is transformed forwards."""
+        k, spec = self.k, self.spec
+        base = self.first(self.source, thread)
+        for number, is_pair in self.pairs(thread):
+            place = base.moved(k.cast(number, self.index))
+            one, other = self._result(place, number), self._result(self.twin(place, 0), number)
+            with k.when(is_pair):
+                value = k.compound(spec.type, one[0] - other[1], -(one[1] + other[0]))
+                self.smem[self.place_of(thread, number)] = value
+            with k.when(is_pair & (number != 0)):
+                value = k.compound(spec.type, one[0] + other[1], one[1] - other[0])
+                self.smem[self.place_of(thread, self.mirrored(number))] = value
+
+    def _result(self, place: Place, number: Value) -> Number:
+        """An element of a transform that is inverted; the first is real, what else it has does not count."""
+        k = self.k
+        real, imag = self.element(place, None, -self.source_sign, is_reused=False)
+        return real, k.where(number == 0, k.const(0, self.part), imag)
+
+    def _store(self, thread: Thread, values: Values) -> None:
+        k, length = self.k, self.spec.length
+        radix = self.radices[-1]
+        base, beside = (self.first(end, thread) for end in (self.target, self.beside))
+        is_column = self.is_column(thread)
+        for (number, is_butterfly), elements in zip(self.butterflies(thread, radix), values, strict=True):
+            with k.when(is_column if is_butterfly is None else is_column & is_butterfly):
+                for j, (real, imag) in enumerate(elements):
+                    place = base.moved(k.cast(number + j * (length // radix), self.index))
+                    self.write(place, beside, real * self.scales[0])
+                    self.write(self.twin(place, 1), beside, imag * -self.scales[0])
+
+
+__all__ = ["TwinMerge", "TwinSplit", "Twins"]

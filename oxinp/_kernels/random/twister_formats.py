@@ -1,0 +1,148 @@
+"""What draws from MT19937 make of its words: numbers of a fixed count of words, and attempts that may be rejected.
+
+Source: NumPy's src/mt19937 and src/legacy.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from oxinp._kernels.random.fill import uniform_f32, uniform_f64
+from oxinp._ptx.frozen import Frozen
+from oxinp._ptx.math.power import log2_parts
+from oxinp._ptx.types import f32, f64, u32, u64
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from oxinp._ptx import Builder
+    from oxinp._ptx.types import Type
+    from oxinp._ptx.value import Value
+
+LN2, LN2_LOW = 0.6931471805599453, 2.3190468138462996e-17
+RESULT_WORDS = 4  # words taken, number of the first word that is left, a normal that is left over, whether there is one
+
+
+def tempered(word: Value) -> Value:
+    """What the generator gives for a word."""
+    word = word ^ (word >> 11)
+    word = word ^ ((word << 7) & 0x9D2C5680)
+    word = word ^ ((word << 15) & 0xEFC60000)
+    result: Value = word ^ (word >> 18)
+    return result
+
+
+def _double(k: Builder, first: Value, second: Value) -> Value:
+    """``((first >> 5) * 2**26 + (second >> 6)) * 2**-53``."""
+    return uniform_f64(k, (second & 0xFFFFFFC0) << 5, (first & 0xFFFFFFE0) | (second >> 27))
+
+
+class Attempt(NamedTuple):
+    """What an attempt says.
+
+    Attributes
+    ----------
+    is_accepted : Value
+    values : callable
+        ``values()`` -> the results, where it is accepted.
+    """
+
+    is_accepted: Value | None
+    values: Callable[[], list[Value]]
+
+
+class Format(Frozen, eq=False):
+    """What is made of words.
+
+    Attributes
+    ----------
+    name : str
+    type : Type
+        Of elements.
+    words : int
+        That an attempt takes.
+    make : callable
+        ``make(k, words, parameters)`` -> `Attempt`.
+    gives : int
+        Results of an attempt.
+    rejects : bool
+        Attempts may be rejected.
+    point : callable or None
+        ``point(k, first, second)``: what a pair of words gives, if an attempt is made of two such, in place of words.
+    parameters : tuple of Type
+    """
+
+    name: str
+    type: Type
+    words: int
+    make: Callable[..., Attempt]
+    gives: int = 1
+    rejects: bool = False
+    point: Callable[..., Value] | None = None
+    parameters: tuple[Type, ...] = ()
+
+
+def _always(make: Callable[..., Value]) -> Callable[..., Attempt]:
+    return lambda k, words, _: Attempt(None, lambda: [make(k, *words)])
+
+
+def _log(k: Builder, x: Value) -> Value:
+    """The logarithm of a number between 0 and 1, rounded as good as always correctly, as the C library's is."""
+    high, low = log2_parts(k, x)
+    product = high * LN2
+    result: Value = product + (k.fma(high, LN2, -product) + k.fma(high, LN2_LOW, low * LN2))
+    return result
+
+
+def _coordinate(k: Builder, first: Value, second: Value) -> Value:
+    """A uniform number from -1 to 1."""
+    return _double(k, first, second) * 2.0 - 1.0
+
+
+def _polar(k: Builder, point: list[Value], _: Any) -> Attempt:
+    """Marsaglia's polar method; the second result is the one that NumPy keeps for the next call."""
+    x, y = point
+    square = x * x + y * y
+
+    def values() -> list[Value]:
+        factor = k.sqrt((_log(k, square) * -2.0) / square)
+        return [factor * y, factor * x]
+
+    return Attempt((square < 1.0) & (square != 0.0), values)
+
+
+def _masked(type_: Type) -> Callable[..., Attempt]:
+    def make(k: Builder, words: list[Value], parameters: Any) -> Attempt:
+        mask, largest, offset = parameters
+        value = words[0] & mask
+        return Attempt(value <= largest, lambda: [(value if type_ is u32 else k.cast(value, u64)) + offset])
+
+    return make
+
+
+def _lemire(type_: Type) -> Callable[..., Attempt]:
+    def make(k: Builder, words: list[Value], parameters: Any) -> Attempt:
+        count, threshold, offset = parameters
+        low, high = k.unpack(k.mul_wide(words[0], count))
+        return Attempt(low >= threshold, lambda: [(high if type_ is u32 else k.cast(high, u64)) + offset])
+
+    return make
+
+
+FORMATS = {
+    each.name: each
+    for each in (
+        Format("uniform_f64", f64, 2, _always(_double)),
+        Format("uniform_f32", f32, 1, _always(uniform_f32)),
+        Format("halves", u32, 1, _always(lambda k, word: word)),  # noqa: ARG005 - one signature
+        Format("words", u64, 2, _always(lambda k, high, low: k.pack(low, high))),
+        Format("polar_f64", f64, 4, _polar, gives=2, rejects=True, point=_coordinate),
+        Format("lemire_u32", u32, 1, _lemire(u32), rejects=True, parameters=(u32, u32, u32)),
+        Format("lemire_u32_as_u64", u64, 1, _lemire(u64), rejects=True, parameters=(u32, u32, u64)),
+        Format("masked_u32", u32, 1, _masked(u32), rejects=True, parameters=(u32, u32, u32)),
+        Format("masked_u64", u64, 1, _masked(u64), rejects=True, parameters=(u32, u32, u64)),
+    )
+}
+
+
+__all__ = ["FORMATS", "RESULT_WORDS", "Attempt", "Format", "tempered"]

@@ -1,0 +1,104 @@
+"""`python -m tests.fuzz.planners [--problems N] [--seed N] [--device h200|a100|rtx] [--coverage] [FAMILY ...]`.
+
+Random problems through every planner, at every size: what they launch is traced and judged (`planning`), not run. With
+``--coverage`` the branches of the planners that no problem took are listed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import traceback
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy  # noqa: ICN001 - np is ours
+
+import oxinp as np
+from tests.fuzz import planning
+from tests.fuzz.branches import Branches
+from tests.fuzz.draw import RandomDraw
+from tests.fuzz.problems import FAMILIES, Problem
+
+# What a user may be told: a problem that raises one of these is refused, not wrong.
+REFUSALS = (ValueError, TypeError, IndexError, ArithmeticError, NotImplementedError, numpy.linalg.LinAlgError)
+
+
+# What is read back: counts, mostly; of factorisations the first number of a matrix that is singular, or -1.
+WORDS = {"factorisations": (-1, -1, 0), "random_numbers": (0,)}
+
+
+def evaluate(value: Any) -> None:
+    """Have computed whatever a problem gave."""
+    if isinstance(value, list | tuple):
+        for each in value:
+            evaluate(each)
+    elif isinstance(value, np.ndarray) and value.__class__ is not numpy.ndarray:
+        np.evaluate(value)
+
+
+def solve(seed: int, index: int, family: str) -> tuple[str, Exception | None]:
+    """Plan one problem; return what it was, and what went wrong."""
+    problem = Problem(RandomDraw(f"{seed}/{index}/{family}"))
+    problem.text = "operands"
+    planning.backend().word = problem.choice(WORDS.get(family, (0, 1, 2)))
+    np.config.matmul = problem.choice(("auto", "auto", "native", "tf32"))
+    np.config.floating_point_errors = problem.choice(("ignore", "ignore", "ignore", "numpy"))
+    try:
+        evaluate(FAMILIES[family](problem))
+    except REFUSALS:
+        pass
+    except MemoryError:
+        pass
+    except Exception as error:  # noqa: BLE001 - every other exception is a defect of a planner
+        return problem.text, error
+    return problem.text, None
+
+
+def run(seed: int, start: int, stop: int, families: list[str], say: Callable[[str], object]) -> int:
+    """Plan problems; return how many failed."""
+    failed = 0
+    for index in range(start, stop):
+        for family in families:
+            text, error = solve(seed, index, family)
+            if error is not None:
+                failed += 1
+                frames = "".join(traceback.format_tb(error.__traceback__)[-3:])
+                say(f"problem {index} of {family}, seed {seed}: {text}\n{type(error).__name__}: {error}\n{frames}")
+    return failed
+
+
+def main() -> int:
+    """Plan random problems; return 1 if a planner failed."""
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz.planners", description="Fuzz the planners.")
+    parser.add_argument("families", nargs="*", choices=[[], *FAMILIES], help="which (default: all)")
+    parser.add_argument("--problems", type=int, default=100, help="how many of each family")
+    parser.add_argument("--seed", type=int, default=None, help="which problems (default: new ones)")
+    parser.add_argument("--start", type=int, default=0, help="index of the first")
+    parser.add_argument("--device", choices=list(planning.DEVICES), default="h200", help="what is planned for")
+    parser.add_argument("--coverage", action="store_true", help="list the branches of planners that were not taken")
+    arguments = parser.parse_args()
+    np.config.backend, np.config.offload_threshold = "emulator", 0
+    backend = planning.use(arguments.device)
+    warnings.simplefilter("ignore")
+    seed = random.SystemRandom().randrange(10**9) if arguments.seed is None else arguments.seed
+    sys.stdout.write(f"seed {seed}: --seed {seed} repeats this run\n")
+    branches = Branches() if arguments.coverage else None
+    if branches is not None:
+        branches.start()
+    with numpy.errstate(all="ignore"):
+        families = arguments.families or list(FAMILIES)
+        failed = run(seed, arguments.start, arguments.start + arguments.problems, families, print)
+    if branches is not None:
+        branches.stop()
+        missed, count = branches.missed()
+        sys.stdout.write("\n".join(map(str, missed)) + f"\n{count - len(missed)} of {count} branches taken\n")
+    problems = arguments.problems * len(families)
+    sys.stdout.write(f"{problems} problems, {backend.launches} launches, {failed} failed\n")
+    return int(failed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,55 @@
+"""Steps of the Arnoldi method: vectors are orthonormal, and products with the operator have the components told."""
+
+import numpy as np
+import pytest
+
+from oxinp._kernels.sparse import arnoldi, spmv
+from oxinp._ptx.types import from_dtype
+from tests.kernels.machine import Session, machine
+from tests.kernels.sparse.test_products import parts, types_of
+from tests.sparse.matrices import KINDS
+
+
+@pytest.fixture
+def session():
+    session = Session(machine())
+    yield session
+    session.close()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "kind", "first"), [("f8", "random", 0), ("f4", "laplacian-2d", 0), ("f8", "banded", 3)]
+)
+def test_steps(session, dtype, kind, first):
+    """Of the Laplacian shifted far away hardly anything is left of a product: it is made orthogonal twice."""
+    matrix = KINDS[kind].astype(dtype)
+    if kind == "banded":
+        matrix.data[np.repeat(np.arange(300), np.diff(matrix.indptr)) == matrix.indices] += 1e5
+    size, count = matrix.shape[0], 9
+    given = np.linalg.qr(np.random.default_rng(0).normal(size=(size, first + 1)))[0].T.astype(dtype)
+    vectors, components = np.full((count + 1, size), np.nan, dtype), np.full((count, count + 2), np.nan, dtype)
+    matvec = spmv.stream(size, matrix.nnz, types_of(dtype, dtype))
+    plan = arnoldi.plan(size, first, count, matvec, from_dtype(np.dtype(dtype)))
+    arrays = (*parts(matrix), np.ascontiguousarray(given))
+    session.run(plan, [vectors, components], [session.pointer(x) for x in arrays])
+    tolerance = 1e-12 if dtype == "f8" else 1e-5
+    np.testing.assert_allclose(vectors @ vectors.T, np.eye(count + 1), atol=tolerance)
+    np.testing.assert_allclose(vectors[: first + 1], given)
+    products = (matrix @ vectors[first:count].T).T
+    along = np.tril(np.ones((count, count + 1)), 1)[first:] * components[first:, :-1]
+    np.testing.assert_allclose(along @ vectors, products, atol=tolerance * abs(products).max())
+    assert (components[first:, :-1] == along).all()
+
+
+def test_nothing_new(session):
+    """An operator that leads nowhere: the rest is zero."""
+    matrix = KINDS["laplacian-2d"] * 0
+    matrix.setdiag(2.0)
+    matrix = matrix.tocsr()
+    size = matrix.shape[0]
+    given = np.full((1, size), size**-0.5)
+    vectors, components = np.full((4, size), np.nan), np.full((3, 5), np.nan)
+    plan = arnoldi.plan(size, 0, 3, spmv.stream(size, matrix.nnz, types_of("f8", "f8")), from_dtype(np.dtype("f8")))
+    session.run(plan, [vectors, components], [session.pointer(x) for x in (*parts(matrix), given)])
+    np.testing.assert_allclose(components[0], [2, 0, 0, 0, 0])
+    assert not vectors[1:].any()
