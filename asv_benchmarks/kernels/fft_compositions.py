@@ -62,6 +62,12 @@ CASES = {
     "abs(fftshift(fft2(x))) c64 8192^2": Composition(
         "abs(fft.fftshift(fft.fft2(x)))", (("F", (M, M), (60, 60)),), 1e-6, "abs(fft.fftshift(fft.fft2(x)))"
     ),
+    "fftshift(fft2(ifftshift(x))) c64 8192^2": Composition(
+        "fft.fftshift(fft.fft2(fft.ifftshift(x)))",
+        (("F", (M, M), (60, 60)),),
+        1e-6,
+        "fft.fftshift(fft.fft2(fft.ifftshift(x)))",
+    ),
     "rfft f32 2^27": Composition("fft.rfft(x)", (("f", (2 * N,), (1 << 13,)),), 1e-6, "fft.rfft(x)"),
     "dct along rows f32 8192^2": Composition("fft.dct(x)", (("f", (M, M), (60, 60)),), 2e-6),
     "dct along columns f32 8192^2": Composition("fft.dct(x, axis=0)", (("f", (M, M), (60, 60)),), 2e-6),

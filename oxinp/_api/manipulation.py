@@ -82,10 +82,10 @@ def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) ->
     mask = None if where is True else _mask(where)
     if isinstance(src, Handle) and src._storage is dst._storage and src._layout.same(dst._layout):
         return  # NumPy looks no further either
-    if mask is not None:
-        src = _masked(dst, src, casting, mask)
     if dst._view is not None and not dst._view[1]:
         raise ValueError("assignment destination is read-only")
+    if mask is not None:
+        src = _masked(dst, src, casting, mask)
     if not isinstance(src, Handle | int | float | complex | np.generic):
         src = creation.asarray(src)
     # NumPy itself judges the dtypes, on arrays without elements.

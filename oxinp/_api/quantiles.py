@@ -210,6 +210,8 @@ def quantile_of_rows(
     _check_free(overwrite_input)
     rows = _Rows(a, axis, keepdims)
     q = fetch(as_ours(q))
+    if q.dtype.kind == "O":
+        raise Unsupported("fractions, which are exact")
     if weights is not None:
         return _weighted(rows, q, weights, out)
     n = rows.length

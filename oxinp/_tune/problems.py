@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from oxinp._core.manipulation.copy import copy
+from oxinp._core.ops import factorise
 from oxinp._core.ops.matmul import matmul
 from oxinp._core.reduction.reduce import reduce
 from oxinp._core.reduction.table import SUM
@@ -173,6 +174,33 @@ def _reduce(dtype: np.dtype[Any], size: Shape, layout: str) -> Problem:
     return Problem(name, "reduce", dtype, (size,), lambda x: reduce(SUM, x, axis), depth)
 
 
+def _dominant(x: Any) -> Any:
+    """Return what the fractions of a square matrix make of a multiple of the identity: that, of whole numbers."""
+    order = len(x)
+    return (x - np.rint(x)) + np.eye(order, dtype=x.dtype, like=x) * x.dtype.type(1 << (2 * order - 1).bit_length())
+
+
+def _factorisation(dtype: np.dtype[Any], size: Shape, layout: str) -> Problem:
+    if len(size) != 1:
+        raise ValueError("a factored matrix has one extent")
+    factor: dict[str, tuple[float, Callable[..., Any]]] = {
+        "cholesky": (1 / 3, lambda x: factorise.cholesky(_dominant(x))),
+        "lu": (2 / 3, lambda x: factorise.solve(_dominant(x), _dominant(x)[:, :1])),
+        "qr": (4 / 3, lambda x: factorise.qr(_dominant(x), "r")),
+    }
+    flops, run = factor[layout]
+    name = f"{layout} {dtype.name} {size[0]}"
+    total = flops * size[0] ** 3 * (4 if dtype.kind == "c" else 1)
+    return Problem(name, layout, dtype, (size * 2,), run, size[0], total)
+
+
+def _factored(layout: str) -> Family:
+    """Return the row of a factorisation."""
+    return Family(
+        ("float64", "float32", "complex128"), ((2048,), (4096,), (8192,)), (layout,), (layout,), _factorisation
+    )
+
+
 FAMILIES: dict[str, Family] = {
     "matmul": Family(
         ("float64", "float32", "float16", "complex64", "complex128", "int64", "int32", "int8"),
@@ -202,6 +230,9 @@ FAMILIES: dict[str, Family] = {
         ("all", "rows", "columns"),
         _reduce,
     ),
+    "cholesky": _factored("cholesky"),
+    "lu": _factored("lu"),
+    "qr": _factored("qr"),
 }
 
 

@@ -1,7 +1,7 @@
 """Functions of `numpy.fft` on the device: orders of frequencies.
 
 They are written in Python by NumPy, in terms of functions that we have; shifts of a transform that nothing else has
-asked for are done as it is stored.
+asked for are done as it is stored, and those before a transform as it reads.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from oxinp._api.fronts import implements
 from oxinp._api.rebound import rebound
 from oxinp._core.array.ndarray import ndarray
-from oxinp._core.ops.fft import shifted
+from oxinp._core.ops.fft import shift, shifted
 
 
 def _shift(name: str) -> Callable[..., Any]:
@@ -27,6 +27,8 @@ def _shift(name: str) -> Callable[..., Any]:
             if len(set(places)) == len(along):
                 moved = tuple([axis for axis in places if x.shape[axis] > 1])
                 found = shifted(x, moved) if moved else None
+                if found is None and moved:
+                    found = shift(x, moved)
                 if found is not None:
                     return found
         return numpys(x, axes)

@@ -2,9 +2,11 @@
 
 # ruff: noqa: ICN001, ARG005 - oxinp is np where programs are written, of one signature
 
+import datetime
 import operator
 import warnings
 import weakref
+from fractions import Fraction
 
 import numpy
 import pytest
@@ -319,3 +321,37 @@ def test_as_many_dimensions_as_numpy_has(twin):
     twin(lambda np: ((a := np.ones((1,) * 64)) + 1).shape == a.shape)
     twin(lambda np: (np.ones((1,) * 63 + (3,)) + np.ones((2,) + (1,) * 63)).ravel())
     twin(lambda np: np.ones((1,) * 40 + (3,)) + np.ones(2))
+
+
+RARE = {
+    "the largest, into the third argument": lambda np: np.maximum(np.ones(3), np.zeros(3), np.empty(3)),
+    "a fraction, as an array": lambda np: np.true_divide(Fraction(1, 2), 4, out=...).shape,
+    "a percentile": lambda np: np.percentile(np.arange(10), Fraction(50)),
+    "arange of dates' differences": lambda np: np.arange(datetime.timedelta(0), datetime.timedelta(5)),
+    "arange of NumPy's": lambda np: np.arange(numpy.timedelta64(3, "D")),
+    "a class of no dtype": lambda np: np.ndarray[()],
+    "a class of three": lambda np: np.ndarray[int, int, int],
+}
+
+
+@pytest.mark.parametrize("program", RARE.values(), ids=RARE)
+def test_rare_arguments(twin, program):
+    def body(np):
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            result = program(np)
+        return result, [(one.category, str(one.message), one.filename) for one in told]
+
+    twin(body)
+
+
+def test_classes_that_programs_test_for(twin):
+    def body(np):
+        x = np.arange(6.0).reshape(2, 3)
+        both, seen = np.broadcast(x, x[0]), np.nditer(x)
+        names = sorted(name for name in vars(np.nditer) if not name.startswith("_"))
+        return isinstance(both, np.broadcast), isinstance(seen, np.nditer), isinstance(x, np.nditer), names
+
+    twin(body)
+    twin(lambda np: [a + b for a, b in np.broadcast(np.arange(3), np.ones((2, 1)))])
+    twin(lambda np: [float(a) for a in np.nditer(np.arange(3.0), order="F")])

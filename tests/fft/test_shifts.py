@@ -5,6 +5,7 @@ import pytest
 
 import oxinp
 from oxinp._kernels.fft.axes import COMPLEX, Array, Problem, plan_axes
+from oxinp._kernels.fft.plan import rotates
 from oxinp._kernels.plan import Argument
 from oxinp._ptx.types import c64
 from tests.comparator import assert_same
@@ -21,8 +22,19 @@ FUSED = (
     "xp.fft.fftshift(xp.fft.fft(x), axes=1) * v",
     "xp.fft.ifftshift(xp.fft.fftshift(xp.fft.fft2(x)))",
     "xp.fft.fftshift(xp.fft.fft(x * v, 30), axes=1)",
+    "xp.fft.fft(xp.fft.ifftshift(x, axes=1))",
+    "xp.fft.ifft2(xp.fft.ifftshift(x))",
+    "xp.fft.fftshift(xp.fft.fft2(xp.fft.ifftshift(x, axes=(0,))))",
+    "abs(xp.fft.fft(xp.fft.fftshift(x, axes=0), axis=0)) ** 2",
 )
 OTHERS = (
+    "xp.fft.fftshift(xp.fft.fft2(xp.fft.ifftshift(x)))",
+    "xp.fft.fftshift(x, axes=0) + xp.fft.fftshift(x.real)",
+    "xp.fft.fft(xp.fft.fftshift(x), axis=0)",
+    "xp.fft.fft(xp.fft.fftshift(x), 80)",
+    "xp.fft.rfft(xp.fft.fftshift(x.real))",
+    "xp.fft.fft(xp.fft.fftshift(x[:, 1:]))",
+    "xp.fft.fft(xp.fft.fftshift(x) * v)",
     "xp.fft.fftshift(x)",
     "xp.fft.fftshift(xp.fft.fft(x))",
     "xp.fft.fftshift(xp.fft.fft(x, 45), axes=1)",
@@ -78,20 +90,28 @@ def test_the_same_elements():
     assert_same(oxinp.fft.fftshift(plain, axes=1), np.asarray(moved))
 
 
-@pytest.mark.parametrize("shape", [(2048, 3), (2, 1536), (2, 750), (4, 54), (3, 16)])
-def test_the_last_of_several_passes_rotates(shape):
-    session = Session(machine())
+@pytest.mark.parametrize("shape", [(2048, 3), (2, 1536), (2, 750), (4, 54), (3, 16), (2, 60)])
+@pytest.mark.parametrize("ends", ["stored", "read", "both"])
+def test_passes_that_rotate(shape, ends):
     axis = 0 if shape[0] > shape[1] else 1
+    if not rotates(shape[axis], c64, SMALL, at_both_ends=ends == "both"):
+        assert shape[axis] in (750, 54)
+        return
+    session = Session(machine())
     x = (np.random.default_rng(3).normal(size=(*shape, 2)).astype("f4")).view("c8")[..., 0]
     steps, found = (shape[1], 1), []
-    for rotated in ((), (axis,)):
+    rotated, given = ((axis,) if ends in (name, "both") else () for name in ("stored", "read"))
+    for problem in (
+        Problem(COMPLEX, (axis,), shape[axis]),
+        Problem(COMPLEX, (axis,), shape[axis], True, 1.0, rotated, given),
+    ):
         target = np.empty_like(x)
         source = Array(Argument("in0"), c64, shape, steps, 256)
-        problem = Problem(COMPLEX, (axis,), shape[axis], rotated=rotated)
         plan = plan_axes(source, source._replace(buffer=Argument("out0")), c64, problem, SMALL)
-        session.run(plan, [target], [session.pointer(x)])
+        seen = np.fft.fftshift(x, axes=axis) if given and not found else x
+        session.run(plan, [target], [session.pointer(np.ascontiguousarray(seen))])
         found.append(target)
     session.close()
-    expected = np.fft.fftshift(found[0], axes=axis)
+    expected = np.fft.fftshift(found[0], axes=axis) if rotated else found[0]
     # The rotated kernel may take its radices in another order
     assert np.sqrt(np.mean(abs(found[1] - expected) ** 2) / np.mean(abs(expected) ** 2)) < 3e-7

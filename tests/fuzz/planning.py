@@ -133,6 +133,8 @@ class PlanningBackend(EmulatorBackend):
         return EmulatorEvent()
 
     def _driver_allocate(self, nbytes: int) -> int:
+        if nbytes > self._memory_info()[0]:
+            raise MemoryError(f"{nbytes} bytes of {TOTAL_NBYTES}")
         ptr = self._next
         self._next += -(-nbytes // _GAP) * _GAP + _GAP
         if self._next >> (ADDRESS_BITS - 1):

@@ -76,6 +76,10 @@ o2 = np.fft.irfftn(a1).dtype, np.fft.rfftn(a1).dtype, np.fft.irfftn(a1[None]).dt
 a1 = np.array([3, 0, 7])
 o2 = np.argmax([a1, a1]), np.argmin([a1]), np.argsort([a1, a1]).tolist()
 """,
+    "an array that is read-only before it is anything else": """
+a1 = np.broadcast_to(np.zeros((1, 0), dtype='u8'), (0, 1, 0))
+np.copyto(a1, 0.5, where=0)
+""",
     "an array written while sums of it are pending": """
 a1 = np.arange(40, dtype='i4').reshape(5, 8)
 a2 = a1.sum(0)

@@ -431,3 +431,20 @@ def test_dlpack_does_not_take_what_it_cannot_describe(make):
     for xp in (np, oxinp):
         with pytest.raises(BufferError):
             xp.from_dlpack(make(xp))
+
+
+def test_dlpack_takes_any_step_of_a_dimension_of_one():
+    x = oxinp.ndarray((1, 3), "f8", strides=(13, 8))
+    assert_same(oxinp.from_dlpack(x).shape, (1, 3))
+
+
+def test_functions_in_c_take_what_ndpointer_describes():
+    x = oxinp.arange(6.0)
+    declared = np.ctypeslib.ndpointer(float, ndim=1, flags="C_CONTIGUOUS, WRITEABLE")
+    fill = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t)(("memset", ctypes.pythonapi))
+    assert declared.from_param(x).data == x.ctypes.data
+    fill(declared.from_param(x), 0, 16)
+    assert_same(x + 0, np.array([0, 0, 2.0, 3.0, 4.0, 5.0]))
+    for wrong in (x[::2], oxinp.arange(6), x.reshape(2, 3)):
+        with pytest.raises(TypeError, match="must have"):
+            declared.from_param(wrong)

@@ -156,6 +156,25 @@ def test_what_moves_bytes_on_the_emulator(backend, monkeypatch, family, dtype, s
     assert outcome.problem.nbytes_moved > 0
 
 
+@pytest.mark.parametrize(
+    ("family", "asked", "answer"),
+    [
+        ("cholesky", "cholesky/outer", 128),
+        pytest.param("lu", "lu/outer", 128, marks=pytest.mark.slow),
+        pytest.param("qr", "qr/block", 64, marks=pytest.mark.slow),
+    ],
+)
+def test_widths_of_factorisations_on_the_emulator(backend, family, asked, answer):
+    (problem,) = problems.problems([family], ["f4"], [(70,)])
+    tuner = tuner_of(backend)
+    tuner.timer = lambda *_: 1e-6 * next(iter(tuner.oracle._forced.values()))["width"]
+    (outcome,) = tune(tuner, problem)
+    assert outcome.row.family == asked
+    assert outcome.wrong == []
+    assert outcome.is_complete
+    assert outcome.row.answer == {"width": answer}
+
+
 @pytest.mark.parametrize("dtype", ["f2", "f4", "c8", "c16", "i1", "u4", "i8", "?"])
 def test_every_dtype_has_operands(dtype):
     (problem,) = problems.problems(["matmul"], [dtype], [(3, 40, 50, 60)], ["nt"])

@@ -127,7 +127,7 @@ def make(ELEMENTS, BASIC, setitem, key_on_host, write_part):
         if place is None or self._host is not host:
             setitem(self, key, value)
             return
-        if (seen.nbytes < config.offload_threshold or takes(seen.nbytes, 16)) and not REPORTS:
+        if (seen.nbytes < config.offload_threshold or seen.nbytes < balance.limit) and not REPORTS:
             write 'seen[place] = given' to storage and return None
         if place is not key or storage.value is not None or not write_part(self, host, seen, key, given):
             setitem(self, key, value)

@@ -299,6 +299,12 @@ def _array_finalize(self: Any, obj: Any, /) -> None:
     """Do nothing: what users' classes inherit; see `numpy.ndarray.__array_finalize__`."""
 
 
+def _class_getitem(kind: type, item: Any, /) -> GenericAlias:
+    """Return a parametrized class for annotations; see `numpy.ndarray.__class_getitem__`."""
+    np.ndarray.__class_getitem__(item)  # NumPy's own errors
+    return GenericAlias(kind, item)
+
+
 def _delitem(self: Any, key: Any) -> None:  # noqa: ARG001 - a method
     raise ValueError("cannot delete array elements")
 
@@ -391,7 +397,7 @@ ROWS: tuple[MethodRow, ...] = (
     _made("__array_finalize__", VIEW, _array_finalize),
     _made("__delitem__", VIEW, _delitem),
     _made("__sizeof__", VIEW, _sizeof),
-    _made("__class_getitem__", VIEW, classmethod(GenericAlias)),
+    _made("__class_getitem__", VIEW, classmethod(_class_getitem)),
     _made("__array_interface__", HOST, property(buffer.array_interface)),
     _made("__array_struct__", HOST, property(buffer.array_struct)),
     _made("__buffer__", HOST, buffer.export, since="2.0" if buffer.HAS_PROTOCOL else "2.5"),

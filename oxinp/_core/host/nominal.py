@@ -15,6 +15,7 @@ import numpy as np
 # THE TABLE. Functions that ask -> the beginning of their module's name. Nothing compiled gets the array of them.
 INSISTING = {
     **dict.fromkeys(("assert_equal", "assert_almost_equal"), "numpy.testing."),  # of arrays in lists and dicts
+    "from_param": "numpy.ctypeslib",  # arguments that a function in C declares by `ndpointer`
     "is_bool_indexer": "pandas.core.common",  # series[mask], frame[mask], .loc[mask], .iloc[mask]
     "is_array_like_deprecate_non_pandas": "pandas.core.dtypes.common",  # which warns of others
     **dict.fromkeys(("_ensure_arraylike", "factorize"), "pandas.core.algorithms"),  # unique, factorize

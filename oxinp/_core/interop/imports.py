@@ -220,7 +220,8 @@ def from_dlpack(value: Any, *, device: Any = None, copy: bool | None = None) -> 
     """
     if device is not None:
         np.empty(0, device=device)  # NumPy's own error
-    if isinstance(value, Handle) and type(value).__dlpack__ is types.ndarray.__dlpack__:
+    kind: Any = type(value)
+    if isinstance(value, Handle) and kind.__dlpack__ is types.ndarray.__dlpack__:
         _check_described(value._layout)
         return copy_array(value) if copy else view_at(value, value._layout)
     where, number = value.__dlpack_device__()
@@ -247,7 +248,10 @@ def from_dlpack(value: Any, *, device: Any = None, copy: bool | None = None) -> 
 def _check_described(layout: Layout) -> None:
     """Refuse what DLPack cannot describe, also where no capsule is made."""
     np.empty(0, layout.dtype).__dlpack__(max_version=(1, 0))  # NumPy's own error
-    if any(step % layout.dtype.itemsize for step in layout.strides):
+    # NumPy looks at no step of a dimension that has none.
+    if any(
+        step % layout.dtype.itemsize for step, length in zip(layout.strides, layout.shape, strict=True) if length > 1
+    ):
         raise BufferError("DLPack only supports strides which are a multiple of itemsize.")
 
 

@@ -39,8 +39,8 @@ HOST_RATE = 12_000.0
 """Bytes of its largest operand or result that an operation on the host gets done in a microsecond."""
 COPY_RATE = 8_000.0
 """Bytes that a copy between the sides moves in a microsecond."""
-SWITCH = 1000.0
-"""Microseconds that the host has to be better by: many times what moving a few arrays takes."""
+SWITCH, MAX_SWITCH = 1000.0, 64_000.0
+"""Microseconds that the host has to be better by, at first and at most: many times what moving a few arrays takes."""
 RETURN, MAX_RETURN = 8 * SWITCH, 64 * SWITCH
 """Microseconds that the device has to be better by, at first and at most, for arrays that belong on the host."""
 MAX_WEIGHT = 4 * SWITCH
@@ -69,7 +69,20 @@ class Balance:
         Bytes from which on arrays are not weighed: they belong on the device.
     """
 
-    __slots__ = ("_between", "_due", "_last", "_level", "_return", "_unit", "_weights", "limit", "reach")
+    __slots__ = (
+        "_between",
+        "_due",
+        "_first",
+        "_last",
+        "_level",
+        "_met",
+        "_return",
+        "_switch",
+        "_unit",
+        "_weights",
+        "limit",
+        "reach",
+    )
 
     def __init__(self) -> None:
         self.begin(config.offload_threshold, is_adaptive=config.adaptive_placement)
@@ -78,11 +91,13 @@ class Balance:
         """Forget everything, for a threshold; where placement does not adapt, nothing is learned."""
         self._unit = int(threshold) if is_adaptive and MIN_THRESHOLD <= threshold < inf else 0
         self._weights = [0.0] * NUM_SIZES
+        self._met = [False] * NUM_SIZES  # which sizes there are on the device
         self._level = self.limit = 0
         self._last = NUM_SIZES
         self._due = 0
+        self._first = 0.0  # microseconds that launches take more, on an average, for being the first of their kind
         self._between = 0.0  # microseconds that copies took between sizes that belong on different sides
-        self._return = RETURN
+        self._return, self._switch = RETURN, SWITCH
         self.reach = self._unit << (NUM_SIZES - 1)
 
     def computed_chain(self, graph: Graph, leaves: tuple[Any, ...], *, is_first: bool) -> None:
@@ -98,9 +113,12 @@ class Balance:
 
     def _launched(self, nbytes: int, leaves: tuple[Any, ...], microseconds: float, *, is_first: bool) -> None:
         held = max([nbytes, *[getattr(entry, "nbytes", 0) for entry in leaves]])
-        self._last = self._size(held)
-        launch = LAUNCH + FIRST if is_first else LAUNCH
-        self._weigh(self._last, _SAMPLED * (microseconds - launch))
+        size = self._last = self._size(held)
+        if size < NUM_SIZES:
+            self._met[size] = True
+        first = FIRST if is_first else 0.0
+        self._first += (first - self._first) / 8
+        self._weigh(size, _SAMPLED * (microseconds - LAUNCH - first))
 
     def waited(self) -> None:
         """Note that the program has waited for the device, for what the last kernels computed."""
@@ -120,13 +138,13 @@ class Balance:
         """
         if nbytes >= self.limit:
             return False
-        self._weigh(self._size(nbytes), max(0.0, CALL + weight * nbytes / HOST_RATE - price))
+        self._weigh(self._size(nbytes), max(0.0, CALL + weight * nbytes / HOST_RATE - price - self._first))
         return True
 
     def viewed(self, nbytes: int, held: int) -> None:
         """Note a view on the host, of so many bytes of an array of so many: an operation on it would be a launch."""
         if nbytes < self._unit <= held:
-            self._weigh(self._size(held), CALL - LAUNCH)
+            self._weigh(self._size(held), CALL - LAUNCH - self._first)
 
     def fetched(self, nbytes: int) -> None:
         """Note that what larger work has left on the device was wanted on the host, and has been waited for."""
@@ -142,7 +160,7 @@ class Balance:
             return
         weights, level = self._weights, self._level
         most = 2 * self._return if size < level else MAX_WEIGHT
-        weights[size] = min(max(weights[size] + microseconds, -MAX_WEIGHT), most)
+        weights[size] = min(max(weights[size] + microseconds, -2 * self._switch - MAX_WEIGHT), most)
         self._due = (self._due + 1) % _PERIOD
         if not self._due:
             self._judge()
@@ -153,10 +171,14 @@ class Balance:
         sums = [0.0, *accumulate(weights)]
         present = sums[level] + self._between
         if not level and sums[-1] >= MAX_WEIGHT:  # the device has proved right
-            self._return = RETURN
-        above, below = min(sums[level + 1 :], default=inf), min(sums[:level], default=inf)
-        if above < present - SWITCH:
-            self._settle(sums.index(above, level + 1))
+            self._return, self._switch = RETURN, SWITCH
+        above = min([(sums[size + 1], size + 1) for size in range(level, NUM_SIZES) if self._met[size]], default=None)
+        below = min(sums[:level], default=inf)
+        if above is not None and above[0] < present - self._switch:
+            self._settle(above[1])
+        elif above is None and self._between > 2 * SWITCH:  # it is work on larger arrays that small ones come from
+            self._switch = min(2 * self._switch, MAX_SWITCH)
+            self._settle(0)
         elif below < present - self._return:
             self._return = min(2 * self._return, MAX_RETURN)
             self._settle(sums.index(below))
@@ -164,6 +186,7 @@ class Balance:
     def _settle(self, level: int) -> None:
         """Let arrays of this many sizes belong on the host from now on."""
         self._weights = [0.0] * NUM_SIZES
+        self._met = [False] * NUM_SIZES
         self._between = 0.0
         self._level = level
         self.limit = self._unit << (level - 1) if level else 0

@@ -26,7 +26,7 @@ def evaluate(*arrays: Any) -> None:
     """
     for array in arrays:
         if isinstance(array, Handle):
-            storage = array._storage
+            storage = array._held or array._storage
             if storage.value is not None:
                 materialise(storage)
     if not arrays:

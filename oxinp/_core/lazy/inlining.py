@@ -12,7 +12,6 @@ from __future__ import annotations
 import linecache
 import re
 from collections.abc import Callable, Iterator
-from functools import cache
 from itertools import repeat, starmap
 from math import copysign
 from typing import Any
@@ -34,12 +33,10 @@ MACROS = {
 held = \2._held
 if held is not None:
     host = held.host
-    if host is None:
+    if host is None or held.has_objects:
         \3
     if \2._host is not host:
         \1 = host_view(\2)
-    if \1.dtype is OBJECT:
-        \3
 """,
     # Ours of a new array of NumPy's; scalars are NumPy's own.
     r"return wrapped\((\w+)\)": r"""
@@ -155,6 +152,18 @@ def takes(nbytes: int, reach: int) -> bool:
     return balance.takes(nbytes, reach / 16, RECORD)
 
 
+def _patterns(macros: dict[str, str]) -> list[tuple[re.Pattern[str], list[str]]]:
+    """Return what finds each macro's lines, and its lines with places for the groups; group 0 is the indentation."""
+    return [
+        (re.compile(f"( *){pattern}"), re.sub(r"\\(\d)", r"{\1}", body.strip("\n")).split("\n"))
+        for pattern, body in macros.items()
+    ]
+
+
+_PATTERNS = [_patterns(calls | MACROS) for calls in (CALLS, WARNING_CALLS)]
+_IS_MACRO = re.compile(r"(seen|wrapped|part|constant|called)\(|write '").search  # most lines are none
+
+
 def expanded(text: str, *, may_warn: bool) -> str:
     """Return text with its macros spelled out.
 
@@ -164,32 +173,16 @@ def expanded(text: str, *, may_warn: bool) -> str:
     may_warn : bool
         Whether what is called warns of elements.
     """
-    macros = (WARNING_CALLS if may_warn else CALLS) | MACROS
     lines = text.split("\n")
-    for pattern, body in macros.items():
-        word, found = _searched(pattern)
+    for pattern, body in _PATTERNS[may_warn]:
         spelled: list[str] = []
         for line in lines:
-            match = found.fullmatch(line) if word in line else None
-            spelled += [match[1] + each for each in _filled(body, match).split("\n")] if match else [line]
+            match = pattern.fullmatch(line) if _IS_MACRO(line) else None
+            spelled += [match[1] + each.format(*match.groups()) for each in body] if match else [line]
         lines = spelled
     return "\n".join(lines)
 
 
-@cache
-def _searched(pattern: str) -> tuple[str, re.Pattern[str]]:
-    """Return a word that all lines have which a macro is found in, and what finds it, the indentation first."""
-    before, call, _ = pattern.partition("\\(")
-    word = before.split()[-1] if call else before.split()[0]
-    return word, re.compile(rf"( *){pattern}")
-
-
-def _filled(body: str, match: re.Match[str]) -> str:
-    """Return the body of a macro with what was found; `Match.expand` takes a hundred times as long."""
-    return _GROUP.sub(lambda found: match[int(found[1]) + 1], body.strip("\n"))
-
-
-_GROUP = re.compile(r"\\(\d)")
 _CODES = CodeCache(__file__)
 
 

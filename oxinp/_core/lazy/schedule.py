@@ -148,14 +148,11 @@ def _compute(storage: Storage) -> Value:
         pending = [] if at_work.flushes_many else _pending()
         others = [other for other in pending if other is not storage and _is_own(other)]
     else:
-        others = [
-            other
-            for reference in references
-            if (other := reference()) is not None
-            and other is not storage
-            and (held := other.value) is not None
-            and held[0].nodes
-        ]
+        others = []
+        for reference in references:  # most are gone, and a comprehension is a call
+            other = reference()
+            if other is not None and other is not storage and (held := other.value) is not None and held[0].nodes:
+                others.append(other)
     if len(others) > MAX_ALIVE and len(set(others)) > MAX_ALIVE:
         PENDING.append(ref(storage))  # it may have gone from the list already
         flush_device()

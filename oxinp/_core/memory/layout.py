@@ -202,6 +202,8 @@ class Layout:
         """Return this layout broadcast to `shape`, which it must be broadcastable to."""
         if shape == self.shape:
             return self
+        if not self.shape:
+            return Layout.at(self.dtype, shape, (0,) * len(shape), self.offset)
         lead = len(shape) - self.ndim
         strides = (0,) * lead + tuple(
             0 if n == 1 and m != 1 else step for n, m, step in zip(self.shape, shape[lead:], self.strides, strict=True)

@@ -137,6 +137,8 @@ class Storage:
         The host side: the array that owns the bytes.
     stale : Stale, Pin or None
         A device copy that needs a range of bytes uploaded before it is valid again, or why none is kept.
+    has_objects : bool
+        Elements refer to Python objects: they are never anywhere but on the host.
     origin : Timeline
         Where the pending value runs: set while there are several streams or devices only.
     lines : object
@@ -145,11 +147,12 @@ class Storage:
         somebody watches that, see `schedule.watch`.
     """
 
-    __slots__ = ("__weakref__", "host", "lines", "offset", "origin", "stale", "value")
+    __slots__ = ("__weakref__", "has_objects", "host", "lines", "offset", "origin", "stale", "value")
 
     value: Value | None
     host: np.ndarray[Any, Any] | None
     stale: Stale | None
+    has_objects: bool
     origin: Timeline
     lines: Any
     offset: int
@@ -197,6 +200,7 @@ def is_shared(storage: Storage) -> bool:
 def make_storage(value: Value | None, host: np.ndarray[Any, Any] | None) -> Storage:
     """Return a storage with these sides; nobody else may write to `host`."""
     storage = Storage()
+    storage.has_objects = host is not None and host.dtype.hasobject
     storage.value = value
     storage.host = host
     storage.stale = None

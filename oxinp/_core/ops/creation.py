@@ -139,7 +139,8 @@ def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None) ->
         and abs(stop - start) * 16 < config.offload_threshold
     ):
         return wrap_host(_numpys_arange(start, stop, step, dtype))
-    if not all(isinstance(x, int | float | np.integer | np.floating) for x in (start, stop, step)) or step == 0:
+    are_numbers = all(isinstance(x, int | float | np.integer | np.floating) for x in (start, stop, step))
+    if not are_numbers or np.timedelta64 in map(type, (start, stop, step)) or step == 0:
         return wrap_host(_numpys_arange(start, stop, step, dtype))
     if dtype is None:
         dtype = np.result_type(np.arange(start, start, step), np.arange(stop, stop))

@@ -21,7 +21,7 @@ from oxinp._core.lazy.placement import device
 from oxinp._core.lazy.record import wrap_pending, wrap_result
 from oxinp._core.memory.dtypes import DEVICE_TYPES
 from oxinp._core.memory.layout import Layout
-from oxinp._core.ops.perform import perform
+from oxinp._core.ops.perform import perform, perform_on_device
 from oxinp._kernels.plan import Argument, Plan, Scratch
 from oxinp._kernels.plan import inputs as plan_inputs
 from oxinp._kernels.problem import Operand
@@ -64,8 +64,8 @@ class Request(NamedTuple):
     axes : tuple of int or None
         None where the caller gave none.
     norm : str or None
-    rotated : tuple of int
-        Axes along which the result is shifted as `numpy.fft.fftshift` does.
+    rotated, given_rotated : tuple of int
+        Axes along which the result is, or the array before it, shifted as `numpy.fft.fftshift` does.
     """
 
     library: str
@@ -74,6 +74,7 @@ class Request(NamedTuple):
     axes: tuple[int, ...] | None
     norm: str | None
     rotated: tuple[int, ...] = ()
+    given_rotated: tuple[int, ...] = ()
 
     @property
     def kind(self) -> Kind:
@@ -87,8 +88,9 @@ class Request(NamedTuple):
 
     def on_host(self, x: Any) -> Any:
         """Call the library's function."""
-        if self.rotated:
-            return np.fft.fftshift(self._replace(rotated=()).on_host(x), self.rotated)
+        if self.rotated or self.given_rotated:
+            plain = self._replace(rotated=(), given_rotated=())
+            return np.fft.fftshift(plain.on_host(np.fft.fftshift(x, self.given_rotated)), self.rotated)
         if self.name[-1] in "2n":
             given: dict[str, Any] = {} if self.axes is None else {"axes": self.axes}
             return self.function()(x, self.lengths, norm=self.norm, **given)
@@ -242,7 +244,7 @@ def _planned(bound: BoundOp, source: Any, target: Any) -> Plan | None:
     computed = np.result_type(found.dtype, np.complex64)
     kind, is_forward = request.kind
     problem = axes.Problem(kind, found.axes, found.lengths[-1], is_forward, scale_of(request, found.lengths))
-    problem = problem._replace(rotated=request.rotated)
+    problem = problem._replace(rotated=request.rotated, given_rotated=request.given_rotated)
     plan: Plan | None = axes.plan_axes(source, target, DEVICE_TYPES[computed], problem, device().capability)
     return plan
 
@@ -342,7 +344,9 @@ def shifted(x: Handle, axes: tuple[int, ...]) -> Any:
     computed = DEVICE_TYPES[np.result_type(found.dtype, np.complex64)]
     rotates = importlib.import_module("oxinp._kernels.fft.plan").rotates
     if request.kind.kind != COMPLEX or not all(
-        axis in found.axes and rotates(found.shape[axis], computed, device().capability) for axis in axes
+        axis in found.axes
+        and rotates(found.shape[axis], computed, device().capability, at_both_ends=axis in request.given_rotated)
+        for axis in axes
     ):
         return None
     wanted = request._replace(rotated=tuple(sorted({*axes} ^ {*request.rotated})))
@@ -350,6 +354,69 @@ def shifted(x: Handle, axes: tuple[int, ...]) -> Any:
     if not graph.nodes:
         return wrap_result((made, (result,), mask), as_array=True)
     return wrap_pending((graph, (*entries[: places[0]], result, *entries[places[0] + 1 :]), mask), as_array=True)
+
+
+def _infer_shift(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout, ...]:  # noqa: ARG001
+    return (Layout.of(layouts[0].dtype, layouts[0].shape),)
+
+
+def _plan_shift(bound: BoundOp) -> Plan:
+    """Copies of the parts that change places: one pass over memory."""
+    (graph,), (axes,) = bound.graphs, bound.parameters
+    layout = graph.layout
+    type_ = DEVICE_TYPES[layout.dtype]
+    module = importlib.import_module("oxinp._kernels.elementwise.plan")
+    copies = module.Elementwise([(type_, True)], (), [(0, type_)])
+    shape = tuple([n // 2 if axis in axes else n for axis, n in enumerate(layout.shape)])
+    steps: list[Any] = []
+    for number in range(1 << len(axes)):
+        places = [0, 0]
+        for i, axis in enumerate(axes):
+            places[number >> i & 1] += shape[axis] * layout.strides[axis]
+        parts = [operand(Layout.at(layout.dtype, shape, layout.strides, (at & -at or 256) % 256)) for at in places]
+        made = copies.plan(shape, parts, device().capability)
+        steps += made.on(out0=Argument("out0", places[0]), in0=Argument("in0", places[1]))
+    return Plan(tuple(steps))
+
+
+SHIFT = Op("shift", _plan_shift, _infer_shift)
+
+
+def shift(x: Handle, axes: tuple[int, ...]) -> Any:
+    """Return an array on the device with its axes shifted, as one operation; None where they are not of even lengths.
+
+    A transform of it reads the array before it.
+    """
+    layout = x._layout
+    if x._view is not None or x._storage.host is not None or x._storage.value is None or not layout.is_contiguous:
+        return None
+    if layout.dtype not in DEVICE_TYPES or not layout.size or any(layout.shape[axis] % 2 for axis in axes):
+        return None
+    return perform_on_device(SHIFT, (x,), (axes,))
+
+
+def _of_shifted(x: Handle, request: Request) -> Any:
+    """The transform of an array whose shift nothing has asked for, from the array before it; None where that is not."""
+    value = None if x._view is not None else x._storage.value
+    entry = None if value is None or value[0].nodes else value[1][0]
+    call = entry.call if type(entry) is Pending else None
+    leaves = None if call is None else call.leaves
+    if value is None or call is None or leaves is None or call.bound.op is not SHIFT or not call.is_from_here():
+        return None
+    (axes,), layout = call.bound.parameters, x._layout
+    found = resolve(request, layout.shape, layout.dtype)
+    computed = DEVICE_TYPES[np.result_type(found.dtype, np.complex64)]
+    rotates = importlib.import_module("oxinp._kernels.fft.plan").rotates
+    lengths = dict(zip(found.axes, found.lengths, strict=True))
+    is_whole = layout.same(call.bound.layouts[0]) and request.kind.kind == COMPLEX
+    if not is_whole or not all(
+        lengths.get(axis) == layout.shape[axis] and rotates(layout.shape[axis], computed, device().capability)
+        for axis in axes
+    ):
+        return None
+    bound = bind(FFT, call.bound.graphs, tuple(request._replace(given_rotated=axes)))
+    (made,) = attempt(schedule.defer, bound, leaves, call.mask, 6)
+    return wrap_result(made, as_array=True)
 
 
 def transform(x: Handle, request: Request) -> Any:
@@ -369,4 +436,5 @@ def transform(x: Handle, request: Request) -> Any:
     resolve(request, layout.shape, layout.dtype)
     if layout.dtype not in DEVICE_TYPES or not layout.is_aligned:
         raise Unsupported(f"dtype {layout.dtype} has no kernels, or elements are not at multiples of their size")
-    return perform(FFT, (x,), tuple(request))
+    read = _of_shifted(x, request)
+    return perform(FFT, (x,), tuple(request)) if read is None else read

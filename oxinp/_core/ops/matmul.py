@@ -89,7 +89,7 @@ def matmul(a: Handle, b: Handle, dtype: np.dtype[Any] | None = None) -> Any:
     off, ``"tf32"`` has float32 rounded to 11 bits instead. Of a large matrix by its own transpose only half is
     computed, and mirrored.
     """
-    left, right = a._layout, b._layout
+    left, right = a._known or a._layout, b._known or b._layout
     if left.ndim == 1 and left.shape == right.shape and left.dtype is right.dtype and dtype is None and left.size:
         return contract(a, b, -1)  # as `Product` decides, without one
     return _product_of(left, right, dtype).run(a, b)
@@ -347,11 +347,12 @@ MATMUL = Op(
 
 def _computed(handle: Handle) -> Value:
     """What lies on the device of an operand, computed if it is pending."""
-    value = handle._storage.value  # `expression`, where nothing is to be done
-    if value is None or value[0].layout is not handle._layout:
+    storage = handle._held or handle._storage
+    value = storage.value  # `expression`, where nothing is to be done
+    if value is None or value[0].layout is not (handle._known or handle._layout):
         value = expression(handle)
     if value[0].nodes:
-        value = schedule.materialise(handle._storage)
+        value = schedule.materialise(storage)
     entry = value[1][0]
     if type(entry) is Pending and entry.call is not None:
         entry.call.run()

@@ -10,6 +10,7 @@ import numpy as np
 
 from oxinp._config import config
 from oxinp._core import documentation
+from oxinp._core.errors.frames import call_as_user
 from oxinp._core.errors.hearing import call_numerical
 from oxinp._core.host.exchange import PLAIN
 from oxinp._core.host.fallback import call
@@ -155,9 +156,14 @@ class ufunc(metaclass=UfuncType):  # noqa: N801 - NumPy's name
         numpy_ufunc = self._row.numpy
         num_inputs = numpy_ufunc.nin
         if kwargs.get("out") is ... and len(args) == num_inputs:
+            if not any(isinstance(x, Handle) for x in (*args, *kwargs.values())):
+                given = numpy_ufunc(*args, **kwargs)
+                return types.from_host(given) if type(given) is np.ndarray else given
             del kwargs["out"]
             result = self(*args, **kwargs)
             return tuple(map(as_array, result)) if type(result) is tuple else as_array(result)
+        if len(args) > num_inputs and numpy_ufunc in _WARNING_OF_OUTPUTS:
+            call_as_user(numpy_ufunc, (0, 0, np.empty(())), {})  # which NumPy does since 2.4
         outs = _outputs(args, kwargs, numpy_ufunc)
         if outs is None or (SUBCLASSES and leader((*args, *kwargs.values(), *outs)) is not None):
             return numpy_ufunc(*args, **kwargs)  # NumPy's own error, or NumPy asks a user's class
@@ -179,9 +185,10 @@ class ufunc(metaclass=UfuncType):  # noqa: N801 - NumPy's name
             return self._of_scalars(args[:num_inputs], outs, kwargs)
         if num_inputs == 1 and type(operands[0]) is int:
             # A Python integer alone has the dtype of an array of it: uint64, where int64 is too small.
-            operands = (np.asarray(operands[0])[()],)
-            if type(operands[0]) is int:
+            single: Any = np.asarray(operands[0])[()]
+            if type(single) is int:
                 return self._fall_back(args, kwargs)
+            operands = (single,)
         try:
             return self._compute(operands, outs, mask, options)
         except Unsupported:
@@ -354,6 +361,9 @@ for _name in ("__call__", "reduce", "accumulate", "reduceat", "outer", "at"):
     getattr(ufunc, _name).__wrapped__ = getattr(np.ufunc, _name)  # whose signature it has
 _describe(ufunc)
 documentation.set_module(ufunc)
+
+
+_WARNING_OF_OUTPUTS = (np.maximum, np.minimum)  # where these are given by position
 
 
 def _of_name(name: str) -> Any:

@@ -159,7 +159,7 @@ def make(function, general, reach):
             return general(a, b)
         host = storage.host
         is_small = x.size * reach < config.offload_threshold or takes(x.nbytes, reach)
-        if is_small and x.dtype is not OBJECT and a._host is host:
+        if is_small and not storage.has_objects and a._host is host:
             write called(function, x, y) to storage and return a
         return general(a, b)
     return operator
@@ -291,6 +291,7 @@ def _binary(  # noqa: PLR0915 - calls cost
                         if graph is not None and graph.layout.nbytes >= balance.limit:
                             # `wrap_pending`, spelled out: a call here is a tenth of the whole.
                             storage = Storage()
+                            storage.has_objects = False
                             storage.value = (graph, leaves, mask)
                             storage.host = None
                             storage.stale = None

@@ -67,8 +67,9 @@ class Problem(NamedTuple):
     is_forward : bool
     scale : float
         By which all results are multiplied.
-    rotated : tuple of int
-        Axes along which results are stored half of the length further, cyclically; see `plan.rotates`.
+    rotated, given_rotated : tuple of int
+        Axes along which results are stored, and elements read, half of the length further, cyclically; see
+        `plan.rotates`.
     """
 
     kind: str
@@ -77,6 +78,7 @@ class Problem(NamedTuple):
     is_forward: bool = True
     scale: float = 1.0
     rotated: tuple[int, ...] = ()
+    given_rotated: tuple[int, ...] = ()
 
 
 def _transforms(source: Array, target: Array, type_: Type, problem: Problem, scratch: Scratch) -> list[Transform]:
@@ -118,6 +120,7 @@ def _transforms(source: Array, target: Array, type_: Type, problem: Problem, scr
                 given.chain,
                 result.chain,
                 axis in problem.rotated,
+                axis in problem.given_rotated,
             )
         )
         extents[axis] = target.shape[axis]

@@ -170,7 +170,7 @@ class Batch(Frozen):
         Of cosine and sine transforms: what the element of frequency 0 is multiplied by as well.
     prologue, epilogue : Chained or None
         What the source's elements are made of, and what is made of the results.
-    is_rotated : bool
+    is_rotated, is_source_rotated : bool
         As of `TransformSpec`; the length is even.
     twins : tuple of int
         Elements from a sequence to its twin, in source and target, of `TWINS`.
@@ -196,6 +196,7 @@ class Batch(Frozen):
     prologue: Chained | None = None
     epilogue: Chained | None = None
     is_rotated: bool = False
+    is_source_rotated: bool = False
     twins: tuple[int, int] = (0, 0)
 
     @property
@@ -255,7 +256,7 @@ class Batch(Frozen):
     def _is_plain(self) -> bool:
         """Whether all elements are read, transformed and stored, and nothing else."""
         is_fused = self.prologue is not None or self.epilogue is not None
-        is_part = self.valid or self.stored or self.whole or self.is_rotated
+        is_part = self.valid or self.stored or self.whole or self.is_rotated or self.is_source_rotated
         return not (is_fused or is_part or self.chirp or self.real or self.twiddle)
 
     def _is_paired(self) -> bool:
@@ -298,11 +299,8 @@ class Batch(Frozen):
             return Cut((self.length,), threads_of(self.length, nbytes), HELD_SUMMED[nbytes], 0.0)
         found = cut(self.length, nbytes)
         assert found is not None, f"no pass of length {self.length}"
-        if self.is_rotated and found.radices[-1] % 2:
-            even = next(radix for radix in found.radices if radix % 2 == 0)
-            rest = list(found.radices)
-            rest.remove(even)
-            found = found._replace(radices=(*rest, even))
+        if (self.is_rotated and found.radices[-1] % 2) or (self.is_source_rotated and found.radices[0] % 2):
+            found = found._replace(radices=_even_at(found.radices, self.is_source_rotated, self.is_rotated))
         return found
 
     def _spec(
@@ -378,8 +376,19 @@ class Batch(Frozen):
             None if self.epilogue is None else self.epilogue.fused(self.target.steps),
             None if self.epilogue is None else self.epilogue.made,
             self.is_rotated,
+            self.is_source_rotated,
         )
         return with_padding(spec), (num_blocks, 1, 1)
+
+
+def _even_at(radices: tuple[int, ...], is_first: bool, is_last: bool) -> tuple[int, ...]:
+    """The radices in an order in which the first is even, the last, or both."""
+    odd = [radix for radix in radices if radix % 2]
+    even = [radix for radix in radices if radix % 2 == 0]
+    if is_first and is_last:
+        assert len(even) > 1, "see `plan.rotates`"
+        return (*even[:-1], *odd, even[-1])
+    return (*even, *odd) if is_first else (*odd, *even)
 
 
 @lru_cache(1 << 12)

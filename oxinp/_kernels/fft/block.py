@@ -132,7 +132,7 @@ class Block(Exchange):
                 if spec.chirp and apart * j >= spec.chirp:
                     elements.append((k.const(0, self.part), k.const(0, self.part)))
                     continue
-                place = base.moved(apart * j)
+                place = base.moved(apart * ((j + radix // 2) % radix if spec.is_source_rotated else j))
                 is_valid, sign = None, self.source_sign
                 if position is not None:
                     where = position + (first + apart * j) * self.source_positions[-1]

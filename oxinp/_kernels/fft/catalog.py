@@ -113,6 +113,7 @@ def _plans(device: Device) -> Iterator[Plan | None]:
     for type_, n in itertools.product(TYPES, (16, 60, 4096, 1 << 20)):
         source, target = _arrays(type_, COMPLEX, (1000, n))
         yield plan_axes(source, target, type_, Problem(COMPLEX, (1,), n, rotated=(1,)), device)
+        yield plan_axes(source, target, type_, Problem(COMPLEX, (1,), n, given_rotated=(1,)), device)
     for type_, (kind, shape, axis) in itertools.product(TYPES, FUSED):
         source, target = _arrays(type_, kind, shape)
         problem = Problem(kind, (axis,), shape[axis])

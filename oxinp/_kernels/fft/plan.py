@@ -61,8 +61,8 @@ class Transform(Frozen):
         The source has the first half only of sequences whose second half is its conjugate reversed.
     prologue, epilogue : Chained or None
         What the source's elements are made of, and what is made of the results; see `is_fusible`.
-    is_rotated : bool
-        Results are stored half of the length further, cyclically; see `rotates`.
+    is_rotated, is_source_rotated : bool
+        Results are stored, or elements read, half of the length further, cyclically; see `rotates`.
     """
 
     length: int
@@ -80,6 +80,7 @@ class Transform(Frozen):
     prologue: Chained | None = None
     epilogue: Chained | None = None
     is_rotated: bool = False
+    is_source_rotated: bool = False
 
     @property
     def batch(self) -> Batch:
@@ -103,6 +104,7 @@ class Transform(Frozen):
             prologue=self.prologue,
             epilogue=self.epilogue,
             is_rotated=self.is_rotated,
+            is_source_rotated=self.is_source_rotated,
         )
 
     def way(self, device: Device) -> str:
@@ -178,8 +180,12 @@ class Transform(Frozen):
         lengths = split(self.length, self.type.nbytes, self._is_apart(), device)
         if len(lengths) == 1:
             return [self.batch.launch(device)]
-        if self.is_rotated:  # the last pass rotates
-            lengths = tuple(sorted(lengths, key=lambda n: n % 2 == 0))
+        if (self.is_rotated and lengths[-1] % 2) or (self.is_source_rotated and lengths[0] % 2):
+            even = [n for n in lengths if n % 2 == 0]
+            odd = [n for n in lengths if n % 2]
+            # The first pass reads and the last stores: one even length is enough for one of them.
+            first, last = (even[:-1], even[-1:]) if self.is_rotated else (even, [])
+            lengths = (*first, *odd, *last)
         return [each.launch(device) for each in self._passes(lengths, scratch)]
 
     def _real(self) -> str:
@@ -452,6 +458,7 @@ class Transform(Frozen):
                     prologue=self.prologue if is_first else None,
                     epilogue=self.epilogue if is_last else None,
                     is_rotated=self.is_rotated and is_last,
+                    is_source_rotated=self.is_source_rotated and is_first,
                 )
             )
             before.append((length, apart, done * whole.target.step, whole.target.times(done)))
@@ -460,9 +467,16 @@ class Transform(Frozen):
         return passes
 
 
-def rotates(length: int, type_: Type, device: Device) -> bool:
-    """Whether the kernels of complex transforms of a length can store their results rotated by half of it."""
-    return length % 2 == 0 and has_passes(length, type_.nbytes, device)
+def rotates(length: int, type_: Type, device: Device, *, at_both_ends: bool = False) -> bool:
+    """Whether the kernels of complex transforms of a length can store, or read, elements rotated by half of it."""
+    nbytes = type_.nbytes
+    if length % 2 or not has_passes(length, nbytes, device):
+        return False
+    # The first radix has to be even to read so, and the last one to store so; likewise with lengths of passes.
+    alone = cut(length, nbytes)
+    factors = [split(length, nbytes, is_apart, device) for is_apart in (False, True)]
+    factors = [each for each in factors if len(each) > 1] + ([] if alone is None else [alone.radices])
+    return not at_both_ends or all(len(each) == 1 or sum(n % 2 == 0 for n in each) > 1 for each in factors)
 
 
 def plan(transform: Transform, device: Device) -> Plan:

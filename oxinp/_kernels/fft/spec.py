@@ -97,6 +97,8 @@ class TransformSpec(Frozen):
         What the epilogue makes; None without.
     is_rotated : bool
         Results are stored half of the length further, cyclically: frequency 0 in the middle. The last radix is even.
+    is_source_rotated : bool
+        Elements are read likewise. The first radix is even.
     """
 
     type: Type
@@ -125,6 +127,7 @@ class TransformSpec(Frozen):
     epilogue: Fused | None = None
     stored: Type | None = None
     is_rotated: bool = False
+    is_source_rotated: bool = False
 
     @property
     def length(self) -> int:

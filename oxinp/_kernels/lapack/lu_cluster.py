@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from oxinp._ptx.value import Value, Var
 
 SHAPES = ((128, 8), (256, 8), (512, 8), (512, 16))  # threads of a block, blocks of a cluster
+PORTABLE = 8  # blocks of a cluster that every device takes
+MIN_SMS = 100  # of a GPU of 7 or 8 GPCs, some of which have 16 then
 WORDS = 4  # of a candidate: its magnitude, high and low, its row, one more
 
 
@@ -68,11 +70,14 @@ class ClusterSpec(NamedTuple):
         return (self.num_threads * (self.width + 1) + lines * self.width) * self.type.nbytes + 2048
 
 
+def is_launchable(num_blocks: int, device: Device) -> bool:
+    """Whether a device takes clusters of so many blocks: more than 8 where its GPCs have as many multiprocessors."""
+    return device.cc >= (9, 0) and (num_blocks <= PORTABLE or device.num_sms >= MIN_SMS)
+
+
 def choose(type: Type, num_rows: int, device: Device) -> ClusterSpec | None:
     """Return the Spec of the smallest cluster that has a panel's rows; None where there is none."""
-    if device.cc < (9, 0):
-        return None
-    specs = [ClusterSpec(type, *shape) for shape in SHAPES]
+    specs = [ClusterSpec(type, *shape) for shape in SHAPES if is_launchable(shape[1], device)]
     fitting = [
         spec
         for spec in specs
@@ -248,4 +253,4 @@ def launch(spec: ClusterSpec, panel: Panel, places: tuple[Argument, Argument, Ar
     return Launch(make(spec), (spec.num_blocks, 1, 1), places, (*constants, *strides), work)
 
 
-__all__ = ["ClusterSpec", "choose", "launch", "make"]
+__all__ = ["ClusterSpec", "choose", "is_launchable", "launch", "make"]

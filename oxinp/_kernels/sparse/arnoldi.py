@@ -1,12 +1,11 @@
 """Steps of the Arnoldi method with a CSR matrix: a Krylov space's orthonormal vectors and the components along them.
 
 Data layout: vectors are the rows of a matrix, components those of another one; per block partial sums of inner
-products. Who owns what: `vectors`. Algorithm, of a step: w is
-the product of the matrix and the last vector; partial sums of its inner products with `ROWS` vectors at a time; w less
-its components, with the partial sums of its square; both a second time if less than a tenth of w was left (classical
-Gram-Schmidt with the criterion of Daniel, Gragg, Kaufman and Stewart), which blocks find out themselves; the next
-vector. Bytes of a step: the matrix, and
-the vectors twice.
+products. Who owns what: `vectors`. Algorithm, of a step: w is the product of the matrix and the last vector; partial
+sums of its inner products with `ROWS` vectors at a time; w less its components, with the partial sums of its square;
+both a second time if less than a tenth of w was left (classical Gram-Schmidt with the criterion of Daniel, Gragg,
+Kaufman and Stewart), which blocks find out themselves; the next vector. Bytes of a step: the matrix, and the vectors
+twice.
 
 Source: J. Daniel, W. Gragg, L. Kaufman, G. Stewart, Reorthogonalization and stable algorithms for updating the
 Gram-Schmidt QR factorization, Math. Comp. 30, 1976.

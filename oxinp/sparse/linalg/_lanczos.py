@@ -21,11 +21,11 @@ from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import fetch
 from oxinp._core.lazy.record import types
 from oxinp._core.manipulation.copy import astype, copy
-from oxinp._core.ops import creation
-from oxinp.linalg import _api as dense
+from oxinp._core.ops import creation, factorise
 from oxinp.sparse import _rows
 from oxinp.sparse._base import is_ours, is_small
-from oxinp.sparse.linalg._krylov import krylov_space, norm_of
+from oxinp.sparse.linalg._gmres import krylov_space
+from oxinp.sparse.linalg._krylov import norm_of
 
 # WHICH EIGENVALUES. SciPy's name -> numbers that are the greater the more an eigenvalue is wanted.
 WANTED: dict[str, Callable[[Any], Any]] = {
@@ -223,7 +223,7 @@ def svds(
     problem = _problem(lambda x: backward @ (forward @ x), None, n, A.dtype, k, "LM", ncv, maxiter, tol**2)
     _, rows = _solve(problem, _start(v0, rng, n, A.dtype))
     right = rows.T
-    orthonormal, triangle = dense.qr(forward @ copy(right))
+    orthonormal, triangle = factorise.qr(forward @ copy(right), "reduced")
     u, s, vh = np.linalg.svd(fetch(triangle))
     if not return_singular_vectors:
         return types.from_host(s[::-1].copy())
