@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from oxinp._api.fronts import describe
+from oxinp._api.fronts import describe, host_function
 from oxinp._api.rebound import rebound
-from oxinp._core.documentation import stand_for
-from oxinp._core.host.fallback import KEPT, call
+from oxinp._core.documentation import ON_THE_HOST, stand_for
+from oxinp._core.host.fallback import KEPT, OUT, call
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.record import types
 
@@ -98,6 +98,34 @@ class Archive(Mapping[str, Any]):
 
     def __repr__(self) -> str:
         return repr(self._file)
+
+
+class MadeOnTheHost(type):
+    """The class of classes whose instances NumPy makes, and keeps our arrays in: theirs to `isinstance`."""
+
+    _theirs: type
+    _make: Any
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        """Return NumPy's object."""
+        return cls._make(*args, **kwargs)
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, cls._theirs)
+
+    def __subclasscheck__(cls, kind: type) -> bool:
+        return issubclass(kind, cls._theirs)
+
+
+def _made_on_the_host(theirs: type) -> MadeOnTheHost:
+    body = {name: value for name, value in vars(theirs).items() if not name.startswith("_")}
+    make = staticmethod(host_function(theirs, theirs.__name__, (KEPT, *OUT)))
+    made = MadeOnTheHost(theirs.__name__, (), {**body, "_theirs": theirs, "_make": make})
+    stand_for(made, theirs, ON_THE_HOST)
+    return made
+
+
+broadcast, nditer = _made_on_the_host(np.broadcast), _made_on_the_host(np.nditer)
 
 
 def load(*args: Any, **kwargs: Any) -> Any:

@@ -39,7 +39,7 @@ _rows = coverage.rows()
 
 # Names with an object of their own.
 _OBJECTS: dict[str, Any] = {"flatiter": flatiter, "ndarray": ndarray, "ufunc": ufunc}
-_CLASSES = dict.fromkeys(("vectorize", "ndenumerate", "load"), "oxinp._api.classes")
+_CLASSES = dict.fromkeys(("broadcast", "load", "ndenumerate", "nditer", "vectorize"), "oxinp._api.classes")
 _UNLISTED = ("__array_api_version__", "__config__")  # names that NumPy's list of public ones lacks
 _INDEXED = ("r_", "c_", "mgrid", "ogrid")
 

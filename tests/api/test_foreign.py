@@ -387,6 +387,8 @@ def test_classes_that_know_ours_are_asked_with_ours():
     assert oxinp.stack([oxinp.ones(3), value]) == ("stack", (_Implementing,), 1, [])
     for name, args in (("asarray", (1,)), ("zeros", (3,)), ("fromiter", ([1.0], float)), ("loadtxt", ("x",))):
         assert getattr(oxinp, name)(*args, like=value) == (name, (_Implementing,), len(args), [])
+    with pytest.raises(TypeError, match="unexpected keyword"):
+        oxinp.zeros(3, no_such=1, like=value)
     with pytest.raises(TypeError, match=r"no implementation found for 'numpy\.concatenate' on types"):
         oxinp.concatenate([value])
 

@@ -343,3 +343,15 @@ def test_rare_arguments(twin, program):
         return result, [(one.category, str(one.message), one.filename) for one in told]
 
     twin(body)
+
+
+def test_classes_that_programs_test_for(twin):
+    def body(np):
+        x = np.arange(6.0).reshape(2, 3)
+        both, seen = np.broadcast(x, x[0]), np.nditer(x)
+        names = sorted(name for name in vars(np.nditer) if not name.startswith("_"))
+        return isinstance(both, np.broadcast), isinstance(seen, np.nditer), isinstance(x, np.nditer), names
+
+    twin(body)
+    twin(lambda np: [a + b for a, b in np.broadcast(np.arange(3), np.ones((2, 1)))])
+    twin(lambda np: [float(a) for a in np.nditer(np.arange(3.0), order="F")])

@@ -433,6 +433,11 @@ def test_dlpack_does_not_take_what_it_cannot_describe(make):
             xp.from_dlpack(make(xp))
 
 
+def test_dlpack_takes_any_step_of_a_dimension_of_one():
+    x = oxinp.ndarray((1, 3), "f8", strides=(13, 8))
+    assert_same(oxinp.from_dlpack(x).shape, (1, 3))
+
+
 def test_functions_in_c_take_what_ndpointer_describes():
     x = oxinp.arange(6.0)
     declared = np.ctypeslib.ndpointer(float, ndim=1, flags="C_CONTIGUOUS, WRITEABLE")

@@ -7,7 +7,9 @@ names of our modules. What is not registered NumPy computes on the host.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import inspect
 import sys
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -227,6 +229,8 @@ def ask_like(numpy_function: Function, args: tuple[Any, ...], kwargs: dict[str, 
     like = kwargs.get("like")
     if like is None or isinstance(like, Handle) or not knows_ours(like):
         return NOT_DONE
+    with contextlib.suppress(ValueError):  # of functions in C that tell no signature, before NumPy 2.4
+        inspect.signature(numpy_function).bind(*args, **kwargs)  # raises TypeError
     given = {key: value for key, value in kwargs.items() if key != "like"}
     result = dispatched_by(like)(like, _front(numpy_function), (type(like),), args, given)
     if result is NotImplemented:

@@ -261,10 +261,11 @@ class Exchange:
 
     def _put_back(self, array: NumpyArray) -> None:
         """Let an array of objects hold ours, not what stood for them in lists."""
-        for index, element in enumerate(array.flat):
+        elements = array.ravel("K")  # a view of what is new; `flat` takes no more than 32 dimensions
+        for index, element in enumerate(elements if array.flags.forc else ()):
             handle = self._handles.get(id(element)) if type(element) is np.ndarray else None
             if handle is not None:
-                array.flat[index] = handle
+                elements[index] = handle
 
     def _adopted(self, array: NumpyArray) -> Any:
         """Make a new array's memory the host side of a new storage."""

@@ -248,7 +248,10 @@ def from_dlpack(value: Any, *, device: Any = None, copy: bool | None = None) -> 
 def _check_described(layout: Layout) -> None:
     """Refuse what DLPack cannot describe, also where no capsule is made."""
     np.empty(0, layout.dtype).__dlpack__(max_version=(1, 0))  # NumPy's own error
-    if any(step % layout.dtype.itemsize for step in layout.strides):
+    # NumPy looks at no step of a dimension that has none.
+    if any(
+        step % layout.dtype.itemsize for step, length in zip(layout.strides, layout.shape, strict=True) if length > 1
+    ):
         raise BufferError("DLPack only supports strides which are a multiple of itemsize.")
 
 

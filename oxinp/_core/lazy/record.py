@@ -440,8 +440,11 @@ def store(out: Any, value: Value, source: Storage | None = None, depth: int = 4)
 
 def _store(out: Any, value: Value, source: Storage | None, depth: int) -> np.ndarray[Any, Any] | None:
     """Do what `store` does; return the elements if others see them, or NumPy writes to them, on the host."""
-    storage = out._storage
-    if is_pinned(storage) or (out._view is not None and placement.keeps_mirror(storage, out._layout.nbytes)):
+    storage = out._held or out._storage
+    layout = out._known or out._layout
+    if storage.stale is not None and is_pinned(storage):
+        return _computed(out, value)
+    if storage.host is not None and out._view is not None and placement.keeps_mirror(storage, layout.nbytes):
         return _computed(out, value)
     if out._view is None:
         if storage.value is None or here.are_several:
@@ -463,8 +466,8 @@ def _store(out: Any, value: Value, source: Storage | None, depth: int) -> np.nda
         if storage.value is None:  # it has been pinned since
             return _computed(out, value)
     schedule.materialise(storage)
-    if out._layout.size:
-        schedule.write(storage, out._layout, value, source, depth)
+    if layout.size:
+        schedule.write(storage, layout, value, source, depth)
     return None
 
 

@@ -196,7 +196,7 @@ def setitem(array: Handle, key: Any, value: Any) -> None:
     host = storage.host
     located = None
     if host is None:
-        layout = array._layout
+        layout = array._known or array._layout
         plain = _plain(key)
         located = None if layout.parts is None else layout.parts.get(plain)
         if located is None and plain is not None:
@@ -210,14 +210,14 @@ def setitem(array: Handle, key: Any, value: Any) -> None:
         return
     if host is None:
         layout, is_element = locate(array._layout, key) if located is None else located
-        is_array = type(value) is types.ndarray
-        if is_array and value._storage is storage and value._layout.same(layout):
+        given_storage = (value._held or value._storage) if type(value) is types.ndarray else None
+        if given_storage is storage and value._layout.same(layout):
             return  # what an in-place operator on a view leaves behind, as in x[1:] += 1
         if placement.wants_mirror(storage, layout.nbytes) and placement.is_host(layout.nbytes):
             fetch_storage(storage)
-        elif is_array and (value._held or value._storage).host is None and _is_plain_copy(array, layout, value._layout):
+        elif given_storage is not None and given_storage.host is None and _is_plain_copy(array, layout, value._layout):
             held = expression(value)
-            source = value._storage if is_waiting(held) else None
+            source = given_storage if is_waiting(held) else None
             try:
                 store(view_at(array, layout), held, source, depth=5)  # `__setitem__` is between
             except Unsupported:  # a dtype that has no kernels, or elements that are not at multiples of their size

@@ -1,8 +1,8 @@
 """Sampled dense-dense products (SDDMM): elements of X Y at the places of a CSR matrix' elements, times these.
 
 Data layout: elements with the numbers of their rows and columns; X by rows and Y by columns, so that both lie along the
-inner index. Who owns what: a warp owns 32 elements, however long rows are, and goes along `UNROLL` of them at a time;
-its lanes share the inner index. Sums of lanes are in the order of the inner index, then a tree: the same bits every
+inner index. Who owns what: a warp owns 32 elements, however long rows are, and goes along some of them at a time; its
+lanes share the inner index. Sums of lanes are in the order of the inner index, then a tree: the same bits every
 time. Bytes: the matrix, X, and per element a column of Y from the caches.
 """
 
@@ -20,6 +20,8 @@ from oxinp._ptx.types import i64, u32
 from oxinp._ptx.warp import WARP
 
 UNROLL = 4
+MAX_NBYTES = 8
+"""Of elements; wider ones would not leave registers for as many at a time."""
 
 
 class SddmmSpec(Frozen):
@@ -44,6 +46,7 @@ def plan(count: int, depth: int, types: ProductTypes) -> Plan:
 def make(spec: SddmmSpec) -> Kernel:
     """Build the kernel of a Spec."""
     types = spec.types
+    unroll = UNROLL if types.result.nbytes <= MAX_NBYTES else 1
     k = Builder("sparse_sddmm", block=BLOCK)
     out = k.pointer("out", types.result, "w")
     rows, columns = (k.pointer(name, types.index, "r") for name in ("rows", "columns"))
@@ -53,11 +56,11 @@ def make(spec: SddmmSpec) -> Kernel:
     start = k.cast(k.ctaid, i64) * BLOCK + k.cast(k.warp * WARP, i64)
     lane = k.cast(k.lane, i64)
     mine = k.min(start + lane, count - 1)
-    ends = k.cast(rows[mine], i64) * depth, k.cast(columns[mine], i64) * depth
+    ends = rows[mine], columns[mine]
     kept = k.var(k.const(0, types.result))
     with k.when(start < count):
-        with k.range(k.const(0, u32), WARP, UNROLL) as first:
-            lefts, rights = ([k.shfl_idx(each, first + i) for i in range(UNROLL)] for each in ends)
+        with k.range(k.const(0, u32), WARP, unroll) as first:
+            lefts, rights = ([k.cast(k.shfl_idx(each, first + i), i64) * depth for i in range(unroll)] for each in ends)
             sums = [k.var(k.const(0, types.result)) for _ in rights]
             with k.range(lane, depth, WARP) as t:
                 pairs = [

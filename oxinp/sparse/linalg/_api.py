@@ -23,6 +23,7 @@ from oxinp.sparse._base import COMPRESSED, is_ours, is_small
 from oxinp.sparse._executed import composed, executed
 from oxinp.sparse.linalg import (
     _factors,  # noqa: F401 - for what it registers
+    _gmres,
     _krylov,
     _lanczos,
 )
@@ -52,7 +53,7 @@ _COMPOSED = {
     "_matfuncs": "expm inv matrix_power",
     "_eigen.lobpcg.lobpcg": "lobpcg",
 }
-_FASTER = {name: getattr(_krylov, name) for name in _krylov.__all__}
+_FASTER = {"gmres": _gmres.gmres, **{name: getattr(_krylov, name) for name in ("bicgstab", "cg", "cgs")}}
 for _module, _names in _COMPOSED.items():
     for _name in _names.split():
         composed(f"scipy.sparse.linalg.{_name}", f"scipy.sparse.linalg.{_module}", _FASTER.get(_name))

@@ -24,7 +24,8 @@ from oxinp._core.manipulation.copy import astype, copy
 from oxinp._core.ops import creation, factorise
 from oxinp.sparse import _rows
 from oxinp.sparse._base import is_ours, is_small
-from oxinp.sparse.linalg._krylov import krylov_space, norm_of
+from oxinp.sparse.linalg._gmres import krylov_space
+from oxinp.sparse.linalg._krylov import norm_of
 
 # WHICH EIGENVALUES. SciPy's name -> numbers that are the greater the more an eigenvalue is wanted.
 WANTED: dict[str, Callable[[Any], Any]] = {

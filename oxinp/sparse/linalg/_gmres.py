@@ -1,0 +1,173 @@
+"""GMRES, and orthonormal vectors of Krylov spaces, in cycles that wait for the device once each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+
+from oxinp._core.lazy.evaluate import evaluate
+from oxinp._core.lazy.record import types
+from oxinp._core.manipulation.copy import copy
+from oxinp._core.ops import creation
+from oxinp._core.ops import sparse as ops
+from oxinp._core.ops.perform import perform_on_device
+from oxinp._core.reduction.reduce import reduce
+from oxinp._core.reduction.table import SUM
+from oxinp._core.ufunc.object import OBJECTS
+from oxinp._kernels.sparse.arnoldi import MAX_VECTORS
+from oxinp.sparse import _compressed
+from oxinp.sparse.linalg._krylov import System, norm_of, residual, system_of, where
+
+
+def gmres(
+    A: Any,
+    b: Any,
+    x0: Any = None,
+    *,
+    rtol: Any = 1e-5,
+    atol: Any = 0.0,
+    restart: Any = None,
+    maxiter: Any = None,
+    M: Any = None,
+) -> tuple[Any, int]:
+    """See `scipy.sparse.linalg.gmres`.
+
+    A cycle waits for the device once: the projected problem is solved on the host, which also finds the step at which
+    SciPy would have stopped. Vectors are made orthogonal by two passes of the classical Gram-Schmidt method, each two
+    products with all of them.
+    """
+    system, x = system_of("gmres", A, b, x0, M, rtol, atol, maxiter)
+    if system.b_norm == 0:
+        return system.b, 0
+    n, dtype = len(system.b), x.dtype
+    restart = min(20 if restart is None else restart, n)
+    preconditioned_norm = float(norm_of(system.solve(system.b))[0]) if system.is_preconditioned else system.b_norm
+    factor = 1.0
+    tolerance = preconditioned_norm * min(factor, system.atol / system.b_norm)
+    r = residual(system, x)
+    if float(norm_of(r)[0]) < system.atol:
+        return x, 0
+    for _ in range(system.maxiter):
+        basis, hessenberg, norm = _arnoldi(system, r, restart)
+        y, presid, has_broken_down = _project(hessenberg, norm, tolerance, dtype)
+        x = x + reduce(SUM, basis[: len(y)] * types.from_host(y[:, None]), 0)
+        r = system.b - system.matvec(x)
+        evaluate(x, r)
+        r_norm = float(norm_of(r)[0])
+        if r_norm <= system.atol or has_broken_down:
+            return x, 0 if r_norm <= system.atol else system.maxiter
+        factor = max(np.finfo(dtype).eps, 0.25 * factor) if presid <= tolerance else min(1.0, 1.5 * factor)
+        tolerance = presid * min(factor, system.atol / r_norm)
+    return x, system.maxiter
+
+
+def _arnoldi(system: System, r: Any, count: int) -> tuple[Any, np.ndarray[Any, Any], float]:
+    """Return orthonormal vectors of a Krylov space, the Hessenberg matrix, and the norm of the first vector."""
+    start = system.solve(r)
+    norm = norm_of(start)
+    first = (start / norm).reshape(1, -1)
+    if system.is_preconditioned:
+        basis, hessenberg = krylov_space(lambda v: system.solve(system.matvec(v)), None, first, count)
+    else:
+        basis, hessenberg = krylov_space(system.matvec, system.matrix, first, count)
+    return basis, hessenberg, float(norm[0].real)
+
+
+def krylov_space(apply: Callable[[Any], Any], matrix: Any, given: Any, count: int) -> tuple[Any, np.ndarray[Any, Any]]:
+    """Return orthonormal vectors of a Krylov space; wait for the device once.
+
+    Parameters
+    ----------
+    apply : callable
+        The operator.
+    matrix : sparse object of ours or None
+        The matrix whose products `apply` gives, where it is one: all steps are one plan.
+    given : ndarray, (first + 1, n)
+        The vectors that there are, orthonormal.
+    count : int
+        Products.
+
+    Returns
+    -------
+    basis : ndarray, (count + 1, n)
+        Where the operator leads nowhere new, the rest is zero.
+    components : numpy.ndarray, (count, count + 1)
+        Row j, from `first` on: of what the operator makes of vector j, along the vectors.
+    """
+    dtype = given.dtype
+    if matrix is not None and dtype.kind == "f" and matrix.dtype == dtype and count < MAX_VECTORS:
+        rows, longest = _compressed.of_rows(matrix)
+        basis, projected = perform_on_device(ops.ARNOLDI, (*rows.parts, copy(given)), (count, longest))
+    else:
+        basis = creation.empty((count + 1, given.shape[1]), dtype)
+        basis[: len(given)] = given
+        projected = _extended(apply, basis, len(given) - 1)
+    return basis, np.array(projected.tolist(), dtype).reshape(count, count + 2)[:, : count + 1]
+
+
+def _extended(apply: Callable[[Any], Any], basis: Any, first: int) -> Any:
+    """Write the vectors after those up to `first`; return the components, with a column more."""
+    dtype, count = basis.dtype, len(basis) - 1
+    eps = np.finfo(dtype).eps
+    projected = creation.zeros((count, count + 2), dtype)
+    for column in range(first, count):
+        w = apply(copy(basis[column]))
+        before = norm_of(w)
+        known = basis[: column + 1]
+        for _ in range(2):
+            along = OBJECTS["conjugate"](known) if dtype.kind == "c" else known
+            h = reduce(SUM, along * w, 1)
+            projected[column, : column + 1] += h
+            w = w - reduce(SUM, known * h[:, None], 0)
+            evaluate(w)
+        after = norm_of(w)
+        is_nothing = after <= eps * before
+        projected[column, column + 1 : column + 2] = where(is_nothing, 0.0, after)
+        basis[column + 1] = where(is_nothing, 0.0, w / after)
+    return projected
+
+
+def _project(
+    hessenberg: np.ndarray[Any, Any], norm: float, tolerance: float, dtype: Any
+) -> tuple[np.ndarray[Any, Any], float, bool]:
+    """Return the solution of the least-squares problem, the residual, and whether the space was exhausted.
+
+    Rotations are done as SciPy does them, column by column, up to the one that it would stop at.
+    """
+    (rotate,) = scipy.linalg.get_lapack_funcs(("lartg",), dtype=dtype)
+    count = len(hessenberg)
+    h = hessenberg.copy()
+    right = np.zeros(count + 1, dtype)
+    right[0] = norm
+    rotations: list[tuple[Any, Any]] = []
+    presid, has_broken_down, size = 0.0, False, count
+    for column in range(count):
+        row = h[column]
+        has_broken_down = row[column + 1] == 0
+        for k, (c, s) in enumerate(rotations):
+            row[k : k + 2] = c * row[k] + s * row[k + 1], -np.conj(s) * row[k] + c * row[k + 1]
+        c, s, magnitude = rotate(row[column], row[column + 1])
+        rotations.append((c, s))
+        row[column : column + 2] = magnitude, 0
+        following = -np.conj(s) * right[column]
+        right[column : column + 2] = c * right[column], following
+        presid = abs(following)
+        if presid <= tolerance or has_broken_down:
+            size = column + 1
+            break
+    if h[size - 1, size - 1] == 0:
+        right[size - 1] = 0
+    y = right[:size].copy()
+    for k in range(size - 1, 0, -1):
+        if y[k] != 0:
+            y[k] /= h[k, k]
+            y[:k] -= y[k] * h[k, :k]
+    if y[0] != 0:
+        y[0] /= h[0, 0]
+    return y, float(presid), bool(has_broken_down)
+
+
+__all__ = ["gmres", "krylov_space"]
