@@ -52,7 +52,11 @@ class Namespace(ModuleType):
         return value
 
     def __dir__(self) -> list[str]:
-        return dir(_source(self.__name__.removeprefix("oxinp.")))
+        theirs = dir(_source(self.__name__.removeprefix("oxinp.")))
+        return [
+            *theirs,
+            *[name for name in self.__dict__.get("__all__", ()) if name in self.__dict__ and name not in theirs],
+        ]
 
     def __reduce__(self) -> Any:
         return importlib.import_module, (self.__name__,)

@@ -25,9 +25,9 @@ from oxinp._runtime import hooks
 if TYPE_CHECKING:
     from oxinp._core.lazy.expr import Graph
 
-RECORD = 3.0
+RECORD = 2.0
 """Microseconds to record an elementwise operation, most of which are launched together with others."""
-LAUNCH = 12.0
+LAUNCH = 8.0
 """Microseconds to launch a kernel."""
 FIRST = 40.0
 """Microseconds more for one that has not run before."""
@@ -75,7 +75,6 @@ class Balance:
         "_first",
         "_last",
         "_level",
-        "_met",
         "_return",
         "_switch",
         "_unit",
@@ -91,7 +90,6 @@ class Balance:
         """Forget everything, for a threshold; where placement does not adapt, nothing is learned."""
         self._unit = int(threshold) if is_adaptive and MIN_THRESHOLD <= threshold < inf else 0
         self._weights = [0.0] * NUM_SIZES
-        self._met = [False] * NUM_SIZES  # which sizes there are on the device
         self._level = self.limit = 0
         self._last = NUM_SIZES
         self._due = 0
@@ -114,8 +112,6 @@ class Balance:
     def _launched(self, nbytes: int, leaves: tuple[Any, ...], microseconds: float, *, is_first: bool) -> None:
         held = max([nbytes, *[getattr(entry, "nbytes", 0) for entry in leaves]])
         size = self._last = self._size(held)
-        if size < NUM_SIZES:
-            self._met[size] = True
         first = FIRST if is_first else 0.0
         self._first += (first - self._first) / 8
         self._weigh(size, _SAMPLED * (microseconds - LAUNCH - first))
@@ -172,7 +168,7 @@ class Balance:
         present = sums[level] + self._between
         if not level and sums[-1] >= MAX_WEIGHT:  # the device has proved right
             self._return, self._switch = RETURN, SWITCH
-        above = min([(sums[size + 1], size + 1) for size in range(level, NUM_SIZES) if self._met[size]], default=None)
+        above = min([(sums[size + 1], size + 1) for size in range(level, NUM_SIZES) if weights[size]], default=None)
         below = min(sums[:level], default=inf)
         if above is not None and above[0] < present - self._switch:
             self._settle(above[1])
@@ -186,7 +182,6 @@ class Balance:
     def _settle(self, level: int) -> None:
         """Let arrays of this many sizes belong on the host from now on."""
         self._weights = [0.0] * NUM_SIZES
-        self._met = [False] * NUM_SIZES
         self._between = 0.0
         self._level = level
         self.limit = self._unit << (level - 1) if level else 0

@@ -225,6 +225,8 @@ def _fused(storage: Storage, value: Value, others: list[Storage]) -> Value | Non
                 buffer = program.run((*call.leaves, *leaves[:place], *leaves[place + 1 :]))
             except MemoryError:  # the call alone may have a way without
                 continue
+            if graph.layout.nbytes < balance.reach and is_sampled():
+                balance.computed_call(graph.layout.nbytes, bound.host_cost(), call.leaves or (), is_first=False)
             if REPORTS:
                 note("device", f"{bound.op.name} {chains.describe(graph)}", f"{graph.layout.nbytes} B result")
             storage.value = done = leaf(graph.layout), (buffer,), next_mask()
@@ -468,6 +470,8 @@ def _write_result(storage: Storage, layout: Layout, seen: Layout, entry: Any, so
     if leaves is None:  # it was one of them, by way of others
         return False
     ptr = buffer.ptr + layout.offset
+    if layout.nbytes < balance.reach and is_sampled():
+        balance.computed_call(layout.nbytes, bound.host_cost(), (buffer, *leaves), is_first=not bound.has_run)
     if bound.executables is not None or bound.run_first(layout.form, leaves, ptr) is None:
         bound.executable(layout.form).run_into(ptr, leaves)
     if REPORTS:
