@@ -61,7 +61,8 @@ def test_goes_on_after_a_difference_and_reports_all(namespace, what, num):
     assert programs == num + len(PROGRAMS)
     assert differences >= 2
     told, explained = done.stdout.split("statements:")
-    assert len(re.findall(r"^program \d+ of seed 1: ", told, re.MULTILINE)) == differences
+    origins = "|".join([r"program \d+ of seed 1", *[re.escape(program.origin) for program in PROGRAMS]])
+    assert len(re.findall(f"^({origins}): ", told, re.MULTILINE)) == differences
     assert what in told
     assert "def program(np):" in explained
 

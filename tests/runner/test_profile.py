@@ -74,8 +74,8 @@ def folder(tmp_path):
     return program
 
 
-def profiled(folder, script, *arguments):
-    done = run([*OXINP, "--backend", "emulator", "--profile=profile.json", script, *arguments], folder)
+def profiled(folder, script, *arguments, **variables):
+    done = run([*OXINP, "--backend", "emulator", "--profile=profile.json", script, *arguments], folder, **variables)
     assert done.returncode == 0, done.stderr
     profile = json.loads((folder / "profile.json").read_text(encoding="utf-8"))
     return profile, {line["source"]: line for line in profile["lines"]}
@@ -166,7 +166,7 @@ def test_work_goes_to_the_line_that_recorded(folder):
 
 
 def test_advice(folder):
-    _, lines = profiled(folder, "loops.py")
+    _, lines = profiled(folder, "loops.py", OXINP_ADAPTIVE_PLACEMENT="0")
     advice = {source: " ".join(line["advice"]) for source, line in lines.items()}
     assert "append copies the whole array each time" in advice["found = np.append(found, x[i * 100 : i * 100 + 10])"]
     assert "reads single values from the device 20 times" in advice["if (x * 3).sum() < 0:"]

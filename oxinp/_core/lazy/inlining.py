@@ -198,7 +198,7 @@ def compiled(name: str, text: str, *, may_warn: bool = False) -> Callable[..., A
     may_warn : bool
         Whether what is called warns of elements.
     """
-    file = f"<oxinp: {name}>"
+    file = f"{__file__[:-3]}: {name}"  # in our folder, as what tells our lines from the user's asks
     source, code = _CODES.code_of(file, text, may_warn=may_warn, expand=lambda: expanded(text, may_warn=may_warn))
     linecache.cache[file] = len(source), None, source.splitlines(keepends=True), file
     made: dict[str, Any] = {}
