@@ -18,7 +18,7 @@ from weakref import ref
 
 from oxinp import _runtime
 from oxinp._config import config
-from oxinp._core.lazy.balance import LAUNCH, balance
+from oxinp._core.lazy.balance import RECORD, balance
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.memory.storage import SHARED
 from oxinp._runtime import here
@@ -63,9 +63,15 @@ def keyed(key: Any) -> Any:
     return (key, here.thread.timeline.backend) if here.are_several else key
 
 
-def is_host(cost: float, weight: float = 1.0, price: float = LAUNCH) -> bool:
-    """Whether an operation of this cost on operands that are valid on the host runs there; see `Balance.takes`."""
-    return cost < config.offload_threshold or balance.takes(cost, weight, price) or _runtime.current() is None
+def is_host(cost: float, weight: float = 1.0) -> bool:
+    """Whether an operation of this cost on operands that are valid on the host runs there; see `Op.host_weight`."""
+    return cost < config.offload_threshold or balance.takes(cost, weight) or _runtime.current() is None
+
+
+def is_recorded_on_host(cost: float, weight: float) -> bool:
+    """Whether that is so of an elementwise operation, whose cost is bytes times its row's weight."""
+    is_small = cost < config.offload_threshold or balance.takes(cost / weight, weight, RECORD)
+    return is_small or _runtime.current() is None
 
 
 def may_be_host(storage: Storage) -> bool:

@@ -12,7 +12,6 @@ from oxinp._config import config
 from oxinp._core.errors.state import checks, current, quiet
 from oxinp._core.lazy import explain, placement, reports, schedule
 from oxinp._core.lazy.array_protocol import numpys
-from oxinp._core.lazy.balance import RECORD
 from oxinp._core.lazy.building import attempt, claim
 from oxinp._core.lazy.calls import Pending
 from oxinp._core.lazy.expr import (
@@ -357,7 +356,7 @@ def apply(
         NumPy's own, for the host.
     operands : tuple of Handle or scalar
     """
-    if is_hosted(operands) and placement.is_host(cost := cost_of(operation, operands), price=RECORD):
+    if is_hosted(operands) and placement.is_recorded_on_host(cost := cost_of(operation, operands), operation.weight):
         if explain.REPORTS:
             explain.note("host", operation.name, placement.why_host(cost))
         return wrap_host(compute(*[host_view(x) if isinstance(x, Handle) else x for x in operands]))
@@ -387,7 +386,9 @@ def apply_into(
     if out._layout.dtype.kind in "SUT":
         raise Unsupported("strings, whose loop NumPy finds by `out`")
     check_cast(ufunc, operands, out)
-    if is_hosted((*operands, out)) and placement.is_host(_cost_into(operation, operands, out), price=RECORD):
+    if is_hosted((*operands, out)) and placement.is_recorded_on_host(
+        _cost_into(operation, operands, out), operation.weight
+    ):
         views = [host_view(x) if isinstance(x, Handle) else x for x in operands]
         compute_into(compute, views, {}, (out,))
         return out

@@ -90,7 +90,7 @@ class _Index(NamedTuple):
 
 def is_light(array: Handle, key: Any) -> bool:
     """Whether NumPy is to do it: what is indexed and every index are small and on the host."""
-    if array._storage.host is None:
+    if not placement.may_be_host(array._storage):
         return False
     parts = [x for x in (key if type(key) is tuple else (key,)) if isinstance(x, Handle)]
     return is_hosted(parts) and placement.is_host(max(x._layout.nbytes for x in (array, *parts)))

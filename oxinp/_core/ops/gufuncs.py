@@ -142,7 +142,7 @@ class gufunc(ufunc):  # noqa: N801 - as `ufunc`
         x = (a._held or a._storage).host
         y = (b._held or b._storage).host
         try:
-            if x is None or y is None:  # `is_hosted`, spelled out
+            if (x is None or y is None) and not (balance.limit and is_hosted((a, b))):
                 return self._product(a, b)
             x = a._seen if a._host is x else host_view(a)
             y = b._seen if b._host is y else host_view(b)

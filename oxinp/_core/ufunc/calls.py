@@ -8,7 +8,6 @@ import numpy as np
 
 from oxinp._core.errors.hearing import call_numerical
 from oxinp._core.lazy import placement
-from oxinp._core.lazy.balance import RECORD
 from oxinp._core.lazy.expr import Operation, Unsupported, broadcast_shapes
 from oxinp._core.lazy.handle import Handle, compute_into, host_view
 from oxinp._core.lazy.record import (
@@ -105,7 +104,9 @@ def evaluate(call: Call) -> Any:
     given = tuple(out for out in call.outs if out is not None)
     cost = cost_of(call.operations[0], call.operands)
     cost = max(cost, *(out._layout.nbytes for out in given), 0.0) if cost >= 0 else cost
-    if is_hosted((*call.operands, *given, call.where)) and placement.is_host(cost, price=RECORD):
+    if is_hosted((*call.operands, *given, call.where)) and placement.is_recorded_on_host(
+        cost, call.operations[0].weight
+    ):
         return _on_host(call)
     if given or call.options or call.where is not None:
         _check(call)

@@ -9,7 +9,7 @@ import numpy as np
 from oxinp._config import config
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import Handle, fetch, host_view
-from oxinp._core.lazy.placement import is_host
+from oxinp._core.lazy.placement import is_recorded_on_host
 from oxinp._core.lazy.record import (
     check_cast,
     check_writeable,
@@ -168,7 +168,10 @@ class Power(ufunc):
         is_operator: bool = False,
     ) -> Any:
         given = [out for out in outs if out is not None]
-        if not (is_hosted((*operands, *given, mask)) and is_host(cost_of(self.operations[0], operands))):
+        if not (
+            is_hosted((*operands, *given, mask))
+            and is_recorded_on_host(cost_of(self.operations[0], operands), self.operations[0].weight)
+        ):
             base, exponent = operands
             for out in given:
                 check_writeable(out)
