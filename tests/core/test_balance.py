@@ -117,6 +117,20 @@ def test_results_of_larger_work_are_fetched_once(stats):
     assert stats().d2h_bytes == before.d2h_bytes + y.nbytes
 
 
+def test_products_with_what_is_on_the_device_alone(stats):
+    large, ours = matrix(np, (300, 1000)), matrix(np)
+    work_on_rows(np, ours, 200)
+    assert balance.limit > ours.nbytes
+    x = large @ np.ones(1000)
+    assert x._storage.host is None
+    before = stats().launches
+    small = np.ones((20, 300)) * 2
+    y = small @ x
+    assert y._storage.host is not None
+    assert_same(y, numpy.asarray(x) @ numpy.full((300, 20), 2.0), ulp=8)
+    assert stats().launches == before + 1  # the large product
+
+
 def test_it_can_be_turned_off(config, stats):
     config.adaptive_placement = False
     work_on_rows(np, matrix(np), 200)

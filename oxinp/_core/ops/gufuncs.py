@@ -144,8 +144,7 @@ class gufunc(ufunc):  # noqa: N801 - as `ufunc`
         try:
             if (x is None or y is None) and not (balance.limit and is_hosted((a, b))):
                 return self._product(a, b)
-            x = a._seen if a._host is x else host_view(a)
-            y = b._seen if b._host is y else host_view(b)
+            x, y = host_view(a), host_view(b)
             limit = config.offload_threshold
             m, n = x.size * 16, y.size  # at most what an element costs
             is_light = (m < limit and n * 16 < limit) if y.ndim == 1 else 0 < m * n < limit
