@@ -52,7 +52,10 @@ def test_new_programs_each_time():
 
 @pytest.mark.parametrize(
     ("namespace", "what", "num"),
-    [("late_reader", "elements differ", 400), ("crashing", "the process died with exit code 3", 14)],
+    [
+        pytest.param("late_reader", "elements differ", 400, marks=pytest.mark.slow),
+        ("crashing", "the process died with exit code 3", 14),
+    ],
 )
 def test_goes_on_after_a_difference_and_reports_all(namespace, what, num):
     done = _fuzz(f"tests.fuzz.planted:{namespace}", "--programs", str(num), "--seed", "1")

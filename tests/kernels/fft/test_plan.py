@@ -188,7 +188,7 @@ def test_lengths_without_codelets(session, n, axis, dtype):
     check(target, x, axis, is_forward=axis == 0, factor=1.5)
 
 
-@pytest.mark.parametrize("dtype", ["F", "D"])
+@pytest.mark.parametrize("dtype", ["F", pytest.param("D", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("n", [29, 37, 61, 101])
 @pytest.mark.parametrize("order", ["rows", "columns", "padded", "cropped", "backwards"])
 def test_primes_that_are_summed_up(session, n, dtype, order):
@@ -209,7 +209,7 @@ def test_primes_that_are_summed_up(session, n, dtype, order):
     assert rms(target, exact) <= 0.7 * ERROR[dtype] * np.sqrt(np.log2(n))
 
 
-@pytest.mark.parametrize("dtype", ["F", "D"])
+@pytest.mark.parametrize("dtype", ["F", pytest.param("D", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("n", "num_passes"), [(16 * 37, 2), (37 * 41, 2), (2 * 37 * 53, 3), (27 * 59, 2)])
 @pytest.mark.parametrize("order", ["rows", "columns", "padded", "cropped", "backwards"])
 def test_lengths_with_larger_primes(session, n, num_passes, dtype, order):
