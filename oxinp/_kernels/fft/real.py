@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from oxinp._kernels.fft.codelets import multiply
-from oxinp._kernels.fft.exchange import Exchange
+from oxinp._kernels.fft.halves import Halves, Merging, Splitting
 from oxinp._kernels.fft.roots import table
 from oxinp._kernels.fft.spec import TransformSpec
-from oxinp._ptx import Kernel
 
 if TYPE_CHECKING:
     from oxinp._kernels.fft.codelets import Number
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from oxinp._ptx.value import Value
 
 
-class Real(Exchange):
+class Real(Halves):
     """What both directions share; the length of the stages is half that of the transform."""
 
     def __init__(self, spec: TransformSpec) -> None:
@@ -35,33 +34,16 @@ class Real(Exchange):
         numerators = np.arange(self.half // 2 + 1)
         self.pair_roots = self.k.table(table(2 * self.half, numerators, spec.type.dtype))
 
-    def pairs(self, thread: Thread) -> list[tuple[Value, Value]]:
-        """Numbers k of a thread's pairs, the last in place of those beyond it, and whether each is one."""
-        count = self.half // 2 + 1
-        rounds = -(-count // self.spec.threads)
-        numbers = [thread.first + i * self.spec.threads if i else thread.first for i in range(rounds)]
-        return [(self.k.min(number, count - 1), number < count) for number in numbers]
-
     def pair_root(self, number: Value) -> Number:
         """exp(-2j * pi * number / n)."""
         real, imag = self.pair_roots.load(number, 1, "nc")[0].parts
         return real, imag
 
 
-class Split(Real):
+class Split(Real, Splitting):
     """A real source, the first half of its transform."""
 
-    def build(self) -> Kernel:
-        k, spec = self.k, self.spec
-        thread = self.begin()
-        thread, values = self.stages(thread, self._load_pairs(thread), is_last=False)
-        self.leave(thread, len(self.radices), self.half, values)
-        if spec.stores != spec.loads:
-            thread = self.threads(spec.stores)
-        self._store_pairs(thread)
-        return k.build()
-
-    def _load_pairs(self, thread: Thread) -> Values:
+    def _load(self, thread: Thread) -> Values:
         k = self.k
         radix = self.radices[0]
         base = self.first(self.source, thread)
@@ -84,7 +66,7 @@ class Split(Real):
         is_valid = [place < self.num_valid, place + 1 < self.num_valid] if spec.is_padded else [None, None]
         return self.read(first, is_valid[0]), self.read(first.moved(1), is_valid[1])
 
-    def _store_pairs(self, thread: Thread) -> None:
+    def _store_halves(self, thread: Thread) -> None:
         k = self.k
         base, beside = (self.first(end, thread) for end in (self.target, self.beside))
         is_column = self.is_column(thread)
@@ -108,27 +90,10 @@ class Split(Real):
         self.write(base.moved(moved), beside.moved(moved), scaled)
 
 
-class Merge(Real):
+class Merge(Real, Merging):
     """The first half of a transform, the real sequence that it is of."""
 
-    def build(self) -> Kernel:
-        k, spec = self.k, self.spec
-        thread = self.begin()
-        self._leave_pairs(thread)
-        self.wait()
-        self.is_exchanged = True
-        radix = spec.radices[0]
-        apart = self.half // radix
-        values = []
-        for number, _ in self.butterflies(thread, radix):
-            places = [self.place_of(thread, number + j * apart) for j in range(radix)]
-            values.append([(value[0], value[1]) for value in (self.smem[place].parts for place in places)])
-        thread, values = self.stages(thread, values, is_last=len(spec.radices) > 1)
-        self._store_pairs(thread, values)
-        return k.build()
-
     def _leave_pairs(self, thread: Thread) -> None:
-        """Leave the conjugates of what is transformed forwards."""
         k, spec = self.k, self.spec
         base = self.first(self.source, thread)
         for number, is_pair in self.pairs(thread):
@@ -152,7 +117,7 @@ class Merge(Real):
         is_end = (number == 0) | (number == self.half)
         return real, k.where(is_end, k.const(0, self.part), imag)
 
-    def _store_pairs(self, thread: Thread, values: Values) -> None:
+    def _store(self, thread: Thread, values: Values) -> None:
         k, spec = self.k, self.spec
         radix = self.radices[-1]
         base, beside = (self.first(end, thread) for end in (self.target, self.beside))

@@ -12,25 +12,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from oxinp._kernels.fft.exchange import Exchange
+from oxinp._kernels.fft.halves import Halves, Merging, Splitting
 from oxinp._kernels.fft.tile import Place
 
 if TYPE_CHECKING:
     from oxinp._kernels.fft.codelets import Number
     from oxinp._kernels.fft.tile import Thread, Values
-    from oxinp._ptx import Kernel
     from oxinp._ptx.value import Value
 
 
-class Twins(Exchange):
+class Twins(Halves):
     """What both directions share."""
-
-    def pairs(self, thread: Thread) -> list[tuple[Value, Value]]:
-        """Numbers k of a thread's pairs, the last in place of those beyond it, and whether each is one."""
-        count = self.spec.length // 2 + 1
-        rounds = -(-count // self.spec.threads)
-        numbers = [thread.first + i * self.spec.threads if i else thread.first for i in range(rounds)]
-        return [(self.k.min(number, count - 1), number < count) for number in numbers]
 
     def mirrored(self, number: Value) -> Value:
         """Where the mirror image of an element of Z is."""
@@ -41,18 +33,8 @@ class Twins(Exchange):
         return Place(place.end, [place.pointer.at(self.twins[side])])
 
 
-class TwinSplit(Twins):
+class TwinSplit(Twins, Splitting):
     """Two real sources, the first halves of their transforms."""
-
-    def build(self) -> Kernel:
-        k, spec = self.k, self.spec
-        thread = self.begin()
-        thread, values = self.stages(thread, self._load(thread), is_last=False)
-        self.leave(thread, len(self.radices), spec.length, values)
-        if spec.stores != spec.loads:
-            thread = self.threads(spec.stores)
-        self._store(thread)
-        return k.build()
 
     def _load(self, thread: Thread) -> Values:
         k, length = self.k, self.spec.length
@@ -68,7 +50,7 @@ class TwinSplit(Twins):
             loaded.append(elements)
         return loaded
 
-    def _store(self, thread: Thread) -> None:
+    def _store_halves(self, thread: Thread) -> None:
         k = self.k
         base, beside = (self.first(end, thread) for end in (self.target, self.beside))
         is_column = self.is_column(thread)
@@ -87,27 +69,10 @@ class TwinSplit(Twins):
         self.write(place, beside, scaled)
 
 
-class TwinMerge(Twins):
+class TwinMerge(Twins, Merging):
     """The first halves of two transforms, the real sequences that they are of."""
 
-    def build(self) -> Kernel:
-        k, spec = self.k, self.spec
-        thread = self.begin()
-        self._leave_pairs(thread)
-        self.wait()
-        self.is_exchanged = True
-        radix = spec.radices[0]
-        apart = spec.length // radix
-        values = []
-        for number, _ in self.butterflies(thread, radix):
-            places = [self.place_of(thread, number + j * apart) for j in range(radix)]
-            values.append([(value[0], value[1]) for value in (self.smem[place].parts for place in places)])
-        thread, values = self.stages(thread, values, is_last=len(spec.radices) > 1)
-        self._store(thread, values)
-        return k.build()
-
     def _leave_pairs(self, thread: Thread) -> None:
-        """Leave the conjugates of what is transformed forwards."""
         k, spec = self.k, self.spec
         base = self.first(self.source, thread)
         for number, is_pair in self.pairs(thread):

@@ -1,0 +1,81 @@
+"""What transforms of real sequences share: complex stages in a block, and a step over pairs of mirrored elements.
+
+Real sequences are transformed as complex ones, whose transform Z and its mirror image give the first halves of the
+results; the way back begins with that step. `real` has sequences of even lengths, `twins` two of odd ones. Who owns
+what: in that step a thread owns each `threads`-th pair (k, n - k) of Z's n elements; everything else is as in `block`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from oxinp._kernels.fft.exchange import Exchange
+
+if TYPE_CHECKING:
+    from oxinp._kernels.fft.tile import Thread, Values
+    from oxinp._ptx import Kernel
+    from oxinp._ptx.value import Value
+
+
+class Halves(Exchange):
+    """A kernel between real sequences and the first halves of their transforms."""
+
+    def pairs(self, thread: Thread) -> list[tuple[Value, Value]]:
+        """Numbers k of a thread's pairs, the last in place of those beyond it, and whether each is one."""
+        count = self.spec.length // 2 + 1
+        rounds = -(-count // self.spec.threads)
+        numbers = [thread.first + i * self.spec.threads if i else thread.first for i in range(rounds)]
+        return [(self.k.min(number, count - 1), number < count) for number in numbers]
+
+
+class Splitting(Halves):
+    """From real sequences to the first halves of their transforms."""
+
+    def build(self) -> Kernel:
+        spec = self.spec
+        thread = self.begin()
+        thread, values = self.stages(thread, self._load(thread), is_last=False)
+        self.leave(thread, len(self.radices), spec.length, values)
+        if spec.stores != spec.loads:
+            thread = self.threads(spec.stores)
+        self._store_halves(thread)
+        return self.k.build()
+
+    def _load(self, thread: Thread) -> Values:
+        """Return the elements of the complex sequence that the first stage takes."""
+        raise NotImplementedError
+
+    def _store_halves(self, thread: Thread) -> None:
+        """Store the results that Z, in shared memory, and its mirror image give."""
+        raise NotImplementedError
+
+
+class Merging(Halves):
+    """From the first halves of transforms to the real sequences."""
+
+    def build(self) -> Kernel:
+        spec = self.spec
+        thread = self.begin()
+        self._leave_pairs(thread)
+        self.wait()
+        self.is_exchanged = True
+        radix = spec.radices[0]
+        apart = spec.length // radix
+        values = []
+        for number, _ in self.butterflies(thread, radix):
+            places = [self.place_of(thread, number + j * apart) for j in range(radix)]
+            values.append([(value[0], value[1]) for value in (self.smem[place].parts for place in places)])
+        thread, values = self.stages(thread, values, is_last=len(spec.radices) > 1)
+        self._store(thread, values)
+        return self.k.build()
+
+    def _leave_pairs(self, thread: Thread) -> None:
+        """Leave the conjugates of Z, which is transformed forwards, in shared memory."""
+        raise NotImplementedError
+
+    def _store(self, thread: Thread, values: Values) -> None:
+        """Store what the last stage gives, as real sequences."""
+        raise NotImplementedError
+
+
+__all__ = ["Halves", "Merging", "Splitting"]
