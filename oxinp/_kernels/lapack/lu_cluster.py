@@ -21,6 +21,7 @@ from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from oxinp._kernels.gemm.multistage.warp_mma import multiply_add
+from oxinp._kernels.lapack import cluster
 from oxinp._kernels.lapack.lu_panel import NOWHERE, WARP, WIDTHS, PanelKernel
 from oxinp._kernels.plan import Launch, Work
 from oxinp._ptx import Builder, Kernel
@@ -37,8 +38,6 @@ if TYPE_CHECKING:
     from oxinp._ptx.value import Value, Var
 
 SHAPES = ((128, 8), (256, 8), (512, 8), (512, 16))  # threads of a block, blocks of a cluster
-PORTABLE = 8  # blocks of a cluster that every device takes
-MIN_SMS = 100  # of a GPU of 7 or 8 GPCs, some of which have 16 then
 WORDS = 4  # of a candidate: its magnitude, high and low, its row, one more
 
 
@@ -70,20 +69,9 @@ class ClusterSpec(NamedTuple):
         return (self.num_threads * (self.width + 1) + lines * self.width) * self.type.nbytes + 2048
 
 
-def is_launchable(num_blocks: int, device: Device) -> bool:
-    """Whether a device takes clusters of so many blocks: more than 8 where its GPCs have as many multiprocessors."""
-    return device.cc >= (9, 0) and (num_blocks <= PORTABLE or device.num_sms >= MIN_SMS)
-
-
 def choose(type: Type, num_rows: int, device: Device) -> ClusterSpec | None:
     """Return the Spec of the smallest cluster that has a panel's rows; None where there is none."""
-    specs = [ClusterSpec(type, *shape) for shape in SHAPES if is_launchable(shape[1], device)]
-    fitting = [
-        spec
-        for spec in specs
-        if spec.num_threads * spec.num_blocks >= num_rows and spec.shared_nbytes <= device.max_shared_nbytes
-    ]
-    return fitting[0] if fitting else None
+    return cluster.smallest((ClusterSpec(type, *shape) for shape in SHAPES), num_rows, device)
 
 
 @cache
@@ -253,4 +241,4 @@ def launch(spec: ClusterSpec, panel: Panel, places: tuple[Argument, Argument, Ar
     return Launch(make(spec), (spec.num_blocks, 1, 1), places, (*constants, *strides), work)
 
 
-__all__ = ["ClusterSpec", "choose", "is_launchable", "launch", "make"]
+__all__ = ["ClusterSpec", "choose", "launch", "make"]

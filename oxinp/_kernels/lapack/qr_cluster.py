@@ -18,7 +18,7 @@ from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from oxinp._kernels.gemm.multistage.warp_mma import multiply_add
-from oxinp._kernels.lapack.lu_cluster import is_launchable
+from oxinp._kernels.lapack import cluster
 from oxinp._kernels.lapack.lu_panel import WARP, WIDTHS
 from oxinp._kernels.lapack.qr_panel import QrPanelKernel
 from oxinp._kernels.plan import Launch, Work
@@ -64,16 +64,7 @@ class QrClusterSpec(NamedTuple):
 
 def choose(type: Type, num_rows: int, device: Device) -> QrClusterSpec | None:
     """Return the Spec of the smallest cluster that has a panel's rows; None where there is none."""
-    for shape in SHAPES:
-        spec = QrClusterSpec(type, *shape)
-        is_large_enough = spec.num_threads * spec.num_blocks >= num_rows
-        if (
-            is_large_enough
-            and is_launchable(spec.num_blocks, device)
-            and spec.shared_nbytes <= device.max_shared_nbytes
-        ):
-            return spec
-    return None
+    return cluster.smallest((QrClusterSpec(type, *shape) for shape in SHAPES), num_rows, device)
 
 
 @cache

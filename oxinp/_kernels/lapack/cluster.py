@@ -1,0 +1,49 @@
+"""Clusters of blocks that hold a panel in registers: which of them a device takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from oxinp._kernels.choice import Device
+
+PORTABLE = 8  # blocks of a cluster that every device takes
+MIN_SMS = 100  # of a GPU of 7 or 8 GPCs, some of which have 16 then
+
+
+class ClusterSpec(Protocol):
+    """A kernel of one cluster, whose threads have a row of the panel each."""
+
+    @property
+    def num_threads(self) -> int:
+        """Of a block."""
+
+    @property
+    def num_blocks(self) -> int:
+        """Of the cluster."""
+
+    @property
+    def shared_nbytes(self) -> int:
+        """Shared memory of a block."""
+
+
+Spec = TypeVar("Spec", bound=ClusterSpec)
+
+
+def smallest(specs: Iterable[Spec], num_rows: int, device: Device) -> Spec | None:
+    """Return the first Spec that has a panel's rows and that a device takes; None where there is none."""
+    for spec in specs:
+        is_large_enough = spec.num_threads * spec.num_blocks >= num_rows
+        if is_large_enough and _is_launchable(spec, device):
+            return spec
+    return None
+
+
+def _is_launchable(spec: ClusterSpec, device: Device) -> bool:
+    """Whether a device takes a cluster: of more than 8 blocks where its GPCs have as many multiprocessors."""
+    has_room = spec.num_blocks <= PORTABLE or device.num_sms >= MIN_SMS
+    return device.cc >= (9, 0) and has_room and spec.shared_nbytes <= device.max_shared_nbytes
+
+
+__all__ = ["smallest"]
