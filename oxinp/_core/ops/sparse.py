@@ -123,14 +123,19 @@ def _infer_cg(layouts: Layouts, parameters: Any) -> Layouts:  # noqa: ARG001
     return layouts[3:8]
 
 
-def _plan_cg(layouts: list[Layout], parameters: Any) -> Plan:
-    (indptr, indices, data, x, *_), (count, longest) = layouts, parameters
-    matvec = _plan_matvec([indptr, indices, data, x], (longest,))
-    plan: Plan = _module("cg").plan(x.size, count, matvec, DEVICE_TYPES[x.dtype])
+def _plan_steps(name: str) -> Callable[[list[Layout], Any], Plan]:
+    """Return what plans steps of a method: of a matrix, a vector and what the method keeps."""
+
+    def plan(layouts: list[Layout], parameters: Any) -> Plan:
+        (indptr, indices, data, x, *_), (count, longest) = layouts, parameters
+        matvec = _plan_matvec([indptr, indices, data, x], (longest,))
+        planned: Plan = _module(name).plan(x.size, count, matvec, DEVICE_TYPES[x.dtype])
+        return planned
+
     return plan
 
 
-CG_STEPS = row("cg_steps", _plan_cg, _infer_cg)
+CG_STEPS = row("cg_steps", _plan_steps("cg"), _infer_cg)
 """Steps of the conjugate gradient method. Operands a matrix, then x, r, p, the square of the residual's norm, the
 outcome, int32, and the tolerance, each of one element, then parameters the number of steps and the longest row; results
 the five after the steps."""
@@ -140,14 +145,7 @@ def _infer_bicgstab(layouts: Layouts, parameters: Any) -> Layouts:  # noqa: ARG0
     return layouts[3:9]
 
 
-def _plan_bicgstab(layouts: list[Layout], parameters: Any) -> Plan:
-    (indptr, indices, data, x, *_), (count, longest) = layouts, parameters
-    matvec = _plan_matvec([indptr, indices, data, x], (longest,))
-    plan: Plan = _module("bicgstab").plan(x.size, count, matvec, DEVICE_TYPES[x.dtype])
-    return plan
-
-
-BICGSTAB_STEPS = row("bicgstab_steps", _plan_bicgstab, _infer_bicgstab)
+BICGSTAB_STEPS = row("bicgstab_steps", _plan_steps("bicgstab"), _infer_bicgstab)
 """Steps of BiCGSTAB. Operands a matrix, then x, r, p, v, three numbers, which are ones at first, the outcome, int32,
 the shadow residual, and the tolerance, of one element; parameters the number of steps and the longest row; results the
 six after the steps. At first p and v are zeros."""
