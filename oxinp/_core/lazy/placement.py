@@ -88,9 +88,7 @@ def why_host(cost: float) -> str:
         return "no kernel"
     if cost < config.offload_threshold:
         return f"cost {cost:.0f} B below the threshold of {config.offload_threshold} B, all operands on the host"
-    if cost < balance.limit:
-        return f"cost {cost:.0f} B below {balance.limit} B: the program has little to do with larger arrays"
-    return _runtime.why_host() or ""
+    return _runtime.why_host() or f"below {balance.limit} B: the program has little to do with larger arrays"
 
 
 def starts_on_device(nbytes: int) -> bool:
