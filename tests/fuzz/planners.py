@@ -45,14 +45,16 @@ def solve(seed: int, index: int, family: str) -> tuple[str, Exception | None]:
     """Plan one problem; return what it was, and what went wrong."""
     problem = Problem(RandomDraw(f"{seed}/{index}/{family}"))
     problem.text = "operands"
-    planning.backend().word = problem.choice(WORDS.get(family, (0, 1, 2)))
+    backend = planning.backend()
+    backend.word = problem.choice(WORDS.get(family, (0, 1, 2)))
+    backend.launches_left, backend.random = planning.MAX_LAUNCHES, random.Random(f"{seed}/{index}/{family}")
     np.config.matmul = problem.choice(("auto", "auto", "native", "tf32"))
     np.config.floating_point_errors = problem.choice(("ignore", "ignore", "ignore", "numpy"))
+    told = {name: problem.choice(("ignore", "warn", "raise")) for name in ("divide", "over", "under", "invalid")}
     try:
-        evaluate(FAMILIES[family](problem))
-    except REFUSALS:
-        pass
-    except MemoryError:
+        with numpy.errstate(**told):
+            evaluate(FAMILIES[family](problem))
+    except (*REFUSALS, MemoryError, planning.LaunchesSpentError):
         pass
     except Exception as error:  # noqa: BLE001 - every other exception is a defect of a planner
         return problem.text, error
@@ -100,7 +102,9 @@ def main() -> int:
         missed, count = branches.missed()
         sys.stdout.write("\n".join(map(str, missed)) + f"\n{count - len(missed)} of {count} branches taken\n")
     problems = arguments.problems * len(families)
-    sys.stdout.write(f"{problems} problems, {backend.launches} launches, {failed} failed\n")
+    sys.stdout.write(
+        f"{problems} problems, {backend.launches} launches, {backend.blocks} blocks followed, {failed} failed\n"
+    )
     return int(failed > 0)
 
 
