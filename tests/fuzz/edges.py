@@ -1,9 +1,9 @@
 """Single blocks of launches on the emulator, over memory that is numbers: every access has to lie in an allocation.
 
-What is written is forgotten, so arrays of gigabytes cost nothing, and the last block of a grid of millions shows whether
-32 bits held its offsets. A block that waits for others is left where it waits. What is read is zeros; an access that is
-wrong then counts if it is the same where all bits read are ones, for else it is what is read that is wrong: a list of
-rows, of which all are the first.
+What is written is forgotten, so arrays of gigabytes cost nothing, and the last block of a grid of millions shows
+whether 32 bits held its offsets. A block that waits for others is left where it waits. What is read is zeros; an access
+that is wrong then counts if it is the same where all bits read are ones, for else it is what is read that is wrong: a
+list of rows, of which all are the first.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Which functions of `oxinp._kernels` trace kernels. The others plan.
 
-A function traces if it is `retraceable`, if it makes a `Builder` or is given one, or a value or place in a kernel; so do
-the methods of a class that is made of one, and what nothing refers to but what traces. What planners and kernels share
-counts as planning.
+A function traces if it is `retraceable`, if it makes a `Builder` or is given one, or a value or place in a kernel; so
+do the methods of a class that is made of one, and what nothing refers to but what traces. What planners and kernels
+share counts as planning.
 """
 
 from __future__ import annotations
