@@ -48,6 +48,7 @@ def solve(seed: int, index: int, family: str) -> tuple[str, Exception | None]:
     backend = planning.backend()
     backend.word = problem.choice(WORDS.get(family, (0, 1, 2)))
     backend.launches_left, backend.random = planning.MAX_LAUNCHES, random.Random(f"{seed}/{index}/{family}")
+    np.config.matmul_workspace = 4 << 30
     np.config.matmul = problem.choice(("auto", "auto", "native", "tf32"))
     np.config.floating_point_errors = problem.choice(("ignore", "ignore", "ignore", "numpy"))
     told = {name: problem.choice(("ignore", "warn", "raise")) for name in ("divide", "over", "under", "invalid")}

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from oxinp._config import config
+from oxinp._kernels.plan import Copy, Fill, Launch
 from oxinp._runtime import select
 from oxinp._runtime.backend import NUM_FLAGS, NUM_REPORTS, Capability
 from oxinp._runtime.emulator import EmulatorBackend, EmulatorEvent
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from oxinp._kernels.choice import Choice
+    from oxinp._kernels.plan import Argument, Plan
+    from oxinp._ptx.types import Type
 
 TOTAL_NBYTES = 141 << 30
 DEVICES = {
@@ -198,6 +201,26 @@ class PlanningBackend(EmulatorBackend):
 
     def _memory_info(self) -> tuple[int, int]:
         return TOTAL_NBYTES - sum(self._blocks.values()), TOTAL_NBYTES
+
+    def perform(self, plan: Plan, outputs: list[int], inputs: list[int], type_: Type) -> None:
+        """Judge a plan that was asked for without a program, of arrays of so many elements of one type."""
+        names = {f"{kind}{i}": n for kind, sizes in (("out", outputs), ("in", inputs)) for i, n in enumerate(sizes)}
+        buffers = {name: self.allocate(n * type_.nbytes) for name, n in names.items()}
+        buffers["scratch"] = self.allocate(plan.scratch_nbytes)
+        pointers = {"flags": self.flags, **{name: buffer.ptr for name, buffer in buffers.items()}}
+
+        def address(argument: Argument) -> Any:
+            ptr = pointers[argument.buffer] + argument.offset
+            return ptr if argument.map is None else self.tensor_map(argument.map, ptr)
+
+        for step in plan.steps:
+            if isinstance(step, Launch):
+                given = (*map(address, step.arguments), *step.constants)
+                self._judge(step.kernel, step.grid, given)
+            elif isinstance(step, Fill):
+                self.fill(address(step.target), step.byte, step.nbytes)
+            elif isinstance(step, Copy):
+                self.copy(address(step.target), address(step.source), step.nbytes)
 
     def _judge(self, kernel: Any, grid: tuple[int, ...], parameters: tuple[Any, ...]) -> None:
         """Raise where a device would refuse a launch."""
