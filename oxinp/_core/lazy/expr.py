@@ -81,12 +81,15 @@ class Structure:
         Other structures that it computes on the way, and the numbers of their results; see `schedule`.
     is_flagged : bool
         Nodes raise flags, each for every element: it is computed as a whole, in a kernel of its own.
+    host_weight : float or None
+        How many additions NumPy's time for its nodes is, once `balance` has asked.
     """
 
     __slots__ = (
         "are_arrays",
         "dtype",
         "has_parts",
+        "host_weight",
         "interior",
         "is_flagged",
         "kinds",
@@ -112,6 +115,7 @@ class Structure:
         self.plans: dict[Any, Any] = {}
         self.planner: Any = None
         self.interior: dict[Any, int | None] = {}
+        self.host_weight: float | None = None
 
 
 _STRUCTURES = Recent(1 << 12)
