@@ -203,7 +203,7 @@ def _compute(storage: Storage) -> Value:
 def _fused(storage: Storage, value: Value, others: list[Storage]) -> Value | None:
     """Compute a pending value in the kernel of a call whose result nothing else uses; None where there is none."""
     graph, leaves, _ = value
-    if not graph.layout.is_contiguous:
+    if not graph.layout.is_contiguous or graph.structure.wants_index:
         return None
     for place, entry in enumerate(leaves):
         if type(entry) is not Pending or (call := entry.call) is None or call.leaves is None or not call.is_from_here():
@@ -513,9 +513,10 @@ def _reads(leaves: tuple[Any, ...], buffer: Buffer) -> bool:
 def is_direct(graph: Graph, leaves: tuple[Any, ...], buffer: Buffer, layout: Layout) -> bool:
     """Whether every read of `buffer` is of the very element that is written, or of bytes that are not written."""
     start, form = buffer.ptr + layout.offset, layout.form
+    is_own = layout.is_injective and not graph.structure.wants_pointer
     for entry, where in zip(leaves, graph.leaves, strict=True):
         if getattr(entry, "buffer", None) is buffer:
-            same = entry.ptr == start and where.same(form) and layout.is_injective
+            same = is_own and entry.ptr == start and where.same(form)
             if not (same or _are_apart(entry.ptr, where, start, layout)):
                 return False
     return True
