@@ -139,6 +139,8 @@ class Balance:
         """
         if nbytes >= self.limit:
             return False
+        if nbytes < self._unit:  # the device's for its weight alone: what is done with the result is the host's
+            price += WAIT + 2 * nbytes / COPY_RATE
         self._weigh(self._size(nbytes), max(0.0, CALL + weight * nbytes / HOST_RATE - price - self._first))
         return True
 
@@ -183,7 +185,7 @@ class Balance:
             self._switch = min(2 * self._switch, MAX_SWITCH)
             self._settle(0)
         elif below < present - self._return:
-            self._return = min(2 * self._return, MAX_RETURN)
+            self._return = min(4 * self._return, MAX_RETURN)
             self._settle(sums.index(below))
 
     def _settle(self, level: int) -> None:

@@ -460,6 +460,7 @@ def _store(out: Any, value: Value, source: Storage | None, depth: int) -> np.nda
             storage.host = None
             storage.stale = None
         if value[0].nodes:
+            storage.is_updated = True
             schedule.enter(storage)
         return None
     if storage.value is None:
