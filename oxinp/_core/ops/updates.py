@@ -318,7 +318,7 @@ _IDENTITIES: dict[str, Callable[[np.dtype[Any]], Any]] = {
 
 
 def sums(index: Handle, weights: Handle, count: int) -> Any:
-    """Return the sums of weights by number, f64, in the order of the weights but where they are many; see `numpy.bincount`.
+    """Return the sums of weights by number, f64, in the order of weights that are few; see `numpy.bincount`.
 
     Parameters
     ----------

@@ -194,7 +194,8 @@ def scatter(
     steps.append(Launch(make(spec), loops.grid, (out, *given, *reported, indices, values), constants, work))
     if is_tried:
         back = make(spec.replace(part=TAKES_BACK))
-        steps.append(Launch(back, loops.grid, (out, *given, indices, values), constants))
+        few = (min(loops.grid[0], device.num_sms), 1, 1)  # blocks, which as a rule have nothing to do
+        steps.append(Launch(back, few, (out, *given, indices, values), constants))
     return scratch.plan(steps)
 
 
@@ -249,9 +250,9 @@ def _write(spec: WriteSpec) -> Kernel:
     loops = BoundLoops(k, spec.loops, 2)
     extent = k.scalar("extent", i64)
 
-    def write(is_wanted: Value | None) -> None:
+    def write(is_wanted: Value | None, block: Value | None = None) -> None:
         """Write a thread's units; those out of bounds alone are left out without anything that is wanted."""
-        _, valid, places = loops.units()
+        _, valid, places = loops.units(block)
         raw = [index[loops.index_of(place)] for place in places]
         found = [resolve(k, each, extent, spec.loops.bits) for each in raw]
         vector = spec.loops.vector
@@ -274,8 +275,13 @@ def _write(spec: WriteSpec) -> Kernel:
 
     if spec.part == TAKES_BACK:
         assert flag is not None
-        with k.when(~is_clear(k, flag)):
-            write(None)
+        size = BLOCK * spec.loops.unroll
+        num_blocks = (loops.num_units + (size - 1)) / size
+        with (
+            k.when(~is_clear(k, flag)),
+            k.range(k.cast(k.ctaid, num_blocks.type), num_blocks, k.cast(k.nctaid, num_blocks.type)) as block,
+        ):
+            write(None, block)
     else:
         write(None if flag is None or spec.part else is_clear(k, flag))
     return k.build()
