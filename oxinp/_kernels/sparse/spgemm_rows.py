@@ -141,7 +141,8 @@ class _Rows:
     def __init__(self, spec: SpgemmRowsSpec) -> None:
         self.spec = spec
         types = spec.types
-        self.k = k = Builder("spgemm_rows", block=spec.block, max_registers=spec.max_registers)
+        name = f"spgemm_rows_{spec.lanes}_{spec.items}"
+        self.k = k = Builder(name, block=spec.block, max_registers=spec.max_registers)
         self.counts, self.out_indices = (k.pointer(name, types.index, "w") for name in ("counts", "out_indices"))
         self.out_data = k.pointer("out_data", types.result, "w")
         self.begins = k.pointer("begins", i64, "r")
