@@ -1,11 +1,12 @@
-"""Sparse matrices on a GPU, right and how fast: ``python -m asv_benchmarks.kernels.sparse [REGEX] [--peer] [--quick] [--steps]``.
+"""Sparse matrices on a GPU, right and how fast: ``python -m asv_benchmarks.kernels.sparse [REGEX] [--peer] [...]``.
 
 Prints a line per case, the most important first: milliseconds per call of a run of calls, from the first one's start to
 the device's idleness, warm; CuPy's (``--peer``, if it is installed), the ratio, and the share of the time that the
 bytes of matrix and vectors take at the rate of a copy in the same run. Every result is compared with SciPy's: products
 as they are, those of matrices, sums and conversions by their products with a vector, solvers by their iterate after a
 few steps or by what they say it solves. Functions that CuPy has not are timed beside SciPy's on the host, once.
-``--quick`` divides sizes by 16, ``--steps`` prints what each kernel of a call takes. Ends with status 1 if anything is wrong.
+``--quick`` divides sizes by 16, ``--steps`` prints what each kernel of a call takes. Ends with status 1 if anything is
+wrong.
 """
 
 import argparse
