@@ -89,9 +89,9 @@ ROWS: tuple[CoverageRow, ...] = (
     *_rows(
         "manipulation",
         native="array_split astype atleast_1d atleast_2d atleast_3d broadcast_arrays broadcast_to dsplit expand_dims "
-        "flip fliplr flipud hsplit matrix_transpose moveaxis ndim permute_dims ravel reshape rollaxis rot90 shape "
-        "size split squeeze swapaxes transpose vsplit",
-        composed="append block column_stack concat concatenate delete dstack hstack insert pad repeat resize roll "
+        "flip fliplr flipud hsplit matrix_transpose moveaxis ndim permute_dims ravel reshape roll rollaxis rot90 "
+        "shape size split squeeze swapaxes transpose vsplit",
+        composed="append block column_stack concat concatenate delete dstack hstack insert pad repeat resize "
         "stack tile trim_zeros vstack",
         own="broadcast_shapes",
     ),
