@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from oxinp._kernels.random.fill import uniform_f32, uniform_f64
+from oxinp._kernels.random.fill import uniform_f32
 from oxinp._ptx.frozen import Frozen
 from oxinp._ptx.math.power import log2_parts
 from oxinp._ptx.types import f32, f64, u32, u64
@@ -33,8 +33,11 @@ def tempered(word: Value) -> Value:
 
 
 def _double(k: Builder, first: Value, second: Value) -> Value:
-    """``((first >> 5) * 2**26 + (second >> 6)) * 2**-53``."""
-    return uniform_f64(k, (second & 0xFFFFFFC0) << 5, (first & 0xFFFFFFE0) | (second >> 27))
+    """``((first >> 5) * 2**26 + (second >> 6)) * 2**-53``: both parts are mantissas, of which units are 1 and 2**26."""
+    upper = k.bitcast(k.pack(first >> 5, k.const(0x41800000, u32)), f64)  # 2**25 is added
+    lower = k.bitcast(k.pack(second >> 6, k.const(0x3FE00000, u32)), f64)  # 1/2 is
+    result: Value = (upper - (2.0**25 + 0.5)) + lower
+    return result
 
 
 class Attempt(NamedTuple):
