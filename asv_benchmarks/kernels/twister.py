@@ -1,11 +1,12 @@
 """The legacy generator on a GPU: NumPy's MT19937 streams, bit for bit, and how fast.
 
-``python -m asv_benchmarks.kernels.twister [--numbers N] [--peer] [--parts] [--streams N] [--only NAME]`` draws uniforms,
-polar normals and masked integers as `numpy.random.RandomState` does, compares N of each with NumPy's (2 * 10**7 unless
-given), states too, and prints a line per case: the median of device-event times at full size, the rate as a share of
-what the driver's fill writes, how many numbers differ and by how many units in the last place; with ``--parts`` the
-time of every launch; with ``--peer`` CuPy's and PyTorch's own streams; ``--streams`` cuts draws into other numbers of
-streams than usual; with ``--only`` cases whose names have that in them. Ends with status 1 if anything is wrong.
+``python -m asv_benchmarks.kernels.twister [--numbers N] [--peer] [--parts] [--streams N] [--only NAME]`` draws
+uniforms, polar normals and masked integers as `numpy.random.RandomState` does, compares N of each with NumPy's
+(2 * 10**7 unless given), states too, and prints a line per case: the median of device-event times at full size, the
+rate as a share of what the driver's fill writes, how many numbers differ and by how many units in the last place; with
+``--parts`` the time of every launch; with ``--peer`` CuPy's and PyTorch's own streams; ``--streams`` cuts draws into
+other numbers of streams than usual; with ``--only`` cases whose names have that in them. Ends with status 1 if anything
+is wrong.
 """
 
 import argparse

@@ -36,6 +36,7 @@ from oxinp._ptx.kernel import retraceable
 from oxinp._ptx.types import i64, pred, u32, u64
 
 if TYPE_CHECKING:
+    from oxinp._ptx.memory import Pointer
     from oxinp._ptx.value import Value, Var
 
 WARP = 32
@@ -189,21 +190,23 @@ class _Find:
         k, spec, words = self.k, self.spec, self.words
         low, high = k.var(first.low), k.var(first.high)
         by, plus = words.stride()
+        rows = self.rows.at((self.warp, 0))
         if self.has_slow:
             is_in_window = self.warp >= NUM_WARPS - WINDOW // self.pieces // WARP
-            self.look_at(Wide(low.get(), high.get()), self.warp, is_there=is_in_window)
+            self.look_at(Wide(low.get(), high.get()), rows, is_there=is_in_window)
         per_turn = unrolled(spec.items)
         row = k.var(self.warp + NUM_WARPS)
         with k.range(spec.items // per_turn) as turn:
+            rows = self.rows.at((row.get(), 0))
             for item in range(per_turn):
                 following = multiply_add(k, Wide(low.get(), high.get()), by, plus)
                 low.set(following.low)
                 high.set(following.high)
                 is_first = (turn == 0) & (k.tid == 0) if item == 0 and spec.is_shifted else None
-                self.look_at(following, row + NUM_WARPS * item, is_first=is_first)
+                self.look_at(following, rows.at(NUM_WARPS * self.pieces * item), is_first=is_first)
             row.set(row + NUM_WARPS * per_turn)
 
-    def look_at(self, state: Wide, row: Value, *, is_there: Value | None = None, is_first: Value | None = None) -> None:
+    def look_at(self, state: Wide, row: Pointer, *, is_there: Value | None = None, is_first: Value | None = None) -> None:
         """Leave the bits of a row: of candidates, or where none is slow of what gives a variate."""
         k, variate = self.k, self.variate
         each = []
@@ -217,7 +220,7 @@ class _Find:
                     found = found & ~((self.tile == 0) & is_first)
             each.append(k.ballot(found if is_there is None else found & is_there))
         with k.when(self.lane == 0):
-            self.rows.store((row, 0), each)
+            row.store(0, each)
 
     def list_candidates(self) -> Value:
         """List candidates in order, let the bits say that all positions give something; return how many there are."""

@@ -93,6 +93,8 @@ class Variate(Frozen, eq=False):
         ``is_candidate(k, piece, tops)``: whether a segment may be slow, from fewer instructions than `begin` takes.
     value : callable or None
         ``value(k, piece, widths)``: the value of `begin` alone.
+    widths : callable or None
+        ``widths(k, word)`` -> what `value` looks up, `STRIPS` apart in words of 64 bits, of a width in the table.
     """
 
     name: str
@@ -105,6 +107,7 @@ class Variate(Frozen, eq=False):
     has_table: bool = False
     is_candidate: Callable[..., Value] | None = None
     value: Callable[..., Value] | None = None
+    widths: Callable[..., list[Value]] | None = None
 
 
 class Strips(NamedTuple):
@@ -144,14 +147,32 @@ class _Strip(NamedTuple):
     top : Value
         The upper bits of the mantissa, as many as u32 holds.
     mantissa : Value
-    x : callable
-        ``x(width)`` -> the abscissa, with its sign.
+    as_float : callable
+        ``as_float()``: the mantissa as a number of the variate's type.
+    sign : Value or None
+        In the highest bit; None where abscissas have none.
+    place : Value
+        In `STRIPS` widths, and as many negative ones where abscissas have a sign, times 8.
     """
 
     number: Value
     top: Value
     mantissa: Value
-    x: Callable[[Value], Value]
+    as_float: Callable[[], Value]
+    sign: Value | None
+    place: Value
+
+    def x(self, k: Builder, width: Value) -> Value:
+        """The abscissa, with its sign."""
+        number = self.as_float()
+        product: Value = number * k.bitcast(width, number.type)
+        if self.sign is None:
+            return product
+        sign = self.sign & 0x80000000
+        if number.type is f32:
+            return k.bitcast(k.bitcast(product, u32) ^ sign, f32)
+        low, high = k.unpack(k.bitcast(product, u64))
+        return k.bitcast(k.pack(low, high ^ sign), f64)
 
 
 class _Kind(NamedTuple):
@@ -163,13 +184,17 @@ class _Kind(NamedTuple):
         ``strip_of(k, piece)`` -> `_Strip`.
     type : Type
         Of elements.
-    dropped : int
-        Bits of a mantissa that are not in its top.
+    dropped, cleared : int
+        Bits of a mantissa that are not in its top, and lowest bits of that which are zeros.
+    is_signed : bool
+        Abscissas have a sign.
     """
 
     strip_of: Callable[..., _Strip]
     type: Type
     dropped: int
+    cleared: int
+    is_signed: bool
 
     def strips(self, words: Pointer) -> Strips:
         """The table in global memory."""
@@ -183,45 +208,45 @@ def _as_float(k: Builder, bits: Value, type_: Type) -> Value:
 
 def _normal_f64(k: Builder, piece: Any) -> _Strip:
     low, high = piece
+    top = high << 3
+
+    def as_float() -> Value:
+        # Without a conversion, of which a cycle does few: an exponent is shifted in from above
+        return k.bitcast(k.pack(k.shf_r(low, high, 9), k.shf_r(top, k.const(0x433, u32), 12)), f64) - float(1 << 52)
+
     mantissa = k.pack(k.shf_r(low, high, 9), (high >> 9) & 0xFFFFF)
-
-    def x(width: Value) -> Value:
-        # The mantissa as f64 without a conversion, of which a cycle does few
-        number = k.bitcast(mantissa | 0x4330000000000000, f64) - float(1 << 52)
-        x_low, x_high = k.unpack(k.bitcast(number * k.bitcast(width, f64), u64))
-        return k.bitcast(k.pack(x_low, x_high ^ ((low & 0x100) << 23)), f64)
-
-    return _Strip(low & 0xFF, k.shf_r(low, high, 29), mantissa, x)
+    return _Strip(low & 0xFF, top, mantissa, as_float, low << 23, (low << 3) & 0xFF8)
 
 
 def _normal_f32(k: Builder, piece: Any) -> _Strip:
     (half,) = piece
     mantissa = half >> 9
+    return _Strip(half & 0xFF, mantissa, mantissa, lambda: _as_f32(k, half), half << 23, (half << 3) & 0xFF8)
 
-    def x(width: Value) -> Value:
-        product = k.cvt(mantissa, f32) * k.bitcast(width, f32)
-        return k.bitcast(k.bitcast(product, u32) ^ ((half & 0x100) << 23), f32)
 
-    return _Strip(half & 0xFF, mantissa, mantissa, x)
+def _as_f32(k: Builder, half: Value) -> Value:
+    """The upper 23 bits as a number."""
+    result: Value = k.bitcast(k.shf_r(half, k.const(0x96, u32), 9), f32) - float(1 << 23)
+    return result
 
 
 def _exponential_f64(k: Builder, piece: Any) -> _Strip:
     low, high = piece
     words = k.shf_r(low, high, 11), high >> 11
 
-    def x(width: Value) -> Value:
+    def as_float() -> Value:
         upper = k.bitcast(k.pack(words[1], k.const(0x45300000, u32)), f64)
         lower = k.bitcast(k.pack(words[0], k.const(0x43300000, u32)), f64)
-        number = (upper - float((1 << 84) + (1 << 52))) + lower
-        return number * k.bitcast(width, f64)
+        number: Value = (upper - float((1 << 84) + (1 << 52))) + lower
+        return number
 
-    return _Strip((low >> 3) & 0xFF, high, k.pack(*words), x)
+    return _Strip((low >> 3) & 0xFF, high, k.pack(*words), as_float, None, low & 0x7F8)
 
 
 def _exponential_f32(k: Builder, piece: Any) -> _Strip:
     (half,) = piece
     mantissa = half >> 9
-    return _Strip((half >> 1) & 0xFF, mantissa, mantissa, lambda width: k.cvt(mantissa, f32) * k.bitcast(width, f32))
+    return _Strip((half >> 1) & 0xFF, mantissa, mantissa, lambda: _as_f32(k, half), None, (half << 2) & 0x7F8)
 
 
 def _uniform(k: Builder, piece: Any) -> Value:
@@ -236,14 +261,16 @@ def _log1p(k: Builder, x: Value) -> Value:
 def tops(name: str) -> np.ndarray[tuple[int], np.dtype[np.uint32]]:
     """Return the upper bits of a ziggurat's limits: from them on a segment may be slow."""
     distribution, bits = name.rsplit("_", 1)
-    return (table(distribution, bits, "accepts") >> np.uint64(_KINDS[name].dropped)).astype(np.uint32)
+    kind = _KINDS[name]
+    whole = table(distribution, bits, "accepts") >> np.uint64(kind.dropped + kind.cleared)
+    return (whole << np.uint64(kind.cleared)).astype(np.uint32)
 
 
 def _begins(kind: _Kind) -> Callable[..., Begun]:
     def begin(k: Builder, piece: Any, words: Pointer) -> Begun:
         strips, strip = kind.strips(words), kind.strip_of(k, piece)
         is_done = strip.mantissa < strips.limit(strip.number)
-        return Begun(is_done, strip.x(strips.width(strip.number)), ~is_done)
+        return Begun(is_done, strip.x(k, strips.width(strip.number)), ~is_done)
 
     return begin
 
@@ -259,9 +286,21 @@ def _is_candidate(kind: _Kind) -> Callable[..., Value]:
 def _value(kind: _Kind) -> Callable[..., Value]:
     def value(k: Builder, piece: Any, widths: Pointer) -> Value:
         strip = kind.strip_of(k, piece)
-        return strip.x(widths[strip.number])
+        # The sign of a width is that of the product
+        result: Value = strip.as_float() * widths.offset_bytes(strip.place).view(kind.type)[0]
+        return result
 
     return value
+
+
+def _widths(kind: _Kind) -> Callable[..., list[Value]]:
+    """Make the widths that `_value` looks up of one in a table: itself, and its negative."""
+
+    def widths(k: Builder, word: Value) -> list[Value]:
+        width = _as_float(k, word, kind.type)
+        return [width, -width] if kind.is_signed else [width]
+
+    return widths
 
 
 def _wedge(k: Builder, number: Value, x: Value, piece: Any, strips: Strips, limit: Value, outcome: Outcome) -> None:
@@ -293,7 +332,7 @@ def _slow_normal(kind: _Kind) -> Callable[..., None]:
                 outcome.value.set(k.where(is_negative, -(x + radius), x + radius))
                 k.break_if(y + y > x * x)
         with k.otherwise():
-            x = strip.x(strips.width(strip.number))
+            x = strip.x(k, strips.width(strip.number))
             wide = k.cvt(x, f64) if type_ is f32 else x
             _wedge(k, strip.number, x, following(), strips, math.exp(k, (wide * -0.5) * wide), outcome)
 
@@ -313,7 +352,7 @@ def _slow_exponential(kind: _Kind) -> Callable[..., None]:
             outcome.is_own.set(1)
             outcome.value.set(radius - _log1p(k, -_uniform(k, second)))
         with k.otherwise():
-            x = strip.x(strips.width(strip.number))
+            x = strip.x(k, strips.width(strip.number))
             limit = math.exp(k, -x if type_ is f64 else k.cvt(-x, f64))
             _wedge(k, strip.number, x, second, strips, limit if type_ is f64 else k.cvt(limit, f32), outcome)
 
@@ -349,10 +388,10 @@ def _lemire_wide(k: Builder, piece: Any, parameters: Any) -> Begun:
 
 
 _KINDS = {
-    "normal_f64": _Kind(_normal_f64, f64, 20),
-    "normal_f32": _Kind(_normal_f32, f32, 0),
-    "exponential_f64": _Kind(_exponential_f64, f64, 21),
-    "exponential_f32": _Kind(_exponential_f32, f32, 0),
+    "normal_f64": _Kind(_normal_f64, f64, 20, 3, is_signed=True),
+    "normal_f32": _Kind(_normal_f32, f32, 0, 0, is_signed=True),
+    "exponential_f64": _Kind(_exponential_f64, f64, 21, 0, is_signed=False),
+    "exponential_f32": _Kind(_exponential_f32, f32, 0, 0, is_signed=False),
 }
 _EXPECTED = {"normal_f64": 1.0222, "normal_f32": 1.0223, "exponential_f64": 1.0336, "exponential_f32": 1.0338}
 
@@ -369,6 +408,7 @@ def _variates() -> list[Variate]:
             has_table=True,
             is_candidate=_is_candidate(kind),
             value=_value(kind),
+            widths=_widths(kind),
         )
         for name, kind in _KINDS.items()
     ]
