@@ -142,33 +142,44 @@ class _Strip(NamedTuple):
 
     Attributes
     ----------
-    number : Value
-        Of the strip.
+    word : Value
+        Whose lowest 8 bits are the number of the strip; the next one is the sign, where there is one.
     top : Value
         The upper bits of the mantissa, as many as u32 holds.
     mantissa : Value
     as_float : callable
         ``as_float()``: the mantissa as a number of the variate's type.
-    sign : Value or None
-        In the highest bit; None where abscissas have none.
-    place : Value
-        In `STRIPS` widths, and as many negative ones where abscissas have a sign, times 8.
+    is_signed : bool
+        Abscissas have a sign.
     """
 
-    number: Value
+    word: Value
     top: Value
     mantissa: Value
     as_float: Callable[[], Value]
-    sign: Value | None
-    place: Value
+    is_signed: bool
+
+    @property
+    def number(self) -> Value:
+        """Of the strip."""
+        return self.word & (STRIPS - 1)
+
+    def looked_up(self, array: Pointer, type_: Type, *, with_sign: bool = False) -> Value:
+        """What an array in shared memory has of the strip, or of that and the sign."""
+        count = 2 * STRIPS if with_sign else STRIPS
+        nbytes = array.type.nbytes
+        found: Value = array.offset_bytes((self.word << (nbytes.bit_length() - 1)) & (count - 1) * nbytes).view(type_)[
+            0
+        ]
+        return found
 
     def x(self, k: Builder, width: Value) -> Value:
         """The abscissa, with its sign."""
         number = self.as_float()
         product: Value = number * k.bitcast(width, number.type)
-        if self.sign is None:
+        if not self.is_signed:
             return product
-        sign = self.sign & 0x80000000
+        sign = (self.word << 23) & 0x80000000
         if number.type is f32:
             return k.bitcast(k.bitcast(product, u32) ^ sign, f32)
         low, high = k.unpack(k.bitcast(product, u64))
@@ -187,7 +198,7 @@ class _Kind(NamedTuple):
     dropped, cleared : int
         Bits of a mantissa that are not in its top, and lowest bits of that which are zeros.
     is_signed : bool
-        Abscissas have a sign.
+        See `_Strip`.
     """
 
     strip_of: Callable[..., _Strip]
@@ -215,13 +226,13 @@ def _normal_f64(k: Builder, piece: Any) -> _Strip:
         return k.bitcast(k.pack(k.shf_r(low, high, 9), k.shf_r(top, k.const(0x433, u32), 12)), f64) - float(1 << 52)
 
     mantissa = k.pack(k.shf_r(low, high, 9), (high >> 9) & 0xFFFFF)
-    return _Strip(low & 0xFF, top, mantissa, as_float, low << 23, (low << 3) & 0xFF8)
+    return _Strip(low, top, mantissa, as_float, is_signed=True)
 
 
 def _normal_f32(k: Builder, piece: Any) -> _Strip:
     (half,) = piece
     mantissa = half >> 9
-    return _Strip(half & 0xFF, mantissa, mantissa, lambda: _as_f32(k, half), half << 23, (half << 3) & 0xFF8)
+    return _Strip(half, mantissa, mantissa, lambda: _as_f32(k, half), is_signed=True)
 
 
 def _as_f32(k: Builder, half: Value) -> Value:
@@ -240,13 +251,13 @@ def _exponential_f64(k: Builder, piece: Any) -> _Strip:
         number: Value = (upper - float((1 << 84) + (1 << 52))) + lower
         return number
 
-    return _Strip((low >> 3) & 0xFF, high, k.pack(*words), as_float, None, low & 0x7F8)
+    return _Strip(low >> 3, high, k.pack(*words), as_float, is_signed=False)
 
 
 def _exponential_f32(k: Builder, piece: Any) -> _Strip:
     (half,) = piece
     mantissa = half >> 9
-    return _Strip((half >> 1) & 0xFF, mantissa, mantissa, lambda: _as_f32(k, half), None, (half << 2) & 0x7F8)
+    return _Strip(half >> 1, mantissa, mantissa, lambda: _as_f32(k, half), is_signed=False)
 
 
 def _uniform(k: Builder, piece: Any) -> Value:
@@ -278,7 +289,7 @@ def _begins(kind: _Kind) -> Callable[..., Begun]:
 def _is_candidate(kind: _Kind) -> Callable[..., Value]:
     def is_candidate(k: Builder, piece: Any, tops: Pointer) -> Value:
         strip = kind.strip_of(k, piece)
-        return strip.top >= tops[strip.number]
+        return strip.top >= strip.looked_up(tops, u32)
 
     return is_candidate
 
@@ -287,7 +298,7 @@ def _value(kind: _Kind) -> Callable[..., Value]:
     def value(k: Builder, piece: Any, widths: Pointer) -> Value:
         strip = kind.strip_of(k, piece)
         # The sign of a width is that of the product
-        result: Value = strip.as_float() * widths.offset_bytes(strip.place).view(kind.type)[0]
+        result: Value = strip.as_float() * strip.looked_up(widths, kind.type, with_sign=strip.is_signed)
         return result
 
     return value
