@@ -9,6 +9,7 @@ Source: NumPy's src/distributions/distributions.c.
 
 from __future__ import annotations
 
+import operator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 STRIPS = 256
 NORMAL_R, NORMAL_INVERSE_R = 3.6541528853610087963519472518, 0.27366123732975827203338247596
 EXPONENTIAL_R = 7.69711747013104972
+LOG2_E = 1.4426950408889634
+MARGIN = 2.0**-16  # of an estimate
 
 
 class Begun(NamedTuple):
@@ -85,6 +88,9 @@ class Variate(Frozen, eq=False):
         ``begin(k, piece, parameters)`` -> `Begun`; a piece is the halves of a word, a half, or less, as a tuple.
     slow : callable or None
         ``slow(k, piece, following, parameters, outcome)``: ends a slow segment; ``following()`` gives the next piece.
+    tail, is_tail : callable or None
+        ``tail(k, piece, following, outcome)``: ends a slow segment of which ``is_tail(k, piece)`` holds, in place of
+        `slow`; these are few, always give a value, and it is their own.
     parameters : tuple of Type
         Scalars of the kernel, the last inputs of a plan.
     has_table : bool
@@ -103,6 +109,8 @@ class Variate(Frozen, eq=False):
     expected: float
     begin: Callable[..., Begun]
     slow: Callable[..., None] | None = None
+    tail: Callable[..., None] | None = None
+    is_tail: Callable[..., Value] | None = None
     parameters: tuple[Type, ...] = ()
     has_table: bool = False
     is_candidate: Callable[..., Value] | None = None
@@ -314,60 +322,69 @@ def _widths(kind: _Kind) -> Callable[..., list[Value]]:
     return widths
 
 
-def _wedge(k: Builder, number: Value, x: Value, piece: Any, strips: Strips, limit: Value, outcome: Outcome) -> None:
-    """Accept under the density: `limit` is its value at the abscissa, f64 or the type of the variate."""
-    type_ = x.type
-    above, below = (_as_float(k, strips.density(number, before), type_) for before in (1, 0))
-    height = (above - below) * _uniform(k, piece) + below
-    is_accepted = (height if limit.type is type_ else k.cvt(height, f64)) < limit
-    outcome.length.set(2)
-    outcome.is_accepted.set(k.cast(is_accepted, u32))
-    outcome.value.set(x)
+def _wedge(kind: _Kind, exponent: Callable[[Value], Value]) -> Callable[..., None]:
+    """Accept under the density, ``exp(exponent(x))``: where that is not close to the height, as estimated.
+
+    The estimate is of f32: of exponents from -12 on its error is below 2**-19 of it.
+    """
+    type_ = kind.type
+
+    def slow(k: Builder, piece: Any, following: Callable[[], Any], words: Pointer, outcome: Outcome) -> None:
+        strips, strip = kind.strips(words), kind.strip_of(k, piece)
+        x = strip.x(k, strips.width(strip.number))
+        above, below = (_as_float(k, strips.density(strip.number, before), type_) for before in (1, 0))
+        height = (above - below) * _uniform(k, following()) + below
+        power = exponent(k.cvt(x, f64) if type_ is f32 else x)
+        estimate = k.cvt(k.emit("ex2_approx", k.cvt(power * LOG2_E, f32)), f64)
+        distance = (k.cvt(height, f64) if type_ is f32 else height) - estimate
+        is_accepted = k.var(k.cast(distance < 0.0, u32))
+        with k.when(k.abs(distance) <= estimate * MARGIN):
+            limit = math.exp(k, power)
+            if kind.is_signed or type_ is f64:
+                is_below = (k.cvt(height, f64) if type_ is f32 else height) < limit
+            else:
+                is_below = height < k.cvt(limit, f32)
+            is_accepted.set(k.cast(is_below, u32))
+        outcome.length.set(2)
+        outcome.is_accepted.set(is_accepted.get())
+        outcome.value.set(x)
+
+    return slow
 
 
-def _slow_normal(kind: _Kind) -> Callable[..., None]:
+def _is_tail(kind: _Kind) -> Callable[..., Value]:
+    def is_tail(k: Builder, piece: Any) -> Value:
+        return kind.strip_of(k, piece).number == 0
+
+    return is_tail
+
+
+def _tail_normal(kind: _Kind) -> Callable[..., None]:
     type_ = kind.type
     inverse, radius = (float(type_.dtype.type(x)) for x in (NORMAL_INVERSE_R, NORMAL_R))
 
-    def slow(k: Builder, piece: Any, following: Callable[[], Any], words: Pointer, outcome: Outcome) -> None:
-        strips, strip = kind.strips(words), kind.strip_of(k, piece)
-        with k.when(strip.number == 0):
-            outcome.length.set(1)
-            outcome.is_accepted.set(1)
-            outcome.is_own.set(1)
-            with k.loop():
-                x = -inverse * _log1p(k, -_uniform(k, following()))
-                y = -_log1p(k, -_uniform(k, following()))
-                outcome.length.set(outcome.length + 2)
-                is_negative = (strip.mantissa & 0x100) != 0
-                outcome.value.set(k.where(is_negative, -(x + radius), x + radius))
-                k.break_if(y + y > x * x)
-        with k.otherwise():
-            x = strip.x(k, strips.width(strip.number))
-            wide = k.cvt(x, f64) if type_ is f32 else x
-            _wedge(k, strip.number, x, following(), strips, math.exp(k, (wide * -0.5) * wide), outcome)
+    def tail(k: Builder, piece: Any, following: Callable[[], Any], outcome: Outcome) -> None:
+        strip = kind.strip_of(k, piece)
+        is_negative = (strip.mantissa & 0x100) != 0
+        outcome.length.set(1)
+        with k.loop():
+            x = -inverse * _log1p(k, -_uniform(k, following()))
+            y = -_log1p(k, -_uniform(k, following()))
+            outcome.length.set(outcome.length + 2)
+            outcome.value.set(k.where(is_negative, -(x + radius), x + radius))
+            k.break_if(y + y > x * x)
 
-    return slow
+    return tail
 
 
-def _slow_exponential(kind: _Kind) -> Callable[..., None]:
-    type_ = kind.type
-    radius = float(type_.dtype.type(EXPONENTIAL_R))
+def _tail_exponential(kind: _Kind) -> Callable[..., None]:
+    radius = float(kind.type.dtype.type(EXPONENTIAL_R))
 
-    def slow(k: Builder, piece: Any, following: Callable[[], Any], words: Pointer, outcome: Outcome) -> None:
-        strips, strip = kind.strips(words), kind.strip_of(k, piece)
-        second = following()
-        with k.when(strip.number == 0):
-            outcome.length.set(2)
-            outcome.is_accepted.set(1)
-            outcome.is_own.set(1)
-            outcome.value.set(radius - _log1p(k, -_uniform(k, second)))
-        with k.otherwise():
-            x = strip.x(k, strips.width(strip.number))
-            limit = math.exp(k, -x if type_ is f64 else k.cvt(-x, f64))
-            _wedge(k, strip.number, x, second, strips, limit if type_ is f64 else k.cvt(limit, f32), outcome)
+    def tail(k: Builder, _: Any, following: Callable[[], Any], outcome: Outcome) -> None:
+        outcome.length.set(2)
+        outcome.value.set(radius - _log1p(k, -_uniform(k, following())))
 
-    return slow
+    return tail
 
 
 def _lemire(type_: Type) -> Callable[..., Begun]:
@@ -415,7 +432,9 @@ def _variates() -> list[Variate]:
             1 if kind.type is f64 else 2,
             _EXPECTED[name],
             _begins(kind),
-            (_slow_normal if name.startswith("normal") else _slow_exponential)(kind),
+            _wedge(kind, (lambda x: (x * -0.5) * x) if kind.is_signed else operator.neg),
+            (_tail_normal if kind.is_signed else _tail_exponential)(kind),
+            _is_tail(kind),
             has_table=True,
             is_candidate=_is_candidate(kind),
             value=_value(kind),
