@@ -35,7 +35,6 @@ CASES = {
     ),
     "uniform_f32": (None, (), 1.0, uniform("float32")),
 }
-MOST_ULPS = 3  # of normals: logarithms of C libraries are not rounded correctly
 
 
 class Draw:
@@ -106,7 +105,7 @@ def main(arguments):
         said = "not compared"
         if numpys is not None:
             different, ulps, ends_right = Draw(backend, name, options.numbers - 1, options.streams).check()
-            is_right &= ends_right and ulps <= (MOST_ULPS if name.startswith("polar") else 0)
+            is_right &= ends_right and ulps == 0
             said = f"{different} of {options.numbers - 1} differ, by {ulps:.0f} ulp; end {ends_right}"
         draw = Draw(backend, name, N, options.streams)
         ms = milliseconds(backend, draw.prepared)
