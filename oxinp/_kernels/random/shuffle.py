@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 
 BLOCK = 256
 MAX_SIZE = 1 << 30
-SEGMENTS_PER_SM = 2
-WINDOWS_PER_STEP = 3  # windows that take as long as two steps of `walk`
+SEGMENTS_PER_SM = 6
+WINDOWS_PER_STEP = 12  # windows that take as long as two steps of `walk`
 SIGMAS = 12  # of the words that are taken
 NONE = UNKNOWN
 RAN_OUT = 3  # of words, as a status says
