@@ -9,7 +9,7 @@ from oxinp._kernels.elementwise.chain import Divisor, Splitter
 from oxinp._kernels.elementwise.plan import MAX_INDEX_32
 from oxinp._kernels.fft.kernel import make
 from oxinp._kernels.fft.prime import threads_of
-from oxinp._kernels.fft.radices import NUM_REGISTERS, Cut, cut, registers
+from oxinp._kernels.fft.radices import Cut, cut
 from oxinp._kernels.fft.roots import Circle
 from oxinp._kernels.fft.spec import (
     BY_COLUMN,
@@ -28,7 +28,7 @@ from oxinp._kernels.fft.spec import (
     Fused,
     TransformSpec,
 )
-from oxinp._kernels.fft.tiling import MIN_SEGMENT, cluster_limit, tile_of, with_padding
+from oxinp._kernels.fft.tiling import MIN_SEGMENT, cluster_limit, resident, tile_of, with_padding
 from oxinp._kernels.plan import Argument, Launch, Work
 from oxinp._ptx.frozen import Frozen
 
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 MIN_BLOCK = 64  # threads at which transforms share a block where they are few, and spread
 MAX_STAGED = 16  # numbers of a thread that leave registers for their addresses
 HELD_SUMMED = {8: 44, 16: 18}  # numbers of a thread that sums up
-REGISTERS_BESIDE = 16  # of convolutions, and where elements come by way of shared memory
 
 
 class Loop(NamedTuple):
@@ -349,9 +348,6 @@ class Batch(Frozen):
             )
             >= MAX_INDEX_32
         )
-        needed = registers(found.held, nbytes) + (
-            REGISTERS_BESIDE if self.chirp or is_staged or self.prologue or self.epilogue else 0
-        )
         spec = TransformSpec(
             self.type,
             self.source_type,
@@ -374,7 +370,7 @@ class Batch(Frozen):
             twiddle,
             64 if is_far else 32,
             0,
-            max(1, NUM_REGISTERS // (needed * -(-threads * columns // 32) * 32)),
+            1,
             None if self.prologue is None else self.prologue.fused(self.source.steps),
             None if self.epilogue is None else self.epilogue.fused(self.target.steps),
             None if self.epilogue is None else self.epilogue.made,
@@ -382,7 +378,9 @@ class Batch(Frozen):
             self.is_source_rotated,
             cluster,
         )
-        return with_padding(spec), (num_blocks * cluster, 1, 1)
+        spec = with_padding(spec)
+        spec = spec.replace(min_blocks=resident(spec, found.held, device.max_shared_nbytes))
+        return spec, (num_blocks * cluster, 1, 1)
 
 
 def _even_at(radices: tuple[int, ...], is_first: bool, is_last: bool) -> tuple[int, ...]:

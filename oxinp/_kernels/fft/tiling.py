@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from oxinp._kernels.fft.radices import MAX_THREADS, cut
-from oxinp._kernels.fft.spec import BANK_WIDTH, SUMMED, TransformSpec, conflicts
+from oxinp._kernels.fft.radices import MAX_THREADS, NUM_REGISTERS, cut, largest_prime, registers
+from oxinp._kernels.fft.spec import BANK_WIDTH, SUMMED, WARP, TransformSpec, conflicts
 
 if TYPE_CHECKING:
     from oxinp._kernels.choice import Limits
@@ -18,6 +18,14 @@ CLUSTERS = (2, 4, 8)  # blocks that may share transforms
 CLUSTER_SEGMENT = 64  # bytes of neighbouring columns below which they do, and which they take then
 RESIDENT = 3  # blocks that a multiprocessor should hold
 RESIDENT_ROWS = 2  # likewise, of transforms along neighbouring elements: as many are not shared
+PARTITIONS, MAX_WARPS, MAX_BLOCKS = 4, 64, 32  # of a multiprocessor
+ALLOCATED = 8  # registers of a thread, at a time
+SHARED_BESIDE = 1024  # bytes that a block takes beside its own
+# Registers that kernels get by with, by bytes of a number: without any, per number of a thread, and up to how many.
+TIGHT = {8: (16, 2, 24), 16: (24, 4, 18)}
+# Beside these: of roots of unity that are computed, of convolutions, and of what else is done with elements.
+BESIDE_TWIDDLE, BESIDE_CHIRP, BESIDE_STAGED, BESIDE = 8, 12, 24, 16
+FEWEST_LARGE = 17  # primes from which on a codelet holds its inputs until all results are there
 
 
 @lru_cache(1 << 12)
@@ -26,7 +34,8 @@ def with_padding(spec: TransformSpec) -> TransformSpec:
     if len(spec.radices) == 1:
         return spec if spec.real in ("", SUMMED) else spec.replace(padding=BANK_WIDTH // spec.type.nbytes)
     lanes = BANK_WIDTH // spec.type.nbytes
-    candidates = [spec.replace(padding=padding) for padding in (0, lanes, lanes // 2, 2 * lanes)]
+    even = spec.radices[0] if spec.radices[0] % 2 == 0 else 0
+    candidates = [spec.replace(padding=padding) for padding in (0, lanes, lanes // 2, 2 * lanes, 4 * lanes, even)]
     return min(candidates, key=lambda each: (conflicts(each), each.shared_elements))
 
 
@@ -80,9 +89,44 @@ def tile_of(length: int, nbytes: int, extent: int, room: int, most: int, *, is_m
     return alone, 1
 
 
+def num_registers(spec: TransformSpec, held: int) -> int:
+    """Return how many registers a thread needs that holds so many numbers, so that a few bytes spill at most."""
+    nbytes = spec.type.nbytes
+    if spec.real == SUMMED or any(radix >= FEWEST_LARGE and largest_prime(radix) == radix for radix in spec.radices):
+        needed = registers(held, nbytes)
+    else:
+        fixed, each, most = TIGHT[nbytes]
+        needed = fixed + each * min(held, most)
+    needed += BESIDE_CHIRP * nbytes // 8 if spec.chirp else 0
+    needed += BESIDE_TWIDDLE if spec.twiddle else 0
+    needed += BESIDE_STAGED if spec.is_staged else 0
+    return needed + (BESIDE if spec.prologue or spec.epilogue else 0)
+
+
+def resident(spec: TransformSpec, held: int, room: int) -> int:
+    """Return how many blocks a multiprocessor holds whose threads have enough registers, at least 1.
+
+    Parameters
+    ----------
+    spec : TransformSpec
+    held : int
+        Numbers of a thread.
+    room : int
+        Bytes of shared memory, as of `columns_of`.
+    """
+    needed, nbytes = num_registers(spec, held), spec.shared_elements * spec.type.nbytes
+    warps = -(-spec.threads * spec.columns // WARP)
+    most = min(MAX_BLOCKS, MAX_WARPS // warps, (room + SHARED_BESIDE) // (nbytes + SHARED_BESIDE))
+    for blocks in range(most, 1, -1):
+        of_warp = NUM_REGISTERS // PARTITIONS // -(-warps * blocks // PARTITIONS)
+        if of_warp // WARP // ALLOCATED * ALLOCATED >= needed:
+            return blocks
+    return 1
+
+
 def cluster_limit(device: Limits) -> int:
     """Blocks of a cluster, at most; 1 where a device has none."""
     return max(CLUSTERS) if device.cc >= (9, 0) else 1
 
 
-__all__ = ["MIN_SEGMENT", "RESIDENT", "SEGMENT", "cluster_limit", "columns_of", "tile_of", "with_padding"]
+__all__ = ["MIN_SEGMENT", "RESIDENT", "SEGMENT", "cluster_limit", "columns_of", "resident", "tile_of", "with_padding"]
