@@ -57,7 +57,7 @@ def spills_of(spec):
     if isinstance(spec, PairsSpec | ChirpSpec):
         return 16  # likewise roots of unity that are computed, of doubles above all
     if isinstance(spec, TransformSpec):
-        return 24  # ptxas has one more block per multiprocessor instead
+        return 32  # ptxas has one more block per multiprocessor instead
     if isinstance(spec, RowwiseSpec):
         return 16  # ptxas has one more block per multiprocessor instead
     return 8 if spec == CrtSpec(15, is_complex=True, has_pairs=True) else 0
