@@ -12,6 +12,8 @@ from oxinp._kernels.fft.tiling import MIN_SEGMENT, RESIDENT, SEGMENT, cluster_li
 if TYPE_CHECKING:
     from oxinp._kernels.choice import Device
 
+CLUSTER_COST = 3.5  # of a pass by clusters, in stages
+
 
 @lru_cache(1 << 12)
 def _split(length: int, nbytes: int, is_apart: bool, room: int, most: int) -> tuple[int, ...] | None:
@@ -66,9 +68,11 @@ def _even_split(length: int, nbytes: int, count: int, room: int, most: int) -> t
     def cost(each: tuple[int, ...]) -> tuple[float, float]:
         tiles = [(n, *_tile(n, nbytes, room, most)) for n in each]
         short = sum(max(0.0, math.log2(wanted / columns)) for _, columns, _ in tiles)
-        large = sum(max(0.0, math.log2(n * SEGMENT * RESIDENT / (room * cluster))) for n, _, cluster in tiles)
+        sizes = [n * nbytes * 9 // 8 * columns / cluster for n, columns, cluster in tiles]
+        large = sum(max(0.0, math.log2(size * RESIDENT / room)) for size in sizes)
+        shared = CLUSTER_COST * sum(cluster > 1 for *_, cluster in tiles)
         stages = sum(len(found.radices) for n in each if (found := cut(n, nbytes)) is not None)
-        return short * 2 + large * 2 + stages, max(each) / min(each)
+        return short * 2 + large * 2 + stages + shared, max(each) / min(each)
 
     return min(ways, key=cost)
 

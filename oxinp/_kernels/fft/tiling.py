@@ -17,7 +17,8 @@ BLOCK = 256  # threads at which transforms share a block
 CLUSTERS = (2, 4, 8)  # blocks that may share transforms
 CLUSTER_SEGMENT = 64  # bytes of neighbouring columns below which they do, and which they take then
 RESIDENT = 3  # blocks that a multiprocessor should hold
-RESIDENT_ROWS = 2  # likewise, of transforms along neighbouring elements: as many are not shared
+RESIDENT_COLUMNS = 1  # likewise, of those that are not shared and take all of a segment
+RESIDENT_ROWS = 2  # likewise, of transforms along neighbouring elements that are not shared
 PARTITIONS, MAX_WARPS, MAX_BLOCKS = 4, 64, 32  # of a multiprocessor
 ALLOCATED = 8  # registers of a thread, at a time
 SHARED_BESIDE = 1024  # bytes that a block takes beside its own
@@ -78,10 +79,10 @@ def tile_of(length: int, nbytes: int, extent: int, room: int, most: int, *, is_m
     found = cut(length, nbytes)
     wanted = min(CLUSTER_SEGMENT // nbytes if is_mixed else 1, 1 << (extent - 1).bit_length())
     padded = length * nbytes * 9 // 8
-    is_enough = alone >= wanted and (is_mixed or padded * RESIDENT_ROWS <= room)
+    is_enough = alone >= wanted and padded * alone * (RESIDENT_COLUMNS if is_mixed else RESIDENT_ROWS) <= room
     if is_enough or most == 1 or found is None or len(found.radices) == 1:
         return alone, 1
-    for cluster in CLUSTERS:
+    for cluster in (1, *CLUSTERS):
         is_even = found.radices[0] % cluster == 0 and length // found.radices[0] % cluster == 0
         is_fitting = padded * wanted * RESIDENT <= room * cluster
         if cluster <= most and is_even and is_fitting and -(-found.threads // cluster) * wanted <= MAX_THREADS:
