@@ -39,9 +39,9 @@ def clusters(made):
         ((128, 5), 0, "D", [4]),
         ((160, 9), 0, "F", [1]),  # ten butterflies of the first stage cannot be dealt to eight blocks
         ((3, 512), 1, "F", [2]),  # along rows
-        ((1, 16384), 1, "F", [4, 4]),  # passes: columns to columns, rows to columns
+        ((1, 65536), 1, "F", [8, 8]),  # passes: columns to columns, rows to columns
         ((1, 8192), 1, "D", [8, 1]),
-        ((2, 3, 16384), 2, "F", [4, 4]),
+        ((2, 3, 16384), 2, "F", [8, 1]),
     ],
 )
 @pytest.mark.parametrize("is_forward", [True, False])
@@ -80,7 +80,7 @@ def test_parts_of_sequences(session, axis, is_far, monkeypatch):
 
 
 @pytest.mark.parametrize("rotated", ["stored", "read", "both"])
-@pytest.mark.parametrize(("shape", "axis"), [((144, 16), 0), ((128, 16), 0), ((1, 16384), 1)])
+@pytest.mark.parametrize(("shape", "axis"), [((144, 16), 0), ((128, 16), 0), ((1, 65536), 1)])
 def test_rotated(session, rotated, shape, axis):
     """Frequency 0 in the middle, also where the last radix would be odd."""
     x = random(shape, "F")
