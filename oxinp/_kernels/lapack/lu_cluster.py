@@ -107,12 +107,18 @@ class _ClusterPanel(PanelKernel):
         own = self.tile.at(k.tid * self.line)
         values = [k.var(own[i]) for i in range(self.width)]
         cluster_barrier(k)  # from here on every block is there
+        winner = k.var(0, u32)
         for column in range(self.width):
             with k.when(self.num_columns > column):
                 self.tell(column, values)
-                winner, pivot_row = self.exchange(column, values)
-                self.note(k.const(column, u32), winner, pivot_row[column])
+                if column:  # while what others tell is on its way
+                    self.note(k.const(column - 1, u32), winner.get())
+                self.stores.wait(column)
+                found, pivot_row = self.exchange(column, values)
+                winner.set(found)
+                self.note_pivot(k.const(column, u32), pivot_row[column])
                 self.update(column, pivot_row, values)
+        self.note(self.num_columns - 1, winner.get())
         for i, value in enumerate(values):
             own[i] = value.get()
         k.barrier()
@@ -142,7 +148,7 @@ class _ClusterPanel(PanelKernel):
         return self.best(self.some(partials, self.num_warps))
 
     def tell(self, column: int, values: list[Var]) -> None:
-        """Put this block's candidate and its row, and the row on the diagonal, into the memory of all; wait for all."""
+        """Put this block's candidate and its row, and the row on the diagonal, into the memory of all."""
         k, width, half, stores = self.k, self.width, column % 2, self.stores
         with k.when(k.tid == 0):
             stores.expect(column, self.nbytes)
@@ -171,7 +177,6 @@ class _ClusterPanel(PanelKernel):
             place = (self.rank + half * self.spec.num_blocks) * WORDS
             words = [*candidate, k.const(0, u32)]
             stores.store_words(column, self.candidates, place, words, k.lane % self.spec.num_blocks)
-        stores.wait(column)
 
     def some(self, candidates: Pointer, count: int) -> list[Value]:
         """A candidate for each of as many lanes; nothing for the others."""

@@ -172,7 +172,13 @@ class PanelKernel:
 
     # -- exchanges
 
-    def note(self, column: Any, winner: Value, pivot: Value) -> None:
+    def note_pivot(self, column: Any, pivot: Value) -> None:
+        """Keep the first column whose pivot is zero."""
+        k = self.k
+        is_zero = pivot == k.const(0, self.type)
+        self.first_zero.set(k.where(is_zero, k.min(self.first_zero, column), self.first_zero))
+
+    def note(self, column: Any, winner: Value) -> None:
         """Keep the exchange of two rows: the first block's last warp, a lane for each row on top and each below."""
         k = self.k
         top, positions, sources = self.lists
@@ -192,8 +198,6 @@ class PanelKernel:
             with k.when(lane == column):
                 top.set(k.where(is_on_top, from_top, from_below))
             self.winners.set(k.where(lane == column, winner, self.winners))
-            is_zero = pivot == k.const(0, self.type)
-            self.first_zero.set(k.where(is_zero, k.min(self.first_zero, column), self.first_zero))
 
     def report(self) -> None:
         """Write exchanges and pivots; take the minimum of the status and the number of the first pivot that is zero."""
@@ -238,7 +242,8 @@ class _Panel(PanelKernel):
         with k.range(k.const(0, u32), self.num_columns) as column:
             mine = self.search(column)
             winner = self.exchange_alone(column, mine) if spec.is_alone else self.exchange(column, mine)
-            self.note(column, winner, self.pivot_row[column])
+            self.note(column, winner)
+            self.note_pivot(column, self.pivot_row[column])
             self.update(column)
         k.barrier()
         self.copy_out()
