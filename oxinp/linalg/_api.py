@@ -11,6 +11,7 @@ from oxinp._api.fronts import as_ours, enter_without_reading, implements
 from oxinp._api.rebound import rebound
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.ops import factorise, spectral
+from oxinp._core.ops.crossover import placed
 from oxinp.linalg import _spectral
 
 # Written in Python by NumPy, in terms of functions that we have. The result of these may be larger than their arrays,
@@ -32,30 +33,35 @@ def _checked(*arrays: Any) -> tuple[Any, ...]:
 
 
 @implements("linalg.cholesky")
+@placed("cholesky", np.linalg.cholesky)
 def cholesky(a: Any, /, *, upper: bool = False) -> Any:
     """See `numpy.linalg.cholesky`."""
     return factorise.cholesky(*_checked(a), upper=upper)
 
 
 @implements("linalg.inv")
+@placed("inv", np.linalg.inv)
 def inv(a: Any) -> Any:
     """See `numpy.linalg.inv`."""
     return factorise.inv(*_checked(a))
 
 
 @implements("linalg.solve")
+@placed("solve", np.linalg.solve)
 def solve(a: Any, b: Any) -> Any:
     """See `numpy.linalg.solve`."""
     return factorise.solve(*_checked(a, b))
 
 
 @implements("linalg.det")
+@placed("slogdet", np.linalg.det)
 def det(a: Any) -> Any:
     """See `numpy.linalg.det`."""
     return factorise.det(*_checked(a))
 
 
 @implements("linalg.slogdet")
+@placed("slogdet", np.linalg.slogdet)
 def slogdet(a: Any) -> Any:
     """See `numpy.linalg.slogdet`."""
     sign, logarithm = factorise.slogdet(*_checked(a))
@@ -63,6 +69,7 @@ def slogdet(a: Any) -> Any:
 
 
 @implements("linalg.qr")
+@placed("qr", np.linalg.qr)
 def qr(a: Any, mode: str = "reduced") -> Any:
     """See `numpy.linalg.qr`."""
     if mode not in ("reduced", "complete", "r", "raw"):
@@ -80,6 +87,7 @@ def _is_upper(uplo: str) -> bool:
 
 
 @implements("linalg.eigh")
+@placed("eigh", np.linalg.eigh)
 def eigh(a: Any, UPLO: str = "L") -> Any:
     """See `numpy.linalg.eigh`. Signs of vectors are those of the rotations; the same input gives the same ones."""
     is_upper = _is_upper(UPLO)
@@ -87,6 +95,7 @@ def eigh(a: Any, UPLO: str = "L") -> Any:
 
 
 @implements("linalg.eigvalsh")
+@placed("eigvalsh", np.linalg.eigvalsh)
 def eigvalsh(a: Any, UPLO: str = "L") -> Any:
     """See `numpy.linalg.eigvalsh`."""
     is_upper = _is_upper(UPLO)
@@ -94,6 +103,7 @@ def eigvalsh(a: Any, UPLO: str = "L") -> Any:
 
 
 @implements("linalg.svd")
+@placed("svd", np.linalg.svd)
 def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False) -> Any:
     """See `numpy.linalg.svd`. Signs of vectors are those of the rotations; the same input gives the same ones."""
     (a,) = _checked(a)
@@ -105,12 +115,14 @@ def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: 
 
 
 @implements("linalg.svdvals")
+@placed("svdvals", np.linalg.svdvals)
 def svdvals(x: Any, /) -> Any:
     """See `numpy.linalg.svdvals`."""
     return _spectral.svdvals(*_checked(x))
 
 
 @implements("linalg.lstsq")
+@placed("svd", np.linalg.lstsq)
 def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
     """See `numpy.linalg.lstsq`."""
     a, b = _checked(a, b)
