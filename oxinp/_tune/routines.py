@@ -46,6 +46,8 @@ ROUTINES: dict[str, Routine] = {
     "qr": _named("qr"),
     "eigh": _named("eigh", "hermitian"),
     "eigvalsh": _named("eigvalsh", "hermitian"),
+    "eig": _named("eig"),
+    "eigvals": _named("eigvals"),
     "svd": _named("svd"),
     "svdvals": _named("svdvals"),
 }

@@ -12,7 +12,7 @@ from oxinp._api.rebound import rebound
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.ops import factorise, spectral
 from oxinp._core.ops.crossover import placed
-from oxinp.linalg import _spectral
+from oxinp.linalg import _eig, _spectral
 
 # Written in Python by NumPy, in terms of functions that we have. The result of these may be larger than their arrays,
 _GROWING = "cross matmul matrix_power multi_dot outer pinv tensordot tensorinv tensorsolve trace vecdot"
@@ -100,6 +100,35 @@ def eigvalsh(a: Any, UPLO: str = "L") -> Any:
     """See `numpy.linalg.eigvalsh`."""
     is_upper = _is_upper(UPLO)
     return spectral.eigh(*_checked(a), is_upper=is_upper, has_vectors=False)[0]
+
+
+def _general(a: Any) -> tuple[Any, Any]:
+    """Return a matrix in double precision, as NumPy computes, and the dtype of its results where these are complex."""
+    (a,) = factorise.prepared(*_checked(a))
+    _eig.refused(a)
+    return a.astype("D" if a.dtype.kind == "c" else "d", copy=False), np.dtype("F" if a.dtype.char in "fF" else "D")
+
+
+@implements("linalg.eigvals")
+@placed("eigvals", np.linalg.eigvals)
+def eigvals(a: Any) -> Any:
+    """See `numpy.linalg.eigvals`. The reduction to Hessenberg form runs on the device, QR iterations on the host."""
+    a, dtype = _general(a)
+    w = _eig.eigvals(a, "linalg.eigvals")
+    if a.dtype.kind != "c" and not bool(w.imag.any()):
+        w, dtype = w.real, np.dtype(dtype.char.lower())
+    return w.astype(dtype, copy=False)
+
+
+@implements("linalg.eig")
+@placed("eig", np.linalg.eig)
+def eig(a: Any) -> Any:
+    """See `numpy.linalg.eig`. The reduction and the products run on the device, QR iterations on the host."""
+    a, dtype = _general(a)
+    w, v = _eig.eig(a, "linalg.eig")
+    if a.dtype.kind != "c" and v.dtype.kind != "c":
+        w, dtype = w.real, np.dtype(dtype.char.lower())
+    return numpys.EigResult(w.astype(dtype, copy=False), v.astype(dtype, copy=False))
 
 
 @implements("linalg.svd")

@@ -70,9 +70,12 @@ def _is_legal(found: Crossover) -> bool:
 
 DEFAULTS: dict[str, Crossover] = {
     "cholesky": Crossover(203, 1, 256),
+    "eig": Crossover(512, 512, 1 << 20),
     "eigh": Crossover(98, 1, 29),
     "eigvalsh": Crossover(98, 1, 29),
+    "eigvals": Crossover(512, 512, 1 << 20),
     "eigh_tridiagonal": Crossover(185, 1, 193),
+    "hessenberg": Crossover(256, 256, 1 << 20),
     "inv": Crossover(203, 1, 256),
     "lu": Crossover(203, 1, 256),
     "qr": Crossover(203, 1, 256),
@@ -123,7 +126,7 @@ def cost_of(routine: str) -> Callable[[tuple[Layout, ...], Any], float]:
     return cost
 
 
-WAITING = frozenset({"cholesky", "eigh", "eigvalsh", "inv", "lu", "solve", "svd", "svdvals"})
+WAITING = frozenset({"cholesky", "eig", "eigvals", "eigh", "eigvalsh", "inv", "lu", "solve", "svd", "svdvals"})
 """Routines that wait for the device to know whether they have failed: a matrix may as well be fetched for them."""
 
 

@@ -210,11 +210,11 @@ class _Panel(ResidentPanel):
         k = self.k
         total = k.var(self.zero)
         at_once = SUMS_AT_ONCE[self.type.nbytes > VECTOR_NBYTES // 2]
-        with k.range(k.warp, self.num_blocks, NUM_WARPS * at_once) as start:
+        with k.when(k.lane < inner), k.range(k.warp, self.num_blocks, NUM_WARPS * at_once) as start:
             others = [start + i * NUM_WARPS if i else start for i in range(at_once)]
             places = [k.cast(k.min(other, self.num_blocks - 1) * WIDTH + k.lane, i64) for other in others]
             for other, value in zip(others, [board[place] for place in places], strict=True):
-                total.set(total.get() + k.where((other < self.num_blocks) & (k.lane < inner), value, self.zero))
+                total.set(total.get() + k.where(other < self.num_blocks, value, self.zero))
         self.partials[k.warp * WIDTH + k.lane] = total.get()
         k.barrier()
         with k.when(k.tid < WIDTH):
