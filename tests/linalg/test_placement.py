@@ -65,6 +65,14 @@ def test_what_is_on_the_device_is_fetched_where_that_pays(resident, is_fetched, 
     assert np.allclose(values, np.linalg.eigvalsh(small))
 
 
+def test_lapack_has_no_permission_to_write(placed_by):
+    placed_by(Crossover(101, 1, 32))
+    a = np.asfortranarray(A)
+    oxinp.scipy.linalg.lu_factor(a, True)
+    oxinp.scipy.linalg.inv(a, overwrite_a=True)
+    assert np.array_equal(a, A)
+
+
 def test_from_the_crossover_on_the_device_does(placed_by, stats):
     placed_by(Crossover(100, 1, 32))
     assert np.allclose(np.asarray(oxinp.linalg.det(A)), np.linalg.det(A))

@@ -8,6 +8,7 @@ machine it runs on, transfers included, and keeps them; the defaults are those o
 
 from __future__ import annotations
 
+import inspect
 import math
 from functools import cache, wraps
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -32,6 +33,7 @@ UNIT = 65536
 SMALL = 32
 """The order of the matrices of which stacks are measured."""
 MAX_ORDER, MAX_COUNT = 1 << 20, 1 << 30
+PERMISSION = "overwrite"
 HOST_WEIGHT = 64.0
 """How much longer LAPACK takes for what costs `UNIT` than NumPy takes to add so many bytes."""
 
@@ -157,7 +159,7 @@ def placed(routine: str, theirs: Callable[..., Any]) -> Callable[[Callable[..., 
     ----------
     routine : str
     theirs : callable
-        It writes to none of its arguments.
+        It writes to none of its arguments but with a permission that begins with ``overwrite``, which it is not given.
 
     Returns
     -------
@@ -166,11 +168,15 @@ def placed(routine: str, theirs: Callable[..., Any]) -> Callable[[Callable[..., 
     """
 
     def decorate(ours: Callable[..., Any]) -> Callable[..., Any]:
+        names = tuple(inspect.signature(ours).parameters)
+
         @wraps(ours)
         def placing(*args: Any, **kwargs: Any) -> Any:
-            if args and belongs_on_host(routine, args[0]):
-                return placed_on_host(theirs, args, kwargs)
-            return ours(*args, **kwargs)
+            if not args or not belongs_on_host(routine, args[0]):
+                return ours(*args, **kwargs)
+            given = [x if not name.startswith(PERMISSION) else False for x, name in zip(args, names, strict=False)]
+            kept = {name: x for name, x in kwargs.items() if not name.startswith(PERMISSION)}
+            return placed_on_host(theirs, (*given, *args[len(names) :]), kept)
 
         return placing
 
