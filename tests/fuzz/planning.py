@@ -44,6 +44,7 @@ MAX_STATIC_SHARED = 48 << 10
 TUNED = 5  # tenths of the choices have an answer of `_tuned`
 MAX_CANDIDATES = 30
 MAX_LAUNCHES = 300  # of one problem
+MAX_WORDS_NBYTES = 16
 MAX_REMEMBERED = 1 << 24
 _FIRST = 1 << 21
 _GAP = 1 << 16  # between allocations, which nobody may reach
@@ -67,7 +68,7 @@ class PlanningBackend(EmulatorBackend):
     Attributes
     ----------
     word : int
-        What is read, wherever that is.
+        What is read, wherever that is: of a few numbers each one, of more zeros.
     launches : int
         How many have been judged.
     launches_left : int
@@ -129,8 +130,9 @@ class PlanningBackend(EmulatorBackend):
             flat[:] = known
             return
         flat[:] = 0
-        size = 8 if flat.size % 8 == 0 else 4 if flat.size % 4 == 0 else 1
-        flat.view(f"i{size}")[:] = self.word
+        if flat.size <= MAX_WORDS_NBYTES:  # no more: SciPy's compiled code believes what indices say
+            size = 8 if flat.size % 8 == 0 else 4 if flat.size % 4 == 0 else 1
+            flat.view(f"i{size}")[:] = self.word
 
     def copy(self, dst_ptr: int, src_ptr: int, nbytes: int) -> None:
         self._check_range(dst_ptr, nbytes, "a copy")

@@ -834,7 +834,7 @@ def factorisations(p: Problem) -> Any:
 def sparse(p: Problem) -> Any:
     """Sparse matrices by vectors, by matrices and by each other, and what solves and walks them."""
     library = np.scipy.sparse
-    sizes = (2, 5, 33, 100, 777, 5000, 100_003)
+    sizes = (5, 6, 33, 100, 777, 5000, 100_003)
     m, n = p.choice(sizes), p.choice(sizes)
     if p.chance(50):
         m = n
