@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 MAX_ACCESSES = 300  # of one block: loops over rows of millions are not followed to their end
 IDLE_ROUNDS = 3
+# Kernels that reach what they should only if what they read is true: rows that change places, as lists say.
+BELIEVING = frozenset({"exchange_rows"})
 _TABLES = 1 << 46
 
 
@@ -149,7 +151,7 @@ def run_block(
     EmulationError
         It accesses what is no allocation, or is misaligned.
     """
-    if kernel.cluster is not None:
+    if kernel.cluster is not None or kernel.name in BELIEVING:
         return False
     packed = struct.pack(kernel.param_format, *parameters)
     try:
