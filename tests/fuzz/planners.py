@@ -2,7 +2,7 @@
 
 Random problems through every planner, at every size: what they launch is traced and judged (`planning`), not run. With
 ``--coverage`` the branches of the planners are listed that no problem took, neither of this run nor of those before it
-that were given the same file: one process plans for one device.
+that were given the same file: one process plans for one device. No blocks are followed then, which takes long enough.
 """
 
 from __future__ import annotations
@@ -92,6 +92,7 @@ def main() -> int:
     sys.stdout.write(f"seed {seed}: --seed {seed} repeats this run\n")
     branches = Branches() if arguments.coverage else None
     if branches is not None:
+        backend.follows_blocks = False
         branches.load(arguments.coverage)
         branches.start()
     with numpy.errstate(all="ignore"):

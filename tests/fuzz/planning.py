@@ -7,12 +7,16 @@ but for what has been uploaded.
 from __future__ import annotations
 
 import bisect
+import importlib
 import itertools
+import math
+import pkgutil
 import random
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+import oxinp._kernels
 from oxinp._config import config
 from oxinp._kernels.plan import Copy, Fill, Launch
 from oxinp._runtime import select
@@ -40,12 +44,14 @@ DEVICES = {
 ADDRESS_BITS = 48
 MAX_GRID = (2**31 - 1, 65535, 65535)
 MAX_THREADS = 1024
+MAX_CLUSTER = 16
+MAX_MAP_AXES = 5
 MAX_STATIC_SHARED = 48 << 10
 TUNED = 5  # tenths of the choices have an answer of `_tuned`
 MAX_CANDIDATES = 30
 MAX_LAUNCHES = 300  # of one problem
 MAX_WORDS_NBYTES = 16
-MAX_REMEMBERED = 1 << 24
+MAX_REMEMBERED = 1 << 26
 _FIRST = 1 << 21
 _GAP = 1 << 16  # between allocations, which nobody may reach
 
@@ -55,7 +61,7 @@ class ImpossiblePlanError(Exception):
 
 
 class LaunchesSpentError(Exception):
-    """A program that goes on for as long as what it reads is the same."""
+    """A program that goes on for as long as what it reads is the same, or on the host with all of an array."""
 
 
 class PlanningBackend(EmulatorBackend):
@@ -73,6 +79,8 @@ class PlanningBackend(EmulatorBackend):
         How many have been judged.
     launches_left : int
         How many more there may be.
+    follows_blocks : bool
+        Whether blocks are followed.
     blocks : int
         Of how many launches a block has been followed, see `edges`.
     """
@@ -89,6 +97,7 @@ class PlanningBackend(EmulatorBackend):
         self.random = random.Random(1)
         self.launches = self.blocks = 0
         self.launches_left = MAX_LAUNCHES
+        self.follows_blocks = True
         self.pool = Pool(
             self._driver_allocate,
             self._driver_free,
@@ -123,6 +132,8 @@ class PlanningBackend(EmulatorBackend):
 
     def download(self, array: np.ndarray, ptr: int) -> None:
         self._check_range(ptr, array.nbytes, "a download")
+        if array.nbytes > MAX_REMEMBERED:
+            raise LaunchesSpentError  # what the host would make of it is not what is asked
         flat = array.reshape(-1).view("u1")
         start = self._starts[bisect.bisect_right(self._starts, ptr) - 1]
         known = self._uploaded.get(start, flat[:0])[ptr - start :][: flat.size]
@@ -175,7 +186,13 @@ class PlanningBackend(EmulatorBackend):
         return launch
 
     def tensor_map(self, spec: Any, ptr: int) -> bytes:
-        self._check_range(ptr, 1, f"a tensor map {spec}")
+        reach = sum(
+            (n - 1) * step for n, step in zip(spec.shape, (*spec.strides_nbytes, spec.type.nbytes), strict=True)
+        )
+        self._check_range(ptr, reach + spec.type.nbytes, f"a tensor map {spec}")
+        is_possible = ptr % 16 == 0 and len(spec.shape) <= MAX_MAP_AXES and all(0 < n <= 1 << 32 for n in spec.shape)
+        if not is_possible or not all(0 <= step < 1 << 40 for step in spec.strides_nbytes):
+            raise ImpossiblePlanError(f"a tensor map {spec} at {ptr:#x}")
         return bytes(128)
 
     def check_address(self, ptr: int) -> None:
@@ -236,6 +253,13 @@ class PlanningBackend(EmulatorBackend):
             raise ImpossiblePlanError(f"{what}: the grid")
         if not 1 <= kernel.num_threads <= MAX_THREADS or kernel.block[2] > 64:
             raise ImpossiblePlanError(f"{what}: the block")
+        needed = int(kernel.target.strip("sm_a"))
+        own = 10 * self.capability.cc[0] + self.capability.cc[1]
+        if own < needed or (kernel.target.endswith("a") and own != needed):
+            raise ImpossiblePlanError(f"{what}: for {kernel.target}")
+        cluster = kernel.cluster or (1, 1, 1)
+        if math.prod(cluster) > MAX_CLUSTER or any(n % size for n, size in zip(grid, cluster, strict=True)):
+            raise ImpossiblePlanError(f"{what}: clusters of {cluster}")
         if kernel.static_shared_nbytes > MAX_STATIC_SHARED:
             raise ImpossiblePlanError(f"{what}: {kernel.static_shared_nbytes} bytes of static shared memory")
         if kernel.shared_nbytes + kernel.static_shared_nbytes > self.capability.max_shared_nbytes:
@@ -246,6 +270,8 @@ class PlanningBackend(EmulatorBackend):
             if param.is_pointer:
                 address = value & ((1 << ADDRESS_BITS) - 1)
                 self._check_range(address, 0, f"{what}: {param.name}")
+                if param.type is not None and address % param.type.nbytes:
+                    raise ImpossiblePlanError(f"{what}: {param.name} at {address:#x}, of {param.type}")
                 if param.access != "r":
                     self._forget(address)
             elif isinstance(value, bytes):
@@ -256,6 +282,8 @@ class PlanningBackend(EmulatorBackend):
                 low = -(1 << (bits - 1)) if param.type.kind == "i" else 0
                 if not low <= int(value) < low + (1 << bits):
                     raise ImpossiblePlanError(f"{what}: {param.name} is {value}")
+        if not self.follows_blocks:
+            return
         last = tuple(n - 1 for n in grid)
         for place in {last, tuple(self.random.randint(0, n) for n in last)}:
             try:
@@ -329,11 +357,20 @@ def _tuned(choice: Choice) -> Mapping[str, Any] | None:
 def use(device: str) -> PlanningBackend:
     """Have everything planned for a device from now on."""
     _current[:] = [PlanningBackend(DEVICES[device].replace(tuned=_tuned))]
+    _keep_little()
     select._MODULES["emulator"] = __name__
     select._opened.clear()
     select._decided = (-1, None)
     config.renew()
     return _current[0]
+
+
+def _keep_little() -> None:
+    """Have what planners keep be let go after a few problems, not after a thousand."""
+    for info in pkgutil.walk_packages(oxinp._kernels.__path__, "oxinp._kernels."):
+        module = importlib.import_module(info.name)
+        if hasattr(module, "MAX_KEPT"):
+            module.MAX_KEPT = 8
 
 
 def backend() -> PlanningBackend:

@@ -73,6 +73,12 @@ def lying(array: Any) -> Any:
     return array
 
 
+def computed(value: Any) -> None:
+    """Have computed what is an array."""
+    if isinstance(value, np.ndarray) and value.__class__ is not numpy.ndarray:
+        np.evaluate(value)
+
+
 class Problem:
     """The choices of one problem.
 
@@ -89,7 +95,7 @@ class Problem:
         """Return a random shape."""
         ndim = self.choice((1, 1, 2, 2, 2, 3, 4)) if ndim is None else ndim
         extents = [n for n in EXTENTS if largest is None or n <= largest]
-        if most == MAX_SIZE and self.chance(4):
+        if most == MAX_SIZE and self.chance(8):
             most = HUGE_SIZE
         if self.chance(3):
             extents = [0, *extents]
@@ -204,6 +210,46 @@ def chains(p: Problem) -> Any:
             np.copyto(out, made, casting="unsafe")
             return out
     return made
+
+
+def sizes(p: Problem) -> Any:
+    """The same operation on one size after the other, as a loop over what grows asks for it."""
+    x, y = p.empty((6000,), p.dtype()), p.empty((6000,), p.dtype())
+    m = p.empty((300, 300), p.dtype())
+    code = p.choice(
+        (
+            "x[:n] * 2 + y[:n]",
+            "x[n:0:-1] + y[:n]",
+            "x[n - 1 :: -1] * 2",
+            "x[: 3 * n : 3] * y[:n]",
+            "x[n : 2 * n] + 1",
+            "x[1 : n + 1] * y[:n]",
+            "np.where(x[:n] > 0, x[:n], y[:n])",
+            "x[:n].astype('f4') * y[n : 2 * n]",
+            "x[:n].sum()",
+            "x[:n].copy()",
+            "np.cumsum(x[:n])",
+            "np.sort(x[:n])",
+            "m[:n, :n] @ m[:n, :n]",
+            "m[:n] @ m",
+            "m[:n] + x[:300]",
+            "m[:n, ::2] * 2",
+            "m.T[:n] + m[:n]",
+            "m[:n] - m[:n].mean(-1, keepdims=True)",
+            "m[:, :n].sum(0)",
+            "m[:n].max(-1)",
+            "np.add(x[:n], 1, out=y[:n], casting='unsafe')",
+            "x[:n].fill(3)",
+            "x[np.arange(n)]",
+            "np.fft.fft(x[:n])",
+        )
+    )
+    p.text = code
+    compiled = compile(code, "<problem>", "eval")
+    for _ in range(p.integer(2, 6)):
+        n = p.choice((1, 2, 3, 5, 16, 17, 40, 100, 128, 200, 255, 256, 299))
+        computed(eval(compiled, {"np": np, "x": x, "y": y, "m": m, "n": n}))  # noqa: S307 - our own code
+    return None
 
 
 def copies(p: Problem) -> Any:
@@ -527,7 +573,7 @@ def symmetric_products(p: Problem) -> Any:
 
 def gathers(p: Problem) -> Any:
     """Reads and writes by index and by mask, counts and searches."""
-    a = p.array(p.shape(p.choice((1, 1, 2, 3)), most=1 << 26), p.dtype())
+    a = p.array(p.shape(p.choice((1, 1, 2, 3)), most=p.choice((1 << 26, 1 << 26, 1 << 26, HUGE_SIZE))), p.dtype())
     i = p.array(p.shape(p.choice((1, 1, 2)), most=1 << 24), p.dtype(("i4", "i8", "i8", "u1", "i2")))
     return p.call(
         (
@@ -611,7 +657,7 @@ def gathers(p: Problem) -> Any:
 
 def sorts(p: Problem) -> Any:
     """Sorts, selections, and what is made of sorted elements."""
-    a = p.array(p.shape(p.choice((1, 1, 2, 3)), most=1 << 27), p.dtype())
+    a = p.array(p.shape(p.choice((1, 1, 2, 3)), most=p.choice((1 << 27, 1 << 27, 1 << 27, HUGE_SIZE))), p.dtype())
     axis = p.integer(-a.ndim, a.ndim - 1)
     return p.call(
         (
@@ -662,7 +708,8 @@ def sorts(p: Problem) -> Any:
 
 def transforms(p: Problem) -> Any:
     """Fourier, cosine and sine transforms of any length along any axis."""
-    x = p.array(p.shape(p.choice((1, 1, 2, 2, 3)), most=1 << 26), p.dtype(("f4", "f8", "c8", "c16", "f2", "i4")))
+    most = p.choice((1 << 26, 1 << 26, 1 << 26, HUGE_SIZE))
+    x = p.array(p.shape(p.choice((1, 1, 2, 2, 3)), most=most), p.dtype(("f4", "f8", "c8", "c16", "f2", "i4")))
     lengths = (
         None,
         None,
@@ -1020,6 +1067,7 @@ FAMILIES: dict[str, Callable[[Problem], Any]] = {
     function.__name__: function
     for function in (
         chains,
+        sizes,
         copies,
         reductions,
         rows,
