@@ -47,11 +47,12 @@ MAX_THREADS = 1024
 MAX_CLUSTER = 16
 MAX_MAP_AXES = 5
 MAX_STATIC_SHARED = 48 << 10
-TUNED = 5  # tenths of the choices have an answer of `_tuned`
+TUNED = 2  # tenths of the choices have an answer of `_tuned`
 MAX_CANDIDATES = 30
 MAX_LAUNCHES = 300  # of one problem
 MAX_WORDS_NBYTES = 16
-MAX_REMEMBERED = 1 << 26
+MAX_REMEMBERED = 1 << 24
+MAX_DOWNLOADED = 1 << 21
 _FIRST = 1 << 21
 _GAP = 1 << 16  # between allocations, which nobody may reach
 
@@ -132,7 +133,7 @@ class PlanningBackend(EmulatorBackend):
 
     def download(self, array: np.ndarray, ptr: int) -> None:
         self._check_range(ptr, array.nbytes, "a download")
-        if array.nbytes > MAX_REMEMBERED:
+        if array.nbytes > MAX_DOWNLOADED:
             raise LaunchesSpentError  # what the host would make of it is not what is asked
         flat = array.reshape(-1).view("u1")
         start = self._starts[bisect.bisect_right(self._starts, ptr) - 1]

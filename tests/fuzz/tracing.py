@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SAYS_SO = frozenset({"retraceable", "Builder"})  # as decorators, or called
-GIVEN = frozenset({"Builder", "Value", "Var", "Pointer", "Thread"})  # types of parameters and attributes
+GIVEN = frozenset({"Builder", "Language", "Value", "Var", "Pointer", "Thread"})  # types of parameters and attributes
 LAMBDA, LAMBDA_PARAMETER = "<lambda>", "k"
 
 
