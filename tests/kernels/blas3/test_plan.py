@@ -181,7 +181,10 @@ SYSTEMS = [form for form in FORMS if form.kind == TRIANGULAR]
 
 @pytest.mark.parametrize(
     ("dtype", "is_left", "is_column_major"),
-    [*itertools.product(["f4"], BOOLS, BOOLS), ("c16", False, True), ("c16", True, False)],
+    [
+        *itertools.product(["f4"], BOOLS, BOOLS),
+        *(pytest.param(*case, marks=pytest.mark.slow) for case in (("c16", False, True), ("c16", True, False))),
+    ],
 )
 @pytest.mark.parametrize("form", SYSTEMS, ids=name_of)
 def test_systems(dtype, form, is_left, is_column_major):
