@@ -71,10 +71,12 @@ from oxinp._kernels.rowwise import plan as rowwise
 from oxinp._kernels.rowwise.kernel import RowwiseSpec
 from oxinp._kernels.rowwise.program import RowReduction
 from oxinp._kernels.scan import chained as scan_chained
+from oxinp._kernels.scan import chained_columns
 from oxinp._kernels.scan import columns as scan_columns
 from oxinp._kernels.scan import plan as scan
 from oxinp._kernels.scan import rows as scan_rows
 from oxinp._kernels.scan.chained import ScanChainedSpec
+from oxinp._kernels.scan.chained_columns import ScanChainedColumnsSpec
 from oxinp._kernels.scan.columns import ScanColumnsSpec
 from oxinp._kernels.scan.rows import ScanRowsSpec
 from oxinp._kernels.sort import block as sort_block
@@ -399,10 +401,9 @@ def _product(k: Builder, a: Value, b: Value) -> Value:
     return a * b
 
 
-def scan_specs() -> list[ScanRowsSpec | ScanChainedSpec | ScanColumnsSpec]:
+def scan_specs() -> list[ScanRowsSpec | ScanChainedSpec | ScanColumnsSpec | ScanChainedColumnsSpec]:
     """Return the distinct Specs of the scanning families."""
-    passes = (each for problem in _scan_problems() for each in scan.choose(*problem))
-    return list(dict.fromkeys(each.spec for each in passes))
+    return list(dict.fromkeys(scan.choose(*problem).spec for problem in _scan_problems()))
 
 
 def _loops(nbytes: int) -> list[LoopsSpec]:
@@ -663,6 +664,7 @@ FAMILIES: dict[type, Any] = {
     ScanRowsSpec: scan_rows,
     ScanChainedSpec: scan_chained,
     ScanColumnsSpec: scan_columns,
+    ScanChainedColumnsSpec: chained_columns,
     TakeSpec: gather,
     SelectSpec: gather,
     CheckSpec: scatter,
