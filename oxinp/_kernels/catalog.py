@@ -20,6 +20,7 @@ from oxinp._kernels.elementwise.linear import LinearSpec
 from oxinp._kernels.elementwise.tile import TileSpec
 from oxinp._kernels.fft import catalog as fft
 from oxinp._kernels.gemm import catalog as gemm
+from oxinp._kernels.gemm.epilogue import Epilogue
 from oxinp._kernels.index import buckets, gather, latest, ordered, regions, scatter, sums, windows
 from oxinp._kernels.index.buckets import BucketsSpec
 from oxinp._kernels.index.gather import SelectSpec, TakeSpec
@@ -429,7 +430,23 @@ def gather_specs() -> list[TakeSpec | SelectSpec]:
         for outer, inner in ((0, 0), (1, 0), (0, 1), (2, 2))
         for bits in (32, 64)
     ]
-    return list(dict.fromkeys([*takes, *along, *selects]))
+    finished = [
+        TakeSpec(type_, i64, LoopsSpec(0, num_inner, vector, 32), is_checked, is_along, _finish(type_).spec)
+        for type_ in (pred, f16, f32, f64, c128)
+        for num_inner, vector, is_along in (
+            (0, 1, False),
+            (1, min(8, MAX_VECTOR_NBYTES // type_.nbytes), False),
+            (1, 1, True),
+        )
+        for is_checked in (True, is_along)
+    ]
+    return list(dict.fromkeys([*takes, *along, *selects, *finished]))
+
+
+def _finish(type_: Type) -> gather.Finish:
+    """Return what is made of elements by index with as many others, and a number."""
+    others = (Operand(type_, (1,)), ScalarOperand(type_))
+    return gather.Finish(Epilogue(others, (Instr(_both, type_, (0, 1)), Instr(_both, type_, (3, 2))), 4), type_)
 
 
 def scatter_specs() -> list[CheckSpec | WriteSpec]:
