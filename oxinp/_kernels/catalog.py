@@ -639,8 +639,6 @@ def random_specs() -> list[Any]:
         ShuffleSpec("links"),
         ShuffleSpec("links", leaves_key=True),
         ShuffleSpec("follow"),
-        ShuffleSpec("follow", partitions=True),
-        ShuffleSpec("place"),
     ]
     points = [kind(flag) for kind in (SobolSpec, HaltonSpec) for flag in (False, True)]
     return list(
