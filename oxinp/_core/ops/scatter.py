@@ -123,7 +123,15 @@ def scalar_bits(element: np.ndarray[Any, Any]) -> Any:
 
 def broadcast(value: Handle, selected: Selection) -> Handle:
     """Return values, cast and with the shape of what is selected."""
-    layout = selected.array._layout
+    layout, own = selected.array._layout, value._layout
+    if (
+        own.shape == selected.shape
+        and own.dtype == layout.dtype
+        and own.is_contiguous
+        and own.is_aligned
+        and value._storage is not selected.array._storage
+    ):
+        return value
     value = drop_leading_ones(value, len(selected.shape))
     try:
         fits = np.broadcast_shapes(value._layout.shape, selected.shape) == selected.shape
