@@ -20,6 +20,7 @@ from oxinp._kernels.elementwise.linear import LinearSpec
 from oxinp._kernels.elementwise.tile import TileSpec
 from oxinp._kernels.fft import catalog as fft
 from oxinp._kernels.gemm import catalog as gemm
+from oxinp._kernels.gemm.epilogue import Epilogue
 from oxinp._kernels.index import buckets, gather, latest, ordered, regions, scatter, sums, windows
 from oxinp._kernels.index.buckets import BucketsSpec
 from oxinp._kernels.index.gather import SelectSpec, TakeSpec
@@ -71,10 +72,12 @@ from oxinp._kernels.rowwise import plan as rowwise
 from oxinp._kernels.rowwise.kernel import RowwiseSpec
 from oxinp._kernels.rowwise.program import RowReduction
 from oxinp._kernels.scan import chained as scan_chained
+from oxinp._kernels.scan import chained_columns
 from oxinp._kernels.scan import columns as scan_columns
 from oxinp._kernels.scan import plan as scan
 from oxinp._kernels.scan import rows as scan_rows
 from oxinp._kernels.scan.chained import ScanChainedSpec
+from oxinp._kernels.scan.chained_columns import ScanChainedColumnsSpec
 from oxinp._kernels.scan.columns import ScanColumnsSpec
 from oxinp._kernels.scan.rows import ScanRowsSpec
 from oxinp._kernels.sort import block as sort_block
@@ -399,10 +402,9 @@ def _product(k: Builder, a: Value, b: Value) -> Value:
     return a * b
 
 
-def scan_specs() -> list[ScanRowsSpec | ScanChainedSpec | ScanColumnsSpec]:
+def scan_specs() -> list[ScanRowsSpec | ScanChainedSpec | ScanColumnsSpec | ScanChainedColumnsSpec]:
     """Return the distinct Specs of the scanning families."""
-    passes = (each for problem in _scan_problems() for each in scan.choose(*problem))
-    return list(dict.fromkeys(each.spec for each in passes))
+    return list(dict.fromkeys(scan.choose(*problem).spec for problem in _scan_problems()))
 
 
 def _loops(nbytes: int) -> list[LoopsSpec]:
@@ -428,7 +430,23 @@ def gather_specs() -> list[TakeSpec | SelectSpec]:
         for outer, inner in ((0, 0), (1, 0), (0, 1), (2, 2))
         for bits in (32, 64)
     ]
-    return list(dict.fromkeys([*takes, *along, *selects]))
+    finished = [
+        TakeSpec(type_, i64, LoopsSpec(0, num_inner, vector, 32), is_checked, is_along, _finish(type_).spec)
+        for type_ in (pred, f16, f32, f64, c128)
+        for num_inner, vector, is_along in (
+            (0, 1, False),
+            (1, min(8, MAX_VECTOR_NBYTES // type_.nbytes), False),
+            (1, 1, True),
+        )
+        for is_checked in (True, is_along)
+    ]
+    return list(dict.fromkeys([*takes, *along, *selects, *finished]))
+
+
+def _finish(type_: Type) -> gather.Finish:
+    """Return what is made of elements by index with as many others, and a number."""
+    others = (Operand(type_, (1,)), ScalarOperand(type_))
+    return gather.Finish(Epilogue(others, (Instr(_both, type_, (0, 1)), Instr(_both, type_, (3, 2))), 4), type_)
 
 
 def scatter_specs() -> list[CheckSpec | WriteSpec]:
@@ -661,6 +679,7 @@ FAMILIES: dict[type, Any] = {
     ScanRowsSpec: scan_rows,
     ScanChainedSpec: scan_chained,
     ScanColumnsSpec: scan_columns,
+    ScanChainedColumnsSpec: chained_columns,
     TakeSpec: gather,
     SelectSpec: gather,
     CheckSpec: scatter,
