@@ -140,7 +140,7 @@ def _dots(spec: ArnoldiDotsSpec) -> Kernel:
 
 def _update(spec: ArnoldiUpdateSpec) -> Kernel:
     value = spec.value
-    k = Builder("arnoldi_update", block=BLOCK)
+    k = Builder("arnoldi_update", block=BLOCK, max_registers=64)  # or ptxas spills to have fewer
     w, squares = k.pointer("w", value), k.pointer("squares", value, "w")
     line, partial = k.pointer("line", value), k.pointer("partial", value, "r")
     vectors = k.pointer("vectors", value, "r")
