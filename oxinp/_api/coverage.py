@@ -102,9 +102,9 @@ ROWS: tuple[CoverageRow, ...] = (
     *_rows(
         "indexing",
         native="compress diagonal extract take take_along_axis",
-        composed="argwhere choose diag_indices diag_indices_from indices ix_ ravel_multi_index select "
+        composed="argwhere c_ choose diag_indices diag_indices_from indices ix_ r_ ravel_multi_index select "
         "tril_indices tril_indices_from triu_indices triu_indices_from unravel_index",
-        host="c_ ndenumerate r_",
+        host="ndenumerate",
         own="index_exp ndindex newaxis s_",
     ),
     CoverageRow("fill_diagonal", "indexing", COMPOSED, ("a",)),
