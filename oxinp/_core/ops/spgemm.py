@@ -148,25 +148,27 @@ def _plan_product(layouts: list[Layout], parameters: Any) -> Plan:
     family, (words, num_columns) = _module("spgemm"), parameters
     types, num_rows, dtype = _types(layouts), layouts[3].size - 1, layouts[3].dtype
     census = family.Census(len(_bins_for(types)))
-    long_products, staged = words[census.long_products], words[census.staged]
+    dense = _dense_spec(layouts, types, num_columns, words[census.long_rows])
+    staged = words[census.staged]
+    room = staged + (words[census.long_products] if dense is None else words[census.long_rows] * num_columns)
     scratch = Scratch()
     counts, ends, total = (scratch.take(nbytes) for nbytes in (*[num_rows * dtype.itemsize] * 2, INT64.itemsize))
-    indices = scratch.take((staged + long_products) * dtype.itemsize)
-    data = scratch.take((staged + long_products) * types.result.nbytes)
+    indices, data = scratch.take(room * dtype.itemsize), scratch.take(room * types.result.nbytes)
     begins = scratch.take(num_rows * INT64.itemsize)
+    made = (counts, indices, data, begins)
     size = Layout.of(dtype, (num_rows,))
     scan = plan_scan(CUMSUM, leaf(size), 0, size)
     steps = (
         Fill(counts, num_rows * dtype.itemsize, 0),
         Copy(begins, Argument("in2"), num_rows * INT64.itemsize),
-        *_long_rows(scratch, words, census, types, num_columns, (counts, indices, data, begins)),
-        *_bins(words, types, num_columns, (counts, indices, data, begins)),
+        *_long_rows(scratch, words, census, types, num_columns, made, dense),
+        *_bins(words, types, num_columns, made),
         *scan.on(out0=ends, in0=counts, scratch=scratch.take(scan.scratch_nbytes)),
         Fill(total, INT64.itemsize, 0),
         Copy(total, ends.at((num_rows - 1) * dtype.itemsize), dtype.itemsize),
         Read(total),
     )
-    tiles = scratch.take((family.num_tiles(staged + long_products) + 1) * dtype.itemsize)
+    tiles = scratch.take((family.num_tiles(room) + 1) * dtype.itemsize)
 
     @lru_cache(1)
     def moved(count: int) -> Plan:
@@ -192,15 +194,32 @@ def _bins(words: Any, types: Any, num_columns: int, made: tuple[Argument, ...]) 
     return launches
 
 
+def _dense_spec(layouts: list[Layout], types: Any, num_columns: int, num_rows: int) -> Any:
+    """Return the Spec of the kernel that makes long rows in dense ones; None where another way is better."""
+    family = _module("spgemm_dense")
+    if not family.takes(num_rows, layouts[-2].size, layouts[-3].size - 1):
+        return None
+    return family.spec_for(num_columns, types, device().capability.max_shared_nbytes)
+
+
 def _long_rows(
-    scratch: Scratch, words: Any, census: Any, types: Any, num_columns: int, made: tuple[Argument, ...]
+    scratch: Scratch,
+    words: Any,
+    census: Any,
+    types: Any,
+    num_columns: int,
+    made: tuple[Argument, ...],
+    dense: Any,
 ) -> list[Step]:
-    """Return the steps that make rows which are too long for a block."""
+    """Return the steps that make rows with more products than a block sorts."""
     num_rows, total, staged = (words[i] for i in (census.long_rows, census.long_products, census.staged))
     if not num_rows:
         return []
-    family, (counts, indices, data, begins) = _module("spgemm_long"), made
     through, listed = inputs(2)
+    if dense is not None:
+        given = (*made, *inputs(6, 3), listed)
+        return [_module("spgemm_dense").launch(num_rows, num_columns, staged, dense, given)]
+    family, (counts, indices, data, begins) = _module("spgemm_long"), made
     key = family.key_type(num_rows, num_columns)
     keys, ordered = (scratch.take(total * key.nbytes) for _ in range(2))
     products = scratch.take(total * types.result.nbytes)
