@@ -176,6 +176,21 @@ def test_compressed_arrays_out_of_order(stats):
     assert not fallen(stats)
 
 
+@pytest.mark.parametrize("kind", ["laplacian-2d", "power-law"])
+def test_products_are_known_to_be_canonical(kind, stats):
+    """What a product says of its indices is what a look at them finds, until somebody writes to them."""
+    matrix = KINDS[kind]
+    made = ours(matrix) @ ours(matrix)
+    expected = matrix @ matrix
+    (_, known), (rows, _) = made._known["shape"], sparse._compressed.major_rows(made)
+    assert known == sparse._rows.survey(*rows[:2], rows.num_columns)
+    assert known.longest == np.diff(expected.indptr).max()
+    check(made @ ours(matrix), expected @ matrix, stats)
+    made.indices[0] = matrix.shape[1]
+    with pytest.raises(ValueError, match="indices must be"):
+        made @ oxinp.ones(matrix.shape[1])
+
+
 @pytest.mark.parametrize(
     ("dtype", "spread", "is_dense"), [("f8", 1, True), ("f8", 1, False), ("f8", 400, False), ("c16", 1 << 25, False)]
 )

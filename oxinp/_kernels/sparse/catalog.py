@@ -90,6 +90,7 @@ def specs() -> list[Any]:
         found += [spgemm_merge.SpgemmMergeSpec(counted, ways, is_numeric=False, staged=0) for ways in (1, 5, 8)]
         limits = tuple(each.most for each in spgemm_rows.BINS)
         found += [spgemm.SpgemmLengthsSpec(index), spgemm.SpgemmTilesSpec(index), spgemm_long.SpgemmEndsSpec(index)]
+        found += [spgemm.SpgemmTotalsSpec(index)]
         found += [spgemm.SpgemmCountSpec(index, limits), spgemm.SpgemmListSpec(index, limits)]
         found += [rows.RowNumbersSpec(index, lanes) for lanes in (1, 8, 32)]
         found += [union.UnionSpec(index, None, None, None, "", lanes) for lanes in (1, 8, 32)]
@@ -111,6 +112,7 @@ FAMILIES: dict[type, Any] = {
             spgemm.SpgemmLengthsSpec,
             spgemm.SpgemmCountSpec,
             spgemm.SpgemmListSpec,
+            spgemm.SpgemmTotalsSpec,
             spgemm.SpgemmTilesSpec,
             spgemm.SpgemmMoveSpec,
         ),
