@@ -120,7 +120,14 @@ def _types(layouts: list[Layout] | Layouts) -> Any:
 
 def census_of(layouts: list[Layout] | Layouts) -> Any:
     """Return the `spgemm.Census` of a product; layouts are those of two matrices."""
-    return _module("spgemm").Census(len(_bins_for(_types(layouts))))
+    dtypes = (layouts[-5].dtype, layouts[-4].dtype, layouts[-1].dtype)
+    return _census_of(dtypes, device().capability.max_shared_nbytes)
+
+
+@lru_cache(256)
+def _census_of(dtypes: tuple[np.dtype[Any], ...], max_shared_nbytes: int) -> Any:
+    types = product_types(*[Layout.of(dtype, (0,)) for dtype in dtypes])
+    return _module("spgemm").Census(len(_module("spgemm_rows").bins_for(types, max_shared_nbytes)))
 
 
 def _infer_census(layouts: Layouts, parameters: Any) -> Layouts:  # noqa: ARG001
