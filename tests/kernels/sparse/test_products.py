@@ -64,9 +64,10 @@ def test_matvec_in_other_types(session, dtypes, index, kernel):
     assert_same(result, matrix.astype(dtypes[0]) @ x)
 
 
-def test_sums_of_a_row_that_many_tiles_share(session):
+@pytest.mark.parametrize("tiles", [9, 150])
+def test_sums_of_a_row_that_many_tiles_share(session, tiles):
     """The fixup adds them in the order of tiles, for one row and for rows that end in between."""
-    matrix = sp.csr_array(np.r_["0,2", np.ones((1, 9 * merge.TILE)), np.arange(9 * merge.TILE)[None] % 7])
+    matrix = sp.csr_array(np.r_["0,2", np.ones((1, tiles * merge.TILE)), np.arange(tiles * merge.TILE)[None] % 7])
     x = np.ones(matrix.shape[1])
     plan = merge.plan(2, matrix.nnz, types_of("f8", "f8"))
     assert_same(run_matvec(session, plan, parts(matrix), x, 2, float), matrix @ x)
