@@ -163,9 +163,6 @@ def _plan_census(layouts: list[Layout], parameters: Any) -> Plan:
         *of_lengths.on(out0=through, in0=lengths, scratch=scan_scratch),
         Fill(words, census.num_words * INT64.itemsize, 0),
         family.count(num_rows, num_columns, index, limits, (places, words, indptr, through)),
-        *of_places.on(out0=placed, in0=places, scratch=scan_scratch),
-        Copy(words.at(census.staged * INT64.itemsize), placed.at((num_rows - 1) * INT64.itemsize), INT64.itemsize),
-        Copy(words.at(census.products * INT64.itemsize), through.at((count - 1) * INT64.itemsize), INT64.itemsize),
         Read(words, census.num_read),
     )
 
@@ -174,7 +171,8 @@ def _plan_census(layouts: list[Layout], parameters: Any) -> Plan:
         out_through, out_listed, out_begins = outputs(3)
         given = (out_listed, out_begins, words, indptr, through, placed)
         kept = (Copy(out_through, through, count * INT64.itemsize),) if has_long_rows else ()
-        return Plan((*kept, family.list_rows(num_rows, num_columns, index, limits, given)))
+        scan = of_places.on(out0=placed, in0=places, scratch=scan_scratch)
+        return Plan((*kept, *scan, family.list_rows(num_rows, num_columns, index, limits, given)))
 
     return Plan(steps, scratch.nbytes, then=lambda words: listed(words[census.long_rows] > 0))
 

@@ -77,9 +77,9 @@ class SpgemmMoveSpec(Frozen):
 class Census:
     """The words that counting leaves, i64; zeros before.
 
-    Rows of every bin, rows with more products than any bin takes, how many these have together, and the most of one.
-    Then come places in the staging area, and products of all rows, which scans tell; and behind them how many rows of
-    every bin, of the long ones, and products of these have been listed.
+    Rows of every bin, rows with more products than any bin takes, how many these have together, and the most of one;
+    then places in the staging area, and products of all rows. Behind them are how many rows of every bin, of the long
+    ones, and products of these have been listed.
     """
 
     def __init__(self, num_bins: int) -> None:
@@ -237,13 +237,20 @@ class _Bins:
         return through - before
 
     def count_row(self, row: Value, has_row: Value, products: Value, is_long: Value) -> None:
-        """Add up rows, and products of long ones, and store how many places a row needs."""
+        """Add up rows, products and places, and store how many places a row needs."""
         k, census = self.k, self.census
+        nothing = k.const(0, i64)
+        places = k.where(is_long, nothing, k.min(products, self.num_columns))
         with k.when(has_row):
-            self.places[row] = k.where(is_long, k.const(0, i64), k.min(products, self.num_columns))
+            self.places[row] = places
             with k.when(is_long):
                 self.words.atomic("add", census.long_products, k.cast(products, u64))
                 self.words.atomic("max", census.longest, k.cast(products, u64))
+        for word, value in ((census.staged, places), (census.products, products)):
+            whole = block_reduce(k, k.where(has_row, value, nothing), lambda a, b: a + b)
+            k.barrier()
+            with k.when(k.tid == 0):
+                self.words.atomic("add", word, k.cast(whole, u64))
         with k.when(k.tid < self.num_kinds):
             found = self.counts[k.tid]
             with k.when(found > 0):

@@ -229,7 +229,8 @@ def test_census_and_move(session):
     listed, begins = np.full(num_rows, -1, np.int32), np.full(num_rows, -1)
     plan = Plan((spgemm.list_rows(num_rows, num_columns, i32, limits, (*outputs(3), *inputs(3))),))
     session.run(plan, [listed, begins, words], [session.pointer(x) for x in (*given, placed)])
-    assert words[: census.staged].tolist() == [*counted, products[is_long].sum(), products.max()]
+    long_products = products[is_long].sum()
+    assert words[: census.num_read].tolist() == [*counted, long_products, products.max(), placed[-1], products.sum()]
     ends = np.cumsum(counted[::-1])
     for kind, (first, last) in enumerate(zip(ends - counted[::-1], ends, strict=True)):
         low, high = ((0, *limits)[3 - kind], (*limits, 1 << 40)[3 - kind])
