@@ -257,8 +257,8 @@ def _walk() -> Kernel:
     num_segments, capacity, highest = k.scalar("num_segments", u32), k.scalar("capacity", u32), k.scalar("highest", i32)
     window = Window(k, 1, WALK_ITEMS)
     known = k.shared(u32, (MOST_SEGMENTS, 4))
-    with k.range(k.tid, num_segments, WARP) as number:
-        known.store((number, 0), segments.load(number * 4, 4))
+    with k.range(k.tid, num_segments, WARP) as at:
+        known.store((at, 0), segments.load(at * 4, 4))
     k.barrier()
 
     def load(segment: Value, first: Any = 0) -> list[Value]:
