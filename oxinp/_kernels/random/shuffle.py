@@ -230,7 +230,7 @@ def _links(*, leaves_key: bool) -> Kernel:
         found = first.atomic("min", numbers[step - 1], step)
         before, after = k.var(k.min(found, step)), k.var(k.max(found, step))
         with k.loop():
-            k.break_if(after == NONE)
+            k.break_if((after == NONE) | (after == before))  # at the end, or there already where a launch is repeated
             next_one = following.atomic("min", before.get(), after.get())
             lesser, greater = k.min(next_one, after.get()), k.max(next_one, after.get())
             before.set(lesser)

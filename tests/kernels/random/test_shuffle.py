@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from oxinp._kernels.plan import Launch
 from oxinp._kernels.random import shuffle
 from tests.kernels.machine import Session, execute, machine
 
@@ -59,3 +60,22 @@ def test_segments_that_are_joined(session, monkeypatch):
     ours, (_, status) = permutation(session, words, 13_000, tail_bits=10, is_shifted=True)
     assert status == 0
     np.testing.assert_array_equal(ours, numpys.permutation(13_000))
+
+
+def test_steps_that_are_listed_already_are_left(session):
+    num_steps = 500
+    rng = np.random.default_rng(3)
+    numbers = np.array([rng.integers(0, step + 1) for step in range(1, num_steps + 1)], np.uint32)
+    first, following = (np.full(num_steps + 1, 0xFFFFFFFF, np.uint32) for _ in range(2))
+    result, end, status = np.zeros(2, np.int64), np.zeros(1, np.uint32), np.zeros(1, np.uint32)
+    arrays = [session.pointer(array) for array in (first, following, result, numbers, end, status)]
+    launch = Launch(shuffle.make(shuffle.ShuffleSpec("links")), (2, 1, 1), (), (num_steps, 0))
+    for _ in range(2):
+        session.machine.launch(launch, arrays)
+        session.fetch([first, following])
+        for number in range(num_steps + 1):
+            found, step = [], first[number]
+            while step != 0xFFFFFFFF:
+                found.append(step)
+                step = following[step]
+            assert found == [step for step in range(1, num_steps + 1) if numbers[step - 1] == number]
