@@ -8,9 +8,9 @@ position in the stream, that starts higher by one stays so, or joins the lower o
 Data layout: words are contiguous, and so are the numbers, that of i at i - 1. A phase is the words while i has the same
 bits; it is cut into segments of equal length, one per block. Three launches per phase: `find` follows in every segment
 a path that starts below where i can be (8 standard deviations below what is expected), and leaves the distances of the
-words that lie above the path, by less than i can; `walk` joins the segments, as a path that starts higher accepts one
-of those words where the distance is at most its own; `draw` follows in every segment the path from where i is, and
-stores. What is left below `TAIL_BITS` bits is drawn by one block.
+words that lie above the path, by less than i can, and of these how far above the path must start to accept the word;
+`walk` joins the segments by counting which of their limits are at most what i is above their paths; `draw` follows in
+every segment the path from where i is, and stores. What is left below `TAIL_BITS` bits is drawn by one block.
 
 A window is the words that a block has at a time: thread t of a warp has every 32nd word of the warp's. Which of them
 are accepted is a fixed point: from a guess of how many were accepted before each, acceptance gives these counts anew
@@ -29,7 +29,7 @@ from oxinp._kernels.problem import MAX_KERNELS
 from oxinp._ptx import Builder, Kernel, math
 from oxinp._ptx.frozen import Frozen
 from oxinp._ptx.kernel import retraceable
-from oxinp._ptx.types import f64, i32, i64, u32
+from oxinp._ptx.types import f64, i32, i64, pred, u32
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,7 +43,8 @@ WINDOW = BLOCK * ITEMS
 SIGMAS = 8  # of where i is
 MARGIN = 8
 TAIL_BITS = 17
-WALK_ITEMS = 4
+MOST_EVENTS = 1024  # of a segment
+ASKED = 8  # segments whose limits are on their way
 MOST_SEGMENTS = 1024
 UNKNOWN = 0xFFFFFFFF  # a position that no launch has left
 LEFT_RANGE, EVENTS_ARE_FULL = 1, 2  # what a status says
@@ -62,15 +63,11 @@ class IntervalSpec(Frozen):
 
 
 class Window:
-    """What a block settles at a time: which of some words, `WINDOW` unless said, are accepted.
+    """What a block settles at a time: which of `WINDOW` words are accepted.
 
     Parameters
     ----------
     k : Builder
-    num_warps : int
-        Of the block.
-    items : int
-        Words of a thread.
 
     Attributes
     ----------
@@ -78,13 +75,12 @@ class Window:
         Of the thread's words in the window.
     """
 
-    def __init__(self, k: Builder, num_warps: int = NUM_WARPS, items: int = ITEMS) -> None:
-        self.k, self.num_warps = k, num_warps
+    def __init__(self, k: Builder) -> None:
+        self.k = k
         self.lane, self.warp = k.lane, k.tid >> 5
-        self.indices = [self.warp * (WARP * items) + (self.lane + WARP * item) for item in range(items)]
-        if num_warps > 1:
-            self.totals = k.shared(u32, (2, num_warps))
-            self.parity = k.var(0, u32)
+        self.indices = [self.warp * (WARP * ITEMS) + (self.lane + WARP * item) for item in range(ITEMS)]
+        self.totals = k.shared(u32, (2, NUM_WARPS))
+        self.parity = k.var(0, u32)
         self.below = (k.const(1, u32) << self.lane) - 1
 
     def settle(
@@ -131,6 +127,13 @@ class Window:
         """How many flags are set before each of the thread's, and how many in all; all threads call this."""
         return self._ranked([self.k.ballot(flag) for flag in flags], self.k.const(0, u32))
 
+    def any(self, flag: Value) -> Value:
+        """Whether a flag is set for any thread; all threads call this."""
+        k = self.k
+        zero = k.const(0, u32)
+        found: Value = self._ranked([zero], k.where(k.any(flag), k.const(1 << 31, u32), zero))[1] != 0
+        return found
+
     def _ranked(self, words: list[Value], flag: Value) -> tuple[list[Value], Value]:
         """The same of ballots; the highest bit of the sum is set where any thread's flag is."""
         k = self.k
@@ -138,7 +141,11 @@ class Window:
         in_warp = counts[0]
         for count in counts[1:]:
             in_warp = in_warp + count
-        each = [in_warp | flag] if self.num_warps == 1 else self._shared(in_warp | flag)
+        with k.when(self.lane == 0):
+            self.totals[self.parity, self.warp] = in_warp | flag
+        k.barrier()
+        each = [self.totals[self.parity, number] for number in range(NUM_WARPS)]
+        self.parity.set(self.parity ^ 1)
         before, total, any_flag = k.const(0, u32), k.const(0, u32), k.const(0, u32)
         for number, value in enumerate(each):
             count = value & 0x7FFFFFFF
@@ -149,16 +156,6 @@ class Window:
             ranks.append(before + k.popc(word & self.below))
             before = before + count
         return ranks, total | (any_flag & (1 << 31))
-
-    def _shared(self, own: Value) -> list[Value]:
-        """A word of every warp."""
-        k = self.k
-        with k.when(self.lane == 0):
-            self.totals[self.parity, self.warp] = own
-        k.barrier()
-        each = [self.totals[self.parity, number] for number in range(self.num_warps)]
-        self.parity.set(self.parity ^ 1)
-        return each
 
 
 @lru_cache(MAX_KERNELS)
@@ -199,7 +196,7 @@ class _Words:
 def _find() -> Kernel:
     """Follow a path below i through a segment, and leave the words that are above it by less than i can be."""
     k = Builder("interval_find", block=BLOCK)
-    segments, events = k.pointer("segments", u32, "w"), k.pointer("events", u32, "w")
+    segments, events = k.pointer("segments", u32, "w"), k.pointer("events", u32)
     status = k.pointer("status", u32, "w")
     pieces, start = k.pointer("pieces", u32, "r"), k.pointer("start", u32, "r")
     names = ("limit", "length", "capacity", "bits")
@@ -241,6 +238,7 @@ def _find() -> Kernel:
                 own[to] = k.cast(gap, u32)
         i.set(here - k.cast(total, i32))
         num_events.set(num_events + more)
+    _limit(k, window, own, k.min(num_events.get(), capacity))
     with k.when(k.tid == 0):
         left = [low, width, i.get(), num_events.get()]
         segments.store(segment * 4, [word if word.type is u32 else k.cast(word, u32) for word in left])
@@ -249,53 +247,83 @@ def _find() -> Kernel:
     return k.build()
 
 
+def _limit(k: Builder, window: Window, events: Pointer, count: Value) -> None:
+    """Put in place of distances how far above a path must be at the segment's start to accept the word.
+
+    That is the distance, and the number of earlier words that a path from there accepts, those of limits up to its own:
+    the least solution, approached from below. As limits depend on earlier ones alone, after some rounds none changes.
+    """
+    limits = k.shared(u32, (2, MOST_EVENTS))
+    with k.range(k.tid, 2 * MOST_EVENTS, BLOCK) as number:
+        limits[number / MOST_EVENTS, number % MOST_EVENTS] = k.const(UNKNOWN, u32)
+    k.barrier()
+    with k.range(k.tid, count, BLOCK) as number:
+        limits[0, number] = events[number]
+    k.barrier()
+    parity = k.var(0, u32)
+    with k.loop():
+        known, new = limits.at((parity.get(), 0)), limits.at((parity ^ 1, 0))
+        changes = k.var(False, pred)
+        with k.range(k.tid, count, BLOCK) as number:
+            distance = events[number]
+            limit = k.var(distance)
+            with k.loop():
+                total = k.var(distance)
+                with k.range(k.const(0, u32), number, 4) as first:
+                    for other, earlier in enumerate(known.load(first, 4)):
+                        total.set(total + k.cast((earlier <= limit) & (first + other < number), u32))
+                k.break_if(total == limit)
+                limit.set(total.get())
+            changes.set(changes | (known[number] != limit))
+            new[number] = limit.get()
+        parity.set(parity ^ 1)
+        k.break_if(~window.any(changes.get()))
+    with k.range(k.tid, count, BLOCK) as number:
+        events[number] = limits[parity, number]
+
+
 def _walk() -> Kernel:
-    """Find i at the start of every segment; one warp, which has asked for the events of the next two segments."""
+    """Find i at the start of every segment; one warp, which has asked for the limits of some segments to come."""
     k = Builder("interval_walk", block=WARP)
     starts, status = k.pointer("starts", i32, "w"), k.pointer("status", u32, "w")
     segments, events = k.pointer("segments", u32, "r"), k.pointer("events", u32, "r")
     num_segments, capacity, highest = k.scalar("num_segments", u32), k.scalar("capacity", u32), k.scalar("highest", i32)
-    window = Window(k, 1, WALK_ITEMS)
+    indices = [k.lane + WARP * item for item in range(ITEMS)]
     known = k.shared(u32, (MOST_SEGMENTS, 4))
     with k.range(k.tid, num_segments, WARP) as at:
         known.store((at, 0), segments.load(at * 4, 4))
     k.barrier()
 
     def load(segment: Value, first: Any = 0) -> list[Value]:
-        """Ask for events, of which those that are not there are never looked at."""
+        """Ask for limits, of which those that are not there are never looked at."""
         own = events.at(k.cast(k.min(segment, num_segments - 1), i64) * k.cast(capacity, i64))
-        return [own[k.min(index + first, capacity - 1)] for index in window.indices]
+        return [own[k.min(index + first, capacity - 1)] for index in indices]
 
-    def accepted(gaps: list[Value], first: Any, count: Value, above: Value) -> Value:
-        """How many events of a window are accepted by a path that is so far above; about half are."""
-        distances = [k.cast(gap, i32) for gap in gaps]
-
-        def accepts(item: int, rank: Value) -> Value:
-            is_there = window.indices[item] + first < count
-            result: Value = is_there & (distances[item] <= above - k.cast(rank, i32))
-            return result
-
-        return window.settle(accepts, lambda index: index >> 1)[2]
+    def num_accepted(limits: list[Value], first: Any, count: Value, above: Value) -> Value:
+        """How many of some words a path accepts that starts so far above."""
+        total = k.const(0, u32)
+        for index, limit in zip(indices, limits, strict=True):
+            total = total + k.popc(k.ballot((index + first < count) & (k.cast(limit, i32) <= above)))
+        return k.cast(total, i32)
 
     i = k.var(highest)
-    asked = [[k.var(gap) for gap in load(k.const(number, u32))] for number in range(2)]
-    with k.range(k.const(0, u32), num_segments, 2) as pair:
-        for number, gaps in enumerate(asked):
-            segment = pair + number
+    asked = [[k.var(limit) for limit in load(k.const(number, u32))] for number in range(ASKED)]
+    with k.range(k.const(0, u32), num_segments, ASKED) as group:
+        for number, limits in enumerate(asked):
+            segment = group + number
             with k.when(segment < num_segments):
+                low, width, end, count = known.load((segment, 0), 4)
+                above = i - k.cast(low, i32)
                 with k.when(k.tid == 0):
                     starts[segment] = i.get()
-                low, width, end, count = known.load((segment, 0), 4)
-                above = k.var(i - k.cast(low, i32))
-                with k.when((k.tid == 0) & ((above < 0) | (above > k.cast(width, i32)))):
-                    status[0] = k.const(LEFT_RANGE, u32)
-                held = [gap.get() for gap in gaps]
-                for gap, value in zip(gaps, load(segment + 2), strict=True):
-                    gap.set(value)
-                above.set(above - k.cast(accepted(held, 0, count, above.get()), i32))
-                with k.range(k.const(WARP * WALK_ITEMS, u32), count, WARP * WALK_ITEMS) as first:
-                    above.set(above - k.cast(accepted(load(segment, first), first, count, above.get()), i32))
-                i.set(above + k.cast(end, i32))
+                    with k.when((above < 0) | (above > k.cast(width, i32))):
+                        status[0] = k.const(LEFT_RANGE, u32)
+                held = [limit.get() for limit in limits]
+                for limit, value in zip(limits, load(segment + ASKED), strict=True):
+                    limit.set(value)
+                i.set(above - num_accepted(held, 0, count, above) + k.cast(end, i32))
+                with k.range(k.const(WARP * ITEMS, u32), count, WARP * ITEMS) as first:
+                    i.set(i - num_accepted(load(segment, first), first, count, above))
     return k.build()
 
 
@@ -344,6 +372,7 @@ __all__ = [
     "BLOCK",
     "EVENTS_ARE_FULL",
     "LEFT_RANGE",
+    "MOST_EVENTS",
     "MOST_SEGMENTS",
     "SIGMAS",
     "TAIL_BITS",

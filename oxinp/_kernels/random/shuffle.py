@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 from oxinp._kernels.plan import Fill, Launch, Plan, Scratch, inputs, outputs
 from oxinp._kernels.problem import MAX_KERNELS
 from oxinp._kernels.random import interval
-from oxinp._kernels.random.interval import MOST_SEGMENTS, TAIL_BITS, UNKNOWN, WINDOW, IntervalSpec
+from oxinp._kernels.random.interval import MOST_EVENTS, MOST_SEGMENTS, TAIL_BITS, UNKNOWN, WINDOW, IntervalSpec
 from oxinp._kernels.random.twister import N
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.frozen import Frozen
@@ -161,7 +161,7 @@ def _phase(
     num_segments = -(-expected // length)
     # The path lies at most 2 * SIGMAS deviations of 0.28 * 2**(bits / 2) below
     width = 5 * math.isqrt(1 << bits) + 64
-    capacity = -(-2 * length * width >> bits) + 256
+    capacity = min(-(-2 * length * width >> bits) + 256, MOST_EVENTS)
     segments, starts = scratch.take(num_segments * 16), scratch.take(num_segments * 4)
     events = scratch.take(num_segments * capacity * 4)
     yield Launch(
