@@ -27,9 +27,9 @@ def permutation(session, words, size, *, is_shifted=False, **how):
 
 CASES = [
     # size, bits of the numbers that one block draws
-    (2, 17),
-    (3, 17),
-    (700, 17),
+    (2, 15),
+    (3, 15),
+    (700, 15),
     (5000, 8),
     (20_011, 12),
 ]
