@@ -83,14 +83,10 @@ class _Drawing:
         self.pairs.load(self.windows.at(k.cast(k.ctaid, i64) * N))
         k.barrier()
 
-    def attempts(self, words: list[Value], num_pairs: Value) -> list[tuple[Value, Value, Attempt, list[Value]]]:
-        """The thread's attempts of a step: whether each is accepted, the words up to its end, itself, and its point.
-
-        The step has `num_pairs` pairs in all.
-        """
+    def attempts(self, words: list[Value], has_pair: Value) -> list[tuple[Value, Value, Attempt, list[Value]]]:
+        """The thread's attempts of a step: whether each is accepted, the words up to its end, itself, and its point."""
         k, made = self.k, self.made
         outputs = [tempered(word) for word in words]
-        has_pair = k.tid < num_pairs
         if made.point is None:
             found: list[tuple[Value, Value, Attempt, list[Value]]] = []
             for number, output in enumerate(outputs):
@@ -119,12 +115,12 @@ class _Count(_Drawing):
         self.begin()
         own, left = k.var(0, u32), k.var(self.length >> 1)  # pairs
         with k.loop():
-            with k.range(k.const(0, u32), k.cast(k.min(left, WIDTH * STEPS), u32), WIDTH) as at:
-                num_pairs = k.cast(k.min(left - k.cast(at, i64), WIDTH), u32)
+            here = k.cast(k.min(left, WIDTH * STEPS), u32)
+            with k.range(k.const(0, u32), here, WIDTH) as at:
                 words = self.pairs.words(at)
                 self.pairs.make(at, words)
                 k.barrier()
-                for accepted, *_ in self.attempts(words[:2], num_pairs):
+                for accepted, *_ in self.attempts(words[:2], self.pairs.has_pair & (k.tid + at < here)):
                     own.set(own + k.cast(accepted, u32))
             k.break_if(left <= WIDTH * STEPS)
             self.pairs.turn()
@@ -161,9 +157,10 @@ class _Place(_Drawing):
         with k.loop():
             k.break_if(before >= self.needed)
             found = k.var(0, u32)
-            with k.range(k.const(0, u32), k.cast(k.min(left, WIDTH * STEPS), u32), WIDTH) as at:
-                num_pairs = k.cast(k.min(left - k.cast(at, i64), WIDTH), u32)
-                found.set(found + self.step(at, num_pairs, before.get(), found.get()))
+            here = k.cast(k.min(left, WIDTH * STEPS), u32)
+            with k.range(k.const(0, u32), here, WIDTH) as at:
+                has_pair = self.pairs.has_pair & (k.tid + at < here)
+                found.set(found + self.step(at, has_pair, before.get(), found.get()))
             after = before + k.cast(found.get(), i64)
             k.barrier()
             if self.queue is not None:
@@ -182,12 +179,12 @@ class _Place(_Drawing):
             left.set(left - WIDTH * STEPS)
         return k.build()
 
-    def step(self, at: Value, num_pairs: Value, before: Value, found: Value) -> Value:
+    def step(self, at: Value, has_pair: Value, before: Value, found: Value) -> Value:
         """Find what a step accepts, of which `before` and `found` were; return how many that is."""
         k = self.k
         pair = self.pairs.words(at)
         self.pairs.make(at, pair)
-        attempts = self.attempts(pair[:2], num_pairs)
+        attempts = self.attempts(pair[:2], has_pair)
         ballots = [k.ballot(accepted) for accepted, *_ in attempts]
         in_warp = k.popc(ballots[0])
         for ballot in ballots[1:]:
