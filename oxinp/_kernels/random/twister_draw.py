@@ -158,13 +158,15 @@ class _Place(_Drawing):
             k.break_if(before >= self.needed)
             found = k.var(0, u32)
             here = k.cast(k.min(left, WIDTH * STEPS), u32)
+            self.limit = k.cast(k.min(self.needed - before, 2 * WIDTH * STEPS), u32)  # none accepts more at a time
+            self.target = self.out.at(before.get())
             with k.range(k.const(0, u32), here, WIDTH) as at:
                 has_pair = self.pairs.has_pair & (k.tid + at < here)
-                found.set(found + self.step(at, has_pair, before.get(), found.get()))
+                found.set(found + self.step(at, has_pair, found.get()))
             after = before + k.cast(found.get(), i64)
             k.barrier()
             if self.queue is not None:
-                self.empty(before.get(), found.get())
+                self.empty(before.get(), k.min(found.get(), self.limit))
             with k.when((before < self.needed) & (self.needed <= after)):
                 words = self.last[0]
                 end = (words + 1) >> 1
@@ -179,8 +181,8 @@ class _Place(_Drawing):
             left.set(left - WIDTH * STEPS)
         return k.build()
 
-    def step(self, at: Value, has_pair: Value, before: Value, found: Value) -> Value:
-        """Find what a step accepts, of which `before` and `found` were; return how many that is."""
+    def step(self, at: Value, has_pair: Value, found: Value) -> Value:
+        """Find what a step accepts, after so many that were found since `target`; return how many that is."""
         k = self.k
         pair = self.pairs.words(at)
         self.pairs.make(at, pair)
@@ -202,13 +204,12 @@ class _Place(_Drawing):
         for ballot in ballots:
             place = place + k.popc(ballot & below)
         for accepted, words, attempt, point in attempts:
-            rank = before + k.cast(place, i64)
-            with k.when(accepted & (rank < self.needed)):
+            with k.when(accepted & (place < self.limit)):
                 if self.queue is not None:
                     self.queue.store((place, 0), point)
                 else:
-                    self.out[rank] = attempt.values()[0]
-            with k.when(accepted & (rank + 1 == self.needed)):
+                    self.target[place] = attempt.values()[0]
+            with k.when(accepted & (place + 1 == self.limit)):
                 self.last[0] = at * 2 + words
             place = place + k.cast(accepted, u32)
         return total
@@ -219,9 +220,8 @@ class _Place(_Drawing):
         assert self.queue is not None
         with k.range(k.tid, found, BLOCK) as number:
             rank = before + k.cast(number, i64)
-            with k.when(rank < self.needed):
-                attempt = self.made.make(k, list(self.queue.load((number, 0), 2)), self.parameters)
-                self.store(rank, attempt, is_last=rank + 1 == self.needed)
+            attempt = self.made.make(k, list(self.queue.load((number, 0), 2)), self.parameters)
+            self.store(rank, attempt, is_last=rank + 1 == self.needed)
 
     def sum_before(self) -> Value:
         """How many attempts the streams before this one accept."""
