@@ -26,7 +26,8 @@ from typing import TYPE_CHECKING
 from oxinp._kernels.plan import Fill, Launch, Plan, Scratch, inputs, outputs
 from oxinp._kernels.problem import MAX_KERNELS
 from oxinp._kernels.random import interval
-from oxinp._kernels.random.interval import MOST_EVENTS, MOST_SEGMENTS, TAIL_BITS, UNKNOWN, WINDOW, IntervalSpec
+from oxinp._kernels.random.interval import MOST_EVENTS, MOST_SEGMENTS, TAIL_BITS, IntervalSpec
+from oxinp._kernels.random.interval_tail import NUM_WARPS, UNKNOWN, WINDOW
 from oxinp._kernels.random.twister import N
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.frozen import Frozen
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 
 BLOCK = 256
 MAX_SIZE = 1 << 30
-SEGMENTS_PER_SM = 6
+SEGMENTS_PER_SM = 3
 WINDOWS_PER_STEP = 12  # windows that take as long as two steps of `walk`
 SIGMAS = 12  # of the words that are taken
 NONE = UNKNOWN
@@ -129,9 +130,8 @@ def plan(
         lowest = 1 << (highest.bit_length() - 1)
         steps += _phase(scratch, numbers, words, mark, status, highest, lowest, count, device)
         highest, mark = lowest - 1, mark.at(4)
-    tail = (count, UNKNOWN >> 1, highest.bit_length(), highest, 1)
-    drawn = (numbers, mark.at(4), words, mark, marks)
-    steps.append(Launch(interval.make(IntervalSpec("draw")), (1, 1, 1), drawn, tail))
+    drawn = (numbers, mark.at(4), words, mark)
+    steps.append(Launch(interval.make(IntervalSpec("tail")), (1, 1, 1), drawn, (count, highest.bit_length(), highest)))
     grid = (-(-size // BLOCK), 1, 1)
     following = lists.at(size * 4)
     linked = (lists, following, result, *left, *((words,) if leaves_key else ()), numbers, mark.at(4), status)
@@ -159,16 +159,16 @@ def _phase(
     num_segments = max(1, min(most, windows, math.isqrt(WINDOWS_PER_STEP * windows)))
     length = -(-windows // num_segments) * WINDOW
     num_segments = -(-expected // length)
-    # The path lies at most 2 * SIGMAS deviations of 0.28 * 2**(bits / 2) below
-    width = 5 * math.isqrt(1 << bits) + 64
-    capacity = min(-(-2 * length * width >> bits) + 256, MOST_EVENTS)
+    margin = interval.margin(bits)
+    capacity = min(-(-4 * length * margin >> bits) + 256, MOST_EVENTS)
     segments, starts = scratch.take(num_segments * 16), scratch.take(num_segments * 4)
-    events = scratch.take(num_segments * capacity * 4)
+    events, chunks = scratch.take(num_segments * capacity * 4), scratch.take(num_segments * NUM_WARPS * 8)
+    constants = (count, length, capacity, bits, highest, margin)
     yield Launch(
         interval.make(IntervalSpec("find")),
         (num_segments, 1, 1),
-        (segments, events, status, words, mark),
-        (count, length, capacity, bits, highest),
+        (segments, chunks, events, status, words, mark),
+        constants,
     )
     yield Launch(
         interval.make(IntervalSpec("walk")),
@@ -179,8 +179,8 @@ def _phase(
     yield Launch(
         interval.make(IntervalSpec("draw")),
         (num_segments, 1, 1),
-        (numbers, mark.at(4), words, mark, starts),
-        (count, length, bits, highest, lowest),
+        (numbers, mark.at(4), segments, chunks, events, status, starts, words, mark),
+        (*constants, lowest),
     )
 
 

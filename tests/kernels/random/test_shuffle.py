@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from oxinp._kernels.plan import Launch
-from oxinp._kernels.random import shuffle
+from oxinp._kernels.random import interval, shuffle
 from tests.kernels.machine import Session, execute, machine
 
 
@@ -30,7 +30,7 @@ CASES = [
     (2, 15),
     (3, 15),
     (700, 15),
-    (5000, 8),
+    (3000, 11),
     (20_011, 12),
 ]
 
@@ -49,6 +49,11 @@ def test_permutations_are_numpys(session, size, tail_bits):
 def test_too_few_words_are_told(session):
     _, (_, status) = permutation(session, np.full(200, 0xFFFFFFFE, np.uint32), 100)
     assert status == shuffle.RAN_OUT
+
+
+def test_words_that_are_accepted_too_often_are_told(session):
+    _, (_, status) = permutation(session, np.zeros(shuffle.num_words(9000), np.uint32), 9000, tail_bits=13)
+    assert status == interval.LEFT_RANGE
 
 
 def test_segments_that_are_joined(session, monkeypatch):
