@@ -600,6 +600,7 @@ def random_specs() -> list[Any]:
     shuffles = [
         ShuffleSpec("links"),
         ShuffleSpec("links", leaves_key=True),
+        ShuffleSpec("marks"),
         ShuffleSpec("follow"),
     ]
     points = [kind(flag) for kind in (SobolSpec, HaltonSpec) for flag in (False, True)]
