@@ -1,13 +1,13 @@
 """Draws from MT19937 whose attempts may be rejected: polar normals, integers by masked or by Lemire's rejection.
 
 The words of a draw are cut into streams of equal length, whose first states come from jumps (see `twister_jump`); a
-block makes a stream's words as in `twister_fill`. A first launch counts what every stream accepts and a second one
-makes the words again: where a stream's results go is the sum of the counts before it. Data layout: results are
-contiguous. Who owns what: a thread has a pair of words in a step: two attempts, or half of one, whose other half the
-next lane has. Points that are accepted wait in shared memory until the words of `STEPS` steps are used; then every
-thread makes results of some of them. The block that accepts the last attempt leaves the 624 words that follow it,
-untempered, from which the host knows NumPy's state. Bytes per element: itself, once. Instructions per pair and launch:
-about 60, and per point those of a logarithm and a root.
+block makes a stream's words, `WIDTH` pairs in a step, those of even and of odd numbers apart in shared memory. A first
+launch counts what every stream accepts and a second one makes the words again: where a stream's results go is the sum
+of the counts before it. Data layout: results are contiguous. Who owns what: a thread has a pair of words in a step: two
+attempts, or half of one, whose other half the next lane has. Points that are accepted wait in shared memory until the
+words of `STEPS` steps are used; then every thread makes results of some of them. The block that accepts the last
+attempt leaves the 624 words that follow it, untempered, from which the host knows NumPy's state. Bytes per element:
+itself, once. Instructions per pair: about 60 to count, 100 to place, and 180 per point.
 
 Source: NumPy's src/mt19937 and src/legacy.
 """
@@ -18,8 +18,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from oxinp._kernels.problem import MAX_KERNELS
-from oxinp._kernels.random.twister import N
-from oxinp._kernels.random.twister_fill import BLOCK, STEPS, WIDTH, Pairs
+from oxinp._kernels.random.twister import FREE, MATRIX, UPPER, M, N
 from oxinp._kernels.random.twister_formats import FORMATS, tempered
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.frozen import Frozen
@@ -28,10 +27,16 @@ from oxinp._ptx.types import f64, i64, pred, u32, u64
 
 if TYPE_CHECKING:
     from oxinp._kernels.random.twister_formats import Attempt
+    from oxinp._ptx.memory import Pointer
     from oxinp._ptx.value import Value
 
-WARP = 32
+PAIRS = N // 2  # of a state
+BLOCK, WARP = 128, 32  # a warp for each scheduler
 NUM_WARPS = BLOCK // WARP
+WIDTH = 112  # pairs of a step, of which none needs another one
+STEPS = 14
+assert 2 * WIDTH <= FREE
+assert PAIRS <= WIDTH * STEPS
 MOST_POINTS = WIDTH * STEPS // 2
 
 
@@ -51,6 +56,63 @@ class DrawSpec(Frozen):
     format: str
     counts: bool
     is_given: bool
+
+
+class Pairs:
+    """The pairs of a stream in shared memory: those of a state, then those of the steps."""
+
+    def __init__(self, k: Builder) -> None:
+        self.k = k
+        self.halves = tuple(k.shared(u32, PAIRS + WIDTH * STEPS + 1) for _ in range(2))  # even words, odd words
+        self.has_pair = k.tid < WIDTH
+        # Threads that have none read what others do, from other banks than the rest of their warp, and store nothing.
+        self.own = [half.at(k.where(self.has_pair, k.tid, k.tid - (WIDTH - BLOCK % WIDTH))) for half in self.halves]
+
+    def load(self, window: Pointer) -> None:
+        """Begin with a state; a barrier has to follow."""
+        k = self.k
+        with k.range(k.tid, PAIRS, BLOCK) as i:
+            for half, word in zip(self.halves, window.load(i * 2, 2), strict=True):
+                half[i] = word
+
+    def words(self, number: Value) -> list[Value]:
+        """The thread's pair of a step, and the first word of the next pair; `number` is the step's, times `WIDTH`."""
+        even, odd = self._at(number)
+        return [even[0], odd[0], even[1]]
+
+    def make(self, number: Value, words: list[Value]) -> None:
+        """Make the pair that comes 624 words after a step's; a barrier has to follow."""
+        k, (even, odd) = self.k, self._at(number)
+        first, second, third = words
+        made = [
+            odd[M // 2] ^ self._twisted(first, second),
+            even[(M + 1) // 2] ^ self._twisted(second, third),
+        ]
+        with k.when(self.has_pair):
+            for half, word in zip((even, odd), made, strict=True):
+                half[PAIRS] = word
+
+    def _at(self, number: Value) -> tuple[Pointer, Pointer]:
+        even, odd = (each.at(number) for each in self.own)
+        return even, odd
+
+    def _twisted(self, first: Value, second: Value) -> Value:
+        joined = second ^ ((first ^ second) & UPPER)
+        return (joined >> 1) ^ ((second & 1) * MATRIX)
+
+    def leave(self, target: Pointer, first: Value) -> None:
+        """Store 624 words from a pair of those at hand on."""
+        k = self.k
+        with k.range(k.tid, PAIRS, BLOCK) as i:
+            target.store(i * 2, [half[first + i] for half in self.halves])
+
+    def turn(self) -> None:
+        """Move the last state to the front; ends with a barrier."""
+        k = self.k
+        with k.range(k.tid, PAIRS, BLOCK) as i:
+            for half in self.halves:
+                half[i] = half[i + WIDTH * STEPS]
+        k.barrier()
 
 
 @lru_cache(MAX_KERNELS)
