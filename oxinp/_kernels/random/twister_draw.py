@@ -66,6 +66,7 @@ class Pairs:
         self.halves = tuple(k.shared(u32, PAIRS + WIDTH * STEPS + 1) for _ in range(2))  # even words, odd words
         self.has_pair = k.tid < WIDTH
         # Threads that have none read what others do, from other banks than the rest of their warp, and store nothing.
+        self._held = [k.var(0, u32) for _ in range(3)]
         self.own = [half.at(k.where(self.has_pair, k.tid, k.tid - (WIDTH - BLOCK % WIDTH))) for half in self.halves]
 
     def load(self, window: Pointer) -> None:
@@ -75,8 +76,25 @@ class Pairs:
             for half, word in zip(self.halves, window.load(i * 2, 2), strict=True):
                 half[i] = word
 
-    def words(self, number: Value) -> list[Value]:
-        """The thread's pair of a step, and the first word of the next pair; `number` is the step's, times `WIDTH`."""
+    def begin(self) -> None:
+        """Take the words of the first step, from a state at the front."""
+        for var, word in zip(self._held, self._words(self.k.const(0, u32)), strict=True):
+            var.set(word)
+
+    def step(self, number: Value) -> list[Value]:
+        """Give the thread's pair of a step, and make the one that comes 624 words later; a barrier has to follow.
+
+        `number` is the step's, times `WIDTH`. The words of the next step, which earlier ones have made, are on their
+        way before the barrier.
+        """
+        first, second, third = (var.get() for var in self._held)
+        self.make(number, [first, second, third])
+        for var, word in zip(self._held, self._words(number + WIDTH), strict=True):
+            var.set(word)
+        return [first, second]
+
+    def _words(self, number: Value) -> list[Value]:
+        """The thread's pair of a step, and the first word of the next pair."""
         even, odd = self._at(number)
         return [even[0], odd[0], even[1]]
 
@@ -107,12 +125,13 @@ class Pairs:
             target.store(i * 2, [half[first + i] for half in self.halves])
 
     def turn(self) -> None:
-        """Move the last state to the front; ends with a barrier."""
+        """Move the last state to the front, and begin there; ends with a barrier."""
         k = self.k
         with k.range(k.tid, PAIRS, BLOCK) as i:
             for half in self.halves:
                 half[i] = half[i + WIDTH * STEPS]
         k.barrier()
+        self.begin()
 
 
 @lru_cache(MAX_KERNELS)
@@ -144,6 +163,7 @@ class _Drawing:
         k = self.k
         self.pairs.load(self.windows.at(k.cast(k.ctaid, i64) * N))
         k.barrier()
+        self.pairs.begin()
 
     def attempts(self, words: list[Value], has_pair: Value) -> list[tuple[Value, Value, Attempt, list[Value]]]:
         """The thread's attempts of a step: whether each is accepted, the words up to its end, itself, and its point."""
@@ -179,11 +199,9 @@ class _Count(_Drawing):
         with k.loop():
             here = k.cast(k.min(left, WIDTH * STEPS), u32)
             with k.range(k.const(0, u32), here, WIDTH) as at:
-                words = self.pairs.words(at)
-                self.pairs.make(at, words)
-                k.barrier()
-                for accepted, *_ in self.attempts(words[:2], self.pairs.has_pair & (k.tid + at < here)):
+                for accepted, *_ in self.attempts(self.pairs.step(at), self.pairs.has_pair & (k.tid + at < here)):
                     own.set(own + k.cast(accepted, u32))
+                k.barrier()
             k.break_if(left <= WIDTH * STEPS)
             self.pairs.turn()
             left.set(left - WIDTH * STEPS)
@@ -246,9 +264,7 @@ class _Place(_Drawing):
     def step(self, at: Value, has_pair: Value, found: Value) -> Value:
         """Find what a step accepts, after so many that were found since `target`; return how many that is."""
         k = self.k
-        pair = self.pairs.words(at)
-        self.pairs.make(at, pair)
-        attempts = self.attempts(pair[:2], has_pair)
+        attempts = self.attempts(self.pairs.step(at), has_pair)
         ballots = [k.ballot(accepted) for accepted, *_ in attempts]
         in_warp = k.popc(ballots[0])
         for ballot in ballots[1:]:
