@@ -634,10 +634,11 @@ def random_specs() -> list[Any]:
         for count, value in ((1, 0), (2, 2), (3, 4))
         for instrs in [tuple(Instr(_both, t, (0 if i == 0 else 2 + i, i + 1)) for i in range(count - 1))]
     ]
-    intervals = [IntervalSpec(role) for role in ("find", "walk", "draw")]
+    intervals = [IntervalSpec(role) for role in ("find", "walk", "draw", "tail")]
     shuffles = [
         ShuffleSpec("links"),
         ShuffleSpec("links", leaves_key=True),
+        ShuffleSpec("marks"),
         ShuffleSpec("follow"),
     ]
     points = [kind(flag) for kind in (SobolSpec, HaltonSpec) for flag in (False, True)]
