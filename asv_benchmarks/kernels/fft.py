@@ -69,6 +69,7 @@ LENGTHS = (
 SETTINGS = {
     "as shipped": {},
     "no clusters": {(tiling, "CLUSTERS"): (1,)},
+    "counted bytes": {(tiling, "IS_COUNTED"): True},
     "columns of 32 bytes": {(tiling, "CLUSTER_SEGMENT"): 32},
     "columns of 32 bytes, small blocks": {(tiling, "CLUSTER_SEGMENT"): 32, (tiling, "RESIDENT"): 6},
     "columns of 64 bytes, large blocks": {(tiling, "RESIDENT"): 1},

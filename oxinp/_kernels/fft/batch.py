@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from oxinp._kernels.elementwise.chain import Divisor, Splitter
 from oxinp._kernels.elementwise.plan import MAX_INDEX_32
+from oxinp._kernels.fft import tiling
 from oxinp._kernels.fft.kernel import make
 from oxinp._kernels.fft.prime import threads_of
 from oxinp._kernels.fft.radices import Cut, cut
@@ -391,6 +392,7 @@ class Batch(Frozen):
             self.is_rotated,
             self.is_source_rotated,
             cluster,
+            tiling.IS_COUNTED and cluster > 1,
         )
         spec = with_padding(spec)
         spec = spec.replace(min_blocks=resident(spec, found.held, device.max_shared_nbytes))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from oxinp._kernels.fft.roots import table
 from oxinp._kernels.fft.spec import COLUMNS, ROWS, WARP, TransformSpec
 from oxinp._kernels.fft.tile import Tile
 from oxinp._ptx.cluster import cluster_barrier
+from oxinp._ptx.cluster_store import ClusterStores
 from oxinp._ptx.memory import CLUSTER, Pointer
 
 if TYPE_CHECKING:
@@ -28,6 +29,10 @@ class Exchange(Tile):
         if spec.shared_elements:
             self.smem = self.k.dynamic_shared(spec.type, spec.shared_elements)
         self.is_exchanged = False
+        if spec.is_counted:
+            self.stores = ClusterStores(self.k)
+            with self.k.when(self.k.tid == 0):
+                self.stores.expect(0, spec.share * spec.columns * spec.type.nbytes)
         if spec.cluster > 1:
             self.k.emit("cluster_arrive_relaxed", types=())
         self.radices = spec.radices
@@ -120,8 +125,10 @@ class Exchange(Tile):
         self.is_exchanged = True
         address = self.smem.address()
         k.emit("cluster_wait", types=())  # every block has begun
-        blocks = [
-            Pointer(k, k.emit("mapa", address, rank, types=()), spec.type, CLUSTER, "rw")
+        blocks: list[Any] = [
+            self.stores.block(0, self.smem, rank)
+            if spec.is_counted
+            else Pointer(k, k.emit("mapa", address, rank, types=()), spec.type, CLUSTER, "rw")
             for rank in range(spec.cluster)
         ]
         for (number, is_valid), elements in zip(self.butterflies(thread, radix), values, strict=True):
@@ -129,8 +136,15 @@ class Exchange(Tile):
             places = [self._address(place, j * apart, 1) for j in range(kept)]
             with nullcontext() if is_valid is None else k.when(is_valid):
                 for j, value in enumerate(elements):
-                    blocks[j // kept][places[j % kept]] = k.compound(spec.type, *value)
-        cluster_barrier(k)
+                    result, block = k.compound(spec.type, *value), blocks[j // kept]
+                    if spec.is_counted:
+                        self.stores.store_pair(block, places[j % kept], result)
+                    else:
+                        block[places[j % kept]] = result
+        if spec.is_counted:
+            self.stores.wait(0)
+        else:
+            cluster_barrier(k)
 
     def wait(self) -> None:
         """Until everyone who shares memory with a thread is here."""

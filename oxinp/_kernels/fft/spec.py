@@ -101,6 +101,8 @@ class TransformSpec(Frozen):
         Elements are read likewise. The first radix is even.
     cluster : int
         Blocks that share a tile, each of them an equal part of every transform: it divides the first radix. 1 for none.
+    is_counted : bool
+        Whether blocks of a cluster wait for the bytes that they get, not for each other.
     """
 
     type: Type
@@ -131,6 +133,7 @@ class TransformSpec(Frozen):
     is_rotated: bool = False
     is_source_rotated: bool = False
     cluster: int = 1
+    is_counted: bool = False
 
     @property
     def length(self) -> int:

@@ -16,6 +16,7 @@ MIN_SEGMENT = 32
 BLOCK = 256  # threads at which transforms share a block
 CLUSTERS = (2, 4, 8)  # blocks that may share transforms
 CLUSTER_SEGMENT = 64  # bytes of neighbouring columns below which they do, and which they take then
+IS_COUNTED = False  # whether blocks of a cluster wait for bytes, not for each other
 RESIDENT = 3  # blocks that a multiprocessor should hold
 RESIDENT_COLUMNS = 1  # likewise, of those that are not shared and take all of a segment
 RESIDENT_ROWS = 2  # likewise, of transforms along neighbouring elements that are not shared

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from oxinp._kernels.fft import batch
+from oxinp._kernels.fft import batch, tiling
 from oxinp._kernels.fft.axes import COMPLEX, Array, Problem, plan_axes
 from oxinp._kernels.plan import Argument
 from oxinp._ptx.kernel import traced_with
@@ -18,8 +18,9 @@ DEVICE = SimpleNamespace(num_sms=2, cc=(9, 0), max_shared_nbytes=8 * 1024, tuned
 WITHOUT = SimpleNamespace(**{**vars(DEVICE), "cc": (8, 0)})
 
 
-@pytest.fixture
-def session():
+@pytest.fixture(params=["barrier", "counted"])
+def session(request, monkeypatch):
+    monkeypatch.setattr(tiling, "IS_COUNTED", request.param == "counted")
     session = Session(machine())
     yield session
     session.close()
