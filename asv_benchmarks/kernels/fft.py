@@ -86,6 +86,8 @@ SETTINGS = {
     "chunks of 8 MiB": {(chunks, "CHUNK_NBYTES"): 1 << 23},
     "chunks of 16 MiB": {(chunks, "CHUNK_NBYTES"): 1 << 24},
     "chunks of 32 MiB": {(chunks, "CHUNK_NBYTES"): 1 << 25},
+    "roots by products": {(tiling, "IS_FACTORED"): True},
+    "roots by products, more blocks": {(tiling, "IS_FACTORED"): True, (tiling, "BESIDE_CHIRP"): 14},
     "more blocks": {(tiling, "BUSY"): 2048},
     "radices to 16": {(radices, "COMPOSITE"): {8: (), 16: ()}},
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from contextlib import nullcontext
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,9 @@ from oxinp._ptx.cluster_store import ClusterStores
 from oxinp._ptx.memory import CLUSTER, Pointer
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from oxinp._kernels.fft.codelets import Number
     from oxinp._kernels.fft.tile import Thread, Values
     from oxinp._ptx.value import Value
 
@@ -39,14 +43,31 @@ class Exchange(Tile):
         self.tables = self.twiddles()
 
     def twiddles(self) -> list[Pointer]:
-        """Per stage but the first, root j * k of the elements behind the first, j outermost."""
+        """Per stage but the first, root j * k of the elements behind the first, j outermost; see `rows_of`."""
         before = 1
         tables: list[Pointer] = []
         for radix, following in pairwise(self.radices):
             before *= radix
-            numerators = np.multiply.outer(np.arange(1, following), np.arange(before)).ravel()
+            numerators = np.multiply.outer(self.rows_of(following), np.arange(before)).ravel()
             tables.append(self.k.table(table(before * following, numerators, self.spec.type.dtype)))
         return tables
+
+    def rows_of(self, radix: int) -> list[int]:
+        """The j of the roots that a table has: all, or those below a number, and its multiples."""
+        if not self.spec.is_factored:
+            return list(range(1, radix))
+        low = math.isqrt(radix)
+        return [*range(1, low), *range(low, radix, low)]
+
+    def _roots(self, own: Pointer, radix: int, apart: int) -> Iterator[Number]:
+        """Yield the roots that the elements of a butterfly behind the first are multiplied by; `apart` rows lie."""
+        k, rows, low = self.k, self.rows_of(radix), math.isqrt(radix)
+        read: dict[int, Number] = {}
+        for j in range(1, radix):
+            if j in rows:
+                real, imag = own.load(rows.index(j) * apart, 1, "nc")[0].parts
+                read[j] = real, imag
+            yield read[j] if j in read else multiply(k, read[j - j % low], read[j % low])
 
     def stages(self, thread: Thread, values: Values, *, is_last: bool) -> tuple[Thread, Values]:
         """All stages; if nothing follows, threads change to the order in which they store."""
@@ -169,7 +190,7 @@ class Exchange(Tile):
             loaded = [self.smem[self._address(place, j * apart * neighbour, 1)] for j in range(radix)]
             within = self.later_number(number % before if stage < len(self.radices) - 1 else number)
             own = roots.at(within)
-            factors = [own.load(j * before * spec.cluster, 1, "nc")[0].parts for j in range(radix - 1)]
+            factors = list(self._roots(own, radix, before * spec.cluster))
             rest = [multiply(k, value.parts, factor) for value, factor in zip(loaded[1:], factors, strict=True)]  # type: ignore[arg-type]
             fetched.append([loaded[0].parts, *rest])
         return fetched  # type: ignore[return-value]
