@@ -89,6 +89,15 @@ SETTINGS = {
     "roots by products": {(tiling, "IS_FACTORED"): True},
     "roots by products, more blocks": {(tiling, "IS_FACTORED"): True, (tiling, "BESIDE_CHIRP"): 14},
     "more blocks": {(tiling, "BUSY"): 2048},
+    "radices to 32": {(radices, "COMPOSITE"): {8: (18, 20, 21, 22, 24, 25, 27, 28, 30, 32), 16: ()}},
+    "radices to 32, fewer blocks": {
+        (radices, "COMPOSITE"): {8: (18, 20, 21, 22, 24, 25, 27, 28, 30, 32), 16: ()},
+        (tiling, "BUSY"): 256,
+    },
+    "radices to 32, more blocks": {
+        (radices, "COMPOSITE"): {8: (18, 20, 21, 22, 24, 25, 27, 28, 30, 32), 16: ()},
+        (tiling, "BUSY"): 2048,
+    },
     "radices to 16": {(radices, "COMPOSITE"): {8: (), 16: ()}},
 }
 QUICK = re.compile(r"65536 x 1024|16384 x 4095|2\^16|length (1024|1000|101)$")

@@ -26,7 +26,7 @@ ALLOCATED = 8  # registers of a thread, at a time
 SHARED_BESIDE = 1024  # bytes that a block takes beside its own
 BUSY = 1024  # threads of a multiprocessor up to which more blocks are worth fewer registers
 # Registers that kernels get by with, by bytes of a number: without any, per number of a thread, and up to how many.
-TIGHT = {8: (16, 2, 24), 16: (24, 4, 18)}
+TIGHT = {8: (16, 2, 32), 16: (24, 4, 18)}
 # Beside these: of roots of unity that are computed, of convolutions, and of what else is done with elements.
 BESIDE_TWIDDLE, BESIDE_CHIRP, BESIDE_STAGED, BESIDE = 8, 16, 24, 16
 FEWEST_LARGE = 17  # primes from which on a codelet holds its inputs until all results are there
