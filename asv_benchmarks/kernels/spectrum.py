@@ -49,6 +49,8 @@ QUICK_COMPOSED = (
     ("svd", (300, 50), "f4", None),
     ("lstsq", (1000, 20), "f8", (1000, 1)),
     ("qr", (40_000, 40), "f8", None),
+    ("hessenberg", (300, 300), "f8", None),
+    ("eig", (300, 300), "f8", None),
 )
 CASES = (
     ("eigh", 10000, 32, 32, "f8"),
@@ -84,7 +86,13 @@ COMPOSED = (
     ("pinv", (2048, 2048), "f8", None),
     ("det", (4096, 4096), "f8", None),
     ("expm", (1024, 1024), "f8", None),
+    ("hessenberg", (2048, 2048), "f8", None),
+    ("eig", (2048, 2048), "f8", None),
+    ("eigvals", (2048, 2048), "f8", None),
+    ("eig", (1024, 1024), "c16", None),
 )
+PARTLY_HOSTED = ("eig", "eigvals", "hessenberg")
+"""Functions of which NumPy, or SciPy, on the host is a peer."""
 
 
 def adjoint(a):
@@ -195,6 +203,8 @@ def composed(package, name):
         paths = {"oxinp": "oxinp.scipy.linalg", "cupy": "cupyx.scipy.linalg", "torch": "torch.linalg"}
         functions = importlib.import_module(paths[package])
         return functions.matrix_exp if package == "torch" else functions.expm
+    if name == "hessenberg":
+        return importlib.import_module("oxinp.scipy.linalg" if package == "oxinp" else "scipy.linalg").hessenberg
     return getattr(module.linalg, name)
 
 
@@ -203,13 +213,15 @@ def wall_milliseconds(package, name, arrays):
     module = importlib.import_module(package)
     if package == "torch":
         given, wait = [module.from_numpy(x).cuda() for x in arrays], module.cuda.synchronize
+    elif package == "numpy":
+        given, wait = arrays, lambda: None
     else:
         given = [module.asarray(x) for x in arrays]
         wait = module.cuda.synchronize if package == "oxinp" else module.cuda.Device().synchronize
     function, times = composed(package, name), []
     if package == "oxinp":
         module.evaluate(*given)
-    for _ in range(5):
+    for _ in range(2 if package == "numpy" else 5):
         wait()
         start = time.perf_counter()
         result = function(*given)
@@ -217,7 +229,7 @@ def wall_milliseconds(package, name, arrays):
             module.evaluate(*(result if isinstance(result, tuple) else (result,)))
         wait()
         times.append((time.perf_counter() - start) * 1e3)
-    return statistics.median(times[2:]), result
+    return statistics.median(times[len(times) // 2 :]), result
 
 
 def composed_ratio(name, arrays, result):
@@ -234,6 +246,13 @@ def composed_ratio(name, arrays, result):
         is_upper = not np.tril(r, -1).any()
         ratios = [_norm(a - q @ r) / _norm(a), _norm(adjoint(q) @ q - np.eye(q.shape[-1]))]
         return float(max(ratios) / eps) if is_upper else float("inf")
+    if name == "eig":
+        w, v = (np.asarray(x) for x in result)
+        return float(np.max(_norm(a @ v - v * w)) / (np.max(_norm(a)) * eps))
+    if name in ("eigvals", "hessenberg"):
+        made = np.asarray(result)
+        traces = [np.sum(made), np.trace(a)] if name == "eigvals" else [np.trace(made), np.trace(a)]
+        return float(abs(traces[0] - traces[1]) / (np.linalg.norm(a) * eps))
     if name == "svdvals":
         right = np.linalg.svdvals(a)
         return float(np.max(np.abs(right - np.asarray(result))) / right.max() / eps)
@@ -280,7 +299,9 @@ def main(arguments):
         ratio = composed_ratio(name, arrays, result)
         is_right &= ratio <= RATIO
         line = f"{title:32s} {whole:9.3f} ms, ratio {ratio:.3g}"
-        times = {package: wall_milliseconds(package, name, arrays)[0] for package in known}
+        others = [x for x in known if name != "hessenberg" and (x, name[:3]) != ("cupy", "eig")]
+        others += ["numpy"] if known and name in PARTLY_HOSTED else []
+        times = {package: wall_milliseconds(package, name, arrays)[0] for package in others}
         if times:
             best = min(times, key=times.get)
             line += f"; {best} {times[best]:9.3f} ms, {times[best] / whole:5.2f}x"

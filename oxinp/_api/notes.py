@@ -34,6 +34,10 @@ _INDICES = (
     "`oxinp.config.synchronous = True` raises it at once."
 )
 _SPECTRA = "Computed in the precision of the operands, where newer versions of SciPy compute float32 in float64."
+_ITERATIONS = (
+    "Partly on the host, and counted as that: the reduction to Hessenberg form and the products that make vectors run "
+    "on the device, balancing and QR iterations are LAPACK's. Stacks are NumPy's or SciPy's."
+)
 _FOURIER = ("fft", "ifft", "rfft", "irfft")
 _COPIES = "Arrays of NumPy's are copied, where NumPy would return its argument."
 
@@ -63,6 +67,10 @@ DIFFERENCES: dict[str, str] = {
         [f"scipy.linalg.{name}" for name in ("eigh", "eigvalsh", "eigh_tridiagonal", "eigvalsh_tridiagonal")],
         "Parts of the spectrum that are chosen by values are SciPy's, on the host and counted; of tridiagonal matrices "
         "all parts.",
+    ),
+    **dict.fromkeys(
+        ["linalg.eig", "linalg.eigvals", *(f"scipy.linalg.{name}" for name in ("eig", "eigvals", "schur"))],
+        _ITERATIONS,
     ),
     "scipy.linalg.qr": "QR with pivoting is SciPy's, on the host and counted.",
     **dict.fromkeys(

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.linalg import LinAlgError
 
 from oxinp import _runtime
+from oxinp._core.host.fallback import placed_on_host
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import Handle
 from oxinp._core.lazy.op import BoundOp, Op
@@ -21,14 +22,14 @@ from oxinp._core.lazy.views import view
 from oxinp._core.manipulation.copy import astype, copy
 from oxinp._core.memory.dtypes import DEVICE_TYPES
 from oxinp._core.memory.layout import Layout
-from oxinp._core.ops.perform import perform
+from oxinp._core.ops.crossover import HOST_WEIGHT, cost_of
+from oxinp._core.ops.perform import is_placed_on_host, perform
 from oxinp._core.ufunc.objects import UFUNC_OBJECTS
 from oxinp._kernels.plan import Copy, Plan, Read, Scratch
 
 if TYPE_CHECKING:
     from oxinp._kernels.problem import Operand
 
-FLOPS_PER_BYTE = 128  # multiply-adds in which LAPACK takes as long as the device takes to begin, over the threshold
 STATUS_NBYTES = 8
 
 
@@ -67,13 +68,7 @@ def raising(message: str) -> Any:
     return sized
 
 
-def _flops(layouts: tuple[Layout, ...], parameters: Any) -> float:  # noqa: ARG001 - the rows' one signature
-    """Multiply-adds of a factorisation, as placement compares them."""
-    layout = layouts[0]
-    return max(layout.size * layout.shape[-1] / FLOPS_PER_BYTE, 0.0)
-
-
-def _same(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout, ...]:  # noqa: ARG001
+def _same(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout, ...]:  # noqa: ARG001 - the rows' one signature
     return (Layout.of(layouts[0].dtype, layouts[0].shape),)
 
 
@@ -118,17 +113,19 @@ CHOLESKY = Op(
     _plan_cholesky,
     _same,
     np.linalg.cholesky,
-    _flops,
+    cost_of("cholesky"),
+    HOST_WEIGHT,
     takes_views=True,
     sized=raising("Matrix is not positive definite"),
 )
-INV = Op("inv", _plan_inv, _same, np.linalg.inv, _flops, takes_views=True, sized=raising(SINGULAR))
+INV = Op("inv", _plan_inv, _same, np.linalg.inv, cost_of("inv"), HOST_WEIGHT, takes_views=True, sized=raising(SINGULAR))
 SOLVE = Op(
     "solve",
     _plan_solve,
     _infer_solve,
     np.linalg.solve,
-    _flops,
+    cost_of("solve"),
+    HOST_WEIGHT,
     takes_views=True,
     sized=raising(SINGULAR),
     linear_in=(1,),
@@ -138,7 +135,8 @@ SLOGDET = Op(
     _plan_slogdet,
     _infer_slogdet,
     lambda a: tuple(np.asarray(part) for part in np.linalg.slogdet(a)),
-    _flops,
+    cost_of("slogdet"),
+    HOST_WEIGHT,
     takes_views=True,
 )
 
@@ -166,7 +164,7 @@ def _host_qr(a: np.ndarray[Any, Any], mode: Any) -> Any:
     return (np.ascontiguousarray(first.swapaxes(-1, -2)) if mode == "raw" else first), second
 
 
-QR = Op("qr", _plan_qr, _infer_qr, _host_qr, _flops, takes_views=True)
+QR = Op("qr", _plan_qr, _infer_qr, _host_qr, cost_of("qr"), HOST_WEIGHT, takes_views=True)
 
 
 def prepared(*arrays: Handle, are_square: bool = True) -> tuple[Handle, ...]:
@@ -233,6 +231,8 @@ def cholesky(a: Handle, *, upper: bool = False) -> Any:
     (a,) = prepared(a)
     if not upper:
         return perform(CHOLESKY, (a,))
+    if is_placed_on_host(CHOLESKY, (a,)):
+        return placed_on_host(np.linalg.cholesky, (a,), {"upper": True})
     turned = view(a, lambda seen: seen.swapaxes(-1, -2))
     return _turned(perform(CHOLESKY, (conjugate(turned),)))
 
@@ -282,6 +282,9 @@ def slogdet(a: Handle) -> tuple[Any, Any]:
 
 def det(a: Handle) -> Any:
     """Return determinants; see `numpy.linalg.det`."""
+    (a,) = prepared(a)
+    if is_placed_on_host(SLOGDET, (a,)):
+        return placed_on_host(np.linalg.det, (a,), {})
     sign, logarithm = slogdet(a)
     return sign * UFUNC_OBJECTS["exp"](logarithm)
 
@@ -326,7 +329,6 @@ def _tall_qr(a: Any, mode: str) -> Any:
 
 __all__ = [
     "CHOLESKY",
-    "FLOPS_PER_BYTE",
     "INV",
     "QR",
     "SLOGDET",

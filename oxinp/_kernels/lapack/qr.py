@@ -170,9 +170,13 @@ class Qr:
         min(rows, columns) elements per matrix.
     scratch : Scratch
     device : Device
+    columns : int
+        Most columns of what else is multiplied by the reflectors.
     """
 
-    def __init__(self, stack: Stack, place: Argument, tau: Argument, scratch: Scratch, device: Device) -> None:
+    def __init__(
+        self, stack: Stack, place: Argument, tau: Argument, scratch: Scratch, device: Device, columns: int = 0
+    ) -> None:
         self.stack, self.place, self.tau, self.scratch, self.device = stack, place, tau, scratch, device
         self.type, self.count = stack.type, stack.count
         self.depth = min(stack.num_rows, stack.num_columns)
@@ -182,7 +186,7 @@ class Qr:
         most = -(-stack.num_rows // self.height)
         self.board = lu_panel.board(scratch, stack.type, most, stack.count)
         self.at_once = stack.count if most == 1 else max(1, device.num_sms // most)
-        widest = max(stack.num_rows, stack.num_columns)
+        widest = max(stack.num_rows, stack.num_columns, columns)
         self.inner = scratch.take(stack.count * self.made.block * widest * stack.type.nbytes)
         self.more_nbytes = 0
         self.steps: list[Step] = []
