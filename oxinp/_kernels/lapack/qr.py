@@ -126,7 +126,8 @@ def block_columns(stack: Stack, device: Device) -> BlockColumns:
     """Return the width that was measured to be best; else a system of `trsm`, or two where products are large."""
     legal = tuple(BlockColumns(width, group) for width in BLOCK_WIDTHS for group in GROUPS if group <= width)
     depth = min(stack.num_rows, stack.num_columns)
-    default = BlockColumns(trsm.length(stack.type) * (2 if stack.count == 1 and depth >= LARGE else 1))
+    width = trsm.length(stack.type) * (2 if stack.count == 1 and depth >= LARGE else 1)
+    default = BlockColumns(width, width if stack.count == 1 else GROUPS[0])
     choice = Choice(
         "qr/block",
         (stack.type.name,),
