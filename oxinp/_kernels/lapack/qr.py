@@ -24,11 +24,12 @@ from oxinp._kernels.lapack import lu_panel, qr_cluster, qr_panel
 from oxinp._kernels.lapack.lu import Stack
 from oxinp._kernels.lapack.lu_panel import WIDTHS
 from oxinp._kernels.lapack.qr_panel import QrPanel
+from oxinp._kernels.lapack.rows import each_element, spread
 from oxinp._kernels.plan import Argument, Fill, Launch, Plan, Scratch, Work
 from oxinp._kernels.problem import Instr, Operand, Output, ScalarOperand
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.kernel import retraceable
-from oxinp._ptx.types import Type, i64
+from oxinp._ptx.types import Type, i64, u32
 
 if TYPE_CHECKING:
     from oxinp._kernels.choice import Device
@@ -63,13 +64,10 @@ def make_upper(spec: UpperSpec) -> Kernel:
     k = Builder("upper_trapezoid", block=BLOCK, target="sm_80")
     out = k.pointer("out", spec.type, "w")
     a = None if spec.is_identity else k.pointer("a", spec.type, "r")
-    total, rows, columns, pitch, move, out_pitch, out_move = (
-        k.scalar(name, i64) for name in ("total", "rows", "columns", "pitch", "move", "out_pitch", "out_move")
-    )
+    rows = k.scalar("rows", u32)
+    pitch, move, out_pitch, out_move = (k.scalar(name, i64) for name in ("pitch", "move", "out_pitch", "out_move"))
     zero = k.const(0, spec.type)
-    with k.grid_stride(total) as number:
-        line = number / columns
-        column = number - line * columns
+    with each_element(k) as (line, column):
         matrix = line / rows
         row = line - matrix * rows
         value = k.var(zero)
@@ -77,8 +75,8 @@ def make_upper(spec: UpperSpec) -> Kernel:
             value.set(k.where(row == column, k.const(1, spec.type), zero))
         else:
             with k.when(row <= column):
-                value.set(a[matrix * move + row * pitch + column])
-        out[matrix * out_move + row * out_pitch + column] = value.get()
+                value.set(a.at(k.cast(matrix, i64) * move).at(k.cast(row, i64) * pitch)[column])
+        out.at(k.cast(matrix, i64) * out_move).at(k.cast(row, i64) * out_pitch)[column] = value.get()
     return k.build()
 
 
@@ -86,11 +84,12 @@ def upper(out: Stack, to: Argument, source: tuple[Stack, Argument] | None) -> La
     """Return the launch that writes upper trapezoids, or identities where there is no source."""
     total = out.count * out.num_rows * out.num_columns
     pitch, move = (0, 0) if source is None else (source[0].pitch, source[0].move)
-    constants = (total, out.num_rows, out.num_columns, pitch, move, out.pitch, out.move)
+    grid, spreading = spread(out.count * out.num_rows, out.num_columns)
+    constants = (out.num_rows, pitch, move, out.pitch, out.move, *spreading)
     arguments = (to,) if source is None else (to, source[1])
     kernel = make_upper(UpperSpec(out.type, source is None))
     work = Work(nbytes=(1 if source is None else 2) * total * out.type.nbytes)
-    return Launch(kernel, (min(-(-total // BLOCK), 1 << 16), 1, 1), arguments, constants, work)
+    return Launch(kernel, grid, arguments, constants, work)
 
 
 class Reflectors(NamedTuple):
