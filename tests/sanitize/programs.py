@@ -16,6 +16,7 @@ import oxinp._kernels
 from oxinp._core.lazy import placement, rowwise
 from oxinp._core.ufunc.table import UFUNCS
 from oxinp._kernels.gemm import select
+from oxinp._kernels.index import scatter, sums
 from tests.kernels.blas3.case import HERMITIAN, TRIANGULAR, Form, draw, full, grouped, product, solution
 from tests.kernels.driven import Driven
 
@@ -127,6 +128,7 @@ def scans(np):
         yield np.cumsum(x, axis=1)
         yield np.cumsum(x, axis=0)
         yield np.cumprod(x[:, :5], axis=1)
+        yield np.cumsum(np.array(data((601, 70), dtype)), axis=0)
     yield np.cumsum(np.array(data(70_001, "f8")))
 
 
@@ -262,10 +264,37 @@ def gathers(np):
         yield x
 
 
+def updates(np):
+    """Writes and sums at indices: at once, in order, sorted by region and grouped by bucket, and where all are one."""
+    few = dict.fromkeys("iuf", 1)
+    for dtype in ("i4", "i8", "f4", "f8"):
+        for size, extent, names in (
+            (2000, 701, {}),
+            (2001, 701, few),
+            (300, 9001, {}),
+            (2002, 701, {}),
+            (3000, 3, few),
+        ):
+            index = numpy.random.default_rng(size).integers(-extent, extent, size)
+            places, values = np.array(index), np.array(data(size, dtype, size))
+            with (
+                mock.patch.object(sums, "MIN_COUNT", names or sums.MIN_COUNT),
+                mock.patch.multiple(scatter, **dict.fromkeys(("MIN_SORTED", "MIN_SORTED_NBYTES"), size % 2 * 2**40)),
+            ):
+                x = np.array(data(extent, dtype))
+                np.add.at(x, places, values)
+                yield x
+                x = np.array(data(extent, dtype))
+                np.multiply.at(x[::-1], places[:90], values[:90])
+                x[places] = values
+                yield x
+
+
 FAMILIES = [
     elementwise,
     in_place,
     gathers,
+    updates,
     copies,
     reductions,
     rows,

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 WHOLE, CUT, FINISH = "whole", "cut", "finish"
 TYPES = (i32, u32, i64, u64, f32, f64)
 BLOCK = 512
-RUNS = 4  # tiles whose updates a warp loads before it adds the first, of f64 half as many
-LOADS = 2  # of a lane, per tile, at once
+NUM_WARPS = BLOCK // WARP
+AT_ONCE = 8  # updates that a lane loads before it adds the first, of f64 half as many
 MIN_PIECE = 1 << 16
 MAX_POINT = 50
 RESERVED_NBYTES = 8192  # of shared memory, for totals
@@ -71,9 +71,9 @@ class SumsSpec(Frozen):
     tile: int
 
     @property
-    def runs(self) -> int:
-        """Tiles whose updates a warp loads before it adds the first."""
-        return RUNS // 2 if self.type is f64 else RUNS
+    def at_once(self) -> int:
+        """Updates that a lane loads before it adds the first."""
+        return AT_ONCE * 3 // 4 if self.type is f64 else AT_ONCE
 
     @property
     def num_words(self) -> int:
@@ -126,11 +126,9 @@ def add(
     grouped = buckets.group(count, extent, shift, index_type, value, scratch, items)
     piece = piece or max(MIN_PIECE, 2 * -(-count // grouped.number))
     most, size = count // piece, 1 << shift  # parts beside the first ones of buckets, so many buckets are cut at most
-    share = min(WARP, -(-grouped.num_tiles * WARP // BLOCK))
-    share = -(-share // RUNS) * RUNS
     given = (Argument("in1"),) if is_scalar else (grouped.values,)
     shared = (Argument("out0"), grouped.flag, grouped.keys, grouped.starts, grouped.totals)
-    fixed = (extent, stride, shift, grouped.number, grouped.num_tiles, piece, share)
+    fixed = (extent, stride, shift, grouped.number, grouped.num_tiles, piece)
     spec = SumsSpec(type_, size, is_scalar, WHOLE, grouped.tile)
     grid = (grouped.number + most, 1, 1)
     nbytes = u16.nbytes + (0 if is_scalar else type_.nbytes)
@@ -142,7 +140,7 @@ def add(
     sums = scratch.take(max(1, most) * size * 2 * u64.nbytes)
     arguments = (*shared, codes, sums, *given)
     parts = (WHOLE, CUT, FINISH) if most else (WHOLE,)
-    zeros = [Fill(codes, scratch.nbytes - codes.offset, 0)] if most else []
+    zeros = [Fill(codes, sums.offset - codes.offset, 0)] if most else []
     launches = [Launch(make(spec.replace(part=part)), grid, arguments, (*fixed, point), work) for part in parts]
     return scratch.plan([*zeros, *grouped.steps, *launches])
 
@@ -169,7 +167,7 @@ class _Sums:
         self.values: Any = None if spec.is_scalar else k.pointer("values", spec.type, "r")
         self.extent, self.stride = k.scalar("extent", i64), k.scalar("stride", i64)
         self.shift, self.number = k.scalar("shift", u32), k.scalar("num_buckets", u32)
-        self.num_tiles, self.piece, self.share = (k.scalar(name, u32) for name in ("num_tiles", "piece", "share"))
+        self.num_tiles, self.piece = (k.scalar(name, u32) for name in ("num_tiles", "piece"))
         self.point = k.scalar("point", i32) if spec.type.is_float else None
         self.words = [k.dynamic_shared(u32, spec.room) for _ in range(spec.num_words)]
         self.more = k.dynamic_shared(u32, buckets.MANY)
@@ -239,40 +237,58 @@ class _Sums:
     # -- updates
 
     def go_through(self, bucket: Value, part: Value, parts: Value, take: Callable[[Value, Any], None]) -> None:
-        """Have each update of a part taken, by whichever lane: its element in the bucket, and its value."""
-        k, spec, share = self.k, self.spec, self.share
+        """Have each update of a part taken, by whichever lane: its element in the bucket, and its value.
+
+        Lanes of a warp have a tile each, `NUM_WARPS` apart, and number the updates of all of them as one.
+        """
+        k, spec = self.k, self.spec
         first, last = self.num_tiles * part / parts, self.num_tiles * (part + 1) / parts
         row = k.cast(bucket, i64) * k.cast(self.num_tiles, i64)
         begins = self.starts.at(row)
         ends = begins.at(k.cast(self.num_tiles, i64))
-        with k.range(first + k.warp * share, last, share * (BLOCK // WARP)) as from_:
-            tile = k.min(from_ + k.lane, last - 1)
-            is_mine = (k.lane < share) & (from_ + k.lane < last)
+        with k.range(first + k.warp, last, BLOCK) as from_:
+            number = from_ + k.lane * NUM_WARPS
+            tile = k.min(number, last - 1)
             begin, end = k.cast(begins[tile], u32), k.cast(ends[tile], u32)
-            length = k.where(is_mine, end - begin, k.const(0, u32))
-            place = tile * spec.tile + begin
-            with k.range(k.const(0, u32), share, spec.runs) as run:
-                runs = [
-                    (k.shfl_idx(place, run + i if i else run), k.shfl_idx(length, run + i if i else run))
-                    for i in range(spec.runs)
+            through = self.scan_warp(k.where(number < last, end - begin, k.const(0, u32)))
+            total = k.shfl_idx(through, WARP - 1)
+            # Where the update of number 0 would be, if all were in the lane's tile.
+            origin = tile * spec.tile + end - through
+            with k.range(k.const(0, u32), total, WARP * spec.at_once) as at:
+                windows = [at + i * WARP if i else at for i in range(spec.at_once)]
+                numbers = [window + k.lane for window in windows]
+                there = [
+                    k.shfl_idx(origin, self.tile_of(window, through)) + k.min(each, total - 1)
+                    for window, each in zip(windows, numbers, strict=True)
                 ]
-                self.take_some([(at, k.lane + i * WARP, size) for at, size in runs for i in range(LOADS)], take)
-                for at, size in runs:
-                    with k.when(size > LOADS * WARP):
-                        num_loads = spec.runs * LOADS
-                        with k.range(k.const(LOADS * WARP, u32), size, num_loads * WARP) as onward:
-                            lanes = [onward + k.lane + i * WARP for i in range(num_loads)]
-                            self.take_some([(at, lane, size) for lane in lanes], take)
+                keys = [self.keys[place] for place in there]
+                values = [self.single if self.values is None else self.values[place] for place in there]
+                for each, key, value in zip(numbers, keys, values, strict=True):
+                    with k.when(each < total):
+                        take(k.cast(key, u32), value)
 
-    def take_some(self, places: list[tuple[Value, Value, Value]], take: Callable[[Value, Any], None]) -> None:
-        """Have some updates taken, each given as the begin of its run, its number there, and the run's length."""
+    def tile_of(self, window: Value, through: Value) -> Value:
+        """Return which lane's tile has the update that is the lane's in a window of 32.
+
+        Parameters
+        ----------
+        window : Value
+            The number of its first update.
+        through : Value
+            Updates of the lane's tile and of those of all lanes before.
+        """
         k = self.k
-        there = [at + k.where(number < size, number, k.const(0, u32)) for at, number, size in places]
-        keys = [self.keys[place] for place in there]
-        values = [self.single if self.values is None else self.values[place] for place in there]
-        for (_, number, size), key, value in zip(places, keys, values, strict=True):
-            with k.when(number < size):
-                take(k.cast(key, u32), value)
+        ends = k.cast(through, i32) - k.cast(window, i32)
+        is_inside = (ends > 0) & (ends < WARP)
+        bits = k.redux("or", k.where(is_inside, k.const(1, u32) << k.cast(k.where(is_inside, ends, 0), u32), 0))
+        before = k.popc(k.ballot(ends <= 0))
+        found = k.var(before + k.popc(bits & ((k.const(2, u32) << k.lane) - 1)))
+        with k.when(k.popc(bits) != k.popc(k.ballot(is_inside))):  # tiles without updates end where others do
+            found.set(0)
+            for step in (16, 8, 4, 2, 1):
+                passed = k.shfl_idx(through, found + (step - 1)) <= window + k.lane
+                found.set(k.where(passed, found + step, found.get()))
+        return k.min(found.get(), WARP - 1)
 
     def add(self, element: Value, parts: list[Value]) -> None:
         """Add words, the lowest first, to those of an element; most are zeros but for the lowest."""
@@ -348,6 +364,8 @@ class _Floats(_Sums):
                 code = self.codes[element]
                 with k.when(code != 0):
                     codes.atomic("max", element, code)
+                with k.when(part == 0):  # for the next launch
+                    sums[element * 2], sums[element * 2 + 1] = 0, 0
             with k.otherwise():
                 self.sum_up(bucket, part, parts, own, size)
                 with k.range(k.tid, size, BLOCK) as element:
