@@ -248,10 +248,11 @@ def test_what_is_registered_answers_everywhere(monkeypatch):
     def trapezoid(*args, **kwargs):
         return "ours", args, kwargs
 
-    assert dispatch.register(np.linalg.eig, trapezoid) is trapezoid
-    assert dispatch.register(np.linalg.eig, len) is trapezoid
-    assert np.linalg.eig(a=x) == ("ours", (), {"a": x})
-    assert modules.adapted(np.linalg.eig, "linalg.eig") is trapezoid
+    dispatch.functions.pop(np.roots, None)
+    assert dispatch.register(np.roots, trapezoid) is trapezoid
+    assert dispatch.register(np.roots, len) is trapezoid
+    assert np.roots(p=x) == ("ours", (), {"p": x})
+    assert modules.adapted(np.roots, "roots") is trapezoid
     dispatch.ufuncs.pop(scipy.special.erf, None)
     dispatch.register(scipy.special.erf, trapezoid)
     assert scipy.special.erf(x) == ("ours", (x,), {})
