@@ -248,11 +248,11 @@ def test_what_is_registered_answers_everywhere(monkeypatch):
     def trapezoid(*args, **kwargs):
         return "ours", args, kwargs
 
-    dispatch.functions.pop(np.roots, None)
-    assert dispatch.register(np.roots, trapezoid) is trapezoid
-    assert dispatch.register(np.roots, len) is trapezoid
-    assert np.roots(p=x) == ("ours", (), {"p": x})
-    assert modules.adapted(np.roots, "roots") is trapezoid
+    dispatch.functions.pop(np.i0, None)
+    assert dispatch.register(np.i0, trapezoid) is trapezoid
+    assert dispatch.register(np.i0, len) is trapezoid
+    assert np.i0(x=x) == ("ours", (), {"x": x})
+    assert modules.adapted(np.i0, "i0") is trapezoid
     dispatch.ufuncs.pop(scipy.special.erf, None)
     dispatch.register(scipy.special.erf, trapezoid)
     assert scipy.special.erf(x) == ("ours", (x,), {})
