@@ -1,10 +1,11 @@
 """Fourier transforms on a GPU: right, and how fast.
 
-``python -m asv_benchmarks.kernels.fft [--quick] [--peer] [--lengths] [REGEX]`` prints a line per case: the median of
-device-event times over random data, the shares of the time that one pass over memory takes and of all passes of the
-plan, the root-mean-square error over that of one rounding and the root of the number of binary digits, and with
-``--peer`` the times of cuFFT through CuPy and PyTorch, where those are installed, and ratios. Ends with status 1 if
-anything is wrong.
+``python -m asv_benchmarks.kernels.fft [--quick] [--peer] [--lengths] [--settings] [REGEX]`` prints a line per case: the
+median of device-event times over random data, the shares of the time that one pass over memory takes and of all passes
+of the plan, the root-mean-square error over that of one rounding and the root of the number of binary digits, and with
+``--peer`` the times of cuFFT through CuPy and PyTorch, where those are installed, and ratios. With ``--settings`` the
+cases are planned with other constants as well, and a line per different plan says what it is and takes. Ends with
+status 1 if anything is wrong.
 """
 
 import argparse
@@ -17,10 +18,12 @@ import numpy as np
 import scipy.fft
 
 from asv_benchmarks.kernels.plans import Prepared, milliseconds, write
+from oxinp._kernels.fft import radices, splitting, tiling
 from oxinp._kernels.fft.axes import COMPLEX, HALF, REAL, Array, Problem, plan_axes
 from oxinp._kernels.fft.codelets import MAX_PRIME
 from oxinp._kernels.fft.radices import largest_prime
 from oxinp._kernels.plan import Argument
+from oxinp._ptx.kernel import traced_with
 from oxinp._ptx.types import from_dtype
 from oxinp._runtime.cuda import open_backend
 
@@ -61,6 +64,26 @@ LENGTHS = (
     *(17, 31, 37, 101, 257, 1009, 4099, 10007, 65537, 100003),
     *(592, 999, 1961, 3922, 37888, 606208),  # with larger primes
 )
+# Constants of planning, in place of those that it has.
+SETTINGS = {
+    "as shipped": {},
+    "no clusters": {(tiling, "CLUSTERS"): (1,)},
+    "columns of 32 bytes": {(tiling, "CLUSTER_SEGMENT"): 32},
+    "columns of 32 bytes, small blocks": {(tiling, "CLUSTER_SEGMENT"): 32, (tiling, "RESIDENT"): 6},
+    "columns of 64 bytes, large blocks": {(tiling, "RESIDENT"): 1},
+    "columns of 128 bytes, large blocks": {(tiling, "CLUSTER_SEGMENT"): 128, (tiling, "RESIDENT"): 1},
+    "cheap clusters": {(splitting, "CLUSTER_COST"): 0},
+    "two blocks of columns": {(tiling, "RESIDENT_COLUMNS"): 2},
+    "two blocks of columns of 128 bytes": {(tiling, "RESIDENT_COLUMNS"): 2, (tiling, "CLUSTER_SEGMENT"): 128},
+    "rows by more blocks": {(tiling, "RESIDENT_ROWS"): 4},
+    "rows by one block": {(tiling, "RESIDENT_ROWS"): 1},
+    "more registers": {(tiling, "TIGHT"): {8: (24, 2.5, 99), 16: (48, 5, 99)}},
+    "radices to 16": {(radices, "COMPOSITE"): {8: (16,), 16: (16,)}},
+    "radices to 16, more registers": {
+        (radices, "COMPOSITE"): {8: (16,), 16: (16,)},
+        (tiling, "TIGHT"): {8: (24, 2.5, 99), 16: (48, 5, 99)},
+    },
+}
 QUICK = re.compile(r"65536 x 1024|16384 x 4095|2\^16|length (1024|1000|101)$")
 
 
@@ -89,8 +112,13 @@ class Case:
         self.source, self.target = (buffer.ptr for buffer in buffers)
         backend.upload(self.source, self.host)
         problem = Problem(self.kind, axes, shape[axes[-1]], self.kind != HALF)
-        self.plan = plan_axes(source, target, from_dtype(np.dtype(given.upper())), problem, backend.capability)
-        self.run = Prepared(backend, self.plan, [self.target], [self.source])
+        self.problem = source, target, from_dtype(np.dtype(given.upper())), problem, backend.capability
+        self.prepare()
+
+    def prepare(self):
+        """Plan with the constants that there are."""
+        self.plan = plan_axes(*self.problem)
+        self.run = Prepared(self.backend, self.plan, [self.target], [self.source])
 
     def floors(self):
         """Milliseconds of one pass, and of all that the plan has."""
@@ -99,11 +127,7 @@ class Case:
 
     def error(self):
         """Root-mean-square error in roundings over the root of the number of binary digits."""
-        self.backend.fill(self.target, 0xFF, math.prod(self.shape) * self.dtype.itemsize)
-        self.run()
-        self.backend.synchronize()
-        found = np.empty(self.shape, self.dtype)
-        self.backend.download(found, self.target)
+        found = self.result()
         x, wide = self.host, np.clongdouble
         if self.kind != COMPLEX:
             return self._real_error(found)
@@ -121,6 +145,15 @@ class Case:
         error = np.sqrt(np.mean(abs(found - exact) ** 2) / np.mean(abs(exact) ** 2))
         return float(error / (np.finfo(self.dtype).eps / 2) / np.sqrt(max(1, np.log2(size))))
 
+    def result(self):
+        """What the plan leaves."""
+        self.backend.fill(self.target, 0xFF, math.prod(self.shape) * self.dtype.itemsize)
+        self.run()
+        self.backend.synchronize()
+        found = np.empty(self.shape, self.dtype)
+        self.backend.download(found, self.target)
+        return found
+
     def _real_error(self, found):
         """The same, of transforms of real arrays along the last axis, and back."""
         rows = np.unique(np.linspace(0, math.prod(self.shape[:-1]) - 1, NUM_ROWS).astype(int))
@@ -131,6 +164,48 @@ class Case:
             exact = scipy.fft.irfft(x.astype(np.complex128), self.shape[-1], norm="forward", workers=-1)
         error = np.sqrt(np.mean(abs(found - exact) ** 2) / np.mean(abs(exact) ** 2))
         return float(error / (np.finfo(self.dtype).eps / 2) / np.sqrt(np.log2(self.shape[-1])))
+
+
+def measure_settings(backend, case, name):
+    """Measure a case under all settings, those whose plans were measured already excepted; return whether all agree."""
+    first, seen, is_right = None, set(), True
+    caches = (radices.cut, radices.convolution_length, splitting._split)
+    for setting, values in SETTINGS.items():
+        before = {(module, constant): getattr(module, constant) for module, constant in values}
+        for (module, constant), value in values.items():
+            setattr(module, constant, value)
+        try:
+            for cached in caches:
+                cached.cache_clear()
+            case.prepare()
+        finally:
+            for cached in caches:
+                cached.cache_clear()
+            for (module, constant), value in before.items():
+                setattr(module, constant, value)
+        specs = [traced_with(step.kernel)[0] for step in case.plan.steps]
+        key = tuple(zip(specs, [step.grid for step in case.plan.steps], strict=True))
+        if key in seen:
+            continue
+        seen.add(key)
+        own = milliseconds(backend, case.run, 10, 20 if math.prod(case.shape) < 1 << 18 else 1)
+        apart = [milliseconds(backend, launch, 5) for _, launch in case.run.launches]
+        found = case.result().ravel()[::5]
+        first = found if first is None else first
+        distance = float(np.sqrt(np.mean(abs(found - first) ** 2) / np.mean(abs(first) ** 2)))
+        is_right &= distance <= 8 * np.finfo(case.dtype).eps
+        write(f"{name:22s} {setting:34s} {own:8.4f} ms, differs by {distance:.1e}")
+        for time, spec in zip(apart, specs, strict=True):
+            write(f"{'':22s}   {time:8.4f} ms {_described(spec)}")
+    return is_right
+
+
+def _described(spec):
+    """What of a kernel settings change."""
+    if not hasattr(spec, "radices"):
+        return type(spec).__name__
+    words = f"{spec.radices}, {spec.threads} x {spec.columns} threads, {spec.loads} to {spec.stores}"
+    return f"{words}, {spec.cluster} blocks, {spec.min_blocks} per multiprocessor, padding {spec.padding}"
 
 
 def _steps(shape):
@@ -204,6 +279,7 @@ def main(arguments):
     parser.add_argument("--peer", action="store_true", help="measure CuPy and PyTorch as well")
     parser.add_argument("--quick", action="store_true", help="a few cases only")
     parser.add_argument("--lengths", action="store_true", help="a sweep of 64 lengths, in place of the cases")
+    parser.add_argument("--settings", action="store_true", help="plans of other constants beside")
     parser.add_argument("pattern", nargs="?", default="", help="names of cases")
     options = parser.parse_args(arguments)
     backend, rng, is_right, ratios = open_backend(), np.random.default_rng(), True, []
@@ -227,6 +303,8 @@ def main(arguments):
             ratios.append(np.nanmin([cupy, torch]) / own)
             line += f"; cuFFT {cupy:.4f} (CuPy) {torch:.4f} (PyTorch), {ratios[-1]:.2f}x"
         write(line)
+        if options.settings:
+            is_right &= measure_settings(backend, case, name)
         del case
     if ratios:
         write(f"geometric mean of ratios {np.exp(np.mean(np.log(ratios))):.3f}, least {min(ratios):.3f}")

@@ -54,8 +54,18 @@ def binned(dtype, rng, size):
     return np.zeros(size // BINS, dtype), rng.integers(0, size // BINS, size), (rng.random(size) * 9).astype(dtype)
 
 
-def one_bin(rng, size):
-    return np.zeros(size // BINS, "f4"), np.full(size, 7), rng.random(size, "f4")
+def one_bin(dtype, rng, size):
+    return np.zeros(size // BINS, dtype), np.full(size, 7), (rng.random(size) * 9).astype(dtype)
+
+
+def skewed(dtype, rng, size):
+    bins = size // BINS
+    return np.zeros(bins, dtype), np.minimum(rng.zipf(1.2, size), bins) - 1, (rng.random(size) * 9).astype(dtype)
+
+
+def in_order(dtype, rng, size):
+    a, index, values = binned(dtype, rng, size)
+    return a, np.sort(index), values
 
 
 def rows_of(rng, size):
@@ -157,7 +167,11 @@ CASES = [
     Case("add.at i4 2^24 into 2^20", 2**24, partial(binned, "i4"), add_at, index_add),
     Case("add.at f4 2^24 into 2^20", 2**24, partial(binned, "f4"), add_at, index_add, ROUNDED),
     Case("add.at f8 2^24 into 2^20", 2**24, partial(binned, "f8"), add_at, index_add, ROUNDED),
-    Case("add.at f4 2^24 into one", 2**24, one_bin, add_at, index_add, ROUNDED),
+    Case("add.at i8 2^24 into 2^20", 2**24, partial(binned, "i8"), add_at, index_add),
+    Case("add.at i4 2^24 into one", 2**24, partial(one_bin, "i4"), add_at, index_add),
+    Case("add.at f4 2^24 into one", 2**24, partial(one_bin, "f4"), add_at, index_add, ROUNDED),
+    Case("add.at f8 2^24 skewed", 2**24, partial(skewed, "f8"), add_at, index_add, ROUNDED),
+    Case("add.at f4 2^24 in order", 2**24, partial(in_order, "f4"), add_at, index_add, ROUNDED),
     Case("bincount, weights 2^24 into 2^20", 2**24, partial(binned, "f8"), bincount, None, ROUNDED),
     Case("x[rows] f4 2^18 x 256", 2**26, rows_of, read, lambda _, x, i: x[i]),
     Case("take_along_axis f4 2^26", 2**26, along, take_along_axis, lambda t, x, i: t.gather(x, 1, i)),

@@ -1,10 +1,11 @@
 """Factorisations on a GPU: right by LAPACK's test ratios, and how fast.
 
-``python -m asv_benchmarks.kernels.lapack [--quick] [--peer] [--steps] [--width N] [--cases REGEX]`` prints a line
-per case: the median of device-event times over random data, launch by launch and as one graph, the rate of the graph
-as a share of what the device's f64 units reach in products, the ratio that LAPACK's own tests demand to be at most 30,
-with ``--peer`` the faster of CuPy and PyTorch, where these are installed, and with ``--steps`` the time of every
-kernel. A factorisation that works in place has its copy timed with it. Ends with status 1 if anything is wrong.
+``python -m asv_benchmarks.kernels.lapack [--quick] [--peer] [--steps] [--width N] [--resident N] [--group N]
+[--cases REGEX]`` prints a line per case: the median of device-event times over random data, launch by launch and as one
+graph, the rate of the graph as a share of what the device's f64 units reach in products, the ratio that LAPACK's own
+tests demand to be at most 30, with ``--peer`` the faster of CuPy and PyTorch, where these are installed, and with
+``--steps`` the time of every kernel. A factorisation that works in place has its copy timed with it. Ends with status 1
+if anything is wrong.
 """
 
 import argparse
@@ -136,22 +137,26 @@ class Bound:
 
 
 class Tuned:
-    """A device on which the block columns of Cholesky factorisations have a width."""
+    """A device on which block columns have a width, see `cholesky.Outer` and `lu.Outer`."""
 
-    def __init__(self, device, width):
-        self.device, self.width = device, width
+    def __init__(self, device, width, resident, group):
+        self.device = device
+        self.answers = {
+            "cholesky/outer": {"width": width, "resident": resident},
+            "lu/outer": {"width": width, "group": group},
+        }
 
     def __getattr__(self, name):
         return getattr(self.device, name)
 
     def tuned(self, choice):
-        return {"width": self.width} if choice.family == "cholesky/outer" else self.device.tuned(choice)
+        return self.answers.get(choice.family) or self.device.tuned(choice)
 
 
 class Problem:
     """Operands on the device, and what solves."""
 
-    def __init__(self, backend, rng, name, count, n, columns, dtype, width=None):
+    def __init__(self, backend, rng, name, count, n, columns, dtype, width=None, resident=0, group=32):
         self.backend, self.name, self.dtype, self.n = backend, name, np.dtype(dtype), n
         shape = (n, n) if count == 1 else (count, n, n)
         self.a = self.draw(rng, shape)
@@ -166,7 +171,7 @@ class Problem:
         self.held = [backend.allocate(x.nbytes) for x in arrays]
         for buffer, array in zip(self.held[2:], arrays[2:], strict=True):
             backend.upload(buffer.ptr, array)
-        device = Tuned(backend.capability, width) if width else backend.capability
+        device = Tuned(backend.capability, width, resident, group) if width else backend.capability
         square = self.operand(self.a)
         plan = {
             "solve": lambda: lapack.plan_solve(out.shape, square, self.operand(out), device),
@@ -260,7 +265,9 @@ def main(arguments):
     parser.add_argument("--quick", action="store_true", help="small cases only")
     parser.add_argument("--peer", action="store_true", help="measure CuPy and PyTorch as well")
     parser.add_argument("--steps", action="store_true", help="say which kernels take how long")
-    parser.add_argument("--width", type=int, help="of the block columns of Cholesky factorisations")
+    parser.add_argument("--width", type=int, help="of the block columns of LU and Cholesky factorisations")
+    parser.add_argument("--resident", type=int, default=0, help="blocks on a multiprocessor that factor one together")
+    parser.add_argument("--group", type=int, default=32, help="columns that every panel of LU brings up to date")
     parser.add_argument("--cases", default="", help="a regular expression of the lines that are wanted")
     options = parser.parse_args(arguments)
     backend, rng, is_right = open_backend(), np.random.default_rng(), True
@@ -269,7 +276,7 @@ def main(arguments):
         title = f"{name} {dtype} {count if count > 1 else ''}{'x' if count > 1 else ''}{n}"
         if not re.search(options.cases, title):
             continue
-        problem = Problem(backend, rng, name, count, n, columns, dtype, options.width)
+        problem = Problem(backend, rng, name, count, n, columns, dtype, options.width, options.resident, options.group)
         ratio = problem.ratio(rng)
         is_right &= ratio <= RATIO
         repetitions = 3 if count * n**3 > 1 << 38 else 7

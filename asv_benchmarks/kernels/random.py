@@ -138,19 +138,9 @@ class Permuted:
         shuffled = shuffle.plan(size, count, backend.capability, is_shifted=False)
         self.filled = Prepared(backend, drawn, [self.words.ptr], values)
         self.shuffled = Prepared(backend, shuffled, [self.out.ptr, self.taken.ptr], [self.words.ptr])
-        # A sort's launches cannot be repeated one by one
         launches = [*self.filled.launches, *self.shuffled.launches]
-        places = [i for i, (kind, _) in enumerate(launches) if kind.startswith("sort_")]
-        after = next(i for i, (kind, _) in enumerate(launches) if kind == "shuffle_links")
-        draws = [launch for _, launch in launches[: places[0] - 1]]
-        sort = [launch for _, launch in launches[places[0] - 1 : after]]
-        rest = [launch for _, launch in launches[after + 2 :]]
-        self.launches = [
-            *launches[: places[0] - 1],
-            ("draws", partial(run_all, draws)),
-            ("sort", partial(run_all, sort)),
-        ]
-        self.launches += [*launches[after : after + 2], ("places", partial(run_all, rest))]
+        draws = [launch for kind, launch in launches if kind.startswith("interval_")]
+        self.launches = [*launches, ("draws", partial(run_all, draws))]
 
     @property
     def prepared(self):

@@ -1,11 +1,12 @@
-"""Sparse matrices on a GPU, right and how fast: ``python -m asv_benchmarks.kernels.sparse [REGEX] [--peer] [--quick]``.
+"""Sparse matrices on a GPU, right and how fast: ``python -m asv_benchmarks.kernels.sparse [REGEX] [--peer] [...]``.
 
 Prints a line per case, the most important first: milliseconds per call of a run of calls, from the first one's start to
 the device's idleness, warm; CuPy's (``--peer``, if it is installed), the ratio, and the share of the time that the
 bytes of matrix and vectors take at the rate of a copy in the same run. Every result is compared with SciPy's: products
 as they are, those of matrices, sums and conversions by their products with a vector, solvers by their iterate after a
 few steps or by what they say it solves. Functions that CuPy has not are timed beside SciPy's on the host, once.
-``--quick`` divides sizes by 16. Ends with status 1 if anything is wrong.
+``--quick`` divides sizes by 16, ``--steps`` prints what each kernel of a call takes. Ends with status 1 if anything is
+wrong.
 """
 
 import argparse
@@ -411,6 +412,22 @@ def time_case(case, side):
     return taken, case.judge(result) if side is Ours else None
 
 
+def print_steps(case):
+    """Print the time of every kernel of a call, by names in the order of their first launches, and of all of it."""
+    run = case.prepare(Ours)
+    Ours.start(run())
+    Ours.wait()
+    with oxinp.cuda.profiler.profile() as profile:
+        Ours.start(run())
+        Ours.wait()
+    kernels = [span for span in profile.spans if span.kind == "kernel"]
+    for name in dict.fromkeys(span.name for span in kernels):
+        taken = [span.seconds * 1e3 for span in kernels if span.name == name]
+        print(f"    {name:40} {len(taken):4} {sum(taken):9.3f}")
+    whole = max(span.begin + span.seconds for span in kernels) - min(span.begin for span in kernels)
+    print(f"    {'from the first to the last, profiled':40} {len(kernels):4} {whole * 1e3:9.3f}", flush=True)
+
+
 def run_case(case, peer):
     """Return the milliseconds of ours and of the other's, and whether the result is right."""
     ours, found = time_case(case, Ours)
@@ -430,6 +447,7 @@ def main():
     parser.add_argument("regex", nargs="?", default="")
     parser.add_argument("--peer", action="store_true")
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--steps", action="store_true")
     options = parser.parse_args()
     peer = CuPy() if options.peer else None
     rate = copy_rate()
@@ -447,6 +465,8 @@ def main():
         shown = "" if theirs is None else f"{theirs:.3f}"
         verdict = "" if is_right else "WRONG"
         print(drawn.draw([name, f"{ours:.3f}", shown, ratio, share, verdict]), flush=True)
+        if options.steps:
+            print_steps(case)
         if theirs is not None and name.startswith("ten kinds"):
             ratios.setdefault(name.split()[2], []).append(theirs / ours)
     for name, values in ratios.items():

@@ -13,7 +13,8 @@ from oxinp._api.rebound import rebound
 from oxinp._core.documentation import ON_THE_HOST, stand_for
 from oxinp._core.host.fallback import KEPT, OUT, call
 from oxinp._core.lazy.expr import Unsupported
-from oxinp._core.lazy.record import types
+from oxinp._core.lazy.handle import Handle
+from oxinp._core.lazy.record import is_hosted, types
 
 
 class Indexed:
@@ -34,6 +35,9 @@ class Indexed:
         if self._name in _GRIDS:
             with contextlib.suppress(Unsupported):
                 return _grid(self._numpys, key)
+        elif type(key) is tuple and any(map(_is_away, key)) and not any(isinstance(part, str) for part in key):
+            with contextlib.suppress(Unsupported):
+                return _joined(self._numpys, key)
         return call(self._numpys.__getitem__, (key,), {}, name=self._name)
 
     def __getattr__(self, name: str) -> Any:
@@ -48,6 +52,12 @@ class Indexed:
 
 _GRIDS = ("mgrid", "ogrid")
 _grid = rebound(type(np.mgrid).__getitem__)
+_joined = rebound(type(np.r_).__getitem__)
+
+
+def _is_away(value: Any) -> bool:
+    """Whether a value is an array that is not valid on the host."""
+    return isinstance(value, Handle) and not is_hosted([value])
 
 
 class vectorize(np.vectorize):  # noqa: N801 - NumPy's name

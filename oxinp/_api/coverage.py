@@ -89,9 +89,9 @@ ROWS: tuple[CoverageRow, ...] = (
     *_rows(
         "manipulation",
         native="array_split astype atleast_1d atleast_2d atleast_3d broadcast_arrays broadcast_to dsplit expand_dims "
-        "flip fliplr flipud hsplit matrix_transpose moveaxis ndim permute_dims ravel reshape rollaxis rot90 shape "
-        "size split squeeze swapaxes transpose vsplit",
-        composed="append block column_stack concat concatenate delete dstack hstack insert pad repeat resize roll "
+        "flip fliplr flipud hsplit matrix_transpose moveaxis ndim permute_dims ravel reshape roll rollaxis rot90 "
+        "shape size split squeeze swapaxes transpose vsplit",
+        composed="append block column_stack concat concatenate delete dstack hstack insert pad repeat resize "
         "stack tile trim_zeros vstack",
         own="broadcast_shapes",
     ),
@@ -102,9 +102,9 @@ ROWS: tuple[CoverageRow, ...] = (
     *_rows(
         "indexing",
         native="compress diagonal extract take take_along_axis",
-        composed="argwhere choose diag_indices diag_indices_from indices ix_ ravel_multi_index select "
+        composed="argwhere c_ choose diag_indices diag_indices_from indices ix_ r_ ravel_multi_index select "
         "tril_indices tril_indices_from triu_indices triu_indices_from unravel_index",
-        host="c_ ndenumerate r_",
+        host="ndenumerate",
         own="index_exp ndindex newaxis s_",
     ),
     CoverageRow("fill_diagonal", "indexing", COMPOSED, ("a",)),

@@ -14,7 +14,7 @@ from oxinp._core.array import dispatch
 from oxinp._core.host.exchange import StandIns, holds_arrays, is_array
 from oxinp._core.host.sharing import adopt_host
 from oxinp._core.lazy.expr import Unsupported
-from oxinp._core.lazy.record import types, wrap_host
+from oxinp._core.lazy.record import is_hosted, types, wrap_host
 from oxinp._core.manipulation.copy import astype, has_order, order_of
 from oxinp._core.manipulation.copy import copy as copy_array
 from oxinp._core.manipulation.shape import ravel, reshape
@@ -65,12 +65,23 @@ def array(
     return reshape(made, (1,) * missing + made._layout.shape) if missing > 0 else made
 
 
+def _stacked(value: Any) -> Any:
+    """Return a list of arrays on the device as one array."""
+    if not all(type(x) is types.ndarray for x in value) or is_hosted(value):
+        raise Unsupported("lists of arrays on the host, or of arrays and something else")
+    first = value[0]._layout
+    if not first.ndim or any(x._layout.shape != first.shape or x._layout.dtype != first.dtype for x in value):
+        raise Unsupported("lists of numbers, or of arrays of several shapes or dtypes")
+    return dispatch.functions[np.stack](value)
+
+
 def _converted(value: Any, dtype: Any, order: str | None, *, copy: bool | None) -> Any:
     if is_array(dtype):
         np.dtype(np.empty(0))  # raises
     if not is_array(value):
         if holds_arrays(value):
-            raise Unsupported("lists of arrays")
+            refuse_copy(copy)
+            return _converted(_stacked(value), dtype, order, copy=None)
         return creation.asarray(value, dtype, order, copy_wanted=copy)
     layout = value._layout
     made = value

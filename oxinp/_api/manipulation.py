@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import functools
+import math
 from typing import Any
 
 import numpy as np
-from numpy.lib.array_utils import normalize_axis_index
+from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from oxinp._api.fronts import as_ours, enter_without_reading, implements
+from oxinp._api.rebound import rebound
 from oxinp._core.host.exchange import StandIns, is_array
-from oxinp._core.lazy import placement
+from oxinp._core.lazy import explain, placement
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import Handle, fetch, host_view
 from oxinp._core.lazy.record import is_hosted, mask_operand, wrap_host
-from oxinp._core.lazy.views import view
+from oxinp._core.lazy.views import view, view_at
 from oxinp._core.manipulation import shape
 from oxinp._core.manipulation.copy import assign, astype, broadcasts_to, copy, own
 from oxinp._core.memory.layout import Layout
 from oxinp._core.ops import creation
+from oxinp._core.ops import roll as rolls
 from oxinp._core.ufunc import objects as ufuncs
 
 # What makes views of its first argument, or tells its shape or dtype.
@@ -55,6 +58,44 @@ def _ndim(a: Any) -> Any:
 def _size(a: Any, axis: Any = None) -> Any:
     """See `numpy.size`."""
     return a._layout.size if is_array(a) and axis is None else np.size(StandIns().give(a), axis)
+
+
+@implements("roll")
+def roll(a: Any, shift: Any, axis: Any = None) -> Any:
+    """See `numpy.roll`. On the device, elements are read from where they are by what uses the result."""
+    array = as_ours(a)
+    turns = _turns_of(array._layout.shape, shift, axis)
+    if turns is None or array._layout.size < 2:
+        return _numpys_roll(a, shift, axis)
+    nbytes = array._layout.nbytes
+    if is_hosted([array]) and placement.is_host(nbytes, rolls.HOST_WEIGHT):
+        if explain.REPORTS:
+            explain.note("host", "roll", placement.why_host(nbytes))
+        return wrap_host(np.roll(host_view(array), shift, axis))
+    try:
+        rolled = rolls.roll(array, turns)
+    except Unsupported:
+        return _numpys_roll(a, shift, axis)
+    return view_at(rolled, rolled._layout) if axis is None else rolled
+
+
+_numpys_roll = rebound(np.roll)
+
+
+def _turns_of(shape: tuple[int, ...], shift: Any, axis: Any) -> dict[int | None, int] | None:
+    """By how many elements each axis is shifted, where it is, None for all axes as one; None where NumPy is to say."""
+    if type(shift) is int and type(axis) is int and 0 <= axis < len(shape):
+        length = shape[axis]
+        return {axis: shift % length} if length and shift % length else {}
+    if not all(isinstance(each, int | np.integer) for each in (shift if type(shift) is tuple else (shift,))):
+        return None
+    if axis is None:
+        size = math.prod(shape)
+        return None if type(shift) is tuple else {None: int(shift) % size} if size and shift % size else {}
+    turns: dict[int | None, int] = {}
+    for turn, along in np.broadcast(shift, normalize_axis_tuple(axis, len(shape), allow_duplicate=True)):
+        turns[int(along)] = turns.get(int(along), 0) + int(turn)
+    return {along: turn % shape[along] for along, turn in turns.items() if shape[along] and turn % shape[along]}  # type: ignore[index]
 
 
 @implements("reshape", is_hosted=False)

@@ -46,13 +46,22 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
     dtype = np.result_type(*[x._layout.dtype if is_array(x) else x for x in choices])
     shape = np.broadcast_shapes(*[x._layout.shape for x in (*conditions, *choices) if is_array(x)])
     last = choices.pop()
+    choices = [x if is_array(x) else _cast(x, dtype, "same_kind") for x in choices]
     if is_array(last):
         result = astype(view(last, lambda seen: np.broadcast_to(seen, shape)), dtype)
     else:
-        result = creation.full(shape, last, dtype)
+        result = creation.full(shape, _cast(last, dtype, "unsafe"), dtype)
     for condition, choice in zip(conditions[::-1], choices[::-1], strict=True):
         result = ufuncs.where(condition, choice, result)
     return result
+
+
+def _cast(number: complex, dtype: np.dtype[Any], casting: Any) -> Any:
+    """Return a Python number as `select` casts it: as an array's, so that -1 is the largest uint8."""
+    array = np.asarray(number)
+    if array.dtype.hasobject or not np.can_cast(array.dtype, dtype, casting):
+        raise Unsupported("what NumPy refuses")
+    return array.astype(dtype)[()]
 
 
 def _sortable(a: Any, kind: Any, order: Any, stable: Any, descending: Any = _NoValue) -> Any:

@@ -20,13 +20,15 @@ from oxinp._kernels.elementwise.linear import LinearSpec
 from oxinp._kernels.elementwise.tile import TileSpec
 from oxinp._kernels.fft import catalog as fft
 from oxinp._kernels.gemm import catalog as gemm
-from oxinp._kernels.index import gather, latest, ordered, regions, scatter, windows
+from oxinp._kernels.index import buckets, gather, latest, ordered, regions, scatter, sums, windows
+from oxinp._kernels.index.buckets import BucketsSpec
 from oxinp._kernels.index.gather import SelectSpec, TakeSpec
 from oxinp._kernels.index.latest import LatestSpec
 from oxinp._kernels.index.loops import MAX_VECTOR_NBYTES, LoopsSpec
 from oxinp._kernels.index.ordered import KeysSpec, OrderedSpec
 from oxinp._kernels.index.regions import RegionKeysSpec
 from oxinp._kernels.index.scatter import ATOMIC_TYPES, INVERTIBLE, TAKES_BACK, TRIES, CheckSpec, WriteSpec
+from oxinp._kernels.index.sums import SumsSpec
 from oxinp._kernels.index.windows import WindowsSpec
 from oxinp._kernels.problem import Instr, Operand, Output, ReduceOp, ScalarOperand
 from oxinp._kernels.random import fill as random_fill
@@ -503,6 +505,24 @@ def region_specs() -> list[RegionKeysSpec | LatestSpec | WindowsSpec | OnesweepS
     return list(dict.fromkeys([*keys, *writes, *updates, *sweeps]))
 
 
+def sum_specs() -> list[BucketsSpec | SumsSpec]:
+    """Return Specs of sums at indices, whatever the order."""
+    groups = [
+        BucketsSpec(index_type, value, room, buckets.ITEMS)
+        for index_type in (i64, i32)
+        for value in (None, u32, u64)
+        for room in (buckets.FEW, buckets.MANY)
+    ]
+    added = [
+        SumsSpec(type_, room, is_scalar, part, buckets.TILE)
+        for type_ in sums.TYPES
+        for room in (1 << 8, 1 << 12)
+        for is_scalar in (False, True)
+        for part in ((sums.WHOLE, sums.CUT, sums.FINISH) if type_.is_float else (sums.WHOLE,))
+    ]
+    return [*groups, *added]
+
+
 def select_specs() -> list[SelectRanksSpec | PartitionSpec]:
     """Return Specs of order statistics and of partitions."""
     types = [type_ for type_ in (*TYPES, *OTHER_TYPES) if not type_.is_complex]
@@ -601,8 +621,6 @@ def random_specs() -> list[Any]:
         ShuffleSpec("links"),
         ShuffleSpec("links", leaves_key=True),
         ShuffleSpec("follow"),
-        ShuffleSpec("follow", partitions=True),
-        ShuffleSpec("place"),
     ]
     points = [kind(flag) for kind in (SobolSpec, HaltonSpec) for flag in (False, True)]
     return list(
@@ -652,6 +670,8 @@ FAMILIES: dict[type, Any] = {
     RegionKeysSpec: regions,
     LatestSpec: latest,
     WindowsSpec: windows,
+    BucketsSpec: buckets,
+    SumsSpec: sums,
     NetworkSpec: network,
     BlockSpec: sort_block,
     HistogramSpec: histogram,
@@ -693,6 +713,7 @@ def specs() -> list[Any]:
         *scatter_specs(),
         *ordered_specs(),
         *region_specs(),
+        *sum_specs(),
         *select_specs(),
         *[ConvolveSpec(type_) for type_ in (*TYPES, *OTHER_TYPES) if type_ is not pred],
         *sort_specs(),

@@ -48,7 +48,9 @@ class Instr(Frozen):
     """One operation on values: `lower(k, *values)` gives a value of `type`.
 
     `args` number the inputs, then the earlier instructions. A `lower` with a true attribute `wants_index` is called
-    ``lower(k, index, *values)`` with the flat C-order index of the element, i64.
+    ``lower(k, index, *values)`` with the flat C-order index of the element, i64. One with a true attribute
+    `wants_pointer` as well is given, for the first of `args`, which is an input in memory, the pointer to the input's
+    first element instead of the element: it reads others.
     """
 
     lower: Callable[..., Any]
@@ -59,6 +61,11 @@ class Instr(Frozen):
     def wants_index(self) -> bool:
         """Whether the lowering takes the flat index."""
         return getattr(self.lower, "wants_index", False)
+
+    @property
+    def wants_pointer(self) -> bool:
+        """Whether the lowering takes the pointer of its first input."""
+        return getattr(self.lower, "wants_pointer", False)
 
 
 class Output(Frozen):

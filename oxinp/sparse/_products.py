@@ -2,35 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from oxinp._core.array import dispatch
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.manipulation.copy import astype
 from oxinp._core.memory.dtypes import INT64
-from oxinp._core.ops import creation, gather, sort, sparse
+from oxinp._core.ops import sparse
 from oxinp._core.ops import spgemm as ops
 from oxinp._core.ops.perform import perform_on_device
-from oxinp._core.reduction.reduce import reduce
-from oxinp._core.reduction.scan import accumulate
-from oxinp._core.reduction.table import CUMSUM, MAX, SUM
-from oxinp._kernels.sparse import spgemm, spgemm_merge
-from oxinp.sparse._rows import (
-    INT32,
-    MAX_INT32,
-    Rows,
-    from_keys,
-    nothing,
-    numbers,
-    pick_rows,
-    pointers,
-    same_indices,
-    taken,
-)
+from oxinp._kernels.sparse import spgemm_merge, spgemm_rows
+from oxinp.sparse._rows import MAX_INT32, Rows, nothing, pointers, same_indices, slice_rows
 
-MAX_EXPANDED = 1 << 27
-"""Products that are expanded and sorted at a time."""
+MAX_PRODUCTS = 1 << 27
+"""Products of rows that are multiplied at a time, unless it is one row: the staging area has room for them."""
 
 
 def product(a: Rows, b: Rows, longest_a: int, longest_b: int) -> Rows:
@@ -38,11 +23,11 @@ def product(a: Rows, b: Rows, longest_a: int, longest_b: int) -> Rows:
 
     The elements of the result are sums in the order of the inner index.
     """
-    if b.num_columns > spgemm.EMPTY:
+    if b.num_columns > spgemm_rows.MAX_COLUMNS:
         raise Unsupported("columns whose numbers take more than 32 bits")
     a, b = same_indices(a, b)
     is_small = a.indices.dtype == INT64 or a.indices.size * longest_b <= MAX_INT32
-    return _merged(a, b, longest_a) if is_small and spgemm_merge.takes(longest_a, longest_b) else _hashed(a, b)
+    return _merged(a, b, longest_a) if is_small and spgemm_merge.takes(longest_a, longest_b) else _in_bins(a, b)
 
 
 def _merged(a: Rows, b: Rows, longest: int) -> Rows:
@@ -61,77 +46,34 @@ def _nothing(a: Rows, b: Rows) -> Rows:
     return nothing((a.num_rows, b.num_columns), a.indptr.dtype, dtype)
 
 
-def _hashed(a: Rows, b: Rows) -> Rows:
-    """Return the product by tables, each row by a bin for its number of products."""
-    counted = perform_on_device(ops.NUM_PRODUCTS, (a.indptr, a.indices, b.indptr))
-    most = int(reduce(MAX, counted))
-    dtype = a.indptr.dtype
-    if not most:
+def _in_bins(a: Rows, b: Rows) -> Rows:
+    """Return the product by bins of rows, some rows at a time where there are very many products."""
+    if not a.indices.size:
         return _nothing(a, b)
-    if dtype == INT32 and int(reduce(SUM, counted)) > MAX_INT32:
-        wide = [
-            each._replace(indptr=astype(each.indptr, INT64), indices=astype(each.indices, INT64)) for each in (a, b)
-        ]
-        (a, b), dtype = wide, INT64
-    bins, lists = _bins(counted, most)
-    flags = (bins, bool(lists))
-    heavy = _expanded(a, b, counted) if most > spgemm.BINS[-1].most else []
-    if bins:
-        counts = perform_on_device(ops.PRODUCT_COUNTS, (a.indptr, a.indices, b.indptr, b.indices, *lists), flags)
-    else:
-        counts = creation.zeros((a.num_rows,), dtype)
-    for each in heavy:
-        counts = counts + (each.indptr[1:] - each.indptr[:-1])
-    indptr = pointers(counts, dtype)
-    count = int(indptr[-1])
-    if not count:
+    matrices = (*a.parts, *b.parts)
+    census = ops.census_of([x._layout for x in matrices])
+    counted, *listed = perform_on_device(ops.CENSUS, matrices, (b.num_columns,))
+    words = tuple(counted.tolist()[: census.num_read])
+    if not words[census.products]:
         return _nothing(a, b)
-    if bins:
-        indices, data = perform_on_device(ops.PRODUCT, (indptr, *a.parts, *b.parts, *lists), (*flags, count))
-    else:
-        result = sparse.result_type(a.data.dtype, b.data.dtype)
-        indices, data = creation.empty((count,), dtype), creation.empty((count,), result)
-    for each in heavy:
-        shifts = indptr[:-1] - each.indptr[:-1]
-        places = taken(shifts, numbers(each)) + creation.arange(0, each.indices.size, 1, dtype)
-        indices[places], data[places] = each.indices, each.data
+    if words[census.products] > MAX_PRODUCTS and a.num_rows > 1:
+        middle = a.num_rows // 2
+        parts = ((0, middle), (middle, a.num_rows))
+        return _stacked([_in_bins(slice_rows(a, *part), b) for part in parts])
+    indptr, indices, data = perform_on_device(ops.PRODUCT, (*listed, *matrices), (words, b.num_columns))
     return Rows(indptr, indices, data, b.num_columns)
 
 
-def _bins(counted: Any, most: int) -> tuple[tuple[int, ...], list[Any]]:
-    """Return the bins that rows with so many products are in, and the rows of each; no lists where one bin has all."""
-    for number, each in enumerate(spgemm.BINS[:2]):
-        if most <= each.most:
-            return (number,), []
-    bins, lists, before = [], [], -1
-    for number, each in enumerate(spgemm.BINS):
-        found = gather.flatnonzero((counted > before) & (counted <= each.most))
-        if found.size:
-            bins.append(number)
-            lists.append(found)
-        before = each.most
-    return tuple(bins), lists
-
-
-def _expanded(a: Rows, b: Rows, counted: Any) -> list[Rows]:
-    """Return the rows of a product that no table takes, a matrix for every `MAX_EXPANDED` products."""
-    which = gather.flatnonzero(counted > spgemm.BINS[-1].most)
-    through = accumulate(CUMSUM, taken(counted, which), 0, INT64)
-    portions = -(-int(through[-1]) // MAX_EXPANDED)
-    wanted = creation.arange(0, portions + 1, 1, INT64) * MAX_EXPANDED
-    cuts = np.unique(np.append(np.asarray(sort.searchsorted(through, wanted, is_right=False).tolist()), which.size))
-    found = []
-    for first, last in zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True):
-        rows = which[first:last].copy()
-        picked = pick_rows(a, rows)
-        row = astype(taken(rows, numbers(picked)), INT64)
-        lengths = taken(b.indptr, picked.indices + 1) - taken(b.indptr, picked.indices)
-        starts = pointers(lengths, INT64)
-        places = creation.arange(0, picked.indices.size, 1, INT64)
-        given = (starts[:-1].copy(), places, row, picked.indices, picked.data, *b.parts)
-        keys, products = perform_on_device(ops.EXPAND, given, (int(starts[-1]), b.num_columns))
-        found.append(from_keys(keys, products, (a.num_rows, b.num_columns), a.indptr.dtype))
-    return found
+def _stacked(parts: list[Rows]) -> Rows:
+    """Return matrices one below the other, with indices of int64 where these take more than int32."""
+    first, second = parts
+    count = first.indices.size
+    concatenate = dispatch.functions[np.concatenate]
+    indptr, indices, later = first.indptr, concatenate([first.indices, second.indices]), second.indptr[1:]
+    if indices.size > MAX_INT32:
+        indptr, indices, later = (astype(x, INT64, copy_wanted=False) for x in (indptr, indices, later))
+    indptr = concatenate([indptr, later + indptr.dtype.type(count)])
+    return Rows(indptr, indices, concatenate([first.data, second.data]), first.num_columns)
 
 
 __all__ = ["product"]

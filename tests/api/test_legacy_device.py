@@ -15,14 +15,14 @@ CALLS = [
     ("rand(300)", 0),
     ("rand(3, 41)", 0),
     ("rand()", 0),
-    ("randn(301)", 3),
-    ("randn(2, 50)", 3),
+    ("randn(301)", 0),
+    ("randn(2, 50)", 0),
     ("random_sample((5, 7))", 0),
     ("random(11)", 0),
-    ("standard_normal(33)", 3),
-    ("standard_normal(size=33)", 3),
-    ("standard_normal()", 3),
-    ("normal(3.0, 0.5, size=(3, 5))", 2),
+    ("standard_normal(33)", 0),
+    ("standard_normal(size=33)", 0),
+    ("standard_normal()", 0),
+    ("normal(3.0, 0.5, size=(3, 5))", 0),
     ("normal([1.0, 2.0], 0.5)", 0),
     ("uniform(-2, 5.5, 64)", 0),
     ("standard_exponential(40)", 2),
@@ -57,17 +57,12 @@ CALLS = [
 
 
 def flat(state):
-    """What a state holds, with the normal that is left over apart: its last places come from logarithms."""
-    return [state["state"]["key"].tolist(), state["state"]["pos"], state["has_gauss"]], state["gauss"]
+    """What a state holds."""
+    return [state["state"]["key"].tolist(), state["state"]["pos"], state["has_gauss"], state["gauss"]]
 
 
 def assert_states(ours, numpys):
-    (exact, gauss), (expected, expected_gauss) = (
-        flat(ours.get_state(legacy=False)),
-        flat(numpys.get_state(legacy=False)),
-    )
-    assert exact == expected
-    assert_same(np.float64(gauss), np.float64(expected_gauss), ulp=3)
+    assert flat(ours.get_state(legacy=False)) == flat(numpys.get_state(legacy=False))
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -87,7 +82,7 @@ def test_every_call(call, ulp):
         g = xp.random.RandomState(11)
         g.randn(3)
         results.append([eval(f"g.{call}", {"g": g, "np": np}), g.randn(3), g.rand(3)])  # noqa: S307 - our own code
-    for ours, numpys, most in zip(*results, (ulp, 3, 0), strict=True):
+    for ours, numpys, most in zip(*results, (ulp, 0, 0), strict=True):
         assert_same(ours, numpys, ulp=most)
 
 
@@ -97,7 +92,7 @@ def test_draws_of_several_streams(call, monkeypatch):
     ours, numpys = oxinp.random.RandomState(1), np.random.RandomState(1)
     for g in (ours, numpys):
         g.bytes(50)
-    assert_same(*[eval(f"g.{call}", {"g": g}) for g in (ours, numpys)], ulp=3 if "n(" in call else 0)  # noqa: S307
+    assert_same(*[eval(f"g.{call}", {"g": g}) for g in (ours, numpys)])  # noqa: S307
     assert_states(ours, numpys)
 
 
@@ -111,7 +106,7 @@ def test_the_state_that_all_share():
     assert all(type(x) is oxinp.ndarray for x in (ours[0], ours[2], ours[3]))
     assert_same(ours[1], expected[1])
     for i in (0, 2, 3):
-        assert_same(ours[i], expected[i], ulp=3)
+        assert_same(ours[i], expected[i])
     assert flat(np.random.get_state(legacy=False)) == flat(state)  # noqa: NPY002
 
 

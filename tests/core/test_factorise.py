@@ -101,6 +101,15 @@ def test_determinants_of_singular_matrices():
     assert numpy.array_equal(np.linalg.slogdet(np.asarray(a)).logabsdet, numpy.linalg.slogdet(a).logabsdet)
 
 
+@pytest.mark.parametrize("n", [1, 3, 70])
+@pytest.mark.parametrize("code", CODES)
+def test_what_numpy_computes_is_numpys(code, n, config):
+    config.offload_threshold = float("inf")
+    a = positive_definite(code, n, n) / n
+    assert numpy.array_equal(np.linalg.det(np.asarray(a)), numpy.linalg.det(a))
+    assert numpy.array_equal(np.linalg.cholesky(np.asarray(a), upper=True), numpy.linalg.cholesky(a, upper=True))
+
+
 def test_integers_and_views(stats):
     a = (numpy.random.default_rng(0).integers(0, 9, (12, 12)) + 20 * numpy.eye(12)).astype(int)
     b = numpy.arange(12)

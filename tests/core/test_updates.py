@@ -6,7 +6,7 @@ import numpy
 import pytest
 
 import oxinp as np
-from oxinp._kernels.index import scatter
+from oxinp._kernels.index import scatter, sums
 from tests.comparator import assert_same
 
 pytestmark = pytest.mark.usefixtures("on_device")
@@ -185,3 +185,25 @@ def test_put_along_axis(axis, code, stats, config):
     with pytest.raises(IndexError):
         np.put_along_axis(made, np.asarray(index), 1, axis)
     assert_same(made, whole)
+
+
+@pytest.mark.parametrize("code", "if")
+def test_many_sums_are_grouped_by_bucket(code, monkeypatch, kernels, stats, config):
+    monkeypatch.setattr(sums, "MIN_COUNT", dict.fromkeys("iuf", 1))
+    rng = numpy.random.default_rng(8)
+    index, values = rng.integers(-700, 700, 2000), rng.integers(-99, 99, 2000).astype(code)
+    ours, expected = np.zeros(700, code), numpy.zeros(700, code)
+    for given in (values, values[0]):
+        np.add.at(ours, np.asarray(index), np.asarray(given) if numpy.ndim(given) else given)
+        numpy.add.at(expected, index, given)
+        np.subtract.at(ours[::-1], np.asarray(index), np.asarray(given) if numpy.ndim(given) else given)
+        numpy.subtract.at(expected[::-1], index, given)
+        assert_same(ours, expected)
+    weighted = (np.asarray(numpy.abs(index)), np.asarray(values))
+    assert_same(np.bincount(*weighted), numpy.bincount(numpy.abs(index), values))
+    assert any("sum_by_bucket_whole" in text for text in kernels)
+    config.synchronous, index[3] = True, 700
+    with pytest.raises(IndexError):
+        np.add.at(ours, np.asarray(index), np.asarray(values))
+    assert_same(ours, expected)
+    assert not fallbacks(stats)

@@ -1,25 +1,22 @@
 """Which branches of planners have been taken, by the interpreter's own trace: conditional jumps and where they led."""
 
 import dis
+import functools
 import importlib.util
+import json
 import linecache
 import pkgutil
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
 import oxinp._kernels
+from tests.fuzz.tracing import Tracing
 
-# What makes kernels and is not planning: a function that has the builder and asks it for something, and all inside it.
-BUILDER = "k"
-ASKED = frozenset(
-    {"when", "range", "loop", "const", "load", "store", "cast", "tid", "shared", "select", "barrier", "var"}
-)
-PLANNERS = ("plan", "planner", "select", "axes", "gather", "scatter", "ordered", "merge", "splitting", "fill", "find",
-            "place", "batch", "catalog", "variant", "operand", "splits", "schedule", "union", "spgemm", "spmv", "spmm",
-            "graph", "cg", "trsv", "rank", "search", "count")  # fmt: skip
-UNPLANNED = ("_kernels.catalog", ".fft.catalog", ".gemm.catalog", ".sparse.catalog")  # lists for tests
+PACKAGE = oxinp._kernels
+LISTS = "catalog"  # modules of Specs for tests: nobody plans there
 
 
 class Missed(NamedTuple):
@@ -36,29 +33,36 @@ class Missed(NamedTuple):
 
 
 def planner_modules() -> list[str]:
-    """Return the files of the modules of kernels that plan."""
+    """Return the files of the modules of kernels, all of which may plan."""
     found = []
-    for info in pkgutil.walk_packages(oxinp._kernels.__path__, "oxinp._kernels."):
-        stem = info.name.rsplit(".", 1)[1]
-        if (stem in PLANNERS or stem.endswith("_plan")) and not info.name.endswith(UNPLANNED):
-            spec = importlib.util.find_spec(info.name)
-            if spec is not None and spec.origin is not None:
-                found.append(spec.origin)
+    for info in pkgutil.walk_packages(PACKAGE.__path__, f"{PACKAGE.__name__}."):
+        spec = importlib.util.find_spec(info.name)
+        if not info.name.endswith(LISTS) and spec is not None and spec.origin is not None:
+            found.append(spec.origin)
     return sorted(found)
 
 
+@functools.cache
+def _tracing() -> Tracing:
+    return Tracing(Path(oxinp.__path__[0]), PACKAGE.__name__)
+
+
+def _planning(filename: str) -> list[CodeType]:
+    """Return the code of the functions of a module that plan."""
+    source = "".join(linecache.getlines(filename))
+    return list(_codes(compile(source, filename, "exec", dont_inherit=True)))
+
+
 def _codes(code: CodeType) -> Iterator[CodeType]:
-    """Yield the code of functions in some code, but for what makes kernels."""
+    """Yield the code of functions in some code, but for what traces kernels."""
     for constant in code.co_consts:
-        if isinstance(constant, CodeType) and not _makes_kernels(constant):
+        if isinstance(constant, CodeType) and not _traces(constant):
             yield constant
             yield from _codes(constant)
 
 
-def _makes_kernels(code: CodeType) -> bool:
-    parameters = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-    has_builder = BUILDER in (*code.co_varnames, *code.co_freevars)
-    return BUILDER in parameters or (has_builder and not ASKED.isdisjoint(code.co_names))
+def _traces(code: CodeType) -> bool:
+    return _tracing().is_tracing(code.co_filename, code.co_firstlineno, code.co_name)
 
 
 class _Jump(NamedTuple):
@@ -96,21 +100,33 @@ class Branches:
         self._names = frozenset(self.filenames)
         self._taken: dict[tuple[str, int, str], set[tuple[int, int]]] = {}
         self._kept: dict[CodeType, Any] = {}
+        self._planning: set[tuple[str, int, str]] = set()
 
     def start(self) -> None:
         """Begin to collect."""
+        self._planning = {_key(code) for filename in self.filenames for code in _planning(filename)}
         sys.settrace(self._enter)
 
     def stop(self) -> None:
         """Stop collecting."""
         sys.settrace(None)
 
+    def load(self, path: Path) -> None:
+        """Add the branches that earlier runs have left in a file."""
+        if path.exists():
+            for filename, line, name, pairs in json.loads(path.read_text()):
+                taken = self._taken.setdefault((filename, line, name), set())
+                taken.update(tuple(pair) for pair in pairs)
+
+    def save(self, path: Path) -> None:
+        """Leave the branches that have been taken in a file."""
+        path.write_text(json.dumps([(*key, sorted(pairs)) for key, pairs in self._taken.items()]))
+
     def missed(self) -> tuple[list[Missed], int]:
         """Return what was not taken, and how many directions there are."""
         missed, count = [], 0
         for filename in self.filenames:
-            source = "".join(linecache.getlines(filename))
-            for code in _codes(compile(source, filename, "exec", dont_inherit=True)):
+            for code in _planning(filename):
                 taken = self._taken.get(_key(code), set())
                 for offset, jump in _jumps(code).items():
                     for way, never in ((jump.true, "true"), (jump.false, "false")):
@@ -128,7 +144,7 @@ class Branches:
             return None
         tracer = self._kept.get(code)
         if tracer is None:
-            if _makes_kernels(code):
+            if _key(code) not in self._planning:
                 return None
             tracer = self._kept[code] = self._tracer(code)
         frame.f_trace_opcodes = True

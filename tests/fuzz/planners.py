@@ -1,7 +1,8 @@
-"""`python -m tests.fuzz.planners [--problems N] [--seed N] [--device h200|a100|rtx] [--coverage] [FAMILY ...]`.
+"""`python -m tests.fuzz.planners [--problems N] [--seed N] [--device DEVICE] [--coverage FILE] [FAMILY ...]`.
 
 Random problems through every planner, at every size: what they launch is traced and judged (`planning`), not run. With
-``--coverage`` the branches of the planners that no problem took are listed.
+``--coverage`` the branches of the planners are listed that no problem took, neither of this run nor of those before it
+that were given the same file: one process plans for one device.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import sys
 import traceback
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy  # noqa: ICN001 - np is ours
@@ -78,7 +80,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=None, help="which problems (default: new ones)")
     parser.add_argument("--start", type=int, default=0, help="index of the first")
     parser.add_argument("--device", choices=list(planning.DEVICES), default="h200", help="what is planned for")
-    parser.add_argument("--coverage", action="store_true", help="list the branches of planners that were not taken")
+    parser.add_argument("--coverage", type=Path, help="list the branches that were not taken; keep the others here")
     arguments = parser.parse_args()
     np.config.backend, np.config.offload_threshold = "emulator", 0
     backend = planning.use(arguments.device)
@@ -87,12 +89,14 @@ def main() -> int:
     sys.stdout.write(f"seed {seed}: --seed {seed} repeats this run\n")
     branches = Branches() if arguments.coverage else None
     if branches is not None:
+        branches.load(arguments.coverage)
         branches.start()
     with numpy.errstate(all="ignore"):
         families = arguments.families or list(FAMILIES)
         failed = run(seed, arguments.start, arguments.start + arguments.problems, families, print)
     if branches is not None:
         branches.stop()
+        branches.save(arguments.coverage)
         missed, count = branches.missed()
         sys.stdout.write("\n".join(map(str, missed)) + f"\n{count - len(missed)} of {count} branches taken\n")
     problems = arguments.problems * len(families)

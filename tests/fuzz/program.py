@@ -29,6 +29,8 @@ class Reduction:
         The axes.
     keepdims : bool
         As NumPy's.
+    into : str or None
+        Dtype of an output that holds partial results between NumPy's chunks.
     """
 
     name: str
@@ -36,6 +38,7 @@ class Reduction:
     dtype: str | None
     axis: Axis
     keepdims: bool
+    into: str | None = None
 
     def is_exact(self, value: object) -> bool:
         """Tell whether every order of reduction gives the same bits."""
@@ -49,12 +52,23 @@ class Reduction:
     def _is_exact(self, x: np.ndarray) -> bool:
         if x.dtype.kind != "f":
             return True
+        if self.into is not None and not self._holds_partial_results(x):
+            return False
         if self.name != "sum":
             return bool(np.all(x != 0)) or np.unique(np.signbit(x[x == 0])).size <= 1
         with np.errstate(all="ignore"):
             scaled = x[np.isfinite(x)].astype(np.float64) * 2.0**SCALED_BITS
             limit = 2.0 ** np.finfo(x.dtype).nmant
             return bool(np.all(scaled == np.rint(scaled)) and np.sum(np.abs(scaled)) < limit)
+
+    def _holds_partial_results(self, x: np.ndarray) -> bool:
+        """Tell whether no cast of a partial result into the output, at whatever chunk, is undefined."""
+        info = np.iinfo(self.into)
+        if not np.isfinite(x).all():
+            return False
+        x = x.astype(np.float64)
+        ends = (x[x < 0].sum(), x[x > 0].sum()) if self.name == "sum" else (x.min(initial=0), x.max(initial=0))
+        return bool(info.min <= ends[0] and ends[1] < float(info.max))
 
     def has_bound(self, value: object) -> bool:
         """Tell whether an error bound holds: no order of reduction may overflow."""

@@ -83,6 +83,16 @@ a2 = np.array(3)
 a2.setflags(write=False)
 np.copyto(a2.T, a2)
 """,
+    "an unpickled array, whose dtype is NumPy's own, as its dtype": """
+a1 = pickle.loads(pickle.dumps(np.array([1.0, 3.0])))
+a2 = np.asarray(a1, dtype=np.float64)
+a2[0] = 7
+""",
+    "a choice among Python numbers, which are cast as arrays are": """
+a1 = np.array([1, 0, 7], dtype='u1')
+a2 = np.select([a1 > 5, a1 < 1], [a1, -2], -1)
+a3 = np.select([a1 > 5], [a1.astype('f4')], 1e-50)
+""",
     "an array written while sums of it are pending": """
 a1 = np.arange(40, dtype='i4').reshape(5, 8)
 a2 = a1.sum(0)

@@ -122,6 +122,8 @@ def foreign_class(scope: Scope) -> None:
     use = scope.draw.choice(USES)
     if "matrix" in made and ("*" in use or "imul" in use):
         return  # products, whose sums NumPy and its BLAS round as the memory lies
+    if "matrix" in made and "stack([{f}, {a}])" in use:
+        return  # the result would have three dimensions: a matrix makes itself two, and NumPy writes behind its end
     described = f"foreign.described({use.format(a=a, f='_foreign')})"
     scope.emit("foreign_class", f"_foreign = {made}\n{scope.fresh('o')} = {described}\ndel _foreign")
 

@@ -100,11 +100,14 @@ def _accumulations(record: Reduction, dtype: np.dtype, out: np.dtype) -> tuple[R
     """Return a reduction into an output in all dtypes it may be accumulated in.
 
     Without `dtype=` NumPy takes the loop that the output and the operand promote to; what is exact there but not in the
-    operand's own dtype depends on the order, and a cast to integers makes one of a rounding.
+    operand's own dtype depends on the order, and a cast to integers makes one of a rounding. Floats are cast to an
+    integer output after every chunk: of those that it does not hold C leaves undefined what that gives.
     """
+    into = str(out) if out.kind in "iu" else None
     if record.dtype is not None:
-        return (record, replace(record, dtype=str(np.promote_types(record.dtype, out))))
-    return tuple(replace(record, dtype=str(each)) for each in (dtype, out, np.promote_types(dtype, out)))
+        return (record, replace(record, dtype=str(np.promote_types(record.dtype, out)), into=into))
+    each_dtype = (dtype, out, np.promote_types(dtype, out))
+    return tuple(replace(record, dtype=str(each), into=into) for each in each_dtype)
 
 
 def _reduce_inexact(scope: Scope, form: str, x: operands.Operand, record: Reduction, arguments: list[str]) -> None:

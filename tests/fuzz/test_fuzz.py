@@ -6,12 +6,14 @@ names. Bulk runs are `python -m tests.fuzz`; what hypothesis adds is the shrinki
 
 import os
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies
 
 import oxinp
 from tests.fuzz.draw import Draw
 from tests.fuzz.generate import generate, generate_seeded, profiles_for
+from tests.fuzz.program import Reduction
 from tests.fuzz.regressions import PROGRAMS
 from tests.fuzz.twin import find_difference, raising_statements
 
@@ -56,6 +58,13 @@ def _run(programs, config):
     reports = [_report(program, difference, config) for program, difference in found if difference is not None]
     if reports:
         pytest.fail("\n\n".join(reports), pytrace=False)
+
+
+@pytest.mark.parametrize(("value", "into", "is_known"), [(-1, "u8", False), (1, "u8", True), (-1, "i8", True)])
+def test_sums_that_numpy_leaves_undefined_are_known(value, into, is_known):
+    """An output that does not hold the sum of a chunk: C does not say what the cast gives."""
+    found = Reduction("sum", "a1", "float64", None, False, into)
+    assert found.is_exact(np.array([value, 3])) == is_known
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=[program.origin for program in PROGRAMS])

@@ -54,10 +54,10 @@ def spills_of(spec):
         return 8  # the loop over tiles has to know the matrices, too
     if isinstance(spec, TransformSpec) and spec.chirp:
         return 64  # the products of convolutions take registers that numbers need as well
-    if isinstance(spec, PairsSpec | ChirpSpec) or (
-        isinstance(spec, TransformSpec) and (spec.twiddle or spec.real or spec.is_staged)
-    ):
+    if isinstance(spec, PairsSpec | ChirpSpec):
         return 16  # likewise roots of unity that are computed, of doubles above all
+    if isinstance(spec, TransformSpec):
+        return 32  # ptxas has one more block per multiprocessor instead
     if isinstance(spec, RowwiseSpec):
         return 16  # ptxas has one more block per multiprocessor instead
     return 8 if spec == CrtSpec(15, is_complex=True, has_pairs=True) else 0

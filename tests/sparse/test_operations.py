@@ -175,12 +175,30 @@ def test_compressed_arrays_out_of_order(stats):
     assert not fallen(stats)
 
 
-def test_products_beyond_the_largest_table(monkeypatch, stats):
-    """Rows with more products than tables take are expanded and sorted, a few at a time."""
-    spgemm = sparse._products.spgemm
-    monkeypatch.setattr(spgemm, "BINS", spgemm.BINS[:2])
-    monkeypatch.setattr(sparse._products, "MAX_EXPANDED", 400)
-    matrix = KINDS["power-law"][:, :40][:40]
+@pytest.mark.parametrize(("dtype", "spread"), [("f8", 1), ("c16", 1 << 25)])
+def test_products_with_rows_too_long_for_a_block(dtype, spread, stats):
+    """Two rows of more than 8192 products between short ones, with all columns, or with keys of 64 bits."""
+    rng = np.random.default_rng(6)
+    a = scipy.sparse.random_array((9, 130), density=0.1, rng=rng, format="lil")
+    a[3], a[7], a[8] = rng.normal(size=130), rng.normal(size=130), 0
+    a = scipy.sparse.csr_array(a).astype(dtype)
+    b = scipy.sparse.csr_array(rng.normal(size=(130, 80)).astype(dtype))
+    expected = a @ b
+    wide = scipy.sparse.csr_array((b.data, b.indices.astype(np.int64) * spread, b.indptr), shape=(130, 80 * spread))
+    made = (ours(a) @ ours(wide)).get()
+    assert not fallen(stats)
+    assert_same(made.indptr, expected.indptr.astype(made.indptr.dtype))
+    expected.sort_indices()
+    assert_same(made.indices, (expected.indices.astype(np.int64) * spread).astype(made.indices.dtype))
+    assert_same(made.data, expected.data)
+
+
+def test_products_of_some_rows_at_a_time(monkeypatch, stats):
+    """Where there is no room for all products; parts may have no elements, or none of the result."""
+    monkeypatch.setattr(sparse._products, "MAX_PRODUCTS", 400)
+    matrix = KINDS["power-law"][:, :40][:40].copy()
+    matrix.data[matrix.indptr[20] :] = 0
+    matrix.eliminate_zeros()
     check(ours(matrix) @ ours(matrix), matrix @ matrix, stats)
 
 

@@ -172,7 +172,7 @@ def test_widths_of_factorisations_on_the_emulator(backend, family, asked, answer
     assert outcome.row.family == asked
     assert outcome.wrong == []
     assert outcome.is_complete
-    assert outcome.row.answer == {"width": answer}
+    assert outcome.row.answer["width"] == answer
 
 
 @pytest.mark.parametrize("dtype", ["f2", "f4", "c8", "c16", "i1", "u4", "i8", "?"])

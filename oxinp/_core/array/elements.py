@@ -39,7 +39,7 @@ def make(BASIC, getitem, gather, host_part):
                 place = seen(key) else return getitem(self, key)
                 limit = config.offload_threshold
                 if seen.nbytes >= limit or place.nbytes >= limit or REPORTS:
-                    return getitem(self, key)
+                    return gather(self, seen, key)
                 if seen.dtype is OBJECT or type(self) is not kind:
                     return getitem(self, key)
                 found = seen[place]

@@ -100,9 +100,11 @@ class Balance:
 
     def computed_chain(self, graph: Graph, leaves: tuple[Any, ...], *, is_first: bool) -> None:
         """Note a sampled kernel of elementwise operations, and whether none like it was before."""
-        nbytes = graph.layout.nbytes
-        weight = sum([WEIGHTS.get(node.lower, 1.0) for node in graph.nodes])
-        calls = len(graph.nodes) or 1
+        nbytes, structure = graph.layout.nbytes, graph.structure
+        weight = structure.host_weight
+        if weight is None:
+            weight = structure.host_weight = sum([WEIGHTS.get(node.lower, 1.0) for node in structure.nodes])
+        calls = len(structure.nodes) or 1
         self._launched(nbytes, leaves, calls * (CALL - RECORD) + weight * nbytes / HOST_RATE, is_first=is_first)
 
     def computed_call(self, nbytes: int, cost: float, leaves: tuple[Any, ...], *, is_first: bool) -> None:
@@ -110,8 +112,11 @@ class Balance:
         self._launched(nbytes, leaves, CALL + cost / HOST_RATE, is_first=is_first)
 
     def _launched(self, nbytes: int, leaves: tuple[Any, ...], microseconds: float, *, is_first: bool) -> None:
-        held = max([nbytes, *[getattr(entry, "nbytes", 0) for entry in leaves]])
-        size = self._last = self._size(held)
+        for entry in leaves:
+            held = getattr(entry, "nbytes", 0)
+            if held > nbytes:  # noqa: PLR1730 - a call of max() takes longer
+                nbytes = held
+        size = self._last = self._size(nbytes)
         first = FIRST if is_first else 0.0
         self._first += (first - self._first) / 8
         self._weigh(size, _SAMPLED * (microseconds - LAUNCH - first))
@@ -134,6 +139,8 @@ class Balance:
         """
         if nbytes >= self.limit:
             return False
+        if nbytes < self._unit:  # the device's for its weight alone: what is done with the result is the host's
+            price += WAIT + 2 * nbytes / COPY_RATE
         self._weigh(self._size(nbytes), max(0.0, CALL + weight * nbytes / HOST_RATE - price - self._first))
         return True
 
@@ -164,6 +171,8 @@ class Balance:
     def _judge(self) -> None:
         """Find out whether another placement is better."""
         weights, level = self._weights, self._level
+        if not (level or self._between) and min(weights) > -self._switch / NUM_SIZES and sum(weights) < MAX_WEIGHT:
+            return  # what follows would change nothing
         sums = [0.0, *accumulate(weights)]
         present = sums[level] + self._between
         if not level and sums[-1] >= MAX_WEIGHT:  # the device has proved right
@@ -176,7 +185,7 @@ class Balance:
             self._switch = min(2 * self._switch, MAX_SWITCH)
             self._settle(0)
         elif below < present - self._return:
-            self._return = min(2 * self._return, MAX_RETURN)
+            self._return = min(4 * self._return, MAX_RETURN)
             self._settle(sums.index(below))
 
     def _settle(self, level: int) -> None:

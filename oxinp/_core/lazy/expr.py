@@ -81,12 +81,18 @@ class Structure:
         Other structures that it computes on the way, and the numbers of their results; see `schedule`.
     is_flagged : bool
         Nodes raise flags, each for every element: it is computed as a whole, in a kernel of its own.
+    wants_index, wants_pointer : bool
+        A node does, see `Instr`: what it computes depends on where an element is in the result, and on other elements
+        of a leaf.
+    host_weight : float or None
+        How many additions NumPy's time for its nodes is, once `balance` has asked.
     """
 
     __slots__ = (
         "are_arrays",
         "dtype",
         "has_parts",
+        "host_weight",
         "interior",
         "is_flagged",
         "kinds",
@@ -94,6 +100,8 @@ class Structure:
         "planner",
         "plans",
         "result",
+        "wants_index",
+        "wants_pointer",
     )
 
     def __init__(
@@ -109,9 +117,12 @@ class Structure:
             not is_array and np.dtype(kind).kind == "c" for kind, is_array in zip(kinds, are_arrays, strict=True)
         )
         self.is_flagged = any(getattr(node.lower, "is_flagging", False) for node in nodes)
+        self.wants_index = any(getattr(node.lower, "wants_index", False) for node in nodes)
+        self.wants_pointer = any(getattr(node.lower, "wants_pointer", False) for node in nodes)
         self.plans: dict[Any, Any] = {}
         self.planner: Any = None
         self.interior: dict[Any, int | None] = {}
+        self.host_weight: float | None = None
 
 
 _STRUCTURES = Recent(1 << 12)

@@ -75,11 +75,7 @@ def _moved(entry: Any, nbytes: int | None) -> Any:
 def _view(graph: Graph, layout: Layout) -> tuple[Graph, tuple[int | None, ...]] | None:
     """The chain that a view is, and how many bytes its leaves have moved."""
     base = graph.layout
-    if (
-        layout.dtype != base.dtype
-        or not layout.size
-        or any(getattr(node.lower, "wants_index", False) for node in graph.nodes)
-    ):
+    if layout.dtype != base.dtype or not layout.size or graph.structure.wants_index:
         return None
     move = _decode(base, layout)
     change: Callable[[Layout], tuple[tuple[int, ...], int] | None]

@@ -190,7 +190,7 @@ def chain(handle: Handle) -> Value:
             return value
         if not graph.nodes:
             return read(layout, value)
-        if graph.structure.is_flagged:
+        if graph.structure.is_flagged or getattr(handle._storage, "is_updated", False):
             return expression(handle)
         viewed = fused_view(value, layout)
         if viewed is not None:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from itertools import repeat, starmap
 from math import copysign
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
@@ -24,7 +25,7 @@ from oxinp._core.lazy.balance import RECORD, balance
 from oxinp._core.lazy.code_cache import CodeCache
 from oxinp._core.lazy.explain import REPORTS
 from oxinp._core.lazy.handle import end_writing, host_view
-from oxinp._core.memory.storage import WRITING
+from oxinp._core.memory.storage import SHARED, WRITING
 
 MACROS = {
     # NumPy's array of one of ours that is on the host, and whose elements are no Python objects.
@@ -208,6 +209,7 @@ def compiled(name: str, text: str, *, may_warn: bool = False) -> Callable[..., A
 
 __all__ = [
     "REPORTS",
+    "SHARED",
     "WRITING",
     "balance",
     "compiled",
@@ -217,6 +219,7 @@ __all__ = [
     "end_writing",
     "host_view",
     "raise_own",
+    "ref",
     "run",
     "takes",
 ]

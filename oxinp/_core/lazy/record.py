@@ -298,26 +298,20 @@ def _join_leaves(values: list[Value]) -> tuple[tuple[tuple[int, ...], ...] | Non
     Where that makes no difference, there are no positions.
     """
     joined: list[Any] = []
-    layouts: list[Any] = []
     positions = []
-    joined_mask = 0
+    joined_mask = count = 0
+    numbers: dict[Any, int] = {}  # by what a leaf and its layout are known by, or by its place if it is a number
+    keys: Any
     for graph, leaves, mask in values:
         joined_mask |= mask
-        places = []
-        for entry, layout in zip(leaves, graph.leaves, strict=True):
-            place = len(joined)
-            if not graph.is_scalar:
-                for i, other in enumerate(joined):
-                    if other is entry and layouts[i] is layout:
-                        place = i
-                        break
+        count += len(leaves)
+        keys = [len(joined)] if graph.is_scalar else zip(map(id, leaves), map(id, graph.leaves), strict=True)
+        places = tuple([numbers.setdefault(key, len(numbers)) for key in keys])
+        positions.append(places)
+        for entry, place in zip(leaves, places, strict=True):
             if place == len(joined):
                 joined.append(entry)
-                layouts.append(layout)
-            places.append(place)
-        positions.append(tuple(places))
-    are_apart = len(joined) == sum([len(leaves) for _, leaves, _ in values])
-    return None if are_apart else tuple(positions), tuple(joined), joined_mask
+    return None if count == len(joined) else tuple(positions), tuple(joined), joined_mask
 
 
 def is_hosted(operands: Sequence[Any]) -> bool:
@@ -460,6 +454,7 @@ def _store(out: Any, value: Value, source: Storage | None, depth: int) -> np.nda
             storage.host = None
             storage.stale = None
         if value[0].nodes:
+            storage.is_updated = True
             schedule.enter(storage)
         return None
     if storage.value is None:

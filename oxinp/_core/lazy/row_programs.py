@@ -204,6 +204,8 @@ class _Merger:
 
     def add(self, graph: Graph, places: tuple[int, ...]) -> list[int] | None:
         """Number the values of a graph, whose leaves are these entries; None where that is beyond a kernel."""
+        if graph.structure.wants_index:
+            return None
         values: list[int] = []
         for where, place in zip(graph.leaves, places, strict=True):
             number = None
@@ -214,8 +216,6 @@ class _Merger:
                 number = self.inputs.setdefault(_Input(place, kind), -1 - len(self.inputs))
             values.append(number)
         for node in graph.nodes:
-            if getattr(node.lower, "wants_index", False):
-                return None
             args = tuple([values[a] for a in node.args])
             values.append(self._item((node.lower, node.dtype, args)))
         return values if len(self.inputs) <= MAX_INPUTS and len(self.items) <= MAX_ITEMS else None

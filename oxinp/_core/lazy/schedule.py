@@ -144,30 +144,30 @@ def _compute(storage: Storage) -> Value:
     graph, leaves, _ = value
     wanted = None
     references = PENDING[:]
+    others = []
     if here.are_several:
         pending = [] if at_work.flushes_many else _pending()
         others = [other for other in pending if other is not storage and _is_own(other)]
     else:
-        others = []
         for reference in references:  # most are gone, and a comprehension is a call
             other = reference()
             if other is not None and other is not storage and (held := other.value) is not None and held[0].nodes:
                 others.append(other)
-    if len(others) > MAX_ALIVE and len(set(others)) > MAX_ALIVE:
-        PENDING.append(ref(storage))  # it may have gone from the list already
-        flush_device()
-        now = storage.value or value
-        if not now[0].nodes:
-            return now
-        others = []  # of several devices, a thread's flush leaves to it what it is about to compute
-    # This storage goes from the list before the launch, during which it may grow or be flushed; but not where there are
-    # several devices: whoever writes to what it reads, on another device, has to find it until the launch has returned.
-    if not here.are_several:
-        if others:
-            PENDING[: len(references)] = map(ref, others)
-        else:
+        if not others:
+            # This storage goes from the list before the launch, during which it may grow or be flushed; but not where
+            # there are several devices: whoever writes to what it reads, on another device, has to find it until the
+            # launch has returned.
             del PENDING[: len(references)]
     if others:
+        if len(others) > MAX_ALIVE and len(set(others)) > MAX_ALIVE:
+            PENDING.append(ref(storage))  # it may have gone from the list already
+            flush_device()
+            now = storage.value or value
+            if not now[0].nodes:
+                return now
+            others = []  # of several devices, a thread's flush leaves to it what it is about to compute
+        if not here.are_several:
+            PENDING[: len(references)] = map(ref, others)
         wanted = _wanted_interior(value, others)
     try:
         if CALLS and not graph.structure.is_flagged:
@@ -203,7 +203,7 @@ def _compute(storage: Storage) -> Value:
 def _fused(storage: Storage, value: Value, others: list[Storage]) -> Value | None:
     """Compute a pending value in the kernel of a call whose result nothing else uses; None where there is none."""
     graph, leaves, _ = value
-    if not graph.layout.is_contiguous:
+    if not graph.layout.is_contiguous or graph.structure.wants_index:
         return None
     for place, entry in enumerate(leaves):
         if type(entry) is not Pending or (call := entry.call) is None or call.leaves is None or not call.is_from_here():
@@ -513,9 +513,10 @@ def _reads(leaves: tuple[Any, ...], buffer: Buffer) -> bool:
 def is_direct(graph: Graph, leaves: tuple[Any, ...], buffer: Buffer, layout: Layout) -> bool:
     """Whether every read of `buffer` is of the very element that is written, or of bytes that are not written."""
     start, form = buffer.ptr + layout.offset, layout.form
+    is_own = layout.is_injective and not graph.structure.wants_pointer
     for entry, where in zip(leaves, graph.leaves, strict=True):
         if getattr(entry, "buffer", None) is buffer:
-            same = entry.ptr == start and where.same(form) and layout.is_injective
+            same = is_own and entry.ptr == start and where.same(form)
             if not (same or _are_apart(entry.ptr, where, start, layout)):
                 return False
     return True

@@ -41,7 +41,7 @@ def copy(array: Handle, order: Any = "C") -> Any:
             return wrap_host(seen.copy(order))
     axes = axes_of(array._layout, order)
     if axes is not None:
-        return _permuted(array, axes, copy)
+        return permuted(array, axes, copy)
     carried = _carried(array)
     if carried is not array:
         made = copy(carried)
@@ -85,7 +85,7 @@ def axes_of(layout: Layout, order: Any) -> tuple[int, ...] | None:
     """Return the axes from the slowest to the fastest that `order` asks for; None for C order."""
     order = order_of(order, "C")
     axes = tuple(range(layout.ndim))
-    if order == "F" or (order == "A" and layout.is_fortran and not layout.is_contiguous):
+    if order == "F" or (order in "AK" and layout.is_fortran and not layout.is_contiguous):
         found = axes[::-1]
     elif order == "K":
         found = tuple(sorted(axes, key=lambda axis: -abs(layout.strides[axis])))
@@ -94,7 +94,7 @@ def axes_of(layout: Layout, order: Any) -> tuple[int, ...] | None:
     return None if found == axes else found
 
 
-def _permuted(array: Handle, axes: tuple[int, ...], make: Callable[[Handle], Any]) -> Any:
+def permuted(array: Handle, axes: tuple[int, ...], make: Callable[[Handle], Any]) -> Any:
     """Make an array in C order of one with its axes permuted, and permute them back."""
     back = tuple(sorted(range(len(axes)), key=axes.__getitem__))
     return own(moved(make(moved(array, np.transpose, axes)), np.transpose, back))
@@ -163,7 +163,7 @@ def astype(array: Handle, dtype: Any, order: Any = "K", casting: Any = "unsafe",
         return wrap_host(_on_host(np.ndarray.astype, source, target, host_view(array), target, order))
     axes = axes_of(array._layout, order)
     if axes is not None:
-        return _permuted(array, axes, lambda turned: astype(turned, target, "C"))
+        return permuted(array, axes, lambda turned: astype(turned, target, "C"))
     warn_of_lost_parts(source, target)
     try:
         return wrap_pending(express(COPY, (array,), Layout.of(target, array._layout.shape)), as_array=True)

@@ -147,13 +147,14 @@ class Storage:
         somebody watches that, see `schedule.watch`.
     """
 
-    __slots__ = ("__weakref__", "has_objects", "host", "lines", "offset", "origin", "stale", "value")
+    __slots__ = ("__weakref__", "has_objects", "host", "is_updated", "lines", "offset", "origin", "stale", "value")
 
     value: Value | None
     host: np.ndarray[Any, Any] | None
     stale: Stale | None
     has_objects: bool
     origin: Timeline
+    is_updated: bool  # set where a whole array was written to: somebody keeps it, and wants all of it computed once
     lines: Any
     offset: int
 

@@ -197,7 +197,7 @@ def _fuse_fill(bound: BoundOp, graph: Graph, place: int) -> Plan | None:
     is_alike = graph.layout.shape == drawn.shape and graph.layout.is_contiguous and drawn.is_contiguous
     if type_ is None or not (are_scalars and is_alike) or len(graph.nodes) > MAX_FUSED_NODES:
         return None
-    if any(getattr(node.lower, "wants_index", False) for node in graph.nodes):
+    if graph.structure.wants_index:
         return None
     made = DEVICE_TYPES[drawn.dtype]
     epilogue = epilogue_of(graph, place, made, made)
@@ -216,7 +216,7 @@ def _reduce_fills(reduction: BoundOp, leaves: tuple[Any, ...]) -> tuple[BoundOp,
     (graph,) = reduction.graphs
     if len(wanted.axes) != graph.layout.ndim or graph.structure.is_flagged or wanted.op.wants_index:
         return None
-    if len(graph.nodes) > MAX_FUSED_NODES or any(getattr(node.lower, "wants_index", False) for node in graph.nodes):
+    if len(graph.nodes) > MAX_FUSED_NODES or graph.structure.wants_index:
         return None
     graphs: list[Graph] = []
     given: list[Any] = []

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.linalg import LinAlgError
 
 from oxinp import _runtime
+from oxinp._core.host.fallback import placed_on_host
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import Handle
 from oxinp._core.lazy.op import BoundOp, Op
@@ -22,7 +23,7 @@ from oxinp._core.manipulation.copy import astype, copy
 from oxinp._core.memory.dtypes import DEVICE_TYPES
 from oxinp._core.memory.layout import Layout
 from oxinp._core.ops.crossover import HOST_WEIGHT, cost_of
-from oxinp._core.ops.perform import perform
+from oxinp._core.ops.perform import is_placed_on_host, perform
 from oxinp._core.ufunc.objects import UFUNC_OBJECTS
 from oxinp._kernels.plan import Copy, Plan, Read, Scratch
 
@@ -230,6 +231,8 @@ def cholesky(a: Handle, *, upper: bool = False) -> Any:
     (a,) = prepared(a)
     if not upper:
         return perform(CHOLESKY, (a,))
+    if is_placed_on_host(CHOLESKY, (a,)):
+        return placed_on_host(np.linalg.cholesky, (a,), {"upper": True})
     turned = view(a, lambda seen: seen.swapaxes(-1, -2))
     return _turned(perform(CHOLESKY, (conjugate(turned),)))
 
@@ -279,6 +282,9 @@ def slogdet(a: Handle) -> tuple[Any, Any]:
 
 def det(a: Handle) -> Any:
     """Return determinants; see `numpy.linalg.det`."""
+    (a,) = prepared(a)
+    if is_placed_on_host(SLOGDET, (a,)):
+        return placed_on_host(np.linalg.det, (a,), {})
     sign, logarithm = slogdet(a)
     return sign * UFUNC_OBJECTS["exp"](logarithm)
 

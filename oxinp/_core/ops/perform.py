@@ -45,14 +45,23 @@ def perform(op: Op, operands: Sequence[Handle], parameters: tuple[Hashable, ...]
     Exception
         What `Op.infer` raises, as NumPy.
     """
-    if op.host is not None and is_hosted(operands):
-        cost = op.cost(tuple([x._layout for x in operands]), parameters)
-        if placement.is_host(cost, op.host_weight):
-            if explain.REPORTS:
-                explain.note("host", op.name, placement.why_host(cost))
-            results = call_as_user(op.host, (*[host_view(x) for x in operands], *parameters), {})
-            return tuple(map(wrap_host, results)) if type(results) is tuple else wrap_host(results)
+    host = op.host
+    if host is not None and is_placed_on_host(op, operands, parameters):
+        results = call_as_user(host, (*[host_view(x) for x in operands], *parameters), {})
+        return tuple(map(wrap_host, results)) if type(results) is tuple else wrap_host(results)
     return perform_on_device(op, operands, parameters)
+
+
+def is_placed_on_host(op: Op, operands: Sequence[Handle], parameters: tuple[Hashable, ...] = ()) -> bool:
+    """Return whether placement puts an operation, which the host can do, there; note why, for who asks."""
+    if not is_hosted(operands):
+        return False
+    cost = op.cost(tuple([x._layout for x in operands]), parameters)
+    if not placement.is_host(cost, op.host_weight):
+        return False
+    if explain.REPORTS:
+        explain.note("host", op.name, placement.why_host(cost))
+    return True
 
 
 def perform_on_device(op: Op, operands: Sequence[Operand], parameters: tuple[Hashable, ...] = ()) -> Any:

@@ -150,7 +150,7 @@ def draw(
     size = 1
     for extent in shape:
         size *= extent
-    cut = module.streams(module.words_for(name, size - is_given, chance))
+    cut = module.streams_of(name, size - is_given, chance)
     window_at = importlib.import_module(f"{_FAMILY}.twister").window_at
     operands: list[Any] = [asarray(window_at(position.key, position.position))]
     if cut.number > 1:

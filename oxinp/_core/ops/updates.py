@@ -1,4 +1,4 @@
-"""Unbuffered updates: `numpy.ufunc.at`, and weighted counts, whose sums are in the order of the elements."""
+"""Unbuffered updates, the same every run: `numpy.ufunc.at`, and weighted counts."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _infer(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout, ...]: 
 
 
 def _plan(bound: BoundOp) -> Plan:
-    target, first, count, lower = bound.parameters
+    target, first, count, lower, is_sum = bound.parameters
     index = bound.graphs[0].layout
     extent, stride = indexed_loop(target, first, count)
     plan: Plan = importlib.import_module(_FAMILY).update(
@@ -68,6 +68,7 @@ def _plan(bound: BoundOp) -> Plan:
         lower,
         device().capability,
         is_scalar=bound.graphs[1].is_scalar,
+        is_sum=is_sum,
     )
     return plan
 
@@ -78,7 +79,8 @@ UPDATE = Op("update by index", _plan, _infer, takes_views=True, mutates=(0,))
 def at(name: str, array: Any, key: Any, value: Any) -> None:
     """Apply a ufunc of two operands in place, at what a key selects, once for each time it is named.
 
-    Integers are computed with by atomics, whose order does not matter, anything else in the order of the key.
+    Integers are computed with in any order, and sums of many floats, which are rounded once; anything else is in the
+    order of the key.
 
     Raises
     ------
@@ -102,7 +104,7 @@ def at(name: str, array: Any, key: Any, value: Any) -> None:
     if atomic is not None and dtype in _ATOMIC_DTYPES:
         scatter.assign(selected, given, atomic)
         return
-    _in_order(selected, given, loop.lower)
+    _in_order(selected, given, loop.lower, is_sum=atomic == "add")
 
 
 _ATOMIC_DTYPES = frozenset(map(np.dtype, ("i4", "u4", "i8", "u8")))
@@ -131,8 +133,8 @@ def _values(name: str, dtype: np.dtype[Any], value: Any) -> Any:
     return np.negative(single)[()] if name == "subtract" else single[()]
 
 
-def _in_order(selected: advanced.Selection, value: Any, lower: Any) -> None:
-    """Combine values with what is selected, one after the other."""
+def _in_order(selected: advanced.Selection, value: Any, lower: Any, *, is_sum: bool) -> None:
+    """Combine values with what is selected, one after the other; many sums are exact instead, but for one rounding."""
     target, count = selected.array, math.prod(selected.shape)
     layout = target._layout
     if count >= MAX_COUNT:
@@ -160,7 +162,7 @@ def _in_order(selected: advanced.Selection, value: Any, lower: Any) -> None:
         first, num_indexed = 0, layout.ndim
     index = ravel(index)
     operands = [index, given, (UINT64, 0 if error is None else reports.claim(error))]
-    attempt(scatter.write, UPDATE, target, operands, (first, num_indexed, lower))
+    attempt(scatter.write, UPDATE, target, operands, (first, num_indexed, lower, is_sum))
     if config.synchronous and error is not None:
         device().synchronize()
 
@@ -316,7 +318,7 @@ _IDENTITIES: dict[str, Callable[[np.dtype[Any]], Any]] = {
 
 
 def sums(index: Handle, weights: Handle, count: int) -> Any:
-    """Return the sums of weights by number, f64, each in the order of the weights; see `numpy.bincount`.
+    """Return the sums of weights by number, f64, in the order of weights that are few; see `numpy.bincount`.
 
     Parameters
     ----------
@@ -326,7 +328,8 @@ def sums(index: Handle, weights: Handle, count: int) -> Any:
     """
     result = creation.zeros(count, np.float64)
     selected = advanced.Selection(result, index, index._layout.shape, 0, 1, True, None, False)
-    _in_order(selected, weights, OBJECTS["add"].operations[0].find_loop((np.dtype(float),) * 2).lower)
+    lower = OBJECTS["add"].operations[0].find_loop((np.dtype(float),) * 2).lower
+    _in_order(selected, weights, lower, is_sum=True)
     return result
 
 

@@ -1,7 +1,7 @@
 """The operators of arrays, which programs spend their time in.
 
-They spell out the two common cases, both operands whole arrays on the device and both on the host, before they hand
-over to `ufunc.apply`, which treats every case. What is spelled out here is what `apply` would do.
+They spell out the two common cases, both operands on the device and both on the host, before they hand over to
+`ufunc.apply`, which treats every case. What is spelled out here is what `apply` would do.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import operator as python_operator
 from collections.abc import Callable
 from functools import partial
 from math import ceil
+from types import MappingProxyType
 from typing import Any
-from weakref import ref
 
 import numpy as np
 
@@ -29,16 +29,15 @@ from oxinp._core.lazy.record import (
     declined_in_place,
     operand_in_place,
     other_side,
+    paired,
     store,
     types,
     wrap_host,
     wrap_pending,
 )
-from oxinp._core.memory.storage import SHARED, Storage
+from oxinp._core.memory.storage import Storage
 from oxinp._core.ufunc.table import UfuncRow
 
-_new = object.__new__
-_pending = schedule.PENDING
 _NumpyArray = np.ndarray
 _WEAK = {kind: scalar(kind) for kind in (int, float)}
 _PLAIN_INT = 2**31 - 1  # integers that most integer dtypes hold
@@ -102,10 +101,59 @@ def make(function, general, reach):
     return operator
 """
 _BINARY_TEXT = """
-def make(function, general, general_reflected, is_small, reach):
+def make(function, general, general_reflected, is_small, reach, pairs, quiet, chain, Storage, schedule, types):
+    new, pending = object.__new__, schedule.PENDING
     def operator(a, b):
         kind = type(b)
         if kind is ndarray:
+            storage = a._held
+            if storage is not None and storage.host is None:
+                # `paired` and `wrap_pending`, spelled out: a call here is a tenth of the whole.
+                value = storage.value
+                other = (b._held or b._storage).value
+                if value is None or other is None or current() is not quiet.state:
+                    return general(a, b)
+                if value[0].layout is not a._known:
+                    value = chain(a)
+                    other = b._storage.value or other  # which that may have computed
+                if other[0].layout is not b._known:
+                    other = chain(b)
+                first, leaves, mask = value
+                second, others, bits = other
+                key = first, second
+                if mask & bits:
+                    for entry in others:
+                        if entry in leaves:
+                            if len(others) > 1:
+                                return general(a, b)
+                            key = first, second, leaves.index(entry)
+                            break
+                    else:
+                        leaves += others
+                else:
+                    leaves += others
+                mask |= bits
+                record = pairs.get(key)
+                if record is None or mask & SHARED:
+                    return general(a, b)
+                graph = record.graph
+                if graph is None:
+                    return general(a, b)
+                layout = graph.layout
+                if layout.nbytes < balance.limit:
+                    return general(a, b)
+                storage = Storage()
+                storage.has_objects = False
+                storage.value = graph, leaves, mask
+                storage.host = storage.stale = None
+                pending.append(ref(storage))
+                if len(pending) > schedule.room:
+                    schedule.make_room(storage, 2)
+                array = new(kind if layout.ndim else types.scalars[layout.dtype.type])
+                array._known = layout
+                array._held = storage
+                array._view = array._host = array._seen = None
+                return array
             x = seen(a) else return general(a, b)
             y = seen(b) else return general(a, b)
             if not 0 < x.size * y.size * reach < config.offload_threshold and not is_small(x, y) or REPORTS:
@@ -199,8 +247,8 @@ _UNARY, _BINARY, _IN_PLACE, _OF_NUMBERS, _NUMBERS_IN_PLACE, _POWER = (
 )
 
 
-def on_small_hosts(
-    row: UfuncRow, general: Callable[..., Any], general_reflected: Callable[..., Any]
+def on_common_ways(
+    row: UfuncRow, general: Callable[..., Any], general_reflected: Callable[..., Any], pairs: Any = MappingProxyType({})
 ) -> tuple[Callable[..., Any], Callable[..., Any]]:
     """Return a ufunc's operators ``a + b`` and ``b + a``, which compute what is small and on the host.
 
@@ -209,6 +257,8 @@ def on_small_hosts(
     row : UfuncRow
     general, general_reflected : callable
         What they leave everything else to.
+    pairs : mapping
+        Records of two arrays on the device, see `Operation`; what has none there is left to `general`.
     """
     make = (_BINARY if _takes_constants(row) else _OF_NUMBERS)[row.may_warn]
     if row.python is python_operator.pow:
@@ -216,7 +266,17 @@ def on_small_hosts(
     # Of two arrays NumPy's operators are its ufuncs, which are found faster, but these.
     function = row.python if row.python in _SPECIAL else row.numpy
     made: tuple[Callable[..., Any], Callable[..., Any]] = make(
-        function, general, general_reflected, partial(_is_small, row.weight), _reach(row)
+        function,
+        general,
+        general_reflected,
+        partial(_is_small, row.weight),
+        _reach(row),
+        pairs,
+        quiet,
+        chain,
+        Storage,
+        schedule,
+        types,
     )
     return made
 
@@ -254,57 +314,13 @@ def _binary(  # noqa: PLR0915 - calls cost
     compute = row.on_host
     ufunc = row.numpy
 
-    def general(a: Any, b: Any) -> Any:  # noqa: PLR0915 - calls cost
+    def general(a: Any, b: Any) -> Any:
         kind = type(b)
         if kind is types.ndarray:
-            left = a._held or a._storage
-            right = b._held or b._storage
-            if left.host is None or right.host is None:
-                # At least one is only on the device: if both are valid there, one dictionary hit records it.
-                u = left.value
-                v = right.value
-                if u is not None and v is not None and current() is quiet.state:
-                    if u[0].layout is not a._known:
-                        u = chain(a)
-                        v = right.value or v  # which that may have computed
-                    if v[0].layout is not b._known:
-                        v = chain(b)
-                    u_graph, leaves, mask = u
-                    v_graph, v_leaves, v_mask = v
-                    key: Any = (u_graph, v_graph)
-                    if mask & v_mask:
-                        for entry in v_leaves:
-                            if entry in leaves:
-                                key = (u_graph, v_graph, leaves.index(entry)) if len(v_leaves) == 1 else None
-                                break
-                        else:
-                            leaves += v_leaves
-                    else:
-                        leaves += v_leaves
-                    mask |= v_mask
-                    record = None if mask & SHARED else pairs.get(key)  # what others may change is read at once
-                    if record is None and key is not None and not mask & SHARED:
-                        place = key[2] if len(key) > 2 else None
-                        record = renew(operation, pairs, key, (u_graph, v_graph), place)
-                    if record is not None:
-                        graph = record.graph
-                        if graph is not None and graph.layout.nbytes >= balance.limit:
-                            # `wrap_pending`, spelled out: a call here is a tenth of the whole.
-                            storage = Storage()
-                            storage.has_objects = False
-                            storage.value = (graph, leaves, mask)
-                            storage.host = None
-                            storage.stale = None
-                            _pending.append(ref(storage))
-                            if len(_pending) > schedule.room:
-                                schedule.make_room(storage, 2)
-                            layout = graph.layout
-                            array = _new(kind if layout.ndim else types.scalars[layout.dtype.type])
-                            array._known = layout
-                            array._held = storage
-                            array._view = None
-                            array._host = array._seen = None
-                            return array
+            if (a._held or a._storage).host is None or (b._held or b._storage).host is None:
+                value = paired(operation, a, b)
+                if value is not None and value[0].layout.nbytes >= balance.limit:
+                    return wrap_pending(value)
         elif kind is float or (kind is int and -_PLAIN_INT <= b <= _PLAIN_INT):
             storage = a._held or a._storage
             value = storage.value
@@ -361,7 +377,7 @@ def _binary(  # noqa: PLR0915 - calls cost
         # NumPy says that numbers and texts differ, or raises; that takes dtypes and shapes, and no elements.
         return wrap_host(row.python(*[_stand_in(x) if isinstance(x, Handle) else x for x in (a, b)]))
 
-    made = on_small_hosts(row, general, general_reflected)
+    made = on_common_ways(row, general, general_reflected, pairs)
     # The in-place operator that Python has, or the ufunc, which takes where to write to.
     on_host = getattr(python_operator, row.operators[2].strip("_"), None) if row.operators else None
     if on_host is None:

@@ -24,7 +24,7 @@ from oxinp._core.lazy.record import (
 from oxinp._core.reduction.reduce import reduce
 from oxinp._core.reduction.table import ANY
 from oxinp._core.ufunc.object import NO_SHORTCUT, OBJECTS, ufunc
-from oxinp._core.ufunc.operators import on_small_hosts
+from oxinp._core.ufunc.operators import on_common_ways
 from oxinp._core.ufunc.table import UfuncRow
 
 # Of scalar exponents of float and complex powers: what NumPy's loops compute for them.
@@ -150,7 +150,7 @@ class Power(ufunc):
                 return declined_in_place(row.numpy, a, b)
             return in_place(a, other) if is_small(a, other) else self._on_device((a, other), (a,))
 
-        self.methods = (*on_small_hosts(row, operator, reflected_operator), in_place_operator)
+        self.methods = (*on_common_ways(row, operator, reflected_operator), in_place_operator)
 
     def _on_device(self, operands: tuple[Any, ...], outs: tuple[Any, ...]) -> Any:
         try:

@@ -188,7 +188,10 @@ class Spot:
 
 
 class BoundOperand:
-    """An operand with its parameters: pointer or value, strides, shift."""
+    """An operand with its parameters: pointer or value, strides, shift.
+
+    Its `pointer` is where the memory begins, its `origin` where the loops do.
+    """
 
     def __init__(self, k: Builder, name: str, spec: OperandSpec, access: str) -> None:
         self.k = k
@@ -196,9 +199,10 @@ class BoundOperand:
         self.spec = spec
         self.strides: dict[int, Value] = {}
         self.ndim = 0
+        self.pointer: Any = None
         self.origin: Any = None
         if spec.has_pointer:
-            self.origin = k.pointer(name, spec.type, access)
+            self.pointer = self.origin = k.pointer(name, spec.type, access)
         elif spec.kind == SCALAR:
             self.origin = k.scalar(name, spec.type)
 
@@ -291,6 +295,8 @@ class BoundChain:
         index = values.pop() if chain.wants_index else None
         for instr in chain.instrs:
             args = [values[a] for a in instr.args]
+            if instr.wants_pointer:
+                args[0] = self.inputs[instr.args[0]].pointer
             value = instr.lower(self.k, index, *args) if instr.wants_index else instr.lower(self.k, *args)
             if value.type is not instr.type:
                 raise TypeError(f"{instr.lower!r} gave {value.type}, and its instruction says {instr.type}")

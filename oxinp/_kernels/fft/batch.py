@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import math
-from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from oxinp._kernels.elementwise.chain import Divisor, Splitter
 from oxinp._kernels.elementwise.plan import MAX_INDEX_32
 from oxinp._kernels.fft.kernel import make
 from oxinp._kernels.fft.prime import threads_of
-from oxinp._kernels.fft.radices import MAX_THREADS, NUM_REGISTERS, Cut, cut, registers
+from oxinp._kernels.fft.radices import Cut, cut
 from oxinp._kernels.fft.roots import Circle
 from oxinp._kernels.fft.spec import (
-    BANK_WIDTH,
     BY_COLUMN,
     BY_LOOP,
     COLUMNS,
@@ -29,8 +27,8 @@ from oxinp._kernels.fft.spec import (
     WARP,
     Fused,
     TransformSpec,
-    conflicts,
 )
+from oxinp._kernels.fft.tiling import MIN_SEGMENT, cluster_limit, resident, tile_of, with_padding
 from oxinp._kernels.plan import Argument, Launch, Work
 from oxinp._ptx.frozen import Frozen
 
@@ -41,12 +39,9 @@ if TYPE_CHECKING:
     from oxinp._kernels.problem import Instr
     from oxinp._ptx.types import Type
 
-SEGMENT = 128  # bytes of neighbouring columns that a block takes, where a transform's elements lie apart
-MIN_SEGMENT = 32
-MIN_BLOCK, BLOCK = 64, 256  # threads at which transforms share a block: few ones, which are spread, and many
+MIN_BLOCK = 64  # threads at which transforms share a block where they are few, and spread
 MAX_STAGED = 16  # numbers of a thread that leave registers for their addresses
 HELD_SUMMED = {8: 44, 16: 18}  # numbers of a thread that sums up
-REGISTERS_BESIDE = 16  # of convolutions, and where elements come by way of shared memory
 
 
 class Loop(NamedTuple):
@@ -313,18 +308,25 @@ class Batch(Frozen):
         is_staged = len(radices) == 1 and loads == stores == ROWS and 1 < self.length <= MAX_STAGED and self._is_plain()
         if len(radices) == 1 and not self.real:  # threads stay with their transforms, whatever the order
             stores = loads = COLUMNS
-        columns = min(WARP, 1 << (column.extent - 1).bit_length())
+        columns, cluster = min(WARP, 1 << (column.extent - 1).bit_length()), 1
         if self.real != SUMMED:
-            columns = columns_of(
-                self.length, nbytes, column.extent, device.max_shared_nbytes, is_mixed=COLUMNS in (loads, stores)
+            most = 1 if self.real or self.chirp else cluster_limit(device)
+            columns, cluster = tile_of(
+                self.length,
+                nbytes,
+                column.extent,
+                device.max_shared_nbytes,
+                most,
+                is_mixed=COLUMNS in (loads, stores),
             )
+            threads = -(-threads // cluster)
         outer_size = math.prod(loop.extent for loop in outer)
         # Few transforms are spread over all multiprocessors.
         least = MIN_SEGMENT // nbytes if COLUMNS in (loads, stores) and len(radices) > 1 else 1
         while (
             columns > least
             and columns * threads > MIN_BLOCK
-            and -(-column.extent // columns) * outer_size < device.num_sms
+            and -(-column.extent // columns) * outer_size * cluster < device.num_sms
         ):
             columns //= 2
         loops = (*outer, column)
@@ -339,15 +341,12 @@ class Batch(Frozen):
         is_far = (
             max(
                 max(reaches) + max(map(abs, self.twins)),
-                num_blocks,
+                num_blocks * cluster,
                 tiles * columns,
                 self.valid.number if self.valid else 0,
                 self.whole,
             )
             >= MAX_INDEX_32
-        )
-        needed = registers(found.held, nbytes) + (
-            REGISTERS_BESIDE if self.chirp or is_staged or self.prologue or self.epilogue else 0
         )
         spec = TransformSpec(
             self.type,
@@ -371,59 +370,27 @@ class Batch(Frozen):
             twiddle,
             64 if is_far else 32,
             0,
-            max(1, NUM_REGISTERS // (needed * -(-threads * columns // 32) * 32)),
+            1,
             None if self.prologue is None else self.prologue.fused(self.source.steps),
             None if self.epilogue is None else self.epilogue.fused(self.target.steps),
             None if self.epilogue is None else self.epilogue.made,
             self.is_rotated,
             self.is_source_rotated,
+            cluster,
         )
-        return with_padding(spec), (num_blocks, 1, 1)
+        spec = with_padding(spec)
+        spec = spec.replace(min_blocks=resident(spec, found.held, device.max_shared_nbytes))
+        return spec, (num_blocks * cluster, 1, 1)
 
 
 def _even_at(radices: tuple[int, ...], is_first: bool, is_last: bool) -> tuple[int, ...]:
     """The radices in an order in which the first is even, the last, or both."""
     odd = [radix for radix in radices if radix % 2]
     even = [radix for radix in radices if radix % 2 == 0]
-    if is_first and is_last:
-        assert len(even) > 1, "see `plan.rotates`"
+    if len(even) > 1:  # the first one is what blocks of a cluster share
         return (*even[:-1], *odd, even[-1])
+    assert not (is_first and is_last), "see `plan.rotates`"
     return (*even, *odd) if is_first else (*odd, *even)
 
 
-@lru_cache(1 << 12)
-def with_padding(spec: TransformSpec) -> TransformSpec:
-    """Return a Spec with the padding of shared memory that has the fewest bank conflicts."""
-    if len(spec.radices) == 1:
-        return spec if spec.real in ("", SUMMED) else spec.replace(padding=BANK_WIDTH // spec.type.nbytes)
-    lanes = BANK_WIDTH // spec.type.nbytes
-    candidates = [spec.replace(padding=padding) for padding in (0, lanes, lanes // 2, 2 * lanes)]
-    return min(candidates, key=lambda each: (conflicts(each), each.shared_elements))
-
-
-def columns_of(length: int, nbytes: int, extent: int, room: int, *, is_mixed: bool) -> int:
-    """Return how many transforms a block takes, a power of two; 0 where not one fits.
-
-    Parameters
-    ----------
-    length, nbytes : int
-        Of the transform, and of a number.
-    extent : int
-        Of the column loop.
-    room : int
-        Bytes of shared memory.
-    is_mixed : bool
-        Whether neighbouring threads take neighbouring transforms.
-    """
-    found = cut(length, nbytes)
-    if found is None:
-        return 0
-    most = MAX_THREADS // found.threads
-    if len(found.radices) > 1:
-        most = min(most, room // (length * nbytes * 9 // 8))
-    wanted = max(SEGMENT // nbytes, BLOCK // 2 // found.threads) if is_mixed else max(1, BLOCK // found.threads)
-    most = min(most, wanted, 1 << (extent - 1).bit_length())
-    return 1 << (most.bit_length() - 1) if most else 0
-
-
-__all__ = ["MIN_SEGMENT", "SEGMENT", "Batch", "Chained", "Loop", "Positions", "Side", "columns_of"]
+__all__ = ["Batch", "Chained", "Loop", "Positions", "Side"]

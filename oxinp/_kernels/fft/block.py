@@ -8,7 +8,10 @@ and leaves them where the next stage's order wants them; stages exchange through
 last writes global memory. Lengths without codelets are transformed by Bluestein's convolution: forwards, times the
 transform of a chirp, and backwards with the stages in reverse order, which begin where the others end. Neighbouring
 threads go along the transform (`ROWS`) or along the column loop (`COLUMNS`), whichever lies side by side in memory;
-where source and target differ in that, threads change at the last exchange. A transform backwards is one forwards of
+where source and target differ in that, threads change at the last exchange. Blocks of a cluster (sm_90) share a tile
+where segments of neighbouring columns would be short in one block: each has consecutive butterflies of the first stage,
+writes their results into the shared memory of the blocks that go on with them, of every butterfly as many, and has an
+own shorter transform from there on. A transform backwards is one forwards of
 conjugates: the signs are parameters, like the scale. Bytes per element: read and written once.
 
 Source: L. I. Bluestein, A linear filtering approach to the computation of the discrete Fourier transform, NEREM 1968;
@@ -125,7 +128,7 @@ class Block(Exchange):
         position = self.origin(thread, self.source_positions) if is_placed else None
         loaded = []
         for number, _ in self.butterflies(thread, radix):
-            first = k.cast(number, self.index)
+            first = k.cast(self.first_number(number), self.index)
             base = self.place(self.source, start, first)
             elements = []
             for j in range(radix):
@@ -168,7 +171,8 @@ class Block(Exchange):
         column = self.first_column + k.cast(thread.column, self.index)
         is_column = column < self.num_columns
         turn = column if spec.twiddle == BY_COLUMN else self.loops[-1]
-        for (number, is_butterfly), elements in zip(self.butterflies(thread, radix), values, strict=True):
+        for (own_number, is_butterfly), elements in zip(self.butterflies(thread, radix), values, strict=True):
+            number = self.later_number(own_number)
             first = k.cast(number, self.index)
             base, own = self.place(self.target, starts[0], first), self.place(self.beside, starts[1], first)
             roots = self._twiddles(number, before, radix, k.cast(turn, u32)) if spec.twiddle else iter(())

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from oxinp._kernels.fft import chirp, kernel, pairs
 from oxinp._kernels.fft.axes import COMPLEX, HALF, REAL, Array, Problem, plan_axes
@@ -25,7 +25,7 @@ from oxinp._ptx.types import c64, c128
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from oxinp._kernels.choice import Device
+    from oxinp._kernels.choice import Choice, Device
     from oxinp._kernels.plan import Plan
     from oxinp._ptx import Builder
     from oxinp._ptx.types import Type
@@ -106,10 +106,22 @@ def _after(target: Array, real: Type) -> Array:
     return target._replace(chain=Chained((), (), (), (Instr(_power, real, (0,)),), 1, real))
 
 
+class _Older(NamedTuple):
+    """A device as another one, but for clusters."""
+
+    num_sms: int
+    max_shared_nbytes: int
+    cc: tuple[int, int] = (8, 0)
+
+    def tuned(self, choice: Choice, /) -> None:
+        """Nothing was measured."""
+
+
 def _plans(device: Device) -> Iterator[Plan | None]:
-    for type_, (kind, shape, axes) in itertools.product(TYPES, PROBLEMS):
+    older = _Older(device.num_sms, device.max_shared_nbytes)
+    for each, type_, (kind, shape, axes) in itertools.product((device, older), TYPES, PROBLEMS):
         source, target = _arrays(type_, kind, shape)
-        yield plan_axes(source, target, type_, Problem(kind, axes, shape[axes[-1]]), device)
+        yield plan_axes(source, target, type_, Problem(kind, axes, shape[axes[-1]]), each)
     for type_, n in itertools.product(TYPES, (16, 60, 4096, 1 << 20)):
         source, target = _arrays(type_, COMPLEX, (1000, n))
         yield plan_axes(source, target, type_, Problem(COMPLEX, (1,), n, rotated=(1,)), device)

@@ -1,4 +1,4 @@
-"""Forward discrete Fourier transforms of 1 to 32 numbers in registers.
+"""Forward discrete Fourier transforms of 1 to 31 numbers in registers.
 
 Prime lengths take the sums and differences of mirrored inputs, ``((p-1)/2)**2`` multiply-adds per part; composite ones
 are split, without twiddle factors where the factors are coprime (Good-Thomas). Numbers are pairs of values, real and

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from oxinp._kernels.fft.batch import Batch, Loop, Positions, Side
 from oxinp._kernels.fft.spec import THIRD, THIRD_SINE
-from oxinp._kernels.fft.splitting import has_passes, split
+from oxinp._kernels.fft.splitting import fits_block, has_passes
 from oxinp._kernels.plan import Plan
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def has_cosine(length: int, nbytes: int, device: Device, *, is_apart: bool) -> b
         Whether neighbouring sequences lie closer than a sequence's elements.
     """
     half, is_odd = divmod(length, 2)
-    return not is_odd and has_passes(half, nbytes, device) and len(split(half, nbytes, is_apart, device)) == 1
+    return not is_odd and has_passes(half, nbytes, device) and fits_block(half, nbytes, is_apart, device)
 
 
 def plan_cosine(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -11,10 +12,11 @@ from oxinp._kernels.fft.codelets import multiply, transform
 from oxinp._kernels.fft.roots import table
 from oxinp._kernels.fft.spec import COLUMNS, ROWS, WARP, TransformSpec
 from oxinp._kernels.fft.tile import Tile
+from oxinp._ptx.cluster import cluster_barrier
+from oxinp._ptx.memory import CLUSTER, Pointer
 
 if TYPE_CHECKING:
     from oxinp._kernels.fft.tile import Thread, Values
-    from oxinp._ptx.memory import Pointer
     from oxinp._ptx.value import Value
 
 
@@ -26,6 +28,8 @@ class Exchange(Tile):
         if spec.shared_elements:
             self.smem = self.k.dynamic_shared(spec.type, spec.shared_elements)
         self.is_exchanged = False
+        if spec.cluster > 1:
+            self.k.emit("cluster_arrive_relaxed", types=())
         self.radices = spec.radices
         self.tables = self.twiddles()
 
@@ -43,9 +47,13 @@ class Exchange(Tile):
         """All stages; if nothing follows, threads change to the order in which they store."""
         k, spec, before = self.k, self.spec, 1
         for stage in range(len(self.radices)):
-            if stage:
+            if stage == 1 and spec.cluster > 1:
+                before = spec.kept
+                self.deal(thread, values)
+            elif stage:
                 before *= self.radices[stage - 1]
                 self.leave(thread, stage, before, values)
+            if stage:
                 if is_last and stage == len(self.radices) - 1 and spec.stores != spec.loads:
                     thread = self.threads(spec.stores)
                 values = self._fetch(thread, stage, before)
@@ -101,12 +109,35 @@ class Exchange(Tile):
                     self.smem[address] = value
         self.wait()
 
+    def deal(self, thread: Thread, values: Values) -> None:
+        """Write what the first stage gives to the blocks of the cluster, which each go on with some results of all.
+
+        Result j of butterfly b is element ``j + b * radix`` of the transform; of those numbers j, consecutive ones
+        belong to a block, and lie there in this order.
+        """
+        k, spec = self.k, self.spec
+        radix, kept = spec.radices[0], spec.kept
+        self.is_exchanged = True
+        address = self.smem.address()
+        k.emit("cluster_wait", types=())  # every block has begun
+        blocks = [
+            Pointer(k, k.emit("mapa", address, rank, types=()), spec.type, CLUSTER, "rw")
+            for rank in range(spec.cluster)
+        ]
+        for (number, is_valid), elements in zip(self.butterflies(thread, radix), values, strict=True):
+            place, apart, _ = self._place(thread, self.first_number(number) * kept)
+            places = [self._address(place, j * apart, 1) for j in range(kept)]
+            with nullcontext() if is_valid is None else k.when(is_valid):
+                for j, value in enumerate(elements):
+                    blocks[j // kept][places[j % kept]] = k.compound(spec.type, *value)
+        cluster_barrier(k)
+
     def wait(self) -> None:
         """Until everyone who shares memory with a thread is here."""
         spec = self.spec
         # Threads beyond a stage's butterflies read the last one's elements: what several lanes have read, the
         # emulator's race detection takes to be ordered by barriers alone.
-        is_even = all(spec.length // radix % spec.threads == 0 for radix in spec.radices)
+        is_even = all(spec.share // radix % spec.threads == 0 for radix in spec.radices)
         if spec.loads == spec.stores == ROWS and WARP % spec.threads == 0 and is_even:
             self.k.warp_sync()
         else:
@@ -116,15 +147,15 @@ class Exchange(Tile):
         """What a thread's butterflies of a stage take, times roots of unity."""
         k, spec = self.k, self.spec
         radix = self.radices[stage]
-        apart = spec.length // radix
+        apart = spec.share // radix
         roots = self.tables[stage - 1]
         fetched = []
         for number, _ in self.butterflies(thread, radix):
             place, neighbour, _ = self._place(thread, number)
             loaded = [self.smem[self._address(place, j * apart * neighbour, 1)] for j in range(radix)]
-            within = number % before if stage < len(self.radices) - 1 else number
+            within = self.later_number(number % before if stage < len(self.radices) - 1 else number)
             own = roots.at(within)
-            factors = [own.load(j * before, 1, "nc")[0].parts for j in range(radix - 1)]
+            factors = [own.load(j * before * spec.cluster, 1, "nc")[0].parts for j in range(radix - 1)]
             rest = [multiply(k, value.parts, factor) for value, factor in zip(loaded[1:], factors, strict=True)]  # type: ignore[arg-type]
             fetched.append([loaded[0].parts, *rest])
         return fetched  # type: ignore[return-value]

@@ -20,7 +20,7 @@ from oxinp._kernels.fft.pairs import PairsSpec
 from oxinp._kernels.fft.prime import MAX_SUMMED, MIN_SUMMED
 from oxinp._kernels.fft.radices import convolution_length, cut, largest_prime
 from oxinp._kernels.fft.spec import MERGE, SPLIT, SUMMED, TWIN_MERGE, TWIN_SPLIT, WARP
-from oxinp._kernels.fft.splitting import has_passes, split
+from oxinp._kernels.fft.splitting import fits_block, has_passes, split
 from oxinp._kernels.plan import Argument, Launch, Plan, Scratch, Work
 from oxinp._ptx.frozen import Frozen
 
@@ -111,7 +111,7 @@ class Transform(Frozen):
         """How it is computed: one of the constants above."""
         nbytes = self.type.nbytes
         if self._real() and has_passes(self.length // 2, nbytes, device):
-            if len(split(self.length // 2, nbytes, self._is_apart(), device)) == 1:
+            if fits_block(self.length // 2, nbytes, self._is_apart(), device):
                 return HALVED
             if self._lies_in_pairs():
                 return PAIRED
@@ -229,7 +229,7 @@ class Transform(Frozen):
             return ""
         if not has_passes(self.length, nbytes, device):
             return ""
-        is_whole = len(split(self.length, nbytes, self._is_apart(), device)) == 1
+        is_whole = fits_block(self.length, nbytes, self._is_apart(), device)
         return "" if not is_whole else TWIN_SPLIT if is_split else TWIN_MERGE
 
     def _by_twins(self, device: Device, scratch: Scratch) -> list[Launch]:

@@ -15,6 +15,8 @@ MAX_THREADS = 1024
 # Numbers that a thread may hold, by bytes of one: half of its registers, or a little more.
 MAX_HELD = {8: 24, 16: 18}
 MAX_RADIX = {8: 31, 16: 23}
+# Composite radices beyond 16, for as few stages as registers allow, where there are several.
+COMPOSITE = {8: (18, 20, 21, 22, 24), 16: (18, 21)}
 STAGE_COST = 1.5  # of a stage, in visits of an element
 IDLE_COST = 0.5  # of a number that a thread could hold and does not
 HELD, HELD_SHORT = 16, 8  # at which the memory is kept busy, and where threads of a transform read side by side
@@ -57,14 +59,14 @@ def is_smooth(n: int) -> bool:
     return largest_prime(n) <= MAX_PRIME
 
 
-def _factorizations(n: int, most: int = MAX_PRIME) -> Iterator[tuple[int, ...]]:
-    """Yield the ways to write n as a product of radices that do not increase."""
+def _factorizations(n: int, radices: tuple[int, ...], most: int = MAX_PRIME) -> Iterator[tuple[int, ...]]:
+    """Yield the ways to write n as a product of `radices`, which increase, in a falling order."""
     if n == 1:
         yield ()
         return
-    for radix in RADICES[:0:-1]:
+    for radix in radices[:0:-1]:
         if radix <= most and n % radix == 0:
-            for rest in _factorizations(n // radix, radix):
+            for rest in _factorizations(n // radix, radices, radix):
                 yield (radix, *rest)
 
 
@@ -81,7 +83,7 @@ def cut(length: int, nbytes: int) -> Cut | None:
     if not is_smooth(length):
         return None
     best, least = None, math.inf
-    for radices in _shortest(length):
+    for radices in _shortest(length, nbytes):
         for threads in _thread_counts(length, radices, nbytes):
             held = [-(-(length // radix) // threads) * radix for radix in radices]
             num_registers = -(-threads // 32) * 32 * registers(max(held), nbytes)
@@ -119,9 +121,10 @@ def convolution_length(length: int, nbytes: int, most: int) -> int:
     return min(found)[1] if found else 0
 
 
-def _shortest(length: int) -> list[tuple[int, ...]]:
+def _shortest(length: int, nbytes: int) -> list[tuple[int, ...]]:
     """Factorizations of at most one stage more than the fewest; of many, those of the most even factors."""
-    every = [each or (1,) for each in _factorizations(length)]
+    radices = RADICES if length <= max(COMPOSITE[nbytes]) else tuple(sorted((*RADICES, *COMPOSITE[nbytes])))
+    every = [each or (1,) for each in _factorizations(length, radices)]
     fewest = min(map(len, every))
     return sorted((each for each in every if len(each) <= fewest + 1), key=lambda r: (len(r), max(r) - min(r)))[:24]
 

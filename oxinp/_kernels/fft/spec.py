@@ -99,6 +99,8 @@ class TransformSpec(Frozen):
         Results are stored half of the length further, cyclically: frequency 0 in the middle. The last radix is even.
     is_source_rotated : bool
         Elements are read likewise. The first radix is even.
+    cluster : int
+        Blocks that share a tile, each of them an equal part of every transform: it divides the first radix. 1 for none.
     """
 
     type: Type
@@ -128,6 +130,7 @@ class TransformSpec(Frozen):
     stored: Type | None = None
     is_rotated: bool = False
     is_source_rotated: bool = False
+    cluster: int = 1
 
     @property
     def length(self) -> int:
@@ -135,9 +138,19 @@ class TransformSpec(Frozen):
         return math.prod(self.radices)
 
     @property
+    def share(self) -> int:
+        """Elements of a transform that a block has."""
+        return self.length // self.cluster
+
+    @property
+    def kept(self) -> int:
+        """Results of a butterfly of the first stage that a block keeps for those that follow."""
+        return self.radices[0] // self.cluster
+
+    @property
     def pitch(self) -> int:
         """Elements of shared memory from a transform to the next, where those lie one after the other."""
-        return self.length | 1 if self.is_staged else self.length
+        return self.share | 1 if self.is_staged else self.share
 
     @property
     def shared_elements(self) -> int:
@@ -148,7 +161,7 @@ class TransformSpec(Frozen):
             return 2 * self.length * (self.columns + 1)
         if len(self.radices) == 1 and not self.real:
             return 0
-        size = self.length * self.columns
+        size = self.share * self.columns
         return size + (size // self.padding if self.padding else 0)
 
 
@@ -160,7 +173,7 @@ def conflicts(spec: TransformSpec) -> int:
     is_mixed = COLUMNS in (spec.loads, spec.stores)
     total, done = 0, 1
     for stage in range(1, len(spec.radices)):
-        before, radix = spec.radices[stage - 1], spec.radices[stage]
+        before, radix = spec.radices[stage - 1] if stage > 1 else spec.kept, spec.radices[stage]
         is_last = stage == len(spec.radices) - 1
         for order, length, is_write in (
             (spec.loads, before, True),
@@ -170,8 +183,8 @@ def conflicts(spec: TransformSpec) -> int:
                 column, first = lanes // spec.threads, lanes % spec.threads
             else:
                 column, first = lanes % spec.columns, lanes // spec.columns
-            first = np.minimum(first, spec.length // length - 1)
-            element = first + np.arange(length)[:, None] * (spec.length // length)
+            first = np.minimum(first, spec.share // length - 1)
+            element = first + np.arange(length)[:, None] * (spec.share // length)
             if is_write:
                 element = first // done * done * length + first % done + np.arange(length)[:, None] * done
             place = element * spec.columns + column if is_mixed else column * spec.pitch + element

@@ -6,24 +6,24 @@ import math
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from oxinp._kernels.fft.batch import MIN_SEGMENT, SEGMENT, columns_of
 from oxinp._kernels.fft.radices import cut, is_smooth
+from oxinp._kernels.fft.tiling import MIN_SEGMENT, RESIDENT, SEGMENT, cluster_limit, columns_of, tile_of
 
 if TYPE_CHECKING:
     from oxinp._kernels.choice import Device
 
-RESIDENT = 3  # blocks that a multiprocessor should hold
+CLUSTER_COST = 3.5  # of a pass by clusters, in stages
 
 
 @lru_cache(1 << 12)
-def _split(length: int, nbytes: int, is_apart: bool, room: int) -> tuple[int, ...] | None:
+def _split(length: int, nbytes: int, is_apart: bool, room: int, most: int) -> tuple[int, ...] | None:
     segment = MIN_SEGMENT // nbytes
     if columns_of(length, nbytes, 1 << 20, room, is_mixed=False) and (
-        not is_apart or columns_of(length, nbytes, 1 << 20, room, is_mixed=True) >= segment
+        not is_apart or _tile(length, nbytes, room, most)[0] >= segment
     ):
         return (length,)
     for count in (2, 3, 4):
-        found = _even_split(length, nbytes, count, room)
+        found = _even_split(length, nbytes, count, room, most)
         if found is not None:
             return found
     return (length,) if columns_of(length, nbytes, 1, room, is_mixed=False) else None
@@ -39,37 +39,47 @@ def split(length: int, nbytes: int, is_apart: bool, device: Device) -> tuple[int
         Whether neighbouring transforms lie closer than a transform's elements.
     device : Device
     """
-    found = _split(length, nbytes, is_apart, device.max_shared_nbytes)
+    found = _split(length, nbytes, is_apart, device.max_shared_nbytes, cluster_limit(device))
     assert found is not None, f"length {length} has no codelets"
     return found
 
 
 def has_passes(length: int, nbytes: int, device: Device) -> bool:
     """Whether a length is a product of those that blocks transform."""
-    return is_smooth(length) and _split(length, nbytes, False, device.max_shared_nbytes) is not None
+    return is_smooth(length) and _split(length, nbytes, False, device.max_shared_nbytes, 1) is not None
 
 
-def _even_split(length: int, nbytes: int, count: int, room: int) -> tuple[int, ...] | None:
+def fits_block(length: int, nbytes: int, is_apart: bool, device: Device) -> bool:
+    """Whether single blocks transform a length, which `has_passes`; see `split`."""
+    return _split(length, nbytes, is_apart, device.max_shared_nbytes, 1) == (length,)
+
+
+def _even_split(length: int, nbytes: int, count: int, room: int, most: int) -> tuple[int, ...] | None:
     """The factors, the largest first, of which each fits a block with wide segments, as even as can be."""
     wanted = SEGMENT // nbytes
     ways = [
-        each for each in _products(length, count, length) if all(_segment(n, nbytes, room) * 4 >= wanted for n in each)
+        each
+        for each in _products(length, count, length)
+        if all(_tile(n, nbytes, room, most)[0] * 4 >= wanted for n in each)
     ]
     if not ways:
         return None
 
     def cost(each: tuple[int, ...]) -> tuple[float, float]:
-        short = sum(max(0.0, math.log2(wanted / _segment(n, nbytes, room))) for n in each)
-        large = sum(max(0.0, math.log2(n * SEGMENT * RESIDENT / room)) for n in each)
+        tiles = [(n, *_tile(n, nbytes, room, most)) for n in each]
+        short = sum(max(0.0, math.log2(wanted / columns)) for _, columns, _ in tiles)
+        sizes = [n * nbytes * 9 // 8 * columns / cluster for n, columns, cluster in tiles]
+        large = sum(max(0.0, math.log2(size * RESIDENT / room)) for size in sizes)
+        shared = CLUSTER_COST * sum(cluster > 1 for *_, cluster in tiles)
         stages = sum(len(found.radices) for n in each if (found := cut(n, nbytes)) is not None)
-        return short * 2 + large * 2 + stages, max(each) / min(each)
+        return short * 2 + large * 2 + stages + shared, max(each) / min(each)
 
     return min(ways, key=cost)
 
 
-def _segment(length: int, nbytes: int, room: int) -> int:
-    """Columns that a block of neighbouring transforms takes."""
-    return columns_of(length, nbytes, 1 << 20, room, is_mixed=True)
+def _tile(length: int, nbytes: int, room: int, most: int) -> tuple[int, int]:
+    """Columns and blocks of a tile of neighbouring transforms."""
+    return tile_of(length, nbytes, 1 << 20, room, most, is_mixed=True)
 
 
 def _products(length: int, count: int, most: int) -> list[tuple[int, ...]]:
@@ -90,4 +100,4 @@ def _divisors(n: int) -> tuple[int, ...]:
     return tuple(sorted({*low, *(n // d for d in low)}))
 
 
-__all__ = ["has_passes", "split"]
+__all__ = ["fits_block", "has_passes", "split"]

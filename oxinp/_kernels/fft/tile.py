@@ -91,7 +91,7 @@ class Tile:
 
     def __init__(self, spec: TransformSpec) -> None:
         self.spec = spec
-        self.k = k = Builder(_name(spec), block=spec.threads * spec.columns, min_blocks=spec.min_blocks)
+        self.k = k = Builder(_name(spec), block=spec.threads * spec.columns, **_limits(spec))
         self.part = spec.type.parts[0]
         self.index = i32 if spec.bits == 32 else i64
         units = [UNIT if is_unit else STRIDED for is_unit in (spec.is_unit_source, spec.is_unit_target)]
@@ -124,7 +124,11 @@ class Tile:
     def begin(self) -> Thread:
         """Find the tile of a block; return the threads in the order in which they load."""
         k, spec = self.k, self.spec
-        outer, tile = self.tiles.divide(k.cast(k.ctaid, self.index))
+        number = k.cast(k.ctaid, self.index)
+        if spec.cluster > 1:
+            self.rank = k.ctaid % spec.cluster
+            number = k.cast(k.ctaid / spec.cluster, self.index)
+        outer, tile = self.tiles.divide(number)
         self.loops = self.outer.split(outer)
         self.first_column = tile * spec.columns
         return self.threads(spec.loads)
@@ -140,7 +144,7 @@ class Tile:
     def butterflies(self, thread: Thread, radix: int) -> list[tuple[Value, Value | None]]:
         """Numbers of a thread's butterflies, the last in place of those beyond it, and whether each is one."""
         k, spec = self.k, self.spec
-        count = spec.length // radix
+        count = spec.share // radix
         rounds = -(-count // spec.threads)
         found: list[tuple[Value, Value | None]] = []
         for i in range(rounds):
@@ -150,6 +154,19 @@ class Tile:
             else:
                 found.append((number, None))
         return found
+
+    def first_number(self, number: Value) -> Value:
+        """The number in the transform of a block's butterfly of the first stage."""
+        return number + self.rank * (self.spec.share // self.spec.radices[0]) if self.spec.cluster > 1 else number
+
+    def later_number(self, number: Value) -> Value:
+        """The same of the stages that follow, where a block has some of every `radices[0]` butterflies."""
+        spec = self.spec
+        if spec.cluster == 1:
+            return number
+        if spec.kept == 1:
+            return number * spec.cluster + self.rank
+        return number / spec.kept * spec.radices[0] + self.rank * spec.kept + number % spec.kept
 
     # -- the ends
 
@@ -224,6 +241,12 @@ def evaluate(k: Builder, fused: Fused, values: list[Value]) -> Value:
     for instr in fused.instrs:
         values.append(instr.lower(k, *[values[a] for a in instr.args]))
     return values[fused.result]
+
+
+def _limits(spec: TransformSpec) -> dict[str, Any]:
+    """What a kernel demands of a device."""
+    cluster = {"cluster": spec.cluster, "target": "sm_90"} if spec.cluster > 1 else {}
+    return {"min_blocks": spec.min_blocks, **cluster}
 
 
 def _name(spec: TransformSpec) -> str:

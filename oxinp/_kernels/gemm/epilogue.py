@@ -21,7 +21,7 @@ from oxinp._kernels.elementwise.chain import (
     Position,
 )
 from oxinp._kernels.nest import Nest
-from oxinp._kernels.problem import Instr, Operand, ScalarOperand
+from oxinp._kernels.problem import MAX_ALIGNMENT, Instr, Operand, ScalarOperand
 from oxinp._ptx import Builder
 from oxinp._ptx.types import i64
 
@@ -162,9 +162,9 @@ def scaled(type: Type, strides: tuple[int, ...] | None = None) -> Epilogue:
     return Epilogue((ScalarOperand(type), ScalarOperand(type), Operand(type, strides)), (*alpha, *more), 6)
 
 
-def subtracted(type: Type, strides: tuple[int, ...]) -> Epilogue:
+def subtracted(type: Type, strides: tuple[int, ...], alignment: int = MAX_ALIGNMENT) -> Epilogue:
     """Return the epilogue ``C - sum``; its input is C."""
-    return Epilogue((Operand(type, strides),), (Instr(_subtracted, type, (1, 0)),), 2)
+    return Epilogue((Operand(type, strides, alignment),), (Instr(_subtracted, type, (1, 0)),), 2)
 
 
 def _multiplied(k: Builder, x: Value, y: Value) -> Value:  # noqa: ARG001 - every lowering takes the builder

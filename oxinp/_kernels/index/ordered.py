@@ -7,7 +7,7 @@ of `segments` a tile of `TILE` sorted values, a thread the keys that begin at it
 key that begins in its tile and goes on in the next one. A key that lies in one tile is combined as NumPy does, one
 value after the other, others in parts of a tile each: the order depends on the data alone, so that the same input gives
 the same bits. Bytes per update: index, key twice and value, both again in every pass of the sort, then the element.
-Where there are about as many updates as elements, `windows` takes fewer passes.
+Where there are about as many updates as elements, `windows` takes fewer passes; many sums are found by `sums`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from oxinp._kernels.index import regions, windows
+from oxinp._kernels.index import regions, sums, windows
 from oxinp._kernels.index.loops import BLOCK, UNROLL, is_clear, report, resolve
 from oxinp._kernels.plan import Argument, Fill, Launch, Plan, Scratch, Step, Work
 from oxinp._kernels.problem import MAX_KERNELS
@@ -86,6 +86,7 @@ def update(
     device: Device,
     *,
     is_scalar: bool,
+    is_sum: bool = False,
 ) -> Plan:
     """Return the plan of updates in order.
 
@@ -103,7 +104,12 @@ def update(
     device : Device
     is_scalar : bool
         The second input is a number, given as the bits of an element.
+    is_sum : bool
+        `combine` adds: the order does not matter if sums are exact, see `sums`.
     """
+    shift = sums.shift_of(count, extent, type_, device) if is_sum else None
+    if shift is not None:
+        return sums.add(count, extent, stride, shift, type_, index_type, is_scalar=is_scalar)
     if regions.has_regions(count, extent) and count * MAX_ELEMENTS_EACH >= extent:
         return windows.update(count, extent, stride, type_, index_type, combine, device, is_scalar=is_scalar)
     key = u32 if extent < 1 << u32.bits else u64

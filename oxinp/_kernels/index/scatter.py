@@ -12,7 +12,7 @@ many writes to a vector that no cache holds are sorted, see `latest`.
 
 `update` computes with what is there by atomics, of integers alone: their order does not matter. Sums are not preceded
 by `check`: what is in bounds is added, and where an index is not it is subtracted again, so that the indices are read
-once.
+once. Many sums into a vector are added up in shared memory instead, see `sums`.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from oxinp._kernels.index import sums
 from oxinp._kernels.index.latest import latest
 from oxinp._kernels.index.loops import (
     BLOCK,
@@ -160,9 +161,12 @@ def scatter(
         Of an update: a key of `ATOMIC_TYPES`.
     """
     count, stride, step = index
-    is_vector = is_checked and not operator and all(loop[0] == 1 for loop in (*outer, *inner))
-    if is_vector and (is_scalar or step == 1) and _is_sorted(count, extent, type_.nbytes):
+    is_vector = is_checked and all(loop[0] == 1 for loop in (*outer, *inner)) and (is_scalar or step == 1)
+    if is_vector and not operator and _is_sorted(count, extent, type_.nbytes):
         return latest(count, extent, stride, type_, index_type, device, is_scalar=is_scalar)
+    shift = sums.shift_of(count, extent, type_, device) if is_vector and operator == "add" else None
+    if shift is not None:
+        return sums.add(count, extent, stride, shift, type_, index_type, is_scalar=is_scalar)
     loops = loops_of(outer, index, inner, extent, type_.nbytes, alignments if not operator else (1, 1))
     bits, scratch = loops.spec.bits, Scratch()
     has_claims = may_repeat and not operator and not is_scalar and step != 0 and count > 1
@@ -190,7 +194,8 @@ def scatter(
     steps.append(Launch(make(spec), loops.grid, (out, *given, *reported, indices, values), constants, work))
     if is_tried:
         back = make(spec.replace(part=TAKES_BACK))
-        steps.append(Launch(back, loops.grid, (out, *given, indices, values), constants))
+        few = (min(loops.grid[0], device.num_sms), 1, 1)  # blocks, which as a rule have nothing to do
+        steps.append(Launch(back, few, (out, *given, indices, values), constants))
     return scratch.plan(steps)
 
 
@@ -245,9 +250,9 @@ def _write(spec: WriteSpec) -> Kernel:
     loops = BoundLoops(k, spec.loops, 2)
     extent = k.scalar("extent", i64)
 
-    def write(is_wanted: Value | None) -> None:
+    def write(is_wanted: Value | None, block: Value | None = None) -> None:
         """Write a thread's units; those out of bounds alone are left out without anything that is wanted."""
-        _, valid, places = loops.units()
+        _, valid, places = loops.units(block)
         raw = [index[loops.index_of(place)] for place in places]
         found = [resolve(k, each, extent, spec.loops.bits) for each in raw]
         vector = spec.loops.vector
@@ -270,8 +275,13 @@ def _write(spec: WriteSpec) -> Kernel:
 
     if spec.part == TAKES_BACK:
         assert flag is not None
-        with k.when(~is_clear(k, flag)):
-            write(None)
+        size = BLOCK * spec.loops.unroll
+        num_blocks = (loops.num_units + (size - 1)) / size
+        with (
+            k.when(~is_clear(k, flag)),
+            k.range(k.cast(k.ctaid, num_blocks.type), num_blocks, k.cast(k.nctaid, num_blocks.type)) as block,
+        ):
+            write(None, block)
     else:
         write(None if flag is None or spec.part else is_clear(k, flag))
     return k.build()

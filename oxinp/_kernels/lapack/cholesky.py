@@ -33,6 +33,7 @@ from oxinp._kernels.gemm.multistage.warp_mma import multiply_add
 from oxinp._kernels.gemm.operand import GENERAL, Form, Matrices
 from oxinp._kernels.gemm.operand import contiguous as contiguous_strides
 from oxinp._kernels.gemm.variant import Variant
+from oxinp._kernels.lapack import cholesky_tiles
 from oxinp._kernels.lapack.diagonal import STATUS_NBYTES
 from oxinp._kernels.lapack.lu import contiguous
 from oxinp._kernels.plan import Argument, Fill, Launch, Plan, Scratch, Work
@@ -55,6 +56,7 @@ NUM_TILES = 4  # of SIDE rows, in the largest block
 LENGTH = NUM_TILES * SIDE
 NOWHERE = 0xFFFFFFFF
 WIDTHS = (128, 256, 512, 1024)  # of block columns, multiples of `LENGTH`
+TILED_WIDTHS = (1024, 2048, 4096, 8192)  # of those that are factored by one launch
 
 
 class CholeskySpec(NamedTuple):
@@ -242,14 +244,25 @@ class _Cholesky:
 
 
 class Outer(NamedTuple):
-    """How wide the block columns are after which the rest of the matrix is brought up to date."""
+    """How block columns are factored.
+
+    Attributes
+    ----------
+    width : int
+        Of block columns, after each of which the rest of the matrix is brought up to date.
+    resident : int
+        Where one launch factors a block column: of how many blocks on a multiprocessor. 0 where many do.
+    """
 
     width: int
+    resident: int = 0
 
 
 def outer(stack: Stack, device: Device) -> Outer:
     """Return the width that was measured to be best; unless one was, one that leaves products enough to do."""
-    legal = tuple(Outer(width) for width in WIDTHS)
+    legal = [Outer(width) for width in WIDTHS]
+    if cholesky_tiles.is_possible(stack, device):
+        legal += [Outer(width, resident) for width in TILED_WIDTHS for resident in (1, 2)]
     default = Outer(256 if stack.num_rows <= 8192 else 512)
     choice = Choice(
         "cholesky/outer",
@@ -265,14 +278,14 @@ def outer(stack: Stack, device: Device) -> Outer:
     return found
 
 
-def plan_factor(stack: Stack, device: Device) -> Plan:
-    """Return the launches that factor matrices in place: A = L L^H in their lower triangles.
+def plan_factor(stack: Stack, width: int, device: Device) -> Plan:
+    """Return the launches that factor matrices in place, in block columns of a width: A = L L^H in lower triangles.
 
     Outputs are the matrices, of whose upper triangles nothing is read and only blocks on the diagonal are written, with
     zeros, and the status, see `diagonal`.
     """
     steps: list[Step] = [Fill(Argument("out1"), STATUS_NBYTES, 0xFF)]
-    order, width, scratch = stack.num_rows, outer(stack, device).width, Scratch()
+    order, scratch = stack.num_rows, Scratch()
     num_blocks = -(-order // LENGTH) - 1  # but for the last one
     blocks = contiguous(stack.type, stack.count * num_blocks, LENGTH, LENGTH)
     held = scratch.take(max(1, blocks.count) * blocks.move * stack.type.nbytes)
@@ -288,12 +301,37 @@ def plan_factor(stack: Stack, device: Device) -> Plan:
             else:
                 steps.append(_block(stack, low, high))
         if end < order:
-            steps += _reduced_rest(stack, start, end, device)
+            steps += _reduced_rest(stack, start, end, device, Argument("out0"), stack)
     if num_blocks:
         shape = (stack.count, num_blocks, LENGTH, LENGTH)
         source = Operand(stack.type, contiguous_strides(shape))
         target = Operand(stack.type, (stack.move, LENGTH * (stack.pitch + 1), stack.pitch, 1), stack.aligned)
         steps += elementwise.plan(shape, (source,), (), (Output(0, target),), device).on(in0=held)
+    return scratch.plan(steps)
+
+
+def plan_tiles(stack: Stack, given: Stack, chosen: Outer, device: Device) -> Plan:
+    """Return the launches that factor a matrix that is given elsewhere, with zeros above the diagonal.
+
+    Outputs are the factor and the status; the input is the matrix. `chosen` is what `outer` gives.
+    """
+    steps: list[Step] = [Fill(Argument("out1"), STATUS_NBYTES, 0xFF)]
+    order, width, scratch = stack.num_rows, chosen.width, Scratch()
+    source, held = Argument("in0"), given
+    for low in range(0, order, width):
+        high = min(low + width, order)
+        steps += cholesky_tiles.plan(
+            stack,
+            (low, high),
+            cholesky_tiles.Source(source, held.pitch),
+            chosen.resident * device.num_sms,
+            scratch,
+            is_clearing=True,
+            is_sm90=device.cc >= (9, 0),
+        )
+        if high < order:
+            steps += _reduced_rest(stack, low, high, device, source, held)
+        source, held = Argument("out0"), stack
     return scratch.plan(steps)
 
 
@@ -328,10 +366,10 @@ def _reduced(stack: Stack, columns: tuple[int, int], known: tuple[int, int], dev
     return product.on(out0=target, in0=source, in1=source, in2=target)
 
 
-def _reduced_rest(stack: Stack, low: int, high: int, device: Device) -> tuple[Step, ...]:
-    """Take the product of a block column below the diagonal with itself off what is right of it."""
+def _reduced_rest(stack: Stack, low: int, high: int, device: Device, source: Argument, held: Stack) -> tuple[Step, ...]:
+    """Take the product of a block column below the diagonal with itself off what is right of it in `held`."""
     a, rows = Argument("out0"), stack.num_rows - high
-    x, c = stack.part(high, low), stack.part(high, high)
+    x, c, before = stack.part(high, low), stack.part(high, high), held.part(high, high)
     batch = (stack.count,) if stack.count > 1 else ()
     product = blas3.plan_rank_k(
         (*batch, rows, rows),
@@ -340,11 +378,11 @@ def _reduced_rest(stack: Stack, low: int, high: int, device: Device) -> tuple[St
         device,
         is_lower=True,
         is_hermitian=True,
-        epilogue=subtracted(stack.type, c.strides),
+        epilogue=subtracted(stack.type, before.strides, before.alignment),
         c_strides=c.strides,
     )
-    target = a.at(stack.at(high, high))
-    return product.on(out0=target, in0=a.at(stack.at(high, low)), in1=target)
+    places = {"in0": a.at(stack.at(high, low)), "in1": source.at(held.at(high, high))}
+    return product.on(out0=a.at(stack.at(high, high)), **places)
 
 
 def _block(stack: Stack, low: int, high: int) -> Launch:
@@ -372,4 +410,4 @@ def _work(stack: Stack, order: int) -> Work:
     return Work(flops, order * (order + 1) * stack.type.nbytes * stack.count)
 
 
-__all__ = ["LENGTH", "CholeskySpec", "Outer", "make", "outer", "plan_factor", "plan_small"]
+__all__ = ["LENGTH", "CholeskySpec", "Outer", "make", "outer", "plan_factor", "plan_small", "plan_tiles"]

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from oxinp._ptx.types import Type
 
 OUTER_WIDTHS = (128, 256, 512, 1024)  # of block columns
+GROUPS = (32, 128, 256, 512)
 UNIT_LOWER = Form(TRIANGULAR, is_lower=True, has_unit_diagonal=True)
 UPPER = Form(TRIANGULAR, is_lower=False)
 
@@ -85,15 +86,24 @@ def contiguous(type: Type, count: int, num_rows: int, num_columns: int) -> Stack
 
 
 class Outer(NamedTuple):
-    """How wide the block columns are after which the rest of the matrix is brought up to date."""
+    """How block columns are factored.
+
+    Attributes
+    ----------
+    width : int
+        Of block columns, after each of which the rest of the matrix is brought up to date.
+    group : int
+        Columns among which every panel brings all to its right up to date; beyond, halves do.
+    """
 
     width: int
+    group: int = GROUPS[0]
 
 
 def outer(stack: Stack, device: Device) -> Outer:
     """Return the width that was measured to be best; else one that leaves products enough to do with what they read."""
-    legal = tuple(Outer(width) for width in OUTER_WIDTHS)
-    default = legal[0] if stack.count > 1 or stack.num_rows <= 1024 else legal[1 + (stack.num_rows > 4096)]
+    legal = tuple(Outer(width, group) for width in OUTER_WIDTHS for group in GROUPS if group <= width)
+    default = Outer(128 if stack.count > 1 or stack.num_rows <= 1024 else 256 << (stack.num_rows > 4096))
     choice = Choice(
         "lu/outer",
         (stack.type.name,),
@@ -142,25 +152,31 @@ class _Factor:
             Fill(self.board.flags, self.board.flags_nbytes, 0),
             rows.start(self.permutation, stack.num_rows, stack.count),
         ]
-        block = outer(stack, self.device).width
-        for low in range(0, self.depth, block):
-            high = min(low + block, self.depth)
-            self.factor(low, high)
+        block = outer(stack, self.device)
+        for low in range(0, self.depth, block.width):
+            high = min(low + block.width, self.depth)
+            self.factor(low, high, block.group)
             if high < stack.num_columns:
                 self.extend(low, high, stack.num_columns)
         return self.scratch.plan(self.steps)
 
-    def factor(self, low: int, high: int) -> None:
+    def factor(self, low: int, high: int, group: int) -> None:
         """Factor some columns below the diagonal."""
-        if high - low <= self.width:
-            self.factor_panel(low, high)
+        if high - low <= max(group, self.width):
+            for start in range(low, high, self.width):
+                end = min(start + self.width, high)
+                self.factor_panel(start, end, high)
+                if end < high:
+                    lines, columns = (end, self.stack.num_rows), (end, high)
+                    self.steps += reduced(self.stack, lines, columns, (start, end), self.device, self.a)
             return
         middle = low + -(-(high - low) // (2 * self.width)) * self.width
-        self.factor(low, middle)
+        self.factor(low, middle, group)
         self.extend(low, middle, high)
-        self.factor(middle, high)
+        self.factor(middle, high, group)
 
-    def factor_panel(self, low: int, high: int) -> None:
+    def factor_panel(self, low: int, high: int, end: int) -> None:
+        """Factor a panel, and compute its rows of U up to column `end`."""
         stack, nbytes = self.stack, self.stack.type.nbytes
         shape = (stack.num_rows - low, high - low)
         for start in range(0, stack.count, self.at_once):
@@ -180,7 +196,14 @@ class _Factor:
             else:
                 self.steps.append(lu_panel.launch(panel, self.height, *places, self.board))
         exchange = rows.Exchange(
-            stack.type, stack.num_columns, (low, high - low), stack.num_rows, stack.pitch, stack.move, stack.count
+            stack.type,
+            stack.num_columns,
+            (low, high - low),
+            stack.num_rows,
+            stack.pitch,
+            stack.move,
+            stack.count,
+            end - high,
         )
         self.steps.append(rows.exchange(exchange, self.a, self.permutation, self.exchanges))
 

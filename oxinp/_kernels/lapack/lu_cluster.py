@@ -8,11 +8,12 @@ Who owns what: a block has consecutive rows, a thread one, rank by rank of the c
 
 Algorithm, per column: warps and blocks find their rows of the element of largest magnitude, the first of equal ones,
 by comparing magnitudes as integers; every block puts its candidate, and that row, into the shared memory of all, the
-first one its row on the diagonal, too, and all wait. The best of the candidates and the row on the diagonal change
-places; the multipliers and what is left of the panel are computed.
+first one its row on the diagonal, too, and each waits until it has those of all. The best of the candidates and the row
+on the diagonal change places; the multipliers and what is left of the panel are computed.
 
-Per panel: rows * width^2 flops, and per column one wait of a cluster, without a trip to the L2 cache. What blocks put
-into each other's memory is there twice, for columns of even and of odd number.
+Per panel: rows * width^2 flops, and per column one way from block to block. What blocks put into each other's memory,
+and what warps tell each other, is there twice, for columns of even and of odd number: who tells of a column has all
+that was told of the one before, so that nobody reads of the one before that any more.
 """
 
 from __future__ import annotations
@@ -26,19 +27,19 @@ from oxinp._kernels.lapack.lu_panel import NOWHERE, WARP, WIDTHS, PanelKernel
 from oxinp._kernels.plan import Launch, Work
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.cluster import cluster_barrier
+from oxinp._ptx.cluster_store import WORDS, ClusterStores
 from oxinp._ptx.kernel import retraceable
 from oxinp._ptx.math import floats
-from oxinp._ptx.memory import CLUSTER, Pointer
 from oxinp._ptx.types import Type, u32, u64
 
 if TYPE_CHECKING:
     from oxinp._kernels.choice import Device
     from oxinp._kernels.lapack.lu_panel import Panel
     from oxinp._kernels.plan import Argument
+    from oxinp._ptx.memory import Pointer
     from oxinp._ptx.value import Value, Var
 
 SHAPES = ((128, 8), (256, 8), (512, 8), (512, 16))  # threads of a block, blocks of a cluster
-WORDS = 4  # of a candidate: its magnitude, high and low, its row, one more
 
 
 class ClusterSpec(NamedTuple):
@@ -89,13 +90,16 @@ class _ClusterPanel(PanelKernel):
         super().__init__(k, spec.type, spec.num_threads)
         self.spec, self.num_warps = spec, spec.num_threads // WARP
         self.take()
-        self.partials = k.dynamic_shared(u32, self.num_warps * WORDS)
+        self.partials = k.dynamic_shared(u32, 2 * self.num_warps * WORDS)
         self.candidates = k.dynamic_shared(u32, 2 * spec.num_blocks * WORDS)
         self.outgoing = k.dynamic_shared(spec.type, 2 * self.width)  # of this block: its candidate, the diagonal's row
         self.rows = k.dynamic_shared(spec.type, 2 * spec.num_blocks * self.width)
         self.diagonals = k.dynamic_shared(spec.type, 2 * self.width)
         self.row = self.top + k.tid  # in the panel
         self.vector = max(1, 16 // spec.type.nbytes)
+        self.stores = ClusterStores(k)
+        line_nbytes = self.width * spec.type.nbytes
+        self.nbytes = spec.num_blocks * (u32.nbytes * WORDS + line_nbytes) + line_nbytes  # that a block is told
 
     def build(self) -> Kernel:
         k = self.k
@@ -103,23 +107,24 @@ class _ClusterPanel(PanelKernel):
         own = self.tile.at(k.tid * self.line)
         values = [k.var(own[i]) for i in range(self.width)]
         cluster_barrier(k)  # from here on every block is there
+        winner = k.var(0, u32)
         for column in range(self.width):
             with k.when(self.num_columns > column):
                 self.tell(column, values)
-                winner, pivot_row = self.exchange(column, values)
-                self.note(k.const(column, u32), winner, pivot_row[column])
+                if column:  # while what others tell is on its way
+                    self.note(k.const(column - 1, u32), winner.get())
+                self.stores.wait(column)
+                found, pivot_row = self.exchange(column, values)
+                winner.set(found)
+                self.note_pivot(k.const(column, u32), pivot_row[column])
                 self.update(column, pivot_row, values)
+        self.note(self.num_columns - 1, winner.get())
         for i, value in enumerate(values):
             own[i] = value.get()
         k.barrier()
         self.copy_out()
         self.report()
         return k.build()
-
-    def there(self, array: Pointer, rank: Value | int) -> Pointer:
-        """Return where another block has an array, to write."""
-        address = self.k.emit("mapa", array.address(), rank, types=())
-        return Pointer(self.k, address, array.type, CLUSTER, "rw", array.shape)
 
     # -- the pivot
 
@@ -136,14 +141,17 @@ class _ClusterPanel(PanelKernel):
             words = [k.bitcast(found, u32), zero]
         words = [k.where(is_below, word, zero) for word in words]
         best = self.best([*words, k.where(is_below, self.row, k.const(NOWHERE, u32))])
+        partials = self.partials.at(column % 2 * self.num_warps * WORDS)
         with k.when(k.lane == 0):
-            self.partials.store(k.warp * WORDS, [*best, zero])
+            partials.store(k.warp * WORDS, [*best, zero])
         k.barrier()
-        return self.best(self.some(self.partials, self.num_warps))
+        return self.best(self.some(partials, self.num_warps))
 
     def tell(self, column: int, values: list[Var]) -> None:
-        """Put this block's candidate and its row, and the row on the diagonal, into the memory of all, and wait."""
-        k, width, half = self.k, self.width, column % 2
+        """Put this block's candidate and its row, and the row on the diagonal, into the memory of all."""
+        k, width, half, stores = self.k, self.width, column % 2, self.stores
+        with k.when(k.tid == 0):
+            stores.expect(column, self.nbytes)
         candidate = self.search(column, values[column].get())
         row = candidate[2]
         for is_mine, start in ((self.row == row, 0), (self.row == column, width)):
@@ -152,19 +160,23 @@ class _ClusterPanel(PanelKernel):
                     self.outgoing.store(start + i, [value.get() for value in values[i : i + self.vector]])
         k.warp_sync()
         first, blocks = self.row - k.lane, range(self.spec.num_blocks)
-        with k.when((first <= row) & (row < first + WARP) & (k.lane < width)):
-            element, place = self.outgoing[k.lane], (self.rank + half * self.spec.num_blocks) * width + k.lane
+        is_nowhere = row == NOWHERE  # a block without rows below the diagonal says so
+        has_row = (is_nowhere & (k.warp == 0)) | (~is_nowhere & (first <= row) & (row < first + WARP))
+        with k.when(has_row & (k.lane < width)):
+            found = k.var(k.const(0, self.type))
+            with k.when(~is_nowhere):
+                found.set(self.outgoing[k.lane])
+            place = (self.rank + half * self.spec.num_blocks) * width + k.lane
             for rank in blocks:
-                self.there(self.rows, rank)[place] = element
+                stores.store(column, self.rows, place, found.get(), rank)
         with k.when((first == 0) & (k.lane < width)):
             element = self.outgoing[k.lane + width]
             for rank in blocks:
-                self.there(self.diagonals, rank)[k.lane + half * width] = element
+                stores.store(column, self.diagonals, k.lane + half * width, element, rank)
         with k.when((k.warp == 0) & (k.lane < self.spec.num_blocks)):
             place = (self.rank + half * self.spec.num_blocks) * WORDS
-            there = self.there(self.candidates, k.lane % self.spec.num_blocks)
-            there.store(place, [*candidate, k.const(0, u32)])
-        cluster_barrier(k)
+            words = [*candidate, k.const(0, u32)]
+            stores.store_words(column, self.candidates, place, words, k.lane % self.spec.num_blocks)
 
     def some(self, candidates: Pointer, count: int) -> list[Value]:
         """A candidate for each of as many lanes; nothing for the others."""
@@ -209,8 +221,10 @@ class _ClusterPanel(PanelKernel):
             factor = self.quotient(values[column].get(), pivot)
             values[column].set(factor)
             negative = -factor
-            for i in range(column + 1, self.width):
-                values[i].set(multiply_add(k, negative, pivot_row[i], values[i].get()))
+            for start in range((column + 1) // self.vector * self.vector, self.width, self.vector):
+                for i, element in enumerate(pivot_row.load(start, self.vector), start):
+                    if i > column:
+                        values[i].set(multiply_add(k, negative, element, values[i].get()))
 
     def quotient(self, element: Value, pivot: Value) -> Value:
         """The element over the pivot, which is no smaller; the element itself where that is zero."""

@@ -130,6 +130,7 @@ class PanelKernel:
         self.exchanges = self.exchanges.at(self.matrix * (3 * self.width))
         self.top = self.rank * self.height  # this block's first row in the panel
         self.lists = k.var(k.lane + k.const(0, u32)), k.var(NOWHERE, u32), k.var(NOWHERE, u32)
+        self.winners = k.var(0, u32)  # of the column of the lane's number
         self.first_zero = k.var(NOWHERE, u32)
         self.is_noting = (self.rank == 0) & (k.warp == k.block[0] // WARP - 1)
 
@@ -171,7 +172,13 @@ class PanelKernel:
 
     # -- exchanges
 
-    def note(self, column: Any, winner: Value, pivot: Value) -> None:
+    def note_pivot(self, column: Any, pivot: Value) -> None:
+        """Keep the first column whose pivot is zero."""
+        k = self.k
+        is_zero = pivot == k.const(0, self.type)
+        self.first_zero.set(k.where(is_zero, k.min(self.first_zero, column), self.first_zero))
+
+    def note(self, column: Any, winner: Value) -> None:
         """Keep the exchange of two rows: the first block's last warp, a lane for each row on top and each below."""
         k = self.k
         top, positions, sources = self.lists
@@ -190,18 +197,17 @@ class PanelKernel:
                 sources.set(upper)
             with k.when(lane == column):
                 top.set(k.where(is_on_top, from_top, from_below))
-            with k.when(lane == 0):
-                self.pivots[k.cast(column, i64) if isinstance(column, Value) else column] = self.first + winner
-            is_zero = pivot == k.const(0, self.type)
-            self.first_zero.set(k.where(is_zero, k.min(self.first_zero, column), self.first_zero))
+            self.winners.set(k.where(lane == column, winner, self.winners))
 
     def report(self) -> None:
-        """Write the exchanges; take the minimum of the status and the number of the first pivot that is zero."""
+        """Write exchanges and pivots; take the minimum of the status and the number of the first pivot that is zero."""
         k = self.k
         with k.when(self.is_noting):
             with k.when(k.lane < self.width):
                 for i, values in enumerate(self.lists):
                     self.exchanges[k.lane + i * self.width] = values.get()
+            with k.when(k.lane < self.num_columns):
+                self.pivots[k.lane] = self.first + self.winners
             with k.when((k.lane == 0) & (self.first_zero != NOWHERE)):
                 wide = [k.cast(x, u64) for x in (self.start + self.matrix, self.order, self.first + self.first_zero)]
                 self.status.atomic("min", 0, wide[0] * wide[1] + wide[2])
@@ -236,7 +242,8 @@ class _Panel(PanelKernel):
         with k.range(k.const(0, u32), self.num_columns) as column:
             mine = self.search(column)
             winner = self.exchange_alone(column, mine) if spec.is_alone else self.exchange(column, mine)
-            self.note(column, winner, self.pivot_row[column])
+            self.note(column, winner)
+            self.note_pivot(column, self.pivot_row[column])
             self.update(column)
         k.barrier()
         self.copy_out()

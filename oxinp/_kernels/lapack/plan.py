@@ -71,9 +71,16 @@ def plan_cholesky(shape: Sequence[int], a: Operand, device: Device) -> Plan:
         return small.plan(small.CHOLESKY, given, stack)
     if given is not None and order <= cholesky.LENGTH:
         return cholesky.plan_small(given, stack)
+    chosen = cholesky.outer(stack, device)
+    if chosen.resident:
+        tiled = cholesky.plan_tiles(stack, given or stack, chosen, device)
+        if given is not None:
+            return tiled
+        copied = _moved(shape, a, Operand(a.type, contiguous_strides(shape)), device)
+        return tiled.replace(steps=(*copied.on(out0=OUT), *tiled.on(in0=OUT)))
     matrices = Matrices(a.type, a.strides, a.alignment)
     lower = symmetrize.plan(tuple(shape), matrices, LOWER, device)
-    factor = cholesky.plan_factor(stack, device)
+    factor = cholesky.plan_factor(stack, chosen.width, device)
     return factor.replace(steps=(*lower.steps, *factor.steps))
 
 

@@ -1,13 +1,14 @@
 """Householder QR of a panel by one cluster of blocks (sm_90): its rows in registers.
 
 Data layout: as of `qr_panel`. A thread has one row in registers. In shared memory a block has its rows, on their way
-from and to memory; of columns of even and of odd number, the sums of every block and the row on the diagonal, which
-blocks put there; and, per warp, what columns lose.
+from and to memory; of columns of even and of odd number, the sums of its warps, those of every block and the row on the
+diagonal, which blocks put there; and, per warp, what columns lose.
 
 Who owns what: a block has consecutive rows, a thread one, rank by rank of the cluster.
 
 Algorithm: that of `qr_panel`. The products of column x with all, of a warp's rows, are summed up while they are dealt
-out to the lanes, a column each; every block puts its sums into the shared memory of all, and all wait, once per column.
+out to the lanes, a column each; every block puts its sums into the shared memory of all, and waits for those of all,
+once per column.
 
 Per panel: 4 rows * width^2 flops, without a trip to the L2 cache.
 """
@@ -24,8 +25,8 @@ from oxinp._kernels.lapack.qr_panel import QrPanelKernel
 from oxinp._kernels.plan import Launch, Work
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.cluster import cluster_barrier
+from oxinp._ptx.cluster_store import ClusterStores
 from oxinp._ptx.kernel import retraceable
-from oxinp._ptx.memory import CLUSTER, Pointer
 from oxinp._ptx.types import Type, u32
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from oxinp._ptx.value import Value, Var
 
 SHAPES = ((128, 8), (256, 8), (256, 16), (512, 16))  # threads of a block, blocks of a cluster
+UNROLL = 8  # blocks whose sums are loaded at once: clusters are of one or some times as many
 
 
 class QrClusterSpec(NamedTuple):
@@ -58,7 +60,7 @@ class QrClusterSpec(NamedTuple):
     @property
     def shared_nbytes(self) -> int:
         """Of a block, and some more."""
-        lines = self.num_threads // WARP * 3 + 2 * self.num_blocks + 6
+        lines = self.num_threads // WARP * 4 + 2 * self.num_blocks + 6
         return (self.num_threads * (WIDTHS[self.type.nbytes] + 1) + lines * WARP) * self.type.nbytes + 1024
 
 
@@ -82,13 +84,15 @@ class _ClusterPanel(QrPanelKernel):
         super().__init__(k, spec.type, spec.num_threads)
         self.spec, self.num_warps, width = spec, spec.num_threads // WARP, self.width
         self.take()
-        self.partials = k.dynamic_shared(spec.type, self.num_warps * width)
+        self.partials = k.dynamic_shared(spec.type, 2 * self.num_warps * width)
         self.outgoing = k.dynamic_shared(spec.type, width)
         self.sums = k.dynamic_shared(spec.type, 2 * spec.num_blocks * width)
         self.lines = k.dynamic_shared(spec.type, 2 * width)
         # Of every warp: what columns lose, over the element of x in a row, and in the row on the diagonal.
         self.factors = k.dynamic_shared(spec.type, self.num_warps * 2 * width)
         self.number = self.top + k.tid  # of the row in the panel
+        self.stores = ClusterStores(k)
+        self.nbytes = (spec.num_blocks + 1) * width * spec.type.nbytes  # that a block is told
 
     def build(self) -> Kernel:
         k = self.k
@@ -136,40 +140,40 @@ class _ClusterPanel(QrPanelKernel):
         k, width = self.k, self.width
         below = self.conjugate(k.where(self.number > j, x, self.zero))
         total = self.dealt(lambda column: multiply_add(k, below, values[column].get(), self.zero))
+        half, stores = j % 2, self.stores
+        partials = self.partials.at(half * (self.num_warps * width))
         with k.when(k.lane < width):
-            self.partials[k.warp * width + k.lane] = total
+            partials[k.warp * width + k.lane] = total
         with k.when(self.number == j):
             for i, value in enumerate(values):
                 self.outgoing[i] = value.get()
         k.barrier()
-        half = j % 2
+        with k.when(k.tid == 0):
+            stores.expect(j, self.nbytes)
         with k.when(k.tid < width):
-            added = self.partials[k.tid]
+            added = partials[k.tid]
             for warp in range(1, self.num_warps):
-                added = added + self.partials[k.tid + warp * width]
+                added = added + partials[k.tid + warp * width]
             place = (half * self.spec.num_blocks + self.rank) * width + k.tid
             for rank in range(self.spec.num_blocks):
-                self.there(self.sums, rank)[place] = added
+                stores.store(j, self.sums, place, added, rank)
             with k.when(self.rank == 0):
                 element = self.outgoing[k.tid]
                 for rank in range(self.spec.num_blocks):
-                    self.there(self.lines, rank)[half * width + k.tid] = element
-        cluster_barrier(k)
-
-    def there(self, array: Pointer, rank: int) -> Pointer:
-        """Return where another block has an array, to write."""
-        address = self.k.emit("mapa", array.address(), rank, types=())
-        return Pointer(self.k, address, array.type, CLUSTER, "rw", array.shape)
+                    stores.store(j, self.lines, half * width + k.tid, element, rank)
+        stores.wait(j)
 
     def update(self, j: Value, x: Value, values: Sequence[Var]) -> None:
         """Make the reflector, keep it, and take the reflected off the columns to the right."""
         k, width = self.k, self.width
         half, lane = j % 2, k.lane % width
-        total = self.sums[half * (self.spec.num_blocks * width) + lane]
-        for rank in range(1, self.spec.num_blocks):
-            total = total + self.sums[(half * self.spec.num_blocks + rank) * width + lane]
+        total = k.var(self.zero)
+        sums, at_once = self.sums.at(half * (self.spec.num_blocks * width) + lane), min(UNROLL, self.spec.num_blocks)
+        with k.range(k.const(0, u32), self.num_blocks, at_once) as rank:
+            for i in range(at_once):
+                total.set(total + sums[(rank + i) * width])
         line = self.lines[half * width + lane]
-        reflector = self.reflector(k.shfl_idx(line, j), k.shfl_idx(total, j).parts[0])
+        reflector = self.reflector(k.shfl_idx(line, j), k.shfl_idx(total.get(), j).parts[0])
         inner = line + self.conjugate(reflector.scale) * total
         # Of columns to the left nothing: of elements that are not finite their V is lost, which was lost before.
         factor = k.where(lane > j, -(self.conjugate(reflector.tau) * inner), self.zero)

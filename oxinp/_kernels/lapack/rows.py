@@ -6,19 +6,26 @@ rows, see `lu_panel`. A permutation says for every row which one it was, u32.
 Who owns what: of exchanges a block has 32 columns, a lane each, and its warps have rows; one more block per matrix
 has the permutation. Of permutations a thread has an element at a time.
 
-Algorithm: what moves is read, then, behind a barrier, written. Exchanges move up to 2 * width elements per column.
+Algorithm: what moves is read, then, behind a barrier, written. Exchanges move up to 2 * width elements per column. In
+some columns right of the panel the first warp then solves with the panel's unit lower triangle, by substitution: the
+panel's rows of U.
 """
 
 from __future__ import annotations
 
 from functools import cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from oxinp._kernels.gemm.multistage.warp_mma import multiply_add
 from oxinp._kernels.lapack.lu_panel import NOWHERE, WIDTHS
 from oxinp._kernels.plan import Argument, Launch, Work
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.kernel import retraceable
 from oxinp._ptx.types import Type, i64, u32
+
+if TYPE_CHECKING:
+    from oxinp._ptx.memory import Pointer
+    from oxinp._ptx.value import Value
 
 BLOCK, WARP = 256, 32
 NUM_WARPS = BLOCK // WARP
@@ -27,23 +34,31 @@ NUM_WARPS = BLOCK // WARP
 @cache
 @retraceable
 def make_exchange(type: Type) -> Kernel:
-    """The kernel that does a panel's exchanges in the columns beside it; see `exchange`."""
+    """The kernel that does a panel's exchanges in the columns beside it, and solves for some; see `exchange`."""
     width = WIDTHS[type.nbytes]
     k = Builder("exchange_rows", block=BLOCK, target="sm_80")
     a, permutation = k.pointer("a", type), k.pointer("permutation", u32)
     lists = k.pointer("lists", u32, "r")
-    strips, num_columns, skipped, width_skipped, first, order = (
-        k.scalar(name, u32) for name in ("strips", "num_columns", "skipped", "width_skipped", "first", "order")
-    )
+    names = ("strips", "num_columns", "skipped", "width_skipped", "first", "order", "num_solved")
+    strips, num_columns, skipped, width_skipped, first, order, num_solved = (k.scalar(name, u32) for name in names)
     pitch, move = k.scalar("pitch", i64), k.scalar("move", i64)
     matrix = k.ctaid / (strips + 1)
     strip = k.ctaid - matrix * (strips + 1)
     lists = lists.at(matrix * (3 * width))
     nowhere = k.const(NOWHERE, u32)
+    triangle = k.shared(type, width * width)  # the panel's, column by column
     with k.when(strip < strips):
         number = strip * WARP + k.lane
         column = k.where(number < skipped, number, number + width_skipped)
-        base = a.at(k.cast(matrix, i64) * move + k.cast(column, i64))
+        own = a.at(k.cast(matrix, i64) * move)
+        base = own.at(k.cast(column, i64))
+        is_solved = (number >= skipped) & (number < skipped + num_solved)
+        is_solving = (num_solved != 0) & (strip * WARP + WARP > skipped) & (strip * WARP < skipped + num_solved)
+        with k.when(is_solving):
+            for start in range(0, width * width, BLOCK):
+                entry = k.tid + start if start else k.tid
+                row, place = entry / width, entry % width
+                triangle[place * width + row] = own[k.cast(first + row, i64) * pitch + k.cast(first + place, i64)]
         moved = []
         for i in range(0, 2 * width, NUM_WARPS):
             entry = k.warp + i
@@ -58,6 +73,10 @@ def make_exchange(type: Type) -> Kernel:
         for is_moved, target, value in moved:
             with k.when(is_moved):
                 base[k.cast(first + target, i64) * pitch] = value.get()
+        with k.when(is_solving):
+            k.barrier()
+            with k.when((k.warp == 0) & is_solved):
+                _substitute(k, width, triangle, base.at(k.cast(first, i64) * pitch), pitch)
     with k.otherwise():
         own = permutation.at(k.cast(matrix, i64) * k.cast(order, i64))
         entry = k.tid
@@ -74,6 +93,21 @@ def make_exchange(type: Type) -> Kernel:
         with k.when(is_moved):
             own[k.cast(first + target, i64)] = held.get()
     return k.build()
+
+
+def _substitute(k: Builder, width: int, triangle: Pointer, column: Pointer, pitch: Value) -> None:
+    """Solve for a thread's column, of which the first rows are in memory, with a unit lower triangle."""
+    type_ = column.type
+    vector = max(1, 16 // type_.nbytes)
+    values = [k.var(column[k.const(i, i64) * pitch]) for i in range(width)]
+    for i, value in enumerate(values[:-1]):
+        factor = -value.get()
+        for start in range((i + 1) // vector * vector, width, vector):
+            for m, element in enumerate(triangle.load(i * width + start, vector), start):
+                if m > i:
+                    values[m].set(multiply_add(k, element, factor, values[m].get()))
+    for i, value in enumerate(values[1:], 1):
+        column[k.const(i, i64) * pitch] = value.get()
 
 
 @cache
@@ -146,6 +180,8 @@ class Exchange(NamedTuple):
         Rows of the matrix.
     pitch, move, count : int
         See `lu_panel.Panel`.
+    num_solved : int
+        Columns right of a panel of full width of which its rows of U are computed.
     """
 
     type: Type
@@ -155,6 +191,7 @@ class Exchange(NamedTuple):
     pitch: int
     move: int = 0
     count: int = 1  # type: ignore[assignment]  # instead of the method of tuples
+    num_solved: int = 0
 
 
 def exchange(given: Exchange, a: Argument, permutation: Argument, lists: Argument) -> Launch:
@@ -162,7 +199,7 @@ def exchange(given: Exchange, a: Argument, permutation: Argument, lists: Argumen
     first, width = given.panel
     others = given.num_columns - width
     strips = -(-others // WARP)
-    constants = (strips, others, first, width, first, given.order, given.pitch, given.move)
+    constants = (strips, others, first, width, first, given.order, given.num_solved, given.pitch, given.move)
     work = Work(0, 4 * WIDTHS[given.type.nbytes] * others * given.type.nbytes * given.count)
     grid = ((strips + 1) * given.count, 1, 1)
     return Launch(make_exchange(given.type), grid, (a, permutation, lists), constants, work)

@@ -36,6 +36,7 @@ from oxinp._ptx.kernel import retraceable
 from oxinp._ptx.types import i64, pred, u32, u64
 
 if TYPE_CHECKING:
+    from oxinp._ptx.memory import Pointer
     from oxinp._ptx.value import Value, Var
 
 WARP = 32
@@ -145,12 +146,14 @@ class _Find:
         self.parameters = tuple(k.scalar(f"parameter{i}", t) for i, t in enumerate(self.variate.parameters))
         self.tops = k.shared(u32, STRIPS) if self.variate.has_table else None
         self.rows = k.shared(u32, (BLOCK, self.pieces))
-        self.shared_counts = k.shared(u32, 2)
+        self.shared_counts = k.shared(u32, 4)  # own values, variates, tails
         if self.has_slow:
             self.totals, self.listed = k.shared(u32, NUM_WARPS), k.shared(u32, spec.capacity)
             # Where candidates are, with what is known of them, and how far they reach
             self.ends = k.shared(u32, (spec.capacity, 2))
             self.values = k.shared(self.variate.type, spec.capacity)
+        if self.variate.tail is not None:
+            self.tails = k.shared(u32, spec.capacity)
         self.lane, self.warp = k.lane, k.tid >> 5
         self.tile: Value = k.ctaid
         self.before = BLOCK * self.pieces  # positions that are numbered before the tile
@@ -159,7 +162,7 @@ class _Find:
         k, tid = self.k, self.k.tid
         if self.tops is not None:
             self.tops[tid] = k.table(tops_of(self.spec.variate))[tid]
-        with k.when(tid < 2):
+        with k.when(tid < 4):
             self.shared_counts[tid] = k.const(0, u32)
         self.words.open(self.tile)
         first = self.words.first(0)
@@ -172,6 +175,10 @@ class _Find:
             with k.range(tid, count, BLOCK) as number:
                 self.end(number)
             k.barrier()
+            if self.variate.tail is not None:
+                with k.range(tid, self.shared_counts[2], BLOCK) as place:
+                    self.end_tail(self.tails[place])
+                k.barrier()
             with k.range(tid, count, BLOCK) as number:
                 self.lead(number, count)
             k.barrier()
@@ -189,21 +196,25 @@ class _Find:
         k, spec, words = self.k, self.spec, self.words
         low, high = k.var(first.low), k.var(first.high)
         by, plus = words.stride()
+        rows = self.rows.at((self.warp, 0))
         if self.has_slow:
             is_in_window = self.warp >= NUM_WARPS - WINDOW // self.pieces // WARP
-            self.look_at(Wide(low.get(), high.get()), self.warp, is_there=is_in_window)
+            self.look_at(Wide(low.get(), high.get()), rows, is_there=is_in_window)
         per_turn = unrolled(spec.items)
         row = k.var(self.warp + NUM_WARPS)
         with k.range(spec.items // per_turn) as turn:
+            rows = self.rows.at((row.get(), 0))
             for item in range(per_turn):
                 following = multiply_add(k, Wide(low.get(), high.get()), by, plus)
                 low.set(following.low)
                 high.set(following.high)
                 is_first = (turn == 0) & (k.tid == 0) if item == 0 and spec.is_shifted else None
-                self.look_at(following, row + NUM_WARPS * item, is_first=is_first)
+                self.look_at(following, rows.at(NUM_WARPS * self.pieces * item), is_first=is_first)
             row.set(row + NUM_WARPS * per_turn)
 
-    def look_at(self, state: Wide, row: Value, *, is_there: Value | None = None, is_first: Value | None = None) -> None:
+    def look_at(
+        self, state: Wide, row: Pointer, *, is_there: Value | None = None, is_first: Value | None = None
+    ) -> None:
         """Leave the bits of a row: of candidates, or where none is slow of what gives a variate."""
         k, variate = self.k, self.variate
         each = []
@@ -217,7 +228,7 @@ class _Find:
                     found = found & ~((self.tile == 0) & is_first)
             each.append(k.ballot(found if is_there is None else found & is_there))
         with k.when(self.lane == 0):
-            self.rows.store((row, 0), each)
+            row.store(0, each)
 
     def list_candidates(self) -> Value:
         """List candidates in order, let the bits say that all positions give something; return how many there are."""
@@ -264,15 +275,41 @@ class _Find:
         """End the segment of a candidate."""
         k, variate = self.k, self.variate
         assert variate.slow is not None
-        position = self.listed[number]
-        reader = self.words.reader(position)
+        reader = self.words.reader(self.listed[number])
         piece = reader.next()
-        one, zero = k.const(1, u32), k.const(0, u32)
-        outcome = Outcome(k.var(one), k.var(one), k.var(0, variate.type), k.var(zero))
         begun = variate.begin(k, piece, self.table)
         assert begun.is_slow is not None
-        with k.when(begun.is_slow):
+        is_slow = begun.is_slow
+        if variate.tail is not None:
+            assert variate.is_tail is not None
+            is_tail = is_slow & variate.is_tail(k, piece)
+            is_slow = is_slow & ~is_tail
+            with k.when(is_tail):
+                place = self.shared_counts.atomic("add", 2, k.const(1, u32), order="relaxed.cta")
+                self.tails[place] = number
+        outcome = self.outcome()
+        with k.when(is_slow):
             variate.slow(k, piece, reader.next, self.table, outcome)
+        self.keep(number, outcome)
+
+    def end_tail(self, number: Value) -> None:
+        """End the segment of a candidate that is a tail: few threads do so at a time, and not beside those of `end`."""
+        assert self.variate.tail is not None
+        reader = self.words.reader(self.listed[number])
+        outcome = self.outcome()
+        outcome.is_own.set(1)
+        self.variate.tail(self.k, reader.next(), reader.next, outcome)
+        self.keep(number, outcome)
+
+    def outcome(self) -> Outcome:
+        """That of a segment of one piece that gives its value."""
+        k = self.k
+        one, zero = k.const(1, u32), k.const(0, u32)
+        return Outcome(k.var(one), k.var(one), k.var(0, self.variate.type), k.var(zero))
+
+    def keep(self, number: Value, outcome: Outcome) -> None:
+        """Keep what the segment of a candidate came to."""
+        k, position = self.k, self.listed[number]
         with k.when(outcome.length > MAX_LENGTH):
             self.fail(SEGMENT_IS_LONG)
         flags = k.where(outcome.is_accepted == 0, k.const(REJECTED, u32), outcome.is_own << 30)

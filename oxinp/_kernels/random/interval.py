@@ -43,7 +43,8 @@ WINDOW = BLOCK * ITEMS
 SIGMAS = 8  # of where i is
 MARGIN = 8
 TAIL_BITS = 17
-MOST_SEGMENTS = 512
+WALK_ITEMS = 4
+MOST_SEGMENTS = 1024
 UNKNOWN = 0xFFFFFFFF  # a position that no launch has left
 LEFT_RANGE, EVENTS_ARE_FULL = 1, 2  # what a status says
 
@@ -61,11 +62,15 @@ class IntervalSpec(Frozen):
 
 
 class Window:
-    """What a block settles at a time: which of `WINDOW` words are accepted.
+    """What a block settles at a time: which of some words, `WINDOW` unless said, are accepted.
 
     Parameters
     ----------
     k : Builder
+    num_warps : int
+        Of the block.
+    items : int
+        Words of a thread.
 
     Attributes
     ----------
@@ -73,12 +78,13 @@ class Window:
         Of the thread's words in the window.
     """
 
-    def __init__(self, k: Builder) -> None:
-        self.k = k
+    def __init__(self, k: Builder, num_warps: int = NUM_WARPS, items: int = ITEMS) -> None:
+        self.k, self.num_warps = k, num_warps
         self.lane, self.warp = k.lane, k.tid >> 5
-        self.indices = [self.warp * (WARP * ITEMS) + (self.lane + WARP * item) for item in range(ITEMS)]
-        self.totals = k.shared(u32, (2, NUM_WARPS))
-        self.parity = k.var(0, u32)
+        self.indices = [self.warp * (WARP * items) + (self.lane + WARP * item) for item in range(items)]
+        if num_warps > 1:
+            self.totals = k.shared(u32, (2, num_warps))
+            self.parity = k.var(0, u32)
         self.below = (k.const(1, u32) << self.lane) - 1
 
     def settle(
@@ -132,11 +138,7 @@ class Window:
         in_warp = counts[0]
         for count in counts[1:]:
             in_warp = in_warp + count
-        with k.when(self.lane == 0):
-            self.totals[self.parity, self.warp] = in_warp | flag
-        k.barrier()
-        each = [self.totals[self.parity, number] for number in range(NUM_WARPS)]
-        self.parity.set(self.parity ^ 1)
+        each = [in_warp | flag] if self.num_warps == 1 else self._shared(in_warp | flag)
         before, total, any_flag = k.const(0, u32), k.const(0, u32), k.const(0, u32)
         for number, value in enumerate(each):
             count = value & 0x7FFFFFFF
@@ -147,6 +149,16 @@ class Window:
             ranks.append(before + k.popc(word & self.below))
             before = before + count
         return ranks, total | (any_flag & (1 << 31))
+
+    def _shared(self, own: Value) -> list[Value]:
+        """A word of every warp."""
+        k = self.k
+        with k.when(self.lane == 0):
+            self.totals[self.parity, self.warp] = own
+        k.barrier()
+        each = [self.totals[self.parity, number] for number in range(self.num_warps)]
+        self.parity.set(self.parity ^ 1)
+        return each
 
 
 @lru_cache(MAX_KERNELS)
@@ -238,51 +250,52 @@ def _find() -> Kernel:
 
 
 def _walk() -> Kernel:
-    """Find i at the start of every segment; one block."""
-    k = Builder("interval_walk", block=BLOCK)
+    """Find i at the start of every segment; one warp, which has asked for the events of the next two segments."""
+    k = Builder("interval_walk", block=WARP)
     starts, status = k.pointer("starts", i32, "w"), k.pointer("status", u32, "w")
     segments, events = k.pointer("segments", u32, "r"), k.pointer("events", u32, "r")
     num_segments, capacity, highest = k.scalar("num_segments", u32), k.scalar("capacity", u32), k.scalar("highest", i32)
-    window = Window(k)
+    window = Window(k, 1, WALK_ITEMS)
     known = k.shared(u32, (MOST_SEGMENTS, 4))
-    with k.range(k.tid, num_segments, BLOCK) as number:
+    with k.range(k.tid, num_segments, WARP) as number:
         known.store((number, 0), segments.load(number * 4, 4))
     k.barrier()
-    gaps = [k.var(0, u32) for _ in window.indices]
 
-    def load(segment: Value, first: Any) -> None:
+    def load(segment: Value, first: Any = 0) -> list[Value]:
         """Ask for events, of which those that are not there are never looked at."""
-        own = events.at(k.cast(segment, i64) * k.cast(capacity, i64))
-        for gap, index in zip(gaps, window.indices, strict=True):
-            gap.set(own[k.min(index + first, capacity - 1)])
+        own = events.at(k.cast(k.min(segment, num_segments - 1), i64) * k.cast(capacity, i64))
+        return [own[k.min(index + first, capacity - 1)] for index in window.indices]
+
+    def accepted(gaps: list[Value], first: Any, count: Value, above: Value) -> Value:
+        """How many events of a window are accepted by a path that is so far above; about half are."""
+        distances = [k.cast(gap, i32) for gap in gaps]
+
+        def accepts(item: int, rank: Value) -> Value:
+            is_there = window.indices[item] + first < count
+            result: Value = is_there & (distances[item] <= above - k.cast(rank, i32))
+            return result
+
+        return window.settle(accepts, lambda index: index >> 1)[2]
 
     i = k.var(highest)
-    load(k.const(0, u32), 0)
-    with k.range(num_segments) as segment:
-        with k.when(k.tid == 0):
-            starts[segment] = i.get()
-        low, width, end, count = known.load((segment, 0), 4)
-        above = k.var(i - k.cast(low, i32))
-        with k.when((k.tid == 0) & ((above < 0) | (above > k.cast(width, i32)))):
-            status[0] = k.const(LEFT_RANGE, u32)
-        at = k.var(0, u32)
-        with k.loop():
-            held = [k.cast(gap.get(), i32) for gap in gaps]
-            first = at.get()
-            at.set(at + WINDOW)
-            is_last = at >= count
-            load(k.where(is_last, k.min(segment + 1, num_segments - 1), segment), k.where(is_last, k.const(0, u32), at))
-            start = above.get()
-
-            def accepts(item: int, rank: Value, *, held: Any = held, first: Value = first, i: Value = start) -> Value:
-                is_there = window.indices[item] + first < count
-                accepted: Value = is_there & (held[item] <= i - k.cast(rank, i32))
-                return accepted
-
-            _, _, total = window.settle(accepts, lambda _: k.const(0, u32))
-            above.set(start - k.cast(total, i32))
-            k.break_if(at >= count)
-        i.set(above + k.cast(end, i32))
+    asked = [[k.var(gap) for gap in load(k.const(number, u32))] for number in range(2)]
+    with k.range(k.const(0, u32), num_segments, 2) as pair:
+        for number, gaps in enumerate(asked):
+            segment = pair + number
+            with k.when(segment < num_segments):
+                with k.when(k.tid == 0):
+                    starts[segment] = i.get()
+                low, width, end, count = known.load((segment, 0), 4)
+                above = k.var(i - k.cast(low, i32))
+                with k.when((k.tid == 0) & ((above < 0) | (above > k.cast(width, i32)))):
+                    status[0] = k.const(LEFT_RANGE, u32)
+                held = [gap.get() for gap in gaps]
+                for gap, value in zip(gaps, load(segment + 2), strict=True):
+                    gap.set(value)
+                above.set(above - k.cast(accepted(held, 0, count, above.get()), i32))
+                with k.range(k.const(WARP * WALK_ITEMS, u32), count, WARP * WALK_ITEMS) as first:
+                    above.set(above - k.cast(accepted(load(segment, first), first, count, above.get()), i32))
+                i.set(above + k.cast(end, i32))
     return k.build()
 
 

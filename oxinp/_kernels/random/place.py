@@ -74,8 +74,7 @@ class _Place:
         self.table = k.pointer("table", u64, "r") if self.variate.has_table else None
         self.parameters = tuple(k.scalar(f"parameter{i}", t) for i, t in enumerate(self.variate.parameters))
         self.size = k.scalar("size", i64)
-        word = u64 if self.variate.type.bits == 64 else u32
-        self.widths = k.shared(word, STRIPS) if self.variate.has_table else None
+        self.widths = k.shared(u64, 2 * STRIPS) if self.variate.widths is not None else None
         # Bits of a row, and the number of those before it
         self.width = 2 * self.pieces
         self.rows = k.shared(u32, (BLOCK, self.width))
@@ -91,14 +90,18 @@ class _Place:
         first = self.words.first(1)
         bits = self.load_bits()
         if self.widths is not None and self.table is not None:
-            self.widths[k.tid] = k.cast(self.table[k.tid + STRIPS], self.widths.type)
+            assert self.variate.widths is not None
+            for number, width in enumerate(self.variate.widths(k, self.table[k.tid + STRIPS])):
+                self.widths.at(number * STRIPS + k.tid).view(width.type)[0] = width
         start = self.sum_before()
         left = self.size - start
         with k.when(left > 0):
             total = self.count_rows(bits)
             limit = k.cast(k.min(left, k.cast(total, i64)), u32)
+            with k.when(limit < total):
+                self.cut(limit)
             k.barrier()
-            self.store(self.out.at(start), limit, first)
+            self.store(self.out.at(start), first)
             if self.has_slow:
                 k.barrier()
                 self.store_own(self.out.at(start), limit)
@@ -148,7 +151,21 @@ class _Place:
         self.rows.store((tid, 0), [*[word.get() for word in each], place, *padding])
         return total
 
-    def store(self, target: Pointer, limit: Value, first: Wide) -> None:
+    def cut(self, limit: Value) -> None:
+        """Clear the bits beyond a number of results, in the thread's row."""
+        k = self.k
+        *bits, place = self.rows.load((k.tid, 0), self.width)[: self.pieces + 1]
+        before, left = k.var(place), [k.var(each) for each in bits]
+        with k.range(k.const(0, u32), WARP) as lane:
+            for each in left:
+                bit = (each >> lane) & 1
+                with k.when(before >= limit):
+                    each.set(each & ~(bit << lane))
+                before.set(before + bit)
+        for piece, each in enumerate(left):
+            self.rows[k.tid, piece] = each.get()
+
+    def store(self, target: Pointer, first: Wide) -> None:
         """Store the values of first pieces; `first` is the state of the thread's first word."""
         k, spec, words = self.k, self.spec, self.words
         low, high = k.var(first.low), k.var(first.high)
@@ -156,21 +173,23 @@ class _Place:
         lane_bit = k.const(1, u32) << self.lane
         per_turn = unrolled(spec.items)
         row = k.var(self.warp)
+        lanes = lane_bit, lane_bit - 1
         with k.range(spec.items // per_turn) as turn:
+            rows = self.rows.at((row.get(), 0))
             for item in range(per_turn):
                 is_first = (turn == 0) & (k.tid == 0) if item == 0 and spec.is_shifted else None
                 word = words.output(Wide(low.get(), high.get()), is_first)
-                self.store_word(target, limit, word, row + NUM_WARPS * item, lane_bit)
+                self.store_word(target, word, rows.at(NUM_WARPS * self.width * item), lanes)
                 following = multiply_add(k, Wide(low.get(), high.get()), by, plus)
                 low.set(following.low)
                 high.set(following.high)
             row.set(row + NUM_WARPS * per_turn)
 
-    def store_word(self, target: Pointer, limit: Value, word: tuple[Value, Value], row: Value, lane_bit: Value) -> None:
-        """Store what a word gives."""
+    def store_word(self, target: Pointer, word: tuple[Value, Value], row: Pointer, lanes: tuple[Value, Value]) -> None:
+        """Store what a word gives; `lanes` are the bits of the thread's lane and of those before it."""
         k, variate = self.k, self.variate
-        *bits, rank = self.rows.load((row, 0), self.width)[: self.pieces + 1]
-        below = lane_bit - 1
+        lane_bit, below = lanes
+        *bits, rank = row.load(0, self.width)[: self.pieces + 1]
         for each in bits:
             rank = rank + k.popc(each & below)
         for piece, halves in enumerate(self.words.pieces_of(word)):
@@ -179,7 +198,7 @@ class _Place:
                 value = variate.value(k, halves, self.widths)
             else:
                 value = variate.begin(k, halves, self.parameters).value
-            with k.when(gives & (rank < limit)):
+            with k.when(gives):
                 target[rank] = value
             if piece + 1 < self.pieces:
                 rank = rank + k.cast(gives, u32)

@@ -2,15 +2,16 @@
 
 Element i is what step i leaves there. Step i puts what lay at i where j_i is, so that what lies at x before step i is
 what lay at s before step s, with s the least step above i that drew x; or x's own first element, where there is none.
-A stable sort of the draws by number has the steps that drew x side by side, least ones first: `links` keeps for every x
-the least step above x that drew it, and `follow`, for every step i, goes from the next step that drew the same number
-to the last one, which has the number of the element that comes to i. Such a chain from i is log(n / i) steps long on
-average: one, over all i. Where results are more than the cache holds, they are sorted by the highest bits of their
-places before `place` stores them, so that those of a line come at about the same time.
+So the steps that drew x are a list, least ones first, which `links` makes of minima: a step goes to where the list of
+its number begins, leaves the lesser of itself and the step that it finds there, and goes on after that with the greater
+one, until there is none. Which thread comes first does not matter to the lists; as threads begin with the highest
+steps, nearly all find their place at once. `follow`, for every step i, goes from the next step that drew the same
+number to that which begins the list of its own number, and so on to a step whose list is empty, the number of the
+element that comes to i. Such a chain from i is log(n / i) steps long on average: one, over all i.
 
-Data layout: draws are u32, that of i at i - 1; results are i64. A thread has a step, in the order of the sort. Bytes
-per element: 8 read and 4 written by `links`; 8 read, and a word at random in every step of a chain, by `follow`, which
-writes 9; 18 read and written by the sort; 16 by `place`.
+Data layout: draws are u32, that of i at i - 1; results are i64. A thread has a step. Bytes per element: 8 read and
+written side by side and a word at random by `links`; 8 read, a word at random in every step of a chain, and 8 written
+by `follow`.
 
 Source: J. Shun et al., "Sequential Random Permutation, List Contraction and Tree Contraction are Highly Parallel"
 (2015), for the depth of chains.
@@ -27,11 +28,10 @@ from oxinp._kernels.problem import MAX_KERNELS
 from oxinp._kernels.random import interval
 from oxinp._kernels.random.interval import MOST_SEGMENTS, TAIL_BITS, UNKNOWN, WINDOW, IntervalSpec
 from oxinp._kernels.random.twister import N
-from oxinp._kernels.sort.plan import sort_pairs
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.frozen import Frozen
 from oxinp._ptx.kernel import retraceable
-from oxinp._ptx.types import i64, u8, u32, u64
+from oxinp._ptx.types import i64, u32
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,10 +42,9 @@ if TYPE_CHECKING:
 
 BLOCK = 256
 MAX_SIZE = 1 << 30
-SEGMENTS_PER_SM = 2
-WINDOWS_PER_STEP = 3  # windows that take as long as two steps of `walk`
+SEGMENTS_PER_SM = 6
+WINDOWS_PER_STEP = 12  # windows that take as long as two steps of `walk`
 SIGMAS = 12  # of the words that are taken
-FEWEST_PARTITIONED = 1 << 22  # elements, of which results take 32 MiB
 NONE = UNKNOWN
 RAN_OUT = 3  # of words, as a status says
 
@@ -56,16 +55,13 @@ class ShuffleSpec(Frozen):
     Attributes
     ----------
     role : str
-        ``"links"``, ``"follow"`` or ``"place"``.
+        ``"links"`` or ``"follow"``.
     leaves_key : bool
         ``"links"`` leaves the last words, of MT19937, as they were before they were tempered.
-    partitions : bool
-        ``"follow"`` leaves results for ``"place"``; else it stores them.
     """
 
     role: str
     leaves_key: bool = False
-    partitions: bool = False
 
 
 def _expected(highest: int, lowest: int) -> float:
@@ -92,7 +88,6 @@ def plan(
     is_shifted: bool,
     leaves_key: bool = False,
     tail_bits: int = TAIL_BITS,
-    fewest_partitioned: int = FEWEST_PARTITIONED,
 ) -> Plan:
     """Return the plan of a permutation.
 
@@ -112,16 +107,14 @@ def plan(
     is_shifted, leaves_key : bool
     tail_bits : int
         Of numbers that are drawn by one block.
-    fewest_partitioned : int
-        Size from which on results are sorted by their places' highest bits.
     """
     scratch = Scratch()
     out, result, *left = outputs(2 + leaves_key)
     (words,) = inputs(1)
     num_steps = size - 1
     assert not leaves_key or size > N
-    numbers, kept, places = (scratch.take(num_steps * 4) for _ in range(3))
-    parents = scratch.take(size * 4)
+    numbers = scratch.take(num_steps * 4)
+    lists = scratch.take(2 * size * 4)  # where those of numbers begin, and how those of steps go on
     num_marks = size.bit_length() + 1
     marks = scratch.take((num_marks + 1) * 4)  # positions where phases begin, then a status
     status = marks.at(num_marks * 4)
@@ -129,7 +122,7 @@ def plan(
         Fill(marks, num_marks * 4, UNKNOWN & 0xFF),
         Fill(marks, 4, 0),
         Fill(status, 4, 0),
-        Fill(parents, size * 4, NONE & 0xFF),
+        Fill(lists, 2 * size * 4, NONE & 0xFF),
     ]
     highest, mark = size - 1, marks
     while highest.bit_length() > tail_bits:
@@ -139,22 +132,12 @@ def plan(
     tail = (count, UNKNOWN >> 1, highest.bit_length(), highest, 1)
     drawn = (numbers, mark.at(4), words, mark, marks)
     steps.append(Launch(interval.make(IntervalSpec("draw")), (1, 1, 1), drawn, tail))
-    pairs, parts = sort_pairs(num_steps, u32, None, device), sort_pairs(num_steps, u8, u64, device)
-    room = scratch.take(max(pairs.scratch_nbytes, parts.scratch_nbytes))
-    steps += pairs.on(out0=kept, out1=places, in0=numbers, scratch=room)
     grid = (-(-size // BLOCK), 1, 1)
-    linked = (parents, result, *left, *((words,) if leaves_key else ()), kept, places, mark.at(4), status)
+    following = lists.at(size * 4)
+    linked = (lists, following, result, *left, *((words,) if leaves_key else ()), numbers, mark.at(4), status)
     links = make(ShuffleSpec("links", leaves_key=leaves_key))
     steps.append(Launch(links, grid, linked, (num_steps, int(is_shifted))))
-    if size < fewest_partitioned:
-        steps.append(Launch(make(ShuffleSpec("follow")), grid, (out, kept, places, parents), (num_steps,)))
-        return scratch.plan(steps)
-    digits, found, sorted_digits, sorted_found = (scratch.take(num_steps * n) for n in (1, 8, 1, 8))
-    arguments = (out, digits, found, kept, places, parents)
-    shift = max(0, num_steps.bit_length() - u8.bits)
-    steps.append(Launch(make(ShuffleSpec("follow", partitions=True)), grid, arguments, (num_steps, shift)))
-    steps += parts.on(out0=sorted_digits, out1=sorted_found, in0=digits, in1=found, scratch=room)
-    steps.append(Launch(make(ShuffleSpec("place")), grid, (out, sorted_found), (num_steps,)))
+    steps.append(Launch(make(ShuffleSpec("follow")), grid, (out, lists, following, numbers), (num_steps,)))
     return scratch.plan(steps)
 
 
@@ -205,9 +188,7 @@ def _phase(
 @retraceable
 def make(spec: ShuffleSpec) -> Kernel:
     """Build the kernel of a Spec."""
-    if spec.role == "links":
-        return _links(leaves_key=spec.leaves_key)
-    return _place() if spec.role == "place" else _follow(partitions=spec.partitions)
+    return _links(leaves_key=spec.leaves_key) if spec.role == "links" else _follow()
 
 
 def untempered(word: Value) -> Value:
@@ -224,11 +205,12 @@ def untempered(word: Value) -> Value:
 
 
 def _links(*, leaves_key: bool) -> Kernel:
-    """Keep the least step above every number that drew it; leave how many words were taken, and the status."""
+    """List the steps that drew every number; leave how many words were taken, and the status."""
     k = Builder("shuffle_links", block=BLOCK)
-    parents, result = k.pointer("parents", u32, "w"), k.pointer("result", i64, "w")
+    first, following = k.pointer("first", u32), k.pointer("following", u32)
+    result = k.pointer("result", i64, "w")
     left, words = (k.pointer("left", u32, "w"), k.pointer("words", u32, "r")) if leaves_key else (None, None)
-    numbers, places = k.pointer("numbers", u32, "r"), k.pointer("places", u32, "r")
+    numbers = k.pointer("numbers", u32, "r")
     end, status = k.pointer("end", u32, "r"), k.pointer("status", u32, "r")
     num_steps, shift = k.scalar("num_steps", u32), k.scalar("shift", u32)
     at = k.ctaid * BLOCK + k.tid
@@ -243,63 +225,41 @@ def _links(*, leaves_key: bool) -> Kernel:
     if left is not None and words is not None:
         with k.when((at < N) & (state == 0)):
             left[at] = untempered(words[taken - N + at])
-    with k.when(at < num_steps):
-        number = numbers[at]
-        is_first = (at == 0) | (numbers[k.max(at, 1) - 1] != number)
-        with k.when(is_first & (number <= num_steps)):
-            step, following = k.var(places[at] + 1), k.min(at + 1, num_steps - 1)
-            with k.when(step == number):  # a step that leaves its element where it is
-                comes = (at + 1 < num_steps) & (numbers[following] == number)
-                step.set(k.where(comes, places[following] + 1, k.const(NONE, u32)))
-            with k.when(step > number):  # as of all draws that were made: chains end even where words ran out
-                parents[number] = step.get()
+    with k.when((at < num_steps) & (state == 0)):
+        step = num_steps - at
+        found = first.atomic("min", numbers[step - 1], step)
+        before, after = k.var(k.min(found, step)), k.var(k.max(found, step))
+        with k.loop():
+            k.break_if(after == NONE)
+            next_one = following.atomic("min", before.get(), after.get())
+            lesser, greater = k.min(next_one, after.get()), k.max(next_one, after.get())
+            before.set(lesser)
+            after.set(greater)
     return k.build()
 
 
-def _follow(*, partitions: bool) -> Kernel:
-    """Store which element comes to every place; or leave both, and the highest bits of the place."""
+def _follow() -> Kernel:
+    """Store which element comes to every place."""
     k = Builder("shuffle_follow", block=BLOCK)
     out = k.pointer("out", i64, "w")
-    digits, found = (k.pointer("digits", u8, "w"), k.pointer("found", u64, "w")) if partitions else (None, None)
-    numbers, places, parents = (k.pointer(name, u32, "r") for name in ("numbers", "places", "parents"))
+    first, following, numbers = (k.pointer(name, u32, "r") for name in ("first", "following", "numbers"))
     num_steps = k.scalar("num_steps", u32)
-    shift = k.scalar("shift", u32) if partitions else None
-    at = k.ctaid * BLOCK + k.tid
-
-    def root(start: Value) -> Value:
-        """The last step of a chain."""
-        last = k.var(start)
+    place = k.ctaid * BLOCK + k.tid
+    with k.when(place <= num_steps):
+        # What lies at 0 in the end lay there before step 0, which there is not
+        is_step = place > 0
+        found = k.var(k.where(is_step, numbers[k.max(place, 1) - 1], k.const(0, u32)))
+        step = k.var(place)
+        with k.when(is_step):
+            step.set(following[place])
         with k.loop():
-            after = parents[last.get()]
-            k.break_if(after == NONE)
-            last.set(after)
-        return last.get()
-
-    with k.when(at < num_steps):
-        number, following = numbers[at], k.min(at + 1, num_steps - 1)
-        element = k.var(number)
-        with k.when((at + 1 < num_steps) & (numbers[following] == number)):
-            element.set(root(places[following] + 1))
-        place = places[at]
-        if digits is not None and found is not None:
-            digits[at] = k.cast(place >> shift, u8)
-            found[at] = k.pack(element.get(), place + 1)
-        else:
-            out[place + 1] = k.cast(element.get(), i64)
-    with k.when(at == num_steps):
-        out[0] = k.cast(root(k.const(0, u32)), i64)
-    return k.build()
-
-
-def _place() -> Kernel:
-    """Store elements in their places."""
-    k = Builder("shuffle_place", block=BLOCK)
-    out, found = k.pointer("out", i64, "w"), k.pointer("found", u64, "r")
-    num_steps = k.scalar("num_steps", u32)
-    at = k.ctaid * BLOCK + k.tid
-    with k.when(at < num_steps):
-        element, place = k.unpack(found[at])
-        out[place] = k.cast(element, i64)
+            k.break_if(step == NONE)
+            found.set(step.get())
+            after = k.var(first[step.get()])
+            with k.when(after == step):  # a step that leaves its element where it is
+                after.set(following[step.get()])
+            step.set(after.get())
+        out[place] = k.cast(found.get(), i64)
     return k.build()
 
 

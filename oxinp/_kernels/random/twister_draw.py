@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from oxinp._kernels.problem import MAX_KERNELS
 from oxinp._kernels.random.twister import N
-from oxinp._kernels.random.twister_fill import BLOCK, STEPS, Pairs
+from oxinp._kernels.random.twister_fill import BLOCK, STEPS, WIDTH, Pairs
 from oxinp._kernels.random.twister_formats import FORMATS, tempered
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.frozen import Frozen
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 WARP = 32
 NUM_WARPS = BLOCK // WARP
-MOST_POINTS = BLOCK * STEPS // 2
+MOST_POINTS = WIDTH * STEPS // 2
 
 
 class DrawSpec(Frozen):
@@ -119,13 +119,16 @@ class _Count(_Drawing):
         self.begin()
         own, left = k.var(0, u32), k.var(self.length >> 1)  # pairs
         with k.loop():
-            with k.range(k.const(0, u32), k.cast(k.min(left, BLOCK * STEPS), u32), BLOCK) as at:
-                num_pairs = k.cast(k.min(left - k.cast(at, i64), BLOCK), u32)
-                for accepted, *_ in self.attempts(self.pairs.step(at), num_pairs):
+            with k.range(k.const(0, u32), k.cast(k.min(left, WIDTH * STEPS), u32), WIDTH) as at:
+                num_pairs = k.cast(k.min(left - k.cast(at, i64), WIDTH), u32)
+                words = self.pairs.words(at)
+                self.pairs.make(at, words)
+                k.barrier()
+                for accepted, *_ in self.attempts(words[:2], num_pairs):
                     own.set(own + k.cast(accepted, u32))
-            k.break_if(left <= BLOCK * STEPS)
+            k.break_if(left <= WIDTH * STEPS)
             self.pairs.turn()
-            left.set(left - BLOCK * STEPS)
+            left.set(left - WIDTH * STEPS)
         in_warp = k.redux("add", own.get())
         with k.when(self.lane == 0):
             total.atomic("add", 0, in_warp, order="relaxed.cta")
@@ -158,8 +161,8 @@ class _Place(_Drawing):
         with k.loop():
             k.break_if(before >= self.needed)
             found = k.var(0, u32)
-            with k.range(k.const(0, u32), k.cast(k.min(left, BLOCK * STEPS), u32), BLOCK) as at:
-                num_pairs = k.cast(k.min(left - k.cast(at, i64), BLOCK), u32)
+            with k.range(k.const(0, u32), k.cast(k.min(left, WIDTH * STEPS), u32), WIDTH) as at:
+                num_pairs = k.cast(k.min(left - k.cast(at, i64), WIDTH), u32)
                 found.set(found + self.step(at, num_pairs, before.get(), found.get()))
             after = before + k.cast(found.get(), i64)
             k.barrier()
@@ -171,18 +174,20 @@ class _Place(_Drawing):
                 self.pairs.leave(self.left, end)
                 with k.when(k.tid == 0):
                     self.result.store(0, [done + k.cast(words, i64), done + k.cast(end * 2, i64)])
-            k.break_if(left <= BLOCK * STEPS)
+            k.break_if(left <= WIDTH * STEPS)
             k.barrier()
             self.pairs.turn()
             before.set(after)
-            done.set(done + 2 * BLOCK * STEPS)
-            left.set(left - BLOCK * STEPS)
+            done.set(done + 2 * WIDTH * STEPS)
+            left.set(left - WIDTH * STEPS)
         return k.build()
 
     def step(self, at: Value, num_pairs: Value, before: Value, found: Value) -> Value:
         """Find what a step accepts, of which `before` and `found` were; return how many that is."""
         k = self.k
-        attempts = self.attempts(self.pairs.make(at), num_pairs)
+        pair = self.pairs.words(at)
+        self.pairs.make(at, pair)
+        attempts = self.attempts(pair[:2], num_pairs)
         ballots = [k.ballot(accepted) for accepted, *_ in attempts]
         in_warp = k.popc(ballots[0])
         for ballot in ballots[1:]:

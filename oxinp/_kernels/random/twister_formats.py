@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from oxinp._kernels.random.fill import uniform_f32, uniform_f64
+from oxinp._kernels.random.fill import uniform_f32
+from oxinp._kernels.random.libm import log
 from oxinp._ptx.frozen import Frozen
-from oxinp._ptx.math.power import log2_parts
 from oxinp._ptx.types import f32, f64, u32, u64
 
 if TYPE_CHECKING:
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from oxinp._ptx.types import Type
     from oxinp._ptx.value import Value
 
-LN2, LN2_LOW = 0.6931471805599453, 2.3190468138462996e-17
 RESULT_WORDS = 4  # words taken, number of the first word that is left, a normal that is left over, whether there is one
 
 
@@ -33,8 +32,11 @@ def tempered(word: Value) -> Value:
 
 
 def _double(k: Builder, first: Value, second: Value) -> Value:
-    """``((first >> 5) * 2**26 + (second >> 6)) * 2**-53``."""
-    return uniform_f64(k, (second & 0xFFFFFFC0) << 5, (first & 0xFFFFFFE0) | (second >> 27))
+    """``((first >> 5) * 2**26 + (second >> 6)) * 2**-53``: both parts are mantissas, of which units are 1 and 2**26."""
+    upper = k.bitcast(k.pack(first >> 5, k.const(0x41800000, u32)), f64)  # 2**25 is added
+    lower = k.bitcast(k.pack(second >> 6, k.const(0x3FE00000, u32)), f64)  # 1/2 is
+    result: Value = (upper - (2.0**25 + 0.5)) + lower
+    return result
 
 
 class Attempt(NamedTuple):
@@ -86,14 +88,6 @@ def _always(make: Callable[..., Value]) -> Callable[..., Attempt]:
     return lambda k, words, _: Attempt(None, lambda: [make(k, *words)])
 
 
-def _log(k: Builder, x: Value) -> Value:
-    """The logarithm of a number between 0 and 1, rounded as good as always correctly, as the C library's is."""
-    high, low = log2_parts(k, x)
-    product = high * LN2
-    result: Value = product + (k.fma(high, LN2, -product) + k.fma(high, LN2_LOW, low * LN2))
-    return result
-
-
 def _coordinate(k: Builder, first: Value, second: Value) -> Value:
     """A uniform number from -1 to 1."""
     return _double(k, first, second) * 2.0 - 1.0
@@ -105,7 +99,7 @@ def _polar(k: Builder, point: list[Value], _: Any) -> Attempt:
     square = x * x + y * y
 
     def values() -> list[Value]:
-        factor = k.sqrt((_log(k, square) * -2.0) / square)
+        factor = k.sqrt((log(k, square) * -2.0) / square)
         return [factor * y, factor * x]
 
     return Attempt((square < 1.0) & (square != 0.0), values)

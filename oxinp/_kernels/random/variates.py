@@ -9,6 +9,7 @@ Source: NumPy's src/distributions/distributions.c.
 
 from __future__ import annotations
 
+import operator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 STRIPS = 256
 NORMAL_R, NORMAL_INVERSE_R = 3.6541528853610087963519472518, 0.27366123732975827203338247596
 EXPONENTIAL_R = 7.69711747013104972
+LOG2_E = 1.4426950408889634
+MARGIN = 2.0**-16  # of an estimate
 
 
 class Begun(NamedTuple):
@@ -85,6 +88,9 @@ class Variate(Frozen, eq=False):
         ``begin(k, piece, parameters)`` -> `Begun`; a piece is the halves of a word, a half, or less, as a tuple.
     slow : callable or None
         ``slow(k, piece, following, parameters, outcome)``: ends a slow segment; ``following()`` gives the next piece.
+    tail, is_tail : callable or None
+        ``tail(k, piece, following, outcome)``: ends a slow segment of which ``is_tail(k, piece)`` holds, in place of
+        `slow`; these are few, always give a value, and it is their own.
     parameters : tuple of Type
         Scalars of the kernel, the last inputs of a plan.
     has_table : bool
@@ -93,6 +99,8 @@ class Variate(Frozen, eq=False):
         ``is_candidate(k, piece, tops)``: whether a segment may be slow, from fewer instructions than `begin` takes.
     value : callable or None
         ``value(k, piece, widths)``: the value of `begin` alone.
+    widths : callable or None
+        ``widths(k, word)`` -> what `value` looks up, `STRIPS` apart in words of 64 bits, of a width in the table.
     """
 
     name: str
@@ -101,10 +109,13 @@ class Variate(Frozen, eq=False):
     expected: float
     begin: Callable[..., Begun]
     slow: Callable[..., None] | None = None
+    tail: Callable[..., None] | None = None
+    is_tail: Callable[..., Value] | None = None
     parameters: tuple[Type, ...] = ()
     has_table: bool = False
     is_candidate: Callable[..., Value] | None = None
     value: Callable[..., Value] | None = None
+    widths: Callable[..., list[Value]] | None = None
 
 
 class Strips(NamedTuple):
@@ -139,19 +150,48 @@ class _Strip(NamedTuple):
 
     Attributes
     ----------
-    number : Value
-        Of the strip.
+    word : Value
+        Whose lowest 8 bits are the number of the strip; the next one is the sign, where there is one.
     top : Value
         The upper bits of the mantissa, as many as u32 holds.
     mantissa : Value
-    x : callable
-        ``x(width)`` -> the abscissa, with its sign.
+    as_float : callable
+        ``as_float()``: the mantissa as a number of the variate's type.
+    is_signed : bool
+        Abscissas have a sign.
     """
 
-    number: Value
+    word: Value
     top: Value
     mantissa: Value
-    x: Callable[[Value], Value]
+    as_float: Callable[[], Value]
+    is_signed: bool
+
+    @property
+    def number(self) -> Value:
+        """Of the strip."""
+        return self.word & (STRIPS - 1)
+
+    def looked_up(self, array: Pointer, type_: Type, *, with_sign: bool = False) -> Value:
+        """What an array in shared memory has of the strip, or of that and the sign."""
+        count = 2 * STRIPS if with_sign else STRIPS
+        nbytes = array.type.nbytes
+        found: Value = array.offset_bytes((self.word << (nbytes.bit_length() - 1)) & (count - 1) * nbytes).view(type_)[
+            0
+        ]
+        return found
+
+    def x(self, k: Builder, width: Value) -> Value:
+        """The abscissa, with its sign."""
+        number = self.as_float()
+        product: Value = number * k.bitcast(width, number.type)
+        if not self.is_signed:
+            return product
+        sign = (self.word << 23) & 0x80000000
+        if number.type is f32:
+            return k.bitcast(k.bitcast(product, u32) ^ sign, f32)
+        low, high = k.unpack(k.bitcast(product, u64))
+        return k.bitcast(k.pack(low, high ^ sign), f64)
 
 
 class _Kind(NamedTuple):
@@ -163,13 +203,17 @@ class _Kind(NamedTuple):
         ``strip_of(k, piece)`` -> `_Strip`.
     type : Type
         Of elements.
-    dropped : int
-        Bits of a mantissa that are not in its top.
+    dropped, cleared : int
+        Bits of a mantissa that are not in its top, and lowest bits of that which are zeros.
+    is_signed : bool
+        See `_Strip`.
     """
 
     strip_of: Callable[..., _Strip]
     type: Type
     dropped: int
+    cleared: int
+    is_signed: bool
 
     def strips(self, words: Pointer) -> Strips:
         """The table in global memory."""
@@ -183,45 +227,45 @@ def _as_float(k: Builder, bits: Value, type_: Type) -> Value:
 
 def _normal_f64(k: Builder, piece: Any) -> _Strip:
     low, high = piece
+    top = high << 3
+
+    def as_float() -> Value:
+        # Without a conversion, of which a cycle does few: an exponent is shifted in from above
+        return k.bitcast(k.pack(k.shf_r(low, high, 9), k.shf_r(top, k.const(0x433, u32), 12)), f64) - float(1 << 52)
+
     mantissa = k.pack(k.shf_r(low, high, 9), (high >> 9) & 0xFFFFF)
-
-    def x(width: Value) -> Value:
-        # The mantissa as f64 without a conversion, of which a cycle does few
-        number = k.bitcast(mantissa | 0x4330000000000000, f64) - float(1 << 52)
-        x_low, x_high = k.unpack(k.bitcast(number * k.bitcast(width, f64), u64))
-        return k.bitcast(k.pack(x_low, x_high ^ ((low & 0x100) << 23)), f64)
-
-    return _Strip(low & 0xFF, k.shf_r(low, high, 29), mantissa, x)
+    return _Strip(low, top, mantissa, as_float, is_signed=True)
 
 
 def _normal_f32(k: Builder, piece: Any) -> _Strip:
     (half,) = piece
     mantissa = half >> 9
+    return _Strip(half, mantissa, mantissa, lambda: _as_f32(k, half), is_signed=True)
 
-    def x(width: Value) -> Value:
-        product = k.cvt(mantissa, f32) * k.bitcast(width, f32)
-        return k.bitcast(k.bitcast(product, u32) ^ ((half & 0x100) << 23), f32)
 
-    return _Strip(half & 0xFF, mantissa, mantissa, x)
+def _as_f32(k: Builder, half: Value) -> Value:
+    """The upper 23 bits as a number."""
+    result: Value = k.bitcast(k.shf_r(half, k.const(0x96, u32), 9), f32) - float(1 << 23)
+    return result
 
 
 def _exponential_f64(k: Builder, piece: Any) -> _Strip:
     low, high = piece
     words = k.shf_r(low, high, 11), high >> 11
 
-    def x(width: Value) -> Value:
+    def as_float() -> Value:
         upper = k.bitcast(k.pack(words[1], k.const(0x45300000, u32)), f64)
         lower = k.bitcast(k.pack(words[0], k.const(0x43300000, u32)), f64)
-        number = (upper - float((1 << 84) + (1 << 52))) + lower
-        return number * k.bitcast(width, f64)
+        number: Value = (upper - float((1 << 84) + (1 << 52))) + lower
+        return number
 
-    return _Strip((low >> 3) & 0xFF, high, k.pack(*words), x)
+    return _Strip(low >> 3, high, k.pack(*words), as_float, is_signed=False)
 
 
 def _exponential_f32(k: Builder, piece: Any) -> _Strip:
     (half,) = piece
     mantissa = half >> 9
-    return _Strip((half >> 1) & 0xFF, mantissa, mantissa, lambda width: k.cvt(mantissa, f32) * k.bitcast(width, f32))
+    return _Strip(half >> 1, mantissa, mantissa, lambda: _as_f32(k, half), is_signed=False)
 
 
 def _uniform(k: Builder, piece: Any) -> Value:
@@ -236,14 +280,16 @@ def _log1p(k: Builder, x: Value) -> Value:
 def tops(name: str) -> np.ndarray[tuple[int], np.dtype[np.uint32]]:
     """Return the upper bits of a ziggurat's limits: from them on a segment may be slow."""
     distribution, bits = name.rsplit("_", 1)
-    return (table(distribution, bits, "accepts") >> np.uint64(_KINDS[name].dropped)).astype(np.uint32)
+    kind = _KINDS[name]
+    whole = table(distribution, bits, "accepts") >> np.uint64(kind.dropped + kind.cleared)
+    return (whole << np.uint64(kind.cleared)).astype(np.uint32)
 
 
 def _begins(kind: _Kind) -> Callable[..., Begun]:
     def begin(k: Builder, piece: Any, words: Pointer) -> Begun:
         strips, strip = kind.strips(words), kind.strip_of(k, piece)
         is_done = strip.mantissa < strips.limit(strip.number)
-        return Begun(is_done, strip.x(strips.width(strip.number)), ~is_done)
+        return Begun(is_done, strip.x(k, strips.width(strip.number)), ~is_done)
 
     return begin
 
@@ -251,7 +297,7 @@ def _begins(kind: _Kind) -> Callable[..., Begun]:
 def _is_candidate(kind: _Kind) -> Callable[..., Value]:
     def is_candidate(k: Builder, piece: Any, tops: Pointer) -> Value:
         strip = kind.strip_of(k, piece)
-        return strip.top >= tops[strip.number]
+        return strip.top >= strip.looked_up(tops, u32)
 
     return is_candidate
 
@@ -259,65 +305,86 @@ def _is_candidate(kind: _Kind) -> Callable[..., Value]:
 def _value(kind: _Kind) -> Callable[..., Value]:
     def value(k: Builder, piece: Any, widths: Pointer) -> Value:
         strip = kind.strip_of(k, piece)
-        return strip.x(widths[strip.number])
+        # The sign of a width is that of the product
+        result: Value = strip.as_float() * strip.looked_up(widths, kind.type, with_sign=strip.is_signed)
+        return result
 
     return value
 
 
-def _wedge(k: Builder, number: Value, x: Value, piece: Any, strips: Strips, limit: Value, outcome: Outcome) -> None:
-    """Accept under the density: `limit` is its value at the abscissa, f64 or the type of the variate."""
-    type_ = x.type
-    above, below = (_as_float(k, strips.density(number, before), type_) for before in (1, 0))
-    height = (above - below) * _uniform(k, piece) + below
-    is_accepted = (height if limit.type is type_ else k.cvt(height, f64)) < limit
-    outcome.length.set(2)
-    outcome.is_accepted.set(k.cast(is_accepted, u32))
-    outcome.value.set(x)
+def _widths(kind: _Kind) -> Callable[..., list[Value]]:
+    """Make the widths that `_value` looks up of one in a table: itself, and its negative."""
+
+    def widths(k: Builder, word: Value) -> list[Value]:
+        width = _as_float(k, word, kind.type)
+        return [width, -width] if kind.is_signed else [width]
+
+    return widths
 
 
-def _slow_normal(kind: _Kind) -> Callable[..., None]:
+def _wedge(kind: _Kind, exponent: Callable[[Value], Value]) -> Callable[..., None]:
+    """Accept under the density, ``exp(exponent(x))``: where that is not close to the height, as estimated.
+
+    The estimate is of f32: of exponents from -12 on its error is below 2**-19 of it.
+    """
+    type_ = kind.type
+
+    def slow(k: Builder, piece: Any, following: Callable[[], Any], words: Pointer, outcome: Outcome) -> None:
+        strips, strip = kind.strips(words), kind.strip_of(k, piece)
+        x = strip.x(k, strips.width(strip.number))
+        above, below = (_as_float(k, strips.density(strip.number, before), type_) for before in (1, 0))
+        height = (above - below) * _uniform(k, following()) + below
+        power = exponent(k.cvt(x, f64) if type_ is f32 else x)
+        estimate = k.cvt(k.emit("ex2_approx", k.cvt(power * LOG2_E, f32)), f64)
+        distance = (k.cvt(height, f64) if type_ is f32 else height) - estimate
+        is_accepted = k.var(k.cast(distance < 0.0, u32))
+        with k.when(k.abs(distance) <= estimate * MARGIN):
+            limit = math.exp(k, power)
+            if kind.is_signed or type_ is f64:
+                is_below = (k.cvt(height, f64) if type_ is f32 else height) < limit
+            else:
+                is_below = height < k.cvt(limit, f32)
+            is_accepted.set(k.cast(is_below, u32))
+        outcome.length.set(2)
+        outcome.is_accepted.set(is_accepted.get())
+        outcome.value.set(x)
+
+    return slow
+
+
+def _is_tail(kind: _Kind) -> Callable[..., Value]:
+    def is_tail(k: Builder, piece: Any) -> Value:
+        return kind.strip_of(k, piece).number == 0
+
+    return is_tail
+
+
+def _tail_normal(kind: _Kind) -> Callable[..., None]:
     type_ = kind.type
     inverse, radius = (float(type_.dtype.type(x)) for x in (NORMAL_INVERSE_R, NORMAL_R))
 
-    def slow(k: Builder, piece: Any, following: Callable[[], Any], words: Pointer, outcome: Outcome) -> None:
-        strips, strip = kind.strips(words), kind.strip_of(k, piece)
-        with k.when(strip.number == 0):
-            outcome.length.set(1)
-            outcome.is_accepted.set(1)
-            outcome.is_own.set(1)
-            with k.loop():
-                x = -inverse * _log1p(k, -_uniform(k, following()))
-                y = -_log1p(k, -_uniform(k, following()))
-                outcome.length.set(outcome.length + 2)
-                is_negative = (strip.mantissa & 0x100) != 0
-                outcome.value.set(k.where(is_negative, -(x + radius), x + radius))
-                k.break_if(y + y > x * x)
-        with k.otherwise():
-            x = strip.x(strips.width(strip.number))
-            wide = k.cvt(x, f64) if type_ is f32 else x
-            _wedge(k, strip.number, x, following(), strips, math.exp(k, (wide * -0.5) * wide), outcome)
+    def tail(k: Builder, piece: Any, following: Callable[[], Any], outcome: Outcome) -> None:
+        strip = kind.strip_of(k, piece)
+        is_negative = (strip.mantissa & 0x100) != 0
+        outcome.length.set(1)
+        with k.loop():
+            x = -inverse * _log1p(k, -_uniform(k, following()))
+            y = -_log1p(k, -_uniform(k, following()))
+            outcome.length.set(outcome.length + 2)
+            outcome.value.set(k.where(is_negative, -(x + radius), x + radius))
+            k.break_if(y + y > x * x)
 
-    return slow
+    return tail
 
 
-def _slow_exponential(kind: _Kind) -> Callable[..., None]:
-    type_ = kind.type
-    radius = float(type_.dtype.type(EXPONENTIAL_R))
+def _tail_exponential(kind: _Kind) -> Callable[..., None]:
+    radius = float(kind.type.dtype.type(EXPONENTIAL_R))
 
-    def slow(k: Builder, piece: Any, following: Callable[[], Any], words: Pointer, outcome: Outcome) -> None:
-        strips, strip = kind.strips(words), kind.strip_of(k, piece)
-        second = following()
-        with k.when(strip.number == 0):
-            outcome.length.set(2)
-            outcome.is_accepted.set(1)
-            outcome.is_own.set(1)
-            outcome.value.set(radius - _log1p(k, -_uniform(k, second)))
-        with k.otherwise():
-            x = strip.x(strips.width(strip.number))
-            limit = math.exp(k, -x if type_ is f64 else k.cvt(-x, f64))
-            _wedge(k, strip.number, x, second, strips, limit if type_ is f64 else k.cvt(limit, f32), outcome)
+    def tail(k: Builder, _: Any, following: Callable[[], Any], outcome: Outcome) -> None:
+        outcome.length.set(2)
+        outcome.value.set(radius - _log1p(k, -_uniform(k, following())))
 
-    return slow
+    return tail
 
 
 def _lemire(type_: Type) -> Callable[..., Begun]:
@@ -349,10 +416,10 @@ def _lemire_wide(k: Builder, piece: Any, parameters: Any) -> Begun:
 
 
 _KINDS = {
-    "normal_f64": _Kind(_normal_f64, f64, 20),
-    "normal_f32": _Kind(_normal_f32, f32, 0),
-    "exponential_f64": _Kind(_exponential_f64, f64, 21),
-    "exponential_f32": _Kind(_exponential_f32, f32, 0),
+    "normal_f64": _Kind(_normal_f64, f64, 20, 3, is_signed=True),
+    "normal_f32": _Kind(_normal_f32, f32, 0, 0, is_signed=True),
+    "exponential_f64": _Kind(_exponential_f64, f64, 21, 0, is_signed=False),
+    "exponential_f32": _Kind(_exponential_f32, f32, 0, 0, is_signed=False),
 }
 _EXPECTED = {"normal_f64": 1.0222, "normal_f32": 1.0223, "exponential_f64": 1.0336, "exponential_f32": 1.0338}
 
@@ -365,10 +432,13 @@ def _variates() -> list[Variate]:
             1 if kind.type is f64 else 2,
             _EXPECTED[name],
             _begins(kind),
-            (_slow_normal if name.startswith("normal") else _slow_exponential)(kind),
+            _wedge(kind, (lambda x: (x * -0.5) * x) if kind.is_signed else operator.neg),
+            (_tail_normal if kind.is_signed else _tail_exponential)(kind),
+            _is_tail(kind),
             has_table=True,
             is_candidate=_is_candidate(kind),
             value=_value(kind),
+            widths=_widths(kind),
         )
         for name, kind in _KINDS.items()
     ]

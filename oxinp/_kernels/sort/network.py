@@ -77,7 +77,7 @@ def make(spec: NetworkSpec) -> Kernel:
     keys = [
         _key(k, k.where(place < length, value, last), place, spec) for place, value in zip(places, loaded, strict=True)
     ]
-    sorted_places = [_place(k, key, spec.type) for key in _sort(k, keys, lane, spec)]
+    sorted_places = [_place(k, key, spec.type) for key in sort_registers(k, keys, lane, spec.lanes, spec.items)]
     # Behind the last element nothing is read: what stands there is never stored.
     wanted = [k.min(place, length - 1) for place in sorted_places]
     results = [source[place] if spec.result is None else k.cast(place, spec.result) for place in wanted]
@@ -119,14 +119,14 @@ def _chosen(k: Builder, predicate: Value, a: Key, b: Key) -> Key:
     return tuple(k.where(predicate, x, y) for x, y in zip(a, b, strict=True))
 
 
-def _sort(k: Builder, keys: list[Key], lane: Value, spec: NetworkSpec) -> list[Key]:
+def sort_registers(k: Builder, keys: list[Key], lane: Value, lanes: int, items: int) -> list[Key]:
     """Sort the keys of a group of lanes; element i of a lane is number ``lane * items + i``."""
     size = 2
-    while size <= spec.lanes * spec.items:
-        keys = _step(k, keys, lane, size - 1, spec.items)
+    while size <= lanes * items:
+        keys = _step(k, keys, lane, size - 1, items)
         stride = size // 4
         while stride:
-            keys = _step(k, keys, lane, stride, spec.items)
+            keys = _step(k, keys, lane, stride, items)
             stride //= 2
         size *= 2
     return keys
@@ -151,4 +151,4 @@ def _step(k: Builder, keys: list[Key], lane: Value, distance: int, items: int) -
     return result
 
 
-__all__ = ["BLOCK", "MAX_ITEMS", "MAX_LENGTH", "NetworkSpec", "make"]
+__all__ = ["BLOCK", "MAX_ITEMS", "MAX_LENGTH", "NetworkSpec", "make", "sort_registers"]

@@ -14,7 +14,9 @@ from oxinp._kernels.sparse import (
     rows,
     sddmm,
     spgemm,
+    spgemm_long,
     spgemm_merge,
+    spgemm_rows,
     spmm,
     spmv,
     trees,
@@ -22,7 +24,8 @@ from oxinp._kernels.sparse import (
     union,
 )
 from oxinp._kernels.sparse.types import ProductTypes
-from oxinp._ptx.types import c64, c128, f32, f64, i32, i64, pred
+from oxinp._ptx.types import c64, c128, f32, f64, i32, i64, pred, u32, u64
+from oxinp._ptx.warp import WARP
 
 if TYPE_CHECKING:
     from oxinp._ptx.types import Type
@@ -49,12 +52,12 @@ def specs() -> list[Any]:
         widest = max(1, spmm.MAX_VECTOR_NBYTES // types.result.nbytes)
         found += [spmm.SpmmSpec(types, lanes, vector) for lanes in (1, 32) for vector in {1, widest}]
         found += [sddmm.SddmmSpec(types)]
-        found += [spgemm.SpgemmExpandSpec(types, lanes) for lanes in (1, 32)]
-        found += [spgemm.SpgemmHashSpec(types, *each[1:], is_listed=True, is_numeric=True) for each in spgemm.BINS]
+        found += _rows_of_products(types)
         found += [
             spgemm_merge.SpgemmMergeSpec(types, ways, is_numeric=True, staged=staged)
             for ways, staged in ((1, 16), (5, 32), (8, 0))
         ]
+    found += [spgemm_long.SpgemmHeadsSpec(key) for key in (u32, u64)]
     found += [graph.RootSpec(i32), graph.RelaxSpec(i32, f32, f64, 8), graph.RelaxSpec(i64, f64, f64, 32)]
     found += [graph.RelaxSpec(i32, None, i64, 8), graph.RelaxSpec(i64, None, i32, 8, has_own=False)]
     for index in (i32, i64):
@@ -82,9 +85,10 @@ def specs() -> list[Any]:
     for index in (i32, i64):
         found += [graph.HookSpec(index, 8), graph.FirstSpec(index)]
         counted = ProductTypes(index, i64, i64, i64)
-        found += [spgemm.SpgemmHashSpec(counted, *each[1:], is_listed=False, is_numeric=False) for each in spgemm.BINS]
         found += [spgemm_merge.SpgemmMergeSpec(counted, ways, is_numeric=False, staged=0) for ways in (1, 5, 8)]
-        found += [spgemm.SpgemmSizesSpec(index, lanes) for lanes in (1, 8, 32)]
+        limits = tuple(each.most for each in spgemm_rows.BINS)
+        found += [spgemm.SpgemmLengthsSpec(index), spgemm.SpgemmTilesSpec(index), spgemm_long.SpgemmEndsSpec(index)]
+        found += [spgemm.SpgemmCountSpec(index, limits), spgemm.SpgemmListSpec(index, limits)]
         found += [rows.RowNumbersSpec(index, lanes) for lanes in (1, 8, 32)]
         found += [union.UnionSpec(index, None, None, None, "", lanes) for lanes in (1, 8, 32)]
         for type_ in (pred, f32, f64, c128):
@@ -100,10 +104,27 @@ FAMILIES: dict[type, Any] = {
     spmv.SpmvStreamSpec: spmv,
     spmm.SpmmSpec: spmm,
     sddmm.SddmmSpec: sddmm,
-    spgemm.SpgemmSizesSpec: spgemm,
-    spgemm.SpgemmHashSpec: spgemm,
+    **dict.fromkeys(
+        (
+            spgemm.SpgemmLengthsSpec,
+            spgemm.SpgemmCountSpec,
+            spgemm.SpgemmListSpec,
+            spgemm.SpgemmTilesSpec,
+            spgemm.SpgemmMoveSpec,
+        ),
+        spgemm,
+    ),
+    **dict.fromkeys(
+        (
+            spgemm_long.SpgemmExpandSpec,
+            spgemm_long.SpgemmHeadsSpec,
+            spgemm_long.SpgemmRunsSpec,
+            spgemm_long.SpgemmEndsSpec,
+        ),
+        spgemm_long,
+    ),
     spgemm_merge.SpgemmMergeSpec: spgemm_merge,
-    spgemm.SpgemmExpandSpec: spgemm,
+    spgemm_rows.SpgemmRowsSpec: spgemm_rows,
     union.UnionSpec: union,
     arnoldi.ArnoldiDotsSpec: arnoldi,
     arnoldi.ArnoldiUpdateSpec: arnoldi,
@@ -130,6 +151,17 @@ FAMILIES: dict[type, Any] = {
     rows.DiagonalSpec: rows,
     rows.DenseSpec: rows,
 }
+
+
+def _rows_of_products(types: ProductTypes) -> list[Any]:
+    """Return the Specs of the kernels that make rows of a product, and move them."""
+    found: list[Any] = [spgemm_rows.SpgemmRowsSpec(types, *each, is_packed=False) for each in spgemm_rows.BINS]
+    found += [spec.replace(is_packed=True) for spec in found if spec.lanes <= WARP]
+    found += [spgemm.SpgemmMoveSpec(types.index, types.result)]
+    for key in (u32, u64):
+        found += [spgemm_long.SpgemmExpandSpec(types, key)]
+        found += [spgemm_long.SpgemmRunsSpec(types.index, types.result, key, key)]
+    return found
 
 
 def _of_elements(index: Type, type_: Type) -> list[Any]:

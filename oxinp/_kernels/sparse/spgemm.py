@@ -1,355 +1,327 @@
-"""Products of two CSR matrices, row by row (Gustavson), with a hash table per row in shared memory.
+"""What products of two CSR matrices take besides multiplying: rows sorted into bins, and results moved together.
 
-Data layout: A and B in CSR, B without duplicates; the result in canonical format. Who owns what: a group of `lanes`
-threads, up to a block, owns a row of the result and a table of `table` slots: a column and, of the kernel that
-computes, a sum each.
+Data layout: A and B in CSR. How many products every row of the result is the sum of is known from a scan of the lengths
+of the rows of B that the elements of A meet (`through`, i64, inclusive): so a row of any length costs no more than its
+elements. Rows are listed by bins, those with the most products first; rows of the result are made at their places in a
+staging area, which has room for all products of a row or for all columns, and moved to where they end up once their
+lengths are known. Who owns what: a thread an element of A, or a row; of the kernel that moves, a block a tile of the
+result, whose first row another kernel has found by bisection.
 
-Algorithm: the group walks the row of A; its lanes take the elements of the row of B that an element of A meets. These
-have different columns, so each sum has one writer at a time, and elements of A follow each other: sums are added in
-the order of the inner index, which is SciPy's, whoever finds a slot first. Columns are sorted at the end: by rank in a
-warp, by a bitonic network in a block. A first launch counts the products of rows, by which they are sorted into bins of
-tables; a second one counts the columns, a third one writes them. Rows with more products than the largest table takes
-are expanded (`SpgemmExpandSpec`) and sorted. Bytes: A, per element of A a row of B from the caches, twice; the result.
+Lists are in an order that varies, as blocks take places in them by atomics; results do not depend on it. Bytes: indices
+of A, lengths and scan, 12 per product staged, the result twice.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from oxinp._kernels.plan import Launch, Plan, inputs, outputs
+from oxinp._kernels.plan import Launch
 from oxinp._kernels.problem import MAX_KERNELS
-from oxinp._kernels.sparse.rows import lanes_for
-from oxinp._kernels.sparse.types import BLOCK, ProductTypes
-from oxinp._ptx import Builder, Kernel, warp_reduce
+from oxinp._kernels.sparse.types import BLOCK
+from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.frozen import Frozen
 from oxinp._ptx.kernel import retraceable
-from oxinp._ptx.types import Type, i64, u32
-from oxinp._ptx.warp import WARP
+from oxinp._ptx.types import Type, i64, u32, u64
 
 if TYPE_CHECKING:
+    from oxinp._kernels.plan import Argument
     from oxinp._ptx.memory import Pointer
     from oxinp._ptx.value import Value
 
-EMPTY = 0xFFFFFFFF
-MULTIPLIER = 2654435769  # 2**32 over the golden ratio: Knuth's multiplicative hash
+MOVED = 8
+"""Elements of a thread of the kernel that moves."""
+TILE = MOVED * BLOCK
 
 
-class Bin(NamedTuple):
-    """Rows with up to `most` products, which `lanes` threads multiply in tables of `table` slots."""
-
-    most: int
-    lanes: int
-    table: int
-
-
-BINS = (Bin(12, 4, 16), Bin(48, 8, 64), Bin(384, 32, 512), Bin(1536, BLOCK, 2048), Bin(6144, BLOCK, 8192))
-"""Tables are at most three quarters full."""
-
-
-class SpgemmSizesSpec(Frozen):
-    """The kernel that counts the products of every row, i64."""
+class SpgemmLengthsSpec(Frozen):
+    """The kernel that finds how many products each element of A has."""
 
     index: Type
-    lanes: int
 
 
-class SpgemmHashSpec(Frozen):
-    """The kernel of a bin.
+class SpgemmCountSpec(Frozen):
+    """The kernel that counts the rows of bins; `limits` are the products that rows of each have at most."""
 
-    Attributes
-    ----------
-    types : ProductTypes
-        `value` and `operand` are those of A and B.
-    lanes, table : int
-    is_listed : bool
-        Rows are those of a list, i64; else all.
-    is_numeric : bool
-        Columns and sums are written; else counted.
+    index: Type
+    limits: tuple[int, ...]
+
+
+class SpgemmListSpec(Frozen):
+    """The kernel that lists the rows of bins."""
+
+    index: Type
+    limits: tuple[int, ...]
+
+
+class SpgemmTilesSpec(Frozen):
+    """The kernel that finds the first row of each tile of the result."""
+
+    index: Type
+
+
+class SpgemmMoveSpec(Frozen):
+    """The kernel that moves the result from the staging area."""
+
+    index: Type
+    value: Type
+
+
+class Census:
+    """The words that counting leaves, i64; zeros before.
+
+    Rows of every bin, rows with more products than any bin takes, how many these have together, and the most of one;
+    then products of the bins' places in the staging area, and of all rows. Behind them are how many rows of every bin,
+    of the long ones, and products of these have been listed.
     """
 
-    types: ProductTypes
-    lanes: int
-    table: int
-    is_listed: bool
-    is_numeric: bool
+    def __init__(self, num_bins: int) -> None:
+        self.long_rows = num_bins
+        self.long_products, self.longest, self.staged, self.products = (num_bins + 1 + i for i in range(4))
+        self.num_read = num_bins + 5
+        self.listed = self.num_read
+        self.listed_products = self.listed + num_bins + 1
+        self.num_words = self.listed_products + 1
 
 
-class SpgemmExpandSpec(Frozen):
-    """The kernel that writes all products of listed elements of A, with their keys."""
-
-    types: ProductTypes
-    lanes: int
+def lengths(count: int, index: Type, arguments: tuple[Argument, ...]) -> Launch:
+    """Return the launch that finds lengths; arguments are these, indices of A and indptr of B. A has `count`."""
+    return Launch(make(SpgemmLengthsSpec(index)), (-(-count // BLOCK), 1, 1), arguments, (count,))
 
 
-def num_products(num_rows: int, count: int, index: Type) -> Plan:
-    """Return the plan that counts products, i64; inputs are indptr and indices of A, and indptr of B."""
-    spec = SpgemmSizesSpec(index, lanes_for(num_rows, count))
-    grid = (-(-num_rows * spec.lanes // BLOCK), 1, 1)
-    return Plan((Launch(make(spec), grid, (*outputs(1), *inputs(3)), (num_rows,)),))
+def count(
+    num_rows: int, num_columns: int, index: Type, limits: tuple[int, ...], arguments: tuple[Argument, ...]
+) -> Launch:
+    """Return the launch that counts the rows of bins.
 
-
-def multiply(num_rows: int, spec: SpgemmHashSpec) -> Plan:
-    """Return the plan of the rows of a bin, `num_rows` of them.
-
-    Of the kernel that counts the output is the counts, and inputs are indptr and indices of A and of B; of the one that
-    computes outputs are indices and data, and inputs indptr of the result, then indptr, indices and data of A and of B.
-    The list of rows comes last.
+    Arguments are places in the staging area per row, i64, the census, indptr of A and the scan of lengths.
     """
-    grid = (-(-num_rows * spec.lanes // BLOCK), 1, 1)
-    given = outputs(2) + inputs(7 + spec.is_listed) if spec.is_numeric else outputs(1) + inputs(4 + spec.is_listed)
-    return Plan((Launch(make(spec), grid, given, (num_rows,)),))
+    spec = SpgemmCountSpec(index, limits)
+    return Launch(make(spec), (-(-num_rows // BLOCK), 1, 1), arguments, (num_rows, num_columns))
 
 
-def expand(count: int, total: int, num_columns: int, types: ProductTypes) -> Plan:
-    """Return the plan that expands `count` elements of A into `total` products.
+def list_rows(
+    num_rows: int, num_columns: int, index: Type, limits: tuple[int, ...], arguments: tuple[Argument, ...]
+) -> Launch:
+    """Return the launch that lists rows.
 
-    Outputs are keys, i64, and products; inputs are where the products of each element begin, i64, the elements' places
-    in A and the numbers of their rows, i64, indices and data of A, then indptr, indices and data of B. A key is the
-    number of the row times the columns of B, and the column.
+    Arguments are the list, where rows begin in the staging area, i64, the census, indptr of A, and the scans of lengths
+    and of places. Of long rows it says where their products begin among those of all of them.
     """
-    spec = SpgemmExpandSpec(types, lanes_for(count, total))
-    grid = (-(-count * spec.lanes // BLOCK), 1, 1)
-    return Plan((Launch(make(spec), grid, (*outputs(2), *inputs(8)), (count, num_columns)),))
+    spec = SpgemmListSpec(index, limits)
+    return Launch(make(spec), (-(-num_rows // BLOCK), 1, 1), arguments, (num_rows, num_columns))
+
+
+def move(
+    num_rows: int,
+    total: int,
+    index: Type,
+    value: Type,
+    tiles: Argument,
+    through: Argument,
+    arguments: tuple[Argument, ...],
+) -> tuple[Launch, Launch]:
+    """Return the launches that move `total` elements.
+
+    Arguments are the indices and data of the result, where rows begin in the staging area, and that. `through` is the
+    scan of how many elements rows have, `tiles` memory for `num_tiles` indices and one more.
+    """
+    num_tiles = -(-total // TILE)
+    found = Launch(
+        make(SpgemmTilesSpec(index)),
+        (-(-(num_tiles + 1) // BLOCK), 1, 1),
+        (tiles, through),
+        (num_tiles, num_rows, total),
+    )
+    moved = Launch(
+        make(SpgemmMoveSpec(index, value)),
+        (num_tiles, 1, 1),
+        (*arguments[:2], tiles, through, *arguments[2:]),
+        (total,),
+    )
+    return found, moved
+
+
+def num_tiles(total: int) -> int:
+    """Return how many tiles a result has."""
+    return -(-total // TILE)
 
 
 @lru_cache(MAX_KERNELS)
 @retraceable
-def make(spec: SpgemmSizesSpec | SpgemmHashSpec | SpgemmExpandSpec) -> Kernel:
+def make(spec: Any) -> Kernel:
     """Build the kernel of a Spec."""
-    if isinstance(spec, SpgemmHashSpec):
-        return _Hash(spec).build()
-    return _num_products(spec) if isinstance(spec, SpgemmSizesSpec) else _expand(spec)
+    kernel: Kernel = _BUILDERS[type(spec)](spec)
+    return kernel
 
 
-def _num_products(spec: SpgemmSizesSpec) -> Kernel:
-    k = Builder("spgemm_num_products", block=BLOCK)
-    out = k.pointer("out", i64, "w")
-    indptr, indices, b_indptr = (k.pointer(name, spec.index, "r") for name in ("indptr", "indices", "b_indptr"))
-    num_rows = k.scalar("num_rows", spec.index)
-    lane = k.cast(k.tid % spec.lanes, spec.index)
-    row = k.cast(k.ctaid, spec.index) * (BLOCK // spec.lanes) + k.cast(k.tid / spec.lanes, spec.index)
-    total = k.var(0, i64)
-    with (
-        k.when(row < num_rows),
-        k.range(indptr[row] + lane, indptr[row + 1], spec.lanes) as place,
-    ):
+def _lengths(spec: SpgemmLengthsSpec) -> Kernel:
+    k = Builder("spgemm_lengths", block=BLOCK)
+    out = k.pointer("out", spec.index, "w")
+    indices, indptr = k.pointer("indices", spec.index, "r"), k.pointer("indptr", spec.index, "r")
+    count = k.scalar("count", spec.index)
+    place = k.cast(k.ctaid, spec.index) * BLOCK + k.cast(k.tid, spec.index)
+    with k.when(place < count):
         inner = indices[place]
-        total.set(total + k.cast(b_indptr[inner + 1] - b_indptr[inner], i64))
-    k.warp_sync()
-    whole = warp_reduce(k, k.emit("mov", total), lambda a, b: a + b, spec.lanes)
-    with k.when((row < num_rows) & (lane == 0)):
-        out[row] = whole
+        out[place] = indptr[inner + 1] - indptr[inner]
     return k.build()
 
 
-def _expand(spec: SpgemmExpandSpec) -> Kernel:
-    types, lanes = spec.types, spec.lanes
-    k = Builder("spgemm_expand", block=BLOCK)
-    keys, products = k.pointer("keys", i64, "w"), k.pointer("products", types.result, "w")
-    starts, places, rows = (k.pointer(name, i64, "r") for name in ("starts", "places", "rows"))
-    a_indices, a_data = k.pointer("a_indices", types.index, "r"), k.pointer("a_data", types.value, "r")
-    b_indptr, b_indices = (k.pointer(name, types.index, "r") for name in ("b_indptr", "b_indices"))
-    b_data = k.pointer("b_data", types.operand, "r")
-    count, num_columns = k.scalar("count", i64), k.scalar("num_columns", i64)
-    element = k.cast(k.ctaid, i64) * (BLOCK // lanes) + k.cast(k.tid / lanes, i64)
-    with k.when(element < count):
-        place = places[element]
-        inner, value = a_indices[place], k.cast(a_data[place], types.result)
-        begin, base = b_indptr[inner], rows[element] * num_columns
-        length, target = b_indptr[inner + 1] - begin, starts[element]
-        with k.range(k.cast(k.tid % lanes, types.index), length, lanes) as i:
-            keys[target + k.cast(i, i64)] = base + k.cast(b_indices[begin + i], i64)
-            products[target + k.cast(i, i64)] = value * k.cast(b_data[begin + i], types.result)
-    return k.build()
+class _Bins:
+    """A kernel that sorts rows into bins, while it is built."""
 
-
-class _Hash:
-    """The kernel of a bin while it is built."""
-
-    def __init__(self, spec: SpgemmHashSpec) -> None:
+    def __init__(self, name: str, spec: SpgemmCountSpec | SpgemmListSpec) -> None:
         self.spec = spec
-        types = spec.types
-        self.k = k = Builder("spgemm_numeric" if spec.is_numeric else "spgemm_symbolic", block=BLOCK)
-        if spec.is_numeric:
-            self.out_indices, self.out_data = (
-                k.pointer("out_indices", types.index, "w"),
-                k.pointer("out_data", types.result, "w"),
-            )
-            self.out_indptr = k.pointer("out_indptr", types.index, "r")
+        self.k = k = Builder(name, block=BLOCK)
+        self.census = Census(len(spec.limits))
+        self.is_list = isinstance(spec, SpgemmListSpec)
+        if self.is_list:
+            self.listed, self.begins = k.pointer("listed", spec.index, "w"), k.pointer("begins", i64, "w")
         else:
-            self.counts = k.pointer("counts", types.index, "w")
-        self.a_indptr, self.a_indices, self.a_data = self.matrix("a", types.value)
-        self.b_indptr, self.b_indices, self.b_data = self.matrix("b", types.operand)
-        self.rows = k.pointer("rows", i64, "r") if spec.is_listed else None
-        self.num_rows = k.scalar("num_rows", types.index)
-        groups = BLOCK // spec.lanes
-        self.group = k.tid / spec.lanes
-        self.lane = k.tid % spec.lanes
-        self.keys = k.dynamic_shared(u32, groups * spec.table).at(self.group * spec.table)
-        if spec.is_numeric:
-            self.sums = k.dynamic_shared(types.result, groups * spec.table).at(self.group * spec.table)
-        self.warp_totals = k.dynamic_shared(u32, BLOCK // WARP)
-
-    def matrix(self, name: str, type_: Type) -> tuple[Pointer, Pointer, Any]:
-        """Return indptr, indices and, where it is read, data of a matrix."""
-        k = self.k
-        indptr, indices = (k.pointer(f"{name}_{part}", self.spec.types.index, "r") for part in ("indptr", "indices"))
-        return indptr, indices, k.pointer(f"{name}_data", type_, "r") if self.spec.is_numeric else None
-
-    @property
-    def is_block(self) -> bool:
-        """Whether the whole block has one row."""
-        return self.spec.lanes > WARP
-
-    def synchronize(self) -> None:
-        """Wait for the group, and for those that share its warp."""
-        if self.is_block:
-            self.k.barrier()
-        else:
-            self.k.warp_sync()
+            self.places = k.pointer("places", i64, "w")
+        self.words = k.pointer("words", u64, "rw")
+        self.indptr, self.through = k.pointer("indptr", spec.index, "r"), k.pointer("through", i64, "r")
+        if self.is_list:
+            self.placed = k.pointer("placed", i64, "r")
+        self.num_rows, self.num_columns = k.scalar("num_rows", spec.index), k.scalar("num_columns", i64)
+        self.num_kinds = len(spec.limits) + 1
+        self.counts = k.dynamic_shared(u32, self.num_kinds)
+        self.firsts = k.dynamic_shared(u64, self.num_kinds)
 
     def build(self) -> Kernel:
-        k, spec = self.k, self.spec
-        index, lanes = spec.types.index, spec.lanes
-        number = k.cast(k.ctaid, index) * (BLOCK // lanes) + k.cast(self.group, index)
-        has_row = number < self.num_rows
-        row = k.min(number, self.num_rows - 1)
-        if self.rows is not None:
-            row = k.cast(self.rows[row], index)
-        with k.range(self.lane, spec.table, lanes) as slot:
-            self.keys[slot] = k.const(EMPTY, u32)
-            if spec.is_numeric:
-                self.sums[slot] = k.const(0, spec.types.result)
-        self.synchronize()
-        begin = self.a_indptr[row]
-        end = k.where(has_row, self.a_indptr[row + 1], begin)
-        place = k.var(begin)
-        with k.loop():  # as long as any group of the warp has elements
-            k.break_if(place >= end if self.is_block else ~k.any(place < end))
-            with k.when(place < end):
-                self.take(place.get())
-            self.synchronize()
-            place.set(place + 1)
-        if spec.is_numeric:
-            self.finish(row, has_row)
+        k, index = self.k, self.spec.index
+        with k.when(k.tid < self.num_kinds):
+            self.counts[k.tid] = 0
+        k.barrier()
+        row = k.cast(k.ctaid, index) * BLOCK + k.cast(k.tid, index)
+        has_row = row < self.num_rows
+        near = k.min(row, self.num_rows - 1)
+        products = self.products(near)
+        kind = k.const(0, u32)
+        for limit in self.spec.limits:
+            kind = kind + k.where(products > limit, k.const(1, u32), k.const(0, u32))
+        is_long = products > self.spec.limits[-1]
+        rank = k.var(0, u32)
+        with k.when(has_row & (products > 0)):
+            rank.set(self.counts.atomic("add", kind, 1, order="relaxed.cta"))
+        k.barrier()
+        if self.is_list:
+            self.list_row(row, has_row & (products > 0), products, kind, is_long, rank.get())
         else:
-            self.count(row, has_row)
+            self.count_row(row, has_row, products, is_long)
         return k.build()
 
-    def take(self, place: Value) -> None:
-        """Enter the products of one element of A."""
-        k, types = self.k, self.spec.types
-        inner = self.a_indices[place]
-        begin, end = self.b_indptr[inner], self.b_indptr[inner + 1]
-        value = k.cast(self.a_data[place], types.result) if self.spec.is_numeric else None
-        with k.range(begin + k.cast(self.lane, types.index), end, self.spec.lanes) as other:
-            slot = self.slot_of(k.cast(self.b_indices[other], u32))
-            if value is not None:
-                self.sums[slot] = self.sums[slot] + value * k.cast(self.b_data[other], types.result)
-
-    def slot_of(self, column: Value) -> Value:
-        """Return the slot of a column, which is entered where it is new."""
-        k, table = self.k, self.spec.table
-        slot = k.var(k.shr(column * MULTIPLIER, 33 - table.bit_length()))
-        with k.loop():
-            there = self.keys.atomic("cas", slot.get(), column, compare=k.const(EMPTY, u32), order="relaxed.cta")
-            k.break_if((there == EMPTY) | (there == column))
-            slot.set((slot + 1) & (table - 1))
-        return k.emit("mov", slot)
-
-    def count(self, row: Value, has_row: Value) -> None:
-        """Store how many slots are taken."""
-        k, spec = self.k, self.spec
-        total = k.var(0, u32)
-        with k.range(self.lane, spec.table, spec.lanes) as slot:
-            total.set(total + k.where(self.keys[slot] != EMPTY, k.const(1, u32), k.const(0, u32)))
-        k.warp_sync()
-        whole = warp_reduce(k, k.emit("mov", total), lambda a, b: a + b, min(WARP, spec.lanes))
-        if self.is_block:
-            with k.when(k.lane == 0):
-                self.warp_totals[k.warp] = whole
-            k.barrier()
-            slots = [self.warp_totals[i] for i in range(spec.lanes // WARP)]
-            whole = slots[0]
-            for each in slots[1:]:
-                whole = whole + each
-        with k.when(has_row & (self.lane == 0)):
-            self.counts[row] = k.cast(whole, spec.types.index)
-
-    def finish(self, row: Value, has_row: Value) -> None:
-        """Store what is in the table, by ascending columns."""
-        k, spec = self.k, self.spec
-        index = spec.types.index
-        start = self.out_indptr[row]
-        count = k.where(has_row, k.cast(self.out_indptr[row + 1] - start, u32), k.const(0, u32))
-        if self.is_block:
-            self.sort()
-            with k.range(self.lane, count, spec.lanes) as i:
-                self.out_indices[start + k.cast(i, index)] = k.cast(self.keys[i], index)
-                self.out_data[start + k.cast(i, index)] = self.sums[i]
-            return
-        self.compact()
-        with k.range(self.lane, count, spec.lanes) as i:
-            column = self.keys[i]
-            rank = k.var(0, u32)
-            with k.range(k.const(0, u32), count) as j:
-                rank.set(rank + k.where(self.keys[j] < column, k.const(1, u32), k.const(0, u32)))
-            to = start + k.cast(rank.get(), index)
-            self.out_indices[to] = k.cast(column, index)
-            self.out_data[to] = self.sums[i]
-
-    def compact(self) -> None:
-        """Move what a warp's table has to its first slots."""
-        k, lanes = self.k, self.spec.lanes
-        taken = k.var(0, u32)
-        with k.range(k.const(0, u32), self.spec.table, lanes) as first:
-            slot = first + self.lane
-            key, total = self.keys[slot], self.sums[slot]
-            word = k.shr(k.ballot(key != EMPTY), k.lane & (WARP - lanes))
-            word = word & ((1 << lanes) - 1) if lanes < WARP else word
-            to = taken + k.popc(word & ((k.const(1, u32) << self.lane) - 1))
-            k.warp_sync()
-            with k.when(key != EMPTY):
-                self.keys[to] = key
-                self.sums[to] = total
-            k.warp_sync()
-            taken.set(taken + k.popc(word))
-
-    def sort(self) -> None:
-        """Sort a block's table by a bitonic network; empty slots come last."""
-        k, table = self.k, self.spec.table
-        length = 2
-        while length <= table:
-            distance = length // 2
-            while distance:
-                k.barrier()
-                with k.range(k.tid, table // 2, BLOCK) as pair:
-                    low = (pair & (EMPTY ^ (distance - 1))) * 2 + (pair & (distance - 1))
-                    self.exchange(low, low + distance, (low & length) == 0 if length < table else None)
-                distance //= 2
-            length *= 2
-        k.barrier()
-
-    def exchange(self, low: Value, high: Value, ascends: Value | None) -> None:
-        """Put two slots in order."""
+    def products(self, row: Value) -> Value:
+        """Return how many products a row has."""
         k = self.k
-        a, b = self.keys[low], self.keys[high]
-        is_wrong = a > b if ascends is None else (ascends & (a > b)) | (~ascends & (a < b))
-        with k.when(is_wrong):
-            first, second = self.sums[low], self.sums[high]
-            self.keys[low], self.keys[high] = b, a
-            self.sums[low], self.sums[high] = second, first
+        begin, end = self.indptr[row], self.indptr[row + 1]
+        before, through = k.var(0, i64), k.var(0, i64)
+        with k.when(begin < end):
+            through.set(self.through[end - 1])
+        with k.when((begin < end) & (begin > 0)):
+            before.set(self.through[begin - 1])
+        return through - before
 
+    def count_row(self, row: Value, has_row: Value, products: Value, is_long: Value) -> None:
+        """Add up rows, and products of long ones, and store how many places a row needs."""
+        k, census = self.k, self.census
+        with k.when(has_row):
+            self.places[row] = k.where(is_long, k.const(0, i64), k.min(products, self.num_columns))
+            with k.when(is_long):
+                self.words.atomic("add", census.long_products, k.cast(products, u64))
+                self.words.atomic("max", census.longest, k.cast(products, u64))
+        with k.when(k.tid < self.num_kinds):
+            found = self.counts[k.tid]
+            with k.when(found > 0):
+                self.words.atomic("add", k.tid, k.cast(found, u64))
+
+    def list_row(self, row: Value, is_listed: Value, products: Value, kind: Value, is_long: Value, rank: Value) -> None:
+        """Store a row in the list of its bin, and where it begins in the staging area."""
+        k, census = self.k, self.census
+        with k.when(k.tid < self.num_kinds):
+            first = k.var(self.words.atomic("add", k.tid + census.listed, k.cast(self.counts[k.tid], u64)))
+            with k.range(k.tid + 1, k.const(self.num_kinds, u32)) as other:  # lists of more products come first
+                first.set(first + self.words[other])
+            self.firsts[k.tid] = first.get()
+        with k.when((k.ctaid == 0) & (k.tid == 0)):
+            self.words[census.staged] = k.cast(self.placed[self.num_rows - 1], u64)
+            self.words[census.products] = k.cast(self.through[self.indptr[self.num_rows] - 1], u64)
+        k.barrier()
+        with k.when(is_listed):
+            self.listed[self.firsts[kind] + k.cast(rank, u64)] = row
+            with k.when(is_long):
+                taken = self.words.atomic("add", census.listed_products, k.cast(products, u64))
+                self.begins[row] = k.cast(taken, i64)
+            with k.otherwise():
+                self.begins[row] = self.placed[row] - k.min(products, self.num_columns)
+
+
+def _tiles(spec: SpgemmTilesSpec) -> Kernel:
+    k = Builder("spgemm_tiles", block=BLOCK)
+    tiles, through = k.pointer("tiles", spec.index, "w"), k.pointer("through", spec.index, "r")
+    num_tiles, num_rows, total = (k.scalar(name, spec.index) for name in ("num_tiles", "num_rows", "total"))
+    tile = k.cast(k.ctaid, spec.index) * BLOCK + k.cast(k.tid, spec.index)
+    with k.when(tile <= num_tiles):
+        first = k.min(k.cast(tile, i64) * TILE, k.cast(total, i64) - 1)
+        tiles[tile] = _row_of(k, through, k.cast(first, spec.index), k.const(0, spec.index), num_rows - 1)
+    return k.build()
+
+
+def _row_of(k: Builder, through: Pointer, place: Value, first: Value, last: Value) -> Value:
+    """Return the row of an element, from `first` to `last`: the first one with more elements up to its end."""
+    low, high = k.var(first), k.var(last)
+    with k.loop():
+        k.break_if(low >= high)
+        middle = low + k.shr(high - low, 1)
+        is_before = through[middle] <= place
+        low.set(k.where(is_before, middle + 1, low))
+        high.set(k.where(is_before, high, middle))
+    return k.emit("mov", low)
+
+
+def _move(spec: SpgemmMoveSpec) -> Kernel:
+    index = spec.index
+    k = Builder("spgemm_move", block=BLOCK)
+    out_indices, out_data = k.pointer("out_indices", index, "w"), k.pointer("out_data", spec.value, "w")
+    tiles, through = k.pointer("tiles", index, "r"), k.pointer("through", index, "r")
+    begins = k.pointer("begins", i64, "r")
+    indices, data = k.pointer("indices", index, "r"), k.pointer("data", spec.value, "r")
+    total = k.scalar("total", index)
+    first_row, last_row = tiles[k.ctaid], tiles[k.ctaid + 1]
+    origin = k.cast(k.ctaid, index) * TILE + k.cast(k.tid, index)
+    places = [origin + i * BLOCK if i else origin for i in range(MOVED)]
+    sources = []
+    for place in places:
+        near = k.min(place, total - 1)
+        row = _row_of(k, through, near, first_row, last_row)
+        before = k.where(row > 0, through[k.max(row, 1) - 1], k.const(0, index))
+        sources.append(begins[row] + k.cast(near - before, i64))
+    moved = [(indices[source], data[source]) for source in sources]
+    for place, (column, value) in zip(places, moved, strict=True):
+        with k.when(place < total):
+            out_indices[place], out_data[place] = column, value
+    return k.build()
+
+
+_BUILDERS: dict[type, Any] = {
+    SpgemmLengthsSpec: _lengths,
+    SpgemmCountSpec: lambda spec: _Bins("spgemm_count", spec).build(),
+    SpgemmListSpec: lambda spec: _Bins("spgemm_list", spec).build(),
+    SpgemmTilesSpec: _tiles,
+    SpgemmMoveSpec: _move,
+}
 
 __all__ = [
-    "BINS",
-    "Bin",
-    "SpgemmExpandSpec",
-    "SpgemmHashSpec",
-    "SpgemmSizesSpec",
-    "expand",
+    "Census",
+    "SpgemmCountSpec",
+    "SpgemmLengthsSpec",
+    "SpgemmListSpec",
+    "SpgemmMoveSpec",
+    "SpgemmTilesSpec",
+    "count",
+    "lengths",
+    "list_rows",
     "make",
-    "multiply",
-    "num_products",
+    "move",
+    "num_tiles",
 ]

@@ -93,8 +93,8 @@ def test_updates(session, dtype, operator):
 @pytest.mark.parametrize("dtype", [np.dtype("i4"), np.dtype("u8")], ids=str)
 def test_no_update_stays_where_an_index_is_out_of_bounds(session, dtype, operator):
     rng = np.random.default_rng(3)
-    x, values = rng.integers(0, 100, (2, 30, 1)).astype(dtype), rng.integers(0, 100, (2, 900, 1)).astype(dtype)
-    index, expected = rng.integers(-30, 30, 900), x.copy()
+    x, values = rng.integers(0, 100, (2, 30, 1)).astype(dtype), rng.integers(0, 100, (2, 1600, 1)).astype(dtype)
+    index, expected = rng.integers(-30, 30, 1600), x.copy()
     index[411] = 30
     report, written = run(session, x, index, values, operator=operator)
     assert_same(written, np.array([report, 30]))

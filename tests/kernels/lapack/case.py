@@ -53,7 +53,15 @@ def factored(machine, device, a):
 
 def cholesky_of(machine, device, a):
     """What is left of matrices, factors in their lower triangles, and the status."""
-    return run(machine, cholesky.plan_factor(stack_of(a), device), (a, status()))
+    stack = stack_of(a)
+    return run(machine, cholesky.plan_factor(stack, cholesky.outer(stack, device).width, device), (a, status()))
+
+
+def lower_of(machine, device, a, *, is_transposed=False):
+    """The factor as it is asked for, and the status; the matrix lies in memory as it is, or column by column."""
+    given = a.T.copy() if is_transposed else a
+    plan = lapack.plan_cholesky(a.shape, operand_of(given.T if is_transposed else a), device)
+    return run(machine, plan, (np.full(a.shape, np.nan, a.dtype), status()), (given,))
 
 
 def small_cholesky_of(machine, a):

@@ -6,10 +6,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from oxinp._kernels.lapack import cholesky, diagonal
+from oxinp._kernels.lapack import cholesky, cholesky_tiles, diagonal
 from oxinp._kernels.lapack.cholesky import CholeskySpec
+from oxinp._kernels.lapack.cholesky_tiles import TilesSpec
 from oxinp._ptx.types import c64, c128, f32, f64
-from tests.kernels.lapack.case import RATIO, cholesky_of, draw, small_cholesky_of
+from tests.kernels.lapack.case import RATIO, cholesky_of, draw, lower_of, small_cholesky_of
 from tests.kernels.lapack.spills import check_assembled
 from tests.kernels.machine import machine
 
@@ -75,6 +76,52 @@ def test_matrices_that_are_not_positive_definite(n, row):
         assert small_cholesky_of(machine(), stack)[1] == n + row
 
 
+def tiled(width, cc=(9, 0)):
+    """A device on which one launch factors a block column of a width."""
+    answer = {"width": width, "resident": 2}
+    return SimpleNamespace(num_sms=2, cc=cc, max_shared_nbytes=160 * 1024, tuned=lambda _: answer)
+
+
+@pytest.fixture
+def narrow_tiles(monkeypatch):
+    monkeypatch.setattr(cholesky, "TILED_WIDTHS", (128, 256))
+
+
+@pytest.mark.usefixtures("narrow_tiles")
+@pytest.mark.parametrize(
+    ("n", "width", "cc"), [(66, 256, (9, 0)), (200, 256, (8, 0)), (250, 128, (9, 0)), (192, 128, (9, 0))]
+)
+def test_block_columns_by_one_launch(n, width, cc):
+    a = positive_definite(np.random.default_rng(4), "f8", n, n)
+    lower, status = lower_of(machine(), tiled(width, cc), hidden(a))
+    assert status == diagonal.NO_ZERO
+    assert not np.triu(lower, 1).any()
+    check_factor(lower, a)
+    again, _ = lower_of(machine(), tiled(width, cc), hidden(a), is_transposed=True)
+    np.testing.assert_array_equal(again, lower)
+
+
+@pytest.mark.usefixtures("narrow_tiles")
+@pytest.mark.parametrize("row", [0, 63, 130, 197])
+def test_tiles_that_are_not_positive_definite(row):
+    a = np.eye(198)
+    a[row, row] = -1
+    a[row + 1 :, row + 1 :] -= np.eye(198 - row - 1)
+    assert lower_of(machine(), tiled(128), a)[1] == row
+
+
+@pytest.mark.usefixtures("narrow_tiles")
+def test_graded_matrices_by_one_launch():
+    rng = np.random.default_rng(5)
+    q, _ = np.linalg.qr(rng.standard_normal((200, 200)))
+    a = (q * np.logspace(0, -14, 200)) @ q.T
+    a = np.tril(a) + np.tril(a, -1).T
+    lower, status = lower_of(machine(), tiled(256), a)
+    assert status == diagonal.NO_ZERO
+    residual, exact = (np.linalg.norm(a - x @ x.T, 1) for x in (lower, np.linalg.cholesky(a)))
+    assert residual <= 3 * max(exact, np.finfo(a.dtype).eps * np.linalg.norm(a, 1))
+
+
 TYPES = (f32, f64, c64, c128)
 SPECS = [CholeskySpec(*spec) for spec in itertools.product(TYPES, (1, 2, 3, 4), (False, True))]
 SPECS += [CholeskySpec(type_, 4, is_out_of_place=True, has_rows=True) for type_ in TYPES]
@@ -82,3 +129,5 @@ SPECS += [CholeskySpec(type_, 4, is_out_of_place=True, has_rows=True) for type_ 
 
 def test_kernels_assemble_without_spills(request, tmp_path):
     check_assembled([cholesky.make(spec) for spec in SPECS], request, tmp_path)
+    check_assembled([cholesky_tiles.make(TilesSpec(8))], request, tmp_path)
+    check_assembled([cholesky_tiles.make(TilesSpec(16))], request, tmp_path, {"sm_90": "7.8"})

@@ -46,6 +46,19 @@ def test_factors(shape, dtype):
     check_factors(found, a)
 
 
+@pytest.mark.parametrize(
+    ("dtype", "shape"), [("f8", (100, 100)), ("f8", (70, 110)), ("c16", (40, 40)), ("f4", (2, 90, 70))], ids=str
+)
+def test_panels_that_bring_all_to_their_right_up_to_date(dtype, shape):
+    grouped = SimpleNamespace(**vars(DEVICE) | {"tuned": lambda _: {"width": 128, "group": 128}})
+    a = draw(np.random.default_rng(7), dtype, *shape)
+    *found, status = factored(machine(), grouped, a)
+    assert status == diagonal.NO_ZERO
+    flat = [x.reshape(-1, *x.shape[x.ndim - n :]) for x, n in zip((*found, a), (2, 1, 1, 2), strict=True)]
+    for *each, matrix in zip(*flat, strict=True):
+        check_factors(each, matrix)
+
+
 def test_several_block_columns():
     a = draw(np.random.default_rng(2), "f8", 140, 140)
     check_factors(factored(machine(), DEVICE, a)[:3], a)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from oxinp._kernels.random import segments, variates
+from oxinp._kernels.random import find, segments, variates
 from oxinp._kernels.random.variates import Begun, Variate
 from oxinp._ptx.types import u32, u64
 from tests.comparator import assert_same
@@ -161,3 +161,14 @@ def test_words_of_64_bits(session):
     ours, _ = stream.segments("lemire_u64", 100, (2**63, 0, 5), expected=1.0, items=1)
     assert ours.dtype == u64.dtype
     assert_same(ours, stream.rng.integers(5, 5 + 2**63, 100, "u8"))
+
+
+@pytest.mark.parametrize("name", ZIGGURATS)
+def test_wedges_whose_estimate_is_never_trusted(session, name, monkeypatch):
+    monkeypatch.setattr(variates, "MARGIN", 2.0**40)
+    monkeypatch.setattr(find, "make", find.make.__wrapped__)
+    stream = Stream(session, "PCG64", 5)
+    ours, (taken, status) = stream.segments(name, 4000, items=4)
+    assert_same(ours, ZIGGURATS[name](stream.rng, 4000), ulp=1)
+    assert status == 0
+    assert_end(stream, name, taken)
