@@ -72,7 +72,7 @@ DIFFERENCES: dict[str, str] = {
         ["linalg.eig", "linalg.eigvals", *(f"scipy.linalg.{name}" for name in ("eig", "eigvals", "schur"))],
         _ITERATIONS,
     ),
-    "scipy.linalg.qr": "QR with pivoting is SciPy's, on the host and counted.",
+    "scipy.linalg.qr": "Of stacks QR with pivoting is SciPy's, on the host and counted.",
     **dict.fromkeys(
         [f"scipy.sparse.linalg.{name}" for name in ("splu", "spilu", "factorized")],
         "Analysis and factors are SciPy's, on the host and counted; systems with 32 and more right-hand sides are "

@@ -296,10 +296,12 @@ def qr(
     check_finite: bool = True,
 ) -> Any:
     """See `scipy.linalg.qr`."""
-    if pivoting or mode not in ("full", "qr", "r", "economic", "raw"):
-        raise Unsupported("pivoting, or a mode that SciPy refuses")
+    if mode not in ("full", "qr", "r", "economic", "raw"):
+        raise Unsupported("a mode that SciPy refuses")
     (a,) = matrices(a, check_finite=check_finite)
     rows, columns = a.shape[-2:]
+    if pivoting:
+        return _pivoted(a, mode)
     if mode == "economic":
         return tuple(factorise.qr(a, "reduced"))
     if mode == "raw":
@@ -312,6 +314,15 @@ def qr(
     if rows > columns:
         r = np.concatenate([r, np.zeros_like(r, shape=(*r.shape[:-2], rows - columns, columns))], axis=-2)
     return (r,)
+
+
+def _pivoted(a: Any, mode: str) -> Any:
+    """Return what `qr` does with pivoting."""
+    if mode == "raw":
+        order, factors, tau = factorise.pivoted_qr(a, "raw")
+        return (factors, tau), np.triu(factors[: min(factors.shape)]), order
+    order, *factors = factorise.pivoted_qr(a, {"r": "r", "economic": "reduced"}.get(mode, "complete"))
+    return (*factors, order)
 
 
 # -- eigenvalues and singular values -----------------------------------------------------------------------------------
