@@ -71,22 +71,26 @@ def _is_legal(found: Crossover) -> bool:
 
 
 DEFAULTS: dict[str, Crossover] = {
-    "cholesky": Crossover(203, 1, 256),
-    "eig": Crossover(512, 512, 1 << 20),
-    "eigh": Crossover(98, 1, 29),
-    "eigvalsh": Crossover(98, 1, 29),
-    "eigvals": Crossover(512, 512, 1 << 20),
-    "eigh_tridiagonal": Crossover(185, 1, 193),
-    "hessenberg": Crossover(256, 256, 1 << 20),
-    "inv": Crossover(203, 1, 256),
-    "lu": Crossover(203, 1, 256),
-    "qr": Crossover(203, 1, 256),
-    "slogdet": Crossover(203, 1, 256),
-    "solve": Crossover(203, 1, 256),
-    "svd": Crossover(73, 1, 12),
-    "svdvals": Crossover(73, 1, 12),
+    "cholesky": Crossover(156, 104, 76),
+    "eig": Crossover(214, 173, MAX_COUNT),
+    "eigh": Crossover(163, 157, 5),
+    "eigh_tridiagonal": Crossover(185, 1, 193),  # where both need as many operations as the others here
+    "eigvals": Crossover(214, 173, MAX_COUNT),
+    "eigvalsh": Crossover(201, 181, 8),
+    "hessenberg": Crossover(214, 173, MAX_COUNT),
+    "inv": Crossover(100, 79, 10),
+    "lu": Crossover(126, 111, 27),
+    "qr": Crossover(93, 69, 10),
+    "slogdet": Crossover(161, 168, 24),
+    "solve": Crossover(126, 111, 27),
+    "svd": Crossover(186, 183, 4),
+    "svdvals": Crossover(263, 254, 8),
 }
-"""Of double precision, an H200 beside 16 cores; other dtypes begin there, too."""
+"""Of double precision, as measured on an H200 beside 16 cores (docs/performance.md); other dtypes begin there, too.
+
+Eigenvalues of general matrices alone, and Hessenberg forms, begin where those with vectors do, and factors of LU where
+systems do.
+"""
 
 
 @cache
