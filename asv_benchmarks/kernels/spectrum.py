@@ -93,9 +93,12 @@ COMPOSED = (
     ("eig", (1024, 1024), "c16", None),
     ("pivoted qr", (2048, 2048), "f8", None),
     ("pivoted qr", (4096, 1024), "f8", None),
+    ("solve_banded", (5, 100_000), "f8", (100_000, 512)),
+    ("solve_banded", (3, 20_000), "f8", (20_000, 4096)),
 )
 OF_SCIPY = {
     "hessenberg": lambda linalg: linalg.hessenberg,
+    "solve_banded": lambda linalg: lambda a, b: linalg.solve_banded((len(a) // 2, len(a) // 2), a, b),
     "pivoted qr": lambda linalg: lambda a: linalg.qr(a, mode="economic", pivoting=True),
 }
 """Functions that the peers on GPUs have not."""
@@ -265,6 +268,15 @@ def composed_ratio(name, arrays, result):
     if name == "svdvals":
         right = np.linalg.svdvals(a)
         return float(np.max(np.abs(right - np.asarray(result))) / right.max() / eps)
+    if name == "solve_banded":
+        x, half = np.asarray(result)[:, :4], len(a) // 2
+        difference, size = arrays[1][:, :4].copy(), 0
+        for i in range(-half, half + 1):  # of every diagonal: A[row, row + i]
+            rows = slice(max(0, -i), min(len(x), len(x) - i))
+            terms = a[half - i, rows.start + i : rows.stop + i, None] * x[rows.start + i : rows.stop + i]
+            difference[rows] -= terms
+            size = max(size, np.abs(terms).max())
+        return float(np.abs(difference).max() / (size * len(a) * np.finfo(a.dtype).eps))
     if name == "lstsq":
         left = adjoint(a) @ (arrays[1] - a @ np.asarray(result[0]))
         return float(np.linalg.norm(left) / (np.linalg.norm(a) ** 2 * np.linalg.norm(np.asarray(result[0])) * eps))

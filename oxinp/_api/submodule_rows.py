@@ -195,6 +195,7 @@ ROWS: dict[str, CoverageRow] = {
                 ),
                 *("orth", "pinv", "pinvh", "polar", "rq", "solve", "subspace_angles", "toeplitz"),
                 *("coshm", "cosm", "signm", "sinhm", "sinm", "sqrtm", "tanhm", "tanm"),
+                *("solve_banded", "solveh_banded"),
             )
         ],
         *[_row(f"scipy.signal.{name}", COMPOSED) for name in _SIGNAL.split()],

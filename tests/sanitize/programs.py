@@ -287,6 +287,7 @@ def factorisations(np):
         a = np.array(matrix((101, 101), dtype))
         factors, pivots = scipy.lu_factor(a)
         yield scipy.lu_solve((factors, pivots), a[:, :2])
+        yield scipy.solve_banded((1, 2), a[:4] + 9, a[:, :40])
         q, r, columns = scipy.qr(np.array(data((70, 101), dtype)), pivoting=True)
         yield q @ r
         yield columns.astype("i8")
