@@ -8,15 +8,13 @@ machine it runs on, transfers included, and keeps them; the defaults are those o
 
 from __future__ import annotations
 
-import inspect
 import math
-from functools import cache, wraps
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from oxinp._core.host.exchange import is_array
-from oxinp._core.host.fallback import placed_on_host
 from oxinp._core.lazy import explain, placement
 from oxinp._core.lazy.record import is_hosted
 from oxinp._core.memory.dtypes import DEVICE_TYPES
@@ -33,7 +31,6 @@ UNIT = 65536
 SMALL = 32
 """The order of the matrices of which stacks are measured."""
 MAX_ORDER, MAX_COUNT = 1 << 20, 1 << 30
-PERMISSION = "overwrite"
 HOST_WEIGHT = 64.0
 """How much longer LAPACK takes for what costs `UNIT` than NumPy takes to add so many bytes."""
 
@@ -156,37 +153,6 @@ def belongs_on_host(routine: str, a: Any) -> bool:
     return True
 
 
-def placed(routine: str, theirs: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Let NumPy or SciPy compute where the first argument belongs on the host, which is no fallback.
-
-    Parameters
-    ----------
-    routine : str
-    theirs : callable
-        It writes to none of its arguments but with a permission that begins with ``overwrite``, which it is not given.
-
-    Returns
-    -------
-    callable
-        A decorator of ours, whose arguments are theirs.
-    """
-
-    def decorate(ours: Callable[..., Any]) -> Callable[..., Any]:
-        names = tuple(inspect.signature(ours).parameters)
-
-        @wraps(ours)
-        def placing(*args: Any, **kwargs: Any) -> Any:
-            if not args or not belongs_on_host(routine, args[0]):
-                return ours(*args, **kwargs)
-            given = [x if not name.startswith(PERMISSION) else False for x, name in zip(args, names, strict=False)]
-            kept = {name: x for name, x in kwargs.items() if not name.startswith(PERMISSION)}
-            return placed_on_host(theirs, (*given, *args[len(names) :]), kept)
-
-        return placing
-
-    return decorate
-
-
 __all__ = [
     "DEFAULTS",
     "HOST_WEIGHT",
@@ -197,5 +163,4 @@ __all__ = [
     "choice",
     "cost_of",
     "crossover",
-    "placed",
 ]

@@ -8,10 +8,10 @@ import numpy as np
 import scipy.linalg
 
 from oxinp._api.fronts import as_ours, implements
+from oxinp._api.placing import placed
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import host_view
 from oxinp._core.ops import factorise, spectral
-from oxinp._core.ops.crossover import placed
 from oxinp._core.ops.lu import lu as _lu
 from oxinp._core.ops.triangular import Triangle
 from oxinp._core.ops.triangular import solve_triangular as _solve_triangular

@@ -10,20 +10,30 @@ import importlib
 from typing import Any
 
 import numpy as np
+import scipy.linalg
 
 from oxinp._api.fronts import as_ours, implements
+from oxinp._api.placing import may_overwrite
 from oxinp._core.host.fallback import call
+from oxinp._core.lazy import placement
 from oxinp._core.lazy.expr import Unsupported
+from oxinp._core.lazy.record import is_hosted
 from oxinp._core.ops import banded, factorise
 from oxinp.scipy.linalg._given import LAPACK, given
 
 MIN_COLUMNS = 32  # a warp of right-hand sides
+HOST_WEIGHT = 8.0  # of substitutions, which go over the right-hand sides' rows a few times
+
+for _function in (scipy.linalg.solve_banded, scipy.linalg.solveh_banded, scipy.linalg.cho_solve_banded):
+    may_overwrite(_function)
 
 
 def _right(b: Any, order: int, bands: tuple[int, int]) -> None:
     """Raise `Unsupported` for right-hand sides that are left to SciPy."""
     if b.ndim != 2 or b.shape[0] != order or b.shape[1] < MIN_COLUMNS or order < 2 or b.dtype.char not in LAPACK:
         raise Unsupported("few right-hand sides, or what SciPy refuses")
+    if is_hosted((b,)) and placement.is_host(b.nbytes, HOST_WEIGHT):
+        raise Unsupported("few elements on the host")
     if not banded.is_possible(*bands):
         raise Unsupported("a band that is too wide for a thread's registers")
 

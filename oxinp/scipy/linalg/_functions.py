@@ -9,9 +9,9 @@ import numpy as np
 import scipy.linalg
 
 from oxinp._api.fronts import as_ours, implements
+from oxinp._api.placing import placed
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.ops import factorise, spectral
-from oxinp._core.ops.crossover import placed
 from oxinp.linalg import _spectral
 from oxinp.linalg._spectral import adjoint
 from oxinp.scipy.linalg._given import given, matrices, or_scipy
