@@ -10,8 +10,9 @@ import itertools
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from oxinp._kernels.blas3 import trsm
+from oxinp._kernels.blas3 import trsm, trsm_dmma
 from oxinp._kernels.blas3.trsm import TrsmSpec
+from oxinp._kernels.blas3.trsm_dmma import TrsmDmmaSpec
 from oxinp._kernels.convolve import direct
 from oxinp._kernels.convolve.direct import ConvolveSpec
 from oxinp._kernels.elementwise import linear, tile
@@ -635,10 +636,11 @@ def random_specs() -> list[Any]:
         for count, value in ((1, 0), (2, 2), (3, 4))
         for instrs in [tuple(Instr(_both, t, (0 if i == 0 else 2 + i, i + 1)) for i in range(count - 1))]
     ]
-    intervals = [IntervalSpec(role) for role in ("find", "walk", "draw")]
+    intervals = [IntervalSpec(role) for role in ("find", "walk", "draw", "tail")]
     shuffles = [
         ShuffleSpec("links"),
         ShuffleSpec("links", leaves_key=True),
+        ShuffleSpec("marks"),
         ShuffleSpec("follow"),
     ]
     points = [kind(flag) for kind in (SobolSpec, HaltonSpec) for flag in (False, True)]
@@ -662,12 +664,15 @@ def random_specs() -> list[Any]:
     )
 
 
-def trsm_specs() -> list[TrsmSpec]:
+def trsm_specs() -> list[Any]:
     """Return all Specs of triangular systems."""
     return [
-        TrsmSpec(type_, *flags)
-        for type_ in (f32, f64, c64, c128)
-        for flags in itertools.product((False, True), repeat=3)
+        *(TrsmDmmaSpec(*each) for each in itertools.product((False, True), (8, 16))),
+        *(
+            TrsmSpec(type_, *flags)
+            for type_ in (f32, f64, c64, c128)
+            for flags in itertools.product((False, True), repeat=3)
+        ),
     ]
 
 
@@ -716,6 +721,7 @@ FAMILIES: dict[type, Any] = {
     ShuffleSpec: shuffle,
     ReducedSpec: reduced,
     TrsmSpec: trsm,
+    TrsmDmmaSpec: trsm_dmma,
     **gemm.FAMILIES,
     **sparse.FAMILIES,
     **fft.FAMILIES,

@@ -7,9 +7,17 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy  # noqa: ICN001 - np is ours
+import scipy.sparse
 
 import oxinp as np
+from oxinp._core.memory.dtypes import DEVICE_TYPES
+from oxinp._kernels.blas3 import plan as blas3
+from oxinp._kernels.gemm.operand import HERMITIAN, SYMMETRIC, TRIANGULAR, Form, Matrices, contiguous
+from oxinp._kernels.plan import ALIGNMENT
+from tests.fuzz import planning
 from tests.fuzz.draw import Draw
+
+SCIPY_SPARSE = scipy.sparse
 
 BOOL, INTEGERS = ("?",), ("i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8")
 FLOATS, COMPLEX = ("f2", "f4", "f8"), ("c8", "c16")
@@ -65,6 +73,12 @@ def lying(array: Any) -> Any:
     return array
 
 
+def computed(value: Any) -> None:
+    """Have computed what is an array."""
+    if isinstance(value, np.ndarray) and value.__class__ is not numpy.ndarray:
+        np.evaluate(value)
+
+
 class Problem:
     """The choices of one problem.
 
@@ -81,7 +95,7 @@ class Problem:
         """Return a random shape."""
         ndim = self.choice((1, 1, 2, 2, 2, 3, 4)) if ndim is None else ndim
         extents = [n for n in EXTENTS if largest is None or n <= largest]
-        if most == MAX_SIZE and self.chance(4):
+        if most == MAX_SIZE and self.chance(8):
             most = HUGE_SIZE
         if self.chance(3):
             extents = [0, *extents]
@@ -198,6 +212,46 @@ def chains(p: Problem) -> Any:
     return made
 
 
+def sizes(p: Problem) -> Any:
+    """The same operation on one size after the other, as a loop over what grows asks for it."""
+    x, y = p.empty((6000,), p.dtype()), p.empty((6000,), p.dtype())
+    m = p.empty((300, 300), p.dtype())
+    code = p.choice(
+        (
+            "x[:n] * 2 + y[:n]",
+            "x[n:0:-1] + y[:n]",
+            "x[n - 1 :: -1] * 2",
+            "x[: 3 * n : 3] * y[:n]",
+            "x[n : 2 * n] + 1",
+            "x[1 : n + 1] * y[:n]",
+            "np.where(x[:n] > 0, x[:n], y[:n])",
+            "x[:n].astype('f4') * y[n : 2 * n]",
+            "x[:n].sum()",
+            "x[:n].copy()",
+            "np.cumsum(x[:n])",
+            "np.sort(x[:n])",
+            "m[:n, :n] @ m[:n, :n]",
+            "m[:n] @ m",
+            "m[:n] + x[:300]",
+            "m[:n, ::2] * 2",
+            "m.T[:n] + m[:n]",
+            "m[:n] - m[:n].mean(-1, keepdims=True)",
+            "m[:, :n].sum(0)",
+            "m[:n].max(-1)",
+            "np.add(x[:n], 1, out=y[:n], casting='unsafe')",
+            "x[:n].fill(3)",
+            "x[np.arange(n)]",
+            "np.fft.fft(x[:n])",
+        )
+    )
+    p.text = code
+    compiled = compile(code, "<problem>", "eval")
+    for _ in range(p.integer(2, 6)):
+        n = p.choice((1, 2, 3, 5, 16, 17, 40, 100, 128, 200, 255, 256, 299))
+        computed(eval(compiled, {"np": np, "x": x, "y": y, "m": m, "n": n}))  # noqa: S307 - our own code
+    return None
+
+
 def copies(p: Problem) -> Any:
     """Copies that rearrange, join and repeat."""
     a = p.array(p.shape(), p.dtype())
@@ -219,6 +273,29 @@ def copies(p: Problem) -> Any:
             "np.concatenate([a, a], axis=-1)",
             "np.swapaxes(a, 0, -1).copy()",
             "np.diff(a)",
+            "np.hstack([a, a[..., ::-1]])",
+            "np.column_stack([a.ravel(), a.ravel()])",
+            "np.concatenate([a, a + 1, a * 2])",
+            "np.block([[np.atleast_2d(a), np.atleast_2d(a)]])",
+            "np.repeat(a, 3, axis=-1)",
+            "a.astype('f4').T.copy()",
+            "np.pad(a, 2, mode='edge')",
+            "np.pad(a, 2, mode='reflect')",
+            "np.roll(a, (1, 2), (0, -1))",
+            "a.reshape(-1)[::-1].copy()",
+            "np.broadcast_to(a, (3, *a.shape)).copy()",
+            "np.meshgrid(a.ravel()[:1000], a.ravel()[:1000])",
+            "np.moveaxis(a, 0, -1).copy('F')",
+            "np.tril(np.atleast_2d(a), -1)",
+            "np.diag(np.atleast_1d(a).ravel()[:5000])",
+            "np.stack([a, a, a], 1)",
+            "np.dstack([a, a])",
+            "a.T.reshape(-1)",
+            "np.gradient(a.astype('f8')) if min(a.shape) > 1 else a + 0",
+            "np.ediff1d(a)",
+            "np.kron(a.ravel()[:100], a.ravel()[:100])",
+            "np.vander(a.ravel()[:100])",
+            "np.unpackbits((a > 1).astype('u1').ravel())",
         ),
         a=a,
     )
@@ -256,6 +333,39 @@ def reductions(p: Problem) -> Any:
             "np.bitwise_or.reduce(x > 1, s)",
             "np.min(x, axis, initial=3)",
             "np.trace(np.atleast_2d(x))",
+            "np.sum(x, axis, dtype='f4')",
+            "np.sum(x, axis, dtype='i8')",
+            "np.add.reduce(x, s, out=np.empty(np.sum(x, s).shape, x.dtype))",
+            "np.nanmean(x, axis)",
+            "np.nanvar(x, axis)",
+            "np.nanargmax(x, s)",
+            "np.nanprod(x, axis)",
+            "np.logaddexp.reduce(x, s)",
+            "np.logaddexp2.reduce(x, s)",
+            "np.hypot.reduce(x, s)",
+            "np.fmin.reduce(x, s)",
+            "np.multiply.reduce(x, s, where=x > 1)",
+            "np.bitwise_and.reduce(x > 1, s)",
+            "np.gcd.reduce(x, s)",
+            "np.subtract.reduce(x, s)",
+            "np.logical_and.reduce(x, axis)",
+            "np.cov(np.atleast_2d(x)[:40, :1000])",
+            "np.corrcoef(np.atleast_2d(x)[:40, :1000])",
+            "np.linalg.norm(x, 1, axis=s)",
+            "np.linalg.norm(x, np.inf, axis=s)",
+            "np.linalg.norm(x.ravel())",
+            "np.vdot(x, x)",
+            "np.allclose(x, x)",
+            "np.array_equal(x, x)",
+            "np.average(x, s, weights=abs(x))",
+            "np.max(x, axis, where=x > 1, initial=0)",
+            "np.argmax(x > 1, s)",
+            "np.sum(x > 1, axis)",
+            "x.sum(axis) - x.min(axis)",
+            "np.mean(x, axis) * 2 + 1",
+            "np.std(x, axis, ddof=1)",
+            "(x * x).sum(axis) / x.size",
+            "np.sum(abs(x), axis, keepdims=True) * x",
         ),
         x=x,
         axis=axis,
@@ -277,6 +387,19 @@ def rows(p: Problem) -> Any:
             "x / x.sum(-1, keepdims=True) + x.max(-1, keepdims=True)",
             "(x - x.mean(0)) / x.std(0)",
             "np.cumsum(x / x.sum(-1, keepdims=True), -1)",
+            "x - x.max(-1, keepdims=True) + x.argmax(-1, keepdims=True)",
+            "np.where(x > x.mean(-1, keepdims=True), x, 0).max(-1)",
+            "x.astype('f4') - x.astype('f4').mean(-1, keepdims=True)",
+            "(x - x.mean(-1, keepdims=True)).sum(-1) * 2",
+            "x / np.linalg.norm(x, axis=-1, keepdims=True)",
+            "(np.cumsum(x, -1) / x.sum(-1, keepdims=True)).max(-1)",
+            "np.sort(x - x.min(-1, keepdims=True), -1)",
+            "(x - x.mean((-1, 0), keepdims=True)) * 3",
+            "(x * x).sum(-1) + x.max(-1) - x.min(-1)",
+            "x[..., ::-1] - x.mean(-1, keepdims=True)",
+            "x.T - x.T.mean(-1, keepdims=True)",
+            "np.logaddexp.reduce(x - x.max(-1, keepdims=True), -1)",
+            "(x > 0).all(-1) | (x < x.max(-1, keepdims=True)).any(-1)",
         ),
         x=x,
     )
@@ -297,6 +420,19 @@ def scans(p: Problem) -> Any:
             "np.minimum.accumulate(x, a)",
             "np.cumsum(x > 1, axis)",
             "np.add.accumulate(x[..., ::-1], a)",
+            "np.cumsum(x * 2, axis) + 1",
+            "np.cumsum(x, axis, out=np.empty(x.shape, x.dtype)) if axis is not None else np.cumsum(x)",
+            "np.bitwise_xor.accumulate(x > 1, a)",
+            "np.logical_and.accumulate(x, a)",
+            "np.multiply.accumulate(x, a, dtype='f8')",
+            "np.fmax.accumulate(x, a)",
+            "np.cumsum(x.T, -1)",
+            "np.cumulative_sum(x.ravel(), include_initial=True)",
+            "np.logaddexp.accumulate(x, a)",
+            "np.hypot.accumulate(x, a)",
+            "np.subtract.accumulate(x, a)",
+            "np.ediff1d(np.cumsum(x))",
+            "np.trapezoid(x, axis=a)",
         ),
         x=x,
         axis=axis,
@@ -343,15 +479,101 @@ def products(p: Problem) -> Any:
             "np.sum(x @ y, -1)",
             "np.kron(x[..., :3], y[..., :2])",
             "x @ y / 2 + x[..., :1]",
+            "np.matmul(x, y, out=out)",
+            "(x @ y).T + 1",
+            "np.sqrt(abs(x @ y + y[..., :1, :]))",
+            "np.matmul(x, y.astype(x.dtype)) * out",
+            "(x @ y > 1) + out",
+            "np.maximum(x @ y + out[..., :1, :], 0).astype('f4')",
         ),
         x=x,
         y=y,
+        out=p.array((*batch, m, n), np.result_type(dtype, second).char),
     )
+
+
+def large_products(p: Problem) -> Any:
+    """Products that faster units than those of their type may make: large, in order, of one dtype, few at a time."""
+    sides = (64, 128, 192, 256, 500, 512, 1000, 1024, 2048, 3000, 4096, 8192, 10_000)
+    m, k, n = (p.choice(sides) for _ in range(3))
+    if p.chance(40):
+        m = k = n = p.choice(sides)
+    dtype = p.dtype(("f4", "f8", "c8", "c16", "f2", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8"))
+    batch = p.choice(((), (), (), (), (2,), (16,), (3, 2)))
+    transposed = p.chance(30), p.chance(30)
+    x, y = (
+        p.empty((*batch, *(shape[::-1] if is_transposed else shape)), dtype)
+        for shape, is_transposed in zip(((m, k), (k, n)), transposed, strict=True)
+    )
+    x, y = (each.swapaxes(-1, -2) if flip else each for each, flip in zip((x, y), transposed, strict=True))
+    row = p.array((n,), dtype)
+    if p.chance(20):
+        x = p.empty((m, k), dtype)
+    if p.chance(10):
+        x = p.empty((*batch, m, k + 1), dtype)[..., :k]
+    np.config.matmul_workspace = p.choice((4 << 30, 4 << 30, 1 << 28, 1 << 24, 0))
+    return p.call(
+        (
+            "x @ y",
+            "x @ y",
+            "x @ y",
+            "x @ y + row",
+            "np.maximum(x @ y + row, 0)",
+            "2 * (x @ y)",
+            "(x @ y).astype('f4')",
+            "(x @ y) * (x @ y)",
+            "np.einsum('...ij,...jk->...ik', x, y)",
+            "x @ y[..., 0]",
+            "x @ x.swapaxes(-1, -2)",
+            "np.matmul(x, y)[..., ::2]",
+            "np.exp(x @ y)",
+            "np.tensordot(x, y[..., :], ((-1,), (-2,)))",
+            "x @ y + row[:, None] if x.shape[-2] == row.size else x @ y",
+            "np.where(x @ y > 0, x @ y, row)",
+            "x @ y + x @ y",
+        ),
+        x=x,
+        y=y,
+        row=row,
+    )
+
+
+def symmetric_products(p: Problem) -> Any:
+    """Products of which a triangle counts: nothing in the package asks for all of them, programs of kernels may."""
+    type_ = DEVICE_TYPES[numpy.dtype(p.dtype(("f4", "f8", "c8", "c16")))]
+    shape = tuple(p.choice((1, 5, 32, 100, 256, 1000, 4096)) for _ in range(2))
+    shape = (*p.choice(((), (), (3,), (2, 2))), *shape)
+    is_left = p.chance(50)
+    order = shape[-2] if is_left else shape[-1]
+    form = Form(
+        p.choice((SYMMETRIC, HERMITIAN, TRIANGULAR)),
+        is_lower=p.chance(50),
+        has_unit_diagonal=p.chance(30),
+        is_conjugated=p.chance(30) and type_.is_complex,
+    )
+    square = Matrices(type_, contiguous((*shape[:-2], order, order)), ALIGNMENT)
+    other = Matrices(type_, contiguous(shape), ALIGNMENT)
+    device = planning.backend().capability
+    p.text = f"{type_} {shape} {form} is_left={is_left}"
+    way = p.integer(0, 2)
+    if way == 0:
+        plan = blas3.plan_product(shape, square, form, other, device, is_left=is_left)
+    elif way == 1:
+        setting = p.choice(("auto", "native", "tf32"))
+        plan = blas3.plan_expanded(shape, square, form, other, device, setting, 1 << 30, is_left=is_left)
+    else:
+        whole = (*shape[:-2], order, order)
+        ways = {name: p.chance(50) for name in ("is_lower", "is_hermitian", "is_mirrored")}
+        given = Matrices(type_, contiguous((*shape[:-2], order, shape[-1])), ALIGNMENT)
+        plan = blas3.plan_rank_k(whole, shape[-1], given, device, **ways)
+        return planning.backend().perform(plan, [math.prod(whole)], [math.prod(shape[:-2]) * order * shape[-1]], type_)
+    sizes = [math.prod(shape[:-2]) * order**2, math.prod(shape)]
+    return planning.backend().perform(plan, [math.prod(shape)], sizes if is_left else sizes[::-1], type_)
 
 
 def gathers(p: Problem) -> Any:
     """Reads and writes by index and by mask, counts and searches."""
-    a = p.array(p.shape(p.choice((1, 1, 2, 3)), most=1 << 26), p.dtype())
+    a = p.array(p.shape(p.choice((1, 1, 2, 3)), most=p.choice((1 << 26, 1 << 26, 1 << 26, HUGE_SIZE))), p.dtype())
     i = p.array(p.shape(p.choice((1, 1, 2)), most=1 << 24), p.dtype(("i4", "i8", "i8", "u1", "i2")))
     return p.call(
         (
@@ -389,6 +611,44 @@ def gathers(p: Problem) -> Any:
             "np.bincount(i.ravel(), np.ones(i.size))",
             "np.copyto(a.copy(), 1, where=a > 1)",
             "a[i[..., None], [0]]",
+            "np.add.at(a.copy(), (i, 0), 1)",
+            "np.minimum.at(a.copy(), i, a.ravel()[:1])",
+            "np.multiply.at(a.copy(), i, 2)",
+            "np.subtract.at(a.copy(), i, a[:1])",
+            "np.logical_or.at(a.copy(), i, True)",
+            "a.copy().__setitem__(i, a[:1])",
+            "a.copy().__setitem__((..., i), a[..., :1])",
+            "a.copy().__setitem__((i, slice(None, None, 2)), 1)",
+            "a.copy().__setitem__(a > 1, a[a > 1])",
+            "np.put_along_axis(a.copy(), np.zeros(a.shape, int), 5, 0)",
+            "np.place(a.copy(), a > 1, [1, 2])",
+            "np.put(a.copy(), i, a, mode='wrap')",
+            "np.take(a, i, mode='clip')",
+            "np.take(a, i, axis=0, out=np.empty((*i.shape, *a.shape[1:]), a.dtype))",
+            "np.add.reduceat(a, np.arange(0, a.shape[-1], 3), axis=-1)",
+            "np.maximum.reduceat(a, np.arange(0, a.shape[0], 7))",
+            "np.add.reduceat(a, i.ravel() % a.shape[0])",
+            "np.bincount(i.ravel(), a.ravel()[: i.size])",
+            "np.lib.stride_tricks.sliding_window_view(a, 3, -1).max(-1)",
+            "np.lib.stride_tricks.sliding_window_view(a, 5, 0).sum(-1)",
+            "a[::2][i]",
+            "a.T[i]",
+            "(a * 2)[i]",
+            "a[i] + 1",
+            "np.ix_(i.ravel()[:3], i.ravel()[:3])",
+            "a[..., i, None]",
+            "a[i, ..., i]",
+            "np.histogram(a, 10, weights=a)",
+            "np.histogram(a, np.array([0.0, 1, 5]))",
+            "np.nonzero(a > 1)",
+            "np.packbits(a > 1)",
+            "np.unpackbits(np.packbits(a > 1, axis=-1), axis=-1)",
+            "np.piecewise(a, [a > 1], [7, 0])",
+            "np.unravel_index(i, (1000, 1000))",
+            "np.ravel_multi_index((i, i), (1000, 1000), mode='wrap')",
+            "np.triu_indices_from(np.atleast_2d(a))",
+            "np.compress(np.arange(a.shape[0]) % 2 == 0, a, axis=0)",
+            "np.searchsorted(np.arange(9.0), a, side='right')",
         ),
         a=a,
         i=i,
@@ -397,7 +657,7 @@ def gathers(p: Problem) -> Any:
 
 def sorts(p: Problem) -> Any:
     """Sorts, selections, and what is made of sorted elements."""
-    a = p.array(p.shape(p.choice((1, 1, 2, 3)), most=1 << 27), p.dtype())
+    a = p.array(p.shape(p.choice((1, 1, 2, 3)), most=p.choice((1 << 27, 1 << 27, 1 << 27, HUGE_SIZE))), p.dtype())
     axis = p.integer(-a.ndim, a.ndim - 1)
     return p.call(
         (
@@ -423,6 +683,23 @@ def sorts(p: Problem) -> Any:
             "np.setdiff1d(a, a[:1])",
             "np.partition(a, (0, -1), axis)",
             "np.unique_counts(a)",
+            "np.sort(a * 2, axis)",
+            "np.argsort(a, axis)[..., :5]",
+            "np.partition(a, a.shape[axis] // 2, axis)",
+            "np.argpartition(a, (0, a.shape[axis] // 3), axis)",
+            "np.quantile(a, [0.1, 0.5, 0.9], axis)",
+            "np.quantile(a, 0.5, axis, method='lower')",
+            "np.searchsorted(np.sort(a.ravel()), a, 'right')",
+            "np.searchsorted(a.ravel(), a.ravel()[:5])",
+            "np.lexsort((a.ravel(), a.ravel(), a.ravel()))",
+            "np.unique(a, return_index=True)",
+            "np.percentile(a, 50, axis, keepdims=True)",
+            "np.sort(a[..., ::-1], axis)",
+            "np.partition(a.ravel(), 5)[:5]",
+            "np.histogram(a, 7)",
+            "np.histogram(a, np.arange(9.0), weights=a)",
+            "np.intersect1d(a, a)",
+            "np.flip(np.sort(a, axis), axis)",
         ),
         a=a,
         axis=axis,
@@ -431,8 +708,29 @@ def sorts(p: Problem) -> Any:
 
 def transforms(p: Problem) -> Any:
     """Fourier, cosine and sine transforms of any length along any axis."""
-    x = p.array(p.shape(p.choice((1, 1, 2, 2, 3)), most=1 << 26), p.dtype(("f4", "f8", "c8", "c16", "f2", "i4")))
-    lengths = (None, None, None, 7, 37, 97, 256, 1009, 2187, 4096, 6000, 65_536, 65_537, 1 << 20, 1_000_003, 14_641)
+    most = p.choice((1 << 26, 1 << 26, 1 << 26, HUGE_SIZE))
+    x = p.array(p.shape(p.choice((1, 1, 2, 2, 3)), most=most), p.dtype(("f4", "f8", "c8", "c16", "f2", "i4")))
+    lengths = (
+        None,
+        None,
+        None,
+        7,
+        37,
+        74,
+        97,
+        256,
+        1009,
+        1922,
+        2187,
+        4096,
+        6000,
+        8192,
+        30_030,
+        65_536,
+        65_537,
+        1 << 17,
+    )
+    lengths += (1 << 20, 1_000_003, 14_641, 1 << 22, 7**7, 1 << 24, 3**14, 2 * 37**3)
     n, axis = p.choice(lengths), p.integer(-x.ndim, x.ndim - 1)
     fft = np.scipy.fft
     return p.call(
@@ -459,19 +757,58 @@ def transforms(p: Problem) -> Any:
             "np.convolve(x.ravel(), x.ravel()[:100])",
             "fft.dst(x, 1, axis=axis)",
             "np.fft.fft(x, n, axis, norm='ortho')",
+            "np.fft.fftshift(np.fft.fft(x, n, axis), axis)",
+            "np.fft.fftshift(np.fft.fft2(np.atleast_2d(x)))",
+            "np.fft.fft(np.fft.ifftshift(x, axis), n, axis)",
+            "np.fft.fftshift(np.fft.fft(np.fft.ifftshift(x)))",
+            "np.fft.irfft(np.fft.rfft(x, axis=axis) * 2, axis=axis)",
+            "np.fft.ifftn(np.fft.fftn(x) * x)",
+            "abs(np.fft.rfft(x * 2, n, axis)) + 1",
+            "np.fft.irfft(x * 3, n, axis) * 2",
+            "np.fft.rfft2(np.atleast_2d(x))",
+            "np.fft.irfft2(np.atleast_2d(x))",
+            "np.fft.irfft(x, 2 * n if n else None, axis)",
+            "np.fft.rfft(x[..., ::2], n, axis)",
+            "np.fft.rfft(x.T, n)",
+            "fft.idctn(x, 1)",
+            "fft.dstn(x, 3)",
+            "fft.idst(x, p2, n, axis)",
+            "fft.dct(x, p2, n, axis, norm='ortho')",
+            "fft.dct(x * 2, p2, n, axis) + 1",
+            "fft.fht(x, 0.1, 0.5)",
+            "signal.czt(x, n)",
+            "signal.zoom_fft(x, [0.1, 0.4], n)",
+            "signal.hilbert(x)",
+            "signal.stft(x)[2]",
+            "signal.oaconvolve(x, x[..., :33], axes=-1)",
+            "signal.resample(x, n or 100, axis=axis)",
+            "signal.welch(x)[1]",
+            "np.correlate(x.ravel(), x.ravel()[:5])",
+            "signal.convolve(x, x[..., :3])",
+            "signal.correlate(x, x[:2])",
+            "np.convolve(x.ravel(), x.ravel()[:3], 'same')",
+            "x.real + np.fft.fft(x, axis=axis).real",
+            "np.fft.fft(x, axis=axis)[..., ::2]",
+            "np.fft.fft(x, axis=axis).astype('c8')",
+            "np.fft.hfft(x * 2, n, axis) - 1",
         ),
         x=x,
         n=n,
         axis=axis,
         fft=fft,
+        signal=np.scipy.signal,
+        p2=p.integer(1, 4),
     )
 
 
 def factorisations(p: Problem) -> Any:
     """Factorisations, systems, eigenvalues and singular values."""
-    largest = p.choice((5, 33, 130, 700))
+    largest = p.choice((5, 33, 130, 700, 700, 3000))
     m, n = (p.choice([e for e in EXTENTS if e <= largest]) for _ in range(2))
-    batch = p.choice(((), (), (), (3,), (1000,), (2, 5)))
+    if p.chance(20):
+        m = p.choice((5000, 65_536, 300_000))  # tall
+        n = min(n, 64)
+    batch = p.choice(((), (), (), (3,), (1000,), (2, 5)) if largest < 700 else ((), (), (3,)))
     dtype = p.dtype(("f4", "f8", "c8", "c16", "i4"))
     a, b, s = p.array((*batch, n, n), dtype), p.array((*batch, n, m), dtype), p.array((*batch, m, n), dtype)
     linalg = np.scipy.linalg
@@ -510,34 +847,64 @@ def factorisations(p: Problem) -> Any:
             "linalg.cho_solve((a, True), b)",
             "np.linalg.norm(a, 'nuc')",
             "linalg.qr(s, pivoting=False)",
+            "np.linalg.cholesky(a, upper=True)",
+            "np.linalg.cholesky(a @ a.swapaxes(-1, -2))",
+            "np.linalg.inv(a.swapaxes(-1, -2))",
+            "np.linalg.solve(a, b) * 2",
+            "np.linalg.qr(s.swapaxes(-1, -2), mode='raw')",
+            "linalg.solve_triangular(a[..., ::-1, ::-1], b)",
+            "linalg.eigh_tridiagonal(b.ravel()[:n].real.astype('f8'), b.ravel()[:n - 1].real.astype('f8'))",
+            "linalg.polar(a)",
+            "linalg.sqrtm(a)",
+            "linalg.null_space(s)",
+            "linalg.orth(s)",
+            "linalg.solve(a, b, assume_a='pos')",
+            "linalg.cholesky(a, lower=True)",
+            "linalg.lu(s, permute_l=True)",
+            "linalg.lu(s, p_indices=True)",
+            "linalg.cosm(a)",
+            "linalg.rq(s)",
+            "np.linalg.svd(s.swapaxes(-1, -2), full_matrices=False)",
+            "np.linalg.svd(a, hermitian=True)",
+            "linalg.lstsq(s, s)",
+            "np.linalg.eigh(a * 2)",
+            "linalg.toeplitz(b.ravel()[:n])",
         ),
         a=a,
         b=b,
         s=s,
+        n=n,
         linalg=linalg,
     )
 
 
 def sparse(p: Problem) -> Any:
-    """Sparse matrices by vectors, by matrices and by each other."""
-    S = np.scipy.sparse
-    m, n = (p.choice([e for e in EXTENTS if 2 <= e <= 3_000_001]) for _ in range(2))
-    count = p.choice((1, 100, 5000, 1 << 20))
-    dtype, index = p.dtype(("f4", "f8", "c8", "c16", "i4", "i8")), p.dtype(("i4", "i8", "i4"))
-    value, column = p.empty((count,), dtype), p.empty((count,), index)
-    ends = p.empty((m + 1,), index)
-    made = p.choice(("csr", "csc", "coo"))
-    if made == "coo":
-        A = S.coo_array((value, (column, column)), shape=(m, n))
-    else:
-        A = (S.csr_array if made == "csr" else S.csc_array)(
-            (value, column, ends), shape=(m, n) if made == "csr" else (n, m)
-        )
-    x, y = p.empty((A.shape[1],), dtype), p.array((A.shape[1], p.choice((1, 3, 16, 64))), dtype)
+    """Sparse matrices by vectors, by matrices and by each other, and what solves and walks them."""
+    library = np.scipy.sparse
+    sizes = (5, 6, 33, 100, 777, 5000, 100_003)
+    m, n = p.choice(sizes), p.choice(sizes)
+    if p.chance(50):
+        m = n
+    count = min(m * n, p.choice((1, 100, 5000, 100_000)))
+    dtype, index = p.dtype(("f4", "f8", "c8", "c16", "i4", "i8", "?", "f4", "f8")), p.dtype(("i4", "i8", "i4"))
+    made = p.choice(("csr", "csr", "csc", "coo"))
+    # The places of elements are known on the host: there they are looked at.
+    numbers = numpy.random.default_rng(count).integers(0, m * n, count)
+    if p.chance(20):
+        numbers //= n  # rows of every length
+    places = numpy.sort(numbers) // n, (numpy.sort(numbers) % n)
+    elements = numpy.ones(count, dtype), tuple(each.astype(index) for each in places)
+    A = getattr(library, f"{made}_array")(getattr(SCIPY_SPARSE, f"{made}_array")(elements, shape=(m, n)))
+    columns = p.choice((1, 2, 3, 16, 64, 100))
+    x, y = p.array((n,), dtype), p.array((n, columns), dtype)
+    if p.chance(20):
+        y = p.array((columns, n), dtype).T
+    linalg, graph = library.linalg, library.csgraph
     return p.call(
         (
             "A @ x",
             "A @ x",
+            "A @ y",
             "A @ y",
             "A.T @ A",
             "A @ A.T",
@@ -556,19 +923,57 @@ def sparse(p: Problem) -> Any:
             "A.multiply(A)",
             "abs(A)",
             "A[:1]",
+            "A.tocsr()[1:3, ::2]",
             "A.max(axis=1)",
-            "np.scipy.sparse.linalg.cg(A @ A.T, A @ x, maxiter=2)",
-            "np.scipy.sparse.hstack([A, A])",
-            "np.scipy.sparse.linalg.spsolve_triangular(A.tocsr(), x)",
+            "A.maximum(A)",
+            "A != A",
+            "A > A * 2",
+            "A.astype('f4') + A.astype('f8')",
+            "linalg.cg(A, x, maxiter=2)",
+            "linalg.cg(A, x, x, maxiter=3, rtol=1e-5)",
+            "linalg.bicgstab(A, x, maxiter=2)",
+            "linalg.cgs(A, x, maxiter=2)",
+            "linalg.gmres(A, x, maxiter=2, restart=5)",
+            "linalg.minres(A, x, maxiter=2)",
+            "library.hstack([A, A])",
+            "library.vstack([A, A])",
+            "linalg.spsolve_triangular(A.tocsr(), x)",
+            "linalg.spsolve_triangular(A.tocsr(), y, lower=False)",
+            "linalg.spsolve_triangular(A.tocsr(), x, unit_diagonal=True)",
             "A.astype('f8') @ x",
             "x @ A.T",
-            "np.scipy.sparse.csgraph.connected_components(A)",
+            "graph.connected_components(A)",
+            "graph.connected_components(A, connection='strong')",
             "A.tocsr().sort_indices()",
-            "np.scipy.sparse.csgraph.breadth_first_order(A, 0)",
+            "graph.breadth_first_order(A, 0)",
+            "graph.shortest_path(A, indices=0)",
+            "graph.shortest_path(A, indices=0, unweighted=True)",
+            "graph.minimum_spanning_tree(A)",
+            "graph.dijkstra(A, indices=[0, 1])",
+            "graph.bellman_ford(A, indices=0)",
+            "library.sddmm(A.tocsr(), y[: A.shape[0]], y)",
+            "library.linalg.ilu0(A.tocsr()).solve(x)",
+            "library.linalg.ic0(A.tocsr())",
+            "library.linalg.eigsh(A, k=1, maxiter=2)",
+            "library.kron(A, A[:2, :2])",
+            "library.triu(A) + library.tril(A)",
+            "A.power(2)",
+            "A.tocsr()[[0, 1, 0]]",
+            "A.mean(axis=0)",
+            "A.T @ (A @ x)",
+            "A.conj().T @ y[: A.shape[0]]",
+            "A.argmax(axis=1)",
+            "A.reshape(-1, 1)",
+            "A.toarray()",
+            "A.eliminate_zeros()",
+            "A.tocsr().sum_duplicates()",
         ),
         A=A,
         x=x,
         y=y,
+        library=library,
+        linalg=linalg,
+        graph=graph,
     )
 
 
@@ -610,9 +1015,49 @@ def random_numbers(p: Problem) -> Any:
             "g.laplace(0, 1, d)",
             "old.choice(9, d)",
             "g.permutation(100_000)",
+            "g.permutation(a.size)",
+            "g.permuted(a)",
+            "g.choice(a, 5, replace=False)",
+            "g.integers(0, a.size + 1, d)",
+            "g.integers(0, 99, d, 'u2')",
+            "g.integers(0, 2**32 - 5, d, 'u4')",
+            "g.integers(0, 200, d, 'i4', endpoint=True)",
+            "g.integers(5, 5 + 2**63, d, 'u8')",
+            "g.integers(0, 2, d, bool)",
+            "g.lognormal(0, 1, d)",
+            "g.rayleigh(2, d)",
+            "g.weibull(2, d)",
+            "g.logistic(0, 1, d)",
+            "g.power(2, d)",
+            "g.pareto(2, d)",
+            "g.random(d) + g.standard_normal(d)",
+            "old.shuffle(a.copy())",
+            "old.permutation(a)",
+            "old.bytes(17)",
+            "old.normal(1, 2, d)",
+            "old.random_integers(5, size=d)",
+            "old.choice(a, 7)",
+            "old.randint(0, 255, d, 'u1')",
+            "old.randint(0, 60_000, d, 'u2')",
+            "old.randint(0, 2, d, bool)",
+            "old.randint(0, 2**32, d, 'u4')",
+            "old.gumbel(0, 1, d)",
+            "philox.standard_normal(d)",
+            "philox.standard_normal(d, 'f4')",
+            "philox.integers(0, 99, d)",
+            "philox.integers(0, 2**40, d)",
+            "philox.standard_exponential(d, 'f4')",
+            "philox.random(d, 'f4')",
+            "philox.integers(0, 99, d, 'u1')",
+            "np.scipy.stats.qmc.Sobol(3, rng=3).random(64)",
+            "np.scipy.stats.qmc.Halton(3, rng=3).random(100)",
+            "[g.random(5), g.random(d), g.standard_normal(7), g.random(d, 'f4')]",
+            "[g.integers(9, size=3), g.integers(9, size=d), g.random(d)]",
+            "[old.random_sample(5), old.random_sample(d), old.randn(7), old.randint(0, 9, d)]",
         ),
         g=g,
         old=old,
+        philox=np.random.Generator(np.random.Philox4x32(3)),
         d=shape,
         a=a,
     )
@@ -622,11 +1067,14 @@ FAMILIES: dict[str, Callable[[Problem], Any]] = {
     function.__name__: function
     for function in (
         chains,
+        sizes,
         copies,
         reductions,
         rows,
         scans,
         products,
+        large_products,
+        symmetric_products,
         gathers,
         sorts,
         transforms,

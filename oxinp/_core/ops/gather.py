@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
-from oxinp._core.lazy import reports
+from oxinp._core.lazy import placement, reports
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import Handle, host_view
 from oxinp._core.lazy.op import BoundOp, Op
+from oxinp._core.lazy.record import is_hosted, wrap_host
 from oxinp._core.lazy.views import view
 from oxinp._core.manipulation.copy import copy
 from oxinp._core.manipulation.shape import ravel, reshape
@@ -360,7 +361,12 @@ def select(array: Handle, mask: Handle) -> Any:
 
 
 def flatnonzero(mask: Handle) -> Any:
-    """Return the numbers, in C order, of the true elements of a mask, int64."""
+    """Return the numbers, in C order, of the true elements of a mask, int64.
+
+    Of a small mask on the host they are found there: the device would have to be waited for to know how many there are.
+    """
+    if is_hosted([mask]) and placement.is_host(mask._layout.nbytes):
+        return wrap_host(np.flatnonzero(host_view(mask)))
     need_kernel(mask._layout)
     return _selected(mask, None)
 
