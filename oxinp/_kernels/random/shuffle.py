@@ -165,12 +165,13 @@ def _phase(
 ) -> Iterator[Step]:
     """Draw while i has the same bits, see `interval`."""
     bits, expected = highest.bit_length(), math.ceil(_expected(highest, lowest))
-    windows = -(-expected // WINDOW)
+    margin, windows = interval.margin(bits), -(-expected // WINDOW)
+    # So many that a segment has half as many open words as there is room for
+    fewest = min(-(-4 * expected * margin // (MOST_EVENTS << bits)), MOST_SEGMENTS)
     most = min(SEGMENTS_PER_SM * device.num_sms, MOST_SEGMENTS)
-    num_segments = max(1, min(most, windows, math.isqrt(WINDOWS_PER_STEP * windows)))
+    num_segments = max(1, min(windows, max(fewest, min(most, math.isqrt(WINDOWS_PER_STEP * windows)))))
     length = -(-windows // num_segments) * WINDOW
     num_segments = -(-expected // length)
-    margin = interval.margin(bits)
     capacity = min(-(-4 * length * margin >> bits) + 256, MOST_EVENTS)
     segments, starts = scratch.take(num_segments * 16), scratch.take(num_segments * 4)
     events, chunks = scratch.take(num_segments * capacity * 4), scratch.take(num_segments * NUM_WARPS * 8)
