@@ -13,7 +13,7 @@ import numpy as np
 from oxinp._ptx import isa
 from oxinp._ptx.isa import EFFECT, WAIT, Op, Row, Wait
 from oxinp._ptx.mbarrier import spinning
-from oxinp._ptx.memory import CLUSTER, Access
+from oxinp._ptx.memory import CLUSTER, Access, Pointer
 from oxinp._ptx.types import f32, f64, u32, u64
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from oxinp._ptx.builder import Builder
     from oxinp._ptx.emulator.frame import Array, Frame
-    from oxinp._ptx.memory import Pointer
     from oxinp._ptx.value import Value
 
 _HERE = np.zeros(1, np.int32)
@@ -138,6 +137,14 @@ isa.register(
             ((f32,), (f64,), (u32,)),
         ),
         _row(
+            "counted_store_pair",
+            "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v2.{b}",
+            "<- u32 t t u32",
+            _store,
+            "[{0}], {{{1}, {2}}}, [{3}]",
+            ((f32,), (f64,)),
+        ),
+        _row(
             "counted_store_words",
             "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.b32",
             "<- u32 u32 u32 u32 u32 u32",
@@ -178,6 +185,17 @@ class ClusterStores:
         for i, part in enumerate(value.parts):
             place = there + i * part.type.nbytes if i else there
             k.emit("counted_store", place, part, barrier, types=(part.type,))
+
+    def block(self, number: Value | int, array: Pointer, rank: Value | int) -> tuple[Pointer, Value]:
+        """Return another block's array, to store pairs into, and where that counts those of a round."""
+        there, barrier = self._there(number, array, 0, rank)
+        return Pointer(self.k, there, array.type, CLUSTER, "w"), barrier
+
+    def store_pair(self, block: tuple[Pointer, Value], index: Any, value: Value) -> None:
+        """Store a value of two equal parts, aligned to both, at a place of what `block` gives."""
+        array, barrier = block
+        first, second = value.parts
+        self.k.emit("counted_store_pair", array.address(index), first, second, barrier, types=(first.type,))
 
     def store_words(
         self, number: Value | int, array: Pointer, index: Any, words: Sequence[Any], rank: Value | int

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from oxinp._kernels.elementwise.chain import Divisor, Splitter
 from oxinp._kernels.elementwise.plan import MAX_INDEX_32
+from oxinp._kernels.fft import tiling
 from oxinp._kernels.fft.kernel import make
 from oxinp._kernels.fft.prime import threads_of
 from oxinp._kernels.fft.radices import Cut, cut
@@ -79,6 +80,11 @@ class Side(NamedTuple):
     alignment: int = 1
     steps: tuple[int, ...] = ()
 
+    def at(self, distance: int, nbytes: int) -> Side:
+        """The side whose buffer begins some elements of a size further."""
+        moved = distance * nbytes
+        return self._replace(buffer=self.buffer.at(moved), alignment=min(self.alignment, moved & -moved or 256))
+
     def times(self, factor: int) -> tuple[int, ...]:
         """`steps`, multiplied."""
         return tuple([factor * step for step in self.steps])
@@ -116,6 +122,15 @@ class Chained(Frozen):
             for type_, is_array in zip(self.types, self.are_arrays, strict=True)
         ]
         return Fused(tuple(operands), self.instrs, self.result)
+
+    def at(self, distances: tuple[int, ...]) -> Chained:
+        """The chain whose arrays begin some elements further."""
+        moves = iter(distances)
+        arguments = tuple(
+            argument.at(next(moves) * type_.nbytes) if is_array else argument
+            for argument, type_, is_array in zip(self.arguments, self.types, self.are_arrays, strict=True)
+        )
+        return self.replace(arguments=arguments)
 
     @property
     def nbytes(self) -> int:
@@ -311,6 +326,7 @@ class Batch(Frozen):
         columns, cluster = min(WARP, 1 << (column.extent - 1).bit_length()), 1
         if self.real != SUMMED:
             most = 1 if self.real or self.chirp else cluster_limit(device)
+            most = most if self.order == 1 else min(most, tiling.MOST_IN_PASSES)
             columns, cluster = tile_of(
                 self.length,
                 nbytes,
@@ -377,6 +393,8 @@ class Batch(Frozen):
             self.is_rotated,
             self.is_source_rotated,
             cluster,
+            tiling.IS_COUNTED and cluster > 1,
+            tiling.IS_FACTORED and self.chirp > 0 and nbytes == 8 and self.length * nbytes > tiling.LARGE_TABLE,
         )
         spec = with_padding(spec)
         spec = spec.replace(min_blocks=resident(spec, found.held, device.max_shared_nbytes))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from contextlib import nullcontext
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,9 +14,13 @@ from oxinp._kernels.fft.roots import table
 from oxinp._kernels.fft.spec import COLUMNS, ROWS, WARP, TransformSpec
 from oxinp._kernels.fft.tile import Tile
 from oxinp._ptx.cluster import cluster_barrier
+from oxinp._ptx.cluster_store import ClusterStores
 from oxinp._ptx.memory import CLUSTER, Pointer
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from oxinp._kernels.fft.codelets import Number
     from oxinp._kernels.fft.tile import Thread, Values
     from oxinp._ptx.value import Value
 
@@ -28,20 +33,41 @@ class Exchange(Tile):
         if spec.shared_elements:
             self.smem = self.k.dynamic_shared(spec.type, spec.shared_elements)
         self.is_exchanged = False
+        if spec.is_counted:
+            self.stores = ClusterStores(self.k)
+            with self.k.when(self.k.tid == 0):
+                self.stores.expect(0, spec.share * spec.columns * spec.type.nbytes)
         if spec.cluster > 1:
             self.k.emit("cluster_arrive_relaxed", types=())
         self.radices = spec.radices
         self.tables = self.twiddles()
 
     def twiddles(self) -> list[Pointer]:
-        """Per stage but the first, root j * k of the elements behind the first, j outermost."""
+        """Per stage but the first, root j * k of the elements behind the first, j outermost; see `rows_of`."""
         before = 1
         tables: list[Pointer] = []
         for radix, following in pairwise(self.radices):
             before *= radix
-            numerators = np.multiply.outer(np.arange(1, following), np.arange(before)).ravel()
+            numerators = np.multiply.outer(self.rows_of(following), np.arange(before)).ravel()
             tables.append(self.k.table(table(before * following, numerators, self.spec.type.dtype)))
         return tables
+
+    def rows_of(self, radix: int) -> list[int]:
+        """The j of the roots that a table has: all, or those below a number, and its multiples."""
+        if not self.spec.is_factored:
+            return list(range(1, radix))
+        low = math.isqrt(radix)
+        return [*range(1, low), *range(low, radix, low)]
+
+    def _roots(self, own: Pointer, radix: int, apart: int) -> Iterator[Number]:
+        """Yield the roots that the elements of a butterfly behind the first are multiplied by; `apart` rows lie."""
+        k, rows, low = self.k, self.rows_of(radix), math.isqrt(radix)
+        read: dict[int, Number] = {}
+        for j in range(1, radix):
+            if j in rows:
+                real, imag = own.load(rows.index(j) * apart, 1, "nc")[0].parts
+                read[j] = real, imag
+            yield read[j] if j in read else multiply(k, read[j - j % low], read[j % low])
 
     def stages(self, thread: Thread, values: Values, *, is_last: bool) -> tuple[Thread, Values]:
         """All stages; if nothing follows, threads change to the order in which they store."""
@@ -120,8 +146,10 @@ class Exchange(Tile):
         self.is_exchanged = True
         address = self.smem.address()
         k.emit("cluster_wait", types=())  # every block has begun
-        blocks = [
-            Pointer(k, k.emit("mapa", address, rank, types=()), spec.type, CLUSTER, "rw")
+        blocks: list[Any] = [
+            self.stores.block(0, self.smem, rank)
+            if spec.is_counted
+            else Pointer(k, k.emit("mapa", address, rank, types=()), spec.type, CLUSTER, "rw")
             for rank in range(spec.cluster)
         ]
         for (number, is_valid), elements in zip(self.butterflies(thread, radix), values, strict=True):
@@ -129,8 +157,15 @@ class Exchange(Tile):
             places = [self._address(place, j * apart, 1) for j in range(kept)]
             with nullcontext() if is_valid is None else k.when(is_valid):
                 for j, value in enumerate(elements):
-                    blocks[j // kept][places[j % kept]] = k.compound(spec.type, *value)
-        cluster_barrier(k)
+                    result, block = k.compound(spec.type, *value), blocks[j // kept]
+                    if spec.is_counted:
+                        self.stores.store_pair(block, places[j % kept], result)
+                    else:
+                        block[places[j % kept]] = result
+        if spec.is_counted:
+            self.stores.wait(0)
+        else:
+            cluster_barrier(k)
 
     def wait(self) -> None:
         """Until everyone who shares memory with a thread is here."""
@@ -155,7 +190,7 @@ class Exchange(Tile):
             loaded = [self.smem[self._address(place, j * apart * neighbour, 1)] for j in range(radix)]
             within = self.later_number(number % before if stage < len(self.radices) - 1 else number)
             own = roots.at(within)
-            factors = [own.load(j * before * spec.cluster, 1, "nc")[0].parts for j in range(radix - 1)]
+            factors = list(self._roots(own, radix, before * spec.cluster))
             rest = [multiply(k, value.parts, factor) for value, factor in zip(loaded[1:], factors, strict=True)]  # type: ignore[arg-type]
             fetched.append([loaded[0].parts, *rest])
         return fetched  # type: ignore[return-value]

@@ -14,9 +14,10 @@ if TYPE_CHECKING:
 MAX_THREADS = 1024
 # Numbers that a thread may hold, by bytes of one: half of its registers, or a little more.
 MAX_HELD = {8: 24, 16: 18}
-MAX_RADIX = {8: 31, 16: 23}
+MAX_RADIX = {8: 32, 16: 23}
 # Composite radices beyond 16, for as few stages as registers allow, where there are several.
-COMPOSITE = {8: (18, 20, 21, 22, 24), 16: (18, 21)}
+COMPOSITE: dict[int, tuple[int, ...]] = {8: (18, 20, 21, 22, 24), 16: ()}
+MAX_ALONE = 32  # up to which a composite radix would be the only one
 STAGE_COST = 1.5  # of a stage, in visits of an element
 IDLE_COST = 0.5  # of a number that a thread could hold and does not
 HELD, HELD_SHORT = 16, 8  # at which the memory is kept busy, and where threads of a transform read side by side
@@ -39,7 +40,7 @@ class Cut(NamedTuple):
 def registers(held: int, nbytes: int) -> int:
     """Return how many registers a thread needs that holds numbers of some bytes, so that nothing spills."""
     fixed, each = {8: (24, 2.5), 16: (48, 5.0)}[nbytes]
-    if held > MAX_HELD[nbytes]:  # a large prime, whose inputs live until all results are there
+    if held > MAX_HELD[nbytes] and held % 2:  # a large prime, whose inputs live until all results are there
         each *= 4 / 3
     return int(fixed + each * held)
 
@@ -59,7 +60,7 @@ def is_smooth(n: int) -> bool:
     return largest_prime(n) <= MAX_PRIME
 
 
-def _factorizations(n: int, radices: tuple[int, ...], most: int = MAX_PRIME) -> Iterator[tuple[int, ...]]:
+def _factorizations(n: int, radices: tuple[int, ...], most: int = MAX_ALONE) -> Iterator[tuple[int, ...]]:
     """Yield the ways to write n as a product of `radices`, which increase, in a falling order."""
     if n == 1:
         yield ()
@@ -123,7 +124,7 @@ def convolution_length(length: int, nbytes: int, most: int) -> int:
 
 def _shortest(length: int, nbytes: int) -> list[tuple[int, ...]]:
     """Factorizations of at most one stage more than the fewest; of many, those of the most even factors."""
-    radices = RADICES if length <= max(COMPOSITE[nbytes]) else tuple(sorted((*RADICES, *COMPOSITE[nbytes])))
+    radices = RADICES if length <= MAX_ALONE else tuple(sorted((*RADICES, *COMPOSITE[nbytes])))
     every = [each or (1,) for each in _factorizations(length, radices)]
     fewest = min(map(len, every))
     return sorted((each for each in every if len(each) <= fewest + 1), key=lambda r: (len(r), max(r) - min(r)))[:24]

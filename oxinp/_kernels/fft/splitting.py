@@ -6,13 +6,15 @@ import math
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from oxinp._kernels.fft import tiling
 from oxinp._kernels.fft.radices import cut, is_smooth
 from oxinp._kernels.fft.tiling import MIN_SEGMENT, RESIDENT, SEGMENT, cluster_limit, columns_of, tile_of
 
 if TYPE_CHECKING:
     from oxinp._kernels.choice import Device
 
-CLUSTER_COST = 3.5  # of a pass by clusters, in stages
+
+IS_RISING = False  # whether the smallest length goes first
 
 
 @lru_cache(1 << 12)
@@ -23,7 +25,7 @@ def _split(length: int, nbytes: int, is_apart: bool, room: int, most: int) -> tu
     ):
         return (length,)
     for count in (2, 3, 4):
-        found = _even_split(length, nbytes, count, room, most)
+        found = _even_split(length, nbytes, count, room, min(most, tiling.MOST_IN_PASSES))
         if found is not None:
             return found
     return (length,) if columns_of(length, nbytes, 1, room, is_mixed=False) else None
@@ -55,26 +57,21 @@ def fits_block(length: int, nbytes: int, is_apart: bool, device: Device) -> bool
 
 
 def _even_split(length: int, nbytes: int, count: int, room: int, most: int) -> tuple[int, ...] | None:
-    """The factors, the largest first, of which each fits a block with wide segments, as even as can be."""
+    """The factors, the largest first, of which each fits a tile with wide segments, as even as can be."""
     wanted = SEGMENT // nbytes
-    ways = [
-        each
-        for each in _products(length, count, length)
-        if all(_tile(n, nbytes, room, most)[0] * 4 >= wanted for n in each)
-    ]
+    tiles = {n: _tile(n, nbytes, room, most) for n in _divisors(length)}
+    ways = [each for each in _products(length, count, length) if all(tiles[n][0] * 4 >= wanted for n in each)]
     if not ways:
         return None
 
     def cost(each: tuple[int, ...]) -> tuple[float, float]:
-        tiles = [(n, *_tile(n, nbytes, room, most)) for n in each]
-        short = sum(max(0.0, math.log2(wanted / columns)) for _, columns, _ in tiles)
-        sizes = [n * nbytes * 9 // 8 * columns / cluster for n, columns, cluster in tiles]
-        large = sum(max(0.0, math.log2(size * RESIDENT / room)) for size in sizes)
-        shared = CLUSTER_COST * sum(cluster > 1 for *_, cluster in tiles)
+        short = sum(max(0.0, math.log2(wanted / tiles[n][0])) for n in each)
+        large = sum(max(0.0, math.log2(n * SEGMENT * RESIDENT / (room * tiles[n][1]))) for n in each)
         stages = sum(len(found.radices) for n in each if (found := cut(n, nbytes)) is not None)
-        return short * 2 + large * 2 + stages + shared, max(each) / min(each)
+        return short * 2 + large * 2 + stages, max(each) / min(each)
 
-    return min(ways, key=cost)
+    best = min(ways, key=cost)
+    return best[::-1] if IS_RISING else best
 
 
 def _tile(length: int, nbytes: int, room: int, most: int) -> tuple[int, int]:

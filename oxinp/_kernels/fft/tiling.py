@@ -15,17 +15,20 @@ SEGMENT = 128  # bytes of neighbouring columns that a block takes, where a trans
 MIN_SEGMENT = 32
 BLOCK = 256  # threads at which transforms share a block
 CLUSTERS = (2, 4, 8)  # blocks that may share transforms
-CLUSTER_SEGMENT = 64  # bytes of neighbouring columns below which they do, and which they take then
+CLUSTER_SEGMENT = 64  # bytes of neighbouring columns that they take, where a block would not have `MIN_SEGMENT`
+MOST_IN_PASSES = 1  # blocks that share a pass of a longer transform: one more pass was faster
+IS_COUNTED = False  # whether blocks of a cluster wait for bytes, not for each other
+IS_FACTORED = False  # whether roots of unity of convolutions are products of those that tables have
+LARGE_TABLE = 1 << 15  # bytes from which on they are
 RESIDENT = 3  # blocks that a multiprocessor should hold
-RESIDENT_COLUMNS = 1  # likewise, of those that are not shared and take all of a segment
-RESIDENT_ROWS = 2  # likewise, of transforms along neighbouring elements that are not shared
 PARTITIONS, MAX_WARPS, MAX_BLOCKS = 4, 64, 32  # of a multiprocessor
 ALLOCATED = 8  # registers of a thread, at a time
 SHARED_BESIDE = 1024  # bytes that a block takes beside its own
+BUSY = 1024  # threads of a multiprocessor up to which more blocks are worth fewer registers
 # Registers that kernels get by with, by bytes of a number: without any, per number of a thread, and up to how many.
-TIGHT = {8: (16, 2, 24), 16: (24, 4, 18)}
+TIGHT = {8: (16, 2, 32), 16: (24, 4, 18)}
 # Beside these: of roots of unity that are computed, of convolutions, and of what else is done with elements.
-BESIDE_TWIDDLE, BESIDE_CHIRP, BESIDE_STAGED, BESIDE = 8, 12, 24, 16
+BESIDE_TWIDDLE, BESIDE_CHIRP, BESIDE_STAGED, BESIDE = 8, 16, 24, 16
 FEWEST_LARGE = 17  # primes from which on a codelet holds its inputs until all results are there
 
 
@@ -35,8 +38,7 @@ def with_padding(spec: TransformSpec) -> TransformSpec:
     if len(spec.radices) == 1:
         return spec if spec.real in ("", SUMMED) else spec.replace(padding=BANK_WIDTH // spec.type.nbytes)
     lanes = BANK_WIDTH // spec.type.nbytes
-    even = spec.radices[0] if spec.radices[0] % 2 == 0 else 0
-    candidates = [spec.replace(padding=padding) for padding in (0, lanes, lanes // 2, 2 * lanes, 4 * lanes, even)]
+    candidates = [spec.replace(padding=padding) for padding in (0, lanes, lanes // 2, 2 * lanes, 4 * lanes)]
     return min(candidates, key=lambda each: (conflicts(each), each.shared_elements))
 
 
@@ -77,23 +79,24 @@ def tile_of(length: int, nbytes: int, extent: int, room: int, most: int, *, is_m
     """
     alone = columns_of(length, nbytes, extent, room, is_mixed=is_mixed)
     found = cut(length, nbytes)
-    wanted = min(CLUSTER_SEGMENT // nbytes if is_mixed else 1, 1 << (extent - 1).bit_length())
-    padded = length * nbytes * 9 // 8
-    is_enough = alone >= wanted and padded * alone * (RESIDENT_COLUMNS if is_mixed else RESIDENT_ROWS) <= room
-    if is_enough or most == 1 or found is None or len(found.radices) == 1:
+    least, wanted = (
+        min(segment // nbytes, 1 << (extent - 1).bit_length()) for segment in (MIN_SEGMENT, CLUSTER_SEGMENT)
+    )
+    if not is_mixed or alone >= least or most == 1 or found is None or len(found.radices) == 1:
         return alone, 1
-    for cluster in (1, *CLUSTERS):
+    for cluster in CLUSTERS:
         is_even = found.radices[0] % cluster == 0 and length // found.radices[0] % cluster == 0
-        is_fitting = padded * wanted * RESIDENT <= room * cluster
+        is_fitting = length * nbytes * 9 // 8 * wanted * RESIDENT <= room * cluster
         if cluster <= most and is_even and is_fitting and -(-found.threads // cluster) * wanted <= MAX_THREADS:
             return wanted, cluster
     return alone, 1
 
 
-def num_registers(spec: TransformSpec, held: int) -> int:
-    """Return how many registers a thread needs that holds so many numbers, so that a few bytes spill at most."""
+def num_registers(spec: TransformSpec, held: int, *, is_tight: bool) -> int:
+    """Return how many registers a thread needs that holds so many numbers; so that a few bytes spill if it is tight."""
     nbytes = spec.type.nbytes
-    if spec.real == SUMMED or any(radix >= FEWEST_LARGE and largest_prime(radix) == radix for radix in spec.radices):
+    has_large = any(radix >= FEWEST_LARGE and largest_prime(radix) == radix for radix in spec.radices)
+    if not is_tight or has_large or spec.real == SUMMED:
         needed = registers(held, nbytes)
     else:
         fixed, each, most = TIGHT[nbytes]
@@ -115,14 +118,18 @@ def resident(spec: TransformSpec, held: int, room: int) -> int:
     room : int
         Bytes of shared memory, as of `columns_of`.
     """
-    needed, nbytes = num_registers(spec, held), spec.shared_elements * spec.type.nbytes
-    warps = -(-spec.threads * spec.columns // WARP)
+    nbytes, warps = spec.shared_elements * spec.type.nbytes, -(-spec.threads * spec.columns // WARP)
     most = min(MAX_BLOCKS, MAX_WARPS // warps, (room + SHARED_BESIDE) // (nbytes + SHARED_BESIDE))
-    for blocks in range(most, 1, -1):
-        of_warp = NUM_REGISTERS // PARTITIONS // -(-warps * blocks // PARTITIONS)
-        if of_warp // WARP // ALLOCATED * ALLOCATED >= needed:
-            return blocks
-    return 1
+
+    def fitting(needed: int) -> int:
+        for blocks in range(most, 1, -1):
+            of_warp = NUM_REGISTERS // PARTITIONS // -(-warps * blocks // PARTITIONS)
+            if of_warp // WARP // ALLOCATED * ALLOCATED >= needed:
+                return blocks
+        return 1
+
+    tight, wide = (fitting(num_registers(spec, held, is_tight=is_tight)) for is_tight in (True, False))
+    return max(wide, min(tight, -(-BUSY // (warps * WARP))))
 
 
 def cluster_limit(device: Limits) -> int:

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from oxinp._kernels.fft import batch
+from oxinp._kernels.fft import batch, tiling
 from oxinp._kernels.fft import plan as plans
 from oxinp._kernels.fft.axes import COMPLEX, HALF, REAL, Array, Problem, plan_axes
 from oxinp._kernels.fft.batch import Chained, Loop, Side
@@ -13,6 +13,7 @@ from oxinp._kernels.fft.codelets import multiply
 from oxinp._kernels.fft.plan import Transform, plan
 from oxinp._kernels.plan import Argument
 from oxinp._kernels.problem import Instr
+from oxinp._ptx.kernel import traced_with
 from oxinp._ptx.types import c64, c128, from_dtype
 from tests.kernels.machine import Session, machine, root_of
 
@@ -186,6 +187,17 @@ def test_lengths_without_codelets(session, n, axis, dtype):
     transformed(session, x, target, axis, is_forward=axis == 0)
     # Two transforms of more than twice the length, and three products.
     check(target, x, axis, is_forward=axis == 0, factor=1.5)
+
+
+@pytest.mark.parametrize("n", [331, 1009])
+def test_convolutions_by_products_of_roots(session, n, monkeypatch):
+    monkeypatch.setattr(tiling, "IS_FACTORED", True)
+    monkeypatch.setattr(tiling, "LARGE_TABLE", 0)
+    x = random((3, n), "F")
+    target = np.empty_like(x)
+    made = transformed(session, x, target)
+    assert traced_with(made.launch.kernel)[0].is_factored
+    check(target, x, factor=1.1)
 
 
 @pytest.mark.parametrize("dtype", ["F", pytest.param("D", marks=pytest.mark.slow)])
