@@ -209,13 +209,18 @@ def choose(a: Any, choices: Any, out: Any = None, mode: Any = "raise") -> Any:
     return result if shape else result[()]
 
 
+def _is_size(extents: tuple[int, ...]) -> bool:
+    """Return whether there are elements of these extents, and no more than indices count."""
+    return 0 < math.prod(extents) <= np.iinfo(np.intp).max
+
+
 @implements("ravel_multi_index")
 def ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: Any = "C") -> Any:
     """See `numpy.ravel_multi_index`; waits for the indices to be looked at where `mode` is "raise"."""
     arrays = [as_ours(x) for x in multi_index]
     extents = (operator.index(dims),) if isinstance(dims, int | np.integer) else tuple(map(operator.index, dims))
     modes = (mode,) * len(extents) if isinstance(mode, str) else tuple(mode)
-    if len(arrays) != len(extents) or len(modes) != len(extents) or order not in ("C", "F") or math.prod(extents) <= 0:
+    if len(arrays) != len(extents) or len(modes) != len(extents) or order not in ("C", "F") or not _is_size(extents):
         raise Unsupported("what NumPy refuses")
     if any(x._layout.dtype.kind not in "iu" or not x._layout.ndim or not x._layout.size for x in arrays):
         raise Unsupported("indices that NumPy converts or refuses, or none")
@@ -242,7 +247,7 @@ def unravel_index(indices: Any, shape: Any, order: Any = "C") -> Any:
     extents = (operator.index(shape),) if isinstance(shape, int | np.integer) else tuple(map(operator.index, shape))
     if index._layout.dtype.kind not in "iu" or not index._layout.ndim or not index._layout.size:
         raise Unsupported("indices that NumPy converts or refuses, or none")
-    if order not in ("C", "F") or not extents or math.prod(extents) <= 0:
+    if order not in ("C", "F") or not extents or not _is_size(extents):
         raise Unsupported("what NumPy refuses")
     _check_placement(index)
     compute, rest = UFUNC_OBJECTS, astype(index, INT64, copy_wanted=False)
