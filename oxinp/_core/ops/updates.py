@@ -50,6 +50,8 @@ MODULAR = frozenset({"add", "subtract", "multiply", "bitwise_and", "bitwise_or",
 """Ufuncs of integers that give the same whether values are cast before or after."""
 
 MAX_COUNT = 1 << 31
+MAX_COUNTERS = 1 << 14
+"""Bins that a block counts in shared memory; of more it would count in memory."""
 
 
 def _infer(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout, ...]:  # noqa: ARG001
@@ -339,4 +341,27 @@ def sums(index: Handle, weights: Handle, count: int) -> Any:
     return result
 
 
-__all__ = ["at", "reduceat", "sums"]
+def are_grouped(index: Handle, count: int) -> bool:
+    """Whether numbers are so many, and bins more than a block has counters for, that `counts` is the fastest."""
+    family = importlib.import_module("oxinp._kernels.index.sums")
+    shift = family.shift_of(index._layout.size, count, DEVICE_TYPES[INT64], device().capability)
+    return shift is not None and count > MAX_COUNTERS
+
+
+def counts(index: Handle, count: int) -> Any:
+    """Return how often each number is there, int64; see `numpy.bincount`.
+
+    Parameters
+    ----------
+    index : Handle, (N,)
+        From 0 to ``count - 1``.
+    count : int
+        Of bins.
+    """
+    result = creation.zeros(count, INT64)
+    selected = advanced.Selection(result, index, index._layout.shape, 0, 1, True, None, False)
+    scatter.assign(selected, 1, "add")
+    return result
+
+
+__all__ = ["are_grouped", "at", "counts", "reduceat", "sums"]
