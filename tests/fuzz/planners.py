@@ -22,7 +22,8 @@ import oxinp as np
 from tests.fuzz import planning
 from tests.fuzz.branches import Branches
 from tests.fuzz.draw import RandomDraw
-from tests.fuzz.problems import FAMILIES, Problem
+from tests.fuzz.problem import Problem
+from tests.fuzz.problems import FAMILIES
 
 # What a user may be told: a problem that raises one of these is refused, not wrong.
 REFUSALS = (ValueError, TypeError, IndexError, ArithmeticError, NotImplementedError, numpy.linalg.LinAlgError)
