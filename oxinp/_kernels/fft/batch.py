@@ -307,7 +307,7 @@ class Batch(Frozen):
         nbytes = self.type.nbytes
         if self.real == SUMMED:
             return Cut((self.length,), threads_of(self.length, nbytes), HELD_SUMMED[nbytes], 0.0)
-        found = cut(self.length, nbytes)
+        found = cut(self.length, nbytes, is_convolved=self.chirp > 0)
         assert found is not None, f"no pass of length {self.length}"
         if (self.is_rotated and found.radices[-1] % 2) or (self.is_source_rotated and found.radices[0] % 2):
             found = found._replace(radices=_even_at(found.radices, self.is_source_rotated, self.is_rotated))
@@ -334,6 +334,7 @@ class Batch(Frozen):
                 device.max_shared_nbytes,
                 most,
                 is_mixed=COLUMNS in (loads, stores),
+                is_convolved=self.chirp > 0,
             )
             threads = -(-threads // cluster)
         outer_size = math.prod(loop.extent for loop in outer)

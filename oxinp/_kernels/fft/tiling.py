@@ -42,7 +42,7 @@ def with_padding(spec: TransformSpec) -> TransformSpec:
     return min(candidates, key=lambda each: (conflicts(each), each.shared_elements))
 
 
-def columns_of(length: int, nbytes: int, extent: int, room: int, *, is_mixed: bool) -> int:
+def columns_of(length: int, nbytes: int, extent: int, room: int, *, is_mixed: bool, is_convolved: bool = False) -> int:
     """Return how many transforms a block takes, a power of two; 0 where not one fits.
 
     Parameters
@@ -55,8 +55,10 @@ def columns_of(length: int, nbytes: int, extent: int, room: int, *, is_mixed: bo
         Bytes of shared memory.
     is_mixed : bool
         Whether neighbouring threads take neighbouring transforms.
+    is_convolved : bool
+        As of `cut`.
     """
-    found = cut(length, nbytes)
+    found = cut(length, nbytes, is_convolved=is_convolved)
     if found is None:
         return 0
     most = MAX_THREADS // found.threads
@@ -67,17 +69,19 @@ def columns_of(length: int, nbytes: int, extent: int, room: int, *, is_mixed: bo
     return 1 << (most.bit_length() - 1) if most else 0
 
 
-def tile_of(length: int, nbytes: int, extent: int, room: int, most: int, *, is_mixed: bool) -> tuple[int, int]:
+def tile_of(
+    length: int, nbytes: int, extent: int, room: int, most: int, *, is_mixed: bool, is_convolved: bool = False
+) -> tuple[int, int]:
     """Return how many transforms a tile has, a power of two, and how many blocks share it; 0 where not one fits.
 
     Parameters
     ----------
-    length, nbytes, extent, room, is_mixed
+    length, nbytes, extent, room, is_mixed, is_convolved
         As of `columns_of`.
     most : int
         Blocks of a cluster, at most; 1 where kernels or the device have none.
     """
-    alone = columns_of(length, nbytes, extent, room, is_mixed=is_mixed)
+    alone = columns_of(length, nbytes, extent, room, is_mixed=is_mixed, is_convolved=is_convolved)
     found = cut(length, nbytes)
     least, wanted = (
         min(segment // nbytes, 1 << (extent - 1).bit_length()) for segment in (MIN_SEGMENT, CLUSTER_SEGMENT)
