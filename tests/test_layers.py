@@ -43,7 +43,7 @@ LAYERS = {
     "oxinp._core": BELOW_CORE,
     "oxinp._api": BELOW_API,
     "oxinp._runner": (*BELOW_MODULES, *PACKAGES, "oxinp.cuda"),
-    "oxinp._tune": (*BELOW_MODULES, "oxinp.cuda"),
+    "oxinp._tune": (*BELOW_MODULES, *PACKAGES, "oxinp.cuda"),
     "oxinp.cuda": (
         "oxinp._driver",
         "oxinp._config",

@@ -137,13 +137,14 @@ class Bound:
 
 
 class Tuned:
-    """A device on which block columns have a width, see `cholesky.Outer` and `lu.Outer`."""
+    """A device on which block columns have a width, see `cholesky.Outer`, `lu.Outer`, `qr.BlockColumns`."""
 
     def __init__(self, device, width, resident, group):
         self.device = device
         self.answers = {
             "cholesky/outer": {"width": width, "resident": resident},
             "lu/outer": {"width": width, "group": group},
+            "qr/block": {"width": width, "group": group},
         }
 
     def __getattr__(self, name):
@@ -265,9 +266,9 @@ def main(arguments):
     parser.add_argument("--quick", action="store_true", help="small cases only")
     parser.add_argument("--peer", action="store_true", help="measure CuPy and PyTorch as well")
     parser.add_argument("--steps", action="store_true", help="say which kernels take how long")
-    parser.add_argument("--width", type=int, help="of the block columns of LU and Cholesky factorisations")
+    parser.add_argument("--width", type=int, help="of block columns")
     parser.add_argument("--resident", type=int, default=0, help="blocks on a multiprocessor that factor one together")
-    parser.add_argument("--group", type=int, default=32, help="columns that every panel of LU brings up to date")
+    parser.add_argument("--group", type=int, default=32, help="columns that every panel brings up to date")
     parser.add_argument("--cases", default="", help="a regular expression of the lines that are wanted")
     options = parser.parse_args(arguments)
     backend, rng, is_right = open_backend(), np.random.default_rng(), True

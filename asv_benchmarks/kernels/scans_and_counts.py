@@ -46,6 +46,14 @@ def cumsum(xp, x):
     return xp.cumsum(x)
 
 
+def columns(draw, num_columns, rng, size):
+    return tuple([x.reshape(-1, num_columns) for x in draw(rng, size // num_columns * num_columns)])
+
+
+def cumsum_down(xp, x):
+    return xp.cumsum(x, 0)
+
+
 def select(xp, x):
     del xp
     return x[x > 0.5]
@@ -71,6 +79,17 @@ CASES = [
     Case("cumsum f4 2^27", 2**27, partial(floats, "f4"), cumsum, lambda t, x: t.cumsum(x, 0), ROUNDED),
     Case("cumsum f8 2^26", 2**26, partial(floats, "f8"), cumsum, lambda t, x: t.cumsum(x, 0), ROUNDED),
     Case("cumsum i8 2^26", 2**26, partial(numbers, 9, "i8"), cumsum, lambda t, x: t.cumsum(x, 0)),
+    *[
+        Case(
+            f"cumsum 0 {name}", 2**log2, partial(columns, draw, width), cumsum_down, lambda t, x: t.cumsum(x, 0), check
+        )
+        for name, log2, draw, width, check in (
+            ("f4 2^13 x 2^14", 27, partial(floats, "f4"), 2**14, ROUNDED),
+            ("f8 2^13 x 2^13", 26, partial(floats, "f8"), 2**13, ROUNDED),
+            ("f4 2^20 x 64", 26, partial(floats, "f4"), 64, ROUNDED),
+            ("i8 2^16 x 1000", 26, partial(numbers, 9, "i8"), 1000, EXACT),
+        )
+    ],
     Case("x[x > 0.5] f4 2^27", 2**27, partial(floats, "f4"), select, lambda _, x: x[x > 0.5]),
     Case("unique i8 2^24", 2**24, partial(numbers, 2**20, "i8"), unique, lambda t, x: t.unique(x)),
     Case("unique i4 2^24", 2**24, partial(numbers, 2**20, "i4"), unique, lambda t, x: t.unique(x)),
@@ -86,8 +105,8 @@ def is_right(case, found, arrays):
     if case.check == EXACT:
         return np.array_equal(found, case.call(np, *arrays))
     x = arrays[0]
-    exact = np.cumsum(x, dtype=np.longdouble)
-    allowed = np.finfo(x.dtype).eps * 0.51 * np.abs(exact) + np.cumsum(np.abs(x), dtype=np.float64) * 1e-15
+    exact = np.cumsum(x, 0, dtype=np.longdouble)
+    allowed = np.finfo(x.dtype).eps * 0.51 * np.abs(exact) + np.cumsum(np.abs(x), 0, dtype=np.float64) * 1e-15
     return bool((np.abs(found - exact) <= allowed).all())
 
 

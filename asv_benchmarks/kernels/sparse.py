@@ -340,6 +340,7 @@ def cases(scale):
             r=m.prolongator.T.tocsr(),
         ),
         "SpGEMM power-law 1M": lambda: product_case(m.web, m.web, 0, 2),
+        "SpGEMM dense result, 2,000 columns": lambda: product_case(m.dense_product, m.dense_product, 0, 2),
         "CG 1000 iterations, Laplacian 4M": lambda: solver_case("cg", m.laplacian, {"rtol": 1e-30, "maxiter": 1000}),
         "SpMV power-law 4M, 60M": lambda: matvec_case(m.graph),
         "SpMV power-law transposed": lambda: matvec_case(m.graph, transposed=True),

@@ -108,6 +108,11 @@ class Matrices:
         return power_law(10**6 // self.scale, 6, self.rng)
 
     @functools.cached_property
+    def dense_product(self):
+        """2,000 rows of 200, whose square is dense: 40,000 products a row."""
+        return from_lengths(np.full(2000, 200), 2000, self.rng)
+
+    @functools.cached_property
     def symmetric(self):
         """A symmetric one of 250,000 vertices."""
         return symmetric_web(250_000 // self.scale, 10, self.rng)

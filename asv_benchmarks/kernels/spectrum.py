@@ -49,6 +49,9 @@ QUICK_COMPOSED = (
     ("svd", (300, 50), "f4", None),
     ("lstsq", (1000, 20), "f8", (1000, 1)),
     ("qr", (40_000, 40), "f8", None),
+    ("hessenberg", (300, 300), "f8", None),
+    ("eig", (300, 300), "f8", None),
+    ("pivoted qr", (300, 200), "f8", None),
 )
 CASES = (
     ("eigh", 10000, 32, 32, "f8"),
@@ -84,7 +87,23 @@ COMPOSED = (
     ("pinv", (2048, 2048), "f8", None),
     ("det", (4096, 4096), "f8", None),
     ("expm", (1024, 1024), "f8", None),
+    ("hessenberg", (2048, 2048), "f8", None),
+    ("eig", (2048, 2048), "f8", None),
+    ("eigvals", (2048, 2048), "f8", None),
+    ("eig", (1024, 1024), "c16", None),
+    ("pivoted qr", (2048, 2048), "f8", None),
+    ("pivoted qr", (4096, 1024), "f8", None),
+    ("solve_banded", (5, 100_000), "f8", (100_000, 512)),
+    ("solve_banded", (3, 20_000), "f8", (20_000, 4096)),
 )
+OF_SCIPY = {
+    "hessenberg": lambda linalg: linalg.hessenberg,
+    "solve_banded": lambda linalg: lambda a, b: linalg.solve_banded((len(a) // 2, len(a) // 2), a, b),
+    "pivoted qr": lambda linalg: lambda a: linalg.qr(a, mode="economic", pivoting=True),
+}
+"""Functions that the peers on GPUs have not."""
+HOSTED_PEERS = ("eig", "eigvals", *OF_SCIPY)
+"""Functions of which NumPy, or SciPy, on the host is a peer."""
 
 
 def adjoint(a):
@@ -195,6 +214,8 @@ def composed(package, name):
         paths = {"oxinp": "oxinp.scipy.linalg", "cupy": "cupyx.scipy.linalg", "torch": "torch.linalg"}
         functions = importlib.import_module(paths[package])
         return functions.matrix_exp if package == "torch" else functions.expm
+    if name in OF_SCIPY:
+        return OF_SCIPY[name](importlib.import_module("oxinp.scipy.linalg" if package == "oxinp" else "scipy.linalg"))
     return getattr(module.linalg, name)
 
 
@@ -203,13 +224,15 @@ def wall_milliseconds(package, name, arrays):
     module = importlib.import_module(package)
     if package == "torch":
         given, wait = [module.from_numpy(x).cuda() for x in arrays], module.cuda.synchronize
+    elif package == "numpy":
+        given, wait = arrays, lambda: None
     else:
         given = [module.asarray(x) for x in arrays]
         wait = module.cuda.synchronize if package == "oxinp" else module.cuda.Device().synchronize
     function, times = composed(package, name), []
     if package == "oxinp":
         module.evaluate(*given)
-    for _ in range(5):
+    for _ in range(2 if package == "numpy" else 5):
         wait()
         start = time.perf_counter()
         result = function(*given)
@@ -217,7 +240,7 @@ def wall_milliseconds(package, name, arrays):
             module.evaluate(*(result if isinstance(result, tuple) else (result,)))
         wait()
         times.append((time.perf_counter() - start) * 1e3)
-    return statistics.median(times[2:]), result
+    return statistics.median(times[len(times) // 2 :]), result
 
 
 def composed_ratio(name, arrays, result):
@@ -229,14 +252,31 @@ def composed_ratio(name, arrays, result):
         ratios = [_norm(a - u * s[..., None, :] @ vh) / _norm(a)]
         ratios += [_norm(adjoint(q) @ q - np.eye(q.shape[-1])) for q in (u, adjoint(vh))]
         return float(max(np.max(x) for x in ratios) / eps)
-    if name == "qr":
-        q, r = (np.asarray(x) for x in result)
+    if name in ("qr", "pivoted qr"):
+        q, r, *columns = (np.asarray(x) for x in result)
+        a = a[:, columns[0]] if columns else a
         is_upper = not np.tril(r, -1).any()
         ratios = [_norm(a - q @ r) / _norm(a), _norm(adjoint(q) @ q - np.eye(q.shape[-1]))]
         return float(max(ratios) / eps) if is_upper else float("inf")
+    if name == "eig":
+        w, v = (np.asarray(x) for x in result)
+        return float(np.max(_norm(a @ v - v * w)) / (np.max(_norm(a)) * eps))
+    if name in ("eigvals", "hessenberg"):
+        made = np.asarray(result)
+        traces = [np.sum(made), np.trace(a)] if name == "eigvals" else [np.trace(made), np.trace(a)]
+        return float(abs(traces[0] - traces[1]) / (np.linalg.norm(a) * eps))
     if name == "svdvals":
         right = np.linalg.svdvals(a)
         return float(np.max(np.abs(right - np.asarray(result))) / right.max() / eps)
+    if name == "solve_banded":
+        x, half = np.asarray(result)[:, :4], len(a) // 2
+        difference, size = arrays[1][:, :4].copy(), 0
+        for i in range(-half, half + 1):  # of every diagonal: A[row, row + i]
+            rows = slice(max(0, -i), min(len(x), len(x) - i))
+            terms = a[half - i, rows.start + i : rows.stop + i, None] * x[rows.start + i : rows.stop + i]
+            difference[rows] -= terms
+            size = max(size, np.abs(terms).max())
+        return float(np.abs(difference).max() / (size * len(a) * np.finfo(a.dtype).eps))
     if name == "lstsq":
         left = adjoint(a) @ (arrays[1] - a @ np.asarray(result[0]))
         return float(np.linalg.norm(left) / (np.linalg.norm(a) ** 2 * np.linalg.norm(np.asarray(result[0])) * eps))
@@ -280,7 +320,9 @@ def main(arguments):
         ratio = composed_ratio(name, arrays, result)
         is_right &= ratio <= RATIO
         line = f"{title:32s} {whole:9.3f} ms, ratio {ratio:.3g}"
-        times = {package: wall_milliseconds(package, name, arrays)[0] for package in known}
+        others = [x for x in known if name not in OF_SCIPY and (x, name[:3]) != ("cupy", "eig")]
+        others += ["numpy"] if known and name in HOSTED_PEERS else []
+        times = {package: wall_milliseconds(package, name, arrays)[0] for package in others}
         if times:
             best = min(times, key=times.get)
             line += f"; {best} {times[best]:9.3f} ms, {times[best] / whole:5.2f}x"

@@ -34,6 +34,10 @@ _INDICES = (
     "`oxinp.config.synchronous = True` raises it at once."
 )
 _SPECTRA = "Computed in the precision of the operands, where newer versions of SciPy compute float32 in float64."
+_ITERATIONS = (
+    "Partly on the host, and counted as that: the reduction to Hessenberg form and the products that make vectors run "
+    "on the device, balancing and QR iterations are LAPACK's. Stacks are NumPy's or SciPy's."
+)
 _FOURIER = ("fft", "ifft", "rfft", "irfft")
 _COPIES = "Arrays of NumPy's are copied, where NumPy would return its argument."
 
@@ -64,7 +68,16 @@ DIFFERENCES: dict[str, str] = {
         "Parts of the spectrum that are chosen by values are SciPy's, on the host and counted; of tridiagonal matrices "
         "all parts.",
     ),
-    "scipy.linalg.qr": "QR with pivoting is SciPy's, on the host and counted.",
+    **dict.fromkeys(
+        ["linalg.eig", "linalg.eigvals", *(f"scipy.linalg.{name}" for name in ("eig", "eigvals", "schur"))],
+        _ITERATIONS,
+    ),
+    **dict.fromkeys(
+        [f"scipy.linalg.{name}" for name in ("solve_banded", "solveh_banded", "cho_solve_banded")],
+        "Partly on the host, and counted as that: LAPACK factors the band, which goes row by row; systems with 32 and "
+        "more right-hand sides, and at most 16 elements beside the diagonals of their factors, are the device's.",
+    ),
+    "scipy.linalg.qr": "Of stacks QR with pivoting is SciPy's, on the host and counted.",
     **dict.fromkeys(
         [f"scipy.sparse.linalg.{name}" for name in ("splu", "spilu", "factorized")],
         "Analysis and factors are SciPy's, on the host and counted; systems with 32 and more right-hand sides are "

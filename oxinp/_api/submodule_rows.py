@@ -139,6 +139,8 @@ ROWS: dict[str, CoverageRow] = {
         _row("linalg.cond", COMPOSED),
         _row("linalg.cross", COMPOSED),
         _row("linalg.diagonal", NATIVE),
+        _row("linalg.eig", COMPOSED),
+        _row("linalg.eigvals", COMPOSED),
         _row("linalg.matmul", COMPOSED),
         _row("linalg.matrix_norm", COMPOSED),
         _row("linalg.lstsq", COMPOSED),
@@ -173,13 +175,14 @@ ROWS: dict[str, CoverageRow] = {
         _row("scipy.fft.fht", COMPOSED),
         _row("scipy.fft.ifht", COMPOSED),
         *_native("scipy.linalg", "cholesky det eigh eigh_tridiagonal eigvalsh eigvalsh_tridiagonal inv lu lu_factor"),
-        *_native("scipy.linalg", "qr solve_triangular svd svdvals"),
+        *_native("scipy.linalg", "hessenberg qr solve_triangular svd svdvals"),
         *[
             _row(f"scipy.linalg.{name}", COMPOSED)
             for name in (
-                *("cho_factor", "cho_solve", "circulant", "expm", "hankel", "lstsq", "lu_solve", "norm", "null_space"),
-                *("orth", "pinv", "pinvh", "polar", "rq", "solve", "subspace_angles", "toeplitz"),
-                *("coshm", "cosm", "signm", "sinhm", "sinm", "sqrtm", "tanhm", "tanm"),
+                *("cho_factor", "cho_solve", "cho_solve_banded", "circulant", "coshm", "cosm", "eig", "eigvals"),
+                *("expm", "hankel", "lstsq", "lu_solve", "norm", "null_space", "orth", "pinv", "pinvh", "polar"),
+                *("rq", "schur", "signm", "sinhm", "sinm", "solve", "solve_banded", "solveh_banded", "sqrtm"),
+                *("subspace_angles", "tanhm", "tanm", "toeplitz"),
             )
         ],
         *[_row(f"scipy.signal.{name}", COMPOSED) for name in _SIGNAL.split()],

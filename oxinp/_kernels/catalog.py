@@ -10,8 +10,9 @@ import itertools
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from oxinp._kernels.blas3 import trsm
+from oxinp._kernels.blas3 import trsm, trsm_dmma
 from oxinp._kernels.blas3.trsm import TrsmSpec
+from oxinp._kernels.blas3.trsm_dmma import TrsmDmmaSpec
 from oxinp._kernels.convolve import direct
 from oxinp._kernels.convolve.direct import ConvolveSpec
 from oxinp._kernels.elementwise import linear, tile
@@ -20,7 +21,9 @@ from oxinp._kernels.elementwise.linear import LinearSpec
 from oxinp._kernels.elementwise.tile import TileSpec
 from oxinp._kernels.fft import catalog as fft
 from oxinp._kernels.gemm import catalog as gemm
+from oxinp._kernels.gemm.epilogue import Epilogue
 from oxinp._kernels.index import buckets, gather, latest, ordered, regions, scatter, sums, windows
+from oxinp._kernels.index.bucket_sums import SumsSpec
 from oxinp._kernels.index.buckets import BucketsSpec
 from oxinp._kernels.index.gather import SelectSpec, TakeSpec
 from oxinp._kernels.index.latest import LatestSpec
@@ -28,7 +31,6 @@ from oxinp._kernels.index.loops import MAX_VECTOR_NBYTES, LoopsSpec
 from oxinp._kernels.index.ordered import KeysSpec, OrderedSpec
 from oxinp._kernels.index.regions import RegionKeysSpec
 from oxinp._kernels.index.scatter import ATOMIC_TYPES, INVERTIBLE, TAKES_BACK, TRIES, CheckSpec, WriteSpec
-from oxinp._kernels.index.sums import SumsSpec
 from oxinp._kernels.index.windows import WindowsSpec
 from oxinp._kernels.problem import Instr, Operand, Output, ReduceOp, ScalarOperand
 from oxinp._kernels.random import fill as random_fill
@@ -71,10 +73,12 @@ from oxinp._kernels.rowwise import plan as rowwise
 from oxinp._kernels.rowwise.kernel import RowwiseSpec
 from oxinp._kernels.rowwise.program import RowReduction
 from oxinp._kernels.scan import chained as scan_chained
+from oxinp._kernels.scan import chained_columns
 from oxinp._kernels.scan import columns as scan_columns
 from oxinp._kernels.scan import plan as scan
 from oxinp._kernels.scan import rows as scan_rows
 from oxinp._kernels.scan.chained import ScanChainedSpec
+from oxinp._kernels.scan.chained_columns import ScanChainedColumnsSpec
 from oxinp._kernels.scan.columns import ScanColumnsSpec
 from oxinp._kernels.scan.rows import ScanRowsSpec
 from oxinp._kernels.sort import block as sort_block
@@ -399,10 +403,9 @@ def _product(k: Builder, a: Value, b: Value) -> Value:
     return a * b
 
 
-def scan_specs() -> list[ScanRowsSpec | ScanChainedSpec | ScanColumnsSpec]:
+def scan_specs() -> list[ScanRowsSpec | ScanChainedSpec | ScanColumnsSpec | ScanChainedColumnsSpec]:
     """Return the distinct Specs of the scanning families."""
-    passes = (each for problem in _scan_problems() for each in scan.choose(*problem))
-    return list(dict.fromkeys(each.spec for each in passes))
+    return list(dict.fromkeys(scan.choose(*problem).spec for problem in _scan_problems()))
 
 
 def _loops(nbytes: int) -> list[LoopsSpec]:
@@ -428,7 +431,23 @@ def gather_specs() -> list[TakeSpec | SelectSpec]:
         for outer, inner in ((0, 0), (1, 0), (0, 1), (2, 2))
         for bits in (32, 64)
     ]
-    return list(dict.fromkeys([*takes, *along, *selects]))
+    finished = [
+        TakeSpec(type_, i64, LoopsSpec(0, num_inner, vector, 32), is_checked, is_along, _finish(type_).spec)
+        for type_ in (pred, f16, f32, f64, c128)
+        for num_inner, vector, is_along in (
+            (0, 1, False),
+            (1, min(8, MAX_VECTOR_NBYTES // type_.nbytes), False),
+            (1, 1, True),
+        )
+        for is_checked in (True, is_along)
+    ]
+    return list(dict.fromkeys([*takes, *along, *selects, *finished]))
+
+
+def _finish(type_: Type) -> gather.Finish:
+    """Return what is made of elements by index with as many others, and a number."""
+    others = (Operand(type_, (1,)), ScalarOperand(type_))
+    return gather.Finish(Epilogue(others, (Instr(_both, type_, (0, 1)), Instr(_both, type_, (3, 2))), 4), type_)
 
 
 def scatter_specs() -> list[CheckSpec | WriteSpec]:
@@ -508,10 +527,11 @@ def region_specs() -> list[RegionKeysSpec | LatestSpec | WindowsSpec | OnesweepS
 def sum_specs() -> list[BucketsSpec | SumsSpec]:
     """Return Specs of sums at indices, whatever the order."""
     groups = [
-        BucketsSpec(index_type, value, room, buckets.ITEMS)
+        buckets.spec_of(room, index_type, value, has_extremes=has_extremes)
         for index_type in (i64, i32)
         for value in (None, u32, u64)
         for room in (buckets.FEW, buckets.MANY)
+        for has_extremes in ((False,) if value is None else (False, True))
     ]
     added = [
         SumsSpec(type_, room, is_scalar, part, buckets.TILE)
@@ -616,10 +636,11 @@ def random_specs() -> list[Any]:
         for count, value in ((1, 0), (2, 2), (3, 4))
         for instrs in [tuple(Instr(_both, t, (0 if i == 0 else 2 + i, i + 1)) for i in range(count - 1))]
     ]
-    intervals = [IntervalSpec(role) for role in ("find", "walk", "draw")]
+    intervals = [IntervalSpec(role) for role in ("find", "walk", "draw", "tail")]
     shuffles = [
         ShuffleSpec("links"),
         ShuffleSpec("links", leaves_key=True),
+        ShuffleSpec("marks"),
         ShuffleSpec("follow"),
     ]
     points = [kind(flag) for kind in (SobolSpec, HaltonSpec) for flag in (False, True)]
@@ -643,12 +664,15 @@ def random_specs() -> list[Any]:
     )
 
 
-def trsm_specs() -> list[TrsmSpec]:
+def trsm_specs() -> list[Any]:
     """Return all Specs of triangular systems."""
     return [
-        TrsmSpec(type_, *flags)
-        for type_ in (f32, f64, c64, c128)
-        for flags in itertools.product((False, True), repeat=3)
+        *(TrsmDmmaSpec(*each) for each in itertools.product((False, True), (8, 16))),
+        *(
+            TrsmSpec(type_, *flags)
+            for type_ in (f32, f64, c64, c128)
+            for flags in itertools.product((False, True), repeat=3)
+        ),
     ]
 
 
@@ -661,6 +685,7 @@ FAMILIES: dict[type, Any] = {
     ScanRowsSpec: scan_rows,
     ScanChainedSpec: scan_chained,
     ScanColumnsSpec: scan_columns,
+    ScanChainedColumnsSpec: chained_columns,
     TakeSpec: gather,
     SelectSpec: gather,
     CheckSpec: scatter,
@@ -696,6 +721,7 @@ FAMILIES: dict[type, Any] = {
     ShuffleSpec: shuffle,
     ReducedSpec: reduced,
     TrsmSpec: trsm,
+    TrsmDmmaSpec: trsm_dmma,
     **gemm.FAMILIES,
     **sparse.FAMILIES,
     **fft.FAMILIES,

@@ -8,15 +8,16 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from oxinp._driver.errors import DeviceFault
 from oxinp._runtime import select
 from oxinp._runtime.backend import BackendUnavailable
 from oxinp._runtime.tuned import MAX_DISTANCE, Database, Row, database
 from oxinp._terminal import columns, shortened, table
+from oxinp._tune.crossovers import Crossovers
 from oxinp._tune.measure import GraphTimer
-from oxinp._tune.problems import FAMILIES, Problem, problems, shape_of
+from oxinp._tune.problems import FAMILIES, PLACEMENT, Problem, problems, shape_of
 from oxinp._tune.search import Outcome, Tuner
 
 __all__ = ["main"]
@@ -47,11 +48,22 @@ def main(arguments: Sequence[str]) -> int:
         nbytes = min(capability.max_shared_nbytes, OLDER_SHARED_NBYTES.get(cc, capability.max_shared_nbytes))
         capability = capability.replace(cc=cc, max_shared_nbytes=nbytes)
     data = database(capability.cc)
-    tuner = Tuner(backend, GraphTimer(backend), capability)
+    searches = Searches(Tuner(backend, GraphTimer(backend), capability), Crossovers(backend))
     if options.show:
-        _show(tuner, data, chosen if options.sizes else [])
+        _show(searches, data, chosen if options.sizes else [])
         return 0
-    return _tune(tuner, data, chosen, options)
+    return _tune(searches, data, chosen, options)
+
+
+class Searches(NamedTuple):
+    """What finds answers: of kernels, and of placement."""
+
+    kernels: Tuner
+    placement: Crossovers
+
+    def of(self, problem: Problem) -> Tuner | Crossovers:
+        """Return the search that a problem is for."""
+        return self.placement if problem.family.startswith(PLACEMENT) else self.kernels
 
 
 def _options(arguments: Sequence[str]) -> Any:
@@ -101,20 +113,21 @@ def _fail(message: str) -> int:
 # -- the search --------------------------------------------------------------------------------------------------------
 
 
-def _tune(tuner: Tuner, data: Database, chosen: list[Problem], options: Any) -> int:
+def _tune(searches: Searches, data: Database, chosen: list[Problem], options: Any) -> int:
     outcomes: list[Outcome] = []
     progress = _Progress(len(chosen), options.seconds)
     status, kept = 0, True
     try:
-        with tuner.open():
-            for number, problem in enumerate(chosen):
-                # What a problem leaves of its share goes to those after it.
-                now = time.perf_counter()
-                if now >= progress.deadline:
-                    break
-                share = (progress.deadline - now) / (len(chosen) - number)
-                progress.begin(number, problem)
-                for outcome in tuner.tune(problem, now + share, progress.tell):
+        for number, problem in enumerate(chosen):
+            # What a problem leaves of its share goes to those after it.
+            now = time.perf_counter()
+            if now >= progress.deadline:
+                break
+            share = (progress.deadline - now) / (len(chosen) - number)
+            progress.begin(number, problem)
+            search = searches.of(problem)
+            with search.open():
+                for outcome in search.tune(problem, now + share, progress.tell):
                     outcomes.append(outcome)
                     kept = _keep(data, outcome) and kept
                     progress.end(outcome)
@@ -208,16 +221,17 @@ def _report(outcomes: list[Outcome]) -> str:
     return "\n".join([table(rows, width=columns(), right=range(1, 6)), *notes]) + "\n"
 
 
-def _show(tuner: Tuner, data: Database, chosen: list[Problem]) -> None:
+def _show(searches: Searches, data: Database, chosen: list[Problem]) -> None:
     rows = [("family", "key", "layout", "shape", "time", "gain", "answer", "from")]
     rows += [
         (*_place(row), _time(row.seconds), f"{row.default_seconds / row.seconds:.2f}", _answer(row.answer), source)
         for row, source in sorted(data.rows(), key=lambda pair: pair[0].problem)
     ]
     sys.stdout.write(table(rows, width=columns(), right=[4, 5], text=[6]) + "\n")
-    with tuner.open():
-        for problem in chosen:
-            for choice in tuner.questions(problem):
+    for problem in chosen:
+        search = searches.of(problem)
+        with search.open():
+            for choice in search.questions(problem):
                 found = data.find(choice, max_distance=float("inf"))
                 sys.stdout.write(f"\n{problem.name}: {choice.family}\n")
                 if found is None:
@@ -266,4 +280,6 @@ def _time(seconds: float) -> str:
 def _rate(problem: Problem, seconds: float) -> str:
     if problem.flops:
         return f"{problem.flops / seconds / 1e12:.2f} TF/s"
+    if problem.family.startswith(PLACEMENT):
+        return ""
     return f"{problem.nbytes_moved / seconds / 1e9:.0f} GB/s"

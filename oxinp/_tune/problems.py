@@ -13,9 +13,11 @@ import numpy as np
 
 from oxinp._core.manipulation.copy import copy
 from oxinp._core.ops import factorise
+from oxinp._core.ops.crossover import SMALL
 from oxinp._core.ops.matmul import matmul
 from oxinp._core.reduction.reduce import reduce
 from oxinp._core.reduction.table import SUM
+from oxinp._tune.routines import ROUTINES
 
 __all__ = ["FAMILIES", "Family", "Problem", "Shape", "problems", "shape_of"]
 
@@ -201,6 +203,17 @@ def _factored(layout: str) -> Family:
     )
 
 
+PLACEMENT = "placement/"
+"""What the families of crossovers begin with, before the routine."""
+
+
+def _placement(dtype: np.dtype[Any], size: Shape, layout: str) -> Problem:
+    if len(size) != 1 or size[0] < SMALL:
+        raise ValueError(f"a crossover is searched up to one order, at least {SMALL}")
+    name = f"{PLACEMENT}{layout}"
+    return Problem(f"{name} {dtype.name}", name, dtype, (size * 2,), ROUTINES[layout].ours)
+
+
 FAMILIES: dict[str, Family] = {
     "matmul": Family(
         ("float64", "float32", "float16", "complex64", "complex128", "int64", "int32", "int8"),
@@ -233,6 +246,9 @@ FAMILIES: dict[str, Family] = {
     "cholesky": _factored("cholesky"),
     "lu": _factored("lu"),
     "qr": _factored("qr"),
+    "placement": Family(
+        ("float64", "float32", "complex128", "complex64"), ((2048,),), tuple(ROUTINES), tuple(ROUTINES), _placement
+    ),
 }
 
 

@@ -8,10 +8,11 @@ import numpy as np
 from numpy.linalg import _linalg as numpys
 
 from oxinp._api.fronts import as_ours, enter_without_reading, implements
+from oxinp._api.placing import placed
 from oxinp._api.rebound import rebound
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.ops import factorise, spectral
-from oxinp.linalg import _spectral
+from oxinp.linalg import _eig, _spectral
 
 # Written in Python by NumPy, in terms of functions that we have. The result of these may be larger than their arrays,
 _GROWING = "cross matmul matrix_power multi_dot outer pinv tensordot tensorinv tensorsolve trace vecdot"
@@ -32,30 +33,35 @@ def _checked(*arrays: Any) -> tuple[Any, ...]:
 
 
 @implements("linalg.cholesky")
+@placed("cholesky", np.linalg.cholesky)
 def cholesky(a: Any, /, *, upper: bool = False) -> Any:
     """See `numpy.linalg.cholesky`."""
     return factorise.cholesky(*_checked(a), upper=upper)
 
 
 @implements("linalg.inv")
+@placed("inv", np.linalg.inv)
 def inv(a: Any) -> Any:
     """See `numpy.linalg.inv`."""
     return factorise.inv(*_checked(a))
 
 
 @implements("linalg.solve")
+@placed("solve", np.linalg.solve)
 def solve(a: Any, b: Any) -> Any:
     """See `numpy.linalg.solve`."""
     return factorise.solve(*_checked(a, b))
 
 
 @implements("linalg.det")
+@placed("slogdet", np.linalg.det)
 def det(a: Any) -> Any:
     """See `numpy.linalg.det`."""
     return factorise.det(*_checked(a))
 
 
 @implements("linalg.slogdet")
+@placed("slogdet", np.linalg.slogdet)
 def slogdet(a: Any) -> Any:
     """See `numpy.linalg.slogdet`."""
     sign, logarithm = factorise.slogdet(*_checked(a))
@@ -63,6 +69,7 @@ def slogdet(a: Any) -> Any:
 
 
 @implements("linalg.qr")
+@placed("qr", np.linalg.qr)
 def qr(a: Any, mode: str = "reduced") -> Any:
     """See `numpy.linalg.qr`."""
     if mode not in ("reduced", "complete", "r", "raw"):
@@ -80,6 +87,7 @@ def _is_upper(uplo: str) -> bool:
 
 
 @implements("linalg.eigh")
+@placed("eigh", np.linalg.eigh)
 def eigh(a: Any, UPLO: str = "L") -> Any:
     """See `numpy.linalg.eigh`. Signs of vectors are those of the rotations; the same input gives the same ones."""
     is_upper = _is_upper(UPLO)
@@ -87,13 +95,44 @@ def eigh(a: Any, UPLO: str = "L") -> Any:
 
 
 @implements("linalg.eigvalsh")
+@placed("eigvalsh", np.linalg.eigvalsh)
 def eigvalsh(a: Any, UPLO: str = "L") -> Any:
     """See `numpy.linalg.eigvalsh`."""
     is_upper = _is_upper(UPLO)
     return spectral.eigh(*_checked(a), is_upper=is_upper, has_vectors=False)[0]
 
 
+def _general(a: Any) -> tuple[Any, Any]:
+    """Return a matrix in double precision, as NumPy computes, and the dtype of its results where these are complex."""
+    (a,) = factorise.prepared(*_checked(a))
+    _eig.refused(a)
+    return a.astype("D" if a.dtype.kind == "c" else "d", copy=False), np.dtype("F" if a.dtype.char in "fF" else "D")
+
+
+@implements("linalg.eigvals")
+@placed("eigvals", np.linalg.eigvals)
+def eigvals(a: Any) -> Any:
+    """See `numpy.linalg.eigvals`. The reduction to Hessenberg form runs on the device, QR iterations on the host."""
+    a, dtype = _general(a)
+    w = _eig.eigvals(a, "linalg.eigvals")
+    if a.dtype.kind != "c" and not bool(w.imag.any()):
+        w, dtype = w.real, np.dtype(dtype.char.lower())
+    return w.astype(dtype, copy=False)
+
+
+@implements("linalg.eig")
+@placed("eig", np.linalg.eig)
+def eig(a: Any) -> Any:
+    """See `numpy.linalg.eig`. The reduction and the products run on the device, QR iterations on the host."""
+    a, dtype = _general(a)
+    w, v = _eig.eig(a, "linalg.eig")
+    if a.dtype.kind != "c" and v.dtype.kind != "c":
+        w, dtype = w.real, np.dtype(dtype.char.lower())
+    return numpys.EigResult(w.astype(dtype, copy=False), v.astype(dtype, copy=False))
+
+
 @implements("linalg.svd")
+@placed("svd", np.linalg.svd)
 def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False) -> Any:
     """See `numpy.linalg.svd`. Signs of vectors are those of the rotations; the same input gives the same ones."""
     (a,) = _checked(a)
@@ -105,12 +144,14 @@ def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: 
 
 
 @implements("linalg.svdvals")
+@placed("svdvals", np.linalg.svdvals)
 def svdvals(x: Any, /) -> Any:
     """See `numpy.linalg.svdvals`."""
     return _spectral.svdvals(*_checked(x))
 
 
 @implements("linalg.lstsq")
+@placed("svd", np.linalg.lstsq)
 def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
     """See `numpy.linalg.lstsq`."""
     a, b = _checked(a, b)

@@ -18,7 +18,7 @@ from oxinp.sparse import _products, _rows
 from oxinp.sparse._base import COMPRESSED, Sparse, as_ours, is_ours, sparray
 from oxinp.sparse._compressed import build_rows, canonical_major, copied, is_number, major_rows, of_rows, with_data
 from oxinp.sparse._conversions import add_duplicates, to_coo
-from oxinp.sparse._rows import Rows
+from oxinp.sparse._rows import Rows, Shape
 
 
 def _let_raise(
@@ -78,13 +78,22 @@ def _product(self: Sparse, other: Sparse) -> Any:
         _ = self._theirs(self.shape) @ other._theirs(other.shape)
     self = self if self.format in COMPRESSED else self.tocsr()
     other = _as_format(other, self.format)
-    a, b = (canonical_major(each) for each in (self, other))
     shape = (self.shape[0], other.shape[1])
-    longest = [major_rows(each)[1].longest for each in (self, other)]
+    (a, longest_a), (b, longest_b) = (_canonical_operand(each) for each in (self, other))
     if self.format == "csc":
-        a, b, longest = b, a, longest[::-1]
-    made = _products.product(a, b, *longest)
-    return build_rows(self, self.format, made, shape)
+        a, b, longest_a, longest_b = b, a, longest_b, longest_a
+    made, longest = _products.product(a, b, longest_a, longest_b)
+    result = build_rows(self, self.format, made, shape)
+    count = made.indices.size
+    if count:  # what the next product would have to look for
+        result._cached("shape", ("indptr", "indices"), lambda: Shape(count, longest, is_sorted=True, is_canonical=True))
+    return result
+
+
+def _canonical_operand(self: Sparse) -> tuple[Rows, int]:
+    """Return the rows of a matrix, or the columns as rows, in canonical format, and a bound of their lengths."""
+    rows, found = major_rows(self)
+    return (rows if found.is_canonical else canonical_major(self)), found.longest
 
 
 def _as_format(other: Sparse, format_: str) -> Any:

@@ -332,6 +332,8 @@ def sampled(rows: Rows, x: Any, y: Any) -> Rows:
 
 def same_indices(a: Rows, b: Rows) -> tuple[Rows, Rows]:
     """Return two matrices with indices of one dtype."""
+    if a.indices.dtype == b.indices.dtype == a.indptr.dtype == b.indptr.dtype:
+        return a, b
     dtype = np.result_type(a.indices.dtype, b.indices.dtype)
     made = [
         each._replace(

@@ -271,6 +271,42 @@ def test_what_numpy_refuses(call, config):
         assert str(raised.value) == str(expected.value)
 
 
+CHAINS = {
+    "scaled": (lambda xp, x, i: x[i] * 2 + 1, 1),  # noqa: ARG005
+    "with others": (lambda xp, x, i: xp.sqrt(abs(x[i] * 1.0)) + x[:1, 0], 1),
+    "of an axis": (lambda xp, x, i: (x[i, 3] * 3 > 2) | (x[i, 3] < -5), 2),  # noqa: ARG005
+    "of columns": (lambda xp, x, i: x.T[:, i] * 3 - 1, 2),  # noqa: ARG005
+    "along": (lambda xp, x, i: xp.take_along_axis(x, i[:50, None] % 8, 1) * 2 + x[:, :1], 3),
+    "used twice": (lambda xp, x, i: (y := x[i]) * 2 - y, 1),  # noqa: ARG005
+    "transposed": (lambda xp, x, i: x[i].T * 2, 2),  # noqa: ARG005
+}
+
+
+@pytest.mark.parametrize("name", CHAINS)
+@pytest.mark.parametrize("code", "bedFD")
+def test_chains_are_computed_with_the_gather(name, code, launches, config):
+    body, taken = CHAINS[name]
+    rng = numpy.random.default_rng(9)
+    x, index = rng.integers(-9, 9, (50, 8)).astype(code), rng.integers(-50, 50, 77)
+    if code in "FD" and name == "of an axis":
+        return
+    given = [np.asarray(each) + each.dtype.type(0) for each in (x, index)]
+    results = []
+    assert launches(lambda: results.append(body(np, *given)) or results[0]) == taken
+    assert_same(results[0] + 0, body(numpy, x, index) + 0)
+    index[5], config.synchronous = 50, True
+    with pytest.raises(IndexError, match="index 50 is out of bounds for axis 0 with size 50"):
+        np.evaluate(given[0][np.asarray(index) * 1] * 2)
+
+
+def test_a_gather_that_somebody_holds_is_stored():
+    x, index = np.arange(90.0) + 0, np.asarray(numpy.arange(0, 90, 4)) * 1
+    held = x[index]
+    twice = held * 2
+    assert_same(twice, numpy.arange(0.0, 180, 8))
+    assert_same(held, numpy.arange(0.0, 90, 4))
+
+
 @pytest.mark.parametrize("key", [([1], slice(None, 1)), (slice(None), [[0]], None), ([0, 1, 1],)], ids=str)
 def test_a_complex_number_written_by_index(key):
     ours, theirs = np.ones((2, 3, 4), "c16"), numpy.ones((2, 3, 4), "c16")

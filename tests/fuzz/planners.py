@@ -2,7 +2,7 @@
 
 Random problems through every planner, at every size: what they launch is traced and judged (`planning`), not run. With
 ``--coverage`` the branches of the planners are listed that no problem took, neither of this run nor of those before it
-that were given the same file: one process plans for one device.
+that were given the same file: one process plans for one device. No blocks are followed then, which takes long enough.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ import oxinp as np
 from tests.fuzz import planning
 from tests.fuzz.branches import Branches
 from tests.fuzz.draw import RandomDraw
-from tests.fuzz.problems import FAMILIES, Problem
+from tests.fuzz.problem import Problem
+from tests.fuzz.problems import FAMILIES
 
 # What a user may be told: a problem that raises one of these is refused, not wrong.
 REFUSALS = (ValueError, TypeError, IndexError, ArithmeticError, NotImplementedError, numpy.linalg.LinAlgError)
@@ -45,14 +46,17 @@ def solve(seed: int, index: int, family: str) -> tuple[str, Exception | None]:
     """Plan one problem; return what it was, and what went wrong."""
     problem = Problem(RandomDraw(f"{seed}/{index}/{family}"))
     problem.text = "operands"
-    planning.backend().word = problem.choice(WORDS.get(family, (0, 1, 2)))
+    backend = planning.backend()
+    backend.word = problem.choice(WORDS.get(family, (0, 1, 2)))
+    backend.launches_left, backend.random = planning.MAX_LAUNCHES, random.Random(f"{seed}/{index}/{family}")
+    np.config.matmul_workspace = 4 << 30
     np.config.matmul = problem.choice(("auto", "auto", "native", "tf32"))
     np.config.floating_point_errors = problem.choice(("ignore", "ignore", "ignore", "numpy"))
+    told = {name: problem.choice(("ignore", "warn", "raise")) for name in ("divide", "over", "under", "invalid")}
     try:
-        evaluate(FAMILIES[family](problem))
-    except REFUSALS:
-        pass
-    except MemoryError:
+        with numpy.errstate(**told):
+            evaluate(FAMILIES[family](problem))
+    except (*REFUSALS, MemoryError, planning.LaunchesSpentError):
         pass
     except Exception as error:  # noqa: BLE001 - every other exception is a defect of a planner
         return problem.text, error
@@ -89,6 +93,7 @@ def main() -> int:
     sys.stdout.write(f"seed {seed}: --seed {seed} repeats this run\n")
     branches = Branches() if arguments.coverage else None
     if branches is not None:
+        backend.follows_blocks = False
         branches.load(arguments.coverage)
         branches.start()
     with numpy.errstate(all="ignore"):
@@ -100,7 +105,9 @@ def main() -> int:
         missed, count = branches.missed()
         sys.stdout.write("\n".join(map(str, missed)) + f"\n{count - len(missed)} of {count} branches taken\n")
     problems = arguments.problems * len(families)
-    sys.stdout.write(f"{problems} problems, {backend.launches} launches, {failed} failed\n")
+    sys.stdout.write(
+        f"{problems} problems, {backend.launches} launches, {backend.blocks} blocks followed, {failed} failed\n"
+    )
     return int(failed > 0)
 
 

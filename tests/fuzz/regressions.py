@@ -93,6 +93,11 @@ a1 = np.array([1, 0, 7], dtype='u1')
 a2 = np.select([a1 > 5, a1 < 1], [a1, -2], -1)
 a3 = np.select([a1 > 5], [a1.astype('f4')], 1e-50)
 """,
+    "a product into an array that is read-only, and of a dtype it cannot be cast to": """
+a1 = np.diagonal(np.ones((1, 1), dtype='?'))[:, None]
+a1 @= a1 + 1
+np.matmul(a1 + 1, a1 + 1, out=a1, casting='safe')
+""",
     "an array written while sums of it are pending": """
 a1 = np.arange(40, dtype='i4').reshape(5, 8)
 a2 = a1.sum(0)

@@ -8,10 +8,18 @@ from pathlib import Path
 
 import pytest
 
+from oxinp._ptx import Builder
+from oxinp._ptx.emulator.faults import AccessError
+from oxinp._ptx.types import f32, i32, i64
 from tests.fuzz.branches import Branches
+from tests.fuzz.edges import run_block
+from tests.fuzz.planning import DEVICES
+from tests.fuzz.problems import FAMILIES
+from tests.fuzz.tracing import Tracing
 from tests.patience import PATIENCE
 
 ROOT = Path(__file__).resolve().parents[2]
+PROBLEMS = 2  # of each family
 
 
 def _plan(*options):
@@ -27,15 +35,16 @@ def _plan(*options):
 
 @pytest.mark.parametrize("device", ["h200", "a100"])
 def test_planners(device):
-    said = _plan("--problems", 4, "--seed", 1, "--device", device)
-    problems, launches, failed = map(int, re.findall(r"\d+", said.splitlines()[-1]))
-    assert problems == 48
-    assert launches > 100
+    said = _plan("--problems", PROBLEMS, "--seed", 1, "--device", device)
+    problems, launches, blocks, failed = map(int, re.findall(r"\d+", said.splitlines()[-1]))
+    assert problems == PROBLEMS * len(FAMILIES)
+    assert launches > 60
+    assert blocks > 60
     assert failed == 0
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("device", ["h200", "a100", "rtx"])
+@pytest.mark.parametrize("device", list(DEVICES))
 def test_planners_with_new_problems(device):
     _plan("--problems", 150, "--seed", os.environ["OXINP_FUZZ_SEED"], "--device", device)
 
@@ -52,6 +61,45 @@ error = planners.solve(1, 0, "chains")[1]
 assert type(error) is planning.ImpossiblePlanError, error
 """
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, timeout=PATIENCE)
+
+
+def _in_steps(index):
+    """Return a kernel of one thread per block that stores to element 64 * block, counted in an integer type."""
+    k = Builder("in_steps", block=1)
+    out = k.pointer("out", f32, "w")
+    out[k.cast(k.ctaid, index) * 64] = 1.0
+    return k.build()
+
+
+@pytest.mark.parametrize("bits", [32, 64])
+def test_offsets_of_the_last_block_that_32_bits_do_not_hold_are_found(bits):
+    kernel, blocks = _in_steps(i32 if bits == 32 else i64), 1 << 26
+    held = {1 << 40: 64 * f32.nbytes * blocks}
+    grid, last = (blocks, 1, 1), (blocks - 1, 0, 0)
+    assert run_block(kernel, held, grid, (0, 0, 0), (1 << 40,))
+    if bits == 64:
+        assert run_block(kernel, held, grid, last, (1 << 40,))
+    else:
+        with pytest.raises(AccessError, match="out of bounds"):
+            run_block(kernel, held, grid, last, (1 << 40,))
+
+
+def test_what_traces_kernels_is_no_planning(tmp_path):
+    package = tmp_path / "kernels"
+    package.mkdir()
+    module = package / "one.py"
+    module.write_text(
+        "def plan(n):\n    return shared(n), make(n)\n"
+        "def shared(n):\n    return n\n"
+        "@retraceable\ndef make(n):\n    k = start(shared(n))\n    return lambda k: body(k)\n"
+        "def start(n):\n    return n\n"
+        "def body(k: Builder):\n    return _Tile(k).load()\n"
+        "class _Tile:\n    def __init__(self, k: Builder):\n        self.k = k\n    def load(self):\n        return 1\n"
+    )
+    tracing = Tracing(package, "kernels")
+    lines = {"plan": 1, "shared": 3, "make": 5, "start": 9, "body": 11, "__init__": 14, "load": 16, "<lambda>": 8}
+    found = {name for name, line in lines.items() if tracing.is_tracing(str(module), line, name)}
+    assert found == {"make", "start", "body", "__init__", "load", "<lambda>"}
 
 
 def _decide(x, y=None):

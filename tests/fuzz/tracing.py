@@ -1,8 +1,8 @@
 """Which functions of `oxinp._kernels` trace kernels. The others plan.
 
-A function traces if it is `retraceable`, if it makes a `Builder` or is given one, or a value or place in a kernel; so do
-the methods of a class that is made of one, and what nothing refers to but what traces. What planners and kernels share
-counts as planning.
+A function traces if it is `retraceable`, if it makes a `Builder` or is given one, or a value or place in a kernel; so
+do the methods of a class that is made of one, and what nothing refers to but what traces. What planners and kernels
+share counts as planning.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SAYS_SO = frozenset({"retraceable", "Builder"})  # as decorators, or called
-GIVEN = frozenset({"Builder", "Value", "Var", "Pointer", "Thread"})  # types of parameters and attributes
+GIVEN = frozenset({"Builder", "Language", "Value", "Var", "Pointer", "Thread"})  # types of parameters and attributes
 LAMBDA, LAMBDA_PARAMETER = "<lambda>", "k"
 
 

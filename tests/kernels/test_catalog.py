@@ -26,8 +26,9 @@ from oxinp._kernels.reduce.columns import ColumnsSpec
 from oxinp._kernels.reduce.rows import RowsSpec
 from oxinp._kernels.rowwise.kernel import RowwiseSpec
 from oxinp._kernels.scan.chained import ScanChainedSpec
+from oxinp._kernels.scan.chained_columns import ScanChainedColumnsSpec
 from oxinp._kernels.scan.columns import ScanColumnsSpec
-from oxinp._kernels.scan.kernel import CHAINED, PREFIXED, TOTALS, WHOLE
+from oxinp._kernels.scan.kernel import CHAINED, WHOLE
 from oxinp._kernels.scan.rows import ScanRowsSpec
 from oxinp._ptx.types import bf16
 from tests.kernels.assembled import check_assembled
@@ -104,7 +105,7 @@ def test_shipped_specs_cover_what_planning_can_choose():
     for family in {type(spec) for spec in specs}:
         own = [spec for spec in specs if type(spec) is family]
         assert {spec.chain.index_bits for spec in own} == {32, 64}
-        assert {spec.vector for spec in own} >= {1, 2, 4}
+        assert {spec.vector for spec in own} >= ({1, 2} if family is ScanChainedColumnsSpec else {1, 2, 4})
         types = {operand.type for spec in own for operand in spec.chain.inputs}
         assert types >= {*catalog.TYPES, *catalog.OTHER_TYPES}
     kinds = {operand.kind for spec in specs for operand in spec.chain.inputs}
@@ -113,7 +114,8 @@ def test_shipped_specs_cover_what_planning_can_choose():
     assert {spec.down for spec in specs if type(spec) is ColumnsSpec} == {1, 8}
     assert {spec.is_split for spec in specs if type(spec) is ColumnsSpec} == {True, False}
     assert {spec.is_split for spec in specs if type(spec) is RowsSpec} == {True, False}
-    parts = {ScanRowsSpec: {WHOLE}, ScanChainedSpec: {CHAINED}, ScanColumnsSpec: {WHOLE, TOTALS, PREFIXED}}
+    parts = {ScanRowsSpec: {WHOLE}, ScanChainedSpec: {CHAINED}, ScanColumnsSpec: {WHOLE}}
+    parts[ScanChainedColumnsSpec] = {CHAINED}
     for family, expected in parts.items():
         assert {spec.part for spec in specs if type(spec) is family} == expected
         assert {spec.op.name for spec in specs if type(spec) is family} == {"sum", "prod"}

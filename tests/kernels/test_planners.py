@@ -99,7 +99,7 @@ def test_scans(lower):
         assert same(*plans)
         kernels.update(step.kernel for step in plans[0].steps if isinstance(step, Launch))
     assert len(kernels) > 10
-    assert {kernel.name for kernel in kernels} == {"scan_rows", "scan_columns", "scan_chained"}
+    assert {kernel.name for kernel in kernels} == {"scan_rows", "scan_columns", "scan_chained", "scan_chained_columns"}
 
 
 @pytest.mark.parametrize("lower", [_add, _with_index])

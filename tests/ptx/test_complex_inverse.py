@@ -19,7 +19,7 @@ INVERSE = {
     "arccosh": mpmath.acosh,
     "arctanh": mpmath.atanh,
 }
-TYPES = pytest.mark.parametrize("type_", [c64, c128], ids=repr)
+TYPES = pytest.mark.parametrize("type_", [pytest.param(c64, marks=pytest.mark.slow), c128], ids=repr)
 NUM = 512
 BOUND = 6.0
 

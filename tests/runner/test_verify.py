@@ -81,7 +81,7 @@ def verified(folder, script, *options, broken=""):
     return run([*OXINP, *(options or ("--verify",)), script], folder, **variables)
 
 
-@pytest.mark.parametrize("threshold", ["0", "65536", "inf"])
+@pytest.mark.parametrize("threshold", ["0", pytest.param("65536", marks=pytest.mark.slow), "inf"])
 def test_agrees(folder, threshold):
     variables = {"OXINP_BACKEND": "emulator", "OXINP_OFFLOAD_THRESHOLD": threshold}
     plain = run([*OXINP, "program.py"], folder, **variables)

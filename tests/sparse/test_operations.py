@@ -1,5 +1,6 @@
 """Sparse arrays on the device against SciPy's, on ten kinds of matrices: values, formats, and what fell back."""
 
+import importlib
 import operator
 
 import numpy as np
@@ -175,10 +176,31 @@ def test_compressed_arrays_out_of_order(stats):
     assert not fallen(stats)
 
 
-@pytest.mark.parametrize(("dtype", "spread"), [("f8", 1), ("c16", 1 << 25)])
-def test_products_with_rows_too_long_for_a_block(dtype, spread, stats):
-    """Two rows of more than 8192 products between short ones, with all columns, or with keys of 64 bits."""
-    rng = np.random.default_rng(6)
+@pytest.mark.parametrize("kind", ["laplacian-2d", "power-law"])
+def test_products_are_known_to_be_canonical(kind, stats):
+    """What a product says of its indices is what a look at them finds, until somebody writes to them."""
+    matrix = KINDS[kind]
+    made = ours(matrix) @ ours(matrix)
+    expected = matrix @ matrix
+    (_, known), (rows, _) = made._known["shape"], sparse._compressed.major_rows(made)
+    assert known == sparse._rows.survey(*rows[:2], rows.num_columns)
+    assert known.longest == np.diff(expected.indptr).max()
+    check(made @ ours(matrix), expected @ matrix, stats)
+    made.indices[0] = matrix.shape[1]
+    with pytest.raises(ValueError, match="indices must be"):
+        made @ oxinp.ones(matrix.shape[1])
+
+
+@pytest.mark.parametrize(
+    ("dtype", "spread", "is_dense"), [("f8", 1, True), ("f8", 1, False), ("f8", 400, False), ("c16", 1 << 25, False)]
+)
+def test_products_with_rows_too_long_to_be_sorted_by_a_block(dtype, spread, is_dense, stats, monkeypatch):
+    """Two rows of more than 8192 products between short ones, in dense rows, or with keys of 32 or of 64 bits."""
+    launched = []
+    family = importlib.import_module("oxinp._kernels.sparse.spgemm_dense")
+    monkeypatch.setattr(family, "launch", lambda *given, launch=family.launch: launched.append(given) or launch(*given))
+    monkeypatch.setattr(family, "MIN_AT_ONCE", 160 if is_dense else 161)
+    rng = np.random.default_rng((6, is_dense))  # plans are kept by what the matrices look like
     a = scipy.sparse.random_array((9, 130), density=0.1, rng=rng, format="lil")
     a[3], a[7], a[8] = rng.normal(size=130), rng.normal(size=130), 0
     a = scipy.sparse.csr_array(a).astype(dtype)
@@ -191,6 +213,7 @@ def test_products_with_rows_too_long_for_a_block(dtype, spread, stats):
     expected.sort_indices()
     assert_same(made.indices, (expected.indices.astype(np.int64) * spread).astype(made.indices.dtype))
     assert_same(made.data, expected.data)
+    assert bool(launched) == is_dense
 
 
 def test_products_of_some_rows_at_a_time(monkeypatch, stats):

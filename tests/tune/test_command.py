@@ -10,6 +10,7 @@ import pytest
 from oxinp._runtime import tuned
 from oxinp._runtime.tuned import Database, Row
 from oxinp._tune import command, problems
+from oxinp._tune.crossovers import Crossovers
 from tests.tune.toys import Toy, toy, tuner_of
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -26,10 +27,14 @@ def options(*arguments):
     return command._options(arguments)
 
 
+def searches_of(backend):
+    return command.Searches(tuner_of(backend), Crossovers(backend))
+
+
 def test_what_is_found_is_told_and_kept(backend, data, capsys, tmp_path):
     file = tmp_path / "found.json"
     wrong = Toy(1, factor=3)
-    status = command._tune(tuner_of(backend), data, [toy(), toy([wrong])], options("--json", str(file)))
+    status = command._tune(searches_of(backend), data, [toy(), toy([wrong])], options("--json", str(file)))
     out, err = capsys.readouterr()
     assert status == 1
     head, row, *rest = out.splitlines()
@@ -48,7 +53,7 @@ def test_what_is_found_is_told_and_kept(backend, data, capsys, tmp_path):
 
 
 def test_ctrl_c(backend, data, capsys, monkeypatch):
-    tuner = tuner_of(backend)
+    searches = searches_of(backend)
     tells = []
 
     def tell(_, outcome):
@@ -57,7 +62,7 @@ def test_ctrl_c(backend, data, capsys, monkeypatch):
             raise KeyboardInterrupt
 
     monkeypatch.setattr(command._Progress, "tell", tell)
-    assert command._tune(tuner, data, [toy(), toy()], options()) == command.INTERRUPTED
+    assert command._tune(searches, data, [toy(), toy()], options()) == command.INTERRUPTED
     out = capsys.readouterr().out
     assert "+: the time was over" in out
     assert [row.answer for row, _ in data.rows()] == [Toy(3)._asdict()]
@@ -65,7 +70,7 @@ def test_ctrl_c(backend, data, capsys, monkeypatch):
 
 def test_no_folder(backend, data, capsys, config):
     config.cache_dir = ""
-    assert command._tune(tuner_of(backend), data, [toy()], options()) == 1
+    assert command._tune(searches_of(backend), data, [toy()], options()) == 1
     out, err = capsys.readouterr()
     assert "launches=2" in out
     assert "kept in" not in out
@@ -74,7 +79,7 @@ def test_no_folder(backend, data, capsys, config):
 
 def test_progress_at_a_terminal(backend, data, capsys, monkeypatch):
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
-    command._tune(tuner_of(backend), data, [toy()], options("--seconds", "50"))
+    command._tune(searches_of(backend), data, [toy()], options("--seconds", "50"))
     err = capsys.readouterr().err
     assert err.count("\n") == 1
     assert "\rtune: 1/1 toy: 3 tried, " in err
@@ -88,7 +93,7 @@ def test_show(backend, data, capsys):
     ]
     data.store(rows)
     chosen = list(problems.problems(["matmul"], ["f8"], [(12, 12, 12), (100, 100, 100)]))
-    command._show(tuner_of(backend), data, chosen)
+    command._show(searches_of(backend), data, chosen)
     out = capsys.readouterr().out
     assert "matmul/multistage  f64 f64  k mn    1x16x16x16     100.0 us  2.00  tile_m=64" in out
     near, far = out.split("\n\n")[1:]
@@ -97,7 +102,7 @@ def test_show(backend, data, capsys):
     )
     assert str(data.path) in near
     assert "the planner's own: tile_m=64" in far
-    command._show(tuner_of(backend), data, list(problems.problems(["matmul"], ["f8"], [(14, 16, 16)])))
+    command._show(searches_of(backend), data, list(problems.problems(["matmul"], ["f8"], [(14, 16, 16)])))
     assert "at 0.19 doublings, taken: tile_m=64" in capsys.readouterr().out
 
 

@@ -141,7 +141,9 @@ class Balance:
             return False
         if nbytes < self._unit:  # the device's for its weight alone: what is done with the result is the host's
             price += WAIT + 2 * nbytes / COPY_RATE
-        self._weigh(self._size(nbytes), max(0.0, CALL + weight * nbytes / HOST_RATE - price - self._first))
+        gain = CALL + weight * nbytes / HOST_RATE - price - self._first
+        if gain > 0:
+            self._weigh((int(nbytes) // self._unit).bit_length(), gain)
         return True
 
     def viewed(self, nbytes: int, held: int) -> None:
@@ -161,16 +163,20 @@ class Balance:
     def _weigh(self, size: int, microseconds: float) -> None:
         if size >= NUM_SIZES:
             return
-        weights, level = self._weights, self._level
-        most = 2 * self._return if size < level else MAX_WEIGHT
-        weights[size] = min(max(weights[size] + microseconds, -2 * self._switch - MAX_WEIGHT), most)
-        self._due = (self._due + 1) % _PERIOD
-        if not self._due:
+        self._weights[size] += microseconds
+        self._due += 1
+        if self._due == _PERIOD:
+            self._due = 0
             self._judge()
 
     def _judge(self) -> None:
         """Find out whether another placement is better."""
         weights, level = self._weights, self._level
+        least = -2 * self._switch - MAX_WEIGHT
+        for size, weight in enumerate(weights):
+            most = 2 * self._return if size < level else MAX_WEIGHT
+            if not least <= weight <= most:
+                weights[size] = min(max(weight, least), most)
         if not (level or self._between) and min(weights) > -self._switch / NUM_SIZES and sum(weights) < MAX_WEIGHT:
             return  # what follows would change nothing
         sums = [0.0, *accumulate(weights)]

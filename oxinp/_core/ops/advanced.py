@@ -112,6 +112,10 @@ def selection(array: Handle, key: Any) -> Selection:
     single = key[0] if type(key) is tuple and len(key) == 1 else key
     if type(single) is types.ndarray and single._layout.dtype == BOOL and layout.is_contiguous and layout.size:
         return _masked(array, single)
+    if type(single) is types.ndarray and layout.ndim and single._layout.ndim:
+        dtype = single._layout.dtype
+        if dtype.kind in "iu" and dtype in DEVICE_TYPES:
+            return _of_first_axis(array, single)
     parts, free, indexed = _parts(key if type(key) is tuple else (key,), layout.shape)
     indices = [part for part in parts if type(part) is _Index]
     try:
@@ -141,6 +145,17 @@ def selection(array: Handle, key: Any) -> Selection:
         seen = view(seen, lambda x: x[(*(slice(None),) * place, *steps)])
         index = _distances(indices, seen._layout, place, [step.step < 0 for step in steps])
     return Selection(seen, index, selected, place, len(indexed), is_checked, error, is_unique)
+
+
+def _of_first_axis(array: Handle, index: Handle) -> Selection:
+    """Return what one array of integers selects of the first axis, as most keys do."""
+    extent, *others = array._layout.shape
+    size = index._layout.size
+    if size and not extent:
+        raise Unsupported("an axis without elements, which NumPy refuses")
+    error = gather.error_along(0, extent) if size and gather.is_unknown(index, 0, extent) else None
+    shape = (*index._layout.shape, *others)
+    return Selection(array, index, shape, 0, 1, is_checked=True, error=error, is_unique=False)
 
 
 def _masked(array: Handle, mask: Handle) -> Selection:

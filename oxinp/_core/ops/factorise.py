@@ -22,14 +22,14 @@ from oxinp._core.lazy.views import view
 from oxinp._core.manipulation.copy import astype, copy
 from oxinp._core.memory.dtypes import DEVICE_TYPES
 from oxinp._core.memory.layout import Layout
-from oxinp._core.ops.perform import is_placed_on_host, perform
+from oxinp._core.ops.crossover import HOST_WEIGHT, cost_of
+from oxinp._core.ops.perform import is_placed_on_host, perform, perform_on_device
 from oxinp._core.ufunc.objects import UFUNC_OBJECTS
 from oxinp._kernels.plan import Copy, Plan, Read, Scratch
 
 if TYPE_CHECKING:
     from oxinp._kernels.problem import Operand
 
-FLOPS_PER_BYTE = 128  # multiply-adds in which LAPACK takes as long as the device takes to begin, over the threshold
 STATUS_NBYTES = 8
 
 
@@ -68,13 +68,7 @@ def raising(message: str) -> Any:
     return sized
 
 
-def _flops(layouts: tuple[Layout, ...], parameters: Any) -> float:  # noqa: ARG001 - the rows' one signature
-    """Multiply-adds of a factorisation, as placement compares them."""
-    layout = layouts[0]
-    return max(layout.size * layout.shape[-1] / FLOPS_PER_BYTE, 0.0)
-
-
-def _same(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout, ...]:  # noqa: ARG001
+def _same(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout, ...]:  # noqa: ARG001 - the rows' one signature
     return (Layout.of(layouts[0].dtype, layouts[0].shape),)
 
 
@@ -119,17 +113,19 @@ CHOLESKY = Op(
     _plan_cholesky,
     _same,
     np.linalg.cholesky,
-    _flops,
+    cost_of("cholesky"),
+    HOST_WEIGHT,
     takes_views=True,
     sized=raising("Matrix is not positive definite"),
 )
-INV = Op("inv", _plan_inv, _same, np.linalg.inv, _flops, takes_views=True, sized=raising(SINGULAR))
+INV = Op("inv", _plan_inv, _same, np.linalg.inv, cost_of("inv"), HOST_WEIGHT, takes_views=True, sized=raising(SINGULAR))
 SOLVE = Op(
     "solve",
     _plan_solve,
     _infer_solve,
     np.linalg.solve,
-    _flops,
+    cost_of("solve"),
+    HOST_WEIGHT,
     takes_views=True,
     sized=raising(SINGULAR),
     linear_in=(1,),
@@ -139,7 +135,8 @@ SLOGDET = Op(
     _plan_slogdet,
     _infer_slogdet,
     lambda a: tuple(np.asarray(part) for part in np.linalg.slogdet(a)),
-    _flops,
+    cost_of("slogdet"),
+    HOST_WEIGHT,
     takes_views=True,
 )
 
@@ -167,7 +164,7 @@ def _host_qr(a: np.ndarray[Any, Any], mode: Any) -> Any:
     return (np.ascontiguousarray(first.swapaxes(-1, -2)) if mode == "raw" else first), second
 
 
-QR = Op("qr", _plan_qr, _infer_qr, _host_qr, _flops, takes_views=True)
+QR = Op("qr", _plan_qr, _infer_qr, _host_qr, cost_of("qr"), HOST_WEIGHT, takes_views=True)
 
 
 def prepared(*arrays: Handle, are_square: bool = True) -> tuple[Handle, ...]:
@@ -306,6 +303,56 @@ def qr(a: Handle, mode: str) -> Any:
     return turned, result[1]
 
 
+def _infer_pivoted(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout, ...]:
+    (a,), (mode,) = layouts, parameters
+    made = Layout.of(a.dtype, a.shape) if mode == "r" else None
+    return (Layout.of(np.dtype("i4"), a.shape[1:]), *((made,) if made else _infer_qr(layouts, parameters)))
+
+
+def _pivoting() -> Any:
+    return importlib.import_module("oxinp._kernels.lapack.pivoted")
+
+
+def _plan_pivoted(bound: BoundOp) -> Plan:
+    (mode,), layout = bound.parameters, bound.graphs[0].layout
+    plan: Plan = _pivoting().plan(layout.shape, operand(layout), device().capability, mode)
+    return plan
+
+
+PIVOTED_QR = Op("qr", _plan_pivoted, _infer_pivoted, takes_views=True)
+
+
+def pivoted_qr(a: Handle, mode: str) -> tuple[Any, ...]:
+    """Return which columns of a matrix come first to last, and the factors that a mode names, of these columns.
+
+    Parameters
+    ----------
+    a : Handle
+        (M, N).
+    mode : str
+        As of `qr`, but that R alone has as many rows as the matrix, and reflectors lie as in it.
+
+    Returns
+    -------
+    columns : ndarray, (N,), int32
+    ...
+        See `qr`.
+
+    Raises
+    ------
+    Unsupported
+        There are no kernels.
+    """
+    (a,) = prepared(a, are_square=False)
+    layout, backend = a._layout, _runtime.current()
+    if backend is None or layout.ndim != 2:
+        raise Unsupported("stacks, or no device")
+    if not _pivoting().is_possible(DEVICE_TYPES[layout.dtype], layout.shape, backend.capability):
+        msg = f"matrices of {layout.shape[-2]} rows"
+        raise Unsupported(msg)
+    return tuple(perform_on_device(PIVOTED_QR, (a,), (mode,)))
+
+
 def _tall_qr(a: Any, mode: str) -> Any:
     """Return the factors of a matrix of more rows than a panel may have, by those of groups of its rows (TSQR).
 
@@ -332,7 +379,6 @@ def _tall_qr(a: Any, mode: str) -> Any:
 
 __all__ = [
     "CHOLESKY",
-    "FLOPS_PER_BYTE",
     "INV",
     "QR",
     "SLOGDET",
@@ -342,6 +388,7 @@ __all__ = [
     "det",
     "inv",
     "operand",
+    "pivoted_qr",
     "prepared",
     "qr",
     "slogdet",

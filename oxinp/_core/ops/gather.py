@@ -9,29 +9,36 @@ from __future__ import annotations
 import importlib
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
-from oxinp._core.lazy import reports
+from oxinp._core.lazy import placement, reports
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import Handle, host_view
 from oxinp._core.lazy.op import BoundOp, Op
+from oxinp._core.lazy.record import is_hosted, wrap_host
 from oxinp._core.lazy.views import view
 from oxinp._core.manipulation.copy import copy
 from oxinp._core.manipulation.shape import ravel, reshape
 from oxinp._core.memory.dtypes import DEVICE_TYPES, INT64, MOVED_TYPES
 from oxinp._core.memory.layout import Layout
 from oxinp._core.ops import creation
+from oxinp._core.ops.epilogue import epilogue_of
 from oxinp._core.ops.perform import perform_on_device
 from oxinp._core.reduction.scan import plan_scan
 from oxinp._core.reduction.table import CUMSUM
 from oxinp._core.ufunc.object import OBJECTS
 from oxinp._kernels.plan import Argument, Copy, Fill, Plan, Read, Scratch
 
+if TYPE_CHECKING:
+    from oxinp._core.lazy.expr import Graph
+
 INT32, UINT64 = np.dtype(np.int32), np.dtype(np.uint64)
 MAX_INT32 = 2**31 - 1
+MAX_FUSED_NODES = 16
+"""Elementwise operations that the kernel of a gather does on its elements."""
 MAX_LOOKED_AT = 1 << 16
 """Indices on the host up to which they are looked at there, so that errors come at once."""
 
@@ -57,13 +64,28 @@ def loops_of(layout: Layout) -> list[tuple[int, int]]:
     return [(n, stride // itemsize) for n, stride in zip(layout.shape, layout.strides, strict=True)]
 
 
+def merged_stride(loops: list[tuple[int, int]]) -> int:
+    """Return the stride of loops that are as one; -1 where they are not."""
+    found: tuple[int, int] | None = None
+    for extent, stride in loops:
+        if extent == 1:
+            continue
+        if found is None:
+            found = extent, stride
+        elif found[1] == stride * extent:
+            found = found[0] * extent, stride
+        else:
+            return -1
+    return 0 if found is None else found[1]
+
+
 def indexed_loop(layout: Layout, first: int, count: int) -> tuple[int, int]:
     """Return extent and stride of what indices name: an axis, or distances in elements along several."""
     loops = loops_of(layout)[first : first + count]
     return loops[0] if count == 1 else (1 + sum((n - 1) * stride for n, stride in loops), 1)
 
 
-def _plan_take(bound: BoundOp) -> Plan:
+def _plan_take(bound: BoundOp, finish: Any = None) -> Plan:
     (array, index, *_), (first, count, is_checked) = (graph.layout for graph in bound.graphs), bound.parameters
     loops = loops_of(array)
     extent, stride = indexed_loop(array, first, count)
@@ -72,22 +94,57 @@ def _plan_take(bound: BoundOp) -> Plan:
         (index.size, stride),
         loops[first + count :],
         extent,
-        MOVED_TYPES[array.dtype],
+        (MOVED_TYPES if finish is None else DEVICE_TYPES)[array.dtype],
         DEVICE_TYPES[index.dtype],
         array.alignment,
         is_checked=is_checked,
+        finish=finish,
     )
     return plan
 
 
-TAKE = Op("take", _plan_take, _infer_take, takes_views=True)
+def _fuse_take(bound: BoundOp, graph: Graph, place: int) -> Plan | None:
+    """The plan of elements by index and of what a graph makes of them; see `_finish`."""
+    finish = _finish(bound, graph, place)
+    return None if finish is None else _plan_take(bound, finish)
+
+
+TAKE = Op("take", _plan_take, _infer_take, takes_views=True, fuse=_fuse_take)
+
+
+def _finish(bound: BoundOp, graph: Graph, place: int) -> Any:
+    """What a graph makes of elements by index; None where it reads arrays that lie otherwise, but for single elements.
+
+    Parameters
+    ----------
+    bound : BoundOp
+    graph : Graph
+    place : int
+        Its leaf that is the result of the operation.
+    """
+    (taken,) = bound.layouts
+    made, result = DEVICE_TYPES.get(taken.dtype), DEVICE_TYPES.get(graph.dtype)
+    if made is None or result is None or graph.layout.shape != taken.shape or len(graph.nodes) > MAX_FUSED_NODES:
+        return None
+    if any(getattr(node.lower, "wants_index", False) for node in graph.nodes):
+        return None
+    epilogue = epilogue_of(graph, place, made, made)
+    if epilogue is None:
+        return None
+    steps = []
+    for operand in epilogue.arrays:
+        moving = [(n, stride) for n, stride in zip(taken.shape, operand.strides, strict=True) if n > 1]
+        steps.append(merged_stride(moving))
+    if any(step not in (0, 1) for step in steps):
+        return None
+    return importlib.import_module(_FAMILY).Finish(epilogue.along([(step,) for step in steps]), result)
 
 
 def _infer_take_along(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout, ...]:  # noqa: ARG001
     return (Layout.of(layouts[0].dtype, layouts[1].shape),)
 
 
-def _plan_take_along(bound: BoundOp) -> Plan:
+def _plan_take_along(bound: BoundOp, finish: Any = None) -> Plan:
     (array, index, *_), (axis,) = (graph.layout for graph in bound.graphs), bound.parameters
     loops, along = loops_of(array), loops_of(index)
     every = [(*each, stride) for each, (_, stride) in zip(loops, along, strict=True)]
@@ -97,13 +154,20 @@ def _plan_take_along(bound: BoundOp) -> Plan:
         (along[axis][0], stride, along[axis][1]),
         every[axis + 1 :],
         extent,
-        MOVED_TYPES[array.dtype],
+        (MOVED_TYPES if finish is None else DEVICE_TYPES)[array.dtype],
         DEVICE_TYPES[index.dtype],
+        finish,
     )
     return plan
 
 
-TAKE_ALONG = Op("take along axis", _plan_take_along, _infer_take_along, takes_views=True)
+def _fuse_take_along(bound: BoundOp, graph: Graph, place: int) -> Plan | None:
+    """The plan of `TAKE_ALONG` and of what a graph makes of it; see `_finish`."""
+    finish = _finish(bound, graph, place)
+    return None if finish is None else _plan_take_along(bound, finish)
+
+
+TAKE_ALONG = Op("take along axis", _plan_take_along, _infer_take_along, takes_views=True, fuse=_fuse_take_along)
 
 
 def _infer_nothing(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout, ...]:  # noqa: ARG001
@@ -297,7 +361,12 @@ def select(array: Handle, mask: Handle) -> Any:
 
 
 def flatnonzero(mask: Handle) -> Any:
-    """Return the numbers, in C order, of the true elements of a mask, int64."""
+    """Return the numbers, in C order, of the true elements of a mask, int64.
+
+    Of a small mask on the host they are found there: the device would have to be waited for to know how many there are.
+    """
+    if is_hosted([mask]) and placement.is_host(mask._layout.nbytes):
+        return wrap_host(np.flatnonzero(host_view(mask)))
     need_kernel(mask._layout)
     return _selected(mask, None)
 

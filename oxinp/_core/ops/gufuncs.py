@@ -115,6 +115,8 @@ class gufunc(ufunc):  # noqa: N801 - as `ufunc`
         if out is None and not any(isinstance(value, Handle) for value in operands):
             return numpy_ufunc(*operands)
         arrays = [value if isinstance(value, Handle) else types.from_host(numpys(value)) for value in operands]
+        if out is not None:
+            check_writeable(out)  # before NumPy refuses anything else of it
         try:
             if kwargs:
                 return self._with_keywords(arrays, out, kwargs)

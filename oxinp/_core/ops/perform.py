@@ -72,9 +72,38 @@ def perform_on_device(op: Op, operands: Sequence[Operand], parameters: tuple[Has
     return arrays[0] if len(arrays) == 1 else tuple(arrays)
 
 
+def perform_sized(
+    op: Op, operands: Sequence[Operand], parameters: tuple[Hashable, ...] = ()
+) -> tuple[tuple[Any, ...], tuple[int, ...]]:
+    """Compute an operation whose results' sizes depend on data, on the device.
+
+    Parameters
+    ----------
+    op : Op
+        With `sized`.
+    operands, parameters
+        As for `perform_on_device`.
+
+    Returns
+    -------
+    results : tuple of ndarray
+    words : tuple of int
+        What the plan has read.
+    """
+    values, words = attempt(_asked_sized, op, operands, parameters)
+    return tuple([wrap_result(value, as_array=True) for value in values]), words
+
+
+def _asked_sized(
+    op: Op, operands: Sequence[Operand], parameters: tuple[Hashable, ...]
+) -> tuple[list[Value], tuple[int, ...]]:
+    bound, leaves, _ = bound_to(op, operands, parameters)
+    return _sized(bound, leaves)
+
+
 def _asked(op: Op, operands: Sequence[Operand], parameters: tuple[Hashable, ...]) -> list[Value]:
     bound, leaves, mask = bound_to(op, operands, parameters)
-    return _sized(bound, leaves) if op.sized is not None else schedule.defer(bound, leaves, mask, depth=5)
+    return _sized(bound, leaves)[0] if op.sized is not None else schedule.defer(bound, leaves, mask, depth=5)
 
 
 def bound_to(
@@ -104,8 +133,8 @@ def _value(op: Op, operand: Operand) -> Value:
     return schedule.materialise(held._storage) if value[0].nodes else value
 
 
-def _sized(bound: BoundOp, leaves: tuple[Any, ...]) -> list[Value]:
-    """Run an operation whose results' sizes depend on data: it waits for the device once."""
+def _sized(bound: BoundOp, leaves: tuple[Any, ...]) -> tuple[list[Value], tuple[int, ...]]:
+    """Run an operation whose results' sizes depend on data, which waits for the device once; return the words, too."""
     sized = bound.op.sized
     assert sized is not None
     layouts: tuple[Layout, ...] = ()
@@ -115,10 +144,10 @@ def _sized(bound: BoundOp, leaves: tuple[Any, ...]) -> list[Value]:
         layouts = sized(bound, words)
         return [layout.nbytes for layout in layouts]
 
-    buffers, _ = bound.executable().run_sized(leaves, sizes_of)
+    buffers, words = bound.executable().run_sized(leaves, sizes_of)
     if is_sampled():
         balance.computed_call(layouts[0].nbytes, bound.host_cost(), leaves, is_first=False)
     balance.waited()
     if explain.REPORTS:
         explain.note("device", bound.op.name, f"{sum(layout.nbytes for layout in layouts)} B result")
-    return [on_device(layout, buffer) for layout, buffer in zip(layouts, buffers, strict=True)]
+    return [on_device(layout, buffer) for layout, buffer in zip(layouts, buffers, strict=True)], words

@@ -21,7 +21,7 @@ from oxinp._core.memory.dtypes import DEVICE_TYPES, MOVED_TYPES
 from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.storage import is_pinned
 from oxinp._core.ops.advanced import Selection
-from oxinp._core.ops.gather import UINT64, indexed_loop, loops_of
+from oxinp._core.ops.gather import UINT64, indexed_loop, loops_of, merged_stride
 from oxinp._core.ops.perform import bound_to
 from oxinp._kernels.plan import Plan
 
@@ -64,21 +64,6 @@ def _plan_scatter(bound: BoundOp) -> Plan:
 
 
 SCATTER = Op("assignment by index", _plan_scatter, _infer_scatter, takes_views=True, mutates=(0,))
-
-
-def merged_stride(loops: list[tuple[int, int]]) -> int:
-    """Return the stride of loops that are as one; -1 where they are not."""
-    found: tuple[int, int] | None = None
-    for extent, stride in loops:
-        if extent == 1:
-            continue
-        if found is None:
-            found = extent, stride
-        elif found[1] == stride * extent:
-            found = found[0] * extent, stride
-        else:
-            return -1
-    return 0 if found is None else found[1]
 
 
 def assign(selected: Selection, value: Any, operator: str = "") -> None:
@@ -138,7 +123,15 @@ def scalar_bits(element: np.ndarray[Any, Any]) -> Any:
 
 def broadcast(value: Handle, selected: Selection) -> Handle:
     """Return values, cast and with the shape of what is selected."""
-    layout = selected.array._layout
+    layout, own = selected.array._layout, value._layout
+    if (
+        own.shape == selected.shape
+        and own.dtype == layout.dtype
+        and own.is_contiguous
+        and own.is_aligned
+        and value._storage is not selected.array._storage
+    ):
+        return value
     value = drop_leading_ones(value, len(selected.shape))
     try:
         fits = np.broadcast_shapes(value._layout.shape, selected.shape) == selected.shape
@@ -174,4 +167,4 @@ def _write(op: Op, target: Handle, operands: list[Any], parameters: tuple[Any, .
     del value  # which kept the storage where it is, whatever the operands took to compute
 
 
-__all__ = ["SCATTER", "assign", "broadcast", "merged_stride", "scalar_bits", "write"]
+__all__ = ["SCATTER", "assign", "broadcast", "scalar_bits", "write"]

@@ -19,7 +19,8 @@ from oxinp._core.lazy.placement import device
 from oxinp._core.lazy.views import view
 from oxinp._core.memory.dtypes import DEVICE_TYPES
 from oxinp._core.memory.layout import Layout
-from oxinp._core.ops.factorise import FLOPS_PER_BYTE, conjugate, operand, prepared
+from oxinp._core.ops.crossover import HOST_WEIGHT, cost_of, crossover
+from oxinp._core.ops.factorise import conjugate, operand, prepared
 from oxinp._core.ops.perform import perform
 
 if TYPE_CHECKING:
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     from oxinp._kernels.plan import Plan
 
 EIGEN, SINGULAR = "eigen", "singular"
-FLOPS = {EIGEN: 9, SINGULAR: 22}
-"""Operations over the cube of the order, as LAPACK needs them."""
 STATUS = Layout.of(np.dtype("i8"), (2,))
 
 
@@ -41,11 +40,13 @@ def _real(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return np.dtype(dtype.char.lower())
 
 
-def _cost_of(what: str) -> Any:
-    def cost(layouts: tuple[Layout, ...], parameters: Any) -> float:  # noqa: ARG001 - the rows' one signature
-        """Multiply-adds, as placement compares them."""
-        layout = layouts[0]
-        return FLOPS[what] * layout.size * min(layout.shape[-2:]) / FLOPS_PER_BYTE
+def _cost_of(routine: str, of_values: str) -> Any:
+    """Return the cost of a routine that may be asked for values alone."""
+    costs = cost_of(of_values), cost_of(routine)
+
+    def cost(layouts: tuple[Layout, ...], parameters: Any) -> float:
+        (has_vectors,) = parameters
+        return costs[has_vectors](layouts, parameters)
 
     return cost
 
@@ -110,12 +111,20 @@ def _host_tridiagonal(diagonal: np.ndarray[Any, Any], beside: np.ndarray[Any, An
 
 
 def _cost_of_tridiagonal(layouts: tuple[Layout, ...], parameters: Any) -> float:  # noqa: ARG001
-    return 4 * layouts[0].size ** 3 / 3 / FLOPS_PER_BYTE
+    (diagonal, _) = layouts
+    return crossover("eigh_tridiagonal", diagonal.dtype).cost(diagonal.size, 1)
 
 
-EIGH = Op("eigh", _plan_eigh, _infer_eigh, _host_eigh, _cost_of(EIGEN), takes_views=True)
-TRIDIAGONAL = Op("eigh_tridiagonal", _plan_tridiagonal, _infer_tridiagonal, _host_tridiagonal, _cost_of_tridiagonal)
-SVD = Op("svd", _plan_svd, _infer_svd, _host_svd, _cost_of(SINGULAR), takes_views=True)
+EIGH = Op("eigh", _plan_eigh, _infer_eigh, _host_eigh, _cost_of("eigh", "eigvalsh"), HOST_WEIGHT, takes_views=True)
+TRIDIAGONAL = Op(
+    "eigh_tridiagonal",
+    _plan_tridiagonal,
+    _infer_tridiagonal,
+    _host_tridiagonal,
+    _cost_of_tridiagonal,
+    HOST_WEIGHT,
+)
+SVD = Op("svd", _plan_svd, _infer_svd, _host_svd, _cost_of("svd", "svdvals"), HOST_WEIGHT, takes_views=True)
 
 
 def has_kernel(a: Handle, what: str, *, has_vectors: bool) -> bool:

@@ -141,7 +141,7 @@ def _in_order(selected: advanced.Selection, value: Any, lower: Any, *, is_sum: b
         raise Unsupported("more updates than a sort has places for")
     if isinstance(value, Handle):
         spread = scatter.broadcast(value, selected)
-        given: Any = ravel(spread)
+        given: Any = spread if spread._layout.ndim == 1 and spread._layout.is_contiguous else ravel(spread)
         given = copy(given) if given._storage is target._storage else given
     else:
         single = np.full(1, value, layout.dtype)
@@ -160,7 +160,7 @@ def _in_order(selected: advanced.Selection, value: Any, lower: Any, *, is_sum: b
     if layout.ndim > num_indexed:  # all axes are indexed then
         target, index, error = _distances(selected)
         first, num_indexed = 0, layout.ndim
-    index = ravel(index)
+    index = index if index._layout.ndim == 1 and index._layout.is_contiguous else ravel(index)
     operands = [index, given, (UINT64, 0 if error is None else reports.claim(error))]
     attempt(scatter.write, UPDATE, target, operands, (first, num_indexed, lower, is_sum))
     if config.synchronous and error is not None:

@@ -45,13 +45,15 @@ _PLAIN_INT = 2**31 - 1  # integers that most integer dtypes hold
 
 def _bound(x: np.ndarray[Any, Any], y: np.ndarray[Any, Any]) -> int:
     """Return a number of bytes that no operand and no result of a numeric loop exceeds; below 0 if there is none."""
-    try:
-        size = x.size if x.shape == y.shape else np.broadcast(x, y).size
-    except RuntimeError:  # of more than 32 dimensions
-        size = x.size * y.size
-    except ValueError:  # which NumPy raises itself, unless something else is wrong as well
-        return -1
-    return max(size, x.size, y.size) * max(8, x.itemsize, y.itemsize)
+    size = x.size
+    if x.shape != y.shape:
+        try:
+            size = max(np.broadcast(x, y).size, size, y.size)
+        except RuntimeError:  # of more than 32 dimensions
+            size *= y.size
+        except ValueError:  # which NumPy raises itself, unless something else is wrong as well
+            return -1
+    return size * max(8, x.itemsize, y.itemsize)
 
 
 _EQUALITY = (python_operator.eq, python_operator.ne)
@@ -156,7 +158,11 @@ def make(function, general, general_reflected, is_small, reach, pairs, quiet, ch
                 return array
             x = seen(a) else return general(a, b)
             y = seen(b) else return general(a, b)
-            if not 0 < x.size * y.size * reach < config.offload_threshold and not is_small(x, y) or REPORTS:
+            limit = config.offload_threshold
+            if not 0 < x.size * y.size * reach < limit:
+                if not (x.shape == y.shape and x.size * reach < limit) and not is_small(x, y):
+                    return general(a, b)
+            if REPORTS:
                 return general(a, b)
         elif kind is float or (kind is int and -PLAIN_INT <= b <= PLAIN_INT):
             x = seen(a) else return general(a, b)

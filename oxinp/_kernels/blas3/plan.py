@@ -10,13 +10,14 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
-from oxinp._kernels.blas3 import symmetrize, trsm
+from oxinp._kernels.blas3 import symmetrize, trsm, trsm_dmma
 from oxinp._kernels.gemm import select
 from oxinp._kernels.gemm.epilogue import subtracted
 from oxinp._kernels.gemm.operand import GENERAL, HERMITIAN, SYMMETRIC, TRIANGULAR, WHOLE, Form, Matrices, contiguous
 from oxinp._kernels.gemm.sm90_mma import plan as sm90_mma
 from oxinp._kernels.gemm.variant import Variant
 from oxinp._kernels.plan import ALIGNMENT, Argument, Plan, Scratch
+from oxinp._ptx.types import f64
 
 if TYPE_CHECKING:
     from oxinp._kernels.choice import Device
@@ -194,7 +195,7 @@ def _solve(system: TriangularSystem, low: int, high: int, device: Device, steps:
     """Append the steps that solve for the block of X that belongs to rows `low` to `high` of A."""
     length = trsm.length(system.a.type)
     if high - low <= length:
-        steps += _solve_diagonal(system, low, high)
+        steps += _solve_diagonal(system, low, high, device)
         return
     # The same number of blocks on either side, the first side no shorter.
     middle = low + -(-(high - low) // (2 * length)) * length
@@ -234,7 +235,7 @@ def _update(
     return plan.on(out0=target, in0=left, in1=right, in2=target)
 
 
-def _solve_diagonal(system: TriangularSystem, low: int, high: int) -> tuple[Step, ...]:
+def _solve_diagonal(system: TriangularSystem, low: int, high: int, device: Device) -> tuple[Step, ...]:
     """Solve for a block of X by substitution, as if A were lower triangular and on the left."""
     rows, columns = system.a.strides[-2:]
     along, across = system.pitch, 1
@@ -242,14 +243,15 @@ def _solve_diagonal(system: TriangularSystem, low: int, high: int) -> tuple[Step
         rows, columns, along, across = columns, rows, across, along
     is_forward = system.is_left == system.form.is_lower
     first, sign = (low, 1) if is_forward else (high - 1, -1)
-    spec = trsm.TrsmSpec(system.a.type, system.form.has_unit_diagonal, system.form.is_conjugated, not system.is_left)
-    plan = trsm.plan(
-        spec,
-        (high - low, system.shape[1] if system.is_left else system.shape[0]),
-        (sign * rows, sign * columns),
-        (sign * along, across),
-        (system.num_systems, system.a_move, system.x_move),
-    )
+    shape = (high - low, system.shape[1] if system.is_left else system.shape[0])
+    strides, batch = (sign * rows, sign * columns), (system.num_systems, system.a_move, system.x_move)
+    form = system.form
+    if system.a.type is f64 and system.is_left and trsm_dmma.is_possible(device):
+        has_unit_diagonal = form.has_unit_diagonal
+        plan = trsm_dmma.plan(shape, strides, sign * along, batch, device, has_unit_diagonal=has_unit_diagonal)
+    else:
+        spec = trsm.TrsmSpec(system.a.type, form.has_unit_diagonal, form.is_conjugated, not system.is_left)
+        plan = trsm.plan(spec, shape, strides, (sign * along, across), batch)
     nbytes = system.a.type.nbytes
     offsets = first * sum(system.a.strides[-2:]) * nbytes, first * along * nbytes
     return plan.on(out0=Argument("out0", offsets[1]), in0=Argument("in0", offsets[0]))

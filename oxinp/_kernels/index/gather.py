@@ -3,7 +3,8 @@
 Data layout: `take` reads an array of any strides, seen as loops outside the index, the index and loops inside, and
 writes in C order; a unit is `vector` innermost elements, and units are numbered in the order of the result.
 `take_along` has an index for each element of the result, of any strides along the same loops; its blocks go down the
-columns of a strip before they begin the next one, so that what they read lies in caches. `select` sees one dimension;
+columns of a strip before they begin the next one, so that what they read lies in caches. An epilogue makes results of
+elements before they are stored; its arrays lie as the result does, or are one element. `select` sees one dimension;
 the cumulative sum of the mask says where a chosen element goes. Who owns what: a block copies `BLOCK * UNROLL`
 consecutive units or elements, a thread every `BLOCK`-th of them, all loaded before the first is stored. An index that
 is out of bounds is taken for 0 and reported. Bytes per element of the result: index, element twice; per element of the
@@ -14,8 +15,9 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from oxinp._kernels.gemm.epilogue import BoundEpilogue, Epilogue, EpilogueSpec, bind
 from oxinp._kernels.index.loops import BLOCK, UNROLL, BoundLoops, Loop, LoopsSpec, loops_of, report, resolve
 from oxinp._kernels.plan import Launch, Plan, Work, inputs, outputs
 from oxinp._kernels.problem import MAX_KERNELS
@@ -43,6 +45,8 @@ class TakeSpec(Frozen):
         Indices may be negative or out of bounds.
     is_along : bool
         Every element has an index of its own.
+    finish : tuple of (EpilogueSpec, Type) or None
+        What is made of elements, and the type of that; elements then have their own type.
     """
 
     type: Type
@@ -50,6 +54,36 @@ class TakeSpec(Frozen):
     loops: LoopsSpec
     is_checked: bool
     is_along: bool = False
+    finish: tuple[EpilogueSpec, Type] | None = None
+
+
+class Finish(NamedTuple):
+    """What is made of elements by index.
+
+    Attributes
+    ----------
+    epilogue : Epilogue
+        Its arrays have one stride each, 1 or 0, along the elements of the result.
+    type : Type
+        Of the result.
+    """
+
+    epilogue: Epilogue
+    type: Type
+
+    @property
+    def spec(self) -> tuple[EpilogueSpec, Type]:
+        """What a kernel's code depends on."""
+        return bind(self.epilogue, [x.strides for x in self.epilogue.arrays])[0], self.type
+
+    def widest(self, type_: Type) -> int:
+        """Bytes of the widest elements, given the type of those by index."""
+        return max([x.type.nbytes for x in self.epilogue.arrays] + [type_.nbytes, self.type.nbytes])
+
+    @property
+    def alignments(self) -> tuple[int, ...]:
+        """Of the arrays that are read along the result."""
+        return tuple([x.alignment for x in self.epilogue.arrays if any(x.strides)])
 
 
 class SelectSpec(Frozen):
@@ -77,6 +111,7 @@ def take(
     alignment: int,
     *,
     is_checked: bool,
+    finish: Finish | None = None,
 ) -> Plan:
     """Return the plan of ``result[o, j, i] = array[o, index[j], i]``; the inputs are array and index.
 
@@ -93,18 +128,25 @@ def take(
         Of the array, in bytes.
     is_checked : bool
         Whether indices may be negative or out of bounds; the third input is then the address for a report.
+    finish : Finish, optional
+        What is made of elements; its inputs follow.
     """
-    loops = loops_of(outer, index, inner, extent, type_.nbytes, (alignment,))
-    spec = TakeSpec(carrier(type_), index_type, loops.spec, is_checked)
+    widest = type_.nbytes if finish is None else finish.widest(type_)
+    alignments = (alignment, *(() if finish is None else finish.alignments))
+    loops = loops_of(outer, index, inner, extent, widest, alignments)
+    own = carrier(type_) if finish is None else type_
+    spec = TakeSpec(own, index_type, loops.spec, is_checked, finish=None if finish is None else finish.spec)
     constants = (*loops.constants, extent) if is_checked else loops.constants
     work = Work(nbytes=2 * loops.num_units * loops.spec.vector * type_.nbytes + index[0] * index_type.nbytes)
-    arguments = (*outputs(1), *inputs(3 if is_checked else 2))
+    num_inputs = (3 if is_checked else 2) + (0 if finish is None else len(finish.epilogue.inputs))
+    arguments = (*outputs(1), *inputs(num_inputs))
     return Plan((Launch(make(spec), loops.grid, arguments, constants, work),))
 
 
 def take_along(
-    outer: Sequence[Loop], index: Loop, inner: Sequence[Loop], extent: int, type_: Type, index_type: Type
-) -> Plan:
+    outer: Sequence[Loop], index: Loop, inner: Sequence[Loop], extent: int, type_: Type, index_type: Type,
+    finish: Finish | None = None,
+) -> Plan:  # fmt: skip
     """Return the plan of ``result[o, j, i] = array[o, index[o, j, i], i]``.
 
     The inputs are array, index and the address for a report.
@@ -118,15 +160,18 @@ def take_along(
     extent : int
         Of what is indexed.
     type_, index_type : Type
+    finish : Finish, optional
+        See `take`.
     """
     loops = loops_of(outer, index, inner, extent, type_.nbytes, (1, 1))
-    spec = TakeSpec(carrier(type_), index_type, loops.spec, is_checked=True, is_along=True)
+    own, made = (carrier(type_), None) if finish is None else (type_, finish.spec)
+    spec = TakeSpec(own, index_type, loops.spec, is_checked=True, is_along=True, finish=made)
     work = Work(nbytes=loops.num_units * (2 * type_.nbytes + index_type.nbytes))
     strips, remainder = divmod(math.prod([loop[0] for loop in inner]), BLOCK * loops.spec.unroll)
     turned = (index[0], strips) if strips and not remainder else (1, 1)
     constants = (*loops.constants, extent, *turned)
-    launch = Launch(make(spec), loops.grid, (*outputs(1), *inputs(3)), constants, work)
-    return Plan((launch,))
+    arguments = (*outputs(1), *inputs(3 + (0 if finish is None else len(finish.epilogue.inputs))))
+    return Plan((Launch(make(spec), loops.grid, arguments, constants, work),))
 
 
 def select(size: int, type_: Type | None, position_type: Type) -> Plan:
@@ -153,9 +198,11 @@ def make(spec: TakeSpec | SelectSpec) -> Kernel:
 
 def _take(spec: TakeSpec) -> Kernel:
     k = Builder("take_along" if spec.is_along else "take", block=BLOCK)
-    out, array = k.pointer("out", spec.type, "w"), k.pointer("array", spec.type, "r")
+    result = spec.type if spec.finish is None else spec.finish[1]
+    out, array = k.pointer("out", result, "w"), k.pointer("array", spec.type, "r")
     index = k.pointer("index", spec.index_type, "r")
     status = k.scalar("status", u64) if spec.is_checked else None
+    epilogue = None if spec.finish is None else BoundEpilogue(k, spec.finish[0])
     loops = BoundLoops(k, spec.loops, 1 + spec.is_along)
     extent = k.scalar("extent", i64) if status is not None else None
     numbers, valid, places = loops.units(_turned(k) if spec.is_along else None)
@@ -168,10 +215,13 @@ def _take(spec: TakeSpec) -> Kernel:
             with k.when(is_beyond):
                 report(k, status, value)
         found = [k.where(is_beyond, k.const(0, at.type), at) for at, is_beyond in resolved]
-    units = [array.load(loops.offset(0, place, at), spec.loops.vector) for place, at in zip(places, found, strict=True)]
+    vector = spec.loops.vector
+    units = [array.load(loops.offset(0, place, at), vector) for place, at in zip(places, found, strict=True)]
     for number, unit, is_valid in zip(numbers, units, valid, strict=True):
         with k.when(is_valid):
-            out.store(number * spec.loops.vector, unit)
+            first = number * vector
+            made = unit if epilogue is None else epilogue.apply(unit, epilogue.at((first,)).load(vector), result)
+            out.store(first, made)
     return k.build()
 
 
@@ -207,4 +257,4 @@ def _select(spec: SelectSpec) -> Kernel:
     return k.build()
 
 
-__all__ = ["SelectSpec", "TakeSpec", "make", "select", "take", "take_along"]
+__all__ = ["Finish", "SelectSpec", "TakeSpec", "make", "select", "take", "take_along"]

@@ -259,11 +259,13 @@ class Outer(NamedTuple):
 
 
 def outer(stack: Stack, device: Device) -> Outer:
-    """Return the width that was measured to be best; unless one was, one that leaves products enough to do."""
+    """Return what was measured to be best; unless something was, one launch, or block columns with enough to do."""
     legal = [Outer(width) for width in WIDTHS]
+    default = Outer(256 if stack.num_rows <= 8192 else 512)
     if cholesky_tiles.is_possible(stack, device):
         legal += [Outer(width, resident) for width in TILED_WIDTHS for resident in (1, 2)]
-    default = Outer(256 if stack.num_rows <= 8192 else 512)
+        # Of more rows, products have most of the work, which are faster.
+        default = Outer(4096, 1) if stack.num_rows <= 4096 else Outer(2048, 2)
     choice = Choice(
         "cholesky/outer",
         (stack.type.name,),

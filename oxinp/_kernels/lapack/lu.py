@@ -101,9 +101,10 @@ class Outer(NamedTuple):
 
 
 def outer(stack: Stack, device: Device) -> Outer:
-    """Return the width that was measured to be best; else one that leaves products enough to do with what they read."""
+    """Return what was measured to be best; else a width that leaves products enough to do with what they read."""
     legal = tuple(Outer(width, group) for width in OUTER_WIDTHS for group in GROUPS if group <= width)
-    default = Outer(128 if stack.count > 1 or stack.num_rows <= 1024 else 256 << (stack.num_rows > 4096))
+    width = 128 if stack.num_rows <= 1024 else 256 if stack.num_rows <= 2048 else 512
+    default = Outer(128) if stack.count > 1 else Outer(width, width if stack.num_rows <= 4096 else 128)
     choice = Choice(
         "lu/outer",
         (stack.type.name,),

@@ -8,7 +8,7 @@ block column, these by halves down to panels.
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from oxinp._kernels.blas3 import plan as blas3
 from oxinp._kernels.blas3 import trsm
@@ -24,19 +24,22 @@ from oxinp._kernels.lapack import lu_panel, qr_cluster, qr_panel
 from oxinp._kernels.lapack.lu import Stack
 from oxinp._kernels.lapack.lu_panel import WIDTHS
 from oxinp._kernels.lapack.qr_panel import QrPanel
+from oxinp._kernels.lapack.rows import each_element, spread
 from oxinp._kernels.plan import Argument, Fill, Launch, Plan, Scratch, Work
-from oxinp._kernels.problem import Operand, Output
+from oxinp._kernels.problem import Instr, Operand, Output, ScalarOperand
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.kernel import retraceable
-from oxinp._ptx.types import Type, i64
+from oxinp._ptx.types import Type, i64, u32
 
 if TYPE_CHECKING:
     from oxinp._kernels.choice import Device
     from oxinp._kernels.plan import Step
+    from oxinp._ptx.value import Value
 
 UPPER = Form(TRIANGULAR, is_lower=False)
 BLOCK = 256
 BLOCK_WIDTHS = (64, 128, 256, 512)  # columns of a block reflector
+GROUPS = (32, 128, 256, 512)
 LARGE = 2048  # columns from which a block reflector has twice as many as a system of `trsm`
 
 
@@ -61,13 +64,10 @@ def make_upper(spec: UpperSpec) -> Kernel:
     k = Builder("upper_trapezoid", block=BLOCK, target="sm_80")
     out = k.pointer("out", spec.type, "w")
     a = None if spec.is_identity else k.pointer("a", spec.type, "r")
-    total, rows, columns, pitch, move, out_pitch, out_move = (
-        k.scalar(name, i64) for name in ("total", "rows", "columns", "pitch", "move", "out_pitch", "out_move")
-    )
+    rows = k.scalar("rows", u32)
+    pitch, move, out_pitch, out_move = (k.scalar(name, i64) for name in ("pitch", "move", "out_pitch", "out_move"))
     zero = k.const(0, spec.type)
-    with k.grid_stride(total) as number:
-        line = number / columns
-        column = number - line * columns
+    with each_element(k) as (line, column):
         matrix = line / rows
         row = line - matrix * rows
         value = k.var(zero)
@@ -75,8 +75,8 @@ def make_upper(spec: UpperSpec) -> Kernel:
             value.set(k.where(row == column, k.const(1, spec.type), zero))
         else:
             with k.when(row <= column):
-                value.set(a[matrix * move + row * pitch + column])
-        out[matrix * out_move + row * out_pitch + column] = value.get()
+                value.set(a.at(k.cast(matrix, i64) * move).at(k.cast(row, i64) * pitch)[column])
+        out.at(k.cast(matrix, i64) * out_move).at(k.cast(row, i64) * out_pitch)[column] = value.get()
     return k.build()
 
 
@@ -84,33 +84,49 @@ def upper(out: Stack, to: Argument, source: tuple[Stack, Argument] | None) -> La
     """Return the launch that writes upper trapezoids, or identities where there is no source."""
     total = out.count * out.num_rows * out.num_columns
     pitch, move = (0, 0) if source is None else (source[0].pitch, source[0].move)
-    constants = (total, out.num_rows, out.num_columns, pitch, move, out.pitch, out.move)
+    grid, spreading = spread(out.count * out.num_rows, out.num_columns)
+    constants = (out.num_rows, pitch, move, out.pitch, out.move, *spreading)
     arguments = (to,) if source is None else (to, source[1])
     kernel = make_upper(UpperSpec(out.type, source is None))
     work = Work(nbytes=(1 if source is None else 2) * total * out.type.nbytes)
-    return Launch(kernel, (min(-(-total // BLOCK), 1 << 16), 1, 1), arguments, constants, work)
+    return Launch(kernel, grid, arguments, constants, work)
 
 
 class Reflectors(NamedTuple):
-    """Block reflectors: V, of as many columns as there are reflectors, and M, the M of every block under each other."""
+    """Block reflectors: V, of as many columns as there are reflectors, and M, the M of every block under each other.
+
+    `block` and `group` are those of `BlockColumns`.
+    """
 
     v: Stack
     v_place: Argument
     m: Stack
     m_place: Argument
     block: int
+    group: int
 
 
 class BlockColumns(NamedTuple):
-    """How many columns have one block reflector."""
+    """How block columns are factored.
+
+    Attributes
+    ----------
+    width : int
+        Columns that have one block reflector.
+    group : int
+        Columns among which every panel is applied to all to its right; beyond, halves are.
+    """
 
     width: int
+    group: int = GROUPS[0]
 
 
 def block_columns(stack: Stack, device: Device) -> BlockColumns:
     """Return the width that was measured to be best; else a system of `trsm`, or two where products are large."""
-    legal, depth = tuple(BlockColumns(width) for width in BLOCK_WIDTHS), min(stack.num_rows, stack.num_columns)
-    default = BlockColumns(trsm.length(stack.type) * (2 if stack.count == 1 and depth >= LARGE else 1))
+    legal = tuple(BlockColumns(width, group) for width in BLOCK_WIDTHS for group in GROUPS if group <= width)
+    depth = min(stack.num_rows, stack.num_columns)
+    width = trsm.length(stack.type) * (2 if stack.count == 1 and depth >= LARGE else 1)
+    default = BlockColumns(width, width if stack.count == 1 else GROUPS[0])
     choice = Choice(
         "qr/block",
         (stack.type.name,),
@@ -128,7 +144,7 @@ def block_columns(stack: Stack, device: Device) -> BlockColumns:
 def reflectors(stack: Stack, scratch: Scratch, device: Device) -> Reflectors:
     """Return where the reflectors of matrices lie in the workspace."""
     type_, count, depth = stack.type, stack.count, min(stack.num_rows, stack.num_columns)
-    block = block_columns(stack, device).width
+    block, group = block_columns(stack, device)
     pitch = -(-depth // 16) * 16
     v = Stack(type_, count, stack.num_rows, depth, pitch, stack.num_rows * pitch)
     m = Stack(type_, count, depth, block, block, depth * block)
@@ -138,6 +154,7 @@ def reflectors(stack: Stack, scratch: Scratch, device: Device) -> Reflectors:
         m,
         scratch.take(count * m.move * type_.nbytes),
         block,
+        group,
     )
 
 
@@ -153,9 +170,13 @@ class Qr:
         min(rows, columns) elements per matrix.
     scratch : Scratch
     device : Device
+    columns : int
+        Most columns of what else is multiplied by the reflectors.
     """
 
-    def __init__(self, stack: Stack, place: Argument, tau: Argument, scratch: Scratch, device: Device) -> None:
+    def __init__(
+        self, stack: Stack, place: Argument, tau: Argument, scratch: Scratch, device: Device, columns: int = 0
+    ) -> None:
         self.stack, self.place, self.tau, self.scratch, self.device = stack, place, tau, scratch, device
         self.type, self.count = stack.type, stack.count
         self.depth = min(stack.num_rows, stack.num_columns)
@@ -165,7 +186,7 @@ class Qr:
         most = -(-stack.num_rows // self.height)
         self.board = lu_panel.board(scratch, stack.type, most, stack.count)
         self.at_once = stack.count if most == 1 else max(1, device.num_sms // most)
-        widest = max(stack.num_rows, stack.num_columns)
+        widest = max(stack.num_rows, stack.num_columns, columns)
         self.inner = scratch.take(stack.count * self.made.block * widest * stack.type.nbytes)
         self.more_nbytes = 0
         self.steps: list[Step] = []
@@ -196,6 +217,14 @@ class Qr:
         """Factor some columns of a block column, which begins at `block`."""
         if high - low <= self.width:
             self.factor_panel(low, high, block)
+            return
+        if high - low <= self.made.group:
+            for start in range(low, high, self.width):
+                end = min(start + self.width, high)
+                self.factor_panel(start, end, block)
+                if end < high:
+                    self.apply((start, end), block, self.stack, self.place, (end, high), is_adjoint=True)
+            self.join_panels(low, high, block)
             return
         middle = low + -(-(high - low) // (2 * self.width)) * self.width
         self.factor_columns(low, middle, block)
@@ -284,10 +313,39 @@ class Qr:
         moved = elementwise.plan(shape, (source_,), (), (Output(0, target),), self.device)
         self.steps += moved.on(out0=made.m_place.at(made.m.at(low, middle - block)), in0=self.inner)
 
+    def join_panels(self, low: int, high: int, block: int) -> None:
+        """Append what makes M of the block reflectors of panels that of all: V^H V beside those of panels."""
+        made, width = self.made, high - low
+        self.product(low, (low, high), made.v.part(low, low), made.v_place.at(made.v.at(low, low)), width)
+        shape = (self.count, width, width)
+        m = Operand(self.type, (made.m.move, made.m.pitch, 1), made.m.part(low, low - block).alignment)
+        inputs = (Operand(self.type, contiguous_strides(shape)), m, ScalarOperand(i64), ScalarOperand(i64))
+        launch = elementwise.plan(shape, inputs, (_beside(self.type),), (Output(4, m),), self.device).launch
+        place = made.m_place.at(made.m.at(low, low - block))
+        # The width and that of a panel, which are the last inputs, are constants here.
+        moved = launch._replace(arguments=launch.arguments[:-2], constants=(width, self.width, *launch.constants))
+        self.steps += Plan((moved,)).on(out0=place, in0=self.inner, in1=place)
+
     def plan(self) -> Plan:
         """Return the plan of the steps that have been appended."""
         more = self.scratch.take(self.more_nbytes)
         return self.scratch.plan(step.on({"more": more}) for step in self.steps)
+
+
+@cache
+def _beside(type: Type) -> Instr:
+    """The instruction that keeps what square matrices have on the diagonal, by panels, and else takes others."""
+
+    def lower(k: Builder, index: Value, own: Value, held: Value, order: Value, width: Value) -> Value:
+        line = index / order
+        column, row = index - line * order, line - line / order * order
+        is_kept = row / width == column / width
+        parts = [k.where(is_kept, x, y) for x, y in zip(held.parts, own.parts, strict=True)]
+        return k.compound(type, *parts) if type.is_complex else parts[0]
+
+    lowering: Any = lower
+    lowering.wants_index = True
+    return Instr(lower, type, (0, 1, 2, 3))
 
 
 __all__ = ["Qr", "Reflectors", "UpperSpec", "make_upper", "reflectors", "upper"]

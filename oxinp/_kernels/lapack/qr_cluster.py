@@ -184,12 +184,15 @@ class _ClusterPanel(QrPanelKernel):
         k.warp_sync()
         with k.when(k.warp == 0):
             self.keep(j, reflector, inner)
+        vector = max(1, 16 // self.type.nbytes)
         with k.when(self.number > j):
-            for i, value in enumerate(values):
-                value.set(multiply_add(k, own[i], x, value.get()))
+            for start in range(0, width, vector):
+                for value, lost in zip(values[start : start + vector], own.load(start, vector), strict=True):
+                    value.set(multiply_add(k, lost, x, value.get()))
         with k.when(self.number == j):
-            for i, value in enumerate(values):
-                value.set(value.get() + own[i + width])
+            for start in range(0, width, vector):
+                for value, lost in zip(values[start : start + vector], own.load(width + start, vector), strict=True):
+                    value.set(value.get() + lost)
         k.warp_sync()
 
 

@@ -4,7 +4,7 @@ Data layout: matrices row by row in memory with any pitch, one or many. A panel'
 rows, see `lu_panel`. A permutation says for every row which one it was, u32.
 
 Who owns what: of exchanges a block has 32 columns, a lane each, and its warps have rows; one more block per matrix
-has the permutation. Of permutations a thread has an element at a time.
+has the permutation. Of permutations some threads have a line.
 
 Algorithm: what moves is read, then, behind a barrier, written. Exchanges move up to 2 * width elements per column. In
 some columns right of the panel the first warp then solves with the panel's unit lower triangle, by substitution: the
@@ -13,6 +13,7 @@ panel's rows of U.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -24,6 +25,9 @@ from oxinp._ptx.kernel import retraceable
 from oxinp._ptx.types import Type, i64, u32
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from oxinp._kernels.plan import Grid
     from oxinp._ptx.memory import Pointer
     from oxinp._ptx.value import Value
 
@@ -139,6 +143,23 @@ class PermuteSpec(NamedTuple):
     is_inverse: bool = False
 
 
+@contextmanager
+def each_element(k: Builder) -> Iterator[tuple[Value, Value]]:
+    """Run the block for every element of a thread, of which some have a line; its parameters are those of `spread`."""
+    lines, columns, shift = (k.scalar(name, u32) for name in ("lines", "columns", "shift"))
+    at_once = k.const(BLOCK, u32) >> shift
+    with k.range(k.ctaid * at_once + (k.tid >> shift), lines, k.nctaid * at_once) as line:
+        lanes = k.const(1, u32) << shift
+        with k.range(k.tid & (lanes - 1), columns, lanes) as column:
+            yield line, column
+
+
+def spread(lines: int, columns: int) -> tuple[Grid, tuple[int, int, int]]:
+    """Return the grid and the constants of kernels for `each_element`."""
+    shift = min(columns - 1, BLOCK - 1).bit_length()
+    return (min(-(-lines // (BLOCK >> shift)), 1 << 16), 1, 1), (lines, columns, shift)
+
+
 @cache
 @retraceable
 def make_permute(spec: PermuteSpec) -> Kernel:
@@ -147,22 +168,21 @@ def make_permute(spec: PermuteSpec) -> Kernel:
     k = Builder("permute_rows", block=BLOCK, target="sm_80")
     x, permutation = k.pointer("x", type_, "w"), k.pointer("permutation", u32, "r")
     b = None if spec.is_identity else k.pointer("b", type_, "r")
-    total, order = k.scalar("total", i64), k.scalar("order", i64)
-    columns, b_pitch, b_step, b_move = (k.scalar(name, i64) for name in ("columns", "b_pitch", "b_step", "b_move"))
-    with k.grid_stride(total) as number:
-        line = number / columns
-        column = number - line * columns
+    order, width = k.scalar("order", u32), k.scalar("width", i64)
+    b_pitch, b_step, b_move = (k.scalar(name, i64) for name in ("b_pitch", "b_step", "b_move"))
+    with each_element(k) as (line, column):
         matrix = line / order
+        row, own = line - matrix * order, x.at(k.cast(line, i64) * width)
+        there = None if b is None else b.at(k.cast(matrix, i64) * b_move).at(k.cast(column, i64) * b_step)
         if spec.is_inverse:
-            assert b is not None
-            target = line * columns + k.cast(permutation[matrix * order + column], i64)
-            x[target] = b[matrix * b_move + (line - matrix * order) * b_pitch + column * b_step]
+            assert there is not None
+            own[permutation[matrix * order + column]] = there[k.cast(row, i64) * b_pitch]
         else:
-            row = k.cast(permutation[line], i64)
-            if b is None:
-                x[number] = k.where(row == column, k.const(1, type_), k.const(0, type_))
+            source = permutation[line]
+            if there is None:
+                own[column] = k.where(source == column, k.const(1, type_), k.const(0, type_))
             else:
-                x[number] = b[matrix * b_move + row * b_pitch + column * b_step]
+                own[column] = there[k.cast(source, i64) * b_pitch]
     return k.build()
 
 
@@ -237,12 +257,12 @@ def permute(
         Column j of B becomes the one that the permutation says of j; rows stay.
     """
     count, rows, columns = shape
-    total = count * rows * columns
+    grid, constants = spread(count * rows, columns)
     kernel = make_permute(PermuteSpec(type, b is None, is_inverse))
     arguments = (x, permutation) if b is None else (x, permutation, b)
     move, pitch, step = b_strides
-    work = Work(nbytes=(1 if b is None else 2) * total * type.nbytes)
-    return Launch(kernel, (_num_blocks(total), 1, 1), arguments, (total, rows, columns, pitch, step, move), work)
+    work = Work(nbytes=(1 if b is None else 2) * count * rows * columns * type.nbytes)
+    return Launch(kernel, grid, arguments, (rows, columns, pitch, step, move, *constants), work)
 
 
 def _num_blocks(total: int) -> int:
@@ -252,10 +272,12 @@ def _num_blocks(total: int) -> int:
 __all__ = [
     "Exchange",
     "PermuteSpec",
+    "each_element",
     "exchange",
     "make_exchange",
     "make_permute",
     "make_start",
     "permute",
+    "spread",
     "start",
 ]

@@ -15,8 +15,8 @@ from oxinp._kernels.gemm import select
 from oxinp._kernels.gemm.epilogue import subtracted
 from oxinp._kernels.gemm.operand import GENERAL, HERMITIAN, Form, Matrices
 from oxinp._kernels.gemm.variant import Variant
-from oxinp._kernels.lapack import divide, lu_panel, scaling, tridiagonal
-from oxinp._kernels.lapack.lu import Stack, contiguous
+from oxinp._kernels.lapack import block_reflectors, divide, lu_panel, scaling, tridiagonal
+from oxinp._kernels.lapack.lu import contiguous
 from oxinp._kernels.lapack.qr import Qr
 from oxinp._kernels.lapack.scaling import FORMATS
 from oxinp._kernels.lapack.tridiagonal import WIDTH, Reduction
@@ -42,31 +42,6 @@ def is_possible(type: Type, count: int, order: int, device: Device) -> bool:
         and order <= lu_panel.most_rows(type, device)
         and tridiagonal.is_possible(type, count, order, device)
     )
-
-
-@cache
-@retraceable
-def make_diagonal(type: Type) -> Kernel:
-    """The kernel that puts 1 / tau on the diagonals of products of reflectors: infinity where there is none."""
-    k = Builder("reflectors_diagonal", block=BLOCK, target="sm_80")
-    m, inner, tau = k.pointer("m", type, "w"), k.pointer("inner", type, "r"), k.pointer("tau", type, "r")
-    total, width, pitch, move, tau_move = (
-        k.scalar(name, i64) for name in ("total", "width", "pitch", "move", "tau_move")
-    )
-    one, zero = k.const(1, type), k.const(0, type)
-    with k.grid_stride(total) as number:
-        line = number / width
-        column = number - line * width
-        matrix = line / width
-        row = line - matrix * width
-        value = k.var(inner[number])
-        infinite = k.const(float("inf"), type)
-        with k.when(row == column):
-            found = tau[matrix * tau_move + row]
-            is_none = found == zero
-            value.set(k.where(is_none, infinite, one / k.where(is_none, one, found)))
-        m[matrix * move + row * pitch + column] = value.get()
-    return k.build()
 
 
 class FinishSpec(NamedTuple):
@@ -150,7 +125,7 @@ class _Spectrum:
         self.d, self.e, self.tau = (self.scratch.take(count * order * nbytes) for _ in range(3))
         self.words = self.scratch.take(scaling.WORD_NBYTES * count)
         rest = contiguous(type, count, order - 1, order - 1)
-        self.reflectors = Qr(rest, self.held, self.tau, self.scratch, device)
+        self.reflectors = Qr(rest, self.held, self.tau, self.scratch, device, order)
 
     def plan(self, shape: tuple[int, ...], a: Operand, *, has_vectors: bool) -> Plan:
         """Return the plan."""
@@ -230,23 +205,8 @@ class _Spectrum:
 
     def turn_back(self) -> None:
         """Append what makes vectors of the matrices of those of the tridiagonal ones, in place."""
-        reflectors, order, nbytes = self.reflectors, self.order, self.type.nbytes
-        made = reflectors.made
-        reflectors.steps = self.steps
-        out = Argument("out1").at(order * nbytes)
-        alignment = math.gcd(256, order * nbytes)
-        target = Stack(self.type, self.count, order - 1, order, order, order * order, alignment)
-        for low, high in reversed(reflectors.blocks):
-            width = high - low
-            source = made.v_place.at(made.v.at(low, low))
-            reflectors.product(low, (low, high), made.v.part(low, low), source, width)
-            total = self.count * width * width
-            grid = (min(-(-total // BLOCK), 1 << 16), 1, 1)
-            m = made.m_place.at(made.m.at(low, 0))
-            arguments = (m, reflectors.inner, self.tau.at(low * nbytes))
-            constants = (total, width, made.m.pitch, made.m.move, order)
-            self.steps.append(Launch(make_diagonal(self.type), grid, arguments, constants))
-            reflectors.apply((low, high), low, target, out, (0, order), is_adjoint=False)
+        self.reflectors.steps = self.steps
+        block_reflectors.apply(self.reflectors, self.tau, (self.order, self.order), Argument("out1"))
 
 
-__all__ = ["FinishSpec", "is_possible", "make_diagonal", "make_finish", "plan"]
+__all__ = ["FinishSpec", "is_possible", "make_finish", "plan"]

@@ -20,11 +20,22 @@ Per panel: width * rows^2 elements of A are read, and two waits per column.
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from oxinp._kernels.gemm.multistage.warp_mma import multiply_add
+from oxinp._kernels.lapack.resident import (
+    BLOCK,
+    FLAT,
+    LOADS,
+    NUM_WARPS,
+    SHARE,
+    SUMS_AT_ONCE,
+    VECTOR_NBYTES,
+    WARP,
+    WIDTH,
+    ResidentPanel,
+)
 from oxinp._kernels.plan import Argument, Launch, Scratch, Work
 from oxinp._kernels.problem import MAX_KERNELS
 from oxinp._ptx import Builder, Kernel
@@ -33,23 +44,11 @@ from oxinp._ptx.types import Type, i64, u32
 from oxinp._ptx.warp import reduce as warp_reduce
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from oxinp._kernels.choice import Device
     from oxinp._ptx.memory import Pointer
     from oxinp._ptx.value import Value, Var
 
-BLOCK, WARP = 256, 32
-NUM_WARPS = BLOCK // WARP
-WIDTH = 32
 MIN_ROWS = 8  # of a block, one a warp
-FLAT = 64  # rows of a block up to which some lanes share each
-SHARE = 8
-VECTOR_NBYTES = 16
-LOADS = 16  # of A that a lane starts before it uses the first
-TILES = ((1, 0, 8), (2, 8, 16), (4, 16, 1 << 30))  # rows of a warp at a time, by the rows of a block: above, up to
-BLOCKS_AT_ONCE = 5  # of a lane, whose squares it loads together
-SUMS_AT_ONCE = (17, 9)  # blocks of a warp, whose sums it loads together: all of 132; fewer of wide elements
 COLUMNS_AT_ONCE = 8
 LAST = WIDTH - 1  # where v^H A v is told: of the panel's columns, at most so many are before the current one
 ALONE = 512  # rows up to which each of many matrices is one block
@@ -133,7 +132,7 @@ def make(spec: PanelSpec) -> Kernel:
     return _Panel(spec).build()
 
 
-class _Panel:
+class _Panel(ResidentPanel):
     """The kernel while it is built."""
 
     def __init__(self, spec: PanelSpec) -> None:
@@ -154,7 +153,7 @@ class _Panel:
         self.pitch, self.move, self.v_pitch, self.v_move = (
             k.scalar(name, i64) for name in ("pitch", "move", "v_pitch", "v_move")
         )
-        self.line = WIDTH + 1
+        self.line, self.stride = WIDTH + 1, 2 * WIDTH
         self.x = k.dynamic_shared(type_, spec.padded)
         self.vs, self.ws = (k.dynamic_shared(type_, spec.height * self.line) for _ in range(2))
         self.own_column, self.own_product = (k.dynamic_shared(type_, spec.height) for _ in range(2))
@@ -190,38 +189,10 @@ class _Panel:
             following = self.next_column(j + 1)
             self.multiply(j)
             self.keep_column(following)
-            self.tell(inner)
+            self.tell_sums(inner)
             self.wait(self.epoch + inner * 2 + 2)
             self.finish(j, inner)
         return k.build()
-
-    def conjugate(self, value: Value) -> Value:
-        """The conjugate of complex values."""
-        if not self.type.is_complex:
-            return value
-        real, imag = value.parts
-        return self.k.compound(self.type, real, -imag)
-
-    def whole(self, value: Value) -> Value:
-        """A real number as an element."""
-        return self.k.compound(self.type, value, self.none) if self.type.is_complex else value
-
-    def inner(self, x: Value, y: Value, total: Value) -> Value:
-        """Add the real part of conj(x) y."""
-        for own, other in zip(x.parts, y.parts, strict=True):
-            total = self.k.fma(own, other, total)
-        return total
-
-    def wait(self, epoch: Value) -> None:
-        """Tell that this block is so far, and wait for the others."""
-        k = self.k
-        k.barrier()
-        with k.when(self.num_blocks > 1):
-            with k.when(k.tid == 0):
-                self.flags.store(k.cast(self.rank, i64), [epoch], order="release.gpu")
-            with k.range(k.tid + 0, self.num_blocks, BLOCK) as other, k.loop():
-                k.break_if(self.flags.load(k.cast(other, i64), order="acquire.gpu")[0] >= epoch)
-        k.barrier()
 
     def next_column(self, j: Value) -> list[Value]:
         """Load this block's rows of a column of A, which is a row too, long before they are needed."""
@@ -241,65 +212,17 @@ class _Panel:
             with k.when(local < self.spec.height):
                 self.own_column[local] = self.conjugate(value)
 
-    @contextmanager
-    def rows(self) -> Iterator[tuple[Value, Value]]:
-        """Rows of this block, by the lanes that share one; and whether there is one."""
-        k, share = self.k, self.spec.share
-        with k.range(self.top + 0, self.end, BLOCK // share) as base:
-            row = base + k.tid / share
-            yield k.min(row, self.end - 1), row < self.end
-
-    def lost(
-        self,
-        row: tuple[Pointer, Pointer],
-        factors: tuple[Pointer, Pointer],
-        inner: Value,
-        is_row: Value,
-        *,
-        is_conjugated: bool = False,
-    ) -> Value:
-        """What a row loses to the columns of the panel before: its v times one vector, and its w times another."""
-        k, share = self.k, self.spec.share
-        total = k.var(self.zero)
-
-        def add(before: Value) -> None:
-            for x, factor in zip(row, factors, strict=True):
-                other = self.conjugate(factor[before]) if is_conjugated else factor[before]
-                total.set(multiply_add(k, x[before], other, total.get()))
-
-        if share == 1:
-            with k.range(k.const(0, u32), inner) as before:
-                add(before)
-            return total.get()
-        for start in range(0, WIDTH, share):
-            before = k.tid % share + start
-            with k.when(is_row & (before < inner)):
-                add(before)
-        k.warp_sync()
-        return warp_reduce(k, total.get(), lambda a, b: a + b, share)
-
-    def own(self, row: Value) -> tuple[Pointer, Pointer]:
+    def pair(self, row: Value) -> tuple[Pointer, Pointer]:
         """V and W of a row of this block."""
         place = (row - self.top) * self.line
         return self.vs.at(place), self.ws.at(place)
-
-    def total_over_blocks(self, told: Pointer) -> Value:
-        """Return the sum of the real numbers that every block told; a warp adds it up."""
-        k = self.k
-        total = k.var(self.none)
-        with k.range(k.const(0, u32), self.num_blocks, WARP * BLOCKS_AT_ONCE) as start:
-            others = [start + k.lane + i * WARP for i in range(BLOCKS_AT_ONCE)]
-            found = [told[k.cast(k.min(other, self.num_blocks - 1), i64)] for other in others]
-            for other, value in zip(others, found, strict=True):
-                total.set(total.get() + k.where(other < self.num_blocks, value, self.none))
-        return warp_reduce(k, total.get(), lambda a, b: a + b)
 
     def bring(self, j: Value, inner: Value) -> None:
         """Bring this block's rows of a column up to date; sum up the squares of those below the second one."""
         k = self.k
         square = k.var(self.none)
         with self.rows() as (row, is_row):
-            lost = self.lost(self.own(row), (self.pivot_w, self.pivot_v), inner, is_row, is_conjugated=True)
+            lost = self.lost(self.pair(row), (self.pivot_w, self.pivot_v), inner, is_row, is_conjugated=True)
             value = self.own_column[row - self.top] - lost
             with k.when(is_row & (k.tid % self.spec.share == 0) & (row >= j)):
                 self.column[k.cast(row, i64)] = value
@@ -355,66 +278,25 @@ class _Panel:
                 # Of the matrix of all reflectors the first row is the matrix's second one.
                 self.v[k.cast(row - 1, i64) * self.v_pitch + k.cast(j, i64)] = element
 
-    def reflector(self, alpha: Value, square: Value, has_row: Value) -> tuple[Value, Value, Value]:
-        """Return tau, what the column is multiplied by to be v, and what is left of it, as LAPACK's xLARFG."""
-        k, none, one = self.k, self.none, self.k.const(1, self.real)
-        real, *imag = alpha.parts
-        norm = k.sqrt(self.inner(alpha, alpha, square))
-        is_zero = square == 0
-        for part in imag:
-            is_zero = is_zero & (part == 0)
-        is_done = is_zero | ~has_row
-        beta = k.where(is_done, real, -k.copysign(real, norm))
-        safe = k.where(is_done, one, beta)
-        difference = alpha - self.whole(beta)
-        scale = k.where(is_done, self.zero, self.one / k.where(is_done, self.one, difference))
-        parts = [k.where(is_done, none, part / safe) for part in (beta - real, *(-part for part in imag))]
-        return k.compound(self.type, *parts) if imag else parts[0], scale, beta
-
     def multiply(self, j: Value) -> None:
         """Multiply this block's rows of A with v; leave v^H A v of these rows by warps."""
         k = self.k
         quadratic = k.var(self.none)
-        for rows, low, high in TILES:
-            if low < self.spec.height:
-                with k.when((self.height > low) & (self.height <= high)):
-                    self.multiply_rows(j, rows, quadratic)
+        self.multiply_by(j, lambda row, found: self.keep_product(row, found, j, quadratic))
         k.warp_sync()
         with k.when(k.lane == 0):
             self.partials[k.warp * (2 * WIDTH) + LAST] = self.whole(quadratic.get())
 
-    def multiply_rows(self, j: Value, num_rows: int, quadratic: Var) -> None:
-        """Do so with so many rows of a warp at a time, and `LOADS` loads."""
-        k, vector = self.k, self.spec.vector
-        begin, length = k.cast(self.first, i64), self.order - self.first
-        unroll = LOADS // num_rows
-        with k.range(self.top + k.warp * num_rows, self.end, NUM_WARPS * num_rows) as row:
-            rows = [k.min(row + i, self.end - 1) for i in range(num_rows)]
-            lines: list[Pointer] = [self.a.at(k.cast(x, i64) * self.pitch + begin) for x in rows]
-            sums = [[k.var(self.zero) for _ in range(vector)] for _ in rows]
-            # From the last multiple of a vector before the diagonal on; v is zero where loads are beyond the last one.
-            inside = (j + 1 - self.first) / vector * vector
-            with k.range(inside, length, WARP * vector * unroll) as start:
-                places = [start + k.lane * vector + i * WARP * vector for i in range(unroll)]
-                loaded = [[line.load(k.min(x, length - vector), vector) for line in lines] for x in places]
-                for x, elements in zip(places, loaded, strict=True):
-                    values = self.x.load(x, vector)
-                    for line_sums, line_elements in zip(sums, elements, strict=True):
-                        for total, element, value in zip(line_sums, line_elements, values, strict=True):
-                            total.set(multiply_add(k, element, value, total.get()))
-            for i, line_sums in enumerate(sums):
-                both = line_sums[0].get()
-                for total in line_sums[1:]:
-                    both = both + total.get()
-                found = warp_reduce(k, both, lambda a, b: a + b)
-                with k.when(row + i < self.end):
-                    quadratic.set(self.inner(self.x[row + i - self.first], found, quadratic.get()))
-                    with k.when(k.lane == 0):
-                        self.own_product[row + i - self.top] = found
-                        with k.when(row + i == j + 1):
-                            self.product[k.cast(row + i, i64)] = found
+    def keep_product(self, row: Value, found: Value, j: Value, quadratic: Var) -> None:
+        """Keep an element of the product, its part of v^H A v, and for all the one of the next row."""
+        k = self.k
+        quadratic.set(self.inner(self.x[row - self.first], found, quadratic.get()))
+        with k.when(k.lane == 0):
+            self.own_product[row - self.top] = found
+            with k.when(row == j + 1):
+                self.product[k.cast(row, i64)] = found
 
-    def tell(self, inner: Value) -> None:
+    def tell_sums(self, inner: Value) -> None:
         """Tell W^H v, V^H v and v^H A v of this block's rows: a lane has a column of each, a warp some of the rows."""
         k = self.k
         sums = [k.var(self.zero) for _ in range(2)]
@@ -429,13 +311,6 @@ class _Panel:
         column = k.tid % WIDTH
         with k.when((k.tid < 2 * WIDTH) & ((column < inner) | (k.tid == LAST))):
             self.sums[k.cast(self.rank * (2 * WIDTH) + k.tid, i64)] = self.total_over_warps(k.tid)
-
-    def total_over_warps(self, place: Value) -> Value:
-        """Return the sum of what the warps of this block left at a place."""
-        total = self.partials[place]
-        for warp in range(1, NUM_WARPS):
-            total = total + self.partials[place + warp * (2 * WIDTH)]
-        return total
 
     def finish(self, j: Value, inner: Value) -> None:
         """Make w, of this block's rows and of the next row on the diagonal, of which V and W are kept."""
@@ -476,11 +351,11 @@ class _Panel:
         alpha = self.whole(self.inner(tau, tau, self.none) * quadratic * -0.5)
         factors = self.with_w, self.with_v
         with self.rows() as (row, is_row):
-            lost = self.lost(self.own(row), factors, inner, is_row)
+            lost = self.lost(self.pair(row), factors, inner, is_row)
             found = multiply_add(k, tau, self.own_product[row - self.top] - lost, alpha * self.x[row - self.first])
             found = k.where(row > j, found, self.zero)
             with k.when(is_row & (k.tid % self.spec.share == 0)):
-                self.own(row)[1][inner] = found
+                self.pair(row)[1][inner] = found
                 place = k.cast(row - self.first, i64) * (2 * WIDTH) + k.cast(inner, i64)
                 self.p[place + WIDTH] = found
                 self.q[place] = found

@@ -2,50 +2,46 @@
 
 NumPy's `random_interval` takes the next word, keeps as many bits as i has, and goes on to the next word while the
 result is above i. Where a word is used depends on how many were accepted before it, but hardly: while i has `bits`
-bits, the masked words are what they are, and a word is accepted where it is at most i. A path, i as a function of the
-position in the stream, that starts higher by one stays so, or joins the lower one at the first word that lies between.
+bits, the masked words are what they are, and a word is accepted where it is at most i. What i is after some words is
+expected to be close to an exponential; few words lie so close to that, 8 standard deviations, that it is open whether
+they are accepted.
 
 Data layout: words are contiguous, and so are the numbers, that of i at i - 1. A phase is the words while i has the same
-bits; it is cut into segments of equal length, one per block. Three launches per phase: `find` follows in every segment
-a path that starts below where i can be (8 standard deviations below what is expected), and leaves the distances of the
-words that lie above the path, by less than i can; `walk` joins the segments, as a path that starts higher accepts one
-of those words where the distance is at most its own; `draw` follows in every segment the path from where i is, and
-stores. What is left below `TAIL_BITS` bits is drawn by one block.
+bits; it is cut into segments of equal length, one per block, and these into chunks, one per warp, which goes through
+`STEP` words at a time. Three launches per phase: `find` counts the words that are accepted in any case, and leaves of
+those that are open what i must be at the segment's start to accept them (see `_limit`); `walk` joins the segments by
+counting these limits; `draw` knows from them which words are accepted, and stores, and looks whether i was always where
+it was taken to be. What is left below `TAIL_BITS` bits is drawn by one block, see `interval_tail`.
 
-A window is the words that a block has at a time: thread t of a warp has every 32nd word of the warp's. Which of them
-are accepted is a fixed point: from a guess of how many were accepted before each, acceptance gives these counts anew
-until nothing changes, which a prefix of the window at least one word longer has settled every time; three times are
-usual. Bytes per number: 1.4 words read twice, 4 bytes written.
+Bytes per number: 1.4 words read twice, 4 bytes written.
 
 Source: NumPy's src/distributions/distributions.c, random_interval.
 """
 
 from __future__ import annotations
 
+import math as host
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from oxinp._kernels.problem import MAX_KERNELS
+from oxinp._kernels.random.interval_tail import BLOCK, ITEMS, NUM_WARPS, UNKNOWN, WARP, WINDOW, tail
 from oxinp._ptx import Builder, Kernel, math
 from oxinp._ptx.frozen import Frozen
 from oxinp._ptx.kernel import retraceable
-from oxinp._ptx.types import f64, i32, i64, u32
+from oxinp._ptx.types import f64, i32, i64, pred, u32
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from oxinp._ptx.memory import Pointer
     from oxinp._ptx.value import Value
 
-BLOCK, WARP, ITEMS = 256, 32, 4
-NUM_WARPS = BLOCK // WARP
-WINDOW = BLOCK * ITEMS
-SIGMAS = 8  # of where i is
-MARGIN = 8
-TAIL_BITS = 17
-WALK_ITEMS = 4
+STEP = WARP * ITEMS
+DEVIATIONS = 8 * 0.28  # of where i is, times the square root of 2**bits
+TAIL_BITS = 15
+MOST_EVENTS = 1024  # open words of a segment
+MOST_OF_WARP = 256
+ASKED = 8  # segments whose limits are on their way
 MOST_SEGMENTS = 1024
-UNKNOWN = 0xFFFFFFFF  # a position that no launch has left
 LEFT_RANGE, EVENTS_ARE_FULL = 1, 2  # what a status says
 
 
@@ -55,288 +51,279 @@ class IntervalSpec(Frozen):
     Attributes
     ----------
     role : str
-        ``"find"``, ``"walk"`` or ``"draw"``.
+        ``"find"``, ``"walk"``, ``"draw"`` or ``"tail"``.
     """
 
     role: str
-
-
-class Window:
-    """What a block settles at a time: which of some words, `WINDOW` unless said, are accepted.
-
-    Parameters
-    ----------
-    k : Builder
-    num_warps : int
-        Of the block.
-    items : int
-        Words of a thread.
-
-    Attributes
-    ----------
-    indices : list of Value
-        Of the thread's words in the window.
-    """
-
-    def __init__(self, k: Builder, num_warps: int = NUM_WARPS, items: int = ITEMS) -> None:
-        self.k, self.num_warps = k, num_warps
-        self.lane, self.warp = k.lane, k.tid >> 5
-        self.indices = [self.warp * (WARP * items) + (self.lane + WARP * item) for item in range(items)]
-        if num_warps > 1:
-            self.totals = k.shared(u32, (2, num_warps))
-            self.parity = k.var(0, u32)
-        self.below = (k.const(1, u32) << self.lane) - 1
-
-    def settle(
-        self, accepts: Callable[[int, Value], Value], guess: Callable[[Value], Value]
-    ) -> tuple[list[Value], list[Value], Value]:
-        """Find which words are accepted; all threads call this.
-
-        Parameters
-        ----------
-        accepts : callable
-            ``accepts(item, rank)``: whether a word is accepted if so many before it in the window are, u32.
-        guess : callable
-            ``guess(index)``: how many are expected to be.
-
-        Returns
-        -------
-        accepted : list of Value
-        ranks : list of Value
-            How many are before each, u32.
-        total : Value
-        """
-        k = self.k
-        ranks = [k.var(guess(index)) for index in self.indices]
-        words = [k.var(0, u32) for _ in ranks]
-        total, is_first = k.var(0, u32), k.var(1 << 31, u32)
-        with k.loop():
-            found = [k.ballot(accepts(item, rank.get())) for item, rank in enumerate(ranks)]
-            changes = found[0] ^ words[0]
-            for word, before in zip(found[1:], words[1:], strict=True):
-                changes = changes | (word ^ before)
-            for word, var in zip(found, words, strict=True):
-                var.set(word)
-            flag = k.where(changes != 0, k.const(1 << 31, u32), is_first.get())
-            is_first.set(k.const(0, u32))
-            sums = self._ranked(found, flag)
-            for rank, value in zip(ranks, sums[0], strict=True):
-                rank.set(value)
-            total.set(sums[1] & 0x7FFFFFFF)
-            k.break_if((sums[1] >> 31) == 0)
-        lane_bit = self.below + 1
-        return [(word.get() & lane_bit) != 0 for word in words], [rank.get() for rank in ranks], total.get()
-
-    def ranked(self, flags: list[Value]) -> tuple[list[Value], Value]:
-        """How many flags are set before each of the thread's, and how many in all; all threads call this."""
-        return self._ranked([self.k.ballot(flag) for flag in flags], self.k.const(0, u32))
-
-    def _ranked(self, words: list[Value], flag: Value) -> tuple[list[Value], Value]:
-        """The same of ballots; the highest bit of the sum is set where any thread's flag is."""
-        k = self.k
-        counts = [k.popc(word) for word in words]
-        in_warp = counts[0]
-        for count in counts[1:]:
-            in_warp = in_warp + count
-        each = [in_warp | flag] if self.num_warps == 1 else self._shared(in_warp | flag)
-        before, total, any_flag = k.const(0, u32), k.const(0, u32), k.const(0, u32)
-        for number, value in enumerate(each):
-            count = value & 0x7FFFFFFF
-            before = before + k.where(self.warp > number, count, k.const(0, u32))
-            total, any_flag = total + count, any_flag | value
-        ranks = []
-        for word, count in zip(words, counts, strict=True):
-            ranks.append(before + k.popc(word & self.below))
-            before = before + count
-        return ranks, total | (any_flag & (1 << 31))
-
-    def _shared(self, own: Value) -> list[Value]:
-        """A word of every warp."""
-        k = self.k
-        with k.when(self.lane == 0):
-            self.totals[self.parity, self.warp] = own
-        k.barrier()
-        each = [self.totals[self.parity, number] for number in range(self.num_warps)]
-        self.parity.set(self.parity ^ 1)
-        return each
 
 
 @lru_cache(MAX_KERNELS)
 @retraceable
 def make(spec: IntervalSpec) -> Kernel:
     """Build the kernel of a Spec."""
-    return {"find": _find, "walk": _walk, "draw": _draw}[spec.role]()
+    return {"find": _find, "walk": _walk, "draw": _draw, "tail": tail}[spec.role]()
 
 
-def _share(k: Builder, i: Value, bits: Value) -> Callable[[Value], Value]:
-    """How many of the first words of a window are accepted, as expected from i at its start."""
-    share = k.cast(k.max(i, 1), u32) << (k.const(32, u32) - bits)
-    return lambda index: k.mulhi(index, share)
+def margin(bits: int) -> int:
+    """Return how far from what is expected i may be, and the words that are used while that stays the same."""
+    return host.ceil(DEVIATIONS * host.sqrt(1 << bits)) + STEP + 8
 
 
-class _Words:
-    """The thread's words of one window after the other, those of the next on their way while one is settled."""
+class _Chunk:
+    """The words of a warp, `STEP` at a time, those of the next step on their way; and what i is expected to be.
 
-    def __init__(self, k: Builder, pieces: Pointer, window: Window, first: Value, limit: Value) -> None:
-        self.k, self.pieces, self.window, self.limit = k, pieces, window, limit
-        self._at = k.var(first)
-        self._held = [k.var(0, u32) for _ in window.indices]
+    Parameters
+    ----------
+    k : Builder
+
+    Attributes
+    ----------
+    low : Value
+        The least i at the start of the segment, i32.
+    at : Var
+        The number of the next word.
+    """
+
+    def __init__(self, k: Builder) -> None:
+        self.k = k
+        self.pieces, start = k.pointer("pieces", u32, "r"), k.pointer("start", u32, "r")
+        names = ("limit", "length", "capacity", "bits")
+        self.limit, self.length, self.capacity, bits = (k.scalar(name, u32) for name in names)
+        self.highest, self.margin = k.scalar("highest", i32), k.scalar("margin", i32)
+        self.lane, self.warp = k.lane, k.tid >> 5
+        passed = k.ctaid * self.length
+        before = passed + self.warp * (self.length / NUM_WARPS)
+        self.at = k.var(start[0] + before)
+        self.mask = (k.const(1, u32) << bits) - 1
+        unit = k.bitcast(k.pack(k.const(0, u32), (k.const(1023, u32) - bits) << 20), f64)
+        whole = k.cvt(self.highest, f64) + 1.0
+        self.low = k.cvt(whole * math.exp(k, k.cvt(passed, f64) * -unit), i32, "rzi") - self.margin
+        self._expected = k.var(whole * math.exp(k, k.cvt(before, f64) * -unit))  # i + 1
+        self._falls = math.exp(k, unit * float(-STEP))
+        self.indices = [self.lane + WARP * item for item in range(ITEMS)]
+        self._held = [k.var(0, u32) for _ in self.indices]
         self._load()
 
     def _load(self) -> None:
-        for word, index in zip(self._held, self.window.indices, strict=True):
-            word.set(self.pieces[self.k.min(self._at + index, self.limit - 1)])
+        for word, index in zip(self._held, self.indices, strict=True):
+            word.set(self.pieces[self.k.min(self.at + index, self.limit - 1)])
 
-    def next(self) -> tuple[list[Value], list[Value]]:
-        """The words of a window, and which of them are there."""
+    def next(self) -> tuple[list[Value], Value]:
+        """The masked words of a step, i32, and what i is expected to be; words that are not there are beyond it."""
+        k = self.k
         words = [word.get() for word in self._held]
-        is_there = [self._at + index < self.limit for index in self.window.indices]
-        self._at.set(self._at + WINDOW)
+        none = k.const(0x7FFFFFFF, i32)
+        is_there = [self.at + index < self.limit for index in self.indices]
+        values = [
+            k.where(there, k.cast(word & self.mask, i32), none) for there, word in zip(is_there, words, strict=True)
+        ]
+        center = k.cvt(self._expected.get(), i32, "rzi")
+        self._expected.set(self._expected * self._falls)
+        self.at.set(self.at + STEP)
         self._load()
-        return words, is_there
+        return values, center
+
+    def sorted_out(self, values: list[Value], center: Value) -> tuple[list[Value], list[Value]]:
+        """Which words are accepted in any case, and which are open."""
+        least, most = center - self.margin, center + self.margin
+        accepted = [value <= least for value in values]
+        is_open = [(value > least) & (value <= most) for value in values]
+        return accepted, is_open
+
+    def ranks(self, ballots: list[Value], before: Value) -> tuple[list[Value], Value]:
+        """How many of some words come before each of the thread's, and how many there are, with those before."""
+        k = self.k
+        below = (k.const(1, u32) << self.lane) - 1
+        ranks, total = [], before
+        for ballot in ballots:
+            ranks.append(total + k.popc(ballot & below))
+            total = total + k.popc(ballot)
+        return ranks, total
+
+
+def _any_of(words: list[Value]) -> Value:
+    """Whether any of some words is not 0."""
+    joined = words[0]
+    for word in words[1:]:
+        joined = joined | word
+    found: Value = joined != 0
+    return found
 
 
 def _find() -> Kernel:
-    """Follow a path below i through a segment, and leave the words that are above it by less than i can be."""
+    """Count what is accepted in any case, and leave the limits of what is open."""
     k = Builder("interval_find", block=BLOCK)
-    segments, events = k.pointer("segments", u32, "w"), k.pointer("events", u32, "w")
-    status = k.pointer("status", u32, "w")
-    pieces, start = k.pointer("pieces", u32, "r"), k.pointer("start", u32, "r")
-    names = ("limit", "length", "capacity", "bits")
-    limit, length, capacity, bits = (k.scalar(name, u32) for name in names)
-    highest = k.scalar("highest", i32)
-    window = Window(k)
-    segment = k.ctaid
-    passed = segment * length
-    # Expected i + 1 falls by e in 2**bits words; its variance in units of these is a (e - e**2) - a**2 tau e**2.
-    unit = k.bitcast(k.pack(k.const(0, u32), (k.const(1023, u32) - bits) << 20), f64)
-    tau = k.cvt(passed, f64) * unit
-    share = (k.cvt(highest, f64) + 1.0) * unit
-    falls = math.exp(k, -tau)
-    variance = k.max(share * falls * (1.0 - falls) - share * share * tau * falls * falls, 0.0) / unit
-    spread = k.sqrt(variance) * float(SIGMAS)
-    is_known = segment == 0  # where the path is i itself
-    low = k.where(is_known, highest, k.cvt(share * falls / unit - spread, i32, "rzi") - MARGIN)
-    width = k.where(is_known, k.const(0, i32), k.cvt(spread * 2.0, i32, "rzi") + 2 * MARGIN)
-    first, mask = start[0] + passed, (k.const(1, u32) << bits) - 1
-    own = events.at(k.cast(segment, i64) * k.cast(capacity, i64))
-    i, num_events = k.var(low), k.var(0, u32)
-    given = _Words(k, pieces, window, first, limit)
-    with k.range(k.const(0, u32), length, WINDOW):
-        words, is_there = given.next()
-        values = [k.cast(word & mask, i32) for word in words]
-        here = i.get()
-
-        def accepts(item: int, rank: Value, *, values: Any = values, there: Any = is_there, i: Value = here) -> Value:
-            accepted: Value = there[item] & (values[item] <= i - k.cast(rank, i32))
-            return accepted
-
-        _, ranks, total = window.settle(accepts, _share(k, here, bits))
-        gaps = [value - (here - k.cast(rank, i32)) for value, rank in zip(values, ranks, strict=True)]
-        lies = [each & (gap > 0) & (gap <= width) for each, gap in zip(is_there, gaps, strict=True)]
-        places, more = window.ranked(lies)
-        for gap, is_event, place in zip(gaps, lies, places, strict=True):
-            to = num_events + place
-            with k.when(is_event & (to < capacity)):
-                own[to] = k.cast(gap, u32)
-        i.set(here - k.cast(total, i32))
-        num_events.set(num_events + more)
+    segments, chunks = k.pointer("segments", u32, "w"), k.pointer("chunks", u32, "w")
+    events, status = k.pointer("events", u32), k.pointer("status", u32)
+    chunk = _Chunk(k)
+    segment, lane, warp = k.ctaid, chunk.lane, chunk.warp
+    found, counts = k.shared(u32, (NUM_WARPS, MOST_OF_WARP)), k.shared(u32, (NUM_WARPS, 2))
+    num_accepted, num_open = k.var(0, u32), k.var(0, u32)
+    with k.range(k.const(0, u32), chunk.length / NUM_WARPS, STEP):
+        values, center = chunk.next()
+        accepted, is_open = chunk.sorted_out(values, center)
+        ballots = [k.ballot(each) for each in accepted]
+        open_ballots = [k.ballot(each) for each in is_open]
+        ranks, total = chunk.ranks(ballots, num_accepted.get())
+        with k.when(_any_of(open_ballots)):
+            places, more = chunk.ranks(open_ballots, num_open.get())
+            for value, each, rank, place in zip(values, is_open, ranks, places, strict=True):
+                with k.when(each & (place < MOST_OF_WARP)):
+                    found[warp, place] = k.cast(value, u32) + rank
+            num_open.set(more)
+        num_accepted.set(total)
+    with k.when(lane == 0):
+        counts.store((warp, 0), [num_accepted.get(), num_open.get()])
+    k.barrier()
+    before, all_of = [k.var(0, u32) for _ in range(2)], [k.var(0, u32) for _ in range(2)]
+    for other in range(NUM_WARPS):
+        for own, total, each in zip(before, all_of, counts.load((other, 0), 2), strict=True):
+            own.set(own + k.where(warp > other, each, k.const(0, u32)))
+            total.set(total + each)
+    with k.when(lane == 0):
+        chunks.store((segment * NUM_WARPS + warp) * 2, [each.get() for each in before])
+    is_full = (num_open > MOST_OF_WARP) | (all_of[1] > chunk.capacity)
+    with k.when((lane == 0) & is_full):
+        status.atomic("max", 0, k.const(EVENTS_ARE_FULL, u32))
+    limits = k.shared(i32, (3, MOST_EVENTS))
+    count = k.min(all_of[1].get(), chunk.capacity)
+    num_kept = k.min(k.min(num_open.get(), MOST_OF_WARP), count - k.min(before[1].get(), count))
+    with k.range(lane, num_kept, WARP) as number:
+        limits[2, before[1] + number] = k.cast(found[warp, number] + before[0], i32) - chunk.low
+    _limit(k, limits, events.at(k.cast(segment, i64) * k.cast(chunk.capacity, i64)), count)
     with k.when(k.tid == 0):
-        left = [low, width, i.get(), num_events.get()]
-        segments.store(segment * 4, [word if word.type is u32 else k.cast(word, u32) for word in left])
-        with k.when(num_events > capacity):
-            status[0] = k.const(EVENTS_ARE_FULL, u32)
+        left = [chunk.low, chunk.margin * 2, chunk.low - k.cast(all_of[0].get(), i32)]
+        segments.store(segment * 4, [*[k.cast(word, u32) for word in left], count])
     return k.build()
 
 
+def _limit(k: Builder, limits: Pointer, target: Pointer, count: Value) -> None:
+    """Store how far above `low` i must be at the segment's start to accept open words.
+
+    That is the distance if none of the open words before is accepted, the last row of `limits`, and how many of them
+    are from there: those of limits up to its own. It is the least solution, approached from below. As limits depend on
+    earlier ones alone, after some rounds none changes.
+    """
+    changes, most = k.shared(u32, (2, NUM_WARPS)), k.const(0x7FFFFFFF, i32)
+    with k.range(k.tid, 2 * MOST_EVENTS, BLOCK) as number:
+        limits[number / MOST_EVENTS, number % MOST_EVENTS] = most
+    k.barrier()
+    with k.range(k.tid, count, BLOCK) as number:
+        limits[0, number] = limits[2, number]
+    k.barrier()
+    parity = k.var(0, u32)
+    with k.loop():
+        known, new = limits.at((parity.get(), 0)), limits.at((parity ^ 1, 0))
+        has_changed = k.var(False, pred)
+        with k.range(k.tid, count, BLOCK) as number:
+            distance = limits[2, number]
+            limit = k.var(distance)
+            with k.loop():
+                total = k.var(distance)
+                with k.range(k.const(0, u32), number, 4) as first:
+                    for other, earlier in enumerate(known.load(first, 4)):
+                        total.set(total + k.cast((earlier <= limit) & (first + other < number), i32))
+                k.break_if(total == limit)
+                limit.set(total.get())
+            has_changed.set(has_changed | (known[number] != limit))
+            new[number] = limit.get()
+        is_new = k.any(has_changed.get())
+        with k.when(k.lane == 0):
+            changes[parity, k.tid >> 5] = k.cast(is_new, u32)
+        k.barrier()
+        each = [changes[parity, number] for number in range(NUM_WARPS)]
+        parity.set(parity ^ 1)
+        k.break_if(~_any_of(each))
+    with k.range(k.tid, count, BLOCK) as number:
+        target[number] = k.cast(limits[parity, number], u32)
+
+
 def _walk() -> Kernel:
-    """Find i at the start of every segment; one warp, which has asked for the events of the next two segments."""
+    """Find i at the start of every segment; one warp, which has asked for the limits of some segments to come."""
     k = Builder("interval_walk", block=WARP)
     starts, status = k.pointer("starts", i32, "w"), k.pointer("status", u32, "w")
     segments, events = k.pointer("segments", u32, "r"), k.pointer("events", u32, "r")
     num_segments, capacity, highest = k.scalar("num_segments", u32), k.scalar("capacity", u32), k.scalar("highest", i32)
-    window = Window(k, 1, WALK_ITEMS)
+    indices = [k.lane + WARP * item for item in range(ITEMS)]
     known = k.shared(u32, (MOST_SEGMENTS, 4))
-    with k.range(k.tid, num_segments, WARP) as number:
-        known.store((number, 0), segments.load(number * 4, 4))
+    with k.range(k.tid, num_segments, WARP) as at:
+        known.store((at, 0), segments.load(at * 4, 4))
     k.barrier()
 
     def load(segment: Value, first: Any = 0) -> list[Value]:
-        """Ask for events, of which those that are not there are never looked at."""
+        """Ask for limits, of which those that are not there are never looked at."""
         own = events.at(k.cast(k.min(segment, num_segments - 1), i64) * k.cast(capacity, i64))
-        return [own[k.min(index + first, capacity - 1)] for index in window.indices]
+        return [own[k.min(index + first, capacity - 1)] for index in indices]
 
-    def accepted(gaps: list[Value], first: Any, count: Value, above: Value) -> Value:
-        """How many events of a window are accepted by a path that is so far above; about half are."""
-        distances = [k.cast(gap, i32) for gap in gaps]
-
-        def accepts(item: int, rank: Value) -> Value:
-            is_there = window.indices[item] + first < count
-            result: Value = is_there & (distances[item] <= above - k.cast(rank, i32))
-            return result
-
-        return window.settle(accepts, lambda index: index >> 1)[2]
+    def num_accepted(limits: list[Value], first: Any, count: Value, above: Value) -> Value:
+        """How many of some words a path accepts that starts so far above."""
+        total = k.const(0, u32)
+        for index, limit in zip(indices, limits, strict=True):
+            total = total + k.popc(k.ballot((index + first < count) & (k.cast(limit, i32) <= above)))
+        return k.cast(total, i32)
 
     i = k.var(highest)
-    asked = [[k.var(gap) for gap in load(k.const(number, u32))] for number in range(2)]
-    with k.range(k.const(0, u32), num_segments, 2) as pair:
-        for number, gaps in enumerate(asked):
-            segment = pair + number
+    asked = [[k.var(limit) for limit in load(k.const(number, u32))] for number in range(ASKED)]
+    with k.range(k.const(0, u32), num_segments, ASKED) as group:
+        for number, limits in enumerate(asked):
+            segment = group + number
             with k.when(segment < num_segments):
+                low, width, end, count = known.load((segment, 0), 4)
+                above = i - k.cast(low, i32)
                 with k.when(k.tid == 0):
                     starts[segment] = i.get()
-                low, width, end, count = known.load((segment, 0), 4)
-                above = k.var(i - k.cast(low, i32))
-                with k.when((k.tid == 0) & ((above < 0) | (above > k.cast(width, i32)))):
-                    status[0] = k.const(LEFT_RANGE, u32)
-                held = [gap.get() for gap in gaps]
-                for gap, value in zip(gaps, load(segment + 2), strict=True):
-                    gap.set(value)
-                above.set(above - k.cast(accepted(held, 0, count, above.get()), i32))
-                with k.range(k.const(WARP * WALK_ITEMS, u32), count, WARP * WALK_ITEMS) as first:
-                    above.set(above - k.cast(accepted(load(segment, first), first, count, above.get()), i32))
-                i.set(above + k.cast(end, i32))
+                    with k.when((above < 0) | (above > k.cast(width, i32))):
+                        status[0] = k.const(LEFT_RANGE, u32)
+                held = [limit.get() for limit in limits]
+                for limit, value in zip(limits, load(segment + ASKED), strict=True):
+                    limit.set(value)
+                i.set(above - num_accepted(held, 0, count, above) + k.cast(end, i32))
+                with k.range(k.const(WARP * ITEMS, u32), count, WARP * ITEMS) as first:
+                    i.set(i - num_accepted(load(segment, first), first, count, above))
     return k.build()
 
 
 def _draw() -> Kernel:
-    """Follow the path from where i is, store what it accepts, and leave the position after the phase."""
+    """Store what is accepted, and leave the position after the phase."""
     k = Builder("interval_draw", block=BLOCK)
     numbers, end = k.pointer("numbers", u32, "w"), k.pointer("end", u32, "w")
-    pieces, start, starts = k.pointer("pieces", u32, "r"), k.pointer("start", u32, "r"), k.pointer("starts", i32, "r")
-    limit, length, bits = (k.scalar(name, u32) for name in ("limit", "length", "bits"))
-    highest, lowest = k.scalar("highest", i32), k.scalar("lowest", i32)
-    window = Window(k)
-    segment = k.ctaid
-    i = k.var(highest)
-    with k.when(segment > 0):
-        i.set(starts[segment])
-    first = start[0] + segment * length
-    at = k.var(0, u32)
-    given = _Words(k, pieces, window, first, limit)
-    with k.loop():
-        k.break_if((at >= length) | (i < lowest) | (first + at >= limit))
-        words, is_there = given.next()
-        here = i.get()
-
-        def value(item: int, rank: Value, *, words: Any = words, i: Value = here) -> tuple[Value, Value]:
-            most = k.max(i - k.cast(rank, i32), 1)
-            return words[item] & (k.const(UNKNOWN, u32) >> k.emit("clz", k.cast(most, u32))), most
-
-        def accepts(item: int, rank: Value, *, there: Any = is_there, i: Value = here, value: Any = value) -> Value:
-            number, most = value(item, rank)
-            accepted: Value = there[item] & (i - k.cast(rank, i32) >= lowest) & (k.cast(number, i32) <= most)
-            return accepted
-
-        accepted, ranks, total = window.settle(accepts, _share(k, here, bits))
-        for item, (is_accepted, rank) in enumerate(zip(accepted, ranks, strict=True)):
-            with k.when(is_accepted):
-                number, most = value(item, rank)
-                numbers[most - 1] = number
+    segments, chunks = k.pointer("segments", u32, "r"), k.pointer("chunks", u32, "r")
+    events, status = k.pointer("events", i32, "r"), k.pointer("status", u32)
+    starts = k.pointer("starts", i32, "r")
+    chunk = _Chunk(k)
+    lowest = k.scalar("lowest", i32)
+    segment, lane = k.ctaid, chunk.lane
+    above = starts[segment] - k.cast(segments[segment * 4], i32)
+    num_before, first_event = chunks.load((segment * NUM_WARPS + chunk.warp) * 2, 2)
+    own = events.at(k.cast(segment, i64) * k.cast(chunk.capacity, i64))
+    num_accepted = k.var(0, u32)
+    with k.range(lane, k.min(first_event, chunk.capacity), WARP) as number:
+        num_accepted.set(num_accepted + k.cast(own[number] <= above, u32))
+    i = k.var(starts[segment] - k.cast(num_before + k.redux("add", num_accepted.get()), i32))
+    event = k.var(first_event)
+    with k.range(k.const(0, u32), chunk.length / NUM_WARPS, STEP):
+        at = chunk.at.get()
+        values, center = chunk.next()
+        far = k.max(i - center, center - i) > chunk.margin - STEP - 4
+        with k.when((lane == 0) & far & (i >= lowest)):
+            status.atomic("max", 0, k.const(LEFT_RANGE, u32))
+        surely, is_open = chunk.sorted_out(values, center)
+        accepted = [k.var(each, pred) for each in surely]
+        open_ballots = [k.ballot(each) for each in is_open]
+        with k.when(_any_of(open_ballots)):
+            places, more = chunk.ranks(open_ballots, event.get())
+            for each, var, place in zip(is_open, accepted, places, strict=True):
+                with k.when(each):
+                    var.set(own[k.min(place, chunk.capacity - 1)] <= above)
+            event.set(more)
+        ranks, total = chunk.ranks([k.ballot(var.get()) for var in accepted], k.const(0, u32))
+        for value, var, rank, index in zip(values, accepted, ranks, chunk.indices, strict=True):
+            most = i - k.cast(rank, i32)
+            with k.when(var.get() & (most >= lowest)):
+                numbers[most - 1] = k.cast(value, u32)
                 with k.when(most == lowest):
-                    end[0] = first + at + window.indices[item] + 1
-        i.set(here - k.cast(total, i32))
-        at.set(at + WINDOW)
+                    end[0] = at + index + 1
+        i.set(i - k.cast(total, i32))
     return k.build()
 
 
@@ -344,11 +331,12 @@ __all__ = [
     "BLOCK",
     "EVENTS_ARE_FULL",
     "LEFT_RANGE",
+    "MOST_EVENTS",
     "MOST_SEGMENTS",
-    "SIGMAS",
     "TAIL_BITS",
     "UNKNOWN",
     "WINDOW",
     "IntervalSpec",
     "make",
+    "margin",
 ]

@@ -5,13 +5,17 @@ what lay at s before step s, with s the least step above i that drew x; or x's o
 So the steps that drew x are a list, least ones first, which `links` makes of minima: a step goes to where the list of
 its number begins, leaves the lesser of itself and the step that it finds there, and goes on after that with the greater
 one, until there is none. Which thread comes first does not matter to the lists; as threads begin with the highest
-steps, nearly all find their place at once. `follow`, for every step i, goes from the next step that drew the same
-number to that which begins the list of its own number, and so on to a step whose list is empty, the number of the
-element that comes to i. Such a chain from i is log(n / i) steps long on average: one, over all i.
+steps, nearly all find their place at once. A minimum that is not in the cache costs several times as much as a word
+that is read at random: `links` goes through the draws once for every range of numbers whose lists' beginnings the cache
+holds. `marks` leaves a bit for every number that has a list, and the cache holds all of these.
 
-Data layout: draws are u32, that of i at i - 1; results are i64. A thread has a step. Bytes per element: 8 read and
-written side by side and a word at random by `links`; 8 read, a word at random in every step of a chain, and 8 written
-by `follow`.
+`follow`, for every step i, goes from the next step that drew the same number to that which begins the list of its own
+number, and so on to a step whose list is empty, the number of the element that comes to i. Such a chain from i is
+log(n / i) steps long on average: one, over all i.
+
+Data layout: draws are u32, that of i at i - 1; results are i64. A thread has a step, in `links` four. Bytes per
+element: 4 read per range and 8 written by `links`; 8 read, a word at random in every step of a chain but the last, and
+8 written by `follow`.
 
 Source: J. Shun et al., "Sequential Random Permutation, List Contraction and Tree Contraction are Highly Parallel"
 (2015), for the depth of chains.
@@ -26,7 +30,8 @@ from typing import TYPE_CHECKING
 from oxinp._kernels.plan import Fill, Launch, Plan, Scratch, inputs, outputs
 from oxinp._kernels.problem import MAX_KERNELS
 from oxinp._kernels.random import interval
-from oxinp._kernels.random.interval import MOST_SEGMENTS, TAIL_BITS, UNKNOWN, WINDOW, IntervalSpec
+from oxinp._kernels.random.interval import MOST_EVENTS, MOST_SEGMENTS, TAIL_BITS, IntervalSpec
+from oxinp._kernels.random.interval_tail import NUM_WARPS, UNKNOWN, WARP, WINDOW
 from oxinp._kernels.random.twister import N
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.frozen import Frozen
@@ -42,10 +47,12 @@ if TYPE_CHECKING:
 
 BLOCK = 256
 MAX_SIZE = 1 << 30
-SEGMENTS_PER_SM = 6
+SEGMENTS_PER_SM = 3
 WINDOWS_PER_STEP = 12  # windows that take as long as two steps of `walk`
 SIGMAS = 12  # of the words that are taken
 NONE = UNKNOWN
+PER_THREAD = 4  # steps of `links`
+RANGE = 1 << 23  # numbers whose lists begin in 32 MiB
 RAN_OUT = 3  # of words, as a status says
 
 
@@ -55,7 +62,7 @@ class ShuffleSpec(Frozen):
     Attributes
     ----------
     role : str
-        ``"links"`` or ``"follow"``.
+        ``"links"``, ``"marks"`` or ``"follow"``.
     leaves_key : bool
         ``"links"`` leaves the last words, of MT19937, as they were before they were tempered.
     """
@@ -88,6 +95,7 @@ def plan(
     is_shifted: bool,
     leaves_key: bool = False,
     tail_bits: int = TAIL_BITS,
+    range_: int = RANGE,
 ) -> Plan:
     """Return the plan of a permutation.
 
@@ -107,6 +115,8 @@ def plan(
     is_shifted, leaves_key : bool
     tail_bits : int
         Of numbers that are drawn by one block.
+    range_ : int
+        Numbers whose lists are made at a time.
     """
     scratch = Scratch()
     out, result, *left = outputs(2 + leaves_key)
@@ -129,15 +139,16 @@ def plan(
         lowest = 1 << (highest.bit_length() - 1)
         steps += _phase(scratch, numbers, words, mark, status, highest, lowest, count, device)
         highest, mark = lowest - 1, mark.at(4)
-    tail = (count, UNKNOWN >> 1, highest.bit_length(), highest, 1)
-    drawn = (numbers, mark.at(4), words, mark, marks)
-    steps.append(Launch(interval.make(IntervalSpec("draw")), (1, 1, 1), drawn, tail))
-    grid = (-(-size // BLOCK), 1, 1)
-    following = lists.at(size * 4)
+    drawn = (numbers, mark.at(4), words, mark)
+    steps.append(Launch(interval.make(IntervalSpec("tail")), (1, 1, 1), drawn, (count, highest.bit_length(), highest)))
+    following, listed = lists.at(size * 4), scratch.take(-(-size // WARP) * 4)
     linked = (lists, following, result, *left, *((words,) if leaves_key else ()), numbers, mark.at(4), status)
     links = make(ShuffleSpec("links", leaves_key=leaves_key))
-    steps.append(Launch(links, grid, linked, (num_steps, int(is_shifted))))
-    steps.append(Launch(make(ShuffleSpec("follow")), grid, (out, lists, following, numbers), (num_steps,)))
+    grid = (-(-num_steps // (BLOCK * PER_THREAD)), -(-size // range_), 1)
+    steps.append(Launch(links, grid, linked, (num_steps, int(is_shifted), range_)))
+    grid = (-(-size // BLOCK), 1, 1)
+    steps.append(Launch(make(ShuffleSpec("marks")), grid, (listed, lists), (size,)))
+    steps.append(Launch(make(ShuffleSpec("follow")), grid, (out, lists, following, listed, numbers), (num_steps,)))
     return scratch.plan(steps)
 
 
@@ -159,16 +170,16 @@ def _phase(
     num_segments = max(1, min(most, windows, math.isqrt(WINDOWS_PER_STEP * windows)))
     length = -(-windows // num_segments) * WINDOW
     num_segments = -(-expected // length)
-    # The path lies at most 2 * SIGMAS deviations of 0.28 * 2**(bits / 2) below
-    width = 5 * math.isqrt(1 << bits) + 64
-    capacity = -(-2 * length * width >> bits) + 256
+    margin = interval.margin(bits)
+    capacity = min(-(-4 * length * margin >> bits) + 256, MOST_EVENTS)
     segments, starts = scratch.take(num_segments * 16), scratch.take(num_segments * 4)
-    events = scratch.take(num_segments * capacity * 4)
+    events, chunks = scratch.take(num_segments * capacity * 4), scratch.take(num_segments * NUM_WARPS * 8)
+    constants = (count, length, capacity, bits, highest, margin)
     yield Launch(
         interval.make(IntervalSpec("find")),
         (num_segments, 1, 1),
-        (segments, events, status, words, mark),
-        (count, length, capacity, bits, highest),
+        (segments, chunks, events, status, words, mark),
+        constants,
     )
     yield Launch(
         interval.make(IntervalSpec("walk")),
@@ -179,8 +190,8 @@ def _phase(
     yield Launch(
         interval.make(IntervalSpec("draw")),
         (num_segments, 1, 1),
-        (numbers, mark.at(4), words, mark, starts),
-        (count, length, bits, highest, lowest),
+        (numbers, mark.at(4), segments, chunks, events, status, starts, words, mark),
+        (*constants, lowest),
     )
 
 
@@ -188,7 +199,9 @@ def _phase(
 @retraceable
 def make(spec: ShuffleSpec) -> Kernel:
     """Build the kernel of a Spec."""
-    return _links(leaves_key=spec.leaves_key) if spec.role == "links" else _follow()
+    if spec.role == "links":
+        return _links(leaves_key=spec.leaves_key)
+    return _marks() if spec.role == "marks" else _follow()
 
 
 def untempered(word: Value) -> Value:
@@ -212,29 +225,46 @@ def _links(*, leaves_key: bool) -> Kernel:
     left, words = (k.pointer("left", u32, "w"), k.pointer("words", u32, "r")) if leaves_key else (None, None)
     numbers = k.pointer("numbers", u32, "r")
     end, status = k.pointer("end", u32, "r"), k.pointer("status", u32, "r")
-    num_steps, shift = k.scalar("num_steps", u32), k.scalar("shift", u32)
-    at = k.ctaid * BLOCK + k.tid
+    num_steps, shift, range_ = (k.scalar(name, u32) for name in ("num_steps", "shift", "range"))
+    at, low = k.ctaid * BLOCK + k.tid, k.ctaid.y * range_
     taken = end[0]
     state = k.where(taken == UNKNOWN, k.const(RAN_OUT, u32), status[0])
-    with k.when(at == 0):
+    is_first = k.ctaid.y == 0
+    with k.when((at == 0) & is_first):
         if leaves_key:
             is_valid = state == 0
             result.store(0, [k.where(is_valid, k.cast(taken, i64), k.const(-1, i64)), k.cast(taken - N, i64)])
         else:
             result.store(0, [k.cast(taken + shift, i64), k.cast(state, i64)])
     if left is not None and words is not None:
-        with k.when((at < N) & (state == 0)):
-            left[at] = untempered(words[taken - N + at])
-    with k.when((at < num_steps) & (state == 0)):
-        step = num_steps - at
-        found = first.atomic("min", numbers[step - 1], step)
-        before, after = k.var(k.min(found, step)), k.var(k.max(found, step))
-        with k.loop():
-            k.break_if(after == NONE)
-            next_one = following.atomic("min", before.get(), after.get())
-            lesser, greater = k.min(next_one, after.get()), k.max(next_one, after.get())
-            before.set(lesser)
-            after.set(greater)
+        with k.when(is_first & (state == 0)), k.range(at, N, k.nctaid * BLOCK) as number:
+            left[number] = untempered(words[taken - N + number])
+    # The highest steps come first
+    steps = [num_steps - (k.ctaid * (BLOCK * PER_THREAD) + k.tid + number * BLOCK) for number in range(PER_THREAD)]
+    is_there = [(step - 1 < num_steps) & (state == 0) for step in steps]
+    drawn = [numbers[k.where(there, step - 1, k.const(0, u32))] for there, step in zip(is_there, steps, strict=True)]
+    for step, there, number in zip(steps, is_there, drawn, strict=True):
+        with k.when(there & (number - low < range_)):
+            found = first.atomic("min", number, step)
+            before, after = k.var(k.min(found, step)), k.var(k.max(found, step))
+            with k.loop():
+                # At the end, or there already where a launch is repeated
+                k.break_if((after == NONE) | (after == before))
+                next_one = following.atomic("min", before.get(), after.get())
+                lesser, greater = k.min(next_one, after.get()), k.max(next_one, after.get())
+                before.set(lesser)
+                after.set(greater)
+    return k.build()
+
+
+def _marks() -> Kernel:
+    """Leave a bit for every number that has a list."""
+    k = Builder("shuffle_marks", block=BLOCK)
+    listed, first, size = k.pointer("listed", u32, "w"), k.pointer("first", u32, "r"), k.scalar("size", u32)
+    number = k.ctaid * BLOCK + k.tid
+    bits = k.ballot((number < size) & (first[k.min(number, size - 1)] != NONE))
+    with k.when((k.lane == 0) & (number < size)):
+        listed[number >> 5] = bits
     return k.build()
 
 
@@ -242,7 +272,8 @@ def _follow() -> Kernel:
     """Store which element comes to every place."""
     k = Builder("shuffle_follow", block=BLOCK)
     out = k.pointer("out", i64, "w")
-    first, following, numbers = (k.pointer(name, u32, "r") for name in ("first", "following", "numbers"))
+    names = ("first", "following", "listed", "numbers")
+    first, following, listed, numbers = (k.pointer(name, u32, "r") for name in names)
     num_steps = k.scalar("num_steps", u32)
     place = k.ctaid * BLOCK + k.tid
     with k.when(place <= num_steps):
@@ -255,6 +286,7 @@ def _follow() -> Kernel:
         with k.loop():
             k.break_if(step == NONE)
             found.set(step.get())
+            k.break_if(((listed[step >> 5] >> (step & 31)) & 1) == 0)
             after = k.var(first[step.get()])
             with k.when(after == step):  # a step that leaves its element where it is
                 after.set(following[step.get()])

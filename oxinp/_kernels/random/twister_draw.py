@@ -1,13 +1,13 @@
 """Draws from MT19937 whose attempts may be rejected: polar normals, integers by masked or by Lemire's rejection.
 
 The words of a draw are cut into streams of equal length, whose first states come from jumps (see `twister_jump`); a
-block makes a stream's words as in `twister_fill`. A first launch counts what every stream accepts and a second one
-makes the words again: where a stream's results go is the sum of the counts before it. Data layout: results are
-contiguous. Who owns what: a thread has a pair of words in a step: two attempts, or half of one, whose other half the
-next lane has. Points that are accepted wait in shared memory until the words of `STEPS` steps are used; then every
-thread makes results of some of them. The block that accepts the last attempt leaves the 624 words that follow it,
-untempered, from which the host knows NumPy's state. Bytes per element: itself, once. Instructions per pair and launch:
-about 60, and per point those of a logarithm and a root.
+block makes a stream's words, `WIDTH` pairs in a step, those of even and of odd numbers apart in shared memory. A first
+launch counts what every stream accepts and a second one makes the words again: where a stream's results go is the sum
+of the counts before it. Data layout: results are contiguous. Who owns what: a thread has a pair of words in a step: two
+attempts, or half of one, whose other half the next lane has. Points that are accepted wait in shared memory until the
+words of `STEPS` steps are used; then every thread makes results of some of them. The block that accepts the last
+attempt leaves the 624 words that follow it, untempered, from which the host knows NumPy's state. Bytes per element:
+itself, once. Instructions per pair: about 60 to count, 100 to place, and 180 per point.
 
 Source: NumPy's src/mt19937 and src/legacy.
 """
@@ -18,8 +18,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from oxinp._kernels.problem import MAX_KERNELS
-from oxinp._kernels.random.twister import N
-from oxinp._kernels.random.twister_fill import BLOCK, STEPS, WIDTH, Pairs
+from oxinp._kernels.random.twister import FREE, MATRIX, UPPER, M, N
 from oxinp._kernels.random.twister_formats import FORMATS, tempered
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.frozen import Frozen
@@ -28,10 +27,16 @@ from oxinp._ptx.types import f64, i64, pred, u32, u64
 
 if TYPE_CHECKING:
     from oxinp._kernels.random.twister_formats import Attempt
+    from oxinp._ptx.memory import Pointer
     from oxinp._ptx.value import Value
 
-WARP = 32
+PAIRS = N // 2  # of a state
+BLOCK, WARP = 128, 32  # a warp for each scheduler
 NUM_WARPS = BLOCK // WARP
+WIDTH = 112  # pairs of a step, of which none needs another one
+STEPS = 14
+assert 2 * WIDTH <= FREE
+assert PAIRS <= WIDTH * STEPS
 MOST_POINTS = WIDTH * STEPS // 2
 
 
@@ -51,6 +56,82 @@ class DrawSpec(Frozen):
     format: str
     counts: bool
     is_given: bool
+
+
+class Pairs:
+    """The pairs of a stream in shared memory: those of a state, then those of the steps."""
+
+    def __init__(self, k: Builder) -> None:
+        self.k = k
+        self.halves = tuple(k.shared(u32, PAIRS + WIDTH * STEPS + 1) for _ in range(2))  # even words, odd words
+        self.has_pair = k.tid < WIDTH
+        # Threads that have none read what others do, from other banks than the rest of their warp, and store nothing.
+        self._held = [k.var(0, u32) for _ in range(3)]
+        self.own = [half.at(k.where(self.has_pair, k.tid, k.tid - (WIDTH - BLOCK % WIDTH))) for half in self.halves]
+
+    def load(self, window: Pointer) -> None:
+        """Begin with a state; a barrier has to follow."""
+        k = self.k
+        with k.range(k.tid, PAIRS, BLOCK) as i:
+            for half, word in zip(self.halves, window.load(i * 2, 2), strict=True):
+                half[i] = word
+
+    def begin(self) -> None:
+        """Take the words of the first step, from a state at the front."""
+        for var, word in zip(self._held, self._words(self.k.const(0, u32)), strict=True):
+            var.set(word)
+
+    def step(self, number: Value) -> list[Value]:
+        """Give the thread's pair of a step, and make the one that comes 624 words later; a barrier has to follow.
+
+        `number` is the step's, times `WIDTH`. The words of the next step, which earlier ones have made, are on their
+        way before the barrier.
+        """
+        first, second, third = (var.get() for var in self._held)
+        self.make(number, [first, second, third])
+        for var, word in zip(self._held, self._words(number + WIDTH), strict=True):
+            var.set(word)
+        return [first, second]
+
+    def _words(self, number: Value) -> list[Value]:
+        """The thread's pair of a step, and the first word of the next pair."""
+        even, odd = self._at(number)
+        return [even[0], odd[0], even[1]]
+
+    def make(self, number: Value, words: list[Value]) -> None:
+        """Make the pair that comes 624 words after a step's; a barrier has to follow."""
+        k, (even, odd) = self.k, self._at(number)
+        first, second, third = words
+        made = [
+            odd[M // 2] ^ self._twisted(first, second),
+            even[(M + 1) // 2] ^ self._twisted(second, third),
+        ]
+        with k.when(self.has_pair):
+            for half, word in zip((even, odd), made, strict=True):
+                half[PAIRS] = word
+
+    def _at(self, number: Value) -> tuple[Pointer, Pointer]:
+        even, odd = (each.at(number) for each in self.own)
+        return even, odd
+
+    def _twisted(self, first: Value, second: Value) -> Value:
+        joined = second ^ ((first ^ second) & UPPER)
+        return (joined >> 1) ^ ((second & 1) * MATRIX)
+
+    def leave(self, target: Pointer, first: Value) -> None:
+        """Store 624 words from a pair of those at hand on."""
+        k = self.k
+        with k.range(k.tid, PAIRS, BLOCK) as i:
+            target.store(i * 2, [half[first + i] for half in self.halves])
+
+    def turn(self) -> None:
+        """Move the last state to the front, and begin there; ends with a barrier."""
+        k = self.k
+        with k.range(k.tid, PAIRS, BLOCK) as i:
+            for half in self.halves:
+                half[i] = half[i + WIDTH * STEPS]
+        k.barrier()
+        self.begin()
 
 
 @lru_cache(MAX_KERNELS)
@@ -82,15 +163,12 @@ class _Drawing:
         k = self.k
         self.pairs.load(self.windows.at(k.cast(k.ctaid, i64) * N))
         k.barrier()
+        self.pairs.begin()
 
-    def attempts(self, words: list[Value], num_pairs: Value) -> list[tuple[Value, Value, Attempt, list[Value]]]:
-        """The thread's attempts of a step: whether each is accepted, the words up to its end, itself, and its point.
-
-        The step has `num_pairs` pairs in all.
-        """
+    def attempts(self, words: list[Value], has_pair: Value) -> list[tuple[Value, Value, Attempt, list[Value]]]:
+        """The thread's attempts of a step: whether each is accepted, the words up to its end, itself, and its point."""
         k, made = self.k, self.made
         outputs = [tempered(word) for word in words]
-        has_pair = k.tid < num_pairs
         if made.point is None:
             found: list[tuple[Value, Value, Attempt, list[Value]]] = []
             for number, output in enumerate(outputs):
@@ -119,13 +197,11 @@ class _Count(_Drawing):
         self.begin()
         own, left = k.var(0, u32), k.var(self.length >> 1)  # pairs
         with k.loop():
-            with k.range(k.const(0, u32), k.cast(k.min(left, WIDTH * STEPS), u32), WIDTH) as at:
-                num_pairs = k.cast(k.min(left - k.cast(at, i64), WIDTH), u32)
-                words = self.pairs.words(at)
-                self.pairs.make(at, words)
-                k.barrier()
-                for accepted, *_ in self.attempts(words[:2], num_pairs):
+            here = k.cast(k.min(left, WIDTH * STEPS), u32)
+            with k.range(k.const(0, u32), here, WIDTH) as at:
+                for accepted, *_ in self.attempts(self.pairs.step(at), self.pairs.has_pair & (k.tid + at < here)):
                     own.set(own + k.cast(accepted, u32))
+                k.barrier()
             k.break_if(left <= WIDTH * STEPS)
             self.pairs.turn()
             left.set(left - WIDTH * STEPS)
@@ -161,13 +237,16 @@ class _Place(_Drawing):
         with k.loop():
             k.break_if(before >= self.needed)
             found = k.var(0, u32)
-            with k.range(k.const(0, u32), k.cast(k.min(left, WIDTH * STEPS), u32), WIDTH) as at:
-                num_pairs = k.cast(k.min(left - k.cast(at, i64), WIDTH), u32)
-                found.set(found + self.step(at, num_pairs, before.get(), found.get()))
+            here = k.cast(k.min(left, WIDTH * STEPS), u32)
+            self.limit = k.cast(k.min(self.needed - before, 2 * WIDTH * STEPS), u32)  # none accepts more at a time
+            self.target = self.out.at(before.get())
+            with k.range(k.const(0, u32), here, WIDTH) as at:
+                has_pair = self.pairs.has_pair & (k.tid + at < here)
+                found.set(found + self.step(at, has_pair, found.get()))
             after = before + k.cast(found.get(), i64)
             k.barrier()
             if self.queue is not None:
-                self.empty(before.get(), found.get())
+                self.empty(before.get(), k.min(found.get(), self.limit))
             with k.when((before < self.needed) & (self.needed <= after)):
                 words = self.last[0]
                 end = (words + 1) >> 1
@@ -182,12 +261,10 @@ class _Place(_Drawing):
             left.set(left - WIDTH * STEPS)
         return k.build()
 
-    def step(self, at: Value, num_pairs: Value, before: Value, found: Value) -> Value:
-        """Find what a step accepts, of which `before` and `found` were; return how many that is."""
+    def step(self, at: Value, has_pair: Value, found: Value) -> Value:
+        """Find what a step accepts, after so many that were found since `target`; return how many that is."""
         k = self.k
-        pair = self.pairs.words(at)
-        self.pairs.make(at, pair)
-        attempts = self.attempts(pair[:2], num_pairs)
+        attempts = self.attempts(self.pairs.step(at), has_pair)
         ballots = [k.ballot(accepted) for accepted, *_ in attempts]
         in_warp = k.popc(ballots[0])
         for ballot in ballots[1:]:
@@ -205,13 +282,12 @@ class _Place(_Drawing):
         for ballot in ballots:
             place = place + k.popc(ballot & below)
         for accepted, words, attempt, point in attempts:
-            rank = before + k.cast(place, i64)
-            with k.when(accepted & (rank < self.needed)):
+            with k.when(accepted & (place < self.limit)):
                 if self.queue is not None:
                     self.queue.store((place, 0), point)
                 else:
-                    self.out[rank] = attempt.values()[0]
-            with k.when(accepted & (rank + 1 == self.needed)):
+                    self.target[place] = attempt.values()[0]
+            with k.when(accepted & (place + 1 == self.limit)):
                 self.last[0] = at * 2 + words
             place = place + k.cast(accepted, u32)
         return total
@@ -222,9 +298,8 @@ class _Place(_Drawing):
         assert self.queue is not None
         with k.range(k.tid, found, BLOCK) as number:
             rank = before + k.cast(number, i64)
-            with k.when(rank < self.needed):
-                attempt = self.made.make(k, list(self.queue.load((number, 0), 2)), self.parameters)
-                self.store(rank, attempt, is_last=rank + 1 == self.needed)
+            attempt = self.made.make(k, list(self.queue.load((number, 0), 2)), self.parameters)
+            self.store(rank, attempt, is_last=rank + 1 == self.needed)
 
     def sum_before(self) -> Value:
         """How many attempts the streams before this one accept."""

@@ -1,15 +1,15 @@
 """Draws from MT19937 that take a fixed number of words each: uniform numbers, raw words.
 
 The words of a draw are cut into streams of equal length, whose first states come from jumps (see `twister_jump`); a
-block makes a stream's words, `WIDTH` pairs in a step. Data layout: the words of even and of odd numbers lie apart in
-shared memory, `STEPS` steps of them after those of the state, so that every address is a thread's own and a constant;
-after as many steps the last 312 pairs are the state, which the steps that make them leave at the front as well. Who
-owns what: a thread takes a pair of words, makes the one that comes 624 words later from words that other threads have
-made in earlier steps, tempers its pair in registers and stores what it gives, 8 bytes. Of what a thread needs only two
-words are of the step before: it has the others before the barrier. The block that has the last word leaves the 624
-words that follow it, untempered, from which the host knows NumPy's state. Bytes per element: itself, once. Instructions
-per pair of f64 (SASS): 8 of memory, 10 for the recurrence, 16 for tempering, 7 for the result; 22 of these are of the
-pipe for logic and shifts, which does half an instruction per cycle and takes 44 cycles.
+block makes a stream's words, `STEP` of them between two barriers. Data layout: words lie in shared memory, those of
+`STEPS` steps after those of the state, so that every address is a thread's own and a constant; after as many steps the
+last 624 words are the state, which the steps that make them leave at the front as well. Who owns what: a thread makes
+two words, of which the second needs the first: 227 words lie between them, as far as the recurrence reaches back from a
+word to the nearest one that it needs. It tempers a pair of words that are made already and stores what it gives, 8
+bytes. The block that has the last word leaves the 624 words that follow it, untempered, from which the host knows
+NumPy's state. Bytes per element: itself, once. Instructions per pair of f64 (SASS): 9 of memory, 10 for the recurrence,
+16 for tempering, 7 for the result; 22 of these are of the pipe for logic and shifts, which does half an instruction per
+cycle and takes 44 cycles. A step takes no less than a barrier and a way through shared memory, 150 cycles.
 
 Source: NumPy's src/mt19937.
 """
@@ -32,12 +32,11 @@ if TYPE_CHECKING:
     from oxinp._ptx.memory import Pointer
     from oxinp._ptx.value import Value
 
-PAIRS = N // 2  # of a state
-BLOCK = 128  # a warp for each scheduler
-WIDTH = 112  # pairs of a step, of which none needs another one
-STEPS = 14
-assert 2 * WIDTH <= FREE
-assert 2 * (PAIRS + 2 * WIDTH) <= WIDTH * STEPS  # the front is free when the last steps leave words there
+BLOCK, WARP = 256, 32
+STEP = 2 * FREE  # words between two barriers
+STEPS = 8
+assert FREE <= BLOCK
+assert N + STEP <= STEP * (STEPS - 2)  # the front is free when the last steps leave words there
 
 
 class TwisterFillSpec(Frozen):
@@ -52,75 +51,58 @@ class TwisterFillSpec(Frozen):
     format: str
 
 
-class Pairs:
-    """The pairs of a stream in shared memory: those of a state, then those of the steps."""
+class Stream:
+    """The words of a stream in shared memory: those of a state, then those of the steps."""
 
     def __init__(self, k: Builder) -> None:
         self.k = k
-        self.halves = tuple(k.shared(u32, PAIRS + WIDTH * STEPS + 1) for _ in range(2))  # even words, odd words
-        self.has_pair = k.tid < WIDTH
-        # Threads that have none read what others do, from other banks than the rest of their warp, and store nothing.
-        self.own = [half.at(k.where(self.has_pair, k.tid, k.tid - (WIDTH - BLOCK % WIDTH))) for half in self.halves]
+        self.words = k.shared(u32, N + STEP * STEPS + 2)
+        self.is_maker = k.tid < FREE
+        # Other threads read what those of the warp before do, and store nothing.
+        number = k.where(self.is_maker, k.tid, k.tid - WARP)
+        self._own, self._pair = self.words.at(number), self.words.at(number * 2)
 
     def load(self, window: Pointer) -> None:
         """Begin with a state; a barrier has to follow."""
         k = self.k
-        with k.range(k.tid, PAIRS, BLOCK) as i:
-            for half, word in zip(self.halves, window.load(i * 2, 2), strict=True):
-                half[i] = word
+        with k.range(k.tid, N, BLOCK) as i:
+            self.words[i] = window[i]
 
-    def words(self, number: int | Value) -> list[Value]:
-        """The thread's pair of a step, and the first word of the next pair.
+    def step(self, number: int | Value) -> list[Value]:
+        """Give the thread's pair of a step, and make the words that come 624 after a step's; a barrier has to follow.
+
+        In steps that are numbers of Python the last 624 words go to the front as well.
 
         Parameters
         ----------
         number : int or Value
-            Of the step; as a `Value` times `WIDTH`.
+            Of the step; as a `Value` times `STEP`.
         """
-        even, odd = self._at(number)
-        return [even[0], odd[0], even[1]]
-
-    def make(self, number: int | Value, words: list[Value]) -> None:
-        """Make the pair that comes 624 words after a step's; a barrier has to follow.
-
-        In steps that are numbers of Python the last 312 pairs go to the front as well; else `turn` moves them.
-        """
-        k, (even, odd) = self.k, self._at(number)
-        first, second, third = words
-        made = [
-            odd[M // 2] ^ self._twisted(first, second),
-            even[(M + 1) // 2] ^ self._twisted(second, third),
-        ]
-        with k.when(self.has_pair):
-            for half, word in zip((even, odd), made, strict=True):
-                half[PAIRS] = word
-        fewest = WIDTH * STEPS - PAIRS
-        if isinstance(number, int) and (number + 1) * WIDTH > fewest:
-            with k.when(self.has_pair & (k.tid + number * WIDTH >= fewest)):
-                for half, word in zip((even, odd), made, strict=True):
-                    half[-fewest] = word
-
-    def _at(self, number: int | Value) -> tuple[Pointer, Pointer]:
-        even, odd = (each.at(number * WIDTH if isinstance(number, int) else number) for each in self.own)
-        return even, odd
+        k, is_known = self.k, isinstance(number, int)
+        own, pair = (each.at(number * STEP if is_known else number) for each in (self._own, self._pair))
+        first = own[M] ^ self._twisted(own[0], own[1])
+        made = [first, first ^ self._twisted(own[FREE], own[FREE + 1])]
+        given = list(pair.load(0, 2))
+        with k.when(self.is_maker):
+            for i, word in enumerate(made):
+                own[N + i * FREE] = word
+        fewest = STEP * STEPS - N
+        for i, word in enumerate(made):
+            lowest = number * STEP + i * FREE if isinstance(number, int) else fewest - FREE
+            if lowest + FREE > fewest:
+                with k.when(self.is_maker & (k.tid + lowest >= fewest)):
+                    own[i * FREE - fewest] = word
+        return given
 
     def _twisted(self, first: Value, second: Value) -> Value:
         joined = second ^ ((first ^ second) & UPPER)
         return (joined >> 1) ^ ((second & 1) * MATRIX)
 
     def leave(self, target: Pointer, first: Value) -> None:
-        """Store 624 words from a pair of those at hand on."""
+        """Store 624 words from one of those at hand on."""
         k = self.k
-        with k.range(k.tid, PAIRS, BLOCK) as i:
-            target.store(i * 2, [half[first + i] for half in self.halves])
-
-    def turn(self) -> None:
-        """Move the last state to the front; ends with a barrier."""
-        k = self.k
-        with k.range(k.tid, PAIRS, BLOCK) as i:
-            for half in self.halves:
-                half[i] = half[i + WIDTH * STEPS]
-        k.barrier()
+        with k.range(k.tid, N, BLOCK) as i:
+            target[i] = self.words[first + i]
 
 
 @lru_cache(MAX_KERNELS)
@@ -133,43 +115,37 @@ def make(spec: TwisterFillSpec) -> Kernel:
     left, windows = k.pointer("left", u32, "w"), k.pointer("windows", u32, "r")
     length, size = k.scalar("length", i64), k.scalar("size", i64)
     stream, per_pair = k.cast(k.ctaid, i64), 2 // made.words
-    pairs = Pairs(k)
-    pairs.load(windows.at(stream * N))
+    words = Stream(k)
+    words.load(windows.at(stream * N))
     k.barrier()
     total = size * made.words
     begin = stream * length
     todo = k.var(k.min(length, total - begin))  # words
     done = k.var(begin)
-    words = [k.var(word) for word in pairs.words(0)]
     with k.loop():
-        k.break_if(todo < 2 * WIDTH * STEPS)
+        k.break_if(todo < STEP * STEPS)
         own = out.at(done / made.words + k.cast(k.tid * per_pair, i64))
         for number in range(STEPS):
-            held = [word.get() for word in words]
-            pairs.make(number, held)
-            # What the step after the last one begins with was left at the front too
-            for word, value in zip(words, pairs.words(number + 1), strict=True):
-                word.set(value)
+            pair = words.step(number)
             k.barrier()
-            values = _elements(k, made, held[:2])
-            with k.when(pairs.has_pair):  # a pair gives one element, or two that are stored at once
-                own.store(number * WIDTH * per_pair, values)
-        done.set(done + 2 * WIDTH * STEPS)
-        todo.set(todo - 2 * WIDTH * STEPS)
+            values = _elements(k, made, pair)
+            with k.when(words.is_maker):  # a pair gives one element, or two that are stored at once
+                own.store(number * FREE * per_pair, values)
+        done.set(done + STEP * STEPS)
+        todo.set(todo - STEP * STEPS)
     num_left = k.cast(todo.get(), u32)
-    with k.range(k.const(0, u32), num_left, 2 * WIDTH) as at:
-        held = pairs.words(at >> 1)
-        pairs.make(at >> 1, held)
+    with k.range(k.const(0, u32), num_left, STEP) as at:
+        pair = words.step(at)
         k.barrier()
-        for number, value in enumerate(_elements(k, made, held[:2])):
+        for number, value in enumerate(_elements(k, made, pair)):
             element = (done + k.cast(at, i64)) / made.words + k.cast(k.tid * per_pair + number, i64)
-            with k.when(pairs.has_pair & (element < size) & (element * made.words < begin + length)):
+            with k.when(words.is_maker & (element < size) & (element * made.words < begin + length)):
                 out[element] = value
     with k.when(begin + length >= total):
-        end = (num_left + 1) >> 1
-        pairs.leave(left, end)
+        end = (num_left + 1) & 0xFFFFFFFE
+        words.leave(left, end)
         with k.when(k.tid == 0):
-            result.store(0, [total, done + k.cast(end * 2, i64)])
+            result.store(0, [total, done + k.cast(end, i64)])
     return k.build()
 
 
@@ -180,4 +156,4 @@ def _elements(k: Builder, made: Format, words: list[Value]) -> list[Value]:
     return [value for attempt in attempts for value in made.make(k, attempt, ()).values()]
 
 
-__all__ = ["BLOCK", "PAIRS", "STEPS", "WIDTH", "Pairs", "TwisterFillSpec", "make"]
+__all__ = ["STEP", "STEPS", "Stream", "TwisterFillSpec", "make"]

@@ -31,12 +31,20 @@ def tempered(word: Value) -> Value:
     return result
 
 
-def _double(k: Builder, first: Value, second: Value) -> Value:
-    """``((first >> 5) * 2**26 + (second >> 6)) * 2**-53``: both parts are mantissas, of which units are 1 and 2**26."""
-    upper = k.bitcast(k.pack(first >> 5, k.const(0x41800000, u32)), f64)  # 2**25 is added
-    lower = k.bitcast(k.pack(second >> 6, k.const(0x3FE00000, u32)), f64)  # 1/2 is
-    result: Value = (upper - (2.0**25 + 0.5)) + lower
+def _scaled(k: Builder, first: Value, second: Value, exponent: int, offset: float) -> Value:
+    """``((first >> 5) * 2**26 + (second >> 6)) * 2**(exponent - 53) + offset``, if that is exact.
+
+    Both parts are mantissas of numbers whose exponents make a unit worth what it is.
+    """
+    upper = k.bitcast(k.pack(first >> 5, k.const((1023 + 25 + exponent) << 20, u32)), f64)
+    lower = k.bitcast(k.pack(second >> 6, k.const((1023 - 1 + exponent) << 20, u32)), f64)
+    result: Value = (upper - (2.0 ** (25 + exponent) + 2.0 ** (exponent - 1) - offset)) + lower
     return result
+
+
+def _double(k: Builder, first: Value, second: Value) -> Value:
+    """A uniform number from 0 to 1, of 53 bits."""
+    return _scaled(k, first, second, 0, 0.0)
 
 
 class Attempt(NamedTuple):
@@ -90,7 +98,7 @@ def _always(make: Callable[..., Value]) -> Callable[..., Attempt]:
 
 def _coordinate(k: Builder, first: Value, second: Value) -> Value:
     """A uniform number from -1 to 1."""
-    return _double(k, first, second) * 2.0 - 1.0
+    return _scaled(k, first, second, 1, -1.0)
 
 
 def _polar(k: Builder, point: list[Value], _: Any) -> Attempt:

@@ -242,7 +242,7 @@ class _ScanChained(ScanKernel):
     def publish(self, level: int, entry: Value, value: Value) -> None:
         """Store an accumulator for other blocks."""
         k = self.k
-        for i, word in enumerate(_words(k, value)):
+        for i, word in enumerate(words_of(k, value)):
             marked = k.pack(word, k.const(1, u32))
             self.descriptors[level].store(entry * num_words(value.type) + i, [marked], order="relaxed.gpu")
 
@@ -263,7 +263,7 @@ class _ScanChained(ScanKernel):
                     ready = ready & mark
                 k.break_if(ready != 0)
         k.warp_sync()
-        value = _value(k, [word.get() for word in words], acc)
+        value = value_of(k, [word.get() for word in words], acc)
         value = k.where(k.lane < count, value, self.identity)
         distance = 1
         while distance < FAN:  # neighbours first: lane 0 has all of them at the end
@@ -272,7 +272,7 @@ class _ScanChained(ScanKernel):
         return k.shfl_idx(value, 0)
 
 
-def _words(k: Builder, value: Value) -> list[Value]:
+def words_of(k: Builder, value: Value) -> list[Value]:
     """The bits of an accumulator in words of 32 bits."""
     words: list[Value] = []
     for part in value.parts:
@@ -284,8 +284,8 @@ def _words(k: Builder, value: Value) -> list[Value]:
     return words
 
 
-def _value(k: Builder, words: list[Value], type_: Type) -> Value:
-    """The inverse of `_words`."""
+def value_of(k: Builder, words: list[Value], type_: Type) -> Value:
+    """The inverse of `words_of`."""
     rest = iter(words)
     parts = []
     for part in type_.parts:
@@ -299,4 +299,4 @@ def _value(k: Builder, words: list[Value], type_: Type) -> Value:
     return parts[0] if type_.parts == (type_,) else k.compound(type_, *parts)
 
 
-__all__ = ["BLOCK", "FAN", "FAN_BITS", "ScanChainedSpec", "make", "num_words"]
+__all__ = ["BLOCK", "FAN", "FAN_BITS", "ScanChainedSpec", "make", "num_words", "value_of", "words_of"]

@@ -1,10 +1,9 @@
 """Scans along an outer loop: lanes side by side along a kept loop.
 
 Data layout: the innermost loop is a kept one, divided into tiles of ``32 * vector`` columns; the scanned loop is next
-to it. Who owns what: a warp scans one tile, all rows of it or, if the scan is split, a chunk of them; a thread `vector`
-columns. Algorithm: threads go down their columns, `unroll` loads ahead, and store each result at once. If the scan is
-split, a first kernel stores the totals of all chunks but the last, and every thread of the second combines those of the
-chunks before its own. Bytes per element: inputs and result once; if the scan is split, inputs twice.
+to it. Who owns what: a warp scans all rows of one tile, a thread `vector` columns. Algorithm: threads go down their
+columns, `unroll` loads ahead, and store each result at once; fewer columns are for `chained_columns`. Bytes per
+element: inputs and result once.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from oxinp._kernels.elementwise.chain import Divisor, Position, Splitter, Spot, locate
 from oxinp._kernels.problem import MAX_KERNELS
-from oxinp._kernels.scan.kernel import PREFIXED, TOTALS, WHOLE, ScanKernel, ScanSpec
+from oxinp._kernels.scan.kernel import ScanKernel, ScanSpec
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.kernel import retraceable
 
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 
 WARP = 32
 NUM_WARPS = 8
-TOTALS_AT_ONCE = 4
 
 
 class ScanColumnsSpec(ScanSpec):
@@ -58,65 +56,37 @@ class _ScanColumns(ScanKernel):
             k.scalar(name, self.type) for name in ("num_columns", "num_rows", "num_warps")
         )
         self.tiles = Divisor(k, "num_tiles", self.type)
-        if spec.part != WHOLE:
-            self.chunk, self.num_kept = (k.scalar(name, self.type) for name in ("chunk", "num_kept"))
-            self.num_chunks = Divisor(k, "num_chunks", self.type)
         self.kept = Splitter(k, "kept", max(self.scanned, 1), self.type)
 
     def build(self) -> Kernel:
         k, spec = self.k, self.spec
         number = k.cast(k.ctaid, self.type) * NUM_WARPS + k.cast(k.warp, self.type)
         outer, tile = self.tiles.divide(number)
-        begin, end = k.const(0, self.type), self.num_rows
-        chunk = None
-        if spec.part != WHOLE:
-            outer, chunk = self.num_chunks.divide(outer)
-            begin = chunk * self.chunk
-            end = k.min(end, begin + self.chunk)
         column = (tile * WARP + k.cast(k.lane, self.type)) * spec.vector
         with k.when((number < self.num_warps) & (column < self.num_columns)):
-            self.scan(outer, chunk, column, begin, end)
+            self.scan(outer, column)
         return k.build()
 
-    def scan(self, outer: Value, chunk: Value | None, column: Value, begin: Value, end: Value) -> None:
+    def scan(self, outer: Value, column: Value) -> None:
         """Scan the columns of a thread."""
         k, spec = self.k, self.spec
         indices = self.kept.split(outer)[: self.scanned]
         origin = locate(self.bound.origin(), range(self.scanned), indices).moved(self.innermost, column)
         target = self.target
-        if target is not None:
-            for loop, index in enumerate(indices):
-                target = target.moved(loop, index)
-            target = target.moved(self.innermost, column)
+        for loop, index in enumerate(indices):
+            target = target.moved(loop, index)
+        target = target.moved(self.innermost, column)
         carries = [k.var(self.identity) for _ in range(spec.vector)]
-        place = outer * self.num_columns + column
-        if spec.part == PREFIXED:
-            assert chunk is not None
-            self.prefix(chunk, place, carries)
-        row = k.var(begin)
+        row = k.var(0, self.type)
         with k.loop():
-            k.break_if(row + spec.unroll > end)
+            k.break_if(row + spec.unroll > self.num_rows)
             first = row.get()
             self.take(origin, target, [first + i if i else first for i in range(spec.unroll)], carries)
             row.set(first + spec.unroll)
-        with k.range(row.get(), end) as last:
+        with k.range(row.get(), self.num_rows) as last:
             self.take(origin, target, [last], carries)
-        if spec.part == TOTALS:
-            assert chunk is not None
-            self.totals.store(chunk * self.num_kept + place, [carry.get() for carry in carries])
 
-    def prefix(self, chunk: Value, place: Value, carries: list[Any]) -> None:
-        """Combine the totals of the chunks before this one."""
-        k, spec = self.k, self.spec
-        with k.range(k.const(0, self.type), chunk, TOTALS_AT_ONCE) as first:
-            numbers = [first + i if i else first for i in range(TOTALS_AT_ONCE)]
-            loaded = [self.totals.load(k.min(n, chunk - 1) * self.num_kept + place, spec.vector) for n in numbers]
-            for number, totals in zip(numbers, loaded, strict=True):
-                for carry, total in zip(carries, totals, strict=True):
-                    counted = k.where(number < chunk, total, self.identity)
-                    carry.set(self.combine(carry.get(), counted))
-
-    def take(self, origin: Position, target: Spot | None, rows: list[Value], carries: list[Any]) -> None:
+    def take(self, origin: Position, target: Spot, rows: list[Value], carries: list[Any]) -> None:
         """Scan some rows, all loaded before the first is used."""
         width = self.spec.vector
         places = [origin.moved(self.scanned, row) for row in rows]
@@ -124,8 +94,7 @@ class _ScanColumns(ScanKernel):
         for row, place, values in zip(rows, places, loaded, strict=True):
             for carry, value in zip(carries, self.lifted(place, values, width), strict=True):
                 carry.set(self.combine(carry.get(), value))
-            if target is not None:
-                target.moved(self.scanned, row).store([self.result(carry.get()) for carry in carries])
+            target.moved(self.scanned, row).store([self.result(carry.get()) for carry in carries])
 
 
-__all__ = ["NUM_WARPS", "PREFIXED", "WARP", "ScanColumnsSpec", "make"]
+__all__ = ["NUM_WARPS", "WARP", "ScanColumnsSpec", "make"]

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
 # Which part of a scan a kernel is.
 WHOLE = "whole"  # all of it
-TOTALS = "totals"  # the totals of chunks
-PREFIXED = "prefixed"  # the scan of chunks, given the totals of all chunks
 CHAINED = "chained"  # all of it, by blocks that read each other's totals
 
 
@@ -46,26 +44,21 @@ class ScanSpec(Frozen):
 
 
 class ScanKernel:
-    """A kernel's elements and results while it is built; parameters are the target, the totals, then the chain's."""
+    """A kernel's elements and results while it is built; parameters are the target, then the chain's."""
 
     def __init__(self, k: Builder, spec: ScanSpec) -> None:
         self._k = k
         self._spec = spec
         self.type = spec.chain.index_type
-        self.has_results = spec.part != TOTALS
-        if self.has_results:
-            self._target = BoundOperand(k, "out", spec.target, "w")
-        if spec.part not in (WHOLE, CHAINED):
-            self.totals = k.pointer("totals", spec.op.acc, "r" if self.has_results else "w")
+        self._target = BoundOperand(k, "out", spec.target, "w")
         self.bound = BoundChain(k, spec.chain)
-        if self.has_results:
-            self._target.declare_strides(spec.chain.ndim, self.type)
+        self._target.declare_strides(spec.chain.ndim, self.type)
         self.identity = k.const(spec.op.identity, spec.op.acc)
 
     @property
-    def target(self) -> Spot | None:
-        """The first result's place; None where there are no results."""
-        return self._target.spot() if self.has_results else None
+    def target(self) -> Spot:
+        """The first result's place."""
+        return self._target.spot()
 
     def combine(self, a: Any, b: Any) -> Value:
         """Return the accumulator of two neighbouring ranges of elements, in order."""

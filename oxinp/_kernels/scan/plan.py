@@ -1,4 +1,4 @@
-"""Plans of scans: the kernel family of a layout, and the first pass over chunks, which computes their totals.
+"""Plans of scans: the kernel family of a layout, and how it is cut.
 
 A scan is what `numpy.ufunc.accumulate` computes: every element combined with all elements before it along one axis.
 """
@@ -18,15 +18,17 @@ from oxinp._kernels.elementwise.plan import (
 )
 from oxinp._kernels.elementwise.planner import Planner
 from oxinp._kernels.nest import Nest, collapse
-from oxinp._kernels.plan import SCRATCH, Argument, Fill, Launch, Plan, Scratch, Work
+from oxinp._kernels.plan import Argument, Fill, Launch, Plan, Scratch, Work
 from oxinp._kernels.plan import inputs as inputs_of
 from oxinp._kernels.problem import Operand, touched_nbytes
 from oxinp._kernels.scan import chained as scan_chained
+from oxinp._kernels.scan import chained_columns
 from oxinp._kernels.scan import columns as scan_columns
 from oxinp._kernels.scan import rows as scan_rows
 from oxinp._kernels.scan.chained import ScanChainedSpec
+from oxinp._kernels.scan.chained_columns import ScanChainedColumnsSpec
 from oxinp._kernels.scan.columns import ScanColumnsSpec
-from oxinp._kernels.scan.kernel import CHAINED, PREFIXED, TOTALS, WHOLE
+from oxinp._kernels.scan.kernel import CHAINED, WHOLE, ScanSpec
 from oxinp._kernels.scan.rows import ScanRowsSpec
 from oxinp._ptx.types import u32, u64
 
@@ -42,24 +44,24 @@ NBYTES_IN_FLIGHT = 64  # of loads per thread, of columns
 BLOCKS_PER_SM = 8  # blocks that scan a whole row each, and fill the device
 TILE_NBYTES = 32768  # of elements, and of results that are wider than elements
 MAX_ITEMS = 31
-WARPS_PER_SM = 64  # warps per multiprocessor that chunks of columns are to give
+WARPS_PER_SM = 64  # warps per multiprocessor that scan a column each
 MIN_COLUMNS = 32  # extent of a kept loop from which lanes go along it
 MAX_SERIAL = 16  # elements up to which a thread scans rows alone
-MIN_CHUNK = 32  # rows of a chunk of columns
-MAX_CHUNKS = 2048  # of columns, whose totals every thread combines alone
+MIN_CHAINED_ROWS = 64  # of columns that several warps scan
+MAX_VALUE_NBYTES = 128  # of a thread, of columns that several blocks scan
+MAX_ACCUMULATOR_BITS = 128  # of a thread's columns, where it has several
 UNITS_PER_LANE = 16  # in rows that a warp scans
 
 OUT = Argument("out0")
 
 
 class ScanPass(NamedTuple):
-    """One launch before its kernel is built, and how many totals, or entries of each level, it stores."""
+    """One launch before its kernel is built, and how many entries of each level blocks leave for each other."""
 
     family: Any
-    spec: ScanRowsSpec | ScanChainedSpec | ScanColumnsSpec
+    spec: ScanRowsSpec | ScanChainedSpec | ScanColumnsSpec | ScanChainedColumnsSpec
     grid: Grid
     constants: tuple[int, ...]
-    num_totals: int = 0
     num_entries: tuple[int, ...] = ()
 
 
@@ -107,24 +109,16 @@ class Scan(Planner):
         """Return the plan for input arrays of a shape, scanned along an axis into an output; see `plan`."""
         if 0 in shape:
             return Plan(())
-        passes = self.choose(shape, axis, arrays, output, device.num_sms)
-        # The totals of chunks are few beside the elements, which each pass reads.
-        read, written = touched_nbytes(shape, arrays), touched_nbytes(shape, (output,))
-        if isinstance(passes[0].spec, ScanChainedSpec):
-            return self._chained(passes[0], Work(0, read + written))
-        taken = [((OUT, *self.taken), written)]
-        if len(passes) > 1:
-            taken = [((SCRATCH, *self.taken), 0), ((OUT, SCRATCH, *self.taken), written)]
-        launches = [
-            Launch(self.kernel(each.family, each.spec), each.grid, arguments, each.constants, Work(0, read + nbytes))
-            for each, (arguments, nbytes) in zip(passes, taken, strict=True)
-        ]
-        return Plan(tuple(launches), sum([each.num_totals for each in passes]) * self.op.acc.nbytes)
+        only = self.choose(shape, axis, arrays, output, device.num_sms)
+        work = Work(0, touched_nbytes(shape, arrays) + touched_nbytes(shape, (output,)))
+        if only.num_entries:
+            return self._chained(only, work)
+        return Plan((Launch(self.kernel(only.family, only.spec), only.grid, (OUT, *self.taken), only.constants, work),))
 
     def choose(
         self, shape: tuple[int, ...], axis: int, arrays: Sequence[Operand], output: Operand, num_sms: int
-    ) -> list[ScanPass]:
-        """Return the one or two passes of a scan of at least one element."""
+    ) -> ScanPass:
+        """Return the pass of a scan of at least one element."""
         operands = (output, *arrays)
         strides = [x.strides for x in operands]
         if self.wants_index:
@@ -137,7 +131,7 @@ class Scan(Planner):
         order = [d for d in range(len(kept.shape)) if d != loop]
         return self._columns(loops._replace(kept=kept.reordered([*order, loop])), operands, num_sms)
 
-    def _rows(self, loops: ScanLoops, operands: Sequence[Operand], num_sms: int) -> list[ScanPass]:
+    def _rows(self, loops: ScanLoops, operands: Sequence[Operand], num_sms: int) -> ScanPass:
         """The pass whose lanes go along the scanned loop."""
         nest = loops.nest(kept_innermost=False)
         target, chain = self._moving(operands, nest)
@@ -154,7 +148,7 @@ class Scan(Planner):
         if group > scan_rows.WARP and num_rows < BLOCKS_PER_SM * num_sms:
             chained = self._chained_rows(loops, nest, target, chain, vector)
             if chained is not None:
-                return [chained]
+                return chained
         spec = self.spec(ScanRowsSpec, chain, self.value, self.op, target, WHOLE, group, vector, count)
         constants = (
             *_places(spec, nest),
@@ -163,7 +157,7 @@ class Scan(Planner):
             loops.length - num_units * vector,
             *Splitter.constants(loops.kept.shape, chain.index_bits),
         )
-        return [ScanPass(scan_rows, spec, (-(-num_rows // (scan_rows.BLOCK // group)), 1, 1), constants)]
+        return ScanPass(scan_rows, spec, (-(-num_rows // (scan_rows.BLOCK // group)), 1, 1), constants)
 
     def _chained_rows(
         self, loops: ScanLoops, nest: Nest, target: OperandSpec, chain: Chain, vector: int
@@ -190,7 +184,7 @@ class Scan(Planner):
             *Splitter.constants(loops.kept.shape, bits),
         )
         num_entries = tuple([num_rows * count for count in entries])
-        return ScanPass(scan_chained, spec, (num_rows * tiles, 1, 1), constants, num_entries=num_entries)
+        return ScanPass(scan_chained, spec, (num_rows * tiles, 1, 1), constants, num_entries)
 
     def _chained(self, only: ScanPass, work: Work) -> Plan:
         """The plan of a scan in one pass, whose descriptors begin as zeros."""
@@ -199,11 +193,11 @@ class Scan(Planner):
         entry_nbytes = scan_chained.num_words(self.op.acc) * u64.nbytes
         levels = [scratch.take(count * entry_nbytes) for count in only.num_entries]
         arguments = (tickets, *levels, OUT, *self.taken)
-        launch = Launch(self.kernel(scan_chained, spec), only.grid, arguments, only.constants, work)
+        launch = Launch(self.kernel(only.family, spec), only.grid, arguments, only.constants, work)
         return scratch.plan((Fill(tickets, scratch.nbytes, 0), launch))
 
-    def _columns(self, loops: ScanLoops, operands: Sequence[Operand], num_sms: int) -> list[ScanPass]:
-        """The passes whose lanes go along the last kept loop."""
+    def _columns(self, loops: ScanLoops, operands: Sequence[Operand], num_sms: int) -> ScanPass:
+        """The pass whose lanes go along the last kept loop."""
         nest = loops.nest(kept_innermost=True)
         target, chain = self._moving(operands, nest)
         *outer, num_columns = loops.kept.shape
@@ -212,30 +206,51 @@ class Scan(Planner):
             vector //= 2
         num_tiles = -(-num_columns // (scan_columns.WARP * vector))
         num_warps = num_tiles * math.prod(outer)
-        wanted = min(MAX_CHUNKS, WARPS_PER_SM * num_sms // num_warps)
-        chunk = loops.length
-        if wanted > 1:
-            chunk = min(chunk, max(MIN_CHUNK, -(-loops.length // wanted)))
-        num_chunks = -(-loops.length // chunk)
+        if 2 * num_warps <= WARPS_PER_SM * num_sms and loops.length >= MIN_CHAINED_ROWS:
+            return self._chained_columns(loops, nest, target, chain, vector, num_sms)
         count = unroll(chain, vector, NBYTES_IN_FLIGHT)
-        passes = []
-        for part in (WHOLE,) if num_chunks == 1 else (TOTALS, PREFIXED):
-            spec = self.spec(ScanColumnsSpec, chain, self.value, self.op, target, part, vector, count)
-            chunks = num_chunks - (part == TOTALS)
-            bits = chain.index_bits
-            constants = (
-                *_places(spec, nest),
-                num_columns,
-                loops.length,
-                num_warps * chunks,
-                *Divisor.constants(num_tiles, bits),
-                *((chunk, loops.kept.size, *Divisor.constants(chunks, bits)) if part != WHOLE else ()),
-                *Splitter.constants(tuple(outer) or (1,), bits),
-            )
-            num_blocks = -(-num_warps * chunks // scan_columns.NUM_WARPS)
-            num_totals = chunks * loops.kept.size if part == TOTALS else 0
-            passes.append(ScanPass(scan_columns, spec, (num_blocks, 1, 1), constants, num_totals))
-        return passes
+        spec = self.spec(ScanColumnsSpec, chain, self.value, self.op, target, WHOLE, vector, count)
+        bits = chain.index_bits
+        constants = (
+            *_places(spec, nest),
+            num_columns,
+            loops.length,
+            num_warps,
+            *Divisor.constants(num_tiles, bits),
+            *Splitter.constants(tuple(outer) or (1,), bits),
+        )
+        return ScanPass(scan_columns, spec, (-(-num_warps // scan_columns.NUM_WARPS), 1, 1), constants)
+
+    def _chained_columns(
+        self, loops: ScanLoops, nest: Nest, target: OperandSpec, chain: Chain, vector: int, num_sms: int
+    ) -> ScanPass:
+        """The pass in which several blocks scan a column."""
+        value = scan_chained.value_type(chain, self.value)
+        while vector > 1 and vector * self.op.acc.bits > MAX_ACCUMULATOR_BITS:
+            vector //= 2
+        *outer, num_columns = loops.kept.shape
+        num_tiles = -(-num_columns // (scan_columns.WARP * vector))
+        abreast = num_tiles * math.prod(outer)
+        rows = max(1, MAX_VALUE_NBYTES // (vector * max(u32.nbytes, value.nbytes)))
+        while rows > 1 and 2 * abreast * loops.length < rows * chained_columns.NUM_WARPS * num_sms:
+            rows //= 2
+        entries = [-(-loops.length // (chained_columns.NUM_WARPS * rows))]
+        while entries[-1] > chained_columns.FAN:
+            entries.append(-(-entries[-1] // chained_columns.FAN))
+        count = min(rows, unroll(chain, vector, NBYTES_IN_FLIGHT))
+        fields = (self.value, self.op, target, CHAINED, vector, rows, count, len(entries))
+        spec, bits = self.spec(ScanChainedColumnsSpec, chain, *fields), chain.index_bits
+        constants = (
+            *_places(spec, nest),
+            num_columns,
+            loops.length,
+            *Divisor.constants(num_tiles, bits),
+            *Divisor.constants(abreast, bits),
+            loops.kept.size,
+            *Splitter.constants(tuple(outer) or (1,), bits),
+        )
+        num_entries = tuple([loops.kept.size * count for count in entries])
+        return ScanPass(chained_columns, spec, (abreast * entries[0], 1, 1), constants, num_entries)
 
     def _moving(self, operands: Sequence[Operand], nest: Nest) -> tuple[OperandSpec, Chain]:
         """The output's OperandSpec, and the chain."""
@@ -274,8 +289,7 @@ def plan(
     Returns
     -------
     Plan
-        One launch, for a few long rows after a fill with zeros; or two, of which the first stores the totals of chunks
-        in the scratch buffer.
+        One launch, for a few long rows or columns after a fill with zeros.
 
     Notes
     -----
@@ -294,8 +308,8 @@ def choose(
     op: ReduceOp,
     output: Operand,
     device: Device,
-) -> list[ScanPass]:
-    """Return the one or two passes of a scan of at least one element."""
+) -> ScanPass:
+    """Return the pass of a scan of at least one element."""
     scan = Scan([(x.type, isinstance(x, Operand)) for x in inputs], instrs, value, op)
     return scan.choose(shape, axis, [x for x in inputs if isinstance(x, Operand)], output, device.num_sms)
 
@@ -318,11 +332,9 @@ def _column_loop(loops: ScanLoops, operands: Sequence[Operand]) -> int | None:
     return best if votes[best] > against and kept.shape[best] >= MIN_COLUMNS else None
 
 
-def _places(spec: ScanRowsSpec | ScanChainedSpec | ScanColumnsSpec, nest: Nest) -> tuple[int, ...]:
-    """Strides and shifts of the chain's operands, then of the target where there is one."""
+def _places(spec: ScanSpec, nest: Nest) -> tuple[int, ...]:
+    """Strides and shifts of the chain's operands, then of the target."""
     constants = spec.chain.constants(Nest(nest.shape, nest.strides[1:], nest.shifts[1:]))
-    if spec.part == TOTALS:
-        return constants
     loops = spec.target.stride_loops(spec.chain.ndim)
     shift = (nest.shifts[0],) if spec.target.is_shifted else ()
     return (*constants, *[nest.strides[0][loop] for loop in loops], *shift)

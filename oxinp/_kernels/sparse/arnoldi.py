@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 MAX_BLOCKS = 528
 ROWS = 4
-"""Vectors whose inner products are added at a time."""
+"""Vectors whose elements are on their way at a time."""
 MAX_VECTORS = 512
 LEFT = 0.01
 """The share of the square of w from which on what was left is orthogonal enough."""
@@ -140,7 +140,7 @@ def _dots(spec: ArnoldiDotsSpec) -> Kernel:
 
 def _update(spec: ArnoldiUpdateSpec) -> Kernel:
     value = spec.value
-    k = Builder("arnoldi_update", block=BLOCK)
+    k = Builder("arnoldi_update", block=BLOCK, max_registers=64)  # or ptxas spills to have fewer
     w, squares = k.pointer("w", value), k.pointer("squares", value, "w")
     line, partial = k.pointer("line", value), k.pointer("partial", value, "r")
     vectors = k.pointer("vectors", value, "r")
@@ -164,11 +164,14 @@ def _update(spec: ArnoldiUpdateSpec) -> Kernel:
 
         def use(places: list[Value], valid: list[Value]) -> None:
             sums = [k.var(w[place]) for place in places]
-            with k.range(k.const(0, u32), known) as row:
-                start, component = k.cast(row, i64) * size, components[row]
-                found = [vectors[start + place] for place in places]
-                for left, other in zip(sums, found, strict=True):
-                    left.set(left - component * other)
+            with k.range(k.const(0, u32), known, ROWS) as first:
+                rows = [k.min(first + i, known - 1) for i in range(ROWS)]
+                found = [[vectors[k.cast(row, i64) * size + place] for place in places] for row in rows]
+                for i, (row, others) in enumerate(zip(rows, found, strict=True)):
+                    component = components[row]
+                    factor = k.where(first + i < known, component, k.const(0, value)) if i else component
+                    for left, other in zip(sums, others, strict=True):
+                        left.set(left - factor * other)
             for place, left, is_valid in zip(places, sums, valid, strict=True):
                 with k.when(is_valid):
                     w[place] = left.get()

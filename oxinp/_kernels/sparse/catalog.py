@@ -14,6 +14,7 @@ from oxinp._kernels.sparse import (
     rows,
     sddmm,
     spgemm,
+    spgemm_dense,
     spgemm_long,
     spgemm_merge,
     spgemm_rows,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from oxinp._ptx.types import Type
 
 TYPES = (f32, f64, c64, c128, i64)
+MAX_SHARED_NBYTES = 227 * 1024
 MIXED = ((i32, f32, f64, f64), (i64, f64, c128, c128), (i64, f64, f64, f64), (i64, c128, c128, c128))
 
 
@@ -88,6 +90,7 @@ def specs() -> list[Any]:
         found += [spgemm_merge.SpgemmMergeSpec(counted, ways, is_numeric=False, staged=0) for ways in (1, 5, 8)]
         limits = tuple(each.most for each in spgemm_rows.BINS)
         found += [spgemm.SpgemmLengthsSpec(index), spgemm.SpgemmTilesSpec(index), spgemm_long.SpgemmEndsSpec(index)]
+        found += [spgemm.SpgemmTotalsSpec(index)]
         found += [spgemm.SpgemmCountSpec(index, limits), spgemm.SpgemmListSpec(index, limits)]
         found += [rows.RowNumbersSpec(index, lanes) for lanes in (1, 8, 32)]
         found += [union.UnionSpec(index, None, None, None, "", lanes) for lanes in (1, 8, 32)]
@@ -109,6 +112,7 @@ FAMILIES: dict[type, Any] = {
             spgemm.SpgemmLengthsSpec,
             spgemm.SpgemmCountSpec,
             spgemm.SpgemmListSpec,
+            spgemm.SpgemmTotalsSpec,
             spgemm.SpgemmTilesSpec,
             spgemm.SpgemmMoveSpec,
         ),
@@ -123,6 +127,7 @@ FAMILIES: dict[type, Any] = {
         ),
         spgemm_long,
     ),
+    spgemm_dense.SpgemmDenseSpec: spgemm_dense,
     spgemm_merge.SpgemmMergeSpec: spgemm_merge,
     spgemm_rows.SpgemmRowsSpec: spgemm_rows,
     union.UnionSpec: union,
@@ -158,6 +163,11 @@ def _rows_of_products(types: ProductTypes) -> list[Any]:
     found: list[Any] = [spgemm_rows.SpgemmRowsSpec(types, *each, is_packed=False) for each in spgemm_rows.BINS]
     found += [spec.replace(is_packed=True) for spec in found if spec.lanes <= WARP]
     found += [spgemm.SpgemmMoveSpec(types.index, types.result)]
+    found += [
+        spec
+        for size in spgemm_dense.SIZES
+        if (spec := spgemm_dense.spec_for(size, types, MAX_SHARED_NBYTES)) is not None
+    ]
     for key in (u32, u64):
         found += [spgemm_long.SpgemmExpandSpec(types, key)]
         found += [spgemm_long.SpgemmRunsSpec(types.index, types.result, key, key)]

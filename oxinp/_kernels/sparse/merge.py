@@ -3,7 +3,7 @@
 Data layout: that of `spmv`. Who owns what: the ends of rows and the stored elements, merged in the order in which a
 serial loop meets them, are one list; a block owns `TILE` consecutive entries of it, a thread `ITEMS` of these.
 
-Algorithm: a first launch finds where tiles begin, by binary search along a diagonal of the merge. A block leaves
+Algorithm: a first launch finds where tiles begin, by a search along a diagonal of the merge. A block leaves
 products in shared memory, loaded side by side; a thread walks its entries, adds products, and stores a sum at each end
 of a row. Sums that a thread leaves unfinished are passed on by a segmented scan over the block, and those that a tile
 leaves unfinished are added to their rows by a last launch, in the order of tiles. Every order is fixed by the matrix:
@@ -23,7 +23,7 @@ from oxinp._kernels.sparse.types import BLOCK, ProductTypes, product
 from oxinp._ptx import Builder, Kernel, warp_reduce
 from oxinp._ptx.frozen import Frozen
 from oxinp._ptx.kernel import retraceable
-from oxinp._ptx.types import i32
+from oxinp._ptx.types import i32, u32
 from oxinp._ptx.warp import WARP
 
 if TYPE_CHECKING:
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 ITEMS = 7  # odd: threads that read shared memory `ITEMS` apart use different banks
 TILE = BLOCK * ITEMS
 NUM_WARPS = BLOCK // WARP
+AHEAD = 4
+"""Carries of a lane that are on their way at a time."""
 
 
 class SpmvPartitionSpec(Frozen):
@@ -67,7 +69,7 @@ def plan(num_rows: int, count: int, types: ProductTypes) -> Plan:
     sizes = (num_rows, count, num_tiles)
     return scratch.plan(
         (
-            Launch(make(SpmvPartitionSpec(types.index)), (num_tiles // BLOCK + 1, 1, 1), (starts, indptr), sizes),
+            Launch(make(SpmvPartitionSpec(types.index)), (num_tiles // NUM_WARPS + 1, 1, 1), (starts, indptr), sizes),
             Launch(
                 make(SpmvMergeSpec(types)),
                 (num_tiles, 1, 1),
@@ -107,13 +109,24 @@ def _search(k: Builder, ends: Any, diagonal: Value, low: Value, high: Value) -> 
 
 
 def _partition(spec: SpmvPartitionSpec) -> Kernel:
+    """A warp per tile, whose lanes look at 32 places at a time: searches wait for memory, not for each other."""
     k = Builder("spmv_merge_partition", block=BLOCK)
     starts, indptr = k.pointer("starts", spec.index, "w"), k.pointer("indptr", spec.index, "r")
     num_rows, count, num_tiles = (k.scalar(name, spec.index) for name in ("num_rows", "count", "num_tiles"))
-    tile = k.cast(k.ctaid, spec.index) * BLOCK + k.cast(k.tid, spec.index)
-    with k.when(tile <= num_tiles):
-        diagonal = k.min(tile * TILE, num_rows + count)
-        starts[tile] = _search(k, indptr.at(1), diagonal, k.max(diagonal - count, 0), k.min(diagonal, num_rows))
+    tile = k.cast(k.ctaid, spec.index) * NUM_WARPS + k.cast(k.warp, spec.index)
+    diagonal = k.min(k.min(tile, num_tiles) * TILE, num_rows + count)
+    low, high = k.var(k.max(diagonal - count, 0)), k.var(k.min(diagonal, num_rows))
+    with k.loop():
+        k.break_if(low >= high)
+        step = k.shr(high - low + (WARP - 1), 5)
+        probe = low + step * k.cast(k.lane + 1, spec.index) - 1
+        near = k.min(probe, high - 1)
+        is_before = (probe < high) & (indptr[near + 1] + near < diagonal)
+        passed = k.cast(k.popc(k.ballot(is_before)), spec.index)
+        high.set(k.min(high, low + step * (passed + 1) - 1))
+        low.set(low + step * passed)
+    with k.when((tile <= num_tiles) & (k.lane == 0)):
+        starts[tile] = low.get()
     return k.build()
 
 
@@ -240,12 +253,15 @@ def _fixup(spec: SpmvFixupSpec) -> Kernel:
         total = k.var(k.const(0, spec.result))
         at = k.var(its_tile + k.cast(k.lane, spec.index))
         with k.loop():
-            has_tile = at < num_tiles
-            safe = k.min(at, num_tiles - 1)
-            belongs = has_tile & (rows[safe] == its_row)
-            total.set(k.where(belongs, total + values[safe], total))
+            places = [at + i * WARP for i in range(AHEAD)]
+            safe = [k.min(place, num_tiles - 1) for place in places]
+            found = [(rows[place], values[place]) for place in safe]
+            belongs = k.const(0, u32) == 0
+            for place, (other, value) in zip(places, found, strict=True):
+                belongs = belongs & (place < num_tiles) & (other == its_row)
+                total.set(k.where(belongs, total + value, total))
             k.break_if(~k.all(belongs))
-            at.set(at + WARP)
+            at.set(at + AHEAD * WARP)
         whole = warp_reduce(k, k.emit("mov", total), lambda a, b: a + b)
         with k.when(k.lane == leader):
             out[its_row] = whole + out[its_row]

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from oxinp._kernels.plan import Launch
 from oxinp._kernels.problem import MAX_KERNELS
 from oxinp._kernels.sparse.types import BLOCK
-from oxinp._ptx import Builder, Kernel
+from oxinp._ptx import Builder, Kernel, block_reduce
 from oxinp._ptx.frozen import Frozen
 from oxinp._ptx.kernel import retraceable
 from oxinp._ptx.types import Type, i64, u32, u64
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from oxinp._ptx.memory import Pointer
     from oxinp._ptx.value import Value
 
+MAX_BLOCKS = 528
 MOVED = 8
 """Elements of a thread of the kernel that moves."""
 TILE = MOVED * BLOCK
@@ -54,8 +55,14 @@ class SpgemmListSpec(Frozen):
     limits: tuple[int, ...]
 
 
+class SpgemmTotalsSpec(Frozen):
+    """The kernel that finds how many elements the result has, and its longest row."""
+
+    index: Type
+
+
 class SpgemmTilesSpec(Frozen):
-    """The kernel that finds the first row of each tile of the result."""
+    """The kernel that finds the first row of each tile of the result, and writes where rows begin."""
 
     index: Type
 
@@ -71,8 +78,8 @@ class Census:
     """The words that counting leaves, i64; zeros before.
 
     Rows of every bin, rows with more products than any bin takes, how many these have together, and the most of one;
-    then products of the bins' places in the staging area, and of all rows. Behind them are how many rows of every bin,
-    of the long ones, and products of these have been listed.
+    then places in the staging area, and products of all rows. Behind them are how many rows of every bin, of the long
+    ones, and products of these have been listed.
     """
 
     def __init__(self, num_bins: int) -> None:
@@ -112,6 +119,15 @@ def list_rows(
     return Launch(make(spec), (-(-num_rows // BLOCK), 1, 1), arguments, (num_rows, num_columns))
 
 
+def totals(num_rows: int, index: Type, arguments: tuple[Argument, ...]) -> Launch:
+    """Return the launch that finds totals.
+
+    Arguments are two words, i64 and zeros before, and how many elements rows have.
+    """
+    num_blocks = min(MAX_BLOCKS, -(-num_rows // BLOCK))
+    return Launch(make(SpgemmTotalsSpec(index)), (num_blocks, 1, 1), arguments, (num_rows,))
+
+
 def move(
     num_rows: int,
     total: int,
@@ -123,21 +139,19 @@ def move(
 ) -> tuple[Launch, Launch]:
     """Return the launches that move `total` elements.
 
-    Arguments are the indices and data of the result, where rows begin in the staging area, and that. `through` is the
-    scan of how many elements rows have, `tiles` memory for `num_tiles` indices and one more.
+    Arguments are indptr, indices and data of the result, where rows begin in the staging area, and that. `through` is
+    the scan of how many elements rows have, `tiles` memory for `num_tiles` indices and one more.
     """
-    num_tiles = -(-total // TILE)
+    indptr, *others = arguments
+    count = num_tiles(total)
     found = Launch(
         make(SpgemmTilesSpec(index)),
-        (-(-(num_tiles + 1) // BLOCK), 1, 1),
-        (tiles, through),
-        (num_tiles, num_rows, total),
+        (-(-max(count + 1, num_rows) // BLOCK), 1, 1),
+        (indptr, tiles, through),
+        (count, num_rows, total),
     )
     moved = Launch(
-        make(SpgemmMoveSpec(index, value)),
-        (num_tiles, 1, 1),
-        (*arguments[:2], tiles, through, *arguments[2:]),
-        (total,),
+        make(SpgemmMoveSpec(index, value)), (count, 1, 1), (*others[:2], tiles, through, *others[2:]), (total,)
     )
     return found, moved
 
@@ -223,13 +237,20 @@ class _Bins:
         return through - before
 
     def count_row(self, row: Value, has_row: Value, products: Value, is_long: Value) -> None:
-        """Add up rows, and products of long ones, and store how many places a row needs."""
+        """Add up rows, products and places, and store how many places a row needs."""
         k, census = self.k, self.census
+        nothing = k.const(0, i64)
+        places = k.where(is_long, nothing, k.min(products, self.num_columns))
         with k.when(has_row):
-            self.places[row] = k.where(is_long, k.const(0, i64), k.min(products, self.num_columns))
+            self.places[row] = places
             with k.when(is_long):
                 self.words.atomic("add", census.long_products, k.cast(products, u64))
                 self.words.atomic("max", census.longest, k.cast(products, u64))
+        for word, value in ((census.staged, places), (census.products, products)):
+            whole = block_reduce(k, k.where(has_row, value, nothing), lambda a, b: a + b)
+            k.barrier()
+            with k.when(k.tid == 0):
+                self.words.atomic("add", word, k.cast(whole, u64))
         with k.when(k.tid < self.num_kinds):
             found = self.counts[k.tid]
             with k.when(found > 0):
@@ -243,9 +264,6 @@ class _Bins:
             with k.range(k.tid + 1, k.const(self.num_kinds, u32)) as other:  # lists of more products come first
                 first.set(first + self.words[other])
             self.firsts[k.tid] = first.get()
-        with k.when((k.ctaid == 0) & (k.tid == 0)):
-            self.words[census.staged] = k.cast(self.placed[self.num_rows - 1], u64)
-            self.words[census.products] = k.cast(self.through[self.indptr[self.num_rows] - 1], u64)
         k.barrier()
         with k.when(is_listed):
             self.listed[self.firsts[kind] + k.cast(rank, u64)] = row
@@ -256,14 +274,37 @@ class _Bins:
                 self.begins[row] = self.placed[row] - k.min(products, self.num_columns)
 
 
+def _totals(spec: SpgemmTotalsSpec) -> Kernel:
+    k = Builder("spgemm_totals", block=BLOCK)
+    words, counts = k.pointer("words", u64, "rw"), k.pointer("counts", spec.index, "r")
+    num_rows = k.scalar("num_rows", i64)
+    total, longest = k.var(0, i64), k.var(0, i64)
+    with k.grid_stride(num_rows) as row:
+        count = k.cast(counts[row], i64)
+        total.set(total + count)
+        longest.set(k.max(longest, count))
+    whole = block_reduce(k, k.emit("mov", total), lambda a, b: a + b)
+    k.barrier()
+    most = block_reduce(k, k.emit("mov", longest), k.max)
+    with k.when(k.tid == 0):
+        words.atomic("add", 0, k.cast(whole, u64))
+        words.atomic("max", 1, k.cast(most, u64))
+    return k.build()
+
+
 def _tiles(spec: SpgemmTilesSpec) -> Kernel:
     k = Builder("spgemm_tiles", block=BLOCK)
-    tiles, through = k.pointer("tiles", spec.index, "w"), k.pointer("through", spec.index, "r")
+    indptr, tiles = k.pointer("indptr", spec.index, "w"), k.pointer("tiles", spec.index, "w")
+    through = k.pointer("through", spec.index, "r")
     num_tiles, num_rows, total = (k.scalar(name, spec.index) for name in ("num_tiles", "num_rows", "total"))
-    tile = k.cast(k.ctaid, spec.index) * BLOCK + k.cast(k.tid, spec.index)
-    with k.when(tile <= num_tiles):
-        first = k.min(k.cast(tile, i64) * TILE, k.cast(total, i64) - 1)
-        tiles[tile] = _row_of(k, through, k.cast(first, spec.index), k.const(0, spec.index), num_rows - 1)
+    thread = k.cast(k.ctaid, spec.index) * BLOCK + k.cast(k.tid, spec.index)
+    with k.when(thread <= num_tiles):
+        first = k.min(k.cast(thread, i64) * TILE, k.cast(total, i64) - 1)
+        tiles[thread] = _row_of(k, through, k.cast(first, spec.index), k.const(0, spec.index), num_rows - 1)
+    with k.when(thread < num_rows):
+        indptr[thread + 1] = through[thread]
+    with k.when(thread == 0):
+        indptr[0] = k.const(0, spec.index)
     return k.build()
 
 
@@ -307,6 +348,7 @@ _BUILDERS: dict[type, Any] = {
     SpgemmLengthsSpec: _lengths,
     SpgemmCountSpec: lambda spec: _Bins("spgemm_count", spec).build(),
     SpgemmListSpec: lambda spec: _Bins("spgemm_list", spec).build(),
+    SpgemmTotalsSpec: _totals,
     SpgemmTilesSpec: _tiles,
     SpgemmMoveSpec: _move,
 }
@@ -318,10 +360,12 @@ __all__ = [
     "SpgemmListSpec",
     "SpgemmMoveSpec",
     "SpgemmTilesSpec",
+    "SpgemmTotalsSpec",
     "count",
     "lengths",
     "list_rows",
     "make",
     "move",
     "num_tiles",
+    "totals",
 ]

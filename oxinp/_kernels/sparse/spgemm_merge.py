@@ -76,11 +76,12 @@ def count(num_rows: int, types: ProductTypes, ways: int) -> Plan:
 def multiply(num_rows: int, total: int, types: ProductTypes, ways: int) -> Plan:
     """Return the plan of a product of `total` elements.
 
-    Outputs are indices and data, and inputs indptr of the result, then indptr, indices and data of A and of B.
+    Outputs are indptr, indices and data, and inputs the scan of how many elements rows have, then indptr, indices and
+    data of A and of B.
     """
     staged = next((each for each in STAGED if total <= each * num_rows * 0.9), 0)
     launch = Launch(
-        make(SpgemmMergeSpec(types, ways, True, staged)), _grid(num_rows), (*outputs(2), *inputs(7)), (num_rows,)
+        make(SpgemmMergeSpec(types, ways, True, staged)), _grid(num_rows), (*outputs(3), *inputs(7)), (num_rows,)
     )
     return Plan((launch,))
 
@@ -135,9 +136,10 @@ class _Merge:
         self.k = k = Builder("spgemm_merge" if spec.is_numeric else "spgemm_merge_count", block=BLOCK)
         self.none = k.const((1 << (self.index.bits - 1)) - 1, self.index)  # above every column
         if spec.is_numeric:
+            self.out_indptr = k.pointer("out_indptr", self.index, "w")
             self.out_indices = k.pointer("out_indices", self.index, "w")
             self.out_data = k.pointer("out_data", spec.types.result, "w")
-            self.out_indptr = k.pointer("out_indptr", self.index, "r")
+            self.through = k.pointer("through", self.index, "r")
         else:
             self.counts = k.pointer("counts", self.index, "w")
         self.a_indptr, self.a_indices = (k.pointer(f"a_{part}", self.index, "r") for part in ("indptr", "indices"))
@@ -158,6 +160,10 @@ class _Merge:
         end = k.where(has_row, self.a_indptr[near + 1], begin)
         heads = [_Head(self, begin + way, end) for way in range(self.spec.ways)]
         if self.spec.is_numeric:
+            with k.when(has_row):
+                self.out_indptr[row + 1] = self.through[row]
+            with k.when(row == 0):
+                self.out_indptr[row] = k.const(0, self.index)
             self.compute(heads, first, near)
         else:
             total = k.var(0, self.index)
@@ -194,9 +200,9 @@ class _Merge:
         """Write columns and sums, through shared memory where the block's fit."""
         k, spec = self.k, self.spec
         capacity = spec.staged * BLOCK
-        base = self.out_indptr[first]
-        count = self.out_indptr[k.min(first + BLOCK, self.num_rows)] - base
-        target = k.var(self.out_indptr[near])
+        base = self.start_of(first)
+        count = self.through[k.min(first + BLOCK, self.num_rows) - 1] - base
+        target = k.var(self.start_of(near))
         result = spec.types.result
         if capacity:
             staged: tuple[Pointer, Pointer] = k.dynamic_shared(self.index, capacity), k.dynamic_shared(result, capacity)
@@ -224,6 +230,11 @@ class _Merge:
             k.barrier()
             with k.when(is_staged), k.range(k.tid, k.cast(count, u32), BLOCK) as i:
                 self.store(base + k.cast(i, self.index), staged[0][i], staged[1][i])
+
+    def start_of(self, row: Value) -> Value:
+        """Return where a row of the result begins."""
+        before = self.through[self.k.max(row, 1) - 1]
+        return self.k.where(row > 0, before, self.k.const(0, self.index))
 
     def store(self, to: Value, column: Value, total: Value) -> None:
         """Store an element of the result."""

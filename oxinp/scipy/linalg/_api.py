@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import scipy.linalg
 
 from oxinp._api.fronts import as_ours, implements
+from oxinp._api.placing import placed
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import host_view
 from oxinp._core.ops import factorise, spectral
@@ -15,7 +17,7 @@ from oxinp._core.ops.triangular import Triangle
 from oxinp._core.ops.triangular import solve_triangular as _solve_triangular
 from oxinp.linalg import _spectral
 from oxinp.linalg._spectral import adjoint
-from oxinp.scipy.linalg import _functions, _matrix_functions  # noqa: F401 - for what they register
+from oxinp.scipy.linalg import _banded, _functions, _general, _matrix_functions  # noqa: F401 - for what they register
 from oxinp.scipy.linalg._given import given, matrices, or_scipy
 
 _TRANS = {"N": 0, "T": 1, "C": 2, 0: 0, 1: 1, 2: 2}
@@ -49,6 +51,7 @@ _TRANSPOSED = dict(zip(_TRIANGLES, reversed(_TRIANGLES), strict=True))
 
 
 @implements("scipy.linalg.solve")
+@placed("solve", scipy.linalg.solve)
 @or_scipy
 def solve(
     a: Any,
@@ -196,6 +199,7 @@ def cho_solve(
 
 
 @implements("scipy.linalg.inv")
+@placed("inv", scipy.linalg.inv)
 @or_scipy
 def inv(
     a: Any,
@@ -221,6 +225,7 @@ def _norm(a: Any) -> Any:
 
 
 @implements("scipy.linalg.det")
+@placed("slogdet", scipy.linalg.det)
 def det(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any:  # noqa: ARG001
     """See `scipy.linalg.det`: in double precision."""
     (a,) = matrices(a, check_finite=check_finite, are_square=True)
@@ -231,6 +236,7 @@ def det(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any:  #
 
 
 @implements("scipy.linalg.lu_factor")
+@placed("lu", scipy.linalg.lu_factor)
 def lu_factor(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any:  # noqa: ARG001
     """See `scipy.linalg.lu_factor`, which warns, on the host, of what is singular."""
     factors, pivots, _ = _lu(*matrices(a, check_finite=check_finite))
@@ -238,6 +244,7 @@ def lu_factor(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> A
 
 
 @implements("scipy.linalg.lu")
+@placed("lu", scipy.linalg.lu)
 def lu(
     a: Any,
     permute_l: bool = False,
@@ -259,6 +266,7 @@ def lu(
 
 
 @implements("scipy.linalg.cholesky")
+@placed("cholesky", scipy.linalg.cholesky)
 @or_scipy
 def cholesky(a: Any, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True) -> Any:  # noqa: ARG001
     """See `scipy.linalg.cholesky`."""
@@ -267,6 +275,7 @@ def cholesky(a: Any, lower: bool = False, overwrite_a: bool = False, check_finit
 
 
 @implements("scipy.linalg.cho_factor")
+@placed("cholesky", scipy.linalg.cho_factor)
 @or_scipy
 def cho_factor(a: Any, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True) -> Any:  # noqa: ARG001
     """See `scipy.linalg.cho_factor`."""
@@ -277,6 +286,7 @@ def cho_factor(a: Any, lower: bool = False, overwrite_a: bool = False, check_fin
 
 
 @implements("scipy.linalg.qr")
+@placed("qr", scipy.linalg.qr)
 def qr(
     a: Any,
     overwrite_a: bool = False,  # noqa: ARG001
@@ -286,10 +296,12 @@ def qr(
     check_finite: bool = True,
 ) -> Any:
     """See `scipy.linalg.qr`."""
-    if pivoting or mode not in ("full", "qr", "r", "economic", "raw"):
-        raise Unsupported("pivoting, or a mode that SciPy refuses")
+    if mode not in ("full", "qr", "r", "economic", "raw"):
+        raise Unsupported("a mode that SciPy refuses")
     (a,) = matrices(a, check_finite=check_finite)
     rows, columns = a.shape[-2:]
+    if pivoting:
+        return _pivoted(a, mode)
     if mode == "economic":
         return tuple(factorise.qr(a, "reduced"))
     if mode == "raw":
@@ -304,10 +316,20 @@ def qr(
     return (r,)
 
 
+def _pivoted(a: Any, mode: str) -> Any:
+    """Return what `qr` does with pivoting."""
+    if mode == "raw":
+        order, factors, tau = factorise.pivoted_qr(a, "raw")
+        return (factors, tau), np.triu(factors[: min(factors.shape)]), order
+    order, *factors = factorise.pivoted_qr(a, {"r": "r", "economic": "reduced"}.get(mode, "complete"))
+    return (*factors, order)
+
+
 # -- eigenvalues and singular values -----------------------------------------------------------------------------------
 
 
 @implements("scipy.linalg.svd")
+@placed("svd", scipy.linalg.svd)
 def svd(
     a: Any,
     full_matrices: bool = True,
@@ -324,12 +346,14 @@ def svd(
 
 
 @implements("scipy.linalg.svdvals")
+@placed("svdvals", scipy.linalg.svdvals)
 def svdvals(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any:  # noqa: ARG001
     """See `scipy.linalg.svdvals`."""
     return _spectral.svdvals(*matrices(a, check_finite=check_finite))
 
 
 @implements("scipy.linalg.eigh")
+@placed("eigh", scipy.linalg.eigh)
 @or_scipy
 def eigh(
     a: Any,

@@ -6,13 +6,15 @@ import math
 from typing import Any
 
 import numpy as np
-import scipy
+import scipy.linalg
 
 from oxinp._api.fronts import as_ours, implements
+from oxinp._api.placing import placed
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.ops import factorise, spectral
 from oxinp.linalg import _spectral
 from oxinp.linalg._spectral import adjoint
+from oxinp.scipy.linalg import _complete_orthogonal
 from oxinp.scipy.linalg._given import given, matrices, or_scipy
 
 PADE = (
@@ -39,6 +41,7 @@ _TELLS_OF_LOST_RANK = tuple(map(int, scipy.__version__.split(".")[:2])) >= (1, 1
 
 
 @implements("scipy.linalg.lstsq")
+@placed("svd", scipy.linalg.lstsq)
 def lstsq(
     a: Any,
     b: Any,
@@ -53,9 +56,14 @@ def lstsq(
     (b,) = given(b, check_finite=check_finite)
     if a.ndim != 2 or b.ndim not in (1, 2) or len(a) != len(b) or not b.size or b.dtype.char not in "fdFDilqILQ":
         raise Unsupported("stacks, or what SciPy refuses")
-    if lapack_driver not in (None, "gelsd", "gelss"):
-        raise Unsupported("a driver that gives no singular values")
+    if lapack_driver not in (None, "gelsd", "gelss", "gelsy"):
+        raise Unsupported("a driver that SciPy refuses")
     dtype = factorise.result_dtype(a, b)
+    if lapack_driver == "gelsy":
+        right = (b[:, None] if b.ndim == 1 else b).astype(dtype, copy=False)
+        limit = np.finfo(dtype).eps if cond is None else cond
+        x, rank = _complete_orthogonal.solve(a.astype(dtype, copy=False), right, limit)
+        return x[:, 0] if b.ndim == 1 else x, as_ours(np.array([], dtype)), rank, None
     limit = np.finfo(dtype).eps if cond is None or cond < 0 else cond
     x, residuals, rank, s = _spectral.lstsq(a, b[:, None] if b.ndim == 1 else b, limit)
     if residuals is None:
@@ -124,6 +132,7 @@ def _reciprocals(s: Any, limit: Any) -> tuple[Any, Any]:
 
 
 @implements("scipy.linalg.pinv")
+@placed("svd", scipy.linalg.pinv)
 def pinv(a: Any, *, atol: Any = None, rtol: Any = None, return_rank: bool = False, check_finite: bool = True) -> Any:
     """See `scipy.linalg.pinv`."""
     (a,) = matrices(a, check_finite=check_finite)
@@ -136,6 +145,7 @@ def pinv(a: Any, *, atol: Any = None, rtol: Any = None, return_rank: bool = Fals
 
 
 @implements("scipy.linalg.pinvh")
+@placed("eigh", scipy.linalg.pinvh)
 def pinvh(
     a: Any,
     atol: Any = None,
@@ -155,6 +165,7 @@ def pinvh(
 
 
 @implements("scipy.linalg.polar")
+@placed("svd", scipy.linalg.polar)
 def polar(a: Any, side: str = "right") -> Any:
     """See `scipy.linalg.polar`."""
     if side not in ("right", "left"):
@@ -171,6 +182,7 @@ def _rank(s: Any, shape: tuple[int, ...], rcond: Any) -> int:
 
 
 @implements("scipy.linalg.orth")
+@placed("svd", scipy.linalg.orth)
 def orth(A: Any, rcond: Any = None) -> Any:
     """See `scipy.linalg.orth`."""
     (a,) = matrices(A, check_finite=True)
@@ -215,6 +227,7 @@ def rq(
 
 
 @implements("scipy.linalg.null_space")
+@placed("svd", scipy.linalg.null_space)
 def null_space(
     A: Any,
     rcond: Any = None,
@@ -239,6 +252,7 @@ def norm(a: Any, ord: Any = None, axis: Any = None, keepdims: bool = False, chec
 
 
 @implements("scipy.linalg.expm")
+@placed("solve", scipy.linalg.expm)
 @or_scipy
 def expm(A: Any) -> Any:
     """See `scipy.linalg.expm`: scaling and squaring, with the degree 13, by the largest norm of a stack."""

@@ -11,6 +11,7 @@ import scipy.linalg
 from oxinp._core.lazy.evaluate import evaluate
 from oxinp._core.lazy.record import types
 from oxinp._core.manipulation.copy import copy
+from oxinp._core.memory.dtypes import FLOAT64
 from oxinp._core.ops import creation
 from oxinp._core.ops import sparse as ops
 from oxinp._core.ops.perform import perform_on_device
@@ -139,28 +140,31 @@ def _project(
     """
     (rotate,) = scipy.linalg.get_lapack_funcs(("lartg",), dtype=dtype)
     count = len(hessenberg)
-    h = hessenberg.copy()
     right = np.zeros(count + 1, dtype)
     right[0] = norm
-    rotations: list[tuple[Any, Any]] = []
+    # Python's numbers are NumPy's where they are doubles, and the device waits for them.
+    is_double = dtype == FLOAT64
+    h, right = (part.tolist() if is_double else part.copy() for part in (hessenberg, right))
+    rotations: list[tuple[Any, Any, Any]] = []
     presid, has_broken_down, size = 0.0, False, count
     for column in range(count):
         row = h[column]
         has_broken_down = row[column + 1] == 0
-        for k, (c, s) in enumerate(rotations):
-            row[k : k + 2] = c * row[k] + s * row[k + 1], -np.conj(s) * row[k] + c * row[k + 1]
+        for k, (c, s, other) in enumerate(rotations):
+            row[k : k + 2] = c * row[k] + s * row[k + 1], other * row[k] + c * row[k + 1]
         c, s, magnitude = rotate(row[column], row[column + 1])
-        rotations.append((c, s))
+        other = -s if is_double else -np.conj(s)
+        rotations.append((c, s, other))
         row[column : column + 2] = magnitude, 0
-        following = -np.conj(s) * right[column]
+        following = other * right[column]
         right[column : column + 2] = c * right[column], following
         presid = abs(following)
         if presid <= tolerance or has_broken_down:
             size = column + 1
             break
+    h, y = np.array(h, dtype), np.array(right[:size], dtype)
     if h[size - 1, size - 1] == 0:
-        right[size - 1] = 0
-    y = right[:size].copy()
+        y[size - 1] = 0
     for k in range(size - 1, 0, -1):
         if y[k] != 0:
             y[k] /= h[k, k]

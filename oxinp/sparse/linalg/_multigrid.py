@@ -161,7 +161,7 @@ def _operator(rows: Rows) -> Operator:
 
 
 def _product(a: Operator, b: Operator) -> Operator:
-    return _operator(_products.product(a.rows, b.rows, a.longest, b.longest))
+    return Operator(*_products.product(a.rows, b.rows, a.longest, b.longest))
 
 
 def _coarsened(a: Operator, near_null: Any, theta: float) -> tuple[Level, Any, Rows]:

@@ -181,7 +181,10 @@ SYSTEMS = [form for form in FORMS if form.kind == TRIANGULAR]
 
 @pytest.mark.parametrize(
     ("dtype", "is_left", "is_column_major"),
-    [*itertools.product(["f4"], BOOLS, BOOLS), ("c16", False, True), ("c16", True, False)],
+    [
+        *itertools.product(["f4"], BOOLS, BOOLS),
+        *(pytest.param(*case, marks=pytest.mark.slow) for case in (("c16", False, True), ("c16", True, False))),
+    ],
 )
 @pytest.mark.parametrize("form", SYSTEMS, ids=name_of)
 def test_systems(dtype, form, is_left, is_column_major):
@@ -195,25 +198,43 @@ def test_systems(dtype, form, is_left, is_column_major):
     check_solution(found, full(np.where(np.isnan(a), 0, a), form), b, is_left=is_left)
 
 
+# Whose blocks have room for the kernels for tensor cores.
+ROOMY = [SimpleNamespace(**vars(DEVICE) | {"max_shared_nbytes": 160 * 1024, "cc": cc}) for cc in ((8, 0), (9, 0))]
+
+
+@pytest.mark.parametrize("device", [DEVICE, *ROOMY], ids=["fma", "sm_80", "sm_90"])
 @pytest.mark.parametrize("n", [1, 5, 32, 300])
-def test_systems_of_every_size(n):
+def test_systems_of_every_size(n, device):
     rng = np.random.default_rng(n)
     a, b = well_conditioned(rng, "f8", n), draw(rng, "f8", n, 3)
-    check_solution(solution(machine(), DEVICE, a, b, SYSTEMS[0]), full(a, SYSTEMS[0]), b, is_left=True)
+    check_solution(solution(machine(), device, a, b, SYSTEMS[0]), full(a, SYSTEMS[0]), b, is_left=True)
 
 
-def test_residuals_of_bad_systems_are_small():
+@pytest.mark.parametrize("form", SYSTEMS, ids=name_of)
+def test_systems_by_tensor_cores(form):
+    rng, n = np.random.default_rng(9), 145
+    a, b = well_conditioned(rng, "f8", n), draw(rng, "f8", n, 70)
+    a[~np.tri(n, dtype=bool) if form.is_lower else np.tri(n, k=-1, dtype=bool)] = np.nan  # not used
+    if form.has_unit_diagonal:
+        np.fill_diagonal(a, np.nan)
+    found = solution(machine(), ROOMY[1], a, b, form)
+    check_solution(found, full(np.where(np.isnan(a), 0, a), form), b, is_left=True)
+
+
+@pytest.mark.parametrize("device", [DEVICE, ROOMY[1]], ids=["fma", "sm_90"])
+def test_residuals_of_bad_systems_are_small(device):
     """Substitution, unlike an inverse, does not mind: the random triangle's condition is beyond 1e20."""
     rng = np.random.default_rng(6)
     a, b = draw(rng, "f8", 100, 100), draw(rng, "f8", 100, 4)
     assert np.linalg.cond(np.tril(a)) > 1e16
-    check_solution(solution(machine(), DEVICE, a, b, SYSTEMS[0]), full(a, SYSTEMS[0]), b, is_left=True)
+    check_solution(solution(machine(), device, a, b, SYSTEMS[0]), full(a, SYSTEMS[0]), b, is_left=True)
 
 
-def test_batches_of_systems():
+@pytest.mark.parametrize("device", [DEVICE, ROOMY[1]], ids=["fma", "sm_90"])
+def test_batches_of_systems(device):
     rng = np.random.default_rng(7)
     a, b = np.stack([well_conditioned(rng, "f8", 150) for _ in range(2)]), draw(rng, "f8", 2, 150, 5)
-    found = solution(machine(), DEVICE, a, b, SYSTEMS[1])
+    found = solution(machine(), device, a, b, SYSTEMS[1])
     for own, x, y in zip(found, a, b, strict=True):
         check_solution(own, full(x, SYSTEMS[1]), y, is_left=True)
 

@@ -47,7 +47,13 @@ def test_factors(shape, dtype):
 
 
 @pytest.mark.parametrize(
-    ("dtype", "shape"), [("f8", (100, 100)), ("f8", (70, 110)), ("c16", (40, 40)), ("f4", (2, 90, 70))], ids=str
+    ("dtype", "shape"),
+    [
+        ("f8", (40, 70)),
+        ("c16", (40, 40)),
+        *(pytest.param(*case, marks=pytest.mark.slow) for case in (("f8", (100, 100)), ("f4", (2, 90, 70)))),
+    ],
+    ids=str,
 )
 def test_panels_that_bring_all_to_their_right_up_to_date(dtype, shape):
     grouped = SimpleNamespace(**vars(DEVICE) | {"tuned": lambda _: {"width": 128, "group": 128}})
@@ -127,7 +133,8 @@ def test_solutions(shape, dtype):
 
 
 @pytest.mark.parametrize(
-    ("dtype", "shape"), [("f8", (1, 1)), ("f4", (2, 20, 20)), ("c16", (70, 70)), ("f8", (150, 150))]
+    ("dtype", "shape"),
+    [("f8", (1, 1)), ("f4", (2, 20, 20)), ("c16", (70, 70)), pytest.param("f8", (150, 150), marks=pytest.mark.slow)],
 )
 def test_inverses(dtype, shape):
     a = draw(np.random.default_rng(8), dtype, *shape)

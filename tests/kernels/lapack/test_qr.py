@@ -57,13 +57,21 @@ def test_panels_of_a_cluster(dtype, shape):
 
 
 @pytest.mark.parametrize(
-    ("dtype", "n", "width"), [("f4", 70, 64), pytest.param("c16", 140, 128, marks=pytest.mark.slow)]
+    ("dtype", "shape", "answer"),
+    [
+        ("f4", (70, 70), {"width": 64}),
+        pytest.param("c16", (140, 140), {"width": 128}, marks=pytest.mark.slow),
+        ("f8", (50, 40), {"width": 128, "group": 128}),
+        pytest.param("c16", (2, 40, 40), {"width": 128, "group": 128}, marks=pytest.mark.slow),
+    ],
+    ids=str,
 )
-def test_widths_of_block_reflectors(dtype, n, width):
-    a = draw(np.random.default_rng(4), dtype, n, n)
-    q, r = qr_of(machine(), SimpleNamespace(**vars(DEVICE) | {"tuned": lambda _: {"width": width}}), a)
+def test_widths_of_block_reflectors(dtype, shape, answer):
+    a = draw(np.random.default_rng(4), dtype, *shape)
+    q, r = qr_of(machine(), SimpleNamespace(**vars(DEVICE) | {"tuned": lambda _: answer}), a)
     assert np.allclose(q @ r, a, rtol=0, atol=1e4 * np.finfo(dtype).eps)
-    assert np.allclose(q.conj().T @ q, np.eye(n), rtol=0, atol=1e3 * np.finfo(dtype).eps)
+    square = q.conj().swapaxes(-1, -2) @ q
+    assert np.allclose(square, np.eye(shape[-1]), rtol=0, atol=1e3 * np.finfo(dtype).eps)
 
 
 @pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "c16"])

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from oxinp._kernels.lapack import divide, symmetric, tridiagonal
+from oxinp._kernels.lapack import block_reflectors, divide, symmetric, tridiagonal
 from oxinp._kernels.lapack.divide import DivideSpec
 from oxinp._kernels.lapack.symmetric import FinishSpec
 from oxinp._kernels.lapack.tridiagonal import PanelSpec
@@ -114,13 +114,13 @@ def test_kernels_assemble_without_spills(request, tmp_path):
     kernels = []
     for type_ in (c64, c128):
         kernels += [tridiagonal.make(PanelSpec(type_, 2048, height, True)) for height in (8, 32)]
-        kernels += [symmetric.make_diagonal(type_), symmetric.make_finish(FinishSpec(type_, False))]
+        kernels += [block_reflectors.make_diagonal(type_), symmetric.make_finish(FinishSpec(type_, False))]
     for type_ in (f32, f64):
         plain = (divide.SPLIT, divide.ROOTS, divide.WEIGHTS, divide.VECTORS, divide.ROTATE)
         kernels += [divide.make(DivideSpec(type_, what)) for what in plain]
         kernels.append(divide.make(DivideSpec(type_, divide.PREPARE, 4096)))
         kernels += [tridiagonal.make(PanelSpec(type_, 4096, height, True)) for height in (8, 32)]
         kernels.append(tridiagonal.make(PanelSpec(type_, 512, 512)))
-        kernels.append(symmetric.make_diagonal(type_))
+        kernels.append(block_reflectors.make_diagonal(type_))
         kernels += [symmetric.make_finish(FinishSpec(type_, is_scaled)) for is_scaled in (True, False)]
     check_assembled(kernels, request, tmp_path)

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from oxinp._kernels.random import shuffle
+from oxinp._kernels.plan import Launch
+from oxinp._kernels.random import interval, shuffle
 from tests.kernels.machine import Session, execute, machine
 
 
@@ -25,20 +26,20 @@ def permutation(session, words, size, *, is_shifted=False, **how):
 
 
 CASES = [
-    # size, bits of the numbers that one block draws
-    (2, 17),
-    (3, 17),
-    (700, 17),
-    (5000, 8),
-    (20_011, 12),
+    # size, bits of the numbers that one block draws, numbers whose lists are made at a time
+    (2, 15, 2**23),
+    (3, 15, 1),
+    (700, 15, 100),
+    (3000, 11, 2**23),
+    (20_011, 12, 5000),
 ]
 
 
-@pytest.mark.parametrize(("size", "tail_bits"), CASES)
-def test_permutations_are_numpys(session, size, tail_bits):
+@pytest.mark.parametrize(("size", "tail_bits", "range_"), CASES)
+def test_permutations_are_numpys(session, size, tail_bits, range_):
     rng, numpys, after = (np.random.default_rng(size) for _ in range(3))
     words = rng.integers(0, 2**32, shuffle.num_words(size), dtype=np.uint32)
-    ours, (taken, status) = permutation(session, words, size, tail_bits=tail_bits)
+    ours, (taken, status) = permutation(session, words, size, tail_bits=tail_bits, range_=range_)
     assert status == 0
     np.testing.assert_array_equal(ours, numpys.permutation(size))
     after.integers(0, 2**32, taken, dtype=np.uint32)
@@ -50,6 +51,11 @@ def test_too_few_words_are_told(session):
     assert status == shuffle.RAN_OUT
 
 
+def test_words_that_are_accepted_too_often_are_told(session):
+    _, (_, status) = permutation(session, np.zeros(shuffle.num_words(9000), np.uint32), 9000, tail_bits=13)
+    assert status == interval.LEFT_RANGE
+
+
 def test_segments_that_are_joined(session, monkeypatch):
     # Many short segments, so that paths below i differ from it in most
     monkeypatch.setattr(shuffle, "SEGMENTS_PER_SM", 8)
@@ -59,3 +65,22 @@ def test_segments_that_are_joined(session, monkeypatch):
     ours, (_, status) = permutation(session, words, 13_000, tail_bits=10, is_shifted=True)
     assert status == 0
     np.testing.assert_array_equal(ours, numpys.permutation(13_000))
+
+
+def test_steps_that_are_listed_already_are_left(session):
+    num_steps = 500
+    rng = np.random.default_rng(3)
+    numbers = np.array([rng.integers(0, step + 1) for step in range(1, num_steps + 1)], np.uint32)
+    first, following = (np.full(num_steps + 1, 0xFFFFFFFF, np.uint32) for _ in range(2))
+    result, end, status = np.zeros(2, np.int64), np.zeros(1, np.uint32), np.zeros(1, np.uint32)
+    arrays = [session.pointer(array) for array in (first, following, result, numbers, end, status)]
+    launch = Launch(shuffle.make(shuffle.ShuffleSpec("links")), (1, 2, 1), (), (num_steps, 0, 300))
+    for _ in range(2):
+        session.machine.launch(launch, arrays)
+        session.fetch([first, following])
+        for number in range(num_steps + 1):
+            found, step = [], first[number]
+            while step != 0xFFFFFFFF:
+                found.append(step)
+                step = following[step]
+            assert found == [step for step in range(1, num_steps + 1) if numbers[step - 1] == number]

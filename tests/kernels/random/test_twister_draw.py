@@ -71,7 +71,7 @@ def test_fixed_numbers_of_words(session, name, numpys, skipped):
 
 
 @pytest.mark.parametrize(("name", "numpys"), FILLS)
-@pytest.mark.parametrize("words", [2 * 3136, 3 * 3136 - 1, 2 * 3136 + 700])
+@pytest.mark.parametrize("words", [2 * 3632, 3 * 3632 - 1, 2 * 3632 + 700])
 def test_a_stream_whose_state_moves_to_the_front(session, name, numpys, words):
     size = words // FORMATS[name].words
     generator = np.random.MT19937(size)

@@ -80,9 +80,10 @@ PATHS = [
     ((9000, 3), 0, "scan_chained", 2),
     ((300, 7), 1, "scan_columns", 1),
     ((12, 700), 0, "scan_columns", 1),
-    ((300, 40), 0, "scan_columns", 2),
-    ((3000, 64), 0, "scan_columns", 2),
-    ((5, 300, 33), 1, "scan_columns", 2),
+    ((300, 40), 0, "scan_chained_columns", 2),
+    ((3000, 64), 0, "scan_chained_columns", 2),
+    ((5, 300, 33), 1, "scan_chained_columns", 2),
+    ((65, 256), 0, "scan_chained_columns", 2),
     ((4, 5, 6), 1, "scan_rows", 1),
 ]
 
@@ -107,6 +108,16 @@ def test_levels_of_sums(session, monkeypatch, shape, dtype):
     monkeypatch.setattr(scan, "UNITS_PER_LANE", 0)
     plan = check(session, random_values(np.random.default_rng(5), shape, dtype), len(shape) - 1)
     assert {step.kernel.name for step in plan.steps if isinstance(step, Launch)} == {"scan_chained"}
+
+
+@pytest.mark.parametrize("dtype", [np.dtype(name) for name in ("i1", "f4", "f8")], ids=str)
+def test_levels_of_sums_of_columns(session, monkeypatch, dtype):
+    monkeypatch.setattr(scan, "MAX_VALUE_NBYTES", 1)
+    x = random_values(np.random.default_rng(6), (1300, 34), dtype)
+    plan = check(session, x, 0)
+    (launch,) = [step for step in plan.steps if isinstance(step, Launch)]
+    assert launch.kernel.name == "scan_chained_columns"
+    assert len([param for param in launch.kernel.params if param.name.startswith("level")]) == 3
 
 
 @pytest.mark.parametrize("shape", [(70_001,), (513, 130)])

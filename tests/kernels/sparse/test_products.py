@@ -64,9 +64,10 @@ def test_matvec_in_other_types(session, dtypes, index, kernel):
     assert_same(result, matrix.astype(dtypes[0]) @ x)
 
 
-def test_sums_of_a_row_that_many_tiles_share(session):
+@pytest.mark.parametrize("tiles", [9, 150])
+def test_sums_of_a_row_that_many_tiles_share(session, tiles):
     """The fixup adds them in the order of tiles, for one row and for rows that end in between."""
-    matrix = sp.csr_array(np.r_["0,2", np.ones((1, 9 * merge.TILE)), np.arange(9 * merge.TILE)[None] % 7])
+    matrix = sp.csr_array(np.r_["0,2", np.ones((1, tiles * merge.TILE)), np.arange(tiles * merge.TILE)[None] % 7])
     x = np.ones(matrix.shape[1])
     plan = merge.plan(2, matrix.nnz, types_of("f8", "f8"))
     assert_same(run_matvec(session, plan, parts(matrix), x, 2, float), matrix @ x)
@@ -189,11 +190,12 @@ def test_merged_products(session, monkeypatch, longest, staged):
     given = (*a_parts[:2], *b_parts[:2])
     session.run(spgemm_merge.count(num_rows, types, longest), [counts], [session.pointer(x) for x in given])
     assert_same(counts, np.diff(expected.indptr).astype(np.int32))
-    indices, data = np.zeros(expected.nnz, np.int32), np.zeros(expected.nnz)
+    indptr, indices, data = np.zeros(num_rows + 1, np.int32), np.zeros(expected.nnz, np.int32), np.zeros(expected.nnz)
     monkeypatch.setattr(spgemm_merge, "STAGED", (staged,) if staged else ())
     plan = spgemm_merge.multiply(num_rows, min(expected.nnz, staged * num_rows // 2), types, longest)
-    given = (expected.indptr.astype(np.int32), *a_parts, *b_parts)
-    session.run(plan, [indices, data], [session.pointer(x) for x in given])
+    given = (np.cumsum(counts, dtype=np.int32), *a_parts, *b_parts)
+    session.run(plan, [indptr, indices, data], [session.pointer(x) for x in given])
+    assert_same(indptr, expected.indptr.astype(np.int32))
     assert_same(indices, expected.indices.astype(np.int32))
     assert_same(data, expected.data)
     if longest > 1 and staged:
@@ -227,13 +229,8 @@ def test_census_and_move(session):
     listed, begins = np.full(num_rows, -1, np.int32), np.full(num_rows, -1)
     plan = Plan((spgemm.list_rows(num_rows, num_columns, i32, limits, (*outputs(3), *inputs(3))),))
     session.run(plan, [listed, begins, words], [session.pointer(x) for x in (*given, placed)])
-    assert words[: census.num_read].tolist() == [
-        *counted,
-        products[is_long].sum(),
-        products.max(),
-        placed[-1],
-        products.sum(),
-    ]
+    long_products = products[is_long].sum()
+    assert words[: census.num_read].tolist() == [*counted, long_products, products.max(), placed[-1], products.sum()]
     ends = np.cumsum(counted[::-1])
     for kind, (first, last) in enumerate(zip(ends - counted[::-1], ends, strict=True)):
         low, high = ((0, *limits)[3 - kind], (*limits, 1 << 40)[3 - kind])
@@ -260,9 +257,20 @@ def test_moved_together(session):
     scratch = Scratch()
     tiles = scratch.take(4 * (spgemm.num_tiles(total) + 1))
     through_, *given = inputs(4)
-    plan = scratch.plan(spgemm.move(700, total, i32, f64, tiles, through_, (*outputs(2), *given)))
-    indices, data = np.zeros(total, np.int32), np.zeros(total)
-    session.run(plan, [indices, data], [session.pointer(x) for x in (through, begins, *staged)])
+    plan = scratch.plan(spgemm.move(700, total, i32, f64, tiles, through_, (*outputs(3), *given)))
+    indptr, indices, data = np.zeros(701, np.int32), np.zeros(total, np.int32), np.zeros(total)
+    session.run(plan, [indptr, indices, data], [session.pointer(x) for x in (through, begins, *staged)])
+    assert_same(indptr, np.append(0, through).astype(np.int32))
     places = np.arange(total) + np.repeat(begins - (through - lengths), lengths)
     assert_same(indices, staged[0][places])
     assert_same(data, staged[1][places])
+
+
+@pytest.mark.parametrize("num_rows", [1, 700])
+def test_totals(session, num_rows):
+    """Elements, and the most of a row, by blocks that have several rows each, and one that has one."""
+    counts = np.random.default_rng(4).integers(0, 99, num_rows).astype(np.int32)
+    words = np.zeros(2, np.int64)
+    plan = Plan((spgemm.totals(num_rows, i32, (*outputs(1), *inputs(1))),))
+    session.run(plan, [words], [session.pointer(counts)])
+    assert words.tolist() == [counts.sum(), counts.max()]

@@ -1,0 +1,89 @@
+"""Hessenberg forms as operations: the reduction, and products with the reflectors that made it."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from oxinp import _runtime
+from oxinp._core.lazy.expr import Unsupported
+from oxinp._core.lazy.op import BoundOp, Op
+from oxinp._core.lazy.placement import device
+from oxinp._core.memory.dtypes import DEVICE_TYPES
+from oxinp._core.memory.layout import Layout
+from oxinp._core.ops.factorise import operand
+from oxinp._core.ops.perform import perform_on_device
+
+if TYPE_CHECKING:
+    from oxinp._core.lazy.handle import Handle
+    from oxinp._kernels.plan import Plan
+
+
+def planner() -> Any:
+    """Return the module that plans, imported for the first operation."""
+    return importlib.import_module("oxinp._kernels.lapack.hessenberg")
+
+
+def _infer(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout, ...]:  # noqa: ARG001 - the rows' one signature
+    (a,) = layouts
+    order = a.shape[0]
+    shapes = (a.shape, planner().reflectors_shape(order), (order,))
+    return tuple(Layout.of(a.dtype, shape) for shape in shapes)
+
+
+def _plan(bound: BoundOp) -> Plan:
+    layout = bound.graphs[0].layout
+    plan: Plan = planner().plan_reduce(layout.shape[0], operand(layout), device().capability)
+    return plan
+
+
+def _infer_product(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout, ...]:  # noqa: ARG001
+    *_, c = layouts
+    return (Layout.of(c.dtype, c.shape),)
+
+
+def _plan_product(bound: BoundOp) -> Plan:
+    c = bound.graphs[2].layout
+    plan: Plan = planner().plan_apply(c.shape, DEVICE_TYPES[c.dtype], device().capability)
+    return plan
+
+
+HESSENBERG = Op("hessenberg", _plan, _infer, takes_views=True)
+MULTIPLY = Op("multiply_reflectors", _plan_product, _infer_product, linear_in=(2,))
+
+
+def has_kernel(a: Handle) -> bool:
+    """Whether there is a device, and kernels for a matrix of the order and dtype."""
+    layout, backend = a._layout, _runtime.current()
+    if backend is None or layout.ndim != 2 or layout.dtype.char not in "fdFD":
+        return False
+    is_possible: bool = planner().is_possible(DEVICE_TYPES[layout.dtype], layout.shape[0], backend.capability)
+    return is_possible
+
+
+def reduce(a: Handle) -> tuple[Any, Any, Any]:
+    """Return H of Q^H A Q = H, and the reflectors whose product Q is, with their tau.
+
+    Parameters
+    ----------
+    a : Handle
+        (N, N), float or complex; squares of its elements are normal numbers.
+
+    Raises
+    ------
+    Unsupported
+        There is no kernel for it.
+    """
+    if not has_kernel(a):
+        msg = f"Hessenberg forms of matrices of shape {a._layout.shape}"
+        raise Unsupported(msg)
+    h, v, tau = perform_on_device(HESSENBERG, (a,))
+    return h, v, tau
+
+
+def multiply(v: Any, tau: Any, c: Any) -> Any:
+    """Return Q C for the reflectors of `reduce`; C (N, K), of their dtype."""
+    return perform_on_device(MULTIPLY, (v, tau, c))
+
+
+__all__ = ["HESSENBERG", "MULTIPLY", "has_kernel", "multiply", "reduce"]

@@ -1,0 +1,173 @@
+"""Eigenvalues and vectors of general matrices: balanced, reduced and transformed back as LAPACK's xGEEV does.
+
+The reduction to Hessenberg form and the products that make vectors of Schur vectors are the device's. Balancing, QR
+iterations and eigenvectors of triangular matrices are LAPACK's on the host, and counted as such.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.linalg import LinAlgError
+
+from oxinp._api.fronts import as_ours
+from oxinp._core.host.fallback import call
+from oxinp._core.lazy.expr import Unsupported
+from oxinp._core.lazy.handle import host_view
+from oxinp._core.ops import hessenberg
+from oxinp.linalg import _qr_iterations
+
+
+def _factor(a: Any) -> float:
+    """Return the power of two that divides a matrix so that squares of its elements are normal, as xGEEV's scaling."""
+    largest, info = float(np.abs(a).max()), np.finfo(a.dtype)
+    exponent, most = math.frexp(largest)[1] if largest else 0, info.maxexp // 2 - info.nmant
+    return math.ldexp(1.0, exponent - max(-most, min(most, exponent)))
+
+
+class Balanced(NamedTuple):
+    """A matrix with rows and columns permuted and scaled, as LAPACK's xGEBAL leaves it.
+
+    Attributes
+    ----------
+    a : ndarray, (N, N)
+    active : (int, int)
+        First and last row of what is not triangular already.
+    scale : ndarray, (N,)
+        By which rows of vectors are multiplied.
+    rows : ndarray, (N,)
+        Then, which row of vectors each row is.
+    factor : float
+        By which eigenvalues are multiplied.
+    """
+
+    a: np.ndarray[Any, Any]
+    active: tuple[int, int]
+    scale: np.ndarray[Any, Any]
+    rows: np.ndarray[Any, Any]
+    factor: float
+
+
+def balanced(a: np.ndarray[Any, Any], *, is_permuted: bool, is_scaled: bool) -> Balanced:
+    """Return a matrix balanced, and of such a size that squares neither overflow nor vanish."""
+    factor = _factor(a)
+    lapack = importlib.import_module("scipy.linalg.lapack")
+    (gebal,) = lapack.get_lapack_funcs(("gebal",), (a,))
+    made, low, high, told, _ = gebal(a / a.dtype.type(factor), permute=is_permuted, scale=is_scaled)
+    order = len(a)
+    scale, rows = np.ones(order, told.dtype), np.arange(order)
+    scale[low : high + 1] = told[low : high + 1]
+    for row in (*range(low - 1, -1, -1), *range(high + 1, order)):
+        other = int(told[row]) - 1
+        rows[[row, other]] = rows[[other, row]]
+    return Balanced(made, (low, high), scale, rows, factor)
+
+
+def _square(a: Any) -> np.ndarray[Any, Any]:
+    """Return the matrix on the host, for which there are kernels."""
+    if not hessenberg.has_kernel(a) or a.shape[0] != a.shape[1]:
+        raise Unsupported("stacks, or matrices that have no kernel")
+    return host_view(a)
+
+
+def _on_host(function: Any, h: Any, name: str) -> Any:
+    """Return what LAPACK makes of a Hessenberg matrix on the host, which is counted."""
+    return call(function, (h,), {}, name=f"{name}: QR iterations")
+
+
+def eigvals(a: Any, name: str) -> Any:
+    """Return eigenvalues of a matrix, complex, in the order of LAPACK's QR iterations.
+
+    Parameters
+    ----------
+    a : ndarray, (N, N), float or complex
+        Finite.
+    name : str
+        What is counted of the host.
+
+    Raises
+    ------
+    LinAlgError
+        They did not converge.
+    Unsupported
+        There is no kernel.
+    """
+    start = balanced(_square(a), is_permuted=True, is_scaled=True)
+    h, _, _ = hessenberg.reduce(as_ours(start.a))
+    values = _on_host(lambda h: _qr_iterations.iterate(h, start.active, has_vectors=False).values, h, name)
+    return values * start.factor
+
+
+def eig(a: Any, name: str) -> tuple[Any, Any]:
+    """Return eigenvalues, complex, and vectors, columns of norm 1, whose largest component is real; see `eigvals`.
+
+    Vectors of real matrices with real eigenvalues are real.
+    """
+    start = balanced(_square(a), is_permuted=True, is_scaled=True)
+    h, v, tau = hessenberg.reduce(as_ours(start.a))
+    values, x, z = _on_host(lambda h: _qr_iterations.spectrum(h, start.active), h, name)
+    vectors = hessenberg.multiply(v, tau, z @ x)
+    vectors = (vectors * as_ours(start.scale)[:, None])[as_ours(start.rows)]
+    return values * start.factor, _normalised(host_view(values), vectors)
+
+
+def _normalised(values: np.ndarray[Any, Any], vectors: Any) -> Any:
+    """Return vectors of norm 1, complex ones with their largest component real, of columns of their parts.
+
+    That component is positive, but keeps the sign of its real part where the matrix is real, as in LAPACK.
+    """
+    is_real = values.imag == 0
+    is_of_real = vectors.dtype.kind != "c"
+    if is_of_real and is_real.all():
+        vectors = vectors / np.abs(vectors).max(axis=0)
+        return vectors / np.sqrt((vectors * vectors).sum(axis=0))
+    if is_of_real:
+        number = np.arange(len(values))
+        above = values.imag > 0
+        real, imag = as_ours(np.where(values.imag < 0, number - 1, number)), as_ours(number + above)
+        sign = as_ours(np.where(is_real, 0.0, np.where(above, 1.0, -1.0)).astype(vectors.dtype))
+        vectors = vectors[:, real] + 1j * (vectors[:, imag] * sign)
+    vectors = vectors / np.maximum(np.abs(vectors.real), np.abs(vectors.imag)).max(axis=0)
+    squares = vectors.real**2 + vectors.imag**2
+    vectors = vectors / np.sqrt(squares.sum(axis=0))
+    largest = np.argmax(squares, axis=0)[None]
+    component = np.take_along_axis(vectors, largest, axis=0)
+    turn = np.conjugate(component) / np.abs(component)
+    kept = as_ours(is_real & is_of_real)
+    if is_of_real:
+        one = component.dtype.type(1)
+        turn = np.where(kept, one, np.where(component.real < 0, -turn, turn))
+    turned = vectors * turn
+    rows = as_ours(np.arange(len(values)))[:, None]
+    return np.where((rows == largest) & ~kept, turned.real.astype(turned.dtype), turned)
+
+
+def schur(a: Any, name: str) -> tuple[Any, Any]:
+    """Return T and Z of A = Z T Z^H, quasi-triangular of real matrices; see `eigvals`."""
+    start = balanced(_square(a), is_permuted=True, is_scaled=False)
+    h, v, tau = hessenberg.reduce(as_ours(start.a))
+    _, t, z = _on_host(lambda h: _qr_iterations.iterate(h, start.active, has_vectors=True), h, name)
+    vectors = hessenberg.multiply(v, tau, z)[as_ours(start.rows)]
+    return t * t.dtype.type(start.factor), vectors
+
+
+def hessenberg_form(a: Any, *, has_vectors: bool) -> tuple[Any, Any]:
+    """Return H and, where it is asked for, Q of A = Q H Q^H."""
+    if not hessenberg.has_kernel(a) or a.shape[0] != a.shape[1]:
+        raise Unsupported("stacks, or matrices that have no kernel")
+    if _factor(a) != 1:
+        raise Unsupported("squares beyond the range")
+    h, v, tau = hessenberg.reduce(a)
+    return h, hessenberg.multiply(v, tau, np.eye(len(a), dtype=a.dtype, like=a)) if has_vectors else None
+
+
+def refused(a: Any) -> None:
+    """Raise NumPy's error for infinities and NaNs."""
+    if not bool(np.isfinite(a).all()):
+        raise LinAlgError("Array must not contain infs or NaNs")
+
+
+__all__ = ["Balanced", "balanced", "eig", "eigvals", "hessenberg_form", "refused", "schur"]

@@ -1,0 +1,146 @@
+"""Eigenvalues of general matrices, Schur and Hessenberg forms: LAPACK's values, signs and phases; what is counted."""
+
+import numpy as np
+import pytest
+import scipy.linalg.cython_lapack
+
+import oxinp
+from oxinp.linalg import _eig, _qr_iterations
+
+RANDOM = np.random.default_rng(11)
+REAL = RANDOM.standard_normal((6, 6))
+COMPLEX = REAL + 1j * RANDOM.standard_normal((6, 6))
+SYMMETRIC = REAL + REAL.T
+TRIANGULAR = np.triu(REAL)
+GRADED = np.diag(np.logspace(0, -150, 6)) @ REAL
+ISOLATED = np.block([[np.triu(REAL[:3, :3]), REAL[:3]], [np.zeros((6, 3)), REAL]])[::-1, ::-1]
+ROTATIONS = scipy.linalg.block_diag(*[np.array([[0.0, -1.0], [1.0, 0.0]])] * 3) * np.array([1.0, 1, 2, 2, 3, 3])
+KINDS = {
+    "real": REAL,
+    "complex": COMPLEX,
+    "single": REAL.astype("f4"),
+    "integers": (REAL * 9).astype("i4"),
+    "real values": SYMMETRIC,
+    "triangular": TRIANGULAR,
+    "graded": GRADED,
+    "isolated": ISOLATED,
+    "rotations": ROTATIONS,
+    "huge": REAL * 1e200,
+    "tiny": COMPLEX * 1e-200,
+    "zero": np.zeros((4, 4)),
+}
+
+MORE = ("integers", "triangular", "tiny")
+slow = pytest.mark.slow
+pytestmark = pytest.mark.usefixtures("on_device")
+
+
+def close(ours, theirs, scale=1e4):
+    ours, theirs = np.asarray(ours), np.asarray(theirs)
+    assert (ours.dtype, ours.shape) == (theirs.dtype, theirs.shape)
+    assert np.allclose(ours, theirs, rtol=0, atol=scale * np.finfo(ours.dtype).eps * np.abs(theirs).max(initial=0))
+
+
+@pytest.mark.parametrize("kind", [pytest.param(kind, marks=slow if kind in MORE else ()) for kind in KINDS])
+def test_eigenvalues_and_vectors_are_numpys(kind):
+    a = KINDS[kind]
+    (w, v), (expected, vectors) = oxinp.linalg.eig(oxinp.asarray(a)), np.linalg.eig(a)
+    close(w, expected)
+    if kind != "graded":
+        close(v, vectors)
+    w, v = np.asarray(w), np.asarray(v)
+    residual = np.linalg.norm(a @ v - v * w, 1) / max(np.linalg.norm(a, 1), np.finfo("f8").tiny)
+    assert residual <= 30 * len(a) * np.finfo(v.dtype).eps
+    assert np.allclose(np.linalg.norm(v, axis=0), 1)
+
+
+@pytest.mark.parametrize("kind", ["complex", "isolated"])
+def test_eigenvalues_alone(kind):
+    a = KINDS[kind]
+    close(oxinp.linalg.eigvals(oxinp.asarray(a)), np.linalg.eigvals(a))
+    close(oxinp.scipy.linalg.eigvals(oxinp.asarray(a)), scipy.linalg.eigvals(a))
+
+
+@pytest.mark.parametrize("kind", ["single", "real values"])
+def test_scipys(kind):
+    a = KINDS[kind]
+    for ours, theirs in zip(oxinp.scipy.linalg.eig(oxinp.asarray(a)), scipy.linalg.eig(a), strict=True):
+        close(ours, theirs)
+
+
+@pytest.mark.parametrize(("kind", "output"), [("real", "real"), ("real", "complex"), ("isolated", "real")])
+def test_schur(kind, output):
+    a = KINDS[kind]
+    t, z = map(np.asarray, oxinp.scipy.linalg.schur(oxinp.asarray(a), output))
+    expected, _ = scipy.linalg.schur(a, output)
+    assert t.dtype == expected.dtype
+    epsilon = 30 * len(a) * np.finfo(t.dtype).eps
+    assert np.linalg.norm(a - z @ t @ z.conj().T, 1) <= epsilon * np.linalg.norm(a, 1)
+    assert np.linalg.norm(z.conj().T @ z - np.eye(len(a)), 1) <= epsilon
+    assert not np.tril(t, -2 if output == "real" else -1).any()
+    close(np.abs(np.diagonal(t)), np.abs(np.diagonal(expected)))
+
+
+@pytest.mark.parametrize("kind", ["complex", "single"])
+def test_hessenberg(kind, stats):
+    a = KINDS[kind]
+    h, q = oxinp.scipy.linalg.hessenberg(oxinp.asarray(a), calc_q=True)
+    assert not stats().fallbacks
+    for ours, theirs in zip((h, q), scipy.linalg.hessenberg(a, calc_q=True), strict=True):
+        close(ours, theirs)
+    close(oxinp.scipy.linalg.hessenberg(oxinp.asarray(a)), scipy.linalg.hessenberg(a))
+
+
+def test_what_is_on_the_host_is_counted(stats, config):
+    oxinp.evaluate(*oxinp.linalg.eig(oxinp.asarray(REAL)))
+    assert stats().fallbacks == {"linalg.eig: QR iterations": 1}
+    assert stats().launches
+    config.fallback = "error"
+    with pytest.raises(oxinp.FallbackError, match="QR iterations"):
+        oxinp.linalg.eig(oxinp.asarray(REAL))
+
+
+def test_stacks_are_numpys(stats):
+    a = np.stack([REAL, REAL.T])
+    ours = oxinp.linalg.eigvals(oxinp.asarray(a))
+    assert stats().fallbacks == {"linalg.eigvals": 1}
+    close(ours, np.linalg.eigvals(a))
+
+
+def test_what_is_refused():
+    for bad in (np.nan, np.inf):
+        a = REAL.copy()
+        a[2, 3] = bad
+        with pytest.raises(np.linalg.LinAlgError, match="infs or NaNs"):
+            oxinp.linalg.eig(oxinp.asarray(a))
+        with pytest.raises(ValueError, match="infs or NaNs"):
+            oxinp.scipy.linalg.schur(oxinp.asarray(a))
+    for shape in ((3,), (3, 4)):
+        with pytest.raises(np.linalg.LinAlgError) as ours:
+            oxinp.linalg.eigvals(oxinp.ones(shape))
+        with pytest.raises(np.linalg.LinAlgError) as theirs:
+            np.linalg.eigvals(np.ones(shape))
+        assert str(ours.value) == str(theirs.value)
+
+
+def test_no_convergence_is_told(monkeypatch):
+    monkeypatch.setattr(_qr_iterations, "_call", lambda *_: 3)
+    with pytest.raises(np.linalg.LinAlgError, match="did not converge"):
+        oxinp.linalg.eig(oxinp.asarray(REAL))
+
+
+def test_a_scipy_without_the_routines_computes_itself(monkeypatch, stats):
+    monkeypatch.setattr(scipy.linalg.cython_lapack, "__pyx_capi__", {})
+    _qr_iterations._routine.cache_clear()
+    close(oxinp.linalg.eigvals(oxinp.asarray(REAL)), np.linalg.eigvals(REAL))
+    assert "linalg.eigvals" in stats().fallbacks
+    _qr_iterations._routine.cache_clear()
+
+
+@pytest.mark.parametrize("permuted", [True, False])
+def test_balancing_is_undone(permuted):
+    a = ISOLATED * np.logspace(0, 20, len(ISOLATED))[:, None]
+    made = _eig.balanced(a, is_permuted=permuted, is_scaled=True)
+    similarity = np.diag(made.scale)[made.rows]
+    assert np.array_equal(a @ similarity, similarity @ made.a * made.factor)
+    assert (made.active == (0, len(a) - 1)) != permuted
