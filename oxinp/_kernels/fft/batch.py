@@ -326,7 +326,10 @@ class Batch(Frozen):
         columns, cluster = min(WARP, 1 << (column.extent - 1).bit_length()), 1
         if self.real != SUMMED:
             most = 1 if self.real or self.chirp else cluster_limit(device)
-            most = most if self.order == 1 else min(most, tiling.MOST_IN_PASSES)
+            if self.order > 1:
+                most = min(most, tiling.MOST_IN_PASSES)
+            elif not loads == stores == COLUMNS:
+                most = 1
             columns, cluster = tile_of(
                 self.length,
                 nbytes,
