@@ -398,7 +398,7 @@ class Batch(Frozen):
             self.is_source_rotated,
             cluster,
             tiling.IS_COUNTED and cluster > 1,
-            tiling.IS_FACTORED and self.chirp > 0 and nbytes == 8 and self.length * nbytes > tiling.LARGE_TABLE,
+            self.chirp > 0 and nbytes == 8 and self.length * nbytes > tiling.LARGE_TABLE,
         )
         spec = with_padding(spec)
         spec = spec.replace(min_blocks=resident(spec, found.held, device.max_shared_nbytes))

@@ -18,8 +18,9 @@ CLUSTERS = (2, 4, 8)  # blocks that may share transforms
 CLUSTER_SEGMENT = 64  # bytes of neighbouring columns that they take, where a block would not have `MIN_SEGMENT`
 MOST_IN_PASSES = 1  # blocks that share a pass of a longer transform: one more pass was faster
 IS_COUNTED = False  # whether blocks of a cluster wait for bytes, not for each other
-IS_FACTORED = False  # whether roots of unity of convolutions are products of those that tables have
-LARGE_TABLE = 1 << 15  # bytes from which on they are
+# Bytes of a convolution above which most of its roots of unity are products of those that tables have: a block's reads
+# of roots take longer than their products.
+LARGE_TABLE = 1 << 15
 RESIDENT = 3  # blocks that a multiprocessor should hold
 PARTITIONS, MAX_WARPS, MAX_BLOCKS = 4, 64, 32  # of a multiprocessor
 ALLOCATED = 8  # registers of a thread, at a time
