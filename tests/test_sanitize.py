@@ -22,6 +22,8 @@ LONG = {
     "split_products",
     "residue_products",
     "triangular",
+    "factorisations",
+    "spectra",
 }
 
 

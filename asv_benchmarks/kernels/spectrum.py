@@ -51,6 +51,7 @@ QUICK_COMPOSED = (
     ("qr", (40_000, 40), "f8", None),
     ("hessenberg", (300, 300), "f8", None),
     ("eig", (300, 300), "f8", None),
+    ("pivoted qr", (300, 200), "f8", None),
 )
 CASES = (
     ("eigh", 10000, 32, 32, "f8"),
@@ -90,8 +91,18 @@ COMPOSED = (
     ("eig", (2048, 2048), "f8", None),
     ("eigvals", (2048, 2048), "f8", None),
     ("eig", (1024, 1024), "c16", None),
+    ("pivoted qr", (2048, 2048), "f8", None),
+    ("pivoted qr", (4096, 1024), "f8", None),
+    ("solve_banded", (5, 100_000), "f8", (100_000, 512)),
+    ("solve_banded", (3, 20_000), "f8", (20_000, 4096)),
 )
-PARTLY_HOSTED = ("eig", "eigvals", "hessenberg")
+OF_SCIPY = {
+    "hessenberg": lambda linalg: linalg.hessenberg,
+    "solve_banded": lambda linalg: lambda a, b: linalg.solve_banded((len(a) // 2, len(a) // 2), a, b),
+    "pivoted qr": lambda linalg: lambda a: linalg.qr(a, mode="economic", pivoting=True),
+}
+"""Functions that the peers on GPUs have not."""
+HOSTED_PEERS = ("eig", "eigvals", *OF_SCIPY)
 """Functions of which NumPy, or SciPy, on the host is a peer."""
 
 
@@ -203,8 +214,8 @@ def composed(package, name):
         paths = {"oxinp": "oxinp.scipy.linalg", "cupy": "cupyx.scipy.linalg", "torch": "torch.linalg"}
         functions = importlib.import_module(paths[package])
         return functions.matrix_exp if package == "torch" else functions.expm
-    if name == "hessenberg":
-        return importlib.import_module("oxinp.scipy.linalg" if package == "oxinp" else "scipy.linalg").hessenberg
+    if name in OF_SCIPY:
+        return OF_SCIPY[name](importlib.import_module("oxinp.scipy.linalg" if package == "oxinp" else "scipy.linalg"))
     return getattr(module.linalg, name)
 
 
@@ -241,8 +252,9 @@ def composed_ratio(name, arrays, result):
         ratios = [_norm(a - u * s[..., None, :] @ vh) / _norm(a)]
         ratios += [_norm(adjoint(q) @ q - np.eye(q.shape[-1])) for q in (u, adjoint(vh))]
         return float(max(np.max(x) for x in ratios) / eps)
-    if name == "qr":
-        q, r = (np.asarray(x) for x in result)
+    if name in ("qr", "pivoted qr"):
+        q, r, *columns = (np.asarray(x) for x in result)
+        a = a[:, columns[0]] if columns else a
         is_upper = not np.tril(r, -1).any()
         ratios = [_norm(a - q @ r) / _norm(a), _norm(adjoint(q) @ q - np.eye(q.shape[-1]))]
         return float(max(ratios) / eps) if is_upper else float("inf")
@@ -256,6 +268,15 @@ def composed_ratio(name, arrays, result):
     if name == "svdvals":
         right = np.linalg.svdvals(a)
         return float(np.max(np.abs(right - np.asarray(result))) / right.max() / eps)
+    if name == "solve_banded":
+        x, half = np.asarray(result)[:, :4], len(a) // 2
+        difference, size = arrays[1][:, :4].copy(), 0
+        for i in range(-half, half + 1):  # of every diagonal: A[row, row + i]
+            rows = slice(max(0, -i), min(len(x), len(x) - i))
+            terms = a[half - i, rows.start + i : rows.stop + i, None] * x[rows.start + i : rows.stop + i]
+            difference[rows] -= terms
+            size = max(size, np.abs(terms).max())
+        return float(np.abs(difference).max() / (size * len(a) * np.finfo(a.dtype).eps))
     if name == "lstsq":
         left = adjoint(a) @ (arrays[1] - a @ np.asarray(result[0]))
         return float(np.linalg.norm(left) / (np.linalg.norm(a) ** 2 * np.linalg.norm(np.asarray(result[0])) * eps))
@@ -299,8 +320,8 @@ def main(arguments):
         ratio = composed_ratio(name, arrays, result)
         is_right &= ratio <= RATIO
         line = f"{title:32s} {whole:9.3f} ms, ratio {ratio:.3g}"
-        others = [x for x in known if name != "hessenberg" and (x, name[:3]) != ("cupy", "eig")]
-        others += ["numpy"] if known and name in PARTLY_HOSTED else []
+        others = [x for x in known if name not in OF_SCIPY and (x, name[:3]) != ("cupy", "eig")]
+        others += ["numpy"] if known and name in HOSTED_PEERS else []
         times = {package: wall_milliseconds(package, name, arrays)[0] for package in others}
         if times:
             best = min(times, key=times.get)

@@ -72,7 +72,12 @@ DIFFERENCES: dict[str, str] = {
         ["linalg.eig", "linalg.eigvals", *(f"scipy.linalg.{name}" for name in ("eig", "eigvals", "schur"))],
         _ITERATIONS,
     ),
-    "scipy.linalg.qr": "QR with pivoting is SciPy's, on the host and counted.",
+    **dict.fromkeys(
+        [f"scipy.linalg.{name}" for name in ("solve_banded", "solveh_banded", "cho_solve_banded")],
+        "Partly on the host, and counted as that: LAPACK factors the band, which goes row by row; systems with 32 and "
+        "more right-hand sides, and at most 16 elements beside the diagonals of their factors, are the device's.",
+    ),
+    "scipy.linalg.qr": "Of stacks QR with pivoting is SciPy's, on the host and counted.",
     **dict.fromkeys(
         [f"scipy.sparse.linalg.{name}" for name in ("splu", "spilu", "factorized")],
         "Analysis and factors are SciPy's, on the host and counted; systems with 32 and more right-hand sides are "

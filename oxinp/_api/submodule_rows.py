@@ -179,22 +179,10 @@ ROWS: dict[str, CoverageRow] = {
         *[
             _row(f"scipy.linalg.{name}", COMPOSED)
             for name in (
-                *(
-                    "cho_factor",
-                    "cho_solve",
-                    "circulant",
-                    "eig",
-                    "eigvals",
-                    "expm",
-                    "schur",
-                    "hankel",
-                    "lstsq",
-                    "lu_solve",
-                    "norm",
-                    "null_space",
-                ),
-                *("orth", "pinv", "pinvh", "polar", "rq", "solve", "subspace_angles", "toeplitz"),
-                *("coshm", "cosm", "signm", "sinhm", "sinm", "sqrtm", "tanhm", "tanm"),
+                *("cho_factor", "cho_solve", "cho_solve_banded", "circulant", "coshm", "cosm", "eig", "eigvals"),
+                *("expm", "hankel", "lstsq", "lu_solve", "norm", "null_space", "orth", "pinv", "pinvh", "polar"),
+                *("rq", "schur", "signm", "sinhm", "sinm", "solve", "solve_banded", "solveh_banded", "sqrtm"),
+                *("subspace_angles", "tanhm", "tanm", "toeplitz"),
             )
         ],
         *[_row(f"scipy.signal.{name}", COMPOSED) for name in _SIGNAL.split()],

@@ -23,6 +23,7 @@ from oxinp._kernels.fft import catalog as fft
 from oxinp._kernels.gemm import catalog as gemm
 from oxinp._kernels.gemm.epilogue import Epilogue
 from oxinp._kernels.index import buckets, gather, latest, ordered, regions, scatter, sums, windows
+from oxinp._kernels.index.bucket_sums import SumsSpec
 from oxinp._kernels.index.buckets import BucketsSpec
 from oxinp._kernels.index.gather import SelectSpec, TakeSpec
 from oxinp._kernels.index.latest import LatestSpec
@@ -30,7 +31,6 @@ from oxinp._kernels.index.loops import MAX_VECTOR_NBYTES, LoopsSpec
 from oxinp._kernels.index.ordered import KeysSpec, OrderedSpec
 from oxinp._kernels.index.regions import RegionKeysSpec
 from oxinp._kernels.index.scatter import ATOMIC_TYPES, INVERTIBLE, TAKES_BACK, TRIES, CheckSpec, WriteSpec
-from oxinp._kernels.index.sums import SumsSpec
 from oxinp._kernels.index.windows import WindowsSpec
 from oxinp._kernels.problem import Instr, Operand, Output, ReduceOp, ScalarOperand
 from oxinp._kernels.random import fill as random_fill
@@ -527,10 +527,11 @@ def region_specs() -> list[RegionKeysSpec | LatestSpec | WindowsSpec | OnesweepS
 def sum_specs() -> list[BucketsSpec | SumsSpec]:
     """Return Specs of sums at indices, whatever the order."""
     groups = [
-        BucketsSpec(index_type, value, room, buckets.ITEMS)
+        buckets.spec_of(room, index_type, value, has_extremes=has_extremes)
         for index_type in (i64, i32)
         for value in (None, u32, u64)
         for room in (buckets.FEW, buckets.MANY)
+        for has_extremes in ((False,) if value is None else (False, True))
     ]
     added = [
         SumsSpec(type_, room, is_scalar, part, buckets.TILE)

@@ -131,7 +131,7 @@ class _Search:
         for sizes, which, never, is_resident in (
             (orders, 0, MAX_ORDER, False),
             (orders, 0, MAX_ORDER, True),
-            (counts, 1, MAX_COUNT, False),
+            (counts if self.routine.has_stacks else [], 1, MAX_COUNT, False),
         ):
             crossover = self.first(sizes, which, never, is_resident=is_resident)
             if crossover is None:

@@ -26,16 +26,19 @@ class Routine(NamedTuple):
         Of the matrices: ``"general"``, ``"hermitian"``, or ``"definite"``.
     has_right : bool
         They take a right-hand side, too.
+    has_stacks : bool
+        There are kernels for stacks.
     """
 
     theirs: Callable[..., Any]
     ours: Callable[..., Any]
     kind: str = "general"
     has_right: bool = False
+    has_stacks: bool = True
 
 
-def _named(name: str, kind: str = "general", *, has_right: bool = False) -> Routine:
-    return Routine(getattr(np.linalg, name), getattr(linalg, name), kind, has_right)
+def _named(name: str, kind: str = "general", *, has_right: bool = False, has_stacks: bool = True) -> Routine:
+    return Routine(getattr(np.linalg, name), getattr(linalg, name), kind, has_right, has_stacks)
 
 
 ROUTINES: dict[str, Routine] = {
@@ -46,8 +49,8 @@ ROUTINES: dict[str, Routine] = {
     "qr": _named("qr"),
     "eigh": _named("eigh", "hermitian"),
     "eigvalsh": _named("eigvalsh", "hermitian"),
-    "eig": _named("eig"),
-    "eigvals": _named("eigvals"),
+    "eig": _named("eig", has_stacks=False),
+    "eigvals": _named("eigvals", has_stacks=False),
     "svd": _named("svd"),
     "svdvals": _named("svdvals"),
 }

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.linalg import _linalg as numpys
 
 from oxinp._api.fronts import as_ours, enter_without_reading, implements
+from oxinp._api.crossovers import placed
 from oxinp._api.rebound import rebound
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.ops import factorise, spectral
-from oxinp._core.ops.crossover import placed
 from oxinp.linalg import _eig, _spectral
 
 # Written in Python by NumPy, in terms of functions that we have. The result of these may be larger than their arrays,

@@ -6,12 +6,12 @@ iterations and eigenvectors of triangular matrices are LAPACK's on the host, and
 
 from __future__ import annotations
 
+import importlib
 import math
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.linalg import LinAlgError
-from scipy.linalg import lapack
 
 from oxinp._api.fronts import as_ours
 from oxinp._core.host.fallback import call
@@ -54,6 +54,7 @@ class Balanced(NamedTuple):
 def balanced(a: np.ndarray[Any, Any], *, is_permuted: bool, is_scaled: bool) -> Balanced:
     """Return a matrix balanced, and of such a size that squares neither overflow nor vanish."""
     factor = _factor(a)
+    lapack = importlib.import_module("scipy.linalg.lapack")
     (gebal,) = lapack.get_lapack_funcs(("gebal",), (a,))
     made, low, high, told, _ = gebal(a / a.dtype.type(factor), permute=is_permuted, scale=is_scaled)
     order = len(a)

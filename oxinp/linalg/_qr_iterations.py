@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 import ctypes
+import importlib
 from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.linalg import LinAlgError
-from scipy.linalg import cython_lapack
 
 from oxinp._core.lazy.expr import Unsupported
 
@@ -30,7 +30,7 @@ def _routine(name: str) -> Any:
     Unsupported
         SciPy has none, or one with other integers.
     """
-    capsule = getattr(cython_lapack, "__pyx_capi__", {}).get(name)
+    capsule = getattr(importlib.import_module("scipy.linalg.cython_lapack"), "__pyx_capi__", {}).get(name)
     signature = b"" if capsule is None else _name_of(capsule)
     if not signature.startswith(b"void (char *, char *, int *"):
         raise Unsupported(f"a SciPy without {name}")

@@ -248,10 +248,11 @@ def test_what_is_registered_answers_everywhere(monkeypatch):
     def trapezoid(*args, **kwargs):
         return "ours", args, kwargs
 
-    assert dispatch.register(np.linalg.eig, trapezoid) is trapezoid
-    assert dispatch.register(np.linalg.eig, len) is trapezoid
-    assert np.linalg.eig(a=x) == ("ours", (), {"a": x})
-    assert modules.adapted(np.linalg.eig, "linalg.eig") is trapezoid
+    dispatch.functions.pop(np.i0, None)
+    assert dispatch.register(np.i0, trapezoid) is trapezoid
+    assert dispatch.register(np.i0, len) is trapezoid
+    assert np.i0(x=x) == ("ours", (), {"x": x})
+    assert modules.adapted(np.i0, "i0") is trapezoid
     dispatch.ufuncs.pop(scipy.special.erf, None)
     dispatch.register(scipy.special.erf, trapezoid)
     assert scipy.special.erf(x) == ("ours", (x,), {})

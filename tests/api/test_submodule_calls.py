@@ -113,6 +113,8 @@ def test_what_is_written_is_seen():
 OVERWRITING = """
 linalg.solve_banded((1, 1), a[:3], b, overwrite_ab=True, overwrite_b=True)
 linalg.eig_banded(a[:3], overwrite_a_band=True)
+linalg.eig(a, a.copy(), overwrite_a=True)[0]
+linalg.eigvals(a, a.copy(), True)
 linalg.qz(a, a.copy(), overwrite_a=True)
 linalg.blas.dscal(3.0, b)
 linalg.qr_insert(a, a.copy(), b, 1, overwrite_qru=True)

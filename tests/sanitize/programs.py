@@ -290,6 +290,57 @@ def updates(np):
                 yield x
 
 
+LAPACK = ["f4", "f8", "c8", "c16"]
+
+
+def matrix(shape, dtype, seed=0):
+    """Return random matrices that are far from singular."""
+    return data(shape, dtype, seed) + numpy.eye(shape[-1], dtype=dtype) * shape[-1]
+
+
+def factorisations(np):
+    """Systems, inverses, determinants and factors: stacks of small matrices, and one of several panels."""
+    scipy = importlib.import_module("oxinp.scipy.linalg" if np is oxinp else "scipy.linalg")
+    for dtype in LAPACK:
+        for shape in ((9, 5, 5), (3, 45, 45), (150, 150)):
+            a, b = np.array(matrix(shape, dtype)), np.array(data((*shape[:-1], 3), dtype, 1))
+            adjoint = a.conj().swapaxes(-1, -2)
+            yield np.linalg.solve(a, b)
+            yield np.linalg.inv(a)
+            yield np.linalg.slogdet(a)[1]
+            yield np.linalg.cholesky(a @ adjoint)
+            q, r = np.linalg.qr(a)
+            yield q @ r
+            yield abs(r)
+        a = np.array(matrix((101, 101), dtype))
+        factors, pivots = scipy.lu_factor(a)
+        yield scipy.lu_solve((factors, pivots), a[:, :2])
+        yield scipy.solve_banded((1, 2), a[:4] + 9, a[:, :40])
+        q, r, columns = scipy.qr(np.array(data((70, 101), dtype)), pivoting=True)
+        yield q @ r
+        yield columns.astype("i8")
+
+
+def spectra(np):
+    """Eigenvalues and singular values with what is made of their vectors, and Hessenberg forms."""
+    scipy = importlib.import_module("oxinp.scipy.linalg" if np is oxinp else "scipy.linalg")
+    for dtype in LAPACK:
+        for shape in ((9, 5, 5), (3, 40, 40), (150, 150)):
+            a = np.array(data(shape, dtype))
+            w, v = np.linalg.eigh(a + a.conj().swapaxes(-1, -2))
+            yield w
+            yield (v * w[..., None, :]) @ v.conj().swapaxes(-1, -2)
+            u, s, vh = np.linalg.svd(a)
+            yield s
+            yield (u * s[..., None, :]) @ vh
+        a = np.array(data((101, 101), dtype))
+        h, q = scipy.hessenberg(a, calc_q=True)
+        yield abs(np.diagonal(h, -1))[:20]
+        yield q @ h @ q.conj().T
+        w, v = scipy.eig(a)
+        yield abs(a @ v - v * w) < 1e-2
+
+
 FAMILIES = [
     elementwise,
     in_place,
@@ -307,6 +358,8 @@ FAMILIES = [
     split_products,
     residue_products,
     triangular,
+    factorisations,
+    spectra,
 ]
 # Of the largest element: what tells a wrong kernel from a right one, no more. How exact they are, other tests say.
 ERRORS = {"e": 2e-2, "f": 1e-3, "d": 1e-9, "F": 1e-3, "D": 1e-9}

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import oxinp
-from oxinp._core.ops.crossover import DEFAULTS, MAX_ORDER, SMALL, Crossover, choice, crossover
+from oxinp._core.ops.crossover import DEFAULTS, MAX_COUNT, MAX_ORDER, SMALL, Crossover, choice, crossover
 from oxinp._runtime.tuned import Database
 from oxinp._tune import command, crossovers
 from oxinp._tune.problems import problems
@@ -84,6 +84,15 @@ def test_what_the_device_always_wins_is_its_own(backend):
     assert Crossover(**outcome.row.answer) == (SMALL, SMALL, 1)
 
 
+def test_stacks_without_kernels_are_never_the_devices(backend):
+    clock = Clock()
+    routine = clock.routine(host, device)._replace(has_stacks=False)
+    (outcome,) = measured(backend, clock, routine)
+    assert outcome.row.answer["count"] == MAX_COUNT
+    assert all(count == 1 for *_, count in clock.calls)
+    assert Crossover(**outcome.row.answer).cost(SMALL, 1000) < 65536
+
+
 def test_no_answer_without_the_time_for_it(backend):
     clock = Clock()
     (outcome,) = measured(backend, clock, clock.routine(host, device), deadline=1e-4)
@@ -99,7 +108,7 @@ def test_no_memory_on_the_device_is_no_win(backend):
             raise MemoryError
         return device(order, count)
 
-    (outcome,) = measured(backend, clock, clock.routine(host, refuse))
+    (outcome,) = measured(backend, clock, clock.routine(host, refuse), sizes=[(256,)])
     assert outcome.num_refused
     assert outcome.row.answer["order"] == MAX_ORDER
 
@@ -136,11 +145,13 @@ def test_a_crossover_by_number_and_order():
     assert not choice("inv", np.dtype("f8")).is_legal(Crossover(0, 1, 1))
 
 
-@pytest.mark.parametrize("name", ROUTINES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(x, marks=() if x in ("solve", "cholesky", "eig") else pytest.mark.slow) for x in ROUTINES]
+)
 @pytest.mark.usefixtures("on_device", "backend")
 def test_every_routine_computes_on_both_sides(name, stats):
     routine = ROUTINES[name]
-    count = 1 if name in ("eig", "eigvals") else 2
+    count = 1 + routine.has_stacks
     arrays = operands(routine, np.dtype("c8"), 3, count)
     assert arrays[0].shape == ((2, 3, 3) if count > 1 else (3, 3))
     routine.theirs(*arrays)

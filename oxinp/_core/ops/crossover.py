@@ -8,15 +8,13 @@ machine it runs on, transfers included, and keeps them; the defaults are those o
 
 from __future__ import annotations
 
-import inspect
 import math
-from functools import cache, wraps
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from oxinp._core.host.exchange import is_array
-from oxinp._core.host.fallback import placed_on_host
 from oxinp._core.lazy import explain, placement
 from oxinp._core.lazy.record import is_hosted
 from oxinp._core.memory.dtypes import DEVICE_TYPES
@@ -33,7 +31,6 @@ UNIT = 65536
 SMALL = 32
 """The order of the matrices of which stacks are measured."""
 MAX_ORDER, MAX_COUNT = 1 << 20, 1 << 30
-PERMISSION = "overwrite"
 HOST_WEIGHT = 64.0
 """How much longer LAPACK takes for what costs `UNIT` than NumPy takes to add so many bytes."""
 
@@ -71,22 +68,26 @@ def _is_legal(found: Crossover) -> bool:
 
 
 DEFAULTS: dict[str, Crossover] = {
-    "cholesky": Crossover(203, 1, 256),
-    "eig": Crossover(512, 512, 1 << 20),
-    "eigh": Crossover(98, 1, 29),
-    "eigvalsh": Crossover(98, 1, 29),
-    "eigvals": Crossover(512, 512, 1 << 20),
-    "eigh_tridiagonal": Crossover(185, 1, 193),
-    "hessenberg": Crossover(256, 256, 1 << 20),
-    "inv": Crossover(203, 1, 256),
-    "lu": Crossover(203, 1, 256),
-    "qr": Crossover(203, 1, 256),
-    "slogdet": Crossover(203, 1, 256),
-    "solve": Crossover(203, 1, 256),
-    "svd": Crossover(73, 1, 12),
-    "svdvals": Crossover(73, 1, 12),
+    "cholesky": Crossover(156, 104, 76),
+    "eig": Crossover(214, 173, MAX_COUNT),
+    "eigh": Crossover(163, 157, 5),
+    "eigh_tridiagonal": Crossover(185, 1, 193),  # where both need as many operations as the others here
+    "eigvals": Crossover(214, 173, MAX_COUNT),
+    "eigvalsh": Crossover(201, 181, 8),
+    "hessenberg": Crossover(214, 173, MAX_COUNT),
+    "inv": Crossover(100, 79, 10),
+    "lu": Crossover(126, 111, 27),
+    "qr": Crossover(93, 69, 10),
+    "slogdet": Crossover(161, 168, 24),
+    "solve": Crossover(126, 111, 27),
+    "svd": Crossover(186, 183, 4),
+    "svdvals": Crossover(263, 254, 8),
 }
-"""Of double precision, an H200 beside 16 cores; other dtypes begin there, too."""
+"""Of double precision, as measured on an H200 beside 16 cores (docs/performance.md); other dtypes begin there, too.
+
+Eigenvalues of general matrices alone, and Hessenberg forms, begin where those with vectors do, and factors of LU where
+systems do.
+"""
 
 
 @cache
@@ -152,37 +153,6 @@ def belongs_on_host(routine: str, a: Any) -> bool:
     return True
 
 
-def placed(routine: str, theirs: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Let NumPy or SciPy compute where the first argument belongs on the host, which is no fallback.
-
-    Parameters
-    ----------
-    routine : str
-    theirs : callable
-        It writes to none of its arguments but with a permission that begins with ``overwrite``, which it is not given.
-
-    Returns
-    -------
-    callable
-        A decorator of ours, whose arguments are theirs.
-    """
-
-    def decorate(ours: Callable[..., Any]) -> Callable[..., Any]:
-        names = tuple(inspect.signature(ours).parameters)
-
-        @wraps(ours)
-        def placing(*args: Any, **kwargs: Any) -> Any:
-            if not args or not belongs_on_host(routine, args[0]):
-                return ours(*args, **kwargs)
-            given = [x if not name.startswith(PERMISSION) else False for x, name in zip(args, names, strict=False)]
-            kept = {name: x for name, x in kwargs.items() if not name.startswith(PERMISSION)}
-            return placed_on_host(theirs, (*given, *args[len(names) :]), kept)
-
-        return placing
-
-    return decorate
-
-
 __all__ = [
     "DEFAULTS",
     "HOST_WEIGHT",
@@ -193,5 +163,4 @@ __all__ = [
     "choice",
     "cost_of",
     "crossover",
-    "placed",
 ]

@@ -23,7 +23,7 @@ from oxinp._core.manipulation.copy import astype, copy
 from oxinp._core.memory.dtypes import DEVICE_TYPES
 from oxinp._core.memory.layout import Layout
 from oxinp._core.ops.crossover import HOST_WEIGHT, cost_of
-from oxinp._core.ops.perform import is_placed_on_host, perform
+from oxinp._core.ops.perform import is_placed_on_host, perform, perform_on_device
 from oxinp._core.ufunc.objects import UFUNC_OBJECTS
 from oxinp._kernels.plan import Copy, Plan, Read, Scratch
 
@@ -303,6 +303,56 @@ def qr(a: Handle, mode: str) -> Any:
     return turned, result[1]
 
 
+def _infer_pivoted(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout, ...]:
+    (a,), (mode,) = layouts, parameters
+    made = Layout.of(a.dtype, a.shape) if mode == "r" else None
+    return (Layout.of(np.dtype("i4"), a.shape[1:]), *((made,) if made else _infer_qr(layouts, parameters)))
+
+
+def _pivoting() -> Any:
+    return importlib.import_module("oxinp._kernels.lapack.pivoted")
+
+
+def _plan_pivoted(bound: BoundOp) -> Plan:
+    (mode,), layout = bound.parameters, bound.graphs[0].layout
+    plan: Plan = _pivoting().plan(layout.shape, operand(layout), device().capability, mode)
+    return plan
+
+
+PIVOTED_QR = Op("qr", _plan_pivoted, _infer_pivoted, takes_views=True)
+
+
+def pivoted_qr(a: Handle, mode: str) -> tuple[Any, ...]:
+    """Return which columns of a matrix come first to last, and the factors that a mode names, of these columns.
+
+    Parameters
+    ----------
+    a : Handle
+        (M, N).
+    mode : str
+        As of `qr`, but that R alone has as many rows as the matrix, and reflectors lie as in it.
+
+    Returns
+    -------
+    columns : ndarray, (N,), int32
+    ...
+        See `qr`.
+
+    Raises
+    ------
+    Unsupported
+        There are no kernels.
+    """
+    (a,) = prepared(a, are_square=False)
+    layout, backend = a._layout, _runtime.current()
+    if backend is None or layout.ndim != 2:
+        raise Unsupported("stacks, or no device")
+    if not _pivoting().is_possible(DEVICE_TYPES[layout.dtype], layout.shape, backend.capability):
+        msg = f"matrices of {layout.shape[-2]} rows"
+        raise Unsupported(msg)
+    return tuple(perform_on_device(PIVOTED_QR, (a,), (mode,)))
+
+
 def _tall_qr(a: Any, mode: str) -> Any:
     """Return the factors of a matrix of more rows than a panel may have, by those of groups of its rows (TSQR).
 
@@ -338,6 +388,7 @@ __all__ = [
     "det",
     "inv",
     "operand",
+    "pivoted_qr",
     "prepared",
     "qr",
     "slogdet",

@@ -69,7 +69,7 @@ def _plan(bound: BoundOp) -> Plan:
     (triangle,), (x,) = bound.parameters, bound.layouts
     matrices, move = _matrices(a)
     order, count = a.shape[-1], math.prod(a.shape[:-2])
-    solved = Plan((*_copied(b, x).on(in0=Argument("in1")), *_solved(matrices, move, triangle, x).steps))
+    solved = Plan((*copied(b, x).on(in0=Argument("in1")), *_solved(matrices, move, triangle, x).steps))
     if triangle.has_unit_diagonal:
         return solved
     diagonal = importlib.import_module(_FAMILY + "diagonal")
@@ -79,7 +79,7 @@ def _plan(bound: BoundOp) -> Plan:
     return Plan(steps, scratch.nbytes, then=lambda words: solved)  # noqa: ARG005 - `_sized` has raised
 
 
-def _copied(source: Layout, target: Layout) -> Plan:
+def copied(source: Layout, target: Layout) -> Plan:
     """The launch that copies, and broadcasts, to C order."""
     problem = importlib.import_module("oxinp._kernels.problem")
     type_, wide = DEVICE_TYPES[source.dtype], source.broadcast(target.shape)
@@ -192,4 +192,4 @@ def result_dtype(*arrays: Handle) -> np.dtype[Any]:
 SINGLE = "?bBhHefF"
 """dtypes of which SciPy's LAPACK computes in single precision."""
 
-__all__ = ["SOLVE_TRIANGULAR", "SOLVE_UNIT_TRIANGULAR", "Triangle", "result_dtype", "solve_triangular"]
+__all__ = ["SOLVE_TRIANGULAR", "SOLVE_UNIT_TRIANGULAR", "Triangle", "copied", "result_dtype", "solve_triangular"]

@@ -14,6 +14,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from oxinp._kernels.index.exponents import SMALLEST, code_of, special
 from oxinp._kernels.index.loops import report, resolve
 from oxinp._kernels.plan import Argument, Fill, Launch, Scratch, Step, Work
 from oxinp._kernels.problem import MAX_KERNELS
@@ -27,11 +28,12 @@ if TYPE_CHECKING:
     from oxinp._ptx.value import Value
 
 BLOCK = 512
-ITEMS = 16
+ITEMS, FEWER_ITEMS = 16, 12  # of a thread; as many as registers hold
 TILE = BLOCK * ITEMS
 VALUES_NBYTES = 64  # of a thread, loaded before the first is stored
 WORD_NBYTES = 16  # of a tile, that a thread copies at a time
 FEW, MANY = 256, 512  # buckets that kernels have counters for, at most one per thread
+EXTREMES_NBYTES = 3 * u32.nbytes
 MAX_SHIFT = 16
 MAX_COUNT = (1 << 31) - TILE
 
@@ -48,12 +50,15 @@ class BucketsSpec(Frozen):
         Counters.
     items : int
         Updates of a thread.
+    has_extremes : bool
+        Values are floats, whose largest and smallest codes are wanted, see `exponents`.
     """
 
     index_type: Type
     value: Type | None
     room: int
     items: int
+    has_extremes: bool = False
 
     @property
     def tile(self) -> int:
@@ -75,6 +80,9 @@ class Buckets(NamedTuple):
         Of a word that is not 0 where an index is out of bounds.
     keys, values, starts, totals : Argument
         Elements in buckets, u16; values; u16 ``(number + 1, num_tiles)``; u32 ``(number,)``.
+    extremes : Argument
+        If they are wanted, u32: the largest code of a value, and how far below `exponents.special` the smallest one is
+        of a finite number but zero, 0 where there is none; in any case a word for whoever comes next, 0.
     """
 
     steps: list[Step]
@@ -87,6 +95,7 @@ class Buckets(NamedTuple):
     values: Argument
     starts: Argument
     totals: Argument
+    extremes: Argument
 
 
 def shift_of(extent: int, most: int) -> int | None:
@@ -99,9 +108,16 @@ def shift_of(extent: int, most: int) -> int | None:
     return None
 
 
+def spec_of(number: int, index_type: Type, value: Type | None, *, has_extremes: bool) -> BucketsSpec:
+    """Return the Spec for a number of buckets."""
+    items = FEWER_ITEMS if has_extremes and number > FEW else ITEMS
+    return BucketsSpec(index_type, value, FEW if number <= FEW else MANY, items, has_extremes)
+
+
 def group(
-    count: int, extent: int, shift: int, index_type: Type, value: Type | None, scratch: Scratch, items: int = ITEMS
-) -> Buckets:
+    count: int, extent: int, shift: int, index_type: Type, value: Type | None, scratch: Scratch, items: int = 0,
+    *, has_extremes: bool = False,
+) -> Buckets:  # fmt: skip
     """Return updates grouped by bucket; the inputs are index, values, and the address for a report.
 
     Parameters
@@ -114,15 +130,18 @@ def group(
     value : Type or None
         Of values, as bits.
     scratch : Scratch
-    items : int
+    items : int, optional
         Updates of a thread.
+    has_extremes : bool
+        See `BucketsSpec`.
     """
     number = -(-extent // (1 << shift))
-    spec = BucketsSpec(index_type, value, FEW if number <= FEW else MANY, items)
+    spec = spec_of(number, index_type, value, has_extremes=has_extremes)
+    spec = spec.replace(items=items) if items else spec
     num_tiles, tile = -(-count // spec.tile), spec.tile
     totals = scratch.take(number * u32.nbytes)
-    flag = scratch.take(u32.nbytes)
-    zeros = Fill(totals, flag.offset + u32.nbytes - totals.offset, 0)
+    flag, extremes = scratch.take(u32.nbytes), scratch.take(EXTREMES_NBYTES)
+    zeros = Fill(totals, extremes.offset + EXTREMES_NBYTES - totals.offset, 0)
     keys = scratch.take((num_tiles * tile + 1) * u16.nbytes)  # whoever reads a run that is empty reads what follows
     values = scratch.take(0 if value is None else (num_tiles * tile + 1) * value.nbytes)
     starts = scratch.take((number + 1) * num_tiles * u16.nbytes)
@@ -131,11 +150,11 @@ def group(
     launch = Launch(
         make(spec),
         (num_tiles, 1, 1),
-        (flag, keys, starts, totals, Argument("in0"), Argument("in2"), *given),
+        (flag, keys, starts, totals, *((extremes,) if has_extremes else ()), Argument("in0"), Argument("in2"), *given),
         (count, extent, shift, number),
         Work(nbytes=count * nbytes),
     )
-    return Buckets([zeros, launch], shift, number, num_tiles, tile, flag, keys, values, starts, totals)
+    return Buckets([zeros, launch], shift, number, num_tiles, tile, flag, keys, values, starts, totals, extremes)
 
 
 @lru_cache(MAX_KERNELS)
@@ -153,6 +172,9 @@ class _Buckets:
         self.k = k = Builder("group_by_bucket", block=BLOCK, min_blocks=2)
         self.flag, self.keys = k.pointer("flag", u32), k.pointer("keys", u16, "w")
         self.starts, self.totals = k.pointer("starts", u16, "w"), k.pointer("totals", u32)
+        if spec.has_extremes:
+            self.extremes = k.pointer("extremes", u32)
+            self.own_extremes = k.shared(u32, 2)
         self.index, self.status = k.pointer("index", spec.index_type, "r"), k.scalar("status", u64)
         self.values: Any = None
         if spec.value is not None:
@@ -169,6 +191,9 @@ class _Buckets:
         k, spec = self.k, self.spec
         with k.range(k.tid, spec.room + 1, BLOCK) as counter:
             self.counters[counter] = 0
+        if spec.has_extremes:
+            with k.when(k.tid < 2):
+                self.own_extremes[k.tid] = 0
         k.barrier()
         begin = k.cast(k.ctaid, i64) * spec.tile
         size = k.cast(k.min(self.count - begin, spec.tile), u32)
@@ -192,7 +217,9 @@ class _Buckets:
         k.barrier()
         self.copy(self.own_keys, self.keys.at(begin))
         if self.own_values is not None:
-            self.copy(self.own_values, self.grouped.at(begin))
+            extremes = self.copy(self.own_values, self.grouped.at(begin))
+            if spec.has_extremes:
+                self.tell_extremes(extremes)
         return k.build()
 
     def loaded(self, source: Any, numbers: range, size: Value) -> list[Any]:
@@ -266,16 +293,44 @@ class _Buckets:
             distance *= 2
         return value
 
-    def copy(self, source: Any, target: Any) -> None:
-        """Write a tile as it lies in shared memory."""
+    def copy(self, source: Any, target: Any) -> list[Value]:
+        """Write a tile as it lies in shared memory; return the extremes of what a thread has, if they are wanted."""
         k, spec = self.k, self.spec
         num_words = spec.tile * source.type.nbytes // WORD_NBYTES
         width = WORD_NBYTES // u32.nbytes
         words, goal = source.view(u32), target.view(u32)
+        extremes = [k.const(0, u32), k.const(0, u32)]
         for i in range(-(-num_words // BLOCK)):
             word = k.tid + i * BLOCK if i else k.tid
+            copied = words.load(k.min(word, num_words - 1) * width, width)
             with k.when(word < num_words):
-                goal.store(word * width, words.load(word * width, width))
+                goal.store(word * width, copied)
+            if spec.has_extremes and source is self.own_values:
+                extremes = self.wider(extremes, copied)
+        return extremes
+
+    def wider(self, extremes: list[Value], words: tuple[Value, ...]) -> list[Value]:
+        """The extremes with values among them, given in words."""
+        k, (highest, deepest) = self.k, extremes
+        values = list(words)
+        if self.spec.value is u64:
+            values = [k.pack(low, high) for low, high in zip(words[::2], words[1::2], strict=True)]
+        for value in values:
+            code, most = code_of(k, value), special(value.type)
+            highest = k.max(highest, code)
+            deepest = k.max(deepest, k.where((code >= SMALLEST) & (code != most), most - code, k.const(0, u32)))
+        return [highest, deepest]
+
+    def tell_extremes(self, extremes: list[Value]) -> None:
+        """Join the extremes of a block's values with those of others."""
+        k = self.k
+        found = [k.redux("max", extreme) for extreme in extremes]
+        with k.when(k.lane == 0):
+            for i, extreme in enumerate(found):
+                self.own_extremes.atomic("max", i, extreme, order="relaxed.cta")
+        k.barrier()
+        with k.when(k.tid < len(found)):
+            self.extremes.atomic("max", k.tid, self.own_extremes[k.tid])
 
 
-__all__ = ["Buckets", "BucketsSpec", "group", "make", "shift_of"]
+__all__ = ["Buckets", "BucketsSpec", "group", "make", "shift_of", "spec_of"]

@@ -1,6 +1,6 @@
-"""Matrices multiplied from the left by the reflectors of a reduction from both sides, V of one row less than they.
+"""Matrices multiplied from the left by reflectors of which V and tau are known.
 
-Block reflectors I - V M^-1 V^H are made of V and tau, see `qr`: M is V^H V above its diagonal, and 1 / tau on it.
+Block reflectors I - V M^-1 V^H are made of them, see `qr`: M is V^H V above its diagonal, and 1 / tau on it.
 """
 
 from __future__ import annotations
@@ -47,23 +47,25 @@ def make_diagonal(type: Type) -> Kernel:
     return k.build()
 
 
-def apply(reflectors: Qr, tau: Argument, shape: tuple[int, int], out: Argument) -> None:
+def apply(reflectors: Qr, tau: Argument, shape: tuple[int, int], out: Argument, skipped: int = 1) -> None:
     """Append what multiplies matrices, rows behind each other, by the reflectors, in place.
 
     Parameters
     ----------
     reflectors : Qr
-        Of matrices of one row and column less: the first row stays.
+        Of matrices of as many rows as are not skipped.
     tau : Argument
-        As many elements per matrix as it has rows.
+        As many elements per matrix as there are reflectors, and skipped rows.
     shape : (int, int)
         Rows and columns of the matrices.
     out : Argument
+    skipped : int
+        First rows, which stay as they are.
     """
     (order, columns), type_, count, made = shape, reflectors.type, reflectors.count, reflectors.made
-    offset = columns * type_.nbytes
+    offset = skipped * columns * type_.nbytes
     below = out.at(offset)
-    target = Stack(type_, count, order - 1, columns, columns, order * columns, math.gcd(256, offset))
+    target = Stack(type_, count, order - skipped, columns, columns, order * columns, math.gcd(256, offset))
     for low, high in reversed(reflectors.blocks):
         width = high - low
         source = made.v_place.at(made.v.at(low, low))
@@ -72,7 +74,7 @@ def apply(reflectors: Qr, tau: Argument, shape: tuple[int, int], out: Argument) 
         grid = (min(-(-total // BLOCK), 1 << 16), 1, 1)
         m = made.m_place.at(made.m.at(low, 0))
         arguments = (m, reflectors.inner, tau.at(low * type_.nbytes))
-        constants = (total, width, made.m.pitch, made.m.move, order)
+        constants = (total, width, made.m.pitch, made.m.move, reflectors.depth + skipped)
         reflectors.steps.append(Launch(make_diagonal(type_), grid, arguments, constants))
         reflectors.apply((low, high), low, target, below, (0, columns), is_adjoint=False)
 

@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from oxinp._ptx.value import Value
 
 MIN_ROWS = 8  # of a block, one a warp
-SUMS_AT_ONCE = (17, 9)  # blocks of a warp, whose sums it loads together: all of 132; fewer of wide elements
 COLUMNS_AT_ONCE = 8
 
 
@@ -179,10 +178,6 @@ class _Panel(ResidentPanel):
             with k.when(local < self.spec.height):
                 self.own_column[local] = value
 
-    def own(self, array: Pointer, row: Value) -> Pointer:
-        """A row of this block, of V or Y."""
-        return array.at((row - self.top) * self.line)
-
     def take_off_products(self, inner: Value) -> None:
         """Take Y V^H off this block's rows of a column."""
         k = self.k
@@ -190,35 +185,6 @@ class _Panel(ResidentPanel):
             lost = self.lost((self.own(self.ys, row),), (self.pivot,), inner, is_row, is_conjugated=True)
             with k.when(is_row & (k.tid % self.spec.share == 0)):
                 self.own_column[row - self.top] = self.own_column[row - self.top] - lost
-        k.barrier()
-
-    def tell(self, board: Pointer, inner: Value, low: Value) -> None:
-        """Tell V^H of this block's rows of the column, from row `low` on: a lane has a column, a warp some rows."""
-        k = self.k
-        total = k.var(self.zero)
-        with k.when(k.lane < inner), k.range(self.top + k.warp, self.end, NUM_WARPS) as row:
-            element = k.where(row >= low, self.own_column[row - self.top], self.zero)
-            other = self.conjugate(self.own(self.vs, row)[k.lane])
-            total.set(multiply_add(k, other, element, total.get()))
-        self.partials[k.warp * WIDTH + k.lane] = total.get()
-        k.barrier()
-        with k.when(k.tid < inner):
-            board[k.cast(self.rank * WIDTH + k.tid, i64)] = self.total_over_warps(k.tid)
-
-    def sum_up(self, board: Pointer, inner: Value) -> None:
-        """Add up what all blocks told, zeros beyond the panel's columns, in `inner_sums`."""
-        k = self.k
-        total = k.var(self.zero)
-        at_once = SUMS_AT_ONCE[self.type.nbytes > VECTOR_NBYTES // 2]
-        with k.when(k.lane < inner), k.range(k.warp, self.num_blocks, NUM_WARPS * at_once) as start:
-            others = [start + i * NUM_WARPS if i else start for i in range(at_once)]
-            places = [k.cast(k.min(other, self.num_blocks - 1) * WIDTH + k.lane, i64) for other in others]
-            for other, value in zip(others, [board[place] for place in places], strict=True):
-                total.set(total.get() + k.where(other < self.num_blocks, value, self.zero))
-        self.partials[k.warp * WIDTH + k.lane] = total.get()
-        k.barrier()
-        with k.when(k.tid < WIDTH):
-            self.inner_sums[k.tid] = self.total_over_warps(k.tid)
         k.barrier()
 
     def multiply_t(self, vector: Pointer, inner: Value, *, is_adjoint: bool) -> None:

@@ -25,6 +25,7 @@ NUM_WARPS = BLOCK // WARP
 WIDTH = 32  # of a panel
 FLAT = 64  # rows of a block up to which some lanes share each
 SHARE = 8
+SUMS_AT_ONCE = (17, 9)  # blocks of a warp, whose sums it loads together: all of 132; fewer of wide elements
 BLOCKS_AT_ONCE = 5  # of a lane, whose squares it loads together
 VECTOR_NBYTES = 16
 LOADS = 16  # of A that a lane starts before it uses the first
@@ -55,6 +56,10 @@ class ResidentPanel:
         Elements from one row of A to the next.
     stride : int
         Elements of what a warp leaves in `partials`.
+    line : int
+        Elements from one row of a panel's columns in shared memory to the next.
+    vs, own_column, inner_sums : Pointer
+        Of the block's rows V and a column; sums over all blocks. Where blocks add up V^H of a column.
     """
 
     k: Builder
@@ -77,6 +82,10 @@ class ResidentPanel:
     end: Value
     pitch: Value
     stride: int
+    line: int
+    vs: Pointer
+    own_column: Pointer
+    inner_sums: Pointer
 
     def conjugate(self, value: Value) -> Value:
         """The conjugate of complex values."""
@@ -205,6 +214,39 @@ class ResidentPanel:
                 with k.when(row + i < self.end):
                     keep(row + i, found)
 
+    def own(self, array: Pointer, row: Value) -> Pointer:
+        """A row of this block, of an array of the panel's columns."""
+        return array.at((row - self.top) * self.line)
+
+    def tell(self, board: Pointer, inner: Value, low: Value) -> None:
+        """Tell V^H of this block's rows of the column, from row `low` on: a lane has a column, a warp some rows."""
+        k = self.k
+        total = k.var(self.zero)
+        with k.when(k.lane < inner), k.range(self.top + k.warp, self.end, NUM_WARPS) as row:
+            element = k.where(row >= low, self.own_column[row - self.top], self.zero)
+            other = self.conjugate(self.own(self.vs, row)[k.lane])
+            total.set(multiply_add(k, other, element, total.get()))
+        self.partials[k.warp * WIDTH + k.lane] = total.get()
+        k.barrier()
+        with k.when(k.tid < inner):
+            board[k.cast(self.rank * WIDTH + k.tid, i64)] = self.total_over_warps(k.tid)
+
+    def sum_up(self, board: Pointer, inner: Value) -> None:
+        """Add up what all blocks told, zeros beyond the panel's columns, in `inner_sums`."""
+        k = self.k
+        total = k.var(self.zero)
+        at_once = SUMS_AT_ONCE[self.type.nbytes > VECTOR_NBYTES // 2]
+        with k.when(k.lane < inner), k.range(k.warp, self.num_blocks, NUM_WARPS * at_once) as start:
+            others = [start + i * NUM_WARPS if i else start for i in range(at_once)]
+            places = [k.cast(k.min(other, self.num_blocks - 1) * WIDTH + k.lane, i64) for other in others]
+            for other, value in zip(others, [board[place] for place in places], strict=True):
+                total.set(total.get() + k.where(other < self.num_blocks, value, self.zero))
+        self.partials[k.warp * WIDTH + k.lane] = total.get()
+        k.barrier()
+        with k.when(k.tid < WIDTH):
+            self.inner_sums[k.tid] = self.total_over_warps(k.tid)
+        k.barrier()
+
     def total_over_warps(self, place: Value) -> Value:
         """Return the sum of what the warps of this block left at a place."""
         total = self.partials[place]
@@ -213,4 +255,15 @@ class ResidentPanel:
         return total
 
 
-__all__ = ["BLOCK", "FLAT", "LOADS", "NUM_WARPS", "SHARE", "VECTOR_NBYTES", "WARP", "WIDTH", "ResidentPanel"]
+__all__ = [
+    "BLOCK",
+    "FLAT",
+    "LOADS",
+    "NUM_WARPS",
+    "SHARE",
+    "SUMS_AT_ONCE",
+    "VECTOR_NBYTES",
+    "WARP",
+    "WIDTH",
+    "ResidentPanel",
+]

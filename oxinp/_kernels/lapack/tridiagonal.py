@@ -30,6 +30,7 @@ from oxinp._kernels.lapack.resident import (
     LOADS,
     NUM_WARPS,
     SHARE,
+    SUMS_AT_ONCE,
     VECTOR_NBYTES,
     WARP,
     WIDTH,
@@ -48,7 +49,6 @@ if TYPE_CHECKING:
     from oxinp._ptx.value import Value, Var
 
 MIN_ROWS = 8  # of a block, one a warp
-SUMS_AT_ONCE = (17, 9)  # blocks of a warp, whose sums it loads together: all of 132; fewer of wide elements
 COLUMNS_AT_ONCE = 8
 LAST = WIDTH - 1  # where v^H A v is told: of the panel's columns, at most so many are before the current one
 ALONE = 512  # rows up to which each of many matrices is one block
@@ -189,7 +189,7 @@ class _Panel(ResidentPanel):
             following = self.next_column(j + 1)
             self.multiply(j)
             self.keep_column(following)
-            self.tell(inner)
+            self.tell_sums(inner)
             self.wait(self.epoch + inner * 2 + 2)
             self.finish(j, inner)
         return k.build()
@@ -212,7 +212,7 @@ class _Panel(ResidentPanel):
             with k.when(local < self.spec.height):
                 self.own_column[local] = self.conjugate(value)
 
-    def own(self, row: Value) -> tuple[Pointer, Pointer]:
+    def pair(self, row: Value) -> tuple[Pointer, Pointer]:
         """V and W of a row of this block."""
         place = (row - self.top) * self.line
         return self.vs.at(place), self.ws.at(place)
@@ -222,7 +222,7 @@ class _Panel(ResidentPanel):
         k = self.k
         square = k.var(self.none)
         with self.rows() as (row, is_row):
-            lost = self.lost(self.own(row), (self.pivot_w, self.pivot_v), inner, is_row, is_conjugated=True)
+            lost = self.lost(self.pair(row), (self.pivot_w, self.pivot_v), inner, is_row, is_conjugated=True)
             value = self.own_column[row - self.top] - lost
             with k.when(is_row & (k.tid % self.spec.share == 0) & (row >= j)):
                 self.column[k.cast(row, i64)] = value
@@ -296,7 +296,7 @@ class _Panel(ResidentPanel):
             with k.when(row == j + 1):
                 self.product[k.cast(row, i64)] = found
 
-    def tell(self, inner: Value) -> None:
+    def tell_sums(self, inner: Value) -> None:
         """Tell W^H v, V^H v and v^H A v of this block's rows: a lane has a column of each, a warp some of the rows."""
         k = self.k
         sums = [k.var(self.zero) for _ in range(2)]
@@ -351,11 +351,11 @@ class _Panel(ResidentPanel):
         alpha = self.whole(self.inner(tau, tau, self.none) * quadratic * -0.5)
         factors = self.with_w, self.with_v
         with self.rows() as (row, is_row):
-            lost = self.lost(self.own(row), factors, inner, is_row)
+            lost = self.lost(self.pair(row), factors, inner, is_row)
             found = multiply_add(k, tau, self.own_product[row - self.top] - lost, alpha * self.x[row - self.first])
             found = k.where(row > j, found, self.zero)
             with k.when(is_row & (k.tid % self.spec.share == 0)):
-                self.own(row)[1][inner] = found
+                self.pair(row)[1][inner] = found
                 place = k.cast(row - self.first, i64) * (2 * WIDTH) + k.cast(inner, i64)
                 self.p[place + WIDTH] = found
                 self.q[place] = found

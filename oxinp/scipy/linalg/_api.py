@@ -8,16 +8,16 @@ import numpy as np
 import scipy.linalg
 
 from oxinp._api.fronts import as_ours, implements
+from oxinp._api.crossovers import placed
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import host_view
 from oxinp._core.ops import factorise, spectral
-from oxinp._core.ops.crossover import placed
 from oxinp._core.ops.lu import lu as _lu
 from oxinp._core.ops.triangular import Triangle
 from oxinp._core.ops.triangular import solve_triangular as _solve_triangular
 from oxinp.linalg import _spectral
 from oxinp.linalg._spectral import adjoint
-from oxinp.scipy.linalg import _functions, _general, _matrix_functions  # noqa: F401 - for what they register
+from oxinp.scipy.linalg import _banded, _functions, _general, _matrix_functions  # noqa: F401 - for what they register
 from oxinp.scipy.linalg._given import given, matrices, or_scipy
 
 _TRANS = {"N": 0, "T": 1, "C": 2, 0: 0, 1: 1, 2: 2}
@@ -296,10 +296,12 @@ def qr(
     check_finite: bool = True,
 ) -> Any:
     """See `scipy.linalg.qr`."""
-    if pivoting or mode not in ("full", "qr", "r", "economic", "raw"):
-        raise Unsupported("pivoting, or a mode that SciPy refuses")
+    if mode not in ("full", "qr", "r", "economic", "raw"):
+        raise Unsupported("a mode that SciPy refuses")
     (a,) = matrices(a, check_finite=check_finite)
     rows, columns = a.shape[-2:]
+    if pivoting:
+        return _pivoted(a, mode)
     if mode == "economic":
         return tuple(factorise.qr(a, "reduced"))
     if mode == "raw":
@@ -312,6 +314,15 @@ def qr(
     if rows > columns:
         r = np.concatenate([r, np.zeros_like(r, shape=(*r.shape[:-2], rows - columns, columns))], axis=-2)
     return (r,)
+
+
+def _pivoted(a: Any, mode: str) -> Any:
+    """Return what `qr` does with pivoting."""
+    if mode == "raw":
+        order, factors, tau = factorise.pivoted_qr(a, "raw")
+        return (factors, tau), np.triu(factors[: min(factors.shape)]), order
+    order, *factors = factorise.pivoted_qr(a, {"r": "r", "economic": "reduced"}.get(mode, "complete"))
+    return (*factors, order)
 
 
 # -- eigenvalues and singular values -----------------------------------------------------------------------------------

@@ -9,11 +9,12 @@ import numpy as np
 import scipy.linalg
 
 from oxinp._api.fronts import as_ours, implements
+from oxinp._api.crossovers import placed
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.ops import factorise, spectral
-from oxinp._core.ops.crossover import placed
 from oxinp.linalg import _spectral
 from oxinp.linalg._spectral import adjoint
+from oxinp.scipy.linalg import _complete_orthogonal
 from oxinp.scipy.linalg._given import given, matrices, or_scipy
 
 PADE = (
@@ -55,9 +56,14 @@ def lstsq(
     (b,) = given(b, check_finite=check_finite)
     if a.ndim != 2 or b.ndim not in (1, 2) or len(a) != len(b) or not b.size or b.dtype.char not in "fdFDilqILQ":
         raise Unsupported("stacks, or what SciPy refuses")
-    if lapack_driver not in (None, "gelsd", "gelss"):
-        raise Unsupported("a driver that gives no singular values")
+    if lapack_driver not in (None, "gelsd", "gelss", "gelsy"):
+        raise Unsupported("a driver that SciPy refuses")
     dtype = factorise.result_dtype(a, b)
+    if lapack_driver == "gelsy":
+        right = (b[:, None] if b.ndim == 1 else b).astype(dtype, copy=False)
+        limit = np.finfo(dtype).eps if cond is None else cond
+        x, rank = _complete_orthogonal.solve(a.astype(dtype, copy=False), right, limit)
+        return x[:, 0] if b.ndim == 1 else x, as_ours(np.array([], dtype)), rank, None
     limit = np.finfo(dtype).eps if cond is None or cond < 0 else cond
     x, residuals, rank, s = _spectral.lstsq(a, b[:, None] if b.ndim == 1 else b, limit)
     if residuals is None:

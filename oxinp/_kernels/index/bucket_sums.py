@@ -1,0 +1,245 @@
+"""What kernels of sums by bucket share: the part of a bucket that is a block's, its updates, words that are added to.
+
+Data layout: updates grouped by bucket, see `buckets`; sums in shared memory, in words of 32 bits, whose carries go to
+the next one. Who owns what: a block a bucket, or of one with more than `piece` updates the part from a range of tiles;
+a warp takes 32 tiles at a time, numbers their updates as one, and its lanes take neighbouring ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from oxinp._kernels.index import buckets
+from oxinp._kernels.index.loops import is_clear
+from oxinp._kernels.sort.keys import carrier
+from oxinp._ptx import Builder, Kernel
+from oxinp._ptx.frozen import Frozen
+from oxinp._ptx.types import Type, f32, f64, i32, i64, u16, u32, u64
+from oxinp._ptx.warp import WARP
+
+if TYPE_CHECKING:
+    from oxinp._ptx.value import Value
+
+WHOLE, CUT, FINISH = "whole", "cut", "finish"
+BLOCK = 512
+NUM_WARPS = BLOCK // WARP
+HAS_PARTS = 2
+"""The word after the extremes of values, which is not 0 where a bucket is cut."""
+AT_ONCE = 8  # updates that a lane loads before it adds the first, of f64 fewer
+
+
+class SumsSpec(Frozen):
+    """One kernel of the family.
+
+    Attributes
+    ----------
+    type : Type
+    room : int
+        Elements that there is shared memory for.
+    is_scalar : bool
+        There is one value for all, by value, as bits.
+    part : str
+        One of the constants above; integers have `WHOLE` alone.
+    tile : int
+        Updates of a tile.
+    """
+
+    type: Type
+    room: int
+    is_scalar: bool
+    part: str
+    tile: int
+
+    @property
+    def at_once(self) -> int:
+        """Updates that a lane loads before it adds the first."""
+        return AT_ONCE * 3 // 4 if self.type is f64 else AT_ONCE
+
+    @property
+    def num_words(self) -> int:
+        """Words of 32 bits of a sum."""
+        return words_of(self.type)
+
+    @property
+    def is_float(self) -> bool:
+        """Whether sums are in fixed point."""
+        return self.type.is_float
+
+
+def words_of(type_: Type) -> int:
+    """Return the words of 32 bits that a sum takes; of floats the last one holds a code instead, now and then."""
+    return {f32: 3, f64: 4}.get(type_, type_.nbytes // u32.nbytes)
+
+
+class BucketSums:
+    """A kernel while it is built: which updates are a block's, and words that are added to."""
+
+    def __init__(self, spec: SumsSpec) -> None:
+        self.spec = spec
+        self.k = k = Builder(f"sum_by_bucket_{spec.part}", block=BLOCK, min_blocks=2)
+        self.out, self.flag = k.pointer("out", spec.type), k.pointer("flag", u32, "r")
+        self.keys, self.starts = k.pointer("keys", u16, "r"), k.pointer("starts", u16, "r")
+        self.totals = k.pointer("totals", u32, "r")
+        if spec.is_float:
+            self.extremes = k.pointer("extremes", u32)
+            self.kept_codes, self.kept = k.pointer("codes", u32), k.pointer("sums", u64)
+        self.single = k.bitcast(k.scalar("value", carrier(spec.type)), spec.type) if spec.is_scalar else None
+        self.values: Any = None if spec.is_scalar else k.pointer("values", spec.type, "r")
+        self.extent, self.stride = k.scalar("extent", i64), k.scalar("stride", i64)
+        self.shift, self.number = k.scalar("shift", u32), k.scalar("num_buckets", u32)
+        self.num_tiles, self.piece = (k.scalar(name, u32) for name in ("num_tiles", "piece"))
+        if spec.is_float:
+            self.point, self.limit = k.scalar("point", i32), k.scalar("limit", u32)
+        self.words = [k.dynamic_shared(u32, spec.room) for _ in range(spec.num_words)]
+        self.more = k.dynamic_shared(u32, buckets.MANY)
+
+    def build(self) -> Kernel:
+        """Go through the part of a bucket that is this block's; joining parts is as a rule nobody's."""
+        k = self.k
+        if self.spec.part == WHOLE:
+            self.find_part()
+        else:
+            with k.when(self.extremes[HAS_PARTS] != 0):
+                self.find_part()
+        return k.build()
+
+    def find_part(self) -> None:
+        """Find out which part of which bucket is this block's, and do what is to be done with it."""
+        k = self.k
+        with k.range(k.tid, self.number, BLOCK) as at:
+            self.more[at] = (k.max(self.totals[at], 1) - 1) / self.piece
+        k.barrier()
+        block = k.cast(k.ctaid, u32)
+        bucket, part, slot = k.var(block), k.var(0, u32), k.var(0, u32)
+        is_more = block >= self.number
+        mine = self.more[k.min(block, self.number - 1)]
+        with k.when(is_more | (mine != 0)):
+            # The part's number among all that are not the first ones; the first one of a bucket looks for the next.
+            wanted = k.var(block - self.number)
+            with k.when(~is_more):
+                wanted.set(self.before(block))
+            bucket.set(self.number)
+            before = k.var(0, u32)
+            with k.range(k.const(0, u32), self.number, WARP) as first:
+                at = first + k.lane
+                own = k.where(at < self.number, self.more[k.min(at, self.number - 1)], k.const(0, u32))
+                through = before + self.scan_warp(own)
+                has_it = (through > wanted) & (through - own <= wanted)
+                holders = k.ballot(has_it)
+                with k.when(holders != 0):
+                    holder = k.clz(k.brev(holders))
+                    bucket.set(first + holder)
+                    slot.set(k.shfl_idx(through - own, holder))
+                before.set(k.shfl_idx(through, WARP - 1))
+            with k.when(is_more):
+                part.set(wanted - slot + 1)
+        with k.when((bucket < self.number) & is_clear(k, self.flag)):
+            self.work(bucket.get(), part.get(), self.more[k.min(bucket.get(), self.number - 1)] + 1, slot.get())
+
+    def before(self, block: Value) -> Value:
+        """Return how many parts beside first ones the buckets before one have."""
+        k = self.k
+        total = k.var(0, u32)
+        with k.range(k.lane, block, WARP) as at:
+            total.set(total + self.more[at])
+        k.warp_sync()
+        return k.redux("add", total.get())
+
+    def scan_warp(self, value: Value) -> Value:
+        """The inclusive sums over the lanes of a warp."""
+        k, distance = self.k, 1
+        while distance < WARP:
+            value = value + k.where(k.lane >= distance, k.shfl_up(value, distance), k.const(0, u32))
+            distance *= 2
+        return value
+
+    def work(self, bucket: Value, part: Value, parts: Value, slot: Value) -> None:
+        """Do what a block does with a part of a bucket."""
+        raise NotImplementedError
+
+    def elements(self, bucket: Value) -> tuple[Any, Value]:
+        """The elements of a bucket, and how many they are."""
+        k = self.k
+        origin = k.shl(k.cast(bucket, i64), self.shift)
+        size = k.min(self.extent - origin, k.shl(k.const(1, i64), self.shift))
+        return self.out.at(origin * self.stride), k.cast(size, u32)
+
+    # -- updates
+
+    def go_through(self, bucket: Value, part: Value, parts: Value, take: Callable[[Value, Any], None]) -> None:
+        """Have each update of a part taken, by whichever lane: its element in the bucket, and its value.
+
+        Lanes of a warp have a tile each, `NUM_WARPS` apart, and number the updates of all of them as one.
+        """
+        k, spec = self.k, self.spec
+        first, last = self.num_tiles * part / parts, self.num_tiles * (part + 1) / parts
+        row = k.cast(bucket, i64) * k.cast(self.num_tiles, i64)
+        begins = self.starts.at(row)
+        ends = begins.at(k.cast(self.num_tiles, i64))
+        with k.range(first + k.warp, last, BLOCK) as from_:
+            number = from_ + k.lane * NUM_WARPS
+            tile = k.min(number, last - 1)
+            begin, end = k.cast(begins[tile], u32), k.cast(ends[tile], u32)
+            through = self.scan_warp(k.where(number < last, end - begin, k.const(0, u32)))
+            total = k.shfl_idx(through, WARP - 1)
+            # Where the update of number 0 would be, if all were in the lane's tile.
+            origin = tile * spec.tile + end - through
+            with k.range(k.const(0, u32), total, WARP * spec.at_once) as at:
+                windows = [at + i * WARP if i else at for i in range(spec.at_once)]
+                numbers = [window + k.lane for window in windows]
+                there = [
+                    k.shfl_idx(origin, self.tile_of(window, through)) + k.min(each, total - 1)
+                    for window, each in zip(windows, numbers, strict=True)
+                ]
+                keys = [self.keys[place] for place in there]
+                values = [self.single if self.values is None else self.values[place] for place in there]
+                for each, key, value in zip(numbers, keys, values, strict=True):
+                    with k.when(each < total):
+                        take(k.cast(key, u32), value)
+
+    def tile_of(self, window: Value, through: Value) -> Value:
+        """Return which lane's tile has the update that is the lane's in a window of 32.
+
+        Parameters
+        ----------
+        window : Value
+            The number of its first update.
+        through : Value
+            Updates of the lane's tile and of those of all lanes before.
+        """
+        k = self.k
+        ends = k.cast(through, i32) - k.cast(window, i32)
+        is_inside = (ends > 0) & (ends < WARP)
+        bits = k.redux("or", k.where(is_inside, k.const(1, u32) << k.cast(k.where(is_inside, ends, 0), u32), 0))
+        before = k.popc(k.ballot(ends <= 0))
+        found = k.var(before + k.popc(bits & ((k.const(2, u32) << k.lane) - 1)))
+        with k.when(k.popc(bits) != k.popc(k.ballot(is_inside))):  # tiles without updates end where others do
+            found.set(0)
+            for step in (16, 8, 4, 2, 1):
+                passed = k.shfl_idx(through, found + (step - 1)) <= window + k.lane
+                found.set(k.where(passed, found + step, found.get()))
+        return k.min(found.get(), WARP - 1)
+
+    def add(self, element: Value, parts: list[Value]) -> None:
+        """Add words, the lowest first, to those of an element; most are zeros but for the lowest."""
+        lowest, *others = parts
+        old = self.words[0].atomic("add", element, lowest, order="relaxed.cta")
+        if others:
+            self.carry(element, others, old + lowest < old, 1)
+
+    def carry(self, element: Value, parts: list[Value], carries: Value, number: int) -> None:
+        """Add words and a carry to those of an element from a word on."""
+        k = self.k
+        first, *others = parts
+        given = first + k.cast(carries, u32)
+        goes_on = carries & (given == 0)
+        if not others:
+            with k.when(given != 0):
+                self.words[number].atomic("add", element, given, order="relaxed.cta")
+            return
+        old = self.words[number].atomic("add", element, given, order="relaxed.cta")
+        self.carry(element, others, goes_on | (old + given < old), number + 1)
+
+
+__all__ = ["BLOCK", "CUT", "FINISH", "HAS_PARTS", "WHOLE", "BucketSums", "SumsSpec", "words_of"]

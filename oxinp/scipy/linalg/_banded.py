@@ -1,0 +1,146 @@
+"""Banded systems: LAPACK factors the band on the host, the device solves for many right-hand sides.
+
+A factorisation goes along the band row by row, a few multiply-adds each: nothing of it is parallel, and it is small
+beside the right-hand sides, each of which is a thread's.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+
+from oxinp._api.fronts import as_ours, implements
+from oxinp._api.crossovers import may_overwrite
+from oxinp._core.host.fallback import call
+from oxinp._core.lazy import placement
+from oxinp._core.lazy.expr import Unsupported
+from oxinp._core.lazy.record import is_hosted
+from oxinp._core.ops import banded, factorise
+from oxinp.scipy.linalg._given import LAPACK, given
+
+MIN_COLUMNS = 32  # a warp of right-hand sides
+HOST_WEIGHT = 8.0  # of substitutions, which go over the right-hand sides' rows a few times
+
+for _function in (scipy.linalg.solve_banded, scipy.linalg.solveh_banded, scipy.linalg.cho_solve_banded):
+    may_overwrite(_function)
+
+
+def _right(b: Any, order: int, bands: tuple[int, int]) -> None:
+    """Raise `Unsupported` for right-hand sides that are left to SciPy."""
+    if b.ndim != 2 or b.shape[0] != order or b.shape[1] < MIN_COLUMNS or order < 2 or b.dtype.char not in LAPACK:
+        raise Unsupported("few right-hand sides, or what SciPy refuses")
+    if is_hosted((b,)) and placement.is_host(b.nbytes, HOST_WEIGHT):
+        raise Unsupported("few elements on the host")
+    if not banded.is_possible(*bands):
+        raise Unsupported("a band that is too wide for a thread's registers")
+
+
+def _rows(band: np.ndarray[Any, Any], first: int, count: int, step: int) -> np.ndarray[Any, Any]:
+    """Return for every column of a stored band `count` elements, from its row `first` on, down or right of each other.
+
+    Parameters
+    ----------
+    step : int
+        1 for elements of a column, below each other; -1 for those of a row, which lie in the columns to the right.
+    """
+    order = band.shape[1]
+    table = np.zeros((order, count), band.dtype)
+    for i in range(min(count, order)):
+        table[: order - i, i] = band[first + i, : order - i] if step > 0 else band[first - i, i:]
+    return table
+
+
+def _lu(ab: np.ndarray[Any, Any], lower: int, upper: int) -> tuple[np.ndarray[Any, Any], ...]:
+    """Return the tables of L and U, and how far below each row the one is with which it changes places."""
+    (gbtrf,) = importlib.import_module("scipy.linalg.lapack").get_lapack_funcs(("gbtrf",), (ab,))
+    whole = np.zeros((2 * lower + upper + 1, ab.shape[1]), gbtrf.dtype)
+    whole[lower:] = ab
+    factors, pivots, info = gbtrf(whole, lower, upper)
+    if info:
+        raise Unsupported("a band of which SciPy says what is wrong")
+    places = (pivots - np.arange(len(pivots))).astype(np.uint32)
+    diagonal = lower + upper
+    return _rows(factors, diagonal, lower + 1, 1), _rows(factors, diagonal, diagonal + 1, -1), places
+
+
+def _cholesky_tables(c: np.ndarray[Any, Any], *, is_lower: bool) -> tuple[np.ndarray[Any, Any], ...]:
+    """Return the tables of L and L^H of a factor's band."""
+    count = len(c)
+    table = _rows(c, 0, count, 1) if is_lower else _rows(c, count - 1, count, -1)
+    return (table, table.conj()) if is_lower else (table.conj(), table)
+
+
+def _factored(ab: np.ndarray[Any, Any], *, is_lower: bool) -> tuple[np.ndarray[Any, Any], ...]:
+    (pbtrf,) = importlib.import_module("scipy.linalg.lapack").get_lapack_funcs(("pbtrf",), (ab,))
+    c, info = pbtrf(ab, lower=is_lower)
+    if info:
+        raise Unsupported("a band of which SciPy says what is wrong")
+    return _cholesky_tables(c, is_lower=is_lower)
+
+
+def _operands(a: Any, b: Any) -> tuple[Any, Any]:
+    """Return a band and right-hand sides in the dtype that LAPACK computes in."""
+    dtype = factorise.result_dtype(a, b)
+    return a.astype(dtype, copy=False), b.astype(dtype, copy=False)
+
+
+@implements("scipy.linalg.solve_banded")
+def solve_banded(
+    l_and_u: Any,
+    ab: Any,
+    b: Any,
+    overwrite_ab: bool = False,  # noqa: ARG001 - a permission, of which no use is made
+    overwrite_b: bool = False,  # noqa: ARG001
+    check_finite: bool = True,
+) -> Any:
+    """See `scipy.linalg.solve_banded`."""
+    lower, upper = map(int, l_and_u)
+    ab, b = given(ab, b, check_finite=check_finite)
+    if ab.ndim != 2 or min(lower, upper) < 0 or len(ab) != lower + upper + 1 or ab.dtype.char not in LAPACK:
+        raise Unsupported("stacks, or what SciPy refuses")
+    _right(b, ab.shape[1], (lower, lower + upper))
+    ab, b = _operands(ab, b)
+    factors = call(lambda ab: _lu(ab, lower, upper), (ab,), {}, name="scipy.linalg.solve_banded: factors")
+    return banded.solve(b, *map(as_ours, factors))
+
+
+@implements("scipy.linalg.solveh_banded")
+def solveh_banded(
+    ab: Any,
+    b: Any,
+    overwrite_ab: bool = False,  # noqa: ARG001
+    overwrite_b: bool = False,  # noqa: ARG001
+    lower: bool = False,
+    check_finite: bool = True,
+) -> Any:
+    """See `scipy.linalg.solveh_banded`: by the Cholesky factor, tridiagonal systems too."""
+    ab, b = given(ab, b, check_finite=check_finite)
+    if ab.ndim != 2 or not ab.size or ab.dtype.char not in LAPACK:
+        raise Unsupported("stacks, or what SciPy refuses")
+    _right(b, ab.shape[1], (len(ab) - 1,) * 2)
+    ab, b = _operands(ab, b)
+    name = "scipy.linalg.solveh_banded: factors"
+    factors = call(lambda ab: _factored(ab, is_lower=bool(lower)), (ab,), {}, name=name)
+    return banded.solve(b, *map(as_ours, factors))
+
+
+@implements("scipy.linalg.cho_solve_banded")
+def cho_solve_banded(
+    cb_and_lower: Any,
+    b: Any,
+    overwrite_b: bool = False,  # noqa: ARG001
+    check_finite: bool = True,
+) -> Any:
+    """See `scipy.linalg.cho_solve_banded`."""
+    cb, lower = cb_and_lower
+    cb, b = given(cb, b, check_finite=check_finite)
+    if cb.ndim != 2 or not cb.size or cb.dtype.char not in LAPACK:
+        raise Unsupported("stacks, or what SciPy refuses")
+    _right(b, cb.shape[1], (len(cb) - 1,) * 2)
+    cb, b = _operands(cb, b)
+    name = "scipy.linalg.cho_solve_banded: tables"
+    factors = call(lambda cb: _cholesky_tables(cb, is_lower=bool(lower)), (cb,), {}, name=name)
+    return banded.solve(b, *map(as_ours, factors))
