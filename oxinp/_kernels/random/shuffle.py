@@ -165,12 +165,13 @@ def _phase(
 ) -> Iterator[Step]:
     """Draw while i has the same bits, see `interval`."""
     bits, expected = highest.bit_length(), math.ceil(_expected(highest, lowest))
-    windows = -(-expected // WINDOW)
+    margin, windows = interval.margin(bits), -(-expected // WINDOW)
+    # So many that a segment has half as many open words as there is room for
+    fewest = min(-(-4 * expected * margin // (MOST_EVENTS << bits)), MOST_SEGMENTS)
     most = min(SEGMENTS_PER_SM * device.num_sms, MOST_SEGMENTS)
-    num_segments = max(1, min(most, windows, math.isqrt(WINDOWS_PER_STEP * windows)))
+    num_segments = max(1, min(windows, max(fewest, min(most, math.isqrt(WINDOWS_PER_STEP * windows)))))
     length = -(-windows // num_segments) * WINDOW
     num_segments = -(-expected // length)
-    margin = interval.margin(bits)
     capacity = min(-(-4 * length * margin >> bits) + 256, MOST_EVENTS)
     segments, starts = scratch.take(num_segments * 16), scratch.take(num_segments * 4)
     events, chunks = scratch.take(num_segments * capacity * 4), scratch.take(num_segments * NUM_WARPS * 8)
@@ -243,18 +244,30 @@ def _links(*, leaves_key: bool) -> Kernel:
     steps = [num_steps - (k.ctaid * (BLOCK * PER_THREAD) + k.tid + number * BLOCK) for number in range(PER_THREAD)]
     is_there = [(step - 1 < num_steps) & (state == 0) for step in steps]
     drawn = [numbers[k.where(there, step - 1, k.const(0, u32))] for there, step in zip(is_there, steps, strict=True)]
-    for step, there, number in zip(steps, is_there, drawn, strict=True):
+    # Minima of all steps are on their way before the first one is looked at, those of lists' beginnings, then the next
+    found = [k.var(NONE, u32) for _ in steps]
+    for step, there, number, var in zip(steps, is_there, drawn, found, strict=True):
         with k.when(there & (number - low < range_)):
-            found = first.atomic("min", number, step)
-            before, after = k.var(k.min(found, step)), k.var(k.max(found, step))
-            with k.loop():
-                # At the end, or there already where a launch is repeated
-                k.break_if((after == NONE) | (after == before))
-                next_one = following.atomic("min", before.get(), after.get())
-                lesser, greater = k.min(next_one, after.get()), k.max(next_one, after.get())
-                before.set(lesser)
-                after.set(greater)
+            var.set(first.atomic("min", number, step))
+    before = [k.var(k.min(var.get(), step)) for var, step in zip(found, steps, strict=True)]
+    after = [k.var(k.max(var.get(), step)) for var, step in zip(found, steps, strict=True)]
+    for var, lesser, greater in zip(found, before, after, strict=True):
+        with k.when(_goes_on(lesser, greater)):
+            var.set(following.atomic("min", lesser.get(), greater.get()))
+    for var, lesser, greater in zip(found, before, after, strict=True):
+        with k.loop():
+            k.break_if(~_goes_on(lesser, greater))
+            lesser.set(k.min(var.get(), greater.get()))
+            greater.set(k.max(var.get(), greater.get()))
+            with k.when(_goes_on(lesser, greater)):
+                var.set(following.atomic("min", lesser.get(), greater.get()))
     return k.build()
+
+
+def _goes_on(lesser: Value, greater: Value) -> Value:
+    """Whether a list is not at its end; nor has the step already, as it has where a launch is repeated."""
+    result: Value = (greater != NONE) & (greater != lesser)
+    return result
 
 
 def _marks() -> Kernel:

@@ -30,6 +30,7 @@ FEWEST_WORDS = 1 << 14  # of a stream
 MOST_STREAMS = 512  # four per multiprocessor
 MOST_OF_FILL = 256  # where no attempt is rejected: two keep it busy, and jumps are half as many
 RADIX_BITS = 3
+JUMPS_PER_SM = 7  # blocks, of 72 registers per thread; a few more would run alone at the end
 SIGMAS = 12  # of what is drawn, for what is expected
 
 
@@ -144,7 +145,7 @@ def _jumps(cut: Streams, windows: Argument, scratch: Scratch, polynomials: Argum
         num_words = nums_words[number]
         sequence = twister_jump.make(JumpSpec(is_sequence=True))
         yield Launch(sequence, (sources - known, 1, 1), (windows, sequences), (known, count))
-        splits = max(-(-num_words // (JUMP_WARPS * MOST_PER_WARP)), min(num_words, 8 * num_sms // targets))
+        splits = max(-(-num_words // (JUMP_WARPS * MOST_PER_WARP)), min(num_words, JUMPS_PER_SM * num_sms // targets))
         per_warp = -(-num_words // (JUMP_WARPS * splits))
         yield Launch(
             twister_jump.make(JumpSpec(is_sequence=False)),
