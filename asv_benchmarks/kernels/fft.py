@@ -65,6 +65,7 @@ LENGTHS = (
     *(17, 31, 37, 101, 257, 1009, 4099, 10007, 65537, 100003),
     *(592, 999, 1961, 3922, 37888, 606208),  # with larger primes
 )
+RADICES_TO_32 = {8: (18, 20, 21, 22, 24, 25, 27, 28, 30, 32), 16: ()}
 # Constants of planning, in place of those that it has.
 SETTINGS = {
     "as shipped": {},
@@ -86,19 +87,18 @@ SETTINGS = {
     "chunks of 8 MiB": {(chunks, "CHUNK_NBYTES"): 1 << 23},
     "chunks of 16 MiB": {(chunks, "CHUNK_NBYTES"): 1 << 24},
     "chunks of 32 MiB": {(chunks, "CHUNK_NBYTES"): 1 << 25},
-    "roots by products": {(tiling, "IS_FACTORED"): True},
-    "roots by products, more blocks": {(tiling, "IS_FACTORED"): True, (tiling, "BESIDE_CHIRP"): 14},
+    "all roots are read": {(tiling, "LARGE_TABLE"): 1 << 20},
+    "convolutions by more blocks": {(tiling, "BESIDE_CHIRP"): 14},
     "more blocks": {(tiling, "BUSY"): 2048},
-    "radices to 32": {(radices, "COMPOSITE"): {8: (18, 20, 21, 22, 24, 25, 27, 28, 30, 32), 16: ()}},
-    "radices to 32, fewer blocks": {
-        (radices, "COMPOSITE"): {8: (18, 20, 21, 22, 24, 25, 27, 28, 30, 32), 16: ()},
-        (tiling, "BUSY"): 256,
+    "radices to 24": {(radices, "COMPOSITE"): {8: (18, 20, 21, 22, 24), 16: ()}},
+    "radices to 32": {(radices, "COMPOSITE"): RADICES_TO_32},
+    "radices to 32, fewer blocks": {(radices, "COMPOSITE"): RADICES_TO_32, (tiling, "BUSY"): 256},
+    "radices to 32, of 256 bytes": {
+        (radices, "COMPOSITE"): RADICES_TO_32,
+        (tiling, "SEGMENT"): 256,
+        (splitting, "SEGMENT"): 256,
     },
-    "radices to 32, more blocks": {
-        (radices, "COMPOSITE"): {8: (18, 20, 21, 22, 24, 25, 27, 28, 30, 32), 16: ()},
-        (tiling, "BUSY"): 2048,
-    },
-    "radices to 16": {(radices, "COMPOSITE"): {8: (), 16: ()}},
+    "fewer blocks": {(tiling, "BUSY"): 256},
 }
 QUICK = re.compile(r"65536 x 1024|16384 x 4095|2\^16|length (1024|1000|101)$")
 

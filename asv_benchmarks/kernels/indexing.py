@@ -99,6 +99,11 @@ def read(xp, x, i):
     return x[i]
 
 
+def read_scaled(xp, x, i):
+    del xp
+    return x[i] * 2 + 1
+
+
 def assign(xp, a, i, v):
     del xp
     a[i] = v
@@ -160,6 +165,7 @@ def index_add(torch, a, i, v):
 
 CASES = [
     Case("x[permutation] f4 2^27", 2**27, permuted, read, lambda _, x, i: x[i]),
+    Case("x[permutation] * 2 + 1 f4 2^27", 2**27, permuted, read_scaled, lambda _, x, i: x[i] * 2 + 1),
     Case("a[permutation] = v f4 2^27", 2**27, with_values, assign, lambda _, a, i, v: a.index_copy_(0, i, v)),
     Case("a[repeated] = v f4 2^27", 2**27, repeated, assign),
     Case("a[idx] = 3 f4 2^27", 2**27, repeated, fill, lambda _, a, i, v: a.index_fill_(0, i, 3)),  # noqa: ARG005

@@ -6,6 +6,7 @@ import numpy
 import pytest
 
 import oxinp as np
+from oxinp._kernels.index import sums
 from tests.comparator import assert_same
 from tests.core.test_sort import fallbacks
 
@@ -25,6 +26,16 @@ def test_bincount(code, stats):
 def test_many_bins(stats):
     x = numpy.random.default_rng(1).integers(0, 40_000, 5000)
     assert_same(np.bincount(np.asarray(x)), numpy.bincount(x))
+    assert not fallbacks(stats)
+
+
+@pytest.mark.parametrize("code", "iIH")
+def test_many_numbers_in_many_bins_are_grouped(code, monkeypatch, kernels, stats):
+    monkeypatch.setattr(sums, "MIN_COUNT", dict.fromkeys("iuf", 1))
+    x = numpy.random.default_rng(2).integers(0, 20_000, 11_000).astype(code)
+    for step in (1, -2):
+        assert_same(np.bincount(np.asarray(x)[::step]), numpy.bincount(x[::step]))
+    assert any("sum_by_bucket_whole" in text for text in kernels)
     assert not fallbacks(stats)
 
 

@@ -52,7 +52,9 @@ def solve(seed: int, index: int, family: str) -> tuple[str, Exception | None]:
     np.config.matmul_workspace = 4 << 30
     np.config.matmul = problem.choice(("auto", "auto", "native", "tf32"))
     np.config.floating_point_errors = problem.choice(("ignore", "ignore", "ignore", "numpy"))
-    told = {name: problem.choice(("ignore", "warn", "raise")) for name in ("divide", "over", "under", "invalid")}
+    told: dict[str, Any] = {
+        name: problem.choice(("ignore", "warn", "raise")) for name in ("divide", "over", "under", "invalid")
+    }
     try:
         with numpy.errstate(**told):
             evaluate(FAMILIES[family](problem))

@@ -242,7 +242,7 @@ class PlanningBackend(EmulatorBackend):
             elif isinstance(step, Copy):
                 self.copy(address(step.target), address(step.source), step.nbytes)
 
-    def _judge(self, kernel: Any, grid: tuple[int, ...], parameters: tuple[Any, ...]) -> None:
+    def _judge(self, kernel: Any, grid: tuple[int, int, int], parameters: tuple[Any, ...]) -> None:
         """Raise where a device would refuse a launch."""
         self.launches += 1
         self.launches_left -= 1
@@ -285,8 +285,9 @@ class PlanningBackend(EmulatorBackend):
                     raise ImpossiblePlanError(f"{what}: {param.name} is {value}")
         if not self.follows_blocks:
             return
-        last = tuple(n - 1 for n in grid)
-        for place in {last, tuple(self.random.randint(0, n) for n in last)}:
+        x, y, z = (n - 1 for n in grid)
+        drawn = self.random.randint(0, x), self.random.randint(0, y), self.random.randint(0, z)
+        for place in {(x, y, z), drawn}:
             try:
                 self.blocks += run_block(kernel, self._held, grid, place, parameters)
             except Exception as error:
@@ -348,7 +349,7 @@ def _tuned(choice: Choice) -> Mapping[str, Any] | None:
     answers = list(itertools.islice(choice.candidates(), MAX_CANDIDATES))
     if not answers or not form:
         return {"of_another_version": 1}
-    fields = draw.choice(answers)._asdict()
+    fields: dict[str, Any] = draw.choice(answers)._asdict()
     if form == 1:
         name = draw.choice(list(fields))
         fields[name] = draw.choice((0, -1, 3, 1 << 20, "no such way"))
@@ -371,7 +372,7 @@ def _keep_little() -> None:
     for info in pkgutil.walk_packages(oxinp._kernels.__path__, "oxinp._kernels."):
         module = importlib.import_module(info.name)
         if hasattr(module, "MAX_KEPT"):
-            module.MAX_KEPT = 8
+            vars(module)["MAX_KEPT"] = 8
 
 
 def backend() -> PlanningBackend:

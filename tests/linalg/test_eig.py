@@ -30,7 +30,7 @@ KINDS = {
     "zero": np.zeros((4, 4)),
 }
 
-MORE = ("integers", "triangular", "tiny")
+MORE = ("integers", "triangular", "tiny", "single", "rotations", "zero", "real values")
 slow = pytest.mark.slow
 pytestmark = pytest.mark.usefixtures("on_device")
 
@@ -54,21 +54,28 @@ def test_eigenvalues_and_vectors_are_numpys(kind):
     assert np.allclose(np.linalg.norm(v, axis=0), 1)
 
 
-@pytest.mark.parametrize("kind", ["complex", "isolated"])
+@pytest.mark.parametrize("kind", ["complex", pytest.param("isolated", marks=slow)])
 def test_eigenvalues_alone(kind):
     a = KINDS[kind]
     close(oxinp.linalg.eigvals(oxinp.asarray(a)), np.linalg.eigvals(a))
     close(oxinp.scipy.linalg.eigvals(oxinp.asarray(a)), scipy.linalg.eigvals(a))
 
 
-@pytest.mark.parametrize("kind", ["single", "real values"])
+@pytest.mark.parametrize("kind", ["real values", pytest.param("single", marks=slow)])
 def test_scipys(kind):
     a = KINDS[kind]
     for ours, theirs in zip(oxinp.scipy.linalg.eig(oxinp.asarray(a)), scipy.linalg.eig(a), strict=True):
         close(ours, theirs)
 
 
-@pytest.mark.parametrize(("kind", "output"), [("real", "real"), ("real", "complex"), ("isolated", "real")])
+@pytest.mark.parametrize(
+    ("kind", "output"),
+    [
+        ("isolated", "real"),
+        pytest.param("real", "complex", marks=slow),
+        pytest.param("real", "real", marks=slow),
+    ],
+)
 def test_schur(kind, output):
     a = KINDS[kind]
     t, z = map(np.asarray, oxinp.scipy.linalg.schur(oxinp.asarray(a), output))
@@ -81,7 +88,7 @@ def test_schur(kind, output):
     close(np.abs(np.diagonal(t)), np.abs(np.diagonal(expected)))
 
 
-@pytest.mark.parametrize("kind", ["complex", "single"])
+@pytest.mark.parametrize("kind", ["complex", pytest.param("single", marks=slow)])
 def test_hessenberg(kind, stats):
     a = KINDS[kind]
     h, q = oxinp.scipy.linalg.hessenberg(oxinp.asarray(a), calc_q=True)

@@ -74,8 +74,8 @@ def test_lapack_has_no_permission_to_write(placed_by):
 
 
 def test_from_the_crossover_on_the_device_does(placed_by, stats):
-    placed_by(Crossover(100, 1, 32))
-    assert np.allclose(np.asarray(oxinp.linalg.det(A)), np.linalg.det(A))
+    placed_by(Crossover(8, 1, 32))
+    assert np.allclose(np.asarray(oxinp.linalg.det(A[:8, :8])), np.linalg.det(A[:8, :8]))
     assert stats().launches
 
 

@@ -108,7 +108,7 @@ def test_no_memory_on_the_device_is_no_win(backend):
             raise MemoryError
         return device(order, count)
 
-    (outcome,) = measured(backend, clock, clock.routine(host, refuse))
+    (outcome,) = measured(backend, clock, clock.routine(host, refuse), sizes=[(256,)])
     assert outcome.num_refused
     assert outcome.row.answer["order"] == MAX_ORDER
 
@@ -145,7 +145,9 @@ def test_a_crossover_by_number_and_order():
     assert not choice("inv", np.dtype("f8")).is_legal(Crossover(0, 1, 1))
 
 
-@pytest.mark.parametrize("name", ROUTINES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(x, marks=() if x in ("solve", "cholesky", "eig") else pytest.mark.slow) for x in ROUTINES]
+)
 @pytest.mark.usefixtures("on_device", "backend")
 def test_every_routine_computes_on_both_sides(name, stats):
     routine = ROUTINES[name]

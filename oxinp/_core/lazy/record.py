@@ -248,7 +248,7 @@ def paired(operation: Operation, a: Handle, b: Handle) -> Value | None:
         for entry in others:
             if entry in leaves:
                 if len(others) > 1:
-                    return None
+                    return _joined(operation, u, v)
                 place = leaves.index(entry)
     if (mask | bits) & SHARED:
         return None
@@ -257,6 +257,13 @@ def paired(operation: Operation, a: Handle, b: Handle) -> Value | None:
     if record is None or record.graph is None:
         return None
     return record.graph, leaves if place is not None else leaves + others, mask | bits
+
+
+def _joined(operation: Operation, u: Value, v: Value) -> Value | None:
+    """Record `operation` on two chains with leaves in common, where that has been done before; else None."""
+    positions, leaves, mask = _join_leaves([u, v])
+    record = None if mask & SHARED else operation.records.get((u[0], v[0], positions, None))
+    return None if record is None or record.graph is None else (record.graph, leaves, mask)
 
 
 def _pair(values: list[Value], positions: tuple[tuple[int, ...], ...] | None, operands: tuple[Any, ...]) -> Any:

@@ -73,11 +73,14 @@ def bincount(array: Handle, min_length: int, weights: Handle | None = None) -> A
     greatest = int(reduce(MAX, unsigned))
     if greatest > np.iinfo(dtype).max or greatest >= MAX_BINS:
         raise Unsupported("negative numbers, which NumPy refuses, or too many bins")
+    num_bins = max(greatest + 1, min_length)
     if weights is not None:
         if weights._layout.shape != array._layout.shape or not np.can_cast(weights._layout.dtype, FLOAT64):
             raise Unsupported("what NumPy refuses")
-        return updates.sums(array, astype(weights, FLOAT64, copy_wanted=False), max(greatest + 1, min_length))
-    return perform_on_device(COUNT, (array,), (max(greatest + 1, min_length), False))
+        return updates.sums(array, astype(weights, FLOAT64, copy_wanted=False), num_bins)
+    if updates.are_grouped(array, num_bins):
+        return updates.counts(array, num_bins)
+    return perform_on_device(COUNT, (array,), (num_bins, False))
 
 
 def edges_of(array: Handle, bins: Any, limits: Any) -> tuple[np.ndarray[Any, Any], bool]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import math
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from oxinp._core.lazy.record import types
 from oxinp._core.lazy.views import view
 from oxinp._core.manipulation.copy import astype, copy
 from oxinp._core.manipulation.shape import ravel, reshape
-from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES, INT64, WEAK_TYPES
+from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES, FLOAT64, INT64, WEAK_TYPES
 from oxinp._core.memory.layout import Layout
 from oxinp._core.ops import advanced, creation, scatter
 from oxinp._core.ops.gather import UINT64, error_along, indexed_loop, is_unknown, loops_of, need_kernel, take
@@ -49,6 +50,8 @@ MODULAR = frozenset({"add", "subtract", "multiply", "bitwise_and", "bitwise_or",
 """Ufuncs of integers that give the same whether values are cast before or after."""
 
 MAX_COUNT = 1 << 31
+MAX_COUNTERS = 1 << 14
+"""Bins that a block counts in shared memory; of more it would count in memory."""
 
 
 def _infer(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout, ...]:  # noqa: ARG001
@@ -95,16 +98,22 @@ def at(name: str, array: Any, key: Any, value: Any) -> None:
         raise Unsupported("few elements, on the host")
     dtype = array._layout.dtype
     given = _values(name, dtype, value)
-    operation = OBJECTS["add" if name == "subtract" else name].operations[0]
-    loop = operation.find_loop((dtype, dtype))
-    if loop.output != dtype or any(each != dtype for each in loop.inputs):
-        raise Unsupported("a ufunc that computes in another dtype")
+    lower = _lower(name, dtype)
     selected = advanced.selection(array, key)
     atomic = ATOMIC.get(name)
     if atomic is not None and dtype in _ATOMIC_DTYPES:
         scatter.assign(selected, given, atomic)
         return
-    _in_order(selected, given, loop.lower, is_sum=atomic == "add")
+    _in_order(selected, given, lower, is_sum=atomic == "add")
+
+
+@cache
+def _lower(name: str, dtype: np.dtype[Any]) -> Any:
+    """Return the lowering of a ufunc of `ORDERED` that computes in one dtype."""
+    loop = OBJECTS["add" if name == "subtract" else name].operations[0].find_loop((dtype, dtype))
+    if loop.output != dtype or any(each != dtype for each in loop.inputs):
+        raise Unsupported("a ufunc that computes in another dtype")
+    return loop.lower
 
 
 _ATOMIC_DTYPES = frozenset(map(np.dtype, ("i4", "u4", "i8", "u8")))
@@ -328,9 +337,31 @@ def sums(index: Handle, weights: Handle, count: int) -> Any:
     """
     result = creation.zeros(count, np.float64)
     selected = advanced.Selection(result, index, index._layout.shape, 0, 1, True, None, False)
-    lower = OBJECTS["add"].operations[0].find_loop((np.dtype(float),) * 2).lower
-    _in_order(selected, weights, lower, is_sum=True)
+    _in_order(selected, weights, _lower("add", FLOAT64), is_sum=True)
     return result
 
 
-__all__ = ["at", "reduceat", "sums"]
+def are_grouped(index: Handle, count: int) -> bool:
+    """Whether numbers are so many, and bins more than a block has counters for, that `counts` is the fastest."""
+    family = importlib.import_module("oxinp._kernels.index.sums")
+    shift = family.shift_of(index._layout.size, count, DEVICE_TYPES[INT64], device().capability)
+    return shift is not None and count > MAX_COUNTERS
+
+
+def counts(index: Handle, count: int) -> Any:
+    """Return how often each number is there, int64; see `numpy.bincount`.
+
+    Parameters
+    ----------
+    index : Handle, (N,)
+        From 0 to ``count - 1``.
+    count : int
+        Of bins.
+    """
+    result = creation.zeros(count, INT64)
+    selected = advanced.Selection(result, index, index._layout.shape, 0, 1, True, None, False)
+    scatter.assign(selected, 1, "add")
+    return result
+
+
+__all__ = ["are_grouped", "at", "counts", "reduceat", "sums"]

@@ -307,7 +307,7 @@ class Batch(Frozen):
         nbytes = self.type.nbytes
         if self.real == SUMMED:
             return Cut((self.length,), threads_of(self.length, nbytes), HELD_SUMMED[nbytes], 0.0)
-        found = cut(self.length, nbytes)
+        found = cut(self.length, nbytes, is_convolved=self.chirp > 0)
         assert found is not None, f"no pass of length {self.length}"
         if (self.is_rotated and found.radices[-1] % 2) or (self.is_source_rotated and found.radices[0] % 2):
             found = found._replace(radices=_even_at(found.radices, self.is_source_rotated, self.is_rotated))
@@ -326,7 +326,10 @@ class Batch(Frozen):
         columns, cluster = min(WARP, 1 << (column.extent - 1).bit_length()), 1
         if self.real != SUMMED:
             most = 1 if self.real or self.chirp else cluster_limit(device)
-            most = most if self.order == 1 else min(most, tiling.MOST_IN_PASSES)
+            if self.order > 1:
+                most = min(most, tiling.MOST_IN_PASSES)
+            elif not loads == stores == COLUMNS:
+                most = 1
             columns, cluster = tile_of(
                 self.length,
                 nbytes,
@@ -334,6 +337,7 @@ class Batch(Frozen):
                 device.max_shared_nbytes,
                 most,
                 is_mixed=COLUMNS in (loads, stores),
+                is_convolved=self.chirp > 0,
             )
             threads = -(-threads // cluster)
         outer_size = math.prod(loop.extent for loop in outer)
@@ -394,7 +398,7 @@ class Batch(Frozen):
             self.is_source_rotated,
             cluster,
             tiling.IS_COUNTED and cluster > 1,
-            tiling.IS_FACTORED and self.chirp > 0 and nbytes == 8 and self.length * nbytes > tiling.LARGE_TABLE,
+            self.chirp > 0 and nbytes == 8 and self.length * nbytes > tiling.LARGE_TABLE,
         )
         spec = with_padding(spec)
         spec = spec.replace(min_blocks=resident(spec, found.held, device.max_shared_nbytes))

@@ -190,7 +190,7 @@ class Transform(Frozen):
             return [self.batch.replace(length=self._convolution(device), chirp=self.length).launch(device)]
         if way == FACTORED:
             return [each.launch(device) for each in self._passes(self._factors(device), scratch)]
-        lengths = split(self.length, self.type.nbytes, self._is_apart(), device)
+        lengths = split(self.length, self.type.nbytes, self._is_apart(), device, is_shared=self._is_strided())
         if len(lengths) == 1:
             return [self.batch.launch(device)]
         if (self.is_rotated and lengths[-1] % 2) or (self.is_source_rotated and lengths[0] % 2):
@@ -388,6 +388,14 @@ class Transform(Frozen):
             for loop in self.loops
         )
 
+    def _is_strided(self) -> bool:
+        """Whether the transforms of a loop lie closer to each other than the elements of one, in source and target."""
+        own = self.source.step, self.target.step
+        return any(
+            loop.extent > 1 and all(0 < abs(loop.step(i)) < abs(step) for i, step in enumerate(own, 1))
+            for loop in self.loops
+        )
+
     def _passes(self, lengths: tuple[int, ...], scratch: Scratch) -> list[Batch]:
         """Passes through one array of the workspace, whose axes are the batch's, then those of the split length."""
         whole = self.batch
@@ -479,7 +487,10 @@ def rotates(length: int, type_: Type, device: Device, *, at_both_ends: bool = Fa
         return False
     # The first radix has to be even to read so, and the last one to store so; likewise with lengths of passes.
     alone = cut(length, nbytes)
-    factors = [split(length, nbytes, is_apart, device) for is_apart in (False, True)]
+    factors = [
+        split(length, nbytes, is_apart, device, is_shared=is_shared)
+        for is_apart, is_shared in ((False, False), (True, False), (True, True))
+    ]
     factors = [each for each in factors if len(each) > 1] + ([] if alone is None else [alone.radices])
     return not at_both_ends or all(len(each) == 1 or sum(n % 2 == 0 for n in each) > 1 for each in factors)
 

@@ -15,8 +15,10 @@ MAX_THREADS = 1024
 # Numbers that a thread may hold, by bytes of one: half of its registers, or a little more.
 MAX_HELD = {8: 24, 16: 18}
 MAX_RADIX = {8: 32, 16: 23}
-# Composite radices beyond 16, for as few stages as registers allow, where there are several.
-COMPOSITE: dict[int, tuple[int, ...]] = {8: (18, 20, 21, 22, 24), 16: ()}
+# Composite radices beyond 16, where there are several: of transforms, and of convolutions, whose tables take the most
+# time.
+COMPOSITE: dict[int, tuple[int, ...]] = {8: (), 16: ()}
+CONVOLVED: dict[int, tuple[int, ...]] = {8: (18, 20, 21, 22, 24), 16: ()}
 MAX_ALONE = 32  # up to which a composite radix would be the only one
 STAGE_COST = 1.5  # of a stage, in visits of an element
 IDLE_COST = 0.5  # of a number that a thread could hold and does not
@@ -72,7 +74,7 @@ def _factorizations(n: int, radices: tuple[int, ...], most: int = MAX_ALONE) -> 
 
 
 @lru_cache(1 << 14)
-def cut(length: int, nbytes: int) -> Cut | None:
+def cut(length: int, nbytes: int, *, is_convolved: bool = False) -> Cut | None:
     """Return how a block computes transforms of a length; None where there are no codelets or too few registers.
 
     Parameters
@@ -80,11 +82,13 @@ def cut(length: int, nbytes: int) -> Cut | None:
     length : int
     nbytes : int
         Of a number.
+    is_convolved : bool
+        Whether the transform is there and back, in Bluestein's convolution.
     """
     if not is_smooth(length):
         return None
     best, least = None, math.inf
-    for radices in _shortest(length, nbytes):
+    for radices in _shortest(length, (CONVOLVED if is_convolved else COMPOSITE)[nbytes]):
         for threads in _thread_counts(length, radices, nbytes):
             held = [-(-(length // radix) // threads) * radix for radix in radices]
             num_registers = -(-threads // 32) * 32 * registers(max(held), nbytes)
@@ -118,13 +122,13 @@ def convolution_length(length: int, nbytes: int, most: int) -> int:
     ]
     # Those of small factors first, of which there are enough where lengths are long.
     lengths = sorted(lengths, key=lambda m: (largest_prime(m) > MAX_SMALL_PRIME, m))[:MAX_CANDIDATES]
-    found = [(each.cost * m, m) for m in lengths if (each := cut(m, nbytes)) is not None]
+    found = [(each.cost * m, m) for m in lengths if (each := cut(m, nbytes, is_convolved=True)) is not None]
     return min(found)[1] if found else 0
 
 
-def _shortest(length: int, nbytes: int) -> list[tuple[int, ...]]:
+def _shortest(length: int, composite: tuple[int, ...]) -> list[tuple[int, ...]]:
     """Factorizations of at most one stage more than the fewest; of many, those of the most even factors."""
-    radices = RADICES if length <= MAX_ALONE else tuple(sorted((*RADICES, *COMPOSITE[nbytes])))
+    radices = RADICES if length <= MAX_ALONE else tuple(sorted((*RADICES, *composite)))
     every = [each or (1,) for each in _factorizations(length, radices)]
     fewest = min(map(len, every))
     return sorted((each for each in every if len(each) <= fewest + 1), key=lambda r: (len(r), max(r) - min(r)))[:24]

@@ -18,20 +18,22 @@ IS_RISING = False  # whether the smallest length goes first
 
 
 @lru_cache(1 << 12)
-def _split(length: int, nbytes: int, is_apart: bool, room: int, most: int) -> tuple[int, ...] | None:
+def _split(
+    length: int, nbytes: int, is_apart: bool, room: int, most: int = 1, most_in_passes: int = 1
+) -> tuple[int, ...] | None:
     segment = MIN_SEGMENT // nbytes
     if columns_of(length, nbytes, 1 << 20, room, is_mixed=False) and (
         not is_apart or _tile(length, nbytes, room, most)[0] >= segment
     ):
         return (length,)
     for count in (2, 3, 4):
-        found = _even_split(length, nbytes, count, room, min(most, tiling.MOST_IN_PASSES))
+        found = _even_split(length, nbytes, count, room, most_in_passes)
         if found is not None:
             return found
     return (length,) if columns_of(length, nbytes, 1, room, is_mixed=False) else None
 
 
-def split(length: int, nbytes: int, is_apart: bool, device: Device) -> tuple[int, ...]:
+def split(length: int, nbytes: int, is_apart: bool, device: Device, *, is_shared: bool = False) -> tuple[int, ...]:
     """Return the lengths of the passes of a transform, the product of which is its length.
 
     Parameters
@@ -40,20 +42,24 @@ def split(length: int, nbytes: int, is_apart: bool, device: Device) -> tuple[int
     is_apart : bool
         Whether neighbouring transforms lie closer than a transform's elements.
     device : Device
+    is_shared : bool
+        Whether that is so in source and target, so that a cluster may share the transforms if one pass is enough.
     """
-    found = _split(length, nbytes, is_apart, device.max_shared_nbytes, cluster_limit(device))
+    most = cluster_limit(device)
+    in_passes = min(most, tiling.MOST_IN_PASSES)
+    found = _split(length, nbytes, is_apart, device.max_shared_nbytes, most if is_shared else 1, in_passes)
     assert found is not None, f"length {length} has no codelets"
     return found
 
 
 def has_passes(length: int, nbytes: int, device: Device) -> bool:
     """Whether a length is a product of those that blocks transform."""
-    return is_smooth(length) and _split(length, nbytes, False, device.max_shared_nbytes, 1) is not None
+    return is_smooth(length) and _split(length, nbytes, False, device.max_shared_nbytes) is not None
 
 
 def fits_block(length: int, nbytes: int, is_apart: bool, device: Device) -> bool:
     """Whether single blocks transform a length, which `has_passes`; see `split`."""
-    return _split(length, nbytes, is_apart, device.max_shared_nbytes, 1) == (length,)
+    return _split(length, nbytes, is_apart, device.max_shared_nbytes) == (length,)
 
 
 def _even_split(length: int, nbytes: int, count: int, room: int, most: int) -> tuple[int, ...] | None:

@@ -18,8 +18,9 @@ CLUSTERS = (2, 4, 8)  # blocks that may share transforms
 CLUSTER_SEGMENT = 64  # bytes of neighbouring columns that they take, where a block would not have `MIN_SEGMENT`
 MOST_IN_PASSES = 1  # blocks that share a pass of a longer transform: one more pass was faster
 IS_COUNTED = False  # whether blocks of a cluster wait for bytes, not for each other
-IS_FACTORED = False  # whether roots of unity of convolutions are products of those that tables have
-LARGE_TABLE = 1 << 15  # bytes from which on they are
+# Bytes of a convolution above which most of its roots of unity are products of those that tables have: a block's reads
+# of roots take longer than their products.
+LARGE_TABLE = 1 << 15
 RESIDENT = 3  # blocks that a multiprocessor should hold
 PARTITIONS, MAX_WARPS, MAX_BLOCKS = 4, 64, 32  # of a multiprocessor
 ALLOCATED = 8  # registers of a thread, at a time
@@ -42,7 +43,7 @@ def with_padding(spec: TransformSpec) -> TransformSpec:
     return min(candidates, key=lambda each: (conflicts(each), each.shared_elements))
 
 
-def columns_of(length: int, nbytes: int, extent: int, room: int, *, is_mixed: bool) -> int:
+def columns_of(length: int, nbytes: int, extent: int, room: int, *, is_mixed: bool, is_convolved: bool = False) -> int:
     """Return how many transforms a block takes, a power of two; 0 where not one fits.
 
     Parameters
@@ -55,8 +56,10 @@ def columns_of(length: int, nbytes: int, extent: int, room: int, *, is_mixed: bo
         Bytes of shared memory.
     is_mixed : bool
         Whether neighbouring threads take neighbouring transforms.
+    is_convolved : bool
+        As of `cut`.
     """
-    found = cut(length, nbytes)
+    found = cut(length, nbytes, is_convolved=is_convolved)
     if found is None:
         return 0
     most = MAX_THREADS // found.threads
@@ -67,17 +70,19 @@ def columns_of(length: int, nbytes: int, extent: int, room: int, *, is_mixed: bo
     return 1 << (most.bit_length() - 1) if most else 0
 
 
-def tile_of(length: int, nbytes: int, extent: int, room: int, most: int, *, is_mixed: bool) -> tuple[int, int]:
+def tile_of(
+    length: int, nbytes: int, extent: int, room: int, most: int, *, is_mixed: bool, is_convolved: bool = False
+) -> tuple[int, int]:
     """Return how many transforms a tile has, a power of two, and how many blocks share it; 0 where not one fits.
 
     Parameters
     ----------
-    length, nbytes, extent, room, is_mixed
+    length, nbytes, extent, room, is_mixed, is_convolved
         As of `columns_of`.
     most : int
         Blocks of a cluster, at most; 1 where kernels or the device have none.
     """
-    alone = columns_of(length, nbytes, extent, room, is_mixed=is_mixed)
+    alone = columns_of(length, nbytes, extent, room, is_mixed=is_mixed, is_convolved=is_convolved)
     found = cut(length, nbytes)
     least, wanted = (
         min(segment // nbytes, 1 << (extent - 1).bit_length()) for segment in (MIN_SEGMENT, CLUSTER_SEGMENT)

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 WHOLE, CUT, FINISH = "whole", "cut", "finish"
 BLOCK = 512
 NUM_WARPS = BLOCK // WARP
+HAS_PARTS = 2
+"""The word after the extremes of values, which is not 0 where a bucket is cut."""
 AT_ONCE = 8  # updates that a lane loads before it adds the first, of f64 fewer
 
 
@@ -80,7 +82,7 @@ class BucketSums:
         self.keys, self.starts = k.pointer("keys", u16, "r"), k.pointer("starts", u16, "r")
         self.totals = k.pointer("totals", u32, "r")
         if spec.is_float:
-            self.extremes = k.pointer("extremes", u32, "r")
+            self.extremes = k.pointer("extremes", u32)
             self.kept_codes, self.kept = k.pointer("codes", u32), k.pointer("sums", u64)
         self.single = k.bitcast(k.scalar("value", carrier(spec.type)), spec.type) if spec.is_scalar else None
         self.values: Any = None if spec.is_scalar else k.pointer("values", spec.type, "r")
@@ -93,7 +95,17 @@ class BucketSums:
         self.more = k.dynamic_shared(u32, buckets.MANY)
 
     def build(self) -> Kernel:
-        """Go through the part of a bucket that is this block's."""
+        """Go through the part of a bucket that is this block's; joining parts is as a rule nobody's."""
+        k = self.k
+        if self.spec.part == WHOLE:
+            self.find_part()
+        else:
+            with k.when(self.extremes[HAS_PARTS] != 0):
+                self.find_part()
+        return k.build()
+
+    def find_part(self) -> None:
+        """Find out which part of which bucket is this block's, and do what is to be done with it."""
         k = self.k
         with k.range(k.tid, self.number, BLOCK) as at:
             self.more[at] = (k.max(self.totals[at], 1) - 1) / self.piece
@@ -124,7 +136,6 @@ class BucketSums:
                 part.set(wanted - slot + 1)
         with k.when((bucket < self.number) & is_clear(k, self.flag)):
             self.work(bucket.get(), part.get(), self.more[k.min(bucket.get(), self.number - 1)] + 1, slot.get())
-        return k.build()
 
     def before(self, block: Value) -> Value:
         """Return how many parts beside first ones the buckets before one have."""
@@ -231,4 +242,4 @@ class BucketSums:
         self.carry(element, others, goes_on | (old + given < old), number + 1)
 
 
-__all__ = ["BLOCK", "CUT", "FINISH", "WHOLE", "BucketSums", "SumsSpec", "words_of"]
+__all__ = ["BLOCK", "CUT", "FINISH", "HAS_PARTS", "WHOLE", "BucketSums", "SumsSpec", "words_of"]

@@ -33,6 +33,7 @@ TILE = BLOCK * ITEMS
 VALUES_NBYTES = 64  # of a thread, loaded before the first is stored
 WORD_NBYTES = 16  # of a tile, that a thread copies at a time
 FEW, MANY = 256, 512  # buckets that kernels have counters for, at most one per thread
+EXTREMES_NBYTES = 3 * u32.nbytes
 MAX_SHIFT = 16
 MAX_COUNT = (1 << 31) - TILE
 
@@ -81,7 +82,7 @@ class Buckets(NamedTuple):
         Elements in buckets, u16; values; u16 ``(number + 1, num_tiles)``; u32 ``(number,)``.
     extremes : Argument
         If they are wanted, u32: the largest code of a value, and how far below `exponents.special` the smallest one is
-        of a finite number but zero; 0 where there is none.
+        of a finite number but zero, 0 where there is none; in any case a word for whoever comes next, 0.
     """
 
     steps: list[Step]
@@ -139,8 +140,8 @@ def group(
     spec = spec.replace(items=items) if items else spec
     num_tiles, tile = -(-count // spec.tile), spec.tile
     totals = scratch.take(number * u32.nbytes)
-    flag, extremes = scratch.take(u32.nbytes), scratch.take(2 * u32.nbytes)
-    zeros = Fill(totals, extremes.offset + 2 * u32.nbytes - totals.offset, 0)
+    flag, extremes = scratch.take(u32.nbytes), scratch.take(EXTREMES_NBYTES)
+    zeros = Fill(totals, extremes.offset + EXTREMES_NBYTES - totals.offset, 0)
     keys = scratch.take((num_tiles * tile + 1) * u16.nbytes)  # whoever reads a run that is empty reads what follows
     values = scratch.take(0 if value is None else (num_tiles * tile + 1) * value.nbytes)
     starts = scratch.take((number + 1) * num_tiles * u16.nbytes)

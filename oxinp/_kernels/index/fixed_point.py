@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from oxinp._kernels.index.bucket_sums import BLOCK, CUT, WHOLE, BucketSums, SumsSpec
+from oxinp._kernels.index.bucket_sums import BLOCK, CUT, HAS_PARTS, WHOLE, BucketSums, SumsSpec
 from oxinp._kernels.index.exponents import BIAS, MANTISSA, NEGATIVE_ZERO, OFFSET, SMALLEST, ZERO, code_of, special
 from oxinp._ptx.types import f32, f64, i32, i64, u32, u64
 
@@ -45,6 +45,8 @@ class FixedPointSums(BucketSums):
         codes, sums = self.kept_codes.at(first), self.kept.at(first * 2)
         if spec.part == WHOLE:
             lowest = self.lowest()
+            with k.when(is_cut & (k.tid == 0)):
+                self.extremes.store(HAS_PARTS, [k.const(1, u32)], order="relaxed.gpu")
             self.begin_exactly(own, size, lowest, is_cut)
             with k.when(self.is_plain[0] != 0):
                 self.sum_exactly(bucket, own, size, lowest)

@@ -9,8 +9,7 @@ Who owns what: a block has consecutive rows, a thread one, rank by rank of the c
 Algorithm, per column: warps and blocks find their rows of the element of largest magnitude, the first of equal ones,
 by comparing magnitudes as integers; every block puts its candidate, and that row, into the shared memory of all, the
 first one its row on the diagonal, too, and each waits until it has those of all. The best of the candidates and the row
-on the diagonal change places; the multipliers and the next column are computed, and what is left of the panel while
-warps search that column.
+on the diagonal change places; the multipliers and what is left of the panel are computed.
 
 Per panel: rows * width^2 flops, and per column one way from block to block. What blocks put into each other's memory,
 and what warps tell each other, is there twice, for columns of even and of odd number: who tells of a column has all
@@ -108,16 +107,18 @@ class _ClusterPanel(PanelKernel):
         own = self.tile.at(k.tid * self.line)
         values = [k.var(own[i]) for i in range(self.width)]
         cluster_barrier(k)  # from here on every block is there
-        self.winner = k.var(0, u32)
+        winner = k.var(0, u32)
         for column in range(self.width):
             with k.when(self.num_columns > column):
                 self.tell(column, values)
                 if column:  # while what others tell is on its way
-                    self.note(k.const(column - 1, u32), self.winner.get())
+                    self.note(k.const(column - 1, u32), winner.get())
                 self.stores.wait(column)
-                self.exchange(column, values)
-                self.divide(column, values)
-        self.note(self.num_columns - 1, self.winner.get())
+                found, pivot_row = self.exchange(column, values)
+                winner.set(found)
+                self.note_pivot(k.const(column, u32), pivot_row[column])
+                self.update(column, pivot_row, values)
+        self.note(self.num_columns - 1, winner.get())
         for i, value in enumerate(values):
             own[i] = value.get()
         k.barrier()
@@ -127,10 +128,10 @@ class _ClusterPanel(PanelKernel):
 
     # -- the pivot
 
-    def search(self, column: int, values: list[Var]) -> list[Value]:
-        """The candidate of this block; of rows in the panel. Brings the columns to the right up to date, too."""
+    def search(self, column: int, value: Value) -> list[Value]:
+        """The candidate of this block; of rows in the panel."""
         k = self.k
-        found = self.magnitude(values[column].get())
+        found = self.magnitude(value)
         is_below = (self.row >= column) & (self.row < self.num_rows)
         zero = k.const(0, u32)
         if found.type.bits == 64:
@@ -143,8 +144,6 @@ class _ClusterPanel(PanelKernel):
         partials = self.partials.at(column % 2 * self.num_warps * WORDS)
         with k.when(k.lane == 0):
             partials.store(k.warp * WORDS, [*best, zero])
-        if column:
-            self.update(column - 1, range(column + 1, self.width), values)
         k.barrier()
         return self.best(self.some(partials, self.num_warps))
 
@@ -153,7 +152,7 @@ class _ClusterPanel(PanelKernel):
         k, width, half, stores = self.k, self.width, column % 2, self.stores
         with k.when(k.tid == 0):
             stores.expect(column, self.nbytes)
-        candidate = self.search(column, values)
+        candidate = self.search(column, values[column].get())
         row = candidate[2]
         for is_mine, start in ((self.row == row, 0), (self.row == column, width)):
             with k.when(is_mine):
@@ -199,43 +198,32 @@ class _ClusterPanel(PanelKernel):
 
     # -- the rest of the panel
 
-    def exchange(self, column: int, values: list[Var]) -> None:
-        """Find the pivot's row, and exchange it with the one on the diagonal."""
+    def exchange(self, column: int, values: list[Var]) -> tuple[Value, Pointer]:
+        """Exchange two rows; return which one the pivot was in, and that row."""
         k, half = self.k, column % 2
         candidates = self.candidates.at(half * self.spec.num_blocks * WORDS)
-        self.winner.set(self.best(self.some(candidates, self.spec.num_blocks))[2])
+        winner = self.best(self.some(candidates, self.spec.num_blocks))[2]
+        pivot_row = self.rows.at((winner / self.height + half * self.spec.num_blocks) * self.width)
         diagonal = self.diagonals.at(half * self.width)
-        for is_mine, row in ((self.row == self.winner, diagonal), (self.row == column, self.pivot_row(column))):
+        for is_mine, row in ((self.row == winner, diagonal), (self.row == column, pivot_row)):
             with k.when(is_mine):
                 for i in range(0, self.width, self.vector):
                     taken = row.load(i, self.vector)
                     for value, element in zip(values[i : i + self.vector], taken, strict=True):
                         value.set(element)
+        return winner, pivot_row
 
-    def pivot_row(self, column: int) -> Pointer:
-        """The row of a pivot, as its block told it."""
-        rank = self.winner / self.height
-        return self.rows.at((rank + column % 2 * self.spec.num_blocks) * self.width)
-
-    def divide(self, column: int, values: list[Var]) -> None:
-        """Compute the multiplier of this thread's row, and bring the next column up to date."""
+    def update(self, column: int, pivot_row: Pointer, values: list[Var]) -> None:
+        """Compute the multiplier of this thread's row, and take its product with the pivot's row off the row."""
         k = self.k
-        pivot = self.pivot_row(column)[column]
-        self.note_pivot(k.const(column, u32), pivot)
+        pivot = pivot_row[column]
         with k.when(self.row > column):
-            values[column].set(self.quotient(values[column].get(), pivot))
-        self.update(column, range(column + 1, min(column + 2, self.width)), values)
-
-    def update(self, column: int, others: range, values: list[Var]) -> None:
-        """Take the products of the multiplier with the pivot's row off some columns of this thread's row."""
-        k, row = self.k, self.pivot_row(column)
-        if not others:
-            return
-        with k.when(self.row > column):
-            negative = -values[column].get()
-            for start in range(others.start // self.vector * self.vector, others.stop, self.vector):
-                for i, element in enumerate(row.load(start, self.vector), start):
-                    if i in others:
+            factor = self.quotient(values[column].get(), pivot)
+            values[column].set(factor)
+            negative = -factor
+            for start in range((column + 1) // self.vector * self.vector, self.width, self.vector):
+                for i, element in enumerate(pivot_row.load(start, self.vector), start):
+                    if i > column:
                         values[i].set(multiply_add(k, negative, element, values[i].get()))
 
     def quotient(self, element: Value, pivot: Value) -> Value:

@@ -67,7 +67,7 @@ def make_upper(spec: UpperSpec) -> Kernel:
     rows = k.scalar("rows", u32)
     pitch, move, out_pitch, out_move = (k.scalar(name, i64) for name in ("pitch", "move", "out_pitch", "out_move"))
     zero = k.const(0, spec.type)
-    with each_element(k) as (line, column):
+    for line, column in each_element(k):
         matrix = line / rows
         row = line - matrix * rows
         value = k.var(zero)

@@ -13,7 +13,6 @@ panel's rows of U.
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
 
 BLOCK, WARP = 256, 32
 NUM_WARPS = BLOCK // WARP
+UNROLL = 4  # elements of a thread at a time
 
 
 @cache
@@ -143,21 +143,30 @@ class PermuteSpec(NamedTuple):
     is_inverse: bool = False
 
 
-@contextmanager
 def each_element(k: Builder) -> Iterator[tuple[Value, Value]]:
-    """Run the block for every element of a thread, of which some have a line; its parameters are those of `spread`."""
-    lines, columns, shift = (k.scalar(name, u32) for name in ("lines", "columns", "shift"))
-    at_once = k.const(BLOCK, u32) >> shift
-    with k.range(k.ctaid * at_once + (k.tid >> shift), lines, k.nctaid * at_once) as line:
-        lanes = k.const(1, u32) << shift
-        with k.range(k.tid & (lanes - 1), columns, lanes) as column:
-            yield line, column
+    """Yield lines and columns of a thread's elements, unrolled; takes the parameters that `spread` gives.
+
+    Blocks that follow each other have parts of one line: what is stored at random in it comes together in the L2 cache.
+    """
+    names = ("tasks", "segments", "lines", "columns", "shift")
+    tasks, segments, lines, columns, shift = (k.scalar(name, u32) for name in names)
+    lanes = k.const(1, u32) << shift
+    with k.range(k.ctaid + 0, tasks, k.nctaid + 0) as task:
+        group = task / segments
+        line = group * (k.const(BLOCK, u32) >> shift) + (k.tid >> shift)
+        first = (task - group * segments) * (lanes * UNROLL) + (k.tid & (lanes - 1))
+        for i in range(UNROLL):
+            column = first + lanes * i if i else first
+            with k.when((line < lines) & (column < columns)):
+                yield line, column
 
 
-def spread(lines: int, columns: int) -> tuple[Grid, tuple[int, int, int]]:
+def spread(lines: int, columns: int) -> tuple[Grid, tuple[int, ...]]:
     """Return the grid and the constants of kernels for `each_element`."""
     shift = min(columns - 1, BLOCK - 1).bit_length()
-    return (min(-(-lines // (BLOCK >> shift)), 1 << 16), 1, 1), (lines, columns, shift)
+    segments = -(-columns // (UNROLL << shift))
+    tasks = -(-lines // (BLOCK >> shift)) * segments
+    return (min(tasks, 1 << 16), 1, 1), (tasks, segments, lines, columns, shift)
 
 
 @cache
@@ -170,7 +179,7 @@ def make_permute(spec: PermuteSpec) -> Kernel:
     b = None if spec.is_identity else k.pointer("b", type_, "r")
     order, width = k.scalar("order", u32), k.scalar("width", i64)
     b_pitch, b_step, b_move = (k.scalar(name, i64) for name in ("b_pitch", "b_step", "b_move"))
-    with each_element(k) as (line, column):
+    for line, column in each_element(k):
         matrix = line / order
         row, own = line - matrix * order, x.at(k.cast(line, i64) * width)
         there = None if b is None else b.at(k.cast(matrix, i64) * b_move).at(k.cast(column, i64) * b_step)

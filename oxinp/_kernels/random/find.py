@@ -7,9 +7,9 @@ that a warp has rows, whose predicates are a ballot.
 Algorithm: every word is made and looked at as if a segment (see `variates`) started there. Where all are one position
 long, that is all. Otherwise what may be slow, of f64 by the upper bits of the mantissa alone, is a candidate: one or
 two in a hundred. Candidates are listed in order, by counts of bits, and ended by as many threads at once; tails, of
-which a tile has two or three, after the others, as their logarithms would keep most warps waiting. A candidate that no earlier
-one reaches starts a segment whatever came before it (it leads); its thread goes on through those that follow as far as
-they overlap. What starts clears the bits of the positions that it covers, and its own if it gives nothing.
+which a tile has two or three, after the others, as their logarithms would keep most warps waiting. A candidate that no
+earlier one reaches starts a segment whatever came before it (it leads); its thread goes on through those that follow as
+far as they overlap. What starts clears the bits of the positions that it covers, and its own if it gives nothing.
 
 Tiles depend on nothing but their states: a tile looks at the `WINDOW` positions before it as well, half of which are
 more than a segment's length, so that what leads is known from there on; where an overlap goes through all of the other

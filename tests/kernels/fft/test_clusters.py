@@ -112,3 +112,12 @@ def test_real_transforms_stay_in_a_block(session):
     made = transformed(session, x, half, 0, n=256, device=DEVICE)
     assert clusters(made) == [1]
     assert rms(half, np.fft.rfft(x.astype(np.longdouble), axis=0)) <= 0.6e-7 * np.sqrt(8)
+
+
+def test_rows_to_columns_take_passes(session):
+    """What blocks would exchange lies apart in each other's memory."""
+    x = random((9, 256), "F").T
+    target = np.empty((256, 9), "F")
+    made = transformed(session, x, target, 0, device=DEVICE)
+    assert clusters(made) == [1, 1]
+    check(target, x, 0)

@@ -191,7 +191,6 @@ def test_lengths_without_codelets(session, n, axis, dtype):
 
 @pytest.mark.parametrize("n", [331, 1009])
 def test_convolutions_by_products_of_roots(session, n, monkeypatch):
-    monkeypatch.setattr(tiling, "IS_FACTORED", True)
     monkeypatch.setattr(tiling, "LARGE_TABLE", 0)
     x = random((3, n), "F")
     target = np.empty_like(x)

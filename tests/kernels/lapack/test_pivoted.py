@@ -8,7 +8,7 @@ import scipy.linalg
 
 from oxinp._kernels.lapack import pivoted, pivoted_panel
 from oxinp._kernels.lapack.pivoted_panel import PivotedSpec
-from oxinp._ptx.types import c64, c128, f32, f64
+from oxinp._ptx.types import c128, f32, f64
 from tests.kernels.lapack.case import RATIO, draw, operand_of, run
 from tests.kernels.lapack.spills import check_assembled
 from tests.kernels.machine import machine
@@ -49,7 +49,7 @@ def check(a, order, q, r):
     ("rows", "columns", "dtype"),
     [
         (7, 20, "f8"),
-        (36, 34, "f8"),
+        (33, 34, "f8"),
         (9, 7, "c8"),
         pytest.param(13, 40, "f8", marks=slow),
         pytest.param(45, 37, "f8", marks=slow),
@@ -89,7 +89,10 @@ def matrices(n):
     }
 
 
-@pytest.mark.parametrize("kind", matrices(6))
+QUICK = ("low rank", "equal columns", "graded")
+
+
+@pytest.mark.parametrize("kind", [pytest.param(x, marks=() if x in QUICK else slow) for x in matrices(6)])
 def test_kinds(kind):
     a = matrices(6)[kind]
     order, q, r = factored(a)
@@ -124,7 +127,7 @@ def test_modes():
 
 def test_kernels_assemble_without_spills(request, tmp_path):
     kernels = []
-    for type_, height, strip in ((f32, 8, 8), (f64, 16, 32), (f64, 128, 16), (c64, 64, 32), (c128, 16, 8)):
+    for type_, height, strip in ((f32, 8, 8), (f64, 128, 16), (c128, 16, 8)):
         kernels.append(pivoted.make_norms(type_))
         kernels.append(pivoted_panel.make(PivotedSpec(type_, 2048, height, strip)))
     check_assembled(kernels, request, tmp_path)
