@@ -39,8 +39,8 @@ _ARRAY_RESULTS = set(
     map(
         np.__dict__.get,
         """
-        all amax amin any average fix max mean median min nanmax nanmean nanmedian nanmin nanprod nanstd nansum nanvar prod
-        ptp std sum var
+        all amax amin any average fix max mean median min nanmax nanmean nanmedian nanmin nanprod nanstd nansum nanvar
+        prod ptp std sum var
         """.split(),  # noqa: SIM905 - readable as it is
     )
 )

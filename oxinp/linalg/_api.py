@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.linalg import _linalg as numpys
 
-from oxinp._api.fronts import as_ours, enter_without_reading, implements
 from oxinp._api.crossovers import placed
+from oxinp._api.fronts import as_ours, enter_without_reading, implements
 from oxinp._api.rebound import rebound
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.ops import factorise, spectral

@@ -75,9 +75,11 @@ def total(self: Sparse, axis: Any = None, dtype: Any = None, out: Any = None) ->
 
 def mean(self: Sparse, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
     """``self.mean(axis)``."""
-    found = total(self, axis, dtype, out)
+    if self.dtype.kind not in "fc":
+        raise Unsupported("means in another dtype")
     extents = self.shape if axis is None else self.shape[axis : axis + 1 or None]
-    return found * self.dtype.type(1.0 / math.prod(extents))
+    # Elements are divided before the sum, as in SciPy.
+    return total(self * (1.0 / math.prod(extents)), axis, dtype, out)
 
 
 def extremum(name: str) -> Callable[..., Any]:

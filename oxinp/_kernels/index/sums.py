@@ -29,9 +29,11 @@ if TYPE_CHECKING:
 TYPES = (i32, u32, i64, u64, f32, f64)
 WORD_BITS = 32
 MIN_PIECE = 1 << 16
+NUM_PARTS = 64  # that few buckets are cut into, at least
 MAX_POINT, MAX_LIMIT = 50, 60
 RESERVED_NBYTES = 8192  # of shared memory, for totals
 MIN_COUNT = {"i": 1 << 21, "u": 1 << 21, "f": 1 << 17}  # updates from which grouping pays
+MIN_EXTENT = {"i": 1, "u": 1, "f": 256}  # below which lanes wait for each other; for atomics in memory they wait longer
 ELEMENTS_EACH = {"i": 2, "u": 2, "f": 4}  # per update, up to which it does
 
 
@@ -39,7 +41,8 @@ def shift_of(count: int, extent: int, type_: Type, device: Device) -> int | None
     """Return the elements of a bucket, as a power of two; None where sums are found in another way."""
     if type_ not in TYPES or not 0 < count < buckets.MAX_COUNT or extent >= 1 << 31:
         return None
-    if count < MIN_COUNT[type_.kind] or extent > ELEMENTS_EACH[type_.kind] * count:
+    kind = type_.kind
+    if count < MIN_COUNT[kind] or not MIN_EXTENT[kind] <= extent <= ELEMENTS_EACH[kind] * count:
         return None
     room = (device.max_shared_nbytes - RESERVED_NBYTES) // (words_of(type_) * u32.nbytes)
     return buckets.shift_of(extent, room.bit_length() - 1)
@@ -74,7 +77,7 @@ def add(
     grouped = buckets.group(
         count, extent, shift, index_type, value, scratch, items, has_extremes=type_.is_float and not is_scalar
     )
-    piece = piece or max(MIN_PIECE, 2 * -(-count // grouped.number))
+    piece = piece or max(MIN_PIECE, 2 * -(-count // max(grouped.number, NUM_PARTS)))
     most, size = count // piece, 1 << shift  # parts beside the first ones of buckets, so many buckets are cut at most
     given = (Argument("in1"),) if is_scalar else (grouped.values,)
     shared = (Argument("out0"), grouped.flag, grouped.keys, grouped.starts, grouped.totals)

@@ -319,12 +319,13 @@ class Qr:
         self.product(low, (low, high), made.v.part(low, low), made.v_place.at(made.v.at(low, low)), width)
         shape = (self.count, width, width)
         m = Operand(self.type, (made.m.move, made.m.pitch, 1), made.m.part(low, low - block).alignment)
-        inputs = (Operand(self.type, contiguous_strides(shape)), m, ScalarOperand(i64), ScalarOperand(i64))
-        launch = elementwise.plan(shape, inputs, (_beside(self.type),), (Output(4, m),), self.device).launch
-        place = made.m_place.at(made.m.at(low, low - block))
-        # The width and that of a panel, which are the last inputs, are constants here.
-        moved = launch._replace(arguments=launch.arguments[:-2], constants=(width, self.width, *launch.constants))
-        self.steps += Plan((moved,)).on(out0=place, in0=self.inner, in1=place)
+        tau = Operand(self.type, (self.depth, 0, 1), self.type.nbytes)
+        inputs = (Operand(self.type, contiguous_strides(shape)), tau, ScalarOperand(i64))
+        launch = elementwise.plan(shape, inputs, (_joined(self.type),), (Output(3, m),), self.device).launch
+        # The width, which is the last input, is a constant here.
+        moved = Plan((launch._replace(arguments=launch.arguments[:-1], constants=(width, *launch.constants)),))
+        places = {"in0": self.inner, "in1": self.tau.at(low * self.type.nbytes)}
+        self.steps += moved.on(out0=made.m_place.at(made.m.at(low, low - block)), **places)
 
     def plan(self) -> Plan:
         """Return the plan of the steps that have been appended."""
@@ -333,19 +334,20 @@ class Qr:
 
 
 @cache
-def _beside(type: Type) -> Instr:
-    """The instruction that keeps what square matrices have on the diagonal, by panels, and else takes others."""
+def _joined(type: Type) -> Instr:
+    """The instruction that takes elements of square matrices, but on their diagonal 1 / tau, see `QrPanelKernel`."""
 
-    def lower(k: Builder, index: Value, own: Value, held: Value, order: Value, width: Value) -> Value:
+    def lower(k: Builder, index: Value, own: Value, tau: Value, order: Value) -> Value:
         line = index / order
-        column, row = index - line * order, line - line / order * order
-        is_kept = row / width == column / width
-        parts = [k.where(is_kept, x, y) for x, y in zip(held.parts, own.parts, strict=True)]
-        return k.compound(type, *parts) if type.is_complex else parts[0]
+        is_diagonal = index - line * order == line - line / order * order
+        zero, one = k.const(0, type), k.const(1, type)
+        is_zero = tau == zero
+        inverse = one / k.where(is_zero, one, tau)
+        return k.where(is_diagonal, k.where(is_zero, k.const(float("inf"), type), inverse), own)
 
     lowering: Any = lower
     lowering.wants_index = True
-    return Instr(lower, type, (0, 1, 2, 3))
+    return Instr(lower, type, (0, 1, 2))
 
 
 __all__ = ["Qr", "Reflectors", "UpperSpec", "make_upper", "reflectors", "upper"]

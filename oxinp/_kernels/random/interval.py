@@ -32,6 +32,8 @@ from oxinp._ptx.kernel import retraceable
 from oxinp._ptx.types import f64, i32, i64, pred, u32
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from oxinp._ptx.memory import Pointer
     from oxinp._ptx.value import Value
 
@@ -234,7 +236,8 @@ def _limit(k: Builder, limits: Pointer, target: Pointer, count: Value) -> None:
         each = [changes[parity, number] for number in range(NUM_WARPS)]
         parity.set(parity ^ 1)
         k.break_if(~_any_of(each))
-    with k.range(k.tid, count, BLOCK) as number:
+    # Up to a whole number of steps, beyond which `walk` does not look: what is not there is never accepted
+    with k.range(k.tid, k.max((count + (STEP - 1)) / STEP * STEP, STEP), BLOCK) as number:
         target[number] = k.cast(limits[parity, number], u32)
 
 
@@ -244,22 +247,22 @@ def _walk() -> Kernel:
     starts, status = k.pointer("starts", i32, "w"), k.pointer("status", u32, "w")
     segments, events = k.pointer("segments", u32, "r"), k.pointer("events", u32, "r")
     num_segments, capacity, highest = k.scalar("num_segments", u32), k.scalar("capacity", u32), k.scalar("highest", i32)
-    indices = [k.lane + WARP * item for item in range(ITEMS)]
     known = k.shared(u32, (MOST_SEGMENTS, 4))
     with k.range(k.tid, num_segments, WARP) as at:
         known.store((at, 0), segments.load(at * 4, 4))
     k.barrier()
+    own, last = events.at(k.lane * ITEMS), num_segments - 1
 
-    def load(segment: Value, first: Any = 0) -> list[Value]:
-        """Ask for limits, of which those that are not there are never looked at."""
-        own = events.at(k.cast(k.min(segment, num_segments - 1), i64) * k.cast(capacity, i64))
-        return [own[k.min(index + first, capacity - 1)] for index in indices]
+    def load(segment: Value, first: Any = 0) -> tuple[Value, ...]:
+        """Ask for the lane's limits of a step."""
+        return own.at(k.min(segment, last) * capacity + first).load(0, ITEMS)
 
-    def num_accepted(limits: list[Value], first: Any, count: Value, above: Value) -> Value:
-        """How many of some words a path accepts that starts so far above."""
-        total = k.const(0, u32)
-        for index, limit in zip(indices, limits, strict=True):
-            total = total + k.popc(k.ballot((index + first < count) & (k.cast(limit, i32) <= above)))
+    def num_accepted(limits: Sequence[Value], above: Value) -> Value:
+        """How many words of a step a path accepts that starts so far above."""
+        counts = [k.popc(k.ballot(k.cast(limit, i32) <= above)) for limit in limits]
+        total = counts[0]
+        for count in counts[1:]:
+            total = total + count
         return k.cast(total, i32)
 
     i = k.var(highest)
@@ -277,9 +280,9 @@ def _walk() -> Kernel:
                 held = [limit.get() for limit in limits]
                 for limit, value in zip(limits, load(segment + ASKED), strict=True):
                     limit.set(value)
-                i.set(above - num_accepted(held, 0, count, above) + k.cast(end, i32))
-                with k.range(k.const(WARP * ITEMS, u32), count, WARP * ITEMS) as first:
-                    i.set(i - num_accepted(load(segment, first), first, count, above))
+                i.set(above - num_accepted(held, above) + k.cast(end, i32))
+                with k.range(k.const(STEP, u32), count, STEP) as first:
+                    i.set(i - num_accepted(load(segment, first), above))
     return k.build()
 
 
@@ -333,6 +336,7 @@ __all__ = [
     "LEFT_RANGE",
     "MOST_EVENTS",
     "MOST_SEGMENTS",
+    "STEP",
     "TAIL_BITS",
     "UNKNOWN",
     "WINDOW",

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING
 from oxinp._kernels.plan import Fill, Launch, Plan, Scratch, inputs, outputs
 from oxinp._kernels.problem import MAX_KERNELS
 from oxinp._kernels.random import interval
-from oxinp._kernels.random.interval import MOST_EVENTS, MOST_SEGMENTS, TAIL_BITS, IntervalSpec
+from oxinp._kernels.random.interval import MOST_EVENTS, MOST_SEGMENTS, STEP, TAIL_BITS, IntervalSpec
 from oxinp._kernels.random.interval_tail import NUM_WARPS, UNKNOWN, WARP, WINDOW
 from oxinp._kernels.random.twister import N
 from oxinp._ptx import Builder, Kernel
@@ -172,7 +172,7 @@ def _phase(
     num_segments = max(1, min(windows, max(fewest, min(most, math.isqrt(WINDOWS_PER_STEP * windows)))))
     length = -(-windows // num_segments) * WINDOW
     num_segments = -(-expected // length)
-    capacity = min(-(-4 * length * margin >> bits) + 256, MOST_EVENTS)
+    capacity = min(-(-((4 * length * margin >> bits) + 256) // STEP) * STEP, MOST_EVENTS)
     segments, starts = scratch.take(num_segments * 16), scratch.take(num_segments * 4)
     events, chunks = scratch.take(num_segments * capacity * 4), scratch.take(num_segments * NUM_WARPS * 8)
     constants = (count, length, capacity, bits, highest, margin)

@@ -68,21 +68,25 @@ class Stream:
         with k.range(k.tid, N, BLOCK) as i:
             self.words[i] = window[i]
 
-    def step(self, number: int | Value) -> list[Value]:
-        """Give the thread's pair of a step, and make the words that come 624 after a step's; a barrier has to follow.
-
-        In steps that are numbers of Python the last 624 words go to the front as well.
+    def ask(self, number: int | Value) -> list[Value]:
+        """The words that `make` needs in a step, and at last the thread's pair of it.
 
         Parameters
         ----------
         number : int or Value
             Of the step; as a `Value` times `STEP`.
         """
-        k, is_known = self.k, isinstance(number, int)
-        own, pair = (each.at(number * STEP if is_known else number) for each in (self._own, self._pair))
-        first = own[M] ^ self._twisted(own[0], own[1])
-        made = [first, first ^ self._twisted(own[FREE], own[FREE + 1])]
-        given = list(pair.load(0, 2))
+        own, pair = self._at(number)
+        return [*[own[i] for i in (0, 1, M, FREE, FREE + 1)], *pair.load(0, 2)]
+
+    def make(self, number: int | Value, asked: list[Value]) -> None:
+        """Make the words that come 624 after a step's; a barrier has to follow.
+
+        In steps that are numbers of Python the last 624 words go to the front as well.
+        """
+        k, (own, _) = self.k, self._at(number)
+        first = asked[2] ^ self._twisted(asked[0], asked[1])
+        made = [first, first ^ self._twisted(asked[3], asked[4])]
         with k.when(self.is_maker):
             for i, word in enumerate(made):
                 own[N + i * FREE] = word
@@ -92,7 +96,10 @@ class Stream:
             if lowest + FREE > fewest:
                 with k.when(self.is_maker & (k.tid + lowest >= fewest)):
                     own[i * FREE - fewest] = word
-        return given
+
+    def _at(self, number: int | Value) -> tuple[Pointer, Pointer]:
+        own, pair = (each.at(number * STEP if isinstance(number, int) else number) for each in (self._own, self._pair))
+        return own, pair
 
     def _twisted(self, first: Value, second: Value) -> Value:
         joined = second ^ ((first ^ second) & UPPER)
@@ -122,22 +129,28 @@ def make(spec: TwisterFillSpec) -> Kernel:
     begin = stream * length
     todo = k.var(k.min(length, total - begin))  # words
     done = k.var(begin)
+    asked = [k.var(word) for word in words.ask(0)]
     with k.loop():
         k.break_if(todo < STEP * STEPS)
         own = out.at(done / made.words + k.cast(k.tid * per_pair, i64))
         for number in range(STEPS):
-            pair = words.step(number)
+            held = [var.get() for var in asked]
+            words.make(number, held)
             k.barrier()
-            values = _elements(k, made, pair)
+            # On their way while the pair is tempered; after the last step, the same as at the front
+            for var, word in zip(asked, words.ask(number + 1), strict=True):
+                var.set(word)
+            values = _elements(k, made, held[-2:])
             with k.when(words.is_maker):  # a pair gives one element, or two that are stored at once
                 own.store(number * FREE * per_pair, values)
         done.set(done + STEP * STEPS)
         todo.set(todo - STEP * STEPS)
     num_left = k.cast(todo.get(), u32)
     with k.range(k.const(0, u32), num_left, STEP) as at:
-        pair = words.step(at)
+        held = words.ask(at)
+        words.make(at, held)
         k.barrier()
-        for number, value in enumerate(_elements(k, made, pair)):
+        for number, value in enumerate(_elements(k, made, held[-2:])):
             element = (done + k.cast(at, i64)) / made.words + k.cast(k.tid * per_pair + number, i64)
             with k.when(words.is_maker & (element < size) & (element * made.words < begin + length)):
                 out[element] = value

@@ -163,7 +163,9 @@ def num_tiles(total: int) -> int:
 
 @lru_cache(MAX_KERNELS)
 @retraceable
-def make(spec: Any) -> Kernel:
+def make(
+    spec: SpgemmLengthsSpec | SpgemmCountSpec | SpgemmListSpec | SpgemmTotalsSpec | SpgemmTilesSpec | SpgemmMoveSpec,
+) -> Kernel:
     """Build the kernel of a Spec."""
     kernel: Kernel = _BUILDERS[type(spec)](spec)
     return kernel

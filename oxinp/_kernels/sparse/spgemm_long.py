@@ -105,7 +105,7 @@ def ends(num_rows: int, staged: int, index: Type, arguments: tuple[Argument, ...
 
 @lru_cache(MAX_KERNELS)
 @retraceable
-def make(spec: Any) -> Kernel:
+def make(spec: SpgemmExpandSpec | SpgemmHeadsSpec | SpgemmRunsSpec | SpgemmEndsSpec) -> Kernel:
     """Build the kernel of a Spec."""
     kernel: Kernel = _BUILDERS[type(spec)](spec)
     return kernel

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from oxinp._api.fronts import as_ours, implements
 from oxinp._api.crossovers import may_overwrite
+from oxinp._api.fronts import as_ours, implements
 from oxinp._core.host.fallback import call
 from oxinp._core.lazy import placement
 from oxinp._core.lazy.expr import Unsupported

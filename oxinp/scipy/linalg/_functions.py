@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from oxinp._api.fronts import as_ours, implements
 from oxinp._api.crossovers import placed
+from oxinp._api.fronts import as_ours, implements
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.ops import factorise, spectral
 from oxinp.linalg import _spectral

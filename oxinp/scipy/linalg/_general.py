@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from oxinp._api.fronts import implements
 from oxinp._api.crossovers import placed
+from oxinp._api.fronts import implements
 from oxinp._core.lazy.expr import Unsupported
 from oxinp.linalg import _eig
 from oxinp.scipy.linalg._given import matrices, or_scipy

@@ -139,11 +139,23 @@ def test_long_runs_and_empty_buckets(session):
         assert_same(y, expected)
 
 
+@pytest.mark.parametrize("dtype", ["i4", "f4"])
+def test_few_elements_are_shared_by_many_blocks(session, monkeypatch, dtype):
+    monkeypatch.setattr(sums, "MIN_PIECE", 1)
+    x, index, values = np.zeros(2, dtype), np.arange(3000) % 2, np.arange(3000).astype(dtype)
+    plan = sums.add(3000, 2, 1, 0, from_dtype(x.dtype), i64, is_scalar=False, items=1)
+    assert plan.steps[-1].grid[0] > sums.NUM_PARTS // 4
+    add(session, x, index, values, shift=0)
+    assert_same(x, np.array([values[::2].sum(dtype="f8"), values[1::2].sum(dtype="f8")], dtype))
+
+
 def test_where_sums_are_grouped():
     assert sums.shift_of(1 << 24, 1 << 20, i32, TINY_DEVICE) == 12
     assert sums.shift_of(1 << 24, 1 << 20, f32, TINY_DEVICE) == 11
     assert sums.shift_of(1 << 24, 1 << 20, f64, TINY_DEVICE) == 11
     assert sums.shift_of(1 << 24, 1 << 23, f64, TINY_DEVICE) is None
     assert sums.shift_of(1 << 12, 1 << 8, i32, TINY_DEVICE) is None
+    assert sums.shift_of(1 << 24, 3, i32, TINY_DEVICE) == 0
+    assert sums.shift_of(1 << 24, 3, f32, TINY_DEVICE) is None
     assert sums.shift_of(1 << 24, 1 << 20, from_dtype(np.dtype("c8")), TINY_DEVICE) is None
     assert sums.shift_of(buckets.MAX_COUNT, 1 << 20, i64, TINY_DEVICE) is None
