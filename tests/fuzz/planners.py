@@ -100,10 +100,13 @@ def main() -> int:
         branches.start()
     with numpy.errstate(all="ignore"):
         families = arguments.families or list(FAMILIES)
-        failed = run(seed, arguments.start, arguments.start + arguments.problems, families, print)
+        try:
+            failed = run(seed, arguments.start, arguments.start + arguments.problems, families, print)
+        finally:
+            if branches is not None:
+                branches.stop()
+                branches.save(arguments.coverage)
     if branches is not None:
-        branches.stop()
-        branches.save(arguments.coverage)
         missed, count = branches.missed()
         sys.stdout.write("\n".join(map(str, missed)) + f"\n{count - len(missed)} of {count} branches taken\n")
     problems = arguments.problems * len(families)

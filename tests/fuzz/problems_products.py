@@ -193,6 +193,8 @@ def factorisations(p: Problem) -> Any:
             "linalg.cho_solve((a, True), b)",
             "np.linalg.norm(a, 'nuc')",
             "linalg.qr(s, pivoting=False)",
+            "linalg.qr(s, pivoting=True)",
+            "linalg.qr(s, mode='economic', pivoting=True)",
             "np.linalg.cholesky(a, upper=True)",
             "np.linalg.cholesky(a @ a.swapaxes(-1, -2))",
             "np.linalg.inv(a.swapaxes(-1, -2))",
