@@ -34,7 +34,7 @@ _PLAIN_RESULTS = set(
         stack tensordot tril triu unravel_index unwrap vstack where
         """.split(),  # noqa: SIM905 - readable as it is
     )
-)
+) | {np.lib.stride_tricks.as_strided, np.lib.stride_tricks.sliding_window_view}
 _ARRAY_RESULTS = set(
     map(
         np.__dict__.get,

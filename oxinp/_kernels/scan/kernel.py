@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from oxinp._kernels.elementwise.chain import BoundChain, BoundOperand, Chain, OperandSpec, Position, Spot
-from oxinp._kernels.problem import Element
 from oxinp._ptx.frozen import Frozen
 
 if TYPE_CHECKING:
@@ -75,8 +74,3 @@ class ScanKernel:
         """Return the result of an accumulator."""
         k, spec = self._k, self._spec
         return k.cast(total if spec.op.finish is None else spec.op.finish(k, total), spec.target.type)
-
-
-def elements_of(totals: Sequence[Value]) -> list[Element]:
-    """Return totals as elements."""
-    return [Element(total) for total in totals]
