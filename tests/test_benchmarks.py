@@ -16,7 +16,11 @@ from tests.fake_peers import fake_jax, fake_torch
 
 MEASURED = Path(compare.__file__).parent / "baseline" / "h200.json"
 QUICK = {name: (case, params) for name, case, params in compare.discover(quick=True)}
-CLASSES = sorted({name.partition("[")[0] for name in QUICK})
+SLOW = {"examples.ProfileCost", "scans.Scan", "products.Square", "reductions.Wide"}
+CLASSES = [
+    pytest.param(name, marks=pytest.mark.slow if name in SLOW else ())
+    for name in sorted({name.partition("[")[0] for name in QUICK})
+]
 
 
 @pytest.mark.parametrize("name", CLASSES)

@@ -33,7 +33,7 @@ def _plan(*options):
     return done.stdout
 
 
-@pytest.mark.parametrize("device", ["h200", "a100"])
+@pytest.mark.parametrize("device", ["h200", pytest.param("a100", marks=pytest.mark.slow)])
 def test_planners(device):
     said = _plan("--problems", PROBLEMS, "--seed", 1, "--device", device)
     problems, launches, blocks, failed = map(int, re.findall(r"\d+", said.splitlines()[-1]))
@@ -106,6 +106,7 @@ def _decide(x, y=None):
     return (1 if x else 2) if y is None else 3
 
 
+@pytest.mark.slow
 def test_branches_that_nothing_took_are_listed(monkeypatch):
     branches = Branches()
     monkeypatch.setattr(branches, "filenames", [__file__])

@@ -43,7 +43,7 @@ def ratios(a, h, q):
     ("n", "dtype"),
     [
         (5, "f8"),
-        (36, "f8"),
+        pytest.param(36, "f8", marks=slow),
         (6, "c8"),
         pytest.param(37, "c16", marks=slow),
         pytest.param(70, "f4", marks=slow),

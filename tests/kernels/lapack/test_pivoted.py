@@ -49,7 +49,7 @@ def check(a, order, q, r):
     ("rows", "columns", "dtype"),
     [
         (7, 20, "f8"),
-        (33, 34, "f8"),
+        pytest.param(33, 34, "f8", marks=slow),
         (9, 7, "c8"),
         pytest.param(13, 40, "f8", marks=slow),
         pytest.param(45, 37, "f8", marks=slow),
