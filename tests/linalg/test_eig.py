@@ -45,8 +45,10 @@ def close(ours, theirs, scale=1e4):
 def test_eigenvalues_and_vectors_are_numpys(kind):
     a = KINDS[kind]
     (w, v), (expected, vectors) = oxinp.linalg.eig(oxinp.asarray(a)), np.linalg.eig(a)
-    close(w, expected)
-    if kind != "graded":
+    if kind == "graded":  # the least are what rounding makes them, or pairs
+        close(np.asarray(w).astype("D"), expected.astype("D"))
+    else:
+        close(w, expected)
         close(v, vectors)
     w, v = np.asarray(w), np.asarray(v)
     residual = np.linalg.norm(a @ v - v * w, 1) / max(np.linalg.norm(a, 1), np.finfo("f8").tiny)

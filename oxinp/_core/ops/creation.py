@@ -127,7 +127,7 @@ def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None) ->
     is_count = type(start) is int and stop is None and (step is None or (type(step) is int and step == 1))
     if is_count and start * 16 < config.offload_threshold:
         return wrap_host(_numpys_arange(start, dtype=dtype))
-    start, stop, step = (fetch(x)[()] if isinstance(x, Handle) else x for x in (start, stop, step))
+    given = start, stop, step = [fetch(x)[()] if isinstance(x, Handle) else x for x in (start, stop, step)]
     if stop is None:
         start, stop = 0, start
     if step is None:
@@ -141,7 +141,12 @@ def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None) ->
         return wrap_host(_numpys_arange(start, stop, step, dtype))
     are_numbers = all(isinstance(x, int | float | np.integer | np.floating) for x in (start, stop, step))
     if not are_numbers or np.timedelta64 in map(type, (start, stop, step)) or step == 0:
-        return wrap_host(_numpys_arange(start, stop, step, dtype))
+        # What is not given is left out: NumPy would take it for a date or a difference of dates.
+        if type(step) is int and step == 1:
+            given.pop()
+        while len(given) > 1 and given[-1] is None:
+            given.pop()
+        return wrap_host(call_as_user(_numpys_arange, tuple(given), {} if dtype is None else {"dtype": dtype}))
     if dtype is None:
         dtype = np.result_type(np.arange(start, start, step), np.arange(stop, stop))
     layout = Layout.of(np.dtype(dtype), (max(0, math.ceil((stop - start) / step)),))

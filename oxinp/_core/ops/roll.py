@@ -14,8 +14,9 @@ from oxinp._core.lazy.building import attempt
 from oxinp._core.lazy.expr import Graph, Node, Unsupported
 from oxinp._core.lazy.handle import Handle, expression
 from oxinp._core.lazy.record import wrap_pending
-from oxinp._core.manipulation.copy import axes_of, copy, permuted
-from oxinp._core.memory.dtypes import DEVICE_TYPES
+from oxinp._core.lazy.views import view_at
+from oxinp._core.manipulation.copy import axes_of, copy, own, permuted
+from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES
 from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.recent import Recent
 from oxinp._kernels.nest import magic
@@ -23,7 +24,7 @@ from oxinp._ptx.types import i64, u32
 
 MAX_SIZE = 1 << 31  # of indices in 32 bits
 HOST_WEIGHT = 4.0
-UINT64 = np.dtype(np.uint64)
+UINT8, UINT64 = np.dtype(np.uint8), np.dtype(np.uint64)
 
 _GRAPHS = Recent(1 << 10)  # by the layout that is read, the axis, and by how many elements
 
@@ -47,6 +48,9 @@ def roll(array: Handle, turns: dict[int | None, int]) -> Any:
     layout = array._layout
     if layout.dtype not in DEVICE_TYPES or layout.size >= MAX_SIZE:
         raise Unsupported("a dtype without kernels, or indices beyond 32 bits")
+    if layout.dtype == BOOL:  # whose bytes may be others than 0 and 1, and are moved as they are
+        made = roll(view_at(array, Layout.at(UINT8, layout.shape, layout.strides, layout.offset)), turns)
+        return own(view_at(made, Layout.at(BOOL, layout.shape, made._layout.strides, 0)))
     axes = None if layout.is_contiguous or None in turns else axes_of(layout, "K")
     if axes is not None:
         inner: Any = {axes.index(axis): turn for axis, turn in turns.items()}
