@@ -18,7 +18,7 @@ import numpy as np
 import scipy.fft
 
 from asv_benchmarks.kernels.plans import Prepared, milliseconds, write
-from oxinp._kernels.fft import chunks, radices, splitting, tiling
+from oxinp._kernels.fft import radices, splitting, tiling
 from oxinp._kernels.fft.axes import COMPLEX, HALF, REAL, Array, Problem, plan_axes
 from oxinp._kernels.fft.codelets import MAX_PRIME
 from oxinp._kernels.fft.radices import largest_prime
@@ -78,15 +78,6 @@ SETTINGS = {
     },
     "counted bytes, passes": {(tiling, "IS_COUNTED"): True, (tiling, "MOST_IN_PASSES"): 8},
     "columns of 256 bytes": {(tiling, "SEGMENT"): 256, (splitting, "SEGMENT"): 256},
-    "smallest pass first": {(splitting, "IS_RISING"): True},
-    "smallest pass first, of 256 bytes": {
-        (splitting, "IS_RISING"): True,
-        (tiling, "SEGMENT"): 256,
-        (splitting, "SEGMENT"): 256,
-    },
-    "chunks of 8 MiB": {(chunks, "CHUNK_NBYTES"): 1 << 23},
-    "chunks of 16 MiB": {(chunks, "CHUNK_NBYTES"): 1 << 24},
-    "chunks of 32 MiB": {(chunks, "CHUNK_NBYTES"): 1 << 25},
     "all roots are read": {(tiling, "LARGE_TABLE"): 1 << 20},
     "convolutions by more blocks": {(tiling, "BESIDE_CHIRP"): 14},
     "more blocks": {(tiling, "BUSY"): 2048},

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
-from oxinp._kernels.fft import chunks
 from oxinp._kernels.fft.batch import Chained, Loop, Side
 from oxinp._kernels.fft.plan import Transform
 from oxinp._kernels.plan import Argument, Launch, Plan, Scratch
@@ -81,17 +80,10 @@ class Problem(NamedTuple):
     rotated: tuple[int, ...] = ()
     given_rotated: tuple[int, ...] = ()
 
-    @property
-    def order(self) -> list[int]:
-        """The axes in the order in which they are transformed."""
-        *others, last = self.axes
-        return [*others, last] if self.kind == HALF else [last, *reversed(others)]
-
 
 def _transforms(source: Array, target: Array, type_: Type, problem: Problem, scratch: Scratch) -> list[Transform]:
     """The transforms along one axis after the other."""
     *others, last = problem.axes
-    order = problem.order
     extents = list(map(min, source.shape, target.shape))
     extents[last] = min(source.shape[last], problem.length // 2 + 1 if problem.kind == HALF else problem.length)
     middle = target
@@ -100,6 +92,7 @@ def _transforms(source: Array, target: Array, type_: Type, problem: Problem, scr
         shape = tuple(extents[i] if i == last and is_cut else target.shape[i] for i in range(len(extents)))
         steps = tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))
         middle = Array(scratch.take(math.prod(shape) * type_.nbytes), type_, shape, steps)
+    order = [*others, last] if problem.kind == HALF else [last, *reversed(others)]
     found = []
     for number, axis in enumerate(order):
         is_last = number == len(order) - 1
@@ -158,35 +151,15 @@ def plan_axes(source: Array, target: Array, type_: Type, problem: Problem, devic
     transforms = _transforms(source, target, type_, problem, scratch)
     if not all(each.is_fusible(device) for each in transforms):
         return None
-    order = problem.order
-    chosen = _outermost(source, target, order)
-    axis, count = chosen or (-1, len(order))
-    together, numbers = transforms[:count], [axis - (axis > own) for own in order[:count]]
     launches: list[Launch] = []
-    used, most = scratch.nbytes, 0
-    if chosen:
-        launches += chunks.launches(together, numbers, device, scratch)
-    for each in transforms[count if chosen else 0 :]:
+    used = scratch.nbytes
+    for each in transforms:
         # Passes through the workspace follow each other: each axis may have all of it.
         own = Scratch()
         own.nbytes = used
         launches += each.launches(device, own)
-        most = max(most, own.nbytes)
-    scratch.nbytes = max(scratch.nbytes, most)
+        scratch.nbytes = max(scratch.nbytes, own.nbytes)
     return scratch.plan(launches)
-
-
-def _outermost(source: Array, target: Array, order: list[int]) -> tuple[int, int] | None:
-    """The axis outside of all others that is not transformed, or that is the last to be, and how many go before."""
-
-    def distance(axis: int) -> tuple[int, int]:
-        return abs(target.steps[axis]), abs(source.steps[axis])
-
-    axis = max((axis for axis in range(len(target.shape)) if target.shape[axis] > 1), key=distance, default=-1)
-    if axis < 0 or abs(source.steps[axis]) < max(map(abs, source.steps)):
-        return None
-    count = order.index(axis) if axis in order else len(order)
-    return (axis, count) if count else None
 
 
 __all__ = ["COMPLEX", "HALF", "REAL", "Array", "Problem", "plan_axes"]

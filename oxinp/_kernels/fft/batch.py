@@ -80,11 +80,6 @@ class Side(NamedTuple):
     alignment: int = 1
     steps: tuple[int, ...] = ()
 
-    def at(self, distance: int, nbytes: int) -> Side:
-        """The side whose buffer begins some elements of a size further."""
-        moved = distance * nbytes
-        return self._replace(buffer=self.buffer.at(moved), alignment=min(self.alignment, moved & -moved or 256))
-
     def times(self, factor: int) -> tuple[int, ...]:
         """`steps`, multiplied."""
         return tuple([factor * step for step in self.steps])
@@ -122,15 +117,6 @@ class Chained(Frozen):
             for type_, is_array in zip(self.types, self.are_arrays, strict=True)
         ]
         return Fused(tuple(operands), self.instrs, self.result)
-
-    def at(self, distances: tuple[int, ...]) -> Chained:
-        """The chain whose arrays begin some elements further."""
-        moves = iter(distances)
-        arguments = tuple(
-            argument.at(next(moves) * type_.nbytes) if is_array else argument
-            for argument, type_, is_array in zip(self.arguments, self.types, self.are_arrays, strict=True)
-        )
-        return self.replace(arguments=arguments)
 
     @property
     def nbytes(self) -> int:

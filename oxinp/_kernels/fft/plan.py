@@ -107,19 +107,6 @@ class Transform(Frozen):
             is_source_rotated=self.is_source_rotated,
         )
 
-    def part(self, number: int, start: int, count: int) -> Transform:
-        """The transforms from an index of a loop on, so many of them."""
-        loop, stored = self.loops[number], self.target_type if self.epilogue is None else self.epilogue.made
-        if (start, count) == (0, loop.extent):
-            return self
-        return self.replace(
-            loops=(*self.loops[:number], loop._replace(extent=count), *self.loops[number + 1 :]),
-            source=self.source.at(start * loop.source, self.source_type.nbytes),
-            target=self.target.at(start * loop.target, stored.nbytes),
-            prologue=self.prologue and self.prologue.at(tuple([start * step for step in loop.reads])),
-            epilogue=self.epilogue and self.epilogue.at(tuple([start * step for step in loop.writes])),
-        )
-
     def way(self, device: Device) -> str:
         """How it is computed: one of the constants above."""
         nbytes = self.type.nbytes
@@ -263,7 +250,15 @@ class Transform(Frozen):
         )
         launches = [pairs_of_all.launch(device)]
         if loop.extent % 2:
-            launches += self.part(place, loop.extent - 1, 1).launches(device, scratch)
+            loops[place] = loop._replace(extent=1)
+            ends = [
+                side._replace(buffer=side.buffer.at(nbytes), alignment=min(side.alignment, nbytes & -nbytes or 256))
+                for side, nbytes in (
+                    (self.source, (loop.extent - 1) * loop.source * self.source_type.nbytes),
+                    (self.target, (loop.extent - 1) * loop.target * self.target_type.nbytes),
+                )
+            ]
+            launches += self.replace(loops=tuple(loops), source=ends[0], target=ends[1]).launches(device, scratch)
         return launches
 
     def _lies_in_pairs(self) -> bool:

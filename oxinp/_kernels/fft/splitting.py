@@ -14,9 +14,6 @@ if TYPE_CHECKING:
     from oxinp._kernels.choice import Device
 
 
-IS_RISING = False  # whether the smallest length goes first
-
-
 @lru_cache(1 << 12)
 def _split(
     length: int, nbytes: int, is_apart: bool, room: int, most: int = 1, most_in_passes: int = 1
@@ -76,8 +73,7 @@ def _even_split(length: int, nbytes: int, count: int, room: int, most: int) -> t
         stages = sum(len(found.radices) for n in each if (found := cut(n, nbytes)) is not None)
         return short * 2 + large * 2 + stages, max(each) / min(each)
 
-    best = min(ways, key=cost)
-    return best[::-1] if IS_RISING else best
+    return min(ways, key=cost)
 
 
 def _tile(length: int, nbytes: int, room: int, most: int) -> tuple[int, int]:
