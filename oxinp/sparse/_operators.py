@@ -36,6 +36,8 @@ def matmul(self: Sparse, other: Any) -> Any:
     if is_ours(other):
         return _product(self, other)
     other = _dense(other)
+    if self.ndim != 2 or (self.format == "coo" and self.shape[0] == 1 and other.ndim == 1):
+        raise Unsupported("a vector, or one row of COO, of which SciPy gives a number")
     if other.ndim not in (1, 2) or other.shape[0] != self.shape[1]:
         _let_raise(self, operator.matmul, other.shape)
         raise Unsupported("a product of more dimensions")
@@ -46,6 +48,8 @@ def matmul(self: Sparse, other: Any) -> Any:
 def rmatmul(self: Sparse, other: Any) -> Any:
     """``other @ self``."""
     other = _dense(other)
+    if self.ndim != 2:
+        raise Unsupported("a vector")
     if other.ndim not in (1, 2) or other.shape[-1] != self.shape[0]:
         _let_raise(self, operator.matmul, other.shape, flip=True)
         raise Unsupported("a product of more dimensions")

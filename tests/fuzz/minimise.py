@@ -161,7 +161,7 @@ def _parts(node: ast.expr) -> list[ast.expr]:
         case ast.Call(func=ast.Attribute(attr="described")):
             return []  # objects themselves are never the same
         case ast.Call(func=ast.Attribute(value=value), args=args) if _is_module(value):
-            return list(args)
+            return [each for each in args if not _is_module(each)]  # modules are never the same
         case ast.Call(func=ast.Attribute(value=value)):
             return [value]
         case ast.Subscript(value=value):

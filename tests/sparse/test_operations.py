@@ -344,3 +344,15 @@ def test_sampled_products(dtype, depth, stats):
     with pytest.raises(ValueError, match="shapes"):
         sparse.sddmm(ours(matrix), oxinp.array(x), oxinp.array(x))
     assert not fallen(stats)
+
+
+@pytest.mark.parametrize("format_", ["coo", "csr"])
+def test_products_of_vectors_and_single_rows(format_):
+    numbers = np.arange(1.0, 6.0, dtype="f4")
+    make, twin = (getattr(module, f"{format_}_array") for module in (sparse, scipy.sparse))
+    for given, beside in ((numbers, numbers), (numbers, numbers[:, None]), (numbers[None], numbers)):
+        result, expected = make(oxinp.asarray(given)) @ oxinp.asarray(beside), twin(given) @ beside
+        assert (np.shape(result), type(expected) is np.ndarray) == (np.shape(expected), type(result) is oxinp.ndarray)
+        np.testing.assert_array_equal(np.asarray(result), expected)
+    result, expected = oxinp.asarray(numbers) @ make(oxinp.asarray(numbers)), numbers @ twin(numbers)
+    np.testing.assert_array_equal(np.asarray(result), expected)
