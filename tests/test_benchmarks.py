@@ -16,7 +16,7 @@ from tests.fake_peers import fake_jax, fake_torch
 
 MEASURED = Path(compare.__file__).parent / "baseline" / "h200.json"
 QUICK = {name: (case, params) for name, case, params in compare.discover(quick=True)}
-SLOW = {"examples.ProfileCost", "scans.Scan", "products.Square", "reductions.Wide"}
+SLOW = {"examples.Program", "examples.ProfileCost", "scans.Scan", "products.Square", "reductions.Wide"}
 CLASSES = [
     pytest.param(name, marks=pytest.mark.slow if name in SLOW else ())
     for name in sorted({name.partition("[")[0] for name in QUICK})

@@ -57,6 +57,22 @@ CASES = [
 ]
 
 
+USUAL = set("?bilfdD")  # that meet every rule of promotion; the others with --full, but for their values
+
+
+def mostly(cases):
+    """Return cases, slow where their dtypes, which are last, are less usual."""
+    return [
+        case
+        if USUAL.issuperset(dtype.char for dtype in case.values[-1])
+        else pytest.param(*case.values, marks=pytest.mark.slow, id=case.id)
+        for case in cases
+    ]
+
+
+MOSTLY = mostly(CASES)
+
+
 def operands(row, dtypes):
     """Every special value of every operand with all of the others; exponents of integers are not negative."""
     sets = [special(dtype) for dtype in dtypes]
@@ -96,7 +112,7 @@ def test_values(row, dtypes, stats):
     assert stats().launches
 
 
-@pytest.mark.parametrize(("row", "dtypes"), CASES)
+@pytest.mark.parametrize(("row", "dtypes"), MOSTLY)
 def test_layouts(row, dtypes, stats):
     rows = [array[: array.size // 6 * 6] for array in operands(row, dtypes)]
     if not rows[0].size:
@@ -121,16 +137,7 @@ def test_layouts(row, dtypes, stats):
     assert not fallbacks(stats)
 
 
-USUAL = set("?bilfdD")  # whose numbers meet every rule of promotion; the others with --full
-
-
-def with_numbers(case):
-    """Return a case of two operands, slow where its dtypes are less usual."""
-    is_usual = USUAL.issuperset(dtype.char for dtype in case.values[1])
-    return case if is_usual else pytest.param(*case.values, marks=pytest.mark.slow, id=case.id)
-
-
-@pytest.mark.parametrize(("row", "dtypes"), [with_numbers(case) for case in CASES if case.values[0].numpy.nin == 2])
+@pytest.mark.parametrize(("row", "dtypes"), [case for case in MOSTLY if case.values[0].numpy.nin == 2])
 def test_scalar_operands(row, dtypes):
     arrays = operands(row, dtypes)
     given = twins(arrays)
@@ -160,7 +167,7 @@ OPERATORS = [
 ]
 
 
-@pytest.mark.parametrize(("row", "special_method", "dtypes"), OPERATORS)
+@pytest.mark.parametrize(("row", "special_method", "dtypes"), mostly(OPERATORS))
 def test_operators(row, special_method, dtypes, stats):
     arrays = operands(row, dtypes)
     if special_method == "__rpow__":
@@ -173,7 +180,7 @@ def test_operators(row, special_method, dtypes, stats):
     assert not fallbacks(stats)
 
 
-@pytest.mark.parametrize(("row", "dtypes"), CASES)
+@pytest.mark.parametrize(("row", "dtypes"), MOSTLY)
 def test_outputs_and_masks(row, dtypes, stats):
     arrays = operands(row, dtypes)
     mask = np.arange(arrays[0].size) % 3 != 0

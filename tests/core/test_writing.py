@@ -247,7 +247,7 @@ def beside_readers(write, read, times):
 @pytest.mark.usefixtures("eager_switching")
 def test_sorts_beside_readers():
     for seed in range(4):
-        theirs = numpy.random.default_rng(seed).random(200_000)
+        theirs = numpy.random.default_rng(seed).random(20_000)
         x = np.asarray(theirs)
         beside_readers(lambda _, x=x: x.sort(), lambda x=x: np.evaluate(x + 0), times=1)
         theirs.sort()

@@ -132,6 +132,7 @@ SPECS = [CholeskySpec(*spec) for spec in itertools.product(TYPES, (1, 2, 3, 4), 
 SPECS += [CholeskySpec(type_, 4, is_out_of_place=True, has_rows=True) for type_ in TYPES]
 
 
+@pytest.mark.slow
 def test_kernels_assemble_without_spills(request, tmp_path):
     check_assembled([cholesky.make(spec) for spec in SPECS], request, tmp_path)
     check_assembled([cholesky_tiles.make(TilesSpec(8))], request, tmp_path)

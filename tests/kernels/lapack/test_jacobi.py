@@ -170,5 +170,6 @@ SPECS = [
 ]
 
 
+@pytest.mark.slow
 def test_kernels_assemble_without_spills(request, tmp_path):
     check_assembled([jacobi.make(spec) for spec in sampled(SPECS)], request, tmp_path)

@@ -96,5 +96,6 @@ SPECS = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_kernels_assemble_without_spills(request, tmp_path):
     check_assembled([small.make(spec) for spec in sampled(SPECS)], request, tmp_path)

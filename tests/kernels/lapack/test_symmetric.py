@@ -110,6 +110,7 @@ def test_which_there_are_kernels_for():
     assert not symmetric.is_possible(f64, 1, 1 << 17, device)
 
 
+@pytest.mark.slow
 def test_kernels_assemble_without_spills(request, tmp_path):
     kernels = []
     for type_ in (c64, c128):
