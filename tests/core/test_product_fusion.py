@@ -191,7 +191,7 @@ def test_settings_are_those_of_the_call(config):
 
 
 def test_many_products_do_not_wait(stats):
-    a, b = np.ones((130, 130), np.float32), np.ones((130, 4), np.float32)
+    a, b = np.ones((66, 66), np.float32), np.ones((66, 4), np.float32)
     np.evaluate(a, b)
     kept = [a @ b for _ in range(80)]
     assert len(calls.CALLS) <= 64

@@ -158,6 +158,7 @@ def test_what_oxinp_has_not_is_theirs_at_the_first_import(folder, statement):
     assert (done.returncode, done.stdout.partition(".")[0]) == (0, "numpy"), done.stderr
 
 
+@pytest.mark.slow
 def test_scipy_computes(folder):
     text = """
 import numpy as np, scipy, scipy.linalg as la

@@ -202,7 +202,8 @@ def test_factors(stats):
     assert set(fallen(stats)) == {f"scipy.sparse.linalg.{name}" for name in ("splu", "SuperLU.solve", "factorized")}
 
 
-@pytest.mark.parametrize("dtype", ["f8", pytest.param("c16", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", ["f8", "c16"])
 def test_factors_solve_many_systems_on_the_device(dtype, stats):
     matrix = SKEW.astype(dtype).tocsc()
     matrix.data = matrix.data * np.exp(1j * np.arange(matrix.nnz)) if dtype == "c16" else matrix.data

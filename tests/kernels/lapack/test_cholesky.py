@@ -47,7 +47,14 @@ def test_matrices_of_one_block(shape, dtype):
 
 
 @pytest.mark.parametrize(
-    ("dtype", "shape"), [("f4", (2, 70, 70)), ("f8", (150, 150)), ("c8", (65, 65)), ("c16", (200, 200))], ids=str
+    ("dtype", "shape"),
+    [
+        ("f4", (2, 70, 70)),
+        ("f8", (150, 150)),
+        ("c8", (65, 65)),
+        pytest.param("c16", (200, 200), marks=pytest.mark.slow),
+    ],
+    ids=str,
 )
 def test_matrices_of_several_blocks(dtype, shape):
     a = positive_definite(np.random.default_rng(2), dtype, *shape)

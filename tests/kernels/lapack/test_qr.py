@@ -101,6 +101,7 @@ def test_matrices_whose_squares_overflow_or_vanish(dtype, scale):
         assert np.abs(q[i].conj().T @ q[i] - np.eye(5)).max() <= 100 * np.finfo(dtype).eps
 
 
+@pytest.mark.slow
 def test_several_block_columns():
     a = draw(np.random.default_rng(3), "f8", 140, 132)
     (r,) = qr_of(machine(), DEVICE, a, "r")

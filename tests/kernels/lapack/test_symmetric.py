@@ -72,7 +72,7 @@ def test_tridiagonal_matrices(n, dtype):
     [
         (3, 5, "f8"),
         (2, 6, "c8"),
-        (1, 36, "f4"),
+        pytest.param(1, 36, "f4", marks=slow),
         pytest.param(1, 34, "c16", marks=slow),
         pytest.param(1, 40, "f8", marks=slow),
         pytest.param(2, 67, "f4", marks=slow),
