@@ -119,7 +119,10 @@ def config():
         yield module.config
 
 
-@pytest.fixture(params=[0, 65536, float("inf")], ids=["threshold-0", "threshold-64K", "threshold-inf"])
+DEFAULT = pytest.param(65536, marks=pytest.mark.slow, id="threshold-64K")  # of small arrays it is infinity
+
+
+@pytest.fixture(params=[pytest.param(0, id="threshold-0"), DEFAULT, pytest.param(float("inf"), id="threshold-inf")])
 def offload_threshold(request, config):
     """Run the test with everything on the device, the default placement, and everything on the host."""
     config.offload_threshold = request.param

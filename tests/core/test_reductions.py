@@ -21,6 +21,7 @@ pytestmark = [
 ]
 
 CODES = "?bhilBHILefdFD"
+USUAL = "?bilBefdD"  # the others with --full
 NAMES = (*[row.name for row in reduction_table.REDUCTIONS], "count_nonzero", "ptp", "average")
 LAYOUTS = {
     "contiguous": lambda x: x,
@@ -87,7 +88,7 @@ def cases_of(name):
     return [case for case in CASES if "arg" not in name or not isinstance(case[1], tuple)]
 
 
-@pytest.mark.parametrize("code", CODES)
+@pytest.mark.parametrize("code", [c if c in USUAL else pytest.param(c, marks=pytest.mark.slow) for c in CODES])
 @pytest.mark.parametrize("name", NAMES)
 def test_is_numpys(name, code, stats):
     x = inputs_of(name, code)
