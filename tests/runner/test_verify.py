@@ -324,7 +324,12 @@ DIFFERENCES = {
 }
 
 
-@pytest.mark.parametrize("name", DIFFERENCES)
+USUAL = ("in place", "dtype", "raises", "view for a copy", "a ufunc", "an operator", "printed", "random numbers")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in USUAL else pytest.mark.slow) for name in DIFFERENCES]
+)
 def test_differences(folder, name):
     broken, text, message = DIFFERENCES[name]
     write(folder, uses=f"import numpy as np\n{text}\n")
