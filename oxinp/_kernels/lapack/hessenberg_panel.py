@@ -27,14 +27,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from oxinp._kernels.gemm.multistage.warp_mma import multiply_add
 from oxinp._kernels.lapack.resident import (
     BLOCK,
-    FLAT,
     LOADS,
     NUM_WARPS,
-    SHARE,
     VECTOR_NBYTES,
     WARP,
     WIDTH,
     ResidentPanel,
+    ResidentSpec,
 )
 from oxinp._kernels.plan import Argument, Launch, Scratch, Work
 from oxinp._kernels.problem import MAX_KERNELS
@@ -52,39 +51,10 @@ MIN_ROWS = 8  # of a block, one a warp
 COLUMNS_AT_ONCE = 8
 
 
-class HessenbergSpec(NamedTuple):
-    """One kernel of the family.
+class HessenbergSpec(ResidentSpec):
+    """One kernel of the family."""
 
-    Attributes
-    ----------
-    type : Type
-    rows : int
-        Most rows of the matrix, a power of two.
-    height : int
-        Most rows of a block.
-    is_wide : bool
-        Rows of A are multiples of 16 bytes, in which they are loaded.
-    """
-
-    type: Type
-    rows: int
-    height: int
-    is_wide: bool = False
-
-    @property
-    def share(self) -> int:
-        """Lanes that have a row of V and Y together: one where there are more rows than warps could have."""
-        return SHARE if self.height <= FLAT else 1
-
-    @property
-    def vector(self) -> int:
-        """Elements of A in a load."""
-        return VECTOR_NBYTES // self.type.nbytes if self.is_wide else 1
-
-    @property
-    def padded(self) -> int:
-        """Elements of v in shared memory: zeros follow, as many as a warp may load beyond."""
-        return self.rows + WARP * LOADS * self.vector
+    __slots__ = ()
 
     @property
     def shared_nbytes(self) -> int:
@@ -128,10 +98,7 @@ class _Panel(ResidentPanel):
         self.pivot, self.inner_sums, self.factors, self.with_v = (k.dynamic_shared(type_, WIDTH) for _ in range(4))
         self.partials = k.dynamic_shared(type_, NUM_WARPS * WIDTH)
         self.norms = k.dynamic_shared(self.real, NUM_WARPS)
-        self.rank = k.ctaid
-        self.top = self.first + self.rank * self.height
-        self.end = k.min(self.top + self.height, self.order)
-        self.zero, self.one, self.none = k.const(0, type_), k.const(1, type_), k.const(0, self.real)
+        self.begin_at(k.ctaid)
 
     def build(self) -> Kernel:
         k = self.k
@@ -169,14 +136,6 @@ class _Panel(ResidentPanel):
             row = self.top + k.tid + start
             found.append(line[k.cast(k.min(row, last), i64) * self.pitch])
         return found
-
-    def keep_column(self, values: list[Value]) -> None:
-        """Put what `next_column` loaded into shared memory."""
-        k = self.k
-        for i, value in enumerate(values):
-            local = k.tid + i * BLOCK
-            with k.when(local < self.spec.height):
-                self.own_column[local] = value
 
     def take_off_products(self, inner: Value) -> None:
         """Take Y V^H off this block's rows of a column."""

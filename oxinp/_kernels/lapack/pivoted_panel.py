@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from oxinp._kernels.gemm.multistage.warp_mma import multiply_add
-from oxinp._kernels.lapack.resident import BLOCK, FLAT, NUM_WARPS, SHARE, WARP, WIDTH, ResidentPanel
+from oxinp._kernels.lapack.resident import BLOCK, NUM_WARPS, WARP, WIDTH, ResidentPanel, share_of
 from oxinp._kernels.plan import Argument, Launch, Scratch, Work
 from oxinp._kernels.problem import MAX_KERNELS
 from oxinp._ptx import Builder, Kernel
@@ -69,8 +69,8 @@ class PivotedSpec(NamedTuple):
 
     @property
     def share(self) -> int:
-        """Lanes that have a row of V together: one where there are more rows than warps could have."""
-        return SHARE if self.height <= FLAT else 1
+        """Lanes that have a row of V together; see `share_of`."""
+        return share_of(self.height)
 
     @property
     def groups(self) -> int:
@@ -126,10 +126,7 @@ class _Panel(ResidentPanel):
         self.partials, self.others = (k.dynamic_shared(type_, BLOCK) for _ in range(2))
         self.reals = k.dynamic_shared(self.real, NUM_WARPS)
         self.flagged = k.dynamic_shared(u32, WARP)
-        self.rank = k.ctaid
-        self.top = self.first + self.rank * self.height
-        self.end = k.min(self.top + self.height, self.order)
-        self.zero, self.one, self.none = k.const(0, type_), k.const(1, type_), k.const(0, self.real)
+        self.begin_at(k.ctaid)
 
     def build(self) -> Kernel:
         k = self.k

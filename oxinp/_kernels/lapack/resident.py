@@ -7,7 +7,7 @@ four rows at a time, the vector lies in shared memory, whole.
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from oxinp._kernels.gemm.multistage.warp_mma import multiply_add
 from oxinp._ptx.types import Type, i64, u32
@@ -30,6 +30,46 @@ BLOCKS_AT_ONCE = 5  # of a lane, whose squares it loads together
 VECTOR_NBYTES = 16
 LOADS = 16  # of A that a lane starts before it uses the first
 TILES = ((1, 0, 8), (2, 8, 16), (4, 16, 1 << 30))  # rows of a warp at a time, by the rows of a block: above, up to
+
+
+class ResidentSpec(NamedTuple):
+    """One kernel that multiplies A by vectors: the base of the Specs of families.
+
+    Attributes
+    ----------
+    type : Type
+    rows : int
+        Most rows of the matrix, a power of two.
+    height : int
+        Most rows of a block.
+    is_wide : bool
+        Rows of A are multiples of 16 bytes, in which they are loaded.
+    """
+
+    type: Type
+    rows: int
+    height: int
+    is_wide: bool = False
+
+    @property
+    def share(self) -> int:
+        """Lanes that have a row of the panel's columns together; see `share_of`."""
+        return share_of(self.height)
+
+    @property
+    def vector(self) -> int:
+        """Elements of A in a load."""
+        return VECTOR_NBYTES // self.type.nbytes if self.is_wide else 1
+
+    @property
+    def padded(self) -> int:
+        """Elements of v in shared memory: zeros follow, as many as a warp may load beyond."""
+        return self.rows + WARP * LOADS * self.vector
+
+
+def share_of(height: int) -> int:
+    """Return how many lanes have a row together: one where there are more rows than warps could have."""
+    return SHARE if height <= FLAT else 1
 
 
 class ResidentPanel:
@@ -86,6 +126,26 @@ class ResidentPanel:
     vs: Pointer
     own_column: Pointer
     inner_sums: Pointer
+
+    def begin_at(self, rank: Value) -> None:
+        """Find this block's rows, by its number among those of a matrix, and make the constants."""
+        k, type_ = self.k, self.type
+        self.rank = rank
+        self.top = self.first + rank * self.height
+        self.end = k.min(self.top + self.height, self.order)
+        self.zero, self.one, self.none = k.const(0, type_), k.const(1, type_), k.const(0, self.real)
+
+    def keep_column(self, values: list[Value]) -> None:
+        """Put this block's rows of a column, loaded before, into shared memory."""
+        k = self.k
+        for i, value in enumerate(values):
+            local = k.tid + i * BLOCK
+            with k.when(local < self.spec.height):
+                self.own_column[local] = self.kept(value)
+
+    def kept(self, value: Value) -> Value:
+        """What is kept of an element of a column."""
+        return value
 
     def conjugate(self, value: Value) -> Value:
         """The conjugate of complex values."""

@@ -26,15 +26,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from oxinp._kernels.gemm.multistage.warp_mma import multiply_add
 from oxinp._kernels.lapack.resident import (
     BLOCK,
-    FLAT,
     LOADS,
     NUM_WARPS,
-    SHARE,
     SUMS_AT_ONCE,
     VECTOR_NBYTES,
     WARP,
     WIDTH,
     ResidentPanel,
+    ResidentSpec,
 )
 from oxinp._kernels.plan import Argument, Launch, Scratch, Work
 from oxinp._kernels.problem import MAX_KERNELS
@@ -54,39 +53,10 @@ LAST = WIDTH - 1  # where v^H A v is told: of the panel's columns, at most so ma
 ALONE = 512  # rows up to which each of many matrices is one block
 
 
-class PanelSpec(NamedTuple):
-    """One kernel of the family.
+class PanelSpec(ResidentSpec):
+    """One kernel of the family."""
 
-    Attributes
-    ----------
-    type : Type
-    rows : int
-        Most rows of the matrix, a power of two.
-    height : int
-        Most rows of a block.
-    is_wide : bool
-        Rows of A are multiples of 16 bytes, in which they are loaded.
-    """
-
-    type: Type
-    rows: int
-    height: int
-    is_wide: bool = False
-
-    @property
-    def share(self) -> int:
-        """Lanes that have a row of V and W together: one where there are more rows than warps could have."""
-        return SHARE if self.height <= FLAT else 1
-
-    @property
-    def vector(self) -> int:
-        """Elements of A in a load."""
-        return VECTOR_NBYTES // self.type.nbytes if self.is_wide else 1
-
-    @property
-    def padded(self) -> int:
-        """Elements of v in shared memory: zeros follow, as many as a warp may load beyond."""
-        return self.rows + WARP * LOADS * self.vector
+    __slots__ = ()
 
     @property
     def shared_nbytes(self) -> int:
@@ -162,10 +132,7 @@ class _Panel(ResidentPanel):
         self.partials = k.dynamic_shared(type_, NUM_WARPS * 2 * WIDTH)
         self.scalars = k.dynamic_shared(type_, 8)
         self.matrix = k.ctaid / self.num_blocks
-        self.rank = k.ctaid - self.matrix * self.num_blocks
-        self.top = self.first + self.rank * self.height
-        self.end = k.min(self.top + self.height, self.order)
-        self.zero, self.one, self.none = k.const(0, type_), k.const(1, type_), k.const(0, self.real)
+        self.begin_at(k.ctaid - self.matrix * self.num_blocks)
         number = self.matrix + self.start
         wide, order = k.cast(number, i64), k.cast(self.order, i64)
         self.a, self.v = self.a.at(wide * self.move), self.v.at(wide * self.v_move)
@@ -204,13 +171,9 @@ class _Panel(ResidentPanel):
             found.append(line[k.cast(k.min(row, last), i64)])
         return found
 
-    def keep_column(self, values: list[Value]) -> None:
-        """Put what `next_column` loaded into shared memory."""
-        k = self.k
-        for i, value in enumerate(values):
-            local = k.tid + i * BLOCK
-            with k.when(local < self.spec.height):
-                self.own_column[local] = self.conjugate(value)
+    def kept(self, value: Value) -> Value:
+        """The conjugate: a column of a Hermitian matrix is a row."""
+        return self.conjugate(value)
 
     def pair(self, row: Value) -> tuple[Pointer, Pointer]:
         """V and W of a row of this block."""
