@@ -15,10 +15,11 @@ Source: D. Merrill and M. Garland, Merge-based parallel sparse matrix-vector mul
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from oxinp._kernels.plan import Launch, Plan, Scratch, Work, inputs, outputs
 from oxinp._kernels.problem import MAX_KERNELS
+from oxinp._kernels.sparse.bisection import bisect
 from oxinp._kernels.sparse.types import BLOCK, ProductTypes, product
 from oxinp._ptx import Builder, Kernel, warp_reduce
 from oxinp._ptx.frozen import Frozen
@@ -96,18 +97,6 @@ def make(spec: SpmvPartitionSpec | SpmvMergeSpec | SpmvFixupSpec) -> Kernel:
     return _Merge(spec).build() if isinstance(spec, SpmvMergeSpec) else _fixup(spec)
 
 
-def _search(k: Builder, ends: Any, diagonal: Value, low: Value, high: Value) -> Value:
-    """Return how many ends of rows come before a diagonal of the merge."""
-    low, high = k.var(low), k.var(high)
-    with k.loop():
-        k.break_if(low >= high)
-        middle = k.shr(low + high, 1)
-        is_before = ends[middle] + middle < diagonal
-        low.set(k.where(is_before, middle + 1, low))
-        high.set(k.where(is_before, high, middle))
-    return k.emit("mov", low)
-
-
 def _partition(spec: SpmvPartitionSpec) -> Kernel:
     """A warp per tile, whose lanes look at 32 places at a time: searches wait for memory, not for each other."""
     k = Builder("spmv_merge_partition", block=BLOCK)
@@ -161,7 +150,12 @@ class _Merge:
         k.barrier()
         thread = k.cast(k.tid, i32)
         diagonal = k.min(thread * ITEMS, num_ends + num_products)
-        end = _search(k, self.ends, diagonal, k.max(diagonal - num_products, 0), k.min(diagonal, num_ends))
+        end = bisect(
+            k,
+            k.max(diagonal - num_products, 0),
+            k.min(diagonal, num_ends),
+            lambda place: self.ends[place] + place < diagonal,
+        )
         row, place, total = k.var(end), k.var(diagonal - end), k.var(k.const(0, types.result))
         first_total, has_ended = k.var(k.const(0, types.result)), k.var(k.const(0, i32))
         for _ in range(ITEMS):

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from oxinp._kernels.plan import Launch
 from oxinp._kernels.problem import MAX_KERNELS
+from oxinp._kernels.sparse.bisection import owner
 from oxinp._kernels.sparse.types import BLOCK
 from oxinp._ptx import Builder, Kernel, block_reduce
 from oxinp._ptx.frozen import Frozen
@@ -26,7 +27,6 @@ from oxinp._ptx.types import Type, i64, u32, u64
 
 if TYPE_CHECKING:
     from oxinp._kernels.plan import Argument
-    from oxinp._ptx.memory import Pointer
     from oxinp._ptx.value import Value
 
 MAX_BLOCKS = 528
@@ -302,24 +302,12 @@ def _tiles(spec: SpgemmTilesSpec) -> Kernel:
     thread = k.cast(k.ctaid, spec.index) * BLOCK + k.cast(k.tid, spec.index)
     with k.when(thread <= num_tiles):
         first = k.min(k.cast(thread, i64) * TILE, k.cast(total, i64) - 1)
-        tiles[thread] = _row_of(k, through, k.cast(first, spec.index), k.const(0, spec.index), num_rows - 1)
+        tiles[thread] = owner(k, through, k.cast(first, spec.index), k.const(0, spec.index), num_rows - 1)
     with k.when(thread < num_rows):
         indptr[thread + 1] = through[thread]
     with k.when(thread == 0):
         indptr[0] = k.const(0, spec.index)
     return k.build()
-
-
-def _row_of(k: Builder, through: Pointer, place: Value, first: Value, last: Value) -> Value:
-    """Return the row of an element, from `first` to `last`: the first one with more elements up to its end."""
-    low, high = k.var(first), k.var(last)
-    with k.loop():
-        k.break_if(low >= high)
-        middle = low + k.shr(high - low, 1)
-        is_before = through[middle] <= place
-        low.set(k.where(is_before, middle + 1, low))
-        high.set(k.where(is_before, high, middle))
-    return k.emit("mov", low)
 
 
 def _move(spec: SpgemmMoveSpec) -> Kernel:
@@ -336,7 +324,7 @@ def _move(spec: SpgemmMoveSpec) -> Kernel:
     sources = []
     for place in places:
         near = k.min(place, total - 1)
-        row = _row_of(k, through, near, first_row, last_row)
+        row = owner(k, through, near, first_row, last_row)
         before = k.where(row > 0, through[k.max(row, 1) - 1], k.const(0, index))
         sources.append(begins[row] + k.cast(near - before, i64))
     moved = [(indices[source], data[source]) for source in sources]

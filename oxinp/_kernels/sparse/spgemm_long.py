@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from oxinp._kernels.plan import Launch
 from oxinp._kernels.problem import MAX_KERNELS
+from oxinp._kernels.sparse.bisection import owner
 from oxinp._kernels.sparse.types import BLOCK, ProductTypes
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.frozen import Frozen
@@ -23,8 +24,6 @@ from oxinp._ptx.types import Type, i32, i64, u32, u64
 
 if TYPE_CHECKING:
     from oxinp._kernels.plan import Argument
-    from oxinp._ptx.memory import Pointer
-    from oxinp._ptx.value import Value
 
 TILE = 16 * BLOCK
 """Products that a block expands at a time."""
@@ -129,28 +128,16 @@ def _expand(spec: SpgemmExpandSpec) -> Kernel:
     base = k.cast(k.ctaid.y, i64) * num_columns
     with k.range(k.cast(k.ctaid, i64) * TILE, total, k.cast(k.nctaid, i64) * TILE) as tile:
         stop = k.min(tile + TILE, total)
-        first = _element_of(k, through, before + tile, begin, end - 1)
-        last = _element_of(k, through, before + (stop - 1), first, end - 1)
+        first = owner(k, through, before + tile, begin, end - 1)
+        last = owner(k, through, before + (stop - 1), first, end - 1)
         with k.range(tile + k.cast(k.tid, i64), stop, BLOCK) as number:
-            element = _element_of(k, through, before + number, first, last)
+            element = owner(k, through, before + number, first, last)
             inner = a_indices[element]
             start = k.where(element > 0, through[k.max(element, 1) - 1], k.const(0, i64))
             at = k.cast(b_indptr[inner], i64) + (before + number - start)
             keys[origin + number] = k.cast(base + k.cast(b_indices[at], i64), spec.key)
             products[origin + number] = k.cast(a_data[element], types.result) * k.cast(b_data[at], types.result)
     return k.build()
-
-
-def _element_of(k: Builder, through: Pointer, number: Value, first: Value, last: Value) -> Value:
-    """Return the element of A that a product belongs to, from `first` to `last`."""
-    low, high = k.var(first), k.var(last)
-    with k.loop():
-        k.break_if(low >= high)
-        middle = low + k.shr(high - low, 1)
-        is_before = through[middle] <= number
-        low.set(k.where(is_before, middle + 1, low))
-        high.set(k.where(is_before, high, middle))
-    return k.emit("mov", low)
 
 
 def _heads(spec: SpgemmHeadsSpec) -> Kernel:

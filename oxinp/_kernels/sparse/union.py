@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from oxinp._kernels.plan import Launch, Plan, inputs, outputs
 from oxinp._kernels.problem import MAX_KERNELS
+from oxinp._kernels.sparse.bisection import bisect
 from oxinp._kernels.sparse.rows import lanes_for
 from oxinp._kernels.sparse.types import BLOCK
 from oxinp._ptx import Builder, Kernel
@@ -157,7 +158,8 @@ class _Union:
             both = k.var(0, index)
             with k.when(is_here):
                 column.set(indices[at])
-                found.set(self.lower_bound(other_indices, column.get(), other_begin, other_end))
+                wanted = column.get()
+                found.set(bisect(k, other_begin, other_end, lambda at: other_indices[at] < wanted))
                 with k.when(found < other_end):
                     both.set(k.where(other_indices[found.get()] == column, k.const(1, index), k.const(0, index)))
             k.warp_sync()
@@ -172,18 +174,6 @@ class _Union:
             matched.set(matched + k.cast(k.popc(ballot), index))
             place.set(place + lanes)
         return k.emit("mov", matched)
-
-    def lower_bound(self, indices: Pointer, column: Value, begin: Value, end: Value) -> Value:
-        """Return the first place from `begin` to `end` whose column is not below one."""
-        k = self.k
-        low, high = k.var(begin), k.var(end)
-        with k.loop():
-            k.break_if(low >= high)
-            middle = low + k.shr(high - low, 1)
-            is_below = indices[middle] < column
-            low.set(k.where(is_below, middle + 1, low))
-            high.set(k.where(is_below, high, middle))
-        return k.emit("mov", low)
 
     def put(
         self, number: int, to: Value, column: Value, value: Value, both: Value, other_data: Pointer, found: Value
