@@ -7,6 +7,7 @@ beside the right-hand sides, each of which is a thread's.
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -87,6 +88,25 @@ def _operands(a: Any, b: Any) -> tuple[Any, Any]:
     return a.astype(dtype, copy=False), b.astype(dtype, copy=False)
 
 
+def _solved(band: Any, b: Any, widths: tuple[int, int], tables: Callable[[Any], Any], name: str) -> Any:
+    """Return solutions of systems whose factors LAPACK finds on the host.
+
+    Parameters
+    ----------
+    band, b : ndarray
+    widths : tuple of int
+        Elements below the diagonal of the first factor, and above that of the second one.
+    tables : callable
+        Returns what the device solves with, of the band as NumPy's array.
+    name : str
+        What it is counted as.
+    """
+    _right(b, band.shape[1], widths)
+    band, b = _operands(band, b)
+    factors = call(tables, (band,), {}, name=f"scipy.linalg.{name}")
+    return banded.solve(b, *map(as_ours, factors))
+
+
 @implements("scipy.linalg.solve_banded")
 def solve_banded(
     l_and_u: Any,
@@ -101,10 +121,7 @@ def solve_banded(
     ab, b = given(ab, b, check_finite=check_finite)
     if ab.ndim != 2 or min(lower, upper) < 0 or len(ab) != lower + upper + 1 or ab.dtype.char not in LAPACK:
         raise Unsupported("stacks, or what SciPy refuses")
-    _right(b, ab.shape[1], (lower, lower + upper))
-    ab, b = _operands(ab, b)
-    factors = call(lambda ab: _lu(ab, lower, upper), (ab,), {}, name="scipy.linalg.solve_banded: factors")
-    return banded.solve(b, *map(as_ours, factors))
+    return _solved(ab, b, (lower, lower + upper), lambda ab: _lu(ab, lower, upper), "solve_banded: factors")
 
 
 @implements("scipy.linalg.solveh_banded")
@@ -120,11 +137,8 @@ def solveh_banded(
     ab, b = given(ab, b, check_finite=check_finite)
     if ab.ndim != 2 or not ab.size or ab.dtype.char not in LAPACK:
         raise Unsupported("stacks, or what SciPy refuses")
-    _right(b, ab.shape[1], (len(ab) - 1,) * 2)
-    ab, b = _operands(ab, b)
-    name = "scipy.linalg.solveh_banded: factors"
-    factors = call(lambda ab: _factored(ab, is_lower=bool(lower)), (ab,), {}, name=name)
-    return banded.solve(b, *map(as_ours, factors))
+    widths = (len(ab) - 1,) * 2
+    return _solved(ab, b, widths, lambda ab: _factored(ab, is_lower=bool(lower)), "solveh_banded: factors")
 
 
 @implements("scipy.linalg.cho_solve_banded")
@@ -139,8 +153,5 @@ def cho_solve_banded(
     cb, b = given(cb, b, check_finite=check_finite)
     if cb.ndim != 2 or not cb.size or cb.dtype.char not in LAPACK:
         raise Unsupported("stacks, or what SciPy refuses")
-    _right(b, cb.shape[1], (len(cb) - 1,) * 2)
-    cb, b = _operands(cb, b)
-    name = "scipy.linalg.cho_solve_banded: tables"
-    factors = call(lambda cb: _cholesky_tables(cb, is_lower=bool(lower)), (cb,), {}, name=name)
-    return banded.solve(b, *map(as_ours, factors))
+    widths = (len(cb) - 1,) * 2
+    return _solved(cb, b, widths, lambda cb: _cholesky_tables(cb, is_lower=bool(lower)), "cho_solve_banded: tables")
