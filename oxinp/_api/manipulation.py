@@ -12,7 +12,7 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 from oxinp._api.fronts import as_ours, enter_without_reading, implements
 from oxinp._api.rebound import rebound
 from oxinp._core.host.exchange import StandIns, is_array
-from oxinp._core.lazy import explain, placement
+from oxinp._core.lazy import placement
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import Handle, fetch, host_view
 from oxinp._core.lazy.record import is_hosted, mask_operand, wrap_host
@@ -67,10 +67,7 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Any:
     turns = _turns_of(array._layout.shape, shift, axis)
     if turns is None or array._layout.size < 2:
         return _numpys_roll(a, shift, axis)
-    nbytes = array._layout.nbytes
-    if is_hosted([array]) and placement.is_host(nbytes, rolls.HOST_WEIGHT):
-        if explain.REPORTS:
-            explain.note("host", "roll", placement.why_host(nbytes))
+    if is_hosted([array]) and placement.takes_to_host("roll", array._layout.nbytes, rolls.HOST_WEIGHT):
         return wrap_host(np.roll(host_view(array), shift, axis))
     try:
         rolled = rolls.roll(array, turns)

@@ -18,6 +18,7 @@ from weakref import ref
 
 from oxinp import _runtime
 from oxinp._config import config
+from oxinp._core.lazy import explain
 from oxinp._core.lazy.balance import RECORD, balance
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.memory.storage import SHARED
@@ -66,6 +67,15 @@ def keyed(key: Any) -> Any:
 def is_host(cost: float, weight: float = 1.0) -> bool:
     """Whether an operation of this cost on operands that are valid on the host runs there; see `Op.host_weight`."""
     return cost < config.offload_threshold or balance.takes(cost, weight) or _runtime.current() is None
+
+
+def takes_to_host(name: str, cost: float, weight: float = 1.0) -> bool:
+    """Return what `is_host` does of an operation of this name; note why it is, for who asks."""
+    if not is_host(cost, weight):
+        return False
+    if explain.REPORTS:
+        explain.note("host", name, why_host(cost))
+    return True
 
 
 def is_recorded_on_host(cost: float, weight: float) -> bool:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from oxinp._core.host.exchange import is_array
-from oxinp._core.lazy import explain, placement
+from oxinp._core.lazy import placement
 from oxinp._core.lazy.record import is_hosted
 from oxinp._core.memory.dtypes import DEVICE_TYPES
 from oxinp._kernels.choice import Choice, decide
@@ -146,11 +146,7 @@ def belongs_on_host(routine: str, a: Any) -> bool:
         return False
     found = crossover(routine, dtype if dtype.char in "fdFD" else np.dtype("f8"))
     cost = found.cost(square_order(shape), math.prod(shape[:-2]), is_resident=is_resident)
-    if not placement.is_host(cost, HOST_WEIGHT):
-        return False
-    if explain.REPORTS:
-        explain.note("host", routine, placement.why_host(cost))
-    return True
+    return placement.takes_to_host(routine, cost, HOST_WEIGHT)
 
 
 __all__ = [

@@ -204,11 +204,9 @@ class gufunc(ufunc):  # noqa: N801 - as `ufunc`
         return None, dtypes[:-1]
 
     def _of_arrays(self, arrays: Sequence[Any], loop: Any = None) -> Any:
-        if is_hosted(arrays) and placement.is_host(
-            cost := self._cost(arrays[0]._layout, arrays[1]._layout), matmul.HOST_WEIGHT
+        if is_hosted(arrays) and placement.takes_to_host(
+            self.__name__, self._cost(arrays[0]._layout, arrays[1]._layout), matmul.HOST_WEIGHT
         ):
-            if explain.REPORTS:
-                explain.note("host", self.__name__, placement.why_host(cost))
             return wrap_host(call_numerical(self._row.numpy, [host_view(x) for x in arrays], {"dtype": loop}))
         return self._product(*arrays) if loop is None else self._product(*arrays, loop)
 

@@ -57,11 +57,7 @@ def is_placed_on_host(op: Op, operands: Sequence[Handle], parameters: tuple[Hash
     if not is_hosted(operands):
         return False
     cost = op.cost(tuple([x._layout for x in operands]), parameters)
-    if not placement.is_host(cost, op.host_weight):
-        return False
-    if explain.REPORTS:
-        explain.note("host", op.name, placement.why_host(cost))
-    return True
+    return placement.takes_to_host(op.name, cost, op.host_weight)
 
 
 def perform_on_device(op: Op, operands: Sequence[Operand], parameters: tuple[Hashable, ...] = ()) -> Any:
