@@ -155,6 +155,7 @@ def one_stream(monkeypatch):
     monkeypatch.setattr(here, "are_several", False)
     monkeypatch.setattr(here._Thread, "timeline", None, raising=False)
     monkeypatch.setattr(here, "thread", here._Thread())
-    for name in ("room", "make_room"):
-        monkeypatch.setattr(schedule, name, getattr(schedule, name))
-    monkeypatch.setattr(schedule, "RECORDERS", list(schedule.RECORDERS))
+    recorders = list(schedule.RECORDERS)
+    yield
+    schedule.RECORDERS[:] = recorders
+    schedule._follow_recorders()

@@ -32,8 +32,9 @@ pytestmark = pytest.mark.usefixtures("default_placement")
 
 @pytest.fixture
 def default_placement(config):
-    """Place arrays as a program finds them placed."""
+    """Place arrays as a program finds them placed, before placement has learned from it."""
     config.offload_threshold = 65536
+    config.adaptive_placement = False
 
 
 def backs(beginning):
