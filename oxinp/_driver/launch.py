@@ -231,7 +231,7 @@ class Launcher:
             start, offsets = ctypes.addressof(self._buffer), _offsets(whole_format)
             self._addresses = (ctypes.c_void_p * len(offsets))(*[start + offset for offset in offsets])
         current = _OneStream(stream) if current is None else current
-        self.config = LaunchConfig(grid=grid, block=block, shared_nbytes=shared_nbytes, stream=current.stream)
+        self.config = LaunchConfig(grid=grid, block=block, shared_nbytes=shared_nbytes)
         attributes: list[tuple[int, tuple[int, ...]]] = []
         if cluster is not None:
             attributes.append((LaunchAttributeId.CLUSTER_DIMENSION, cluster))
@@ -274,7 +274,8 @@ class Launcher:
         call = functools.partial(
             raw, as_pointer(ctypes.addressof(self.config)), as_pointer(self.function.handle), *parameters
         )
-        pack, fail, config, stream, number = self.pack, self._fail, self.config, current.stream, 0
+        pack, fail, config, number = self.pack, self._fail, self.config, 0
+        stream = config.stream = current.stream  # read once: another thread may be about to launch elsewhere
 
         def launch_as_it_is() -> None:  # a tenth of a microsecond less than with parameters, and that counts
             nonlocal stream, number

@@ -1,5 +1,6 @@
 import ctypes
 import gc
+import itertools
 import struct
 import threading
 
@@ -159,6 +160,17 @@ def test_the_stream_is_fixed_or_followed(function, fake):
         assert [launch.stream for launch in fake.launches[-2:]] == [stream, stream]
     fixed(1, 2)
     assert fake.launches[-1].stream == 0x77
+
+
+def test_the_stream_may_change_while_a_launcher_is_made(function, fake):
+    """Another thread launches elsewhere meanwhile, and then this one there."""
+
+    class Current:
+        streams = itertools.chain([0x10], itertools.repeat(0x20))
+        stream = property(lambda self: next(self.streams))
+
+    make(function, current=Current())(1, 2)
+    assert fake.launches[-1].stream == 0x20
 
 
 def test_a_failed_launch_says_what_was_launched(function, fake):
