@@ -81,11 +81,10 @@ class Call:
         self.leaves: tuple[Any, ...] | None = leaves
         self.mask = mask
         self.results: tuple[ref[Pending], ...] = ()
-        self._entry: ref[Call] | None = ref(self, _forget)  # `wait`, spelled out
-        CALLS[self._entry] = None
+        self._entry: ref[Call] | None = None
 
     def wait(self) -> None:
-        """Enter it among `CALLS`."""
+        """Enter it among `CALLS`, from which other threads may run it at once."""
         self._entry = ref(self, _forget)
         CALLS[self._entry] = None
 
@@ -144,7 +143,10 @@ class Call:
 
     def is_from_here(self) -> bool:
         """Whether it was asked for on the calling thread's stream, whose kernels may then compute it as well."""
-        return not here.are_several or getattr(self, "origin", here.thread.timeline) is here.thread.timeline
+        if not here.are_several:
+            return True
+        origin = getattr(self, "origin", here.thread.timeline)
+        return origin is here.thread.timeline or origin.is_closed
 
     def reads(self, entry: Any) -> bool:
         """Whether it is applied to a leaf."""
@@ -225,9 +227,12 @@ def request(bound: BoundOp, leaves: tuple[Any, ...], mask: int) -> tuple[Call, l
     if len(bound.layouts) == 1:
         result = Pending(call)
         call.results = (ref(result),)
+        call._entry = entry = ref(call, _forget)  # `wait`, spelled out
+        CALLS[entry] = None
         return call, [result]
     results = [Pending(call) for _ in bound.layouts]
     call.results = tuple([ref(result) for result in results])
+    call.wait()
     return call, results
 
 
