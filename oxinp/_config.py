@@ -11,6 +11,7 @@ import importlib
 import math
 import os
 import sys
+from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ __all__ = ["SETTINGS", "Config", "Setting", "before_change", "config", "mistake"
 before_change: dict[str, list[Callable[[Any], object]]] = {}
 """What is called with the new value of a setting before it is in force; what that raises leaves the old one."""
 
+_versions = count(1)
 _OF_TESTS = ("OXINP_EVERY_SPEC", "OXINP_FUZZ_SEED", "OXINP_REQUIRE_GPU")  # variables that the test suite reads
 
 _TRUTH = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
@@ -285,11 +287,11 @@ class Config:
             for prepare in before_change.get(name, ()):
                 prepare(value)
             object.__setattr__(self, name, value)
-            object.__setattr__(self, "version", self.version + 1)
+            self.renew()
 
     def renew(self) -> None:
         """Let every decision that was kept under the present `version` be taken anew."""
-        object.__setattr__(self, "version", self.version + 1)
+        object.__setattr__(self, "version", next(_versions))  # threads may at the same time
 
     def __delattr__(self, name: str) -> None:
         raise AttributeError(f"a setting cannot be deleted: {name}")

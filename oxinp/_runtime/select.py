@@ -115,12 +115,16 @@ def _decide() -> Backend | None:
     global _decided, _latest
     if _is_forked and config.backend != "host":
         raise BackendUnavailable(FORKED)
+    own: Backend
     if here.are_several and config.backend in ON_GPU:
         # Each thread has its own; nothing is kept, for `current` would not know whose it is.
-        own: Backend = here.thread.timeline.backend
+        own = here.thread.timeline.backend
         return own
     with _lock:
         version, name = config.version, config.backend
+        if here.are_several and name in ON_GPU:  # by now: what is kept below is kept for a version before that
+            own = here.thread.timeline.backend
+            return own
         backend: Backend | None = None
         if name == "auto":
             # Looked for once: a program that changes other settings does not pay for the search again.

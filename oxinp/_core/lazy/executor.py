@@ -201,9 +201,9 @@ def load(plan: Plan) -> None:
             if len(_ANYWHERE) >= MAX_KERNELS:
                 _ANYWHERE.clear()
             num_varying = len(step.kernel.params) - len(step.constants)
-            backend = device()
+            backend, version = device(), config.version  # read before what it is the version of
             launch = None if backend.pool.notes_uses else backend.relauncher(step.kernel, num_varying)
-            _ANYWHERE[keyed(step.kernel)] = config.version, launch, backend.allocate
+            _ANYWHERE[keyed(step.kernel)] = version, launch, backend.allocate
 
 
 def anywhere(kernel: Any) -> Any:

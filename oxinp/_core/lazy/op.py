@@ -270,14 +270,14 @@ class BoundOp:
     def _build_fused(self, key: Any, graph: Graph, place: int) -> None:
         assert self.op.fuse is not None
         assert self.fused is not None
-        made = None
+        made, version = None, config.version  # read before what it is the version of
         plan = self.op.fuse(self, graph, place)
         if plan is not None:
             kinds = kinds_of(graph)
             made = Executable(plan, (graph.layout.nbytes,), [*_kinds(self.graphs), *kinds[:place], *kinds[place + 1 :]])
         if len(self.fused) >= MAX_FUSED:
             self.fused.clear()
-        self.fused[key] = config.version, made
+        self.fused[key] = version, made
 
 
 MAX_FUSED = 64
