@@ -175,10 +175,10 @@ class CudaBackend:
         self.turn: Any = free_in_children(RLock())
         self._naming = free_in_children(Lock())  # of timelines
         self.pool.owner = self
-        timeline.POOLS.add(self.pool)
         self._launching = _Launching()
         self.allocate = self.pool.allocate  # without a frame in between: it is on the path of every launch
-        if here.are_several:
+        timeline.POOLS.add(self.pool)
+        if here.are_several:  # asked once the pool is known: whoever tells streams apart from then on does it here, too
             self.tell_apart()
         self.loader = Loader(context)
         self.function, self.compile = self.loader.function, self.loader.compile
@@ -246,6 +246,8 @@ class CudaBackend:
             stream.synchronize()
         handle = stream.handle
         with every_turn():  # nobody is about to wait for it
+            if not keeps_memory:
+                stream.synchronize()  # for what others have queued meanwhile
             gone = self._timelines.pop(handle, None)
             if gone is not None:
                 gone.close()
@@ -376,9 +378,10 @@ class CudaBackend:
 
     def _queue(self, accesses: tuple[tuple[int, bool], ...], queue: Callable[[int], object]) -> None:
         """Queue what uses memory on the current stream, whose handle `queue` is given, in order."""
-        if not here.are_several:
-            queue(0)
-            return
+        with self.turn:
+            if not here.are_several:
+                queue(0)
+                return
         line = timeline.current(self)
 
         def queue_in_order() -> None:

@@ -20,9 +20,8 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
-from weakref import WeakSet
+from weakref import ref
 
 from oxinp._config import config
 from oxinp._driver import errors
@@ -54,9 +53,24 @@ _SEPARATION = free_in_children(threading.RLock())
 
 _Result = TypeVar("_Result")
 
-POOLS: WeakSet[Any] = WeakSet()
-"""Of all devices: any of them may have memory that a kernel uses."""
 
+class _Pools:
+    """Pools, as long as there are others that hold them; threads may go through them while one is added."""
+
+    def __init__(self) -> None:
+        self._references: tuple[ref[Any], ...] = ()
+        self._adding = free_in_children(threading.Lock())
+
+    def add(self, pool: Any) -> None:
+        with self._adding:
+            self._references = (*(known for known in self._references if known() is not None), ref(pool))
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter([pool for known in self._references if (pool := known()) is not None])
+
+
+POOLS = _Pools()
+"""Of all devices: any of them may have memory that a kernel uses."""
 
 _MAX_READERS = 8
 """Readers of a block that are remembered before those that are closed are forgotten."""
@@ -67,6 +81,7 @@ class Device(Protocol):
 
     context: Context
     device: Any
+    lock: Any
     pool: Any
     turn: Any
 
@@ -110,8 +125,13 @@ def in_turn(backend: Device, queue: Callable[[], _Result]) -> _Result:
         with backend.turn:
             return queue()
     except OtherDevice:
-        with every_turn():
-            return queue()
+        pass
+    while True:
+        try:
+            with every_turn():
+                return queue()
+        except OtherDevice:  # one that has been opened since
+            continue
 
 
 class _Elsewhere:
@@ -270,12 +290,19 @@ def _timeline_of(block: Any, other: Timeline) -> Timeline:
 
 def settle(uses: Uses, timeline: Timeline | None) -> None:
     """Let a timeline wait for all users of memory that it is about to cut up; the host where there is no such one."""
-    if timeline is not None and not timeline.is_closed and timeline.footprint is None:
-        in_turn(timeline.backend, partial(timeline.wait_for_users, uses))
+
+    def wait() -> bool:  # in the turn, in which nobody closes it
+        if timeline is None or timeline.is_closed or timeline.footprint is not None:
+            return False
+        timeline.wait_for_users(uses)
+        return True
+
+    if timeline is not None and in_turn(timeline.backend, wait):
         return
-    for user in (uses.writer, *uses.readers):
-        if user is not timeline and not user.is_closed and user.footprint is None:
-            user.backend.context.driver.cuStreamSynchronize(user.handle)
+    with every_turn():
+        for user in (uses.writer, *uses.readers):
+            if user is not timeline and not user.is_closed and user.footprint is None:
+                user.backend.context.driver.cuStreamSynchronize(user.handle)
 
 
 def current(backend: Device) -> Timeline:
@@ -298,12 +325,12 @@ def separate(backend: Device) -> None:
     with _SEPARATION:
         if here.are_several:
             return
-        here.start(backend.timeline(0))
-        for pool in POOLS:
-            pool.owner.tell_apart()
+        with backend.lock, every_turn():  # one of them is held by all who launch without numbers
+            here.start(backend.timeline(0))
+            for pool in POOLS:
+                pool.owner.tell_apart()
+            config.renew()  # launchers are made anew, which number what they launch
         for hook in tuple(hooks.when_several):
             hook()
-    # Launchers are made anew, which number what they launch; what others are launching without is done after that.
-    config.renew()
     for hook in tuple(hooks.before_synchronize):
         hook()

@@ -80,9 +80,10 @@ def queue(
     """
     if stream is not None:
         timeline.separate(backend)
-    if not here.are_several:
-        launch()
-        return
+    with backend.turn:  # a launcher is called by one thread at a time
+        if not here.are_several:
+            launch()
+            return
     line = timeline.current(backend) if stream is None else backend.timeline(stream)
     accesses = tuple(accesses)
 

@@ -11,6 +11,7 @@ import contextlib
 import ctypes
 import mmap
 import random
+import sys
 import threading
 
 import numpy as np
@@ -275,8 +276,18 @@ def test_whatever_shares_memory_is_in_order(library, seed, num_devices):
     assert not library.races.found
 
 
+@pytest.fixture
+def takes_turns():
+    """Have threads take turns every few bytecodes, not every few operations."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(2e-5)
+    yield
+    sys.setswitchinterval(before)
+
+
+@pytest.mark.usefixtures("takes_turns")
 @pytest.mark.parametrize("num_devices", [1, 2])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [*range(8), *[pytest.param(seed, marks=pytest.mark.slow) for seed in range(8, 80)]])
 def test_threads_on_streams_of_their_own_are_in_order(library, seed, num_devices):
     """Four threads, each on streams of its own, on one device or on two, work on the same arrays."""
     programs = [Program(library, 100 * seed + number, num_devices=num_devices, steps=STEPS) for number in range(4)]

@@ -299,7 +299,9 @@ class FakeLibrary(FakeGraphs):
 
     def do_cuMemMap(self, result, ptr, nbytes, offset, handle, flags):
         if not result:
-            assert not any(start < ptr + nbytes and ptr < start + size for start, (_, size) in self.mapped.items())
+            assert not any(
+                start < ptr + nbytes and ptr < start + size for start, (_, size) in list(self.mapped.items())
+            )
             self.mapped[ptr] = handle, nbytes
 
     def do_cuMemUnmap(self, result, ptr, nbytes):

@@ -267,8 +267,8 @@ def _postpone(storage: Storage) -> Value | None:
 
 def _elsewhere(storage: Storage) -> Timeline | None:
     """Return where a pending value runs if that is not where the calling thread's work goes."""
-    origin = getattr(storage, "origin", None)
-    return None if origin is here.thread.timeline else origin
+    origin: Timeline | None = getattr(storage, "origin", None)
+    return None if origin is None or origin is here.thread.timeline or origin.is_closed else origin
 
 
 def _wanted_interior(value: Value, others: list[Storage]) -> dict[int, Storage]:
