@@ -14,7 +14,8 @@ from oxinp._core.documentation import ON_THE_HOST, stand_for
 from oxinp._core.host.fallback import KEPT, OUT, call
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import Handle
-from oxinp._core.lazy.record import is_hosted, types
+from oxinp._core.lazy.record import is_hosted
+from oxinp._core.lazy.results import types
 
 
 class Indexed:

@@ -14,7 +14,8 @@ from oxinp._core.array import dispatch
 from oxinp._core.host.exchange import StandIns, holds_arrays, is_array
 from oxinp._core.host.sharing import adopt_host
 from oxinp._core.lazy.expr import Unsupported
-from oxinp._core.lazy.record import is_hosted, types, wrap_host
+from oxinp._core.lazy.record import is_hosted
+from oxinp._core.lazy.results import types, wrap_host
 from oxinp._core.manipulation.copy import astype, has_order, order_of
 from oxinp._core.manipulation.copy import copy as copy_array
 from oxinp._core.manipulation.shape import ravel, reshape

@@ -20,7 +20,8 @@ from oxinp._core.array import dispatch
 from oxinp._core.host.exchange import PLAIN, is_array
 from oxinp._core.host.fallback import KEPT, OUT, Mutated, call
 from oxinp._core.lazy.expr import Unsupported
-from oxinp._core.lazy.record import mask_operand, types
+from oxinp._core.lazy.operands import mask_operand
+from oxinp._core.lazy.results import types
 from oxinp._core.ops.creation import asarray
 from oxinp._core.reduction.reduce import reduce
 from oxinp._core.reduction.scan import accumulate

@@ -12,7 +12,9 @@ from oxinp._core.host.exchange import is_array
 from oxinp._core.host.fallback import placed_on_host
 from oxinp._core.lazy import placement
 from oxinp._core.lazy.expr import Unsupported
-from oxinp._core.lazy.record import check_writeable, is_hosted, types
+from oxinp._core.lazy.record import is_hosted
+from oxinp._core.lazy.results import types
+from oxinp._core.lazy.stores import check_writeable
 from oxinp._core.lazy.views import view
 from oxinp._core.manipulation import shape
 from oxinp._core.manipulation.copy import assign

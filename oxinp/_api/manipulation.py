@@ -15,7 +15,9 @@ from oxinp._core.host.exchange import StandIns, is_array
 from oxinp._core.lazy import placement
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import Handle, fetch, host_view
-from oxinp._core.lazy.record import is_hosted, mask_operand, wrap_host
+from oxinp._core.lazy.operands import mask_operand
+from oxinp._core.lazy.record import is_hosted
+from oxinp._core.lazy.results import wrap_host
 from oxinp._core.lazy.views import view, view_at
 from oxinp._core.manipulation import shape
 from oxinp._core.manipulation.copy import assign, astype, broadcasts_to, copy, own

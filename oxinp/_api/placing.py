@@ -16,7 +16,8 @@ from oxinp._core.host.exchange import is_array
 from oxinp._core.lazy import placement
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import fetch
-from oxinp._core.lazy.record import is_device_scalar, is_hosted
+from oxinp._core.lazy.record import is_hosted
+from oxinp._core.lazy.results import is_device_scalar
 from oxinp._core.lazy.views import view
 from oxinp._core.manipulation.copy import assign, astype, copy, from_elsewhere
 from oxinp._core.manipulation.shape import ravel, reshape

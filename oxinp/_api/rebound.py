@@ -19,7 +19,7 @@ from oxinp._api.fronts import implements
 from oxinp._core.array import dispatch
 from oxinp._core.array.ndarray import ndarray
 from oxinp._core.host.exchange import StandIns
-from oxinp._core.lazy.record import types
+from oxinp._core.lazy.results import types
 from oxinp._core.subclass import by_ufuncs
 
 _MAKE_ARRAYS = (

@@ -15,7 +15,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from oxinp._core.host.foreign import methods_asked
 from oxinp._core.lazy.handle import Handle
-from oxinp._core.lazy.record import is_device_scalar, types
+from oxinp._core.lazy.results import is_device_scalar, types
 
 _new = object.__new__
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from oxinp._core.lazy.record import is_device_scalar, types
+from oxinp._core.lazy.results import is_device_scalar, types
 
 __all__ = ["install"]
 

@@ -15,7 +15,7 @@ from oxinp._core.lazy import schedule
 from oxinp._core.lazy.building import attempt
 from oxinp._core.lazy.handle import Handle, host_bytes, host_layout, seen_at
 from oxinp._core.lazy.placement import device_of
-from oxinp._core.lazy.record import is_device_scalar
+from oxinp._core.lazy.results import is_device_scalar
 from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.storage import Storage, is_pinned, is_shared
 

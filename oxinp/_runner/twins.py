@@ -15,7 +15,7 @@ from oxinp import random
 from oxinp._api import modules, namespace
 from oxinp._api.fronts import HostUfunc
 from oxinp._core.array import dispatch
-from oxinp._core.lazy.record import types
+from oxinp._core.lazy.results import types
 from oxinp._core.ufunc.objects import ufunc
 from oxinp._runner.shadow import Unchecked
 

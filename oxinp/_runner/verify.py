@@ -27,7 +27,7 @@ from oxinp._core.host import sharing
 from oxinp._core.host.exchange import PLAIN
 from oxinp._core.host.fallback import FallbackError
 from oxinp._core.lazy.handle import Handle
-from oxinp._core.lazy.record import is_device_scalar, types
+from oxinp._core.lazy.results import is_device_scalar, types
 from oxinp._core.memory.storage import Storage
 from oxinp._core.subclass import SUBCLASSES, overrides
 from oxinp._core.ufunc.objects import ufunc

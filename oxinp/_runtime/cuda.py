@@ -9,34 +9,29 @@ from collections import deque
 from functools import cache, cached_property, partial
 from threading import Lock, RLock
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from oxinp._config import config
 from oxinp._driver import errors
 from oxinp._driver.context import Context
 from oxinp._driver.device import Device, list_devices
 from oxinp._driver.event import Event
-from oxinp._driver.launch import Launcher
-from oxinp._driver.memory import DeviceMemory, PinnedMemory
+from oxinp._driver.memory import DeviceMemory
 from oxinp._driver.stream import Stream
-from oxinp._driver.tensormap import TensorMap
-from oxinp._ptx.synchronize import GRID_WAIT
 from oxinp._runtime import here, hooks, timeline
 from oxinp._runtime.backend import (
     FIRST_LOCK,
     MINIMUM_CC,
     NUM_FLAGS,
-    NUM_REPORTS,
     BackendUnavailable,
     Capability,
-    flags_of,
 )
-from oxinp._runtime.counters import NO_WORK, after_launch, stats
+from oxinp._runtime.counters import NO_WORK, stats
 from oxinp._runtime.device_arena import arena_maker
 from oxinp._runtime.forking import free_in_children
+from oxinp._runtime.launches import Launches
 from oxinp._runtime.loader import Loader
+from oxinp._runtime.mapped_reports import MappedReports
 from oxinp._runtime.memory import MemoryStats
 from oxinp._runtime.pool import Pool
 from oxinp._runtime.timeline import Timeline, every_turn, in_turn
@@ -56,11 +51,6 @@ _MEMORY_TYPE_ATTRIBUTE, _IS_MANAGED_ATTRIBUTE, _DEVICE_ORDINAL_ATTRIBUTE = 2, 8,
 _HOST_MEMORY = 1
 _DLPACK_CUDA = 2
 _LEGACY_STREAM = 1
-_L2_PROMOTION_NBYTES = 128
-_MAX_MAPS = 256  # tensor maps that are kept
-_MIN_OVERLAPPING_VERSION = 12030  # from which graphs know kernels that begin before others have ended
-_BULK_STORE = "d.global.shared::cta"
-"""In the text of every instruction that writes to memory by a tensor map."""
 
 
 def open_backend(ordinal: int | None = None) -> CudaBackend:
@@ -85,48 +75,6 @@ def open_backend(ordinal: int | None = None) -> CudaBackend:
         f"No GPU here is new enough: compute capability {MINIMUM_CC[0]}.{MINIMUM_CC[1]} (Ampere) is needed, found "
         f"{found or 'no GPU'}. Use a newer GPU, or set OXINP_BACKEND=host."
     )
-
-
-class MappedReports:
-    """Reports in host memory that kernels reach over the bus, which only those do that have something to say."""
-
-    def __init__(self, context: Context) -> None:
-        self.ring: Any = None
-        self._context = context
-        memory = PinnedMemory(context, 16 * NUM_REPORTS, is_mapped=True)
-        self.ptr = memory.device_ptr
-        self._flags = 0
-        self._words = np.frombuffer(memory.view(), np.int64)
-        self._words[:] = 0
-
-    def read(self) -> np.ndarray[Any, Any]:
-        """See `Reports.read`."""
-        return self._words[::2]
-
-    def take(self, number: int) -> int:
-        """See `Reports.take`."""
-        word = int(self._words[2 * number + 1])
-        self._words[2 * number : 2 * number + 2] = 0
-        if self._flags:
-            self._queue("cuMemsetD8Async", self._flags + 16 * number, 0, 8)
-        return word
-
-    @property
-    def flags(self) -> int:
-        """See `Reports.flags`."""
-        if not self._flags:
-            words = flags_of(self.ptr)
-            address = DeviceMemory(self._context).allocate(words.nbytes)
-            self._queue("cuMemcpyHtoDAsync_v2", address, words.ctypes.data, words.nbytes)
-            self._flags = address
-        return self._flags
-
-    def _queue(self, function: str, *arguments: int) -> None:
-        """Call a function of the driver's on a stream of its own, and wait: one that is captured could not be."""
-        stream = Stream(self._context)
-        getattr(self._context.driver, function)(*arguments, stream.handle)
-        stream.synchronize()
-        stream.close()
 
 
 class CudaBackend:
@@ -175,7 +123,6 @@ class CudaBackend:
         self.turn: Any = free_in_children(RLock())
         self._naming = free_in_children(Lock())  # of timelines
         self.pool.owner = self
-        self._launching = _Launching()
         self.allocate = self.pool.allocate  # without a frame in between: it is on the path of every launch
         timeline.POOLS.add(self.pool)
         if here.are_several:  # asked once the pool is known: whoever tells streams apart from then on does it here, too
@@ -183,8 +130,7 @@ class CudaBackend:
         self.loader = Loader(context)
         self.function, self.compile = self.loader.function, self.loader.compile
         self._reached: set[Device] = set()
-        self._maps: dict[tuple[MapSpec, int], _Map] = {}
-        self._shared: WeakKeyDictionary[Kernel, Launcher] = WeakKeyDictionary()  # of which brief ones are made
+        self._launches = Launches(self)
         self._transfers = Transfers(context, self._memory, num_staging_workers)
         self._pointer_attribute = context.driver.raw("cuPointerGetAttribute")
 
@@ -400,103 +346,17 @@ class CudaBackend:
         is_brief: bool = False,
     ) -> Launch:
         """Return a callable that launches a kernel on the stream that is current then; see `Backend.launcher`."""
-        after = after_launch(work)
-        if not is_brief or after is not None or kernel.cluster is not None:  # which depend on the launch
-            made = self._launcher(kernel, grid, num_varying, constants, after)
-            return self._finished(made.launch, kernel, num_varying)
-        return self._finished(self._shared_launcher(kernel).at(grid, constants), kernel, num_varying)
+        return self._launches.launcher(kernel, grid, num_varying, constants, work, is_brief)
 
     def relauncher(self, kernel: Kernel, num_varying: int) -> Callable[..., None] | None:
         """Return what launches a kernel with any grid and constants; see `Backend.relauncher`."""
-        if after_launch() is not None or "launcher" in vars(self):
+        if "launcher" in vars(self):  # somebody watches launches
             return None
-        shared = self._shared_launcher(kernel)
-        return shared.anywhere(self._finished(shared.launch, kernel, num_varying))
-
-    def _shared_launcher(self, kernel: Kernel) -> Launcher:
-        shared = self._shared.get(kernel)
-        if shared is None:
-            shared = self._shared[kernel] = self._launcher(kernel, (1, 1, 1), len(kernel.params), (), None)
-        return shared
-
-    def _launcher(
-        self, kernel: Kernel, grid: tuple[int, int, int], num_varying: int, constants: tuple[Any, ...], after: Any
-    ) -> Launcher:
-        return Launcher(
-            self.function(kernel),
-            grid,
-            kernel.block,
-            kernel.shared_nbytes,
-            kernel.param_format,
-            num_varying,
-            constants,
-            cluster=kernel.cluster,
-            is_programmatic=GRID_WAIT in kernel.ptx and self.context.driver.version >= _MIN_OVERLAPPING_VERSION,
-            current=self._launching,
-            counter=stats,
-            after=after,
-        )
-
-    def _finished(self, launch: Launch, kernel: Kernel, num_varying: int) -> Launch:
-        """Return a launch that keeps the order of streams, and waits where `config.synchronous` has it wait."""
-        if here.are_several:
-            launch = self._ordered(launch, kernel, num_varying)
-        if not config.synchronous:
-            return launch
-        synchronize, settle = self.context.driver.cuStreamSynchronize, self.context.launches.settle
-
-        def launch_and_wait(*varying: Any) -> None:
-            launch(*varying)
-            synchronize(self.stream)
-            settle()
-
-        return launch_and_wait
-
-    def _ordered(self, launch: Launch, kernel: Kernel, num_varying: int) -> Launch:
-        """Return a launch on the timeline of the thread that calls it, behind what it must not overtake."""
-        params = list(enumerate(kernel.params[:num_varying]))
-        places = [(i, "w" in param.access) for i, param in params if param.is_pointer]
-        maps = [i for i, param in params if param.type is None]
-        stores = _BULK_STORE in kernel.ptx  # by which of its maps, nothing says
-        launching = self._launching
-
-        def launch_in_order(*varying: Any) -> None:
-            accesses = [(varying[i], writes) for i, writes in places]
-            accesses += [(varying[i].ptr, stores) for i in maps if isinstance(varying[i], _Map)]
-            line = timeline.current(self)
-
-            def launch_now() -> None:
-                line.order(accesses)
-                launching.stream = line.handle
-                launch(*varying)
-
-            in_turn(self, launch_now)
-
-        return launch_in_order
+        return self._launches.relauncher(kernel, num_varying)
 
     def tensor_map(self, spec: MapSpec, ptr: int) -> bytes:
         """Return the parameter that lets kernels copy boxes of the array at an address."""
-        made = self._maps.get((spec, ptr))
-        if made is not None:
-            return made
-        whole, spec = spec, spec.in_parts()
-        name = "tf32" if spec.rounds_to_tf32 else spec.type.name
-        value = TensorMap(
-            self.context,
-            name,
-            ptr,
-            spec.shape,
-            spec.strides_nbytes,
-            spec.box,
-            swizzle_nbytes=spec.swizzle_nbytes,
-            l2_promotion_nbytes=_L2_PROMOTION_NBYTES,
-        ).value
-        made = _Map(value)
-        made.ptr = ptr
-        if len(self._maps) >= _MAX_MAPS:
-            self._maps.clear()
-        self._maps[whole, ptr] = made
-        return made
+        return self._launches.tensor_map(spec, ptr)
 
     def synchronize(self) -> None:
         """Wait for all work, after what `hooks.before_synchronize` adds to it; raises what went wrong in it."""
@@ -571,21 +431,6 @@ class CudaBackend:
         event = Event(self.context)
         event.record(self.stream)
         return event
-
-
-class _Launching:
-    """The stream of the launch that is being made; the device's turn is held where it changes."""
-
-    __slots__ = ("stream",)
-
-    def __init__(self) -> None:
-        self.stream = 0
-
-
-class _Map(bytes):
-    """A tensor map, which knows where its array lies."""
-
-    ptr: int
 
 
 def _capability(device: Device) -> Capability:

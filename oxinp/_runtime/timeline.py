@@ -85,6 +85,15 @@ class Device(Protocol):
     pool: Any
     turn: Any
 
+    @property
+    def stream(self) -> int:
+        """Handle of the stream that the calling thread's work goes to."""
+        ...
+
+    def function(self, kernel: Any, /) -> Any:
+        """Return a kernel, loaded."""
+        ...
+
     def timeline(self, stream: int, /) -> Timeline:
         """Return the timeline of a stream, given by its handle."""
         ...

@@ -8,7 +8,7 @@ import numpy as np
 
 from oxinp._core.array.ndarray import ndarray
 from oxinp._core.lazy.handle import Handle
-from oxinp._core.lazy.record import types
+from oxinp._core.lazy.results import types
 from oxinp._core.subclass import make, plain
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from oxinp._api.fronts import as_ours, implements
 from oxinp._core.host.exchange import is_array
 from oxinp._core.lazy.expr import Unsupported
-from oxinp._core.lazy.record import check_writeable
+from oxinp._core.lazy.stores import check_writeable
 from oxinp._core.manipulation.copy import assign
 from oxinp._core.ops.fft import Request, transform
 

@@ -19,7 +19,8 @@ from oxinp._core.array import dispatch
 from oxinp._core.array.ndarray import ndarray
 from oxinp._core.lazy.handle import Handle
 from oxinp._core.lazy.placement import starts_on_device
-from oxinp._core.lazy.record import as_array, check_writeable, store_result, wrap_host
+from oxinp._core.lazy.results import as_array, wrap_host
+from oxinp._core.lazy.stores import check_writeable, store_result
 from oxinp._core.manipulation.copy import asnumpy
 from oxinp._core.ops import draws, twister
 from oxinp._core.ops.draws import Counter, Ending, Position

@@ -20,7 +20,7 @@ from oxinp._core.array.ndarray import ndarray
 from oxinp._core.host.fallback import OUT, call
 from oxinp._core.lazy.handle import Handle, fetch
 from oxinp._core.lazy.placement import starts_on_device
-from oxinp._core.lazy.record import as_array
+from oxinp._core.lazy.results import as_array
 from oxinp._core.manipulation.shape import reshape
 from oxinp._core.ops import twister
 from oxinp._core.ops.creation import asarray

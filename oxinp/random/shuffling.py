@@ -10,7 +10,7 @@ import numpy as np
 
 from oxinp._core.array.ndarray import ndarray
 from oxinp._core.lazy.placement import starts_on_device
-from oxinp._core.lazy.record import check_writeable, store_result
+from oxinp._core.lazy.stores import check_writeable, store_result
 from oxinp._core.manipulation.shape import ravel, reshape
 from oxinp._core.memory.dtypes import INT64
 from oxinp._core.ops import gather

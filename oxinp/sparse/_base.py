@@ -18,7 +18,8 @@ from oxinp._core.host.exchange import Exchange, is_array
 from oxinp._core.lazy import placement, schedule
 from oxinp._core.lazy.building import attempt
 from oxinp._core.lazy.handle import device_value, fetch
-from oxinp._core.lazy.record import is_hosted, types
+from oxinp._core.lazy.record import is_hosted
+from oxinp._core.lazy.results import types
 from oxinp._core.memory.storage import SHARED
 
 # THE FORMATS. Format -> the attributes that are its arrays; none: SciPy's object is held.

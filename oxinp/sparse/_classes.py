@@ -19,7 +19,7 @@ from oxinp._core.array import dispatch
 from oxinp._core.host import exchange, fallback
 from oxinp._core.host.exchange import is_array
 from oxinp._core.lazy.expr import Unsupported
-from oxinp._core.lazy.record import types
+from oxinp._core.lazy.results import types
 from oxinp._core.manipulation.copy import astype, copy
 from oxinp._core.memory.dtypes import DEVICE_TYPES
 from oxinp._core.reduction.reduce import reduce

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from oxinp._core.lazy.expr import Unsupported
-from oxinp._core.lazy.record import is_device_scalar
+from oxinp._core.lazy.results import is_device_scalar
 from oxinp._core.manipulation.copy import copy
 from oxinp._core.memory.dtypes import DEVICE_TYPES
 from oxinp._core.reduction.reduce import reduce

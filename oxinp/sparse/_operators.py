@@ -10,7 +10,7 @@ import numpy as np
 
 from oxinp._core.host.exchange import is_array
 from oxinp._core.lazy.expr import Unsupported
-from oxinp._core.lazy.record import types
+from oxinp._core.lazy.results import types
 from oxinp._core.manipulation.copy import astype, copy
 from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES, FLOAT64, INT64
 from oxinp._core.ufunc.object import OBJECTS

@@ -9,7 +9,7 @@ import scipy.sparse
 
 from oxinp._core.array import dispatch
 from oxinp._core.lazy.handle import host_view
-from oxinp._core.lazy.record import types
+from oxinp._core.lazy.results import types
 from oxinp._core.memory.dtypes import DEVICE_TYPES
 from oxinp.sparse import _compressed, _rows
 from oxinp.sparse._base import as_ours, build, given, is_ours, is_small, taken

@@ -13,7 +13,7 @@ from oxinp._api.submodule_rows import ASSERTIONS
 from oxinp._core.array import dispatch
 from oxinp._core.lazy.array_protocol import accepted
 from oxinp._core.lazy.handle import Handle, fetch
-from oxinp._core.lazy.record import is_device_scalar
+from oxinp._core.lazy.results import is_device_scalar
 
 
 def _numpys(value: Any) -> Any:

@@ -490,4 +490,4 @@ def test_a_process_without_a_device(tmp_path):
 
 def test_handles_are_what_is_exchanged():
     assert issubclass(oxinp.ndarray, Handle)
-    assert importlib.import_module("oxinp._core.lazy.record").types.fall_back is fallback.call
+    assert importlib.import_module("oxinp._core.lazy.results").types.fall_back is fallback.call

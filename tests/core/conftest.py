@@ -17,7 +17,7 @@ def nothing_pending():
     oxinp.evaluate()
     yield
     oxinp.evaluate()
-    assert not schedule._pending()
+    assert not schedule.pending_storages()
 
 
 @pytest.fixture

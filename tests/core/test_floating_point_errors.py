@@ -10,7 +10,7 @@ import pytest
 
 import oxinp
 from oxinp._core.errors.state import KINDS
-from oxinp._core.lazy import flagged, record
+from oxinp._core.lazy import flagged, record, results
 from oxinp._core.ufunc import exceptions
 from oxinp._core.ufunc.objects import ROWS, UFUNC_OBJECTS
 
@@ -71,7 +71,7 @@ def flags_of_device(operation, rule, kinds, operands, output=None):
     claims = oxinp.array(address_of(words) + 16 * numpy.arange(count, dtype=numpy.uint64))
     variant = flagged._variant(operation, rule, kinds, False, output)
     value = record.express(variant, (*[oxinp.array(x) for x in operands], claims))
-    oxinp.evaluate(record.wrap_pending(value, as_array=True))
+    oxinp.evaluate(results.wrap_pending(value, as_array=True))
     oxinp.cuda.synchronize()
     flags = numpy.asarray(words)[:, 0].astype(int)
     told = numpy.asarray(reports)[:, 1].copy().view(numpy.uint8).reshape(count, 8)

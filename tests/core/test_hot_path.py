@@ -14,9 +14,10 @@ import numpy
 import pytest
 
 import oxinp as np
-from oxinp._core.lazy import placement, record
+from oxinp._core.lazy import placement, results
 from oxinp._core.lazy.expr import Unsupported
-from oxinp._core.lazy.record import cost_of, express, target_of
+from oxinp._core.lazy.record import cost_of, express
+from oxinp._core.lazy.stores import target_of
 from oxinp._core.ufunc import operators
 from oxinp._core.ufunc.object import ufunc
 from oxinp._core.ufunc.objects import ROWS, UFUNC_OBJECTS
@@ -106,7 +107,7 @@ def handing_over():
     with pytest.MonkeyPatch.context() as patch:
         for name in ("apply", "apply_into"):
             patch.setattr(operators, name, apply)
-        patch.setattr(record.types, "fall_back", apply)
+        patch.setattr(results.types, "fall_back", apply)
         yield
 
 

@@ -69,7 +69,7 @@ def test_memory_returns_to_where_it_began(config, threshold):
     assert _used_nbytes() - began <= 4 * 2 * 1024
     arrays.clear()
     assert _used_nbytes() == began
-    assert not schedule._pending()
+    assert not schedule.pending_storages()
 
 
 def test_pending_temporaries_do_not_pile_up(on_device):

@@ -55,7 +55,7 @@ print(z.shape, [[float(v) for v in row[:2]] for row in y.reshape(200, 200)[:1]],
 
 BROKEN = """
 import oxinp
-from oxinp._core.lazy.record import types
+from oxinp._core.lazy.results import types
 
 def breaks(owner, name):
     def decorate(change):

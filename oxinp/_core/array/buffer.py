@@ -21,7 +21,7 @@ import numpy as np
 from oxinp._core.host import fallback
 from oxinp._core.host.sharing import lend
 from oxinp._core.lazy.handle import Handle
-from oxinp._core.lazy.record import is_device_scalar
+from oxinp._core.lazy.results import is_device_scalar
 from oxinp._core.memory.storage import is_shared
 
 HAS_PROTOCOL = sys.version_info >= (3, 12)  # in Python, PEP 688; before that only in C

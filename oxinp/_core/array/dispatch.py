@@ -35,7 +35,7 @@ from oxinp._core.lazy.explain import REPORTS
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import Handle
 from oxinp._core.lazy.inlining import NUMBERS
-from oxinp._core.lazy.record import types
+from oxinp._core.lazy.results import types
 from oxinp._core.lazy.small import viewing_function
 from oxinp._core.lazy.views import row_view
 from oxinp._core.memory.view_functions import VIEWS

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from oxinp._core.lazy.handle import Handle, fetch
-from oxinp._core.lazy.record import types
+from oxinp._core.lazy.results import types
 from oxinp._core.ops.index import getitem
 
 

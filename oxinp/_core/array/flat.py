@@ -11,7 +11,7 @@ import numpy as np
 from oxinp._core.documentation import stand_for
 from oxinp._core.host.sharing import lend
 from oxinp._core.lazy.handle import Handle
-from oxinp._core.lazy.record import wrap_host
+from oxinp._core.lazy.results import wrap_host
 from oxinp._core.manipulation.copy import asnumpy
 
 

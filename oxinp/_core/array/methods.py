@@ -28,7 +28,7 @@ from oxinp._core.host.sharing import lend
 from oxinp._core.host.spellings import with_spelling
 from oxinp._core.lazy.explain import REPORTS
 from oxinp._core.lazy.handle import fetch, host_layout
-from oxinp._core.lazy.record import types, wrap_host
+from oxinp._core.lazy.results import types, wrap_host
 from oxinp._core.lazy.views import moved, view
 from oxinp._core.memory.dtypes import DEVICE_TYPES
 from oxinp._core.memory.storage import is_pinned, is_shared, make_storage

@@ -21,7 +21,7 @@ from oxinp._core.host.nominal import INSISTING, reported_class
 from oxinp._core.host.sharing import adopt_host, lend
 from oxinp._core.lazy import inlining
 from oxinp._core.lazy.handle import Handle, fetch, host_view, seen_at
-from oxinp._core.lazy.record import types, wrap_host
+from oxinp._core.lazy.results import types, wrap_host
 from oxinp._core.lazy.small import casting_method, copying_method, viewing_method
 from oxinp._core.lazy.views import moved, view, view_at
 from oxinp._core.manipulation import shape

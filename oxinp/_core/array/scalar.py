@@ -22,7 +22,7 @@ from oxinp._core.host.foreign import KNOWN
 from oxinp._core.lazy.building import attempt, claim
 from oxinp._core.lazy.calls import is_waiting
 from oxinp._core.lazy.handle import Handle, fetch
-from oxinp._core.lazy.record import types
+from oxinp._core.lazy.results import types
 from oxinp._core.memory.storage import Storage
 from oxinp._core.ufunc.objects import ROWS, UFUNC_OBJECTS
 from oxinp._runtime import here

@@ -27,7 +27,7 @@ from oxinp._core.lazy.handle import (
     is_dense,
     seen_at,
 )
-from oxinp._core.lazy.record import is_device_scalar, types, wrap_host
+from oxinp._core.lazy.results import is_device_scalar, types, wrap_host
 from oxinp._core.lazy.views import NumpyArray, view_at
 from oxinp._core.memory.layout import Layout, address_of
 from oxinp._core.memory.storage import Storage, is_shared

@@ -21,7 +21,7 @@ from oxinp._core.host.exchange import PLAIN, Exchange, NeedsMirror, is_array
 from oxinp._core.lazy import explain
 from oxinp._core.lazy.array_protocol import REFUSAL, accepted
 from oxinp._core.lazy.handle import host_view
-from oxinp._core.lazy.record import types, wrap_host
+from oxinp._core.lazy.results import types, wrap_host
 from oxinp._runtime.counters import stats
 
 # An argument that a function writes to: its name, or its position, or (name, keyword, value) where it does so only if

@@ -12,7 +12,7 @@ from weakref import WeakValueDictionary, ref
 
 import numpy as np
 
-from oxinp._core.lazy import schedule
+from oxinp._core.lazy import schedule, writing
 from oxinp._core.lazy.building import attempt, claim
 from oxinp._core.lazy.expr import leaf
 from oxinp._core.lazy.handle import (
@@ -26,7 +26,7 @@ from oxinp._core.lazy.handle import (
     seen_at,
 )
 from oxinp._core.lazy.placement import device, device_of
-from oxinp._core.lazy.record import types
+from oxinp._core.lazy.results import types
 from oxinp._core.lazy.views import NumpyArray
 from oxinp._core.memory.dtypes import DEVICE_TYPES
 from oxinp._core.memory.layout import Layout
@@ -116,7 +116,7 @@ def _lend(handle: Handle, forever: bool) -> NumpyArray:
                 continue
             low, high = handle._layout.byte_bounds
             if value is not None:  # what others still read on the device is not to be brought up to date in place
-                storage.stale = None if forever or schedule.is_read(value) else Stale(value[1][0], low, high)
+                storage.stale = None if forever or writing.is_read(value) else Stale(value[1][0], low, high)
                 storage.value = None
             pin = pinned(storage)
             pin.low, pin.high = min(pin.low, low), max(pin.high, high)
@@ -224,7 +224,7 @@ def _share(handle: Handle) -> Any:
     value = _on_device(storage)
     graph, (buffer,), mask = value
     if not mask & SHARED:
-        schedule.flush_readers(value)
+        writing.flush_readers(value)
         _own_no_more(handle)
         storage.value = (leaf(Layout.of(_BYTE, (graph.layout.nbytes,))), (buffer,), mask | SHARED)
         storage.host = None
@@ -296,8 +296,8 @@ def borrow(handle: Handle) -> Any:
 def _borrow(handle: Handle) -> Any:
     storage = handle._storage
     value = _on_device(storage)
-    schedule.flush_readers(value)
-    schedule.note_written(storage)  # whoever borrows it may
+    writing.flush_readers(value)
+    writing.note_written(storage)  # whoever borrows it may
     return value[1][0]
 
 

@@ -16,7 +16,7 @@ from oxinp._core.interop import dlpack
 from oxinp._core.lazy import placement
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import Handle, fetch
-from oxinp._core.lazy.record import types, wrap_host
+from oxinp._core.lazy.results import types, wrap_host
 from oxinp._core.lazy.views import view_at
 from oxinp._core.manipulation.copy import copy as copy_array
 from oxinp._core.memory.dtypes import DEVICE_TYPES

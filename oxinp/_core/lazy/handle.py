@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from oxinp._core.errors.hearing import call_numerical
-from oxinp._core.lazy import explain, schedule
+from oxinp._core.lazy import explain, schedule, writing
 from oxinp._core.lazy.balance import balance
 from oxinp._core.lazy.building import attempt, claim, claim_device
 from oxinp._core.lazy.calls import CALLS
@@ -372,7 +372,7 @@ def _leave_stale(handle: Handle) -> None:
     value = storage.value
     if value is None:
         return
-    schedule.flush_readers(value)
+    writing.flush_readers(value)
     if here.are_several:
         claim(storage)
     with SIDES:

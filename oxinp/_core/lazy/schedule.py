@@ -1,4 +1,4 @@
-"""The scheduler: the only place that fuses, launches and writes.
+"""The scheduler: the only place that fuses and launches; `writing` writes.
 
 Its rules are the correctness argument of lazy evaluation:
 
@@ -21,11 +21,10 @@ from oxinp._core.lazy import calls, chains, rowwise
 from oxinp._core.lazy.balance import balance, is_sampled
 from oxinp._core.lazy.building import attempt, claim
 from oxinp._core.lazy.calls import CALLS, Pending, at_work, request, run_calls
-from oxinp._core.lazy.chains import on_device, read
+from oxinp._core.lazy.chains import on_device
 from oxinp._core.lazy.explain import REPORTS, note
 from oxinp._core.lazy.expr import find_value, leaf
 from oxinp._core.lazy.op import bind
-from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.storage import SHARED, Storage, next_mask
 from oxinp._runtime import here, hooks
 from oxinp._runtime.forking import free_in_children
@@ -146,7 +145,7 @@ def _compute(storage: Storage) -> Value:
     references = PENDING[:]
     others = []
     if here.are_several:
-        pending = [] if at_work.flushes_many else _pending()
+        pending = [] if at_work.flushes_many else pending_storages()
         others = [other for other in pending if other is not storage and _is_own(other)]
     else:
         for reference in references:  # most are gone, and a comprehension is a call
@@ -347,225 +346,9 @@ def _evaluate(value: Value) -> tuple[Graph, Buffer]:
     return program.leaf, program.run(leaves)
 
 
-def write(storage: Storage, layout: Layout, value: Value, source: Storage | None, depth: int) -> None:
-    """Write an expression into part of a storage on the device, in an attempt (see `building`).
-
-    Parameters
-    ----------
-    storage : Storage
-        Materialised (not pending); its host side and any other reader's view of the old bytes are taken care of.
-    layout : Layout
-        Which elements to write; the expression has its shape and dtype.
-    value : tuple
-        What to write.
-    source : Storage or None
-        The storage whose whole pending value this is, if any. It reads from the written bytes afterwards instead of
-        keeping its own way to compute them, which may read what is being overwritten.
-    depth : int
-        For `RECORDERS`.
-    """
-    if here.are_several:
-        claim(storage)
-        if source is not None:
-            claim(source)
-    if room >= 0:  # nobody watches
-        _write(storage, layout, value, source)
-    else:
-        _watched(storage, depth, _write, storage, layout, value, source)
-
-
-def _watched(storage: Storage, depth: int, body: Callable[..., object], *args: Any) -> None:
-    """Call what writes to a storage, and let those who watch know."""
-    make_room(storage, depth)
-    outer, at_work.storage = at_work.storage, storage
-    try:
-        body(*args)
-    finally:
-        at_work.storage = outer
-
-
-def _write(storage: Storage, layout: Layout, value: Value, source: Storage | None) -> None:
-    assert storage.value is not None
-    _, (buffer,), own_mask = storage.value
-    graph, leaves, mask = value
-    if not graph.nodes and _write_result(storage, layout, graph.layout, leaves[0], source):
-        return
-    reads_target = bool(mask & own_mask) and _reads(leaves, buffer)
-    direct = not reads_target or is_direct(graph, leaves, buffer, layout)
-    flush_readers(storage.value, source if direct else None)
-    if not direct:
-        between = graph.layout if graph.nodes else Layout.of(graph.dtype, graph.shape)
-        chains.prepare(leaf(between), layout)  # first, for what is missing has all of this done again
-        held = materialise(source) if source is not None and source is not storage else None
-        if held is not None:
-            graph, leaves, _ = held
-        else:  # it may have been computed for one of those readers, and evicted since
-            graph, copied = evaluate(value)
-            leaves = (copied,)
-    chains.run_into(graph, leaves, layout, buffer.ptr + layout.offset)
-    if layout.nbytes < balance.reach and is_sampled():
-        balance.computed_chain(graph, (buffer, *leaves), is_first=False)
-    if REPORTS:  # now, for what was missing has all of this done again
-        note("device", f"{chains.describe(graph)} into a view", f"{layout.nbytes} B of a device array")
-    note_written(storage)
-    if direct and reads_target and source is not None and source is not storage:
-        _read_back(source, storage, layout)
-
-
-def write_by(storage: Storage, layout: Layout, bound: BoundOp, leaves: tuple[Any, ...], depth: int) -> None:
-    """Have an operation write into part of a storage on the device, in an attempt, from operands that lie elsewhere.
-
-    Parameters
-    ----------
-    storage : Storage
-        As of `write`.
-    layout : Layout
-        Of what the operation takes for its only result.
-    bound, leaves
-        The operation, and what it is applied to.
-    depth : int
-        For `RECORDERS`.
-    """
-    if here.are_several:
-        claim(storage)
-    if room >= 0:
-        _write_by(storage, layout, bound, leaves)
-    else:
-        _watched(storage, depth, _write_by, storage, layout, bound, leaves)
-
-
-def _write_by(storage: Storage, layout: Layout, bound: BoundOp, leaves: tuple[Any, ...]) -> None:
-    assert storage.value is not None
-    (buffer,) = storage.value[1]
-    executable = bound.executable()
-    flush_readers(storage.value)
-    if REPORTS:
-        note("device", bound.describe(), f"{layout.nbytes} B of a device array")
-    executable.run_into(buffer.ptr + layout.offset, leaves)
-    note_written(storage)
-
-
-def _write_result(storage: Storage, layout: Layout, seen: Layout, entry: Any, source: Storage | None) -> bool:
-    """Let a call that nobody but `source` has use for write its result where it is wanted; False where it cannot.
-
-    `seen` is how the result is read: as it is, or as a view of it.
-    """
-    if type(entry) is not Pending or (call := entry.call) is None or call.leaves is None or not call.is_from_here():
-        return False
-    bound = call.bound
-    assert storage.value is not None
-    buffer = storage.value[1][0]
-    if (
-        not bound.op.gives_views
-        or len(bound.layouts) != 1
-        or not seen.same(bound.layouts[0])
-        or not layout.is_injective
-        or not _is_apart(bound, call.leaves, buffer, layout)
-        or (source is None and entry.is_held())
-        or entry.num_readers([])
-    ):
-        return False
-    flush_readers(storage.value, keep_call=call)
-    leaves: tuple[Any, ...] | None = call.leaves
-    if leaves is None:  # it was one of them, by way of others
-        return False
-    ptr = buffer.ptr + layout.offset
-    if layout.nbytes < balance.reach and is_sampled():
-        balance.computed_call(layout.nbytes, bound.host_cost(), (buffer, *leaves), is_first=not bound.has_run)
-    if bound.executables is not None or bound.run_first(layout.form, leaves, ptr) is None:
-        bound.executable(layout.form).run_into(ptr, leaves)
-    if REPORTS:
-        note("device", f"{bound.op.name} into a view", f"{layout.nbytes} B of a device array")
-    note_written(storage)
-    if source is not None:
-        _read_back(source, storage, layout)
-    return True
-
-
-def note_written(storage: Storage) -> None:
-    """Note that part of what a storage holds on the device is new: its value is another tuple, of the same Buffer."""
-    assert storage.value is not None
-    graph, leaves, mask = storage.value
-    storage.value = (graph, leaves, mask)
-    storage.host = None
-    storage.stale = None
-
-
-def _read_back(source: Storage, storage: Storage, layout: Layout) -> None:
-    """Let a storage whose value has been written into another one read it there, instead of computing it again."""
-    assert storage.value is not None
-    written, leaves, mask = read(layout, storage.value)
-    was_chain = source.value is not None and source.value[0].nodes
-    source.value = (chains.copying(written.layout, layout.dtype), leaves, mask)
-    if not was_chain:
-        PENDING.append(ref(source))
-    if mask & SHARED:
-        materialise(source)
-
-
-def _reads(leaves: tuple[Any, ...], buffer: Buffer) -> bool:
-    for entry in leaves:  # noqa: SIM110 - `any` costs more than the rest
-        if getattr(entry, "buffer", None) is buffer:
-            return True
-    return False
-
-
-def is_direct(graph: Graph, leaves: tuple[Any, ...], buffer: Buffer, layout: Layout) -> bool:
-    """Whether every read of `buffer` is of the very element that is written, or of bytes that are not written."""
-    start, form = buffer.ptr + layout.offset, layout.form
-    is_own = layout.is_injective and not graph.structure.wants_pointer
-    for entry, where in zip(leaves, graph.leaves, strict=True):
-        if getattr(entry, "buffer", None) is buffer:
-            same = is_own and entry.ptr == start and where.same(form)
-            if not (same or _are_apart(entry.ptr, where, start, layout)):
-                return False
-    return True
-
-
-def _is_apart(bound: BoundOp, leaves: tuple[Any, ...], buffer: Buffer, layout: Layout) -> bool:
-    """Whether an operation reads no byte of `buffer` that is written."""
-    start = buffer.ptr + layout.offset
-    layouts = [where for graph in bound.graphs for where in graph.leaves]
-    return all(
-        getattr(entry, "buffer", None) is not buffer or _are_apart(entry.ptr, where, start, layout)
-        for entry, where in zip(leaves, layouts, strict=True)
-    )
-
-
-def _are_apart(ptr: int, where: Layout, start: int, layout: Layout) -> bool:
-    """Whether what is read from an address and what is written from another one do not overlap."""
-    first, last = where.extent
-    low, high = layout.extent
-    return ptr + last <= start + low or start + high <= ptr + first
-
-
-def flush_readers(target: Value, keep: Storage | None = None, keep_call: Call | None = None) -> None:
-    """Compute every pending value, but that of `keep` and those of `keep_call`, that reads the Buffer of a storage."""
-    _, (buffer,), mask = target
-    for reference in PENDING[:] if len(PENDING) <= MAX_UNSORTED else map(ref, _pending()):
-        storage = reference()
-        if storage is not None and storage is not keep:
-            value = storage.value
-            if value is not None and value[2] & mask and value[0].nodes and _reads(value[1], buffer):
-                materialise(storage)
-    if CALLS:
-        run_calls(lambda call: call is not keep_call and call.mask & mask and _reads(call.leaves or (), buffer))
-
-
-def is_read(target: Value) -> bool:
-    """Whether a pending value, or a call that waits, reads the Buffer of a storage."""
-    _, (buffer,), mask = target
-    for storage in _pending():
-        value = storage.value
-        if value is not None and value[2] & mask and value[0].nodes and _reads(value[1], buffer):
-            return True
-    waiting = [call for reference in tuple(CALLS) if (call := reference()) is not None]
-    return any(call.mask & mask and _reads(call.leaves or (), buffer) for call in waiting)
-
-
 def flush_all() -> None:
     """Compute everything pending, the latest first, so that what it passes on the way comes along."""
-    attempt(_flush, _pending)
+    attempt(_flush, pending_storages)
 
 
 def flush_device() -> None:
@@ -573,12 +356,12 @@ def flush_device() -> None:
     if here.are_several:
         attempt(_flush, _own_pending, _is_own)
     else:
-        attempt(_flush, _pending)
+        attempt(_flush, pending_storages)
 
 
 def flush_large(nbytes: int) -> None:
     """Do as `flush_device` if what is pending there keeps more than so many bytes for what it reads."""
-    buffers = {id(buffer): buffer for storage in _pending() if _is_own(storage) for buffer in _kept(storage)}
+    buffers = {id(buffer): buffer for storage in pending_storages() if _is_own(storage) for buffer in _kept(storage)}
     if sum([buffer.nbytes for buffer in buffers.values()]) > nbytes:
         flush_device()
 
@@ -647,11 +430,11 @@ def prune(storage: Storage, depth: int) -> None:
 
 
 def _prune() -> None:
-    if len(_own_pending() if here.are_several else _pending()) > MAX_ALIVE:
+    if len(_own_pending() if here.are_several else pending_storages()) > MAX_ALIVE:
         flush_device()
 
 
-def _pending() -> list[Storage]:
+def pending_storages() -> list[Storage]:
     """Return what is pending, each once, and let `PENDING` be that."""
     if not PENDING:
         return []
@@ -668,7 +451,7 @@ def _pending() -> list[Storage]:
 
 def _own_pending() -> list[Storage]:
     """Return what is pending on the device that the calling thread's work goes to, but for what it computes now."""
-    return [storage for storage in _pending() if _is_own(storage) and storage is not at_work.storage]
+    return [storage for storage in pending_storages() if _is_own(storage) and storage is not at_work.storage]
 
 
 def _is_own(storage: Storage | Call) -> bool:

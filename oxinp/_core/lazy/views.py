@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from oxinp._core.lazy.handle import Handle, host_and_view, host_view
-from oxinp._core.lazy.record import types
+from oxinp._core.lazy.results import types
 from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.view_functions import VIEWS, ViewRow, fastest, view_layout
 

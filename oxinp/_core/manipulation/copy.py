@@ -16,17 +16,9 @@ from oxinp._core.lazy.array_protocol import numpys
 from oxinp._core.lazy.calls import is_waiting
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import Handle, begin_writing, end_writing, expression, fetch, host_view
-from oxinp._core.lazy.record import (
-    COPY,
-    express,
-    is_device_scalar,
-    is_hosted,
-    store,
-    target_of,
-    types,
-    wrap_host,
-    wrap_pending,
-)
+from oxinp._core.lazy.record import COPY, express, is_hosted
+from oxinp._core.lazy.results import is_device_scalar, types, wrap_host, wrap_pending
+from oxinp._core.lazy.stores import store, target_of
 from oxinp._core.lazy.views import moved, view, view_at
 from oxinp._core.memory.dtypes import CARRIERS, DEVICE_TYPES, is_dtype_class
 from oxinp._core.memory.layout import Layout

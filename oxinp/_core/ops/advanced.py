@@ -18,7 +18,8 @@ from oxinp._core.host.exchange import holds_arrays
 from oxinp._core.lazy import placement
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import Handle
-from oxinp._core.lazy.record import is_device_scalar, is_hosted, types
+from oxinp._core.lazy.record import is_hosted
+from oxinp._core.lazy.results import is_device_scalar, types
 from oxinp._core.lazy.views import view
 from oxinp._core.manipulation.copy import astype
 from oxinp._core.manipulation.shape import ravel

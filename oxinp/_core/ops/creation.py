@@ -17,7 +17,8 @@ from oxinp._core.lazy.array_protocol import REFUSAL, numpys
 from oxinp._core.lazy.chains import on_device
 from oxinp._core.lazy.expr import Graph, Node, Unsupported
 from oxinp._core.lazy.handle import Handle, fetch, host_bytes, host_layout, is_dense
-from oxinp._core.lazy.record import COPY, express, is_device_scalar, types, wrap, wrap_host, wrap_pending
+from oxinp._core.lazy.record import COPY, express
+from oxinp._core.lazy.results import is_device_scalar, types, wrap, wrap_host, wrap_pending
 from oxinp._core.lazy.views import view
 from oxinp._core.manipulation.copy import astype, copy
 from oxinp._core.memory.dtypes import DEVICE_TYPES, FLOAT16, FLOAT32, is_dtype_class

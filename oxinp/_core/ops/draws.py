@@ -19,7 +19,7 @@ from oxinp._core.lazy.expr import scalar
 from oxinp._core.lazy.handle import Handle, expression, fetch
 from oxinp._core.lazy.op import BoundOp, Op, bind
 from oxinp._core.lazy.placement import device, keyed
-from oxinp._core.lazy.record import wrap_result
+from oxinp._core.lazy.results import wrap_result
 from oxinp._core.memory.dtypes import DEVICE_TYPES, INT64
 from oxinp._core.memory.layout import Layout
 from oxinp._core.ops.creation import asarray

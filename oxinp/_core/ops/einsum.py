@@ -14,7 +14,8 @@ from oxinp._core.host.fallback import placed_on_host
 from oxinp._core.lazy import placement
 from oxinp._core.lazy.expr import Unsupported, new_table, remember
 from oxinp._core.lazy.handle import Handle, begin_writing, end_writing, host_view
-from oxinp._core.lazy.record import check_writeable, is_hosted
+from oxinp._core.lazy.record import is_hosted
+from oxinp._core.lazy.stores import check_writeable
 from oxinp._core.lazy.views import view
 from oxinp._core.manipulation.copy import assign, astype, copy
 from oxinp._core.manipulation.shape import reshape

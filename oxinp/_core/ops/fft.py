@@ -18,7 +18,7 @@ from oxinp._core.lazy.expr import Graph, Unsupported
 from oxinp._core.lazy.handle import Handle
 from oxinp._core.lazy.op import BoundOp, Op, bind
 from oxinp._core.lazy.placement import device
-from oxinp._core.lazy.record import wrap_pending, wrap_result
+from oxinp._core.lazy.results import wrap_pending, wrap_result
 from oxinp._core.memory.dtypes import DEVICE_TYPES
 from oxinp._core.memory.layout import Layout
 from oxinp._core.ops.perform import perform, perform_on_device

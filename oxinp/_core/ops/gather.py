@@ -18,7 +18,8 @@ from oxinp._core.lazy import placement, reports
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import Handle, host_view
 from oxinp._core.lazy.op import BoundOp, Op
-from oxinp._core.lazy.record import is_hosted, wrap_host
+from oxinp._core.lazy.record import is_hosted
+from oxinp._core.lazy.results import wrap_host
 from oxinp._core.lazy.views import view
 from oxinp._core.manipulation.copy import copy
 from oxinp._core.manipulation.shape import ravel, reshape

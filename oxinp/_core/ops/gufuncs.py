@@ -18,18 +18,10 @@ from oxinp._core.lazy.balance import balance
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import Handle, host_view
 from oxinp._core.lazy.inlining import compiled
-from oxinp._core.lazy.record import (
-    as_array,
-    check_writeable,
-    declined,
-    declined_in_place,
-    is_hosted,
-    operand,
-    operand_in_place,
-    other_side,
-    types,
-    wrap_host,
-)
+from oxinp._core.lazy.operands import declined, declined_in_place, operand, operand_in_place, other_side
+from oxinp._core.lazy.record import is_hosted
+from oxinp._core.lazy.results import as_array, types, wrap_host
+from oxinp._core.lazy.stores import check_writeable
 from oxinp._core.lazy.views import view
 from oxinp._core.manipulation.copy import assign, astype, copy, order_of
 from oxinp._core.memory.layout import Layout

@@ -27,17 +27,9 @@ from oxinp._core.lazy.handle import (
     host_view,
 )
 from oxinp._core.lazy.placement import SMALL_NBYTES
-from oxinp._core.lazy.record import (
-    WHERE,
-    express,
-    is_device_scalar,
-    is_hosted,
-    store,
-    target_of,
-    types,
-    wrap_host,
-    wrap_pending,
-)
+from oxinp._core.lazy.record import WHERE, express, is_hosted
+from oxinp._core.lazy.results import is_device_scalar, types, wrap_host, wrap_pending
+from oxinp._core.lazy.stores import store, target_of
 from oxinp._core.lazy.views import host_part, view, view_at
 from oxinp._core.manipulation.copy import assign, axes_of, from_elsewhere, own
 from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES

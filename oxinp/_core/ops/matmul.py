@@ -20,7 +20,8 @@ from oxinp._core.lazy.expr import Graph, Unsupported, leaf, new_table, remember
 from oxinp._core.lazy.handle import Handle, expression
 from oxinp._core.lazy.op import SPARE, BoundOp, Op
 from oxinp._core.lazy.placement import device, keyed
-from oxinp._core.lazy.record import paired, wrap_result
+from oxinp._core.lazy.record import paired
+from oxinp._core.lazy.results import wrap_result
 from oxinp._core.lazy.views import view
 from oxinp._core.manipulation.copy import astype, copy
 from oxinp._core.manipulation.shape import reshape

@@ -15,7 +15,8 @@ from oxinp._core.lazy.chains import on_device
 from oxinp._core.lazy.expr import Unsupported, scalar
 from oxinp._core.lazy.handle import Handle, expression, host_view, operand_chain
 from oxinp._core.lazy.op import BoundOp, Op, bind
-from oxinp._core.lazy.record import is_hosted, wrap_host, wrap_result
+from oxinp._core.lazy.record import is_hosted
+from oxinp._core.lazy.results import wrap_host, wrap_result
 from oxinp._core.manipulation.copy import copy
 from oxinp._core.memory.dtypes import DEVICE_TYPES
 

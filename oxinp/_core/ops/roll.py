@@ -13,7 +13,7 @@ from oxinp._core.lazy.balance import WEIGHTS
 from oxinp._core.lazy.building import attempt
 from oxinp._core.lazy.expr import Graph, Node, Unsupported
 from oxinp._core.lazy.handle import Handle, expression
-from oxinp._core.lazy.record import wrap_pending
+from oxinp._core.lazy.results import wrap_pending
 from oxinp._core.lazy.views import view_at
 from oxinp._core.manipulation.copy import axes_of, copy, own, permuted
 from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES

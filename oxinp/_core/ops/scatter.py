@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from oxinp._config import config
-from oxinp._core.lazy import reports, schedule
+from oxinp._core.lazy import reports, schedule, writing
 from oxinp._core.lazy.building import attempt
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import Handle, device_value
@@ -163,7 +163,7 @@ def _write(op: Op, target: Handle, operands: list[Any], parameters: tuple[Any, .
         raise Unsupported("elements that stay on the host")
     value = schedule.materialise(storage)
     bound, leaves, _ = bound_to(op, operands, (layout.form, *parameters))
-    schedule.write_by(storage, layout, bound, leaves, depth=6)
+    writing.write_by(storage, layout, bound, leaves, depth=6)
     del value  # which kept the storage where it is, whatever the operands took to compute
 
 

@@ -13,7 +13,7 @@ from oxinp._core.host.fallback import NOT_DONE, call, on_host, on_hosts
 from oxinp._core.host.spellings import with_spelling
 from oxinp._core.lazy.explain import REPORTS
 from oxinp._core.lazy.expr import Unsupported
-from oxinp._core.lazy.record import types
+from oxinp._core.lazy.results import types
 from oxinp._core.reduction import table
 from oxinp._core.reduction.reduce import reduce
 from oxinp._core.reduction.scan import accumulate

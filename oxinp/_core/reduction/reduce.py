@@ -17,63 +17,25 @@ from oxinp._core.host.exchange import is_array
 from oxinp._core.lazy import explain, placement, schedule
 from oxinp._core.lazy.balance import balance
 from oxinp._core.lazy.calls import Pending
-from oxinp._core.lazy.expr import (
-    MAX_NDIM,
-    Graph,
-    Loop,
-    Node,
-    Operation,
-    Structure,
-    Unsupported,
-    cast,
-    graph_of,
-    new_table,
-    remember,
-    structure_of,
-)
+from oxinp._core.lazy.expr import MAX_NDIM, Loop, Operation, Structure, Unsupported, graph_of, new_table, remember
 from oxinp._core.lazy.flagged import JUDGE, MARK, claim_reduction
 from oxinp._core.lazy.handle import Handle, begin_writing, chain, end_writing, host_view
 from oxinp._core.lazy.op import BoundOp, Op
-from oxinp._core.lazy.record import (
-    check_writeable,
-    express,
-    is_hosted,
-    settled,
-    store_result,
-    wrap_host,
-    wrap_pending,
-    wrap_result,
-)
+from oxinp._core.lazy.record import express, is_hosted, settled
+from oxinp._core.lazy.results import wrap_host, wrap_pending, wrap_result
+from oxinp._core.lazy.stores import check_writeable, store_result
 from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES, FLOAT32, FLOAT64, scalar_value
 from oxinp._core.memory.layout import Layout, result_layout
 from oxinp._core.memory.storage import Value
-from oxinp._core.reduction import planning
+from oxinp._core.reduction.binding import Dtypes, Wanted, bind
 from oxinp._core.reduction.planning import Reduced
-from oxinp._core.reduction.table import BY_UFUNC, ReductionRow, with_initial
+from oxinp._core.reduction.table import BY_UFUNC, ReductionRow
 from oxinp._kernels.problem import ReduceOp
 
 NO_INITIAL = np._NoValue
 """What `initial` is where none is given."""
 
-_BOUND = new_table()
 _WHOLES = new_table()  # (row, graph, dtype) -> BoundOp, of all elements
-
-
-@cache
-def _operation(row: ReductionRow) -> Op:
-    """Return the operation of a row."""
-    return Op(
-        row.name,
-        planning.plan,
-        host=row.numpy,
-        host_weight=0.5,
-        plan_again=planning.plan_again,
-        takes_chains=True,
-        takes_views=True,
-        rows=planning.row_walk,
-        gives_views=True,
-        plan_variant=planning.plan,
-    )
 
 
 def reduce(
@@ -161,7 +123,7 @@ def reduce(
         claim = claim_reduction(_TOLD[row.name]) if is_real else None
         value = value if claim is None else express(MARK, (array, claim))
     starts = initial is not NO_INITIAL
-    bound = _bound(_Wanted(row, value[0], axes, dtypes, bool(keepdims), is_masked, starts))
+    bound = bind(Wanted(row, value[0], axes, dtypes, bool(keepdims), is_masked, starts))
     result = bound.layouts[0]
     if out is not None and out._layout.shape != result.shape:
         _let_raise(row, array, out, {"axis": axis, "dtype": dtype, "keepdims": keepdims})
@@ -362,16 +324,6 @@ def _deviation_loop(kinds: tuple[Any, ...]) -> Loop:
 _DEVIATION = Operation("squared_deviation", _deviation_loop)
 
 
-# -- dtypes and parameters ---------------------------------------------------------------------------------------------
-
-
-class Dtypes(NamedTuple):
-    """What is accumulated, and what results."""
-
-    accumulated: np.dtype[Any]
-    result: np.dtype[Any]
-
-
 @cache
 def _dtypes(row: ReductionRow, source: np.dtype[Any], num: int, dtype: Any, out: np.dtype[Any] | None) -> Dtypes:
     """Ask NumPy which dtypes a reduction has; raises what NumPy raises for dtypes that do not go together.
@@ -420,116 +372,3 @@ def _parameters(
         except OverflowError as error:
             raise Unsupported(str(error)) from None
     return own
-
-
-# -- recording ---------------------------------------------------------------------------------------------------------
-
-
-class _Wanted(NamedTuple):
-    """What of a reduction its graph depends on: all but the values."""
-
-    row: ReductionRow
-    chain: Graph
-    axes: tuple[int, ...]
-    dtypes: Dtypes
-    keepdims: bool
-    is_masked: bool
-    starts: bool
-
-
-def _bound(wanted: _Wanted) -> BoundOp:
-    bound: BoundOp | None = _BOUND.get(wanted) or (_BOUND.recall(wanted) if _BOUND.old else None)
-    if bound is None:
-        bound = _bind(wanted)
-        if _BOUND.has_met((wanted.row, wanted.chain.structure, wanted.chain.shape, wanted.axes)):
-            remember(_BOUND, wanted, bound)
-    return bound
-
-
-class _Lifted(NamedTuple):
-    """A chain with what a reduction needs of it, whatever its layouts."""
-
-    structure: Structure
-    op: ReduceOp
-    mask: int | None
-
-
-def _bind(wanted: _Wanted) -> BoundOp:
-    row, chain, axes, dtypes, keepdims, is_masked, starts = wanted
-    source = chain.layout
-    shape = source.shape
-    if len(shape) > MAX_NDIM or (not chain.nodes and not source.is_aligned):
-        raise Unsupported("the layout has no kernel")
-    key = ("reduced", row, dtypes, is_masked, starts)
-    lifted: _Lifted | None = chain.structure.plans.get(key)
-    if lifted is None:
-        lifted = chain.structure.plans[key] = _lift(wanted)
-    kept = (
-        [] if len(axes) == len(shape) and not keepdims else [a for a in range(len(shape)) if keepdims or a not in axes]
-    )
-    along = tuple([1 if a in axes else shape[a] for a in kept]) if kept else ()
-    if source.is_contiguous or len(along) < 2:
-        layout = Layout.of(dtypes.result, along)
-    else:
-        strides = tuple([source.strides[a] for a in kept])
-        layout = result_layout(dtypes.result, along, [Layout.at(dtypes.result, along, strides, 0)])
-    parameters = lifted.structure.kinds[len(chain.leaves) :]
-    whole = source.dense if source.dtype is dtypes.accumulated else Layout.of(dtypes.accumulated, shape)
-    graph = Graph(lifted.structure, whole, (*chain.leaves, *parameters))
-    return BoundOp(_operation(row), (graph,), (layout,), Reduced(lifted.op, axes, lifted.mask))
-
-
-def _lift(wanted: _Wanted) -> _Lifted:
-    """Append to a chain the casts, masks and parameters that a reduction has."""
-    row, chain, _, dtypes, _, is_masked, starts = wanted
-    for needed in (chain.dtype, *dtypes):
-        if needed not in DEVICE_TYPES:
-            raise Unsupported(f"dtype {needed} has no kernels yet")
-    if is_masked and not row.has_identity and not starts:
-        raise Unsupported("NumPy says that a mask needs something to start from")
-    skips_nan = row.skips_nan and chain.dtype.kind in "fc"
-    op = row.op(chain.dtype, dtypes.accumulated, is_masked or skips_nan)
-    if op is None:
-        raise Unsupported(f"{row.name} has no kernel for {chain.dtype}")
-    parameters = [FLOAT64] * op.num_parameters
-    if starts:
-        op = with_initial(op)
-        parameters.append(dtypes.accumulated)
-    nodes, value, mask = _with_room(chain, len(parameters), is_masked=is_masked)
-    first = len(chain.leaves) + len(parameters)
-
-    def append(node: Node) -> int:
-        nodes.append(node)
-        return first + len(nodes) - 1
-
-    if skips_nan:
-        number = append(Node(_is_number, BOOL, (value,)))
-        mask = number if mask is None else append(Node(_both, BOOL, (number, mask)))
-    if chain.dtype != dtypes.accumulated:
-        value = append(Node(cast(chain.dtype, dtypes.accumulated), dtypes.accumulated, (value,)))
-    structure = chain.structure
-    kinds, are_arrays = (*structure.kinds, *parameters), (*structure.are_arrays, *[False] * len(parameters))
-    return _Lifted(structure_of(kinds, are_arrays, tuple(nodes), value), op, mask)
-
-
-def _with_room(chain: Graph, count: int, *, is_masked: bool) -> tuple[list[Node], int, int | None]:
-    """Return the chain's nodes, its value and its mask, numbered for `count` more leaves behind its own."""
-    own = len(chain.leaves)
-
-    def moved(number: int) -> int:
-        return number if number < own else number + count
-
-    nodes = [Node(node.lower, node.dtype, tuple([moved(a) for a in node.args])) for node in chain.nodes]
-    if not is_masked:
-        return nodes, moved(chain.result), None
-    assert chain.result == own + len(nodes) - 1
-    value, mask = nodes.pop().args
-    return nodes, value, mask
-
-
-def _is_number(k: Any, value: Any) -> Any:
-    return ~k.isnan(value)
-
-
-def _both(k: Any, a: Any, b: Any) -> Any:  # noqa: ARG001
-    return a & b

@@ -13,21 +13,13 @@ from oxinp._core.errors.hearing import call_numerical
 from oxinp._core.host.exchange import is_array
 from oxinp._core.lazy import explain, placement, schedule
 from oxinp._core.lazy.chains import arrays, input_types, instructions, operand
-from oxinp._core.lazy.expr import (
-    MAX_NDIM,
-    Graph,
-    Node,
-    Structure,
-    Unsupported,
-    cast,
-    new_table,
-    remember,
-    structure_of,
-)
+from oxinp._core.lazy.expr import MAX_NDIM, Graph, Node, Structure, Unsupported, cast, new_table, remember, structure_of
 from oxinp._core.lazy.handle import Handle, begin_writing, end_writing, host_view, operand_chain
 from oxinp._core.lazy.op import BoundOp, Op
 from oxinp._core.lazy.placement import device
-from oxinp._core.lazy.record import check_writeable, is_hosted, store_result, wrap_host, wrap_result
+from oxinp._core.lazy.record import is_hosted
+from oxinp._core.lazy.results import wrap_host, wrap_result
+from oxinp._core.lazy.stores import check_writeable, store_result
 from oxinp._core.manipulation.shape import ravel
 from oxinp._core.memory.dtypes import DEVICE_TYPES
 from oxinp._core.memory.layout import Layout, result_layout

@@ -8,21 +8,12 @@ import numpy as np
 
 from oxinp._core.errors.hearing import call_numerical
 from oxinp._core.lazy import placement
-from oxinp._core.lazy.expr import Operation, Unsupported, broadcast_shapes
+from oxinp._core.lazy.expr import Operation, Unsupported
 from oxinp._core.lazy.handle import Handle, compute_into, host_view
-from oxinp._core.lazy.record import (
-    COPY,
-    WHERE,
-    check_writeable,
-    cost_of,
-    express,
-    is_hosted,
-    settled,
-    store,
-    target_of,
-    wrap_host,
-    wrap_pending,
-)
+from oxinp._core.lazy.record import COPY, WHERE, cost_of, express, is_hosted, settled
+from oxinp._core.lazy.results import wrap_host, wrap_pending
+from oxinp._core.lazy.stores import check_writeable, store, target_of
+from oxinp._core.memory.broadcast import broadcast_shapes
 from oxinp._core.memory.layout import Layout, contiguous_strides
 from oxinp._core.ufunc.operations import operations_of
 from oxinp._core.ufunc.table import UfuncRow

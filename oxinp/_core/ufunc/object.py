@@ -19,18 +19,10 @@ from oxinp._core.lazy.explain import REPORTS
 from oxinp._core.lazy.expr import Operation, Unsupported
 from oxinp._core.lazy.handle import Handle, compute_into, host_view
 from oxinp._core.lazy.inlining import compiled
-from oxinp._core.lazy.record import (
-    apply,
-    apply_into,
-    as_array,
-    check_writeable,
-    is_device_scalar,
-    is_host_only,
-    mask_operand,
-    operand,
-    types,
-    wrap_host,
-)
+from oxinp._core.lazy.operands import mask_operand, operand
+from oxinp._core.lazy.record import apply
+from oxinp._core.lazy.results import as_array, is_device_scalar, types, wrap_host
+from oxinp._core.lazy.stores import apply_into, check_writeable, is_host_only
 from oxinp._core.manipulation.copy import order_of
 from oxinp._core.memory.dtypes import DEVICE_TYPES
 from oxinp._core.reduction.reduce import reduce

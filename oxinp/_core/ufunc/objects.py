@@ -10,7 +10,9 @@ import numpy as np
 from oxinp._core.host.fallback import call
 from oxinp._core.lazy.expr import Operation, Unsupported
 from oxinp._core.lazy.handle import Handle
-from oxinp._core.lazy.record import WHERE, apply, declined, operand, other_side, types
+from oxinp._core.lazy.operands import declined, operand, other_side
+from oxinp._core.lazy.record import WHERE, apply
+from oxinp._core.lazy.results import types
 from oxinp._core.ufunc.object import OBJECTS, ufunc
 from oxinp._core.ufunc.operations import operations_of
 from oxinp._core.ufunc.power import Power

@@ -17,24 +17,16 @@ import numpy as np
 
 from oxinp._config import config
 from oxinp._core.errors.state import current, quiet
-from oxinp._core.lazy import schedule
+from oxinp._core.lazy import schedule, writing
 from oxinp._core.lazy.balance import RECORD, balance
-from oxinp._core.lazy.expr import Operation, Unsupported, renew, scalar
+from oxinp._core.lazy.combining import renew
+from oxinp._core.lazy.expr import Operation, Unsupported, scalar
 from oxinp._core.lazy.handle import Handle, chain, expression
 from oxinp._core.lazy.inlining import compiled
-from oxinp._core.lazy.record import (
-    apply,
-    apply_into,
-    declined,
-    declined_in_place,
-    operand_in_place,
-    other_side,
-    paired,
-    store,
-    types,
-    wrap_host,
-    wrap_pending,
-)
+from oxinp._core.lazy.operands import declined, declined_in_place, operand_in_place, other_side
+from oxinp._core.lazy.record import apply, paired
+from oxinp._core.lazy.results import types, wrap_host, wrap_pending
+from oxinp._core.lazy.stores import apply_into, store
 from oxinp._core.memory.storage import Storage
 from oxinp._core.ufunc.table import UfuncRow
 
@@ -406,7 +398,7 @@ def _binary(  # noqa: PLR0915 - calls cost
             if u[2] & v[2] and v[0].nodes and a._view is not None and not u[0].nodes:
                 # What reads elements that are written is computed before, so that the result goes straight there.
                 buffer = getattr(u[1][0], "buffer", None)
-                if not (buffer is None or schedule.is_direct(v[0], v[1], buffer, layout)):
+                if not (buffer is None or writing.is_direct(v[0], v[1], buffer, layout)):
                     schedule.materialise(b._storage)
                     v = expression(b)
             if not u[2] & v[2] or (len(u[1]) == 1 and u[1][0] not in v[1]):

@@ -15,7 +15,7 @@ from oxinp._kernels.gemm import select
 from oxinp._kernels.gemm.epilogue import subtracted
 from oxinp._kernels.gemm.operand import GENERAL, HERMITIAN, Form, Matrices
 from oxinp._kernels.gemm.variant import Variant
-from oxinp._kernels.lapack import block_reflectors, divide, lu_panel, scaling, tridiagonal
+from oxinp._kernels.lapack import block_reflectors, conquer, divide, lu_panel, scaling, tridiagonal
 from oxinp._kernels.lapack.lu import contiguous
 from oxinp._kernels.lapack.qr import Qr
 from oxinp._kernels.lapack.scaling import FORMATS
@@ -133,10 +133,10 @@ class _Spectrum:
         self.steps += symmetrize.plan(shape, matrices, Form(HERMITIAN, is_lower=True), self.device).on(out0=self.held)
         self.steps += scaling.scaled(self.stack, self.held, self.words)
         self.reduce()
-        padded = divide.tree(self.order).padded
+        padded = conquer.tree(self.order).padded
         values = self.scratch.take(self.count * padded * self.real.nbytes)
         vectors = self.scratch.take(self.count * padded * padded * self.real.nbytes)
-        conquered = divide.plan(self.real, self.count, self.order, self.device)
+        conquered = conquer.plan(self.real, self.count, self.order, self.device)
         more = self.scratch.take(conquered.scratch_nbytes)
         self.steps += conquered.on(out0=values, out1=vectors, in0=self.d, in1=self.e, scratch=more)
         order = self.order

@@ -14,7 +14,7 @@ import numpy as np
 from oxinp._api.fronts import implements
 from oxinp._core.array import dispatch
 from oxinp._core.lazy.expr import Unsupported
-from oxinp._core.lazy.record import types
+from oxinp._core.lazy.results import types
 from oxinp._core.manipulation.copy import astype
 from oxinp._core.memory.dtypes import FLOAT64, INT64
 from oxinp._core.ops import creation, gather, graph

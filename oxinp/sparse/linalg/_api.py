@@ -14,7 +14,7 @@ from oxinp._core.array import dispatch
 from oxinp._core.host import fallback
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import fetch
-from oxinp._core.lazy.record import types
+from oxinp._core.lazy.results import types
 from oxinp._core.manipulation.copy import astype
 from oxinp._core.reduction.reduce import reduce
 from oxinp._core.reduction.table import ANY

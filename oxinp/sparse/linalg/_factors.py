@@ -11,7 +11,7 @@ import scipy.sparse.linalg
 from oxinp._api.fronts import implements
 from oxinp._core.host import exchange, fallback
 from oxinp._core.host.exchange import is_array
-from oxinp._core.lazy.record import types
+from oxinp._core.lazy.results import types
 from oxinp._core.manipulation.copy import astype
 from oxinp._core.ops import gather
 from oxinp.sparse import _compressed, _rows

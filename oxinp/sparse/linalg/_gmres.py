@@ -9,7 +9,7 @@ import numpy as np
 import scipy.linalg
 
 from oxinp._core.lazy.evaluate import evaluate
-from oxinp._core.lazy.record import types
+from oxinp._core.lazy.results import types
 from oxinp._core.manipulation.copy import copy
 from oxinp._core.memory.dtypes import FLOAT64
 from oxinp._core.ops import creation

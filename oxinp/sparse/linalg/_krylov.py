@@ -16,7 +16,7 @@ import numpy as np
 
 from oxinp._core.array import dispatch
 from oxinp._core.lazy.evaluate import evaluate
-from oxinp._core.lazy.record import types
+from oxinp._core.lazy.results import types
 from oxinp._core.manipulation.copy import astype, copy
 from oxinp._core.ops import creation
 from oxinp._core.ops import sparse as ops

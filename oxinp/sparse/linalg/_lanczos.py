@@ -19,7 +19,7 @@ from scipy.sparse.linalg import ArpackNoConvergence
 from oxinp._core.array import dispatch
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import fetch
-from oxinp._core.lazy.record import types
+from oxinp._core.lazy.results import types
 from oxinp._core.manipulation.copy import astype, copy
 from oxinp._core.ops import creation, factorise
 from oxinp.sparse import _rows

@@ -9,7 +9,7 @@ import numpy as np
 from oxinp._core.array import dispatch
 from oxinp._core.lazy.evaluate import evaluate
 from oxinp._core.lazy.handle import fetch
-from oxinp._core.lazy.record import types
+from oxinp._core.lazy.results import types
 from oxinp._core.manipulation.copy import astype
 from oxinp._core.memory.dtypes import INT64
 from oxinp._core.ops import creation, graph

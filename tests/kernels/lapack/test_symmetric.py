@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from oxinp._kernels.lapack import block_reflectors, divide, symmetric, tridiagonal
+from oxinp._kernels.lapack import block_reflectors, conquer, divide, symmetric, tridiagonal
 from oxinp._kernels.lapack.divide import DivideSpec
 from oxinp._kernels.lapack.symmetric import FinishSpec
 from oxinp._kernels.lapack.tridiagonal import PanelSpec
@@ -31,8 +31,8 @@ def ratios(a, w, q):
 def conquered(d, e):
     """Values and vectors of tridiagonal matrices."""
     count, n = d.shape
-    padded = divide.tree(n, LEAF).padded
-    plan = divide.plan(from_dtype(d.dtype), count, n, DEVICE, LEAF)
+    padded = conquer.tree(n, LEAF).padded
+    plan = conquer.plan(from_dtype(d.dtype), count, n, DEVICE, LEAF)
     shapes = (count, padded), (count, padded, padded)
     w, q = run(machine(), plan, [np.full(shape, np.nan, d.dtype) for shape in shapes], (d, e))
     return w[:, :n], q[:, :n, :n]

@@ -11,7 +11,7 @@ import scipy.stats.qmc
 
 from oxinp._core.array import dispatch
 from oxinp._core.lazy.placement import starts_on_device
-from oxinp._core.lazy.record import wrap_host
+from oxinp._core.lazy.results import wrap_host
 from oxinp._core.ops import quasi
 
 MOST_POINTS = 1 << 32  # that kernels number

@@ -1,0 +1,303 @@
+"""Combining: what an operation on operands with given graphs comes to.
+
+What follows from their structures is a `Join`, found once per operation and structures; what follows from their layouts
+is arithmetic (`renew`), or a search where something has to be decided (`combine`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from oxinp._core.lazy.expr import (
+    MAX_LEAVES,
+    MAX_NDIM,
+    MAX_NODES,
+    Graph,
+    Node,
+    Record,
+    Structure,
+    Unsupported,
+    add_nodes,
+    cast,
+    graph_of,
+    number_of,
+    remember,
+    structure_of,
+)
+from oxinp._core.memory.broadcast import broadcast_shapes
+from oxinp._core.memory.dtypes import DEVICE_TYPES, scalar_value
+from oxinp._core.memory.layout import Layout, result_layout
+
+if TYPE_CHECKING:
+    from oxinp._core.lazy.expr import Loop, Operation
+    from oxinp._core.memory.recent import Recent
+
+MAX_SCALAR_NODES = 3
+"""Operations on pending scalars that are computed again for each element that uses them."""
+MAX_SCALAR_USES = 1 << 17
+"""Elements for which they are."""
+
+UNKNOWN = Layout.at(np.dtype(np.bool_), (1,), (-1,), 0)
+"""The layout of a result that only NumPy knows: one that no new array has."""
+
+_new = object.__new__
+
+
+class Join(NamedTuple):
+    """What an operation on operands of given structures is, whatever their layouts.
+
+    Attributes
+    ----------
+    structure : Structure or None
+        None where the device cannot do it, for `reason`, or where it would be too large for a kernel.
+    sources : tuple of (int, int)
+        For every leaf of the structure the operand it comes from, and its place among that operand's leaves.
+    loop : Loop or None
+    scalars : tuple of (int, callable)
+        Leaves that are operands by value, and what their values become.
+    convert : tuple of callables or None
+        The same by operand.
+    reason : str
+    """
+
+    structure: Structure | None
+    sources: tuple[tuple[int, int], ...] = ()
+    loop: Loop | None = None
+    scalars: tuple[tuple[int, Callable[[Any], Any]], ...] = ()
+    convert: Any = None
+    reason: str = ""
+
+
+def combine(
+    operation: Operation,
+    graphs: tuple[Graph, ...],
+    positions: tuple[tuple[int, ...], ...] | None,
+    target: Layout | None = None,
+) -> Record:
+    """Find what `operation` on operands with these graphs comes to.
+
+    Parameters
+    ----------
+    operation : Operation
+    graphs : tuple of Graph
+        The operands'.
+    positions : tuple of tuples of int
+        For every operand, where its leaves stand in the joined leaves: leaves that are one Buffer read through one
+        layout share a place. None where none do.
+    target : Layout or None
+        The result's layout, if it is prescribed: it is cast to its dtype (whether that is allowed is the caller's to
+        check) and broadcast to its shape, which the operands' own must be broadcastable to.
+
+    Raises
+    ------
+    ValueError
+        Where NumPy cannot broadcast the operands.
+    TypeError
+        Where NumPy has no loop.
+    """
+    key = (tuple([g.structure for g in graphs]), positions, None if target is None else target.dtype)
+    join: Join | None = operation.joins.get(key) or operation.joins.recall(key)
+    if join is None:
+        join = _join(operation, *key)
+        remember(operation.joins, key, join)
+    loop = join.loop
+    if loop is None:
+        cost = operation.weight * max(g.layout.nbytes for g in graphs)
+        return Record(None, cost, reason=join.reason, layout=UNKNOWN)
+    out_shape = broadcast_shapes([g.layout.shape for g in graphs], None if target is None else target.shape)
+    layout = target or result_layout(loop.output, out_shape, [g.layout for g in graphs if not g.is_scalar])
+    cost = operation.weight * max(layout.nbytes, *[g.layout.nbytes for g in graphs])
+    if join.reason:
+        return Record(None, cost, reason=join.reason, layout=layout)
+    if len(out_shape) > MAX_NDIM:
+        return Record(None, cost, reason=f"{len(out_shape)} dimensions; kernels take {MAX_NDIM}", layout=layout)
+    pending = []
+    for i, g in enumerate(graphs):
+        if g.nodes:
+            pending.append(i)
+        elif not g.is_scalar and not g.layout.is_aligned:
+            return Record(None, cost, reason="elements that do not lie at multiples of their size", layout=layout)
+    structure = join.structure
+    if pending:
+        # The largest first: what it computes on the way may be the others.
+        pending.sort(key=lambda i: -len(graphs[i].nodes))
+        flush = tuple([i for i in pending if not _may_join(graphs[i], out_shape)])
+        if flush or structure is None:
+            return Record(None, cost, flush or tuple(pending), layout=layout)
+    assert structure is not None  # one operation on what is not pending is never too large
+    leaves = []
+    for (operand, place), is_array, kind in zip(join.sources, structure.are_arrays, structure.kinds, strict=True):
+        if is_array:
+            entry = graphs[operand].leaves[place]
+            leaves.append(entry if entry.shape == out_shape else entry.broadcast(out_shape))
+        else:
+            leaves.append(kind)
+    record = Record(Graph(structure, layout, tuple(leaves)), cost)
+    record.convert, record.scalars = join.convert, join.scalars
+    return record
+
+
+def renew(
+    operation: Operation,
+    table: Recent,
+    key: Any,
+    graphs: tuple[Graph, ...],
+    place: int | None = None,
+    target: Layout | None = None,
+) -> Record | None:
+    """Find what `operation` comes to on one or two graphs that are new, whose structures it has met; enter it.
+
+    It is what `combine` finds, by arithmetic on layouts alone. None where `combine` has to decide: what has to be
+    broadcast is pending, or something is wrong.
+
+    Parameters
+    ----------
+    operation, graphs, target
+        As for `combine`.
+    table, key
+        Where the record is kept.
+    place : int, optional
+        Which leaf of the first graph is the only one of the second.
+    """
+    record: Record | None = table.recall(key) if table.old else None
+    if record is not None:
+        return record
+    first, last = graphs[0], graphs[-1]
+    if place is not None and first.leaves[place] is not last.leaves[0]:
+        return None
+    wanted = None if target is None else target.dtype
+    structures = (first.structure, last.structure) if len(graphs) == 2 else tuple([g.structure for g in graphs])
+    met = structures, place, wanted
+    join: Join | None = operation.alike.get(met)
+    if join is None:
+        positions = None if place is None else (tuple(range(len(first.leaves))), (place,))
+        join = operation.joins.get((structures, positions, wanted))
+        if join is None or join.structure is None or join.reason:
+            return None
+        remember(operation.alike, met, join)
+    structure, _, loop, scalars, convert, _ = join
+    shape = first.shape or last.shape
+    if target is not None and target.shape != shape:
+        return None
+    widest = 0
+    is_dense = True
+    leaves: tuple[Any, ...] = ()
+    for g in graphs:
+        if g.is_scalar:
+            leaves += (structure.kinds[len(leaves)],)  # type: ignore[union-attr] # see above
+            continue
+        layout = g.layout
+        itemsize = layout.dtype.itemsize
+        if itemsize > widest:  # noqa: PLR1730 - a call costs as much as the rest
+            widest = itemsize
+        if not layout.is_contiguous:
+            is_dense = False
+        if not (g.nodes or layout.is_aligned):
+            return None
+        if layout.shape == shape:
+            leaves += g.leaves
+        elif layout.shape or g.nodes:
+            return None
+        else:
+            leaves += (layout.broadcast(shape),)
+    if len(shape) > MAX_NDIM:
+        return None
+    dtype = loop.output  # type: ignore[union-attr] # a structure has a loop
+    if target is not None:
+        layout = target
+    elif is_dense or len(shape) < 2:
+        layout = (first if first.shape else last).layout
+        layout = layout._dense or (None if last.is_scalar else last.layout._dense) or layout.dense
+        if layout.dtype is not dtype or layout.shape != shape:
+            layout = Layout.of(dtype, shape)
+    else:
+        layout = result_layout(dtype, shape, [g.layout for g in graphs if not g.is_scalar])
+    itemsize = layout.dtype.itemsize
+    record = _new(Record)  # `Record`, spelled out
+    record.graph = graph_of(structure, layout, leaves if place is None else first.leaves)
+    record.layout = layout
+    if itemsize > widest:  # noqa: PLR1730
+        widest = itemsize
+    record.cost = operation.weight * layout.size * widest
+    record.flush = ()
+    record.reason = ""
+    record.convert = convert
+    record.scalars = scalars
+    record.is_checked = target is not None and (structures, wanted) in operation.checked
+    # A loop over new sizes meets none again.
+    if table.has_met((structure, first.shape, first.layout.strides, last.shape, last.layout.strides)):
+        remember(table, key, record)
+    return record
+
+
+def _may_join(graph: Graph, shape: tuple[int, ...]) -> bool:
+    """Whether a pending operand becomes part of a graph of a shape: one of that shape, or a short chain of scalars.
+
+    Such a chain is computed again for each element, which takes less than a launch where there are not many.
+    """
+    is_short = not graph.shape and len(graph.nodes) <= MAX_SCALAR_NODES
+    return graph.shape == shape or (is_short and math.prod(shape) <= MAX_SCALAR_USES)
+
+
+def _join(
+    operation: Operation,
+    structures: tuple[Structure, ...],
+    positions: tuple[tuple[int, ...], ...] | None,
+    dtype: np.dtype[Any] | None,
+) -> Join:
+    """Number the operands' nodes together, cast to the loop's dtypes, and apply the operation."""
+    if positions is None:
+        positions = _apart([len(s.kinds) for s in structures])
+    are_values = [not s.are_arrays[0] and not s.nodes for s in structures]
+    kinds = tuple([s.kinds[0] if is_value else s.dtype for s, is_value in zip(structures, are_values, strict=True)])
+    try:
+        loop = operation.find_loop(kinds)
+    except Unsupported as why:
+        return Join(None, reason=str(why))
+    dtype = dtype or loop.output
+    needed = (*loop.inputs, loop.output, dtype, *[k for k, v in zip(kinds, are_values, strict=True) if not v])
+    missing = [d for d in needed if d not in DEVICE_TYPES]
+    if missing:
+        return Join(None, loop=loop, reason=f"dtype {missing[0]} has no kernels yet")
+    sources: dict[int, tuple[int, int]] = {}
+    leaf_kinds: dict[int, Any] = {}
+    for operand, (s, places) in enumerate(zip(structures, positions, strict=True)):
+        for own, place in enumerate(places):
+            sources[place] = operand, own
+            leaf_kinds[place] = loop.inputs[operand] if are_values[operand] else s.kinds[own]
+    count = len(sources)
+    numbers: dict[Node, int] = {}
+    args = []
+    for s, places, is_value, wanted in zip(structures, positions, are_values, loop.inputs, strict=True):
+        value = add_nodes(numbers, s, places, count)
+        if not is_value and s.dtype != wanted:
+            value = number_of(numbers, Node(cast(s.dtype, wanted), wanted, (value,)), count)
+        args.append(value)
+    result = -1
+    for output in operation.outputs:
+        its = loop if output is operation else output.find_loop(kinds)
+        number = number_of(numbers, Node(its.lower, its.output, tuple(args)), count)
+        result = number if output is operation else result
+    if loop.output != dtype:
+        result = number_of(numbers, Node(cast(loop.output, dtype), dtype, (result,)), count)
+    convert = tuple([scalar_value(d) if v else None for d, v in zip(loop.inputs, are_values, strict=True)])
+    scalars = tuple([(places[0], c) for places, c in zip(positions, convert, strict=True) if c is not None])
+    structure = None
+    if len(numbers) <= MAX_NODES and count <= MAX_LEAVES:
+        are_arrays = tuple([structures[sources[i][0]].are_arrays[sources[i][1]] for i in range(count)])
+        structure = structure_of(tuple([leaf_kinds[i] for i in range(count)]), are_arrays, tuple(numbers), result)
+    ordered = tuple([sources[i] for i in range(count)])
+    return Join(structure, ordered, loop, scalars, convert if scalars else None)
+
+
+def _apart(counts: list[int]) -> tuple[tuple[int, ...], ...]:
+    """Number the leaves of operands that share none."""
+    positions, start = [], 0
+    for count in counts:
+        positions.append(tuple(range(start, start + count)))
+        start += count
+    return tuple(positions)

@@ -1,0 +1,102 @@
+"""Results: what callers get for a value or for NumPy's array, an array or a scalar."""
+
+from __future__ import annotations
+
+from typing import Any
+from weakref import ref
+
+import numpy as np
+
+from oxinp._core.lazy import schedule
+from oxinp._core.lazy.calls import Pending
+from oxinp._core.memory.layout import Layout
+from oxinp._core.memory.storage import Value, make_storage
+
+_new = object.__new__
+_NumpyArray = np.ndarray
+_OBJECT = np.dtype(object)
+
+
+class _Types:
+    """What the layers above enter here: the classes that results are wrapped in, and what they fall back on."""
+
+    ndarray: Any = None
+    scalar: Any = None  # the class of device scalars,
+    scalar_type: Any = None  # its own class,
+    scalars: Any = None  # and the classes below it that scalars are made in, by NumPy's
+    dressed: Any = None  # the class between ndarray and users' classes
+    finalize: Any = None  # a new array of a user's class, and what it was made from -> the array, finalised
+    from_host: Any = None  # NumPy array that others may change -> ndarray
+    fall_back: Any = None  # fallback.call
+    array_ufunc: Any = None  # what `dispatch` does for NumPy's own ufuncs and functions
+    array_function: Any = None
+
+
+types = _Types()
+
+
+def wrap(value: Value | None, layout: Layout, host: np.ndarray[Any, Any] | None = None) -> Any:
+    """Return a new array that owns a new storage with these sides."""
+    storage = make_storage(value, host)
+    array = _new(types.ndarray)
+    array._known = layout
+    array._held = storage
+    array._view = None
+    array._host = array._seen = None
+    return array
+
+
+def wrap_host(result: Any) -> Any:
+    """Return what NumPy gave as ours: an array that nobody else holds becomes the host side of a new one."""
+    if type(result) is not _NumpyArray:
+        return result
+    array = _new(types.ndarray)
+    array._held = make_storage(None, result) if result.dtype is _OBJECT else None
+    array._known = array._view = None
+    array._host = array._seen = result
+    return array
+
+
+def wrap_pending(value: Value, *, as_array: bool = False) -> Any:
+    """Return a new array, or scalar where NumPy returns one (unless `as_array`), that is pending."""
+    storage = make_storage(value, None)
+    schedule.enter(storage)
+    layout = value[0].layout
+    array = _new(types.ndarray if as_array or layout.ndim else types.scalars[layout.dtype.type])
+    array._known = layout
+    array._held = storage
+    array._view = None
+    array._host = array._seen = None
+    return array
+
+
+def wrap_result(value: Value, *, as_array: bool = False) -> Any:
+    """Return a new array, or scalar where NumPy returns one (unless `as_array`), of what `schedule.defer` gave."""
+    storage = make_storage(value, None)
+    entry = value[1][0]
+    if type(entry) is Pending:
+        entry.owner = ref(storage)
+    layout = value[0].layout
+    array = _new(types.ndarray if as_array or layout.ndim else types.scalars[layout.dtype.type])
+    array._known = layout
+    array._held = storage
+    array._view = None
+    array._host = array._seen = None
+    return array
+
+
+def is_device_scalar(value: Any) -> bool:
+    """Whether a value is a scalar of ours; `isinstance` would ask arrays for their `__class__`, which takes longer."""
+    return type(type(value)) is types.scalar_type
+
+
+def as_array(result: Any) -> Any:
+    """Return a new result as an array where it is a scalar: what NumPy gives for ``out=...``."""
+    if is_device_scalar(result):
+        array = _new(types.ndarray)
+        array._known = result._layout
+        array._held = result._storage
+        array._view = None
+        array._host = array._seen = None
+        return array
+    return wrap_host(np.asarray(result)) if isinstance(result, np.generic) else result

@@ -1,0 +1,248 @@
+"""Writing into what a storage holds on the device: first whatever still reads the old bytes is computed.
+
+An expression that reads what it writes is computed in place where every read is of the very element that is written, or
+of bytes that are not; else by way of a copy.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from weakref import ref
+
+from oxinp._core.lazy import chains, schedule
+from oxinp._core.lazy.balance import balance, is_sampled
+from oxinp._core.lazy.building import claim
+from oxinp._core.lazy.calls import CALLS, Pending, at_work, run_calls
+from oxinp._core.lazy.chains import read
+from oxinp._core.lazy.explain import REPORTS, note
+from oxinp._core.lazy.expr import leaf
+from oxinp._core.memory.layout import Layout
+from oxinp._core.memory.storage import SHARED
+from oxinp._runtime import here
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from oxinp._core.lazy.calls import Call
+    from oxinp._core.lazy.expr import Graph
+    from oxinp._core.lazy.op import BoundOp
+    from oxinp._core.memory.storage import Storage, Value
+    from oxinp._runtime.memory import Buffer
+
+
+def write(storage: Storage, layout: Layout, value: Value, source: Storage | None, depth: int) -> None:
+    """Write an expression into part of a storage on the device, in an attempt (see `building`).
+
+    Parameters
+    ----------
+    storage : Storage
+        Materialised (not pending); its host side and any other reader's view of the old bytes are taken care of.
+    layout : Layout
+        Which elements to write; the expression has its shape and dtype.
+    value : tuple
+        What to write.
+    source : Storage or None
+        The storage whose whole pending value this is, if any. It reads from the written bytes afterwards instead of
+        keeping its own way to compute them, which may read what is being overwritten.
+    depth : int
+        For `RECORDERS`.
+    """
+    if here.are_several:
+        claim(storage)
+        if source is not None:
+            claim(source)
+    if schedule.room >= 0:  # nobody watches
+        _write(storage, layout, value, source)
+    else:
+        _watched(storage, depth, _write, storage, layout, value, source)
+
+
+def _watched(storage: Storage, depth: int, body: Callable[..., object], *args: Any) -> None:
+    """Call what writes to a storage, and let those who watch know."""
+    schedule.make_room(storage, depth)
+    outer, at_work.storage = at_work.storage, storage
+    try:
+        body(*args)
+    finally:
+        at_work.storage = outer
+
+
+def _write(storage: Storage, layout: Layout, value: Value, source: Storage | None) -> None:
+    assert storage.value is not None
+    _, (buffer,), own_mask = storage.value
+    graph, leaves, mask = value
+    if not graph.nodes and _write_result(storage, layout, graph.layout, leaves[0], source):
+        return
+    reads_target = bool(mask & own_mask) and _reads(leaves, buffer)
+    direct = not reads_target or is_direct(graph, leaves, buffer, layout)
+    flush_readers(storage.value, source if direct else None)
+    if not direct:
+        between = graph.layout if graph.nodes else Layout.of(graph.dtype, graph.shape)
+        chains.prepare(leaf(between), layout)  # first, for what is missing has all of this done again
+        held = schedule.materialise(source) if source is not None and source is not storage else None
+        if held is not None:
+            graph, leaves, _ = held
+        else:  # it may have been computed for one of those readers, and evicted since
+            graph, copied = schedule.evaluate(value)
+            leaves = (copied,)
+    chains.run_into(graph, leaves, layout, buffer.ptr + layout.offset)
+    if layout.nbytes < balance.reach and is_sampled():
+        balance.computed_chain(graph, (buffer, *leaves), is_first=False)
+    if REPORTS:  # now, for what was missing has all of this done again
+        note("device", f"{chains.describe(graph)} into a view", f"{layout.nbytes} B of a device array")
+    note_written(storage)
+    if direct and reads_target and source is not None and source is not storage:
+        _read_back(source, storage, layout)
+
+
+def write_by(storage: Storage, layout: Layout, bound: BoundOp, leaves: tuple[Any, ...], depth: int) -> None:
+    """Have an operation write into part of a storage on the device, in an attempt, from operands that lie elsewhere.
+
+    Parameters
+    ----------
+    storage : Storage
+        As of `write`.
+    layout : Layout
+        Of what the operation takes for its only result.
+    bound, leaves
+        The operation, and what it is applied to.
+    depth : int
+        For `RECORDERS`.
+    """
+    if here.are_several:
+        claim(storage)
+    if schedule.room >= 0:
+        _write_by(storage, layout, bound, leaves)
+    else:
+        _watched(storage, depth, _write_by, storage, layout, bound, leaves)
+
+
+def _write_by(storage: Storage, layout: Layout, bound: BoundOp, leaves: tuple[Any, ...]) -> None:
+    assert storage.value is not None
+    (buffer,) = storage.value[1]
+    executable = bound.executable()
+    flush_readers(storage.value)
+    if REPORTS:
+        note("device", bound.describe(), f"{layout.nbytes} B of a device array")
+    executable.run_into(buffer.ptr + layout.offset, leaves)
+    note_written(storage)
+
+
+def _write_result(storage: Storage, layout: Layout, seen: Layout, entry: Any, source: Storage | None) -> bool:
+    """Let a call that nobody but `source` has use for write its result where it is wanted; False where it cannot.
+
+    `seen` is how the result is read: as it is, or as a view of it.
+    """
+    if type(entry) is not Pending or (call := entry.call) is None or call.leaves is None or not call.is_from_here():
+        return False
+    bound = call.bound
+    assert storage.value is not None
+    buffer = storage.value[1][0]
+    if (
+        not bound.op.gives_views
+        or len(bound.layouts) != 1
+        or not seen.same(bound.layouts[0])
+        or not layout.is_injective
+        or not _is_apart(bound, call.leaves, buffer, layout)
+        or (source is None and entry.is_held())
+        or entry.num_readers([])
+    ):
+        return False
+    flush_readers(storage.value, keep_call=call)
+    leaves: tuple[Any, ...] | None = call.leaves
+    if leaves is None:  # it was one of them, by way of others
+        return False
+    ptr = buffer.ptr + layout.offset
+    if layout.nbytes < balance.reach and is_sampled():
+        balance.computed_call(layout.nbytes, bound.host_cost(), (buffer, *leaves), is_first=not bound.has_run)
+    if bound.executables is not None or bound.run_first(layout.form, leaves, ptr) is None:
+        bound.executable(layout.form).run_into(ptr, leaves)
+    if REPORTS:
+        note("device", f"{bound.op.name} into a view", f"{layout.nbytes} B of a device array")
+    note_written(storage)
+    if source is not None:
+        _read_back(source, storage, layout)
+    return True
+
+
+def note_written(storage: Storage) -> None:
+    """Note that part of what a storage holds on the device is new: its value is another tuple, of the same Buffer."""
+    assert storage.value is not None
+    graph, leaves, mask = storage.value
+    storage.value = (graph, leaves, mask)
+    storage.host = None
+    storage.stale = None
+
+
+def _read_back(source: Storage, storage: Storage, layout: Layout) -> None:
+    """Let a storage whose value has been written into another one read it there, instead of computing it again."""
+    assert storage.value is not None
+    written, leaves, mask = read(layout, storage.value)
+    was_chain = source.value is not None and source.value[0].nodes
+    source.value = (chains.copying(written.layout, layout.dtype), leaves, mask)
+    if not was_chain:
+        schedule.PENDING.append(ref(source))
+    if mask & SHARED:
+        schedule.materialise(source)
+
+
+def _reads(leaves: tuple[Any, ...], buffer: Buffer) -> bool:
+    for entry in leaves:  # noqa: SIM110 - `any` costs more than the rest
+        if getattr(entry, "buffer", None) is buffer:
+            return True
+    return False
+
+
+def is_direct(graph: Graph, leaves: tuple[Any, ...], buffer: Buffer, layout: Layout) -> bool:
+    """Whether every read of `buffer` is of the very element that is written, or of bytes that are not written."""
+    start, form = buffer.ptr + layout.offset, layout.form
+    is_own = layout.is_injective and not graph.structure.wants_pointer
+    for entry, where in zip(leaves, graph.leaves, strict=True):
+        if getattr(entry, "buffer", None) is buffer:
+            same = is_own and entry.ptr == start and where.same(form)
+            if not (same or _are_apart(entry.ptr, where, start, layout)):
+                return False
+    return True
+
+
+def _is_apart(bound: BoundOp, leaves: tuple[Any, ...], buffer: Buffer, layout: Layout) -> bool:
+    """Whether an operation reads no byte of `buffer` that is written."""
+    start = buffer.ptr + layout.offset
+    layouts = [where for graph in bound.graphs for where in graph.leaves]
+    return all(
+        getattr(entry, "buffer", None) is not buffer or _are_apart(entry.ptr, where, start, layout)
+        for entry, where in zip(leaves, layouts, strict=True)
+    )
+
+
+def _are_apart(ptr: int, where: Layout, start: int, layout: Layout) -> bool:
+    """Whether what is read from an address and what is written from another one do not overlap."""
+    first, last = where.extent
+    low, high = layout.extent
+    return ptr + last <= start + low or start + high <= ptr + first
+
+
+def flush_readers(target: Value, keep: Storage | None = None, keep_call: Call | None = None) -> None:
+    """Compute every pending value, but that of `keep` and those of `keep_call`, that reads the Buffer of a storage."""
+    _, (buffer,), mask = target
+    for reference in (
+        schedule.PENDING[:] if len(schedule.PENDING) <= schedule.MAX_UNSORTED else map(ref, schedule.pending_storages())
+    ):
+        storage = reference()
+        if storage is not None and storage is not keep:
+            value = storage.value
+            if value is not None and value[2] & mask and value[0].nodes and _reads(value[1], buffer):
+                schedule.materialise(storage)
+    if CALLS:
+        run_calls(lambda call: call is not keep_call and call.mask & mask and _reads(call.leaves or (), buffer))
+
+
+def is_read(target: Value) -> bool:
+    """Whether a pending value, or a call that waits, reads the Buffer of a storage."""
+    _, (buffer,), mask = target
+    for storage in schedule.pending_storages():
+        value = storage.value
+        if value is not None and value[2] & mask and value[0].nodes and _reads(value[1], buffer):
+            return True
+    waiting = [call for reference in tuple(CALLS) if (call := reference()) is not None]
+    return any(call.mask & mask and _reads(call.leaves or (), buffer) for call in waiting)

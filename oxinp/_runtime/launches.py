@@ -1,0 +1,170 @@
+"""Launches on a GPU: launchers of kernels and the tensor maps that they are given, in the order of streams."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from oxinp._config import config
+from oxinp._driver.launch import Launcher
+from oxinp._driver.tensormap import TensorMap
+from oxinp._ptx.synchronize import GRID_WAIT
+from oxinp._runtime import here, timeline
+from oxinp._runtime.counters import NO_WORK, after_launch, stats
+from oxinp._runtime.timeline import in_turn
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from oxinp._ptx.kernel import Kernel
+    from oxinp._ptx.tma import MapSpec
+    from oxinp._runtime.backend import Launch
+    from oxinp._runtime.timeline import Device
+
+__all__ = ["Launches"]
+
+_L2_PROMOTION_NBYTES = 128
+_MAX_MAPS = 256  # tensor maps that are kept
+_MIN_OVERLAPPING_VERSION = 12030  # from which graphs know kernels that begin before others have ended
+_BULK_STORE = "d.global.shared::cta"
+"""In the text of every instruction that writes to memory by a tensor map."""
+
+
+class _Launching:
+    """The stream of the launch that is being made; the device's turn is held where it changes."""
+
+    __slots__ = ("stream",)
+
+    def __init__(self) -> None:
+        self.stream = 0
+
+
+class _Map(bytes):
+    """A tensor map, which knows where its array lies."""
+
+    ptr: int
+
+
+class Launches:
+    """What launches kernels on a GPU.
+
+    Parameters
+    ----------
+    backend : Device
+    """
+
+    def __init__(self, backend: Device) -> None:
+        self._backend = backend
+        self._current = _Launching()
+        self._maps: dict[tuple[MapSpec, int], _Map] = {}
+        self._shared: WeakKeyDictionary[Kernel, Launcher] = WeakKeyDictionary()  # of which brief ones are made
+
+    def launcher(
+        self,
+        kernel: Kernel,
+        grid: tuple[int, int, int],
+        num_varying: int,
+        constants: tuple[Any, ...],
+        work: tuple[int, int] = NO_WORK,
+        is_brief: bool = False,
+    ) -> Launch:
+        """Return a callable that launches a kernel on the stream that is current then; see `Backend.launcher`."""
+        after = after_launch(work)
+        if not is_brief or after is not None or kernel.cluster is not None:  # which depend on the launch
+            made = self._launcher(kernel, grid, num_varying, constants, after)
+            return self._finished(made.launch, kernel, num_varying)
+        return self._finished(self._shared_launcher(kernel).at(grid, constants), kernel, num_varying)
+
+    def relauncher(self, kernel: Kernel, num_varying: int) -> Callable[..., None] | None:
+        """Return what launches a kernel with any grid and constants; see `Backend.relauncher`."""
+        if after_launch() is not None:
+            return None
+        shared = self._shared_launcher(kernel)
+        return shared.anywhere(self._finished(shared.launch, kernel, num_varying))
+
+    def _shared_launcher(self, kernel: Kernel) -> Launcher:
+        shared = self._shared.get(kernel)
+        if shared is None:
+            shared = self._shared[kernel] = self._launcher(kernel, (1, 1, 1), len(kernel.params), (), None)
+        return shared
+
+    def _launcher(
+        self, kernel: Kernel, grid: tuple[int, int, int], num_varying: int, constants: tuple[Any, ...], after: Any
+    ) -> Launcher:
+        has_overlap = self._backend.context.driver.version >= _MIN_OVERLAPPING_VERSION
+        return Launcher(
+            self._backend.function(kernel),
+            grid,
+            kernel.block,
+            kernel.shared_nbytes,
+            kernel.param_format,
+            num_varying,
+            constants,
+            cluster=kernel.cluster,
+            is_programmatic=GRID_WAIT in kernel.ptx and has_overlap,
+            current=self._current,
+            counter=stats,
+            after=after,
+        )
+
+    def _finished(self, launch: Launch, kernel: Kernel, num_varying: int) -> Launch:
+        """Return a launch that keeps the order of streams, and waits where `config.synchronous` has it wait."""
+        if here.are_several:
+            launch = self._ordered(launch, kernel, num_varying)
+        if not config.synchronous:
+            return launch
+        backend = self._backend
+        synchronize, settle = backend.context.driver.cuStreamSynchronize, backend.context.launches.settle
+
+        def launch_and_wait(*varying: Any) -> None:
+            launch(*varying)
+            synchronize(backend.stream)
+            settle()
+
+        return launch_and_wait
+
+    def _ordered(self, launch: Launch, kernel: Kernel, num_varying: int) -> Launch:
+        """Return a launch on the timeline of the thread that calls it, behind what it must not overtake."""
+        params = list(enumerate(kernel.params[:num_varying]))
+        places = [(i, "w" in param.access) for i, param in params if param.is_pointer]
+        maps = [i for i, param in params if param.type is None]
+        stores = _BULK_STORE in kernel.ptx  # by which of its maps, nothing says
+        backend, launching = self._backend, self._current
+
+        def launch_in_order(*varying: Any) -> None:
+            accesses = [(varying[i], writes) for i, writes in places]
+            accesses += [(varying[i].ptr, stores) for i in maps if isinstance(varying[i], _Map)]
+            line = timeline.current(backend)
+
+            def launch_now() -> None:
+                line.order(accesses)
+                launching.stream = line.handle
+                launch(*varying)
+
+            in_turn(backend, launch_now)
+
+        return launch_in_order
+
+    def tensor_map(self, spec: MapSpec, ptr: int) -> bytes:
+        """Return the parameter that lets kernels copy boxes of the array at an address."""
+        made = self._maps.get((spec, ptr))
+        if made is not None:
+            return made
+        whole, spec = spec, spec.in_parts()
+        name = "tf32" if spec.rounds_to_tf32 else spec.type.name
+        value = TensorMap(
+            self._backend.context,
+            name,
+            ptr,
+            spec.shape,
+            spec.strides_nbytes,
+            spec.box,
+            swizzle_nbytes=spec.swizzle_nbytes,
+            l2_promotion_nbytes=_L2_PROMOTION_NBYTES,
+        ).value
+        made = _Map(value)
+        made.ptr = ptr
+        if len(self._maps) >= _MAX_MAPS:
+            self._maps.clear()
+        self._maps[whole, ptr] = made
+        return made
