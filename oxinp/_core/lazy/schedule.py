@@ -12,7 +12,7 @@ Its rules are the correctness argument of lazy evaluation:
 
 from __future__ import annotations
 
-from threading import Lock
+from threading import RLock
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 # Every storage that was pending when it was appended, weakly. Appended to without a lock; what is gone or no longer
 # pending is dropped by the next flush.
 PENDING: list[ref[Storage]] = []
-_SHORTENING: Any = free_in_children(Lock())  # held while entries are replaced, which threads of two devices may do
+_SHORTENING: Any = free_in_children(RLock())  # held while entries are looked at and replaced; a finaliser may flush
 MAX_PENDING = 4096  # entries, most of them of temporaries that are gone
 room = MAX_PENDING  # entries before `make_room` is called: at each one, -1, where there are `RECORDERS`
 MAX_UNSORTED = 8  # entries that are looked at as they are, gone and twice as some may be
@@ -142,21 +142,24 @@ def _compute(storage: Storage) -> Value:
         return value  # type: ignore[no-any-return]
     graph, leaves, _ = value
     wanted = None
-    references = PENDING[:]
     others = []
     if here.are_several:
         pending = [] if at_work.flushes_many else pending_storages()
         others = [other for other in pending if other is not storage and _is_own(other)]
     else:
-        for reference in references:  # most are gone, and a comprehension is a call
-            other = reference()
-            if other is not None and other is not storage and (held := other.value) is not None and held[0].nodes:
-                others.append(other)
-        if not others:
-            # This storage goes from the list before the launch, during which it may grow or be flushed; but not where
-            # there are several devices: whoever writes to what it reads, on another device, has to find it until the
-            # launch has returned.
-            del PENDING[: len(references)]
+        # This storage goes from the list before the launch, during which it may grow or be flushed; but not where there
+        # are several devices: whoever writes to what it reads, on another device, has to find it until the launch has
+        # returned.
+        with _SHORTENING:
+            references = PENDING[:]
+            for reference in references:  # most are gone, and a comprehension is a call
+                other = reference()
+                if other is not None and other is not storage and (held := other.value) is not None and held[0].nodes:
+                    others.append(other)
+            if others:
+                PENDING[: len(references)] = map(ref, others)
+            else:  # nearly always, and sooner done
+                del PENDING[: len(references)]
     if others:
         if len(others) > MAX_ALIVE and len(set(others)) > MAX_ALIVE:
             PENDING.append(ref(storage))  # it may have gone from the list already
@@ -165,8 +168,6 @@ def _compute(storage: Storage) -> Value:
             if not now[0].nodes:
                 return now
             others = []  # of several devices, a thread's flush leaves to it what it is about to compute
-        if not here.are_several:
-            PENDING[: len(references)] = map(ref, others)
         wanted = _wanted_interior(value, others)
     try:
         if CALLS and not graph.structure.is_flagged:
@@ -376,10 +377,11 @@ def _kept(storage: Storage) -> list[Any]:
 def _flush(find: Callable[[], list[Storage]], is_meant: Callable[[Any], bool] | None = None) -> None:
     pending = find()
     run_calls(lambda call: (is_meant is None or is_meant(call)) and _is_shared(call, pending))  # once, before those
+    pending = find()  # memory for these calls may have taken a flush
     are_many = len(pending) > MAX_TOGETHER
     outer, at_work.flushes_many = at_work.flushes_many, are_many
     if are_many and not here.are_several:  # else other devices' threads still have to find it
-        del PENDING[: len(pending)]
+        pending = pending_storages(are_taken=True)
     try:
         for storage in reversed(pending):
             if storage.value is not None:
@@ -434,8 +436,8 @@ def _prune() -> None:
         flush_device()
 
 
-def pending_storages() -> list[Storage]:
-    """Return what is pending, each once, and let `PENDING` be that."""
+def pending_storages(*, are_taken: bool = False) -> list[Storage]:
+    """Return what is pending, each once, and let `PENDING` be that, or nothing where they `are_taken` out of it."""
     if not PENDING:
         return []
     with _SHORTENING:
@@ -445,7 +447,7 @@ def pending_storages() -> list[Storage]:
             del PENDING[:count]
             return alive
         pending = {id(other): other for other in alive if other.value is not None and other.value[0].nodes}
-        PENDING[:count] = map(ref, pending.values())
+        PENDING[:count] = () if are_taken else map(ref, pending.values())
     return list(pending.values())
 
 

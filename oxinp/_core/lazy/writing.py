@@ -225,9 +225,8 @@ def _are_apart(ptr: int, where: Layout, start: int, layout: Layout) -> bool:
 def flush_readers(target: Value, keep: Storage | None = None, keep_call: Call | None = None) -> None:
     """Compute every pending value, but that of `keep` and those of `keep_call`, that reads the Buffer of a storage."""
     _, (buffer,), mask = target
-    for reference in (
-        schedule.PENDING[:] if len(schedule.PENDING) <= schedule.MAX_UNSORTED else map(ref, schedule.pending_storages())
-    ):
+    entries = schedule.PENDING
+    for reference in entries[:] if len(entries) <= schedule.MAX_UNSORTED else map(ref, schedule.pending_storages()):
         storage = reference()
         if storage is not None and storage is not keep:
             value = storage.value
