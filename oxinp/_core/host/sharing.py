@@ -115,8 +115,8 @@ def _lend(handle: Handle, forever: bool) -> NumpyArray:
             if storage.value is not value or storage.host is not host:  # a thread on another device was there between
                 continue
             low, high = handle._layout.byte_bounds
-            if value is not None:  # what others still read on the device is not to be brought up to date in place
-                storage.stale = None if forever or writing.is_read(value) else Stale(value[1][0], low, high)
+            if value is not None:
+                storage.stale = None if forever else Stale(value[1][0], low, high)
                 storage.value = None
             pin = pinned(storage)
             pin.low, pin.high = min(pin.low, low), max(pin.high, high)

@@ -1,0 +1,61 @@
+"""What another thread does in the very moment in which it matters, done there: each of these was seen to go wrong."""
+
+# ruff: noqa: ICN001 - oxinp is np
+
+import gc
+
+import numpy
+import pytest
+
+import oxinp as np
+from oxinp._core.lazy import calls, schedule
+from tests.comparator import assert_same
+
+
+@pytest.fixture(autouse=True)
+def on_device(config):
+    config.offload_threshold = 0
+
+
+def test_what_is_being_recorded_reads_what_was_there(monkeypatch):
+    """Another thread gets the host side between the look at an operand and the entry among what is pending."""
+    x = np.arange(200.0) + 0
+    np.evaluate(x)
+    enter, lent = schedule.enter, []
+
+    def enter_late(storage):
+        monkeypatch.setattr(schedule, "enter", enter)
+        lent.append(numpy.asarray(x))
+        enter(storage)
+
+    monkeypatch.setattr(schedule, "enter", enter_late)
+    y = np.add(x, 1)
+    lent.pop()[10:20] = -1
+    np.evaluate(x + 0)
+    assert_same(y, numpy.arange(1.0, 201.0))
+
+
+class Cycle:
+    """Something that only the garbage collector frees, with what it holds."""
+
+    def __init__(self, held):
+        self.own, self.held = self, held
+
+
+def test_calls_that_wait_may_be_collected_while_they_are_gone_through():
+    """The collector runs where an object is made, in Python 3.11 also inside `tuple`."""
+    x = np.arange(300.0)
+    np.evaluate(x)
+    thresholds = gc.get_threshold()
+    for allocations in range(1, 12):
+        gc.collect()
+        gc.disable()
+        for _ in range(5):
+            Cycle(np.sort(x))
+        assert len(calls.CALLS) >= 5
+        gc.enable()
+        gc.set_threshold(gc.get_count()[0] + allocations)
+        try:
+            calls.run_calls(lambda _: False)
+        finally:
+            gc.set_threshold(*thresholds)
