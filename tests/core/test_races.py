@@ -3,12 +3,14 @@
 # ruff: noqa: ICN001 - oxinp is np
 
 import gc
+import threading
 
 import numpy
 import pytest
 
 import oxinp as np
-from oxinp._core.lazy import calls, schedule
+from oxinp._core.lazy import calls, reports, schedule
+from oxinp._runtime.backend import NUM_REPORTS
 from tests.comparator import assert_same
 
 
@@ -59,3 +61,39 @@ def test_calls_that_wait_may_be_collected_while_they_are_gone_through():
             calls.run_calls(lambda _: False)
         finally:
             gc.set_threshold(*thresholds)
+
+
+def test_what_a_kernel_reports_is_raised_once():
+    """Two threads wait for the device at once."""
+
+    class Reports:
+        ring, ptr = None, 1 << 12
+
+        def __init__(self):
+            self.words = numpy.zeros((NUM_REPORTS, 2), numpy.int64)
+
+        def read(self):
+            return self.words[:, 0].copy()
+
+        def take(self, place):
+            if not threads:
+                threads.append(threading.Thread(target=check))
+                threads[0].start()
+                threads[0].join(0.1)
+            word = int(self.words[place, 1])
+            self.words[place] = 0
+            return word
+
+    def check():
+        try:
+            ring.check()
+        except IndexError as error:
+            raised.append(error.args[0])
+
+    threads, raised, device = [], [], Reports()
+    ring = reports._Ring(device)
+    claimed = ring.claim(device.ptr, IndexError, None)
+    device.words[(claimed - device.ptr) // 16] = claimed, 900
+    check()
+    threads[0].join()
+    assert raised == [900]

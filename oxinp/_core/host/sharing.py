@@ -268,7 +268,8 @@ def adopt_device(address: int, layout: Layout, owner: Any, *, writeable: bool) -
     """
     low, high = layout.byte_bounds
     device().order((address + low, True))  # what others did to it, this thread's stream waits for
-    for ptr, storage in _shared.items():
+    known = _shared.valuerefs()  # a list: other threads share meanwhile
+    for ptr, storage in [(found.key, storage) for found in known if (storage := found()) is not None]:
         value = storage.value
         if value is not None and ptr <= address + low and address + high <= ptr + value[0].layout.nbytes:
             return _wrap(storage, _moved(layout, address - ptr), owner, writeable=writeable)
