@@ -70,27 +70,41 @@ def address_of(value: Any, *, is_kept: bool = False) -> hooks.DeviceAddress | No
 
 
 def queue(
-    backend: CudaBackend, stream: int | None, accesses: Iterable[tuple[int, bool]], launch: Callable[[], object]
+    backend: Any, stream: int | None, find: Callable[[], tuple[Iterable[tuple[int, bool]], Callable[[], object]]]
 ) -> None:
     """Queue what uses memory of arrays, behind what it must not overtake, wherever that was queued.
 
     Parameters
     ----------
-    backend : CudaBackend
+    backend : Backend
     stream : int or None
-        Handle of the stream that `launch` queues on; None for the current one.
-    accesses : iterable of (int, bool)
-        Addresses that are used, and whether they are written to.
-    launch : Callable
+        Handle of the stream that is queued on; None for the current one.
+    find : Callable
+        Asks `address_of` where arrays are, and returns the addresses that are used, whether they are written to, and
+        what queues; no other thread moves or writes to arrays between. It may be called more than once.
     """
-    if stream is not None:
-        timeline.separate(backend)
+    if stream is not None and backend.name == "cuda":
+        timeline.separate(backend)  # which takes locks that come before those of an attempt
+
+    def attempt() -> None:
+        accesses, launch = find()
+        _queue(backend, stream, tuple(accesses), launch)
+
+    for run in hooks.attempts:
+        run(attempt)
+
+
+def _queue(
+    backend: Any, stream: int | None, accesses: tuple[tuple[int, bool], ...], launch: Callable[[], object]
+) -> None:
+    if backend.name != "cuda":
+        launch()
+        return
     with backend.turn:  # a launcher is called by one thread at a time
         if not here.are_several:
             launch()
             return
     line = timeline.current(backend) if stream is None else backend.timeline(stream)
-    accesses = tuple(accesses)
 
     def launch_in_order() -> None:
         line.order(accesses)

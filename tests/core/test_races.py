@@ -11,6 +11,8 @@ import pytest
 import oxinp as np
 from oxinp._core.lazy import calls, reports, schedule
 from oxinp._runtime.backend import NUM_REPORTS
+from oxinp.cuda import current
+from oxinp.cuda.kernel import Out, f64, jit, u32
 from tests.comparator import assert_same
 
 
@@ -61,6 +63,30 @@ def test_calls_that_wait_may_be_collected_while_they_are_gone_through():
             calls.run_calls(lambda _: False)
         finally:
             gc.set_threshold(*thresholds)
+
+
+def test_what_a_kernel_writes_is_seen_by_who_reads_the_rest_meanwhile(monkeypatch):
+    """Another thread reads the other half by NumPy, between the look where the array lies and the launch."""
+
+    @jit(block=64)
+    def fill(k, x: Out[f64], n: u32):
+        with k.grid_stride(n) as i:
+            x[i] = 7.0
+
+    x = np.arange(200.0) + 0
+    np.evaluate(x)
+    flush, threads = current.flush, []
+
+    def flush_late():
+        threads.append(threading.Thread(target=numpy.asarray, args=(x,)))
+        threads[-1].start()
+        threads[-1].join(0.1)
+        flush()
+
+    monkeypatch.setattr(current, "flush", flush_late)
+    fill[2](x, 100)
+    threads[0].join()
+    assert_same(x, numpy.concatenate([numpy.full(100, 7.0), numpy.arange(100.0, 200.0)]))
 
 
 def test_what_a_kernel_reports_is_raised_once():
