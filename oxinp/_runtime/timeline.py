@@ -160,13 +160,13 @@ class Timeline:
 
     __slots__ = ("_event", "_marked", "_seen", "backend", "footprint", "handle", "is_closed", "now", "stock")
 
-    def __init__(self, backend: Device, handle: int) -> None:
+    def __init__(self, backend: Device, handle: int, footprint: Footprint | None = None) -> None:
         self.backend = backend
         self.handle = handle
         self.now = 0
+        self.footprint = footprint
         self.stock = backend.pool.stock(handle)
         self.stock.timeline = self
-        self.footprint: Footprint | None = None
         self.is_closed = False
         self._event: Event | None = None
         self._marked = -1  # what the event stands behind

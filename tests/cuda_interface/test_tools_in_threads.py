@@ -136,3 +136,46 @@ def test_memory_that_is_captured_stays_when_others_trim(library, config):
     graph.close()
     cuda.trim()
     assert not all(block.ptr in library.memory for block, _ in graph._footprint.items())
+
+
+@pytest.mark.parametrize("wait", [cuda.synchronize, lambda: _runtime.current().wait()])
+def test_others_wait_for_the_device_while_a_graph_is_captured(library, config, wait):
+    config.offload_threshold = 0
+    x = oxinp.zeros(1000) + 1
+    oxinp.evaluate(x)
+    errors = []
+
+    def work():
+        try:
+            wait()
+        except cuda.CudaError as error:
+            errors.append(error)
+
+    with cuda.Graph.capture(x) as graph:
+        x += 1
+        other = threading.Thread(target=work)
+        other.start()
+        other.join(TIMEOUT_SECONDS)
+    assert graph.num_kernels == 1
+    assert not errors
+    assert not library.spoilt
+
+
+def test_a_graph_is_not_closed_while_another_thread_launches_it(library, config):
+    config.offload_threshold = 0
+    x = oxinp.zeros(1000) + 1
+    oxinp.evaluate(x)
+    with cuda.Graph.capture(x) as graph:
+        x += 1
+    launch, found = library.do_cuGraphLaunch, []
+
+    def launch_late(result, executable, stream):
+        closing = threading.Thread(target=graph.close)
+        closing.start()
+        closing.join(0.1)
+        found.append(executable in library.executables)
+        return launch(result, executable, stream)
+
+    library.do_cuGraphLaunch = launch_late
+    graph.launch()
+    assert found == [True]
