@@ -59,16 +59,21 @@ where there are more than `MAX_PENDING` in `PENDING`, for it may be the only one
 """
 
 
+_WATCHING: Any = free_in_children(Lock())
+
+
 def watch(record: Record) -> None:
     """Let one more of the `RECORDERS` be called, until `unwatch`."""
-    RECORDERS.append(record)
-    _follow_recorders()
+    with _WATCHING:
+        RECORDERS.append(record)
+        _follow_recorders()
 
 
 def unwatch(record: Record) -> None:
     """Let one of the `RECORDERS` be called no longer."""
-    RECORDERS.remove(record)
-    _follow_recorders()
+    with _WATCHING:
+        RECORDERS.remove(record)
+        _follow_recorders()
 
 
 def _follow_recorders() -> None:
@@ -79,7 +84,7 @@ def _follow_recorders() -> None:
 
 
 def _tell_recorders(storage: Storage, depth: int) -> None:
-    for record in RECORDERS:
+    for record in tuple(RECORDERS):  # none is passed over when another one goes
         record(storage, depth + 1)
 
 
@@ -415,7 +420,7 @@ def defer(bound: BoundOp, leaves: tuple[Any, ...], mask: int, depth: int = 4) ->
     """
     call, results = request(bound, leaves, mask)
     if room < 0:
-        for record in RECORDERS:
+        for record in tuple(RECORDERS):
             record(call, depth)  # type: ignore[arg-type] # it is remembered like a storage
     if mask & SHARED:
         call.run()

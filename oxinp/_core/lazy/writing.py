@@ -236,12 +236,11 @@ def flush_readers(target: Value, keep: Storage | None = None, keep_call: Call | 
         run_calls(lambda call: call is not keep_call and call.mask & mask and _reads(call.leaves or (), buffer))
 
 
-def is_read(target: Value) -> bool:
-    """Whether a pending value, or a call that waits, reads the Buffer of a storage."""
-    _, (buffer,), mask = target
+def is_read(buffer: Buffer) -> bool:
+    """Whether a pending value, or a call that waits, reads a Buffer."""
     for storage in schedule.pending_storages():
         value = storage.value
-        if value is not None and value[2] & mask and value[0].nodes and _reads(value[1], buffer):
+        if value is not None and value[0].nodes and _reads(value[1], buffer):
             return True
-    waiting = [call for reference in tuple(CALLS) if (call := reference()) is not None]
-    return any(call.mask & mask and _reads(call.leaves or (), buffer) for call in waiting)
+    waiting = [call for reference in list(CALLS) if (call := reference()) is not None]
+    return any(_reads(call.leaves or (), buffer) for call in waiting)
