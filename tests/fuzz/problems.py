@@ -20,6 +20,7 @@ FAMILIES: dict[str, Callable[[Problem], Any]] = {
         problems_products.products,
         problems_products.large_products,
         problems_products.symmetric_products,
+        problems_products.triangular_systems,
         problems_sequences.gathers,
         problems_sequences.sorts,
         problems_sequences.transforms,

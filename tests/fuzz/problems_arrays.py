@@ -25,6 +25,16 @@ UNARY = (
     "({}).astype('?')",
     "({}).astype('c8')",
     "np.clip({}, 1, 3)",
+    "({}).astype('u1')",
+    "({}).astype('i8')",
+    "({}).astype('u8')",
+    "({}).astype('f2')",
+    "np.log({})",
+    "np.tan({})",
+    "np.square({})",
+    "np.reciprocal({})",
+    "np.sqrt({0}, where=({0}) > 1)",
+    "np.negative({0}, where=np.isnan({0}), out=np.ones(({0}).shape, ({0}).dtype))",
 )
 BINARY = (
     "({}) + ({})",
@@ -37,6 +47,12 @@ BINARY = (
     "np.where(({}) > 1, {}, 0)",
     "({}) // ({})",
     "np.hypot({}, {})",
+    "np.divide({0}, {1}, where=({1}) > 1)",
+    "np.divmod({}, {})[1]",
+    "({}) % ({})",
+    "np.power({}, {})",
+    "np.multiply({0}, {1}, where=({0}) != ({1}))",
+    "np.logaddexp({}, {})",
 )
 
 
