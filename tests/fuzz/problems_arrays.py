@@ -250,7 +250,10 @@ def reductions(p: Problem) -> Any:
 
 def rows(p: Problem) -> Any:
     """Row-wise chains: reductions along rows, and what is made of these and the rows."""
-    x = p.array(p.shape(p.choice((1, 2, 2, 3))), p.dtype((*FLOATS, "f4", "i4", "c8")))
+    shape = p.shape(p.choice((1, 2, 2, 3)))
+    if p.chance(50):
+        shape = (p.choice((1, 2, 16, 100, 1000)), p.choice((4096, 8192, 16_384, 65_536, 100_000, 1 << 20)))
+    x = p.array(shape, p.dtype((*FLOATS, "f4", "i4", "c8")))
     return p.call(
         (
             "np.exp(x - x.max(-1, keepdims=True)) / np.exp(x - x.max(-1, keepdims=True)).sum(-1, keepdims=True)",

@@ -9,18 +9,36 @@ import numpy  # noqa: ICN001 - np is ours
 
 import oxinp as np
 from oxinp._core.memory.dtypes import DEVICE_TYPES
+from oxinp._kernels.elementwise import plan as elementwise
 from oxinp._kernels.fft import plan as fft
 from oxinp._kernels.fft.batch import Loop, Side
 from oxinp._kernels.gemm import select
-from oxinp._kernels.gemm.epilogue import scaled, subtracted
+from oxinp._kernels.gemm.catalog import mma_specs
+from oxinp._kernels.gemm.epilogue import bind, scaled, subtracted
 from oxinp._kernels.gemm.operand import Matrices, contiguous
+from oxinp._kernels.gemm.sm90_mma.spec import MmaSpec
+from oxinp._kernels.gemm.sm90_wgmma.sharing import SHARINGS
+from oxinp._kernels.gemm.sm90_wgmma.spec import WgmmaSpec
+from oxinp._kernels.gemm.sm90_wgmma.store import (
+    BulkColumns16,
+    BulkColumns32,
+    BulkRows,
+    DirectColumns,
+    DirectRows,
+    RolledRows,
+)
 from oxinp._kernels.gemm.variant import Variant
 from oxinp._kernels.index import gather, ordered, scatter
 from oxinp._kernels.lapack import pivoted, spectrum, symmetric
 from oxinp._kernels.lapack import plan as lapack
 from oxinp._kernels.plan import ALIGNMENT, Argument
-from oxinp._kernels.problem import Operand
-from oxinp._ptx.types import Type, c64, c128, f16, f32, i32, u8
+from oxinp._kernels.problem import Instr, Operand, Output, ReduceOp
+from oxinp._kernels.reduce import plan as reduce
+from oxinp._kernels.reduce.operators import add, compensated_sum, extremum_at, extremum_of_bytes
+from oxinp._kernels.scan import plan as scan
+from oxinp._kernels.sort import count, search
+from oxinp._kernels.sort import plan as sort
+from oxinp._ptx.types import Type, bf16, c64, c128, f16, f32, f64, i8, i32, i64, u8, u32, u64
 from tests.fuzz import planning
 from tests.fuzz.problem import DTYPES, HUGE_SIZE, Problem
 
@@ -295,6 +313,120 @@ def _loops(p: Problem) -> list[tuple[int, int, int]]:
     steps = _strides(p, extents)
     second = steps if p.chance(60) else _strides(p, extents) if p.chance(60) else (0,) * len(extents)
     return list(zip(extents, steps, second, strict=True))
+
+
+def strided_passes(p: Problem) -> Any:
+    """Chains, reductions and scans over operands of any strides, some without elements."""
+    device, shape = planning.backend().capability, p.shape(most=p.choice((1 << 20, 1 << 28, HUGE_SIZE)))
+    type_ = _type(p, ("i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8"))
+    axes = tuple(sorted(p.draw.sample(range(len(shape)), p.integer(1, len(shape)))))
+    inputs = [Operand(type_, _moves(p, shape), p.choice(ALIGNMENTS)) for _ in range(p.choice((1, 1, 2, 4, 12)))]
+    total, instrs = 0, []
+    for number in range(1, len(inputs)):
+        instrs.append(Instr(_joined, type_, (total, number)))
+        total = len(inputs) + number - 1
+    way = p.choice(("chain", "reduction", "extremum", "bytes", "scan", "choose"))
+    p.text = f"{way} {shape} {axes} {inputs}"
+    kept = tuple(n for axis, n in enumerate(shape) if axis not in axes)
+    output = Operand(type_, _strides(p, shape))
+    reduced = Operand(type_, _strides(p, kept))
+    op = ReduceOp("sum", type_, 0, add)
+    if way == "chain":
+        elementwise.plan(shape, inputs, instrs, [Output(total, output)], device)
+    elif way == "reduction":
+        if type_.is_float and type_ is not f16:
+            op = compensated_sum(type_, starts=p.chance(50))
+        reduce.plan(shape, axes, inputs, instrs, total, op, reduced, device)
+    elif way == "extremum":
+        place = reduced.replace(type=i64)
+        reduce.plan(shape, axes, inputs, instrs, total, extremum_at(type_, 0, is_max=p.chance(50)), place, device)
+    elif way == "bytes":
+        if type_.nbytes == 1:
+            op = extremum_of_bytes(type_, 0 if type_.kind == "u" else -128, is_max=p.chance(50))
+        reduce.plan(shape, axes, inputs, instrs, total, op, reduced, device)
+    elif way == "scan":
+        scan.plan(shape, axes[0], inputs, instrs, total, op, output, device)
+    elif 0 not in shape:
+        elementwise.choose(shape, inputs, instrs, [Output(total, output)])
+        reduce.choose(shape, axes, inputs, instrs, total, op, reduced, device)
+        scan.choose(shape, axes[0], inputs, instrs, total, op, output, device)
+
+
+def _moves(p: Problem, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return strides of an input: of any order, reversed, broadcast."""
+    strides = contiguous(shape) if p.chance(50) else _strides(p, shape)
+    return tuple(p.choice((step, step, step, step, step, -step, 0)) for step in strides)
+
+
+def sorted_rows(p: Problem) -> Any:
+    """Sorts of rows and searches, also as someone would have them who times them."""
+    device, type_ = planning.backend().capability, _type(p)
+    num_rows, length = p.shape(2, most=p.choice((1 << 20, 1 << 27, HUGE_SIZE)))
+    is_descending, is_right = p.chance(30), p.chance(50)
+    p.text = f"{type_} {num_rows} {length} {is_descending}"
+    if not num_rows * length:
+        return
+    way = p.choice(("sort", "argsort", "pairs", "search", "count", "specs"))
+    key = p.choice((u32, u64))
+    if way == "sort":
+        tile = p.choice((None, None, sort.TILES[type_.nbytes, 0]))
+        sort.sort(num_rows, length, type_, device, tile, is_descending=is_descending)
+    elif way == "argsort":
+        sort.argsort(num_rows, length, type_, device, is_descending=is_descending)
+    elif way == "pairs":
+        sort.sort_pairs(length, key, p.choice((None, u32, u64)), device)
+    elif way == "search":
+        spec = p.choice((None, search.spec_of(length, num_rows, type_, is_right=is_right)))
+        search.search(length, num_rows, type_, device, is_right=is_right, spec=spec)
+    elif way == "count":
+        count.count(length, num_rows, p.choice((f32, f64)), p.choice((f32, f64)), device, is_uniform=p.chance(50))
+    else:
+        sort.specs(length, type_, p.choice((None, i64)), device, is_descending=is_descending)
+
+
+MMA_FIELDS = {
+    "type": (f64, c128, f32),
+    "a_major": ("k", "mn"),
+    "b_major": ("k", "mn"),
+    "tile_m": (24, 32, 64, 96, 128, 192, 256),
+    "tile_n": (24, 32, 64, 96, 128, 192, 256),
+    "warp_m": (12, 16, 24, 32, 64, 128),
+    "warp_n": (12, 16, 24, 32, 64, 128),
+    "num_stages": (2, 3, 4, 6, 8),
+    "cluster": (1, 2, 4),
+    "blocks_per_sm": (0, 1, 2),
+    "num_k_groups": (1, 2, 3),
+    "is_bf16x3": (False, True),
+    "is_wgmma": (False, True),
+    "is_complex": (False, True),
+    "promotion": (0, 256, 5),
+    "unroll_k": (0, 1, 2, 4),
+}
+WGMMA_FIELDS = {
+    "type": (f16, bf16, f32, i8, f64),
+    "out": (f16, bf16, f32, i32, c64),
+    "a_major": ("k", "mn"),
+    "b_major": ("k", "mn"),
+    "tile_n": (8, 40, 64, 96, 128, 192, 256),
+    "num_stages": (1, 2, 4),
+    "sharing": tuple(SHARINGS.values()),
+    "store": (BulkRows, RolledRows, BulkColumns16, BulkColumns32, DirectRows, DirectColumns),
+    "epilogue": (None, bind(scaled(f16), ())[0]),
+    "is_promoted": (False, True),
+    "is_serial_split_k": (False, True),
+}
+
+
+def kernel_specs(p: Problem) -> Any:
+    """Specs of products as a search may put them together: most of them are refused."""
+    made, fields = p.choice(((MmaSpec, MMA_FIELDS), (WgmmaSpec, WGMMA_FIELDS)))
+    given: dict[str, Any] = {}
+    wgmma = [WgmmaSpec(*types, "k", "k") for types in ((f16, f16), (f16, f32), (f32, f32), (i8, i32))]
+    base = p.choice(wgmma if made is WgmmaSpec else list(mma_specs()))
+    for name in p.draw.sample(tuple(fields), p.integer(0, 4)):
+        given[name] = p.choice(fields[name])
+    p.text = f"{made.__name__} {given}"
+    base._replace(**given).check()
 
 
 def slices(p: Problem) -> Any:
