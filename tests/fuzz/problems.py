@@ -30,6 +30,7 @@ FAMILIES: dict[str, Callable[[Problem], Any]] = {
         problems_kernels.strided_factorisations,
         problems_kernels.indexed_elements,
         problems_kernels.strided_passes,
+        problems_kernels.lines,
         problems_kernels.sorted_rows,
         problems_kernels.kernel_specs,
         problems_kernels.slices,

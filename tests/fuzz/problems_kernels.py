@@ -32,9 +32,17 @@ from oxinp._kernels.index import gather, ordered, scatter
 from oxinp._kernels.lapack import pivoted, spectrum, symmetric
 from oxinp._kernels.lapack import plan as lapack
 from oxinp._kernels.plan import ALIGNMENT, Argument
-from oxinp._kernels.problem import Instr, Operand, Output, ReduceOp
+from oxinp._kernels.problem import Instr, Operand, Output, ReduceOp, ScalarOperand
 from oxinp._kernels.reduce import plan as reduce
-from oxinp._kernels.reduce.operators import add, compensated_sum, extremum_at, extremum_of_bytes
+from oxinp._kernels.reduce.operators import (
+    add,
+    compensated_sum,
+    extremum_at,
+    extremum_of_bytes,
+    product,
+    scannable,
+    starting,
+)
 from oxinp._kernels.scan import plan as scan
 from oxinp._kernels.sort import count, search
 from oxinp._kernels.sort import plan as sort
@@ -318,38 +326,96 @@ def _loops(p: Problem) -> list[tuple[int, int, int]]:
 def strided_passes(p: Problem) -> Any:
     """Chains, reductions and scans over operands of any strides, some without elements."""
     device, shape = planning.backend().capability, p.shape(most=p.choice((1 << 20, 1 << 28, HUGE_SIZE)))
-    type_ = _type(p, ("i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8"))
+    if p.chance(12):
+        shape = tuple(0 if p.chance(40) else n for n in shape)
+    type_ = _type(p, ("i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", "c8", "c16"))
     axes = tuple(sorted(p.draw.sample(range(len(shape)), p.integer(1, len(shape)))))
-    inputs = [Operand(type_, _moves(p, shape), p.choice(ALIGNMENTS)) for _ in range(p.choice((1, 1, 2, 4, 12)))]
-    total, instrs = 0, []
-    for number in range(1, len(inputs)):
-        instrs.append(Instr(_joined, type_, (total, number)))
-        total = len(inputs) + number - 1
-    way = p.choice(("chain", "reduction", "extremum", "bytes", "scan", "choose"))
-    p.text = f"{way} {shape} {axes} {inputs}"
+    inputs: list[Operand | ScalarOperand] = [
+        ScalarOperand(type_) if p.chance(10) else Operand(type_, _moves(p, shape), p.choice(ALIGNMENTS))
+        for _ in range(p.choice((1, 1, 2, 4, 12)))
+    ]
+    total, instrs = _chain(p, type_, len(inputs))
     kept = tuple(n for axis, n in enumerate(shape) if axis not in axes)
-    output = Operand(type_, _strides(p, shape))
-    reduced = Operand(type_, _strides(p, kept))
-    op = ReduceOp("sum", type_, 0, add)
+    output, reduced = Operand(type_, _moves(p, shape)), Operand(type_, _strides(p, kept))
+    op = _operator(p, type_)
+    way = p.choice(("chain", "reduction", "extremum", "scan", "choose"))
+    p.text = f"{way} {shape} {axes} {op.name} {inputs} {instrs}"
     if way == "chain":
         elementwise.plan(shape, inputs, instrs, [Output(total, output)], device)
     elif way == "reduction":
-        if type_.is_float and type_ is not f16:
-            op = compensated_sum(type_, starts=p.chance(50))
         reduce.plan(shape, axes, inputs, instrs, total, op, reduced, device)
     elif way == "extremum":
-        place = reduced.replace(type=i64)
-        reduce.plan(shape, axes, inputs, instrs, total, extremum_at(type_, 0, is_max=p.chance(50)), place, device)
-    elif way == "bytes":
-        if type_.nbytes == 1:
-            op = extremum_of_bytes(type_, 0 if type_.kind == "u" else -128, is_max=p.chance(50))
-        reduce.plan(shape, axes, inputs, instrs, total, op, reduced, device)
+        place, found = reduced.replace(type=i64), extremum_at(type_, 0, is_max=p.chance(50))
+        reduce.plan(shape, axes, inputs, instrs, total, found, place, device)
     elif way == "scan":
-        scan.plan(shape, axes[0], inputs, instrs, total, op, output, device)
+        scan.plan(shape, axes[0], inputs, instrs, total, scannable(op), output, device)
     elif 0 not in shape:
         elementwise.choose(shape, inputs, instrs, [Output(total, output)])
         reduce.choose(shape, axes, inputs, instrs, total, op, reduced, device)
-        scan.choose(shape, axes[0], inputs, instrs, total, op, output, device)
+        scan.choose(shape, axes[0], inputs, instrs, total, scannable(op), output, device)
+
+
+def _chain(p: Problem, type_: Type, count: int) -> tuple[int, list[Instr]]:
+    """Return instructions that join so many inputs, and the number of the value that they make."""
+    total, instrs = 0, []
+    for number in range(1, count):
+        instrs.append(Instr(_joined, type_, (total, number)))
+        total = count + number - 1
+    if p.chance(15):
+        instrs.append(Instr(_numbered, type_, (total,)))
+        total = count + len(instrs) - 1
+    return total, instrs
+
+
+def _multiplied(k: Any, x: Any, y: Any) -> Any:
+    del k
+    return x * y
+
+
+def _numbered(k: Any, index: Any, x: Any) -> Any:
+    return _joined(k, k.cast(index, x.type), x)
+
+
+_numbered.wants_index = True  # type: ignore[attr-defined]
+
+
+def _operator(p: Problem, type_: Type) -> ReduceOp:
+    """Return an operator that combines elements of a type."""
+    if type_.nbytes == 1 and p.chance(50):
+        return extremum_of_bytes(type_, 0 if type_.kind == "u" else -128, is_max=p.chance(50))
+    if type_.is_complex and p.chance(40):
+        return ReduceOp("prod", type_, 1, _multiplied)
+    if type_ in (f32, f64, c64, c128):
+        if p.chance(40) and not type_.is_complex:
+            return product(type_)
+        op = compensated_sum(type_)
+        return starting(op) if p.chance(50) else op
+    return ReduceOp("sum", type_, 0, add)
+
+
+def lines(p: Problem) -> Any:
+    """Chains and reductions of one dimension, of one size after the other, as far as it takes arithmetic alone."""
+    device, type_ = planning.backend().capability, _type(p, ("i1", "u2", "i4", "u8", "f4", "f8"))
+    count = p.choice((1, 1, 2, 3))
+    total, instrs = _chain(p, type_, count)
+    chain = elementwise.Elementwise([(type_, True)] * count, instrs, [(total, type_)])
+    op = p.choice((_operator(p, type_), extremum_at(type_, 0, is_max=True)))
+    result = i64 if op.wants_index else type_
+    reduction = reduce.Reduction([(type_, True)] * count, instrs, total, op, result)
+    for _ in range(24):
+        size = p.choice((0, 1, 2, 100, 100, 1000, 6000, 1 << 20, 50_000_000, 1 << 31, 1 << 33))
+        steps = tuple(p.choice((1, 1, 1, 0, 2, -1, 1000, -3)) for _ in range(1 + count))
+        alignments = tuple(p.choice((ALIGNMENT, ALIGNMENT, 8)) for _ in steps)
+        p.text = f"{type_} {op.name} {size} {steps} {alignments}"
+        operands = [Operand(type_, (step,), each) for step, each in zip(steps, alignments, strict=True)]
+        if p.chance(50):
+            chain.plan_line(size, (steps[0] or 1, *steps[1:]), alignments, device)
+            chain.plan_known((size,), operands, device)
+            continue
+        given, output = operands[1:], Operand(result, ())
+        reduction.line_again(size, steps[1:], alignments[1:], device.num_sms)
+        reduction.plan_again((size,), (0,), given, output, device)
+        reduction.plan((size,), (0,), given, output, device)
 
 
 def _moves(p: Problem, shape: tuple[int, ...]) -> tuple[int, ...]:
