@@ -65,7 +65,6 @@ LENGTHS = (
     *(17, 31, 37, 101, 257, 1009, 4099, 10007, 65537, 100003),
     *(592, 999, 1961, 3922, 37888, 606208),  # with larger primes
 )
-RADICES_TO_32 = {8: (18, 20, 21, 22, 24, 25, 27, 28, 30, 32), 16: ()}
 # Constants of planning, in place of those that it has.
 SETTINGS = {
     "as shipped": {},
@@ -81,14 +80,6 @@ SETTINGS = {
     "all roots are read": {(tiling, "LARGE_TABLE"): 1 << 20},
     "convolutions by more blocks": {(tiling, "BESIDE_CHIRP"): 14},
     "more blocks": {(tiling, "BUSY"): 2048},
-    "radices to 24": {(radices, "COMPOSITE"): {8: (18, 20, 21, 22, 24), 16: ()}},
-    "radices to 32": {(radices, "COMPOSITE"): RADICES_TO_32},
-    "radices to 32, fewer blocks": {(radices, "COMPOSITE"): RADICES_TO_32, (tiling, "BUSY"): 256},
-    "radices to 32, of 256 bytes": {
-        (radices, "COMPOSITE"): RADICES_TO_32,
-        (tiling, "SEGMENT"): 256,
-        (splitting, "SEGMENT"): 256,
-    },
     "fewer blocks": {(tiling, "BUSY"): 256},
 }
 QUICK = re.compile(r"65536 x 1024|16384 x 4095|2\^16|length (1024|1000|101)$")

@@ -15,9 +15,8 @@ MAX_THREADS = 1024
 # Numbers that a thread may hold, by bytes of one: half of its registers, or a little more.
 MAX_HELD = {8: 24, 16: 18}
 MAX_RADIX = {8: 32, 16: 23}
-# Composite radices beyond 16, where there are several: of transforms, and of convolutions, whose tables take the most
-# time.
-COMPOSITE: dict[int, tuple[int, ...]] = {8: (), 16: ()}
+# Composite radices beyond 16, where there are several: of convolutions, whose tables take the most time. Transforms are
+# slower by them, of single precision with radices to 24 and to 32, on an H200.
 CONVOLVED: dict[int, tuple[int, ...]] = {8: (18, 20, 21, 22, 24), 16: ()}
 MAX_ALONE = 32  # up to which a composite radix would be the only one
 STAGE_COST = 1.5  # of a stage, in visits of an element
@@ -88,7 +87,7 @@ def cut(length: int, nbytes: int, *, is_convolved: bool = False) -> Cut | None:
     if not is_smooth(length):
         return None
     best, least = None, math.inf
-    for radices in _shortest(length, (CONVOLVED if is_convolved else COMPOSITE)[nbytes]):
+    for radices in _shortest(length, CONVOLVED[nbytes] if is_convolved else ()):
         for threads in _thread_counts(length, radices, nbytes):
             held = [-(-(length // radix) // threads) * radix for radix in radices]
             num_registers = -(-threads // 32) * 32 * registers(max(held), nbytes)
