@@ -7,7 +7,7 @@ import json
 import linecache
 import pkgutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
@@ -17,20 +17,37 @@ from tests.fuzz.tracing import Tracing
 
 PACKAGE = oxinp._kernels
 COMPREHENSIONS = frozenset({"<genexpr>", "<listcomp>", "<dictcomp>", "<setcomp>"})
+ENTERED = "entered"
 LISTS = "catalog"  # modules of Specs for tests: nobody plans there
 
 
 class Missed(NamedTuple):
-    """A direction of a branch that nothing took."""
+    """A direction of a branch that nothing took; of functions that nothing entered, all of them."""
 
     filename: str
     line: int
+    function: str
     never: str
 
-    def __str__(self) -> str:
-        """Return where it is, and the line."""
-        name = self.filename.rsplit("oxinp/", 1)[-1]
-        return f"{name}:{self.line}: never {self.never}: {linecache.getline(self.filename, self.line).strip()}"
+    def place(self) -> str:
+        """Return where it is, as `unreached.REASONS` names it: lines may be moved."""
+        place = f"{self.filename.rsplit('_kernels/', 1)[-1]} {self.function}: never {self.never}"
+        return place if self.never == ENTERED else f"{place}: {linecache.getline(self.filename, self.line).strip()}"
+
+
+class Explained(NamedTuple):
+    """What was not taken beside the reasons for it: what has none, and reasons for what is no longer missed."""
+
+    unexplained: list[Missed]
+    stale: list[str]
+
+
+def explain(missed: Sequence[Missed], reasons: Mapping[str, Sequence[str]]) -> Explained:
+    """Hold what was not taken beside reasons, each with the places that it holds for."""
+    places = {place for each in reasons.values() for place in each}
+    return Explained(
+        [each for each in missed if each.place() not in places], sorted(places - {each.place() for each in missed})
+    )
 
 
 def planner_modules() -> list[str]:
@@ -95,6 +112,16 @@ def _jumps(code: CodeType) -> dict[int, _Jump]:
     return found
 
 
+def _ways(code: CodeType) -> dict[tuple[int, int], tuple[int, str]]:
+    """Return the line of each direction of a jump, and what nobody saw if it was not taken."""
+    return {
+        (offset, way): (jump.line, never)
+        for offset, jump in _jumps(code).items()
+        for way, never in ((jump.true, "true"), (jump.false, "false"))
+        if way is not None
+    }
+
+
 class Branches:
     """Collects the branches that are taken between `start` and `stop`."""
 
@@ -125,38 +152,39 @@ class Branches:
         """Leave the branches that have been taken in a file."""
         path.write_text(json.dumps([(*key, sorted(pairs)) for key, pairs in self._taken.items()]))
 
-    def missed(self) -> tuple[list[Missed], int]:
-        """Return what was not taken, and how many directions there are."""
-        missed, count = [], 0
+    def missed(self) -> tuple[list[Missed], int, int]:
+        """Return what was not taken, and how many directions that is, of how many."""
+        missed, count, total = set(), 0, 0
         for filename in self.filenames:
             for code in _planning(filename):
                 taken = self._taken.get(_key(code), set())
-                for offset, jump in _jumps(code).items():
-                    for way, never in ((jump.true, "true"), (jump.false, "false")):
-                        if way is None:
-                            continue
-                        count += 1
-                        if (offset, way) not in taken:
-                            missed.append(Missed(filename, jump.line, never if taken else f"{never}, nor entered"))
-        return sorted(set(missed)), count
+                for (offset, way), (line, never) in _ways(code).items():
+                    total += 1
+                    if (offset, way) in taken:
+                        continue
+                    count += 1
+                    where = (line, never) if taken else (code.co_firstlineno, ENTERED)
+                    missed.add(Missed(filename, where[0], code.co_qualname, where[1]))
+        return sorted(missed), count, total
 
     def _enter(self, frame: FrameType, event: str, argument: Any) -> Any:
         del event, argument
         code = frame.f_code
         if code.co_filename not in self._names:
             return None
-        tracer = self._kept.get(code)
-        if tracer is None:
-            if _key(code) not in self._planning:
-                return None
-            tracer = self._kept[code] = self._tracer(code)
-        frame.f_trace_opcodes = True
-        frame.f_trace_lines = False
+        if code not in self._kept:
+            self._kept[code] = self._tracer(code) if _key(code) in self._planning else None
+        tracer = self._kept[code]
+        if tracer is not None:
+            frame.f_trace_opcodes = True
+            frame.f_trace_lines = False
         return tracer
 
     def _tracer(self, code: CodeType) -> Any:
+        """Return what looks at each instruction of some code; None once everything in it has been taken."""
         pairs = self._taken.setdefault(_key(code), set())
         jumps = _jumps(code)
+        missing = set(_ways(code)) - pairs
         last: dict[int, int] = {}
 
         def trace(frame: FrameType, event: str, argument: Any) -> Any:
@@ -164,13 +192,16 @@ class Branches:
             if event == "opcode":
                 here, identity = frame.f_lasti, id(frame)
                 before = last.pop(identity, None)
-                if before is not None:
+                if before is not None and (before, here) in missing:
                     pairs.add((before, here))
+                    missing.remove((before, here))
+                    if not missing:
+                        self._kept[code] = None
                 if here in jumps:
                     last[identity] = here
             return trace
 
-        return trace
+        return trace if missing else None
 
 
 def _key(code: CodeType) -> tuple[str, int, str]:

@@ -12,12 +12,13 @@ import itertools
 import math
 import pkgutil
 import random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 import oxinp._kernels
 from oxinp._config import config
+from oxinp._kernels.choice import decide
 from oxinp._kernels.plan import Copy, Fill, Launch
 from oxinp._runtime import select
 from oxinp._runtime.backend import NUM_FLAGS, NUM_REPORTS, Capability
@@ -49,6 +50,8 @@ MAX_MAP_AXES = 5
 MAX_STATIC_SHARED = 48 << 10
 TUNED = 2  # tenths of the choices have an answer of `_tuned`
 MAX_CANDIDATES = 30
+WRONG_ANSWERS = 20  # of each choice, held against what kernels there are
+WRONG_FIELDS = (0, -1, 1, 2, 3, 4, 5, 8, 16, 24, 32, 48, 64, 96, 128, 256, 512, 1 << 20, False, True, "no such way")
 MAX_LAUNCHES = 300  # of one problem
 MAX_WORDS_NBYTES = 16
 MAX_REMEMBERED = 1 << 24
@@ -349,10 +352,27 @@ def _tuned(choice: Choice) -> Mapping[str, Any] | None:
     answers = list(itertools.islice(choice.candidates(), MAX_CANDIDATES))
     if not answers or not form:
         return {"of_another_version": 1}
+    for _ in range(WRONG_ANSWERS):
+        told: Any = _Told(_wrong(answers, draw))
+        decide(choice, told)
+    return _wrong(answers, draw) if form == 1 else draw.choice(answers)._asdict()
+
+
+class _Told(NamedTuple):
+    """A device, as far as a choice asks for it, that knows one answer."""
+
+    fields: dict[str, Any]
+
+    def tuned(self, choice: Choice) -> dict[str, Any]:
+        del choice
+        return self.fields
+
+
+def _wrong(answers: list[Any], draw: random.Random) -> dict[str, Any]:
+    """Return the fields of an answer, a few of them any number, or those of other answers."""
     fields: dict[str, Any] = draw.choice(answers)._asdict()
-    if form == 1:
-        name = draw.choice(list(fields))
-        fields[name] = draw.choice((0, -1, 3, 1 << 20, "no such way"))
+    for name in draw.sample(list(fields), draw.randint(1, min(2, len(fields)))):
+        fields[name] = draw.choice((*WRONG_FIELDS, draw.choice(answers)._asdict()[name]))
     return fields
 
 

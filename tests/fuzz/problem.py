@@ -53,6 +53,8 @@ EXTENTS = (
     3_000_001,
     1 << 24,
     50_000_000,
+    (1 << 31) + 8,
+    (1 << 32) + 5,
 )
 MAX_SIZE = 1 << 28
 HUGE_SIZE = 1 << 33  # beyond what 32 bits index
@@ -90,6 +92,11 @@ class Problem:
             most = HUGE_SIZE
         if self.chance(3):
             extents = [0, *extents]
+        if ndim == 2 and self.chance(25):  # tall or wide
+            shape = self.choice([n for n in extents if n >= 1000] or extents), self.choice((2, 3, 5, 8, 17, 32))
+            shape = shape if self.chance(70) else shape[::-1]
+            if math.prod(shape) <= most:
+                return shape
         while True:
             shape = tuple(self.choice(extents) for _ in range(ndim))
             if math.prod(shape) <= most:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tests.fuzz import problems_arrays, problems_libraries, problems_products, problems_sequences
+from tests.fuzz import problems_arrays, problems_kernels, problems_libraries, problems_products, problems_sequences
 from tests.fuzz.problem import Problem
 
 FAMILIES: dict[str, Callable[[Problem], Any]] = {
@@ -20,10 +20,20 @@ FAMILIES: dict[str, Callable[[Problem], Any]] = {
         problems_products.products,
         problems_products.large_products,
         problems_products.symmetric_products,
+        problems_products.triangular_systems,
         problems_sequences.gathers,
         problems_sequences.sorts,
         problems_sequences.transforms,
         problems_products.factorisations,
+        problems_kernels.fourier_transforms,
+        problems_kernels.strided_products,
+        problems_kernels.strided_factorisations,
+        problems_kernels.indexed_elements,
+        problems_kernels.strided_passes,
+        problems_kernels.lines,
+        problems_kernels.sorted_rows,
+        problems_kernels.kernel_specs,
+        problems_kernels.slices,
         problems_libraries.sparse,
         problems_libraries.random_numbers,
     )

@@ -25,6 +25,16 @@ UNARY = (
     "({}).astype('?')",
     "({}).astype('c8')",
     "np.clip({}, 1, 3)",
+    "({}).astype('u1')",
+    "({}).astype('i8')",
+    "({}).astype('u8')",
+    "({}).astype('f2')",
+    "np.log({})",
+    "np.tan({})",
+    "np.square({})",
+    "np.reciprocal({})",
+    "np.sqrt({0}, where=({0}) > 1)",
+    "np.negative({0}, where=np.isnan({0}), out=np.ones(({0}).shape, ({0}).dtype))",
 )
 BINARY = (
     "({}) + ({})",
@@ -37,6 +47,12 @@ BINARY = (
     "np.where(({}) > 1, {}, 0)",
     "({}) // ({})",
     "np.hypot({}, {})",
+    "np.divide({0}, {1}, where=({1}) > 1)",
+    "np.divmod({}, {})[1]",
+    "({}) % ({})",
+    "np.power({}, {})",
+    "np.multiply({0}, {1}, where=({0}) != ({1}))",
+    "np.logaddexp({}, {})",
 )
 
 
@@ -234,7 +250,10 @@ def reductions(p: Problem) -> Any:
 
 def rows(p: Problem) -> Any:
     """Row-wise chains: reductions along rows, and what is made of these and the rows."""
-    x = p.array(p.shape(p.choice((1, 2, 2, 3))), p.dtype((*FLOATS, "f4", "i4", "c8")))
+    shape = p.shape(p.choice((1, 2, 2, 3)))
+    if p.chance(50):
+        shape = (p.choice((1, 2, 16, 100, 1000)), p.choice((4096, 8192, 16_384, 65_536, 100_000, 1 << 20)))
+    x = p.array(shape, p.dtype((*FLOATS, "f4", "i4", "c8")))
     return p.call(
         (
             "np.exp(x - x.max(-1, keepdims=True)) / np.exp(x - x.max(-1, keepdims=True)).sum(-1, keepdims=True)",

@@ -147,6 +147,24 @@ def symmetric_products(p: Problem) -> Any:
     return planning.backend().perform(plan, [math.prod(shape)], sizes if is_left else sizes[::-1], type_)
 
 
+def triangular_systems(p: Problem) -> Any:
+    """Systems of which a triangle counts, in every order of their memory."""
+    type_ = DEVICE_TYPES[numpy.dtype(p.dtype(("f4", "f8", "c8", "c16")))]
+    rows, columns = (p.choice((1, 5, 32, 33, 100, 300)) for _ in range(2))
+    is_left, count = p.chance(50), p.choice((1, 1, 3, 64))
+    order = rows if is_left else columns
+    form = Form(TRIANGULAR, is_lower=p.chance(50), has_unit_diagonal=p.chance(30), is_conjugated=p.chance(30))
+    matrices = Matrices(type_, (order, 1), p.choice((ALIGNMENT, type_.nbytes)))
+    if p.chance(50):
+        matrices, form = blas3.transposed(matrices, form, is_conjugated=p.chance(30))
+    system = blas3.TriangularSystem(
+        (rows, columns), matrices, form, is_left, columns, ALIGNMENT, count, order**2, rows * columns
+    )
+    p.text = f"{system}"
+    plan = blas3.plan_solve(system, planning.backend().capability)
+    return planning.backend().perform(plan, [count * rows * columns], [count * order**2], type_)
+
+
 def factorisations(p: Problem) -> Any:
     """Factorisations, systems, eigenvalues and singular values."""
     largest = p.choice((5, 33, 130, 700, 700, 3000))

@@ -1,21 +1,24 @@
 """Random problems through every planner: a few every time, with ``--full`` more, of a seed that nobody has used."""
 
+import itertools
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
+from types import CodeType
 
 import pytest
 
 from oxinp._ptx import Builder
 from oxinp._ptx.emulator.faults import AccessError
 from oxinp._ptx.types import f32, i32, i64
-from tests.fuzz.branches import Branches
+from tests.fuzz.branches import ENTERED, PACKAGE, Branches, Missed, explain
 from tests.fuzz.edges import run_block
 from tests.fuzz.planning import DEVICES
 from tests.fuzz.problems import FAMILIES
 from tests.fuzz.tracing import Tracing
+from tests.fuzz.unreached import REASONS
 from tests.patience import PATIENCE
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -106,6 +109,12 @@ def _decide(x, y=None):
     return (1 if x else 2) if y is None else 3
 
 
+def _never(x):
+    if x:
+        return 1
+    return 2 if x is None else 3
+
+
 @pytest.mark.slow
 def test_branches_that_nothing_took_are_listed(monkeypatch):
     branches = Branches()
@@ -119,9 +128,47 @@ def test_branches_that_nothing_took_are_listed(monkeypatch):
     sys.settrace(before)
     never = {missed.never for missed in branches.missed()[0] if missed.line == line}
     assert never == {"false"}
+    assert [each.line for each in branches.missed()[0] if each.function == "_never"] == [_never.__code__.co_firstlineno]
     branches.start()
     _decide(False)
     _decide(False, 1)
     branches.stop()
     sys.settrace(before)
     assert not [missed for missed in branches.missed()[0] if missed.line == line]
+
+
+def test_branches_need_reasons_and_reasons_branches():
+    line = _decide.__code__.co_firstlineno + 1
+    place = "test_planners.py _decide: never false: return (1 if x else 2) if y is None else 3"
+    missed = [
+        Missed(__file__, line, "_decide", "false"),
+        Missed(__file__, _never.__code__.co_firstlineno, "_never", ENTERED),
+    ]
+    places = [each.place() for each in missed]
+    assert places[0].endswith(place)
+    assert places[1].endswith("test_planners.py _never: never entered")
+    assert explain(missed, {"callers refuse it": places}) == ([], [])
+    assert explain(missed, {"callers refuse it": places[:1]}) == (missed[1:], [])
+    assert explain(missed[:1], {"callers refuse it": places[:1], "no such device": places[1:]}) == ([], places[1:])
+
+
+def _functions(code):
+    for each in code.co_consts:
+        if isinstance(each, CodeType):
+            yield each
+            yield from _functions(each)
+
+
+def test_reasons_are_of_branches_that_exist():
+    root = Path(PACKAGE.__path__[0])
+    for place in itertools.chain(*REASONS.values()):
+        name, function, never = re.match(r"(\S+) (.+?): never (.*)", place).groups()
+        path = root / name
+        codes = [each for each in _functions(compile(path.read_text(), name, "exec")) if each.co_qualname == function]
+        assert codes, place
+        if never != ENTERED:
+            direction, text = never.split(": ", 1)
+            lines = path.read_text().splitlines()
+            numbers = {n for code in codes for *_, n in code.co_lines() if n is not None}
+            assert direction in ("true", "false"), place
+            assert text in {lines[n - 1].strip() for n in numbers}, place

@@ -386,7 +386,7 @@ class Batch(Frozen):
             tiling.IS_COUNTED and cluster > 1,
             self.chirp > 0 and nbytes == 8 and self.length * nbytes > tiling.LARGE_TABLE,
         )
-        spec = with_padding(spec)
+        spec = with_padding(spec, device.max_shared_nbytes)
         spec = spec.replace(min_blocks=resident(spec, found.held, device.max_shared_nbytes))
         return spec, (num_blocks * cluster, 1, 1)
 

@@ -34,13 +34,14 @@ FEWEST_LARGE = 17  # primes from which on a codelet holds its inputs until all r
 
 
 @lru_cache(1 << 12)
-def with_padding(spec: TransformSpec) -> TransformSpec:
-    """Return a Spec with the padding of shared memory that has the fewest bank conflicts."""
+def with_padding(spec: TransformSpec, room: int) -> TransformSpec:
+    """Return a Spec with the padding of shared memory, of so many bytes, that has the fewest bank conflicts."""
     if len(spec.radices) == 1:
         return spec if spec.real in ("", SUMMED) else spec.replace(padding=BANK_WIDTH // spec.type.nbytes)
     lanes = BANK_WIDTH // spec.type.nbytes
     candidates = [spec.replace(padding=padding) for padding in (0, lanes, lanes // 2, 2 * lanes, 4 * lanes)]
-    return min(candidates, key=lambda each: (conflicts(each), each.shared_elements))
+    fitting = [each for each in candidates if each.shared_elements * spec.type.nbytes <= room]
+    return min(fitting, key=lambda each: (conflicts(each), each.shared_elements))
 
 
 def columns_of(length: int, nbytes: int, extent: int, room: int, *, is_mixed: bool, is_convolved: bool = False) -> int:

@@ -14,7 +14,7 @@ from oxinp._kernels.fft.plan import Transform, plan
 from oxinp._kernels.plan import Argument
 from oxinp._kernels.problem import Instr
 from oxinp._ptx.kernel import traced_with
-from oxinp._ptx.types import c64, c128, from_dtype
+from oxinp._ptx.types import c64, c128, f64, from_dtype
 from tests.kernels.machine import Session, machine, root_of
 
 DEVICE = SimpleNamespace(num_sms=2, cc=(8, 0), max_shared_nbytes=96 * 1024, tuned=lambda _: None)
@@ -400,3 +400,15 @@ def test_chains_beside_long_real_sequences(session, code, order):
     session.run(plan_, [back], [session.pointer(z), session.pointer(h)])
     exact = np.fft.irfft((z * h).astype(np.clongdouble), n)
     assert abs(back - exact).max() <= bound * abs(exact).max()
+
+
+@pytest.mark.parametrize("length", [6000, 5600])
+def test_padding_leaves_shared_memory_within_bounds(length):
+    """Transforms that lie side by side at one end, in another order at the other: as many as fit, and no more."""
+    device = SimpleNamespace(num_sms=132, cc=(9, 0), max_shared_nbytes=227 << 10, tuned=lambda _: None)
+    half = length // 2 + 1
+    source, target = Side(Argument("in0"), 52_800, 256), Side(Argument("out0"), 100, 256)
+    loops = (Loop(33, 16, 1600 * half), Loop(100, 528, 1), Loop(16, 1, 100 * half))
+    transform = Transform(length, c128, f64, c128, source, target, loops, num_valid=length, num_stored=half)
+    kernel = plan(transform, device).launch.kernel
+    assert kernel.shared_nbytes <= device.max_shared_nbytes
