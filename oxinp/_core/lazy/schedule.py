@@ -12,7 +12,7 @@ Its rules are the correctness argument of lazy evaluation:
 
 from __future__ import annotations
 
-from threading import RLock
+from threading import Lock, RLock
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
