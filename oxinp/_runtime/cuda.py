@@ -15,6 +15,7 @@ import numpy as np
 from oxinp._driver import errors
 from oxinp._driver.context import Context
 from oxinp._driver.device import Device, list_devices
+from oxinp._driver.enums import PointerAttribute
 from oxinp._driver.event import Event
 from oxinp._driver.memory import DeviceMemory
 from oxinp._driver.stream import Stream
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
 
 __all__ = ["CudaBackend", "open_backend"]
 
-_MEMORY_TYPE_ATTRIBUTE, _IS_MANAGED_ATTRIBUTE, _DEVICE_ORDINAL_ATTRIBUTE = 2, 8, 9
 _HOST_MEMORY = 1
 _DLPACK_CUDA = 2
 _LEGACY_STREAM = 1
@@ -429,16 +429,19 @@ class CudaBackend:
     def memory_kind(self, ptr: int) -> str:
         """Return what kind of memory lies at an address; see `Pages`."""
         is_managed, kind = ctypes.c_int(), ctypes.c_int()
-        if not self._pointer_attribute(ctypes.byref(is_managed), _IS_MANAGED_ATTRIBUTE, ptr) and is_managed.value:
+        if not self._pointer_attribute(ctypes.byref(is_managed), PointerAttribute.IS_MANAGED, ptr) and is_managed.value:
             return "managed"
-        if not self._pointer_attribute(ctypes.byref(kind), _MEMORY_TYPE_ATTRIBUTE, ptr) and kind.value == _HOST_MEMORY:
+        if (
+            not self._pointer_attribute(ctypes.byref(kind), PointerAttribute.MEMORY_TYPE, ptr)
+            and kind.value == _HOST_MEMORY
+        ):
             return "pinned"
         return "device"
 
     def check_address(self, ptr: int) -> None:
         """Raise BufferError, saying where it is, unless kernels may use the memory at an address."""
         ordinal = ctypes.c_int()
-        if self._pointer_attribute(ctypes.byref(ordinal), _DEVICE_ORDINAL_ATTRIBUTE, ptr):
+        if self._pointer_attribute(ctypes.byref(ordinal), PointerAttribute.DEVICE_ORDINAL, ptr):
             raise BufferError(f"{ptr:#x} is no address of device memory")
         if ordinal.value != self.device.ordinal:
             raise BufferError(

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 CPU = 1
 CUDA = 2
-CUDA_HOST = 3
 CUDA_MANAGED = 13
 
 READ_ONLY = 1
