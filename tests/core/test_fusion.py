@@ -9,7 +9,7 @@ import pytest
 
 import oxinp as np
 from oxinp import _runtime
-from oxinp._core.lazy import expr
+from oxinp._core.lazy import combining, expr
 from tests.comparator import assert_same
 
 pytestmark = pytest.mark.usefixtures("on_device")
@@ -254,7 +254,7 @@ def test_short_chains_of_scalars_join_what_they_are_used_in(launches):
 
     def in_a_long_chain():
         value = total
-        for _ in range(expr.MAX_SCALAR_NODES + 1):
+        for _ in range(combining.MAX_SCALAR_NODES + 1):
             value = value / 3
         return x * value
 
@@ -268,7 +268,7 @@ def test_short_chains_of_scalars_join_what_they_are_used_in(launches):
 
 
 def test_scalars_are_computed_once_for_many_elements(launches, monkeypatch):
-    monkeypatch.setattr(expr, "MAX_SCALAR_USES", 10)
+    monkeypatch.setattr(combining, "MAX_SCALAR_USES", 10)
     x, few = np.arange(11.0), np.arange(10.0)
     total = x.sum()
     np.evaluate(x, few, total)
