@@ -250,7 +250,7 @@ class Program:
 
     def launch_graph(self):
         if self.random.random() < 0.3 or not self.graphs:
-            x, y = oxinp.arange(float(SIZE)) + 1, self.some()
+            x, y = oxinp.arange(float(SIZE)) + 1, self.some() + 1  # which keeps its memory
             oxinp.evaluate(x, y)
             with cuda.Graph.capture(x) as graph:
                 x += y
