@@ -12,14 +12,14 @@ Its rules are the correctness argument of lazy evaluation:
 
 from __future__ import annotations
 
-from threading import Lock, RLock
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from oxinp._config import config
 from oxinp._core.lazy import calls, chains, rowwise
 from oxinp._core.lazy.balance import balance, is_sampled
-from oxinp._core.lazy.building import attempt, claim
+from oxinp._core.lazy.building import attempt, claim, is_locked
 from oxinp._core.lazy.calls import CALLS, Pending, at_work, request, run_calls
 from oxinp._core.lazy.chains import on_device
 from oxinp._core.lazy.explain import REPORTS, note
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 # Every storage that was pending when it was appended, weakly. Appended to without a lock; what is gone or no longer
 # pending is dropped by the next flush.
 PENDING: list[ref[Storage]] = []
-_SHORTENING: Any = free_in_children(RLock())  # held while entries are looked at and replaced; a finaliser may flush
+_SHORTENING: Any = free_in_children(Lock())  # held while entries are replaced, which threads of two devices may do
 MAX_PENDING = 4096  # entries, most of them of temporaries that are gone
 room = MAX_PENDING  # entries before `make_room` is called: at each one, -1, where there are `RECORDERS`
 MAX_UNSORTED = 8  # entries that are looked at as they are, gone and twice as some may be
@@ -155,16 +155,15 @@ def _compute(storage: Storage) -> Value:
         # This storage goes from the list before the launch, during which it may grow or be flushed; but not where there
         # are several devices: whoever writes to what it reads, on another device, has to find it until the launch has
         # returned.
-        with _SHORTENING:
-            references = PENDING[:]
-            for reference in references:  # most are gone, and a comprehension is a call
-                other = reference()
-                if other is not None and other is not storage and (held := other.value) is not None and held[0].nodes:
-                    others.append(other)
-            if others:
-                PENDING[: len(references)] = map(ref, others)
-            else:  # nearly always, and sooner done
-                del PENDING[: len(references)]
+        references = PENDING[:]
+        for reference in references:  # most are gone, and a comprehension is a call
+            other = reference()
+            if other is not None and other is not storage and (held := other.value) is not None and held[0].nodes:
+                others.append(other)
+        if others:
+            PENDING[: len(references)] = map(ref, others)
+        else:  # nearly always, and sooner done
+            del PENDING[: len(references)]
     if others:
         if len(others) > MAX_ALIVE and len(set(others)) > MAX_ALIVE:
             PENDING.append(ref(storage))  # it may have gone from the list already
@@ -442,17 +441,15 @@ def _prune() -> None:
 
 
 def pending_storages(*, are_taken: bool = False) -> list[Storage]:
-    """Return what is pending, each once, and let `PENDING` be that, or nothing where they `are_taken` out of it."""
+    """Return what is pending, each once; in an attempt let `PENDING` be that, or nothing where they `are_taken`."""
     if not PENDING:
         return []
     with _SHORTENING:
         count = len(PENDING)
         alive = [other for reference in PENDING[:count] if (other := reference()) is not None]
-        if not alive:
-            del PENDING[:count]
-            return alive
         pending = {id(other): other for other in alive if other.value is not None and other.value[0].nodes}
-        PENDING[:count] = () if are_taken else map(ref, pending.values())
+        if is_locked():  # else a thread that is may be about to take out as many as it has seen
+            PENDING[:count] = () if are_taken else map(ref, pending.values())
     return list(pending.values())
 
 
