@@ -62,7 +62,8 @@ class Stats:
 
     def count_fallback(self, name: str) -> None:
         """Count a call that NumPy did, by NumPy's name."""
-        self.fallbacks[name] = self.fallbacks.get(name, 0) + 1
+        with _counting:
+            self.fallbacks[name] = self.fallbacks.get(name, 0) + 1
 
     def copy(self) -> Stats:
         """Return the counts as they are now, as an object that no longer changes."""
@@ -81,6 +82,7 @@ class Stats:
 
 
 _watching = free_in_children(Lock())
+_counting = free_in_children(Lock())
 _watchers: list[Callable[[str, int], object]] = []
 _launch_watchers: list[Callable[[Work], Callable[[], object]]] = []
 stats = Stats()

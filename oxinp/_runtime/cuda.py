@@ -122,7 +122,8 @@ class CudaBackend:
         self._put_off: deque[Callable[[], object]] = deque()
         self._timelines: dict[int, Timeline] = {}
         self.turn: Any = free_in_children(RLock())
-        self._naming = free_in_children(Lock())  # of timelines
+        self._naming = free_in_children(Lock())  # of timelines; held where reports are made, too
+        self._reports: MappedReports | None = None
         self.pool.owner = self
         self.allocate = self.pool.allocate  # without a frame in between: it is on the path of every launch
         timeline.POOLS.add(self.pool)
@@ -147,7 +148,7 @@ class CudaBackend:
         self._reached.add(other.device)
         return True
 
-    @cached_property
+    @cached_property  # twice does no harm: kernels that use it run one after the other
     def flags(self) -> int:
         """Address of zeros, `NUM_FLAGS` of 4 bytes; kernels leave zeros behind."""
         address = self._memory.allocate(4 * NUM_FLAGS)
@@ -157,10 +158,14 @@ class CudaBackend:
         stream.close()
         return address
 
-    @cached_property
+    @property
     def reports(self) -> MappedReports:
         """See `Backend.reports`."""
-        return MappedReports(self.context)
+        if self._reports is None:
+            with self._naming:  # one for all threads: kernels write there
+                if self._reports is None:
+                    self._reports = MappedReports(self.context)
+        return self._reports
 
     @property
     def stream(self) -> int:

@@ -100,9 +100,11 @@ class EmulatedReports:
     def flags(self) -> int:
         """See `Reports.flags`."""
         if self._flags is None:
-            self._flags = self._backend.allocate(16 * NUM_REPORTS)
+            made = self._backend.allocate(16 * NUM_REPORTS)
             with self._backend._lock:
-                self._backend.memory.write(self._flags.ptr, flags_of(self.ptr))
+                if self._flags is None:
+                    self._backend.memory.write(made.ptr, flags_of(self.ptr))
+                    self._flags = made
         return self._flags.ptr
 
 
@@ -149,9 +151,11 @@ class EmulatorBackend:
     def flags(self) -> int:
         """Address of zeros; see `Backend.flags`."""
         if self._flags is None:
-            self._flags = self.allocate(4 * NUM_FLAGS)
+            made = self.allocate(4 * NUM_FLAGS)
             with self._lock:
-                self.memory.write(self._flags.ptr, np.zeros(NUM_FLAGS, np.uint32))
+                if self._flags is None:
+                    self.memory.write(made.ptr, np.zeros(NUM_FLAGS, np.uint32))
+                    self._flags = made
         return self._flags.ptr
 
     def memory_kind(self, ptr: int) -> str:
@@ -163,7 +167,10 @@ class EmulatorBackend:
     def reports(self) -> EmulatedReports:
         """See `Backend.reports`."""
         if self._reports is None:
-            self._reports = EmulatedReports(self)
+            made = EmulatedReports(self)
+            with self._lock:
+                if self._reports is None:
+                    self._reports = made
         return self._reports
 
     def order(self, *accesses: tuple[int, bool]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from oxinp._driver.memory import DeviceMemory, PinnedMemory
 from oxinp._driver.stream import Stream
 from oxinp._runtime.backend import NUM_REPORTS, flags_of
+from oxinp._runtime.forking import free_in_children
 
 if TYPE_CHECKING:
     from oxinp._driver.context import Context
@@ -25,6 +27,7 @@ class MappedReports:
         memory = PinnedMemory(context, 16 * NUM_REPORTS, is_mapped=True)
         self.ptr = memory.device_ptr
         self._flags = 0
+        self._making = free_in_children(Lock())
         self._words = np.frombuffer(memory.view(), np.int64)
         self._words[:] = 0
 
@@ -43,11 +46,12 @@ class MappedReports:
     @property
     def flags(self) -> int:
         """See `Reports.flags`."""
-        if not self._flags:
-            words = flags_of(self.ptr)
-            address = DeviceMemory(self._context).allocate(words.nbytes)
-            self._queue("cuMemcpyHtoDAsync_v2", address, words.ctypes.data, words.nbytes)
-            self._flags = address
+        with self._making:
+            if not self._flags:
+                words = flags_of(self.ptr)
+                address = DeviceMemory(self._context).allocate(words.nbytes)
+                self._queue("cuMemcpyHtoDAsync_v2", address, words.ctypes.data, words.nbytes)
+                self._flags = address
         return self._flags
 
     def _queue(self, function: str, *arguments: int) -> None:

@@ -195,10 +195,13 @@ class Graph:
             self._graph, self._backend = captured, backend
             captured.kept.append(stream)
             self.num_kernels = sum(node.kind == "kernel" for node in captured.nodes())
+            stats.launches -= self.num_kernels  # which have not run; others have counted theirs meanwhile
+        except BaseException:
+            stats.launches = launches
+            raise
         finally:
             self._memory = backend.close_stream(stream, keeps_memory=True)
             self._backend = backend
-            stats.launches = launches
 
 
 def _give_back(

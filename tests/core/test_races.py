@@ -3,13 +3,14 @@
 # ruff: noqa: ICN001 - oxinp is np
 
 import gc
+import sys
 import threading
 
 import numpy
 import pytest
 
 import oxinp as np
-from oxinp._core.lazy import calls, reports, schedule
+from oxinp._core.lazy import calls, eviction, reports, schedule
 from oxinp._runtime.backend import NUM_REPORTS
 from oxinp.cuda import current
 from oxinp.cuda.kernel import Out, f64, jit, u32
@@ -123,3 +124,45 @@ def test_what_a_kernel_reports_is_raised_once():
     check()
     threads[0].join()
     assert raised == [900]
+
+
+def test_looking_for_storages_disturbs_no_tuple_that_another_thread_fills():
+    """Nothing else may refer to it when it is finished."""
+    has_begun, may_end, made, num_steps = threading.Event(), threading.Event(), [], 0
+
+    def parts():
+        yield 1
+        has_begun.set()
+        may_end.wait(60)
+
+    def fill():
+        try:
+            made.append(tuple(parts()))
+        except SystemError as error:
+            made.append(error)
+
+    def trace(frame, event, _):
+        nonlocal num_steps
+        if frame.f_code.co_filename != eviction.__file__:
+            return None
+        frame.f_trace_opcodes = True
+        num_steps += event == "opcode"
+        if num_steps == 100:
+            may_end.set()
+            other.join(60)
+        return trace
+
+    kept = [np.arange(300.0) + number for number in range(20)]
+    other = threading.Thread(target=fill)
+    other.start()
+    has_begun.wait(60)
+    gc.collect()  # what is there now is listed first
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        found = eviction.storages()
+    finally:
+        sys.settrace(before)
+    assert {id(x._storage) for x in kept} <= set(map(id, found))
+    assert num_steps > 100
+    assert made == [(1,)]

@@ -24,6 +24,7 @@ from oxinp._driver.enums import DeviceAttribute
 from oxinp._runtime import hooks, select
 from oxinp._runtime.loader import Loader
 from oxinp._runtime.stock import Stock
+from oxinp.cuda.kernel import In, InOut, f64, jit, u32
 from tests.driver.fake_library import FakeLibrary
 
 SIZE = 1024
@@ -105,8 +106,7 @@ class WatchedLibrary(FakeLibrary):
         super().__init__(num_devices=2, results={"cuPointerGetAttribute": 1})
         self.races, self.calls, self.lock = Races(), Calls(self), threading.Lock()
         self.kernels = {}  # by function, with their contexts
-        self.recorded = {}  # accesses by the stream that was captured
-        self.graph = None  # those of the graph that is launched next
+        self.recorded = {}  # accesses by the stream that is captured, then by graph, then by what is launched of it
         self.attributes[DeviceAttribute.VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED] = 1
         self.ranges = []
 
@@ -132,9 +132,20 @@ class WatchedLibrary(FakeLibrary):
         place = ctypes.addressof(ctypes.c_char.from_buffer(self.ranges[-1]))
         ctypes.c_uint64.from_address(address).value = place
 
+    def do_cuStreamEndCapture(self, result, stream, address):
+        failed = super().do_cuStreamEndCapture(result, stream, address)
+        accesses = self.recorded.pop(stream, [])
+        if not failed:
+            self.recorded[ctypes.c_void_p.from_address(address).value] = accesses
+        return failed
+
+    def do_cuGraphInstantiateWithFlags(self, result, address, graph, flags):
+        super().do_cuGraphInstantiateWithFlags(result, address, graph, flags)
+        self.recorded[ctypes.c_void_p.from_address(address).value] = self.recorded[graph]
+
     def do_cuGraphLaunch(self, result, executable, stream):
         with self.lock:
-            self.races.use(stream or self._thread.context, self.graph, self._thread.context)
+            self.races.use(stream or self._thread.context, self.recorded[executable], self._thread.context)
         return super().do_cuGraphLaunch(result, executable, stream)
 
 
@@ -163,6 +174,12 @@ def library(monkeypatch, config, one_stream):  # noqa: ARG001
     monkeypatch.setattr(Stock, "allocate", noted)
     config.backend, config.cache_dir, config.offload_threshold = "cuda", "", 0
     return library
+
+
+@jit(block=64)
+def add_to(k, x: InOut[f64], y: In[f64], n: u32):
+    with k.grid_stride(n) as i:
+        x[i] = x[i] + y[i]
 
 
 class Program:
@@ -233,22 +250,44 @@ class Program:
 
     def launch_graph(self):
         if self.random.random() < 0.3 or not self.graphs:
-            x, y = oxinp.arange(float(SIZE)) + 1, self.some()
+            x, y = oxinp.arange(float(SIZE)) + 1, self.some() + 1  # which keeps its memory
             oxinp.evaluate(x, y)
-            before = set(self.library.recorded)
             with cuda.Graph.capture(x) as graph:
                 x += y
                 made = x * 2
                 x[: SIZE // 4] = made[: SIZE // 4]
-            (stream,) = set(self.library.recorded) - before
             # What the graph reads has to live as long as it does.
-            self.graphs.append((graph, _runtime.current(), x, y, made, self.library.recorded[stream]))
+            self.graphs.append((graph, _runtime.current(), x, y, made))
             self.arrays += [x, made]
-        graph, backend, *_, self.library.graph = self.random.choice(self.graphs)
+        graph, backend, *_ = self.random.choice(self.graphs)
         if backend is _runtime.current():
             graph.launch()
         if len(self.graphs) > 3:
             self.graphs.pop(0)
+
+    def close_graph(self):
+        if self.graphs:
+            self.graphs.pop()[0].close()
+
+    def close_stream(self):
+        with cuda.Stream() as stream:
+            oxinp.evaluate(self.some() + 1)
+        stream.close()
+
+    def wait_for_event(self):
+        event = cuda.Event().record()
+        cuda.Stream().wait(event)
+        event.synchronize()
+
+    def run_kernel(self):
+        stream = cuda.Stream() if self.random.random() < 0.5 else None
+        add_to[4, None, stream](self.some(), self.some(), SIZE)
+
+    def copy_bytes(self):
+        cuda.Stream().copy(self.some(), self.some())
+
+    def synchronize(self):
+        cuda.synchronize()
 
 
 STEPS = [
@@ -264,13 +303,13 @@ STEPS = [
     "evaluate",
     "trim",
 ]
-ALONE = ["launch_graph"]  # what `Program` can follow in one thread only
+OBJECTS = ["launch_graph", "close_graph", "close_stream", "wait_for_event", "run_kernel", "copy_bytes", "synchronize"]
 
 
 @pytest.mark.parametrize("num_devices", [1, 2])
 @pytest.mark.parametrize("seed", range(15))
 def test_whatever_shares_memory_is_in_order(library, seed, num_devices):
-    program = Program(library, seed, num_devices=num_devices, steps=STEPS + ALONE)
+    program = Program(library, seed, num_devices=num_devices, steps=STEPS + OBJECTS)
     program.run(25)
     assert len(library.launches) > 20
     assert not library.races.found
@@ -285,12 +324,23 @@ def takes_turns():
     sys.setswitchinterval(before)
 
 
+# Steps, and how many seeds without `--full`.
+THREADED = {"arrays": (STEPS, 8), "objects": (STEPS + 2 * OBJECTS, 2)}
+
+
 @pytest.mark.usefixtures("takes_turns")
 @pytest.mark.parametrize("num_devices", [1, 2])
-@pytest.mark.parametrize("seed", [*range(8), *[pytest.param(seed, marks=pytest.mark.slow) for seed in range(8, 80)]])
-def test_threads_on_streams_of_their_own_are_in_order(library, seed, num_devices):
+@pytest.mark.parametrize(
+    ("steps", "seed"),
+    [
+        pytest.param(steps, seed, marks=[pytest.mark.slow] * (seed >= few), id=f"{name}-{seed}")
+        for name, (steps, few) in THREADED.items()
+        for seed in range(80)
+    ],
+)
+def test_threads_on_streams_of_their_own_are_in_order(library, steps, seed, num_devices):
     """Four threads, each on streams of its own, on one device or on two, work on the same arrays."""
-    programs = [Program(library, 100 * seed + number, num_devices=num_devices, steps=STEPS) for number in range(4)]
+    programs = [Program(library, 100 * seed + number, num_devices=num_devices, steps=steps) for number in range(4)]
     failures = []
 
     def work(program):
@@ -306,4 +356,5 @@ def test_threads_on_streams_of_their_own_are_in_order(library, seed, num_devices
     for thread in threads:
         thread.join()
     assert not failures
+    assert not library.spoilt
     assert not library.races.found

@@ -9,6 +9,7 @@ import pytest
 import oxinp
 from oxinp import _runtime, cuda
 from oxinp._core.lazy import schedule
+from oxinp._runtime import counters
 from oxinp.cuda import debug, profiler
 
 TIMEOUT_SECONDS = 60
@@ -179,3 +180,36 @@ def test_a_graph_is_not_closed_while_another_thread_launches_it(library, config)
     library.do_cuGraphLaunch = launch_late
     graph.launch()
     assert found == [True]
+
+
+def test_what_others_launch_during_a_capture_is_counted(library, config, stats):
+    config.offload_threshold = 0
+    x, y = oxinp.zeros(1000) + 1, oxinp.zeros(1000) + 2
+    oxinp.evaluate(x, y)
+    other = threading.Thread(target=lambda: oxinp.evaluate(y * 3))
+    before = stats().launches
+    with cuda.Graph.capture(x):
+        x += 1
+        other.start()
+        other.join(TIMEOUT_SECONDS)
+    assert stats().launches == before + 1
+    assert len(library.launches) == 3
+
+
+def test_fallbacks_of_all_threads_are_counted():
+    counted, others = counters.Stats(), []
+
+    class Name(str):
+        __slots__ = ()
+
+        def __hash__(self):  # asked for between the look at a count and the next one
+            if len(others) < 2:
+                others.append(threading.Thread(target=counted.count_fallback, args=("gradient",)))
+                others[-1].start()
+                others[-1].join(0.1)
+            return hash(str(self))
+
+    counted.count_fallback(Name("gradient"))
+    for other in others:
+        other.join(TIMEOUT_SECONDS)
+    assert counted.fallbacks == {"gradient": 3}

@@ -1,5 +1,6 @@
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import pytest
@@ -7,6 +8,7 @@ import pytest
 import oxinp
 from oxinp._ptx.emulate import AccessError
 from oxinp._ptx.kernel import retraceable
+from oxinp._runtime import emulator
 from oxinp._runtime.counters import stats as counters
 from oxinp._runtime.emulator import EmulatorBackend, open_backend
 from tests.runtime.test_backend import build_scale
@@ -111,3 +113,18 @@ def test_kernels_trace_again_what_they_let_go_of():
     other = build_scale()
     other.let_go()
     assert other.body is not None
+
+
+def test_reports_are_one_object_for_threads_that_ask_at_once(backend, monkeypatch):
+    make, found = emulator.EmulatedReports, []
+
+    def make_late(*args):
+        if not found:
+            found.append(None)
+            other = threading.Thread(target=lambda: found.append(backend.reports))
+            other.start()
+            other.join()
+        return make(*args)
+
+    monkeypatch.setattr(emulator, "EmulatedReports", make_late)
+    assert backend.reports is backend.reports is found[1]

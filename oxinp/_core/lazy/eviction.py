@@ -34,8 +34,12 @@ SHARE = 64
 
 
 def storages() -> list[Storage]:
-    """Return every storage that there is, but for those that the garbage collector does not list (`gc.freeze`)."""
-    return [found for generation in (2, 1, 0) for found in gc.get_objects(generation) if type(found) is Storage]
+    """Return every storage that there is, but for those that the garbage collector does not list (`gc.freeze`).
+
+    Not by `gc.get_objects`: that also gives what other threads are about to make, and a tuple that is being filled
+    fails where somebody else refers to it.
+    """
+    return [found for found in gc.get_referrers(Storage) if type(found) is Storage]
 
 
 def _references(storage: Storage) -> list[int]:

@@ -113,18 +113,17 @@ def claim_flags(make: Make, line: Line) -> int:
         Which asks for the operation.
     """
     reports = _reports()
-    with _MAKING:
-        ptr = reports.flags
-    return reports.ring.claim(ptr, make, line)  # type: ignore[no-any-return]
+    return reports.ring.claim(reports.flags, make, line)  # type: ignore[no-any-return]
 
 
 def _reports() -> Reports:
     """Return the reports of the device in use, which have a ring."""
-    with _MAKING:
-        reports = device().reports
-        if reports.ring is None:
-            reports.ring = _Ring(reports)
-            _RINGS.add(reports.ring)
+    reports = device().reports
+    if reports.ring is None:
+        made = _Ring(reports)
+        if reports.ring is None:  # no other thread runs between this and the assignment, since nothing is called
+            reports.ring = made
+            _RINGS.add(made)
     return reports
 
 
@@ -140,8 +139,6 @@ def settle(result: Handle) -> None:
         schedule.materialise(result._storage)
         device().synchronize()
 
-
-_MAKING: Any = free_in_children(RLock())  # held while the reports of a device are made, at the first claim
 
 hooks.after_waiting.append(check)
 hooks.in_forked_child.append(_RINGS.clear)
