@@ -38,3 +38,8 @@ FAMILIES: dict[str, Callable[[Problem], Any]] = {
         problems_libraries.random_numbers,
     )
 }
+
+OF_KERNELS = frozenset(
+    {name for name, function in FAMILIES.items() if function.__module__ == problems_kernels.__name__} - {"slices"}
+)
+"""Families that ask planners themselves, not NumPy's functions."""

@@ -13,7 +13,7 @@ from oxinp._kernels.elementwise import plan as elementwise
 from oxinp._kernels.fft import plan as fft
 from oxinp._kernels.fft.batch import Loop, Side
 from oxinp._kernels.gemm import select
-from oxinp._kernels.gemm.catalog import mma_specs
+from oxinp._kernels.gemm.catalog import SUMS, mma_specs
 from oxinp._kernels.gemm.epilogue import bind, scaled, subtracted
 from oxinp._kernels.gemm.operand import Matrices, contiguous
 from oxinp._kernels.gemm.sm90_mma.spec import MmaSpec
@@ -170,7 +170,7 @@ def fourier_transforms(p: Problem) -> Any:
     if kind == "split":
         source_type, num_stored = p.choice((real, real, real, f16, i32)), half
     elif kind == "merge":
-        target_type, num_valid, num_stored = p.choice((real, real, real, f16)), half, p.choice((0, length))
+        target_type, num_valid, num_stored = real, half, p.choice((0, length))
     else:
         source_type, num_stored = p.choice((type_, type_, real)), p.choice((0, 0, half))
     if p.chance(25):
@@ -230,13 +230,13 @@ def strided_products(p: Problem) -> Any:
     a, b = _matrices(p, type_, (*batch, m, k)), _matrices(p, second, (*batch, k, n))
     setting, nbytes = p.choice(("auto", "native", "tf32")), p.choice((4 << 30, 1 << 28, 1 << 24, 0))
     strides = p.choice((contiguous(shape), (*[0] * len(batch), 0, 1), (*[0] * len(batch), 1, 0), (0,) * len(shape)))
-    epilogue = p.choice((None, None, scaled(type_), scaled(type_, strides), subtracted(type_, strides)))
+    acc = SUMS.get(type_, type_)
+    epilogue = p.choice((None, None, scaled(acc), scaled(acc, strides), subtracted(acc, strides)))
     p.text = f"{shape} {k} {a} {b} {setting} {nbytes} {epilogue and epilogue.inputs}"
     way = p.choice(("steps", "steps", "steps", "plan", "ozaki", "fp16x2", "wgmma"))
     if way == "steps":
         select.plan_steps(shape, k, a, b, type_, device, setting, nbytes, epilogue)
     elif way == "plan" and second is type_:
-        acc = f32 if type_ is f16 else type_
         select.plan(shape, k, a, b, acc, type_, device, Variant(epilogue=epilogue, has_plain_sums=p.chance(50)))
     elif way == "ozaki":
         select.plan_ozaki(shape, k, a, b, device, nbytes)
@@ -270,7 +270,7 @@ def strided_factorisations(p: Problem) -> Any:
     if n <= 32 and m <= 32:
         plans["eigh"] = lambda: spectrum.plan_eigh(square, operand(n, n), device, has_vectors=has_vectors)
         plans["svd"] = lambda: spectrum.plan_svd(tall, operand(m, n), device, has_vectors=has_vectors)
-    if symmetric.is_possible(type_, n, device):
+    if symmetric.is_possible(type_, math.prod(batch), n, device):
         plans["symmetric"] = lambda: symmetric.plan(square, operand(n, n), device, has_vectors=has_vectors)
     if not batch and pivoted.is_possible(type_, (m, n), device):
         plans["pivoted"] = lambda: pivoted.plan((m, n), operand(m, n), device, mode)
