@@ -101,6 +101,7 @@ LENGTHS += (
 )
 LENGTHS += (50_653, 65_536, 65_537, 100_003, 1 << 17, 7**6, 3**11, 1 << 18, 6_000_000, 2 * 37**3, 97 * 1024, 1 << 20)
 LENGTHS += (1_000_003, 7**7, 3**14, 1 << 22, 1 << 24)
+ROTATED = (6, 10, 30, 74, 486, 4374, 2 * 7**5, 2 * 3**9, 2 * 3**12, 2 * 37**3, 2 * 5**8, 20_000, 6_000_000, 2 * 11**5)
 ORDERS = (
     1,
     2,
@@ -159,12 +160,16 @@ def _reach(extents: tuple[int, ...], strides: tuple[int, ...]) -> int:
 def fourier_transforms(p: Problem) -> Any:
     """Transforms along one axis: complex ones, those from and to real numbers, cut, continued, rotated."""
     type_, length, device = p.choice((c64, c128)), p.choice(LENGTHS), planning.backend().capability
+    kind, is_rotated = p.choice(("complex", "complex", "split", "merge")), p.chance(30)
+    if is_rotated and kind == "complex" and p.chance(50):
+        length = p.choice(ROTATED)
     real, half = type_.parts[0], length // 2 + 1
     most = p.choice((1 << 26, 1 << 26, HUGE_SIZE)) // length
     loops = tuple(p.choice(EXTENTS) for _ in range(p.integer(0, 3)))
     while math.prod(loops) > most:
         loops = loops[1:]
-    kind = p.choice(("complex", "split", "merge"))
+    if p.chance(2):
+        loops = (*loops, 0)
     num_valid = num_stored = length
     source_type = target_type = type_
     if kind == "split":
@@ -172,11 +177,11 @@ def fourier_transforms(p: Problem) -> Any:
     elif kind == "merge":
         target_type, num_valid, num_stored = real, half, p.choice((0, length))
     else:
-        source_type, num_stored = p.choice((type_, type_, real)), p.choice((0, 0, half))
-    if p.chance(25):
+        source_type, num_stored = p.choice((type_, type_, real)), 0 if is_rotated else p.choice((0, 0, half))
+    if p.chance(25) and not is_rotated:
         num_valid = max(1, p.choice((num_valid // 2, num_valid - 1)))
     rotated = [False, False]
-    if kind == "complex" and not num_stored and num_valid == length and p.chance(40):
+    if kind == "complex" and is_rotated:
         ends = p.choice(((True, False), (False, True), (True, True)))
         rotated = list(ends) if fft.rotates(length, type_, device, at_both_ends=all(ends)) else rotated
     held = (num_valid, num_stored or length)
@@ -217,33 +222,45 @@ def _matrices(p: Problem, type_: Type, shape: tuple[int, ...]) -> Matrices:
     return Matrices(type_, (*moves, *own), p.choice((ALIGNMENT, ALIGNMENT, ALIGNMENT, 16, type_.nbytes)))
 
 
+# What is multiplied by each family of kernels: the dtypes, batches and sides that are its own.
+ALL_SIDES = ((1, 5, 33, 64, 100), (64, 128, 256, 512, 1000), (1024, 2048, 3000, 4096, 8192))
+BATCHES = ((), (), (), (1,), (3,), (200,), (20_000,), (2, 3), (4, 5, 2))
+WAYS = {
+    "steps": (("f4", "f8", "c8", "c16", "f2", "i1", "u2", "i4", "u8"), BATCHES, ALL_SIDES),
+    "plan": (("f4", "f8", "c8", "c16", "f2", "i1", "i4", "i8"), BATCHES, ALL_SIDES),
+    "ozaki": (("f8", "c16", "c16", "f4"), ((), (), (), (3,)), ALL_SIDES[1:]),
+    "fp16x2": (("f4", "c8", "c8", "f8"), ((), (), (), (3,)), ALL_SIDES[1:]),
+    "wgmma": (("f2", "i1", "u1", "u2", "i2", "u4", "i8", "f4"), BATCHES, ALL_SIDES),
+}
+
+
 def strided_products(p: Problem) -> Any:
     """Products by every family of kernels that takes them, or none, of matrices of any layout."""
-    device, type_ = planning.backend().capability, _type(p, ("f4", "f8", "c8", "c16", "f2", "i1", "u2", "i4", "u8"))
+    device, way = planning.backend().capability, p.choice(("steps", "steps", *WAYS))
+    dtypes, batches, ranges = WAYS[way]
+    type_, batch, sides = _type(p, dtypes), p.choice(batches), p.choice(ranges)
     second = type_ if p.chance(90) else _type(p)
-    batch = p.choice(((), (), (), (1,), (3,), (200,), (2, 3), (4, 5, 2)))
-    sides = p.choice(((1, 5, 33, 64, 100), (64, 128, 256, 512, 1000), (1024, 2048, 3000, 4096, 8192)))
     m, n, k = (p.choice(sides) for _ in range(3))
     if p.chance(20):
-        k = p.choice((1, 64, 10_000, 100_000))
+        k = p.choice((1, 64, 10_000, 100_000, 1 << 20))
     shape = (*batch, m, n)
     a, b = _matrices(p, type_, (*batch, m, k)), _matrices(p, second, (*batch, k, n))
     setting, nbytes = p.choice(("auto", "native", "tf32")), p.choice((4 << 30, 1 << 28, 1 << 24, 0))
     strides = p.choice((contiguous(shape), (*[0] * len(batch), 0, 1), (*[0] * len(batch), 1, 0), (0,) * len(shape)))
     acc = SUMS.get(type_, type_)
     epilogue = p.choice((None, None, scaled(acc), scaled(acc, strides), subtracted(acc, strides)))
-    p.text = f"{shape} {k} {a} {b} {setting} {nbytes} {epilogue and epilogue.inputs}"
-    way = p.choice(("steps", "steps", "steps", "plan", "ozaki", "fp16x2", "wgmma"))
+    p.text = f"{way} {shape} {k} {a} {b} {setting} {nbytes} {epilogue and epilogue.inputs}"
     if way == "steps":
         select.plan_steps(shape, k, a, b, type_, device, setting, nbytes, epilogue)
     elif way == "plan" and second is type_:
-        select.plan(shape, k, a, b, acc, type_, device, Variant(epilogue=epilogue, has_plain_sums=p.chance(50)))
+        variant = Variant(epilogue=epilogue, has_plain_sums=p.chance(50))
+        select.plan(shape, k, a, b, acc, p.choice((type_, acc)), device, variant)
     elif way == "ozaki":
         select.plan_ozaki(shape, k, a, b, device, nbytes)
     elif way == "fp16x2":
         select.plan_fp16x2(shape, k, a, b, device)
     elif way == "wgmma":
-        select.plan_wgmma(shape, k, a, b, type_, device)
+        select.plan_wgmma(shape, k, a, b, type_, device, epilogue)
 
 
 def strided_factorisations(p: Problem) -> Any:
