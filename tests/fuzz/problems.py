@@ -41,6 +41,7 @@ FAMILIES: dict[str, Callable[[Problem], Any]] = {
         problems_passes.lines,
         problems_passes.sorted_rows,
         problems_matrices.kernel_specs,
+        problems_matrices.grouped_products,
         problems_passes.slices,
         problems_libraries.sparse,
         problems_libraries.random_numbers,

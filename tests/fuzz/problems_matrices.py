@@ -8,8 +8,8 @@ from typing import Any
 from oxinp._kernels.gemm import select
 from oxinp._kernels.gemm.catalog import SUMS, mma_specs
 from oxinp._kernels.gemm.epilogue import bind, scaled, subtracted
+from oxinp._kernels.gemm.multistage import grouped
 from oxinp._kernels.gemm.operand import Matrices, contiguous
-from oxinp._kernels.gemm.sm90_mma.spec import MmaSpec
 from oxinp._kernels.gemm.sm90_wgmma.sharing import SHARINGS
 from oxinp._kernels.gemm.sm90_wgmma.spec import WgmmaSpec
 from oxinp._kernels.gemm.sm90_wgmma.store import (
@@ -158,11 +158,26 @@ WGMMA_FIELDS = {
 
 def kernel_specs(p: Problem) -> Any:
     """Specs of products as a search may put them together: most of them are refused."""
-    made, fields = p.choice(((MmaSpec, MMA_FIELDS), (WgmmaSpec, WGMMA_FIELDS)))
-    given: dict[str, Any] = {}
-    wgmma = [WgmmaSpec(*types, "k", "k") for types in ((f16, f16), (f16, f32), (f32, f32), (i8, i32))]
-    base = p.choice(wgmma if made is WgmmaSpec else list(mma_specs()))
-    for name in p.draw.sample(tuple(fields), p.integer(0, 4)):
-        given[name] = p.choice(fields[name])
-    p.text = f"{made.__name__} {given}"
+    fields: dict[str, Any]
+    base: Any
+    if p.chance(50):
+        base, fields = p.choice(list(mma_specs())), MMA_FIELDS
+    else:
+        base = WgmmaSpec(*p.choice(((f16, f16), (f16, f32), (f32, f32), (i8, i32))), "k", "k")
+        fields = WGMMA_FIELDS
+    given = {name: p.choice(fields[name]) for name in p.draw.sample(tuple(fields), p.integer(0, 4))}
+    p.text = f"{type(base).__name__} {given}"
     base._replace(**given).check()
+
+
+def grouped_products(p: Problem) -> Any:
+    """Products of many sizes by one launch: nothing in the package asks for them, programs of kernels may."""
+    type_, count = type_of(p, ("f2", "f4", "f8", "c8", "c16", "i8")), p.choice((1, 2, 30))
+    problems, address = [], 1 << 30
+    for _ in range(count):
+        m, n, k = (p.choice((1, 7, 64, 100, 1000)) for _ in range(3))
+        problems.append(grouped.GroupedProblem(address, address, address, (m, n, k), (n, k, n)))
+        address += p.choice((ALIGNMENT, type_.nbytes))
+    p.text = f"{type_} {problems}"
+    group = grouped.Group(type_, SUMS.get(type_, type_), type_)
+    grouped.plan(group, problems, planning.backend().capability)

@@ -9,7 +9,7 @@ from oxinp._kernels.fft import plan as fft
 from oxinp._kernels.fft.batch import Loop, Side
 from oxinp._kernels.index import gather, ordered, scatter
 from oxinp._kernels.plan import ALIGNMENT, Argument
-from oxinp._ptx.types import c64, c128, f16, i32
+from oxinp._ptx.types import Type, c64, c128, f16, i32
 from tests.fuzz import planning
 from tests.fuzz.operand import ALIGNMENTS, joined, perform, reach_of, strides_of, type_of
 from tests.fuzz.problem import HUGE_SIZE, Problem
@@ -38,7 +38,8 @@ def fourier_transforms(p: Problem) -> Any:
     if p.chance(2):
         loops = (*loops, 0)
     num_valid = num_stored = length
-    source_type = target_type = type_
+    source_type: Type = type_
+    target_type: Type = type_
     if kind == "split":
         source_type, num_stored = p.choice((real, real, real, f16, i32)), half
     elif kind == "merge":
@@ -54,15 +55,13 @@ def fourier_transforms(p: Problem) -> Any:
     held = (num_valid, num_stored or length)
     source, target = (strides_of(p, (*loops, n)) for n in held)
     p.text = f"{kind} {type_} {length} {loops} {source} {target} {held} {rotated} {source_type} {target_type}"
-    sides = [
-        Side(Argument(name), step, p.choice(ALIGNMENTS)) for name, step in (("in0", source[-1]), ("out0", target[-1]))
-    ]
     transform = fft.Transform(
         length,
         type_,
         source_type,
         target_type,
-        *sides,
+        Side(Argument("in0"), source[-1], p.choice(ALIGNMENTS)),
+        Side(Argument("out0"), target[-1], p.choice(ALIGNMENTS)),
         tuple(map(Loop, loops, source, target)),
         kind != "merge" and p.chance(70),
         p.choice((1.0, 0.5)),
