@@ -8,7 +8,7 @@ import numpy  # noqa: ICN001 - np is ours
 
 from oxinp._core.memory.dtypes import DEVICE_TYPES
 from oxinp._kernels.plan import ALIGNMENT
-from oxinp._ptx.types import Type, u8
+from oxinp._ptx.types import Type, pred, u8
 from tests.fuzz import planning
 from tests.fuzz.problem import DTYPES, Problem
 
@@ -43,4 +43,4 @@ def reach_of(extents: tuple[int, ...], strides: tuple[int, ...]) -> int:
 
 def joined(k: Any, x: Any, y: Any) -> Any:
     """Return a value made of two, as an instruction computes it."""
-    return k.max(x, y) if x.type.kind in "iu" else x + y
+    return k.max(x, y) if x.type.kind in "iu" else x | y if x.type is pred else x + y

@@ -25,7 +25,7 @@ from oxinp._kernels.lapack import pivoted, spectrum, symmetric
 from oxinp._kernels.lapack import plan as lapack
 from oxinp._kernels.plan import ALIGNMENT
 from oxinp._kernels.problem import Operand
-from oxinp._ptx.types import Type, bf16, c64, c128, f16, f32, f64, i8, i32
+from oxinp._ptx.types import Type, bf16, c64, c128, f16, f32, f64, i8, i32, u8, u16
 from tests.fuzz import planning
 from tests.fuzz.operand import strides_of, type_of
 from tests.fuzz.problem import Problem
@@ -74,7 +74,7 @@ def strided_products(p: Problem) -> Any:
     a, b = _matrices(p, type_, (*batch, m, k)), _matrices(p, second, (*batch, k, n))
     setting, nbytes = p.choice(("auto", "native", "tf32")), p.choice((4 << 30, 1 << 28, 1 << 24, 0))
     strides = p.choice((contiguous(shape), (*[0] * len(batch), 0, 1), (*[0] * len(batch), 1, 0), (0,) * len(shape)))
-    acc = SUMS.get(type_, type_)
+    acc = i32 if type_ in (u8, u16) else SUMS.get(type_, type_)
     epilogue = p.choice((None, None, scaled(acc), scaled(acc, strides), subtracted(acc, strides)))
     p.text = f"{way} {shape} {k} {a} {b} {setting} {nbytes} {epilogue and epilogue.inputs}"
     if way == "steps":

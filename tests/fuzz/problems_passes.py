@@ -41,7 +41,7 @@ def strided_passes(p: Problem) -> Any:
     ]
     total, instrs = _chain(p, type_, len(inputs))
     kept = tuple(n for axis, n in enumerate(shape) if axis not in axes)
-    output, reduced = Operand(type_, _moves(p, shape)), Operand(type_, strides_of(p, kept))
+    output, reduced = (Operand(type_, strides_of(p, extents)) for extents in (shape, kept))
     op = _operator(p, type_)
     way = p.choice(("chain", "reduction", "extremum", "scan", "choose"))
     p.text = f"{way} {shape} {axes} {op.name} {inputs} {instrs}"
