@@ -10,11 +10,19 @@ REASONS: dict[str, tuple[str, ...]] = {
         "blas3/trsm_dmma.py plan: never false: if not 1 <= order <= LENGTH:",
         "gemm/sm90_wgmma/kernel.py plan: never true: if min(m, n, depth) < 1:",
         "gemm/sm90_wgmma/kernel.py plan: never true: if shortest < per_tile:",
+        "lapack/lu_panel.py block_height: never true: if num_rows > most_rows(type, device):",
     ),
     "operations without elements are done before anybody plans them; loops of kernels are none then": (
         "fft/axes.py plan_axes: never true: if 0 in target.shape:",
         "nest.py collapse: never true: if 0 in shape:",
+        "problem.py touched_nbytes: never false: if step or not n:",
         "random/fill.py plan: never false: if not size:",
+    ),
+    "kernels that are made are never None, as those are that are only asked for": (
+        (
+            "reduce/plan.py Reduction.plan: never false: "
+            "return self._planned(shape, axes, arrays, output, device, Planner.kernel) or Plan(())"
+        ),
     ),
     "a way that tests and timings choose, beside the one that is used": (
         "fft/batch.py Batch._spec: never true: tiling.IS_COUNTED and cluster > 1,",
