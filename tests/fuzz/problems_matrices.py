@@ -94,7 +94,8 @@ def strided_factorisations(p: Problem) -> Any:
     """Factorisations of matrices of any layout."""
     device, type_ = planning.backend().capability, type_of(p, ("f4", "f8", "c8", "c16"))
     largest = p.choice((5, 33, 130, 700, 3000, 10_000))
-    m, n = (p.choice([each for each in ORDERS if each <= largest]) for _ in range(2))
+    least = p.choice((1, largest // 8))
+    m, n = (p.choice([each for each in ORDERS if least <= each <= largest]) for _ in range(2))
     batch = p.choice(((), (), (1,), (3,), (2, 3), (100,)) if largest <= 700 else ((), (), (3,)))
     has_vectors, mode = p.chance(50), p.choice(("reduced", "complete", "r", "raw"))
 

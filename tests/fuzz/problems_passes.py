@@ -33,8 +33,10 @@ def strided_passes(p: Problem) -> Any:
     device, shape = planning.backend().capability, p.shape(most=p.choice((1 << 20, 1 << 28, HUGE_SIZE)))
     if p.chance(12):
         shape = tuple(0 if p.chance(40) else n for n in shape)
+    if p.chance(10):  # narrow
+        shape = (p.choice((1 << 20, 3 << 18, 1 << 24, 10_000)), p.choice((2, 3, 5, 8)))
     type_ = type_of(p, ("i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", "c8", "c16"))
-    axes = tuple(sorted(p.draw.sample(range(len(shape)), p.integer(1, len(shape)))))
+    axes = tuple(sorted(p.draw.sample(range(len(shape)), p.choice((1, 1, p.integer(1, len(shape)))))))
     inputs: list[Operand | ScalarOperand] = [
         ScalarOperand(type_) if p.chance(10) else Operand(type_, _moves(p, shape), p.choice(ALIGNMENTS))
         for _ in range(p.choice((1, 1, 2, 4, 12)))
@@ -133,6 +135,8 @@ def sorted_rows(p: Problem) -> Any:
     """Sorts of rows and searches, also as someone would have them who times them."""
     device, type_ = planning.backend().capability, type_of(p)
     num_rows, length = p.shape(2, most=p.choice((1 << 20, 1 << 27, HUGE_SIZE)))
+    if p.chance(30):
+        num_rows, length = p.choice((1, 1 << 18)), p.shape(1, most=HUGE_SIZE)[0]
     is_descending, is_right = p.chance(30), p.chance(50)
     p.text = f"{type_} {num_rows} {length} {is_descending}"
     if not num_rows * length:

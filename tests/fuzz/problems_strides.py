@@ -7,6 +7,7 @@ from typing import Any
 
 from oxinp._kernels.fft import plan as fft
 from oxinp._kernels.fft.batch import Loop, Side
+from oxinp._kernels.gemm.operand import contiguous
 from oxinp._kernels.index import gather, ordered, scatter
 from oxinp._kernels.plan import ALIGNMENT, Argument
 from oxinp._ptx.types import Type, c64, c128, f16, i32
@@ -54,6 +55,8 @@ def fourier_transforms(p: Problem) -> Any:
         rotated = list(ends) if fft.rotates(length, type_, device, at_both_ends=all(ends)) else rotated
     held = (num_valid, num_stored or length)
     source, target = (strides_of(p, (*loops, n)) for n in held)
+    if p.chance(30):  # transforms lie side by side
+        source, target = ((*contiguous((n, *loops))[1:], math.prod(loops)) for n in held)
     p.text = f"{kind} {type_} {length} {loops} {source} {target} {held} {rotated} {source_type} {target_type}"
     transform = fft.Transform(
         length,
@@ -84,6 +87,10 @@ def indexed_elements(p: Problem) -> Any:
         [(n, *steps) for n, *steps in _loops(p)] if p.chance(40) and count < 1 << 20 else [] for _ in range(2)
     )
     index = (count, p.choice((1, 1, 1, 3, -1, 100)), p.choice((1, 1, 1, 0, 2)))
+    if p.chance(30):  # rows, of contiguous arrays
+        row = p.choice((1, 4, 16, 100))
+        inner, index = [(row, 1, 1)], (count, row, row)
+        outer = [(3, extent * row, count * row)] if p.chance(30) else []
     is_scalar, is_checked = p.chance(30) and not type_.is_complex, p.chance(70)  # of complex numbers no bits are given
     operators = [name for name, types in scatter.ATOMIC_TYPES.items() if type_ in types]
     operator = p.choice(("", "", *operators, *(("add",) * 3 if "add" in operators else ())))
