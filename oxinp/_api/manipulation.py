@@ -24,7 +24,7 @@ from oxinp._core.manipulation.copy import assign, astype, broadcasts_to, copy, o
 from oxinp._core.memory.layout import Layout
 from oxinp._core.ops import creation
 from oxinp._core.ops import roll as rolls
-from oxinp._core.ufunc import objects as ufuncs
+from oxinp._core.ops.where import where as where_of_three
 
 # What makes views of its first argument, or tells its shape or dtype.
 _LOOKS_AT_ONE = (
@@ -165,7 +165,7 @@ def _masked(dst: Any, src: Any, casting: str, where: Any) -> Any:
         cast = np.empty((), dtype)
         np.copyto(cast, fetch(src) if isinstance(src, Handle) else src, casting)  # type: ignore[arg-type]
         src = cast[()]
-    return ufuncs.where(where, src, dst)
+    return where_of_three(where, src, dst)
 
 
 @implements("repeat")

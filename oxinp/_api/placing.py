@@ -25,10 +25,11 @@ from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES, INT64, WEAK_TYPES
 from oxinp._core.ops import creation, gather
 from oxinp._core.ops.index import setitem
 from oxinp._core.ops.updates import put_along
+from oxinp._core.ops.where import where
 from oxinp._core.reduction.reduce import reduce
 from oxinp._core.reduction.scan import accumulate
 from oxinp._core.reduction.table import ANY, CUMSUM
-from oxinp._core.ufunc.objects import UFUNC_OBJECTS, where
+from oxinp._core.ufunc.objects import UFUNC_OBJECTS
 
 MAX_CHOICES = 32
 

@@ -27,9 +27,9 @@ from oxinp._core.memory.dtypes import FLOAT16, FLOAT32, FLOAT64, INT64
 from oxinp._core.ops import creation, gather
 from oxinp._core.ops import sort as sorts
 from oxinp._core.ops.ranks import at_ranks
+from oxinp._core.ops.where import where
 from oxinp._core.reduction import table
 from oxinp._core.reduction.scan import accumulate
-from oxinp._core.ufunc import objects as ufuncs
 from oxinp._core.ufunc.objects import UFUNC_OBJECTS
 
 MAX_TABLE = 1 << 16  # numbers of elements for which ranks are computed ahead
@@ -119,7 +119,7 @@ def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: Any = Fal
         middle = _mean_of(_row(found, 0), _row(found, 1))
     if is_float:
         last = _row(found, -1)
-        middle = ufuncs.where(UFUNC_OBJECTS["isnan"](last), last, middle)
+        middle = where(UFUNC_OBJECTS["isnan"](last), last, middle)
     return rows.finish(middle, (), out)
 
 
@@ -141,7 +141,7 @@ def nanmedian(
     low, high = (_pick(ordered, UFUNC_OBJECTS["maximum"](place, 0)) for place in places)
     mean = _mean_of(low, high)
     is_odd = UFUNC_OBJECTS["equal"](UFUNC_OBJECTS["remainder"](counts, 2), 1)
-    return rows.finish(ufuncs.where(is_odd, _added_to_zero(high), mean), (), out)
+    return rows.finish(where(is_odd, _added_to_zero(high), mean), (), out)
 
 
 def _numbers_of(rows: _Rows) -> tuple[Any, Any]:
@@ -192,7 +192,7 @@ def _lerp(a: Any, b: Any, t: Any, rest: Any) -> Any:
     difference = compute["subtract"](b, a)
     low = compute["add"](a, compute["multiply"](difference, t))
     high = compute["subtract"](b, compute["multiply"](difference, rest))
-    return ufuncs.where(t >= 0.5, astype(high, low._layout.dtype, copy_wanted=False), low)
+    return where(t >= 0.5, astype(high, low._layout.dtype, copy_wanted=False), low)
 
 
 def quantile_of_rows(
@@ -239,7 +239,7 @@ def _or_nan(rows: _Rows, result: Any, last: Any, shape: tuple[int, ...], out: An
     is_other = as_array or result._layout.dtype != last._layout.dtype
     if is_other and out is None and not (*shape, *rows.shape) and bool(reduced(table.ANY, is_nan)):
         return rows.finish(last, shape, out)
-    return rows.finish(ufuncs.where(is_nan, last, result), shape, out, as_array=as_array)
+    return rows.finish(where(is_nan, last, result), shape, out, as_array=as_array)
 
 
 def _at(found: Any, places: Any) -> Any:
@@ -291,7 +291,7 @@ def nanquantile_of_rows(
         weights = [each.astype(rows.dtype) if weak_q else each for each in (gamma, 1 - gamma)]
         result = _lerp(*parts, *map(of_rows, weights))
     none = UFUNC_OBJECTS["equal"](counts, 0)
-    return rows.finish(ufuncs.where(none, rows.dtype.type(np.nan), result), q.shape, out)
+    return rows.finish(where(none, rows.dtype.type(np.nan), result), q.shape, out)
 
 
 def _weighted(rows: _Rows, q: Any, weights: Any, out: Any, counts: Any = None) -> Any:
@@ -317,13 +317,13 @@ def _weighted(rows: _Rows, q: Any, weights: Any, out: Any, counts: Any = None) -
     elements = gather.take(reshape(rows.elements, (-1,)), places, is_checked=False)
     share = astype(gather.take(reshape(rows.like(spread), (-1,)), places, is_checked=False), FLOAT64)
     if counts is not None:
-        share = ufuncs.where(compute["isnan"](elements), 0.0, share)
+        share = where(compute["isnan"](elements), 0.0, share)
     total = accumulate(table.CUMSUM, share, 1, FLOAT64)
     cdf = compute["divide"](total, view(total, lambda x: x[:, -1:]))
     if bool(reduced(table.ANY, compute["isnan"](view(cdf, lambda x: x[:, -1])))) and counts is None:
         raise ValueError("Weights included NaN, inf or were all zero.")
     cdf = astype(cdf, q.dtype) if q.dtype.kind == "f" else cdf
-    cdf = ufuncs.where(compute["equal"](cdf, 0), q.dtype.type(-1), cdf)
+    cdf = where(compute["equal"](cdf, 0), q.dtype.type(-1), cdf)
     last = length - 1 if counts is None else compute["maximum"](compute["subtract"](counts, 1), 0)
     picked = []
     for value in q.ravel():

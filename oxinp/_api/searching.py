@@ -17,7 +17,8 @@ from oxinp._core.manipulation.copy import astype
 from oxinp._core.memory.dtypes import WEAK_TYPES
 from oxinp._core.ops import creation, ranks
 from oxinp._core.ops import sort as sorts
-from oxinp._core.ufunc import objects as ufuncs
+from oxinp._core.ops.where import where as where_of_three
+from oxinp._core.ufunc.objects import UFUNC_OBJECTS
 
 _NoValue = np._NoValue
 
@@ -31,7 +32,7 @@ def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
         raise Unsupported("what NumPy refuses")
     if any(holds_arrays(value) for value in (condition, x, y)):
         raise Unsupported("lists of arrays")
-    return ufuncs.where(condition, x, y)
+    return where_of_three(condition, x, y)
 
 
 @implements("select")
@@ -52,7 +53,7 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
     else:
         result = creation.full(shape, _cast(last, dtype, "unsafe"), dtype)
     for condition, choice in zip(conditions[::-1], choices[::-1], strict=True):
-        result = ufuncs.where(condition, choice, result)
+        result = where_of_three(condition, choice, result)
     return result
 
 
@@ -165,11 +166,11 @@ def digitize(x: Any, bins: Any, right: Any = False) -> Any:
     if array._layout.dtype.kind == "c" or edges._layout.ndim != 1 or edges._layout.size < 2:
         raise Unsupported("what NumPy refuses, or edges that have no direction")
     before, behind = (view(edges, lambda seen, part=part: seen[part]) for part in (slice(None, -1), slice(1, None)))
-    rises = bool(ufuncs.UFUNC_OBJECTS["less_equal"](before, behind).all())
-    if not rises and not bool(ufuncs.UFUNC_OBJECTS["greater_equal"](before, behind).all()):
+    rises = bool(UFUNC_OBJECTS["less_equal"](before, behind).all())
+    if not rises and not bool(UFUNC_OBJECTS["greater_equal"](before, behind).all()):
         raise Unsupported("what NumPy refuses")
     side = "left" if right else "right"
     if rises:
         return searchsorted(edges, array, side)
     places = searchsorted(view(edges, lambda seen: seen[::-1]), array, side)
-    return ufuncs.UFUNC_OBJECTS["subtract"](edges._layout.size, places)
+    return UFUNC_OBJECTS["subtract"](edges._layout.size, places)

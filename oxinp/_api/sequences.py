@@ -24,7 +24,8 @@ from oxinp._core.ops import creation, gather
 from oxinp._core.ops.convolve import convolve_directly
 from oxinp._core.ops.index import getitem, setitem
 from oxinp._core.ops.sort import searchsorted
-from oxinp._core.ufunc.objects import UFUNC_OBJECTS, where
+from oxinp._core.ops.where import where
+from oxinp._core.ufunc.objects import UFUNC_OBJECTS
 
 MAX_FUSED = 16  # taps, which are a few operations of a chain
 UINT8 = np.dtype(np.uint8)

@@ -155,19 +155,6 @@ def multiply_add_bytes(a: Array, b: Array, c: Array) -> Array:
     return result
 
 
-def logic3(table: int) -> Callable[[Array, Array, Array], Array]:
-    """Bitwise function of three operands given by its truth table (``lop3``)."""
-
-    def evaluate(a: Array, b: Array, c: Array) -> Array:
-        result = np.zeros(np.broadcast(a, b, c).shape, a.dtype)
-        for i in range(8):
-            if table >> i & 1:
-                result |= (a if i & 4 else ~a) & (b if i & 2 else ~b) & (c if i & 1 else ~c)
-        return result
-
-    return evaluate
-
-
 def absolute(a: Array) -> Array:
     """Absolute value; clears the sign bit of floats, NaN included."""
     return np.abs(a)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from threading import Lock
 from typing import TYPE_CHECKING
+
+from oxinp._runtime.forking import free_in_children
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -77,6 +80,7 @@ class Stats:
         )
 
 
+_watching = free_in_children(Lock())
 _watchers: list[Callable[[str, int], object]] = []
 _launch_watchers: list[Callable[[Work], Callable[[], object]]] = []
 stats = Stats()
@@ -90,7 +94,7 @@ def _told(name: str) -> property:
         amount = value - slot.__get__(self)
         slot.__set__(self, value)
         if amount > 0:
-            for tell in _watchers:
+            for tell in tuple(_watchers):
                 tell(name, amount)
 
     return property(slot.__get__, set_and_tell)
@@ -106,7 +110,7 @@ class WatchedStats(Stats):
     def count_fallback(self, name: str) -> None:
         """Count a call that NumPy did, by NumPy's name."""
         super().count_fallback(name)
-        for tell in _watchers:
+        for tell in tuple(_watchers):
             tell(name, 0)
 
 
@@ -118,9 +122,9 @@ def after_launch(work: Work = NO_WORK) -> Callable[[], object] | None:
     work : (int, int)
         Flops and bytes of each launch.
     """
-    if not _launch_watchers:
+    tells = [watcher(work) for watcher in tuple(_launch_watchers)]
+    if not tells:
         return None
-    tells = [watcher(work) for watcher in _launch_watchers]
     return tells[0] if len(tells) == 1 else lambda: [tell() for tell in tells]
 
 
@@ -141,18 +145,20 @@ def watch(
     -----
     The one object changes its class, so that counting costs nothing more as long as nobody watches.
     """
-    _watchers.append(tell)
-    if launch_watcher is not None:
-        _launch_watchers.append(launch_watcher)
-    stats.__class__ = WatchedStats
+    with _watching:
+        _watchers.append(tell)
+        if launch_watcher is not None:
+            _launch_watchers.append(launch_watcher)
+        stats.__class__ = WatchedStats
 
 
 def unwatch(
     tell: Callable[[str, int], object], launch_watcher: Callable[[Work], Callable[[], object]] | None = None
 ) -> None:
     """Tell somebody no longer, but of launches by the launchers that were made meanwhile."""
-    _watchers.remove(tell)
-    if launch_watcher is not None:
-        _launch_watchers.remove(launch_watcher)
-    if not _watchers:
-        stats.__class__ = Stats
+    with _watching:
+        _watchers.remove(tell)
+        if launch_watcher is not None:
+            _launch_watchers.remove(launch_watcher)
+        if not _watchers:
+            stats.__class__ = Stats

@@ -7,7 +7,7 @@ import ctypes
 import importlib
 from collections import deque
 from functools import cache, cached_property, partial
-from threading import Lock, RLock
+from threading import Condition, Lock, RLock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +15,7 @@ import numpy as np
 from oxinp._driver import errors
 from oxinp._driver.context import Context
 from oxinp._driver.device import Device, list_devices
+from oxinp._driver.enums import PointerAttribute
 from oxinp._driver.event import Event
 from oxinp._driver.memory import DeviceMemory
 from oxinp._driver.stream import Stream
@@ -43,11 +44,10 @@ if TYPE_CHECKING:
     from oxinp._ptx.kernel import Kernel
     from oxinp._ptx.tma import MapSpec
     from oxinp._runtime.backend import Launch
-    from oxinp._runtime.memory import Buffer
+    from oxinp._runtime.memory import Buffer, Footprint
 
 __all__ = ["CudaBackend", "open_backend"]
 
-_MEMORY_TYPE_ATTRIBUTE, _IS_MANAGED_ATTRIBUTE, _DEVICE_ORDINAL_ATTRIBUTE = 2, 8, 9
 _HOST_MEMORY = 1
 _DLPACK_CUDA = 2
 _LEGACY_STREAM = 1
@@ -114,10 +114,11 @@ class CudaBackend:
             self._memory.free,
             self._memory.info,
             errors.OutOfMemory,
-            make_arena=arena_maker(context, self.capability.total_nbytes),
+            make_arena=arena_maker(context, self.capability.total_nbytes, self.wait),
         )
         self.dying: deque[Stream] = deque()
-        self._captures = 0
+        self._capturing = Condition(free_in_children(RLock()))  # held where one of these two changes
+        self._captures = self._waits = 0
         self._put_off: deque[Callable[[], object]] = deque()
         self._timelines: dict[int, Timeline] = {}
         self.turn: Any = free_in_children(RLock())
@@ -171,12 +172,13 @@ class CudaBackend:
         """Whether what the calling thread queues is captured for a graph, and nothing can be read."""
         return here.are_several and timeline.current(self).footprint is not None
 
-    def timeline(self, stream: int) -> Timeline:
-        """Return the timeline of a stream, given by its handle."""
+    def timeline(self, stream: int, footprint: Footprint | None = None) -> Timeline:
+        """Return the timeline of a stream, given by its handle; the footprint is that of a new one to be captured."""
         known = self._timelines.get(stream)
         if known is None:
             with self._naming:
-                known = self._timelines.get(stream) or self._timelines.setdefault(stream, Timeline(self, stream))
+                known = self._timelines.get(stream) or Timeline(self, stream, footprint)
+                self._timelines[stream] = known
         return known
 
     def timelines(self) -> list[Timeline]:
@@ -212,14 +214,36 @@ class CudaBackend:
     @contextlib.contextmanager
     def capturing(self) -> Iterator[None]:
         """Say that inside a `with` block a stream is captured."""
-        with self.turn:
+        with self._capturing:
+            while self._waits:  # which would fail, and end the capture
+                self._capturing.wait()
             self._captures += 1
         try:
             yield
         finally:
-            with self.turn:
+            with self._capturing:
                 self._captures -= 1
             self._catch_up()
+
+    def wait(self) -> None:
+        """Wait for all work, but that of streams that are captured, which do nothing that could be waited for."""
+        with self._capturing:
+            is_whole = not self._captures
+            self._waits += is_whole
+        if not is_whole:
+            self._wait_for_streams()
+            self.context.launches.settle()
+            return
+        try:
+            self.context.synchronize()
+        finally:
+            with self._capturing:
+                self._waits -= 1
+                self._capturing.notify_all()
+
+    def _wait_for_streams(self) -> None:
+        for stream in [line.handle for line in self.timelines() if line.footprint is None] or [0]:
+            self.context.driver.cuStreamSynchronize(stream)
 
     def _catch_up(self) -> None:
         """Do what was put off until nothing is captured, if that is so."""
@@ -362,7 +386,7 @@ class CudaBackend:
         """Wait for all work, after what `hooks.before_synchronize` adds to it; raises what went wrong in it."""
         for hook in tuple(hooks.before_synchronize):
             hook()
-        self.context.synchronize()
+        self.wait()
         for hook in hooks.after_waiting:
             hook()
 
@@ -400,22 +424,24 @@ class CudaBackend:
     def finish(self, kept: object = None) -> None:  # noqa: ARG002 - it lives as long as the call
         """Wait for what is queued on any stream, for which something may be kept; raises nothing."""
         with contextlib.suppress(errors.CudaError):  # a lost context does nothing any more
-            for stream in tuple(self._timelines) or (0,):
-                self.context.driver.cuStreamSynchronize(stream)
+            self._wait_for_streams()
 
     def memory_kind(self, ptr: int) -> str:
         """Return what kind of memory lies at an address; see `Pages`."""
         is_managed, kind = ctypes.c_int(), ctypes.c_int()
-        if not self._pointer_attribute(ctypes.byref(is_managed), _IS_MANAGED_ATTRIBUTE, ptr) and is_managed.value:
+        if not self._pointer_attribute(ctypes.byref(is_managed), PointerAttribute.IS_MANAGED, ptr) and is_managed.value:
             return "managed"
-        if not self._pointer_attribute(ctypes.byref(kind), _MEMORY_TYPE_ATTRIBUTE, ptr) and kind.value == _HOST_MEMORY:
+        if (
+            not self._pointer_attribute(ctypes.byref(kind), PointerAttribute.MEMORY_TYPE, ptr)
+            and kind.value == _HOST_MEMORY
+        ):
             return "pinned"
         return "device"
 
     def check_address(self, ptr: int) -> None:
         """Raise BufferError, saying where it is, unless kernels may use the memory at an address."""
         ordinal = ctypes.c_int()
-        if self._pointer_attribute(ctypes.byref(ordinal), _DEVICE_ORDINAL_ATTRIBUTE, ptr):
+        if self._pointer_attribute(ctypes.byref(ordinal), PointerAttribute.DEVICE_ORDINAL, ptr):
             raise BufferError(f"{ptr:#x} is no address of device memory")
         if ordinal.value != self.device.ordinal:
             raise BufferError(

@@ -20,10 +20,11 @@ __all__ = ["arena_maker"]
 class _Space(AddressRange):
     """Addresses of a device as an arena sees them."""
 
-    __slots__ = ("guests",)
+    __slots__ = ("guests", "wait")
 
-    def __init__(self, context: Context, nbytes: int) -> None:
+    def __init__(self, context: Context, nbytes: int, wait: Callable[[], None]) -> None:
         super().__init__(context, nbytes)
+        self.wait = wait  # until the device is done with everything
         self.guests: list[Device] = []  # other devices that use it
 
     def commit(self, offset: int, nbytes: int) -> None:
@@ -39,16 +40,12 @@ class _Space(AddressRange):
         """Take the memory at an offset away."""
         self.unmap(offset)
 
-    def wait(self) -> None:
-        """Wait until the device is done with everything."""
-        self.context.synchronize()
 
-
-def arena_maker(context: Context, total_nbytes: int) -> Callable[[], Arena] | None:
-    """Return what makes arenas on a device, None where blocks are driver allocations."""
+def arena_maker(context: Context, total_nbytes: int, wait: Callable[[], None]) -> Callable[[], Arena] | None:
+    """Return what makes arenas on a device, None where blocks are driver allocations; `wait` waits for the device."""
     if config.memory_pool != "arena" or not context.device.attribute("has_virtual_memory"):
         return None
     unit = granularity(context)
     # Twice the memory: chunks that were given back leave holes in which later ones may not fit.
     nbytes = -(-2 * total_nbytes // unit) * unit
-    return lambda: Arena(_Space(context, nbytes), unit)
+    return lambda: Arena(_Space(context, nbytes, wait), unit)

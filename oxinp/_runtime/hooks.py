@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 __all__ = [
     "addresses",
     "after_waiting",
+    "attempts",
     "before_capture",
     "before_fork",
     "before_growth",
@@ -56,6 +57,12 @@ class DeviceAddress(NamedTuple):
     is_contiguous: bool
     owner: Any
 
+
+attempts: list[Callable[[Callable[[], object]], object]] = []
+"""Called with what asks `addresses` and queues what uses them: it is called while no other thread moves or writes to
+arrays of the device, and called again where that is found to be too little, so that all before the last step does no
+harm when it is done again.
+"""
 
 while_starting: list[Callable[[], object]] = []
 """Called while the driver starts, which takes it longer: to import what the first kernel is going to need."""

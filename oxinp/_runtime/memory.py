@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
-from weakref import WeakSet
 
 from oxinp._ptx.frozen import Frozen
+from oxinp._runtime.registry import Registry
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -193,10 +193,10 @@ class Footprint:
 
     def items(self) -> Iterable[tuple[Any, bool]]:
         """Return each block, and whether it is written to."""
-        return self._is_written.items()
+        return tuple(self._is_written.copy().items())  # which a thread that captures may add to meanwhile
 
 
-FOOTPRINTS: WeakSet[Footprint] = WeakSet()
+FOOTPRINTS: Registry[Footprint] = Registry()
 """Of all graphs that there are: the memory in them stays where it is."""
 
 

@@ -177,11 +177,12 @@ class Pool:
         """Return the stock of a stream that has none yet."""
         if self._retired:
             return self._stocks.setdefault(stream, self._retired.pop())
-        arena = None if self._make_arena is None else self._make_arena()
-        if arena is not None:
-            for device in self._guests:
-                arena.space.let_in(device)
-        return self._stocks.setdefault(stream, Stock(self, arena))
+        with self._lock:  # no device is let in that this arena would not hear of
+            arena = None if self._make_arena is None else self._make_arena()
+            if arena is not None:
+                for device in self._guests:
+                    arena.space.let_in(device)
+            return self._stocks.setdefault(stream, Stock(self, arena))
 
     def _all_stocks(self) -> list[Stock]:
         return [*self._stocks.values(), *self._retired, *self._kept]
@@ -195,6 +196,7 @@ class Pool:
 
     def let_go(self, stock: Stock) -> None:
         """Take back what `keep` gave; the work that used it is done."""
+        stock.timeline = None
         self._kept.remove(stock)
         self._retired.append(stock)
 
@@ -409,10 +411,13 @@ class Pool:
     def trim(self) -> None:
         """Give what is not in use back to the driver: every free block, and of arenas the chunks that are all free."""
         for stock in (*self._stocks.values(), *self._retired):
+            if _is_captured(stock):
+                continue  # a graph will use what is free there now
             self._return_blocks(stock)
             if stock.arena is not None:
                 with self._lock:
-                    stock.arena.release()
+                    if not _is_captured(stock):
+                        stock.arena.release()
 
     def reset_peak(self) -> None:
         """Begin a new measurement of `peak_nbytes`."""
@@ -432,3 +437,8 @@ class Pool:
             num_blocks=self._num_blocks,
             limit_nbytes=self.limit_nbytes,
         )
+
+
+def _is_captured(stock: Stock) -> bool:
+    """Whether it is the memory of a stream that is captured, or has been."""
+    return stock.timeline is not None and stock.timeline.footprint is not None

@@ -21,7 +21,6 @@ from __future__ import annotations
 import contextlib
 import threading
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
-from weakref import ref
 
 from oxinp._config import config
 from oxinp._driver import errors
@@ -29,6 +28,7 @@ from oxinp._driver.event import Event
 from oxinp._runtime import here, hooks
 from oxinp._runtime.forking import free_in_children
 from oxinp._runtime.memory import Uses
+from oxinp._runtime.registry import Registry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -54,22 +54,7 @@ _SEPARATION = free_in_children(threading.RLock())
 _Result = TypeVar("_Result")
 
 
-class _Pools:
-    """Pools, as long as there are others that hold them; threads may go through them while one is added."""
-
-    def __init__(self) -> None:
-        self._references: tuple[ref[Any], ...] = ()
-        self._adding = free_in_children(threading.Lock())
-
-    def add(self, pool: Any) -> None:
-        with self._adding:
-            self._references = (*(known for known in self._references if known() is not None), ref(pool))
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter([pool for known in self._references if (pool := known()) is not None])
-
-
-POOLS = _Pools()
+POOLS: Registry[Any] = Registry()
 """Of all devices: any of them may have memory that a kernel uses."""
 
 _MAX_READERS = 8
@@ -175,13 +160,13 @@ class Timeline:
 
     __slots__ = ("_event", "_marked", "_seen", "backend", "footprint", "handle", "is_closed", "now", "stock")
 
-    def __init__(self, backend: Device, handle: int) -> None:
+    def __init__(self, backend: Device, handle: int, footprint: Footprint | None = None) -> None:
         self.backend = backend
         self.handle = handle
         self.now = 0
+        self.footprint = footprint
         self.stock = backend.pool.stock(handle)
         self.stock.timeline = self
-        self.footprint: Footprint | None = None
         self.is_closed = False
         self._event: Event | None = None
         self._marked = -1  # what the event stands behind

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from oxinp._driver import errors
+from oxinp._driver.enums import PointerAttribute
 from oxinp._driver.event import Event
 from oxinp._driver.memory import DeviceMemory, PinnedMemory
 from oxinp._runtime.staging import StagingRing
@@ -22,7 +23,6 @@ STAGED_NBYTES = 4 << 20
 """Pageable arrays from this size on go through the staging ring; below, waking its threads costs more than it saves."""
 
 MAX_STAGING_WORKERS = 8
-_MEMORY_TYPE_ATTRIBUTE = 2
 _INVALID_VALUE = 1
 
 
@@ -69,7 +69,7 @@ class Transfers:
 
     def _is_pageable(self, address: int) -> bool:
         """Return whether the driver has never heard of a host address: then it is neither pinned nor registered."""
-        return self._pointer_attribute(self._memory_type, _MEMORY_TYPE_ATTRIBUTE, address) == _INVALID_VALUE
+        return self._pointer_attribute(self._memory_type, PointerAttribute.MEMORY_TYPE, address) == _INVALID_VALUE
 
     def _is_staged(self, nbytes: int, transfer: Any) -> bool:
         """Do a transfer through the ring if it is large; False where that is not to be had."""

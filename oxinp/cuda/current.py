@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import threading
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy as np
 from oxinp import _runtime
 from oxinp._config import config
 from oxinp._runtime import here, hooks, timeline
+from oxinp._runtime.forking import free_in_children
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -24,6 +26,9 @@ _OURS = os.path.dirname(os.path.dirname(__file__))  # noqa: PTH120 - compared wi
 _NUMPYS = os.path.dirname(np.__file__)  # noqa: PTH120
 _SCIPYS = os.path.join(os.path.dirname(_NUMPYS), "scipy")  # noqa: PTH118, PTH120 - which need not be imported
 _LIBRARIES = (*(folder + os.sep for folder in (_OURS, _NUMPYS, _SCIPYS)), "<frozen ")
+
+
+_wrapping = free_in_children(threading.Lock())
 
 
 def cuda_backend() -> CudaBackend | None:
@@ -65,27 +70,41 @@ def address_of(value: Any, *, is_kept: bool = False) -> hooks.DeviceAddress | No
 
 
 def queue(
-    backend: CudaBackend, stream: int | None, accesses: Iterable[tuple[int, bool]], launch: Callable[[], object]
+    backend: Any, stream: int | None, find: Callable[[], tuple[Iterable[tuple[int, bool]], Callable[[], object]]]
 ) -> None:
     """Queue what uses memory of arrays, behind what it must not overtake, wherever that was queued.
 
     Parameters
     ----------
-    backend : CudaBackend
+    backend : Backend
     stream : int or None
-        Handle of the stream that `launch` queues on; None for the current one.
-    accesses : iterable of (int, bool)
-        Addresses that are used, and whether they are written to.
-    launch : Callable
+        Handle of the stream that is queued on; None for the current one.
+    find : Callable
+        Asks `address_of` where arrays are, and returns the addresses that are used, whether they are written to, and
+        what queues; no other thread moves or writes to arrays between. It may be called more than once.
     """
-    if stream is not None:
-        timeline.separate(backend)
+    if stream is not None and backend.name == "cuda":
+        timeline.separate(backend)  # which takes locks that come before those of an attempt
+
+    def attempt() -> None:
+        accesses, launch = find()
+        _queue(backend, stream, tuple(accesses), launch)
+
+    for run in hooks.attempts:
+        run(attempt)
+
+
+def _queue(
+    backend: Any, stream: int | None, accesses: tuple[tuple[int, bool], ...], launch: Callable[[], object]
+) -> None:
+    if backend.name != "cuda":
+        launch()
+        return
     with backend.turn:  # a launcher is called by one thread at a time
         if not here.are_several:
             launch()
             return
     line = timeline.current(backend) if stream is None else backend.timeline(stream)
-    accesses = tuple(accesses)
 
     def launch_in_order() -> None:
         line.order(accesses)
@@ -103,19 +122,21 @@ def wrapped(backend: Any, methods: dict[str, Any]) -> Iterator[None]:
     RuntimeError
         Somebody has done so already.
     """
-    replaced = {name: value for name, value in vars(backend).items() if name in methods}
-    if any(hasattr(value, "is_wrapped") for value in replaced.values()):
-        raise RuntimeError("another profile, trace or leak detector is open: end it first")
     for method in methods.values():
         method.is_wrapped = True
-    vars(backend).update(methods)
+    with _wrapping:
+        replaced = {name: vars(backend)[name] for name in methods if name in vars(backend)}
+        if any(hasattr(value, "is_wrapped") for value in replaced.values()):
+            raise RuntimeError("another profile, trace or leak detector is open: end it first")
+        vars(backend).update(methods)
     config.renew()
     try:
         yield
     finally:
-        for name in methods:
-            del vars(backend)[name]
-        vars(backend).update(replaced)
+        with _wrapping:
+            vars(backend).update(replaced)  # first: other threads find one or the other
+            for name in methods.keys() - replaced.keys():
+                del vars(backend)[name]
         if here.are_several and backend.name == "cuda":
             backend.tell_apart()
         config.renew()

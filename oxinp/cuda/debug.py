@@ -74,7 +74,9 @@ class MemoryLeakDetector(_Watch):
     def leaks(self) -> list[Leak]:
         """Return what is held now, by the lines that took it, the most memory first."""
         counts: dict[str, tuple[int, int]] = {}
-        for buffer, line in list(self._lines.items()):
+        held = [buffer for known in self._lines.keyrefs() if (buffer := known()) is not None]
+        for buffer in held:  # as they are now: other threads take memory meanwhile
+            line = self._lines[buffer]
             count, nbytes = counts.get(line, (0, 0))
             counts[line] = count + 1, nbytes + buffer.nbytes
         found = [Leak("Buffer", count, nbytes, line) for line, (count, nbytes) in counts.items()]

@@ -16,11 +16,14 @@ from oxinp.cuda import current
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from oxinp._runtime.cuda import CudaBackend
 
 __all__ = ["Graph"]
+
+
+_CLOSED = "this Graph is closed, or its capture has not ended"
 
 
 class Graph:
@@ -133,17 +136,19 @@ class Graph:
         InvalidHandle
             The graph is closed.
         """
-        graph, backend, footprint = self._graph, self._backend, self._footprint
-        if graph is None or backend is None or footprint is None:
-            raise errors.InvalidHandle("this Graph is closed, or its capture has not ended")
+        backend, footprint = self._backend, self._footprint
+        if self._graph is None or backend is None or footprint is None:
+            raise errors.InvalidHandle(_CLOSED)
         current.flush()
-        if self._executable is None:
-            self._executable = graph.instantiate()
-        executable, line = self._executable, timeline.current(backend)
+        line = timeline.current(backend)
 
-        def launch() -> None:
+        def launch() -> None:  # in the turn, in which no other thread instantiates or closes it
+            if self._graph is None:
+                raise errors.InvalidHandle(_CLOSED)
+            if self._executable is None:
+                self._executable = self._graph.instantiate()
             line.launch(footprint)
-            executable.launch(line.handle)
+            self._executable.launch(line.handle)
 
         timeline.in_turn(backend, launch)
         stats.launches += self.num_kernels
@@ -151,28 +156,37 @@ class Graph:
     def write_dot(self, path: str | os.PathLike[str], *, is_verbose: bool = False) -> None:
         """Write what it does in the DOT language, for Graphviz to draw; with all parameters if `is_verbose`."""
         if self._graph is None:
-            raise errors.InvalidHandle("this Graph is closed, or its capture has not ended")
+            raise errors.InvalidHandle(_CLOSED)
         self._graph.write_dot(path, is_verbose=is_verbose)
 
     def close(self) -> None:
         """Give it and its memory back, once what it does is done; more than once does nothing."""
-        backend, memory, made = self._backend, self._memory, (self._executable, self._graph)
+        backend = self._backend
+        if backend is not None:
+            with backend.turn:  # no other thread is about to launch it
+                give_back = self._let_go(backend)
+            backend.when_nothing_is_captured(give_back)
+
+    def _let_go(self, backend: CudaBackend) -> Callable[[], None]:
+        """Forget what there is, and return what gives it back."""
+        memory, made = self._memory, (self._executable, self._graph)
         self._memory = self._graph = self._executable = None
         self._arrays = ()
-        if backend is not None:
-            backend.when_nothing_is_captured(partial(_give_back, backend, memory, made))
+        return partial(_give_back, backend, memory, made)
 
     def __del__(self) -> None:
         with contextlib.suppress(Exception):  # at exit anything may be gone; a lost context has nothing to give back
-            self.close()
+            backend = self._backend  # finalisers take no turn, and nobody else has the graph
+            if backend is not None:
+                backend.when_nothing_is_captured(self._let_go(backend))
 
     @contextlib.contextmanager
     def _recording(self, backend: CudaBackend) -> Iterator[None]:
         """Send the backend's work to a stream of its own that is captured, and keep the memory it takes."""
         timeline.separate(backend)
         stream = DriverStream(backend.context)
-        line = backend.timeline(stream.handle)
-        self._footprint = line.footprint = Footprint()
+        self._footprint = Footprint()
+        line = backend.timeline(stream.handle, self._footprint)
         launches = stats.launches
         try:
             # Relaxed: the pool may have to grow meanwhile, and kernels to be loaded.
@@ -192,7 +206,7 @@ def _give_back(
 ) -> None:
     """Close what a graph had when the device is done with it."""
     if memory is not None:
-        backend.context.synchronize()
+        backend.wait()
         backend.pool.let_go(memory)
     for each in made:
         if each is not None:

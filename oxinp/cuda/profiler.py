@@ -122,10 +122,11 @@ class Profile:
             for listening in hooks.telling_of_work:
                 self._open.enter_context(listening(self._name))
         self._start = time.perf_counter()
-        _fallbacks.append(self)
-        if len(_fallbacks) == 1 and not _is_watching:
-            _is_watching.append(True)
-            counters.watch(_tell)
+        with _watching:
+            _fallbacks.append(self)
+            if not _is_watching:
+                _is_watching.append(True)
+                counters.watch(_tell)
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -243,6 +244,7 @@ _COPIES = {"upload": "host to device", "download": "device to host", "copy": "on
 
 profile = Profile
 
+_watching = free_in_children(threading.Lock())
 _fallbacks: list[Profile] = []
 _is_watching: list[bool] = []
 
@@ -250,7 +252,7 @@ _is_watching: list[bool] = []
 def _tell(name: str, amount: int) -> None:
     """Note a fallback: they are counted with NumPy's name and 0."""
     if not amount:
-        for open_profile in _fallbacks:
+        for open_profile in tuple(_fallbacks):
             open_profile.add("fallback", f"numpy.{name}", time.perf_counter(), 0.0, 0)
 
 

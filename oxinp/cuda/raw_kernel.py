@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from oxinp import _runtime
 from oxinp._config import config
@@ -15,10 +15,9 @@ from oxinp._runtime.counters import after_launch, stats
 from oxinp.cuda import current
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from oxinp._driver.module import Function
-    from oxinp._runtime.cuda import CudaBackend
     from oxinp.cuda.stream import Stream
 
 __all__ = ["RawKernel"]
@@ -146,8 +145,6 @@ class RawKernel:
         if backend is None:
             raise errors.NotSupported(f"kernel {self.name} needs a GPU: {_runtime.why_host()}")
         threads = self._threads(block)
-        values, owners, accesses = self._convert(args)
-        current.flush()
         options = (three_extents(grid), threads, shared_nbytes, cluster, is_cooperative, is_programmatic)
         key = (backend, options, None if stream is None else stream.handle, config.version)
         launch = self._launchers.get(key)
@@ -155,12 +152,18 @@ class RawKernel:
             if len(self._launchers) >= _MAX_LAUNCHERS:
                 self._launchers.clear()
             launch = self._launchers[key] = self._prepare(backend, options, stream)
-        if backend.name != "cuda":
-            launch(*values)
-        else:
-            handle = None if stream is None else stream.handle
-            current.queue(cast("CudaBackend", backend), handle, accesses, lambda: launch(*values))
-        del owners  # until now, when the memory knows who uses it
+
+        def find() -> tuple[list[tuple[int, bool]], Callable[[], object]]:
+            values, owners, accesses = self._convert(args)
+            current.flush()
+
+            def launch_now() -> None:
+                launch(*values)
+                owners.clear()  # now that the memory knows who uses it
+
+            return accesses, launch_now
+
+        current.queue(backend, key[2], find)
 
     def attribute(self, name: str) -> int:
         """Return what the driver knows of it: "num_registers", "local_nbytes", "static_shared_nbytes" and others."""

@@ -137,19 +137,23 @@ class Stream:
                 )
             target.reshape(-1)[...] = source.reshape(-1).view(target.dtype)
             return
-        ends = [_host_end(value) or current.address_of(value) for value in (target, source)]
-        if None in ends or not all(end.is_contiguous for end in ends) or ends[0].nbytes != ends[1].nbytes:
-            raise ValueError("a copy needs two contiguous arrays of one size: one of them is not, or the sizes differ")
         to_host, from_host = (isinstance(value, np.ndarray) for value in (target, source))
-        if to_host and from_host:
-            raise ValueError("a copy needs at least one array on the device")
         name = "cuMemcpyDtoHAsync_v2" if to_host else "cuMemcpyHtoDAsync_v2" if from_host else "cuMemcpyDtoDAsync_v2"
-        places = ((ends[0].ptr, not to_host), (ends[1].ptr, False))
-        accesses = [place for place, is_host in zip(places, (to_host, from_host), strict=True) if not is_host]
         copy = getattr(self._backend.context.driver, name)
-        current.queue(
-            self._backend, self.handle, accesses, lambda: copy(ends[0].ptr, ends[1].ptr, ends[0].nbytes, self.handle)
-        )
+
+        def find() -> tuple[list[tuple[int, bool]], Callable[[], object]]:
+            ends = [_host_end(value) or current.address_of(value) for value in (target, source)]
+            if None in ends or not all(end.is_contiguous for end in ends) or ends[0].nbytes != ends[1].nbytes:
+                raise ValueError(
+                    "a copy needs two contiguous arrays of one size: one of them is not, or the sizes differ"
+                )
+            if to_host and from_host:
+                raise ValueError("a copy needs at least one array on the device")
+            places = ((ends[0].ptr, not to_host), (ends[1].ptr, False))
+            accesses = [place for place, is_host in zip(places, (to_host, from_host), strict=True) if not is_host]
+            return accesses, lambda: copy(ends[0].ptr, ends[1].ptr, ends[0].nbytes, self.handle)
+
+        current.queue(self._backend, self.handle, find)
 
     def call(self, function: Callable[[], object]) -> None:
         """Have a Python function called when this stream comes to it; the stream waits for it to return.

@@ -3,6 +3,7 @@
 # ruff: noqa: ARG001, ICN001 - fixtures that set up, and oxinp is np
 
 import gc
+import threading
 
 import numpy
 import pytest
@@ -10,6 +11,7 @@ import pytest
 import oxinp as np
 from oxinp import _runtime
 from oxinp._core.lazy import chains, explain, expr, fused_views, placement, schedule
+from oxinp._core.lazy.building import Missing
 from oxinp._core.memory import layout
 from tests.comparator import assert_same
 
@@ -267,3 +269,30 @@ def test_mirrors_of_forgotten_arrays_are_forgotten(on_device):
         x = np.arange(10.0)
         x[3]
     assert len(placement.accesses) <= placement.MAX_IN_TURN
+
+
+def test_what_threads_record_while_calls_flush_stays_known(on_device, monkeypatch):
+    """Memory for a call that waits may take a flush, during which another thread records: neither forgets for both."""
+    a, b = np.ones(64), np.arange(64.0)
+    np.evaluate(a, b)
+    kept = [b + float(i) for i in range(schedule.MAX_TOGETHER + 8)]
+    recorded, flushes, run_calls = [], [], schedule.run_calls
+
+    def run_calls_with_a_flush(is_meant=None):
+        if not flushes:
+            flushes.append(True)
+            try:
+                schedule.flush_device()
+            except Missing:  # a kernel: all of this is done again
+                flushes.clear()
+                raise
+            thread = threading.Thread(target=lambda: recorded.append(a + 1.0))
+            thread.start()
+            thread.join()
+        run_calls(is_meant)
+
+    monkeypatch.setattr(schedule, "run_calls", run_calls_with_a_flush)
+    schedule.flush_all()
+    a[:10] = 99.0
+    assert recorded[0].tolist() == [2.0] * 64
+    assert kept[-1][1] == schedule.MAX_TOGETHER + 8

@@ -31,13 +31,28 @@ class FakeGraphs:
     graphs : dict of int to dict of int to FakeNode
         Nodes by handle, of graphs by handle.
     executables : dict of int to dict of int to FakeNode
-    capturing : dict of int to int
-        Modes by the stream that is captured.
+    capturing : dict of int to (int, int)
+        Modes and contexts by the stream that is captured.
+    spoilt : set of int
+        Captured streams that somebody has waited for.
     """
 
     def init_graphs(self):
         self.graphs, self.executables, self.capturing, self.captured = {}, {}, {}, {}
-        self.graph_launches = []
+        self.graph_launches, self.spoilt = [], set()
+
+    # Waiting for what is captured is refused, and ends the capture
+
+    def do_cuCtxSynchronize(self, result):
+        context = getattr(self._thread, "context", 0)
+        return self._refuse({stream for stream, (_, home) in self.capturing.items() if home == context})
+
+    def do_cuStreamSynchronize(self, result, stream):
+        return self._refuse(self.capturing.keys() & {stream})
+
+    def _refuse(self, streams):
+        self.spoilt |= streams
+        return 900 if streams else 0
 
     def _call_host(self, function, number):
         _CALLBACK(function)(number)
@@ -169,7 +184,7 @@ class FakeGraphs:
 
     def do_cuStreamBeginCapture_v2(self, result, stream, mode):
         if not result:
-            self.capturing[stream] = mode
+            self.capturing[stream] = mode, getattr(self._thread, "context", 0)
             self.captured[stream] = []
 
     def capture_launch(self, stream, launch):
@@ -180,10 +195,13 @@ class FakeGraphs:
 
     def do_cuStreamEndCapture(self, result, stream, address):
         self.capturing.pop(stream, None)
+        if stream in self.spoilt:
+            return 901
         if not result:
             self.do_cuGraphCreate(0, address, 0)
             nodes = {next(self._handles): FakeNode(0, launch, ()) for launch in self.captured.pop(stream, ())}
             self.graphs[ctypes.c_void_p.from_address(address).value] = nodes
+        return result
 
     def do_cuStreamIsCapturing(self, result, stream, address):
         _store(address, ctypes.c_int, int(stream in self.capturing))

@@ -13,6 +13,12 @@ a4 = np.tensordot(np.array([-0.0]), np.array([1.0]), 1)
 a1 = np.zeros((3,), '?')
 np.less(a1, a1, out=(a1[None],), where=0)
 """,
+    "shapes that do not go together where dtypes do not, either: of a mask, of an output": """
+a1 = np.ones((3, 3), dtype='i4')
+np.add(a1, [0, 0], out=a1, where=a1)
+np.add(a1, [0, 0], where=a1)
+np.add(a1, [0.5, 0], out=a1, where=a1 > 0)
+""",
     "a complex square, whose products are rounded in NumPy's order": """
 a1 = (np.arange(5, dtype='f4') / 3 + 1j * np.arange(5, dtype='f4') / 7).astype('c8')
 a2 = np.hstack([a1, a1])[::-1]

@@ -69,6 +69,24 @@ class TestExports:
         del owners
         assert not dlpack._exports
 
+    def test_a_capsule_that_is_consumed_while_another_thread_looks(self, monkeypatch):
+        capsules, owners, is_valid = [oxinp.ones(N).__dlpack__()], [], dlpack._is_valid
+
+        def consumed_at_last(capsule, name):
+            found = is_valid(capsule, name)
+            if capsules:
+                owners.append(dlpack.consume(capsules.pop())[1])
+            return found
+
+        monkeypatch.setattr(dlpack, "_is_valid", consumed_at_last)
+        dlpack.sweep()
+        monkeypatch.undo()
+        assert len(dlpack._exports) == 1  # the consumer gives it back
+        capsules.clear()
+        owners.clear()
+        dlpack.sweep()
+        assert not dlpack._exports
+
     def test_a_consumer_that_raises(self):
         with pytest.raises((BufferError, RuntimeError), match="device"):
             np.from_dlpack(oxinp.ones(N))

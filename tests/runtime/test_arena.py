@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import pytest
 
+from oxinp._runtime import pool as pool_module
 from oxinp._runtime.arena import Arena, Ranges
 from oxinp._runtime.cuda import CudaBackend
 from oxinp._runtime.pool import Pool
@@ -344,3 +345,20 @@ def test_a_backend_has_arenas_where_the_device_has_virtual_memory(config):
         backend.allocate(MIB)
     config.memory_pool = "blocks"
     assert CudaBackend(context, 0).allocate(MIB).ptr in library.memory
+
+
+def test_a_device_is_let_in_while_a_stream_opens(driver, monkeypatch):
+    guests, threads, make = [], [], pool_module.Stock
+
+    def make_late(*args):
+        threads.append(threading.Thread(target=pool.let_in, args=("another device",)))
+        threads[-1].start()
+        threads[-1].join(0.1)
+        return make(*args)
+
+    monkeypatch.setattr(FakeSpace, "let_in", lambda _, device: guests.append(device), raising=False)
+    pool = driver.pool()
+    monkeypatch.setattr(pool_module, "Stock", make_late)
+    pool.stock("another stream")
+    threads[0].join(60)
+    assert guests == ["another device"] * 2

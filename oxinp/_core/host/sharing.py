@@ -115,8 +115,8 @@ def _lend(handle: Handle, forever: bool) -> NumpyArray:
             if storage.value is not value or storage.host is not host:  # a thread on another device was there between
                 continue
             low, high = handle._layout.byte_bounds
-            if value is not None:  # what others still read on the device is not to be brought up to date in place
-                storage.stale = None if forever or writing.is_read(value) else Stale(value[1][0], low, high)
+            if value is not None:
+                storage.stale = None if forever else Stale(value[1][0], low, high)
                 storage.value = None
             pin = pinned(storage)
             pin.low, pin.high = min(pin.low, low), max(pin.high, high)
@@ -268,7 +268,8 @@ def adopt_device(address: int, layout: Layout, owner: Any, *, writeable: bool) -
     """
     low, high = layout.byte_bounds
     device().order((address + low, True))  # what others did to it, this thread's stream waits for
-    for ptr, storage in _shared.items():
+    known = _shared.valuerefs()  # a list: other threads share meanwhile
+    for ptr, storage in [(found.key, storage) for found in known if (storage := found()) is not None]:
         value = storage.value
         if value is not None and ptr <= address + low and address + high <= ptr + value[0].layout.nbytes:
             return _wrap(storage, _moved(layout, address - ptr), owner, writeable=writeable)

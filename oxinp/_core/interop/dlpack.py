@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 CPU = 1
 CUDA = 2
-CUDA_HOST = 3
 CUDA_MANAGED = 13
 
 READ_ONLY = 1
@@ -127,13 +126,15 @@ def _delete(address: int) -> None:
 
 def sweep() -> None:
     """Let go of the tensors of capsules that nobody consumed and nobody holds."""
-    for address in tuple(_capsules):
+    for address in list(_capsules):
         capsule = _capsules.get(address)
-        if not any(_is_valid(capsule, name) for name in _NAMES.values()):
-            _capsules.pop(address, None)  # consumed: the deleter will be called
-        elif sys.getrefcount(capsule) <= _REFERENCES_OF_OURS:
+        if sys.getrefcount(capsule) > _REFERENCES_OF_OURS:
+            continue  # first: whoever holds it may consume it, and let go of it, at any time
+        if any(_is_valid(capsule, name) for name in _NAMES.values()):
             del capsule
             _delete(address)
+        else:
+            _capsules.pop(address, None)  # consumed: the deleter will be called
 
 
 _REFERENCES_OF_OURS = 3  # the table's, the variable's, and the argument that asks
@@ -145,7 +146,7 @@ _DELETE_ADDRESS = ctypes.cast(_c_delete, ctypes.c_void_p).value
 @atexit.register
 def _leave_to_c() -> None:
     """Let what is still out be freed without Python, which is about to end."""
-    for export in tuple(_exports.values()):
+    for export in list(_exports.values()):
         ctypes.c_void_p.from_address(export.deleter).value = _FREE_ADDRESS
 
 

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from oxinp._config import config
-from oxinp._runtime import here, select
+from oxinp._runtime import here, hooks, select
 from oxinp._runtime.backend import FIRST_LOCK, LOCKS
 
 if TYPE_CHECKING:
@@ -138,3 +138,6 @@ def attempt(body: Callable[..., Result], *args: Any) -> Result:
             lock = _EVERY_LOCK
             continue
         build()
+
+
+hooks.attempts.append(attempt)

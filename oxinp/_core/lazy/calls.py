@@ -207,7 +207,7 @@ class Pending:
         """How many of these have pending values that read it, and how many calls that wait do."""
         values = [storage.value for storage in storages]
         count = sum(value is not None and any(entry is self for entry in value[1]) for value in values)
-        calls = [call for reference in tuple(CALLS) if (call := reference()) is not None]
+        calls = [call for reference in list(CALLS) if (call := reference()) is not None]
         return count + sum(call.reads(self) for call in calls)
 
 
@@ -238,7 +238,7 @@ def request(bound: BoundOp, leaves: tuple[Any, ...], mask: int) -> tuple[Call, l
 
 def run_calls(is_meant: Callable[[Call], object] | None = None) -> None:
     """Run the calls that wait, all or some of them."""
-    for reference in tuple(CALLS):
+    for reference in list(CALLS):
         call = reference()
         if call is not None and (is_meant is None or is_meant(call)):
             call.run()

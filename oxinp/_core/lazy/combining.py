@@ -110,7 +110,8 @@ def combine(
         return Record(None, cost, reason=join.reason, layout=UNKNOWN)
     out_shape = broadcast_shapes([g.layout.shape for g in graphs], None if target is None else target.shape)
     layout = target or result_layout(loop.output, out_shape, [g.layout for g in graphs if not g.is_scalar])
-    cost = operation.weight * max(layout.nbytes, *[g.layout.nbytes for g in graphs])
+    whole = [g.layout.nbytes for g in graphs if g.layout.shape == out_shape and not g.is_scalar]
+    cost = operation.weight * max([layout.nbytes, *whole])  # not what is broadcast, which is smaller
     if join.reason:
         return Record(None, cost, reason=join.reason, layout=layout)
     if len(out_shape) > MAX_NDIM:
@@ -191,15 +192,15 @@ def renew(
             leaves += (structure.kinds[len(leaves)],)  # type: ignore[union-attr] # see above
             continue
         layout = g.layout
-        itemsize = layout.dtype.itemsize
-        if itemsize > widest:  # noqa: PLR1730 - a call costs as much as the rest
-            widest = itemsize
         if not layout.is_contiguous:
             is_dense = False
         if not (g.nodes or layout.is_aligned):
             return None
         if layout.shape == shape:
             leaves += g.leaves
+            itemsize = layout.dtype.itemsize
+            if itemsize > widest:  # noqa: PLR1730 - a call costs as much as the rest
+                widest = itemsize
         elif layout.shape or g.nodes:
             return None
         else:

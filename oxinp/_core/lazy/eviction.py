@@ -101,7 +101,7 @@ def _evict(backend: Backend, nbytes: int) -> int:
     claim_device(backend)
     found = storages()
     freed = sum([_drop_outdated(storage, backend) for storage in found])
-    fixed = frozenset(block for footprint in tuple(FOOTPRINTS) for block, _ in footprint.items())
+    fixed = frozenset(block for footprint in FOOTPRINTS for block, _ in footprint.items())
     idle = [storage for storage in found if _lies_idle(storage, backend, fixed)]
     for storage in [storage for storage in idle if storage.host is not None]:
         if freed < nbytes:

@@ -92,8 +92,9 @@ def explain() -> Explanation:
 def note(where: str, what: str, why: str = "") -> None:
     """Add to the innermost open report, and tell those who listen."""
     entry = Entry(where, what, why, _user_line())
-    for report in REPORTS:
-        if report is REPORTS[-1] or type(report) is _Listening:
+    reports = tuple(REPORTS)  # other threads open and close theirs
+    for report in reports:
+        if report is reports[-1] or type(report) is _Listening:
             report.entries.append(entry)
 
 

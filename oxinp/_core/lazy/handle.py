@@ -136,6 +136,10 @@ def _upload(storage: Storage) -> Value:
             stale = storage.stale = Stale(None, 0, host.nbytes)
         elif stale.is_pin or stale.is_uploading:  # this copy is not kept
             stale = Stale(None, 0, host.nbytes)
+        elif stale.high > stale.low and writing.is_read(stale.buffer):
+            # Not to be brought up to date in place. Asked now, not when it became outdated: what was being recorded
+            # then is known by the time that its thread has written to what it reads.
+            stale = storage.stale = Stale(None, 0, host.nbytes)
         low, high = stale.low, stale.high
         stale.low, stale.high, stale.is_uploading = host.nbytes, 0, True
     if explain.REPORTS:

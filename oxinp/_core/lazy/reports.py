@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import count
+from threading import RLock
 from typing import TYPE_CHECKING, Any
-from weakref import WeakSet, ref
+from weakref import ref
 
 from oxinp._config import config
 from oxinp._core.errors.frames import Line, user_frame
@@ -20,6 +21,8 @@ from oxinp._core.lazy.placement import device
 from oxinp._kernels.plan import REPORT_ADDRESS_BITS
 from oxinp._runtime import hooks
 from oxinp._runtime.backend import NUM_REPORTS
+from oxinp._runtime.forking import free_in_children
+from oxinp._runtime.registry import Registry
 
 if TYPE_CHECKING:
     from oxinp._core.lazy.handle import Handle
@@ -42,6 +45,7 @@ class _Ring:
 
     def __init__(self, reports: Reports) -> None:
         self._reports = ref(reports)
+        self._taking = free_in_children(RLock())
         self.numbers = count(1)
         self.origins: list[Any] = [None] * NUM_ORIGINS
 
@@ -56,10 +60,12 @@ class _Ring:
         reports = self._reports()
         if reports is None or not (written := reports.read()).any():
             return
+        with self._taking:  # what another thread has taken is raised there
+            written = reports.read()
+            places = written.nonzero()[0].tolist()
+            taken = [(place, int(written[place]) % (1 << 64), reports.take(place)) for place in places]
         found = []
-        for place in written.nonzero()[0].tolist():
-            claimed = int(written[place]) % (1 << 64)
-            word = reports.take(place)
+        for place, claimed, word in taken:
             turn = claimed >> REPORT_ADDRESS_BITS
             origin = self.origins[(turn * NUM_REPORTS + place) % NUM_ORIGINS]
             if origin is not None and origin[1] == claimed:
@@ -81,7 +87,7 @@ def _forgotten(_: int) -> Exception:
     return IndexError("an index is out of bounds")
 
 
-_RINGS: WeakSet[_Ring] = WeakSet()  # each lives as long as its reports, and these as their device
+_RINGS: Registry[_Ring] = Registry()  # each lives as long as its reports, and these as their device
 
 
 def claim(make: Make) -> int:
@@ -92,8 +98,8 @@ def claim(make: Make) -> int:
     make : callable
         What a kernel reports -> the exception; None where nothing is to be raised.
     """
-    reports = device().reports
-    return _ring(reports).claim(reports.ptr, make, Line(user_frame(), may_warn=False))
+    reports = _reports()
+    return reports.ring.claim(reports.ptr, make, Line(user_frame(), may_warn=False))  # type: ignore[no-any-return]
 
 
 def claim_flags(make: Make, line: Line) -> int:
@@ -106,21 +112,25 @@ def claim_flags(make: Make, line: Line) -> int:
     line : Line
         Which asks for the operation.
     """
-    reports = device().reports
-    return _ring(reports).claim(reports.flags, make, line)
+    reports = _reports()
+    with _MAKING:
+        ptr = reports.flags
+    return reports.ring.claim(ptr, make, line)  # type: ignore[no-any-return]
 
 
-def _ring(reports: Reports) -> _Ring:
-    ring: _Ring | None = reports.ring
-    if ring is None:
-        ring = reports.ring = _Ring(reports)
-        _RINGS.add(ring)
-    return ring
+def _reports() -> Reports:
+    """Return the reports of the device in use, which have a ring."""
+    with _MAKING:
+        reports = device().reports
+        if reports.ring is None:
+            reports.ring = _Ring(reports)
+            _RINGS.add(reports.ring)
+    return reports
 
 
 def check() -> None:
     """Raise what kernels have reported."""
-    for ring in tuple(_RINGS):
+    for ring in _RINGS:
         ring.check()
 
 
@@ -130,6 +140,8 @@ def settle(result: Handle) -> None:
         schedule.materialise(result._storage)
         device().synchronize()
 
+
+_MAKING: Any = free_in_children(RLock())  # held while the reports of a device are made, at the first claim
 
 hooks.after_waiting.append(check)
 hooks.in_forked_child.append(_RINGS.clear)

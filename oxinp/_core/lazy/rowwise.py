@@ -157,7 +157,7 @@ def _needed_elsewhere(
     needed = {number for number in program.absorbed if met.entries[number].is_held()}
     values = [other.value[1] for other in others if other.value is not None and other not in along]
     own = {id(met.entries[number].call) for number in program.absorbed}
-    calls = [call for reference in tuple(CALLS) if (call := reference()) is not None and id(call) not in own]
+    calls = [call for reference in list(CALLS) if (call := reference()) is not None and id(call) not in own]
     for entries in (*values, *[call.leaves or () for call in calls]):
         needed.update([results[id(entry)] for entry in entries if id(entry) in results])
     return tuple(sorted(needed))

@@ -19,7 +19,7 @@ from weakref import ref
 from oxinp._config import config
 from oxinp._core.lazy import calls, chains, rowwise
 from oxinp._core.lazy.balance import balance, is_sampled
-from oxinp._core.lazy.building import attempt, claim
+from oxinp._core.lazy.building import attempt, claim, is_locked
 from oxinp._core.lazy.calls import CALLS, Pending, at_work, request, run_calls
 from oxinp._core.lazy.chains import on_device
 from oxinp._core.lazy.explain import REPORTS, note
@@ -59,16 +59,21 @@ where there are more than `MAX_PENDING` in `PENDING`, for it may be the only one
 """
 
 
+_WATCHING: Any = free_in_children(Lock())
+
+
 def watch(record: Record) -> None:
     """Let one more of the `RECORDERS` be called, until `unwatch`."""
-    RECORDERS.append(record)
-    _follow_recorders()
+    with _WATCHING:
+        RECORDERS.append(record)
+        _follow_recorders()
 
 
 def unwatch(record: Record) -> None:
     """Let one of the `RECORDERS` be called no longer."""
-    RECORDERS.remove(record)
-    _follow_recorders()
+    with _WATCHING:
+        RECORDERS.remove(record)
+        _follow_recorders()
 
 
 def _follow_recorders() -> None:
@@ -79,7 +84,7 @@ def _follow_recorders() -> None:
 
 
 def _tell_recorders(storage: Storage, depth: int) -> None:
-    for record in RECORDERS:
+    for record in tuple(RECORDERS):  # none is passed over when another one goes
         record(storage, depth + 1)
 
 
@@ -142,20 +147,22 @@ def _compute(storage: Storage) -> Value:
         return value  # type: ignore[no-any-return]
     graph, leaves, _ = value
     wanted = None
-    references = PENDING[:]
     others = []
     if here.are_several:
         pending = [] if at_work.flushes_many else pending_storages()
         others = [other for other in pending if other is not storage and _is_own(other)]
     else:
+        # This storage goes from the list before the launch, during which it may grow or be flushed; but not where there
+        # are several devices: whoever writes to what it reads, on another device, has to find it until the launch has
+        # returned.
+        references = PENDING[:]
         for reference in references:  # most are gone, and a comprehension is a call
             other = reference()
             if other is not None and other is not storage and (held := other.value) is not None and held[0].nodes:
                 others.append(other)
-        if not others:
-            # This storage goes from the list before the launch, during which it may grow or be flushed; but not where
-            # there are several devices: whoever writes to what it reads, on another device, has to find it until the
-            # launch has returned.
+        if others:
+            PENDING[: len(references)] = map(ref, others)
+        else:  # nearly always, and sooner done
             del PENDING[: len(references)]
     if others:
         if len(others) > MAX_ALIVE and len(set(others)) > MAX_ALIVE:
@@ -165,8 +172,6 @@ def _compute(storage: Storage) -> Value:
             if not now[0].nodes:
                 return now
             others = []  # of several devices, a thread's flush leaves to it what it is about to compute
-        if not here.are_several:
-            PENDING[: len(references)] = map(ref, others)
         wanted = _wanted_interior(value, others)
     try:
         if CALLS and not graph.structure.is_flagged:
@@ -376,10 +381,11 @@ def _kept(storage: Storage) -> list[Any]:
 def _flush(find: Callable[[], list[Storage]], is_meant: Callable[[Any], bool] | None = None) -> None:
     pending = find()
     run_calls(lambda call: (is_meant is None or is_meant(call)) and _is_shared(call, pending))  # once, before those
+    pending = find()  # memory for these calls may have taken a flush
     are_many = len(pending) > MAX_TOGETHER
     outer, at_work.flushes_many = at_work.flushes_many, are_many
     if are_many and not here.are_several:  # else other devices' threads still have to find it
-        del PENDING[: len(pending)]
+        pending = pending_storages(are_taken=True)
     try:
         for storage in reversed(pending):
             if storage.value is not None:
@@ -413,7 +419,7 @@ def defer(bound: BoundOp, leaves: tuple[Any, ...], mask: int, depth: int = 4) ->
     """
     call, results = request(bound, leaves, mask)
     if room < 0:
-        for record in RECORDERS:
+        for record in tuple(RECORDERS):
             record(call, depth)  # type: ignore[arg-type] # it is remembered like a storage
     if mask & SHARED:
         call.run()
@@ -434,18 +440,16 @@ def _prune() -> None:
         flush_device()
 
 
-def pending_storages() -> list[Storage]:
-    """Return what is pending, each once, and let `PENDING` be that."""
+def pending_storages(*, are_taken: bool = False) -> list[Storage]:
+    """Return what is pending, each once; in an attempt let `PENDING` be that, or nothing where they `are_taken`."""
     if not PENDING:
         return []
     with _SHORTENING:
         count = len(PENDING)
         alive = [other for reference in PENDING[:count] if (other := reference()) is not None]
-        if not alive:
-            del PENDING[:count]
-            return alive
         pending = {id(other): other for other in alive if other.value is not None and other.value[0].nodes}
-        PENDING[:count] = map(ref, pending.values())
+        if is_locked():  # else a thread that is may be about to take out as many as it has seen
+            PENDING[:count] = () if are_taken else map(ref, pending.values())
     return list(pending.values())
 
 

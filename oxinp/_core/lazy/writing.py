@@ -225,9 +225,8 @@ def _are_apart(ptr: int, where: Layout, start: int, layout: Layout) -> bool:
 def flush_readers(target: Value, keep: Storage | None = None, keep_call: Call | None = None) -> None:
     """Compute every pending value, but that of `keep` and those of `keep_call`, that reads the Buffer of a storage."""
     _, (buffer,), mask = target
-    for reference in (
-        schedule.PENDING[:] if len(schedule.PENDING) <= schedule.MAX_UNSORTED else map(ref, schedule.pending_storages())
-    ):
+    entries = schedule.PENDING
+    for reference in entries[:] if len(entries) <= schedule.MAX_UNSORTED else map(ref, schedule.pending_storages()):
         storage = reference()
         if storage is not None and storage is not keep:
             value = storage.value
@@ -237,12 +236,11 @@ def flush_readers(target: Value, keep: Storage | None = None, keep_call: Call | 
         run_calls(lambda call: call is not keep_call and call.mask & mask and _reads(call.leaves or (), buffer))
 
 
-def is_read(target: Value) -> bool:
-    """Whether a pending value, or a call that waits, reads the Buffer of a storage."""
-    _, (buffer,), mask = target
+def is_read(buffer: Buffer) -> bool:
+    """Whether a pending value, or a call that waits, reads a Buffer."""
     for storage in schedule.pending_storages():
         value = storage.value
-        if value is not None and value[2] & mask and value[0].nodes and _reads(value[1], buffer):
+        if value is not None and value[0].nodes and _reads(value[1], buffer):
             return True
-    waiting = [call for reference in tuple(CALLS) if (call := reference()) is not None]
-    return any(call.mask & mask and _reads(call.leaves or (), buffer) for call in waiting)
+    waiting = [call for reference in list(CALLS) if (call := reference()) is not None]
+    return any(_reads(call.leaves or (), buffer) for call in waiting)

@@ -7,7 +7,6 @@ from the view's first one, and what is out of bounds in any of them is a negativ
 
 from __future__ import annotations
 
-import importlib
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -26,6 +25,7 @@ from oxinp._core.manipulation.shape import ravel
 from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES, INT64
 from oxinp._core.memory.layout import Layout
 from oxinp._core.ops import gather
+from oxinp._core.ops.where import where
 from oxinp._core.ufunc.object import OBJECTS
 
 # How an index out of bounds is written among distances: the number of the index array, then the index.
@@ -279,7 +279,6 @@ def _error_of(indices: list[_Index]) -> Callable[[int], Exception]:
 def _distances(indices: list[_Index], layout: Layout, first: int, is_turned: list[bool]) -> Any:
     """Return the distances in elements of what several arrays of indices name, negative where it does not exist."""
     compute = OBJECTS
-    where = importlib.import_module("oxinp._core.ufunc.objects").where
     total: Any = None
     wrong: Any = None
     for number, (index, turned) in enumerate(zip(indices, is_turned, strict=True)):

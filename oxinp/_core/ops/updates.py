@@ -27,6 +27,7 @@ from oxinp._core.memory.layout import Layout
 from oxinp._core.ops import advanced, creation, scatter
 from oxinp._core.ops.gather import UINT64, error_along, indexed_loop, is_unknown, loops_of, need_kernel, take
 from oxinp._core.ops.sort import searchsorted
+from oxinp._core.ops.where import where
 from oxinp._core.ufunc.object import OBJECTS
 from oxinp._kernels.plan import Plan
 
@@ -196,23 +197,19 @@ def _distances(selected: advanced.Selection) -> tuple[Handle, Any, Any]:
         along = creation.arange(0, extent * stride, stride) if stride else creation.zeros(extent, INT64)
         place = axis if axis < first else axis - count + ndim
         total = OBJECTS["add"](total, reshape(along, [-1 if i == place else 1 for i in range(len(shape))]))
-    return turned, _where()(OBJECTS["less"](base, 0), base, total), error
-
-
-def _where() -> Any:
-    return importlib.import_module("oxinp._core.ufunc.objects").where
+    return turned, where(OBJECTS["less"](base, 0), base, total), error
 
 
 def _along_axis(index: Any, extent: int, stride: int, error: Any, *, is_turned: bool) -> tuple[Any, Any]:
     """Return the distances of indices along an axis, and what makes the exception of one that is out of bounds."""
     compute = OBJECTS
-    found = _where()(compute["less"](index, 0), compute["add"](index, extent), index)
+    found = where(compute["less"](index, 0), compute["add"](index, extent), index)
     is_beyond = compute["logical_or"](compute["less"](found, 0), compute["greater_equal"](found, extent))
     shown = compute["minimum"](compute["maximum"](index, -advanced.LIMIT), advanced.LIMIT - 1)
     if is_turned:
         found = compute["subtract"](extent - 1, found)
     offset = advanced.BASE + advanced.LIMIT
-    found = _where()(is_beyond, compute["add"](shown, offset), compute["multiply"](found, stride))
+    found = where(is_beyond, compute["add"](shown, offset), compute["multiply"](found, stride))
     return found, None if error is None else lambda word: error(word - offset)
 
 
@@ -253,7 +250,7 @@ def put_along(array: Handle, index: Handle, axis: int, value: Any) -> None:
             place = creation.arange(0, n * stride, stride) if stride else creation.zeros(n, INT64)
             place = view(place, lambda x, step=steps[i]: x[step])  # type: ignore[misc]
             total = OBJECTS["add"](total, reshape(place, [-1 if j == i else 1 for j in range(len(shape))]))
-    places = _where()(OBJECTS["less"](base, 0), base, total)
+    places = where(OBJECTS["less"](base, 0), base, total)
     scatter.assign(along._replace(array=target, index=places, error=error), value)
 
 

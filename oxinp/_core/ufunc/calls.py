@@ -93,7 +93,12 @@ def evaluate(call: Call) -> Any:
         if out is not None:
             check_writeable(out)
     given = tuple(out for out in call.outs if out is not None)
-    cost = cost_of(call.operations[0], call.operands)
+    try:
+        cost = cost_of(call.operations[0], call.operands)
+    except ValueError:  # of shapes: NumPy looks at dtypes first, and names all that is given
+        _check(call)
+        _check_shapes(call)
+        raise
     cost = max(cost, *(out._layout.nbytes for out in given), 0.0) if cost >= 0 else cost
     if is_hosted((*call.operands, *given, call.where)) and placement.is_recorded_on_host(
         cost, call.operations[0].weight
@@ -143,8 +148,12 @@ def _check(call: Call) -> None:
         keywords["out"] = tuple(None if out is None else _stand_in(out) for out in call.outs)
     call_numerical(call.row.numpy, [_stand_in(x) for x in call.operands], keywords)
     if call.where is not None:
-        given = (*call.operands, *(out for out in call.outs if out is not None), call.where)
-        broadcast_shapes([x._layout.shape if isinstance(x, Handle) else () for x in given], None)
+        _check_shapes(call)
+
+
+def _check_shapes(call: Call) -> None:
+    given = [x for x in (*call.operands, *call.outs, call.where) if x is not None]
+    broadcast_shapes([x._layout.shape if isinstance(x, Handle) else () for x in given], None)
 
 
 def _stand_in(value: Any) -> Any:

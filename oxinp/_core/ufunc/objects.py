@@ -5,14 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
-from oxinp._core.host.fallback import call
-from oxinp._core.lazy.expr import Operation, Unsupported
+from oxinp._core.lazy.expr import Operation
 from oxinp._core.lazy.handle import Handle
-from oxinp._core.lazy.operands import declined, operand, other_side
-from oxinp._core.lazy.record import WHERE, apply
-from oxinp._core.lazy.results import types
+from oxinp._core.lazy.operands import declined, other_side
 from oxinp._core.ufunc.object import OBJECTS, ufunc
 from oxinp._core.ufunc.operations import operations_of
 from oxinp._core.ufunc.power import Power
@@ -68,16 +63,3 @@ def _calls(name: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
         return declined(row.numpy, row.python, b, a) if other is NotImplemented else called(other, a)
 
     return operator, reflected
-
-
-def where(condition: Any, x: Any, y: Any) -> Any:
-    """Return elements of `x` where `condition` holds, else of `y`; see `numpy.where`."""
-    operands = tuple([operand(value) for value in (condition, x, y)])
-    if any(value is NotImplemented for value in operands):
-        return call(np.where, (condition, x, y), {}, name="where")
-    if not any(isinstance(value, Handle) for value in operands):
-        operands = (types.from_host(np.asarray(operands[0])), *operands[1:])
-    try:
-        return apply(WHERE, np.where, operands, as_array=True)
-    except Unsupported:
-        return call(np.where, (condition, x, y), {}, name="where")

@@ -304,13 +304,32 @@ def _unary(operation: Operation, row: UfuncRow) -> Callable[..., Any]:
     return made
 
 
-def _binary(  # noqa: PLR0915 - calls cost
-    operation: Operation, row: UfuncRow, python: Callable[..., Any] | None
-) -> tuple[Callable[..., Any], ...]:
+def _binary(operation: Operation, row: UfuncRow, python: Callable[..., Any] | None) -> tuple[Callable[..., Any], ...]:
     pairs = operation.pairs
-    records = operation.records
     compute = row.on_host
     ufunc = row.numpy
+
+    def with_number(a: Any, b: Any, place: int) -> Any:
+        """Record an array of the device and a number of Python, which stands at a place; None for the general way."""
+        storage, kind = a._held or a._storage, type(b)
+        value = storage.value
+        if storage.host is not None or value is None or current() is not quiet.state:
+            return None
+        if value[0].layout is not a._known:
+            value = chain(a)
+        graph = value[0]
+        key = (graph, kind) if place else (kind, graph)
+        record = pairs.get(key)
+        if record is None:
+            record = renew(operation, pairs, key, (graph, _WEAK[kind]) if place else (_WEAK[kind], graph))
+        if record is None or record.graph is None or record.graph.layout.nbytes < balance.limit:
+            return None
+        try:
+            converted = record.convert[place](b)
+        except OverflowError:  # NumPy's, or none where any integer is taken: `apply` knows
+            return None
+        leaves = (*value[1], converted) if place else (converted, *value[1])
+        return wrap_pending((record.graph, leaves, value[2]))
 
     def general(a: Any, b: Any) -> Any:
         kind = type(b)
@@ -320,21 +339,9 @@ def _binary(  # noqa: PLR0915 - calls cost
                 if value is not None and value[0].layout.nbytes >= balance.limit:
                     return wrap_pending(value)
         elif kind is float or (kind is int and -_PLAIN_INT <= b <= _PLAIN_INT):
-            storage = a._held or a._storage
-            value = storage.value
-            if storage.host is None and value is not None and current() is quiet.state:
-                if value[0].layout is not a._known:
-                    value = chain(a)
-                graph = value[0]
-                record = pairs.get((graph, kind))
-                if record is None:
-                    record = renew(operation, pairs, (graph, kind), (graph, _WEAK[kind]))
-                if record is not None and record.graph is not None and record.graph.layout.nbytes >= balance.limit:
-                    try:
-                        converted = record.convert[1](b)
-                    except OverflowError:  # NumPy's, or none where any integer is taken: `apply` knows
-                        return apply_or_fall_back(a, b)
-                    return wrap_pending((record.graph, (*value[1], converted), value[2]))
+            result = with_number(a, b, 1)
+            if result is not None:
+                return result
         else:
             other = other_side(b)
             if other is NotImplemented:
@@ -345,21 +352,9 @@ def _binary(  # noqa: PLR0915 - calls cost
     def general_reflected(a: Any, b: Any) -> Any:
         kind = type(b)
         if kind is float or (kind is int and -_PLAIN_INT <= b <= _PLAIN_INT):
-            storage = a._held or a._storage
-            value = storage.value
-            if storage.host is None and value is not None and current() is quiet.state:
-                if value[0].layout is not a._known:
-                    value = chain(a)
-                graph = value[0]
-                record = pairs.get((kind, graph))
-                if record is None:
-                    record = renew(operation, pairs, (kind, graph), (_WEAK[kind], graph))
-                if record is not None and record.graph is not None and record.graph.layout.nbytes >= balance.limit:
-                    try:
-                        converted = record.convert[0](b)
-                    except OverflowError:  # see `operator`
-                        return apply_or_fall_back(b, a)
-                    return wrap_pending((record.graph, (converted, *value[1]), value[2]))
+            result = with_number(a, b, 0)
+            if result is not None:
+                return result
         other = other_side(b)
         return declined(ufunc, python, b, a) if other is NotImplemented else apply_or_fall_back(other, a)
 
@@ -378,8 +373,12 @@ def _binary(  # noqa: PLR0915 - calls cost
     made = on_common_ways(row, general, general_reflected, pairs)
     # The in-place operator that Python has, or the ufunc, which takes where to write to.
     on_host = getattr(python_operator, row.operators[2].strip("_"), None) if row.operators else None
-    if on_host is None:
-        return made
+    return made if on_host is None else (*made, _in_place(operation, row, on_host))
+
+
+def _in_place(operation: Operation, row: UfuncRow, on_host: Callable[..., Any]) -> Callable[..., Any]:
+    records = operation.records
+    ufunc = row.numpy
 
     def general_in_place(a: Any, b: Any) -> Any:
         if (
@@ -419,4 +418,5 @@ def _binary(  # noqa: PLR0915 - calls cost
             return types.fall_back(ufunc, (a, other), {"out": a}, name=operation.name)
 
     make = (_IN_PLACE if _takes_constants(row) else _NUMBERS_IN_PLACE)[row.may_warn]
-    return *made, make(on_host, general_in_place, _reach(row))
+    made: Callable[..., Any] = make(on_host, general_in_place, _reach(row))
+    return made

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from oxinp._ptx.types import Type
 
 WORD_NBYTES = 8
-STATUS_WORDS = 2
 
 
 def is_possible(type: Type, shape: Sequence[int], what: str, device: Device, *, has_vectors: bool) -> bool:
@@ -124,4 +123,4 @@ def plan_svd(shape: Sequence[int], a: Operand, device: Device, *, has_vectors: b
     return scratch.plan((*copied, *_started(places["status"]), jacobi.launch(problem, side, places)))
 
 
-__all__ = ["STATUS_WORDS", "is_possible", "plan_eigh", "plan_svd"]
+__all__ = ["is_possible", "plan_eigh", "plan_svd"]

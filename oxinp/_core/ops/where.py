@@ -1,0 +1,27 @@
+"""`numpy.where` of three operands."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from oxinp._core.host.fallback import call
+from oxinp._core.lazy.expr import Unsupported
+from oxinp._core.lazy.handle import Handle
+from oxinp._core.lazy.operands import operand
+from oxinp._core.lazy.record import WHERE, apply
+from oxinp._core.lazy.results import types
+
+
+def where(condition: Any, x: Any, y: Any) -> Any:
+    """Return elements of `x` where `condition` holds, else of `y`; see `numpy.where`."""
+    operands = tuple([operand(value) for value in (condition, x, y)])
+    if any(value is NotImplemented for value in operands):
+        return call(np.where, (condition, x, y), {}, name="where")
+    if not any(isinstance(value, Handle) for value in operands):
+        operands = (types.from_host(np.asarray(operands[0])), *operands[1:])
+    try:
+        return apply(WHERE, np.where, operands, as_array=True)
+    except Unsupported:
+        return call(np.where, (condition, x, y), {}, name="where")

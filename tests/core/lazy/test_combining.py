@@ -1,0 +1,80 @@
+"""What is found by arithmetic on layouts is what is found by asking: `renew` gives what `combine` gives."""
+
+# ruff: noqa: ICN001, ARG001, ARG005 - oxinp is np where statements are written, all of which take the same
+
+import random
+
+import numpy
+import pytest
+
+import oxinp as np
+from oxinp._core.lazy import record
+from oxinp._core.lazy.combining import combine, renew
+from oxinp._core.ufunc import operators
+
+SHAPES = ((), (1,), (7,), (5, 7), (3, 5, 7))
+STATEMENTS = (
+    lambda x, y: x + y,
+    lambda x, y: x * x,
+    lambda x, y: (x - y) * x,
+    lambda x, y: x < y,
+    lambda x, y: 2 * x + 1.5,
+    lambda x, y: np.sqrt(abs(x)) + y,
+    lambda x, y: np.where(x > y, x, y),
+    lambda x, y: -x,
+)
+
+
+@pytest.fixture
+def found(monkeypatch):
+    """Have every record that is renewed compared with the one that is made without; return how many were."""
+    compared = []
+
+    def both(operation, table, key, graphs, place=None, target=None):
+        renewed = renew(operation, table, key, graphs, place, target)
+        if renewed is None:
+            return None
+        positions = None if place is None else (tuple(range(len(graphs[0].leaves))), (place,))
+        combined = combine(operation, graphs, positions, target)
+        for name in ("structure", "leaves"):
+            assert getattr(renewed.graph, name) == getattr(combined.graph, name), name
+        for name in ("dtype", "shape", "strides", "offset"):
+            assert getattr(renewed.layout, name) == getattr(combined.layout, name), name
+        assert renewed.graph.layout is renewed.layout
+        for name in ("cost", "flush", "reason", "scalars", "convert"):
+            assert getattr(renewed, name) == getattr(combined, name), name
+        compared.append(operation.name)
+        return renewed
+
+    for module in (record, operators):
+        monkeypatch.setattr(module, "renew", both)
+    return compared
+
+
+def drawn(draw, dtype):
+    """Return an array of ours, laid out in one of many ways."""
+    shape = draw.choice(SHAPES)
+    held = tuple(draw.choice((1, 2)) * length + draw.randrange(3) for length in shape)
+    x = np.asarray(numpy.random.default_rng(draw.randrange(99)).integers(-4, 5, held).astype(dtype))
+    x = x[tuple(slice(None, None, draw.choice((1, 1, -1))) for _ in shape)]
+    x = x[tuple(slice(draw.randrange(2), None, draw.choice((1, 2))) for _ in shape)]
+    x = x[tuple(slice(length) for length in shape)]
+    return x.T if draw.random() < 0.2 else x
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_renewed_is_combined(on_device, found, seed):
+    draw = random.Random(seed)
+    for _ in range(200):
+        x, y = (drawn(draw, draw.choice(("f4", "f8", "i4"))) for _ in range(2))
+        statement = draw.choice(STATEMENTS)
+        try:
+            expected = statement(numpy.asarray(x), numpy.asarray(y))
+        except ValueError:
+            with pytest.raises(ValueError, match="broadcast"):
+                statement(x, y)
+            continue
+        given = statement(x, y)
+        assert given.dtype == expected.dtype
+        numpy.testing.assert_array_equal(numpy.asarray(given), expected)
+    assert len(found) > 100

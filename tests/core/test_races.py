@@ -1,0 +1,125 @@
+"""What another thread does in the very moment in which it matters, done there: each of these was seen to go wrong."""
+
+# ruff: noqa: ICN001 - oxinp is np
+
+import gc
+import threading
+
+import numpy
+import pytest
+
+import oxinp as np
+from oxinp._core.lazy import calls, reports, schedule
+from oxinp._runtime.backend import NUM_REPORTS
+from oxinp.cuda import current
+from oxinp.cuda.kernel import Out, f64, jit, u32
+from tests.comparator import assert_same
+
+
+@pytest.fixture(autouse=True)
+def on_device(config):
+    config.offload_threshold = 0
+
+
+def test_what_is_being_recorded_reads_what_was_there(monkeypatch):
+    """Another thread gets the host side between the look at an operand and the entry among what is pending."""
+    x = np.arange(200.0) + 0
+    np.evaluate(x)
+    enter, lent = schedule.enter, []
+
+    def enter_late(storage):
+        monkeypatch.setattr(schedule, "enter", enter)
+        lent.append(numpy.asarray(x))
+        enter(storage)
+
+    monkeypatch.setattr(schedule, "enter", enter_late)
+    y = np.add(x, 1)
+    lent.pop()[10:20] = -1
+    np.evaluate(x + 0)
+    assert_same(y, numpy.arange(1.0, 201.0))
+
+
+class Cycle:
+    """Something that only the garbage collector frees, with what it holds."""
+
+    def __init__(self, held):
+        self.own, self.held = self, held
+
+
+def test_calls_that_wait_may_be_collected_while_they_are_gone_through():
+    """The collector runs where an object is made, in Python 3.11 also inside `tuple`."""
+    x = np.arange(300.0)
+    np.evaluate(x)
+    thresholds = gc.get_threshold()
+    for allocations in range(1, 12):
+        gc.collect()
+        gc.disable()
+        for _ in range(5):
+            Cycle(np.sort(x))
+        assert len(calls.CALLS) >= 5
+        gc.enable()
+        gc.set_threshold(gc.get_count()[0] + allocations)
+        try:
+            calls.run_calls(lambda _: False)
+        finally:
+            gc.set_threshold(*thresholds)
+
+
+def test_what_a_kernel_writes_is_seen_by_who_reads_the_rest_meanwhile(monkeypatch):
+    """Another thread reads the other half by NumPy, between the look where the array lies and the launch."""
+
+    @jit(block=64)
+    def fill(k, x: Out[f64], n: u32):
+        with k.grid_stride(n) as i:
+            x[i] = 7.0
+
+    x = np.arange(200.0) + 0
+    np.evaluate(x)
+    flush, threads = current.flush, []
+
+    def flush_late():
+        threads.append(threading.Thread(target=numpy.asarray, args=(x,)))
+        threads[-1].start()
+        threads[-1].join(0.1)
+        flush()
+
+    monkeypatch.setattr(current, "flush", flush_late)
+    fill[2](x, 100)
+    threads[0].join()
+    assert_same(x, numpy.concatenate([numpy.full(100, 7.0), numpy.arange(100.0, 200.0)]))
+
+
+def test_what_a_kernel_reports_is_raised_once():
+    """Two threads wait for the device at once."""
+
+    class Reports:
+        ring, ptr = None, 1 << 12
+
+        def __init__(self):
+            self.words = numpy.zeros((NUM_REPORTS, 2), numpy.int64)
+
+        def read(self):
+            return self.words[:, 0].copy()
+
+        def take(self, place):
+            if not threads:
+                threads.append(threading.Thread(target=check))
+                threads[0].start()
+                threads[0].join(0.1)
+            word = int(self.words[place, 1])
+            self.words[place] = 0
+            return word
+
+    def check():
+        try:
+            ring.check()
+        except IndexError as error:
+            raised.append(error.args[0])
+
+    threads, raised, device = [], [], Reports()
+    ring = reports._Ring(device)
+    claimed = ring.claim(device.ptr, IndexError, None)
+    device.words[(claimed - device.ptr) // 16] = claimed, 900
+    check()
+    threads[0].join()
+    assert raised == [900]
