@@ -45,9 +45,17 @@ class Explained(NamedTuple):
 def explain(missed: Sequence[Missed], reasons: Mapping[str, Sequence[str]]) -> Explained:
     """Hold what was not taken beside reasons, each with the places that it holds for."""
     places = {place for each in reasons.values() for place in each}
+    found = {each.place() for each in missed}
+    # Of functions that nothing entered every place is missed, too.
+    untouched = {_function(each.place()) for each in missed if each.never == ENTERED}
     return Explained(
-        [each for each in missed if each.place() not in places], sorted(places - {each.place() for each in missed})
+        [each for each in missed if each.place() not in places],
+        sorted(place for place in places - found if _function(place) not in untouched),
     )
+
+
+def _function(place: str) -> str:
+    return place.split(": never ", 1)[0]
 
 
 def planner_modules() -> list[str]:

@@ -274,7 +274,8 @@ class PlanningBackend(EmulatorBackend):
             if param.is_pointer:
                 address = value & ((1 << ADDRESS_BITS) - 1)
                 self._check_range(address, 0, f"{what}: {param.name}")
-                if param.type is not None and address % param.type.nbytes:
+                # Accumulators of several parts need not be a power of two of bytes.
+                if param.type is not None and address % (param.type.nbytes & -param.type.nbytes):
                     raise ImpossiblePlanError(f"{what}: {param.name} at {address:#x}, of {param.type}")
                 if param.access != "r":
                     self._forget(address)

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tests.fuzz import problems_arrays, problems_kernels, problems_libraries, problems_products, problems_sequences
+from tests.fuzz import (
+    problems_arrays,
+    problems_libraries,
+    problems_matrices,
+    problems_passes,
+    problems_products,
+    problems_sequences,
+    problems_strides,
+)
 from tests.fuzz.problem import Problem
 
 FAMILIES: dict[str, Callable[[Problem], Any]] = {
@@ -25,16 +33,24 @@ FAMILIES: dict[str, Callable[[Problem], Any]] = {
         problems_sequences.sorts,
         problems_sequences.transforms,
         problems_products.factorisations,
-        problems_kernels.fourier_transforms,
-        problems_kernels.strided_products,
-        problems_kernels.strided_factorisations,
-        problems_kernels.indexed_elements,
-        problems_kernels.strided_passes,
-        problems_kernels.lines,
-        problems_kernels.sorted_rows,
-        problems_kernels.kernel_specs,
-        problems_kernels.slices,
+        problems_strides.fourier_transforms,
+        problems_matrices.strided_products,
+        problems_matrices.strided_factorisations,
+        problems_strides.indexed_elements,
+        problems_passes.strided_passes,
+        problems_passes.lines,
+        problems_passes.sorted_rows,
+        problems_matrices.kernel_specs,
+        problems_matrices.grouped_products,
+        problems_passes.slices,
         problems_libraries.sparse,
         problems_libraries.random_numbers,
     )
 }
+
+_OF_KERNELS = (problems_matrices, problems_passes, problems_strides)
+OF_KERNELS = frozenset(
+    {name for name, function in FAMILIES.items() if function.__module__ in [each.__name__ for each in _OF_KERNELS]}
+    - {"slices"}
+)
+"""Families that ask planners themselves, not NumPy's functions."""

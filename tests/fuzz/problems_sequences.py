@@ -27,6 +27,8 @@ def gathers(p: Problem) -> Any:
             "a.copy().__setitem__(a > 1, 0)",
             "np.nonzero(a)",
             "np.take_along_axis(a, np.zeros(a.shape, int), 0)",
+            "np.take_along_axis(a, np.zeros(a.shape, int), 0) * 2 + 1",
+            "np.take_along_axis(a, np.zeros(a.shape, int), -1) + a",
             "np.where(a > 1)",
             "np.bincount(i.ravel(), minlength=5)",
             "np.compress(a.ravel() > 1, a)",

@@ -149,6 +149,7 @@ def test_branches_need_reasons_and_reasons_branches():
     assert places[1].endswith("test_planners.py _never: never entered")
     assert explain(missed, {"callers refuse it": places}) == ([], [])
     assert explain(missed, {"callers refuse it": places[:1]}) == (missed[1:], [])
+    assert explain(missed[1:], {"callers refuse it": [places[1].replace("entered", "true: if x:")]}) == (missed[1:], [])
     assert explain(missed[:1], {"callers refuse it": places[:1], "no such device": places[1:]}) == ([], places[1:])
 
 

@@ -1,6 +1,52 @@
 """Why problems leave branches of planners untaken: each reason with the places that it holds for.
 
-A place reads as `python -m tests.fuzz.planners --coverage FILE` prints it, without its line.
+A place reads as `python -m tests.fuzz.planners --coverage FILE` prints it, without its line. True and false are those
+of the operand that is tested: of ``not size``, that is `size`.
 """
 
-REASONS: dict[str, tuple[str, ...]] = {}
+REASONS: dict[str, tuple[str, ...]] = {
+    "planners have divided what is larger, and refused what has no elements, before they ask; other callers are told": (
+        "blas3/trsm.py plan: never false: if not 1 <= order <= length(spec.type):",
+        "blas3/trsm_dmma.py plan: never false: if not 1 <= order <= LENGTH:",
+        "gemm/sm90_wgmma/kernel.py plan: never true: if min(m, n, depth) < 1:",
+        "gemm/sm90_wgmma/kernel.py plan: never true: if shortest < per_tile:",
+        "lapack/lu_panel.py block_height: never true: if num_rows > most_rows(type, device):",
+    ),
+    "operations without elements are done before anybody plans them; loops of kernels are none then": (
+        "fft/axes.py plan_axes: never true: if 0 in target.shape:",
+        "nest.py collapse: never true: if 0 in shape:",
+        "problem.py touched_nbytes: never false: if step or not n:",
+        "random/fill.py plan: never false: if not size:",
+    ),
+    "every device that there are kernels for has more shared memory; those of tests have less": (
+        (
+            "lapack/divide.py most_rows: never false: "
+            "while DivideSpec(type, PREPARE, 2 * order).shared_nbytes <= limits.max_shared_nbytes:"
+        ),
+        (
+            "sort/plan.py _short_spec: never false: "
+            "return spec if block.make(spec).shared_nbytes <= device.max_shared_nbytes else None"
+        ),
+    ),
+    "kernels that are made are never None, as those are that are only asked for": (
+        (
+            "reduce/plan.py Reduction.plan: never false: "
+            "return self._planned(shape, axes, arrays, output, device, Planner.kernel) or Plan(())"
+        ),
+    ),
+    "a way that tests and timings choose, beside the one that is used": (
+        "fft/batch.py Batch._spec: never true: tiling.IS_COUNTED and cluster > 1,",
+        "fft/exchange.py Exchange.__init__: never true: if spec.is_counted:",
+        "gemm/sm90_wgmma/kernel.py plan: never true: if strides_nbytes is None:",
+        "index/buckets.py group: never true: spec = spec.replace(items=items) if items else spec",
+        (
+            "index/sums.py add: never true: "
+            "piece = piece or max(MIN_PIECE, 2 * -(-count // max(grouped.number, NUM_PARTS)))"
+        ),
+        "index/windows.py update: never true: piece = piece or max(MIN_PIECE, -(-count // (NUM_PIECES * WARP)) * WARP)",
+        (
+            "random/segments.py plan: never true: "
+            "finds = FindSpec(generator, name, is_shifted, items or items_of(name, size, device.num_sms), capacity)"
+        ),
+    ),
+}

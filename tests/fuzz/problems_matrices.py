@@ -1,0 +1,184 @@
+"""Random problems for the planners of products and factorisations as programs of kernels ask for them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from oxinp._kernels.gemm import select
+from oxinp._kernels.gemm.catalog import SUMS, mma_specs
+from oxinp._kernels.gemm.epilogue import bind, scaled, subtracted
+from oxinp._kernels.gemm.multistage import grouped
+from oxinp._kernels.gemm.operand import Matrices, contiguous
+from oxinp._kernels.gemm.sm90_wgmma.sharing import SHARINGS
+from oxinp._kernels.gemm.sm90_wgmma.spec import WgmmaSpec
+from oxinp._kernels.gemm.sm90_wgmma.store import (
+    BulkColumns16,
+    BulkColumns32,
+    BulkRows,
+    DirectColumns,
+    DirectRows,
+    RolledRows,
+)
+from oxinp._kernels.gemm.variant import Variant
+from oxinp._kernels.lapack import pivoted, spectrum, symmetric
+from oxinp._kernels.lapack import plan as lapack
+from oxinp._kernels.plan import ALIGNMENT
+from oxinp._kernels.problem import Operand
+from oxinp._ptx.types import Type, bf16, c64, c128, f16, f32, f64, i8, i32, u8, u16
+from tests.fuzz import planning
+from tests.fuzz.operand import strides_of, type_of
+from tests.fuzz.problem import Problem
+
+ORDERS = (
+    1, 2, 3, 4, 5, 8, 16, 17, 31, 32, 33, 48, 64, 65, 100, 127, 128, 129, 200, 256, 300, 512, 513, 700, 1024,
+    1500, 2048, 2500, 4096, 4500, 6000, 8192, 10000,
+)  # fmt: skip
+
+
+def _matrices(p: Problem, type_: Type, shape: tuple[int, ...]) -> Matrices:
+    """Return matrices of any layout in which one axis is contiguous."""
+    *batch, rows, columns = shape
+    is_transposed = p.chance(35)
+    run, lines = (rows, columns) if is_transposed else (columns, rows)
+    pitch = run + (p.choice((1, 4, 8, 16)) if p.chance(25) else 0)
+    own = (1, pitch) if is_transposed else (pitch, 1)
+    kept = tuple(1 if p.chance(20) else n for n in batch)
+    order = strides_of(p, kept)
+    moves = tuple(step * lines * pitch if n > 1 else 0 for n, step in zip(kept, order, strict=True))
+    return Matrices(type_, (*moves, *own), p.choice((ALIGNMENT, ALIGNMENT, ALIGNMENT, 16, type_.nbytes)))
+
+
+# What is multiplied by each family of kernels: the dtypes, batches and sides that are its own.
+ALL_SIDES = ((1, 5, 33, 64, 100), (64, 128, 256, 512, 1000), (1024, 2048, 3000, 4096, 8192))
+BATCHES = ((), (), (), (1,), (3,), (200,), (20_000,), (2, 3), (4, 5, 2))
+WAYS = {
+    "steps": (("f4", "f8", "c8", "c16", "f2", "i1", "u2", "i4", "u8"), BATCHES, ALL_SIDES),
+    "plan": (("f4", "f8", "c8", "c16", "f2", "i1", "i4", "i8"), BATCHES, ALL_SIDES),
+    "ozaki": (("f8", "c16", "c16", "f4"), ((), (), (), (3,)), ALL_SIDES[1:]),
+    "fp16x2": (("f4", "c8", "c8", "f8"), ((), (), (), (3,)), ALL_SIDES[1:]),
+    "wgmma": (("f2", "i1", "u1", "u2", "i2", "u4", "i8", "f4"), BATCHES, ALL_SIDES),
+}
+
+
+def strided_products(p: Problem) -> Any:
+    """Products by every family of kernels that takes them, or none, of matrices of any layout."""
+    device, way = planning.backend().capability, p.choice(("steps", "steps", *WAYS))
+    dtypes, batches, ranges = WAYS[way]
+    type_, batch, sides = type_of(p, dtypes), p.choice(batches), p.choice(ranges)
+    second = type_ if p.chance(90) else type_of(p)
+    m, n, k = (p.choice(sides) for _ in range(3))
+    if p.chance(20):
+        k = p.choice((1, 64, 10_000, 100_000, 1 << 20))
+    shape = (*batch, m, n)
+    a, b = _matrices(p, type_, (*batch, m, k)), _matrices(p, second, (*batch, k, n))
+    setting, nbytes = p.choice(("auto", "native", "tf32")), p.choice((4 << 30, 1 << 28, 1 << 24, 0))
+    strides = p.choice((contiguous(shape), (*[0] * len(batch), 0, 1), (*[0] * len(batch), 1, 0), (0,) * len(shape)))
+    acc = i32 if type_ in (u8, u16) else SUMS.get(type_, type_)
+    epilogue = p.choice((None, None, scaled(acc), scaled(acc, strides), subtracted(acc, strides)))
+    p.text = f"{way} {shape} {k} {a} {b} {setting} {nbytes} {epilogue and epilogue.inputs}"
+    if way == "steps":
+        select.plan_steps(shape, k, a, b, type_, device, setting, nbytes, epilogue)
+    elif way == "plan" and second is type_:
+        variant = Variant(epilogue=epilogue, has_plain_sums=p.chance(50))
+        select.plan(shape, k, a, b, acc, p.choice((type_, acc)), device, variant)
+    elif way == "ozaki":
+        select.plan_ozaki(shape, k, a, b, device, nbytes)
+    elif way == "fp16x2":
+        select.plan_fp16x2(shape, k, a, b, device)
+    elif way == "wgmma":
+        select.plan_wgmma(shape, k, a, b, type_, device, epilogue)
+
+
+def strided_factorisations(p: Problem) -> Any:
+    """Factorisations of matrices of any layout."""
+    device, type_ = planning.backend().capability, type_of(p, ("f4", "f8", "c8", "c16"))
+    largest = p.choice((5, 33, 130, 700, 3000, 10_000))
+    least = p.choice((1, largest // 8))
+    m, n = (p.choice([each for each in ORDERS if least <= each <= largest]) for _ in range(2))
+    batch = p.choice(((), (), (1,), (3,), (2, 3), (100,)) if largest <= 700 else ((), (), (3,)))
+    has_vectors, mode = p.chance(50), p.choice(("reduced", "complete", "r", "raw"))
+
+    def operand(*shape: int) -> Operand:
+        matrices = _matrices(p, type_, (*batch, *shape))
+        return Operand(type_, matrices.strides, matrices.alignment)
+
+    square, tall = (*batch, n, n), (*batch, m, n)
+    plans = {
+        "cholesky": lambda: lapack.plan_cholesky(square, operand(n, n), device),
+        "solve": lambda: lapack.plan_solve((*batch, n, m), operand(n, n), operand(n, m), device),
+        "invert": lambda: lapack.plan_invert(square, operand(n, n), device),
+        "lu": lambda: lapack.plan_lu(tall, operand(m, n), device),
+        "slogdet": lambda: lapack.plan_slogdet(square, operand(n, n), device),
+        "qr": lambda: lapack.plan_qr(tall, operand(m, n), device, mode),
+    }
+    if n <= 32 and m <= 32:
+        plans["eigh"] = lambda: spectrum.plan_eigh(square, operand(n, n), device, has_vectors=has_vectors)
+        plans["svd"] = lambda: spectrum.plan_svd(tall, operand(m, n), device, has_vectors=has_vectors)
+    if symmetric.is_possible(type_, math.prod(batch), n, device):
+        plans["symmetric"] = lambda: symmetric.plan(square, operand(n, n), device, has_vectors=has_vectors)
+    if not batch and pivoted.is_possible(type_, (m, n), device):
+        plans["pivoted"] = lambda: pivoted.plan((m, n), operand(m, n), device, mode)
+    name = p.choice(tuple(plans))
+    p.text = f"{name} {type_} {batch} {m} {n} {mode} {has_vectors}"
+    plans[name]()
+
+
+MMA_FIELDS = {
+    "type": (f64, c128, f32),
+    "a_major": ("k", "mn"),
+    "b_major": ("k", "mn"),
+    "tile_m": (24, 32, 64, 96, 128, 192, 256),
+    "tile_n": (24, 32, 64, 96, 128, 192, 256),
+    "warp_m": (12, 16, 24, 32, 64, 128),
+    "warp_n": (12, 16, 24, 32, 64, 128),
+    "num_stages": (2, 3, 4, 6, 8),
+    "cluster": (1, 2, 4),
+    "blocks_per_sm": (0, 1, 2),
+    "num_k_groups": (1, 2, 3),
+    "is_bf16x3": (False, True),
+    "is_wgmma": (False, True),
+    "is_complex": (False, True),
+    "promotion": (0, 256, 5),
+    "unroll_k": (0, 1, 2, 4),
+}
+WGMMA_FIELDS = {
+    "type": (f16, bf16, f32, i8, f64),
+    "out": (f16, bf16, f32, i32, c64),
+    "a_major": ("k", "mn"),
+    "b_major": ("k", "mn"),
+    "tile_n": (8, 40, 64, 96, 128, 192, 256),
+    "num_stages": (1, 2, 4),
+    "sharing": tuple(SHARINGS.values()),
+    "store": (BulkRows, RolledRows, BulkColumns16, BulkColumns32, DirectRows, DirectColumns),
+    "epilogue": (None, bind(scaled(f16), ())[0]),
+    "is_promoted": (False, True),
+    "is_serial_split_k": (False, True),
+}
+
+
+def kernel_specs(p: Problem) -> Any:
+    """Specs of products as a search may put them together: most of them are refused."""
+    fields: dict[str, Any]
+    base: Any
+    if p.chance(50):
+        base, fields = p.choice(list(mma_specs())), MMA_FIELDS
+    else:
+        base = WgmmaSpec(*p.choice(((f16, f16), (f16, f32), (f32, f32), (i8, i32))), "k", "k")
+        fields = WGMMA_FIELDS
+    given = {name: p.choice(fields[name]) for name in p.draw.sample(tuple(fields), p.integer(0, 4))}
+    p.text = f"{type(base).__name__} {given}"
+    base._replace(**given).check()
+
+
+def grouped_products(p: Problem) -> Any:
+    """Products of many sizes by one launch: nothing in the package asks for them, programs of kernels may."""
+    type_, count = type_of(p, ("f2", "f4", "f8", "c8", "c16", "i8")), p.choice((1, 2, 30))
+    problems, address = [], 1 << 30
+    for _ in range(count):
+        m, n, k = (p.choice((1, 7, 64, 100, 1000)) for _ in range(3))
+        problems.append(grouped.GroupedProblem(address, address, address, (m, n, k), (n, k, n)))
+        address += p.choice((ALIGNMENT, type_.nbytes))
+    p.text = f"{type_} {problems}"
+    group = grouped.Group(type_, SUMS.get(type_, type_), type_)
+    grouped.plan(group, problems, planning.backend().capability)

@@ -1,0 +1,198 @@
+"""Random problems for the planners of chains, reductions, scans and sorts as programs of kernels ask for them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import oxinp as np
+from oxinp._kernels.elementwise import plan as elementwise
+from oxinp._kernels.gemm.operand import contiguous
+from oxinp._kernels.plan import ALIGNMENT
+from oxinp._kernels.problem import Instr, Operand, Output, ReduceOp, ScalarOperand
+from oxinp._kernels.reduce import plan as reduce
+from oxinp._kernels.reduce.operators import (
+    add,
+    compensated_sum,
+    extremum_at,
+    extremum_of_bytes,
+    product,
+    scannable,
+    starting,
+)
+from oxinp._kernels.scan import plan as scan
+from oxinp._kernels.sort import count, search
+from oxinp._kernels.sort import plan as sort
+from oxinp._ptx.types import Type, c64, c128, f32, f64, i64, u32, u64
+from tests.fuzz import planning
+from tests.fuzz.operand import ALIGNMENTS, joined, strides_of, type_of
+from tests.fuzz.problem import HUGE_SIZE, Problem
+
+
+def strided_passes(p: Problem) -> Any:
+    """Chains, reductions and scans over operands of any strides, some without elements."""
+    device, shape = planning.backend().capability, p.shape(most=p.choice((1 << 20, 1 << 28, HUGE_SIZE)))
+    if p.chance(12):
+        shape = tuple(0 if p.chance(40) else n for n in shape)
+    if p.chance(10):  # narrow
+        shape = (p.choice((1 << 20, 3 << 18, 1 << 24, 10_000)), p.choice((2, 3, 5, 8)))
+    type_ = type_of(p, ("i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", "c8", "c16"))
+    axes = tuple(sorted(p.draw.sample(range(len(shape)), p.choice((1, 1, p.integer(1, len(shape)))))))
+    inputs: list[Operand | ScalarOperand] = [
+        ScalarOperand(type_) if p.chance(10) else Operand(type_, _moves(p, shape), p.choice(ALIGNMENTS))
+        for _ in range(p.choice((1, 1, 2, 4, 12)))
+    ]
+    total, instrs = _chain(p, type_, len(inputs))
+    kept = tuple(n for axis, n in enumerate(shape) if axis not in axes)
+    output, reduced = (Operand(type_, strides_of(p, extents)) for extents in (shape, kept))
+    op = _operator(p, type_)
+    way = p.choice(("chain", "reduction", "extremum", "scan", "choose"))
+    p.text = f"{way} {shape} {axes} {op.name} {inputs} {instrs}"
+    if way == "chain":
+        elementwise.plan(shape, inputs, instrs, [Output(total, output)], device)
+    elif way == "reduction":
+        reduce.plan(shape, axes, inputs, instrs, total, op, reduced, device)
+    elif way == "extremum":
+        place, found = reduced.replace(type=i64), extremum_at(type_, 0, is_max=p.chance(50))
+        reduce.plan(shape, axes, inputs, instrs, total, found, place, device)
+    elif way == "scan":
+        scan.plan(shape, axes[0], inputs, instrs, total, scannable(op), output, device)
+    elif 0 not in shape:
+        elementwise.choose(shape, inputs, instrs, [Output(total, output)])
+        reduce.choose(shape, axes, inputs, instrs, total, op, reduced, device)
+        scan.choose(shape, axes[0], inputs, instrs, total, scannable(op), output, device)
+
+
+def _chain(p: Problem, type_: Type, count: int) -> tuple[int, list[Instr]]:
+    """Return instructions that join so many inputs, and the number of the value that they make."""
+    total, instrs = 0, []
+    for number in range(1, count):
+        instrs.append(Instr(joined, type_, (total, number)))
+        total = count + number - 1
+    if p.chance(15):
+        instrs.append(Instr(_numbered, type_, (total,)))
+        total = count + len(instrs) - 1
+    return total, instrs
+
+
+def _multiplied(k: Any, x: Any, y: Any) -> Any:
+    del k
+    return x * y
+
+
+def _numbered(k: Any, index: Any, x: Any) -> Any:
+    return joined(k, k.cast(index, x.type), x)
+
+
+_numbered.wants_index = True  # type: ignore[attr-defined]
+
+
+def _operator(p: Problem, type_: Type) -> ReduceOp:
+    """Return an operator that combines elements of a type."""
+    if type_.nbytes == 1 and p.chance(50):
+        return extremum_of_bytes(type_, 0 if type_.kind == "u" else -128, is_max=p.chance(50))
+    if type_.is_complex and p.chance(40):
+        return ReduceOp("prod", type_, 1, _multiplied)
+    if type_ in (f32, f64, c64, c128):
+        if p.chance(40) and not type_.is_complex:
+            return product(type_)
+        op = compensated_sum(type_)
+        return starting(op) if p.chance(50) else op
+    return ReduceOp("sum", type_, 0, add)
+
+
+def lines(p: Problem) -> Any:
+    """Chains and reductions of one dimension, of one size after the other, as far as it takes arithmetic alone."""
+    device, type_ = planning.backend().capability, type_of(p, ("i1", "u2", "i4", "u8", "f4", "f8"))
+    count = p.choice((1, 1, 2, 3))
+    total, instrs = _chain(p, type_, count)
+    chain = elementwise.Elementwise([(type_, True)] * count, instrs, [(total, type_)])
+    op = p.choice((_operator(p, type_), extremum_at(type_, 0, is_max=True)))
+    result = i64 if op.wants_index else type_
+    reduction = reduce.Reduction([(type_, True)] * count, instrs, total, op, result)
+    for _ in range(24):
+        size = p.choice((0, 1, 2, 100, 100, 1000, 6000, 1 << 20, 50_000_000, 1 << 31, 1 << 33))
+        steps = tuple(p.choice((1, 1, 1, 0, 2, -1, 1000, -3)) for _ in range(1 + count))
+        alignments = tuple(p.choice((ALIGNMENT, ALIGNMENT, 8)) for _ in steps)
+        p.text = f"{type_} {op.name} {size} {steps} {alignments}"
+        operands = [Operand(type_, (step,), each) for step, each in zip(steps, alignments, strict=True)]
+        if p.chance(50):
+            chain.plan_line(size, (steps[0] or 1, *steps[1:]), alignments, device)
+            chain.plan_known((size,), operands, device)
+            continue
+        given, output = operands[1:], Operand(result, ())
+        reduction.line_again(size, steps[1:], alignments[1:], device.num_sms)
+        reduction.plan_again((size,), (0,), given, output, device)
+        reduction.plan((size,), (0,), given, output, device)
+
+
+def _moves(p: Problem, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return strides of an input: of any order, reversed, broadcast."""
+    strides = contiguous(shape) if p.chance(50) else strides_of(p, shape)
+    return tuple(p.choice((step, step, step, step, step, -step, 0)) for step in strides)
+
+
+def sorted_rows(p: Problem) -> Any:
+    """Sorts of rows and searches, also as someone would have them who times them."""
+    device, type_ = planning.backend().capability, type_of(p)
+    num_rows, length = p.shape(2, most=p.choice((1 << 20, 1 << 27, HUGE_SIZE)))
+    if p.chance(30):
+        num_rows, length = p.choice((1, 1 << 18)), p.shape(1, most=HUGE_SIZE)[0]
+    is_descending, is_right = p.chance(30), p.chance(50)
+    p.text = f"{type_} {num_rows} {length} {is_descending}"
+    if not num_rows * length:
+        return
+    way = p.choice(("sort", "argsort", "pairs", "search", "count", "specs"))
+    key = p.choice((u32, u64))
+    if way == "sort":
+        tile = p.choice((None, None, sort.TILES[type_.nbytes, 0]))
+        sort.sort(num_rows, length, type_, device, tile, is_descending=is_descending)
+    elif way == "argsort":
+        sort.argsort(num_rows, length, type_, device, is_descending=is_descending)
+    elif way == "pairs":
+        sort.sort_pairs(length, key, p.choice((None, u32, u64)), device)
+    elif way == "search":
+        spec = p.choice((None, search.spec_of(length, num_rows, type_, is_right=is_right)))
+        search.search(length, num_rows, type_, device, is_right=is_right, spec=spec)
+    elif way == "count":
+        count.count(length, num_rows, p.choice((f32, f64)), p.choice((f32, f64)), device, is_uniform=p.chance(50))
+    else:
+        sort.specs(length, type_, p.choice((None, i64)), device, is_descending=is_descending)
+
+
+def slices(p: Problem) -> Any:
+    """One statement on slices of any step, again and again: what was planned is planned again by arithmetic."""
+    code = p.choice(
+        (
+            "x[i] * 2 + y[j]",
+            "x[i] + 1",
+            "x[i].sum()",
+            "(x[i] * y[j]).sum()",
+            "x[i].max()",
+            "x[i].argmax()",
+            "x[i].mean()",
+            "np.add(x[i], 1, out=z[j])",
+            "z.__setitem__(j, x[i])",
+            "z[j].fill(1)",
+            "np.cumsum(x[i])",
+            "np.sqrt(x[i]) - y[j] * x[i]",
+            "x[i].astype('f4') + np.broadcast_to(y[:1], n)",
+            "(x[i] - np.broadcast_to(y[:1], n)).sum()",
+        )
+    )
+    largest = p.choice((1000, 6000, 100_003, 3_000_001, 1 << 24))
+    x, y, z = (p.empty((3 * largest + 3,), p.dtype()) for _ in range(3))
+    p.text, compiled = code, compile(code, "<problem>", "eval")
+    for _ in range(p.integer(4, 24)):
+        n = p.choice((0, 1, 2, 3, 16, 17, 40, 255, 256, 299, 777, largest, largest - 1))
+        i, j = (_slice(p, n, 3 * largest + 3) for _ in range(2))
+        made = eval(compiled, {"np": np, "x": x, "y": y, "z": z, "i": i, "j": j, "n": n})  # noqa: S307 - our own code
+        if made is not None:
+            np.evaluate(made) if isinstance(made, np.ndarray) else float(made.real)
+
+
+def _slice(p: Problem, count: int, size: int) -> slice:
+    """Return a slice of so many elements of a vector."""
+    step, first = p.choice((1, 1, 1, 2, 3, -1, -1, -2)), p.integer(0, 2)
+    if step < 0:
+        return slice(size - 1 - first, size - 1 - first + count * step, step)
+    return slice(first, first + count * step, step)
