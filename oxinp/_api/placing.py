@@ -15,7 +15,7 @@ from oxinp._core.array.ndarray import ndarray
 from oxinp._core.host.exchange import is_array
 from oxinp._core.lazy import placement
 from oxinp._core.lazy.expr import Unsupported
-from oxinp._core.lazy.handle import fetch
+from oxinp._core.lazy.handle import fetch, host_view
 from oxinp._core.lazy.record import is_hosted
 from oxinp._core.lazy.results import is_device_scalar
 from oxinp._core.lazy.views import view
@@ -170,6 +170,8 @@ def fill_diagonal(a: Any, val: Any, wrap: Any = False) -> None:
     else:
         count = min(shape)
     diagonal = view(array, lambda x: np.lib.stride_tricks.as_strided(x, (count,), (step,)))
+    if diagonal._storage.host is not None and not host_view(diagonal).flags.writeable:
+        raise Unsupported("an array that `broadcast_arrays` gave, of which there is no view that may be written to")
     # As what is written to `flat`: a NumPy scalar is cast as an array is, numbers are converted one by one.
     given = from_elsewhere(val, array._layout.dtype) if isinstance(val, list | tuple) else val
     if isinstance(given, np.generic) or is_array(given) or np.ndim(given):

@@ -19,6 +19,16 @@ np.add(a1, [0, 0], out=a1, where=a1)
 np.add(a1, [0, 0], where=a1)
 np.add(a1, [0.5, 0], out=a1, where=a1 > 0)
 """,
+    "the diagonal of what `broadcast_arrays` gave": """
+a1 = np.ones((2, 2), dtype='i4')
+a2, a3 = np.broadcast_arrays(a1, a1[:1])
+np.fill_diagonal(a3, a2 + 1)
+""",
+    "a write to an index out of bounds, of a value of another shape": """
+a1 = np.zeros((0, 0))
+a1[[0]] = a1
+a1[[0]] = np.ones((1, 0))
+""",
     "a complex square, whose products are rounded in NumPy's order": """
 a1 = (np.arange(5, dtype='f4') / 3 + 1j * np.arange(5, dtype='f4') / 7).astype('c8')
 a2 = np.hstack([a1, a1])[::-1]
