@@ -10,9 +10,11 @@ from types import CodeType
 
 import pytest
 
+from oxinp._kernels.gemm import select
+from oxinp._kernels.gemm.operand import Matrices
 from oxinp._ptx import Builder
 from oxinp._ptx.emulator.faults import AccessError
-from oxinp._ptx.types import f32, i32, i64
+from oxinp._ptx.types import c64, f32, f64, i32, i64
 from tests.fuzz.branches import ENTERED, PACKAGE, Branches, Missed, explain
 from tests.fuzz.edges import run_block
 from tests.fuzz.planning import DEVICES
@@ -173,3 +175,10 @@ def test_reasons_are_of_branches_that_exist():
             numbers = {n for code in codes for *_, n in code.co_lines() if n is not None}
             assert direction in ("true", "false"), place
             assert text in {lines[n - 1].strip() for n in numbers}, place
+
+
+def test_halves_multiply_no_operands_of_two_types():
+    device = DEVICES["h200"].replace(tuned=lambda _: None)
+    a, b = (Matrices(type_, (8192, 1), 256) for type_ in (c64, f64))
+    assert select.plan_fp16x2((8192, 8192), 8192, a, b, device) is None
+    assert select.plan_fp16x2((8192, 8192), 8192, a, a, device) is not None

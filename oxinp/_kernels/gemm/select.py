@@ -234,7 +234,7 @@ def plan_fp16x2(
         A and B as TMA sees them, where that is known.
     """
     *batch, m, n = shape
-    if a.type not in (f32, c64) or device.cc != (9, 0) or math.prod(batch) != 1:
+    if a.type not in (f32, c64) or a.type is not b.type or device.cc != (9, 0) or math.prod(batch) != 1:
         return None
     parts = len(a.type.parts)
     nominally = nominal(m), nominal(n), depth
