@@ -13,6 +13,8 @@ import sys
 
 import pytest
 
+from tests.turns import taking_turns
+
 REQUIRE_GPU = os.environ.get("OXINP_REQUIRE_GPU", "") == "1"
 # Before anything imports oxinp: the environment is read once, at import.
 os.environ.setdefault("OXINP_BACKEND", "cuda" if REQUIRE_GPU else "emulator")
@@ -141,6 +143,13 @@ def stats():
     cuda = importlib.import_module("oxinp.cuda")
     cuda.reset_stats()
     return cuda.stats
+
+
+@pytest.fixture
+def takes_turns():
+    """Have threads take turns every few bytecodes; see `turns`."""
+    with taking_turns():
+        yield
 
 
 @pytest.fixture

@@ -3,18 +3,17 @@
 import gc
 import pickle
 import random
-import sys
-import threading
+from functools import partial
 
 import numpy as np
 import pytest
 
 import oxinp
+from tests.turns import run_at_once
 
 SIZE, NUM_THREADS = 2048, 4
 PART = SIZE // NUM_THREADS
 SIDE = 16
-TIMEOUT_SECONDS = 120
 
 
 def arrays(xp):
@@ -168,35 +167,6 @@ def programs_of(xp, seed):
     return [Program(xp, seed, number, read, shared) for number in range(NUM_THREADS)]
 
 
-def run_at_once(programs, steps, count):
-    errors = []
-
-    def work(program):
-        try:
-            program.run(steps, count)
-        except BaseException as error:  # noqa: BLE001 - raised again below
-            errors.append(error)
-
-    threads = [threading.Thread(target=work, args=(program,), daemon=True) for program in programs]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(TIMEOUT_SECONDS)
-    assert not any(thread.is_alive() for thread in threads), "a thread hangs"
-    if errors:
-        raise errors[0]
-
-
-@pytest.fixture
-def takes_turns():
-    """Have threads take turns every few bytecodes, not every few operations."""
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(2e-5)
-    yield
-    sys.setswitchinterval(before)
-
-
-@pytest.mark.usefixtures("takes_turns")
 @pytest.mark.parametrize("threshold", [0, PART * 8 + 1, 1 << 30], ids=["device", "both", "host"])
 @pytest.mark.parametrize("seed", [*range(3), *[pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 40)]])
 def test_disjoint_parts_are_as_in_numpy(config, seed, threshold):
@@ -206,7 +176,7 @@ def test_disjoint_parts_are_as_in_numpy(config, seed, threshold):
     wanted, found = programs_of(np, seed), programs_of(oxinp, seed)
     for program in wanted:
         program.run(steps, 30)
-    run_at_once(found, steps, 30)
+    run_at_once(*[partial(program.run, steps, 30) for program in found])
     for ours, numpys in zip(found, wanted, strict=True):
         for x, y in zip(ours.noted, numpys.noted, strict=True):
             np.testing.assert_array_equal(x, y)

@@ -2,51 +2,17 @@
 
 # ruff: noqa: ICN001 - oxinp is np
 
-import sys
-import threading
-
 import numpy
 import pytest
 
 import oxinp as np
 from tests.comparator import assert_same
+from tests.turns import run_at_once
 
 pytestmark = pytest.mark.usefixtures("offload_threshold")
 
 NUM_THREADS = 4
 STEPS = 12
-TIMEOUT_SECONDS = 60
-
-
-@pytest.fixture(autouse=True)
-def eager_switching():
-    """Let the interpreter change threads as often as it can."""
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    yield
-    sys.setswitchinterval(interval)
-
-
-def run_all(*bodies):
-    """Run the bodies at once, each in its thread; raise what the first of them raised."""
-    start = threading.Barrier(len(bodies))
-    errors = []
-
-    def run(body):
-        start.wait()
-        try:
-            body()
-        except BaseException as error:  # noqa: BLE001 - raised again below
-            errors.append(error)
-
-    threads = [threading.Thread(target=run, args=(body,), daemon=True) for body in bodies]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(TIMEOUT_SECONDS)
-    assert not any(thread.is_alive() for thread in threads), "a thread hangs"
-    if errors:
-        raise errors[0]
 
 
 def test_each_thread_computes_its_own():
@@ -71,7 +37,7 @@ def test_each_thread_computes_its_own():
         return x, x.sum(), y
 
     with numpy.errstate(all="ignore"):
-        run_all(*[lambda number=number: work(number) for number in range(NUM_THREADS)])
+        run_at_once(*[lambda number=number: work(number) for number in range(NUM_THREADS)])
         for number, result in results.items():
             assert_same(result[0], expected(number)[0])
             assert_same(result[2], expected(number)[2])
@@ -90,7 +56,7 @@ def test_all_threads_read_the_same_arrays():
             assert float(z[step]) == step + 1
             np.evaluate()
 
-    run_all(*[read] * NUM_THREADS)
+    run_at_once(*[read] * NUM_THREADS)
 
 
 def test_whole_array_updates_are_not_lost_to_readers():
@@ -114,7 +80,7 @@ def test_whole_array_updates_are_not_lost_to_readers():
             assert last <= seen[0] <= 4 * STEPS
             last = seen[0]
 
-    run_all(write, read, lend)
+    run_at_once(write, read, lend)
     assert_same(x, numpy.full(100, 4.0 * STEPS))
 
 
@@ -129,7 +95,7 @@ def test_partial_writes_of_several_threads_all_arrive(repeat):
             x[row, 0] = step
             x[row] *= 1
 
-    run_all(*[lambda row=row: write(row) for row in range(NUM_THREADS)])
+    run_at_once(*[lambda row=row: write(row) for row in range(NUM_THREADS)])
     theirs = numpy.zeros((NUM_THREADS, 50))
     theirs[:, 10:40] = STEPS * numpy.arange(1, NUM_THREADS + 1)[:, None]
     theirs[:, 0] = STEPS - 1
@@ -148,7 +114,7 @@ def test_element_writes_are_not_lost_to_device_readers(config):
         for _ in range(2 * STEPS):
             assert numpy.asarray(x + 0).max() < 300
 
-    run_all(lambda: write(0), lambda: write(1), read)
+    run_at_once(lambda: write(0), lambda: write(1), read)
     assert_same([x, x + 0], [numpy.arange(300.0)] * 2)
 
 
@@ -167,7 +133,7 @@ def test_chains_captured_before_a_write_keep_their_values():
         for _ in range(4 * STEPS):
             np.evaluate()
 
-    run_all(record, write, flush)
+    run_at_once(record, write, flush)
     for y in captured:
         seen = numpy.asarray(y)
         assert seen.min() == seen.max()
@@ -178,7 +144,7 @@ def test_scalars_are_read_by_all():
         s = np.arange(50.0).sum()
         e = (np.arange(50.0) * 2)[7]
         seen = []
-        run_all(*[lambda s=s, e=e, seen=seen: seen.append((float(s), float(e), s + 1))] * NUM_THREADS)
+        run_at_once(*[lambda s=s, e=e, seen=seen: seen.append((float(s), float(e), s + 1))] * NUM_THREADS)
         assert all(a == 1225 and b == 14 and c == 1226 for a, b, c in seen)
 
 
@@ -205,4 +171,4 @@ def test_settings_change_while_others_work(config):
         finally:
             going = False
 
-    run_all(change, work, work)
+    run_at_once(change, work, work)

@@ -2,7 +2,6 @@
 
 # ruff: noqa: ICN001 - oxinp is np
 
-import sys
 import threading
 
 import numpy
@@ -208,15 +207,6 @@ def test_an_array_lent_in_a_callback_stays_lent():
     assert_same(both_sides(x)[1], numpy.full((ROWS, COLUMNS), 3.0))
 
 
-@pytest.fixture
-def eager_switching():
-    """Let the interpreter change threads as often as it can."""
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    yield
-    sys.setswitchinterval(interval)
-
-
 def beside_readers(write, read, times):
     """Run a write again and again while two threads read."""
     is_over = threading.Event()
@@ -244,7 +234,7 @@ def beside_readers(write, read, times):
         raise errors[0]
 
 
-@pytest.mark.usefixtures("eager_switching")
+@pytest.mark.usefixtures("takes_turns")
 def test_sorts_beside_readers():
     for seed in range(4):
         theirs = numpy.random.default_rng(seed).random(20_000)
@@ -263,7 +253,7 @@ SMALL = {
 }
 
 
-@pytest.mark.usefixtures("eager_switching")
+@pytest.mark.usefixtures("takes_turns")
 @pytest.mark.parametrize("write", SMALL.values(), ids=SMALL)
 def test_writes_to_small_host_arrays_beside_readers(config, write):
     config.offload_threshold = 65536  # the arrays stay on the host, and are read on the device all the same

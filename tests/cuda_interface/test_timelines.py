@@ -11,7 +11,6 @@ import contextlib
 import ctypes
 import mmap
 import random
-import sys
 import threading
 
 import numpy as np
@@ -313,15 +312,6 @@ def test_whatever_shares_memory_is_in_order(library, seed, num_devices):
     program.run(25)
     assert len(library.launches) > 20
     assert not library.races.found
-
-
-@pytest.fixture
-def takes_turns():
-    """Have threads take turns every few bytecodes, not every few operations."""
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(2e-5)
-    yield
-    sys.setswitchinterval(before)
 
 
 # Steps, and how many seeds without `--full`.

@@ -1,6 +1,5 @@
 """Reports, profiles, traces and leak detectors, opened and closed while other threads compute."""
 
-import sys
 import threading
 
 import numpy as np
@@ -15,14 +14,6 @@ from oxinp.cuda import debug, profiler
 TIMEOUT_SECONDS = 60
 ROUNDS = 150
 VALUES = np.arange(300.0) % 17
-
-
-@pytest.fixture
-def takes_turns():
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(2e-5)
-    yield
-    sys.setswitchinterval(before)
 
 
 def computed():

@@ -6,13 +6,14 @@ The same objects under NumPy and under what is held against it; `xp` is the prog
 import contextvars
 import functools
 import importlib
-import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import numpy  # noqa: ICN001 - np is what the programs call theirs
+
+from tests.turns import taking_turns
 
 ARRAY_CLASSES = ("Tagged", "matrix", "MaskedArray", "memmap", "recarray")
 
@@ -156,9 +157,6 @@ def described(value: Any) -> Any:
     return (name, value) if known else name
 
 
-TURN_SECONDS = 2e-5
-
-
 def in_threads(functions: Sequence[Callable[[], Any]]) -> list[Any]:
     """Call functions in a thread each, at once; return their results, or raise what the first of them raised.
 
@@ -176,15 +174,11 @@ def in_threads(functions: Sequence[Callable[[], Any]]) -> list[Any]:
             errors[i] = error.with_traceback(None)
 
     threads = [threading.Thread(target=contextvars.copy_context().run, args=(work, i)) for i in range(len(functions))]
-    turn = sys.getswitchinterval()
-    sys.setswitchinterval(TURN_SECONDS)
-    try:
+    with taking_turns():
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-    finally:
-        sys.setswitchinterval(turn)
     first = next((error for error in errors if error is not None), None)
     if first is not None:
         raise first

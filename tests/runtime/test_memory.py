@@ -9,6 +9,7 @@ import pytest
 from oxinp._runtime import hooks
 from oxinp._runtime.memory import Buffer, class_nbytes, format_nbytes
 from oxinp._runtime.pool import Pool
+from tests.turns import taking_turns
 
 MIB = 1 << 20
 
@@ -264,15 +265,11 @@ def test_threads_never_share_a_block(pool):
 
     lock, taken = threading.Lock(), set()
     threads = [threading.Thread(target=work) for _ in range(4)]
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    try:
+    with taking_turns():
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-    finally:
-        sys.setswitchinterval(interval)
     assert not failures
     assert pool.stats().used_nbytes == 0
     assert pool.stats().peak_nbytes <= 4 * 4 * 1024
