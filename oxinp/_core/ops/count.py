@@ -19,6 +19,7 @@ from oxinp._core.memory.layout import Layout
 from oxinp._core.ops import creation, updates
 from oxinp._core.ops.perform import perform_on_device
 from oxinp._core.ops.sort import check_placement, searchsorted
+from oxinp._core.ops.where import where
 from oxinp._core.reduction.reduce import reduce
 from oxinp._core.reduction.table import MAX, MIN
 from oxinp._core.ufunc.object import OBJECTS
@@ -118,7 +119,6 @@ def weighted_histogram(array: Handle, edges: np.ndarray[Any, Any], weights: Hand
     is_in = compute["logical_and"](
         compute["greater_equal"](elements, wide[0]), compute["less_equal"](elements, wide[-1])
     )
-    where = importlib.import_module("oxinp._core.ufunc.objects").where
     total = updates.sums(where(is_in, found, count), ravel(astype(weights, FLOAT64, copy_wanted=False)), count + 1)
     return astype(view(total, lambda x: x[:-1]), source)
 

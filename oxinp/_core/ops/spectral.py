@@ -89,19 +89,19 @@ def _host_svd(a: np.ndarray[Any, Any], has_vectors: Any) -> tuple[Any, ...]:
     return tuple(found) if has_vectors else (found,)
 
 
-def _divide() -> Any:
-    return importlib.import_module("oxinp._kernels.lapack.divide")
+def _tridiagonal() -> Any:
+    return importlib.import_module("oxinp._kernels.lapack.conquer")
 
 
 def _infer_tridiagonal(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout, ...]:  # noqa: ARG001
     diagonal = layouts[0]
-    padded = _divide().tree(diagonal.shape[0]).padded
+    padded = _tridiagonal().tree(diagonal.shape[0]).padded
     return Layout.of(diagonal.dtype, (padded,)), Layout.of(diagonal.dtype, (padded, padded))
 
 
 def _plan_tridiagonal(bound: BoundOp) -> Plan:
     layout = bound.graphs[0].layout
-    plan: Plan = _divide().plan(DEVICE_TYPES[layout.dtype], 1, layout.shape[0], device().capability)
+    plan: Plan = _tridiagonal().plan(DEVICE_TYPES[layout.dtype], 1, layout.shape[0], device().capability)
     return plan
 
 
@@ -183,7 +183,7 @@ def eigh_tridiagonal(diagonal: Handle, beside: Handle) -> tuple[Any, Any]:
     """
     layout, backend = diagonal._layout, _runtime.current()
     order = layout.shape[0]
-    if backend is not None and order > _divide().most_rows(DEVICE_TYPES[layout.dtype], backend.capability):
+    if backend is not None and order > _tridiagonal().most_rows(DEVICE_TYPES[layout.dtype], backend.capability):
         msg = f"eigenvalues of tridiagonal matrices of {order} rows"
         raise Unsupported(msg)
     w, v = perform(TRIDIAGONAL, (diagonal, beside))

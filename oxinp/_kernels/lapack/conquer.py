@@ -21,6 +21,7 @@ from oxinp._kernels.lapack.divide import (
     WEIGHTS,
     DivideSpec,
     make,
+    most_rows,
 )
 from oxinp._kernels.plan import Argument, Fill, Launch, Plan, Scratch
 from oxinp._ptx.types import Type
@@ -128,4 +129,4 @@ def _product(type: Type, merges: int, size: int, device: Device) -> Plan:
     return product
 
 
-__all__ = ["Tree", "plan", "tree"]
+__all__ = ["Tree", "most_rows", "plan", "tree"]
