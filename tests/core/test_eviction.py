@@ -194,7 +194,7 @@ def test_pending_work_that_keeps_much_is_done_before_memory_grows(room, config, 
     assert stats().evicted_bytes == 0
 
 
-@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (2, 3, 4))])
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2, 3, 4))])
 def test_random_programs_in_little_memory(room, seed, stats):
     room(6)  # what is pending keeps what it reads
     random = numpy.random.default_rng(seed)

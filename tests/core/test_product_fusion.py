@@ -190,6 +190,7 @@ def test_settings_are_those_of_the_call(config):
     np.evaluate(product)
 
 
+@pytest.mark.slow
 def test_many_products_do_not_wait(stats):
     a, b = np.ones((66, 66), np.float32), np.ones((66, 4), np.float32)
     np.evaluate(a, b)

@@ -234,6 +234,7 @@ def beside_readers(write, read, times):
         raise errors[0]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("takes_turns")
 def test_sorts_beside_readers():
     for seed in range(4):

@@ -54,7 +54,7 @@ def test_new_programs_each_time():
     ("namespace", "what", "num"),
     [
         pytest.param("late_reader", "elements differ", 400, marks=pytest.mark.slow),
-        ("crashing", "the process died with exit code 3", 14),
+        pytest.param("crashing", "the process died with exit code 3", 14, marks=pytest.mark.slow),
     ],
 )
 def test_goes_on_after_a_difference_and_reports_all(namespace, what, num):

@@ -179,6 +179,7 @@ def test_singular_values(shape, stats):
     assert not {name for name in fallen(stats) if "sparse" in name}
 
 
+@pytest.mark.slow
 def test_what_arpack_does(stats):
     """Invariant subspaces, and systems to solve; what does not converge raises."""
     unit = scipy.sparse.csr_array(scipy.sparse.eye_array(50) * 2.0)

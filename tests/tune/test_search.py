@@ -113,6 +113,7 @@ def test_other_problems_begin_with_what_was_best_before(backend):
     assert asked == [Toy(2)]
 
 
+@pytest.mark.slow
 def test_a_product_on_the_emulator(backend):
     """The search climbs to the one cut that the clock finds fast, and each on the way multiplies right."""
     target = TileConfig(32, 64, 16, 32, 16, 2)

@@ -289,7 +289,9 @@ SHAPES = [
 ]
 
 
-@pytest.mark.parametrize("workspace_nbytes", [4 << 30, 1 << 30, 256 << 20, 32 << 20])
+@pytest.mark.parametrize(
+    "workspace_nbytes", [4 << 30, 1 << 30, 256 << 20, pytest.param(32 << 20, marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("type_", [f64, c128], ids=str)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_workspace_is_what_was_allowed_at_most(shape, type_, workspace_nbytes):
