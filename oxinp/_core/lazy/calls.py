@@ -207,8 +207,7 @@ class Pending:
         """How many of these have pending values that read it, and how many calls that wait do."""
         values = [storage.value for storage in storages]
         count = sum(value is not None and any(entry is self for entry in value[1]) for value in values)
-        calls = [call for reference in list(CALLS) if (call := reference()) is not None]
-        return count + sum(call.reads(self) for call in calls)
+        return count + sum(call.reads(self) for call in waiting())
 
 
 def is_waiting(value: Any) -> bool:
@@ -236,9 +235,14 @@ def request(bound: BoundOp, leaves: tuple[Any, ...], mask: int) -> tuple[Call, l
     return call, results
 
 
+def waiting() -> list[Call]:
+    """Return the calls that have not run, in their order; a tuple would fail if one of them is collected meanwhile."""
+    return [call for reference in list(CALLS) if (call := reference()) is not None]
+
+
 def run_calls(is_meant: Callable[[Call], object] | None = None) -> None:
     """Run the calls that wait, all or some of them."""
-    for reference in list(CALLS):
+    for reference in list(CALLS):  # not `waiting`, which would keep what nobody wants any more after the first ones
         call = reference()
         if call is not None and (is_meant is None or is_meant(call)):
             call.run()

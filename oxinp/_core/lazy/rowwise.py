@@ -14,7 +14,7 @@ from weakref import ref
 
 from oxinp._config import config
 from oxinp._core.lazy.building import missing
-from oxinp._core.lazy.calls import CALLS, Pending
+from oxinp._core.lazy.calls import Pending, waiting
 from oxinp._core.lazy.chains import ELEMENTWISE_CALL
 from oxinp._core.lazy.explain import REPORTS, note
 from oxinp._core.lazy.expr import Graph, leaf, new_table, remember
@@ -157,8 +157,8 @@ def _needed_elsewhere(
     needed = {number for number in program.absorbed if met.entries[number].is_held()}
     values = [other.value[1] for other in others if other.value is not None and other not in along]
     own = {id(met.entries[number].call) for number in program.absorbed}
-    calls = [call for reference in list(CALLS) if (call := reference()) is not None and id(call) not in own]
-    for entries in (*values, *[call.leaves or () for call in calls]):
+    calls = [call.leaves or () for call in waiting() if id(call) not in own]
+    for entries in (*values, *calls):
         needed.update([results[id(entry)] for entry in entries if id(entry) in results])
     return tuple(sorted(needed))
 

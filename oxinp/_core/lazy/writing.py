@@ -12,7 +12,7 @@ from weakref import ref
 from oxinp._core.lazy import chains, schedule
 from oxinp._core.lazy.balance import balance, is_sampled
 from oxinp._core.lazy.building import claim
-from oxinp._core.lazy.calls import CALLS, Pending, at_work, run_calls
+from oxinp._core.lazy.calls import CALLS, Pending, at_work, run_calls, waiting
 from oxinp._core.lazy.chains import read
 from oxinp._core.lazy.explain import REPORTS, note
 from oxinp._core.lazy.expr import leaf
@@ -242,5 +242,4 @@ def is_read(buffer: Buffer) -> bool:
         value = storage.value
         if value is not None and value[0].nodes and _reads(value[1], buffer):
             return True
-    waiting = [call for reference in list(CALLS) if (call := reference()) is not None]
-    return any(_reads(call.leaves or (), buffer) for call in waiting)
+    return any(_reads(call.leaves or (), buffer) for call in waiting())
