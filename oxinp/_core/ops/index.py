@@ -270,7 +270,11 @@ def write_part(array: Handle, host: Any, seen: Any, key: Any, given: Any) -> boo
         Whether that has been done.
     """
     storage = array._held or array._storage
-    if explain.REPORTS or seen.dtype.hasobject or not placement.is_host(_nbytes_of(seen, key)):
+    try:
+        nbytes = seen[_as_view_key(key)].nbytes
+    except IndexError:  # NumPy says of the write what is wrong
+        nbytes = 0
+    if explain.REPORTS or seen.dtype.hasobject or not placement.is_host(nbytes):
         return False
     if storage.stale is None and storage.value is None and storage.host is host:
         storage.stale = WRITING  # no other thread has run since the last three conditions
@@ -287,14 +291,6 @@ def write_part(array: Handle, host: Any, seen: Any, key: Any, given: Any) -> boo
         stale.low, stale.high = min(stale.low, low), max(stale.high, high)
         seen[key] = given
     return True
-
-
-def _nbytes_of(seen: Any, key: Any) -> int:
-    """Return how many bytes a key selects; 0 where it is out of bounds, which NumPy says of the write."""
-    try:
-        return seen[_as_view_key(key)].nbytes  # type: ignore[no-any-return]
-    except IndexError:
-        return 0
 
 
 def _touched(array: Handle, seen: Any, key: Any) -> tuple[int, int]:
