@@ -111,19 +111,23 @@ def why_host() -> str | None:
     return str(_failures["cuda"][1])
 
 
+def _of_thread() -> Backend | None:
+    """Return the calling thread's backend where each has its own, which `current` keeps nothing of."""
+    if not (here.are_several and config.backend in ON_GPU):
+        return None
+    own: Backend = here.thread.timeline.backend
+    return own
+
+
 def _decide() -> Backend | None:
     global _decided, _latest
     if _is_forked and config.backend != "host":
         raise BackendUnavailable(FORKED)
-    own: Backend
-    if here.are_several and config.backend in ON_GPU:
-        # Each thread has its own; nothing is kept, for `current` would not know whose it is.
-        own = here.thread.timeline.backend
+    if (own := _of_thread()) is not None:
         return own
     with _lock:
         version, name = config.version, config.backend
-        if here.are_several and name in ON_GPU:  # by now: what is kept below is kept for a version before that
-            own = here.thread.timeline.backend
+        if (own := _of_thread()) is not None:  # by now: what is kept below is kept for a version before that
             return own
         backend: Backend | None = None
         if name == "auto":

@@ -115,17 +115,13 @@ def in_turn(backend: Device, queue: Callable[[], _Result]) -> _Result:
 
     What it does before it raises must do no harm when it is done again.
     """
-    try:
-        with backend.turn:
-            return queue()
-    except OtherDevice:
-        pass
+    turn = backend.turn
     while True:
         try:
-            with every_turn():
+            with turn:
                 return queue()
-        except OtherDevice:  # one that has been opened since
-            continue
+        except OtherDevice:  # at last one that has been opened since
+            turn = every_turn()
 
 
 class _Elsewhere:
