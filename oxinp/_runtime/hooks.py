@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 __all__ = [
     "addresses",
     "after_waiting",
-    "attempts",
+    "attempt",
     "before_capture",
     "before_fork",
     "before_growth",
@@ -58,10 +58,16 @@ class DeviceAddress(NamedTuple):
     owner: Any
 
 
-attempts: list[Callable[[Callable[[], object]], object]] = []
-"""Called with what asks `addresses` and queues what uses them: it is called while no other thread moves or writes to
-arrays of the device, and called again where that is found to be too little, so that all before the last step does no
-harm when it is done again.
+def _call(body: Callable[[], object]) -> object:
+    return body()
+
+
+attempt: Callable[[Callable[[], object]], object] = _call
+"""Not a list: the one function that the layer above puts in its place.
+
+It is called with what asks `addresses` and queues what uses them, and calls that while no other thread moves or writes
+to arrays of the device; again where that is found to be too little, so that all before the last step does no harm when
+it is done again.
 """
 
 while_starting: list[Callable[[], object]] = []

@@ -90,8 +90,7 @@ def queue(
         accesses, launch = find()
         _queue(backend, stream, tuple(accesses), launch)
 
-    for run in hooks.attempts:
-        run(attempt)
+    hooks.attempt(attempt)
 
 
 def _queue(

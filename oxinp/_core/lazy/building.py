@@ -140,4 +140,4 @@ def attempt(body: Callable[..., Result], *args: Any) -> Result:
         build()
 
 
-hooks.attempts.append(attempt)
+hooks.attempt = attempt
