@@ -1,4 +1,4 @@
-"""Results: what callers get for a value or for NumPy's array, an array or a scalar."""
+"""Wrapping results: a value, or NumPy's array, becomes an array or a scalar of ours."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _OBJECT = np.dtype(object)
 
 
 class _Types:
-    """What the layers above enter here: the classes that results are wrapped in, and what they fall back on."""
+    """Classes that results are wrapped in, and functions they fall back on: of the layers above, which enter them."""
 
     ndarray: Any = None
     scalar: Any = None  # the class of device scalars,
