@@ -46,7 +46,7 @@ class _Map(bytes):
 
 
 class Launches:
-    """What launches kernels on a GPU.
+    """Launchers of the kernels of one GPU, and the tensor maps that these take.
 
     Parameters
     ----------
