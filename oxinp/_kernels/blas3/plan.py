@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from oxinp._kernels.blas3 import symmetrize, trsm, trsm_dmma
 from oxinp._kernels.gemm import select
-from oxinp._kernels.gemm.epilogue import subtracted
 from oxinp._kernels.gemm.operand import GENERAL, HERMITIAN, SYMMETRIC, TRIANGULAR, WHOLE, Form, Matrices, contiguous
 from oxinp._kernels.gemm.sm90_mma import plan as sm90_mma
 from oxinp._kernels.gemm.variant import Variant
@@ -226,10 +225,9 @@ def _update(
     conjugated = Form(GENERAL, is_conjugated=system.form.is_conjugated and type.is_complex)
     strides = (*x_batch, system.pitch, 1)
     forms = (conjugated, WHOLE) if system.is_left else (WHOLE, conjugated)
-    variant = Variant(*forms, epilogue=subtracted(type, strides), c_strides=strides)
     factors = (block, x) if system.is_left else (x, block)
-    plan = select.plan(shape, known[1] - known[0], *factors, type, type, device, variant)
-    assert plan is not None
+    c = Matrices(type, strides, _aligned(system.alignment, offsets[0]))
+    plan = select.plan_update(shape, known[1] - known[0], *factors, c, device, Variant(*forms))
     target, source, matrix = Argument("out0", offsets[0]), Argument("out0", offsets[1]), Argument("in0", a_offset)
     left, right = (matrix, source) if system.is_left else (source, matrix)
     return plan.on(out0=target, in0=left, in1=right, in2=target)

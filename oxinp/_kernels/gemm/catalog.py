@@ -10,7 +10,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from oxinp._kernels.gemm import select
-from oxinp._kernels.gemm.epilogue import Epilogue, scaled
+from oxinp._kernels.gemm.epilogue import Epilogue, scaled, subtracted
 from oxinp._kernels.gemm.fp16x2 import convert
 from oxinp._kernels.gemm.fp16x2 import guard as fp16x2_guard
 from oxinp._kernels.gemm.fp16x2 import kernel as fp16x2
@@ -33,9 +33,10 @@ from oxinp._kernels.gemm.ozaki.moduli import COUNTS
 from oxinp._kernels.gemm.ozaki.residues import ResidueSpec
 from oxinp._kernels.gemm.sm90_mma import kernel as sm90_mma
 from oxinp._kernels.gemm.sm90_mma import stacked
-from oxinp._kernels.gemm.sm90_mma.plan import MEASURED, PROMOTION
+from oxinp._kernels.gemm.sm90_mma.plan import MEASURED, PROMOTION, WITH_EPILOGUE
 from oxinp._kernels.gemm.sm90_mma.spec import MmaSpec
 from oxinp._kernels.gemm.sm90_mma.stacked import StackedSpec
+from oxinp._kernels.gemm.sm90_mma.staged import staged
 from oxinp._kernels.gemm.sm90_wgmma import kernel as sm90_wgmma
 from oxinp._kernels.gemm.sm90_wgmma.plan import WgmmaProduct
 from oxinp._kernels.gemm.sm90_wgmma.spec import OUTS, WgmmaSpec
@@ -183,6 +184,18 @@ def mma_specs() -> Iterator[MmaSpec]:
                 yield spec
 
 
+def mma_epilogue_specs() -> Iterator[MmaSpec]:
+    """Yield every measured config of the mma.sync kernels with an epilogue, of every layout, and of batches."""
+    for type_, options in WITH_EPILOGUE.items():
+        found = staged(subtracted(type_, (256, 1)), (256, 1), ())
+        assert found is not None
+        for option, (a_major, b_major) in product(options, MAJORS):
+            spec = MmaSpec(type_, a_major, b_major, *option.config, epilogue=found.spec).fitted(1 << 12)
+            if _has_kernel(spec):
+                yield spec
+                yield spec._replace(is_batched=True)
+
+
 def _has_kernel(spec: MmaSpec) -> bool:
     """Whether there is a kernel of a Spec: not every layout has one of every config."""
     try:
@@ -229,6 +242,7 @@ def specs(device: Device, older: Device) -> list[Any]:
         grouped_specs(device),
         wgmma_specs(device),
         mma_specs(),
+        mma_epilogue_specs(),
         (StackedSpec(),),
         emulation_specs(),
     )

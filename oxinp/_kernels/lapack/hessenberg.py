@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from oxinp._kernels.elementwise import plan as elementwise
 from oxinp._kernels.gemm import select
-from oxinp._kernels.gemm.epilogue import subtracted
 from oxinp._kernels.gemm.operand import GENERAL, Form, Matrices
 from oxinp._kernels.gemm.variant import Variant
 from oxinp._kernels.lapack import block_reflectors, hessenberg_panel, lu_panel
@@ -132,8 +131,8 @@ class _Reduction:
             )  # fmt: skip
         at = self.held.at(stack.at(0, first))
         c = stack.part(0, first)
-        variant = Variant(b_form=adjoint, epilogue=subtracted(type_, c.strides), c_strides=c.strides)
-        self.multiply((order, rows), width, panel, transposed, variant, out0=at, in0=self.y, in1=self.p, in2=at)
+        update = select.plan_update((order, rows), width, panel, transposed, c, self.device, Variant(b_form=adjoint))
+        self.append(update, out0=at, in0=self.y, in1=self.p, in2=at)
         if low == order:
             return
         at, c, columns = self.held.at(stack.at(first, low)), stack.part(first, low), order - low
@@ -141,9 +140,8 @@ class _Reduction:
             (width, columns), rows, transposed, c, Variant(a_form=adjoint),
             out0=self.inner, in0=self.pt, in1=at,
         )  # fmt: skip
-        variant = Variant(epilogue=subtracted(type_, c.strides), c_strides=c.strides)
-        right = Matrices(type_, (columns, 1), 256)
-        self.multiply((rows, columns), width, panel, right, variant, out0=at, in0=self.p, in1=self.inner, in2=at)
+        update = select.plan_update((rows, columns), width, panel, Matrices(type_, (columns, 1), 256), c, self.device)
+        self.append(update, out0=at, in0=self.p, in1=self.inner, in2=at)
 
     def multiply(
         self, shape: tuple[int, int], depth: int, a: Matrices, b: Matrices, variant: Variant, **places: Argument
@@ -151,8 +149,12 @@ class _Reduction:
         """Append a product."""
         made = select.plan(shape, depth, a, b, self.type, self.type, self.device, variant)
         assert made is not None
-        self.more_nbytes = max(self.more_nbytes, made.scratch_nbytes)
-        self.steps += made.on(scratch=Argument("more"), **places)
+        self.append(made, **places)
+
+    def append(self, plan: Plan, **places: Argument) -> None:
+        """Append the steps of a product."""
+        self.more_nbytes = max(self.more_nbytes, plan.scratch_nbytes)
+        self.steps += plan.on(scratch=Argument("more"), **places)
 
 
 def plan_apply(shape: tuple[int, int], type: Type, device: Device) -> Plan:

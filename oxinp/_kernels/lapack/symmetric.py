@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from oxinp._kernels.blas3 import symmetrize
 from oxinp._kernels.gemm import select
-from oxinp._kernels.gemm.epilogue import subtracted
 from oxinp._kernels.gemm.operand import GENERAL, HERMITIAN, Form, Matrices
 from oxinp._kernels.gemm.variant import Variant
 from oxinp._kernels.lapack import block_reflectors, conquer, divide, lu_panel, scaling, tridiagonal
@@ -194,12 +193,9 @@ class _Spectrum:
             b_form=conjugated,
             c_form=Form(HERMITIAN, is_lower=True),
             is_mirrored_out=True,
-            epilogue=subtracted(self.type, c.strides),
-            c_strides=c.strides,
         )
         shape = (*batch, rows, rows)
-        product = select.plan(shape, 2 * WIDTH, left, right, self.type, self.type, self.device, variant)
-        assert product is not None
+        product = select.plan_update(shape, 2 * WIDTH, left, right, c, self.device, variant)
         at = self.held.at(stack.at(low, low))
         self.steps += product.on(out0=at, in0=self.p.at(offset), in1=self.q.at(offset), in2=at)
 
