@@ -4,8 +4,8 @@
 [--cases REGEX]`` prints a line per case: the median of device-event times over random data, launch by launch and as one
 graph, the rate of the graph as a share of what the device's f64 units reach in products, the ratio that LAPACK's own
 tests demand to be at most 30, with ``--peer`` the faster of CuPy and PyTorch, where these are installed, and with
-``--steps`` the time and the rate of every kernel. A factorisation that works in place has its copy timed with it. Ends with status 1
-if anything is wrong.
+``--steps`` the time and the rate of every kernel. A factorisation that works in place has its copy timed with it. Ends
+with status 1 if anything is wrong.
 """
 
 import argparse
@@ -101,11 +101,10 @@ class Bound:
                     backend.function(kernel), *shape, kernel.param_format, 0, given, cluster=kernel.cluster
                 )
                 self.calls.append((launcher.launch, ()))
-                is_product = kernel.name.startswith("gemm")
-                self.names.append(
-                    f"{kernel.name} of 1e{int(math.log10(step.work.flops))}" if is_product else kernel.name
-                )
-                self.flops.append(step.work.flops)
+                flops = step.work.flops
+                is_product = kernel.name.startswith("gemm") and flops > 0
+                self.names.append(f"{kernel.name} of 1e{int(math.log10(flops))}" if is_product else kernel.name)
+                self.flops.append(flops if is_product else 0)
                 after = [graph.add_kernel(launcher, after=after)]
             else:
                 target = self.place(step.target)
