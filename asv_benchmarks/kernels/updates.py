@@ -51,20 +51,17 @@ class Forced:
 class Problem:
     """A matrix on the device, of which A is on the left of C and B above it, and a product of its own."""
 
-    def __init__(self, backend, rng, shape, dtype):
+    def __init__(self, backend, whole, shape):
+        dtype = whole.dtype
         self.backend, self.shape, self.dtype = backend, shape, dtype
         m, n, depth = shape
-        self.whole = self.draw(rng, (depth + m, PITCH))
+        self.whole = whole[: depth + m]
         self.buffer = backend.allocate(self.whole.nbytes)
         self.alone = backend.allocate(m * n * dtype.itemsize)
         place = lambda row, column: (row * PITCH + column) * dtype.itemsize  # noqa: E731
         self.offsets = [place(depth, 0), place(0, depth), place(depth, depth)]
         type_ = from_dtype(dtype)
         self.parts = [Matrices(type_, (PITCH, 1), min(256, offset & -offset)) for offset in self.offsets]
-
-    def draw(self, rng, shape):
-        x = rng.standard_normal(shape, np.float32)
-        return (x + 1j * rng.standard_normal(shape, np.float32) if self.dtype.kind == "c" else x).astype(self.dtype)
 
     def update(self, plan):
         """Return the launch of an update."""
@@ -86,8 +83,7 @@ class Problem:
             "update, multistage": select.plan(*given, c.type, c.type, device, variant),
         }
         alone = select.plan(*given, c.type, c.type, device)
-        fastest = sm90_mma.plan(*sources(*given)[0], device)
-        return updates, {"product": fastest or alone, "product, multistage": alone}
+        return updates, {"product": select.plan_native(*given, device), "product, multistage": alone}
 
     def configured(self):
         """Names and plans of an update by every config."""
@@ -105,16 +101,17 @@ class Problem:
         self.backend.upload(self.buffer.ptr, self.whole)
         self.update(plan)()
         self.backend.synchronize()
-        found = np.empty_like(self.whole)
-        self.backend.download(found, self.buffer.ptr)
-        a, b = self.whole[depth:, :depth], self.whole[:depth, depth : depth + n]
-        changed = found != self.whole
-        changed[depth:, depth : depth + n] = False
-        rows = np.r_[0, m - 1, np.random.default_rng(1).integers(m, size=NUM_ROWS)]
-        before = self.whole[depth + rows, depth : depth + n]
-        expected = before - a[rows] @ b
-        bound = np.finfo(self.dtype).eps * (np.abs(before) + 4 * np.sqrt(depth) * (np.abs(a[rows]) @ np.abs(b)))
-        error = float((np.abs(found[depth + rows, depth : depth + n] - expected) / bound).max())
+        rows = depth + np.r_[-1, 0, m - 1, np.random.default_rng(1).integers(m, size=NUM_ROWS)]
+        found = np.empty((len(rows), PITCH), self.dtype)
+        for i, row in enumerate(rows):  # the first one is the last of B
+            self.backend.download(found[i], self.buffer.ptr + int(row) * found[i].nbytes)
+        before, columns = self.whole[rows], slice(depth, depth + n)
+        changed = found != before
+        changed[1:, columns] = False
+        a, b = before[1:, :depth], self.whole[:depth, columns]
+        difference = found[1:, columns] - (before[1:, columns] - a @ b)
+        bound = np.abs(before[1:, columns]) + 4 * np.sqrt(depth) * (np.abs(a) @ np.abs(b))
+        error = float((np.abs(difference) / bound).max() / np.finfo(self.dtype).eps)
         return float("inf") if changed.any() or not error <= 1 else error
 
     def rate(self, launch):
@@ -122,6 +119,13 @@ class Problem:
         m, n, depth = self.shape
         flops = (8 if self.dtype.kind == "c" else 2) * m * n * depth
         return flops / milliseconds(self.backend, launch, 7) * 1e-9
+
+
+def draw(rng, dtype):
+    """Return a matrix that is large enough for all shapes."""
+    num_rows = max(m + depth for m, _, depth in SHAPES)
+    parts = rng.random((num_rows, PITCH * (1 + (dtype.kind == "c"))), np.float32) - np.float32(0.5)
+    return parts.astype(np.dtype(dtype.char.lower())).view(dtype)
 
 
 def main(arguments):
@@ -135,11 +139,12 @@ def main(arguments):
     options = parser.parse_args(arguments)
     backend, rng, is_right = open_backend(), np.random.default_rng(), True
     for dtype in map(np.dtype, options.types):
+        whole = draw(rng, dtype)
         for shape in SHAPES:
             title = "x".join(map(str, shape))
             if not re.search(options.cases, title):
                 continue
-            problem = Problem(backend, rng, shape, dtype)
+            problem = Problem(backend, whole, shape)
             updates, products = problem.plans()
             worst = problem.worst(updates["update"])
             is_right &= worst <= 1

@@ -177,6 +177,22 @@ def plan_update(
     return found
 
 
+def plan_native(
+    shape: tuple[int, ...], depth: int, a: Matrices, b: Matrices, device: Device, variant: Variant = _PLAIN
+) -> Plan:
+    """Return the plan of a product by multiply-adds of its own type, by the fastest kernels that there are.
+
+    Parameters are those of `plan`; the variant has no epilogue, and C is in C order.
+    """
+    if variant == _PLAIN and a.type in (f64, c128):
+        fastest = sm90_mma.plan(*sources(shape, depth, a, b)[0], device)
+        if fastest is not None:
+            return fastest
+    found = plan(shape, depth, a, b, a.type, a.type, device, variant)
+    assert found is not None
+    return found
+
+
 def plan_steps(
     shape: tuple[int, ...],
     depth: int,
