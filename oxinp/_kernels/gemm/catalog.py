@@ -22,7 +22,7 @@ from oxinp._kernels.gemm.multistage import kernel as multistage
 from oxinp._kernels.gemm.multistage.cost import measured_tiles
 from oxinp._kernels.gemm.multistage.grouped import Group, GroupedSpec
 from oxinp._kernels.gemm.multistage.spec import MultistageSpec
-from oxinp._kernels.gemm.operand import GENERAL, HERMITIAN, MIN_COPY_NBYTES, SYMMETRIC, TRIANGULAR, WHOLE, Form, Source
+from oxinp._kernels.gemm.operand import GENERAL, HERMITIAN, MIN_COPY_NBYTES, SYMMETRIC, WHOLE, Form, Source
 from oxinp._kernels.gemm.ozaki import crt, residues
 from oxinp._kernels.gemm.ozaki import guard as ozaki_guard
 from oxinp._kernels.gemm.ozaki import kernel as ozaki
@@ -59,13 +59,6 @@ SUMS: dict[Type, Type] = {
     **dict.fromkeys((i8, i16), i32),
 }
 SIDES = (64, 4096)
-FORMS = (
-    Form(TRIANGULAR),
-    Form(TRIANGULAR, is_lower=False, has_unit_diagonal=True),
-    Form(SYMMETRIC),
-    Form(HERMITIAN, is_lower=False),
-    Form(is_conjugated=True),
-)
 # Batch, M, N and K of products by wgmma: large, one wave, few tiles and a large K, few columns, a batch, odd.
 SHAPES = (
     (1, 8192, 8192, 8192),
@@ -95,9 +88,8 @@ def multistage_specs(device: Device) -> Iterator[MultistageSpec]:
         if type_ not in (f32, f64, c64, c128):
             continue
         epilogue = scaled(type_, (256, 1))
-        forms = [(form, WHOLE) for form in FORMS]
-        for form, c_form in (*forms, (WHOLE, Form(SYMMETRIC)), (FORMS[-1], Form(HERMITIAN))):
-            variant = Variant(form, WHOLE, c_form, is_mirrored_out=c_form.kind != GENERAL, epilogue=epilogue)
+        for is_conjugated, c_form in ((True, WHOLE), (False, Form(SYMMETRIC)), (True, Form(HERMITIAN))):
+            variant = Variant(is_conjugated, False, c_form, is_mirrored_out=c_form.kind != GENERAL, epilogue=epilogue)
             varying, _ = varied(spec, variant, [(256, 1)])
             tiles = [tile.config() for tile in measured_tiles(type_, type_, device)[1]]
             yield next(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from oxinp._kernels.elementwise import plan as elementwise
 from oxinp._kernels.gemm import select
-from oxinp._kernels.gemm.operand import GENERAL, Form, Matrices
+from oxinp._kernels.gemm.operand import Matrices
 from oxinp._kernels.gemm.variant import Variant
 from oxinp._kernels.lapack import block_reflectors, lu_panel, pivoted_panel, rows, scaling
 from oxinp._kernels.lapack.lu import Stack, contiguous
@@ -116,7 +116,7 @@ class _Pivoted:
         c, at, nbytes = stack.part(low, low), self.held.at(stack.at(low, low)), WIDTH * type_.nbytes
         left = Matrices(type_, (WIDTH, 1), math.gcd(256, width * nbytes))
         right = Matrices(type_, (1, WIDTH), math.gcd(256, low * nbytes))
-        variant = Variant(b_form=Form(GENERAL, is_conjugated=type_.is_complex))
+        variant = Variant(is_b_conjugated=type_.is_complex)
         shape = (num_rows - low, columns - low)
         made = select.plan_update(shape, width, left, right, c, self.device, variant)
         self.more_nbytes = max(self.more_nbytes, made.scratch_nbytes)

@@ -16,7 +16,7 @@ from oxinp._kernels.blas3.plan import TriangularSystem
 from oxinp._kernels.choice import Choice, decide
 from oxinp._kernels.elementwise import plan as elementwise
 from oxinp._kernels.gemm import select
-from oxinp._kernels.gemm.operand import GENERAL, TRIANGULAR, Form, Matrices
+from oxinp._kernels.gemm.operand import TRIANGULAR, Form, Matrices
 from oxinp._kernels.gemm.operand import contiguous as contiguous_strides
 from oxinp._kernels.gemm.variant import Variant
 from oxinp._kernels.lapack import lu_panel, qr_cluster, qr_panel
@@ -264,7 +264,7 @@ class Qr:
         own = v.part(row, columns[0])
         left = Matrices(self.type, (*moves, 1, v.pitch), own.alignment)
         shape = (*batch, columns[1] - columns[0], width)
-        variant = Variant(a_form=Form(GENERAL, is_conjugated=self.type.is_complex))
+        variant = Variant(is_a_conjugated=self.type.is_complex)
         plan = select.plan_native(shape, v.num_rows - row, left, right, self.device, variant)
         self.more_nbytes = max(self.more_nbytes, plan.scratch_nbytes)
         at = self.made.v_place.at(v.at(row, columns[0]))

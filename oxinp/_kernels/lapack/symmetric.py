@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from oxinp._kernels.blas3 import symmetrize
 from oxinp._kernels.gemm import select
-from oxinp._kernels.gemm.operand import GENERAL, HERMITIAN, Form, Matrices
+from oxinp._kernels.gemm.operand import HERMITIAN, Form, Matrices
 from oxinp._kernels.gemm.variant import Variant
 from oxinp._kernels.lapack import block_reflectors, conquer, divide, lu_panel, scaling, tridiagonal
 from oxinp._kernels.lapack.lu import contiguous
@@ -188,9 +188,8 @@ class _Spectrum:
         alignment = math.gcd(256, offset)
         left = Matrices(self.type, (*moves, 2 * WIDTH, 1), alignment)
         right = Matrices(self.type, (*moves, 1, 2 * WIDTH), alignment)
-        conjugated = Form(GENERAL, is_conjugated=self.type.is_complex)
         variant = Variant(
-            b_form=conjugated,
+            is_b_conjugated=self.type.is_complex,
             c_form=Form(HERMITIAN, is_lower=True),
             is_mirrored_out=True,
         )

@@ -15,7 +15,7 @@ from asv_benchmarks.kernels.multistage import draw
 from oxinp._kernels.gemm.epilogue import scaled, subtracted
 from oxinp._kernels.gemm.fp16x2 import kernel as fp16x2_kernel
 from oxinp._kernels.gemm.fp16x2.kernel import Fp16x2Spec
-from oxinp._kernels.gemm.operand import WHOLE, Form, Matrices, StridedBatch, contiguous
+from oxinp._kernels.gemm.operand import Matrices, StridedBatch, contiguous
 from oxinp._kernels.gemm.ozaki import kernel as ozaki_kernel
 from oxinp._kernels.gemm.ozaki.kernel import OzakiSpec
 from oxinp._kernels.gemm.select import plan_steps, plan_update
@@ -302,12 +302,12 @@ def test_updates_are_one_launch_in_place(type, shape, pitch):
 
 
 @pytest.mark.parametrize(
-    ("pitch", "alignment", "form"),
-    [(1001, 256, WHOLE), (1024, 8, WHOLE), (1024, 256, Form(is_conjugated=True))],
+    ("pitch", "alignment", "is_conjugated"),
+    [(1001, 256, False), (1024, 8, False), (1024, 256, True)],
     ids=["pitch", "pointer", "conjugate"],
 )
-def test_other_updates_are_left_to_the_multistage_kernels(pitch, alignment, form):
-    c, a = Matrices(c128 if form != WHOLE else f64, (pitch, 1), alignment), Matrices(f64, (128, 1), 256)
+def test_other_updates_are_left_to_the_multistage_kernels(pitch, alignment, is_conjugated):
+    c, a = Matrices(c128 if is_conjugated else f64, (pitch, 1), alignment), Matrices(f64, (128, 1), 256)
     a = a._replace(type=c.type)
-    (step,) = plan_update((1024, 1000), 128, a, c._replace(alignment=256), c, H200, Variant(form)).steps
+    (step,) = plan_update((1024, 1000), 128, a, c._replace(alignment=256), c, H200, Variant(is_conjugated)).steps
     assert step.kernel.name == "gemm_any"
