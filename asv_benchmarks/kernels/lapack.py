@@ -4,13 +4,14 @@
 [--cases REGEX]`` prints a line per case: the median of device-event times over random data, launch by launch and as one
 graph, the rate of the graph as a share of what the device's f64 units reach in products, the ratio that LAPACK's own
 tests demand to be at most 30, with ``--peer`` the faster of CuPy and PyTorch, where these are installed, and with
-``--steps`` the time of every kernel. A factorisation that works in place has its copy timed with it. Ends with status 1
-if anything is wrong.
+``--steps`` the time and the rate of every kernel. A factorisation that works in place has its copy timed with it. Ends
+with status 1 if anything is wrong.
 """
 
 import argparse
 import importlib
 import importlib.util
+import math
 import re
 import statistics
 import sys
@@ -90,7 +91,7 @@ class Bound:
         self.scratch = backend.allocate(max(plan.scratch_nbytes, 1))
         self.buffers = {f"out{i}": x for i, x in enumerate(outputs)} | {f"in{i}": x for i, x in enumerate(inputs)}
         self.buffers["scratch"] = self.scratch.ptr
-        self.calls, self.names, graph, after = [], [], Graph(backend.context), []
+        self.calls, self.names, self.flops, graph, after = [], [], [], Graph(backend.context), []
         for step in plan.steps:  # launches and fills
             if isinstance(step, Launch):
                 given = (*parameters(backend, step, self.buffers), *step.constants)
@@ -100,12 +101,16 @@ class Bound:
                     backend.function(kernel), *shape, kernel.param_format, 0, given, cluster=kernel.cluster
                 )
                 self.calls.append((launcher.launch, ()))
-                self.names.append(kernel.name)
+                flops = step.work.flops
+                is_product = kernel.name.startswith("gemm") and flops > 0
+                self.names.append(f"{kernel.name} of 1e{int(math.log10(flops))}" if is_product else kernel.name)
+                self.flops.append(flops if is_product else 0)
                 after = [graph.add_kernel(launcher, after=after)]
             else:
                 target = self.place(step.target)
                 self.calls.append((backend.fill, (target, step.byte, step.nbytes)))
                 self.names.append("fill")
+                self.flops.append(0)
                 after = [graph.add_fill(target, step.byte, step.nbytes, after=after)]
         self.graph = graph
         self.executable = graph.instantiate()
@@ -121,7 +126,10 @@ class Bound:
         self.executable.launch(self.backend.stream)
 
     def by_kernel(self):
-        """Milliseconds and steps of every kernel, the longest first, in a line: of steps one by one, an event each."""
+        """Milliseconds, steps and TFLOP/s of every kernel, the longest first, in a line: of steps one by one.
+
+        Products are told apart by the power of ten of their operations.
+        """
         self.backend.synchronize()
         events = [self.backend.record_event()]
         for call, arguments in self.calls:
@@ -129,11 +137,14 @@ class Bound:
             events.append(self.backend.record_event())
         self.backend.synchronize()
         found = {}
-        for name, begin, end in zip(self.names, events, events[1:], strict=False):
-            time, count = found.get(name, (0.0, 0))
-            found[name] = time + begin.elapsed_ms(end), count + 1
+        for name, flops, begin, end in zip(self.names, self.flops, events, events[1:], strict=False):
+            time, count, total = found.get(name, (0.0, 0, 0))
+            found[name] = time + begin.elapsed_ms(end), count + 1, total + flops
         ordered = sorted(found.items(), key=lambda item: -item[1][0])
-        return "; ".join(f"{name} {time:.3f} of {count}" for name, (time, count) in ordered)
+        return "; ".join(
+            f"{name} {time:.3f} of {count}" + f" ({flops / time * 1e-9:.1f} TFLOP/s)" * (flops > 0)
+            for name, (time, count, flops) in ordered
+        )
 
 
 class Tuned:

@@ -15,9 +15,7 @@ from oxinp._kernels.blas3 import trsm
 from oxinp._kernels.blas3.plan import TriangularSystem
 from oxinp._kernels.choice import Choice, decide
 from oxinp._kernels.gemm import select
-from oxinp._kernels.gemm.epilogue import subtracted
 from oxinp._kernels.gemm.operand import TRIANGULAR, Form, Matrices
-from oxinp._kernels.gemm.variant import Variant
 from oxinp._kernels.lapack import lu_cluster, lu_panel, rows
 from oxinp._kernels.lapack.diagonal import STATUS_NBYTES
 from oxinp._kernels.lapack.lu_panel import WIDTHS, Panel
@@ -250,9 +248,7 @@ def reduced(
     )
     batch = (stack.count,) if stack.count > 1 else ()
     shape = (*batch, lines[1] - lines[0], columns[1] - columns[0])
-    variant = Variant(epilogue=subtracted(stack.type, target.strides), c_strides=target.strides)
-    plan = select.plan(shape, along[1] - along[0], left, above, stack.type, stack.type, device, variant)
-    assert plan is not None
+    plan = select.plan_update(shape, along[1] - along[0], left, above, target, device)
     c = a.at(stack.at(lines[0], columns[0]))
     return plan.on(out0=c, in0=a.at(stack.at(lines[0], along[0])), in1=a.at(stack.at(along[0], columns[0])), in2=c)
 
@@ -340,10 +336,7 @@ def _invert_lower(
     _invert_lower(factors, x, low, middle, device, steps, places)
     left, above, c = factors.part(middle, low), x.part(low, 0), x.part(middle, 0)
     batch = (x.count,) if x.count > 1 else ()
-    variant = Variant(epilogue=subtracted(x.type, c.strides), c_strides=c.strides)
-    shape = (*batch, high - middle, middle)
-    plan = select.plan(shape, middle - low, left, above, x.type, x.type, device, variant)
-    assert plan is not None
+    plan = select.plan_update((*batch, high - middle, middle), middle - low, left, above, c, device)
     out = target.at(x.at(middle, 0))
     steps += plan.on(out0=out, in0=a.at(factors.at(middle, low)), in1=target.at(x.at(low, 0)), in2=out)
     _invert_lower(factors, x, middle, high, device, steps, places)

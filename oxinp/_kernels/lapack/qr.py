@@ -16,8 +16,7 @@ from oxinp._kernels.blas3.plan import TriangularSystem
 from oxinp._kernels.choice import Choice, decide
 from oxinp._kernels.elementwise import plan as elementwise
 from oxinp._kernels.gemm import select
-from oxinp._kernels.gemm.epilogue import subtracted
-from oxinp._kernels.gemm.operand import GENERAL, TRIANGULAR, Form, Matrices
+from oxinp._kernels.gemm.operand import TRIANGULAR, Form, Matrices
 from oxinp._kernels.gemm.operand import contiguous as contiguous_strides
 from oxinp._kernels.gemm.variant import Variant
 from oxinp._kernels.lapack import lu_panel, qr_cluster, qr_panel
@@ -265,9 +264,8 @@ class Qr:
         own = v.part(row, columns[0])
         left = Matrices(self.type, (*moves, 1, v.pitch), own.alignment)
         shape = (*batch, columns[1] - columns[0], width)
-        variant = Variant(a_form=Form(GENERAL, is_conjugated=self.type.is_complex))
-        plan = select.plan(shape, v.num_rows - row, left, right, self.type, self.type, self.device, variant)
-        assert plan is not None
+        variant = Variant(is_a_conjugated=self.type.is_complex)
+        plan = select.plan_native(shape, v.num_rows - row, left, right, self.device, variant)
         self.more_nbytes = max(self.more_nbytes, plan.scratch_nbytes)
         at = self.made.v_place.at(v.at(row, columns[0]))
         self.steps += plan.on(out0=self.inner, in0=at, in1=source, scratch=Argument("more"))
@@ -295,11 +293,9 @@ class Qr:
         self.steps += solved.on(in0=made.m_place.at(made.m.at(low, low - block)), out0=self.inner)
         batch, moves = ((self.count,), (size,)) if self.count > 1 else ((), ())
         c = target.part(low, columns[0])
-        variant = Variant(epilogue=subtracted(self.type, c.strides), c_strides=c.strides)
         inner = Matrices(self.type, (*moves, width, 1), 256)
         shape = (*batch, made.v.num_rows - low, width)
-        plan = select.plan(shape, high - low, made.v.part(low, low), inner, self.type, self.type, self.device, variant)
-        assert plan is not None
+        plan = select.plan_update(shape, high - low, made.v.part(low, low), inner, c, self.device)
         self.steps += plan.on(out0=at, in0=made.v_place.at(made.v.at(low, low)), in1=self.inner, in2=at)
 
     def join(self, low: int, middle: int, high: int, block: int) -> None:
