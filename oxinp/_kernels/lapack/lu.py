@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 OUTER_WIDTHS = (64, 128, 256, 512, 1024)  # of block columns
 GROUPS = (32, 128, 256, 512)
+LOOKS_AHEAD = False  # unless a measurement says otherwise
 UNIT_LOWER = Form(TRIANGULAR, is_lower=True, has_unit_diagonal=True)
 UPPER = Form(TRIANGULAR, is_lower=False)
 
@@ -110,7 +111,8 @@ def outer(stack: Stack, device: Device) -> Outer:
     ways = product(OUTER_WIDTHS, GROUPS, ahead)
     legal = tuple(Outer(width, group, ahead) for width, group, ahead in ways if group <= width)
     width = 128 if stack.num_rows <= 1024 else 256 if stack.num_rows <= 2048 else 512
-    default = Outer(128) if stack.count > 1 else Outer(width, width if stack.num_rows <= 4096 else 128)
+    looks_ahead = LOOKS_AHEAD and stack.num_rows > 1024
+    default = Outer(128) if stack.count > 1 else Outer(width, width if stack.num_rows <= 4096 else 128, looks_ahead)
     choice = Choice(
         "lu/outer",
         (stack.type.name,),
