@@ -185,7 +185,7 @@ class Tuned:
         self.answers = {
             "cholesky/outer": {"width": width, "resident": resident},
             "lu/outer": {"width": width, "group": group, "looks_ahead": looks_ahead},
-            "qr/block": {"width": width, "group": group},
+            "qr/block": {"width": width, "group": group, "looks_ahead": looks_ahead},
         }
 
     def __getattr__(self, name):

@@ -165,6 +165,12 @@ class Beside(NamedTuple):
 Step = Launch | Fill | Copy | Read | Beside
 
 
+def beside(urgent: Iterable[Step], rest: Iterable[Step]) -> tuple[Step, ...]:
+    """Return steps that may run beside others with these, as far as there are any of both; see `Beside`."""
+    urgent, rest = tuple(urgent), tuple(rest)
+    return (Beside(urgent, rest),) if urgent and rest else urgent + rest
+
+
 def in_order(steps: Iterable[Step]) -> Iterator[Launch | Fill | Copy | Read]:
     """Yield steps one by one, those that run beside others first."""
     for step in steps:
@@ -281,6 +287,7 @@ __all__ = [
     "Scratch",
     "Step",
     "Work",
+    "beside",
     "in_order",
     "inputs",
     "outputs",

@@ -22,7 +22,7 @@ from oxinp._kernels.gemm.variant import Variant
 from oxinp._kernels.lapack import lu_cluster, lu_panel, rows
 from oxinp._kernels.lapack.diagonal import STATUS_NBYTES
 from oxinp._kernels.lapack.lu_panel import WIDTHS, Panel
-from oxinp._kernels.plan import Argument, Beside, Fill, Plan, Scratch
+from oxinp._kernels.plan import Argument, Fill, Plan, Scratch, beside
 
 if TYPE_CHECKING:
     from oxinp._kernels.choice import Device
@@ -191,7 +191,7 @@ class _Factor:
             self.factor_block(*following)
             urgent, self.steps = self.steps, []
             self.extend(low, high, (following[1], end))
-            self.steps = [*before, Beside(tuple(urgent), tuple(self.steps))] if self.steps else [*before, *urgent]
+            self.steps = [*before, *beside(urgent, self.steps)]
 
     def factor_block(self, low: int, high: int) -> None:
         """Factor a block column, whose exchanges are made in no other column."""

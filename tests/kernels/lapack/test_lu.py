@@ -14,7 +14,7 @@ from oxinp._kernels.lapack.rows import PermuteSpec
 from oxinp._kernels.plan import Beside
 from oxinp._kernels.problem import Operand
 from oxinp._ptx.types import c64, c128, f32, f64
-from tests.kernels.lapack.case import RATIO, draw, factored, inverse, solution
+from tests.kernels.lapack.case import RATIO, draw, factored, inverse, solution, watch_plans
 from tests.kernels.lapack.spills import check_assembled
 from tests.kernels.machine import machine
 
@@ -68,11 +68,6 @@ def test_panels_that_bring_all_to_their_right_up_to_date(dtype, shape):
         check_factors(each, matrix)
 
 
-def late(plan):
-    """The plan with what runs beside others last instead of first."""
-    return plan.replace(steps=tuple([Beside(*reversed(x)) if isinstance(x, Beside) else x for x in plan.steps]))
-
-
 @pytest.mark.parametrize(
     ("dtype", "shape", "is_late"),
     [
@@ -87,13 +82,7 @@ def test_block_columns_that_are_factored_beside_others(dtype, shape, is_late, mo
     """Whichever side comes first."""
     answer = {"width": 64, "group": 32, "looks_ahead": True}
     ahead = SimpleNamespace(**vars(DEVICE) | {"tuned": lambda _: answer})
-    plan_factor, plans = lu.plan_factor, []
-
-    def planned(*given):
-        plans.append(late(plan_factor(*given)) if is_late else plan_factor(*given))
-        return plans[0]
-
-    monkeypatch.setattr(lu, "plan_factor", planned)
+    plans = watch_plans(monkeypatch, lu, "plan_factor", is_late=is_late)
     a = draw(np.random.default_rng(8), dtype, *shape)
     *found, status = factored(machine(), ahead, a)
     assert status == diagonal.NO_ZERO
