@@ -136,7 +136,8 @@ class Bound:
                 after = [node]
             else:
                 target = self.place(step.target)
-                fill = partial(self.backend.fill, target, step.byte, step.nbytes)
+                driver = self.backend.context.driver
+                fill = partial(driver.cuMemsetD8Async, target, step.byte, step.nbytes, stream)
                 self.calls.append(("fill", stream, fill))
                 after = [self.graph.add_fill(target, step.byte, step.nbytes, after=after)]
         return after
