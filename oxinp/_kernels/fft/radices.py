@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 MAX_THREADS = 1024
 # Numbers that a thread may hold, by bytes of one: half of its registers, or a little more.
 MAX_HELD = {8: 24, 16: 18}
-MAX_RADIX = {8: 32, 16: 23}
+MAX_RADIX = {8: 61, 16: 23}
 # Composite radices beyond 16, where there are several: of convolutions, whose tables take the most time. Transforms are
 # slower by them, of single precision with radices to 24 and to 32, on an H200.
 CONVOLVED: dict[int, tuple[int, ...]] = {8: (18, 20, 21, 22, 24), 16: ()}
@@ -61,7 +61,7 @@ def is_smooth(n: int) -> bool:
     return largest_prime(n) <= MAX_PRIME
 
 
-def _factorizations(n: int, radices: tuple[int, ...], most: int = MAX_ALONE) -> Iterator[tuple[int, ...]]:
+def _factorizations(n: int, radices: tuple[int, ...], most: int = MAX_PRIME) -> Iterator[tuple[int, ...]]:
     """Yield the ways to write n as a product of `radices`, which increase, in a falling order."""
     if n == 1:
         yield ()

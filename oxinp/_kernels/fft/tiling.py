@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from oxinp._kernels.fft.radices import MAX_THREADS, NUM_REGISTERS, cut, largest_prime, registers
+from oxinp._kernels.fft.radices import MAX_HELD, MAX_THREADS, NUM_REGISTERS, cut, largest_prime, registers
 from oxinp._kernels.fft.spec import BANK_WIDTH, SUMMED, WARP, TransformSpec, conflicts
 
 if TYPE_CHECKING:
@@ -67,6 +67,8 @@ def columns_of(length: int, nbytes: int, extent: int, room: int, *, is_mixed: bo
     if len(found.radices) > 1:
         most = min(most, room // (length * nbytes * 9 // 8))
     wanted = max(SEGMENT // nbytes, BLOCK // 2 // found.threads) if is_mixed else max(1, BLOCK // found.threads)
+    if not is_mixed and len(found.radices) > 1 and found.held > MAX_HELD[nbytes]:  # few blocks have so many registers
+        wanted = max(1, NUM_REGISTERS // (RESIDENT * found.threads * registers(found.held, nbytes)))
     most = min(most, wanted, 1 << (extent - 1).bit_length())
     return 1 << (most.bit_length() - 1) if most else 0
 
