@@ -8,6 +8,7 @@ imaginary part.
 from __future__ import annotations
 
 import math
+from functools import reduce
 from typing import TYPE_CHECKING
 
 from oxinp._kernels.fft.roots import root_of_unity
@@ -126,13 +127,14 @@ def _prime(k: Builder, x: list[Number]) -> list[Number]:
 
 def _summed(k: Builder, numbers: list[Number], factors: list[float], first: Number | None = None) -> Number:
     """The sum of numbers times real factors, and of `first`."""
-    total = first
+    parts: list[Number] = []
     for start in range(0, len(numbers), TERMS):
-        part = None if start else first
+        part = None if parts else first
         for (re, im), factor in zip(numbers[start : start + TERMS], factors[start : start + TERMS], strict=True):
-            part = (re * factor, im * factor) if part is None else (k.fma(re, factor, part[0]), k.fma(im, factor, part[1]))
-        total = part if start == 0 else add(total, part)
-    return total
+            part = (k.fma(re, factor, part[0]), k.fma(im, factor, part[1])) if part else (re * factor, im * factor)
+        assert part is not None
+        parts.append(part)
+    return reduce(add, parts)
 
 
 def _turned(k: Builder, x: Number, differences: list[Number], sines: list[float], sign: int) -> Number:

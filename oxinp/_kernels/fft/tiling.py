@@ -5,7 +5,15 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from oxinp._kernels.fft.radices import MAX_HELD, MAX_THREADS, NUM_REGISTERS, cut, largest_prime, registers
+from oxinp._kernels.fft.radices import (
+    MAX_HELD,
+    MAX_THREADS,
+    NUM_REGISTERS,
+    cut,
+    largest_prime,
+    registers,
+    tight_registers,
+)
 from oxinp._kernels.fft.spec import BANK_WIDTH, SUMMED, WARP, TransformSpec, conflicts
 
 if TYPE_CHECKING:
@@ -26,9 +34,8 @@ PARTITIONS, MAX_WARPS, MAX_BLOCKS = 4, 64, 32  # of a multiprocessor
 ALLOCATED = 8  # registers of a thread, at a time
 SHARED_BESIDE = 1024  # bytes that a block takes beside its own
 BUSY = 1024  # threads of a multiprocessor up to which more blocks are worth fewer registers
-# Registers that kernels get by with, by bytes of a number: without any, per number of a thread, and up to how many.
-TIGHT = {8: (16, 2, 32), 16: (24, 4, 18)}
-# Beside these: of roots of unity that are computed, of convolutions, and of what else is done with elements.
+# Registers beside those of numbers: of roots of unity that are computed, of convolutions, and of what else is done
+# with elements.
 BESIDE_TWIDDLE, BESIDE_CHIRP, BESIDE_STAGED, BESIDE = 8, 16, 24, 16
 FEWEST_LARGE = 17  # primes from which on a codelet holds its inputs until all results are there
 
@@ -104,11 +111,8 @@ def num_registers(spec: TransformSpec, held: int, *, is_tight: bool) -> int:
     """Return how many registers a thread needs that holds so many numbers; so that a few bytes spill if it is tight."""
     nbytes = spec.type.nbytes
     has_large = any(radix >= FEWEST_LARGE and largest_prime(radix) == radix for radix in spec.radices)
-    if not is_tight or has_large or spec.real == SUMMED:
-        needed = registers(held, nbytes)
-    else:
-        fixed, each, most = TIGHT[nbytes]
-        needed = fixed + each * min(held, most)
+    is_wide = not is_tight or has_large or spec.real == SUMMED
+    needed = (registers if is_wide else tight_registers)(held, nbytes)
     needed += BESIDE_CHIRP * nbytes // 8 if spec.chirp else 0
     needed += BESIDE_TWIDDLE if spec.twiddle else 0
     needed += BESIDE_STAGED if spec.is_staged else 0

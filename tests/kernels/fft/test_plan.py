@@ -145,6 +145,14 @@ def test_passes(session, n, axis, num_passes, dtype):
     check(target, x, axis)
 
 
+def test_odd_lengths_that_take_all_registers(session):
+    x = random((1, 19683), "F")
+    target = np.empty_like(x)
+    made = transformed(session, x, target, device=SimpleNamespace(**{**vars(DEVICE), "max_shared_nbytes": 227 * 1024}))
+    assert made.launch.kernel.name == "fft_19683"
+    check(target, x)
+
+
 def test_passes_of_padded_backwards(session):
     x = random((2, 1111), "F")
     target = np.empty((2, 2048), "F")
