@@ -170,6 +170,9 @@ class Batch(Frozen):
         As of `TransformSpec`; the length is even.
     twins : tuple of int
         Elements from a sequence to its twin, in source and target, of `TWINS`.
+    filter : Argument or None
+        What transforms are multiplied by before they are transformed again, a row after the other, one for every index
+        of the twiddle loop.
     """
 
     length: int
@@ -194,6 +197,12 @@ class Batch(Frozen):
     is_rotated: bool = False
     is_source_rotated: bool = False
     twins: tuple[int, int] = (0, 0)
+    filter: Argument | None = None
+
+    @property
+    def is_convolved(self) -> bool:
+        """Whether transforms go there and back."""
+        return self.chirp > 0 or self.filter is not None
 
     @property
     def size(self) -> int:
@@ -232,6 +241,8 @@ class Batch(Frozen):
         nbytes = self.size * (self.chirp or self.length) * widths
         sources = (self.source.buffer,) if self.prologue is None else self.prologue.arguments
         arguments = (self.target.buffer, *sources, *(() if self.epilogue is None else self.epilogue.arguments))
+        if self.filter is not None:
+            arguments += (self.filter,)
         kernel = make(spec)
         return Launch(kernel, grid, arguments, tuple(constants), Work(nbytes=nbytes))  # type: ignore[arg-type]
 
@@ -293,7 +304,7 @@ class Batch(Frozen):
         nbytes = self.type.nbytes
         if self.real == SUMMED:
             return Cut((self.length,), threads_of(self.length, nbytes), HELD_SUMMED[nbytes], 0.0)
-        found = cut(self.length, nbytes, is_convolved=self.chirp > 0)
+        found = cut(self.length, nbytes, is_convolved=self.is_convolved)
         assert found is not None, f"no pass of length {self.length}"
         if (self.is_rotated and found.radices[-1] % 2) or (self.is_source_rotated and found.radices[0] % 2):
             found = found._replace(radices=_even_at(found.radices, self.is_source_rotated, self.is_rotated))
@@ -311,7 +322,7 @@ class Batch(Frozen):
             stores = loads = COLUMNS
         columns, cluster = min(WARP, 1 << (column.extent - 1).bit_length()), 1
         if self.real != SUMMED:
-            most = 1 if self.real or self.chirp else cluster_limit(device)
+            most = 1 if self.real or self.is_convolved else cluster_limit(device)
             if self.order > 1:
                 most = min(most, tiling.MOST_IN_PASSES)
             elif not loads == stores == COLUMNS:
@@ -323,7 +334,7 @@ class Batch(Frozen):
                 device.max_shared_nbytes,
                 most,
                 is_mixed=COLUMNS in (loads, stores),
-                is_convolved=self.chirp > 0,
+                is_convolved=self.is_convolved,
             )
             threads = -(-threads // cluster)
         outer_size = math.prod(loop.extent for loop in outer)
@@ -384,7 +395,8 @@ class Batch(Frozen):
             self.is_source_rotated,
             cluster,
             tiling.IS_COUNTED and cluster > 1,
-            self.chirp > 0 and nbytes == 8 and self.length * nbytes > tiling.LARGE_TABLE,
+            self.is_convolved and nbytes == 8 and self.length * nbytes > tiling.LARGE_TABLE,
+            self.filter is not None,
         )
         spec = with_padding(spec, device.max_shared_nbytes)
         spec = spec.replace(min_blocks=resident(spec, found.held, device.max_shared_nbytes))

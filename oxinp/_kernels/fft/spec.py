@@ -106,6 +106,9 @@ class TransformSpec(Frozen):
     is_factored : bool
         Whether most of the stages' roots of unity are products of two that are read, each rounded: tables of a few
         rows stay in the L1 cache.
+    is_filtered : bool
+        Whether transforms are multiplied by a row of an array, that of the index in `twiddle`, conjugated, and
+        transformed again.
     """
 
     type: Type
@@ -138,6 +141,12 @@ class TransformSpec(Frozen):
     cluster: int = 1
     is_counted: bool = False
     is_factored: bool = False
+    is_filtered: bool = False
+
+    @property
+    def is_convolved(self) -> bool:
+        """Whether transforms go there and back."""
+        return self.chirp > 0 or self.is_filtered
 
     @property
     def length(self) -> int:

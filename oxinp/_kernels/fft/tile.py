@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from oxinp._kernels.elementwise.chain import Divisor, Splitter
 from oxinp._kernels.fft.roots import Circle
-from oxinp._kernels.fft.spec import ROWS, SCALAR, STRIDED, SUMMED, TRIGONOMETRIC, TWINS, UNIT, TransformSpec
+from oxinp._kernels.fft.spec import BY_COLUMN, ROWS, SCALAR, STRIDED, SUMMED, TRIGONOMETRIC, TWINS, UNIT, TransformSpec
 from oxinp._ptx import Builder
 from oxinp._ptx.types import i32, i64, pred, u32
 
@@ -99,6 +99,8 @@ class Tile:
         given = ((spec.source, units[0]),) if spec.prologue is None else spec.prologue.operands
         self.source = End(k, "source", given, "r")
         self.beside = End(k, "beside", () if spec.epilogue is None else spec.epilogue.operands, "r")
+        if spec.is_filtered:
+            self.filter = k.pointer("filter", spec.type, "r")
         self.tiles = Divisor(k, "num_tiles", self.index)
         self.num_columns = k.scalar("num_columns", self.index)
         self.outer = Splitter(k, "outer", spec.num_outer, self.index)
@@ -167,6 +169,12 @@ class Tile:
         if spec.kept == 1:
             return number * spec.cluster + self.rank
         return number / spec.kept * spec.radices[0] + self.rank * spec.kept + number % spec.kept
+
+    def turn(self, thread: Thread) -> Value:
+        """The index of a thread's transform in the loop that roots of unity go with, u32."""
+        k = self.k
+        is_column = self.spec.twiddle == BY_COLUMN
+        return k.cast(self.first_column + k.cast(thread.column, self.index) if is_column else self.loops[-1], u32)
 
     # -- the ends
 

@@ -113,7 +113,7 @@ def num_registers(spec: TransformSpec, held: int, *, is_tight: bool) -> int:
     has_large = any(radix >= FEWEST_LARGE and largest_prime(radix) == radix for radix in spec.radices)
     is_wide = not is_tight or has_large or spec.real == SUMMED
     needed = (registers if is_wide else tight_registers)(held, nbytes)
-    needed += BESIDE_CHIRP * nbytes // 8 if spec.chirp else 0
+    needed += BESIDE_CHIRP * nbytes // 8 if spec.is_convolved else 0
     needed += BESIDE_TWIDDLE if spec.twiddle else 0
     needed += BESIDE_STAGED if spec.is_staged else 0
     return needed + (BESIDE if spec.prologue or spec.epilogue else 0)
