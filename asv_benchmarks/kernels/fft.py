@@ -200,6 +200,8 @@ def measure_settings(backend, case, name):
 
 def _described(spec):
     """What of a kernel settings change."""
+    if hasattr(spec, "passes"):
+        return "; ".join(map(_described, spec.passes))
     if not hasattr(spec, "radices"):
         return type(spec).__name__
     words = f"{spec.radices}, {spec.threads} x {spec.columns} threads, {spec.loads} to {spec.stores}"

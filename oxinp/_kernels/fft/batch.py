@@ -137,6 +137,16 @@ class Positions(NamedTuple):
         return (*(advances.get(loop, 0) for loop in loops), self.step, self.number)
 
 
+class Fitted(NamedTuple):
+    """A kernel, its grid, arguments and constants, and the bytes that it moves."""
+
+    spec: TransformSpec
+    grid: tuple[int, int, int]
+    arguments: tuple[Argument, ...]
+    constants: tuple[float, ...]
+    nbytes: int
+
+
 class Batch(Frozen):
     """A pass before its kernel is built: transforms along one loop, for every index of the others.
 
@@ -173,6 +183,10 @@ class Batch(Frozen):
     filter : Argument or None
         What transforms are multiplied by before they are transformed again, a row after the other, one for every index
         of the twiddle loop.
+    shape : tuple of int or None
+        Threads of a transform, and columns, where those are given.
+    slabs : int
+        How often all of it is computed in a launch of several passes; see `slabs`.
     """
 
     length: int
@@ -198,6 +212,8 @@ class Batch(Frozen):
     is_source_rotated: bool = False
     twins: tuple[int, int] = (0, 0)
     filter: Argument | None = None
+    shape: tuple[int, int] | None = None
+    slabs: int = 1
 
     @property
     def is_convolved(self) -> bool:
@@ -211,6 +227,12 @@ class Batch(Frozen):
 
     def launch(self, device: Device) -> Launch:
         """The launch of its kernel."""
+        fitted = self.fit(device)
+        work = Work(nbytes=fitted.nbytes)
+        return Launch(make(fitted.spec), fitted.grid, fitted.arguments, fitted.constants, work)  # type: ignore[arg-type]
+
+    def fit(self, device: Device) -> Fitted:
+        """What its kernel is and takes."""
         column, outer, loads, stores = self._order()
         spec, grid = self._spec(column, outer, loads, stores, device)
         loops = (*outer, column)
@@ -243,8 +265,7 @@ class Batch(Frozen):
         arguments = (self.target.buffer, *sources, *(() if self.epilogue is None else self.epilogue.arguments))
         if self.filter is not None:
             arguments += (self.filter,)
-        kernel = make(spec)
-        return Launch(kernel, grid, arguments, tuple(constants), Work(nbytes=nbytes))  # type: ignore[arg-type]
+        return Fitted(spec, grid, arguments, tuple(constants), nbytes)
 
     def _steps(self, loops: Sequence[Loop]) -> list[int]:
         """Steps along loops and transform of all arrays in the order of `Tile`'s parameters."""
@@ -343,9 +364,11 @@ class Batch(Frozen):
         while (
             columns > least
             and columns * threads > MIN_BLOCK
-            and -(-column.extent // columns) * outer_size * cluster < device.num_sms
+            and -(-column.extent // columns) * outer_size * cluster * self.slabs < device.num_sms
         ):
             columns //= 2
+        if self.shape is not None:
+            threads, columns = self.shape
         loops = (*outer, column)
         spans, steps = (*(loop.extent - 1 for loop in loops), 2 * self.length), self._steps(loops)
         reaches = [
@@ -413,4 +436,4 @@ def _even_at(radices: tuple[int, ...], is_first: bool, is_last: bool) -> tuple[i
     return (*even, *odd) if is_first else (*odd, *even)
 
 
-__all__ = ["Batch", "Chained", "Loop", "Positions", "Side"]
+__all__ = ["Batch", "Chained", "Fitted", "Loop", "Positions", "Side"]

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from oxinp._kernels.fft.codelets import Number
-    from oxinp._kernels.fft.tile import Values
+    from oxinp._kernels.fft.tile import Host, Values
     from oxinp._ptx.value import Value
 
 AT_ONCE = 8  # loads of a thread on their way to shared memory
@@ -46,8 +46,8 @@ AT_ONCE = 8  # loads of a thread on their way to shared memory
 class Block(Exchange):
     """The kernel of complex transforms while it is built."""
 
-    def __init__(self, spec: TransformSpec) -> None:
-        super().__init__(spec)
+    def __init__(self, spec: TransformSpec, host: Host | None = None) -> None:
+        super().__init__(spec, host)
         if spec.chirp:
             # j * j modulo 2 * n in integers; what is n or more of it is half a turn and the rest.
             squares = np.arange(spec.chirp, dtype=np.int64) ** 2 % (2 * spec.chirp)
@@ -56,14 +56,20 @@ class Block(Exchange):
             self.filter = self.k.table(_filter(chirp, spec.length).astype(spec.type.dtype))
 
     def build(self) -> Kernel:
+        """Build the kernel."""
+        self.compute(self.begin())
+        return self.k.build()
+
+    def compute(self, thread: Thread) -> None:
+        """Transform the tile that has begun."""
         k, spec = self.k, self.spec
-        thread = self.begin()
         if spec.is_staged:
-            return self._staged(thread)
+            self._staged(thread)
+            return
         if len(spec.radices) == 1:  # without a barrier: nobody may read what its owner overwrites
             with k.when(self.is_column(thread)):
                 self._store(thread, 1, [transform(k, each) for each in self._load(thread)])
-            return k.build()
+            return
         thread, values = self.stages(thread, self._load(thread), is_last=not spec.is_convolved)
         if spec.is_convolved:
             values = self._filtered(thread, values)
@@ -72,9 +78,8 @@ class Block(Exchange):
                 self.tables = self.twiddles()
             thread, values = self.stages(thread, values, is_last=True)
         self._store(thread, spec.length // self.radices[-1], values)
-        return k.build()
 
-    def _staged(self, thread: Thread) -> Kernel:
+    def _staged(self, thread: Thread) -> None:
         """A stage between two copies by way of shared memory."""
         k, spec = self.k, self.spec
         places = []
@@ -100,7 +105,6 @@ class Block(Exchange):
             result = self.smem[owner.column * spec.pitch + element]
             with k.when(self.is_column(owner)):
                 target.pointer.store(0, (result if spec.target.is_complex else result.parts[0],))
-        return k.build()
 
     def _filtered(self, thread: Thread, values: Values) -> Values:
         """The conjugate of what the first transform gives times that of the chirp."""

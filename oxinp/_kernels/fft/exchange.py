@@ -21,16 +21,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from oxinp._kernels.fft.codelets import Number
-    from oxinp._kernels.fft.tile import Thread, Values
+    from oxinp._kernels.fft.tile import Host, Thread, Values
     from oxinp._ptx.value import Value
 
 
 class Exchange(Tile):
     """A tile with its stages."""
 
-    def __init__(self, spec: TransformSpec) -> None:
-        super().__init__(spec)
-        if spec.shared_elements:
+    def __init__(self, spec: TransformSpec, host: Host | None = None) -> None:
+        super().__init__(spec, host)
+        if host is not None and host.smem is not None:
+            self.smem = host.smem
+        elif spec.shared_elements:
             self.smem = self.k.dynamic_shared(spec.type, spec.shared_elements)
         self.is_exchanged = False
         if spec.is_counted:
