@@ -2,10 +2,10 @@
 
 Data layout: a slab is one transform in the workspace, which has some slabs, a ring, each used again and again. Who owns
 what: a block has a tile of the first pass, or one of the second, as if the passes were launched slab by slab, the
-second pass of a slab as many slabs behind the first as keep all multiprocessors busy. Algorithm: a tile of the second pass
-waits until all tiles of the slab's first pass are stored, and one of the first until the place in the ring has been
-read; both are counted, with release behind a barrier that all accesses are before, and loaded with acquire before a
-barrier that they are behind. Blocks wait for blocks of lower numbers only, which begin first, so that some block can
+second pass of a slab as many slabs behind the first as keep all multiprocessors busy. Algorithm: a tile of the second
+pass waits until all tiles of the slab's first pass are stored, and one of the first until the place in the ring has
+been read; both are counted, with release behind a barrier that all accesses are before, and loaded with acquire before
+a barrier that they are behind. Blocks wait for blocks of lower numbers only, which begin first, so that some block can
 always go on. Bytes per element: read and written once, the workspace in the cache.
 
 Source: D. Merrill and M. Garland, Single-pass parallel prefix scan with decoupled look-back, NVIDIA 2016 (blocks that
