@@ -69,13 +69,7 @@ LENGTHS = (
 SETTINGS = {
     "as shipped": {},
     "no clusters": {(tiling, "CLUSTERS"): (1,)},
-    "counted bytes": {(tiling, "IS_COUNTED"): True},
-    "counted bytes, columns of 128 bytes": {
-        (tiling, "IS_COUNTED"): True,
-        (tiling, "CLUSTER_SEGMENT"): 128,
-        (tiling, "RESIDENT"): 1,
-    },
-    "counted bytes, passes": {(tiling, "IS_COUNTED"): True, (tiling, "MOST_IN_PASSES"): 8},
+    "clusters in passes": {(tiling, "MOST_IN_PASSES"): 8},
     "columns of 256 bytes": {(tiling, "SEGMENT"): 256, (splitting, "SEGMENT"): 256},
     "all roots are read": {(tiling, "LARGE_TABLE"): 1 << 20},
     "convolutions by more blocks": {(tiling, "BESIDE_CHIRP"): 14},

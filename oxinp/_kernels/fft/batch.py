@@ -417,7 +417,6 @@ class Batch(Frozen):
             self.is_rotated,
             self.is_source_rotated,
             cluster,
-            tiling.IS_COUNTED and cluster > 1,
             self.is_convolved and nbytes == 8 and self.length * nbytes > tiling.LARGE_TABLE,
             self.filter is not None,
         )

@@ -25,7 +25,6 @@ BLOCK = 256  # threads at which transforms share a block
 CLUSTERS = (2, 4, 8)  # blocks that may share transforms
 CLUSTER_SEGMENT = 64  # bytes of neighbouring columns that they take, where a block would not have `MIN_SEGMENT`
 MOST_IN_PASSES = 1  # blocks that share a pass of a longer transform: one more pass was faster
-IS_COUNTED = False  # whether blocks of a cluster wait for bytes, not for each other
 # Bytes of a convolution above which most of its roots of unity are products of those that tables have: a block's reads
 # of roots take longer than their products.
 LARGE_TABLE = 1 << 15
