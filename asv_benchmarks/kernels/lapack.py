@@ -4,8 +4,8 @@
 [--cases REGEX]`` prints a line per case: the median of device-event times over random data, launch by launch and as one
 graph, the rate of the graph as a share of what the device's f64 units reach in products, the ratio that LAPACK's own
 tests demand to be at most 30, with ``--peer`` the faster of CuPy and PyTorch, where these are installed, and with
-``--steps`` the time and the rate of every kernel. A factorisation that works in place has its copy timed with it. Ends with status 1
-if anything is wrong.
+``--steps`` the time and the rate of every kernel. A factorisation that works in place has its copy timed with it. Ends
+with status 1 if anything is wrong.
 """
 
 import argparse
@@ -166,7 +166,8 @@ class Bound:
     def by_kernel(self):
         """Milliseconds, steps and TFLOP/s of every kernel, the longest first, in a line: of steps one by one.
 
-        Products are told apart by the power of ten of their operations. A kernel beside others has a plus sign; its time has what it waited for until it had a place.
+        Products are told apart by the power of ten of their operations. A kernel beside others has a plus sign; its
+        time has what it waited for until it had a place.
         """
         self.backend.synchronize()
         found = {}
