@@ -45,7 +45,7 @@ def uniform_f64(k: Builder, low: Value, high: Value) -> Value:
 
 
 def uniform_f32(k: Builder, half: Value) -> Value:
-    """``(half >> 8) * 2**-24``: the upper 16 and the next 8 bits as numbers behind a leading one, which is subtracted."""
+    """``(half >> 8) * 2**-24``: the upper 16 bits and the next 8, behind leading ones that are subtracted."""
     upper = k.bitcast(k.emit("prmt", half, k.const(0x4B00, u32), 0x5432), f32)  # 2**23 + bits
     lower = k.bitcast(k.emit("prmt", half, k.const(0x4B000000, u32), 0x7441), f32)
     most = k.fma(upper, 2.0**-16, -(2.0**7) - 0.5)
