@@ -82,7 +82,7 @@ from oxinp._kernels.scan.chained_columns import ScanChainedColumnsSpec
 from oxinp._kernels.scan.columns import ScanColumnsSpec
 from oxinp._kernels.scan.rows import ScanRowsSpec
 from oxinp._kernels.sort import block as sort_block
-from oxinp._kernels.sort import count, histogram, network, onesweep, partition, search, select
+from oxinp._kernels.sort import count, histogram, network, onesweep, partition, search, search_tree, select
 from oxinp._kernels.sort import plan as sort
 from oxinp._kernels.sort.block import BlockSpec
 from oxinp._kernels.sort.count import CountSpec
@@ -92,6 +92,7 @@ from oxinp._kernels.sort.network import NetworkSpec
 from oxinp._kernels.sort.onesweep import OnesweepSpec
 from oxinp._kernels.sort.partition import PartitionSpec
 from oxinp._kernels.sort.search import SearchSpec
+from oxinp._kernels.sort.search_tree import SearchTablesSpec, SearchTreeSpec
 from oxinp._kernels.sort.select import SelectRanksSpec
 from oxinp._kernels.sparse import catalog as sparse
 from oxinp._ptx.math import complex as complex_math
@@ -572,12 +573,15 @@ def sort_specs() -> list[Any]:
         for length, is_descending in (*((each, False) for each in SORTED), *((each, True) for each in DESCENDING))
         for spec in sort.specs(length, type_, result, DEVICE, is_descending=is_descending)
     )
-    searches = (
-        search.spec_of(1 << 20, count, type_, is_right=is_right)
+    searches = [SearchSpec(type_, is_right) for type_ in types for is_right in (False, True)]
+    trees = [
+        spec
         for type_ in types
+        for size in (100, 1000, 1 << 16, 1 << 20, 1 << 24)
         for is_right in (False, True)
-        for count in (1, 1 << 20)
-    )
+        if (spec := search_tree.spec_of(size, 1 << 24, type_, DEVICE, is_right=is_right)) is not None
+    ]
+    tables = [SearchTablesSpec(spec.type, spec.num_tables) for spec in trees if spec.num_tables]
     counts = (
         count.spec_of(num_bins, type_, edge, DEVICE, is_uniform=is_uniform)
         for num_bins in (10, 1000, 10_000, 1 << 20)
@@ -585,7 +589,7 @@ def sort_specs() -> list[Any]:
         for edge, is_uniform in ((None, False), (f32, False), (f32, True), (f64, False), (f64, True))
         if (type_.is_float and edge is not None) or (type_.is_integer and edge is not f32)
     )
-    return list(dict.fromkeys([*found, *searches, *counts]))
+    return list(dict.fromkeys([*found, *searches, *trees, *tables, *counts]))
 
 
 def random_specs() -> list[Any]:
@@ -703,6 +707,8 @@ FAMILIES: dict[type, Any] = {
     RouteSpec: histogram,
     OnesweepSpec: onesweep,
     SearchSpec: search,
+    SearchTreeSpec: search_tree,
+    SearchTablesSpec: search_tree,
     SelectRanksSpec: select,
     PartitionSpec: partition,
     ConvolveSpec: direct,
