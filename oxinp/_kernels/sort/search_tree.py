@@ -2,8 +2,8 @@
 
 Data layout: the keys of the elements (see `keys`), followed by the greatest key up to whole subtrees; of these every
 `fan`-th, of those every `fan`-th, and so on: the tables, whose nodes of `NODE_NBYTES` are a sector each. The last keys
-of the subtrees, at most ``2**depth - 1``, are in shared memory in breadth-first order: the children of node ``i`` are
-``2 * i`` and ``2 * i + 1``, so that the lanes of a warp, at any nodes of a level, read neighbouring banks. Who owns what:
+of the subtrees, at most ``2**depth - 1``, are in shared memory in breadth-first order, the children of node ``i`` at
+``2 * i`` and ``2 * i + 1``, so that lanes of a warp, at any nodes of a level, read neighbouring banks. Who owns what:
 a block every grid's worth of values, a thread `UNROLL` of them, searched side by side. Algorithm: `tables` writes the
 tables; `search` descends `depth` levels in shared memory, then reads one node per table. Bytes per value: the value, a
 sector of each table, the place. Workspace: the keys, and a share of ``1 / (fan - 1)`` of them more.
@@ -185,9 +185,7 @@ def _search(spec: SearchTreeSpec) -> Kernel:
                 [goes_before(each, want) for each in node[: None if level == 0 else -1]]
                 for node, want in zip(loaded_nodes, wanted, strict=True)
             ]
-            places = [
-                k.shl(place, bits) + sum(each[1:], each[0]) for place, each in zip(places, behind, strict=True)
-            ]
+            places = [k.shl(place, bits) + sum(each[1:], each[0]) for place, each in zip(places, behind, strict=True)]
         for number, place in zip(numbers, places, strict=True):
             with k.when(number < count):
                 out[number] = k.cast(k.min(place, size), i64)
