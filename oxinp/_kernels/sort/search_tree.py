@@ -98,7 +98,7 @@ def spec_of(size: int, count: int, type_: Type, device: Device, *, is_right: boo
 def num_tables(size: int, depth: int, type_: Type) -> int:
     """Return how many tables the elements need below what is in shared memory."""
     result = 0
-    while -(-size >> (result * fan_bits(type_))) >= 1 << depth:
+    while -(-size >> (result * fan_bits(type_))) > (1 << depth) - (not result):  # the last subtree needs no key above
         result += 1
     return result
 

@@ -31,7 +31,7 @@ def test_places(dtype, size):
 
 
 @pytest.mark.parametrize("depth", [1, 3, 8])
-@pytest.mark.parametrize("size", [1, 8, 65, 500])
+@pytest.mark.parametrize("size", [1, 8, 64, 65, 500])
 @pytest.mark.parametrize("dtype", [np.dtype(name) for name in ("u1", "i8", "f2", "f4", "f8")], ids=str)
 def test_places_in_a_tree(dtype, size, depth):
     rng = np.random.default_rng(size)
