@@ -17,20 +17,23 @@ from oxinp._kernels.convolve import direct
 from oxinp._kernels.convolve.direct import ConvolveSpec
 from oxinp._kernels.elementwise import linear, tile
 from oxinp._kernels.elementwise import plan as elementwise
+from oxinp._kernels.elementwise.chain import STRIDED, UNIT, Chain, OperandSpec
 from oxinp._kernels.elementwise.linear import LinearSpec
 from oxinp._kernels.elementwise.tile import TileSpec
 from oxinp._kernels.fft import catalog as fft
 from oxinp._kernels.gemm import catalog as gemm
 from oxinp._kernels.gemm.epilogue import Epilogue
 from oxinp._kernels.index import buckets, gather, latest, ordered, regions, scatter, sums, windows
+from oxinp._kernels.index import select as select_by_mask
 from oxinp._kernels.index.bucket_sums import SumsSpec
 from oxinp._kernels.index.buckets import BucketsSpec
-from oxinp._kernels.index.gather import SelectSpec, TakeSpec
+from oxinp._kernels.index.gather import TakeSpec
 from oxinp._kernels.index.latest import LatestSpec
 from oxinp._kernels.index.loops import MAX_VECTOR_NBYTES, LoopsSpec
 from oxinp._kernels.index.ordered import KeysSpec, OrderedSpec
 from oxinp._kernels.index.regions import RegionKeysSpec
 from oxinp._kernels.index.scatter import ATOMIC_TYPES, INVERTIBLE, TAKES_BACK, TRIES, CheckSpec, WriteSpec
+from oxinp._kernels.index.select import MaskWordsSpec, SelectSpec
 from oxinp._kernels.index.windows import WindowsSpec
 from oxinp._kernels.problem import Instr, Operand, Output, ReduceOp, ScalarOperand
 from oxinp._kernels.random import fill as random_fill
@@ -416,7 +419,7 @@ def _loops(nbytes: int) -> list[LoopsSpec]:
     return [LoopsSpec(outer, inner, vector, bits) for outer, inner, vector in shapes for bits in (32, 64)]
 
 
-def gather_specs() -> list[TakeSpec | SelectSpec]:
+def gather_specs() -> list[TakeSpec | SelectSpec | MaskWordsSpec]:
     """Return Specs of elements by index, of every width and distance."""
     takes = [
         TakeSpec(type_, index_type, loops, is_checked)
@@ -424,7 +427,12 @@ def gather_specs() -> list[TakeSpec | SelectSpec]:
         for loops in _loops(type_.nbytes)
         for index_type, is_checked in ((i64, True), (i64, False), (i32, True), (u8, True))
     ]
-    selects = [SelectSpec(type_, position) for type_ in (None, *TYPES, *OTHER_TYPES) for position in (i32, i64)]
+    selects = [SelectSpec(type_) for type_ in (None, *TYPES, *OTHER_TYPES)]
+    masks = [
+        MaskWordsSpec(Chain((OperandSpec(pred, kind),), (), (), 1, bits), 0)
+        for kind in (UNIT, STRIDED)
+        for bits in (32, 64)
+    ]
     along = [
         TakeSpec(carrier(type_), index_type, LoopsSpec(outer, inner, 1, bits), is_checked=True, is_along=True)
         for type_ in (u8, f32, f64, c128)
@@ -442,7 +450,7 @@ def gather_specs() -> list[TakeSpec | SelectSpec]:
         )
         for is_checked in (True, is_along)
     ]
-    return list(dict.fromkeys([*takes, *along, *selects, *finished]))
+    return list(dict.fromkeys([*takes, *along, *selects, *masks, *finished]))
 
 
 def _finish(type_: Type) -> gather.Finish:
@@ -691,7 +699,8 @@ FAMILIES: dict[type, Any] = {
     ScanColumnsSpec: scan_columns,
     ScanChainedColumnsSpec: chained_columns,
     TakeSpec: gather,
-    SelectSpec: gather,
+    SelectSpec: select_by_mask,
+    MaskWordsSpec: select_by_mask,
     CheckSpec: scatter,
     WriteSpec: scatter,
     KeysSpec: ordered,
