@@ -33,7 +33,10 @@ if TYPE_CHECKING:
 
 ITEMS = 7  # odd: threads that read shared memory `ITEMS` apart use different banks
 TILE = BLOCK * ITEMS
+MIN_BLOCKS = 4
 NUM_WARPS = BLOCK // WARP
+STREAMED = "nc.L1::no_allocate"
+"""How the matrix is loaded, of which nothing is read twice: the caches are for the vector."""
 AHEAD = 4
 """Carries of a lane that are on their way at a time."""
 
@@ -124,7 +127,7 @@ class _Merge:
 
     def __init__(self, spec: SpmvMergeSpec) -> None:
         self.types = types = spec.types
-        self.k = k = Builder("spmv_merge", block=BLOCK, min_blocks=4)
+        self.k = k = Builder("spmv_merge", block=BLOCK, min_blocks=MIN_BLOCKS)
         self.out = k.pointer("out", types.result, "w")
         self.starts = k.pointer("starts", types.index, "r")
         self.carry_rows, self.carries = (
@@ -187,8 +190,8 @@ class _Merge:
         numbers = [thread + i * BLOCK if i else thread for i in range(ITEMS)]
         with k.when(num_products != 0):
             places = [first + k.cast(k.min(number, num_products - 1), types.index) for number in numbers]
-            columns = [self.indices.load(place, 1, "nc.L1::no_allocate")[0] for place in places]
-            made = [product(k, types, self.data, self.x, *pair) for pair in zip(places, columns, strict=True)]
+            columns = [self.indices.load(place, 1, STREAMED)[0] for place in places]
+            made = [product(k, types, self.data, self.x, *pair, STREAMED) for pair in zip(places, columns, strict=True)]
             for number, value in zip(numbers, made, strict=True):
                 self.products[number] = value
         for number in numbers:
