@@ -435,7 +435,7 @@ def print_steps(case):
 def run_case(case, peer):
     """Return the milliseconds of ours and of the other's, whether the result is right, and whether SciPy's are those.
 
-    The other is the peer; SciPy on the host, where it computes the same, if there is no peer or it has not the function.
+    The other is the peer; SciPy on the host, where it computes the same, if there is no peer or it lacks the function.
     """
     ours, found = time_case(case, Ours)
     start = time.perf_counter()

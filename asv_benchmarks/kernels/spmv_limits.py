@@ -1,12 +1,13 @@
 """What limits products of a sparse matrix and a vector: ``python -m asv_benchmarks.kernels.spmv_limits [--peer]``.
 
-A matrix of 4M rows of power-law lengths and 60M elements, f64, times vectors: columns drawn from the first 1, 16K, ... 4M
-alike, and, skewed and ascending in each row, as in the cases of `sparse`. A line per way in which the elements are
+A matrix of 4M rows of power-law lengths and 60M elements, f64, times vectors: columns drawn from the first 1, 16K, ...,
+4M alike, and, skewed and ascending in each row, as in the cases of `sparse`. A line per way in which the elements are
 dealt out and loaded (`VARIANTS`), milliseconds; CuPy's last (``--peer``).
 """
 
 import argparse
 import importlib
+from functools import partial
 
 import numpy as np
 
@@ -75,8 +76,7 @@ def main():
     for name, constants in VARIANTS.items():
         op, line = variant(name, *constants), []
         for which, parts in made.items():
-            run = lambda parts=parts: perform_on_device(op, (*parts, x), (NUM_ROWS,))  # noqa: B023 - run in this round
-            taken, found = milliseconds(Ours, run, REPETITIONS)
+            taken, found = milliseconds(Ours, partial(perform_on_device, op, (*parts, x), (NUM_ROWS,)), REPETITIONS)
             np.testing.assert_allclose(host(found), expected[which], rtol=1e-11)
             line.append(f"{taken:9.3f}")
         print(f"{name:20}" + "".join(line), flush=True)

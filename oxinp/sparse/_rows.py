@@ -23,6 +23,8 @@ from oxinp._core.reduction.table import ALL, CUMSUM, MAX, MIN
 
 INT32 = np.dtype(np.int32)
 MAX_INT32 = 2**31 - 1
+MAX_KEYS = 2**30
+"""Elements from which on they are not sorted with their keys, but their numbers are."""
 
 
 class Rows(NamedTuple):
@@ -174,8 +176,11 @@ def from_keys(keys: Any, data: Any, shape: tuple[int, int], dtype: np.dtype[Any]
 
 def transposed(rows: Rows) -> Rows:
     """Return the transpose, whose columns ascend: elements in a column keep their order."""
-    order = sort.argsort(rows.indices)
     dtype = rows.indices.dtype
+    if rows.data.dtype.itemsize in (4, 8) and rows.indices.size < MAX_KEYS:
+        indptr, row, data = perform_on_device(ops.TRANSPOSE, rows.parts, (rows.num_columns,))
+        return Rows(indptr, row, data, rows.num_rows)
+    order = sort.argsort(rows.indices)
     columns = taken(rows.indices, order)
     indptr = starts_in(columns, rows.num_columns, dtype)
     return Rows(indptr, taken(numbers(rows), order), taken(rows.data, order), rows.num_rows)

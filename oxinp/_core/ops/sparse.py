@@ -13,6 +13,7 @@ import numpy as np
 
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.op import BoundOp, Op
+from oxinp._core.lazy.placement import device
 from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES
 from oxinp._core.memory.layout import Layout
 from oxinp._kernels.plan import Plan
@@ -245,6 +246,25 @@ def _plan_row_numbers(layouts: list[Layout], parameters: Any) -> Plan:
 
 ROW_NUMBERS = row("row_numbers", _plan_row_numbers, _infer_row_numbers)
 """Operand indptr, parameter the number of elements: of each the number of its row."""
+
+
+def _infer_transpose(layouts: Layouts, parameters: Any) -> Layouts:
+    _, indices, data = layouts
+    kept = (Layout.of(each.dtype, each.shape) for each in (indices, data))
+    return (Layout.of(indices.dtype, (parameters[0] + 1,)), *kept)
+
+
+def _plan_transpose(layouts: list[Layout], parameters: Any) -> Plan:
+    (indptr, indices, data), (num_columns,) = layouts, parameters
+    family, index, value = _module("transpose"), DEVICE_TYPES[indices.dtype], DEVICE_TYPES[data.dtype]
+    if not family.has_keys(indptr.size - 1, num_columns, data.size, value):
+        raise Unsupported("more elements than places have bits, or of other sizes")
+    plan: Plan = family.plan(indptr.size - 1, num_columns, data.size, index, value, device().capability)
+    return plan
+
+
+TRANSPOSE = row("transpose", _plan_transpose, _infer_transpose)
+"""Operands a matrix, whose columns need not ascend; the parameter is how many it has. The transpose."""
 
 
 def _infer_pick(layouts: Layouts, parameters: Any) -> Layouts:

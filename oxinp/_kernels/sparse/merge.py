@@ -28,6 +28,8 @@ from oxinp._ptx.types import i32, u32
 from oxinp._ptx.warp import WARP
 
 if TYPE_CHECKING:
+    from oxinp._kernels.plan import Argument
+    from oxinp._ptx.memory import Pointer
     from oxinp._ptx.types import Type
     from oxinp._ptx.value import Value
 
@@ -70,15 +72,14 @@ def plan(num_rows: int, count: int, types: ProductTypes) -> Plan:
     (out,), (indptr, indices, data, x) = outputs(1), inputs(4)
     nbytes = count * (types.index.nbytes + types.value.nbytes)
     nbytes += num_rows * (types.index.nbytes + types.operand.nbytes + types.result.nbytes)
-    sizes = (num_rows, count, num_tiles)
     return scratch.plan(
         (
-            Launch(make(SpmvPartitionSpec(types.index)), (num_tiles // NUM_WARPS + 1, 1, 1), (starts, indptr), sizes),
+            partition(starts, indptr, num_rows, count, types.index),
             Launch(
                 make(SpmvMergeSpec(types)),
                 (num_tiles, 1, 1),
                 (out, starts, carry_rows, carries, indptr, indices, data, x),
-                sizes[:2],
+                (num_rows, count),
                 Work(2 * count, nbytes),
             ),
             Launch(
@@ -89,6 +90,13 @@ def plan(num_rows: int, count: int, types: ProductTypes) -> Plan:
             ),
         )
     )
+
+
+def partition(starts: Argument, indptr: Argument, num_rows: int, count: int, index: Type) -> Launch:
+    """Return the launch that finds how many rows have ended where each tile begins, and at the end of the last one."""
+    num_tiles = -(-(num_rows + count) // TILE)
+    grid = (num_tiles // NUM_WARPS + 1, 1, 1)
+    return Launch(make(SpmvPartitionSpec(index)), grid, (starts, indptr), (num_rows, count, num_tiles))
 
 
 @lru_cache(MAX_KERNELS)
@@ -194,11 +202,7 @@ class _Merge:
             made = [product(k, types, self.data, self.x, *pair, STREAMED) for pair in zip(places, columns, strict=True)]
             for number, value in zip(numbers, made, strict=True):
                 self.products[number] = value
-        for number in numbers:
-            with k.when(number < num_ends):
-                self.ends[number] = k.cast(self.indptr[first_row + 1 + k.cast(number, types.index)] - first, i32)
-        with k.when(thread == 0):
-            self.ends[num_ends] = num_products
+        load_ends(k, self.ends, self.indptr, (first_row, first, num_ends, num_products), numbers)
 
     def scan(self, total: Value, is_start: Value) -> tuple[Value, Value]:
         """Return what the threads before pass on to this one, and what this one passes on, by a segmented scan."""
@@ -226,6 +230,30 @@ class _Merge:
             starts = starts | (has_other & other_starts)
             distance *= 2
         return total, starts
+
+
+def load_ends(
+    k: Builder, ends: Pointer, indptr: Pointer, tile: tuple[Value, Value, Value, Value], numbers: list[Value]
+) -> None:
+    """Load where the rows that end in a tile do, as numbers of its elements; then how many elements it has.
+
+    Parameters
+    ----------
+    k : Builder
+    ends : Pointer
+        Shared, i32.
+    indptr : Pointer
+    tile : tuple of Value
+        The first row, the first element; i32, how many rows end, and how many elements there are.
+    numbers : list of Value
+        Of the thread, i32.
+    """
+    first_row, first, num_ends, num_elements = tile
+    for number in numbers:
+        with k.when(number < num_ends):
+            ends[number] = k.cast(indptr[first_row + 1 + k.cast(number, first_row.type)] - first, i32)
+    with k.when(k.tid == 0):
+        ends[num_ends] = num_elements
 
 
 def _fixup(spec: SpmvFixupSpec) -> Kernel:
@@ -266,4 +294,4 @@ def _fixup(spec: SpmvFixupSpec) -> Kernel:
     return k.build()
 
 
-__all__ = ["TILE", "SpmvFixupSpec", "SpmvMergeSpec", "SpmvPartitionSpec", "make", "plan"]
+__all__ = ["TILE", "SpmvFixupSpec", "SpmvMergeSpec", "SpmvPartitionSpec", "load_ends", "make", "partition", "plan"]

@@ -1,16 +1,17 @@
 """Triangular systems in CSR, without synchronisation between levels.
 
 Data layout: CSR, right-hand side, solution; several right-hand sides by rows. Who owns what: a thread, or a warp where
-rows are long, owns a row; of several right-hand sides a warp owns a row of 32, a lane each. Blocks take rows by an
-atomic ticket, in an order in which they can be solved, so that whatever a row waits for is running: that of the rows,
-or by levels, so that what is running waits for little. `LevelSpec` finds these: one more than the highest level that a
-row waits for.
+rows are long, owns a row; of several right-hand sides a warp owns a row of 32, a lane each. Warps, or blocks,
+take rows by an atomic ticket, in an order in which they can be solved, so that whatever a row waits for is running:
+that of the rows, or by levels, so that what is running waits for little. `LevelSpec` finds these: one more than the
+highest level that a row waits for.
 
 Algorithm: the solution begins as bytes of ones, which no computed number is; a thread that needs an element reads it
 until it is another one, without an order with other memory, for the element itself is what it waits for. A thread loads
 all that a row needs before it waits. It looks once per round of its loop and stores its own element in there, so that
-lanes of a warp may wait for each other. A thread's sum is in the order of its row, a warp's of one is a tree: the same bits every time. Bytes: the matrix once,
-and with several right-hand sides per element of the matrix a row of the solution from the caches.
+lanes of a warp may wait for each other. A thread's sum is in the order of its row, a warp's of one is a tree: the same
+bits every time. Bytes: the matrix once, and with several right-hand sides per element of the matrix a row of the
+solution from the caches.
 
 Source: W. Liu et al., A synchronization-free algorithm for parallel sparse triangular solves, Euro-Par 2016.
 """
