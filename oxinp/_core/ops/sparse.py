@@ -16,7 +16,7 @@ from oxinp._core.lazy.op import BoundOp, Op
 from oxinp._core.lazy.placement import device
 from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES
 from oxinp._core.memory.layout import Layout
-from oxinp._kernels.plan import Plan
+from oxinp._kernels.plan import Plan, Scratch, inputs
 
 _FAMILY = "oxinp._kernels.sparse."
 STREAM_MEAN = 24  # mean length of rows up to which a block shares 256 of them
@@ -153,22 +153,40 @@ six after the steps. At first p and v are zeros."""
 
 
 def _infer_arnoldi(layouts: Layouts, parameters: Any) -> Layouts:
-    (count, _), given = parameters, layouts[3]
+    (count, *_), given = parameters, layouts[-1]
     return (Layout.of(given.dtype, (count + 1, given.shape[1])), Layout.of(given.dtype, (count, count + 2)))
 
 
 def _plan_arnoldi(layouts: list[Layout], parameters: Any) -> Plan:
-    (indptr, indices, data, given), (count, longest) = layouts, parameters
-    size = given.shape[1]
-    matvec = _plan_matvec([indptr, indices, data, Layout.of(given.dtype, (size,))], (longest,))
-    plan: Plan = _module("arnoldi").plan(size, given.shape[0] - 1, count, matvec, DEVICE_TYPES[given.dtype])
+    (*parts, given), (count, *longest) = layouts, parameters
+    size, value = given.shape[1], DEVICE_TYPES[given.dtype]
+    vector = Layout.of(given.dtype, (size,))
+    matvec = _plan_matvec([*parts[:3], vector], longest[:1])
+    if len(longest) > 1:
+        between = Layout.of(given.dtype, (parts[0].size - 1,))
+        matvec = _chained(matvec, _plan_matvec([*parts[3:], between], longest[1:]), between.nbytes)
+    plan: Plan = _module("arnoldi").plan(size, given.shape[0] - 1, count, matvec, value, len(parts))
     return plan
 
 
+def _chained(first: Plan, second: Plan, nbytes: int) -> Plan:
+    """Return the plan of products with two matrices, one after the other; their parts are inputs, then the vector."""
+    scratch = Scratch()
+    between, workspace = scratch.take(nbytes), scratch.take(max(first.scratch_nbytes, second.scratch_nbytes))
+    *others, vector = inputs(7)
+    names = dict(zip(("in0", "in1", "in2"), others[3:], strict=True))
+    steps = (
+        *first.on(out0=between, scratch=workspace, in3=vector),
+        *second.on(**names, scratch=workspace, in3=between),
+    )
+    return scratch.plan(steps)
+
+
 ARNOLDI = row("arnoldi", _plan_arnoldi, _infer_arnoldi)
-"""Orthonormal vectors of a Krylov space. Operands a matrix, and the vectors that there are, contiguous rows of its
-dtype, float32 or float64; parameters the number of products, and the longest row. Results the vectors, one more than
-products, and the components of each product along them."""
+"""Orthonormal vectors of a Krylov space. Operands a matrix, or two that are multiplied by one after the other, and the
+vectors that there are, contiguous rows of its dtype, float32 or float64; parameters the number of products, and the
+longest row of each matrix. Results the vectors, one more than products, and the components of each product along them.
+"""
 
 # -- triangular systems, incomplete factors ----------------------------------------------------------------------------
 

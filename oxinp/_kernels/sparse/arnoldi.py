@@ -59,11 +59,12 @@ class ArnoldiNextSpec(Frozen):
     value: Type
 
 
-def plan(size: int, first: int, count: int, matvec: Plan, value: Type) -> Plan:
+def plan(size: int, first: int, count: int, matvec: Plan, value: Type, num_parts: int = 3) -> Plan:
     """Return the plan of the steps from `first` to `count`.
 
-    Outputs are the vectors, (count + 1, size), and the components, (count, count + 2); inputs are indptr, indices and
-    data, and the vectors up to the first. `matvec` is the plan of a product.
+    Outputs are the vectors, (count + 1, size), and the components, (count, count + 2); inputs are the `num_parts`
+    arrays of what is multiplied by, and the vectors up to the first. `matvec` is the plan of a product; its last input
+    is the vector.
     """
     num_blocks = min(MAX_BLOCKS, -(-size // (BLOCK * UNROLL)))
     scratch, row = Scratch(), size * value.nbytes
@@ -71,7 +72,8 @@ def plan(size: int, first: int, count: int, matvec: Plan, value: Type) -> Plan:
     dots, again = (scratch.take((count + 1) * num_blocks * value.nbytes) for _ in range(2))
     left, finally_left = (scratch.take(num_blocks * value.nbytes) for _ in range(2))
     vectors, components = outputs(2)
-    indptr, indices, data, given = inputs(4)
+    *parts, given = inputs(num_parts + 1)
+    names = {f"in{i}": part for i, part in enumerate(parts)}
     steps: list[Step] = [Copy(vectors, given, (first + 1) * row)]
     steps.append(Fill(components, count * (count + 2) * value.nbytes, 0))
     grid = (num_blocks, 1, 1)
@@ -84,7 +86,7 @@ def plan(size: int, first: int, count: int, matvec: Plan, value: Type) -> Plan:
         line = Argument(components.buffer, components.offset + column * (count + 2) * value.nbytes)
         sizes = (size, known)
         steps += [
-            *matvec.on(out0=w, scratch=workspace, in0=indptr, in1=indices, in2=data, in3=last),
+            *matvec.on(**names, **{f"in{num_parts}": last}, out0=w, scratch=workspace),
             Launch(first_dots, grid, (dots, vectors, w), sizes),
             Launch(first_update, grid, (w, left, line, dots, vectors), sizes),
             Launch(second_dots, grid, (again, vectors, w, dots, left), sizes),
