@@ -317,9 +317,14 @@ def incomplete(rows: Rows, order: Any, *, is_symmetric: bool) -> Any:
 # -- products and elementwise operators --------------------------------------------------------------------------------
 
 
-def matvec(rows: Rows, x: Any, longest: int) -> Any:
-    """Return the product with a vector; `longest` is the length of the longest row."""
-    return perform_on_device(ops.MATVEC, (*rows.parts, x), (longest,))
+def tiles(rows: Rows) -> Any:
+    """Return what products with vectors find out before about a matrix that `is_uneven`."""
+    return perform_on_device(ops.TILES, (rows.indptr,), (rows.indices.size,))
+
+
+def matvec(rows: Rows, x: Any, longest: int, known: tuple[Any, ...] = ()) -> Any:
+    """Return the product with a vector; `longest` is the length of the longest row, `known` are `tiles`, if any."""
+    return perform_on_device(ops.MATVEC, (*rows.parts, x, *known), (longest,))
 
 
 def matmat(rows: Rows, b: Any) -> Any:

@@ -64,29 +64,50 @@ def product_types(index: Layout, value: Layout, operand: Layout) -> Any:
 
 
 def _infer_matvec(layouts: Layouts, parameters: Any) -> Layouts:  # noqa: ARG001 - the rows' one signature
-    indptr, _, data, x = layouts
+    indptr, _, data, x, *_ = layouts
     return (Layout.of(result_type(data.dtype, x.dtype), (indptr.size - 1,)),)
+
+
+def is_uneven(num_rows: int, count: int, longest: int) -> bool:
+    """Return whether elements are dealt out evenly, not rows, of which the longest is so long."""
+    mean = count / num_rows
+    return longest > UNEVEN * mean and not (mean <= STREAM_MEAN and longest <= STREAM_LONGEST)
 
 
 def _plan_matvec(layouts: list[Layout], parameters: Any) -> Plan:
     """By the longest row: rows that are short and even in blocks, even ones by lanes, the others by elements."""
-    indptr, indices, data, x = layouts
+    indptr, indices, data, x, *starts = layouts
     (longest,) = parameters
     num_rows, count = indptr.size - 1, data.size
     types = product_types(indices, data, x)
-    mean = count / num_rows
     plan: Plan
-    if mean <= STREAM_MEAN and longest <= STREAM_LONGEST:
+    if is_uneven(num_rows, count, longest):
+        plan = _module("merge").plan(num_rows, count, types, has_starts=bool(starts))
+    elif count <= STREAM_MEAN * num_rows and longest <= STREAM_LONGEST:
         plan = _module("spmv").stream(num_rows, count, types)
-    elif longest <= UNEVEN * mean:
-        plan = _module("spmv").rows(num_rows, count, types, _module("rows").lanes_for(num_rows, count))
     else:
-        plan = _module("merge").plan(num_rows, count, types)
+        plan = _module("spmv").rows(num_rows, count, types, _module("rows").lanes_for(num_rows, count))
     return plan
 
 
 MATVEC = row("matvec", _plan_matvec, _infer_matvec)
-"""Operands indptr, indices, data and a vector; the parameter is the length of the longest row."""
+"""Operands indptr, indices, data and a vector, and `TILES` of a matrix that `is_uneven`, or not; the parameter is the
+length of the longest row."""
+
+
+def _infer_tiles(layouts: Layouts, parameters: Any) -> Layouts:
+    (indptr,), (count,) = layouts, parameters
+    return (Layout.of(indptr.dtype, (_module("merge").num_tiles_of(indptr.size - 1, count) + 1,)),)
+
+
+def _plan_tiles(layouts: list[Layout], parameters: Any) -> Plan:
+    (indptr,), (count,) = layouts, parameters
+    plan: Plan = _module("merge").tiles(indptr.size - 1, count, DEVICE_TYPES[indptr.dtype])
+    return plan
+
+
+TILES = row("tiles", _plan_tiles, _infer_tiles)
+"""Operand indptr, parameter the number of elements: where the tiles begin in which these are dealt out evenly."""
 
 
 def _infer_matmat(layouts: Layouts, parameters: Any) -> Layouts:  # noqa: ARG001

@@ -62,11 +62,22 @@ class SpmvFixupSpec(Frozen):
     result: Type
 
 
-def plan(num_rows: int, count: int, types: ProductTypes) -> Plan:
-    """Return the plan of a product; the inputs are indptr, indices, data and the vector."""
-    num_tiles = -(-(num_rows + count) // TILE)
+def num_tiles_of(num_rows: int, count: int) -> int:
+    """Return how many tiles a matrix has."""
+    return -(-(num_rows + count) // TILE)
+
+
+def tiles(num_rows: int, count: int, index: Type) -> Plan:
+    """Return the plan that finds where tiles begin, one more than there are; the input is indptr."""
+    (out,), (indptr,) = outputs(1), inputs(1)
+    return Plan((partition(out, indptr, num_rows, count, index),))
+
+
+def plan(num_rows: int, count: int, types: ProductTypes, *, has_starts: bool = False) -> Plan:
+    """Return the plan of a product; inputs are indptr, indices, data, the vector, and what `tiles` finds, if any."""
+    num_tiles = num_tiles_of(num_rows, count)
     scratch = Scratch()
-    starts = scratch.take((num_tiles + 1) * types.index.nbytes)
+    starts = inputs(5)[4] if has_starts else scratch.take((num_tiles + 1) * types.index.nbytes)
     carry_rows = scratch.take(num_tiles * types.index.nbytes)
     carries = scratch.take(num_tiles * types.result.nbytes)
     (out,), (indptr, indices, data, x) = outputs(1), inputs(4)
@@ -74,7 +85,7 @@ def plan(num_rows: int, count: int, types: ProductTypes) -> Plan:
     nbytes += num_rows * (types.index.nbytes + types.operand.nbytes + types.result.nbytes)
     return scratch.plan(
         (
-            partition(starts, indptr, num_rows, count, types.index),
+            *(() if has_starts else (partition(starts, indptr, num_rows, count, types.index),)),
             Launch(
                 make(SpmvMergeSpec(types)),
                 (num_tiles, 1, 1),
@@ -94,7 +105,7 @@ def plan(num_rows: int, count: int, types: ProductTypes) -> Plan:
 
 def partition(starts: Argument, indptr: Argument, num_rows: int, count: int, index: Type) -> Launch:
     """Return the launch that finds how many rows have ended where each tile begins, and at the end of the last one."""
-    num_tiles = -(-(num_rows + count) // TILE)
+    num_tiles = num_tiles_of(num_rows, count)
     grid = (num_tiles // NUM_WARPS + 1, 1, 1)
     return Launch(make(SpmvPartitionSpec(index)), grid, (starts, indptr), (num_rows, count, num_tiles))
 
@@ -294,4 +305,15 @@ def _fixup(spec: SpmvFixupSpec) -> Kernel:
     return k.build()
 
 
-__all__ = ["TILE", "SpmvFixupSpec", "SpmvMergeSpec", "SpmvPartitionSpec", "load_ends", "make", "partition", "plan"]
+__all__ = [
+    "TILE",
+    "SpmvFixupSpec",
+    "SpmvMergeSpec",
+    "SpmvPartitionSpec",
+    "load_ends",
+    "make",
+    "num_tiles_of",
+    "partition",
+    "plan",
+    "tiles",
+]

@@ -58,7 +58,7 @@ def has_keys(num_rows: int, num_columns: int, count: int, value: Type) -> bool:
 def plan(num_rows: int, num_columns: int, count: int, index: Type, value: Type, device: Device) -> Plan:
     """Return the plan of a transpose, see `has_keys`; inputs are indptr, indices and data, outputs likewise."""
     digits = max(1, -(-(num_columns - 1).bit_length() // DIGIT_BITS))
-    num_tiles = -(-(num_rows + count) // merge.TILE)
+    num_tiles = merge.num_tiles_of(num_rows, count)
     scratch = Scratch()
     starts = scratch.take((num_tiles + 1) * index.nbytes)
     given, keys = (scratch.take(count * u64.nbytes) for _ in range(2))
