@@ -524,8 +524,11 @@ def region_specs() -> list[RegionKeysSpec | LatestSpec | WindowsSpec | OnesweepS
         if not (is_scalar and type_.is_complex)
     ]
     sweeps = [
-        sort.counted_spec(1 << 26, value, digits, is_iota=is_iota)
-        for value, is_iota in ((None, False), (None, True), (u32, False), (u64, False))
+        sort.counted_spec(1 << 26, value, digits, is_iota=is_iota, key=key)
+        for key, value, is_iota in (
+            *((u32, None, is_iota) for is_iota in (False, True)),
+            *((key, value, False) for key in (u32, u64) for value in (u32, u64)),
+        )
         for digits in (1, 2, 3)
     ]
     return list(dict.fromkeys([*keys, *writes, *updates, *sweeps]))
