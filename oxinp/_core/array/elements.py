@@ -113,7 +113,9 @@ def make(ELEMENTS, BASIC, setitem, key_on_host, write_part):
             setitem(self, key, value)
             return
         place = key
+        is_basic = True
         if kind is ndarray:
+            is_basic = False
             place = seen(key) else return setitem(self, key, value)
             if place.nbytes >= config.offload_threshold:
                 place = None
@@ -121,6 +123,7 @@ def make(ELEMENTS, BASIC, setitem, key_on_host, write_part):
             for part in key if kind is tuple else (key,):
                 kind = type(part)
                 if kind is not int and kind is not slice and kind not in BASIC:
+                    is_basic = False
                     place = key_on_host(key)
                     break
         host = storage.host  # the arrays between have had theirs looked for
@@ -129,6 +132,10 @@ def make(ELEMENTS, BASIC, setitem, key_on_host, write_part):
             return
         if (seen.nbytes < config.offload_threshold or seen.nbytes < balance.limit) and not REPORTS:
             write 'seen[place] = given' to storage and return None
+        elif is_basic and not REPORTS and seen.dtype is not OBJECT:
+            part = seen[key]
+            if type(part) is NumpyArray and part.nbytes < config.offload_threshold:
+                write 'part[...] = given' to storage and return None
         if place is not key or storage.value is not None or not write_part(self, host, seen, key, given):
             setitem(self, key, value)
     return __setitem__

@@ -254,10 +254,29 @@ def make(general, function):
         return wrapped(result)
     return front
 """
+# A method of NumPy's for two vectors.
+_VECTORS_TEXT = """
+def make(general, function):
+    def front(*args, **kwargs):
+        if len(args) != 2 or kwargs or REPORTS:
+            return general(*args, **kwargs)
+        a, b = args
+        if type(a) is not ndarray or type(b) is not ndarray:
+            return general(*args)
+        x = seen(a) else return general(*args)
+        y = seen(b) else return general(*args)
+        if x.ndim != 1 or y.ndim != 1 or not 0 < x.nbytes + y.nbytes < config.offload_threshold:
+            return general(*args)
+        result = called(function, x, y) else return general(*args)
+        return wrapped(result)
+    return front
+"""
 _COMMON = {
-    np.concatenate: compiled("numpy.concatenate", _PAIR_TEXT),
-    np.where: compiled("numpy.where", _THREE_TEXT),
+    np.concatenate: (compiled("numpy.concatenate", _PAIR_TEXT), _concatenated),
+    np.dot: (compiled("numpy.dot", _VECTORS_TEXT, may_warn=True), np.ndarray.dot),
+    np.where: (compiled("numpy.where", _THREE_TEXT), _in_c(np.where)),
 }
+"""What most calls look like -> what computes them, and by what."""
 
 
 # -- what makes arrays -------------------------------------------------------------------------------------------------
@@ -386,7 +405,8 @@ def with_spelling(general: Callable[..., Any], theirs: Any) -> Callable[..., Any
         make = _FRONTS[spelling.may_warn]
         made = make(general, spelling.function, spelling.most, spelling.least, spelling.has_axis)
         if theirs in _COMMON:
-            made = _COMMON[theirs](made, _in_c(theirs))
+            make, function = _COMMON[theirs]
+            made = make(made, function)
     elif theirs in MAKERS:
         made = _maker(general, MAKERS[theirs], DTYPES)
     elif theirs in _VALUES:
