@@ -55,12 +55,10 @@ def make(BASIC, getitem, gather, host_part):
         if type(found) is not NumpyArray:
             return found
         if storage is None:
-            storage = self._storage
+            storage = stored(self)
             host = seen
-        else:
-            owner = found.base
-            if owner is not host and (owner is None or owner is not host.base):  # of an object array?
-                return getitem(self, key)
+        elif storage.has_objects:  # which may be arrays
+            return getitem(self, key)
         if balance.limit:
             balance.viewed(found.nbytes, host.nbytes)
         if type(self) is not ndarray:
@@ -71,7 +69,7 @@ def make(BASIC, getitem, gather, host_part):
 _WRITE = """
 def make(ELEMENTS, BASIC, setitem, key_on_host, write_part):
     def __setitem__(self, key, value):
-        storage = self._held or self._storage
+        storage = stored(self)
         host = storage.host
         whole = self._view
         is_number = type(value) in ELEMENTS

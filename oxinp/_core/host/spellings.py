@@ -72,7 +72,8 @@ def _mean(x: Any, axis: Any = None) -> Any:
 
 
 def _cumsum(x: Any, axis: Any = None) -> Any:
-    return _accumulated(x) if type(x) is _Array and x.ndim == 1 and not axis else NotImplemented
+    is_known = type(x) is _Array and x.ndim == 1 and not axis and type(axis) is not tuple
+    return _accumulated(x) if is_known else NotImplemented
 
 
 def _method(name: str) -> Callable[..., Any]:
@@ -108,6 +109,10 @@ def _norm(x: Any) -> Any:
 
 def _zeros_like(x: Any) -> Any:
     return _zeros(x.shape, x.dtype) if type(x) is _Array and x.flags.c_contiguous else NotImplemented
+
+
+def _empty_like(x: Any) -> Any:
+    return _empty(x.shape, x.dtype) if type(x) is _Array and x.flags.c_contiguous else NotImplemented
 
 
 def _stack(arrays: Any) -> Any:
@@ -161,6 +166,7 @@ SPELLINGS: dict[Any, Spelling] = {
     np.clip: Spelling(_clip, 3, 3, may_warn=True),
     np.concatenate: Spelling(_concatenate),
     np.dot: Spelling(_dot, 2, 2, may_warn=True),
+    np.empty_like: Spelling(_empty_like),
     np.linalg.norm: Spelling(_norm, may_warn=True),
     np.outer: Spelling(_outer, 2, 2, may_warn=True),
     np.sort: Spelling(_sort),
@@ -182,8 +188,10 @@ def make(general, function, most, least, has_axis):
                 if result is NotImplemented:
                     return general(*args)
                 return wrapped(result)
-        if kwargs and not (has_axis and len(kwargs) == 1 == len(args) and type(kwargs.get("axis")) is int):
-            return general(*args, **kwargs)
+        if kwargs:
+            kind = type(kwargs.get("axis"))
+            if not (has_axis and len(kwargs) == 1 == len(args) and (kind is int or kind is tuple)):
+                return general(*args, **kwargs)
         nbytes = 0
         given = []
         for value in args:
