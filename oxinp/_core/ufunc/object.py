@@ -58,6 +58,9 @@ def make(leader):
                     return plain(a)
                 result = called(ufunc, x) else return plain(a)
                 return wrapped(result)
+            if kind in NUMBERS or kind is float:
+                result = called(ufunc, a) else return self._call((a,), kwargs)
+                return result
         elif kind is type(b) is ndarray and num_inputs == 2:
             x = seen(a) else return plain(a, b)
             y = seen(b) else return plain(a, b)
@@ -72,6 +75,9 @@ def make(leader):
                     result = plain(a, b)
             elif (kind is float or kind is int or kind in NUMBERS) and type(b) is ndarray:
                 result = reflected(b, a)
+            elif (kind in NUMBERS or kind is float) and (type(b) in NUMBERS or type(b) is float):
+                result = called(ufunc, a, b) else return self._call((a, b), kwargs)
+                return result
             if result is not NotImplemented:
                 return result
         if a is not MISSING:

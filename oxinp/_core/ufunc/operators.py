@@ -188,7 +188,7 @@ def make(function, general, general_reflected, is_small, reach, pairs, renewed, 
 _IN_PLACE_TEXT = """
 def make(function, general, reach):
     def operator(a, b):
-        storage = a._held or a._storage
+        storage = stored(a)
         host = storage.host
         view = a._view
         if host is None or not (view is None or view[1]) or REPORTS:
