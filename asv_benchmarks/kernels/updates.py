@@ -110,7 +110,7 @@ class Problem:
         changed[1:, columns] = False
         a, b = before[1:, :depth], self.whole[:depth, columns]
         difference = found[1:, columns] - (before[1:, columns] - a @ b)
-        bound = np.abs(before[1:, columns]) + 4 * np.sqrt(depth) * (np.abs(a) @ np.abs(b))
+        bound = np.abs(before[1:, columns]) + np.abs(a) @ np.abs(b)
         error = float((np.abs(difference) / bound).max() / np.finfo(self.dtype).eps)
         return float("inf") if changed.any() or not error <= 1 else error
 
@@ -148,7 +148,7 @@ def main(arguments):
             updates, products = problem.plans()
             worst = problem.worst(updates["update"])
             is_right &= worst <= 1
-            line = f"{dtype} {title:15s} error {worst:.3f}, {updates['update'].launch.kernel.name[12:]}; TFLOP/s:"
+            line = f"{dtype} {title:15s} error {worst:.2g}, {updates['update'].launch.kernel.name[12:]}; TFLOP/s:"
             for name, plan in updates.items():
                 line += f" {name} {problem.rate(problem.update(plan)):.1f},"
             for name, plan in products.items():
