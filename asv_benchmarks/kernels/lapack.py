@@ -29,6 +29,7 @@ from oxinp._kernels.elementwise.plan import contiguous_strides
 from oxinp._kernels.lapack import plan as lapack
 from oxinp._kernels.plan import Beside, Launch, in_order
 from oxinp._kernels.problem import Operand
+from oxinp._ptx.synchronize import GRID_WAIT
 from oxinp._ptx.types import from_dtype
 from oxinp._runtime.branch import Branch
 from oxinp._runtime.cuda import open_backend
@@ -120,19 +121,23 @@ class Bound:
                 given = (*parameters(self.backend, step, self.buffers), *step.constants)
                 kernel = step.kernel
                 shape = (step.grid, kernel.block, kernel.shared_nbytes)
-                launcher = Launcher(
-                    self.backend.function(kernel),
-                    *shape,
-                    kernel.param_format,
-                    0,
-                    given,
-                    cluster=kernel.cluster,
-                    stream=stream,
+                launcher, node = (
+                    Launcher(
+                        self.backend.function(kernel),
+                        *shape,
+                        kernel.param_format,
+                        0,
+                        given,
+                        cluster=kernel.cluster,
+                        is_programmatic=is_programmatic,
+                        stream=stream,
+                    )
+                    for is_programmatic in (GRID_WAIT in kernel.ptx, False)
                 )
                 flops = step.work.flops if kernel.name.startswith("gemm") else 0
                 name = f"{kernel.name} of 1e{int(math.log10(flops))}" if flops else kernel.name
                 self.calls.append((name, flops, stream, launcher.launch))
-                node = self.graph.add_kernel(launcher, after=after)
+                node = self.graph.add_kernel(node, after=after)
                 if stream:
                     row = LaunchAttribute()
                     row.value[0] = HIGHEST & 0xFFFFFFFF

@@ -274,7 +274,8 @@ class _Factor:
             stack.move,
             stack.count,
             num_solved,
-            permutes=permutes,
+            self.device.cc >= (9, 0),
+            permutes,
         )
         return rows.exchange(given, self.a, self.permutation, self.lists(low))
 
