@@ -251,7 +251,7 @@ class _Factor:
                 self.steps.append(lu_cluster.launch(spec, panel, places))
             else:
                 self.steps.append(lu_panel.launch(panel, self.height, *places, self.board))
-        if self.columns != (low, high):
+        if self.columns != (low, high) or not self.block.looks_ahead:
             permutes = not self.block.looks_ahead
             self.steps.append(self.exchange(self.columns, (low, high), end - high, permutes=permutes))
 
