@@ -35,7 +35,7 @@ BLOCK, STRIP, WIDTH = 256, 16, 64
 NUM_STRIPS, NUM_LOADERS = 3, 128  # in shared memory; threads that load strips while others solve
 LENGTH = 128  # largest order
 PITCH, X_PITCH = LENGTH + 4, WIDTH + 4  # without bank conflicts of MMA fragments
-SHARED_NBYTES = (NUM_STRIPS * STRIP * PITCH + LENGTH * X_PITCH + STRIP) * f64.nbytes + 1024
+SHARED_NBYTES = (NUM_STRIPS * STRIP * PITCH + LENGTH * X_PITCH + LENGTH) * f64.nbytes + 1024
 
 
 class TrsmDmmaSpec(NamedTuple):
@@ -77,7 +77,7 @@ class _Trsm:
         self.a, self.x = self.a.at(k.cast(matrix, i64) * a_move), self.x.at(k.cast(matrix, i64) * x_move)
         self.values = k.dynamic_shared(f64, LENGTH * X_PITCH)
         self.strips = k.dynamic_shared(f64, NUM_STRIPS * STRIP * PITCH)
-        self.reciprocals = k.dynamic_shared(f64, STRIP)
+        self.reciprocals = k.dynamic_shared(f64, LENGTH)
         self.copies = AsyncCopies(k)
 
     def build(self) -> Kernel:
@@ -88,11 +88,11 @@ class _Trsm:
         for strip_number in range(NUM_STRIPS - 1):
             self.load(k.const(strip_number * STRIP, u32), k.tid, BLOCK)
             self.copies.commit()
+        self.invert()
         with k.range(k.const(0, u32), self.height(), STRIP) as begin:
             self.copies.wait(NUM_STRIPS - 2)
             k.barrier()
             strip = self.strip(begin)
-            self.invert(begin, strip)
             self.reduce(begin, strip)
             k.barrier()
             self.solve(begin, strip)
@@ -143,15 +143,17 @@ class _Trsm:
             with k.when(column < begin + STRIP):
                 self.start(strip.at(line * PITCH + column), there, is_present)
 
-    def invert(self, begin: Value, strip: Pointer) -> None:
-        """Compute the reciprocals of a strip's diagonal."""
+    def invert(self) -> None:
+        """Compute the reciprocals of the diagonal, ones beyond the order."""
         if self.spec.has_unit_diagonal:
             return
         k = self.k
-        with k.when(k.tid < STRIP):
+        with k.when(k.tid < LENGTH):
             one = k.const(1, f64)
-            element = strip[k.tid * (PITCH + 1) + begin]
-            self.reciprocals[k.tid] = one / k.where(begin + k.tid < self.order, element, one)
+            is_present = k.tid < self.order
+            number = k.cast(k.where(is_present, k.tid, 0), i64)
+            element = self.a[number * (self.a_row + self.a_column)]
+            self.reciprocals[k.tid] = one / k.where(is_present, element, one)
 
     def reduce(self, begin: Value, strip: Pointer) -> None:
         """Take the products with the rows above off a strip's rows."""
@@ -187,7 +189,7 @@ class _Trsm:
             found = [k.var(own[i * X_PITCH]) for i in range(STRIP)]
             for i, value in enumerate(found):
                 if not self.spec.has_unit_diagonal:
-                    value.set(value.get() * self.reciprocals[i])
+                    value.set(value.get() * self.reciprocals[begin + i])
                 factor = -value.get()
                 for m in range(i + 1, STRIP):
                     found[m].set(k.fma(factor, corner[m * PITCH + i], found[m].get()))
