@@ -10,7 +10,7 @@ from oxinp._kernels.lapack import diagonal, lu, lu_cluster, lu_panel, rows
 from oxinp._kernels.lapack import plan as lapack
 from oxinp._kernels.lapack.lu_cluster import ClusterSpec
 from oxinp._kernels.lapack.lu_panel import PanelSpec
-from oxinp._kernels.lapack.rows import PermuteSpec
+from oxinp._kernels.lapack.rows import ExchangeSpec, PermuteSpec
 from oxinp._kernels.plan import Beside
 from oxinp._kernels.problem import Operand
 from oxinp._ptx.types import c64, c128, f32, f64
@@ -183,7 +183,7 @@ KERNELS = [
         for height in (64, 512)
         for flag in (True, False)
     ),
-    *(rows.make_exchange(type_) for type_ in TYPES),
+    *(rows.make_exchange(ExchangeSpec(type_)) for type_ in TYPES),
     *(rows.make_permute(PermuteSpec(type_, flag, is_inverse=not flag)) for type_ in TYPES for flag in (True, False)),
     *(rows.make_permute(PermuteSpec(type_)) for type_ in TYPES),
     *(diagonal.make(type_) for type_ in TYPES),
@@ -196,5 +196,8 @@ def test_kernels_assemble_without_spills(request, tmp_path):
 
 
 def test_kernels_of_clusters_assemble_without_spills(request, tmp_path):
-    kernels = [lu_cluster.make(ClusterSpec(c128, *lu_cluster.SHAPES[-1]))]  # which needs the most registers
+    kernels = [
+        lu_cluster.make(ClusterSpec(c128, *lu_cluster.SHAPES[-1])),  # which needs the most registers
+        rows.make_exchange(ExchangeSpec(c128, follows=True)),
+    ]
     check_assembled(kernels, request, tmp_path, {"sm_90": "8.0"})
