@@ -90,6 +90,19 @@ def test_block_columns_that_are_factored_beside_others(dtype, shape, is_late, mo
     check_factors(found, a)
 
 
+def test_products_beside_a_cluster_leave_it_its_multiprocessors():
+    answer = {"width": 512, "group": 128, "looks_ahead": True}
+    ahead = SimpleNamespace(
+        **vars(CLUSTERS) | {"tuned": lambda choice: answer if choice.family == "lu/outer" else None}
+    )
+    steps = lu.plan_factor(lu.contiguous(f64, 1, 8192, 8192), ahead).steps
+    sides = [step for step in steps if isinstance(step, Beside)]
+    panels = [step for step in sides if step.urgent[0].kernel.name == "lu_cluster_panel"]
+    assert len(panels) == 15
+    (cluster, _, _), grid = panels[0].urgent[0].grid, panels[0].rest[0].grid[0]
+    assert (cluster, grid) == (16, 132 - 16)
+
+
 def test_several_block_columns():
     a = draw(np.random.default_rng(2), "f8", 140, 140)
     check_factors(factored(machine(), DEVICE, a)[:3], a)
