@@ -73,7 +73,7 @@ def test_panels_that_bring_all_to_their_right_up_to_date(dtype, shape):
     [
         ("f8", (130, 150), True),
         *(pytest.param("f8", (150, 130), is_late, marks=pytest.mark.slow) for is_late in (False, True)),
-        pytest.param("c16", (100, 100), True, marks=pytest.mark.slow),
+        pytest.param("c16", (100, 140), True, marks=pytest.mark.slow),
         pytest.param("f4", (200, 200), False, marks=pytest.mark.slow),
     ],
     ids=str,
