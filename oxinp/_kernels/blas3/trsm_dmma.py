@@ -24,6 +24,7 @@ from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.async_copy import AsyncCopies
 from oxinp._ptx.kernel import retraceable
 from oxinp._ptx.mma import multiply_f64
+from oxinp._ptx.synchronize import follow
 from oxinp._ptx.types import f64, i64, u32
 
 if TYPE_CHECKING:
@@ -82,6 +83,8 @@ class _Trsm:
 
     def build(self) -> Kernel:
         k = self.k
+        if self.spec.mma_rows == STRIP:
+            follow(k)
         with k.range(k.tid, self.height() * WIDTH, BLOCK) as number:
             here, there, is_present = self.place(number)
             self.start(here, there, is_present)

@@ -73,7 +73,7 @@ def test_panels_that_bring_all_to_their_right_up_to_date(dtype, shape):
     [
         ("f8", (130, 150), True),
         *(pytest.param("f8", (150, 130), is_late, marks=pytest.mark.slow) for is_late in (False, True)),
-        pytest.param("c16", (100, 100), True, marks=pytest.mark.slow),
+        pytest.param("c16", (100, 140), True, marks=pytest.mark.slow),
         pytest.param("f4", (200, 200), False, marks=pytest.mark.slow),
     ],
     ids=str,
@@ -88,6 +88,19 @@ def test_block_columns_that_are_factored_beside_others(dtype, shape, is_late, mo
     assert status == diagonal.NO_ZERO
     assert any(isinstance(step, Beside) for step in plans[0].steps)
     check_factors(found, a)
+
+
+def test_products_beside_a_cluster_leave_it_its_multiprocessors():
+    answer = {"width": 512, "group": 128, "looks_ahead": True}
+    ahead = SimpleNamespace(
+        **vars(CLUSTERS) | {"tuned": lambda choice: answer if choice.family == "lu/outer" else None}
+    )
+    steps = lu.plan_factor(lu.contiguous(f64, 1, 8192, 8192), ahead).steps
+    sides = [step for step in steps if isinstance(step, Beside)]
+    panels = [step for step in sides if step.urgent[0].kernel.name == "lu_cluster_panel"]
+    assert len(panels) == 15
+    (cluster, _, _), grid = panels[0].urgent[0].grid, panels[0].rest[0].grid[0]
+    assert (cluster, grid) == (16, 132 - 16)
 
 
 def test_several_block_columns():
