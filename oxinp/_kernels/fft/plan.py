@@ -184,24 +184,18 @@ class Transform(Frozen):
             # The first pass reads and the last stores: one even length is enough for one of them.
             first, last = (even[:-1], even[-1:]) if self.is_rotated else (even, [])
             lengths = (*first, *odd, *last)
-        launch = self._by_slabs(lengths, device, scratch) if len(lengths) == slabs.NUM_PASSES else None
+        launch = self._by_slabs(lengths, device, scratch) if len(lengths) == 2 else None
         return [launch] if launch else [each.launch(device) for each in self._passes(lengths, scratch)]
 
     def _by_slabs(self, lengths: tuple[int, ...], device: Device, scratch: Scratch) -> Launch | None:
-        """One launch of two passes; None where the cache would not have what is between them, or has it anyway."""
-        size, nbytes = math.prod(loop.extent for loop in self.loops), self.length * self.type.nbytes
-        if self._is_apart() or size * nbytes < slabs.MIN_MOVED:
+        """One launch of all passes, where that is planned; see `slabs`."""
+        if self._is_apart():
             return None
-        own = Scratch()
-        own.nbytes = scratch.nbytes
-        passes = slabs.fit([each.replace(slabs=size) for each in self.replace(loops=())._passes(lengths, own)], device)
-        if passes is None:
-            return None
-        ring = slabs.ring_of(passes, device.num_sms)[1]
-        if ring * nbytes > slabs.MAX_RING or ring >= size:
-            return None
-        scratch.take(ring * nbytes)
-        return slabs.launch(passes, self.loops, self.length, device.num_sms)
+        own = scratch.copy()
+        launch = slabs.launch(self.replace(loops=())._passes(lengths, own), self.loops, self.length, device, own)
+        if launch is not None:
+            scratch.nbytes = own.nbytes
+        return launch
 
     def _real(self) -> str:
         """`SPLIT` or `MERGE` where a complex transform of half the length is enough, else ""."""
