@@ -66,11 +66,17 @@ class Block(Exchange):
         if spec.is_staged:
             self._staged(thread)
             return
-        if len(spec.radices) == 1:  # without a barrier: nobody may read what its owner overwrites
+        if len(spec.radices) == 1 and self.host is None:  # no barrier: nobody may read what its owner overwrites
             with k.when(self.is_column(thread)):
                 self._store(thread, 1, [transform(k, each) for each in self._load(thread)])
             return
-        thread, values = self.stages(thread, self._load(thread), is_last=not spec.is_convolved)
+        values = self._load(thread)
+        if self.host is not None:
+            self.host.loaded()
+            if len(spec.radices) == 1:
+                k.barrier()
+                self.host.exchanged()
+        thread, values = self.stages(thread, values, is_last=not spec.is_convolved)
         if spec.is_convolved:
             values = self._filtered(thread, values)
             self.radices = spec.radices[::-1]

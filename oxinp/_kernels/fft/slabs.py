@@ -15,7 +15,7 @@ wait for those of lower numbers).
 from __future__ import annotations
 
 import math
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 from oxinp._kernels.elementwise.chain import Divisor, Splitter
@@ -38,8 +38,9 @@ if TYPE_CHECKING:
     from oxinp._kernels.plan import Scratch
     from oxinp._ptx.value import Value
 
-AHEAD = 1.25  # times as many tiles as are computed at once, by which the passes of a slab lie apart
+AHEAD = 1.0  # times as many tiles as are computed at once, by which the passes of a slab lie apart
 MAX_RING = 0  # bytes of the cache that the ring may take
+IS_STREAMED = True  # whether the cache need not keep what is read first and written last
 MOST_IDLE = 2  # times as many threads as a pass wants, at most, so that all have as many
 MIN_MOVED = 32 << 20  # bytes of all transforms from which on they do not stay in the cache anyway
 COUNTED, FIRST = 0, 1  # words of the flags: tiles of the last pass; per slab of the ring, tiles of each pass
@@ -54,10 +55,13 @@ class SlabsSpec(Frozen):
         Without clusters, of as many threads each; the first of them reads from the source, the last writes the target.
     num_loops : int
         Of slabs, at least 1.
+    is_streamed : bool
+        The source is read, and the target written, as what the cache need not keep.
     """
 
     passes: tuple[TransformSpec, ...]
     num_loops: int
+    is_streamed: bool
 
 
 @lru_cache(MAX_KERNELS)
@@ -81,7 +85,13 @@ class _Slabs:
         )
         elements = max(each.shared_elements for each in spec.passes)
         smem = k.dynamic_shared(first.type, elements) if elements else None
-        self.tiles = [Block(each, Host(k, f"pass{i}_", smem)) for i, each in enumerate(spec.passes)]
+        num_between = len(spec.passes) - 1
+        load, store = ("cs", "cs") if spec.is_streamed else ("", "")
+        caches = zip((load, *[""] * num_between), (*[""] * num_between, store), strict=True)
+        self.tiles = [
+            Block(each, Host(k, f"pass{i}_", smem, partial(self._loaded, i), partial(self._exchanged, i), *own))
+            for i, (each, own) in enumerate(zip(spec.passes, caches, strict=True))
+        ]
         self.flags = k.pointer("flags", u32, "rw")
         for tile in self.tiles:
             tile.declare()
@@ -118,11 +128,11 @@ class _Slabs:
         k, own, num_passes = self.k, self.tiles[number], len(self.tiles)
         turn, place = self.ring.divide(slab)
         counts = self.flags.at(place * num_passes + FIRST)
-        needed = (turn + 1 if number else turn) * self.per_pass[number - 1]
-        with k.when(k.tid == 0), k.loop():
-            found = counts.load((number - 1) % num_passes, order="acquire.gpu")[0]
-            k.break_if(found >= k.bitcast(needed, u32))
-        k.barrier()
+        self.needed = (turn + 1 if number else turn) * self.per_pass[number - 1]
+        self.counts = counts
+        if number:
+            self._wait(number - 1)
+            k.barrier()
         indices = [k.cast(index, i64) for index in self.loops.split(slab)]
         within = [k.cast(place, i64)], [[self.slab_step]]
         for ends, steps, is_outside in (
@@ -135,10 +145,29 @@ class _Slabs:
             for end, own_steps in zip(ends, steps, strict=True):
                 end.move(indices, own_steps)
         own.compute(own.begin(tile))
-        k.barrier()
-        with k.when(k.tid == 0):
-            counts.atomic("add", number, 1, order="release.gpu")
-            if number == num_passes - 1:
+        if number < num_passes - 1:
+            k.barrier()
+            with k.when(k.tid == 0):
+                counts.atomic("add", number, 1, order="release.gpu")
+
+    def _wait(self, number: int) -> None:
+        """Wait for as many tiles of a pass as are needed; for all threads behind a barrier."""
+        k = self.k
+        with k.when(k.tid == 0), k.loop():
+            found = self.counts.load(number, order="acquire.gpu")[0]
+            k.break_if(found >= k.bitcast(self.needed, u32))
+
+    def _loaded(self, number: int) -> None:
+        """Wait for the place in the ring, before the first pass stores."""
+        if number == 0:
+            self._wait(len(self.tiles) - 1)
+
+    def _exchanged(self, number: int) -> None:
+        """Count tiles of the last pass as soon as they have read from the ring."""
+        k = self.k
+        if number == len(self.tiles) - 1:
+            with k.when(k.tid == 0):
+                self.counts.atomic("add", number, 1, order="release.gpu")
                 self._count()
 
     def _count(self) -> None:
@@ -177,7 +206,7 @@ def launch(
         return None
     per_pass = [each.grid[0] for each in fitted]
     at_once = device.num_sms * min(each.spec.min_blocks for each in fitted)
-    behind = max(1, math.ceil(AHEAD * at_once / sum(per_pass)))
+    behind = max(1, round(AHEAD * at_once / sum(per_pass)))
     ring = len(passes) * behind + 1
     if ring * nbytes > MAX_RING or ring >= num_slabs:
         return None
@@ -199,7 +228,7 @@ def launch(
     columns += map(list, zip(*[loop.writes for loop in loops], strict=True))
     constants += [step for column in columns for step in column]
     return Launch(
-        make(SlabsSpec(tuple(each.spec for each in fitted), len(loops))),
+        make(SlabsSpec(tuple(each.spec for each in fitted), len(loops), IS_STREAMED)),
         ((num_slabs + behind * (len(passes) - 1)) * sum(per_pass), 1, 1),
         (*[x for each in fitted for x in each.arguments], FLAGS),
         tuple(constants),  # type: ignore[arg-type]

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING
 
 from oxinp._kernels.fft import tiling
 from oxinp._kernels.fft.radices import cut, is_smooth
-from oxinp._kernels.fft.tiling import MIN_SEGMENT, RESIDENT, SEGMENT, cluster_limit, columns_of, tile_of
+from oxinp._kernels.fft.tiling import (
+    CLUSTER_SEGMENT,
+    MIN_SEGMENT,
+    RESIDENT,
+    SEGMENT,
+    cluster_limit,
+    columns_of,
+    tile_of,
+)
 
 if TYPE_CHECKING:
     from oxinp._kernels.choice import Device
@@ -68,7 +76,7 @@ def _even_split(length: int, nbytes: int, count: int, room: int, most: int) -> t
         return None
 
     def cost(each: tuple[int, ...]) -> tuple[float, float]:
-        short = sum(max(0.0, math.log2(wanted / tiles[n][0])) for n in each)
+        short = sum(max(0.0, math.log2(CLUSTER_SEGMENT / nbytes / tiles[n][0])) for n in each)
         large = sum(max(0.0, math.log2(n * SEGMENT * RESIDENT / (room * tiles[n][1]))) for n in each)
         stages = sum(len(found.radices) for n in each if (found := cut(n, nbytes)) is not None)
         return short * 2 + large * 2 + stages, max(each) / min(each)

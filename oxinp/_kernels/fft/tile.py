@@ -15,6 +15,8 @@ from oxinp._ptx import Builder
 from oxinp._ptx.types import i32, i64, pred, u32
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from oxinp._kernels.fft.codelets import Number
     from oxinp._kernels.fft.spec import Fused
     from oxinp._ptx.memory import Pointer
@@ -97,11 +99,28 @@ class Place:
 
 
 class Host(NamedTuple):
-    """A kernel of several tiles, for one of them: what its parameters' names begin with, and shared memory for all."""
+    """A kernel of several tiles, for one of them.
+
+    Attributes
+    ----------
+    k : Builder
+    prefix : str
+        What the names of the tile's parameters begin with.
+    smem : Pointer or None
+        Shared memory for all tiles.
+    loaded, exchanged : callable
+        Called when the tile's loads are on their way, and behind the barrier that follows.
+    load_cache, store_cache : str
+        Cache operators of loads and stores; "" for those of a tile alone.
+    """
 
     k: Builder
     prefix: str
     smem: Pointer | None
+    loaded: Callable[[], None]
+    exchanged: Callable[[], None]
+    load_cache: str = ""
+    store_cache: str = ""
 
 
 class Tile:
@@ -254,6 +273,8 @@ class Tile:
         """What the source has at a place, or the prologue makes of it; 0 where it is not valid."""
         k, spec = self.k, self.spec
         cache = "" if is_reused else "L1::no_allocate"
+        if self.host is not None and self.host.load_cache:
+            cache = self.host.load_cache
 
         def value() -> Value:
             found = place.load(cache)
@@ -279,7 +300,7 @@ class Tile:
         """Store an element, or what the epilogue makes of it and of what lies beside."""
         if self.spec.epilogue is not None:
             value = evaluate(self.k, self.spec.epilogue, [value, *beside.load()])
-        target.pointer.store(0, (value,))
+        target.pointer.store(0, (value,), "" if self.host is None else self.host.store_cache)
 
 
 def evaluate(k: Builder, fused: Fused, values: list[Value]) -> Value:

@@ -76,7 +76,13 @@ def columns_of(length: int, nbytes: int, extent: int, room: int, *, is_mixed: bo
     if not is_mixed and len(found.radices) > 1 and found.held > MAX_HELD[nbytes]:  # few blocks have so many registers
         wanted = max(1, NUM_REGISTERS // (RESIDENT * found.threads * registers(found.held, nbytes)))
     most = min(most, wanted, 1 << (extent - 1).bit_length())
-    return 1 << (most.bit_length() - 1) if most else 0
+    columns = 1 << (most.bit_length() - 1) if most else 0
+    least = CLUSTER_SEGMENT // nbytes
+    # Two blocks that take turns in reading and writing, where columns still begin with a sector of the memory.
+    if is_mixed and len(found.radices) > 1 and length % least == 0:
+        while columns > least and columns * max(found.threads / MAX_THREADS, length * nbytes / room) > 0.5:
+            columns //= 2
+    return columns
 
 
 def tile_of(
