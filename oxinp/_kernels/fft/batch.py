@@ -61,6 +61,12 @@ class Loop(NamedTuple):
         """Elements from one transform to the next in the source (1) or the target (2)."""
         return self.source if side == 1 else self.target
 
+    def split(self, width: int) -> tuple[Loop, Loop]:
+        """Two loops, of every `width`-th transform and of those in between."""
+        reads, writes = (tuple([width * step for step in steps]) for steps in (self.reads, self.writes))
+        outer = Loop(self.extent // width, width * self.source, width * self.target, reads, writes)
+        return outer, self._replace(extent=width)
+
 
 class Side(NamedTuple):
     """Where a pass reads, or writes: a buffer, and elements from one of a transform to the next.

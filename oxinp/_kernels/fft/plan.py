@@ -25,6 +25,8 @@ from oxinp._kernels.plan import Launch, Plan, Scratch, Work
 from oxinp._ptx.frozen import Frozen
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from oxinp._kernels.choice import Device
     from oxinp._kernels.plan import Argument
     from oxinp._ptx.types import Type
@@ -36,6 +38,7 @@ HALVED, PAIRED, DIRECT, CONVOLVED, CONVOLVED_APART = "halved", "paired", "direct
 SUMS, FACTORED, TWIN = "sums", "factored", "twin"
 FEWEST_FACTORED = 512  # elements from which on two passes over memory cost less than a convolution in a block
 MAX_FACTORED = 3  # passes
+SLAB_COLUMNS = (64, 32, 16)  # neighbouring transforms of a slab
 FEWEST_TWINS = 15  # elements from which on two real sequences go as one: shorter ones do little work, and err less
 
 
@@ -175,27 +178,52 @@ class Transform(Frozen):
             return [self.batch.replace(length=self._convolution(device), chirp=self.length).launch(device)]
         if way == FACTORED:
             return [each.launch(device) for each in self._passes(self._factors(device), scratch)]
-        lengths = split(self.length, self.type.nbytes, self._is_apart(), device, is_shared=self._is_strided())
+        lengths = self._lengths(device)
+        launch = self._by_slabs(lengths, device, scratch) if len(lengths) > 1 else None
+        if launch is not None:
+            return [launch]
+        lengths = self._lengths(device, is_shared=self._is_strided())
         if len(lengths) == 1:
             return [self.batch.launch(device)]
-        if (self.is_rotated and lengths[-1] % 2) or (self.is_source_rotated and lengths[0] % 2):
-            even = [n for n in lengths if n % 2 == 0]
-            odd = [n for n in lengths if n % 2]
-            # The first pass reads and the last stores: one even length is enough for one of them.
-            first, last = (even[:-1], even[-1:]) if self.is_rotated else (even, [])
-            lengths = (*first, *odd, *last)
-        launch = self._by_slabs(lengths, device, scratch) if len(lengths) == 2 else None
-        return [launch] if launch else [each.launch(device) for each in self._passes(lengths, scratch)]
+        return [each.launch(device) for each in self._passes(lengths, scratch)]
+
+    def _lengths(self, device: Device, *, is_shared: bool = False) -> tuple[int, ...]:
+        """Lengths of the passes; see `split`."""
+        lengths = split(self.length, self.type.nbytes, self._is_apart(), device, is_shared=is_shared)
+        is_odd = (self.is_rotated and lengths[-1] % 2) or (self.is_source_rotated and lengths[0] % 2)
+        if len(lengths) == 1 or not is_odd:
+            return lengths
+        even = [n for n in lengths if n % 2 == 0]
+        # The first pass reads and the last stores: one even length is enough for one of them.
+        first, last = (even[:-1], even[-1:]) if self.is_rotated else (even, [])
+        return (*first, *[n for n in lengths if n % 2], *last)
 
     def _by_slabs(self, lengths: tuple[int, ...], device: Device, scratch: Scratch) -> Launch | None:
-        """One launch of all passes, where that is planned; see `slabs`."""
-        if self._is_apart():
-            return None
-        own = scratch.copy()
-        launch = slabs.launch(self.replace(loops=())._passes(lengths, own), self.loops, self.length, device, own)
-        if launch is not None:
-            scratch.nbytes = own.nbytes
-        return launch
+        """One launch of all passes, of some transforms that lie side by side at a time; see `slabs`."""
+        for inner, loops in self._slabs():
+            own = scratch.copy()
+            passes = self.replace(loops=inner)._passes(lengths, own)
+            slab = self.length * math.prod(loop.extent for loop in inner)
+            launch = slabs.launch(passes, loops, slab, device, own)
+            if launch is not None:
+                scratch.nbytes = own.nbytes
+                return launch
+        return None
+
+    def _slabs(self) -> Iterator[tuple[tuple[Loop, ...], tuple[Loop, ...]]]:
+        """Yield the loops within slabs, and those of slabs."""
+        if not self._is_apart():
+            yield (), self.loops
+            return
+        several = [loop for loop in self.loops if loop.extent > 1]
+        nearest = min(several, key=lambda loop: abs(loop.target) or math.inf)
+        if not self._is_strided() or nearest is not min(several, key=lambda loop: abs(loop.source) or math.inf):
+            return
+        others = tuple([loop for loop in self.loops if loop is not nearest])
+        for width in SLAB_COLUMNS:
+            if nearest.extent % width == 0:
+                outer, inner = nearest.split(width)
+                yield (inner,), (*others, outer)
 
     def _real(self) -> str:
         """`SPLIT` or `MERGE` where a complex transform of half the length is enough, else ""."""

@@ -39,10 +39,11 @@ if TYPE_CHECKING:
     from oxinp._ptx.value import Value
 
 AHEAD = 1.0  # times as many tiles as are computed at once, by which the passes of a slab lie apart
-MAX_RING = 0  # bytes of the cache that the ring may take
+MAX_RING = 28 << 20  # bytes of the cache that the ring may take
 IS_STREAMED = True  # whether the cache need not keep what is read first and written last
 MOST_IDLE = 2  # times as many threads as a pass wants, at most, so that all have as many
 MIN_MOVED = 32 << 20  # bytes of all transforms from which on they do not stay in the cache anyway
+NUM_FLAGS = 4096  # words that a stream has
 COUNTED, FIRST = 0, 1  # words of the flags: tiles of the last pass; per slab of the ring, tiles of each pass
 
 
@@ -182,7 +183,7 @@ class _Slabs:
 
 
 def launch(
-    passes: Sequence[Batch], loops: Sequence[Loop], slab: int, device: Device, scratch: Scratch
+    passes: Sequence[Batch], loops: Sequence[Loop], slab: int, device: Device, scratch: Scratch, kept: int = 0
 ) -> Launch | None:
     """Return the launch of all passes; None where the cache would not have what is between them, or has it anyway.
 
@@ -197,6 +198,8 @@ def launch(
     device : Device
     scratch : Scratch
         The workspace, of which the ring takes more.
+    kept : int
+        Elements from a slab to the next where an array has all of them, in place of the ring; 0 for a ring.
     """
     num_slabs, nbytes = math.prod(loop.extent for loop in loops), slab * passes[0].type.nbytes
     if num_slabs * nbytes < MIN_MOVED:
@@ -210,7 +213,12 @@ def launch(
     ring = len(passes) * behind + 1
     if ring * nbytes > MAX_RING or ring >= num_slabs:
         return None
-    scratch.take((ring - 1) * nbytes)
+    if kept:
+        ring = num_slabs
+    else:
+        scratch.take((ring - 1) * nbytes)
+    if FIRST + ring * len(passes) > NUM_FLAGS:
+        return None
     first, last = fitted[0], fitted[-1]
     constants: list[float] = [
         *[x for each in fitted for x in each.constants],
@@ -219,7 +227,7 @@ def launch(
         *Divisor.constants(ring, 32),
         num_slabs,
         behind,
-        slab,
+        kept or slab,
         *Splitter.constants([loop.extent for loop in loops], 32),
     ]
     columns = [[loop.source for loop in loops]] if first.spec.prologue is None else []

@@ -73,3 +73,13 @@ def _product(k, a, b):
 def _distance(k, a, b):
     real, imag = (x - y for x, y in zip(a.parts, b.parts, strict=True))
     return k.fma(real, real, imag * imag)
+
+
+@pytest.mark.parametrize("shape", [(1024, 512), (2, 1000, 320)])
+def test_columns(session, shape):
+    """Slabs of transforms that lie side by side."""
+    x = random(shape, "F")
+    target = np.empty_like(x)
+    made = transformed(session, x, target, -2, device=ALONE)
+    assert isinstance(traced_with(made.launch.kernel)[0], slabs.SlabsSpec)
+    check(target, x, -2)
