@@ -29,7 +29,7 @@ from oxinp._kernels.fft.spec import (
     Fused,
     TransformSpec,
 )
-from oxinp._kernels.fft.tiling import MIN_SEGMENT, cluster_limit, resident, tile_of, with_padding
+from oxinp._kernels.fft.tiling import MIN_SEGMENT, cluster_limit, is_large, resident, tile_of, with_padding
 from oxinp._kernels.plan import Argument, Launch, Work
 from oxinp._ptx.frozen import Frozen
 
@@ -223,8 +223,8 @@ class Batch(Frozen):
 
     @property
     def is_convolved(self) -> bool:
-        """Whether transforms go there and back."""
-        return self.chirp > 0 or self.filter is not None
+        """Whether transforms go there and back, and have radices of their own."""
+        return self.chirp > 0 or (self.filter is not None and is_large(self.length, self.type.nbytes))
 
     @property
     def size(self) -> int:
@@ -349,7 +349,7 @@ class Batch(Frozen):
             stores = loads = COLUMNS
         columns, cluster = min(WARP, 1 << (column.extent - 1).bit_length()), 1
         if self.real != SUMMED:
-            most = 1 if self.real or self.is_convolved else cluster_limit(device)
+            most = 1 if self.real or self.chirp or self.filter else cluster_limit(device)
             if self.order > 1:
                 most = min(most, tiling.MOST_IN_PASSES)
             elif not loads == stores == COLUMNS:
@@ -423,7 +423,7 @@ class Batch(Frozen):
             self.is_rotated,
             self.is_source_rotated,
             cluster,
-            self.is_convolved and nbytes == 8 and self.length * nbytes > tiling.LARGE_TABLE,
+            self.is_convolved and nbytes == 8 and is_large(self.length, nbytes),
             self.filter is not None,
         )
         spec = with_padding(spec, device.max_shared_nbytes)

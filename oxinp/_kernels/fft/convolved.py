@@ -19,7 +19,7 @@ from oxinp._kernels.fft.batch import Batch, Chained, Loop, Positions, Side
 from oxinp._kernels.fft.chirp import ChirpSpec
 from oxinp._kernels.fft.codelets import multiply
 from oxinp._kernels.fft.radices import NUM_REGISTERS, cut, largest_prime, registers
-from oxinp._kernels.fft.tiling import BESIDE_CHIRP, CLUSTER_SEGMENT, RESIDENT, SEGMENT, columns_of
+from oxinp._kernels.fft.tiling import BESIDE_CHIRP, CLUSTER_SEGMENT, RESIDENT, SEGMENT, columns_of, is_large
 from oxinp._kernels.plan import Launch, Work
 from oxinp._kernels.problem import Instr
 from oxinp._ptx.types import c64, c128
@@ -66,9 +66,10 @@ def lengths_of(length: int, nbytes: int, room: int) -> tuple[int, int] | None:
         columns = columns_of(n1, nbytes, 1 << 20, room, is_mixed=True)
         if columns * nbytes < CLUSTER_SEGMENT:
             continue
-        if not columns_of(n2, nbytes, 1, room, is_mixed=False, is_convolved=True):
+        has_own = is_large(n2, nbytes)
+        if not columns_of(n2, nbytes, 1, room, is_mixed=False, is_convolved=has_own):
             continue
-        first, rows = cut(n1, nbytes), cut(n2, nbytes, is_convolved=True)
+        first, rows = cut(n1, nbytes), cut(n2, nbytes, is_convolved=has_own)
         if first is None or rows is None or len(rows.radices) == 1:
             continue
         used = rows.threads * (registers(rows.held, nbytes) + BESIDE_CHIRP * nbytes // 8) / NUM_REGISTERS

@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING
 
 from oxinp._kernels.elementwise.chain import Divisor, Splitter
 from oxinp._kernels.fft.block import Block
-from oxinp._kernels.fft.spec import SCALAR, TransformSpec
+from oxinp._kernels.fft.spec import COLUMNS, SCALAR, WARP, TransformSpec
 from oxinp._kernels.fft.tile import Host
+from oxinp._kernels.fft.tiling import MIN_SEGMENT
 from oxinp._kernels.plan import FLAGS, Launch, Work
 from oxinp._kernels.problem import MAX_KERNELS
 from oxinp._ptx import Builder
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 AHEAD = 1.0  # times as many tiles as are computed at once, by which the passes of a slab lie apart
 MAX_RING = 28 << 20  # bytes of the cache that the ring may take
 IS_STREAMED = True  # whether the cache need not keep what is read first and written last
-MOST_IDLE = 2  # times as many threads as a pass wants, at most, so that all have as many
+MOST_IDLE = 1.5  # times as many threads as a pass wants, at most, so that all have as many
 MIN_MOVED = 32 << 20  # bytes of all transforms from which on they do not stay in the cache anyway
 NUM_FLAGS = 4096  # words that a stream has
 COUNTED, FIRST = 0, 1  # words of the flags: tiles of the last pass; per slab of the ring, tiles of each pass
@@ -245,25 +246,36 @@ def launch(
 
 
 def _fit(passes: Sequence[Batch], device: Device) -> list[Fitted] | None:
-    """The passes with as many threads each; None where they have no common number."""
+    """The passes with as many threads each, as few of them idle as can be; None where there is no such number."""
     fitted = [each.fit(device) for each in passes]
     specs = [each.spec for each in fitted]
     if any(each.cluster > 1 or each.real or each.is_staged for each in specs):
         return None
     several = [each for each in specs if len(each.radices) > 1] or specs  # others may have any number
-    block = max(each.threads * each.columns for each in several)
-    made = []
-    for batch, spec in zip(passes, specs, strict=True):
-        columns, nbytes = spec.columns, spec.share * spec.type.nbytes
-        while 2 * spec.threads * columns <= block and 2 * columns * nbytes <= device.max_shared_nbytes:
-            columns *= 2
-        if len(spec.radices) == 1:
-            columns = block
-        threads = block // columns
-        if block % columns or threads > MOST_IDLE * spec.threads:
-            return None
-        made.append(batch.replace(shape=(threads, columns)).fit(device))
-    return made
+    least = max(each.threads * each.columns for each in several)
+    best, fewest = None, math.inf
+    for block in (least, *range(-(-least // WARP) * WARP, int(least * MOST_IDLE), WARP)):
+        shapes = [_shape(each, block, device) for each in specs]
+        idle = sum(
+            math.inf if shape is None else shape[0] / spec.threads for shape, spec in zip(shapes, specs, strict=True)
+        )
+        if idle < fewest:
+            best, fewest = shapes, idle
+    if best is None:
+        return None
+    return [batch.replace(shape=shape).fit(device) for batch, shape in zip(passes, best, strict=True)]
+
+
+def _shape(spec: TransformSpec, block: int, device: Device) -> tuple[int, int] | None:
+    """Threads of a transform, and columns, of a pass in so many threads; None where too many would be idle."""
+    if len(spec.radices) == 1:
+        return 1, block
+    nbytes, sector = spec.type.nbytes, MIN_SEGMENT if COLUMNS in (spec.loads, spec.stores) else 1
+    for columns in range(block // spec.threads, 0, -1):
+        is_fitting = block % columns == 0 and columns * spec.share * nbytes * 9 // 8 <= device.max_shared_nbytes
+        if is_fitting and columns * nbytes % sector == 0:
+            return (block // columns, columns) if block <= MOST_IDLE * spec.threads * columns else None
+    return None
 
 
 __all__ = ["SlabsSpec", "launch", "make"]

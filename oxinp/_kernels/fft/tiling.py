@@ -112,6 +112,11 @@ def tile_of(
     return alone, 1
 
 
+def is_large(length: int, nbytes: int) -> bool:
+    """Whether roots of unity of a convolution of some length are too many for the L1 cache."""
+    return length * nbytes > LARGE_TABLE
+
+
 def num_registers(spec: TransformSpec, held: int, *, is_tight: bool) -> int:
     """Return how many registers a thread needs that holds so many numbers; so that a few bytes spill if it is tight."""
     nbytes = spec.type.nbytes
@@ -154,4 +159,14 @@ def cluster_limit(device: Limits) -> int:
     return max(CLUSTERS) if device.cc >= (9, 0) else 1
 
 
-__all__ = ["MIN_SEGMENT", "RESIDENT", "SEGMENT", "cluster_limit", "columns_of", "resident", "tile_of", "with_padding"]
+__all__ = [
+    "MIN_SEGMENT",
+    "RESIDENT",
+    "SEGMENT",
+    "cluster_limit",
+    "columns_of",
+    "is_large",
+    "resident",
+    "tile_of",
+    "with_padding",
+]
