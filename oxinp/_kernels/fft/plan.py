@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from oxinp._kernels.elementwise.plan import MAX_INDEX_32
@@ -209,6 +210,35 @@ class Transform(Frozen):
                 scratch.nbytes = own.nbytes
                 return launch
         return None
+
+    def followed_by(self, other: Transform, device: Device) -> Launch | None:
+        """One launch of this transform and one along another axis, of a part of the array at a time; see `slabs`.
+
+        Each is one pass, in place between them; loops are in the order of the axes, without the own one.
+        """
+        if not self._is_alone(device) or not other._is_alone(device):
+            return None
+        own = next((loop for loop in self.loops if loop.target == other.source.step), None)
+        others = next((loop for loop in other.loops if loop.source == self.target.step), None)
+        outside = [loop for loop in self.loops if loop is not own], [loop for loop in other.loops if loop is not others]
+        if own is None or others is None or not outside[0] or self.target.buffer != other.source.buffer:
+            return None
+        pairs_of_loops = list(zip(*outside, strict=True))
+        if any(first.target != second.source or first.extent != second.extent for first, second in pairs_of_loops):
+            return None
+        is_even = all(a.target == b.target * b.extent for a, b in pairwise(outside[0]))
+        if not is_even or outside[0][-1].target < (slab := own.extent * other.length):
+            return None
+        loops = [
+            Loop(first.extent, first.source, second.target, first.reads, second.writes)
+            for first, second in pairs_of_loops
+        ]
+        passes = [self.replace(loops=(own,)).batch, other.replace(loops=(others,)).batch]
+        return slabs.launch(passes, loops, slab, device, Scratch(), outside[0][-1].target)
+
+    def _is_alone(self, device: Device) -> bool:
+        """Whether it is a single pass without clusters."""
+        return self.way(device) == DIRECT and len(self._lengths(device)) == 1
 
     def _slabs(self) -> Iterator[tuple[tuple[Loop, ...], tuple[Loop, ...]]]:
         """Yield the loops within slabs, and those of slabs."""

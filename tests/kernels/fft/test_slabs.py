@@ -83,3 +83,19 @@ def test_columns(session, shape):
     made = transformed(session, x, target, -2, device=ALONE)
     assert isinstance(traced_with(made.launch.kernel)[0], slabs.SlabsSpec)
     check(target, x, -2)
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes"), [((20, 64, 64), (1, 2)), ((2, 12, 60, 75), (2, 3)), ((24, 64, 64), (0, 1, 2))]
+)
+def test_axes(session, shape, axes):
+    """Two axes of a part of the array at a time."""
+    x = random(shape, "F")
+    target = np.empty_like(x)
+    steps = tuple(step // x.itemsize for step in x.strides)
+    arrays = [Array(Argument(name), c64, shape, steps, 256) for name in ("in0", "out0")]
+    made = plan_axes(*arrays, c64, Problem(COMPLEX, axes, shape[-1], scale=0.5), ALONE)
+    assert len(made.steps) == len(axes) - 1
+    session.run(made, [target], [session.pointer(x)])
+    exact = 0.5 * np.fft.fftn(x.astype(np.clongdouble), axes=axes)
+    assert rms(target, exact) <= 0.6e-7 * np.sqrt(np.log2(x.size))
