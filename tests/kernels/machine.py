@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from oxinp._kernels.elementwise import plan as elementwise
-from oxinp._kernels.plan import Copy, Fill, Launch, Read
+from oxinp._kernels.plan import Copy, Fill, Launch, Read, in_order
 from oxinp._kernels.problem import MAX_ALIGNMENT, Operand, ScalarOperand
 from oxinp._kernels.reduce import plan as reduce
 from oxinp._kernels.scan import plan as scan
@@ -76,7 +76,7 @@ def execute(machine, plan, outputs=(), inputs=(), scratch=None, stand_in=None):
         buffers["flags"] = machine.upload(np.zeros(4 * NUM_FLAGS, np.uint8))
         held.append(buffers["flags"])
     words = []
-    for step in plan.steps:
+    for step in in_order(plan.steps):
         if isinstance(step, Launch):
             if stand_in is not None and step.kernel.target == "sm_90a":
                 stand_in(step)
