@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from oxinp._ptx.types import Type
 
 MIN_BLOCK = 64  # threads at which transforms share a block where they are few, and spread
-MAX_STAGED = 16  # numbers of a thread that leave registers for their addresses
+MAX_STAGED = 128  # elements up to which threads of a transform would read pieces shorter than a warp's
 HELD_SUMMED = {8: 44, 16: 18}  # numbers of a thread that sums up
 
 
@@ -306,7 +306,10 @@ class Batch(Frozen):
         nbytes = self.type.nbytes
         found = self._cut()
         radices, threads = found.radices, found.threads
-        is_staged = len(radices) == 1 and loads == stores == ROWS and 1 < self.length <= MAX_STAGED and self._is_plain()
+        is_staged = loads == stores == ROWS and 1 < self.length <= MAX_STAGED and self._is_plain()
+        is_dense = all(
+            side.step == 1 and column.step(i) == self.length for i, side in enumerate((self.source, self.target), 1)
+        )
         if len(radices) == 1 and not self.real:  # threads stay with their transforms, whatever the order
             stores = loads = COLUMNS
         columns, cluster = min(WARP, 1 << (column.extent - 1).bit_length()), 1
@@ -385,6 +388,7 @@ class Batch(Frozen):
             cluster,
             tiling.IS_COUNTED and cluster > 1,
             self.chirp > 0 and nbytes == 8 and self.length * nbytes > tiling.LARGE_TABLE,
+            is_staged and is_dense,
         )
         spec = with_padding(spec, device.max_shared_nbytes)
         spec = spec.replace(min_blocks=resident(spec, found.held, device.max_shared_nbytes))

@@ -21,7 +21,8 @@ discrete Fourier transforms on graphics processors, SC 2008.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -37,10 +38,29 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from oxinp._kernels.fft.codelets import Number
-    from oxinp._kernels.fft.tile import Values
+    from oxinp._kernels.fft.tile import End, Values
     from oxinp._ptx.value import Value
 
 AT_ONCE = 8  # loads of a thread on their way to shared memory
+
+
+class Copied(NamedTuple):
+    """An element of a staged tile on its way.
+
+    Attributes
+    ----------
+    number, address : Value
+        In the tile, and in shared memory.
+    is_one : Value or None
+        Whether a thread has it; None for yes.
+    is_stored : Value
+        Whether it is a transform's as well.
+    """
+
+    number: Value
+    address: Value | int
+    is_one: Value | None
+    is_stored: Value
 
 
 class Block(Exchange):
@@ -75,32 +95,63 @@ class Block(Exchange):
         return k.build()
 
     def _staged(self, thread: Thread) -> Kernel:
-        """A stage between two copies by way of shared memory."""
+        """The stages between two copies by way of shared memory."""
         k, spec = self.k, self.spec
-        places = []
-        for i in range(spec.length):
-            element = k.tid + i * spec.columns if i else k.tid + 0
-            places.append((element % spec.length, Thread(element / spec.length, element)))
-        for start in range(0, spec.length, AT_ONCE):
+        copied = self._copied()
+        for start in range(0, len(copied), AT_ONCE):
             loaded = []
-            for element, owner in places[start : start + AT_ONCE]:
-                place = self.place(self.source, self.start(self.source, owner), k.cast(element, self.index))
-                value = self.element(place, None, self.source_sign, is_reused=False)
-                loaded.append((owner.column * spec.pitch + element, k.compound(spec.type, *value)))
-            for address, number in loaded:
-                self.smem[address] = number
+            for own in copied[start : start + AT_ONCE]:
+                value = self.element(self._place_in(self.source, own), None, self.source_sign, is_reused=False)
+                loaded.append((own, k.compound(spec.type, *value)))
+            for own, number in loaded:
+                with nullcontext() if own.is_one is None else k.when(own.is_one):
+                    self.smem[own.address] = number
         k.barrier()
-        own = thread.column * spec.pitch
-        values = [(value[0], value[1]) for value in (self.smem[own + j].parts for j in range(spec.length))]
-        for j, (real, imag) in enumerate(transform(k, values)):
-            self.smem[own + j] = k.compound(spec.type, real * self.scales[0], imag * self.scales[1])
+        self.is_exchanged = True
+        first = list(self.elements_of(thread, spec.radices[0]))
+        values: Values = [[(value[0], value[1]) for value in (self.smem[x].parts for x in each)] for each, _ in first]
+        thread, values = self.stages(thread, values, is_last=True)
+        if any(is_valid is not None for _, is_valid in self.butterflies(thread, spec.radices[-1])):
+            self.wait()  # threads without a butterfly have read one's elements
+        # Results lie where their butterfly's elements were.
+        for (addresses, is_valid), elements in zip(self.elements_of(thread, spec.radices[-1]), values, strict=True):
+            with nullcontext() if is_valid is None else k.when(is_valid):
+                for address, (real, imag) in zip(addresses, elements, strict=True):
+                    self.smem[address] = k.compound(spec.type, real * self.scales[0], imag * self.scales[1])
         k.barrier()
-        for element, owner in places:
-            target = self.place(self.target, self.start(self.target, owner), k.cast(element, self.index))
-            result = self.smem[owner.column * spec.pitch + element]
-            with k.when(self.is_column(owner)):
-                target.pointer.store(0, (result if spec.target.is_complex else result.parts[0],))
+        for own in copied:
+            result = self.smem[own.address]
+            with k.when(own.is_stored):
+                place = self._place_in(self.target, own)
+                place.pointer.store(0, (result if spec.target.is_complex else result.parts[0],))
         return k.build()
+
+    def _copied(self) -> list[Copied]:
+        """The elements of a thread on the way from and to global memory."""
+        k, spec = self.k, self.spec
+        num_threads, size = spec.threads * spec.columns, spec.length * spec.columns
+        left = (self.num_columns - self.first_column) * spec.length
+        copied = []
+        for start in range(0, size, num_threads):
+            number = k.tid + start if start else k.tid + 0
+            is_one, is_stored = None, k.cast(number, self.index) < left
+            if start + num_threads > size:
+                is_one = number < size
+                is_stored &= is_one
+                number = k.min(number, size - 1)
+            copied.append(Copied(number, self.flat_place(k.tid, start), is_one, is_stored))
+        return copied
+
+    def _place_in(self, end: End, own: Copied) -> Place:
+        """Where an element of a staged tile is; of one that is not there, where another is."""
+        k, spec = self.k, self.spec
+        if not spec.is_dense:
+            owner = Thread(own.number / spec.length, own.number)
+            return self.place(end, self.start(end, owner), k.cast(own.number % spec.length, self.index))
+        number = k.cast(own.number, self.index)
+        if end is self.source:
+            number = k.min(number, (self.num_columns - self.first_column) * spec.length - 1)
+        return self.place(end, self.start(end, Thread(k.const(0, u32), own.number)), number)
 
     def _filtered(self, thread: Thread, values: Values) -> Values:
         """The conjugate of what the first transform gives times that of the chirp."""

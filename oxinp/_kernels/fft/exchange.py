@@ -11,7 +11,7 @@ import numpy as np
 
 from oxinp._kernels.fft.codelets import multiply, transform
 from oxinp._kernels.fft.roots import table
-from oxinp._kernels.fft.spec import COLUMNS, ROWS, WARP, TransformSpec
+from oxinp._kernels.fft.spec import ROWS, WARP, TransformSpec
 from oxinp._kernels.fft.tile import Tile
 from oxinp._ptx.cluster import cluster_barrier
 from oxinp._ptx.cluster_store import ClusterStores
@@ -88,6 +88,11 @@ class Exchange(Tile):
 
     def _address(self, place: Value, offset: int, multiple: int) -> Value | int:
         """Where in shared memory an element lies, `offset` behind one whose place is divisible by `multiple`."""
+        if self.spec.pitch != self.spec.share:
+            return place + offset if offset else place
+        return self._padded(place, offset, multiple)
+
+    def _padded(self, place: Value, offset: int, multiple: int) -> Value | int:
         padding = self.spec.padding
         if not padding:
             return place + offset if offset else place
@@ -99,11 +104,15 @@ class Exchange(Tile):
     def _place(self, thread: Thread, element: Value) -> tuple[Value, int, int]:
         """An element's place before padding, how far apart neighbours are, a divisor of what columns add."""
         spec = self.spec
-        if COLUMNS in (spec.loads, spec.stores):
+        if spec.is_mixed:
             return element * spec.columns + thread.column, spec.columns, 1
         if spec.columns == 1:
             return element, 1, 0
         return element + thread.column * spec.pitch, 1, spec.pitch
+
+    def flat_place(self, number: Value, offset: int) -> Value | int:
+        """Where an element lies by its number in a tile of transforms one after the other, `offset` further."""
+        return self._padded(number, offset, 1)
 
     def place_of(self, thread: Thread, element: Value) -> Value | int:
         """Where in shared memory an element lies."""
@@ -134,6 +143,13 @@ class Exchange(Tile):
                 for address, value in stored:
                     self.smem[address] = value
         self.wait()
+
+    def elements_of(self, thread: Thread, radix: int) -> Iterator[tuple[list[Value], Value | None]]:
+        """Yield where in shared memory what a thread's butterflies of a stage take lies, and whether each is one."""
+        apart = self.spec.share // radix
+        for number, is_valid in self.butterflies(thread, radix):
+            place, neighbour, _ = self._place(thread, number)
+            yield [self._address(place, j * apart * neighbour, 1) for j in range(radix)], is_valid  # type: ignore[misc]
 
     def deal(self, thread: Thread, values: Values) -> None:
         """Write what the first stage gives to the blocks of the cluster, which each go on with some results of all.
@@ -182,12 +198,11 @@ class Exchange(Tile):
         """What a thread's butterflies of a stage take, times roots of unity."""
         k, spec = self.k, self.spec
         radix = self.radices[stage]
-        apart = spec.share // radix
         roots = self.tables[stage - 1]
         fetched = []
-        for number, _ in self.butterflies(thread, radix):
-            place, neighbour, _ = self._place(thread, number)
-            loaded = [self.smem[self._address(place, j * apart * neighbour, 1)] for j in range(radix)]
+        butterflies = zip(self.butterflies(thread, radix), self.elements_of(thread, radix), strict=True)
+        for (number, _), (addresses, _) in butterflies:
+            loaded = [self.smem[address] for address in addresses]
             within = self.later_number(number % before if stage < len(self.radices) - 1 else number)
             own = roots.at(within)
             factors = list(self._roots(own, radix, before * spec.cluster))

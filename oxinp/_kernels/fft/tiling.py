@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from oxinp._kernels.fft.radices import MAX_THREADS, NUM_REGISTERS, cut, largest_prime, registers
-from oxinp._kernels.fft.spec import BANK_WIDTH, SUMMED, WARP, TransformSpec, conflicts
+from oxinp._kernels.fft.spec import BANK_WIDTH, COLUMNS, ROWS, SUMMED, WARP, TransformSpec, conflicts
 
 if TYPE_CHECKING:
     from oxinp._kernels.choice import Limits
@@ -36,10 +37,17 @@ FEWEST_LARGE = 17  # primes from which on a codelet holds its inputs until all r
 @lru_cache(1 << 12)
 def with_padding(spec: TransformSpec, room: int) -> TransformSpec:
     """Return a Spec with the padding of shared memory, of so many bytes, that has the fewest bank conflicts."""
-    if len(spec.radices) == 1:
+    if len(spec.radices) == 1 and not spec.is_staged:
         return spec if spec.real in ("", SUMMED) else spec.replace(padding=BANK_WIDTH // spec.type.nbytes)
     lanes = BANK_WIDTH // spec.type.nbytes
-    candidates = [spec.replace(padding=padding) for padding in (0, lanes, lanes // 2, 2 * lanes, 4 * lanes)]
+    paddings = (0, lanes, lanes // 2, 2 * lanes, 4 * lanes)
+    candidates = [spec.replace(padding=padding) for padding in paddings]
+    if spec.is_staged:  # threads may take what they like
+        paddings = (*paddings, *(() if spec.share % 2 else (spec.share,)))
+        candidates = [
+            spec.replace(loads=order, stores=order, padding=padding)
+            for order, padding in itertools.product((ROWS, COLUMNS), paddings)
+        ]
     fitting = [each for each in candidates if each.shared_elements * spec.type.nbytes <= room]
     return min(fitting, key=lambda each: (conflicts(each), each.shared_elements))
 
@@ -63,9 +71,7 @@ def columns_of(length: int, nbytes: int, extent: int, room: int, *, is_mixed: bo
     found = cut(length, nbytes, is_convolved=is_convolved)
     if found is None:
         return 0
-    most = MAX_THREADS // found.threads
-    if len(found.radices) > 1:
-        most = min(most, room // (length * nbytes * 9 // 8))
+    most = min(MAX_THREADS // found.threads, room // (length * nbytes * 9 // 8))
     wanted = max(SEGMENT // nbytes, BLOCK // 2 // found.threads) if is_mixed else max(1, BLOCK // found.threads)
     most = min(most, wanted, 1 << (extent - 1).bit_length())
     return 1 << (most.bit_length() - 1) if most else 0
