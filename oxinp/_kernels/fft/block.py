@@ -22,7 +22,7 @@ discrete Fourier transforms on graphics processors, SC 2008.
 from __future__ import annotations
 
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -30,37 +30,18 @@ from oxinp._kernels.fft.codelets import multiply, transform
 from oxinp._kernels.fft.exchange import Exchange
 from oxinp._kernels.fft.roots import roots_of_unity
 from oxinp._kernels.fft.spec import BY_COLUMN, TransformSpec
-from oxinp._kernels.fft.tile import Place, Thread
+from oxinp._kernels.fft.tile import Place, Thread, divided
 from oxinp._ptx import Kernel
 from oxinp._ptx.types import f32, f64, u32
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from oxinp._kernels.fft.codelets import Number
     from oxinp._kernels.fft.tile import End, Values
     from oxinp._ptx.value import Value
 
 AT_ONCE = 8  # loads of a thread on their way to shared memory
-
-
-class Copied(NamedTuple):
-    """An element of a staged tile on its way.
-
-    Attributes
-    ----------
-    number, address : Value
-        In the tile, and in shared memory.
-    is_one : Value or None
-        Whether a thread has it; None for yes.
-    is_stored : Value
-        Whether it is a transform's as well.
-    """
-
-    number: Value
-    address: Value | int
-    is_one: Value | None
-    is_stored: Value
 
 
 class Block(Exchange):
@@ -97,15 +78,7 @@ class Block(Exchange):
     def _staged(self, thread: Thread) -> Kernel:
         """The stages between two copies by way of shared memory."""
         k, spec = self.k, self.spec
-        copied = self._copied()
-        for start in range(0, len(copied), AT_ONCE):
-            loaded = []
-            for own in copied[start : start + AT_ONCE]:
-                value = self.element(self._place_in(self.source, own), None, self.source_sign, is_reused=False)
-                loaded.append((own, k.compound(spec.type, *value)))
-            for own, number in loaded:
-                with nullcontext() if own.is_one is None else k.when(own.is_one):
-                    self.smem[own.address] = number
+        self._copy(self._fill)
         k.barrier()
         self.is_exchanged = True
         first = list(self.elements_of(thread, spec.radices[0]))
@@ -119,39 +92,69 @@ class Block(Exchange):
                 for address, (real, imag) in zip(addresses, elements, strict=True):
                     self.smem[address] = k.compound(spec.type, real * self.scales[0], imag * self.scales[1])
         k.barrier()
-        for own in copied:
-            result = self.smem[own.address]
-            with k.when(own.is_stored):
-                place = self._place_in(self.target, own)
-                place.pointer.store(0, (result if spec.target.is_complex else result.parts[0],))
+        self._copy(self._drain)
         return k.build()
 
-    def _copied(self) -> list[Copied]:
-        """The elements of a thread on the way from and to global memory."""
-        k, spec = self.k, self.spec
-        num_threads, size = spec.threads * spec.columns, spec.length * spec.columns
-        left = (self.num_columns - self.first_column) * spec.length
-        copied = []
-        for start in range(0, size, num_threads):
-            number = k.tid + start if start else k.tid + 0
-            is_one, is_stored = None, k.cast(number, self.index) < left
-            if start + num_threads > size:
-                is_one = number < size
-                is_stored &= is_one
-                number = k.min(number, size - 1)
-            copied.append(Copied(number, self.flat_place(k.tid, start), is_one, is_stored))
-        return copied
-
-    def _place_in(self, end: End, own: Copied) -> Place:
-        """Where an element of a staged tile is; of one that is not there, where another is."""
+    def _copy(self, way: Callable[[Value | None], None]) -> None:
+        """Copy a tile one way; `way` takes how many elements are left, where these may be fewer than the tile's."""
         k, spec = self.k, self.spec
         if not spec.is_dense:
-            owner = Thread(own.number / spec.length, own.number)
-            return self.place(end, self.start(end, owner), k.cast(own.number % spec.length, self.index))
-        number = k.cast(own.number, self.index)
-        if end is self.source:
-            number = k.min(number, (self.num_columns - self.first_column) * spec.length - 1)
-        return self.place(end, self.start(end, Thread(k.const(0, u32), own.number)), number)
+            way(None)
+            return
+        left = (self.num_columns - self.first_column) * spec.length
+        is_full = left >= spec.length * spec.columns
+        with k.when(is_full):
+            way(None)
+        with k.when(~is_full):
+            way(left)
+
+    def _copied(self, end: End, left: Value | None) -> Iterator[tuple[Place, Value | int, Value | None, Value | None]]:
+        """Yield places of a thread's elements in global and in shared memory, and whether each is in tile and array.
+
+        What is not there has a place that is; None for yes.
+        """
+        k, spec = self.k, self.spec
+        num_threads, size = spec.threads * spec.columns, spec.length * spec.columns
+        origin = self.start(end, Thread(k.const(0, u32), k.tid))
+        first = self.place(end, origin, k.cast(k.tid, self.index))
+        for start in range(0, size, num_threads):
+            number, is_one = k.tid + start, None
+            if start + num_threads > size:
+                is_one, number = number < size, k.min(number, size - 1)
+            address, is_there = self.flat_place(k.tid, start), is_one
+            if not spec.is_dense:
+                owner = Thread(*divided(k, number, spec.length))
+                place = self.place(end, self.start(end, owner), k.cast(owner.first, self.index))
+                is_there = self.is_column(owner) if is_one is None else is_one & self.is_column(owner)
+            elif left is not None:
+                index = k.cast(number, self.index)
+                is_there = index < left if is_one is None else is_one & (index < left)
+                place = self.place(end, origin, k.min(index, left - 1))
+            elif is_one is not None:
+                place = self.place(end, origin, k.cast(number, self.index))
+            else:
+                place = first.moved(start)
+            yield place, address, is_one, is_there
+
+    def _fill(self, left: Value | None) -> None:
+        """Copy a tile into shared memory."""
+        k, spec = self.k, self.spec
+        copied = list(self._copied(self.source, left))
+        for start in range(0, len(copied), AT_ONCE):
+            loaded = []
+            for place, address, is_one, _ in copied[start : start + AT_ONCE]:
+                value = self.element(place, None, self.source_sign, is_reused=False)
+                loaded.append((address, k.compound(spec.type, *value), is_one))
+            for address, number, is_one in loaded:
+                with nullcontext() if is_one is None else k.when(is_one):
+                    self.smem[address] = number
+
+    def _drain(self, left: Value | None) -> None:
+        """Copy a tile out of shared memory."""
+        for place, address, _, is_there in self._copied(self.target, left):
+            result = self.smem[address]
+            with nullcontext() if is_there is None else self.k.when(is_there):
+                place.pointer.store(0, (result if self.spec.target.is_complex else result.parts[0],))
 
     def _filtered(self, thread: Thread, values: Values) -> Values:
         """The conjugate of what the first transform gives times that of the chirp."""

@@ -12,7 +12,7 @@ import numpy as np
 from oxinp._kernels.fft.codelets import multiply, transform
 from oxinp._kernels.fft.roots import table
 from oxinp._kernels.fft.spec import ROWS, WARP, TransformSpec
-from oxinp._kernels.fft.tile import Tile
+from oxinp._kernels.fft.tile import Tile, divided
 from oxinp._ptx.cluster import cluster_barrier
 from oxinp._ptx.cluster_store import ClusterStores
 from oxinp._ptx.memory import CLUSTER, Pointer
@@ -97,9 +97,9 @@ class Exchange(Tile):
         if not padding:
             return place + offset if offset else place
         if offset % padding == 0 or (multiple % padding == 0 and offset < padding):
-            return (place + place / padding) + (offset + offset // padding)
+            return (place + divided(self.k, place, padding)[0]) + (offset + offset // padding)
         moved = place + offset
-        return moved + moved / padding
+        return moved + divided(self.k, moved, padding)[0]
 
     def _place(self, thread: Thread, element: Value) -> tuple[Value, int, int]:
         """An element's place before padding, how far apart neighbours are, a divisor of what columns add."""
@@ -127,7 +127,7 @@ class Exchange(Tile):
             self.wait()
         self.is_exchanged = True
         for (number, is_valid), elements in zip(self.butterflies(thread, radix), values, strict=True):
-            within = number % done if done > 1 else None
+            within = divided(k, number, done)[1] if done > 1 else None
             first = number * radix if within is None else (number - within) * radix + within
             place, apart, _ = self._place(thread, first)
             multiple = radix if apart == 1 and done == 1 and spec.pitch % radix == 0 else 1
@@ -203,7 +203,7 @@ class Exchange(Tile):
         butterflies = zip(self.butterflies(thread, radix), self.elements_of(thread, radix), strict=True)
         for (number, _), (addresses, _) in butterflies:
             loaded = [self.smem[address] for address in addresses]
-            within = self.later_number(number % before if stage < len(self.radices) - 1 else number)
+            within = self.later_number(divided(k, number, before)[1] if stage < len(self.radices) - 1 else number)
             own = roots.at(within)
             factors = list(self._roots(own, radix, before * spec.cluster))
             rest = [multiply(k, value.parts, factor) for value, factor in zip(loaded[1:], factors, strict=True)]  # type: ignore[arg-type]

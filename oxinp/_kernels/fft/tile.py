@@ -137,9 +137,8 @@ class Tile:
         """Threads in one of the two orders."""
         k, spec = self.k, self.spec
         if order == ROWS:
-            column = k.tid / spec.threads if spec.columns > 1 else k.const(0, u32)
-            return Thread(column, k.tid % spec.threads if spec.columns > 1 else k.tid)
-        return Thread(k.tid % spec.columns, k.tid / spec.columns)
+            return Thread(*divided(k, k.tid, spec.threads)) if spec.columns > 1 else Thread(k.const(0, u32), k.tid)
+        return Thread(*divided(k, k.tid, spec.columns)[::-1])
 
     def butterflies(self, thread: Thread, radix: int) -> list[tuple[Value, Value | None]]:
         """Numbers of a thread's butterflies, the last in place of those beyond it, and whether each is one."""
@@ -243,6 +242,14 @@ def evaluate(k: Builder, fused: Fused, values: list[Value]) -> Value:
     return values[fused.result]
 
 
+def divided(k: Builder, number: Value, divisor: int) -> tuple[Value, Value]:
+    """Quotient and remainder of a number below 2**16, by a multiplication: ptxas divides by what is no power of two."""
+    if divisor & (divisor - 1) == 0:
+        return number / divisor, number % divisor
+    quotient = k.mulhi(number, k.const(-(-(1 << 32) // divisor), u32))
+    return quotient, number - quotient * divisor
+
+
 def _limits(spec: TransformSpec) -> dict[str, Any]:
     """What a kernel demands of a device."""
     cluster = {"cluster": spec.cluster, "target": "sm_90"} if spec.cluster > 1 else {}
@@ -260,4 +267,4 @@ def _name(spec: TransformSpec) -> str:
     return f"fft_{spec.chirp}_by_{spec.length}{fused}" if spec.chirp else f"fft_{spec.length}{fused}"
 
 
-__all__ = ["End", "Place", "Thread", "Tile", "evaluate"]
+__all__ = ["End", "Place", "Thread", "Tile", "divided", "evaluate"]

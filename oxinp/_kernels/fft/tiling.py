@@ -115,7 +115,7 @@ def num_registers(spec: TransformSpec, held: int, *, is_tight: bool) -> int:
         needed = fixed + each * min(held, most)
     needed += BESIDE_CHIRP * nbytes // 8 if spec.chirp else 0
     needed += BESIDE_TWIDDLE if spec.twiddle else 0
-    needed += BESIDE_STAGED if spec.is_staged else 0
+    needed += BESIDE_STAGED if spec.is_staged and not spec.is_dense else 0
     return needed + (BESIDE if spec.prologue or spec.epilogue else 0)
 
 
