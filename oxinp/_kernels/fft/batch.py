@@ -249,6 +249,12 @@ class Batch(Frozen):
             steps += [column[3][i] for column in columns]  # type: ignore[index]
         return steps
 
+    @property
+    def is_staged(self) -> bool:
+        """Whether its kernel, if it is one of registers and exchanges, is staged."""
+        _, _, loads, stores = self._order()
+        return loads == stores == ROWS and 1 < self.length <= MAX_STAGED and self._is_plain()
+
     def _is_plain(self) -> bool:
         """Whether all elements are read, transformed and stored, and nothing else."""
         is_fused = self.prologue is not None or self.epilogue is not None
@@ -306,7 +312,7 @@ class Batch(Frozen):
         nbytes = self.type.nbytes
         found = self._cut()
         radices, threads = found.radices, found.threads
-        is_staged = loads == stores == ROWS and 1 < self.length <= MAX_STAGED and self._is_plain()
+        is_staged = self.is_staged
         is_dense = all(
             side.step == 1 and column.step(i) == self.length for i, side in enumerate((self.source, self.target), 1)
         )

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from oxinp._kernels.fft.codelets import multiply, transform
+from oxinp._kernels.fft.codelets import multiply, results, transform
 from oxinp._kernels.fft.exchange import Exchange
 from oxinp._kernels.fft.roots import roots_of_unity
 from oxinp._kernels.fft.spec import BY_COLUMN, TransformSpec
@@ -83,14 +83,18 @@ class Block(Exchange):
         self.is_exchanged = True
         first = list(self.elements_of(thread, spec.radices[0]))
         values: Values = [[(value[0], value[1]) for value in (self.smem[x].parts for x in each)] for each, _ in first]
-        thread, values = self.stages(thread, values, is_last=True)
+        if len(spec.radices) == 1:
+            finished = [results(k, each) for each in values]
+        else:
+            thread, values = self.stages(thread, values, is_last=True)
+            finished = [iter(enumerate(each)) for each in values]
         if any(is_valid is not None for _, is_valid in self.butterflies(thread, spec.radices[-1])):
             self.wait()  # threads without a butterfly have read one's elements
         # Results lie where their butterfly's elements were.
-        for (addresses, is_valid), elements in zip(self.elements_of(thread, spec.radices[-1]), values, strict=True):
+        for (addresses, is_valid), each in zip(self.elements_of(thread, spec.radices[-1]), finished, strict=True):
             with nullcontext() if is_valid is None else k.when(is_valid):
-                for address, (real, imag) in zip(addresses, elements, strict=True):
-                    self.smem[address] = k.compound(spec.type, real * self.scales[0], imag * self.scales[1])
+                for j, (real, imag) in each:
+                    self.smem[addresses[j]] = k.compound(spec.type, real * self.scales[0], imag * self.scales[1])
         k.barrier()
         self._copy(self._drain)
         return k.build()

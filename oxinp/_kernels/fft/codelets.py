@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 from oxinp._kernels.fft.roots import root_of_unity
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from oxinp._ptx import Builder
     from oxinp._ptx.value import Value
 
@@ -66,9 +68,16 @@ def transform(k: Builder, values: list[Number]) -> list[Number]:
         return _four(k, values)
     first = _first_factor(n)
     if first == n:
-        return _prime(k, values)
+        found = dict(_prime(k, values))
+        return [found[j] for j in range(n)]
     second = n // first
     return (_coprime if math.gcd(first, second) == 1 else _twiddled)(k, values, first, second)
+
+
+def results(k: Builder, values: list[Number]) -> Iterator[tuple[int, Number]]:
+    """Yield the forward transform with numbers, each when it is there: of primes one pair after the other."""
+    n = len(values)
+    return _prime(k, values) if n > 2 and _first_factor(n) == n else iter(enumerate(transform(k, values)))
 
 
 def _first_factor(n: int) -> int:
@@ -101,7 +110,7 @@ def _four(k: Builder, x: list[Number]) -> list[Number]:
     ]
 
 
-def _prime(k: Builder, x: list[Number]) -> list[Number]:
+def _prime(k: Builder, x: list[Number]) -> Iterator[tuple[int, Number]]:
     p = len(x)
     half = p // 2
     sums = [add(x[j], x[p - j]) for j in range(1, half + 1)]
@@ -109,7 +118,7 @@ def _prime(k: Builder, x: list[Number]) -> list[Number]:
     first = x[0]
     for each in sums:
         first = add(first, each)
-    results = [first] + [x[0]] * (p - 1)
+    yield 0, first
     for m in range(1, half + 1):
         roots = [root_of_unity(j * m % p, p) for j in range(1, half + 1)]
         re, im = x[0]
@@ -117,14 +126,14 @@ def _prime(k: Builder, x: list[Number]) -> list[Number]:
             re, im = k.fma(total[0], cos, re), k.fma(total[1], cos, im)
         sines = [-minus_sin for _, minus_sin in roots]
         if p <= MAX_CONTRACTED:  # as many instructions, and products that are not rounded
-            results[m], results[p - m] = (_turned(k, (re, im), differences, sines, sign) for sign in (1, -1))
+            yield m, _turned(k, (re, im), differences, sines, 1)
+            yield p - m, _turned(k, (re, im), differences, sines, -1)
             continue
         turned_re, turned_im = differences[0][0] * sines[0], differences[0][1] * sines[0]
         for sine, difference in zip(sines[1:], differences[1:], strict=True):
             turned_re, turned_im = k.fma(difference[0], sine, turned_re), k.fma(difference[1], sine, turned_im)
-        results[m] = re + turned_im, im - turned_re
-        results[p - m] = re - turned_im, im + turned_re
-    return results
+        yield m, (re + turned_im, im - turned_re)
+        yield p - m, (re - turned_im, im + turned_re)
 
 
 def _turned(k: Builder, x: Number, differences: list[Number], sines: list[float], sign: int) -> Number:
@@ -158,4 +167,4 @@ def _coprime(k: Builder, x: list[Number], a: int, b: int) -> list[Number]:
     return results
 
 
-__all__ = ["MAX_PRIME", "RADICES", "add", "multiply", "rotate", "subtract", "transform"]
+__all__ = ["MAX_PRIME", "RADICES", "add", "multiply", "results", "rotate", "subtract", "transform"]

@@ -139,6 +139,7 @@ class Transform(Frozen):
         """Whether a block adds up the results: of primes, all elements of which are there."""
         room = device.max_shared_nbytes // (2 * (WARP + 1) * self.type.nbytes)
         is_fitting = MIN_SUMMED <= self.length <= min(MAX_SUMMED, room) and not self.is_half
+        is_fitting &= cut(self.length, self.type.nbytes) is None or not self.batch.is_staged
         return is_fitting and largest_prime(self.length) == self.length
 
     def _factors(self, device: Device) -> tuple[int, ...]:

@@ -108,6 +108,7 @@ def num_registers(spec: TransformSpec, held: int, *, is_tight: bool) -> int:
     """Return how many registers a thread needs that holds so many numbers; so that a few bytes spill if it is tight."""
     nbytes = spec.type.nbytes
     has_large = any(radix >= FEWEST_LARGE and largest_prime(radix) == radix for radix in spec.radices)
+    has_large &= not (spec.is_staged and len(spec.radices) == 1)  # results leave when they are there
     if not is_tight or has_large or spec.real == SUMMED:
         needed = registers(held, nbytes)
     else:

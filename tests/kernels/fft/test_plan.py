@@ -212,7 +212,9 @@ def test_primes_that_are_summed_up(session, n, dtype, order):
     is_forward = order != "backwards"
     device = SimpleNamespace(**{**vars(DEVICE), "max_shared_nbytes": 160 * 1024})
     made = transformed(session, given, target, axis, n, is_forward=is_forward, scale=0.5, device=device)
-    assert f"fft_summed_{n}" in {step.kernel.name for step in made.steps} or (order == "cropped" and n == 29)
+    # What registers hold needs no sums where rows are staged, nor where two real ones go as one.
+    name = {("rows", 29, "F"): "staged", ("backwards", 29, "F"): "staged"}.get((order, n, dtype), "summed")
+    assert f"fft_{name}_{n}" in {step.kernel.name for step in made.steps} or (order == "cropped" and n == 29)
     wide = np.zeros(shape, np.clongdouble)
     wide[:, : given.shape[1]] = given
     exact = np.fft.fft(wide, axis=axis) if is_forward else np.fft.ifft(wide, axis=axis) * n
