@@ -333,6 +333,7 @@ class Batch(Frozen):
                 most,
                 is_mixed=COLUMNS in (loads, stores),
                 is_convolved=self.chirp > 0,
+                is_staged=is_staged,
             )
             threads = -(-threads // cluster)
         outer_size = math.prod(loop.extent for loop in outer)

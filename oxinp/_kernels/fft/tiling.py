@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 SEGMENT = 128  # bytes of neighbouring columns that a block takes, where a transform's elements lie apart
 MIN_SEGMENT = 32
 BLOCK = 256  # threads at which transforms share a block
+UNUSUAL = 0.02  # of a block's time that one of half or twice as many threads is slower
 CLUSTERS = (2, 4, 8)  # blocks that may share transforms
 CLUSTER_SEGMENT = 64  # bytes of neighbouring columns that they take, where a block would not have `MIN_SEGMENT`
 MOST_IN_PASSES = 1  # blocks that share a pass of a longer transform: one more pass was faster
@@ -52,8 +54,17 @@ def with_padding(spec: TransformSpec, room: int) -> TransformSpec:
     return min(fitting, key=lambda each: (conflicts(each), each.shared_elements))
 
 
-def columns_of(length: int, nbytes: int, extent: int, room: int, *, is_mixed: bool, is_convolved: bool = False) -> int:
-    """Return how many transforms a block takes, a power of two; 0 where not one fits.
+def columns_of(
+    length: int,
+    nbytes: int,
+    extent: int,
+    room: int,
+    *,
+    is_mixed: bool,
+    is_convolved: bool = False,
+    is_staged: bool = False,
+) -> int:
+    """Return how many transforms a block takes, a power of two where they lie side by side or are staged; 0 where not one fits.
 
     Parameters
     ----------
@@ -67,29 +78,48 @@ def columns_of(length: int, nbytes: int, extent: int, room: int, *, is_mixed: bo
         Whether neighbouring threads take neighbouring transforms.
     is_convolved : bool
         As of `cut`.
+    is_staged : bool
+        As of `TransformSpec`.
     """
     found = cut(length, nbytes, is_convolved=is_convolved)
     if found is None:
         return 0
     most = min(MAX_THREADS // found.threads, room // (length * nbytes * 9 // 8))
-    wanted = max(SEGMENT // nbytes, BLOCK // 2 // found.threads) if is_mixed else max(1, BLOCK // found.threads)
-    most = min(most, wanted, 1 << (extent - 1).bit_length())
-    return 1 << (most.bit_length() - 1) if most else 0
+    most = min(most, 1 << (extent - 1).bit_length())
+    if is_mixed or not most:
+        most = min(most, max(SEGMENT // nbytes, BLOCK // 2 // found.threads))
+        return 1 << (most.bit_length() - 1) if most else 0
+    most = min(most, max(1, BLOCK * 9 // 8 // found.threads))
+    candidates = [1 << i for i in range(most.bit_length())] if is_staged else range(-(-most // 3), most + 1)
+    return max(candidates, key=lambda columns: _fullness(columns * found.threads))
+
+
+def _fullness(threads: int) -> float:
+    """How much of a block's warps are threads, less a little for blocks of other sizes than wanted."""
+    return threads / (-(-threads // WARP) * WARP) - UNUSUAL * abs(math.log2(threads / BLOCK))
 
 
 def tile_of(
-    length: int, nbytes: int, extent: int, room: int, most: int, *, is_mixed: bool, is_convolved: bool = False
+    length: int,
+    nbytes: int,
+    extent: int,
+    room: int,
+    most: int,
+    *,
+    is_mixed: bool,
+    is_convolved: bool = False,
+    is_staged: bool = False,
 ) -> tuple[int, int]:
-    """Return how many transforms a tile has, a power of two, and how many blocks share it; 0 where not one fits.
+    """Return how many transforms a tile has, and how many blocks share it; 0 where not one fits.
 
     Parameters
     ----------
-    length, nbytes, extent, room, is_mixed, is_convolved
+    length, nbytes, extent, room, is_mixed, is_convolved, is_staged
         As of `columns_of`.
     most : int
         Blocks of a cluster, at most; 1 where kernels or the device have none.
     """
-    alone = columns_of(length, nbytes, extent, room, is_mixed=is_mixed, is_convolved=is_convolved)
+    alone = columns_of(length, nbytes, extent, room, is_mixed=is_mixed, is_convolved=is_convolved, is_staged=is_staged)
     found = cut(length, nbytes)
     least, wanted = (
         min(segment // nbytes, 1 << (extent - 1).bit_length()) for segment in (MIN_SEGMENT, CLUSTER_SEGMENT)
