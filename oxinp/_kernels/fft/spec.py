@@ -208,7 +208,7 @@ def conflicts(spec: TransformSpec) -> int:
 
 
 def _accesses(spec: TransformSpec) -> Iterator[tuple[str, int, int]]:
-    """Yield the order of the threads, the radix, and, where they write, how many are done, of all ways to the memory."""
+    """Yield the order of threads, the radix, and, where they write, how many are done, of all ways to the memory."""
     if spec.is_staged:
         yield spec.loads, spec.radices[0], 0
     done = 1

@@ -64,7 +64,7 @@ def columns_of(
     is_convolved: bool = False,
     is_staged: bool = False,
 ) -> int:
-    """Return how many transforms a block takes, a power of two where they lie side by side or are staged; 0 where not one fits.
+    """Return how many transforms a block takes; 0 where not one fits.
 
     Parameters
     ----------
@@ -75,11 +75,11 @@ def columns_of(
     room : int
         Bytes of shared memory.
     is_mixed : bool
-        Whether neighbouring threads take neighbouring transforms.
+        Whether neighbouring threads take neighbouring transforms, of which there is a power of two.
     is_convolved : bool
         As of `cut`.
     is_staged : bool
-        As of `TransformSpec`.
+        As of `TransformSpec`; a power of two as well.
     """
     found = cut(length, nbytes, is_convolved=is_convolved)
     if found is None:

@@ -89,6 +89,22 @@ def test_lengths(session, n, dtype):
     check(target, x)
 
 
+@pytest.mark.parametrize("n", [17, 27, 60, 100, 128])
+@pytest.mark.parametrize("kind", ["pieces", "apart", "real parts"])
+def test_staged_rows(session, n, kind):
+    """Tiles that are full and one that is not, in one piece or with gaps between rows, of numbers with odd strides."""
+    rows = 2 * 128 + 1 if n == 17 else 64 + 5
+    x = random((rows, n), "F") if kind == "pieces" else random((rows, n + 3), "F")[:, 1:-2]
+    x = x.real if kind == "real parts" else x
+    target = np.empty((rows, n), "F")
+    made = transformed(session, x, target, scale=0.5)
+    (spec,) = traced_with(made.steps[0].kernel)
+    assert spec.is_staged
+    assert spec.is_dense == (kind == "pieces")
+    assert spec.columns < rows
+    check(target, x, scale=0.5)
+
+
 @pytest.mark.parametrize("n", [9, 60, 64])
 @pytest.mark.parametrize("axis", [0, 1, 2])
 @pytest.mark.parametrize("order", ["CC", "CF", "FC", "reversed", "stepped"])
