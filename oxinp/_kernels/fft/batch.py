@@ -17,6 +17,7 @@ from oxinp._kernels.fft.spec import (
     BY_LOOP,
     COLUMNS,
     MERGE,
+    RADER,
     ROWS,
     SCALAR,
     SPLIT,
@@ -227,9 +228,9 @@ class Batch(Frozen):
             constants += Circle.constants(self.order)
         widths = self.source_type.nbytes if self.prologue is None else self.prologue.nbytes
         widths += self.target_type.nbytes if self.epilogue is None else self.epilogue.nbytes + self.epilogue.made.nbytes
-        if self.real and self.real != SUMMED:  # two real elements beside a complex one
+        if self.real not in ("", SUMMED, RADER):  # two real elements beside a complex one
             widths += min(self.source_type.nbytes, self.target_type.nbytes)
-        nbytes = self.size * (self.chirp or self.length) * widths
+        nbytes = self.size * self.row * widths
         sources = (self.source.buffer,) if self.prologue is None else self.prologue.arguments
         arguments = (self.target.buffer, *sources, *(() if self.epilogue is None else self.epilogue.arguments))
         kernel = make(spec)
@@ -250,10 +251,20 @@ class Batch(Frozen):
         return steps
 
     @property
+    def is_stageable(self) -> bool:
+        """Whether whole rows are read, transformed and stored, and nothing else."""
+        _, _, loads, stores = self._order()
+        return loads == stores == ROWS and self._is_plain()
+
+    @property
     def is_staged(self) -> bool:
         """Whether its kernel, if it is one of registers and exchanges, is staged."""
-        _, _, loads, stores = self._order()
-        return loads == stores == ROWS and 1 < self.length <= MAX_STAGED and self._is_plain()
+        return self.real == RADER or (1 < self.length <= MAX_STAGED and self.is_stageable)
+
+    @property
+    def row(self) -> int:
+        """Elements of a transform."""
+        return self.chirp or self.length + (self.real == RADER)
 
     def _is_plain(self) -> bool:
         """Whether all elements are read, transformed and stored, and nothing else."""
@@ -314,7 +325,7 @@ class Batch(Frozen):
         radices, threads = found.radices, found.threads
         is_staged = self.is_staged
         is_dense = all(
-            side.step == 1 and column.step(i) == self.length for i, side in enumerate((self.source, self.target), 1)
+            side.step == 1 and column.step(i) == self.row for i, side in enumerate((self.source, self.target), 1)
         )
         if len(radices) == 1 and not self.real:  # threads stay with their transforms, whatever the order
             stores = loads = COLUMNS

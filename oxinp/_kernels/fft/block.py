@@ -21,27 +21,24 @@ discrete Fourier transforms on graphics processors, SC 2008.
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from oxinp._kernels.fft.codelets import multiply, results, transform
+from oxinp._kernels.fft.codelets import multiply, transform
 from oxinp._kernels.fft.exchange import Exchange
 from oxinp._kernels.fft.roots import roots_of_unity
 from oxinp._kernels.fft.spec import BY_COLUMN, TransformSpec
-from oxinp._kernels.fft.tile import Place, Thread, divided
+from oxinp._kernels.fft.tile import Place, Thread
 from oxinp._ptx import Kernel
 from oxinp._ptx.types import f32, f64, u32
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from oxinp._kernels.fft.codelets import Number
-    from oxinp._kernels.fft.tile import End, Values
+    from oxinp._kernels.fft.tile import Values
     from oxinp._ptx.value import Value
-
-AT_ONCE = 8  # loads of a thread on their way to shared memory
 
 
 class Block(Exchange):
@@ -59,15 +56,13 @@ class Block(Exchange):
     def build(self) -> Kernel:
         k, spec = self.k, self.spec
         thread = self.begin()
-        if spec.is_staged:
-            return self._staged(thread)
         if len(spec.radices) == 1:  # without a barrier: nobody may read what its owner overwrites
             with k.when(self.is_column(thread)):
                 self._store(thread, 1, [transform(k, each) for each in self._load(thread)])
             return k.build()
         thread, values = self.stages(thread, self._load(thread), is_last=not spec.chirp)
         if spec.chirp:
-            values = self._filtered(thread, values)
+            values = self.filtered(thread, values)
             self.radices = spec.radices[::-1]
             if self.radices != spec.radices:
                 self.tables = self.twiddles()
@@ -75,92 +70,7 @@ class Block(Exchange):
         self._store(thread, spec.length // self.radices[-1], values)
         return k.build()
 
-    def _staged(self, thread: Thread) -> Kernel:
-        """The stages between two copies by way of shared memory."""
-        k, spec = self.k, self.spec
-        self._copy(self._fill)
-        k.barrier()
-        self.is_exchanged = True
-        first = list(self.elements_of(thread, spec.radices[0]))
-        values: Values = [[(value[0], value[1]) for value in (self.smem[x].parts for x in each)] for each, _ in first]
-        if len(spec.radices) == 1:
-            finished = [results(k, each) for each in values]
-        else:
-            thread, values = self.stages(thread, values, is_last=True)
-            finished = [iter(enumerate(each)) for each in values]
-        if any(is_valid is not None for _, is_valid in self.butterflies(thread, spec.radices[-1])):
-            self.wait()  # threads without a butterfly have read one's elements
-        # Results lie where their butterfly's elements were.
-        for (addresses, is_valid), each in zip(self.elements_of(thread, spec.radices[-1]), finished, strict=True):
-            with nullcontext() if is_valid is None else k.when(is_valid):
-                for j, (real, imag) in each:
-                    self.smem[addresses[j]] = k.compound(spec.type, real * self.scales[0], imag * self.scales[1])
-        k.barrier()
-        self._copy(self._drain)
-        return k.build()
-
-    def _copy(self, way: Callable[[Value | None], None]) -> None:
-        """Copy a tile one way; `way` takes how many elements are left, where these may be fewer than the tile's."""
-        k, spec = self.k, self.spec
-        if not spec.is_dense:
-            way(None)
-            return
-        left = (self.num_columns - self.first_column) * spec.length
-        is_full = left >= spec.length * spec.columns
-        with k.when(is_full):
-            way(None)
-        with k.when(~is_full):
-            way(left)
-
-    def _copied(self, end: End, left: Value | None) -> Iterator[tuple[Place, Value | int, Value | None, Value | None]]:
-        """Yield places of a thread's elements in global and in shared memory, and whether each is in tile and array.
-
-        What is not there has a place that is; None for yes.
-        """
-        k, spec = self.k, self.spec
-        num_threads, size = spec.threads * spec.columns, spec.length * spec.columns
-        origin = self.start(end, Thread(k.const(0, u32), k.tid))
-        first = self.place(end, origin, k.cast(k.tid, self.index))
-        for start in range(0, size, num_threads):
-            number, is_one = k.tid + start, None
-            if start + num_threads > size:
-                is_one, number = number < size, k.min(number, size - 1)
-            address, is_there = self.flat_place(k.tid, start), is_one
-            if not spec.is_dense:
-                owner = Thread(*divided(k, number, spec.length))
-                place = self.place(end, self.start(end, owner), k.cast(owner.first, self.index))
-                is_there = self.is_column(owner) if is_one is None else is_one & self.is_column(owner)
-            elif left is not None:
-                index = k.cast(number, self.index)
-                is_there = index < left if is_one is None else is_one & (index < left)
-                place = self.place(end, origin, k.min(index, left - 1))
-            elif is_one is not None:
-                place = self.place(end, origin, k.cast(number, self.index))
-            else:
-                place = first.moved(start)
-            yield place, address, is_one, is_there
-
-    def _fill(self, left: Value | None) -> None:
-        """Copy a tile into shared memory."""
-        k, spec = self.k, self.spec
-        copied = list(self._copied(self.source, left))
-        for start in range(0, len(copied), AT_ONCE):
-            loaded = []
-            for place, address, is_one, _ in copied[start : start + AT_ONCE]:
-                value = self.element(place, None, self.source_sign, is_reused=False)
-                loaded.append((address, k.compound(spec.type, *value), is_one))
-            for address, number, is_one in loaded:
-                with nullcontext() if is_one is None else k.when(is_one):
-                    self.smem[address] = number
-
-    def _drain(self, left: Value | None) -> None:
-        """Copy a tile out of shared memory."""
-        for place, address, _, is_there in self._copied(self.target, left):
-            result = self.smem[address]
-            with nullcontext() if is_there is None else self.k.when(is_there):
-                place.pointer.store(0, (result if self.spec.target.is_complex else result.parts[0],))
-
-    def _filtered(self, thread: Thread, values: Values) -> Values:
+    def filtered(self, thread: Thread, values: Values) -> Values:
         """The conjugate of what the first transform gives times that of the chirp."""
         k, radix = self.k, self.radices[-1]
         filtered = []

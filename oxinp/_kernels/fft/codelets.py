@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 RADICES = (*range(1, 17), 17, 19, 23, 29, 31)
 MAX_PRIME = 31
+TERMS = 8  # of primes' sums that are added up before they are added to the total: long chains err more
 MAX_CONTRACTED = 5  # primes whose sine terms are added to the cosine terms one by one
 _PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31)
 
@@ -122,18 +123,32 @@ def _prime(k: Builder, x: list[Number]) -> Iterator[tuple[int, Number]]:
     for m in range(1, half + 1):
         roots = [root_of_unity(j * m % p, p) for j in range(1, half + 1)]
         re, im = x[0]
-        for (cos, _), total in zip(roots, sums, strict=True):
-            re, im = k.fma(total[0], cos, re), k.fma(total[1], cos, im)
+        for start in range(0, half, TERMS):
+            own = zip(roots[start : start + TERMS], sums[start : start + TERMS], strict=True)
+            re, im = _summed(k, (re, im), [(cos, total) for (cos, _), total in own], is_apart=start > 0)
         sines = [-minus_sin for _, minus_sin in roots]
         if p <= MAX_CONTRACTED:  # as many instructions, and products that are not rounded
             yield m, _turned(k, (re, im), differences, sines, 1)
             yield p - m, _turned(k, (re, im), differences, sines, -1)
             continue
         turned_re, turned_im = differences[0][0] * sines[0], differences[0][1] * sines[0]
-        for sine, difference in zip(sines[1:], differences[1:], strict=True):
-            turned_re, turned_im = k.fma(difference[0], sine, turned_re), k.fma(difference[1], sine, turned_im)
+        for start in range(1, half, TERMS):
+            terms = list(zip(sines[start : start + TERMS], differences[start : start + TERMS], strict=True))
+            turned_re, turned_im = _summed(k, (turned_re, turned_im), terms, is_apart=start > 1)
         yield m, (re + turned_im, im - turned_re)
         yield p - m, (re - turned_im, im + turned_re)
+
+
+def _summed(k: Builder, before: Number, terms: list[tuple[float, Number]], *, is_apart: bool) -> Number:
+    """Real factors times numbers, and what there is: added to it one by one, or apart first."""
+    if is_apart:
+        (factor, number), *terms = terms
+        re, im = number[0] * factor, number[1] * factor
+    else:
+        re, im = before
+    for factor, number in terms:
+        re, im = k.fma(number[0], factor, re), k.fma(number[1], factor, im)
+    return add(before, (re, im)) if is_apart else (re, im)
 
 
 def _turned(k: Builder, x: Number, differences: list[Number], sines: list[float], sign: int) -> Number:

@@ -112,7 +112,7 @@ class Exchange(Tile):
 
     def flat_place(self, number: Value, offset: int) -> Value | int:
         """Where an element lies by its number in a tile of transforms one after the other, `offset` further."""
-        return self._padded(number, offset, 1)
+        return number + offset if self.spec.row == self.spec.length + 1 else self._padded(number, offset, 1)
 
     def place_of(self, thread: Thread, element: Value) -> Value | int:
         """Where in shared memory an element lies."""

@@ -18,9 +18,11 @@ from oxinp._kernels.fft.batch import Batch, Chained, Loop, Positions, Side
 from oxinp._kernels.fft.chirp import ChirpSpec
 from oxinp._kernels.fft.pairs import PairsSpec
 from oxinp._kernels.fft.prime import MAX_SUMMED, MIN_SUMMED
+from oxinp._kernels.fft.rader import MIN_PRIME
 from oxinp._kernels.fft.radices import convolution_length, cut, largest_prime
-from oxinp._kernels.fft.spec import MERGE, SPLIT, SUMMED, TWIN_MERGE, TWIN_SPLIT, WARP
+from oxinp._kernels.fft.spec import MERGE, RADER, SPLIT, SUMMED, TWIN_MERGE, TWIN_SPLIT, WARP
 from oxinp._kernels.fft.splitting import fits_block, has_passes, split
+from oxinp._kernels.fft.tiling import columns_of
 from oxinp._kernels.plan import Argument, Launch, Plan, Scratch, Work
 from oxinp._ptx.frozen import Frozen
 
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 # factor, and the passes of the rest; of odd real lengths, two sequences at a time in a block.
 HALVED, PAIRED, DIRECT, CONVOLVED, CONVOLVED_APART = "halved", "paired", "direct", "convolved", "convolved apart"
 SUMS, FACTORED, TWIN = "sums", "factored", "twin"
+BY_POWERS = "by powers"  # of primes, as Rader's convolution
 FEWEST_FACTORED = 512  # elements from which on two passes over memory cost less than a convolution in a block
 MAX_FACTORED = 3  # passes
 FEWEST_TWINS = 15  # elements from which on two real sequences go as one: shorter ones do little work, and err less
@@ -117,6 +120,8 @@ class Transform(Frozen):
                 return PAIRED
         if self._twins(device):
             return TWIN
+        if self._is_rader(device):
+            return BY_POWERS
         if self._is_summed(device):
             return SUMS
         if has_passes(self.length, nbytes, device):
@@ -134,6 +139,13 @@ class Transform(Frozen):
             return (self.prologue if self._real() == SPLIT else self.epilogue) is None
         # Halves of sequences are read at places that one step reaches.
         return self.prologue is None or not self.is_half or way == HALVED
+
+    def _is_rader(self, device: Device) -> bool:
+        """Whether a block computes the convolution of the length less one: of primes without codelets, in rows."""
+        nbytes, room = self.type.nbytes, device.max_shared_nbytes
+        if self.length < MIN_PRIME or cut(self.length, nbytes) is not None or largest_prime(self.length) != self.length:
+            return False
+        return self.batch.is_stageable and columns_of(self.length - 1, nbytes, 1, room, is_mixed=False) > 0
 
     def _is_summed(self, device: Device) -> bool:
         """Whether a block adds up the results: of primes, all elements of which are there."""
@@ -172,6 +184,8 @@ class Transform(Frozen):
             return self._by_pairs(device, scratch)
         if way == SUMS:
             return [self.batch.replace(real=SUMMED).launch(device)]
+        if way == BY_POWERS:
+            return [self.batch.replace(length=self.length - 1, real=RADER).launch(device)]
         if way == CONVOLVED_APART:
             return self._convolved(device, scratch)
         if way == CONVOLVED:

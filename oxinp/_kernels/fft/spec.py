@@ -21,7 +21,7 @@ BY_COLUMN, BY_LOOP = "column", "loop"
 SPLIT, MERGE = "split", "merge"
 TWIN_SPLIT, TWIN_MERGE = "twin split", "twin merge"
 TWINS = (TWIN_SPLIT, TWIN_MERGE)
-SUMMED = "summed"
+SUMMED, RADER = "summed", "rader"
 SECOND, THIRD = "dct2", "dct3"
 SECOND_SINE, THIRD_SINE = "dst2", "dst3"
 TRIGONOMETRIC = (SECOND, THIRD, SECOND_SINE, THIRD_SINE)
@@ -77,7 +77,8 @@ class TransformSpec(Frozen):
     real : str
         `SPLIT` for a real source of twice the length and the first half of its transform, `MERGE` for the other way
         round, "" for what is complex; see `real`. One of `TRIGONOMETRIC` for cosine and sine transforms, see `cosine`.
-        `SUMMED` for larger primes, complex or real, see `prime`. One of `TWINS` for two real sequences of odd lengths
+        `SUMMED` for larger primes, complex or real, see `prime`; `RADER` for those as convolutions, of length `length`,
+        see `rader`. One of `TWINS` for two real sequences of odd lengths
         at a time, see `twins`.
     is_paired : bool
         Whether two real elements are read or written at once.
@@ -155,6 +156,11 @@ class TransformSpec(Frozen):
         return math.prod(self.radices)
 
     @property
+    def row(self) -> int:
+        """Elements of a transform."""
+        return self.length + (self.real == RADER)
+
+    @property
     def share(self) -> int:
         """Elements of a transform that a block has."""
         return self.length // self.cluster
@@ -227,6 +233,7 @@ __all__ = [
     "BY_LOOP",
     "COLUMNS",
     "MERGE",
+    "RADER",
     "ROWS",
     "SCALAR",
     "SECOND",

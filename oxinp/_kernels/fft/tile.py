@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from oxinp._kernels.elementwise.chain import Divisor, Splitter
 from oxinp._kernels.fft.roots import Circle
-from oxinp._kernels.fft.spec import ROWS, SCALAR, STRIDED, SUMMED, TRIGONOMETRIC, TWINS, UNIT, TransformSpec
+from oxinp._kernels.fft.spec import RADER, ROWS, SCALAR, STRIDED, SUMMED, TRIGONOMETRIC, TWINS, UNIT, TransformSpec
 from oxinp._ptx import Builder
 from oxinp._ptx.types import i32, i64, pred, u32
 
@@ -258,6 +258,8 @@ def _limits(spec: TransformSpec) -> dict[str, Any]:
 
 def _name(spec: TransformSpec) -> str:
     fused = "_fused" if spec.prologue or spec.epilogue else ""
+    if spec.real == RADER:
+        return f"fft_rader_{spec.row}"
     if spec.real == SUMMED or spec.real in TWINS:
         return f"fft_{spec.real.replace(' ', '_')}_{spec.length}{fused}"
     if spec.real:

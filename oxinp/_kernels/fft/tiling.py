@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from oxinp._kernels.fft.radices import MAX_THREADS, NUM_REGISTERS, cut, largest_prime, registers
-from oxinp._kernels.fft.spec import BANK_WIDTH, COLUMNS, ROWS, SUMMED, WARP, TransformSpec, conflicts
+from oxinp._kernels.fft.spec import BANK_WIDTH, COLUMNS, RADER, ROWS, SUMMED, WARP, TransformSpec, conflicts
 
 if TYPE_CHECKING:
     from oxinp._kernels.choice import Limits
@@ -45,7 +45,8 @@ def with_padding(spec: TransformSpec, room: int) -> TransformSpec:
     paddings = (0, lanes, lanes // 2, 2 * lanes, 4 * lanes)
     candidates = [spec.replace(padding=padding) for padding in paddings]
     if spec.is_staged:  # threads may take what they like
-        paddings = (*paddings, *(() if spec.share % 2 else (spec.share,)))
+        even = () if spec.share % 2 else (spec.share,)
+        paddings = even if spec.real == RADER else (*paddings, *even)
         candidates = [
             spec.replace(loads=order, stores=order, padding=padding)
             for order, padding in itertools.product((ROWS, COLUMNS), paddings)
@@ -144,7 +145,7 @@ def num_registers(spec: TransformSpec, held: int, *, is_tight: bool) -> int:
     else:
         fixed, each, most = TIGHT[nbytes]
         needed = fixed + each * min(held, most)
-    needed += BESIDE_CHIRP * nbytes // 8 if spec.chirp else 0
+    needed += BESIDE_CHIRP * nbytes // 8 if spec.chirp or spec.real == RADER else 0
     needed += BESIDE_TWIDDLE if spec.twiddle else 0
     needed += BESIDE_STAGED if spec.is_staged and not spec.is_dense else 0
     return needed + (BESIDE if spec.prologue or spec.epilogue else 0)
