@@ -18,6 +18,9 @@ MAX_RADIX = {8: 32, 16: 23}
 # Composite radices beyond 16, where there are several: of convolutions, whose tables take the most time. Transforms are
 # slower by them, of single precision with radices to 24 and to 32, on an H200.
 CONVOLVED: dict[int, tuple[int, ...]] = {8: (18, 20, 21, 22, 24), 16: ()}
+# The same of transforms so long that a multiprocessor has one block, and hides no stage of it behind another's.
+LARGE: dict[int, tuple[int, ...]] = {8: (25,), 16: ()}
+MIN_LARGE = {8: 12800, 16: 6400}
 MAX_ALONE = 32  # up to which a composite radix would be the only one
 STAGE_COST = 1.5  # of a stage, in visits of an element
 IDLE_COST = 0.5  # of a number that a thread could hold and does not
@@ -41,7 +44,9 @@ class Cut(NamedTuple):
 def registers(held: int, nbytes: int) -> int:
     """Return how many registers a thread needs that holds numbers of some bytes, so that nothing spills."""
     fixed, each = {8: (24, 2.5), 16: (48, 5.0)}[nbytes]
-    if held > MAX_HELD[nbytes] and held % 2:  # a large prime, whose inputs live until all results are there
+    if (
+        held > MAX_HELD[nbytes] and largest_prime(held) == held
+    ):  # a large prime, whose inputs live until all results are there
         each *= 4 / 3
     return int(fixed + each * held)
 
@@ -87,7 +92,8 @@ def cut(length: int, nbytes: int, *, is_convolved: bool = False) -> Cut | None:
     if not is_smooth(length):
         return None
     best, least = None, math.inf
-    for radices in _shortest(length, CONVOLVED[nbytes] if is_convolved else ()):
+    composite = CONVOLVED[nbytes] if is_convolved else LARGE[nbytes] if length >= MIN_LARGE[nbytes] else ()
+    for radices in _shortest(length, composite):
         for threads in _thread_counts(length, radices, nbytes):
             held = [-(-(length // radix) // threads) * radix for radix in radices]
             num_registers = -(-threads // 32) * 32 * registers(max(held), nbytes)

@@ -89,6 +89,15 @@ def test_lengths(session, n, dtype):
     check(target, x)
 
 
+def test_large_radices(session):
+    x = random((1, 15625), "F")
+    target = np.empty_like(x)
+    device = SimpleNamespace(**{**vars(DEVICE), "max_shared_nbytes": 227 * 1024})
+    made = transformed(session, x, target, device=device)
+    assert traced_with(made.launch.kernel)[0].radices == (25, 25, 25)
+    check(target, x)
+
+
 @pytest.mark.parametrize("n", [17, 27, 60, 100, 128])
 @pytest.mark.parametrize("kind", ["pieces", "apart", "real parts"])
 def test_staged_rows(session, n, kind):
