@@ -252,9 +252,10 @@ class Batch(Frozen):
 
     @property
     def is_stageable(self) -> bool:
-        """Whether whole rows are read, transformed and stored, and nothing else."""
+        """Whether whole rows are read, transformed and stored, in their order."""
         _, _, loads, stores = self._order()
-        return loads == stores == ROWS and self._is_plain()
+        is_part = self.valid or self.stored or self.whole or self.is_rotated or self.is_source_rotated
+        return loads == stores == ROWS and not (is_part or self.chirp or self.real or self.twiddle)
 
     @property
     def is_staged(self) -> bool:
@@ -265,12 +266,6 @@ class Batch(Frozen):
     def row(self) -> int:
         """Elements of a transform."""
         return self.chirp or self.length + (self.real == RADER)
-
-    def _is_plain(self) -> bool:
-        """Whether all elements are read, transformed and stored, and nothing else."""
-        is_fused = self.prologue is not None or self.epilogue is not None
-        is_part = self.valid or self.stored or self.whole or self.is_rotated or self.is_source_rotated
-        return not (is_fused or is_part or self.chirp or self.real or self.twiddle)
 
     def _is_paired(self) -> bool:
         """Whether two real elements lie together at a multiple of their size."""
@@ -324,8 +319,12 @@ class Batch(Frozen):
         found = self._cut()
         radices, threads = found.radices, found.threads
         is_staged = self.is_staged
-        is_dense = all(
-            side.step == 1 and column.step(i) == self.row for i, side in enumerate((self.source, self.target), 1)
+        is_dense = (
+            self.prologue is None
+            and self.epilogue is None
+            and all(
+                side.step == 1 and column.step(i) == self.row for i, side in enumerate((self.source, self.target), 1)
+            )
         )
         if len(radices) == 1 and not self.real:  # threads stay with their transforms, whatever the order
             stores = loads = COLUMNS

@@ -114,10 +114,11 @@ class Staged(Block):
 
     def drain(self, left: Value | None) -> None:
         """Copy a tile out of shared memory."""
-        for place, address, _, is_there in self._copied(self.target, left):
+        copied = zip(self._copied(self.target, left), self._copied(self.beside, left), strict=True)
+        for (place, address, _, is_there), (beside, *_) in copied:
             result = self.smem[address]
             with nullcontext() if is_there is None else self.k.when(is_there):
-                place.pointer.store(0, (result if self.spec.target.is_complex else result.parts[0],))
+                self.write(place, beside, result if self.spec.target.is_complex else result.parts[0])
 
 
 __all__ = ["Staged"]

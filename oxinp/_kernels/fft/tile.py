@@ -259,13 +259,13 @@ def _limits(spec: TransformSpec) -> dict[str, Any]:
 def _name(spec: TransformSpec) -> str:
     fused = "_fused" if spec.prologue or spec.epilogue else ""
     if spec.real == RADER:
-        return f"fft_rader_{spec.row}"
+        return f"fft_rader_{spec.row}{fused}"
     if spec.real == SUMMED or spec.real in TWINS:
         return f"fft_{spec.real.replace(' ', '_')}_{spec.length}{fused}"
     if spec.real:
         return f"fft_{spec.real}_{2 * spec.length}{fused}"
     if spec.is_staged:
-        return f"fft_staged_{spec.length}"
+        return f"fft_staged_{spec.length}{fused}"
     return f"fft_{spec.chirp}_by_{spec.length}{fused}" if spec.chirp else f"fft_{spec.length}{fused}"
 
 

@@ -14,7 +14,7 @@ from oxinp._kernels.fft.plan import Transform, plan
 from oxinp._kernels.plan import Argument
 from oxinp._kernels.problem import Instr
 from oxinp._ptx.kernel import traced_with
-from oxinp._ptx.types import c64, c128, f64, from_dtype
+from oxinp._ptx.types import c64, c128, f32, f64, from_dtype
 from tests.kernels.machine import Session, machine, root_of
 
 DEVICE = SimpleNamespace(num_sms=2, cc=(8, 0), max_shared_nbytes=96 * 1024, tuned=lambda _: None)
@@ -439,6 +439,25 @@ def test_chains_beside_long_real_sequences(session, code, order):
     session.run(plan_, [back], [session.pointer(z), session.pointer(h)])
     exact = np.fft.irfft((z * h).astype(np.clongdouble), n)
     assert abs(back - exact).max() <= bound * abs(exact).max()
+
+
+@pytest.mark.parametrize("n", [17, 27, 100, 101])
+def test_chains_beside_staged_rows(session, n):
+    """Products with a row before, powers times an array after."""
+    x, h, w = random((40, n), "F"), random(n, "F"), random((n, 40), "f").T
+    made = np.empty((40, n), "f")
+    power = Chained((f32,), (Argument("in2"),), (True,), (Instr(_weighted_power, f32, (0, 1)),), 2, f32)
+    product = Chained(
+        (c64, c64), (Argument("in0"), Argument("in1")), (True, True), (Instr(_product, c64, (0, 1)),), 2, c64
+    )
+    source = Array(Argument("in0"), c64, x.shape, (n, 1), 256, product, ((n, 1), (0, 1)))
+    target = Array(Argument("out0"), c64, made.shape, (n, 1), 256, power, ((1, 40),))
+    made_plan = plan_axes(source, target, c64, Problem(COMPLEX, (1,), n), DEVICE)
+    (spec,) = traced_with(made_plan.launch.kernel)
+    assert spec.is_staged
+    session.run(made_plan, [made], [session.pointer(a) for a in (x, h, w)])
+    exact = abs(np.fft.fft((x * h).astype(np.clongdouble))) ** 2 * w
+    assert abs(made - exact).max() <= 10 * np.finfo("f").eps * abs(exact).max()
 
 
 @pytest.mark.parametrize("length", [6000, 5600])
