@@ -1,4 +1,4 @@
-"""Forward discrete Fourier transforms of 1 to 31 numbers in registers.
+"""Forward discrete Fourier transforms of 1 to 61 numbers in registers.
 
 Prime lengths take the sums and differences of mirrored inputs, ``((p-1)/2)**2`` multiply-adds per part; composite ones
 are split, without twiddle factors where the factors are coprime (Good-Thomas). Numbers are pairs of values, real and
@@ -8,6 +8,7 @@ imaginary part.
 from __future__ import annotations
 
 import math
+from functools import reduce
 from typing import TYPE_CHECKING
 
 from oxinp._kernels.fft.roots import root_of_unity
@@ -20,11 +21,11 @@ if TYPE_CHECKING:
 
     Number = tuple[Value, Value]
 
-RADICES = (*range(1, 17), 17, 19, 23, 29, 31)
-MAX_PRIME = 31
-TERMS = 8  # of primes' sums that are added up before they are added to the total: long chains err more
+_PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61)
+RADICES = (*range(1, 17), *_PRIMES[6:])
+MAX_PRIME = _PRIMES[-1]
 MAX_CONTRACTED = 5  # primes whose sine terms are added to the cosine terms one by one
-_PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31)
+TERMS = 8  # that are summed up before the sum is added to the total: long chains of sums err more
 
 
 def add(a: Number, b: Number) -> Number:
@@ -122,33 +123,27 @@ def _prime(k: Builder, x: list[Number]) -> Iterator[tuple[int, Number]]:
     yield 0, first
     for m in range(1, half + 1):
         roots = [root_of_unity(j * m % p, p) for j in range(1, half + 1)]
-        re, im = x[0]
-        for start in range(0, half, TERMS):
-            own = zip(roots[start : start + TERMS], sums[start : start + TERMS], strict=True)
-            re, im = _summed(k, (re, im), [(cos, total) for (cos, _), total in own], is_apart=start > 0)
-        sines = [-minus_sin for _, minus_sin in roots]
+        cosines, sines = [cos for cos, _ in roots], [-minus_sin for _, minus_sin in roots]
+        re, im = _summed(k, sums, cosines, x[0])
         if p <= MAX_CONTRACTED:  # as many instructions, and products that are not rounded
             yield m, _turned(k, (re, im), differences, sines, 1)
             yield p - m, _turned(k, (re, im), differences, sines, -1)
             continue
-        turned_re, turned_im = differences[0][0] * sines[0], differences[0][1] * sines[0]
-        for start in range(1, half, TERMS):
-            terms = list(zip(sines[start : start + TERMS], differences[start : start + TERMS], strict=True))
-            turned_re, turned_im = _summed(k, (turned_re, turned_im), terms, is_apart=start > 1)
+        turned_re, turned_im = _summed(k, differences, sines)
         yield m, (re + turned_im, im - turned_re)
         yield p - m, (re - turned_im, im + turned_re)
 
 
-def _summed(k: Builder, before: Number, terms: list[tuple[float, Number]], *, is_apart: bool) -> Number:
-    """Real factors times numbers, and what there is: added to it one by one, or apart first."""
-    if is_apart:
-        (factor, number), *terms = terms
-        re, im = number[0] * factor, number[1] * factor
-    else:
-        re, im = before
-    for factor, number in terms:
-        re, im = k.fma(number[0], factor, re), k.fma(number[1], factor, im)
-    return add(before, (re, im)) if is_apart else (re, im)
+def _summed(k: Builder, numbers: list[Number], factors: list[float], first: Number | None = None) -> Number:
+    """The sum of numbers times real factors, and of `first`."""
+    parts: list[Number] = []
+    for start in range(0, len(numbers), TERMS):
+        part = None if parts else first
+        for (re, im), factor in zip(numbers[start : start + TERMS], factors[start : start + TERMS], strict=True):
+            part = (k.fma(re, factor, part[0]), k.fma(im, factor, part[1])) if part else (re * factor, im * factor)
+        assert part is not None
+        parts.append(part)
+    return reduce(add, parts)
 
 
 def _turned(k: Builder, x: Number, differences: list[Number], sines: list[float], sign: int) -> Number:

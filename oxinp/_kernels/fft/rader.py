@@ -24,7 +24,6 @@ from oxinp._kernels.fft.staged import Staged
 if TYPE_CHECKING:
     from oxinp._kernels.fft.spec import TransformSpec
     from oxinp._kernels.fft.tile import Thread, Values
-    from oxinp._ptx import Kernel
     from oxinp._ptx.value import Value
 
 MIN_PRIME = 101  # below, sums err less, and pocketfft does
@@ -41,10 +40,9 @@ class Rader(Staged):
         roots = np.fft.fft(roots_of_unity(inverse, spec.row)) / spec.length
         self.filter = self.k.table(roots.astype(spec.type.dtype))
 
-    def build(self) -> Kernel:
-        """Build the kernel."""
+    def compute(self, thread: Thread) -> None:
+        """Transform the tile that has begun."""
         k, spec = self.k, self.spec
-        thread = self.begin()
         self.copy(self.fill)
         k.barrier()
         self.is_exchanged = True
@@ -68,7 +66,6 @@ class Rader(Staged):
                     self.smem[address] = k.compound(spec.type, real * self.scales[0], -imag * self.scales[1])
         k.barrier()
         self.copy(self.drain)
-        return k.build()
 
     def _place(self, thread: Thread, element: Value) -> tuple[Value, int, int]:
         place, apart, multiple = super()._place(thread, element)

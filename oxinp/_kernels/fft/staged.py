@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from oxinp._kernels.fft.codelets import Number
     from oxinp._kernels.fft.tile import End, Place
-    from oxinp._ptx import Kernel
     from oxinp._ptx.value import Value
 
 AT_ONCE = 8  # loads of a thread on their way to shared memory
@@ -30,10 +29,9 @@ AT_ONCE = 8  # loads of a thread on their way to shared memory
 class Staged(Block):
     """The kernel while it is built."""
 
-    def build(self) -> Kernel:
-        """Build the kernel."""
+    def compute(self, thread: Thread) -> None:
+        """Transform the tile that has begun."""
         k, spec = self.k, self.spec
-        thread = self.begin()
         self.copy(self.fill)
         k.barrier()
         self.is_exchanged = True
@@ -52,7 +50,6 @@ class Staged(Block):
                     self.smem[addresses[j]] = k.compound(spec.type, real * self.scales[0], imag * self.scales[1])
         k.barrier()
         self.copy(self.drain)
-        return k.build()
 
     def numbers(self, addresses: Iterable[Value | int]) -> list[Number]:
         """The numbers at addresses of shared memory."""
