@@ -42,7 +42,10 @@ if TYPE_CHECKING:
     from oxinp._ptx.types import Type
 
 MIN_BLOCK = 64  # threads at which transforms share a block where they are few, and spread
-MAX_STAGED = 128  # elements up to which threads of a transform would read pieces shorter than a warp's
+# Bytes of a row up to which threads of a transform would read pieces much shorter than a warp's, and where rows begin
+# within lines.
+MAX_STAGED, MAX_STAGED_RAGGED = 1024, 2048
+LINE = 128
 HELD_SUMMED = {8: 44, 16: 18}  # numbers of a thread that sums up
 
 
@@ -292,7 +295,14 @@ class Batch(Frozen):
     @property
     def is_staged(self) -> bool:
         """Whether its kernel, if it is one of registers and exchanges, is staged."""
-        return self.real == RADER or (1 < self.length <= MAX_STAGED and self.is_stageable)
+        most = MAX_STAGED_RAGGED if self.row * self.type.nbytes % LINE else MAX_STAGED
+        return self.real == RADER or (1 < self.length <= most // self.type.nbytes and self.is_stageable)
+
+    @property
+    def is_ragged(self) -> bool:
+        """Whether rows that are not staged begin within lines."""
+        is_whole = self.is_stageable and not self.is_staged
+        return is_whole and self.row * self.type.nbytes % LINE > 0
 
     @property
     def row(self) -> int:
@@ -337,7 +347,7 @@ class Batch(Frozen):
         nbytes = self.type.nbytes
         if self.real == SUMMED:
             return Cut((self.length,), threads_of(self.length, nbytes), HELD_SUMMED[nbytes], 0.0)
-        found = cut(self.length, nbytes, is_convolved=self.is_convolved)
+        found = cut(self.length, nbytes, is_convolved=self.is_convolved, is_ragged=self.is_ragged)
         assert found is not None, f"no pass of length {self.length}"
         if (self.is_rotated and found.radices[-1] % 2) or (self.is_source_rotated and found.radices[0] % 2):
             found = found._replace(radices=_even_at(found.radices, self.is_source_rotated, self.is_rotated))
@@ -376,6 +386,7 @@ class Batch(Frozen):
                 is_mixed=COLUMNS in (loads, stores),
                 is_convolved=self.is_convolved,
                 is_staged=is_staged,
+                is_ragged=self.is_ragged,
             )
             threads = -(-threads // cluster)
         outer_size = math.prod(loop.extent for loop in outer)

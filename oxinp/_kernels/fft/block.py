@@ -28,7 +28,7 @@ import numpy as np
 from oxinp._kernels.fft.codelets import multiply, transform
 from oxinp._kernels.fft.exchange import Exchange
 from oxinp._kernels.fft.roots import roots_of_unity
-from oxinp._kernels.fft.spec import BY_COLUMN, TransformSpec
+from oxinp._kernels.fft.spec import BY_COLUMN, ROWS, TransformSpec
 from oxinp._kernels.fft.tile import Place, Thread
 from oxinp._ptx import Kernel
 from oxinp._ptx.types import f32, f64, u32
@@ -39,6 +39,9 @@ if TYPE_CHECKING:
     from oxinp._kernels.fft.codelets import Number
     from oxinp._kernels.fft.tile import Host, Values
     from oxinp._ptx.value import Value
+
+
+SECTOR = 32
 
 
 class Block(Exchange):
@@ -129,12 +132,18 @@ class Block(Exchange):
                 if spec.chirp and (apart * (j + 1) > spec.chirp or spec.threads * self._rounds(radix) > apart):
                     is_inside = number + apart * j < spec.chirp
                     is_valid = is_inside if is_valid is None else is_valid & is_inside
-                value = self.element(place, is_valid, sign, is_reused=len(spec.radices) == 1)
+                value = self.element(place, is_valid, sign, is_reused=len(spec.radices) == 1 or self._is_ragged())
                 if spec.chirp:
                     value = multiply(k, value, self._chirp(number + apart * j))
                 elements.append(value)
             loaded.append(elements)
         return loaded
+
+    def _is_ragged(self) -> bool:
+        """Whether neighbouring pieces of rows that a stage reads share sectors of memory."""
+        spec = self.spec
+        pieces = spec.length, spec.threads, spec.length // spec.radices[0]
+        return spec.loads == ROWS and any(piece * spec.source.nbytes % SECTOR for piece in pieces)
 
     def _rounds(self, radix: int) -> int:
         """Butterflies of a thread."""

@@ -19,6 +19,8 @@ from oxinp._kernels.fft.radices import (
 from oxinp._kernels.fft.spec import BANK_WIDTH, COLUMNS, RADER, ROWS, SUMMED, WARP, TransformSpec, conflicts
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from oxinp._kernels.choice import Limits
 
 SEGMENT = 128  # bytes of neighbouring columns that a block takes, where a transform's elements lie apart
@@ -70,6 +72,7 @@ def columns_of(
     is_mixed: bool,
     is_convolved: bool = False,
     is_staged: bool = False,
+    is_ragged: bool = False,
 ) -> int:
     """Return how many transforms a block takes; 0 where not one fits.
 
@@ -83,12 +86,12 @@ def columns_of(
         Bytes of shared memory.
     is_mixed : bool
         Whether neighbouring threads take neighbouring transforms, of which there is a power of two.
-    is_convolved : bool
+    is_convolved, is_ragged : bool
         As of `cut`.
     is_staged : bool
-        As of `TransformSpec`; a power of two as well.
+        As of `TransformSpec`; likewise where enough rows fit.
     """
-    found = cut(length, nbytes, is_convolved=is_convolved)
+    found = cut(length, nbytes, is_convolved=is_convolved, is_ragged=is_ragged)
     if found is None:
         return 0
     most = min(MAX_THREADS // found.threads, room // (length * nbytes * 9 // 8))
@@ -99,7 +102,9 @@ def columns_of(
     most = min(most, max(1, BLOCK * 9 // 8 // found.threads))
     if len(found.radices) > 1 and found.held > MAX_HELD[nbytes]:  # few blocks have so many registers
         most = min(most, max(1, NUM_REGISTERS // (RESIDENT * found.threads * registers(found.held, nbytes))))
-    candidates = [1 << i for i in range(most.bit_length())] if is_staged else range(-(-most // 3), most + 1)
+    candidates: Sequence[int] = range(-(-most // 3), most + 1)
+    if is_staged and most >= BANK_WIDTH // nbytes:  # lanes next to each other may have rows that are
+        candidates = [1 << i for i in range(most.bit_length())]
     return max(candidates, key=lambda columns: _fullness(columns * found.threads))
 
 
@@ -118,17 +123,27 @@ def tile_of(
     is_mixed: bool,
     is_convolved: bool = False,
     is_staged: bool = False,
+    is_ragged: bool = False,
 ) -> tuple[int, int]:
     """Return how many transforms a tile has, and how many blocks share it; 0 where not one fits.
 
     Parameters
     ----------
-    length, nbytes, extent, room, is_mixed, is_convolved, is_staged
+    length, nbytes, extent, room, is_mixed, is_convolved, is_staged, is_ragged
         As of `columns_of`.
     most : int
         Blocks of a cluster, at most; 1 where kernels or the device have none.
     """
-    alone = columns_of(length, nbytes, extent, room, is_mixed=is_mixed, is_convolved=is_convolved, is_staged=is_staged)
+    alone = columns_of(
+        length,
+        nbytes,
+        extent,
+        room,
+        is_mixed=is_mixed,
+        is_convolved=is_convolved,
+        is_staged=is_staged,
+        is_ragged=is_ragged,
+    )
     found = cut(length, nbytes)
     least, wanted = (
         min(segment // nbytes, 1 << (extent - 1).bit_length()) for segment in (MIN_SEGMENT, CLUSTER_SEGMENT)
