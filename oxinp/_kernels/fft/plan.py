@@ -19,9 +19,11 @@ from oxinp._kernels.fft import convolved, pairs, slabs
 from oxinp._kernels.fft.batch import Batch, Chained, Loop, Positions, Side
 from oxinp._kernels.fft.pairs import PairsSpec
 from oxinp._kernels.fft.prime import MAX_SUMMED, MIN_SUMMED
+from oxinp._kernels.fft.rader import MIN_PRIME
 from oxinp._kernels.fft.radices import convolution_length, cut, largest_prime
-from oxinp._kernels.fft.spec import MERGE, SPLIT, SUMMED, TWIN_MERGE, TWIN_SPLIT, WARP
+from oxinp._kernels.fft.spec import MERGE, RADER, SPLIT, SUMMED, TWIN_MERGE, TWIN_SPLIT, WARP
 from oxinp._kernels.fft.splitting import fits_block, has_passes, split
+from oxinp._kernels.fft.tiling import columns_of
 from oxinp._kernels.plan import Launch, Plan, Scratch, Work
 from oxinp._ptx.frozen import Frozen
 
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
 # factor, and the passes of the rest; of odd real lengths, two sequences at a time in a block.
 HALVED, PAIRED, DIRECT, CONVOLVED, CONVOLVED_APART = "halved", "paired", "direct", "convolved", "convolved apart"
 SUMS, FACTORED, TWIN = "sums", "factored", "twin"
+BY_POWERS = "by powers"  # of primes, as Rader's convolution
 FEWEST_FACTORED = 512  # elements from which on two passes over memory cost less than a convolution in a block
 MAX_FACTORED = 3  # passes
 SLAB_COLUMNS = (64, 32, 16)  # neighbouring transforms of a slab
@@ -119,6 +122,8 @@ class Transform(Frozen):
                 return PAIRED
         if self._twins(device):
             return TWIN
+        if self._is_rader(device):
+            return BY_POWERS
         if self._is_summed(device):
             return SUMS
         if has_passes(self.length, nbytes, device):
@@ -137,10 +142,18 @@ class Transform(Frozen):
         # Halves of sequences are read at places that one step reaches.
         return self.prologue is None or not self.is_half or way == HALVED
 
+    def _is_rader(self, device: Device) -> bool:
+        """Whether a block computes the convolution of the length less one: of primes without codelets, in rows."""
+        nbytes, room = self.type.nbytes, device.max_shared_nbytes
+        if self.length < MIN_PRIME or cut(self.length, nbytes) is not None or largest_prime(self.length) != self.length:
+            return False
+        return self.batch.is_stageable and columns_of(self.length - 1, nbytes, 1, room, is_mixed=False) > 0
+
     def _is_summed(self, device: Device) -> bool:
         """Whether a block adds up the results: of primes, all elements of which are there."""
         room = device.max_shared_nbytes // (2 * (WARP + 1) * self.type.nbytes)
         is_fitting = MIN_SUMMED <= self.length <= min(MAX_SUMMED, room) and not self.is_half
+        is_fitting &= cut(self.length, self.type.nbytes) is None or not self.batch.is_staged
         return is_fitting and largest_prime(self.length) == self.length
 
     def _factors(self, device: Device) -> tuple[int, ...]:
@@ -173,6 +186,8 @@ class Transform(Frozen):
             return self._by_pairs(device, scratch)
         if way == SUMS:
             return [self.batch.replace(real=SUMMED).launch(device)]
+        if way == BY_POWERS:
+            return [self.batch.replace(length=self.length - 1, real=RADER).launch(device)]
         if way == CONVOLVED_APART:
             return convolved.launches(self.batch, partial(self._rows, device, scratch), device, scratch)
         if way == CONVOLVED:

@@ -10,7 +10,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from oxinp._kernels.elementwise.chain import Divisor, Splitter
 from oxinp._kernels.fft.roots import Circle
-from oxinp._kernels.fft.spec import BY_COLUMN, ROWS, SCALAR, STRIDED, SUMMED, TRIGONOMETRIC, TWINS, UNIT, TransformSpec
+from oxinp._kernels.fft.spec import (
+    BY_COLUMN,
+    RADER,
+    ROWS,
+    SCALAR,
+    STRIDED,
+    SUMMED,
+    TRIGONOMETRIC,
+    TWINS,
+    UNIT,
+    TransformSpec,
+)
 from oxinp._ptx import Builder
 from oxinp._ptx.types import i32, i64, pred, u32
 
@@ -197,9 +208,8 @@ class Tile:
         """Threads in one of the two orders."""
         k, spec = self.k, self.spec
         if order == ROWS:
-            column = k.tid / spec.threads if spec.columns > 1 else k.const(0, u32)
-            return Thread(column, k.tid % spec.threads if spec.columns > 1 else k.tid)
-        return Thread(k.tid % spec.columns, k.tid / spec.columns)
+            return Thread(*divided(k, k.tid, spec.threads)) if spec.columns > 1 else Thread(k.const(0, u32), k.tid)
+        return Thread(*divided(k, k.tid, spec.columns)[::-1])
 
     def butterflies(self, thread: Thread, radix: int) -> list[tuple[Value, Value | None]]:
         """Numbers of a thread's butterflies, the last in place of those beyond it, and whether each is one."""
@@ -311,6 +321,14 @@ def evaluate(k: Builder, fused: Fused, values: list[Value]) -> Value:
     return values[fused.result]
 
 
+def divided(k: Builder, number: Value, divisor: int) -> tuple[Value, Value]:
+    """Quotient and remainder of a number below 2**16, by a multiplication: ptxas divides by what is no power of two."""
+    if divisor & (divisor - 1) == 0:
+        return number / divisor, number % divisor
+    quotient = k.mulhi(number, k.const(-(-(1 << 32) // divisor), u32))
+    return quotient, number - quotient * divisor
+
+
 def _limits(spec: TransformSpec) -> dict[str, Any]:
     """What a kernel demands of a device."""
     cluster = {"cluster": spec.cluster, "target": "sm_90"} if spec.cluster > 1 else {}
@@ -319,13 +337,15 @@ def _limits(spec: TransformSpec) -> dict[str, Any]:
 
 def _name(spec: TransformSpec) -> str:
     fused = "_fused" if spec.prologue or spec.epilogue else ""
+    if spec.real == RADER:
+        return f"fft_rader_{spec.row}{fused}"
     if spec.real == SUMMED or spec.real in TWINS:
         return f"fft_{spec.real.replace(' ', '_')}_{spec.length}{fused}"
     if spec.real:
         return f"fft_{spec.real}_{2 * spec.length}{fused}"
     if spec.is_staged:
-        return f"fft_staged_{spec.length}"
+        return f"fft_staged_{spec.length}{fused}"
     return f"fft_{spec.chirp}_by_{spec.length}{fused}" if spec.chirp else f"fft_{spec.length}{fused}"
 
 
-__all__ = ["End", "Host", "Place", "Thread", "Tile", "evaluate"]
+__all__ = ["End", "Host", "Place", "Thread", "Tile", "divided", "evaluate"]
