@@ -148,13 +148,14 @@ class Positions(NamedTuple):
 
 
 class Fitted(NamedTuple):
-    """A kernel, its grid, arguments and constants, and the bytes that it moves."""
+    """A kernel, its grid, arguments and constants, the bytes that it moves, and how many numbers a thread holds."""
 
     spec: TransformSpec
     grid: tuple[int, int, int]
     arguments: tuple[Argument, ...]
     constants: tuple[float, ...]
     nbytes: int
+    held: int
 
 
 class Batch(Frozen):
@@ -275,7 +276,7 @@ class Batch(Frozen):
         arguments = (self.target.buffer, *sources, *(() if self.epilogue is None else self.epilogue.arguments))
         if self.filter is not None:
             arguments += (self.filter,)
-        return Fitted(spec, grid, arguments, tuple(constants), nbytes)
+        return Fitted(spec, grid, arguments, tuple(constants), nbytes, self._cut().held)
 
     def _steps(self, loops: Sequence[Loop]) -> list[int]:
         """Steps along loops and transform of all arrays in the order of `Tile`'s parameters."""

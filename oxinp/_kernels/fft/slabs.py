@@ -20,9 +20,10 @@ from typing import TYPE_CHECKING
 
 from oxinp._kernels.elementwise.chain import Divisor, Splitter
 from oxinp._kernels.fft.block import Block
+from oxinp._kernels.fft.radices import NUM_REGISTERS
 from oxinp._kernels.fft.spec import COLUMNS, SCALAR, WARP, TransformSpec
 from oxinp._kernels.fft.tile import Host
-from oxinp._kernels.fft.tiling import MIN_SEGMENT
+from oxinp._kernels.fft.tiling import MIN_SEGMENT, num_registers
 from oxinp._kernels.plan import FLAGS, Launch, Work
 from oxinp._kernels.problem import MAX_KERNELS
 from oxinp._ptx import Builder
@@ -263,7 +264,10 @@ def _fit(passes: Sequence[Batch], device: Device) -> list[Fitted] | None:
             best, fewest = shapes, idle
     if best is None:
         return None
-    return [batch.replace(shape=shape).fit(device) for batch, shape in zip(passes, best, strict=True)]
+    made = [batch.replace(shape=shape).fit(device) for batch, shape in zip(passes, best, strict=True)]
+    most = max(num_registers(each.spec, each.held, is_tight=True) for each in made)
+    block = -(-math.prod(best[0] or ()) // WARP) * WARP
+    return made if most * block <= NUM_REGISTERS else None
 
 
 def _shape(spec: TransformSpec, block: int, device: Device) -> tuple[int, int] | None:

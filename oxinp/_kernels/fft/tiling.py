@@ -224,6 +224,7 @@ __all__ = [
     "cluster_limit",
     "columns_of",
     "is_large",
+    "num_registers",
     "resident",
     "tile_of",
     "with_padding",

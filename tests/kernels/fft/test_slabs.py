@@ -85,9 +85,7 @@ def test_columns(session, shape):
     check(target, x, -2)
 
 
-@pytest.mark.parametrize(
-    ("shape", "axes"), [((2, 6, 48, 320), (2, 3)), ((12, 64, 320), (0, 1, 2))]
-)
+@pytest.mark.parametrize(("shape", "axes"), [((2, 6, 48, 320), (2, 3)), ((12, 64, 320), (0, 1, 2))])
 def test_axes(session, shape, axes):
     """Two axes of a part of the array at a time."""
     x = random(shape, "F")
