@@ -196,6 +196,9 @@ class Batch(Frozen):
         of the twiddle loop.
     shape : tuple of int or None
         Threads of a transform, and columns, where those are given.
+    spread : int
+        What elements' numbers are multiplied by as exponents, to which the index of the only other loop is added; 0
+        for the numbers themselves.
     slabs : int
         How often all of it is computed in a launch of several passes; see `slabs`.
     """
@@ -224,6 +227,7 @@ class Batch(Frozen):
     twins: tuple[int, int] = (0, 0)
     filter: Argument | None = None
     shape: tuple[int, int] | None = None
+    spread: int = 0
     slabs: int = 1
 
     @property
@@ -267,6 +271,8 @@ class Batch(Frozen):
             constants.append(self.first_scale)
         if self.twiddle is not None:
             constants += Circle.constants(self.order)
+        if self.spread:
+            constants.append(self.spread)
         widths = self.source_type.nbytes if self.prologue is None else self.prologue.nbytes
         widths += self.target_type.nbytes if self.epilogue is None else self.epilogue.nbytes + self.epilogue.made.nbytes
         if self.real not in ("", SUMMED, RADER):  # two real elements beside a complex one
@@ -457,6 +463,7 @@ class Batch(Frozen):
             cluster,
             self.is_convolved and nbytes == 8 and is_large(self.length, nbytes),
             self.filter is not None,
+            self.spread > 0,
             is_staged and is_dense,
         )
         spec = with_padding(spec, device.max_shared_nbytes)

@@ -104,6 +104,7 @@ class _Slabs:
         self.num_slabs, self.behind = k.scalar("num_slabs", i32), k.scalar("behind", i32)
         self.slab_step = k.scalar("slab_step", i64)
         self.loops = Splitter(k, "slab", spec.num_loops, i32)
+        self.width = k.scalar("slab_columns", u32) if last.is_spread else None
         ends = (self.tiles[0].source,), (self.tiles[-1].target, self.tiles[-1].beside)
         self.steps = [[self._steps(end) for end in each] for each in ends]
 
@@ -147,6 +148,8 @@ class _Slabs:
                 continue
             for end, own_steps in zip(ends, steps, strict=True):
                 end.move(indices, own_steps)
+        if self.width is not None and number == num_passes - 1:
+            own.columns_before = k.cast(indices[-1], u32) * self.width
         own.compute(own.begin(tile))
         if number < num_passes - 1:
             k.barrier()
@@ -194,7 +197,8 @@ def launch(
     passes : sequence of Batch
         Of one slab, which is the last array of the workspace.
     loops : sequence of Loop
-        Of slabs: elements from one to the next in the source of the first pass and in the target of the last.
+        Of slabs: elements from one to the next in the source of the first pass and in the target of the last. The last
+        loop goes on with the columns of the last pass, where roots of unity go with them.
     slab : int
         Elements of a slab.
     device : Device
@@ -231,6 +235,7 @@ def launch(
         behind,
         kept or slab,
         *Splitter.constants([loop.extent for loop in loops], 32),
+        *([passes[-1].twiddle.extent] if passes[-1].spread and passes[-1].twiddle else ()),
     ]
     columns = [[loop.source for loop in loops]] if first.spec.prologue is None else []
     columns += map(list, zip(*[loop.reads for loop in loops], strict=True))

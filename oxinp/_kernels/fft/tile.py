@@ -193,7 +193,7 @@ class Tile:
         if spec.twiddle:
             self.circle = Circle(k, f"{prefix}circle", self.part)
         if spec.is_spread:
-            self.spread = k.scalar(f"{prefix}spread", u32)
+            self.spread_step = k.scalar(f"{prefix}spread", u32)
 
     def begin(self, number: Value | None = None) -> Thread:
         """Find the tile of a block, or of a number, i32; return the threads in the order in which they load."""

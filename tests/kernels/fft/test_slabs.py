@@ -97,3 +97,14 @@ def test_axes(session, shape, axes):
     session.run(made, [target], [session.pointer(x)])
     exact = 0.5 * np.fft.fftn(x.astype(np.clongdouble), axes=axes)
     assert rms(target, exact) <= 0.6e-7 * np.sqrt(np.log2(x.size))
+
+
+@pytest.mark.parametrize(("dtype", "is_forward"), [("F", False), pytest.param("D", True, marks=pytest.mark.slow)])
+def test_stripes(session, dtype, is_forward):
+    """Two launches of two passes each."""
+    tiny = SimpleNamespace(**{**vars(ALONE), "max_shared_nbytes": (2 if dtype == "F" else 4) * 1024})
+    x = random((160000,), dtype)
+    target = np.empty_like(x)
+    made = transformed(session, x, target, device=tiny, is_forward=is_forward, scale=0.5)
+    assert [len(traced_with(step.kernel)[0].passes) for step in made.steps] == [2, 2]
+    check(target, x, is_forward=is_forward, scale=0.5)
