@@ -11,6 +11,7 @@ from oxinp._kernels.fft.radices import (
     MAX_HELD,
     MAX_THREADS,
     NUM_REGISTERS,
+    TIGHT,
     cut,
     largest_prime,
     registers,
@@ -40,7 +41,7 @@ SHARED_BESIDE = 1024  # bytes that a block takes beside its own
 BUSY = 1024  # threads of a multiprocessor up to which more blocks are worth fewer registers
 # Registers beside those of numbers: of roots of unity that are computed, of convolutions, and of what else is done
 # with elements.
-BESIDE_TWIDDLE, BESIDE_CHIRP, BESIDE_STAGED, BESIDE = 8, 16, 24, 16
+BESIDE_TWIDDLE, BESIDE_CHIRP, BESIDE_STAGED, BESIDE_SMALL, BESIDE = 8, 16, 24, 40, 16
 FEWEST_LARGE = 17  # primes from which on a codelet holds its inputs until all results are there
 
 
@@ -171,12 +172,17 @@ def num_registers(spec: TransformSpec, held: int, *, is_tight: bool) -> int:
     """Return how many registers a thread needs that holds so many numbers; so that a few bytes spill if it is tight."""
     nbytes = spec.type.nbytes
     has_large = any(radix >= FEWEST_LARGE and largest_prime(radix) == radix for radix in spec.radices)
-    has_large &= not (spec.is_staged and len(spec.radices) == 1)  # results leave when they are there
-    is_wide = not is_tight or has_large or spec.real == SUMMED
-    needed = (registers if is_wide else tight_registers)(held, nbytes)
+    if spec.is_staged and len(spec.radices) == 1:  # results leave when they are there
+        fixed, each, _ = TIGHT[nbytes]
+        needed = fixed + each * held + 2
+    else:
+        is_wide = not is_tight or has_large or spec.real == SUMMED
+        needed = (registers if is_wide else tight_registers)(held, nbytes)
     needed += BESIDE_CHIRP * nbytes // 8 if spec.is_convolved or spec.real == RADER else 0
     needed += BESIDE_TWIDDLE if spec.twiddle else 0
-    needed += BESIDE_STAGED if spec.is_staged and not spec.is_dense else 0
+    if spec.is_staged:
+        is_small = spec.threads * spec.columns < 2 * WARP
+        needed += BESIDE_STAGED if not spec.is_dense else BESIDE_SMALL if is_small else 0
     return needed + (BESIDE if spec.prologue or spec.epilogue else 0)
 
 
