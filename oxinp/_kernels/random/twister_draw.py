@@ -168,7 +168,7 @@ class _Drawing:
     def attempts(self, words: list[Value], has_pair: Value) -> list[tuple[Value, Value, Attempt, list[Value]]]:
         """The thread's attempts of a step: whether each is accepted, the words up to its end, itself, and its point."""
         k, made = self.k, self.made
-        outputs = [tempered(word) for word in words]
+        outputs = [tempered(k, word) for word in words]
         if made.point is None:
             found: list[tuple[Value, Value, Attempt, list[Value]]] = []
             for number, output in enumerate(outputs):

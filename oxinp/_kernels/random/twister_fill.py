@@ -164,7 +164,7 @@ def make(spec: TwisterFillSpec) -> Kernel:
 
 def _elements(k: Builder, made: Format, words: list[Value]) -> list[Value]:
     """What a pair gives."""
-    outputs: list[Any] = [tempered(word) for word in words]
+    outputs: list[Any] = [tempered(k, word) for word in words]
     attempts = [outputs] if made.words == 2 else [[output] for output in outputs]
     return [value for attempt in attempts for value in made.make(k, attempt, ()).values()]
 

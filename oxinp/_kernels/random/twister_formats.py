@@ -22,12 +22,16 @@ if TYPE_CHECKING:
 RESULT_WORDS = 4  # words taken, number of the first word that is left, a normal that is left over, whether there is one
 
 
-def tempered(word: Value) -> Value:
-    """What the generator gives for a word."""
-    word = word ^ (word >> 11)
+def tempered(k: Builder, word: Value) -> Value:
+    """What the generator gives for a word.
+
+    Words go right by products with powers of two that only a launch knows (grids have one layer): these are of another
+    pipe than logic and shifts, which has the most to do.
+    """
+    word = word ^ k.mulhi(word, k.nctaid.z << (32 - 11))
     word = word ^ ((word << 7) & 0x9D2C5680)
     word = word ^ ((word << 15) & 0xEFC60000)
-    result: Value = word ^ (word >> 18)
+    result: Value = word ^ k.mulhi(word, k.nctaid.z << (32 - 18))
     return result
 
 
