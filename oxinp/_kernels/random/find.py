@@ -61,12 +61,10 @@ def exclusive_in_block(k: Builder, totals: Any, count: Value) -> tuple[Value, Va
     with k.when(lane == WARP - 1):
         totals[warp] = through
     k.barrier()
-    before, total = k.var(through - count), k.var(0, u32)
-    for number in range(NUM_WARPS):
-        each = totals[number]
-        before.set(before + k.where(warp > number, each, k.const(0, u32)))
-        total.set(total + each)
-    return before.get(), total.get()
+    held, none = totals[lane & (NUM_WARPS - 1)], k.const(0, u32)
+    before = k.redux("add", k.where(lane < warp, held, none))
+    total = k.redux("add", k.where(lane < NUM_WARPS, held, none))
+    return through - count + before, total
 
 
 class Finder:
