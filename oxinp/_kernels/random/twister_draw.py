@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from oxinp._kernels.problem import MAX_KERNELS
 from oxinp._kernels.random.twister import FREE, MATRIX, UPPER, M, N
-from oxinp._kernels.random.twister_formats import FORMATS, tempered
+from oxinp._kernels.random.twister_formats import FORMATS, right, tempered
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.frozen import Frozen
 from oxinp._ptx.kernel import retraceable
@@ -116,7 +116,7 @@ class Pairs:
 
     def _twisted(self, first: Value, second: Value) -> Value:
         joined = second ^ ((first ^ second) & UPPER)
-        return (joined >> 1) ^ ((second & 1) * MATRIX)
+        return right(self.k, joined, 1) ^ ((second & 1) * MATRIX)
 
     def leave(self, target: Pointer, first: Value) -> None:
         """Store 624 words from a pair of those at hand on."""
