@@ -158,10 +158,12 @@ class Finder:
         by, plus = words.stride()
         if self.has_slow:
             is_in_window = self.warp >= NUM_WARPS - WINDOW // self.pieces // WARP
-            judged = [self.judge(piece) for piece in self.pieces_at(Wide(low.get(), high.get()))]
             with k.when(is_in_window):
+                judged = [self.judge(piece) for piece in self.pieces_at(Wide(low.get(), high.get()))]
                 self.drawn.at(-self.before).store(k.tid * self.pieces, [value for _, value in judged])
-            self.leave_row(self.rows.at((self.warp, 0)), [found & is_in_window for found, _ in judged])
+                self.leave_row(self.rows.at((self.warp, 0)), [found for found, _ in judged])
+            with k.otherwise(), k.when(self.lane == 0):
+                self.rows.store((self.warp, 0), [k.const(0, u32)] * self.pieces)
         per_turn = unrolled(self.items)
         row, place = k.var(self.warp + NUM_WARPS), k.var(k.tid * self.pieces)
         with k.range(self.items // per_turn) as turn:
