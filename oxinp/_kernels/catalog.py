@@ -23,10 +23,11 @@ from oxinp._kernels.elementwise.tile import TileSpec
 from oxinp._kernels.fft import catalog as fft
 from oxinp._kernels.gemm import catalog as gemm
 from oxinp._kernels.gemm.epilogue import Epilogue
-from oxinp._kernels.index import buckets, gather, latest, ordered, regions, scatter, sums, windows
+from oxinp._kernels.index import buckets, distinct, gather, latest, ordered, regions, scatter, sums, windows
 from oxinp._kernels.index import select as select_by_mask
 from oxinp._kernels.index.bucket_sums import SumsSpec
 from oxinp._kernels.index.buckets import BucketsSpec
+from oxinp._kernels.index.distinct import DistinctSpec
 from oxinp._kernels.index.gather import TakeSpec
 from oxinp._kernels.index.latest import LatestSpec
 from oxinp._kernels.index.loops import MAX_VECTOR_NBYTES, LoopsSpec
@@ -433,6 +434,8 @@ def gather_specs() -> list[TakeSpec | SelectSpec | MaskWordsSpec]:
         for kind in (UNIT, STRIDED)
         for bits in (32, 64)
     ]
+    integers = (i8, i16, i32, i64, u8, u16, u32)
+    bits = [DistinctSpec(None), *(DistinctSpec(type_, words) for type_ in integers for words in (1 << 10, 1 << 15))]
     along = [
         TakeSpec(carrier(type_), index_type, LoopsSpec(outer, inner, 1, bits), is_checked=True, is_along=True)
         for type_ in (u8, f32, f64, c128)
@@ -450,7 +453,7 @@ def gather_specs() -> list[TakeSpec | SelectSpec | MaskWordsSpec]:
         )
         for is_checked in (True, is_along)
     ]
-    return list(dict.fromkeys([*takes, *along, *selects, *masks, *finished]))
+    return list(dict.fromkeys([*takes, *along, *selects, *masks, *bits, *finished]))
 
 
 def _finish(type_: Type) -> gather.Finish:
@@ -700,6 +703,7 @@ FAMILIES: dict[type, Any] = {
     ScanChainedColumnsSpec: chained_columns,
     TakeSpec: gather,
     SelectSpec: select_by_mask,
+    DistinctSpec: distinct,
     MaskWordsSpec: select_by_mask,
     CheckSpec: scatter,
     WriteSpec: scatter,

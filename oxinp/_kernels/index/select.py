@@ -119,15 +119,21 @@ class Mask(Planner):
         chain = self.chain(classify(arrays, nest), 1, index_bits(nest))
         regions = -(-size // REGION)
         words, counts = scratch.take(regions * WARP * u32.nbytes), scratch.take(regions * i64.nbytes)
-        sums = scratch.take(regions * i64.nbytes)
         spec = self.spec(MaskWordsSpec, chain, self.value)
         work = Work(0, touched_nbytes((size,), arrays))
         grid, constants = (-(-regions // NUM_WARPS), 1, 1), (*chain.constants(nest), size)
         this = Launch(make(spec), grid, (words, counts, *self.taken), constants, work)
-        line = Operand(i64, (1,))
-        scanned = scan.plan((regions,), 0, [line], [], 0, SUM, line, device)
-        steps = scanned.on(out0=sums, in0=counts, scratch=scratch.take(scanned.scratch_nbytes))
-        return Chosen((this, *steps, Read(sums.at((regions - 1) * i64.nbytes))), words, sums)
+        return chosen((this,), words, counts, regions, device, scratch)
+
+
+def chosen(
+    steps: tuple[Step, ...], words: Argument, counts: Argument, regions: int, device: Device, scratch: Scratch
+) -> Chosen:
+    """Return what is known of a mask when steps have left its words, and how many are chosen in each region."""
+    sums, line = scratch.take(regions * i64.nbytes), Operand(i64, (1,))
+    scanned = scan.plan((regions,), 0, [line], [], 0, SUM, line, device)
+    scan_steps = scanned.on(out0=sums, in0=counts, scratch=scratch.take(scanned.scratch_nbytes))
+    return Chosen((*steps, *scan_steps, Read(sums.at((regions - 1) * i64.nbytes))), words, sums)
 
 
 def select(size: int, type_: Type | None, chosen: Chosen, array: Argument | None) -> Plan:
@@ -212,4 +218,4 @@ def _select(spec: SelectSpec) -> Kernel:
     return k.build()
 
 
-__all__ = ["Chosen", "Mask", "MaskWordsSpec", "SelectSpec", "make", "select"]
+__all__ = ["Chosen", "Mask", "MaskWordsSpec", "SelectSpec", "chosen", "make", "select"]
