@@ -11,7 +11,6 @@ from oxinp._api.fronts import as_ours, implements
 from oxinp._api.manipulation import concatenate
 from oxinp._core.array import dispatch
 from oxinp._core.lazy.expr import Unsupported
-from oxinp._core.lazy.handle import Handle
 from oxinp._core.manipulation.copy import astype
 from oxinp._core.manipulation.shape import ravel
 from oxinp._core.ops import gather
@@ -20,7 +19,7 @@ from oxinp._core.ops.sort import Unique, check_placement, distinct_values, searc
 from oxinp._core.ufunc.objects import UFUNC_OBJECTS
 
 
-def _array(a: Any) -> Handle:
+def _array(a: Any) -> Any:
     if isinstance(a, np.ndarray) and type(a) is not np.ndarray:
         raise Unsupported("a subclass to pass through")
     return as_ours(a)
