@@ -38,7 +38,6 @@ from oxinp._kernels.index.select import MaskWordsSpec, SelectSpec
 from oxinp._kernels.index.windows import WindowsSpec
 from oxinp._kernels.problem import Instr, Operand, Output, ReduceOp, ScalarOperand
 from oxinp._kernels.random import fill as random_fill
-from oxinp._kernels.random import find as random_find
 from oxinp._kernels.random import (
     interval,
     quasi,
@@ -53,14 +52,13 @@ from oxinp._kernels.random import philox as random_philox
 from oxinp._kernels.random import place as random_place
 from oxinp._kernels.random import tiles as random_tiles
 from oxinp._kernels.random.fill import FORMATS, FillSpec
-from oxinp._kernels.random.find import FindSpec
 from oxinp._kernels.random.interval import IntervalSpec
 from oxinp._kernels.random.lcg import GENERATORS
 from oxinp._kernels.random.philox import VARIANTS, PhiloxSpec
-from oxinp._kernels.random.place import PlaceSpec
+from oxinp._kernels.random.place import VariatesSpec
 from oxinp._kernels.random.quasi import HaltonSpec, SobolSpec
 from oxinp._kernels.random.reduced import ReducedSpec
-from oxinp._kernels.random.segments import CAPACITY, ITEMS, ITEMS_OF_FEW
+from oxinp._kernels.random.segments import ITEMS_OF_FEW, capacity_of, most_items
 from oxinp._kernels.random.shuffle import ShuffleSpec
 from oxinp._kernels.random.tiles import TilesSpec
 from oxinp._kernels.random.twister_draw import DrawSpec
@@ -529,8 +527,11 @@ def region_specs() -> list[RegionKeysSpec | LatestSpec | WindowsSpec | OnesweepS
         if not (is_scalar and type_.is_complex)
     ]
     sweeps = [
-        sort.counted_spec(1 << 26, value, digits, is_iota=is_iota)
-        for value, is_iota in ((None, False), (None, True), (u32, False), (u64, False))
+        sort.counted_spec(1 << 26, value, digits, is_iota=is_iota, key=key)
+        for key, value, is_iota in (
+            *((u32, None, is_iota) for is_iota in (False, True)),
+            *((key, value, False) for key in (u32, u64) for value in (u32, u64)),
+        )
         for digits in (1, 2, 3)
     ]
     return list(dict.fromkeys([*keys, *writes, *updates, *sweeps]))
@@ -617,16 +618,21 @@ def random_specs() -> list[Any]:
         TilesSpec(generator, is_shifted, BLOCK * items, BLOCK)
         for generator in GENERATORS
         for is_shifted in shifts
-        for items in (ITEMS, ITEMS_OF_FEW)
+        for items in sorted({ITEMS_OF_FEW, *map(most_items, VARIATES)})
     ]
-    finds = [
-        FindSpec(generator, name, is_shifted and variate.pieces > 1, items, CAPACITY if variate.slow else 0)
+    variates = [
+        VariatesSpec(
+            generator,
+            name,
+            is_shifted and variate.pieces > 1,
+            items,
+            capacity_of(name, BLOCK * items * variate.pieces),
+        )
         for generator in GENERATORS
         for name, variate in VARIATES.items()
         for is_shifted in shifts
-        for items in (ITEMS, ITEMS_OF_FEW)
+        for items in (most_items(name), ITEMS_OF_FEW)
     ]
-    places = [PlaceSpec(*(getattr(find, name) for name in PlaceSpec._fields)) for find in finds]
     counted = [
         PhiloxSpec(generator, name, is_shifted and made.halves == 1, vector)
         for generator in VARIANTS
@@ -664,8 +670,7 @@ def random_specs() -> list[Any]:
             [
                 *fills,
                 *tiles,
-                *finds,
-                *places,
+                *variates,
                 *counted,
                 *jumps,
                 *twisters,
@@ -728,8 +733,7 @@ FAMILIES: dict[type, Any] = {
     CountSpec: count,
     FillSpec: random_fill,
     TilesSpec: random_tiles,
-    FindSpec: random_find,
-    PlaceSpec: random_place,
+    VariatesSpec: random_place,
     PhiloxSpec: random_philox,
     DrawSpec: twister_draw,
     TwisterFillSpec: twister_fill,
