@@ -27,6 +27,7 @@ from oxinp._kernels.index import buckets, distinct, gather, latest, ordered, reg
 from oxinp._kernels.index import select as select_by_mask
 from oxinp._kernels.index.bucket_sums import SumsSpec
 from oxinp._kernels.index.buckets import BucketsSpec
+from oxinp._kernels.index.claims import ClaimSpec
 from oxinp._kernels.index.distinct import DistinctSpec
 from oxinp._kernels.index.gather import TakeSpec
 from oxinp._kernels.index.latest import LatestSpec
@@ -460,12 +461,15 @@ def _finish(type_: Type) -> gather.Finish:
     return gather.Finish(Epilogue(others, (Instr(_both, type_, (0, 1)), Instr(_both, type_, (3, 2))), 4), type_)
 
 
+CLAIMS = (ClaimSpec(u32, is_hashed=False), ClaimSpec(u64, is_hashed=False), ClaimSpec(u64, is_hashed=True))
+
+
 def scatter_specs() -> list[CheckSpec | WriteSpec]:
     """Return Specs of writes by index."""
     checks = [
-        CheckSpec(index_type, claim, enters, reports, bits)
+        CheckSpec(index_type, claim, reports, bits)
         for index_type in (i64, i32)
-        for claim, enters in ((None, False), (u32, False), (u32, True), (u64, True))
+        for claim in (None, *CLAIMS)
         for reports in (False, True)
         if reports or claim is not None
         for bits in (32, 64)
@@ -474,7 +478,11 @@ def scatter_specs() -> list[CheckSpec | WriteSpec]:
         WriteSpec(type_, i64, loops, is_scalar, claim, is_checked, "")
         for type_ in map(carrier, (u8, i16, f32, f64, c128))
         for loops in _loops(type_.nbytes)
-        for is_scalar, claim, is_checked in ((False, u32, True), (True, None, True), (False, None, False))
+        for is_scalar, claim, is_checked in (
+            *((False, claim, True) for claim in CLAIMS),
+            (True, None, True),
+            (False, None, False),
+        )
         if not (is_scalar and type_.nbytes > u64.nbytes)
     ]
     updates = [
