@@ -13,7 +13,7 @@ from oxinp._ptx.types import Type, u32, u64
 
 if TYPE_CHECKING:
     from oxinp._ptx import Builder
-    from oxinp._ptx.value import Value
+    from oxinp._ptx.value import Value, Var
 
 ELEMENTS_PER_INDEX = 8
 """Elements per index up to which a word for each is filled with zeros faster than a table is searched."""
@@ -109,15 +109,17 @@ class Claims:
         """Whether nothing after the index of a number claims the element; that index has."""
         k, pointer = self.k, self.pointer
         if not self.spec.is_hashed:
-            return pointer[at] == k.cast(number + 1, self.spec.type)
+            has_claim: Value = pointer[at] == k.cast(number + 1, self.spec.type)
+            return has_claim
         element, slot = self._slot(at)
         with k.loop():
             found = pointer[slot.get()]
             k.break_if((k.unpack(found)[1] == element) | (found == 0))
             slot.set(self._next(slot.get()))
-        return k.unpack(pointer[slot.get()])[0] == k.cast(number + 1, u32)
+        is_last: Value = k.unpack(pointer[slot.get()])[0] == k.cast(number + 1, u32)
+        return is_last
 
-    def _slot(self, at: Value) -> tuple[Value, Value]:
+    def _slot(self, at: Value) -> tuple[Value, Var]:
         """The element, and a variable with where its entry may be."""
         k, element = self.k, self.k.cast(at, u32)
         assert self.shift is not None
