@@ -34,8 +34,8 @@ def chosen(session, x, inputs, instrs, operands, size, alignment=16):
     return results
 
 
-@pytest.mark.parametrize("share", [0, 0.01, 0.5, 1])
-@pytest.mark.parametrize("size", [1, 31, 1024, 5003])
+@pytest.mark.parametrize("share", [0, 0.3, 1])
+@pytest.mark.parametrize("size", [1, 1024, 5003])
 @pytest.mark.parametrize("dtype", ["f8", "f4", "u1", "c16"])
 def test_a_mask_in_memory(dtype, size, share):
     rng = np.random.default_rng(1)
