@@ -21,10 +21,11 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from oxinp._kernels.elementwise.chain import Chain, Divisor, Position, Splitter, Spot, locate
+from oxinp._kernels.elementwise.chain import UNIT, Chain, Divisor, Position, Splitter, Spot, locate
 from oxinp._kernels.problem import MAX_KERNELS
 from oxinp._kernels.scan.kernel import CHAINED, ScanKernel, ScanSpec
 from oxinp._ptx import Builder, Kernel
+from oxinp._ptx.async_copy import AsyncCopies
 from oxinp._ptx.kernel import retraceable
 from oxinp._ptx.types import UNSIGNED, Type, pred, u32, u64
 from oxinp._ptx.warp import WARP
@@ -38,6 +39,8 @@ BLOCK = 256
 NUM_WARPS = BLOCK // WARP
 FAN_BITS = 5
 FAN = 1 << FAN_BITS  # one lane per entry
+COPIES = True
+COPIED_NBYTES = 16  # of a unit
 MAX_AHEAD_BITS = 64  # of accumulators that registers hold for all levels at once
 
 
@@ -62,6 +65,14 @@ class ScanChainedSpec(ScanSpec):
     def tile(self) -> int:
         """Elements of a tile."""
         return BLOCK * self.items
+
+    @property
+    def is_copied(self) -> bool:
+        """Whether elements go to shared memory as they are, past registers."""
+        inputs = self.chain.inputs
+        if not COPIES or self.chain.instrs or len(inputs) != 1 or inputs[0].kind != UNIT or inputs[0].type is pred:
+            return False
+        return self.vector * inputs[0].type.nbytes == COPIED_NBYTES
 
     @property
     def value_type(self) -> Type:
@@ -147,10 +158,18 @@ class _ScanChained(ScanKernel):
         with k.when(num_units != 0):
             units = [k.tid + i * BLOCK if i else k.tid for i in range(whole)]
             places = [origin.moved(self.scanned, k.cast(k.min(unit, last), self.type) * vector) for unit in units]
-            loaded = [place.load(vector) for place in places]
-            for unit, place, values in zip(units, places, loaded, strict=True):
-                with k.when(unit * vector < self.spec.tile):
-                    self.elements.store(unit * vector, self.evaluated(place, values, vector))
+            if self.spec.is_copied:
+                copies = AsyncCopies(k)
+                for unit, place in zip(units, places, strict=True):
+                    with k.when(unit * vector < self.spec.tile):
+                        copies.start(self.elements.at(unit * vector), place.inputs[0].place, COPIED_NBYTES)
+                copies.commit()
+                copies.wait()
+            else:
+                loaded = [place.load(vector) for place in places]
+                for unit, place, values in zip(units, places, loaded, strict=True):
+                    with k.when(unit * vector < self.spec.tile):
+                        self.elements.store(unit * vector, self.evaluated(place, values, vector))
         if vector == 1:
             return
         with k.otherwise():  # a row that ends with less than one unit
