@@ -100,9 +100,11 @@ def make(spec: ScanChainedSpec) -> Kernel:
 
 
 def _min_blocks(spec: ScanChainedSpec) -> int:
-    """How many blocks the registers of a multiprocessor have to hold: with sums alone as many as shared memory does."""
-    bits, is_sum = spec.op.acc.bits, spec.op.name == "sum" and not spec.chain.instrs
-    return (6 if is_sum else 5) if bits <= 64 else (6 if is_sum else 3) if bits <= 128 else 2
+    """How many blocks the registers of a multiprocessor have to hold: sums of floats alone as shared memory does."""
+    bits, is_alone = spec.op.acc.bits, spec.op.name == "sum" and not spec.chain.instrs
+    if bits <= 128 and is_alone and not spec.value_type.is_integer:
+        return 6
+    return 5 if bits <= 64 else 3 if bits <= 128 else 2
 
 
 class _ScanChained(ScanKernel):
