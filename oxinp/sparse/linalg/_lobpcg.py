@@ -60,7 +60,8 @@ def _is_ours(A: Any, X: Any) -> bool:
     """Return whether a matrix and vectors to begin with are such as SciPy would take no other way with."""
     if not (is_ours(A) and is_array(X)) or X.ndim != 2 or A.ndim != 2 or X.dtype.char not in "fdFD":
         return False
-    return A.shape == (X.shape[0],) * 2 and A.dtype == X.dtype and X.shape[0] >= MIN_ROWS_PER_VECTOR * X.shape[1] > 0
+    n, count = X.shape
+    return bool(A.shape == (n, n) and A.dtype == X.dtype and n >= MIN_ROWS_PER_VECTOR * count > 0)
 
 
 class _Ritz(NamedTuple):
@@ -180,13 +181,12 @@ class _Solver:
             return False
         r = _times(r, of_r)
         ar = self.matrix @ r
-        has_p = bool(of_p) and of_p[0] is not None and not self.has_restarted
-        if has_p:
-            p, ap = _times(p, of_p[0]), _times(ap, of_p[0])
+        scale = of_p[0] if of_p and not self.has_restarted else None
+        p, ap = (None, None) if scale is None else (_times(p, scale), _times(ap, scale))
         self.is_explicit |= bool(norms.max() <= (1 if r.dtype == np.float32 else np.sqrt(np.finfo(r.dtype).eps)))
         concatenate = dispatch.functions[np.concatenate]
-        basis = concatenate([self.x, r, p] if has_p else [self.x, r], 1)
-        images = concatenate([self.ax, ar, ap] if has_p else [self.ax, ar], 1)
+        basis = concatenate([each for each in (self.x, r, p) if each is not None], 1)
+        images = concatenate([each for each in (self.ax, ar, ap) if each is not None], 1)
         found = self.ritz(_gram(basis, images), _gram(basis, basis), r.shape[1], iteration)
         if found is None:
             return False
