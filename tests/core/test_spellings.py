@@ -38,13 +38,13 @@ SHAPES = {
 X = object()  # the array
 NOT_TAKEN = object()
 CALLS = {
-    "sum": [(X,), (X, 0), (X, 1), (X, -1), (X, 2)],
+    "sum": [(X,), (X, 0), (X, 1), (X, -1), (X, 2), (X, (0,)), (X, (-1, 0)), (X, ())],
     "max": [(X,), (X, 0), (X, -1)],
     "min": [(X,), (X, 0), (X, -1)],
     "all": [(X,), (X, 0), (X, -1)],
     "any": [(X,), (X, 0), (X, -1)],
     "mean": [(X,), (X, 0), (X, -1)],
-    "cumsum": [(X,), (X, 0), (X, 1), (X, -1)],
+    "cumsum": [(X,), (X, 0), (X, 1), (X, -1), (X, ()), (X, (0,))],
     "argmax": [(X,)],
     "argmin": [(X,)],
     "argsort": [(X,)],
@@ -52,6 +52,7 @@ CALLS = {
     "concatenate": [([X, X],), (X,)],
     "stack": [([X, X],), ([X],), ([X, numpy.ones(3)],), ([X, numpy.ones(12, bool)],), (X,)],
     "dot": [(X, X), (X, 2.5)],
+    "empty_like": [(X,)],
     "outer": [(X, X), (X, numpy.arange(3.0)), (X, 2.5)],
     "norm": [(X,)],
     "sort": [(X,)],
@@ -71,6 +72,8 @@ def outcome(call, *args):
     if result is NotImplemented:
         return NOT_TAKEN
     array = np.asnumpy(result)
+    if call is numpy.empty_like or call is SPELLINGS[numpy.empty_like].function:
+        array = numpy.zeros_like(array)
     elements = array.tolist() if array.dtype.hasobject else array.tobytes()
     kind = type(result) if not isinstance(result, np.ndarray) else "array"
     return (array.dtype.str, array.shape, getattr(result, "strides", ()), str(elements), kind), [

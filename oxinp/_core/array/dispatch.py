@@ -34,7 +34,6 @@ from oxinp._core.host.spellings import with_spelling
 from oxinp._core.lazy.explain import REPORTS
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import Handle
-from oxinp._core.lazy.inlining import NUMBERS
 from oxinp._core.lazy.results import types
 from oxinp._core.lazy.small import viewing_function
 from oxinp._core.lazy.views import row_view
@@ -101,10 +100,6 @@ def array_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: d
 
     Other classes with a say of their own are asked first; if none of them knows our arrays, they get NumPy's.
     """
-    if len(inputs) == 2 and type(inputs[0]) in NUMBERS and not kwargs and type(inputs[1]) is types.ndarray:
-        ours = find(ufunc)  # an operator with a number of NumPy's on its left
-        if ours is not None and method == "__call__":
-            return ours(*inputs)
     out = kwargs.get("out", ())
     others = [x for x in (*inputs, *out, kwargs.get("where")) if not _is_known(type(x))]
     for x in others:

@@ -55,12 +55,10 @@ def make(BASIC, getitem, gather, host_part):
         if type(found) is not NumpyArray:
             return found
         if storage is None:
-            storage = self._storage
+            storage = stored(self)
             host = seen
-        else:
-            owner = found.base
-            if owner is not host and (owner is None or owner is not host.base):  # of an object array?
-                return getitem(self, key)
+        elif storage.has_objects:  # which may be arrays
+            return getitem(self, key)
         if balance.limit:
             balance.viewed(found.nbytes, host.nbytes)
         if type(self) is not ndarray:
@@ -71,7 +69,7 @@ def make(BASIC, getitem, gather, host_part):
 _WRITE = """
 def make(ELEMENTS, BASIC, setitem, key_on_host, write_part):
     def __setitem__(self, key, value):
-        storage = self._held or self._storage
+        storage = stored(self)
         host = storage.host
         whole = self._view
         is_number = type(value) in ELEMENTS
@@ -113,7 +111,9 @@ def make(ELEMENTS, BASIC, setitem, key_on_host, write_part):
             setitem(self, key, value)
             return
         place = key
+        is_basic = True
         if kind is ndarray:
+            is_basic = False
             place = seen(key) else return setitem(self, key, value)
             if place.nbytes >= config.offload_threshold:
                 place = None
@@ -121,6 +121,7 @@ def make(ELEMENTS, BASIC, setitem, key_on_host, write_part):
             for part in key if kind is tuple else (key,):
                 kind = type(part)
                 if kind is not int and kind is not slice and kind not in BASIC:
+                    is_basic = False
                     place = key_on_host(key)
                     break
         host = storage.host  # the arrays between have had theirs looked for
@@ -129,6 +130,10 @@ def make(ELEMENTS, BASIC, setitem, key_on_host, write_part):
             return
         if (seen.nbytes < config.offload_threshold or seen.nbytes < balance.limit) and not REPORTS:
             write 'seen[place] = given' to storage and return None
+        elif is_basic and not REPORTS and seen.dtype is not OBJECT:
+            part = seen[key]
+            if type(part) is NumpyArray and part.nbytes < config.offload_threshold:
+                write 'part[...] = given' to storage and return None
         if place is not key or storage.value is not None or not write_part(self, host, seen, key, given):
             setitem(self, key, value)
     return __setitem__

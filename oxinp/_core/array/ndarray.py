@@ -32,7 +32,7 @@ from oxinp._core.ops import creation
 from oxinp._core.ops.gufuncs import operator_methods as product_methods
 from oxinp._core.reduction.methods import reduction_methods
 from oxinp._core.subclass import SUBCLASSES, dressed_methods, make, plain
-from oxinp._core.ufunc.objects import operator_methods
+from oxinp._core.ufunc.objects import WITH_NUMBERS, operator_methods
 
 _NumpyArray = np.ndarray
 _OWN_NAME = type.__dict__["__name__"]
@@ -289,6 +289,12 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
         return asnumpy(self).astype(self._layout.dtype if dtype is None else dtype, copy=False)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        if len(inputs) == 2 and type(inputs[1]) is ndarray and type(inputs[0]) in inlining.NUMBERS and not kwargs:
+            ours = WITH_NUMBERS.get(ufunc)  # an operator with a number of NumPy's on its left
+            if ours is not None and method == "__call__":
+                result = ours(inputs[1], inputs[0])
+                if result is not NotImplemented:
+                    return result
         return types.array_ufunc(ufunc, method, inputs, kwargs)
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:

@@ -72,7 +72,8 @@ def _mean(x: Any, axis: Any = None) -> Any:
 
 
 def _cumsum(x: Any, axis: Any = None) -> Any:
-    return _accumulated(x) if type(x) is _Array and x.ndim == 1 and not axis else NotImplemented
+    is_known = type(x) is _Array and x.ndim == 1 and not axis and type(axis) is not tuple
+    return _accumulated(x) if is_known else NotImplemented
 
 
 def _method(name: str) -> Callable[..., Any]:
@@ -108,6 +109,10 @@ def _norm(x: Any) -> Any:
 
 def _zeros_like(x: Any) -> Any:
     return _zeros(x.shape, x.dtype) if type(x) is _Array and x.flags.c_contiguous else NotImplemented
+
+
+def _empty_like(x: Any) -> Any:
+    return _empty(x.shape, x.dtype) if type(x) is _Array and x.flags.c_contiguous else NotImplemented
 
 
 def _stack(arrays: Any) -> Any:
@@ -161,6 +166,7 @@ SPELLINGS: dict[Any, Spelling] = {
     np.clip: Spelling(_clip, 3, 3, may_warn=True),
     np.concatenate: Spelling(_concatenate),
     np.dot: Spelling(_dot, 2, 2, may_warn=True),
+    np.empty_like: Spelling(_empty_like),
     np.linalg.norm: Spelling(_norm, may_warn=True),
     np.outer: Spelling(_outer, 2, 2, may_warn=True),
     np.sort: Spelling(_sort),
@@ -182,8 +188,10 @@ def make(general, function, most, least, has_axis):
                 if result is NotImplemented:
                     return general(*args)
                 return wrapped(result)
-        if kwargs and not (has_axis and len(kwargs) == 1 == len(args) and type(kwargs.get("axis")) is int):
-            return general(*args, **kwargs)
+        if kwargs:
+            kind = type(kwargs.get("axis"))
+            if not (has_axis and len(kwargs) == 1 == len(args) and (kind is int or kind is tuple)):
+                return general(*args, **kwargs)
         nbytes = 0
         given = []
         for value in args:
@@ -254,10 +262,29 @@ def make(general, function):
         return wrapped(result)
     return front
 """
+# A method of NumPy's for two vectors.
+_VECTORS_TEXT = """
+def make(general, function):
+    def front(*args, **kwargs):
+        if len(args) != 2 or kwargs or REPORTS:
+            return general(*args, **kwargs)
+        a, b = args
+        if type(a) is not ndarray or type(b) is not ndarray:
+            return general(*args)
+        x = seen(a) else return general(*args)
+        y = seen(b) else return general(*args)
+        if x.ndim != 1 or y.ndim != 1 or not 0 < x.nbytes + y.nbytes < config.offload_threshold:
+            return general(*args)
+        result = called(function, x, y) else return general(*args)
+        return wrapped(result)
+    return front
+"""
 _COMMON = {
-    np.concatenate: compiled("numpy.concatenate", _PAIR_TEXT),
-    np.where: compiled("numpy.where", _THREE_TEXT),
+    np.concatenate: (compiled("numpy.concatenate", _PAIR_TEXT), _concatenated),
+    np.dot: (compiled("numpy.dot", _VECTORS_TEXT, may_warn=True), np.ndarray.dot),
+    np.where: (compiled("numpy.where", _THREE_TEXT), _in_c(np.where)),
 }
+"""What most calls look like -> what computes them, and by what."""
 
 
 # -- what makes arrays -------------------------------------------------------------------------------------------------
@@ -386,7 +413,8 @@ def with_spelling(general: Callable[..., Any], theirs: Any) -> Callable[..., Any
         make = _FRONTS[spelling.may_warn]
         made = make(general, spelling.function, spelling.most, spelling.least, spelling.has_axis)
         if theirs in _COMMON:
-            made = _COMMON[theirs](made, _in_c(theirs))
+            make, function = _COMMON[theirs]
+            made = make(made, function)
     elif theirs in MAKERS:
         made = _maker(general, MAKERS[theirs], DTYPES)
     elif theirs in _VALUES:

@@ -25,7 +25,7 @@ from oxinp._core.lazy.balance import RECORD, balance
 from oxinp._core.lazy.code_cache import CodeCache
 from oxinp._core.lazy.explain import REPORTS
 from oxinp._core.lazy.handle import end_writing, host_view
-from oxinp._core.memory.storage import SHARED, WRITING
+from oxinp._core.memory.storage import SHARED, WRITING, Storage
 
 MACROS = {
     # NumPy's array of one of ours that is on the host, and whose elements are no Python objects.
@@ -38,6 +38,18 @@ if held is not None:
         \3
     if \2._host is not host:
         \1 = host_view(\2)
+""",
+    # The storage of one of ours.
+    r"(\w+) = stored\((\w+)\)": r"""
+\1 = \2._held
+if \1 is None:
+    \1 = Storage()  # `make_storage`, spelled out
+    \1.has_objects = False
+    \1.value = \1.stale = None
+    \1.host = \2._seen
+    if \2._held is None:  # no other thread runs between this and the assignment, since nothing is called
+        \2._held = \1
+    \1 = \2._held
 """,
     # Ours of a new array of NumPy's; scalars are NumPy's own.
     r"return wrapped\((\w+)\)": r"""
@@ -162,7 +174,7 @@ def _patterns(macros: dict[str, str]) -> list[tuple[re.Pattern[str], list[str]]]
 
 
 _PATTERNS = [_patterns(calls | MACROS) for calls in (CALLS, WARNING_CALLS)]
-_IS_MACRO = re.compile(r"(seen|wrapped|part|constant|called)\(|write '").search  # most lines are none
+_IS_MACRO = re.compile(r"(stored|seen|wrapped|part|constant|called)\(|write '").search  # most lines are none
 
 
 def expanded(text: str, *, may_warn: bool) -> str:
@@ -211,6 +223,7 @@ __all__ = [
     "REPORTS",
     "SHARED",
     "WRITING",
+    "Storage",
     "balance",
     "compiled",
     "config",

@@ -16,7 +16,7 @@ def make(general):
             return general({arguments})
         if type(self) is not ndarray:
             return general({arguments})
-        storage = self._held or self._storage
+        storage = stored(self)
         host = storage.host
         if host is None or storage.value is not None:
             return general({arguments})
@@ -56,6 +56,12 @@ _METHODS: dict[str, _View] = {
     "T": _View("self", "False", "self", "seen.T"),
 }
 _FUNCTIONS: dict[Any, _View] = {
+    np.flip: _View(
+        "self=None, *args, **kwargs",
+        "kwargs or args",
+        "*((self, *args) if self is not None else ()), **kwargs",
+        "seen[(slice(None, None, -1),) * seen.ndim] if seen.ndim else seen.copy()",
+    ),
     np.reshape: _View(
         "self=None, *args, **kwargs",
         "kwargs or len(args) != 1",

@@ -13,10 +13,10 @@ from oxinp._core import documentation
 from oxinp._core.errors.frames import call_as_user
 from oxinp._core.errors.hearing import call_numerical
 from oxinp._core.host.exchange import PLAIN
-from oxinp._core.host.fallback import call
+from oxinp._core.host.fallback import call, placed_on_host
 from oxinp._core.lazy.balance import RECORD, balance
 from oxinp._core.lazy.explain import REPORTS
-from oxinp._core.lazy.expr import Operation, Unsupported
+from oxinp._core.lazy.expr import Operation, Placed, Unsupported
 from oxinp._core.lazy.handle import Handle, compute_into, host_view
 from oxinp._core.lazy.inlining import compiled
 from oxinp._core.lazy.operands import mask_operand, operand
@@ -58,6 +58,9 @@ def make(leader):
                     return plain(a)
                 result = called(ufunc, x) else return plain(a)
                 return wrapped(result)
+            if kind in NUMBERS or kind is float:
+                result = called(ufunc, a) else return self._call((a,), kwargs)
+                return result
         elif kind is type(b) is ndarray and num_inputs == 2:
             x = seen(a) else return plain(a, b)
             y = seen(b) else return plain(a, b)
@@ -72,6 +75,9 @@ def make(leader):
                     result = plain(a, b)
             elif (kind is float or kind is int or kind in NUMBERS) and type(b) is ndarray:
                 result = reflected(b, a)
+            elif (kind in NUMBERS or kind is float) and (type(b) in NUMBERS or type(b) is float):
+                result = called(ufunc, a, b) else return self._call((a, b), kwargs)
+                return result
             if result is not NotImplemented:
                 return result
         if a is not MISSING:
@@ -298,6 +304,10 @@ class ufunc(metaclass=UfuncType):  # noqa: N801 - NumPy's name
             updates = importlib.import_module("oxinp._core.ops.updates")
             try:
                 return updates.reduceat(self.__name__, array, indices, axis, dtype)
+            except Placed:
+                return placed_on_host(
+                    self._row.numpy.reduceat, (array, indices), _said(("axis", axis, 0), ("dtype", dtype, None))
+                )
             except Unsupported:
                 pass
         return self._method(
@@ -315,6 +325,9 @@ class ufunc(metaclass=UfuncType):  # noqa: N801 - NumPy's name
         if b is not None and type(a) is types.ndarray and not (SUBCLASSES and leader((indices, b)) is not None):
             try:
                 importlib.import_module("oxinp._core.ops.updates").at(self.__name__, a, indices, b)
+            except Placed:
+                placed_on_host(self._row.numpy.at, (a, indices, b), {}, mutates=(0,))
+                return
             except Unsupported:
                 pass
             else:

@@ -39,6 +39,19 @@ UFUNC_OBJECTS |= {row.name: _CLASSES.get(row.name, ufunc)(row) for row in UFUNCS
 ROWS: dict[str, UfuncRow] = {row.name: row for row in UFUNCS}
 
 
+def _with_number(called: ufunc) -> Callable[[Any, Any], Any]:
+    """Return what computes a ufunc of (number, array) from the array and a number of NumPy's."""
+    return called._shortcut[1] or (lambda array, number: called(number, array))
+
+
+WITH_NUMBERS: dict[Any, Callable[[Any, Any], Any]] = {
+    called._row.numpy: _with_number(called)
+    for called in UFUNC_OBJECTS.values()
+    if called._row.numpy.nin == 2 and called._row.numpy.nout == 1
+}
+"""NumPy's ufunc -> what computes it for an array of ours with a number of NumPy's on its left."""
+
+
 def operator_methods() -> dict[str, Any]:
     """Return the special methods of all rows, by name, for the class body of `ndarray`."""
     return {
