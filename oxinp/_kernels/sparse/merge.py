@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from oxinp._kernels.plan import Launch, Plan, Scratch, Work, inputs, outputs
 from oxinp._kernels.problem import MAX_KERNELS
 from oxinp._kernels.sparse.bisection import bisect
-from oxinp._kernels.sparse.types import BLOCK, ProductTypes, product
+from oxinp._kernels.sparse.types import BLOCK, STREAMED, ProductTypes, product
 from oxinp._ptx import Builder, Kernel, warp_reduce
 from oxinp._ptx.frozen import Frozen
 from oxinp._ptx.kernel import retraceable
@@ -37,8 +37,6 @@ ITEMS = 7  # odd: threads that read shared memory `ITEMS` apart use different ba
 TILE = BLOCK * ITEMS
 MIN_BLOCKS = 4
 NUM_WARPS = BLOCK // WARP
-STREAMED = "nc.L1::no_allocate"
-"""How the matrix is loaded, of which nothing is read twice: the caches are for the vector."""
 AHEAD = 4
 """Carries of a lane that are on their way at a time."""
 

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from oxinp._ptx.value import Value
 
 BLOCK = 256
+STREAMED = "nc.L1::no_allocate"
+"""How a matrix is loaded of which nothing is read twice: the caches are for the vector."""
 
 
 class ProductTypes(Frozen):
