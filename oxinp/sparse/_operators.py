@@ -61,7 +61,7 @@ def rmatmul(self: Sparse, other: Any) -> Any:
 
 
 def _dense(other: Any) -> Any:
-    if isinstance(other, np.ndarray) and type(other) is np.ndarray:
+    if type(other) is np.ndarray:
         other = types.from_host(other)
     if not is_array(other) or other.dtype not in DEVICE_TYPES or not other.size:
         raise Unsupported("what is no array, or has no kernels")
