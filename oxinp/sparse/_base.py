@@ -188,7 +188,7 @@ def _as_part(value: Any) -> Any:
 
 
 def _values(arrays: list[Any]) -> tuple[Any, ...]:
-    """Return the values of arrays' storages on the device, which are others after every write; None for unknown ones."""
+    """Return the values of arrays on the device, which are others after every write; None for unknown ones."""
     return tuple([_computed(array._storage) for array in arrays])
 
 

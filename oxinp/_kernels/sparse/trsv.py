@@ -38,8 +38,9 @@ LONG = 48  # mean length of rows from which a warp has one
 ALL_ONES = 0xFF
 UNROLL = 4
 """Elements of a row that are looked up at a time."""
-ORDERED_BLOCKS = 264
-"""Blocks that solve for rows in an order. Those that wait read all the time, which more of them would make slow."""
+MIN_BLOCKS = 32
+LEVELS_AHEAD = 8
+"""Levels whose rows are taken at a time, in an order: what waits reads all the time, which makes others slow."""
 
 
 class TrsvSpec(Frozen):
@@ -88,10 +89,10 @@ def levels(num_rows: int, spec: LevelSpec) -> Plan:
     )
 
 
-def plan(num_rows: int, count: int, spec: TrsvSpec) -> Plan:
+def plan(num_rows: int, count: int, spec: TrsvSpec, num_levels: int = 0) -> Plan:
     """Return the plan of a solve; inputs are indptr, indices, data, right-hand side and, by the Spec, the order.
 
-    The Spec's lanes are chosen.
+    The Spec's lanes are chosen. Where there is an order, it has `num_levels` levels.
     """
     spec = spec.replace(lanes=WARP if count >= LONG * num_rows else 1)
     scratch = Scratch()
@@ -99,7 +100,9 @@ def plan(num_rows: int, count: int, spec: TrsvSpec) -> Plan:
     (x,), given = outputs(1), inputs(4 + spec.is_ordered)
     nbytes = count * (spec.index.nbytes + spec.value.nbytes) + num_rows * (spec.index.nbytes + 2 * spec.value.nbytes)
     num_blocks = -(-num_rows * spec.lanes // BLOCK)
-    grid = (min(num_blocks, ORDERED_BLOCKS) if spec.is_ordered else num_blocks, 1, 1)
+    if spec.is_ordered:
+        num_blocks = min(num_blocks, max(MIN_BLOCKS, num_blocks * LEVELS_AHEAD // num_levels))
+    grid = (num_blocks, 1, 1)
     return scratch.plan(
         (
             Fill(ticket, u32.nbytes, 0),
