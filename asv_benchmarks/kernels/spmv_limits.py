@@ -19,20 +19,19 @@ from asv_benchmarks.kernels.sparse_matrices import TEN_KINDS, Matrices, power_la
 from oxinp._core.ops import sparse as ops
 from oxinp._core.ops.perform import perform_on_device
 from oxinp._kernels.sparse import merge, spmv
+from oxinp._kernels.sparse.types import STREAMED
 
 NUM_ROWS = 4 * 10**6
 FOOTPRINTS = (1, 1 << 14, 1 << 18, 1 << 20, 1 << 21, NUM_ROWS)
 REPETITIONS = 20
 
-# Items of a thread, blocks per multiprocessor, how the matrix is loaded.
+# Items of a thread, blocks per multiprocessor, how the matrix is loaded, and the result stored.
 VARIANTS = {
-    "as shipped": (merge.ITEMS, merge.MIN_BLOCKS, merge.STREAMED),
-    "matrix in L1": (merge.ITEMS, merge.MIN_BLOCKS, "nc"),
-    "evicted first": (merge.ITEMS, merge.MIN_BLOCKS, "cs"),
-    "5 items, 6 blocks": (5, 6, merge.STREAMED),
-    "7 items, 6 blocks": (7, 6, merge.STREAMED),
-    "11 items, 4 blocks": (11, 4, merge.STREAMED),
-    "5 items, 8 blocks": (5, 8, merge.STREAMED),
+    "7 items, past L1": (7, 4, "nc.L1::no_allocate", ""),
+    "... result streamed": (7, 4, "nc.L1::no_allocate", "cs"),
+    "evicted first": (7, 4, "cs", ""),
+    "... result streamed ": (7, 4, "cs", "cs"),
+    "5 items, 5 blocks": (5, 5, "cs", "cs"),
 }
 
 
@@ -60,38 +59,46 @@ def _parts(matrix):
     return matrix.indptr, matrix.indices, matrix.data
 
 
-def operation(name, make, **constants):
-    """Return the operation that a plan of a kernel family computes, with constants of `merge` set."""
+def operation(name, module, make, **constants):
+    """Return the operation that a plan of a kernel family computes, with constants of its module set."""
 
     def plan(layouts, parameters):
         (indptr, indices, data, x), _ = layouts, parameters
-        kept = {key: getattr(merge, key) for key in constants}
+        kept = {key: getattr(module, key) for key in constants}
         try:
             for key, value in constants.items():
-                setattr(merge, key, value)
-            merge.make.cache_clear()
+                setattr(module, key, value)
+            module.make.cache_clear()
             return make(indptr.size - 1, data.size, ops.product_types(indices, data, x))
         finally:
             for key, value in kept.items():
-                setattr(merge, key, value)
-            merge.make.cache_clear()
+                setattr(module, key, value)
+            module.make.cache_clear()
 
     return ops.row(f"matvec, {name}", plan, ops.MATVEC.infer)
 
 
 def variants():
     """Return operations that deal a matrix out by elements, by names."""
+    names = ("ITEMS", "MIN_BLOCKS", "STREAMED", "STORED")
+    made = {name: dict(zip(names, constants, strict=True)) for name, constants in VARIANTS.items()}
     return {
-        name: operation(name, merge.plan, ITEMS=items, TILE=merge.BLOCK * items, MIN_BLOCKS=blocks, STREAMED=streamed)
-        for name, (items, blocks, streamed) in VARIANTS.items()
+        name: operation(name, merge, merge.plan, TILE=merge.BLOCK * constants["ITEMS"], **constants)
+        for name, constants in made.items()
     }
 
 
 def methods():
     """Return operations that deal a matrix out in every way there is, by names."""
-    found = {"by elements": operation("by elements", merge.plan), "stream": operation("stream", spmv.stream)}
-    for lanes in (2, 4, 8, 16, 32):
-        found[f"{lanes} lanes"] = operation(f"{lanes} lanes", partial(spmv.rows, lanes=lanes))
+    found = {"by elements": operation("by elements", merge, merge.plan)}
+    for name, cache in (("", STREAMED), (", evicted first", "cs")):
+        streamed = {"STREAMED": cache, "STORED": cache if cache == "cs" else ""}
+        found[f"stream{name}"] = operation(f"stream{name}", spmv, spmv.stream, **streamed)
+        for lanes in (8, 16, 32):
+            which = f"{lanes} lanes{name}"
+            found[which] = operation(which, spmv, partial(spmv.rows, lanes=lanes), **streamed)
+    for lanes in (2, 4):
+        found[f"{lanes} lanes"] = operation(f"{lanes} lanes", spmv, partial(spmv.rows, lanes=lanes))
     return found
 
 
@@ -114,20 +121,29 @@ def cupy_times(made):
     return found
 
 
-def show(made, operations, *, peer):
-    """Print the table: a line per operation, a column per matrix."""
+def is_uneven(indptr):
+    """Return whether a matrix is dealt out by elements, which others would take far too long with."""
+    return ops.is_uneven(indptr.size - 1, int(indptr[-1]), int(np.diff(indptr).max()))
+
+
+def show(made, operations, by_elements, *, peer):
+    """Print the table: a line per operation, a column per matrix; uneven ones for operations of some names alone."""
     x = oxinp.random.default_rng(2).random(NUM_ROWS)
-    print(f"{'':20}" + "".join(f"{name[-12:]:>13}" for name in made))
+    print(f"{'':24}" + "".join(f"{name[-12:]:>13}" for name in made))
     expected = {name: host(perform_on_device(ops.MATVEC, (*parts, x), (NUM_ROWS,))) for name, parts in made.items()}
+    even = [name for name, (indptr, *_) in made.items() if not is_uneven(host(indptr))]
     for name, op in operations.items():
         line = []
         for which, parts in made.items():
+            if which not in even and op.name not in by_elements:
+                line.append(np.nan)
+                continue
             taken, found = milliseconds(Ours, partial(perform_on_device, op, (*parts, x), (NUM_ROWS,)), REPETITIONS)
             np.testing.assert_allclose(host(found), expected[which], rtol=1e-11)
             line.append(taken)
-        print(f"{name:20}" + "".join(f"{taken:13.3f}" for taken in line), flush=True)
+        print(f"{name:24}" + "".join(f"{taken:13.3f}" for taken in line), flush=True)
     if peer:
-        print(f"{'CuPy':20}" + "".join(f"{taken:13.3f}" for taken in cupy_times(made)))
+        print(f"{'CuPy':24}" + "".join(f"{taken:13.3f}" for taken in cupy_times(made)))
 
 
 def main():
@@ -136,9 +152,10 @@ def main():
     parser.add_argument("--kinds", action="store_true")
     options = parser.parse_args()
     if options.kinds:
-        show(kinds(), methods(), peer=options.peer)
+        show(kinds(), methods(), {"sparse.matvec, by elements"}, peer=options.peer)
     else:
-        show(matrices(), variants(), peer=options.peer)
+        found = variants()
+        show(matrices(), found, {op.name for op in found.values()}, peer=options.peer)
 
 
 if __name__ == "__main__":

@@ -36,6 +36,10 @@ class ProductTypes(Frozen):
     result: Type
 
 
+STORED = ""
+"""How a product is stored, of which nothing is read."""
+
+
 def product(
     k: Builder, types: ProductTypes, data: Pointer, x: Pointer, place: Value, column: Value, cache: str = ""
 ) -> Value:
