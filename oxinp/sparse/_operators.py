@@ -67,8 +67,9 @@ def _dense(other: Any) -> Any:
 
 
 def _times(self: Sparse, other: Any, *, is_transposed: bool) -> Any:
+    has_rows = (self.format == "csc") == is_transposed  # a transpose knows what its matrix does, and the reverse
     rows, longest, known = self._cached(
-        f"factor {is_transposed}", tuple(self._parts), lambda: _factor(self, is_transposed=is_transposed)
+        f"factor {has_rows}", tuple(self._parts), lambda: _factor(self, is_transposed=is_transposed)
     )
     if other.ndim == 1:
         return _rows.matvec(rows, other, longest, known)
