@@ -97,6 +97,8 @@ def methods():
         for lanes in (8, 16, 32):
             which = f"{lanes} lanes{name}"
             found[which] = operation(which, spmv, partial(spmv.rows, lanes=lanes), **streamed)
+    for nbytes in (24576, 32768):
+        found[f"stream, {nbytes} bytes"] = operation(f"stream, {nbytes}", spmv, spmv.stream, STREAM_NBYTES=nbytes)
     for lanes in (2, 4):
         found[f"{lanes} lanes"] = operation(f"{lanes} lanes", spmv, partial(spmv.rows, lanes=lanes))
     return found
