@@ -9,9 +9,9 @@ highest level that a row waits for.
 Algorithm: the solution begins as bytes of ones, which no computed number is; a thread that needs an element reads it
 until it is another one, without an order with other memory, for the element itself is what it waits for. A thread loads
 all that a row needs before it waits. It looks once per round of its loop and stores its own element in there, so that
-lanes of a warp may wait for each other; where rows are solved for as they come, these pass elements on by shuffles. A thread's sum is in the order of its row, a warp's of one is a tree: the same
-bits every time. Bytes: the matrix once, and with several right-hand sides per element of the matrix a row of the
-solution from the caches.
+lanes of a warp may wait for each other; where rows are solved for as they come, lanes pass elements on by shuffles. A
+thread's sum is in the order of its row, a warp's of one is a tree: the same bits every time. Bytes: the matrix once,
+and with several right-hand sides per element of the matrix a row of the solution from the caches.
 
 Source: W. Liu et al., A synchronization-free algorithm for parallel sparse triangular solves, Euro-Par 2016.
 """
