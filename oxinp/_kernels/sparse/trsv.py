@@ -154,27 +154,51 @@ def _levels(spec: LevelSpec) -> Kernel:
     out, ticket = k.pointer("out", i32), k.pointer("ticket", u32)
     indptr, indices = (k.pointer(name, index, "r") for name in ("indptr", "indices"))
     num_rows = k.scalar("num_rows", index)
-    turn = k.shared(u32, 1)
-    with k.when(k.tid == 0):
-        turn[0] = ticket.atomic("add", 0, 1)
-    k.barrier()
-    number = k.cast(turn[0], index) * BLOCK + k.cast(k.tid, index)
-    with k.when(number < num_rows):
-        row = number if spec.is_lower else num_rows - 1 - number
-        end, place, level = indptr[row + 1], k.var(indptr[row]), k.var(-1, i32)
-        with k.loop():
-            at = place.get()
-            with k.when(at >= end):
-                out.store(row, [level + 1], order="relaxed.gpu")
-            k.break_if(at >= end)
-            column = indices[at]
-            with k.when(column < row if spec.is_lower else column > row):
-                found = out.load(column, order="relaxed.gpu")[0]
-                with k.when(found >= 0):
-                    level.set(k.max(level.get(), found))
-                    place.set(at + 1)
-            with k.otherwise():
-                place.set(at + 1)
+    turn = k.var(k.const(0, u32))
+    with k.when(k.lane == 0):
+        turn.set(ticket.atomic("add", 0, 1))
+    k.warp_sync()
+    number = k.cast(k.shfl_idx(turn.get(), 0), index) * WARP
+    mine = number + k.cast(k.lane, index)
+    has_row, near = mine < num_rows, k.min(mine, num_rows - 1)
+    row, first = (each if spec.is_lower else num_rows - 1 - each for each in (near, number))
+    place = k.var(indptr[row])
+    end = k.where(has_row, indptr[row + 1], place.get())
+    level, is_over, column = k.var(-1, i32), k.var(k.const(0, u32)), k.var(row)
+
+    def move(to: Value) -> None:
+        place.set(to)
+        with k.when(to < end):
+            column.set(indices[to])
+
+    def use(found: Value) -> None:
+        level.set(k.max(level.get(), found))
+        move(place + 1)
+
+    move(place.get())
+    with k.loop():
+        before, over = place.get(), k.ballot(is_over != 0)
+        distance = column - first if spec.is_lower else first - column
+        lane = k.cast(distance & (WARP - 1), u32)
+        theirs = k.shfl_idx(k.emit("mov", level), lane)
+        counts = column < row if spec.is_lower else column > row
+        is_near = (distance >= 0) & (distance < WARP) & ((k.shr(over, lane) & 1) != 0)
+        with k.when((before < end) & (is_near | ~counts)):
+            use(k.where(counts, theirs, k.const(-1, i32)))
+        finishes = (place >= end) & (is_over == 0)
+        leads_on = finishes | (place != before)
+        with k.when(finishes):
+            level.set(level + 1)
+            is_over.set(k.const(1, u32))
+            with k.when(has_row):
+                out.store(row, [level.get()], order="relaxed.gpu")
+        k.warp_sync()
+        k.break_if(k.all(is_over != 0))
+        with k.when(~k.any(leads_on) & (place < end)):
+            found = out.load(column, order="relaxed.gpu")[0]
+            with k.when(found >= 0):
+                use(found)
+        k.warp_sync()
     return k.build()
 
 
