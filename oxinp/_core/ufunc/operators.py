@@ -24,7 +24,7 @@ from oxinp._core.lazy.expr import Operation, Unsupported, scalar
 from oxinp._core.lazy.handle import Handle, chain, expression
 from oxinp._core.lazy.inlining import compiled
 from oxinp._core.lazy.operands import declined, declined_in_place, operand_in_place, other_side
-from oxinp._core.lazy.record import apply, paired
+from oxinp._core.lazy.record import apply, join_leaves, paired
 from oxinp._core.lazy.results import types, wrap_host, wrap_pending
 from oxinp._core.lazy.stores import apply_into, store
 from oxinp._core.memory.storage import Storage
@@ -409,6 +409,13 @@ def _in_place(operation: Operation, row: UfuncRow, on_host: Callable[..., Any]) 
                     if graph is not None and graph.layout.nbytes >= balance.limit:
                         store(a, (graph, u[1] + v[1], u[2] | v[2]))
                         return a
+            elif a._view is None:  # with leaves in common: what has been met before
+                positions, leaves, mask = join_leaves((u, v))
+                record = records.get((u[0], v[0], positions, layout))
+                graph = None if record is None or not record.is_checked or record.scalars else record.graph
+                if graph is not None and graph.layout.nbytes >= balance.limit:
+                    store(a, (graph, leaves, mask))
+                    return a
         other = operand_in_place(b)
         if other is NotImplemented:
             return declined_in_place(ufunc, a, b)
