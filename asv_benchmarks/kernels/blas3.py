@@ -1,4 +1,4 @@
-"""Triangular and symmetric products and systems on a GPU: right, and how fast.
+"""Products with their own transpose and triangular systems on a GPU: right, and how fast.
 
 ``python -m asv_benchmarks.kernels.blas3 [--peer] [--sizes N ...] [--types f8 ...]`` prints a line per operation, type
 and size: the median of device-event times over random data as a rate (of the operations that a triangle needs), the
@@ -16,27 +16,24 @@ import numpy as np
 from asv_benchmarks.kernels.plans import Prepared, milliseconds, write
 from oxinp._kernels.blas3 import plan as blas3
 from oxinp._kernels.blas3.plan import TriangularSystem
-from oxinp._kernels.gemm.operand import SYMMETRIC, TRIANGULAR, Form, Matrices
+from oxinp._kernels.gemm.operand import TRIANGULAR, Form, Matrices
 from oxinp._ptx.types import from_dtype
 from oxinp._runtime.cuda import open_backend
 
 LOWER = Form(TRIANGULAR, is_lower=True)
-WHOLE = "whole_"  # before the name of a product: by way of the whole matrix
-WORKSPACE_NBYTES = 1 << 32
 NUM_ROWS = 16  # of a result that are checked
 
 
 def flops(name, n, dtype):
     """Operations of one problem of n x n matrices."""
     whole = 2 * n**3 * (4 if dtype.kind == "c" else 1)
-    return whole if name.removeprefix(WHOLE) in ("symm", "gram") else whole / 2
+    return whole if name == "gram" else whole / 2
 
 
 class Problem:
     """Operands on the device, launches, and the check of what they leave."""
 
     def __init__(self, backend, name, n, dtype, rng):
-        is_whole, name = name.startswith(WHOLE), name.removeprefix(WHOLE)
         self.backend, self.name, self.n, self.dtype = backend, name, n, dtype
         a, b = (self.draw(rng) for _ in range(2))
         if name == "trsm":
@@ -50,16 +47,8 @@ class Problem:
             plan = blas3.plan_solve(TriangularSystem((n, n), matrices, LOWER, True, n, 256), capability)
             self.launch = Prepared(backend, plan, [c], [left])
             return
-        if name in ("syrk", "gram"):
-            is_mirrored = name == "gram"
-            plan = blas3.plan_rank_k((n, n), n, matrices, capability, is_lower=True, is_mirrored=is_mirrored)
-        else:
-            form = LOWER if name == "trmm" else Form(SYMMETRIC, is_lower=True)
-            if is_whole:
-                given = (matrices, form, matrices, capability, "auto", WORKSPACE_NBYTES)
-                plan = blas3.plan_expanded((n, n), *given)
-            else:
-                plan = blas3.plan_product((n, n), matrices, form, matrices, capability)
+        is_mirrored = name == "gram"
+        plan = blas3.plan_rank_k((n, n), n, matrices, capability, is_lower=True, is_mirrored=is_mirrored)
         self.launch = Prepared(backend, plan, [c], [left, right])
 
     def draw(self, rng):
@@ -80,12 +69,10 @@ class Problem:
         rows = rng.choice(self.n, NUM_ROWS, replace=False)
         wide = np.complex128 if self.dtype.kind == "c" else np.float64
         a, other = self.a, found if self.name == "trsm" else self.b
-        if self.name in ("syrk", "gram"):
-            left, other, counts = a[rows], a.T, self.name == "gram" or np.arange(self.n) <= rows[:, None]
-        else:
+        if self.name == "trsm":
             left, counts = np.tril(a)[rows], True
-            if self.name == "symm":
-                left = left + np.tril(a, -1).T[rows]
+        else:
+            left, other, counts = a[rows], a.T, self.name == "gram" or np.arange(self.n) <= rows[:, None]
         exact = left.astype(wide) @ other.astype(wide)
         bound = np.abs(left).astype(np.float64) @ np.abs(other) * np.finfo(self.dtype).eps * np.sqrt(self.n) * 4
         result = self.b[rows] if self.name == "trsm" else found[rows]
@@ -93,7 +80,7 @@ class Problem:
 
 
 def measure_peer(name, n, dtype):
-    """Milliseconds of cuBLAS; NaN where CuPy has no function for it."""
+    """Milliseconds of cuBLAS."""
     cupy = importlib.import_module("cupy")
     cublas, linalg = importlib.import_module("cupy.cublas"), importlib.import_module("cupyx.scipy.linalg")
     real = np.dtype(dtype.char.lower())
@@ -105,12 +92,8 @@ def measure_peer(name, n, dtype):
     work = {
         "syrk": lambda: cublas.syrk("N", a, lower=True),
         "trsm": lambda: linalg.solve_triangular(a, b, lower=True, overwrite_b=True, check_finite=False),
-        "trmm": None,
-        "symm": lambda: a @ b,
         "gram": lambda: a @ a.T,
-    }[name.removeprefix(WHOLE)]
-    if work is None:
-        return float("nan")
+    }[name]
     times = []
     for _ in range(13):
         begin, end = (cupy.cuda.Event() for _ in range(2))
@@ -128,13 +111,11 @@ def main(arguments):
     parser.add_argument(
         "--peer",
         action="store_true",
-        help="measure CuPy as well (A @ B beside symm, A @ A.T beside gram, of which both count whole)",
+        help="measure CuPy as well (A @ A.T beside gram, which counts whole)",
     )
     parser.add_argument("--sizes", type=int, nargs="+", default=[1024, 4096, 8192])
     parser.add_argument("--types", nargs="+", default=["f8", "f4", "c16", "c8"])
-    parser.add_argument(
-        "--names", nargs="+", default=["gram", "syrk", "symm", "whole_symm", "trmm", "whole_trmm", "trsm"]
-    )
+    parser.add_argument("--names", nargs="+", default=["gram", "syrk", "trsm"])
     options = parser.parse_args(arguments)
     backend, rng, is_right = open_backend(), np.random.default_rng(), True
     for dtype in map(np.dtype, options.types):

@@ -69,13 +69,7 @@ LENGTHS = (
 SETTINGS = {
     "as shipped": {},
     "no clusters": {(tiling, "CLUSTERS"): (1,)},
-    "counted bytes": {(tiling, "IS_COUNTED"): True},
-    "counted bytes, columns of 128 bytes": {
-        (tiling, "IS_COUNTED"): True,
-        (tiling, "CLUSTER_SEGMENT"): 128,
-        (tiling, "RESIDENT"): 1,
-    },
-    "counted bytes, passes": {(tiling, "IS_COUNTED"): True, (tiling, "MOST_IN_PASSES"): 8},
+    "clusters in passes": {(tiling, "MOST_IN_PASSES"): 8},
     "columns of 256 bytes": {(tiling, "SEGMENT"): 256, (splitting, "SEGMENT"): 256},
     "all roots are read": {(tiling, "LARGE_TABLE"): 1 << 20},
     "convolutions by more blocks": {(tiling, "BESIDE_CHIRP"): 14},
@@ -200,6 +194,8 @@ def measure_settings(backend, case, name):
 
 def _described(spec):
     """What of a kernel settings change."""
+    if hasattr(spec, "passes"):
+        return "; ".join(map(_described, spec.passes))
     if not hasattr(spec, "radices"):
         return type(spec).__name__
     words = f"{spec.radices}, {spec.threads} x {spec.columns} threads, {spec.loads} to {spec.stores}"

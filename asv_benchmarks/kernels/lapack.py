@@ -1,28 +1,34 @@
 """Factorisations on a GPU: right by LAPACK's test ratios, and how fast.
 
-``python -m asv_benchmarks.kernels.lapack [--quick] [--peer] [--steps] [--width N] [--resident N] [--group N]
+``python -m asv_benchmarks.kernels.lapack [--quick] [--peer] [--steps] [--width N] [--resident N] [--group N] [--ahead]
 [--cases REGEX]`` prints a line per case: the median of device-event times over random data, launch by launch and as one
 graph, the rate of the graph as a share of what the device's f64 units reach in products, the ratio that LAPACK's own
 tests demand to be at most 30, with ``--peer`` the faster of CuPy and PyTorch, where these are installed, and with
-``--steps`` the time of every kernel. A factorisation that works in place has its copy timed with it. Ends with status 1
-if anything is wrong.
+``--steps`` the time and the rate of every kernel. A factorisation that works in place has its copy timed with it. Ends
+with status 1 if anything is wrong.
 """
 
 import argparse
+import ctypes
 import importlib
 import importlib.util
+import math
 import re
 import statistics
 import sys
+from functools import partial
 
 import numpy as np
 
 from asv_benchmarks.kernels.plans import milliseconds, write
+from oxinp._driver.enums import LaunchAttributeId
+from oxinp._driver.event import Event
 from oxinp._driver.graph import Graph
-from oxinp._driver.launch import Launcher
+from oxinp._driver.launch import LaunchAttribute, Launcher
+from oxinp._driver.stream import Stream
 from oxinp._kernels.elementwise.plan import contiguous_strides
 from oxinp._kernels.lapack import plan as lapack
-from oxinp._kernels.plan import Launch
+from oxinp._kernels.plan import Beside, Launch, in_order
 from oxinp._kernels.problem import Operand
 from oxinp._ptx.types import from_dtype
 from oxinp._runtime.cuda import open_backend
@@ -31,6 +37,7 @@ from tests.kernels.machine import parameters
 RATIO = 30
 PEAK = {"f8": 60e12, "f4": 60e12, "c16": 60e12, "c8": 60e12}  # flop/s of products, complex ones counted as four
 NUM_PROBES = 4
+HIGHEST = -5  # priority of streams
 NAMES = ("solve", "cholesky", "inv", "qr")
 
 # name, matrices, order, columns of B, dtype
@@ -83,68 +90,112 @@ def flops(name, count, n, columns, dtype):
 
 
 class Bound:
-    """A plan bound to addresses: called, it enqueues every step; `graphed` is the same as one graph."""
+    """A plan bound to addresses: called, it enqueues every step; `graphed` is the same as one graph.
+
+    Steps that run beside others go to a stream of their own, which the others wait for at their end.
+    """
 
     def __init__(self, backend, plan, outputs, inputs=()):
-        self.backend = backend
+        self.backend, self.side = backend, Stream(backend.context, priority=HIGHEST)
         self.scratch = backend.allocate(max(plan.scratch_nbytes, 1))
         self.buffers = {f"out{i}": x for i, x in enumerate(outputs)} | {f"in{i}": x for i, x in enumerate(inputs)}
         self.buffers["scratch"] = self.scratch.ptr
-        self.calls, self.names, graph, after = [], [], Graph(backend.context), []
-        for step in plan.steps:  # launches and fills
-            if isinstance(step, Launch):
-                given = (*parameters(backend, step, self.buffers), *step.constants)
+        # Names, operations of products, streams and what enqueues a step there.
+        self.calls, self.graph = [], Graph(backend.context)
+        self.steps = plan.steps
+        self.add(plan.steps, 0, [])
+        self.executable = self.graph.instantiate()
+
+    def add(self, steps, stream, after):
+        """Add steps on a stream, behind nodes of the graph; return the nodes to wait for."""
+        for step in steps:
+            if isinstance(step, Beside):
+                side = self.side.handle
+                self.order(stream, side)
+                urgent = self.add(step.urgent, side, after)
+                after = [*self.add(step.rest, stream, after), *urgent]
+                self.order(side, stream)
+            elif isinstance(step, Launch):
+                given = (*parameters(self.backend, step, self.buffers), *step.constants)
                 kernel = step.kernel
                 shape = (step.grid, kernel.block, kernel.shared_nbytes)
                 launcher = Launcher(
-                    backend.function(kernel), *shape, kernel.param_format, 0, given, cluster=kernel.cluster
+                    self.backend.function(kernel),
+                    *shape,
+                    kernel.param_format,
+                    0,
+                    given,
+                    cluster=kernel.cluster,
+                    stream=stream,
                 )
-                self.calls.append((launcher.launch, ()))
-                self.names.append(kernel.name)
-                after = [graph.add_kernel(launcher, after=after)]
+                flops = step.work.flops if kernel.name.startswith("gemm") else 0
+                name = f"{kernel.name} of 1e{int(math.log10(flops))}" if flops else kernel.name
+                self.calls.append((name, flops, stream, launcher.launch))
+                node = self.graph.add_kernel(launcher, after=after)
+                if stream:
+                    row = LaunchAttribute()
+                    row.value[0] = HIGHEST & 0xFFFFFFFF
+                    address = ctypes.addressof(row) + LaunchAttribute.value.offset
+                    self.graph.driver.cuGraphKernelNodeSetAttribute(node.handle, LaunchAttributeId.PRIORITY, address)
+                after = [node]
             else:
                 target = self.place(step.target)
-                self.calls.append((backend.fill, (target, step.byte, step.nbytes)))
-                self.names.append("fill")
-                after = [graph.add_fill(target, step.byte, step.nbytes, after=after)]
-        self.graph = graph
-        self.executable = graph.instantiate()
+                driver = self.backend.context.driver
+                fill = partial(driver.cuMemsetD8Async, target, step.byte, step.nbytes, stream)
+                self.calls.append(("fill", 0, stream, fill))
+                after = [self.graph.add_fill(target, step.byte, step.nbytes, after=after)]
+        return after
+
+    def order(self, first, then):
+        """Let a stream wait for what is queued on another one by then."""
+        event = Event(self.backend.context, has_timing=False)
+        self.calls.append(("", 0, first, partial(event.record, first)))
+        wait = partial(self.backend.context.driver.cuStreamWaitEvent, then, event.handle, 0)
+        self.calls.append(("", 0, then, wait))
 
     def place(self, argument):
         return self.buffers[argument.buffer] + argument.offset
 
     def __call__(self):
-        for call, arguments in self.calls:
-            call(*arguments)
+        for *_, call in self.calls:
+            call()
 
     def graphed(self):
         self.executable.launch(self.backend.stream)
 
     def by_kernel(self):
-        """Milliseconds and steps of every kernel, the longest first, in a line: of steps one by one, an event each."""
-        self.backend.synchronize()
-        events = [self.backend.record_event()]
-        for call, arguments in self.calls:
-            call(*arguments)
-            events.append(self.backend.record_event())
+        """Milliseconds, steps and TFLOP/s of every kernel, the longest first, in a line: of steps one by one.
+
+        Products are told apart by the power of ten of their operations. A kernel beside others has a plus sign; its
+        time has what it waited for until it had a place.
+        """
         self.backend.synchronize()
         found = {}
-        for name, begin, end in zip(self.names, events, events[1:], strict=False):
-            time, count = found.get(name, (0.0, 0))
-            found[name] = time + begin.elapsed_ms(end), count + 1
-        ordered = sorted(found.items(), key=lambda item: -item[1][0])
-        return "; ".join(f"{name} {time:.3f} of {count}" for name, (time, count) in ordered)
+        for name, flops, stream, call in self.calls:
+            begin, end = Event(self.backend.context), Event(self.backend.context)
+            begin.record(stream)
+            call()
+            end.record(stream)
+            if name:
+                found.setdefault(name + "+" * bool(stream), []).append((flops, begin, end))
+        self.backend.synchronize()
+        lines = []
+        for name, parts in found.items():
+            time = sum(begin.elapsed_ms(end) for _, begin, end in parts)
+            rate = sum(flops for flops, *_ in parts) / time * 1e-9
+            lines.append((time, f"{name} {time:.3f} of {len(parts)}" + f" ({rate:.1f} TFLOP/s)" * (rate > 0)))
+        return "; ".join(line for _, line in sorted(lines, reverse=True))
 
 
 class Tuned:
     """A device on which block columns have a width, see `cholesky.Outer`, `lu.Outer`, `qr.BlockColumns`."""
 
-    def __init__(self, device, width, resident, group):
+    def __init__(self, device, width, resident, group, looks_ahead):
         self.device = device
         self.answers = {
             "cholesky/outer": {"width": width, "resident": resident},
-            "lu/outer": {"width": width, "group": group},
-            "qr/block": {"width": width, "group": group},
+            "lu/outer": {"width": width, "group": group, "looks_ahead": looks_ahead},
+            "qr/block": {"width": width, "group": group, "looks_ahead": looks_ahead},
         }
 
     def __getattr__(self, name):
@@ -157,7 +208,9 @@ class Tuned:
 class Problem:
     """Operands on the device, and what solves."""
 
-    def __init__(self, backend, rng, name, count, n, columns, dtype, width=None, resident=0, group=32):
+    def __init__(
+        self, backend, rng, name, count, n, columns, dtype, width=None, resident=0, group=32, looks_ahead=False
+    ):
         self.backend, self.name, self.dtype, self.n = backend, name, np.dtype(dtype), n
         shape = (n, n) if count == 1 else (count, n, n)
         self.a = self.draw(rng, shape)
@@ -172,7 +225,7 @@ class Problem:
         self.held = [backend.allocate(x.nbytes) for x in arrays]
         for buffer, array in zip(self.held[2:], arrays[2:], strict=True):
             backend.upload(buffer.ptr, array)
-        device = Tuned(backend.capability, width, resident, group) if width else backend.capability
+        device = Tuned(backend.capability, width, resident, group, looks_ahead) if width else backend.capability
         square = self.operand(self.a)
         plan = {
             "solve": lambda: lapack.plan_solve(out.shape, square, self.operand(out), device),
@@ -269,6 +322,7 @@ def main(arguments):
     parser.add_argument("--width", type=int, help="of block columns")
     parser.add_argument("--resident", type=int, default=0, help="blocks on a multiprocessor that factor one together")
     parser.add_argument("--group", type=int, default=32, help="columns that every panel brings up to date")
+    parser.add_argument("--ahead", action="store_true", help="factor block columns beside the rest")
     parser.add_argument("--cases", default="", help="a regular expression of the lines that are wanted")
     options = parser.parse_args(arguments)
     backend, rng, is_right = open_backend(), np.random.default_rng(), True
@@ -277,13 +331,16 @@ def main(arguments):
         title = f"{name} {dtype} {count if count > 1 else ''}{'x' if count > 1 else ''}{n}"
         if not re.search(options.cases, title):
             continue
-        problem = Problem(backend, rng, name, count, n, columns, dtype, options.width, options.resident, options.group)
+        given = (options.width, options.resident, options.group, options.ahead)
+        problem = Problem(backend, rng, name, count, n, columns, dtype, *given)
         ratio = problem.ratio(rng)
         is_right &= ratio <= RATIO
         repetitions = 3 if count * n**3 > 1 << 38 else 7
         each, whole = (milliseconds(backend, run, repetitions) for run in (problem.bound, problem.bound.graphed))
         share = flops(name, count, n, columns, dtype) / whole * 1e3 / PEAK[dtype]
-        line = f"{title:24s} {each:9.3f} ms, graph {whole:9.3f} ms of {len(problem.bound.calls)} steps, "
+        line = (
+            f"{title:24s} {each:9.3f} ms, graph {whole:9.3f} ms of {len(list(in_order(problem.bound.steps)))} steps, "
+        )
         line += f"{share:6.1%} of peak, ratio {ratio:.3g}"
         times = {key: measure_peer(key, *value, problem) for key, value in known.items()}
         if times:

@@ -4,7 +4,8 @@ Prints a line per case, the most important first: milliseconds per call of a run
 the device's idleness, warm; CuPy's (``--peer``, if it is installed), the ratio, and the share of the time that the
 bytes of matrix and vectors take at the rate of a copy in the same run. Every result is compared with SciPy's: products
 as they are, those of matrices, sums and conversions by their products with a vector, solvers by their iterate after a
-few steps or by what they say it solves. Functions that CuPy has not are timed beside SciPy's on the host, once.
+few steps or by what they say it solves. Functions that CuPy has not, or lacks another library for, are timed beside
+SciPy's on the host, once, and say so.
 ``--quick`` divides sizes by 16, ``--steps`` prints what each kernel of a call takes. Ends with status 1 if anything is
 wrong.
 """
@@ -30,6 +31,8 @@ from oxinp import _terminal
 
 COPY_NBYTES = 1 << 30
 TOLERANCE = 1e-10
+LACKS = re.compile("is not available$")
+"""What CuPy says of a function that it leaves to a library which is not installed."""
 
 
 # -- sides -------------------------------------------------------------------------------------------------------------
@@ -123,7 +126,7 @@ class Case:
     tolerance : float
         Relative to the largest element.
     host : bool
-        `expected` is timed: what SciPy takes for the same.
+        `expected` is what SciPy computes of the same: its time counts where there is no other.
     """
 
     def __init__(self, prepare, judge, expected, nbytes=0, repetitions=20, tolerance=TOLERANCE, *, host=False):
@@ -292,7 +295,7 @@ def sampled_case(matrix, depth):
     return Case(prepare, lambda made: host(made.data)[some], expected, nbytes_of(matrix, matrix, x, y), 10)
 
 
-def graph_case(run, graph, *, host=True):
+def graph_case(run, graph):
     """Return the case of a function of graphs, timed beside SciPy's; `run` gets the module and the graph."""
 
     def prepare(side):
@@ -303,7 +306,7 @@ def graph_case(run, graph, *, host=True):
         found = np.asarray(result.get() if hasattr(result, "get") else result, float)
         return np.where(np.isfinite(found), found, -1)
 
-    return Case(prepare, judge, lambda: judge(run(scipy.sparse.csgraph, graph)), nbytes_of(graph), 1, host=host)
+    return Case(prepare, judge, lambda: judge(run(scipy.sparse.csgraph, graph)), nbytes_of(graph), 1, host=True)
 
 
 def pick_case(matrix):
@@ -378,7 +381,7 @@ def cases(scale):
         "svds, 10 of 250,000": lambda: eigenvalue_case("svds", m.symmetric, k=10, return_singular_vectors=False),
         "lobpcg, 10 of 250,000": lambda: lobpcg_case(m.symmetric),
         "connected components, 4M, 60M": lambda: graph_case(
-            lambda module, g: module.connected_components(g, directed=False)[1], m.graph, host=False
+            lambda module, g: module.connected_components(g, directed=False)[1], m.graph
         ),
         "breadth-first order, 4M, 60M": lambda: graph_case(
             lambda module, g: module.breadth_first_order(g, 0, return_predecessors=False), m.graph
@@ -406,8 +409,8 @@ def time_case(case, side):
     """Return the milliseconds of a side, None where it has no such function, and the vector that it is judged by."""
     try:
         taken, result = milliseconds(side, case.prepare(side), case.repetitions)
-    except (AttributeError, NotImplementedError, TypeError):
-        if side is Ours:
+    except (AttributeError, NotImplementedError, TypeError, RuntimeError) as error:
+        if side is Ours or (type(error) is RuntimeError and not LACKS.search(str(error))):
             raise
         return None, None
     return taken, case.judge(result) if side is Ours else None
@@ -430,17 +433,20 @@ def print_steps(case):
 
 
 def run_case(case, peer):
-    """Return the milliseconds of ours and of the other's, and whether the result is right."""
+    """Return the milliseconds of ours and of the other's, whether the result is right, and whether SciPy's are those.
+
+    The other is the peer; SciPy on the host, where it computes the same, if there is no peer or it lacks the function.
+    """
     ours, found = time_case(case, Ours)
     start = time.perf_counter()
     expected = case.expected()
-    theirs = (time.perf_counter() - start) * 1e3 if case.is_host_timed else None
+    on_host = (time.perf_counter() - start) * 1e3 if case.is_host_timed else None
     is_right = found.shape == expected.shape and np.allclose(
         found, expected, rtol=case.tolerance, atol=case.tolerance * np.abs(expected).max()
     )
-    if peer is not None and theirs is None:
-        theirs = time_case(case, peer)[0]
-    return ours, theirs, is_right
+    theirs = None if peer is None else time_case(case, peer)[0]
+    is_host = theirs is None and on_host is not None
+    return ours, on_host if is_host else theirs, is_right, is_host
 
 
 def main():
@@ -453,18 +459,19 @@ def main():
     peer = CuPy() if options.peer else None
     rate = copy_rate()
     wrong, ratios = 0, {}
-    drawn = _terminal.Columns([44, 10, 10, 8, 9, 5], width=_terminal.columns(), right=range(1, 5), text=[])
+    drawn = _terminal.Columns([44, 10, 10, 8, 9, 12], width=_terminal.columns(), right=range(1, 5), text=[])
     print(drawn.draw(["case", "oxinp ms", "other ms", "ratio", "of copy", ""]))
     for name, make in cases(16 if options.quick else 1).items():
         if not re.search(options.regex, name):
             continue
         case = make()
-        ours, theirs, is_right = run_case(case, peer)
+        ours, theirs, is_right, is_host = run_case(case, peer)
         wrong += not is_right
         ratio = "" if theirs is None else f"{theirs / ours:.2f}"
         share = f"{case.nbytes / rate / ours:.0%}" if case.nbytes else ""
         shown = "" if theirs is None else f"{theirs:.3f}"
         verdict = "" if is_right else "WRONG"
+        verdict += " SciPy" if is_host else ""
         print(drawn.draw([name, f"{ours:.3f}", shown, ratio, share, verdict]), flush=True)
         if options.steps:
             print_steps(case)

@@ -38,9 +38,12 @@ def from_lengths(lengths, width, rng, skew=1.0):
     return made.tocsr().get()
 
 
+def power_law_lengths(n, mean, rng):
+    return np.minimum(n // 4, (mean * 0.32 * rng.pareto(1.5, n) + mean * 0.36).astype(np.int64))
+
+
 def power_law(n, mean, rng):
-    lengths = np.minimum(n // 4, (mean * 0.32 * rng.pareto(1.5, n) + mean * 0.36).astype(np.int64))
-    return from_lengths(lengths, n, rng, 2.0)
+    return from_lengths(power_law_lengths(n, mean, rng), n, rng, 2.0)
 
 
 def banded(n, width):

@@ -50,16 +50,16 @@ def dot(a: Any, b: Any, out: Any = None) -> Any:
 
 
 def _dot(a: Any, b: Any) -> Any:
-    left, right = a._layout, b._layout
+    left, right = a._known or a._layout, b._known or b._layout
     if left.ndim == 1 and left.shape == right.shape and left.size > 1:  # the most common: nothing is to be checked
-        return GUFUNC_OBJECTS["matmul"](a, b)
+        return GUFUNC_OBJECTS["matmul"].of_two(a, b)
     if left.ndim == 0 or right.ndim == 0:
         return _scaled(a, b)
     if _is_one_product(left, right):
         return _one_product(a, b)
     matmul.check(np.dot, a, b, 1, 1, -1, -1 if b._layout.ndim == 1 else -2)
     if a._layout.ndim == 1 or b._layout.ndim <= 2:
-        return GUFUNC_OBJECTS["matmul"](a, b)
+        return GUFUNC_OBJECTS["matmul"].of_two(a, b)
     return placed_on_host(np.dot, (a, b), {}) if _belongs_on_host(a, b) else matmul.dot(a, b)
 
 

@@ -17,24 +17,26 @@ from oxinp._kernels.convolve import direct
 from oxinp._kernels.convolve.direct import ConvolveSpec
 from oxinp._kernels.elementwise import linear, tile
 from oxinp._kernels.elementwise import plan as elementwise
+from oxinp._kernels.elementwise.chain import STRIDED, UNIT, Chain, OperandSpec
 from oxinp._kernels.elementwise.linear import LinearSpec
 from oxinp._kernels.elementwise.tile import TileSpec
 from oxinp._kernels.fft import catalog as fft
 from oxinp._kernels.gemm import catalog as gemm
 from oxinp._kernels.gemm.epilogue import Epilogue
 from oxinp._kernels.index import buckets, gather, latest, ordered, regions, scatter, sums, windows
+from oxinp._kernels.index import select as select_by_mask
 from oxinp._kernels.index.bucket_sums import SumsSpec
 from oxinp._kernels.index.buckets import BucketsSpec
-from oxinp._kernels.index.gather import SelectSpec, TakeSpec
+from oxinp._kernels.index.gather import TakeSpec
 from oxinp._kernels.index.latest import LatestSpec
 from oxinp._kernels.index.loops import MAX_VECTOR_NBYTES, LoopsSpec
 from oxinp._kernels.index.ordered import KeysSpec, OrderedSpec
 from oxinp._kernels.index.regions import RegionKeysSpec
 from oxinp._kernels.index.scatter import ATOMIC_TYPES, INVERTIBLE, TAKES_BACK, TRIES, CheckSpec, WriteSpec
+from oxinp._kernels.index.select import MaskWordsSpec, SelectSpec
 from oxinp._kernels.index.windows import WindowsSpec
 from oxinp._kernels.problem import Instr, Operand, Output, ReduceOp, ScalarOperand
 from oxinp._kernels.random import fill as random_fill
-from oxinp._kernels.random import find as random_find
 from oxinp._kernels.random import (
     interval,
     quasi,
@@ -49,14 +51,13 @@ from oxinp._kernels.random import philox as random_philox
 from oxinp._kernels.random import place as random_place
 from oxinp._kernels.random import tiles as random_tiles
 from oxinp._kernels.random.fill import FORMATS, FillSpec
-from oxinp._kernels.random.find import FindSpec
 from oxinp._kernels.random.interval import IntervalSpec
 from oxinp._kernels.random.lcg import GENERATORS
 from oxinp._kernels.random.philox import VARIANTS, PhiloxSpec
-from oxinp._kernels.random.place import PlaceSpec
+from oxinp._kernels.random.place import VariatesSpec
 from oxinp._kernels.random.quasi import HaltonSpec, SobolSpec
 from oxinp._kernels.random.reduced import ReducedSpec
-from oxinp._kernels.random.segments import CAPACITY, ITEMS, ITEMS_OF_FEW
+from oxinp._kernels.random.segments import ITEMS_OF_FEW, capacity_of, most_items
 from oxinp._kernels.random.shuffle import ShuffleSpec
 from oxinp._kernels.random.tiles import TilesSpec
 from oxinp._kernels.random.twister_draw import DrawSpec
@@ -82,7 +83,7 @@ from oxinp._kernels.scan.chained_columns import ScanChainedColumnsSpec
 from oxinp._kernels.scan.columns import ScanColumnsSpec
 from oxinp._kernels.scan.rows import ScanRowsSpec
 from oxinp._kernels.sort import block as sort_block
-from oxinp._kernels.sort import count, histogram, network, onesweep, partition, search, select
+from oxinp._kernels.sort import count, histogram, network, onesweep, partition, search, search_tree, select
 from oxinp._kernels.sort import plan as sort
 from oxinp._kernels.sort.block import BlockSpec
 from oxinp._kernels.sort.count import CountSpec
@@ -92,6 +93,7 @@ from oxinp._kernels.sort.network import NetworkSpec
 from oxinp._kernels.sort.onesweep import OnesweepSpec
 from oxinp._kernels.sort.partition import PartitionSpec
 from oxinp._kernels.sort.search import SearchSpec
+from oxinp._kernels.sort.search_tree import SearchTablesSpec, SearchTreeSpec
 from oxinp._kernels.sort.select import SelectRanksSpec
 from oxinp._kernels.sparse import catalog as sparse
 from oxinp._ptx.math import complex as complex_math
@@ -415,7 +417,7 @@ def _loops(nbytes: int) -> list[LoopsSpec]:
     return [LoopsSpec(outer, inner, vector, bits) for outer, inner, vector in shapes for bits in (32, 64)]
 
 
-def gather_specs() -> list[TakeSpec | SelectSpec]:
+def gather_specs() -> list[TakeSpec | SelectSpec | MaskWordsSpec]:
     """Return Specs of elements by index, of every width and distance."""
     takes = [
         TakeSpec(type_, index_type, loops, is_checked)
@@ -423,7 +425,12 @@ def gather_specs() -> list[TakeSpec | SelectSpec]:
         for loops in _loops(type_.nbytes)
         for index_type, is_checked in ((i64, True), (i64, False), (i32, True), (u8, True))
     ]
-    selects = [SelectSpec(type_, position) for type_ in (None, *TYPES, *OTHER_TYPES) for position in (i32, i64)]
+    selects = [SelectSpec(type_) for type_ in (None, *TYPES, *OTHER_TYPES)]
+    masks = [
+        MaskWordsSpec(Chain((OperandSpec(pred, kind),), (), (), 1, bits), 0)
+        for kind in (UNIT, STRIDED)
+        for bits in (32, 64)
+    ]
     along = [
         TakeSpec(carrier(type_), index_type, LoopsSpec(outer, inner, 1, bits), is_checked=True, is_along=True)
         for type_ in (u8, f32, f64, c128)
@@ -441,7 +448,7 @@ def gather_specs() -> list[TakeSpec | SelectSpec]:
         )
         for is_checked in (True, is_along)
     ]
-    return list(dict.fromkeys([*takes, *along, *selects, *finished]))
+    return list(dict.fromkeys([*takes, *along, *selects, *masks, *finished]))
 
 
 def _finish(type_: Type) -> gather.Finish:
@@ -517,8 +524,11 @@ def region_specs() -> list[RegionKeysSpec | LatestSpec | WindowsSpec | OnesweepS
         if not (is_scalar and type_.is_complex)
     ]
     sweeps = [
-        sort.counted_spec(1 << 26, value, digits, is_iota=is_iota)
-        for value, is_iota in ((None, False), (None, True), (u32, False), (u64, False))
+        sort.counted_spec(1 << 26, value, digits, is_iota=is_iota, key=key)
+        for key, value, is_iota in (
+            *((u32, None, is_iota) for is_iota in (False, True)),
+            *((key, value, False) for key in (u32, u64) for value in (u32, u64)),
+        )
         for digits in (1, 2, 3)
     ]
     return list(dict.fromkeys([*keys, *writes, *updates, *sweeps]))
@@ -572,12 +582,15 @@ def sort_specs() -> list[Any]:
         for length, is_descending in (*((each, False) for each in SORTED), *((each, True) for each in DESCENDING))
         for spec in sort.specs(length, type_, result, DEVICE, is_descending=is_descending)
     )
-    searches = (
-        search.spec_of(1 << 20, count, type_, is_right=is_right)
+    searches = [SearchSpec(type_, is_right) for type_ in types for is_right in (False, True)]
+    trees = [
+        spec
         for type_ in types
+        for size in (100, 1000, 1 << 16, 1 << 20, 1 << 24)
         for is_right in (False, True)
-        for count in (1, 1 << 20)
-    )
+        if (spec := search_tree.spec_of(size, 1 << 24, type_, DEVICE, is_right=is_right)) is not None
+    ]
+    tables = [SearchTablesSpec(spec.type, spec.num_tables) for spec in trees if spec.num_tables]
     counts = (
         count.spec_of(num_bins, type_, edge, DEVICE, is_uniform=is_uniform)
         for num_bins in (10, 1000, 10_000, 1 << 20)
@@ -585,7 +598,7 @@ def sort_specs() -> list[Any]:
         for edge, is_uniform in ((None, False), (f32, False), (f32, True), (f64, False), (f64, True))
         if (type_.is_float and edge is not None) or (type_.is_integer and edge is not f32)
     )
-    return list(dict.fromkeys([*found, *searches, *counts]))
+    return list(dict.fromkeys([*found, *searches, *trees, *tables, *counts]))
 
 
 def random_specs() -> list[Any]:
@@ -602,16 +615,21 @@ def random_specs() -> list[Any]:
         TilesSpec(generator, is_shifted, BLOCK * items, BLOCK)
         for generator in GENERATORS
         for is_shifted in shifts
-        for items in (ITEMS, ITEMS_OF_FEW)
+        for items in sorted({ITEMS_OF_FEW, *map(most_items, VARIATES)})
     ]
-    finds = [
-        FindSpec(generator, name, is_shifted and variate.pieces > 1, items, CAPACITY if variate.slow else 0)
+    variates = [
+        VariatesSpec(
+            generator,
+            name,
+            is_shifted and variate.pieces > 1,
+            items,
+            capacity_of(name, BLOCK * items * variate.pieces),
+        )
         for generator in GENERATORS
         for name, variate in VARIATES.items()
         for is_shifted in shifts
-        for items in (ITEMS, ITEMS_OF_FEW)
+        for items in (most_items(name), ITEMS_OF_FEW)
     ]
-    places = [PlaceSpec(*(getattr(find, name) for name in PlaceSpec._fields)) for find in finds]
     counted = [
         PhiloxSpec(generator, name, is_shifted and made.halves == 1, vector)
         for generator in VARIANTS
@@ -649,8 +667,7 @@ def random_specs() -> list[Any]:
             [
                 *fills,
                 *tiles,
-                *finds,
-                *places,
+                *variates,
                 *counted,
                 *jumps,
                 *twisters,
@@ -687,7 +704,8 @@ FAMILIES: dict[type, Any] = {
     ScanColumnsSpec: scan_columns,
     ScanChainedColumnsSpec: chained_columns,
     TakeSpec: gather,
-    SelectSpec: gather,
+    SelectSpec: select_by_mask,
+    MaskWordsSpec: select_by_mask,
     CheckSpec: scatter,
     WriteSpec: scatter,
     KeysSpec: ordered,
@@ -703,14 +721,15 @@ FAMILIES: dict[type, Any] = {
     RouteSpec: histogram,
     OnesweepSpec: onesweep,
     SearchSpec: search,
+    SearchTreeSpec: search_tree,
+    SearchTablesSpec: search_tree,
     SelectRanksSpec: select,
     PartitionSpec: partition,
     ConvolveSpec: direct,
     CountSpec: count,
     FillSpec: random_fill,
     TilesSpec: random_tiles,
-    FindSpec: random_find,
-    PlaceSpec: random_place,
+    VariatesSpec: random_place,
     PhiloxSpec: random_philox,
     DrawSpec: twister_draw,
     TwisterFillSpec: twister_fill,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from oxinp._ptx.frozen import Frozen
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from oxinp._ptx import Kernel
     from oxinp._ptx.tma import MapSpec
@@ -139,7 +139,46 @@ class Read(NamedTuple):
         return self._replace(source=self.source.on(places))
 
 
-Step = Launch | Fill | Copy | Read
+class Beside(NamedTuple):
+    """Steps that may run at the same time as others: neither writes what the other reads or writes.
+
+    The step has ended when both sides have. In order, the urgent steps first, they do the same.
+
+    Attributes
+    ----------
+    urgent : tuple of Launch, Fill, Copy or Beside
+        What later steps wait for longest: few blocks at a time, which go before those of the rest where both could be
+        launched.
+    rest : tuple of the same
+        Only one of the two sides uses the ``"flags"``.
+    """
+
+    urgent: tuple[Step, ...]
+    rest: tuple[Step, ...]
+
+    def on(self, places: Mapping[str, Argument]) -> Beside:
+        """Return the step with buffers at places in others."""
+        urgent, rest = (tuple([step.on(places) for step in side]) for side in self)
+        return Beside(urgent, rest)
+
+
+Step = Launch | Fill | Copy | Read | Beside
+
+
+def beside(urgent: Iterable[Step], rest: Iterable[Step]) -> tuple[Step, ...]:
+    """Return steps that may run beside others with these, as far as there are any of both; see `Beside`."""
+    urgent, rest = tuple(urgent), tuple(rest)
+    return (Beside(urgent, rest),) if urgent and rest else urgent + rest
+
+
+def in_order(steps: Iterable[Step]) -> Iterator[Launch | Fill | Copy | Read]:
+    """Yield steps one by one, those that run beside others first."""
+    for step in steps:
+        if isinstance(step, Beside):
+            yield from in_order(step.urgent)
+            yield from in_order(step.rest)
+        else:
+            yield step
 
 
 class Plan(Frozen):
@@ -147,7 +186,7 @@ class Plan(Frozen):
 
     Attributes
     ----------
-    steps : tuple of Launch, Fill, Copy or Read
+    steps : tuple of Launch, Fill, Copy, Read or Beside
         In order. None where there is nothing to compute.
     scratch_nbytes : int
         Size of the workspace.
@@ -238,6 +277,7 @@ __all__ = [
     "SCRATCH",
     "Again",
     "Argument",
+    "Beside",
     "Copy",
     "Fill",
     "Grid",
@@ -247,6 +287,8 @@ __all__ = [
     "Scratch",
     "Step",
     "Work",
+    "beside",
+    "in_order",
     "inputs",
     "outputs",
 ]

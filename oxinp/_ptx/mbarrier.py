@@ -91,8 +91,8 @@ class Pipeline:
     """
 
     def __init__(self, k: Builder, num_stages: int, num_consumers: int, nbytes: int, *, is_shared: bool = True) -> None:
-        if num_stages < 2:
-            raise ValueError(f"a pipeline needs at least 2 stages, not {num_stages}")
+        if num_stages < 1:
+            raise ValueError(f"a pipeline needs stages, not {num_stages}")
         self.builder = k
         self.num_stages = num_stages
         self.nbytes = nbytes

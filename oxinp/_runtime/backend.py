@@ -236,6 +236,14 @@ class Backend(Protocol):
         """Set bytes of the device to a value."""
         ...
 
+    def beside(self, urgent: Callable[[], object], rest: Callable[[], object], /) -> None:
+        """Queue two pieces of work, each by a call, that may run at the same time; what comes next waits for both.
+
+        Where only some of the blocks of both can run, those of the urgent one do. It is queued first; where streams
+        cannot branch it is done first.
+        """
+        ...
+
     def let_be_read(self, ptr: int, nbytes: int, /) -> None:
         """Let kernels read memory that nobody has written; only the emulator would refuse."""
         ...

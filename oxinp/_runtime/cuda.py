@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from oxinp._config import config
 from oxinp._driver import errors
 from oxinp._driver.context import Context
 from oxinp._driver.device import Device, list_devices
@@ -27,7 +28,8 @@ from oxinp._runtime.backend import (
     BackendUnavailable,
     Capability,
 )
-from oxinp._runtime.counters import NO_WORK, stats
+from oxinp._runtime.branch import Branch
+from oxinp._runtime.counters import NO_WORK, after_launch, stats
 from oxinp._runtime.device_arena import arena_maker
 from oxinp._runtime.forking import free_in_children
 from oxinp._runtime.launches import Launches
@@ -121,6 +123,7 @@ class CudaBackend:
         self._captures = self._waits = 0
         self._put_off: deque[Callable[[], object]] = deque()
         self._timelines: dict[int, Timeline] = {}
+        self._branches: dict[int, Branch] = {}
         self.turn: Any = free_in_children(RLock())
         self._naming = free_in_children(Lock())  # of timelines; held where reports are made, too
         self._reports: MappedReports | None = None
@@ -204,6 +207,9 @@ class CudaBackend:
             gone = self._timelines.pop(handle, None)
             if gone is not None:
                 gone.close()
+            branch = self._branches.pop(handle, None)
+            if branch is not None:
+                branch.close()
             if keeps_memory:
                 return self.pool.keep(handle)
             self.pool.retire(handle)
@@ -353,17 +359,48 @@ class CudaBackend:
 
     def _queue(self, accesses: tuple[tuple[int, bool], ...], queue: Callable[[int], object]) -> None:
         """Queue what uses memory on the current stream, whose handle `queue` is given, in order."""
+        branch = here.thread.branch
         with self.turn:
             if not here.are_several:
-                queue(0)
+                queue(0 if branch is None else branch.stream.handle)
                 return
         line = timeline.current(self)
 
         def queue_in_order() -> None:
             line.order(accesses)
-            queue(line.handle)
+            queue(line.handle if branch is None else branch.stream.handle)
 
         in_turn(self, queue_in_order)
+
+    def beside(self, urgent: Callable[[], object], rest: Callable[[], object]) -> None:
+        """Queue what may run at the same time, the urgent work first on a branch; see `Backend.beside`."""
+        with self.lock, self.turn if not here.are_several else contextlib.nullcontext():
+            is_watched = config.synchronous or after_launch() is not None  # launch by launch
+            branch = None if is_watched else self._branch()
+            if branch is None or branch.is_open:
+                urgent()
+                rest()
+                return
+            with self.turn:
+                branch.fork()
+            try:
+                with self._launches.on(branch):
+                    urgent()
+                rest()
+            finally:
+                with self.turn:
+                    branch.is_open = False
+                    branch.join()
+
+    def _branch(self) -> Branch:
+        """The branch of the current stream."""
+        stream = self.stream
+        branch = self._branches.get(stream)
+        if branch is None:
+            branch = self._branches[stream] = Branch(self.context, stream)
+        if here.are_several:
+            timeline.current(self).branch = branch
+        return branch
 
     def launcher(
         self,

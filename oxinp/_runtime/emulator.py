@@ -212,6 +212,11 @@ class EmulatorBackend:
         with self._lock:
             self.memory.write(ptr, np.full(nbytes, byte, np.uint8))
 
+    def beside(self, urgent: Callable[[], object], rest: Callable[[], object]) -> None:
+        """Do one after the other."""
+        urgent()
+        rest()
+
     def let_be_read(self, ptr: int, nbytes: int) -> None:
         """Let kernels read memory that nobody has written; its bytes are poison."""
         with self._lock:

@@ -25,11 +25,14 @@ class _Thread(threading.local):
     ----------
     timeline : Timeline
         Where its work goes; every thread begins with the first one there was.
+    branch : Branch or None
+        The branch of that timeline that the thread's launches go to.
     before : list of Timeline or None
         What it had chosen outside the `with` blocks that it is in.
     """
 
     timeline: Any  # a Timeline; of the class, until the thread chooses another one
+    branch: Any = None
 
     def __init__(self) -> None:
         self.before: list[Any] = []

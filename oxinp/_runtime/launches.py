@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -14,11 +15,12 @@ from oxinp._runtime.counters import NO_WORK, after_launch, stats
 from oxinp._runtime.timeline import in_turn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from oxinp._ptx.kernel import Kernel
     from oxinp._ptx.tma import MapSpec
     from oxinp._runtime.backend import Launch
+    from oxinp._runtime.branch import Branch
     from oxinp._runtime.timeline import Device
 
 __all__ = ["Launches"]
@@ -138,12 +140,26 @@ class Launches:
 
             def launch_now() -> None:
                 line.order(accesses)
-                launching.stream = line.handle
+                branch = here.thread.branch
+                launching.stream = line.handle if branch is None else branch.stream.handle
                 launch(*varying)
 
             in_turn(backend, launch_now)
 
         return launch_in_order
+
+    @contextlib.contextmanager
+    def on(self, branch: Branch) -> Iterator[None]:
+        """Let the calling thread's launches go to a branch inside a `with` block; under the device's lock and turn."""
+        here.thread.branch = branch
+        if not here.are_several:
+            self._current.stream = branch.stream.handle
+        try:
+            yield
+        finally:
+            here.thread.branch = None
+            if not here.are_several:
+                self._current.stream = 0
 
     def tensor_map(self, spec: MapSpec, ptr: int) -> bytes:
         """Return the parameter that lets kernels copy boxes of the array at an address."""

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from oxinp._driver.context import Context
+    from oxinp._runtime.branch import Branch
     from oxinp._runtime.memory import Block, Footprint
 
 __all__ = [
@@ -150,11 +151,13 @@ class Timeline:
         Where memory comes from.
     footprint : Footprint or None
         What is collected while the stream is captured: it can then neither wait for others nor be waited for.
+    branch : Branch or None
+        What runs beside the work of the stream, under the same numbers.
     is_closed : bool
         All its work is done, and there will be no more.
     """
 
-    __slots__ = ("_event", "_marked", "_seen", "backend", "footprint", "handle", "is_closed", "now", "stock")
+    __slots__ = ("_event", "_marked", "_seen", "backend", "branch", "footprint", "handle", "is_closed", "now", "stock")
 
     def __init__(self, backend: Device, handle: int, footprint: Footprint | None = None) -> None:
         self.backend = backend
@@ -163,6 +166,7 @@ class Timeline:
         self.footprint = footprint
         self.stock = backend.pool.stock(handle)
         self.stock.timeline = self
+        self.branch: Branch | None = None
         self.is_closed = False
         self._event: Event | None = None
         self._marked = -1  # what the event stands behind
@@ -244,12 +248,16 @@ class Timeline:
         self._seen[other] = other.mark(time)
         assert other._event is not None
         self.backend.context.driver.cuStreamWaitEvent(self.handle, other._event.handle, 0)
+        if self.branch is not None and self.branch.is_open:
+            self.branch.stream.wait(other._event)
 
     def mark(self, time: int) -> int:
         """Let its event stand behind its work up to a number, or later; returns up to which."""
         if self._marked < time:
             if self._event is None:
                 self._event = Event(self.backend.context, has_timing=False)
+            if self.branch is not None and self.branch.is_open:
+                self.branch.join()  # what it has done so far has these numbers, too
             self._event.record(self.handle)
             self._marked = self.now
         return self._marked

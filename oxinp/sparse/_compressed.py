@@ -11,7 +11,7 @@ from oxinp._core.lazy.results import is_device_scalar
 from oxinp._core.manipulation.copy import copy
 from oxinp._core.memory.dtypes import DEVICE_TYPES
 from oxinp._core.reduction.reduce import reduce
-from oxinp._core.reduction.table import ALL
+from oxinp._core.reduction.table import ALL, MAX
 from oxinp.sparse import _rows
 from oxinp.sparse._base import COMPRESSED, Sparse, rebuilt, sibling
 from oxinp.sparse._rows import Rows, Shape
@@ -37,22 +37,24 @@ def of_rows(self: Sparse, *, is_transposed: bool = False) -> tuple[Rows, int]:
         rows, found = major_rows(self)
         return rows, found.longest
     name = "converted" if self.format in COMPRESSED else f"rows {is_transposed}"
-    made: tuple[Rows, int] = self._cached(
-        name, tuple(self._parts), lambda: converted(self, is_transposed=is_transposed)
-    )
+
+    def make() -> tuple[Rows, int]:
+        rows = converted(self, is_transposed=is_transposed)
+        return rows, int(reduce(MAX, rows.indptr[1:] - rows.indptr[:-1]))
+
+    made: tuple[Rows, int] = self._cached(name, tuple(self._parts), make)
     return made
 
 
-def converted(self: Sparse, *, is_transposed: bool) -> tuple[Rows, int]:
+def converted(self: Sparse, *, is_transposed: bool) -> Rows:
+    """Return a matrix, or its transpose, in rows, which it is not in."""
     if self.format in COMPRESSED:
-        rows = _rows.transposed(major_rows(self)[0])
-    elif self.format == "coo":
-        row, column, shape = coordinates(self)
-        places = (column, row, shape[::-1]) if is_transposed else (row, column, shape)
-        rows = _rows.from_coordinates(*places[:2], self._parts["data"], places[2])
-    else:
-        return of_rows(self.tocsr(), is_transposed=is_transposed)
-    return rows, _rows.survey(rows.indptr, rows.indices, rows.num_columns).longest
+        return _rows.transposed(major_rows(self)[0])
+    if self.format != "coo":
+        return of_rows(self.tocsr(), is_transposed=is_transposed)[0]
+    row, column, shape = coordinates(self)
+    places = (column, row, shape[::-1]) if is_transposed else (row, column, shape)
+    return _rows.from_coordinates(*places[:2], self._parts["data"], places[2])
 
 
 def coordinates(self: Sparse) -> tuple[Any, Any, tuple[int, int]]:

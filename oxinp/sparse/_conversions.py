@@ -23,7 +23,7 @@ def to_compressed(format_: str) -> Callable[..., Any]:
     def method(self: Sparse, copy: bool = False) -> Any:
         if self.format == format_:
             return copied(self) if copy else self
-        rows, _ = converted(self, is_transposed=format_ == "csc")
+        rows = converted(self, is_transposed=format_ == "csc")
         return build_rows(
             self, format_, rows, self.shape, is_canonical=self.format == "coo" or major_rows(self)[1].is_canonical
         )

@@ -13,6 +13,7 @@ from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.results import types
 from oxinp._core.manipulation.copy import astype, copy
 from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES, FLOAT64, INT64
+from oxinp._core.ops.sparse import is_uneven
 from oxinp._core.ufunc.object import OBJECTS
 from oxinp.sparse import _products, _rows
 from oxinp.sparse._base import COMPRESSED, Sparse, as_ours, is_ours, sparray
@@ -42,7 +43,7 @@ def matmul(self: Sparse, other: Any) -> Any:
         _let_raise(self, operator.matmul, other.shape)
         raise Unsupported("a product of more dimensions")
     rows, longest = of_rows(self)
-    return _times(rows, longest, other)
+    return _times(self, rows, longest, other, is_transposed=False)
 
 
 def rmatmul(self: Sparse, other: Any) -> Any:
@@ -55,8 +56,8 @@ def rmatmul(self: Sparse, other: Any) -> Any:
         raise Unsupported("a product of more dimensions")
     rows, longest = of_rows(self, is_transposed=True)
     if other.ndim == 1:
-        return _times(rows, longest, other)
-    return copy(_times(rows, longest, other.T).T)
+        return _times(self, rows, longest, other, is_transposed=True)
+    return copy(_times(self, rows, longest, other.T, is_transposed=True).T)
 
 
 def _dense(other: Any) -> Any:
@@ -67,12 +68,15 @@ def _dense(other: Any) -> Any:
     return other
 
 
-def _times(rows: Rows, longest: int, other: Any) -> Any:
+def _times(self: Sparse, rows: Rows, longest: int, other: Any, *, is_transposed: bool) -> Any:
+    if other.ndim == 2 and other.shape[1] > 1:
+        return _rows.matmat(rows, other)
+    known: tuple[Any, ...] = ()
+    if is_uneven(rows.num_rows, rows.indices.size, longest):
+        known = (self._cached(f"tiles {is_transposed}", tuple(self._parts), lambda: _rows.tiles(rows)),)
     if other.ndim == 1:
-        return _rows.matvec(rows, other, longest)
-    if other.shape[1] == 1:
-        return _rows.matvec(rows, other.ravel(), longest).reshape(-1, 1)
-    return _rows.matmat(rows, other)
+        return _rows.matvec(rows, other, longest, known)
+    return _rows.matvec(rows, other.ravel(), longest, known).reshape(-1, 1)
 
 
 def _product(self: Sparse, other: Sparse) -> Any:

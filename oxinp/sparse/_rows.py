@@ -23,6 +23,8 @@ from oxinp._core.reduction.table import ALL, CUMSUM, MAX, MIN
 
 INT32 = np.dtype(np.int32)
 MAX_INT32 = 2**31 - 1
+MAX_KEYS = 2**30
+"""Elements from which on they are not sorted with their keys, but their numbers are."""
 
 
 class Rows(NamedTuple):
@@ -174,8 +176,11 @@ def from_keys(keys: Any, data: Any, shape: tuple[int, int], dtype: np.dtype[Any]
 
 def transposed(rows: Rows) -> Rows:
     """Return the transpose, whose columns ascend: elements in a column keep their order."""
-    order = sort.argsort(rows.indices)
     dtype = rows.indices.dtype
+    if rows.data.dtype.itemsize in (4, 8) and rows.indices.size < MAX_KEYS:
+        indptr, row, data = perform_on_device(ops.TRANSPOSE, rows.parts, (rows.num_columns,))
+        return Rows(indptr, row, data, rows.num_rows)
+    order = sort.argsort(rows.indices)
     columns = taken(rows.indices, order)
     indptr = starts_in(columns, rows.num_columns, dtype)
     return Rows(indptr, taken(numbers(rows), order), taken(rows.data, order), rows.num_rows)
@@ -312,9 +317,14 @@ def incomplete(rows: Rows, order: Any, *, is_symmetric: bool) -> Any:
 # -- products and elementwise operators --------------------------------------------------------------------------------
 
 
-def matvec(rows: Rows, x: Any, longest: int) -> Any:
-    """Return the product with a vector; `longest` is the length of the longest row."""
-    return perform_on_device(ops.MATVEC, (*rows.parts, x), (longest,))
+def tiles(rows: Rows) -> Any:
+    """Return what products with vectors find out before about a matrix that `is_uneven`."""
+    return perform_on_device(ops.TILES, (rows.indptr,), (rows.indices.size,))
+
+
+def matvec(rows: Rows, x: Any, longest: int, known: tuple[Any, ...] = ()) -> Any:
+    """Return the product with a vector; `longest` is the length of the longest row, `known` are `tiles`, if any."""
+    return perform_on_device(ops.MATVEC, (*rows.parts, x, *known), (longest,))
 
 
 def matmat(rows: Rows, b: Any) -> Any:

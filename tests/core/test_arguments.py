@@ -327,7 +327,7 @@ RARE = {
     "the largest, into the third argument": lambda np: np.maximum(np.ones(3), np.zeros(3), np.empty(3)),
     "a fraction, as an array": lambda np: np.true_divide(Fraction(1, 2), 4, out=...).shape,
     "a percentile": lambda np: np.percentile(np.arange(10), Fraction(50)),
-    "arange of dates' differences": lambda np: np.arange(datetime.timedelta(0), datetime.timedelta(5)),
+    "arange of dates' differences": lambda np: np.arange(datetime.timedelta(0), datetime.timedelta(microseconds=5)),
     "arange of NumPy's": lambda np: np.arange(numpy.timedelta64(3, "D")),
     "a class of no dtype": lambda np: np.ndarray[()],
     "a class of three": lambda np: np.ndarray[int, int, int],

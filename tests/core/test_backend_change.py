@@ -9,7 +9,7 @@ import pytest
 
 import oxinp as np
 from oxinp import _runtime
-from oxinp._runtime import emulator, select
+from oxinp._runtime import emulator, here, select
 from tests.comparator import assert_same
 
 ROWS, COLUMNS = 6, 10
@@ -29,6 +29,7 @@ def another_device(monkeypatch):
     device.name = "cuda"
     device.allocate(1 << 20)  # what the first device gives out here is nobody's
     monkeypatch.setitem(select._opened, "cuda", device)
+    monkeypatch.setattr(here, "are_several", False)  # where a GPU has been used, streams are those of its own device
     return device
 
 

@@ -131,6 +131,44 @@ def test_products_with_what_is_on_the_device_alone(stats):
     assert stats().launches == before + 1  # the large product
 
 
+def written_by_a_mask(_xp, x, _places, mask):
+    x[mask] = x[mask] * 2
+
+
+def written(_xp, x, places, mask):
+    x[places] = 3
+    x[mask] = 4
+
+
+BY_INDEX = {
+    "elements": lambda _xp, x, places, _mask: x[places],
+    "chosen": lambda _xp, x, _places, mask: x[mask],
+    "written": written,
+    "written by a mask": written_by_a_mask,
+    "added to": lambda xp, x, places, _mask: xp.add.at(x, places, 2.0),
+    "added in slices": lambda xp, x, places, _mask: xp.add.reduceat(x, places),
+}
+
+
+@pytest.mark.parametrize("is_learned", [False, True], ids=["small", "learned"])
+@pytest.mark.parametrize("use", BY_INDEX.values(), ids=BY_INDEX)
+def test_elements_by_index_that_belong_on_the_host_are_no_fallback(use, is_learned, config, stats):
+    config.fallback = "error"
+    given = numpy.arange(16384.0 if is_learned else 100.0)
+    places, mask = numpy.array([5, 2, 90]), given % 3 > 1
+    x, expected = np.asarray(given) * 2, given * 2
+    if is_learned:
+        np.evaluate(x)
+        balance._settle(8)
+    before = stats()
+    found, wanted = use(np, x, np.asarray(places), np.asarray(mask)), use(numpy, expected, places, mask)
+    assert stats().launches == before.launches
+    assert not stats().fallbacks
+    config.fallback = "silent"
+    for ours, theirs in ((x, expected), *([] if wanted is None else [(found, wanted)])):
+        assert_same(ours, theirs)
+
+
 def test_it_can_be_turned_off(config, stats):
     config.adaptive_placement = False
     work_on_rows(np, matrix(np), 200)

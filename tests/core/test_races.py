@@ -146,6 +146,8 @@ def test_looking_for_storages_disturbs_no_tuple_that_another_thread_fills():
         if frame.f_code.co_filename != eviction.__file__:
             return None
         frame.f_trace_opcodes = True
+        if event == "call":
+            sys.settrace(trace)  # which Python 3.12 needs to see a frame's opcodes as well
         num_steps += event == "opcode"
         if num_steps == 100:
             may_end.set()

@@ -47,6 +47,26 @@ def test_a_graph_is_captured_and_launched(library, config, stats):
         graph.launch()
 
 
+def test_branches_of_a_captured_stream_are_branches_of_the_graph(library, config):
+    config.offload_threshold = 0
+    x, y = (evaluated(oxinp.zeros(1000) + value) for value in (1, 2))
+    backend = _runtime.current()
+    with cuda.Graph.capture(x, y) as graph:
+        oxinp.evaluate(x + 1)
+        backend.beside(lambda: oxinp.evaluate(y + 2), lambda: oxinp.evaluate(x + 2))
+        oxinp.evaluate(x + 3)
+        with pytest.raises(KeyError):  # joined nonetheless
+            backend.beside(lambda: oxinp.evaluate(y + 4), {}.popitem)
+    assert graph.num_kernels == 5
+    (nodes,) = library.graphs.values()
+    first, beside, rest, last, late = nodes
+    after = [[first, beside, rest, last, late].index(x) for node in nodes.values() for x in sorted(node.after)]
+    assert after == [0, 0, 1, 2, 1, 3]  # a branch goes on from where it was, too
+    backend.beside(lambda: oxinp.evaluate(y + 5), lambda: oxinp.evaluate(x + 5))  # streams are what they were
+    assert not library.ends
+    graph.close()
+
+
 @pytest.mark.usefixtures("library")
 def test_the_memory_of_a_graph_is_its_own_until_it_is_closed(config):
     config.offload_threshold = 0

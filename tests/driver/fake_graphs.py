@@ -35,11 +35,15 @@ class FakeGraphs:
         Modes and contexts by the stream that is captured.
     spoilt : set of int
         Captured streams that somebody has waited for.
+    ends : dict of int to (int, set of int)
+        Of streams whose work goes into a graph: the captured stream, and the nodes that come last.
+    marks : dict of int to (int, set of int)
+        The same of events that were recorded there.
     """
 
     def init_graphs(self):
         self.graphs, self.executables, self.capturing, self.captured = {}, {}, {}, {}
-        self.graph_launches, self.spoilt = [], set()
+        self.graph_launches, self.spoilt, self.ends, self.marks = [], set(), {}, {}
 
     # Waiting for what is captured is refused, and ends the capture
 
@@ -185,21 +189,46 @@ class FakeGraphs:
     def do_cuStreamBeginCapture_v2(self, result, stream, mode):
         if not result:
             self.capturing[stream] = mode, getattr(self._thread, "context", 0)
-            self.captured[stream] = []
+            self.captured[stream] = {}
+            self.ends[stream] = stream, set()
 
     def capture_launch(self, stream, launch):
-        """Take a launch if its stream is captured; return whether it is."""
-        if stream in self.capturing:
-            self.captured[stream].append(launch)
-        return stream in self.capturing
+        """Take a launch if its stream is captured, or waits for one that is; return whether it does."""
+        if stream not in self.ends:
+            return False
+        origin, after = self.ends[stream]
+        handle = next(self._handles)
+        self.captured[origin][handle] = FakeNode(0, launch, after)
+        self.ends[stream] = origin, {handle}
+        return True
+
+    def do_cuEventRecord(self, result, event, stream):
+        self.marks.pop(event, None)
+        if stream in self.ends:
+            self.marks[event] = self.ends[stream]
+
+    def do_cuStreamWaitEvent(self, result, stream, event, flags):
+        if event in self.marks:
+            origin, after = self.marks[event]
+            self.ends[stream] = origin, self.ends.get(stream, (origin, set()))[1] | after
 
     def do_cuStreamEndCapture(self, result, stream, address):
         self.capturing.pop(stream, None)
+        _, before = self.ends.pop(stream, (stream, set()))
+        nodes = self.captured.pop(stream, {})
+        beside = {other for other, (origin, _) in self.ends.items() if origin == stream}
+        last = set().union(*(self.ends.pop(other)[1] for other in beside))
+        self.marks = {event: mark for event, mark in self.marks.items() if mark[0] != stream}
         if stream in self.spoilt:
             return 901
+        reached, new = set(), before
+        while new:
+            reached |= new
+            new = {x for node in new for x in nodes[node].after} - reached
+        if last - reached:
+            return 904
         if not result:
             self.do_cuGraphCreate(0, address, 0)
-            nodes = {next(self._handles): FakeNode(0, launch, ()) for launch in self.captured.pop(stream, ())}
             self.graphs[ctypes.c_void_p.from_address(address).value] = nodes
         return result
 

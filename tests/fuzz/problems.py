@@ -27,7 +27,7 @@ FAMILIES: dict[str, Callable[[Problem], Any]] = {
         problems_arrays.scans,
         problems_products.products,
         problems_products.large_products,
-        problems_products.symmetric_products,
+        problems_products.rank_k_products,
         problems_products.triangular_systems,
         problems_sequences.gathers,
         problems_sequences.sorts,

@@ -151,8 +151,7 @@ def sorted_rows(p: Problem) -> Any:
     elif way == "pairs":
         sort.sort_pairs(length, key, p.choice((None, u32, u64)), device)
     elif way == "search":
-        spec = p.choice((None, search.spec_of(length, num_rows, type_, is_right=is_right)))
-        search.search(length, num_rows, type_, device, is_right=is_right, spec=spec)
+        search.search(length, num_rows, type_, device, is_right=is_right)
     elif way == "count":
         count.count(length, num_rows, p.choice((f32, f64)), p.choice((f32, f64)), device, is_uniform=p.chance(50))
     else:

@@ -10,7 +10,7 @@ import numpy  # noqa: ICN001 - np is ours
 import oxinp as np
 from oxinp._core.memory.dtypes import DEVICE_TYPES
 from oxinp._kernels.blas3 import plan as blas3
-from oxinp._kernels.gemm.operand import HERMITIAN, SYMMETRIC, TRIANGULAR, Form, Matrices, contiguous
+from oxinp._kernels.gemm.operand import TRIANGULAR, Form, Matrices, contiguous
 from oxinp._kernels.plan import ALIGNMENT
 from tests.fuzz import planning
 from tests.fuzz.problem import EXTENTS, Problem, lying
@@ -114,37 +114,18 @@ def large_products(p: Problem) -> Any:
     )
 
 
-def symmetric_products(p: Problem) -> Any:
-    """Products of which a triangle counts: nothing in the package asks for all of them, programs of kernels may."""
+def rank_k_products(p: Problem) -> Any:
+    """Triangles of products with their own transpose: nothing in the package asks for all of them."""
     type_ = DEVICE_TYPES[numpy.dtype(p.dtype(("f4", "f8", "c8", "c16")))]
-    shape = tuple(p.choice((1, 5, 32, 100, 256, 1000, 4096)) for _ in range(2))
-    shape = (*p.choice(((), (), (3,), (2, 2))), *shape)
-    is_left = p.chance(50)
-    order = shape[-2] if is_left else shape[-1]
-    form = Form(
-        p.choice((SYMMETRIC, HERMITIAN, TRIANGULAR)),
-        is_lower=p.chance(50),
-        has_unit_diagonal=p.chance(30),
-        is_conjugated=p.chance(30) and type_.is_complex,
-    )
-    square = Matrices(type_, contiguous((*shape[:-2], order, order)), ALIGNMENT)
-    other = Matrices(type_, contiguous(shape), ALIGNMENT)
+    order, depth = (p.choice((1, 5, 32, 100, 256, 1000, 4096)) for _ in range(2))
+    batch = p.choice(((), (), (3,), (2, 2)))
     device = planning.backend().capability
-    p.text = f"{type_} {shape} {form} is_left={is_left}"
-    way = p.integer(0, 2)
-    if way == 0:
-        plan = blas3.plan_product(shape, square, form, other, device, is_left=is_left)
-    elif way == 1:
-        setting = p.choice(("auto", "native", "tf32"))
-        plan = blas3.plan_expanded(shape, square, form, other, device, setting, 1 << 30, is_left=is_left)
-    else:
-        whole = (*shape[:-2], order, order)
-        ways = {name: p.chance(50) for name in ("is_lower", "is_hermitian", "is_mirrored")}
-        given = Matrices(type_, contiguous((*shape[:-2], order, shape[-1])), ALIGNMENT)
-        plan = blas3.plan_rank_k(whole, shape[-1], given, device, **ways)
-        return planning.backend().perform(plan, [math.prod(whole)], [math.prod(shape[:-2]) * order * shape[-1]], type_)
-    sizes = [math.prod(shape[:-2]) * order**2, math.prod(shape)]
-    return planning.backend().perform(plan, [math.prod(shape)], sizes if is_left else sizes[::-1], type_)
+    ways = {name: p.chance(50) for name in ("is_lower", "is_hermitian", "is_mirrored")}
+    p.text = f"{type_} {batch} {order} x {depth} {ways}"
+    whole = (*batch, order, order)
+    given = Matrices(type_, contiguous((*batch, order, depth)), ALIGNMENT)
+    plan = blas3.plan_rank_k(whole, depth, given, device, **ways)
+    return planning.backend().perform(plan, [math.prod(whole)], [math.prod(batch) * order * depth], type_)
 
 
 def triangular_systems(p: Problem) -> Any:

@@ -9,12 +9,13 @@ from types import SimpleNamespace
 import numpy as np
 
 from oxinp._kernels.elementwise import plan as elementwise
-from oxinp._kernels.plan import Copy, Fill, Launch, Read
+from oxinp._kernels.plan import Copy, Fill, Launch, Read, in_order
 from oxinp._kernels.problem import MAX_ALIGNMENT, Operand, ScalarOperand
 from oxinp._kernels.reduce import plan as reduce
 from oxinp._kernels.scan import plan as scan
 from oxinp._ptx import emulate
 from oxinp._ptx.types import from_dtype
+from oxinp._runtime.backend import NUM_FLAGS
 from tests.ptx.launch import parts_of
 
 REQUIRE_GPU = os.environ.get("OXINP_REQUIRE_GPU", "") == "1"
@@ -70,8 +71,12 @@ def execute(machine, plan, outputs=(), inputs=(), scratch=None, stand_in=None):
         held.append(machine.upload(np.full(plan.scratch_nbytes, 0xA5, np.uint8)))
         scratch = held[0]
     buffers["scratch"] = scratch
+    launches = [step for step in plan.steps if isinstance(step, Launch)]
+    if any(argument.buffer == "flags" for launch in launches for argument in launch.arguments):
+        buffers["flags"] = machine.upload(np.zeros(4 * NUM_FLAGS, np.uint8))
+        held.append(buffers["flags"])
     words = []
-    for step in plan.steps:
+    for step in in_order(plan.steps):
         if isinstance(step, Launch):
             if stand_in is not None and step.kernel.target == "sm_90a":
                 stand_in(step)
@@ -86,6 +91,8 @@ def execute(machine, plan, outputs=(), inputs=(), scratch=None, stand_in=None):
             words += machine.download(_address(step.source, buffers), 8 * step.count).view(np.int64).tolist()
     if plan.then is not None:
         words += execute(machine, plan.then(tuple(words)), outputs, inputs, scratch, stand_in)
+    if "flags" in buffers:
+        assert not machine.download(buffers["flags"], 4 * NUM_FLAGS).any(), "flags are not zeros again"
     for address in held:
         machine.free(address)
     return words

@@ -1,4 +1,5 @@
 import gc
+import itertools
 import subprocess
 import sys
 import threading
@@ -25,16 +26,16 @@ class FakeDriver:
         self.total = total
         self.live = {}
         self.log = []
-        self.next_ptr = 0x7000_0000_0000
+        self.ptrs = itertools.count(0x7001_0000_0000, 1 << 32)  # an address for each of several threads
 
     def allocate(self, nbytes):
         if sum(self.live.values()) + nbytes > self.total:
             self.log.append(("full", nbytes))
             raise Full
-        self.next_ptr += 1 << 32
-        self.live[self.next_ptr] = nbytes
+        ptr = next(self.ptrs)
+        self.live[ptr] = nbytes
         self.log.append(("allocate", nbytes))
-        return self.next_ptr
+        return ptr
 
     def free(self, ptr):
         self.log.append(("free", self.live.pop(ptr)))

@@ -79,6 +79,13 @@ def call(
         Where `config.fallback` is "error".
     """
     count(name)
+    return placed_on_host(function, args, kwargs, mutates)
+
+
+def placed_on_host(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], mutates: tuple[Mutated, ...] = OUT
+) -> Any:
+    """Let NumPy compute, as `call` does, where placement has chosen the host: that is no fallback and not counted."""
     written = _written(function, args, kwargs, mutates)
     if KEPT in mutates:
         return _exchanged(Exchange(whole=True, keeps=True), function, args, kwargs)
@@ -215,20 +222,6 @@ def on_host(call_numpy: Callable[[Any], Any], array: Any) -> Any:
     exchange = Exchange(whole=True)
     exchange.give(array)
     return exchange.take(result)
-
-
-def placed_on_host(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Let NumPy compute, as `call` does, where placement has chosen the host: that is no fallback and not counted.
-
-    Parameters
-    ----------
-    function : callable
-        NumPy's; it writes to none of its arguments.
-    args, kwargs
-        Its arguments.
-    """
-    result = on_hosts(function, args, kwargs)
-    return _exchanged(Exchange(whole=True), function, args, kwargs) if result is NOT_DONE else result
 
 
 # -- what is written ---------------------------------------------------------------------------------------------------

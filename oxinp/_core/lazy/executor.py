@@ -7,6 +7,7 @@ of its outputs and of its workspace, so that running it is an allocation and a l
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import chain, count
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
@@ -15,11 +16,11 @@ import numpy as np
 
 from oxinp._config import config
 from oxinp._core.lazy.placement import device, keyed
-from oxinp._kernels.plan import Copy, Fill, Launch, Plan, Read, inputs, outputs
+from oxinp._kernels.plan import Beside, Copy, Fill, Launch, Plan, Read, inputs, outputs
 from oxinp._runtime import here
 
 if TYPE_CHECKING:
-    from oxinp._kernels.plan import Again, Argument
+    from oxinp._kernels.plan import Again, Argument, Step
     from oxinp._ptx.tma import MapSpec
     from oxinp._runtime.memory import Buffer
 
@@ -449,8 +450,21 @@ class _ReadStep(_Step):
         return words.tolist()
 
 
-def _compiled(step: Launch | Fill | Copy | Read, places: dict[str, range]) -> _Step:
+class _BesideStep(_Step):
+    __slots__ = ("rest", "urgent")
+
+    def __init__(self, beside: Beside, places: dict[str, range]) -> None:
+        self.urgent, self.rest = ([_compiled(step, places) for step in side] for side in beside)
+        self.has_flags = any(step.has_flags for step in (*self.urgent, *self.rest))
+
+    def __call__(self, values: tuple[Any, ...]) -> None:
+        device().beside(partial(_run, self.urgent, values), partial(_run, self.rest, values))
+
+
+def _compiled(step: Step, places: dict[str, range]) -> _Step:
     made: _Step
+    if isinstance(step, Beside):
+        return _BesideStep(step, places)
     if isinstance(step, Launch):
         found = [(place, argument) for argument in step.arguments for place in places[argument.buffer]]
         launch = device().launcher(step.kernel, step.grid, len(found), step.constants, step.work)

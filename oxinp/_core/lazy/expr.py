@@ -35,6 +35,10 @@ class Unsupported(Exception):
     """Raised before anything is written where the device has no kernel for an operation; says why."""
 
 
+class Placed(Unsupported):
+    """Raised where the device has a kernel, but what it would compute belongs on the host: that is no fallback."""
+
+
 class Node(NamedTuple):
     """One operation of a graph: how it is lowered, the dtype it gives, and the numbers of the values it takes."""
 

@@ -75,9 +75,9 @@ class Op(Frozen, eq=False):
     plan_again : callable or None
         ``plan_again(bound, variant)`` -> the same Plan, or what an `Again` says of it, if that takes arithmetic alone
         because an operation of this kind has been planned for other sizes; else None.
-    takes_chains : bool
-        Operands may be chains of elementwise operations, which run in the operation's own kernel; else they are
-        computed before.
+    takes_chains : bool or tuple of int
+        Operands, or those of these numbers, may be chains of elementwise operations, which run in the operation's own
+        kernel; else they are computed before.
     takes_views : bool
         Operands may lie in memory anyhow; else they are made contiguous.
     fuse : callable or None
@@ -117,7 +117,7 @@ class Op(Frozen, eq=False):
     cost: Callable[[tuple[Layout, ...], Any], float] = _largest
     host_weight: float = 1.0
     plan_again: Callable[[BoundOp, Any], Plan | Again | None] | None = None
-    takes_chains: bool = False
+    takes_chains: bool | tuple[int, ...] = False
     takes_views: bool = False
     fuse: Callable[[BoundOp, Graph, int], Plan | None] | None = None
     may_fuse: Callable[[BoundOp, tuple[Any, ...]], bool] | None = None

@@ -130,12 +130,12 @@ def paired(operation: Operation, a: Handle, b: Handle) -> Value | None:
 
     Nothing is made for the result but its value: it is an operand of something else.
     """
-    u, v = a._storage.value, b._storage.value
+    u, v = (a._held or a._storage).value, (b._held or b._storage).value
     if u is None or v is None or current() is not quiet.state:
         return None
     if u[0].layout is not a._known:
         u = chain(a)
-        v = b._storage.value or v  # which that may have computed
+        v = (b._held or b._storage).value or v  # which that may have computed
     if v[0].layout is not b._known:
         v = chain(b)
     first, leaves, mask = u

@@ -10,7 +10,7 @@ import numpy as np
 from oxinp._core.lazy import schedule
 from oxinp._core.lazy.calls import Pending
 from oxinp._core.memory.layout import Layout
-from oxinp._core.memory.storage import Value, make_storage
+from oxinp._core.memory.storage import SHARED, Storage, Value, make_storage
 
 _new = object.__new__
 _NumpyArray = np.ndarray
@@ -59,8 +59,15 @@ def wrap_host(result: Any) -> Any:
 
 def wrap_pending(value: Value, *, as_array: bool = False) -> Any:
     """Return a new array, or scalar where NumPy returns one (unless `as_array`), that is pending."""
-    storage = make_storage(value, None)
-    schedule.enter(storage)
+    storage = Storage()  # `make_storage` and `schedule.enter`, spelled out
+    storage.has_objects = False
+    storage.value = value
+    storage.host = storage.stale = None
+    schedule.PENDING.append(ref(storage))
+    if len(schedule.PENDING) > schedule.room:
+        schedule.make_room(storage, 3)
+    if value[2] & SHARED:  # others may change what it reads at any time
+        schedule.materialise(storage)
     layout = value[0].layout
     array = _new(types.ndarray if as_array or layout.ndim else types.scalars[layout.dtype.type])
     array._known = layout

@@ -137,14 +137,6 @@ def histogram(array: Handle, edges: np.ndarray[Any, Any], *, is_uniform: bool) -
     """Return how many elements are between edges, with the last one; see `numpy.histogram`."""
     _check(array)
     wide = edges.astype(_compared(array._layout.dtype, edges))
-    is_uniform = is_uniform and _is_estimated(wide)
-    given = creation.asarray(wide)
-    return perform_on_device(COUNT, (ravel(array), given), (edges.size - 1, is_uniform))
-
-
-def _is_estimated(edges: np.ndarray[Any, Any]) -> bool:
-    """Whether what the kernel computes of an edge is near its number."""
-    count = edges.size - 1
-    with np.errstate(all="ignore"):
-        numbers = (edges - edges[0]) * (edges.dtype.type(count) / (edges[-1] - edges[0]))
-        return bool((np.abs(numbers - np.arange(count + 1)) < 0.5).all())
+    deviation = importlib.import_module("oxinp._kernels.sort.count").deviation(wide) if is_uniform else None
+    given = creation.asarray(wide if deviation is None else np.append(wide, wide.dtype.type(deviation)))
+    return perform_on_device(COUNT, (ravel(array), given), (edges.size - 1, deviation is not None))

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from oxinp._core.lazy import placement, reports
+from oxinp._core.lazy.chains import arrays, input_types, instructions
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import Handle, host_view
 from oxinp._core.lazy.op import BoundOp, Op
@@ -28,22 +29,19 @@ from oxinp._core.memory.layout import Layout
 from oxinp._core.ops import creation
 from oxinp._core.ops.epilogue import epilogue_of
 from oxinp._core.ops.perform import perform_on_device
-from oxinp._core.reduction.scan import plan_scan
-from oxinp._core.reduction.table import CUMSUM
 from oxinp._core.ufunc.object import OBJECTS
-from oxinp._kernels.plan import Argument, Copy, Fill, Plan, Read, Scratch
+from oxinp._kernels.plan import Argument, Plan, Scratch
 
 if TYPE_CHECKING:
     from oxinp._core.lazy.expr import Graph
 
-INT32, UINT64 = np.dtype(np.int32), np.dtype(np.uint64)
-MAX_INT32 = 2**31 - 1
+UINT64 = np.dtype(np.uint64)
 MAX_FUSED_NODES = 16
 """Elementwise operations that the kernel of a gather does on its elements."""
 MAX_LOOKED_AT = 1 << 16
 """Indices on the host up to which they are looked at there, so that errors come at once."""
 
-_FAMILY = "oxinp._kernels.index.gather"
+_FAMILY, _SELECT = "oxinp._kernels.index.gather", "oxinp._kernels.index.select"
 
 
 def _infer_take(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout, ...]:
@@ -177,31 +175,29 @@ def _infer_nothing(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout
 
 
 def _plan_select(bound: BoundOp) -> Plan:
-    """Count along the mask, read the last count, then write every chosen element to where the counts say."""
-    mask, *arrays = (graph.layout for graph in bound.graphs)
-    dtype = INT32 if mask.size <= MAX_INT32 else INT64
-    counts = Layout.of(dtype, mask.shape)
-    scratch = Scratch()
-    positions, count = scratch.take(counts.nbytes), scratch.take(INT64.itemsize)
-    scan = plan_scan(CUMSUM, bound.graphs[0], 0, counts)
-    steps = (
-        *scan.on(out0=positions, scratch=scratch.take(scan.scratch_nbytes)),
-        Fill(count, INT64.itemsize, 0),
-        Copy(count, positions.at(counts.nbytes - dtype.itemsize), dtype.itemsize),
-        Read(count),
+    """Compute the mask, count along it and read the last count, then write every chosen element."""
+    mask, *others = bound.graphs
+    structure, module, scratch = mask.structure, importlib.import_module(_SELECT), Scratch()
+    planner = structure.plans.get("mask")
+    if planner is None:
+        own = instructions(structure), structure.result
+        planner = structure.plans["mask"] = module.Mask(input_types(structure), *own)
+    size = mask.layout.size
+    chosen = planner.plan(size, arrays(mask), placement.device().capability, scratch)
+    given = (
+        (MOVED_TYPES[others[0].layout.dtype], chosen, Argument(f"in{len(mask.leaves)}"))
+        if others
+        else (None, chosen, None)
     )
-    chosen: Plan = importlib.import_module(_FAMILY).select(
-        mask.size, MOVED_TYPES[arrays[0].dtype] if arrays else None, DEVICE_TYPES[dtype]
-    )
-    write = chosen.on(in1=positions, in2=Argument("in1"))
-    return Plan(steps, scratch.nbytes, then=lambda words: Plan(write if words[0] else ()))
+    write: Plan = module.select(size, *given)
+    return Plan(chosen.steps, scratch.nbytes, then=lambda words: write if words[0] else Plan(()))
 
 
 def _sized_select(bound: BoundOp, words: tuple[int, ...]) -> tuple[Layout, ...]:
     return (Layout.of(bound.layouts[0].dtype, words),)
 
 
-SELECT = Op("select", _plan_select, _infer_nothing, sized=_sized_select)
+SELECT = Op("select", _plan_select, _infer_nothing, sized=_sized_select, takes_chains=(0,))
 
 
 def take(array: Handle, index: Handle, axis: int = 0, *, is_checked: bool = True, given: Any = None) -> Any:

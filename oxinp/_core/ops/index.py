@@ -9,7 +9,7 @@ import numpy as np
 
 from oxinp._config import config
 from oxinp._core.errors.frames import call_as_user
-from oxinp._core.host.fallback import call
+from oxinp._core.host.fallback import call, placed_on_host
 from oxinp._core.lazy import explain, placement, schedule
 from oxinp._core.lazy.balance import balance
 from oxinp._core.lazy.calls import is_waiting
@@ -27,7 +27,7 @@ from oxinp._core.lazy.handle import (
     host_view,
 )
 from oxinp._core.lazy.placement import SMALL_NBYTES
-from oxinp._core.lazy.record import WHERE, express, is_hosted
+from oxinp._core.lazy.record import WHERE, express
 from oxinp._core.lazy.results import is_device_scalar, types, wrap_host, wrap_pending
 from oxinp._core.lazy.stores import store, target_of
 from oxinp._core.lazy.views import host_part, view, view_at
@@ -131,7 +131,9 @@ def gather_on_host(array: Handle, seen: Any, key: Any) -> Any:
 
 def _gathered(array: Handle, key: Any) -> Any:
     """Return ``array[key]`` for a key that is not basic: on the device an array of integers, or a mask."""
-    if type(array) is types.ndarray and not advanced.is_light(array, key):
+    if type(array) is types.ndarray:
+        if advanced.is_light(array, key):
+            return placed_on_host(np.ndarray.__getitem__, (array, key), {})
         try:
             return _by_key(array, key)
         except Unsupported:
@@ -194,11 +196,7 @@ def setitem(array: Handle, key: Any, value: Any) -> None:
         if located is None and plain is not None:
             located = _located(layout, key, plain)
     if located is None and not is_basic(key):
-        known = _with_values(key)
-        if known is key and not _fills(array, key, value) and not _scatters(array, key, value):
-            call(np.ndarray.__setitem__, (array, key, value), {}, name="ndarray.__setitem__", mutates=(0,))
-        elif known is not key:
-            setitem(array, known, value)
+        _set_by_key(array, key, value)
         return
     if host is None:
         layout, is_element = locate(array._layout, key) if located is None else located
@@ -310,14 +308,24 @@ def _touched(array: Handle, seen: Any, key: Any) -> tuple[int, int]:
     return (low + start * step, high - (len(seen) - stop) * step) if step > 0 and start < stop else (low, high)
 
 
+def _set_by_key(array: Handle, key: Any, value: Any) -> None:
+    """Write ``array[key] = value`` for a key that is not basic."""
+    known = _with_values(key)
+    if known is not key:
+        setitem(array, known, value)
+    elif type(array) is types.ndarray and advanced.is_light(array, key):
+        placed_on_host(np.ndarray.__setitem__, (array, key, value), {}, mutates=(0,))
+    elif not _fills(array, key, value) and not _scatters(array, key, value):
+        call(np.ndarray.__setitem__, (array, key, value), {}, name="ndarray.__setitem__", mutates=(0,))
+
+
 def _fills(array: Handle, key: Any, value: Any) -> bool:
     """Write one number where a mask is true, on the device; tell whether that has been done."""
     is_number = isinstance(value, bool | int | float | complex | np.number | np.bool_)
     if not (type(key) is types.ndarray and is_number and key._layout.shape == array._layout.shape):
         return False
     dtype = array._layout.dtype
-    is_known = key._layout.dtype == BOOL and dtype in DEVICE_TYPES and array._layout.ndim
-    if not is_known or (is_hosted((array, key)) and placement.is_host(array._layout.nbytes)):
+    if not (key._layout.dtype == BOOL and dtype in DEVICE_TYPES and array._layout.ndim):
         return False
     element = np.zeros(1, dtype)
     # NumPy's scalars are cast as arrays are, Python's numbers have to fit.
@@ -332,7 +340,7 @@ def _fills(array: Handle, key: Any, value: Any) -> bool:
 
 def _scatters(array: Handle, key: Any, value: Any) -> bool:
     """Write to what an advanced key selects, on the device; tell whether that has been done."""
-    if type(array) is not types.ndarray or advanced.is_light(array, key):
+    if type(array) is not types.ndarray:
         return False
     try:
         if is_device_scalar(value):

@@ -442,13 +442,13 @@ _MULTIPLY = UFUNC_OBJECTS["multiply"]
 
 def contract(a: Handle, b: Handle, axis: int) -> Any:
     """Return the sum of ``a * b``, broadcast, over an axis; half-precision sums are rounded once."""
-    one, other = a._layout.dtype, b._layout.dtype
+    left, right = a._known or a._layout, b._known or b._layout
+    one, other = left.dtype, right.dtype
     dtype = one if one is other else np.result_type(one, other)
     wide = FLOAT32 if dtype == FLOAT16 else dtype
     if dtype not in DEVICE_TYPES:
         raise Unsupported(f"dtype {dtype} has no kernels")
-    left = a._layout
-    if one is other is wide and left.shape == b._layout.shape and left.ndim == 1 and left.nbytes >= balance.limit:
+    if one is other is wide and left.shape == right.shape and left.ndim == 1 and left.nbytes >= balance.limit:
         value = paired(_MULTIPLY.operations[0], a, b)
         total = None if value is None else reduced(SUM, value, wide)
         if total is not None:

@@ -110,7 +110,11 @@ def bound_to(
     for x in operands:
         if not isinstance(x, tuple) and x._layout.dtype not in DEVICE_TYPES:
             raise Unsupported(f"dtype {x._layout.dtype} has no kernels")
-    values = [_value(op, x) for x in operands]
+    chained = op.takes_chains
+    values = [
+        _value(op, x, takes_chain=chained if isinstance(chained, bool) else number in chained)
+        for number, x in enumerate(operands)
+    ]
     graphs = tuple([graph for graph, _, _ in values])
     leaves = tuple([entry for _, entries, _ in values for entry in entries])
     mask = 0
@@ -119,11 +123,11 @@ def bound_to(
     return bind(op, graphs, parameters), leaves, mask
 
 
-def _value(op: Op, operand: Operand) -> Value:
+def _value(op: Op, operand: Operand, *, takes_chain: bool) -> Value:
     """What an operation reads: a chain where it takes one, else what lies in memory, contiguous where it must."""
     if isinstance(operand, tuple):
         return scalar(operand[0]), (operand[1],), 0
-    if op.takes_chains:
+    if takes_chain:
         return operand_chain(operand)
     held: Handle = operand if op.takes_views or operand._layout.is_contiguous else copy(operand)
     value = expression(held)

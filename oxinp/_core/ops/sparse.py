@@ -13,9 +13,10 @@ import numpy as np
 
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.op import BoundOp, Op
+from oxinp._core.lazy.placement import device
 from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES
 from oxinp._core.memory.layout import Layout
-from oxinp._kernels.plan import Plan
+from oxinp._kernels.plan import Plan, Scratch, inputs
 
 _FAMILY = "oxinp._kernels.sparse."
 STREAM_MEAN = 24  # mean length of rows up to which a block shares 256 of them
@@ -63,29 +64,50 @@ def product_types(index: Layout, value: Layout, operand: Layout) -> Any:
 
 
 def _infer_matvec(layouts: Layouts, parameters: Any) -> Layouts:  # noqa: ARG001 - the rows' one signature
-    indptr, _, data, x = layouts
+    indptr, _, data, x, *_ = layouts
     return (Layout.of(result_type(data.dtype, x.dtype), (indptr.size - 1,)),)
+
+
+def is_uneven(num_rows: int, count: int, longest: int) -> bool:
+    """Return whether elements are dealt out evenly, not rows, of which the longest is so long."""
+    mean = count / num_rows
+    return longest > UNEVEN * mean and not (mean <= STREAM_MEAN and longest <= STREAM_LONGEST)
 
 
 def _plan_matvec(layouts: list[Layout], parameters: Any) -> Plan:
     """By the longest row: rows that are short and even in blocks, even ones by lanes, the others by elements."""
-    indptr, indices, data, x = layouts
+    indptr, indices, data, x, *starts = layouts
     (longest,) = parameters
     num_rows, count = indptr.size - 1, data.size
     types = product_types(indices, data, x)
-    mean = count / num_rows
     plan: Plan
-    if mean <= STREAM_MEAN and longest <= STREAM_LONGEST:
+    if is_uneven(num_rows, count, longest):
+        plan = _module("merge").plan(num_rows, count, types, has_starts=bool(starts))
+    elif count <= STREAM_MEAN * num_rows and longest <= STREAM_LONGEST:
         plan = _module("spmv").stream(num_rows, count, types)
-    elif longest <= UNEVEN * mean:
-        plan = _module("spmv").rows(num_rows, count, types, _module("rows").lanes_for(num_rows, count))
     else:
-        plan = _module("merge").plan(num_rows, count, types)
+        plan = _module("spmv").rows(num_rows, count, types, _module("rows").lanes_for(num_rows, count))
     return plan
 
 
 MATVEC = row("matvec", _plan_matvec, _infer_matvec)
-"""Operands indptr, indices, data and a vector; the parameter is the length of the longest row."""
+"""Operands indptr, indices, data and a vector, and `TILES` of a matrix that `is_uneven`, or not; the parameter is the
+length of the longest row."""
+
+
+def _infer_tiles(layouts: Layouts, parameters: Any) -> Layouts:
+    (indptr,), (count,) = layouts, parameters
+    return (Layout.of(indptr.dtype, (_module("merge").num_tiles_of(indptr.size - 1, count) + 1,)),)
+
+
+def _plan_tiles(layouts: list[Layout], parameters: Any) -> Plan:
+    (indptr,), (count,) = layouts, parameters
+    plan: Plan = _module("merge").tiles(indptr.size - 1, count, DEVICE_TYPES[indptr.dtype])
+    return plan
+
+
+TILES = row("tiles", _plan_tiles, _infer_tiles)
+"""Operand indptr, parameter the number of elements: where the tiles begin in which these are dealt out evenly."""
 
 
 def _infer_matmat(layouts: Layouts, parameters: Any) -> Layouts:  # noqa: ARG001
@@ -152,22 +174,40 @@ six after the steps. At first p and v are zeros."""
 
 
 def _infer_arnoldi(layouts: Layouts, parameters: Any) -> Layouts:
-    (count, _), given = parameters, layouts[3]
+    (count, *_), given = parameters, layouts[-1]
     return (Layout.of(given.dtype, (count + 1, given.shape[1])), Layout.of(given.dtype, (count, count + 2)))
 
 
 def _plan_arnoldi(layouts: list[Layout], parameters: Any) -> Plan:
-    (indptr, indices, data, given), (count, longest) = layouts, parameters
-    size = given.shape[1]
-    matvec = _plan_matvec([indptr, indices, data, Layout.of(given.dtype, (size,))], (longest,))
-    plan: Plan = _module("arnoldi").plan(size, given.shape[0] - 1, count, matvec, DEVICE_TYPES[given.dtype])
+    (*parts, given), (count, *longest) = layouts, parameters
+    size, value = given.shape[1], DEVICE_TYPES[given.dtype]
+    vector = Layout.of(given.dtype, (size,))
+    matvec = _plan_matvec([*parts[:3], vector], longest[:1])
+    if len(longest) > 1:
+        between = Layout.of(given.dtype, (parts[0].size - 1,))
+        matvec = _chained(matvec, _plan_matvec([*parts[3:], between], longest[1:]), between.nbytes)
+    plan: Plan = _module("arnoldi").plan(size, given.shape[0] - 1, count, matvec, value, len(parts))
     return plan
 
 
+def _chained(first: Plan, second: Plan, nbytes: int) -> Plan:
+    """Return the plan of products with two matrices, one after the other; their parts are inputs, then the vector."""
+    scratch = Scratch()
+    between, workspace = scratch.take(nbytes), scratch.take(max(first.scratch_nbytes, second.scratch_nbytes))
+    *others, vector = inputs(7)
+    names = dict(zip(("in0", "in1", "in2"), others[3:], strict=True))
+    steps = (
+        *first.on(out0=between, scratch=workspace, in3=vector),
+        *second.on(**names, scratch=workspace, in3=between),
+    )
+    return scratch.plan(steps)
+
+
 ARNOLDI = row("arnoldi", _plan_arnoldi, _infer_arnoldi)
-"""Orthonormal vectors of a Krylov space. Operands a matrix, and the vectors that there are, contiguous rows of its
-dtype, float32 or float64; parameters the number of products, and the longest row. Results the vectors, one more than
-products, and the components of each product along them."""
+"""Orthonormal vectors of a Krylov space. Operands a matrix, or two that are multiplied by one after the other, and the
+vectors that there are, contiguous rows of its dtype, float32 or float64; parameters the number of products, and the
+longest row of each matrix. Results the vectors, one more than products, and the components of each product along them.
+"""
 
 # -- triangular systems, incomplete factors ----------------------------------------------------------------------------
 
@@ -245,6 +285,25 @@ def _plan_row_numbers(layouts: list[Layout], parameters: Any) -> Plan:
 
 ROW_NUMBERS = row("row_numbers", _plan_row_numbers, _infer_row_numbers)
 """Operand indptr, parameter the number of elements: of each the number of its row."""
+
+
+def _infer_transpose(layouts: Layouts, parameters: Any) -> Layouts:
+    _, indices, data = layouts
+    kept = (Layout.of(each.dtype, each.shape) for each in (indices, data))
+    return (Layout.of(indices.dtype, (parameters[0] + 1,)), *kept)
+
+
+def _plan_transpose(layouts: list[Layout], parameters: Any) -> Plan:
+    (indptr, indices, data), (num_columns,) = layouts, parameters
+    family, index, value = _module("transpose"), DEVICE_TYPES[indices.dtype], DEVICE_TYPES[data.dtype]
+    if not family.has_keys(indptr.size - 1, num_columns, data.size, value):
+        raise Unsupported("more elements than places have bits, or of other sizes")
+    plan: Plan = family.plan(indptr.size - 1, num_columns, data.size, index, value, device().capability)
+    return plan
+
+
+TRANSPOSE = row("transpose", _plan_transpose, _infer_transpose)
+"""Operands a matrix, whose columns need not ascend; the parameter is how many it has. The transpose."""
 
 
 def _infer_pick(layouts: Layouts, parameters: Any) -> Layouts:

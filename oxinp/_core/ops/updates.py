@@ -14,7 +14,7 @@ from numpy.lib.array_utils import normalize_axis_index
 from oxinp._config import config
 from oxinp._core.lazy import reports
 from oxinp._core.lazy.building import attempt
-from oxinp._core.lazy.expr import Unsupported
+from oxinp._core.lazy.expr import Placed, Unsupported
 from oxinp._core.lazy.handle import Handle, host_view
 from oxinp._core.lazy.op import BoundOp, Op
 from oxinp._core.lazy.placement import device
@@ -96,7 +96,7 @@ def at(name: str, array: Any, key: Any, value: Any) -> None:
     if type(array) is not types.ndarray or name not in ORDERED or (array._view is not None and not array._view[1]):
         raise Unsupported("a ufunc whose order matters, or an array that is not ours to write to")
     if advanced.is_light(array, key):
-        raise Unsupported("few elements, on the host")
+        raise Placed("few elements, on the host")
     dtype = array._layout.dtype
     given = _values(name, dtype, value)
     lower = _lower(name, dtype)
@@ -264,8 +264,10 @@ def reduceat(name: str, array: Any, indices: Any, axis: int, dtype: Any) -> Any:
     """
     if type(array) is not types.ndarray or name not in _IDENTITIES or not array._layout.size or not array._layout.ndim:
         raise Unsupported("a ufunc whose order matters, or no elements")
-    if advanced.is_light(array, 0) or (isinstance(indices, Handle) and indices._storage.host is None):
-        raise Unsupported("few elements, on the host, or slices that the device alone knows")
+    if advanced.is_light(array, 0):
+        raise Placed("few elements, on the host")
+    if isinstance(indices, Handle) and indices._storage.host is None:
+        raise Unsupported("slices that the device alone knows")
     starts = np.asarray(host_view(indices) if isinstance(indices, Handle) else indices)
     axis = normalize_axis_index(axis, array._layout.ndim)
     shape = array._layout.shape

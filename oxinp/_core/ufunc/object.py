@@ -13,10 +13,10 @@ from oxinp._core import documentation
 from oxinp._core.errors.frames import call_as_user
 from oxinp._core.errors.hearing import call_numerical
 from oxinp._core.host.exchange import PLAIN
-from oxinp._core.host.fallback import call
+from oxinp._core.host.fallback import call, placed_on_host
 from oxinp._core.lazy.balance import RECORD, balance
 from oxinp._core.lazy.explain import REPORTS
-from oxinp._core.lazy.expr import Operation, Unsupported
+from oxinp._core.lazy.expr import Operation, Placed, Unsupported
 from oxinp._core.lazy.handle import Handle, compute_into, host_view
 from oxinp._core.lazy.inlining import compiled
 from oxinp._core.lazy.operands import mask_operand, operand
@@ -304,6 +304,10 @@ class ufunc(metaclass=UfuncType):  # noqa: N801 - NumPy's name
             updates = importlib.import_module("oxinp._core.ops.updates")
             try:
                 return updates.reduceat(self.__name__, array, indices, axis, dtype)
+            except Placed:
+                return placed_on_host(
+                    self._row.numpy.reduceat, (array, indices), _said(("axis", axis, 0), ("dtype", dtype, None))
+                )
             except Unsupported:
                 pass
         return self._method(
@@ -321,6 +325,9 @@ class ufunc(metaclass=UfuncType):  # noqa: N801 - NumPy's name
         if b is not None and type(a) is types.ndarray and not (SUBCLASSES and leader((indices, b)) is not None):
             try:
                 importlib.import_module("oxinp._core.ops.updates").at(self.__name__, a, indices, b)
+            except Placed:
+                placed_on_host(self._row.numpy.at, (a, indices, b), {}, mutates=(0,))
+                return
             except Unsupported:
                 pass
             else:

@@ -95,7 +95,7 @@ def make(function, general, reach):
     return operator
 """
 _BINARY_TEXT = """
-def make(function, general, general_reflected, is_small, reach, pairs, quiet, chain, Storage, schedule, types):
+def make(function, general, general_reflected, is_small, reach, pairs, renewed, quiet, chain, Storage, schedule, types):
     new, pending = object.__new__, schedule.PENDING
     def operator(a, b):
         kind = type(b)
@@ -127,7 +127,7 @@ def make(function, general, general_reflected, is_small, reach, pairs, quiet, ch
                 else:
                     leaves += others
                 mask |= bits
-                record = pairs.get(key)
+                record = pairs.get(key) or renewed(key)
                 if record is None or mask & SHARED:
                     return general(a, b)
                 graph = record.graph
@@ -246,7 +246,10 @@ _UNARY, _BINARY, _IN_PLACE, _OF_NUMBERS, _NUMBERS_IN_PLACE, _POWER = (
 
 
 def on_common_ways(
-    row: UfuncRow, general: Callable[..., Any], general_reflected: Callable[..., Any], pairs: Any = MappingProxyType({})
+    row: UfuncRow,
+    general: Callable[..., Any],
+    general_reflected: Callable[..., Any],
+    operation: Operation | None = None,
 ) -> tuple[Callable[..., Any], Callable[..., Any]]:
     """Return a ufunc's operators ``a + b`` and ``b + a``, which compute what is small and on the host.
 
@@ -255,9 +258,14 @@ def on_common_ways(
     row : UfuncRow
     general, general_reflected : callable
         What they leave everything else to.
-    pairs : mapping
-        Records of two arrays on the device, see `Operation`; what has none there is left to `general`.
+    operation : Operation, optional
+        What they record of two arrays on the device, where arithmetic does it; without it that is left to `general`.
     """
+    pairs: Any = MappingProxyType({}) if operation is None else operation.pairs
+
+    def renewed(key: Any) -> Any:
+        return None if operation is None else renew(operation, pairs, key, key[:2], *key[2:])
+
     make = (_BINARY if _takes_constants(row) else _OF_NUMBERS)[row.may_warn]
     if row.python is python_operator.pow:
         make = _POWER[row.may_warn]
@@ -270,6 +278,7 @@ def on_common_ways(
         partial(_is_small, row.weight),
         _reach(row),
         pairs,
+        renewed,
         quiet,
         chain,
         Storage,
@@ -370,7 +379,7 @@ def _binary(operation: Operation, row: UfuncRow, python: Callable[..., Any] | No
         # NumPy says that numbers and texts differ, or raises; that takes dtypes and shapes, and no elements.
         return wrap_host(row.python(*[_stand_in(x) if isinstance(x, Handle) else x for x in (a, b)]))
 
-    made = on_common_ways(row, general, general_reflected, pairs)
+    made = on_common_ways(row, general, general_reflected, operation)
     # The in-place operator that Python has, or the ufunc, which takes where to write to.
     on_host = getattr(python_operator, row.operators[2].strip("_"), None) if row.operators else None
     return made if on_host is None else (*made, _in_place(operation, row, on_host))

@@ -1,1 +1,1 @@
-"""Level-3 BLAS with triangular, symmetric and Hermitian matrices: syrk, herk, symm, hemm, trmm, trsm."""
+"""Level-3 BLAS with triangular, symmetric and Hermitian matrices: syrk, herk, trsm."""

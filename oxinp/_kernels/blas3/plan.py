@@ -1,8 +1,7 @@
-"""Plans of level-3 BLAS with triangular, symmetric and Hermitian matrices: syrk, herk, symm, hemm, trmm and trsm.
+"""Plans of level-3 BLAS with matrices of which a triangle counts: syrk, herk and trsm.
 
-Products are the multistage kernels', which skip tiles that are not wanted or all zeros; or the matrix is symmetrized
-first, for a family of kernels that is faster. trsm is recursive: blocks on the diagonal by substitution, the updates
-between them by products, so that nearly all of the work is in products.
+syrk and herk are products of the multistage kernels, which skip tiles that are not wanted. trsm is recursive: blocks on
+the diagonal by substitution, the updates between them by products, so that nearly all of the work is in products.
 """
 
 from __future__ import annotations
@@ -10,13 +9,11 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
-from oxinp._kernels.blas3 import symmetrize, trsm, trsm_dmma
+from oxinp._kernels.blas3 import trsm, trsm_dmma
 from oxinp._kernels.gemm import select
-from oxinp._kernels.gemm.epilogue import subtracted
-from oxinp._kernels.gemm.operand import GENERAL, HERMITIAN, SYMMETRIC, TRIANGULAR, WHOLE, Form, Matrices, contiguous
-from oxinp._kernels.gemm.sm90_mma import plan as sm90_mma
+from oxinp._kernels.gemm.operand import HERMITIAN, SYMMETRIC, Form, Matrices
 from oxinp._kernels.gemm.variant import Variant
-from oxinp._kernels.plan import ALIGNMENT, Argument, Plan, Scratch
+from oxinp._kernels.plan import Argument, Plan
 from oxinp._ptx.types import f64
 
 if TYPE_CHECKING:
@@ -61,7 +58,7 @@ def plan_rank_k(
     *batch, rows, columns = a.strides
     transpose = Matrices(a.type, (*batch, columns, rows), a.alignment)
     variant = Variant(
-        b_form=Form(GENERAL, is_conjugated=is_hermitian and a.type.is_complex),
+        is_b_conjugated=is_hermitian and a.type.is_complex,
         c_form=Form(HERMITIAN if is_hermitian else SYMMETRIC, is_lower),
         is_mirrored_out=is_mirrored,
         epilogue=epilogue,
@@ -72,78 +69,6 @@ def plan_rank_k(
     others = epilogue.inputs if epilogue is not None else ()
     places = {f"in{2 + i}": Argument(f"in{1 + i}") for i in range(len(others))}
     return Plan(product.on(in1=Argument("in0"), **places))
-
-
-def plan_product(
-    shape: tuple[int, ...],
-    square: Matrices,
-    form: Form,
-    other: Matrices,
-    device: Device,
-    *,
-    is_left: bool = True,
-    epilogue: Epilogue | None = None,
-) -> Plan:
-    """Return the plan of a product with a symmetric, Hermitian (symm, hemm) or triangular (trmm) matrix.
-
-    Parameters
-    ----------
-    shape : tuple of int
-        Of C and the other: the batch, rows, columns.
-    square : Matrices
-        The matrix of that form; `other` is the matrix that it is multiplied with.
-    device : Device
-    is_left : bool
-        Whether it is the left factor. Inputs are in the order of the factors, then the epilogue's.
-    epilogue : Epilogue, optional
-    """
-    depth = shape[-2] if is_left else shape[-1]
-    factors = (square, other) if is_left else (other, square)
-    variant = Variant(a_form=form, epilogue=epilogue) if is_left else Variant(b_form=form, epilogue=epilogue)
-    product = select.plan(shape, depth, *factors, square.type, square.type, device, variant)
-    assert product is not None
-    return product
-
-
-def plan_expanded(
-    shape: tuple[int, ...],
-    square: Matrices,
-    form: Form,
-    other: Matrices,
-    device: Device,
-    setting: str,
-    workspace_nbytes: int,
-    *,
-    is_left: bool = True,
-) -> Plan:
-    """Return a plan of `plan_product` that first expands the matrix to a general one, for a faster family of kernels.
-
-    A triangular matrix is only expanded for families without a guard: its zeros would make a guard choose the
-    multiply-adds, of which half are skipped if the form is known.
-
-    Parameters
-    ----------
-    shape, square, form, other, device, is_left
-        As for `plan_product`.
-    setting, workspace_nbytes
-        As for `select.plan_steps`.
-    """
-    order, type_ = shape[-2] if is_left else shape[-1], square.type
-    whole_shape = (*shape[:-2], order, order)
-    matrices = Matrices(type_, contiguous(whole_shape), ALIGNMENT)
-    factors = (matrices, other) if is_left else (other, matrices)
-    plan = select.plan_steps(shape, order, *factors, type_, device, setting, workspace_nbytes)
-    is_faster = plan is not None and not plan.is_guarded and (type_ not in sm90_mma.MEASURED or setting == "tf32")
-    if form.kind == TRIANGULAR and not is_faster:
-        return plan_product(shape, square, form, other, device, is_left=is_left)
-    if plan is None:
-        plan = select.plan(shape, order, *factors, type_, type_, device)
-        assert plan is not None
-    scratch, name = Scratch(), "in0" if is_left else "in1"
-    expanded = scratch.take(math.prod(whole_shape) * type_.nbytes)
-    expansion = symmetrize.plan(whole_shape, square, form, device).on(out0=expanded, in0=Argument(name))
-    more = scratch.take(plan.scratch_nbytes)
-    return scratch.plan((*expansion, *plan.on(**{name: expanded, "scratch": more})))
 
 
 class TriangularSystem(NamedTuple):
@@ -223,13 +148,12 @@ def _update(
     x = Matrices(type, (*x_batch, system.pitch, 1), _aligned(system.alignment, offsets[1]))
     height, width = rest[1] - rest[0], system.shape[1] if system.is_left else system.shape[0]
     shape = (*batch, *((height, width) if system.is_left else (width, height)))
-    conjugated = Form(GENERAL, is_conjugated=system.form.is_conjugated and type.is_complex)
+    is_conjugated = system.form.is_conjugated and type.is_complex
     strides = (*x_batch, system.pitch, 1)
-    forms = (conjugated, WHOLE) if system.is_left else (WHOLE, conjugated)
-    variant = Variant(*forms, epilogue=subtracted(type, strides), c_strides=strides)
+    variant = Variant(is_conjugated, False) if system.is_left else Variant(False, is_conjugated)
     factors = (block, x) if system.is_left else (x, block)
-    plan = select.plan(shape, known[1] - known[0], *factors, type, type, device, variant)
-    assert plan is not None
+    c = Matrices(type, strides, _aligned(system.alignment, offsets[0]))
+    plan = select.plan_update(shape, known[1] - known[0], *factors, c, device, variant)
     target, source, matrix = Argument("out0", offsets[0]), Argument("out0", offsets[1]), Argument("in0", a_offset)
     left, right = (matrix, source) if system.is_left else (source, matrix)
     return plan.on(out0=target, in0=left, in1=right, in2=target)
@@ -270,4 +194,4 @@ def transposed(matrices: Matrices, form: Form, *, is_conjugated: bool = False) -
     return transpose, form._replace(is_lower=not form.is_lower, is_conjugated=form.is_conjugated != is_flipped)
 
 
-__all__ = ["TriangularSystem", "plan_expanded", "plan_product", "plan_rank_k", "plan_solve", "transposed"]
+__all__ = ["TriangularSystem", "plan_rank_k", "plan_solve", "transposed"]

@@ -31,6 +31,7 @@ OUTER = "outer"  # one element per row: the innermost stride is 0
 BROADCAST = "broadcast"  # one element for all: read once
 SCALAR = "scalar"  # a by-value parameter
 INDEX = "index"  # no memory: the value is the flat index itself
+TILE = "tile"  # no parameter: the kernel itself loads the elements, a tile at a time
 TRANSPOSED = "transposed"  # consecutive along the last loop but one: staged through shared memory
 STEPPED = "stepped"  # likewise, with a step between neighbours
 
@@ -56,7 +57,7 @@ class OperandSpec(Frozen):
     @property
     def has_pointer(self) -> bool:
         """Whether it lies in memory."""
-        return self.kind not in {SCALAR, INDEX}
+        return self.kind not in {SCALAR, INDEX, TILE}
 
     @property
     def words(self) -> int:

@@ -137,6 +137,16 @@ class Positions(NamedTuple):
         return (*(advances.get(loop, 0) for loop in loops), self.step, self.number)
 
 
+class Fitted(NamedTuple):
+    """A kernel, its grid, arguments and constants, and the bytes that it moves."""
+
+    spec: TransformSpec
+    grid: tuple[int, int, int]
+    arguments: tuple[Argument, ...]
+    constants: tuple[float, ...]
+    nbytes: int
+
+
 class Batch(Frozen):
     """A pass before its kernel is built: transforms along one loop, for every index of the others.
 
@@ -170,6 +180,13 @@ class Batch(Frozen):
         As of `TransformSpec`; the length is even.
     twins : tuple of int
         Elements from a sequence to its twin, in source and target, of `TWINS`.
+    filter : Argument or None
+        What transforms are multiplied by before they are transformed again, a row after the other, one for every index
+        of the twiddle loop.
+    shape : tuple of int or None
+        Threads of a transform, and columns, where those are given.
+    slabs : int
+        How often all of it is computed in a launch of several passes; see `slabs`.
     """
 
     length: int
@@ -194,6 +211,14 @@ class Batch(Frozen):
     is_rotated: bool = False
     is_source_rotated: bool = False
     twins: tuple[int, int] = (0, 0)
+    filter: Argument | None = None
+    shape: tuple[int, int] | None = None
+    slabs: int = 1
+
+    @property
+    def is_convolved(self) -> bool:
+        """Whether transforms go there and back."""
+        return self.chirp > 0 or self.filter is not None
 
     @property
     def size(self) -> int:
@@ -202,6 +227,12 @@ class Batch(Frozen):
 
     def launch(self, device: Device) -> Launch:
         """The launch of its kernel."""
+        fitted = self.fit(device)
+        work = Work(nbytes=fitted.nbytes)
+        return Launch(make(fitted.spec), fitted.grid, fitted.arguments, fitted.constants, work)  # type: ignore[arg-type]
+
+    def fit(self, device: Device) -> Fitted:
+        """What its kernel is and takes."""
         column, outer, loads, stores = self._order()
         spec, grid = self._spec(column, outer, loads, stores, device)
         loops = (*outer, column)
@@ -232,8 +263,9 @@ class Batch(Frozen):
         nbytes = self.size * (self.chirp or self.length) * widths
         sources = (self.source.buffer,) if self.prologue is None else self.prologue.arguments
         arguments = (self.target.buffer, *sources, *(() if self.epilogue is None else self.epilogue.arguments))
-        kernel = make(spec)
-        return Launch(kernel, grid, arguments, tuple(constants), Work(nbytes=nbytes))  # type: ignore[arg-type]
+        if self.filter is not None:
+            arguments += (self.filter,)
+        return Fitted(spec, grid, arguments, tuple(constants), nbytes)
 
     def _steps(self, loops: Sequence[Loop]) -> list[int]:
         """Steps along loops and transform of all arrays in the order of `Tile`'s parameters."""
@@ -293,7 +325,7 @@ class Batch(Frozen):
         nbytes = self.type.nbytes
         if self.real == SUMMED:
             return Cut((self.length,), threads_of(self.length, nbytes), HELD_SUMMED[nbytes], 0.0)
-        found = cut(self.length, nbytes, is_convolved=self.chirp > 0)
+        found = cut(self.length, nbytes, is_convolved=self.is_convolved)
         assert found is not None, f"no pass of length {self.length}"
         if (self.is_rotated and found.radices[-1] % 2) or (self.is_source_rotated and found.radices[0] % 2):
             found = found._replace(radices=_even_at(found.radices, self.is_source_rotated, self.is_rotated))
@@ -311,7 +343,7 @@ class Batch(Frozen):
             stores = loads = COLUMNS
         columns, cluster = min(WARP, 1 << (column.extent - 1).bit_length()), 1
         if self.real != SUMMED:
-            most = 1 if self.real or self.chirp else cluster_limit(device)
+            most = 1 if self.real or self.is_convolved else cluster_limit(device)
             if self.order > 1:
                 most = min(most, tiling.MOST_IN_PASSES)
             elif not loads == stores == COLUMNS:
@@ -323,7 +355,7 @@ class Batch(Frozen):
                 device.max_shared_nbytes,
                 most,
                 is_mixed=COLUMNS in (loads, stores),
-                is_convolved=self.chirp > 0,
+                is_convolved=self.is_convolved,
             )
             threads = -(-threads // cluster)
         outer_size = math.prod(loop.extent for loop in outer)
@@ -332,9 +364,11 @@ class Batch(Frozen):
         while (
             columns > least
             and columns * threads > MIN_BLOCK
-            and -(-column.extent // columns) * outer_size * cluster < device.num_sms
+            and -(-column.extent // columns) * outer_size * cluster * self.slabs < device.num_sms
         ):
             columns //= 2
+        if self.shape is not None:
+            threads, columns = self.shape
         loops = (*outer, column)
         spans, steps = (*(loop.extent - 1 for loop in loops), 2 * self.length), self._steps(loops)
         reaches = [
@@ -383,8 +417,8 @@ class Batch(Frozen):
             self.is_rotated,
             self.is_source_rotated,
             cluster,
-            tiling.IS_COUNTED and cluster > 1,
-            self.chirp > 0 and nbytes == 8 and self.length * nbytes > tiling.LARGE_TABLE,
+            self.is_convolved and nbytes == 8 and self.length * nbytes > tiling.LARGE_TABLE,
+            self.filter is not None,
         )
         spec = with_padding(spec, device.max_shared_nbytes)
         spec = spec.replace(min_blocks=resident(spec, found.held, device.max_shared_nbytes))
@@ -401,4 +435,4 @@ def _even_at(radices: tuple[int, ...], is_first: bool, is_last: bool) -> tuple[i
     return (*even, *odd) if is_first else (*odd, *even)
 
 
-__all__ = ["Batch", "Chained", "Loop", "Positions", "Side"]
+__all__ = ["Batch", "Chained", "Fitted", "Loop", "Positions", "Side"]

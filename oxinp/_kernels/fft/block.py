@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from oxinp._kernels.fft.codelets import Number
-    from oxinp._kernels.fft.tile import Values
+    from oxinp._kernels.fft.tile import Host, Values
     from oxinp._ptx.value import Value
 
 AT_ONCE = 8  # loads of a thread on their way to shared memory
@@ -46,8 +46,8 @@ AT_ONCE = 8  # loads of a thread on their way to shared memory
 class Block(Exchange):
     """The kernel of complex transforms while it is built."""
 
-    def __init__(self, spec: TransformSpec) -> None:
-        super().__init__(spec)
+    def __init__(self, spec: TransformSpec, host: Host | None = None) -> None:
+        super().__init__(spec, host)
         if spec.chirp:
             # j * j modulo 2 * n in integers; what is n or more of it is half a turn and the rest.
             squares = np.arange(spec.chirp, dtype=np.int64) ** 2 % (2 * spec.chirp)
@@ -56,25 +56,30 @@ class Block(Exchange):
             self.filter = self.k.table(_filter(chirp, spec.length).astype(spec.type.dtype))
 
     def build(self) -> Kernel:
+        """Build the kernel."""
+        self.compute(self.begin())
+        return self.k.build()
+
+    def compute(self, thread: Thread) -> None:
+        """Transform the tile that has begun."""
         k, spec = self.k, self.spec
-        thread = self.begin()
         if spec.is_staged:
-            return self._staged(thread)
+            self._staged(thread)
+            return
         if len(spec.radices) == 1:  # without a barrier: nobody may read what its owner overwrites
             with k.when(self.is_column(thread)):
                 self._store(thread, 1, [transform(k, each) for each in self._load(thread)])
-            return k.build()
-        thread, values = self.stages(thread, self._load(thread), is_last=not spec.chirp)
-        if spec.chirp:
+            return
+        thread, values = self.stages(thread, self._load(thread), is_last=not spec.is_convolved)
+        if spec.is_convolved:
             values = self._filtered(thread, values)
             self.radices = spec.radices[::-1]
             if self.radices != spec.radices:
                 self.tables = self.twiddles()
             thread, values = self.stages(thread, values, is_last=True)
         self._store(thread, spec.length // self.radices[-1], values)
-        return k.build()
 
-    def _staged(self, thread: Thread) -> Kernel:
+    def _staged(self, thread: Thread) -> None:
         """A stage between two copies by way of shared memory."""
         k, spec = self.k, self.spec
         places = []
@@ -100,14 +105,19 @@ class Block(Exchange):
             result = self.smem[owner.column * spec.pitch + element]
             with k.when(self.is_column(owner)):
                 target.pointer.store(0, (result if spec.target.is_complex else result.parts[0],))
-        return k.build()
 
     def _filtered(self, thread: Thread, values: Values) -> Values:
         """The conjugate of what the first transform gives times that of the chirp."""
-        k, radix = self.k, self.radices[-1]
+        k, spec, radix = self.k, self.spec, self.radices[-1]
+        factors = self.filter
+        if spec.is_filtered:
+            turn = self.turn(thread)
+            if spec.twiddle == BY_COLUMN:
+                turn = k.min(turn, k.cast(self.num_columns - 1, u32))
+            factors = factors.at(turn * spec.length)
         filtered = []
         for (number, _), elements in zip(self.butterflies(thread, radix), values, strict=True):
-            own = self.filter.at(number)
+            own = factors.at(number)
             products = []
             for j, value in enumerate(elements):
                 (factor,) = own.load(j * (self.spec.length // radix), 1, "nc")
@@ -170,12 +180,12 @@ class Block(Exchange):
         position = self.origin(thread, self.target_positions) if spec.is_cropped else None
         column = self.first_column + k.cast(thread.column, self.index)
         is_column = column < self.num_columns
-        turn = column if spec.twiddle == BY_COLUMN else self.loops[-1]
+        turn = self.turn(thread)
         for (own_number, is_butterfly), elements in zip(self.butterflies(thread, radix), values, strict=True):
             number = self.later_number(own_number)
             first = k.cast(number, self.index)
             base, own = self.place(self.target, starts[0], first), self.place(self.beside, starts[1], first)
-            roots = self._twiddles(number, before, radix, k.cast(turn, u32)) if spec.twiddle else iter(())
+            roots = self._twiddles(number, before, radix, turn) if spec.twiddle else iter(())
             with k.when(is_column if is_butterfly is None else is_column & is_butterfly):
                 for j, value in enumerate(elements):
                     if spec.chirp and before * j >= spec.chirp:

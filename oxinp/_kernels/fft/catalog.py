@@ -9,13 +9,14 @@ import itertools
 import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from oxinp._kernels.fft import chirp, kernel, pairs
+from oxinp._kernels.fft import chirp, kernel, pairs, slabs
 from oxinp._kernels.fft.axes import COMPLEX, HALF, REAL, Array, Problem, plan_axes
 from oxinp._kernels.fft.batch import Chained
 from oxinp._kernels.fft.chirp import ChirpSpec
 from oxinp._kernels.fft.codelets import multiply
 from oxinp._kernels.fft.cosine_plan import plan_cosine
 from oxinp._kernels.fft.pairs import PairsSpec
+from oxinp._kernels.fft.slabs import SlabsSpec
 from oxinp._kernels.fft.spec import TRIGONOMETRIC, TransformSpec
 from oxinp._kernels.plan import Argument, Launch
 from oxinp._kernels.problem import Instr
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from oxinp._ptx.types import Type
     from oxinp._ptx.value import Value
 
-FAMILIES: dict[type, Any] = {TransformSpec: kernel, PairsSpec: pairs, ChirpSpec: chirp}
+FAMILIES: dict[type, Any] = {TransformSpec: kernel, PairsSpec: pairs, ChirpSpec: chirp, SlabsSpec: slabs}
 
 TYPES = (c64, c128)
 # Kind, shape and axes of what is transformed.

@@ -139,10 +139,9 @@ class _Chirp:
         k = self.k
         distance = k.min(place, self.convolution - place)
         real, imag = self._chirp(distance)
-        scale = 1.0 / k.cast(self.convolution, self.part)
         is_inside = distance < self.length
         zero = k.const(0, self.part)
-        real, imag = (k.where(is_inside, part * scale, zero) for part in (real, -imag))
+        real, imag = (k.where(is_inside, part, zero) for part in (real, -imag))
         self.target[number] = k.compound(self.spec.type, real, imag)
 
     def _modulate(self, number: Value, row: Value, place: Value, given: list[Value]) -> None:

@@ -1,4 +1,4 @@
-"""Forward discrete Fourier transforms of 1 to 31 numbers in registers.
+"""Forward discrete Fourier transforms of 1 to 61 numbers in registers.
 
 Prime lengths take the sums and differences of mirrored inputs, ``((p-1)/2)**2`` multiply-adds per part; composite ones
 are split, without twiddle factors where the factors are coprime (Good-Thomas). Numbers are pairs of values, real and
@@ -8,6 +8,7 @@ imaginary part.
 from __future__ import annotations
 
 import math
+from functools import reduce
 from typing import TYPE_CHECKING
 
 from oxinp._kernels.fft.roots import root_of_unity
@@ -18,10 +19,11 @@ if TYPE_CHECKING:
 
     Number = tuple[Value, Value]
 
-RADICES = (*range(1, 17), 17, 19, 23, 29, 31)
-MAX_PRIME = 31
+_PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61)
+RADICES = (*range(1, 17), *_PRIMES[6:])
+MAX_PRIME = _PRIMES[-1]
 MAX_CONTRACTED = 5  # primes whose sine terms are added to the cosine terms one by one
-_PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31)
+TERMS = 16  # that are summed up before the sum is added to the total: long chains of sums err more
 
 
 def add(a: Number, b: Number) -> Number:
@@ -112,19 +114,27 @@ def _prime(k: Builder, x: list[Number]) -> list[Number]:
     results = [first] + [x[0]] * (p - 1)
     for m in range(1, half + 1):
         roots = [root_of_unity(j * m % p, p) for j in range(1, half + 1)]
-        re, im = x[0]
-        for (cos, _), total in zip(roots, sums, strict=True):
-            re, im = k.fma(total[0], cos, re), k.fma(total[1], cos, im)
-        sines = [-minus_sin for _, minus_sin in roots]
+        cosines, sines = [cos for cos, _ in roots], [-minus_sin for _, minus_sin in roots]
+        re, im = _summed(k, sums, cosines, x[0])
         if p <= MAX_CONTRACTED:  # as many instructions, and products that are not rounded
             results[m], results[p - m] = (_turned(k, (re, im), differences, sines, sign) for sign in (1, -1))
             continue
-        turned_re, turned_im = differences[0][0] * sines[0], differences[0][1] * sines[0]
-        for sine, difference in zip(sines[1:], differences[1:], strict=True):
-            turned_re, turned_im = k.fma(difference[0], sine, turned_re), k.fma(difference[1], sine, turned_im)
+        turned_re, turned_im = _summed(k, differences, sines)
         results[m] = re + turned_im, im - turned_re
         results[p - m] = re - turned_im, im + turned_re
     return results
+
+
+def _summed(k: Builder, numbers: list[Number], factors: list[float], first: Number | None = None) -> Number:
+    """The sum of numbers times real factors, and of `first`."""
+    parts: list[Number] = []
+    for start in range(0, len(numbers), TERMS):
+        part = None if parts else first
+        for (re, im), factor in zip(numbers[start : start + TERMS], factors[start : start + TERMS], strict=True):
+            part = (k.fma(re, factor, part[0]), k.fma(im, factor, part[1])) if part else (re * factor, im * factor)
+        assert part is not None
+        parts.append(part)
+    return reduce(add, parts)
 
 
 def _turned(k: Builder, x: Number, differences: list[Number], sines: list[float], sign: int) -> Number:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from contextlib import nullcontext
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,31 +13,31 @@ from oxinp._kernels.fft.codelets import multiply, transform
 from oxinp._kernels.fft.roots import table
 from oxinp._kernels.fft.spec import COLUMNS, ROWS, WARP, TransformSpec
 from oxinp._kernels.fft.tile import Tile
-from oxinp._ptx.cluster import cluster_barrier
 from oxinp._ptx.cluster_store import ClusterStores
-from oxinp._ptx.memory import CLUSTER, Pointer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from oxinp._kernels.fft.codelets import Number
-    from oxinp._kernels.fft.tile import Thread, Values
+    from oxinp._kernels.fft.tile import Host, Thread, Values
+    from oxinp._ptx.memory import Pointer
     from oxinp._ptx.value import Value
 
 
 class Exchange(Tile):
     """A tile with its stages."""
 
-    def __init__(self, spec: TransformSpec) -> None:
-        super().__init__(spec)
-        if spec.shared_elements:
+    def __init__(self, spec: TransformSpec, host: Host | None = None) -> None:
+        super().__init__(spec, host)
+        if host is not None and host.smem is not None:
+            self.smem = host.smem
+        elif spec.shared_elements:
             self.smem = self.k.dynamic_shared(spec.type, spec.shared_elements)
         self.is_exchanged = False
-        if spec.is_counted:
+        if spec.cluster > 1:
             self.stores = ClusterStores(self.k)
             with self.k.when(self.k.tid == 0):
                 self.stores.expect(0, spec.share * spec.columns * spec.type.nbytes)
-        if spec.cluster > 1:
             self.k.emit("cluster_arrive_relaxed", types=())
         self.radices = spec.radices
         self.tables = self.twiddles()
@@ -144,28 +144,15 @@ class Exchange(Tile):
         k, spec = self.k, self.spec
         radix, kept = spec.radices[0], spec.kept
         self.is_exchanged = True
-        address = self.smem.address()
         k.emit("cluster_wait", types=())  # every block has begun
-        blocks: list[Any] = [
-            self.stores.block(0, self.smem, rank)
-            if spec.is_counted
-            else Pointer(k, k.emit("mapa", address, rank, types=()), spec.type, CLUSTER, "rw")
-            for rank in range(spec.cluster)
-        ]
+        blocks = [self.stores.block(0, self.smem, rank) for rank in range(spec.cluster)]
         for (number, is_valid), elements in zip(self.butterflies(thread, radix), values, strict=True):
             place, apart, _ = self._place(thread, self.first_number(number) * kept)
             places = [self._address(place, j * apart, 1) for j in range(kept)]
             with nullcontext() if is_valid is None else k.when(is_valid):
                 for j, value in enumerate(elements):
-                    result, block = k.compound(spec.type, *value), blocks[j // kept]
-                    if spec.is_counted:
-                        self.stores.store_pair(block, places[j % kept], result)
-                    else:
-                        block[places[j % kept]] = result
-        if spec.is_counted:
-            self.stores.wait(0)
-        else:
-            cluster_barrier(k)
+                    self.stores.store_pair(blocks[j // kept], places[j % kept], k.compound(spec.type, *value))
+        self.stores.wait(0)
 
     def wait(self) -> None:
         """Until everyone who shares memory with a thread is here."""

@@ -10,24 +10,23 @@ block or, where they are too long for that, by way of the workspace.
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING
 
 from oxinp._kernels.elementwise.plan import MAX_INDEX_32
-from oxinp._kernels.fft import chirp, pairs
+from oxinp._kernels.fft import convolved, pairs, slabs
 from oxinp._kernels.fft.batch import Batch, Chained, Loop, Positions, Side
-from oxinp._kernels.fft.chirp import ChirpSpec
 from oxinp._kernels.fft.pairs import PairsSpec
 from oxinp._kernels.fft.prime import MAX_SUMMED, MIN_SUMMED
 from oxinp._kernels.fft.radices import convolution_length, cut, largest_prime
 from oxinp._kernels.fft.spec import MERGE, SPLIT, SUMMED, TWIN_MERGE, TWIN_SPLIT, WARP
 from oxinp._kernels.fft.splitting import fits_block, has_passes, split
-from oxinp._kernels.plan import Argument, Launch, Plan, Scratch, Work
+from oxinp._kernels.plan import Launch, Plan, Scratch, Work
 from oxinp._ptx.frozen import Frozen
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from oxinp._kernels.choice import Device
+    from oxinp._kernels.plan import Argument
     from oxinp._ptx.types import Type
 
 # Ways of a transform: by one of half the length in a block, or with its pairs apart; one or more passes; Bluestein's
@@ -38,7 +37,6 @@ SUMS, FACTORED, TWIN = "sums", "factored", "twin"
 FEWEST_FACTORED = 512  # elements from which on two passes over memory cost less than a convolution in a block
 MAX_FACTORED = 3  # passes
 FEWEST_TWINS = 15  # elements from which on two real sequences go as one: shorter ones do little work, and err less
-EVEN, MAX_CHOSEN_PRIME = 256, 7  # what divides the length of a long convolution, and its largest prime factor
 
 
 class Transform(Frozen):
@@ -172,7 +170,7 @@ class Transform(Frozen):
         if way == SUMS:
             return [self.batch.replace(real=SUMMED).launch(device)]
         if way == CONVOLVED_APART:
-            return self._convolved(device, scratch)
+            return convolved.launches(self.batch, partial(self._rows, device, scratch), device, scratch)
         if way == CONVOLVED:
             return [self.batch.replace(length=self._convolution(device), chirp=self.length).launch(device)]
         if way == FACTORED:
@@ -186,7 +184,24 @@ class Transform(Frozen):
             # The first pass reads and the last stores: one even length is enough for one of them.
             first, last = (even[:-1], even[-1:]) if self.is_rotated else (even, [])
             lengths = (*first, *odd, *last)
-        return [each.launch(device) for each in self._passes(lengths, scratch)]
+        launch = self._by_slabs(lengths, device, scratch) if len(lengths) == slabs.NUM_PASSES else None
+        return [launch] if launch else [each.launch(device) for each in self._passes(lengths, scratch)]
+
+    def _by_slabs(self, lengths: tuple[int, ...], device: Device, scratch: Scratch) -> Launch | None:
+        """One launch of two passes; None where the cache would not have what is between them, or has it anyway."""
+        size, nbytes = math.prod(loop.extent for loop in self.loops), self.length * self.type.nbytes
+        if self._is_apart() or size * nbytes < slabs.MIN_MOVED:
+            return None
+        own = Scratch()
+        own.nbytes = scratch.nbytes
+        passes = slabs.fit([each.replace(slabs=size) for each in self.replace(loops=())._passes(lengths, own)], device)
+        if passes is None:
+            return None
+        ring = slabs.ring_of(passes, device.num_sms)[1]
+        if ring * nbytes > slabs.MAX_RING or ring >= size:
+            return None
+        scratch.take(ring * nbytes)
+        return slabs.launch(passes, self.loops, self.length, device.num_sms)
 
     def _real(self) -> str:
         """`SPLIT` or `MERGE` where a complex transform of half the length is enough, else ""."""
@@ -320,60 +335,13 @@ class Transform(Frozen):
         launches = whole.launches(device, scratch)
         return [*launches, step_of_pairs] if is_split else [step_of_pairs, *launches]
 
-    def _convolved(self, device: Device, scratch: Scratch) -> list[Launch]:
-        """Launches of Bluestein's convolution, by way of the workspace."""
-        whole, nbytes = self.batch, self.type.nbytes
-        length = next(
-            m
-            for m in range(-(-2 * self.length // EVEN) * EVEN, 4 * self.length, EVEN)
-            if largest_prime(m) <= MAX_CHOSEN_PRIME
-        )
-        extents = tuple(loop.extent for loop in self.loops) or (1,)
-        size = math.prod(extents)
-        rows, factors = scratch.take(size * length * nbytes), scratch.take(length * nbytes)
-        transformed, factor = scratch.take(size * length * nbytes), scratch.take(length * nbytes)
-        reach = max(size * length, *(self._reach(i) for i in (1, 2)))
-        bits = 64 if reach >= MAX_INDEX_32 else 32
-        launches: list[Launch] = []
-
-        def add(part: str, source: Type, target: Type, arguments: tuple[Argument, ...], own: Sequence[float]) -> None:
-            is_half = self.is_half and part == chirp.MODULATE
-            spec = ChirpSpec(self.type, source, target, part, len(extents), is_half, bits)
-            elements = {chirp.FILTER: length, chirp.DEMODULATE: num_stored * size}.get(part, size * length)
-            along = num_stored if part == chirp.DEMODULATE else length
-            given = chirp.constants(spec, along, (self.length, length), extents)
-            grid = (-(-elements // chirp.BLOCK), 1, 1)
-            work = Work(nbytes=elements * (source.nbytes + target.nbytes))
-            launches.append(Launch(chirp.make(spec), grid, arguments, (*given, *own), work))  # type: ignore[arg-type]
-
-        def inner(source: Argument, target: Argument, batch: int) -> None:
-            loops = (Loop(batch, length, length),)
-            type_ = self.type
-            made = Transform(length, type_, type_, type_, Side(source, 1), Side(target, 1), loops, num_valid=length)
-            launches.extend(made.launches(device, scratch))
-
-        num_stored = self.num_stored or self.length
-        steps = [[loop.step(i) for loop in self.loops] or [0] for i in (1, 2)]
-        add(chirp.FILTER, self.type, self.type, (factors,), ())
-        inner(factors, factor, 1)
-        add(
-            chirp.MODULATE,
-            self.source_type,
-            self.type,
-            (rows, self.source.buffer),
-            (*steps[0], self.source.step, self.num_valid, float(whole.sign)),
-        )
-        inner(rows, transformed, size)
-        add(chirp.CONVOLVE, self.type, self.type, (transformed, factor), ())
-        inner(transformed, rows, size)
-        target = (*steps[1], self.target.step, *whole.scales)
-        add(chirp.DEMODULATE, self.type, self.target_type, (self.target.buffer, rows), target)
-        return launches
-
-    def _reach(self, side: int) -> int:
-        """Elements that source (1) or target (2) spans."""
-        step = (self.source, self.target)[side - 1].step
-        return (self.length - 1) * abs(step) + sum((loop.extent - 1) * abs(loop.step(side)) for loop in self.loops)
+    def _rows(
+        self, device: Device, scratch: Scratch, length: int, source: Argument, target: Argument, size: int, scale: float
+    ) -> list[Launch]:
+        """Launches of transforms of another length, one after the other in arrays of the workspace."""
+        ends, loops = (Side(source, 1), Side(target, 1)), (Loop(size, length, length),)
+        made = Transform(length, self.type, self.type, self.type, *ends, loops, scale=scale, num_valid=length)
+        return made.launches(device, scratch)
 
     def _is_apart(self) -> bool:
         """Whether a loop's transforms lie closer to each other than the elements of one."""

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from oxinp._kernels.fft.codelets import MAX_PRIME, RADICES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 MAX_THREADS = 1024
 # Numbers that a thread may hold, by bytes of one: half of its registers, or a little more.
 MAX_HELD = {8: 24, 16: 18}
-MAX_RADIX = {8: 32, 16: 23}
+MAX_HELD_ODD = {8: 27, 16: 18}  # of odd lengths that a block could not transform otherwise
+MAX_RADIX = {8: 61, 16: 23}
 # Composite radices beyond 16, where there are several: of convolutions, whose tables take the most time. Transforms are
 # slower by them, of single precision with radices to 24 and to 32, on an H200.
 CONVOLVED: dict[int, tuple[int, ...]] = {8: (18, 20, 21, 22, 24), 16: ()}
@@ -25,6 +26,8 @@ HELD, HELD_SHORT = 16, 8  # at which the memory is kept busy, and where threads 
 SHORT = 64
 WHOLE_WARPS = 512  # length from which counts of threads are multiples of a warp's
 NUM_REGISTERS = 1 << 16
+# Registers that kernels get by with, by bytes of a number: without any, per number of a thread, and up to how many.
+TIGHT = {8: (16, 2, 32), 16: (24, 4, 18)}
 MAX_EVEN_PRIME, MAX_SMALL_PRIME = 13, 7  # of lengths that may be chosen, and that are looked at first
 MAX_CANDIDATES = 16
 
@@ -46,6 +49,12 @@ def registers(held: int, nbytes: int) -> int:
     return int(fixed + each * held)
 
 
+def tight_registers(held: int, nbytes: int) -> int:
+    """Return how many registers a thread gets by with, so that a few bytes spill."""
+    fixed, each, most = TIGHT[nbytes]
+    return fixed + each * min(held, most)
+
+
 def largest_prime(n: int) -> int:
     """Return the largest prime factor of n >= 1."""
     largest, p = 1, 2
@@ -61,7 +70,7 @@ def is_smooth(n: int) -> bool:
     return largest_prime(n) <= MAX_PRIME
 
 
-def _factorizations(n: int, radices: tuple[int, ...], most: int = MAX_ALONE) -> Iterator[tuple[int, ...]]:
+def _factorizations(n: int, radices: tuple[int, ...], most: int = MAX_PRIME) -> Iterator[tuple[int, ...]]:
     """Yield the ways to write n as a product of `radices`, which increase, in a falling order."""
     if n == 1:
         yield ()
@@ -86,12 +95,23 @@ def cut(length: int, nbytes: int, *, is_convolved: bool = False) -> Cut | None:
     """
     if not is_smooth(length):
         return None
+    factorizations = _shortest(length, CONVOLVED[nbytes] if is_convolved else ())
+    best = _cheapest(length, nbytes, factorizations, MAX_HELD[nbytes], registers)
+    if best is None and length % 2 and not is_convolved:  # as passes, most of its segments would be half sectors
+        best = _cheapest(length, nbytes, factorizations, MAX_HELD_ODD[nbytes], tight_registers)
+    return best
+
+
+def _cheapest(
+    length: int, nbytes: int, factorizations: list[tuple[int, ...]], most: int, needed: Callable[[int, int], int]
+) -> Cut | None:
+    """The cheapest way whose threads hold at most so many numbers, and `needed` registers for them."""
     best, least = None, math.inf
-    for radices in _shortest(length, CONVOLVED[nbytes] if is_convolved else ()):
-        for threads in _thread_counts(length, radices, nbytes):
+    for radices in factorizations:
+        for threads in _thread_counts(length, radices, most):
             held = [-(-(length // radix) // threads) * radix for radix in radices]
-            num_registers = -(-threads // 32) * 32 * registers(max(held), nbytes)
-            is_wide = max(radices) > MAX_RADIX[nbytes] or max(held) > max(MAX_HELD[nbytes], *radices)
+            num_registers = -(-threads // 32) * 32 * needed(max(held), nbytes)
+            is_wide = max(radices) > MAX_RADIX[nbytes] or max(held) > max(most, *radices)
             if is_wide or num_registers > NUM_REGISTERS:
                 continue
             visits = sum(held) * threads / length
@@ -133,12 +153,12 @@ def _shortest(length: int, composite: tuple[int, ...]) -> list[tuple[int, ...]]:
     return sorted((each for each in every if len(each) <= fewest + 1), key=lambda r: (len(r), max(r) - min(r)))[:24]
 
 
-def _thread_counts(length: int, radices: tuple[int, ...], nbytes: int) -> list[int]:
+def _thread_counts(length: int, radices: tuple[int, ...], most: int) -> list[int]:
     """Counts worth trying: those at which some stage has no idle threads."""
     counts = set()
     for radix in radices:
         butterflies = length // radix
-        for rounds in range(1, max(1, MAX_HELD[nbytes] // radix) + 1):
+        for rounds in range(1, max(1, most // radix) + 1):
             counts.add(-(-butterflies // rounds))
     if length >= WHOLE_WARPS:
         counts |= {-(-count // 32) * 32 for count in counts}
@@ -154,4 +174,5 @@ __all__ = [
     "is_smooth",
     "largest_prime",
     "registers",
+    "tight_registers",
 ]

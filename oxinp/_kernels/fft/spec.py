@@ -101,11 +101,12 @@ class TransformSpec(Frozen):
         Elements are read likewise. The first radix is even.
     cluster : int
         Blocks that share a tile, each of them an equal part of every transform: it divides the first radix. 1 for none.
-    is_counted : bool
-        Whether blocks of a cluster wait for the bytes that they get, not for each other.
     is_factored : bool
         Whether most of the stages' roots of unity are products of two that are read, each rounded: tables of a few
         rows stay in the L1 cache.
+    is_filtered : bool
+        Whether transforms are multiplied by a row of an array, that of the index in `twiddle`, conjugated, and
+        transformed again.
     """
 
     type: Type
@@ -136,8 +137,13 @@ class TransformSpec(Frozen):
     is_rotated: bool = False
     is_source_rotated: bool = False
     cluster: int = 1
-    is_counted: bool = False
     is_factored: bool = False
+    is_filtered: bool = False
+
+    @property
+    def is_convolved(self) -> bool:
+        """Whether transforms go there and back."""
+        return self.chirp > 0 or self.is_filtered
 
     @property
     def length(self) -> int:

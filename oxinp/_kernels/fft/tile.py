@@ -6,11 +6,11 @@ these have one element, and moves along the transform.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from oxinp._kernels.elementwise.chain import Divisor, Splitter
 from oxinp._kernels.fft.roots import Circle
-from oxinp._kernels.fft.spec import ROWS, SCALAR, STRIDED, SUMMED, TRIGONOMETRIC, TWINS, UNIT, TransformSpec
+from oxinp._kernels.fft.spec import BY_COLUMN, ROWS, SCALAR, STRIDED, SUMMED, TRIGONOMETRIC, TWINS, UNIT, TransformSpec
 from oxinp._ptx import Builder
 from oxinp._ptx.types import i32, i64, pred, u32
 
@@ -53,6 +53,16 @@ class End:
             for name, kind in zip(self.names, self.kinds, strict=True)
         ]
 
+    def move(self, indices: list[Value], steps: list[list[Value]]) -> None:
+        """Move the arrays by their steps times indices."""
+        moved = []
+        for origin, kind, own in zip(self.origins, self.kinds, steps, strict=True):
+            place = origin
+            for index, step in () if kind == SCALAR else zip(indices, own, strict=True):
+                place = place.at(index * step)
+            moved.append(place)
+        self.origins = moved
+
 
 class Place:
     """The operands of an end at one element; the value of what is passed by value."""
@@ -86,45 +96,76 @@ class Place:
         return pointer  # type: ignore[no-any-return]
 
 
-class Tile:
-    """A kernel while it is built; parameters are target, sources, then as `Batch.launch` says."""
+class Host(NamedTuple):
+    """A kernel of several tiles, for one of them: what its parameters' names begin with, and shared memory for all."""
 
-    def __init__(self, spec: TransformSpec) -> None:
+    k: Builder
+    prefix: str
+    smem: Pointer | None
+
+
+class Tile:
+    """A kernel while it is built; parameters are target, sources, then as `Batch.fit` says.
+
+    Parameters
+    ----------
+    spec : TransformSpec
+    host : Host, optional
+        The kernel that the tile is a part of, and which calls `declare` when it has all pointers.
+    """
+
+    def __init__(self, spec: TransformSpec, host: Host | None = None) -> None:
         self.spec = spec
-        self.k = k = Builder(_name(spec), block=spec.threads * spec.columns, **_limits(spec))
+        self.host = host
+        self.k = k = host.k if host else Builder(_name(spec), block=spec.threads * spec.columns, **_limits(spec))
+        self.prefix = host.prefix if host else ""
         self.part = spec.type.parts[0]
         self.index = i32 if spec.bits == 32 else i64
         units = [UNIT if is_unit else STRIDED for is_unit in (spec.is_unit_source, spec.is_unit_target)]
-        self.target = End(k, "target", ((spec.stored or spec.target, units[1]),), "w")
+        self.target = End(k, f"{self.prefix}target", ((spec.stored or spec.target, units[1]),), "w")
         given = ((spec.source, units[0]),) if spec.prologue is None else spec.prologue.operands
-        self.source = End(k, "source", given, "r")
-        self.beside = End(k, "beside", () if spec.epilogue is None else spec.epilogue.operands, "r")
-        self.tiles = Divisor(k, "num_tiles", self.index)
-        self.num_columns = k.scalar("num_columns", self.index)
-        self.outer = Splitter(k, "outer", spec.num_outer, self.index)
+        self.source = End(k, f"{self.prefix}source", given, "r")
+        self.beside = End(k, f"{self.prefix}beside", () if spec.epilogue is None else spec.epilogue.operands, "r")
+        if spec.is_filtered:
+            self.filter = k.pointer(f"{self.prefix}filter", spec.type, "r")
+        if host is None:
+            self.declare()
+
+    def declare(self) -> None:
+        """Declare the parameters behind the pointers."""
+        k, spec, prefix = self.k, self.spec, self.prefix
+        self.tiles = Divisor(k, f"{prefix}num_tiles", self.index)
+        self.num_columns = k.scalar(f"{prefix}num_columns", self.index)
+        self.outer = Splitter(k, f"{prefix}outer", spec.num_outer, self.index)
         for end in (self.source, self.target, self.beside):
             end.declare_steps(spec.num_outer + 2, self.index)
-        self.source_sign = k.scalar("source_sign", self.part)
-        self.scales = [k.scalar(name, self.part) for name in ("real_scale", "imag_scale")]
+        self.source_sign = k.scalar(f"{prefix}source_sign", self.part)
+        self.scales = [k.scalar(f"{prefix}{name}", self.part) for name in ("real_scale", "imag_scale")]
         if spec.is_padded or spec.is_half:
-            self.source_positions = [k.scalar(f"source_position{i}", self.index) for i in range(spec.num_outer + 2)]
-            self.num_valid = k.scalar("num_valid", self.index)
+            self.source_positions = [
+                k.scalar(f"{prefix}source_position{i}", self.index) for i in range(spec.num_outer + 2)
+            ]
+            self.num_valid = k.scalar(f"{prefix}num_valid", self.index)
         if spec.is_half:
-            self.whole_length, self.half_step = (k.scalar(name, self.index) for name in ("whole_length", "half_step"))
+            self.whole_length, self.half_step = (
+                k.scalar(f"{prefix}{name}", self.index) for name in ("whole_length", "half_step")
+            )
         if spec.is_cropped:
-            self.target_positions = [k.scalar(f"target_position{i}", self.index) for i in range(spec.num_outer + 2)]
-            self.num_stored = k.scalar("num_stored", self.index)
+            self.target_positions = [
+                k.scalar(f"{prefix}target_position{i}", self.index) for i in range(spec.num_outer + 2)
+            ]
+            self.num_stored = k.scalar(f"{prefix}num_stored", self.index)
         if spec.real in TWINS:
-            self.twins = [k.scalar(name, self.index) for name in ("source_twin", "target_twin")]
+            self.twins = [k.scalar(f"{prefix}{name}", self.index) for name in ("source_twin", "target_twin")]
         if spec.real in TRIGONOMETRIC:
-            self.first_scale = k.scalar("first_scale", self.part)
+            self.first_scale = k.scalar(f"{prefix}first_scale", self.part)
         if spec.twiddle:
-            self.circle = Circle(k, "circle", self.part)
+            self.circle = Circle(k, f"{prefix}circle", self.part)
 
-    def begin(self) -> Thread:
-        """Find the tile of a block; return the threads in the order in which they load."""
+    def begin(self, number: Value | None = None) -> Thread:
+        """Find the tile of a block, or of a number, i32; return the threads in the order in which they load."""
         k, spec = self.k, self.spec
-        number = k.cast(k.ctaid, self.index)
+        number = k.cast(k.ctaid if number is None else number, self.index)
         if spec.cluster > 1:
             self.rank = k.ctaid % spec.cluster
             number = k.cast(k.ctaid / spec.cluster, self.index)
@@ -167,6 +208,12 @@ class Tile:
         if spec.kept == 1:
             return number * spec.cluster + self.rank
         return number / spec.kept * spec.radices[0] + self.rank * spec.kept + number % spec.kept
+
+    def turn(self, thread: Thread) -> Value:
+        """The index of a thread's transform in the loop that roots of unity go with, u32."""
+        k = self.k
+        is_column = self.spec.twiddle == BY_COLUMN
+        return k.cast(self.first_column + k.cast(thread.column, self.index) if is_column else self.loops[-1], u32)
 
     # -- the ends
 
@@ -260,4 +307,4 @@ def _name(spec: TransformSpec) -> str:
     return f"fft_{spec.chirp}_by_{spec.length}{fused}" if spec.chirp else f"fft_{spec.length}{fused}"
 
 
-__all__ = ["End", "Place", "Thread", "Tile", "evaluate"]
+__all__ = ["End", "Host", "Place", "Thread", "Tile", "evaluate"]

@@ -5,7 +5,15 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from oxinp._kernels.fft.radices import MAX_THREADS, NUM_REGISTERS, cut, largest_prime, registers
+from oxinp._kernels.fft.radices import (
+    MAX_HELD,
+    MAX_THREADS,
+    NUM_REGISTERS,
+    cut,
+    largest_prime,
+    registers,
+    tight_registers,
+)
 from oxinp._kernels.fft.spec import BANK_WIDTH, SUMMED, WARP, TransformSpec, conflicts
 
 if TYPE_CHECKING:
@@ -17,7 +25,6 @@ BLOCK = 256  # threads at which transforms share a block
 CLUSTERS = (2, 4, 8)  # blocks that may share transforms
 CLUSTER_SEGMENT = 64  # bytes of neighbouring columns that they take, where a block would not have `MIN_SEGMENT`
 MOST_IN_PASSES = 1  # blocks that share a pass of a longer transform: one more pass was faster
-IS_COUNTED = False  # whether blocks of a cluster wait for bytes, not for each other
 # Bytes of a convolution above which most of its roots of unity are products of those that tables have: a block's reads
 # of roots take longer than their products.
 LARGE_TABLE = 1 << 15
@@ -26,9 +33,8 @@ PARTITIONS, MAX_WARPS, MAX_BLOCKS = 4, 64, 32  # of a multiprocessor
 ALLOCATED = 8  # registers of a thread, at a time
 SHARED_BESIDE = 1024  # bytes that a block takes beside its own
 BUSY = 1024  # threads of a multiprocessor up to which more blocks are worth fewer registers
-# Registers that kernels get by with, by bytes of a number: without any, per number of a thread, and up to how many.
-TIGHT = {8: (16, 2, 32), 16: (24, 4, 18)}
-# Beside these: of roots of unity that are computed, of convolutions, and of what else is done with elements.
+# Registers beside those of numbers: of roots of unity that are computed, of convolutions, and of what else is done
+# with elements.
 BESIDE_TWIDDLE, BESIDE_CHIRP, BESIDE_STAGED, BESIDE = 8, 16, 24, 16
 FEWEST_LARGE = 17  # primes from which on a codelet holds its inputs until all results are there
 
@@ -67,6 +73,8 @@ def columns_of(length: int, nbytes: int, extent: int, room: int, *, is_mixed: bo
     if len(found.radices) > 1:
         most = min(most, room // (length * nbytes * 9 // 8))
     wanted = max(SEGMENT // nbytes, BLOCK // 2 // found.threads) if is_mixed else max(1, BLOCK // found.threads)
+    if not is_mixed and len(found.radices) > 1 and found.held > MAX_HELD[nbytes]:  # few blocks have so many registers
+        wanted = max(1, NUM_REGISTERS // (RESIDENT * found.threads * registers(found.held, nbytes)))
     most = min(most, wanted, 1 << (extent - 1).bit_length())
     return 1 << (most.bit_length() - 1) if most else 0
 
@@ -102,12 +110,9 @@ def num_registers(spec: TransformSpec, held: int, *, is_tight: bool) -> int:
     """Return how many registers a thread needs that holds so many numbers; so that a few bytes spill if it is tight."""
     nbytes = spec.type.nbytes
     has_large = any(radix >= FEWEST_LARGE and largest_prime(radix) == radix for radix in spec.radices)
-    if not is_tight or has_large or spec.real == SUMMED:
-        needed = registers(held, nbytes)
-    else:
-        fixed, each, most = TIGHT[nbytes]
-        needed = fixed + each * min(held, most)
-    needed += BESIDE_CHIRP * nbytes // 8 if spec.chirp else 0
+    is_wide = not is_tight or has_large or spec.real == SUMMED
+    needed = (registers if is_wide else tight_registers)(held, nbytes)
+    needed += BESIDE_CHIRP * nbytes // 8 if spec.is_convolved else 0
     needed += BESIDE_TWIDDLE if spec.twiddle else 0
     needed += BESIDE_STAGED if spec.is_staged else 0
     return needed + (BESIDE if spec.prologue or spec.epilogue else 0)

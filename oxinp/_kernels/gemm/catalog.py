@@ -10,7 +10,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from oxinp._kernels.gemm import select
-from oxinp._kernels.gemm.epilogue import Epilogue, scaled
+from oxinp._kernels.gemm.epilogue import Epilogue, scaled, subtracted
 from oxinp._kernels.gemm.fp16x2 import convert
 from oxinp._kernels.gemm.fp16x2 import guard as fp16x2_guard
 from oxinp._kernels.gemm.fp16x2 import kernel as fp16x2
@@ -22,7 +22,7 @@ from oxinp._kernels.gemm.multistage import kernel as multistage
 from oxinp._kernels.gemm.multistage.cost import measured_tiles
 from oxinp._kernels.gemm.multistage.grouped import Group, GroupedSpec
 from oxinp._kernels.gemm.multistage.spec import MultistageSpec
-from oxinp._kernels.gemm.operand import GENERAL, HERMITIAN, MIN_COPY_NBYTES, SYMMETRIC, TRIANGULAR, WHOLE, Form, Source
+from oxinp._kernels.gemm.operand import GENERAL, HERMITIAN, MIN_COPY_NBYTES, SYMMETRIC, WHOLE, Form, Source
 from oxinp._kernels.gemm.ozaki import crt, residues
 from oxinp._kernels.gemm.ozaki import guard as ozaki_guard
 from oxinp._kernels.gemm.ozaki import kernel as ozaki
@@ -33,9 +33,10 @@ from oxinp._kernels.gemm.ozaki.moduli import COUNTS
 from oxinp._kernels.gemm.ozaki.residues import ResidueSpec
 from oxinp._kernels.gemm.sm90_mma import kernel as sm90_mma
 from oxinp._kernels.gemm.sm90_mma import stacked
-from oxinp._kernels.gemm.sm90_mma.plan import MEASURED, PROMOTION
+from oxinp._kernels.gemm.sm90_mma.plan import MEASURED, PROMOTION, WITH_EPILOGUE
 from oxinp._kernels.gemm.sm90_mma.spec import MmaSpec
 from oxinp._kernels.gemm.sm90_mma.stacked import StackedSpec
+from oxinp._kernels.gemm.sm90_mma.staged import staged
 from oxinp._kernels.gemm.sm90_wgmma import kernel as sm90_wgmma
 from oxinp._kernels.gemm.sm90_wgmma.plan import WgmmaProduct
 from oxinp._kernels.gemm.sm90_wgmma.spec import OUTS, WgmmaSpec
@@ -58,13 +59,6 @@ SUMS: dict[Type, Type] = {
     **dict.fromkeys((i8, i16), i32),
 }
 SIDES = (64, 4096)
-FORMS = (
-    Form(TRIANGULAR),
-    Form(TRIANGULAR, is_lower=False, has_unit_diagonal=True),
-    Form(SYMMETRIC),
-    Form(HERMITIAN, is_lower=False),
-    Form(is_conjugated=True),
-)
 # Batch, M, N and K of products by wgmma: large, one wave, few tiles and a large K, few columns, a batch, odd.
 SHAPES = (
     (1, 8192, 8192, 8192),
@@ -94,9 +88,8 @@ def multistage_specs(device: Device) -> Iterator[MultistageSpec]:
         if type_ not in (f32, f64, c64, c128):
             continue
         epilogue = scaled(type_, (256, 1))
-        forms = [(form, WHOLE) for form in FORMS]
-        for form, c_form in (*forms, (WHOLE, Form(SYMMETRIC)), (FORMS[-1], Form(HERMITIAN))):
-            variant = Variant(form, WHOLE, c_form, is_mirrored_out=c_form.kind != GENERAL, epilogue=epilogue)
+        for is_conjugated, c_form in ((True, WHOLE), (False, Form(SYMMETRIC)), (True, Form(HERMITIAN))):
+            variant = Variant(is_conjugated, False, c_form, is_mirrored_out=c_form.kind != GENERAL, epilogue=epilogue)
             varying, _ = varied(spec, variant, [(256, 1)])
             tiles = [tile.config() for tile in measured_tiles(type_, type_, device)[1]]
             yield next(
@@ -183,6 +176,18 @@ def mma_specs() -> Iterator[MmaSpec]:
                 yield spec
 
 
+def mma_epilogue_specs() -> Iterator[MmaSpec]:
+    """Yield every measured config of the mma.sync kernels with an epilogue, of every layout, and of batches."""
+    for type_, options in WITH_EPILOGUE.items():
+        found = staged(subtracted(type_, (256, 1)), (256, 1), ())
+        assert found is not None
+        for option, (a_major, b_major) in product(options, MAJORS):
+            spec = MmaSpec(type_, a_major, b_major, *option.config, epilogue=found.spec).fitted(1 << 12)
+            if _has_kernel(spec):
+                yield spec
+                yield spec._replace(is_batched=True)
+
+
 def _has_kernel(spec: MmaSpec) -> bool:
     """Whether there is a kernel of a Spec: not every layout has one of every config."""
     try:
@@ -229,6 +234,7 @@ def specs(device: Device, older: Device) -> list[Any]:
         grouped_specs(device),
         wgmma_specs(device),
         mma_specs(),
+        mma_epilogue_specs(),
         (StackedSpec(),),
         emulation_specs(),
     )

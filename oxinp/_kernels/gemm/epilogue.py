@@ -14,6 +14,7 @@ from oxinp._kernels.elementwise.chain import (
     OUTER,
     SCALAR,
     STRIDED,
+    TILE,
     UNIT,
     BoundChain,
     Chain,
@@ -77,7 +78,7 @@ class EpilogueSpec(NamedTuple):
 
 
 def bind(
-    epilogue: Epilogue, strides: Sequence[Sequence[int]], *, is_paired: bool = False
+    epilogue: Epilogue, strides: Sequence[Sequence[int]], *, is_paired: bool = False, is_staged: bool = False
 ) -> tuple[EpilogueSpec, tuple[int, ...]]:
     """Return the Spec of an epilogue, and the values of the parameters that `BoundEpilogue` declares.
 
@@ -88,13 +89,16 @@ def bind(
         Per array among the inputs, along the loops of C, of which the last two are rows and columns.
     is_paired : bool
         The kernel reads two elements of a row at a time, the first of them at an even column.
+    is_staged : bool
+        The kernel loads tiles of all arrays itself.
     """
     moving = iter(strides)
     ndim = len(strides[0]) if strides else 2
     still = (0,) * ndim
     steps = tuple(still if isinstance(x, ScalarOperand) else tuple(next(moving)) for x in epilogue.inputs)
     specs = tuple(
-        OperandSpec(x.type, _kind(x, own, is_paired=is_paired)) for x, own in zip(epilogue.inputs, steps, strict=True)
+        OperandSpec(x.type, TILE if is_staged and isinstance(x, Operand) else _kind(x, own, is_paired=is_paired))
+        for x, own in zip(epilogue.inputs, steps, strict=True)
     )
     chain = Chain(specs, epilogue.instrs, (), ndim, 64)
     return EpilogueSpec(chain, epilogue.result), chain.constants(
@@ -143,6 +147,11 @@ class BoundEpilogue:
         for loop, index in enumerate(indices):
             position = position.moved(loop, self.k.cast(index, i64))
         return position
+
+    def staged(self, tile: Sequence[Value]) -> list[Sequence[Value]]:
+        """Return the inputs of neighbouring sums: elements of the `tile` that is staged, and scalars."""
+        inputs = self._bound.inputs
+        return [tile if x.spec.kind == TILE else x.spot().load(len(tile)) for x in inputs]
 
     def apply(self, totals: Sequence[Value], loaded: Sequence[Sequence[Value]], out: Type) -> list[Value]:
         """Return the results of neighbouring sums, for which a position has `loaded` the inputs, in the type of C."""

@@ -50,13 +50,6 @@ class Form(NamedTuple):
 WHOLE = Form()
 
 
-def copy_nbytes(form: Form, type: Type, nbytes: int) -> int:
-    """Return the bytes of a copy where a general matrix allows `nbytes`: mirrored elements are copied one by one."""
-    if not form.is_mirrored:
-        return nbytes
-    return type.nbytes if type.nbytes >= MIN_COPY_NBYTES else 0
-
-
 class Matrices(NamedTuple):
     """Matrices: strides in elements, those of rows and columns last, and the alignment of the pointer."""
 

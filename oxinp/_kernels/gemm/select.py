@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from oxinp._kernels.choice import Choice, decide, nominal
 from oxinp._kernels.gemm import int_limbs
-from oxinp._kernels.gemm.epilogue import MAX_LENGTH, length
+from oxinp._kernels.gemm.epilogue import MAX_LENGTH, length, subtracted
 from oxinp._kernels.gemm.fp16x2 import plan as fp16x2
 from oxinp._kernels.gemm.multistage import kernel as multistage
 from oxinp._kernels.gemm.multistage import tile_config
@@ -32,6 +32,7 @@ from oxinp._kernels.gemm.operand import Matrices, both_majors, contiguous, is_re
 from oxinp._kernels.gemm.ozaki import cost as ozaki_cost
 from oxinp._kernels.gemm.ozaki import plan as ozaki
 from oxinp._kernels.gemm.sm90_mma import plan as sm90_mma
+from oxinp._kernels.gemm.sm90_mma import staged
 from oxinp._kernels.gemm.sm90_wgmma import plan as sm90_wgmma
 from oxinp._kernels.gemm.variant import Variant, varied
 from oxinp._kernels.nest import collapse
@@ -143,6 +144,53 @@ def plan(
     scratch = Scratch()
     partial, more = scratch.take(product.scratch_nbytes), scratch.take(joined.scratch_nbytes)
     return scratch.plan((*product.on(scratch=partial), *joined.on(in0=partial, scratch=more)))
+
+
+def plan_update(
+    shape: tuple[int, ...],
+    depth: int,
+    a: Matrices,
+    b: Matrices,
+    c: Matrices,
+    device: Device,
+    variant: Variant = _PLAIN,
+) -> Plan:
+    """Return the launch of C -= A @ B, by the fastest kernels that there are.
+
+    Parameters
+    ----------
+    shape, depth, a, b, device
+        As for `plan`.
+    c : Matrices
+        Rows of C are contiguous. The inputs are A, B and C, and the output is C again, in place.
+    variant : Variant, optional
+        Forms of A, B and C.
+    """
+    epilogue = subtracted(c.type, c.strides, c.alignment)
+    own = staged.staged(epilogue, c.strides, shape[:-2]) if variant == _PLAIN and a.type in (f64, c128) else None
+    if own is not None:
+        fastest = sm90_mma.plan(*sources(shape, depth, a, b)[0], device, epilogue=own)
+        if fastest is not None:
+            return fastest
+    found = plan(shape, depth, a, b, c.type, c.type, device, variant._replace(epilogue=epilogue, c_strides=c.strides))
+    assert found is not None
+    return found
+
+
+def plan_native(
+    shape: tuple[int, ...], depth: int, a: Matrices, b: Matrices, device: Device, variant: Variant = _PLAIN
+) -> Plan:
+    """Return the plan of a product by multiply-adds of its own type, by the fastest kernels that there are.
+
+    Parameters are those of `plan`; the variant has no epilogue, and C is in C order.
+    """
+    if variant == _PLAIN and a.type in (f64, c128):
+        fastest = sm90_mma.plan(*sources(shape, depth, a, b)[0], device)
+        if fastest is not None:
+            return fastest
+    found = plan(shape, depth, a, b, a.type, a.type, device, variant)
+    assert found is not None
+    return found
 
 
 def plan_steps(

@@ -1,11 +1,11 @@
-"""Variants of a product: the structure of A, B and C, an epilogue, and the layout of C."""
+"""Variants of a product: conjugates of A and B, the structure of C, an epilogue, and the layout of C."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
 from oxinp._kernels.gemm.epilogue import bind
-from oxinp._kernels.gemm.operand import WHOLE, Form, copy_nbytes
+from oxinp._kernels.gemm.operand import WHOLE, Form
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,12 +15,14 @@ if TYPE_CHECKING:
 
 
 class Variant(NamedTuple):
-    """Structure of A, B and C, the epilogue, and the layout of C.
+    """Conjugates, the structure of C, the epilogue, and the layout of C.
 
     Attributes
     ----------
-    a_form, b_form, c_form : Form
-        Which triangle of A and B is stored, and which of C is computed; see `MultistageSpec`.
+    is_a_conjugated, is_b_conjugated : bool
+        The factor is the conjugate of a complex matrix.
+    c_form : Form
+        Which triangle of C is computed, if not all of it.
     is_mirrored_out : bool
         The other triangle of C is written as well.
     epilogue : Epilogue, optional
@@ -31,8 +33,8 @@ class Variant(NamedTuple):
         be split along K, or where the epilogue is longer than `epilogue.MAX_LENGTH`.
     """
 
-    a_form: Form = WHOLE
-    b_form: Form = WHOLE
+    is_a_conjugated: bool = False
+    is_b_conjugated: bool = False
     c_form: Form = WHOLE
     is_mirrored_out: bool = False
     epilogue: Epilogue | None = None
@@ -46,10 +48,8 @@ def varied(
     """Return the Spec of a variant, and the constants of its epilogue; `moves` are the strides of its arrays."""
     bound, constants = (None, ()) if variant.epilogue is None else bind(variant.epilogue, moves)
     spec = spec.replace(
-        a_copy=copy_nbytes(variant.a_form, spec.type, spec.a_copy),
-        b_copy=copy_nbytes(variant.b_form, spec.type, spec.b_copy),
-        a_form=variant.a_form,
-        b_form=variant.b_form,
+        is_a_conjugated=variant.is_a_conjugated,
+        is_b_conjugated=variant.is_b_conjugated,
         c_form=variant.c_form,
         is_mirrored_out=variant.is_mirrored_out,
         epilogue=bound,

@@ -1,14 +1,12 @@
-"""Elements by index: what `numpy.take` and `numpy.take_along_axis` read, and the elements that a mask chooses.
+"""Elements by index: what `numpy.take` and `numpy.take_along_axis` read.
 
 Data layout: `take` reads an array of any strides, seen as loops outside the index, the index and loops inside, and
 writes in C order; a unit is `vector` innermost elements, and units are numbered in the order of the result.
 `take_along` has an index for each element of the result, of any strides along the same loops; its blocks go down the
 columns of a strip before they begin the next one, so that what they read lies in caches. An epilogue makes results of
-elements before they are stored; its arrays lie as the result does, or are one element. `select` sees one dimension;
-the cumulative sum of the mask says where a chosen element goes. Who owns what: a block copies `BLOCK * UNROLL`
-consecutive units or elements, a thread every `BLOCK`-th of them, all loaded before the first is stored. An index that
-is out of bounds is taken for 0 and reported. Bytes per element of the result: index, element twice; per element of the
-mask: itself, the sum and the element.
+elements before they are stored; its arrays lie as the result does, or are one element. Who owns what: a block copies
+`BLOCK * UNROLL` consecutive units, a thread every `BLOCK`-th of them, all loaded before the first is stored. An index
+that is out of bounds is taken for 0 and reported. Bytes per element of the result: index, element twice.
 """
 
 from __future__ import annotations
@@ -18,14 +16,14 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from oxinp._kernels.gemm.epilogue import BoundEpilogue, Epilogue, EpilogueSpec, bind
-from oxinp._kernels.index.loops import BLOCK, UNROLL, BoundLoops, Loop, LoopsSpec, loops_of, report, resolve
+from oxinp._kernels.index.loops import BLOCK, BoundLoops, Loop, LoopsSpec, loops_of, report, resolve
 from oxinp._kernels.plan import Launch, Plan, Work, inputs, outputs
 from oxinp._kernels.problem import MAX_KERNELS
 from oxinp._kernels.sort.keys import carrier
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.frozen import Frozen
 from oxinp._ptx.kernel import retraceable
-from oxinp._ptx.types import Type, i64, pred, u32, u64
+from oxinp._ptx.types import Type, i64, u32, u64
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -84,21 +82,6 @@ class Finish(NamedTuple):
     def alignments(self) -> tuple[int, ...]:
         """Of the arrays that are read along the result."""
         return tuple([x.alignment for x in self.epilogue.arrays if any(x.strides)])
-
-
-class SelectSpec(Frozen):
-    """One kernel of `select`.
-
-    Attributes
-    ----------
-    type : Type or None
-        Of elements; None for their numbers, i64.
-    position_type : Type
-        Of the cumulative sum.
-    """
-
-    type: Type | None
-    position_type: Type
 
 
 def take(
@@ -174,29 +157,10 @@ def take_along(
     return Plan((Launch(make(spec), loops.grid, arguments, constants, work),))
 
 
-def select(size: int, type_: Type | None, position_type: Type) -> Plan:
-    """Return the plan that compacts the elements with a true mask, or their numbers.
-
-    Parameters
-    ----------
-    size : int
-    type_ : Type or None
-        Of elements; the inputs are mask, positions and then, where there is one, the array.
-    position_type : Type
-        Of the mask's inclusive cumulative sum.
-    """
-    grid, arguments = (-(-size // (BLOCK * UNROLL)), 1, 1), (*outputs(1), *inputs(2 if type_ is None else 3))
-    return Plan((Launch(make(SelectSpec(type_, position_type)), grid, arguments, (size,)),))
-
-
 @lru_cache(MAX_KERNELS)
 @retraceable
-def make(spec: TakeSpec | SelectSpec) -> Kernel:
+def make(spec: TakeSpec) -> Kernel:
     """Build the kernel of a Spec."""
-    return _take(spec) if isinstance(spec, TakeSpec) else _select(spec)
-
-
-def _take(spec: TakeSpec) -> Kernel:
     k = Builder("take_along" if spec.is_along else "take", block=BLOCK)
     result = spec.type if spec.finish is None else spec.finish[1]
     out, array = k.pointer("out", result, "w"), k.pointer("array", spec.type, "r")
@@ -236,25 +200,4 @@ def _turned(k: Builder) -> Value:
     return number
 
 
-def _numbers(k: Builder, type_: Type, size: Value) -> tuple[list[Value], list[Value]]:
-    """The numbers of a thread's elements, clamped to the last one for loads, and which of them exist."""
-    first = k.cast(k.ctaid, type_) * (BLOCK * UNROLL) + k.cast(k.tid, type_)
-    numbers = [first + BLOCK * i if i else first for i in range(UNROLL)]
-    return [k.min(number, size - 1) for number in numbers], [number < size for number in numbers]
-
-
-def _select(spec: SelectSpec) -> Kernel:
-    k = Builder("select", block=BLOCK)
-    out = k.pointer("out", spec.type or i64, "w")
-    mask, positions = k.pointer("mask", pred, "r"), k.pointer("positions", spec.position_type, "r")
-    array = k.pointer("array", spec.type, "r") if spec.type is not None else None
-    size = k.scalar("size", i64)
-    numbers, valid = _numbers(k, i64, size)
-    loaded = [(mask[number], positions[number]) for number in numbers]
-    for number, (is_chosen, position), is_valid in zip(numbers, loaded, valid, strict=True):
-        with k.when(is_chosen & is_valid):
-            out[position - 1] = number if array is None else array[number]
-    return k.build()
-
-
-__all__ = ["Finish", "SelectSpec", "TakeSpec", "make", "select", "take", "take_along"]
+__all__ = ["Finish", "TakeSpec", "make", "take", "take_along"]

@@ -30,7 +30,7 @@ from oxinp._kernels.elementwise import plan as elementwise
 from oxinp._kernels.gemm import select
 from oxinp._kernels.gemm.epilogue import subtracted
 from oxinp._kernels.gemm.multistage.warp_mma import multiply_add
-from oxinp._kernels.gemm.operand import GENERAL, Form, Matrices
+from oxinp._kernels.gemm.operand import Matrices
 from oxinp._kernels.gemm.operand import contiguous as contiguous_strides
 from oxinp._kernels.gemm.variant import Variant
 from oxinp._kernels.lapack import cholesky_tiles
@@ -356,14 +356,9 @@ def _reduced(stack: Stack, columns: tuple[int, int], known: tuple[int, int], dev
     *batch_strides, pitch, step = left.strides
     above = Matrices(stack.type, (*batch_strides, step, pitch), left.alignment)
     batch = (stack.count,) if stack.count > 1 else ()
-    variant = Variant(
-        b_form=Form(GENERAL, is_conjugated=stack.type.is_complex),
-        epilogue=subtracted(stack.type, c.strides),
-        c_strides=c.strides,
-    )
+    variant = Variant(is_b_conjugated=stack.type.is_complex)
     shape = (*batch, order - low, high - low)
-    product = select.plan(shape, known[1] - known[0], left, above, stack.type, stack.type, device, variant)
-    assert product is not None
+    product = select.plan_update(shape, known[1] - known[0], left, above, c, device, variant)
     source, target = a.at(stack.at(low, known[0])), a.at(stack.at(low, low))
     return product.on(out0=target, in0=source, in1=source, in2=target)
 

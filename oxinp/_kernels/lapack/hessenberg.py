@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 from oxinp._kernels.elementwise import plan as elementwise
 from oxinp._kernels.gemm import select
-from oxinp._kernels.gemm.epilogue import subtracted
-from oxinp._kernels.gemm.operand import GENERAL, Form, Matrices
+from oxinp._kernels.gemm.operand import Matrices
 from oxinp._kernels.gemm.variant import Variant
 from oxinp._kernels.lapack import block_reflectors, hessenberg_panel, lu_panel
 from oxinp._kernels.lapack.lu import Stack, contiguous
@@ -122,7 +121,6 @@ class _Reduction:
         order, stack, type_ = self.order, self.stack, self.type
         rows, low = order - first, first + width
         is_complex = type_.is_complex
-        adjoint = Form(GENERAL, is_conjugated=is_complex)
         panel, transposed = Matrices(type_, (WIDTH, 1), 256), Matrices(type_, (1, WIDTH), 256)
         if first:  # Y of the rows above the panel
             variant = Variant(c_strides=(WIDTH, 1))
@@ -132,18 +130,19 @@ class _Reduction:
             )  # fmt: skip
         at = self.held.at(stack.at(0, first))
         c = stack.part(0, first)
-        variant = Variant(b_form=adjoint, epilogue=subtracted(type_, c.strides), c_strides=c.strides)
-        self.multiply((order, rows), width, panel, transposed, variant, out0=at, in0=self.y, in1=self.p, in2=at)
+        update = select.plan_update(
+            (order, rows), width, panel, transposed, c, self.device, Variant(is_b_conjugated=is_complex)
+        )
+        self.append(update, out0=at, in0=self.y, in1=self.p, in2=at)
         if low == order:
             return
         at, c, columns = self.held.at(stack.at(first, low)), stack.part(first, low), order - low
         self.multiply(
-            (width, columns), rows, transposed, c, Variant(a_form=adjoint),
+            (width, columns), rows, transposed, c, Variant(is_a_conjugated=is_complex),
             out0=self.inner, in0=self.pt, in1=at,
         )  # fmt: skip
-        variant = Variant(epilogue=subtracted(type_, c.strides), c_strides=c.strides)
-        right = Matrices(type_, (columns, 1), 256)
-        self.multiply((rows, columns), width, panel, right, variant, out0=at, in0=self.p, in1=self.inner, in2=at)
+        update = select.plan_update((rows, columns), width, panel, Matrices(type_, (columns, 1), 256), c, self.device)
+        self.append(update, out0=at, in0=self.p, in1=self.inner, in2=at)
 
     def multiply(
         self, shape: tuple[int, int], depth: int, a: Matrices, b: Matrices, variant: Variant, **places: Argument
@@ -151,8 +150,12 @@ class _Reduction:
         """Append a product."""
         made = select.plan(shape, depth, a, b, self.type, self.type, self.device, variant)
         assert made is not None
-        self.more_nbytes = max(self.more_nbytes, made.scratch_nbytes)
-        self.steps += made.on(scratch=Argument("more"), **places)
+        self.append(made, **places)
+
+    def append(self, plan: Plan, **places: Argument) -> None:
+        """Append the steps of a product."""
+        self.more_nbytes = max(self.more_nbytes, plan.scratch_nbytes)
+        self.steps += plan.on(scratch=Argument("more"), **places)
 
 
 def plan_apply(shape: tuple[int, int], type: Type, device: Device) -> Plan:

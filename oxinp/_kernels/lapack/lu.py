@@ -8,6 +8,7 @@ all of the work, what is left.
 from __future__ import annotations
 
 import math
+from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
 from oxinp._kernels.blas3 import plan as blas3
@@ -15,21 +16,20 @@ from oxinp._kernels.blas3 import trsm
 from oxinp._kernels.blas3.plan import TriangularSystem
 from oxinp._kernels.choice import Choice, decide
 from oxinp._kernels.gemm import select
-from oxinp._kernels.gemm.epilogue import subtracted
 from oxinp._kernels.gemm.operand import TRIANGULAR, Form, Matrices
-from oxinp._kernels.gemm.variant import Variant
 from oxinp._kernels.lapack import lu_cluster, lu_panel, rows
 from oxinp._kernels.lapack.diagonal import STATUS_NBYTES
 from oxinp._kernels.lapack.lu_panel import WIDTHS, Panel
-from oxinp._kernels.plan import Argument, Fill, Plan, Scratch
+from oxinp._kernels.plan import Argument, Fill, Plan, Scratch, beside
 
 if TYPE_CHECKING:
     from oxinp._kernels.choice import Device
-    from oxinp._kernels.plan import Step
+    from oxinp._kernels.plan import Launch, Step
     from oxinp._ptx.types import Type
 
-OUTER_WIDTHS = (128, 256, 512, 1024)  # of block columns
+OUTER_WIDTHS = (64, 128, 256, 512, 1024)  # of block columns
 GROUPS = (32, 128, 256, 512)
+LOOKS_AHEAD = False  # unless a measurement says otherwise
 UNIT_LOWER = Form(TRIANGULAR, is_lower=True, has_unit_diagonal=True)
 UPPER = Form(TRIANGULAR, is_lower=False)
 
@@ -94,17 +94,23 @@ class Outer(NamedTuple):
         Of block columns, after each of which the rest of the matrix is brought up to date.
     group : int
         Columns among which every panel brings all to its right up to date; beyond, halves do.
+    looks_ahead : bool
+        The next block column is factored while the rest of the matrix is brought up to date.
     """
 
     width: int
     group: int = GROUPS[0]
+    looks_ahead: bool = False
 
 
 def outer(stack: Stack, device: Device) -> Outer:
     """Return what was measured to be best; else a width that leaves products enough to do with what they read."""
-    legal = tuple(Outer(width, group) for width in OUTER_WIDTHS for group in GROUPS if group <= width)
+    ahead = (False,) if stack.count > 1 else (False, True)
+    ways = product(OUTER_WIDTHS, GROUPS, ahead)
+    legal = tuple(Outer(width, group, ahead) for width, group, ahead in ways if group <= width)
     width = 128 if stack.num_rows <= 1024 else 256 if stack.num_rows <= 2048 else 512
-    default = Outer(128) if stack.count > 1 else Outer(width, width if stack.num_rows <= 4096 else 128)
+    looks_ahead = LOOKS_AHEAD and stack.num_rows > 1024
+    default = Outer(128) if stack.count > 1 else Outer(width, width if stack.num_rows <= 4096 else 128, looks_ahead)
     choice = Choice(
         "lu/outer",
         (stack.type.name,),
@@ -140,7 +146,10 @@ class _Factor:
         are_many = stack.count > 1
         self.height = lu_panel.block_height(stack.type, stack.num_rows, device, are_many=are_many)
         most = -(-stack.num_rows // self.height)
-        self.exchanges = self.scratch.take(3 * self.width * 4 * stack.count)
+        self.block = outer(stack, device)
+        self.columns = 0, stack.num_columns  # in which a panel's exchanges are made at once
+        num_lists = stack.count if not self.block.looks_ahead else -(-self.block.width // self.width)
+        self.exchanges = self.scratch.take(3 * self.width * 4 * num_lists)
         self.board = lu_panel.board(self.scratch, stack.type, most, stack.count)
         # Blocks of a panel wait for each other: of many panels only so many at a time that all are resident.
         self.at_once = stack.count if most == 1 else max(1, device.num_sms // most)
@@ -153,17 +162,43 @@ class _Factor:
             Fill(self.board.flags, self.board.flags_nbytes, 0),
             rows.start(self.permutation, stack.num_rows, stack.count),
         ]
-        block = outer(stack, self.device)
-        for low in range(0, self.depth, block.width):
-            high = min(low + block.width, self.depth)
-            self.factor(low, high, block.group)
-            if high < stack.num_columns:
-                self.extend(low, high, stack.num_columns)
+        lows = range(0, self.depth, self.block.width)
+        blocks = [(low, min(low + self.block.width, self.depth)) for low in lows]
+        if self.block.looks_ahead:
+            self.look_ahead(blocks)
+        else:
+            for low, high in blocks:
+                self.factor(low, high)
+                self.extend(low, high, (high, stack.num_columns))
         return self.scratch.plan(self.steps)
 
-    def factor(self, low: int, high: int, group: int) -> None:
+    def look_ahead(self, blocks: list[tuple[int, int]]) -> None:
+        """Factor every block column while what is right of it is brought up to date with the one before.
+
+        Only then rows change places there, and in the block columns before, which the products read.
+        """
+        end = self.stack.num_columns
+        self.factor_block(*blocks[0])
+        for (low, high), following in zip(blocks, [*blocks[1:], None], strict=True):
+            self.steps.append(self.exchange((0, end), (low, high), 0))
+            if following is None:
+                self.extend(low, high, (high, end))
+                return
+            self.extend(low, high, following)
+            before, self.steps = self.steps, []
+            self.factor_block(*following)
+            urgent, self.steps = self.steps, []
+            self.extend(low, high, (following[1], end))
+            self.steps = [*before, *beside(urgent, self.steps)]
+
+    def factor_block(self, low: int, high: int) -> None:
+        """Factor a block column, whose exchanges are made in no other column."""
+        self.columns = low, high
+        self.factor(low, high)
+
+    def factor(self, low: int, high: int) -> None:
         """Factor some columns below the diagonal."""
-        if high - low <= max(group, self.width):
+        if high - low <= max(self.block.group, self.width):
             for start in range(low, high, self.width):
                 end = min(start + self.width, high)
                 self.factor_panel(start, end, high)
@@ -172,14 +207,15 @@ class _Factor:
                     self.steps += reduced(self.stack, lines, columns, (start, end), self.device, self.a)
             return
         middle = low + -(-(high - low) // (2 * self.width)) * self.width
-        self.factor(low, middle, group)
-        self.extend(low, middle, high)
-        self.factor(middle, high, group)
+        self.factor(low, middle)
+        self.extend(low, middle, (middle, high))
+        self.factor(middle, high)
 
     def factor_panel(self, low: int, high: int, end: int) -> None:
         """Factor a panel, and compute its rows of U up to column `end`."""
         stack, nbytes = self.stack, self.stack.type.nbytes
         shape = (stack.num_rows - low, high - low)
+        place = self.lists(low)
         for start in range(0, stack.count, self.at_once):
             count = min(self.at_once, stack.count - start)
             panel = Panel(
@@ -188,7 +224,7 @@ class _Factor:
             places = (
                 self.a.at(stack.at(low, low) + start * stack.move * nbytes),
                 self.pivots.at(4 * (low + start * self.depth)),
-                self.exchanges.at(4 * 3 * self.width * start),
+                place.at(4 * 3 * self.width * start),
                 self.status,
             )
             spec = lu_cluster.choose(stack.type, shape[0], self.device) if stack.count == 1 else None
@@ -196,25 +232,39 @@ class _Factor:
                 self.steps.append(lu_cluster.launch(spec, panel, places))
             else:
                 self.steps.append(lu_panel.launch(panel, self.height, *places, self.board))
-        exchange = rows.Exchange(
+        if self.columns != (low, high):
+            self.steps.append(self.exchange(self.columns, (low, high), end - high))
+
+    def lists(self, low: int) -> Argument:
+        """Where the exchanges of the panel from a column on are kept: of all of a block column, or of a panel."""
+        number = low % self.block.width // self.width if self.block.looks_ahead else 0
+        return self.exchanges.at(4 * 3 * self.width * number)
+
+    def exchange(self, columns: tuple[int, int], panel: tuple[int, int], num_solved: int) -> Launch:
+        """Exchange rows in some columns as the panels from one column to another have."""
+        stack, (low, high) = self.stack, panel
+        given = rows.Exchange(
             stack.type,
-            stack.num_columns,
+            columns,
             (low, high - low),
             stack.num_rows,
             stack.pitch,
             stack.move,
             stack.count,
-            end - high,
+            num_solved,
+            permutes=columns == (0, stack.num_columns),
         )
-        self.steps.append(rows.exchange(exchange, self.a, self.permutation, self.exchanges))
+        return rows.exchange(given, self.a, self.permutation, self.lists(low))
 
-    def extend(self, low: int, high: int, end: int) -> None:
-        """Compute rows `low` to `high` of U up to column `end`, and take the products off what is below."""
-        stack = self.stack
-        upper = solved(stack, low, high, (high, end), UNIT_LOWER, self.device)
-        self.steps += upper.on(in0=self.a.at(stack.at(low, low)), out0=self.a.at(stack.at(low, high)))
+    def extend(self, low: int, high: int, columns: tuple[int, int]) -> None:
+        """Compute rows `low` to `high` of U in some columns, and take the products off what is below."""
+        stack, (start, end) = self.stack, columns
+        if start == end:
+            return
+        upper = solved(stack, low, high, columns, UNIT_LOWER, self.device)
+        self.steps += upper.on(in0=self.a.at(stack.at(low, low)), out0=self.a.at(stack.at(low, start)))
         if high < stack.num_rows:
-            self.steps += reduced(stack, (high, stack.num_rows), (high, end), (low, high), self.device, self.a)
+            self.steps += reduced(stack, (high, stack.num_rows), columns, (low, high), self.device, self.a)
 
 
 def solved(stack: Stack, low: int, high: int, columns: tuple[int, int], form: Form, device: Device) -> Plan:
@@ -250,9 +300,7 @@ def reduced(
     )
     batch = (stack.count,) if stack.count > 1 else ()
     shape = (*batch, lines[1] - lines[0], columns[1] - columns[0])
-    variant = Variant(epilogue=subtracted(stack.type, target.strides), c_strides=target.strides)
-    plan = select.plan(shape, along[1] - along[0], left, above, stack.type, stack.type, device, variant)
-    assert plan is not None
+    plan = select.plan_update(shape, along[1] - along[0], left, above, target, device)
     c = a.at(stack.at(lines[0], columns[0]))
     return plan.on(out0=c, in0=a.at(stack.at(lines[0], along[0])), in1=a.at(stack.at(along[0], columns[0])), in2=c)
 
@@ -340,10 +388,7 @@ def _invert_lower(
     _invert_lower(factors, x, low, middle, device, steps, places)
     left, above, c = factors.part(middle, low), x.part(low, 0), x.part(middle, 0)
     batch = (x.count,) if x.count > 1 else ()
-    variant = Variant(epilogue=subtracted(x.type, c.strides), c_strides=c.strides)
-    shape = (*batch, high - middle, middle)
-    plan = select.plan(shape, middle - low, left, above, x.type, x.type, device, variant)
-    assert plan is not None
+    plan = select.plan_update((*batch, high - middle, middle), middle - low, left, above, c, device)
     out = target.at(x.at(middle, 0))
     steps += plan.on(out0=out, in0=a.at(factors.at(middle, low)), in1=target.at(x.at(low, 0)), in2=out)
     _invert_lower(factors, x, middle, high, device, steps, places)

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from oxinp._kernels.elementwise import plan as elementwise
 from oxinp._kernels.gemm import select
-from oxinp._kernels.gemm.epilogue import subtracted
-from oxinp._kernels.gemm.operand import GENERAL, Form, Matrices
+from oxinp._kernels.gemm.operand import Matrices
 from oxinp._kernels.gemm.variant import Variant
 from oxinp._kernels.lapack import block_reflectors, lu_panel, pivoted_panel, rows, scaling
 from oxinp._kernels.lapack.lu import Stack, contiguous
@@ -117,14 +116,9 @@ class _Pivoted:
         c, at, nbytes = stack.part(low, low), self.held.at(stack.at(low, low)), WIDTH * type_.nbytes
         left = Matrices(type_, (WIDTH, 1), math.gcd(256, width * nbytes))
         right = Matrices(type_, (1, WIDTH), math.gcd(256, low * nbytes))
-        variant = Variant(
-            b_form=Form(GENERAL, is_conjugated=type_.is_complex),
-            epilogue=subtracted(type_, c.strides),
-            c_strides=c.strides,
-        )
+        variant = Variant(is_b_conjugated=type_.is_complex)
         shape = (num_rows - low, columns - low)
-        made = select.plan(shape, width, left, right, type_, type_, self.device, variant)
-        assert made is not None
+        made = select.plan_update(shape, width, left, right, c, self.device, variant)
         self.more_nbytes = max(self.more_nbytes, made.scratch_nbytes)
         places = {"out0": at, "in0": self.p.at(width * nbytes), "in1": self.f.at(low * nbytes), "in2": at}
         self.steps += made.on(scratch=Argument("more"), **places)

@@ -8,6 +8,7 @@ block column, these by halves down to panels.
 from __future__ import annotations
 
 from functools import cache
+from itertools import pairwise, product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from oxinp._kernels.blas3 import plan as blas3
@@ -16,8 +17,7 @@ from oxinp._kernels.blas3.plan import TriangularSystem
 from oxinp._kernels.choice import Choice, decide
 from oxinp._kernels.elementwise import plan as elementwise
 from oxinp._kernels.gemm import select
-from oxinp._kernels.gemm.epilogue import subtracted
-from oxinp._kernels.gemm.operand import GENERAL, TRIANGULAR, Form, Matrices
+from oxinp._kernels.gemm.operand import TRIANGULAR, Form, Matrices
 from oxinp._kernels.gemm.operand import contiguous as contiguous_strides
 from oxinp._kernels.gemm.variant import Variant
 from oxinp._kernels.lapack import lu_panel, qr_cluster, qr_panel
@@ -25,7 +25,7 @@ from oxinp._kernels.lapack.lu import Stack
 from oxinp._kernels.lapack.lu_panel import WIDTHS
 from oxinp._kernels.lapack.qr_panel import QrPanel
 from oxinp._kernels.lapack.rows import each_element, spread
-from oxinp._kernels.plan import Argument, Fill, Launch, Plan, Scratch, Work
+from oxinp._kernels.plan import Argument, Fill, Launch, Plan, Scratch, Work, beside
 from oxinp._kernels.problem import Instr, Operand, Output, ScalarOperand
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.kernel import retraceable
@@ -40,6 +40,7 @@ UPPER = Form(TRIANGULAR, is_lower=False)
 BLOCK = 256
 BLOCK_WIDTHS = (64, 128, 256, 512)  # columns of a block reflector
 GROUPS = (32, 128, 256, 512)
+LOOKS_AHEAD = False  # unless a measurement says otherwise
 LARGE = 2048  # columns from which a block reflector has twice as many as a system of `trsm`
 
 
@@ -95,7 +96,7 @@ def upper(out: Stack, to: Argument, source: tuple[Stack, Argument] | None) -> La
 class Reflectors(NamedTuple):
     """Block reflectors: V, of as many columns as there are reflectors, and M, the M of every block under each other.
 
-    `block` and `group` are those of `BlockColumns`.
+    `block`, `group` and `looks_ahead` are those of `BlockColumns`.
     """
 
     v: Stack
@@ -104,6 +105,7 @@ class Reflectors(NamedTuple):
     m_place: Argument
     block: int
     group: int
+    looks_ahead: bool
 
 
 class BlockColumns(NamedTuple):
@@ -115,18 +117,23 @@ class BlockColumns(NamedTuple):
         Columns that have one block reflector.
     group : int
         Columns among which every panel is applied to all to its right; beyond, halves are.
+    looks_ahead : bool
+        The next block column is factored while the rest of the matrix is multiplied by the block reflector before.
     """
 
     width: int
     group: int = GROUPS[0]
+    looks_ahead: bool = False
 
 
 def block_columns(stack: Stack, device: Device) -> BlockColumns:
     """Return the width that was measured to be best; else a system of `trsm`, or two where products are large."""
-    legal = tuple(BlockColumns(width, group) for width in BLOCK_WIDTHS for group in GROUPS if group <= width)
+    ahead = (False,) if stack.count > 1 else (False, True)
+    legal = tuple(BlockColumns(*way) for way in product(BLOCK_WIDTHS, GROUPS, ahead) if way[1] <= way[0])
     depth = min(stack.num_rows, stack.num_columns)
     width = trsm.length(stack.type) * (2 if stack.count == 1 and depth >= LARGE else 1)
-    default = BlockColumns(width, width if stack.count == 1 else GROUPS[0])
+    looks_ahead = LOOKS_AHEAD and stack.count == 1 and depth >= LARGE
+    default = BlockColumns(width, width if stack.count == 1 else GROUPS[0], looks_ahead)
     choice = Choice(
         "qr/block",
         (stack.type.name,),
@@ -144,7 +151,7 @@ def block_columns(stack: Stack, device: Device) -> BlockColumns:
 def reflectors(stack: Stack, scratch: Scratch, device: Device) -> Reflectors:
     """Return where the reflectors of matrices lie in the workspace."""
     type_, count, depth = stack.type, stack.count, min(stack.num_rows, stack.num_columns)
-    block, group = block_columns(stack, device)
+    block, group, looks_ahead = block_columns(stack, device)
     pitch = -(-depth // 16) * 16
     v = Stack(type_, count, stack.num_rows, depth, pitch, stack.num_rows * pitch)
     m = Stack(type_, count, depth, block, block, depth * block)
@@ -155,6 +162,7 @@ def reflectors(stack: Stack, scratch: Scratch, device: Device) -> Reflectors:
         scratch.take(count * m.move * type_.nbytes),
         block,
         group,
+        looks_ahead,
     )
 
 
@@ -187,7 +195,9 @@ class Qr:
         self.board = lu_panel.board(scratch, stack.type, most, stack.count)
         self.at_once = stack.count if most == 1 else max(1, device.num_sms // most)
         widest = max(stack.num_rows, stack.num_columns, columns)
-        self.inner = scratch.take(stack.count * self.made.block * widest * stack.type.nbytes)
+        nbytes = stack.count * self.made.block * widest * stack.type.nbytes
+        self.inner, self.more = scratch.take(nbytes), Argument("more")
+        self.others = (scratch.take(nbytes), Argument("other")) if self.made.looks_ahead else None  # of steps beside
         self.more_nbytes = 0
         self.steps: list[Step] = []
 
@@ -202,10 +212,37 @@ class Qr:
         made = self.made
         nbytes = made.v.count * made.v.move * self.type.nbytes
         self.steps += [Fill(self.board.flags, self.board.flags_nbytes, 0), Fill(made.v_place, nbytes, 0)]
+        if made.looks_ahead:
+            self.look_ahead()
+            return
         for low, high in self.blocks:
             self.factor_columns(low, high, low)
-            if high < self.stack.num_columns:
-                self.apply((low, high), low, self.stack, self.place, (high, self.stack.num_columns), is_adjoint=True)
+            self.update((low, high), (high, self.stack.num_columns))
+
+    def look_ahead(self) -> None:
+        """Factor every block column while what is right of it is multiplied by the block reflector before."""
+        end, blocks = self.stack.num_columns, self.blocks
+        self.factor_columns(*blocks[0], blocks[0][0])
+        for own, following in pairwise(blocks):
+            self.update(own, following)
+            before, self.steps = self.steps, []
+            self.swap()
+            self.factor_columns(*following, following[0])
+            self.swap()
+            urgent, self.steps = self.steps, []
+            self.update(own, (following[1], end))
+            self.steps = [*before, *beside(urgent, self.steps)]
+        self.update(blocks[-1], (blocks[-1][1], end))
+
+    def swap(self) -> None:
+        """Let steps have the workspace of those that run beside them."""
+        assert self.others is not None
+        self.others, (self.inner, self.more) = (self.inner, self.more), self.others
+
+    def update(self, own: tuple[int, int], columns: tuple[int, int]) -> None:
+        """Append what multiplies columns of the matrix with the adjoint of a block reflector, if there are any."""
+        if columns[0] < columns[1]:
+            self.apply(own, own[0], self.stack, self.place, columns, is_adjoint=True)
 
     def form(self, q: Stack, place: Argument) -> None:
         """Append what makes the first columns of Q."""
@@ -265,12 +302,11 @@ class Qr:
         own = v.part(row, columns[0])
         left = Matrices(self.type, (*moves, 1, v.pitch), own.alignment)
         shape = (*batch, columns[1] - columns[0], width)
-        variant = Variant(a_form=Form(GENERAL, is_conjugated=self.type.is_complex))
-        plan = select.plan(shape, v.num_rows - row, left, right, self.type, self.type, self.device, variant)
-        assert plan is not None
+        variant = Variant(is_a_conjugated=self.type.is_complex)
+        plan = select.plan_native(shape, v.num_rows - row, left, right, self.device, variant)
         self.more_nbytes = max(self.more_nbytes, plan.scratch_nbytes)
         at = self.made.v_place.at(v.at(row, columns[0]))
-        self.steps += plan.on(out0=self.inner, in0=at, in1=source, scratch=Argument("more"))
+        self.steps += plan.on(out0=self.inner, in0=at, in1=source, scratch=self.more)
 
     def apply(
         self,
@@ -295,11 +331,9 @@ class Qr:
         self.steps += solved.on(in0=made.m_place.at(made.m.at(low, low - block)), out0=self.inner)
         batch, moves = ((self.count,), (size,)) if self.count > 1 else ((), ())
         c = target.part(low, columns[0])
-        variant = Variant(epilogue=subtracted(self.type, c.strides), c_strides=c.strides)
         inner = Matrices(self.type, (*moves, width, 1), 256)
         shape = (*batch, made.v.num_rows - low, width)
-        plan = select.plan(shape, high - low, made.v.part(low, low), inner, self.type, self.type, self.device, variant)
-        assert plan is not None
+        plan = select.plan_update(shape, high - low, made.v.part(low, low), inner, c, self.device)
         self.steps += plan.on(out0=at, in0=made.v_place.at(made.v.at(low, low)), in1=self.inner, in2=at)
 
     def join(self, low: int, middle: int, high: int, block: int) -> None:
@@ -329,8 +363,9 @@ class Qr:
 
     def plan(self) -> Plan:
         """Return the plan of the steps that have been appended."""
-        more = self.scratch.take(self.more_nbytes)
-        return self.scratch.plan(step.on({"more": more}) for step in self.steps)
+        names = ("more", "other") if self.others is not None else ("more",)
+        places = {name: self.scratch.take(self.more_nbytes) for name in names}
+        return self.scratch.plan(step.on(places) for step in self.steps)
 
 
 @cache

@@ -43,13 +43,14 @@ def make_exchange(type: Type) -> Kernel:
     k = Builder("exchange_rows", block=BLOCK, target="sm_80")
     a, permutation = k.pointer("a", type), k.pointer("permutation", u32)
     lists = k.pointer("lists", u32, "r")
-    names = ("strips", "num_columns", "skipped", "width_skipped", "first", "order", "num_solved")
-    strips, num_columns, skipped, width_skipped, first, order, num_solved = (k.scalar(name, u32) for name in names)
+    names = ("strips", "num_columns", "skipped", "width_skipped", "first", "num_panels", "order", "num_solved")
+    strips, num_columns, skipped, width_skipped, first, num_panels, order, num_solved = (
+        k.scalar(name, u32) for name in names
+    )
     pitch, move = k.scalar("pitch", i64), k.scalar("move", i64)
     matrix = k.ctaid / (strips + 1)
     strip = k.ctaid - matrix * (strips + 1)
     lists = lists.at(matrix * (3 * width))
-    nowhere = k.const(NOWHERE, u32)
     triangle = k.shared(type, width * width)  # the panel's, column by column
     with k.when(strip < strips):
         number = strip * WARP + k.lane
@@ -62,41 +63,55 @@ def make_exchange(type: Type) -> Kernel:
             for start in range(0, width * width, BLOCK):
                 entry = k.tid + start if start else k.tid
                 row, place = entry / width, entry % width
-                triangle[place * width + row] = own[k.cast(first + row, i64) * pitch + k.cast(first + place, i64)]
-        moved = []
-        for i in range(0, 2 * width, NUM_WARPS):
-            entry = k.warp + i
-            source = lists[entry] if i < width else lists[entry + width]
-            target = entry if i < width else lists[entry]
-            is_moved = (number < num_columns) & (target != nowhere) & (source != target)
-            value = k.var(k.const(0, type))
-            with k.when(is_moved):
-                value.set(base[k.cast(first + source, i64) * pitch])
-            moved.append((is_moved, target, value))
-        k.barrier()
-        for is_moved, target, value in moved:
-            with k.when(is_moved):
-                base[k.cast(first + target, i64) * pitch] = value.get()
-        with k.when(is_solving):
+                triangle[place * width + row] = own[k.cast(first + row, i64) * pitch + k.cast(skipped + place, i64)]
+        with k.range(0, num_panels) as panel:
+            _exchange(k, base, pitch, first + panel * width, lists.at(panel * (3 * width)), number < num_columns)
             k.barrier()
-            with k.when((k.warp == 0) & is_solved):
-                _substitute(k, width, triangle, base.at(k.cast(first, i64) * pitch), pitch)
+        with k.when(is_solving & (k.warp == 0) & is_solved):
+            _substitute(k, width, triangle, base.at(k.cast(first, i64) * pitch), pitch)
     with k.otherwise():
         own = permutation.at(k.cast(matrix, i64) * k.cast(order, i64))
-        entry = k.tid
-        is_top = entry < width
-        inside = entry < 2 * width
-        place = k.where(inside, entry, k.const(0, u32))
-        source = lists[k.where(is_top, place, place + k.where(inside, k.const(width, u32), 0))]
-        target = k.where(is_top, entry, lists[place])
-        is_moved = inside & (target != nowhere) & (source != target)
-        held = k.var(0, u32)
-        with k.when(is_moved):
-            held.set(own[k.cast(first + source, i64)])
-        k.barrier()
-        with k.when(is_moved):
-            own[k.cast(first + target, i64)] = held.get()
+        with k.range(0, num_panels) as panel:
+            _permute(k, width, own, first + panel * width, lists.at(panel * (3 * width)))
+            k.barrier()
     return k.build()
+
+
+def _exchange(k: Builder, column: Pointer, pitch: Value, first: Value, lists: Pointer, is_there: Value) -> None:
+    """Exchange the elements of a thread's column, if it is there, as a panel's lists say."""
+    width = WIDTHS[column.type.nbytes]
+    nowhere = k.const(NOWHERE, u32)
+    moved = []
+    for i in range(0, 2 * width, NUM_WARPS):
+        entry = k.warp + i
+        source = lists[entry] if i < width else lists[entry + width]
+        target = entry if i < width else lists[entry]
+        is_moved = is_there & (target != nowhere) & (source != target)
+        value = k.var(k.const(0, column.type))
+        with k.when(is_moved):
+            value.set(column[k.cast(first + source, i64) * pitch])
+        moved.append((is_moved, target, value))
+    k.barrier()
+    for is_moved, target, value in moved:
+        with k.when(is_moved):
+            column[k.cast(first + target, i64) * pitch] = value.get()
+
+
+def _permute(k: Builder, width: int, permutation: Pointer, first: Value, lists: Pointer) -> None:
+    """Exchange entries of a matrix's permutation, a thread each, as a panel's lists say."""
+    entry = k.tid
+    is_top = entry < width
+    inside = entry < 2 * width
+    place = k.where(inside, entry, k.const(0, u32))
+    source = lists[k.where(is_top, place, place + k.where(inside, k.const(width, u32), 0))]
+    target = k.where(is_top, entry, lists[place])
+    is_moved = inside & (target != k.const(NOWHERE, u32)) & (source != target)
+    held = k.var(0, u32)
+    with k.when(is_moved):
+        held.set(permutation[k.cast(first + source, i64)])
+    k.barrier()
+    with k.when(is_moved):
+        permutation[k.cast(first + target, i64)] = held.get()
 
 
 def _substitute(k: Builder, width: int, triangle: Pointer, column: Pointer, pitch: Value) -> None:
@@ -196,42 +211,58 @@ def make_permute(spec: PermuteSpec) -> Kernel:
 
 
 class Exchange(NamedTuple):
-    """Exchanges in the columns beside a panel.
+    """Exchanges in the columns beside a panel, or beside several that follow each other.
 
     Attributes
     ----------
     type : Type
-    num_columns : int
-        Of the whole matrix.
+    columns : (int, int)
+        The first column and the one behind the last.
     panel : (int, int)
-        First column and number of columns of the panel, in which the rows have changed places already.
+        First column and number of columns of the panels, in which the rows have changed places already.
     order : int
         Rows of the matrix.
     pitch, move, count : int
         See `lu_panel.Panel`.
     num_solved : int
         Columns right of a panel of full width of which its rows of U are computed.
+    permutes : bool
+        The permutation has its entries exchanged, too. Without, there is one matrix.
     """
 
     type: Type
-    num_columns: int
+    columns: tuple[int, int]
     panel: tuple[int, int]
     order: int
     pitch: int
     move: int = 0
     count: int = 1  # type: ignore[assignment]  # instead of the method of tuples
     num_solved: int = 0
+    permutes: bool = True
 
 
 def exchange(given: Exchange, a: Argument, permutation: Argument, lists: Argument) -> Launch:
     """Return the launch that exchanges rows: `a` is the matrix's first element."""
-    first, width = given.panel
-    others = given.num_columns - width
+    (start, end), (first, width) = given.columns, given.panel
+    others = end - start - width
     strips = -(-others // WARP)
-    constants = (strips, others, first, width, first, given.order, given.num_solved, given.pitch, given.move)
-    work = Work(0, 4 * WIDTHS[given.type.nbytes] * others * given.type.nbytes * given.count)
-    grid = ((strips + 1) * given.count, 1, 1)
-    return Launch(make_exchange(given.type), grid, (a, permutation, lists), constants, work)
+    num_panels = -(-width // WIDTHS[given.type.nbytes])
+    constants = (
+        strips,
+        others,
+        first - start,
+        width,
+        first,
+        num_panels,
+        given.order,
+        given.num_solved,
+        given.pitch,
+        given.move,
+    )
+    work = Work(0, 4 * width * others * given.type.nbytes * given.count)
+    grid = ((strips + 1) * given.count if given.permutes else strips, 1, 1)
+    places = (a.at(start * given.type.nbytes), permutation, lists)
+    return Launch(make_exchange(given.type), grid, places, constants, work)
 
 
 def start(permutation: Argument, order: int, count: int) -> Launch:

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from oxinp._kernels.blas3 import symmetrize
 from oxinp._kernels.gemm import select
-from oxinp._kernels.gemm.epilogue import subtracted
-from oxinp._kernels.gemm.operand import GENERAL, HERMITIAN, Form, Matrices
+from oxinp._kernels.gemm.operand import HERMITIAN, Form, Matrices
 from oxinp._kernels.gemm.variant import Variant
 from oxinp._kernels.lapack import block_reflectors, conquer, divide, lu_panel, scaling, tridiagonal
 from oxinp._kernels.lapack.lu import contiguous
@@ -189,17 +188,13 @@ class _Spectrum:
         alignment = math.gcd(256, offset)
         left = Matrices(self.type, (*moves, 2 * WIDTH, 1), alignment)
         right = Matrices(self.type, (*moves, 1, 2 * WIDTH), alignment)
-        conjugated = Form(GENERAL, is_conjugated=self.type.is_complex)
         variant = Variant(
-            b_form=conjugated,
+            is_b_conjugated=self.type.is_complex,
             c_form=Form(HERMITIAN, is_lower=True),
             is_mirrored_out=True,
-            epilogue=subtracted(self.type, c.strides),
-            c_strides=c.strides,
         )
         shape = (*batch, rows, rows)
-        product = select.plan(shape, 2 * WIDTH, left, right, self.type, self.type, self.device, variant)
-        assert product is not None
+        product = select.plan_update(shape, 2 * WIDTH, left, right, c, self.device, variant)
         at = self.held.at(stack.at(low, low))
         self.steps += product.on(out0=at, in0=self.p.at(offset), in1=self.q.at(offset), in2=at)
 

@@ -45,10 +45,13 @@ def uniform_f64(k: Builder, low: Value, high: Value) -> Value:
 
 
 def uniform_f32(k: Builder, half: Value) -> Value:
-    """``(half >> 8) * 2**-24``, likewise."""
-    mantissa = ((half >> 8) & 0x7FFFFF) | 0x3F000000
-    excess = k.where(half < 0x80000000, k.const(0.5, f32), k.const(0.0, f32))
-    result: Value = k.bitcast(mantissa, f32) - excess
+    """``(half >> 8) * 2**-24``: the upper 16 bits and the next 8, behind leading ones that are subtracted."""
+    # Grids have one layer: an unknown factor keeps the mark in a register, as `prmt` has one immediate operand.
+    mark = k.nctaid.z * k.const(0x4B000000, u32)
+    upper = k.bitcast(k.emit("prmt", half, mark, 0x7432), f32)  # 2**23 + bits
+    lower = k.bitcast(k.emit("prmt", half, mark, 0x7441), f32)
+    most = k.fma(upper, 2.0**-16, -(2.0**7) - 0.5)
+    result: Value = k.fma(lower, 2.0**-24, most)
     return result
 
 

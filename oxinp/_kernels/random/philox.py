@@ -24,6 +24,7 @@ from oxinp._kernels.random.lcg import MASK_64
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.frozen import Frozen
 from oxinp._ptx.kernel import retraceable
+from oxinp._ptx.memory import Pointer
 from oxinp._ptx.types import i64, u32, u64
 
 if TYPE_CHECKING:
@@ -189,23 +190,79 @@ def make(spec: PhiloxSpec) -> Kernel:
     rounds = [keys]
     for _ in range(NUM_ROUNDS - 1):
         rounds.append([key + step for key, step in zip(rounds[-1], variant.weyl, strict=True)])
-    first = k.cast(k.ctaid * BLOCK + k.tid, i64)
-    with k.range(first, num_units, BLOCK * k.cast(k.nctaid, i64)) as unit:
-        words = _block(k, variant, _counted(k, counters, k.cast(unit, u64)), rounds)
+    rest = _Rest(k, variant, counters, rounds)
+
+    def elements(words: list[Value], start: Value | None = None) -> list[Value]:
         halves = [half for word in words for half in k.unpack(word)] if variant.type is u64 else words
-        start = unit * per_unit - skip
-        if given is not None:
+        if given is not None and start is not None:
             halves = [k.where(start + i == 0, given, half) for i, half in enumerate(halves)]
         step = made.halves
-        values = finish.apply([made.make(k, *halves[i : i + step]) for i in range(0, len(halves), step)])
-        with k.when((start >= 0) & (start + per_unit <= size)):
-            for i in range(0, per_unit, spec.vector):
-                out.store(start + i, values[i : i + spec.vector])
-        with k.otherwise():
-            for i, value in enumerate(values):
-                with k.when((start + i >= 0) & (start + i < size)):
-                    out[start + i] = value
+        return finish.apply([made.make(k, *halves[i : i + step]) for i in range(0, len(halves), step)])
+
+    # Units of which all is stored and nothing is given: all but the first and the last, perhaps
+    is_cut = skip > 0
+    fewest = k.cast(is_cut, i64) if given is None else k.const(1, i64)
+    end = (size + skip) >> (per_unit.bit_length() - 1)
+    thread = k.ctaid * BLOCK + k.tid
+    stride = BLOCK * k.nctaid
+    unit = k.var(fewest + k.cast(thread, i64))
+    rest.begin(unit.get())
+    own = k.var(out.address(unit * per_unit - skip))
+    with k.loop():
+        k.break_if(unit >= end)
+        values = elements(rest.block())
+        target = Pointer(k, own.get(), out.type, "global", "w")
+        for i in range(0, per_unit, spec.vector):
+            target.store(i, values[i : i + spec.vector])
+        own.set(own + k.cast(stride, u64) * (per_unit * out.type.nbytes))
+        unit.set(unit + k.cast(stride, i64))
+        rest.advance(stride, unit.get())
+    number = k.cast(thread, i64)
+    edge = k.where(number == 0, k.const(0, i64), num_units - 1)
+    with k.when((number < k.min(num_units, 2)) & ((edge < fewest) | (edge >= end))):
+        start = edge * per_unit - skip
+        words = _block(k, variant, _words_of(k, variant, _counted(k, counters, k.cast(edge, u64))), rounds)
+        for i, value in enumerate(elements(words, start)):
+            with k.when((start + i >= 0) & (start + i < size)):
+                out[start + i] = value
     return k.build()
+
+
+class _Rest:
+    """The first of a counter's words as it goes on, and what the first two rounds make of the others.
+
+    As these stay what they are until the first one wraps around, one product of a round is the same for many counters.
+    """
+
+    def __init__(self, k: Builder, variant: Variant, counters: Sequence[Value], rounds: list[list[Value]]) -> None:
+        self.k, self.variant, self.counters, self.rounds = k, variant, counters, rounds
+        self.first, *self.kept = (k.var(0, variant.type) for _ in range(5))
+
+    def begin(self, unit: Value) -> None:
+        """Begin with the counter of a unit."""
+        k, keys = self.k, self.rounds
+        first, *others = _words_of(k, self.variant, _counted(k, self.counters, k.cast(unit, u64)))
+        low, high = _product(k, others[1], self.variant.multipliers[1])
+        same = _product(k, high ^ others[0] ^ keys[0][0], self.variant.multipliers[0])
+        self.first.set(first)
+        for var, value in zip(
+            self.kept, (others[2] ^ keys[0][1], low ^ keys[1][0], same[1] ^ keys[1][1], same[0]), strict=True
+        ):
+            var.set(value)
+
+    def block(self) -> list[Value]:
+        """The four words of the counter."""
+        k, (a, b, c, d) = self.k, (var.get() for var in self.kept)
+        first = _product(k, self.first.get(), self.variant.multipliers[0])
+        second = _product(k, first[1] ^ a, self.variant.multipliers[1])
+        return _block(k, self.variant, [second[1] ^ b, second[0], first[0] ^ c, d], self.rounds[2:])
+
+    def advance(self, stride: Value, unit: Value) -> None:
+        """Go on to the counter of a unit, which is `stride` after that at hand."""
+        by = self.k.cast(stride, self.variant.type)
+        self.first.set(self.first + by)
+        with self.k.when(self.first < by):
+            self.begin(unit)
 
 
 def _counted(k: Builder, counters: Sequence[Value], number: Value) -> list[Value]:
@@ -219,9 +276,13 @@ def _counted(k: Builder, counters: Sequence[Value], number: Value) -> list[Value
     return result
 
 
-def _block(k: Builder, variant: Variant, counter: list[Value], rounds: list[list[Value]]) -> list[Value]:
-    """The four words of a counter."""
-    words = counter if variant.type is u64 else [half for each in counter for half in k.unpack(each)]
+def _words_of(k: Builder, variant: Variant, counter: list[Value]) -> list[Value]:
+    """The four words that a counter is."""
+    return counter if variant.type is u64 else [half for each in counter for half in k.unpack(each)]
+
+
+def _block(k: Builder, variant: Variant, words: list[Value], rounds: list[list[Value]]) -> list[Value]:
+    """What some rounds make of four words."""
     for keys in rounds:
         first, second = (_product(k, word, m) for word, m in zip(words[::2], variant.multipliers, strict=True))
         words = [second[1] ^ words[1] ^ keys[0], second[0], first[1] ^ words[3] ^ keys[1], first[0]]

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 FEWEST_WORDS = 1 << 14  # of a stream
 MOST_STREAMS = 512  # four per multiprocessor
 MOST_OF_FILL = 256  # where no attempt is rejected: two keep it busy, and jumps are half as many
-RADIX_BITS = 3
+RADIX_BITS = 4
 JUMPS_PER_SM = 7  # blocks, of 72 registers per thread; a few more would run alone at the end
 SIGMAS = 12  # of what is drawn, for what is expected
 

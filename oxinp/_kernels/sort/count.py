@@ -3,22 +3,24 @@
 Data layout: elements; a counter of 64 bits per bin, zeros before; where there are edges, one more than bins. Who owns
 what: a block every grid's worth of elements, `ITEMS` of a thread loaded before the first is counted. Algorithm: blocks
 count in shared memory, in as many copies as fit, which lanes take in turns, so that lanes of one bin seldom meet; more
-bins than fit are counted in memory. Between equidistant edges the bin is estimated and corrected by the edges, between
-others searched. Counts are integers: whoever is first, the same input gives the same result. Bytes per element: the
-element, once.
+bins than fit are counted in memory. Between equidistant edges a product says which edge is the nearest, and how far it
+is; only elements as near to it as the product may be off are compared with the edge, between others bins are searched.
+Counts are integers: whoever is first, the same input gives the same result. Bytes per element: the element, once.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from oxinp._kernels.plan import Argument, Fill, Launch, Plan, Work
 from oxinp._kernels.problem import MAX_KERNELS
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.frozen import Frozen
 from oxinp._ptx.kernel import retraceable
-from oxinp._ptx.types import Type, i64, u32, u64
+from oxinp._ptx.types import UNSIGNED, Type, f32, f64, i64, u32, u64
 
 if TYPE_CHECKING:
     from oxinp._kernels.choice import Device
@@ -30,6 +32,9 @@ MAX_COPIES = 16
 COPIES_NBYTES = 32 * 1024
 MAX_SHARED_NBYTES = 64 * 1024
 BLOCKS_PER_SM = 6
+ROUNDING = {f32: 2.0**23, f64: 2.0**52}
+"""What, added to a number below it, leaves no bits for a fraction."""
+MAX_ESTIMATED = {4: 1 << 22, 8: 1 << 31}  # bins, by bytes of an edge
 
 
 class CountSpec(Frozen):
@@ -42,7 +47,7 @@ class CountSpec(Frozen):
     edge : Type or None
         f32 or f64: of edges, which elements are compared with as such; None where elements are numbers of bins.
     is_uniform : bool
-        Edges have equal distances, but for rounding.
+        Edges have equal distances, but for rounding; behind them is their `deviation`.
     copies : int
         Of counters in shared memory, a power of two; 0: in memory.
     room : int
@@ -72,7 +77,8 @@ def count(
 ) -> Plan:
     """Return the plan that counts the elements of input 0, between the edges of input 1 if there are any.
 
-    Elements that are numbers of bins have to be from 0 to ``num_bins - 1``: nobody looks.
+    Elements that are numbers of bins have to be from 0 to ``num_bins - 1``: nobody looks. Equidistant edges are
+    followed by their `deviation`.
     """
     spec = spec_of(num_bins, type_, edge, device, is_uniform=is_uniform)
     blocks = min(-(-size // (BLOCK * ITEMS)), BLOCKS_PER_SM * device.num_sms)
@@ -81,6 +87,21 @@ def count(
     work = Work(nbytes=size * type_.nbytes)
     launch = Launch(make(spec), (blocks, 1, 1), arguments, (size, num_bins), work)
     return Plan((Fill(out, num_bins * u64.nbytes, 0), launch))
+
+
+def deviation(edges: np.ndarray[Any, Any]) -> float | None:
+    """Return how far from their numbers the kernel finds equidistant edges; None if it had better search.
+
+    The number that it computes never falls where elements rise: beyond the deviation it is on the right side of an
+    edge.
+    """
+    count = edges.size - 1
+    if count > MAX_ESTIMATED[edges.dtype.itemsize]:
+        return None
+    with np.errstate(all="ignore"):
+        numbers = (edges - edges[0]) * (edges.dtype.type(count) / (edges[-1] - edges[0]))
+        result = float(np.abs(numbers - np.arange(count + 1)).max())
+    return result if result < 0.5 else None  # nearer to this edge than to others
 
 
 @lru_cache(MAX_KERNELS)
@@ -110,6 +131,8 @@ class _Count:
         if self.edges is not None:
             self.first, self.last = self.edges[0], self.edges[self.num_bins]
             self.scale = k.cast(self.num_bins, self.first.type) / (self.last - self.first)
+            if spec.is_uniform:
+                self.deviation = self.edges[self.num_bins + 1]
         step = BLOCK * ITEMS
         at = k.var(k.cast(k.ctaid, i64) * step + k.cast(k.tid, i64))
         with k.loop():
@@ -150,14 +173,18 @@ class _Count:
             self.counters.atomic("add", at, 1, order="relaxed.cta")
 
     def estimated(self, x: Value) -> Value:
-        """The bin between equidistant edges: near where a product says, and by the edges themselves."""
-        k, edges = self.k, self.edges
+        """The bin between equidistant edges: the side of the nearest edge, which is looked at where that is close."""
+        k, edges, float_ = self.k, self.edges, self.first.type
         assert edges is not None
-        near = k.cvt((x - self.first) * self.scale, u32, "rzi")
-        near = k.min(near, self.num_bins - 1)
-        is_below = x < edges[near]
-        is_above = (x >= edges[near + 1]) & (near != self.num_bins - 1)
-        return near + k.cast(is_above, u32) - k.cast(is_below, u32)
+        number = (x - self.first) * self.scale
+        rounded = number + ROUNDING[float_]  # the last bits are the nearest integer
+        bits = k.bitcast(rounded, UNSIGNED[float_.bits])
+        nearest = k.unpack(bits)[0] if float_ is f64 else bits & (int(ROUNDING[f32]) - 1)
+        distance = number - (rounded - ROUNDING[float_])
+        is_below = k.var(k.cast(distance < 0, u32))
+        with k.when(k.abs(distance) <= self.deviation):
+            is_below.set(k.cast(x < edges[nearest], u32))
+        return k.min(nearest - is_below, self.num_bins - 1)
 
     def searched(self, x: Value) -> Value:
         """The last bin that begins at or before an element; of bins without width the last one."""
@@ -172,4 +199,4 @@ class _Count:
         return begin.get()
 
 
-__all__ = ["CountSpec", "count", "make", "spec_of"]
+__all__ = ["CountSpec", "count", "deviation", "make", "spec_of"]

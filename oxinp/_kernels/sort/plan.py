@@ -108,8 +108,10 @@ def sort_pairs(length: int, type_: Type, value: Type | None, device: Device) -> 
     return _radix(1, length, pairs_spec(length, type_, value), device)
 
 
-def sort_counted(length: int, value: Type | None, digits: int, device: Device, count: Count, *, is_iota: bool) -> Plan:
-    """Return the plan that sorts u32 keys by their lowest digits, and what goes with them.
+def sort_counted(
+    length: int, value: Type | None, digits: int, device: Device, count: Count, *, is_iota: bool, key: Type = u32
+) -> Plan:
+    """Return the plan that sorts keys by their lowest digits, and what goes with them.
 
     Parameters
     ----------
@@ -123,16 +125,18 @@ def sort_counted(length: int, value: Type | None, digits: int, device: Device, c
         Counts per digit -> the launch that makes the keys, input 0, and adds up how often each digit has each value.
     is_iota : bool
         The places of keys go with them, u32.
+    key : Type
+        Of keys, unsigned.
     """
-    spec = counted_spec(length, value, digits, is_iota=is_iota)
+    spec = counted_spec(length, value, digits, is_iota=is_iota, key=key)
     return _radix(1, length, spec, device, count)
 
 
-def counted_spec(length: int, value: Type | None, digits: int, *, is_iota: bool) -> OnesweepSpec:
+def counted_spec(length: int, value: Type | None, digits: int, *, is_iota: bool, key: Type = u32) -> OnesweepSpec:
     """Return the Spec of the passes of `sort_counted`."""
     if value is None and not is_iota:
-        return _radix_spec(length, u32, None, None, is_descending=False).replace(digits=digits)
-    return pairs_spec(length, u32, None if is_iota else value).replace(digits=digits)
+        return _radix_spec(length, key, None, None, is_descending=False).replace(digits=digits)
+    return pairs_spec(length, key, None if is_iota else value).replace(digits=digits)
 
 
 def pairs_spec(length: int, type_: Type, value: Type | None) -> OnesweepSpec:

@@ -2,9 +2,8 @@
 
 Data layout: the sorted elements, the values, a result per value. Who owns what: a block every grid's worth of values, a
 thread `UNROLL` of them, searched side by side. Algorithm: halves of the same lengths for all values, so that no lane
-waits for another one; order is that of `words`. Where values are many, every `step`-th element is in shared memory,
-which answers lanes at different places sooner than a cache, and the search begins there. Bytes per value: the value and
-its place; elements are read from the caches, about log2(n) each, with samples log2(n / samples).
+waits for another one; order is that of `words`. Bytes per value: the value and its place; elements are read from the
+caches, about log2(n) each. Many real values are searched in a tree instead, see `search_tree`.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from oxinp._kernels.plan import Argument, Launch, Plan, Work
 from oxinp._kernels.problem import MAX_KERNELS
+from oxinp._kernels.sort import search_tree
 from oxinp._kernels.sort.keys import carrier, words
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.frozen import Frozen
@@ -27,9 +27,6 @@ if TYPE_CHECKING:
 
 BLOCK = 256
 UNROLL = 2
-SAMPLES_NBYTES = 32 * 1024
-MIN_SAMPLED = 1 << 18  # values for which blocks load samples
-BLOCKS_PER_SM = 6
 
 
 class SearchSpec(Frozen):
@@ -41,25 +38,13 @@ class SearchSpec(Frozen):
         Of elements and values.
     is_right : bool
         Behind elements that are equal to the value, not before them.
-    samples : int
-        Elements in shared memory, at most; 0: none.
     """
 
     type: Type
     is_right: bool
-    samples: int
 
 
-def spec_of(size: int, count: int, type_: Type, *, is_right: bool) -> SearchSpec:
-    """Return the Spec for a number of elements and of values."""
-    samples = SAMPLES_NBYTES // type_.nbytes
-    has_samples = size >= 2 * samples and count >= MIN_SAMPLED
-    return SearchSpec(type_, is_right, samples if has_samples else 0)
-
-
-def search(
-    size: int, count: int, type_: Type, device: Device, *, is_right: bool, spec: SearchSpec | None = None
-) -> Plan:
+def search(size: int, count: int, type_: Type, device: Device, *, is_right: bool) -> Plan:
     """Return the plan that finds the places, i64, of `count` values, input 1, among `size` sorted elements, input 0.
 
     Parameters
@@ -69,17 +54,14 @@ def search(
     type_ : Type
     device : Device
     is_right : bool
-    spec : SearchSpec, optional
-        Where somebody wants other samples.
     """
-    spec = spec or spec_of(size, count, type_, is_right=is_right)
-    blocks = -(-count // (BLOCK * UNROLL))
-    if spec.samples:
-        blocks = min(blocks, BLOCKS_PER_SM * device.num_sms)
+    tree = search_tree.spec_of(size, count, type_, device, is_right=is_right)
+    if tree is not None:
+        return search_tree.search(size, count, tree, device)
     arguments = (Argument("out0"), Argument("in0"), Argument("in1"))
     work = Work(nbytes=size * type_.nbytes + count * (type_.nbytes + i64.nbytes))
-    step = -(-size // spec.samples) if spec.samples else size + 1
-    return Plan((Launch(make(spec), (blocks, 1, 1), arguments, (size, count, step), work),))
+    grid = (-(-count // (BLOCK * UNROLL)), 1, 1)
+    return Plan((Launch(make(SearchSpec(type_, is_right)), grid, arguments, (size, count), work),))
 
 
 @lru_cache(MAX_KERNELS)
@@ -90,34 +72,20 @@ def make(spec: SearchSpec) -> Kernel:
     bits = carrier(spec.type)
     out = k.pointer("out", i64, "w")
     elements, values = k.pointer("elements", bits, "r"), k.pointer("values", bits, "r")
-    size, count, step = (k.scalar(name, i64) for name in ("size", "count", "step"))
-    num_samples = size / step
-    samples = k.dynamic_shared(bits, spec.samples) if spec.samples else None
-    if samples is not None:
-        with k.range(k.cast(k.tid, i64), num_samples, BLOCK) as number:
-            samples[number] = elements[(number + 1) * step - 1]
-        k.barrier()
-    share = BLOCK * UNROLL
-    with k.range(k.cast(k.ctaid, i64) * share + k.cast(k.tid, i64), count, k.cast(k.nctaid, i64) * share) as first:
-        numbers = [first + BLOCK * i if i else first for i in range(UNROLL)]
-        wanted = [_key(k, values[k.min(number, count - 1)], spec.type) for number in numbers]
-        begins = [k.const(0, i64) for _ in numbers]
-        length = size
-        if samples is not None:
-            found = _search(k, samples, begins, num_samples, num_samples, wanted, spec)
-            begins, length = [each * step for each in found], step - 1
-        for number, place in zip(numbers, _search(k, elements, begins, length, size, wanted, spec), strict=True):
-            with k.when(number < count):
-                out[number] = place
+    size, count = (k.scalar(name, i64) for name in ("size", "count"))
+    first = k.cast(k.ctaid, i64) * (BLOCK * UNROLL) + k.cast(k.tid, i64)
+    numbers = [first + BLOCK * i if i else first for i in range(UNROLL)]
+    wanted = [_key(k, values[k.min(number, count - 1)], spec.type) for number in numbers]
+    for number, place in zip(numbers, _search(k, elements, size, wanted, spec), strict=True):
+        with k.when(number < count):
+            out[number] = place
     return k.build()
 
 
-def _search(
-    k: Builder, elements: Pointer, begins: list[Value], length: Value, size: Value, wanted: list[Any], spec: SearchSpec
-) -> list[Value]:
-    """Return the places of keys among as many elements each, from a first one on; there are none from `size` on."""
-    ends = [k.var(begin) for begin in begins]
-    left = k.var(length)
+def _search(k: Builder, elements: Pointer, size: Value, wanted: list[Any], spec: SearchSpec) -> list[Value]:
+    """Return the places of keys."""
+    ends = [k.var(k.const(0, i64)) for _ in wanted]
+    left = k.var(size)
     with k.loop():
         k.break_if(left <= 0)
         half = k.shr(left + 1, 1)
@@ -146,4 +114,4 @@ def _goes_behind(element: tuple[Value, ...], wanted: tuple[Value, ...], spec: Se
     return result
 
 
-__all__ = ["SearchSpec", "make", "search", "spec_of"]
+__all__ = ["SearchSpec", "make", "search"]

@@ -2,10 +2,10 @@
 
 Data layout: vectors are the rows of a matrix, components those of another one; per block partial sums of inner
 products. Who owns what: `vectors`. Algorithm, of a step: w is the product of the matrix and the last vector; partial
-sums of its inner products with `ROWS` vectors at a time; w less its components, with the partial sums of its square;
-both a second time if less than a tenth of w was left (classical Gram-Schmidt with the criterion of Daniel, Gragg,
-Kaufman and Stewart), which blocks find out themselves; the next vector. Bytes of a step: the matrix, and the vectors
-twice.
+sums of its inner products with the vectors, each warp's in shared memory; w less its components, with the partial sums
+of its square; both a second time if less than a tenth of w was left (classical Gram-Schmidt with the criterion of
+Daniel, Gragg, Kaufman and Stewart), which blocks find out themselves; the next vector. Bytes of a step: the matrix, and
+the vectors twice.
 
 Source: J. Daniel, W. Gragg, L. Kaufman, G. Stewart, Reorthogonalization and stable algorithms for updating the
 Gram-Schmidt QR factorization, Math. Comp. 30, 1976.
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from oxinp._kernels.plan import Argument, Copy, Fill, Launch, Plan, Scratch, inputs, outputs
 from oxinp._kernels.problem import MAX_KERNELS
 from oxinp._kernels.sparse.types import BLOCK
-from oxinp._kernels.sparse.vectors import UNROLL, add, each, whole
+from oxinp._kernels.sparse.vectors import UNROLL, add, each, each_together, whole
 from oxinp._ptx import Builder, Kernel, block_reduce, warp_reduce
 from oxinp._ptx.frozen import Frozen
 from oxinp._ptx.kernel import retraceable
@@ -35,6 +35,7 @@ MAX_BLOCKS = 528
 ROWS = 4
 """Vectors whose elements are on their way at a time."""
 MAX_VECTORS = 512
+NUM_WARPS = BLOCK // WARP
 LEFT = 0.01
 """The share of the square of w from which on what was left is orthogonal enough."""
 
@@ -59,11 +60,12 @@ class ArnoldiNextSpec(Frozen):
     value: Type
 
 
-def plan(size: int, first: int, count: int, matvec: Plan, value: Type) -> Plan:
+def plan(size: int, first: int, count: int, matvec: Plan, value: Type, num_parts: int = 3) -> Plan:
     """Return the plan of the steps from `first` to `count`.
 
-    Outputs are the vectors, (count + 1, size), and the components, (count, count + 2); inputs are indptr, indices and
-    data, and the vectors up to the first. `matvec` is the plan of a product.
+    Outputs are the vectors, (count + 1, size), and the components, (count, count + 2); inputs are the `num_parts`
+    arrays of what is multiplied by, and the vectors up to the first. `matvec` is the plan of a product; its last input
+    is the vector.
     """
     num_blocks = min(MAX_BLOCKS, -(-size // (BLOCK * UNROLL)))
     scratch, row = Scratch(), size * value.nbytes
@@ -71,7 +73,8 @@ def plan(size: int, first: int, count: int, matvec: Plan, value: Type) -> Plan:
     dots, again = (scratch.take((count + 1) * num_blocks * value.nbytes) for _ in range(2))
     left, finally_left = (scratch.take(num_blocks * value.nbytes) for _ in range(2))
     vectors, components = outputs(2)
-    indptr, indices, data, given = inputs(4)
+    *parts, given = inputs(num_parts + 1)
+    names = {f"in{i}": part for i, part in enumerate(parts)}
     steps: list[Step] = [Copy(vectors, given, (first + 1) * row)]
     steps.append(Fill(components, count * (count + 2) * value.nbytes, 0))
     grid = (num_blocks, 1, 1)
@@ -84,7 +87,7 @@ def plan(size: int, first: int, count: int, matvec: Plan, value: Type) -> Plan:
         line = Argument(components.buffer, components.offset + column * (count + 2) * value.nbytes)
         sizes = (size, known)
         steps += [
-            *matvec.on(out0=w, scratch=workspace, in0=indptr, in1=indices, in2=data, in3=last),
+            *matvec.on(**names, **{f"in{num_parts}": last}, out0=w, scratch=workspace),
             Launch(first_dots, grid, (dots, vectors, w), sizes),
             Launch(first_update, grid, (w, left, line, dots, vectors), sizes),
             Launch(second_dots, grid, (again, vectors, w, dots, left), sizes),
@@ -116,25 +119,34 @@ def _dots(spec: ArnoldiDotsSpec) -> Kernel:
     before = [k.pointer(name, value, "r") for name in ("dots", "left")] if spec.is_second else []
     size, known = k.scalar("size", i64), k.scalar("known", u32)
     runs = ~_is_enough(k, before[0], before[1], known, value) if before else k.const(0, u32) == 0
-    with k.when(runs), k.range(k.const(0, u32), known + 1, ROWS) as first:
-        rows = [k.min(first + i, known - 1) for i in range(ROWS)]
-        starts = [k.cast(row, i64) * size for row in rows]
-        sums = [k.var(k.const(0, value)) for _ in rows]
+    sums = k.shared(value, (MAX_VECTORS + 1) * NUM_WARPS)
+    with k.when(runs):
+        with k.range(k.tid + 0, (known + 1) * NUM_WARPS, BLOCK) as slot:
+            sums[slot] = k.const(0, value)
+        k.barrier()
 
         def use(places: list[Value], valid: list[Value]) -> None:
             mine = [w[place] for place in places]
-            loaded = [[vectors[start + place] for place in places] for start in starts]
-            for i, (total, found) in enumerate(zip(sums, loaded, strict=True)):
-                for element, other, is_valid in zip(mine, found, valid, strict=True):
-                    factor = k.where(first + i < known, other, element)  # after the vectors, w itself
-                    total.set(k.where(is_valid, total + factor * element, total))
+            with k.range(k.const(0, u32), known + 1, ROWS) as first:
+                starts = [k.cast(k.min(first + i, known - 1), i64) * size for i in range(ROWS)]
+                loaded = [[vectors[start + place] for place in places] for start in starts]
+                for i, found in enumerate(loaded):
+                    total = k.const(0, value)
+                    for element, other, is_valid in zip(mine, found, valid, strict=True):
+                        factor = k.where(first + i < known, other, element)  # after the vectors, w itself
+                        total = k.where(is_valid, total + factor * element, total)
+                    added = warp_reduce(k, total, add)
+                    with k.when((k.lane == 0) & (first + i <= known)):
+                        slot = (first + i) * NUM_WARPS + k.warp
+                        sums[slot] = sums[slot] + added
 
-        each(k, size, use)
-        for i, total in enumerate(sums):
-            whole = block_reduce(k, k.emit("mov", total), add)
-            k.barrier()
-            with k.when((k.tid == 0) & (first + i <= known)):
-                partial[(first + i) * k.nctaid + k.ctaid] = whole
+        each_together(k, size, use)
+        k.barrier()
+        with k.range(k.tid + 0, known + 1, BLOCK) as row:
+            total = sums[row * NUM_WARPS]
+            for i in range(1, NUM_WARPS):
+                total = total + sums[row * NUM_WARPS + i]
+            partial[row * k.nctaid + k.ctaid] = total
     return k.build()
 
 
@@ -150,7 +162,7 @@ def _update(spec: ArnoldiUpdateSpec) -> Kernel:
     total = k.var(k.const(0, value))
     runs = ~_is_enough(k, before[0], before[1], known, value) if before else k.const(0, u32) == 0
     with k.when(runs):
-        with k.range(k.warp, known, BLOCK // WARP) as row:
+        with k.range(k.warp, known, NUM_WARPS) as row:
             added = k.var(k.const(0, value))
             with k.range(k.lane, k.nctaid, WARP) as place:
                 added.set(added + partial[row * k.nctaid + place])

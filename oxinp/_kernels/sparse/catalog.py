@@ -20,6 +20,7 @@ from oxinp._kernels.sparse import (
     spgemm_rows,
     spmm,
     spmv,
+    transpose,
     trees,
     trsv,
     union,
@@ -91,6 +92,7 @@ def specs() -> list[Any]:
         limits = tuple(each.most for each in spgemm_rows.BINS)
         found += [spgemm.SpgemmLengthsSpec(index), spgemm.SpgemmTilesSpec(index), spgemm_long.SpgemmEndsSpec(index)]
         found += [spgemm.SpgemmTotalsSpec(index)]
+        found += [transpose.TransposeKeysSpec(index, 3), transpose.TransposeEndsSpec(index)]
         found += [spgemm.SpgemmCountSpec(index, limits), spgemm.SpgemmListSpec(index, limits)]
         found += [rows.RowNumbersSpec(index, lanes) for lanes in (1, 8, 32)]
         found += [union.UnionSpec(index, None, None, None, "", lanes) for lanes in (1, 8, 32)]
@@ -142,6 +144,8 @@ FAMILIES: dict[type, Any] = {
     trsv.TrsmSpec: trsv,
     trsv.LevelSpec: trsv,
     incomplete.IncompleteSpec: incomplete,
+    transpose.TransposeKeysSpec: transpose,
+    transpose.TransposeEndsSpec: transpose,
     graph.HookSpec: graph,
     trees.LightestSpec: trees,
     trees.JoinSpec: trees,

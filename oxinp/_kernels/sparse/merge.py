@@ -28,12 +28,17 @@ from oxinp._ptx.types import i32, u32
 from oxinp._ptx.warp import WARP
 
 if TYPE_CHECKING:
+    from oxinp._kernels.plan import Argument
+    from oxinp._ptx.memory import Pointer
     from oxinp._ptx.types import Type
     from oxinp._ptx.value import Value
 
 ITEMS = 7  # odd: threads that read shared memory `ITEMS` apart use different banks
 TILE = BLOCK * ITEMS
+MIN_BLOCKS = 4
 NUM_WARPS = BLOCK // WARP
+STREAMED = "nc.L1::no_allocate"
+"""How the matrix is loaded, of which nothing is read twice: the caches are for the vector."""
 AHEAD = 4
 """Carries of a lane that are on their way at a time."""
 
@@ -57,25 +62,35 @@ class SpmvFixupSpec(Frozen):
     result: Type
 
 
-def plan(num_rows: int, count: int, types: ProductTypes) -> Plan:
-    """Return the plan of a product; the inputs are indptr, indices, data and the vector."""
-    num_tiles = -(-(num_rows + count) // TILE)
+def num_tiles_of(num_rows: int, count: int) -> int:
+    """Return how many tiles a matrix has."""
+    return -(-(num_rows + count) // TILE)
+
+
+def tiles(num_rows: int, count: int, index: Type) -> Plan:
+    """Return the plan that finds where tiles begin, one more than there are; the input is indptr."""
+    (out,), (indptr,) = outputs(1), inputs(1)
+    return Plan((partition(out, indptr, num_rows, count, index),))
+
+
+def plan(num_rows: int, count: int, types: ProductTypes, *, has_starts: bool = False) -> Plan:
+    """Return the plan of a product; inputs are indptr, indices, data, the vector, and what `tiles` finds, if any."""
+    num_tiles = num_tiles_of(num_rows, count)
     scratch = Scratch()
-    starts = scratch.take((num_tiles + 1) * types.index.nbytes)
+    starts = inputs(5)[4] if has_starts else scratch.take((num_tiles + 1) * types.index.nbytes)
     carry_rows = scratch.take(num_tiles * types.index.nbytes)
     carries = scratch.take(num_tiles * types.result.nbytes)
     (out,), (indptr, indices, data, x) = outputs(1), inputs(4)
     nbytes = count * (types.index.nbytes + types.value.nbytes)
     nbytes += num_rows * (types.index.nbytes + types.operand.nbytes + types.result.nbytes)
-    sizes = (num_rows, count, num_tiles)
     return scratch.plan(
         (
-            Launch(make(SpmvPartitionSpec(types.index)), (num_tiles // NUM_WARPS + 1, 1, 1), (starts, indptr), sizes),
+            *(() if has_starts else (partition(starts, indptr, num_rows, count, types.index),)),
             Launch(
                 make(SpmvMergeSpec(types)),
                 (num_tiles, 1, 1),
                 (out, starts, carry_rows, carries, indptr, indices, data, x),
-                sizes[:2],
+                (num_rows, count),
                 Work(2 * count, nbytes),
             ),
             Launch(
@@ -86,6 +101,13 @@ def plan(num_rows: int, count: int, types: ProductTypes) -> Plan:
             ),
         )
     )
+
+
+def partition(starts: Argument, indptr: Argument, num_rows: int, count: int, index: Type) -> Launch:
+    """Return the launch that finds how many rows have ended where each tile begins, and at the end of the last one."""
+    num_tiles = num_tiles_of(num_rows, count)
+    grid = (num_tiles // NUM_WARPS + 1, 1, 1)
+    return Launch(make(SpmvPartitionSpec(index)), grid, (starts, indptr), (num_rows, count, num_tiles))
 
 
 @lru_cache(MAX_KERNELS)
@@ -124,7 +146,7 @@ class _Merge:
 
     def __init__(self, spec: SpmvMergeSpec) -> None:
         self.types = types = spec.types
-        self.k = k = Builder("spmv_merge", block=BLOCK, min_blocks=4)
+        self.k = k = Builder("spmv_merge", block=BLOCK, min_blocks=MIN_BLOCKS)
         self.out = k.pointer("out", types.result, "w")
         self.starts = k.pointer("starts", types.index, "r")
         self.carry_rows, self.carries = (
@@ -187,15 +209,11 @@ class _Merge:
         numbers = [thread + i * BLOCK if i else thread for i in range(ITEMS)]
         with k.when(num_products != 0):
             places = [first + k.cast(k.min(number, num_products - 1), types.index) for number in numbers]
-            columns = [self.indices.load(place, 1, "nc.L1::no_allocate")[0] for place in places]
-            made = [product(k, types, self.data, self.x, *pair) for pair in zip(places, columns, strict=True)]
+            columns = [self.indices.load(place, 1, STREAMED)[0] for place in places]
+            made = [product(k, types, self.data, self.x, *pair, STREAMED) for pair in zip(places, columns, strict=True)]
             for number, value in zip(numbers, made, strict=True):
                 self.products[number] = value
-        for number in numbers:
-            with k.when(number < num_ends):
-                self.ends[number] = k.cast(self.indptr[first_row + 1 + k.cast(number, types.index)] - first, i32)
-        with k.when(thread == 0):
-            self.ends[num_ends] = num_products
+        load_ends(k, self.ends, self.indptr, (first_row, first, num_ends, num_products), numbers)
 
     def scan(self, total: Value, is_start: Value) -> tuple[Value, Value]:
         """Return what the threads before pass on to this one, and what this one passes on, by a segmented scan."""
@@ -223,6 +241,30 @@ class _Merge:
             starts = starts | (has_other & other_starts)
             distance *= 2
         return total, starts
+
+
+def load_ends(
+    k: Builder, ends: Pointer, indptr: Pointer, tile: tuple[Value, Value, Value, Value], numbers: list[Value]
+) -> None:
+    """Load where the rows that end in a tile do, as numbers of its elements; then how many elements it has.
+
+    Parameters
+    ----------
+    k : Builder
+    ends : Pointer
+        Shared, i32.
+    indptr : Pointer
+    tile : tuple of Value
+        The first row, the first element; i32, how many rows end, and how many elements there are.
+    numbers : list of Value
+        Of the thread, i32.
+    """
+    first_row, first, num_ends, num_elements = tile
+    for number in numbers:
+        with k.when(number < num_ends):
+            ends[number] = k.cast(indptr[first_row + 1 + k.cast(number, first_row.type)] - first, i32)
+    with k.when(k.tid == 0):
+        ends[num_ends] = num_elements
 
 
 def _fixup(spec: SpmvFixupSpec) -> Kernel:
@@ -263,4 +305,15 @@ def _fixup(spec: SpmvFixupSpec) -> Kernel:
     return k.build()
 
 
-__all__ = ["TILE", "SpmvFixupSpec", "SpmvMergeSpec", "SpmvPartitionSpec", "make", "plan"]
+__all__ = [
+    "TILE",
+    "SpmvFixupSpec",
+    "SpmvMergeSpec",
+    "SpmvPartitionSpec",
+    "load_ends",
+    "make",
+    "num_tiles_of",
+    "partition",
+    "plan",
+    "tiles",
+]

@@ -1,16 +1,17 @@
 """Triangular systems in CSR, without synchronisation between levels.
 
 Data layout: CSR, right-hand side, solution; several right-hand sides by rows. Who owns what: a thread, or a warp where
-rows are long, owns a row; of several right-hand sides a warp owns a row of 32, a lane each. Blocks take rows by an
-atomic ticket, in an order in which they can be solved, so that whatever a row waits for is running: that of the rows,
-or by levels, so that what is running waits for little. `LevelSpec` finds these: one more than the highest level that a
-row waits for.
+rows are long, owns a row; of several right-hand sides a warp owns a row of 32, a lane each. Warps, or blocks,
+take rows by an atomic ticket, in an order in which they can be solved, so that whatever a row waits for is running:
+that of the rows, or by levels, so that what is running waits for little. `LevelSpec` finds these: one more than the
+highest level that a row waits for.
 
 Algorithm: the solution begins as bytes of ones, which no computed number is; a thread that needs an element reads it
-until it is another one, without an order with other memory, for the element itself is what it waits for. A thread looks
-once per round of its loop and stores its own element in there, so that lanes of a warp may wait for each other. A
-thread's sum is in the order of its row, a warp's of one is a tree: the same bits every time. Bytes: the matrix once,
-and with several right-hand sides per element of the matrix a row of the solution from the caches.
+until it is another one, without an order with other memory, for the element itself is what it waits for. A thread loads
+all that a row needs before it waits. It looks once per round of its loop and stores its own element in there, so that
+lanes of a warp may wait for each other. A thread's sum is in the order of its row, a warp's of one is a tree: the same
+bits every time. Bytes: the matrix once, and with several right-hand sides per element of the matrix a row of the
+solution from the caches.
 
 Source: W. Liu et al., A synchronization-free algorithm for parallel sparse triangular solves, Euro-Par 2016.
 """
@@ -36,7 +37,9 @@ if TYPE_CHECKING:
 LONG = 48  # mean length of rows from which a warp has one
 ALL_ONES = 0xFF
 UNROLL = 4
-"""Elements of a row that are looked up at a time, of several right-hand sides."""
+"""Elements of a row that are looked up at a time."""
+ORDERED_BLOCKS = 264
+"""Blocks that solve for rows in an order. Those that wait read all the time, which more of them would make slow."""
 
 
 class TrsvSpec(Frozen):
@@ -95,7 +98,8 @@ def plan(num_rows: int, count: int, spec: TrsvSpec) -> Plan:
     ticket = scratch.take(u32.nbytes)
     (x,), given = outputs(1), inputs(4 + spec.is_ordered)
     nbytes = count * (spec.index.nbytes + spec.value.nbytes) + num_rows * (spec.index.nbytes + 2 * spec.value.nbytes)
-    grid = (-(-num_rows * spec.lanes // BLOCK), 1, 1)
+    num_blocks = -(-num_rows * spec.lanes // BLOCK)
+    grid = (min(num_blocks, ORDERED_BLOCKS) if spec.is_ordered else num_blocks, 1, 1)
     return scratch.plan(
         (
             Fill(ticket, u32.nbytes, 0),
@@ -220,52 +224,95 @@ def _one(spec: TrsvSpec) -> Kernel:
     data, b = k.pointer("data", value, "r"), k.pointer("b", value, "r")
     order = k.pointer("order", index, "r") if spec.is_ordered else None
     num_rows = k.scalar("num_rows", index)
-    turn = k.shared(u32, 1)
-    with k.when(k.tid == 0):
-        turn[0] = ticket.atomic("add", 0, 1)
-    k.barrier()
-    number = k.cast(turn[0], index) * (BLOCK // lanes) + k.cast(k.tid / lanes, index)
-    has_row = number < num_rows
-    near = k.min(number, num_rows - 1)
-    row = order[near] if order is not None else near if spec.is_lower else num_rows - 1 - near
-    begin = indptr[row]
-    end = k.where(has_row, indptr[row + 1], begin)
-    place = k.var(begin + k.cast(k.tid % lanes, index))
-    total, pivot = k.var(k.const(0, value)), k.var(k.const(0, value))
     with k.loop():
-        is_done = place >= end
-        if lanes == 1:
-            with k.when(is_done & has_row):
-                _store(k, spec, x, row, b[row] + total, k.emit("mov", pivot))
-            k.break_if(is_done)
-        else:
-            k.break_if(k.all(is_done))
-        with k.when(place < end):
-            _look(k, spec, (x, indices, data), (row, place, total, pivot))
-    if lanes > 1:
+        turn = k.var(k.const(0, u32))
+        with k.when(k.lane == 0):
+            turn.set(ticket.atomic("add", 0, 1))
         k.warp_sync()
-        sums = [warp_reduce(k, k.emit("mov", each), lambda p, q: p + q) for each in (total, pivot)]
-        with k.when(has_row & (k.tid % lanes == 0)):
-            _store(k, spec, x, row, b[row] + sums[0], sums[1])
+        number = k.cast(k.shfl_idx(turn.get(), 0), index) * (WARP // lanes)
+        k.break_if(number >= num_rows)
+        mine = number + k.cast(k.lane / lanes, index)
+        has_row = mine < num_rows
+        near = k.min(mine, num_rows - 1)
+        row = order[near] if order is not None else near if spec.is_lower else num_rows - 1 - near
+        begin, right = indptr[row], b[row]
+        end = k.where(has_row, indptr[row + 1], begin)
+        window = _Window(k, spec, (x, indices, data), row, end)
+        window.load(begin + k.cast(k.lane % lanes, index))
+        with k.loop():
+            window.look()
+            is_done = window.is_done()
+            if lanes == 1:
+                with k.when(is_done & has_row):
+                    _store(k, spec, x, row, right + window.total, k.emit("mov", window.pivot))
+                k.break_if(is_done)
+            else:
+                k.break_if(k.all(is_done))
+        k.warp_sync()
+        if lanes > 1:
+            total, pivot = (
+                warp_reduce(k, k.emit("mov", each), lambda p, q: p + q) for each in (window.total, window.pivot)
+            )
+            with k.when(has_row & (k.lane == 0)):
+                _store(k, spec, x, row, right + total, pivot)
     return k.build()
 
 
-def _look(k: Builder, spec: TrsvSpec, arrays: tuple[Pointer, Pointer, Pointer], state: tuple[Value, ...]) -> None:
-    """Use an element of the row, if what it is multiplied with is known."""
-    (x, indices, data), (row, place, total, pivot) = arrays, state
-    at = place.get()  # type: ignore[attr-defined]
-    column = indices[at]
-    counts = column < row if spec.is_lower else column > row
-    with k.when(counts):
-        is_known, found = _known(k, spec, x, column)
-        with k.when(is_known):
-            total.set(total - data[at] * found)  # type: ignore[attr-defined]
-            place.set(at + spec.lanes)  # type: ignore[attr-defined]
-    with k.otherwise():
-        if not spec.has_unit_diagonal:
-            with k.when(column == row):
-                pivot.set(pivot + data[at])  # type: ignore[attr-defined]
-        place.set(at + spec.lanes)  # type: ignore[attr-defined]
+class _Window:
+    """Elements of a row that a thread has loaded, and looks up in the solution until all of these are known.
+
+    Elements are subtracted in the order of the row, when all of a window are there.
+    """
+
+    def __init__(
+        self, k: Builder, spec: TrsvSpec, arrays: tuple[Pointer, Pointer, Pointer], row: Value, end: Value
+    ) -> None:
+        self.k, self.spec, self.row, self.end = k, spec, row, end
+        self.x, self.indices, self.data = arrays
+        self.first = k.var(end)
+        self.missing = k.var(k.const(0, u32))
+        self.total, self.pivot = (k.var(k.const(0, spec.value)) for _ in range(2))
+        self.columns = [k.var(row) for _ in range(UNROLL)]
+        self.elements, self.found = ([k.var(k.const(0, spec.value)) for _ in range(UNROLL)] for _ in range(2))
+
+    def load(self, first: Value) -> None:
+        """Load the elements from a place on, if there is one."""
+        k, spec = self.k, self.spec
+        self.first.set(first)
+        with k.when(first < self.end):
+            places = [k.min(first + i * spec.lanes, self.end - 1) for i in range(UNROLL)]
+            columns, elements = [self.indices[at] for at in places], [self.data[at] for at in places]
+            nothing, missing = k.const(0, spec.value), k.const(0, u32)
+            for i, (column, element) in enumerate(zip(columns, elements, strict=True)):
+                is_there = first + i * spec.lanes < self.end
+                counts = is_there & (column < self.row if spec.is_lower else column > self.row)
+                missing = missing | k.where(counts, k.const(1 << i, u32), k.const(0, u32))
+                self.columns[i].set(column)
+                self.elements[i].set(k.where(counts, element, nothing))
+                self.found[i].set(nothing)
+                if not spec.has_unit_diagonal:
+                    self.pivot.set(k.where(is_there & (column == self.row), self.pivot + element, self.pivot.get()))
+            self.missing.set(missing)
+
+    def look(self) -> None:
+        """Look up what is missing, all at once; use the window if nothing is any more, and load the next one."""
+        k = self.k
+        with k.when(self.missing != 0):
+            missing = self.missing.get()
+            looks = [_known(k, self.spec, self.x, column.get()) for column in self.columns]
+            for i, (is_known, value) in enumerate(looks):
+                is_new = is_known & ((missing & (1 << i)) != 0)
+                self.found[i].set(k.where(is_new, value, self.found[i].get()))
+                missing = missing ^ k.where(is_new, k.const(1 << i, u32), k.const(0, u32))
+            self.missing.set(missing)
+        with k.when((self.missing == 0) & (self.first < self.end)):
+            for element, found in zip(self.elements, self.found, strict=True):
+                self.total.set(self.total - element * found)
+            self.load(self.first + UNROLL * self.spec.lanes)
+
+    def is_done(self) -> Value:
+        """Return whether all elements are subtracted."""
+        return (self.missing == 0) & (self.first >= self.end)
 
 
 def _known(k: Builder, spec: TrsvSpec | TrsmSpec, x: Pointer, at: Value) -> tuple[Value, Value]:

@@ -34,9 +34,12 @@ class ProductTypes(Frozen):
     result: Type
 
 
-def product(k: Builder, types: ProductTypes, data: Pointer, x: Pointer, place: Value, column: Value) -> Value:
-    """Return one element of the matrix times the element of a vector that it meets."""
-    return k.cast(data[place], types.result) * k.cast(x.load(column, 1, "nc")[0], types.result)
+def product(
+    k: Builder, types: ProductTypes, data: Pointer, x: Pointer, place: Value, column: Value, cache: str = ""
+) -> Value:
+    """Return one element of the matrix times the element of a vector that it meets; `cache` is of the matrix."""
+    element = data.load(place, 1, cache)[0]
+    return k.cast(element, types.result) * k.cast(x.load(column, 1, "nc")[0], types.result)
 
 
 __all__ = ["BLOCK", "ProductTypes", "product"]

@@ -38,6 +38,18 @@ def each(k: Builder, size: Value, use: Callable[[list[Value], list[Value]], None
         use([k.where(is_valid, place, first) for is_valid, place in zip(valid, places, strict=True)], valid)
 
 
+def each_together(k: Builder, size: Value, use: Callable[[list[Value], list[Value]], None]) -> None:
+    """Call ``use(places, valid)`` as `each` does, equally often in all threads of a block; for loads alone.
+
+    Invalid places are the last one, which another thread has.
+    """
+    step = k.cast(k.nctaid, i64) * (BLOCK * UNROLL)
+    with k.range(k.cast(k.ctaid, i64) * (BLOCK * UNROLL), size, step) as begin:
+        first = begin + k.cast(k.tid, i64)
+        places = [first + i * BLOCK if i else first for i in range(UNROLL)]
+        use([k.min(place, size - 1) for place in places], [place < size for place in places])
+
+
 def whole(k: Builder, partial: Pointer, value: Type, row: Value | int = 0) -> Value:
     """Return the sum of a row of partial sums, one of each block."""
     total = k.var(k.const(0, value))
@@ -57,4 +69,4 @@ def leave(k: Builder, partial: Pointer, total: Value, row: Value | int = 0) -> N
     k.barrier()
 
 
-__all__ = ["UNROLL", "add", "each", "leave", "whole"]
+__all__ = ["UNROLL", "add", "each", "each_together", "leave", "whole"]

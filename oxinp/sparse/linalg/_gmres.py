@@ -71,21 +71,24 @@ def _arnoldi(system: System, r: Any, count: int) -> tuple[Any, np.ndarray[Any, A
     norm = norm_of(start)
     first = (start / norm).reshape(1, -1)
     if system.is_preconditioned:
-        basis, hessenberg = krylov_space(lambda v: system.solve(system.matvec(v)), None, first, count)
+        basis, hessenberg = krylov_space(lambda v: system.solve(system.matvec(v)), (), first, count)
     else:
-        basis, hessenberg = krylov_space(system.matvec, system.matrix, first, count)
+        matrices = () if system.matrix is None else (system.matrix,)
+        basis, hessenberg = krylov_space(system.matvec, matrices, first, count)
     return basis, hessenberg, float(norm[0].real)
 
 
-def krylov_space(apply: Callable[[Any], Any], matrix: Any, given: Any, count: int) -> tuple[Any, np.ndarray[Any, Any]]:
+def krylov_space(
+    apply: Callable[[Any], Any], matrices: tuple[Any, ...], given: Any, count: int
+) -> tuple[Any, np.ndarray[Any, Any]]:
     """Return orthonormal vectors of a Krylov space; wait for the device once.
 
     Parameters
     ----------
     apply : callable
         The operator.
-    matrix : sparse object of ours or None
-        The matrix whose products `apply` gives, where it is one: all steps are one plan.
+    matrices : tuple of sparse objects of ours
+        One or two, by which `apply` multiplies, one after the other: all steps are one plan; none where it is no such.
     given : ndarray, (first + 1, n)
         The vectors that there are, orthonormal.
     count : int
@@ -99,9 +102,10 @@ def krylov_space(apply: Callable[[Any], Any], matrix: Any, given: Any, count: in
         Row j, from `first` on: of what the operator makes of vector j, along the vectors.
     """
     dtype = given.dtype
-    if matrix is not None and dtype.kind == "f" and matrix.dtype == dtype and count < MAX_VECTORS:
-        rows, longest = _compressed.of_rows(matrix)
-        basis, projected = perform_on_device(ops.ARNOLDI, (*rows.parts, copy(given)), (count, longest))
+    if matrices and dtype.kind == "f" and all(each.dtype == dtype for each in matrices) and count < MAX_VECTORS:
+        rows, longest = zip(*map(_compressed.of_rows, matrices), strict=True)
+        parts = [part for each in rows for part in each.parts]
+        basis, projected = perform_on_device(ops.ARNOLDI, (*parts, copy(given)), (count, *longest))
     else:
         basis = creation.empty((count + 1, given.shape[1]), dtype)
         basis[: len(given)] = given

@@ -45,8 +45,8 @@ class Problem(NamedTuple):
     ----------
     apply : callable
         The operator, which is its own adjoint.
-    matrix : sparse object of ours or None
-        The matrix whose products `apply` gives, where it is one.
+    matrices : tuple of sparse objects of ours
+        Those by which `apply` multiplies, one after the other.
     n : int
     dtype : dtype
     k : int
@@ -60,7 +60,7 @@ class Problem(NamedTuple):
     """
 
     apply: Callable[[Any], Any]
-    matrix: Any
+    matrices: tuple[Any, ...]
     n: int
     dtype: np.dtype[Any]
     k: int
@@ -71,7 +71,7 @@ class Problem(NamedTuple):
 
 
 def _problem(
-    apply: Any, matrix: Any, n: int, dtype: Any, k: Any, which: Any, ncv: Any, maxiter: Any, tol: Any
+    apply: Any, matrices: tuple[Any, ...], n: int, dtype: Any, k: Any, which: Any, ncv: Any, maxiter: Any, tol: Any
 ) -> Problem:
     """Return the problem with SciPy's defaults.
 
@@ -86,7 +86,7 @@ def _problem(
     maxiter = 10 * n if maxiter is None else int(maxiter)
     if not k + 1 < num_vectors < n or maxiter <= 0:
         raise Unsupported("vectors that fill the space, or what SciPy refuses")
-    return Problem(apply, matrix, n, dtype, int(k), which, num_vectors, maxiter, tol or float(np.finfo(dtype).eps))
+    return Problem(apply, matrices, n, dtype, int(k), which, num_vectors, maxiter, tol or float(np.finfo(dtype).eps))
 
 
 def _start(v0: Any, rng: Any, n: int, dtype: np.dtype[Any]) -> Any:
@@ -117,7 +117,7 @@ def _solve(problem: Problem, start: Any) -> tuple[np.ndarray[Any, Any], Any]:
     kept = coupling = np.zeros(0)
     first = 0
     for _ in range(problem.maxiter):
-        basis, components = krylov_space(problem.apply, problem.matrix, given, count)
+        basis, components = krylov_space(problem.apply, problem.matrices, given, count)
         following = components[np.arange(first, count), np.arange(first, count) + 1].real
         projected = _projected(kept, coupling, components.diagonal()[first:].real, following)
         if not np.isfinite(projected).all() or (following <= eps * np.abs(projected).max()).any():
@@ -189,7 +189,7 @@ def eigsh(
     if any(each is not None for each in (M, sigma, Minv, OPinv)) or mode != "normal" or A.shape[0] != A.shape[1]:
         raise Unsupported("systems to solve, or what SciPy refuses")
     n = A.shape[0]
-    problem = _problem(A.__matmul__, A, n, A.dtype, k, which, ncv, maxiter, tol)
+    problem = _problem(A.__matmul__, (A,), n, A.dtype, k, which, ncv, maxiter, tol)
     values, vectors = _solve(problem, _start(v0, rng, n, A.dtype))
     if not return_eigenvectors:
         return types.from_host(values)
@@ -220,7 +220,9 @@ def svds(
     is_wide = A.shape[0] < A.shape[1]
     forward, backward = (adjoint, A) if is_wide else (A, adjoint)
     n = min(A.shape)
-    problem = _problem(lambda x: backward @ (forward @ x), None, n, A.dtype, k, "LM", ncv, maxiter, tol**2)
+    problem = _problem(
+        lambda x: backward @ (forward @ x), (forward, backward), n, A.dtype, k, "LM", ncv, maxiter, tol**2
+    )
     _, rows = _solve(problem, _start(v0, rng, n, A.dtype))
     right = rows.T
     orthonormal, triangle = factorise.qr(forward @ copy(right), "reduced")

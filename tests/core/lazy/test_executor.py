@@ -11,7 +11,7 @@ import oxinp as np
 from oxinp import _runtime
 from oxinp._core.lazy import executor
 from oxinp._core.lazy.executor import Executable
-from oxinp._kernels.plan import SCRATCH, Argument, Copy, Fill, Launch, Plan, Read
+from oxinp._kernels.plan import FLAGS, SCRATCH, Argument, Beside, Copy, Fill, Launch, Plan, Read
 
 
 class Noting:
@@ -102,3 +102,36 @@ def test_fills_copies_and_reads_do_what_they_say():
     found = numpy.empty(1, numpy.int64)
     backend.download(found, made.ptr)
     assert found == 3
+
+
+def test_steps_beside_others_are_queued_on_both_sides_of_a_branch(noting):
+    def beside(urgent, rest):
+        noting.launched.append("fork")
+        urgent()
+        rest()
+        noting.launched.append("join")
+
+    noting.beside = beside
+    out, held = Argument("out0"), Argument("in0")
+    sides = Beside((launch(out), launch(out, held)), (launch(held, out, held.at(4)),))
+    run = Executable(Plan((launch(held), sides, launch(out))), (8,), [None])
+    run.launch(100, 200)
+    assert noting.launched == [(200,), "fork", (100,), (100, 200), (200, 100, 204), "join", (100,)]
+
+
+def test_flags_may_be_used_beside_others(noting):
+    noting.beside = lambda urgent, rest: (urgent(), rest())
+    run = Executable(Plan((Beside((launch(Argument("out0")),), (launch(FLAGS),)),)), (8,), [None])
+    run.launch(100, 200)
+    assert noting.launched == [(100,), (77,)]
+
+
+def test_emulated_steps_beside_others():
+    np.ones(3)
+    backend = _runtime.current()
+    sides = Beside((Fill(Argument("out0"), 4, 1),), (Fill(Argument("out1"), 4, 2), Copy(Argument("out2"), SCRATCH, 4)))
+    made = Executable(Plan((Fill(SCRATCH, 4, 3), sides), 4), (4, 4, 4), []).run_all(())
+    found = numpy.empty(4, numpy.uint8)
+    for value, buffer in enumerate(made, 1):
+        backend.download(found, buffer.ptr)
+        assert found.tolist() == 4 * [value]

@@ -70,36 +70,6 @@ class Placed:
         self.machine.free(self.address)
 
 
-def product(machine, device, a, b, form, *, is_left=True, is_column_major=False):
-    """C of a product whose matrix of a form is `a`."""
-    placed, other = Placed(machine, a, is_column_major=is_column_major), Placed(machine, b)
-    c = np.full(b.shape, np.nan, b.dtype)
-    address = machine.upload(c)
-    plan = blas3.plan_product(b.shape, placed.matrices, form, other.matrices, device, is_left=is_left)
-    factors = (placed, other) if is_left else (other, placed)
-    execute(machine, plan, [address], [x.address for x in factors])
-    result = machine.download(address, c.nbytes).view(c.dtype).reshape(c.shape)
-    for x in factors:
-        x.close()
-    machine.free(address)
-    return result
-
-
-def product_by_whole(machine, device, a, b, form, *, is_left=True, is_column_major=False):
-    """The same by way of the whole matrix."""
-    placed, other = Placed(machine, a, is_column_major=is_column_major), Placed(machine, b)
-    c = np.full(b.shape, np.nan, b.dtype)
-    plan = blas3.plan_expanded(b.shape, placed.matrices, form, other.matrices, device, "native", 0, is_left=is_left)
-    factors = (placed, other) if is_left else (other, placed)
-    address = machine.upload(c)
-    execute(machine, plan, [address], [x.address for x in factors])
-    result = machine.download(address, c.nbytes).view(c.dtype).reshape(c.shape)
-    for x in factors:
-        x.close()
-    machine.free(address)
-    return result
-
-
 def rank_k(machine, device, a, *, is_column_major=False, epilogue=None, extras=(), **options):
     """C of a product with its own transpose; NaN where nothing was written."""
     placed = Placed(machine, a, is_column_major=is_column_major)
@@ -159,8 +129,6 @@ __all__ = [
     "draw",
     "full",
     "grouped",
-    "product",
-    "product_by_whole",
     "rank_k",
     "solution",
 ]

@@ -10,7 +10,7 @@ from oxinp._kernels.blas3 import plan as blas3
 from oxinp._kernels.blas3 import symmetrize, trsm
 from oxinp._kernels.gemm.epilogue import scaled
 from oxinp._kernels.gemm.operand import Matrices
-from oxinp._ptx.types import c128, f16, f32, f64, from_dtype
+from oxinp._ptx.types import c128, f64, from_dtype
 from tests.kernels.blas3.case import (
     HERMITIAN,
     SYMMETRIC,
@@ -18,8 +18,6 @@ from tests.kernels.blas3.case import (
     Form,
     draw,
     full,
-    product,
-    product_by_whole,
     rank_k,
     solution,
 )
@@ -61,43 +59,6 @@ def name_of(form):
     )
 
 
-@pytest.mark.parametrize("is_column_major", BOOLS, ids=["rows", "columns"])
-@pytest.mark.parametrize("is_left", BOOLS, ids=["right", "left"])
-@pytest.mark.parametrize("form", FORMS, ids=name_of)
-@pytest.mark.parametrize("dtype", ["f8", "c8"])
-def test_products(dtype, form, is_left, is_column_major):
-    rng = np.random.default_rng(1)
-    a, b = draw(rng, dtype, 83, 83), draw(rng, dtype, *((83, 37) if is_left else (37, 83)))
-    a[~np.tri(83, dtype=bool) if form.is_lower else np.tri(83, k=-1, dtype=bool)] = np.nan  # not used
-    if form.has_unit_diagonal:
-        np.fill_diagonal(a, np.nan)
-    found = product(machine(), DEVICE, a, b, form, is_left=is_left, is_column_major=is_column_major)
-    meant = full(np.where(np.isnan(a), 0, a), form)
-    check_product(found, *((meant, b) if is_left else (b, meant)))
-
-
-@pytest.mark.parametrize("dtype", ["f4", "c16"])
-@pytest.mark.parametrize("form", [FORMS[2], FORMS[7]], ids=name_of)
-def test_products_of_other_types_and_batches(dtype, form):
-    rng = np.random.default_rng(2)
-    a, b = draw(rng, dtype, 3, 35, 35), draw(rng, dtype, 3, 35, 9)
-    found = product(machine(), DEVICE, a, b, form)
-    for own, x, y in zip(found, a, b, strict=True):
-        check_product(own, full(x, form), y)
-
-
-@pytest.mark.parametrize("is_left", BOOLS, ids=["right", "left"])
-@pytest.mark.parametrize("form", FORMS, ids=name_of)
-@pytest.mark.parametrize("dtype", ["f4", "c16"])
-def test_products_by_way_of_the_expanded_matrix(dtype, form, is_left):
-    rng = np.random.default_rng(9)
-    a, b = draw(rng, dtype, 2, 35, 35), draw(rng, dtype, *((2, 35, 7) if is_left else (2, 7, 35)))
-    a[:, ~np.tri(35, dtype=bool) if form.is_lower else np.tri(35, k=-1, dtype=bool)] = np.nan  # not used
-    found = product_by_whole(machine(), DEVICE, a, b, form, is_left=is_left, is_column_major=is_left)
-    for own, x, y in zip(found, np.where(np.isnan(a), 0, a), b, strict=True):
-        check_product(own, *((full(x, form), y) if is_left else (y, full(x, form))))
-
-
 @pytest.mark.parametrize("form", FORMS, ids=name_of)
 @pytest.mark.parametrize("dtype", ["f4", "c16"])
 def test_symmetrised_matrices(dtype, form):
@@ -111,29 +72,6 @@ def test_symmetrised_matrices(dtype, form):
     assert np.array_equal(found, [full(np.where(np.isnan(x), 0, x), form) for x in a])
     for pointer in pointers:
         here.free(pointer)
-
-
-@pytest.mark.parametrize(
-    ("type_", "kind", "setting", "is_whole"),
-    [
-        (f32, SYMMETRIC, "auto", True),
-        (f32, TRIANGULAR, "auto", False),
-        (f32, TRIANGULAR, "tf32", True),
-        (f64, HERMITIAN, "auto", True),
-        (c128, TRIANGULAR, "auto", False),
-        (f16, TRIANGULAR, "auto", True),
-        (f64, TRIANGULAR, "native", False),
-        (f64, SYMMETRIC, "native", True),
-    ],
-    ids=str,
-)
-def test_triangles_whose_zeros_a_guard_refuses_are_not_expanded(type_, kind, setting, is_whole):
-    matrices = Matrices(type_, (4096, 1), 256)
-    device = SimpleNamespace(num_sms=132, cc=(9, 0), max_shared_nbytes=232448, tuned=lambda _: None)
-    given = (matrices, Form(kind, is_lower=True), matrices, device, setting, 1 << 32)
-    plan = blas3.plan_expanded((4096, 4096), *given)
-    assert (plan.scratch_nbytes >= 4096**2 * type_.nbytes) == is_whole
-    assert is_whole or len(plan.steps) == 1
 
 
 @pytest.mark.parametrize("is_mirrored", BOOLS, ids=["half", "mirrored"])

@@ -18,9 +18,8 @@ DEVICE = SimpleNamespace(num_sms=2, cc=(9, 0), max_shared_nbytes=8 * 1024, tuned
 WITHOUT = SimpleNamespace(**{**vars(DEVICE), "cc": (8, 0)})
 
 
-@pytest.fixture(params=["barrier", "counted"])
-def session(request, monkeypatch):
-    monkeypatch.setattr(tiling, "IS_COUNTED", request.param == "counted")
+@pytest.fixture
+def session():
     session = Session(machine())
     yield session
     session.close()

@@ -61,21 +61,6 @@ def test_take_along_loops_of_any_strides(session, is_checked):
     assert_same(output, seen[:, :, index])
 
 
-@pytest.mark.parametrize("size", [1, 1024, 5003])
-@pytest.mark.parametrize("position_type", [i32, i64], ids=repr)
-def test_select(session, size, position_type):
-    rng = np.random.default_rng(1)
-    x, mask = rng.random(size), rng.random(size) < 0.5
-    mask[0] = True
-    positions = np.cumsum(mask, dtype=position_type.dtype)
-    elements, numbers = np.empty(positions[-1]), np.empty(positions[-1], np.int64)
-    inputs = [session.pointer(y) for y in (mask, positions, x)]
-    session.run(gather.select(size, from_dtype(x.dtype), position_type), [elements], inputs)
-    session.run(gather.select(size, None, position_type), [numbers], inputs[:2])
-    assert_same(elements, x[mask])
-    assert_same(numbers, np.flatnonzero(mask))
-
-
 def test_far_elements_have_wide_distances():
     plans = [gather.take([], (5, 2), [(2, 1)], extent, i32, i64, 16, is_checked=True) for extent in (2**31, 9)]
     assert [re.search(r"m(ul|ad)\.lo\.s64", plan.launch.kernel.ptx) is not None for plan in plans] == [True, False]

@@ -6,6 +6,7 @@ import numpy as np
 
 from oxinp._kernels.lapack import cholesky, lu
 from oxinp._kernels.lapack import plan as lapack
+from oxinp._kernels.plan import Beside
 from oxinp._kernels.problem import Operand
 from oxinp._ptx.types import from_dtype
 from tests.kernels.machine import execute
@@ -35,6 +36,22 @@ def run(machine, plan, outputs, inputs=()):
     for place in places:
         machine.free(place)
     return found
+
+
+def watch_plans(monkeypatch, module, name, *, is_late):
+    """Return the list that a planner's plans go to; `is_late` has what is urgent done behind what may run beside it."""
+    planner, plans = getattr(module, name), []
+
+    def planned(*given):
+        made = planner(*given)
+        if is_late:
+            swapped = [Beside(step.rest, step.urgent) if isinstance(step, Beside) else step for step in made.steps]
+            made = made.replace(steps=tuple(swapped))
+        plans.append(made)
+        return made
+
+    monkeypatch.setattr(module, name, planned)
+    return plans
 
 
 def status():

@@ -6,14 +6,15 @@ import numpy as np
 import pytest
 import scipy.linalg
 
-from oxinp._kernels.lapack import diagonal, lu_cluster, lu_panel, rows
+from oxinp._kernels.lapack import diagonal, lu, lu_cluster, lu_panel, rows
 from oxinp._kernels.lapack import plan as lapack
 from oxinp._kernels.lapack.lu_cluster import ClusterSpec
 from oxinp._kernels.lapack.lu_panel import PanelSpec
 from oxinp._kernels.lapack.rows import PermuteSpec
+from oxinp._kernels.plan import Beside
 from oxinp._kernels.problem import Operand
 from oxinp._ptx.types import c64, c128, f32, f64
-from tests.kernels.lapack.case import RATIO, draw, factored, inverse, solution
+from tests.kernels.lapack.case import RATIO, draw, factored, inverse, solution, watch_plans
 from tests.kernels.lapack.spills import check_assembled
 from tests.kernels.machine import machine
 
@@ -65,6 +66,28 @@ def test_panels_that_bring_all_to_their_right_up_to_date(dtype, shape):
     flat = [x.reshape(-1, *x.shape[x.ndim - n :]) for x, n in zip((*found, a), (2, 1, 1, 2), strict=True)]
     for *each, matrix in zip(*flat, strict=True):
         check_factors(each, matrix)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shape", "is_late"),
+    [
+        ("f8", (130, 150), True),
+        *(pytest.param("f8", (150, 130), is_late, marks=pytest.mark.slow) for is_late in (False, True)),
+        pytest.param("c16", (100, 100), True, marks=pytest.mark.slow),
+        pytest.param("f4", (200, 200), False, marks=pytest.mark.slow),
+    ],
+    ids=str,
+)
+def test_block_columns_that_are_factored_beside_others(dtype, shape, is_late, monkeypatch):
+    """Whichever side comes first."""
+    answer = {"width": 64, "group": 32, "looks_ahead": True}
+    ahead = SimpleNamespace(**vars(DEVICE) | {"tuned": lambda _: answer})
+    plans = watch_plans(monkeypatch, lu, "plan_factor", is_late=is_late)
+    a = draw(np.random.default_rng(8), dtype, *shape)
+    *found, status = factored(machine(), ahead, a)
+    assert status == diagonal.NO_ZERO
+    assert any(isinstance(step, Beside) for step in plans[0].steps)
+    check_factors(found, a)
 
 
 def test_several_block_columns():

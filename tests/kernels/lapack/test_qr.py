@@ -7,12 +7,14 @@ import pytest
 import scipy.linalg
 
 from oxinp._kernels.lapack import determinant, qr, qr_cluster, qr_panel, scaling
+from oxinp._kernels.lapack import plan as lapack
 from oxinp._kernels.lapack.qr import UpperSpec
 from oxinp._kernels.lapack.qr_cluster import QrClusterSpec
 from oxinp._kernels.lapack.qr_panel import QrPanelSpec
 from oxinp._kernels.lapack.scaling import RescaleSpec
+from oxinp._kernels.plan import Beside
 from oxinp._ptx.types import c64, c128, f32, f64
-from tests.kernels.lapack.case import RATIO, draw, qr_of
+from tests.kernels.lapack.case import RATIO, draw, qr_of, watch_plans
 from tests.kernels.lapack.spills import check_assembled
 from tests.kernels.machine import machine
 
@@ -72,6 +74,27 @@ def test_widths_of_block_reflectors(dtype, shape, answer):
     assert np.allclose(q @ r, a, rtol=0, atol=1e4 * np.finfo(dtype).eps)
     square = q.conj().swapaxes(-1, -2) @ q
     assert np.allclose(square, np.eye(shape[-1]), rtol=0, atol=1e3 * np.finfo(dtype).eps)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shape", "is_late"),
+    [
+        ("f8", (130, 150), True),
+        *(pytest.param("f8", (150, 130), is_late, marks=pytest.mark.slow) for is_late in (False, True)),
+        pytest.param("c16", (100, 100), True, marks=pytest.mark.slow),
+    ],
+    ids=str,
+)
+def test_block_columns_that_are_factored_beside_others(dtype, shape, is_late, monkeypatch):
+    """Whichever side comes first."""
+    answer = {"width": 64, "group": 32, "looks_ahead": True}
+    plans = watch_plans(monkeypatch, lapack, "plan_qr", is_late=is_late)
+    a = draw(np.random.default_rng(5), dtype, *shape)
+    raw, tau = qr_of(machine(), SimpleNamespace(**vars(DEVICE) | {"tuned": lambda _: answer}), a, "raw")
+    assert any(isinstance(step, Beside) for step in plans[0].steps)
+    (expected, expected_tau), _ = scipy.linalg.qr(a, mode="raw")
+    assert np.allclose(tau, expected_tau, rtol=0, atol=1e4 * np.finfo(dtype).eps)
+    assert np.allclose(raw, expected, rtol=0, atol=1e4 * np.finfo(dtype).eps)
 
 
 @pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "c16"])

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from oxinp._kernels.sparse import rows, union
+from oxinp._kernels.sparse import rows, transpose, union
 from oxinp._ptx.types import f64, from_dtype, i32, i64
 from tests.comparator import assert_same
-from tests.kernels.machine import Session, machine
+from tests.kernels.machine import TINY_DEVICE, Session, machine
 from tests.kernels.sparse.test_products import parts
 from tests.sparse.matrices import KINDS
 
@@ -24,6 +24,28 @@ def test_row_numbers(session, kind):
     output = np.zeros(matrix.nnz, np.int32)
     session.run(rows.row_numbers(matrix.shape[0], matrix.nnz, i32), [output], [session.pointer(parts(matrix)[0])])
     assert_same(output, np.repeat(np.arange(matrix.shape[0], dtype=np.int32), np.diff(matrix.indptr)))
+
+
+@pytest.mark.parametrize(
+    ("shape", "index", "dtype"),
+    [((2000, 300), "i4", "f8"), ((90, 70000), "i8", "f4"), ((2000, 3), "i4", "c8"), ((1, 1), "i8", "i4")],
+    ids=str,
+)
+def test_transpose(session, shape, index, dtype):
+    """With columns in no order, rows and columns without elements, and two tiles or more."""
+    rng = np.random.default_rng(0)
+    lengths = rng.integers(0, 7, shape[0]) * (rng.random(shape[0]) < 0.5)
+    lengths[0] = 200 if shape[0] > 1 else 1
+    indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(index)
+    columns = (shape[1] * rng.random(indptr[-1]) ** 2).astype(index)
+    data = rng.integers(-99, 99, columns.size).astype(dtype)
+    made = [np.zeros(n, index) for n in (shape[1] + 1, columns.size)] + [np.zeros(columns.size, dtype)]
+    plan = transpose.plan(*shape, columns.size, *map(from_dtype, (np.dtype(index), np.dtype(dtype))), TINY_DEVICE)
+    session.run(plan, made, [session.pointer(x) for x in (indptr, columns, data)])
+    order = np.argsort(columns, kind="stable")
+    starts = np.searchsorted(columns[order], np.arange(shape[1] + 1)).astype(index)
+    rows_of = np.repeat(np.arange(shape[0], dtype=index), lengths)
+    assert_same(made, [starts, rows_of[order], data[order]])
 
 
 @pytest.mark.parametrize("dtype", ["?", "f4", "c16"])

@@ -115,8 +115,12 @@ class _Grouped(MultistageGemm):
         self.m, self.n, self.depth = (k.cast(x, u32) for x in (m, n, depth))
         self.chunk = self.depth
         self.c = self._pointer(c, spec.out, "w")
-        self.a = Panel(k, spec, "a", spec.a_major, spec.a_copy, spec.tile_m, spec.a_form, self._pointer(a, spec.type))
-        self.b = Panel(k, spec, "b", spec.b_major, spec.b_copy, spec.tile_n, spec.b_form, self._pointer(b, spec.type))
+        self.a = Panel(
+            k, spec, "a", spec.a_major, spec.a_copy, spec.tile_m, spec.is_a_conjugated, self._pointer(a, spec.type)
+        )
+        self.b = Panel(
+            k, spec, "b", spec.b_major, spec.b_copy, spec.tile_n, spec.is_b_conjugated, self._pointer(b, spec.type)
+        )
         self.a.measure(a_stride, self.m, self.depth)
         self.b.measure(b_stride, self.n, self.depth)
         self.tiles_m = (self.m + (spec.tile_m - 1)) / spec.tile_m

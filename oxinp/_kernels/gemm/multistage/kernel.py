@@ -7,8 +7,7 @@ of a k-block of `depth`, whose rows run along the contiguous axis and are padded
 Who owns what: a block has one tile of C, each warp `warp_m` x `warp_n` of it in registers, in the layout of its
 `WarpMma`. All threads copy. Consecutive blocks work on a band of `BAND` tiles along M, so that operands stay in L2.
 
-Of triangular, symmetric and Hermitian operands (`Form`), tiles in the triangle that is not stored are skipped or read
-from their mirror image; on the diagonal, threads fix what they have copied. Of C, one triangle may be computed.
+Of conjugated operands, threads conjugate what they have copied. Of C, one triangle may be computed.
 
 Algorithm: each thread starts its share of the copies `num_stages` - 1 k-blocks ahead. Per MMA step the warp loads the
 fragments of the next step, then does all MMAs of this one; a barrier comes before the last step of a k-block, whose
@@ -74,8 +73,8 @@ class MultistageGemm:
         if spec.is_split_k:
             k.pointer("result", spec.out, "w")  # of the reduction
         self.c = k.pointer("c", spec.out, "w")
-        self.a = Panel(k, spec, "a", spec.a_major, spec.a_copy, spec.tile_m, spec.a_form)
-        self.b = Panel(k, spec, "b", spec.b_major, spec.b_copy, spec.tile_n, spec.b_form)
+        self.a = Panel(k, spec, "a", spec.a_major, spec.a_copy, spec.tile_m, spec.is_a_conjugated)
+        self.b = Panel(k, spec, "b", spec.b_major, spec.b_copy, spec.tile_n, spec.is_b_conjugated)
         self.guard = k.pointer("guard", u32, "r") if spec.is_guarded else None
         self.epilogue = BoundEpilogue(k, spec.epilogue) if spec.epilogue is not None else None
         self.m, self.n, self.depth, self.chunk = (k.scalar(name, u32) for name in ("m", "n", "depth", "chunk"))
@@ -102,8 +101,6 @@ class MultistageGemm:
         number = self.number()
         matrix = number / self.per_matrix if self.splitter is not None else None
         tile = number - matrix * self.per_matrix if matrix is not None else number
-        if self.a.is_longest_last or self.b.is_longest_last:
-            tile = self.tiles_m * self.tiles_n - 1 - tile
         row, column = (index * size for index, size in zip(self.tile(tile), (spec.tile_m, spec.tile_n), strict=True))
         with self.inside(row, row + (spec.tile_m - 1), column, column + (spec.tile_n - 1)):
             self.multiply_tile(matrix, row, column)
@@ -129,7 +126,6 @@ class MultistageGemm:
             begin = k.ctaid.y * self.chunk
             c = c.at(k.cast(k.ctaid.y, i64) * self.c_chunk_stride)
         end = k.min(begin + self.chunk, self.depth)
-        begin, end = self.b.depth_range(column, *self.a.depth_range(row, begin, end))
         copies = AsyncCopies(k)
         self.a.limit(self.m, end)
         self.b.limit(self.n, end)
@@ -151,10 +147,10 @@ class MultistageGemm:
             self.b.copy(stage)
             copies.commit()
 
-        def arrive(place: Value) -> None:
+        def arrive() -> None:
             copies.wait(ahead - 1)
             for panel in (self.a, self.b):
-                panel.complete(stage.get(), place)
+                panel.complete(stage.get())
             k.barrier()
 
         for number in range(ahead):
@@ -162,19 +158,19 @@ class MultistageGemm:
         stage = k.var(k.const(0, u32))
         filling = k.var(k.const(ahead, u32))
 
-        def advance(place: Value) -> None:
-            """Move on to the next k-block, which begins at `place`."""
+        def advance() -> None:
+            """Move on to the next k-block."""
             for ring in (stage, filling):
                 following = ring + 1
                 ring.set(k.where(following == spec.num_stages, 0, following))
-            arrive(place)
+            arrive()
 
-        arrive(begin)
+        arrive()
         mma.begin(stage.get())
         with k.range(begin, end, spec.depth) as place:
             # All warps are done with the buffer of the k-block before: the one `ahead` of this one goes there.
             start(filling.get())
-            mma.multiply(stage, lambda: advance(place + spec.depth))
+            mma.multiply(stage, advance)
             if spec.promotion:
                 with k.when(((place - begin) & (spec.promotion - 1)) == spec.promotion - spec.depth):
                     mma.promote()

@@ -1,7 +1,4 @@
-"""Operand panels of the multistage kernels: the ring of tiles in shared memory, and the copies that fill it.
-
-Of triangular, symmetric and Hermitian matrices, the copies make general tiles from the stored triangle.
-"""
+"""Operand panels of the multistage kernels: the ring of tiles in shared memory, and the copies that fill it."""
 
 from __future__ import annotations
 
@@ -9,15 +6,11 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from oxinp._kernels.gemm.multistage.spec import SECTOR_NBYTES
-from oxinp._kernels.gemm.operand import GENERAL, HERMITIAN, SYMMETRIC, TRIANGULAR
 from oxinp._ptx.memory import Pointer
 from oxinp._ptx.types import Type, i64, pred, u64
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
     from oxinp._kernels.gemm.multistage.spec import MultistageSpec
-    from oxinp._kernels.gemm.operand import Form
     from oxinp._ptx import Builder
     from oxinp._ptx.async_copy import AsyncCopies
     from oxinp._ptx.value import Value
@@ -34,19 +27,17 @@ class Panel:
         major: str,
         copy_nbytes: int,
         extent: int,
-        form: Form,
+        is_conjugated: bool,
         source: Pointer | None = None,
     ) -> None:
-        self.builder, self.spec, self.extent, self.form = k, spec, extent, form
+        self.builder, self.spec, self.extent, self.is_conjugated = k, spec, extent, is_conjugated
         # Layout of the operand in global memory, and of its tiles in shared memory.
         self.is_source_k_major = major == "k"
-        self.is_smem_transposed = spec.transposes(major, form)
+        self.is_smem_transposed = spec.transposes(major, is_conjugated)
         self.is_k_major = self.is_source_k_major and not self.is_smem_transposed
-        # Whether the stored triangle has the elements whose index along K is at most that along M or N.
-        self.has_low_depths = form.is_lower == (name == "a")
         self.copy_nbytes = min(copy_nbytes, spec.type.nbytes) if self.is_smem_transposed else copy_nbytes
         self.source = k.pointer(name, spec.type, "r") if source is None else source
-        self.pitch, self.size = spec.pitch_of(major, extent, form)
+        self.pitch, self.size = spec.pitch_of(major, extent, is_conjugated)
         self.memory = k.dynamic_shared(spec.type, (spec.num_stages, self.size), align=128)
         self.chunk = max(1, self.copy_nbytes // spec.type.nbytes)  # elements
 
@@ -83,8 +74,7 @@ class Panel:
         self.rows_at_once = max(1, spec.num_threads // per_row)
         self.num_rows = self.extent if self.is_source_k_major else spec.depth
         own_row, own_column = k.tid / per_row, k.tid % per_row * self.chunk
-        self.own_row, self.own_column = own_row, own_column
-        self.base, self.extent_start = base, extent_start
+        self.own_row = own_row
         self.target = self.memory.at(self.index(own_row, own_column))
         starts = (extent_start, depth_start) if self.is_source_k_major else (depth_start, extent_start)
         # This thread's first row, its column and their address in the next k-block.
@@ -113,23 +103,14 @@ class Panel:
         address = self.address.get()
         for i in range(0, self.num_rows, self.rows_at_once):
             row = self.row + i if i else self.row.get()
-            start = self._mirrored(row) if self.form.is_mirrored else address
             for shift, inside in zip(self.shifts, present, strict=True):
-                source = Pointer(k, start, spec.type, "global", "r").at(shift)
+                source = Pointer(k, address, spec.type, "global", "r").at(shift)
                 self._copy_chunk(target.at(self.index(i, shift)), source, k.where(row < row_limit, inside, 0), i)
             if i + self.rows_at_once < self.num_rows:
                 address = address + k.bitcast(self.row_step, u64)
         along = self.column if self.is_source_k_major else self.row
         along.set(along + spec.depth)
         self.address.set(self.address + self.tile_step)
-
-    def _mirrored(self, row: Value) -> Value:
-        """Address of an element, or of its mirror image if that is the stored one."""
-        k, column = self.builder, self.column.get()
-        line, place = k.max(row, column), k.min(row, column)
-        if self.has_low_depths != self.is_k_major:
-            line, place = place, line
-        return self.base.at(k.cast(line, i64) * self.stride).at(k.cast(place, i64)).address()
 
     def _copy_chunk(self, target: Pointer, source: Pointer, nbytes: Value, first: int) -> None:
         k, type = self.builder, self.spec.type
@@ -143,59 +124,19 @@ class Panel:
                 value.set(source[0])
             target[0] = value.get()
 
-    def depth_range(self, extent_start: Value, begin: Value, end: Value) -> tuple[Value, Value]:
-        """Return the part of a range of K in which this block's rows or columns are not all zeros."""
-        k = self.builder
-        if self.form.kind != TRIANGULAR:
-            return begin, end
-        if self.has_low_depths:
-            return begin, k.min(end, extent_start + self.extent)
-        return k.max(begin, extent_start / self.spec.depth * self.spec.depth), end
-
-    @property
-    def is_longest_last(self) -> bool:
-        """Whether the tiles of the last rows or columns take longest, and so have to begin first."""
-        return self.form.kind == TRIANGULAR and self.has_low_depths
-
-    def complete(self, stage: Value, depth_start: Value) -> None:
-        """Turn what this thread has copied of the k-block at `depth_start` into elements of the general matrix."""
-        form = self.form
-        if form.kind in (GENERAL, SYMMETRIC) and not form.is_conjugated:
+    def complete(self, stage: Value) -> None:
+        """Conjugate what this thread has copied of a k-block, if the operand is the conjugate."""
+        if not self.is_conjugated or not self.spec.type.is_complex:
             return
         k = self.builder
-        reaches: AbstractContextManager[None]
-        if form.is_conjugated:
-            reaches = nullcontext()
-        elif self.has_low_depths:
-            reaches = k.when(depth_start + self.spec.depth > self.extent_start)
-        else:
-            reaches = k.when(depth_start < self.extent_start + self.extent)
-        with reaches:
-            target = self.target.at(stage * self.size)
-            for i in range(0, self.num_rows, self.rows_at_once):
-                is_whole = i + self.rows_at_once <= self.num_rows
-                with nullcontext() if is_whole else k.when(self.own_row + i < self.num_rows):
-                    for shift in range(self.chunk):
-                        row, column = self.own_row + i, self.own_column + shift
-                        extent, depth = (row, column) if self.is_k_major else (column, row)
-                        self._complete(target, i * self.pitch + shift, self.extent_start + extent, depth_start + depth)
-
-    def _complete(self, target: Pointer, place: int, extent: Value, depth: Value) -> None:
-        k, form = self.builder, self.form
-        is_outside = depth > extent if self.has_low_depths else depth < extent
-        if form.is_conjugated or form.kind == HERMITIAN:
-            value = target[place]
-            if value.type.is_complex:
-                real, imag = value.parts
-                if form.kind == HERMITIAN:
-                    imag = k.where(depth == extent, 0.0, k.where(is_outside, -imag, imag))
-                target[place] = k.compound(value.type, real, -imag if form.is_conjugated else imag)
-        if form.kind == TRIANGULAR:
-            with k.when(is_outside):
-                target[place] = k.const(_zero(self.spec.type), self.spec.type)
-            if form.has_unit_diagonal:
-                with k.when(depth == extent):
-                    target[place] = k.const(1, self.spec.type)
+        target = self.target.at(stage * self.size)
+        for i in range(0, self.num_rows, self.rows_at_once):
+            is_whole = i + self.rows_at_once <= self.num_rows
+            with nullcontext() if is_whole else k.when(self.own_row + i < self.num_rows):
+                for shift in range(self.chunk):
+                    place = i * self.pitch + shift
+                    real, imag = target[place].parts
+                    target[place] = k.compound(self.spec.type, real, -imag)
 
 
 def _zero(type: Type) -> bool | int:

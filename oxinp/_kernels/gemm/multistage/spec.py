@@ -1,10 +1,10 @@
-"""The Spec of the multistage kernels: types, layouts, structure of the matrices, warp MMA and tile config."""
+"""The Spec of the multistage kernels: types, layouts, structure of C, warp MMA and tile config."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from oxinp._kernels.gemm.operand import GENERAL, TRIANGULAR, WHOLE, Form
+from oxinp._kernels.gemm.operand import GENERAL, WHOLE, Form
 from oxinp._ptx.frozen import Frozen
 
 if TYPE_CHECKING:
@@ -93,15 +93,15 @@ class MultistageSpec(Frozen):
         The kernel takes a pointer to a u32, the guard, after those of the matrices, and does nothing where it is 0.
     epilogue : EpilogueSpec, optional
         Its inputs are the last parameters before the constants. Not together with split-K.
-    a_form, b_form : Form
-        Structure of A and B.
+    is_a_conjugated, is_b_conjugated : bool
+        The factor is the conjugate of a complex matrix.
     c_form : Form
         Which triangle of C is computed, if not all of it.
     is_mirrored_out : bool
         The other triangle of C is stored as well, as the mirror image.
     is_smem_transposed : bool
-        Tiles of general K-major operands of `FmaWarpMma`, of 4 or 8 bytes, are transposed on their way to shared
-        memory, element by element.
+        Tiles of K-major operands of `FmaWarpMma`, of 4 or 8 bytes and not conjugated, are transposed on their way to
+        shared memory, element by element.
     promotion : int
         Elements of K, a power of two, after which accumulators are added to totals in shared memory; 0: never.
     """
@@ -124,8 +124,8 @@ class MultistageSpec(Frozen):
     is_split_k: bool = False
     is_guarded: bool = False
     epilogue: EpilogueSpec | None = None
-    a_form: Form = WHOLE
-    b_form: Form = WHOLE
+    is_a_conjugated: bool = False
+    is_b_conjugated: bool = False
     c_form: Form = WHOLE
     is_mirrored_out: bool = False
     is_smem_transposed: bool = False
@@ -138,13 +138,13 @@ class MultistageSpec(Frozen):
 
     @property
     def is_plain(self) -> bool:
-        """Whether partial products can simply be added up: general matrices, no epilogue."""
-        return self.epilogue is None and self.a_form == self.b_form == self.c_form == WHOLE
+        """Whether partial products can simply be added up: all of C is computed, without an epilogue."""
+        return self.epilogue is None and self.c_form == WHOLE
 
     @property
     def is_triangle_only(self) -> bool:
-        """Whether only about half of the multiply-adds are needed: C or an operand is one triangle."""
-        return self.c_form.kind != GENERAL or TRIANGULAR in (self.a_form.kind, self.b_form.kind)
+        """Whether only about half of the multiply-adds are needed: those of one triangle of C."""
+        return self.c_form.kind != GENERAL
 
     @property
     def num_threads(self) -> int:
@@ -155,21 +155,21 @@ class MultistageSpec(Frozen):
     def shared_nbytes(self) -> int:
         """Shared memory of a block."""
         panels = sum(
-            self.pitch_of(major, extent, form)[1] * self.type.nbytes * self.num_stages
-            for major, extent, form in (
-                (self.a_major, self.tile_m, self.a_form),
-                (self.b_major, self.tile_n, self.b_form),
+            self.pitch_of(major, extent, is_conjugated)[1] * self.type.nbytes * self.num_stages
+            for major, extent, is_conjugated in (
+                (self.a_major, self.tile_m, self.is_a_conjugated),
+                (self.b_major, self.tile_n, self.is_b_conjugated),
             )
         )
         return panels + (self.tile_m * self.tile_n * self.acc.nbytes if self.promotion else 0)
 
-    def transposes(self, major: str, form: Form) -> bool:
+    def transposes(self, major: str, is_conjugated: bool) -> bool:
         """Return whether tiles of an operand are transposed on their way to shared memory."""
-        return self.is_smem_transposed and major == "k" and form == WHOLE
+        return self.is_smem_transposed and major == "k" and not is_conjugated
 
-    def pitch_of(self, major: str, extent: int, form: Form) -> tuple[int, int]:
+    def pitch_of(self, major: str, extent: int, is_conjugated: bool) -> tuple[int, int]:
         """Return the pitch of a tile in shared memory, and its size, in elements."""
-        is_transposed = self.transposes(major, form)
+        is_transposed = self.transposes(major, is_conjugated)
         along = "mn" if is_transposed else major
         rows, run = (extent, self.depth) if along == "k" else (self.depth, extent)
         nbytes = MMA_SHAPES[self.mma].pad_nbytes(self.type, along)

@@ -11,7 +11,7 @@ tile of B for both.
 
 Algorithm: for every tile, in an order that keeps concurrent tiles in a near-square region, consumers multiply a
 k-block, load the first fragments of the next one, and release the buffer of the one before. They store C while the ring
-fills for the next tile. A batch is as in `sm90_wgmma.kernel`.
+fills for the next tile. A batch is as in `sm90_wgmma.kernel`. With an epilogue, `staged` loads what it reads.
 
 Per element of C: 2 K flops; per tile, (tile_m + tile_n) K operand elements are read (from L2, mostly).
 """
@@ -26,13 +26,14 @@ from oxinp._kernels.gemm.sm90_mma import bf16x3_wgmma
 from oxinp._kernels.gemm.sm90_mma.bf16x3 import Bf16x3Consumer
 from oxinp._kernels.gemm.sm90_mma.bf16x3_fixup import FixupChains
 from oxinp._kernels.gemm.sm90_mma.spec import MmaSpec
+from oxinp._kernels.gemm.sm90_mma.staged import StagedEpilogue, StagedTile
 from oxinp._kernels.gemm.sm90_mma.warps import ConsumerWarp, DmmaConsumer, FmaConsumer
 from oxinp._kernels.gemm.sm90_wgmma.mainloop import produce
 from oxinp._kernels.gemm.sm90_wgmma.scheduler import TileScheduler
 from oxinp._kernels.plan import NO_WORK, Argument, Launch, Plan, Work, inputs, outputs
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.kernel import retraceable
-from oxinp._ptx.mbarrier import Pipeline, UnrolledConsumer
+from oxinp._ptx.mbarrier import Consumer, Pipeline, UnrolledConsumer
 from oxinp._ptx.synchronize import follow
 from oxinp._ptx.tile import OperandTile
 from oxinp._ptx.tma import ALIGN, MapSpec, TensorMap, matrix_map
@@ -53,9 +54,9 @@ def make(spec: MmaSpec) -> Kernel:
     """Return the kernel of a Spec.
 
     Parameters of the kernel: a pointer to C, tensor maps of A and B, of three axes if batched, the first one that of
-    matrices; in bf16x3, those of `FixupChains`; then as u32 the tiles along M, N (clusters are whole) and k-blocks, all
-    at least 1; if batched, the number of partial products, ranges of K per matrix, k-blocks per range, and whether A
-    and B differ between matrices (1) or not (0); M and N.
+    matrices; in bf16x3, those of `FixupChains`; with an epilogue, those of `StagedTile`; then as u32 the tiles along M,
+    N (clusters are whole) and k-blocks, all at least 1; if batched, the number of partial products, ranges of K per
+    matrix, k-blocks per range, and whether A and B differ between matrices (1) or not (0); M and N.
     """
     spec.check()
     k = Builder(
@@ -69,11 +70,13 @@ def make(spec: MmaSpec) -> Kernel:
     rank = 3 if spec.is_batched else 2
     a_map, b_map = (TensorMap(k, name, rank) for name in ("a_map", "b_map"))
     chains = FixupChains(k, spec) if spec.is_bf16x3 else None
+    staged = StagedTile(k, spec) if spec.epilogue is not None else None
     tiles = TileScheduler(k, spec.cluster, spec.tile_n, is_batched=spec.is_batched, height=spec.tile_m)
     a = OperandTile(k, spec.type, spec.tile_m, spec.depth, spec.a_major, spec.num_stages)
     b = OperandTile(k, spec.type, spec.tile_n, spec.b_depth, spec.b_major, spec.num_stages, spec.cluster)
     pipeline = Pipeline(k, spec.num_stages, spec.num_warps, a.nbytes + b.nbytes)
     m, n = (k.scalar(name, u32) for name in ("m", "n"))
+    of_staged = staged.pipeline() if staged is not None else None
     # The same in all lanes of a warp, and the shuffle lets the compiler know.
     warp = k.shfl_idx(k.warp, 0)
     if chains is not None and spec.is_wgmma:
@@ -88,12 +91,14 @@ def make(spec: MmaSpec) -> Kernel:
         )
         return k.build()
     with k.when(warp == 0), k.when(k.tid == 0):
-        producer = produce(k, spec, tiles, pipeline, (a_map, a), (b_map, b))
+        behind = staged.loads(of_staged) if staged is not None and of_staged is not None else None
+        producer = produce(k, spec, tiles, pipeline, (a_map, a), (b_map, b), behind)
         if spec.cluster > 1:
             producer.drain()
     with k.otherwise():
         follow(k)
-        _consume(k, spec, tiles, pipeline, (a, b), warp - 1, (c, m, n), chains)
+        epilogue = (staged, staged.consumer(of_staged)) if staged is not None and of_staged is not None else None
+        _consume(k, spec, tiles, pipeline, (a, b), warp - 1, (c, m, n), chains, epilogue)
     return k.build()
 
 
@@ -128,6 +133,7 @@ def _consume(
     warp: Value,
     result: tuple[Pointer, Value, Value],
     chains: FixupChains | None,
+    epilogue: tuple[StagedTile, Consumer] | None,
 ) -> None:
     c, m, n = result
     group, (first_row, first_column) = place_of(k, spec, warp)
@@ -158,8 +164,17 @@ def _consume(
             consumer.advance()
         if spec.type is f32:
             own.promote()
-        own.store(_matrix(k, c, number, m, n), row + first_row, column + first_column, m, n)
-        k.warp_sync()
+        place = (row + first_row, column + first_column)
+        if epilogue is not None and isinstance(own, DmmaConsumer):
+            staged, arrivals = epilogue
+            arrivals.acquire()
+            target = c if number is None else c.at(k.cast(number, i64) * staged.distance)
+            own.store(target, *place, m, n, staged)
+            k.warp_sync()
+            arrivals.release()
+        else:
+            own.store(_matrix(k, c, number, m, n), *place, m, n)
+            k.warp_sync()
         consumer.release_before(0)
 
 
@@ -175,6 +190,7 @@ def plan(
     strides: tuple[int, int],
     batch: StridedBatch | None = None,
     work: Work = NO_WORK,
+    epilogue: StagedEpilogue | None = None,
 ) -> Plan:
     """Return the plan of C (m, n) = A (m, depth) @ B (depth, n), or of a batch of them: one launch.
 
@@ -191,6 +207,8 @@ def plan(
         Of a batched Spec. Partial products of C follow each other, those of one matrix first.
     work : Work, optional
         What the launch does.
+    epilogue : StagedEpilogue, optional
+        Of a Spec with an epilogue, whose inputs follow A and B.
     """
     m, n, depth = shape
     unit = ALIGN // spec.type.nbytes
@@ -225,6 +243,9 @@ def plan(
         steps = (*strides, *(moves if spec.is_batched else ()))
         constants = (depth, *(step // spec.type.nbytes for step in steps), *constants)
     arguments = (*outputs(1), *map(Argument, _OPERANDS, (0, 0), maps), *(inputs(2) if spec.is_bf16x3 else ()))
+    if epilogue is not None:
+        arguments += epilogue.arguments(spec, (m, n), count)
+        constants = (*epilogue.constants(spec), *constants)
     return Plan((Launch(make(spec), (blocks, 1, 1), arguments, (*constants, m, n), work),))
 
 

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from oxinp._kernels.choice import Device
+    from oxinp._kernels.gemm.epilogue import EpilogueSpec
     from oxinp._kernels.gemm.operand import Source
+    from oxinp._kernels.gemm.sm90_mma.staged import StagedEpilogue
     from oxinp._ptx.types import Type
 
 ARCHITECTURE = (9, 0)
@@ -111,9 +113,27 @@ MEASURED = {
         MeasuredMma(MmaConfig(16, 64, 16, 32, 8, 2, 1, 2, is_bf16x3=True), 0.116e12),
     ),
 }
+# With an epilogue, tiles of the matrix that it reads take memory of the ring's.
+WITH_EPILOGUE = {
+    f64: (
+        MeasuredMma(MmaConfig(64, 128, 32, 32, 4, 2, 1), 0.238e12, 1.0, 0.97),
+        MeasuredMma(MmaConfig(64, 64, 32, 32, 4, 1, 2), 0.22e12, 0.65),
+        MeasuredMma(MmaConfig(32, 64, 16, 16, 8, 2, 2), 0.21e12, 0.95, 0.9),
+        MeasuredMma(MmaConfig(32, 32, 16, 16, 8, 1, 3), 0.17e12, 0.5),
+    ),
+    c128: (
+        MeasuredMma(MmaConfig(64, 64, 16, 16, 8, 2, 1), 0.0589e12, 1.0, 0.97),
+        MeasuredMma(MmaConfig(32, 64, 16, 16, 4, 2, 2), 0.0571e12, 1.0, 0.85),
+        MeasuredMma(MmaConfig(32, 48, 16, 8, 8, 2, 1), 0.053e12),
+        MeasuredMma(MmaConfig(16, 32, 8, 8, 8, 2, 1), 0.038e12),
+        MeasuredMma(MmaConfig(32, 32, 16, 16, 4, 1, 3), 0.045e12, 0.8),
+    ),
+}
 
 
-def plan(a: Source, b: Source, device: Device, *, in_bf16x3: bool = False) -> Plan | None:
+def plan(
+    a: Source, b: Source, device: Device, *, in_bf16x3: bool = False, epilogue: StagedEpilogue | None = None
+) -> Plan | None:
     """Return the plan of C = A @ B in C order, of f64, c128, f32 or c64; None if the family is not faster.
 
     Parameters
@@ -122,6 +142,8 @@ def plan(a: Source, b: Source, device: Device, *, in_bf16x3: bool = False) -> Pl
     device : Device
     in_bf16x3 : bool
         f32 or c64 are to be multiplied in bf16x3.
+    epilogue : StagedEpilogue, optional
+        Of f64 and c128 products.
     """
     if device.cc != ARCHITECTURE or a.type is not b.type or not (_is_readable(a) and _is_readable(b)):
         return None
@@ -134,7 +156,9 @@ def plan(a: Source, b: Source, device: Device, *, in_bf16x3: bool = False) -> Pl
     n = b.lines if b.major == "k" else b.run
     if a.type is f32 and max(m, n, depth) <= SIDE and not in_bf16x3:
         return _plan_stacked(a, b, (m, n, depth), device)
-    return _Product(a, b, (m, n, depth), device, in_bf16x3=in_bf16x3).plan() if a.type in MEASURED else None
+    if a.type not in MEASURED:
+        return None
+    return _Product(a, b, (m, n, depth), device, in_bf16x3=in_bf16x3, epilogue=epilogue).plan()
 
 
 def _is_readable(x: Source) -> bool:
@@ -175,13 +199,15 @@ class _Structure(NamedTuple):
     promotion: int
     is_batched: bool
     is_paired: bool
+    epilogue: EpilogueSpec | None
 
 
 @lru_cache(MAX_KEPT)
 def _spec(structure: _Structure, config: MmaConfig, num_rounds: int) -> MmaSpec:
     """Return the Spec of a config; K is a whole multiple of so many stages."""
-    type_, a_major, b_major, is_complex, promotion, *flags = structure
-    spec = MmaSpec(type_, a_major, b_major, *config, is_complex, 0 if config.is_bf16x3 else promotion, *flags)
+    type_, a_major, b_major, is_complex, promotion, is_batched, is_paired, epilogue = structure
+    promotion = 0 if config.is_bf16x3 else promotion
+    spec = MmaSpec(type_, a_major, b_major, *config, is_complex, promotion, is_batched, is_paired, epilogue=epilogue)
     return spec.fitted(num_rounds * spec.depth)
 
 
@@ -211,8 +237,9 @@ class _Product:
         *,
         in_bf16x3: bool = False,
         is_complex: bool = False,
+        epilogue: StagedEpilogue | None = None,
     ) -> None:
-        self.sources, self.shape, self.device = (a, b), shape, device
+        self.sources, self.shape, self.device, self.epilogue = (a, b), shape, device, epilogue
         self.in_bf16x3, self.is_complex = in_bf16x3, is_complex
         self.type = a.type
         self.count = a.num_c
@@ -224,7 +251,8 @@ class _Product:
             is_complex,
             PROMOTION if a.type is f32 and shape[2] > PROMOTION else 0,
             a.num_c > 1,
-            shape[1] * a.type.nbytes % ALIGN == 0,
+            epilogue is not None or shape[1] * a.type.nbytes % ALIGN == 0,
+            None if epilogue is None else epilogue.spec,
         )
         self.choice: Choice | None = None  # of a nominal one
 
@@ -240,8 +268,14 @@ class _Product:
         spec = self.spec(config)
         strides = (a.pitch * self.type.nbytes, b.pitch * self.type.nbytes)
         num_sms = self.device.num_sms
+        batch = _batch(a, b) if spec.is_batched else None
+        if self.epilogue is not None:
+            m, n, _ = self.shape
+            work = _work(a, b, self.shape)
+            work = work._replace(nbytes=work.nbytes + self.count * m * n * self.type.nbytes)
+            return mma_kernel.plan(spec, self.shape, num_sms, strides, batch, work, self.epilogue)
         if spec.is_batched:
-            return mma_kernel.plan(spec, self.shape, num_sms, strides, _batch(a, b), _work(a, b, self.shape))
+            return mma_kernel.plan(spec, self.shape, num_sms, strides, batch, _work(a, b, self.shape))
         depth = self.shape[2]
 
         def resized(m: int, n: int) -> Plan:
@@ -251,6 +285,11 @@ class _Product:
         if self.is_complex:  # whose columns are real and imaginary parts
             return mma_kernel.plan(spec, self.shape, num_sms, strides, None, _work(a, b, self.shape))
         return resized(*self.shape[:2]).resizing(resized)
+
+    @property
+    def has_epilogue(self) -> bool:
+        """Whether there is an epilogue."""
+        return self.structure.epilogue is not None
 
     def nominal(self) -> _Product:
         """Return the product of nominal extents that this one is computed like; with the k-blocks that it has."""
@@ -274,7 +313,12 @@ class _Product:
             return None
         return Choice(
             "matmul/mma",
-            (self.type.name, *("bf16x3",) * self.in_bf16x3, *("complex",) * self.is_complex),
+            (
+                self.type.name,
+                *("bf16x3",) * self.in_bf16x3,
+                *("complex",) * self.is_complex,
+                *("epilogue",) * self.has_epilogue,
+            ),
             (self.structure.a_major, self.structure.b_major),
             (self.count, *self.shape),
             MmaConfig,
@@ -319,8 +363,8 @@ class _Product:
 
     def ranked(self) -> list[MmaConfig]:
         """Return the legal configs with measured rates, the fastest first."""
-        options = MEASURED[c64 if self.is_complex else self.type]
-        most = self.multistage_seconds()
+        options = (WITH_EPILOGUE if self.has_epilogue else MEASURED)[c64 if self.is_complex else self.type]
+        most = math.inf if self.has_epilogue else self.multistage_seconds()  # which do not split K with an epilogue
         ways = []
         for i, option in enumerate(options):
             config = option.config

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from oxinp._kernels.elementwise.chain import TILE
 from oxinp._ptx.tile import operand_box
 from oxinp._ptx.tma import SWIZZLE_NBYTES
 from oxinp._ptx.types import Type, bf16, c128, f32, f64
+
+if TYPE_CHECKING:
+    from oxinp._kernels.gemm.epilogue import EpilogueSpec
 
 WARP = 32
 VECTOR = 4  # f32 in 16 bytes
@@ -61,9 +65,12 @@ class MmaSpec(NamedTuple):
     is_batched : bool
         The kernel computes a batch: of matrices, of ranges of K (split-K), or both.
     is_paired : bool
-        Rows of C begin at multiples of 16 bytes.
+        Rows of C begin at multiples of 16 bytes, as they do with an epilogue; without one, they also end there.
     unroll_k : int
         K-blocks per iteration of the mainloop; `num_stages` and the number of k-blocks are multiples of it.
+    epilogue : EpilogueSpec, optional
+        Of f64 and c128: what is computed of a sum and the element of a matrix, of which there is one among the inputs;
+        see `staged`.
     """
 
     type: Type = f64
@@ -84,6 +91,7 @@ class MmaSpec(NamedTuple):
     is_batched: bool = False
     is_paired: bool = True
     unroll_k: int = 1
+    epilogue: EpilogueSpec | None = None
 
     @property
     def depth(self) -> int:
@@ -147,6 +155,8 @@ class MmaSpec(NamedTuple):
             ring += NUM_BUFFERS * num_terms * self.tile_n * self.depth * bf16.nbytes
         if self.is_bf16x3:
             return ring + (self.num_k_groups * self.tile_m * (self.tile_n + PAD) + 2 * self.num_warps) * f32.nbytes
+        if self.epilogue is not None:
+            ring += self.tile_m * self.tile_n * self.type.nbytes + 16
         return ring + (self.tile_m * self.tile_n * self.num_k_groups * f32.nbytes if self.type is f32 else 0)
 
     @property
@@ -156,7 +166,7 @@ class MmaSpec(NamedTuple):
         ways = f"_g{self.num_k_groups}_p{self.promotion}" * (self.type is f32) + "_parts" * self.is_bf16x3
         ways += "_warpgroups" * self.is_wgmma + "_complex" * self.is_complex
         ways += "_sliced" * self.is_batched + "_unpaired" * (not self.is_paired)
-        ways += f"_r{self.unroll_k}" * (self.unroll_k > 1)
+        ways += f"_r{self.unroll_k}" * (self.unroll_k > 1) + "_epilogue" * (self.epilogue is not None)
         return (
             f"gemm_native_{self.type}_{majors}_{self.tile_m}x{self.tile_n}_w{self.warp_m}x{self.warp_n}"
             f"_s{self.num_stages}_c{self.cluster}_b{self.blocks_per_sm}{ways}"
@@ -177,6 +187,10 @@ class MmaSpec(NamedTuple):
             raise ValueError(f"{self}: no such groups along K, or promotion")
         if self.is_complex and (not self.is_bf16x3 or (self.a_major, self.b_major) != ("k", "mn")):
             raise ValueError(f"{self}: complex numbers are multiplied in bf16x3, with rows of A and of B")
+        if self.epilogue is not None and (
+            self.type is f32 or sum(x.kind == TILE for x in self.epilogue.chain.inputs) != 1
+        ):
+            raise ValueError(f"{self}: no such epilogue")
         if self.is_wgmma:
             if (*self[3:7], self.num_k_groups, self.cluster) != WARPGROUPS:
                 raise ValueError(f"{self}: warpgroups do not multiply such tiles")

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from oxinp._kernels.gemm.sm90_mma.spec import MmaSpec
+    from oxinp._kernels.gemm.sm90_mma.staged import StagedTile
     from oxinp._ptx import Builder
     from oxinp._ptx.mbarrier import Buffer
     from oxinp._ptx.tile import OperandTile
@@ -63,7 +64,7 @@ class DmmaConsumer:
         group: Value,
     ) -> None:
         del group  # there is only one
-        self.builder, self.spec = k, spec
+        self.builder, self.spec, self.place = k, spec, place
         a, b = (DMMA_OPERANDS[spec.type](k, tile, first) for tile, first in zip(tiles, place, strict=True))
         self.sides = (
             ((b, spec.warp_n), (a, spec.warp_m)) if spec.is_transposed else ((a, spec.warp_m), (b, spec.warp_n))
@@ -122,20 +123,27 @@ class DmmaConsumer:
     def promote(self) -> None:
         """Do nothing: DMMA has no totals."""
 
-    def store(self, c: Pointer, row: Value, column: Value, m: Value, n: Value) -> None:
+    def store(
+        self, c: Pointer, row: Value, column: Value, m: Value, n: Value, staged: StagedTile | None = None
+    ) -> None:
         """Store what is inside C; `row` and `column` are the first of the warp's tile."""
         k, spec = self.builder, self.spec
-        wide = k.cast(n, i64)
+        wide = k.cast(n, i64) if staged is None else staged.pitch
         paired = spec.is_transposed and spec.is_paired and not self.sides[0][0].is_k_major
         width = ALIGN // spec.type.nbytes if paired else 1
-        for line, cells in self.lines():
+        lines = list(self.lines())
+        for line, cells in lines if staged is None else staged.applied(lines, self.place, width):
             place = row + line
             with k.when(place < m):
                 base = c.at(k.cast(place, i64) * wide)
                 for i in range(0, len(cells), width):
                     at = column + cells[i][0]
-                    with k.when(at < n):
-                        base.at(k.cast(at, i64)).store(0, [value for _, value in cells[i : i + width]])
+                    values = [value for _, value in cells[i : i + width]]
+                    with k.when(at < n if staged is None else at + (width - 1) < n):
+                        base.at(k.cast(at, i64)).store(0, values)
+                    if staged is not None and width > 1:  # rows end anywhere
+                        with k.when(at + 1 == n):
+                            base.at(k.cast(at, i64)).store(0, values[:1])
 
     def lines(self) -> Iterator[tuple[Value, list[tuple[Value, Value]]]]:
         """Yield what a lane holds of each row of C: the row and (column, value), relative to the warp's tile."""

@@ -84,10 +84,12 @@ def produce(
     pipeline: Pipeline,
     a: tuple[TensorMap, OperandTile],
     b: tuple[TensorMap, OperandTile],
+    behind: Callable[[Value | None, Value, Value], None] | None = None,
 ) -> Producer:
     """Load the k-blocks of A and B into the ring, once the kernel before has ended; one thread calls it.
 
-    Returns the producer's end of the pipeline.
+    `behind` is called with slice, row and column of a tile of C when all of its k-blocks are on their way. Returns the
+    producer's end of the pipeline.
     """
     (a_map, a_tile), (b_map, b_tile) = a, b
     a_map.prefetch()
@@ -97,12 +99,14 @@ def produce(
     everyone = (1 << spec.cluster) - 1 if spec.cluster > 1 else 0
     with tiles.each_sliced() as (number, row, column):
         of_a, of_b = tiles.matrices(number)
-        row, column = tiles.starts(number, row, column)  # noqa: PLW2901
+        first_row, first_column = tiles.starts(number, row, column)
         with k.range(*tiles.depth_range(number)) as step:
             slot = producer.acquire()
             of_all = [everyone if num_parts > 1 else 0 for num_parts in spec.multicast]
-            a_tile.load(a_map, slot, row, step * a_tile.depth, tiles.rank, of_all[0], outer=of_a)
-            b_tile.load(b_map, slot, column, step * b_tile.depth, tiles.rank, of_all[1], outer=of_b)
+            a_tile.load(a_map, slot, first_row, step * a_tile.depth, tiles.rank, of_all[0], outer=of_a)
+            b_tile.load(b_map, slot, first_column, step * b_tile.depth, tiles.rank, of_all[1], outer=of_b)
+        if behind is not None:
+            behind(number, row, column)
     return producer
 
 

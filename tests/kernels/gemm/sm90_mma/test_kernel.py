@@ -12,20 +12,24 @@ import numpy as np
 import pytest
 
 from asv_benchmarks.kernels.multistage import draw
+from oxinp._kernels.gemm.epilogue import scaled, subtracted
 from oxinp._kernels.gemm.fp16x2 import kernel as fp16x2_kernel
 from oxinp._kernels.gemm.fp16x2.kernel import Fp16x2Spec
 from oxinp._kernels.gemm.operand import Matrices, StridedBatch, contiguous
 from oxinp._kernels.gemm.ozaki import kernel as ozaki_kernel
 from oxinp._kernels.gemm.ozaki.kernel import OzakiSpec
-from oxinp._kernels.gemm.select import plan_steps
+from oxinp._kernels.gemm.select import plan_steps, plan_update
 from oxinp._kernels.gemm.sm90_mma import kernel as mma_kernel
 from oxinp._kernels.gemm.sm90_mma import plan as sm90_mma
 from oxinp._kernels.gemm.sm90_mma import stacked
 from oxinp._kernels.gemm.sm90_mma.spec import MmaSpec
 from oxinp._kernels.gemm.sm90_mma.stacked import StackedSpec
+from oxinp._kernels.gemm.sm90_mma.staged import StagedTile
+from oxinp._kernels.gemm.sm90_mma.staged import staged as staged_epilogue
 from oxinp._kernels.gemm.sm90_wgmma import kernel as wgmma_kernel
 from oxinp._kernels.gemm.sm90_wgmma.spec import WgmmaSpec
 from oxinp._kernels.gemm.sm90_wgmma.store import BulkRows, DirectRows
+from oxinp._kernels.gemm.variant import Variant
 from oxinp._kernels.plan import Launch
 from oxinp._ptx import Builder
 from oxinp._ptx.mbarrier import Buffer
@@ -53,8 +57,17 @@ def block_kernel(spec):
     """A product of one tile of K, of operands stored box by box, twice: the second time after a promotion."""
     k = Builder("one_block", block=spec.block, target="sm_90")
     c, a, b = (k.pointer(name, spec.type, "w" if name == "c" else "r") for name in "cab")
+    staged = d = None
+    if spec.epilogue is not None:
+        d = k.pointer("d", spec.type, "r")
+        staged = StagedTile(k, spec)
     m, n = (k.scalar(name, u32) for name in "mn")
     tiles = []
+    if staged is not None:
+        box_nbytes = spec.tile_m * SWIZZLE_NBYTES
+        for box in range(staged.num_boxes):
+            source = d.at(box * box_nbytes // spec.type.nbytes)
+            fill(k, staged.memory.address() + box * box_nbytes, source, spec.tile_m, SWIZZLE_NBYTES)
     for major, extent, source in ((spec.a_major, spec.tile_m, a), (spec.b_major, spec.tile_n, b)):
         tile = OperandTile(k, spec.type, extent, spec.depth, major, 2)
         fill(
@@ -74,7 +87,7 @@ def block_kernel(spec):
         own.multiply(of_second, lambda: second)
         if spec.type is f32:
             own.promote()
-        own.store(c, *place, m, n)
+        own.store(c, *place, m, n, *([staged] if staged is not None else []))
     return k.build()
 
 
@@ -117,6 +130,32 @@ def test_warps_multiply_f64(majors):
 @pytest.mark.parametrize("majors", MAJORS, ids=str)
 def test_warps_multiply_c128(majors):
     check(MmaSpec(c128, *majors, 32, 24, 16, 24), 31, 21)
+
+
+@pytest.mark.parametrize("scales", [None, (2.0, -0.5)], ids=["difference", "scaled"])
+@pytest.mark.parametrize("majors", MAJORS[:2], ids=str)
+@pytest.mark.parametrize(("type", "sizes"), [(f64, (32, 64, 32, 32)), (c128, (16, 24, 16, 24))], ids=["f64", "c128"])
+def test_warps_combine_sums_with_a_tile(type, sizes, majors, scales):
+    rng, pitch = np.random.default_rng(4), 66
+    form = subtracted(type, (pitch, 1)) if scales is None else scaled(type, (pitch, 1))
+    epilogue = staged_epilogue(form, (pitch, 1), ())
+    spec = MmaSpec(type, *majors, *sizes, epilogue=epilogue.spec)
+    tile_m, tile_n = sizes[:2]
+    m, n, columns = tile_m - 3, tile_n - 2, SWIZZLE_NBYTES // type.nbytes
+    a, b, d = (
+        draw(type.dtype, *extents, rng=rng)
+        for extents in ((tile_m, spec.depth), (spec.depth, tile_n), (tile_m, tile_n))
+    )
+    beside = np.ascontiguousarray(d.reshape(tile_m, -1, columns).transpose(1, 0, 2))
+    c = np.full((m, pitch), np.nan, type.dtype)
+    parts = () if scales is None else [x for scale in scales for x in (scale, *[0.0] * type.is_complex)]
+    found = run(
+        block_kernel(spec), [c, boxes(a, majors[0]), boxes(b.T, majors[1]), beside], (bytes(128), *parts, pitch, m, n)
+    )
+    wide = 2 * (a @ b)[:m, :n]
+    expected = d[:m, :n] - wide if scales is None else scales[0] * wide + scales[1] * d[:m, :n]
+    np.testing.assert_allclose(found[:, :n], expected, rtol=1e-12, atol=1e-12)
+    assert np.isnan(found[:, n:]).all()
 
 
 @pytest.mark.parametrize("groups", [1, 2])
@@ -245,3 +284,30 @@ def test_operands_that_tma_reads_are_planned(type, shape, depth, others):
 )
 def test_problems_of_other_families_are_not_planned(type, shape, depth, others):
     assert planned(type, shape, depth, **others) is None
+
+
+@pytest.mark.parametrize("type", [f64, c128])
+@pytest.mark.parametrize(("shape", "pitch"), [((1024, 1001), 1008), ((3, 512, 512), 512)], ids=["odd", "batch"])
+def test_updates_are_one_launch_in_place(type, shape, pitch):
+    *batch, m, n = shape
+    c = Matrices(type, (*[m * pitch] * len(batch), pitch, 1), 256)
+    a = Matrices(type, (*[m * 128] * len(batch), 128, 1), 256)
+    (step,) = plan_update(shape, 128, a, c, c, H200).steps
+    assert step.kernel.name.endswith("_epilogue")
+    assert [argument.buffer for argument in step.arguments] == ["out0", "in0", "in1", "in2"]
+    assert step.arguments[3].map.shape == (*batch, m, -(-n // 2) * 2 if type is f64 else n)
+    assert len(step.kernel.params) == len(step.arguments) + len(step.constants)
+    flops = 2 * len(type.parts) ** 2 * math.prod(shape) * 128
+    assert step.work.flops == flops
+
+
+@pytest.mark.parametrize(
+    ("pitch", "alignment", "is_conjugated"),
+    [(1001, 256, False), (1024, 8, False), (1024, 256, True)],
+    ids=["pitch", "pointer", "conjugate"],
+)
+def test_other_updates_are_left_to_the_multistage_kernels(pitch, alignment, is_conjugated):
+    c, a = Matrices(c128 if is_conjugated else f64, (pitch, 1), alignment), Matrices(f64, (128, 1), 256)
+    a = a._replace(type=c.type)
+    (step,) = plan_update((1024, 1000), 128, a, c._replace(alignment=256), c, H200, Variant(is_conjugated)).steps
+    assert step.kernel.name == "gemm_any"

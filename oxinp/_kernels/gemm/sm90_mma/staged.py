@@ -1,0 +1,165 @@
+"""Epilogues with a matrix of the shape of C, ``C = f(A @ B, D)``: tiles of D, which may be C itself, by TMA.
+
+Data layout: in shared memory, a tile of D is boxes side by side, each of `tile_m` rows of 128 bytes, swizzled as
+operands are (see `warps`): a quarter of a warp reads eight elements of 16 bytes from different banks.
+
+Who owns what: the producer thread loads the tile of D once it has issued the last k-block of the tile of C, while the
+consumers have those of the whole ring to multiply; it waits until the warps have read the tile before. A lane reads,
+combines and stores the elements whose sums it has, so that C may lie where D does.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from oxinp._kernels.gemm.epilogue import BoundEpilogue, bind
+from oxinp._kernels.gemm.operand import is_regular
+from oxinp._kernels.plan import Argument
+from oxinp._kernels.problem import Operand
+from oxinp._ptx.mbarrier import Consumer, Pipeline, Producer
+from oxinp._ptx.memory import Pointer
+from oxinp._ptx.tile import ATOM_NBYTES
+from oxinp._ptx.tma import ALIGN, SWIZZLE_NBYTES, MapSpec, TensorMap
+from oxinp._ptx.types import f64, i64
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from oxinp._kernels.gemm.epilogue import Epilogue, EpilogueSpec
+    from oxinp._kernels.gemm.sm90_mma.spec import MmaSpec
+    from oxinp._ptx import Builder
+    from oxinp._ptx.value import Value
+
+CHUNK_MASK, CHUNK_SHIFT = SWIZZLE_NBYTES - ALIGN, 4  # of bytes in a row, and log2 of those of a chunk
+
+
+class StagedEpilogue(NamedTuple):
+    """An epilogue with D, and where D and C lie.
+
+    Attributes
+    ----------
+    spec : EpilogueSpec
+    number : int
+        Of D among the inputs of the epilogue; the others are scalars.
+    num_inputs : int
+    pitch, distance : int
+        Elements from one row of D and of C to the next, and from one matrix to the next.
+    """
+
+    spec: EpilogueSpec
+    number: int
+    num_inputs: int
+    pitch: int
+    distance: int
+
+    def arguments(self, spec: MmaSpec, shape: tuple[int, int], num_matrices: int) -> tuple[Argument, ...]:
+        """Return the arguments of the kernel that `StagedTile` declares, behind A and B."""
+        m, n = shape
+        nbytes = spec.type.nbytes
+        unit = ALIGN // nbytes
+        extents, box = (m, -(-n // unit) * unit), (spec.tile_m, SWIZZLE_NBYTES // nbytes)
+        if spec.is_batched:
+            strides = (self.distance * nbytes, self.pitch * nbytes)
+            own = MapSpec(spec.type, (num_matrices, *extents), strides, (1, *box))
+        else:
+            own = MapSpec(spec.type, extents, (self.pitch * nbytes,), box)
+        others = (Argument(f"in{2 + i}") for i in range(self.num_inputs) if i != self.number)
+        return Argument(f"in{2 + self.number}", 0, own), *others
+
+    def constants(self, spec: MmaSpec) -> tuple[int, ...]:
+        """Return the values of the parameters that follow."""
+        return (self.pitch, self.distance) if spec.is_batched else (self.pitch,)
+
+
+def staged(epilogue: Epilogue, c_strides: tuple[int, ...], batch: tuple[int, ...]) -> StagedEpilogue | None:
+    """Return the epilogue of products whose C has these strides, of a batch; None if TMA cannot load what it reads."""
+    places = [i for i, x in enumerate(epilogue.inputs) if isinstance(x, Operand)]
+    if len(places) != 1:
+        return None
+    (d,) = epilogue.arrays
+    nbytes = d.type.nbytes
+    *moves, pitch, step = d.strides
+    distance = moves[-1] if moves else 0
+    is_loadable = not (d.alignment % ALIGN or pitch * nbytes % ALIGN or distance * nbytes % ALIGN)
+    if d.strides != c_strides or step != 1 or not is_loadable or not is_regular(tuple(moves), batch):
+        return None
+    bound, _ = bind(epilogue, [d.strides[-2:]], is_staged=True)
+    return StagedEpilogue(bound, places[0], len(epilogue.inputs), pitch, distance)
+
+
+class StagedTile:
+    """The tiles of D in a kernel, and the epilogue; its parameters are a tensor map, then the epilogue's.
+
+    Attributes
+    ----------
+    pitch, distance : Value
+        Elements from one row of C to the next, and from one matrix to the next.
+    """
+
+    def __init__(self, k: Builder, spec: MmaSpec) -> None:
+        self.builder, self.spec = k, spec
+        self.map = TensorMap(k, "d_map", 3 if spec.is_batched else 2)
+        assert spec.epilogue is not None
+        self._epilogue = BoundEpilogue(k, spec.epilogue)
+        self.pitch = k.scalar("c_pitch", i64)
+        self.distance = k.scalar("c_distance", i64) if spec.is_batched else k.const(0, i64)
+        self._box_nbytes = spec.tile_m * SWIZZLE_NBYTES
+        self._columns = SWIZZLE_NBYTES // spec.type.nbytes  # of a box
+        self.num_boxes = spec.tile_n // self._columns
+        self.memory = k.dynamic_shared(f64, self.num_boxes * self._box_nbytes // f64.nbytes, align=ATOM_NBYTES)
+
+    def pipeline(self) -> Pipeline:
+        """Make the barriers, in all threads of the block."""
+        nbytes = self.num_boxes * self._box_nbytes
+        return Pipeline(self.builder, 1, self.spec.num_warps, nbytes, is_shared=False)
+
+    def loads(self, pipeline: Pipeline) -> Callable[[Value | None, Value, Value], None]:
+        """Return what issues the loads of the tile of a slice at a row and a column; for the producer thread."""
+        self.map.prefetch()
+        producer, start = Producer(pipeline), self.memory.address()
+
+        def load(number: Value | None, row: Value, column: Value) -> None:
+            slot = producer.acquire()
+            outer = () if number is None else (number,)
+            for box in range(self.num_boxes):
+                first = (column + box * self._columns) * len(self.spec.type.parts)
+                self.map.load(start + box * self._box_nbytes, (*outer, row, first), slot)
+
+        return load
+
+    def consumer(self, pipeline: Pipeline) -> Consumer:
+        """Return the consumer side of the pipeline, of a warp."""
+        return Consumer(pipeline, self.builder.lane)
+
+    def read(self, row: Value, column: Value, width: int) -> Sequence[Value]:
+        """Return `width` neighbours in a row of the tile."""
+        k, type_ = self.builder, self.spec.type
+        byte = column * type_.nbytes
+        chunk = (byte & CHUNK_MASK) ^ ((row & (SWIZZLE_NBYTES // ALIGN - 1)) << CHUNK_SHIFT)
+        place = row * SWIZZLE_NBYTES + (byte / SWIZZLE_NBYTES) * self._box_nbytes + (chunk | (byte & (ALIGN - 1)))
+        return Pointer(k, self.memory.address() + place, type_, "shared", "r").load(0, width)
+
+    def applied(
+        self, lines: Sequence[tuple[Value, Sequence[tuple[Value, Value]]]], place: tuple[Value, Value], width: int
+    ) -> list[tuple[Value, list[tuple[Value, Value]]]]:
+        """Return lines of cells (column, sum) with the epilogue's results instead of sums.
+
+        `width` cells are neighbours; `place` is the row and the column of the tile that indices count from.
+        """
+        first_row, first_column = place
+        type_ = self.spec.type
+        read = [
+            [self.read(first_row + line, first_column + cells[i][0], width) for i in range(0, len(cells), width)]
+            for line, cells in lines
+        ]  # all of them, before the first is used
+        results = []
+        for (line, cells), own in zip(lines, read, strict=True):
+            values: list[Value] = []
+            for i, neighbours in enumerate(own):
+                sums = [value for _, value in cells[i * width : (i + 1) * width]]
+                values += self._epilogue.apply(sums, self._epilogue.staged(neighbours), type_)
+            results.append((line, [(column, value) for (column, _), value in zip(cells, values, strict=True)]))
+        return results
+
+
+__all__ = ["StagedEpilogue", "StagedTile", "staged"]
