@@ -35,12 +35,14 @@ WAIT = 30.0
 """Microseconds that waiting for the device takes beyond what it still computes."""
 CALL = 1.5
 """Microseconds of an operation on the host, whatever its size."""
-HOST_RATE = 12_000.0
+HOST_RATE = 20_000.0
 """Bytes of its largest operand or result that an operation on the host gets done in a microsecond."""
 COPY_RATE = 8_000.0
 """Bytes that a copy between the sides moves in a microsecond."""
 SWITCH, MAX_SWITCH = 1000.0, 64_000.0
-"""Microseconds that the host has to be better by, at first and at most: many times what moving a few arrays takes."""
+"""Microseconds that the host has to be better by, at first and at most, for large arrays to go there."""
+MOVED = 10
+"""Arrays that it has to be better by than moving them takes, where they are small and that is less than `SWITCH`."""
 RETURN, MAX_RETURN = 8 * SWITCH, 64 * SWITCH
 """Microseconds that the device has to be better by, at first and at most, for arrays that belong on the host."""
 MAX_WEIGHT = 4 * SWITCH
@@ -55,7 +57,7 @@ _SAMPLED = 23
 _PERIOD = 8
 """Notes after which placement is judged anew."""
 is_sampled: Callable[[], bool] = cycle([True] + [False] * (_SAMPLED - 1)).__next__
-"""Whether the launch that is asked about is."""
+"""Whether the launch that is asked about is; those that are the first of their kind all are, each for itself."""
 
 
 class Balance:
@@ -76,6 +78,7 @@ class Balance:
         "_last",
         "_level",
         "_return",
+        "_shares",
         "_switch",
         "_unit",
         "_weights",
@@ -97,9 +100,11 @@ class Balance:
         self._between = 0.0  # microseconds that copies took between sizes that belong on different sides
         self._return, self._switch = RETURN, SWITCH
         self.reach = self._unit << (NUM_SIZES - 1)
+        moving = [MOVED * (WAIT + (self._unit << size) / COPY_RATE) for size in range(NUM_SIZES)]
+        self._shares = [min(1.0, microseconds / SWITCH) for microseconds in moving]  # of `_switch`, by size
 
     def computed_chain(self, graph: Graph, leaves: tuple[Any, ...], *, is_first: bool) -> None:
-        """Note a sampled kernel of elementwise operations, and whether none like it was before."""
+        """Note a kernel of elementwise operations, sampled or the first of its kind."""
         nbytes, structure = graph.layout.nbytes, graph.structure
         weight = structure.host_weight
         if weight is None:
@@ -117,9 +122,12 @@ class Balance:
             if held > nbytes:  # noqa: PLR1730 - a call of max() takes longer
                 nbytes = held
         size = self._last = self._size(nbytes)
-        first = FIRST if is_first else 0.0
-        self._first += (first - self._first) / 8
-        self._weigh(size, _SAMPLED * (microseconds - LAUNCH - first))
+        if is_first:
+            self._first += (FIRST - self._first) / (8 * _SAMPLED)
+            self._weigh(size, microseconds - LAUNCH - FIRST)
+        else:
+            self._first -= self._first / 8
+            self._weigh(size, _SAMPLED * (microseconds - LAUNCH))
 
     def waited(self) -> None:
         """Note that the program has waited for the device, for what the last kernels computed."""
@@ -177,17 +185,23 @@ class Balance:
             most = 2 * self._return if size < level else MAX_WEIGHT
             if not least <= weight <= most:
                 weights[size] = min(max(weight, least), most)
-        if not (level or self._between) and min(weights) > -self._switch / NUM_SIZES and sum(weights) < MAX_WEIGHT:
+        least = -self._shares[0] * self._switch / NUM_SIZES
+        if not (level or self._between) and min(weights) > least and sum(weights) < MAX_WEIGHT:
             return  # what follows would change nothing
         sums = [0.0, *accumulate(weights)]
         present = sums[level] + self._between
         if not level and sums[-1] >= MAX_WEIGHT:  # the device has proved right
             self._return, self._switch = RETURN, SWITCH
-        above = min([(sums[size + 1], size + 1) for size in range(level, NUM_SIZES) if weights[size]], default=None)
+        sizes = [size for size in range(level, NUM_SIZES) if weights[size]]
+        better = [
+            (sums[size + 1], size + 1)
+            for size in sizes
+            if sums[size + 1] < present - self._shares[size] * self._switch
+        ]
         below = min(sums[:level], default=inf)
-        if above is not None and above[0] < present - self._switch:
-            self._settle(above[1])
-        elif above is None and self._between > 2 * SWITCH:  # it is work on larger arrays that small ones come from
+        if better:
+            self._settle(min(better)[1])
+        elif not sizes and self._between > 2 * SWITCH:  # it is work on larger arrays that small ones come from
             self._switch = min(2 * self._switch, MAX_SWITCH)
             self._settle(0)
         elif below < present - self._return:

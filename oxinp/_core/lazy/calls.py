@@ -114,7 +114,7 @@ class Call:
             return
         self._settle(buffers)
         nbytes = self.bound.layouts[0].nbytes
-        if nbytes < balance.reach and is_sampled():
+        if nbytes < balance.reach and (is_first or is_sampled()):
             balance.computed_call(nbytes, self.bound.host_cost(), leaves, is_first=is_first)
         if REPORTS:
             nbytes = sum(layout.nbytes for layout in self.bound.layouts)
