@@ -53,11 +53,12 @@ NUM_SIZES = 6
 MIN_THRESHOLD = 4096
 """Settings of `offload_threshold` below are there to have everything on the device."""
 _SAMPLED = 23
-"""One launch of so many is weighed, for all: a prime, for loops have few."""
+"""One launch of so many is weighed, for all, and so is what small operations leave to the host: a prime, for loops have
+few."""
 _PERIOD = 8
 """Notes after which placement is judged anew."""
 is_sampled: Callable[[], bool] = cycle([True] + [False] * (_SAMPLED - 1)).__next__
-"""Whether the launch that is asked about is; those that are the first of their kind all are, each for itself."""
+"""Whether the launch, view or operation that is asked about is; those launches that are the first of their kind all are, each for itself."""
 
 
 class Balance:
@@ -78,6 +79,7 @@ class Balance:
         "_last",
         "_level",
         "_return",
+        "_sampled_below",
         "_shares",
         "_switch",
         "_unit",
@@ -100,6 +102,7 @@ class Balance:
         self._between = 0.0  # microseconds that copies took between sizes that belong on different sides
         self._return, self._switch = RETURN, SWITCH
         self.reach = self._unit << (NUM_SIZES - 1)
+        self._sampled_below = 4 * self._unit
         moving = [MOVED * (WAIT + (self._unit << size) / COPY_RATE) for size in range(NUM_SIZES)]
         self._shares = [min(1.0, microseconds / SWITCH) for microseconds in moving]  # of `_switch`, by size
 
@@ -147,17 +150,22 @@ class Balance:
         """
         if nbytes >= self.limit:
             return False
+        times = 1
+        if nbytes < self._sampled_below:  # which takes about as long as to find out how long
+            if not is_sampled():
+                return True
+            times = _SAMPLED
         if nbytes < self._unit:  # the device's for its weight alone: what is done with the result is the host's
             price += WAIT + 2 * nbytes / COPY_RATE
         gain = CALL + weight * nbytes / HOST_RATE - price - self._first
         if gain > 0:
-            self._weigh((int(nbytes) // self._unit).bit_length(), gain)
+            self._weigh((int(nbytes) // self._unit).bit_length(), times * gain)
         return True
 
     def viewed(self, nbytes: int, held: int) -> None:
-        """Note a view on the host, of so many bytes of an array of so many: an operation on it would be a launch."""
+        """Note a sampled view on the host, of so many bytes of an array of so many: else work on it would be launched."""
         if nbytes < self._unit <= held:
-            self._weigh(self._size(held), CALL - LAUNCH - self._first)
+            self._weigh(self._size(held), _SAMPLED * (CALL - LAUNCH - self._first))
 
     def fetched(self, nbytes: int) -> None:
         """Note that what larger work has left on the device was wanted on the host, and has been waited for."""
