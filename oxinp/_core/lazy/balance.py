@@ -120,17 +120,22 @@ class Balance:
         self._launched(nbytes, leaves, CALL + cost / HOST_RATE, is_first=is_first)
 
     def _launched(self, nbytes: int, leaves: tuple[Any, ...], microseconds: float, *, is_first: bool) -> None:
-        for entry in leaves:
-            held = getattr(entry, "nbytes", 0)
-            if held > nbytes:  # noqa: PLR1730 - a call of max() takes longer
-                nbytes = held
-        size = self._last = self._size(nbytes)
+        self.ran(nbytes, leaves)
+        size = self._last
         if is_first:
             self._first += (FIRST - self._first) / (8 * _SAMPLED)
             self._weigh(size, microseconds - LAUNCH - FIRST)
         else:
             self._first -= self._first / 8
             self._weigh(size, _SAMPLED * (microseconds - LAUNCH))
+
+    def ran(self, nbytes: int, leaves: tuple[Any, ...]) -> None:
+        """Note how large the largest array is of what has been launched, for which the program may wait."""
+        for entry in leaves:
+            held = getattr(entry, "nbytes", 0)
+            if held > nbytes:  # noqa: PLR1730 - a call of max() takes longer
+                nbytes = held
+        self._last = self._size(nbytes)
 
     def waited(self) -> None:
         """Note that the program has waited for the device, for what the last kernels computed."""
@@ -202,9 +207,7 @@ class Balance:
             self._return, self._switch = RETURN, SWITCH
         sizes = [size for size in range(level, NUM_SIZES) if weights[size]]
         better = [
-            (sums[size + 1], size + 1)
-            for size in sizes
-            if sums[size + 1] < present - self._shares[size] * self._switch
+            (sums[size + 1], size + 1) for size in sizes if sums[size + 1] < present - self._shares[size] * self._switch
         ]
         below = min(sums[:level], default=inf)
         if better:
