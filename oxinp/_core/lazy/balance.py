@@ -5,7 +5,8 @@ on the host if it is worked on row by row, and on the device if whole expression
 does is weighed by the size of the largest array that takes part: below the threshold, up to twice of it, up to four
 times and so on. For every size the balance says how much longer what has been done takes on the host than on the
 device, in microseconds, by fixed prices: no clock is read, and a program is placed the same way every time. Sizes up to
-which the sum is lowest belong on the host, as soon as that is worth `SWITCH` more than the present way.
+which the sum is lowest belong on the host, as soon as that is worth `SWITCH` more than the present way, or, of small
+arrays, as much as moving some of them takes.
 
 What is small and on the host is not counted, for that would cost as much as some of it takes, but small views of larger
 arrays are. So the way back to the device is longer, and gets twice as long every time that it was taken in vain.
@@ -58,7 +59,7 @@ few."""
 _PERIOD = 8
 """Notes after which placement is judged anew."""
 is_sampled: Callable[[], bool] = cycle([True] + [False] * (_SAMPLED - 1)).__next__
-"""Whether the launch, view or operation that is asked about is; those launches that are the first of their kind all are, each for itself."""
+"""Whether the launch, view or operation that is asked about is. First launches of their kind all are, each for itself."""
 
 
 class Balance:
@@ -168,7 +169,7 @@ class Balance:
         return True
 
     def viewed(self, nbytes: int, held: int) -> None:
-        """Note a sampled view on the host, of so many bytes of an array of so many: else work on it would be launched."""
+        """Note a sampled view on the host, of so many bytes of an array of so many: work on it would be a launch."""
         if nbytes < self._unit <= held:
             self._weigh(self._size(held), _SAMPLED * (CALL - LAUNCH - self._first))
 
