@@ -59,7 +59,7 @@ few."""
 _PERIOD = 8
 """Notes after which placement is judged anew."""
 is_sampled: Callable[[], bool] = cycle([True] + [False] * (_SAMPLED - 1)).__next__
-"""Whether the launch, view or operation that is asked about is. First launches of their kind all are, each for itself."""
+"""Whether the launch, view or operation that is asked about is; the first launches of their kind are weighed each."""
 
 
 class Balance:
