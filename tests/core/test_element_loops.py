@@ -136,3 +136,23 @@ def test_what_the_device_computes_of_a_mirror_is_written_on_the_host(stats):
         expected[i, 3] = 100 + i
         expected[i, :50] += 1
     assert_same(x * 1, expected)
+
+
+def test_writes_that_cost_more_than_an_upload_let_the_outdated_copy_go(stats):
+    given = numpy.random.default_rng(5).random((300, 400))
+    ours, theirs = np.asarray(given) * 2, given * 2
+    np.evaluate(ours)
+    for a in (ours, theirs):
+        a[0, 0] += 1
+        a[1, :5] *= 3.0
+    assert ours._storage.stale is not None  # a range of it
+    for a in (ours, theirs):
+        for i in range(1, 300):
+            a[i, : i // 2] *= 1.5
+            a[i, 3] = a[i - 1, 2]
+    assert ours._storage.stale is None
+    before = stats().h2d_bytes
+    found = ours + 1
+    np.evaluate(found)
+    assert stats().h2d_bytes == before + ours.nbytes
+    assert_same(found, theirs + 1)

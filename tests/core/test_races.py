@@ -5,12 +5,13 @@
 import gc
 import sys
 import threading
+import weakref
 
 import numpy
 import pytest
 
 import oxinp as np
-from oxinp._core.lazy import calls, eviction, reports, schedule
+from oxinp._core.lazy import calls, eviction, reports, results
 from oxinp._runtime.backend import NUM_REPORTS
 from oxinp.cuda import current
 from oxinp.cuda.kernel import Out, f64, jit, u32
@@ -26,14 +27,14 @@ def test_what_is_being_recorded_reads_what_was_there(monkeypatch):
     """Another thread gets the host side between the look at an operand and the entry among what is pending."""
     x = np.arange(200.0) + 0
     np.evaluate(x)
-    enter, lent = schedule.enter, []
+    lent = []
 
-    def enter_late(storage):
-        monkeypatch.setattr(schedule, "enter", enter)
+    def refer_late(storage):
+        monkeypatch.setattr(results, "ref", weakref.ref)
         lent.append(numpy.asarray(x))
-        enter(storage)
+        return weakref.ref(storage)
 
-    monkeypatch.setattr(schedule, "enter", enter_late)
+    monkeypatch.setattr(results, "ref", refer_late)
     y = np.add(x, 1)
     lent.pop()[10:20] = -1
     np.evaluate(x + 0)

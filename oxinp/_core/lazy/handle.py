@@ -362,6 +362,7 @@ def begin_writing(handle: Handle) -> np.ndarray[Any, Any]:
                     if stale is not None:
                         low, high = handle._layout.byte_bounds
                         stale.low, stale.high = min(stale.low, low), max(stale.high, high)
+                        stale.num_writes += 1
                     pinned(storage).num_writers += 1
                     return view
         attempt(_leave_stale, handle)

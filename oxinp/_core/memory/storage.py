@@ -63,6 +63,10 @@ class Leaf:
     ptr: int
 
 
+WRITE_NBYTES = 1 << 17
+"""Bytes that are uploaded in the time that a write takes longer where there is an outdated copy."""
+
+
 class Stale:
     """An outdated device copy of a host value, and the range of its bytes that is outdated.
 
@@ -70,12 +74,14 @@ class Stale:
     ----------
     buffer : Buffer
     low, high : int
+    num_writes : int
+        On the host since the copy was good. Each takes longer than it would without the copy.
     is_uploading : bool
         A thread brings it up to date. What it does not see because it was written since is outside of the range that
         was outdated then: the copy is not kept where another range is outdated at the end.
     """
 
-    __slots__ = ("buffer", "high", "is_uploading", "low")
+    __slots__ = ("buffer", "high", "is_uploading", "low", "num_writes")
 
     is_pin = False
 
@@ -83,6 +89,7 @@ class Stale:
         self.buffer = buffer
         self.low = low
         self.high = high
+        self.num_writes = 0
         self.is_uploading = False
 
 
@@ -165,11 +172,19 @@ def is_pinned(storage: Storage) -> bool:
     return isinstance(pin, Pin) and pin.is_needed()
 
 
+def is_worn(stale: Stale, nbytes: int) -> bool:
+    """Whether writes to a host side have cost so much for its outdated copy that all may as well be uploaded again."""
+    return stale.num_writes * WRITE_NBYTES > nbytes
+
+
 def drop_pin(storage: Storage) -> None:
     """Let a pin go that nobody needs any more; under `SIDES`."""
     pin = storage.stale
     if isinstance(pin, Pin) and not pin.is_needed():
-        storage.stale = None if pin.buffer is None else Stale(pin.buffer, pin.low, pin.high)
+        storage.stale = None
+        if pin.buffer is not None and not is_worn(pin, pin.buffer.nbytes):
+            stale = storage.stale = Stale(pin.buffer, pin.low, pin.high)
+            stale.num_writes = pin.num_writes
 
 
 def pinned(storage: Storage) -> Pin:
@@ -184,6 +199,7 @@ def pinned(storage: Storage) -> Pin:
     if isinstance(stale, Stale) and stale is not WRITING:
         if not stale.is_uploading:  # else whoever does so reads it meanwhile
             pin.buffer, pin.low, pin.high = stale.buffer, stale.low, stale.high
+            pin.num_writes = stale.num_writes
         storage.stale = pin
         return pin
     # Nothing is called between the two, see `WRITING`.
