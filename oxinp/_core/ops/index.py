@@ -289,7 +289,7 @@ def write_part(array: Handle, host: Any, seen: Any, key: Any, given: Any) -> boo
         stale.low, stale.high = min(stale.low, low), max(stale.high, high)
         stale.num_writes += 1
         seen[key] = given
-        if type(stale) is Stale and not stale.is_uploading and is_worn(stale, host.nbytes):
+        if type(stale) is Stale and not stale.is_uploading and is_worn(stale, stale.buffer.nbytes):
             storage.stale = None
     return True
 
