@@ -309,7 +309,7 @@ class Qr:
         left = Matrices(self.type, (*moves, 1, v.pitch), own.alignment)
         shape = (*batch, columns[1] - columns[0], width)
         variant = Variant(is_a_conjugated=self.type.is_complex)
-        plan = select.plan_native(shape, v.num_rows - row, left, right, self.device, variant)
+        plan = select.plan_product(shape, v.num_rows - row, left, right, self.device, variant)
         self.more_nbytes = max(self.more_nbytes, plan.scratch_nbytes)
         at = self.made.v_place.at(v.at(row, columns[0]))
         self.steps += plan.on(out0=self.inner, in0=at, in1=source, scratch=self.more)
