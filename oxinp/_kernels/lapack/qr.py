@@ -40,7 +40,8 @@ UPPER = Form(TRIANGULAR, is_lower=False)
 BLOCK = 256
 BLOCK_WIDTHS = (64, 128, 256, 512)  # columns of a block reflector
 GROUPS = (32, 128, 256, 512)
-LOOKS_AHEAD = False  # unless a measurement says otherwise
+LOOKS_AHEAD = True  # where that was measured to be faster, see `block_columns`
+AHEAD = 4096  # columns from which it is
 LARGE = 2048  # columns from which a block reflector has twice as many as a system of `trsm`
 
 
@@ -132,7 +133,8 @@ def block_columns(stack: Stack, device: Device) -> BlockColumns:
     legal = tuple(BlockColumns(*way) for way in product(BLOCK_WIDTHS, GROUPS, ahead) if way[1] <= way[0])
     depth = min(stack.num_rows, stack.num_columns)
     width = trsm.length(stack.type) * (2 if stack.count == 1 and depth >= LARGE else 1)
-    looks_ahead = LOOKS_AHEAD and stack.count == 1 and depth >= LARGE
+    has_cluster = not stack.type.is_complex and qr_cluster.choose(stack.type, stack.num_rows, device) is not None
+    looks_ahead = LOOKS_AHEAD and stack.count == 1 and depth >= AHEAD and has_cluster
     default = BlockColumns(width, width if stack.count == 1 else GROUPS[0], looks_ahead)
     choice = Choice(
         "qr/block",
