@@ -4,7 +4,7 @@ import statistics
 import sys
 from functools import partial
 
-from oxinp._kernels.plan import Copy, Fill
+from oxinp._kernels.plan import Copy, Fill, in_order
 from tests.kernels.machine import parameters
 
 
@@ -31,10 +31,11 @@ class Prepared:
         self.scratch = backend.allocate(plan.scratch_nbytes) if plan.scratch_nbytes else None
         buffers = {f"out{i}": x for i, x in enumerate(outputs)} | {f"in{i}": x for i, x in enumerate(inputs)}
         buffers["scratch"] = self.scratch.ptr if self.scratch is not None else 0
-        launches = [step for step in plan.steps if not isinstance(step, Fill | Copy)]
+        steps = list(in_order(plan.steps))
+        launches = [step for step in steps if not isinstance(step, Fill | Copy)]
         if any(argument.buffer == "flags" for launch in launches for argument in launch.arguments):
             buffers["flags"] = backend.flags
-        self.launches = [self._bound(backend, step, buffers) for step in plan.steps]
+        self.launches = [self._bound(backend, step, buffers) for step in steps]
 
     @staticmethod
     def _bound(backend, step, buffers):

@@ -83,7 +83,7 @@ class Problem:
             "update, multistage": select.plan(*given, c.type, c.type, device, variant),
         }
         alone = select.plan(*given, c.type, c.type, device)
-        return updates, {"product": select.plan_native(*given, device), "product, multistage": alone}
+        return updates, {"product": select.plan_product(*given, device), "product, multistage": alone}
 
     def configured(self):
         """Names and plans of an update by every config."""
@@ -109,8 +109,9 @@ class Problem:
         changed = found != before
         changed[1:, columns] = False
         a, b = before[1:, :depth], self.whole[:depth, columns]
-        difference = found[1:, columns] - (before[1:, columns] - a @ b)
-        bound = np.abs(before[1:, columns]) + np.abs(a) @ np.abs(b)
+        wide = np.result_type(self.dtype, np.float64)
+        difference = found[1:, columns] - (before[1:, columns] - a.astype(wide) @ b)
+        bound = np.abs(before[1:, columns]) + np.sqrt(depth) * (np.abs(a) @ np.abs(b))
         error = float((np.abs(difference) / bound).max() / np.finfo(self.dtype).eps)
         return float("inf") if changed.any() or not error <= 1 else error
 
@@ -125,7 +126,7 @@ def draw(rng, dtype, shapes):
     """Return a matrix that is large enough for some shapes."""
     num_rows = max(m + depth for m, _, depth in shapes)
     parts = rng.random((num_rows, PITCH * (1 + (dtype.kind == "c"))), np.float32) - np.float32(0.5)
-    return parts.astype(np.dtype(dtype.char.lower())).view(dtype)
+    return (parts.astype(np.dtype(dtype.char.lower())) / 3).view(dtype)  # numbers that use all of their bits
 
 
 def main(arguments):

@@ -19,7 +19,7 @@ import numpy as np
 import oxinp._kernels
 from oxinp._config import config
 from oxinp._kernels.choice import decide
-from oxinp._kernels.plan import Copy, Fill, Launch
+from oxinp._kernels.plan import Copy, Fill, Launch, in_order
 from oxinp._runtime import select
 from oxinp._runtime.backend import NUM_FLAGS, NUM_REPORTS, Capability
 from oxinp._runtime.emulator import EmulatorBackend, EmulatorEvent
@@ -236,7 +236,7 @@ class PlanningBackend(EmulatorBackend):
             ptr = pointers[argument.buffer] + argument.offset
             return ptr if argument.map is None else self.tensor_map(argument.map, ptr)
 
-        for step in plan.steps:
+        for step in in_order(plan.steps):
             if isinstance(step, Launch):
                 given = (*map(address, step.arguments), *step.constants)
                 self._judge(step.kernel, step.grid, given)

@@ -1,14 +1,13 @@
 """Forward substitution in f64 by tensor cores: small triangular systems L X = B with many right-hand sides.
 
 Data layout: L (order, order) is lower triangular, of any strides, X is (order, columns), row by row at any distance,
-negative ones too, in batches. Shared memory has the block's columns of X, and three strips of `STRIP` rows of L.
+negative ones too, in batches. Shared memory has the block's columns of X, and two strips of `STRIP` rows of L.
 
 Who owns what: a block has `WIDTH` columns of X. Of a strip's rows a warp has 8 columns in products, and a thread one
 column in the substitution.
 
-Algorithm: for every strip: the products with the rows above are taken off it, then its rows are solved for in
-registers, each value's products being taken off those below, while other warps start the loads of the strip of L behind
-the next one.
+Algorithm: for every strip, while the next one of L is loaded: the products with the rows above are taken off it, then
+its rows are solved for in registers, each value's products being taken off those below.
 
 Per column: order^2 flops, most of them in products; per block, order^2 / 2 elements of L are read. The diagonal's
 reciprocals are rounded, as in `trsm`.
@@ -33,10 +32,9 @@ if TYPE_CHECKING:
     from oxinp._ptx.value import Value
 
 BLOCK, STRIP, WIDTH = 256, 16, 64
-NUM_STRIPS, NUM_LOADERS = 3, 128  # in shared memory; threads that load strips while others solve
 LENGTH = 128  # largest order
 PITCH, X_PITCH = LENGTH + 4, WIDTH + 4  # without bank conflicts of MMA fragments
-SHARED_NBYTES = (NUM_STRIPS * STRIP * PITCH + LENGTH * X_PITCH + LENGTH) * f64.nbytes + 1024
+SHARED_NBYTES = (2 * STRIP * PITCH + LENGTH * X_PITCH + LENGTH) * f64.nbytes + 1024
 
 
 class TrsmDmmaSpec(NamedTuple):
@@ -77,7 +75,7 @@ class _Trsm:
         self.first = (k.ctaid - matrix * self.num_groups) * WIDTH
         self.a, self.x = self.a.at(k.cast(matrix, i64) * a_move), self.x.at(k.cast(matrix, i64) * x_move)
         self.values = k.dynamic_shared(f64, LENGTH * X_PITCH)
-        self.strips = k.dynamic_shared(f64, NUM_STRIPS * STRIP * PITCH)
+        self.strips = k.dynamic_shared(f64, 2 * STRIP * PITCH)
         self.reciprocals = k.dynamic_shared(f64, LENGTH)
         self.copies = AsyncCopies(k)
 
@@ -88,21 +86,17 @@ class _Trsm:
         with k.range(k.tid, self.height() * WIDTH, BLOCK) as number:
             here, there, is_present = self.place(number)
             self.start(here, there, is_present)
-        for strip_number in range(NUM_STRIPS - 1):
-            self.load(k.const(strip_number * STRIP, u32), k.tid, BLOCK)
-            self.copies.commit()
+        self.load(k.const(0, u32))
         self.invert()
         with k.range(k.const(0, u32), self.height(), STRIP) as begin:
-            self.copies.wait(NUM_STRIPS - 2)
+            self.load(begin + STRIP)
+            self.copies.wait(1)
             k.barrier()
             strip = self.strip(begin)
             self.reduce(begin, strip)
             k.barrier()
             self.solve(begin, strip)
-            with k.when(k.tid >= BLOCK - NUM_LOADERS):
-                self.load(begin + (NUM_STRIPS - 1) * STRIP, k.tid - (BLOCK - NUM_LOADERS), NUM_LOADERS)
-            self.copies.commit()
-        k.barrier()
+            k.barrier()
         with k.range(k.tid, self.order * WIDTH, BLOCK) as number:
             here, there, is_present = self.place(number)
             with k.when(is_present):
@@ -130,14 +124,14 @@ class _Trsm:
 
     def strip(self, begin: Value) -> Pointer:
         """The rows of L from `begin` on."""
-        return self.strips.at(begin / STRIP % NUM_STRIPS * (STRIP * PITCH))
+        return self.strips.at(begin / STRIP % 2 * (STRIP * PITCH))
 
-    def load(self, begin: Value, thread: Value, num_threads: int) -> None:
-        """Start a thread's copies of rows of L, zeros above the diagonal and beyond the order."""
+    def load(self, begin: Value) -> None:
+        """Start the copies of rows of L, zeros above the diagonal and beyond the order."""
         k = self.k
         strip = self.strip(begin)
-        for start in range(0, STRIP * LENGTH, num_threads):
-            number = thread + start if start else thread
+        for start in range(0, STRIP * LENGTH, BLOCK):
+            number = k.tid + start if start else k.tid
             line, column = number / LENGTH, number % LENGTH
             row = begin + line
             is_present = (row < self.order) & (column <= row)
@@ -145,6 +139,7 @@ class _Trsm:
             there = self.a.at(k.where(is_present, place, k.const(0, i64)))
             with k.when(column < begin + STRIP):
                 self.start(strip.at(line * PITCH + column), there, is_present)
+        self.copies.commit()
 
     def invert(self) -> None:
         """Compute the reciprocals of the diagonal, ones beyond the order."""

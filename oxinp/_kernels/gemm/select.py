@@ -177,15 +177,17 @@ def plan_update(
     return found
 
 
-def plan_native(
+def plan_product(
     shape: tuple[int, ...], depth: int, a: Matrices, b: Matrices, device: Device, variant: Variant = _PLAIN
 ) -> Plan:
-    """Return the plan of a product by multiply-adds of its own type, by the fastest kernels that there are.
+    """Return the plan of a product by the fastest kernels that need no workspace larger than the operands.
 
-    Parameters are those of `plan`; the variant has no epilogue, and C is in C order.
+    Parameters are those of `plan`; the variant has no epilogue, and C is in C order. f32 and c64 may be emulated on
+    the tensor cores, see `plan_steps`.
     """
-    if variant == _PLAIN and a.type in (f64, c128):
-        fastest = sm90_mma.plan(*sources(shape, depth, a, b)[0], device)
+    if variant == _PLAIN and a.type in (f64, c128, f32, c64):
+        setting = "native" if a.type in (f64, c128) else "auto"
+        fastest = plan_steps(shape, depth, a, b, a.type, device, setting, 0)
         if fastest is not None:
             return fastest
     found = plan(shape, depth, a, b, a.type, a.type, device, variant)

@@ -40,7 +40,8 @@ UPPER = Form(TRIANGULAR, is_lower=False)
 BLOCK = 256
 BLOCK_WIDTHS = (64, 128, 256, 512)  # columns of a block reflector
 GROUPS = (32, 128, 256, 512)
-LOOKS_AHEAD = False  # unless a measurement says otherwise
+LOOKS_AHEAD = True  # where that was measured to be faster, see `block_columns`
+AHEAD = 4096  # columns from which it is
 LARGE = 2048  # columns from which a block reflector has twice as many as a system of `trsm`
 
 
@@ -132,7 +133,8 @@ def block_columns(stack: Stack, device: Device) -> BlockColumns:
     legal = tuple(BlockColumns(*way) for way in product(BLOCK_WIDTHS, GROUPS, ahead) if way[1] <= way[0])
     depth = min(stack.num_rows, stack.num_columns)
     width = trsm.length(stack.type) * (2 if stack.count == 1 and depth >= LARGE else 1)
-    looks_ahead = LOOKS_AHEAD and stack.count == 1 and depth >= LARGE
+    has_cluster = not stack.type.is_complex and qr_cluster.choose(stack.type, stack.num_rows, device) is not None
+    looks_ahead = LOOKS_AHEAD and stack.count == 1 and depth >= AHEAD and has_cluster
     default = BlockColumns(width, width if stack.count == 1 else GROUPS[0], looks_ahead)
     choice = Choice(
         "qr/block",
@@ -309,7 +311,7 @@ class Qr:
         left = Matrices(self.type, (*moves, 1, v.pitch), own.alignment)
         shape = (*batch, columns[1] - columns[0], width)
         variant = Variant(is_a_conjugated=self.type.is_complex)
-        plan = select.plan_native(shape, v.num_rows - row, left, right, self.device, variant)
+        plan = select.plan_product(shape, v.num_rows - row, left, right, self.device, variant)
         self.more_nbytes = max(self.more_nbytes, plan.scratch_nbytes)
         at = self.made.v_place.at(v.at(row, columns[0]))
         self.steps += plan.on(out0=self.inner, in0=at, in1=source, scratch=self.more)
