@@ -30,7 +30,7 @@ from oxinp._kernels.fft.spec import (
     Fused,
     TransformSpec,
 )
-from oxinp._kernels.fft.tiling import MIN_SEGMENT, cluster_limit, resident, tile_of, with_padding
+from oxinp._kernels.fft.tiling import MIN_SEGMENT, cluster_limit, is_large, resident, tile_of, with_padding
 from oxinp._kernels.plan import Argument, Launch, Work
 from oxinp._ptx.frozen import Frozen
 
@@ -64,6 +64,12 @@ class Loop(NamedTuple):
     def step(self, side: int) -> int:
         """Elements from one transform to the next in the source (1) or the target (2)."""
         return self.source if side == 1 else self.target
+
+    def split(self, width: int) -> tuple[Loop, Loop]:
+        """Two loops, of every `width`-th transform and of those in between."""
+        reads, writes = (tuple([width * step for step in steps]) for steps in (self.reads, self.writes))
+        outer = Loop(self.extent // width, width * self.source, width * self.target, reads, writes)
+        return outer, self._replace(extent=width)
 
 
 class Side(NamedTuple):
@@ -142,13 +148,14 @@ class Positions(NamedTuple):
 
 
 class Fitted(NamedTuple):
-    """A kernel, its grid, arguments and constants, and the bytes that it moves."""
+    """A kernel, its grid, arguments and constants, the bytes that it moves, and how many numbers a thread holds."""
 
     spec: TransformSpec
     grid: tuple[int, int, int]
     arguments: tuple[Argument, ...]
     constants: tuple[float, ...]
     nbytes: int
+    held: int
 
 
 class Batch(Frozen):
@@ -189,6 +196,9 @@ class Batch(Frozen):
         of the twiddle loop.
     shape : tuple of int or None
         Threads of a transform, and columns, where those are given.
+    spread : int
+        What elements' numbers are multiplied by as exponents, to which the index of the only other loop is added; 0
+        for the numbers themselves.
     slabs : int
         How often all of it is computed in a launch of several passes; see `slabs`.
     """
@@ -217,12 +227,13 @@ class Batch(Frozen):
     twins: tuple[int, int] = (0, 0)
     filter: Argument | None = None
     shape: tuple[int, int] | None = None
+    spread: int = 0
     slabs: int = 1
 
     @property
     def is_convolved(self) -> bool:
-        """Whether transforms go there and back."""
-        return self.chirp > 0 or self.filter is not None
+        """Whether transforms go there and back, and have radices of their own."""
+        return self.chirp > 0 or (self.filter is not None and is_large(self.length, self.type.nbytes))
 
     @property
     def size(self) -> int:
@@ -260,6 +271,8 @@ class Batch(Frozen):
             constants.append(self.first_scale)
         if self.twiddle is not None:
             constants += Circle.constants(self.order)
+        if self.spread:
+            constants.append(self.spread)
         widths = self.source_type.nbytes if self.prologue is None else self.prologue.nbytes
         widths += self.target_type.nbytes if self.epilogue is None else self.epilogue.nbytes + self.epilogue.made.nbytes
         if self.real not in ("", SUMMED, RADER):  # two real elements beside a complex one
@@ -269,7 +282,7 @@ class Batch(Frozen):
         arguments = (self.target.buffer, *sources, *(() if self.epilogue is None else self.epilogue.arguments))
         if self.filter is not None:
             arguments += (self.filter,)
-        return Fitted(spec, grid, arguments, tuple(constants), nbytes)
+        return Fitted(spec, grid, arguments, tuple(constants), nbytes, self._cut().held)
 
     def _steps(self, loops: Sequence[Loop]) -> list[int]:
         """Steps along loops and transform of all arrays in the order of `Tile`'s parameters."""
@@ -381,7 +394,7 @@ class Batch(Frozen):
             stores = loads = COLUMNS
         columns, cluster = min(WARP, 1 << (column.extent - 1).bit_length()), 1
         if self.real != SUMMED:
-            most = 1 if self.real or self.is_convolved else cluster_limit(device)
+            most = 1 if self.real or self.chirp or self.filter else cluster_limit(device)
             if self.order > 1:
                 most = min(most, tiling.MOST_IN_PASSES)
             elif not loads == stores == COLUMNS:
@@ -457,8 +470,9 @@ class Batch(Frozen):
             self.is_rotated,
             self.is_source_rotated,
             cluster,
-            self.is_convolved and nbytes == 8 and self.length * nbytes > tiling.LARGE_TABLE,
+            self.is_convolved and nbytes == 8 and is_large(self.length, nbytes),
             self.filter is not None,
+            self.spread > 0,
             is_staged and self.is_dense,
         )
         spec = with_padding(spec, device.max_shared_nbytes)

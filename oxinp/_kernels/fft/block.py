@@ -64,11 +64,17 @@ class Block(Exchange):
     def compute(self, thread: Thread) -> None:
         """Transform the tile that has begun."""
         k, spec = self.k, self.spec
-        if len(spec.radices) == 1:  # without a barrier: nobody may read what its owner overwrites
+        if len(spec.radices) == 1 and self.host is None:  # no barrier: nobody may read what its owner overwrites
             with k.when(self.is_column(thread)):
                 self._store(thread, 1, [transform(k, each) for each in self._load(thread)])
             return
-        thread, values = self.stages(thread, self._load(thread), is_last=not spec.is_convolved)
+        values = self._load(thread)
+        if self.host is not None:
+            self.host.loaded()
+            if len(spec.radices) == 1:
+                k.barrier()
+                self.host.exchanged()
+        thread, values = self.stages(thread, values, is_last=not spec.is_convolved)
         if spec.is_convolved:
             values = self.filtered(thread, values)
             self.radices = spec.radices[::-1]
@@ -195,13 +201,15 @@ class Block(Exchange):
 
     def _twiddles(self, number: Value, before: int, radix: int, turn: Value) -> Iterator[Number]:
         """Yield the roots that a butterfly of the last stage is multiplied by, each when it is asked for."""
-        k = self.k
+        k, step = self.k, turn
+        if self.spec.is_spread:
+            number, step = number * self.spread_step + k.cast(self.loops[-1], u32), turn * self.spread_step
         if self.part is f64:
             for j in range(radix):
-                yield self.circle.root((number + before * j) * turn)
+                yield self.circle.root(number * turn + step * (before * j))
             return
         # Doubles hold so many powers of one root that none is off by a bit that floats have.
-        root, factor = self.circle.root(number * turn), self.circle.root(turn * before)
+        root, factor = self.circle.root(number * turn), self.circle.root(step * before)
         for j in range(radix):
             if j:
                 root = multiply(k, root, factor)

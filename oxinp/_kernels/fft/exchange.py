@@ -123,9 +123,9 @@ class Exchange(Tile):
         k, spec = self.k, self.spec
         radix = self.radices[stage - 1]
         done = before // radix
-        if self.is_exchanged:
+        is_first, self.is_exchanged = not self.is_exchanged, True
+        if not is_first:
             self.wait()
-        self.is_exchanged = True
         for (number, is_valid), elements in zip(self.butterflies(thread, radix), values, strict=True):
             within = divided(k, number, done)[1] if done > 1 else None
             first = number * radix if within is None else (number - within) * radix + within
@@ -143,6 +143,8 @@ class Exchange(Tile):
                 for address, value in stored:
                     self.smem[address] = value
         self.wait()
+        if is_first and self.host is not None:
+            self.host.exchanged()
 
     def elements_of(self, thread: Thread, radix: int) -> Iterator[tuple[list[Value], Value | None]]:
         """Yield where in shared memory what a thread's butterflies of a stage take lies, and whether each is one."""
@@ -176,7 +178,7 @@ class Exchange(Tile):
         # Threads beyond a stage's butterflies read the last one's elements: what several lanes have read, the
         # emulator's race detection takes to be ordered by barriers alone.
         is_even = all(spec.share // radix % spec.threads == 0 for radix in spec.radices)
-        if spec.loads == spec.stores == ROWS and WARP % spec.threads == 0 and is_even:
+        if self.host is None and spec.loads == spec.stores == ROWS and WARP % spec.threads == 0 and is_even:
             self.k.warp_sync()
         else:
             self.k.barrier()

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from oxinp._kernels.choice import Limits
+    from oxinp._kernels.fft.radices import Cut
 
 SEGMENT = 128  # bytes of neighbouring columns that a block takes, where a transform's elements lie apart
 MIN_SEGMENT = 32
@@ -38,6 +39,7 @@ RESIDENT = 3  # blocks that a multiprocessor should hold
 PARTITIONS, MAX_WARPS, MAX_BLOCKS = 4, 64, 32  # of a multiprocessor
 ALLOCATED = 8  # registers of a thread, at a time
 SHARED_BESIDE = 1024  # bytes that a block takes beside its own
+MOST_TAKEN = 0.5  # of a multiprocessor by a block of far-apart columns, so that two take turns
 BUSY = 1024  # threads of a multiprocessor up to which more blocks are worth fewer registers
 # Registers beside those of numbers: of roots of unity that are computed, of convolutions, and of what else is done
 # with elements.
@@ -108,7 +110,11 @@ def columns_of(
     most = min(most, 1 << (extent - 1).bit_length())
     if is_mixed or not most:
         most = min(most, max(SEGMENT // nbytes, BLOCK // 2 // found.threads))
-        return 1 << (most.bit_length() - 1) if most else 0
+        columns, least = 1 << (most.bit_length() - 1) if most else 0, CLUSTER_SEGMENT // nbytes
+        # Two blocks that take turns in reading and writing, where columns still begin with a sector of the memory.
+        while columns > least and length % least == 0 and columns * _share(found, length * nbytes, room) > MOST_TAKEN:
+            columns //= 2
+        return columns
     most = min(most, max(1, BLOCK * 9 // 8 // found.threads))
     if len(found.radices) > 1 and found.held > MAX_HELD[nbytes]:  # few blocks have so many registers
         most = min(most, max(1, NUM_REGISTERS // (RESIDENT * found.threads * registers(found.held, nbytes))))
@@ -116,6 +122,11 @@ def columns_of(
     if is_staged and most >= BANK_WIDTH // nbytes:  # lanes next to each other may have rows that are
         candidates = [1 << i for i in range(most.bit_length())]
     return max(candidates, key=lambda columns: _fullness(columns * found.threads))
+
+
+def _share(found: Cut, nbytes: int, room: int) -> float:
+    """The part of a multiprocessor that a transform of several stages takes."""
+    return max(found.threads / MAX_THREADS, nbytes / room) if len(found.radices) > 1 else 0.0
 
 
 def _fullness(threads: int) -> float:
@@ -168,6 +179,11 @@ def tile_of(
     return alone, 1
 
 
+def is_large(length: int, nbytes: int) -> bool:
+    """Whether roots of unity of a convolution of some length are too many for the L1 cache."""
+    return length * nbytes > LARGE_TABLE
+
+
 def num_registers(spec: TransformSpec, held: int, *, is_tight: bool) -> int:
     """Return how many registers a thread needs that holds so many numbers; so that a few bytes spill if it is tight."""
     nbytes = spec.type.nbytes
@@ -216,4 +232,15 @@ def cluster_limit(device: Limits) -> int:
     return max(CLUSTERS) if device.cc >= (9, 0) else 1
 
 
-__all__ = ["MIN_SEGMENT", "RESIDENT", "SEGMENT", "cluster_limit", "columns_of", "resident", "tile_of", "with_padding"]
+__all__ = [
+    "MIN_SEGMENT",
+    "RESIDENT",
+    "SEGMENT",
+    "cluster_limit",
+    "columns_of",
+    "is_large",
+    "num_registers",
+    "resident",
+    "tile_of",
+    "with_padding",
+]
