@@ -193,8 +193,7 @@ class TransformSpec(Frozen):
         if len(self.radices) == 1 and not self.real and not self.is_staged:
             return 0
         size = self.share * self.columns
-        size += size // self.padding if self.padding else 0
-        return max(size, self.row * self.columns) if self.is_staged else size
+        return size + (size // self.padding if self.padding else 0)
 
 
 def conflicts(spec: TransformSpec) -> int:

@@ -56,7 +56,8 @@ def with_padding(spec: TransformSpec, room: int) -> TransformSpec:
     paddings = (0, lanes, lanes // 2, 2 * lanes, 4 * lanes)
     candidates = [spec.replace(padding=padding) for padding in paddings]
     if spec.is_staged:  # threads may take what they like
-        paddings = (*paddings, *(() if spec.share % 2 else (spec.share,)))
+        even = () if spec.share % 2 else (spec.share,)
+        paddings = even if spec.real == RADER else (*paddings, *even)
         candidates = [
             spec.replace(loads=order, stores=order, padding=padding)
             for order, padding in itertools.product((ROWS, COLUMNS), paddings)
