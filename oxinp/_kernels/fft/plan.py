@@ -42,7 +42,8 @@ SUMS, FACTORED, TWIN = "sums", "factored", "twin"
 BY_POWERS = "by powers"  # of primes, as Rader's convolution
 FEWEST_FACTORED = 512  # elements from which on two passes over memory cost less than a convolution in a block
 MAX_FACTORED = 3  # passes
-SLAB_COLUMNS = (64, 32, 16)  # neighbouring transforms of a slab
+SLAB_COLUMNS = range(16, 68, 4)  # neighbouring transforms of a slab, by whole sectors of the memory
+FULL_COLUMNS = 16  # whose segments are as wide as those of single passes
 FEWEST_TWINS = 15  # elements from which on two real sequences go as one: shorter ones do little work, and err less
 
 
@@ -332,7 +333,7 @@ class Transform(Frozen):
         if abs(nearest.target) > abs(self.target.step):  # in the source only
             return
         others = tuple([loop for loop in self.loops if loop is not nearest])
-        for width in SLAB_COLUMNS:
+        for width in sorted(SLAB_COLUMNS, key=lambda n: (n % FULL_COLUMNS > 0, -n)):
             if nearest.extent % width == 0:
                 outer, inner = nearest.split(width)
                 yield (inner,), (*others, outer)
