@@ -53,7 +53,7 @@ def spills_of(spec):
     if isinstance(spec, MultistageSpec) and spec.mma in {"dmma", "hmma"} and spec.a_copy < 16:
         return 28  # many narrow copies: operands are not aligned
     if isinstance(spec, MmaSpec) and spec.is_batched:
-        return 8  # the loop over tiles has to know the matrices, too
+        return 8 if spec.epilogue is None else 32  # the loop over tiles has to know the matrices, too
     if isinstance(spec, TransformSpec) and (spec.chirp or spec.is_filtered):
         return 64  # the products of convolutions take registers that numbers need as well
     if isinstance(spec, PairsSpec | ChirpSpec):

@@ -10,7 +10,7 @@ from oxinp._kernels.elementwise.plan import MAX_INDEX_32
 from oxinp._kernels.fft import tiling
 from oxinp._kernels.fft.kernel import make
 from oxinp._kernels.fft.prime import threads_of
-from oxinp._kernels.fft.radices import Cut, cut
+from oxinp._kernels.fft.radices import MAX_HELD, Cut, cut
 from oxinp._kernels.fft.roots import Circle
 from oxinp._kernels.fft.spec import (
     BY_COLUMN,
@@ -308,8 +308,22 @@ class Batch(Frozen):
     @property
     def is_staged(self) -> bool:
         """Whether its kernel, if it is one of registers and exchanges, is staged."""
-        most = MAX_STAGED_RAGGED if self.row * self.type.nbytes % LINE else MAX_STAGED
-        return self.real == RADER or (1 < self.length <= most // self.type.nbytes and self.is_stageable)
+        if self.real == RADER:
+            return True
+        nbytes = self.type.nbytes
+        most = MAX_STAGED_RAGGED if self.row * nbytes % LINE else MAX_STAGED
+        if not (1 < self.length <= most // nbytes and self.is_stageable):
+            return False
+        found = cut(self.length, nbytes)  # many numbers leave few registers for addresses
+        return self.is_dense or (found is not None and found.held <= MAX_HELD[nbytes])
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether neighbouring rows that are read are one piece of memory, and those that are stored, unfused."""
+        column, *_ = self._order()
+        sides = enumerate((self.source, self.target), 1)
+        is_fused = self.prologue is not None or self.epilogue is not None
+        return not is_fused and all(side.step == 1 and column.step(i) == self.row for i, side in sides)
 
     @property
     def is_ragged(self) -> bool:
@@ -374,13 +388,6 @@ class Batch(Frozen):
         found = self._cut()
         radices, threads = found.radices, found.threads
         is_staged = self.is_staged
-        is_dense = (
-            self.prologue is None
-            and self.epilogue is None
-            and all(
-                side.step == 1 and column.step(i) == self.row for i, side in enumerate((self.source, self.target), 1)
-            )
-        )
         if len(radices) == 1 and not self.real:  # threads stay with their transforms, whatever the order
             stores = loads = COLUMNS
         columns, cluster = min(WARP, 1 << (column.extent - 1).bit_length()), 1
@@ -464,7 +471,7 @@ class Batch(Frozen):
             self.is_convolved and nbytes == 8 and is_large(self.length, nbytes),
             self.filter is not None,
             self.spread > 0,
-            is_staged and is_dense,
+            is_staged and self.is_dense,
         )
         spec = with_padding(spec, device.max_shared_nbytes)
         spec = spec.replace(min_blocks=resident(spec, found.held, device.max_shared_nbytes))

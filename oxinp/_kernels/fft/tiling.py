@@ -11,6 +11,7 @@ from oxinp._kernels.fft.radices import (
     MAX_HELD,
     MAX_THREADS,
     NUM_REGISTERS,
+    TIGHT,
     cut,
     largest_prime,
     registers,
@@ -42,7 +43,7 @@ MOST_TAKEN = 0.5  # of a multiprocessor by a block of far-apart columns, so that
 BUSY = 1024  # threads of a multiprocessor up to which more blocks are worth fewer registers
 # Registers beside those of numbers: of roots of unity that are computed, of convolutions, and of what else is done
 # with elements.
-BESIDE_TWIDDLE, BESIDE_CHIRP, BESIDE_STAGED, BESIDE = 8, 16, 24, 16
+BESIDE_TWIDDLE, BESIDE_CHIRP, BESIDE_STAGED, BESIDE_SMALL, BESIDE = 8, 16, 24, 40, 16
 FEWEST_LARGE = 17  # primes from which on a codelet holds its inputs until all results are there
 
 
@@ -53,16 +54,25 @@ def with_padding(spec: TransformSpec, room: int) -> TransformSpec:
         return spec if spec.real in ("", SUMMED) else spec.replace(padding=BANK_WIDTH // spec.type.nbytes)
     lanes = BANK_WIDTH // spec.type.nbytes
     paddings = (0, lanes, lanes // 2, 2 * lanes, 4 * lanes)
-    candidates = [spec.replace(padding=padding) for padding in paddings]
+    orders = [(spec.loads, spec.stores)]
     if spec.is_staged:  # threads may take what they like
-        even = () if spec.share % 2 else (spec.share,)
-        paddings = even if spec.real == RADER else (*paddings, *even)
-        candidates = [
-            spec.replace(loads=order, stores=order, padding=padding)
-            for order, padding in itertools.product((ROWS, COLUMNS), paddings)
-        ]
+        paddings = (*paddings, *(() if spec.share % 2 else (spec.share,)))
+        orders = [(ROWS, ROWS), (COLUMNS, COLUMNS)]
+    candidates = [
+        spec.replace(radices=radices, loads=loads, stores=stores, padding=padding)
+        for radices, (loads, stores), padding in itertools.product(_stages(spec), orders, paddings)
+    ]
     fitting = [each for each in candidates if each.shared_elements * spec.type.nbytes <= room]
     return min(fitting, key=lambda each: (conflicts(each), each.shared_elements))
+
+
+def _stages(spec: TransformSpec) -> list[tuple[int, ...]]:
+    """The radices, and with odd ones first where any order will do: what these leave lies in all banks."""
+    is_bound = spec.is_rotated or spec.is_source_rotated or spec.cluster > 1 or spec.is_convolved
+    if is_bound or spec.real not in ("", RADER) or spec.is_mixed:
+        return [spec.radices]
+    odd_first = tuple(sorted(spec.radices, key=lambda radix: radix % 2 == 0))
+    return [spec.radices] if odd_first == spec.radices else [spec.radices, odd_first]
 
 
 def columns_of(
@@ -178,12 +188,17 @@ def num_registers(spec: TransformSpec, held: int, *, is_tight: bool) -> int:
     """Return how many registers a thread needs that holds so many numbers; so that a few bytes spill if it is tight."""
     nbytes = spec.type.nbytes
     has_large = any(radix >= FEWEST_LARGE and largest_prime(radix) == radix for radix in spec.radices)
-    has_large &= not (spec.is_staged and len(spec.radices) == 1)  # results leave when they are there
-    is_wide = not is_tight or has_large or spec.real == SUMMED
-    needed = (registers if is_wide else tight_registers)(held, nbytes)
+    if spec.is_staged and len(spec.radices) == 1:  # results leave when they are there
+        fixed, each, _ = TIGHT[nbytes]
+        needed = fixed + each * held + 2
+    else:
+        is_wide = not is_tight or has_large or spec.real == SUMMED
+        needed = (registers if is_wide else tight_registers)(held, nbytes)
     needed += BESIDE_CHIRP * nbytes // 8 if spec.is_convolved or spec.real == RADER else 0
     needed += BESIDE_TWIDDLE if spec.twiddle else 0
-    needed += BESIDE_STAGED if spec.is_staged and not spec.is_dense else 0
+    if spec.is_staged:
+        is_small = spec.threads * spec.columns < 2 * WARP
+        needed += BESIDE_STAGED if not spec.is_dense else BESIDE_SMALL if is_small else 0
     return needed + (BESIDE if spec.prologue or spec.epilogue else 0)
 
 
