@@ -201,15 +201,13 @@ class Block(Exchange):
 
     def _twiddles(self, number: Value, before: int, radix: int, turn: Value) -> Iterator[Number]:
         """Yield the roots that a butterfly of the last stage is multiplied by, each when it is asked for."""
-        k, step = self.k, turn
-        if self.spec.is_spread:
-            number, step = number * self.spread_step + k.cast(self.loops[-1], u32), turn * self.spread_step
+        k = self.k
         if self.part is f64:
             for j in range(radix):
-                yield self.circle.root(number * turn + step * (before * j))
+                yield self.circle.root((number + before * j) * turn)
             return
         # Doubles hold so many powers of one root that none is off by a bit that floats have.
-        root, factor = self.circle.root(number * turn), self.circle.root(step * before)
+        root, factor = self.circle.root(number * turn), self.circle.root(turn * before)
         for j in range(radix):
             if j:
                 root = multiply(k, root, factor)

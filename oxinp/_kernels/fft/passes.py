@@ -1,13 +1,11 @@
 """Transforms along one axis of lengths that have codelets, as passes; see `plan`.
 
-Passes that follow each other are one launch where the cache can hold what is between them: of many transforms, of
-stripes of neighbouring ones, or along two axes of parts of an array; see `slabs`. A long transform is two of these:
-stripes of columns, then of rows.
+Passes that follow each other are one launch where the cache can hold what is between them: of many transforms, or along
+two axes of parts of an array; see `slabs`.
 """
 
 from __future__ import annotations
 
-import math
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -15,19 +13,13 @@ from oxinp._kernels.fft import slabs
 from oxinp._kernels.fft.batch import Batch, Chained, Loop, Positions, Side
 from oxinp._kernels.fft.radices import cut
 from oxinp._kernels.fft.spec import SUMMED
-from oxinp._kernels.fft.splitting import split, split_twice
-from oxinp._kernels.fft.tiling import CLUSTER_SEGMENT, MOST_TAKEN
+from oxinp._kernels.fft.splitting import split
 from oxinp._kernels.plan import Launch, Scratch
 from oxinp._ptx.frozen import Frozen
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from oxinp._kernels.choice import Device
     from oxinp._ptx.types import Type
-
-SLAB_COLUMNS = range(16, 68, 4)  # neighbouring transforms of a slab, by whole sectors of the memory
-FULL_COLUMNS = 16  # whose segments are as wide as those of single passes
 
 
 class Passes(Frozen):
@@ -52,9 +44,6 @@ class Passes(Frozen):
         What the source's elements are made of, and what is made of the results; see `is_fusible`.
     is_rotated, is_source_rotated : bool
         Results are stored, or elements read, half of the length further, cyclically; see `rotates`.
-    order : int
-        Of roots of unity by which results of more than one pass are multiplied, to the power of the element's number
-        times the last loop's index; 1 for none.
     """
 
     length: int
@@ -73,7 +62,6 @@ class Passes(Frozen):
     epilogue: Chained | None = None
     is_rotated: bool = False
     is_source_rotated: bool = False
-    order: int = 1
 
     @property
     def batch(self) -> Batch:
@@ -102,18 +90,12 @@ class Passes(Frozen):
 
     def direct(self, device: Device, scratch: Scratch) -> list[Launch]:
         """The launches that compute it, of a length that `has_passes`."""
-        lengths = self._lengths(device)
-        launch = self._by_slabs(lengths, device, scratch) if len(lengths) > 1 else None
-        if launch is not None:
-            return [launch]
-        is_large = len(lengths) > 2 or max(lengths) * CLUSTER_SEGMENT > device.max_shared_nbytes * MOST_TAKEN
-        if len(lengths) > 1 and is_large:
-            both = self._by_stripes(device, scratch)
-            if both is not None:
-                return both
         lengths = self._lengths(device, is_shared=self._is_strided())
         if len(lengths) == 1:
             return [self.batch.launch(device)]
+        launch = None if self._is_apart() else self._by_slabs(lengths, device, scratch)
+        if launch is not None:
+            return [launch]
         return [each.launch(device) for each in self._passes(lengths, scratch)]
 
     def _lengths(self, device: Device, *, is_shared: bool = False) -> tuple[int, ...]:
@@ -127,90 +109,13 @@ class Passes(Frozen):
         first, last = (even[:-1], even[-1:]) if self.is_rotated else (even, [])
         return (*first, *[n for n in lengths if n % 2], *last)
 
-    def _by_slabs(
-        self, lengths: tuple[int, ...], device: Device, scratch: Scratch, scales: tuple[float, float] | None = None
-    ) -> Launch | None:
-        """One launch of all passes, of some transforms that lie side by side at a time; see `slabs`."""
-        for inner, loops in self._slabs():
-            own = scratch.copy()
-            passes = self.replace(loops=inner)._passes(lengths, own)
-            if scales is not None:
-                passes[-1] = passes[-1].replace(scales=scales)
-            slab = self.length * math.prod(loop.extent for loop in inner)
-            launch = slabs.launch(passes, loops, slab, device, own)
-            if launch is not None:
-                scratch.nbytes = own.nbytes
-                return launch
-        return None
-
-    def _slabs(self) -> Iterator[tuple[tuple[Loop, ...], tuple[Loop, ...]]]:
-        """Yield the loops within slabs, and those of slabs."""
-        if not self._is_apart():
-            yield (), self.loops
-            return
-        several = [loop for loop in self.loops if loop.extent > 1]
-        nearest = min(several, key=lambda loop: abs(loop.target) or math.inf)
-        if abs(nearest.target) > abs(self.target.step):  # in the source only
-            return
-        others = tuple([loop for loop in self.loops if loop is not nearest])
-        for width in sorted(SLAB_COLUMNS, key=lambda n: (n % FULL_COLUMNS > 0, -n)):
-            if nearest.extent % width == 0:
-                outer, inner = nearest.split(width)
-                yield (inner,), (*others, outer)
-
-    def _by_stripes(self, device: Device, scratch: Scratch) -> list[Launch] | None:
-        """Two launches of four passes: stripes of columns, and of rows, whose workspace stays in the cache each."""
-        whole, n = self.batch, self.length
-        is_whole = whole.valid is whole.stored is None and not (
-            whole.whole or self.is_rotated or self.is_source_rotated
-        )
-        lengths = split_twice(n, self.type.nbytes, device) if is_whole and not self._is_apart() else None
-        if lengths is None:
-            return None
-        n1, n2 = map(math.prod, lengths)
+    def _by_slabs(self, lengths: tuple[int, ...], device: Device, scratch: Scratch) -> Launch | None:
+        """One launch of all passes, of a transform after the other; see `slabs`."""
         own = scratch.copy()
-        between = own.take(n * math.prod(loop.extent for loop in self.loops) * self.type.nbytes)
-        places = [n * math.prod(each.extent for each in self.loops[i + 1 :]) for i in range(len(self.loops))]
-        column = Loop(n2, whole.source.step, 1, whole.source.steps)
-        columns = self.replace(
-            length=n1,
-            target_type=self.type,
-            source=Side(whole.source.buffer, n2 * whole.source.step, steps=whole.source.times(n2)),
-            target=Side(between, n2),
-            loops=(
-                *[loop._replace(target=place, writes=()) for loop, place in zip(self.loops, places, strict=True)],
-                column,
-            ),
-            num_valid=n1,
-            num_stored=n1,
-            epilogue=None,
-            order=n,
-        )
-        rows = self.replace(
-            length=n2,
-            source_type=self.type,
-            source=Side(between, 1),
-            target=Side(whole.target.buffer, n1 * whole.target.step, steps=whole.target.times(n1)),
-            loops=(
-                *[loop._replace(source=place, reads=()) for loop, place in zip(self.loops, places, strict=True)],
-                Loop(n1, n2, whole.target.step, (), whole.target.steps),
-            ),
-            is_forward=True,
-            num_valid=n2,
-            num_stored=n2,
-            prologue=None,
-        )
-        used, made = own.nbytes, []
-        for each, own_lengths, scales in ((columns, lengths[0], (1.0, 1.0)), (rows, lengths[1], whole.scales)):
-            part = Scratch()
-            part.nbytes = used
-            launch = each._by_slabs(own_lengths, device, part, scales)
-            if launch is None:
-                return None
-            made.append(launch)
-            own.nbytes = max(own.nbytes, part.nbytes)
-        scratch.nbytes = own.nbytes
-        return made
+        launch = slabs.launch(self.replace(loops=())._passes(lengths, own), self.loops, self.length, device, own)
+        if launch is not None:
+            scratch.nbytes = own.nbytes
+        return launch
 
     def with_next(self, other: Passes, device: Device) -> Launch | None:
         """One launch of this transform and one along another axis, of a part of the array at a time; see `slabs`.
@@ -235,10 +140,6 @@ class Passes(Frozen):
         passes = [self.replace(loops=(own,)).batch, other.replace(loops=(others,)).batch]
         return slabs.launch(passes, loops, slab, device, Scratch(), outside[0][-1].target)
 
-    def _is_inside(self, loop: Loop) -> bool:
-        """Whether transforms of a loop lie closer to each other than elements of one, in source and target."""
-        return all(0 < abs(loop.step(i)) < abs(side.step) for i, side in ((1, self.source), (2, self.target)))
-
     def _is_apart(self) -> bool:
         """Whether a loop's transforms lie closer to each other than the elements of one."""
         return any(
@@ -249,7 +150,11 @@ class Passes(Frozen):
 
     def _is_strided(self) -> bool:
         """Whether the transforms of a loop lie closer to each other than the elements of one, in source and target."""
-        return any(loop.extent > 1 and self._is_inside(loop) for loop in self.loops)
+        own = self.source.step, self.target.step
+        return any(
+            loop.extent > 1 and all(0 < abs(loop.step(i)) < abs(step) for i, step in enumerate(own, 1))
+            for loop in self.loops
+        )
 
     def _passes(self, lengths: tuple[int, ...], scratch: Scratch) -> list[Batch]:
         """Passes through one array of the workspace, whose axes are the batch's, then those of the split length."""
@@ -257,7 +162,7 @@ class Passes(Frozen):
         sizes = [loop.extent for loop in self.loops]
         # Loops in the workspace keep the target's order: what lies close there does so here.
         order = sorted(range(len(sizes)), key=lambda i: (abs(self.loops[i].target), sizes[i]))
-        inner = [i for i in order if self._is_inside(self.loops[i])]
+        inner = [i for i in order if 0 < abs(self.loops[i].target) < abs(self.target.step)]
         steps, step = [0] * len(sizes), 1
         for i in inner:
             steps[i], step = step, step * sizes[i]
@@ -294,9 +199,6 @@ class Passes(Frozen):
             ]
             loops = [*batch, *finished]
             column = None
-            spread = done if is_last and self.order > 1 else 0
-            if spread:
-                column = batch[-1]
             if not is_last:
                 column = Loop(rest, element, element)
                 if is_first:
@@ -319,7 +221,7 @@ class Passes(Frozen):
                     target,
                     tuple(loops),
                     column,
-                    self.order if spread else length * rest,
+                    length * rest,
                     sign=whole.sign if is_first else 1,
                     scales=whole.scales if is_last else (1.0, 1.0),
                     valid=position,
@@ -330,7 +232,6 @@ class Passes(Frozen):
                     epilogue=self.epilogue if is_last else None,
                     is_rotated=self.is_rotated and is_last,
                     is_source_rotated=self.is_source_rotated and is_first,
-                    spread=spread,
                 )
             )
             before.append((length, apart, done * whole.target.step, whole.target.times(done)))

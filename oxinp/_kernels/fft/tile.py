@@ -149,7 +149,6 @@ class Tile:
         self.host = host
         self.k = k = host.k if host else Builder(_name(spec), block=spec.threads * spec.columns, **_limits(spec))
         self.prefix = host.prefix if host else ""
-        self.columns_before: Value | None = None  # of the loop that roots of unity go with, outside the tile's
         self.part = spec.type.parts[0]
         self.index = i32 if spec.bits == 32 else i64
         units = [UNIT if is_unit else STRIDED for is_unit in (spec.is_unit_source, spec.is_unit_target)]
@@ -192,8 +191,6 @@ class Tile:
             self.first_scale = k.scalar(f"{prefix}first_scale", self.part)
         if spec.twiddle:
             self.circle = Circle(k, f"{prefix}circle", self.part)
-        if spec.is_spread:
-            self.spread_step = k.scalar(f"{prefix}spread", u32)
 
     def begin(self, number: Value | None = None) -> Thread:
         """Find the tile of a block, or of a number, i32; return the threads in the order in which they load."""
@@ -244,10 +241,8 @@ class Tile:
     def turn(self, thread: Thread) -> Value:
         """The index of a thread's transform in the loop that roots of unity go with, u32."""
         k = self.k
-        if self.spec.twiddle != BY_COLUMN:
-            return k.cast(self.loops[-1], u32)
-        own = k.cast(self.first_column + k.cast(thread.column, self.index), u32)
-        return own if self.columns_before is None else own + self.columns_before
+        is_column = self.spec.twiddle == BY_COLUMN
+        return k.cast(self.first_column + k.cast(thread.column, self.index) if is_column else self.loops[-1], u32)
 
     # -- the ends
 
