@@ -102,6 +102,21 @@ class Place:
             for kind, place in zip(self.end.kinds, self.places, strict=True)
         ]
 
+    def load_where(self, is_valid: Value | None, cache: str = "") -> list[Value]:
+        """Load an element of every operand; zeros where a predicate does not hold."""
+        if is_valid is None:
+            return self.load(cache)
+        k, found = self.end.k, []
+        for kind, place in zip(self.end.kinds, self.places, strict=True):
+            if kind == SCALAR:
+                found.append(place)
+                continue
+            variable = k.var(k.const(False if place.type is pred else 0, place.type))
+            with k.when(is_valid):
+                variable.set(place.load(0, 1, cache)[0])
+            found.append(variable.get())
+        return found
+
     @property
     def pointer(self) -> Pointer:
         """Of the only operand."""
@@ -286,16 +301,17 @@ class Tile:
         if self.host is not None and self.host.load_cache:
             cache = self.host.load_cache
 
-        def value() -> Value:
-            found = place.load(cache)
-            return found[0] if spec.prologue is None else evaluate(k, spec.prologue, found)
-
+        found = place.load_where(is_valid, cache)
+        if spec.prologue is None:
+            return found[0]
+        made = evaluate(k, spec.prologue, found)
         if is_valid is None:
-            return value()
-        variable = k.var(k.const(False if spec.source is pred else 0, spec.source))
-        with k.when(is_valid):
-            variable.set(value())
-        return variable.get()
+            return made
+        # Not behind a branch: there, each element would wait for its operands before the next one's are asked for.
+        if not made.type.is_complex:
+            return k.where(is_valid, made, k.const(False if made.type is pred else 0, made.type))
+        number: Value = k.compound(made.type, *[k.where(is_valid, part, k.const(0, part.type)) for part in made.parts])
+        return number
 
     def element(self, place: Place, is_valid: Value | None, sign: Value, *, is_reused: bool) -> Number:
         """A number that is read, conjugated where the transform goes backwards."""
@@ -306,10 +322,10 @@ class Tile:
         real, imag = (k.cast(part, self.part) for part in value.parts)
         return real, imag * sign
 
-    def write(self, target: Place, beside: Place, value: Value) -> None:
-        """Store an element, or what the epilogue makes of it and of what lies beside."""
+    def write(self, target: Place, beside: Place, value: Value, loaded: list[Value] | None = None) -> None:
+        """Store an element, or what the epilogue makes of it and of what lies beside, which may be loaded already."""
         if self.spec.epilogue is not None:
-            value = evaluate(self.k, self.spec.epilogue, [value, *beside.load()])
+            value = evaluate(self.k, self.spec.epilogue, [value, *(beside.load() if loaded is None else loaded)])
         target.pointer.store(0, (value,), "" if self.host is None else self.host.store_cache)
 
 
