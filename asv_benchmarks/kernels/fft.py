@@ -18,7 +18,7 @@ import numpy as np
 import scipy.fft
 
 from asv_benchmarks.kernels.plans import Prepared, milliseconds, write
-from oxinp._kernels.fft import radices, splitting, tiling
+from oxinp._kernels.fft import batch, radices, splitting, tiling
 from oxinp._kernels.fft.axes import COMPLEX, HALF, REAL, Array, Problem, plan_axes
 from oxinp._kernels.fft.codelets import MAX_PRIME
 from oxinp._kernels.fft.radices import largest_prime
@@ -75,6 +75,9 @@ SETTINGS = {
     "convolutions by more blocks": {(tiling, "BESIDE_CHIRP"): 14},
     "more blocks": {(tiling, "BUSY"): 2048},
     "fewer blocks": {(tiling, "BUSY"): 256},
+    "rows not staged": {(batch, "MAX_STAGED"): 0, (batch, "MAX_STAGED_RAGGED"): 0},
+    "ragged rows by few threads": {(radices, "RAGGED"): radices.USUAL},
+    "large radices of shorter rows": {(radices, "MIN_LARGE"): 500},
 }
 QUICK = re.compile(r"65536 x 1024|16384 x 4095|2\^16|length (1024|1000|101)$")
 
@@ -272,7 +275,7 @@ def main(arguments):
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--peer", action="store_true", help="measure CuPy and PyTorch as well")
     parser.add_argument("--quick", action="store_true", help="a few cases only")
-    parser.add_argument("--lengths", action="store_true", help="a sweep of 64 lengths, in place of the cases")
+    parser.add_argument("--lengths", action="store_true", help="a sweep of 66 lengths, in place of the cases")
     parser.add_argument("--settings", action="store_true", help="plans of other constants beside")
     parser.add_argument("pattern", nargs="?", default="", help="names of cases")
     options = parser.parse_args(arguments)

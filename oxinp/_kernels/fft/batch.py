@@ -350,6 +350,8 @@ class Batch(Frozen):
         stores, by_target = best([loop.target for loop in loops], self.target.step)
         chosen = by_target if by_target >= 0 else by_source
         if chosen < 0:  # the loop along which most transforms lie one after the other
+            if self.valid is None and self.stored is None:  # whose positions go along the loops that there are
+                loops = _joined(loops, self.twiddle)
             chosen = max(range(len(loops)), key=lambda i: (loops[i] is not self.twiddle, loops[i].extent))
         if by_source >= 0 and by_source != chosen:
             loads = ROWS
@@ -463,6 +465,24 @@ class Batch(Frozen):
         spec = with_padding(spec, device.max_shared_nbytes)
         spec = spec.replace(min_blocks=resident(spec, found.held, device.max_shared_nbytes))
         return spec, (num_blocks * cluster, 1, 1)
+
+
+def _joined(loops: list[Loop], apart: Loop | None) -> list[Loop]:
+    """The loops, those that go on where others end made one with these; `apart` stays."""
+    joined: list[Loop] = []
+    for loop in sorted(loops, key=lambda loop: (abs(loop.target), abs(loop.source), loop.extent)):
+        inner = joined[-1] if joined else None
+        if inner is not None and apart not in (inner, loop) and _follows(loop, inner):
+            joined[-1] = inner._replace(extent=inner.extent * loop.extent)
+        else:
+            joined.append(loop)
+    return joined
+
+
+def _follows(loop: Loop, inner: Loop) -> bool:
+    """Whether a loop's steps are all those of `inner`, times its extent."""
+    steps, own = ([each.source, each.target, *each.reads, *each.writes] for each in (inner, loop))
+    return own == [inner.extent * step for step in steps]
 
 
 def _even_at(radices: tuple[int, ...], is_first: bool, is_last: bool) -> tuple[int, ...]:

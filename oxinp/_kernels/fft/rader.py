@@ -1,11 +1,11 @@
 """Transforms of larger primes in a block, as cyclic convolutions of the prime less one.
 
 The nonzero numbers below a prime p are the powers of one of them, g: ``X[g**-q] - x[0]`` is the cyclic convolution of
-``x[g**n]`` with the roots of unity ``exp(-2j * pi * g**-m / p)``. Data layout and copies: as in `staged`; between these
-shared memory has the elements of the convolution, and element 0 is in registers. Algorithm: elements are read in the
-order of the powers, the stages of `block` forwards, times the transform of the roots, the stages backwards; results are
-left in the order of the inverse powers. Element 0 is added to the sum of all others, which makes result 0, and to the
-product of frequency 0, which adds it to every other result. Bytes per element: read and written once.
+``x[g**n]`` with the roots of unity ``exp(-2j * pi * g**-m / p)``. Data layout and copies: as in `staged`; element 0
+stays where it is, those of the convolution lie behind it. Algorithm: elements are read in the order of the powers, the
+stages of `block` forwards, times the transform of the roots, the stages backwards; results are left in the order of the
+inverse powers. Element 0 is added to the sum of all others, which makes result 0, and to the product of frequency 0,
+which adds it to every other result. Bytes per element: read and written once.
 
 Source: C. M. Rader, Discrete Fourier transforms when the number of data samples is prime, Proc. IEEE 56, 1968.
 """
@@ -22,7 +22,6 @@ from oxinp._kernels.fft.roots import roots_of_unity
 from oxinp._kernels.fft.staged import Staged
 
 if TYPE_CHECKING:
-    from oxinp._kernels.fft.codelets import Number
     from oxinp._kernels.fft.spec import TransformSpec
     from oxinp._kernels.fft.tile import Thread, Values
     from oxinp._ptx.value import Value
@@ -46,48 +45,56 @@ class Rader(Staged):
         k, spec = self.k, self.spec
         self.copy(self.fill)
         k.barrier()
-        (first,) = self.numbers([thread.column * spec.row])
+        self.is_exchanged = True
         radix = spec.radices[0]
         values: Values = [
             self.numbers(self._ordered(thread, self.given, number, radix))
             for number, _ in self.butterflies(thread, radix)
         ]
-        k.barrier()  # the stages' layout is another one
         thread, values = self.stages(thread, values, is_last=False)
-        whole = add(first, values[0][0])
-        values = self._with_first(thread, self.filtered(thread, values), first)
+        values = self._with_first(thread, self.filtered(thread, values), values)
         self.radices = spec.radices[::-1]
         if self.radices != spec.radices:
             self.tables = self.twiddles()
         thread, values = self.stages(thread, values, is_last=True)
-        k.barrier()
+        self.wait()
         radix = self.radices[-1]
         for (number, is_valid), elements in zip(self.butterflies(thread, radix), values, strict=True):
             addresses = self._ordered(thread, self.made, number, radix)
             with nullcontext() if is_valid is None else k.when(is_valid):
                 for address, (real, imag) in zip(addresses, elements, strict=True):
                     self.smem[address] = k.compound(spec.type, real * self.scales[0], -imag * self.scales[1])
-        with k.when(thread.first == 0):
-            self.smem[thread.column * spec.row] = k.compound(
-                spec.type, whole[0] * self.scales[0], whole[1] * self.scales[1]
-            )
         k.barrier()
         self.copy(self.drain)
+
+    def _place(self, thread: Thread, element: Value) -> tuple[Value, int, int]:
+        place, apart, multiple = super()._place(thread, element)
+        return place + 1, apart, multiple
 
     def _ordered(self, thread: Thread, order: Any, number: Value, radix: int) -> list[Value]:
         """Where in a row the elements of a butterfly lie, by a table."""
         own, apart = order.at(number), self.spec.length // radix
         numbers = [own.load(j * apart, 1, "nc")[0] for j in range(radix)]
-        return [thread.column * self.spec.row + each for each in numbers]
+        return [super(Rader, self)._place(thread, each)[0] for each in numbers]
 
-    def _with_first(self, thread: Thread, products: Values, first: Number) -> Values:
-        """The conjugate products with element 0 added to that of frequency 0, which is a first thread's first."""
-        k = self.k
-        (real, imag), *others = products[0]
-        is_first = thread.first == 0
-        none = k.const(0, self.part)
-        added = real + k.where(is_first, first[0], none), imag - k.where(is_first, first[1], none)
-        return [[added, *others], *products[1:]]
+    def _with_first(self, thread: Thread, products: Values, sums: Values) -> Values:
+        """The conjugate products with element 0 added to that of frequency 0, and result 0 left in its place."""
+        k, spec = self.k, self.spec
+        added = []
+        for (number, is_valid), elements, before in zip(
+            self.butterflies(thread, self.radices[-1]), products, sums, strict=True
+        ):
+            variables = [k.var(part) for part in elements[0]]
+            is_first = number == 0
+            with k.when(is_first if is_valid is None else is_first & is_valid):
+                (address, *_) = super()._place(thread, number)
+                (first,) = self.numbers([address])
+                real, imag = add(first, before[0])
+                self.smem[address] = k.compound(spec.type, real * self.scales[0], imag * self.scales[1])
+                variables[0].set(variables[0].get() + first[0])
+                variables[1].set(variables[1].get() - first[1])
+            added.append([(variables[0].get(), variables[1].get()), *elements[1:]])
+        return added
 
 
 def _powers(prime: int) -> np.ndarray[Any, Any]:

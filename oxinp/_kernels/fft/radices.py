@@ -19,17 +19,14 @@ MAX_RADIX = {8: 61, 16: 23}
 # Composite radices beyond 16, where there are several: of convolutions, whose tables take the most time. Transforms are
 # slower by them, of single precision with radices to 24 and to 32, on an H200.
 CONVOLVED: dict[int, tuple[int, ...]] = {8: (18, 20, 21, 22, 24), 16: ()}
-# The same of transforms so long that a multiprocessor has one block, and hides no stage of it behind another's.
-LARGE: dict[int, tuple[int, ...]] = {8: (25,), 16: ()}
-MIN_LARGE = {8: 12800, 16: 6400}
+# The same of long rows that begin within lines, whose radices would be small: of 3125, 6561 and 15625 elements they are
+# 7, 9 and 21 % faster by these, of 625 and 729 slower by 3 and 7.
+LARGE: dict[int, tuple[int, ...]] = {8: (25, 27), 16: ()}
+MIN_LARGE = 3000
 MAX_ALONE = 32  # up to which a composite radix would be the only one
 STAGE_COST = 1.5  # of a stage, in visits of an element
 IDLE_COST = 0.5  # of a number that a thread could hold and does not
-LARGE_BLOCK, LARGE_COST = 512, 1.0  # threads beyond which few blocks fit, and what twice as many cost
-HELD, HELD_SHORT = 16, 8  # at which the memory is kept busy, and where threads of a transform read side by side
-# The same where rows begin within lines of memory: the shorter the pieces that a stage reads and stores, the more of
-# them are parts of sectors.
-HELD_RAGGED = 8
+LARGE_COST = 1.0  # of twice as many threads as an `Aim` has
 SHORT = 64
 WHOLE_WARPS = 512  # length from which counts of threads are multiples of a warp's
 NUM_REGISTERS = 1 << 16
@@ -37,6 +34,20 @@ NUM_REGISTERS = 1 << 16
 TIGHT = {8: (16, 2, 32), 16: (24, 4, 18)}
 MAX_EVEN_PRIME, MAX_SMALL_PRIME = 13, 7  # of lengths that may be chosen, and that are looked at first
 MAX_CANDIDATES = 16
+
+
+class Aim(NamedTuple):
+    """What suits the memory: numbers of a thread, and threads of a transform beyond which few blocks fit."""
+
+    held: int
+    threads: int
+
+
+USUAL = Aim(16, 512)
+BESIDE = Aim(8, 512)  # where threads of a transform read side by side
+# Where rows begin within lines: the shorter the pieces that a stage reads and stores, the more of them are parts of
+# sectors; 1029 threads in 6 blocks were faster than in 3.
+RAGGED = Aim(8, 256)
 
 
 class Cut(NamedTuple):
@@ -104,12 +115,13 @@ def cut(length: int, nbytes: int, *, is_convolved: bool = False, is_ragged: bool
     """
     if not is_smooth(length):
         return None
-    composite = CONVOLVED[nbytes] if is_convolved else LARGE[nbytes] if length >= MIN_LARGE[nbytes] else ()
+    is_large = is_ragged and length >= MIN_LARGE
+    composite = CONVOLVED[nbytes] if is_convolved else LARGE[nbytes] if is_large else ()
     factorizations = _shortest(length, composite)
-    wanted = HELD_SHORT if length <= SHORT else HELD_RAGGED if is_ragged else HELD
-    best = _cheapest(length, nbytes, factorizations, MAX_HELD[nbytes], registers, wanted)
+    aim = BESIDE if length <= SHORT else RAGGED if is_ragged else USUAL
+    best = _cheapest(length, nbytes, factorizations, MAX_HELD[nbytes], registers, aim)
     if best is None and length % 2 and not is_convolved:  # as passes, most of its segments would be half sectors
-        best = _cheapest(length, nbytes, factorizations, MAX_HELD_ODD[nbytes], tight_registers, wanted)
+        best = _cheapest(length, nbytes, factorizations, MAX_HELD_ODD[nbytes], tight_registers, aim)
     return best
 
 
@@ -119,9 +131,9 @@ def _cheapest(
     factorizations: list[tuple[int, ...]],
     most: int,
     needed: Callable[[int, int], int],
-    wanted: int,
+    aim: Aim,
 ) -> Cut | None:
-    """The cheapest way whose threads hold `wanted` numbers, at most `most`, and have as many registers as `needed`."""
+    """The cheapest way whose threads hold at most so many numbers, and `needed` registers for them."""
     best, least = None, math.inf
     for radices in factorizations:
         for threads in _thread_counts(length, radices, most):
@@ -131,8 +143,8 @@ def _cheapest(
             if is_wide or num_registers > NUM_REGISTERS:
                 continue
             visits = sum(held) * threads / length
-            idle = IDLE_COST * abs(math.log2(max(held) / wanted))
-            idle += LARGE_COST * max(0.0, math.log2(threads / LARGE_BLOCK))
+            idle = IDLE_COST * abs(math.log2(max(held) / aim.held))
+            idle += LARGE_COST * max(0.0, math.log2(threads / aim.threads))
             cost = visits + STAGE_COST * len(radices) + idle
             if cost < least:
                 best, least = Cut(radices, threads, max(held), cost), cost

@@ -27,7 +27,6 @@ SECOND_SINE, THIRD_SINE = "dst2", "dst3"
 TRIGONOMETRIC = (SECOND, THIRD, SECOND_SINE, THIRD_SINE)
 WARP = 32
 BANK_WIDTH = 128  # bytes of shared memory that a wavefront reaches
-PADDED_COST = 0.75  # of the address of an element that padding moves from a multiple's place, in wavefronts
 
 
 class Fused(Frozen):
@@ -190,16 +189,15 @@ class TransformSpec(Frozen):
         if len(self.radices) == 1 and not self.real and not self.is_staged:
             return 0
         size = self.share * self.columns
-        size += size // self.padding if self.padding else 0
-        return max(size, self.row * self.columns) if self.is_staged else size
+        return size + (size // self.padding if self.padding else 0)
 
 
-def conflicts(spec: TransformSpec) -> float:
-    """Return how many wavefronts the first warps' exchanges take, of all stages together, with their addresses."""
+def conflicts(spec: TransformSpec) -> int:
+    """Return how many wavefronts the first warps' exchanges take, of all stages together."""
     nbytes = spec.type.nbytes
     lanes = np.arange(min(4 * WARP, -(-spec.threads * spec.columns // WARP) * WARP)) % (spec.threads * spec.columns)
     at_once = BANK_WIDTH // nbytes
-    total = 0.0
+    total = 0
     for order, length, done in _accesses(spec):
         if order == ROWS:
             column, first = lanes // spec.threads, lanes % spec.threads
@@ -212,9 +210,6 @@ def conflicts(spec: TransformSpec) -> float:
         place = element * spec.columns + column if spec.is_mixed else column * spec.pitch + element
         if spec.padding and spec.pitch == spec.share:
             place = place + place // spec.padding
-            apart = (done or spec.share // length) * (spec.columns if spec.is_mixed else 1)
-            if apart % spec.padding and not (done == 1 and length % spec.padding == 0):
-                total += PADDED_COST * length * len(lanes) / WARP  # they are computed one by one
         # Lanes that want the same element share it.
         place = np.sort(place.reshape(-1, at_once), axis=1)
         is_new = np.diff(place, axis=1, prepend=-1) != 0
@@ -228,13 +223,12 @@ def _accesses(spec: TransformSpec) -> Iterator[tuple[str, int, int]]:
     """Yield the order of threads, the radix, and, where they write, how many are done, of all ways to the memory."""
     if spec.is_staged:
         yield spec.loads, spec.radices[0], 0
-    for radices in (spec.radices, spec.radices[::-1]) if spec.real == RADER else (spec.radices,):
-        done = 1
-        for stage in range(1, len(radices)):
-            before, radix = radices[stage - 1] if stage > 1 else radices[0] // spec.cluster, radices[stage]
-            yield spec.loads, before, done
-            yield spec.stores if stage == len(radices) - 1 else spec.loads, radix, 0
-            done *= before
+    done = 1
+    for stage in range(1, len(spec.radices)):
+        before, radix = spec.radices[stage - 1] if stage > 1 else spec.kept, spec.radices[stage]
+        yield spec.loads, before, done
+        yield spec.stores if stage == len(spec.radices) - 1 else spec.loads, radix, 0
+        done *= before
     if spec.is_staged:  # where they were read
         yield spec.stores, spec.radices[-1], 0
 

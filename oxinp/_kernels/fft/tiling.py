@@ -54,25 +54,16 @@ def with_padding(spec: TransformSpec, room: int) -> TransformSpec:
         return spec if spec.real in ("", SUMMED) else spec.replace(padding=BANK_WIDTH // spec.type.nbytes)
     lanes = BANK_WIDTH // spec.type.nbytes
     paddings = (0, lanes, lanes // 2, 2 * lanes, 4 * lanes)
-    orders = [(spec.loads, spec.stores)]
+    candidates = [spec.replace(padding=padding) for padding in paddings]
     if spec.is_staged:  # threads may take what they like
-        paddings = (*paddings, *(() if spec.share % 2 else (spec.share,)))
-        orders = [(ROWS, ROWS), (COLUMNS, COLUMNS)]
-    candidates = [
-        spec.replace(radices=radices, loads=loads, stores=stores, padding=padding)
-        for radices, (loads, stores), padding in itertools.product(_stages(spec), orders, paddings)
-    ]
+        even = () if spec.share % 2 else (spec.share,)
+        paddings = even if spec.real == RADER else (*paddings, *even)
+        candidates = [
+            spec.replace(loads=order, stores=order, padding=padding)
+            for order, padding in itertools.product((ROWS, COLUMNS), paddings)
+        ]
     fitting = [each for each in candidates if each.shared_elements * spec.type.nbytes <= room]
     return min(fitting, key=lambda each: (conflicts(each), each.shared_elements))
-
-
-def _stages(spec: TransformSpec) -> list[tuple[int, ...]]:
-    """The radices, and with odd ones first where any order will do: what these leave lies in all banks."""
-    is_bound = spec.is_rotated or spec.is_source_rotated or spec.cluster > 1 or spec.is_convolved
-    if is_bound or spec.real not in ("", RADER) or spec.is_mixed:
-        return [spec.radices]
-    odd_first = tuple(sorted(spec.radices, key=lambda radix: radix % 2 == 0))
-    return [spec.radices] if odd_first == spec.radices else [spec.radices, odd_first]
 
 
 def columns_of(

@@ -89,6 +89,16 @@ def test_lengths(session, n, dtype):
     check(target, x)
 
 
+def test_rows_of_several_axes_are_one_piece(session):
+    x = random((7, 5, 6, 27), "F")
+    target = np.empty_like(x)
+    made = transformed(session, x, target)
+    (spec,) = traced_with(made.launch.kernel)
+    assert spec.is_dense
+    assert made.launch.grid[0] == -(-7 * 5 * 6 // spec.columns)
+    check(target, x)
+
+
 def test_large_radices(session):
     x = random((1, 15625), "F")
     target = np.empty_like(x)
