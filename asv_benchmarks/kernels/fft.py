@@ -32,7 +32,7 @@ MAX_ERROR = 1.0  # in roundings, times the root of the number of binary digits
 MAX_CONVOLVED_ERROR = 1.5  # of Bluestein's convolutions: two transforms of more than twice the length, three products
 NUM_ROWS = 8  # that are checked
 NUM_RANDOM = 1 << 27
-MAX_DESCRIBED = 4  # launches of a plan
+MAX_DESCRIBED = 6  # launches of a plan
 
 CASES = {
     "c64 2^26": ("F", (1 << 26,), (0,)),

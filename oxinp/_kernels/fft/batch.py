@@ -65,12 +65,6 @@ class Loop(NamedTuple):
         """Elements from one transform to the next in the source (1) or the target (2)."""
         return self.source if side == 1 else self.target
 
-    def split(self, width: int) -> tuple[Loop, Loop]:
-        """Two loops, of every `width`-th transform and of those in between."""
-        reads, writes = (tuple([width * step for step in steps]) for steps in (self.reads, self.writes))
-        outer = Loop(self.extent // width, width * self.source, width * self.target, reads, writes)
-        return outer, self._replace(extent=width)
-
 
 class Side(NamedTuple):
     """Where a pass reads, or writes: a buffer, and elements from one of a transform to the next.
@@ -196,9 +190,6 @@ class Batch(Frozen):
         of the twiddle loop.
     shape : tuple of int or None
         Threads of a transform, and columns, where those are given.
-    spread : int
-        What elements' numbers are multiplied by as exponents, to which the index of the only other loop is added; 0
-        for the numbers themselves.
     slabs : int
         How often all of it is computed in a launch of several passes; see `slabs`.
     """
@@ -227,7 +218,6 @@ class Batch(Frozen):
     twins: tuple[int, int] = (0, 0)
     filter: Argument | None = None
     shape: tuple[int, int] | None = None
-    spread: int = 0
     slabs: int = 1
 
     @property
@@ -271,8 +261,6 @@ class Batch(Frozen):
             constants.append(self.first_scale)
         if self.twiddle is not None:
             constants += Circle.constants(self.order)
-        if self.spread:
-            constants.append(self.spread)
         widths = self.source_type.nbytes if self.prologue is None else self.prologue.nbytes
         widths += self.target_type.nbytes if self.epilogue is None else self.epilogue.nbytes + self.epilogue.made.nbytes
         if self.real not in ("", SUMMED, RADER):  # two real elements beside a complex one
@@ -472,7 +460,6 @@ class Batch(Frozen):
             cluster,
             self.is_convolved and nbytes == 8 and is_large(self.length, nbytes),
             self.filter is not None,
-            self.spread > 0,
             is_staged and self.is_dense,
         )
         spec = with_padding(spec, device.max_shared_nbytes)

@@ -28,7 +28,7 @@ import numpy as np
 from oxinp._kernels.fft.codelets import multiply, transform
 from oxinp._kernels.fft.exchange import Exchange
 from oxinp._kernels.fft.roots import roots_of_unity
-from oxinp._kernels.fft.spec import BY_COLUMN, ROWS, TransformSpec
+from oxinp._kernels.fft.spec import BY_COLUMN, ROWS, SCALAR, TransformSpec
 from oxinp._kernels.fft.tile import Place, Thread
 from oxinp._ptx import Kernel
 from oxinp._ptx.types import f32, f64, u32
@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 
 
 SECTOR = 32
+
+AT_ONCE = 8  # elements that are stored behind loads of what lies beside them
 
 
 class Block(Exchange):
@@ -164,12 +166,15 @@ class Block(Exchange):
         column = self.first_column + k.cast(thread.column, self.index)
         is_column = column < self.num_columns
         turn = self.turn(thread)
+        # What lies beside several elements is asked for before the first one is stored: it might be the same memory.
+        at_once = AT_ONCE if any(kind != SCALAR for kind in self.beside.kinds) else 1
         for (own_number, is_butterfly), elements in zip(self.butterflies(thread, radix), values, strict=True):
             number = self.later_number(own_number)
             first = k.cast(number, self.index)
             base, own = self.place(self.target, starts[0], first), self.place(self.beside, starts[1], first)
             roots = self._twiddles(number, before, radix, turn) if spec.twiddle else iter(())
             with k.when(is_column if is_butterfly is None else is_column & is_butterfly):
+                stored = []
                 for j, value in enumerate(elements):
                     if spec.chirp and before * j >= spec.chirp:
                         break
@@ -188,11 +193,20 @@ class Block(Exchange):
                     if position is not None:
                         is_kept = position + (first + before * j) * self.target_positions[-1] < self.num_stored
                         is_stored = is_kept if is_stored is None else is_stored & is_kept
-                    if is_stored is None:
-                        self.write(*place, scaled)
-                        continue
-                    with k.when(is_stored):
-                        self.write(*place, scaled)
+                    stored.append((place, scaled, is_stored, place[1].load_where(is_stored)))
+                    if len(stored) == at_once:
+                        self._write(stored)
+                        stored = []
+                self._write(stored)
+
+    def _write(self, stored: list[tuple[tuple[Place, Place], Value, Value | None, list[Value]]]) -> None:
+        """Store elements, each with its places, whether it is stored, and what lies beside it."""
+        for place, value, is_stored, loaded in stored:
+            if is_stored is None:
+                self.write(*place, value, loaded)
+                continue
+            with self.k.when(is_stored):
+                self.write(*place, value, loaded)
 
     def _chirp(self, number: Value) -> Number:
         """The chirp at an element, of those beyond it at the last."""
@@ -201,15 +215,13 @@ class Block(Exchange):
 
     def _twiddles(self, number: Value, before: int, radix: int, turn: Value) -> Iterator[Number]:
         """Yield the roots that a butterfly of the last stage is multiplied by, each when it is asked for."""
-        k, step = self.k, turn
-        if self.spec.is_spread:
-            number, step = number * self.spread_step + k.cast(self.loops[-1], u32), turn * self.spread_step
+        k = self.k
         if self.part is f64:
             for j in range(radix):
-                yield self.circle.root(number * turn + step * (before * j))
+                yield self.circle.root((number + before * j) * turn)
             return
         # Doubles hold so many powers of one root that none is off by a bit that floats have.
-        root, factor = self.circle.root(number * turn), self.circle.root(step * before)
+        root, factor = self.circle.root(number * turn), self.circle.root(turn * before)
         for j in range(radix):
             if j:
                 root = multiply(k, root, factor)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from oxinp._kernels.elementwise.chain import Divisor, Splitter
 from oxinp._kernels.fft.block import Block
-from oxinp._kernels.fft.radices import NUM_REGISTERS
+from oxinp._kernels.fft.radices import MAX_THREADS, NUM_REGISTERS
 from oxinp._kernels.fft.spec import COLUMNS, SCALAR, WARP, TransformSpec
 from oxinp._kernels.fft.tile import Host
 from oxinp._kernels.fft.tiling import MIN_SEGMENT, num_registers
@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     from oxinp._kernels.plan import Scratch
     from oxinp._ptx.value import Value
 
-AHEAD = 1.0  # times as many tiles as are computed at once, by which the passes of a slab lie apart
+AHEAD = 1.5  # times as many tiles as are computed at once, by which the passes of a slab lie apart
 MAX_RING = 28 << 20  # bytes of the cache that the ring may take
-IS_STREAMED = True  # whether the cache need not keep what is read first and written last
+MOST_PASSES = 2  # three, of convolutions, took 0.51 to 0.60 ms where launches of their own took 0.49
 MOST_IDLE = 1.5  # times as many threads as a pass wants, at most, so that all have as many
 MIN_MOVED = 32 << 20  # bytes of all transforms from which on they do not stay in the cache anyway
 NUM_FLAGS = 4096  # words that a stream has
@@ -58,13 +58,10 @@ class SlabsSpec(Frozen):
         Without clusters, of as many threads each; the first of them reads from the source, the last writes the target.
     num_loops : int
         Of slabs, at least 1.
-    is_streamed : bool
-        The source is read, and the target written, as what the cache need not keep.
     """
 
     passes: tuple[TransformSpec, ...]
     num_loops: int
-    is_streamed: bool
 
 
 @lru_cache(MAX_KERNELS)
@@ -89,8 +86,8 @@ class _Slabs:
         elements = max(each.shared_elements for each in spec.passes)
         smem = k.dynamic_shared(first.type, elements) if elements else None
         num_between = len(spec.passes) - 1
-        load, store = ("cs", "cs") if spec.is_streamed else ("", "")
-        caches = zip((load, *[""] * num_between), (*[""] * num_between, store), strict=True)
+        # The cache need not keep what is read first and written last.
+        caches = zip(("cs", *[""] * num_between), (*[""] * num_between, "cs"), strict=True)
         self.tiles = [
             Block(each, Host(k, f"pass{i}_", smem, partial(self._loaded, i), partial(self._exchanged, i), *own))
             for i, (each, own) in enumerate(zip(spec.passes, caches, strict=True))
@@ -104,7 +101,6 @@ class _Slabs:
         self.num_slabs, self.behind = k.scalar("num_slabs", i32), k.scalar("behind", i32)
         self.slab_step = k.scalar("slab_step", i64)
         self.loops = Splitter(k, "slab", spec.num_loops, i32)
-        self.width = k.scalar("slab_columns", u32) if last.is_spread else None
         ends = (self.tiles[0].source,), (self.tiles[-1].target, self.tiles[-1].beside)
         self.steps = [[self._steps(end) for end in each] for each in ends]
 
@@ -148,8 +144,6 @@ class _Slabs:
                 continue
             for end, own_steps in zip(ends, steps, strict=True):
                 end.move(indices, own_steps)
-        if self.width is not None and number == num_passes - 1:
-            own.columns_before = k.cast(indices[-1], u32) * self.width
         own.compute(own.begin(tile))
         if number < num_passes - 1:
             k.barrier()
@@ -197,8 +191,7 @@ def launch(
     passes : sequence of Batch
         Of one slab, which is the last array of the workspace.
     loops : sequence of Loop
-        Of slabs: elements from one to the next in the source of the first pass and in the target of the last. The last
-        loop goes on with the columns of the last pass, where roots of unity go with them.
+        Of slabs: elements from one to the next in the source of the first pass and in the target of the last.
     slab : int
         Elements of a slab.
     device : Device
@@ -208,16 +201,17 @@ def launch(
         Elements from a slab to the next where an array has all of them, in place of the ring; 0 for a ring.
     """
     num_slabs, nbytes = math.prod(loop.extent for loop in loops), slab * passes[0].type.nbytes
-    if num_slabs * nbytes < MIN_MOVED:
+    if num_slabs * nbytes < MIN_MOVED or len(passes) > MOST_PASSES:
         return None
     fitted = _fit([each.replace(slabs=num_slabs) for each in passes], device)
     if fitted is None:
         return None
     per_pass = [each.grid[0] for each in fitted]
     at_once = device.num_sms * min(each.spec.min_blocks for each in fitted)
-    behind = max(1, round(AHEAD * at_once / sum(per_pass)))
+    least, wanted = (max(1, round(times * at_once / sum(per_pass))) for times in (1.0, AHEAD))
+    behind = min(wanted, (min(MAX_RING // nbytes, num_slabs - 1) - 1) // len(passes))
     ring = len(passes) * behind + 1
-    if ring * nbytes > MAX_RING or ring >= num_slabs:
+    if behind < least:
         return None
     if kept:
         ring = num_slabs
@@ -235,7 +229,6 @@ def launch(
         behind,
         kept or slab,
         *Splitter.constants([loop.extent for loop in loops], 32),
-        *([passes[-1].twiddle.extent] if passes[-1].spread and passes[-1].twiddle else ()),
     ]
     columns = [[loop.source for loop in loops]] if first.spec.prologue is None else []
     columns += map(list, zip(*[loop.reads for loop in loops], strict=True))
@@ -243,7 +236,7 @@ def launch(
     columns += map(list, zip(*[loop.writes for loop in loops], strict=True))
     constants += [step for column in columns for step in column]
     return Launch(
-        make(SlabsSpec(tuple(each.spec for each in fitted), len(loops), IS_STREAMED)),
+        make(SlabsSpec(tuple(each.spec for each in fitted), len(loops))),
         ((num_slabs + behind * (len(passes) - 1)) * sum(per_pass), 1, 1),
         (*[x for each in fitted for x in each.arguments], FLAGS),
         tuple(constants),  # type: ignore[arg-type]
@@ -252,27 +245,33 @@ def launch(
 
 
 def _fit(passes: Sequence[Batch], device: Device) -> list[Fitted] | None:
-    """The passes with as many threads each, as few of them idle as can be; None where there is no such number."""
+    """The passes with as many threads each; None where there is no such number."""
     fitted = [each.fit(device) for each in passes]
     specs = [each.spec for each in fitted]
     if any(each.cluster > 1 or each.real or each.is_staged for each in specs):
         return None
     several = [each for each in specs if len(each.radices) > 1] or specs  # others may have any number
-    least = max(each.threads * each.columns for each in several)
-    best, fewest = None, math.inf
+    most = max(each.threads * each.columns for each in several)
+    # Blocks that wait leave a multiprocessor idle that has no other one.
+    for least in (most // 2, most) if most > MAX_THREADS // 2 else (most,):
+        shapes = _shapes(specs, least, device)
+        made = [batch.replace(shape=shape).fit(device) for batch, shape in zip(passes, shapes, strict=False)]
+        block = -(-math.prod(shapes[0]) // WARP) * WARP if shapes else 0
+        if made and all(num_registers(x.spec, x.held, is_tight=True) * block <= NUM_REGISTERS for x in made):
+            return made
+    return None
+
+
+def _shapes(specs: Sequence[TransformSpec], least: int, device: Device) -> list[tuple[int, int]]:
+    """Threads of a transform and columns of each pass, for blocks of `least` threads or some more; [] for none."""
+    best: list[tuple[int, int]] = []
+    fewest = math.inf
     for block in (least, *range(-(-least // WARP) * WARP, int(least * MOST_IDLE), WARP)):
-        shapes = [_shape(each, block, device) for each in specs]
-        idle = sum(
-            math.inf if shape is None else shape[0] / spec.threads for shape, spec in zip(shapes, specs, strict=True)
-        )
-        if idle < fewest:
+        shapes = [shape for each in specs if (shape := _shape(each, block, device)) is not None]
+        idle = sum(threads / spec.threads for (threads, _), spec in zip(shapes, specs, strict=False))
+        if len(shapes) == len(specs) and idle < fewest:
             best, fewest = shapes, idle
-    if best is None:
-        return None
-    made = [batch.replace(shape=shape).fit(device) for batch, shape in zip(passes, best, strict=True)]
-    most = max(num_registers(each.spec, each.held, is_tight=True) for each in made)
-    block = -(-math.prod(best[0] or ()) // WARP) * WARP
-    return made if most * block <= NUM_REGISTERS else None
+    return best
 
 
 def _shape(spec: TransformSpec, block: int, device: Device) -> tuple[int, int] | None:
@@ -282,7 +281,7 @@ def _shape(spec: TransformSpec, block: int, device: Device) -> tuple[int, int] |
     nbytes, sector = spec.type.nbytes, MIN_SEGMENT if COLUMNS in (spec.loads, spec.stores) else 1
     for columns in range(block // spec.threads, 0, -1):
         is_fitting = block % columns == 0 and columns * spec.share * nbytes * 9 // 8 <= device.max_shared_nbytes
-        if is_fitting and columns * nbytes % sector == 0:
+        if is_fitting and (columns * nbytes) % sector == 0 and columns * nbytes >= 2 * sector:
             return (block // columns, columns) if block <= MOST_IDLE * spec.threads * columns else None
     return None
 

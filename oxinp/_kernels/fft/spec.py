@@ -112,9 +112,6 @@ class TransformSpec(Frozen):
     is_filtered : bool
         Whether transforms are multiplied by a row of an array, that of the index in `twiddle`, conjugated, and
         transformed again.
-    is_spread : bool
-        Whether elements' numbers in `twiddle` are multiples of a number, plus the innermost outer loop's index: those
-        of a longer transform, of which this is the last pass.
     """
 
     type: Type
@@ -147,7 +144,6 @@ class TransformSpec(Frozen):
     cluster: int = 1
     is_factored: bool = False
     is_filtered: bool = False
-    is_spread: bool = False
     is_dense: bool = False
 
     @property

@@ -57,29 +57,6 @@ def split(length: int, nbytes: int, is_apart: bool, device: Device, *, is_shared
     return found
 
 
-def split_twice(length: int, nbytes: int, device: Device) -> tuple[tuple[int, int], tuple[int, int]] | None:
-    """Return two factors as even as can be, each as the lengths of two passes; None where there are no such."""
-    return _split_twice(length, nbytes, device.max_shared_nbytes)
-
-
-@lru_cache(1 << 10)
-def _split_twice(length: int, nbytes: int, room: int) -> tuple[tuple[int, int], tuple[int, int]] | None:
-    @lru_cache
-    def has_stages(n: int) -> bool:
-        found = cut(n, nbytes)
-        return found is not None and len(found.radices) > 1 and _tile(n, nbytes, room, 1)[0] * nbytes >= CLUSTER_SEGMENT
-
-    def halves(n: int) -> tuple[int, int] | None:
-        ways = [(a, b) for a, b in _products(n, 2, n) if has_stages(a) and has_stages(b)]
-        return min(ways, default=None)
-
-    for n in sorted(_divisors(length), key=lambda n: abs(math.log(n * n / length))):
-        first, second = halves(n), halves(length // n)
-        if first is not None and second is not None:
-            return first, second
-    return None
-
-
 def has_passes(length: int, nbytes: int, device: Device) -> bool:
     """Whether a length is a product of those that blocks transform."""
     return is_smooth(length) and _split(length, nbytes, False, device.max_shared_nbytes) is not None
@@ -130,4 +107,4 @@ def _divisors(n: int) -> tuple[int, ...]:
     return tuple(sorted({*low, *(n // d for d in low)}))
 
 
-__all__ = ["fits_block", "has_passes", "split", "split_twice"]
+__all__ = ["fits_block", "has_passes", "split"]

@@ -102,6 +102,21 @@ class Place:
             for kind, place in zip(self.end.kinds, self.places, strict=True)
         ]
 
+    def load_where(self, is_valid: Value | None, cache: str = "") -> list[Value]:
+        """Load an element of every operand; zeros where a predicate does not hold."""
+        if is_valid is None:
+            return self.load(cache)
+        k, found = self.end.k, []
+        for kind, place in zip(self.end.kinds, self.places, strict=True):
+            if kind == SCALAR:
+                found.append(place)
+                continue
+            variable = k.var(k.const(False if place.type is pred else 0, place.type))
+            with k.when(is_valid):
+                variable.set(place.load(0, 1, cache)[0])
+            found.append(variable.get())
+        return found
+
     @property
     def pointer(self) -> Pointer:
         """Of the only operand."""
@@ -149,7 +164,6 @@ class Tile:
         self.host = host
         self.k = k = host.k if host else Builder(_name(spec), block=spec.threads * spec.columns, **_limits(spec))
         self.prefix = host.prefix if host else ""
-        self.columns_before: Value | None = None  # of the loop that roots of unity go with, outside the tile's
         self.part = spec.type.parts[0]
         self.index = i32 if spec.bits == 32 else i64
         units = [UNIT if is_unit else STRIDED for is_unit in (spec.is_unit_source, spec.is_unit_target)]
@@ -192,8 +206,6 @@ class Tile:
             self.first_scale = k.scalar(f"{prefix}first_scale", self.part)
         if spec.twiddle:
             self.circle = Circle(k, f"{prefix}circle", self.part)
-        if spec.is_spread:
-            self.spread_step = k.scalar(f"{prefix}spread", u32)
 
     def begin(self, number: Value | None = None) -> Thread:
         """Find the tile of a block, or of a number, i32; return the threads in the order in which they load."""
@@ -244,10 +256,8 @@ class Tile:
     def turn(self, thread: Thread) -> Value:
         """The index of a thread's transform in the loop that roots of unity go with, u32."""
         k = self.k
-        if self.spec.twiddle != BY_COLUMN:
-            return k.cast(self.loops[-1], u32)
-        own = k.cast(self.first_column + k.cast(thread.column, self.index), u32)
-        return own if self.columns_before is None else own + self.columns_before
+        is_column = self.spec.twiddle == BY_COLUMN
+        return k.cast(self.first_column + k.cast(thread.column, self.index) if is_column else self.loops[-1], u32)
 
     # -- the ends
 
@@ -291,16 +301,17 @@ class Tile:
         if self.host is not None and self.host.load_cache:
             cache = self.host.load_cache
 
-        def value() -> Value:
-            found = place.load(cache)
-            return found[0] if spec.prologue is None else evaluate(k, spec.prologue, found)
-
+        found = place.load_where(is_valid, cache)
+        if spec.prologue is None:
+            return found[0]
+        made = evaluate(k, spec.prologue, found)
         if is_valid is None:
-            return value()
-        variable = k.var(k.const(False if spec.source is pred else 0, spec.source))
-        with k.when(is_valid):
-            variable.set(value())
-        return variable.get()
+            return made
+        # Not behind a branch: there, each element would wait for its operands before the next one's are asked for.
+        if not made.type.is_complex:
+            return k.where(is_valid, made, k.const(False if made.type is pred else 0, made.type))
+        number: Value = k.compound(made.type, *[k.where(is_valid, part, k.const(0, part.type)) for part in made.parts])
+        return number
 
     def element(self, place: Place, is_valid: Value | None, sign: Value, *, is_reused: bool) -> Number:
         """A number that is read, conjugated where the transform goes backwards."""
@@ -311,10 +322,10 @@ class Tile:
         real, imag = (k.cast(part, self.part) for part in value.parts)
         return real, imag * sign
 
-    def write(self, target: Place, beside: Place, value: Value) -> None:
-        """Store an element, or what the epilogue makes of it and of what lies beside."""
+    def write(self, target: Place, beside: Place, value: Value, loaded: list[Value] | None = None) -> None:
+        """Store an element, or what the epilogue makes of it and of what lies beside, which may be loaded already."""
         if self.spec.epilogue is not None:
-            value = evaluate(self.k, self.spec.epilogue, [value, *beside.load()])
+            value = evaluate(self.k, self.spec.epilogue, [value, *(beside.load() if loaded is None else loaded)])
         target.pointer.store(0, (value,), "" if self.host is None else self.host.store_cache)
 
 

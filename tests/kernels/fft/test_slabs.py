@@ -23,6 +23,7 @@ ALONE = SimpleNamespace(**{**vars(SMALL), "num_sms": 1})
 def session(monkeypatch):
     monkeypatch.setattr(slabs, "MIN_MOVED", 0)
     monkeypatch.setattr(slabs, "MAX_RING", 1 << 20)
+    monkeypatch.setattr(slabs, "MOST_PASSES", 3)
     session = Session(machine())
     yield session
     session.close()
@@ -75,16 +76,6 @@ def _distance(k, a, b):
     return k.fma(real, real, imag * imag)
 
 
-@pytest.mark.parametrize("shape", [(1024, 512), (2, 1000, 320)])
-def test_columns(session, shape):
-    """Slabs of transforms that lie side by side."""
-    x = random(shape, "F")
-    target = np.empty_like(x)
-    made = transformed(session, x, target, -2, device=ALONE)
-    assert isinstance(traced_with(made.launch.kernel)[0], slabs.SlabsSpec)
-    check(target, x, -2)
-
-
 @pytest.mark.parametrize(("shape", "axes"), [((2, 6, 48, 320), (2, 3)), ((12, 64, 320), (0, 1, 2))])
 def test_axes(session, shape, axes):
     """Two axes of a part of the array at a time."""
@@ -97,14 +88,3 @@ def test_axes(session, shape, axes):
     session.run(made, [target], [session.pointer(x)])
     exact = 0.5 * np.fft.fftn(x.astype(np.clongdouble), axes=axes)
     assert rms(target, exact) <= 0.6e-7 * np.sqrt(np.log2(x.size))
-
-
-@pytest.mark.parametrize(("dtype", "is_forward"), [("F", False), pytest.param("D", True, marks=pytest.mark.slow)])
-def test_stripes(session, dtype, is_forward):
-    """Two launches of two passes each."""
-    tiny = SimpleNamespace(**{**vars(ALONE), "max_shared_nbytes": (2 if dtype == "F" else 4) * 1024})
-    x = random((160000,), dtype)
-    target = np.empty_like(x)
-    made = transformed(session, x, target, device=tiny, is_forward=is_forward, scale=0.5)
-    assert [len(traced_with(step.kernel)[0].passes) for step in made.steps] == [2, 2]
-    check(target, x, is_forward=is_forward, scale=0.5)
