@@ -103,11 +103,20 @@ def cost(left: Layout, right: Layout) -> float:
 
 def bound(x: np.ndarray[Any, Any], y: np.ndarray[Any, Any]) -> float:
     """Return at least what `cost` does for two arrays of NumPy's; infinity where that takes more than arithmetic."""
-    if not 0 < x.ndim <= 2 or not 0 < y.ndim <= 2:
+    ndim, other = x.ndim, y.ndim
+    if not (ndim and other and x.size and y.size):
         return math.inf
-    flops = x.size * (y.shape[-1] if y.ndim == 2 else 1)
+    columns = y.shape[-1] if other > 1 else 1
+    flops = x.size * columns
+    results = flops // (x.shape[-1] or 1)
+    if ndim > 2 or other > 2:
+        if ndim > 2 and other > 2 and x.shape[:-2] != y.shape[:-2]:
+            return math.inf
+        if ndim < 3:  # each of the matrices is multiplied
+            times = y.size // ((y.shape[-2] * columns) or 1)
+            flops, results = flops * times, results * times
     itemsize = max(x.itemsize, y.itemsize, 8)
-    return max(x.nbytes, y.nbytes, flops // (x.shape[-1] or 1) * itemsize, flops / FLOPS_PER_BYTE)
+    return max(x.nbytes, y.nbytes, results * itemsize, flops / FLOPS_PER_BYTE)
 
 
 def _product_of(left: Layout, right: Layout, dtype: np.dtype[Any] | None = None) -> Product:
