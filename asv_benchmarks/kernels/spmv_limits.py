@@ -1,8 +1,9 @@
-"""What limits products of a sparse matrix and a vector: ``python -m asv_benchmarks.kernels.spmv_limits [--peer]``.
+"""What limits products of a sparse matrix and a vector: ``python -m asv_benchmarks.kernels.spmv_limits [--kinds]``.
 
 A matrix of 4M rows of power-law lengths and 60M elements, f64, times vectors: columns drawn from the first 1, 16K, ...,
 4M alike, and, skewed and ascending in each row, as in the cases of `sparse`. A line per way in which the elements are
-dealt out and loaded (`VARIANTS`), milliseconds; CuPy's last (``--peer``).
+dealt out and loaded (`VARIANTS`), milliseconds; CuPy's last (``--peer``). With ``--kinds`` the ten kinds of matrices of
+`sparse`, by every kernel.
 """
 
 import argparse
@@ -14,24 +15,23 @@ import numpy as np
 import oxinp
 import oxinp.sparse
 from asv_benchmarks.kernels.sparse import Ours, host, milliseconds
-from asv_benchmarks.kernels.sparse_matrices import power_law_lengths
+from asv_benchmarks.kernels.sparse_matrices import TEN_KINDS, Matrices, power_law_lengths
 from oxinp._core.ops import sparse as ops
 from oxinp._core.ops.perform import perform_on_device
-from oxinp._kernels.sparse import merge
+from oxinp._kernels.sparse import merge, spmv
+from oxinp._kernels.sparse.types import STREAMED
 
 NUM_ROWS = 4 * 10**6
 FOOTPRINTS = (1, 1 << 14, 1 << 18, 1 << 20, 1 << 21, NUM_ROWS)
 REPETITIONS = 20
 
-# Items of a thread, blocks per multiprocessor, how the matrix is loaded.
+# Items of a thread, blocks per multiprocessor, how the matrix is loaded, and the result stored.
 VARIANTS = {
-    "as shipped": (merge.ITEMS, merge.MIN_BLOCKS, merge.STREAMED),
-    "matrix in L1": (merge.ITEMS, merge.MIN_BLOCKS, "nc"),
-    "evicted first": (merge.ITEMS, merge.MIN_BLOCKS, "cs"),
-    "5 items, 6 blocks": (5, 6, merge.STREAMED),
-    "7 items, 6 blocks": (7, 6, merge.STREAMED),
-    "11 items, 4 blocks": (11, 4, merge.STREAMED),
-    "5 items, 8 blocks": (5, 8, merge.STREAMED),
+    "7 items, past L1": (7, 4, "nc.L1::no_allocate", ""),
+    "... result streamed": (7, 4, "nc.L1::no_allocate", "cs"),
+    "evicted first": (7, 4, "cs", ""),
+    "... result streamed ": (7, 4, "cs", "cs"),
+    "5 items, 5 blocks": (5, 5, "cs", "cs"),
 }
 
 
@@ -49,52 +49,115 @@ def matrices():
     return {**found, "skewed": (skewed.indptr, skewed.indices, skewed.data)}
 
 
-def variant(name, items, min_blocks, streamed):
-    """Return the operation of a variant."""
+def kinds():
+    """Return the ten kinds of matrices by names, as the cases of `sparse` have them."""
+    made = Matrices(1)
+    return {name: tuple(map(oxinp.array, _parts(made.kind(name, 10**6)))) for name in TEN_KINDS}
+
+
+def _parts(matrix):
+    return matrix.indptr, matrix.indices, matrix.data
+
+
+def operation(name, module, make, **constants):
+    """Return the operation that a plan of a kernel family computes, with constants of its module set."""
 
     def plan(layouts, parameters):
         (indptr, indices, data, x), _ = layouts, parameters
-        kept = merge.ITEMS, merge.TILE, merge.MIN_BLOCKS, merge.STREAMED
-        merge.ITEMS, merge.TILE, merge.MIN_BLOCKS, merge.STREAMED = items, merge.BLOCK * items, min_blocks, streamed
-        merge.make.cache_clear()
+        kept = {key: getattr(module, key) for key in constants}
         try:
-            return merge.plan(indptr.size - 1, data.size, ops.product_types(indices, data, x))
+            for key, value in constants.items():
+                setattr(module, key, value)
+            module.make.cache_clear()
+            return make(indptr.size - 1, data.size, ops.product_types(indices, data, x))
         finally:
-            merge.ITEMS, merge.TILE, merge.MIN_BLOCKS, merge.STREAMED = kept
-            merge.make.cache_clear()
+            for key, value in kept.items():
+                setattr(module, key, value)
+            module.make.cache_clear()
 
     return ops.row(f"matvec, {name}", plan, ops.MATVEC.infer)
+
+
+def variants():
+    """Return operations that deal a matrix out by elements, by names."""
+    names = ("ITEMS", "MIN_BLOCKS", "STREAMED", "STORED")
+    made = {name: dict(zip(names, constants, strict=True)) for name, constants in VARIANTS.items()}
+    return {
+        name: operation(name, merge, merge.plan, TILE=merge.BLOCK * constants["ITEMS"], **constants)
+        for name, constants in made.items()
+    }
+
+
+def methods():
+    """Return operations that deal a matrix out in every way there is, by names."""
+    found = {"by elements": operation("by elements", merge, merge.plan)}
+    for name, cache in (("", STREAMED), (", evicted first", "cs")):
+        streamed = {"STREAMED": cache, "STORED": cache if cache == "cs" else ""}
+        found[f"stream{name}"] = operation(f"stream{name}", spmv, spmv.stream, **streamed)
+        for lanes in (8, 16, 32):
+            which = f"{lanes} lanes{name}"
+            found[which] = operation(which, spmv, partial(spmv.rows, lanes=lanes), **streamed)
+    for nbytes in (24576, 32768):
+        found[f"stream, {nbytes} bytes"] = operation(f"stream, {nbytes}", spmv, spmv.stream, STREAM_NBYTES=nbytes)
+    for lanes in (2, 4):
+        found[f"{lanes} lanes"] = operation(f"{lanes} lanes", spmv, partial(spmv.rows, lanes=lanes))
+    return found
+
+
+def cupy_times(made):
+    """Return the milliseconds of CuPy's products."""
+    cupy, sparse = importlib.import_module("cupy"), importlib.import_module("cupyx.scipy.sparse")
+    found = []
+    for indptr, indices, data in made.values():
+        parts = tuple(cupy.asarray(host(each)) for each in (data, indices, indptr))
+        a = sparse.csr_matrix(parts, shape=(indptr.size - 1, NUM_ROWS))
+        v = cupy.ones(NUM_ROWS)
+        start, end = cupy.cuda.Event(), cupy.cuda.Event()
+        a @ v
+        start.record()
+        for _ in range(REPETITIONS):
+            a @ v
+        end.record()
+        end.synchronize()
+        found.append(cupy.cuda.get_elapsed_time(start, end) / REPETITIONS)
+    return found
+
+
+def is_uneven(indptr):
+    """Return whether a matrix is dealt out by elements, which others would take far too long with."""
+    return ops.is_uneven(indptr.size - 1, int(indptr[-1]), int(np.diff(indptr).max()))
+
+
+def show(made, operations, by_elements, *, peer):
+    """Print the table: a line per operation, a column per matrix; uneven ones for operations of some names alone."""
+    x = oxinp.random.default_rng(2).random(NUM_ROWS)
+    print(f"{'':24}" + "".join(f"{name[-12:]:>13}" for name in made))
+    expected = {name: host(perform_on_device(ops.MATVEC, (*parts, x), (NUM_ROWS,))) for name, parts in made.items()}
+    even = [name for name, (indptr, *_) in made.items() if not is_uneven(host(indptr))]
+    for name, op in operations.items():
+        line = []
+        for which, parts in made.items():
+            if which not in even and op.name not in by_elements:
+                line.append(np.nan)
+                continue
+            taken, found = milliseconds(Ours, partial(perform_on_device, op, (*parts, x), (NUM_ROWS,)), REPETITIONS)
+            np.testing.assert_allclose(host(found), expected[which], rtol=1e-11)
+            line.append(taken)
+        print(f"{name:24}" + "".join(f"{taken:13.3f}" for taken in line), flush=True)
+    if peer:
+        print(f"{'CuPy':24}" + "".join(f"{taken:13.3f}" for taken in cupy_times(made)))
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition(":")[0])
     parser.add_argument("--peer", action="store_true")
+    parser.add_argument("--kinds", action="store_true")
     options = parser.parse_args()
-    x, made = oxinp.random.default_rng(2).random(NUM_ROWS), matrices()
-    print(f"{'':20}" + "".join(f"{name:>9}" for name in made))
-    expected = {name: host(perform_on_device(ops.MATVEC, (*parts, x), (NUM_ROWS,))) for name, parts in made.items()}
-    for name, constants in VARIANTS.items():
-        op, line = variant(name, *constants), []
-        for which, parts in made.items():
-            taken, found = milliseconds(Ours, partial(perform_on_device, op, (*parts, x), (NUM_ROWS,)), REPETITIONS)
-            np.testing.assert_allclose(host(found), expected[which], rtol=1e-11)
-            line.append(f"{taken:9.3f}")
-        print(f"{name:20}" + "".join(line), flush=True)
-    if options.peer:
-        cupy, sparse = importlib.import_module("cupy"), importlib.import_module("cupyx.scipy.sparse")
-        line, v = [], cupy.asarray(host(x))
-        for indptr, indices, data in made.values():
-            parts = tuple(cupy.asarray(host(each)) for each in (data, indices, indptr))
-            a = sparse.csr_matrix(parts, shape=(NUM_ROWS, NUM_ROWS))
-            start, end = cupy.cuda.Event(), cupy.cuda.Event()
-            a @ v
-            start.record()
-            for _ in range(REPETITIONS):
-                a @ v
-            end.record()
-            end.synchronize()
-            line.append(f"{cupy.cuda.get_elapsed_time(start, end) / REPETITIONS:9.3f}")
-        print(f"{'CuPy':20}" + "".join(line))
+    if options.kinds:
+        show(kinds(), methods(), {"sparse.matvec, by elements"}, peer=options.peer)
+    else:
+        found = variants()
+        show(matrices(), found, {op.name for op in found.values()}, peer=options.peer)
 
 
 if __name__ == "__main__":

@@ -148,7 +148,7 @@ class Sparse(metaclass=SparseType):
 
     def _cached(self, name: str, parts: Iterable[str], make: Callable[[], Any]) -> Any:
         """Return what was made of some parts, which may be written to at any time: made again if they were."""
-        values = tuple([_value(array) for part in parts for array in _each(self._parts[part])])
+        values = attempt(_values, [array for part in parts for array in _each(self._parts[part])])
         known = self._known.get(name)
         # What others hold may change at any time, and nobody tells.
         is_ours = all(value is not None and not value[2] & SHARED for value in values)
@@ -187,9 +187,9 @@ def _as_part(value: Any) -> Any:
     return value if is_array(value) else types.from_host(value)
 
 
-def _value(array: Any) -> Any:
-    """Return the value of an array's storage on the device, which is another one after every write; None if unknown."""
-    return attempt(_computed, array._storage)
+def _values(arrays: list[Any]) -> tuple[Any, ...]:
+    """Return the values of arrays on the device, which are others after every write; None for unknown ones."""
+    return tuple([_computed(array._storage) for array in arrays])
 
 
 def _computed(storage: Any) -> Any:
@@ -274,8 +274,12 @@ def as_ours(value: Any) -> Any:
 
 def is_small(*values: Any) -> bool:
     """Whether everything is on the host and belongs there."""
-    arrays = list(_arrays_in(values))
-    return is_hosted(arrays) and placement.is_host(max([array._layout.nbytes for array in arrays], default=0))
+    most = 0
+    for array in _arrays_in(values):
+        if not is_hosted((array,)):
+            return False
+        most = max(most, array._layout.nbytes)
+    return placement.is_host(most)
 
 
 def _arrays_in(values: Iterable[Any]) -> Iterable[Any]:

@@ -42,8 +42,7 @@ def matmul(self: Sparse, other: Any) -> Any:
     if other.ndim not in (1, 2) or other.shape[0] != self.shape[1]:
         _let_raise(self, operator.matmul, other.shape)
         raise Unsupported("a product of more dimensions")
-    rows, longest = of_rows(self)
-    return _times(self, rows, longest, other, is_transposed=False)
+    return _times(self, other, is_transposed=False)
 
 
 def rmatmul(self: Sparse, other: Any) -> Any:
@@ -54,29 +53,36 @@ def rmatmul(self: Sparse, other: Any) -> Any:
     if other.ndim not in (1, 2) or other.shape[-1] != self.shape[0]:
         _let_raise(self, operator.matmul, other.shape, flip=True)
         raise Unsupported("a product of more dimensions")
-    rows, longest = of_rows(self, is_transposed=True)
     if other.ndim == 1:
-        return _times(self, rows, longest, other, is_transposed=True)
-    return copy(_times(self, rows, longest, other.T, is_transposed=True).T)
+        return _times(self, other, is_transposed=True)
+    return copy(_times(self, other.T, is_transposed=True).T)
 
 
 def _dense(other: Any) -> Any:
-    if isinstance(other, np.ndarray) and type(other) is np.ndarray:
+    if type(other) is np.ndarray:
         other = types.from_host(other)
     if not is_array(other) or other.dtype not in DEVICE_TYPES or not other.size:
         raise Unsupported("what is no array, or has no kernels")
     return other
 
 
-def _times(self: Sparse, rows: Rows, longest: int, other: Any, *, is_transposed: bool) -> Any:
-    if other.ndim == 2 and other.shape[1] > 1:
-        return _rows.matmat(rows, other)
-    known: tuple[Any, ...] = ()
-    if is_uneven(rows.num_rows, rows.indices.size, longest):
-        known = (self._cached(f"tiles {is_transposed}", tuple(self._parts), lambda: _rows.tiles(rows)),)
+def _times(self: Sparse, other: Any, *, is_transposed: bool) -> Any:
+    has_rows = (self.format == "csc") == is_transposed  # a transpose knows what its matrix does, and the reverse
+    rows, longest, known = self._cached(
+        f"factor {has_rows}", tuple(self._parts), lambda: _factor(self, is_transposed=is_transposed)
+    )
     if other.ndim == 1:
         return _rows.matvec(rows, other, longest, known)
-    return _rows.matvec(rows, other.ravel(), longest, known).reshape(-1, 1)
+    if other.shape[1] == 1:
+        return _rows.matvec(rows, other.ravel(), longest, known).reshape(-1, 1)
+    return _rows.matmat(rows, other)
+
+
+def _factor(self: Sparse, *, is_transposed: bool) -> tuple[Rows, int, tuple[Any, ...]]:
+    """Return what products take of a matrix: rows, the longest, and what they find out before of uneven ones."""
+    rows, longest = of_rows(self, is_transposed=is_transposed)
+    is_even = not is_uneven(rows.num_rows, rows.indices.size, longest)
+    return rows, longest, () if is_even else (_rows.tiles(rows),)
 
 
 def _product(self: Sparse, other: Sparse) -> Any:

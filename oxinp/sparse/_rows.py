@@ -272,34 +272,41 @@ def sums(rows: Rows, longest: int) -> Any:
 # -- triangular systems ------------------------------------------------------------------------------------------------
 
 
-def order_of(rows: Rows, *, is_lower: bool) -> Any:
-    """Return the rows by levels of a triangle: each after all that its system waits for."""
+class Order(NamedTuple):
+    """The rows of a triangle by levels, each after all that its system waits for; and how many levels there are."""
+
+    rows: Any
+    num_levels: int
+
+
+def order_of(rows: Rows, *, is_lower: bool) -> Order:
+    """Return the order in which rows of a triangle can be solved for."""
     levels = perform_on_device(ops.LEVELS, (rows.indptr, rows.indices), (is_lower,))
-    return astype(sort.argsort(levels), rows.indices.dtype)
+    return Order(astype(sort.argsort(levels), rows.indices.dtype), int(reduce(MAX, levels)) + 1)
 
 
-def solve_triangular(rows: Rows, right: Any, order: Any, *, is_lower: bool, has_unit_diagonal: bool) -> Any:
+def solve_triangular(rows: Rows, right: Any, order: Order | None, *, is_lower: bool, has_unit_diagonal: bool) -> Any:
     """Return the solution for one or several right-hand sides of the matrix' dtype; other elements do not count.
 
     Parameters
     ----------
     rows : Rows
     right : ndarray, (n,) or (n, k)
-    order : ndarray or None
-        See `order_of`; one right-hand side may go without.
+    order : Order or None
+        One right-hand side may go without.
     is_lower, has_unit_diagonal : bool
     """
-    flags = (is_lower, has_unit_diagonal)
-    given = () if order is None else (order,)
+    parameters = (is_lower, has_unit_diagonal, 0 if order is None else order.num_levels)
+    given = () if order is None else (order.rows,)
     if right.ndim == 1:
-        return perform_on_device(ops.SOLVE_TRIANGULAR, (*rows.parts, right, *given), flags)
+        return perform_on_device(ops.SOLVE_TRIANGULAR, (*rows.parts, right, *given), parameters)
     if right.shape[1] == 1:
-        return perform_on_device(ops.SOLVE_TRIANGULAR, (*rows.parts, right.ravel(), *given), flags).reshape(-1, 1)
+        return perform_on_device(ops.SOLVE_TRIANGULAR, (*rows.parts, right.ravel(), *given), parameters).reshape(-1, 1)
     right = dispatch.functions[np.ascontiguousarray](right)
-    return perform_on_device(ops.SOLVE_TRIANGULAR, (*rows.parts, right, order), flags)
+    return perform_on_device(ops.SOLVE_TRIANGULAR, (*rows.parts, right, *given), parameters)
 
 
-def incomplete(rows: Rows, order: Any, *, is_symmetric: bool) -> Any:
+def incomplete(rows: Rows, order: Order, *, is_symmetric: bool) -> Any:
     """Return the elements of ILU(0), or of IC(0) of the lower triangle of a symmetric matrix, at the matrix' places.
 
     Raises
@@ -311,7 +318,7 @@ def incomplete(rows: Rows, order: Any, *, is_symmetric: bool) -> Any:
     if places.size != rows.num_rows:
         raise ValueError("an incomplete factorisation needs all elements of the diagonal")
     diagonal = astype(places, rows.indices.dtype)
-    return perform_on_device(ops.INCOMPLETE, (*rows.parts, diagonal, order), (is_symmetric,))
+    return perform_on_device(ops.INCOMPLETE, (*rows.parts, diagonal, order.rows), (is_symmetric,))
 
 
 # -- products and elementwise operators --------------------------------------------------------------------------------
@@ -368,4 +375,4 @@ def combined(a: Rows, b: Rows, name: str) -> Rows:
     return without_zeros(Rows(indptr, indices, data, a.num_columns))
 
 
-__all__ = ["Rows", "Shape"]
+__all__ = ["Order", "Rows", "Shape"]

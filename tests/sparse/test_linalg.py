@@ -131,6 +131,32 @@ def test_long_rows_of_triangular_systems(dtype, stats):
     assert not fallen(stats)
 
 
+@pytest.mark.parametrize("dtype", ["f8", pytest.param("c16", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("largest", "maxiter", "inverse"),
+    [(True, 3, False), *[pytest.param(each, 40, not each, marks=pytest.mark.slow) for each in (True, False)]],
+)
+@pytest.mark.filterwarnings("ignore:Exited:UserWarning")
+def test_lobpcg_takes_scipys_steps(dtype, largest, maxiter, inverse, stats):
+    """Ritz values after a few steps, and after many, of which some vectors need fewer."""
+    matrix = (GRID + scipy.sparse.diags_array(np.arange(float(RIGHT.size)) ** 2 / 1e3)).astype(dtype).tocsr()
+    start = np.random.default_rng(4).normal(size=(RIGHT.size, 3)).astype(dtype)
+    options = {"largest": largest, "maxiter": maxiter, "tol": 1e-6}
+    both = [(ours, oxinp.array, linalg), (lambda x: x, np.copy, theirs)]
+    found, expected = (
+        side.lobpcg(
+            of(matrix),
+            array(start),
+            M=of(scipy.sparse.diags_array(1 / matrix.diagonal()).tocsr()) if inverse else None,
+            **options,
+        )
+        for of, array, side in both
+    )
+    np.testing.assert_allclose(np.asarray(found[0]), expected[0], rtol=1e-9)
+    np.testing.assert_allclose(abs(np.asarray(found[1])), abs(expected[1]), atol=1e-4)
+    assert not {name for name in fallen(stats) if "sparse" in name}
+
+
 def test_singular_triangles():
     matrix = scipy.sparse.csr_array(np.diag([1.0, 0, 2]) + np.eye(3, k=-1))
     with pytest.raises(LinAlgError, match="A is singular: zero entry on diagonal"):

@@ -356,3 +356,15 @@ def test_products_of_vectors_and_single_rows(format_):
         np.testing.assert_array_equal(np.asarray(result), expected)
     result, expected = oxinp.asarray(numbers) @ make(oxinp.asarray(numbers)), numbers @ twin(numbers)
     np.testing.assert_array_equal(np.asarray(result), expected)
+
+
+def test_uneven_rows_and_their_transpose(stats):
+    """Elements are dealt out evenly, and a matrix and its transpose, which share what is known of them, differ."""
+    matrix = scipy.sparse.csr_array(scipy.sparse.random_array((600, 700), density=0.004, rng=3))
+    matrix = scipy.sparse.vstack([matrix[:300], np.ones((1, 700)), matrix[300:]], format="csr")
+    a, x, y = ours(matrix), np.arange(700) % 7 - 3.0, np.arange(601) % 5 - 2.0
+    for _ in range(2):
+        for found, expected in ((a @ oxinp.array(x), matrix @ x), (a.T @ oxinp.array(y), matrix.T @ y)):
+            np.testing.assert_allclose(np.asarray(found), expected, rtol=1e-12, atol=1e-12)
+    assert_same(np.asarray(oxinp.array(y) @ a), np.asarray(a.T @ oxinp.array(y)))
+    assert not fallen(stats)

@@ -108,7 +108,7 @@ def bound_to(
 ) -> tuple[BoundOp, tuple[Any, ...], int]:
     """Return an operation bound to operands, the leaves that it is applied to, and their mask."""
     for x in operands:
-        if not isinstance(x, tuple) and x._layout.dtype not in DEVICE_TYPES:
+        if isinstance(x, Handle) and x._layout.dtype not in DEVICE_TYPES:
             raise Unsupported(f"dtype {x._layout.dtype} has no kernels")
     chained = op.takes_chains
     values = [
@@ -125,7 +125,7 @@ def bound_to(
 
 def _value(op: Op, operand: Operand, *, takes_chain: bool) -> Value:
     """What an operation reads: a chain where it takes one, else what lies in memory, contiguous where it must."""
-    if isinstance(operand, tuple):
+    if not isinstance(operand, Handle):
         return scalar(operand[0]), (operand[1],), 0
     if takes_chain:
         return operand_chain(operand)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from oxinp._kernels.plan import Launch, Plan, Scratch, Work, inputs, outputs
 from oxinp._kernels.problem import MAX_KERNELS
 from oxinp._kernels.sparse.bisection import bisect
-from oxinp._kernels.sparse.types import BLOCK, ProductTypes, product
+from oxinp._kernels.sparse.types import BLOCK, STORED, STREAMED, ProductTypes, product
 from oxinp._ptx import Builder, Kernel, warp_reduce
 from oxinp._ptx.frozen import Frozen
 from oxinp._ptx.kernel import retraceable
@@ -37,8 +37,6 @@ ITEMS = 7  # odd: threads that read shared memory `ITEMS` apart use different ba
 TILE = BLOCK * ITEMS
 MIN_BLOCKS = 4
 NUM_WARPS = BLOCK // WARP
-STREAMED = "nc.L1::no_allocate"
-"""How the matrix is loaded, of which nothing is read twice: the caches are for the vector."""
 AHEAD = 4
 """Carries of a lane that are on their way at a time."""
 
@@ -189,14 +187,14 @@ class _Merge:
                     with k.when(has_ended == 0):
                         first_total.set(total)
                     with k.otherwise():
-                        self.out[first_row + k.cast(row.get(), types.index)] = total
+                        self.out.store(first_row + k.cast(row.get(), types.index), [total], STORED)
                     has_ended.set(k.const(1, i32))
                     total.set(k.const(0, types.result))
                     row.set(row + 1)
         k.warp_sync()
         before, through = self.scan(k.emit("mov", total), has_ended != 0)
         with k.when(has_ended != 0):
-            self.out[first_row + k.cast(end, types.index)] = before + first_total
+            self.out.store(first_row + k.cast(end, types.index), [before + first_total], STORED)
         with k.when(k.tid == BLOCK - 1):
             self.carry_rows[tile] = last_row
             self.carries[tile] = through
@@ -262,7 +260,8 @@ def load_ends(
     first_row, first, num_ends, num_elements = tile
     for number in numbers:
         with k.when(number < num_ends):
-            ends[number] = k.cast(indptr[first_row + 1 + k.cast(number, first_row.type)] - first, i32)
+            end = indptr.load(first_row + 1 + k.cast(number, first_row.type), 1, STREAMED)[0]
+            ends[number] = k.cast(end - first, i32)
     with k.when(k.tid == 0):
         ends[num_ends] = num_elements
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from oxinp._kernels.plan import Launch, Plan, Work, inputs, outputs
 from oxinp._kernels.problem import MAX_KERNELS
-from oxinp._kernels.sparse.types import BLOCK, ProductTypes, product
+from oxinp._kernels.sparse.types import BLOCK, STORED, STREAMED, ProductTypes, product
 from oxinp._ptx import Builder, Kernel, warp_reduce
 from oxinp._ptx.frozen import Frozen
 from oxinp._ptx.kernel import retraceable
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from oxinp._ptx.value import Value
 
 UNROLL = 4
+SECTOR_NBYTES = 32  # of which lanes of a row load whole ones at a time, the cache has no use for them
 STREAM_NBYTES = 16384  # of products in shared memory
 
 
@@ -96,26 +97,20 @@ def _rows(spec: SpmvRowsSpec) -> Kernel:
     near = k.min(row, num_rows - 1)
     begin = k.where(has_row, indptr[near], nothing)
     end = k.where(has_row, indptr[near + 1], nothing)
-    total = k.var(k.const(0, types.result))
-    place = k.var(begin + lane)
-    with k.loop():
-        k.break_if(place + lanes * (UNROLL - 1) >= end)
-        first = place.get()
-        places = [first + lanes * i if i else first for i in range(UNROLL)]
-        columns = [indices[each] for each in places]
-        products = [product(k, types, data, x, *pair) for pair in zip(places, columns, strict=True)]
-        for each in products:
-            total.set(total + each)
-        place.set(first + lanes * UNROLL)
-    with k.loop():
-        k.break_if(place >= end)
-        at = place.get()
-        total.set(total + product(k, types, data, x, at, indices[at]))
-        place.set(at + lanes)
+    zero = k.const(0, types.result)
+    total = k.var(zero)
+    cache = STREAMED if lanes * types.index.nbytes >= SECTOR_NBYTES else "nc"
+    with k.range(begin + lane, end, lanes * UNROLL) as first:
+        wanted = [first + lanes * i if i else first for i in range(UNROLL)]
+        places = [k.min(place, end - 1) for place in wanted]
+        columns = [indices.load(place, 1, cache)[0] for place in places]
+        products = [product(k, types, data, x, *pair, cache) for pair in zip(places, columns, strict=True)]
+        for place, each in zip(wanted, products, strict=True):
+            total.set(total + k.where(place < end, each, zero))
     k.warp_sync()
     whole = warp_reduce(k, k.emit("mov", total), lambda a, b: a + b, lanes)
     with k.when((lane == 0) & has_row):
-        out[row] = whole
+        out.store(row, [whole], STORED)
     return k.build()
 
 
@@ -136,8 +131,8 @@ def _stream(spec: SpmvStreamSpec) -> Kernel:
         k.break_if(start >= block_end)
         first = start.get()
         places = [k.min(first + thread + i * BLOCK, block_end - 1) for i in range(unroll)]
-        columns = [indices.load(place, 1, "nc.L1::no_allocate")[0] for place in places]
-        made = [product(k, types, data, x, *pair) for pair in zip(places, columns, strict=True)]
+        columns = [indices.load(place, 1, STREAMED)[0] for place in places]
+        made = [product(k, types, data, x, *pair, STREAMED) for pair in zip(places, columns, strict=True)]
         for i, value in enumerate(made):
             products[k.tid + i * BLOCK] = value
         k.barrier()
@@ -147,7 +142,7 @@ def _stream(spec: SpmvStreamSpec) -> Kernel:
         k.barrier()
         start.set(first + chunk)
     with k.when(row < num_rows):
-        out[row] = total
+        out.store(row, [total], STORED)
     return k.build()
 
 

@@ -9,9 +9,9 @@ highest level that a row waits for.
 Algorithm: the solution begins as bytes of ones, which no computed number is; a thread that needs an element reads it
 until it is another one, without an order with other memory, for the element itself is what it waits for. A thread loads
 all that a row needs before it waits. It looks once per round of its loop and stores its own element in there, so that
-lanes of a warp may wait for each other. A thread's sum is in the order of its row, a warp's of one is a tree: the same
-bits every time. Bytes: the matrix once, and with several right-hand sides per element of the matrix a row of the
-solution from the caches.
+lanes of a warp may wait for each other; where rows are solved for as they come, lanes pass elements on by shuffles. A
+thread's sum is in the order of its row, a warp's of one is a tree: the same bits every time. Bytes: the matrix once,
+and with several right-hand sides per element of the matrix a row of the solution from the caches.
 
 Source: W. Liu et al., A synchronization-free algorithm for parallel sparse triangular solves, Euro-Par 2016.
 """
@@ -38,8 +38,9 @@ LONG = 48  # mean length of rows from which a warp has one
 ALL_ONES = 0xFF
 UNROLL = 4
 """Elements of a row that are looked up at a time."""
-ORDERED_BLOCKS = 264
-"""Blocks that solve for rows in an order. Those that wait read all the time, which more of them would make slow."""
+MIN_BLOCKS = 32
+LEVELS_AHEAD = 8
+"""Levels whose rows are taken at a time, in an order: what waits reads all the time, which makes others slow."""
 
 
 class TrsvSpec(Frozen):
@@ -88,10 +89,10 @@ def levels(num_rows: int, spec: LevelSpec) -> Plan:
     )
 
 
-def plan(num_rows: int, count: int, spec: TrsvSpec) -> Plan:
+def plan(num_rows: int, count: int, spec: TrsvSpec, num_levels: int = 0) -> Plan:
     """Return the plan of a solve; inputs are indptr, indices, data, right-hand side and, by the Spec, the order.
 
-    The Spec's lanes are chosen.
+    The Spec's lanes are chosen. Where there is an order, it has `num_levels` levels.
     """
     spec = spec.replace(lanes=WARP if count >= LONG * num_rows else 1)
     scratch = Scratch()
@@ -99,7 +100,9 @@ def plan(num_rows: int, count: int, spec: TrsvSpec) -> Plan:
     (x,), given = outputs(1), inputs(4 + spec.is_ordered)
     nbytes = count * (spec.index.nbytes + spec.value.nbytes) + num_rows * (spec.index.nbytes + 2 * spec.value.nbytes)
     num_blocks = -(-num_rows * spec.lanes // BLOCK)
-    grid = (min(num_blocks, ORDERED_BLOCKS) if spec.is_ordered else num_blocks, 1, 1)
+    if spec.is_ordered:
+        num_blocks = min(num_blocks, max(MIN_BLOCKS, num_blocks * LEVELS_AHEAD // num_levels))
+    grid = (num_blocks, 1, 1)
     return scratch.plan(
         (
             Fill(ticket, u32.nbytes, 0),
@@ -151,27 +154,51 @@ def _levels(spec: LevelSpec) -> Kernel:
     out, ticket = k.pointer("out", i32), k.pointer("ticket", u32)
     indptr, indices = (k.pointer(name, index, "r") for name in ("indptr", "indices"))
     num_rows = k.scalar("num_rows", index)
-    turn = k.shared(u32, 1)
-    with k.when(k.tid == 0):
-        turn[0] = ticket.atomic("add", 0, 1)
-    k.barrier()
-    number = k.cast(turn[0], index) * BLOCK + k.cast(k.tid, index)
-    with k.when(number < num_rows):
-        row = number if spec.is_lower else num_rows - 1 - number
-        end, place, level = indptr[row + 1], k.var(indptr[row]), k.var(-1, i32)
-        with k.loop():
-            at = place.get()
-            with k.when(at >= end):
-                out.store(row, [level + 1], order="relaxed.gpu")
-            k.break_if(at >= end)
-            column = indices[at]
-            with k.when(column < row if spec.is_lower else column > row):
-                found = out.load(column, order="relaxed.gpu")[0]
-                with k.when(found >= 0):
-                    level.set(k.max(level.get(), found))
-                    place.set(at + 1)
-            with k.otherwise():
-                place.set(at + 1)
+    turn = k.var(k.const(0, u32))
+    with k.when(k.lane == 0):
+        turn.set(ticket.atomic("add", 0, 1))
+    k.warp_sync()
+    number = k.cast(k.shfl_idx(turn.get(), 0), index) * WARP
+    mine = number + k.cast(k.lane, index)
+    has_row, near = mine < num_rows, k.min(mine, num_rows - 1)
+    row, first = (each if spec.is_lower else num_rows - 1 - each for each in (near, number))
+    place = k.var(indptr[row])
+    end = k.where(has_row, indptr[row + 1], place.get())
+    level, is_over, column = k.var(-1, i32), k.var(k.const(0, u32)), k.var(row)
+
+    def move(to: Value) -> None:
+        place.set(to)
+        with k.when(to < end):
+            column.set(indices[to])
+
+    def use(found: Value) -> None:
+        level.set(k.max(level.get(), found))
+        move(place + 1)
+
+    move(place.get())
+    with k.loop():
+        before, over = place.get(), k.ballot(is_over != 0)
+        distance = column - first if spec.is_lower else first - column
+        lane = k.cast(distance & (WARP - 1), u32)
+        theirs = k.shfl_idx(k.emit("mov", level), lane)
+        counts = column < row if spec.is_lower else column > row
+        is_near = (distance >= 0) & (distance < WARP) & ((k.shr(over, lane) & 1) != 0)
+        with k.when((before < end) & (is_near | ~counts)):
+            use(k.where(counts, theirs, k.const(-1, i32)))
+        finishes = (place >= end) & (is_over == 0)
+        leads_on = finishes | (place != before)
+        with k.when(finishes):
+            level.set(level + 1)
+            is_over.set(k.const(1, u32))
+            with k.when(has_row):
+                out.store(row, [level.get()], order="relaxed.gpu")
+        k.warp_sync()
+        k.break_if(k.all(is_over != 0))
+        with k.when(~k.any(leads_on) & (place < end)):
+            found = out.load(column, order="relaxed.gpu")[0]
+            with k.when(found >= 0):
+                use(found)
+        k.warp_sync()
     return k.build()
 
 
@@ -212,7 +239,8 @@ def _many(spec: TrsmSpec) -> Kernel:
                     with k.when((column == row) & (first + i < end)):
                         pivot.set(pivot + element)
         to = k.cast(row, i64) * num_right + right
-        _store(k, spec, x, to, b[to] + total, k.emit("mov", pivot))
+        left = b[to] + total
+        _store(k, spec, x, to, left if spec.has_unit_diagonal else left / k.emit("mov", pivot))
     return k.build()
 
 
@@ -239,23 +267,51 @@ def _one(spec: TrsvSpec) -> Kernel:
         end = k.where(has_row, indptr[row + 1], begin)
         window = _Window(k, spec, (x, indices, data), row, end)
         window.load(begin + k.cast(k.lane % lanes, index))
-        with k.loop():
-            window.look()
-            is_done = window.is_done()
-            if lanes == 1:
-                with k.when(is_done & has_row):
-                    _store(k, spec, x, row, right + window.total, k.emit("mov", window.pivot))
-                k.break_if(is_done)
-            else:
-                k.break_if(k.all(is_done))
-        k.warp_sync()
-        if lanes > 1:
-            total, pivot = (
-                warp_reduce(k, k.emit("mov", each), lambda p, q: p + q) for each in (window.total, window.pivot)
-            )
+        if lanes == 1 and order is None:
+            first = number if spec.is_lower else num_rows - 1 - number
+            _solve_together(window, first, has_row, right)
+        elif lanes == 1:
+            with k.loop():
+                window.poll()
+                window.use()
+                with k.when(window.is_done() & has_row):
+                    _store(k, spec, x, row, window.solved(right))
+                k.break_if(window.is_done())
+        else:
+            with k.loop():
+                window.poll()
+                window.use()
+                k.break_if(k.all(window.is_done()))
+            k.warp_sync()
+            for each in (window.total, window.pivot):
+                each.set(warp_reduce(k, k.emit("mov", each), lambda p, q: p + q))
             with k.when(has_row & (k.lane == 0)):
-                _store(k, spec, x, row, right + total, pivot)
+                _store(k, spec, x, row, window.solved(right))
+        k.warp_sync()
     return k.build()
+
+
+def _solve_together(window: _Window, first: Value, has_row: Value, right: Value) -> None:
+    """Solve for the rows of a warp, neighbours from `first` on, which get each other's elements without the memory.
+
+    What others solve for is looked up when nothing else leads on.
+    """
+    k, spec = window.k, window.spec
+    solved, is_over = k.var(k.const(0, spec.value)), k.var(k.const(0, u32))
+    with k.loop():
+        window.take(first, k.ballot(is_over != 0), k.emit("mov", solved))
+        window.use()
+        leads_on = window.is_done() & (is_over == 0)
+        with k.when(leads_on):
+            is_over.set(k.const(1, u32))
+            with k.when(has_row):
+                solved.set(window.solved(right))
+                _store(k, spec, window.x, window.row, solved.get())
+        k.warp_sync()
+        k.break_if(k.all(is_over != 0))
+        with k.when(~k.any(leads_on)):
+            window.poll()
+        k.warp_sync()
 
 
 class _Window:
@@ -294,21 +350,41 @@ class _Window:
                     self.pivot.set(k.where(is_there & (column == self.row), self.pivot + element, self.pivot.get()))
             self.missing.set(missing)
 
-    def look(self) -> None:
-        """Look up what is missing, all at once; use the window if nothing is any more, and load the next one."""
+    def poll(self) -> None:
+        """Look up what is missing, all at once."""
         k = self.k
         with k.when(self.missing != 0):
-            missing = self.missing.get()
             looks = [_known(k, self.spec, self.x, column.get()) for column in self.columns]
             for i, (is_known, value) in enumerate(looks):
-                is_new = is_known & ((missing & (1 << i)) != 0)
-                self.found[i].set(k.where(is_new, value, self.found[i].get()))
-                missing = missing ^ k.where(is_new, k.const(1 << i, u32), k.const(0, u32))
-            self.missing.set(missing)
+                self._find(i, is_known, value)
+
+    def take(self, first: Value, over: Value, solved: Value) -> None:
+        """Take what is missing from lanes of the warp that are over; `first` is the row of lane 0."""
+        k = self.k
+        for i, column in enumerate(self.columns):
+            distance = column - first if self.spec.is_lower else first - column
+            lane = k.cast(distance & (WARP - 1), u32)
+            is_near = (distance >= 0) & (distance < WARP)
+            self._find(i, is_near & ((k.shr(over, lane) & 1) != 0), k.shfl_idx(solved, lane))
+
+    def _find(self, i: int, is_known: Value, value: Value) -> None:
+        k, bit = self.k, 1 << i
+        is_new = is_known & ((self.missing & bit) != 0)
+        self.found[i].set(k.where(is_new, value, self.found[i].get()))
+        self.missing.set(self.missing ^ k.where(is_new, k.const(bit, u32), k.const(0, u32)))
+
+    def use(self) -> None:
+        """Subtract the window's elements if none is missing any more, and load the next ones."""
+        k = self.k
         with k.when((self.missing == 0) & (self.first < self.end)):
             for element, found in zip(self.elements, self.found, strict=True):
                 self.total.set(self.total - element * found)
             self.load(self.first + UNROLL * self.spec.lanes)
+
+    def solved(self, right: Value) -> Value:
+        """Return the element of the solution."""
+        left = right + self.total
+        return left if self.spec.has_unit_diagonal else left / self.k.emit("mov", self.pivot)
 
     def is_done(self) -> Value:
         """Return whether all elements are subtracted."""
@@ -327,9 +403,8 @@ def _known(k: Builder, spec: TrsvSpec | TrsmSpec, x: Pointer, at: Value) -> tupl
     return is_known, parts[0] if len(parts) == 1 else k.compound(spec.value, *parts)
 
 
-def _store(k: Builder, spec: TrsvSpec | TrsmSpec, x: Pointer, at: Value, right: Value, pivot: Value) -> None:
+def _store(k: Builder, spec: TrsvSpec | TrsmSpec, x: Pointer, at: Value, solved: Value) -> None:
     """Publish an element of the solution."""
-    solved = right if spec.has_unit_diagonal else right / pivot
     word = u64 if spec.value.parts[0].bits == 64 else u32
     count = len(solved.parts)
     for i, part in enumerate(solved.parts):

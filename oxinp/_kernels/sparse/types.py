@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from oxinp._ptx.value import Value
 
 BLOCK = 256
+STREAMED = "nc.L1::no_allocate"
+"""How a matrix is loaded of which nothing is read twice: the caches are for the vector."""
 
 
 class ProductTypes(Frozen):
@@ -32,6 +34,10 @@ class ProductTypes(Frozen):
     value: Type
     operand: Type
     result: Type
+
+
+STORED = ""
+"""How a product is stored, of which nothing is read."""
 
 
 def product(

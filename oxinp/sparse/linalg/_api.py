@@ -26,6 +26,7 @@ from oxinp.sparse.linalg import (
     _gmres,
     _krylov,
     _lanczos,
+    _lobpcg,
 )
 
 try:
@@ -53,7 +54,11 @@ _COMPOSED = {
     "_matfuncs": "expm inv matrix_power",
     "_eigen.lobpcg.lobpcg": "lobpcg",
 }
-_FASTER = {"gmres": _gmres.gmres, **{name: getattr(_krylov, name) for name in ("bicgstab", "cg", "cgs")}}
+_FASTER = {
+    "gmres": _gmres.gmres,
+    "lobpcg": _lobpcg.lobpcg,
+    **{name: getattr(_krylov, name) for name in ("bicgstab", "cg", "cgs")},
+}
 for _module, _names in _COMPOSED.items():
     for _name in _names.split():
         composed(f"scipy.sparse.linalg.{_name}", f"scipy.sparse.linalg.{_module}", _FASTER.get(_name))
