@@ -20,7 +20,8 @@ from oxinp._core.lazy.record import is_hosted
 from oxinp._core.lazy.results import wrap_host
 from oxinp._core.lazy.views import view, view_at
 from oxinp._core.manipulation import shape
-from oxinp._core.manipulation.copy import assign, astype, broadcasts_to, copy, own
+from oxinp._core.manipulation.copy import assign, astype, copy, own
+from oxinp._core.memory.broadcast import broadcasts_to
 from oxinp._core.memory.layout import Layout
 from oxinp._core.ops import creation
 from oxinp._core.ops import roll as rolls

@@ -194,3 +194,14 @@ def test_explain_says_so():
     assert all(entry.why for entry in report.entries)
     assert "belong on the host" in str(report)
     assert "little to do with larger arrays" in str(report)
+
+
+def test_what_the_device_computes_is_reduced_before_it_is_fetched(stats):
+    large = matrix(np, (300, 1000))
+    work_on_rows(np, matrix(np), 200)
+    chosen = np.arange(20)
+    assert 65536 <= 20 * 8000 < balance.limit
+    before = stats().d2h_bytes
+    total = large[chosen].sum(axis=0)
+    assert_same(total + 0, matrix(numpy, (300, 1000))[:20].sum(axis=0), ulp=16)
+    assert stats().d2h_bytes == before + total.nbytes

@@ -288,13 +288,16 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
             raise ValueError(msg)
         return asnumpy(self).astype(self._layout.dtype if dtype is None else dtype, copy=False)
 
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        if len(inputs) == 2 and type(inputs[1]) is ndarray and type(inputs[0]) in inlining.NUMBERS and not kwargs:
+    def __array_ufunc__(
+        self, ufunc: np.ufunc, method: str, a: Any, b: Any = inlining.MISSING, /, *others: Any, **kwargs: Any
+    ) -> Any:
+        if type(b) is ndarray and type(a) in inlining.NUMBERS and not others and not kwargs:
             ours = WITH_NUMBERS.get(ufunc)  # an operator with a number of NumPy's on its left
             if ours is not None and method == "__call__":
-                result = ours(inputs[1], inputs[0])
+                result = ours(b, a)
                 if result is not NotImplemented:
                     return result
+        inputs = (a,) if b is inlining.MISSING else (a, b, *others)
         return types.array_ufunc(ufunc, method, inputs, kwargs)
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:

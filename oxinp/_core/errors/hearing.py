@@ -99,7 +99,8 @@ _NUMERICAL = frozenset(
         *("sum", "prod", "mean", "max", "min", "amax", "amin", "argmax", "argmin", "any", "all", "cumsum", "cumprod"),
         *("ptp", "trace", "dot", "vdot", "inner", "outer", "tensordot", "take", "sort", "argsort", "searchsorted"),
         *("clip", "round", "diff", "where", "concatenate", "stack", "repeat", "reshape", "ravel", "copy", "nonzero"),
-        "norm",
+        *("hstack", "vstack", "dstack", "column_stack", "triu", "tril", "diag", "tile", "roll", "einsum", "kron"),
+        *("norm", "argwhere", "flatnonzero", "count_nonzero", "interp", "bincount"),
     )
     if name in home.__dict__
 )

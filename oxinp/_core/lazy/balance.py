@@ -30,6 +30,8 @@ RECORD = 2.0
 """Microseconds to record an elementwise operation, most of which are launched together with others."""
 LAUNCH = 8.0
 """Microseconds to launch a kernel."""
+RECORDED = RECORD + LAUNCH / 4
+"""Microseconds of an elementwise operation with its share of a launch, where nobody knows how many share one."""
 FIRST = 40.0
 """Microseconds more for one that has not run before."""
 WAIT = 30.0
@@ -58,6 +60,8 @@ _SAMPLED = 23
 few."""
 _PERIOD = 8
 """Notes after which placement is judged anew."""
+_PROOF = 64
+"""Judgements after which a program that has not gone to the host is believed to have its arrays on the device."""
 is_sampled: Callable[[], bool] = cycle([True] + [False] * (_SAMPLED - 1)).__next__
 """Whether the launch, view or operation that is asked about is; the first launches of their kind are weighed each."""
 
@@ -82,6 +86,8 @@ class Balance:
         "_return",
         "_sampled_below",
         "_shares",
+        "_since",
+        "_source",
         "_switch",
         "_unit",
         "_weights",
@@ -98,8 +104,9 @@ class Balance:
         self._weights = [0.0] * NUM_SIZES
         self._level = self.limit = 0
         self._last = NUM_SIZES
-        self._due = 0
+        self._due = self._since = 0  # notes since the last judgement, and judgements since the last change
         self._first = 0.0  # microseconds that launches take more, on an average, for being the first of their kind
+        self._source = 0  # the size of the largest arrays that those were computed from
         self._between = 0.0  # microseconds that copies took between sizes that belong on different sides
         self._return, self._switch = RETURN, SWITCH
         self.reach = self._unit << (NUM_SIZES - 1)
@@ -177,6 +184,7 @@ class Balance:
         """Note that what larger work has left on the device was wanted on the host, and has been waited for."""
         if nbytes < self.limit:
             self._between += WAIT + nbytes / COPY_RATE
+            self._source = max(self._source, self._last)
             self._weigh(self._last, WAIT)
 
     def _size(self, nbytes: float) -> int:
@@ -194,6 +202,7 @@ class Balance:
     def _judge(self) -> None:
         """Find out whether another placement is better."""
         weights, level = self._weights, self._level
+        self._since += 1
         least = -2 * self._switch - MAX_WEIGHT
         for size, weight in enumerate(weights):
             most = 2 * self._return if size < level else MAX_WEIGHT
@@ -204,7 +213,7 @@ class Balance:
             return  # what follows would change nothing
         sums = [0.0, *accumulate(weights)]
         present = sums[level] + self._between
-        if not level and sums[-1] >= MAX_WEIGHT:  # the device has proved right
+        if not level and sums[-1] >= MAX_WEIGHT and self._since >= _PROOF:  # the device has proved right
             self._return, self._switch = RETURN, SWITCH
         sizes = [size for size in range(level, NUM_SIZES) if weights[size]]
         better = [
@@ -214,8 +223,11 @@ class Balance:
         if better:
             self._settle(min(better)[1])
         elif not sizes and self._between > 2 * SWITCH:  # it is work on larger arrays that small ones come from
-            self._switch = min(2 * self._switch, MAX_SWITCH)
-            self._settle(0)
+            if level <= self._source < NUM_SIZES:
+                self._settle(self._source + 1)
+            else:
+                self._switch = min(2 * self._switch, MAX_SWITCH)
+                self._settle(0)
         elif below < present - self._return:
             self._return = min(4 * self._return, MAX_RETURN)
             self._settle(sums.index(below))
@@ -224,6 +236,8 @@ class Balance:
         """Let arrays of this many sizes belong on the host from now on."""
         self._weights = [0.0] * NUM_SIZES
         self._between = 0.0
+        self._since = 0
+        self._source = 0
         self._level = level
         self.limit = self._unit << (level - 1) if level else 0
         if explain.REPORTS:

@@ -119,7 +119,7 @@ class Call:
         nbytes = self.bound.layouts[0].nbytes
         if nbytes < balance.reach and (is_first or is_sampled()):
             balance.computed_call(nbytes, self.bound.host_cost(), leaves, is_first=is_first)
-        elif nbytes <= AWAITED_NBYTES:
+        elif nbytes <= AWAITED_NBYTES or balance.limit:
             balance.ran(nbytes, leaves)
         if REPORTS:
             nbytes = sum(layout.nbytes for layout in self.bound.layouts)

@@ -21,7 +21,7 @@ import numpy as np
 
 from oxinp._config import config
 from oxinp._core.errors.hearing import current, default, raise_own, run
-from oxinp._core.lazy.balance import RECORD, balance, is_sampled
+from oxinp._core.lazy.balance import RECORDED, balance, is_sampled
 from oxinp._core.lazy.code_cache import CodeCache
 from oxinp._core.lazy.explain import REPORTS
 from oxinp._core.lazy.handle import end_writing, host_view
@@ -162,7 +162,7 @@ def enter(kind: type) -> None:
 
 def takes(nbytes: int, reach: int) -> bool:
     """Whether what would be the device's belongs on the host by what has been learned; elements cost `reach` / 16."""
-    return balance.takes(nbytes, reach / 16, RECORD)
+    return balance.takes(nbytes, reach / 16, RECORDED)
 
 
 def _patterns(macros: dict[str, str]) -> list[tuple[re.Pattern[str], list[str]]]:

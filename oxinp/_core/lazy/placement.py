@@ -19,7 +19,7 @@ from weakref import ref
 from oxinp import _runtime
 from oxinp._config import config
 from oxinp._core.lazy import explain
-from oxinp._core.lazy.balance import RECORD, balance
+from oxinp._core.lazy.balance import RECORDED, balance
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.memory.storage import SHARED
 from oxinp._runtime import here
@@ -80,7 +80,7 @@ def takes_to_host(name: str, cost: float, weight: float = 1.0) -> bool:
 
 def is_recorded_on_host(cost: float, weight: float) -> bool:
     """Whether that is so of an elementwise operation, whose cost is bytes times its row's weight."""
-    is_small = cost < config.offload_threshold or balance.takes(cost / weight, weight, RECORD)
+    is_small = cost < config.offload_threshold or balance.takes(cost / weight, weight, RECORDED)
     return is_small or _runtime.current() is None
 
 

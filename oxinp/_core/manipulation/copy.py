@@ -20,6 +20,7 @@ from oxinp._core.lazy.record import COPY, express, is_hosted
 from oxinp._core.lazy.results import is_device_scalar, types, wrap_host, wrap_pending
 from oxinp._core.lazy.stores import store, target_of
 from oxinp._core.lazy.views import moved, view, view_at
+from oxinp._core.memory.broadcast import broadcasts_to
 from oxinp._core.memory.dtypes import CARRIERS, DEVICE_TYPES, is_dtype_class
 from oxinp._core.memory.layout import Layout
 
@@ -281,14 +282,6 @@ def drop_leading_ones(value: Handle, ndim: int) -> Handle:
         dropped: Handle = view(value, lambda seen: seen[leading])
         return dropped
     return value
-
-
-def broadcasts_to(source: tuple[int, ...], target: tuple[int, ...]) -> bool:
-    """Whether an array of one shape fills one of another, whose elements it may repeat."""
-    try:
-        return np.broadcast_shapes(source, target) == target
-    except ValueError:
-        return False
 
 
 def _cannot_broadcast(source: tuple[int, ...], target: tuple[int, ...]) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from itertools import zip_longest
 
-import numpy as np
-
 
 def broadcast_shapes(shapes: list[tuple[int, ...]], target: tuple[int, ...] | None) -> tuple[int, ...]:
     """Return the shape that operands of `shapes` broadcast to, or `target` where one is prescribed.
@@ -44,16 +42,27 @@ def broadcast_shapes(shapes: list[tuple[int, ...]], target: tuple[int, ...] | No
 
 
 def _broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """Do what `numpy.broadcast_shapes` does, which takes no more than 32 dimensions."""
-    if max(map(len, shapes)) <= 32:
-        return np.broadcast_shapes(*shapes)
+    """Do what `numpy.broadcast_shapes` does, which takes longer and no more than 32 dimensions."""
     found = []
     for lengths in zip_longest(*[shape[::-1] for shape in shapes], fillvalue=1):
-        others = {*lengths} - {1}
-        if len(others) > 1:
-            raise ValueError("shape mismatch: objects cannot be broadcast to a single shape")
-        found.append(others.pop() if others else 1)
+        length = 1
+        for each in lengths:
+            if each != 1:
+                if each != length != 1:
+                    raise ValueError("shape mismatch: objects cannot be broadcast to a single shape")
+                length = each
+        found.append(length)
     return tuple(found[::-1])
+
+
+def broadcasts_to(source: tuple[int, ...], target: tuple[int, ...]) -> bool:
+    """Whether an array of one shape fills one of another, whose elements it may repeat."""
+    if source == target:
+        return True
+    try:
+        return _broadcast(source, target) == target
+    except ValueError:
+        return False
 
 
 def _listed(shapes: list[tuple[int, ...]]) -> str:

@@ -18,7 +18,8 @@ from oxinp._core.memory.recent import Recent
 _ROOM = 1 << 15
 _INTERNED = Recent(_ROOM)
 _CONTIGUOUS = Recent(_ROOM)
-MAX_PARTS = 64  # of one layout that are remembered: a loop over rows must not fill the memory
+MAX_PARTS = 512  # of a whole array that are remembered: a loop over rows must not fill the memory
+MAX_NESTED_PARTS = 32  # of such a part
 _new = object.__new__
 
 
@@ -140,8 +141,9 @@ class Layout:
         known = self.parts
         if known is None:
             known = self.parts = {}
-        elif len(known) >= MAX_PARTS:
-            for old in [*known][: MAX_PARTS // 2]:
+        elif len(known) >= MAX_NESTED_PARTS:
+            room = MAX_NESTED_PARTS if self.offset or not self.is_contiguous else MAX_PARTS
+            for old in [*known][: room // 2] if len(known) >= room else ():
                 known.pop(old, None)
         known[key] = part
 

@@ -14,7 +14,7 @@ from oxinp._core.errors.frames import call_as_user
 from oxinp._core.errors.hearing import call_numerical
 from oxinp._core.host.exchange import PLAIN
 from oxinp._core.host.fallback import call, placed_on_host
-from oxinp._core.lazy.balance import RECORD, balance
+from oxinp._core.lazy.balance import RECORDED, balance
 from oxinp._core.lazy.explain import REPORTS
 from oxinp._core.lazy.expr import Operation, Placed, Unsupported
 from oxinp._core.lazy.handle import Handle, compute_into, host_view
@@ -213,7 +213,7 @@ class ufunc(metaclass=UfuncType):  # noqa: N801 - NumPy's name
                 if type(out) is not kind or not is_host_only(out):
                     return NotImplemented
                 size = max(size, out.size)
-        if size * self._reach >= config.offload_threshold and not balance.takes(size * 8, self._row.weight, RECORD):
+        if size * self._reach >= config.offload_threshold and not balance.takes(size * 8, self._row.weight, RECORDED):
             return NotImplemented
         operands = given[: self._num_inputs]
         keywords: dict[str, Any] = dict(zip(kwargs, given[self._num_inputs :], strict=True))

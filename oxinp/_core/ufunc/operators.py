@@ -18,7 +18,7 @@ import numpy as np
 from oxinp._config import config
 from oxinp._core.errors.state import current, quiet
 from oxinp._core.lazy import schedule, writing
-from oxinp._core.lazy.balance import RECORD, balance
+from oxinp._core.lazy.balance import RECORDED, balance
 from oxinp._core.lazy.combining import renew
 from oxinp._core.lazy.expr import Operation, Unsupported, scalar
 from oxinp._core.lazy.handle import Handle, chain, expression
@@ -82,7 +82,7 @@ def _reach(row: UfuncRow) -> int:
 def _is_small(weight: float, x: np.ndarray[Any, Any], y: np.ndarray[Any, Any]) -> bool:
     """Whether no operand and no result is so large that it belongs on the device."""
     nbytes = _bound(x, y)
-    return nbytes * weight < config.offload_threshold or balance.takes(nbytes, weight, RECORD)
+    return nbytes * weight < config.offload_threshold or balance.takes(nbytes, weight, RECORDED)
 
 
 # What small arrays on the host take.
