@@ -1,11 +1,11 @@
 """Draws of variates in one pass: a block finds those of a tile, learns how many come before, and stores them in order.
 
 Data layout: the result is contiguous; values and bits of a tile are in shared memory, see `find`. Who owns what: blocks
-take tiles by an atomic ticket, and the next one's before they have made the words of one; thread t has words t, t +
-BLOCK, ... of one. Where a tile's results begin is the number of those before it, by decoupled look-back: a tile leaves
-how many it gives, then how many all up to it give; its first warp goes back over the tiles before it, `NEAR` at a time,
-to one that says the latter. What they say is a word of 64 bits with a mark, zero before the launch, so that no fence is
-needed. Where a word's result goes is that, the bits of rows before its own, and the bits of lanes before it.
+take tiles by an atomic ticket; thread t has words t, t + BLOCK, ... of one. Where a tile's results begin is the number
+of those before it, by decoupled look-back: a tile leaves how many it gives, then how many all up to it give; its first
+warp goes back over the tiles before it, `NEAR` at a time, to one that says the latter. What they say is a word of 64
+bits with a mark, zero before the launch, so that no fence is needed. Where a word's result goes is that, the bits of
+rows before its own, and the bits of lanes before it.
 
 Bytes per element: itself, once. Instructions per word of f64 (SASS): 14 for the state, 8 for the word, 8 for the value,
 6 for the candidate, 10 for its place and through shared memory; for the rest of a tile, divided by its words, 6 before
@@ -106,22 +106,25 @@ class _Variates:
             self.tile = self.ticket[0]
             k.break_if(self.tile >= self.num_tiles)
             self.words.open(self.tile, self.state.load(0, 2))
-            following = k.var(0, u32)  # on its way while the tile's words are made
-            with k.when(tid == 0):
-                following.set(self.take())
-            k.warp_sync()
             self.finder.find(self.result)
-            with k.when(tid == 0):
-                self.ticket[0] = following.get()
             total = self.count_rows()
+            # The next tile and its state are on their way meanwhile. A tile that is taken earlier than it can be begun
+            # keeps those after it waiting.
+            following, state = k.var(0, u32), [k.var(0, u64) for _ in range(2)]
             with k.when(tid == WARP):
-                self.state.store(0, self.words.state(k.min(self.ticket[0], self.num_tiles - 1)))
+                following.set(self.take())
             with k.when(self.warp == 0):
                 before = self.look_back(total)
                 with k.when(self.lane == 0):
                     self.start[0] = k.cast(before, i64)
             k.barrier()
+            with k.when(tid == WARP):
+                for var, half in zip(state, self.words.state(k.min(following, self.num_tiles - 1)), strict=True):
+                    var.set(half)
             self.leave(total)
+            with k.when(tid == WARP):
+                self.ticket[0] = following.get()
+                self.state.store(0, [half.get() for half in state])
             k.barrier()
         return k.build()
 
@@ -171,11 +174,15 @@ class _Variates:
             k.break_if(end == 0)
             # The tile that is `NEAR_ROWS * lane` and so many more before the end; there is none before the first
             places = [end - 1 - (row * WARP + self.lane) for row in range(NEAR_ROWS)]
+            # All are on their way before the first one is looked at; few have to be asked for again
             found = [k.var(SUM, u64) for _ in places]
             for place, var in zip(places, found, strict=True):
-                with k.when(place < end), k.loop():
+                with k.when(place < end):
                     var.set(said.load(place, order="relaxed.gpu")[0])
+            for place, var in zip(places, found, strict=True):
+                with k.loop():
                     k.break_if(var != 0)
+                    var.set(said.load(place, order="relaxed.gpu")[0])
             k.warp_sync()
             goes_on = k.var(True, pred)
             for var in found:
