@@ -257,11 +257,10 @@ class _Buckets:
         """The numbers of updates in their buckets, two in a word, which registers are short of."""
         k = self.k
         found = [k.var(0, u32) for _ in places]
-        are_one = None
+        are_one = k.const(1, u32) != 0
         for place in places:
             bucket = k.shr(place, self.shift)
-            is_one = bucket == k.shfl_idx(bucket, 0)
-            are_one = is_one if are_one is None else are_one & is_one
+            are_one = are_one & (bucket == k.shfl_idx(bucket, 0))
         with k.when(k.all(are_one)):  # updates in order: one lane counts for all, which would wait for each other
             with k.when(k.lane == 0):
                 for number, place in zip(found, places, strict=True):
