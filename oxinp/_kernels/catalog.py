@@ -427,8 +427,7 @@ def gather_specs() -> list[TakeSpec | SelectSpec | MaskWordsSpec | DistinctSpec]
         for loops in _loops(type_.nbytes)
         for index_type, is_checked in ((i64, True), (i64, False), (i32, True), (u8, True))
     ]
-    selects = [SelectSpec(type_, 1) for type_ in (None, *TYPES, *OTHER_TYPES)]
-    selects += [SelectSpec(type_, min(4, 16 // type_.nbytes)) for type_ in (*TYPES, *OTHER_TYPES)]
+    selects = [SelectSpec(type_) for type_ in (None, *TYPES, *OTHER_TYPES)]
     masks = [
         MaskWordsSpec(Chain((OperandSpec(pred, kind),), (), (), 1, bits), 0)
         for kind in (UNIT, STRIDED)

@@ -256,9 +256,22 @@ class _Buckets:
     def ranks(self, places: list[Value]) -> list[Value]:
         """The numbers of updates in their buckets, two in a word, which registers are short of."""
         k = self.k
-        found = [self.counters.atomic("add", k.shr(place, self.shift), 1, order="relaxed.cta") for place in places]
-        found += [k.const(0, u32)] * (len(found) % 2)
-        return [low | high << 16 for low, high in zip(found[::2], found[1::2], strict=True)]
+        found = [k.var(0, u32) for _ in places]
+        are_one = k.const(1, u32) != 0
+        for place in places:
+            bucket = k.shr(place, self.shift)
+            are_one = are_one & (bucket == k.shfl_idx(bucket, 0))
+        with k.when(k.all(are_one)):  # updates in order: one lane counts for all, which would wait for each other
+            with k.when(k.lane == 0):
+                for number, place in zip(found, places, strict=True):
+                    number.set(self.counters.atomic("add", k.shr(place, self.shift), WARP, order="relaxed.cta"))
+            for number in found:
+                number.set(k.shfl_idx(number.get(), 0) + k.lane)
+        with k.otherwise():
+            for number, place in zip(found, places, strict=True):
+                number.set(self.counters.atomic("add", k.shr(place, self.shift), 1, order="relaxed.cta"))
+        ranks = [number.get() for number in found] + [k.const(0, u32)] * (len(found) % 2)
+        return [low | high << 16 for low, high in zip(ranks[::2], ranks[1::2], strict=True)]
 
     def sum_up(self, size: Value) -> None:
         """Replace counters by their sums before each, and tell everybody."""

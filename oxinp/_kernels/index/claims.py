@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 ELEMENTS_PER_INDEX = 8
 """Elements per index up to which a word for each is filled with zeros faster than a table is searched."""
-MAX_HASHED, MAX_HASHED_EXTENT = 1 << 30, 1 << 32
+MAX_HASHED, MAX_HASHED_EXTENT = 1 << 29, 1 << 32
+ENTRIES_PER_INDEX = 4
+"""Entries of the table per index: a warp waits for the longest search of its lanes."""
 MAX_COUNT_32 = (1 << 32) - 2
 MULTIPLIER = 0x9E3779B1  # the odd number nearest to 2^32 over the golden ratio
 
@@ -64,7 +66,7 @@ class ClaimRoom(NamedTuple):
 def room_for(count: int, extent: int) -> ClaimRoom:
     """Return the room for the claims of some indices on as many elements."""
     if extent > ELEMENTS_PER_INDEX * count and count <= MAX_HASHED and extent <= MAX_HASHED_EXTENT:
-        return ClaimRoom(ClaimSpec(u64, is_hashed=True), 1 << (2 * count - 1).bit_length())
+        return ClaimRoom(ClaimSpec(u64, is_hashed=True), 1 << (ENTRIES_PER_INDEX * count - 1).bit_length())
     return ClaimRoom(ClaimSpec(u32 if count <= MAX_COUNT_32 else u64, is_hashed=False), extent)
 
 

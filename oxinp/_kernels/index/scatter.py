@@ -80,6 +80,11 @@ class CheckSpec(Frozen):
     reports: bool
     bits: int
 
+    @property
+    def unroll(self) -> int:
+        """Indices of a thread; searches for one after the other would wait for each other."""
+        return 1 if self.claim is not None and self.claim.is_hashed else UNROLL
+
 
 class WriteSpec(Frozen):
     """A kernel of `write`.
@@ -167,13 +172,14 @@ def scatter(
     flag = scratch.take(u32.nbytes) if is_checked else None
     claims = None if room is None else scratch.take(room.nbytes)
     out, indices, values, status = Argument("out0"), Argument("in0"), Argument("in1"), Argument("in2")
-    grid, given = (-(-count // (BLOCK * UNROLL)), 1, 1), [x for x in (flag, claims) if x is not None]
+    given = [x for x in (flag, claims) if x is not None]
     steps: list[Step] = [Fill(given[0], scratch.nbytes, 0)] if given else []
     is_tried = is_checked and operator in INVERTIBLE
     if claim is not None or (is_checked and not is_tried):
-        made = make(CheckSpec(index_type, claim, is_checked, bits))
+        check = CheckSpec(index_type, claim, is_checked, bits)
+        grid = (-(-count // (BLOCK * check.unroll)), 1, 1)
         found = [*([flag, status] if flag is not None else []), *([] if claims is None else [claims])]
-        steps.append(Launch(made, grid, (*found, indices), (*own, count, extent)))
+        steps.append(Launch(make(check), grid, (*found, indices), (*own, count, extent)))
     element = type_ if operator else carrier(type_)
     spec = WriteSpec(element, index_type, loops.spec, is_scalar, claim, is_checked, operator, TRIES if is_tried else "")
     work = Work(nbytes=(2 - is_scalar) * loops.num_units * loops.spec.vector * type_.nbytes + count * index_type.nbytes)
@@ -209,8 +215,8 @@ def _check(spec: CheckSpec) -> Kernel:
     if claims is not None:
         claims.declare()
     count, extent = k.scalar("count", i64), k.scalar("extent", i64)
-    first = k.cast(k.ctaid, i64) * (BLOCK * UNROLL) + k.cast(k.tid, i64)
-    numbers = [first + BLOCK * i if i else first for i in range(UNROLL)]
+    first = k.cast(k.ctaid, i64) * (BLOCK * spec.unroll) + k.cast(k.tid, i64)
+    numbers = [first + BLOCK * i if i else first for i in range(spec.unroll)]
     raw = [index[k.min(number, count - 1)] for number in numbers]
     for number, value in zip(numbers, raw, strict=True):
         at, is_beyond = resolve(k, value, extent, spec.bits)

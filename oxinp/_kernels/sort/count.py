@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 BLOCK = 256
 ITEMS = 8
-MAX_COPIES = 32  # one per lane, in a bank of its own
+MAX_COPIES = 16
 COPIES_NBYTES = 32 * 1024
 MAX_SHARED_NBYTES = 64 * 1024
 BLOCKS_PER_SM = 6
