@@ -38,6 +38,10 @@ def permuted(rng, size):
     return rng.random(size, "f4"), rng.permutation(size)
 
 
+def sampled(rng, size):
+    return rng.random(size, "f4"), rng.integers(0, size, size // 4)
+
+
 def with_values(rng, size):
     return np.zeros(size, "f4"), rng.permutation(size), rng.random(size, "f4")
 
@@ -166,6 +170,7 @@ def index_add(torch, a, i, v):
 CASES = [
     Case("x[permutation] f4 2^27", 2**27, permuted, read, lambda _, x, i: x[i]),
     Case("x[permutation] * 2 + 1 f4 2^27", 2**27, permuted, read_scaled, lambda _, x, i: x[i] * 2 + 1),
+    Case("x[2^24] f4 2^26", 2**26, sampled, read, lambda _, x, i: x[i]),
     Case("a[permutation] = v f4 2^27", 2**27, with_values, assign, lambda _, a, i, v: a.index_copy_(0, i, v)),
     Case("a[repeated] = v f4 2^27", 2**27, repeated, assign),
     Case("a[idx] = 3 f4 2^27", 2**27, repeated, fill, lambda _, a, i, v: a.index_fill_(0, i, 3)),  # noqa: ARG005

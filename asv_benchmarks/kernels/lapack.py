@@ -25,12 +25,13 @@ from oxinp._driver.enums import LaunchAttributeId
 from oxinp._driver.event import Event
 from oxinp._driver.graph import Graph
 from oxinp._driver.launch import LaunchAttribute, Launcher
-from oxinp._driver.stream import Stream
 from oxinp._kernels.elementwise.plan import contiguous_strides
 from oxinp._kernels.lapack import plan as lapack
 from oxinp._kernels.plan import Beside, Launch, in_order
 from oxinp._kernels.problem import Operand
+from oxinp._ptx.synchronize import GRID_WAIT
 from oxinp._ptx.types import from_dtype
+from oxinp._runtime.branch import Branch
 from oxinp._runtime.cuda import open_backend
 from tests.kernels.machine import parameters
 
@@ -96,7 +97,7 @@ class Bound:
     """
 
     def __init__(self, backend, plan, outputs, inputs=()):
-        self.backend, self.side = backend, Stream(backend.context, priority=HIGHEST)
+        self.backend, self.branch = backend, Branch(backend.context, 0)
         self.scratch = backend.allocate(max(plan.scratch_nbytes, 1))
         self.buffers = {f"out{i}": x for i, x in enumerate(outputs)} | {f"in{i}": x for i, x in enumerate(inputs)}
         self.buffers["scratch"] = self.scratch.ptr
@@ -110,28 +111,33 @@ class Bound:
         """Add steps on a stream, behind nodes of the graph; return the nodes to wait for."""
         for step in steps:
             if isinstance(step, Beside):
-                side = self.side.handle
-                self.order(stream, side)
+                assert not stream
+                side = self.branch.stream.handle
+                self.calls.append(("", 0, 0, self.branch.fork))
                 urgent = self.add(step.urgent, side, after)
                 after = [*self.add(step.rest, stream, after), *urgent]
-                self.order(side, stream)
+                self.calls.append(("", 0, 0, self.branch.join))
             elif isinstance(step, Launch):
                 given = (*parameters(self.backend, step, self.buffers), *step.constants)
                 kernel = step.kernel
                 shape = (step.grid, kernel.block, kernel.shared_nbytes)
-                launcher = Launcher(
-                    self.backend.function(kernel),
-                    *shape,
-                    kernel.param_format,
-                    0,
-                    given,
-                    cluster=kernel.cluster,
-                    stream=stream,
+                launcher, node = (
+                    Launcher(
+                        self.backend.function(kernel),
+                        *shape,
+                        kernel.param_format,
+                        0,
+                        given,
+                        cluster=kernel.cluster,
+                        is_programmatic=is_programmatic,
+                        stream=stream,
+                    )
+                    for is_programmatic in (GRID_WAIT in kernel.ptx, False)
                 )
                 flops = step.work.flops if kernel.name.startswith("gemm") else 0
                 name = f"{kernel.name} of 1e{int(math.log10(flops))}" if flops else kernel.name
                 self.calls.append((name, flops, stream, launcher.launch))
-                node = self.graph.add_kernel(launcher, after=after)
+                node = self.graph.add_kernel(node, after=after)
                 if stream:
                     row = LaunchAttribute()
                     row.value[0] = HIGHEST & 0xFFFFFFFF
@@ -145,13 +151,6 @@ class Bound:
                 self.calls.append(("fill", 0, stream, fill))
                 after = [self.graph.add_fill(target, step.byte, step.nbytes, after=after)]
         return after
-
-    def order(self, first, then):
-        """Let a stream wait for what is queued on another one by then."""
-        event = Event(self.backend.context, has_timing=False)
-        self.calls.append(("", 0, first, partial(event.record, first)))
-        wait = partial(self.backend.context.driver.cuStreamWaitEvent, then, event.handle, 0)
-        self.calls.append(("", 0, then, wait))
 
     def place(self, argument):
         return self.buffers[argument.buffer] + argument.offset

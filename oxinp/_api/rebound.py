@@ -30,7 +30,7 @@ _MAKE_ARRAYS = (
 _OF_ARRAYS = (
     "allclose angle append apply_over_axes array_equal array_equiv asarray_chkfinite average block corrcoef cov cross "
     "delete diag_indices_from diff fix gradient histogram2d histogramdd imag insert iscomplex isclose isneginf "
-    "isposinf isreal ix_ nan_to_num pad polyadd polyder polyint polysub polyval real_if_close "
+    "isposinf isreal ix_ nan_to_num pad polyadd polyder polyint polysub polyval real_if_close require "
     "setxor1d sinc sort_complex trapezoid tril tril_indices_from trim_zeros triu triu_indices_from "
     "unwrap"
 )

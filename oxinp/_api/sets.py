@@ -15,14 +15,18 @@ from oxinp._core.manipulation.copy import astype
 from oxinp._core.manipulation.shape import ravel
 from oxinp._core.ops import gather
 from oxinp._core.ops.index import getitem
-from oxinp._core.ops.sort import Unique, check_placement, searchsorted, sort
+from oxinp._core.ops.sort import Unique, check_placement, distinct_values, searchsorted, sort
 from oxinp._core.ufunc.objects import UFUNC_OBJECTS
 
 
-def _distinct(a: Any, *, with_places: bool, equal_nan: bool) -> Unique:
+def _array(a: Any) -> Any:
     if isinstance(a, np.ndarray) and type(a) is not np.ndarray:
         raise Unsupported("a subclass to pass through")
-    return Unique(as_ours(a), with_places=with_places, equal_nan=bool(equal_nan))
+    return as_ours(a)
+
+
+def _distinct(a: Any, *, with_places: bool, equal_nan: bool) -> Unique:
+    return Unique(_array(a), with_places=with_places, equal_nan=bool(equal_nan))
 
 
 @implements("unique")
@@ -40,6 +44,8 @@ def unique(
     if axis is not None:
         raise Unsupported("rows")
     del sorted
+    if not (return_index or return_inverse or return_counts):
+        return distinct_values(_array(ar), equal_nan=bool(equal_nan))
     found = _distinct(ar, with_places=bool(return_index or return_inverse), equal_nan=equal_nan)
     wanted = [found.values]
     if return_index:
@@ -48,7 +54,7 @@ def unique(
         wanted.append(found.inverse)
     if return_counts:
         wanted.append(found.counts)
-    return wanted[0] if len(wanted) == 1 else tuple(wanted)
+    return tuple(wanted)
 
 
 @implements("unique_values", is_hosted=False)

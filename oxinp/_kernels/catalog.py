@@ -23,10 +23,12 @@ from oxinp._kernels.elementwise.tile import TileSpec
 from oxinp._kernels.fft import catalog as fft
 from oxinp._kernels.gemm import catalog as gemm
 from oxinp._kernels.gemm.epilogue import Epilogue
-from oxinp._kernels.index import buckets, gather, latest, ordered, regions, scatter, sums, windows
+from oxinp._kernels.index import buckets, distinct, gather, latest, ordered, regions, scatter, sums, windows
 from oxinp._kernels.index import select as select_by_mask
 from oxinp._kernels.index.bucket_sums import SumsSpec
 from oxinp._kernels.index.buckets import BucketsSpec
+from oxinp._kernels.index.claims import ClaimSpec
+from oxinp._kernels.index.distinct import DistinctSpec
 from oxinp._kernels.index.gather import TakeSpec
 from oxinp._kernels.index.latest import LatestSpec
 from oxinp._kernels.index.loops import MAX_VECTOR_NBYTES, LoopsSpec
@@ -425,12 +427,15 @@ def gather_specs() -> list[TakeSpec | SelectSpec | MaskWordsSpec]:
         for loops in _loops(type_.nbytes)
         for index_type, is_checked in ((i64, True), (i64, False), (i32, True), (u8, True))
     ]
-    selects = [SelectSpec(type_) for type_ in (None, *TYPES, *OTHER_TYPES)]
+    selects = [SelectSpec(type_, 1) for type_ in (None, *TYPES, *OTHER_TYPES)]
+    selects += [SelectSpec(type_, min(4, 16 // type_.nbytes)) for type_ in (*TYPES, *OTHER_TYPES)]
     masks = [
         MaskWordsSpec(Chain((OperandSpec(pred, kind),), (), (), 1, bits), 0)
         for kind in (UNIT, STRIDED)
         for bits in (32, 64)
     ]
+    integers = (i8, i16, i32, i64, u8, u16, u32)
+    bits = [DistinctSpec(None), *(DistinctSpec(type_, words) for type_ in integers for words in (1 << 10, 1 << 15))]
     along = [
         TakeSpec(carrier(type_), index_type, LoopsSpec(outer, inner, 1, bits), is_checked=True, is_along=True)
         for type_ in (u8, f32, f64, c128)
@@ -448,7 +453,7 @@ def gather_specs() -> list[TakeSpec | SelectSpec | MaskWordsSpec]:
         )
         for is_checked in (True, is_along)
     ]
-    return list(dict.fromkeys([*takes, *along, *selects, *masks, *finished]))
+    return list(dict.fromkeys([*takes, *along, *selects, *masks, *bits, *finished]))
 
 
 def _finish(type_: Type) -> gather.Finish:
@@ -457,12 +462,15 @@ def _finish(type_: Type) -> gather.Finish:
     return gather.Finish(Epilogue(others, (Instr(_both, type_, (0, 1)), Instr(_both, type_, (3, 2))), 4), type_)
 
 
+CLAIMS = (ClaimSpec(u32, is_hashed=False), ClaimSpec(u64, is_hashed=False), ClaimSpec(u64, is_hashed=True))
+
+
 def scatter_specs() -> list[CheckSpec | WriteSpec]:
     """Return Specs of writes by index."""
     checks = [
-        CheckSpec(index_type, claim, enters, reports, bits)
+        CheckSpec(index_type, claim, reports, bits)
         for index_type in (i64, i32)
-        for claim, enters in ((None, False), (u32, False), (u32, True), (u64, True))
+        for claim in (None, *CLAIMS)
         for reports in (False, True)
         if reports or claim is not None
         for bits in (32, 64)
@@ -471,7 +479,11 @@ def scatter_specs() -> list[CheckSpec | WriteSpec]:
         WriteSpec(type_, i64, loops, is_scalar, claim, is_checked, "")
         for type_ in map(carrier, (u8, i16, f32, f64, c128))
         for loops in _loops(type_.nbytes)
-        for is_scalar, claim, is_checked in ((False, u32, True), (True, None, True), (False, None, False))
+        for is_scalar, claim, is_checked in (
+            *((False, claim, True) for claim in CLAIMS),
+            (True, None, True),
+            (False, None, False),
+        )
         if not (is_scalar and type_.nbytes > u64.nbytes)
     ]
     updates = [
@@ -705,6 +717,7 @@ FAMILIES: dict[type, Any] = {
     ScanChainedColumnsSpec: chained_columns,
     TakeSpec: gather,
     SelectSpec: select_by_mask,
+    DistinctSpec: distinct,
     MaskWordsSpec: select_by_mask,
     CheckSpec: scatter,
     WriteSpec: scatter,

@@ -264,6 +264,12 @@ class Scratch:
         self.nbytes += -(-nbytes // ALIGNMENT) * ALIGNMENT
         return Argument("scratch", start)
 
+    def copy(self) -> Scratch:
+        """Return a workspace of which as much has been given out."""
+        made = Scratch()
+        made.nbytes = self.nbytes
+        return made
+
     def plan(self, steps: Iterable[Step], *, is_guarded: bool = False) -> Plan:
         """Return the plan of steps that use the workspace as far as it has been given out."""
         steps = tuple(steps)

@@ -33,19 +33,24 @@ class Branch:
         It has been forked, and not joined for good.
     """
 
-    __slots__ = ("_forked", "_joined", "is_open", "main", "stream")
+    __slots__ = ("_begun", "_forked", "_joined", "is_open", "main", "stream")
 
     def __init__(self, context: Context, main: int) -> None:
         _, highest = context.stream_priorities()
         self.stream = Stream(context, priority=highest)
         self.main = main
         self.is_open = False
-        self._forked, self._joined = (Event(context, has_timing=False) for _ in range(2))
+        self._forked, self._begun, self._joined = (Event(context, has_timing=False) for _ in range(3))
 
     def fork(self) -> None:
-        """Let it begin behind all that the other stream has now."""
+        """Let it begin behind all that the other stream has now, and before what that is given next.
+
+        Else the other stream, which waits for no event, would have its blocks everywhere first.
+        """
         self._forked.record(self.main)
         self.stream.wait(self._forked)
+        self.stream.record(self._begun)
+        self.stream.driver.cuStreamWaitEvent(self.main, self._begun.handle, 0)
         self.is_open = True
 
     def join(self) -> None:
@@ -56,5 +61,5 @@ class Branch:
     def close(self) -> None:
         """Destroy the stream, whose work is done."""
         self.stream.close()
-        self._forked.close()
-        self._joined.close()
+        for event in (self._forked, self._begun, self._joined):
+            event.close()

@@ -313,3 +313,9 @@ def test_a_complex_number_written_by_index(key):
     for x in (ours, theirs):
         x[key] = numpy.complex128(2 - 3j)
     assert_same(ours, theirs)
+
+
+def test_a_mask_computed_with_a_complex_number():
+    x = values("D", (30, 20))
+    ours = np.asarray(x)
+    assert_same(ours[np.abs(ours * (1 + 2j)) > 90], x[numpy.abs(x * (1 + 2j)) > 90])

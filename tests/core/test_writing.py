@@ -263,3 +263,13 @@ def test_writes_to_small_host_arrays_beside_readers(config, write):
     beside_readers(lambda step: write(x, step), lambda: np.evaluate(x + large), times=200)
     for side in (numpy.asarray(x), numpy.asarray(x + large)[0]):
         assert_same(side, numpy.full(4000, 200.0))
+
+
+def test_text_written_to_characters_is_a_sequence(twin):
+    def body(np):
+        x = np.zeros((2, 5), "c")
+        x[0] = np.str_("asdfg")
+        x[1] = "hjkl;"
+        return x
+
+    twin(body)

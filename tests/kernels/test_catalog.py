@@ -16,6 +16,7 @@ import oxinp._kernels as kernels_package
 from oxinp._kernels import catalog
 from oxinp._kernels.fft.chirp import ChirpSpec
 from oxinp._kernels.fft.pairs import PairsSpec
+from oxinp._kernels.fft.slabs import SlabsSpec
 from oxinp._kernels.fft.spec import TransformSpec
 from oxinp._kernels.gemm.multistage.spec import MultistageSpec
 from oxinp._kernels.gemm.ozaki.crt import CrtSpec
@@ -52,11 +53,13 @@ def spills_of(spec):
     if isinstance(spec, MultistageSpec) and spec.mma in {"dmma", "hmma"} and spec.a_copy < 16:
         return 28  # many narrow copies: operands are not aligned
     if isinstance(spec, MmaSpec) and spec.is_batched:
-        return 8  # the loop over tiles has to know the matrices, too
-    if isinstance(spec, TransformSpec) and spec.chirp:
+        return 8 if spec.epilogue is None else 32  # the loop over tiles has to know the matrices, too
+    if isinstance(spec, TransformSpec) and (spec.chirp or spec.is_filtered):
         return 64  # the products of convolutions take registers that numbers need as well
     if isinstance(spec, PairsSpec | ChirpSpec):
         return 16  # likewise roots of unity that are computed, of doubles above all
+    if isinstance(spec, SlabsSpec):
+        return max(map(spills_of, spec.passes))
     if isinstance(spec, TransformSpec):
         return 32  # ptxas has one more block per multiprocessor instead
     if isinstance(spec, RowwiseSpec):

@@ -1,12 +1,16 @@
 """Statistical tests of 32-bit words, as a program: of streams of our own, which nobody else has tested.
 
-``python -m tests.random.battery [--words N] [--seed S]`` takes N words (10**8 unless given) of `Philox4x32`, drawn
-where the array library draws them, in parts, and prints the p-value of every test, joined over parts by Fisher's
-method. Ends with status 1 if one is below 10**-6 or above ``1 - 10**-6``.
+``python -m tests.random.battery [--words N] [--seed S] [--processes P]`` takes N words (10**8 unless given) of
+`Philox4x32`, drawn where the array library draws them, in parts, which P processes test (1 unless given), and prints
+the p-value of every test, joined over parts by Fisher's method. Ends with status 1 if one is below 10**-6 or above
+``1 - 10**-6``.
 """
 
 import argparse
+import itertools
+import multiprocessing
 import sys
+from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
 from scipy import fft, stats
@@ -144,13 +148,31 @@ TESTS = {
 }
 
 
+def logarithms(words):
+    """Return the logarithms of the p-values of all tests."""
+    return [np.log(max(float(test(words)), 1e-300)) for test in TESTS.values()]
+
+
+def joined(parts):
+    """Return p-values by names of tests, from their logarithms in every part."""
+    return {
+        name: float(stats.chi2.sf(-2 * sum(each), 2 * len(each)))
+        for name, each in zip(TESTS, zip(*parts, strict=True), strict=True)
+    }
+
+
 def p_values(parts):
     """Return the p-values of all tests, by their names, of words in parts."""
-    logarithms = {name: [] for name in TESTS}
-    for words in parts:
-        for name, test in TESTS.items():
-            logarithms[name].append(np.log(max(float(test(words)), 1e-300)))
-    return {name: float(stats.chi2.sf(-2 * sum(each), 2 * len(each))) for name, each in logarithms.items()}
+    return joined(map(logarithms, parts))
+
+
+def p_values_of_processes(parts, processes):
+    """Return the same; other processes test the parts, as many at a time as there are."""
+    found, parts = [], iter(parts)
+    with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
+        while held := list(itertools.islice(parts, processes)):
+            found += pool.map(logarithms, held)
+    return joined(found)
 
 
 def drawn(seed, num_words, part=PART):
@@ -165,8 +187,10 @@ def main(arguments):
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--words", type=int, default=10**8)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--processes", type=int, default=1)
     options = parser.parse_args(arguments)
-    found = p_values(drawn(options.seed, options.words))
+    parts = drawn(options.seed, options.words)
+    found = p_values(parts) if options.processes == 1 else p_values_of_processes(parts, options.processes)
     for name, p in found.items():
         sys.stdout.write(f"{name:14s} {p:.6g}\n")
     return 0 if all(LEAST < p < 1 - LEAST for p in found.values()) else 1

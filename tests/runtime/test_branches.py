@@ -48,11 +48,13 @@ BESIDE = [
     ("launch", "stream0"),
     ("record", "event0", "stream0"),
     ("wait", "stream1", "event0"),
+    ("record", "event1", "stream1"),
+    ("wait", "stream0", "event1"),
     ("launch", "stream1"),
     ("launch", "stream1"),
     ("launch", "stream0"),
-    ("record", "event1", "stream1"),
-    ("wait", "stream0", "event1"),
+    ("record", "event2", "stream1"),
+    ("wait", "stream0", "event2"),
     ("launch", "stream0"),
 ]
 
@@ -124,10 +126,10 @@ def test_others_wait_for_an_open_branch(backend, library, launch):
     backend.beside(launch, look)
     branch = library.launches[0].stream
     found = ordering(library)
-    assert found[3:6] == [
-        ("record", "event1", "stream1"),
-        ("wait", "stream0", "event1"),
-        ("record", "event2", "stream0"),
+    assert found[5:8] == [
+        ("record", "event2", "stream1"),
+        ("wait", "stream0", "event2"),
+        ("record", "event3", "stream0"),
     ]
     assert (line.branch.stream.handle, line.branch.is_open) == (branch, False)
 

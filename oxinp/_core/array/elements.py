@@ -59,7 +59,7 @@ def make(BASIC, getitem, gather, host_part):
             host = seen
         elif storage.has_objects:  # which may be arrays
             return getitem(self, key)
-        if balance.limit:
+        if balance.limit and is_sampled():
             balance.viewed(found.nbytes, host.nbytes)
         if type(self) is not ndarray:
             return host_part(self, host, found)

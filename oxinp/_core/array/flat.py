@@ -51,7 +51,7 @@ class flatiter:  # noqa: N801 - NumPy's name
         """Number of the next element."""
         return self._iterator.index
 
-    def copy(self) -> Any:
+    def copy(self, /) -> Any:
         """Return the elements as a new array of one dimension."""
         return wrap_host(self._iterator.copy())
 

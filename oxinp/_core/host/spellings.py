@@ -16,6 +16,7 @@ import numpy as np
 from numpy._core import umath
 
 from oxinp._config import config
+from oxinp._core.lazy.balance import balance
 from oxinp._core.lazy.inlining import compiled
 from oxinp._core.lazy.small import DTYPES
 
@@ -98,7 +99,9 @@ def _clip(x: Any, low: Any, high: Any) -> Any:
 def _outer(x: Any, y: Any) -> Any:
     if type(x) is not _Array or type(y) is not _Array or x.ndim != 1 or y.ndim != 1:
         return NotImplemented
-    return _multiply(x[:, None], y) if x.size * y.size * 16 < config.offload_threshold else NotImplemented
+    size = x.size * y.size
+    is_small = size * 16 < config.offload_threshold or balance.takes(size * 8)
+    return _multiply(x[:, None], y) if is_small else NotImplemented
 
 
 def _norm(x: Any) -> Any:
@@ -182,7 +185,8 @@ def make(general, function, most, least, has_axis):
             (value,) = args
             if type(value) is ndarray:
                 x = seen(value) else return general(*args)
-                if not 0 < x.nbytes < config.offload_threshold or REPORTS:
+                nbytes = x.nbytes
+                if not (0 < nbytes < config.offload_threshold or (nbytes and balance.takes(nbytes))) or REPORTS:
                     return general(*args)
                 result = called(function, x) else return general(*args)
                 if result is NotImplemented:
@@ -215,7 +219,9 @@ def make(general, function, most, least, has_axis):
                 return general(*args, **kwargs)
         if kwargs:
             given.append(kwargs["axis"])
-        if not 0 < nbytes < config.offload_threshold or not least <= len(given) <= most or REPORTS:
+        if not least <= len(given) <= most or REPORTS:
+            return general(*args, **kwargs)
+        if not (0 < nbytes < config.offload_threshold or (nbytes and balance.takes(nbytes))):
             return general(*args, **kwargs)
         result = called(function, *given) else return general(*args, **kwargs)
         if result is NotImplemented:

@@ -5,7 +5,8 @@ on the host if it is worked on row by row, and on the device if whole expression
 does is weighed by the size of the largest array that takes part: below the threshold, up to twice of it, up to four
 times and so on. For every size the balance says how much longer what has been done takes on the host than on the
 device, in microseconds, by fixed prices: no clock is read, and a program is placed the same way every time. Sizes up to
-which the sum is lowest belong on the host, as soon as that is worth `SWITCH` more than the present way.
+which the sum is lowest belong on the host, as soon as that is worth `SWITCH` more than the present way, or, of small
+arrays, as much as moving some of them takes.
 
 What is small and on the host is not counted, for that would cost as much as some of it takes, but small views of larger
 arrays are. So the way back to the device is longer, and gets twice as long every time that it was taken in vain.
@@ -35,12 +36,14 @@ WAIT = 30.0
 """Microseconds that waiting for the device takes beyond what it still computes."""
 CALL = 1.5
 """Microseconds of an operation on the host, whatever its size."""
-HOST_RATE = 12_000.0
+HOST_RATE = 20_000.0
 """Bytes of its largest operand or result that an operation on the host gets done in a microsecond."""
 COPY_RATE = 8_000.0
 """Bytes that a copy between the sides moves in a microsecond."""
 SWITCH, MAX_SWITCH = 1000.0, 64_000.0
-"""Microseconds that the host has to be better by, at first and at most: many times what moving a few arrays takes."""
+"""Microseconds that the host has to be better by, at first and at most, for large arrays to go there."""
+MOVED = 10
+"""Arrays that it has to be better by than moving them takes, where they are small and that is less than `SWITCH`."""
 RETURN, MAX_RETURN = 8 * SWITCH, 64 * SWITCH
 """Microseconds that the device has to be better by, at first and at most, for arrays that belong on the host."""
 MAX_WEIGHT = 4 * SWITCH
@@ -51,11 +54,12 @@ NUM_SIZES = 6
 MIN_THRESHOLD = 4096
 """Settings of `offload_threshold` below are there to have everything on the device."""
 _SAMPLED = 23
-"""One launch of so many is weighed, for all: a prime, for loops have few."""
+"""One launch of so many is weighed, for all, and so is what small operations leave to the host: a prime, for loops have
+few."""
 _PERIOD = 8
 """Notes after which placement is judged anew."""
 is_sampled: Callable[[], bool] = cycle([True] + [False] * (_SAMPLED - 1)).__next__
-"""Whether the launch that is asked about is."""
+"""Whether the launch, view or operation that is asked about is; the first launches of their kind are weighed each."""
 
 
 class Balance:
@@ -76,6 +80,8 @@ class Balance:
         "_last",
         "_level",
         "_return",
+        "_sampled_below",
+        "_shares",
         "_switch",
         "_unit",
         "_weights",
@@ -97,9 +103,12 @@ class Balance:
         self._between = 0.0  # microseconds that copies took between sizes that belong on different sides
         self._return, self._switch = RETURN, SWITCH
         self.reach = self._unit << (NUM_SIZES - 1)
+        self._sampled_below = 4 * self._unit
+        moving = [MOVED * (WAIT + (self._unit << size) / COPY_RATE) for size in range(NUM_SIZES)]
+        self._shares = [min(1.0, microseconds / SWITCH) for microseconds in moving]  # of `_switch`, by size
 
     def computed_chain(self, graph: Graph, leaves: tuple[Any, ...], *, is_first: bool) -> None:
-        """Note a sampled kernel of elementwise operations, and whether none like it was before."""
+        """Note a kernel of elementwise operations, sampled or the first of its kind."""
         nbytes, structure = graph.layout.nbytes, graph.structure
         weight = structure.host_weight
         if weight is None:
@@ -112,14 +121,22 @@ class Balance:
         self._launched(nbytes, leaves, CALL + cost / HOST_RATE, is_first=is_first)
 
     def _launched(self, nbytes: int, leaves: tuple[Any, ...], microseconds: float, *, is_first: bool) -> None:
+        self.ran(nbytes, leaves)
+        size = self._last
+        if is_first:
+            self._first += (FIRST - self._first) / (8 * _SAMPLED)
+            self._weigh(size, microseconds - LAUNCH - FIRST)
+        else:
+            self._first -= self._first / 8
+            self._weigh(size, _SAMPLED * (microseconds - LAUNCH))
+
+    def ran(self, nbytes: int, leaves: tuple[Any, ...]) -> None:
+        """Note how large the largest array is of what has been launched, for which the program may wait."""
         for entry in leaves:
             held = getattr(entry, "nbytes", 0)
             if held > nbytes:  # noqa: PLR1730 - a call of max() takes longer
                 nbytes = held
-        size = self._last = self._size(nbytes)
-        first = FIRST if is_first else 0.0
-        self._first += (first - self._first) / 8
-        self._weigh(size, _SAMPLED * (microseconds - LAUNCH - first))
+        self._last = self._size(nbytes)
 
     def waited(self) -> None:
         """Note that the program has waited for the device, for what the last kernels computed."""
@@ -139,17 +156,22 @@ class Balance:
         """
         if nbytes >= self.limit:
             return False
+        times = 1
+        if nbytes < self._sampled_below:  # which takes about as long as to find out how long
+            if not is_sampled():
+                return True
+            times = _SAMPLED
         if nbytes < self._unit:  # the device's for its weight alone: what is done with the result is the host's
             price += WAIT + 2 * nbytes / COPY_RATE
         gain = CALL + weight * nbytes / HOST_RATE - price - self._first
         if gain > 0:
-            self._weigh((int(nbytes) // self._unit).bit_length(), gain)
+            self._weigh((int(nbytes) // self._unit).bit_length(), times * gain)
         return True
 
     def viewed(self, nbytes: int, held: int) -> None:
-        """Note a view on the host, of so many bytes of an array of so many: an operation on it would be a launch."""
+        """Note a sampled view on the host, of so many bytes of an array of so many: work on it would be a launch."""
         if nbytes < self._unit <= held:
-            self._weigh(self._size(held), CALL - LAUNCH - self._first)
+            self._weigh(self._size(held), _SAMPLED * (CALL - LAUNCH - self._first))
 
     def fetched(self, nbytes: int) -> None:
         """Note that what larger work has left on the device was wanted on the host, and has been waited for."""
@@ -177,17 +199,21 @@ class Balance:
             most = 2 * self._return if size < level else MAX_WEIGHT
             if not least <= weight <= most:
                 weights[size] = min(max(weight, least), most)
-        if not (level or self._between) and min(weights) > -self._switch / NUM_SIZES and sum(weights) < MAX_WEIGHT:
+        least = -self._shares[0] * self._switch / NUM_SIZES
+        if not (level or self._between) and min(weights) > least and sum(weights) < MAX_WEIGHT:
             return  # what follows would change nothing
         sums = [0.0, *accumulate(weights)]
         present = sums[level] + self._between
         if not level and sums[-1] >= MAX_WEIGHT:  # the device has proved right
             self._return, self._switch = RETURN, SWITCH
-        above = min([(sums[size + 1], size + 1) for size in range(level, NUM_SIZES) if weights[size]], default=None)
+        sizes = [size for size in range(level, NUM_SIZES) if weights[size]]
+        better = [
+            (sums[size + 1], size + 1) for size in sizes if sums[size + 1] < present - self._shares[size] * self._switch
+        ]
         below = min(sums[:level], default=inf)
-        if above is not None and above[0] < present - self._switch:
-            self._settle(above[1])
-        elif above is None and self._between > 2 * SWITCH:  # it is work on larger arrays that small ones come from
+        if better:
+            self._settle(min(better)[1])
+        elif not sizes and self._between > 2 * SWITCH:  # it is work on larger arrays that small ones come from
             self._switch = min(2 * self._switch, MAX_SWITCH)
             self._settle(0)
         elif below < present - self._return:

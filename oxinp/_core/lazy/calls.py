@@ -32,6 +32,9 @@ CALLS: dict[ref[Call], None] = {}
 MAX_CALLS = 64
 """Calls that wait: beyond, all are run, for they keep their operands."""
 
+AWAITED_NBYTES = 16
+"""Results up to this size, which are scalars, are what programs wait for."""
+
 _OF_BUFFERS = frozenset({"nbytes", "_block", "backend"})
 
 
@@ -114,8 +117,10 @@ class Call:
             return
         self._settle(buffers)
         nbytes = self.bound.layouts[0].nbytes
-        if nbytes < balance.reach and is_sampled():
+        if nbytes < balance.reach and (is_first or is_sampled()):
             balance.computed_call(nbytes, self.bound.host_cost(), leaves, is_first=is_first)
+        elif nbytes <= AWAITED_NBYTES:
+            balance.ran(nbytes, leaves)
         if REPORTS:
             nbytes = sum(layout.nbytes for layout in self.bound.layouts)
             note("device", self.bound.describe(), f"{nbytes} B result, {len(leaves)} inputs")

@@ -55,6 +55,7 @@ class Executable:
 
     __slots__ = (
         "_following",
+        "_places",
         "_rest",
         "allocate",
         "arguments",
@@ -93,8 +94,8 @@ class Executable:
         self.flags = 0
         self.launch: Any = _skip
         if not self.is_single:
-            places = _places(len(self.sizes), widths)
-            self.steps = [_compiled(step, places) for step in plan.steps]
+            self._places = _places(len(self.sizes), widths)
+            self.steps = [_compiled(step, self._places) for step in plan.steps]
             self.launch = self._run_steps
             if any(step.has_flags for step in self.steps):
                 self.flags = backend.flags
@@ -174,8 +175,7 @@ class Executable:
         buffers = [self.allocate(nbytes) for nbytes in sizes_of(words)]
         following = self.then(words)
         if following is not self._following:
-            places = _places(len(self.sizes), [1] * len(arguments))
-            self._rest, self._following = [_compiled(step, places) for step in following.steps], following
+            self._rest, self._following = [_compiled(step, self._places) for step in following.steps], following
         _run(self._rest, (*[buffer.ptr for buffer in buffers], scratch.ptr, self.flags, *arguments))
         return buffers, words
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from oxinp._config import config
 from oxinp._core.errors.hearing import current, default, raise_own, run
-from oxinp._core.lazy.balance import RECORD, balance
+from oxinp._core.lazy.balance import RECORD, balance, is_sampled
 from oxinp._core.lazy.code_cache import CodeCache
 from oxinp._core.lazy.explain import REPORTS
 from oxinp._core.lazy.handle import end_writing, host_view
@@ -231,6 +231,7 @@ __all__ = [
     "default",
     "end_writing",
     "host_view",
+    "is_sampled",
     "raise_own",
     "ref",
     "run",

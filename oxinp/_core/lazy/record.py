@@ -89,7 +89,7 @@ def express(
         mask = 0
         for graph, entries, bits in values:
             if mask & bits or not (bits or graph.is_scalar):  # they may share a leaf
-                positions, leaves, mask = _join_leaves(values)
+                positions, leaves, mask = join_leaves(values)
                 break
             leaves += entries
             mask |= bits
@@ -158,7 +158,7 @@ def paired(operation: Operation, a: Handle, b: Handle) -> Value | None:
 
 def _joined(operation: Operation, u: Value, v: Value) -> Value | None:
     """Record `operation` on two chains with leaves in common, where that has been done before; else None."""
-    positions, leaves, mask = _join_leaves([u, v])
+    positions, leaves, mask = join_leaves([u, v])
     record = None if mask & SHARED else operation.records.get((u[0], v[0], positions, None))
     return None if record is None or record.graph is None else (record.graph, leaves, mask)
 
@@ -196,26 +196,35 @@ def _converted(record: Record, leaves: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(converted)
 
 
-def _join_leaves(values: list[Value]) -> tuple[tuple[tuple[int, ...], ...] | None, tuple[Any, ...], int]:
+def join_leaves(values: Sequence[Value]) -> tuple[tuple[tuple[int, ...], ...] | None, tuple[Any, ...], int]:
     """Join the operands' leaves; one Buffer read through one layout, or one scalar met before, is one leaf.
 
     Where that makes no difference, there are no positions.
     """
-    joined: list[Any] = []
+    joined: tuple[Any, ...] = ()
     positions = []
     joined_mask = count = 0
     numbers: dict[Any, int] = {}  # by what a leaf and its layout are known by, or by its place if it is a number
-    keys: Any
     for graph, leaves, mask in values:
         joined_mask |= mask
-        count += len(leaves)
-        keys = [len(joined)] if graph.is_scalar else zip(map(id, leaves), map(id, graph.leaves), strict=True)
-        places = tuple([numbers.setdefault(key, len(numbers)) for key in keys])
-        positions.append(places)
-        for entry, place in zip(leaves, places, strict=True):
-            if place == len(joined):
-                joined.append(entry)
-    return None if count == len(joined) else tuple(positions), tuple(joined), joined_mask
+        first, count = count, count + len(leaves)
+        keys: Any = (len(joined),) if graph.is_scalar else tuple(zip(map(id, leaves), map(id, graph.leaves)))  # noqa: B905 - as many
+        if not first:
+            numbers = dict(zip(keys, range(count), strict=True))
+            if len(numbers) == count:  # as they nearly always are
+                positions.append(tuple(range(count)))
+                joined = leaves
+                continue
+            numbers = {}
+        places: list[Any] = [*map(numbers.get, keys)]
+        if None in places:
+            for i, key in enumerate(keys):
+                if places[i] is None:
+                    places[i] = place = numbers.setdefault(key, len(numbers))
+                    if place == len(joined):
+                        joined += (leaves[i],)
+        positions.append(tuple(places))
+    return None if count == len(joined) else tuple(positions), joined, joined_mask
 
 
 def is_hosted(operands: Sequence[Any]) -> bool:

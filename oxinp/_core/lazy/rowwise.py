@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from oxinp._config import config
+from oxinp._core.lazy.balance import balance
 from oxinp._core.lazy.building import missing
 from oxinp._core.lazy.calls import Pending, waiting
 from oxinp._core.lazy.chains import ELEMENTWISE_CALL
@@ -69,10 +70,12 @@ def compute(storage: Storage, value: Value, wanted: dict[int, Storage], others: 
     if executable is None:
         return None
     calls = [met.entries[number].call for number in stored]  # one may run now, for an input that is made of it
+    entries = tuple([met.entries[number] for number in program.entries])
     try:
-        buffers = executable.run_all(tuple([met.entries[number] for number in program.entries]))
+        buffers = executable.run_all(entries)
     except MemoryError:  # one after the other takes less at a time
         return None
+    balance.ran(graph.layout.nbytes, entries)
     if REPORTS:
         note("device", f"rows: {program.describe()} -> {graph.dtype} {graph.shape}", f"{graph.layout.nbytes} B result")
     done = storage.value = leaf(graph.layout), (buffers[0],), next_mask()

@@ -198,8 +198,9 @@ def _compute(storage: Storage) -> Value:
         PENDING.append(ref(storage))
         raise
     layout = graph.layout
-    if layout.nbytes < balance.reach and is_sampled():
-        balance.computed_chain(graph, leaves, is_first=program is None)
+    is_first = program is None
+    if layout.nbytes < balance.reach and (is_first or is_sampled()):
+        balance.computed_chain(graph, leaves, is_first=is_first)
     storage.value = done = (layout.graph or leaf(layout), (buffer,), next_mask())
     return done
 

@@ -107,7 +107,7 @@ def make(general, method):
         if args or kwargs:
             return general(self, *args, **kwargs)
         x = seen(self) else return general(self)
-        if x.nbytes >= config.offload_threshold:
+        if x.nbytes >= config.offload_threshold and not balance.takes(x.nbytes):
             return general(self)
         result = called(method, x) else return general(self)
         return wrapped(result)

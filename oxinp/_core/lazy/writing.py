@@ -153,8 +153,9 @@ def _write_result(storage: Storage, layout: Layout, seen: Layout, entry: Any, so
     if leaves is None:  # it was one of them, by way of others
         return False
     ptr = buffer.ptr + layout.offset
-    if layout.nbytes < balance.reach and is_sampled():
-        balance.computed_call(layout.nbytes, bound.host_cost(), (buffer, *leaves), is_first=not bound.has_run)
+    is_first = not bound.has_run
+    if layout.nbytes < balance.reach and (is_first or is_sampled()):
+        balance.computed_call(layout.nbytes, bound.host_cost(), (buffer, *leaves), is_first=is_first)
     if bound.executables is not None or bound.run_first(layout.form, leaves, ptr) is None:
         bound.executable(layout.form).run_into(ptr, leaves)
     if REPORTS:

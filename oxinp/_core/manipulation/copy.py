@@ -197,7 +197,7 @@ def assign(target: Handle, value: Any) -> None:
             (value._held or value._storage).host is not None or _may_not_fit(value, layout)
         ):
             value = fetch(value)[()]
-    elif not isinstance(value, np.generic | bool | int | float):
+    elif not isinstance(value, np.generic | bool | int | float) or isinstance(value, np.character):
         try:
             value = from_elsewhere(value, layout.dtype)
         except (ValueError, TypeError, OverflowError):  # NumPy writes what comes before what it refuses

@@ -185,7 +185,7 @@ def _plan_select(bound: BoundOp) -> Plan:
     size = mask.layout.size
     chosen = planner.plan(size, arrays(mask), placement.device().capability, scratch)
     given = (
-        (MOVED_TYPES[others[0].layout.dtype], chosen, Argument(f"in{len(mask.leaves)}"))
+        (MOVED_TYPES[others[0].layout.dtype], chosen, Argument(f"in{len(mask.leaves)}"), others[0].layout.alignment)
         if others
         else (None, chosen, None)
     )

@@ -23,7 +23,7 @@ from oxinp._core.manipulation.copy import copy
 from oxinp._core.manipulation.shape import ravel
 from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES, INT64
 from oxinp._core.memory.layout import Layout
-from oxinp._core.ops import creation, gather
+from oxinp._core.ops import creation, distinct, gather
 from oxinp._core.ops.index import getitem, setitem
 from oxinp._core.ops.perform import perform
 from oxinp._core.reduction.scan import accumulate
@@ -209,6 +209,14 @@ class Unique:
         ends = creation.full(starts._layout.shape, self._sorted._layout.size, INT64)
         setitem(ends, slice(None, -1), getitem(starts, slice(1, None)))
         return OBJECTS["subtract"](ends, starts)
+
+
+def distinct_values(array: Handle, *, equal_nan: bool) -> Any:
+    """Return the distinct elements of an array alone, sorted; see `Unique`."""
+    check_placement(array)
+    _check(array)
+    found = distinct.of_narrow_range(ravel(array))
+    return Unique(array, with_places=False, equal_nan=equal_nan).values if found is None else found
 
 
 def _is_first(elements: Handle, *, equal_nan: bool) -> Any:

@@ -10,13 +10,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
+from oxinp._config import config
 from oxinp._core.errors.frames import call_as_user, warn
 from oxinp._core.errors.hearing import call_numerical
 from oxinp._core.errors.state import current, quiet
 from oxinp._core.host.exchange import is_array
 from oxinp._core.lazy import explain, placement, schedule
 from oxinp._core.lazy.balance import balance
-from oxinp._core.lazy.calls import Pending
+from oxinp._core.lazy.calls import Pending, is_waiting
 from oxinp._core.lazy.expr import MAX_NDIM, Loop, Operation, Structure, Unsupported, graph_of, new_table, remember
 from oxinp._core.lazy.flagged import JUDGE, MARK, claim_reduction
 from oxinp._core.lazy.handle import Handle, begin_writing, chain, end_writing, host_view
@@ -98,7 +99,7 @@ def reduce(
     layout = array._layout
     dtype = None if dtype is None else np.dtype(dtype)
     has_kernel = layout.dtype in DEVICE_TYPES
-    hosted = is_hosted((array, out, where, mean))
+    hosted = is_hosted((array, out, where, mean)) and not (has_kernel and out is None and _is_at_work_on(array))
     if (hosted and (not has_kernel or placement.is_host(layout.nbytes, 0.5))) or not layout.size:
         if explain.REPORTS:
             explain.note("host", row.name, placement.why_host(layout.nbytes if has_kernel else -1))
@@ -257,6 +258,14 @@ def _stand_in(value: Any) -> Any:
 
 
 _ALL_AXES = [tuple(range(ndim)) for ndim in range(MAX_NDIM + 1)]
+
+
+def _is_at_work_on(array: Handle) -> bool:
+    """Whether the device is to compute an array yet, of which it is to fetch no more than what it is reduced to."""
+    storage = array._held or array._storage
+    value = storage.value
+    is_large = array._layout.nbytes >= config.offload_threshold
+    return is_large and storage.host is None and value is not None and is_waiting(value)
 
 
 def _axes(row: ReductionRow, axis: Any, ndim: int) -> tuple[int, ...]:

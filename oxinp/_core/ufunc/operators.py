@@ -24,13 +24,15 @@ from oxinp._core.lazy.expr import Operation, Unsupported, scalar
 from oxinp._core.lazy.handle import Handle, chain, expression
 from oxinp._core.lazy.inlining import compiled
 from oxinp._core.lazy.operands import declined, declined_in_place, operand_in_place, other_side
-from oxinp._core.lazy.record import apply, paired
+from oxinp._core.lazy.record import apply, join_leaves, paired
 from oxinp._core.lazy.results import types, wrap_host, wrap_pending
 from oxinp._core.lazy.stores import apply_into, store
 from oxinp._core.memory.storage import Storage
 from oxinp._core.ufunc.table import UfuncRow
 
 _NumpyArray = np.ndarray
+_Float64 = np.float64
+_FLOAT64 = np.dtype(np.float64)
 _WEAK = {kind: scalar(kind) for kind in (int, float)}
 _PLAIN_INT = 2**31 - 1  # integers that most integer dtypes hold
 
@@ -319,8 +321,12 @@ def _binary(operation: Operation, row: UfuncRow, python: Callable[..., Any] | No
     ufunc = row.numpy
 
     def with_number(a: Any, b: Any, place: int) -> Any:
-        """Record an array of the device and a number of Python, which stands at a place; None for the general way."""
+        """Record an array of the device and a number, which stands at a place; None for the general way."""
         storage, kind = a._held or a._storage, type(b)
+        if kind is _Float64:
+            if a.dtype is not _FLOAT64:
+                return None
+            b, kind = b.item(), float  # which mean the same then, and Python's is what has been met
         value = storage.value
         if storage.host is not None or value is None or current() is not quiet.state:
             return None
@@ -347,7 +353,7 @@ def _binary(operation: Operation, row: UfuncRow, python: Callable[..., Any] | No
                 value = paired(operation, a, b)
                 if value is not None and value[0].layout.nbytes >= balance.limit:
                     return wrap_pending(value)
-        elif kind is float or (kind is int and -_PLAIN_INT <= b <= _PLAIN_INT):
+        elif kind is float or kind is _Float64 or (kind is int and -_PLAIN_INT <= b <= _PLAIN_INT):
             result = with_number(a, b, 1)
             if result is not None:
                 return result
@@ -360,7 +366,7 @@ def _binary(operation: Operation, row: UfuncRow, python: Callable[..., Any] | No
 
     def general_reflected(a: Any, b: Any) -> Any:
         kind = type(b)
-        if kind is float or (kind is int and -_PLAIN_INT <= b <= _PLAIN_INT):
+        if kind is float or kind is _Float64 or (kind is int and -_PLAIN_INT <= b <= _PLAIN_INT):
             result = with_number(a, b, 0)
             if result is not None:
                 return result
@@ -418,6 +424,13 @@ def _in_place(operation: Operation, row: UfuncRow, on_host: Callable[..., Any]) 
                     if graph is not None and graph.layout.nbytes >= balance.limit:
                         store(a, (graph, u[1] + v[1], u[2] | v[2]))
                         return a
+            elif a._view is None:  # with leaves in common: what has been met before
+                positions, leaves, mask = join_leaves((u, v))
+                record = records.get((u[0], v[0], positions, layout))
+                graph = None if record is None or not record.is_checked or record.scalars else record.graph
+                if graph is not None and graph.layout.nbytes >= balance.limit:
+                    store(a, (graph, leaves, mask))
+                    return a
         other = operand_in_place(b)
         if other is NotImplemented:
             return declined_in_place(ufunc, a, b)

@@ -1,13 +1,14 @@
 """Forward substitution in f64 by tensor cores: small triangular systems L X = B with many right-hand sides.
 
 Data layout: L (order, order) is lower triangular, of any strides, X is (order, columns), row by row at any distance,
-negative ones too, in batches. Shared memory has the block's columns of X, and two strips of `STRIP` rows of L.
+negative ones too, in batches. Shared memory has the block's columns of X, and three strips of `STRIP` rows of L.
 
 Who owns what: a block has `WIDTH` columns of X. Of a strip's rows a warp has 8 columns in products, and a thread one
 column in the substitution.
 
-Algorithm: for every strip, while the next one of L is loaded: the products with the rows above are taken off it, then
-its rows are solved for in registers, each value's products being taken off those below.
+Algorithm: for every strip: the products with the rows above are taken off it, then its rows are solved for in
+registers, each value's products being taken off those below, while other warps start the loads of the strip of L behind
+the next one.
 
 Per column: order^2 flops, most of them in products; per block, order^2 / 2 elements of L are read. The diagonal's
 reciprocals are rounded, as in `trsm`.
@@ -23,6 +24,7 @@ from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.async_copy import AsyncCopies
 from oxinp._ptx.kernel import retraceable
 from oxinp._ptx.mma import multiply_f64
+from oxinp._ptx.synchronize import follow
 from oxinp._ptx.types import f64, i64, u32
 
 if TYPE_CHECKING:
@@ -31,9 +33,10 @@ if TYPE_CHECKING:
     from oxinp._ptx.value import Value
 
 BLOCK, STRIP, WIDTH = 256, 16, 64
+NUM_STRIPS, NUM_LOADERS = 3, 128  # in shared memory; threads that load strips while others solve
 LENGTH = 128  # largest order
 PITCH, X_PITCH = LENGTH + 4, WIDTH + 4  # without bank conflicts of MMA fragments
-SHARED_NBYTES = (2 * STRIP * PITCH + LENGTH * X_PITCH + STRIP) * f64.nbytes + 1024
+SHARED_NBYTES = (NUM_STRIPS * STRIP * PITCH + LENGTH * X_PITCH + LENGTH) * f64.nbytes + 1024
 
 
 class TrsmDmmaSpec(NamedTuple):
@@ -74,26 +77,32 @@ class _Trsm:
         self.first = (k.ctaid - matrix * self.num_groups) * WIDTH
         self.a, self.x = self.a.at(k.cast(matrix, i64) * a_move), self.x.at(k.cast(matrix, i64) * x_move)
         self.values = k.dynamic_shared(f64, LENGTH * X_PITCH)
-        self.strips = k.dynamic_shared(f64, 2 * STRIP * PITCH)
-        self.reciprocals = k.dynamic_shared(f64, STRIP)
+        self.strips = k.dynamic_shared(f64, NUM_STRIPS * STRIP * PITCH)
+        self.reciprocals = k.dynamic_shared(f64, LENGTH)
         self.copies = AsyncCopies(k)
 
     def build(self) -> Kernel:
         k = self.k
+        if self.spec.mma_rows == STRIP:
+            follow(k)
         with k.range(k.tid, self.height() * WIDTH, BLOCK) as number:
             here, there, is_present = self.place(number)
             self.start(here, there, is_present)
-        self.load(k.const(0, u32))
+        for strip_number in range(NUM_STRIPS - 1):
+            self.load(k.const(strip_number * STRIP, u32), k.tid, BLOCK)
+            self.copies.commit()
+        self.invert()
         with k.range(k.const(0, u32), self.height(), STRIP) as begin:
-            self.load(begin + STRIP)
-            self.copies.wait(1)
+            self.copies.wait(NUM_STRIPS - 2)
             k.barrier()
             strip = self.strip(begin)
-            self.invert(begin, strip)
             self.reduce(begin, strip)
             k.barrier()
             self.solve(begin, strip)
-            k.barrier()
+            with k.when(k.tid >= BLOCK - NUM_LOADERS):
+                self.load(begin + (NUM_STRIPS - 1) * STRIP, k.tid - (BLOCK - NUM_LOADERS), NUM_LOADERS)
+            self.copies.commit()
+        k.barrier()
         with k.range(k.tid, self.order * WIDTH, BLOCK) as number:
             here, there, is_present = self.place(number)
             with k.when(is_present):
@@ -121,14 +130,14 @@ class _Trsm:
 
     def strip(self, begin: Value) -> Pointer:
         """The rows of L from `begin` on."""
-        return self.strips.at(begin / STRIP % 2 * (STRIP * PITCH))
+        return self.strips.at(begin / STRIP % NUM_STRIPS * (STRIP * PITCH))
 
-    def load(self, begin: Value) -> None:
-        """Start the copies of rows of L, zeros above the diagonal and beyond the order."""
+    def load(self, begin: Value, thread: Value, num_threads: int) -> None:
+        """Start a thread's copies of rows of L, zeros above the diagonal and beyond the order."""
         k = self.k
         strip = self.strip(begin)
-        for start in range(0, STRIP * LENGTH, BLOCK):
-            number = k.tid + start if start else k.tid
+        for start in range(0, STRIP * LENGTH, num_threads):
+            number = thread + start if start else thread
             line, column = number / LENGTH, number % LENGTH
             row = begin + line
             is_present = (row < self.order) & (column <= row)
@@ -136,17 +145,18 @@ class _Trsm:
             there = self.a.at(k.where(is_present, place, k.const(0, i64)))
             with k.when(column < begin + STRIP):
                 self.start(strip.at(line * PITCH + column), there, is_present)
-        self.copies.commit()
 
-    def invert(self, begin: Value, strip: Pointer) -> None:
-        """Compute the reciprocals of a strip's diagonal."""
+    def invert(self) -> None:
+        """Compute the reciprocals of the diagonal, ones beyond the order."""
         if self.spec.has_unit_diagonal:
             return
         k = self.k
-        with k.when(k.tid < STRIP):
+        with k.when(k.tid < LENGTH):
             one = k.const(1, f64)
-            element = strip[k.tid * (PITCH + 1) + begin]
-            self.reciprocals[k.tid] = one / k.where(begin + k.tid < self.order, element, one)
+            is_present = k.tid < self.order
+            number = k.cast(k.where(is_present, k.tid, 0), i64)
+            element = self.a[number * (self.a_row + self.a_column)]
+            self.reciprocals[k.tid] = one / k.where(is_present, element, one)
 
     def reduce(self, begin: Value, strip: Pointer) -> None:
         """Take the products with the rows above off a strip's rows."""
@@ -182,7 +192,7 @@ class _Trsm:
             found = [k.var(own[i * X_PITCH]) for i in range(STRIP)]
             for i, value in enumerate(found):
                 if not self.spec.has_unit_diagonal:
-                    value.set(value.get() * self.reciprocals[i])
+                    value.set(value.get() * self.reciprocals[begin + i])
                 factor = -value.get()
                 for m in range(i + 1, STRIP):
                     found[m].set(k.fma(factor, corner[m * PITCH + i], found[m].get()))

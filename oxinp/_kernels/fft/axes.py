@@ -153,12 +153,19 @@ def plan_axes(source: Array, target: Array, type_: Type, problem: Problem, devic
         return None
     launches: list[Launch] = []
     used = scratch.nbytes
-    for each in transforms:
+    rest = transforms
+    while rest:
+        both = rest[0].followed_by(rest[1], device) if len(rest) > 1 else None
+        if both is not None:
+            launches.append(both)
+            rest = rest[2:]
+            continue
         # Passes through the workspace follow each other: each axis may have all of it.
         own = Scratch()
         own.nbytes = used
-        launches += each.launches(device, own)
+        launches += rest[0].launches(device, own)
         scratch.nbytes = max(scratch.nbytes, own.nbytes)
+        rest = rest[1:]
     return scratch.plan(launches)
 
 

@@ -10,13 +10,14 @@ from oxinp._kernels.elementwise.plan import MAX_INDEX_32
 from oxinp._kernels.fft import tiling
 from oxinp._kernels.fft.kernel import make
 from oxinp._kernels.fft.prime import threads_of
-from oxinp._kernels.fft.radices import Cut, cut
+from oxinp._kernels.fft.radices import MAX_HELD, Cut, cut
 from oxinp._kernels.fft.roots import Circle
 from oxinp._kernels.fft.spec import (
     BY_COLUMN,
     BY_LOOP,
     COLUMNS,
     MERGE,
+    RADER,
     ROWS,
     SCALAR,
     SPLIT,
@@ -29,7 +30,7 @@ from oxinp._kernels.fft.spec import (
     Fused,
     TransformSpec,
 )
-from oxinp._kernels.fft.tiling import MIN_SEGMENT, cluster_limit, resident, tile_of, with_padding
+from oxinp._kernels.fft.tiling import MIN_SEGMENT, cluster_limit, is_large, resident, tile_of, with_padding
 from oxinp._kernels.plan import Argument, Launch, Work
 from oxinp._ptx.frozen import Frozen
 
@@ -41,7 +42,10 @@ if TYPE_CHECKING:
     from oxinp._ptx.types import Type
 
 MIN_BLOCK = 64  # threads at which transforms share a block where they are few, and spread
-MAX_STAGED = 16  # numbers of a thread that leave registers for their addresses
+# Bytes of a row up to which threads of a transform would read pieces much shorter than a warp's, and where rows begin
+# within lines.
+MAX_STAGED, MAX_STAGED_RAGGED = 1024, 2048
+LINE = 128
 HELD_SUMMED = {8: 44, 16: 18}  # numbers of a thread that sums up
 
 
@@ -60,6 +64,12 @@ class Loop(NamedTuple):
     def step(self, side: int) -> int:
         """Elements from one transform to the next in the source (1) or the target (2)."""
         return self.source if side == 1 else self.target
+
+    def split(self, width: int) -> tuple[Loop, Loop]:
+        """Two loops, of every `width`-th transform and of those in between."""
+        reads, writes = (tuple([width * step for step in steps]) for steps in (self.reads, self.writes))
+        outer = Loop(self.extent // width, width * self.source, width * self.target, reads, writes)
+        return outer, self._replace(extent=width)
 
 
 class Side(NamedTuple):
@@ -138,13 +148,14 @@ class Positions(NamedTuple):
 
 
 class Fitted(NamedTuple):
-    """A kernel, its grid, arguments and constants, and the bytes that it moves."""
+    """A kernel, its grid, arguments and constants, the bytes that it moves, and how many numbers a thread holds."""
 
     spec: TransformSpec
     grid: tuple[int, int, int]
     arguments: tuple[Argument, ...]
     constants: tuple[float, ...]
     nbytes: int
+    held: int
 
 
 class Batch(Frozen):
@@ -185,6 +196,9 @@ class Batch(Frozen):
         of the twiddle loop.
     shape : tuple of int or None
         Threads of a transform, and columns, where those are given.
+    spread : int
+        What elements' numbers are multiplied by as exponents, to which the index of the only other loop is added; 0
+        for the numbers themselves.
     slabs : int
         How often all of it is computed in a launch of several passes; see `slabs`.
     """
@@ -213,12 +227,13 @@ class Batch(Frozen):
     twins: tuple[int, int] = (0, 0)
     filter: Argument | None = None
     shape: tuple[int, int] | None = None
+    spread: int = 0
     slabs: int = 1
 
     @property
     def is_convolved(self) -> bool:
-        """Whether transforms go there and back."""
-        return self.chirp > 0 or self.filter is not None
+        """Whether transforms go there and back, and have radices of their own."""
+        return self.chirp > 0 or (self.filter is not None and is_large(self.length, self.type.nbytes))
 
     @property
     def size(self) -> int:
@@ -256,16 +271,18 @@ class Batch(Frozen):
             constants.append(self.first_scale)
         if self.twiddle is not None:
             constants += Circle.constants(self.order)
+        if self.spread:
+            constants.append(self.spread)
         widths = self.source_type.nbytes if self.prologue is None else self.prologue.nbytes
         widths += self.target_type.nbytes if self.epilogue is None else self.epilogue.nbytes + self.epilogue.made.nbytes
-        if self.real and self.real != SUMMED:  # two real elements beside a complex one
+        if self.real not in ("", SUMMED, RADER):  # two real elements beside a complex one
             widths += min(self.source_type.nbytes, self.target_type.nbytes)
-        nbytes = self.size * (self.chirp or self.length) * widths
+        nbytes = self.size * self.row * widths
         sources = (self.source.buffer,) if self.prologue is None else self.prologue.arguments
         arguments = (self.target.buffer, *sources, *(() if self.epilogue is None else self.epilogue.arguments))
         if self.filter is not None:
             arguments += (self.filter,)
-        return Fitted(spec, grid, arguments, tuple(constants), nbytes)
+        return Fitted(spec, grid, arguments, tuple(constants), nbytes, self._cut().held)
 
     def _steps(self, loops: Sequence[Loop]) -> list[int]:
         """Steps along loops and transform of all arrays in the order of `Tile`'s parameters."""
@@ -281,11 +298,43 @@ class Batch(Frozen):
             steps += [column[3][i] for column in columns]  # type: ignore[index]
         return steps
 
-    def _is_plain(self) -> bool:
-        """Whether all elements are read, transformed and stored, and nothing else."""
-        is_fused = self.prologue is not None or self.epilogue is not None
+    @property
+    def is_stageable(self) -> bool:
+        """Whether whole rows are read, transformed and stored, in their order."""
+        _, _, loads, stores = self._order()
         is_part = self.valid or self.stored or self.whole or self.is_rotated or self.is_source_rotated
-        return not (is_fused or is_part or self.chirp or self.real or self.twiddle)
+        return loads == stores == ROWS and not (is_part or self.is_convolved or self.real or self.twiddle)
+
+    @property
+    def is_staged(self) -> bool:
+        """Whether its kernel, if it is one of registers and exchanges, is staged."""
+        if self.real == RADER:
+            return True
+        nbytes = self.type.nbytes
+        most = MAX_STAGED_RAGGED if self.row * nbytes % LINE else MAX_STAGED
+        if not (1 < self.length <= most // nbytes and self.is_stageable):
+            return False
+        found = cut(self.length, nbytes)  # many numbers leave few registers for addresses
+        return self.is_dense or (found is not None and found.held <= MAX_HELD[nbytes])
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether neighbouring rows that are read are one piece of memory, and those that are stored, unfused."""
+        column, *_ = self._order()
+        sides = enumerate((self.source, self.target), 1)
+        is_fused = self.prologue is not None or self.epilogue is not None
+        return not is_fused and all(side.step == 1 and column.step(i) == self.row for i, side in sides)
+
+    @property
+    def is_ragged(self) -> bool:
+        """Whether rows that are not staged begin within lines."""
+        is_whole = self.is_stageable and not self.is_staged
+        return is_whole and self.row * self.type.nbytes % LINE > 0
+
+    @property
+    def row(self) -> int:
+        """Elements of a transform."""
+        return self.chirp or self.length + (self.real == RADER)
 
     def _is_paired(self) -> bool:
         """Whether two real elements lie together at a multiple of their size."""
@@ -325,7 +374,7 @@ class Batch(Frozen):
         nbytes = self.type.nbytes
         if self.real == SUMMED:
             return Cut((self.length,), threads_of(self.length, nbytes), HELD_SUMMED[nbytes], 0.0)
-        found = cut(self.length, nbytes, is_convolved=self.is_convolved)
+        found = cut(self.length, nbytes, is_convolved=self.is_convolved, is_ragged=self.is_ragged)
         assert found is not None, f"no pass of length {self.length}"
         if (self.is_rotated and found.radices[-1] % 2) or (self.is_source_rotated and found.radices[0] % 2):
             found = found._replace(radices=_even_at(found.radices, self.is_source_rotated, self.is_rotated))
@@ -338,12 +387,12 @@ class Batch(Frozen):
         nbytes = self.type.nbytes
         found = self._cut()
         radices, threads = found.radices, found.threads
-        is_staged = len(radices) == 1 and loads == stores == ROWS and 1 < self.length <= MAX_STAGED and self._is_plain()
+        is_staged = self.is_staged
         if len(radices) == 1 and not self.real:  # threads stay with their transforms, whatever the order
             stores = loads = COLUMNS
         columns, cluster = min(WARP, 1 << (column.extent - 1).bit_length()), 1
         if self.real != SUMMED:
-            most = 1 if self.real or self.is_convolved else cluster_limit(device)
+            most = 1 if self.real or self.chirp or self.filter else cluster_limit(device)
             if self.order > 1:
                 most = min(most, tiling.MOST_IN_PASSES)
             elif not loads == stores == COLUMNS:
@@ -356,6 +405,8 @@ class Batch(Frozen):
                 most,
                 is_mixed=COLUMNS in (loads, stores),
                 is_convolved=self.is_convolved,
+                is_staged=is_staged,
+                is_ragged=self.is_ragged,
             )
             threads = -(-threads // cluster)
         outer_size = math.prod(loop.extent for loop in outer)
@@ -417,8 +468,10 @@ class Batch(Frozen):
             self.is_rotated,
             self.is_source_rotated,
             cluster,
-            self.is_convolved and nbytes == 8 and self.length * nbytes > tiling.LARGE_TABLE,
+            self.is_convolved and nbytes == 8 and is_large(self.length, nbytes),
             self.filter is not None,
+            self.spread > 0,
+            is_staged and self.is_dense,
         )
         spec = with_padding(spec, device.max_shared_nbytes)
         spec = spec.replace(min_blocks=resident(spec, found.held, device.max_shared_nbytes))

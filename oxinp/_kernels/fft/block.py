@@ -28,7 +28,7 @@ import numpy as np
 from oxinp._kernels.fft.codelets import multiply, transform
 from oxinp._kernels.fft.exchange import Exchange
 from oxinp._kernels.fft.roots import roots_of_unity
-from oxinp._kernels.fft.spec import BY_COLUMN, TransformSpec
+from oxinp._kernels.fft.spec import BY_COLUMN, ROWS, TransformSpec
 from oxinp._kernels.fft.tile import Place, Thread
 from oxinp._ptx import Kernel
 from oxinp._ptx.types import f32, f64, u32
@@ -40,7 +40,8 @@ if TYPE_CHECKING:
     from oxinp._kernels.fft.tile import Host, Values
     from oxinp._ptx.value import Value
 
-AT_ONCE = 8  # loads of a thread on their way to shared memory
+
+SECTOR = 32
 
 
 class Block(Exchange):
@@ -63,50 +64,26 @@ class Block(Exchange):
     def compute(self, thread: Thread) -> None:
         """Transform the tile that has begun."""
         k, spec = self.k, self.spec
-        if spec.is_staged:
-            self._staged(thread)
-            return
-        if len(spec.radices) == 1:  # without a barrier: nobody may read what its owner overwrites
+        if len(spec.radices) == 1 and self.host is None:  # no barrier: nobody may read what its owner overwrites
             with k.when(self.is_column(thread)):
                 self._store(thread, 1, [transform(k, each) for each in self._load(thread)])
             return
-        thread, values = self.stages(thread, self._load(thread), is_last=not spec.is_convolved)
+        values = self._load(thread)
+        if self.host is not None:
+            self.host.loaded()
+            if len(spec.radices) == 1:
+                k.barrier()
+                self.host.exchanged()
+        thread, values = self.stages(thread, values, is_last=not spec.is_convolved)
         if spec.is_convolved:
-            values = self._filtered(thread, values)
+            values = self.filtered(thread, values)
             self.radices = spec.radices[::-1]
             if self.radices != spec.radices:
                 self.tables = self.twiddles()
             thread, values = self.stages(thread, values, is_last=True)
         self._store(thread, spec.length // self.radices[-1], values)
 
-    def _staged(self, thread: Thread) -> None:
-        """A stage between two copies by way of shared memory."""
-        k, spec = self.k, self.spec
-        places = []
-        for i in range(spec.length):
-            element = k.tid + i * spec.columns if i else k.tid + 0
-            places.append((element % spec.length, Thread(element / spec.length, element)))
-        for start in range(0, spec.length, AT_ONCE):
-            loaded = []
-            for element, owner in places[start : start + AT_ONCE]:
-                place = self.place(self.source, self.start(self.source, owner), k.cast(element, self.index))
-                value = self.element(place, None, self.source_sign, is_reused=False)
-                loaded.append((owner.column * spec.pitch + element, k.compound(spec.type, *value)))
-            for address, number in loaded:
-                self.smem[address] = number
-        k.barrier()
-        own = thread.column * spec.pitch
-        values = [(value[0], value[1]) for value in (self.smem[own + j].parts for j in range(spec.length))]
-        for j, (real, imag) in enumerate(transform(k, values)):
-            self.smem[own + j] = k.compound(spec.type, real * self.scales[0], imag * self.scales[1])
-        k.barrier()
-        for element, owner in places:
-            target = self.place(self.target, self.start(self.target, owner), k.cast(element, self.index))
-            result = self.smem[owner.column * spec.pitch + element]
-            with k.when(self.is_column(owner)):
-                target.pointer.store(0, (result if spec.target.is_complex else result.parts[0],))
-
-    def _filtered(self, thread: Thread, values: Values) -> Values:
+    def filtered(self, thread: Thread, values: Values) -> Values:
         """The conjugate of what the first transform gives times that of the chirp."""
         k, spec, radix = self.k, self.spec, self.radices[-1]
         factors = self.filter
@@ -161,12 +138,18 @@ class Block(Exchange):
                 if spec.chirp and (apart * (j + 1) > spec.chirp or spec.threads * self._rounds(radix) > apart):
                     is_inside = number + apart * j < spec.chirp
                     is_valid = is_inside if is_valid is None else is_valid & is_inside
-                value = self.element(place, is_valid, sign, is_reused=len(spec.radices) == 1)
+                value = self.element(place, is_valid, sign, is_reused=len(spec.radices) == 1 or self._is_ragged())
                 if spec.chirp:
                     value = multiply(k, value, self._chirp(number + apart * j))
                 elements.append(value)
             loaded.append(elements)
         return loaded
+
+    def _is_ragged(self) -> bool:
+        """Whether neighbouring pieces of rows that a stage reads share sectors of memory."""
+        spec = self.spec
+        pieces = spec.length, spec.threads, spec.length // spec.radices[0]
+        return spec.loads == ROWS and any(piece * spec.source.nbytes % SECTOR for piece in pieces)
 
     def _rounds(self, radix: int) -> int:
         """Butterflies of a thread."""
@@ -218,13 +201,15 @@ class Block(Exchange):
 
     def _twiddles(self, number: Value, before: int, radix: int, turn: Value) -> Iterator[Number]:
         """Yield the roots that a butterfly of the last stage is multiplied by, each when it is asked for."""
-        k = self.k
+        k, step = self.k, turn
+        if self.spec.is_spread:
+            number, step = number * self.spread_step + k.cast(self.loops[-1], u32), turn * self.spread_step
         if self.part is f64:
             for j in range(radix):
-                yield self.circle.root((number + before * j) * turn)
+                yield self.circle.root(number * turn + step * (before * j))
             return
         # Doubles hold so many powers of one root that none is off by a bit that floats have.
-        root, factor = self.circle.root(number * turn), self.circle.root(turn * before)
+        root, factor = self.circle.root(number * turn), self.circle.root(step * before)
         for j in range(radix):
             if j:
                 root = multiply(k, root, factor)

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 from oxinp._kernels.fft.roots import root_of_unity
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from oxinp._ptx import Builder
     from oxinp._ptx.value import Value
 
@@ -23,7 +25,7 @@ _PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61)
 RADICES = (*range(1, 17), *_PRIMES[6:])
 MAX_PRIME = _PRIMES[-1]
 MAX_CONTRACTED = 5  # primes whose sine terms are added to the cosine terms one by one
-TERMS = 16  # that are summed up before the sum is added to the total: long chains of sums err more
+TERMS = 8  # that are summed up before the sum is added to the total: long chains of sums err more
 
 
 def add(a: Number, b: Number) -> Number:
@@ -68,9 +70,16 @@ def transform(k: Builder, values: list[Number]) -> list[Number]:
         return _four(k, values)
     first = _first_factor(n)
     if first == n:
-        return _prime(k, values)
+        found = dict(_prime(k, values))
+        return [found[j] for j in range(n)]
     second = n // first
     return (_coprime if math.gcd(first, second) == 1 else _twiddled)(k, values, first, second)
+
+
+def results(k: Builder, values: list[Number]) -> Iterator[tuple[int, Number]]:
+    """Yield the forward transform with numbers, each when it is there: of primes one pair after the other."""
+    n = len(values)
+    return _prime(k, values) if n > 2 and _first_factor(n) == n else iter(enumerate(transform(k, values)))
 
 
 def _first_factor(n: int) -> int:
@@ -103,7 +112,7 @@ def _four(k: Builder, x: list[Number]) -> list[Number]:
     ]
 
 
-def _prime(k: Builder, x: list[Number]) -> list[Number]:
+def _prime(k: Builder, x: list[Number]) -> Iterator[tuple[int, Number]]:
     p = len(x)
     half = p // 2
     sums = [add(x[j], x[p - j]) for j in range(1, half + 1)]
@@ -111,18 +120,18 @@ def _prime(k: Builder, x: list[Number]) -> list[Number]:
     first = x[0]
     for each in sums:
         first = add(first, each)
-    results = [first] + [x[0]] * (p - 1)
+    yield 0, first
     for m in range(1, half + 1):
         roots = [root_of_unity(j * m % p, p) for j in range(1, half + 1)]
         cosines, sines = [cos for cos, _ in roots], [-minus_sin for _, minus_sin in roots]
         re, im = _summed(k, sums, cosines, x[0])
         if p <= MAX_CONTRACTED:  # as many instructions, and products that are not rounded
-            results[m], results[p - m] = (_turned(k, (re, im), differences, sines, sign) for sign in (1, -1))
+            yield m, _turned(k, (re, im), differences, sines, 1)
+            yield p - m, _turned(k, (re, im), differences, sines, -1)
             continue
         turned_re, turned_im = _summed(k, differences, sines)
-        results[m] = re + turned_im, im - turned_re
-        results[p - m] = re - turned_im, im + turned_re
-    return results
+        yield m, (re + turned_im, im - turned_re)
+        yield p - m, (re - turned_im, im + turned_re)
 
 
 def _summed(k: Builder, numbers: list[Number], factors: list[float], first: Number | None = None) -> Number:
@@ -168,4 +177,4 @@ def _coprime(k: Builder, x: list[Number], a: int, b: int) -> list[Number]:
     return results
 
 
-__all__ = ["MAX_PRIME", "RADICES", "add", "multiply", "rotate", "subtract", "transform"]
+__all__ = ["MAX_PRIME", "RADICES", "add", "multiply", "results", "rotate", "subtract", "transform"]

@@ -14,12 +14,12 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from oxinp._kernels.elementwise.plan import MAX_INDEX_32
-from oxinp._kernels.fft import chirp
+from oxinp._kernels.fft import chirp, slabs
 from oxinp._kernels.fft.batch import Batch, Chained, Loop, Positions, Side
 from oxinp._kernels.fft.chirp import ChirpSpec
 from oxinp._kernels.fft.codelets import multiply
 from oxinp._kernels.fft.radices import NUM_REGISTERS, cut, largest_prime, registers
-from oxinp._kernels.fft.tiling import BESIDE_CHIRP, CLUSTER_SEGMENT, RESIDENT, SEGMENT, columns_of
+from oxinp._kernels.fft.tiling import BESIDE_CHIRP, CLUSTER_SEGMENT, RESIDENT, SEGMENT, columns_of, is_large
 from oxinp._kernels.plan import Launch, Work
 from oxinp._kernels.problem import Instr
 from oxinp._ptx.types import c64, c128
@@ -66,9 +66,10 @@ def lengths_of(length: int, nbytes: int, room: int) -> tuple[int, int] | None:
         columns = columns_of(n1, nbytes, 1 << 20, room, is_mixed=True)
         if columns * nbytes < CLUSTER_SEGMENT:
             continue
-        if not columns_of(n2, nbytes, 1, room, is_mixed=False, is_convolved=True):
+        has_own = is_large(n2, nbytes)
+        if not columns_of(n2, nbytes, 1, room, is_mixed=False, is_convolved=has_own):
             continue
-        first, rows = cut(n1, nbytes), cut(n2, nbytes, is_convolved=True)
+        first, rows = cut(n1, nbytes), cut(n2, nbytes, is_convolved=has_own)
         if first is None or rows is None or len(rows.radices) == 1:
             continue
         used = rows.threads * (registers(rows.held, nbytes) + BESIDE_CHIRP * nbytes // 8) / NUM_REGISTERS
@@ -92,7 +93,14 @@ def launches(whole: Batch, inner: Inner, device: Device, scratch: Scratch) -> li
     scratch : Scratch
     """
     lengths = lengths_of(whole.length, whole.type.nbytes, device.max_shared_nbytes)
-    return _by_kernels(whole, inner, scratch) if lengths is None else _Passes(whole, lengths, scratch).launches(device)
+    if lengths is None:
+        return _by_kernels(whole, inner, scratch)
+    own = scratch.copy()
+    found = None if whole.whole else _Passes(whole.replace(loops=()), lengths, own).by_slabs(whole.loops, device, own)
+    if found is None:
+        return _Passes(whole, lengths, scratch).launches(device)
+    scratch.nbytes = own.nbytes
+    return found
 
 
 def _num_valid(whole: Batch) -> int:
@@ -146,17 +154,14 @@ class _Passes:
         self.size = math.prod(loop.extent for loop in whole.loops)
         self.length = self.n1 * self.n2
         nbytes = self.length * whole.type.nbytes
-        self.rows = scratch.take(self.size * nbytes)
         self.factors, self.factor = scratch.take(nbytes), scratch.take(nbytes)
+        self.rows = scratch.take(self.size * nbytes)
         # A transform backwards is one of conjugates: its chirp is the filter.
         self.product = _times_chirp if whole.sign > 0 else _times
 
     def launches(self, device: Device) -> list[Launch]:
         """Return all launches."""
-        whole = self.whole
-        made = [_chirp_launch(whole, chirp.FILTER, (self.factors,), self.length)]
-        filter_columns = self._columns(self.factors, self.factor, ())
-        passes = [filter_columns, self._rows(self.factor, 1, scale=1 / self.length)]
+        whole, made, passes = self.whole, self._filter(device), []
         if whole.whole > 0:  # sources of which a part is mirrored
             steps = [*([loop.source for loop in whole.loops] or [0]), whole.source.step]
             own = (*steps, _num_valid(whole), float(whole.sign))
@@ -166,6 +171,19 @@ class _Passes:
             passes.append(self._first())
         passes += [self._rows(self.rows, self.size, filter=self.factor), self._last()]
         return [*made, *(each.launch(device) for each in passes)]
+
+    def by_slabs(self, loops: Sequence[Loop], device: Device, scratch: Scratch) -> list[Launch] | None:
+        """Return all launches, where one has the three passes of many transforms: all of `loops` that are like this."""
+        loops = [loop._replace(reads=(loop.source, 0), writes=(0,)) for loop in loops]
+        passes = [self._first(), self._rows(self.rows, 1, filter=self.factor), self._last()]
+        launch = slabs.launch(passes, loops, self.length, device, scratch)
+        return None if launch is None else [*self._filter(device), launch]
+
+    def _filter(self, device: Device) -> list[Launch]:
+        """Launches that leave the transformed filter."""
+        passes = self._columns(self.factors, self.factor, ()), self._rows(self.factor, 1, scale=1 / self.length)
+        made = _chirp_launch(self.whole, chirp.FILTER, (self.factors,), self.length)
+        return [made, *(each.launch(device) for each in passes)]
 
     def _columns(self, source: Argument, target: Argument, loops: tuple[Loop, ...]) -> Batch:
         """The transforms of elements that lie n2 apart, between arrays of the workspace."""

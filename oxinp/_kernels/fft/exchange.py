@@ -11,8 +11,8 @@ import numpy as np
 
 from oxinp._kernels.fft.codelets import multiply, transform
 from oxinp._kernels.fft.roots import table
-from oxinp._kernels.fft.spec import COLUMNS, ROWS, WARP, TransformSpec
-from oxinp._kernels.fft.tile import Tile
+from oxinp._kernels.fft.spec import ROWS, WARP, TransformSpec
+from oxinp._kernels.fft.tile import Tile, divided
 from oxinp._ptx.cluster_store import ClusterStores
 
 if TYPE_CHECKING:
@@ -88,22 +88,31 @@ class Exchange(Tile):
 
     def _address(self, place: Value, offset: int, multiple: int) -> Value | int:
         """Where in shared memory an element lies, `offset` behind one whose place is divisible by `multiple`."""
+        if self.spec.pitch != self.spec.share:
+            return place + offset if offset else place
+        return self._padded(place, offset, multiple)
+
+    def _padded(self, place: Value, offset: int, multiple: int) -> Value | int:
         padding = self.spec.padding
         if not padding:
             return place + offset if offset else place
         if offset % padding == 0 or (multiple % padding == 0 and offset < padding):
-            return (place + place / padding) + (offset + offset // padding)
+            return (place + divided(self.k, place, padding)[0]) + (offset + offset // padding)
         moved = place + offset
-        return moved + moved / padding
+        return moved + divided(self.k, moved, padding)[0]
 
     def _place(self, thread: Thread, element: Value) -> tuple[Value, int, int]:
         """An element's place before padding, how far apart neighbours are, a divisor of what columns add."""
         spec = self.spec
-        if COLUMNS in (spec.loads, spec.stores):
+        if spec.is_mixed:
             return element * spec.columns + thread.column, spec.columns, 1
         if spec.columns == 1:
             return element, 1, 0
         return element + thread.column * spec.pitch, 1, spec.pitch
+
+    def flat_place(self, number: Value, offset: int) -> Value | int:
+        """Where an element lies by its number in a tile of transforms one after the other, `offset` further."""
+        return number + offset if self.spec.row == self.spec.length + 1 else self._padded(number, offset, 1)
 
     def place_of(self, thread: Thread, element: Value) -> Value | int:
         """Where in shared memory an element lies."""
@@ -114,11 +123,11 @@ class Exchange(Tile):
         k, spec = self.k, self.spec
         radix = self.radices[stage - 1]
         done = before // radix
-        if self.is_exchanged:
+        is_first, self.is_exchanged = not self.is_exchanged, True
+        if not is_first:
             self.wait()
-        self.is_exchanged = True
         for (number, is_valid), elements in zip(self.butterflies(thread, radix), values, strict=True):
-            within = number % done if done > 1 else None
+            within = divided(k, number, done)[1] if done > 1 else None
             first = number * radix if within is None else (number - within) * radix + within
             place, apart, _ = self._place(thread, first)
             multiple = radix if apart == 1 and done == 1 and spec.pitch % radix == 0 else 1
@@ -134,6 +143,15 @@ class Exchange(Tile):
                 for address, value in stored:
                     self.smem[address] = value
         self.wait()
+        if is_first and self.host is not None:
+            self.host.exchanged()
+
+    def elements_of(self, thread: Thread, radix: int) -> Iterator[tuple[list[Value], Value | None]]:
+        """Yield where in shared memory what a thread's butterflies of a stage take lies, and whether each is one."""
+        apart = self.spec.share // radix
+        for number, is_valid in self.butterflies(thread, radix):
+            place, neighbour, _ = self._place(thread, number)
+            yield [self._address(place, j * apart * neighbour, 1) for j in range(radix)], is_valid  # type: ignore[misc]
 
     def deal(self, thread: Thread, values: Values) -> None:
         """Write what the first stage gives to the blocks of the cluster, which each go on with some results of all.
@@ -160,7 +178,7 @@ class Exchange(Tile):
         # Threads beyond a stage's butterflies read the last one's elements: what several lanes have read, the
         # emulator's race detection takes to be ordered by barriers alone.
         is_even = all(spec.share // radix % spec.threads == 0 for radix in spec.radices)
-        if spec.loads == spec.stores == ROWS and WARP % spec.threads == 0 and is_even:
+        if self.host is None and spec.loads == spec.stores == ROWS and WARP % spec.threads == 0 and is_even:
             self.k.warp_sync()
         else:
             self.k.barrier()
@@ -169,13 +187,12 @@ class Exchange(Tile):
         """What a thread's butterflies of a stage take, times roots of unity."""
         k, spec = self.k, self.spec
         radix = self.radices[stage]
-        apart = spec.share // radix
         roots = self.tables[stage - 1]
         fetched = []
-        for number, _ in self.butterflies(thread, radix):
-            place, neighbour, _ = self._place(thread, number)
-            loaded = [self.smem[self._address(place, j * apart * neighbour, 1)] for j in range(radix)]
-            within = self.later_number(number % before if stage < len(self.radices) - 1 else number)
+        butterflies = zip(self.butterflies(thread, radix), self.elements_of(thread, radix), strict=True)
+        for (number, _), (addresses, _) in butterflies:
+            loaded = [self.smem[address] for address in addresses]
+            within = self.later_number(divided(k, number, before)[1] if stage < len(self.radices) - 1 else number)
             own = roots.at(within)
             factors = list(self._roots(own, radix, before * spec.cluster))
             rest = [multiply(k, value.parts, factor) for value, factor in zip(loaded[1:], factors, strict=True)]  # type: ignore[arg-type]

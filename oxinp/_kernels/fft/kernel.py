@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 from oxinp._kernels.fft.block import Block
 from oxinp._kernels.fft.cosine import Second, Third
 from oxinp._kernels.fft.prime import Summed
+from oxinp._kernels.fft.rader import Rader
 from oxinp._kernels.fft.real import Merge, Split
 from oxinp._kernels.fft.spec import (
     MERGE,
+    RADER,
     SECOND,
     SECOND_SINE,
     SPLIT,
@@ -21,6 +23,7 @@ from oxinp._kernels.fft.spec import (
     TWIN_SPLIT,
     TransformSpec,
 )
+from oxinp._kernels.fft.staged import Staged
 from oxinp._kernels.fft.twins import TwinMerge, TwinSplit
 from oxinp._kernels.problem import MAX_KERNELS
 from oxinp._ptx.kernel import Kernel, retraceable
@@ -34,6 +37,7 @@ BUILDERS: dict[str, Any] = {
     SPLIT: Split,
     MERGE: Merge,
     SUMMED: Summed,
+    RADER: Rader,
     TWIN_SPLIT: TwinSplit,
     TWIN_MERGE: TwinMerge,
     **dict.fromkeys((SECOND, SECOND_SINE), Second),
@@ -45,7 +49,8 @@ BUILDERS: dict[str, Any] = {
 @retraceable
 def make(spec: TransformSpec) -> Kernel:
     """Build the kernel of a Spec."""
-    built: Kernel = BUILDERS[spec.real](spec).build()
+    builder = Staged if spec.is_staged and not spec.real else BUILDERS[spec.real]
+    built: Kernel = builder(spec).build()
     return built
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from oxinp._kernels.elementwise.plan import MAX_INDEX_32
@@ -18,13 +19,17 @@ from oxinp._kernels.fft import convolved, pairs, slabs
 from oxinp._kernels.fft.batch import Batch, Chained, Loop, Positions, Side
 from oxinp._kernels.fft.pairs import PairsSpec
 from oxinp._kernels.fft.prime import MAX_SUMMED, MIN_SUMMED
+from oxinp._kernels.fft.rader import MIN_PRIME
 from oxinp._kernels.fft.radices import convolution_length, cut, largest_prime
-from oxinp._kernels.fft.spec import MERGE, SPLIT, SUMMED, TWIN_MERGE, TWIN_SPLIT, WARP
-from oxinp._kernels.fft.splitting import fits_block, has_passes, split
+from oxinp._kernels.fft.spec import MERGE, RADER, SPLIT, SUMMED, TWIN_MERGE, TWIN_SPLIT, WARP
+from oxinp._kernels.fft.splitting import fits_block, has_passes, split, split_twice
+from oxinp._kernels.fft.tiling import CLUSTER_SEGMENT, MOST_TAKEN, columns_of
 from oxinp._kernels.plan import Launch, Plan, Scratch, Work
 from oxinp._ptx.frozen import Frozen
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from oxinp._kernels.choice import Device
     from oxinp._kernels.plan import Argument
     from oxinp._ptx.types import Type
@@ -34,8 +39,10 @@ if TYPE_CHECKING:
 # factor, and the passes of the rest; of odd real lengths, two sequences at a time in a block.
 HALVED, PAIRED, DIRECT, CONVOLVED, CONVOLVED_APART = "halved", "paired", "direct", "convolved", "convolved apart"
 SUMS, FACTORED, TWIN = "sums", "factored", "twin"
+BY_POWERS = "by powers"  # of primes, as Rader's convolution
 FEWEST_FACTORED = 512  # elements from which on two passes over memory cost less than a convolution in a block
 MAX_FACTORED = 3  # passes
+SLAB_COLUMNS = (64, 32, 16)  # neighbouring transforms of a slab
 FEWEST_TWINS = 15  # elements from which on two real sequences go as one: shorter ones do little work, and err less
 
 
@@ -61,6 +68,9 @@ class Transform(Frozen):
         What the source's elements are made of, and what is made of the results; see `is_fusible`.
     is_rotated, is_source_rotated : bool
         Results are stored, or elements read, half of the length further, cyclically; see `rotates`.
+    order : int
+        Of roots of unity by which results of more than one pass are multiplied, to the power of the element's number
+        times the last loop's index; 1 for none.
     """
 
     length: int
@@ -79,6 +89,7 @@ class Transform(Frozen):
     epilogue: Chained | None = None
     is_rotated: bool = False
     is_source_rotated: bool = False
+    order: int = 1
 
     @property
     def batch(self) -> Batch:
@@ -115,6 +126,8 @@ class Transform(Frozen):
                 return PAIRED
         if self._twins(device):
             return TWIN
+        if self._is_rader(device):
+            return BY_POWERS
         if self._is_summed(device):
             return SUMS
         if has_passes(self.length, nbytes, device):
@@ -133,10 +146,18 @@ class Transform(Frozen):
         # Halves of sequences are read at places that one step reaches.
         return self.prologue is None or not self.is_half or way == HALVED
 
+    def _is_rader(self, device: Device) -> bool:
+        """Whether a block computes the convolution of the length less one: of primes without codelets, in rows."""
+        nbytes, room = self.type.nbytes, device.max_shared_nbytes
+        if self.length < MIN_PRIME or cut(self.length, nbytes) is not None or largest_prime(self.length) != self.length:
+            return False
+        return self.batch.is_stageable and columns_of(self.length - 1, nbytes, 1, room, is_mixed=False) > 0
+
     def _is_summed(self, device: Device) -> bool:
         """Whether a block adds up the results: of primes, all elements of which are there."""
         room = device.max_shared_nbytes // (2 * (WARP + 1) * self.type.nbytes)
         is_fitting = MIN_SUMMED <= self.length <= min(MAX_SUMMED, room) and not self.is_half
+        is_fitting &= cut(self.length, self.type.nbytes) is None or not self.batch.is_staged
         return is_fitting and largest_prime(self.length) == self.length
 
     def _factors(self, device: Device) -> tuple[int, ...]:
@@ -169,39 +190,152 @@ class Transform(Frozen):
             return self._by_pairs(device, scratch)
         if way == SUMS:
             return [self.batch.replace(real=SUMMED).launch(device)]
+        if way == BY_POWERS:
+            return [self.batch.replace(length=self.length - 1, real=RADER).launch(device)]
         if way == CONVOLVED_APART:
             return convolved.launches(self.batch, partial(self._rows, device, scratch), device, scratch)
         if way == CONVOLVED:
             return [self.batch.replace(length=self._convolution(device), chirp=self.length).launch(device)]
         if way == FACTORED:
             return [each.launch(device) for each in self._passes(self._factors(device), scratch)]
-        lengths = split(self.length, self.type.nbytes, self._is_apart(), device, is_shared=self._is_strided())
+        lengths = self._lengths(device)
+        launch = self._by_slabs(lengths, device, scratch) if len(lengths) > 1 else None
+        if launch is not None:
+            return [launch]
+        is_large = len(lengths) > 2 or max(lengths) * CLUSTER_SEGMENT > device.max_shared_nbytes * MOST_TAKEN
+        if len(lengths) > 1 and is_large:
+            both = self._by_stripes(device, scratch)
+            if both is not None:
+                return both
+        lengths = self._lengths(device, is_shared=self._is_strided())
         if len(lengths) == 1:
             return [self.batch.launch(device)]
-        if (self.is_rotated and lengths[-1] % 2) or (self.is_source_rotated and lengths[0] % 2):
-            even = [n for n in lengths if n % 2 == 0]
-            odd = [n for n in lengths if n % 2]
-            # The first pass reads and the last stores: one even length is enough for one of them.
-            first, last = (even[:-1], even[-1:]) if self.is_rotated else (even, [])
-            lengths = (*first, *odd, *last)
-        launch = self._by_slabs(lengths, device, scratch) if len(lengths) == slabs.NUM_PASSES else None
-        return [launch] if launch else [each.launch(device) for each in self._passes(lengths, scratch)]
+        return [each.launch(device) for each in self._passes(lengths, scratch)]
 
-    def _by_slabs(self, lengths: tuple[int, ...], device: Device, scratch: Scratch) -> Launch | None:
-        """One launch of two passes; None where the cache would not have what is between them, or has it anyway."""
-        size, nbytes = math.prod(loop.extent for loop in self.loops), self.length * self.type.nbytes
-        if self._is_apart() or size * nbytes < slabs.MIN_MOVED:
+    def _lengths(self, device: Device, *, is_shared: bool = False) -> tuple[int, ...]:
+        """Lengths of the passes; see `split`."""
+        lengths = split(self.length, self.type.nbytes, self._is_apart(), device, is_shared=is_shared)
+        is_odd = (self.is_rotated and lengths[-1] % 2) or (self.is_source_rotated and lengths[0] % 2)
+        if len(lengths) == 1 or not is_odd:
+            return lengths
+        even = [n for n in lengths if n % 2 == 0]
+        # The first pass reads and the last stores: one even length is enough for one of them.
+        first, last = (even[:-1], even[-1:]) if self.is_rotated else (even, [])
+        return (*first, *[n for n in lengths if n % 2], *last)
+
+    def _by_stripes(self, device: Device, scratch: Scratch) -> list[Launch] | None:
+        """Two launches of four passes: stripes of columns, and of rows, whose workspace stays in the cache each."""
+        whole, n = self.batch, self.length
+        is_whole = whole.valid is whole.stored is None and not (
+            whole.whole or self.is_rotated or self.is_source_rotated
+        )
+        lengths = split_twice(n, self.type.nbytes, device) if is_whole and not self._is_apart() else None
+        if lengths is None:
             return None
-        own = Scratch()
-        own.nbytes = scratch.nbytes
-        passes = slabs.fit([each.replace(slabs=size) for each in self.replace(loops=())._passes(lengths, own)], device)
-        if passes is None:
+        n1, n2 = map(math.prod, lengths)
+        own = scratch.copy()
+        between = own.take(n * math.prod(loop.extent for loop in self.loops) * self.type.nbytes)
+        places = [n * math.prod(each.extent for each in self.loops[i + 1 :]) for i in range(len(self.loops))]
+        column = Loop(n2, whole.source.step, 1, whole.source.steps)
+        columns = self.replace(
+            length=n1,
+            target_type=self.type,
+            source=Side(whole.source.buffer, n2 * whole.source.step, steps=whole.source.times(n2)),
+            target=Side(between, n2),
+            loops=(
+                *[loop._replace(target=place, writes=()) for loop, place in zip(self.loops, places, strict=True)],
+                column,
+            ),
+            num_valid=n1,
+            num_stored=n1,
+            epilogue=None,
+            order=n,
+        )
+        rows = self.replace(
+            length=n2,
+            source_type=self.type,
+            source=Side(between, 1),
+            target=Side(whole.target.buffer, n1 * whole.target.step, steps=whole.target.times(n1)),
+            loops=(
+                *[loop._replace(source=place, reads=()) for loop, place in zip(self.loops, places, strict=True)],
+                Loop(n1, n2, whole.target.step, (), whole.target.steps),
+            ),
+            is_forward=True,
+            num_valid=n2,
+            num_stored=n2,
+            prologue=None,
+        )
+        used, made = own.nbytes, []
+        for each, own_lengths, scales in ((columns, lengths[0], (1.0, 1.0)), (rows, lengths[1], whole.scales)):
+            part = Scratch()
+            part.nbytes = used
+            launch = each._by_slabs(own_lengths, device, part, scales)
+            if launch is None:
+                return None
+            made.append(launch)
+            own.nbytes = max(own.nbytes, part.nbytes)
+        scratch.nbytes = own.nbytes
+        return made
+
+    def _by_slabs(
+        self, lengths: tuple[int, ...], device: Device, scratch: Scratch, scales: tuple[float, float] | None = None
+    ) -> Launch | None:
+        """One launch of all passes, of some transforms that lie side by side at a time; see `slabs`."""
+        for inner, loops in self._slabs():
+            own = scratch.copy()
+            passes = self.replace(loops=inner)._passes(lengths, own)
+            if scales is not None:
+                passes[-1] = passes[-1].replace(scales=scales)
+            slab = self.length * math.prod(loop.extent for loop in inner)
+            launch = slabs.launch(passes, loops, slab, device, own)
+            if launch is not None:
+                scratch.nbytes = own.nbytes
+                return launch
+        return None
+
+    def followed_by(self, other: Transform, device: Device) -> Launch | None:
+        """One launch of this transform and one along another axis, of a part of the array at a time; see `slabs`.
+
+        Each is one pass, in place between them; loops are in the order of the axes, without the own one.
+        """
+        if not self._is_alone(device) or not other._is_alone(device):
             return None
-        ring = slabs.ring_of(passes, device.num_sms)[1]
-        if ring * nbytes > slabs.MAX_RING or ring >= size:
+        own = next((loop for loop in self.loops if loop.target == other.source.step), None)
+        others = next((loop for loop in other.loops if loop.source == self.target.step), None)
+        outside = [loop for loop in self.loops if loop is not own], [loop for loop in other.loops if loop is not others]
+        if own is None or others is None or not outside[0] or self.target.buffer != other.source.buffer:
             return None
-        scratch.take(ring * nbytes)
-        return slabs.launch(passes, self.loops, self.length, device.num_sms)
+        pairs_of_loops = list(zip(*outside, strict=True))
+        if any(first.target != second.source or first.extent != second.extent for first, second in pairs_of_loops):
+            return None
+        is_even = all(a.target == b.target * b.extent for a, b in pairwise(outside[0]))
+        if not is_even or outside[0][-1].target < (slab := own.extent * other.length):
+            return None
+        loops = [
+            Loop(first.extent, first.source, second.target, first.reads, second.writes)
+            for first, second in pairs_of_loops
+        ]
+        passes = [self.replace(loops=(own,)).batch, other.replace(loops=(others,)).batch]
+        return slabs.launch(passes, loops, slab, device, Scratch(), outside[0][-1].target)
+
+    def _is_alone(self, device: Device) -> bool:
+        """Whether it is a single pass without clusters."""
+        return self.way(device) == DIRECT and len(self._lengths(device)) == 1
+
+    def _slabs(self) -> Iterator[tuple[tuple[Loop, ...], tuple[Loop, ...]]]:
+        """Yield the loops within slabs, and those of slabs."""
+        if not self._is_apart():
+            yield (), self.loops
+            return
+        several = [loop for loop in self.loops if loop.extent > 1]
+        nearest = min(several, key=lambda loop: abs(loop.target) or math.inf)
+        if abs(nearest.target) > abs(self.target.step):  # in the source only
+            return
+        others = tuple([loop for loop in self.loops if loop is not nearest])
+        for width in SLAB_COLUMNS:
+            if nearest.extent % width == 0:
+                outer, inner = nearest.split(width)
+                yield (inner,), (*others, outer)
 
     def _real(self) -> str:
         """`SPLIT` or `MERGE` where a complex transform of half the length is enough, else ""."""
@@ -343,6 +477,10 @@ class Transform(Frozen):
         made = Transform(length, self.type, self.type, self.type, *ends, loops, scale=scale, num_valid=length)
         return made.launches(device, scratch)
 
+    def _is_inside(self, loop: Loop) -> bool:
+        """Whether transforms of a loop lie closer to each other than elements of one, in source and target."""
+        return all(0 < abs(loop.step(i)) < abs(side.step) for i, side in ((1, self.source), (2, self.target)))
+
     def _is_apart(self) -> bool:
         """Whether a loop's transforms lie closer to each other than the elements of one."""
         return any(
@@ -353,11 +491,7 @@ class Transform(Frozen):
 
     def _is_strided(self) -> bool:
         """Whether the transforms of a loop lie closer to each other than the elements of one, in source and target."""
-        own = self.source.step, self.target.step
-        return any(
-            loop.extent > 1 and all(0 < abs(loop.step(i)) < abs(step) for i, step in enumerate(own, 1))
-            for loop in self.loops
-        )
+        return any(loop.extent > 1 and self._is_inside(loop) for loop in self.loops)
 
     def _passes(self, lengths: tuple[int, ...], scratch: Scratch) -> list[Batch]:
         """Passes through one array of the workspace, whose axes are the batch's, then those of the split length."""
@@ -365,7 +499,7 @@ class Transform(Frozen):
         sizes = [loop.extent for loop in self.loops]
         # Loops in the workspace keep the target's order: what lies close there does so here.
         order = sorted(range(len(sizes)), key=lambda i: (abs(self.loops[i].target), sizes[i]))
-        inner = [i for i in order if 0 < abs(self.loops[i].target) < abs(self.target.step)]
+        inner = [i for i in order if self._is_inside(self.loops[i])]
         steps, step = [0] * len(sizes), 1
         for i in inner:
             steps[i], step = step, step * sizes[i]
@@ -402,6 +536,9 @@ class Transform(Frozen):
             ]
             loops = [*batch, *finished]
             column = None
+            spread = done if is_last and self.order > 1 else 0
+            if spread:
+                column = batch[-1]
             if not is_last:
                 column = Loop(rest, element, element)
                 if is_first:
@@ -424,7 +561,7 @@ class Transform(Frozen):
                     target,
                     tuple(loops),
                     column,
-                    length * rest,
+                    self.order if spread else length * rest,
                     sign=whole.sign if is_first else 1,
                     scales=whole.scales if is_last else (1.0, 1.0),
                     valid=position,
@@ -435,6 +572,7 @@ class Transform(Frozen):
                     epilogue=self.epilogue if is_last else None,
                     is_rotated=self.is_rotated and is_last,
                     is_source_rotated=self.is_source_rotated and is_first,
+                    spread=spread,
                 )
             )
             before.append((length, apart, done * whole.target.step, whole.target.times(done)))

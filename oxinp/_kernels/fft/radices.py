@@ -19,10 +19,17 @@ MAX_RADIX = {8: 61, 16: 23}
 # Composite radices beyond 16, where there are several: of convolutions, whose tables take the most time. Transforms are
 # slower by them, of single precision with radices to 24 and to 32, on an H200.
 CONVOLVED: dict[int, tuple[int, ...]] = {8: (18, 20, 21, 22, 24), 16: ()}
+# The same of transforms so long that a multiprocessor has one block, and hides no stage of it behind another's.
+LARGE: dict[int, tuple[int, ...]] = {8: (25,), 16: ()}
+MIN_LARGE = {8: 12800, 16: 6400}
 MAX_ALONE = 32  # up to which a composite radix would be the only one
 STAGE_COST = 1.5  # of a stage, in visits of an element
 IDLE_COST = 0.5  # of a number that a thread could hold and does not
+LARGE_BLOCK, LARGE_COST = 512, 1.0  # threads beyond which few blocks fit, and what twice as many cost
 HELD, HELD_SHORT = 16, 8  # at which the memory is kept busy, and where threads of a transform read side by side
+# The same where rows begin within lines of memory: the shorter the pieces that a stage reads and stores, the more of
+# them are parts of sectors.
+HELD_RAGGED = 8
 SHORT = 64
 WHOLE_WARPS = 512  # length from which counts of threads are multiples of a warp's
 NUM_REGISTERS = 1 << 16
@@ -44,7 +51,7 @@ class Cut(NamedTuple):
 def registers(held: int, nbytes: int) -> int:
     """Return how many registers a thread needs that holds numbers of some bytes, so that nothing spills."""
     fixed, each = {8: (24, 2.5), 16: (48, 5.0)}[nbytes]
-    if held > MAX_HELD[nbytes] and held % 2:  # a large prime, whose inputs live until all results are there
+    if held > MAX_HELD[nbytes] and largest_prime(held) == held:  # its inputs live until all results are there
         each *= 4 / 3
     return int(fixed + each * held)
 
@@ -82,7 +89,7 @@ def _factorizations(n: int, radices: tuple[int, ...], most: int = MAX_PRIME) -> 
 
 
 @lru_cache(1 << 14)
-def cut(length: int, nbytes: int, *, is_convolved: bool = False) -> Cut | None:
+def cut(length: int, nbytes: int, *, is_convolved: bool = False, is_ragged: bool = False) -> Cut | None:
     """Return how a block computes transforms of a length; None where there are no codelets or too few registers.
 
     Parameters
@@ -92,20 +99,29 @@ def cut(length: int, nbytes: int, *, is_convolved: bool = False) -> Cut | None:
         Of a number.
     is_convolved : bool
         Whether the transform is there and back, in Bluestein's convolution.
+    is_ragged : bool
+        Whether rows are read from memory, and stored there, that begin within its lines.
     """
     if not is_smooth(length):
         return None
-    factorizations = _shortest(length, CONVOLVED[nbytes] if is_convolved else ())
-    best = _cheapest(length, nbytes, factorizations, MAX_HELD[nbytes], registers)
+    composite = CONVOLVED[nbytes] if is_convolved else LARGE[nbytes] if length >= MIN_LARGE[nbytes] else ()
+    factorizations = _shortest(length, composite)
+    wanted = HELD_SHORT if length <= SHORT else HELD_RAGGED if is_ragged else HELD
+    best = _cheapest(length, nbytes, factorizations, MAX_HELD[nbytes], registers, wanted)
     if best is None and length % 2 and not is_convolved:  # as passes, most of its segments would be half sectors
-        best = _cheapest(length, nbytes, factorizations, MAX_HELD_ODD[nbytes], tight_registers)
+        best = _cheapest(length, nbytes, factorizations, MAX_HELD_ODD[nbytes], tight_registers, wanted)
     return best
 
 
 def _cheapest(
-    length: int, nbytes: int, factorizations: list[tuple[int, ...]], most: int, needed: Callable[[int, int], int]
+    length: int,
+    nbytes: int,
+    factorizations: list[tuple[int, ...]],
+    most: int,
+    needed: Callable[[int, int], int],
+    wanted: int,
 ) -> Cut | None:
-    """The cheapest way whose threads hold at most so many numbers, and `needed` registers for them."""
+    """The cheapest way whose threads hold `wanted` numbers, at most `most`, and have as many registers as `needed`."""
     best, least = None, math.inf
     for radices in factorizations:
         for threads in _thread_counts(length, radices, most):
@@ -115,7 +131,8 @@ def _cheapest(
             if is_wide or num_registers > NUM_REGISTERS:
                 continue
             visits = sum(held) * threads / length
-            idle = IDLE_COST * abs(math.log2(max(held) / (HELD_SHORT if length <= SHORT else HELD)))
+            idle = IDLE_COST * abs(math.log2(max(held) / wanted))
+            idle += LARGE_COST * max(0.0, math.log2(threads / LARGE_BLOCK))
             cost = visits + STAGE_COST * len(radices) + idle
             if cost < least:
                 best, least = Cut(radices, threads, max(held), cost), cost

@@ -1,12 +1,12 @@
-"""Two passes of many transforms in one launch, so that the workspace between them stays in the L2 cache.
+"""Passes of many transforms in one launch, so that the workspace between them stays in the L2 cache.
 
 Data layout: a slab is one transform in the workspace, which has some slabs, a ring, each used again and again. Who owns
-what: a block has a tile of the first pass, or one of the second, as if the passes were launched slab by slab, the
-second pass of a slab as many slabs behind the first as keep all multiprocessors busy. Algorithm: a tile of the second
-pass waits until all tiles of the slab's first pass are stored, and one of the first until the place in the ring has
-been read; both are counted, with release behind a barrier that all accesses are before, and loaded with acquire before
-a barrier that they are behind. Blocks wait for blocks of lower numbers only, which begin first, so that some block can
-always go on. Bytes per element: read and written once, the workspace in the cache.
+what: a block has a tile of one pass, as if the passes were launched slab by slab, each pass of a slab as many slabs
+behind the one before as keep all multiprocessors busy. Algorithm: a tile waits until all tiles of the slab's pass
+before are stored, and one of the first pass until the place in the ring has been read; both are counted, with release
+behind a barrier that all accesses are before, and loaded with acquire before a barrier that they are behind. Blocks
+wait for blocks of lower numbers only, which begin first, so that some block can always go on. Bytes per element: read
+and written once, the workspace in the cache.
 
 Source: D. Merrill and M. Garland, Single-pass parallel prefix scan with decoupled look-back, NVIDIA 2016 (blocks that
 wait for those of lower numbers).
@@ -15,14 +15,15 @@ wait for those of lower numbers).
 from __future__ import annotations
 
 import math
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 from oxinp._kernels.elementwise.chain import Divisor, Splitter
 from oxinp._kernels.fft.block import Block
-from oxinp._kernels.fft.radices import MAX_THREADS
-from oxinp._kernels.fft.spec import SCALAR, TransformSpec
+from oxinp._kernels.fft.radices import NUM_REGISTERS
+from oxinp._kernels.fft.spec import COLUMNS, SCALAR, WARP, TransformSpec
 from oxinp._kernels.fft.tile import Host
+from oxinp._kernels.fft.tiling import MIN_SEGMENT, num_registers
 from oxinp._kernels.plan import FLAGS, Launch, Work
 from oxinp._kernels.problem import MAX_KERNELS
 from oxinp._ptx import Builder
@@ -36,13 +37,16 @@ if TYPE_CHECKING:
     from oxinp._kernels.choice import Device
     from oxinp._kernels.fft.batch import Batch, Fitted, Loop
     from oxinp._kernels.fft.tile import End
+    from oxinp._kernels.plan import Scratch
     from oxinp._ptx.value import Value
 
-AHEAD = 1.25  # times as many tiles as are computed at once, by which the passes of a slab lie apart
-MAX_RING = 0  # bytes of the cache that the ring may take
+AHEAD = 1.0  # times as many tiles as are computed at once, by which the passes of a slab lie apart
+MAX_RING = 28 << 20  # bytes of the cache that the ring may take
+IS_STREAMED = True  # whether the cache need not keep what is read first and written last
+MOST_IDLE = 1.5  # times as many threads as a pass wants, at most, so that all have as many
 MIN_MOVED = 32 << 20  # bytes of all transforms from which on they do not stay in the cache anyway
-NUM_PASSES = 2
-COUNTED, READY, DONE = 0, 1, 2  # words of the flags: of all, then of each slab of the ring, by the pass
+NUM_FLAGS = 4096  # words that a stream has
+COUNTED, FIRST = 0, 1  # words of the flags: tiles of the last pass; per slab of the ring, tiles of each pass
 
 
 class SlabsSpec(Frozen):
@@ -51,13 +55,16 @@ class SlabsSpec(Frozen):
     Attributes
     ----------
     passes : tuple of TransformSpec
-        Without clusters, of as many threads each.
+        Without clusters, of as many threads each; the first of them reads from the source, the last writes the target.
     num_loops : int
         Of slabs, at least 1.
+    is_streamed : bool
+        The source is read, and the target written, as what the cache need not keep.
     """
 
-    passes: tuple[TransformSpec, TransformSpec]
+    passes: tuple[TransformSpec, ...]
     num_loops: int
+    is_streamed: bool
 
 
 @lru_cache(MAX_KERNELS)
@@ -71,27 +78,35 @@ class _Slabs:
     """The kernel while it is built; parameters are as `launch` says."""
 
     def __init__(self, spec: SlabsSpec) -> None:
-        first, second = spec.passes
+        first, last = spec.passes[0], spec.passes[-1]
         self.spec = spec
+        lengths = "_".join(str(each.length) for each in spec.passes)
         self.k = k = Builder(
-            f"fft_{first.length}_and_{second.length}{'_fused' if first.prologue or second.epilogue else ''}",
+            f"fft_slabs_{lengths}{'_fused' if first.prologue or last.epilogue else ''}",
             block=first.threads * first.columns,
             min_blocks=min(each.min_blocks for each in spec.passes),
         )
         elements = max(each.shared_elements for each in spec.passes)
         smem = k.dynamic_shared(first.type, elements) if elements else None
-        self.tiles = [Block(each, Host(k, f"pass{i}_", smem)) for i, each in enumerate(spec.passes)]
+        num_between = len(spec.passes) - 1
+        load, store = ("cs", "cs") if spec.is_streamed else ("", "")
+        caches = zip((load, *[""] * num_between), (*[""] * num_between, store), strict=True)
+        self.tiles = [
+            Block(each, Host(k, f"pass{i}_", smem, partial(self._loaded, i), partial(self._exchanged, i), *own))
+            for i, (each, own) in enumerate(zip(spec.passes, caches, strict=True))
+        ]
         self.flags = k.pointer("flags", u32, "rw")
         for tile in self.tiles:
             tile.declare()
         self.per_group = Divisor(k, "tiles", i32)
-        self.per_pass = [k.scalar(f"tiles{i}", i32) for i in range(NUM_PASSES)]
+        self.per_pass = [k.scalar(f"tiles{i}", i32) for i in range(len(spec.passes))]
         self.ring = Divisor(k, "ring", i32)
         self.num_slabs, self.behind = k.scalar("num_slabs", i32), k.scalar("behind", i32)
         self.slab_step = k.scalar("slab_step", i64)
         self.loops = Splitter(k, "slab", spec.num_loops, i32)
-        ends = (self.tiles[0].source, self.tiles[1].target, self.tiles[1].beside)
-        self.steps = [(end, self._steps(end)) for end in ends]
+        self.width = k.scalar("slab_columns", u32) if last.is_spread else None
+        ends = (self.tiles[0].source,), (self.tiles[-1].target, self.tiles[-1].beside)
+        self.steps = [[self._steps(end) for end in each] for each in ends]
 
     def _steps(self, end: End) -> list[list[Value]]:
         """Steps of an end's arrays along the loops of slabs."""
@@ -104,121 +119,172 @@ class _Slabs:
         """Build the kernel."""
         k = self.k
         group, number = self.per_group.divide(k.cast(k.ctaid, i32))
-        is_first = number < self.per_pass[0]
-        with k.when(is_first & (group < self.num_slabs)):
-            self._pass(0, group, number)
-        slab = group - self.behind
-        with k.when((number >= self.per_pass[0]) & (slab >= 0)):
-            self._pass(1, slab, number - self.per_pass[0])
+        begin = k.const(0, i32)
+        for i, count in enumerate(self.per_pass):
+            slab = group - self.behind * i if i else group
+            with k.when((number >= begin) & (number < begin + count) & (slab >= 0) & (slab < self.num_slabs)):
+                self._pass(i, slab, number - begin)
+            begin = begin + count
         return k.build()
 
     def _pass(self, number: int, slab: Value, tile: Value) -> None:
         """A tile of a pass, when what it needs is there."""
-        k, own = self.k, self.tiles[number]
+        k, own, num_passes = self.k, self.tiles[number], len(self.tiles)
         turn, place = self.ring.divide(slab)
-        ready, done = (self.flags.at((place * NUM_PASSES) + which) for which in (READY, DONE))
-        flag, count = (done, turn * self.per_pass[1]) if number == 0 else (ready, (turn + 1) * self.per_pass[0])
-        with k.when(k.tid == 0), k.loop():
-            k.break_if(flag.load(0, order="acquire.gpu")[0] >= k.bitcast(count, u32))
-        k.barrier()
+        counts = self.flags.at(place * num_passes + FIRST)
+        self.needed = (turn + 1 if number else turn) * self.per_pass[number - 1]
+        self.counts = counts
+        if number:
+            self._wait(number - 1)
+            k.barrier()
         indices = [k.cast(index, i64) for index in self.loops.split(slab)]
-        (own.source if number else own.target).move([k.cast(place, i64)], [[self.slab_step]])
-        for end, steps in self.steps:
-            if end in ((own.target, own.beside) if number else (own.source,)):
-                end.move(indices, steps)
+        within = [k.cast(place, i64)], [[self.slab_step]]
+        for ends, steps, is_outside in (
+            ((own.source,), self.steps[0], number == 0),
+            ((own.target, own.beside), self.steps[1], number == num_passes - 1),
+        ):
+            if not is_outside:
+                ends[0].move(*within)
+                continue
+            for end, own_steps in zip(ends, steps, strict=True):
+                end.move(indices, own_steps)
+        if self.width is not None and number == num_passes - 1:
+            own.columns_before = k.cast(indices[-1], u32) * self.width
         own.compute(own.begin(tile))
-        k.barrier()
-        with k.when(k.tid == 0):
-            (ready if number == 0 else done).atomic("add", 0, 1, order="release.gpu")
-            if number:
+        if number < num_passes - 1:
+            k.barrier()
+            with k.when(k.tid == 0):
+                counts.atomic("add", number, 1, order="release.gpu")
+
+    def _wait(self, number: int) -> None:
+        """Wait for as many tiles of a pass as are needed; for all threads behind a barrier."""
+        k = self.k
+        with k.when(k.tid == 0), k.loop():
+            found = self.counts.load(number, order="acquire.gpu")[0]
+            k.break_if(found >= k.bitcast(self.needed, u32))
+
+    def _loaded(self, number: int) -> None:
+        """Wait for the place in the ring, before the first pass stores."""
+        if number == 0:
+            self._wait(len(self.tiles) - 1)
+
+    def _exchanged(self, number: int) -> None:
+        """Count tiles of the last pass as soon as they have read from the ring."""
+        k = self.k
+        if number == len(self.tiles) - 1:
+            with k.when(k.tid == 0):
+                self.counts.atomic("add", number, 1, order="release.gpu")
                 self._count()
 
     def _count(self) -> None:
         """Leave zeros behind the last tile."""
         k = self.k
-        last = self.num_slabs * self.per_pass[1] - 1
+        last = self.num_slabs * self.per_pass[-1] - 1
         with k.when(self.flags.atomic("add", COUNTED, 1, order="acq_rel.gpu") == k.bitcast(last, u32)):
             zero = k.const(0, u32)
             self.flags[COUNTED] = zero
-            with k.range(k.const(0, i32), self.ring.value * NUM_PASSES, 1) as i:
-                self.flags[i + READY] = zero
+            with k.range(k.const(0, i32), self.ring.value * len(self.tiles), 1) as i:
+                self.flags[i + FIRST] = zero
 
 
-def ring_of(passes: Sequence[Fitted], num_sms: int) -> tuple[int, int]:
-    """Return how many slabs the second pass is behind the first, and how many the ring has.
-
-    Parameters
-    ----------
-    passes : sequence of Fitted
-        Of one slab.
-    num_sms : int
-    """
-    at_once = num_sms * min(each.spec.min_blocks for each in passes)
-    behind = max(1, math.ceil(AHEAD * at_once / sum(each.grid[0] for each in passes)))
-    return behind, 2 * behind + 1
-
-
-def fit(passes: Sequence[Batch], device: Device) -> tuple[Fitted, ...] | None:
-    """Return the passes with as many threads each; None where they have no common number."""
-    fitted = [each.fit(device) for each in passes]
-    specs = [each.spec for each in fitted]
-    if any(each.cluster > 1 or each.real or each.is_staged for each in specs):
-        return None
-    block = max(each.threads * each.columns for each in specs)
-    made = []
-    for batch, spec in zip(passes, specs, strict=True):
-        threads, columns = spec.threads, spec.columns
-        while 2 * threads * columns <= block:
-            columns *= 2
-        threads = block // columns
-        if threads * columns != block or block > MAX_THREADS or (len(spec.radices) == 1 and threads > 1):
-            return None
-        made.append(batch.replace(shape=(threads, columns)).fit(device))
-        if made[-1].spec.shared_elements * spec.type.nbytes > device.max_shared_nbytes:
-            return None
-    return tuple(made)
-
-
-def launch(passes: Sequence[Fitted], loops: Sequence[Loop], slab_step: int, num_sms: int) -> Launch:
-    """Return the launch of both passes.
+def launch(
+    passes: Sequence[Batch], loops: Sequence[Loop], slab: int, device: Device, scratch: Scratch, kept: int = 0
+) -> Launch | None:
+    """Return the launch of all passes; None where the cache would not have what is between them, or has it anyway.
 
     Parameters
     ----------
-    passes : sequence of Fitted
-        Of a slab, of as many threads each.
+    passes : sequence of Batch
+        Of one slab, which is the last array of the workspace.
     loops : sequence of Loop
-        Of slabs: elements from one to the next in the source of the first pass and in the target of the second.
-    slab_step : int
-        Elements of a slab of the ring.
-    num_sms : int
+        Of slabs: elements from one to the next in the source of the first pass and in the target of the last. The last
+        loop goes on with the columns of the last pass, where roots of unity go with them.
+    slab : int
+        Elements of a slab.
+    device : Device
+    scratch : Scratch
+        The workspace, of which the ring takes more.
+    kept : int
+        Elements from a slab to the next where an array has all of them, in place of the ring; 0 for a ring.
     """
-    first, second = passes
-    behind, ring = ring_of(passes, num_sms)
-    num_slabs = math.prod(loop.extent for loop in loops)
-    per_pass = [each.grid[0] for each in passes]
+    num_slabs, nbytes = math.prod(loop.extent for loop in loops), slab * passes[0].type.nbytes
+    if num_slabs * nbytes < MIN_MOVED:
+        return None
+    fitted = _fit([each.replace(slabs=num_slabs) for each in passes], device)
+    if fitted is None:
+        return None
+    per_pass = [each.grid[0] for each in fitted]
+    at_once = device.num_sms * min(each.spec.min_blocks for each in fitted)
+    behind = max(1, round(AHEAD * at_once / sum(per_pass)))
+    ring = len(passes) * behind + 1
+    if ring * nbytes > MAX_RING or ring >= num_slabs:
+        return None
+    if kept:
+        ring = num_slabs
+    else:
+        scratch.take((ring - 1) * nbytes)
+    if FIRST + ring * len(passes) > NUM_FLAGS:
+        return None
+    first, last = fitted[0], fitted[-1]
     constants: list[float] = [
-        *first.constants,
-        *second.constants,
+        *[x for each in fitted for x in each.constants],
         *Divisor.constants(sum(per_pass), 32),
         *per_pass,
         *Divisor.constants(ring, 32),
         num_slabs,
         behind,
-        slab_step,
+        kept or slab,
         *Splitter.constants([loop.extent for loop in loops], 32),
+        *([passes[-1].twiddle.extent] if passes[-1].spread and passes[-1].twiddle else ()),
     ]
-    steps: list[Sequence[int]] = []
-    if first.spec.prologue is None:
-        steps.append([loop.source for loop in loops])
-    steps += zip(*[loop.reads for loop in loops], strict=True) if first.spec.prologue else []
-    steps.append([loop.target for loop in loops])
-    steps += zip(*[loop.writes for loop in loops], strict=True) if second.spec.epilogue else []
-    constants += [step for each in steps for step in each]
-    arguments = (*first.arguments, *second.arguments, FLAGS)
-    kernel = make(SlabsSpec((first.spec, second.spec), len(loops)))
-    work = Work(nbytes=num_slabs * (first.nbytes + second.nbytes) // 2)
-    grid = ((num_slabs + behind) * sum(per_pass), 1, 1)
-    return Launch(kernel, grid, arguments, tuple(constants), work)  # type: ignore[arg-type]
+    columns = [[loop.source for loop in loops]] if first.spec.prologue is None else []
+    columns += map(list, zip(*[loop.reads for loop in loops], strict=True))
+    columns.append([loop.target for loop in loops])
+    columns += map(list, zip(*[loop.writes for loop in loops], strict=True))
+    constants += [step for column in columns for step in column]
+    return Launch(
+        make(SlabsSpec(tuple(each.spec for each in fitted), len(loops), IS_STREAMED)),
+        ((num_slabs + behind * (len(passes) - 1)) * sum(per_pass), 1, 1),
+        (*[x for each in fitted for x in each.arguments], FLAGS),
+        tuple(constants),  # type: ignore[arg-type]
+        Work(nbytes=num_slabs * (first.nbytes + last.nbytes) // 2),
+    )
 
 
-__all__ = ["SlabsSpec", "fit", "launch", "make", "ring_of"]
+def _fit(passes: Sequence[Batch], device: Device) -> list[Fitted] | None:
+    """The passes with as many threads each, as few of them idle as can be; None where there is no such number."""
+    fitted = [each.fit(device) for each in passes]
+    specs = [each.spec for each in fitted]
+    if any(each.cluster > 1 or each.real or each.is_staged for each in specs):
+        return None
+    several = [each for each in specs if len(each.radices) > 1] or specs  # others may have any number
+    least = max(each.threads * each.columns for each in several)
+    best, fewest = None, math.inf
+    for block in (least, *range(-(-least // WARP) * WARP, int(least * MOST_IDLE), WARP)):
+        shapes = [_shape(each, block, device) for each in specs]
+        idle = sum(
+            math.inf if shape is None else shape[0] / spec.threads for shape, spec in zip(shapes, specs, strict=True)
+        )
+        if idle < fewest:
+            best, fewest = shapes, idle
+    if best is None:
+        return None
+    made = [batch.replace(shape=shape).fit(device) for batch, shape in zip(passes, best, strict=True)]
+    most = max(num_registers(each.spec, each.held, is_tight=True) for each in made)
+    block = -(-math.prod(best[0] or ()) // WARP) * WARP
+    return made if most * block <= NUM_REGISTERS else None
+
+
+def _shape(spec: TransformSpec, block: int, device: Device) -> tuple[int, int] | None:
+    """Threads of a transform, and columns, of a pass in so many threads; None where too many would be idle."""
+    if len(spec.radices) == 1:
+        return 1, block
+    nbytes, sector = spec.type.nbytes, MIN_SEGMENT if COLUMNS in (spec.loads, spec.stores) else 1
+    for columns in range(block // spec.threads, 0, -1):
+        is_fitting = block % columns == 0 and columns * spec.share * nbytes * 9 // 8 <= device.max_shared_nbytes
+        if is_fitting and columns * nbytes % sector == 0:
+            return (block // columns, columns) if block <= MOST_IDLE * spec.threads * columns else None
+    return None
+
+
+__all__ = ["SlabsSpec", "launch", "make"]

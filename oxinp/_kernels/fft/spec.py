@@ -11,6 +11,8 @@ from oxinp._kernels.elementwise.chain import SCALAR, STRIDED, UNIT
 from oxinp._ptx.frozen import Frozen
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from oxinp._kernels.problem import Instr
     from oxinp._ptx.types import Type
 
@@ -19,12 +21,13 @@ BY_COLUMN, BY_LOOP = "column", "loop"
 SPLIT, MERGE = "split", "merge"
 TWIN_SPLIT, TWIN_MERGE = "twin split", "twin merge"
 TWINS = (TWIN_SPLIT, TWIN_MERGE)
-SUMMED = "summed"
+SUMMED, RADER = "summed", "rader"
 SECOND, THIRD = "dct2", "dct3"
 SECOND_SINE, THIRD_SINE = "dst2", "dst3"
 TRIGONOMETRIC = (SECOND, THIRD, SECOND_SINE, THIRD_SINE)
 WARP = 32
 BANK_WIDTH = 128  # bytes of shared memory that a wavefront reaches
+PADDED_COST = 0.75  # of the address of an element that padding moves from a multiple's place, in wavefronts
 
 
 class Fused(Frozen):
@@ -75,13 +78,16 @@ class TransformSpec(Frozen):
     real : str
         `SPLIT` for a real source of twice the length and the first half of its transform, `MERGE` for the other way
         round, "" for what is complex; see `real`. One of `TRIGONOMETRIC` for cosine and sine transforms, see `cosine`.
-        `SUMMED` for larger primes, complex or real, see `prime`. One of `TWINS` for two real sequences of odd lengths
+        `SUMMED` for larger primes, complex or real, see `prime`; `RADER` for those as convolutions, of length `length`,
+        see `rader`. One of `TWINS` for two real sequences of odd lengths
         at a time, see `twins`.
     is_paired : bool
         Whether two real elements are read or written at once.
     is_staged : bool
-        Whether the transforms of a single stage go through shared memory on both ways, so that neighbouring threads
-        read and write neighbouring elements.
+        Whether transforms go through shared memory on both ways, so that neighbouring threads read and write
+        neighbouring elements, and transform what the fewest bank conflicts allow.
+    is_dense : bool
+        Whether a staged tile is one piece of memory, in source and target.
     twiddle : str
         What results are multiplied by before they are stored, roots of unity of the element's number times the
         column's (`BY_COLUMN`), or times the innermost outer loop's (`BY_LOOP`); "" for none.
@@ -107,6 +113,9 @@ class TransformSpec(Frozen):
     is_filtered : bool
         Whether transforms are multiplied by a row of an array, that of the index in `twiddle`, conjugated, and
         transformed again.
+    is_spread : bool
+        Whether elements' numbers in `twiddle` are multiples of a number, plus the innermost outer loop's index: those
+        of a longer transform, of which this is the last pass.
     """
 
     type: Type
@@ -139,6 +148,8 @@ class TransformSpec(Frozen):
     cluster: int = 1
     is_factored: bool = False
     is_filtered: bool = False
+    is_spread: bool = False
+    is_dense: bool = False
 
     @property
     def is_convolved(self) -> bool:
@@ -146,9 +157,19 @@ class TransformSpec(Frozen):
         return self.chirp > 0 or self.is_filtered
 
     @property
+    def is_mixed(self) -> bool:
+        """Whether the elements of all transforms lie side by side in shared memory."""
+        return COLUMNS in (self.loads, self.stores) and not self.is_staged
+
+    @property
     def length(self) -> int:
         """Of the transform that the stages compute."""
         return math.prod(self.radices)
+
+    @property
+    def row(self) -> int:
+        """Elements of a transform."""
+        return self.length + (self.real == RADER)
 
     @property
     def share(self) -> int:
@@ -163,54 +184,63 @@ class TransformSpec(Frozen):
     @property
     def pitch(self) -> int:
         """Elements of shared memory from a transform to the next, where those lie one after the other."""
-        return self.share | 1 if self.is_staged else self.share
+        return self.share + (self.padding == self.share and not self.is_mixed)
 
     @property
     def shared_elements(self) -> int:
         """Of shared memory."""
-        if self.is_staged:
-            return self.pitch * self.columns
         if self.real == SUMMED:
             return 2 * self.length * (self.columns + 1)
-        if len(self.radices) == 1 and not self.real:
+        if len(self.radices) == 1 and not self.real and not self.is_staged:
             return 0
         size = self.share * self.columns
-        return size + (size // self.padding if self.padding else 0)
+        size += size // self.padding if self.padding else 0
+        return max(size, self.row * self.columns) if self.is_staged else size
 
 
-def conflicts(spec: TransformSpec) -> int:
-    """Return how many wavefronts the first warps' exchanges take, of all stages together."""
+def conflicts(spec: TransformSpec) -> float:
+    """Return how many wavefronts the first warps' exchanges take, of all stages together, with their addresses."""
     nbytes = spec.type.nbytes
     lanes = np.arange(min(4 * WARP, -(-spec.threads * spec.columns // WARP) * WARP)) % (spec.threads * spec.columns)
     at_once = BANK_WIDTH // nbytes
-    is_mixed = COLUMNS in (spec.loads, spec.stores)
-    total, done = 0, 1
-    for stage in range(1, len(spec.radices)):
-        before, radix = spec.radices[stage - 1] if stage > 1 else spec.kept, spec.radices[stage]
-        is_last = stage == len(spec.radices) - 1
-        for order, length, is_write in (
-            (spec.loads, before, True),
-            (spec.stores if is_last else spec.loads, radix, False),
-        ):
-            if order == ROWS:
-                column, first = lanes // spec.threads, lanes % spec.threads
-            else:
-                column, first = lanes % spec.columns, lanes // spec.columns
-            first = np.minimum(first, spec.share // length - 1)
-            element = first + np.arange(length)[:, None] * (spec.share // length)
-            if is_write:
-                element = first // done * done * length + first % done + np.arange(length)[:, None] * done
-            place = element * spec.columns + column if is_mixed else column * spec.pitch + element
-            if spec.padding:
-                place = place + place // spec.padding
-            # Lanes that want the same element share it.
-            place = np.sort(place.reshape(-1, at_once), axis=1)
-            is_new = np.diff(place, axis=1, prepend=-1) != 0
-            counts = np.zeros(place.shape, np.int64)
-            np.add.at(counts, (np.arange(len(place))[:, None], place % at_once), is_new)
-            total += int(counts.max(1).sum())
-        done *= before
+    total = 0.0
+    for order, length, done in _accesses(spec):
+        if order == ROWS:
+            column, first = lanes // spec.threads, lanes % spec.threads
+        else:
+            column, first = lanes % spec.columns, lanes // spec.columns
+        first = np.minimum(first, spec.share // length - 1)
+        element = first + np.arange(length)[:, None] * (spec.share // length)
+        if done:
+            element = first // done * done * length + first % done + np.arange(length)[:, None] * done
+        place = element * spec.columns + column if spec.is_mixed else column * spec.pitch + element
+        if spec.padding and spec.pitch == spec.share:
+            place = place + place // spec.padding
+            apart = (done or spec.share // length) * (spec.columns if spec.is_mixed else 1)
+            if apart % spec.padding and not (done == 1 and length % spec.padding == 0):
+                total += PADDED_COST * length * len(lanes) / WARP  # they are computed one by one
+        # Lanes that want the same element share it.
+        place = np.sort(place.reshape(-1, at_once), axis=1)
+        is_new = np.diff(place, axis=1, prepend=-1) != 0
+        counts = np.zeros(place.shape, np.int64)
+        np.add.at(counts, (np.arange(len(place))[:, None], place % at_once), is_new)
+        total += int(counts.max(1).sum())
     return total
+
+
+def _accesses(spec: TransformSpec) -> Iterator[tuple[str, int, int]]:
+    """Yield the order of threads, the radix, and, where they write, how many are done, of all ways to the memory."""
+    if spec.is_staged:
+        yield spec.loads, spec.radices[0], 0
+    for radices in (spec.radices, spec.radices[::-1]) if spec.real == RADER else (spec.radices,):
+        done = 1
+        for stage in range(1, len(radices)):
+            before, radix = radices[stage - 1] if stage > 1 else radices[0] // spec.cluster, radices[stage]
+            yield spec.loads, before, done
+            yield spec.stores if stage == len(radices) - 1 else spec.loads, radix, 0
+            done *= before
+    if spec.is_staged:  # where they were read
+        yield spec.stores, spec.radices[-1], 0
 
 
 __all__ = [
@@ -219,6 +249,7 @@ __all__ = [
     "BY_LOOP",
     "COLUMNS",
     "MERGE",
+    "RADER",
     "ROWS",
     "SCALAR",
     "SECOND",

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING
 
 from oxinp._kernels.fft import tiling
 from oxinp._kernels.fft.radices import cut, is_smooth
-from oxinp._kernels.fft.tiling import MIN_SEGMENT, RESIDENT, SEGMENT, cluster_limit, columns_of, tile_of
+from oxinp._kernels.fft.tiling import (
+    CLUSTER_SEGMENT,
+    MIN_SEGMENT,
+    RESIDENT,
+    SEGMENT,
+    cluster_limit,
+    columns_of,
+    tile_of,
+)
 
 if TYPE_CHECKING:
     from oxinp._kernels.choice import Device
@@ -49,6 +57,29 @@ def split(length: int, nbytes: int, is_apart: bool, device: Device, *, is_shared
     return found
 
 
+def split_twice(length: int, nbytes: int, device: Device) -> tuple[tuple[int, int], tuple[int, int]] | None:
+    """Return two factors as even as can be, each as the lengths of two passes; None where there are no such."""
+    return _split_twice(length, nbytes, device.max_shared_nbytes)
+
+
+@lru_cache(1 << 10)
+def _split_twice(length: int, nbytes: int, room: int) -> tuple[tuple[int, int], tuple[int, int]] | None:
+    @lru_cache
+    def has_stages(n: int) -> bool:
+        found = cut(n, nbytes)
+        return found is not None and len(found.radices) > 1 and _tile(n, nbytes, room, 1)[0] * nbytes >= CLUSTER_SEGMENT
+
+    def halves(n: int) -> tuple[int, int] | None:
+        ways = [(a, b) for a, b in _products(n, 2, n) if has_stages(a) and has_stages(b)]
+        return min(ways, default=None)
+
+    for n in sorted(_divisors(length), key=lambda n: abs(math.log(n * n / length))):
+        first, second = halves(n), halves(length // n)
+        if first is not None and second is not None:
+            return first, second
+    return None
+
+
 def has_passes(length: int, nbytes: int, device: Device) -> bool:
     """Whether a length is a product of those that blocks transform."""
     return is_smooth(length) and _split(length, nbytes, False, device.max_shared_nbytes) is not None
@@ -68,7 +99,7 @@ def _even_split(length: int, nbytes: int, count: int, room: int, most: int) -> t
         return None
 
     def cost(each: tuple[int, ...]) -> tuple[float, float]:
-        short = sum(max(0.0, math.log2(wanted / tiles[n][0])) for n in each)
+        short = sum(max(0.0, math.log2(CLUSTER_SEGMENT / nbytes / tiles[n][0])) for n in each)
         large = sum(max(0.0, math.log2(n * SEGMENT * RESIDENT / (room * tiles[n][1]))) for n in each)
         stages = sum(len(found.radices) for n in each if (found := cut(n, nbytes)) is not None)
         return short * 2 + large * 2 + stages, max(each) / min(each)
@@ -99,4 +130,4 @@ def _divisors(n: int) -> tuple[int, ...]:
     return tuple(sorted({*low, *(n // d for d in low)}))
 
 
-__all__ = ["fits_block", "has_passes", "split"]
+__all__ = ["fits_block", "has_passes", "split", "split_twice"]

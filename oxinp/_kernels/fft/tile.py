@@ -10,11 +10,24 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from oxinp._kernels.elementwise.chain import Divisor, Splitter
 from oxinp._kernels.fft.roots import Circle
-from oxinp._kernels.fft.spec import BY_COLUMN, ROWS, SCALAR, STRIDED, SUMMED, TRIGONOMETRIC, TWINS, UNIT, TransformSpec
+from oxinp._kernels.fft.spec import (
+    BY_COLUMN,
+    RADER,
+    ROWS,
+    SCALAR,
+    STRIDED,
+    SUMMED,
+    TRIGONOMETRIC,
+    TWINS,
+    UNIT,
+    TransformSpec,
+)
 from oxinp._ptx import Builder
 from oxinp._ptx.types import i32, i64, pred, u32
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from oxinp._kernels.fft.codelets import Number
     from oxinp._kernels.fft.spec import Fused
     from oxinp._ptx.memory import Pointer
@@ -97,11 +110,28 @@ class Place:
 
 
 class Host(NamedTuple):
-    """A kernel of several tiles, for one of them: what its parameters' names begin with, and shared memory for all."""
+    """A kernel of several tiles, for one of them.
+
+    Attributes
+    ----------
+    k : Builder
+    prefix : str
+        What the names of the tile's parameters begin with.
+    smem : Pointer or None
+        Shared memory for all tiles.
+    loaded, exchanged : callable
+        Called when the tile's loads are on their way, and behind the barrier that follows.
+    load_cache, store_cache : str
+        Cache operators of loads and stores; "" for those of a tile alone.
+    """
 
     k: Builder
     prefix: str
     smem: Pointer | None
+    loaded: Callable[[], None]
+    exchanged: Callable[[], None]
+    load_cache: str = ""
+    store_cache: str = ""
 
 
 class Tile:
@@ -119,6 +149,7 @@ class Tile:
         self.host = host
         self.k = k = host.k if host else Builder(_name(spec), block=spec.threads * spec.columns, **_limits(spec))
         self.prefix = host.prefix if host else ""
+        self.columns_before: Value | None = None  # of the loop that roots of unity go with, outside the tile's
         self.part = spec.type.parts[0]
         self.index = i32 if spec.bits == 32 else i64
         units = [UNIT if is_unit else STRIDED for is_unit in (spec.is_unit_source, spec.is_unit_target)]
@@ -161,6 +192,8 @@ class Tile:
             self.first_scale = k.scalar(f"{prefix}first_scale", self.part)
         if spec.twiddle:
             self.circle = Circle(k, f"{prefix}circle", self.part)
+        if spec.is_spread:
+            self.spread_step = k.scalar(f"{prefix}spread", u32)
 
     def begin(self, number: Value | None = None) -> Thread:
         """Find the tile of a block, or of a number, i32; return the threads in the order in which they load."""
@@ -178,9 +211,8 @@ class Tile:
         """Threads in one of the two orders."""
         k, spec = self.k, self.spec
         if order == ROWS:
-            column = k.tid / spec.threads if spec.columns > 1 else k.const(0, u32)
-            return Thread(column, k.tid % spec.threads if spec.columns > 1 else k.tid)
-        return Thread(k.tid % spec.columns, k.tid / spec.columns)
+            return Thread(*divided(k, k.tid, spec.threads)) if spec.columns > 1 else Thread(k.const(0, u32), k.tid)
+        return Thread(*divided(k, k.tid, spec.columns)[::-1])
 
     def butterflies(self, thread: Thread, radix: int) -> list[tuple[Value, Value | None]]:
         """Numbers of a thread's butterflies, the last in place of those beyond it, and whether each is one."""
@@ -212,8 +244,10 @@ class Tile:
     def turn(self, thread: Thread) -> Value:
         """The index of a thread's transform in the loop that roots of unity go with, u32."""
         k = self.k
-        is_column = self.spec.twiddle == BY_COLUMN
-        return k.cast(self.first_column + k.cast(thread.column, self.index) if is_column else self.loops[-1], u32)
+        if self.spec.twiddle != BY_COLUMN:
+            return k.cast(self.loops[-1], u32)
+        own = k.cast(self.first_column + k.cast(thread.column, self.index), u32)
+        return own if self.columns_before is None else own + self.columns_before
 
     # -- the ends
 
@@ -254,6 +288,8 @@ class Tile:
         """What the source has at a place, or the prologue makes of it; 0 where it is not valid."""
         k, spec = self.k, self.spec
         cache = "" if is_reused else "L1::no_allocate"
+        if self.host is not None and self.host.load_cache:
+            cache = self.host.load_cache
 
         def value() -> Value:
             found = place.load(cache)
@@ -279,7 +315,7 @@ class Tile:
         """Store an element, or what the epilogue makes of it and of what lies beside."""
         if self.spec.epilogue is not None:
             value = evaluate(self.k, self.spec.epilogue, [value, *beside.load()])
-        target.pointer.store(0, (value,))
+        target.pointer.store(0, (value,), "" if self.host is None else self.host.store_cache)
 
 
 def evaluate(k: Builder, fused: Fused, values: list[Value]) -> Value:
@@ -290,6 +326,14 @@ def evaluate(k: Builder, fused: Fused, values: list[Value]) -> Value:
     return values[fused.result]
 
 
+def divided(k: Builder, number: Value, divisor: int) -> tuple[Value, Value]:
+    """Quotient and remainder of a number below 2**16, by a multiplication: ptxas divides by what is no power of two."""
+    if divisor & (divisor - 1) == 0:
+        return number / divisor, number % divisor
+    quotient = k.mulhi(number, k.const(-(-(1 << 32) // divisor), u32))
+    return quotient, number - quotient * divisor
+
+
 def _limits(spec: TransformSpec) -> dict[str, Any]:
     """What a kernel demands of a device."""
     cluster = {"cluster": spec.cluster, "target": "sm_90"} if spec.cluster > 1 else {}
@@ -298,13 +342,15 @@ def _limits(spec: TransformSpec) -> dict[str, Any]:
 
 def _name(spec: TransformSpec) -> str:
     fused = "_fused" if spec.prologue or spec.epilogue else ""
+    if spec.real == RADER:
+        return f"fft_rader_{spec.row}{fused}"
     if spec.real == SUMMED or spec.real in TWINS:
         return f"fft_{spec.real.replace(' ', '_')}_{spec.length}{fused}"
     if spec.real:
         return f"fft_{spec.real}_{2 * spec.length}{fused}"
     if spec.is_staged:
-        return f"fft_staged_{spec.length}"
+        return f"fft_staged_{spec.length}{fused}"
     return f"fft_{spec.chirp}_by_{spec.length}{fused}" if spec.chirp else f"fft_{spec.length}{fused}"
 
 
-__all__ = ["End", "Host", "Place", "Thread", "Tile", "evaluate"]
+__all__ = ["End", "Host", "Place", "Thread", "Tile", "divided", "evaluate"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -9,19 +11,24 @@ from oxinp._kernels.fft.radices import (
     MAX_HELD,
     MAX_THREADS,
     NUM_REGISTERS,
+    TIGHT,
     cut,
     largest_prime,
     registers,
     tight_registers,
 )
-from oxinp._kernels.fft.spec import BANK_WIDTH, SUMMED, WARP, TransformSpec, conflicts
+from oxinp._kernels.fft.spec import BANK_WIDTH, COLUMNS, RADER, ROWS, SUMMED, WARP, TransformSpec, conflicts
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from oxinp._kernels.choice import Limits
+    from oxinp._kernels.fft.radices import Cut
 
 SEGMENT = 128  # bytes of neighbouring columns that a block takes, where a transform's elements lie apart
 MIN_SEGMENT = 32
 BLOCK = 256  # threads at which transforms share a block
+UNUSUAL = 0.02  # of a block's time that one of half or twice as many threads is slower
 CLUSTERS = (2, 4, 8)  # blocks that may share transforms
 CLUSTER_SEGMENT = 64  # bytes of neighbouring columns that they take, where a block would not have `MIN_SEGMENT`
 MOST_IN_PASSES = 1  # blocks that share a pass of a longer transform: one more pass was faster
@@ -32,26 +39,54 @@ RESIDENT = 3  # blocks that a multiprocessor should hold
 PARTITIONS, MAX_WARPS, MAX_BLOCKS = 4, 64, 32  # of a multiprocessor
 ALLOCATED = 8  # registers of a thread, at a time
 SHARED_BESIDE = 1024  # bytes that a block takes beside its own
+MOST_TAKEN = 0.5  # of a multiprocessor by a block of far-apart columns, so that two take turns
 BUSY = 1024  # threads of a multiprocessor up to which more blocks are worth fewer registers
 # Registers beside those of numbers: of roots of unity that are computed, of convolutions, and of what else is done
 # with elements.
-BESIDE_TWIDDLE, BESIDE_CHIRP, BESIDE_STAGED, BESIDE = 8, 16, 24, 16
+BESIDE_TWIDDLE, BESIDE_CHIRP, BESIDE_STAGED, BESIDE_SMALL, BESIDE = 8, 16, 24, 40, 16
 FEWEST_LARGE = 17  # primes from which on a codelet holds its inputs until all results are there
 
 
 @lru_cache(1 << 12)
 def with_padding(spec: TransformSpec, room: int) -> TransformSpec:
     """Return a Spec with the padding of shared memory, of so many bytes, that has the fewest bank conflicts."""
-    if len(spec.radices) == 1:
+    if len(spec.radices) == 1 and not spec.is_staged:
         return spec if spec.real in ("", SUMMED) else spec.replace(padding=BANK_WIDTH // spec.type.nbytes)
     lanes = BANK_WIDTH // spec.type.nbytes
-    candidates = [spec.replace(padding=padding) for padding in (0, lanes, lanes // 2, 2 * lanes, 4 * lanes)]
+    paddings = (0, lanes, lanes // 2, 2 * lanes, 4 * lanes)
+    orders = [(spec.loads, spec.stores)]
+    if spec.is_staged:  # threads may take what they like
+        paddings = (*paddings, *(() if spec.share % 2 else (spec.share,)))
+        orders = [(ROWS, ROWS), (COLUMNS, COLUMNS)]
+    candidates = [
+        spec.replace(radices=radices, loads=loads, stores=stores, padding=padding)
+        for radices, (loads, stores), padding in itertools.product(_stages(spec), orders, paddings)
+    ]
     fitting = [each for each in candidates if each.shared_elements * spec.type.nbytes <= room]
     return min(fitting, key=lambda each: (conflicts(each), each.shared_elements))
 
 
-def columns_of(length: int, nbytes: int, extent: int, room: int, *, is_mixed: bool, is_convolved: bool = False) -> int:
-    """Return how many transforms a block takes, a power of two; 0 where not one fits.
+def _stages(spec: TransformSpec) -> list[tuple[int, ...]]:
+    """The radices, and with odd ones first where any order will do: what these leave lies in all banks."""
+    is_bound = spec.is_rotated or spec.is_source_rotated or spec.cluster > 1 or spec.is_convolved
+    if is_bound or spec.real not in ("", RADER) or spec.is_mixed:
+        return [spec.radices]
+    odd_first = tuple(sorted(spec.radices, key=lambda radix: radix % 2 == 0))
+    return [spec.radices] if odd_first == spec.radices else [spec.radices, odd_first]
+
+
+def columns_of(
+    length: int,
+    nbytes: int,
+    extent: int,
+    room: int,
+    *,
+    is_mixed: bool,
+    is_convolved: bool = False,
+    is_staged: bool = False,
+    is_ragged: bool = False,
+) -> int:
+    """Return how many transforms a block takes; 0 where not one fits.
 
     Parameters
     ----------
@@ -62,36 +97,74 @@ def columns_of(length: int, nbytes: int, extent: int, room: int, *, is_mixed: bo
     room : int
         Bytes of shared memory.
     is_mixed : bool
-        Whether neighbouring threads take neighbouring transforms.
-    is_convolved : bool
+        Whether neighbouring threads take neighbouring transforms, of which there is a power of two.
+    is_convolved, is_ragged : bool
         As of `cut`.
+    is_staged : bool
+        As of `TransformSpec`; likewise where enough rows fit.
     """
-    found = cut(length, nbytes, is_convolved=is_convolved)
+    found = cut(length, nbytes, is_convolved=is_convolved, is_ragged=is_ragged)
     if found is None:
         return 0
-    most = MAX_THREADS // found.threads
-    if len(found.radices) > 1:
-        most = min(most, room // (length * nbytes * 9 // 8))
-    wanted = max(SEGMENT // nbytes, BLOCK // 2 // found.threads) if is_mixed else max(1, BLOCK // found.threads)
-    if not is_mixed and len(found.radices) > 1 and found.held > MAX_HELD[nbytes]:  # few blocks have so many registers
-        wanted = max(1, NUM_REGISTERS // (RESIDENT * found.threads * registers(found.held, nbytes)))
-    most = min(most, wanted, 1 << (extent - 1).bit_length())
-    return 1 << (most.bit_length() - 1) if most else 0
+    most = min(MAX_THREADS // found.threads, room // (length * nbytes * 9 // 8))
+    most = min(most, 1 << (extent - 1).bit_length())
+    if is_mixed or not most:
+        most = min(most, max(SEGMENT // nbytes, BLOCK // 2 // found.threads))
+        columns, least = 1 << (most.bit_length() - 1) if most else 0, CLUSTER_SEGMENT // nbytes
+        # Two blocks that take turns in reading and writing, where columns still begin with a sector of the memory.
+        while columns > least and length % least == 0 and columns * _share(found, length * nbytes, room) > MOST_TAKEN:
+            columns //= 2
+        return columns
+    most = min(most, max(1, BLOCK * 9 // 8 // found.threads))
+    if len(found.radices) > 1 and found.held > MAX_HELD[nbytes]:  # few blocks have so many registers
+        most = min(most, max(1, NUM_REGISTERS // (RESIDENT * found.threads * registers(found.held, nbytes))))
+    candidates: Sequence[int] = range(-(-most // 3), most + 1)
+    if is_staged and most >= BANK_WIDTH // nbytes:  # lanes next to each other may have rows that are
+        candidates = [1 << i for i in range(most.bit_length())]
+    return max(candidates, key=lambda columns: _fullness(columns * found.threads))
+
+
+def _share(found: Cut, nbytes: int, room: int) -> float:
+    """The part of a multiprocessor that a transform of several stages takes."""
+    return max(found.threads / MAX_THREADS, nbytes / room) if len(found.radices) > 1 else 0.0
+
+
+def _fullness(threads: int) -> float:
+    """How much of a block's warps are threads, less a little for blocks of other sizes than wanted."""
+    return threads / (-(-threads // WARP) * WARP) - UNUSUAL * abs(math.log2(threads / BLOCK))
 
 
 def tile_of(
-    length: int, nbytes: int, extent: int, room: int, most: int, *, is_mixed: bool, is_convolved: bool = False
+    length: int,
+    nbytes: int,
+    extent: int,
+    room: int,
+    most: int,
+    *,
+    is_mixed: bool,
+    is_convolved: bool = False,
+    is_staged: bool = False,
+    is_ragged: bool = False,
 ) -> tuple[int, int]:
-    """Return how many transforms a tile has, a power of two, and how many blocks share it; 0 where not one fits.
+    """Return how many transforms a tile has, and how many blocks share it; 0 where not one fits.
 
     Parameters
     ----------
-    length, nbytes, extent, room, is_mixed, is_convolved
+    length, nbytes, extent, room, is_mixed, is_convolved, is_staged, is_ragged
         As of `columns_of`.
     most : int
         Blocks of a cluster, at most; 1 where kernels or the device have none.
     """
-    alone = columns_of(length, nbytes, extent, room, is_mixed=is_mixed, is_convolved=is_convolved)
+    alone = columns_of(
+        length,
+        nbytes,
+        extent,
+        room,
+        is_mixed=is_mixed,
+        is_convolved=is_convolved,
+        is_staged=is_staged,
+        is_ragged=is_ragged,
+    )
     found = cut(length, nbytes)
     least, wanted = (
         min(segment // nbytes, 1 << (extent - 1).bit_length()) for segment in (MIN_SEGMENT, CLUSTER_SEGMENT)
@@ -106,15 +179,26 @@ def tile_of(
     return alone, 1
 
 
+def is_large(length: int, nbytes: int) -> bool:
+    """Whether roots of unity of a convolution of some length are too many for the L1 cache."""
+    return length * nbytes > LARGE_TABLE
+
+
 def num_registers(spec: TransformSpec, held: int, *, is_tight: bool) -> int:
     """Return how many registers a thread needs that holds so many numbers; so that a few bytes spill if it is tight."""
     nbytes = spec.type.nbytes
     has_large = any(radix >= FEWEST_LARGE and largest_prime(radix) == radix for radix in spec.radices)
-    is_wide = not is_tight or has_large or spec.real == SUMMED
-    needed = (registers if is_wide else tight_registers)(held, nbytes)
-    needed += BESIDE_CHIRP * nbytes // 8 if spec.is_convolved else 0
+    if spec.is_staged and len(spec.radices) == 1:  # results leave when they are there
+        fixed, each, _ = TIGHT[nbytes]
+        needed = fixed + each * held + 2
+    else:
+        is_wide = not is_tight or has_large or spec.real == SUMMED
+        needed = (registers if is_wide else tight_registers)(held, nbytes)
+    needed += BESIDE_CHIRP * nbytes // 8 if spec.is_convolved or spec.real == RADER else 0
     needed += BESIDE_TWIDDLE if spec.twiddle else 0
-    needed += BESIDE_STAGED if spec.is_staged else 0
+    if spec.is_staged:
+        is_small = spec.threads * spec.columns < 2 * WARP
+        needed += BESIDE_STAGED if not spec.is_dense else BESIDE_SMALL if is_small else 0
     return needed + (BESIDE if spec.prologue or spec.epilogue else 0)
 
 
@@ -148,4 +232,15 @@ def cluster_limit(device: Limits) -> int:
     return max(CLUSTERS) if device.cc >= (9, 0) else 1
 
 
-__all__ = ["MIN_SEGMENT", "RESIDENT", "SEGMENT", "cluster_limit", "columns_of", "resident", "tile_of", "with_padding"]
+__all__ = [
+    "MIN_SEGMENT",
+    "RESIDENT",
+    "SEGMENT",
+    "cluster_limit",
+    "columns_of",
+    "is_large",
+    "num_registers",
+    "resident",
+    "tile_of",
+    "with_padding",
+]

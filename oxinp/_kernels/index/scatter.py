@@ -3,12 +3,10 @@
 Data layout: an array of any strides, seen as loops outside the index, the index and loops inside; values of any
 strides along the same loops, or one number for all. Who owns what: a thread of `check` has `UNROLL` indices, one of
 `write` as many units of `vector` innermost elements. Algorithm: `check` looks whether every index is in bounds, and
-enters at each element that will be written the number of the last index that names it, by an atomic maximum; `write`
-stores the values of the indices that have their claim. Where claims are many more than indices, a launch of `check`
-before clears those that are wanted, else all are filled with zeros. Where an index is out of bounds nothing is
-written, and it is reported. Where values do not depend on the index, or indices are known to differ, there are no
-claims. Bytes per element: index, value, and two claims; the element. Random accesses to memory cost a sector each:
-many writes to a vector that no cache holds are sorted, see `latest`.
+claims the element that it names, see `claims`; `write` stores the values of the last indices of their elements. Where
+an index is out of bounds nothing is written, and it is reported. Where values do not depend on the index, or indices
+are known to differ, there are no claims. Bytes per element: index, value, and two claims; the element. Random accesses
+to memory cost a sector each: many writes to a vector that no cache holds are sorted, see `latest`.
 
 `update` computes with what is there by atomics, of integers alone: their order does not matter. Sums are not preceded
 by `check`: what is in bounds is added, and where an index is not it is subtracted again, so that the indices are read
@@ -21,6 +19,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from oxinp._kernels.index import sums
+from oxinp._kernels.index.claims import Claims, ClaimSpec, room_for
 from oxinp._kernels.index.latest import latest
 from oxinp._kernels.index.loops import (
     BLOCK,
@@ -56,8 +55,6 @@ ATOMIC_TYPES |= dict.fromkeys(("and", "or", "xor"), (i32, u32, i64, u64))
 TRIES, TAKES_BACK = "tries", "takes back"
 INVERTIBLE = ("add", "xor")
 
-MAX_COUNT_32 = (1 << 32) - 2
-CLAIMS_PER_INDEX = 8  # up to which filling all is faster than clearing those that are wanted
 MIN_SORTED, MIN_SORTED_NBYTES, ELEMENTS_PER_SORTED = (
     1 << 21,
     1 << 26,
@@ -71,10 +68,7 @@ class CheckSpec(Frozen):
     Attributes
     ----------
     index_type : Type
-    claim : Type or None
-        Of claims.
-    enters : bool
-        It enters claims, else it clears them.
+    claim : ClaimSpec or None
     reports : bool
         It reports an index that is out of bounds.
     bits : int
@@ -82,8 +76,7 @@ class CheckSpec(Frozen):
     """
 
     index_type: Type
-    claim: Type | None
-    enters: bool
+    claim: ClaimSpec | None
     reports: bool
     bits: int
 
@@ -99,8 +92,7 @@ class WriteSpec(Frozen):
     loops : LoopsSpec
     is_scalar : bool
         There is one value for all, by value.
-    claim : Type or None
-        Of claims.
+    claim : ClaimSpec or None
     is_checked : bool
         Indices may be negative, or one may have been found out of bounds.
     operator : str
@@ -114,7 +106,7 @@ class WriteSpec(Frozen):
     index_type: Type
     loops: LoopsSpec
     is_scalar: bool
-    claim: Type | None
+    claim: ClaimSpec | None
     is_checked: bool
     operator: str
     part: str = ""
@@ -170,26 +162,22 @@ def scatter(
     loops = loops_of(outer, index, inner, extent, type_.nbytes, alignments if not operator else (1, 1))
     bits, scratch = loops.spec.bits, Scratch()
     has_claims = may_repeat and not operator and not is_scalar and step != 0 and count > 1
-    claim = None if not has_claims else u32 if count <= MAX_COUNT_32 else u64
+    room = room_for(count, extent) if has_claims else None
+    claim, own = (None, ()) if room is None else (room.spec, room.constants)
     flag = scratch.take(u32.nbytes) if is_checked else None
-    claims = None if claim is None else scratch.take(extent * claim.nbytes)
+    claims = None if room is None else scratch.take(room.nbytes)
     out, indices, values, status = Argument("out0"), Argument("in0"), Argument("in1"), Argument("in2")
-    steps: list[Step] = [] if flag is None else [Fill(flag, u32.nbytes, 0)]
     grid, given = (-(-count // (BLOCK * UNROLL)), 1, 1), [x for x in (flag, claims) if x is not None]
+    steps: list[Step] = [Fill(given[0], scratch.nbytes, 0)] if given else []
     is_tried = is_checked and operator in INVERTIBLE
-    checks = [False] * (is_checked and not is_tried) if claim is None else [False, True]  # whether they enter claims
-    if claims is not None and claim is not None and extent <= CLAIMS_PER_INDEX * count:
-        steps.append(Fill(claims, extent * claim.nbytes, 0))
-        checks = [True]
-    for number, enters in enumerate(checks):
-        reports = is_checked and number == 0
-        made = make(CheckSpec(index_type, claim, enters, reports, bits))
-        found = [*([flag, status] if reports and flag is not None else []), *([] if claims is None else [claims])]
-        steps.append(Launch(made, grid, (*found, indices), (count, extent)))
+    if claim is not None or (is_checked and not is_tried):
+        made = make(CheckSpec(index_type, claim, is_checked, bits))
+        found = [*([flag, status] if flag is not None else []), *([] if claims is None else [claims])]
+        steps.append(Launch(made, grid, (*found, indices), (*own, count, extent)))
     element = type_ if operator else carrier(type_)
     spec = WriteSpec(element, index_type, loops.spec, is_scalar, claim, is_checked, operator, TRIES if is_tried else "")
     work = Work(nbytes=(2 - is_scalar) * loops.num_units * loops.spec.vector * type_.nbytes + count * index_type.nbytes)
-    constants = (*loops.constants, extent)
+    constants = (*own, *loops.constants, extent)
     reported = (status,) if is_tried else ()
     steps.append(Launch(make(spec), loops.grid, (out, *given, *reported, indices, values), constants, work))
     if is_tried:
@@ -213,11 +201,13 @@ def make(spec: CheckSpec | WriteSpec) -> Kernel:
 
 
 def _check(spec: CheckSpec) -> Kernel:
-    k = Builder("claim_indices" if spec.enters else "check_indices", block=BLOCK)
+    k = Builder("check_indices" if spec.claim is None else "claim_indices", block=BLOCK)
     flag = k.pointer("flag", u32) if spec.reports else None
     status = k.scalar("status", u64) if spec.reports else None
-    claims = k.pointer("claims", spec.claim) if spec.claim is not None else None
+    claims = Claims(k, spec.claim, "rw") if spec.claim is not None else None
     index = k.pointer("index", spec.index_type, "r")
+    if claims is not None:
+        claims.declare()
     count, extent = k.scalar("count", i64), k.scalar("extent", i64)
     first = k.cast(k.ctaid, i64) * (BLOCK * UNROLL) + k.cast(k.tid, i64)
     numbers = [first + BLOCK * i if i else first for i in range(UNROLL)]
@@ -231,10 +221,7 @@ def _check(spec: CheckSpec) -> Kernel:
                 report(k, status, value)
         if claims is not None:
             with k.when((number < count) & ~is_beyond):
-                if spec.enters:
-                    claims.atomic("max", at, k.cast(number + 1, claims.type))
-                else:
-                    claims.store(at, [k.const(0, claims.type)], order="relaxed.gpu")
+                claims.enter(at, number)
     return k.build()
 
 
@@ -242,11 +229,13 @@ def _write(spec: WriteSpec) -> Kernel:
     k = Builder("scatter" if not spec.operator else f"scatter_{spec.operator}", block=BLOCK)
     out = k.pointer("out", spec.type)
     flag = k.pointer("flag", u32) if spec.is_checked else None
-    claims = k.pointer("claims", spec.claim, "r") if spec.claim is not None else None
+    claims = Claims(k, spec.claim, "r") if spec.claim is not None else None
     status = k.scalar("status", u64) if spec.part == TRIES else None
     index = k.pointer("index", spec.index_type, "r")
     value = k.bitcast(k.scalar("value", carrier(spec.type)), spec.type) if spec.is_scalar else None
     values = k.pointer("values", spec.type, "r") if value is None else None
+    if claims is not None:
+        claims.declare()
     loops = BoundLoops(k, spec.loops, 2)
     extent = k.scalar("extent", i64)
 
@@ -270,7 +259,7 @@ def _write(spec: WriteSpec) -> Kernel:
                 if claims is None:
                     _put(spec, out, loops.offset(0, place, at), unit)
                 else:
-                    with k.when(claims[at] == k.cast(loops.index_of(place) + 1, claims.type)):
+                    with k.when(claims.is_last(at, loops.index_of(place))):
                         _put(spec, out, loops.offset(0, place, at), unit)
 
     if spec.part == TAKES_BACK:

@@ -3,7 +3,8 @@
 Data layout: the chain over one loop, a part of `REGION` elements per warp; a word per 32 elements says which of them
 are chosen, an i64 per part how many are in it and before it; the array, in C order. Who owns what: a warp a part, lane
 `i` the `i`-th word of it. Algorithm: `words` computes the chain, and counts; the counts are scanned; the host is told
-the last sum, and `select` writes the chosen elements of a part next to each other. Others are not read. Bytes per
+the last sum, and `select` writes the chosen elements of a part next to each other, in shared memory first if they are
+small. Units without any are not read. Bytes per
 element: what the chain reads, two bits twice, and of chosen elements themselves twice.
 """
 
@@ -32,13 +33,17 @@ if TYPE_CHECKING:
 
     from oxinp._kernels.choice import Device
     from oxinp._kernels.problem import Instr
+    from oxinp._ptx.memory import Pointer
+    from oxinp._ptx.value import Value
 
 BLOCK = 256
 NUM_WARPS = BLOCK // WARP
 REGION = WARP * WARP  # elements of a warp: one word per lane
 NBYTES_IN_FLIGHT = 64  # of the chain's loads per thread
 MAX_UNROLL = 16
-UNROLL = 8  # of chosen elements
+UNROLL = 8  # rounds of chosen elements
+MAX_VECTOR, MAX_VECTOR_NBYTES = 4, 16
+MAX_STAGED_NBYTES = 4  # of an element, up to which it is worth its shared memory
 SUM = ReduceOp("sum", i64, 0, add)
 
 
@@ -70,9 +75,18 @@ class SelectSpec(Frozen):
     ----------
     type : Type or None
         Of elements; None for their numbers, i64.
+    vector : int
+        Elements that are loaded together.
     """
 
     type: Type | None
+    vector: int
+
+    @property
+    def staged(self) -> int:
+        """Elements that a block gathers in shared memory before it writes them."""
+        nbytes = i64.nbytes if self.type is None else self.type.nbytes
+        return NUM_WARPS * REGION if nbytes <= MAX_STAGED_NBYTES else 0
 
 
 class Chosen(NamedTuple):
@@ -119,18 +133,24 @@ class Mask(Planner):
         chain = self.chain(classify(arrays, nest), 1, index_bits(nest))
         regions = -(-size // REGION)
         words, counts = scratch.take(regions * WARP * u32.nbytes), scratch.take(regions * i64.nbytes)
-        sums = scratch.take(regions * i64.nbytes)
         spec = self.spec(MaskWordsSpec, chain, self.value)
         work = Work(0, touched_nbytes((size,), arrays))
         grid, constants = (-(-regions // NUM_WARPS), 1, 1), (*chain.constants(nest), size)
         this = Launch(make(spec), grid, (words, counts, *self.taken), constants, work)
-        line = Operand(i64, (1,))
-        scanned = scan.plan((regions,), 0, [line], [], 0, SUM, line, device)
-        steps = scanned.on(out0=sums, in0=counts, scratch=scratch.take(scanned.scratch_nbytes))
-        return Chosen((this, *steps, Read(sums.at((regions - 1) * i64.nbytes))), words, sums)
+        return chosen((this,), words, counts, regions, device, scratch)
 
 
-def select(size: int, type_: Type | None, chosen: Chosen, array: Argument | None) -> Plan:
+def chosen(
+    steps: tuple[Step, ...], words: Argument, counts: Argument, regions: int, device: Device, scratch: Scratch
+) -> Chosen:
+    """Return what is known of a mask when steps have left its words, and how many are chosen in each region."""
+    sums, line = scratch.take(regions * i64.nbytes), Operand(i64, (1,))
+    scanned = scan.plan((regions,), 0, [line], [], 0, SUM, line, device)
+    scan_steps = scanned.on(out0=sums, in0=counts, scratch=scratch.take(scanned.scratch_nbytes))
+    return Chosen((*steps, *scan_steps, Read(sums.at((regions - 1) * i64.nbytes))), words, sums)
+
+
+def select(size: int, type_: Type | None, chosen: Chosen, array: Argument | None, alignment: int = 1) -> Plan:
     """Return the plan that writes what is chosen of `array`, or the numbers of chosen elements, i64.
 
     Parameters
@@ -141,10 +161,17 @@ def select(size: int, type_: Type | None, chosen: Chosen, array: Argument | None
         Of the array's elements.
     chosen : Chosen
     array : Argument or None
+    alignment : int
+        Of the array, in bytes.
     """
+    vector = 1
+    while type_ is not None and 2 * vector * type_.nbytes <= min(alignment, MAX_VECTOR_NBYTES) and vector < MAX_VECTOR:
+        vector *= 2
     regions = -(-size // REGION)
     arguments = (Argument("out0"), chosen.words, chosen.counts, *(() if array is None else (array,)))
-    return Plan((Launch(make(SelectSpec(type_)), (-(-regions // NUM_WARPS), 1, 1), arguments, (regions,)),))
+    return Plan(
+        (Launch(make(SelectSpec(type_, vector)), (-(-regions // NUM_WARPS), 1, 1), arguments, (regions, size)),)
+    )
 
 
 @lru_cache(MAX_KERNELS)
@@ -184,32 +211,60 @@ def _select(spec: SelectSpec) -> Kernel:
     out = k.pointer("out", spec.type or i64, "w")
     words, counts = k.pointer("words", u32, "r"), k.pointer("counts", i64, "r")
     array = k.pointer("array", spec.type, "r") if spec.type is not None else None
-    regions = k.scalar("regions", i64)
+    regions, size = k.scalar("regions", i64), k.scalar("size", i64)
+    staged = k.dynamic_shared(out.type, spec.staged) if spec.staged else None
     region = k.cast(k.ctaid, i64) * NUM_WARPS + k.cast(k.warp, i64)
     with k.when(region < regions):
-        mine = words[region * WARP + k.cast(k.lane, i64)]
-        with k.when(k.any(mine != 0)):
-            before = k.where(region == 0, k.const(0, i64), counts[k.max(region, 1) - 1])
-            target, taken = out.at(before), k.const(0, u32)
-            first, behind = region * REGION, k.shl(k.const(1, u32), k.lane)
+        before = k.where(region == 0, k.const(0, i64), counts[k.max(region, 1) - 1])
+        number = k.cast(counts[region] - before, u32)
+        with k.when(number != 0):
+            word, first = words[region * WARP + k.cast(k.lane, i64)], region * REGION
+            taken = k.popc(word)
+            for distance in (1, 2, 4, 8, 16):
+                taken = taken + k.where(k.lane >= distance, k.shfl_up(taken, distance), k.const(0, u32))
+            taken = taken - k.popc(word)  # in the words of lanes before
+            target = out.at(before)
             source = None if array is None else array.at(first)
-            for start in range(0, WARP, UNROLL):
-                rounds = range(start, start + UNROLL)
-                found = [k.shfl_idx(mine, i) for i in rounds]
-                chosen = [(word & behind) != 0 for word in found]
-                places = [k.lane + WARP * i for i in rounds]
-                if source is None:
-                    values = [first + k.cast(place, i64) for place in places]
-                else:  # lanes with nothing to read all read the same, so that no load waits for a branch
-                    values = [
-                        source[k.where(is_chosen, place, k.const(0, u32))]
-                        for is_chosen, place in zip(chosen, places, strict=True)
-                    ]
-                for word, is_chosen, value in zip(found, chosen, values, strict=True):
-                    with k.when(is_chosen):
-                        target[taken + k.popc(word & (behind - 1))] = value
-                    taken = taken + k.popc(word)
+            own = target if staged is None else staged.at(k.warp * REGION)
+            if spec.vector == 1:
+                _put(k, word, taken, first, source, own, 1)
+            else:
+                is_whole = first + REGION <= size  # the last unit of another would reach behind the array
+                with k.when(is_whole):
+                    _put(k, word, taken, first, source, own, spec.vector)
+                with k.when(~is_whole):
+                    _put(k, word, taken, first, source, own, 1)
+            if staged is not None:
+                k.warp_sync()
+                with k.range(k.lane, number, WARP) as place:
+                    target[place] = own[place]
     return k.build()
 
 
-__all__ = ["Chosen", "Mask", "MaskWordsSpec", "SelectSpec", "make", "select"]
+def _put(
+    k: Builder, word: Value, taken: Value, first: Value, source: Pointer | None, own: Pointer, vector: int
+) -> None:
+    """Write the chosen elements of a region, or their numbers, next to each other; a lane has `vector` at a time."""
+    behind = k.shr(k.lane * vector, 5)  # of a round's words, that of the lane
+    shift = (k.lane * vector) & (WARP - 1)
+    for start in range(0, WARP // vector, UNROLL):
+        rounds = range(start, min(start + UNROLL, WARP // vector))
+        found = [k.shfl_idx(word, behind + i * vector) for i in rounds]
+        before = [k.shfl_idx(taken, behind + i * vector) for i in rounds]
+        bits = [k.shr(each, shift) & ((1 << vector) - 1) for each in found]
+        places = [(k.lane + WARP * i) * vector for i in rounds]
+        if source is None:
+            values = [[first + k.cast(place + i, i64) for i in range(vector)] for place in places]
+        else:  # lanes with nothing to read all read the same, so that no load waits for a branch
+            values = [
+                list(source.load(k.where(own_bits != 0, place, k.const(0, u32)), vector))
+                for own_bits, place in zip(bits, places, strict=True)
+            ]
+        for each, place, own_bits, unit in zip(found, before, bits, values, strict=True):
+            at = place + k.popc(each & (k.shl(k.const(1, u32), shift) - 1))
+            for i, value in enumerate(unit):
+                with k.when((own_bits & (1 << i)) != 0):
+                    own[at + k.popc(own_bits & ((1 << i) - 1)) if i else at] = value
+
+
+__all__ = ["Chosen", "Mask", "MaskWordsSpec", "SelectSpec", "chosen", "make", "select"]

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from oxinp._kernels.choice import Device
 
 PORTABLE = 8  # blocks of a cluster that every device takes
+RESERVED = 1  # multiprocessors for each block of a cluster beside which there is other work
 MIN_SMS = 100  # of a GPU of 7 or 8 GPCs, some of which have 16 then
 
 
@@ -28,6 +29,14 @@ class ClusterSpec(Protocol):
         """Shared memory of a block."""
 
 
+class Remainder:
+    """What of a device is left to others, see `remainder`."""
+
+    def __init__(self, device: Device, num_reserved: int) -> None:
+        self.cc, self.max_shared_nbytes, self.tuned = device.cc, device.max_shared_nbytes, device.tuned
+        self.num_sms = max(1, device.num_sms - num_reserved)
+
+
 Spec = TypeVar("Spec", bound=ClusterSpec)
 
 
@@ -40,10 +49,18 @@ def smallest(specs: Iterable[Spec], num_rows: int, device: Device) -> Spec | Non
     return None
 
 
+def remainder(device: Device, spec: ClusterSpec | None) -> Device:
+    """Return what of a device others have while a cluster factors panels, and brings what is beside them up to date.
+
+    Persistent kernels on all multiprocessors would keep the cluster waiting until they end.
+    """
+    return device if spec is None else Remainder(device, RESERVED * spec.num_blocks)
+
+
 def _is_launchable(spec: ClusterSpec, device: Device) -> bool:
     """Whether a device takes a cluster: of more than 8 blocks where its GPCs have as many multiprocessors."""
     has_room = spec.num_blocks <= PORTABLE or device.num_sms >= MIN_SMS
     return device.cc >= (9, 0) and has_room and spec.shared_nbytes <= device.max_shared_nbytes
 
 
-__all__ = ["smallest"]
+__all__ = ["remainder", "smallest"]

@@ -8,7 +8,7 @@ all of the work, what is left.
 from __future__ import annotations
 
 import math
-from itertools import product
+from itertools import pairwise, product
 from typing import TYPE_CHECKING, NamedTuple
 
 from oxinp._kernels.blas3 import plan as blas3
@@ -17,12 +17,14 @@ from oxinp._kernels.blas3.plan import TriangularSystem
 from oxinp._kernels.choice import Choice, decide
 from oxinp._kernels.gemm import select
 from oxinp._kernels.gemm.operand import TRIANGULAR, Form, Matrices
-from oxinp._kernels.lapack import lu_cluster, lu_panel, rows
+from oxinp._kernels.lapack import cluster, lu_cluster, lu_panel, rows
 from oxinp._kernels.lapack.diagonal import STATUS_NBYTES
 from oxinp._kernels.lapack.lu_panel import WIDTHS, Panel
 from oxinp._kernels.plan import Argument, Fill, Plan, Scratch, beside
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from oxinp._kernels.choice import Device
     from oxinp._kernels.plan import Launch, Step
     from oxinp._ptx.types import Type
@@ -148,7 +150,7 @@ class _Factor:
         most = -(-stack.num_rows // self.height)
         self.block = outer(stack, device)
         self.columns = 0, stack.num_columns  # in which a panel's exchanges are made at once
-        num_lists = stack.count if not self.block.looks_ahead else -(-self.block.width // self.width)
+        num_lists = stack.count if not self.block.looks_ahead else 2 * -(-self.block.width // self.width)
         self.exchanges = self.scratch.take(3 * self.width * 4 * num_lists)
         self.board = lu_panel.board(self.scratch, stack.type, most, stack.count)
         # Blocks of a panel wait for each other: of many panels only so many at a time that all are resident.
@@ -175,26 +177,43 @@ class _Factor:
     def look_ahead(self, blocks: list[tuple[int, int]]) -> None:
         """Factor every block column while what is right of it is brought up to date with the one before.
 
-        Only then rows change places there, and in the block columns before, which the products read.
+        Only then rows change places there, and in the block columns before, which the products read. The largest
+        product begins with the first panel of the next block column, so that a cluster has its multiprocessors first.
         """
         end = self.stack.num_columns
         self.factor_block(*blocks[0])
-        for (low, high), following in zip(blocks, [*blocks[1:], None], strict=True):
-            self.steps.append(self.exchange((0, end), (low, high), 0))
-            if following is None:
-                self.extend(low, high, (high, end))
-                return
-            self.extend(low, high, following)
-            before, self.steps = self.steps, []
-            self.factor_block(*following)
-            urgent, self.steps = self.steps, []
-            self.extend(low, high, (following[1], end))
-            self.steps = [*before, *beside(urgent, self.steps)]
+        for own, following in pairwise(blocks):
+            (low, high), right = own, (following[1], end)
+            self.steps.append(self.exchange((low, end), own, 0, permutes=True))
+            urgent, rest = self.apart(self.extend, low, high, following), self.apart(self.solve, low, high, right)
+            self.steps += beside(urgent, rest)
+            urgent, rest = self.apart(self.factor_block, *following), self.apart(self.reduce_rest, own, right)
+            self.steps += beside(urgent, rest)
+        low, high = blocks[-1]
+        self.steps.append(self.exchange((0, end), (low, high), 0, permutes=True))
+        self.extend(low, high, (high, end))
+
+    def apart(self, append: Callable[..., None], *given: object) -> list[Step]:
+        """Return the steps that a call appends, without appending them."""
+        before, self.steps = self.steps, []
+        append(*given)
+        made, self.steps = self.steps, before
+        return made
 
     def factor_block(self, low: int, high: int) -> None:
         """Factor a block column, whose exchanges are made in no other column."""
         self.columns = low, high
         self.factor(low, high)
+
+    def reduce_rest(self, own: tuple[int, int], columns: tuple[int, int]) -> None:
+        """Take the product with a block column off what is below in some columns; exchange rows left of it."""
+        (low, high), stack = own, self.stack
+        spec = lu_cluster.choose(stack.type, stack.num_rows - high, self.device)
+        device = cluster.remainder(self.device, spec)
+        if columns[0] < columns[1]:
+            self.steps += reduced(stack, (high, stack.num_rows), columns, own, device, self.a)
+        if low:
+            self.steps.append(self.exchange((0, high), own, 0))
 
     def factor(self, low: int, high: int) -> None:
         """Factor some columns below the diagonal."""
@@ -232,15 +251,18 @@ class _Factor:
                 self.steps.append(lu_cluster.launch(spec, panel, places))
             else:
                 self.steps.append(lu_panel.launch(panel, self.height, *places, self.board))
-        if self.columns != (low, high):
-            self.steps.append(self.exchange(self.columns, (low, high), end - high))
+        if self.columns != (low, high) or not self.block.looks_ahead:
+            permutes = not self.block.looks_ahead
+            self.steps.append(self.exchange(self.columns, (low, high), end - high, permutes=permutes))
 
     def lists(self, low: int) -> Argument:
-        """Where the exchanges of the panel from a column on are kept: of all of a block column, or of a panel."""
-        number = low % self.block.width // self.width if self.block.looks_ahead else 0
+        """Where the exchanges of the panel from a column on are kept: of all of two block columns, or of a panel."""
+        number = low % (2 * self.block.width) // self.width if self.block.looks_ahead else 0
         return self.exchanges.at(4 * 3 * self.width * number)
 
-    def exchange(self, columns: tuple[int, int], panel: tuple[int, int], num_solved: int) -> Launch:
+    def exchange(
+        self, columns: tuple[int, int], panel: tuple[int, int], num_solved: int, *, permutes: bool = False
+    ) -> Launch:
         """Exchange rows in some columns as the panels from one column to another have."""
         stack, (low, high) = self.stack, panel
         given = rows.Exchange(
@@ -252,18 +274,23 @@ class _Factor:
             stack.move,
             stack.count,
             num_solved,
-            permutes=columns == (0, stack.num_columns),
+            self.device.cc >= (9, 0),
+            permutes,
         )
         return rows.exchange(given, self.a, self.permutation, self.lists(low))
 
+    def solve(self, low: int, high: int, columns: tuple[int, int]) -> None:
+        """Compute rows `low` to `high` of U in some columns."""
+        stack, (start, end) = self.stack, columns
+        if start < end:
+            upper = solved(stack, low, high, columns, UNIT_LOWER, self.device)
+            self.steps += upper.on(in0=self.a.at(stack.at(low, low)), out0=self.a.at(stack.at(low, start)))
+
     def extend(self, low: int, high: int, columns: tuple[int, int]) -> None:
         """Compute rows `low` to `high` of U in some columns, and take the products off what is below."""
-        stack, (start, end) = self.stack, columns
-        if start == end:
-            return
-        upper = solved(stack, low, high, columns, UNIT_LOWER, self.device)
-        self.steps += upper.on(in0=self.a.at(stack.at(low, low)), out0=self.a.at(stack.at(low, start)))
-        if high < stack.num_rows:
+        stack = self.stack
+        self.solve(low, high, columns)
+        if high < stack.num_rows and columns[0] < columns[1]:
             self.steps += reduced(stack, (high, stack.num_rows), columns, (low, high), self.device, self.a)
 
 

@@ -30,6 +30,7 @@ from oxinp._ptx.cluster import cluster_barrier
 from oxinp._ptx.cluster_store import WORDS, ClusterStores
 from oxinp._ptx.kernel import retraceable
 from oxinp._ptx.math import floats
+from oxinp._ptx.synchronize import follow
 from oxinp._ptx.types import Type, u32, u64
 
 if TYPE_CHECKING:
@@ -103,6 +104,7 @@ class _ClusterPanel(PanelKernel):
 
     def build(self) -> Kernel:
         k = self.k
+        follow(k)
         self.copy_in()
         own = self.tile.at(k.tid * self.line)
         values = [k.var(own[i]) for i in range(self.width)]

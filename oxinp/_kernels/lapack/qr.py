@@ -20,7 +20,7 @@ from oxinp._kernels.gemm import select
 from oxinp._kernels.gemm.operand import TRIANGULAR, Form, Matrices
 from oxinp._kernels.gemm.operand import contiguous as contiguous_strides
 from oxinp._kernels.gemm.variant import Variant
-from oxinp._kernels.lapack import lu_panel, qr_cluster, qr_panel
+from oxinp._kernels.lapack import cluster, lu_panel, qr_cluster, qr_panel
 from oxinp._kernels.lapack.lu import Stack
 from oxinp._kernels.lapack.lu_panel import WIDTHS
 from oxinp._kernels.lapack.qr_panel import QrPanel
@@ -230,9 +230,15 @@ class Qr:
             self.factor_columns(*following, following[0])
             self.swap()
             urgent, self.steps = self.steps, []
+            whole, self.device = self.device, self.remainder(following[0])
             self.update(own, (following[1], end))
-            self.steps = [*before, *beside(urgent, self.steps)]
+            self.device, self.steps = whole, [*before, *beside(urgent, self.steps)]
         self.update(blocks[-1], (blocks[-1][1], end))
+
+    def remainder(self, low: int) -> Device:
+        """What a panel from a row on leaves of the device."""
+        spec = qr_cluster.choose(self.type, self.stack.num_rows - low, self.device)
+        return cluster.remainder(self.device, spec)
 
     def swap(self) -> None:
         """Let steps have the workspace of those that run beside them."""

@@ -27,6 +27,7 @@ from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.cluster import cluster_barrier
 from oxinp._ptx.cluster_store import ClusterStores
 from oxinp._ptx.kernel import retraceable
+from oxinp._ptx.synchronize import follow
 from oxinp._ptx.types import Type, u32
 
 if TYPE_CHECKING:
@@ -96,6 +97,7 @@ class _ClusterPanel(QrPanelKernel):
 
     def build(self) -> Kernel:
         k = self.k
+        follow(k)
         self.copy_in()
         own = self.tile.at(k.tid * self.line)
         values = [k.var(own[i]) for i in range(self.width)]

@@ -21,6 +21,7 @@ from oxinp._kernels.lapack.lu_panel import NOWHERE, WIDTHS
 from oxinp._kernels.plan import Argument, Launch, Work
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.kernel import retraceable
+from oxinp._ptx.synchronize import follow
 from oxinp._ptx.types import Type, i64, u32
 
 if TYPE_CHECKING:
@@ -35,12 +36,26 @@ NUM_WARPS = BLOCK // WARP
 UNROLL = 4  # elements of a thread at a time
 
 
+class ExchangeSpec(NamedTuple):
+    """One kernel that exchanges rows.
+
+    Attributes
+    ----------
+    type : Type
+    follows : bool
+        It may begin before the kernel before it has ended (sm_90).
+    """
+
+    type: Type
+    follows: bool = False
+
+
 @cache
 @retraceable
-def make_exchange(type: Type) -> Kernel:
+def make_exchange(spec: ExchangeSpec) -> Kernel:
     """The kernel that does a panel's exchanges in the columns beside it, and solves for some; see `exchange`."""
-    width = WIDTHS[type.nbytes]
-    k = Builder("exchange_rows", block=BLOCK, target="sm_80")
+    type, width = spec.type, WIDTHS[spec.type.nbytes]
+    k = Builder("exchange_rows", block=BLOCK, target="sm_90" if spec.follows else "sm_80")
     a, permutation = k.pointer("a", type), k.pointer("permutation", u32)
     lists = k.pointer("lists", u32, "r")
     names = ("strips", "num_columns", "skipped", "width_skipped", "first", "num_panels", "order", "num_solved")
@@ -52,6 +67,8 @@ def make_exchange(type: Type) -> Kernel:
     strip = k.ctaid - matrix * (strips + 1)
     lists = lists.at(matrix * (3 * width))
     triangle = k.shared(type, width * width)  # the panel's, column by column
+    if spec.follows:
+        follow(k)
     with k.when(strip < strips):
         number = strip * WARP + k.lane
         column = k.where(number < skipped, number, number + width_skipped)
@@ -226,6 +243,8 @@ class Exchange(NamedTuple):
         See `lu_panel.Panel`.
     num_solved : int
         Columns right of a panel of full width of which its rows of U are computed.
+    follows : bool
+        See `ExchangeSpec`.
     permutes : bool
         The permutation has its entries exchanged, too. Without, there is one matrix.
     """
@@ -238,6 +257,7 @@ class Exchange(NamedTuple):
     move: int = 0
     count: int = 1  # type: ignore[assignment]  # instead of the method of tuples
     num_solved: int = 0
+    follows: bool = False
     permutes: bool = True
 
 
@@ -262,7 +282,7 @@ def exchange(given: Exchange, a: Argument, permutation: Argument, lists: Argumen
     work = Work(0, 4 * width * others * given.type.nbytes * given.count)
     grid = ((strips + 1) * given.count if given.permutes else strips, 1, 1)
     places = (a.at(start * given.type.nbytes), permutation, lists)
-    return Launch(make_exchange(given.type), grid, places, constants, work)
+    return Launch(make_exchange(ExchangeSpec(given.type, given.follows)), grid, places, constants, work)
 
 
 def start(permutation: Argument, order: int, count: int) -> Launch:
@@ -311,6 +331,7 @@ def _num_blocks(total: int) -> int:
 
 __all__ = [
     "Exchange",
+    "ExchangeSpec",
     "PermuteSpec",
     "each_element",
     "exchange",

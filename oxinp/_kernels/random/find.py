@@ -7,9 +7,10 @@ that a warp has rows, whose predicates are a ballot.
 Algorithm: every word is made and looked at as if a segment (see `variates`) started there. Where all are one position
 long, that is all. Otherwise what may be slow, of f64 by the upper bits of the mantissa alone, is a candidate: one or
 two in a hundred. Candidates are listed in order, by counts of bits, and ended by as many threads at once; tails, of
-which a tile has two or three, after the others, as their logarithms would keep most warps waiting. A candidate that no
-earlier one reaches starts a segment whatever came before it (it leads); its thread goes on through those that follow as
-far as they overlap. What starts clears the bits of the positions that it covers, and its own if it gives nothing.
+which a tile has one or two, meanwhile by the last warp, as their logarithms would keep the others waiting. A candidate
+that no earlier one reaches starts a segment whatever came before it (it leads); its thread goes on through those that
+follow as far as they overlap. What starts clears the bits of the positions that it covers, and its own if it gives
+nothing.
 
 Tiles depend on nothing but their states: a tile looks at the `WINDOW` positions before it as well, half of which are
 more than a segment's length, so that what leads is known from there on; where an overlap goes through all of the other
@@ -38,6 +39,7 @@ ALL = 0xFFFFFFFF
 WINDOW = 64  # positions before a tile
 MAX_LENGTH = WINDOW // 2  # of a segment
 MOST_UNROLLED = 8
+NEARLY = 0.999
 REJECTED, OWN = 1 << 31, 1 << 30  # bits beside a listed position
 POSITION = OWN - 1
 # What a status says.
@@ -59,12 +61,10 @@ def exclusive_in_block(k: Builder, totals: Any, count: Value) -> tuple[Value, Va
     with k.when(lane == WARP - 1):
         totals[warp] = through
     k.barrier()
-    before, total = k.var(through - count), k.var(0, u32)
-    for number in range(NUM_WARPS):
-        each = totals[number]
-        before.set(before + k.where(warp > number, each, k.const(0, u32)))
-        total.set(total + each)
-    return before.get(), total.get()
+    held, none = totals[lane & (NUM_WARPS - 1)], k.const(0, u32)
+    before = k.redux("add", k.where(lane < warp, held, none))
+    total = k.redux("add", k.where(lane < NUM_WARPS, held, none))
+    return through - count + before, total
 
 
 class Finder:
@@ -89,7 +89,7 @@ class Finder:
         Of a row, the bits of its positions, piece by piece, then room for as many words; first those of the `BLOCK`
         words before the tile.
     drawn : Pointer
-        Values, by position in the tile.
+        Values, by position in the tile; those of the `WINDOW` positions before it come before.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class Finder:
         self.k, self.words, self.variate, self.items, self.capacity = k, words, variate, items, capacity
         self.pieces, self.has_slow = variate.pieces, variate.slow is not None
         self.table, *self.parameters = given
-        self.drawn = k.dynamic_shared(variate.type, BLOCK * items * self.pieces)
+        self.drawn = k.dynamic_shared(variate.type, WINDOW + BLOCK * items * self.pieces).at(WINDOW)
         self.tops = k.dynamic_shared(u32, STRIPS) if variate.has_table else None
         self.widths = k.dynamic_shared(u64, 2 * STRIPS) if variate.widths is not None else None
         self.rows = k.dynamic_shared(u32, (NUM_WARPS + BLOCK, 2 * self.pieces))
@@ -122,13 +122,13 @@ class Finder:
             assert self.variate.widths is not None
             for number, width in enumerate(self.variate.widths(k, self.table[tid + STRIPS])):
                 self.widths.at(number * STRIPS + tid).view(width.type)[0] = width
-        with k.when(tid < 2):
-            self.shared_counts[tid] = k.const(0, u32)
 
     def find(self, result: Pointer) -> None:
         """Leave bits and values of the tile that the words are of; ends with a barrier."""
         k, tid = self.k, self.k.tid
         self.tile, self.result = self.words.tile, result
+        with k.when(tid < 2):
+            self.shared_counts[tid] = k.const(0, u32)
         self.look(self.words.first(0))
         k.barrier()
         if not self.has_slow:
@@ -137,11 +137,10 @@ class Finder:
         k.barrier()
         with k.range(tid, count, BLOCK) as number:
             self.end(number)
-        k.barrier()
         if self.variate.tail is not None:
-            with k.range(tid, self.shared_counts[1], BLOCK) as place:
+            with k.range(BLOCK - 1 - tid, self.shared_counts[1], BLOCK) as place:
                 self.end_tail(self.tails[place])
-            k.barrier()
+        k.barrier()
         with k.range(tid, count, BLOCK) as number:
             self.lead(number, count)
         k.barrier()
@@ -159,8 +158,12 @@ class Finder:
         by, plus = words.stride()
         if self.has_slow:
             is_in_window = self.warp >= NUM_WARPS - WINDOW // self.pieces // WARP
-            found = [self.judge(piece)[0] & is_in_window for piece in self.pieces_at(Wide(low.get(), high.get()))]
-            self.leave_row(self.rows.at((self.warp, 0)), found)
+            with k.when(is_in_window):
+                judged = [self.judge(piece) for piece in self.pieces_at(Wide(low.get(), high.get()))]
+                self.drawn.at(-self.before).store(k.tid * self.pieces, [value for _, value in judged])
+                self.leave_row(self.rows.at((self.warp, 0)), [found for found, _ in judged])
+            with k.otherwise(), k.when(self.lane == 0):
+                self.rows.store((self.warp, 0), [k.const(0, u32)] * self.pieces)
         per_turn = unrolled(self.items)
         row, place = k.var(self.warp + NUM_WARPS), k.var(k.tid * self.pieces)
         with k.range(self.items // per_turn) as turn:
@@ -239,41 +242,59 @@ class Finder:
             for piece, word in enumerate(each):
                 with k.when(((word & bit) != 0) & (at < self.capacity)):
                     self.listed[at] = position + piece
+                    self.list_tail(at.get(), position + piece)
                     at.set(at + 1)
                 word.set(word & ~bit)
         return count
 
+    def list_tail(self, number: Value, position: Value) -> None:
+        """List a candidate that may be a tail."""
+        if self.variate.tail is None:
+            return
+        k = self.k
+        with k.when(k.abs(self.drawn.at(-self.before)[position]) >= self.variate.radius * NEARLY):
+            place = self.shared_counts.atomic("add", 1, k.const(1, u32), order="relaxed.cta")
+            self.tails[place] = number
+
     # -- segments
 
     def end(self, number: Value) -> None:
-        """End the segment of a candidate."""
+        """End the segment of a candidate, unless it is a tail."""
         k, variate = self.k, self.variate
         assert variate.slow is not None
         reader = self.words.reader(self.listed[number])
         piece = reader.next()
-        begun = variate.begin(k, piece, self.table)
-        assert begun.is_slow is not None
-        is_slow = begun.is_slow
-        if variate.tail is not None:
-            assert variate.is_tail is not None
-            is_tail = is_slow & variate.is_tail(k, piece)
-            is_slow = is_slow & ~is_tail
-            with k.when(is_tail):
-                place = self.shared_counts.atomic("add", 1, k.const(1, u32), order="relaxed.cta")
-                self.tails[place] = number
+        is_slow, is_tail = self.kind_of(piece)
         outcome = self.outcome()
         with k.when(is_slow):
             variate.slow(k, piece, reader.next, self.table, outcome)
-        self.keep(number, outcome)
+        if is_tail is None:
+            self.keep(number, outcome)
+            return
+        with k.when(~is_tail):
+            self.keep(number, outcome)
 
     def end_tail(self, number: Value) -> None:
-        """End the segment of a candidate that is a tail: few threads do so at a time, and not beside those of `end`."""
+        """End the segment of a candidate if it is a tail."""
         assert self.variate.tail is not None
         reader = self.words.reader(self.listed[number])
+        piece = reader.next()
+        _, is_tail = self.kind_of(piece)
         outcome = self.outcome()
         outcome.is_own.set(1)
-        self.variate.tail(self.k, reader.next(), reader.next, outcome)
-        self.keep(number, outcome)
+        assert is_tail is not None
+        with self.k.when(is_tail):
+            self.variate.tail(self.k, piece, reader.next, outcome)
+            self.keep(number, outcome)
+
+    def kind_of(self, piece: tuple[Value, ...]) -> tuple[Value, Value | None]:
+        """Whether a segment is slow and no tail, and whether it is a tail, where there are some."""
+        begun = self.variate.begin(self.k, piece, self.table)
+        assert begun.is_slow is not None
+        if self.variate.is_tail is None:
+            return begun.is_slow, None
+        is_tail = begun.is_slow & self.variate.is_tail(self.k, piece)
+        return begun.is_slow & ~is_tail, is_tail
 
     def outcome(self) -> Outcome:
         """That of a segment of one piece that gives its value."""

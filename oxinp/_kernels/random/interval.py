@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import math as host
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from oxinp._kernels.problem import MAX_KERNELS
 from oxinp._kernels.random.interval_tail import BLOCK, ITEMS, NUM_WARPS, UNKNOWN, WARP, WINDOW, tail
@@ -41,6 +41,7 @@ STEP = WARP * ITEMS
 DEVIATIONS = 8 * 0.28  # of where i is, times the square root of 2**bits
 TAIL_BITS = 15
 MOST_EVENTS = 1024  # open words of a segment
+WALK_WARPS = MOST_EVENTS // STEP
 MOST_OF_WARP = 256
 ASKED = 8  # segments whose limits are on their way
 MOST_SEGMENTS = 1024
@@ -242,20 +243,30 @@ def _limit(k: Builder, limits: Pointer, target: Pointer, count: Value) -> None:
 
 
 def _walk() -> Kernel:
-    """Find i at the start of every segment; one warp, which has asked for the limits of some segments to come."""
-    k = Builder("interval_walk", block=WARP)
+    """Find i at the start of every segment, by one block, which has asked for the limits of some segments to come.
+
+    A warp has a step of a segment's limits.
+    """
+    k = Builder("interval_walk", block=WARP * WALK_WARPS)
     starts, status = k.pointer("starts", i32, "w"), k.pointer("status", u32, "w")
     segments, events = k.pointer("segments", u32, "r"), k.pointer("events", u32, "r")
     num_segments, capacity, highest = k.scalar("num_segments", u32), k.scalar("capacity", u32), k.scalar("highest", i32)
-    known = k.shared(u32, (MOST_SEGMENTS, 4))
-    with k.range(k.tid, num_segments, WARP) as at:
+    known, sums = k.shared(u32, (MOST_SEGMENTS, 4)), k.shared(i32, (2, WALK_WARPS))
+    with k.range(k.tid, num_segments, WARP * WALK_WARPS) as at:
         known.store((at, 0), segments.load(at * 4, 4))
     k.barrier()
-    own, last = events.at(k.lane * ITEMS), num_segments - 1
+    own, last, warp = events.at(k.lane * ITEMS), num_segments - 1, k.tid >> 5
+    first = warp * STEP
 
-    def load(segment: Value, first: Any = 0) -> tuple[Value, ...]:
-        """Ask for the lane's limits of a step."""
-        return own.at(k.min(segment, last) * capacity + first).load(0, ITEMS)
+    def has_step(count: Value) -> Value:
+        """Whether the warp has limits; the first step of a segment is there even if none of its words is open."""
+        return first < k.max(count, 1)
+
+    def load(segment: Value) -> tuple[Value, ...]:
+        """Ask for the lane's limits of a segment."""
+        at = k.min(segment, last)
+        start = k.where(has_step(known[at, 3]), first, k.const(0, u32))
+        return own.at(at * capacity + start).load(0, ITEMS)
 
     def num_accepted(limits: Sequence[Value], above: Value) -> Value:
         """How many words of a step a path accepts that starts so far above."""
@@ -280,9 +291,14 @@ def _walk() -> Kernel:
                 held = [limit.get() for limit in limits]
                 for limit, value in zip(limits, load(segment + ASKED), strict=True):
                     limit.set(value)
-                i.set(above - num_accepted(held, above) + k.cast(end, i32))
-                with k.range(k.const(STEP, u32), count, STEP) as first:
-                    i.set(i - num_accepted(load(segment, first), above))
+                accepted = k.where(has_step(count), num_accepted(held, above), k.const(0, i32))
+                with k.when(k.lane == 0):
+                    sums[number % 2, warp] = accepted
+                k.barrier()
+                remaining = above + k.cast(end, i32)
+                for each in sums.load((number % 2, 0), WALK_WARPS):
+                    remaining = remaining - each
+                i.set(remaining)
     return k.build()
 
 

@@ -1,11 +1,11 @@
 """Draws of variates in one pass: a block finds those of a tile, learns how many come before, and stores them in order.
 
 Data layout: the result is contiguous; values and bits of a tile are in shared memory, see `find`. Who owns what: blocks
-take tiles by an atomic ticket; thread t has words t, t + BLOCK, ... of one. Where a tile's results begin is the number
-of those before it, by decoupled look-back: a tile leaves how many it gives, then how many all up to it give; its first
-warp goes back over the tiles before it, `NEAR` at a time, to one that says the latter. What they say is a word of 64
-bits with a mark, zero before the launch, so that no fence is needed. Where a word's result goes is that, the bits of
-rows before its own, and the bits of lanes before it.
+take tiles by an atomic ticket, and the next one's before they have made the words of one; thread t has words t, t +
+BLOCK, ... of one. Where a tile's results begin is the number of those before it, by decoupled look-back: a tile leaves
+how many it gives, then how many all up to it give; its first warp goes back over the tiles before it, `NEAR` at a time,
+to one that says the latter. What they say is a word of 64 bits with a mark, zero before the launch, so that no fence is
+needed. Where a word's result goes is that, the bits of rows before its own, and the bits of lanes before it.
 
 Bytes per element: itself, once. Instructions per word of f64 (SASS): 14 for the state, 8 for the word, 8 for the value,
 6 for the candidate, 10 for its place and through shared memory; for the rest of a tile, divided by its words, 6 before
@@ -86,29 +86,52 @@ class _Variates:
         self.words = Words(k, spec.generator, self.pieces, spec.items, is_shifted=spec.is_shifted)
         table = k.pointer("table", u64, "r") if self.variate.has_table else None
         parameters = tuple(k.scalar(f"parameter{i}", t) for i, t in enumerate(self.variate.parameters))
-        self.size = k.scalar("size", i64)
+        self.size, self.num_tiles = k.scalar("size", i64), k.scalar("num_tiles", u32)
         self.finder = Finder(k, self.words, self.variate, spec.items, spec.capacity, (table, *parameters))
         self.rows, self.width = self.finder.rows.at((NUM_WARPS, 0)), 2 * self.pieces  # with the number of those before
-        self.sums = k.dynamic_shared(u64, 1)  # the ticket, then how many come before the tile
+        self.start = k.dynamic_shared(i64, 1)  # how many come before the tile
+        self.ticket, self.state = k.dynamic_shared(u32, 1), k.dynamic_shared(u64, 2)  # of the block's next tile
         self.lane, self.warp = k.lane, k.tid >> 5
 
     def build(self) -> Kernel:
-        k = self.k
+        k, tid = self.k, self.k.tid
         self.finder.prepare()
-        with k.when(k.tid == 0):
-            self.sums[0] = self.said.atomic("add", 0, k.const(1, u64))
+        with k.when(tid == 0):
+            ticket = self.take()
+            self.ticket[0] = ticket
+            self.state.store(0, self.words.state(k.min(ticket, self.num_tiles - 1)))
         k.warp_sync()
         k.barrier()
-        self.tile = tile = k.cast(self.sums[0], u32)
-        self.words.open(tile)
-        self.finder.find(self.result)
-        total = self.count_rows()
-        with k.when(self.warp == 0):
-            before = self.look_back(total)
-            with k.when(self.lane == 0):
-                self.sums[0] = before
-        k.barrier()
-        start = k.cast(self.sums[0], i64)
+        with k.loop():
+            self.tile = self.ticket[0]
+            k.break_if(self.tile >= self.num_tiles)
+            self.words.open(self.tile, self.state.load(0, 2))
+            following = k.var(0, u32)  # on its way while the tile's words are made
+            with k.when(tid == 0):
+                following.set(self.take())
+            k.warp_sync()
+            self.finder.find(self.result)
+            with k.when(tid == 0):
+                self.ticket[0] = following.get()
+            total = self.count_rows()
+            with k.when(tid == WARP):
+                self.state.store(0, self.words.state(k.min(self.ticket[0], self.num_tiles - 1)))
+            with k.when(self.warp == 0):
+                before = self.look_back(total)
+                with k.when(self.lane == 0):
+                    self.start[0] = k.cast(before, i64)
+            k.barrier()
+            self.leave(total)
+            k.barrier()
+        return k.build()
+
+    def take(self) -> Value:
+        """Take the next tile."""
+        return self.k.cast(self.said.atomic("add", 0, self.k.const(1, u64)), u32)
+
+    def leave(self, total: Value) -> None:
+        """Store what the tile gives, as far as that is asked for."""
+        k, start = self.k, self.start[0]
         left = self.size - start
         with k.when(left > 0):
             limit = k.cast(k.min(left, k.cast(total, i64)), u32)
@@ -119,7 +142,6 @@ class _Variates:
             self.store(self.out.at(start))
             with k.when(left <= k.cast(total, i64)):
                 self.say_end(limit)
-        return k.build()
 
     def count_rows(self) -> Value:
         """Leave how many come before each row, by the thread of its number; return the number of all."""

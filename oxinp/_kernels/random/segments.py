@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 TILE_NBYTES = 160 * BLOCK  # of values in shared memory: four blocks fit a multiprocessor
 FEWER = {"exponential_f32": 18, "lemire_u8": 18}  # words of a thread, of which lists or bits take more room
-ITEMS_OF_FEW = 6
+ITEMS_OF_FEW = 8
 TILES_PER_SM = 4  # of fewer a tile is made smaller
 SIGMAS = 12  # of what is drawn, for what is expected
 
@@ -100,7 +100,8 @@ def plan(
         (states, said, result, *state),
         (tiles, tiles + 1),
     )
-    drawn = Launch(place.make(spec), (tiles, 1, 1), (out, said, result, states, *state, *rest), (size,))
+    blocks = min(tiles, place.BLOCKS_PER_SM * device.num_sms)
+    drawn = Launch(place.make(spec), (blocks, 1, 1), (out, said, result, states, *state, *rest), (size, tiles))
     return scratch.plan((prepare, drawn))
 
 

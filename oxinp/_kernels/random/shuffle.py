@@ -14,8 +14,8 @@ number, and so on to a step whose list is empty, the number of the element that 
 log(n / i) steps long on average: one, over all i.
 
 Data layout: draws are u32, that of i at i - 1; results are i64. A thread has a step, in `links` four. Bytes per
-element: 4 read per range and 8 written by `links`; 8 read, a word at random in every step of a chain but the last, and
-8 written by `follow`.
+element: 4 read per range that the step can draw from and 8 written by `links`; 8 read, a word at random in every step
+of a chain but the last, and 8 written by `follow`.
 
 Source: J. Shun et al., "Sequential Random Permutation, List Contraction and Tree Contraction are Highly Parallel"
 (2015), for the depth of chains.
@@ -242,7 +242,8 @@ def _links(*, leaves_key: bool) -> Kernel:
             left[number] = untempered(words[taken - N + number])
     # The highest steps come first
     steps = [num_steps - (k.ctaid * (BLOCK * PER_THREAD) + k.tid + number * BLOCK) for number in range(PER_THREAD)]
-    is_there = [(step - 1 < num_steps) & (state == 0) for step in steps]
+    # A step draws no number above its own
+    is_there = [(step - 1 < num_steps) & (step >= low) & (state == 0) for step in steps]
     drawn = [numbers[k.where(there, step - 1, k.const(0, u32))] for there, step in zip(is_there, steps, strict=True)]
     # Minima of all steps are on their way before the first one is looked at, those of lists' beginnings, then the next
     found = [k.var(NONE, u32) for _ in steps]

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from oxinp._kernels.problem import MAX_KERNELS
 from oxinp._kernels.random.twister import FREE, MATRIX, UPPER, M, N
-from oxinp._kernels.random.twister_formats import FORMATS, tempered
+from oxinp._kernels.random.twister_formats import FORMATS, right, tempered
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.frozen import Frozen
 from oxinp._ptx.kernel import retraceable
@@ -116,7 +116,7 @@ class Pairs:
 
     def _twisted(self, first: Value, second: Value) -> Value:
         joined = second ^ ((first ^ second) & UPPER)
-        return (joined >> 1) ^ ((second & 1) * MATRIX)
+        return right(self.k, joined, 1) ^ ((second & 1) * MATRIX)
 
     def leave(self, target: Pointer, first: Value) -> None:
         """Store 624 words from a pair of those at hand on."""
@@ -168,7 +168,7 @@ class _Drawing:
     def attempts(self, words: list[Value], has_pair: Value) -> list[tuple[Value, Value, Attempt, list[Value]]]:
         """The thread's attempts of a step: whether each is accepted, the words up to its end, itself, and its point."""
         k, made = self.k, self.made
-        outputs = [tempered(word) for word in words]
+        outputs = [tempered(k, word) for word in words]
         if made.point is None:
             found: list[tuple[Value, Value, Attempt, list[Value]]] = []
             for number, output in enumerate(outputs):

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from oxinp._kernels.problem import MAX_KERNELS
 from oxinp._kernels.random.twister import FREE, MATRIX, UPPER, M, N
-from oxinp._kernels.random.twister_formats import FORMATS, tempered
+from oxinp._kernels.random.twister_formats import FORMATS, right, tempered
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.frozen import Frozen
 from oxinp._ptx.kernel import retraceable
@@ -103,7 +103,7 @@ class Stream:
 
     def _twisted(self, first: Value, second: Value) -> Value:
         joined = second ^ ((first ^ second) & UPPER)
-        return (joined >> 1) ^ ((second & 1) * MATRIX)
+        return right(self.k, joined, 1) ^ ((second & 1) * MATRIX)
 
     def leave(self, target: Pointer, first: Value) -> None:
         """Store 624 words from one of those at hand on."""
@@ -164,7 +164,7 @@ def make(spec: TwisterFillSpec) -> Kernel:
 
 def _elements(k: Builder, made: Format, words: list[Value]) -> list[Value]:
     """What a pair gives."""
-    outputs: list[Any] = [tempered(word) for word in words]
+    outputs: list[Any] = [tempered(k, word) for word in words]
     attempts = [outputs] if made.words == 2 else [[output] for output in outputs]
     return [value for attempt in attempts for value in made.make(k, attempt, ()).values()]
 

@@ -22,12 +22,25 @@ if TYPE_CHECKING:
 RESULT_WORDS = 4  # words taken, number of the first word that is left, a normal that is left over, whether there is one
 
 
-def tempered(word: Value) -> Value:
+PRODUCTS = frozenset({11, 18})
+
+
+def right(k: Builder, word: Value, count: int) -> Value:
+    """A word shifted right, by some counts as the upper half of a product with a power of two.
+
+    Products are of another pipe than logic and shifts, which has the most to do here. Only a launch knows the power, as
+    the compiler makes a shift of one that it knows: grids have one layer.
+    """
+    result: Value = k.mulhi(word, k.nctaid.z << (32 - count)) if count in PRODUCTS else word >> count
+    return result
+
+
+def tempered(k: Builder, word: Value) -> Value:
     """What the generator gives for a word."""
-    word = word ^ (word >> 11)
+    word = word ^ right(k, word, 11)
     word = word ^ ((word << 7) & 0x9D2C5680)
     word = word ^ ((word << 15) & 0xEFC60000)
-    result: Value = word ^ (word >> 18)
+    result: Value = word ^ right(k, word, 18)
     return result
 
 
@@ -36,8 +49,8 @@ def _scaled(k: Builder, first: Value, second: Value, exponent: int, offset: floa
 
     Both parts are mantissas of numbers whose exponents make a unit worth what it is.
     """
-    upper = k.bitcast(k.pack(first >> 5, k.const((1023 + 25 + exponent) << 20, u32)), f64)
-    lower = k.bitcast(k.pack(second >> 6, k.const((1023 - 1 + exponent) << 20, u32)), f64)
+    upper = k.bitcast(k.pack(right(k, first, 5), k.const((1023 + 25 + exponent) << 20, u32)), f64)
+    lower = k.bitcast(k.pack(right(k, second, 6), k.const((1023 - 1 + exponent) << 20, u32)), f64)
     result: Value = (upper - (2.0 ** (25 + exponent) + 2.0 ** (exponent - 1) - offset)) + lower
     return result
 
@@ -147,4 +160,4 @@ FORMATS = {
 }
 
 
-__all__ = ["FORMATS", "RESULT_WORDS", "Attempt", "Format", "tempered"]
+__all__ = ["FORMATS", "RESULT_WORDS", "Attempt", "Format", "right", "tempered"]

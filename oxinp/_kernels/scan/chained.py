@@ -21,10 +21,11 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from oxinp._kernels.elementwise.chain import Chain, Divisor, Position, Splitter, Spot, locate
+from oxinp._kernels.elementwise.chain import UNIT, Chain, Divisor, Position, Splitter, Spot, locate
 from oxinp._kernels.problem import MAX_KERNELS
 from oxinp._kernels.scan.kernel import CHAINED, ScanKernel, ScanSpec
 from oxinp._ptx import Builder, Kernel
+from oxinp._ptx.async_copy import AsyncCopies
 from oxinp._ptx.kernel import retraceable
 from oxinp._ptx.types import UNSIGNED, Type, pred, u32, u64
 from oxinp._ptx.warp import WARP
@@ -38,6 +39,9 @@ BLOCK = 256
 NUM_WARPS = BLOCK // WARP
 FAN_BITS = 5
 FAN = 1 << FAN_BITS  # one lane per entry
+COPIES = True
+COPIED_NBYTES = 16  # of a unit
+MAX_AHEAD_BITS = 64  # of accumulators that registers hold for all levels at once
 
 
 class ScanChainedSpec(ScanSpec):
@@ -61,6 +65,14 @@ class ScanChainedSpec(ScanSpec):
     def tile(self) -> int:
         """Elements of a tile."""
         return BLOCK * self.items
+
+    @property
+    def is_copied(self) -> bool:
+        """Whether elements go to shared memory as they are, past registers."""
+        inputs = self.chain.inputs
+        if not COPIES or self.chain.instrs or len(inputs) != 1 or inputs[0].kind != UNIT or inputs[0].type is pred:
+            return False
+        return self.vector * inputs[0].type.nbytes == COPIED_NBYTES
 
     @property
     def value_type(self) -> Type:
@@ -87,8 +99,11 @@ def make(spec: ScanChainedSpec) -> Kernel:
     return _ScanChained(spec).build()
 
 
-def _min_blocks(bits: int) -> int:
-    """How many blocks the registers of a multiprocessor have to hold, by the width of accumulators."""
+def _min_blocks(spec: ScanChainedSpec) -> int:
+    """How many blocks the registers of a multiprocessor have to hold: sums of floats alone as shared memory does."""
+    bits, is_alone = spec.op.acc.bits, spec.op.name == "sum" and not spec.chain.instrs
+    if bits <= 128 and is_alone and not spec.value_type.is_integer:
+        return 6
     return 5 if bits <= 64 else 3 if bits <= 128 else 2
 
 
@@ -97,7 +112,7 @@ class _ScanChained(ScanKernel):
 
     def __init__(self, spec: ScanChainedSpec) -> None:
         self.spec = spec
-        self.k = k = Builder("scan_chained", block=BLOCK, min_blocks=_min_blocks(spec.op.acc.bits))
+        self.k = k = Builder("scan_chained", block=BLOCK, min_blocks=_min_blocks(spec))
         self.ticket = k.pointer("ticket", u32)
         self.descriptors = [k.pointer(f"level_{i}", u64) for i in range(spec.levels)]
         super().__init__(k, spec)
@@ -145,10 +160,18 @@ class _ScanChained(ScanKernel):
         with k.when(num_units != 0):
             units = [k.tid + i * BLOCK if i else k.tid for i in range(whole)]
             places = [origin.moved(self.scanned, k.cast(k.min(unit, last), self.type) * vector) for unit in units]
-            loaded = [place.load(vector) for place in places]
-            for unit, place, values in zip(units, places, loaded, strict=True):
-                with k.when(unit * vector < self.spec.tile):
-                    self.elements.store(unit * vector, self.evaluated(place, values, vector))
+            if self.spec.is_copied:
+                copies = AsyncCopies(k)
+                for unit, place in zip(units, places, strict=True):
+                    with k.when(unit * vector < self.spec.tile):
+                        copies.start(self.elements.at(unit * vector), place.inputs[0].place, COPIED_NBYTES)
+                copies.commit()
+                copies.wait()
+            else:
+                loaded = [place.load(vector) for place in places]
+                for unit, place, values in zip(units, places, loaded, strict=True):
+                    with k.when(unit * vector < self.spec.tile):
+                        self.elements.store(unit * vector, self.evaluated(place, values, vector))
         if vector == 1:
             return
         with k.otherwise():  # a row that ends with less than one unit
@@ -223,18 +246,24 @@ class _ScanChained(ScanKernel):
 
     def look_back(self, total: Value, row: Value, tile: Value) -> Value:
         """Publish the total of a tile, by a warp; return the total of the tiles before it in its row."""
-        k = self.k
-        before = None
-        closes = k.const(1, u32) != 0
-        for level, entries in enumerate(self.entries):
-            number = tile >> (level * FAN_BITS) if level else tile
-            first = row * entries
-            with k.when(closes & (k.lane == 0)):
-                self.publish(level, first + number, total)
-            place = number & (FAN - 1)
-            found = self.joined(level, first + (number - place), place)
+        k, levels = self.k, range(len(self.entries))
+        before: Value | None = None
+        closes: Value | None = None
+        is_ahead = self.spec.op.acc.bits <= MAX_AHEAD_BITS
+        groups = {level: _Group(self, level, row, tile) for level in levels if is_ahead or not level}
+        with k.when(k.lane == 0):
+            self.publish(0, groups[0].own, total)
+        for group in groups.values():  # all loads are under way before the first is waited for
+            group.look()
+        for level in levels:
+            group = groups[level] if level in groups else _Group(self, level, row, tile)
+            if closes is not None:
+                with k.when(closes & (k.lane == 0)):
+                    self.publish(level, group.own, total)
+            found = group.joined()
             total = self.combine(found, total)
-            closes = closes & (place == FAN - 1)
+            is_last = group.count == FAN - 1
+            closes = is_last if closes is None else closes & is_last
             before = found if before is None else self.combine(found, before)
         assert before is not None
         return before
@@ -246,28 +275,54 @@ class _ScanChained(ScanKernel):
             marked = k.pack(word, k.const(1, u32))
             self.descriptors[level].store(entry * num_words(value.type) + i, [marked], order="relaxed.gpu")
 
-    def joined(self, level: int, first: Value, count: Value) -> Value:
-        """Wait for some entries of a level and combine them; every lane gets the result."""
-        k, acc = self.k, self.spec.op.acc
-        size = num_words(acc)
-        words = [k.var(0, u32) for _ in range(size)]
-        with k.when(k.lane < count):
-            place = (first + k.lane) * size
-            with k.loop():
-                halves = [
-                    k.unpack(self.descriptors[level].load(place + i, order="relaxed.gpu")[0]) for i in range(size)
-                ]
-                ready = halves[0][1]
-                for word, (payload, mark) in zip(words, halves, strict=True):
-                    word.set(payload)
-                    ready = ready & mark
-                k.break_if(ready != 0)
+
+class _Group:
+    """The published entries of a level that a tile adds up, one per lane of a warp; those before its own.
+
+    Parameters
+    ----------
+    kernel : _ScanChained
+    level : int
+    row, tile : Value
+    """
+
+    def __init__(self, kernel: _ScanChained, level: int, row: Value, tile: Value) -> None:
+        self.kernel, self.level, k = kernel, level, kernel.k
+        number = tile >> (level * FAN_BITS) if level else tile
+        self.count = number & (FAN - 1)
+        self.own = row * kernel.entries[level] + number
+        self._words = [k.var(0, u32) for _ in range(num_words(kernel.spec.op.acc))]
+        self._ready = k.var(0, u32)
+
+    def look(self) -> None:
+        """Load the entries, whether or not they have been published."""
+        kernel, k = self.kernel, self.kernel.k
+        with k.when(k.lane < self.count):
+            self._load(kernel)
+
+    def _load(self, kernel: _ScanChained) -> None:
+        k, size = kernel.k, len(self._words)
+        place = (self.own - self.count + k.lane) * size
+        descriptors = kernel.descriptors[self.level]
+        halves = [k.unpack(descriptors.load(place + i, order="relaxed.gpu")[0]) for i in range(size)]
+        ready = halves[0][1]
+        for word, (payload, mark) in zip(self._words, halves, strict=True):
+            word.set(payload)
+            ready = ready & mark
+        self._ready.set(ready)
+
+    def joined(self) -> Value:
+        """Wait for the entries and combine them; every lane gets the result."""
+        kernel, k, acc = self.kernel, self.kernel.k, self.kernel.spec.op.acc
+        with k.when(k.lane < self.count), k.loop():
+            k.break_if(self._ready != 0)
+            self._load(kernel)
         k.warp_sync()
-        value = value_of(k, [word.get() for word in words], acc)
-        value = k.where(k.lane < count, value, self.identity)
+        value = value_of(k, [word.get() for word in self._words], acc)
+        value = k.where(k.lane < self.count, value, kernel.identity)
         distance = 1
         while distance < FAN:  # neighbours first: lane 0 has all of them at the end
-            value = self.combine(value, k.shfl_down(value, distance))
+            value = kernel.combine(value, k.shfl_down(value, distance))
             distance *= 2
         return k.shfl_idx(value, 0)
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 BLOCK = 256
 ITEMS = 8
-MAX_COPIES = 16
+MAX_COPIES = 32  # one per lane, in a bank of its own
 COPIES_NBYTES = 32 * 1024
 MAX_SHARED_NBYTES = 64 * 1024
 BLOCKS_PER_SM = 6
@@ -145,9 +145,9 @@ class _Count:
         if self.counters is not None:
             k.barrier()
             with k.range(k.tid, self.num_bins, BLOCK) as bin_:
-                found = self.counters[bin_ * spec.copies]
-                for i in range(1, spec.copies):
-                    found = found + self.counters[bin_ * spec.copies + i]
+                found = k.const(0, u32)
+                for i in range(spec.copies):  # lanes begin at different copies, which are in different banks
+                    found = found + self.counters[bin_ * spec.copies + ((k.lane + i) & (spec.copies - 1))]
                 with k.when(found != 0):
                     self.out.atomic("add", bin_, k.cast(found, u64))
         return k.build()

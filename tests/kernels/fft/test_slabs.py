@@ -6,8 +6,14 @@ import numpy as np
 import pytest
 
 from oxinp._kernels.fft import slabs
+from oxinp._kernels.fft.axes import COMPLEX, Array, Problem, plan_axes
+from oxinp._kernels.fft.batch import Chained
+from oxinp._kernels.fft.codelets import multiply
+from oxinp._kernels.plan import Argument
+from oxinp._kernels.problem import Instr
 from oxinp._ptx.kernel import traced_with
-from tests.kernels.fft.test_plan import SMALL, check, random, transformed
+from oxinp._ptx.types import c64, f32
+from tests.kernels.fft.test_plan import SMALL, check, random, rms, transformed
 from tests.kernels.machine import Session, machine
 
 ALONE = SimpleNamespace(**{**vars(SMALL), "num_sms": 1})
@@ -23,10 +29,82 @@ def session(monkeypatch):
 
 
 @pytest.mark.parametrize(("shape", "dtype"), [((31, 2048), "F"), ((5, 6, 1500), "F"), ((23, 1024), "D")])
-@pytest.mark.parametrize("is_forward", [True, False])
-def test_slabs(session, shape, dtype, is_forward):
+def test_slabs(session, shape, dtype):
+    x = random(shape, dtype)
+    target = np.empty_like(x)
+    made = transformed(session, x, target, device=ALONE, is_forward=False)
+    assert isinstance(traced_with(made.launch.kernel)[0], slabs.SlabsSpec)
+    check(target, x, is_forward=False)
+
+
+@pytest.mark.parametrize(("shape", "dtype", "is_forward"), [((31, 521), "D", False), ((3, 20, 1009), "F", True)])
+def test_convolutions(session, shape, dtype, is_forward):
+    """All three passes of Bluestein's in one launch."""
     x = random(shape, dtype)
     target = np.empty_like(x)
     made = transformed(session, x, target, device=ALONE, is_forward=is_forward)
+    assert len(made.steps) == 4
+    check(target, x, is_forward=is_forward, factor=1.5)
+
+
+def test_chains(session):
+    """A prologue and an epilogue with arrays along the transform and the batch."""
+    x, y = random((31, 2048), "F"), random((2048,), "F")
+    target = np.empty(x.shape, "f")
+    arrays = [Array(Argument(name), c64, x.shape, (2048, 1), 256) for name in ("in0", "out0")]
+    before = Chained(
+        (c64, c64), (Argument("in0"), Argument("in1")), (True, True), (Instr(_product, c64, (0, 1)),), 2, c64
+    )
+    after = Chained((c64,), (Argument("in0"),), (True,), (Instr(_distance, f32, (0, 1)),), 2, f32)
+    source = arrays[0]._replace(chain=before, others=((2048, 1), (0, 1)))
+    made = plan_axes(
+        source, arrays[1]._replace(chain=after, others=((2048, 1),)), c64, Problem(COMPLEX, (1,), 2048), ALONE
+    )
     assert isinstance(traced_with(made.launch.kernel)[0], slabs.SlabsSpec)
-    check(target, x, is_forward=is_forward)
+    session.run(made, [target], [session.pointer(x), session.pointer(y)])
+    exact = abs(np.fft.fft(x.astype(np.clongdouble) * y) - x) ** 2
+    assert rms(target, exact) <= 2e-6
+
+
+def _product(k, a, b):
+    return k.compound(c64, *multiply(k, a.parts, b.parts))
+
+
+def _distance(k, a, b):
+    real, imag = (x - y for x, y in zip(a.parts, b.parts, strict=True))
+    return k.fma(real, real, imag * imag)
+
+
+@pytest.mark.parametrize("shape", [(1024, 512), (2, 1000, 320)])
+def test_columns(session, shape):
+    """Slabs of transforms that lie side by side."""
+    x = random(shape, "F")
+    target = np.empty_like(x)
+    made = transformed(session, x, target, -2, device=ALONE)
+    assert isinstance(traced_with(made.launch.kernel)[0], slabs.SlabsSpec)
+    check(target, x, -2)
+
+
+@pytest.mark.parametrize(("shape", "axes"), [((2, 6, 48, 320), (2, 3)), ((12, 64, 320), (0, 1, 2))])
+def test_axes(session, shape, axes):
+    """Two axes of a part of the array at a time."""
+    x = random(shape, "F")
+    target = np.empty_like(x)
+    steps = tuple(step // x.itemsize for step in x.strides)
+    arrays = [Array(Argument(name), c64, shape, steps, 256) for name in ("in0", "out0")]
+    made = plan_axes(*arrays, c64, Problem(COMPLEX, axes, shape[-1], scale=0.5), ALONE)
+    assert len(made.steps) == len(axes) - 1
+    session.run(made, [target], [session.pointer(x)])
+    exact = 0.5 * np.fft.fftn(x.astype(np.clongdouble), axes=axes)
+    assert rms(target, exact) <= 0.6e-7 * np.sqrt(np.log2(x.size))
+
+
+@pytest.mark.parametrize(("dtype", "is_forward"), [("F", False), pytest.param("D", True, marks=pytest.mark.slow)])
+def test_stripes(session, dtype, is_forward):
+    """Two launches of two passes each."""
+    tiny = SimpleNamespace(**{**vars(ALONE), "max_shared_nbytes": (2 if dtype == "F" else 4) * 1024})
+    x = random((160000,), dtype)
+    target = np.empty_like(x)
+    made = transformed(session, x, target, device=tiny, is_forward=is_forward, scale=0.5)
+    assert [len(traced_with(step.kernel)[0].passes) for step in made.steps] == [2, 2]
+    check(target, x, is_forward=is_forward, scale=0.5)

@@ -49,6 +49,22 @@ def test_the_last_of_equal_indices(session, shape, dtype):
     assert_same(x, expected)
 
 
+@pytest.mark.parametrize("shape", [(1, 9000, 1), (2, 3000, 4)], ids=str)
+def test_the_last_of_few_indices_among_many_elements(session, shape):
+    rng = np.random.default_rng(3)
+    x = np.zeros(shape)
+    index = np.concatenate([rng.integers(-shape[1], shape[1], 200), rng.integers(0, 20, 100)])
+    values = rng.random((shape[0], 300, shape[2]))
+    expected = x.copy()
+    expected[:, index] = values
+    assert not run(session, x, index, values)[1].any()
+    assert_same(x, expected)
+    beyond = index.copy()
+    beyond[7] = shape[1]
+    assert run(session, x, beyond, values + 1)[1][1] == shape[1]
+    assert_same(x, expected)
+
+
 def test_values_that_do_not_depend_on_the_index(session):
     x, index, values = np.zeros((2, 9, 5), "i4"), np.array([3, 3, -1]), np.arange(10, dtype="i4").reshape(2, 1, 5)
     expected = x.copy()

@@ -10,7 +10,7 @@ from oxinp._kernels.lapack import diagonal, lu, lu_cluster, lu_panel, rows
 from oxinp._kernels.lapack import plan as lapack
 from oxinp._kernels.lapack.lu_cluster import ClusterSpec
 from oxinp._kernels.lapack.lu_panel import PanelSpec
-from oxinp._kernels.lapack.rows import PermuteSpec
+from oxinp._kernels.lapack.rows import ExchangeSpec, PermuteSpec
 from oxinp._kernels.plan import Beside
 from oxinp._kernels.problem import Operand
 from oxinp._ptx.types import c64, c128, f32, f64
@@ -73,7 +73,7 @@ def test_panels_that_bring_all_to_their_right_up_to_date(dtype, shape):
     [
         ("f8", (130, 150), True),
         *(pytest.param("f8", (150, 130), is_late, marks=pytest.mark.slow) for is_late in (False, True)),
-        pytest.param("c16", (100, 100), True, marks=pytest.mark.slow),
+        pytest.param("c16", (100, 140), True, marks=pytest.mark.slow),
         pytest.param("f4", (200, 200), False, marks=pytest.mark.slow),
     ],
     ids=str,
@@ -88,6 +88,19 @@ def test_block_columns_that_are_factored_beside_others(dtype, shape, is_late, mo
     assert status == diagonal.NO_ZERO
     assert any(isinstance(step, Beside) for step in plans[0].steps)
     check_factors(found, a)
+
+
+def test_products_beside_a_cluster_leave_it_its_multiprocessors():
+    answer = {"width": 512, "group": 128, "looks_ahead": True}
+    ahead = SimpleNamespace(
+        **vars(CLUSTERS) | {"tuned": lambda choice: answer if choice.family == "lu/outer" else None}
+    )
+    steps = lu.plan_factor(lu.contiguous(f64, 1, 8192, 8192), ahead).steps
+    sides = [step for step in steps if isinstance(step, Beside)]
+    panels = [step for step in sides if step.urgent[0].kernel.name == "lu_cluster_panel"]
+    assert len(panels) == 15
+    (cluster, _, _), grid = panels[0].urgent[0].grid, panels[0].rest[0].grid[0]
+    assert (cluster, grid) == (16, 132 - 16)
 
 
 def test_several_block_columns():
@@ -183,7 +196,7 @@ KERNELS = [
         for height in (64, 512)
         for flag in (True, False)
     ),
-    *(rows.make_exchange(type_) for type_ in TYPES),
+    *(rows.make_exchange(ExchangeSpec(type_)) for type_ in TYPES),
     *(rows.make_permute(PermuteSpec(type_, flag, is_inverse=not flag)) for type_ in TYPES for flag in (True, False)),
     *(rows.make_permute(PermuteSpec(type_)) for type_ in TYPES),
     *(diagonal.make(type_) for type_ in TYPES),
@@ -196,5 +209,8 @@ def test_kernels_assemble_without_spills(request, tmp_path):
 
 
 def test_kernels_of_clusters_assemble_without_spills(request, tmp_path):
-    kernels = [lu_cluster.make(ClusterSpec(c128, *lu_cluster.SHAPES[-1]))]  # which needs the most registers
+    kernels = [
+        lu_cluster.make(ClusterSpec(c128, *lu_cluster.SHAPES[-1])),  # which needs the most registers
+        rows.make_exchange(ExchangeSpec(c128, follows=True)),
+    ]
     check_assembled(kernels, request, tmp_path, {"sm_90": "8.0"})

@@ -25,7 +25,7 @@ from functools import lru_cache
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from oxinp._kernels.elementwise.chain import Splitter
+from oxinp._kernels.elementwise.chain import STRIDED, UNIT, Splitter
 from oxinp._kernels.gemm.epilogue import BoundEpilogue
 from oxinp._kernels.gemm.multistage.panel import Panel
 from oxinp._kernels.gemm.multistage.spec import MMA_SHAPES, MultistageSpec
@@ -40,7 +40,7 @@ from oxinp._ptx.types import i32, i64, u32
 
 if TYPE_CHECKING:
     from oxinp._kernels.elementwise.chain import Position
-    from oxinp._kernels.gemm.multistage.warp_mma import WarpMma
+    from oxinp._kernels.gemm.multistage.warp_mma import Row, WarpMma
     from oxinp._ptx.memory import Pointer
     from oxinp._ptx.value import Value
 
@@ -208,22 +208,58 @@ class MultistageGemm:
         """Apply the epilogue, and store what is inside C and its computed triangle."""
         k, spec = self.k, self.spec
         position = self.epilogue.at(indices) if self.epilogue is not None else None
-        for line, cells in mma.rows():
+        rows = list(mma.rows())
+        if position is None or self.epilogue is None or not self.reads_matrix:
+            self.store_rows(rows, c, position, row, column)
+            return
+        # Where nothing is outside, the loads of a row are issued before its first store.
+        below, right = row + spec.warp_m, column + spec.warp_n
+        is_whole = (below <= self.m) & (right <= self.n)
+        if spec.c_form.kind != GENERAL:
+            is_whole = is_whole & (row >= right if spec.c_form.is_lower else column >= below)
+        with k.when(is_whole):
+            for line, cells in rows:
+                place = k.cast(row + line, i64)
+                base, beside = c.at(place * self.c_stride), position.moved(spec.num_batch, place)
+                columns = [
+                    column + shift + i if i else column + shift for shift, values in cells for i in range(len(values))
+                ]
+                loaded = [beside.moved(spec.num_batch + 1, k.cast(at, i64)).load() for at in columns]
+                totals = [value for _, values in cells for value in values]
+                for at, total, inputs_ in zip(columns, totals, loaded, strict=True):
+                    self.put(c, base, row + line, at, self.epilogue.apply([total], inputs_, spec.out)[0])
+        with k.otherwise():
+            self.store_rows(rows, c, position, row, column)
+
+    @property
+    def reads_matrix(self) -> bool:
+        """Whether the epilogue has an input that differs in every element of C."""
+        epilogue = self.spec.epilogue
+        return epilogue is not None and any(x.kind in {UNIT, STRIDED} for x in epilogue.chain.inputs)
+
+    def store_rows(self, rows: list[Row], c: Pointer, position: Position | None, row: Value, column: Value) -> None:
+        """Apply the epilogue, and store what is inside, element by element."""
+        k, spec = self.k, self.spec
+        for line, cells in rows:
             place = row + line
             with k.when(place < self.m):
                 base = c.at(k.cast(place, i64) * self.c_stride)
-                beside = None if position is None else position.moved(len(indices), k.cast(place, i64))
+                beside = None if position is None else position.moved(spec.num_batch, k.cast(place, i64))
                 for shift, values in cells:
                     for i, value in enumerate(values):
                         at = column + shift + i if i else column + shift
                         with k.when(at < self.n), self.inside(place, place, at, at):
-                            total = self.apply(value, at, beside)
-                            if spec.c_form.kind == HERMITIAN and spec.out.is_complex:
-                                real, imag = total.parts
-                                total = k.compound(spec.out, real, k.where(place == at, 0.0, imag))
-                            base.at(k.cast(at, i64)).store(0, [total])
-                            if spec.is_mirrored_out:
-                                self.store_image(c, place, at, total)
+                            self.put(c, base, place, at, self.apply(value, at, beside))
+
+    def put(self, c: Pointer, base: Pointer, row: Value, column: Value, total: Value) -> None:
+        """Store an element of the row that begins at `base`, and its mirror image where that is asked for."""
+        k, spec = self.k, self.spec
+        if spec.c_form.kind == HERMITIAN and spec.out.is_complex:
+            real, imag = total.parts
+            total = k.compound(spec.out, real, k.where(row == column, 0.0, imag))
+        base.at(k.cast(column, i64)).store(0, [total])
+        if spec.is_mirrored_out:
+            self.store_image(c, row, column, total)
 
     def apply(self, total: Value, column: Value, beside: Position | None) -> Value:
         """Return a sum after the epilogue, in the type of C."""

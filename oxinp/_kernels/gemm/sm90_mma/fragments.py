@@ -8,7 +8,7 @@ of A, or two of K of two columns of B.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from oxinp._kernels.gemm.sm90_mma.spec import DMMA_K
 from oxinp._ptx.memory import Pointer
@@ -25,6 +25,13 @@ if TYPE_CHECKING:
 
 EIGHT_ROWS_NBYTES = 8 * SWIZZLE_NBYTES
 SIGN = 1 << 63  # bit of an f64
+
+
+class Index(NamedTuple):
+    """An index along M or N in a warp's tile, ``first + distance``, of which no bit is one of both."""
+
+    first: Value
+    distance: int
 
 
 class DmmaOperand:
@@ -95,14 +102,18 @@ class DmmaOperand:
         """Return the left fragment made of what `left` has loaded."""
         return loaded
 
-    def line(self, index: Value, eight: int) -> Value:
-        """Return the index along M or N of the `index`-th of 8, of the eight with this number."""
+    def line(self, index: Value) -> Value:
+        """Return the index along M or N of the `index`-th of the first 8."""
         place = ordered(index)
-        return place + 8 * eight if self.is_k_major else 2 * place + (eight // 2 * 16 + eight % 2)
+        return place if self.is_k_major else 2 * place
 
-    def lines(self, index: Value, number: int) -> list[tuple[Value, tuple[int, ...]]]:
-        """Return the lines of a left fragment: their index along M or N, and their halves of the sums."""
-        return [(self.line(index, 2 * number + half), (half,)) for half in range(2)]
+    def distance(self, eight: int) -> int:
+        """Return how much larger indices are of the eight with this number."""
+        return 8 * eight if self.is_k_major else eight // 2 * 16 + eight % 2
+
+    def lines(self, number: int) -> list[tuple[int, tuple[int, ...]]]:
+        """Return the lines of a left fragment: their `distance`, and their halves of the sums."""
+        return [(self.distance(2 * number + half), (half,)) for half in range(2)]
 
     def total(self, parts: Sequence[Value]) -> Value:
         """Return an element of C, given its parts."""
@@ -127,13 +138,17 @@ class ComplexDmmaOperand(DmmaOperand):
         real, imag = loaded
         return [real, imag, k.bitcast(k.bitcast(imag, u64) ^ SIGN, f64), real]
 
-    def line(self, index: Value, eight: int) -> Value:
-        """Return the index along M or N of the `index`-th of 8, of the eight with this number."""
-        return ordered(index) + 8 * eight
+    def line(self, index: Value) -> Value:
+        """Return the index along M or N of the `index`-th of the first 8."""
+        return ordered(index)
 
-    def lines(self, index: Value, number: int) -> list[tuple[Value, tuple[int, ...]]]:
-        """Return the lines of a left fragment: their index along M or N, and their halves of the sums."""
-        return [(self.line(index, number), (0, 1))]
+    def distance(self, eight: int) -> int:
+        """Return how much larger indices are of the eight with this number."""
+        return 8 * eight
+
+    def lines(self, number: int) -> list[tuple[int, tuple[int, ...]]]:
+        """Return the lines of a left fragment: their `distance`, and their halves of the sums."""
+        return [(self.distance(number), (0, 1))]
 
     def total(self, parts: Sequence[Value]) -> Value:
         """Return an element of C, given its parts."""
@@ -147,4 +162,4 @@ def ordered(index: Value) -> Value:
 
 DMMA_OPERANDS: dict[Type, type[DmmaOperand]] = {f64: DmmaOperand, c128: ComplexDmmaOperand}
 
-__all__ = ["DMMA_OPERANDS", "DmmaOperand", "ordered"]
+__all__ = ["DMMA_OPERANDS", "DmmaOperand", "Index", "ordered"]

@@ -35,7 +35,8 @@ ARCHITECTURE = (9, 0)
 # Share of the multiprocessors that there have to be tiles for: of f64 and c128, in bf16x3, and of f32 or batches.
 MIN_BUSY, MIN_BF16X3_BUSY, MANY = 0.12, 0.3, 0.6
 MIN_FULL = 0.5  # share of the tiles that has to be inside C
-MIN_PRODUCTS = {f64: 1 << 24, c128: 1 << 19, f32: 1 << 29}  # multiply-adds below which multistage kernels are as fast
+# Multiply-adds below which multistage kernels are as fast; with an epilogue, by which these do not split K.
+MIN_PRODUCTS, MIN_EPILOGUE_PRODUCTS = {f64: 1 << 24, c128: 1 << 19, f32: 1 << 29}, 1 << 19
 MIN_BF16X3_EXTENT, MIN_BF16X3_PRODUCTS, MAX_BF16X3_WAVES = 128, 1 << 24, 2  # beyond, fp16x2 is faster
 # Of multistage kernels with split-K, for products of few tiles: multiply-adds per second and multiprocessor, and their
 # overhead in seconds beyond that of the kernels here.
@@ -69,13 +70,14 @@ class MeasuredMma(NamedTuple):
     """A config with its measured rate, in multiply-adds per second and multiprocessor.
 
     `alone` is the share of the rate that a single tile on a multiprocessor reaches, `stepwise` that of a mainloop which
-    is not unrolled.
+    is not unrolled; `overhead` are the seconds of a tile that its epilogue takes beside the multiply-adds.
     """
 
     config: MmaConfig
     rate: float
     alone: float = 1.0
     stepwise: float = 1.0
+    overhead: float = 0.0
 
 
 # Measured on the H200.
@@ -116,10 +118,10 @@ MEASURED = {
 # With an epilogue, tiles of the matrix that it reads take memory of the ring's.
 WITH_EPILOGUE = {
     f64: (
-        MeasuredMma(MmaConfig(64, 128, 32, 32, 4, 2, 1), 0.238e12, 1.0, 0.97),
-        MeasuredMma(MmaConfig(64, 64, 32, 32, 4, 1, 2), 0.22e12, 0.65),
-        MeasuredMma(MmaConfig(32, 64, 16, 16, 8, 2, 2), 0.21e12, 0.95, 0.9),
-        MeasuredMma(MmaConfig(32, 32, 16, 16, 8, 1, 3), 0.17e12, 0.5),
+        MeasuredMma(MmaConfig(64, 128, 32, 32, 6, 2, 1), 0.247e12, 1.0, 0.97, 1.6e-6),
+        MeasuredMma(MmaConfig(64, 64, 32, 32, 4, 1, 2), 0.245e12, 0.65, 1.0, 0.9e-6),
+        MeasuredMma(MmaConfig(32, 64, 16, 16, 8, 2, 2), 0.228e12, 0.95, 0.9, 0.5e-6),
+        MeasuredMma(MmaConfig(32, 32, 16, 16, 8, 1, 3), 0.151e12, 0.5),
     ),
     c128: (
         MeasuredMma(MmaConfig(64, 64, 16, 16, 8, 2, 1), 0.0589e12, 1.0, 0.97),
@@ -346,7 +348,8 @@ class _Product:
             is_small = self.num_tiles(config) <= num_waves * self.device.num_sms * config.blocks_per_sm
             return is_small and min(self.shape) >= MIN_BF16X3_EXTENT and num_products >= MIN_BF16X3_PRODUCTS
         is_wave = self.count * -(-m // MAX_SIDE) * -(-n // MAX_SIDE) <= self.device.num_sms
-        return num_products >= MIN_PRODUCTS[self.type] and (self.type is not f32 or is_wave)
+        least = MIN_EPILOGUE_PRODUCTS if self.has_epilogue else MIN_PRODUCTS[self.type]
+        return num_products >= least and (self.type is not f32 or is_wave)
 
     def is_meant(self, config: MmaConfig) -> bool:
         """Whether there are tiles for most multiprocessors, and most of the tiles is inside C."""
@@ -393,7 +396,7 @@ class _Product:
         rate = option.rate * (option.stepwise if spec.unroll_k == 1 else 1)
         depth = spec.depth
         products = config.tile_m * config.tile_n * -(-self.shape[2] // depth) * depth
-        return waves * products / rate
+        return waves * (products / rate + option.overhead)
 
     def candidates(self) -> Iterator[MmaConfig]:
         """Yield the legal configs that tuning tries."""

@@ -26,10 +26,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from oxinp._kernels.gemm.epilogue import Epilogue, EpilogueSpec
+    from oxinp._kernels.gemm.sm90_mma.fragments import Index
     from oxinp._kernels.gemm.sm90_mma.spec import MmaSpec
     from oxinp._ptx import Builder
     from oxinp._ptx.value import Value
 
+LINES_AT_ONCE = 4  # that are read before the first is used
 CHUNK_MASK, CHUNK_SHIFT = SWIZZLE_NBYTES - ALIGN, 4  # of bytes in a row, and log2 of those of a chunk
 
 
@@ -131,34 +133,45 @@ class StagedTile:
         """Return the consumer side of the pipeline, of a warp."""
         return Consumer(pipeline, self.builder.lane)
 
-    def read(self, row: Value, column: Value, width: int) -> Sequence[Value]:
-        """Return `width` neighbours in a row of the tile."""
-        k, type_ = self.builder, self.spec.type
-        byte = column * type_.nbytes
-        chunk = (byte & CHUNK_MASK) ^ ((row & (SWIZZLE_NBYTES // ALIGN - 1)) << CHUNK_SHIFT)
-        place = row * SWIZZLE_NBYTES + (byte / SWIZZLE_NBYTES) * self._box_nbytes + (chunk | (byte & (ALIGN - 1)))
-        return Pointer(k, self.memory.address() + place, type_, "shared", "r").load(0, width)
+    def read(self, row: Index, column: Index, place: tuple[Value, Value], width: int) -> Sequence[Value]:
+        """Return `width` neighbours in a row of a part of the tile that begins at `place`, at the start of a box."""
+        k, nbytes = self.builder, self.spec.type.nbytes
+        distance = column.distance * nbytes
+        # The bits of first and distance are apart, so that swizzling takes them apart, too.
+        flip = (distance & CHUNK_MASK) ^ (row.distance << CHUNK_SHIFT & CHUNK_MASK)
+        key = (id(row.first), id(column.first), flip)
+        if key not in self._pointers:
+            byte = column.first * nbytes
+            chunk = (byte & CHUNK_MASK) ^ (row.first << CHUNK_SHIFT & CHUNK_MASK)
+            box = place[1] / self._columns * self._box_nbytes
+            first = self.memory.address() + (place[0] + row.first) * SWIZZLE_NBYTES + box
+            start = first + ((chunk ^ flip if flip else chunk) | (byte & (ALIGN - 1)))
+            self._pointers[key] = Pointer(k, start, self.spec.type, "shared", "r")
+        beside = distance // SWIZZLE_NBYTES * self._box_nbytes + distance % ALIGN
+        return self._pointers[key].offset_bytes(row.distance * SWIZZLE_NBYTES + beside).load(0, width)
 
     def applied(
-        self, lines: Sequence[tuple[Value, Sequence[tuple[Value, Value]]]], place: tuple[Value, Value], width: int
-    ) -> list[tuple[Value, list[tuple[Value, Value]]]]:
+        self, lines: Sequence[tuple[Index, Sequence[tuple[Index, Value]]]], place: tuple[Value, Value], width: int
+    ) -> list[tuple[Index, list[tuple[Index, Value]]]]:
         """Return lines of cells (column, sum) with the epilogue's results instead of sums.
 
         `width` cells are neighbours; `place` is the row and the column of the tile that indices count from.
         """
-        first_row, first_column = place
         type_ = self.spec.type
-        read = [
-            [self.read(first_row + line, first_column + cells[i][0], width) for i in range(0, len(cells), width)]
-            for line, cells in lines
-        ]  # all of them, before the first is used
+        self._pointers: dict[tuple[int, int, int], Pointer] = {}
         results = []
-        for (line, cells), own in zip(lines, read, strict=True):
-            values: list[Value] = []
-            for i, neighbours in enumerate(own):
-                sums = [value for _, value in cells[i * width : (i + 1) * width]]
-                values += self._epilogue.apply(sums, self._epilogue.staged(neighbours), type_)
-            results.append((line, [(column, value) for (column, _), value in zip(cells, values, strict=True)]))
+        for first in range(0, len(lines), LINES_AT_ONCE):
+            some = lines[first : first + LINES_AT_ONCE]
+            read = [
+                [self.read(line, cells[i][0], place, width) for i in range(0, len(cells), width)]
+                for line, cells in some
+            ]
+            for (line, cells), own in zip(some, read, strict=True):
+                values: list[Value] = []
+                for i, neighbours in enumerate(own):
+                    sums = [value for _, value in cells[i * width : (i + 1) * width]]
+                    values += self._epilogue.apply(sums, self._epilogue.staged(neighbours), type_)
+                results.append((line, [(column, value) for (column, _), value in zip(cells, values, strict=True)]))
         return results
 
 

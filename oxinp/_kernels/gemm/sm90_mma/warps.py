@@ -8,9 +8,10 @@ the order here has no bank conflicts.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Protocol
 
-from oxinp._kernels.gemm.sm90_mma.fragments import DMMA_OPERANDS
+from oxinp._kernels.gemm.sm90_mma.fragments import DMMA_OPERANDS, Index
 from oxinp._kernels.gemm.sm90_mma.spec import DEPTH_F32, DEPTH_F64, DMMA_K, DMMA_M, DMMA_N, VECTOR, WARP
 from oxinp._ptx.memory import Pointer
 from oxinp._ptx.mma import multiply_f64
@@ -132,30 +133,41 @@ class DmmaConsumer:
         paired = spec.is_transposed and spec.is_paired and not self.sides[0][0].is_k_major
         width = ALIGN // spec.type.nbytes if paired else 1
         lines = list(self.lines())
-        for line, cells in lines if staged is None else staged.applied(lines, self.place, width):
-            place = row + line
-            with k.when(place < m):
-                base = c.at(k.cast(place, i64) * wide)
-                for i in range(0, len(cells), width):
-                    at = column + cells[i][0]
-                    values = [value for _, value in cells[i : i + width]]
-                    with k.when(at < n if staged is None else at + (width - 1) < n):
-                        base.at(k.cast(at, i64)).store(0, values)
-                    if staged is not None and width > 1:  # rows end anywhere
-                        with k.when(at + 1 == n):
-                            base.at(k.cast(at, i64)).store(0, values[:1])
+        if staged is not None:
+            lines = staged.applied(lines, self.place, width)
+        # By identity: comparing two of them makes an instruction.
+        firsts = {id(at.first): row + at.first for at, _ in lines}
+        starts = {id(at.first): c.at(k.cast(column + at.first, i64)) for at, _ in lines[0][1]}
 
-    def lines(self) -> Iterator[tuple[Value, list[tuple[Value, Value]]]]:
+        def put(*, is_whole: bool) -> None:
+            for line, cells in lines:
+                place = firsts[id(line.first)] + line.distance if line.distance else firsts[id(line.first)]
+                with nullcontext() if is_whole else k.when(place < m):
+                    beside = k.cast(place, i64) * wide
+                    for i in range(0, len(cells), width):
+                        at, values = cells[i][0], [value for _, value in cells[i : i + width]]
+                        to = starts[id(at.first)].at(beside).at(at.distance)
+                        behind = column + at.first + (at.distance + width)
+                        with nullcontext() if is_whole else k.when(behind <= n):
+                            to.store(0, values)
+                        if not is_whole and width > 1:  # with an epilogue, rows end anywhere
+                            with k.when(behind == n + 1):
+                                to.store(0, values[:1])
+
+        is_whole = (row + spec.warp_m <= m) & (column + spec.warp_n <= n)
+        with k.when(is_whole):
+            put(is_whole=True)
+        with k.otherwise():
+            put(is_whole=False)
+
+    def lines(self) -> Iterator[tuple[Index, list[tuple[Index, Value]]]]:
         """Yield what a lane holds of each row of C: the row and (column, value), relative to the warp's tile."""
         k = self.builder
-        high, low = k.lane >> 2, 2 * (k.lane & 3)
         left, right = (side for side, _ in self.sides)
-        rows = [(*line, i) for i in range(len(self.sums)) for line in left.lines(high, i)]
-        columns = [
-            (right.line(low + index if index else low, j), j, index)
-            for j in range(len(self.sums[0]))
-            for index in range(2)
-        ]
+        high, low = k.lane >> 2, 2 * (k.lane & 3)
+        above, beside = left.line(high), [right.line(low), right.line(low + 1)]
+        rows = [(Index(above, shift), halves, i) for i in range(len(self.sums)) for shift, halves in left.lines(i)]
+        columns = [(Index(beside[i], right.distance(j)), j, i) for j in range(len(self.sums[0])) for i in range(2)]
 
         def total(i: int, halves: tuple[int, ...], j: int, index: int) -> Value:
             return left.total([self.sums[i][j][2 * half + index].get() for half in halves])

@@ -1,0 +1,121 @@
+"""Transforms of short rows in a block: a tile of rows is copied to shared memory, transformed there, and copied out.
+
+Data layout: a tile is `columns` rows, one after the other in shared memory as in global memory, so that neighbouring
+threads read and write neighbouring elements however short the rows are. Who owns what: as in `block`, threads in the
+order, and rows at the distance, that have the fewest bank conflicts; where a single stage is enough, a thread has a
+row. Algorithm: that of `block` between two copies. Bytes per element: read and written once.
+"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import TYPE_CHECKING
+
+from oxinp._kernels.fft.block import Block
+from oxinp._kernels.fft.codelets import results
+from oxinp._kernels.fft.tile import Thread, divided
+from oxinp._ptx.types import u32
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from oxinp._kernels.fft.codelets import Number
+    from oxinp._kernels.fft.tile import End, Place
+    from oxinp._ptx.value import Value
+
+AT_ONCE = 8  # loads of a thread on their way to shared memory
+
+
+class Staged(Block):
+    """The kernel while it is built."""
+
+    def compute(self, thread: Thread) -> None:
+        """Transform the tile that has begun."""
+        k, spec = self.k, self.spec
+        self.copy(self.fill)
+        k.barrier()
+        self.is_exchanged = True
+        values = [self.numbers(addresses) for addresses, _ in self.elements_of(thread, spec.radices[0])]
+        if len(spec.radices) == 1:
+            finished = [results(k, each) for each in values]
+        else:
+            thread, values = self.stages(thread, values, is_last=True)
+            finished = [iter(enumerate(each)) for each in values]
+        if any(is_valid is not None for _, is_valid in self.butterflies(thread, spec.radices[-1])):
+            self.wait()  # threads without a butterfly have read one's elements
+        # Results lie where their butterfly's elements were.
+        for (addresses, is_valid), each in zip(self.elements_of(thread, spec.radices[-1]), finished, strict=True):
+            with nullcontext() if is_valid is None else k.when(is_valid):
+                for j, (real, imag) in each:
+                    self.smem[addresses[j]] = k.compound(spec.type, real * self.scales[0], imag * self.scales[1])
+        k.barrier()
+        self.copy(self.drain)
+
+    def numbers(self, addresses: Iterable[Value | int]) -> list[Number]:
+        """The numbers at addresses of shared memory."""
+        return [(value[0], value[1]) for value in (self.smem[address].parts for address in addresses)]
+
+    def copy(self, way: Callable[[Value | None], None]) -> None:
+        """Copy a tile one way; `way` takes how many elements are left, where these may be fewer than the tile's."""
+        k, spec = self.k, self.spec
+        if not spec.is_dense:
+            way(None)
+            return
+        left = (self.num_columns - self.first_column) * spec.row
+        is_full = left >= spec.row * spec.columns
+        with k.when(is_full):
+            way(None)
+        with k.when(~is_full):
+            way(left)
+
+    def _copied(self, end: End, left: Value | None) -> Iterator[tuple[Place, Value | int, Value | None, Value | None]]:
+        """Yield places of a thread's elements in global and in shared memory, and whether each is in tile and array.
+
+        What is not there has a place that is; None for yes.
+        """
+        k, spec = self.k, self.spec
+        num_threads, size = spec.threads * spec.columns, spec.row * spec.columns
+        origin = self.start(end, Thread(k.const(0, u32), k.tid))
+        first = self.place(end, origin, k.cast(k.tid, self.index))
+        for start in range(0, size, num_threads):
+            number, is_one = k.tid + start, None
+            if start + num_threads > size:
+                is_one, number = number < size, k.min(number, size - 1)
+            address, is_there = self.flat_place(*((k.tid, start) if is_one is None else (number, 0))), is_one
+            if not spec.is_dense:
+                owner = Thread(*divided(k, number, spec.row))
+                place = self.place(end, self.start(end, owner), k.cast(owner.first, self.index))
+                is_there = self.is_column(owner) if is_one is None else is_one & self.is_column(owner)
+            elif left is not None:
+                index = k.cast(number, self.index)
+                is_there = index < left if is_one is None else is_one & (index < left)
+                place = self.place(end, origin, k.min(index, left - 1))
+            elif is_one is not None:
+                place = self.place(end, origin, k.cast(number, self.index))
+            else:
+                place = first.moved(start)
+            yield place, address, is_one, is_there
+
+    def fill(self, left: Value | None) -> None:
+        """Copy a tile into shared memory."""
+        k, spec = self.k, self.spec
+        copied = list(self._copied(self.source, left))
+        for start in range(0, len(copied), AT_ONCE):
+            loaded = []
+            for place, address, is_one, _ in copied[start : start + AT_ONCE]:
+                value = self.element(place, None, self.source_sign, is_reused=False)
+                loaded.append((address, k.compound(spec.type, *value), is_one))
+            for address, number, is_one in loaded:
+                with nullcontext() if is_one is None else k.when(is_one):
+                    self.smem[address] = number
+
+    def drain(self, left: Value | None) -> None:
+        """Copy a tile out of shared memory."""
+        copied = zip(self._copied(self.target, left), self._copied(self.beside, left), strict=True)
+        for (place, address, _, is_there), (beside, *_) in copied:
+            result = self.smem[address]
+            with nullcontext() if is_there is None else self.k.when(is_there):
+                self.write(place, beside, result if self.spec.target.is_complex else result.parts[0])
+
+
+__all__ = ["Staged"]
