@@ -89,6 +89,11 @@ def levels(num_rows: int, spec: LevelSpec) -> Plan:
     )
 
 
+def blocks_for(num_blocks: int, num_levels: int) -> int:
+    """Return how many blocks work on rows by levels; `num_blocks` of them would have all rows at a time."""
+    return min(num_blocks, max(MIN_BLOCKS, num_blocks * LEVELS_AHEAD // num_levels))
+
+
 def plan(num_rows: int, count: int, spec: TrsvSpec, num_levels: int = 0) -> Plan:
     """Return the plan of a solve; inputs are indptr, indices, data, right-hand side and, by the Spec, the order.
 
@@ -100,9 +105,7 @@ def plan(num_rows: int, count: int, spec: TrsvSpec, num_levels: int = 0) -> Plan
     (x,), given = outputs(1), inputs(4 + spec.is_ordered)
     nbytes = count * (spec.index.nbytes + spec.value.nbytes) + num_rows * (spec.index.nbytes + 2 * spec.value.nbytes)
     num_blocks = -(-num_rows * spec.lanes // BLOCK)
-    if spec.is_ordered:
-        num_blocks = min(num_blocks, max(MIN_BLOCKS, num_blocks * LEVELS_AHEAD // num_levels))
-    grid = (num_blocks, 1, 1)
+    grid = (blocks_for(num_blocks, num_levels) if spec.is_ordered else num_blocks, 1, 1)
     return scratch.plan(
         (
             Fill(ticket, u32.nbytes, 0),
@@ -411,4 +414,4 @@ def _store(k: Builder, spec: TrsvSpec | TrsmSpec, x: Pointer, at: Value, solved:
         x.view(word).store(k.cast(at, i64) * count + i, [k.bitcast(part, word)], order="relaxed.gpu")
 
 
-__all__ = ["LevelSpec", "TrsmSpec", "TrsvSpec", "levels", "make", "plan", "plan_many"]
+__all__ = ["LevelSpec", "TrsmSpec", "TrsvSpec", "blocks_for", "levels", "make", "plan", "plan_many"]
