@@ -419,7 +419,7 @@ def _loops(nbytes: int) -> list[LoopsSpec]:
     return [LoopsSpec(outer, inner, vector, bits) for outer, inner, vector in shapes for bits in (32, 64)]
 
 
-def gather_specs() -> list[TakeSpec | SelectSpec | MaskWordsSpec]:
+def gather_specs() -> list[TakeSpec | SelectSpec | MaskWordsSpec | DistinctSpec]:
     """Return Specs of elements by index, of every width and distance."""
     takes = [
         TakeSpec(type_, index_type, loops, is_checked)
