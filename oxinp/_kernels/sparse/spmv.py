@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from oxinp._kernels.plan import Launch, Plan, Work, inputs, outputs
 from oxinp._kernels.problem import MAX_KERNELS
-from oxinp._kernels.sparse.types import BLOCK, STORED, STREAMED, ProductTypes, product
+from oxinp._kernels.sparse.types import BLOCK, STREAMED, ProductTypes, product
 from oxinp._ptx import Builder, Kernel, warp_reduce
 from oxinp._ptx.frozen import Frozen
 from oxinp._ptx.kernel import retraceable
@@ -110,7 +110,7 @@ def _rows(spec: SpmvRowsSpec) -> Kernel:
     k.warp_sync()
     whole = warp_reduce(k, k.emit("mov", total), lambda a, b: a + b, lanes)
     with k.when((lane == 0) & has_row):
-        out.store(row, [whole], STORED)
+        out[row] = whole
     return k.build()
 
 
@@ -142,7 +142,7 @@ def _stream(spec: SpmvStreamSpec) -> Kernel:
         k.barrier()
         start.set(first + chunk)
     with k.when(row < num_rows):
-        out.store(row, [total], STORED)
+        out[row] = total
     return k.build()
 
 
