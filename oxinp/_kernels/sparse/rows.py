@@ -134,7 +134,7 @@ def _row_numbers(spec: RowNumbersSpec) -> Kernel:
 
 def _pick(spec: PickSpec) -> Kernel:
     index = spec.index
-    k = Builder("sparse_pick_rows", block=BLOCK)
+    k = Builder("sparse_pick_rows", block=BLOCK, max_registers=80)  # or ptxas spills to have fewer
     out_indices, out_data = k.pointer("out_indices", index, "w"), k.pointer("out_data", spec.value, "w")
     tiles, starts = k.pointer("tiles", index, "r"), k.pointer("starts", index, "r")
     rows = k.pointer("rows", i64, "r")
