@@ -181,12 +181,11 @@ def _levels(spec: LevelSpec) -> Kernel:
     move(place.get())
     with k.loop():
         before, over = place.get(), k.ballot(is_over != 0)
-        distance = column - first if spec.is_lower else first - column
-        lane = k.cast(distance & (WARP - 1), u32)
+        is_near, lane = _lane_of(column.get(), first, is_lower=spec.is_lower)
         theirs = k.shfl_idx(k.emit("mov", level), lane)
         counts = column < row if spec.is_lower else column > row
-        is_near = (distance >= 0) & (distance < WARP) & ((k.shr(over, lane) & 1) != 0)
-        with k.when((before < end) & (is_near | ~counts)):
+        is_there = is_near & ((k.shr(over, lane) & 1) != 0)
+        with k.when((before < end) & (is_there | ~counts)):
             use(k.where(counts, theirs, k.const(-1, i32)))
         finishes = (place >= end) & (is_over == 0)
         leads_on = finishes | (place != before)
@@ -197,7 +196,7 @@ def _levels(spec: LevelSpec) -> Kernel:
                 out.store(row, [level.get()], order="relaxed.gpu")
         k.warp_sync()
         k.break_if(k.all(is_over != 0))
-        with k.when(~k.any(leads_on) & (place < end)):
+        with k.when(~k.any(leads_on) & (place < end) & ~is_near):
             found = out.load(column, order="relaxed.gpu")[0]
             with k.when(found >= 0):
                 use(found)
@@ -312,9 +311,17 @@ def _solve_together(window: _Window, first: Value, has_row: Value, right: Value)
                 _store(k, spec, window.x, window.row, solved.get())
         k.warp_sync()
         k.break_if(k.all(is_over != 0))
-        with k.when(~k.any(leads_on)):
-            window.poll()
+        is_far, number = window.far(first)
+        with k.when(~k.any(leads_on) & is_far):
+            window.poll_one(number)
         k.warp_sync()
+
+
+def _lane_of(column: Value, first: Value, *, is_lower: bool) -> tuple[Value, Value]:
+    """Return whether a warp, whose lane 0 has the row `first`, has a column's row, and the number of its lane."""
+    k = column.builder
+    distance = column - first if is_lower else first - column
+    return (distance >= 0) & (distance < WARP), k.cast(distance & (WARP - 1), u32)
 
 
 class _Window:
@@ -365,10 +372,27 @@ class _Window:
         """Take what is missing from lanes of the warp that are over; `first` is the row of lane 0."""
         k = self.k
         for i, column in enumerate(self.columns):
-            distance = column - first if self.spec.is_lower else first - column
-            lane = k.cast(distance & (WARP - 1), u32)
-            is_near = (distance >= 0) & (distance < WARP)
+            is_near, lane = _lane_of(column.get(), first, is_lower=self.spec.is_lower)
             self._find(i, is_near & ((k.shr(over, lane) & 1) != 0), k.shfl_idx(solved, lane))
+
+    def far(self, first: Value) -> tuple[Value, Value]:
+        """Return whether something is missing that another warp solves for, and the number of the first such."""
+        k = self.k
+        number = k.const(UNROLL, u32)
+        for i in reversed(range(UNROLL)):
+            is_near, _ = _lane_of(self.columns[i].get(), first, is_lower=self.spec.is_lower)
+            number = k.where(((self.missing & (1 << i)) != 0) & ~is_near, k.const(i, u32), number)
+        return number < UNROLL, number
+
+    def poll_one(self, number: Value) -> None:
+        """Look up one that is missing."""
+        k = self.k
+        column = self.columns[0].get()
+        for i in range(1, UNROLL):
+            column = k.where(number == i, self.columns[i].get(), column)
+        is_known, value = _known(k, self.spec, self.x, column)
+        for i in range(UNROLL):
+            self._find(i, is_known & (number == i), value)
 
     def _find(self, i: int, is_known: Value, value: Value) -> None:
         k, bit = self.k, 1 << i
