@@ -86,7 +86,8 @@ def _plan_matvec(layouts: list[Layout], parameters: Any) -> Plan:
     elif count <= STREAM_MEAN * num_rows and longest <= STREAM_LONGEST:
         plan = _module("spmv").stream(num_rows, count, types)
     else:
-        plan = _module("spmv").rows(num_rows, count, types, _module("rows").lanes_for(num_rows, count))
+        family = _module("spmv")
+        plan = family.rows(num_rows, count, types, family.lanes_for(num_rows, count))
     return plan
 
 
