@@ -163,7 +163,8 @@ def searchsorted(a: Any, v: Any, side: Any = "left", sorter: Any = None) -> Any:
 def digitize(x: Any, bins: Any, right: Any = False) -> Any:
     """See `numpy.digitize`."""
     array, edges = as_ours(x), as_ours(bins)
-    if array._layout.dtype.kind == "c" or edges._layout.ndim != 1 or edges._layout.size < 2:
+    is_complex = "c" in (array._layout.dtype.kind, edges._layout.dtype.kind)
+    if is_complex or edges._layout.ndim != 1 or edges._layout.size < 2:
         raise Unsupported("what NumPy refuses, or edges that have no direction")
     before, behind = (view(edges, lambda seen, part=part: seen[part]) for part in (slice(None, -1), slice(1, None)))
     rises = bool(UFUNC_OBJECTS["less_equal"](before, behind).all())

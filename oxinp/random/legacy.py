@@ -125,16 +125,23 @@ def _drawn(
     """Numbers from the device, see `twister.draw`; None where NumPy is to draw them."""
     if shape is None or not starts_on_device(math.prod(shape) * dtype.itemsize // _TIMES) or 0 in shape:
         return None
-    return _taken(owner, lambda position: twister.draw(position, name, dtype, shape, parameters, chance))
+
+    def draw(position: Twist) -> Any:
+        if position.gauss is not None and math.prod(shape) == 1:
+            return None  # the normal that was left over, if normals are drawn
+        return twister.draw(position, name, dtype, shape, parameters, chance)
+
+    return _taken(owner, draw)
 
 
 def _taken(owner: Any, draw: Callable[[Twist], Any]) -> Any:
     """What ``draw(position)`` gives from where the state is, which ends where that does; None where it is unknown."""
     with owner._mutex, owner._bit_generator.lock:  # from the state to the one after it
         position = Twist.of(owner._read())
-        if position is None:
+        drawn = None if position is None else draw(position)
+        if drawn is None:
             return None
-        array, ending = draw(position)
+        array, ending = drawn
         owner._end(ending)
     return array
 

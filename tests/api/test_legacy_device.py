@@ -17,6 +17,8 @@ CALLS = [
     ("rand()", 0),
     ("randn(301)", 0),
     ("randn(2, 50)", 0),
+    ("randn(1)", 0),
+    ("rand(1, 1)", 0),
     ("random_sample((5, 7))", 0),
     ("random(11)", 0),
     ("standard_normal(33)", 0),

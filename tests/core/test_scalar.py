@@ -339,3 +339,11 @@ def test_arrays_of_numpys_subclasses_keep_their_class(op):
             ours, numpys = (op(*place(module.arange(3.0).sum(), other)) for module in (np, numpy))
             assert type(ours) is type(numpys) is type(other)
             assert numpy.array_equal(numpy.asarray(ours), numpy.asarray(numpys))
+
+
+def test_numpys_ufuncs_take_scalars_as_what_says_where(twin):
+    def body(np):
+        a, b, is_less = np.arange(3)[1], np.add(np.array(2.0), np.array(3.0)), np.array(0.2) < 0.5
+        return numpy.subtract(a, b, out=numpy.array(0.0), where=is_less), numpy.add(a, b, where=is_less)
+
+    twin(body)

@@ -143,6 +143,13 @@ class ScalarType(type):
     __hash__ = type.__hash__
 
 
+def _numpys(value: Any) -> Any:
+    """Return NumPy's scalar for one of ours, also in a tuple, as outputs come; anything else as it is."""
+    if type(value) is tuple:
+        return tuple(map(_numpys, value))
+    return _value(value) if type(type(value)) is ScalarType else value
+
+
 class DeviceScalar(_Operators, metaclass=ScalarType):
     """A scalar whose value is on the device, or still pending there; its class is one below, of its dtype."""
 
@@ -167,8 +174,8 @@ class DeviceScalar(_Operators, metaclass=ScalarType):
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         if any(type(x) is types.ndarray for x in (*inputs, *kwargs.get("out", ()))):
             return types.array_ufunc(ufunc, method, inputs, kwargs)
-        inputs = tuple(_value(x) if type(type(x)) is ScalarType else x for x in inputs)
-        return getattr(ufunc, method)(*inputs, **kwargs)
+        keywords = {name: _numpys(value) for name, value in kwargs.items()}
+        return getattr(ufunc, method)(*map(_numpys, inputs), **keywords)
 
     def __array_function__(self, func: Any, kinds: Any, args: Any, kwargs: Any) -> Any:
         return types.array_function(func, kinds, args, kwargs)
