@@ -318,7 +318,7 @@ def incomplete(rows: Rows, order: Order, *, is_symmetric: bool) -> Any:
     if places.size != rows.num_rows:
         raise ValueError("an incomplete factorisation needs all elements of the diagonal")
     diagonal = astype(places, rows.indices.dtype)
-    return perform_on_device(ops.INCOMPLETE, (*rows.parts, diagonal, order.rows), (is_symmetric,))
+    return perform_on_device(ops.INCOMPLETE, (*rows.parts, diagonal, order.rows), (is_symmetric, order.num_levels))
 
 
 # -- products and elementwise operators --------------------------------------------------------------------------------

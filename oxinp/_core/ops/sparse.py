@@ -86,7 +86,8 @@ def _plan_matvec(layouts: list[Layout], parameters: Any) -> Plan:
     elif count <= STREAM_MEAN * num_rows and longest <= STREAM_LONGEST:
         plan = _module("spmv").stream(num_rows, count, types)
     else:
-        plan = _module("spmv").rows(num_rows, count, types, _module("rows").lanes_for(num_rows, count))
+        family = _module("spmv")
+        plan = family.rows(num_rows, count, types, family.lanes_for(num_rows, count))
     return plan
 
 
@@ -256,16 +257,17 @@ def _infer_incomplete(layouts: Layouts, parameters: Any) -> Layouts:  # noqa: AR
 
 
 def _plan_incomplete(layouts: list[Layout], parameters: Any) -> Plan:
-    indptr, indices, data, *_ = layouts
+    (indptr, indices, data, *_), (is_symmetric, num_levels) = layouts, parameters
     family = _module("incomplete")
-    spec = family.IncompleteSpec(DEVICE_TYPES[indices.dtype], DEVICE_TYPES[data.dtype], *parameters)
-    plan: Plan = family.plan(indptr.size - 1, indices.size, spec)
+    spec = family.IncompleteSpec(DEVICE_TYPES[indices.dtype], DEVICE_TYPES[data.dtype], is_symmetric)
+    plan: Plan = family.plan(indptr.size - 1, indices.size, spec, num_levels)
     return plan
 
 
 INCOMPLETE = row("incomplete", _plan_incomplete, _infer_incomplete)
-"""Operands a matrix in canonical format, the places of its diagonal, and an order of its rows; the parameter is whether
-it is the lower triangle of a symmetric one. The elements of ILU(0), or IC(0), at the places of the matrix'."""
+"""Operands a matrix in canonical format, the places of its diagonal, and an order of its rows; parameters whether it is
+the lower triangle of a symmetric one, and how many levels the order has. The elements of ILU(0), or IC(0), at the
+places of the matrix'."""
 
 
 # -- rows --------------------------------------------------------------------------------------------------------------

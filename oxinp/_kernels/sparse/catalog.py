@@ -180,7 +180,8 @@ def _rows_of_products(types: ProductTypes) -> list[Any]:
 
 def _of_elements(index: Type, type_: Type) -> list[Any]:
     """Return the Specs of kernels that move or combine elements of a type."""
-    found: list[Any] = [made(index, type_, lanes) for made in (rows.PickSpec, rows.DenseSpec) for lanes in (1, 8, 32)]
+    found: list[Any] = [rows.DenseSpec(index, type_, lanes) for lanes in (1, 8, 32)]
+    found += [rows.PickSpec(index, type_)]
     if type_ is not pred:
         found += [rows.RunsSpec(type_), rows.DiagonalSpec(index, type_)]
     names = [

@@ -1,8 +1,8 @@
 """Incomplete factorisations of CSR matrices in their own pattern, ILU(0) and IC(0), without synchronisation of levels.
 
 Data layout: CSR in canonical format, of IC(0) the lower triangle alone; the factors take the place of the elements, the
-unit diagonal of L is not stored. Who owns what: a thread owns a row; blocks take rows by an atomic ticket, in an order
-in which they can be eliminated, by levels, so that whatever a row waits for is running.
+unit diagonal of L is not stored. Who owns what: a thread owns a row; warps take rows by an atomic ticket, in an order
+in which they can be eliminated, by levels, so that whatever a row waits for is running, and little else.
 
 Algorithm: a thread goes along its row up to the diagonal. An element needs the row of its column, whose thread releases
 a flag when it is done; a thread looks once per round of its loop and releases its own flag in there, so that lanes of a
@@ -19,11 +19,13 @@ from typing import TYPE_CHECKING
 
 from oxinp._kernels.plan import Copy, Fill, Launch, Plan, Scratch, inputs, outputs
 from oxinp._kernels.problem import MAX_KERNELS
+from oxinp._kernels.sparse.trsv import blocks_for
 from oxinp._kernels.sparse.types import BLOCK
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.frozen import Frozen
 from oxinp._ptx.kernel import retraceable
 from oxinp._ptx.types import Type, u32
+from oxinp._ptx.warp import WARP
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,15 +48,17 @@ class IncompleteSpec(Frozen):
     is_symmetric: bool
 
 
-def plan(num_rows: int, count: int, spec: IncompleteSpec) -> Plan:
+def plan(num_rows: int, count: int, spec: IncompleteSpec, num_levels: int) -> Plan:
     """Return the plan of a factorisation; inputs are indptr, indices, data, places of the diagonal, the order.
+
+    The order has `num_levels` levels.
 
     A pivot that is zero or, of IC(0), not positive, leaves what is no number or infinite in the diagonal.
     """
     scratch = Scratch()
     ticket, flags = scratch.take(u32.nbytes), scratch.take(num_rows * u32.nbytes)
     (out,), (indptr, indices, data, diagonal, order) = outputs(1), inputs(5)
-    grid = (-(-num_rows // BLOCK), 1, 1)
+    grid = (blocks_for(-(-num_rows // BLOCK), num_levels), 1, 1)
     return scratch.plan(
         (
             Fill(ticket, u32.nbytes, 0),
@@ -87,33 +91,37 @@ class _Factorisation:
 
     def build(self) -> Kernel:
         k, index = self.k, self.spec.index
-        turn = k.shared(u32, 1)
-        with k.when(k.tid == 0):
-            turn[0] = self.ticket.atomic("add", 0, 1)
-        k.barrier()
-        number = k.cast(turn[0], index) * BLOCK + k.cast(k.tid, index)
-        with k.when(number < self.num_rows):
-            row = self.order[number]
-            begin, end, pivot = self.indptr[row], self.indptr[row + 1], self.diagonal[row]
-            place = k.var(begin)
-            with k.loop():
-                at = place.get()
-                is_over = at >= pivot
-                with k.when(is_over):
-                    if self.spec.is_symmetric:
-                        self.root(begin, pivot)
-                    self.flags.store(row, [k.const(1, u32)], order="release.gpu")
-                k.break_if(is_over)
-                column = self.indices[at]
-                with k.when(self.flags.load(column, order="relaxed.gpu")[0] != 0):
-                    # What its thread has written lies behind the flag.
-                    is_released = self.flags.load(column, order="acquire.gpu")[0] != 0
-                    with k.when(is_released):
+        with k.loop():
+            turn = k.var(k.const(0, u32))
+            with k.when(k.lane == 0):
+                turn.set(self.ticket.atomic("add", 0, 1))
+            k.warp_sync()
+            number = k.cast(k.shfl_idx(turn.get(), 0), index) * WARP
+            k.break_if(number >= self.num_rows)
+            mine = number + k.cast(k.lane, index)
+            with k.when(mine < self.num_rows):
+                row = self.order[mine]
+                begin, end, pivot = self.indptr[row], self.indptr[row + 1], self.diagonal[row]
+                place = k.var(begin)
+                with k.loop():
+                    at = place.get()
+                    is_over = at >= pivot
+                    with k.when(is_over):
                         if self.spec.is_symmetric:
-                            self.divide(begin, at, column)
-                        else:
-                            self.eliminate(at, end, column)
-                        place.set(at + 1)
+                            self.root(begin, pivot)
+                        self.flags.store(row, [k.const(1, u32)], order="release.gpu")
+                    k.break_if(is_over)
+                    column = self.indices[at]
+                    with k.when(self.flags.load(column, order="relaxed.gpu")[0] != 0):
+                        # What its thread has written lies behind the flag.
+                        is_released = self.flags.load(column, order="acquire.gpu")[0] != 0
+                        with k.when(is_released):
+                            if self.spec.is_symmetric:
+                                self.divide(begin, at, column)
+                            else:
+                                self.eliminate(at, end, column)
+                            place.set(at + 1)
+            k.warp_sync()
         return k.build()
 
     def merge(

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from oxinp._kernels.plan import Launch, Plan, Scratch, Work, inputs, outputs
 from oxinp._kernels.problem import MAX_KERNELS
 from oxinp._kernels.sparse.bisection import bisect
-from oxinp._kernels.sparse.types import BLOCK, STORED, STREAMED, ProductTypes, product
+from oxinp._kernels.sparse.types import BLOCK, ProductTypes, product
 from oxinp._ptx import Builder, Kernel, warp_reduce
 from oxinp._ptx.frozen import Frozen
 from oxinp._ptx.kernel import retraceable
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 ITEMS = 7  # odd: threads that read shared memory `ITEMS` apart use different banks
 TILE = BLOCK * ITEMS
 MIN_BLOCKS = 4
+STREAMED = STORED = "cs"
+"""How the matrix is loaded, and the result stored: caches are for the vector, and evict these first."""
 NUM_WARPS = BLOCK // WARP
 AHEAD = 4
 """Carries of a lane that are on their way at a time."""
@@ -264,6 +266,22 @@ def load_ends(
             ends[number] = k.cast(end - first, i32)
     with k.when(k.tid == 0):
         ends[num_ends] = num_elements
+
+
+def own_elements(k: Builder, ends: Pointer, rows: Pointer, num_ends: Value, num_elements: Value) -> None:
+    """Write beside each element of a tile which of the tile's rows it is in."""
+    diagonal = k.min(k.cast(k.tid, i32) * ITEMS, num_ends + num_elements)
+    end = bisect(
+        k, k.max(diagonal - num_elements, 0), k.min(diagonal, num_ends), lambda place: ends[place] + place < diagonal
+    )
+    row, place = k.var(end), k.var(diagonal - end)
+    for _ in range(ITEMS):
+        with k.when(row + place < num_ends + num_elements):
+            is_inside = place < ends[row.get()]
+            with k.when(is_inside):
+                rows[place.get()] = row.get()
+            place.set(place + k.cast(is_inside, i32))
+            row.set(row + k.cast(~is_inside, i32))
 
 
 def _fixup(spec: SpmvFixupSpec) -> Kernel:

@@ -1,7 +1,8 @@
 """Rows of CSR: the number of each element's row, rows picked out, sums of runs, diagonals.
 
-Data layout: CSR. Who owns what: `lanes` threads own a row (of `RowNumbersSpec`, `PickSpec`), or a thread a run of
-elements or a row (of `RunsSpec`, `DiagonalSpec`), which it adds in their order. Bytes: every array once.
+Data layout: CSR. Who owns what: `lanes` threads own a row (of `RowNumbersSpec`), a block a tile of the merge of ends of
+rows and elements (of `PickSpec`, see `merge`), or a thread a run of elements or a row (of `RunsSpec`, `DiagonalSpec`),
+which it adds in their order. Bytes: every array once.
 """
 
 from __future__ import annotations
@@ -9,13 +10,14 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from oxinp._kernels.plan import Argument, Fill, Launch, Plan, inputs, outputs
+from oxinp._kernels.plan import Argument, Fill, Launch, Plan, Scratch, Work, inputs, outputs
 from oxinp._kernels.problem import MAX_KERNELS
+from oxinp._kernels.sparse import merge
 from oxinp._kernels.sparse.types import BLOCK
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.frozen import Frozen
 from oxinp._ptx.kernel import retraceable
-from oxinp._ptx.types import Type, i64
+from oxinp._ptx.types import Type, i32, i64
 from oxinp._ptx.warp import WARP
 
 
@@ -31,7 +33,6 @@ class PickSpec(Frozen):
 
     index: Type
     value: Type
-    lanes: int
 
 
 class RunsSpec(Frozen):
@@ -74,9 +75,18 @@ def pick(num_rows: int, count: int, index: Type, value: Type) -> Plan:
     Outputs are indices and data, inputs the indptr of what is picked, the numbers of the rows, i64, and indptr, indices
     and data of the matrix. `count` elements are copied.
     """
-    lanes = lanes_for(num_rows, count)
-    grid = (-(-num_rows * lanes // BLOCK), 1, 1)
-    return Plan((Launch(make(PickSpec(index, value, lanes)), grid, (*outputs(2), *inputs(5)), (num_rows,)),))
+    num_tiles = merge.num_tiles_of(num_rows, count)
+    scratch = Scratch()
+    tiles = scratch.take((num_tiles + 1) * index.nbytes)
+    given = inputs(5)
+    arguments = (*outputs(2), tiles, *given)
+    work = Work(nbytes=2 * count * (index.nbytes + value.nbytes))
+    return scratch.plan(
+        (
+            merge.partition(tiles, given[0], num_rows, count, index),
+            Launch(make(PickSpec(index, value)), (num_tiles, 1, 1), arguments, (num_rows, count), work),
+        )
+    )
 
 
 def runs(num_runs: int, count: int, value: Type) -> Plan:
@@ -123,20 +133,36 @@ def _row_numbers(spec: RowNumbersSpec) -> Kernel:
 
 
 def _pick(spec: PickSpec) -> Kernel:
-    k = Builder("sparse_pick_rows", block=BLOCK)
-    out_indices, out_data = k.pointer("out_indices", spec.index, "w"), k.pointer("out_data", spec.value, "w")
-    starts, rows = k.pointer("starts", spec.index, "r"), k.pointer("rows", i64, "r")
-    indptr, indices = (k.pointer(name, spec.index, "r") for name in ("indptr", "indices"))
+    index = spec.index
+    k = Builder("sparse_pick_rows", block=BLOCK, max_registers=80)  # or ptxas spills to have fewer
+    out_indices, out_data = k.pointer("out_indices", index, "w"), k.pointer("out_data", spec.value, "w")
+    tiles, starts = k.pointer("tiles", index, "r"), k.pointer("starts", index, "r")
+    rows = k.pointer("rows", i64, "r")
+    indptr, indices = (k.pointer(name, index, "r") for name in ("indptr", "indices"))
     data = k.pointer("data", spec.value, "r")
-    num_rows = k.scalar("num_rows", spec.index)
-    number = k.cast(k.ctaid, spec.index) * (BLOCK // spec.lanes) + k.cast(k.tid / spec.lanes, spec.index)
-    with k.when(number < num_rows):
-        row = rows[number]
-        begin, target = indptr[row], starts[number]
-        length = indptr[row + 1] - begin
-        with k.range(k.cast(k.tid % spec.lanes, spec.index), length, spec.lanes) as i:
-            out_indices[target + i] = indices[begin + i]
-            out_data[target + i] = data[begin + i]
+    num_rows, count = k.scalar("num_rows", index), k.scalar("count", index)
+    ends, owners = k.shared(i32, merge.TILE + 1), k.shared(i32, merge.TILE)
+    tile = k.cast(k.ctaid, index)
+    first_row, last_row = tiles[tile], tiles[tile + 1]
+    first = tile * merge.TILE - first_row
+    last = k.min((tile + 1) * merge.TILE, num_rows + count) - last_row
+    num_ends, num_elements = k.cast(last_row - first_row, i32), k.cast(last - first, i32)
+    thread = k.cast(k.tid, i32)
+    numbers = [thread + i * BLOCK if i else thread for i in range(merge.ITEMS)]
+    merge.load_ends(k, ends, starts, (first_row, first, num_ends, num_elements), numbers)
+    k.barrier()
+    merge.own_elements(k, ends, owners, num_ends, num_elements)
+    k.barrier()
+    with k.when(num_elements != 0):
+        safe = [k.min(number, num_elements - 1) for number in numbers]
+        targets = [first + k.cast(number, index) for number in safe]
+        owned = [first_row + k.cast(owners[number], index) for number in safe]
+        places = [indptr[rows[row]] + (target - starts[row]) for row, target in zip(owned, targets, strict=True)]
+        found = [(indices[place], data[place]) for place in places]
+        for number, target, (column, value) in zip(numbers, targets, found, strict=True):
+            with k.when(number < num_elements):
+                out_indices[target] = column
+                out_data[target] = value
     return k.build()
 
 

@@ -17,16 +17,19 @@ from typing import TYPE_CHECKING
 
 from oxinp._kernels.plan import Launch, Plan, Work, inputs, outputs
 from oxinp._kernels.problem import MAX_KERNELS
-from oxinp._kernels.sparse.types import BLOCK, STORED, STREAMED, ProductTypes, product
+from oxinp._kernels.sparse.types import BLOCK, STREAMED, ProductTypes, product
 from oxinp._ptx import Builder, Kernel, warp_reduce
 from oxinp._ptx.frozen import Frozen
 from oxinp._ptx.kernel import retraceable
+from oxinp._ptx.warp import WARP
 
 if TYPE_CHECKING:
     from oxinp._ptx.memory import Pointer
     from oxinp._ptx.value import Value
 
 UNROLL = 4
+FULL = 1 << 17  # threads that a device has at a time
+SECTOR_LANES = 8
 SECTOR_NBYTES = 32  # of which lanes of a row load whole ones at a time, the cache has no use for them
 STREAM_NBYTES = 16384  # of products in shared memory
 
@@ -47,6 +50,18 @@ class SpmvStreamSpec(Frozen):
     def unroll(self) -> int:
         """Products of a thread per chunk."""
         return max(2, STREAM_NBYTES // (BLOCK * self.types.result.nbytes))
+
+
+def lanes_for(num_rows: int, count: int) -> int:
+    """Return how many threads have a row: as many as load it in one go, but no more than fill a device.
+
+    Rows that are read at a time meet the same elements of the vector in the caches: the more there are, the better.
+    """
+    mean = max(1, count // max(1, num_rows))
+    lanes = min(WARP, max(2, 1 << (max(1, mean // UNROLL) - 1).bit_length()))
+    while lanes > SECTOR_LANES and num_rows * lanes >= 2 * FULL:
+        lanes //= 2
+    return lanes
 
 
 def rows(num_rows: int, count: int, types: ProductTypes, lanes: int) -> Plan:
@@ -110,7 +125,7 @@ def _rows(spec: SpmvRowsSpec) -> Kernel:
     k.warp_sync()
     whole = warp_reduce(k, k.emit("mov", total), lambda a, b: a + b, lanes)
     with k.when((lane == 0) & has_row):
-        out.store(row, [whole], STORED)
+        out[row] = whole
     return k.build()
 
 
@@ -142,8 +157,8 @@ def _stream(spec: SpmvStreamSpec) -> Kernel:
         k.barrier()
         start.set(first + chunk)
     with k.when(row < num_rows):
-        out.store(row, [total], STORED)
+        out[row] = total
     return k.build()
 
 
-__all__ = ["SpmvRowsSpec", "SpmvStreamSpec", "make", "rows", "stream"]
+__all__ = ["SpmvRowsSpec", "SpmvStreamSpec", "lanes_for", "make", "rows", "stream"]

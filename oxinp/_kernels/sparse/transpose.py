@@ -18,7 +18,6 @@ from oxinp._kernels.problem import MAX_KERNELS
 from oxinp._kernels.sort.keys import DIGIT_BITS, NUM_BINS, carrier
 from oxinp._kernels.sort.plan import MAX_LENGTH_32, sort_counted
 from oxinp._kernels.sparse import merge
-from oxinp._kernels.sparse.bisection import bisect
 from oxinp._kernels.sparse.types import BLOCK
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.frozen import Frozen
@@ -116,7 +115,7 @@ def _keys(spec: TransposeKeysSpec) -> Kernel:
         k.barrier()
         merge.load_ends(k, ends, indptr, (first_row, first, num_ends, num_elements), numbers)
         k.barrier()
-        _own(k, ends, rows, num_ends, num_elements)
+        merge.own_elements(k, ends, rows, num_ends, num_elements)
         k.barrier()
         for number, column in zip(numbers, columns, strict=True):
             with k.when(number < num_elements):
@@ -134,22 +133,6 @@ def _keys(spec: TransposeKeysSpec) -> Kernel:
         with k.when(found != 0):
             counts.atomic("add", k.tid + i * NUM_BINS, found)
     return k.build()
-
-
-def _own(k: Builder, ends: Pointer, rows: Pointer, num_ends: Value, num_elements: Value) -> None:
-    """Write beside each element of a tile which of the tile's rows it is in."""
-    diagonal = k.min(k.cast(k.tid, i32) * merge.ITEMS, num_ends + num_elements)
-    end = bisect(
-        k, k.max(diagonal - num_elements, 0), k.min(diagonal, num_ends), lambda place: ends[place] + place < diagonal
-    )
-    row, place = k.var(end), k.var(diagonal - end)
-    for _ in range(merge.ITEMS):
-        with k.when(row + place < num_ends + num_elements):
-            is_inside = place < ends[row.get()]
-            with k.when(is_inside):
-                rows[place.get()] = row.get()
-            place.set(place + k.cast(is_inside, i32))
-            row.set(row + k.cast(~is_inside, i32))
 
 
 def _ends(spec: TransposeEndsSpec) -> Kernel:

@@ -89,6 +89,11 @@ def levels(num_rows: int, spec: LevelSpec) -> Plan:
     )
 
 
+def blocks_for(num_blocks: int, num_levels: int) -> int:
+    """Return how many blocks work on rows by levels; `num_blocks` of them would have all rows at a time."""
+    return min(num_blocks, max(MIN_BLOCKS, num_blocks * LEVELS_AHEAD // num_levels))
+
+
 def plan(num_rows: int, count: int, spec: TrsvSpec, num_levels: int = 0) -> Plan:
     """Return the plan of a solve; inputs are indptr, indices, data, right-hand side and, by the Spec, the order.
 
@@ -100,9 +105,7 @@ def plan(num_rows: int, count: int, spec: TrsvSpec, num_levels: int = 0) -> Plan
     (x,), given = outputs(1), inputs(4 + spec.is_ordered)
     nbytes = count * (spec.index.nbytes + spec.value.nbytes) + num_rows * (spec.index.nbytes + 2 * spec.value.nbytes)
     num_blocks = -(-num_rows * spec.lanes // BLOCK)
-    if spec.is_ordered:
-        num_blocks = min(num_blocks, max(MIN_BLOCKS, num_blocks * LEVELS_AHEAD // num_levels))
-    grid = (num_blocks, 1, 1)
+    grid = (blocks_for(num_blocks, num_levels) if spec.is_ordered else num_blocks, 1, 1)
     return scratch.plan(
         (
             Fill(ticket, u32.nbytes, 0),
@@ -178,12 +181,11 @@ def _levels(spec: LevelSpec) -> Kernel:
     move(place.get())
     with k.loop():
         before, over = place.get(), k.ballot(is_over != 0)
-        distance = column - first if spec.is_lower else first - column
-        lane = k.cast(distance & (WARP - 1), u32)
+        is_near, lane = _lane_of(column.get(), first, is_lower=spec.is_lower)
         theirs = k.shfl_idx(k.emit("mov", level), lane)
         counts = column < row if spec.is_lower else column > row
-        is_near = (distance >= 0) & (distance < WARP) & ((k.shr(over, lane) & 1) != 0)
-        with k.when((before < end) & (is_near | ~counts)):
+        is_there = is_near & ((k.shr(over, lane) & 1) != 0)
+        with k.when((before < end) & (is_there | ~counts)):
             use(k.where(counts, theirs, k.const(-1, i32)))
         finishes = (place >= end) & (is_over == 0)
         leads_on = finishes | (place != before)
@@ -194,7 +196,7 @@ def _levels(spec: LevelSpec) -> Kernel:
                 out.store(row, [level.get()], order="relaxed.gpu")
         k.warp_sync()
         k.break_if(k.all(is_over != 0))
-        with k.when(~k.any(leads_on) & (place < end)):
+        with k.when(~k.any(leads_on) & (place < end) & ~is_near):
             found = out.load(column, order="relaxed.gpu")[0]
             with k.when(found >= 0):
                 use(found)
@@ -309,9 +311,17 @@ def _solve_together(window: _Window, first: Value, has_row: Value, right: Value)
                 _store(k, spec, window.x, window.row, solved.get())
         k.warp_sync()
         k.break_if(k.all(is_over != 0))
-        with k.when(~k.any(leads_on)):
-            window.poll()
+        is_far, number = window.far(first)
+        with k.when(~k.any(leads_on) & is_far):
+            window.poll_one(number)
         k.warp_sync()
+
+
+def _lane_of(column: Value, first: Value, *, is_lower: bool) -> tuple[Value, Value]:
+    """Return whether a warp, whose lane 0 has the row `first`, has a column's row, and the number of its lane."""
+    k = column.builder
+    distance = column - first if is_lower else first - column
+    return (distance >= 0) & (distance < WARP), k.cast(distance & (WARP - 1), u32)
 
 
 class _Window:
@@ -362,10 +372,27 @@ class _Window:
         """Take what is missing from lanes of the warp that are over; `first` is the row of lane 0."""
         k = self.k
         for i, column in enumerate(self.columns):
-            distance = column - first if self.spec.is_lower else first - column
-            lane = k.cast(distance & (WARP - 1), u32)
-            is_near = (distance >= 0) & (distance < WARP)
+            is_near, lane = _lane_of(column.get(), first, is_lower=self.spec.is_lower)
             self._find(i, is_near & ((k.shr(over, lane) & 1) != 0), k.shfl_idx(solved, lane))
+
+    def far(self, first: Value) -> tuple[Value, Value]:
+        """Return whether something is missing that another warp solves for, and the number of the first such."""
+        k = self.k
+        number = k.const(UNROLL, u32)
+        for i in reversed(range(UNROLL)):
+            is_near, _ = _lane_of(self.columns[i].get(), first, is_lower=self.spec.is_lower)
+            number = k.where(((self.missing & (1 << i)) != 0) & ~is_near, k.const(i, u32), number)
+        return number < UNROLL, number
+
+    def poll_one(self, number: Value) -> None:
+        """Look up one that is missing."""
+        k = self.k
+        column = self.columns[0].get()
+        for i in range(1, UNROLL):
+            column = k.where(number == i, self.columns[i].get(), column)
+        is_known, value = _known(k, self.spec, self.x, column)
+        for i in range(UNROLL):
+            self._find(i, is_known & (number == i), value)
 
     def _find(self, i: int, is_known: Value, value: Value) -> None:
         k, bit = self.k, 1 << i
@@ -411,4 +438,4 @@ def _store(k: Builder, spec: TrsvSpec | TrsmSpec, x: Pointer, at: Value, solved:
         x.view(word).store(k.cast(at, i64) * count + i, [k.bitcast(part, word)], order="relaxed.gpu")
 
 
-__all__ = ["LevelSpec", "TrsmSpec", "TrsvSpec", "levels", "make", "plan", "plan_many"]
+__all__ = ["LevelSpec", "TrsmSpec", "TrsvSpec", "blocks_for", "levels", "make", "plan", "plan_many"]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 BLOCK = 256
 STREAMED = "nc.L1::no_allocate"
-"""How a matrix is loaded of which nothing is read twice: the caches are for the vector."""
+"""How a matrix is loaded of which nothing is read twice: the L1 cache is for the vector."""
 
 
 class ProductTypes(Frozen):
@@ -34,10 +34,6 @@ class ProductTypes(Frozen):
     value: Type
     operand: Type
     result: Type
-
-
-STORED = ""
-"""How a product is stored, of which nothing is read."""
 
 
 def product(

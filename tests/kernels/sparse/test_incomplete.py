@@ -40,7 +40,7 @@ def factored(session, matrix, index, *, is_symmetric):
     session.run(trsv.levels(matrix.shape[0], trsv.LevelSpec(index, True)), [found], given)
     assert_same(found, levels(matrix))
     given = [session.pointer(x) for x in (*parts(matrix, index.dtype), diagonal, order)]
-    session.run(incomplete.plan(matrix.shape[0], matrix.nnz, spec), [output], given)
+    session.run(incomplete.plan(matrix.shape[0], matrix.nnz, spec, int(found.max()) + 1), [output], given)
     return sp.csr_array((output, matrix.indices, matrix.indptr), shape=matrix.shape)
 
 

@@ -51,7 +51,7 @@ def test_transpose(session, shape, index, dtype):
 @pytest.mark.parametrize("dtype", ["?", "f4", "c16"])
 def test_pick(session, dtype):
     matrix = KINDS["power-law"].astype(dtype)
-    which = np.array([5, 5, 299, 0, 17])
+    which = np.concatenate([[5, 5, 299, 0, 17], np.arange(299, -1, -1)])
     expected = matrix[which]
     indices, data = np.zeros(expected.nnz, np.int64), np.zeros(expected.nnz, dtype)
     plan = rows.pick(which.size, expected.nnz, i64, from_dtype(np.dtype(dtype)))
