@@ -22,6 +22,7 @@ from oxinp._core.memory.layout import Layout
 from oxinp._core.ops import einsum as sums
 from oxinp._core.ops import matmul
 from oxinp._core.ops.gufuncs import GUFUNC_OBJECTS
+from oxinp._core.ops.where import where
 from oxinp._core.reduction.reduce import reduce
 from oxinp._core.reduction.table import SUM
 
@@ -85,10 +86,12 @@ def _belongs_on_host(a: Any, b: Any) -> bool:
 
 
 def _scaled(a: Any, b: Any) -> Any:
-    """Return the product with a scalar, of which zeros have NumPy's sign: BLAS adds vectors and matrices to +0."""
+    """Return the product with a scalar as BLAS has it: added to +0, and +0 where the scalar is zero, even of NaN."""
     product = a * b
-    by_blas = 0 < np.ndim(product) <= 2 and product.size > 1 and product.dtype.char in "fdFD"
-    return product + 0.0 if by_blas else product
+    if not (0 < np.ndim(product) <= 2 and product.size > 1 and product.dtype.char in "fdFD"):
+        return product
+    scalar = a if a._layout.ndim == 0 else b
+    return where(scalar == 0, product.dtype.type(0), product + 0.0)
 
 
 @implements("inner")

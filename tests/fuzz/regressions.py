@@ -121,6 +121,17 @@ a1[a1 % 3 == 0] = 7
 a3 = a1.sum(0) - a2
 np.add(a1, 1, out=a1)
 """,
+    "products with a scalar that is zero, which BLAS skips": """
+a1 = np.array([0.0, np.nan, np.inf])
+a2 = np.dot(a1, a1[0])
+a3 = np.inner(np.zeros((), 'f4'), a1.astype('f4'))
+a4 = a1.T.dot(a1[0])
+""",
+    "the order of what argsort returns, which shapes see": """
+a1 = np.arange(6, dtype='i4').reshape(3, 2).T
+a2 = np.argsort(a1, axis=0, kind='stable')
+a2.shape = (-1,)
+""",
 }
 PROGRAMS = tuple(
     Program(tuple(Statement("regression", line) for line in code.strip().splitlines()), origin)

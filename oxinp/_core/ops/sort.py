@@ -119,7 +119,7 @@ def along(op: Op, array: Handle, axis: Any, parameters: tuple[Hashable, ...]) ->
         return perform(op, (array,), parameters)
     turned = perform(op, (view(array, lambda seen: np.swapaxes(seen, axis, -1)),), parameters)
     result = view(turned, lambda seen: np.swapaxes(seen, axis, -1))
-    return copy(result) if array._layout.is_contiguous else result
+    return copy(result, "C") if array._layout.is_contiguous or op is ARGSORT else result
 
 
 def sort(array: Handle, axis: Any = -1, *, is_descending: bool = False) -> Any:
