@@ -39,6 +39,7 @@ from oxinp._kernels.index.select import MaskWordsSpec, SelectSpec
 from oxinp._kernels.index.windows import WindowsSpec
 from oxinp._kernels.problem import Instr, Operand, Output, ReduceOp, ScalarOperand
 from oxinp._kernels.random import fill as random_fill
+from oxinp._kernels.random import find as random_find
 from oxinp._kernels.random import (
     interval,
     quasi,
@@ -53,13 +54,14 @@ from oxinp._kernels.random import philox as random_philox
 from oxinp._kernels.random import place as random_place
 from oxinp._kernels.random import tiles as random_tiles
 from oxinp._kernels.random.fill import FORMATS, FillSpec
+from oxinp._kernels.random.find import FindSpec
 from oxinp._kernels.random.interval import IntervalSpec
 from oxinp._kernels.random.lcg import GENERATORS
 from oxinp._kernels.random.philox import VARIANTS, PhiloxSpec
-from oxinp._kernels.random.place import VariatesSpec
+from oxinp._kernels.random.place import PlaceSpec
 from oxinp._kernels.random.quasi import HaltonSpec, SobolSpec
 from oxinp._kernels.random.reduced import ReducedSpec
-from oxinp._kernels.random.segments import ITEMS_OF_FEW, capacity_of, most_items
+from oxinp._kernels.random.segments import CAPACITY, ITEMS, ITEMS_OF_FEW
 from oxinp._kernels.random.shuffle import ShuffleSpec
 from oxinp._kernels.random.tiles import TilesSpec
 from oxinp._kernels.random.twister_draw import DrawSpec
@@ -626,21 +628,16 @@ def random_specs() -> list[Any]:
         TilesSpec(generator, is_shifted, BLOCK * items, BLOCK)
         for generator in GENERATORS
         for is_shifted in shifts
-        for items in sorted({ITEMS_OF_FEW, *map(most_items, VARIATES)})
+        for items in (ITEMS, ITEMS_OF_FEW)
     ]
-    variates = [
-        VariatesSpec(
-            generator,
-            name,
-            is_shifted and variate.pieces > 1,
-            items,
-            capacity_of(name, BLOCK * items * variate.pieces),
-        )
+    finds = [
+        FindSpec(generator, name, is_shifted and variate.pieces > 1, items, CAPACITY if variate.slow else 0)
         for generator in GENERATORS
         for name, variate in VARIATES.items()
         for is_shifted in shifts
-        for items in (most_items(name), ITEMS_OF_FEW)
+        for items in (ITEMS, ITEMS_OF_FEW)
     ]
+    places = [PlaceSpec(*(getattr(find, name) for name in PlaceSpec._fields)) for find in finds]
     counted = [
         PhiloxSpec(generator, name, is_shifted and made.halves == 1, vector)
         for generator in VARIANTS
@@ -678,7 +675,8 @@ def random_specs() -> list[Any]:
             [
                 *fills,
                 *tiles,
-                *variates,
+                *finds,
+                *places,
                 *counted,
                 *jumps,
                 *twisters,
@@ -741,7 +739,8 @@ FAMILIES: dict[type, Any] = {
     CountSpec: count,
     FillSpec: random_fill,
     TilesSpec: random_tiles,
-    VariatesSpec: random_place,
+    FindSpec: random_find,
+    PlaceSpec: random_place,
     PhiloxSpec: random_philox,
     DrawSpec: twister_draw,
     TwisterFillSpec: twister_fill,

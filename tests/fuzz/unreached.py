@@ -44,10 +44,9 @@ REASONS: dict[str, tuple[str, ...]] = {
             "piece = piece or max(MIN_PIECE, 2 * -(-count // max(grouped.number, NUM_PARTS)))"
         ),
         "index/windows.py update: never true: piece = piece or max(MIN_PIECE, -(-count // (NUM_PIECES * WARP)) * WARP)",
-        "random/segments.py plan: never true: items = items or items_of(name, size, device.num_sms)",
         (
             "random/segments.py plan: never true: "
-            "capacity = capacity or capacity_of(name, BLOCK * items * variate.pieces)"
+            "finds = FindSpec(generator, name, is_shifted, items or items_of(name, size, device.num_sms), capacity)"
         ),
     ),
 }

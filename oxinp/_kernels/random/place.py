@@ -1,15 +1,12 @@
-"""Draws of variates in one pass: a block finds those of a tile, learns how many come before, and stores them in order.
+"""The second of two kernels that draw variates: it makes the words again, and stores what `find` found in order.
 
-Data layout: the result is contiguous; values and bits of a tile are in shared memory, see `find`. Who owns what: blocks
-take tiles by an atomic ticket; thread t has words t, t + BLOCK, ... of one. Where a tile's results begin is the number
-of those before it, by decoupled look-back: a tile leaves how many it gives, then how many all up to it give; its first
-warp goes back over the tiles before it, `NEAR` at a time, to one that says the latter. What they say is a word of 64
-bits with a mark, zero before the launch, so that no fence is needed. Where a word's result goes is that, the bits of
-rows before its own, and the bits of lanes before it.
+Data layout: the result is contiguous; bits and counts are those of `find`. Who owns what: a block has a tile, thread t
+words t, t + BLOCK, ... of it. Where a tile's results begin is the sum of the counts before it: of whole groups, and of
+the tiles of its own group, one per thread. Where a word's result goes is that, the bits of rows before its own, and the
+bits of lanes before it. The few values that are not those of the first piece are stored over these at last.
 
 Bytes per element: itself, once. Instructions per word of f64 (SASS): 14 for the state, 8 for the word, 8 for the value,
-6 for the candidate, 10 for its place and through shared memory; for the rest of a tile, divided by its words, 6 before
-the words, 5 for the list, 8 for the ends of segments, 4 for what they cover, 3 for the look-back.
+8 for its place; 19 of these are of the pipe for logic and shifts, which does half an instruction per cycle.
 """
 
 from __future__ import annotations
@@ -18,192 +15,146 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from oxinp._kernels.problem import MAX_KERNELS
-from oxinp._kernels.random.find import ALL, NUM_WARPS, WARP, Finder, exclusive_in_block, unrolled
-from oxinp._kernels.random.variates import VARIATES
+from oxinp._kernels.random.find import GROUP, NUM_WARPS, WARP, exclusive_in_block, unrolled
+from oxinp._kernels.random.lcg import Wide, multiply_add
+from oxinp._kernels.random.variates import STRIPS, VARIATES
 from oxinp._kernels.random.words import BLOCK, Words
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.frozen import Frozen
 from oxinp._ptx.kernel import retraceable
-from oxinp._ptx.types import i64, pred, u32, u64
+from oxinp._ptx.types import i64, u32, u64
 
 if TYPE_CHECKING:
     from oxinp._ptx.memory import Pointer
-    from oxinp._ptx.value import Value
+    from oxinp._ptx.value import Value, Var
 
-BLOCKS_PER_SM = 4
-NEAR_ROWS = 8
-NEAR = NEAR_ROWS * WARP  # tiles before one that are looked at together
-COUNT, SUM = 1 << 62, 1 << 63  # marks: of how many a tile gives, and of how many all up to it do
-NUMBER = COUNT - 1
+BLOCKS_PER_SM = 5  # of 48 registers per thread
 
 
-class VariatesSpec(Frozen):
-    """The kernel that draws variates.
+class PlaceSpec(Frozen):
+    """The kernel that places variates, see `find.FindSpec`.
 
     Attributes
     ----------
-    generator : str
-        A key of `lcg.GENERATORS`.
-    variate : str
-        A key of `variates.VARIATES`.
+    generator, variate : str
     is_shifted : bool
-        The first half word is given.
     items : int
-        Words of a thread in a tile, fewer than 32.
-    capacity : int
-        Of the list of candidates; 0 where no segment is slow.
+    most_own : int
     """
 
     generator: str
     variate: str
     is_shifted: bool
     items: int
-    capacity: int
-
-    @property
-    def positions(self) -> int:
-        """Positions of a tile."""
-        return BLOCK * self.items * VARIATES[self.variate].pieces
+    most_own: int
 
 
 @lru_cache(MAX_KERNELS)
 @retraceable
-def make(spec: VariatesSpec) -> Kernel:
+def make(spec: PlaceSpec) -> Kernel:
     """Build the kernel of a Spec."""
-    return _Variates(spec).build()
+    return _Place(spec).build()
 
 
-class _Variates:
+class _Place:
     """The kernel while it is built."""
 
-    def __init__(self, spec: VariatesSpec) -> None:
+    def __init__(self, spec: PlaceSpec) -> None:
         self.spec, self.variate = spec, VARIATES[spec.variate]
-        self.k = k = Builder("random_variates", block=BLOCK, min_blocks=BLOCKS_PER_SM)
+        self.k = k = Builder("random_place", block=BLOCK, min_blocks=BLOCKS_PER_SM)
         self.pieces = self.variate.pieces
         self.out = k.pointer("out", self.variate.type, "w")
-        self.said = k.pointer("said", u64)  # a ticket, then what tiles say
-        self.result = k.pointer("result", i64)
+        self.bits = k.pointer("bits", u32, "r")
+        self.counts, self.groups = k.pointer("counts", u32, "r"), k.pointer("groups", u64, "r")
+        self.has_slow = self.variate.slow is not None
+        if self.has_slow:
+            self.num_own, self.own = k.pointer("num_own", u32, "r"), k.pointer("own", u64, "r")
+        self.result = k.pointer("result", i64, "w")
         self.words = Words(k, spec.generator, self.pieces, spec.items, is_shifted=spec.is_shifted)
-        table = k.pointer("table", u64, "r") if self.variate.has_table else None
-        parameters = tuple(k.scalar(f"parameter{i}", t) for i, t in enumerate(self.variate.parameters))
-        self.size, self.num_tiles = k.scalar("size", i64), k.scalar("num_tiles", u32)
-        self.finder = Finder(k, self.words, self.variate, spec.items, spec.capacity, (table, *parameters))
-        self.rows, self.width = self.finder.rows.at((NUM_WARPS, 0)), 2 * self.pieces  # with the number of those before
-        self.start = k.dynamic_shared(i64, 1)  # how many come before the tile
-        self.ticket, self.state = k.dynamic_shared(u32, 1), k.dynamic_shared(u64, 2)  # of the block's next tile
+        self.table = k.pointer("table", u64, "r") if self.variate.has_table else None
+        self.parameters = tuple(k.scalar(f"parameter{i}", t) for i, t in enumerate(self.variate.parameters))
+        self.size = k.scalar("size", i64)
+        self.widths = k.shared(u64, 2 * STRIPS) if self.variate.widths is not None else None
+        # Bits of a row, and the number of those before it
+        self.width = 2 * self.pieces
+        self.rows = k.shared(u32, (BLOCK, self.width))
+        self.totals, self.sums = k.shared(u32, NUM_WARPS), k.shared(u64, NUM_WARPS)
         self.lane, self.warp = k.lane, k.tid >> 5
+        self.tile: Value = k.ctaid
+        self.row_words = NUM_WARPS * spec.items * self.pieces
 
     def build(self) -> Kernel:
-        k, tid = self.k, self.k.tid
-        self.finder.prepare()
-        with k.when(tid == 0):
-            ticket = self.take()
-            self.ticket[0] = ticket
-            self.state.store(0, self.words.state(k.min(ticket, self.num_tiles - 1)))
-        k.warp_sync()
-        k.barrier()
-        with k.loop():
-            self.tile = self.ticket[0]
-            k.break_if(self.tile >= self.num_tiles)
-            self.words.open(self.tile, self.state.load(0, 2))
-            self.finder.find(self.result)
-            total = self.count_rows()
-            # The next tile and its state are on their way meanwhile. A tile that is taken earlier than it can be begun
-            # keeps those after it waiting.
-            following, state = k.var(0, u32), [k.var(0, u64) for _ in range(2)]
-            with k.when(tid == WARP):
-                following.set(self.take())
-            with k.when(self.warp == 0):
-                before = self.look_back(total)
-                with k.when(self.lane == 0):
-                    self.start[0] = k.cast(before, i64)
-            k.barrier()
-            with k.when(tid == WARP):
-                for var, half in zip(state, self.words.state(k.min(following, self.num_tiles - 1)), strict=True):
-                    var.set(half)
-            self.leave(total)
-            with k.when(tid == WARP):
-                self.ticket[0] = following.get()
-                self.state.store(0, [half.get() for half in state])
-            k.barrier()
-        return k.build()
-
-    def take(self) -> Value:
-        """Take the next tile."""
-        return self.k.cast(self.said.atomic("add", 0, self.k.const(1, u64)), u32)
-
-    def leave(self, total: Value) -> None:
-        """Store what the tile gives, as far as that is asked for."""
-        k, start = self.k, self.start[0]
+        k = self.k
+        # All that comes from global memory is asked for before the first barrier.
+        self.words.open(self.tile)
+        first = self.words.first(1)
+        bits = self.load_bits()
+        if self.widths is not None and self.table is not None:
+            assert self.variate.widths is not None
+            for number, width in enumerate(self.variate.widths(k, self.table[k.tid + STRIPS])):
+                self.widths.at(number * STRIPS + k.tid).view(width.type)[0] = width
+        start = self.sum_before()
         left = self.size - start
         with k.when(left > 0):
+            total = self.count_rows(bits)
             limit = k.cast(k.min(left, k.cast(total, i64)), u32)
             with k.when(limit < total):
-                with k.when(k.tid < NUM_WARPS * self.spec.items):
-                    self.cut(limit)
+                self.cut(limit)
+            k.barrier()
+            self.store(self.out.at(start), first)
+            if self.has_slow:
                 k.barrier()
-            self.store(self.out.at(start))
+                self.store_own(self.out.at(start), limit)
             with k.when(left <= k.cast(total, i64)):
                 self.say_end(limit)
+        return k.build()
 
-    def count_rows(self) -> Value:
-        """Leave how many come before each row, by the thread of its number; return the number of all."""
-        k, tid = self.k, self.k.tid
-        count, row = k.var(0, u32), self.rows.at(self.row(tid))
-        has_row = tid < NUM_WARPS * self.spec.items
-        with k.when(has_row):
-            for word in row.load(0, self.pieces):
-                count.set(count + k.popc(word))
-        place, total = exclusive_in_block(k, self.finder.totals, count.get())
-        with k.when(has_row):
-            row.store(self.pieces, [place, *[k.const(0, u32)] * (self.pieces - 1)])
-        return total
-
-    def row(self, number: Value) -> Value:
-        """Where a row of the tile is."""
-        return number * self.width
-
-    def look_back(self, total: Value) -> Value:
-        """Say how many variates the tile gives, by a warp; return how many those before it do, u64."""
-        k, said = self.k, self.said.at(1)
-        own, is_leader = k.cast(total, u64), self.lane == 0
-        with k.when(is_leader & (self.tile != 0)):
-            said.store(self.tile, [own | COUNT], order="relaxed.gpu")
-        before, end = k.var(0, u64), k.var(self.tile)
-        with k.loop():
-            k.break_if(end == 0)
-            # The tile that is `NEAR_ROWS * lane` and so many more before the end; there is none before the first
-            places = [end - 1 - (row * WARP + self.lane) for row in range(NEAR_ROWS)]
-            # All are on their way before the first one is looked at; few have to be asked for again
-            found = [k.var(SUM, u64) for _ in places]
-            for place, var in zip(places, found, strict=True):
-                with k.when(place < end):
-                    var.set(said.load(place, order="relaxed.gpu")[0])
-            for place, var in zip(places, found, strict=True):
-                with k.loop():
-                    k.break_if(var != 0)
-                    var.set(said.load(place, order="relaxed.gpu")[0])
-            k.warp_sync()
-            goes_on = k.var(True, pred)
-            for var in found:
-                sums = k.ballot(var >= SUM)
-                nearest = sums & (k.const(0, u32) - sums)
-                mask = k.where(sums == 0, k.const(ALL, u32), nearest | (nearest - 1))
-                with k.when(goes_on.get() & (((mask >> self.lane) & 1) != 0)):
-                    before.set(before + (var & NUMBER))
-                goes_on.set(goes_on & (sums == 0))
-            end.set(k.where(goes_on, end - NEAR, k.const(0, u32)))
-        all_before = before.get()
+    def sum_before(self) -> Value:
+        """How many variates the tiles before this one give, i64."""
+        k, tid, tile = self.k, self.k.tid, self.tile
+        group = tile / GROUP
+        own = k.var(0, u64)
+        other = group * GROUP + tid
+        with k.when(other < tile):
+            own.set(k.cast(self.counts[other], u64))
+        with k.range(tid, group, BLOCK) as before:
+            own.set(own + self.groups[before])
+        total = own.get()
         for distance in (16, 8, 4, 2, 1):
-            all_before = all_before + k.shfl_bfly(all_before, distance)
-        with k.when(is_leader):
-            said.store(self.tile, [(all_before + own) | SUM], order="relaxed.gpu")
-        return all_before
+            total = total + k.shfl_bfly(total, distance)
+        with k.when(self.lane == 0):
+            self.sums[self.warp] = total
+        k.barrier()
+        result = self.sums[0]
+        for number in range(1, NUM_WARPS):
+            result = result + self.sums[number]
+        return k.cast(result, i64)
+
+    def load_bits(self) -> list[Var]:
+        """The bits of the thread's row."""
+        k, tid = self.k, self.k.tid
+        each = [k.var(0, u32) for _ in range(self.pieces)]
+        with k.when(tid < NUM_WARPS * self.spec.items):
+            at = k.cast(self.tile, i64) * self.row_words + k.cast(tid, i64) * self.pieces
+            for word, found in zip(each, self.bits.load(at, self.pieces), strict=True):
+                word.set(found)
+        return each
+
+    def count_rows(self, each: list[Var]) -> Value:
+        """Leave the bits of rows and how many come before; return the number of all."""
+        k, tid = self.k, self.k.tid
+        count = k.popc(each[0])
+        for word in each[1:]:
+            count = count + k.popc(word)
+        place, total = exclusive_in_block(k, self.totals, count)
+        padding = [k.const(0, u32)] * (self.pieces - 1)
+        self.rows.store((tid, 0), [*[word.get() for word in each], place, *padding])
+        return total
 
     def cut(self, limit: Value) -> None:
         """Clear the bits beyond a number of results, in the thread's row."""
         k = self.k
-        *bits, place = self.rows.load(self.row(k.tid), self.width)[: self.pieces + 1]
+        *bits, place = self.rows.load((k.tid, 0), self.width)[: self.pieces + 1]
         before, left = k.var(place), [k.var(each) for each in bits]
         with k.range(k.const(0, u32), WARP) as lane:
             for each in left:
@@ -212,45 +163,99 @@ class _Variates:
                     each.set(each & ~(bit << lane))
                 before.set(before + bit)
         for piece, each in enumerate(left):
-            self.rows[self.row(k.tid) + piece] = each.get()
+            self.rows[k.tid, piece] = each.get()
 
-    def store(self, target: Pointer) -> None:
-        """Store the values of positions that give one."""
-        k, spec = self.k, self.spec
+    def store(self, target: Pointer, first: Wide) -> None:
+        """Store the values of first pieces; `first` is the state of the thread's first word."""
+        k, spec, words = self.k, self.spec, self.words
+        low, high = k.var(first.low), k.var(first.high)
+        by, plus = words.stride()
         lane_bit = k.const(1, u32) << self.lane
-        below = lane_bit - 1
         per_turn = unrolled(spec.items)
-        row, place = k.var(self.warp), k.var(k.tid * self.pieces)
-        with k.range(spec.items // per_turn):
-            rows, drawn = self.rows.at(self.row(row.get())), self.finder.drawn.at(place.get())
+        row = k.var(self.warp)
+        lanes = lane_bit, lane_bit - 1
+        with k.range(spec.items // per_turn) as turn:
+            rows = self.rows.at((row.get(), 0))
             for item in range(per_turn):
-                *bits, rank = rows.load(NUM_WARPS * self.width * item, self.width)[: self.pieces + 1]
-                for each in bits:
-                    rank = rank + k.popc(each & below)
-                values = drawn.load(BLOCK * self.pieces * item, self.pieces)
-                for number, (each, value) in enumerate(zip(bits, values, strict=True)):
-                    gives = (each & lane_bit) != 0
-                    with k.when(gives):
-                        target[rank] = value
-                    if number + 1 < self.pieces:
-                        rank = rank + k.cast(gives, u32)
+                is_first = (turn == 0) & (k.tid == 0) if item == 0 and spec.is_shifted else None
+                word = words.output(Wide(low.get(), high.get()), is_first)
+                self.store_word(target, word, rows.at(NUM_WARPS * self.width * item), lanes)
+                following = multiply_add(k, Wide(low.get(), high.get()), by, plus)
+                low.set(following.low)
+                high.set(following.high)
             row.set(row + NUM_WARPS * per_turn)
-            place.set(place + BLOCK * self.pieces * per_turn)
+
+    def store_word(self, target: Pointer, word: tuple[Value, Value], row: Pointer, lanes: tuple[Value, Value]) -> None:
+        """Store what a word gives; `lanes` are the bits of the thread's lane and of those before it."""
+        k, variate = self.k, self.variate
+        lane_bit, below = lanes
+        *bits, rank = row.load(0, self.width)[: self.pieces + 1]
+        for each in bits:
+            rank = rank + k.popc(each & below)
+        for piece, halves in enumerate(self.words.pieces_of(word)):
+            gives = (bits[piece] & lane_bit) != 0
+            if variate.value is not None:
+                value = variate.value(k, halves, self.widths)
+            else:
+                value = variate.begin(k, halves, self.parameters).value
+            with k.when(gives):
+                target[rank] = value
+            if piece + 1 < self.pieces:
+                rank = rank + k.cast(gives, u32)
+
+    def rank_of(self, position: Value) -> Value:
+        """How many results of the tile come before a position."""
+        k = self.k
+        word = position / self.pieces if self.pieces > 1 else position
+        piece = position % self.pieces if self.pieces > 1 else k.const(0, u32)
+        *bits, rank = self.rows.load((word >> 5, 0), self.width)[: self.pieces + 1]
+        below = (k.const(1, u32) << (word & 31)) - 1
+        for other, each in enumerate(bits):
+            mask = below + k.where(piece > other, below + 1, k.const(0, u32))
+            rank = rank + k.popc(each & mask)
+        return rank
+
+    def store_own(self, target: Pointer, limit: Value) -> None:
+        """Store values that are not those of the first piece over these."""
+        k = self.k
+        with k.range(k.tid, self.num_own[self.tile], BLOCK) as number:
+            place, value = self.own.load(self.own_at(number), 2)
+            rank = self.rank_of(k.unpack(place)[0])
+            with k.when(rank < limit):
+                bits = value if self.variate.type.bits == 64 else k.cast(value, u32)
+                target[rank] = bits if self.variate.type.kind == "u" else k.bitcast(bits, self.variate.type)
+
+    def own_at(self, number: Value) -> Value:
+        """Where `find` left a value."""
+        k = self.k
+        return (k.cast(self.tile, i64) * self.spec.most_own + k.cast(number, i64)) * 2
 
     def say_end(self, limit: Value) -> None:
         """Leave where the segment of the last variate ends; the thread that has its row does."""
         k = self.k
-        with k.when(k.tid < NUM_WARPS * self.spec.items):
-            *bits, place = self.rows.load(self.row(k.tid), self.width)[: self.pieces + 1]
-            target, before = limit - 1, k.var(place)
-            with k.when(place <= target), k.range(k.const(0, u32), WARP) as lane:
-                for piece, each in enumerate(bits):
-                    bit = (each >> lane) & 1
-                    with k.when((bit != 0) & (before == target)):
-                        position = (k.tid * WARP + lane) * self.pieces + piece
-                        start = k.cast(self.tile, i64) * self.spec.positions
-                        self.result[0] = start + k.cast(position + self.finder.length_of(position), i64)
-                    before.set(before + bit)
+        *bits, place = self.rows.load((k.tid, 0), self.width)[: self.pieces + 1]
+        target, before = limit - 1, k.var(place)
+        with k.when((k.tid < NUM_WARPS * self.spec.items) & (place <= target)), k.range(k.const(0, u32), WARP) as lane:
+            for piece, each in enumerate(bits):
+                bit = (each >> lane) & 1
+                with k.when((bit != 0) & (before == target)):
+                    position = (k.tid * WARP + lane) * self.pieces + piece
+                    start = k.cast(self.tile, i64) * (BLOCK * self.spec.items * self.pieces)
+                    self.result[0] = start + k.cast(position + self.length_of(position), i64)
+                before.set(before + bit)
+
+    def length_of(self, position: Value) -> Value:
+        """The length of a segment that gives a variate."""
+        k = self.k
+        if not self.has_slow:
+            return k.const(1, u32)
+        begun = self.variate.begin(k, self.words.reader(position + BLOCK * self.pieces).next(), self.table)
+        assert begun.is_slow is not None
+        length = k.var(k.where(begun.is_slow, k.const(2, u32), k.const(1, u32)))
+        with k.range(self.num_own[self.tile]) as number:
+            at, its_length = k.unpack(self.own.load(self.own_at(number), 1)[0])
+            length.set(k.where(at == position, its_length, length))
+        return length.get()
 
 
-__all__ = ["VariatesSpec", "make"]
+__all__ = ["PlaceSpec", "make"]

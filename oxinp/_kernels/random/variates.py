@@ -91,8 +91,6 @@ class Variate(Frozen, eq=False):
     tail, is_tail : callable or None
         ``tail(k, piece, following, outcome)``: ends a slow segment of which ``is_tail(k, piece)`` holds, in place of
         `slow`; these are few, always give a value, and it is their own.
-    radius : float
-        What the first piece of a tail gives is no nearer to 0, but for rounding.
     parameters : tuple of Type
         Scalars of the kernel, the last inputs of a plan.
     has_table : bool
@@ -113,7 +111,6 @@ class Variate(Frozen, eq=False):
     slow: Callable[..., None] | None = None
     tail: Callable[..., None] | None = None
     is_tail: Callable[..., Value] | None = None
-    radius: float = 0
     parameters: tuple[Type, ...] = ()
     has_table: bool = False
     is_candidate: Callable[..., Value] | None = None
@@ -438,7 +435,6 @@ def _variates() -> list[Variate]:
             _wedge(kind, (lambda x: (x * -0.5) * x) if kind.is_signed else operator.neg),
             (_tail_normal if kind.is_signed else _tail_exponential)(kind),
             _is_tail(kind),
-            NORMAL_R if kind.is_signed else EXPONENTIAL_R,
             has_table=True,
             is_candidate=_is_candidate(kind),
             value=_value(kind),

@@ -51,14 +51,11 @@ class Words:
         self._near = k.table(_split([self.lcg.jump(t)[1] for t in range(BLOCK)]))
         self._far = k.table(_split([part for i in range(items + 1) for part in self.lcg.jump(BLOCK * i)]))
 
-    def state(self, tile: Value) -> tuple[Value, ...]:
-        """The state of a tile, low half first."""
-        return self.states.load(self.k.cast(tile, u64) * 2, 2)
-
-    def open(self, tile: Value, state: tuple[Value, ...]) -> None:
-        """Begin with a tile and its state."""
+    def open(self, tile: Value) -> None:
+        """Read the state of a tile."""
         k = self.k
-        self.tile, self._base = tile, Wide(*state)
+        self.tile = tile
+        self._base = Wide(*self.states.load(k.cast(tile, u64) * 2, 2))
         power, _ = self.lcg.jump(1)
         self._slope = multiply_add(k, self._base, factor(k, power - 1), self.increment.constant(1))
 

@@ -1,11 +1,9 @@
 """Draws that take as many words as it needs are NumPy's, bit for bit, and end where NumPy's end."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 
-from oxinp._kernels.random import place, segments, variates
+from oxinp._kernels.random import find, segments, variates
 from oxinp._kernels.random.variates import Begun, Variate
 from oxinp._ptx.types import u32, u64
 from tests.comparator import assert_same
@@ -47,31 +45,10 @@ def test_ziggurats_are_numpys(session, name, has_half, items):
 @pytest.mark.parametrize("name", ["normal_f64", "exponential_f32"])
 def test_the_tiles_that_are_shipped(session, name):
     stream = Stream(session, "PCG64", 12)
-    ours, (taken, status) = stream.segments(name, 20_000, items=segments.most_items(name))
+    ours, (taken, status) = stream.segments(name, 20_000, items=segments.ITEMS)
     assert_same(ours, ZIGGURATS[name](stream.rng, 20_000), ulp=1)
     assert status == 0
     assert_end(stream, name, taken)
-
-
-@pytest.mark.parametrize("name", ["normal_f64", "exponential_f32"])
-def test_blocks_take_several_tiles(session, name, monkeypatch):
-    monkeypatch.setattr(place, "BLOCKS_PER_SM", 1)
-    monkeypatch.setattr(session, "device", SimpleNamespace(num_sms=3))
-    stream = Stream(session, "PCG64", 20, has_half=True)
-    ours, (taken, status) = stream.segments(name, 4000, items=1)
-    assert_same(ours, ZIGGURATS[name](stream.rng, 4000), ulp=1)
-    assert status == 0
-    assert_end(stream, name, taken)
-
-
-def test_the_last_tile_that_says_a_sum_is_far_back(session, monkeypatch):
-    monkeypatch.setattr(place, "NEAR_ROWS", 1)
-    monkeypatch.setattr(place, "NEAR", 32)
-    monkeypatch.setattr(place, "make", place.make.__wrapped__)
-    stream = Stream(session, "PCG64", 21)
-    ours, (_, status) = stream.segments("lemire_u64", 20_000, (3 * 2**62, 2**62, 0), expected=4 / 3, items=1)
-    assert_same(ours, stream.rng.integers(0, 3 * 2**62, 20_000, "u8"))
-    assert status == 0
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -189,7 +166,7 @@ def test_words_of_64_bits(session):
 @pytest.mark.parametrize("name", ZIGGURATS)
 def test_wedges_whose_estimate_is_never_trusted(session, name, monkeypatch):
     monkeypatch.setattr(variates, "MARGIN", 2.0**40)
-    monkeypatch.setattr(place, "make", place.make.__wrapped__)
+    monkeypatch.setattr(find, "make", find.make.__wrapped__)
     stream = Stream(session, "PCG64", 5)
     ours, (taken, status) = stream.segments(name, 4000, items=4)
     assert_same(ours, ZIGGURATS[name](stream.rng, 4000), ulp=1)
