@@ -35,8 +35,6 @@ REASONS: dict[str, tuple[str, ...]] = {
         ),
     ),
     "a way that tests and timings choose, beside the one that is used": (
-        "fft/batch.py Batch._spec: never true: tiling.IS_COUNTED and cluster > 1,",
-        "fft/exchange.py Exchange.__init__: never true: if spec.is_counted:",
         "gemm/sm90_wgmma/kernel.py plan: never true: if strides_nbytes is None:",
         "index/buckets.py group: never true: spec = spec.replace(items=items) if items else spec",
         (

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from oxinp._kernels.elementwise.plan import MAX_INDEX_32
-from oxinp._kernels.fft import chirp, slabs
+from oxinp._kernels.fft import chirp
 from oxinp._kernels.fft.batch import Batch, Chained, Loop, Positions, Side
 from oxinp._kernels.fft.chirp import ChirpSpec
 from oxinp._kernels.fft.codelets import multiply
@@ -95,12 +95,7 @@ def launches(whole: Batch, inner: Inner, device: Device, scratch: Scratch) -> li
     lengths = lengths_of(whole.length, whole.type.nbytes, device.max_shared_nbytes)
     if lengths is None:
         return _by_kernels(whole, inner, scratch)
-    own = scratch.copy()
-    found = None if whole.whole else _Passes(whole.replace(loops=()), lengths, own).by_slabs(whole.loops, device, own)
-    if found is None:
-        return _Passes(whole, lengths, scratch).launches(device)
-    scratch.nbytes = own.nbytes
-    return found
+    return _Passes(whole, lengths, scratch).launches(device)
 
 
 def _num_valid(whole: Batch) -> int:
@@ -171,13 +166,6 @@ class _Passes:
             passes.append(self._first())
         passes += [self._rows(self.rows, self.size, filter=self.factor), self._last()]
         return [*made, *(each.launch(device) for each in passes)]
-
-    def by_slabs(self, loops: Sequence[Loop], device: Device, scratch: Scratch) -> list[Launch] | None:
-        """Return all launches, where one has the three passes of many transforms: all of `loops` that are like this."""
-        loops = [loop._replace(reads=(loop.source, 0), writes=(0,)) for loop in loops]
-        passes = [self._first(), self._rows(self.rows, 1, filter=self.factor), self._last()]
-        launch = slabs.launch(passes, loops, self.length, device, scratch)
-        return None if launch is None else [*self._filter(device), launch]
 
     def _filter(self, device: Device) -> list[Launch]:
         """Launches that leave the transformed filter."""

@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
 AHEAD = 1.5  # times as many tiles as are computed at once, by which the passes of a slab lie apart
 MAX_RING = 28 << 20  # bytes of the cache that the ring may take
-MOST_PASSES = 2  # three, of convolutions, took 0.51 to 0.60 ms where launches of their own took 0.49
 MOST_IDLE = 1.5  # times as many threads as a pass wants, at most, so that all have as many
 MIN_MOVED = 32 << 20  # bytes of all transforms from which on they do not stay in the cache anyway
 NUM_FLAGS = 4096  # words that a stream has
@@ -201,7 +200,7 @@ def launch(
         Elements from a slab to the next where an array has all of them, in place of the ring; 0 for a ring.
     """
     num_slabs, nbytes = math.prod(loop.extent for loop in loops), slab * passes[0].type.nbytes
-    if num_slabs * nbytes < MIN_MOVED or len(passes) > MOST_PASSES:
+    if num_slabs * nbytes < MIN_MOVED:
         return None
     fitted = _fit([each.replace(slabs=num_slabs) for each in passes], device)
     if fitted is None:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from oxinp._kernels.choice import Choice, Device
+    from oxinp._kernels.choice import Device
 
 PORTABLE = 8  # blocks of a cluster that every device takes
-IS_PERSISTENT = False  # only persistent kernels stay within the multiprocessors left to them; not timed yet
 RESERVED = 1  # multiprocessors for each block of a cluster beside which there is other work
 MIN_SMS = 100  # of a GPU of 7 or 8 GPCs, some of which have 16 then
 
@@ -36,17 +33,8 @@ class Remainder:
     """What of a device is left to others, see `remainder`."""
 
     def __init__(self, device: Device, num_reserved: int) -> None:
-        self.cc, self.max_shared_nbytes, self.device = device.cc, device.max_shared_nbytes, device
+        self.cc, self.max_shared_nbytes, self.tuned = device.cc, device.max_shared_nbytes, device.tuned
         self.num_sms = max(1, device.num_sms - num_reserved)
-
-    def tuned(self, choice: Choice) -> Mapping[str, Any] | None:
-        """As of the device; of products by TMA the best kernel that is persistent, where `IS_PERSISTENT`."""
-        if IS_PERSISTENT and choice.family == "matmul/mma":
-            for answer in choice.candidates():
-                if answer.blocks_per_sm == 1:
-                    fields: Mapping[str, Any] = answer._asdict()
-                    return fields
-        return self.device.tuned(choice)
 
 
 Spec = TypeVar("Spec", bound=ClusterSpec)

@@ -23,7 +23,6 @@ ALONE = SimpleNamespace(**{**vars(SMALL), "num_sms": 1})
 def session(monkeypatch):
     monkeypatch.setattr(slabs, "MIN_MOVED", 0)
     monkeypatch.setattr(slabs, "MAX_RING", 1 << 20)
-    monkeypatch.setattr(slabs, "MOST_PASSES", 3)
     session = Session(machine())
     yield session
     session.close()
@@ -36,16 +35,6 @@ def test_slabs(session, shape, dtype):
     made = transformed(session, x, target, device=ALONE, is_forward=False)
     assert isinstance(traced_with(made.launch.kernel)[0], slabs.SlabsSpec)
     check(target, x, is_forward=False)
-
-
-@pytest.mark.parametrize(("shape", "dtype", "is_forward"), [((31, 521), "D", False), ((3, 20, 1009), "F", True)])
-def test_convolutions(session, shape, dtype, is_forward):
-    """All three passes of Bluestein's in one launch."""
-    x = random(shape, dtype)
-    target = np.empty_like(x)
-    made = transformed(session, x, target, device=ALONE, is_forward=is_forward)
-    assert len(made.steps) == 4
-    check(target, x, is_forward=is_forward, factor=1.5)
 
 
 def test_chains(session):
