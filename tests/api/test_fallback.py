@@ -46,14 +46,14 @@ def test_counts_by_numpys_name():
     oxinp.roots(x)
     oxinp.lib.scimath.logn(2, x + 1)
     oxinp.subtract.accumulate(x)
-    oxinp.add.reduceat(x, [0, 2])
+    oxinp.hypot.reduceat(x, [0, 2])
     assert counters.fallbacks == {
         "polymul": 2,
         "ndarray.byteswap": 1,
         "roots": 1,
         "lib.scimath.logn": 1,
         "subtract.accumulate": 1,
-        "add.reduceat": 1,
+        "hypot.reduceat": 1,
     }
 
 
@@ -135,7 +135,7 @@ def test_error_leaves_the_arguments_alone(config):
         lambda: x.byteswap(inplace=True),
         lambda: oxinp.subtract.accumulate(x, out=out),
         lambda: oxinp.put(x, 0, 9),
-        lambda: oxinp.add.at(x, 0, 9),
+        lambda: oxinp.heaviside.at(x, 0, 9),
     ):
         with pytest.raises(oxinp.FallbackError):
             refused()

@@ -29,6 +29,22 @@ def test_vectors_of_every_type(type, width):
     assert_same(result, source.reshape(16, width)[:, ::-1].reshape(-1))
 
 
+@pytest.mark.parametrize("block", [1, 32])
+def test_what_has_been_loaded_stays_what_it_was(block):
+    k = Builder("swap", block=block)
+    pairs = k.shared(f64, 2 * block)
+    out, x = k.pointer("out", f64, "w"), k.pointer("x", f64, "r")
+    pairs.store(k.tid * 2, x.load(k.tid * 2, 2))
+    first, second = pairs.load(k.tid * 2, 2)
+    pairs[k.tid * 2] = second
+    pairs[k.tid * 2 + 1] = first
+    out.store(k.tid * 2, pairs.load(k.tid * 2, 2))
+    source = np.arange(2.0 * block)
+    result = np.zeros_like(source)
+    launch(k.build(), result, source)
+    assert_same(result, source.reshape(-1, 2)[:, ::-1].reshape(-1))
+
+
 @pytest.mark.parametrize("index_type", [u8, u16, i32, u32, i64, u64], ids=repr)
 def test_index_types(index_type):
     k = Builder("gather", block=32)

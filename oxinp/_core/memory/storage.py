@@ -63,6 +63,7 @@ class Leaf:
     ptr: int
 
 
+FEWEST_WRITES = 8
 WRITE_NBYTES = 1 << 17
 """Bytes that are uploaded in the time that a write takes longer where there is an outdated copy."""
 
@@ -174,7 +175,7 @@ def is_pinned(storage: Storage) -> bool:
 
 def is_worn(stale: Stale, nbytes: int) -> bool:
     """Whether writes to a host side have cost so much for its outdated copy that all may as well be uploaded again."""
-    return stale.num_writes * WRITE_NBYTES > nbytes
+    return stale.num_writes >= FEWEST_WRITES and stale.num_writes * WRITE_NBYTES > nbytes
 
 
 def drop_pin(storage: Storage) -> None:

@@ -113,7 +113,7 @@ def _is_enough(k: Builder, dots: Pointer, left: Pointer, known: Value, value: Ty
 
 def _dots(spec: ArnoldiDotsSpec) -> Kernel:
     value = spec.value
-    k = Builder("arnoldi_dots", block=BLOCK)
+    k = Builder("arnoldi_dots", block=BLOCK, max_registers=64)  # or ptxas spills to have fewer
     partial = k.pointer("partial", value, "w")
     vectors, w = (k.pointer(name, value, "r") for name in ("vectors", "w"))
     before = [k.pointer(name, value, "r") for name in ("dots", "left")] if spec.is_second else []

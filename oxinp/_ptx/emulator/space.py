@@ -128,7 +128,7 @@ class Space:
             flat = self.data.view(_CARRIERS[nbytes])[offsets // nbytes].view(dtype)
         if width == 1:
             return flat[None].copy() if contiguous else flat[None]
-        return np.ascontiguousarray(flat.reshape(-1, width).T)
+        return flat.reshape(-1, width).T.copy(order="C")  # of one lane, too, which stores may follow
 
     def store(self, offsets: Array, values: Array, *, contiguous: bool) -> None:
         """Elements from an array (width, lanes)."""
