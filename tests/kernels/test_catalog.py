@@ -23,6 +23,7 @@ from oxinp._kernels.gemm.ozaki.crt import CrtSpec
 from oxinp._kernels.gemm.sm90_mma.spec import MmaSpec
 from oxinp._kernels.gemm.sm90_wgmma import kernel as wgmma
 from oxinp._kernels.gemm.sm90_wgmma.spec import WgmmaSpec
+from oxinp._kernels.index.scatter import WriteSpec
 from oxinp._kernels.reduce.columns import ColumnsSpec
 from oxinp._kernels.reduce.rows import RowsSpec
 from oxinp._kernels.rowwise.kernel import RowwiseSpec
@@ -31,7 +32,7 @@ from oxinp._kernels.scan.chained_columns import ScanChainedColumnsSpec
 from oxinp._kernels.scan.columns import ScanColumnsSpec
 from oxinp._kernels.scan.kernel import CHAINED, WHOLE
 from oxinp._kernels.scan.rows import ScanRowsSpec
-from oxinp._ptx.types import bf16, f16
+from oxinp._ptx.types import bf16, f16, u64
 from tests.kernels.assembled import check_assembled
 from tests.ptx.assembler import sampled
 
@@ -64,6 +65,10 @@ def spills_of(spec):
         return 32  # ptxas has one more block per multiprocessor instead
     if isinstance(spec, ScanChainedSpec) and spec.target.type == f16:
         return 8  # each of many numbers of a thread is converted to f64 and back
+    if isinstance(spec, WriteSpec) and spec.claim is not None and spec.claim.type == u64:
+        return 8  # positions of more than 2^32 indices
+    if isinstance(spec, RowsSpec) and spec.op.name == "moments":
+        return 8  # ptxas has one more block per multiprocessor instead
     if isinstance(spec, RowwiseSpec):
         return 16  # ptxas has one more block per multiprocessor instead
     return 8 if spec == CrtSpec(15, is_complex=True, has_pairs=True) else 0
