@@ -1,4 +1,4 @@
-"""What is joined or rounded lies in memory in NumPy's order of axes."""
+"""What is joined, rounded or sorted lies in memory in NumPy's order of axes."""
 
 import itertools
 
@@ -36,6 +36,18 @@ def test_strides(name):
     for first, second in itertools.product(ORDERS.values(), repeat=2):
         ours, numpys = (
             JOINS[name](xp, *(order(xp, xp.arange(24.0).reshape(2, 3, 4) * 1) for order in (first, second)))
+            for xp in (oxinp, np)
+        )
+        assert ours.strides == numpys.strides
+        assert np.array_equal(oxinp.asnumpy(ours), numpys)
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1, None])
+@pytest.mark.parametrize("name", ["sort", "argsort"])
+def test_strides_of_what_is_sorted(name, axis):
+    for order in ORDERS.values():
+        ours, numpys = (
+            getattr(xp, name)(order(xp, (xp.arange(24.0) * 7 % 24).reshape(2, 3, 4)), axis, kind="stable")
             for xp in (oxinp, np)
         )
         assert ours.strides == numpys.strides

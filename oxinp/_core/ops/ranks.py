@@ -107,4 +107,4 @@ def partition(array: Handle, ranks: np.ndarray[Any, Any], axis: Any, *, gives_pl
     if wanted.size != 1 or not is_long or layout.dtype.kind == "c":
         return sort.argsort(array, axis) if gives_places else sort.sort(array, axis)
     sort.check_placement(array)
-    return sort.along(PARTITION, array, axis, (int(wanted[0]), gives_places))
+    return sort.along(PARTITION, array, axis, (int(wanted[0]), gives_places), "C" if gives_places else "K")

@@ -19,7 +19,7 @@ from oxinp._core.lazy.op import BoundOp, Op
 from oxinp._core.lazy.placement import device
 from oxinp._core.lazy.record import is_hosted
 from oxinp._core.lazy.views import view
-from oxinp._core.manipulation.copy import copy
+from oxinp._core.manipulation.copy import axes_of, copy, permuted
 from oxinp._core.manipulation.shape import ravel
 from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES, INT64
 from oxinp._core.memory.layout import Layout
@@ -109,22 +109,24 @@ def check_placement(*arrays: Handle) -> None:
         raise Unsupported("elements that are on the host")
 
 
-def along(op: Op, array: Handle, axis: Any, parameters: tuple[Hashable, ...]) -> Any:
-    """Perform an operation on the rows along an axis; None: on the elements in C order."""
+def along(op: Op, array: Handle, axis: Any, parameters: tuple[Hashable, ...], order: str = "C") -> Any:
+    """Perform an operation on the rows along an axis; None: on the elements in C order. The result is in an order."""
     _check(array)
     if axis is None:
         return perform(op, (ravel(array),), parameters)
     axis = normalize_axis_index(axis, array._layout.ndim)
+    axes = axes_of(array._layout, order)
+    if axes is not None:
+        return permuted(array, axes, lambda turned: along(op, turned, axes.index(axis), parameters))
     if axis == array._layout.ndim - 1:
         return perform(op, (array,), parameters)
     turned = perform(op, (view(array, lambda seen: np.swapaxes(seen, axis, -1)),), parameters)
-    result = view(turned, lambda seen: np.swapaxes(seen, axis, -1))
-    return copy(result, "C") if array._layout.is_contiguous or op is ARGSORT else result
+    return copy(view(turned, lambda seen: np.swapaxes(seen, axis, -1)))
 
 
 def sort(array: Handle, axis: Any = -1, *, is_descending: bool = False) -> Any:
     """Return the elements sorted along an axis, None for all of them; see `numpy.sort`."""
-    return along(SORT, array, axis, (is_descending,))
+    return along(SORT, array, axis, (is_descending,), "K")
 
 
 def argsort(array: Handle, axis: Any = -1, *, is_descending: bool = False) -> Any:
