@@ -360,9 +360,7 @@ def begin_writing(handle: Handle) -> np.ndarray[Any, Any]:
                 if storage.host is host and storage.value is None:
                     stale = storage.stale
                     if stale is not None:
-                        low, high = handle._layout.byte_bounds
-                        stale.low, stale.high = min(stale.low, low), max(stale.high, high)
-                        stale.num_writes += 1
+                        stale.widen(*handle._layout.byte_bounds)
                     pinned(storage).num_writers += 1
                     return view
         attempt(_leave_stale, handle)

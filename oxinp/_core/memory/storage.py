@@ -93,6 +93,15 @@ class Stale:
         self.num_writes = 0
         self.is_uploading = False
 
+    def widen(self, low: int, high: int) -> None:
+        """Note a write to a range of the host side; under `SIDES`."""
+        self.low, self.high = min(self.low, low), max(self.high, high)
+        self.num_writes += 1
+
+    def is_worn(self) -> bool:
+        """Whether writes have cost so much for the copy that all may as well be uploaded again."""
+        return self.num_writes >= FEWEST_WRITES and self.num_writes * WRITE_NBYTES > self.buffer.nbytes
+
 
 class Pin(Stale):
     """No device copy is good for longer than one operation: the host side is also somebody else's, or being written.
@@ -173,17 +182,12 @@ def is_pinned(storage: Storage) -> bool:
     return isinstance(pin, Pin) and pin.is_needed()
 
 
-def is_worn(stale: Stale, nbytes: int) -> bool:
-    """Whether writes to a host side have cost so much for its outdated copy that all may as well be uploaded again."""
-    return stale.num_writes >= FEWEST_WRITES and stale.num_writes * WRITE_NBYTES > nbytes
-
-
 def drop_pin(storage: Storage) -> None:
     """Let a pin go that nobody needs any more; under `SIDES`."""
     pin = storage.stale
     if isinstance(pin, Pin) and not pin.is_needed():
         storage.stale = None
-        if pin.buffer is not None and not is_worn(pin, pin.buffer.nbytes):
+        if pin.buffer is not None and not pin.is_worn():
             stale = storage.stale = Stale(pin.buffer, pin.low, pin.high)
             stale.num_writes = pin.num_writes
 

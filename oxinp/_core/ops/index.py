@@ -34,7 +34,7 @@ from oxinp._core.lazy.views import host_part, view, view_at
 from oxinp._core.manipulation.copy import assign, axes_of, from_elsewhere, own
 from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES
 from oxinp._core.memory.layout import Layout, result_layout
-from oxinp._core.memory.storage import SIDES, WRITING, Stale, is_worn
+from oxinp._core.memory.storage import SIDES, WRITING, Stale
 from oxinp._core.ops import advanced, gather, scatter
 from oxinp._core.subclass import SUBCLASSES
 from oxinp._core.subclass import plain as without_class
@@ -281,15 +281,14 @@ def write_part(array: Handle, host: Any, seen: Any, key: Any, given: Any) -> boo
         finally:
             end_writing(storage)
         return True
-    low, high = _touched(array, seen, key)
+    touched = _touched(array, seen, key)
     with SIDES:
         stale = storage.stale
         if stale is None or storage.value is not None or storage.host is not host:
             return False
-        stale.low, stale.high = min(stale.low, low), max(stale.high, high)
-        stale.num_writes += 1
+        stale.widen(*touched)
         seen[key] = given
-        if type(stale) is Stale and not stale.is_uploading and is_worn(stale, stale.buffer.nbytes):
+        if type(stale) is Stale and not stale.is_uploading and stale.is_worn():
             storage.stale = None
     return True
 
