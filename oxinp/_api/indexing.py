@@ -9,9 +9,8 @@ from numpy.lib.array_utils import normalize_axis_index
 
 from oxinp._api.fronts import as_ours, implements
 from oxinp._core.host.exchange import holds_arrays, is_array
-from oxinp._core.lazy import placement
 from oxinp._core.lazy.expr import Unsupported
-from oxinp._core.lazy.record import is_hosted
+from oxinp._core.lazy.record import check_placement
 from oxinp._core.lazy.views import view
 from oxinp._core.manipulation.copy import astype, own
 from oxinp._core.manipulation.shape import ravel
@@ -37,7 +36,7 @@ def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: Any = "r
         raise Unsupported("an output, or indices that are never out of bounds")
     array, index = _taken(a), _taken(indices)
     given = None if is_array(indices) else np.asarray(indices)
-    _check_placement(array, index)
+    check_placement(array, index)
     array, axis = (ravel(array), 0) if axis is None else (array, axis)
     return gather.take(array, index, axis, given=given)
 
@@ -51,7 +50,7 @@ def take_along_axis(arr: Any, indices: Any, axis: Any = -1) -> Any:
     axis, ndim = normalize_axis_index(axis, array._layout.ndim), index._layout.ndim
     if index._layout.dtype.kind not in "iu" or ndim != array._layout.ndim:
         raise Unsupported("what NumPy refuses")
-    _check_placement(array, index)
+    check_placement(array, index)
     return gather.take_along(array, index, axis)
 
 
@@ -61,7 +60,7 @@ def compress(condition: Any, a: Any, axis: Any = None, out: Any = None) -> Any:
     mask, array = _taken(condition), _taken(a)
     if out is not None or mask._layout.ndim != 1 or mask._layout.dtype != BOOL:
         raise Unsupported("an output, or conditions that are no vector of truth")
-    _check_placement(array, mask)
+    check_placement(array, mask)
     array, axis = (ravel(array), 0) if axis is None else (array, axis)
     extent = array._layout.shape[normalize_axis_index(axis, array._layout.ndim)]
     if mask._layout.size > extent:
@@ -77,7 +76,7 @@ def extract(condition: Any, arr: Any) -> Any:
     mask, array = _taken(condition), _taken(arr)
     if mask._layout.size != array._layout.size:
         raise Unsupported("what NumPy takes of arrays of other sizes")
-    _check_placement(array, mask)
+    check_placement(array, mask)
     return gather.select(ravel(array), ravel(astype(mask, BOOL, copy_wanted=False)))
 
 
@@ -108,12 +107,6 @@ def _truth_of(value: Any) -> Any:
     array = _taken(value)
     if not array._layout.size:
         raise Unsupported("no elements")
-    _check_placement(array)
+    check_placement(array)
     gather.need_kernel(array._layout)
     return astype(array, BOOL, copy_wanted=False)
-
-
-def _check_placement(*arrays: Any) -> None:
-    """Raise Unsupported where NumPy is to do it: all arrays are small, and on the host."""
-    if is_hosted(arrays) and placement.is_host(max(array._layout.nbytes for array in arrays)):
-        raise Unsupported("small arrays on the host")

@@ -13,10 +13,9 @@ from numpy.lib.array_utils import normalize_axis_index
 from oxinp._api.fronts import as_ours, implements
 from oxinp._core.array.ndarray import ndarray
 from oxinp._core.host.exchange import is_array
-from oxinp._core.lazy import placement
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import fetch, host_view
-from oxinp._core.lazy.record import is_hosted
+from oxinp._core.lazy.record import check_placement
 from oxinp._core.lazy.results import is_device_scalar
 from oxinp._core.lazy.views import view
 from oxinp._core.manipulation.copy import assign, astype, copy, from_elsewhere
@@ -41,12 +40,6 @@ def _target(a: Any) -> Any:
     if a._layout.dtype not in DEVICE_TYPES:
         raise Unsupported(f"dtype {a._layout.dtype} has no kernels")
     return a
-
-
-def _check_placement(*arrays: Any) -> None:
-    held = [x for x in arrays if is_array(x)]
-    if is_hosted(held) and placement.is_host(max(x._layout.nbytes for x in held)):
-        raise Unsupported("small arrays on the host")
 
 
 def _values(given: Any, dtype: Any, write: Callable[[Any, Any], object], casting: Any) -> Any:
@@ -92,7 +85,7 @@ def put(a: Any, ind: Any, v: Any, mode: Any = "raise") -> None:
     count, size = index._layout.size, values._layout.size
     if not count or not size:
         return
-    _check_placement(array, index, values)
+    check_placement(array, index, values)
     index = _in_range(index, array._layout.size, mode)
     if size > 1 and size != count:
         values = gather.take(values, UFUNC_OBJECTS["remainder"](creation.arange(count), size), is_checked=False)
@@ -116,7 +109,7 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: Any) -> None:
     if index._layout.dtype.kind not in "iu" or index._layout.ndim != array._layout.ndim or not index._layout.size:
         raise Unsupported("what NumPy refuses, or no elements")
     given = _values(values, array._layout.dtype, lambda x, number: x.__setitem__(0, number), "unsafe")
-    _check_placement(array, index, given)
+    check_placement(array, index, given)
     put_along(array, index, axis, given)
 
 
@@ -127,7 +120,7 @@ def putmask(a: Any, mask: Any, values: Any) -> None:
     given = _values(values, array._layout.dtype, lambda x, number: np.putmask(x, [True], number), "safe")
     if chosen._layout.shape != array._layout.shape or not given._layout.size:
         raise Unsupported("a mask that does not fit, or no values")
-    _check_placement(array, chosen, given)
+    check_placement(array, chosen, given)
     size = array._layout.size
     if given._layout.shape != array._layout.shape:
         flat = ravel(given)
@@ -146,7 +139,7 @@ def place(arr: Any, mask: Any, vals: Any) -> None:
     given = ravel(_values(vals, array._layout.dtype, lambda x, number: np.place(x, [True], number), "safe"))
     if chosen._layout.size != array._layout.size or not given._layout.size:
         raise Unsupported("a mask that does not fit, or no values")
-    _check_placement(array, chosen, given)
+    check_placement(array, chosen, given)
     flags = ravel(astype(chosen, BOOL, copy_wanted=False))
     number = UFUNC_OBJECTS["subtract"](accumulate(CUMSUM, flags, 0, INT64), 1)
     number = UFUNC_OBJECTS["remainder"](number, given._layout.size)
@@ -192,7 +185,7 @@ def choose(a: Any, choices: Any, out: Any = None, mode: Any = "raise") -> Any:
     given = [as_ours(x) for x in listed]
     if out is not None or not 0 < len(given) <= MAX_CHOICES or index._layout.dtype.kind not in "iu":
         raise Unsupported("an output, or numbers that NumPy converts or refuses")
-    _check_placement(index, *given)
+    check_placement(index, *given)
     kinds = [x if type(x) in WEAK_TYPES else held._layout.dtype for x, held in zip(listed, given, strict=True)]
     dtype = np.result_type(*kinds)
     try:
@@ -228,7 +221,7 @@ def ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: A
         raise Unsupported("what NumPy refuses")
     if any(x._layout.dtype.kind not in "iu" or not x._layout.ndim or not x._layout.size for x in arrays):
         raise Unsupported("indices that NumPy converts or refuses, or none")
-    _check_placement(*arrays)
+    check_placement(*arrays)
     compute, total, wrong, stride = UFUNC_OBJECTS, None, None, 1
     pairs = list(zip(arrays, extents, modes, strict=True))
     for array, extent, each in pairs[::-1] if order == "C" else pairs:
@@ -253,7 +246,7 @@ def unravel_index(indices: Any, shape: Any, order: Any = "C") -> Any:
         raise Unsupported("indices that NumPy converts or refuses, or none")
     if order not in ("C", "F") or not extents or not _is_size(extents):
         raise Unsupported("what NumPy refuses")
-    _check_placement(index)
+    check_placement(index)
     compute, rest = UFUNC_OBJECTS, astype(index, INT64, copy_wanted=False)
     bad = compute["logical_or"](compute["less"](rest, 0), compute["greater_equal"](rest, math.prod(extents)))
     if _is_any(bad):

@@ -20,6 +20,7 @@ from oxinp._core.array import dispatch
 from oxinp._core.errors.frames import warn
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import fetch
+from oxinp._core.lazy.record import check_placement
 from oxinp._core.lazy.views import view
 from oxinp._core.manipulation.copy import assign, astype
 from oxinp._core.manipulation.shape import reshape
@@ -53,7 +54,7 @@ class _Rows:
         layout = array._layout
         if layout.dtype.kind not in "iuf" or not layout.size or not layout.ndim:
             raise Unsupported("elements that are no real numbers, or none")
-        sorts.check_placement(array)
+        check_placement(array)
         axes = tuple(range(layout.ndim)) if axis is None else normalize_axis_tuple(axis, layout.ndim)
         kept = [i for i in range(layout.ndim) if i not in axes]
         self.dtype, self.given_shape = layout.dtype, layout.shape

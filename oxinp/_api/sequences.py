@@ -12,10 +12,9 @@ from numpy.lib.array_utils import normalize_axis_index
 from oxinp._api.fronts import as_ours, implements
 from oxinp._api.rebound import rebound
 from oxinp._core.host.exchange import is_array
-from oxinp._core.lazy import placement
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import Handle, fetch
-from oxinp._core.lazy.record import is_hosted
+from oxinp._core.lazy.record import check_placement
 from oxinp._core.lazy.views import view
 from oxinp._core.manipulation.copy import astype
 from oxinp._core.manipulation.shape import ravel, reshape
@@ -32,12 +31,6 @@ UINT8 = np.dtype(np.uint8)
 BITS = 8
 
 
-def _check_placement(*arrays: Any) -> None:
-    held = [x for x in arrays if is_array(x)]
-    if is_hosted(held) and placement.is_host(max(x._layout.nbytes for x in held)):
-        raise Unsupported("small arrays on the host")
-
-
 @implements("interp")
 def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> Any:
     """See `numpy.interp`: the same operations on the same neighbours, found by a binary search."""
@@ -49,7 +42,7 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
         raise Unsupported("what NumPy refuses, a single point, or a scalar")
     if any(is_array(each) for each in (left, right)):
         raise Unsupported("values beyond the ends that are arrays")
-    _check_placement(wanted, points, values)
+    check_placement(wanted, points, values)
     wanted, points, values = (astype(a, FLOAT64, copy_wanted=False) for a in (wanted, points, values))
     compute = UFUNC_OBJECTS
     place = compute["subtract"](searchsorted(points, wanted, is_right=True), 1)
@@ -110,7 +103,7 @@ def _vectors(a: Any, v: Any, mode: Any) -> tuple[Any, Any, str]:
     arrays = as_ours(a), as_ours(v)
     if any(x._layout.ndim != 1 or not x._layout.size for x in arrays) or mode not in _MODES:
         raise Unsupported("what NumPy refuses or converts")
-    _check_placement(*arrays)
+    check_placement(*arrays)
     return (*arrays, _MODES[mode])
 
 
@@ -190,7 +183,7 @@ def packbits(a: Any, /, axis: Any = None, bitorder: Any = "big") -> Any:
         raise Unsupported("what NumPy refuses, or no elements")
     if not array._layout.ndim:
         raise Unsupported("a scalar")
-    _check_placement(array)
+    check_placement(array)
     if axis is None:
         array, axis = ravel(array), 0
     axis = normalize_axis_index(operator.index(axis), array._layout.ndim)
@@ -223,7 +216,7 @@ def unpackbits(a: Any, /, axis: Any = None, count: Any = None, bitorder: Any = "
         raise Unsupported("what NumPy refuses, or no elements")
     if not array._layout.ndim:
         raise Unsupported("a scalar")
-    _check_placement(array)
+    check_placement(array)
     if axis is None:
         array, axis = ravel(array), 0
     axis = normalize_axis_index(operator.index(axis), array._layout.ndim)

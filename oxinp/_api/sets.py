@@ -11,11 +11,12 @@ from oxinp._api.fronts import as_ours, implements
 from oxinp._api.manipulation import concatenate
 from oxinp._core.array import dispatch
 from oxinp._core.lazy.expr import Unsupported
+from oxinp._core.lazy.record import check_placement
 from oxinp._core.manipulation.copy import astype
 from oxinp._core.manipulation.shape import ravel
 from oxinp._core.ops import gather
 from oxinp._core.ops.index import getitem
-from oxinp._core.ops.sort import Unique, check_placement, distinct_values, searchsorted, sort
+from oxinp._core.ops.sort import Unique, distinct_values, searchsorted, sort
 from oxinp._core.ufunc.objects import UFUNC_OBJECTS
 
 

@@ -6,7 +6,7 @@ import numpy
 import pytest
 
 import oxinp as np
-from oxinp._core.lazy.balance import balance
+from oxinp._core.lazy.balance import NUM_SIZES, balance
 from tests.comparator import assert_same
 
 
@@ -159,7 +159,7 @@ def test_elements_by_index_that_belong_on_the_host_are_no_fallback(use, is_learn
     x, expected = np.asarray(given) * 2, given * 2
     if is_learned:
         np.evaluate(x)
-        balance._settle(8)
+        balance._settle(NUM_SIZES)
     before = stats()
     found, wanted = use(np, x, np.asarray(places), np.asarray(mask)), use(numpy, expected, places, mask)
     assert stats().launches == before.launches

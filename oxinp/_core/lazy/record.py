@@ -14,7 +14,7 @@ from oxinp._core.lazy.combining import combine, renew
 from oxinp._core.lazy.expr import Graph, Loop, Operation, Record, Unsupported, cast, leaf, remember, scalar
 from oxinp._core.lazy.flagged import flagged
 from oxinp._core.lazy.handle import Handle, chain, host_view
-from oxinp._core.lazy.results import wrap_host, wrap_pending
+from oxinp._core.lazy.results import is_device_scalar, wrap_host, wrap_pending
 from oxinp._core.memory.dtypes import DEVICE_TYPES, WEAK_TYPES
 from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.storage import SHARED, Value
@@ -233,6 +233,19 @@ def is_hosted(operands: Sequence[Any]) -> bool:
         if isinstance(x, Handle) and (x._held or x._storage).host is None and not placement.may_be_host(x._storage):
             return False
     return True
+
+
+def check_placement(*operands: Any) -> None:
+    """Leave to NumPy arrays that all have their elements on the host and belong there; scalars have no say.
+
+    Raises
+    ------
+    Unsupported
+        They are to be left.
+    """
+    held = [x for x in operands if isinstance(x, Handle) and not is_device_scalar(x)]
+    if is_hosted(held) and placement.is_host(max(x._layout.nbytes for x in held)):
+        raise Unsupported("elements that are on the host")
 
 
 def cost_of(operation: Operation, operands: tuple[Any, ...]) -> float:

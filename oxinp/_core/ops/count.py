@@ -12,6 +12,7 @@ from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import Handle
 from oxinp._core.lazy.op import BoundOp, Op
 from oxinp._core.lazy.placement import device
+from oxinp._core.lazy.record import check_placement
 from oxinp._core.lazy.views import view
 from oxinp._core.manipulation.copy import astype
 from oxinp._core.manipulation.shape import ravel
@@ -19,7 +20,7 @@ from oxinp._core.memory.dtypes import DEVICE_TYPES, FLOAT16, FLOAT32, FLOAT64, I
 from oxinp._core.memory.layout import Layout
 from oxinp._core.ops import creation, updates
 from oxinp._core.ops.perform import perform_on_device
-from oxinp._core.ops.sort import check_placement, searchsorted
+from oxinp._core.ops.sort import searchsorted
 from oxinp._core.ops.where import where
 from oxinp._core.reduction.reduce import reduce
 from oxinp._core.reduction.table import MAX, MIN

@@ -15,6 +15,7 @@ from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import Handle
 from oxinp._core.lazy.op import BoundOp, Op
 from oxinp._core.lazy.placement import device
+from oxinp._core.lazy.record import check_placement
 from oxinp._core.lazy.views import view
 from oxinp._core.memory.dtypes import DEVICE_TYPES, INT64
 from oxinp._core.memory.layout import Layout
@@ -106,5 +107,5 @@ def partition(array: Handle, ranks: np.ndarray[Any, Any], axis: Any, *, gives_pl
     is_long = MIN_LENGTH <= length <= MAX_PARTITIONED and layout.size <= MAX_ROWS * length
     if wanted.size != 1 or not is_long or layout.dtype.kind == "c":
         return sort.argsort(array, axis) if gives_places else sort.sort(array, axis)
-    sort.check_placement(array)
+    check_placement(array)
     return sort.along(PARTITION, array, axis, (int(wanted[0]), gives_places), "C" if gives_places else "K")

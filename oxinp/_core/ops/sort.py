@@ -12,12 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
-from oxinp._core.lazy import placement
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import Handle
 from oxinp._core.lazy.op import BoundOp, Op
 from oxinp._core.lazy.placement import device
-from oxinp._core.lazy.record import is_hosted
+from oxinp._core.lazy.record import check_placement
 from oxinp._core.lazy.views import view
 from oxinp._core.manipulation.copy import axes_of, copy, permuted
 from oxinp._core.manipulation.shape import ravel
@@ -101,12 +100,6 @@ def _check(array: Handle) -> None:
     layout = array._layout
     if layout.dtype not in DEVICE_TYPES or not layout.size or not layout.is_aligned:
         raise Unsupported(f"dtype {layout.dtype} has no kernels, or there are no elements")
-
-
-def check_placement(*arrays: Handle) -> None:
-    """Leave to NumPy what has all its elements on the host and belongs there."""
-    if is_hosted(arrays) and placement.is_host(max(x._layout.nbytes for x in arrays)):
-        raise Unsupported("elements that are on the host")
 
 
 def along(op: Op, array: Handle, axis: Any, parameters: tuple[Hashable, ...], order: str = "C") -> Any:
