@@ -132,6 +132,13 @@ a1 = np.arange(6, dtype='i4').reshape(3, 2).T
 a2 = np.argsort(a1, axis=0, kind='stable')
 a2.shape = (-1,)
 """,
+    "what broadcast_arrays gave, written to as a whole and seen in other strides": """
+a1 = np.ones((3,), dtype='i2')
+a2, a3 = np.broadcast_arrays(a1, a1[:1])
+a3[...] = a2 * 0.5j
+a4 = np.lib.stride_tricks.as_strided(a3, (2, 3), (0, 2))
+a4[1, -3] *= a4[1, 2]
+""",
 }
 PROGRAMS = tuple(
     Program(tuple(Statement("regression", line) for line in code.strip().splitlines()), origin)

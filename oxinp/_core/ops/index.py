@@ -247,7 +247,7 @@ def setitem(array: Handle, key: Any, value: Any) -> None:
         layout = host_part(array, host, part)._layout
     if is_element and not isinstance(value, np.generic | int | float):
         value = _single(value, layout)
-    assign(array if array._view is None and layout.same(array._layout) else view_at(array, layout), value)
+    assign(array if layout.same(array._layout) else view_at(array, layout), value)
 
 
 def write_part(array: Handle, host: Any, seen: Any, key: Any, given: Any) -> bool:
