@@ -108,12 +108,12 @@ def bound(x: np.ndarray[Any, Any], y: np.ndarray[Any, Any]) -> float:
         return math.inf
     columns = y.shape[-1] if other > 1 else 1
     flops = x.size * columns
-    results = flops // (x.shape[-1] or 1)
+    results: int = flops // x.shape[-1]
     if ndim > 2 or other > 2:
         if ndim > 2 and other > 2 and x.shape[:-2] != y.shape[:-2]:
             return math.inf
         if ndim < 3:  # each of the matrices is multiplied
-            times = y.size // ((y.shape[-2] * columns) or 1)
+            times = y.size // (y.shape[-2] * columns)
             flops, results = flops * times, results * times
     itemsize = max(x.itemsize, y.itemsize, 8)
     return max(x.nbytes, y.nbytes, results * itemsize, flops / FLOPS_PER_BYTE)
