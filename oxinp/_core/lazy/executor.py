@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from oxinp._kernels.plan import Again
     from oxinp._runtime.memory import Buffer
 
+BRIEF_LAUNCHES = 32
+"""What launches fastest takes as long to make as so many launches by what is made fastest take longer."""
+
 _CLOCK = count(1)
 
 
@@ -114,16 +117,16 @@ class Executable:
         return launch_and_note
 
     def _launch_briefly(self, launch: Launch, count: int) -> None:
-        """Launch by what is made fastest, and from the second time on by what launches fastest."""
+        """Launch by what is made fastest, and after some times by what launches fastest."""
         backend = device()
         shape = (launch.kernel, launch.grid, count, launch.constants, launch.work)
-        brief, is_first = backend.launcher(*shape, True), True
+        brief, num_left = backend.launcher(*shape, True), BRIEF_LAUNCHES
 
         def settle(*parameters: Any) -> None:
-            nonlocal is_first
-            if is_first:
+            nonlocal num_left
+            if num_left:
+                num_left -= 1
                 brief(*parameters)
-                is_first = False
             else:
                 self.launch = self._noted(backend.launcher(*shape))
                 self.launch(*parameters)
