@@ -42,7 +42,7 @@ from oxinp._kernels.random import fill as random_fill
 from oxinp._kernels.random import find as random_find
 from oxinp._kernels.random import (
     interval,
-    log1p,
+    libm_log1p,
     quasi,
     reduced,
     shuffle,
@@ -619,7 +619,7 @@ def _forms_of_log1p(variate: Variate, *, is_usual: bool) -> tuple[str, ...]:
     """Return the forms that a variate's tail may have, of which unusual kernels are there in the first alone."""
     if variate.tail is None:
         return ("",)
-    return log1p.FORMS[variate.type] if is_usual else log1p.FORMS[variate.type][:1]
+    return libm_log1p.FORMS[variate.type] if is_usual else libm_log1p.FORMS[variate.type][:1]
 
 
 def random_specs() -> list[Any]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-FUSED, PLAIN, OWN = "fused", "plain", "own"  # see `oxinp._kernels.random.log1p`
+FUSED, PLAIN, OWN = "fused", "plain", "own"  # see `oxinp._kernels.random.libm_log1p`
 _PER_STATE = 4  # words of Philox's buffer
 _TAIL = 0xFFFFFE01  # half a word that exponentials of f32 take for the tail's
 # Of uniform numbers: the first 53 bits of words, and 24 of halves. What forms make of them, as `drawn` says, differs

@@ -71,7 +71,7 @@ class FindSpec(Frozen):
     capacity : int
         Of the list of candidates; 0 where no segment is slow.
     log1p : str
-        What form of it tails go through, see `log1p`; empty where there are none.
+        What form of it tails go through, see `libm_log1p`; empty where there are none.
     """
 
     generator: str

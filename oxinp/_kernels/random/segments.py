@@ -16,7 +16,7 @@ from oxinp._kernels.plan import Launch, Plan, Scratch, inputs, outputs
 from oxinp._kernels.random import find, place
 from oxinp._kernels.random import tiles as tiles_kernel
 from oxinp._kernels.random.find import GROUP, FindSpec
-from oxinp._kernels.random.log1p import OWN
+from oxinp._kernels.random.libm_log1p import OWN
 from oxinp._kernels.random.place import PlaceSpec
 from oxinp._kernels.random.tiles import NUM_TILE_BITS, TilesSpec
 from oxinp._kernels.random.variates import VARIATES

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from oxinp._kernels.random.fill import uniform_f32, uniform_f64
-from oxinp._kernels.random.log1p import log1p
+from oxinp._kernels.random.libm_log1p import log1p
 from oxinp._kernels.random.ziggurat_tables import table
 from oxinp._ptx import math
 from oxinp._ptx.frozen import Frozen
@@ -91,7 +91,7 @@ class Variate(Frozen, eq=False):
         ``slow(k, piece, following, parameters, outcome)``: ends a slow segment; ``following()`` gives the next piece.
     tail, is_tail : callable or None
         ``tail(k, piece, following, outcome, form)``: ends a slow segment of which ``is_tail(k, piece)`` holds, in place
-        of `slow`; these are few, always give a value, and it is their own. It is a form of `log1p.log1p`.
+        of `slow`; these are few, always give a value, and it is their own. It is a form of `libm_log1p.log1p`.
     parameters : tuple of Type
         Scalars of the kernel, the last inputs of a plan.
     has_table : bool

@@ -1,4 +1,4 @@
-"""The logarithms of legacy streams and of tails of ziggurats are the C library's, bit for bit."""
+"""The logarithms and exponentials that draws go through are the C library's, bit for bit."""
 
 import math
 
@@ -9,7 +9,8 @@ from oxinp._core.ops import c_library
 from oxinp._kernels.plan import Launch
 from oxinp._kernels.random import variates
 from oxinp._kernels.random.libm import log
-from oxinp._kernels.random.log1p import FORMS, OWN, log1p
+from oxinp._kernels.random.libm_exp import exp
+from oxinp._kernels.random.libm_log1p import FORMS, OWN, log1p
 from oxinp._ptx import Builder
 from oxinp._ptx.types import f32, f64
 from tests.comparator import assert_same
@@ -47,6 +48,18 @@ def of_numbers(function, numbers, type_=f64):
 def test_logarithms_are_the_c_librarys():
     numbers = arguments()
     assert_same(of_numbers(log, numbers), np.array([math.log(number) for number in numbers]))
+
+
+def test_exponentials_are_the_c_librarys():
+    rng = np.random.default_rng(21)
+    numbers = rng.standard_normal(SIZE)
+    numbers[: SIZE // 4] *= 2.0 ** -rng.integers(0, 60, SIZE // 4)
+    numbers[SIZE // 4 : SIZE // 2] *= 200
+    numbers[-10:] = [0.0, -0.0, 512.0, -512.0, 511.9, -511.9, 707.9, -707.9, 1.0, -1.0]
+    numbers = numbers[np.abs(numbers) < 708]
+    assert_same(of_numbers(exp, numbers), np.array([math.exp(number) for number in numbers]))
+    special = np.array([710.0, -746.0, np.inf, -np.inf, np.nan])
+    assert_same(of_numbers(exp, special), np.array([np.inf, 0.0, np.inf, 0.0, np.nan]))
 
 
 def uniforms(bits):

@@ -5,7 +5,7 @@ import pytest
 
 from oxinp._core.ops.c_library import form_of_log1p
 from oxinp._kernels.random import find, segments, variates
-from oxinp._kernels.random.log1p import OWN
+from oxinp._kernels.random.libm_log1p import OWN
 from oxinp._kernels.random.variates import VARIATES, Begun, Variate
 from oxinp._ptx.types import u32, u64
 from tests.comparator import assert_same
