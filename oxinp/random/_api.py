@@ -291,6 +291,10 @@ class Generator(_GeneratorMethods):  # type: ignore[misc]  # made above
 
     def bytes(self, length: int) -> bytes:
         """See `numpy.random.Generator.bytes`."""
+        if type(length) is int and length > 0:
+            halves = self._integers(0, (1 << 32) - 1, (-(-length // 4),), np.uint32, endpoint=True)
+            if halves is not None:
+                return asnumpy(halves).tobytes()[:length]
         with self._mutex:
             settle(self)
             drawn: bytes = super().bytes(length)

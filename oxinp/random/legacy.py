@@ -46,6 +46,7 @@ _NUMPYS: Any = np.random.RandomState
 _RandomStateMethods: Any = type("_RandomStateMethods", (np.random.RandomState,), methods(np.random.RandomState))
 # How many times the bytes have to be drawn for the device to be the place: jumps take a tenth of a millisecond.
 _TIMES = 8
+UINT32 = np.dtype(np.uint32)
 NOTHING = object()  # what a method that returns nothing has drawn
 _JUDGE = _NUMPYS(0)  # raises where parameters are wrong
 
@@ -96,6 +97,10 @@ class RandomState(_RandomStateMethods):  # type: ignore[misc]
 
     def bytes(self, length: int) -> bytes:
         """See `numpy.random.RandomState.bytes`."""
+        if type(length) is int and length > 0:
+            halves = _drawn(self, "halves", UINT32, (-(-length // 4),))
+            if halves is not None:
+                return fetch(halves).tobytes()[:length]
         with self._mutex:
             settle(self)
             drawn: bytes = super().bytes(length)

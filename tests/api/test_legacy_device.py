@@ -56,6 +56,8 @@ CALLS = [
     ("choice(3, 33, p=[0.5, 0.25, 0.25])", 0),
     ("choice(1, 4)", 0),
     ("choice(10, 3)", 0),
+    ("bytes(5)", 0),
+    ("bytes(1102)", 0),
     ("choice(np.arange(5.0), 4, replace=False)", 0),
 ]
 
