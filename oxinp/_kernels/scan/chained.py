@@ -147,12 +147,14 @@ class _ScanChained(ScanKernel):
             self.stream()
             return k.build()
         row, tile, first, count = self.place(self.numbers[0])
-        self.load(self.origin(row, first), count)
-        self.load_rest(self.origin(row, first), count)
+        kept = self.kept.split(row)
+        origin, target = self.origin(kept, first), self.target_of(kept)
+        self.load(origin, count)
+        self.load_rest(origin, count)
         k.barrier()
         self.scan(k.cast(row, u32), k.cast(tile, u32))
         k.barrier()
-        self.store(self.target_of(row, first), count)
+        self.store(target.moved(self.scanned, first), count)
         return k.build()
 
     def stream(self) -> None:
@@ -165,7 +167,7 @@ class _ScanChained(ScanKernel):
             assert self.num_tiles is not None
             with k.when(number < self.num_tiles):
                 row, _, first, count = self.place(number)
-                self.load(self.origin(row, first), count)
+                self.load(self.origin(self.kept.split(row), first), count)
             copies.commit()
 
         for i in range(spec.buffers - 1):
@@ -184,13 +186,13 @@ class _ScanChained(ScanKernel):
             self.results = self.results.view(spec.target.type)
             row, tile, first, count = self.place(current)
             with k.when(count < spec.tile):
-                self.load_rest(self.origin(row, first), count)
+                self.load_rest(self.origin(self.kept.split(row), first), count)
                 k.barrier()
             self.scan(k.cast(row, u32), k.cast(tile, u32))
             k.barrier()
             with k.when(k.tid == 0):
                 self.numbers[slot.get()] = ticket.get()
-            self.store(self.target_of(row, first), count)
+            self.store(self.target_of(self.kept.split(row)).moved(self.scanned, first), count)
             slot.set(k.where(slot.get() == spec.buffers - 1, k.const(0, u32), slot.get() + 1))
             k.barrier()
 
@@ -201,17 +203,16 @@ class _ScanChained(ScanKernel):
         first = tile * spec.tile
         return row, tile, first, k.cast(k.min(self.length - first, spec.tile), u32)
 
-    def origin(self, row: Value, first: Value) -> Position:
+    def origin(self, kept: list[Value], first: Value) -> Position:
         """Where a tile is read from."""
-        kept = self.kept.split(row)
         return locate(self.bound.origin(), range(self.scanned), kept).moved(self.scanned, first)
 
-    def target_of(self, row: Value, first: Value) -> Spot:
-        """Where the results of a tile go."""
+    def target_of(self, kept: list[Value]) -> Spot:
+        """Where the results of a row go."""
         target = self._target.spot()
-        for loop, index in enumerate(self.kept.split(row)):
+        for loop, index in enumerate(kept):
             target = target.moved(loop, index)
-        return target.moved(self.scanned, first)
+        return target
 
     # -- elements
 
