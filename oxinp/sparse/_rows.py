@@ -285,25 +285,25 @@ def order_of(rows: Rows, *, is_lower: bool) -> Order:
     return Order(astype(sort.argsort(levels), rows.indices.dtype), int(reduce(MAX, levels)) + 1)
 
 
-def solve_triangular(rows: Rows, right: Any, order: Order | None, *, is_lower: bool, has_unit_diagonal: bool) -> Any:
+def solve_triangular(rows: Rows, right: Any, order: Order, *, is_lower: bool, has_unit_diagonal: bool) -> Any:
     """Return the solution for one or several right-hand sides of the matrix' dtype; other elements do not count.
 
     Parameters
     ----------
     rows : Rows
     right : ndarray, (n,) or (n, k)
-    order : Order or None
-        One right-hand side may go without.
+    order : Order
     is_lower, has_unit_diagonal : bool
     """
-    parameters = (is_lower, has_unit_diagonal, 0 if order is None else order.num_levels)
-    given = () if order is None else (order.rows,)
+    parameters = (is_lower, has_unit_diagonal, order.num_levels)
     if right.ndim == 1:
-        return perform_on_device(ops.SOLVE_TRIANGULAR, (*rows.parts, right, *given), parameters)
+        return perform_on_device(ops.SOLVE_TRIANGULAR, (*rows.parts, right, order.rows), parameters)
     if right.shape[1] == 1:
-        return perform_on_device(ops.SOLVE_TRIANGULAR, (*rows.parts, right.ravel(), *given), parameters).reshape(-1, 1)
+        return perform_on_device(ops.SOLVE_TRIANGULAR, (*rows.parts, right.ravel(), order.rows), parameters).reshape(
+            -1, 1
+        )
     right = dispatch.functions[np.ascontiguousarray](right)
-    return perform_on_device(ops.SOLVE_TRIANGULAR, (*rows.parts, right, *given), parameters)
+    return perform_on_device(ops.SOLVE_TRIANGULAR, (*rows.parts, right, order.rows), parameters)
 
 
 def incomplete(rows: Rows, order: Order, *, is_symmetric: bool) -> Any:

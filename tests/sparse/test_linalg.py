@@ -107,7 +107,7 @@ def test_triangular_systems(kind, lower, unit_diagonal, format_, stats):
     matrix = KINDS[kind] / 500 + scipy.sparse.eye_array(KINDS[kind].shape[0], format="csr")
     matrix = (scipy.sparse.tril if lower else scipy.sparse.triu)(matrix).asformat(format_)
     rng = np.random.default_rng(2)
-    made = ours(matrix)  # whose order is known from the second time on
+    made = ours(matrix)
     for right in [rng.normal(size=(matrix.shape[0], *more)) for more in ((), (), (2,))]:
         options = {"lower": lower, "unit_diagonal": unit_diagonal}
         found = linalg.spsolve_triangular(made, oxinp.array(right), **options)

@@ -19,7 +19,7 @@ from oxinp._core.memory.layout import Layout
 from oxinp._kernels.plan import Plan, Scratch, inputs
 
 _FAMILY = "oxinp._kernels.sparse."
-STREAM_MEAN = 24  # mean length of rows up to which a block shares 256 of them
+STREAM_MEAN = 15  # mean length of rows up to which a block shares 256 of them
 STREAM_LONGEST = 512  # ... and the longest, which one thread adds
 UNEVEN = 8  # times the mean length, from which on elements are dealt out evenly, not rows
 
@@ -218,22 +218,22 @@ def _infer_solve(layouts: Layouts, parameters: Any) -> Layouts:  # noqa: ARG001
 
 
 def _plan_solve(layouts: list[Layout], parameters: Any) -> Plan:
-    (indptr, indices, data, right, *order), (*flags, num_levels) = layouts, parameters
+    (indptr, indices, data, right, _), (*flags, num_levels) = layouts, parameters
     family = _module("trsv")
     plan: Plan
     if len(right.shape) == 2:
         spec = family.TrsmSpec(DEVICE_TYPES[indices.dtype], DEVICE_TYPES[data.dtype], *flags)
         plan = family.plan_many(indptr.size - 1, right.shape[1], indices.size, spec)
         return plan
-    spec = family.TrsvSpec(DEVICE_TYPES[indices.dtype], DEVICE_TYPES[data.dtype], 1, *flags, is_ordered=bool(order))
+    spec = family.TrsvSpec(DEVICE_TYPES[indices.dtype], DEVICE_TYPES[data.dtype], 1, *flags)
     plan = family.plan(indptr.size - 1, indices.size, spec, num_levels)
     return plan
 
 
 SOLVE_TRIANGULAR = row("solve_triangular", _plan_solve, _infer_solve)
 """Operands a matrix in canonical format, right-hand sides of its dtype, one or a matrix, and an order in which rows can
-be solved for, which one right-hand side may go without; parameters whether the lower triangle counts, whether the
-diagonal is ones, and how many levels the order has, 0 without one."""
+be solved for; parameters whether the lower triangle counts, whether the diagonal is ones, and how many levels the order
+has."""
 
 
 def _infer_levels(layouts: Layouts, parameters: Any) -> Layouts:  # noqa: ARG001

@@ -46,7 +46,7 @@ def specs() -> list[Any]:
     """Return all shipped Specs."""
     found: list[Any] = [merge.SpmvPartitionSpec(i32), merge.SpmvPartitionSpec(i64)]
     for types in products():
-        found += [spmv.SpmvRowsSpec(types, lanes) for lanes in (1, 4, 32)]
+        found += [spmv.SpmvRowsSpec(types, *each) for each in ((8, spmv.UNROLL), (32, spmv.LONG_UNROLL))]
         found += [
             spmv.SpmvStreamSpec(types),
             merge.SpmvMergeSpec(types),
@@ -83,7 +83,7 @@ def specs() -> list[Any]:
             found += [trsv.TrsmSpec(i32, type_, lanes == 1, False), trsv.TrsmSpec(i64, type_, True, True)]
             found += [
                 trsv.TrsvSpec(i32, type_, lanes, lanes == 1, False),
-                trsv.TrsvSpec(i64, type_, lanes, True, True, is_ordered=True),
+                trsv.TrsvSpec(i64, type_, lanes, True, True),
             ]
     for index in (i32, i64):
         found += [graph.HookSpec(index, 8), graph.FirstSpec(index)]
