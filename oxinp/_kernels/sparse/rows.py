@@ -134,7 +134,7 @@ def _row_numbers(spec: RowNumbersSpec) -> Kernel:
 
 def _pick(spec: PickSpec) -> Kernel:
     index = spec.index
-    k = Builder("sparse_pick_rows", block=BLOCK, max_registers=80)  # or ptxas spills to have fewer
+    k = Builder("sparse_pick_rows", block=BLOCK)
     out_indices, out_data = k.pointer("out_indices", index, "w"), k.pointer("out_data", spec.value, "w")
     tiles, starts = k.pointer("tiles", index, "r"), k.pointer("starts", index, "r")
     rows = k.pointer("rows", i64, "r")
@@ -142,6 +142,7 @@ def _pick(spec: PickSpec) -> Kernel:
     data = k.pointer("data", spec.value, "r")
     num_rows, count = k.scalar("num_rows", index), k.scalar("count", index)
     ends, owners = k.shared(i32, merge.TILE + 1), k.shared(i32, merge.TILE)
+    moves = k.shared(index, merge.TILE + 1)  # of each row of the tile: how far from its elements it gets them
     tile = k.cast(k.ctaid, index)
     first_row, last_row = tiles[tile], tiles[tile + 1]
     first = tile * merge.TILE - first_row
@@ -150,14 +151,16 @@ def _pick(spec: PickSpec) -> Kernel:
     thread = k.cast(k.tid, i32)
     numbers = [thread + i * BLOCK if i else thread for i in range(merge.ITEMS)]
     merge.load_ends(k, ends, starts, (first_row, first, num_ends, num_elements), numbers)
+    with k.range(thread, num_ends + 1, BLOCK) as number:
+        row = k.min(first_row + k.cast(number, index), num_rows - 1)
+        moves[number] = indptr[rows[row]] - starts[row]
     k.barrier()
     merge.own_elements(k, ends, owners, num_ends, num_elements)
     k.barrier()
     with k.when(num_elements != 0):
         safe = [k.min(number, num_elements - 1) for number in numbers]
         targets = [first + k.cast(number, index) for number in safe]
-        owned = [first_row + k.cast(owners[number], index) for number in safe]
-        places = [indptr[rows[row]] + (target - starts[row]) for row, target in zip(owned, targets, strict=True)]
+        places = [target + moves[owners[number]] for number, target in zip(safe, targets, strict=True)]
         found = [(indices[place], data[place]) for place in places]
         for number, target, (column, value) in zip(numbers, targets, found, strict=True):
             with k.when(number < num_elements):
