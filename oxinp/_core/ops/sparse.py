@@ -210,6 +210,19 @@ vectors that there are, contiguous rows of its dtype, float32 or float64; parame
 longest row of each matrix. Results the vectors, one more than products, and the components of each product along them.
 """
 
+
+def _plan_arnoldi_pairs(layouts: list[Layout], parameters: Any) -> Plan:
+    (*parts, given), (count, longest) = layouts, parameters
+    size = given.shape[1]
+    matvec = _plan_matvec([*parts, Layout.of(given.dtype, (size,))], (longest,))
+    plan: Plan = _module("arnoldi_pairs").plan(size, count, matvec, DEVICE_TYPES[given.dtype])
+    return plan
+
+
+ARNOLDI_PAIRS = row("arnoldi_pairs", _plan_arnoldi_pairs, _infer_arnoldi)
+"""As `ARNOLDI`, of one matrix and one vector, an even number of steps, two at a time; odd rows of components are those
+of the product of the matrix and the one before, and the last column marks pairs of which too little was left."""
+
 # -- triangular systems, incomplete factors ----------------------------------------------------------------------------
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from oxinp._kernels.sparse import (
     arnoldi,
+    arnoldi_pairs,
     bicgstab,
     cg,
     graph,
@@ -77,6 +78,10 @@ def specs() -> list[Any]:
             for is_second in (True, False)
         ]
         found.append(arnoldi.ArnoldiNextSpec(type_))
+        found += [
+            made(type_)
+            for made in (arnoldi_pairs.PairDotsSpec, arnoldi_pairs.PairSumsSpec, arnoldi_pairs.PairUpdateSpec)
+        ]
         found += [bicgstab.BicgstabSpec(name, type_) for name in ("dots", "direction", "half", "update")]
     for type_ in (f32, f64, c64, c128):
         for lanes in (1, 32):
@@ -136,6 +141,9 @@ FAMILIES: dict[type, Any] = {
     arnoldi.ArnoldiDotsSpec: arnoldi,
     arnoldi.ArnoldiUpdateSpec: arnoldi,
     arnoldi.ArnoldiNextSpec: arnoldi,
+    arnoldi_pairs.PairDotsSpec: arnoldi_pairs,
+    arnoldi_pairs.PairSumsSpec: arnoldi_pairs,
+    arnoldi_pairs.PairUpdateSpec: arnoldi_pairs,
     bicgstab.BicgstabSpec: bicgstab,
     cg.CgDotSpec: cg,
     cg.CgUpdateSpec: cg,
