@@ -16,7 +16,7 @@ from oxinp._core.manipulation.copy import astype
 from oxinp._core.memory.dtypes import INT64
 from oxinp._core.ops import creation, gather, sort
 from oxinp._core.ops import sparse as ops
-from oxinp._core.ops.perform import perform_on_device
+from oxinp._core.ops.perform import perform_on_device, perform_sized
 from oxinp._core.reduction.reduce import reduce
 from oxinp._core.reduction.scan import accumulate
 from oxinp._core.reduction.table import ALL, CUMSUM, MAX, MIN
@@ -245,13 +245,22 @@ def slice_rows(rows: Rows, start: int, stop: int) -> Rows:
 
 
 def pick_rows(rows: Rows, which: Any) -> Rows:
-    """Return rows by their numbers, int64 and in bounds."""
-    lengths = taken(rows.indptr, which + 1) - taken(rows.indptr, which)
-    indptr = pointers(lengths, rows.indptr.dtype)
-    count = int(indptr[-1])
+    """Return rows by their numbers, int64, of which negative ones count from the end.
+
+    Raises
+    ------
+    IndexError
+        A number is out of bounds.
+    """
+    (indptr, indices, data, _), (count, num_outside) = perform_sized(ops.PICKED, (which, *rows.parts))
+    if num_outside:
+        highest = int(reduce(MAX, which))
+        raise IndexError(f"index ({highest if highest >= rows.num_rows else int(reduce(MIN, which))}) out of range")
+    if count > MAX_INT32 and rows.indptr.dtype == INT32:
+        wide = rows._replace(indptr=astype(rows.indptr, INT64), indices=astype(rows.indices, INT64))
+        return pick_rows(wide, which)
     if not count:
         return nothing((which.size, rows.num_columns), rows.indptr.dtype, rows.data.dtype)
-    indices, data = perform_on_device(ops.PICK_ROWS, (indptr, which, *rows.parts), (count,))
     return Rows(indptr, indices, data, rows.num_columns)
 
 

@@ -91,7 +91,7 @@ def specs() -> list[Any]:
                 trsv.TrsvSpec(i64, type_, lanes, True, True),
             ]
     for index in (i32, i64):
-        found += [graph.HookSpec(index, 8), graph.FirstSpec(index)]
+        found += [graph.HookSpec(index, 8), graph.FirstSpec(index), rows.PickLengthsSpec(index)]
         counted = ProductTypes(index, i64, i64, i64)
         found += [spgemm_merge.SpgemmMergeSpec(counted, ways, is_numeric=False, staged=0) for ways in (1, 5, 8)]
         limits = tuple(each.most for each in spgemm_rows.BINS)
@@ -163,6 +163,7 @@ FAMILIES: dict[type, Any] = {
     graph.FirstSpec: graph,
     graph.RelaxSpec: graph,
     rows.RowNumbersSpec: rows,
+    rows.PickLengthsSpec: rows,
     rows.PickSpec: rows,
     rows.RunsSpec: rows,
     rows.DiagonalSpec: rows,
