@@ -192,7 +192,7 @@ def kind_product_case(matrix):
 def solver_case(solver, matrix, options):
     """Return the case of a fixed number of iterations; judged by the iterate after a few, which is to be SciPy's."""
     b = np.random.default_rng(8).random(matrix.shape[0])
-    few = {**options, "maxiter": 1, "restart": 5} if "restart" in options else {**options, "maxiter": 10}
+    few = {**options, "maxiter": 1, "restart": 6} if "restart" in options else {**options, "maxiter": 10}
 
     def prepare(side):
         a, right = moved(side, matrix), side.xp.asarray(b)
