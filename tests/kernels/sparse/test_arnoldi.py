@@ -41,6 +41,18 @@ def test_steps(session, dtype, kind, first):
     assert (components[first:, :-1] == along).all()
 
 
+def test_orthogonality_does_not_fade(session):
+    """It would by a factor per step, if vectors were made orthogonal but once."""
+    matrix, count = KINDS["laplacian-2d"], 30
+    size = matrix.shape[0]
+    given = np.random.default_rng(0).normal(size=(1, size))
+    vectors, components = np.full((count + 1, size), np.nan), np.full((count, count + 2), np.nan)
+    plan = arnoldi.plan(size, 0, count, spmv.stream(size, matrix.nnz, types_of("f8", "f8")), from_dtype(np.dtype("f8")))
+    arrays = (*parts(matrix), given / np.linalg.norm(given))
+    session.run(plan, [vectors, components], [session.pointer(x) for x in arrays])
+    np.testing.assert_allclose(vectors @ vectors.T, np.eye(count + 1), atol=1e-13)
+
+
 def test_nothing_new(session):
     """An operator that leads nowhere: the rest is zero."""
     matrix = KINDS["laplacian-2d"] * 0
