@@ -82,20 +82,25 @@ def _space(system: System, first: Any, count: int) -> tuple[Any, np.ndarray[Any,
 def _takes_pairs(system: System, dtype: np.dtype[Any], count: int) -> bool:
     """Return whether vectors may be made two at a time."""
     is_plain = system.matrix is not None and not system.is_preconditioned and system.matrix.dtype == dtype
-    return is_plain and dtype.kind == "f" and 0 < count < arnoldi_pairs.MAX_VECTORS and not count % 2
+    return is_plain and dtype.kind == "f" and 1 < count < arnoldi_pairs.MAX_VECTORS
 
 
 def _space_in_pairs(matrix: Any, first: Any, count: int) -> tuple[Any, np.ndarray[Any, Any]] | None:
     """Return what `_space` does, by products with the matrix and with its square; None if too little was left."""
     rows, longest = _compressed.of_rows(matrix)
-    basis, projected = perform_on_device(ops.ARNOLDI_PAIRS, (*rows.parts, copy(first)), (count, longest))
-    h = np.array(projected.tolist(), first.dtype).reshape(count, count + 2)
+    even = count // 2 * 2
+    basis, projected = perform_on_device(ops.ARNOLDI_PAIRS, (*rows.parts, copy(first)), (even, longest))
+    h = np.array(projected.tolist(), first.dtype).reshape(even, even + 2)
     if h[:, -1].any():
         return None
-    for row in range(1, count, 2):  # of A A v, of which A V c is taken; v is the vector before
+    for row in range(1, even, 2):  # of A A v, of which A V c is taken; v is the vector before
         before = h[row - 1, :row].copy()
         h[row] = (h[row] - before @ h[:row]) / h[row - 1, row]
-    return basis, h[:, :-1]
+    if even == count:
+        return basis, h[:, :-1]
+    basis, last = krylov_space(matrix.__matmul__, (matrix,), basis, count)
+    last[:even, :count] = h[:, :-1]
+    return basis, last
 
 
 def krylov_space(
