@@ -1,15 +1,17 @@
 """LU with partial pivoting of a panel by one cluster of blocks (sm_90): its rows in registers.
 
-Data layout: of a panel, see `lu_panel`, a thread has one row in registers. In shared memory a block has its rows, on
-their way from and to memory; and what other blocks put there: of each a candidate for the pivot, and its row; the row
-on the diagonal.
+Data layout: of a panel, see `lu_panel`, a thread has some rows in registers, from the column on that is eliminated: with
+every column they move up by one, so that the code of all columns is the same and stays in the instruction cache. In
+shared memory a block has its rows, on their way from and to memory, and their multipliers; and what other blocks put
+there: of each a candidate for the pivot, its row, and the reciprocal of its element.
 
-Who owns what: a block has consecutive rows, a thread one, rank by rank of the cluster.
+Who owns what: a block has consecutive rows, rank by rank of the cluster, a warp of these, and a thread every 32nd of the
+warp's. Rows do not move: each has the position to which exchanges would have brought it, where it is stored.
 
 Algorithm, per column: warps and blocks find their rows of the element of largest magnitude, the first of equal ones,
-by comparing magnitudes as integers; every block puts its candidate, and that row, into the shared memory of all, the
-first one its row on the diagonal, too, and each waits until it has those of all. The best of the candidates and the row
-on the diagonal change places; the multipliers and what is left of the panel are computed.
+by comparing magnitudes as integers; every block puts its candidate and that row into the shared memory of all, and each
+waits until it has those of all. The row of the best candidate and the one on the diagonal change positions; the
+multipliers and what is left of the panel are computed.
 
 Per panel: rows * width^2 flops, and per column one way from block to block. What blocks put into each other's memory,
 and what warps tell each other, is there twice, for columns of even and of odd number: who tells of a column has all
@@ -26,12 +28,13 @@ from oxinp._kernels.lapack import cluster
 from oxinp._kernels.lapack.lu_panel import NOWHERE, WARP, WIDTHS, PanelKernel
 from oxinp._kernels.plan import Launch, Work
 from oxinp._ptx import Builder, Kernel
+from oxinp._ptx.async_copy import AsyncCopies
 from oxinp._ptx.cluster import cluster_barrier
 from oxinp._ptx.cluster_store import WORDS, ClusterStores
 from oxinp._ptx.kernel import retraceable
 from oxinp._ptx.math import floats
 from oxinp._ptx.synchronize import follow
-from oxinp._ptx.types import Type, u32, u64
+from oxinp._ptx.types import Type, f32, i64, u32, u64
 
 if TYPE_CHECKING:
     from oxinp._kernels.choice import Device
@@ -41,6 +44,8 @@ if TYPE_CHECKING:
     from oxinp._ptx.value import Value, Var
 
 SHAPES = ((128, 8), (256, 8), (512, 8), (512, 16))  # threads of a block, blocks of a cluster
+CHUNK = 8  # elements of a row that are brought up to date without asking whether there are as many
+UNROLL = 8  # rows of a warp that are on their way at a time
 
 
 class ClusterSpec(NamedTuple):
@@ -67,8 +72,8 @@ class ClusterSpec(NamedTuple):
     @property
     def shared_nbytes(self) -> int:
         """Of a block, and some more."""
-        lines = 4 + 2 * (self.num_blocks + 1)
-        return (self.num_threads * (self.width + 1) + lines * self.width) * self.type.nbytes + 2048
+        lines = 2 + 2 * self.num_blocks
+        return (self.num_threads * (self.width + 1) + lines * (self.width + 1)) * self.type.nbytes + 2048
 
 
 def choose(type: Type, num_rows: int, device: Device) -> ClusterSpec | None:
@@ -93,48 +98,87 @@ class _ClusterPanel(PanelKernel):
         self.take()
         self.partials = k.dynamic_shared(u32, 2 * self.num_warps * WORDS)
         self.candidates = k.dynamic_shared(u32, 2 * spec.num_blocks * WORDS)
-        self.outgoing = k.dynamic_shared(spec.type, 2 * self.width)  # of this block: its candidate, the diagonal's row
+        self.outgoing = k.dynamic_shared(spec.type, self.width)  # the row of this block's candidate
+        self.reciprocal = k.dynamic_shared(spec.type, 1)  # of its element
         self.rows = k.dynamic_shared(spec.type, 2 * spec.num_blocks * self.width)
-        self.diagonals = k.dynamic_shared(spec.type, 2 * self.width)
-        self.row = self.top + k.tid  # in the panel
+        self.reciprocals = k.dynamic_shared(spec.type, 2 * spec.num_blocks)
+        self.position = k.var(self.top + k.tid)  # in the panel
+        self.is_present = self.top + k.tid < self.num_rows
+        self.own = self.tile.at(k.tid * self.line)
         self.vector = max(1, 16 // spec.type.nbytes)
         self.stores = ClusterStores(k)
-        line_nbytes = self.width * spec.type.nbytes
-        self.nbytes = spec.num_blocks * (u32.nbytes * WORDS + line_nbytes) + line_nbytes  # that a block is told
 
     def build(self) -> Kernel:
         k = self.k
         follow(k)
-        self.copy_in()
-        own = self.tile.at(k.tid * self.line)
-        values = [k.var(own[i]) for i in range(self.width)]
+        self.rows_in()
+        self.values = [k.var(self.own[i]) for i in range(self.width)]
+        # Behind what blocks tell of their rows, what was told before is read, and used for nothing.
+        with k.range(k.tid, 2 * self.spec.num_blocks * self.width, k.block[0]) as i:
+            self.rows[i] = k.const(0, self.type)
         cluster_barrier(k)  # from here on every block is there
         winner = k.var(0, u32)
-        for column in range(self.width):
-            with k.when(self.num_columns > column):
-                self.tell(column, values)
-                if column:  # while what others tell is on its way
-                    self.note(k.const(column - 1, u32), winner.get())
-                self.stores.wait(column)
-                found, pivot_row = self.exchange(column, values)
-                winner.set(found)
-                self.note_pivot(k.const(column, u32), pivot_row[column])
-                self.update(column, pivot_row, values)
+        with k.range(k.const(0, u32), self.num_columns) as column:
+            self.tell(column)
+            with k.when(column > 0):  # while what others tell is on its way
+                self.note(column - 1, winner.get())
+            self.stores.wait(column)
+            winner.set(self.eliminate(column))
         self.note(self.num_columns - 1, winner.get())
-        for i, value in enumerate(values):
-            own[i] = value.get()
-        k.barrier()
-        self.copy_out()
+        self.keep_upper()
+        k.warp_sync()
+        self.rows_out()
         self.report()
         return k.build()
 
+    # -- memory
+
+    def rows_in(self) -> None:
+        """Let the rows of each warp come in, zeros where there are none."""
+        k, copies, nbytes = self.k, AsyncCopies(self.k), self.type.nbytes
+        at_once = WARP // self.width
+        first, column = k.warp * WARP + k.lane / self.width, k.lane % self.width
+        with k.range(k.const(0, u32), WARP, at_once * UNROLL) as start:
+            for i in range(0, at_once * UNROLL, at_once):
+                row = first + start + i
+                is_there = (self.top + row < self.num_rows) & (column < self.num_columns)
+                place = k.cast(k.where(is_there, self.top + row, k.const(0, u32)), i64) * self.pitch
+                source = self.a.at(place + k.cast(k.where(is_there, column, k.const(0, u32)), i64))
+                valid = k.where(is_there, k.const(nbytes, u32), 0)
+                copies.start(self.tile.at(row * self.line + column), source, nbytes, valid)
+        copies.commit()
+        copies.wait()
+        k.warp_sync()
+
+    def rows_out(self) -> None:
+        """Store each warp's rows at their positions."""
+        k = self.k
+        at_once = WARP // self.width
+        first, column = k.lane / self.width, k.lane % self.width
+        with k.range(k.const(0, u32), WARP, at_once * UNROLL) as start:
+            for i in range(0, at_once * UNROLL, at_once):
+                row = first + start + i
+                position = k.shfl_idx(self.position.get(), row)
+                with k.when((position < self.num_rows) & (column < self.num_columns)):
+                    place = k.cast(position, i64) * self.pitch + k.cast(column, i64)
+                    self.a[place] = self.tile[(k.warp * WARP + row) * self.line + column]
+
+    def keep_upper(self) -> None:
+        """Put what pivots' rows have of U behind their multipliers."""
+        k, position = self.k, self.position.get()
+        with k.when(position < self.num_columns):
+            upper = self.own.at(position)
+            for i, value in enumerate(self.values):
+                with k.when(position + i < self.width):
+                    upper[i] = value.get()
+
     # -- the pivot
 
-    def search(self, column: int, value: Value) -> list[Value]:
-        """The candidate of this block; of rows in the panel."""
+    def search(self, column: Value) -> tuple[Value, Value, list[Value]]:
+        """The candidate of this block, and whether this warp and this thread have it."""
         k = self.k
-        found = self.magnitude(value)
-        is_below = (self.row >= column) & (self.row < self.num_rows)
+        found, position = self.magnitude(self.values[0].get()), self.position.get()
+        is_below = (position >= column) & self.is_present
         zero = k.const(0, u32)
         if found.type.bits == 64:
             bits = k.bitcast(found, u64)
@@ -142,43 +186,46 @@ class _ClusterPanel(PanelKernel):
         else:
             words = [k.bitcast(found, u32), zero]
         words = [k.where(is_below, word, zero) for word in words]
-        best = self.best([*words, k.where(is_below, self.row, k.const(NOWHERE, u32))])
-        partials = self.partials.at(column % 2 * self.num_warps * WORDS)
-        with k.when(k.lane == 0):
-            partials.store(k.warp * WORDS, [*best, zero])
+        words.append(k.where(is_below, position, k.const(NOWHERE, u32)))
+        is_best = k.lane == self.best(words)
+        partials = self.partials.at(column % 2 * (self.num_warps * WORDS))
+        with k.when(is_best):
+            partials.store(k.warp * WORDS, [*words, zero])
         k.barrier()
-        return self.best(self.some(partials, self.num_warps))
+        words = self.some(partials, self.num_warps)
+        number = self.best(words)
+        return k.warp == number, is_best, [k.shfl_idx(word, number) for word in words]
 
-    def tell(self, column: int, values: list[Var]) -> None:
-        """Put this block's candidate and its row, and the row on the diagonal, into the memory of all."""
-        k, width, half, stores = self.k, self.width, column % 2, self.stores
+    def tell(self, column: Value) -> None:
+        """Put this block's candidate and its row into the memory of all."""
+        k, width, stores, num_blocks = self.k, self.width, self.stores, self.spec.num_blocks
+        left = k.const(width, u32) - column  # elements of rows that are in use
         with k.when(k.tid == 0):
-            stores.expect(column, self.nbytes)
-        candidate = self.search(column, values[column].get())
-        row = candidate[2]
-        for is_mine, start in ((self.row == row, 0), (self.row == column, width)):
-            with k.when(is_mine):
+            nbytes = self.type.nbytes
+            stores.expect(column, (left * nbytes + (WORDS * u32.nbytes + nbytes)) * num_blocks)
+        is_my_warp, is_best, words = self.search(column)
+        half = column % 2 * num_blocks
+        with k.when(is_my_warp):
+            with k.when(k.lane < num_blocks):
+                place = (half + self.rank) * WORDS
+                stores.store_words(column, self.candidates, place, [*words, k.const(0, u32)], k.lane % num_blocks)
+            with k.when(is_best):
                 for i in range(0, width, self.vector):
-                    self.outgoing.store(start + i, [value.get() for value in values[i : i + self.vector]])
-        k.warp_sync()
-        first, blocks = self.row - k.lane, range(self.spec.num_blocks)
-        is_nowhere = row == NOWHERE  # a block without rows below the diagonal says so
-        has_row = (is_nowhere & (k.warp == 0)) | (~is_nowhere & (first <= row) & (row < first + WARP))
-        with k.when(has_row & (k.lane < width)):
-            found = k.var(k.const(0, self.type))
-            with k.when(~is_nowhere):
-                found.set(self.outgoing[k.lane])
-            place = (self.rank + half * self.spec.num_blocks) * width + k.lane
-            for rank in blocks:
-                stores.store(column, self.rows, place, found.get(), rank)
-        with k.when((first == 0) & (k.lane < width)):
-            element = self.outgoing[k.lane + width]
-            for rank in blocks:
-                stores.store(column, self.diagonals, k.lane + half * width, element, rank)
-        with k.when((k.warp == 0) & (k.lane < self.spec.num_blocks)):
-            place = (self.rank + half * self.spec.num_blocks) * WORDS
-            words = [*candidate, k.const(0, u32)]
-            stores.store_words(column, self.candidates, place, words, k.lane % self.spec.num_blocks)
+                    self.outgoing.store(i, [value.get() for value in self.values[i : i + self.vector]])
+                self.reciprocal[0] = self.inverse(self.values[0].get())
+            k.warp_sync()
+            with k.when(k.lane < left):
+                element, place = self.outgoing[k.lane], (half + self.rank) * width + k.lane
+                for rank in range(num_blocks):
+                    stores.store(column, self.rows, place, element, rank)
+            with k.when(k.lane < num_blocks):
+                element, place = self.reciprocal[0], half + self.rank
+                stores.store(column, self.reciprocals, place, element, k.lane % num_blocks)
+
+    def inverse(self, pivot: Value) -> Value:
+        """One over a pivot, anything where that is far from the ends of the range: see `quotient`."""
+        one = self.k.const(1, self.type)
+        return one / pivot if self.type.is_complex else floats.quotient(self.k, one, pivot)
 
     def some(self, candidates: Pointer, count: int) -> list[Value]:
         """A candidate for each of as many lanes; nothing for the others."""
@@ -188,54 +235,64 @@ class _ClusterPanel(PanelKernel):
         nothing = [k.const(0, u32), k.const(0, u32), k.const(NOWHERE, u32)]
         return [k.where(is_there, word, none) for word, none in zip(words, nothing, strict=True)]
 
-    def best(self, candidate: list[Value]) -> list[Value]:
-        """The best candidate of a warp: of the largest magnitude, and of equal ones the first row."""
+    def best(self, candidate: list[Value]) -> Value:
+        """The lane that has the best candidate of a warp: of the largest magnitude, and of equal ones the first row."""
         k = self.k
         high, low, row = candidate
-        best_high = k.redux("max", high)
-        is_best = high == best_high
-        best_low = k.redux("max", k.where(is_best, low, k.const(0, u32)))
-        is_best = is_best & (low == best_low)
-        return [best_high, best_low, k.redux("min", k.where(is_best, row, k.const(NOWHERE, u32)))]
+        lanes = k.var(k.ballot(high == k.redux("max", high)))
+        with k.when((lanes & (lanes - 1)) != 0):
+            is_best = ((lanes >> k.lane) & 1) != 0
+            if self.real.bits == 64:
+                is_best = is_best & (low == k.redux("max", k.where(is_best, low, k.const(0, u32))))
+            first = k.redux("min", k.where(is_best, row, k.const(NOWHERE, u32)))
+            lanes.set(k.ballot(is_best & (row == first)))
+        return k.clz(k.brev(lanes.get()))
 
     # -- the rest of the panel
 
-    def exchange(self, column: int, values: list[Var]) -> tuple[Value, Pointer]:
-        """Exchange two rows; return which one the pivot was in, and that row."""
-        k, half = self.k, column % 2
-        candidates = self.candidates.at(half * self.spec.num_blocks * WORDS)
-        winner = self.best(self.some(candidates, self.spec.num_blocks))[2]
-        pivot_row = self.rows.at((winner / self.height + half * self.spec.num_blocks) * self.width)
-        diagonal = self.diagonals.at(half * self.width)
-        for is_mine, row in ((self.row == winner, diagonal), (self.row == column, pivot_row)):
-            with k.when(is_mine):
-                for i in range(0, self.width, self.vector):
-                    taken = row.load(i, self.vector)
-                    for value, element in zip(values[i : i + self.vector], taken, strict=True):
-                        value.set(element)
-        return winner, pivot_row
+    def eliminate(self, column: Value) -> Value:
+        """Exchange two positions, and eliminate a column; return from which position the pivot comes."""
+        k, width, num_blocks = self.k, self.width, self.spec.num_blocks
+        half = column % 2 * num_blocks
+        candidates = self.candidates.at(half * WORDS)
+        rank = self.best(self.some(candidates, num_blocks))
+        winner = candidates[rank * WORDS + 2]
+        pivot_row = self.rows.at((half + rank) * width)
+        self.note_pivot(column, pivot_row[0])
+        position = self.position.get()
+        is_pivot, is_diagonal = position == winner, position == column
+        self.position.set(k.where(is_pivot, column, k.where(is_diagonal, winner, position)))
+        with k.when(self.position > column):
+            factor = self.quotient(self.values[0].get(), pivot_row[0], self.reciprocals[half + rank])
+            self.own[column] = factor
+            self.update(k.const(width, u32) - column, pivot_row, -factor, 0)
+        return winner
 
-    def update(self, column: int, pivot_row: Pointer, values: list[Var]) -> None:
-        """Compute the multiplier of this thread's row, and take its product with the pivot's row off the row."""
-        k = self.k
-        pivot = pivot_row[column]
-        with k.when(self.row > column):
-            factor = self.quotient(values[column].get(), pivot)
-            values[column].set(factor)
-            negative = -factor
-            for start in range((column + 1) // self.vector * self.vector, self.width, self.vector):
-                for i, element in enumerate(pivot_row.load(start, self.vector), start):
-                    if i > column:
-                        values[i].set(multiply_add(k, negative, element, values[i].get()))
+    def update(self, left: Value, pivot_row: Pointer, factor: Value, start: int) -> None:
+        """Take the product of a factor with the pivot's row off this thread's row, chunk by chunk; both move up."""
+        k, values = self.k, self.values
+        end = min(start + CHUNK, self.width)
+        for first in range(start, end, self.vector):
+            for i, element in enumerate(pivot_row.load(first, self.vector), first):
+                if i:
+                    values[i - 1].set(multiply_add(k, factor, element, values[i].get()))
+        if end < self.width:
+            with k.when(left > end):
+                self.update(left, pivot_row, factor, end)
 
-    def quotient(self, element: Value, pivot: Value) -> Value:
-        """The element over the pivot, which is no smaller; the element itself where that is zero."""
+    def quotient(self, element: Value, pivot: Value, reciprocal: Value) -> Value:
+        """The element over the pivot, which is no smaller; the element itself where that is zero.
+
+        By the reciprocal, as LAPACK's, unless that or the pivot is near an end of the range.
+        """
         k = self.k
-        is_zero = pivot == k.const(0, self.type)
-        divisor = k.where(is_zero, k.const(1, self.type), pivot)
-        if self.type.is_complex:
-            return k.where(is_zero, element, element / divisor)
-        return k.where(is_zero, element, floats.divided(k, element, divisor))
+        far = 2.0 ** (100 if self.real is f32 else 1000)
+        size = self.magnitude(reciprocal)
+        found = k.var(element * reciprocal)
+        with k.when(~((size > 1 / far) & (size < far))):
+            is_zero = pivot == k.const(0, self.type)
+            found.set(k.where(is_zero, element, element / k.where(is_zero, k.const(1, self.type), pivot)))
+        return found.get()
 
 
 def launch(spec: ClusterSpec, panel: Panel, places: tuple[Argument, Argument, Argument, Argument]) -> Launch:

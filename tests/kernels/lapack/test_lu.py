@@ -128,6 +128,19 @@ def test_pivots_of_a_cluster():
     assert pivots[7:].tolist() == [7, 200]
 
 
+@pytest.mark.parametrize("power", [-1030, 1010])
+def test_pivots_of_a_cluster_at_the_ends_of_the_range(power):
+    """Multipliers are at most one, whether or not a pivot's reciprocal is a number of full precision."""
+    plain = draw(np.random.default_rng(4), "f8", 40, 6).astype("f4").astype("f8")  # exact however it is scaled
+    powers = np.array([power, power, power, 0, 0, power])
+    factors, pivots, _, status = factored(machine(), CLUSTERS, np.ldexp(plain, powers))
+    wanted, wanted_pivots = scipy.linalg.lu_factor(plain)
+    assert status == diagonal.NO_ZERO
+    assert np.array_equal(pivots, wanted_pivots)
+    bits = 53 - max(-1022 - power, 0) - 8  # that elements have, of which elimination loses some
+    np.testing.assert_allclose(np.tril(factors, -1), np.tril(wanted, -1), rtol=0, atol=2.0**-bits)
+
+
 def test_stacks_of_matrices_of_several_blocks():
     a = draw(np.random.default_rng(3), "f4", 3, 70, 35)
     factors, pivots, permutation, _ = factored(machine(), DEVICE, a)
