@@ -1,12 +1,12 @@
 """LU with partial pivoting of a panel by one cluster of blocks (sm_90): its rows in registers.
 
-Data layout: of a panel, see `lu_panel`, a thread has some rows in registers, from the column on that is eliminated: with
-every column they move up by one, so that the code of all columns is the same and stays in the instruction cache. In
-shared memory a block has its rows, on their way from and to memory, and their multipliers; and what other blocks put
-there: of each a candidate for the pivot, its row, and the reciprocal of its element.
+Data layout: of a panel, see `lu_panel`, a thread has one or some rows in registers, from the column on that is
+eliminated: with every column they move up by one, so that the code of all columns is the same and stays in the
+instruction cache. In shared memory a block has its rows, on their way from and to memory, and their multipliers; and
+what other blocks put there: of each a candidate for the pivot, its row, and the reciprocal of its element.
 
-Who owns what: a block has consecutive rows, rank by rank of the cluster, a warp of these, and a thread every 32nd of the
-warp's. Rows do not move: each has the position to which exchanges would have brought it, where it is stored.
+Who owns what: a block has consecutive rows, rank by rank of the cluster, a warp some of these, and a lane every 32nd of
+the warp's. Rows do not move: each has the position to which exchanges would have brought it, where it is stored.
 
 Algorithm, per column: warps and blocks find their rows of the element of largest magnitude, the first of equal ones,
 by comparing magnitudes as integers; every block puts its candidate and that row into the shared memory of all, and each
@@ -34,16 +34,17 @@ from oxinp._ptx.cluster_store import WORDS, ClusterStores
 from oxinp._ptx.kernel import retraceable
 from oxinp._ptx.math import floats
 from oxinp._ptx.synchronize import follow
-from oxinp._ptx.types import Type, f32, i64, u32, u64
+from oxinp._ptx.types import Type, c128, f32, i64, u32, u64
 
 if TYPE_CHECKING:
     from oxinp._kernels.choice import Device
     from oxinp._kernels.lapack.lu_panel import Panel
     from oxinp._kernels.plan import Argument
     from oxinp._ptx.memory import Pointer
-    from oxinp._ptx.value import Value, Var
+    from oxinp._ptx.value import Value
 
-SHAPES = ((128, 8), (256, 8), (512, 8), (512, 16))  # threads of a block, blocks of a cluster
+# Threads of a block, blocks of a cluster, rows of a thread.
+SHAPES = ((128, 8), (256, 8), (512, 8), (512, 16), (512, 16, 2))
 CHUNK = 8  # elements of a row that are brought up to date without asking whether there are as many
 UNROLL = 8  # rows of a warp that are on their way at a time
 
@@ -55,30 +56,44 @@ class ClusterSpec(NamedTuple):
     ----------
     type : Type
     num_threads : int
-        Of a block, and its rows.
+        Of a block.
     num_blocks : int
         Of the cluster.
+    num_lines : int
+        Rows of a thread.
     """
 
     type: Type
     num_threads: int
     num_blocks: int
+    num_lines: int = 1
 
     @property
     def width(self) -> int:
-        """Most columns of a panel."""
-        return WIDTHS[self.type.nbytes]
+        """Most columns of a panel: the registers of a thread are as many, however many rows it has."""
+        return WIDTHS[self.type.nbytes] // self.num_lines
+
+    @property
+    def height(self) -> int:
+        """Rows of a block."""
+        return self.num_threads * self.num_lines
 
     @property
     def shared_nbytes(self) -> int:
         """Of a block, and some more."""
         lines = 2 + 2 * self.num_blocks
-        return (self.num_threads * (self.width + 1) + lines * (self.width + 1)) * self.type.nbytes + 2048
+        return (self.height + lines) * (self.width + 1) * self.type.nbytes + 2048
 
 
 def choose(type: Type, num_rows: int, device: Device) -> ClusterSpec | None:
     """Return the Spec of the smallest cluster that has a panel's rows; None where there is none."""
-    return cluster.smallest((ClusterSpec(type, *shape) for shape in SHAPES), num_rows, device)
+    specs = (ClusterSpec(type, *shape) for shape in SHAPES)
+    return cluster.smallest((spec for spec in specs if _has_registers(spec)), num_rows, device)
+
+
+def _has_registers(spec: ClusterSpec) -> bool:
+    """Whether a thread has the registers: divisions of c128 take too many beside two rows."""
+    return spec.num_lines == 1 or spec.type is not c128
 
 
 @cache
@@ -88,34 +103,47 @@ def make(spec: ClusterSpec) -> Kernel:
     return _ClusterPanel(spec).build()
 
 
+class _Line:
+    """A row of a thread: its elements from the column on that is eliminated, its multipliers, its position."""
+
+    def __init__(self, k: Builder, tile: Pointer, number: Value, num_rows: Value, width: int) -> None:
+        self.multipliers = tile
+        self.values = [k.var(tile[i]) for i in range(width)]
+        self.position = k.var(number)  # in the panel
+        self.is_present = number < num_rows
+
+
 class _ClusterPanel(PanelKernel):
     """The kernel while it is built."""
 
     def __init__(self, spec: ClusterSpec) -> None:
         k = Builder("lu_cluster_panel", block=spec.num_threads, cluster=spec.num_blocks, target="sm_90", min_blocks=1)
-        super().__init__(k, spec.type, spec.num_threads)
-        self.spec, self.num_warps = spec, spec.num_threads // WARP
+        super().__init__(k, spec.type, spec.height)
+        self.spec, self.num_warps, self.columns = spec, spec.num_threads // WARP, spec.width
+        self.line = self.columns + 1
         self.take()
         self.partials = k.dynamic_shared(u32, 2 * self.num_warps * WORDS)
         self.candidates = k.dynamic_shared(u32, 2 * spec.num_blocks * WORDS)
-        self.outgoing = k.dynamic_shared(spec.type, self.width)  # the row of this block's candidate
+        self.outgoing = k.dynamic_shared(spec.type, self.columns)  # the row of this block's candidate
         self.reciprocal = k.dynamic_shared(spec.type, 1)  # of its element
-        self.rows = k.dynamic_shared(spec.type, 2 * spec.num_blocks * self.width)
+        self.rows = k.dynamic_shared(spec.type, 2 * spec.num_blocks * self.columns)
         self.reciprocals = k.dynamic_shared(spec.type, 2 * spec.num_blocks)
-        self.position = k.var(self.top + k.tid)  # in the panel
-        self.is_present = self.top + k.tid < self.num_rows
-        self.own = self.tile.at(k.tid * self.line)
         self.vector = max(1, 16 // spec.type.nbytes)
         self.stores = ClusterStores(k)
 
     def build(self) -> Kernel:
-        k = self.k
+        k, spec = self.k, self.spec
         follow(k)
-        self.rows_in()
-        self.values = [k.var(self.own[i]) for i in range(self.width)]
+        own = k.warp * (WARP * spec.num_lines)  # the first row of this warp in the block
+        self.rows_in(own)
+        rows = [own + k.lane + i * WARP for i in range(spec.num_lines)]
+        tiles = [self.tile.at(row * self.line) for row in rows]
+        self.lines = [
+            _Line(k, tile, self.top + row, self.num_rows, self.columns) for tile, row in zip(tiles, rows, strict=True)
+        ]
         # Behind what blocks tell of their rows, what was told before is read, and used for nothing.
-        with k.range(k.tid, 2 * self.spec.num_blocks * self.width, k.block[0]) as i:
-            self.rows[i] = k.const(0, self.type)
+        with k.range(k.tid, 2 * spec.num_blocks * self.columns, spec.num_threads) as place:
+            self.rows[place] = k.const(0, self.type)
         cluster_barrier(k)  # from here on every block is there
         winner = k.var(0, u32)
         with k.range(k.const(0, u32), self.num_columns) as column:
@@ -125,20 +153,22 @@ class _ClusterPanel(PanelKernel):
             self.stores.wait(column)
             winner.set(self.eliminate(column))
         self.note(self.num_columns - 1, winner.get())
-        self.keep_upper()
+        for line in self.lines:
+            self.keep_upper(line)
         k.warp_sync()
-        self.rows_out()
+        for i, line in enumerate(self.lines):
+            self.rows_out(own + i * WARP, line)
         self.report()
         return k.build()
 
     # -- memory
 
-    def rows_in(self) -> None:
+    def rows_in(self, own: Value) -> None:
         """Let the rows of each warp come in, zeros where there are none."""
         k, copies, nbytes = self.k, AsyncCopies(self.k), self.type.nbytes
-        at_once = WARP // self.width
-        first, column = k.warp * WARP + k.lane / self.width, k.lane % self.width
-        with k.range(k.const(0, u32), WARP, at_once * UNROLL) as start:
+        at_once = WARP // self.columns
+        first, column = own + k.lane / self.columns, k.lane % self.columns
+        with k.range(k.const(0, u32), WARP * self.spec.num_lines, at_once * UNROLL) as start:
             for i in range(0, at_once * UNROLL, at_once):
                 row = first + start + i
                 is_there = (self.top + row < self.num_rows) & (column < self.num_columns)
@@ -150,72 +180,88 @@ class _ClusterPanel(PanelKernel):
         copies.wait()
         k.warp_sync()
 
-    def rows_out(self) -> None:
-        """Store each warp's rows at their positions."""
+    def rows_out(self, own: Value, line: _Line) -> None:
+        """Store a row of each lane at its position."""
         k = self.k
-        at_once = WARP // self.width
-        first, column = k.lane / self.width, k.lane % self.width
+        at_once = WARP // self.columns
+        first, column = k.lane / self.columns, k.lane % self.columns
         with k.range(k.const(0, u32), WARP, at_once * UNROLL) as start:
             for i in range(0, at_once * UNROLL, at_once):
                 row = first + start + i
-                position = k.shfl_idx(self.position.get(), row)
+                position = k.shfl_idx(line.position.get(), row)
                 with k.when((position < self.num_rows) & (column < self.num_columns)):
                     place = k.cast(position, i64) * self.pitch + k.cast(column, i64)
-                    self.a[place] = self.tile[(k.warp * WARP + row) * self.line + column]
+                    self.a[place] = self.tile[(own + row) * self.line + column]
 
-    def keep_upper(self) -> None:
-        """Put what pivots' rows have of U behind their multipliers."""
-        k, position = self.k, self.position.get()
+    def keep_upper(self, line: _Line) -> None:
+        """Put what a pivot's row has of U behind its multipliers."""
+        k, position = self.k, line.position.get()
         with k.when(position < self.num_columns):
-            upper = self.own.at(position)
-            for i, value in enumerate(self.values):
-                with k.when(position + i < self.width):
+            upper = line.multipliers.at(position)
+            for i, value in enumerate(line.values):
+                with k.when(position + i < self.columns):
                     upper[i] = value.get()
 
     # -- the pivot
 
-    def search(self, column: Value) -> tuple[Value, Value, list[Value]]:
-        """The candidate of this block, and whether this warp and this thread have it."""
+    def candidate(self, column: Value, line: _Line) -> list[Value]:
+        """A row as a candidate: two words of the magnitude, and the position."""
         k = self.k
-        found, position = self.magnitude(self.values[0].get()), self.position.get()
-        is_below = (position >= column) & self.is_present
-        zero = k.const(0, u32)
+        found, position, zero = self.magnitude(line.values[0].get()), line.position.get(), k.const(0, u32)
+        is_below = (position >= column) & line.is_present
         if found.type.bits == 64:
             bits = k.bitcast(found, u64)
             words = [k.cast(bits >> 32, u32), k.cast(bits, u32)]
         else:
             words = [k.bitcast(found, u32), zero]
         words = [k.where(is_below, word, zero) for word in words]
-        words.append(k.where(is_below, position, k.const(NOWHERE, u32)))
+        return [*words, k.where(is_below, position, k.const(NOWHERE, u32))]
+
+    def search(self, column: Value) -> tuple[Value, list[Value], list[Value]]:
+        """Whether this warp has the candidate of this block, which of a thread's rows is its own, and the block's."""
+        k = self.k
+        words, others = self.candidate(column, self.lines[0]), []
+        for line in self.lines[1:]:
+            second = self.candidate(column, line)
+            (high, low, row), (next_high, next_low, next_row) = words, second
+            is_next = (next_low > low) | ((next_low == low) & (next_row < row))
+            is_next = (next_high > high) | ((next_high == high) & is_next)
+            words = [k.where(is_next, theirs, ours) for theirs, ours in zip(second, words, strict=True)]
+            others.append(is_next)
         is_best = k.lane == self.best(words)
         partials = self.partials.at(column % 2 * (self.num_warps * WORDS))
         with k.when(is_best):
-            partials.store(k.warp * WORDS, [*words, zero])
+            partials.store(k.warp * WORDS, [*words, k.const(0, u32)])
+        own = []
+        for is_next in reversed(others):
+            own.append(is_best & is_next)
+            is_best = is_best & ~is_next
         k.barrier()
         words = self.some(partials, self.num_warps)
         number = self.best(words)
-        return k.warp == number, is_best, [k.shfl_idx(word, number) for word in words]
+        return k.warp == number, [is_best, *reversed(own)], [k.shfl_idx(word, number) for word in words]
 
     def tell(self, column: Value) -> None:
         """Put this block's candidate and its row into the memory of all."""
-        k, width, stores, num_blocks = self.k, self.width, self.stores, self.spec.num_blocks
-        left = k.const(width, u32) - column  # elements of rows that are in use
+        k, stores, num_blocks = self.k, self.stores, self.spec.num_blocks
+        left = k.const(self.columns, u32) - column  # elements of rows that are in use
         with k.when(k.tid == 0):
             nbytes = self.type.nbytes
             stores.expect(column, (left * nbytes + (WORDS * u32.nbytes + nbytes)) * num_blocks)
-        is_my_warp, is_best, words = self.search(column)
+        is_my_warp, are_best, words = self.search(column)
         half = column % 2 * num_blocks
         with k.when(is_my_warp):
             with k.when(k.lane < num_blocks):
                 place = (half + self.rank) * WORDS
                 stores.store_words(column, self.candidates, place, [*words, k.const(0, u32)], k.lane % num_blocks)
-            with k.when(is_best):
-                for i in range(0, width, self.vector):
-                    self.outgoing.store(i, [value.get() for value in self.values[i : i + self.vector]])
-                self.reciprocal[0] = self.inverse(self.values[0].get())
+            for is_best, line in zip(are_best, self.lines, strict=True):
+                with k.when(is_best):
+                    for i in range(0, self.columns, self.vector):
+                        self.outgoing.store(i, [value.get() for value in line.values[i : i + self.vector]])
+                    self.reciprocal[0] = self.inverse(line.values[0].get())
             k.warp_sync()
             with k.when(k.lane < left):
-                element, place = self.outgoing[k.lane], (half + self.rank) * width + k.lane
+                element, place = self.outgoing[k.lane], (half + self.rank) * self.columns + k.lane
                 for rank in range(num_blocks):
                     stores.store(column, self.rows, place, element, rank)
             with k.when(k.lane < num_blocks):
@@ -246,39 +292,41 @@ class _ClusterPanel(PanelKernel):
                 is_best = is_best & (low == k.redux("max", k.where(is_best, low, k.const(0, u32))))
             first = k.redux("min", k.where(is_best, row, k.const(NOWHERE, u32)))
             lanes.set(k.ballot(is_best & (row == first)))
-        return k.clz(k.brev(lanes.get()))
+        found: Value = k.clz(k.brev(lanes.get()))
+        return found
 
     # -- the rest of the panel
 
     def eliminate(self, column: Value) -> Value:
         """Exchange two positions, and eliminate a column; return from which position the pivot comes."""
-        k, width, num_blocks = self.k, self.width, self.spec.num_blocks
+        k, num_blocks = self.k, self.spec.num_blocks
         half = column % 2 * num_blocks
         candidates = self.candidates.at(half * WORDS)
         rank = self.best(self.some(candidates, num_blocks))
-        winner = candidates[rank * WORDS + 2]
-        pivot_row = self.rows.at((half + rank) * width)
+        winner, reciprocal = candidates[rank * WORDS + 2], self.reciprocals[half + rank]
+        pivot_row = self.rows.at((half + rank) * self.columns)
         self.note_pivot(column, pivot_row[0])
-        position = self.position.get()
-        is_pivot, is_diagonal = position == winner, position == column
-        self.position.set(k.where(is_pivot, column, k.where(is_diagonal, winner, position)))
-        with k.when(self.position > column):
-            factor = self.quotient(self.values[0].get(), pivot_row[0], self.reciprocals[half + rank])
-            self.own[column] = factor
-            self.update(k.const(width, u32) - column, pivot_row, -factor, 0)
+        for line in self.lines:
+            position = line.position.get()
+            is_pivot, is_diagonal = position == winner, position == column
+            line.position.set(k.where(is_pivot, column, k.where(is_diagonal, winner, position)))
+            with k.when(line.position > column):
+                factor = self.quotient(line.values[0].get(), pivot_row[0], reciprocal)
+                line.multipliers[column] = factor
+                self.update(k.const(self.columns, u32) - column, pivot_row, -factor, line, 0)
         return winner
 
-    def update(self, left: Value, pivot_row: Pointer, factor: Value, start: int) -> None:
-        """Take the product of a factor with the pivot's row off this thread's row, chunk by chunk; both move up."""
-        k, values = self.k, self.values
-        end = min(start + CHUNK, self.width)
+    def update(self, left: Value, pivot_row: Pointer, factor: Value, line: _Line, start: int) -> None:
+        """Take the product of a factor with the pivot's row off a row, chunk by chunk, and move that up."""
+        k, values = self.k, line.values
+        end = min(start + CHUNK, self.columns)
         for first in range(start, end, self.vector):
             for i, element in enumerate(pivot_row.load(first, self.vector), first):
                 if i:
                     values[i - 1].set(multiply_add(k, factor, element, values[i].get()))
-        if end < self.width:
+        if end < self.columns:
             with k.when(left > end):
-                self.update(left, pivot_row, factor, end)
+                self.update(left, pivot_row, factor, line, end)
 
     def quotient(self, element: Value, pivot: Value, reciprocal: Value) -> Value:
         """The element over the pivot, which is no smaller; the element itself where that is zero.

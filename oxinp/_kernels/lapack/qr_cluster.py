@@ -59,6 +59,11 @@ class QrClusterSpec(NamedTuple):
     num_blocks: int
 
     @property
+    def height(self) -> int:
+        """Rows of a block: one of each thread."""
+        return self.num_threads
+
+    @property
     def shared_nbytes(self) -> int:
         """Of a block, and some more."""
         lines = self.num_threads // WARP * 4 + 2 * self.num_blocks + 6

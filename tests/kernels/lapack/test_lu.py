@@ -128,6 +128,22 @@ def test_pivots_of_a_cluster():
     assert pivots[7:].tolist() == [7, 200]
 
 
+@pytest.mark.parametrize(
+    ("dtype", "looks_ahead"),
+    [("f8", True), *(pytest.param(*case, marks=pytest.mark.slow) for case in (("f4", False), ("c8", True)))],
+)
+def test_panels_whose_threads_have_two_rows_until_one_is_enough(dtype, looks_ahead, monkeypatch):
+    monkeypatch.setattr(lu_cluster, "SHAPES", ((32, 2), (32, 2, 2)))
+    answer = {"width": 64, "group": 32, "looks_ahead": looks_ahead}
+    device = SimpleNamespace(
+        **vars(CLUSTERS) | {"tuned": lambda choice: answer if choice.family == "lu/outer" else None}
+    )
+    a = draw(np.random.default_rng(6), dtype, 125, 170)
+    *found, status = factored(machine(), device, a)
+    assert status == diagonal.NO_ZERO
+    check_factors(found, a)
+
+
 @pytest.mark.parametrize("power", [-1030, 1010])
 def test_pivots_of_a_cluster_at_the_ends_of_the_range(power):
     """Multipliers are at most one, whether or not a pivot's reciprocal is a number of full precision."""
@@ -209,7 +225,7 @@ KERNELS = [
         for height in (64, 512)
         for flag in (True, False)
     ),
-    *(rows.make_exchange(ExchangeSpec(type_)) for type_ in TYPES),
+    *(rows.make_exchange(ExchangeSpec(type_, lu_panel.WIDTHS[type_.nbytes])) for type_ in TYPES),
     *(rows.make_permute(PermuteSpec(type_, flag, is_inverse=not flag)) for type_ in TYPES for flag in (True, False)),
     *(rows.make_permute(PermuteSpec(type_)) for type_ in TYPES),
     *(diagonal.make(type_) for type_ in TYPES),
@@ -223,7 +239,8 @@ def test_kernels_assemble_without_spills(request, tmp_path):
 
 def test_kernels_of_clusters_assemble_without_spills(request, tmp_path):
     kernels = [
-        lu_cluster.make(ClusterSpec(c128, *lu_cluster.SHAPES[-1])),  # which needs the most registers
-        rows.make_exchange(ExchangeSpec(c128, follows=True)),
+        lu_cluster.make(ClusterSpec(c128, *lu_cluster.SHAPES[-2])),  # which needs the most registers
+        lu_cluster.make(ClusterSpec(c64, *lu_cluster.SHAPES[-1])),  # of two rows
+        rows.make_exchange(ExchangeSpec(c128, 16, follows=True)),
     ]
     check_assembled(kernels, request, tmp_path, {"sm_90": "8.0"})
