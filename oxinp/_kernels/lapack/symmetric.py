@@ -174,7 +174,7 @@ class _Spectrum:
                     min(division.at_once, self.count - start),
                     epoch,
                 )
-                self.steps.append(tridiagonal.launch(panel, division, places, told))
+                self.steps.append(tridiagonal.launch(panel, division, places, told, self.device))
                 epoch += 2 * WIDTH
             if first + width < order:
                 self.update(first, first + width)

@@ -5,41 +5,45 @@ with a one in front, and vectors w with which the rest becomes A - v w^H - w v^H
 
 Data layout: A (order, order), both triangles, row by row, one or many; it stays as it is. P = [V W] and Q = [W V], rows
 from the panel's first on, 2 * width columns; V once more as columns of a matrix of all reflectors; d, e and tau. In the
-workspace: a column of A, a product, and the sums of every block. In shared memory a block has its rows of V and W, v,
-and the sums of all blocks.
+workspace: a column of A, and the sums of every block; `parts`, (tiles, tiles, side): of the product's row `tile` what
+each tile of A gives it. In shared memory a block has its rows of V and W, v, the first rows of its tile of A, and the
+sums of all blocks.
 
 Who owns what: a block has consecutive rows of the panel's, of which some lanes share each, or a thread has one, where
-there are many. In products with A a warp has one to four rows at a time. All blocks are resident.
+there are many; and of A, the upper triangle of which is cut into `tiles` x `tiles` tiles of `side` rows and columns,
+one on the diagonal or above it, if there is one left. Of a tile a warp has some rows at a time, and a lane the sums
+of some columns. All blocks are resident.
 
 Algorithm, per column: every block brings its rows of the column up to date, which makes the sum of squares, tells them,
-and waits; v is known to all then. Every block multiplies its rows of A with v, sums up the products of v with V, W and
-its rows of the result, tells these, and waits; w is known then. Sums are added in the order of the blocks.
+and waits; v is known to all then. Every block multiplies its tile with v, and the tile's adjoint where it is above the
+diagonal, sums up the products of v with V, W and these parts of the result, tells all, and waits; w is known then. Sums
+are added in the order of blocks and tiles.
 
-Per panel: width * rows^2 elements of A are read, and two waits per column.
+Per panel: width * rows^2 / 2 elements of A are read but for those in shared memory, and two waits per column.
 """
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from oxinp._kernels.gemm.multistage.warp_mma import multiply_add
 from oxinp._kernels.lapack.resident import (
     BLOCK,
-    LOADS,
     NUM_WARPS,
     SUMS_AT_ONCE,
     VECTOR_NBYTES,
     WARP,
     WIDTH,
     ResidentPanel,
-    ResidentSpec,
+    share_of,
 )
 from oxinp._kernels.plan import Argument, Launch, Scratch, Work
 from oxinp._kernels.problem import MAX_KERNELS
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.kernel import retraceable
-from oxinp._ptx.types import Type, i64, u32
+from oxinp._ptx.types import Type, f32, i64, u32
 from oxinp._ptx.warp import reduce as warp_reduce
 
 if TYPE_CHECKING:
@@ -49,19 +53,77 @@ if TYPE_CHECKING:
 
 MIN_ROWS = 8  # of a block, one a warp
 COLUMNS_AT_ONCE = 8
+MAX_TILES = 16  # in a row of them
+ROWS_AT_ONCE = {1: 8, 2: 8, 3: 5, 5: 3, 9: 2, 18: 1, 36: 1}  # of a tile that a warp has loads of, by loads per row
+LOOSE = 5  # of these loads, up to which sums of columns have room beside v
+SECTOR_NBYTES = 32  # in which tiles begin
 LAST = WIDTH - 1  # where v^H A v is told: of the panel's columns, at most so many are before the current one
 ALONE = 512  # rows up to which each of many matrices is one block
 
 
-class PanelSpec(ResidentSpec):
-    """One kernel of the family."""
+class PanelSpec(NamedTuple):
+    """One kernel of the family.
 
-    __slots__ = ()
+    Attributes
+    ----------
+    type : Type
+    rows : int
+        Most rows of the matrix, a power of two.
+    height : int
+        Most rows of a block.
+    is_wide : bool
+        Rows of A are multiples of 16 bytes, in which they are loaded.
+    tiles : int
+        Most tiles in a row.
+    chunks : int
+        Loads of a warp in which it has a row of a tile; of `ROWS_AT_ONCE`.
+    kept : int
+        Rows of a tile in shared memory.
+    """
+
+    type: Type
+    rows: int
+    height: int
+    is_wide: bool = False
+    tiles: int = 1
+    chunks: int = 1
+    kept: int = 0
+
+    @property
+    def share(self) -> int:
+        """Lanes that have a row of the panel's columns together."""
+        return share_of(self.height)
+
+    @property
+    def vector(self) -> int:
+        """Elements of A in a load."""
+        return VECTOR_NBYTES // self.type.nbytes if self.is_wide else 1
+
+    @property
+    def side(self) -> int:
+        """Most columns of a tile."""
+        return self.chunks * WARP * self.vector
+
+    @property
+    def is_tight(self) -> bool:
+        """Sums of a tile's columns lie where v did."""
+        return self.tiles > 1 and self.chunks > LOOSE
+
+    @property
+    def columns(self) -> int:
+        """Sums of a tile's columns, of all warps; a tile alone lies on the diagonal, and has none."""
+        return NUM_WARPS * self.side if self.tiles > 1 else 0
+
+    @property
+    def elements(self) -> int:
+        """Of v, or of the sums of columns in its place."""
+        return max(self.rows, self.columns) if self.is_tight else self.rows
 
     @property
     def shared_nbytes(self) -> int:
         """Of a block, and some more."""
-        elements = self.padded + self.height * (2 * (WIDTH + 1) + 2) + 8 * WIDTH + NUM_WARPS * 2 * WIDTH
+        elements = self.elements + self.height * (2 * (WIDTH + 1) + 2) + 8 * WIDTH + NUM_WARPS * 2 * WIDTH
+        elements += self.side * self.kept + (0 if self.is_tight else self.columns)
         return elements * self.type.nbytes + 1024
 
 
@@ -74,21 +136,65 @@ class Cut(NamedTuple):
 
 def cut(type: Type, count: int, order: int, device: Device) -> Cut:
     """Return how matrices are cut into blocks: as many as multiprocessors, unless there are many matrices."""
-    if (
-        count > 1
-        and order <= ALONE
-        and PanelSpec(type, _power(order), order, True).shared_nbytes <= device.max_shared_nbytes
-    ):
+    if count > 1 and order <= ALONE and spec_of(type, order, order, order, device) is not None:
         return Cut(order, count)
     blocks = max(1, min(device.num_sms, -(-order // MIN_ROWS)))
     height = -(-order // blocks)
     return Cut(height, max(1, device.num_sms // -(-order // height)))
 
 
+class Tiling(NamedTuple):
+    """How the upper triangle of what is left of a matrix is cut: into `tiles` rows of tiles of `side` rows each."""
+
+    tiles: int
+    side: int
+
+
+def tiling(type: Type, rows: int, num_blocks: int) -> Tiling:
+    """Return how blocks cut a triangle: one tile each at most."""
+    tiles = min(MAX_TILES, (math.isqrt(8 * num_blocks + 1) - 1) // 2)
+    unit = max(1, SECTOR_NBYTES // type.nbytes)
+    side = -(-rows // (tiles * unit)) * unit
+    return Tiling(-(-rows // side), side)
+
+
+def spec_of(type: Type, order: int, rows: int, height: int, device: Device) -> PanelSpec | None:
+    """Return the kernel for what is left of a matrix; None where shared memory is too small.
+
+    Parameters
+    ----------
+    type : Type
+    order, rows : int
+        Of the matrix, and what is left of them.
+    height : int
+        Rows of a block, of the whole matrix.
+    device : Device
+    """
+    blocks = -(-order // height)
+    vector = VECTOR_NBYTES // type.nbytes
+    is_wide = order % vector == 0
+    line, side = WARP * vector if is_wide else WARP, tiling(type, rows, _shared_out(rows, blocks)[1]).side
+    chunks = next((x for x in ROWS_AT_ONCE if x * line >= side), 0)
+    tiles = 1 if blocks == 1 else MAX_TILES
+    spec = PanelSpec(type, _power(order), _power_of(height), is_wide, tiles, chunks)
+    room = device.max_shared_nbytes - spec.shared_nbytes
+    if not chunks or room < 0:
+        return None
+    if blocks == 1:  # others lie on its multiprocessor
+        return spec
+    step = NUM_WARPS * ROWS_AT_ONCE[chunks]
+    return spec._replace(kept=min(room // (spec.side * type.nbytes) // step, -(-spec.side // step)) * step)
+
+
 def is_possible(type: Type, count: int, order: int, device: Device) -> bool:
     """Whether there is a kernel for matrices of an order."""
-    spec = PanelSpec(type, _power(order), _power_of(cut(type, count, order, device).height), True)
-    return spec.shared_nbytes <= device.max_shared_nbytes
+    return spec_of(type, order, order, cut(type, count, order, device).height, device) is not None
+
+
+def _shared_out(rows: int, blocks: int) -> tuple[int, int]:
+    """Return how many rows a block has, and how many blocks have some."""
+    height = -(-rows // blocks)
+    return height, -(-rows // height)
 
 
 def _power(order: int) -> int:
@@ -110,42 +216,74 @@ class _Panel(ResidentPanel):
         self.k = k = Builder("tridiagonal_panel", block=BLOCK, target="sm_80", min_blocks=1)
         type_ = spec.type
         self.real = type_.parts[0]
-        pointers = ("p", "q", "v", "tau", "column", "product", "sums")
-        self.p, self.q, self.v, self.tau, self.column, self.product, self.sums = (
+        pointers = ("p", "q", "v", "tau", "column", "parts", "sums")
+        self.p, self.q, self.v, self.tau, self.column, self.parts, self.sums = (
             k.pointer(name, type_) for name in pointers
         )
         self.d, self.e, self.squares = (k.pointer(name, self.real) for name in ("d", "e", "squares"))
         self.flags, self.a = k.pointer("flags", u32), k.pointer("a", type_, "r")
-        names = ("order", "first", "width", "height", "num_blocks", "epoch", "start")
-        self.order, self.first, self.width, self.height, self.num_blocks, self.epoch, self.start = (
-            k.scalar(name, u32) for name in names
-        )
+        names = ("order", "first", "width", "height", "num_blocks", "epoch", "start", "tiles", "side")
+        (
+            self.order,
+            self.first,
+            self.width,
+            self.height,
+            self.num_blocks,
+            self.epoch,
+            self.start,
+            self.tiles,
+            self.side,
+        ) = (k.scalar(name, u32) for name in names)
         self.pitch, self.move, self.v_pitch, self.v_move = (
             k.scalar(name, i64) for name in ("pitch", "move", "v_pitch", "v_move")
         )
         self.line, self.stride = WIDTH + 1, 2 * WIDTH
-        self.x = k.dynamic_shared(type_, spec.padded)
+        self.x = k.dynamic_shared(type_, spec.elements)
         self.vs, self.ws = (k.dynamic_shared(type_, spec.height * self.line) for _ in range(2))
         self.own_column, self.own_product = (k.dynamic_shared(type_, spec.height) for _ in range(2))
         # Of the row on the diagonal: V and W; of all blocks: W^H v and V^H v.
         self.pivot_v, self.pivot_w, self.with_w, self.with_v = (k.dynamic_shared(type_, WIDTH) for _ in range(4))
         self.partials = k.dynamic_shared(type_, NUM_WARPS * 2 * WIDTH)
         self.scalars = k.dynamic_shared(type_, 8)
+        self.columns = self.x
+        if spec.columns and not spec.is_tight:
+            self.columns = k.dynamic_shared(type_, spec.columns)
+        self.kept_rows = k.dynamic_shared(type_, max(1, spec.kept * spec.side))
         self.matrix = k.ctaid / self.num_blocks
         self.begin_at(k.ctaid - self.matrix * self.num_blocks)
         number = self.matrix + self.start
         wide, order = k.cast(number, i64), k.cast(self.order, i64)
         self.a, self.v = self.a.at(wide * self.move), self.v.at(wide * self.v_move)
         self.p, self.q = (x.at(wide * order * (2 * WIDTH)) for x in (self.p, self.q))
-        self.d, self.e, self.tau, self.column, self.product = (
-            x.at(wide * order) for x in (self.d, self.e, self.tau, self.column, self.product)
-        )
+        self.d, self.e, self.tau, self.column = (x.at(wide * order) for x in (self.d, self.e, self.tau, self.column))
+        self.parts = self.parts.at(k.cast(self.matrix * (self.tiles * self.tiles * self.side), i64))
         board = k.cast(self.matrix * self.num_blocks, i64)
         self.squares, self.flags = self.squares.at(board), self.flags.at(board)
         self.sums = self.sums.at(board * (2 * WIDTH))
+        self.find_tile()
+
+    def find_tile(self) -> None:
+        """Find this block's tile, one of those above the diagonal or on it, by columns; an empty one, if any."""
+        k = self.k
+        root = k.sqrt(k.cast(self.rank * 8 + 1, f32))
+        self.tile_column = k.cast((root - 1) * 0.5, u32)
+        self.tile_row = self.rank - self.tile_column * (self.tile_column + 1) / 2
+        self.is_above = self.tile_row < self.tile_column
+        self.low = k.min(self.first + self.tile_row * self.side, self.order)
+        self.left = k.min(self.first + self.tile_column * self.side, self.order)
+        self.high = k.where(self.tile_column < self.tiles, k.min(self.low + self.side, self.order), self.low)
+        self.across = k.where(
+            self.tile_column < self.tiles, k.min(self.side, self.order - self.left), k.const(self.spec.vector, u32)
+        )
+        self.corner = self.a.at(k.cast(self.low, i64) * self.pitch + k.cast(self.left, i64))
+        # Lanes beyond the last column load it once more.
+        vector = self.spec.vector
+        self.places = [k.lane * vector + i * WARP * vector for i in range(self.spec.chunks)]
+        self.held = [k.min(place, self.across - vector) for place in self.places]
 
     def build(self) -> Kernel:
         k = self.k
+        self.keep_rows()
         self.keep_column(self.next_column(self.first))
         k.barrier()
         with k.range(k.const(0, u32), self.width) as inner:
@@ -208,7 +346,6 @@ class _Panel(ResidentPanel):
         alpha = self.column[k.cast(k.where(has_row, j + 1, j), i64)]
         square = self.total_over_blocks(self.squares)
         length = self.order - self.first
-        padded = length + WARP * LOADS * self.spec.vector
         with k.range(k.tid + 0, length, BLOCK * COLUMNS_AT_ONCE) as start:
             locals_ = [start + i * BLOCK if i else start for i in range(COLUMNS_AT_ONCE)]
             found = [self.column[k.cast(k.min(self.first + local, self.order - 1), i64)] for local in locals_]
@@ -225,9 +362,9 @@ class _Panel(ResidentPanel):
         with k.when(k.tid == 0):
             self.scalars[0] = tau
         second = j + 1 - self.first
-        with k.range(k.tid + 0, padded, BLOCK) as local:  # by the thread that wrote it
+        with k.range(k.tid + 0, length, BLOCK) as local:  # by the thread that wrote it
             value = k.var(self.zero)
-            with k.when((local > second) & (local < length)):
+            with k.when(local > second):
                 value.set(self.x[local] * scale)
             self.x[local] = k.where(local == second, self.one, value.get())
         k.barrier()
@@ -241,23 +378,115 @@ class _Panel(ResidentPanel):
                 # Of the matrix of all reflectors the first row is the matrix's second one.
                 self.v[k.cast(row - 1, i64) * self.v_pitch + k.cast(j, i64)] = element
 
-    def multiply(self, j: Value) -> None:
-        """Multiply this block's rows of A with v; leave v^H A v of these rows by warps."""
-        k = self.k
-        quadratic = k.var(self.none)
-        self.multiply_by(j, lambda row, found: self.keep_product(row, found, j, quadratic))
-        k.warp_sync()
-        with k.when(k.lane == 0):
-            self.partials[k.warp * (2 * WIDTH) + LAST] = self.whole(quadratic.get())
+    def keep_rows(self) -> None:
+        """Put the first rows of this block's tile into shared memory."""
+        k, spec = self.k, self.spec
+        if not spec.kept:
+            return
+        with k.range(k.warp + 0, k.min(self.high - self.low, spec.kept), NUM_WARPS) as row:
+            line = self.corner.at(k.cast(row, i64) * self.pitch)
+            for place, held in zip(self.places, [line.load(x, spec.vector) for x in self.held], strict=True):
+                self.kept_rows.store(row * spec.side + place, held)
 
-    def keep_product(self, row: Value, found: Value, j: Value, quadratic: Var) -> None:
-        """Keep an element of the product, its part of v^H A v, and for all the one of the next row."""
-        k = self.k
-        quadratic.set(self.inner(self.x[row - self.first], found, quadratic.get()))
+    def multiply(self, j: Value) -> None:  # noqa: ARG002
+        """Multiply this block's tile with v, and v^H with it; leave v^H A v by warps, and sums of columns too."""
+        k, spec = self.k, self.spec
+        quadratic = k.var(self.none)
+        columns = [[k.var(self.zero) for _ in range(spec.vector)] for _ in range(spec.chunks)]
+        kept = k.min(self.low + spec.kept, self.high)
+        if spec.kept:
+            self.multiply_rows(self.low, kept, self.kept_rows, columns, quadratic)
+        self.multiply_rows(kept, self.high, None, columns, quadratic)
+        k.warp_sync()
+        factor = k.where(self.is_above, k.const(2, self.real), k.const(1, self.real))
         with k.when(k.lane == 0):
-            self.own_product[row - self.top] = found
-            with k.when(row == j + 1):
-                self.product[k.cast(row, i64)] = found
+            self.partials[k.warp * (2 * WIDTH) + LAST] = self.whole(quadratic.get() * factor)
+        if spec.columns:
+            if spec.is_tight:
+                k.barrier()
+            for place, totals in zip(self.places, columns, strict=True):
+                self.columns.store(k.warp * spec.side + place, [total.get() for total in totals])
+
+    def multiply_rows(
+        self, start: Value, stop: Value, held: Pointer | None, columns: list[list[Var]], quadratic: Var
+    ) -> None:
+        """Do so with some rows, of shared memory or of A."""
+        k, spec = self.k, self.spec
+        at_once, left = ROWS_AT_ONCE[spec.chunks], self.left - self.first
+        parts = self.parts.at(k.cast((self.tile_row * self.tiles + self.tile_column) * self.side, i64))
+        with k.range(start + k.warp * at_once, stop, NUM_WARPS * at_once) as row:
+            rows = [k.min(row + i, stop - 1) if i else row for i in range(at_once)]
+            if held is None:
+                lines = [self.corner.at(k.cast(x - self.low, i64) * self.pitch) for x in rows]
+            else:
+                lines = [held.at((x - self.low) * spec.side) for x in rows]
+            own = [k.where(row + i < stop, self.x[x - self.first], self.zero) for i, x in enumerate(rows)]
+            loaded = [[line.load(place, spec.vector) for line in lines] for place in self.held]
+            sums = [[k.var(self.zero) for _ in range(spec.vector)] for _ in rows]
+            for place, inside, elements, totals in zip(self.places, self.held, loaded, columns, strict=True):
+                found = self.x.load(left + inside, spec.vector)
+                factors = [k.where(place < self.across, x, self.zero) for x in found]
+                for value, line_elements, line_sums in zip(own, elements, sums, strict=True):
+                    for element, factor, line_sum, total in zip(line_elements, factors, line_sums, totals, strict=True):
+                        line_sum.set(multiply_add(k, element, factor, line_sum.get()))
+                        if spec.columns:
+                            total.set(multiply_add(k, self.conjugate(element), value, total.get()))
+            k.warp_sync()
+            for i, (value, line_sums) in enumerate(zip(own, sums, strict=True)):
+                both = line_sums[0].get()
+                for line_sum in line_sums[1:]:
+                    both = both + line_sum.get()
+                whole = warp_reduce(k, both, lambda a, b: a + b)
+                quadratic.set(self.inner(value, whole, quadratic.get()))
+                with k.when((k.lane == 0) & (row + i < stop)):
+                    parts[k.cast(row + i - self.low, i64)] = whole
+
+    def tell_columns(self) -> None:
+        """Tell the sums of this block's columns, after those of warps."""
+        k, spec = self.k, self.spec
+        parts = self.parts.at(k.cast((self.tile_column * self.tiles + self.tile_row) * self.side, i64))
+        with k.when(self.is_above & (self.low < self.high)), k.range(k.tid + 0, self.across, BLOCK) as column:
+            total = self.columns[column]
+            for warp in range(1, NUM_WARPS):
+                total = total + self.columns[column + warp * spec.side]
+            parts[k.cast(column, i64)] = total
+
+    def place_of(self, row: Value) -> Value:
+        """Where the first of a row's parts is."""
+        local = row - self.first
+        tile = local / self.side
+        return tile * (self.tiles - 1) * self.side + local
+
+    def parts_of(self, place: Value) -> list[Value]:
+        """Load an element of the product: what tiles have of it, by the lanes that share a row."""
+        k, share = self.k, min(self.spec.share, self.spec.tiles)
+        found = []
+        for start in range(0, self.spec.tiles, share):
+            other = k.tid % share + start
+            value = self.parts[k.cast(place + k.min(other, self.tiles - 1) * self.side, i64)]
+            found.append(k.where(other < self.tiles, value, self.zero))
+        return found
+
+    def whole_of(self, parts: list[Value]) -> Value:
+        """Add up what `parts_of` loaded."""
+        total = parts[0]
+        for part in parts[1:]:
+            total = total + part
+        return warp_reduce(self.k, total, lambda a, b: a + b, min(self.spec.share, self.spec.tiles))
+
+    def own_parts(self) -> list[list[Value]]:
+        """Load the parts of this block's rows of the product."""
+        k, step = self.k, BLOCK // self.spec.share
+        rows = [self.top + k.tid / self.spec.share + start for start in range(0, self.spec.height, step)]
+        return [self.parts_of(self.place_of(k.min(row, self.end - 1))) for row in rows]
+
+    def keep_product(self, parts: list[list[Value]]) -> None:
+        """Keep this block's rows of the product, of what `own_parts` loaded."""
+        k, share = self.k, self.spec.share
+        for i, found in enumerate(parts):
+            total, local = self.whole_of(found), k.tid / share + i * (BLOCK // share)
+            with k.when((k.tid % share == 0) & (local < self.spec.height)):
+                self.own_product[local] = total
 
     def tell_sums(self, inner: Value) -> None:
         """Tell W^H v, V^H v and v^H A v of this block's rows: a lane has a column of each, a warp some of the rows."""
@@ -265,12 +494,16 @@ class _Panel(ResidentPanel):
         sums = [k.var(self.zero) for _ in range(2)]
         with k.when(k.lane < inner):
             with k.range(self.top + k.warp, self.end, NUM_WARPS) as row:
-                place, element = (row - self.top) * self.line + k.lane, self.x[row - self.first]
+                line = (row - self.top) * self.line
+                place = line + k.lane
+                element = self.vs[line + inner] if self.spec.is_tight else self.x[row - self.first]
                 for array, total in zip((self.ws, self.vs), sums, strict=True):
                     total.set(multiply_add(k, self.conjugate(array[place]), element, total.get()))
             for i, total in enumerate(sums):
                 self.partials[k.warp * (2 * WIDTH) + i * WIDTH + k.lane] = total.get()
         k.barrier()
+        if self.spec.columns:
+            self.tell_columns()
         column = k.tid % WIDTH
         with k.when((k.tid < 2 * WIDTH) & ((column < inner) | (k.tid == LAST))):
             self.sums[k.cast(self.rank * (2 * WIDTH) + k.tid, i64)] = self.total_over_warps(k.tid)
@@ -278,7 +511,8 @@ class _Panel(ResidentPanel):
     def finish(self, j: Value, inner: Value) -> None:
         """Make w, of this block's rows and of the next row on the diagonal, of which V and W are kept."""
         k = self.k
-        line, product = self.next_row(j + 1, inner)
+        line, parts = self.next_row(j + 1, inner)
+        own = self.own_parts()
         sums = [k.var(self.zero) for _ in range(2)]
         is_known = [(k.lane < inner) | (k.lane == LAST), k.lane < inner]
         at_once = SUMS_AT_ONCE[self.type.nbytes > VECTOR_NBYTES // 2]
@@ -291,6 +525,8 @@ class _Panel(ResidentPanel):
                     total.set(total.get() + k.where((other < self.num_blocks) & is_told, value, self.zero))
         for half, total in enumerate(sums):
             self.partials[k.warp * (2 * WIDTH) + half * WIDTH + k.lane] = total.get()
+        self.keep_product(own)
+        product = self.whole_of(parts)
         k.barrier()
         column = k.tid % WIDTH
         with k.when(k.tid < 2 * WIDTH):
@@ -315,7 +551,8 @@ class _Panel(ResidentPanel):
         factors = self.with_w, self.with_v
         with self.rows() as (row, is_row):
             lost = self.lost(self.pair(row), factors, inner, is_row)
-            found = multiply_add(k, tau, self.own_product[row - self.top] - lost, alpha * self.x[row - self.first])
+            element = self.pair(row)[0][inner]
+            found = multiply_add(k, tau, self.own_product[row - self.top] - lost, alpha * element)
             found = k.where(row > j, found, self.zero)
             with k.when(is_row & (k.tid % self.spec.share == 0)):
                 self.pair(row)[1][inner] = found
@@ -325,13 +562,12 @@ class _Panel(ResidentPanel):
         with k.when(k.warp == 0):
             lost = self.lost((self.pivot_v, self.pivot_w), factors, inner, k.warp == 0)
             k.warp_sync()
-            local = k.min(j + 1, self.order - 1) - self.first
             with k.when(k.tid == 0):
-                self.pivot_w[inner] = multiply_add(k, tau, product - lost, alpha * self.x[local])
+                self.pivot_w[inner] = multiply_add(k, tau, product - lost, alpha * self.pivot_v[inner])
         k.barrier()
 
-    def next_row(self, row: Value, inner: Value) -> tuple[Value, Value]:
-        """Load V and W of the next row on the diagonal, a thread a column of both, and its product with v."""
+    def next_row(self, row: Value, inner: Value) -> tuple[Value, list[Value]]:
+        """Load V and W of the next row on the diagonal, a thread a column of both, and parts of its product with v."""
         k = self.k
         held = k.min(row, self.order - 1)
         column = k.tid % WIDTH
@@ -339,14 +575,14 @@ class _Panel(ResidentPanel):
         found = k.var(self.zero)
         with k.when((k.tid < 2 * WIDTH) & ((column < inner) | (k.tid == inner))):
             found.set(self.p[place])
-        return found.get(), self.product[k.cast(held, i64)]
+        return found.get(), self.parts_of(self.place_of(held))
 
 
 class Board(NamedTuple):
     """Where blocks tell each other, in the workspace."""
 
     column: Argument
-    product: Argument
+    parts: Argument
     squares: Argument
     sums: Argument
     flags: Argument
@@ -355,10 +591,12 @@ class Board(NamedTuple):
 
 def board(scratch: Scratch, type: Type, count: int, order: int, division: Cut) -> Board:
     """Return where the blocks of matrices tell each other."""
-    blocks = min(count, division.at_once) * -(-order // division.height)
+    at_once = min(count, division.at_once)
+    blocks = at_once * -(-order // division.height)
+    most = MAX_TILES * (order + MAX_TILES * SECTOR_NBYTES) if blocks > at_once else order
     return Board(
         scratch.take(count * order * type.nbytes),
-        scratch.take(count * order * type.nbytes),
+        scratch.take(at_once * most * type.nbytes),
         scratch.take(blocks * type.nbytes),
         scratch.take(blocks * 2 * WIDTH * type.nbytes),
         scratch.take(blocks * 4),
@@ -393,7 +631,7 @@ class Reduction(NamedTuple):
     epoch: int
 
 
-def launch(panel: Reduction, division: Cut, places: dict[str, Argument], told: Board) -> Launch:
+def launch(panel: Reduction, division: Cut, places: dict[str, Argument], told: Board, device: Device) -> Launch:
     """Return the launch that reduces a panel.
 
     Parameters
@@ -403,21 +641,21 @@ def launch(panel: Reduction, division: Cut, places: dict[str, Argument], told: B
     places : dict
         The arrays of the module's data layout: ``a``, ``p``, ``q``, ``v``, ``d``, ``e``, ``tau``.
     told : Board
+    device : Device
     """
     rows = panel.order - panel.first
-    blocks = -(-panel.order // division.height)
-    height = -(-rows // blocks)
-    num_blocks = -(-rows // height)
-    vector = VECTOR_NBYTES // panel.type.nbytes
-    is_wide = panel.order % vector == 0 and all(step % vector == 0 for step in panel.strides)
-    kernel = make(PanelSpec(panel.type, _power(panel.order), _power_of(division.height), is_wide))
+    height, num_blocks = _shared_out(rows, -(-panel.order // division.height))
+    tiles = tiling(panel.type, rows, num_blocks)
+    spec = spec_of(panel.type, panel.order, rows, division.height, device)
+    assert spec is not None
+    kernel = make(spec)
     at = places | told._asdict()
     names = [param.name for param in kernel.params if param.is_pointer]
-    constants = (panel.order, panel.first, panel.width, height, num_blocks, panel.epoch, panel.start)
+    constants = (panel.order, panel.first, panel.width, height, num_blocks, panel.epoch, panel.start, *tiles)
     strides = (*panel.strides, *panel.v_strides)
     work = Work(
         (16 if panel.type.is_complex else 4) * panel.width * rows * rows * panel.count,
-        panel.width * rows * rows * panel.type.nbytes,
+        panel.width * rows * rows * panel.type.nbytes // 2,
     )
     grid = (num_blocks * panel.count, 1, 1)
     return Launch(kernel, grid, tuple(at[name] for name in names), (*constants, *strides), work)

@@ -8,13 +8,14 @@ import pytest
 from oxinp._kernels.lapack import block_reflectors, conquer, divide, symmetric, tridiagonal
 from oxinp._kernels.lapack.divide import DivideSpec
 from oxinp._kernels.lapack.symmetric import FinishSpec
-from oxinp._kernels.lapack.tridiagonal import PanelSpec
+from oxinp._kernels.lapack.tridiagonal import spec_of
 from oxinp._ptx.types import c64, c128, f32, f64, from_dtype
 from tests.kernels.lapack.case import RATIO, draw, operand_of, run
 from tests.kernels.lapack.spills import check_assembled
 from tests.kernels.machine import machine
 
 DEVICE = SimpleNamespace(num_sms=3, cc=(8, 0), max_shared_nbytes=160 * 1024, tuned=lambda _: None)
+HOPPER = SimpleNamespace(num_sms=132, cc=(9, 0), max_shared_nbytes=232448, tuned=lambda _: None)
 LEAF = 4
 slow = pytest.mark.slow
 
@@ -72,6 +73,8 @@ def test_tridiagonal_matrices(n, dtype):
     [
         (3, 5, "f8"),
         (2, 6, "c8"),
+        (1, 18, "f8"),
+        pytest.param(1, 19, "c16", marks=slow),
         pytest.param(1, 36, "f4", marks=slow),
         pytest.param(1, 34, "c16", marks=slow),
         pytest.param(1, 40, "f8", marks=slow),
@@ -103,25 +106,25 @@ def test_scales_and_what_is_not_finite():
 
 
 def test_which_there_are_kernels_for():
-    device = SimpleNamespace(num_sms=132, cc=(9, 0), max_shared_nbytes=232448, tuned=lambda _: None)
-    assert symmetric.is_possible(f64, 1, 8192, device)
-    assert symmetric.is_possible(f64, 1000, 256, device)
-    assert symmetric.is_possible(c64, 1, 1000, device)
-    assert not symmetric.is_possible(f64, 1, 1 << 17, device)
+    for type_, order in ((f32, 16384), (f32, 16383), (f64, 8192), (f64, 8191), (c64, 16384), (c128, 8192)):
+        assert symmetric.is_possible(type_, 1, order, HOPPER)
+    assert symmetric.is_possible(f64, 1000, 256, HOPPER)
+    assert symmetric.is_possible(c64, 1, 1000, HOPPER)
+    assert not symmetric.is_possible(f64, 1, 1 << 17, HOPPER)
 
 
 @pytest.mark.slow
 def test_kernels_assemble_without_spills(request, tmp_path):
     kernels = []
     for type_ in (c64, c128):
-        kernels += [tridiagonal.make(PanelSpec(type_, 2048, height, True)) for height in (8, 32)]
+        kernels += [tridiagonal.make(spec_of(type_, n, n, -(-n // 132), HOPPER)) for n in (64, 1000, 2048, 4096)]
         kernels += [block_reflectors.make_diagonal(type_), symmetric.make_finish(FinishSpec(type_, False))]
     for type_ in (f32, f64):
         plain = (divide.SPLIT, divide.ROOTS, divide.WEIGHTS, divide.VECTORS, divide.ROTATE)
         kernels += [divide.make(DivideSpec(type_, what)) for what in plain]
         kernels.append(divide.make(DivideSpec(type_, divide.PREPARE, 4096)))
-        kernels += [tridiagonal.make(PanelSpec(type_, 4096, height, True)) for height in (8, 32)]
-        kernels.append(tridiagonal.make(PanelSpec(type_, 512, 512)))
+        kernels += [tridiagonal.make(spec_of(type_, n, n, -(-n // 132), HOPPER)) for n in (64, 1024, 4096, 8191, 8192)]
+        kernels += [tridiagonal.make(spec_of(type_, n, n, n, HOPPER)) for n in (100, 256)]
         kernels.append(block_reflectors.make_diagonal(type_))
         kernels += [symmetric.make_finish(FinishSpec(type_, is_scaled)) for is_scaled in (True, False)]
     check_assembled(kernels, request, tmp_path)
