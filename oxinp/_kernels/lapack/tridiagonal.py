@@ -54,8 +54,18 @@ if TYPE_CHECKING:
 MIN_ROWS = 8  # of a block, one a warp
 COLUMNS_AT_ONCE = 8
 MAX_TILES = 16  # in a row of them
-ROWS_AT_ONCE = {1: 8, 2: 8, 3: 5, 5: 3, 9: 2, 18: 1, 36: 1}  # of a tile that a warp has loads of, by loads per row
+ROWS_AT_ONCE = {
+    1: 8,
+    2: 8,
+    3: 5,
+    4: 4,
+    5: 3,
+    9: 2,
+    18: 1,
+    36: 1,
+}  # of a tile that a warp has loads of, by loads per row
 LOOSE = 5  # of these loads, up to which sums of columns have room beside v
+SPARED_NBYTES = 48 << 10  # of shared memory, left to the L1 cache where a tile does not fit
 SECTOR_NBYTES = 32  # in which tiles begin
 LAST = WIDTH - 1  # where v^H A v is told: of the panel's columns, at most so many are before the current one
 ALONE = 512  # rows up to which each of many matrices is one block
@@ -78,7 +88,7 @@ class PanelSpec(NamedTuple):
     chunks : int
         Loads of a warp in which it has a row of a tile; of `ROWS_AT_ONCE`.
     kept : int
-        Rows of a tile in shared memory.
+        Elements of a tile in shared memory: of its first rows.
     """
 
     type: Type
@@ -123,7 +133,7 @@ class PanelSpec(NamedTuple):
     def shared_nbytes(self) -> int:
         """Of a block, and some more."""
         elements = self.elements + self.height * (2 * (WIDTH + 1) + 2) + 8 * WIDTH + NUM_WARPS * 2 * WIDTH
-        elements += self.side * self.kept + (0 if self.is_tight else self.columns)
+        elements += self.kept + (0 if self.is_tight else self.columns)
         return elements * self.type.nbytes + 1024
 
 
@@ -173,8 +183,8 @@ def spec_of(type: Type, order: int, rows: int, height: int, device: Device) -> P
     blocks = -(-order // height)
     vector = VECTOR_NBYTES // type.nbytes
     is_wide = order % vector == 0
-    line, side = WARP * vector if is_wide else WARP, tiling(type, rows, _shared_out(rows, blocks)[1]).side
-    chunks = next((x for x in ROWS_AT_ONCE if x * line >= side), 0)
+    side = tiling(type, rows, _shared_out(rows, blocks)[1]).side
+    chunks = next((x for x in ROWS_AT_ONCE if x * WARP * (vector if is_wide else 1) >= side), 0)
     tiles = 1 if blocks == 1 else MAX_TILES
     spec = PanelSpec(type, _power(order), _power_of(height), is_wide, tiles, chunks)
     room = device.max_shared_nbytes - spec.shared_nbytes
@@ -182,8 +192,10 @@ def spec_of(type: Type, order: int, rows: int, height: int, device: Device) -> P
         return None
     if blocks == 1:  # others lie on its multiprocessor
         return spec
-    step = NUM_WARPS * ROWS_AT_ONCE[chunks]
-    return spec._replace(kept=min(room // (spec.side * type.nbytes) // step, -(-spec.side // step)) * step)
+    kept = spec.side**2
+    if kept * type.nbytes > room:
+        kept = max(0, room - SPARED_NBYTES) // type.nbytes // WARP * WARP
+    return spec._replace(kept=kept)
 
 
 def is_possible(type: Type, count: int, order: int, device: Device) -> bool:
@@ -248,7 +260,7 @@ class _Panel(ResidentPanel):
         self.columns = self.x
         if spec.columns and not spec.is_tight:
             self.columns = k.dynamic_shared(type_, spec.columns)
-        self.kept_rows = k.dynamic_shared(type_, max(1, spec.kept * spec.side))
+        self.kept_rows = k.dynamic_shared(type_, max(1, spec.kept))
         self.matrix = k.ctaid / self.num_blocks
         self.begin_at(k.ctaid - self.matrix * self.num_blocks)
         number = self.matrix + self.start
@@ -276,6 +288,7 @@ class _Panel(ResidentPanel):
             self.tile_column < self.tiles, k.min(self.side, self.order - self.left), k.const(self.spec.vector, u32)
         )
         self.corner = self.a.at(k.cast(self.low, i64) * self.pitch + k.cast(self.left, i64))
+        self.kept_to = k.min(self.low + k.const(self.spec.kept, u32) / self.side, self.high)
         # Lanes beyond the last column load it once more.
         vector = self.spec.vector
         self.places = [k.lane * vector + i * WARP * vector for i in range(self.spec.chunks)]
@@ -344,14 +357,12 @@ class _Panel(ResidentPanel):
         k = self.k
         has_row = j + 1 < self.order
         alpha = self.column[k.cast(k.where(has_row, j + 1, j), i64)]
+        length, step = self.order - self.first, BLOCK * COLUMNS_AT_ONCE
+        elements = self.elements_of_column(k.tid + 0)  # in flight beside the sums
         square = self.total_over_blocks(self.squares)
-        length = self.order - self.first
-        with k.range(k.tid + 0, length, BLOCK * COLUMNS_AT_ONCE) as start:
-            locals_ = [start + i * BLOCK if i else start for i in range(COLUMNS_AT_ONCE)]
-            found = [self.column[k.cast(k.min(self.first + local, self.order - 1), i64)] for local in locals_]
-            for local, value in zip(locals_, found, strict=True):
-                with k.when(local < length):
-                    self.x[local] = value
+        self.put_column(k.tid + 0, elements)
+        with k.range(k.tid + step, length, step) as start:
+            self.put_column(start, self.elements_of_column(start))
         tau, scale, beta = self.reflector(alpha, square, has_row)
         with k.when((self.rank == 0) & (k.tid == 0)):
             wide = k.cast(j, i64)
@@ -383,20 +394,33 @@ class _Panel(ResidentPanel):
         k, spec = self.k, self.spec
         if not spec.kept:
             return
-        with k.range(k.warp + 0, k.min(self.high - self.low, spec.kept), NUM_WARPS) as row:
-            line = self.corner.at(k.cast(row, i64) * self.pitch)
-            for place, held in zip(self.places, [line.load(x, spec.vector) for x in self.held], strict=True):
-                self.kept_rows.store(row * spec.side + place, held)
+        with k.range(self.low + k.warp, self.kept_to, NUM_WARPS) as row:
+            local = row - self.low
+            line = self.corner.at(k.cast(local, i64) * self.pitch)
+            for place, elements in zip(self.places, [line.load(x, spec.vector) for x in self.held], strict=True):
+                with k.when(place < self.across):
+                    self.kept_rows.store(local * self.side + place, elements)
+
+    def elements_of_column(self, start: Value) -> list[Value]:
+        """Load some elements of the column that is reflected."""
+        k, last = self.k, self.order - 1
+        return [self.column[k.cast(k.min(self.first + start + i * BLOCK, last), i64)] for i in range(COLUMNS_AT_ONCE)]
+
+    def put_column(self, start: Value, elements: list[Value]) -> None:
+        """Put them into shared memory, in the place of v."""
+        k, length = self.k, self.order - self.first
+        for i, element in enumerate(elements):
+            with k.when(start + i * BLOCK < length):
+                self.x[start + i * BLOCK] = element
 
     def multiply(self, j: Value) -> None:  # noqa: ARG002
         """Multiply this block's tile with v, and v^H with it; leave v^H A v by warps, and sums of columns too."""
         k, spec = self.k, self.spec
         quadratic = k.var(self.none)
         columns = [[k.var(self.zero) for _ in range(spec.vector)] for _ in range(spec.chunks)]
-        kept = k.min(self.low + spec.kept, self.high)
         if spec.kept:
-            self.multiply_rows(self.low, kept, self.kept_rows, columns, quadratic)
-        self.multiply_rows(kept, self.high, None, columns, quadratic)
+            self.multiply_rows(self.low, self.kept_to, self.kept_rows, columns, quadratic)
+        self.multiply_rows(self.kept_to, self.high, None, columns, quadratic)
         k.warp_sync()
         factor = k.where(self.is_above, k.const(2, self.real), k.const(1, self.real))
         with k.when(k.lane == 0):
@@ -419,7 +443,7 @@ class _Panel(ResidentPanel):
             if held is None:
                 lines = [self.corner.at(k.cast(x - self.low, i64) * self.pitch) for x in rows]
             else:
-                lines = [held.at((x - self.low) * spec.side) for x in rows]
+                lines = [held.at((x - self.low) * self.side) for x in rows]
             own = [k.where(row + i < stop, self.x[x - self.first], self.zero) for i, x in enumerate(rows)]
             loaded = [[line.load(place, spec.vector) for line in lines] for place in self.held]
             sums = [[k.var(self.zero) for _ in range(spec.vector)] for _ in rows]
@@ -459,20 +483,20 @@ class _Panel(ResidentPanel):
 
     def parts_of(self, place: Value) -> list[Value]:
         """Load an element of the product: what tiles have of it, by the lanes that share a row."""
-        k, share = self.k, min(self.spec.share, self.spec.tiles)
-        found = []
-        for start in range(0, self.spec.tiles, share):
-            other = k.tid % share + start
-            value = self.parts[k.cast(place + k.min(other, self.tiles - 1) * self.side, i64)]
-            found.append(k.where(other < self.tiles, value, self.zero))
-        return found
+        k = self.k
+        return [self.parts[k.cast(place + k.min(x, self.tiles - 1) * self.side, i64)] for x in self.sharers()]
+
+    def sharers(self) -> list[Value]:
+        """Numbers of the tiles of which this lane has parts."""
+        share = min(self.spec.share, self.spec.tiles)
+        return [self.k.tid % share + start for start in range(0, self.spec.tiles, share)]
 
     def whole_of(self, parts: list[Value]) -> Value:
         """Add up what `parts_of` loaded."""
-        total = parts[0]
-        for part in parts[1:]:
-            total = total + part
-        return warp_reduce(self.k, total, lambda a, b: a + b, min(self.spec.share, self.spec.tiles))
+        k, total = self.k, self.zero
+        for tile, part in zip(self.sharers(), parts, strict=True):
+            total = total + k.where(tile < self.tiles, part, self.zero)
+        return warp_reduce(k, total, lambda a, b: a + b, min(self.spec.share, self.spec.tiles))
 
     def own_parts(self) -> list[list[Value]]:
         """Load the parts of this block's rows of the product."""
