@@ -97,8 +97,8 @@ def eigh_tridiagonal(
         raise Unsupported("infinities or NaNs")
     scale = d.dtype.type(math.ldexp(1.0, math.frexp(largest)[1] - 1) if largest else 1.0)
     beside = np.concatenate([e, np.zeros_like(e, shape=1)])
-    w, v = spectral.eigh_tridiagonal(d / scale, beside / scale)
-    return w * scale if eigvals_only else (w * scale, v)
+    w, *v = spectral.eigh_tridiagonal(d / scale, beside / scale, has_vectors=not eigvals_only)
+    return w * scale if eigvals_only else (w * scale, *v)
 
 
 @implements("scipy.linalg.eigvalsh_tridiagonal")

@@ -5,8 +5,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from oxinp._kernels.lapack import block_reflectors, conquer, divide, symmetric, tridiagonal
+from oxinp._kernels.lapack import block_reflectors, conquer, divide, sturm, symmetric, tridiagonal_panel
 from oxinp._kernels.lapack.divide import DivideSpec
+from oxinp._kernels.lapack.sturm import SturmSpec
 from oxinp._kernels.lapack.symmetric import FinishSpec
 from oxinp._kernels.lapack.tridiagonal import spec_of
 from oxinp._ptx.types import c64, c128, f32, f64, from_dtype
@@ -68,6 +69,23 @@ def test_tridiagonal_matrices(n, dtype):
     assert ratios(whole, w, q) <= RATIO / 6
 
 
+@pytest.mark.parametrize(("n", "dtype"), [(3, "f8"), (11, "f8"), (35, "f4")])
+def test_values_of_tridiagonal_matrices(n, dtype):
+    d, e = (x.astype(dtype) for x in tridiagonals(n))
+    scale = np.array([1e-30, 1e30, 1, 1, 1, 1, 1, 1], dtype)[:, None]
+    plan = sturm.plan(from_dtype(d.dtype), len(d), n)
+    (w,) = run(machine(), plan, [np.full(d.shape, np.nan, d.dtype)], (d * scale, e * scale))
+    assert (np.diff(w) >= 0).all()
+    whole = np.zeros((len(d), n, n))
+    i = np.arange(n)
+    whole[:, i, i] = d
+    whole[:, i[:-1], i[1:]] = whole[:, i[1:], i[:-1]] = e[:, :-1]
+    right = np.linalg.eigvalsh(whole)
+    units = np.abs(right).max(axis=-1, keepdims=True) * np.finfo(dtype).eps
+    # What is right has errors of its own, but for float32.
+    assert (np.abs(w.astype("f8") / scale - right) <= units * (1 if dtype == "f4" else n)).all()
+
+
 @pytest.mark.parametrize(
     ("count", "n", "dtype"),
     [
@@ -90,6 +108,10 @@ def test_symmetric_matrices(count, n, dtype):
     w, q = run(machine(), plan, [values, np.full(a.shape, np.nan, dtype)], (given,))
     assert (np.diff(w) >= 0).all()
     assert ratios(a, w, q) <= RATIO / 6
+    if n < 10:
+        plan = symmetric.plan(a.shape, operand_of(given), DEVICE, has_vectors=False)
+        (alone,) = run(machine(), plan, [np.full((count, n), np.nan, a.real.dtype)], (given,))
+        assert np.abs(alone - w).max() <= RATIO / 6 * n * np.finfo(dtype).eps * np.abs(w).max()
 
 
 def test_scales_and_what_is_not_finite():
@@ -117,14 +139,17 @@ def test_which_there_are_kernels_for():
 def test_kernels_assemble_without_spills(request, tmp_path):
     kernels = []
     for type_ in (c64, c128):
-        kernels += [tridiagonal.make(spec_of(type_, n, n, -(-n // 132), HOPPER)) for n in (64, 1000, 2048, 4096)]
+        kernels += [tridiagonal_panel.make(spec_of(type_, n, n, -(-n // 132), HOPPER)) for n in (64, 1000, 2048, 4096)]
         kernels += [block_reflectors.make_diagonal(type_), symmetric.make_finish(FinishSpec(type_, False))]
     for type_ in (f32, f64):
         plain = (divide.SPLIT, divide.ROOTS, divide.WEIGHTS, divide.VECTORS, divide.ROTATE)
         kernels += [divide.make(DivideSpec(type_, what)) for what in plain]
         kernels.append(divide.make(DivideSpec(type_, divide.PREPARE, 4096)))
-        kernels += [tridiagonal.make(spec_of(type_, n, n, -(-n // 132), HOPPER)) for n in (64, 1024, 4096, 8191, 8192)]
-        kernels += [tridiagonal.make(spec_of(type_, n, n, n, HOPPER)) for n in (100, 256)]
+        kernels.append(sturm.make(SturmSpec(type_, 4096)))
+        kernels += [
+            tridiagonal_panel.make(spec_of(type_, n, n, -(-n // 132), HOPPER)) for n in (64, 1024, 4096, 8191, 8192)
+        ]
+        kernels += [tridiagonal_panel.make(spec_of(type_, n, n, n, HOPPER)) for n in (100, 256)]
         kernels.append(block_reflectors.make_diagonal(type_))
         kernels += [symmetric.make_finish(FinishSpec(type_, is_scaled)) for is_scaled in (True, False)]
     check_assembled(kernels, request, tmp_path)
