@@ -1,8 +1,8 @@
 """Fourier transforms on a GPU: right, and how fast.
 
-``python -m asv_benchmarks.kernels.fft [--quick] [--peer] [--lengths [PART]] [--settings] [REGEX]`` prints a line per
-case: the median of device-event times over random data, the shares of the time that one pass over memory takes and of
-all passes of the plan, the root-mean-square error over that of one rounding and the root of the number of binary
+``python -m asv_benchmarks.kernels.fft [--quick] [--peer] [--lengths [PART]] [--settings[=REGEX]] [REGEX]`` prints a
+line per case: the median of device-event times over random data, the shares of the time that one pass over memory takes
+and of all passes of the plan, the root-mean-square error over that of one rounding and the root of the number of binary
 digits, and with ``--peer`` the times of cuFFT through CuPy and PyTorch, where those are installed, and ratios. With
 ``--lengths`` the cases are 200 lengths, or a part of them such as 2/3, and the means of ratios by classes come last
 (see `fft_lengths`). With ``--settings`` the cases are planned with other constants as well, and a line per different
@@ -62,11 +62,17 @@ CASES = {
 # Constants of planning, in place of those that it has.
 SETTINGS = {
     "as shipped": {},
+    "pieces of 8": {(radices, "USUAL"): radices.Aim(8, 512)},
+    "pieces of 11": {(radices, "USUAL"): radices.Aim(11, 512)},
+    "idle numbers cost less": {(radices, "IDLE_COST"): 0.1},
+    "odd lengths by few threads": {(radices, "MAX_HELD_ODD"): {8: 54, 16: 18}},
+    "radix 49": {(radices, "LARGE"): {8: (25, 27, 49), 16: ()}, (radices, "MAX_HELD_ODD"): {8: 49, 16: 18}},
     "no clusters": {(tiling, "CLUSTERS"): (1,)},
     "clusters in passes": {(tiling, "MOST_IN_PASSES"): 8},
     "columns of 256 bytes": {(tiling, "SEGMENT"): 256, (splitting, "SEGMENT"): 256},
     "all roots are read": {(tiling, "LARGE_TABLE"): 1 << 20},
-    "convolutions by more blocks": {(tiling, "BESIDE_CHIRP"): 14},
+    "convolutions by more blocks": {(tiling, "BESIDE_CHIRP"): 4},
+    "convolutions by many blocks": {(tiling, "BESIDE_CHIRP"): 0, (tiling, "BUSY"): 2048},
     "more blocks": {(tiling, "BUSY"): 2048},
     "fewer blocks": {(tiling, "BUSY"): 256},
     "rows not staged": {(batch, "MAX_STAGED"): 0, (batch, "MAX_STAGED_RAGGED"): 0},
@@ -181,11 +187,13 @@ class Case:
         return float(error / (np.finfo(self.dtype).eps / 2) / np.sqrt(np.log2(self.shape[-1])))
 
 
-def measure_settings(backend, case, name):
-    """Measure a case under all settings, those whose plans were measured already excepted; return whether all agree."""
+def measure_settings(backend, case, name, pattern):
+    """Measure a case under settings, those whose plans were measured already excepted; return whether all agree."""
     first, seen, is_right = None, set(), True
     caches = (radices.cut, radices.convolution_length, splitting._split)
     for setting, values in SETTINGS.items():
+        if not re.search(f"as shipped|{pattern}", setting):
+            continue
         before = {(module, constant): getattr(module, constant) for module, constant in values}
         for (module, constant), value in values.items():
             setattr(module, constant, value)
@@ -296,12 +304,13 @@ def main(arguments):
     parser.add_argument("--peer", action="store_true", help="measure CuPy and PyTorch as well")
     parser.add_argument("--quick", action="store_true", help="a few cases only")
     parser.add_argument("--lengths", nargs="?", const="1/1", help="200 lengths, or a part, in place of the cases")
-    parser.add_argument("--settings", action="store_true", help="plans of other constants beside")
+    parser.add_argument("--settings", nargs="?", const="", help="plans of other constants beside, or of some of them")
     parser.add_argument("pattern", nargs="?", default="", help="names of cases")
     options = parser.parse_args(arguments)
     backend, rng, is_right, ratios = open_backend(), np.random.default_rng(), True, {}
     source, target = (backend.allocate(8 * NUM_RANDOM) for _ in range(2))
-    numbers = Numbers(backend, rng.standard_normal(NUM_RANDOM, np.float32), source)
+    count = 2 * fft_lengths.NUM_ELEMENTS if options.lengths else NUM_RANDOM
+    numbers = Numbers(backend, rng.standard_normal(count, np.float32), source)
     cases = dict(sweep(options.lengths)) if options.lengths else CASES
     for name, (dtype, shape, axes) in cases.items():
         if not re.search(options.pattern, name) or (options.quick and not QUICK.search(name)):
@@ -320,8 +329,8 @@ def main(arguments):
             ratios[name] = np.nanmin([cupy, torch]) / own, np.nanmin([cupy, torch])
             line += f"; cuFFT {cupy:.4f} (CuPy) {torch:.4f} (PyTorch), {ratios[name][0]:.2f}x"
         write(line)
-        if options.settings:
-            is_right &= measure_settings(backend, case, name)
+        if options.settings is not None:
+            is_right &= measure_settings(backend, case, name, options.settings)
         del case
     if ratios:
         every = [ratio for ratio, _ in ratios.values()]

@@ -185,14 +185,14 @@ def scale_of(request: Request, lengths: tuple[int, ...]) -> float:
     return 1 / size if (norm == "forward") == request.kind.is_forward else 1.0
 
 
-def _array(name: str, layout: Layout) -> Any:
+def array_of(name: str, layout: Layout) -> Any:
     """An array as the planner takes it."""
     axes = importlib.import_module("oxinp._kernels.fft.axes")
     type_, steps = DEVICE_TYPES[layout.dtype], layout.element_strides
     return axes.Array(Argument(name), type_, layout.shape, steps, layout.alignment)
 
 
-def _chained(graph: Graph, place: int | None, first: int) -> Any:
+def chained(graph: Graph, place: int | None, first: int) -> Any:
     """A graph as what runs in the kernel of a transform; None where it does not.
 
     Parameters
@@ -221,18 +221,18 @@ def _chained(graph: Graph, place: int | None, first: int) -> Any:
     return module.Chained(types, arguments, are_arrays, instrs, result, DEVICE_TYPES[graph.dtype])
 
 
-def _strides(graph: Graph, place: int | None) -> tuple[tuple[int, ...], ...]:
+def strides_of(graph: Graph, place: int | None) -> tuple[tuple[int, ...], ...]:
     """Of a graph's arrays, without its leaf at a place."""
     return tuple([x.strides for i, x in enumerate(inputs(graph)) if i != place and isinstance(x, Operand)])
 
 
-def _reading(graph: Graph) -> Any:
+def reading(graph: Graph) -> Any:
     """The source of a transform that computes a graph on the way; None where its kernel cannot."""
-    chain, strides = _chained(graph, None, 0), _strides(graph, None)
+    chain, strides = chained(graph, None, 0), strides_of(graph, None)
     if chain is None or not strides:
         return None
     largest = max(strides, key=lambda own: math.prod(n for n, step in zip(graph.shape, own, strict=True) if step))
-    source = _array("in0", graph.layout)
+    source = array_of("in0", graph.layout)
     return source._replace(type=chain.made, steps=largest, alignment=1, chain=chain, others=strides)
 
 
@@ -250,12 +250,12 @@ def _planned(bound: BoundOp, source: Any, target: Any) -> Plan | None:
 
 
 def _plan(bound: BoundOp) -> Plan:
-    (graph,), target = bound.graphs, _array("out0", bound.layouts[0])
+    (graph,), target = bound.graphs, array_of("out0", bound.layouts[0])
     if not graph.nodes:
-        plan = _planned(bound, _array("in0", graph.layout), target)
+        plan = _planned(bound, array_of("in0", graph.layout), target)
         assert plan is not None
         return plan
-    source = _reading(graph)
+    source = reading(graph)
     return (None if source is None else _planned(bound, source, target)) or _plan_apart(bound, graph, target)
 
 
@@ -266,7 +266,7 @@ def _plan_apart(bound: BoundOp, graph: Graph, target: Any) -> Plan:
     chain = module.Elementwise(input_types(graph.structure), instructions(graph), [(graph.result, type_)])
     before = chain.plan(graph.shape, [operand(between), *arrays(graph)], device().capability)
     place = scratch.take(between.nbytes)
-    plan = _planned(bound, _array("in0", between), target)
+    plan = _planned(bound, array_of("in0", between), target)
     assert plan is not None
     rest = scratch.take(plan.scratch_nbytes)
     return scratch.plan((*before.on(out0=place), *plan.on(in0=place, scratch=rest)))
@@ -275,18 +275,18 @@ def _plan_apart(bound: BoundOp, graph: Graph, target: Any) -> Plan:
 def _fuse(bound: BoundOp, graph: Graph, place: int) -> Plan | None:
     """The plan of the transform and of what a graph makes of its result."""
     (given,) = bound.graphs
-    source = _reading(given) if given.nodes else _array("in0", given.layout)
-    chain = _chained(graph, place, len(given.leaves))
+    source = reading(given) if given.nodes else array_of("in0", given.layout)
+    chain = chained(graph, place, len(given.leaves))
     if source is None or chain is None or not graph.layout.is_contiguous:
         return None
     return _planned(
         bound,
         source,
-        _array("out0", bound.layouts[0])._replace(
+        array_of("out0", bound.layouts[0])._replace(
             steps=graph.layout.element_strides,
             alignment=graph.layout.alignment,
             chain=chain,
-            others=_strides(graph, place),
+            others=strides_of(graph, place),
         ),
     )
 

@@ -49,7 +49,7 @@ class Transform(Passes):
         """How it is computed: one of the constants above."""
         nbytes = self.type.nbytes
         if self._real() and has_passes(self.length // 2, nbytes, device):
-            if fits_block(self.length // 2, nbytes, self._is_apart(), device):
+            if fits_block(self.length // 2, nbytes, self.is_apart(), device):
                 return HALVED
             if self._lies_in_pairs():
                 return PAIRED
@@ -99,7 +99,7 @@ class Transform(Passes):
                 return ()
             primes.append(prime)
             rest //= prime
-        lengths = (*primes, *(split(rest, nbytes, self._is_apart(), device) if rest > 1 else ()))
+        lengths = (*primes, *(split(rest, nbytes, self.is_apart(), device) if rest > 1 else ()))
         is_long = self.length >= FEWEST_FACTORED or not self._convolution(device)
         return lengths if is_long and not self.is_half and len(lengths) <= MAX_FACTORED else ()
 
@@ -126,7 +126,7 @@ class Transform(Passes):
         if way == CONVOLVED:
             return [self.batch.replace(length=self._convolution(device), chirp=self.length).launch(device)]
         if way == FACTORED:
-            return [each.launch(device) for each in self._passes(self._factors(device), scratch)]
+            return [each.launch(device) for each in self.passes(self._factors(device), scratch)]
         return self.direct(device, scratch)
 
     def followed_by(self, other: Transform, device: Device) -> Launch | None:
@@ -179,7 +179,7 @@ class Transform(Passes):
             return ""
         if not has_passes(self.length, nbytes, device):
             return ""
-        is_whole = fits_block(self.length, nbytes, self._is_apart(), device)
+        is_whole = fits_block(self.length, nbytes, self.is_apart(), device)
         return "" if not is_whole else TWIN_SPLIT if is_split else TWIN_MERGE
 
     def _by_twins(self, device: Device, scratch: Scratch) -> list[Launch]:
