@@ -81,9 +81,7 @@ def new(kind="new", lengths=NEW):
             oxinp.evaluate(oxinp.fft.fft(x))
             taken, count = 1e3 * (time.perf_counter() - begin), max(1, len(watch.times))
             is_right &= kind != "new" or taken / count < MOST_MS
-            write(
-                f"{kind:6s} {n:8d} {taken:7.1f} ms, {count} kernels, of which the driver took {sum(watch.times):7.1f} ms"
-            )
+            write(f"{kind:6s} {n:8d} {taken:7.1f} ms, {count} kernels, loaded in {sum(watch.times):7.1f} ms")
     finally:
         watch.end()
     return is_right

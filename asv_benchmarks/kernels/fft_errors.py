@@ -2,8 +2,9 @@
 
 ``python -m asv_benchmarks.kernels.fft_errors [--small] [REGEX]`` prints per length and dtype the root-mean-square
 errors over random data, in units of 0.6e-16 (complex128) and 0.6e-7 (complex64) times the root of log2 n, against
-extended precision, and says where ours is above another one's. cuFFT is asked through CuPy, or PyTorch, where one is installed. ``--small`` takes few lengths, for the
-emulator. Ends with status 1 where ours errs by more than another one, beyond what the data's randomness explains.
+extended precision, and says where ours is above another one's. cuFFT is asked through CuPy, or PyTorch, where one is
+installed. ``--small`` takes few lengths, for the emulator. Ends with status 1 where ours errs by more than another one,
+beyond what the data's randomness explains.
 """
 
 import argparse

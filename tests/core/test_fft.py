@@ -216,3 +216,21 @@ def test_transforms_that_are_held_are_not_part_of_filters(stats):
     filtered = exact * h
     for found, expected in ((there, exact), (back, numpy.fft.ifft(filtered)), (product, filtered), (again, back)):
         assert abs(numpy.asarray(found) - expected).max() <= 1e-14 * abs(expected).max()
+
+
+def test_little_memory_takes_parts(stats):
+    x, h = values("D", (40, 16384)), values("D", (40, 16384))
+    a, b = np.asarray(x), np.asarray(h)
+    np.evaluate(a * 1, b * 1)
+    expected = {"plain": numpy.fft.fft(x), "chains": numpy.fft.fft(x * h, axis=-1)}
+    for name, compute in (("plain", lambda: np.fft.fft(a)), ("chains", lambda: np.fft.fft(a * b))):
+        np.cuda.trim()
+        np.cuda.limit_memory(np.cuda.memory_stats().used_nbytes + x.nbytes + x.nbytes // 2)
+        try:
+            np.cuda.reset_stats()
+            ours = compute()
+            np.evaluate(ours)
+            assert stats().launches == 28  # of two passes, for three rows or fewer at a time
+        finally:
+            np.cuda.limit_memory(None)
+        assert abs(numpy.asarray(ours) - expected[name]).max() <= 1e-14 * abs(expected[name]).max()

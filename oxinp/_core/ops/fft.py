@@ -16,7 +16,7 @@ from oxinp._core.lazy.calls import Pending
 from oxinp._core.lazy.chains import arrays, input_types, inputs, instructions, operand
 from oxinp._core.lazy.expr import Graph, Unsupported
 from oxinp._core.lazy.handle import Handle
-from oxinp._core.lazy.op import BoundOp, Op, bind
+from oxinp._core.lazy.op import SPARE, BoundOp, Op, bind
 from oxinp._core.lazy.placement import device
 from oxinp._core.lazy.results import wrap_pending, wrap_result
 from oxinp._core.memory.dtypes import DEVICE_TYPES
@@ -28,6 +28,7 @@ from oxinp._kernels.problem import Operand
 
 COMPLEX, REAL, HALF = "complex", "real", "half"
 MAX_LENGTH = 1 << 30
+SPARE_PARTS = 16  # of transforms whose workspace has no room at once
 MAX_OPERANDS, MAX_INSTRS = 3, 12  # of a chain in the kernel of a transform, whose registers it shares
 
 
@@ -236,7 +237,7 @@ def reading(graph: Graph) -> Any:
     return source._replace(type=chain.made, steps=largest, alignment=1, chain=chain, others=strides)
 
 
-def _planned(bound: BoundOp, source: Any, target: Any) -> Plan | None:
+def _planned(bound: BoundOp, source: Any, target: Any, num_parts: int = 1) -> Plan | None:
     """The plan from a source to a target; None where no kernel takes their chains."""
     axes = importlib.import_module("oxinp._kernels.fft.axes")
     request = Request(*bound.parameters)
@@ -245,18 +246,24 @@ def _planned(bound: BoundOp, source: Any, target: Any) -> Plan | None:
     kind, is_forward = request.kind
     problem = axes.Problem(kind, found.axes, found.lengths[-1], is_forward, scale_of(request, found.lengths))
     problem = problem._replace(rotated=request.rotated, given_rotated=request.given_rotated)
-    plan: Plan | None = axes.plan_axes(source, target, DEVICE_TYPES[computed], problem, device().capability)
+    plan: Plan | None = axes.plan_axes(source, target, DEVICE_TYPES[computed], problem, device().capability, num_parts)
     return plan
 
 
-def _plan(bound: BoundOp) -> Plan:
+def _plan(bound: BoundOp, num_parts: int = 1) -> Plan:
     (graph,), target = bound.graphs, array_of("out0", bound.layouts[0])
     if not graph.nodes:
-        plan = _planned(bound, array_of("in0", graph.layout), target)
+        plan = _planned(bound, array_of("in0", graph.layout), target, num_parts)
         assert plan is not None
         return plan
     source = reading(graph)
-    return (None if source is None else _planned(bound, source, target)) or _plan_apart(bound, graph, target)
+    plan = None if source is None else _planned(bound, source, target, num_parts)
+    return plan or _plan_apart(bound, graph, target)
+
+
+def _plan_variant(bound: BoundOp, variant: Any) -> Plan:
+    assert variant == SPARE
+    return _plan(bound, SPARE_PARTS)
 
 
 def _plan_apart(bound: BoundOp, graph: Graph, target: Any) -> Plan:
@@ -311,6 +318,8 @@ FFT = Op(
     takes_chains=True,
     takes_views=True,
     fuse=_fuse,
+    plan_variant=_plan_variant,
+    has_spare=True,
     linear_in=(0,),
 )
 

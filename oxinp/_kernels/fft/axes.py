@@ -129,7 +129,9 @@ def transforms(
     return found
 
 
-def plan_axes(source: Array, target: Array, type_: Type, problem: Problem, device: Device) -> Plan | None:
+def plan_axes(
+    source: Array, target: Array, type_: Type, problem: Problem, device: Device, num_parts: int = 1
+) -> Plan | None:
     """Return the plan of transforms along several axes; None where their kernels do not take a chain.
 
     Parameters
@@ -141,6 +143,8 @@ def plan_axes(source: Array, target: Array, type_: Type, problem: Problem, devic
         c64 or c128, in which everything is computed.
     problem : Problem
     device : Device
+    num_parts : int
+        In how many parts transforms are computed that need a workspace, each of which has all of it.
 
     Returns
     -------
@@ -162,10 +166,11 @@ def plan_axes(source: Array, target: Array, type_: Type, problem: Problem, devic
             rest = rest[2:]
             continue
         # Passes through the workspace follow each other: each axis may have all of it.
-        own = Scratch()
-        own.nbytes = used
-        launches += rest[0].launches(device, own)
-        scratch.nbytes = max(scratch.nbytes, own.nbytes)
+        for part in rest[0].parts(num_parts, device) if num_parts > 1 else rest[:1]:
+            own = Scratch()
+            own.nbytes = used
+            launches += part.launches(device, own)
+            scratch.nbytes = max(scratch.nbytes, own.nbytes)
         rest = rest[1:]
     return scratch.plan(launches)
 

@@ -124,6 +124,15 @@ class Chained(Frozen):
         ]
         return Fused(tuple(operands), self.instrs, self.result)
 
+    def moved(self, elements: Sequence[int]) -> Chained:
+        """The same of arrays that begin so many elements further."""
+        steps = iter(elements)
+        arguments = [
+            argument.at(next(steps) * type_.nbytes) if is_array else argument
+            for argument, type_, is_array in zip(self.arguments, self.types, self.are_arrays, strict=True)
+        ]
+        return self.replace(arguments=tuple(arguments))
+
     @property
     def nbytes(self) -> int:
         """Of an element of all arrays."""
