@@ -194,7 +194,7 @@ class Branches:
         return sorted(missed), count, total
 
     def _take(self, code: CodeType, here: int, there: int) -> Any:
-        """Note a direction that is taken, from Python 3.12 on; return that no more is wanted of it, where that holds."""
+        """Note a direction that is taken, from Python 3.12 on; return that no more is wanted, where that holds."""
         known = self._kept.get(code)
         if known is None:
             key = _key(code)

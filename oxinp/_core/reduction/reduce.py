@@ -122,8 +122,9 @@ def reduce(
         raise
     claim = None
     if current() is not quiet.state and row.name in _TOLD and out is None and not is_masked and mean is None:
-        is_real = source.kind == dtypes.result.kind == "f"
-        claim = claim_reduction(_TOLD[row.name]) if is_real else None
+        warning = _TOLD[row.name]
+        is_told = source.kind == dtypes.result.kind == "f" or (source.kind == "c" and warning is not None)
+        claim = claim_reduction(warning) if is_told else None
         value = value if claim is None else express(MARK, (array, claim))
     starts = initial is not NO_INITIAL
     bound = bind(Wanted(row, value[0], axes, dtypes, bool(keepdims), is_masked, starts))
