@@ -20,7 +20,7 @@ def _guarded(inside: str) -> Callable[[Callable[[Handle], str]], Callable[[Handl
         def shown(array: Handle) -> str:
             if not array._layout.dtype.hasobject:
                 return show(array)
-            key = id(array._storage), get_ident()
+            key = id(array), get_ident()
             if key in _SHOWN:
                 return inside
             _SHOWN.add(key)
@@ -36,7 +36,7 @@ def _guarded(inside: str) -> Callable[[Callable[[Handle], str]], Callable[[Handl
 
 
 _SHOWN: set[tuple[int, int]] = set()
-"""Arrays of objects that threads are at, by their storages."""
+"""Arrays of objects that threads are at."""
 
 
 @_guarded("array(..., dtype=object)")

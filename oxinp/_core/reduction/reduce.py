@@ -25,7 +25,7 @@ from oxinp._core.lazy.op import BoundOp, Op
 from oxinp._core.lazy.record import COPY, express, is_hosted, settled
 from oxinp._core.lazy.results import wrap_host, wrap_pending, wrap_result
 from oxinp._core.lazy.stores import check_writeable, store_result
-from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES, FLOAT32, FLOAT64, scalar_value
+from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES, FLOAT32, FLOAT64, is_dtype_class, scalar_value
 from oxinp._core.memory.layout import Layout, result_layout
 from oxinp._core.memory.storage import Value
 from oxinp._core.reduction.binding import Dtypes, Wanted, bind
@@ -97,6 +97,8 @@ def reduce(
             raise Unsupported("an output that is no array of ours")
         check_writeable(out)
     layout = array._layout
+    if dtype is not None and is_dtype_class(dtype):
+        raise Unsupported("a class of dtypes, of which NumPy takes the right one")
     dtype = None if dtype is None else np.dtype(dtype)
     has_kernel = layout.dtype in DEVICE_TYPES
     hosted = is_hosted((array, out, where, mean)) and not (has_kernel and out is None and _is_at_work_on(array))
