@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from oxinp._core.lazy.handle import Handle, fetch
+from oxinp._core.lazy.handle import Handle, fetch, host_view
 from oxinp._core.lazy.results import types
 from oxinp._core.ops.index import getitem
 
@@ -20,7 +20,7 @@ def _guarded(inside: str) -> Callable[[Callable[[Handle], str]], Callable[[Handl
         def shown(array: Handle) -> str:
             if not array._layout.dtype.hasobject:
                 return show(array)
-            key = id(array), get_ident()
+            key = host_view(array).ctypes.data, get_ident()
             if key in _SHOWN:
                 return inside
             _SHOWN.add(key)
@@ -36,7 +36,7 @@ def _guarded(inside: str) -> Callable[[Callable[[Handle], str]], Callable[[Handl
 
 
 _SHOWN: set[tuple[int, int]] = set()
-"""Arrays of objects that threads are at."""
+"""Arrays of objects that threads are at, by their addresses."""
 
 
 @_guarded("array(..., dtype=object)")
