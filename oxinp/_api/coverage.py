@@ -78,9 +78,9 @@ ROWS: tuple[CoverageRow, ...] = (
         "creation",
         native="arange array asanyarray asarray ascontiguousarray asfortranarray copy empty empty_like from_dlpack "
         "frombuffer full full_like ones ones_like zeros zeros_like",
-        composed="asarray_chkfinite diagflat eye geomspace identity linspace logspace meshgrid mgrid ogrid tri "
+        composed="asarray_chkfinite bmat diagflat eye geomspace identity linspace logspace meshgrid mgrid ogrid tri "
         "require tril triu vander",
-        host="bmat fromfile fromiter fromregex fromstring genfromtxt load loadtxt",
+        host="fromfile fromiter fromregex fromstring genfromtxt load loadtxt",
         own="matrix",
     ),
     CoverageRow("asmatrix", "creation", HOST, (KEPT,)),

@@ -69,9 +69,9 @@ SUBMODULES: dict[str, Submodule] = {
     for row in (
         *_of(
             "numpy",
-            host="char fft lib lib.array_utils lib.scimath lib.stride_tricks linalg polynomial polynomial.chebyshev "
-            "polynomial.hermite polynomial.hermite_e polynomial.laguerre polynomial.legendre polynomial.polynomial "
-            "polynomial.polyutils random rec strings",
+            host="char fft lib lib.array_utils lib.recfunctions lib.scimath lib.stride_tricks linalg polynomial "
+            "polynomial.chebyshev polynomial.hermite polynomial.hermite_e polynomial.laguerre polynomial.legendre "
+            "polynomial.polynomial polynomial.polyutils random rec strings",
             own="core ctypeslib dtypes exceptions f2py lib.format lib.introspect lib.mixins lib.npyio ma ma.core "
             "ma.extras ma.testutils testing typing",
         ),
