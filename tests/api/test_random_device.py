@@ -72,6 +72,18 @@ CALLS = [
     ("random((3, 0))", 0),
     ("standard_normal(0)", 0),
     ("integers(0, 9, 0)", 0),
+    ("integers(np.arange(300), 1000)", 0),
+    ("integers(np.arange(40, dtype='u1'), np.arange(50, 90), (5, 40), endpoint=True)", 0),
+    ("integers(-5, np.full((3, 40), 7), dtype='i4')", 0),
+    ("integers(np.full((30, 1), 2**32 - 9, 'u4'), 2**32 - 1, (30, 9), dtype='u4')", 0),
+    ("integers(np.full(90, -2**63), np.arange(90) + (2 - 2**63))", 0),
+    ("integers(np.zeros(90), 80)", 0),
+    ("integers(0, np.array([2**28 + 1] * 70 + [2**27 + 5] * 70))", 0),
+    ("integers(0, np.array([2**31 + 1] * 300))", 0),
+    ("integers(0, np.array([2**32, 5] * 30), dtype='u8')", 0),
+    ("integers(np.arange(40), 40)", 0),
+    ("integers(np.zeros(40, int), np.full(40, 2**40))", 0),
+    ("integers(0, np.arange(1, 40), dtype='u2')", 0),
     ("choice(1000, 64)", 0),
     ("choice(np.arange(7.0), (3, 5))", 0),
     ("choice(np.arange(24).reshape(4, 6), 9, axis=1)", 0),
@@ -145,6 +157,18 @@ def test_the_end_of_a_ziggurat_is_read_when_it_is_needed():
     assert bit_generator.state == rng.bit_generator.state
 
 
+@pytest.mark.parametrize("kind", ["PCG64", "PCG64DXSM", "Philox"])
+def test_integers_between_arrays_are_drawn_on_the_device(kind, stats):
+    """Of ranges of which one word in 16 is rejected, and of small ones."""
+    highs = np.array([2**28 + 1] * 100 + [1000] * 200)
+    g, rng = (xp.random.Generator(getattr(np.random, kind)(8)) for xp in (oxinp, np))
+    for x in (g, rng):
+        x.random(dtype="f4")
+    drawn = [g.integers(0, oxinp.array(highs)), g.integers(highs, 2**28 + 5, dtype="u4"), g.random(3)]
+    assert_same(drawn, [rng.integers(0, highs), rng.integers(highs, 2**28 + 5, dtype="u4"), rng.random(3)])
+    assert "random.Generator.integers" not in stats().fallbacks
+
+
 def test_drawing_into_arrays():
     for dtype in ("f4", "f8"):
         for method in ("random", "standard_normal", "standard_exponential"):
@@ -186,6 +210,10 @@ BAD = [
     "choice(3, 5, p=[1.5, -0.25, -0.25])",
     "choice(3, 5, p=[0.5, 0.5])",
     "integers(0, 300, 10, dtype='u1')",
+    "integers(np.arange(90), 80)",
+    "integers(np.arange(90), 2**33, dtype='i4')",
+    "integers(-1, np.arange(1, 90), dtype='u4')",
+    "integers(np.zeros(90, int), 80, size=(3, 8))",
     "integers(0, 10, 10, dtype='f8')",
 ]
 
