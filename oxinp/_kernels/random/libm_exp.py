@@ -27,7 +27,7 @@ _PER_LN2 = 128 / 0.6931471805599453
 _LN2, _LN2_LOW = 0.0054152123481117087, 1.2864023111638346e-14  # 1 / 128 of it, in two parts
 _POLYNOMIAL = (0.49999999999996786, 0.16666666666665886, 0.041666680841067401, 0.0083333358530595491)
 _LARGE = 512.0  # from which on the power of 2 is taken apart, so that what is negative is rounded twice
-_LARGEST = 708.0  # from which on results are not normal
+LARGEST = 708.0  # from which on results are not normal
 # Of i / 128, what a power of 2 has lost by rounding, and its bits without those of its exponent
 _TABLE = np.frombuffer(
     base64.b64decode(
@@ -63,26 +63,28 @@ _TABLE = np.frombuffer(
 
 def exp(k: Builder, x: Value) -> Value:
     """The exponential; ours where that is not a normal number, or of NaN."""
-    is_usual = k.abs(x) < _LARGEST
-    result = k.var(_usual(k, x))
+    is_usual = k.abs(x) < LARGEST
+    result = k.var(exp_of_sum(k, x))
     with k.when(~is_usual):
         result.set(math.exp(k, x))
     return result.get()
 
 
-def _usual(k: Builder, x: Value) -> Value:
+def exp_of_sum(k: Builder, x: Value, rest: Value | None = None) -> Value:
+    """The exponential of a number, or of that and of what it has lost, where that is normal."""
     shifted = k.fma(x, _PER_LN2, _SHIFT)
     number = k.bitcast(shifted, u64)
     multiple = shifted - _SHIFT
     r = k.fma(multiple, -_LN2_LOW, k.fma(multiple, -_LN2, x))
+    r = r if rest is None else rest + r
     lost, bits = k.table(_TABLE).load((number & 127) * 2, 2)
     power = k.bitcast(bits + (number << 45), f64)
     a = _POLYNOMIAL
     square = r * r
-    rest = k.fma(k.fma(r, a[1], a[0]), square, r + k.bitcast(lost, f64))
-    rest = k.fma(square * square, k.fma(r, a[3], a[2]), rest)
-    result: Value = k.where(x <= -_LARGE, power + power * rest, k.fma(power, rest, power))
+    excess = k.fma(k.fma(r, a[1], a[0]), square, r + k.bitcast(lost, f64))
+    excess = k.fma(square * square, k.fma(r, a[3], a[2]), excess)
+    result: Value = k.where(x <= -_LARGE, power + power * excess, k.fma(power, excess, power))
     return result
 
 
-__all__ = ["exp"]
+__all__ = ["LARGEST", "exp", "exp_of_sum"]
