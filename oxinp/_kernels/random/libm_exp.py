@@ -1,11 +1,11 @@
-"""The C library's exponential, bit for bit, which log-normal numbers and legacy streams go through.
+"""The C library's exponentials, bit for bit: of log-normal numbers, of legacy streams, and of wedges of ziggurats.
 
 glibc has Arm's since 2.28, and computes it with fused operations wherever the processor has them; other C libraries
 have the same, or others that differ in the last place. An argument is ``n log(2) / 128 + r`` with
 ``|r| <= log(2) / 256``: ``exp(x) = 2**(n // 128) * 2**(n % 128 / 128) * exp(r)``, of which the second factor is one of
 128 numbers, rounded, with what that has lost, and the third a polynomial of five terms.
 
-Data and algorithm of Arm's optimized-routines, math/exp.c and math/exp_data.c (MIT).
+Data and algorithms of Arm's optimized-routines, math/exp.c, math/exp_data.c and math/expf.c (MIT).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from oxinp._ptx import math
-from oxinp._ptx.types import f64, u64
+from oxinp._ptx.types import f32, f64, u64
 
 if TYPE_CHECKING:
     from oxinp._ptx import Builder
@@ -26,6 +26,8 @@ _SHIFT = 1.5 * 2.0**52
 _PER_LN2 = 128 / 0.6931471805599453
 _LN2, _LN2_LOW = 0.0054152123481117087, 1.2864023111638346e-14  # 1 / 128 of it, in two parts
 _POLYNOMIAL = (0.49999999999996786, 0.16666666666665886, 0.041666680841067401, 0.0083333358530595491)
+_PER_LN2_F32 = _PER_LN2 / 4
+_POLYNOMIAL_F32 = (1.6938359250920212e-06, 0.00023459809789509004, 0.021660849396613134)
 _LARGE = 512.0  # from which on the power of 2 is taken apart, so that what is negative is rounded twice
 LARGEST = 708.0  # from which on results are not normal
 # Of i / 128, what a power of 2 has lost by rounding, and its bits without those of its exponent
@@ -87,4 +89,16 @@ def exp_of_sum(k: Builder, x: Value, rest: Value | None = None) -> Value:
     return result
 
 
-__all__ = ["LARGEST", "exp", "exp_of_sum"]
+def exp_f32(k: Builder, x: Value) -> Value:
+    """The exponential of a number of f32, given as f64, where that is normal: ``expf``, with the table's 32 of 128."""
+    shifted = k.fma(x, _PER_LN2_F32, _SHIFT)
+    number = k.bitcast(shifted, u64)
+    r = k.fma(x, _PER_LN2_F32, -(shifted - _SHIFT))
+    bits = k.table(_TABLE)[(number & 31) * 8 + 1]
+    power = k.bitcast(bits + (number << 47), f64)
+    a = _POLYNOMIAL_F32
+    total = k.fma(k.fma(r, a[0], a[1]), r * r, k.fma(r, a[2], 1.0))
+    return k.cvt(total * power, f32)
+
+
+__all__ = ["LARGEST", "exp", "exp_f32", "exp_of_sum"]

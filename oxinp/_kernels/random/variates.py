@@ -335,11 +335,10 @@ def _wedge(kind: _Kind, exponent: Callable[[Value], Value]) -> Callable[..., Non
         distance = (k.cvt(height, f64) if type_ is f32 else height) - estimate
         is_accepted = k.var(k.cast(distance < 0.0, u32))
         with k.when(k.abs(distance) <= estimate * MARGIN):
-            limit = libm_exp.exp_of_sum(k, power)
             if kind.is_signed or type_ is f64:
-                is_below = (k.cvt(height, f64) if type_ is f32 else height) < limit
+                is_below = (k.cvt(height, f64) if type_ is f32 else height) < libm_exp.exp_of_sum(k, power)
             else:
-                is_below = height < k.cvt(limit, f32)
+                is_below = height < libm_exp.exp_f32(k, power)
             is_accepted.set(k.cast(is_below, u32))
         outcome.length.set(2)
         outcome.is_accepted.set(is_accepted.get())

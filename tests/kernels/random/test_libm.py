@@ -1,5 +1,6 @@
 """The logarithms and exponentials that draws go through are the C library's, bit for bit."""
 
+import ctypes.util
 import math
 
 import numpy as np
@@ -9,7 +10,7 @@ from oxinp._core.ops import c_library
 from oxinp._kernels.plan import Launch
 from oxinp._kernels.random import variates
 from oxinp._kernels.random.libm import log
-from oxinp._kernels.random.libm_exp import exp
+from oxinp._kernels.random.libm_exp import exp, exp_f32
 from oxinp._kernels.random.libm_expm1 import expm1
 from oxinp._kernels.random.libm_log1p import FORMS, FUSED, OWN, PLAIN, log1p
 from oxinp._kernels.random.libm_pow import power
@@ -62,6 +63,14 @@ def test_exponentials_are_the_c_librarys():
     assert_same(of_numbers(exp, numbers), np.array([math.exp(number) for number in numbers]))
     special = np.array([710.0, -746.0, np.inf, -np.inf, np.nan])
     assert_same(of_numbers(exp, special), np.array([np.inf, 0.0, np.inf, 0.0, np.nan]))
+
+
+def test_exponentials_of_f32_are_the_c_librarys():
+    expf = ctypes.CDLL(ctypes.util.find_library("m")).expf
+    expf.argtypes, expf.restype = [ctypes.c_float], ctypes.c_float
+    numbers = -np.random.default_rng(24).random(SIZE, "f4") * 8
+    found = of_numbers(lambda k, x: exp_f32(k, k.cvt(x, f64)), numbers, f32)
+    assert_same(found, np.array([expf(number) for number in numbers], "f4"))
 
 
 @pytest.mark.parametrize("y", [1 / 1.5, 0.4, 2.0, 10.0, 1 / 3, 40.0, 1e-3, 1.0])
