@@ -43,7 +43,9 @@ class CoverageRow(NamedTuple):
     since, until : str
         The first and the last version that have it, of those that we support; "" for all.
     reason : str
-        Why it is refused; else what there is to say of it.
+        Why it is refused.
+    note : str
+        What of it is not of its kind.
     """
 
     name: str
@@ -53,6 +55,7 @@ class CoverageRow(NamedTuple):
     since: str = ""
     until: str = ""
     reason: str = ""
+    note: str = ""
 
 
 def _rows(chapter: str, **names: str) -> list[CoverageRow]:
