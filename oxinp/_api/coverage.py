@@ -178,8 +178,8 @@ ROWS: tuple[CoverageRow, ...] = (
     CoverageRow("in1d", "sets", HOST, until="2.3"),
     *_rows(
         "polynomials",
-        composed="polyadd polyder polyint polysub polyval",
-        host="poly polydiv polyfit polymul roots",
+        composed="polyadd polyder polyfit polyint polymul polysub polyval roots",
+        host="poly polydiv",
         own="poly1d",
     ),
     *_rows("windows", composed="bartlett blackman hamming hanning kaiser"),

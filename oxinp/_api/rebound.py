@@ -30,9 +30,8 @@ _MAKE_ARRAYS = (
 _OF_ARRAYS = (
     "allclose angle append apply_over_axes array_equal array_equiv asarray_chkfinite average block corrcoef cov cross "
     "delete diag_indices_from diff fix gradient histogram2d histogramdd imag insert iscomplex isclose isneginf "
-    "isposinf isreal ix_ nan_to_num pad polyadd polyder polyint polysub polyval real_if_close require "
-    "setxor1d sinc sort_complex trapezoid tril tril_indices_from trim_zeros triu triu_indices_from "
-    "unwrap"
+    "isposinf isreal ix_ nan_to_num pad polyadd polyder polyfit polyint polysub polyval real_if_close require "
+    "roots setxor1d sinc sort_complex trapezoid tril tril_indices_from trim_zeros triu triu_indices_from unwrap"
 )
 # ... and that of these may be larger.
 _GROWING = (
@@ -92,10 +91,13 @@ def _ours(value: Any) -> Any:
         return dispatch.ufuncs.get(value, value)
     if isinstance(value, ModuleType):
         return _Bound(value) if value.__name__.partition(".")[0] == "numpy" else value
+    if type(value) is FunctionType and value.__module__ == _POLYNOMIALS:
+        return _with_globals(value, _names_of(value.__globals__))
     name = getattr(value, "__name__", "")
     return dispatch.functions[value] if name in _made and value is getattr(np, name) else value
 
 
+_POLYNOMIALS = "numpy.polynomial.polyutils"  # what the modules of bases share
 _made = set(_MAKE_ARRAYS.split())
 
 
