@@ -16,12 +16,12 @@ from oxinp._core.lazy import placement
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import Handle, fetch, host_view
 from oxinp._core.lazy.operands import mask_operand
-from oxinp._core.lazy.record import check_placement, is_hosted
-from oxinp._core.lazy.results import wrap_host
+from oxinp._core.lazy.record import COPY, check_placement, express, is_hosted
+from oxinp._core.lazy.results import wrap_host, wrap_pending
 from oxinp._core.lazy.views import view, view_at
 from oxinp._core.manipulation import shape
-from oxinp._core.manipulation.copy import assign, astype, copy, own
-from oxinp._core.memory.broadcast import broadcasts_to
+from oxinp._core.manipulation.copy import assign, astype, copy, own, warn_of_lost_parts
+from oxinp._core.memory.broadcast import broadcast_shapes, broadcasts_to
 from oxinp._core.memory.layout import Layout
 from oxinp._core.ops import creation, gather
 from oxinp._core.ops import roll as rolls
@@ -162,7 +162,12 @@ def _masked(dst: Any, src: Any, casting: str, where: Any) -> Any:
         np.copyto(np.empty(0, dtype), np.empty(0, given), casting)  # type: ignore[arg-type]
         if not broadcasts_to(src._layout.shape, dst._layout.shape):
             raise Unsupported("what NumPy refuses")
-        src = astype(src, dtype, copy_wanted=False)
+        if is_hosted((src, where, dst)):
+            src = astype(src, dtype, copy_wanted=False)
+        elif given != dtype:  # only what is written may be told of
+            warn_of_lost_parts(src._layout.dtype, dtype)
+            shape = broadcast_shapes([src._layout.shape, where._layout.shape], None)
+            src = wrap_pending(express(COPY, (src,), Layout.of(dtype, shape), where=where), as_array=True)
     else:
         cast = np.empty((), dtype)
         np.copyto(cast, fetch(src) if isinstance(src, Handle) else src, casting)  # type: ignore[arg-type]
