@@ -162,8 +162,7 @@ ROWS: tuple[CoverageRow, ...] = (
     *_rows(
         "statistics",
         native="bincount histogram mean nanmean nanstd nanvar std var",
-        composed="average corrcoef correlate cov digitize histogram2d histogramdd ptp",
-        host="histogram_bin_edges",
+        composed="average corrcoef correlate cov digitize histogram2d histogram_bin_edges histogramdd ptp",
     ),
     CoverageRow("median", "statistics", COMPOSED, _OVERWRITE),
     *[
