@@ -248,7 +248,7 @@ def concatenate(
     if axis is None:
         parts, axis = [shape.ravel(part) for part in parts], 0
     ndim = parts[0]._layout.ndim
-    if axis == 0 and dtype is None and ndim and _are_alike(parts):
+    if axis == 0 and dtype is None and casting == "same_kind" and ndim and _are_alike(parts):
         return _joined_alike(parts)
     # NumPy judges shapes, axis and dtypes, on arrays in which the axis joined along is empty.
     axis = normalize_axis_index(axis, ndim) if ndim else axis
