@@ -120,6 +120,14 @@ _SIGNAL = (
     "spectrogram stft welch zoom_fft"
 )
 
+_BASES = (
+    *(("chebyshev", "cheb"), ("hermite", "herm"), ("hermite_e", "herme"), ("laguerre", "lag"), ("legendre", "leg")),
+    ("polynomial", "poly"),
+)
+_WORK = "der fit grid2d grid3d int mul roots val val2d val3d vander vander2d vander3d"
+SERIES = [f"polynomial.{module}.{prefix}{work}" for module, prefix in _BASES for work in _WORK.split()]
+"""Functions of `numpy.polynomial` that are NumPy's code over our arrays."""
+
 # What compares values, by the module that has it.
 ASSERTIONS = {
     "testing": "assert_allclose assert_almost_equal assert_approx_equal assert_array_almost_equal "
@@ -206,6 +214,7 @@ ROWS: dict[str, CoverageRow] = {
         *_own("lib", "add_docstring add_newdoc"),
         *_own("lib.array_utils", "normalize_axis_index normalize_axis_tuple"),
         *_own("polynomial", "set_default_printstyle"),
+        *[_row(name, COMPOSED) for name in SERIES],
         *_own("random", "bytes get_bit_generator get_state seed set_bit_generator set_state"),
         *_own("rec", "find_duplicate"),
         *_own("scipy", "show_config"),
