@@ -96,6 +96,11 @@ UNARY = {
     "squared difference": lambda a: (a - a) @ a.T,
     "compared": lambda a: a != a.sqrt(),
     "less": lambda a: a < a.multiply(a),
+    "less than a number": lambda a: (-a) < -3,
+    "at least a number": lambda a: a >= 5,
+    "equal to a number": lambda a: a == 5,
+    "not zero": lambda a: a != 0,
+    "raised": lambda a: a**2,
     "maximum": lambda a: a.maximum(a.tanh()),
     "minimum": lambda a: a.minimum(a * 0.5),
     "astype": lambda a: a.astype(np.float32),
@@ -115,6 +120,11 @@ UNARY = {
     "extrema": lambda a: (a.max(), (-a).max(), a.min(), a.max(explicit=True)),
     "columns of rows": lambda a: a[:, 7:60],
     "rows of columns": lambda a: a.tocsc()[5:30],
+    "rows by steps": lambda a: a[60:7:-3],
+    "some columns": lambda a: a[:, np.array([3, -1, 3, 0])],
+    "masked columns": lambda a: a[:, np.arange(a.shape[1]) % 3 == 0],
+    "a part": lambda a: a[7:60, 3:40],
+    "a part of columns": lambda a: a.tocsc()[np.array([9, 2, 9]), 3:40:2],
     "tril": lambda a: scipy.sparse.tril(a) if scipy.sparse.issparse(a) else sparse.tril(a),
 }
 
