@@ -48,7 +48,7 @@ def specs() -> list[Any]:
     """Return all shipped Specs."""
     found: list[Any] = [merge.SpmvPartitionSpec(i32), merge.SpmvPartitionSpec(i64)]
     for types in products():
-        found += [spmv.SpmvRowsSpec(types, *each) for each in ((8, spmv.UNROLL), (32, spmv.LONG_UNROLL))]
+        found += [spmv.SpmvRowsSpec(types, lanes) for lanes in (8, 32)]
         found += [
             spmv.SpmvStreamSpec(types),
             merge.SpmvMergeSpec(types),
