@@ -54,7 +54,7 @@ _SPARSE_COMPOSED = (
 )
 _SOLVERS = (
     "LinearOperator aslinearoperator bicg bicgstab cg cgs eigs eigsh expm expm_multiply factorized gcrotmk gmres inv "
-    "lgmres lobpcg lsmr lsqr matrix_power minres norm onenormest qmr spilu splu svds tfqmr"
+    "lgmres lobpcg lsmr lsqr matrix_power minres norm onenormest qmr spilu splu spsolve svds tfqmr"
 )
 # Distributions of generators that NumPy draws: what they take of a stream depends on what they reject.
 _REJECTING = (
