@@ -179,9 +179,11 @@ def _project(
     for column in range(count):
         row = h[column]
         has_broken_down = row[column + 1] == 0
+        last = row[0]
         for k, (c, s, other) in enumerate(rotations):
-            row[k : k + 2] = c * row[k] + s * row[k + 1], other * row[k] + c * row[k + 1]
-        c, s, magnitude = rotate(row[column], row[column + 1])
+            following = row[k + 1]
+            row[k], last = c * last + s * following, other * last + c * following
+        c, s, magnitude = rotate(last, row[column + 1])
         other = -s if is_double else -np.conj(s)
         rotations.append((c, s, other))
         row[column : column + 2] = magnitude, 0
