@@ -69,6 +69,15 @@ def test_gmres_makes_vectors_two_at_a_time(monkeypatch, shift, restart, stats):
     assert not {key for key in fallen(stats) if "sparse" in key}
 
 
+def test_composed_functions_compute_on_the_device(stats):
+    """Those of modules below NumPy and SciPy are ours in SciPy's code, too."""
+    matrix, right = ours(SKEW), oxinp.array(RIGHT)
+    found, expected = linalg.bicg(matrix, right, maxiter=2), theirs.bicg(SKEW, RIGHT, maxiter=2)
+    np.testing.assert_allclose(np.asarray(found[0]), expected[0], rtol=1e-10)
+    np.testing.assert_allclose(float(linalg.norm(matrix)), theirs.norm(SKEW))
+    assert not fallen(stats)
+
+
 def test_one_namespace_stands_for_all_arrays():
     """Newer versions of SciPy compare an operator's with that of what it is applied to."""
     namespace = executed("scipy.sparse.linalg._interface").__dict__["__builtins__"]["__import__"]("numpy")
