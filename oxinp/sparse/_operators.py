@@ -119,8 +119,8 @@ def combine(name: str) -> Callable[[Sparse, Any], Any]:
 
     def method(self: Sparse, other: Any) -> Any:
         other = as_ours(other)
-        if not is_ours(other) or other.shape != self.shape:
-            raise Unsupported("what is not sparse, or of another shape")
+        if not is_ours(other) or other.shape != self.shape or self.ndim != 2:
+            raise Unsupported("what is not sparse, of another shape, or no matrix")
         self = self if self.format in COMPRESSED else self.tocsr()
         other = _as_format(other, self.format)
         a, b = (canonical_major(each) for each in (self, other))
