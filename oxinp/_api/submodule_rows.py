@@ -229,8 +229,9 @@ ROWS: dict[str, CoverageRow] = {
         *_composed("scipy.sparse.csgraph", "laplacian"),
         *_native(
             "scipy.sparse.csgraph",
-            "bellman_ford breadth_first_order connected_components dijkstra minimum_spanning_tree shortest_path",
+            "bellman_ford breadth_first_order breadth_first_tree connected_components dijkstra minimum_spanning_tree",
         ),
+        *_native("scipy.sparse.csgraph", "shortest_path"),
         *_composed("scipy.sparse.linalg", _SOLVERS),
         _row("scipy.sparse.linalg.spsolve_triangular", NATIVE),
         *_own("scipy.sparse.linalg", "use_solver"),

@@ -109,15 +109,25 @@ def test_predecessors(kind, stats):
     assert not fallen(stats)
 
 
+@pytest.mark.parametrize("kind", ["random", "forest"])
+def test_breadth_first_trees(kind, stats):
+    of_integers = scipy.sparse.csr_matrix(KINDS[kind]).astype(np.int32).tocsc()
+    for matrix in (KINDS[kind], of_integers, KINDS[kind].tocoo()):
+        found, expected = (m.breadth_first_tree(a, 7) for m, a in ((csgraph, ours(matrix)), (theirs, matrix)))
+        assert (type(found).__name__, found.dtype, found.nnz) == (type(expected).__name__, expected.dtype, expected.nnz)
+        assert_same(found.toarray(), expected.toarray())
+    assert not fallen(stats)
+
+
 def test_what_scipy_does(stats):
     matrix = KINDS["random"]
-    tree = csgraph.breadth_first_tree(ours(matrix), 3)
-    assert_same(tree.toarray(), theirs.breadth_first_tree(matrix, 3).toarray())
+    tree = csgraph.depth_first_tree(ours(matrix), 3)
+    assert_same(tree.toarray(), theirs.depth_first_tree(matrix, 3).toarray())
     empty = matrix.copy()
     empty.data[:] = 0  # predecessors along edges without a length depend on the order of a heap
     found = csgraph.dijkstra(ours(empty), indices=3, return_predecessors=True)
     assert_same(found, theirs.dijkstra(empty, indices=3, return_predecessors=True))
-    assert set(fallen(stats)) == {f"scipy.sparse.csgraph.{name}" for name in ("breadth_first_tree", "dijkstra")}
+    assert set(fallen(stats)) == {f"scipy.sparse.csgraph.{name}" for name in ("depth_first_tree", "dijkstra")}
     with pytest.raises(ValueError, match="shape"):
         csgraph.connected_components(ours(matrix[:50]))
 
