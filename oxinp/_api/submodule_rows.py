@@ -54,7 +54,7 @@ _SPARSE_COMPOSED = (
 )
 _SOLVERS = (
     "LinearOperator aslinearoperator bicg bicgstab cg cgs eigs eigsh expm expm_multiply factorized gcrotmk gmres inv "
-    "lgmres lobpcg lsmr lsqr matrix_power minres norm onenormest qmr spilu splu svds tfqmr"
+    "lgmres lobpcg lsmr lsqr matrix_power minres norm onenormest qmr spilu splu spsolve svds tfqmr"
 )
 # Distributions of generators that NumPy draws: what they take of a stream depends on what they reject.
 _REJECTING = (
@@ -238,8 +238,9 @@ ROWS: dict[str, CoverageRow] = {
         *_composed("scipy.sparse.csgraph", "laplacian"),
         *_native(
             "scipy.sparse.csgraph",
-            "bellman_ford breadth_first_order connected_components dijkstra minimum_spanning_tree shortest_path",
+            "bellman_ford breadth_first_order breadth_first_tree connected_components dijkstra minimum_spanning_tree",
         ),
+        *_native("scipy.sparse.csgraph", "shortest_path"),
         *_composed("scipy.sparse.linalg", _SOLVERS),
         _row("scipy.sparse.linalg.spsolve_triangular", NATIVE),
         *_own("scipy.sparse.linalg", "use_solver"),
