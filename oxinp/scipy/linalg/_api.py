@@ -17,7 +17,14 @@ from oxinp._core.ops.triangular import Triangle
 from oxinp._core.ops.triangular import solve_triangular as _solve_triangular
 from oxinp.linalg import _spectral
 from oxinp.linalg._spectral import adjoint
-from oxinp.scipy.linalg import _banded, _functions, _general, _matrix_functions  # noqa: F401 - for what they register
+from oxinp.scipy.linalg import (  # noqa: F401 - for what they register
+    _banded,
+    _functions,
+    _general,
+    _interpolative,
+    _matrix_functions,
+    _structures,
+)
 from oxinp.scipy.linalg._given import given, matrices, or_scipy
 
 _TRANS = {"N": 0, "T": 1, "C": 2, 0: 0, 1: 1, 2: 2}
