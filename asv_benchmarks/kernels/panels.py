@@ -1,7 +1,7 @@
 """Panels of LU and QR on a GPU, by the shapes of the clusters that factor them.
 
 ``python -m asv_benchmarks.kernels.panels [--dtype f8] [--columns N]`` prints a line per number of rows and shape: the
-median of device-event times of one launch, of panels of full width or of fewer columns, whose difference is what columns
+median of device-event times of one launch, of panels of full width or of fewer columns, to tell what columns
 take. Ends with status 1 if factors of different shapes are not those of the smallest.
 """
 
