@@ -200,6 +200,13 @@ ROWS: dict[str, CoverageRow] = {
                 *("subspace_angles", "tanhm", "tanm", "toeplitz"),
             )
         ],
+        *_composed("scipy.linalg", "bandwidth block_diag companion convolution_matrix diagsvd expm_frechet fiedler"),
+        *_composed("scipy.linalg", "fractional_matrix_power ishermitian issymmetric leslie logm"),
+        *_composed("scipy.linalg", "matmul_toeplitz orthogonal_procrustes qr_multiply solve_circulant"),
+        _row("scipy.linalg.khatri_rao", COMPOSED),
+        *_composed("scipy.linalg.interpolative", "estimate_rank estimate_spectral_norm id_to_svd interp_decomp svd"),
+        *_composed("scipy.linalg.interpolative", "reconstruct_interp_matrix reconstruct_matrix_from_id"),
+        *_composed("scipy.linalg.interpolative", "reconstruct_skel_matrix"),
         *[_row(f"scipy.signal.{name}", COMPOSED) for name in _SIGNAL.split()],
         *_native("scipy.stats.qmc", "Halton Sobol"),
         _row("scipy.stats.qmc.LatinHypercube", HOST),
