@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
+from oxinp._kernels.lapack.epochs import WORD_NBYTES, words_of
 from oxinp._kernels.lapack.resident import VECTOR_NBYTES, WARP, WIDTH
-from oxinp._kernels.lapack.tridiagonal_panel import MAX_TILES, MOST_BLOCKS, ROWS_AT_ONCE, PanelSpec, make, words_of
+from oxinp._kernels.lapack.tridiagonal_panel import MAX_TILES, MOST_BLOCKS, ROWS_AT_ONCE, PanelSpec, make
 from oxinp._kernels.plan import Argument, Fill, Launch, Scratch, Work
 from oxinp._ptx.types import Type
 
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 MIN_ROWS = 8  # of a block, one a warp
 SPARED_NBYTES = 48 << 10  # of shared memory, left to the L1 cache where a tile does not fit
 SECTOR_NBYTES = 32  # in which tiles begin
-WORD_NBYTES = 4
 ALONE = 512  # rows up to which each of many matrices is one block
 
 

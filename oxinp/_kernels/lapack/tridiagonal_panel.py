@@ -5,21 +5,22 @@ with a one in front, and vectors w with which the rest becomes A - v w^H - w v^H
 
 Data layout: A (order, order), both triangles, row by row, one or many; it stays as it is. P = [V W] and Q = [W V], rows
 from the panel's first on, 2 * width columns; V once more as columns of a matrix of all reflectors; d, e and tau. In the
-workspace: a column of A, and the sums of every block; `parts`, (tiles, tiles, side): of the product's row `tile` what
-each tile of A gives it. In shared memory a block has its rows of V and W, v, the first rows of its tile of A, and the
-sums of all blocks.
+workspace, twice, in turns: a column of A, and squares and sums of every block; `parts`, (tiles, tiles, side): of the
+product's row `tile` what each tile of A gives it, with epochs. In shared memory a block has its rows of V and W, v, the
+first rows of its tile of A, and the sums of all blocks.
 
 Who owns what: a block has consecutive rows of the panel's, of which some lanes share each, or a thread has one, where
 there are many; and of A, the upper triangle of which is cut into `tiles` x `tiles` tiles of `side` rows and columns,
 one on the diagonal or above it, if there is one left. Of a tile a warp has some rows at a time, and a lane the sums
 of some columns. All blocks are resident.
 
-Algorithm, per column: every block brings its rows of the column up to date, which makes the sum of squares, tells them,
-and waits; v is known to all then. Every block multiplies its tile with v, and the tile's adjoint where it is above the
-diagonal, sums up the products of v with V, W and these parts of the result, tells all, and waits; w is known then. Sums
-are added in the order of blocks and tiles.
+Algorithm, per column: every block brings its rows of the column up to date, which makes the sum of squares and the
+products of the column with V and W, tells them, and waits; v is known to all then, and its products with V and W are,
+as v is the column, scaled, but for its first element. Every block multiplies its tile with v, and the tile's adjoint
+where it is above the diagonal, and tells these parts of the product, and of v^H A v; w is known where they arrive,
+without a flag. Sums are added in the order of blocks and tiles.
 
-Per panel: width * rows^2 / 2 elements of A are read but for those in shared memory, and two waits per column.
+Per panel: width * rows^2 / 2 elements of A are read but for those in shared memory, and a wait per column.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from oxinp._kernels.gemm.multistage.warp_mma import multiply_add
+from oxinp._kernels.lapack.epochs import await_told, tell, words_of
 from oxinp._kernels.lapack.resident import (
     BLOCK,
     BLOCKS_AT_ONCE,
@@ -43,12 +45,10 @@ from oxinp._kernels.problem import MAX_KERNELS
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.kernel import retraceable
 from oxinp._ptx.memory import Pointer
-from oxinp._ptx.types import Type, f32, i64, u32, u64
+from oxinp._ptx.types import Type, f32, i64, u32
 from oxinp._ptx.warp import reduce as warp_reduce
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from oxinp._ptx.value import Value, Var
 
 COLUMNS_AT_ONCE = 8
@@ -58,7 +58,6 @@ ROWS_AT_ONCE = {1: 8, 2: 8, 3: 5, 4: 4, 5: 3, 9: 2, 18: 1, 36: 1}
 LOOSE = 5  # of these loads, up to which sums of columns have room beside v
 LAST = WIDTH - 1  # where squares and v^H A v are: of the panel's columns, at most so many are before the current one
 MOST_BLOCKS = WARP * BLOCKS_AT_ONCE  # that tell each other
-WORD_NBYTES, WORD_BITS, AT_ONCE = 4, 32, 4  # of what is told with its epoch: bytes and bits of a word, words at a time
 
 
 class PanelSpec(NamedTuple):
@@ -555,54 +554,4 @@ class _Panel(ResidentPanel):
         k.barrier()
 
 
-def words_of(type: Type) -> int:
-    """Return how many words an element takes with its epochs."""
-    return 2 * type.nbytes // WORD_NBYTES
-
-
-def tell(k: Builder, board: Pointer, place: Value, value: Value, epoch: Value) -> None:
-    """Store an element for other blocks: behind every word of it the epoch, in eight bytes that are stored at once."""
-    words = []
-    for part in value.parts:
-        halves = [part] if part.type.bits == WORD_BITS else k.unpack(k.bitcast(part, u64))
-        for half in halves:
-            words += [k.bitcast(half, u32), epoch]
-    start = k.cast(place, i64) * len(words)
-    for i in range(0, len(words), AT_ONCE):
-        board.store(start + i, words[i : i + AT_ONCE], order="relaxed.gpu")
-
-
-def await_told(k: Builder, wanted: Sequence[tuple[Pointer, Value, Type]], epoch: Value) -> list[Value]:
-    """Load elements until all of them are of this epoch."""
-    words = [[k.var(0, u32) for _ in range(words_of(type_))] for _, _, type_ in wanted]
-    with k.loop():
-        is_told = None
-        for (board, place, _), found in zip(wanted, words, strict=True):
-            start = k.cast(place, i64) * len(found)
-            for i in range(0, len(found), AT_ONCE):
-                loaded = board.load(start + i, min(AT_ONCE, len(found)), order="relaxed.gpu")
-                for word, value in zip(found[i : i + AT_ONCE], loaded, strict=True):
-                    word.set(value)
-            for word in found[1::2]:
-                is_new = word.get() == epoch
-                is_told = is_new if is_told is None else is_told & is_new
-        assert is_told is not None
-        k.break_if(is_told)
-    k.warp_sync()
-    return [
-        _element(k, type_, [word.get() for word in found[::2]])
-        for (_, _, type_), found in zip(wanted, words, strict=True)
-    ]
-
-
-def _element(k: Builder, type: Type, words: list[Value]) -> Value:
-    """Return the element that words are of."""
-    real = type.parts[0]
-    if real.bits == WORD_BITS:
-        parts = [k.bitcast(word, real) for word in words]
-    else:
-        parts = [k.bitcast(k.pack(*words[i : i + 2]), real) for i in range(0, len(words), 2)]
-    return k.compound(type, *parts) if type.is_complex else parts[0]
-
-
-__all__ = ["MAX_TILES", "MOST_BLOCKS", "ROWS_AT_ONCE", "PanelSpec", "make", "words_of"]
+__all__ = ["MAX_TILES", "MOST_BLOCKS", "ROWS_AT_ONCE", "PanelSpec", "make"]
