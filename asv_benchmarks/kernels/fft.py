@@ -1,11 +1,12 @@
 """Fourier transforms on a GPU: right, and how fast.
 
-``python -m asv_benchmarks.kernels.fft [--quick] [--peer] [--lengths] [--settings] [REGEX]`` prints a line per case: the
-median of device-event times over random data, the shares of the time that one pass over memory takes and of all passes
-of the plan, the root-mean-square error over that of one rounding and the root of the number of binary digits, and with
-``--peer`` the times of cuFFT through CuPy and PyTorch, where those are installed, and ratios. With ``--settings`` the
-cases are planned with other constants as well, and a line per different plan says what it is and takes. Ends with
-status 1 if anything is wrong.
+``python -m asv_benchmarks.kernels.fft [--quick] [--peer] [--lengths [PART]] [--settings[=REGEX]] [REGEX]`` prints a
+line per case: the median of device-event times over random data, the shares of the time that one pass over memory takes
+and of all passes of the plan, the root-mean-square error over that of one rounding and the root of the number of binary
+digits, and with ``--peer`` the times of cuFFT through CuPy and PyTorch, where those are installed, and ratios. With
+``--lengths`` the cases are 200 lengths, or a part of them such as 2/3, and the means of ratios by classes come last
+(see `fft_lengths`). With ``--settings`` the cases are planned with other constants as well, and a line per different
+plan says what it is and takes. Ends with status 1 if anything is wrong.
 """
 
 import argparse
@@ -13,10 +14,12 @@ import importlib
 import math
 import re
 import sys
+from functools import partial
 
 import numpy as np
 import scipy.fft
 
+from asv_benchmarks.kernels import fft_lengths
 from asv_benchmarks.kernels.plans import Prepared, milliseconds, write
 from oxinp._kernels.fft import batch, radices, splitting, tiling
 from oxinp._kernels.fft.axes import COMPLEX, HALF, REAL, Array, Problem, plan_axes
@@ -30,7 +33,7 @@ from oxinp._runtime.cuda import open_backend
 COPY_BYTES_PER_MS = 4.2e9
 MAX_ERROR = 1.0  # in roundings, times the root of the number of binary digits
 MAX_CONVOLVED_ERROR = 1.5  # of Bluestein's convolutions: two transforms of more than twice the length, three products
-NUM_ROWS = 8  # that are checked
+NUM_ROWS, NUM_CHECKED = 8, 1 << 19  # rows that are checked, and their elements, of more than one row
 NUM_RANDOM = 1 << 27
 MAX_DESCRIBED = 6  # launches of a plan
 
@@ -56,23 +59,20 @@ CASES = {
     "c64 2^13": ("F", (1 << 13,), (0,)),
     "c64 2^16": ("F", (1 << 16,), (0,)),
 }
-# Powers of two, of other primes, mixed lengths, primes.
-LENGTHS = (
-    *(1 << k for k in range(4, 23)),
-    *(27, 81, 243, 729, 2187, 6561, 19683, 177147, 25, 125, 625, 3125, 15625, 390625),
-    *(49, 343, 2401, 16807, 117649),
-    *(60, 100, 360, 480, 720, 1000, 1080, 1536, 2000, 3003, 4095, 5040, 10000, 30030, 100000, 1000000),
-    *(17, 31, 37, 101, 257, 1009, 4099, 10007, 65537, 100003),
-    *(592, 999, 1961, 3922, 37888, 606208),  # with larger primes
-)
 # Constants of planning, in place of those that it has.
 SETTINGS = {
     "as shipped": {},
+    "pieces of 8": {(radices, "USUAL"): radices.Aim(8, 512)},
+    "pieces of 11": {(radices, "USUAL"): radices.Aim(11, 512)},
+    "idle numbers cost less": {(radices, "IDLE_COST"): 0.1},
+    "odd lengths by few threads": {(radices, "MAX_HELD_ODD"): {8: 54, 16: 18}},
+    "radix 49": {(radices, "LARGE"): {8: (25, 27, 49), 16: ()}, (radices, "MAX_HELD_ODD"): {8: 49, 16: 18}},
     "no clusters": {(tiling, "CLUSTERS"): (1,)},
     "clusters in passes": {(tiling, "MOST_IN_PASSES"): 8},
     "columns of 256 bytes": {(tiling, "SEGMENT"): 256, (splitting, "SEGMENT"): 256},
     "all roots are read": {(tiling, "LARGE_TABLE"): 1 << 20},
-    "convolutions by more blocks": {(tiling, "BESIDE_CHIRP"): 14},
+    "convolutions by more blocks": {(tiling, "BESIDE_CHIRP"): 4},
+    "convolutions by many blocks": {(tiling, "BESIDE_CHIRP"): 0, (tiling, "BUSY"): 2048},
     "more blocks": {(tiling, "BUSY"): 2048},
     "fewer blocks": {(tiling, "BUSY"): 256},
     "rows not staged": {(batch, "MAX_STAGED"): 0, (batch, "MAX_STAGED_RAGGED"): 0},
@@ -82,32 +82,46 @@ SETTINGS = {
 QUICK = re.compile(r"65536 x 1024|16384 x 4095|2\^16|length (1024|1000|101)$")
 
 
-def sweep():
+def sweep(part):
     """Yield the cases of many lengths, batched to 2^24 numbers."""
-    for n in LENGTHS:
-        yield f"length {n}", ("F", ((1 << 24) // n, n), (1,))
+    for n in fft_lengths.chosen(part):
+        yield f"length {n}", ("F", (fft_lengths.NUM_ELEMENTS // n, n), (1,))
+
+
+class Numbers:
+    """Random numbers on the host and at the beginning of a buffer, uploaded again where other ones are wanted only."""
+
+    def __init__(self, backend, numbers, buffer):
+        self.backend, self.numbers, self.buffer, self.held = backend, numbers, buffer, numbers[:0]
+
+    def of(self, dtype, shape):
+        """Return an array of a dtype."""
+        count = math.prod(shape)
+        if self.held.dtype.char != dtype or self.held.size < count:
+            parts = np.resize(self.numbers, count * (2 if dtype.isupper() else 1))
+            self.held = parts.astype(dtype.lower(), copy=False).view(dtype)
+            self.backend.upload(self.buffer.ptr, self.held)
+        return self.held[:count].reshape(shape)
 
 
 class Case:
     """Arrays on the device, launches, and the check of what they leave."""
 
-    def __init__(self, backend, numbers, buffers, dtype, shape, axes):
+    def __init__(self, backend, numbers, target, dtype, shape, axes):
         given, _, made = dtype.partition(">")
         self.backend, self.dtype, self.axes = backend, np.dtype(made or given.upper()), axes
         half = (*shape[:-1], shape[-1] // 2 + 1)
         self.kind = HALF if made else COMPLEX if given.isupper() else REAL
         self.given_shape, self.shape = half if made else shape, half if self.kind == REAL else shape
-        count = math.prod(self.given_shape) * (2 if given.isupper() else 1)
-        self.host = np.resize(numbers, count).astype(given.lower(), copy=False).view(given).reshape(self.given_shape)
+        self.host = numbers.of(given, self.given_shape)
         self.nbytes = self.host.nbytes
-        source, target = (
+        source, target_array = (
             Array(Argument(name), from_dtype(dtype), own, _steps(own), 256)
             for name, dtype, own in (("in0", self.host.dtype, self.given_shape), ("out0", self.dtype, self.shape))
         )
-        self.source, self.target = (buffer.ptr for buffer in buffers)
-        backend.upload(self.source, self.host)
+        self.source, self.target = numbers.buffer.ptr, target.ptr
         problem = Problem(self.kind, axes, shape[axes[-1]], self.kind != HALF)
-        self.problem = source, target, from_dtype(np.dtype(given.upper())), problem, backend.capability
+        self.problem = source, target_array, from_dtype(np.dtype(given.upper())), problem, backend.capability
         self.prepare()
 
     def prepare(self):
@@ -122,29 +136,41 @@ class Case:
 
     def error(self):
         """Root-mean-square error in roundings over the root of the number of binary digits."""
-        found = self.result()
-        x, wide = self.host, np.clongdouble
         if self.kind != COMPLEX:
-            return self._real_error(found)
+            return self._real_error(self.result())
+        wide = np.complex128 if self.dtype == np.complex64 else np.clongdouble
         if len(self.axes) == 1 and len(self.shape) == 2:
             (axis,) = self.axes
-            x, found = (np.moveaxis(a, axis, 1) for a in (x, found))
-            rows = np.unique(np.linspace(0, len(x) - 1, NUM_ROWS).astype(int))
-            x, found = x[rows], found[rows]
-            wide = np.complex128 if x.size > 1 << 19 and self.dtype == np.complex64 else wide
+            rows = np.linspace(0, self.shape[1 - axis] - 1, max(1, min(NUM_ROWS, NUM_CHECKED // self.shape[axis])))
+            rows = np.unique(rows.astype(int))
+            found = self._rows(rows) if axis else self.result().T[rows]
+            x = np.moveaxis(self.host, axis, 1)[rows]
             exact = scipy.fft.fft(x.astype(wide), axis=1, workers=-1)
         else:
+            found, x = self.result(), self.host
             wide = np.complex128 if x.size > 1 << 22 else wide
             exact = scipy.fft.fftn(x.astype(wide), axes=self.axes, workers=-1)
         size = math.prod(self.shape[axis] for axis in self.axes)
         error = np.sqrt(np.mean(abs(found - exact) ** 2) / np.mean(abs(exact) ** 2))
         return float(error / (np.finfo(self.dtype).eps / 2) / np.sqrt(max(1, np.log2(size))))
 
-    def result(self):
-        """What the plan leaves."""
+    def _compute(self):
+        """Have the plan leave its results where there was rubbish."""
         self.backend.fill(self.target, 0xFF, math.prod(self.shape) * self.dtype.itemsize)
         self.run()
         self.backend.synchronize()
+
+    def _rows(self, rows):
+        """Some rows of what the plan leaves."""
+        self._compute()
+        found = np.empty((len(rows), self.shape[1]), self.dtype)
+        for own, row in zip(found, rows, strict=True):
+            self.backend.download(own, self.target + int(row) * own.nbytes)
+        return found
+
+    def result(self):
+        """What the plan leaves."""
+        self._compute()
         found = np.empty(self.shape, self.dtype)
         self.backend.download(found, self.target)
         return found
@@ -161,11 +187,13 @@ class Case:
         return float(error / (np.finfo(self.dtype).eps / 2) / np.sqrt(np.log2(self.shape[-1])))
 
 
-def measure_settings(backend, case, name):
-    """Measure a case under all settings, those whose plans were measured already excepted; return whether all agree."""
+def measure_settings(backend, case, name, pattern):
+    """Measure a case under settings, those whose plans were measured already excepted; return whether all agree."""
     first, seen, is_right = None, set(), True
     caches = (radices.cut, radices.convolution_length, splitting._split)
     for setting, values in SETTINGS.items():
+        if not re.search(f"as shipped|{pattern}", setting):
+            continue
         before = {(module, constant): getattr(module, constant) for module, constant in values}
         for (module, constant), value in values.items():
             setattr(module, constant, value)
@@ -275,18 +303,19 @@ def main(arguments):
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--peer", action="store_true", help="measure CuPy and PyTorch as well")
     parser.add_argument("--quick", action="store_true", help="a few cases only")
-    parser.add_argument("--lengths", action="store_true", help="a sweep of 66 lengths, in place of the cases")
-    parser.add_argument("--settings", action="store_true", help="plans of other constants beside")
+    parser.add_argument("--lengths", nargs="?", const="1/1", help="200 lengths, or a part, in place of the cases")
+    parser.add_argument("--settings", nargs="?", const="", help="plans of other constants beside, or of some of them")
     parser.add_argument("pattern", nargs="?", default="", help="names of cases")
     options = parser.parse_args(arguments)
-    backend, rng, is_right, ratios = open_backend(), np.random.default_rng(), True, []
-    numbers = rng.standard_normal(NUM_RANDOM, np.float32)
-    buffers = [backend.allocate(8 * NUM_RANDOM) for _ in range(2)]
-    cases = dict(sweep()) if options.lengths else CASES
+    backend, rng, is_right, ratios = open_backend(), np.random.default_rng(), True, {}
+    source, target = (backend.allocate(8 * NUM_RANDOM) for _ in range(2))
+    count = 2 * fft_lengths.NUM_ELEMENTS if options.lengths else NUM_RANDOM
+    numbers = Numbers(backend, rng.standard_normal(count, np.float32), source)
+    cases = dict(sweep(options.lengths)) if options.lengths else CASES
     for name, (dtype, shape, axes) in cases.items():
         if not re.search(options.pattern, name) or (options.quick and not QUICK.search(name)):
             continue
-        case = Case(backend, numbers, buffers, dtype, shape, axes)
+        case = Case(backend, numbers, target, dtype, shape, axes)
         error = case.error()
         is_convolved = any(largest_prime(shape[axis]) > MAX_PRIME for axis in axes)
         is_right &= error <= (MAX_CONVOLVED_ERROR if is_convolved else MAX_ERROR)
@@ -297,14 +326,23 @@ def main(arguments):
         line = f"{name:22s} {own:8.4f} ms, {one / own:.2f} of a pass, {passes} kernels, error {error:.3f}"
         if options.peer:
             cupy, torch = peer_times(shape, axes, dtype, repetitions)
-            ratios.append(np.nanmin([cupy, torch]) / own)
-            line += f"; cuFFT {cupy:.4f} (CuPy) {torch:.4f} (PyTorch), {ratios[-1]:.2f}x"
+            ratios[name] = np.nanmin([cupy, torch]) / own, np.nanmin([cupy, torch])
+            line += f"; cuFFT {cupy:.4f} (CuPy) {torch:.4f} (PyTorch), {ratios[name][0]:.2f}x"
         write(line)
-        if options.settings:
-            is_right &= measure_settings(backend, case, name)
+        if options.settings is not None:
+            is_right &= measure_settings(backend, case, name, options.settings)
         del case
     if ratios:
-        write(f"geometric mean of ratios {np.exp(np.mean(np.log(ratios))):.3f}, least {min(ratios):.3f}")
+        every = [ratio for ratio, _ in ratios.values()]
+        write(f"geometric mean of ratios {np.exp(np.mean(np.log(every))):.3f}, least {min(every):.3f}")
+    if ratios and options.lengths:
+        nbytes = 8 * fft_lengths.NUM_ELEMENTS
+        copy = milliseconds(backend, partial(backend.copy, target.ptr, source.ptr, nbytes))
+        write(f"a copy {copy:.4f} ms")
+        by_length = {int(name.split()[1]): times for name, times in ratios.items()}
+        found = {n: ratio for n, (ratio, _) in by_length.items()}
+        for line in fft_lengths.summary(found, {n: peer / copy for n, (_, peer) in by_length.items()}):
+            write(line)
     write("right" if is_right else "WRONG")
     return 0 if is_right else 1
 

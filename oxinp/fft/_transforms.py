@@ -14,6 +14,7 @@ from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.stores import check_writeable
 from oxinp._core.manipulation.copy import assign
 from oxinp._core.ops.fft import Request, transform
+from oxinp._core.ops.filtered import filtered
 
 Function = Callable[..., Any]
 
@@ -41,7 +42,10 @@ def apply(a: Any, wanted: Request, out: Any = None) -> Any:
     """Transform an array, into `out` if there is one."""
     if isinstance(a, np.ndarray) and type(a) is not np.ndarray and not is_array(a):
         raise Unsupported("a subclass to pass through")
-    result = transform(as_ours(a), wanted)
+    x = as_ours(a)
+    result = filtered(x, wanted)
+    if result is None:
+        result = transform(x, wanted)
     if out is None:
         return result
     if not is_array(out) or (out.dtype, out.shape) != (result.dtype, result.shape):

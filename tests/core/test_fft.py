@@ -113,7 +113,9 @@ def test_batches_have_the_same_bits():
 
 # An expression of arrays, and how many launches it takes for lengths of one pass and of two.
 FUSED = {
-    "filter": ("np.fft.ifft(np.fft.fft(x) * h)", 2, 4),
+    "filter": ("np.fft.ifft(np.fft.fft(x) * h)", 2, 3),
+    "backwards first": ("np.fft.fft(np.fft.ifft(x * 2, norm='ortho') * h * 0.5j) + h", 2, 3),
+    "power in between": ("np.fft.ifft(abs(np.fft.fft(r)) ** 2).real", 2, 3),
     "power": ("abs(np.fft.fft(x)) ** 2", 1, 2),
     "window": ("np.fft.rfft(r * h.real) * 2.5", 1, 2),
     "real power": ("abs(np.fft.rfft(r - 1.5)) ** 2", 1, 2),
@@ -122,7 +124,8 @@ FUSED = {
     "along axis 0": ("abs(np.fft.fft((x * h).T, axis=0))", 1, 2),
     "padded": ("np.fft.fft((x * h)[:, ::-1], n=2 * x.shape[1]) * 3j", 1, 2),
     "convolved": ("np.fft.fft((x * h)[:, :37]) * h[:37]", 1, 1),
-    "two axes": ("np.fft.ifft2(np.fft.fft2(x) * h)", 4, 6),
+    "two axes": ("np.fft.ifft2(np.fft.fft2(x) * h)", 3, 5),
+    "two real axes": ("np.fft.irfft2(np.fft.rfft2(r) * h[: h.size // 2 + 1])", 3, 5),
     "long real power": ("abs(np.fft.rfft(r)) ** 2 * 0.5", 1, 3),
     "long real filter": ("np.fft.irfft(np.fft.rfft(r) * h[: h.size // 2 + 1])", 2, 6),
     "real axes": ("abs(np.fft.rfft2(r * 0.5)) - 1", 2, 3),
@@ -171,3 +174,64 @@ def test_results_that_are_held_are_not_computed_again(stats):
     assert stats().launches == 2
     assert abs(numpy.asarray(f) - numpy.fft.fft(x)).max() < 1e-12
     assert abs(numpy.asarray(power) - abs(numpy.fft.fft(x)) ** 2).max() < 1e-9
+
+
+def test_filters_are_one_kernel_where_a_block_holds_the_rows(stats):
+    x, h = values("D", (3, 400)), values("D", (400,))
+    a, b = np.asarray(x), np.asarray(h)
+    expected = numpy.fft.ifft(numpy.fft.fft(x) * h)
+
+    def check_launches(compute, count, theirs=expected):
+        np.cuda.reset_stats()
+        ours = compute()
+        np.evaluate(ours)
+        assert stats().launches == count
+        assert (ours.dtype, ours.shape) == (theirs.dtype, theirs.shape)
+        assert abs(numpy.asarray(ours) - theirs).max() <= 1e-14 * abs(theirs).max()
+
+    check_launches(lambda: np.fft.ifft(np.fft.fft(a) * b), 1)
+    check_launches(lambda: np.fft.ifft(np.fft.fft(a) * b) * 2, 1, 2 * expected)
+    check_launches(lambda: np.fft.ifft(np.fft.fft(a[:, ::-1] + 1) * (2 - 1j)), 1, (x[:, ::-1] + 1) * (2 - 1j))
+    scales = numpy.float64(0.5)
+    check_launches(lambda: np.fft.ifft(np.fft.fft(a, norm="ortho") * scales, norm="forward"), 1, x * 10)
+    check_launches(
+        lambda: np.fft.ifft(np.fft.fft(a, axis=0) * b, axis=1), 2, numpy.fft.ifft(numpy.fft.fft(x, axis=0) * h, axis=1)
+    )
+    check_launches(lambda: np.fft.fft(np.fft.fft(a) * b), 2, numpy.fft.fft(numpy.fft.fft(x) * h))
+    check_launches(lambda: np.fft.ifft(np.fft.fft(a) * b, 300), 2, numpy.fft.ifft(numpy.fft.fft(x) * h, 300))
+
+
+def test_transforms_that_are_held_are_not_part_of_filters(stats):
+    x, h = values("D", (3, 400)), values("D", (400,))
+    a, b = np.asarray(x), np.asarray(h)
+    np.cuda.reset_stats()
+    there = np.fft.fft(a)
+    back = np.fft.ifft(there * b)
+    np.evaluate(back, there)
+    assert stats().launches == 2
+    exact = numpy.fft.fft(x)
+    product = np.fft.fft(a) * b  # asked for later: of a transform of its own
+    again = np.fft.ifft(product)
+    a[0] = 7
+    filtered = exact * h
+    for found, expected in ((there, exact), (back, numpy.fft.ifft(filtered)), (product, filtered), (again, back)):
+        assert abs(numpy.asarray(found) - expected).max() <= 1e-14 * abs(expected).max()
+
+
+@pytest.mark.parametrize("code", ["np.fft.fft(x)", "np.fft.fft(x * h)", "abs(np.fft.fft(x, axis=0)[:, ::2])"])
+def test_little_memory_takes_parts(code, stats):
+    shape = (6, 16384) if "axis" not in code else (16384, 6)
+    x, h = (values("D", shape) for _ in range(2))
+    given = {name: np.asarray(array) for name, array in (("x", x), ("h", h)) if name in code}
+    np.evaluate(*[array * 1 for array in given.values()])
+    np.cuda.trim()
+    np.cuda.limit_memory(np.cuda.memory_stats().used_nbytes + x.nbytes + x.nbytes // 2)
+    try:
+        np.cuda.reset_stats()
+        ours = eval(code, {"np": np, **given})  # noqa: S307 - our own code
+        np.evaluate(ours)
+        assert stats().launches >= 12  # of two passes, for each transform
+    finally:
+        np.cuda.limit_memory(None)
+    theirs = eval(code, {"np": numpy, "x": x, "h": h})  # noqa: S307
+    assert abs(numpy.asarray(ours) - theirs).max() <= 1e-14 * abs(theirs).max()

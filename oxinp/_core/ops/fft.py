@@ -16,7 +16,7 @@ from oxinp._core.lazy.calls import Pending
 from oxinp._core.lazy.chains import arrays, input_types, inputs, instructions, operand
 from oxinp._core.lazy.expr import Graph, Unsupported
 from oxinp._core.lazy.handle import Handle
-from oxinp._core.lazy.op import BoundOp, Op, bind
+from oxinp._core.lazy.op import SPARE, BoundOp, Op, bind
 from oxinp._core.lazy.placement import device
 from oxinp._core.lazy.results import wrap_pending, wrap_result
 from oxinp._core.memory.dtypes import DEVICE_TYPES
@@ -28,6 +28,7 @@ from oxinp._kernels.problem import Operand
 
 COMPLEX, REAL, HALF = "complex", "real", "half"
 MAX_LENGTH = 1 << 30
+SPARE_PARTS = 16  # of transforms whose workspace has no room at once
 MAX_OPERANDS, MAX_INSTRS = 3, 12  # of a chain in the kernel of a transform, whose registers it shares
 
 
@@ -185,14 +186,14 @@ def scale_of(request: Request, lengths: tuple[int, ...]) -> float:
     return 1 / size if (norm == "forward") == request.kind.is_forward else 1.0
 
 
-def _array(name: str, layout: Layout) -> Any:
+def array_of(name: str, layout: Layout) -> Any:
     """An array as the planner takes it."""
     axes = importlib.import_module("oxinp._kernels.fft.axes")
     type_, steps = DEVICE_TYPES[layout.dtype], layout.element_strides
     return axes.Array(Argument(name), type_, layout.shape, steps, layout.alignment)
 
 
-def _chained(graph: Graph, place: int | None, first: int) -> Any:
+def chained(graph: Graph, place: int | None, first: int) -> Any:
     """A graph as what runs in the kernel of a transform; None where it does not.
 
     Parameters
@@ -221,22 +222,22 @@ def _chained(graph: Graph, place: int | None, first: int) -> Any:
     return module.Chained(types, arguments, are_arrays, instrs, result, DEVICE_TYPES[graph.dtype])
 
 
-def _strides(graph: Graph, place: int | None) -> tuple[tuple[int, ...], ...]:
+def strides_of(graph: Graph, place: int | None) -> tuple[tuple[int, ...], ...]:
     """Of a graph's arrays, without its leaf at a place."""
     return tuple([x.strides for i, x in enumerate(inputs(graph)) if i != place and isinstance(x, Operand)])
 
 
-def _reading(graph: Graph) -> Any:
+def reading(graph: Graph) -> Any:
     """The source of a transform that computes a graph on the way; None where its kernel cannot."""
-    chain, strides = _chained(graph, None, 0), _strides(graph, None)
+    chain, strides = chained(graph, None, 0), strides_of(graph, None)
     if chain is None or not strides:
         return None
     largest = max(strides, key=lambda own: math.prod(n for n, step in zip(graph.shape, own, strict=True) if step))
-    source = _array("in0", graph.layout)
+    source = array_of("in0", graph.layout)
     return source._replace(type=chain.made, steps=largest, alignment=1, chain=chain, others=strides)
 
 
-def _planned(bound: BoundOp, source: Any, target: Any) -> Plan | None:
+def _planned(bound: BoundOp, source: Any, target: Any, num_parts: int = 1) -> Plan | None:
     """The plan from a source to a target; None where no kernel takes their chains."""
     axes = importlib.import_module("oxinp._kernels.fft.axes")
     request = Request(*bound.parameters)
@@ -245,18 +246,24 @@ def _planned(bound: BoundOp, source: Any, target: Any) -> Plan | None:
     kind, is_forward = request.kind
     problem = axes.Problem(kind, found.axes, found.lengths[-1], is_forward, scale_of(request, found.lengths))
     problem = problem._replace(rotated=request.rotated, given_rotated=request.given_rotated)
-    plan: Plan | None = axes.plan_axes(source, target, DEVICE_TYPES[computed], problem, device().capability)
+    plan: Plan | None = axes.plan_axes(source, target, DEVICE_TYPES[computed], problem, device().capability, num_parts)
     return plan
 
 
-def _plan(bound: BoundOp) -> Plan:
-    (graph,), target = bound.graphs, _array("out0", bound.layouts[0])
+def _plan(bound: BoundOp, num_parts: int = 1) -> Plan:
+    (graph,), target = bound.graphs, array_of("out0", bound.layouts[0])
     if not graph.nodes:
-        plan = _planned(bound, _array("in0", graph.layout), target)
+        plan = _planned(bound, array_of("in0", graph.layout), target, num_parts)
         assert plan is not None
         return plan
-    source = _reading(graph)
-    return (None if source is None else _planned(bound, source, target)) or _plan_apart(bound, graph, target)
+    source = reading(graph)
+    plan = None if source is None else _planned(bound, source, target, num_parts)
+    return plan or _plan_apart(bound, graph, target)
+
+
+def _plan_variant(bound: BoundOp, variant: Any) -> Plan:
+    assert variant == SPARE
+    return _plan(bound, SPARE_PARTS)
 
 
 def _plan_apart(bound: BoundOp, graph: Graph, target: Any) -> Plan:
@@ -266,7 +273,7 @@ def _plan_apart(bound: BoundOp, graph: Graph, target: Any) -> Plan:
     chain = module.Elementwise(input_types(graph.structure), instructions(graph), [(graph.result, type_)])
     before = chain.plan(graph.shape, [operand(between), *arrays(graph)], device().capability)
     place = scratch.take(between.nbytes)
-    plan = _planned(bound, _array("in0", between), target)
+    plan = _planned(bound, array_of("in0", between), target)
     assert plan is not None
     rest = scratch.take(plan.scratch_nbytes)
     return scratch.plan((*before.on(out0=place), *plan.on(in0=place, scratch=rest)))
@@ -275,18 +282,18 @@ def _plan_apart(bound: BoundOp, graph: Graph, target: Any) -> Plan:
 def _fuse(bound: BoundOp, graph: Graph, place: int) -> Plan | None:
     """The plan of the transform and of what a graph makes of its result."""
     (given,) = bound.graphs
-    source = _reading(given) if given.nodes else _array("in0", given.layout)
-    chain = _chained(graph, place, len(given.leaves))
+    source = reading(given) if given.nodes else array_of("in0", given.layout)
+    chain = chained(graph, place, len(given.leaves))
     if source is None or chain is None or not graph.layout.is_contiguous:
         return None
     return _planned(
         bound,
         source,
-        _array("out0", bound.layouts[0])._replace(
+        array_of("out0", bound.layouts[0])._replace(
             steps=graph.layout.element_strides,
             alignment=graph.layout.alignment,
             chain=chain,
-            others=_strides(graph, place),
+            others=strides_of(graph, place),
         ),
     )
 
@@ -311,6 +318,8 @@ FFT = Op(
     takes_chains=True,
     takes_views=True,
     fuse=_fuse,
+    plan_variant=_plan_variant,
+    has_spare=True,
     linear_in=(0,),
 )
 

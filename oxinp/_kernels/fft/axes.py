@@ -81,8 +81,10 @@ class Problem(NamedTuple):
     given_rotated: tuple[int, ...] = ()
 
 
-def _transforms(source: Array, target: Array, type_: Type, problem: Problem, scratch: Scratch) -> list[Transform]:
-    """The transforms along one axis after the other."""
+def transforms(
+    source: Array, target: Array, type_: Type, problem: Problem, scratch: Scratch, *, is_ascending: bool = False
+) -> list[Transform]:
+    """Return the transforms along one axis after the other; the last axis comes last if these are to ascend."""
     *others, last = problem.axes
     extents = list(map(min, source.shape, target.shape))
     extents[last] = min(source.shape[last], problem.length // 2 + 1 if problem.kind == HALF else problem.length)
@@ -92,7 +94,7 @@ def _transforms(source: Array, target: Array, type_: Type, problem: Problem, scr
         shape = tuple(extents[i] if i == last and is_cut else target.shape[i] for i in range(len(extents)))
         steps = tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))
         middle = Array(scratch.take(math.prod(shape) * type_.nbytes), type_, shape, steps)
-    order = [*others, last] if problem.kind == HALF else [last, *reversed(others)]
+    order = [*others, last] if problem.kind == HALF or is_ascending else [last, *reversed(others)]
     found = []
     for number, axis in enumerate(order):
         is_last = number == len(order) - 1
@@ -127,7 +129,9 @@ def _transforms(source: Array, target: Array, type_: Type, problem: Problem, scr
     return found
 
 
-def plan_axes(source: Array, target: Array, type_: Type, problem: Problem, device: Device) -> Plan | None:
+def plan_axes(
+    source: Array, target: Array, type_: Type, problem: Problem, device: Device, num_parts: int = 1
+) -> Plan | None:
     """Return the plan of transforms along several axes; None where their kernels do not take a chain.
 
     Parameters
@@ -139,6 +143,8 @@ def plan_axes(source: Array, target: Array, type_: Type, problem: Problem, devic
         c64 or c128, in which everything is computed.
     problem : Problem
     device : Device
+    num_parts : int
+        In how many parts transforms are computed that need a workspace, each of which has all of it.
 
     Returns
     -------
@@ -148,12 +154,11 @@ def plan_axes(source: Array, target: Array, type_: Type, problem: Problem, devic
     if 0 in target.shape:
         return Plan(())
     scratch = Scratch()
-    transforms = _transforms(source, target, type_, problem, scratch)
-    if not all(each.is_fusible(device) for each in transforms):
+    rest = transforms(source, target, type_, problem, scratch)
+    if not all(each.is_fusible(device) for each in rest):
         return None
     launches: list[Launch] = []
     used = scratch.nbytes
-    rest = transforms
     while rest:
         both = rest[0].followed_by(rest[1], device) if len(rest) > 1 else None
         if both is not None:
@@ -161,12 +166,13 @@ def plan_axes(source: Array, target: Array, type_: Type, problem: Problem, devic
             rest = rest[2:]
             continue
         # Passes through the workspace follow each other: each axis may have all of it.
-        own = Scratch()
-        own.nbytes = used
-        launches += rest[0].launches(device, own)
-        scratch.nbytes = max(scratch.nbytes, own.nbytes)
+        for part in rest[0].parts(num_parts, device) if num_parts > 1 else rest[:1]:
+            own = Scratch()
+            own.nbytes = used
+            launches += part.launches(device, own)
+            scratch.nbytes = max(scratch.nbytes, own.nbytes)
         rest = rest[1:]
     return scratch.plan(launches)
 
 
-__all__ = ["COMPLEX", "HALF", "REAL", "Array", "Problem", "plan_axes"]
+__all__ = ["COMPLEX", "HALF", "REAL", "Array", "Problem", "plan_axes", "transforms"]

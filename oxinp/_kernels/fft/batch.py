@@ -13,6 +13,7 @@ from oxinp._kernels.fft.prime import threads_of
 from oxinp._kernels.fft.radices import MAX_HELD, Cut, cut
 from oxinp._kernels.fft.roots import Circle
 from oxinp._kernels.fft.spec import (
+    BY_BOTH,
     BY_COLUMN,
     BY_LOOP,
     COLUMNS,
@@ -52,7 +53,7 @@ HELD_SUMMED = {8: 44, 16: 18}  # numbers of a thread that sums up
 class Loop(NamedTuple):
     """A loop of the batch: its extent, and elements from one transform to the next, in source and target.
 
-    `reads` and `writes` are those elements for the arrays of a prologue, and of an epilogue.
+    `reads`, `writes` and `between` are those elements for the arrays of a prologue, an epilogue, and a chain between.
     """
 
     extent: int
@@ -60,6 +61,7 @@ class Loop(NamedTuple):
     target: int
     reads: tuple[int, ...] = ()
     writes: tuple[int, ...] = ()
+    between: tuple[int, ...] = ()
 
     def step(self, side: int) -> int:
         """Elements from one transform to the next in the source (1) or the target (2)."""
@@ -122,6 +124,15 @@ class Chained(Frozen):
         ]
         return Fused(tuple(operands), self.instrs, self.result)
 
+    def moved(self, elements: Sequence[int]) -> Chained:
+        """The same of arrays that begin so many elements further."""
+        steps = iter(elements)
+        arguments = [
+            argument.at(next(steps) * type_.nbytes) if is_array else argument
+            for argument, type_, is_array in zip(self.arguments, self.types, self.are_arrays, strict=True)
+        ]
+        return self.replace(arguments=tuple(arguments))
+
     @property
     def nbytes(self) -> int:
         """Of an element of all arrays."""
@@ -139,6 +150,31 @@ class Positions(NamedTuple):
         """Values of a kernel's parameters."""
         advances = dict(self.loops)
         return (*(advances.get(loop, 0) for loop in loops), self.step, self.number)
+
+
+class Between(NamedTuple):
+    """A chain between two transforms.
+
+    Attributes
+    ----------
+    chain : Chained
+    steps : tuple of int
+        Elements from one of a transform to the next, of the chain's arrays.
+    sign : int
+        1 where the first transform goes forwards and the second one back, -1 for the other way round.
+    scale : float
+        Of the results that the chain takes.
+    """
+
+    chain: Chained
+    steps: tuple[int, ...]
+    sign: int
+    scale: float
+
+    @property
+    def constants(self) -> tuple[float, ...]:
+        """Values of a kernel's parameters: factors of both parts before the chain, and of the imaginary one after."""
+        return self.scale, self.sign * self.scale, float(-self.sign)
 
 
 class Fitted(NamedTuple):
@@ -192,6 +228,11 @@ class Batch(Frozen):
         Threads of a transform, and columns, where those are given.
     slabs : int
         How often all of it is computed in a launch of several passes; see `slabs`.
+    between : Between or None
+        What is made of transforms before they are transformed again.
+    column : Loop or None
+        The column loop, where it is given. If the twiddle loop is another one, both count in the exponent of roots, as
+        one loop whose inner one the column loop is.
     """
 
     length: int
@@ -219,11 +260,14 @@ class Batch(Frozen):
     filter: Argument | None = None
     shape: tuple[int, int] | None = None
     slabs: int = 1
+    between: Between | None = None
+    column: Loop | None = None
 
     @property
     def is_convolved(self) -> bool:
         """Whether transforms go there and back, and have radices of their own."""
-        return self.chirp > 0 or (self.filter is not None and is_large(self.length, self.type.nbytes))
+        is_twice = self.filter is not None or self.between is not None
+        return self.chirp > 0 or (is_twice and is_large(self.length, self.type.nbytes))
 
     @property
     def size(self) -> int:
@@ -238,8 +282,8 @@ class Batch(Frozen):
 
     def fit(self, device: Device) -> Fitted:
         """What its kernel is and takes."""
-        column, outer, loads, stores = self._order()
-        spec, grid = self._spec(column, outer, loads, stores, device)
+        column, outer, *orders = self._order()
+        spec, grid = self._spec(column, outer, orders, device)
         loops = (*outer, column)
         constants: list[float] = [
             *Divisor.constants(-(-column.extent // spec.columns), spec.bits),
@@ -249,6 +293,8 @@ class Batch(Frozen):
             float(self.sign),
             *self.scales,
         ]
+        if self.between is not None:
+            constants += self.between.constants
         if self.valid is not None:
             constants += self.valid.constants(loops)
         if self.whole and self.valid is not None:
@@ -265,17 +311,20 @@ class Batch(Frozen):
         widths += self.target_type.nbytes if self.epilogue is None else self.epilogue.nbytes + self.epilogue.made.nbytes
         if self.real not in ("", SUMMED, RADER):  # two real elements beside a complex one
             widths += min(self.source_type.nbytes, self.target_type.nbytes)
+        widths += 0 if self.between is None else self.between.chain.nbytes
         nbytes = self.size * self.row * widths
         sources = (self.source.buffer,) if self.prologue is None else self.prologue.arguments
         arguments = (self.target.buffer, *sources, *(() if self.epilogue is None else self.epilogue.arguments))
+        arguments += () if self.between is None else self.between.chain.arguments
         if self.filter is not None:
             arguments += (self.filter,)
         return Fitted(spec, grid, arguments, tuple(constants), nbytes, self._cut().held)
 
     def _steps(self, loops: Sequence[Loop]) -> list[int]:
         """Steps along loops and transform of all arrays in the order of `Tile`'s parameters."""
-        columns = [[loop.source, loop.target, loop.reads, loop.writes] for loop in loops]
-        columns.append([self.source.step, self.target.step, self.source.steps, self.target.steps])
+        columns = [[loop.source, loop.target, loop.reads, loop.writes, loop.between] for loop in loops]
+        between = () if self.between is None else self.between.steps
+        columns.append([self.source.step, self.target.step, self.source.steps, self.target.steps, between])
         steps: list[int] = []
         if self.prologue is None:
             steps += [column[0] for column in columns]  # type: ignore[misc]
@@ -284,13 +333,15 @@ class Batch(Frozen):
         steps += [column[1] for column in columns]  # type: ignore[misc]
         for i in range(len(self.target.steps)):
             steps += [column[3][i] for column in columns]  # type: ignore[index]
+        for i in range(len(between)):
+            steps += [column[4][i] for column in columns]  # type: ignore[index]
         return steps
 
     @property
     def is_stageable(self) -> bool:
         """Whether whole rows are read, transformed and stored, in their order."""
-        _, _, loads, stores = self._order()
-        is_part = self.valid or self.stored or self.whole or self.is_rotated or self.is_source_rotated
+        _, _, loads, stores, _ = self._order()
+        is_part = self.between or self.valid or self.stored or self.whole or self.is_rotated or self.is_source_rotated
         return loads == stores == ROWS and not (is_part or self.is_convolved or self.real or self.twiddle)
 
     @property
@@ -335,9 +386,13 @@ class Batch(Frozen):
         is_even = all(loop.step(index) % 2 == 0 for loop in self.loops if loop.extent > 1)
         return side.step == 1 and is_even and side.alignment % (2 * type_.nbytes) == 0
 
-    def _order(self) -> tuple[Loop, tuple[Loop, ...], str, str]:
-        """The column loop, the others with the twiddle loop innermost, and how threads go when they load and store."""
-        none = Loop(1, 0, 0, (0,) * len(self.source.steps), (0,) * len(self.target.steps))
+    def _order(self) -> tuple[Loop, tuple[Loop, ...], str, str, str]:
+        """The column loop, the others with the twiddle loop innermost, and how threads go when they load and store.
+
+        Last, how they go when they read what a chain between takes; "" without one.
+        """
+        along = () if self.between is None else self.between.steps
+        none = Loop(1, 0, 0, (0,) * len(self.source.steps), (0,) * len(self.target.steps), (0,) * len(along))
         loops = [loop for loop in self.loops if loop.extent > 1 or loop is self.twiddle] or [none]
 
         def best(steps: Sequence[int], own: int) -> tuple[str, int]:
@@ -348,16 +403,28 @@ class Batch(Frozen):
 
         loads, by_source = best([loop.source for loop in loops], self.source.step)
         stores, by_target = best([loop.target for loop in loops], self.target.step)
-        chosen = by_target if by_target >= 0 else by_source
+        between, by_between = "", -1
+        if self.between is not None:
+            between = loads
+        if along:  # by the array that has most elements
+            largest = max(range(len(along)), key=lambda i: sum(loop.between[i] != 0 for loop in loops))
+            between, by_between = best([loop.between[largest] for loop in loops], along[largest])
+        chosen = next((each for each in (by_target, by_source, by_between) if each >= 0), -1)
+        if self.column is not None:
+            chosen = loops.index(self.column)
         if chosen < 0:  # the loop along which most transforms lie one after the other
             if self.valid is None and self.stored is None:  # whose positions go along the loops that there are
                 loops = _joined(loops, self.twiddle)
             chosen = max(range(len(loops)), key=lambda i: (loops[i] is not self.twiddle, loops[i].extent))
         if by_source >= 0 and by_source != chosen:
             loads = ROWS
+        if by_target >= 0 and by_target != chosen:
+            stores = ROWS
+        if by_between >= 0 and by_between != chosen:
+            between = ROWS
         column = loops.pop(chosen)
         loops.sort(key=lambda loop: (loop is self.twiddle, -abs(loop.target)))
-        return column, tuple(loops) or (none,), loads, stores
+        return column, tuple(loops) or (none,), loads, stores, between
 
     def _cut(self) -> Cut:
         """How the transforms are computed in a block."""
@@ -371,18 +438,21 @@ class Batch(Frozen):
         return found
 
     def _spec(
-        self, column: Loop, outer: tuple[Loop, ...], loads: str, stores: str, device: Device
+        self, column: Loop, outer: tuple[Loop, ...], orders: list[str], device: Device
     ) -> tuple[TransformSpec, tuple[int, int, int]]:
         """The Spec, and the grid."""
         nbytes = self.type.nbytes
         found = self._cut()
         radices, threads = found.radices, found.threads
         is_staged = self.is_staged
+        loads, stores, between = orders
         if len(radices) == 1 and not self.real:  # threads stay with their transforms, whatever the order
             stores = loads = COLUMNS
+            between = between and COLUMNS
         columns, cluster = min(WARP, 1 << (column.extent - 1).bit_length()), 1
         if self.real != SUMMED:
-            most = 1 if self.real or self.chirp or self.filter else cluster_limit(device)
+            is_single = self.real or self.chirp or self.filter or self.between
+            most = 1 if is_single else cluster_limit(device)
             if self.order > 1:
                 most = min(most, tiling.MOST_IN_PASSES)
             elif not loads == stores == COLUMNS:
@@ -393,7 +463,7 @@ class Batch(Frozen):
                 column.extent,
                 device.max_shared_nbytes,
                 most,
-                is_mixed=COLUMNS in (loads, stores),
+                is_mixed=COLUMNS in (loads, stores, between),
                 is_convolved=self.is_convolved,
                 is_staged=is_staged,
                 is_ragged=self.is_ragged,
@@ -401,7 +471,7 @@ class Batch(Frozen):
             threads = -(-threads // cluster)
         outer_size = math.prod(loop.extent for loop in outer)
         # Few transforms are spread over all multiprocessors.
-        least = MIN_SEGMENT // nbytes if COLUMNS in (loads, stores) and len(radices) > 1 else 1
+        least = MIN_SEGMENT // nbytes if COLUMNS in (loads, stores, between) and len(radices) > 1 else 1
         while (
             columns > least
             and columns * threads > MIN_BLOCK
@@ -418,7 +488,8 @@ class Batch(Frozen):
         ]
         tiles = -(-column.extent // columns)
         num_blocks = tiles * outer_size
-        twiddle = "" if self.twiddle is None else BY_COLUMN if self.twiddle is column else BY_LOOP
+        other = BY_LOOP if self.column is None else BY_BOTH
+        twiddle = "" if self.twiddle is None else BY_COLUMN if self.twiddle is column else other
         is_far = (
             max(
                 max(reaches) + max(map(abs, self.twins)),
@@ -461,6 +532,8 @@ class Batch(Frozen):
             self.is_convolved and nbytes == 8 and is_large(self.length, nbytes),
             self.filter is not None,
             is_staged and self.is_dense,
+            None if self.between is None else self.between.chain.fused(self.between.steps),
+            between,
         )
         spec = with_padding(spec, device.max_shared_nbytes)
         spec = spec.replace(min_blocks=resident(spec, found.held, device.max_shared_nbytes))
@@ -481,7 +554,7 @@ def _joined(loops: list[Loop], apart: Loop | None) -> list[Loop]:
 
 def _follows(loop: Loop, inner: Loop) -> bool:
     """Whether a loop's steps are all those of `inner`, times its extent."""
-    steps, own = ([each.source, each.target, *each.reads, *each.writes] for each in (inner, loop))
+    steps, own = ([each.source, each.target, *each.reads, *each.writes, *each.between] for each in (inner, loop))
     return own == [inner.extent * step for step in steps]
 
 
@@ -495,4 +568,4 @@ def _even_at(radices: tuple[int, ...], is_first: bool, is_last: bool) -> tuple[i
     return (*even, *odd) if is_first else (*odd, *even)
 
 
-__all__ = ["Batch", "Chained", "Fitted", "Loop", "Positions", "Side"]
+__all__ = ["Batch", "Between", "Chained", "Fitted", "Loop", "Positions", "Side"]

@@ -29,7 +29,7 @@ from oxinp._kernels.fft.codelets import multiply, transform
 from oxinp._kernels.fft.exchange import Exchange
 from oxinp._kernels.fft.roots import roots_of_unity
 from oxinp._kernels.fft.spec import BY_COLUMN, ROWS, SCALAR, TransformSpec
-from oxinp._kernels.fft.tile import Place, Thread
+from oxinp._kernels.fft.tile import Place, Thread, evaluate
 from oxinp._ptx import Kernel
 from oxinp._ptx.types import f32, f64, u32
 
@@ -68,7 +68,10 @@ class Block(Exchange):
         k, spec = self.k, self.spec
         if len(spec.radices) == 1 and self.host is None:  # no barrier: nobody may read what its owner overwrites
             with k.when(self.is_column(thread)):
-                self._store(thread, 1, [transform(k, each) for each in self._load(thread)])
+                values = [transform(k, each) for each in self._load(thread)]
+                if spec.between is not None:
+                    values = [transform(k, each) for each in self.changed(thread, values)]
+                self._store(thread, 1, values)
             return
         values = self._load(thread)
         if self.host is not None:
@@ -76,13 +79,12 @@ class Block(Exchange):
             if len(spec.radices) == 1:
                 k.barrier()
                 self.host.exchanged()
-        thread, values = self.stages(thread, values, is_last=not spec.is_convolved)
+        order = spec.between_order or spec.loads
+        thread, values = self.stages(thread, values, order if spec.is_convolved else spec.stores)
         if spec.is_convolved:
-            values = self.filtered(thread, values)
-            self.radices = spec.radices[::-1]
-            if self.radices != spec.radices:
-                self.tables = self.twiddles()
-            thread, values = self.stages(thread, values, is_last=True)
+            values = self.filtered(thread, values) if spec.between is None else self.changed(thread, values)
+            self.turn_back()
+            thread, values = self.stages(thread, values, spec.stores)
         self._store(thread, spec.length // self.radices[-1], values)
 
     def filtered(self, thread: Thread, values: Values) -> Values:
@@ -104,6 +106,29 @@ class Block(Exchange):
                 products.append((real, -imag))
             filtered.append(products)
         return filtered
+
+    def changed(self, thread: Thread, values: Values) -> Values:
+        """What the chain between two transforms makes of the first, conjugated where the second goes backwards."""
+        k, spec, radix = self.k, self.spec, self.radices[-1]
+        fused = spec.between
+        assert fused is not None
+        real_scale, imag_scale, sign = self.between_scales
+        start, made = self.start(self.between, thread), []
+        for (number, _), elements in zip(self.butterflies(thread, radix), values, strict=True):
+            first = self.place(self.between, start, k.cast(number, self.index))
+            places = [first.moved(j * (spec.length // radix)) for j in range(radix)]
+            loaded = [place.load() for place in places]
+            own = []
+            for (real, imag), beside in zip(elements, loaded, strict=True):
+                given = k.compound(spec.type, real * real_scale, imag * imag_scale)
+                value = evaluate(k, fused, [given, *beside])
+                if value.type.is_complex:
+                    again, turned = (k.cast(part, self.part) for part in value.parts)
+                    own.append((again, turned * sign))
+                else:
+                    own.append((k.cast(value, self.part), k.const(0, self.part)))
+            made.append(own)
+        return made
 
     # -- global memory
 

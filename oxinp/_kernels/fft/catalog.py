@@ -15,6 +15,7 @@ from oxinp._kernels.fft.batch import Chained
 from oxinp._kernels.fft.chirp import ChirpSpec
 from oxinp._kernels.fft.codelets import multiply
 from oxinp._kernels.fft.cosine_plan import plan_cosine
+from oxinp._kernels.fft.filters import Filter, plan_filter
 from oxinp._kernels.fft.pairs import PairsSpec
 from oxinp._kernels.fft.slabs import SlabsSpec
 from oxinp._kernels.fft.spec import TRIGONOMETRIC, TransformSpec
@@ -53,6 +54,10 @@ FUSED: tuple[tuple[str, tuple[int, ...], int], ...] = (
     *((COMPLEX, (1 << 24,), 0), (COMPLEX, (1000, 4096), 1), (COMPLEX, (1000, 64), 1), (COMPLEX, (1000, 9), 1)),
     (COMPLEX, (1000, 61), 1),
     *((COMPLEX, (1000, 1009), 1), (COMPLEX, (512, 1000), 0), (REAL, (1000, 4096), 1), (HALF, (1000, 4096), 1)),
+)
+# Of those that are fused with a product, and with the transform back.
+FILTERED: tuple[tuple[tuple[int, ...], int], ...] = (
+    *(((1 << 26,), 0), ((1 << 20,), 0), ((1000, 4096), 1), ((1000, 1000), 1), ((512, 1000), 0), ((16, 1000), 0)),
 )
 LONG = 1 << 25  # of real sequences whose pairs are apart: fused with what is on the complex side
 # Types, lengths and axes of cosine and sine transforms.
@@ -132,6 +137,11 @@ def _plans(device: Device) -> Iterator[Plan | None]:
         problem = Problem(kind, (axis,), shape[axis])
         yield plan_axes(_before(source, axis), target, type_, problem, device)
         yield plan_axes(source, _after(target, type_.parts[0]), type_, problem, device)
+    for type_, (shape, axis) in itertools.product(TYPES, FILTERED):
+        source, target = _arrays(type_, COMPLEX, shape)
+        chain = Chained((type_,), (Argument("in1"),), (True,), (Instr(_product, type_, (0, 1)),), 2, type_)
+        there, back = (Problem(COMPLEX, (axis,), shape[axis], is_forward) for is_forward in (True, False))
+        yield plan_filter(source, target, type_, Filter(there, back, chain, (source.steps,)), device)
     for type_, kind in itertools.product(TYPES, (REAL, HALF)):
         source, target = _arrays(type_, kind, (LONG,))
         ends = (source, _after(target, type_.parts[0])) if kind == REAL else (_before(source, 0), target)

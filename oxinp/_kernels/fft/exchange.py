@@ -34,6 +34,7 @@ class Exchange(Tile):
         elif spec.shared_elements:
             self.smem = self.k.dynamic_shared(spec.type, spec.shared_elements)
         self.is_exchanged = False
+        self.order, self.root_cache = spec.loads, "nc"
         if spec.cluster > 1:
             self.stores = ClusterStores(self.k)
             with self.k.when(self.k.tid == 0):
@@ -52,6 +53,13 @@ class Exchange(Tile):
             tables.append(self.k.table(table(before * following, numerators, self.spec.type.dtype)))
         return tables
 
+    def turn_back(self) -> None:
+        """Let stages come in reverse, for a transform that begins where another one ends."""
+        self.radices = self.spec.radices[::-1]
+        if self.radices != self.spec.radices:
+            self.tables = self.twiddles()
+        self.root_cache = ""  # the roots of the way there would be kept in registers, and numbers spilled
+
     def rows_of(self, radix: int) -> list[int]:
         """The j of the roots that a table has: all, or those below a number, and its multiples."""
         if not self.spec.is_factored:
@@ -65,12 +73,12 @@ class Exchange(Tile):
         read: dict[int, Number] = {}
         for j in range(1, radix):
             if j in rows:
-                real, imag = own.load(rows.index(j) * apart, 1, "nc")[0].parts
+                real, imag = own.load(rows.index(j) * apart, 1, self.root_cache)[0].parts
                 read[j] = real, imag
             yield read[j] if j in read else multiply(k, read[j - j % low], read[j % low])
 
-    def stages(self, thread: Thread, values: Values, *, is_last: bool) -> tuple[Thread, Values]:
-        """All stages; if nothing follows, threads change to the order in which they store."""
+    def stages(self, thread: Thread, values: Values, order: str) -> tuple[Thread, Values]:
+        """All stages; threads change to an order at the last exchange."""
         k, spec, before = self.k, self.spec, 1
         for stage in range(len(self.radices)):
             if stage == 1 and spec.cluster > 1:
@@ -80,8 +88,9 @@ class Exchange(Tile):
                 before *= self.radices[stage - 1]
                 self.leave(thread, stage, before, values)
             if stage:
-                if is_last and stage == len(self.radices) - 1 and spec.stores != spec.loads:
-                    thread = self.threads(spec.stores)
+                if stage == len(self.radices) - 1 and order != self.order:
+                    self.order = order
+                    thread = self.threads(order)
                 values = self._fetch(thread, stage, before)
             values = [transform(k, each) for each in values]
         return thread, values
@@ -178,7 +187,8 @@ class Exchange(Tile):
         # Threads beyond a stage's butterflies read the last one's elements: what several lanes have read, the
         # emulator's race detection takes to be ordered by barriers alone.
         is_even = all(spec.share // radix % spec.threads == 0 for radix in spec.radices)
-        if self.host is None and spec.loads == spec.stores == ROWS and WARP % spec.threads == 0 and is_even:
+        are_rows = not spec.is_mixed and spec.loads == spec.stores == ROWS
+        if self.host is None and are_rows and WARP % spec.threads == 0 and is_even:
             self.k.warp_sync()
         else:
             self.k.barrier()

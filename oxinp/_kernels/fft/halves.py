@@ -34,7 +34,7 @@ class Splitting(Halves):
     def build(self) -> Kernel:
         spec = self.spec
         thread = self.begin()
-        thread, values = self.stages(thread, self._load(thread), is_last=False)
+        thread, values = self.stages(thread, self._load(thread), spec.loads)
         self.leave(thread, len(self.radices), spec.length, values)
         if spec.stores != spec.loads:
             thread = self.threads(spec.stores)
@@ -65,7 +65,7 @@ class Merging(Halves):
         for number, _ in self.butterflies(thread, radix):
             places = [self.place_of(thread, number + j * apart) for j in range(radix)]
             values.append([(value[0], value[1]) for value in (self.smem[place].parts for place in places)])
-        thread, values = self.stages(thread, values, is_last=len(spec.radices) > 1)
+        thread, values = self.stages(thread, values, spec.stores)
         self._store(thread, values)
         return self.k.build()
 

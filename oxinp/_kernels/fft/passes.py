@@ -93,14 +93,14 @@ class Passes(Frozen):
         lengths = self._lengths(device, is_shared=self._is_strided())
         if len(lengths) == 1:
             return [self.batch.launch(device)]
-        launch = None if self._is_apart() else self._by_slabs(lengths, device, scratch)
+        launch = None if self.is_apart() else self._by_slabs(lengths, device, scratch)
         if launch is not None:
             return [launch]
-        return [each.launch(device) for each in self._passes(lengths, scratch)]
+        return [each.launch(device) for each in self.passes(lengths, scratch)]
 
     def _lengths(self, device: Device, *, is_shared: bool = False) -> tuple[int, ...]:
         """Lengths of the passes; see `split`."""
-        lengths = split(self.length, self.type.nbytes, self._is_apart(), device, is_shared=is_shared)
+        lengths = split(self.length, self.type.nbytes, self.is_apart(), device, is_shared=is_shared)
         is_odd = (self.is_rotated and lengths[-1] % 2) or (self.is_source_rotated and lengths[0] % 2)
         if len(lengths) == 1 or not is_odd:
             return lengths
@@ -109,10 +109,18 @@ class Passes(Frozen):
         first, last = (even[:-1], even[-1:]) if self.is_rotated else (even, [])
         return (*first, *[n for n in lengths if n % 2], *last)
 
+    def lengths_alone(self, device: Device) -> tuple[int, ...]:
+        """Lengths of the passes where no cluster shares them."""
+        return self._lengths(device)
+
+    def is_single(self, device: Device) -> bool:
+        """Whether it is one pass, by clusters too."""
+        return len(self._lengths(device, is_shared=self._is_strided())) == 1
+
     def _by_slabs(self, lengths: tuple[int, ...], device: Device, scratch: Scratch) -> Launch | None:
         """One launch of all passes, of a transform after the other; see `slabs`."""
         own = scratch.copy()
-        launch = slabs.launch(self.replace(loops=())._passes(lengths, own), self.loops, self.length, device, own)
+        launch = slabs.launch(self.replace(loops=()).passes(lengths, own), self.loops, self.length, device, own)
         if launch is not None:
             scratch.nbytes = own.nbytes
         return launch
@@ -140,7 +148,7 @@ class Passes(Frozen):
         passes = [self.replace(loops=(own,)).batch, other.replace(loops=(others,)).batch]
         return slabs.launch(passes, loops, slab, device, Scratch(), outside[0][-1].target)
 
-    def _is_apart(self) -> bool:
+    def is_apart(self) -> bool:
         """Whether a loop's transforms lie closer to each other than the elements of one."""
         return any(
             loop.extent > 1
@@ -156,7 +164,7 @@ class Passes(Frozen):
             for loop in self.loops
         )
 
-    def _passes(self, lengths: tuple[int, ...], scratch: Scratch) -> list[Batch]:
+    def passes(self, lengths: tuple[int, ...], scratch: Scratch) -> list[Batch]:
         """Passes through one array of the workspace, whose axes are the batch's, then those of the split length."""
         whole = self.batch
         sizes = [loop.extent for loop in self.loops]

@@ -27,6 +27,8 @@ from oxinp._kernels.fft.tiling import columns_of
 from oxinp._kernels.plan import Launch, Plan, Scratch, Work
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from oxinp._kernels.choice import Device
     from oxinp._kernels.plan import Argument
     from oxinp._ptx.types import Type
@@ -49,7 +51,7 @@ class Transform(Passes):
         """How it is computed: one of the constants above."""
         nbytes = self.type.nbytes
         if self._real() and has_passes(self.length // 2, nbytes, device):
-            if fits_block(self.length // 2, nbytes, self._is_apart(), device):
+            if fits_block(self.length // 2, nbytes, self.is_apart(), device):
                 return HALVED
             if self._lies_in_pairs():
                 return PAIRED
@@ -99,7 +101,7 @@ class Transform(Passes):
                 return ()
             primes.append(prime)
             rest //= prime
-        lengths = (*primes, *(split(rest, nbytes, self._is_apart(), device) if rest > 1 else ()))
+        lengths = (*primes, *(split(rest, nbytes, self.is_apart(), device) if rest > 1 else ()))
         is_long = self.length >= FEWEST_FACTORED or not self._convolution(device)
         return lengths if is_long and not self.is_half and len(lengths) <= MAX_FACTORED else ()
 
@@ -126,8 +128,29 @@ class Transform(Passes):
         if way == CONVOLVED:
             return [self.batch.replace(length=self._convolution(device), chirp=self.length).launch(device)]
         if way == FACTORED:
-            return [each.launch(device) for each in self._passes(self._factors(device), scratch)]
+            return [each.launch(device) for each in self.passes(self._factors(device), scratch)]
         return self.direct(device, scratch)
+
+    def parts(self, count: int, device: Device) -> Iterator[Transform]:
+        """Yield transforms of consecutive parts of a loop, at most so many; all in one that need no workspace."""
+        own = Scratch()
+        self.launches(device, own)
+        if not own.nbytes or not self.loops:
+            yield self
+            return
+        place = max(range(len(self.loops)), key=lambda i: self.loops[i].extent)
+        loop = self.loops[place]
+        size = -(-loop.extent // count)
+        for start in range(0, loop.extent, size):
+            loops = list(self.loops)
+            loops[place] = loop._replace(extent=min(size, loop.extent - start))
+            yield self.replace(
+                loops=tuple(loops),
+                source=_moved(self.source, start * loop.source * self.source_type.nbytes),
+                target=_moved(self.target, start * loop.target * self.target_type.nbytes),
+                prologue=None if self.prologue is None else self.prologue.moved([start * x for x in loop.reads]),
+                epilogue=None if self.epilogue is None else self.epilogue.moved([start * x for x in loop.writes]),
+            )
 
     def followed_by(self, other: Transform, device: Device) -> Launch | None:
         """One launch of this transform and one along another axis, where each is one pass; None elsewhere."""
@@ -179,7 +202,7 @@ class Transform(Passes):
             return ""
         if not has_passes(self.length, nbytes, device):
             return ""
-        is_whole = fits_block(self.length, nbytes, self._is_apart(), device)
+        is_whole = fits_block(self.length, nbytes, self.is_apart(), device)
         return "" if not is_whole else TWIN_SPLIT if is_split else TWIN_MERGE
 
     def _by_twins(self, device: Device, scratch: Scratch) -> list[Launch]:
@@ -202,11 +225,8 @@ class Transform(Passes):
         if loop.extent % 2:
             loops[place] = loop._replace(extent=1)
             ends = [
-                side._replace(buffer=side.buffer.at(nbytes), alignment=min(side.alignment, nbytes & -nbytes or 256))
-                for side, nbytes in (
-                    (self.source, (loop.extent - 1) * loop.source * self.source_type.nbytes),
-                    (self.target, (loop.extent - 1) * loop.target * self.target_type.nbytes),
-                )
+                _moved(self.source, (loop.extent - 1) * loop.source * self.source_type.nbytes),
+                _moved(self.target, (loop.extent - 1) * loop.target * self.target_type.nbytes),
             ]
             launches += self.replace(loops=tuple(loops), source=ends[0], target=ends[1]).launches(device, scratch)
         return launches
@@ -277,6 +297,11 @@ class Transform(Passes):
         ends, loops = (Side(source, 1), Side(target, 1)), (Loop(size, length, length),)
         made = Transform(length, self.type, self.type, self.type, *ends, loops, scale=scale, num_valid=length)
         return made.launches(device, scratch)
+
+
+def _moved(side: Side, nbytes: int) -> Side:
+    """An end that begins some bytes further."""
+    return side._replace(buffer=side.buffer.at(nbytes), alignment=min(side.alignment, nbytes & -nbytes or 256))
 
 
 def rotates(length: int, type_: Type, device: Device, *, at_both_ends: bool = False) -> bool:

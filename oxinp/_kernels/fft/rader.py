@@ -51,12 +51,10 @@ class Rader(Staged):
             self.numbers(self._ordered(thread, self.given, number, radix))
             for number, _ in self.butterflies(thread, radix)
         ]
-        thread, values = self.stages(thread, values, is_last=False)
+        thread, values = self.stages(thread, values, spec.loads)
         values = self._with_first(thread, self.filtered(thread, values), values)
-        self.radices = spec.radices[::-1]
-        if self.radices != spec.radices:
-            self.tables = self.twiddles()
-        thread, values = self.stages(thread, values, is_last=True)
+        self.turn_back()
+        thread, values = self.stages(thread, values, spec.stores)
         self.wait()
         radix = self.radices[-1]
         for (number, is_valid), elements in zip(self.butterflies(thread, radix), values, strict=True):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from oxinp._ptx.types import Type
 
 ROWS, COLUMNS = "rows", "columns"
-BY_COLUMN, BY_LOOP = "column", "loop"
+BY_COLUMN, BY_LOOP, BY_BOTH = "column", "loop", "both"
 SPLIT, MERGE = "split", "merge"
 TWIN_SPLIT, TWIN_MERGE = "twin split", "twin merge"
 TWINS = (TWIN_SPLIT, TWIN_MERGE)
@@ -89,7 +89,8 @@ class TransformSpec(Frozen):
         Whether a staged tile is one piece of memory, in source and target.
     twiddle : str
         What results are multiplied by before they are stored, roots of unity of the element's number times the
-        column's (`BY_COLUMN`), or times the innermost outer loop's (`BY_LOOP`); "" for none.
+        column's (`BY_COLUMN`), the innermost outer loop's (`BY_LOOP`), or, of two loops that count as one, both
+        (`BY_BOTH`); "" for none.
     bits : int
         32 where every distance in elements fits, else 64.
     padding : int
@@ -112,6 +113,10 @@ class TransformSpec(Frozen):
     is_filtered : bool
         Whether transforms are multiplied by a row of an array, that of the index in `twiddle`, conjugated, and
         transformed again.
+    between : Fused or None
+        What is made of transforms before they are transformed again.
+    between_order : str
+        How threads go when they read what lies beside these: `ROWS` or `COLUMNS`; "" without.
     """
 
     type: Type
@@ -145,16 +150,18 @@ class TransformSpec(Frozen):
     is_factored: bool = False
     is_filtered: bool = False
     is_dense: bool = False
+    between: Fused | None = None
+    between_order: str = ""
 
     @property
     def is_convolved(self) -> bool:
         """Whether transforms go there and back."""
-        return self.chirp > 0 or self.is_filtered
+        return self.chirp > 0 or self.is_filtered or self.between is not None
 
     @property
     def is_mixed(self) -> bool:
         """Whether the elements of all transforms lie side by side in shared memory."""
-        return COLUMNS in (self.loads, self.stores) and not self.is_staged
+        return COLUMNS in (self.loads, self.stores, self.between_order) and not self.is_staged
 
     @property
     def length(self) -> int:
@@ -235,6 +242,7 @@ def _accesses(spec: TransformSpec) -> Iterator[tuple[str, int, int]]:
 
 __all__ = [
     "BANK_WIDTH",
+    "BY_BOTH",
     "BY_COLUMN",
     "BY_LOOP",
     "COLUMNS",

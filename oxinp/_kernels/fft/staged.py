@@ -39,7 +39,7 @@ class Staged(Block):
         if len(spec.radices) == 1:
             finished = [results(k, each) for each in values]
         else:
-            thread, values = self.stages(thread, values, is_last=True)
+            thread, values = self.stages(thread, values, spec.stores)
             finished = [iter(enumerate(each)) for each in values]
         if any(is_valid is not None for _, is_valid in self.butterflies(thread, spec.radices[-1])):
             self.wait()  # threads without a butterfly have read one's elements

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from oxinp._kernels.elementwise.chain import Divisor, Splitter
 from oxinp._kernels.fft.roots import Circle
 from oxinp._kernels.fft.spec import (
-    BY_COLUMN,
+    BY_BOTH,
+    BY_LOOP,
     RADER,
     ROWS,
     SCALAR,
@@ -171,6 +172,8 @@ class Tile:
         given = ((spec.source, units[0]),) if spec.prologue is None else spec.prologue.operands
         self.source = End(k, f"{self.prefix}source", given, "r")
         self.beside = End(k, f"{self.prefix}beside", () if spec.epilogue is None else spec.epilogue.operands, "r")
+        between = () if spec.between is None else spec.between.operands
+        self.between = End(k, f"{self.prefix}between", between, "r")
         if spec.is_filtered:
             self.filter = k.pointer(f"{self.prefix}filter", spec.type, "r")
         if host is None:
@@ -182,10 +185,12 @@ class Tile:
         self.tiles = Divisor(k, f"{prefix}num_tiles", self.index)
         self.num_columns = k.scalar(f"{prefix}num_columns", self.index)
         self.outer = Splitter(k, f"{prefix}outer", spec.num_outer, self.index)
-        for end in (self.source, self.target, self.beside):
+        for end in (self.source, self.target, self.beside, self.between):
             end.declare_steps(spec.num_outer + 2, self.index)
         self.source_sign = k.scalar(f"{prefix}source_sign", self.part)
         self.scales = [k.scalar(f"{prefix}{name}", self.part) for name in ("real_scale", "imag_scale")]
+        if spec.between is not None:
+            self.between_scales = [k.scalar(f"{prefix}between_{name}", self.part) for name in ("real", "imag", "sign")]
         if spec.is_padded or spec.is_half:
             self.source_positions = [
                 k.scalar(f"{prefix}source_position{i}", self.index) for i in range(spec.num_outer + 2)
@@ -256,8 +261,12 @@ class Tile:
     def turn(self, thread: Thread) -> Value:
         """The index of a thread's transform in the loop that roots of unity go with, u32."""
         k = self.k
-        is_column = self.spec.twiddle == BY_COLUMN
-        return k.cast(self.first_column + k.cast(thread.column, self.index) if is_column else self.loops[-1], u32)
+        if self.spec.twiddle == BY_LOOP or not self.spec.twiddle:
+            return k.cast(self.loops[-1], u32)
+        column = self.first_column + k.cast(thread.column, self.index)
+        if self.spec.twiddle == BY_BOTH:
+            column = column + self.num_columns * self.loops[-1]
+        return k.cast(column, u32)
 
     # -- the ends
 

@@ -42,7 +42,8 @@ SHARED_BESIDE = 1024  # bytes that a block takes beside its own
 MOST_TAKEN = 0.5  # of a multiprocessor by a block of far-apart columns, so that two take turns
 BUSY = 1024  # threads of a multiprocessor up to which more blocks are worth fewer registers
 # Registers beside those of numbers: of roots of unity that are computed, of convolutions, and of what else is done
-# with elements.
+# with elements; of a chain between transforms if threads have one butterfly at a time, and if they have several.
+BESIDE_BETWEEN, BESIDE_ROUNDS = 8, 24
 BESIDE_TWIDDLE, BESIDE_CHIRP, BESIDE_STAGED, BESIDE_SMALL, BESIDE = 8, 16, 24, 40, 16
 FEWEST_LARGE = 17  # primes from which on a codelet holds its inputs until all results are there
 
@@ -185,11 +186,13 @@ def num_registers(spec: TransformSpec, held: int, *, is_tight: bool) -> int:
     else:
         is_wide = not is_tight or has_large or spec.real == SUMMED
         needed = (registers if is_wide else tight_registers)(held, nbytes)
-    needed += BESIDE_CHIRP * nbytes // 8 if spec.is_convolved or spec.real == RADER else 0
+    needed += BESIDE_CHIRP * nbytes // 8 if (spec.is_convolved and not spec.between) or spec.real == RADER else 0
     needed += BESIDE_TWIDDLE if spec.twiddle else 0
     if spec.is_staged:
         is_small = spec.threads * spec.columns < 2 * WARP
         needed += BESIDE_STAGED if not spec.is_dense else BESIDE_SMALL if is_small else 0
+    if spec.between:
+        needed += BESIDE_BETWEEN if held <= max(spec.radices) else BESIDE_ROUNDS
     return needed + (BESIDE if spec.prologue or spec.epilogue else 0)
 
 

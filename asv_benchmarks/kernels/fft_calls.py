@@ -1,0 +1,155 @@
+"""What calls of Fourier transforms take on the host: ``python -m asv_benchmarks.kernels.fft_calls [PART ...]``.
+
+Parts, all unless given: ``found``, a transform of a shape that has been seen: what asking for it takes, its plan
+found again, in microseconds, and with its launch; ``new``, the first transform of a length with nothing kept on disk:
+tracing and compiling, per kernel; ``kept``, the same with the compiled kernels kept on disk; ``scipy``, of one array
+from 2^10 to 2^26 beside `scipy.fft.fft` with one worker and with all, of arrays on the device and of arrays on the
+host, whose results come back there, placed as placement finds. Ends with status 1 where a plan takes 10 us to find, a
+kernel 150 ms to make, device arrays from 2^20 on are less than 20 times as fast as SciPy, or host arrays slower.
+"""
+
+import os
+import sys
+import tempfile
+import time
+
+import numpy as np
+import scipy.fft
+
+import oxinp
+from asv_benchmarks.kernels.plans import write
+from oxinp import _runtime
+
+MOST_US, MOST_MS, LEAST_RATIO, FEWEST = 10.0, 150.0, 20.0, 1 << 20
+SLOWER = 1.1  # times SciPy's time that a host array may take: what times differ by from run to run
+NEW = (729, 1000, 2000, 4095, 4096, 8192, 16384, 1009, 4099, 10007, 100003, 65536, 1 << 20, 1 << 22)
+ASKED = 300  # times
+
+
+class Watch:
+    """The kernels that a backend loads."""
+
+    def __init__(self, backend):
+        self.times, self.load = [], backend.loader.load_module
+        self.loader = backend.loader
+        self.loader.load_module = self._timed
+
+    def _timed(self, kernel):
+        begin = time.perf_counter()
+        module = self.load(kernel)
+        self.times.append(1e3 * (time.perf_counter() - begin))
+        return module
+
+    def end(self):
+        """Leave the loader as it was."""
+        self.loader.load_module = self.load
+
+
+def found():
+    """Print what a call of a shape that has been seen takes; return whether that is little."""
+    is_right = True
+    for shape in ((1024,), (64, 1000), (1 << 16,)):
+        x = oxinp.asarray(np.ones(shape, "F"))
+        oxinp.evaluate(x + 0)
+        times = {"asked": [], "launched": []}
+        for _ in range(ASKED):
+            begin = time.perf_counter()
+            result = oxinp.fft.fft(x)
+            asked = time.perf_counter()
+            oxinp.evaluate(result)
+            times["asked"].append(asked - begin)
+            times["launched"].append(time.perf_counter() - begin)
+            oxinp.cuda.synchronize()
+        asked, launched = (1e6 * float(np.median(each)) for each in times.values())
+        is_right &= asked < MOST_US
+        write(f"found  {shape!s:12s} asked for in {asked:6.2f} us, launched in {launched:6.2f} us")
+    return is_right
+
+
+def new(kind="new", lengths=NEW):
+    """Print what the first transform of a length takes; return whether no kernel takes long."""
+    is_right, backend = True, _runtime.current()
+    float(oxinp.ones(4096).sum())  # loads the compiler
+    watch = Watch(backend)
+    try:
+        for n in lengths:
+            x = oxinp.asarray(np.ones((max(1, (1 << 16) // n), n), "F"))
+            oxinp.evaluate(x * 2)
+            backend.synchronize()
+            watch.times.clear()
+            begin = time.perf_counter()
+            oxinp.evaluate(oxinp.fft.fft(x))
+            taken, count = 1e3 * (time.perf_counter() - begin), max(1, len(watch.times))
+            is_right &= kind != "new" or taken / count < MOST_MS
+            write(f"{kind:6s} {n:8d} {taken:7.1f} ms, {count} kernels, loaded in {sum(watch.times):7.1f} ms")
+    finally:
+        watch.end()
+    return is_right
+
+
+def kept():
+    """Print what the first transform of a length takes that another process has compiled."""
+    with tempfile.TemporaryDirectory() as folder, oxinp.config.override(cache_dir=folder):
+        lengths = [n + n // 2 for n in NEW if n % 2 == 0]
+        new("filled", lengths)
+        for module in [each for name, each in sys.modules.items() if name.startswith("oxinp._kernels.")]:
+            if hasattr(getattr(module, "make", None), "cache_clear"):
+                module.make.cache_clear()
+        oxinp.config.cache_dir = folder  # plans of other settings are not used again
+        return new("kept", lengths)
+
+
+def best(call, repetitions):
+    """The least time of a call in milliseconds, of which the first teach placement."""
+    times = []
+    for _ in range(repetitions + 3):
+        begin = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - begin)
+    return 1e3 * min(times[3:])
+
+
+def times_of(n, cores):
+    """Times of SciPy with one worker and with all, of a device array, and of a host array, all of the same numbers."""
+    x = np.random.default_rng(0).standard_normal((n, 2), np.float32).view("F")[:, 0]
+    repetitions = 30 if n < FEWEST else 3
+    scipys = [best(lambda workers=workers: scipy.fft.fft(x, workers=workers), repetitions) for workers in (1, cores)]
+    host = best(lambda: np.asarray(oxinp.scipy.fft.fft(x)), repetitions)
+    given = oxinp.asarray(x) * 1
+
+    def compute():
+        oxinp.evaluate(oxinp.scipy.fft.fft(given))
+        oxinp.cuda.synchronize()
+
+    return *scipys, best(compute, repetitions), host
+
+
+def beside_scipy():
+    """Print times of one transform beside SciPy's; return whether they are as wanted."""
+    is_right, cores = True, os.cpu_count()
+    for power in range(10, 27, 2):
+        one, every, device, host = times_of(1 << power, cores)
+        scipys = min(one, every)
+        is_slow = host > SLOWER * scipys or (1 << power >= FEWEST and scipys < LEAST_RATIO * device)
+        is_right &= not is_slow
+        write(
+            f"scipy  2^{power:<2d} SciPy {one:9.4f} ms, {cores} workers {every:9.4f}; on the device {device:8.4f}, "
+            f"{scipys / device:7.1f}x; of a host array {host:9.4f}, {scipys / host:5.2f}x{' SLOW' if is_slow else ''}"
+        )
+    return is_right
+
+
+def main(arguments):
+    """Print the parts; 1 where one is not as wanted."""
+    parts = {"found": found, "new": new, "kept": kept, "scipy": beside_scipy}
+    results = []
+    for name in arguments or parts:
+        settings = {"scipy": {}, "new": {"offload_threshold": 0, "cache_dir": ""}}.get(name, {"offload_threshold": 0})
+        with oxinp.config.override(**settings):
+            results.append(parts[name]())
+    write("right" if all(results) else "WRONG")
+    return 0 if all(results) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
