@@ -3,8 +3,8 @@
 J. Dongarra, S. Hammarling and D. Sorensen, 1989, as LAPACK's xLATRD of lower triangles: reflectors H = I - tau v v^H, v
 with a one in front, and vectors w with which the rest becomes A - v w^H - w v^H, once for all columns of a panel.
 
-Data layout: A (order, order), both triangles, row by row, one or many; it stays as it is. P = [V W] and Q = [W V], rows
-from the panel's first on, 2 * width columns; V once more as columns of a matrix of all reflectors; d, e and tau. In the
+Data layout: A (order, order), both triangles, row by row, one or many; it stays as it is. P = [V W], conj([W V]) as Q,
+rows from the panel's first on, 2 * width columns; V once more as columns of a matrix of all reflectors; d, e and tau. In the
 workspace, twice, in turns: a column of A, and squares and sums of every block; `parts`, (tiles, tiles, side): of the
 product's row `tile` what each tile of A gives it, with epochs. In shared memory a block has its rows of V and W, v, the
 first rows of its tile of A, and the sums of all blocks.
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 COLUMNS_AT_ONCE = 8
 MAX_TILES = 16  # in a row of them
-ROWS_AT_ONCE = {1: 8, 2: 8, 3: 5, 4: 4, 5: 3, 9: 2, 18: 1, 36: 1}
+ROWS_AT_ONCE = {1: 8, 2: 8, 3: 6, 4: 5, 5: 4, 9: 2, 18: 1, 36: 1}
 """Rows of a tile that a warp has loads of at a time, by the loads of a row."""
 LOOSE = 5  # of these loads, up to which sums of columns have room beside v
 LAST = WIDTH - 1  # where squares and v^H A v are: of the panel's columns, at most so many are before the current one
@@ -343,7 +343,7 @@ class _Panel(ResidentPanel):
             self.vs[(row - self.top) * self.line + inner] = element
             place = k.cast(row - self.first, i64) * (2 * WIDTH) + k.cast(inner, i64)
             self.p[place] = element
-            self.q[place + WIDTH] = element
+            self.q[place + WIDTH] = self.conjugate(element)
             with k.when((row > j) & has_row):
                 # Of the matrix of all reflectors the first row is the matrix's second one.
                 self.v[k.cast(row - 1, i64) * self.v_pitch + k.cast(j, i64)] = element
@@ -545,7 +545,7 @@ class _Panel(ResidentPanel):
                 self.pair(row)[1][inner] = found
                 place = k.cast(row - self.first, i64) * (2 * WIDTH) + k.cast(inner, i64)
                 self.p[place + WIDTH] = found
-                self.q[place] = found
+                self.q[place] = self.conjugate(found)
         with k.when(k.warp == 0):
             lost = self.lost((self.pivot_v, self.pivot_w), factors, inner, k.warp == 0)
             k.warp_sync()
