@@ -4,10 +4,10 @@ J. Dongarra, S. Hammarling and D. Sorensen, 1989, as LAPACK's xLATRD of lower tr
 with a one in front, and vectors w with which the rest becomes A - v w^H - w v^H, once for all columns of a panel.
 
 Data layout: A (order, order), both triangles, row by row, one or many; it stays as it is. P = [V W], conj([W V]) as Q,
-rows from the panel's first on, 2 * width columns; V once more as columns of a matrix of all reflectors; d, e and tau. In the
-workspace, twice, in turns: a column of A, and squares and sums of every block; `parts`, (tiles, tiles, side): of the
-product's row `tile` what each tile of A gives it, with epochs. In shared memory a block has its rows of V and W, v, the
-first rows of its tile of A, and the sums of all blocks.
+rows from the panel's first on, 2 * width columns; V once more as columns of a matrix of all reflectors; d, e, tau. In
+the workspace, twice, in turns: a column of A, and squares and sums of every block; `parts`, (tiles, tiles, side): of
+the product's row `tile` what each tile of A gives it, with epochs. In shared memory a block has its rows of V and W, v,
+the first rows of its tile of A, and the sums of all blocks.
 
 Who owns what: a block has consecutive rows of the panel's, of which some lanes share each, or a thread has one, where
 there are many; and of A, the upper triangle of which is cut into `tiles` x `tiles` tiles of `side` rows and columns,
