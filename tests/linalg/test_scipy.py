@@ -74,6 +74,8 @@ EVERY = [
     "np.abs(la.eigh(h, pc, type=3)[1])",
     "np.abs(la.eigh_tridiagonal(v * 1e200, v[1:] * 1e200)[1])",
     "la.cosm(a)",
+    "la.expm_frechet(a, s)",
+    "la.expm_frechet(s, a, compute_expm=False)",
     "la.tanhm(a)",
     "la.tanm(c / 4)",
     "la.sqrtm(pc)",

@@ -251,6 +251,25 @@ def _exponential(a: Any, num_squares: int) -> Any:
     return found
 
 
+@implements("scipy.linalg.expm_frechet")
+@or_scipy
+def expm_frechet(A: Any, E: Any, method: Any = None, compute_expm: bool = True, check_finite: bool = True) -> Any:
+    """See `scipy.linalg.expm_frechet`: of the exponential of [[A, E], [0, A]], whatever the method."""
+    a, e = matrices(A, E, check_finite=check_finite, are_square=True)
+    if (
+        method not in (None, "SPS", "blockEnlarge")
+        or a.ndim != 2
+        or a.shape != e.shape
+        or {a.dtype.char, e.dtype.char} != {"d"}
+    ):
+        raise Unsupported("stacks, or what SciPy refuses or converts")
+    order = len(a)
+    above, below = np.concatenate([a, e], axis=1), np.concatenate([np.zeros_like(a), a], axis=1)
+    found = _exponential(np.concatenate([above, below]), 0)
+    derivative = found[:order, order:]
+    return (found[:order, :order], derivative) if compute_expm else derivative
+
+
 def _numbers(count: int) -> Any:
     return as_ours(np.arange(count))
 
