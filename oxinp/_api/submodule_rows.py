@@ -194,7 +194,7 @@ ROWS: dict[str, CoverageRow] = {
             _row(f"scipy.linalg.{name}", COMPOSED)
             for name in (
                 *("cho_factor", "cho_solve", "cho_solve_banded", "circulant", "coshm", "cosm", "eig", "eigvals"),
-                *("eig_banded", "eigvals_banded"),
+                *("eig_banded", "eigvals_banded", "expm_frechet"),
                 *("expm", "hankel", "lstsq", "lu_solve", "norm", "null_space", "orth", "pinv", "pinvh", "polar"),
                 *("rq", "schur", "signm", "sinhm", "sinm", "solve", "solve_banded", "solveh_banded", "sqrtm"),
                 *("subspace_angles", "tanhm", "tanm", "toeplitz"),
