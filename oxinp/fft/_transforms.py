@@ -14,6 +14,7 @@ from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.stores import check_writeable
 from oxinp._core.manipulation.copy import assign
 from oxinp._core.ops.fft import Request, transform
+from oxinp._core.ops.fft_parts import in_parts
 from oxinp._core.ops.filtered import filtered
 
 Function = Callable[..., Any]
@@ -38,14 +39,16 @@ def request(
     return Request(library, name, n, places, norm)
 
 
-def apply(a: Any, wanted: Request, out: Any = None) -> Any:
-    """Transform an array, into `out` if there is one."""
+def apply(a: Any, wanted: Request, out: Any = None, *, is_overwritable: bool = False) -> Any:
+    """Transform an array, into `out` if there is one; its elements may be overwritten if that saves memory."""
     if isinstance(a, np.ndarray) and type(a) is not np.ndarray and not is_array(a):
         raise Unsupported("a subclass to pass through")
-    x = as_ours(a)
-    result = filtered(x, wanted)
+    result = in_parts(a, wanted, is_overwritable=is_overwritable) if isinstance(a, np.ndarray) or is_array(a) else None
     if result is None:
-        result = transform(x, wanted)
+        x = as_ours(a)
+        result = filtered(x, wanted)
+        if result is None:
+            result = transform(x, wanted)
     if out is None:
         return result
     if not is_array(out) or (out.dtype, out.shape) != (result.dtype, result.shape):

@@ -110,8 +110,8 @@ class Resolved(NamedTuple):
 
 
 @lru_cache(1 << 12)
-def resolve(request: Request, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Resolved:
-    """Return axes, lengths, shape and dtype of the result.
+def resolve(request: Request, shape: tuple[int, ...], dtype: np.dtype[Any], most: int = MAX_LENGTH) -> Resolved:
+    """Return axes, lengths, which are `most` at most, shape and dtype of the result.
 
     Raises
     ------
@@ -133,7 +133,7 @@ def resolve(request: Request, shape: tuple[int, ...], dtype: np.dtype[Any]) -> R
         lengths = tuple(own)
     if request.name[-1] in "2n":
         lengths = tuple([shape[axis] if n == -1 else n for n, axis in zip(lengths, axes, strict=False)])
-    is_valid = len(lengths) == len(axes) and all(0 < n <= MAX_LENGTH for n in lengths)
+    is_valid = len(lengths) == len(axes) and all(0 < n <= most for n in lengths)
     if not is_valid or len(set(axes)) != len(axes) or request.norm not in (None, *NORMS):
         raise Unsupported("lengths, axes or a norm that the library refuses or treats in a way of its own")
     result = list(shape)
