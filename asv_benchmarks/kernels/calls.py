@@ -92,6 +92,7 @@ def run(cases, is_right, description, *, width, min_size=1):
     parser.add_argument("--unchecked", action="store_true", help="time only, where NumPy takes too long")
     options = parser.parse_args()
     rng, all_right, made = np.random.default_rng(0), True, None  # what the last case was made of
+    ratios = []
     rate = copy_rate(2**27 // options.scale)
     write(f"copy {rate / 1e9:.2f} TB/s")
     drawn = Columns([width, 9, 22, 6, 6, 5], width=columns(), right=range(1, 5), text=[])
@@ -120,9 +121,13 @@ def run(cases, is_right, description, *, width, min_size=1):
         others = times_of_peers(case, arrays) if options.peer else {}
         told = " ".join(f"{name} {other:.3f}" for name, other in others.items())
         ratio = f"{min(others.values()) / taken:6.2f}" if others else ""
+        ratios += [min(others.values()) / taken] if others else []
         share = (sum(x.nbytes for x in arrays) + results[0].nbytes) / rate / taken
         write(drawn.draw([case.name, f"{taken:.3f}", told, ratio, f"{share:.2f}", "" if right else "WRONG"]))
         for line in kernels_of(call) if options.kernels else ():
             write(line)
         del ours, results, call
+    if ratios:
+        mean = np.exp(np.mean(np.log(ratios)))
+        write(f"{len(ratios)} rows: the faster peer over ours {mean:.2f} (geometric mean), {min(ratios):.2f} at least")
     return 0 if all_right else 1

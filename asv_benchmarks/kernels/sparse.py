@@ -192,7 +192,7 @@ def kind_product_case(matrix):
 def solver_case(solver, matrix, options):
     """Return the case of a fixed number of iterations; judged by the iterate after a few, which is to be SciPy's."""
     b = np.random.default_rng(8).random(matrix.shape[0])
-    few = {**options, "maxiter": 1, "restart": 5} if "restart" in options else {**options, "maxiter": 10}
+    few = {**options, "maxiter": 1, "restart": 6} if "restart" in options else {**options, "maxiter": 10}
 
     def prepare(side):
         a, right = moved(side, matrix), side.xp.asarray(b)
@@ -238,13 +238,14 @@ def made_case(name, matrix):
     return Case(prepare, judge, lambda: b, 0, 1, TOLERANCE if name != "smoothed_aggregation" else 1e-4)
 
 
-def triangular_case(matrix, columns=0):
+def triangular_case(matrix, columns=0, *, is_new=False):
+    """Return the case of triangular systems; `is_new` if nothing is known of the matrix, which is copied each time."""
     lower = sp.csr_matrix(sp.tril(matrix))
     b = np.random.default_rng(10).random((matrix.shape[0], columns) if columns else matrix.shape[0])
 
     def prepare(side):
         a, right = moved(side, lower), side.xp.asarray(b)
-        return lambda: side.linalg.spsolve_triangular(a, right, lower=True)
+        return lambda: side.linalg.spsolve_triangular(a.copy() if is_new else a, right, lower=True)
 
     return Case(prepare, lambda x: lower @ host(x), lambda: b, nbytes_of(lower, b, b), 2)
 
@@ -366,6 +367,7 @@ def cases(scale):
         "SpMM Laplacian 1M, 128 columns": lambda: matmat_case(m.small_laplacian, 128),
         "SDDMM power-law 1M, depth 64": lambda: sampled_case(m.web, 64),
         "triangular solve, Laplacian 4M": lambda: triangular_case(m.laplacian),
+        "triangular solve, a new matrix": lambda: triangular_case(m.laplacian, is_new=True),
         "triangular solve, Laplacian 1M, 32 columns": lambda: triangular_case(m.small_laplacian, 32),
         "GMRES(30), 10 cycles": lambda: solver_case(
             "gmres", m.laplacian, {"rtol": 1e-30, "restart": 30, "maxiter": 10}

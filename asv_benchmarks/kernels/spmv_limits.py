@@ -18,20 +18,22 @@ from asv_benchmarks.kernels.sparse import Ours, host, milliseconds
 from asv_benchmarks.kernels.sparse_matrices import TEN_KINDS, Matrices, power_law_lengths
 from oxinp._core.ops import sparse as ops
 from oxinp._core.ops.perform import perform_on_device
-from oxinp._kernels.sparse import merge, spmv
-from oxinp._kernels.sparse.types import STREAMED
+from oxinp._kernels.sparse import merge, spmv, types
 
 NUM_ROWS = 4 * 10**6
 FOOTPRINTS = (1, 1 << 14, 1 << 18, 1 << 20, 1 << 21, NUM_ROWS)
 REPETITIONS = 20
 
-# Items of a thread, blocks per multiprocessor, how the matrix is loaded, and the result stored.
+PAST_L1, FIRST = "nc.L1::no_allocate", "cs"
+
+# Items of a thread, blocks per multiprocessor, how the matrix is loaded, the result stored, and the vector loaded.
 VARIANTS = {
-    "7 items, past L1": (7, 4, "nc.L1::no_allocate", ""),
-    "... result streamed": (7, 4, "nc.L1::no_allocate", "cs"),
-    "evicted first": (7, 4, "cs", ""),
-    "... result streamed ": (7, 4, "cs", "cs"),
-    "5 items, 5 blocks": (5, 5, "cs", "cs"),
+    "as shipped": (7, 4, FIRST, FIRST, "nc"),
+    "matrix past L1": (7, 4, PAST_L1, FIRST, "nc"),
+    "result not streamed": (7, 4, FIRST, "", "nc"),
+    "5 items, 5 blocks": (5, 5, FIRST, FIRST, "nc"),
+    "vector evicted last": (7, 4, FIRST, FIRST, "nc.L1::evict_last"),
+    "vector past L1": (7, 4, FIRST, FIRST, PAST_L1),
 }
 
 
@@ -60,19 +62,19 @@ def _parts(matrix):
 
 
 def operation(name, module, make, **constants):
-    """Return the operation that a plan of a kernel family computes, with constants of its module set."""
+    """Return the operation that a plan of a kernel family computes, with constants of its module and of `types` set."""
 
     def plan(layouts, parameters):
         (indptr, indices, data, x), _ = layouts, parameters
-        kept = {key: getattr(module, key) for key in constants}
+        kept = {(each, key): getattr(each, key) for key in constants for each in (module, types) if hasattr(each, key)}
         try:
-            for key, value in constants.items():
-                setattr(module, key, value)
+            for each, key in kept:
+                setattr(each, key, constants[key])
             module.make.cache_clear()
             return make(indptr.size - 1, data.size, ops.product_types(indices, data, x))
         finally:
-            for key, value in kept.items():
-                setattr(module, key, value)
+            for (each, key), value in kept.items():
+                setattr(each, key, value)
             module.make.cache_clear()
 
     return ops.row(f"matvec, {name}", plan, ops.MATVEC.infer)
@@ -80,7 +82,7 @@ def operation(name, module, make, **constants):
 
 def variants():
     """Return operations that deal a matrix out by elements, by names."""
-    names = ("ITEMS", "MIN_BLOCKS", "STREAMED", "STORED")
+    names = ("ITEMS", "MIN_BLOCKS", "STREAMED", "STORED", "GATHERED")
     made = {name: dict(zip(names, constants, strict=True)) for name, constants in VARIANTS.items()}
     return {
         name: operation(name, merge, merge.plan, TILE=merge.BLOCK * constants["ITEMS"], **constants)
@@ -91,16 +93,14 @@ def variants():
 def methods():
     """Return operations that deal a matrix out in every way there is, by names."""
     found = {"by elements": operation("by elements", merge, merge.plan)}
-    for name, cache in (("", STREAMED), (", evicted first", "cs")):
-        streamed = {"STREAMED": cache}
-        found[f"stream{name}"] = operation(f"stream{name}", spmv, spmv.stream, **streamed)
-        for lanes in (8, 16, 32):
-            which = f"{lanes} lanes{name}"
-            found[which] = operation(which, spmv, partial(spmv.rows, lanes=lanes), **streamed)
-    for nbytes in (24576, 32768):
-        found[f"stream, {nbytes} bytes"] = operation(f"stream, {nbytes}", spmv, spmv.stream, STREAM_NBYTES=nbytes)
-    for lanes in (2, 4):
-        found[f"{lanes} lanes"] = operation(f"{lanes} lanes", spmv, partial(spmv.rows, lanes=lanes))
+    for name, cache in (("", FIRST), (", past L1", PAST_L1)):
+        found[f"stream{name}"] = operation(f"stream{name}", spmv, spmv.stream, STREAMED=cache)
+    for lanes in (4, 8, 16):
+        for unroll, long in ((4, 1 << 30), (8, 0)):
+            which = f"{lanes} lanes, {unroll} elements"
+            found[which] = operation(which, spmv, partial(spmv.rows, lanes=lanes), LONG=long)
+    which = "8 lanes, vector evicted last"
+    found[which] = operation(which, spmv, partial(spmv.rows, lanes=8), GATHERED="nc.L1::evict_last")
     return found
 
 
@@ -131,7 +131,7 @@ def is_uneven(indptr):
 def show(made, operations, by_elements, *, peer):
     """Print the table: a line per operation, a column per matrix; uneven ones for operations of some names alone."""
     x = oxinp.random.default_rng(2).random(NUM_ROWS)
-    print(f"{'':24}" + "".join(f"{name[-12:]:>13}" for name in made))
+    print(f"{'':28}" + "".join(f"{name[-12:]:>13}" for name in made))
     expected = {name: host(perform_on_device(ops.MATVEC, (*parts, x), (NUM_ROWS,))) for name, parts in made.items()}
     even = [name for name, (indptr, *_) in made.items() if not is_uneven(host(indptr))]
     for name, op in operations.items():
@@ -145,9 +145,9 @@ def show(made, operations, by_elements, *, peer):
                 host(found), expected[which], rtol=1e-11, atol=1e-12 * np.abs(expected[which]).max()
             )
             line.append(taken)
-        print(f"{name:24}" + "".join(f"{taken:13.3f}" for taken in line), flush=True)
+        print(f"{name:28}" + "".join(f"{taken:13.3f}" for taken in line), flush=True)
     if peer:
-        print(f"{'CuPy':24}" + "".join(f"{taken:13.3f}" for taken in cupy_times(made)))
+        print(f"{'CuPy':28}" + "".join(f"{taken:13.3f}" for taken in cupy_times(made)))
 
 
 def main():

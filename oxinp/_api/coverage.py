@@ -43,7 +43,7 @@ class CoverageRow(NamedTuple):
     since, until : str
         The first and the last version that have it, of those that we support; "" for all.
     reason : str
-        Why it is refused.
+        Why it is refused; else what there is to say of it.
     """
 
     name: str

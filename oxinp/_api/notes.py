@@ -64,11 +64,6 @@ DIFFERENCES: dict[str, str] = {
         "matrices with eigenvalues on the negative real axis, SciPy computes on the host, and the call is counted.",
     ),
     **dict.fromkeys(
-        [f"scipy.linalg.{name}" for name in ("eigh", "eigvalsh", "eigh_tridiagonal", "eigvalsh_tridiagonal")],
-        "Parts of the spectrum that are chosen by values are SciPy's, on the host and counted; of tridiagonal matrices "
-        "all parts.",
-    ),
-    **dict.fromkeys(
         ["linalg.eig", "linalg.eigvals", *(f"scipy.linalg.{name}" for name in ("eig", "eigvals", "schur"))],
         _ITERATIONS,
     ),

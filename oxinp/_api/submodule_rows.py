@@ -56,6 +56,12 @@ _SOLVERS = (
     "LinearOperator aslinearoperator bicg bicgstab cg cgs eigs eigsh expm expm_multiply factorized gcrotmk gmres inv "
     "lgmres lobpcg lsmr lsqr matrix_power minres norm onenormest qmr spilu splu svds tfqmr"
 )
+# Distributions of generators that NumPy draws: what they take of a stream depends on what they reject.
+_REJECTING = (
+    "beta, binomial, chisquare, dirichlet, f, gamma, geometric, hypergeometric, logseries, multinomial, "
+    "multivariate_normal, negative_binomial, noncentral_chisquare, noncentral_f, poisson, standard_gamma, standard_t, "
+    "vonmises, wald, zipf"
+)
 _SPARSE = ("sparse", "sparse.csgraph", "sparse.linalg")
 
 SUBMODULES: dict[str, Submodule] = {
@@ -158,13 +164,13 @@ ROWS: dict[str, CoverageRow] = {
         _row("linalg.vecdot", COMPOSED),
         _row("linalg.vector_norm", COMPOSED),
         *[row for module, names in ASSERTIONS.items() for row in _composed(module, names)],
-        _row("random.Generator", HOST),
-        _row("random.RandomState", HOST),
-        _row("random.default_rng", HOST),
+        _row("random.Generator", NATIVE, reason=f"on the host: {_REJECTING}, multivariate_hypergeometric"),
+        _row("random.RandomState", NATIVE, reason=f"on the host: {_REJECTING}, random_integers, tomaxint"),
+        _row("random.default_rng", NATIVE),
         _row("random.shuffle", NATIVE, mutates=(0, "x")),
         *_native("random", "permutation rand randint randn random random_sample ranf sample standard_normal uniform"),
         *_composed("random", "choice exponential gumbel laplace logistic lognormal normal pareto power rayleigh"),
-        *_composed("random", "standard_exponential triangular weibull"),
+        *_composed("random", "standard_cauchy standard_exponential triangular weibull"),
         _row("scipy.fft.fftfreq", COMPOSED),
         _row("scipy.fft.fftshift", COMPOSED),
         _row("scipy.fft.ifftshift", COMPOSED),
@@ -180,6 +186,7 @@ ROWS: dict[str, CoverageRow] = {
             _row(f"scipy.linalg.{name}", COMPOSED)
             for name in (
                 *("cho_factor", "cho_solve", "cho_solve_banded", "circulant", "coshm", "cosm", "eig", "eigvals"),
+                *("eig_banded", "eigvals_banded"),
                 *("expm", "hankel", "lstsq", "lu_solve", "norm", "null_space", "orth", "pinv", "pinvh", "polar"),
                 *("rq", "schur", "signm", "sinhm", "sinm", "solve", "solve_banded", "solveh_banded", "sqrtm"),
                 *("subspace_angles", "tanhm", "tanm", "toeplitz"),

@@ -129,7 +129,7 @@ def dressed(result: Any, source: Any, *, is_ufunc: bool = False) -> Any:
         return result
     wrap = type(source).__array_wrap__
     if is_ufunc and wrap is not types.ndarray.__array_wrap__:
-        return wrap(source, result, None, False)
+        return source.__array_wrap__(result, None, False)
     return make(result, type(source), source)
 
 

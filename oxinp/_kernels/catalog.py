@@ -42,6 +42,7 @@ from oxinp._kernels.random import fill as random_fill
 from oxinp._kernels.random import find as random_find
 from oxinp._kernels.random import (
     interval,
+    libm_log1p,
     quasi,
     reduced,
     shuffle,
@@ -67,7 +68,7 @@ from oxinp._kernels.random.tiles import TilesSpec
 from oxinp._kernels.random.twister_draw import DrawSpec
 from oxinp._kernels.random.twister_fill import TwisterFillSpec
 from oxinp._kernels.random.twister_jump import JumpSpec
-from oxinp._kernels.random.variates import VARIATES
+from oxinp._kernels.random.variates import VARIATES, Variate
 from oxinp._kernels.random.words import BLOCK
 from oxinp._kernels.reduce import columns, operators, rows
 from oxinp._kernels.reduce import plan as reduce
@@ -614,6 +615,13 @@ def sort_specs() -> list[Any]:
     return list(dict.fromkeys([*found, *searches, *trees, *tables, *counts]))
 
 
+def _forms_of_log1p(variate: Variate, *, is_usual: bool) -> tuple[str, ...]:
+    """Return the forms that a variate's tail may have, of which unusual kernels are there in the first alone."""
+    if variate.tail is None:
+        return ("",)
+    return libm_log1p.FORMS[variate.type] if is_usual else libm_log1p.FORMS[variate.type][:1]
+
+
 def random_specs() -> list[Any]:
     """Return Specs of random numbers, of every generator, format and variate."""
     shifts = (False, True)
@@ -631,13 +639,14 @@ def random_specs() -> list[Any]:
         for items in (ITEMS, ITEMS_OF_FEW)
     ]
     finds = [
-        FindSpec(generator, name, is_shifted and variate.pieces > 1, items, CAPACITY if variate.slow else 0)
+        FindSpec(generator, name, is_shifted and variate.pieces > 1, items, CAPACITY if variate.slow else 0, form)
         for generator in GENERATORS
         for name, variate in VARIATES.items()
         for is_shifted in shifts
         for items in (ITEMS, ITEMS_OF_FEW)
+        for form in _forms_of_log1p(variate, is_usual=items == ITEMS and not is_shifted)
     ]
-    places = [PlaceSpec(*(getattr(find, name) for name in PlaceSpec._fields)) for find in finds]
+    places = dict.fromkeys(PlaceSpec(*(getattr(find, name) for name in PlaceSpec._fields)) for find in finds)
     counted = [
         PhiloxSpec(generator, name, is_shifted and made.halves == 1, vector)
         for generator in VARIANTS

@@ -134,7 +134,8 @@ def _flag_special(k: Any, value: Any, claim: Any, infinite: int, nan: int) -> No
 
 def _flag_floats(k: Any, rule: Rule, kinds: int, result: Any, operands: list[Any], mask: Any, claim: Any) -> None:
     results = [_wide(k, x) for x in _parts(result)]
-    given = [[_wide(k, x) for x in _parts(operand)] for operand in operands]
+    is_cast = rule is CASTS and result.type.kind != "c"  # of complex numbers, the real part is
+    given = [[_wide(k, x) for x in _parts(operand)[: 1 if is_cast else None]] for operand in operands]
     reals = [x for parts in given for x in parts]
     own = [parts[0] for parts in given if len(parts) == 1]
     suspect = _any([~(abs(x) < np.inf) for x in results]) if results else None
@@ -260,3 +261,6 @@ def _is_another(k: Any, result: Any, a: Any) -> Any:
 
 CASTS = Rule(tiny=_is_another)
 """Of casts, to integers as well."""
+
+NOTHING = Rule(over=0)
+"""Of what raises nothing itself, but that its result may be cast."""

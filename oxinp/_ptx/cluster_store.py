@@ -175,7 +175,7 @@ class ClusterStores:
                 k.emit("counted_init", self.slots.address(slot), 1, types=())
             k.emit("counted_init_fence", types=())
 
-    def expect(self, number: Value | int, nbytes: int) -> None:
+    def expect(self, number: Value | int, nbytes: Value | int) -> None:
         """Expect so many bytes for a round; called by one thread, which has waited for the round two before."""
         self.k.emit("counted_expect", self.slots.address(number % 2), nbytes, types=())
 

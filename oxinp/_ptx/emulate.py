@@ -133,7 +133,7 @@ class Scheduler:
             for fiber in self._merged():
                 spawned: list[Fiber] = []
                 outcome = self._advance(fiber, spawned)
-                outcomes.add(outcome)
+                outcomes.add(outcome if outcome != BLOCKED or not spawned else SPUN)  # parts of it have yet to run
                 following += spawned if outcome == FINISHED else [fiber, *spawned]
             self.fibers = following
             has_moved = outcomes & {JOINED, FINISHED} or len(following) != num_fibers

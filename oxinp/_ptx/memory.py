@@ -20,6 +20,7 @@ LOAD_CACHES: dict[str, tuple[str, isa.Version]] = {
     "": ("", (7, 0)),
     "nc": (".nc", (7, 0)),
     "nc.L1::no_allocate": (".nc.L1::no_allocate", (7, 4)),
+    "nc.L1::evict_last": (".nc.L1::evict_last", (7, 4)),
     "L1::no_allocate": (".L1::no_allocate", (7, 4)),
     **{name: (f".{name}", (7, 0)) for name in ("ca", "cg", "cs", "lu", "cv")},
 }

@@ -244,6 +244,13 @@ class Backend(Protocol):
         """
         ...
 
+    def record(self, queue: Callable[[], object], /) -> Callable[[], None] | None:
+        """Return what queues the same work as a call would now, faster than that, or None where nothing is faster.
+
+        The work is not done yet. It uses the same memory each time, takes none, and reads nothing.
+        """
+        ...
+
     def let_be_read(self, ptr: int, nbytes: int, /) -> None:
         """Let kernels read memory that nobody has written; only the emulator would refuse."""
         ...

@@ -28,7 +28,7 @@ from oxinp._runtime.backend import (
     BackendUnavailable,
     Capability,
 )
-from oxinp._runtime.branch import Branch
+from oxinp._runtime.branches import Branches
 from oxinp._runtime.counters import NO_WORK, after_launch, stats
 from oxinp._runtime.device_arena import arena_maker
 from oxinp._runtime.forking import free_in_children
@@ -37,6 +37,7 @@ from oxinp._runtime.loader import Loader
 from oxinp._runtime.mapped_reports import MappedReports
 from oxinp._runtime.memory import MemoryStats
 from oxinp._runtime.pool import Pool
+from oxinp._runtime.recording import recorded
 from oxinp._runtime.timeline import Timeline, every_turn, in_turn
 from oxinp._runtime.transfers import Transfers
 
@@ -123,7 +124,6 @@ class CudaBackend:
         self._captures = self._waits = 0
         self._put_off: deque[Callable[[], object]] = deque()
         self._timelines: dict[int, Timeline] = {}
-        self._branches: dict[int, Branch] = {}
         self.turn: Any = free_in_children(RLock())
         self._naming = free_in_children(Lock())  # of timelines; held where reports are made, too
         self._reports: MappedReports | None = None
@@ -136,6 +136,7 @@ class CudaBackend:
         self.function, self.compile = self.loader.function, self.loader.compile
         self._reached: set[Device] = set()
         self._launches = Launches(self)
+        self.branches = Branches(self, self._launches)
         self._transfers = Transfers(context, self._memory, num_staging_workers)
         self._pointer_attribute = context.driver.raw("cuPointerGetAttribute")
 
@@ -207,9 +208,7 @@ class CudaBackend:
             gone = self._timelines.pop(handle, None)
             if gone is not None:
                 gone.close()
-            branch = self._branches.pop(handle, None)
-            if branch is not None:
-                branch.close()
+            self.branches.close(handle)
             if keeps_memory:
                 return self.pool.keep(handle)
             self.pool.retire(handle)
@@ -375,32 +374,14 @@ class CudaBackend:
     def beside(self, urgent: Callable[[], object], rest: Callable[[], object]) -> None:
         """Queue what may run at the same time, the urgent work first on a branch; see `Backend.beside`."""
         with self.lock, self.turn if not here.are_several else contextlib.nullcontext():
-            is_watched = config.synchronous or after_launch() is not None  # launch by launch
-            branch = None if is_watched else self._branch()
-            if branch is None or branch.is_open:
-                urgent()
-                rest()
-                return
-            with self.turn:
-                branch.fork()
-            try:
-                with self._launches.on(branch):
-                    urgent()
-                rest()
-            finally:
-                with self.turn:
-                    branch.is_open = False
-                    branch.join()
+            self.branches.beside(urgent, rest)
 
-    def _branch(self) -> Branch:
-        """The branch of the current stream."""
-        stream = self.stream
-        branch = self._branches.get(stream)
-        if branch is None:
-            branch = self._branches[stream] = Branch(self.context, stream)
-        if here.are_several:
-            timeline.current(self).branch = branch
-        return branch
+    def record(self, queue: Callable[[], object]) -> Callable[[], None] | None:
+        """Return what queues the same work as one graph; see `Backend.record`."""
+        if here.are_several or config.synchronous or after_launch() is not None or here.thread.branch is not None:
+            return None
+        with self.capturing(), self.lock, self.turn:
+            return recorded(self.branches, queue)
 
     def launcher(
         self,

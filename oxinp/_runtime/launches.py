@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakKeyDictionary
 
 from oxinp._config import config
@@ -17,13 +17,13 @@ from oxinp._runtime.timeline import in_turn
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from oxinp._driver.stream import Stream
     from oxinp._ptx.kernel import Kernel
     from oxinp._ptx.tma import MapSpec
     from oxinp._runtime.backend import Launch
-    from oxinp._runtime.branch import Branch
     from oxinp._runtime.timeline import Device
 
-__all__ = ["Launches"]
+__all__ = ["Elsewhere", "Launches"]
 
 _L2_PROMOTION_NBYTES = 128
 _MAX_MAPS = 256  # tensor maps that are kept
@@ -39,6 +39,12 @@ class _Launching:
 
     def __init__(self) -> None:
         self.stream = 0
+
+
+class Elsewhere(Protocol):
+    """Where a thread's launches may go instead of the stream of its timeline."""
+
+    stream: Stream
 
 
 class _Map(bytes):
@@ -149,17 +155,18 @@ class Launches:
         return launch_in_order
 
     @contextlib.contextmanager
-    def on(self, branch: Branch) -> Iterator[None]:
+    def on(self, branch: Elsewhere) -> Iterator[None]:
         """Let the calling thread's launches go to a branch inside a `with` block; under the device's lock and turn."""
+        before, stream = here.thread.branch, self._current.stream
         here.thread.branch = branch
         if not here.are_several:
             self._current.stream = branch.stream.handle
         try:
             yield
         finally:
-            here.thread.branch = None
+            here.thread.branch = before
             if not here.are_several:
-                self._current.stream = 0
+                self._current.stream = stream
 
     def tensor_map(self, spec: MapSpec, ptr: int) -> bytes:
         """Return the parameter that lets kernels copy boxes of the array at an address."""

@@ -29,7 +29,16 @@ from oxinp.random import philox, shuffling
 from oxinp.random.choosing import choose
 from oxinp.random.methods import keep, methods, mutex_of, settle, shape_of
 from oxinp.random.philox import Philox4x32
-from oxinp.random.transformed import FLOAT64, INTEGERS, SCALARS, TRANSFORMATIONS, Transformation, broadcast
+from oxinp.random.transformed import (
+    FLOAT64,
+    INTEGERS,
+    SCALARS,
+    TRANSFORMATIONS,
+    Transformation,
+    broadcast,
+    inverted,
+    quotients,
+)
 
 FLOAT32 = np.dtype(np.float32)
 _KINDS = {FLOAT32: "f32", FLOAT64: "f64"}
@@ -161,8 +170,18 @@ class Generator(_GeneratorMethods):  # type: ignore[misc]  # made above
         self, size: Any = None, dtype: Any = np.float64, method: str = "zig", out: Any = None
     ) -> Any:
         """See `numpy.random.Generator.standard_exponential`."""
-        drawn = self._standard("exponential", size, dtype, out) if method == "zig" else None
+        drawn = None
+        if method == "zig":
+            drawn = self._standard("exponential", size, dtype, out)
+        elif method == "inv" and out is None:
+            uniforms = self._standard("uniform", size, dtype)
+            drawn = None if uniforms is None else inverted(uniforms)
         return self._on_host("standard_exponential", (size, dtype, method, out)) if drawn is None else drawn
+
+    def standard_cauchy(self, size: Any = None) -> Any:
+        """See `numpy.random.Generator.standard_cauchy`."""
+        drawn = quotients(lambda shape: self._standard("normal", shape, FLOAT64), shape_of(size))
+        return self._on_host("standard_cauchy", (size,)) if drawn is None else drawn
 
     def integers(
         self, low: Any, high: Any = None, size: Any = None, dtype: Any = np.int64, endpoint: bool = False
@@ -272,6 +291,10 @@ class Generator(_GeneratorMethods):  # type: ignore[misc]  # made above
 
     def bytes(self, length: int) -> bytes:
         """See `numpy.random.Generator.bytes`."""
+        if type(length) is int and length > 0:
+            halves = self._integers(0, (1 << 32) - 1, (-(-length // 4),), np.uint32, endpoint=True)
+            if halves is not None:
+                return asnumpy(halves).tobytes()[:length]
         with self._mutex:
             settle(self)
             drawn: bytes = super().bytes(length)

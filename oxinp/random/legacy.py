@@ -30,12 +30,23 @@ from oxinp._runtime.forking import free_in_children
 from oxinp.random import shuffling
 from oxinp.random.choosing import choose
 from oxinp.random.methods import keep, methods, mutex_of, settle, shape_of
-from oxinp.random.transformed import FLOAT64, INTEGERS, SCALARS, TRANSFORMATIONS, Transformation
+from oxinp.random.transformed import (
+    EXP,
+    FLOAT64,
+    INTEGERS,
+    LOG,
+    SCALARS,
+    TRANSFORMATIONS,
+    Transformation,
+    log1p_of_uniforms,
+    quotients,
+)
 
 _NUMPYS: Any = np.random.RandomState
 _RandomStateMethods: Any = type("_RandomStateMethods", (np.random.RandomState,), methods(np.random.RandomState))
 # How many times the bytes have to be drawn for the device to be the place: jumps take a tenth of a millisecond.
 _TIMES = 8
+UINT32 = np.dtype(np.uint32)
 NOTHING = object()  # what a method that returns nothing has drawn
 _JUDGE = _NUMPYS(0)  # raises where parameters are wrong
 
@@ -86,6 +97,10 @@ class RandomState(_RandomStateMethods):  # type: ignore[misc]
 
     def bytes(self, length: int) -> bytes:
         """See `numpy.random.RandomState.bytes`."""
+        if type(length) is int and length > 0:
+            halves = _drawn(self, "halves", UINT32, (-(-length // 4),))
+            if halves is not None:
+                return fetch(halves).tobytes()[:length]
         with self._mutex:
             settle(self)
             drawn: bytes = super().bytes(length)
@@ -166,11 +181,15 @@ def _standard(owner: Any, kind: str, shape: tuple[int, ...] | None) -> Any:
     if kind == "normal":
         return _drawn(owner, "polar_f64", FLOAT64, shape)
     uniform = _drawn(owner, "uniform_f64", FLOAT64, shape)
-    return uniform if uniform is None or kind == "uniform" else -OBJECTS["log"](1.0 - uniform)
+    return uniform if uniform is None or kind == "uniform" else -LOG(1.0 - uniform)
 
 
 def _sized(kind: str) -> Callable[..., Any]:
     return lambda owner, size=None: _standard(owner, kind, shape_of(size))
+
+
+def _cauchy(owner: Any, size: Any = None) -> Any:
+    return quotients(lambda shape: _standard(owner, "normal", shape), shape_of(size))
 
 
 def _extents(kind: str) -> Callable[..., Any]:
@@ -230,14 +249,23 @@ def _choice(owner: Any, a: Any, size: Any = None, replace: Any = True, p: Any = 
 
 
 def _pareto(x: Any, a: Any) -> Any:
-    return OBJECTS["exp"](x / a) - 1.0
+    return EXP(x / a) - 1.0
 
 
 def _power(x: Any, a: Any) -> Any:
-    return OBJECTS["power"](1.0 - OBJECTS["exp"](-x), 1.0 / a)
+    return OBJECTS["power"](1.0 - EXP(-x), 1.0 / a)
 
 
-_DIFFERENT = {"pareto": _pareto, "power": _power}
+def _rayleigh(u: Any, scale: Any) -> Any:
+    return OBJECTS["sqrt"](log1p_of_uniforms()(-u) * -2.0) * scale
+
+
+# The standard distribution, and the function of its numbers, where the legacy generator has others.
+_DIFFERENT = {
+    "pareto": ("exponential", _pareto),
+    "power": ("exponential", _power),
+    "rayleigh": ("uniform", _rayleigh),
+}
 
 
 def _transformed(name: str, row: Transformation) -> Callable[..., Any]:
@@ -245,7 +273,7 @@ def _transformed(name: str, row: Transformation) -> Callable[..., Any]:
     pairs = [*row.parameters.items(), ("size", None)]
     signature = inspect.Signature([inspect.Parameter(word, kind, default=default) for word, default in pairs])
     numpys = getattr(_JUDGE, name)
-    function = _DIFFERENT.get(name, row.function)
+    standard, function = _DIFFERENT.get(name, (row.standard, row.function))
 
     def draw(owner: Any, *args: Any, **kwargs: Any) -> Any:
         try:
@@ -259,7 +287,7 @@ def _transformed(name: str, row: Transformation) -> Callable[..., Any]:
         numpys(*values, size=0)
         if name == "weibull" and values[0] <= 0:
             return None
-        numbers = _standard(owner, row.standard, shape_of(size))
+        numbers = _standard(owner, standard, shape_of(size))
         return None if numbers is None else as_array(function(numbers, *map(float, values)))
 
     return draw
@@ -272,6 +300,7 @@ _DRAWS: dict[str, Callable[..., Any]] = {
     **dict.fromkeys(("random", "random_sample", "ranf", "sample"), _sized("uniform")),
     "standard_normal": _sized("normal"),
     "standard_exponential": _sized("exponential"),
+    "standard_cauchy": _cauchy,
     "choice": _choice,
     "permutation": _permutation,
     "shuffle": _shuffle,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import math
 from collections.abc import Callable
@@ -10,12 +11,49 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from oxinp._core.array.ndarray import ndarray
+from oxinp._core.lazy.results import as_array
+from oxinp._core.ops.c_library import form_of_log1p
 from oxinp._core.ops.creation import asarray
-from oxinp._core.ufunc.object import OBJECTS
+from oxinp._core.ufunc.object import OBJECTS, ufunc
+from oxinp._kernels.random import libm, libm_exp, libm_log1p
 
 FLOAT64 = np.dtype(np.float64)
 INTEGERS = {int, *(np.dtype(code).type for code in "bBhHiIlLqQ")}
 SCALARS = {float, np.float64, np.float32, *INTEGERS}
+
+
+def _of_libm(name: str, lowering: Callable[..., Any]) -> ufunc:
+    """Return a function as NumPy's generators compute it, by the C library; they tell nothing of what is not finite."""
+    row = OBJECTS[name]._row
+    assert isinstance(row.lowering, dict)
+    function = ufunc(row._replace(lowering=row.lowering | {"float64": lowering}))
+    function.operations[0].raises = None
+    return function
+
+
+LOG, EXP = _of_libm("log", libm.log), _of_libm("exp", libm_exp.exp)
+
+
+@functools.cache
+def log1p_of_uniforms() -> ufunc:
+    """Return what computes ``log1p`` of the negatives of uniform numbers."""
+    form = form_of_log1p("f8")
+
+    def log1p(k: Any, x: Any) -> Any:
+        return libm_log1p.log1p(k, x, form)
+
+    return _of_libm("log1p", log1p)
+
+
+def inverted(uniforms: Any) -> Any:
+    """Exponentials of uniform numbers by inversion, which NumPy computes those of f32 in f64 for."""
+    return as_array((-log1p_of_uniforms()(-uniforms.astype(FLOAT64))).astype(uniforms.dtype))
+
+
+def quotients(draw: Callable[[tuple[int, ...]], Any], shape: tuple[int, ...] | None) -> Any:
+    """Cauchy numbers: quotients of normals that follow each other, of ``draw(shape)``; None where that is."""
+    normals = None if shape is None else draw((*shape, 2))
+    return None if normals is None else as_array(normals[..., 0] / normals[..., 1])
 
 
 class Transformation(NamedTuple):
@@ -80,12 +118,11 @@ def broadcast(values: list[Any], size: Any, shape: tuple[int, ...] | None) -> An
 
 
 def _logistic(u: Any, loc: float, scale: float) -> Any:
-    return OBJECTS["log"](u / (1.0 - u)) * scale + loc
+    return LOG(u / (1.0 - u)) * scale + loc
 
 
 def _laplace(u: Any, loc: float, scale: float) -> Any:
-    log = OBJECTS["log"]
-    return np.where(u >= 0.5, loc - log(2.0 - u - u) * scale, log(u + u) * scale + loc)
+    return np.where(u >= 0.5, loc - LOG(2.0 - u - u) * scale, LOG(u + u) * scale + loc)
 
 
 def _triangular(u: Any, left: float, mode: float, right: float) -> Any:
@@ -99,9 +136,7 @@ _LOCATED = {"loc": 0.0, "scale": 1.0}
 TRANSFORMATIONS = {
     "uniform": Transformation("uniform", {"low": 0.0, "high": 1.0}, lambda u, low, high: u * (high - low) + low, _ends),
     "normal": Transformation("normal", _LOCATED, lambda x, loc, scale: x * scale + loc),
-    "lognormal": Transformation(
-        "normal", {"mean": 0.0, "sigma": 1.0}, lambda x, mean, sigma: OBJECTS["exp"](x * sigma + mean)
-    ),
+    "lognormal": Transformation("normal", {"mean": 0.0, "sigma": 1.0}, lambda x, mean, sigma: EXP(x * sigma + mean)),
     "exponential": Transformation("exponential", {"scale": 1.0}, lambda x, scale: x * scale),
     "rayleigh": Transformation("exponential", {"scale": 1.0}, lambda x, scale: OBJECTS["sqrt"](x * 2.0) * scale),
     "pareto": Transformation("exponential", {"a": _NONE}, lambda x, a: OBJECTS["expm1"](x / a)),
@@ -109,10 +144,20 @@ TRANSFORMATIONS = {
     "power": Transformation("exponential", {"a": _NONE}, lambda x, a: OBJECTS["power"](-OBJECTS["expm1"](-x), 1.0 / a)),
     "logistic": Transformation("uniform", _LOCATED, _logistic),
     "laplace": Transformation("uniform", _LOCATED, _laplace),
-    "gumbel": Transformation(
-        "uniform", _LOCATED, lambda u, loc, scale: loc - OBJECTS["log"](-OBJECTS["log"](1.0 - u)) * scale
-    ),
+    "gumbel": Transformation("uniform", _LOCATED, lambda u, loc, scale: loc - LOG(-LOG(1.0 - u)) * scale),
     "triangular": Transformation("uniform", dict.fromkeys(("left", "mode", "right"), _NONE), _triangular, _sides),
 }
 
-__all__ = ["FLOAT64", "INTEGERS", "SCALARS", "TRANSFORMATIONS", "Transformation", "broadcast"]
+__all__ = [
+    "EXP",
+    "FLOAT64",
+    "INTEGERS",
+    "LOG",
+    "SCALARS",
+    "TRANSFORMATIONS",
+    "Transformation",
+    "broadcast",
+    "inverted",
+    "log1p_of_uniforms",
+    "quotients",
+]

@@ -17,7 +17,7 @@ from oxinp._core.manipulation.copy import astype
 from oxinp._core.memory.dtypes import BOOL, INT64
 from oxinp._core.ops import creation, gather
 from oxinp._core.reduction.reduce import reduce
-from oxinp._core.reduction.table import ALL, MAX, MIN, SUM
+from oxinp._core.reduction.table import MAX, MIN, SUM
 from oxinp.sparse import _rows
 from oxinp.sparse._base import Sparse, delegate, sparray
 from oxinp.sparse._compressed import build_rows, coordinates, is_number, major_rows, of_rows, shape_of
@@ -136,7 +136,7 @@ def _selected(rows: Rows, key: Any) -> Rows:
 
 
 def _numbers_of(key: Any, extent: int) -> Any:
-    """Return the rows that an array of integers or truth values picks, int64, in bounds."""
+    """Return the numbers, int64, of the rows that an array of integers or truth values picks."""
     given = types.from_host(np.asarray(key)) if isinstance(key, list | np.ndarray) else key
     if not is_array(given) or given.ndim != 1 or not given.size or given.dtype.kind not in "bi":
         raise Unsupported("what is no array of integers")
@@ -147,10 +147,7 @@ def _numbers_of(key: Any, extent: int) -> Any:
         if not found.size:
             raise Unsupported("nothing")
         return found
-    wide = astype(given, INT64)
-    if not bool(reduce(ALL, (wide >= -extent) & (wide < extent))):
-        raise IndexError(f"index ({int(wide.max())}) out of range")
-    return astype(wide + (wide < 0) * np.int64(extent), INT64)
+    return astype(given, INT64, copy_wanted=False)
 
 
 __all__ = ["count_nonzero", "diagonal", "extremum", "get_item", "mean", "set_diagonal", "total"]

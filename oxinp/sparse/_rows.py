@@ -16,7 +16,7 @@ from oxinp._core.manipulation.copy import astype
 from oxinp._core.memory.dtypes import INT64
 from oxinp._core.ops import creation, gather, sort
 from oxinp._core.ops import sparse as ops
-from oxinp._core.ops.perform import perform_on_device
+from oxinp._core.ops.perform import perform_on_device, perform_sized
 from oxinp._core.reduction.reduce import reduce
 from oxinp._core.reduction.scan import accumulate
 from oxinp._core.reduction.table import ALL, CUMSUM, MAX, MIN
@@ -245,13 +245,22 @@ def slice_rows(rows: Rows, start: int, stop: int) -> Rows:
 
 
 def pick_rows(rows: Rows, which: Any) -> Rows:
-    """Return rows by their numbers, int64 and in bounds."""
-    lengths = taken(rows.indptr, which + 1) - taken(rows.indptr, which)
-    indptr = pointers(lengths, rows.indptr.dtype)
-    count = int(indptr[-1])
+    """Return rows by their numbers, int64, of which negative ones count from the end.
+
+    Raises
+    ------
+    IndexError
+        A number is out of bounds.
+    """
+    (indptr, indices, data, _), (count, num_outside) = perform_sized(ops.PICKED, (which, *rows.parts))
+    if num_outside:
+        highest = int(reduce(MAX, which))
+        raise IndexError(f"index ({highest if highest >= rows.num_rows else int(reduce(MIN, which))}) out of range")
+    if count > MAX_INT32 and rows.indptr.dtype == INT32:
+        wide = rows._replace(indptr=astype(rows.indptr, INT64), indices=astype(rows.indices, INT64))
+        return pick_rows(wide, which)
     if not count:
         return nothing((which.size, rows.num_columns), rows.indptr.dtype, rows.data.dtype)
-    indices, data = perform_on_device(ops.PICK_ROWS, (indptr, which, *rows.parts), (count,))
     return Rows(indptr, indices, data, rows.num_columns)
 
 
@@ -285,25 +294,25 @@ def order_of(rows: Rows, *, is_lower: bool) -> Order:
     return Order(astype(sort.argsort(levels), rows.indices.dtype), int(reduce(MAX, levels)) + 1)
 
 
-def solve_triangular(rows: Rows, right: Any, order: Order | None, *, is_lower: bool, has_unit_diagonal: bool) -> Any:
+def solve_triangular(rows: Rows, right: Any, order: Order, *, is_lower: bool, has_unit_diagonal: bool) -> Any:
     """Return the solution for one or several right-hand sides of the matrix' dtype; other elements do not count.
 
     Parameters
     ----------
     rows : Rows
     right : ndarray, (n,) or (n, k)
-    order : Order or None
-        One right-hand side may go without.
+    order : Order
     is_lower, has_unit_diagonal : bool
     """
-    parameters = (is_lower, has_unit_diagonal, 0 if order is None else order.num_levels)
-    given = () if order is None else (order.rows,)
+    parameters = (is_lower, has_unit_diagonal, order.num_levels)
     if right.ndim == 1:
-        return perform_on_device(ops.SOLVE_TRIANGULAR, (*rows.parts, right, *given), parameters)
+        return perform_on_device(ops.SOLVE_TRIANGULAR, (*rows.parts, right, order.rows), parameters)
     if right.shape[1] == 1:
-        return perform_on_device(ops.SOLVE_TRIANGULAR, (*rows.parts, right.ravel(), *given), parameters).reshape(-1, 1)
+        return perform_on_device(ops.SOLVE_TRIANGULAR, (*rows.parts, right.ravel(), order.rows), parameters).reshape(
+            -1, 1
+        )
     right = dispatch.functions[np.ascontiguousarray](right)
-    return perform_on_device(ops.SOLVE_TRIANGULAR, (*rows.parts, right, *given), parameters)
+    return perform_on_device(ops.SOLVE_TRIANGULAR, (*rows.parts, right, order.rows), parameters)
 
 
 def incomplete(rows: Rows, order: Order, *, is_symmetric: bool) -> Any:

@@ -34,6 +34,8 @@ EXACT = {
     "columns by c_": lambda xp, A: (xp.c_[A(V), A(V)], xp.c_[A(X), A(X)]),
     "rows by r_": lambda xp, A: (xp.r_[A(V), 0, 5:1:-1, A(W)], xp.r_[A(X), A(X)]),
     "delete": lambda xp, A: xp.delete(A(X), A(numpy.array([1, 3])), 0),
+    "repeat by counts": lambda xp, A: (xp.repeat(A(V), A(N[:40])), xp.repeat(A(X), A(N[:7] > 3), 1)),
+    "reduceat by an array": lambda xp, A: xp.maximum.reduceat(A(V), A(numpy.array([3, 1, 9])) * 1),
     "delete a slice": lambda xp, A: xp.delete(A(X), slice(1, 5, 2), 1),
     "insert": lambda xp, A: xp.insert(A(X), A(numpy.array([1, 3])), 5.0, 0),
     "insert a column": lambda xp, A: xp.insert(A(X), 1, A(W[:6]), 1),

@@ -134,7 +134,6 @@ def test_error_leaves_the_arguments_alone(config):
     for refused in (
         lambda: x.byteswap(inplace=True),
         lambda: oxinp.subtract.accumulate(x, out=out),
-        lambda: oxinp.put(x, 0, 9),
         lambda: oxinp.heaviside.at(x, 0, 9),
     ):
         with pytest.raises(oxinp.FallbackError):
@@ -142,6 +141,34 @@ def test_error_leaves_the_arguments_alone(config):
     config.fallback = "silent"
     assert_same(x, np.arange(3.0))
     assert_same(out, np.zeros(3))
+
+
+PLACED = {
+    "put": (np.arange(3.0), 0, 9),
+    "putmask": (np.arange(3.0), np.array([True, False, True]), 9),
+    "place": (np.arange(3.0), np.array([True, False, True]), [7, 8]),
+    "put_along_axis": (np.arange(3.0), np.array([1]), 9, 0),
+    "take_along_axis": (np.arange(3.0), np.array([1]), 0),
+    "median": (np.arange(3.0),),
+    "percentile": (np.arange(3.0), 30),
+    "choose": (np.array([0, 1]), [np.arange(2.0), np.ones(2)]),
+    "interp": (np.arange(2.0), np.arange(3.0), np.ones(3)),
+    "bincount": (np.arange(3),),
+    "isin": (np.arange(3), np.arange(2)),
+}
+
+
+@pytest.mark.parametrize("name", PLACED)
+def test_what_belongs_on_the_host_is_no_fallback(name, config, stats):
+    config.offload_threshold = 1000
+    config.fallback = "error"
+    given = [oxinp.array(x) if isinstance(x, np.ndarray) else x for x in PLACED[name]]
+    expected = [x.copy() if isinstance(x, np.ndarray) else x for x in PLACED[name]]
+    found = getattr(oxinp, name)(*given)
+    assert not stats().fallbacks
+    config.fallback = "silent"
+    assert_same(found, getattr(np, name)(*expected))
+    assert_same(given[0], expected[0])
 
 
 def test_numpys_exceptions_pass_and_are_not_tried_again(config):

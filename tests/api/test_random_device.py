@@ -6,33 +6,41 @@ import numpy as np
 import pytest
 
 import oxinp
+from oxinp._core.ops.c_library import OWN, form_of_log1p
 from tests.comparator import assert_same
 
 pytestmark = pytest.mark.usefixtures("on_device")
+# What goes through the C library is its own, bit for bit, where that has functions that are known.
+OF_LIBM = 8 * (form_of_log1p("f8") == OWN)
 CALLS = [
     # call, by how many units in the last place it may differ
     ("random(500)", 0),
     ("random((7, 3), dtype='f4')", 0),
     ("random(dtype='f4')", 0),
     ("random(dtype=np.float32, size=4)", 0),
-    ("standard_normal(300)", 1),
-    ("standard_normal((2, 41), dtype='f4')", 1),
-    ("standard_exponential(100)", 1),
-    ("standard_exponential(100, method='inv')", 1),
-    ("standard_exponential(101, dtype='f4')", 1),
+    ("standard_normal(300)", OF_LIBM),
+    ("standard_normal((2, 41), dtype='f4')", OF_LIBM),
+    ("standard_exponential(100)", OF_LIBM),
+    ("standard_exponential(100, method='inv')", OF_LIBM),
+    ("standard_exponential(101, dtype='f4')", OF_LIBM),
     ("uniform(-2, 5.5, size=64)", 0),
-    ("normal(3, 0.5, (4, 4))", 2),
-    ("exponential(0.25, 33)", 1),
-    ("lognormal(0.5, 0.75, 40)", 8),
-    ("rayleigh(2.0, 40)", 2),
-    ("pareto(3.0, 40)", 4),
-    ("weibull(1.5, 40)", 4),
+    ("normal(3, 0.5, (4, 4))", OF_LIBM),
+    ("exponential(0.25, 33)", OF_LIBM),
+    ("lognormal(0.5, 0.75, 40)", OF_LIBM),
+    ("rayleigh(2.0, 40)", OF_LIBM),
+    ("standard_exponential((3, 70), np.float32, 'inv')", OF_LIBM),
+    ("standard_cauchy((3, 20))", OF_LIBM),
+    ("standard_cauchy()", 0),
+    ("gumbel(size=500)", OF_LIBM),
+    ("logistic(size=100)", OF_LIBM),
+    ("pareto(3.0, 40)", 1),
+    ("weibull(1.5, 40)", 1),
     ("weibull(0.0, 4)", 0),
-    ("power(2.5, 40)", 4),
-    ("logistic(40.0, 2.0, 40)", 4),
-    ("laplace(40.0, 2.0, 40)", 4),
-    ("gumbel(40.0, 2.0, 40)", 4),
-    ("triangular(-1, 0.5, 2, 40)", 1),
+    ("power(2.5, 40)", 1),
+    ("logistic(40.0, 2.0, 40)", OF_LIBM),
+    ("laplace(40.0, 2.0, 40)", OF_LIBM),
+    ("gumbel(40.0, 2.0, 40)", OF_LIBM),
+    ("triangular(-1, 0.5, 2, 40)", OF_LIBM),
     ("integers(0, 1000, 300)", 0),
     ("integers(-5, 2**40, 300)", 0),
     ("integers(0, 2**32, 31)", 0),
@@ -45,18 +53,21 @@ CALLS = [
     ("integers(-3, 3, 5, dtype='i1')", 0),
     ("integers(0, 2, 5, dtype=bool)", 0),
     ("integers(3, 4, 5)", 0),
-    ("normal(np.arange(40.0), 0.5)", 2),
-    ("normal(np.ones((3, 1)), np.arange(1, 5), size=(2, 3, 4))", 2),
+    ("normal(np.arange(40.0), 0.5)", OF_LIBM),
+    ("normal(np.ones((3, 1)), np.arange(1, 5), size=(2, 3, 4))", OF_LIBM),
     ("uniform(np.arange(7), np.float32(9), (3, 7))", 0),
-    ("exponential(np.linspace(0, 1, 33))", 1),
-    ("weibull(np.arange(4.0))", 4),
-    ("pareto(np.arange(1, 5), size=(3, 4))", 4),
-    ("triangular(-1, np.zeros(3), np.arange(1, 4), (5, 3))", 1),
-    ("lognormal(np.zeros(()), 1, 3)", 8),
-    ("normal([0.0, 1.0], 1.0)", 2),
-    ("normal(0, np.array([1.0, np.nan]))", 2),
+    ("exponential(np.linspace(0, 1, 33))", OF_LIBM),
+    ("weibull(np.arange(4.0))", 1),
+    ("pareto(np.arange(1, 5), size=(3, 4))", 1),
+    ("triangular(-1, np.zeros(3), np.arange(1, 4), (5, 3))", OF_LIBM),
+    ("lognormal(np.zeros(()), 1, 3)", OF_LIBM),
+    ("normal([0.0, 1.0], 1.0)", OF_LIBM),
+    ("normal(0, np.array([1.0, np.nan]))", OF_LIBM),
     ("gamma(2.0, size=3)", 0),
     ("bytes(5)", 0),
+    ("bytes(0)", 0),
+    ("bytes(703)", 0),
+    ("bytes(-1)", 0),
     ("permutation(5)", 0),
     ("random((3, 0))", 0),
     ("standard_normal(0)", 0),
@@ -127,7 +138,7 @@ def test_the_end_of_a_ziggurat_is_read_when_it_is_needed():
     assert g._ending is not None
     y = g.standard_normal(10)
     rng = np.random.default_rng(1)
-    assert_same([x, y], [rng.standard_normal(1000), rng.standard_normal(10)], ulp=1)
+    assert_same([x, y], [rng.standard_normal(1000), rng.standard_normal(10)], ulp=OF_LIBM)
     bit_generator = g.bit_generator
     assert g._ending is None
     g.standard_normal(10), rng.standard_normal(10)
@@ -141,10 +152,10 @@ def test_drawing_into_arrays():
             g, rng = oxinp.random.default_rng(2), np.random.default_rng(2)
             assert getattr(g, method)(out=out, dtype=dtype) is out
             getattr(rng, method)(out=expected, dtype=dtype)
-            assert_same(out, expected, ulp=1)
+            assert_same(out, expected, ulp=OF_LIBM)
             part = oxinp.zeros((4, 30), dtype)
             getattr(g, method)(out=part[1:3], dtype=dtype)
-            assert_same(part[1:3], getattr(rng, method)((2, 30), dtype=dtype), ulp=1)
+            assert_same(part[1:3], getattr(rng, method)((2, 30), dtype=dtype), ulp=OF_LIBM)
             assert not part[0].any()
 
 

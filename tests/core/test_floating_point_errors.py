@@ -1,6 +1,7 @@
 """Floating-point errors of device work: the same flags as NumPy's loops raise, told as `numpy.errstate` says."""
 
 import itertools
+import operator
 import threading
 import types
 import warnings
@@ -364,3 +365,90 @@ def test_reductions_warn_as_numpys(name, shape):
     assert ours == numpys
     for found, expected in zip(our_results, their_results, strict=True):
         numpy.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+X = [1e20, 2.0, numpy.nan, 1e10]
+
+
+def into(make):
+    def body(np, x):
+        out = np.zeros(4, "i4")
+        make(np, x, out)
+        return out
+
+    return body
+
+
+CASTING = {
+    "array": lambda np, x: np.array(x, dtype="i4"),
+    "asarray": lambda np, x: np.asarray(x, dtype="i4"),
+    "slice": into(lambda _, x, out: out.__setitem__(slice(None), x)),
+    "index": into(lambda np, x, out: out.__setitem__(np.array([3, 1, 0, 2]), x)),
+    "mask": into(lambda np, x, out: out.__setitem__(np.array([True] * 4), x)),
+    "copyto": into(lambda np, x, out: np.copyto(out, x, casting="unsafe")),
+    "copyto of some": into(
+        lambda np, x, out: np.copyto(out, x, casting="unsafe", where=np.array([False, True, True, False]))
+    ),
+    "copyto of those that fit": into(
+        lambda np, x, out: np.copyto(out, x, casting="unsafe", where=np.array([False, True, False, False]))
+    ),
+    "put": into(lambda np, x, out: np.put(out, [0, 1, 2, 3], x)),
+    "concatenate": lambda np, x: np.concatenate([x, x], dtype="i4", casting="unsafe"),
+    "result": into(lambda np, x, out: np.add(x, 1, out=out, casting="unsafe")),
+    "result of single precision": lambda np, x: np.add(x * 1e200, 1, out=np.zeros(4, "f4"), casting="same_kind"),
+    "in place": lambda np, x: operator.iadd(np.ones(4, "f4"), x * 1e200),
+    "operand": lambda np, x: np.add(np.tile(x, 3000), 1, dtype="i4", casting="unsafe"),
+    "masked result": into(
+        lambda np, x, out: np.add(x, 1, out=out, casting="unsafe", where=np.array([False, True, True, False]))
+    ),
+    "masked result that fits": into(
+        lambda np, x, out: np.add(x, 1, out=out, casting="unsafe", where=np.array([False, True, False, False]))
+    ),
+    "clip": into(lambda np, x, out: np.clip(x, -1e30, 1e30, out=out, casting="unsafe")),
+    "clip that fits": into(lambda np, x, out: np.clip(x[1:2], 0, 1, out=out[:1], casting="unsafe")),
+    "maximum": into(lambda np, x, out: np.maximum(x, 0, out=out, casting="unsafe")),
+    "sum": lambda _, x: x.sum(dtype="i4"),
+    "sum of rows": lambda _, x: x.reshape(2, 2).sum(1, dtype="i4"),
+    "cumsum": lambda _, x: x.cumsum(dtype="i4"),
+    "complex": lambda _, x: (x + 0j).astype("c8").real.astype("i4"),
+}
+
+
+@pytest.mark.usefixtures("device")
+@pytest.mark.parametrize("name", CASTING)
+def test_casts_of_what_does_not_fit_are_told_of_wherever_they_are(name):
+    said = []
+    for np in (numpy, oxinp):
+        with warnings.catch_warnings(record=True) as found, np.errstate(all="warn"):
+            warnings.simplefilter("always")
+            result = CASTING[name](np, np.array(X))
+            if np is oxinp:
+                oxinp.evaluate(result)
+                oxinp.cuda.synchronize()
+        said.append({str(each.message) for each in found})
+        with np.errstate(all="raise"):
+            try:
+                result = CASTING[name](np, np.array(X))
+                if np is oxinp:
+                    oxinp.evaluate(result)
+                    oxinp.cuda.synchronize()
+                raised = ""
+            except FloatingPointError as error:
+                raised = str(error)
+        said.append(raised)
+    assert said[:2] == said[2:]
+    assert bool(said[0]) == ("fit" not in name)
+
+
+@pytest.mark.usefixtures("device")
+@pytest.mark.parametrize("target", ["i4", "u1", "f4", "i8"])
+def test_casts_of_complex_numbers_tell_of_their_real_parts(target):
+    x = oxinp.array([1 + 1e300j, 2])
+    with warnings.catch_warnings(), oxinp.errstate(all="raise"):
+        warnings.simplefilter("ignore", numpy.exceptions.ComplexWarning)
+        oxinp.evaluate(x.astype(target))
+        oxinp.cuda.synchronize()
+        x[1] = 1e300
+        oxinp.evaluate(x.astype(target))
+        with pytest.raises(FloatingPointError, match="overflow" if target == "f4" else "invalid value"):
+            oxinp.cuda.synchronize()

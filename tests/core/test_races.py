@@ -3,15 +3,18 @@
 # ruff: noqa: ICN001 - oxinp is np
 
 import gc
+import os
+import subprocess
 import sys
 import threading
+import types
 import weakref
 
 import numpy
 import pytest
 
 import oxinp as np
-from oxinp._core.lazy import calls, eviction, reports, results
+from oxinp._core.lazy import building, calls, eviction, reports, results
 from oxinp._runtime.backend import NUM_REPORTS
 from oxinp.cuda import current
 from oxinp.cuda.kernel import Out, f64, jit, u32
@@ -65,6 +68,63 @@ def test_calls_that_wait_may_be_collected_while_they_are_gone_through():
             calls.run_calls(lambda _: False)
         finally:
             gc.set_threshold(*thresholds)
+
+
+@pytest.mark.parametrize("threshold", [1, 5])
+def test_finalisers_run_wherever_something_is_allocated_but_while_something_is_built(threshold):
+    """What has never been built is asked for by a `__del__` that the collector runs in the middle of other work."""
+    code = f"""
+import gc
+import oxinp as np
+
+class Sums:
+    def __init__(self):
+        self.a = np.arange(50.0)
+        self.b, self.own = self.a * 2, self
+    def __del__(self):
+        sums.append(float((self.a + self.b).sum()))
+
+sums = []
+gc.set_threshold({threshold})
+for i in range(60):
+    Sums()
+    total = np.ones(30) + i
+    assert total.sum().item() == 30 * (i + 1)
+gc.collect()
+assert sums == [3675.0] * 60, sums
+"""
+    environment = os.environ | {"OXINP_BACKEND": np.config.backend, "OXINP_OFFLOAD_THRESHOLD": "0"}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_what_is_missing_for_a_finaliser_is_built_inside_of_an_attempt():
+    """The attempt that it interrupts goes on; one of ours in another one ends both, and all of it is repeated."""
+    built, begun = [], []
+
+    def find():
+        if not built:
+            building.missing(lambda: built.append(1))
+        return len(built)
+
+    def inner():
+        return building.attempt(find)
+
+    def interrupted():
+        begun.append(1)
+        return inner()
+
+    assert building.attempt(interrupted) == 1
+    assert len(begun) == 1
+
+    built.clear()
+    begun.clear()
+    inner, interrupted = (
+        types.FunctionType(each.__code__, globals() | {"__name__": "oxinp._core"}, closure=each.__closure__)
+        for each in (inner, interrupted)
+    )
+    assert building.attempt(interrupted) == 1
+    assert len(begun) == 2
 
 
 def test_what_a_kernel_writes_is_seen_by_who_reads_the_rest_meanwhile(monkeypatch):

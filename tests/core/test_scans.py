@@ -6,7 +6,7 @@ import numpy
 import pytest
 
 import oxinp as np
-from oxinp._core.reduction.table import SCANS
+from oxinp._core.reduction.table import BY_UFUNC
 from tests.comparator import assert_same, assert_within
 
 pytestmark = [pytest.mark.usefixtures("on_device"), pytest.mark.filterwarnings("ignore::RuntimeWarning")]
@@ -63,7 +63,7 @@ def test_cumulative(name, layout, code, stats):
 
 @pytest.mark.parametrize(
     ("name", "code"),
-    [(name, code) for name in SCANS for code in CODES if not (name.startswith("bitwise") and code in "efdFD")],
+    [(name, code) for name in BY_UFUNC for code in CODES if not (name.startswith("bitwise") and code in "efdFD")],
 )
 def test_accumulate(name, code, stats):
     for layout in ("contiguous", "steps backwards"):
@@ -72,6 +72,21 @@ def test_accumulate(name, code, stats):
             check(
                 getattr(np, name).accumulate(make(np.asarray(x)), axis), getattr(numpy, name).accumulate(make(x), axis)
             )
+    assert not fallbacks(stats)
+
+
+@pytest.mark.parametrize("code", "hiefd")
+@pytest.mark.parametrize("name", ["logaddexp", "logaddexp2"])
+def test_logarithms_of_sums(name, code, stats):
+    x = values(code)
+    for axis in (0, 1):
+        ours = getattr(np, name).accumulate(np.asarray(x), axis)
+        numpys = getattr(numpy, name).accumulate(x, axis)
+        assert ours.dtype == numpys.dtype
+        rounding = numpy.finfo(numpys.dtype).eps * (1 + abs(numpys.astype(float)))
+        assert_within(ours, numpys, x.shape[axis] * rounding)  # NumPy rounds once for each element
+    x = numpy.random.default_rng(1).standard_normal(9000)
+    assert_within(getattr(np, name).accumulate(np.asarray(x)), getattr(numpy, name).accumulate(x), 1e-12)
     assert not fallbacks(stats)
 
 

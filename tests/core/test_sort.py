@@ -211,3 +211,24 @@ def test_digitize(stats):
     assert not fallbacks(stats)
     with pytest.raises(ValueError, match="monoton"):
         np.digitize(np.asarray(x), [1.0, 3, 2])
+
+
+@pytest.mark.parametrize("code", ["M8[s]", "m8[ns]"])
+def test_dates_are_sorted_by_their_integers(code, stats):
+    rng = numpy.random.default_rng(9)
+    x = rng.integers(-99, 99, (30, 70)).astype(code)
+    x[3, 5:9] = "NaT"
+    line, wanted = numpy.sort(x, None), x[::2].ravel()
+    ours = np.asarray(x)
+    for axis in (0, 1, None):
+        assert_same(np.sort(ours, axis), numpy.sort(x, axis))
+        assert_same(np.argsort(ours, axis, kind="stable"), numpy.argsort(x, axis, kind="stable"))
+    assert_same(np.unique(ours), numpy.unique(x))
+    for found, expected in zip(np.unique(ours, True, True, True), numpy.unique(x, True, True, True), strict=True):
+        assert_same(found, expected)
+    for side in ("left", "right"):
+        found = np.searchsorted(np.asarray(line), np.asarray(wanted), side)
+        assert_same(found, numpy.searchsorted(line, wanted, side))
+    numbers = rng.integers(0, 3, x.size)
+    assert_same(np.lexsort((ours.ravel(), np.asarray(numbers))), numpy.lexsort((x.ravel(), numbers)))
+    assert not fallbacks(stats)

@@ -335,3 +335,25 @@ def test_other_libraries_are_told_the_device():
     theirs = torch.from_dlpack(x)
     assert theirs.device.index == 1
     assert float(theirs.sum()) == float(x.sum())
+
+
+# Plans of many launches
+
+
+@pytest.mark.parametrize("name", ["inv", "qr"])
+def test_long_plans_that_come_again_are_recorded_and_give_the_same(name, one_stream, monkeypatch):  # noqa: ARG001
+    backend, recorded = _runtime.current(), []
+    record = backend.record
+    monkeypatch.setattr(backend, "record", lambda queue: recorded.append(record(queue)) or recorded[-1])
+    a = evaluated(oxinp.array(np.random.default_rng(1).standard_normal((3000, 3000))))
+    found = []
+    for _ in range(10):
+        launches = cuda.stats().launches
+        result = getattr(oxinp.linalg, name)(a)
+        bits = [np.asarray(part).tobytes() for part in (result if isinstance(result, tuple) else (result,))]
+        found.append((bits, cuda.stats().launches - launches))
+        del result
+    assert all(each == found[0] for each in found[1:])
+    assert found[0][1] > 32
+    assert recorded
+    assert None not in recorded

@@ -44,7 +44,8 @@ REASONS: dict[str, tuple[str, ...]] = {
         "index/windows.py update: never true: piece = piece or max(MIN_PIECE, -(-count // (NUM_PIECES * WARP)) * WARP)",
         (
             "random/segments.py plan: never true: "
-            "finds = FindSpec(generator, name, is_shifted, items or items_of(name, size, device.num_sms), capacity)"
+            "finds = FindSpec(generator, name, is_shifted, "
+            "items or items_of(name, size, device.num_sms), capacity, form)"
         ),
     ),
 }

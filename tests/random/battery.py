@@ -31,7 +31,8 @@ def chi_square(counts, expected):
 
 def of_bytes(words):
     """Bytes are equally likely."""
-    return chi_square(np.bincount(words.view(np.uint8), minlength=256), np.full(256, words.nbytes / 256))
+    pairs = np.bincount(words.view(np.uint16), minlength=1 << 16).reshape(256, 256)
+    return chi_square(pairs.sum(0) + pairs.sum(1), np.full(256, words.nbytes / 256))
 
 
 def of_bits(words):

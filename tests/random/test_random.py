@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import oxinp
+from oxinp._api.submodule_rows import ROWS
 from oxinp._core.host import fallback
 from oxinp.random import methods
 from tests.comparator import assert_same
@@ -66,6 +67,38 @@ def test_pickles(make):
     twin = pickle.loads(pickle.dumps(ours))  # noqa: S301 - our own bytes
     assert type(twin) is type(ours)
     assert_same(twin.normal(size=2), numpys.normal(size=2))
+
+
+@pytest.mark.parametrize("kind", ["PCG64", "PCG64DXSM", "Philox", "SFC64", "MT19937"])
+@pytest.mark.usefixtures("offload_threshold")
+def test_pickles_of_bit_generators_are_numpys(kind):
+    """What NumPy has pickled goes on as ours, and the other way round."""
+    ours, numpys = (xp.random.Generator(getattr(xp.random, kind)(11)) for xp in (oxinp, np))
+    ours.standard_normal(300), numpys.standard_normal(300)
+    given = pickle.dumps(ours.bit_generator)
+    assert b"oxinp" not in given
+    twin = np.random.Generator(pickle.loads(given))  # noqa: S301 - our own bytes
+    adopted = oxinp.random.Generator(pickle.loads(pickle.dumps(numpys)).bit_generator)  # noqa: S301 - our own bytes
+    assert_same([g.random(200) for g in (twin, adopted, ours)], [numpys.random(200)] * 3)
+    if kind != "SFC64":
+        assert_same(*[type(g)(g.bit_generator.jumped(2)).random(100) for g in (ours, numpys)])
+    if kind in {"PCG64", "PCG64DXSM", "Philox"}:
+        ours.bit_generator.advance(1000), numpys.bit_generator.advance(1000)
+        assert_same(ours.random(100), numpys.random(100))
+    children = [g.spawn(2)[1].random(200) for g in (ours, numpys)]
+    assert_same(*children)
+
+
+KINDS = {"Generator": {"multivariate_hypergeometric"}, "RandomState": {"random_integers", "tomaxint"}}
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_the_coverage_page_says_what_numpy_draws(name):
+    kind = getattr(oxinp.random, name)
+    hosted = {method for method in dir(kind) if not method.startswith("_") and method not in vars(kind)}
+    said = ROWS[f"random.{name}"].reason.removeprefix("on the host: ").split(", ")
+    assert hosted - {"spawn", "bit_generator"} == set(said)
+    assert KINDS[name] < set(said)
 
 
 def test_the_global_state_is_numpys():

@@ -10,6 +10,7 @@ import oxinp
 from oxinp import sparse
 from oxinp.sparse import linalg
 from oxinp.sparse._executed import executed
+from oxinp.sparse.linalg import _gmres
 from tests.comparator import assert_same
 from tests.sparse.matrices import kinds
 from tests.sparse.test_operations import fallen, ours
@@ -45,6 +46,27 @@ def test_steps_do_not_wait(name, stats):
     before = stats().d2h_bytes
     getattr(linalg, name)(ours(SKEW), oxinp.array(RIGHT), rtol=1e-30, maxiter=20 if name != "gmres" else 2)
     assert stats().d2h_bytes - before < (8000 if name == "gmres" else 200)
+
+
+@pytest.mark.parametrize("shift", [0.0, 1e4])
+@pytest.mark.parametrize("restart", [6, 7])
+def test_gmres_makes_vectors_two_at_a_time(monkeypatch, shift, restart, stats):
+    """Where enough is left of products; else one at a time from then on, and of an odd number the last one."""
+    made, space_in_pairs = [], _gmres._space_in_pairs
+
+    def followed(*args):
+        made.append(space_in_pairs(*args))
+        return made[-1]
+
+    monkeypatch.setattr(_gmres, "_space_in_pairs", followed)
+    matrix = SKEW + shift * scipy.sparse.eye_array(SKEW.shape[0], format="csr")
+    options = {"restart": restart, "maxiter": 3, "rtol": 1e-30}
+    found, status = linalg.gmres(ours(matrix), oxinp.array(RIGHT), **options)
+    expected, its_status = theirs.gmres(matrix, RIGHT, **options)
+    assert status == its_status
+    np.testing.assert_allclose(np.asarray(found), expected, rtol=1e-10, atol=1e-10 * abs(expected).max())
+    assert [each is not None for each in made] == ([False] if shift else [True] * 3)
+    assert not {key for key in fallen(stats) if "sparse" in key}
 
 
 def test_one_namespace_stands_for_all_arrays():
@@ -107,7 +129,7 @@ def test_triangular_systems(kind, lower, unit_diagonal, format_, stats):
     matrix = KINDS[kind] / 500 + scipy.sparse.eye_array(KINDS[kind].shape[0], format="csr")
     matrix = (scipy.sparse.tril if lower else scipy.sparse.triu)(matrix).asformat(format_)
     rng = np.random.default_rng(2)
-    made = ours(matrix)  # whose order is known from the second time on
+    made = ours(matrix)
     for right in [rng.normal(size=(matrix.shape[0], *more)) for more in ((), (), (2,))]:
         options = {"lower": lower, "unit_diagonal": unit_diagonal}
         found = linalg.spsolve_triangular(made, oxinp.array(right), **options)
@@ -188,6 +210,14 @@ def test_eigenvalues(which, dtype, ncv, stats):
     found = linalg.eigsh(ours(matrix), 4, which=which, return_eigenvectors=False, v0=np.ones(60))
     expected = theirs.eigsh(matrix, 4, which=which, return_eigenvectors=False)
     np.testing.assert_allclose(np.asarray(found), expected, **tolerance)
+    assert not fallen(stats)
+
+
+def test_eigenvalues_that_are_there_twice(stats):
+    """Those of a square grid, which a Krylov space has once each: what rounding adds makes the others."""
+    found, expected = (module.eigsh(a, 3, which="SA")[0] for module, a in ((linalg, ours(GRID)), (theirs, GRID)))
+    np.testing.assert_allclose(np.asarray(found), expected, rtol=1e-10)
+    assert abs(expected[2] - expected[1]) < 1e-10
     assert not fallen(stats)
 
 

@@ -273,14 +273,17 @@ def test_bad_indices_reach_no_kernel(name):
 
 
 @pytest.mark.parametrize(
-    "code", ["A @ x[:3]", "x[:3] @ A", "A @ A[:3]", "A + A[:3]", "A < A[:3]", "A[400]", "A[[1, 400]]", "A + 1"]
+    "code",
+    ["A @ x[:3]", "x[:3] @ A", "A @ A[:3]", "A + A[:3]", "A < A[:3]", "A[400]", "A[[1, 400]]", "A[[-81, 1]]", "A + 1"],
 )
 def test_errors_are_scipys(code):
     matrix = KINDS["random"]
     with pytest.raises((ValueError, IndexError, NotImplementedError)) as theirs:
         eval(code, {"A": matrix, "x": np.ones(80)})  # noqa: S307 - our own code
-    with pytest.raises(theirs.type):
+    with pytest.raises(theirs.type) as found:
         eval(code, {"A": ours(matrix), "x": oxinp.ones(80)})  # noqa: S307
+    if theirs.type is IndexError:
+        assert str(found.value) == str(theirs.value)
 
 
 def test_transposes_are_converted_once(stats):

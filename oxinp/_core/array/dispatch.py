@@ -19,7 +19,17 @@ import numpy as np
 from oxinp._config import config
 from oxinp._core.errors.hearing import of_one
 from oxinp._core.host.exchange import StandIns, Unread, holds_arrays, is_array
-from oxinp._core.host.fallback import NOT_DONE, OUT, Mutated, call, name_of, on_host, on_hosts, positions
+from oxinp._core.host.fallback import (
+    NOT_DONE,
+    OUT,
+    Mutated,
+    call,
+    name_of,
+    on_host,
+    on_hosts,
+    placed_on_host,
+    positions,
+)
 from oxinp._core.host.foreign import (
     KNOWN,
     are_known,
@@ -32,7 +42,7 @@ from oxinp._core.host.foreign import (
 )
 from oxinp._core.host.spellings import with_spelling
 from oxinp._core.lazy.explain import REPORTS
-from oxinp._core.lazy.expr import Unsupported
+from oxinp._core.lazy.expr import Placed, Unsupported
 from oxinp._core.lazy.handle import Handle
 from oxinp._core.lazy.results import types
 from oxinp._core.lazy.small import viewing_function
@@ -187,6 +197,8 @@ def with_fallback(function: Function, numpy_function: Function, name: str, *, is
                 return result
         try:
             return function(*args, **kwargs)
+        except Placed:
+            return placed_on_host(numpy_function, args, kwargs, mutates.get(numpy_function, OUT))
         except Unsupported:
             pass
         except TypeError as error:

@@ -9,10 +9,16 @@ threads on two devices wait for each other only where they share arrays, and nev
 Where something has to be built is found out under a lock, too. `missing` then ends the attempt: the lock is given up,
 what is missing is built, and the attempt is repeated. So a thread whose kernels exist never waits for another thread's
 compiler.
+
+Python collects garbage wherever something is allocated, and a user's `__del__` that runs then may use arrays. None runs
+while something is built, where it would find modules half imported. One that runs inside of an attempt cannot end it:
+what is missing for it is built on the spot.
 """
 
 from __future__ import annotations
 
+import gc
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -21,6 +27,8 @@ from oxinp._runtime import here, hooks, select
 from oxinp._runtime.backend import FIRST_LOCK, LOCKS
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     from oxinp._core.memory.storage import Storage
     from oxinp._runtime.backend import Backend
 
@@ -80,7 +88,39 @@ def missing(build: Callable[[], object]) -> None:
     """Have something built: outside the lock if one is held, for which this raises, else here."""
     if is_locked():
         raise Missing(_for_this_device(build) if here.are_several else build)
-    build()
+    _build(build)
+
+
+def _build(build: Callable[[], object]) -> None:
+    """Build something while no garbage is collected."""
+    if not gc.isenabled():
+        build()
+        return
+    gc.disable()
+    try:
+        build()
+    finally:
+        gc.enable()
+
+
+def _is_finaliser(frame: FrameType | None) -> bool:
+    """Return whether somebody else's code stands between a frame and the attempt that it is in."""
+    while frame is not None and frame.f_code is not attempt.__code__:
+        if not str(frame.f_globals.get("__name__")).startswith("oxinp."):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _complete(build: Callable[[], object]) -> None:
+    """Build something inside of an attempt, with what it misses in turn."""
+    while True:
+        try:
+            _build(build)
+        except Missing as found:
+            _complete(found.build)
+        else:
+            return
 
 
 def _for_this_device(build: Callable[[], object]) -> Callable[[], None]:
@@ -125,7 +165,14 @@ def attempt(body: Callable[..., Result], *args: Any) -> Result:
     """
     lock = own_lock() if here.are_several else FIRST_LOCK
     if lock._is_owned():
-        return body(*args)  # a part of what has taken the lock, and is repeated with it
+        while True:
+            try:
+                return body(*args)  # a part of what has taken the lock, and is repeated with it
+            except Missing as found:
+                if not _is_finaliser(sys._getframe(1)):
+                    raise
+                build = found.build
+            _complete(build)
     if here.are_several and is_locked():
         raise Elsewhere
     while True:
@@ -137,7 +184,7 @@ def attempt(body: Callable[..., Result], *args: Any) -> Result:
         except Elsewhere:
             lock = _EVERY_LOCK
             continue
-        build()
+        _build(build)
 
 
 hooks.attempt = attempt

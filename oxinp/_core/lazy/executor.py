@@ -7,25 +7,21 @@ of its outputs and of its workspace, so that running it is an allocation and a l
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from itertools import chain, count
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from oxinp._config import config
 from oxinp._core.lazy.placement import device, keyed
-from oxinp._kernels.plan import Beside, Copy, Fill, Launch, Plan, Read, inputs, outputs
+from oxinp._core.lazy.steps import Step, compiled, places_of, queued, run_steps
+from oxinp._kernels.plan import Launch, Plan, inputs, outputs
 from oxinp._runtime import here
 
 if TYPE_CHECKING:
-    from oxinp._kernels.plan import Again, Argument, Step
-    from oxinp._ptx.tma import MapSpec
+    from oxinp._kernels.plan import Again
     from oxinp._runtime.memory import Buffer
 
-MAX_KEPT = 256
-"""Tensor maps of an argument, and resolved calls, that are kept: memory comes back to the same few addresses."""
+BRIEF_LAUNCHES = 32
+"""What launches fastest takes as long to make as so many launches by what is made fastest take longer."""
 
 _CLOCK = count(1)
 
@@ -56,6 +52,7 @@ class Executable:
     __slots__ = (
         "_following",
         "_places",
+        "_queue",
         "_rest",
         "allocate",
         "arguments",
@@ -88,15 +85,16 @@ class Executable:
         launch = plan.steps[0] if len(plan.steps) == 1 else None
         self.is_single = not plan.steps or (type(launch) is Launch and launch.arguments == natural)
         self.arrays_only = self.is_single and all(kind is None for kind in kinds)
-        self.steps: list[_Step] = []
+        self.steps: list[Step] = []
         self._following: Plan | None = None  # what was planned last for words that were read, and its steps
-        self._rest: list[_Step] = []
+        self._rest: list[Step] = []
         self.flags = 0
         self.launch: Any = _skip
         if not self.is_single:
-            self._places = _places(len(self.sizes), widths)
-            self.steps = [_compiled(step, self._places) for step in plan.steps]
+            self._places = places_of(len(self.sizes), widths)
+            self.steps = [compiled(step, self._places) for step in plan.steps]
             self.launch = self._run_steps
+            self._queue = queued(plan, self.steps, is_of_arrays=all(kind is None for kind in kinds))
             if any(step.has_flags for step in self.steps):
                 self.flags = backend.flags
         elif type(launch) is Launch:
@@ -119,16 +117,16 @@ class Executable:
         return launch_and_note
 
     def _launch_briefly(self, launch: Launch, count: int) -> None:
-        """Launch by what is made fastest, and from the second time on by what launches fastest."""
+        """Launch by what is made fastest, and after some times by what launches fastest."""
         backend = device()
         shape = (launch.kernel, launch.grid, count, launch.constants, launch.work)
-        brief, is_first = backend.launcher(*shape, True), True
+        brief, num_left = backend.launcher(*shape, True), BRIEF_LAUNCHES
 
         def settle(*parameters: Any) -> None:
-            nonlocal is_first
-            if is_first:
+            nonlocal num_left
+            if num_left:
+                num_left -= 1
                 brief(*parameters)
-                is_first = False
             else:
                 self.launch = self._noted(backend.launcher(*shape))
                 self.launch(*parameters)
@@ -171,20 +169,18 @@ class Executable:
         arguments = self.arguments(leaves)
         scratch = self.allocate(self.scratch_nbytes)
         nowhere = [0] * len(self.sizes)
-        words = _run(self.steps, (*nowhere, scratch.ptr, self.flags, *arguments))
+        words = run_steps(self.steps, (*nowhere, scratch.ptr, self.flags, *arguments))
         buffers = [self.allocate(nbytes) for nbytes in sizes_of(words)]
         following = self.then(words)
         if following is not self._following:
-            self._rest, self._following = [_compiled(step, self._places) for step in following.steps], following
-        _run(self._rest, (*[buffer.ptr for buffer in buffers], scratch.ptr, self.flags, *arguments))
+            self._rest, self._following = [compiled(step, self._places) for step in following.steps], following
+        run_steps(self._rest, (*[buffer.ptr for buffer in buffers], scratch.ptr, self.flags, *arguments))
         return buffers, words
 
     def _run_steps(self, *values: Any) -> None:
         count = len(self.sizes)
         scratch = self.allocate(self.scratch_nbytes) if self.scratch_nbytes else None  # held while steps are queued
-        values = (*values[:count], 0 if scratch is None else scratch.ptr, self.flags, *values[count:])
-        for step in self.steps:
-            step(values)
+        self._queue((*values[:count], 0 if scratch is None else scratch.ptr, self.flags, *values[count:]))
 
 
 _ANYWHERE: dict[Any, tuple[int, Any, Callable[[int], Buffer]]] = {}
@@ -330,155 +326,3 @@ def _with_parts(leaves: tuple[Any, ...]) -> list[Any]:
         (entry.real, entry.imag) if type(entry) is complex else (getattr(entry, "ptr", entry),) for entry in leaves
     ]
     return list(chain.from_iterable(parts))
-
-
-def _places(num_outputs: int, widths: Sequence[int]) -> dict[str, range]:
-    """Where the buffers that arguments name stand among the values of a run."""
-    places = {f"out{i}": range(i, i + 1) for i in range(num_outputs)}
-    places["scratch"] = range(num_outputs, num_outputs + 1)
-    places["flags"] = range(num_outputs + 1, num_outputs + 2)
-    start = num_outputs + 2
-    for i, width in enumerate(widths):
-        places[f"in{i}"] = range(start, start + width)
-        start += width
-    return places
-
-
-def _run(steps: Sequence[_Step], values: tuple[Any, ...]) -> tuple[int, ...]:
-    """Run steps on the values of outputs, workspace, flags and inputs; return the words that they read."""
-    words: list[int] = []
-    for step in steps:
-        words += step(values) or ()
-    return tuple(words)
-
-
-class _Step:
-    """A step of a plan, called with the values of a run."""
-
-    __slots__ = ("has_flags",)
-
-    has_flags: bool
-
-    def __call__(self, values: tuple[Any, ...]) -> Sequence[int] | None:
-        raise NotImplementedError
-
-
-class _LaunchStep(_Step):
-    """A launch whose parameters are values as they are."""
-
-    __slots__ = ("launch", "pick")
-
-    def __init__(self, launch: Any, places: Sequence[int]) -> None:
-        self.launch = launch
-        self.pick: Any = itemgetter(*places) if len(places) > 1 else lambda values: (values[places[0]],)
-
-    def __call__(self, values: tuple[Any, ...]) -> None:
-        self.launch(*self.pick(values))
-
-
-class _MappedLaunchStep(_Step):
-    """A launch whose parameters are addresses inside buffers, or tensor maps of what lies there."""
-
-    __slots__ = ("calls", "launch", "parameters", "pick")
-
-    def __init__(self, launch: Any, parameters: Sequence[tuple[int, int, MapSpec | None]]) -> None:
-        self.launch = launch
-        maps: list[dict[int, bytes]] = [{} for _ in parameters]
-        self.parameters = [(*parameter, kept) for parameter, kept in zip(parameters, maps, strict=True)]
-        places = sorted({place for place, _, _ in parameters})
-        self.pick = itemgetter(*places)
-        self.calls: dict[Any, list[Any]] = {}  # what was launched with these values
-
-    def __call__(self, values: tuple[Any, ...]) -> None:
-        key = self.pick(values)
-        call = self.calls.get(key)
-        if call is None:
-            if len(self.calls) >= MAX_KEPT:
-                self.calls.clear()
-            call = self.calls[key] = [
-                _parameter(values[place], offset, spec, maps) for place, offset, spec, maps in self.parameters
-            ]
-        self.launch(*call)
-
-
-def _parameter(base: Any, offset: int, spec: MapSpec | None, maps: dict[int, bytes]) -> Any:
-    """An address, or the tensor map of what lies there, kept in `maps`."""
-    address = base + offset if offset else base
-    if spec is None:
-        return address
-    known = maps.get(address)
-    if known is None:
-        if len(maps) >= MAX_KEPT:
-            maps.clear()
-        known = maps[address] = device().tensor_map(spec, address)
-    return known
-
-
-class _FillStep(_Step):
-    __slots__ = ("byte", "nbytes", "offset", "place")
-
-    def __init__(self, fill: Fill, places: dict[str, range]) -> None:
-        (self.place,), self.offset = places[fill.target.buffer], fill.target.offset
-        self.nbytes, self.byte = fill.nbytes, fill.byte
-
-    def __call__(self, values: tuple[Any, ...]) -> None:
-        device().fill(values[self.place] + self.offset, self.byte, self.nbytes)
-
-
-class _CopyStep(_Step):
-    __slots__ = ("nbytes", "source", "target")
-
-    def __init__(self, copy: Copy, places: dict[str, range]) -> None:
-        self.target = places[copy.target.buffer][0], copy.target.offset
-        self.source = places[copy.source.buffer][0], copy.source.offset
-        self.nbytes = copy.nbytes
-
-    def __call__(self, values: tuple[Any, ...]) -> None:
-        (target, moved), (source, shifted) = self.target, self.source
-        device().copy(values[target] + moved, values[source] + shifted, self.nbytes)
-
-
-class _ReadStep(_Step):
-    __slots__ = ("count", "offset", "place")
-
-    def __init__(self, read: Read, places: dict[str, range]) -> None:
-        (self.place,), self.offset, self.count = places[read.source.buffer], read.source.offset, read.count
-
-    def __call__(self, values: tuple[Any, ...]) -> Sequence[int]:
-        words = np.empty(self.count, np.int64)
-        device().download(words, values[self.place] + self.offset)
-        return words.tolist()
-
-
-class _BesideStep(_Step):
-    __slots__ = ("rest", "urgent")
-
-    def __init__(self, beside: Beside, places: dict[str, range]) -> None:
-        self.urgent, self.rest = ([_compiled(step, places) for step in side] for side in beside)
-        self.has_flags = any(step.has_flags for step in (*self.urgent, *self.rest))
-
-    def __call__(self, values: tuple[Any, ...]) -> None:
-        device().beside(partial(_run, self.urgent, values), partial(_run, self.rest, values))
-
-
-def _compiled(step: Step, places: dict[str, range]) -> _Step:
-    made: _Step
-    if isinstance(step, Beside):
-        return _BesideStep(step, places)
-    if isinstance(step, Launch):
-        found = [(place, argument) for argument in step.arguments for place in places[argument.buffer]]
-        launch = device().launcher(step.kernel, step.grid, len(found), step.constants, step.work)
-        if _is_plain(step.arguments):
-            made = _LaunchStep(launch, [place for place, _ in found])
-        else:
-            made = _MappedLaunchStep(launch, [(place, argument.offset, argument.map) for place, argument in found])
-        made.has_flags = any(argument.buffer == "flags" for argument in step.arguments)
-        return made
-    made = {Fill: _FillStep, Copy: _CopyStep, Read: _ReadStep}[type(step)](step, places)
-    made.has_flags = False
-    return made
-
-
-def _is_plain(arguments: Sequence[Argument]) -> bool:
-    """Whether parameters are buffers and values as they are."""
-    return not any(argument.offset or argument.map is not None for argument in arguments)

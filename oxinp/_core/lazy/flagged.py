@@ -19,12 +19,13 @@ from oxinp._core.errors.state import INVALID, KINDS, OVER, Checks, checks
 from oxinp._core.lazy import reports
 from oxinp._core.lazy.expr import Loop, Operation, cast
 from oxinp._core.lazy.handle import Handle
-from oxinp._core.memory.dtypes import BOOL
+from oxinp._core.memory.dtypes import BOOL, WEAK_TYPES
 from oxinp._core.memory.layout import Layout
 from oxinp._kernels.flags import (
     CASTS,
     INFINITE,
     NAN,
+    NOTHING,
     NUM_FLAGS,
     Rule,
     flagging,
@@ -47,6 +48,11 @@ _BETWEEN = tuple(
         *("_core.reduction.", "_api.reductions", "_api.fronts"),
     )
 )
+# The same of casts: functions that join, move and limit elements cast them, and no more.
+_BETWEEN_CASTS = tuple(
+    f"oxinp.{name}"
+    for name in ("_core.ops.scatter", "_api.creation", "_api.manipulation", "_api.mathematics", "_api.placing")
+)
 
 UINT64 = np.dtype(np.uint64)
 _WORDS = ("divide by zero", "overflow", "underflow", "invalid value")
@@ -64,25 +70,28 @@ def flagged(
     where : Handle, numpy.bool or None
         Which elements count.
     """
-    wanted = checks()
-    if wanted is None or (line := _asking_line()) is None:
-        return operation, operands
     rule: Rule = operation.raises
-    output = None
-    if rule is CASTS:
-        x = operands[0]
-        source = x._layout.dtype if isinstance(x, Handle) else np.dtype(type(x))
-        if target is None or not _may_not_fit(source, target.dtype):
-            return operation, operands
-        output = target.dtype
+    is_cast = rule is CASTS or rule is NOTHING
+    output = None if target is None else target.dtype
+    if is_cast and (output is None or not _may_not_fit(_dtype_of(operation, operands), output)):
+        return operation, operands
+    wanted = checks()
+    if wanted is None or (line := _asking_line(is_cast=is_cast)) is None:
+        return operation, operands
     key = wanted.kinds, where is not None, output
     variants = operation.flagged
     variant = variants.get(key)
     if variant is None:
         variant = variants[key] = _variant(operation, rule, *key)
-    told = _Told("cast" if rule is CASTS else operation.name, wanted, line)
+    told = _Told("cast" if operation.name == "copy" else operation.name, wanted, line)
     claim = np.uint64(reports.claim_flags(told, line))
     return variant, (*operands, claim) if where is None else (*operands, where, claim)
+
+
+def _dtype_of(operation: Operation, operands: tuple[Any, ...]) -> np.dtype[Any]:
+    """Return the dtype that an operation gives of itself."""
+    kinds = [x._layout.dtype if isinstance(x, Handle) else type(x) for x in operands]
+    return operation.find_loop(tuple([kind if kind in WEAK_TYPES else np.dtype(kind) for kind in kinds])).output
 
 
 def _special_loop(lower: Callable[..., Any]) -> Callable[[tuple[Any, ...]], Loop]:
@@ -125,11 +134,13 @@ def _is_between(name: Any) -> bool:
     return True
 
 
-def _asking_line() -> Line | None:
+def _asking_line(*, is_cast: bool = False) -> Line | None:
     """Return the user's line that asks for an operation; None where a function of ours does."""
     frame = sys._getframe(2)
     name = frame.f_globals.get("__name__")
-    while frame.f_back is not None and (name in _PASSED or _is_between(name)):
+    while frame.f_back is not None and (
+        name in _PASSED or _is_between(name) or (is_cast and str(name).startswith(_BETWEEN_CASTS))
+    ):
         frame = frame.f_back
         name = frame.f_globals.get("__name__")
     name = str(name)
@@ -142,27 +153,60 @@ def _may_not_fit(source: np.dtype[Any], target: np.dtype[Any]) -> bool:
     """Whether a cast has values that it does not keep, and says so."""
     if source.kind not in "fc" or target.kind == "b":
         return target.kind == "f" and target.itemsize == 2 and source.kind in "iu"
-    if source.kind == "c":
-        return target.kind == "c" and target.itemsize < source.itemsize
-    return target.kind in "iu" or (target.kind == "f" and target.itemsize < source.itemsize)
+    if target.kind in "iu":
+        return True
+    size = source.itemsize // 2 if source.kind == "c" else source.itemsize  # of a part
+    return target.kind in "fc" and (target.itemsize // 2 if target.kind == "c" else target.itemsize) < size
 
 
 _LOWERINGS: dict[Any, Callable[..., Any]] = {}  # one for each, or graphs would not be equal
 
 
 def _variant(operation: Operation, rule: Rule, kinds: int, is_masked: bool, output: Any) -> Operation:
+    """Return an operation that tells of its own errors, and of those of the casts before and after it."""
     extra = (BOOL, UINT64) if is_masked else (UINT64,)
 
     def find_loop(given: tuple[Any, ...]) -> Loop:
         loop = operation.find_loop(given[: -len(extra)])
-        lower = loop.lower if output is None else cast(loop.output, output)
-        key = lower, rule, kinds, is_masked
+        casts = tuple(
+            (kind, wanted) if isinstance(kind, np.dtype) and _may_not_fit(kind, wanted) else None
+            for kind, wanted in zip(given, loop.inputs, strict=False)
+        )
+        last = (loop.output, output) if output is not None and _may_not_fit(loop.output, output) else None
+        key = loop.lower, rule, kinds, is_masked, casts, last
         made = _LOWERINGS.get(key)
         if made is None:
-            made = _LOWERINGS[key] = flagging(lower, rule, kinds, is_masked=is_masked)
-        return Loop((*loop.inputs, *extra), output or loop.output, made)
+            made = _LOWERINGS[key] = _flagging_all(*key)
+        inputs = [wanted if pair is None else pair[0] for pair, wanted in zip(casts, loop.inputs, strict=True)]
+        return Loop((*inputs, *extra), loop.output if last is None else output, made)
 
     return Operation(operation.name, find_loop, operation.weight, takes_any_integer=operation.takes_any_integer)
+
+
+def _flagging_all(
+    lower: Callable[..., Any], rule: Rule, kinds: int, is_masked: bool, casts: tuple[Any, ...], last: Any
+) -> Callable[..., Any]:
+    """Return a lowering that raises flags, after casts of operands and before one of the result that do, too."""
+
+    def make(step: Any) -> Callable[..., Any] | None:
+        return None if step is None else flagging(cast(*step), CASTS, kinds, is_masked=is_masked)
+
+    is_silent = rule is CASTS or rule is NOTHING
+    own = lower if is_silent else flagging(lower, rule, kinds, is_masked=is_masked)
+    first, then = [make(step) for step in casts], make(last)
+    if then is None and not any(casts):
+        return own
+    count = 2 if is_masked else 1
+
+    def flagged(k: Any, *values: Any) -> Any:
+        more = values[-count:]
+        operands = [x if step is None else step(k, x, *more) for step, x in zip(first, values[:-count], strict=True)]
+        result = lower(k, *operands) if is_silent else own(k, *operands, *more)
+        return result if then is None else then(k, result, *more)
+
+    flagged.__name__ = lower.__name__
+    flagged.is_flagging = True  # type: ignore[attr-defined]
+    return flagged
 
 
 class _Told:

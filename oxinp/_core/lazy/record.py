@@ -11,7 +11,7 @@ from oxinp._config import config
 from oxinp._core.errors.state import checks, current, quiet
 from oxinp._core.lazy import explain, placement, reports, schedule
 from oxinp._core.lazy.combining import combine, renew
-from oxinp._core.lazy.expr import Graph, Loop, Operation, Record, Unsupported, cast, leaf, remember, scalar
+from oxinp._core.lazy.expr import Graph, Loop, Operation, Placed, Record, Unsupported, cast, leaf, remember, scalar
 from oxinp._core.lazy.flagged import flagged
 from oxinp._core.lazy.handle import Handle, chain, host_view
 from oxinp._core.lazy.results import is_device_scalar, wrap_host, wrap_pending
@@ -240,12 +240,12 @@ def check_placement(*operands: Any) -> None:
 
     Raises
     ------
-    Unsupported
+    Placed
         They are to be left.
     """
     held = [x for x in operands if isinstance(x, Handle) and not is_device_scalar(x)]
     if is_hosted(held) and placement.is_host(max(x._layout.nbytes for x in held)):
-        raise Unsupported("elements that are on the host")
+        raise Placed("elements that are on the host")
 
 
 def cost_of(operation: Operation, operands: tuple[Any, ...]) -> float:

@@ -16,7 +16,7 @@ from oxinp._core.lazy.array_protocol import numpys
 from oxinp._core.lazy.calls import is_waiting
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import Handle, begin_writing, end_writing, expression, fetch, host_view
-from oxinp._core.lazy.record import COPY, express, is_hosted
+from oxinp._core.lazy.record import COPY, express, is_hosted, settled
 from oxinp._core.lazy.results import is_device_scalar, types, wrap_host, wrap_pending
 from oxinp._core.lazy.stores import store, target_of
 from oxinp._core.lazy.views import moved, view, view_at
@@ -159,7 +159,7 @@ def astype(array: Handle, dtype: Any, order: Any = "K", casting: Any = "unsafe",
         return permuted(array, axes, lambda turned: astype(turned, target, "C"))
     warn_of_lost_parts(source, target)
     try:
-        return wrap_pending(express(COPY, (array,), Layout.of(target, array._layout.shape)), as_array=True)
+        return settled(wrap_pending(express(COPY, (array,), Layout.of(target, array._layout.shape)), as_array=True))
     except Unsupported:
         return call(np.ndarray.astype, (array, target), {"order": order}, name="ndarray.astype")
 
@@ -256,6 +256,7 @@ def _assign_on_device(target: Handle, value: Any) -> None:
         converted[...] = value
         value = converted[()]
     store(target, express(COPY, (value,), wanted))
+    settled(target)
 
 
 def check_assignment(layout: Any, seen: Any) -> None:

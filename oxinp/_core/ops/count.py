@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from oxinp._core.lazy import placement
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import Handle
 from oxinp._core.lazy.op import BoundOp, Op
-from oxinp._core.lazy.placement import device
 from oxinp._core.lazy.record import check_placement
 from oxinp._core.lazy.views import view
 from oxinp._core.manipulation.copy import astype
@@ -28,7 +28,7 @@ from oxinp._core.ufunc.object import OBJECTS
 from oxinp._kernels.plan import Plan
 
 MAX_BINS = 1 << 31
-MAX_EDGES = 16  # arrays of edges that are kept
+MAX_EDGES, MAX_EDGES_NBYTES = 16, 1 << 14  # arrays of edges that are kept, and bytes of each
 MAX_EXACT = 2.0**53  # of integers that f64 holds
 
 
@@ -43,7 +43,7 @@ def _plan_count(bound: BoundOp) -> Plan:
         num_bins,
         DEVICE_TYPES[elements.dtype],
         DEVICE_TYPES[edges[0].dtype] if edges else None,
-        device().capability,
+        placement.device().capability,
         is_uniform=is_uniform,
     )
     return planned
@@ -152,7 +152,16 @@ def _compared(dtype: np.dtype[Any], edges: np.ndarray[Any, Any]) -> np.dtype[Any
 def histogram(array: Handle, edges: np.ndarray[Any, Any], *, is_uniform: bool) -> Any:
     """Return how many elements are between edges, with the last one; see `numpy.histogram`."""
     _check(array)
-    wide = edges.astype(_compared(array._layout.dtype, edges))
+    compared = _compared(array._layout.dtype, edges)
+    find = _given if edges.nbytes <= MAX_EDGES_NBYTES else _given.__wrapped__
+    given, is_estimated = find(edges.astype(compared).tobytes(), compared, is_uniform, placement.keyed(None))
+    return perform_on_device(COUNT, (ravel(array), given), (edges.size - 1, is_estimated))
+
+
+@lru_cache(MAX_EDGES)
+def _given(edges: bytes, dtype: np.dtype[Any], is_uniform: bool, device: Any) -> tuple[Handle, bool]:  # noqa: ARG001
+    """Return edges as the kernel takes them, and whether it estimates bins; they stay on their device."""
+    wide = np.frombuffer(edges, dtype)
     deviation = importlib.import_module("oxinp._kernels.sort.count").deviation(wide) if is_uniform else None
     given = creation.asarray(wide if deviation is None else np.append(wide, wide.dtype.type(deviation)))
-    return perform_on_device(COUNT, (ravel(array), given), (edges.size - 1, deviation is not None))
+    return given, deviation is not None

@@ -88,7 +88,8 @@ def _device_layout(shape: Any, dtype: np.dtype[Any], order: str) -> Layout | Non
     if order != "C" or dtype not in DEVICE_TYPES:
         return None
     layout = Layout.of(dtype, np.empty(shape, _NOTHING).shape)
-    return layout if layout.size and placement.starts_on_device(layout.nbytes) else None
+    is_possible = 0 < layout.nbytes < _MOST  # of more NumPy says that it is too much
+    return layout if is_possible and placement.starts_on_device(layout.nbytes) else None
 
 
 def _is_small(shape: Any, dtype: np.dtype[Any]) -> bool:
@@ -105,6 +106,7 @@ def _is_small(shape: Any, dtype: np.dtype[Any]) -> bool:
 
 
 _NOTHING = np.dtype([])  # of no bytes
+_MOST = 1 << 56
 
 
 def _iota(dtype: np.dtype[Any]) -> Any:

@@ -22,6 +22,7 @@ from oxinp._core.lazy.placement import device, keyed
 from oxinp._core.lazy.results import wrap_result
 from oxinp._core.memory.dtypes import DEVICE_TYPES, INT64
 from oxinp._core.memory.layout import Layout
+from oxinp._core.ops.c_library import form_of_log1p
 from oxinp._core.ops.creation import asarray
 from oxinp._core.ops.epilogue import epilogue_of
 
@@ -280,8 +281,15 @@ def _infer_segments(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layou
 
 def _plan_segments(bound: BoundOp) -> Plan:
     generator, name, _, _, is_shifted, expected = bound.parameters
+    layout = bound.layouts[0]
     plan: Plan = importlib.import_module(f"{_FAMILY}.segments").plan(
-        generator, name, bound.layouts[0].size, device().capability, is_shifted=is_shifted, expected=expected
+        generator,
+        name,
+        layout.size,
+        device().capability,
+        is_shifted=is_shifted,
+        expected=expected,
+        log1p=form_of_log1p(f"f{layout.dtype.itemsize}") if layout.dtype.kind == "f" else "",
     )
     return plan
 

@@ -266,8 +266,7 @@ def _into(out: Any, result: Any, casting: Any = "same_kind") -> Any:
     if not np.can_cast(dtype, out._layout.dtype, casting):
         np.add(np.empty(0, dtype), np.empty(0, dtype), out=np.empty(0, out._layout.dtype))
     if out._layout.shape[out._layout.ndim - len(shape) :] != shape:
-        np.broadcast_to(np.empty(shape, np.bool_), out._layout.shape)
-        raise ValueError(f"output operand has shape {out._layout.shape}, and the result {shape}")
+        np.broadcast_to(np.empty(shape, np.bool_), out._layout.shape)  # NumPy has looked at what is no loop
     assign(out, result)
     return out
 

@@ -44,6 +44,9 @@ BASIC = frozenset({int, slice, NoneType, EllipsisType, *_INTEGERS})
 _NUMBERS = frozenset({int, bool})
 _accesses = placement.accesses
 
+MAX_KEY = 32  # longer ones may have more than NumPy's dimensions
+_ONE = np.ones((), np.bool_)
+
 _NumpyArray = np.ndarray
 _Generic = np.generic
 
@@ -419,6 +422,8 @@ def _located(layout: Layout, key: Any, plain: Any) -> tuple[Layout, bool]:
         located = found, False
     else:
         parts = _as_view_key(key)
+        if len(parts) > MAX_KEY:
+            np.broadcast_to(_ONE, layout.shape)[parts]  # NumPy's own error
         found = layout.select(parts) or layout.view(lambda seen: seen[parts])
         located = found, _is_element(key, parts, found.ndim)
     if plain is not None:

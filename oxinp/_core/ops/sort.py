@@ -13,12 +13,12 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from oxinp._core.lazy.expr import Unsupported
-from oxinp._core.lazy.handle import Handle
+from oxinp._core.lazy.handle import Handle, host_view
 from oxinp._core.lazy.op import BoundOp, Op
 from oxinp._core.lazy.placement import device
 from oxinp._core.lazy.record import check_placement
 from oxinp._core.lazy.views import view
-from oxinp._core.manipulation.copy import axes_of, copy, permuted
+from oxinp._core.manipulation.copy import axes_of, copy, own, permuted
 from oxinp._core.manipulation.shape import ravel
 from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES, INT64
 from oxinp._core.memory.layout import Layout
@@ -117,19 +117,46 @@ def along(op: Op, array: Handle, axis: Any, parameters: tuple[Hashable, ...], or
     return copy(view(turned, lambda seen: np.swapaxes(seen, axis, -1)))
 
 
+def ordinals(array: Handle) -> Any:
+    """Return dates, or spans of time, as integers in NumPy's order, which has NaT last; anything else as it is."""
+    layout = array._layout
+    if layout.dtype.kind not in "mM" or not layout.dtype.isnative:
+        return array
+    if array._storage.host is not None:  # where dates stay until they are integers
+        numbers = creation.from_host(host_view(array).view(INT64))
+    else:
+        numbers = view(array, lambda seen: seen.view(INT64))
+    return OBJECTS["subtract"](numbers, 1)  # NaT, the least number, wraps
+
+
+def of_ordinals(numbers: Any, dtype: np.dtype[Any]) -> Any:
+    """Return what `ordinals` have been made of."""
+    if dtype.kind not in "mM":
+        return numbers
+    return own(view(OBJECTS["add"](numbers, 1), lambda seen: seen.view(dtype)))
+
+
 def sort(array: Handle, axis: Any = -1, *, is_descending: bool = False) -> Any:
     """Return the elements sorted along an axis, None for all of them; see `numpy.sort`."""
-    return along(SORT, array, axis, (is_descending,), "K")
+    dtype = array._layout.dtype
+    if dtype.kind in "mM" and is_descending:
+        raise Unsupported("dates from the last to the first")
+    return of_ordinals(along(SORT, ordinals(array), axis, (is_descending,), "K"), dtype)
 
 
 def argsort(array: Handle, axis: Any = -1, *, is_descending: bool = False) -> Any:
     """Return where the elements are that come first, second, ... along an axis; see `numpy.argsort`."""
+    if array._layout.dtype.kind in "mM":
+        if is_descending:
+            raise Unsupported("dates from the last to the first")
+        array = ordinals(array)
     return along(ARGSORT, array, axis, (is_descending,))
 
 
 def lexsort(keys: Sequence[Handle]) -> Any:
     """Return the order of vectors by the last of some keys, then by the one before it; see `numpy.lexsort`."""
     check_placement(*keys)
+    keys = [ordinals(key) for key in keys]
     for key in keys:
         _check(key)
     order = argsort(keys[0])
@@ -145,6 +172,7 @@ def _taken(array: Handle, index: Handle) -> Any:
 
 def searchsorted(array: Handle, values: Handle, *, is_right: bool) -> Any:
     """Return where values have their places in a sorted vector of the same dtype; see `numpy.searchsorted`."""
+    array, values = ordinals(array), ordinals(values)
     _check(array)
     _check(values)
     return perform(SEARCHSORTED, (array, values), (is_right,))
@@ -164,6 +192,10 @@ class Unique:
 
     def __init__(self, array: Handle, *, with_places: bool, equal_nan: bool) -> None:
         check_placement(array)
+        self._dtype = array._layout.dtype
+        if self._dtype.kind in "mM" and not equal_nan:
+            raise Unsupported("NaT that differs from itself")
+        array = ordinals(array)
         _check(array)
         self._shape = array._layout.shape
         elements = ravel(array)
@@ -175,7 +207,7 @@ class Unique:
     @property
     def values(self) -> Any:
         """The distinct elements, sorted."""
-        return gather.select(self._sorted, self._is_first)
+        return of_ordinals(gather.select(self._sorted, self._is_first), self._dtype)
 
     @property
     def starts(self) -> Any:
@@ -209,6 +241,8 @@ class Unique:
 def distinct_values(array: Handle, *, equal_nan: bool) -> Any:
     """Return the distinct elements of an array alone, sorted; see `Unique`."""
     check_placement(array)
+    if array._layout.dtype.kind in "mM":
+        return Unique(array, with_places=False, equal_nan=equal_nan).values
     _check(array)
     found = distinct.of_narrow_range(ravel(array))
     return Unique(array, with_places=False, equal_nan=equal_nan).values if found is None else found

@@ -7,19 +7,22 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from oxinp._core.lazy.expr import Unsupported
+from oxinp._core.lazy.expr import Unsupported, leaf
 from oxinp._core.lazy.op import BoundOp, Op
 from oxinp._core.lazy.placement import device
-from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES
+from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES, INT64
 from oxinp._core.memory.layout import Layout
-from oxinp._kernels.plan import Plan, Scratch, inputs
+from oxinp._core.reduction.scan import plan_scan
+from oxinp._core.reduction.table import CUMSUM
+from oxinp._kernels.plan import Copy, Fill, Plan, Read, Scratch, inputs, outputs
 
 _FAMILY = "oxinp._kernels.sparse."
-STREAM_MEAN = 24  # mean length of rows up to which a block shares 256 of them
+STREAM_MEAN = 15  # mean length of rows up to which a block shares 256 of them
 STREAM_LONGEST = 512  # ... and the longest, which one thread adds
 UNEVEN = 8  # times the mean length, from which on elements are dealt out evenly, not rows
 
@@ -210,6 +213,19 @@ vectors that there are, contiguous rows of its dtype, float32 or float64; parame
 longest row of each matrix. Results the vectors, one more than products, and the components of each product along them.
 """
 
+
+def _plan_arnoldi_pairs(layouts: list[Layout], parameters: Any) -> Plan:
+    (*parts, given), (count, longest) = layouts, parameters
+    size = given.shape[1]
+    matvec = _plan_matvec([*parts, Layout.of(given.dtype, (size,))], (longest,))
+    plan: Plan = _module("arnoldi_pairs").plan(size, count, matvec, DEVICE_TYPES[given.dtype])
+    return plan
+
+
+ARNOLDI_PAIRS = row("arnoldi_pairs", _plan_arnoldi_pairs, _infer_arnoldi)
+"""As `ARNOLDI`, of one matrix and one vector, an even number of steps, two at a time; odd rows of components are those
+of the product of the matrix and the one before, and the last column marks pairs of which too little was left."""
+
 # -- triangular systems, incomplete factors ----------------------------------------------------------------------------
 
 
@@ -218,22 +234,22 @@ def _infer_solve(layouts: Layouts, parameters: Any) -> Layouts:  # noqa: ARG001
 
 
 def _plan_solve(layouts: list[Layout], parameters: Any) -> Plan:
-    (indptr, indices, data, right, *order), (*flags, num_levels) = layouts, parameters
+    (indptr, indices, data, right, _), (*flags, num_levels) = layouts, parameters
     family = _module("trsv")
     plan: Plan
     if len(right.shape) == 2:
         spec = family.TrsmSpec(DEVICE_TYPES[indices.dtype], DEVICE_TYPES[data.dtype], *flags)
         plan = family.plan_many(indptr.size - 1, right.shape[1], indices.size, spec)
         return plan
-    spec = family.TrsvSpec(DEVICE_TYPES[indices.dtype], DEVICE_TYPES[data.dtype], 1, *flags, is_ordered=bool(order))
+    spec = family.TrsvSpec(DEVICE_TYPES[indices.dtype], DEVICE_TYPES[data.dtype], 1, *flags)
     plan = family.plan(indptr.size - 1, indices.size, spec, num_levels)
     return plan
 
 
 SOLVE_TRIANGULAR = row("solve_triangular", _plan_solve, _infer_solve)
 """Operands a matrix in canonical format, right-hand sides of its dtype, one or a matrix, and an order in which rows can
-be solved for, which one right-hand side may go without; parameters whether the lower triangle counts, whether the
-diagonal is ones, and how many levels the order has, 0 without one."""
+be solved for; parameters whether the lower triangle counts, whether the diagonal is ones, and how many levels the order
+has."""
 
 
 def _infer_levels(layouts: Layouts, parameters: Any) -> Layouts:  # noqa: ARG001
@@ -306,19 +322,68 @@ TRANSPOSE = row("transpose", _plan_transpose, _infer_transpose)
 """Operands a matrix, whose columns need not ascend; the parameter is how many it has. The transpose."""
 
 
-def _infer_pick(layouts: Layouts, parameters: Any) -> Layouts:
-    *_, indices, data = layouts
-    return (Layout.of(indices.dtype, parameters), Layout.of(data.dtype, parameters))
+def _infer_picked(layouts: Layouts, parameters: Any) -> Layouts:  # noqa: ARG001
+    """The layouts before it is known how many elements there are."""
+    which, indptr, indices, data = layouts
+    made = ((indptr.dtype, which.size + 1), (indices.dtype, 0), (data.dtype, 0), (indptr.dtype, 0))
+    return tuple([Layout.of(dtype, (size,)) for dtype, size in made])
 
 
-def _plan_pick(layouts: list[Layout], parameters: Any) -> Plan:
-    (_, rows, _, indices, data), (count,) = layouts, parameters
-    plan: Plan = _module("rows").pick(rows.size, count, DEVICE_TYPES[indices.dtype], DEVICE_TYPES[data.dtype])
-    return plan
+def _has_room(indptr: Layout, words: tuple[int, ...]) -> bool:
+    """Whether all numbers of rows are in bounds, and their elements have numbers in the matrix' dtype."""
+    total, num_outside = words
+    return not num_outside and 0 < total <= np.iinfo(indptr.dtype).max
 
 
-PICK_ROWS = row("pick_rows", _plan_pick, _infer_pick)
-"""Operands the result's indptr, numbers of rows, int64, and a matrix; parameter the number of elements."""
+def _sized_picked(bound: BoundOp, words: tuple[int, ...]) -> Layouts:
+    indptr, indices, data, tiles = bound.layouts
+    if not _has_room(indptr, words):
+        return bound.layouts
+    num_tiles = _module("merge").num_tiles_of(indptr.size - 1, words[0])
+    sizes = ((indices, words[0]), (data, words[0]), (tiles, num_tiles + 1))
+    return (indptr, *[Layout.of(each.dtype, (size,)) for each, size in sizes])
+
+
+def _plan_picked(layouts: list[Layout], parameters: Any) -> Plan:  # noqa: ARG001
+    """Look up lengths, read how many elements there are, scan and copy."""
+    which, indptr, indices, data = layouts
+    family, dtype, num_picked = _module("rows"), indptr.dtype, which.size
+    index, value = DEVICE_TYPES[indices.dtype], DEVICE_TYPES[data.dtype]
+    scratch, size = Scratch(), Layout.of(dtype, (num_picked,))
+    rows = scratch.take(num_picked * which.dtype.itemsize)
+    lengths, through = (scratch.take(num_picked * dtype.itemsize) for _ in range(2))
+    words = scratch.take(2 * INT64.itemsize)
+    scan = plan_scan(CUMSUM, leaf(size), 0, size)
+    scan_scratch = scratch.take(scan.scratch_nbytes)
+    given, *matrix = inputs(4)
+    out_indptr, out_indices, out_data, tiles = outputs(4)
+    steps = (
+        Fill(words, 2 * INT64.itemsize, 0),
+        family.pick_lengths(num_picked, indptr.size - 1, index, (rows, lengths, words, given, matrix[0])),
+        Read(words, 2),
+    )
+
+    @lru_cache(1)
+    def copied(words: tuple[int, ...]) -> Plan:
+        if not _has_room(indptr, words):
+            return Plan(())
+        arguments = (out_indices, out_data, tiles, out_indptr, rows, *matrix)
+        return Plan(
+            (
+                Fill(out_indptr, dtype.itemsize, 0),
+                *scan.on(out0=through, in0=lengths, scratch=scan_scratch),
+                Copy(out_indptr.at(dtype.itemsize), through, num_picked * dtype.itemsize),
+                *family.pick(num_picked, words[0], index, value, arguments),
+            )
+        )
+
+    return Plan(steps, scratch.nbytes, then=copied)
+
+
+PICKED = row("picked", _plan_picked, _infer_picked).replace(sized=_sized_picked)
+"""Operands numbers of rows, int64, and a matrix. Gives indptr, indices and data of these rows, and where tiles of them
+begin; reads how many elements there are, and how many numbers are out of bounds. Nothing is written where some are, or
+elements are none, or more than the dtype of the indices can count."""
 
 
 def _infer_runs(layouts: Layouts, parameters: Any) -> Layouts:  # noqa: ARG001

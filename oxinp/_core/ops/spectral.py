@@ -93,21 +93,31 @@ def _tridiagonal() -> Any:
     return importlib.import_module("oxinp._kernels.lapack.conquer")
 
 
-def _infer_tridiagonal(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout, ...]:  # noqa: ARG001
-    diagonal = layouts[0]
+def _infer_tridiagonal(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout, ...]:
+    diagonal, (has_vectors,) = layouts[0], parameters
+    if not has_vectors:
+        return (Layout.of(diagonal.dtype, diagonal.shape),)
     padded = _tridiagonal().tree(diagonal.shape[0]).padded
     return Layout.of(diagonal.dtype, (padded,)), Layout.of(diagonal.dtype, (padded, padded))
 
 
 def _plan_tridiagonal(bound: BoundOp) -> Plan:
-    layout = bound.graphs[0].layout
-    plan: Plan = _tridiagonal().plan(DEVICE_TYPES[layout.dtype], 1, layout.shape[0], device().capability)
+    (has_vectors,), layout = bound.parameters, bound.graphs[0].layout
+    type_, order = DEVICE_TYPES[layout.dtype], layout.shape[0]
+    plan: Plan
+    if has_vectors:
+        plan = _tridiagonal().plan(type_, 1, order, device().capability)
+    else:
+        plan = importlib.import_module("oxinp._kernels.lapack.sturm").plan(type_, 1, order)
     return plan
 
 
-def _host_tridiagonal(diagonal: np.ndarray[Any, Any], beside: np.ndarray[Any, Any]) -> tuple[Any, ...]:
+def _host_tridiagonal(
+    diagonal: np.ndarray[Any, Any], beside: np.ndarray[Any, Any], has_vectors: Any
+) -> tuple[Any, ...]:
     linalg = importlib.import_module("scipy.linalg")
-    return tuple(linalg.eigh_tridiagonal(diagonal, beside[:-1]))
+    found = linalg.eigh_tridiagonal(diagonal, beside[:-1], eigvals_only=not has_vectors)
+    return tuple(found) if has_vectors else (found,)
 
 
 def _cost_of_tridiagonal(layouts: tuple[Layout, ...], parameters: Any) -> float:  # noqa: ARG001
@@ -168,8 +178,8 @@ def eigh(a: Handle, *, is_upper: bool = False, has_vectors: bool = True) -> tupl
     return _performed(EIGH, a, "Eigenvalues did not converge", has_vectors=has_vectors)[0]
 
 
-def eigh_tridiagonal(diagonal: Handle, beside: Handle) -> tuple[Any, Any]:
-    """Return eigenvalues, ascending, and vectors of a real symmetric tridiagonal matrix.
+def eigh_tridiagonal(diagonal: Handle, beside: Handle, *, has_vectors: bool = True) -> tuple[Any, ...]:
+    """Return eigenvalues, ascending, and vectors of a real symmetric tridiagonal matrix, or the values alone.
 
     Parameters
     ----------
@@ -186,7 +196,10 @@ def eigh_tridiagonal(diagonal: Handle, beside: Handle) -> tuple[Any, Any]:
     if backend is not None and order > _tridiagonal().most_rows(DEVICE_TYPES[layout.dtype], backend.capability):
         msg = f"eigenvalues of tridiagonal matrices of {order} rows"
         raise Unsupported(msg)
-    w, v = perform(TRIDIAGONAL, (diagonal, beside))
+    found = perform(TRIDIAGONAL, (diagonal, beside), (has_vectors,))
+    if not has_vectors:
+        return (found[0] if type(found) is tuple else found,)
+    w, v = found
     return w[:order], v[:order, :order]
 
 

@@ -15,7 +15,7 @@ from oxinp._config import config
 from oxinp._core.lazy import reports
 from oxinp._core.lazy.building import attempt
 from oxinp._core.lazy.expr import Placed, Unsupported
-from oxinp._core.lazy.handle import Handle, host_view
+from oxinp._core.lazy.handle import Handle, fetch
 from oxinp._core.lazy.op import BoundOp, Op
 from oxinp._core.lazy.placement import device
 from oxinp._core.lazy.results import types
@@ -260,15 +260,13 @@ def reduceat(name: str, array: Any, indices: Any, axis: int, dtype: Any) -> Any:
     Raises
     ------
     Unsupported
-        Slices that are not known on the host, or the device has no kernel.
+        The device has no kernel.
     """
     if type(array) is not types.ndarray or name not in _IDENTITIES or not array._layout.size or not array._layout.ndim:
         raise Unsupported("a ufunc whose order matters, or no elements")
     if advanced.is_light(array, 0):
         raise Placed("few elements, on the host")
-    if isinstance(indices, Handle) and indices._storage.host is None:
-        raise Unsupported("slices that the device alone knows")
-    starts = np.asarray(host_view(indices) if isinstance(indices, Handle) else indices)
+    starts = np.asarray(fetch(indices) if isinstance(indices, Handle) else indices)
     axis = normalize_axis_index(axis, array._layout.ndim)
     shape = array._layout.shape
     if (

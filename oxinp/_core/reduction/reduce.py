@@ -22,7 +22,7 @@ from oxinp._core.lazy.expr import MAX_NDIM, Loop, Operation, Structure, Unsuppor
 from oxinp._core.lazy.flagged import JUDGE, MARK, claim_reduction
 from oxinp._core.lazy.handle import Handle, begin_writing, chain, end_writing, host_view
 from oxinp._core.lazy.op import BoundOp, Op
-from oxinp._core.lazy.record import express, is_hosted, settled
+from oxinp._core.lazy.record import COPY, express, is_hosted, settled
 from oxinp._core.lazy.results import wrap_host, wrap_pending, wrap_result
 from oxinp._core.lazy.stores import check_writeable, store_result
 from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES, FLOAT32, FLOAT64, scalar_value
@@ -111,6 +111,8 @@ def reduce(
         if row.about is None or not isinstance(mean, Handle):
             raise Unsupported("a mean that is given")
         row = row.about
+    if current() is not quiet.state and row.ufunc is not None and dtype is not None and where is True:
+        array = _cast_before(array, dtype)
     try:
         value, is_masked = _elements(array, where, mean)
         source = value[0].layout.dtype
@@ -150,6 +152,18 @@ def reduce(
         return wrap_result(total)
     store_result(out, total)
     return out
+
+
+_CAST = Operation("reduce", COPY.find_loop)
+_CAST.raises = COPY.raises
+
+
+def _cast_before(array: Handle, dtype: np.dtype[Any]) -> Any:
+    """Return what integers are summed of as floats, which tells of those that are none; else the array as it is."""
+    layout = array._layout
+    if layout.dtype.kind != "f" or dtype.kind not in "iu" or layout.dtype not in DEVICE_TYPES:
+        return array
+    return wrap_pending(express(_CAST, (array,), Layout.of(dtype, layout.shape)), as_array=True)
 
 
 def _deferred(bound: BoundOp, leaves: tuple[Any, ...], mask: int) -> Value:

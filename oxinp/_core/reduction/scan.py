@@ -10,6 +10,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from oxinp._core.errors.hearing import call_numerical
+from oxinp._core.errors.state import current, quiet
 from oxinp._core.host.exchange import is_array
 from oxinp._core.lazy import explain, placement, schedule
 from oxinp._core.lazy.chains import arrays, input_types, instructions, operand
@@ -20,6 +21,7 @@ from oxinp._core.lazy.placement import device
 from oxinp._core.lazy.record import is_hosted
 from oxinp._core.lazy.results import wrap_host, wrap_result
 from oxinp._core.lazy.stores import check_writeable, store_result
+from oxinp._core.manipulation.copy import astype
 from oxinp._core.manipulation.shape import ravel
 from oxinp._core.memory.dtypes import DEVICE_TYPES
 from oxinp._core.memory.layout import Layout, result_layout
@@ -114,6 +116,8 @@ def accumulate(row: ScanRow, array: Handle, axis: Any = 0, dtype: Any = None, ou
     if not layout.ndim or isinstance(axis, tuple):
         raise Unsupported("NumPy says what it takes")
     axis = normalize_axis_index(axis, layout.ndim)
+    if current() is not quiet.state and dtype is not None and dtype.kind in "iuf" and row.missing is None:
+        array = astype(array, dtype, copy_wanted=False)  # which tells of what is lost
     value = operand_chain(array)
     source = value[0].dtype
     result = _result_dtype(row, source, source.num, dtype)

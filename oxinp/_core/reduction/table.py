@@ -17,6 +17,7 @@ from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES
 from oxinp._kernels.problem import ReduceOp
 from oxinp._kernels.reduce import operators
+from oxinp._ptx import math as math_of
 from oxinp._ptx.frozen import Frozen
 from oxinp._ptx.math import choose
 from oxinp._ptx.types import f16, f32, f64
@@ -210,6 +211,18 @@ def _bitwise(name: str, combine: Lowering, *, all_ones: bool = False) -> Any:
     return op
 
 
+def _log_of_sum(lowering: Lowering) -> Any:
+    """Return the `op` of the logarithm of a sum of powers."""
+
+    def op(source: DType, dtype: DType, is_masked: bool) -> ReduceOp | None:  # noqa: ARG001
+        if dtype.kind != "f":
+            return None
+        acc = DEVICE_TYPES[dtype]
+        return ReduceOp(lowering.__name__, f32 if acc is f16 else acc, -math.inf, lowering)
+
+    return op
+
+
 def _mean_op(source: DType, dtype: DType, is_masked: bool) -> ReduceOp | None:  # noqa: ARG001
     acc = DEVICE_TYPES[dtype]
     return operators.mean(f32 if acc is f16 else acc, is_masked=is_masked)
@@ -385,6 +398,10 @@ class ScanRow(Frozen, eq=False):
 
 SCANS = {
     name: ScanRow(f"{name}.accumulate", getattr(np, name).accumulate, reduction) for name, reduction in BY_UFUNC.items()
+}
+SCANS |= {
+    name: ScanRow(f"{name}.accumulate", getattr(np, name).accumulate, ReductionRow(name, getattr(np, name).reduce, op))
+    for name, op in (("logaddexp", _log_of_sum(math_of.logaddexp)), ("logaddexp2", _log_of_sum(math_of.logaddexp2)))
 }
 """By the name of the ufunc whose `accumulate` it is."""
 CUMSUM = ScanRow("cumsum", np.cumsum, SUM)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
 from math import ceil
 from typing import Any
 
@@ -111,8 +112,20 @@ class ufunc(metaclass=UfuncType):  # noqa: N801 - NumPy's name
         self.methods = operators(self.operations[0], row) if row.numpy.nout == 1 and row.numpy.nin <= 2 else ()
         self._shortcut: Any = NO_SHORTCUT
         if self.methods:
-            plain = plain_call(self.operations[0], row)
-            self._shortcut = plain, self.methods[-1 if row.numpy.nin == 1 else 1], row.numpy.nin, self._reach, row.numpy
+            plain, reflected = plain_call(self.operations[0], row), self.methods[-1 if row.numpy.nin == 1 else 1]
+            if row.numpy in (np.equal, np.not_equal):
+                plain, reflected = self._of_numbers(plain), self._of_numbers(reflected, is_reflected=True)
+            self._shortcut = plain, reflected, row.numpy.nin, self._reach, row.numpy
+
+    def _of_numbers(self, operator: Callable[..., Any], *, is_reflected: bool = False) -> Callable[..., Any]:
+        """Return what an operator computes of numbers, and NumPy's ufunc of anything else: texts do not just differ."""
+
+        def compute(a: Any, b: Any) -> Any:
+            if a._layout.dtype.kind in "biufc" and (type(b) is not types.ndarray or b._layout.dtype.kind in "biufc"):
+                return operator(a, b)
+            return self._call((b, a) if is_reflected else (a, b), {})
+
+        return compute
 
     def __eq__(self, other: object) -> bool:
         """Whether the other is this function, or NumPy's: what programs look up by NumPy's is found by ours."""
@@ -156,7 +169,7 @@ class ufunc(metaclass=UfuncType):  # noqa: N801 - NumPy's name
         if kwargs.get("out") is ... and len(args) == num_inputs:
             if not any(isinstance(x, Handle) for x in (*args, *kwargs.values())):
                 given = numpy_ufunc(*args, **kwargs)
-                return types.from_host(given) if type(given) is np.ndarray else given
+                return tuple(map(_ours, given)) if type(given) is tuple else _ours(given)
             del kwargs["out"]
             result = self(*args, **kwargs)
             return tuple(map(as_array, result)) if type(result) is tuple else as_array(result)
@@ -265,6 +278,8 @@ class ufunc(metaclass=UfuncType):  # noqa: N801 - NumPy's name
         where: Any = True,
     ) -> Any:
         """Reduce over an axis; see `numpy.ufunc.reduce`."""
+        if type(out) is tuple and ... in out:
+            self._row.numpy.reduce(0, out=out)  # which NumPy refuses
         if out is ...:
             return as_array(self.reduce(array, axis, dtype, None, keepdims, initial, where))
         row = BY_UFUNC.get(self.__name__)
@@ -379,6 +394,10 @@ NO_SHORTCUT = (None, None, -1, 0, None)
 """What a ufunc has whose calls of arrays are not its operators."""
 
 OBJECTS: dict[str, ufunc] = {}  # by name, entered by `ufuncs`
+
+
+def _ours(given: Any) -> Any:
+    return types.from_host(given) if type(given) is np.ndarray else given
 
 
 def _said(*given: tuple[str, Any, Any]) -> dict[str, Any]:

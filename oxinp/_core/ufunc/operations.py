@@ -10,6 +10,7 @@ from oxinp._core.lazy.expr import Loop, Operation, Unsupported
 from oxinp._core.memory.dtypes import FLOAT16
 from oxinp._core.ufunc import exceptions
 from oxinp._core.ufunc.table import UfuncRow
+from oxinp._kernels.flags import NOTHING
 from oxinp._ptx.math.widen import widened
 
 _widened = functools.cache(widened)  # one lowering for each, or graphs would not be equal
@@ -29,7 +30,7 @@ def operations_of(
     made = tuple(_operation_of(row, i, signature, casting) for i in range(row.numpy.nout))
     for operation in made:
         operation.outputs = made  # recorded together: one kernel computes all that are wanted
-    made[0].raises = exceptions.OF_UFUNCS.get(row.numpy)  # of several outputs, the first tells of all
+    made[0].raises = exceptions.OF_UFUNCS.get(row.numpy) or NOTHING  # of several outputs, the first tells of all
     return made
 
 

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
     from oxinp._ptx.value import Value
 
+LOADS = ""  # how elements by index are cached
+
 
 class TakeSpec(Frozen):
     """One kernel of `take`.
@@ -180,7 +182,9 @@ def make(spec: TakeSpec) -> Kernel:
                 report(k, status, value)
         found = [k.where(is_beyond, k.const(0, at.type), at) for at, is_beyond in resolved]
     vector = spec.loops.vector
-    units = [array.load(loops.offset(0, place, at), vector) for place, at in zip(places, found, strict=True)]
+    units = [
+        array.load(loops.offset(0, place, at), vector, cache=LOADS) for place, at in zip(places, found, strict=True)
+    ]
     for number, unit, is_valid in zip(numbers, units, valid, strict=True):
         with k.when(is_valid):
             first = number * vector

@@ -38,7 +38,7 @@ NUM_WARPS = BLOCK // WARP
 REGION = WARP * WARP  # elements of a warp: one word per lane
 NBYTES_IN_FLIGHT = 64  # of the chain's loads per thread
 MAX_UNROLL = 16
-UNROLL = 8  # of chosen elements
+UNROLL = 4  # of chosen elements
 SUM = ReduceOp("sum", i64, 0, add)
 
 

@@ -14,11 +14,11 @@ MIN_SMS = 100  # of a GPU of 7 or 8 GPCs, some of which have 16 then
 
 
 class ClusterSpec(Protocol):
-    """A kernel of one cluster, whose threads have a row of the panel each."""
+    """A kernel of one cluster that holds the rows of a panel."""
 
     @property
-    def num_threads(self) -> int:
-        """Of a block."""
+    def height(self) -> int:
+        """Rows of a block."""
 
     @property
     def num_blocks(self) -> int:
@@ -43,7 +43,7 @@ Spec = TypeVar("Spec", bound=ClusterSpec)
 def smallest(specs: Iterable[Spec], num_rows: int, device: Device) -> Spec | None:
     """Return the first Spec that has a panel's rows and that a device takes; None where there is none."""
     for spec in specs:
-        is_large_enough = spec.num_threads * spec.num_blocks >= num_rows
+        is_large_enough = spec.height * spec.num_blocks >= num_rows
         if is_large_enough and _is_launchable(spec, device):
             return spec
     return None

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from oxinp._kernels.choice import Device
+    from oxinp._kernels.lapack.lu_cluster import ClusterSpec
     from oxinp._kernels.plan import Launch, Step
     from oxinp._ptx.types import Type
 
@@ -152,7 +153,7 @@ class _Factor:
         most = -(-stack.num_rows // self.height)
         self.block = outer(stack, device)
         self.columns = 0, stack.num_columns  # in which a panel's exchanges are made at once
-        num_lists = stack.count if not self.block.looks_ahead else 2 * -(-self.block.width // self.width)
+        num_lists = stack.count if not self.block.looks_ahead else 2 * -(-self.block.width // self.panel_width(0))
         self.exchanges = self.scratch.take(3 * self.width * 4 * num_lists)
         self.board = lu_panel.board(self.scratch, stack.type, most, stack.count)
         # Blocks of a panel wait for each other: of many panels only so many at a time that all are resident.
@@ -220,8 +221,9 @@ class _Factor:
     def factor(self, low: int, high: int) -> None:
         """Factor some columns below the diagonal."""
         if high - low <= max(self.block.group, self.width):
-            for start in range(low, high, self.width):
-                end = min(start + self.width, high)
+            width = self.panel_width(low)
+            for start in range(low, high, width):
+                end = min(start + width, high)
                 self.factor_panel(start, end, high)
                 if end < high:
                     lines, columns = (end, self.stack.num_rows), (end, high)
@@ -248,7 +250,7 @@ class _Factor:
                 place.at(4 * 3 * self.width * start),
                 self.status,
             )
-            spec = lu_cluster.choose(stack.type, shape[0], self.device) if stack.count == 1 else None
+            spec = self.cluster(low)
             if spec is not None:
                 self.steps.append(lu_cluster.launch(spec, panel, places))
             else:
@@ -257,9 +259,22 @@ class _Factor:
             permutes = not self.block.looks_ahead
             self.steps.append(self.exchange(self.columns, (low, high), end - high, permutes=permutes))
 
+    def cluster(self, low: int) -> ClusterSpec | None:
+        """Return the cluster that factors the panel from a column on; None where there is none."""
+        stack = self.stack
+        return lu_cluster.choose(stack.type, stack.num_rows - low, self.device) if stack.count == 1 else None
+
+    def panel_width(self, low: int) -> int:
+        """Return how many columns panels have in the block column that has a column."""
+        spec = self.cluster(low - low % self.block.width)
+        return self.width if spec is None else spec.width
+
     def lists(self, low: int) -> Argument:
         """Where the exchanges of the panel from a column on are kept: of all of two block columns, or of a panel."""
-        number = low % (2 * self.block.width) // self.width if self.block.looks_ahead else 0
+        number, block = 0, self.block
+        if block.looks_ahead:
+            most = -(-block.width // self.panel_width(0))
+            number = low // block.width % 2 * most + low % block.width // self.panel_width(low)
         return self.exchanges.at(4 * 3 * self.width * number)
 
     def exchange(
@@ -271,6 +286,7 @@ class _Factor:
             stack.type,
             columns,
             (low, high - low),
+            self.panel_width(low),
             stack.num_rows,
             stack.pitch,
             stack.move,

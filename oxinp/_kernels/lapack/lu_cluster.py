@@ -1,15 +1,17 @@
 """LU with partial pivoting of a panel by one cluster of blocks (sm_90): its rows in registers.
 
-Data layout: of a panel, see `lu_panel`, a thread has one row in registers. In shared memory a block has its rows, on
-their way from and to memory; and what other blocks put there: of each a candidate for the pivot, and its row; the row
-on the diagonal.
+Data layout: of a panel, see `lu_panel`, a thread has one or some rows in registers, from the column on that is
+eliminated: with every column they move up by one, so that the code of all columns is the same and stays in the
+instruction cache. In shared memory a block has its rows, on their way from and to memory, and their multipliers; and
+what other blocks put there: of each a candidate for the pivot, its row, and the reciprocal of its element.
 
-Who owns what: a block has consecutive rows, a thread one, rank by rank of the cluster.
+Who owns what: a block has consecutive rows, rank by rank of the cluster, a warp some of these, and a lane every 32nd of
+the warp's. Rows do not move: each has the position to which exchanges would have brought it, where it is stored.
 
 Algorithm, per column: warps and blocks find their rows of the element of largest magnitude, the first of equal ones,
-by comparing magnitudes as integers; every block puts its candidate, and that row, into the shared memory of all, the
-first one its row on the diagonal, too, and each waits until it has those of all. The best of the candidates and the row
-on the diagonal change places; the multipliers and what is left of the panel are computed.
+by comparing magnitudes as integers; every block puts its candidate and that row into the shared memory of all, and each
+waits until it has those of all. The row of the best candidate and the one on the diagonal change positions; the
+multipliers and what is left of the panel are computed.
 
 Per panel: rows * width^2 flops, and per column one way from block to block. What blocks put into each other's memory,
 and what warps tell each other, is there twice, for columns of even and of odd number: who tells of a column has all
@@ -26,21 +28,25 @@ from oxinp._kernels.lapack import cluster
 from oxinp._kernels.lapack.lu_panel import NOWHERE, WARP, WIDTHS, PanelKernel
 from oxinp._kernels.plan import Launch, Work
 from oxinp._ptx import Builder, Kernel
+from oxinp._ptx.async_copy import AsyncCopies
 from oxinp._ptx.cluster import cluster_barrier
 from oxinp._ptx.cluster_store import WORDS, ClusterStores
 from oxinp._ptx.kernel import retraceable
 from oxinp._ptx.math import floats
 from oxinp._ptx.synchronize import follow
-from oxinp._ptx.types import Type, u32, u64
+from oxinp._ptx.types import Type, c128, f32, i64, u32, u64
 
 if TYPE_CHECKING:
     from oxinp._kernels.choice import Device
     from oxinp._kernels.lapack.lu_panel import Panel
     from oxinp._kernels.plan import Argument
     from oxinp._ptx.memory import Pointer
-    from oxinp._ptx.value import Value, Var
+    from oxinp._ptx.value import Value
 
-SHAPES = ((128, 8), (256, 8), (512, 8), (512, 16))  # threads of a block, blocks of a cluster
+# Threads of a block, blocks of a cluster, rows of a thread.
+SHAPES = ((128, 8), (256, 8), (512, 8), (512, 16), (512, 16, 2))
+CHUNK = 8  # elements of a row that are brought up to date without asking whether there are as many
+UNROLL = 8  # rows of a warp that are on their way at a time
 
 
 class ClusterSpec(NamedTuple):
@@ -50,30 +56,44 @@ class ClusterSpec(NamedTuple):
     ----------
     type : Type
     num_threads : int
-        Of a block, and its rows.
+        Of a block.
     num_blocks : int
         Of the cluster.
+    num_lines : int
+        Rows of a thread.
     """
 
     type: Type
     num_threads: int
     num_blocks: int
+    num_lines: int = 1
 
     @property
     def width(self) -> int:
-        """Most columns of a panel."""
-        return WIDTHS[self.type.nbytes]
+        """Most columns of a panel: the registers of a thread are as many, however many rows it has."""
+        return WIDTHS[self.type.nbytes] // self.num_lines
+
+    @property
+    def height(self) -> int:
+        """Rows of a block."""
+        return self.num_threads * self.num_lines
 
     @property
     def shared_nbytes(self) -> int:
         """Of a block, and some more."""
-        lines = 4 + 2 * (self.num_blocks + 1)
-        return (self.num_threads * (self.width + 1) + lines * self.width) * self.type.nbytes + 2048
+        lines = 2 + 2 * self.num_blocks
+        return (self.height + lines) * (self.width + 1) * self.type.nbytes + 2048
 
 
 def choose(type: Type, num_rows: int, device: Device) -> ClusterSpec | None:
     """Return the Spec of the smallest cluster that has a panel's rows; None where there is none."""
-    return cluster.smallest((ClusterSpec(type, *shape) for shape in SHAPES), num_rows, device)
+    specs = (ClusterSpec(type, *shape) for shape in SHAPES)
+    return cluster.smallest((spec for spec in specs if _has_registers(spec)), num_rows, device)
+
+
+def _has_registers(spec: ClusterSpec) -> bool:
+    """Whether a thread has the registers: divisions of c128 take too many beside two rows."""
+    return spec.num_lines == 1 or spec.type is not c128
 
 
 @cache
@@ -83,102 +103,175 @@ def make(spec: ClusterSpec) -> Kernel:
     return _ClusterPanel(spec).build()
 
 
+class _Line:
+    """A row of a thread: its elements from the column on that is eliminated, its multipliers, its position."""
+
+    def __init__(self, k: Builder, tile: Pointer, number: Value, num_rows: Value, width: int) -> None:
+        self.multipliers = tile
+        self.values = [k.var(tile[i]) for i in range(width)]
+        self.position = k.var(number)  # in the panel
+        self.is_present = number < num_rows
+
+
 class _ClusterPanel(PanelKernel):
     """The kernel while it is built."""
 
     def __init__(self, spec: ClusterSpec) -> None:
         k = Builder("lu_cluster_panel", block=spec.num_threads, cluster=spec.num_blocks, target="sm_90", min_blocks=1)
-        super().__init__(k, spec.type, spec.num_threads)
-        self.spec, self.num_warps = spec, spec.num_threads // WARP
+        super().__init__(k, spec.type, spec.height)
+        self.spec, self.num_warps, self.columns = spec, spec.num_threads // WARP, spec.width
+        self.line = self.columns + 1
         self.take()
         self.partials = k.dynamic_shared(u32, 2 * self.num_warps * WORDS)
         self.candidates = k.dynamic_shared(u32, 2 * spec.num_blocks * WORDS)
-        self.outgoing = k.dynamic_shared(spec.type, 2 * self.width)  # of this block: its candidate, the diagonal's row
-        self.rows = k.dynamic_shared(spec.type, 2 * spec.num_blocks * self.width)
-        self.diagonals = k.dynamic_shared(spec.type, 2 * self.width)
-        self.row = self.top + k.tid  # in the panel
+        self.outgoing = k.dynamic_shared(spec.type, self.columns)  # the row of this block's candidate
+        self.reciprocal = k.dynamic_shared(spec.type, 1)  # of its element
+        self.rows = k.dynamic_shared(spec.type, 2 * spec.num_blocks * self.columns)
+        self.reciprocals = k.dynamic_shared(spec.type, 2 * spec.num_blocks)
         self.vector = max(1, 16 // spec.type.nbytes)
         self.stores = ClusterStores(k)
-        line_nbytes = self.width * spec.type.nbytes
-        self.nbytes = spec.num_blocks * (u32.nbytes * WORDS + line_nbytes) + line_nbytes  # that a block is told
 
     def build(self) -> Kernel:
-        k = self.k
+        k, spec = self.k, self.spec
         follow(k)
-        self.copy_in()
-        own = self.tile.at(k.tid * self.line)
-        values = [k.var(own[i]) for i in range(self.width)]
+        own = k.warp * (WARP * spec.num_lines)  # the first row of this warp in the block
+        self.rows_in(own)
+        rows = [own + k.lane + i * WARP for i in range(spec.num_lines)]
+        tiles = [self.tile.at(row * self.line) for row in rows]
+        self.lines = [
+            _Line(k, tile, self.top + row, self.num_rows, self.columns) for tile, row in zip(tiles, rows, strict=True)
+        ]
+        # Behind what blocks tell of their rows, what was told before is read, and used for nothing.
+        with k.range(k.tid, 2 * spec.num_blocks * self.columns, spec.num_threads) as place:
+            self.rows[place] = k.const(0, self.type)
         cluster_barrier(k)  # from here on every block is there
         winner = k.var(0, u32)
-        for column in range(self.width):
-            with k.when(self.num_columns > column):
-                self.tell(column, values)
-                if column:  # while what others tell is on its way
-                    self.note(k.const(column - 1, u32), winner.get())
-                self.stores.wait(column)
-                found, pivot_row = self.exchange(column, values)
-                winner.set(found)
-                self.note_pivot(k.const(column, u32), pivot_row[column])
-                self.update(column, pivot_row, values)
+        with k.range(k.const(0, u32), self.num_columns) as column:
+            self.tell(column)
+            with k.when(column > 0):  # while what others tell is on its way
+                self.note(column - 1, winner.get())
+            self.stores.wait(column)
+            winner.set(self.eliminate(column))
         self.note(self.num_columns - 1, winner.get())
-        for i, value in enumerate(values):
-            own[i] = value.get()
-        k.barrier()
-        self.copy_out()
+        for line in self.lines:
+            self.keep_upper(line)
+        k.warp_sync()
+        for i, line in enumerate(self.lines):
+            self.rows_out(own + i * WARP, line)
         self.report()
         return k.build()
 
+    # -- memory
+
+    def rows_in(self, own: Value) -> None:
+        """Let the rows of each warp come in, zeros where there are none."""
+        k, copies, nbytes = self.k, AsyncCopies(self.k), self.type.nbytes
+        at_once = WARP // self.columns
+        first, column = own + k.lane / self.columns, k.lane % self.columns
+        with k.range(k.const(0, u32), WARP * self.spec.num_lines, at_once * UNROLL) as start:
+            for i in range(0, at_once * UNROLL, at_once):
+                row = first + start + i
+                is_there = (self.top + row < self.num_rows) & (column < self.num_columns)
+                place = k.cast(k.where(is_there, self.top + row, k.const(0, u32)), i64) * self.pitch
+                source = self.a.at(place + k.cast(k.where(is_there, column, k.const(0, u32)), i64))
+                valid = k.where(is_there, k.const(nbytes, u32), 0)
+                copies.start(self.tile.at(row * self.line + column), source, nbytes, valid)
+        copies.commit()
+        copies.wait()
+        k.warp_sync()
+
+    def rows_out(self, own: Value, line: _Line) -> None:
+        """Store a row of each lane at its position."""
+        k = self.k
+        at_once = WARP // self.columns
+        first, column = k.lane / self.columns, k.lane % self.columns
+        with k.range(k.const(0, u32), WARP, at_once * UNROLL) as start:
+            for i in range(0, at_once * UNROLL, at_once):
+                row = first + start + i
+                position = k.shfl_idx(line.position.get(), row)
+                with k.when((position < self.num_rows) & (column < self.num_columns)):
+                    place = k.cast(position, i64) * self.pitch + k.cast(column, i64)
+                    self.a[place] = self.tile[(own + row) * self.line + column]
+
+    def keep_upper(self, line: _Line) -> None:
+        """Put what a pivot's row has of U behind its multipliers."""
+        k, position = self.k, line.position.get()
+        with k.when(position < self.num_columns):
+            upper = line.multipliers.at(position)
+            for i, value in enumerate(line.values):
+                with k.when(position + i < self.columns):
+                    upper[i] = value.get()
+
     # -- the pivot
 
-    def search(self, column: int, value: Value) -> list[Value]:
-        """The candidate of this block; of rows in the panel."""
+    def candidate(self, column: Value, line: _Line) -> list[Value]:
+        """A row as a candidate: two words of the magnitude, and the position."""
         k = self.k
-        found = self.magnitude(value)
-        is_below = (self.row >= column) & (self.row < self.num_rows)
-        zero = k.const(0, u32)
+        found, position, zero = self.magnitude(line.values[0].get()), line.position.get(), k.const(0, u32)
+        is_below = (position >= column) & line.is_present
         if found.type.bits == 64:
             bits = k.bitcast(found, u64)
             words = [k.cast(bits >> 32, u32), k.cast(bits, u32)]
         else:
             words = [k.bitcast(found, u32), zero]
         words = [k.where(is_below, word, zero) for word in words]
-        best = self.best([*words, k.where(is_below, self.row, k.const(NOWHERE, u32))])
-        partials = self.partials.at(column % 2 * self.num_warps * WORDS)
-        with k.when(k.lane == 0):
-            partials.store(k.warp * WORDS, [*best, zero])
-        k.barrier()
-        return self.best(self.some(partials, self.num_warps))
+        return [*words, k.where(is_below, position, k.const(NOWHERE, u32))]
 
-    def tell(self, column: int, values: list[Var]) -> None:
-        """Put this block's candidate and its row, and the row on the diagonal, into the memory of all."""
-        k, width, half, stores = self.k, self.width, column % 2, self.stores
+    def search(self, column: Value) -> tuple[Value, list[Value], list[Value]]:
+        """Whether this warp has the candidate of this block, which of a thread's rows is its own, and the block's."""
+        k = self.k
+        words, others = self.candidate(column, self.lines[0]), []
+        for line in self.lines[1:]:
+            second = self.candidate(column, line)
+            (high, low, row), (next_high, next_low, next_row) = words, second
+            is_next = (next_low > low) | ((next_low == low) & (next_row < row))
+            is_next = (next_high > high) | ((next_high == high) & is_next)
+            words = [k.where(is_next, theirs, ours) for theirs, ours in zip(second, words, strict=True)]
+            others.append(is_next)
+        is_best = k.lane == self.best(words)
+        partials = self.partials.at(column % 2 * (self.num_warps * WORDS))
+        with k.when(is_best):
+            partials.store(k.warp * WORDS, [*words, k.const(0, u32)])
+        own = []
+        for is_next in reversed(others):
+            own.append(is_best & is_next)
+            is_best = is_best & ~is_next
+        k.barrier()
+        words = self.some(partials, self.num_warps)
+        number = self.best(words)
+        return k.warp == number, [is_best, *reversed(own)], [k.shfl_idx(word, number) for word in words]
+
+    def tell(self, column: Value) -> None:
+        """Put this block's candidate and its row into the memory of all."""
+        k, stores, num_blocks = self.k, self.stores, self.spec.num_blocks
+        left = k.const(self.columns, u32) - column  # elements of rows that are in use
         with k.when(k.tid == 0):
-            stores.expect(column, self.nbytes)
-        candidate = self.search(column, values[column].get())
-        row = candidate[2]
-        for is_mine, start in ((self.row == row, 0), (self.row == column, width)):
-            with k.when(is_mine):
-                for i in range(0, width, self.vector):
-                    self.outgoing.store(start + i, [value.get() for value in values[i : i + self.vector]])
-        k.warp_sync()
-        first, blocks = self.row - k.lane, range(self.spec.num_blocks)
-        is_nowhere = row == NOWHERE  # a block without rows below the diagonal says so
-        has_row = (is_nowhere & (k.warp == 0)) | (~is_nowhere & (first <= row) & (row < first + WARP))
-        with k.when(has_row & (k.lane < width)):
-            found = k.var(k.const(0, self.type))
-            with k.when(~is_nowhere):
-                found.set(self.outgoing[k.lane])
-            place = (self.rank + half * self.spec.num_blocks) * width + k.lane
-            for rank in blocks:
-                stores.store(column, self.rows, place, found.get(), rank)
-        with k.when((first == 0) & (k.lane < width)):
-            element = self.outgoing[k.lane + width]
-            for rank in blocks:
-                stores.store(column, self.diagonals, k.lane + half * width, element, rank)
-        with k.when((k.warp == 0) & (k.lane < self.spec.num_blocks)):
-            place = (self.rank + half * self.spec.num_blocks) * WORDS
-            words = [*candidate, k.const(0, u32)]
-            stores.store_words(column, self.candidates, place, words, k.lane % self.spec.num_blocks)
+            nbytes = self.type.nbytes
+            stores.expect(column, (left * nbytes + (WORDS * u32.nbytes + nbytes)) * num_blocks)
+        is_my_warp, are_best, words = self.search(column)
+        half = column % 2 * num_blocks
+        with k.when(is_my_warp):
+            with k.when(k.lane < num_blocks):
+                place = (half + self.rank) * WORDS
+                stores.store_words(column, self.candidates, place, [*words, k.const(0, u32)], k.lane % num_blocks)
+            for is_best, line in zip(are_best, self.lines, strict=True):
+                with k.when(is_best):
+                    for i in range(0, self.columns, self.vector):
+                        self.outgoing.store(i, [value.get() for value in line.values[i : i + self.vector]])
+                    self.reciprocal[0] = self.inverse(line.values[0].get())
+            k.warp_sync()
+            with k.when(k.lane < left):
+                element, place = self.outgoing[k.lane], (half + self.rank) * self.columns + k.lane
+                for rank in range(num_blocks):
+                    stores.store(column, self.rows, place, element, rank)
+            with k.when(k.lane < num_blocks):
+                element, place = self.reciprocal[0], half + self.rank
+                stores.store(column, self.reciprocals, place, element, k.lane % num_blocks)
+
+    def inverse(self, pivot: Value) -> Value:
+        """One over a pivot, anything where that is far from the ends of the range: see `quotient`."""
+        one = self.k.const(1, self.type)
+        return one / pivot if self.type.is_complex else floats.quotient(self.k, one, pivot)
 
     def some(self, candidates: Pointer, count: int) -> list[Value]:
         """A candidate for each of as many lanes; nothing for the others."""
@@ -188,54 +281,66 @@ class _ClusterPanel(PanelKernel):
         nothing = [k.const(0, u32), k.const(0, u32), k.const(NOWHERE, u32)]
         return [k.where(is_there, word, none) for word, none in zip(words, nothing, strict=True)]
 
-    def best(self, candidate: list[Value]) -> list[Value]:
-        """The best candidate of a warp: of the largest magnitude, and of equal ones the first row."""
+    def best(self, candidate: list[Value]) -> Value:
+        """The lane that has the best candidate of a warp: of the largest magnitude, and of equal ones the first row."""
         k = self.k
         high, low, row = candidate
-        best_high = k.redux("max", high)
-        is_best = high == best_high
-        best_low = k.redux("max", k.where(is_best, low, k.const(0, u32)))
-        is_best = is_best & (low == best_low)
-        return [best_high, best_low, k.redux("min", k.where(is_best, row, k.const(NOWHERE, u32)))]
+        lanes = k.var(k.ballot(high == k.redux("max", high)))
+        with k.when((lanes & (lanes - 1)) != 0):
+            is_best = ((lanes >> k.lane) & 1) != 0
+            if self.real.bits == 64:
+                is_best = is_best & (low == k.redux("max", k.where(is_best, low, k.const(0, u32))))
+            first = k.redux("min", k.where(is_best, row, k.const(NOWHERE, u32)))
+            lanes.set(k.ballot(is_best & (row == first)))
+        found: Value = k.clz(k.brev(lanes.get()))
+        return found
 
     # -- the rest of the panel
 
-    def exchange(self, column: int, values: list[Var]) -> tuple[Value, Pointer]:
-        """Exchange two rows; return which one the pivot was in, and that row."""
-        k, half = self.k, column % 2
-        candidates = self.candidates.at(half * self.spec.num_blocks * WORDS)
-        winner = self.best(self.some(candidates, self.spec.num_blocks))[2]
-        pivot_row = self.rows.at((winner / self.height + half * self.spec.num_blocks) * self.width)
-        diagonal = self.diagonals.at(half * self.width)
-        for is_mine, row in ((self.row == winner, diagonal), (self.row == column, pivot_row)):
-            with k.when(is_mine):
-                for i in range(0, self.width, self.vector):
-                    taken = row.load(i, self.vector)
-                    for value, element in zip(values[i : i + self.vector], taken, strict=True):
-                        value.set(element)
-        return winner, pivot_row
+    def eliminate(self, column: Value) -> Value:
+        """Exchange two positions, and eliminate a column; return from which position the pivot comes."""
+        k, num_blocks = self.k, self.spec.num_blocks
+        half = column % 2 * num_blocks
+        candidates = self.candidates.at(half * WORDS)
+        rank = self.best(self.some(candidates, num_blocks))
+        winner, reciprocal = candidates[rank * WORDS + 2], self.reciprocals[half + rank]
+        pivot_row = self.rows.at((half + rank) * self.columns)
+        self.note_pivot(column, pivot_row[0])
+        for line in self.lines:
+            position = line.position.get()
+            is_pivot, is_diagonal = position == winner, position == column
+            line.position.set(k.where(is_pivot, column, k.where(is_diagonal, winner, position)))
+            with k.when(line.position > column):
+                factor = self.quotient(line.values[0].get(), pivot_row[0], reciprocal)
+                line.multipliers[column] = factor
+                self.update(k.const(self.columns, u32) - column, pivot_row, -factor, line, 0)
+        return winner
 
-    def update(self, column: int, pivot_row: Pointer, values: list[Var]) -> None:
-        """Compute the multiplier of this thread's row, and take its product with the pivot's row off the row."""
-        k = self.k
-        pivot = pivot_row[column]
-        with k.when(self.row > column):
-            factor = self.quotient(values[column].get(), pivot)
-            values[column].set(factor)
-            negative = -factor
-            for start in range((column + 1) // self.vector * self.vector, self.width, self.vector):
-                for i, element in enumerate(pivot_row.load(start, self.vector), start):
-                    if i > column:
-                        values[i].set(multiply_add(k, negative, element, values[i].get()))
+    def update(self, left: Value, pivot_row: Pointer, factor: Value, line: _Line, start: int) -> None:
+        """Take the product of a factor with the pivot's row off a row, chunk by chunk, and move that up."""
+        k, values = self.k, line.values
+        end = min(start + CHUNK, self.columns)
+        for first in range(start, end, self.vector):
+            for i, element in enumerate(pivot_row.load(first, self.vector), first):
+                if i:
+                    values[i - 1].set(multiply_add(k, factor, element, values[i].get()))
+        if end < self.columns:
+            with k.when(left > end):
+                self.update(left, pivot_row, factor, line, end)
 
-    def quotient(self, element: Value, pivot: Value) -> Value:
-        """The element over the pivot, which is no smaller; the element itself where that is zero."""
+    def quotient(self, element: Value, pivot: Value, reciprocal: Value) -> Value:
+        """The element over the pivot, which is no smaller; the element itself where that is zero.
+
+        By the reciprocal, as LAPACK's, unless that or the pivot is near an end of the range.
+        """
         k = self.k
-        is_zero = pivot == k.const(0, self.type)
-        divisor = k.where(is_zero, k.const(1, self.type), pivot)
-        if self.type.is_complex:
-            return k.where(is_zero, element, element / divisor)
-        return k.where(is_zero, element, floats.divided(k, element, divisor))
+        far = 2.0 ** (100 if self.real is f32 else 1000)
+        size = self.magnitude(reciprocal)
+        found = k.var(element * reciprocal)
+        with k.when(~((size > 1 / far) & (size < far))):
+            is_zero = pivot == k.const(0, self.type)
+            found.set(k.where(is_zero, element, element / k.where(is_zero, k.const(1, self.type), pivot)))
+        return found.get()
 
 
 def launch(spec: ClusterSpec, panel: Panel, places: tuple[Argument, Argument, Argument, Argument]) -> Launch:

@@ -90,8 +90,8 @@ class QrPanelKernel:
         self.column, self.group = k.tid % self.width, k.tid / self.width
         self.zero, self.one = k.const(0, type), k.const(1, type)
 
-    def take(self) -> None:
-        """Take the scalar parameters, and shared memory for the rows."""
+    def take(self, *, is_single: bool = False) -> None:
+        """Take the scalar parameters, and shared memory for the rows; there is a single panel where that is known."""
         k = self.k
         names = ("num_rows", "num_columns", "num_blocks", "epoch")
         self.num_rows, self.num_columns, self.num_blocks, self.epoch = (k.scalar(name, u32) for name in names)
@@ -99,13 +99,15 @@ class QrPanelKernel:
         strides = [k.scalar(name, i64) for name in moves]
         self.pitch, self.move, self.v_pitch, self.v_move, self.m_pitch, self.m_move, self.tau_move = strides
         self.tile = k.dynamic_shared(self.type, self.height * self.line)
-        self.scales, self.betas = (k.dynamic_shared(self.type, self.width) for _ in range(2))
-        self.matrix = k.ctaid / self.num_blocks
+        self.scales, self.betas, self.taus = (k.dynamic_shared(self.type, self.width) for _ in range(3))
+        self.matrix = k.const(0, u32) if is_single else k.ctaid / self.num_blocks
         self.rank = k.ctaid - self.matrix * self.num_blocks
+        self.top = self.rank * self.height
+        if is_single:
+            return
         wide = k.cast(self.matrix, i64)
         self.a, self.v = self.a.at(wide * self.move), self.v.at(wide * self.v_move)
         self.m, self.tau = self.m.at(wide * self.m_move), self.tau.at(wide * self.tau_move)
-        self.top = self.rank * self.height
 
     # -- memory
 
@@ -126,11 +128,15 @@ class QrPanelKernel:
         k.barrier()
 
     def copy_out(self) -> None:
-        """Write R with the reflectors below, and the reflectors."""
+        """Write R with the reflectors below, the reflectors, tau, and the diagonal of M."""
         k = self.k
+        with k.when((self.rank == 0) & (k.tid < self.num_columns)):
+            made, place = Reflector(self.taus[k.tid], self.scales[k.tid], self.betas[k.tid]), k.cast(k.tid, i64)
+            self.tau[place] = made.tau
+            self.m[place * self.m_pitch + place] = self.inverse(made)
         own = k.where(self.column < self.num_columns, self.column, k.const(0, u32))
         scale, beta = self.scales[own], self.betas[own]
-        with k.range(self.group, self.height, self.num_groups) as row:
+        with k.range(k.tid / self.width, self.height, self.num_groups) as row:
             number = self.top + row
             with k.when((number < self.num_rows) & (self.column < self.num_columns)):
                 element = self.tile[row * self.line + self.column]
@@ -171,26 +177,19 @@ class QrPanelKernel:
         difference = k.compound(self.type, real - norm, alpha.parts[1])
         return Reflector(tau, k.where(is_done, self.zero, self.one / difference), k.compound(self.type, norm, zero))
 
-    def keep(self, j: Value, reflector: Reflector, inner: Value) -> None:
-        """Keep the reflector, and the column of M: of thread c the product of column c with it is `inner`."""
-        k, column = self.k, self.column
-        with k.when(k.tid == 0):
-            self.scales[j] = reflector.scale
-            self.betas[j] = reflector.beta
-        with k.when((self.rank == 0) & (k.tid <= j)):
-            with k.when(column == j):
-                self.tau[k.cast(j, i64)] = reflector.tau
-                self.m[k.cast(j, i64) * self.m_pitch + k.cast(j, i64)] = self.inverse(reflector.tau)
-            with k.otherwise():
-                product = self.conjugate(self.scales[column] * inner)
-                self.m[k.cast(column, i64) * self.m_pitch + k.cast(j, i64)] = product
-
-    def inverse(self, tau: Value) -> Value:
-        """One over tau; infinity of zero, so that the reflector's part of a solution is zero."""
+    def keep(self, j: Value, reflector: Reflector, column: Value, inner: Value) -> None:
+        """Keep the reflector, and the column of M: of the first threads, a column each, its product is `inner`."""
         k = self.k
-        infinite = k.const(float("inf"), self.type)
-        is_zero = tau == self.zero
-        return k.where(is_zero, infinite, self.one / k.where(is_zero, self.one, tau))
+        with k.when(k.tid == 0):
+            for array, value in zip((self.taus, self.scales, self.betas), reflector, strict=True):
+                array[j] = value
+        with k.when((self.rank == 0) & (k.tid < self.width) & (column < j)):
+            product = self.conjugate(self.scales[column] * inner)
+            self.m[k.cast(column, i64) * self.m_pitch + k.cast(j, i64)] = product
+
+    def inverse(self, made: Reflector) -> Value:
+        """One over tau; infinity of zero, so that the reflector's part of a solution is zero."""
+        return self.k.where(made.tau == self.zero, self.k.const(float("inf"), self.type), -(made.beta * made.scale))
 
 
 class _Panel(QrPanelKernel):
@@ -214,7 +213,7 @@ class _Panel(QrPanelKernel):
             self.tell(j)
             reflector = self.reflector(self.row[j], self.totals[j].parts[0])
             inner = self.row[self.column] + self.conjugate(reflector.scale) * self.totals[self.column]
-            self.keep(j, reflector, inner)
+            self.keep(j, reflector, self.column, inner)
             self.update(j, reflector, inner)
             k.barrier()
         self.copy_out()

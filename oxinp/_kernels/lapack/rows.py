@@ -42,11 +42,14 @@ class ExchangeSpec(NamedTuple):
     Attributes
     ----------
     type : Type
+    columns : int
+        Of a panel, but for the last one.
     follows : bool
         It may begin before the kernel before it has ended (sm_90).
     """
 
     type: Type
+    columns: int
     follows: bool = False
 
 
@@ -54,7 +57,7 @@ class ExchangeSpec(NamedTuple):
 @retraceable
 def make_exchange(spec: ExchangeSpec) -> Kernel:
     """The kernel that does a panel's exchanges in the columns beside it, and solves for some; see `exchange`."""
-    type, width = spec.type, WIDTHS[spec.type.nbytes]
+    type, columns, length = spec.type, spec.columns, 3 * WIDTHS[spec.type.nbytes]
     k = Builder("exchange_rows", block=BLOCK, target="sm_90" if spec.follows else "sm_80")
     a, permutation = k.pointer("a", type), k.pointer("permutation", u32)
     lists = k.pointer("lists", u32, "r")
@@ -65,8 +68,8 @@ def make_exchange(spec: ExchangeSpec) -> Kernel:
     pitch, move = k.scalar("pitch", i64), k.scalar("move", i64)
     matrix = k.ctaid / (strips + 1)
     strip = k.ctaid - matrix * (strips + 1)
-    lists = lists.at(matrix * (3 * width))
-    triangle = k.shared(type, width * width)  # the panel's, column by column
+    lists = lists.at(matrix * length)
+    triangle = k.shared(type, columns * columns)  # the panel's, column by column
     if spec.follows:
         follow(k)
     with k.when(strip < strips):
@@ -77,19 +80,19 @@ def make_exchange(spec: ExchangeSpec) -> Kernel:
         is_solved = (number >= skipped) & (number < skipped + num_solved)
         is_solving = (num_solved != 0) & (strip * WARP + WARP > skipped) & (strip * WARP < skipped + num_solved)
         with k.when(is_solving):
-            for start in range(0, width * width, BLOCK):
+            for start in range(0, columns * columns, BLOCK):
                 entry = k.tid + start if start else k.tid
-                row, place = entry / width, entry % width
-                triangle[place * width + row] = own[k.cast(first + row, i64) * pitch + k.cast(skipped + place, i64)]
+                row, place = entry / columns, entry % columns
+                triangle[place * columns + row] = own[k.cast(first + row, i64) * pitch + k.cast(skipped + place, i64)]
         with k.range(0, num_panels) as panel:
-            _exchange(k, base, pitch, first + panel * width, lists.at(panel * (3 * width)), number < num_columns)
+            _exchange(k, base, pitch, first + panel * columns, lists.at(panel * length), number < num_columns)
             k.barrier()
         with k.when(is_solving & (k.warp == 0) & is_solved):
-            _substitute(k, width, triangle, base.at(k.cast(first, i64) * pitch), pitch)
+            _substitute(k, columns, triangle, base.at(k.cast(first, i64) * pitch), pitch)
     with k.otherwise():
         own = permutation.at(k.cast(matrix, i64) * k.cast(order, i64))
         with k.range(0, num_panels) as panel:
-            _permute(k, width, own, first + panel * width, lists.at(panel * (3 * width)))
+            _permute(k, length // 3, own, first + panel * columns, lists.at(panel * length))
             k.barrier()
     return k.build()
 
@@ -237,6 +240,8 @@ class Exchange(NamedTuple):
         The first column and the one behind the last.
     panel : (int, int)
         First column and number of columns of the panels, in which the rows have changed places already.
+    each : int
+        Columns of each panel, but for the last one.
     order : int
         Rows of the matrix.
     pitch, move, count : int
@@ -252,6 +257,7 @@ class Exchange(NamedTuple):
     type: Type
     columns: tuple[int, int]
     panel: tuple[int, int]
+    each: int
     order: int
     pitch: int
     move: int = 0
@@ -266,7 +272,7 @@ def exchange(given: Exchange, a: Argument, permutation: Argument, lists: Argumen
     (start, end), (first, width) = given.columns, given.panel
     others = end - start - width
     strips = -(-others // WARP)
-    num_panels = -(-width // WIDTHS[given.type.nbytes])
+    num_panels = -(-width // given.each)
     constants = (
         strips,
         others,
@@ -282,7 +288,7 @@ def exchange(given: Exchange, a: Argument, permutation: Argument, lists: Argumen
     work = Work(0, 4 * width * others * given.type.nbytes * given.count)
     grid = ((strips + 1) * given.count if given.permutes else strips, 1, 1)
     places = (a.at(start * given.type.nbytes), permutation, lists)
-    return Launch(make_exchange(ExchangeSpec(given.type, given.follows)), grid, places, constants, work)
+    return Launch(make_exchange(ExchangeSpec(given.type, given.each, given.follows)), grid, places, constants, work)
 
 
 def start(permutation: Argument, order: int, count: int) -> Launch:

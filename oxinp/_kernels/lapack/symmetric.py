@@ -2,6 +2,7 @@
 
 As LAPACK's xSYEVD and xHEEVD: matrices are reduced panel by panel, what is left after each by one product of twice its
 width; of the eigenvectors of the tridiagonal matrices, which are real, block reflectors make those of the matrices.
+Eigenvalues alone are found by counting.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from oxinp._kernels.blas3 import symmetrize
 from oxinp._kernels.gemm import select
 from oxinp._kernels.gemm.operand import HERMITIAN, Form, Matrices
 from oxinp._kernels.gemm.variant import Variant
-from oxinp._kernels.lapack import block_reflectors, conquer, divide, lu_panel, scaling, tridiagonal
+from oxinp._kernels.lapack import block_reflectors, conquer, divide, lu_panel, scaling, sturm, tridiagonal
 from oxinp._kernels.lapack.lu import contiguous
 from oxinp._kernels.lapack.qr import Qr
 from oxinp._kernels.lapack.scaling import FORMATS
@@ -132,6 +133,8 @@ class _Spectrum:
         self.steps += symmetrize.plan(shape, matrices, Form(HERMITIAN, is_lower=True), self.device).on(out0=self.held)
         self.steps += scaling.scaled(self.stack, self.held, self.words)
         self.reduce()
+        if not has_vectors:
+            return self.values_alone()
         padded = conquer.tree(self.order).padded
         values = self.scratch.take(self.count * padded * self.real.nbytes)
         vectors = self.scratch.take(self.count * padded * padded * self.real.nbytes)
@@ -139,15 +142,26 @@ class _Spectrum:
         more = self.scratch.take(conquered.scratch_nbytes)
         self.steps += conquered.on(out0=values, out1=vectors, in0=self.d, in1=self.e, scratch=more)
         order = self.order
-        places = (Argument("out0"), values, self.words)
-        self.steps.append(_finish(FinishSpec(self.real, True), (self.count, 1, order), places, (padded, padded)))
-        if has_vectors:
-            shape_, strides = (self.count, order, order), (padded, padded * padded)
-            places = (Argument("out1"), vectors, self.words)
-            self.steps.append(_finish(FinishSpec(self.type, False), shape_, places, strides))
-            self.turn_back()
+        self.finish_values(values, padded)
+        shape_, strides = (self.count, order, order), (padded, padded * padded)
+        places = (Argument("out1"), vectors, self.words)
+        self.steps.append(_finish(FinishSpec(self.type, False), shape_, places, strides))
+        self.turn_back()
         self.reflectors.steps = self.steps
         return self.reflectors.plan()
+
+    def values_alone(self) -> Plan:
+        """Return the plan without vectors."""
+        values = self.scratch.take(self.count * self.order * self.real.nbytes)
+        self.steps += sturm.plan(self.real, self.count, self.order).on(out0=values, in0=self.d, in1=self.e)
+        self.finish_values(values, self.order)
+        self.reflectors.steps = self.steps
+        return self.reflectors.plan()
+
+    def finish_values(self, values: Argument, move: int) -> None:
+        """Append what writes the eigenvalues, which lie at a distance for every matrix."""
+        places = (Argument("out0"), values, self.words)
+        self.steps.append(_finish(FinishSpec(self.real, True), (self.count, 1, self.order), places, (move, move)))
 
     def reduce(self) -> None:
         """Append what makes the tridiagonal matrices and the reflectors."""
@@ -174,7 +188,7 @@ class _Spectrum:
                     min(division.at_once, self.count - start),
                     epoch,
                 )
-                self.steps.append(tridiagonal.launch(panel, division, places, told))
+                self.steps.append(tridiagonal.launch(panel, division, places, told, self.device))
                 epoch += 2 * WIDTH
             if first + width < order:
                 self.update(first, first + width)

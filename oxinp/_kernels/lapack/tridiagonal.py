@@ -1,68 +1,22 @@
-"""Hermitian matrices reduced to tridiagonal ones: a panel of columns, whose products with the rest are left to others.
-
-J. Dongarra, S. Hammarling and D. Sorensen, 1989, as LAPACK's xLATRD of lower triangles: reflectors H = I - tau v v^H, v
-with a one in front, and vectors w with which the rest becomes A - v w^H - w v^H, once for all columns of a panel.
-
-Data layout: A (order, order), both triangles, row by row, one or many; it stays as it is. P = [V W] and Q = [W V], rows
-from the panel's first on, 2 * width columns; V once more as columns of a matrix of all reflectors; d, e and tau. In the
-workspace: a column of A, a product, and the sums of every block. In shared memory a block has its rows of V and W, v,
-and the sums of all blocks.
-
-Who owns what: a block has consecutive rows of the panel's, of which some lanes share each, or a thread has one, where
-there are many. In products with A a warp has one to four rows at a time. All blocks are resident.
-
-Algorithm, per column: every block brings its rows of the column up to date, which makes the sum of squares, tells them,
-and waits; v is known to all then. Every block multiplies its rows of A with v, sums up the products of v with V, W and
-its rows of the result, tells these, and waits; w is known then. Sums are added in the order of the blocks.
-
-Per panel: width * rows^2 elements of A are read, and two waits per column.
-"""
+"""How panels of tridiagonal reductions are cut into blocks and tiles, and their launches."""
 
 from __future__ import annotations
 
-from functools import lru_cache
+import math
 from typing import TYPE_CHECKING, NamedTuple
 
-from oxinp._kernels.gemm.multistage.warp_mma import multiply_add
-from oxinp._kernels.lapack.resident import (
-    BLOCK,
-    LOADS,
-    NUM_WARPS,
-    SUMS_AT_ONCE,
-    VECTOR_NBYTES,
-    WARP,
-    WIDTH,
-    ResidentPanel,
-    ResidentSpec,
-)
+from oxinp._kernels.lapack.resident import VECTOR_NBYTES, WARP, WIDTH
+from oxinp._kernels.lapack.tridiagonal_panel import MAX_TILES, ROWS_AT_ONCE, PanelSpec, make
 from oxinp._kernels.plan import Argument, Launch, Scratch, Work
-from oxinp._kernels.problem import MAX_KERNELS
-from oxinp._ptx import Builder, Kernel
-from oxinp._ptx.kernel import retraceable
-from oxinp._ptx.types import Type, i64, u32
-from oxinp._ptx.warp import reduce as warp_reduce
+from oxinp._ptx.types import Type
 
 if TYPE_CHECKING:
     from oxinp._kernels.choice import Device
-    from oxinp._ptx.memory import Pointer
-    from oxinp._ptx.value import Value, Var
 
 MIN_ROWS = 8  # of a block, one a warp
-COLUMNS_AT_ONCE = 8
-LAST = WIDTH - 1  # where v^H A v is told: of the panel's columns, at most so many are before the current one
+SPARED_NBYTES = 48 << 10  # of shared memory, left to the L1 cache where a tile does not fit
+SECTOR_NBYTES = 32  # in which tiles begin
 ALONE = 512  # rows up to which each of many matrices is one block
-
-
-class PanelSpec(ResidentSpec):
-    """One kernel of the family."""
-
-    __slots__ = ()
-
-    @property
-    def shared_nbytes(self) -> int:
-        """Of a block, and some more."""
-        elements = self.padded + self.height * (2 * (WIDTH + 1) + 2) + 8 * WIDTH + NUM_WARPS * 2 * WIDTH
-        return elements * self.type.nbytes + 1024
 
 
 class Cut(NamedTuple):
@@ -74,279 +28,78 @@ class Cut(NamedTuple):
 
 def cut(type: Type, count: int, order: int, device: Device) -> Cut:
     """Return how matrices are cut into blocks: as many as multiprocessors, unless there are many matrices."""
-    if (
-        count > 1
-        and order <= ALONE
-        and PanelSpec(type, _power(order), order, True).shared_nbytes <= device.max_shared_nbytes
-    ):
+    if count > 1 and order <= ALONE and spec_of(type, order, order, order, device) is not None:
         return Cut(order, count)
     blocks = max(1, min(device.num_sms, -(-order // MIN_ROWS)))
     height = -(-order // blocks)
     return Cut(height, max(1, device.num_sms // -(-order // height)))
 
 
+class Tiling(NamedTuple):
+    """How the upper triangle of what is left of a matrix is cut: into `tiles` rows of tiles of `side` rows each."""
+
+    tiles: int
+    side: int
+
+
+def tiling(type: Type, rows: int, num_blocks: int) -> Tiling:
+    """Return how blocks cut a triangle: one tile each at most."""
+    tiles = min(MAX_TILES, (math.isqrt(8 * num_blocks + 1) - 1) // 2)
+    unit = max(1, SECTOR_NBYTES // type.nbytes)
+    side = -(-rows // (tiles * unit)) * unit
+    return Tiling(-(-rows // side), side)
+
+
+def spec_of(type: Type, order: int, rows: int, height: int, device: Device) -> PanelSpec | None:
+    """Return the kernel for what is left of a matrix; None where shared memory is too small.
+
+    Parameters
+    ----------
+    type : Type
+    order, rows : int
+        Of the matrix, and what is left of them.
+    height : int
+        Rows of a block, of the whole matrix.
+    device : Device
+    """
+    blocks = -(-order // height)
+    vector = VECTOR_NBYTES // type.nbytes
+    is_wide = order % vector == 0
+    side = tiling(type, rows, _shared_out(rows, blocks)[1]).side
+    chunks = next((x for x in ROWS_AT_ONCE if x * WARP * (vector if is_wide else 1) >= side), 0)
+    tiles = 1 if blocks == 1 else MAX_TILES
+    spec = PanelSpec(type, _power(order), _power_of(height), is_wide, tiles, chunks)
+    room = device.max_shared_nbytes - spec.shared_nbytes
+    if not chunks or room < 0:
+        return None
+    if blocks == 1:  # others lie on its multiprocessor
+        return spec
+    kept = spec.side**2
+    if kept * type.nbytes > room:
+        kept = max(0, room - SPARED_NBYTES) // type.nbytes // WARP * WARP
+    return spec._replace(kept=kept)
+
+
 def is_possible(type: Type, count: int, order: int, device: Device) -> bool:
     """Whether there is a kernel for matrices of an order."""
-    spec = PanelSpec(type, _power(order), _power_of(cut(type, count, order, device).height), True)
-    return spec.shared_nbytes <= device.max_shared_nbytes
+    return spec_of(type, order, order, cut(type, count, order, device).height, device) is not None
+
+
+def _shared_out(rows: int, blocks: int) -> tuple[int, int]:
+    """Return how many rows a block has, and how many blocks have some."""
+    height = -(-rows // blocks)
+    return height, -(-rows // height)
 
 
 def _power(order: int) -> int:
     return 1 << max(5, (order - 1).bit_length())
 
 
-@lru_cache(MAX_KERNELS)
-@retraceable
-def make(spec: PanelSpec) -> Kernel:
-    """The kernel of a Spec; see `launch`."""
-    return _Panel(spec).build()
-
-
-class _Panel(ResidentPanel):
-    """The kernel while it is built."""
-
-    def __init__(self, spec: PanelSpec) -> None:
-        self.spec, self.type = spec, spec.type
-        self.k = k = Builder("tridiagonal_panel", block=BLOCK, target="sm_80", min_blocks=1)
-        type_ = spec.type
-        self.real = type_.parts[0]
-        pointers = ("p", "q", "v", "tau", "column", "product", "sums")
-        self.p, self.q, self.v, self.tau, self.column, self.product, self.sums = (
-            k.pointer(name, type_) for name in pointers
-        )
-        self.d, self.e, self.squares = (k.pointer(name, self.real) for name in ("d", "e", "squares"))
-        self.flags, self.a = k.pointer("flags", u32), k.pointer("a", type_, "r")
-        names = ("order", "first", "width", "height", "num_blocks", "epoch", "start")
-        self.order, self.first, self.width, self.height, self.num_blocks, self.epoch, self.start = (
-            k.scalar(name, u32) for name in names
-        )
-        self.pitch, self.move, self.v_pitch, self.v_move = (
-            k.scalar(name, i64) for name in ("pitch", "move", "v_pitch", "v_move")
-        )
-        self.line, self.stride = WIDTH + 1, 2 * WIDTH
-        self.x = k.dynamic_shared(type_, spec.padded)
-        self.vs, self.ws = (k.dynamic_shared(type_, spec.height * self.line) for _ in range(2))
-        self.own_column, self.own_product = (k.dynamic_shared(type_, spec.height) for _ in range(2))
-        # Of the row on the diagonal: V and W; of all blocks: W^H v and V^H v.
-        self.pivot_v, self.pivot_w, self.with_w, self.with_v = (k.dynamic_shared(type_, WIDTH) for _ in range(4))
-        self.partials = k.dynamic_shared(type_, NUM_WARPS * 2 * WIDTH)
-        self.scalars = k.dynamic_shared(type_, 8)
-        self.matrix = k.ctaid / self.num_blocks
-        self.begin_at(k.ctaid - self.matrix * self.num_blocks)
-        number = self.matrix + self.start
-        wide, order = k.cast(number, i64), k.cast(self.order, i64)
-        self.a, self.v = self.a.at(wide * self.move), self.v.at(wide * self.v_move)
-        self.p, self.q = (x.at(wide * order * (2 * WIDTH)) for x in (self.p, self.q))
-        self.d, self.e, self.tau, self.column, self.product = (
-            x.at(wide * order) for x in (self.d, self.e, self.tau, self.column, self.product)
-        )
-        board = k.cast(self.matrix * self.num_blocks, i64)
-        self.squares, self.flags = self.squares.at(board), self.flags.at(board)
-        self.sums = self.sums.at(board * (2 * WIDTH))
-
-    def build(self) -> Kernel:
-        k = self.k
-        self.keep_column(self.next_column(self.first))
-        k.barrier()
-        with k.range(k.const(0, u32), self.width) as inner:
-            j = self.first + inner
-            self.bring(j, inner)
-            self.wait(self.epoch + inner * 2 + 1)
-            self.reflect(j, inner)
-            following = self.next_column(j + 1)
-            self.multiply(j)
-            self.keep_column(following)
-            self.tell_sums(inner)
-            self.wait(self.epoch + inner * 2 + 2)
-            self.finish(j, inner)
-        return k.build()
-
-    def next_column(self, j: Value) -> list[Value]:
-        """Load this block's rows of a column of A, which is a row too, long before they are needed."""
-        k, last = self.k, self.order - 1
-        line = self.a.at(k.cast(k.min(j, last), i64) * self.pitch)
-        found = []
-        for start in range(0, self.spec.height, BLOCK):
-            row = self.top + k.tid + start
-            found.append(line[k.cast(k.min(row, last), i64)])
-        return found
-
-    def kept(self, value: Value) -> Value:
-        """The conjugate: a column of a Hermitian matrix is a row."""
-        return self.conjugate(value)
-
-    def pair(self, row: Value) -> tuple[Pointer, Pointer]:
-        """V and W of a row of this block."""
-        place = (row - self.top) * self.line
-        return self.vs.at(place), self.ws.at(place)
-
-    def bring(self, j: Value, inner: Value) -> None:
-        """Bring this block's rows of a column up to date; sum up the squares of those below the second one."""
-        k = self.k
-        square = k.var(self.none)
-        with self.rows() as (row, is_row):
-            lost = self.lost(self.pair(row), (self.pivot_w, self.pivot_v), inner, is_row, is_conjugated=True)
-            value = self.own_column[row - self.top] - lost
-            with k.when(is_row & (k.tid % self.spec.share == 0) & (row >= j)):
-                self.column[k.cast(row, i64)] = value
-                with k.when(row > j + 1):
-                    square.set(self.inner(value, value, square.get()))
-        part = warp_reduce(k, square.get(), lambda a, b: a + b)
-        with k.when(k.lane == 0):
-            self.partials[k.warp] = self.whole(part)
-        k.barrier()
-        with k.when(k.tid == 0):
-            total = self.partials[0].parts[0]
-            for warp in range(1, NUM_WARPS):
-                total = total + self.partials[warp].parts[0]
-            self.squares[k.cast(self.rank, i64)] = total
-
-    def reflect(self, j: Value, inner: Value) -> None:
-        """Make the reflector: v, whole in shared memory, with zeros up to the diagonal and beyond the last row."""
-        k = self.k
-        has_row = j + 1 < self.order
-        alpha = self.column[k.cast(k.where(has_row, j + 1, j), i64)]
-        square = self.total_over_blocks(self.squares)
-        length = self.order - self.first
-        padded = length + WARP * LOADS * self.spec.vector
-        with k.range(k.tid + 0, length, BLOCK * COLUMNS_AT_ONCE) as start:
-            locals_ = [start + i * BLOCK if i else start for i in range(COLUMNS_AT_ONCE)]
-            found = [self.column[k.cast(k.min(self.first + local, self.order - 1), i64)] for local in locals_]
-            for local, value in zip(locals_, found, strict=True):
-                with k.when(local < length):
-                    self.x[local] = value
-        tau, scale, beta = self.reflector(alpha, square, has_row)
-        with k.when((self.rank == 0) & (k.tid == 0)):
-            wide = k.cast(j, i64)
-            self.d[wide] = self.column[wide].parts[0]
-            with k.when(has_row):
-                self.e[wide] = beta
-                self.tau[wide] = tau
-        with k.when(k.tid == 0):
-            self.scalars[0] = tau
-        second = j + 1 - self.first
-        with k.range(k.tid + 0, padded, BLOCK) as local:  # by the thread that wrote it
-            value = k.var(self.zero)
-            with k.when((local > second) & (local < length)):
-                value.set(self.x[local] * scale)
-            self.x[local] = k.where(local == second, self.one, value.get())
-        k.barrier()
-        with k.range(self.top + k.tid, self.end, BLOCK) as row:
-            element = self.x[row - self.first]
-            self.vs[(row - self.top) * self.line + inner] = element
-            place = k.cast(row - self.first, i64) * (2 * WIDTH) + k.cast(inner, i64)
-            self.p[place] = element
-            self.q[place + WIDTH] = element
-            with k.when((row > j) & has_row):
-                # Of the matrix of all reflectors the first row is the matrix's second one.
-                self.v[k.cast(row - 1, i64) * self.v_pitch + k.cast(j, i64)] = element
-
-    def multiply(self, j: Value) -> None:
-        """Multiply this block's rows of A with v; leave v^H A v of these rows by warps."""
-        k = self.k
-        quadratic = k.var(self.none)
-        self.multiply_by(j, lambda row, found: self.keep_product(row, found, j, quadratic))
-        k.warp_sync()
-        with k.when(k.lane == 0):
-            self.partials[k.warp * (2 * WIDTH) + LAST] = self.whole(quadratic.get())
-
-    def keep_product(self, row: Value, found: Value, j: Value, quadratic: Var) -> None:
-        """Keep an element of the product, its part of v^H A v, and for all the one of the next row."""
-        k = self.k
-        quadratic.set(self.inner(self.x[row - self.first], found, quadratic.get()))
-        with k.when(k.lane == 0):
-            self.own_product[row - self.top] = found
-            with k.when(row == j + 1):
-                self.product[k.cast(row, i64)] = found
-
-    def tell_sums(self, inner: Value) -> None:
-        """Tell W^H v, V^H v and v^H A v of this block's rows: a lane has a column of each, a warp some of the rows."""
-        k = self.k
-        sums = [k.var(self.zero) for _ in range(2)]
-        with k.when(k.lane < inner):
-            with k.range(self.top + k.warp, self.end, NUM_WARPS) as row:
-                place, element = (row - self.top) * self.line + k.lane, self.x[row - self.first]
-                for array, total in zip((self.ws, self.vs), sums, strict=True):
-                    total.set(multiply_add(k, self.conjugate(array[place]), element, total.get()))
-            for i, total in enumerate(sums):
-                self.partials[k.warp * (2 * WIDTH) + i * WIDTH + k.lane] = total.get()
-        k.barrier()
-        column = k.tid % WIDTH
-        with k.when((k.tid < 2 * WIDTH) & ((column < inner) | (k.tid == LAST))):
-            self.sums[k.cast(self.rank * (2 * WIDTH) + k.tid, i64)] = self.total_over_warps(k.tid)
-
-    def finish(self, j: Value, inner: Value) -> None:
-        """Make w, of this block's rows and of the next row on the diagonal, of which V and W are kept."""
-        k = self.k
-        line, product = self.next_row(j + 1, inner)
-        sums = [k.var(self.zero) for _ in range(2)]
-        is_known = [(k.lane < inner) | (k.lane == LAST), k.lane < inner]
-        at_once = SUMS_AT_ONCE[self.type.nbytes > VECTOR_NBYTES // 2]
-        with k.range(k.warp, self.num_blocks, NUM_WARPS * at_once) as start:
-            others = [start + i * NUM_WARPS if i else start for i in range(at_once)]
-            places = [k.cast(k.min(other, self.num_blocks - 1) * (2 * WIDTH) + k.lane, i64) for other in others]
-            told = [[self.sums[place + half * WIDTH] for half in range(2)] for place in places]
-            for other, values in zip(others, told, strict=True):
-                for is_told, value, total in zip(is_known, values, sums, strict=True):
-                    total.set(total.get() + k.where((other < self.num_blocks) & is_told, value, self.zero))
-        for half, total in enumerate(sums):
-            self.partials[k.warp * (2 * WIDTH) + half * WIDTH + k.lane] = total.get()
-        k.barrier()
-        column = k.tid % WIDTH
-        with k.when(k.tid < 2 * WIDTH):
-            found = self.total_over_warps(k.tid)
-            with k.when(k.tid == LAST):
-                self.scalars[1] = found
-            kept = k.where(column < inner, found, self.zero)
-            with k.when(k.tid < WIDTH):
-                self.with_w[column] = kept
-            with k.otherwise():
-                self.with_v[column] = kept
-            with k.when(k.tid <= inner):
-                self.pivot_v[column] = line
-            with k.when((k.tid >= WIDTH) & (column < inner)):
-                self.pivot_w[column] = line
-        k.barrier()
-        both = self.inner(self.with_v[k.lane], self.with_w[k.lane], self.none)
-        both = warp_reduce(k, both, lambda a, b: a + b)
-        tau = self.scalars[0]
-        quadratic = self.scalars[1].parts[0] - (both + both)
-        alpha = self.whole(self.inner(tau, tau, self.none) * quadratic * -0.5)
-        factors = self.with_w, self.with_v
-        with self.rows() as (row, is_row):
-            lost = self.lost(self.pair(row), factors, inner, is_row)
-            found = multiply_add(k, tau, self.own_product[row - self.top] - lost, alpha * self.x[row - self.first])
-            found = k.where(row > j, found, self.zero)
-            with k.when(is_row & (k.tid % self.spec.share == 0)):
-                self.pair(row)[1][inner] = found
-                place = k.cast(row - self.first, i64) * (2 * WIDTH) + k.cast(inner, i64)
-                self.p[place + WIDTH] = found
-                self.q[place] = found
-        with k.when(k.warp == 0):
-            lost = self.lost((self.pivot_v, self.pivot_w), factors, inner, k.warp == 0)
-            k.warp_sync()
-            local = k.min(j + 1, self.order - 1) - self.first
-            with k.when(k.tid == 0):
-                self.pivot_w[inner] = multiply_add(k, tau, product - lost, alpha * self.x[local])
-        k.barrier()
-
-    def next_row(self, row: Value, inner: Value) -> tuple[Value, Value]:
-        """Load V and W of the next row on the diagonal, a thread a column of both, and its product with v."""
-        k = self.k
-        held = k.min(row, self.order - 1)
-        column = k.tid % WIDTH
-        place = k.cast((held - self.first) * (2 * WIDTH) + k.tid % (2 * WIDTH), i64)
-        found = k.var(self.zero)
-        with k.when((k.tid < 2 * WIDTH) & ((column < inner) | (k.tid == inner))):
-            found.set(self.p[place])
-        return found.get(), self.product[k.cast(held, i64)]
-
-
 class Board(NamedTuple):
     """Where blocks tell each other, in the workspace."""
 
     column: Argument
-    product: Argument
+    parts: Argument
     squares: Argument
     sums: Argument
     flags: Argument
@@ -355,10 +108,12 @@ class Board(NamedTuple):
 
 def board(scratch: Scratch, type: Type, count: int, order: int, division: Cut) -> Board:
     """Return where the blocks of matrices tell each other."""
-    blocks = min(count, division.at_once) * -(-order // division.height)
+    at_once = min(count, division.at_once)
+    blocks = at_once * -(-order // division.height)
+    most = MAX_TILES * (order + MAX_TILES * SECTOR_NBYTES) if blocks > at_once else order
     return Board(
         scratch.take(count * order * type.nbytes),
-        scratch.take(count * order * type.nbytes),
+        scratch.take(at_once * most * type.nbytes),
         scratch.take(blocks * type.nbytes),
         scratch.take(blocks * 2 * WIDTH * type.nbytes),
         scratch.take(blocks * 4),
@@ -393,7 +148,7 @@ class Reduction(NamedTuple):
     epoch: int
 
 
-def launch(panel: Reduction, division: Cut, places: dict[str, Argument], told: Board) -> Launch:
+def launch(panel: Reduction, division: Cut, places: dict[str, Argument], told: Board, device: Device) -> Launch:
     """Return the launch that reduces a panel.
 
     Parameters
@@ -403,21 +158,21 @@ def launch(panel: Reduction, division: Cut, places: dict[str, Argument], told: B
     places : dict
         The arrays of the module's data layout: ``a``, ``p``, ``q``, ``v``, ``d``, ``e``, ``tau``.
     told : Board
+    device : Device
     """
     rows = panel.order - panel.first
-    blocks = -(-panel.order // division.height)
-    height = -(-rows // blocks)
-    num_blocks = -(-rows // height)
-    vector = VECTOR_NBYTES // panel.type.nbytes
-    is_wide = panel.order % vector == 0 and all(step % vector == 0 for step in panel.strides)
-    kernel = make(PanelSpec(panel.type, _power(panel.order), _power_of(division.height), is_wide))
+    height, num_blocks = _shared_out(rows, -(-panel.order // division.height))
+    tiles = tiling(panel.type, rows, num_blocks)
+    spec = spec_of(panel.type, panel.order, rows, division.height, device)
+    assert spec is not None
+    kernel = make(spec)
     at = places | told._asdict()
     names = [param.name for param in kernel.params if param.is_pointer]
-    constants = (panel.order, panel.first, panel.width, height, num_blocks, panel.epoch, panel.start)
+    constants = (panel.order, panel.first, panel.width, height, num_blocks, panel.epoch, panel.start, *tiles)
     strides = (*panel.strides, *panel.v_strides)
     work = Work(
         (16 if panel.type.is_complex else 4) * panel.width * rows * rows * panel.count,
-        panel.width * rows * rows * panel.type.nbytes,
+        panel.width * rows * rows * panel.type.nbytes // 2,
     )
     grid = (num_blocks * panel.count, 1, 1)
     return Launch(kernel, grid, tuple(at[name] for name in names), (*constants, *strides), work)

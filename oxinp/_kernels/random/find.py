@@ -70,6 +70,8 @@ class FindSpec(Frozen):
         Words of a thread in a tile, fewer than 32.
     capacity : int
         Of the list of candidates; 0 where no segment is slow.
+    log1p : str
+        What form of it tails go through, see `libm_log1p`; empty where there are none.
     """
 
     generator: str
@@ -77,6 +79,7 @@ class FindSpec(Frozen):
     is_shifted: bool
     items: int
     capacity: int
+    log1p: str = ""
 
     @property
     def pieces(self) -> int:
@@ -299,7 +302,7 @@ class _Find:
         reader = self.words.reader(self.listed[number])
         outcome = self.outcome()
         outcome.is_own.set(1)
-        self.variate.tail(self.k, reader.next(), reader.next, outcome)
+        self.variate.tail(self.k, reader.next(), reader.next, outcome, self.spec.log1p)
         self.keep(number, outcome)
 
     def outcome(self) -> Outcome:

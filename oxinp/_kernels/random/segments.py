@@ -16,6 +16,7 @@ from oxinp._kernels.plan import Launch, Plan, Scratch, inputs, outputs
 from oxinp._kernels.random import find, place
 from oxinp._kernels.random import tiles as tiles_kernel
 from oxinp._kernels.random.find import GROUP, FindSpec
+from oxinp._kernels.random.libm_log1p import OWN
 from oxinp._kernels.random.place import PlaceSpec
 from oxinp._kernels.random.tiles import NUM_TILE_BITS, TilesSpec
 from oxinp._kernels.random.variates import VARIATES
@@ -52,6 +53,7 @@ def plan(
     expected: float = 0,
     items: int = 0,
     capacity: int = CAPACITY,
+    log1p: str = OWN,
 ) -> Plan:
     """Return the plan of `size` variates from a state on.
 
@@ -70,10 +72,13 @@ def plan(
         Pieces per variate, where the variate does not know.
     items, capacity : int
         See `FindSpec`; 0 for the usual items.
+    log1p : str
+        See `FindSpec`: the C library's form.
     """
     variate = VARIATES[name]
     capacity = 0 if variate.slow is None else capacity
-    finds = FindSpec(generator, name, is_shifted, items or items_of(name, size, device.num_sms), capacity)
+    form = "" if variate.tail is None else log1p
+    finds = FindSpec(generator, name, is_shifted, items or items_of(name, size, device.num_sms), capacity, form)
     tiles = num_tiles(size, variate.expected or expected, finds.positions)
     if tiles >> NUM_TILE_BITS:
         raise ValueError(f"{size} variates are too many for one draw")

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from oxinp._kernels.random.fill import uniform_f32, uniform_f64
+from oxinp._kernels.random.libm_log1p import log1p
 from oxinp._kernels.random.ziggurat_tables import table
 from oxinp._ptx import math
 from oxinp._ptx.frozen import Frozen
@@ -89,8 +90,8 @@ class Variate(Frozen, eq=False):
     slow : callable or None
         ``slow(k, piece, following, parameters, outcome)``: ends a slow segment; ``following()`` gives the next piece.
     tail, is_tail : callable or None
-        ``tail(k, piece, following, outcome)``: ends a slow segment of which ``is_tail(k, piece)`` holds, in place of
-        `slow`; these are few, always give a value, and it is their own.
+        ``tail(k, piece, following, outcome, form)``: ends a slow segment of which ``is_tail(k, piece)`` holds, in place
+        of `slow`; these are few, always give a value, and it is their own. It is a form of `libm_log1p.log1p`.
     parameters : tuple of Type
         Scalars of the kernel, the last inputs of a plan.
     has_table : bool
@@ -272,11 +273,6 @@ def _uniform(k: Builder, piece: Any) -> Value:
     return uniform_f64(k, *piece) if len(piece) == 2 else uniform_f32(k, *piece)
 
 
-def _log1p(k: Builder, x: Value) -> Value:
-    """``log1p``, of f32 rounded once, as nearly as C libraries do."""
-    return math.log1p(k, x) if x.type is f64 else k.cvt(math.log1p(k, k.cvt(x, f64)), f32)
-
-
 def tops(name: str) -> np.ndarray[tuple[int], np.dtype[np.uint32]]:
     """Return the upper bits of a ziggurat's limits: from them on a segment may be slow."""
     distribution, bits = name.rsplit("_", 1)
@@ -363,13 +359,13 @@ def _tail_normal(kind: _Kind) -> Callable[..., None]:
     type_ = kind.type
     inverse, radius = (float(type_.dtype.type(x)) for x in (NORMAL_INVERSE_R, NORMAL_R))
 
-    def tail(k: Builder, piece: Any, following: Callable[[], Any], outcome: Outcome) -> None:
+    def tail(k: Builder, piece: Any, following: Callable[[], Any], outcome: Outcome, form: str) -> None:
         strip = kind.strip_of(k, piece)
         is_negative = (strip.mantissa & 0x100) != 0
         outcome.length.set(1)
         with k.loop():
-            x = -inverse * _log1p(k, -_uniform(k, following()))
-            y = -_log1p(k, -_uniform(k, following()))
+            x = -inverse * log1p(k, -_uniform(k, following()), form)
+            y = -log1p(k, -_uniform(k, following()), form)
             outcome.length.set(outcome.length + 2)
             outcome.value.set(k.where(is_negative, -(x + radius), x + radius))
             k.break_if(y + y > x * x)
@@ -380,9 +376,9 @@ def _tail_normal(kind: _Kind) -> Callable[..., None]:
 def _tail_exponential(kind: _Kind) -> Callable[..., None]:
     radius = float(kind.type.dtype.type(EXPONENTIAL_R))
 
-    def tail(k: Builder, _: Any, following: Callable[[], Any], outcome: Outcome) -> None:
+    def tail(k: Builder, _: Any, following: Callable[[], Any], outcome: Outcome, form: str) -> None:
         outcome.length.set(2)
-        outcome.value.set(radius - _log1p(k, -_uniform(k, following())))
+        outcome.value.set(radius - log1p(k, -_uniform(k, following()), form))
 
     return tail
 

@@ -3,8 +3,9 @@
 Data layout: vectors are the rows of a matrix, components those of another one; per block partial sums of inner
 products. Who owns what: `vectors`. Algorithm, of a step: w is the product of the matrix and the last vector; partial
 sums of its inner products with the vectors, each warp's in shared memory; w less its components, with the partial sums
-of its square; both a second time if less than a tenth of w was left (classical Gram-Schmidt with the criterion of
-Daniel, Gragg, Kaufman and Stewart), which blocks find out themselves; the next vector. Bytes of a step: the matrix, and
+of its square; both a second time if less than half of the square of w was left (classical Gram-Schmidt with the
+criterion of Daniel, Gragg, Kaufman and Stewart; with less, errors would grow from step to step), which blocks find out
+themselves; the next vector. Bytes of a step: the matrix, and
 the vectors twice.
 
 Source: J. Daniel, W. Gragg, L. Kaufman, G. Stewart, Reorthogonalization and stable algorithms for updating the
@@ -36,7 +37,7 @@ ROWS = 4
 """Vectors whose elements are on their way at a time."""
 MAX_VECTORS = 512
 NUM_WARPS = BLOCK // WARP
-LEFT = 0.01
+LEFT = 0.5
 """The share of the square of w from which on what was left is orthogonal enough."""
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from oxinp._kernels.sparse import (
     arnoldi,
+    arnoldi_pairs,
     bicgstab,
     cg,
     graph,
@@ -46,7 +47,7 @@ def specs() -> list[Any]:
     """Return all shipped Specs."""
     found: list[Any] = [merge.SpmvPartitionSpec(i32), merge.SpmvPartitionSpec(i64)]
     for types in products():
-        found += [spmv.SpmvRowsSpec(types, lanes) for lanes in (1, 4, 32)]
+        found += [spmv.SpmvRowsSpec(types, *each) for each in ((8, spmv.UNROLL), (32, spmv.LONG_UNROLL))]
         found += [
             spmv.SpmvStreamSpec(types),
             merge.SpmvMergeSpec(types),
@@ -77,16 +78,20 @@ def specs() -> list[Any]:
             for is_second in (True, False)
         ]
         found.append(arnoldi.ArnoldiNextSpec(type_))
+        found += [
+            made(type_)
+            for made in (arnoldi_pairs.PairDotsSpec, arnoldi_pairs.PairSumsSpec, arnoldi_pairs.PairUpdateSpec)
+        ]
         found += [bicgstab.BicgstabSpec(name, type_) for name in ("dots", "direction", "half", "update")]
     for type_ in (f32, f64, c64, c128):
         for lanes in (1, 32):
             found += [trsv.TrsmSpec(i32, type_, lanes == 1, False), trsv.TrsmSpec(i64, type_, True, True)]
             found += [
                 trsv.TrsvSpec(i32, type_, lanes, lanes == 1, False),
-                trsv.TrsvSpec(i64, type_, lanes, True, True, is_ordered=True),
+                trsv.TrsvSpec(i64, type_, lanes, True, True),
             ]
     for index in (i32, i64):
-        found += [graph.HookSpec(index, 8), graph.FirstSpec(index)]
+        found += [graph.HookSpec(index, 8), graph.FirstSpec(index), rows.PickLengthsSpec(index)]
         counted = ProductTypes(index, i64, i64, i64)
         found += [spgemm_merge.SpgemmMergeSpec(counted, ways, is_numeric=False, staged=0) for ways in (1, 5, 8)]
         limits = tuple(each.most for each in spgemm_rows.BINS)
@@ -136,6 +141,9 @@ FAMILIES: dict[type, Any] = {
     arnoldi.ArnoldiDotsSpec: arnoldi,
     arnoldi.ArnoldiUpdateSpec: arnoldi,
     arnoldi.ArnoldiNextSpec: arnoldi,
+    arnoldi_pairs.PairDotsSpec: arnoldi_pairs,
+    arnoldi_pairs.PairSumsSpec: arnoldi_pairs,
+    arnoldi_pairs.PairUpdateSpec: arnoldi_pairs,
     bicgstab.BicgstabSpec: bicgstab,
     cg.CgDotSpec: cg,
     cg.CgUpdateSpec: cg,
@@ -155,6 +163,7 @@ FAMILIES: dict[type, Any] = {
     graph.FirstSpec: graph,
     graph.RelaxSpec: graph,
     rows.RowNumbersSpec: rows,
+    rows.PickLengthsSpec: rows,
     rows.PickSpec: rows,
     rows.RunsSpec: rows,
     rows.DiagonalSpec: rows,

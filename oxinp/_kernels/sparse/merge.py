@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from oxinp._kernels.plan import Launch, Plan, Scratch, Work, inputs, outputs
 from oxinp._kernels.problem import MAX_KERNELS
 from oxinp._kernels.sparse.bisection import bisect
-from oxinp._kernels.sparse.types import BLOCK, ProductTypes, product
+from oxinp._kernels.sparse.types import BLOCK, STREAMED, ProductTypes, product
 from oxinp._ptx import Builder, Kernel, warp_reduce
 from oxinp._ptx.frozen import Frozen
 from oxinp._ptx.kernel import retraceable
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 ITEMS = 7  # odd: threads that read shared memory `ITEMS` apart use different banks
 TILE = BLOCK * ITEMS
 MIN_BLOCKS = 4
-STREAMED = STORED = "cs"
-"""How the matrix is loaded, and the result stored: caches are for the vector, and evict these first."""
+STORED = STREAMED
+"""How the result is stored."""
 NUM_WARPS = BLOCK // WARP
 AHEAD = 4
 """Carries of a lane that are on their way at a time."""

@@ -10,15 +10,17 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from oxinp._kernels.plan import Argument, Fill, Launch, Plan, Scratch, Work, inputs, outputs
+from oxinp._kernels.plan import Argument, Fill, Launch, Plan, Work, inputs, outputs
 from oxinp._kernels.problem import MAX_KERNELS
 from oxinp._kernels.sparse import merge
 from oxinp._kernels.sparse.types import BLOCK
-from oxinp._ptx import Builder, Kernel
+from oxinp._ptx import Builder, Kernel, block_reduce
 from oxinp._ptx.frozen import Frozen
 from oxinp._ptx.kernel import retraceable
-from oxinp._ptx.types import Type, i32, i64
+from oxinp._ptx.types import Type, i32, i64, u64
 from oxinp._ptx.warp import WARP
+
+MAX_BLOCKS = 1056
 
 
 class RowNumbersSpec(Frozen):
@@ -26,6 +28,12 @@ class RowNumbersSpec(Frozen):
 
     index: Type
     lanes: int
+
+
+class PickLengthsSpec(Frozen):
+    """The kernel that looks up how long the rows are that numbers, i64, name; negative ones count from the end."""
+
+    index: Type
 
 
 class PickSpec(Frozen):
@@ -69,23 +77,28 @@ def row_numbers(num_rows: int, count: int, index: Type) -> Plan:
     return Plan((Launch(make(RowNumbersSpec(index, lanes)), grid, (*outputs(1), *inputs(1)), (num_rows,)),))
 
 
-def pick(num_rows: int, count: int, index: Type, value: Type) -> Plan:
-    """Return the plan that copies rows.
+def pick_lengths(num_picked: int, num_rows: int, index: Type, arguments: tuple[Argument, ...]) -> Launch:
+    """Return the launch that looks up lengths of rows.
 
-    Outputs are indices and data, inputs the indptr of what is picked, the numbers of the rows, i64, and indptr, indices
-    and data of the matrix. `count` elements are copied.
+    Arguments are the numbers of rows, i64, none of them negative, and the lengths; two words, i64 and zeros before: how
+    many elements there are, and how many numbers are out of bounds, which pick nothing; the given numbers, and indptr.
     """
-    num_tiles = merge.num_tiles_of(num_rows, count)
-    scratch = Scratch()
-    tiles = scratch.take((num_tiles + 1) * index.nbytes)
-    given = inputs(5)
-    arguments = (*outputs(2), tiles, *given)
+    grid = (min(MAX_BLOCKS, -(-num_picked // BLOCK)), 1, 1)
+    return Launch(make(PickLengthsSpec(index)), grid, arguments, (num_picked, num_rows))
+
+
+def pick(num_rows: int, count: int, index: Type, value: Type, arguments: tuple[Argument, ...]) -> tuple[Launch, Launch]:
+    """Return the launches that copy rows of `count` elements.
+
+    Arguments are indices and data of what is picked, and where tiles of it begin (`merge.partition`); then its indptr,
+    the numbers of the rows, i64, and indptr, indices and data of the matrix.
+    """
+    _, _, tiles, starts, *_ = arguments
+    grid = (merge.num_tiles_of(num_rows, count), 1, 1)
     work = Work(nbytes=2 * count * (index.nbytes + value.nbytes))
-    return scratch.plan(
-        (
-            merge.partition(tiles, given[0], num_rows, count, index),
-            Launch(make(PickSpec(index, value)), (num_tiles, 1, 1), arguments, (num_rows, count), work),
-        )
+    return (
+        merge.partition(tiles, starts, num_rows, count, index),
+        Launch(make(PickSpec(index, value)), grid, arguments, (num_rows, count), work),
     )
 
 
@@ -113,7 +126,7 @@ def dense(shape: tuple[int, int], strides: tuple[int, int], count: int, index: T
 
 @lru_cache(MAX_KERNELS)
 @retraceable
-def make(spec: RowNumbersSpec | PickSpec | RunsSpec | DiagonalSpec | DenseSpec) -> Kernel:
+def make(spec: RowNumbersSpec | PickLengthsSpec | PickSpec | RunsSpec | DiagonalSpec | DenseSpec) -> Kernel:
     """Build the kernel of a Spec."""
     kernel: Kernel = _BUILDERS[type(spec)](spec)
     return kernel
@@ -132,9 +145,33 @@ def _row_numbers(spec: RowNumbersSpec) -> Kernel:
     return k.build()
 
 
+def _pick_lengths(spec: PickLengthsSpec) -> Kernel:
+    index = spec.index
+    k = Builder("sparse_pick_lengths", block=BLOCK)
+    rows, lengths = k.pointer("rows", i64, "w"), k.pointer("lengths", index, "w")
+    words = k.pointer("words", u64, "rw")
+    given, indptr = k.pointer("given", i64, "r"), k.pointer("indptr", index, "r")
+    num_picked, num_rows = k.scalar("num_picked", i64), k.scalar("num_rows", i64)
+    total, num_outside = k.var(0, i64), k.var(0, i64)
+    with k.grid_stride(num_picked) as number:
+        row = given[number]
+        row = k.where(row < 0, row + num_rows, row)
+        is_inside = (row >= 0) & (row < num_rows)
+        row = k.where(is_inside, row, k.const(0, i64))
+        length = k.where(is_inside, indptr[row + 1] - indptr[row], k.const(0, index))
+        rows[number], lengths[number] = row, length
+        total.set(total + k.cast(length, i64))
+        num_outside.set(num_outside + k.cast(~is_inside, i64))
+    for i, each in enumerate((total, num_outside)):
+        whole = block_reduce(k, k.emit("mov", each), lambda a, b: a + b)
+        with k.when((k.tid == 0) & (whole != 0)):
+            words.atomic("add", i, k.cast(whole, u64))
+    return k.build()
+
+
 def _pick(spec: PickSpec) -> Kernel:
     index = spec.index
-    k = Builder("sparse_pick_rows", block=BLOCK, max_registers=80)  # or ptxas spills to have fewer
+    k = Builder("sparse_pick_rows", block=BLOCK)
     out_indices, out_data = k.pointer("out_indices", index, "w"), k.pointer("out_data", spec.value, "w")
     tiles, starts = k.pointer("tiles", index, "r"), k.pointer("starts", index, "r")
     rows = k.pointer("rows", i64, "r")
@@ -142,6 +179,7 @@ def _pick(spec: PickSpec) -> Kernel:
     data = k.pointer("data", spec.value, "r")
     num_rows, count = k.scalar("num_rows", index), k.scalar("count", index)
     ends, owners = k.shared(i32, merge.TILE + 1), k.shared(i32, merge.TILE)
+    moves = k.shared(index, merge.TILE + 1)  # of each row of the tile: how far from its elements it gets them
     tile = k.cast(k.ctaid, index)
     first_row, last_row = tiles[tile], tiles[tile + 1]
     first = tile * merge.TILE - first_row
@@ -150,14 +188,16 @@ def _pick(spec: PickSpec) -> Kernel:
     thread = k.cast(k.tid, i32)
     numbers = [thread + i * BLOCK if i else thread for i in range(merge.ITEMS)]
     merge.load_ends(k, ends, starts, (first_row, first, num_ends, num_elements), numbers)
+    with k.range(thread, num_ends + 1, BLOCK) as number:
+        row = k.min(first_row + k.cast(number, index), num_rows - 1)
+        moves[number] = indptr[rows[row]] - starts[row]
     k.barrier()
     merge.own_elements(k, ends, owners, num_ends, num_elements)
     k.barrier()
     with k.when(num_elements != 0):
         safe = [k.min(number, num_elements - 1) for number in numbers]
         targets = [first + k.cast(number, index) for number in safe]
-        owned = [first_row + k.cast(owners[number], index) for number in safe]
-        places = [indptr[rows[row]] + (target - starts[row]) for row, target in zip(owned, targets, strict=True)]
+        places = [target + moves[owners[number]] for number, target in zip(safe, targets, strict=True)]
         found = [(indices[place], data[place]) for place in places]
         for number, target, (column, value) in zip(numbers, targets, found, strict=True):
             with k.when(number < num_elements):
@@ -214,6 +254,7 @@ def _dense(spec: DenseSpec) -> Kernel:
 
 _BUILDERS: dict[type, Any] = {
     RowNumbersSpec: _row_numbers,
+    PickLengthsSpec: _pick_lengths,
     PickSpec: _pick,
     RunsSpec: _runs,
     DiagonalSpec: _diagonal,
@@ -223,6 +264,7 @@ _BUILDERS: dict[type, Any] = {
 __all__ = [
     "DenseSpec",
     "DiagonalSpec",
+    "PickLengthsSpec",
     "PickSpec",
     "RowNumbersSpec",
     "RunsSpec",
@@ -231,6 +273,7 @@ __all__ = [
     "lanes_for",
     "make",
     "pick",
+    "pick_lengths",
     "row_numbers",
     "runs",
 ]

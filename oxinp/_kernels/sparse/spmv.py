@@ -28,17 +28,19 @@ if TYPE_CHECKING:
     from oxinp._ptx.value import Value
 
 UNROLL = 4
-FULL = 1 << 17  # threads that a device has at a time
-SECTOR_LANES = 8
-SECTOR_NBYTES = 32  # of which lanes of a row load whole ones at a time, the cache has no use for them
+LONG_UNROLL = 8
+LONG = 128  # mean length of rows of which a lane loads `LONG_UNROLL` elements at a time
+FULL = 1 << 16  # threads that keep a device busy
+MIN_LANES = 8  # which load a whole sector of indices
 STREAM_NBYTES = 16384  # of products in shared memory
 
 
 class SpmvRowsSpec(Frozen):
-    """The kernel of types and of a number of lanes per row, a power of two up to 32."""
+    """The kernel of types and of a number of lanes per row, a power of two up to 32; each loads `unroll` at a time."""
 
     types: ProductTypes
     lanes: int
+    unroll: int = UNROLL
 
 
 class SpmvStreamSpec(Frozen):
@@ -53,20 +55,20 @@ class SpmvStreamSpec(Frozen):
 
 
 def lanes_for(num_rows: int, count: int) -> int:
-    """Return how many threads have a row: as many as load it in one go, but no more than fill a device.
+    """Return how many threads have a row: `MIN_LANES`, or more where rows are so few that these are not enough.
 
     Rows that are read at a time meet the same elements of the vector in the caches: the more there are, the better.
     """
-    mean = max(1, count // max(1, num_rows))
-    lanes = min(WARP, max(2, 1 << (max(1, mean // UNROLL) - 1).bit_length()))
-    while lanes > SECTOR_LANES and num_rows * lanes >= 2 * FULL:
-        lanes //= 2
+    lanes = MIN_LANES
+    while lanes < WARP and num_rows * lanes < FULL and num_rows * lanes * UNROLL < count:
+        lanes *= 2
     return lanes
 
 
 def rows(num_rows: int, count: int, types: ProductTypes, lanes: int) -> Plan:
     """Return the plan with `lanes` threads per row; the inputs are indptr, indices, data and the vector."""
-    return _plan(SpmvRowsSpec(types, lanes), num_rows, count, BLOCK // lanes)
+    unroll = UNROLL if count < LONG * num_rows else LONG_UNROLL
+    return _plan(SpmvRowsSpec(types, lanes, unroll), num_rows, count, BLOCK // lanes)
 
 
 def stream(num_rows: int, count: int, types: ProductTypes) -> Plan:
@@ -102,7 +104,7 @@ def _parameters(k: Builder, types: ProductTypes) -> tuple[Pointer, Pointer, Poin
 
 
 def _rows(spec: SpmvRowsSpec) -> Kernel:
-    types, lanes = spec.types, spec.lanes
+    types, lanes, unroll = spec.types, spec.lanes, spec.unroll
     k = Builder("spmv_rows", block=BLOCK)
     out, indptr, indices, data, x, num_rows = _parameters(k, types)
     row = k.cast(k.ctaid, types.index) * (BLOCK // lanes) + k.cast(k.tid / lanes, types.index)
@@ -114,12 +116,11 @@ def _rows(spec: SpmvRowsSpec) -> Kernel:
     end = k.where(has_row, indptr[near + 1], nothing)
     zero = k.const(0, types.result)
     total = k.var(zero)
-    cache = STREAMED if lanes * types.index.nbytes >= SECTOR_NBYTES else "nc"
-    with k.range(begin + lane, end, lanes * UNROLL) as first:
-        wanted = [first + lanes * i if i else first for i in range(UNROLL)]
+    with k.range(begin + lane, end, lanes * unroll) as first:
+        wanted = [first + lanes * i if i else first for i in range(unroll)]
         places = [k.min(place, end - 1) for place in wanted]
-        columns = [indices.load(place, 1, cache)[0] for place in places]
-        products = [product(k, types, data, x, *pair, cache) for pair in zip(places, columns, strict=True)]
+        columns = [indices.load(place, 1, STREAMED)[0] for place in places]
+        products = [product(k, types, data, x, *pair, STREAMED) for pair in zip(places, columns, strict=True)]
         for place, each in zip(wanted, products, strict=True):
             total.set(total + k.where(place < end, each, zero))
     k.warp_sync()

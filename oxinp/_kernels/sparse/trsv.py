@@ -1,17 +1,17 @@
 """Triangular systems in CSR, without synchronisation between levels.
 
 Data layout: CSR, right-hand side, solution; several right-hand sides by rows. Who owns what: a thread, or a warp where
-rows are long, owns a row; of several right-hand sides a warp owns a row of 32, a lane each. Warps, or blocks,
-take rows by an atomic ticket, in an order in which they can be solved, so that whatever a row waits for is running:
-that of the rows, or by levels, so that what is running waits for little. `LevelSpec` finds these: one more than the
-highest level that a row waits for.
+rows are long, owns a row; of several right-hand sides a warp owns a row of 32, a lane each. Warps, or blocks, take rows
+by an atomic ticket, in the order of levels, so that whatever a row waits for is running, and what is running waits for
+little. `LevelSpec` finds these: one more than the highest level that a row waits for; there, rows are taken as they
+come, and lanes pass levels on by shuffles.
 
 Algorithm: the solution begins as bytes of ones, which no computed number is; a thread that needs an element reads it
 until it is another one, without an order with other memory, for the element itself is what it waits for. A thread loads
 all that a row needs before it waits. It looks once per round of its loop and stores its own element in there, so that
-lanes of a warp may wait for each other; where rows are solved for as they come, lanes pass elements on by shuffles. A
-thread's sum is in the order of its row, a warp's of one is a tree: the same bits every time. Bytes: the matrix once,
-and with several right-hand sides per element of the matrix a row of the solution from the caches.
+lanes of a warp may wait for each other. A thread's sum is in the order of its row, a warp's of one is a tree: the same
+bits every time. Bytes: the matrix once, and with several right-hand sides per element of the matrix a row of the
+solution from the caches.
 
 Source: W. Liu et al., A synchronization-free algorithm for parallel sparse triangular solves, Euro-Par 2016.
 """
@@ -56,8 +56,6 @@ class TrsvSpec(Frozen):
         Which triangle counts; elements in the other one are passed over.
     has_unit_diagonal : bool
         The diagonal is ones, whatever is stored.
-    is_ordered : bool
-        An order of the rows is given.
     """
 
     index: Type
@@ -65,7 +63,6 @@ class TrsvSpec(Frozen):
     lanes: int
     is_lower: bool
     has_unit_diagonal: bool
-    is_ordered: bool = False
 
 
 class LevelSpec(Frozen):
@@ -94,18 +91,18 @@ def blocks_for(num_blocks: int, num_levels: int) -> int:
     return min(num_blocks, max(MIN_BLOCKS, num_blocks * LEVELS_AHEAD // num_levels))
 
 
-def plan(num_rows: int, count: int, spec: TrsvSpec, num_levels: int = 0) -> Plan:
-    """Return the plan of a solve; inputs are indptr, indices, data, right-hand side and, by the Spec, the order.
+def plan(num_rows: int, count: int, spec: TrsvSpec, num_levels: int) -> Plan:
+    """Return the plan of a solve; inputs are indptr, indices, data, right-hand side and the order of `num_levels`.
 
-    The Spec's lanes are chosen. Where there is an order, it has `num_levels` levels.
+    The Spec's lanes are chosen.
     """
     spec = spec.replace(lanes=WARP if count >= LONG * num_rows else 1)
     scratch = Scratch()
     ticket = scratch.take(u32.nbytes)
-    (x,), given = outputs(1), inputs(4 + spec.is_ordered)
+    (x,), given = outputs(1), inputs(5)
     nbytes = count * (spec.index.nbytes + spec.value.nbytes) + num_rows * (spec.index.nbytes + 2 * spec.value.nbytes)
     num_blocks = -(-num_rows * spec.lanes // BLOCK)
-    grid = (blocks_for(num_blocks, num_levels) if spec.is_ordered else num_blocks, 1, 1)
+    grid = (blocks_for(num_blocks, num_levels), 1, 1)
     return scratch.plan(
         (
             Fill(ticket, u32.nbytes, 0),
@@ -116,7 +113,7 @@ def plan(num_rows: int, count: int, spec: TrsvSpec, num_levels: int = 0) -> Plan
 
 
 class TrsmSpec(Frozen):
-    """The kernel for several right-hand sides, with an order; attributes as of `TrsvSpec`."""
+    """The kernel for several right-hand sides; attributes as of `TrsvSpec`."""
 
     index: Type
     value: Type
@@ -125,7 +122,7 @@ class TrsmSpec(Frozen):
 
 
 def plan_many(num_rows: int, num_right: int, count: int, spec: TrsmSpec) -> Plan:
-    """Return the plan of a solve with `num_right` right-hand sides; inputs as of `plan`, with an order."""
+    """Return the plan of a solve with `num_right` right-hand sides; inputs as of `plan`."""
     scratch = Scratch()
     ticket = scratch.take(u32.nbytes)
     (x,), given = outputs(1), inputs(5)
@@ -251,8 +248,7 @@ def _one(spec: TrsvSpec) -> Kernel:
     k = Builder("sparse_trsv", block=BLOCK)
     x, ticket = k.pointer("x", value), k.pointer("ticket", u32)
     indptr, indices = (k.pointer(name, index, "r") for name in ("indptr", "indices"))
-    data, b = k.pointer("data", value, "r"), k.pointer("b", value, "r")
-    order = k.pointer("order", index, "r") if spec.is_ordered else None
+    data, b, order = k.pointer("data", value, "r"), k.pointer("b", value, "r"), k.pointer("order", index, "r")
     num_rows = k.scalar("num_rows", index)
     with k.loop():
         turn = k.var(k.const(0, u32))
@@ -263,16 +259,12 @@ def _one(spec: TrsvSpec) -> Kernel:
         k.break_if(number >= num_rows)
         mine = number + k.cast(k.lane / lanes, index)
         has_row = mine < num_rows
-        near = k.min(mine, num_rows - 1)
-        row = order[near] if order is not None else near if spec.is_lower else num_rows - 1 - near
+        row = order[k.min(mine, num_rows - 1)]
         begin, right = indptr[row], b[row]
         end = k.where(has_row, indptr[row + 1], begin)
         window = _Window(k, spec, (x, indices, data), row, end)
         window.load(begin + k.cast(k.lane % lanes, index))
-        if lanes == 1 and order is None:
-            first = number if spec.is_lower else num_rows - 1 - number
-            _solve_together(window, first, has_row, right)
-        elif lanes == 1:
+        if lanes == 1:
             with k.loop():
                 window.poll()
                 window.use()
@@ -291,30 +283,6 @@ def _one(spec: TrsvSpec) -> Kernel:
                 _store(k, spec, x, row, window.solved(right))
         k.warp_sync()
     return k.build()
-
-
-def _solve_together(window: _Window, first: Value, has_row: Value, right: Value) -> None:
-    """Solve for the rows of a warp, neighbours from `first` on, which get each other's elements without the memory.
-
-    What others solve for is looked up when nothing else leads on.
-    """
-    k, spec = window.k, window.spec
-    solved, is_over = k.var(k.const(0, spec.value)), k.var(k.const(0, u32))
-    with k.loop():
-        window.take(first, k.ballot(is_over != 0), k.emit("mov", solved))
-        window.use()
-        leads_on = window.is_done() & (is_over == 0)
-        with k.when(leads_on):
-            is_over.set(k.const(1, u32))
-            with k.when(has_row):
-                solved.set(window.solved(right))
-                _store(k, spec, window.x, window.row, solved.get())
-        k.warp_sync()
-        k.break_if(k.all(is_over != 0))
-        is_far, number = window.far(first)
-        with k.when(~k.any(leads_on) & is_far):
-            window.poll_one(number)
-        k.warp_sync()
 
 
 def _lane_of(column: Value, first: Value, *, is_lower: bool) -> tuple[Value, Value]:
@@ -367,32 +335,6 @@ class _Window:
             looks = [_known(k, self.spec, self.x, column.get()) for column in self.columns]
             for i, (is_known, value) in enumerate(looks):
                 self._find(i, is_known, value)
-
-    def take(self, first: Value, over: Value, solved: Value) -> None:
-        """Take what is missing from lanes of the warp that are over; `first` is the row of lane 0."""
-        k = self.k
-        for i, column in enumerate(self.columns):
-            is_near, lane = _lane_of(column.get(), first, is_lower=self.spec.is_lower)
-            self._find(i, is_near & ((k.shr(over, lane) & 1) != 0), k.shfl_idx(solved, lane))
-
-    def far(self, first: Value) -> tuple[Value, Value]:
-        """Return whether something is missing that another warp solves for, and the number of the first such."""
-        k = self.k
-        number = k.const(UNROLL, u32)
-        for i in reversed(range(UNROLL)):
-            is_near, _ = _lane_of(self.columns[i].get(), first, is_lower=self.spec.is_lower)
-            number = k.where(((self.missing & (1 << i)) != 0) & ~is_near, k.const(i, u32), number)
-        return number < UNROLL, number
-
-    def poll_one(self, number: Value) -> None:
-        """Look up one that is missing."""
-        k = self.k
-        column = self.columns[0].get()
-        for i in range(1, UNROLL):
-            column = k.where(number == i, self.columns[i].get(), column)
-        is_known, value = _known(k, self.spec, self.x, column)
-        for i in range(UNROLL):
-            self._find(i, is_known & (number == i), value)
 
     def _find(self, i: int, is_known: Value, value: Value) -> None:
         k, bit = self.k, 1 << i

@@ -13,8 +13,10 @@ if TYPE_CHECKING:
     from oxinp._ptx.value import Value
 
 BLOCK = 256
-STREAMED = "nc.L1::no_allocate"
-"""How a matrix is loaded of which nothing is read twice: the L1 cache is for the vector."""
+STREAMED = "cs"
+"""How a matrix is loaded of which nothing is read twice: the caches are for the vector, and evict it first."""
+GATHERED = "nc"
+"""How elements of the vector are loaded."""
 
 
 class ProductTypes(Frozen):
@@ -41,7 +43,7 @@ def product(
 ) -> Value:
     """Return one element of the matrix times the element of a vector that it meets; `cache` is of the matrix."""
     element = data.load(place, 1, cache)[0]
-    return k.cast(element, types.result) * k.cast(x.load(column, 1, "nc")[0], types.result)
+    return k.cast(element, types.result) * k.cast(x.load(column, 1, GATHERED)[0], types.result)
 
 
 __all__ = ["BLOCK", "ProductTypes", "product"]

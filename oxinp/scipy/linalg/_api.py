@@ -11,13 +11,19 @@ from oxinp._api.crossovers import placed
 from oxinp._api.fronts import as_ours, implements
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import host_view
-from oxinp._core.ops import factorise, spectral
+from oxinp._core.ops import factorise
 from oxinp._core.ops.lu import lu as _lu
 from oxinp._core.ops.triangular import Triangle
 from oxinp._core.ops.triangular import solve_triangular as _solve_triangular
 from oxinp.linalg import _spectral
 from oxinp.linalg._spectral import adjoint
-from oxinp.scipy.linalg import _banded, _functions, _general, _matrix_functions  # noqa: F401 - for what they register
+from oxinp.scipy.linalg import (  # noqa: F401 - for what they register
+    _banded,
+    _functions,
+    _general,
+    _hermitian,
+    _matrix_functions,
+)
 from oxinp.scipy.linalg._given import given, matrices, or_scipy
 
 _TRANS = {"N": 0, "T": 1, "C": 2, 0: 0, 1: 1, 2: 2}
@@ -350,82 +356,3 @@ def svd(
 def svdvals(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any:  # noqa: ARG001
     """See `scipy.linalg.svdvals`."""
     return _spectral.svdvals(*matrices(a, check_finite=check_finite))
-
-
-@implements("scipy.linalg.eigh")
-@placed("eigh", scipy.linalg.eigh)
-@or_scipy
-def eigh(
-    a: Any,
-    b: Any = None,
-    *,
-    lower: bool = True,
-    eigvals_only: bool = False,
-    overwrite_a: bool = False,  # noqa: ARG001
-    overwrite_b: bool = False,  # noqa: ARG001
-    type: int = 1,
-    check_finite: bool = True,
-    subset_by_index: Any = None,
-    subset_by_value: Any = None,
-    driver: Any = None,
-) -> Any:
-    """See `scipy.linalg.eigh`; there is one algorithm, whatever the driver."""
-    if subset_by_value is not None or type != 1 or driver not in (None, "ev", "evd", "evr", "gv", "gvd"):
-        raise Unsupported("a part of the spectrum, or another problem")
-    (a,) = matrices(a, check_finite=check_finite, are_square=True)
-    if subset_by_index is not None:
-        low, high = map(int, subset_by_index)
-        if not 0 <= low <= high < a.shape[-1]:
-            raise Unsupported("indices that SciPy refuses")
-    is_upper, factor = not lower, None
-    if b is not None:
-        (b,) = matrices(b, check_finite=check_finite, are_square=True)
-        if b.shape != a.shape:
-            raise Unsupported("shapes that SciPy refuses")
-        a, factor = _standard(a, b, lower=lower)
-        is_upper = False
-    w, *v = spectral.eigh(a, is_upper=is_upper, has_vectors=not eigvals_only)
-    if v and factor is not None:
-        v = [_solve_triangular(factor, v[0], _LOWER._replace(trans=2))]
-    if subset_by_index is not None:
-        w, v = w[..., low : high + 1], [x[..., low : high + 1] for x in v]
-    return (w, *v) if v else w
-
-
-def _standard(a: Any, b: Any, *, lower: bool) -> tuple[Any, Any]:
-    """Return C = L^-1 A L^-H and L, of B = L L^H: A x = w B x is C y = w y with y = L^H x."""
-    a, b = factorise.prepared(a, b)
-    whole = _spectral.hermitian(a if lower else adjoint(a))
-    factor = factorise.cholesky(b if lower else adjoint(b))
-    half = _solve_triangular(factor, whole, _LOWER)
-    return _solve_triangular(factor, adjoint(half), _LOWER), factor
-
-
-@implements("scipy.linalg.eigvalsh")
-def eigvalsh(
-    a: Any,
-    b: Any = None,
-    *,
-    lower: bool = True,
-    overwrite_a: bool = False,
-    overwrite_b: bool = False,
-    type: int = 1,
-    check_finite: bool = True,
-    subset_by_index: Any = None,
-    subset_by_value: Any = None,
-    driver: Any = None,
-) -> Any:
-    """See `scipy.linalg.eigvalsh`."""
-    return eigh(
-        a,
-        b,
-        lower=lower,
-        eigvals_only=True,
-        overwrite_a=overwrite_a,
-        overwrite_b=overwrite_b,
-        type=type,
-        check_finite=check_finite,
-        subset_by_index=subset_by_index,
-        subset_by_value=subset_by_value,
-        driver=driver,
-    )

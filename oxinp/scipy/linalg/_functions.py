@@ -74,47 +74,6 @@ def lstsq(
     return x[:, 0] if b.ndim == 1 else x, residuals, int(rank), s
 
 
-@implements("scipy.linalg.eigh_tridiagonal")
-@or_scipy
-def eigh_tridiagonal(
-    d: Any,
-    e: Any,
-    eigvals_only: Any = False,
-    select: str = "a",
-    select_range: Any = None,
-    check_finite: bool = True,
-    tol: float = 0.0,
-    lapack_driver: str = "auto",
-) -> Any:
-    """See `scipy.linalg.eigh_tridiagonal`: by divide and conquer."""
-    d, e = given(d, e, check_finite=check_finite)
-    if (select, select_range, tol, lapack_driver) != ("a", None, 0.0, "auto"):
-        raise Unsupported("a part of the spectrum, or a driver")
-    if d.ndim != 1 or d.size < 2 or e.shape != (d.size - 1,) or d.dtype.char not in "fd" or e.dtype != d.dtype:
-        raise Unsupported("what SciPy refuses, or converts")
-    largest = float(np.maximum(np.abs(d).max(), np.abs(e).max()))
-    if not math.isfinite(largest):
-        raise Unsupported("infinities or NaNs")
-    scale = d.dtype.type(math.ldexp(1.0, math.frexp(largest)[1] - 1) if largest else 1.0)
-    beside = np.concatenate([e, np.zeros_like(e, shape=1)])
-    w, v = spectral.eigh_tridiagonal(d / scale, beside / scale)
-    return w * scale if eigvals_only else (w * scale, v)
-
-
-@implements("scipy.linalg.eigvalsh_tridiagonal")
-def eigvalsh_tridiagonal(
-    d: Any,
-    e: Any,
-    select: str = "a",
-    select_range: Any = None,
-    check_finite: bool = True,
-    tol: float = 0.0,
-    lapack_driver: str = "auto",
-) -> Any:
-    """See `scipy.linalg.eigvalsh_tridiagonal`."""
-    return eigh_tridiagonal(d, e, True, select, select_range, check_finite, tol, lapack_driver)
-
-
 def _limit(s: Any, shape: tuple[int, ...], atol: Any, rtol: Any) -> Any:
     """Return the value up to which singular values count as zeros."""
     atol = 0.0 if atol is None else atol

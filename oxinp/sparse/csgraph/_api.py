@@ -19,10 +19,9 @@ from oxinp._core.manipulation.copy import astype
 from oxinp._core.memory.dtypes import FLOAT64, INT64
 from oxinp._core.ops import creation, gather, graph
 from oxinp._core.ops import sparse as ops
-from oxinp._core.ops.perform import perform_on_device
+from oxinp._core.ops.perform import perform_on_device, perform_sized
 from oxinp._core.reduction.reduce import reduce
 from oxinp._core.reduction.table import ALL, ANY, MIN, SUM
-from oxinp.sparse import _rows
 from oxinp.sparse._executed import composed
 from oxinp.sparse._rows import Rows, taken
 from oxinp.sparse.csgraph._graphs import checked_rows
@@ -45,12 +44,10 @@ def breadth_first_order(csgraph: Any, i_start: Any, directed: bool = True, retur
     level, base = types.from_host(np.array([start])), 0
     levels, before = [level], []
     while True:
-        lengths = taken(rows.indptr, level + 1) - taken(rows.indptr, level)
-        indptr = _rows.pointers(lengths, rows.indptr.dtype)
-        count = int(indptr[-1])
+        picked, (count, _) = perform_sized(ops.PICKED, (level, rows.indptr, rows.indices, rows.indices))
         if not count:
             break
-        ends, _ = perform_on_device(ops.PICK_ROWS, (indptr, level, rows.indptr, rows.indices, rows.indices), (count,))
+        indptr, ends, *_ = picked
         number = types.from_host(np.array([base]))
         reached = perform_on_device(graph.FIRST, (reached, ends, number))
         edges = creation.arange(0, count, 1, INT64)

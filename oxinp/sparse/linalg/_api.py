@@ -137,21 +137,9 @@ def spsolve_triangular(
     if not unit_diagonal and bool(reduce(ANY, _rows.diagonal(rows, 0) == 0)):
         raise LinAlgError("A is singular: zero entry on diagonal.")
     rows, right = rows._replace(data=astype(rows.data, dtype, copy_wanted=False)), astype(right, dtype)
-    order = _order(A, rows, is_lower=bool(lower), is_one=right.ndim == 1)
-    return _rows.solve_triangular(rows, right, order, is_lower=bool(lower), has_unit_diagonal=bool(unit_diagonal))
-
-
-def _order(A: Any, rows: Any, *, is_lower: bool, is_one: bool) -> Any:
-    """Return the order in which rows are solved for, which takes as long to find as to solve for one right-hand side.
-
-    So the first of those goes without. The order is kept with the matrix.
-    """
-    parts = ("indptr", "indices")
-    before = A._cached(f"solved {is_lower}", parts, list)
-    if is_one and not before:
-        before.append(True)
-        return None
-    return A._cached(f"order {is_lower}", parts, lambda: _rows.order_of(rows, is_lower=is_lower))
+    parts, is_lower = ("indptr", "indices"), bool(lower)
+    order = A._cached(f"order {is_lower}", parts, lambda: _rows.order_of(rows, is_lower=is_lower))
+    return _rows.solve_triangular(rows, right, order, is_lower=is_lower, has_unit_diagonal=bool(unit_diagonal))
 
 
 __all__ = ["LinearOperator"]

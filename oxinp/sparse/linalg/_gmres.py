@@ -18,6 +18,7 @@ from oxinp._core.ops.perform import perform_on_device
 from oxinp._core.reduction.reduce import reduce
 from oxinp._core.reduction.table import SUM
 from oxinp._core.ufunc.object import OBJECTS
+from oxinp._kernels.sparse import arnoldi_pairs
 from oxinp._kernels.sparse.arnoldi import MAX_VECTORS
 from oxinp.sparse import _compressed
 from oxinp.sparse.linalg._krylov import System, norm_of, residual, system_of, where
@@ -38,7 +39,7 @@ def gmres(
 
     A cycle waits for the device once: the projected problem is solved on the host, which also finds the step at which
     SciPy would have stopped. Vectors are made orthogonal by two passes of the classical Gram-Schmidt method, each two
-    products with all of them.
+    products with all of them; with a sparse matrix and no preconditioner two at a time, unless too little is left.
     """
     system, x = system_of("gmres", A, b, x0, M, rtol, atol, maxiter)
     if system.b_norm == 0:
@@ -51,9 +52,15 @@ def gmres(
     r = residual(system, x)
     if float(norm_of(r)[0]) < system.atol:
         return x, 0
+    takes_pairs = _takes_pairs(system, dtype, restart)
     for _ in range(system.maxiter):
-        basis, hessenberg, norm = _arnoldi(system, r, restart)
-        y, presid, has_broken_down = _project(hessenberg, norm, tolerance, dtype)
+        start = system.solve(r)
+        norm = norm_of(start)
+        first = (start / norm).reshape(1, -1)
+        space = _space_in_pairs(system.matrix, first, restart) if takes_pairs else None
+        takes_pairs = space is not None
+        basis, hessenberg = space or _space(system, first, restart)
+        y, presid, has_broken_down = _project(hessenberg, float(norm[0].real), tolerance, dtype)
         x = x + reduce(SUM, basis[: len(y)] * types.from_host(y[:, None]), 0)
         r = system.b - system.matvec(x)
         evaluate(x, r)
@@ -65,17 +72,35 @@ def gmres(
     return x, system.maxiter
 
 
-def _arnoldi(system: System, r: Any, count: int) -> tuple[Any, np.ndarray[Any, Any], float]:
-    """Return orthonormal vectors of a Krylov space, the Hessenberg matrix, and the norm of the first vector."""
-    start = system.solve(r)
-    norm = norm_of(start)
-    first = (start / norm).reshape(1, -1)
+def _space(system: System, first: Any, count: int) -> tuple[Any, np.ndarray[Any, Any]]:
+    """Return orthonormal vectors of a Krylov space, and the Hessenberg matrix."""
     if system.is_preconditioned:
-        basis, hessenberg = krylov_space(lambda v: system.solve(system.matvec(v)), (), first, count)
-    else:
-        matrices = () if system.matrix is None else (system.matrix,)
-        basis, hessenberg = krylov_space(system.matvec, matrices, first, count)
-    return basis, hessenberg, float(norm[0].real)
+        return krylov_space(lambda v: system.solve(system.matvec(v)), (), first, count)
+    return krylov_space(system.matvec, () if system.matrix is None else (system.matrix,), first, count)
+
+
+def _takes_pairs(system: System, dtype: np.dtype[Any], count: int) -> bool:
+    """Return whether vectors may be made two at a time."""
+    is_plain = system.matrix is not None and not system.is_preconditioned and system.matrix.dtype == dtype
+    return is_plain and dtype.kind == "f" and 1 < count < arnoldi_pairs.MAX_VECTORS
+
+
+def _space_in_pairs(matrix: Any, first: Any, count: int) -> tuple[Any, np.ndarray[Any, Any]] | None:
+    """Return what `_space` does, by products with the matrix and with its square; None if too little was left."""
+    rows, longest = _compressed.of_rows(matrix)
+    even = count // 2 * 2
+    basis, projected = perform_on_device(ops.ARNOLDI_PAIRS, (*rows.parts, copy(first)), (even, longest))
+    h = np.array(projected.tolist(), first.dtype).reshape(even, even + 2)
+    if h[:, -1].any():
+        return None
+    for row in range(1, even, 2):  # of A A v, of which A V c is taken; v is the vector before
+        before = h[row - 1, :row].copy()
+        h[row] = (h[row] - before @ h[:row]) / h[row - 1, row]
+    if even == count:
+        return basis, h[:, :-1]
+    basis, last = krylov_space(matrix.__matmul__, (matrix,), basis, count)
+    last[:even, :count] = h[:, :-1]
+    return basis, last
 
 
 def krylov_space(

@@ -9,7 +9,7 @@ import pytest
 
 import oxinp as np
 from oxinp import _runtime
-from oxinp._core.lazy import executor
+from oxinp._core.lazy import executor, steps
 from oxinp._core.lazy.executor import Executable
 from oxinp._kernels.plan import FLAGS, SCRATCH, Argument, Beside, Copy, Fill, Launch, Plan, Read
 
@@ -22,6 +22,7 @@ class Noting:
 
     def __init__(self):
         self.made, self.launched, self.allocated = [], [], []
+        self.is_recording, self.num_recorded, self.num_queued = True, 0, 0
 
     def launcher(self, *_):
         return lambda *values: self.launched.append(values)
@@ -29,6 +30,17 @@ class Noting:
     def tensor_map(self, spec, address):
         self.made.append((spec, address))
         return self.made[-1]
+
+    def record(self, queue):
+        if not self.is_recording:
+            return None
+        self.num_recorded += 1
+
+        def queue_again():
+            self.num_queued += 1
+            queue()
+
+        return queue_again
 
     def allocate(self, nbytes):
         self.allocated.append(nbytes)
@@ -39,6 +51,7 @@ class Noting:
 def noting(monkeypatch):
     backend = Noting()
     monkeypatch.setattr(executor, "device", lambda: backend)
+    monkeypatch.setattr(steps, "device", lambda: backend)
     return backend
 
 
@@ -53,19 +66,92 @@ def test_parameters_of_launches_are_made_once_per_address(noting):
         run.launch(c, a, 300, 7)
         assert noting.launched[-1] == (c, ("map", a + 8), 7)
     run = Executable(Plan((launch(*arguments[:2]),)), (4,), [None])
-    for a in (*range(2 * executor.MAX_KEPT), 200):
+    for a in (*range(2 * steps.MAX_KEPT), 200):
         run.launch(100, a)
         assert noting.launched[-1] == (100, ("map", a + 8))
-        assert len(run.steps[0].calls) <= executor.MAX_KEPT
-    assert len(noting.made) == 1 + 2 * executor.MAX_KEPT + 1
+        assert len(run.steps[0].calls) <= steps.MAX_KEPT
+    assert len(noting.made) == 1 + 2 * steps.MAX_KEPT + 1
 
 
 def test_a_plan_of_many_launches_runs_all_of_them(noting):
-    steps = [launch(Argument("out0"), SCRATCH, Argument("in0"), Argument("flags")) for _ in range(5)]
-    run = Executable(Plan(tuple(steps), 64), (8,), [None])
+    many = [launch(Argument("out0"), SCRATCH, Argument("in0"), Argument("flags")) for _ in range(5)]
+    run = Executable(Plan(tuple(many), 64), (8,), [None])
     run.run((SimpleNamespace(ptr=5),))
     assert noting.allocated == [8, 64]
     assert noting.launched == [(1000, 2000, 5, 77)] * 5
+
+
+def many_steps(kinds=(None,), num_steps=steps.MIN_RECORDED):
+    step = launch(Argument("out0"), Argument("in0"))
+    half = num_steps // 2
+    return Executable(Plan((Beside((step,) * half, (step,) * (num_steps - half)),)), (8,), list(kinds))
+
+
+def run_at(noting, run, *addresses):
+    """Run at addresses of outputs; return how many runs were queued as one."""
+    before, noting.num_queued = noting.num_queued, 0
+    for address in addresses:
+        noting.launched.clear()
+        run.launch(address, 5)
+        assert noting.launched == [(address, 5)] * len(noting.launched)
+        assert len(noting.launched) == steps.MIN_RECORDED
+    found, noting.num_queued = noting.num_queued, before
+    return found
+
+
+@pytest.fixture
+def beside(noting):
+    noting.beside = lambda urgent, rest: (urgent(), rest())
+    return noting
+
+
+def test_many_steps_with_the_same_memory_are_recorded(beside):
+    run = many_steps()
+    before = [1] * steps.RUNS_UNRECORDED
+    assert run_at(beside, run, *before) == 0
+    assert run_at(beside, run, 1, 1, 1) == 3
+    assert beside.num_recorded == 1
+    assert run_at(beside, run, *[2, 3] * steps.RUNS_UNRECORDED) == 0
+    assert run_at(beside, run, 1, 2, 3, 1, 2, 3) == 6
+    assert beside.num_recorded == 3
+
+
+def test_few_recordings_are_kept(beside):
+    run = many_steps()
+    places = range(1, steps.MAX_RECORDED + 2)
+    for address in places:
+        run_at(beside, run, *[address] * (steps.RUNS_UNRECORDED + 1))
+    assert beside.num_recorded == len(places)
+    assert run_at(beside, run, *places[1:]) == len(places) - 1
+    assert run_at(beside, run, *[places[0]] * steps.RUNS_UNRECORDED) == 0
+    assert run_at(beside, run, places[0]) == 1
+
+
+def test_memory_that_never_comes_back_is_not_remembered(beside):
+    run = many_steps()
+    assert run_at(beside, run, *range(1, 100), 1) == 0
+    assert len(run._queue.counts) <= 4 * steps.MAX_RECORDED
+    assert not beside.num_recorded
+
+
+def test_what_cannot_be_recorded_is_queued_step_by_step(beside):
+    beside.is_recording = False
+    assert run_at(beside, many_steps(), *[1] * 10) == 0
+
+
+@pytest.mark.parametrize("kind", ["f8", "c16"])
+def test_steps_with_scalars_are_not_recorded(beside, kind):
+    run = many_steps((None, numpy.dtype(kind)))
+    for _ in range(10):
+        run.launch(1, 5, *(0.0, 0.0)[: 1 + (kind == "c16")])
+    assert not beside.num_recorded
+
+
+def test_few_steps_are_not_recorded(beside):
+    run = many_steps(num_steps=steps.MIN_RECORDED - 1)
+    for _ in range(10):
+        run.launch(1, 5)
+    assert not beside.num_recorded
 
 
 def test_complex_scalars_are_two_parameters(noting):

@@ -128,6 +128,35 @@ def test_pivots_of_a_cluster():
     assert pivots[7:].tolist() == [7, 200]
 
 
+@pytest.mark.parametrize(
+    ("dtype", "looks_ahead"),
+    [("f8", True), *(pytest.param(*case, marks=pytest.mark.slow) for case in (("f4", False), ("c8", True)))],
+)
+def test_panels_whose_threads_have_two_rows_until_one_is_enough(dtype, looks_ahead, monkeypatch):
+    monkeypatch.setattr(lu_cluster, "SHAPES", ((32, 2), (32, 2, 2)))
+    answer = {"width": 64, "group": 32, "looks_ahead": looks_ahead}
+    device = SimpleNamespace(
+        **vars(CLUSTERS) | {"tuned": lambda choice: answer if choice.family == "lu/outer" else None}
+    )
+    a = draw(np.random.default_rng(6), dtype, 125, 170)
+    *found, status = factored(machine(), device, a)
+    assert status == diagonal.NO_ZERO
+    check_factors(found, a)
+
+
+@pytest.mark.parametrize("power", [-1030, 1010])
+def test_pivots_of_a_cluster_at_the_ends_of_the_range(power):
+    """Multipliers are at most one, whether or not a pivot's reciprocal is a number of full precision."""
+    plain = draw(np.random.default_rng(4), "f8", 40, 6).astype("f4").astype("f8")  # exact however it is scaled
+    powers = np.array([power, power, power, 0, 0, power])
+    factors, pivots, _, status = factored(machine(), CLUSTERS, np.ldexp(plain, powers))
+    wanted, wanted_pivots = scipy.linalg.lu_factor(plain)
+    assert status == diagonal.NO_ZERO
+    assert np.array_equal(pivots, wanted_pivots)
+    bits = 53 - max(-1022 - power, 0) - 8  # that elements have, of which elimination loses some
+    np.testing.assert_allclose(np.tril(factors, -1), np.tril(wanted, -1), rtol=0, atol=2.0**-bits)
+
+
 def test_stacks_of_matrices_of_several_blocks():
     a = draw(np.random.default_rng(3), "f4", 3, 70, 35)
     factors, pivots, permutation, _ = factored(machine(), DEVICE, a)
@@ -196,7 +225,7 @@ KERNELS = [
         for height in (64, 512)
         for flag in (True, False)
     ),
-    *(rows.make_exchange(ExchangeSpec(type_)) for type_ in TYPES),
+    *(rows.make_exchange(ExchangeSpec(type_, lu_panel.WIDTHS[type_.nbytes])) for type_ in TYPES),
     *(rows.make_permute(PermuteSpec(type_, flag, is_inverse=not flag)) for type_ in TYPES for flag in (True, False)),
     *(rows.make_permute(PermuteSpec(type_)) for type_ in TYPES),
     *(diagonal.make(type_) for type_ in TYPES),
@@ -210,7 +239,8 @@ def test_kernels_assemble_without_spills(request, tmp_path):
 
 def test_kernels_of_clusters_assemble_without_spills(request, tmp_path):
     kernels = [
-        lu_cluster.make(ClusterSpec(c128, *lu_cluster.SHAPES[-1])),  # which needs the most registers
-        rows.make_exchange(ExchangeSpec(c128, follows=True)),
+        lu_cluster.make(ClusterSpec(c128, *lu_cluster.SHAPES[-2])),  # which needs the most registers
+        lu_cluster.make(ClusterSpec(c64, *lu_cluster.SHAPES[-1])),  # of two rows
+        rows.make_exchange(ExchangeSpec(c128, 16, follows=True)),
     ]
     check_assembled(kernels, request, tmp_path, {"sm_90": "8.0"})

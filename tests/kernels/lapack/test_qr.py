@@ -150,5 +150,6 @@ def test_kernels_assemble_without_spills(request, tmp_path):
 
 
 def test_kernels_of_clusters_assemble_without_spills(request, tmp_path):
-    kernels = [qr_cluster.make(QrClusterSpec(type_, *qr_cluster.SHAPES[-1])) for type_ in (f64, c64, c128)]
+    kernels = [qr_cluster.make(QrClusterSpec(type_, *qr_cluster.SHAPES[-1])) for type_ in (f64, c64)]
+    kernels.append(qr_cluster.make(QrClusterSpec(c128, *qr_cluster.SHAPES[-2])))
     check_assembled(kernels, request, tmp_path, {"sm_90": "8.0"})

@@ -5,16 +5,18 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from oxinp._kernels.lapack import block_reflectors, conquer, divide, symmetric, tridiagonal
+from oxinp._kernels.lapack import block_reflectors, conquer, divide, sturm, symmetric, tridiagonal_panel
 from oxinp._kernels.lapack.divide import DivideSpec
+from oxinp._kernels.lapack.sturm import SturmSpec
 from oxinp._kernels.lapack.symmetric import FinishSpec
-from oxinp._kernels.lapack.tridiagonal import PanelSpec
+from oxinp._kernels.lapack.tridiagonal import spec_of
 from oxinp._ptx.types import c64, c128, f32, f64, from_dtype
 from tests.kernels.lapack.case import RATIO, draw, operand_of, run
 from tests.kernels.lapack.spills import check_assembled
 from tests.kernels.machine import machine
 
 DEVICE = SimpleNamespace(num_sms=3, cc=(8, 0), max_shared_nbytes=160 * 1024, tuned=lambda _: None)
+HOPPER = SimpleNamespace(num_sms=132, cc=(9, 0), max_shared_nbytes=232448, tuned=lambda _: None)
 LEAF = 4
 slow = pytest.mark.slow
 
@@ -67,11 +69,30 @@ def test_tridiagonal_matrices(n, dtype):
     assert ratios(whole, w, q) <= RATIO / 6
 
 
+@pytest.mark.parametrize(("n", "dtype"), [(3, "f8"), (11, "f8"), (35, "f4")])
+def test_values_of_tridiagonal_matrices(n, dtype):
+    d, e = (x.astype(dtype) for x in tridiagonals(n))
+    scale = np.array([1e-30, 1e30, 1, 1, 1, 1, 1, 1], dtype)[:, None]
+    plan = sturm.plan(from_dtype(d.dtype), len(d), n)
+    (w,) = run(machine(), plan, [np.full(d.shape, np.nan, d.dtype)], (d * scale, e * scale))
+    assert (np.diff(w) >= 0).all()
+    whole = np.zeros((len(d), n, n))
+    i = np.arange(n)
+    whole[:, i, i] = d
+    whole[:, i[:-1], i[1:]] = whole[:, i[1:], i[:-1]] = e[:, :-1]
+    right = np.linalg.eigvalsh(whole)
+    units = np.abs(right).max(axis=-1, keepdims=True) * np.finfo(dtype).eps
+    # What is right has errors of its own, but for float32.
+    assert (np.abs(w.astype("f8") / scale - right) <= units * (1 if dtype == "f4" else n)).all()
+
+
 @pytest.mark.parametrize(
     ("count", "n", "dtype"),
     [
         (3, 5, "f8"),
         (2, 6, "c8"),
+        (1, 18, "f8"),
+        pytest.param(1, 19, "c16", marks=slow),
         pytest.param(1, 36, "f4", marks=slow),
         pytest.param(1, 34, "c16", marks=slow),
         pytest.param(1, 40, "f8", marks=slow),
@@ -87,6 +108,10 @@ def test_symmetric_matrices(count, n, dtype):
     w, q = run(machine(), plan, [values, np.full(a.shape, np.nan, dtype)], (given,))
     assert (np.diff(w) >= 0).all()
     assert ratios(a, w, q) <= RATIO / 6
+    if n < 10:
+        plan = symmetric.plan(a.shape, operand_of(given), DEVICE, has_vectors=False)
+        (alone,) = run(machine(), plan, [np.full((count, n), np.nan, a.real.dtype)], (given,))
+        assert np.abs(alone - w).max() <= RATIO / 6 * n * np.finfo(dtype).eps * np.abs(w).max()
 
 
 def test_scales_and_what_is_not_finite():
@@ -103,25 +128,28 @@ def test_scales_and_what_is_not_finite():
 
 
 def test_which_there_are_kernels_for():
-    device = SimpleNamespace(num_sms=132, cc=(9, 0), max_shared_nbytes=232448, tuned=lambda _: None)
-    assert symmetric.is_possible(f64, 1, 8192, device)
-    assert symmetric.is_possible(f64, 1000, 256, device)
-    assert symmetric.is_possible(c64, 1, 1000, device)
-    assert not symmetric.is_possible(f64, 1, 1 << 17, device)
+    for type_, order in ((f32, 16384), (f32, 16383), (f64, 8192), (f64, 8191), (c64, 16384), (c128, 8192)):
+        assert symmetric.is_possible(type_, 1, order, HOPPER)
+    assert symmetric.is_possible(f64, 1000, 256, HOPPER)
+    assert symmetric.is_possible(c64, 1, 1000, HOPPER)
+    assert not symmetric.is_possible(f64, 1, 1 << 17, HOPPER)
 
 
 @pytest.mark.slow
 def test_kernels_assemble_without_spills(request, tmp_path):
     kernels = []
     for type_ in (c64, c128):
-        kernels += [tridiagonal.make(PanelSpec(type_, 2048, height, True)) for height in (8, 32)]
+        kernels += [tridiagonal_panel.make(spec_of(type_, n, n, -(-n // 132), HOPPER)) for n in (64, 1000, 2048, 4096)]
         kernels += [block_reflectors.make_diagonal(type_), symmetric.make_finish(FinishSpec(type_, False))]
     for type_ in (f32, f64):
         plain = (divide.SPLIT, divide.ROOTS, divide.WEIGHTS, divide.VECTORS, divide.ROTATE)
         kernels += [divide.make(DivideSpec(type_, what)) for what in plain]
         kernels.append(divide.make(DivideSpec(type_, divide.PREPARE, 4096)))
-        kernels += [tridiagonal.make(PanelSpec(type_, 4096, height, True)) for height in (8, 32)]
-        kernels.append(tridiagonal.make(PanelSpec(type_, 512, 512)))
+        kernels.append(sturm.make(SturmSpec(type_, 4096)))
+        kernels += [
+            tridiagonal_panel.make(spec_of(type_, n, n, -(-n // 132), HOPPER)) for n in (64, 1024, 4096, 8191, 8192)
+        ]
+        kernels += [tridiagonal_panel.make(spec_of(type_, n, n, n, HOPPER)) for n in (100, 256)]
         kernels.append(block_reflectors.make_diagonal(type_))
         kernels += [symmetric.make_finish(FinishSpec(type_, is_scaled)) for is_scaled in (True, False)]
     check_assembled(kernels, request, tmp_path)

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from oxinp._core.ops.c_library import form_of_log1p
 from oxinp._kernels.random import fill, segments
 from oxinp._kernels.random.lcg import GENERATORS, MASK_64
 from oxinp._kernels.random.variates import VARIATES, ziggurat_table
@@ -65,6 +66,8 @@ class Stream:
         variate = VARIATES[name]
         out = np.zeros(size, variate.type.dtype)
         is_shifted = self.has_half and variate.pieces > 1
+        if variate.tail is not None:
+            how.setdefault("log1p", form_of_log1p(f"f{variate.type.nbytes}"))
         plan = segments.plan(self.lcg.name, name, size, self.session.device, is_shifted=is_shifted, **how)
         values = self.scalars(is_shifted=is_shifted)
         if variate.has_table:

@@ -1,13 +1,18 @@
-"""The logarithm of legacy streams is the C library's, bit for bit."""
+"""The logarithms and exponentials that draws go through are the C library's, bit for bit."""
 
 import math
 
 import numpy as np
+import pytest
 
+from oxinp._core.ops import c_library
 from oxinp._kernels.plan import Launch
+from oxinp._kernels.random import variates
 from oxinp._kernels.random.libm import log
+from oxinp._kernels.random.libm_exp import exp
+from oxinp._kernels.random.libm_log1p import FORMS, OWN, log1p
 from oxinp._ptx import Builder
-from oxinp._ptx.types import f64
+from oxinp._ptx.types import f32, f64
 from tests.comparator import assert_same
 from tests.kernels.machine import Session, machine
 
@@ -25,14 +30,69 @@ def arguments():
     return np.where(numbers == 0, 0.5, numbers)
 
 
-def test_logarithms_are_the_c_librarys():
-    k = Builder("log", block=BLOCK)
-    out, x = k.pointer("out", f64, "w"), k.pointer("x", f64, "r")
+def of_numbers(function, numbers, type_=f64):
+    """What a kernel makes of each number."""
+    k = Builder("logarithm", block=BLOCK)
+    out, x = k.pointer("out", type_, "w"), k.pointer("x", type_, "r")
     at = k.ctaid * BLOCK + k.tid
-    out[at] = log(k, x[at])
-    session, numbers, found = Session(machine()), arguments(), np.zeros(SIZE)
-    pointers = [session.pointer(found), session.pointer(numbers)]
-    session.machine.launch(Launch(k.build(), (SIZE // BLOCK, 1, 1), (), ()), pointers)
+    out[at] = function(k, x[at])
+    padded = np.resize(numbers, -(-numbers.size // BLOCK) * BLOCK)
+    session, found = Session(machine()), np.zeros_like(padded)
+    pointers = [session.pointer(found), session.pointer(padded)]
+    session.machine.launch(Launch(k.build(), (padded.size // BLOCK, 1, 1), (), ()), pointers)
     session.fetch([found])
     session.close()
-    assert_same(found, np.array([math.log(number) for number in numbers]))
+    return found[: numbers.size]
+
+
+def test_logarithms_are_the_c_librarys():
+    numbers = arguments()
+    assert_same(of_numbers(log, numbers), np.array([math.log(number) for number in numbers]))
+
+
+def test_exponentials_are_the_c_librarys():
+    rng = np.random.default_rng(21)
+    numbers = rng.standard_normal(SIZE)
+    numbers[: SIZE // 4] *= 2.0 ** -rng.integers(0, 60, SIZE // 4)
+    numbers[SIZE // 4 : SIZE // 2] *= 200
+    numbers[-10:] = [0.0, -0.0, 512.0, -512.0, 511.9, -511.9, 707.9, -707.9, 1.0, -1.0]
+    numbers = numbers[np.abs(numbers) < 708]
+    assert_same(of_numbers(exp, numbers), np.array([math.exp(number) for number in numbers]))
+    special = np.array([710.0, -746.0, np.inf, -np.inf, np.nan])
+    assert_same(of_numbers(exp, special), np.array([np.inf, 0.0, np.inf, 0.0, np.nan]))
+
+
+def uniforms(bits):
+    """Return uniform numbers as integers, among them small and large ones, and close to where the reduction changes."""
+    rng = np.random.default_rng(20)
+    words = rng.integers(0, 1 << bits, SIZE)
+    words[: SIZE // 4] >>= rng.integers(0, bits, SIZE // 4)
+    words[SIZE // 4 : SIZE // 2] = (1 << bits) - 1 - words[: SIZE // 4]
+    ends = np.array([0.2928932188, 0.5, 0.75, 0.6464466094, 0.875, 2.0**-20, 2.0**-29 if bits > 29 else 0.25])
+    near = (ends * 2.0**bits).astype(np.int64)[:, None] + np.arange(-60, 60)
+    words[-near.size :] = near.clip(0).ravel()
+    return words
+
+
+def test_those_of_f64_are_what_numpy_draws_with():
+    form, words = c_library.form_of_log1p("f8"), uniforms(53)
+    found = of_numbers(lambda k, x: -log1p(k, x, form), -(words * 2.0**-53))
+    assert_same(found, c_library.drawn(words, "f8"), ulp=int(form == OWN))
+
+
+def test_those_of_f32_are_what_numpy_draws_with():
+    form, words = c_library.form_of_log1p("f4"), uniforms(24)
+    radius = np.float32(variates.EXPONENTIAL_R)
+    found = of_numbers(lambda k, x: radius - log1p(k, x, form), -(words * 2.0**-24).astype("f4"), f32)
+    assert_same(found, c_library.drawn(words, "f4"), ulp=int(form == OWN))
+
+
+@pytest.mark.parametrize(("type_", "form"), [(type_, form) for type_, forms in FORMS.items() for form in forms])
+def test_every_form_is_told_from_the_others(type_, form, monkeypatch):
+    """What tells forms apart are their own numbers: were NumPy's exponentials these, the form would be found."""
+    kind, bits, base = ("f8", 53, 0.0) if type_ is f64 else ("f4", 24, np.float32(variates.EXPONENTIAL_R))
+    words = np.array(c_library._WORDS[kind])
+    numbers = -(words * 2.0**-bits).astype(kind)
+    given = of_numbers(lambda k, x: base - log1p(k, x, form), numbers, type_)
+    monkeypatch.setattr(c_library, "drawn", lambda *_: given)
+    assert c_library.form_of_log1p.__wrapped__(kind) == form

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from oxinp._kernels.sparse import arnoldi, spmv
+from oxinp._kernels.sparse import arnoldi, arnoldi_pairs, spmv
 from oxinp._ptx.types import from_dtype
 from tests.kernels.machine import Session, machine
 from tests.kernels.sparse.test_products import parts, types_of
@@ -41,6 +41,18 @@ def test_steps(session, dtype, kind, first):
     assert (components[first:, :-1] == along).all()
 
 
+def test_orthogonality_does_not_fade(session):
+    """It would by a factor per step, if vectors were made orthogonal but once."""
+    matrix, count = KINDS["laplacian-2d"], 30
+    size = matrix.shape[0]
+    given = np.random.default_rng(0).normal(size=(1, size))
+    vectors, components = np.full((count + 1, size), np.nan), np.full((count, count + 2), np.nan)
+    plan = arnoldi.plan(size, 0, count, spmv.stream(size, matrix.nnz, types_of("f8", "f8")), from_dtype(np.dtype("f8")))
+    arrays = (*parts(matrix), given / np.linalg.norm(given))
+    session.run(plan, [vectors, components], [session.pointer(x) for x in arrays])
+    np.testing.assert_allclose(vectors @ vectors.T, np.eye(count + 1), atol=1e-13)
+
+
 def test_nothing_new(session):
     """An operator that leads nowhere: the rest is zero."""
     matrix = KINDS["laplacian-2d"] * 0
@@ -52,4 +64,41 @@ def test_nothing_new(session):
     plan = arnoldi.plan(size, 0, 3, spmv.stream(size, matrix.nnz, types_of("f8", "f8")), from_dtype(np.dtype("f8")))
     session.run(plan, [vectors, components], [session.pointer(x) for x in (*parts(matrix), given)])
     np.testing.assert_allclose(components[0], [2, 0, 0, 0, 0])
+    assert not vectors[1:].any()
+
+
+def pairs_of(session, matrix, count, dtype="f8"):
+    """Return the first vectors, made two at a time, and the components."""
+    size = matrix.shape[0]
+    given = np.random.default_rng(0).normal(size=(1, size))
+    given = (given / np.linalg.norm(given)).astype(dtype)
+    vectors, components = np.full((count + 1, size), np.nan, dtype), np.full((count, count + 2), np.nan, dtype)
+    matvec = spmv.stream(size, matrix.nnz, types_of(dtype, dtype))
+    plan = arnoldi_pairs.plan(size, count, matvec, from_dtype(np.dtype(dtype)))
+    session.run(plan, [vectors, components], [session.pointer(x) for x in (*parts(matrix), given)])
+    return vectors, components
+
+
+@pytest.mark.parametrize(("dtype", "kind"), [("f8", "laplacian-2d"), ("f4", "laplacian-2d"), ("f8", "random")])
+def test_pairs(session, dtype, kind):
+    """Odd rows are the components of the product of the matrix and the product before."""
+    matrix, count = KINDS[kind].astype(dtype), 12
+    vectors, components = pairs_of(session, matrix, count, dtype)
+    assert not components[:, -1].any()
+    tolerance = 1e-12 if dtype == "f8" else 1e-4
+    np.testing.assert_allclose(vectors @ vectors.T, np.eye(count + 1), atol=tolerance)
+    products = (matrix @ vectors[:count:2].T).T
+    np.testing.assert_allclose(components[::2, :-1] @ vectors, products, atol=tolerance * abs(products).max())
+    squares = (matrix @ products.T).T
+    np.testing.assert_allclose(components[1::2, :-1] @ vectors, squares, atol=tolerance * abs(squares).max())
+    assert not np.triu(components[:, :-1], 2)[1::2].any()
+    assert not np.triu(components[:, :-1], 2)[::2].any()
+
+
+def test_pairs_of_which_too_little_is_left_are_marked(session):
+    matrix = KINDS["laplacian-2d"] * 0
+    matrix.setdiag(1e5 + np.arange(matrix.shape[0]) / 100)
+    vectors, components = pairs_of(session, matrix.tocsr(), 4)
+    assert components[::2, -1].all()
+    assert np.isfinite(components).all()
     assert not vectors[1:].any()

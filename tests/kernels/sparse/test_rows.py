@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from oxinp._kernels.sparse import rows, transpose, union
+from oxinp._kernels.plan import Plan, inputs, outputs
+from oxinp._kernels.sparse import merge, rows, transpose, union
 from oxinp._ptx.types import f64, from_dtype, i32, i64
 from tests.comparator import assert_same
 from tests.kernels.machine import TINY_DEVICE, Session, machine
@@ -54,10 +55,27 @@ def test_pick(session, dtype):
     which = np.concatenate([[5, 5, 299, 0, 17], np.arange(299, -1, -1)])
     expected = matrix[which]
     indices, data = np.zeros(expected.nnz, np.int64), np.zeros(expected.nnz, dtype)
-    plan = rows.pick(which.size, expected.nnz, i64, from_dtype(np.dtype(dtype)))
+    tiles = np.zeros(merge.num_tiles_of(which.size, expected.nnz) + 1, np.int64)
+    arguments = (*outputs(3), *inputs(5))
+    plan = Plan(rows.pick(which.size, expected.nnz, i64, from_dtype(np.dtype(dtype)), arguments))
     given = (expected.indptr.astype(np.int64), which, *parts(matrix, np.int64))
-    session.run(plan, [indices, data], [session.pointer(x) for x in given])
+    session.run(plan, [indices, data, tiles], [session.pointer(x) for x in given])
     assert_same([indices, data], [expected.indices.astype(np.int64), expected.data])
+
+
+@pytest.mark.parametrize("num_outside", [0, 3])
+def test_lengths_of_what_is_picked(session, num_outside):
+    """Numbers from the end, and some out of bounds, which pick nothing."""
+    indptr = parts(KINDS["power-law"], np.int32)[0]
+    which = np.random.default_rng(0).integers(-300, 300, 700)
+    which[: num_outside * 200 : 200] = [300, -301, 1 << 40][:num_outside]
+    is_inside = (which >= -300) & (which < 300)
+    numbers = np.where(is_inside, which % 300, 0)
+    lengths = np.where(is_inside, np.diff(indptr)[numbers], 0).astype(np.int32)
+    made = [np.full(700, -1), np.full(700, -1, np.int32), np.zeros(2, np.int64)]
+    plan = Plan((rows.pick_lengths(700, 300, i32, (*outputs(3), *inputs(2))),))
+    session.run(plan, made, [session.pointer(x) for x in (which, indptr)])
+    assert_same(made, [numbers, lengths, np.array([lengths.sum(), num_outside])])
 
 
 def test_runs_are_added_in_their_order(session):

@@ -1,0 +1,230 @@
+"""Steps of plans, compiled for the backend in use, then only called with the values of a run."""
+
+from __future__ import annotations
+
+from functools import partial
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from oxinp._core.lazy.placement import device
+from oxinp._kernels.plan import Beside, Copy, Fill, Launch, Plan, Read, in_order
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from oxinp._kernels import plan
+    from oxinp._kernels.plan import Argument
+    from oxinp._ptx.tma import MapSpec
+
+MAX_KEPT = 256
+"""Tensor maps of an argument, and resolved calls, that are kept: memory comes back to the same few addresses."""
+
+MIN_RECORDED = 32
+"""Steps from which on a plan that runs again with the same memory is recorded; see `_Again`."""
+
+RUNS_UNRECORDED = 2
+"""Runs with the same memory before the one that is recorded, which takes the host about twice as long as they do."""
+
+MAX_RECORDED = 4
+"""Recordings of a plan that are kept: results take turns at two or three addresses where the last one is let go."""
+
+
+def places_of(num_outputs: int, widths: Sequence[int]) -> dict[str, range]:
+    """Where the buffers that arguments name stand among the values of a run."""
+    places = {f"out{i}": range(i, i + 1) for i in range(num_outputs)}
+    places["scratch"] = range(num_outputs, num_outputs + 1)
+    places["flags"] = range(num_outputs + 1, num_outputs + 2)
+    start = num_outputs + 2
+    for i, width in enumerate(widths):
+        places[f"in{i}"] = range(start, start + width)
+        start += width
+    return places
+
+
+def run_steps(steps: Sequence[Step], values: tuple[Any, ...]) -> tuple[int, ...]:
+    """Run steps on the values of outputs, workspace, flags and inputs; return the words that they read."""
+    words: list[int] = []
+    for step in steps:
+        words += step(values) or ()
+    return tuple(words)
+
+
+def _run_silent(steps: Sequence[Step], values: tuple[Any, ...]) -> None:
+    """Run steps that read no words, or whose words nobody asks for."""
+    for step in steps:
+        step(values)
+
+
+def queued(whole: Plan, steps: Sequence[Step], *, is_of_arrays: bool) -> Callable[[tuple[Any, ...]], object]:
+    """Return what queues the compiled steps of a plan, given the values of a run."""
+    parts = tuple(in_order(whole.steps))
+    if len(parts) < MIN_RECORDED or not is_of_arrays or any(type(part) is Read for part in parts):
+        return partial(_run_silent, steps)
+    return _Again(steps)
+
+
+class _Again:
+    """Steps that are many: from the third run with the same memory on, they are queued as one."""
+
+    __slots__ = ("counts", "recorded", "steps")
+
+    def __init__(self, steps: Sequence[Step]) -> None:
+        self.steps = steps
+        self.counts: dict[tuple[Any, ...], int] = {}  # runs with some values, of which the last one is the newest
+        self.recorded: dict[tuple[Any, ...], Callable[[], object]] = {}
+
+    def __call__(self, values: tuple[Any, ...]) -> None:
+        queue = self.recorded.pop(values, None)
+        if queue is None and self._is_due(values):
+            queue = device().record(partial(_run_silent, self.steps, values))
+        if queue is None:
+            _run_silent(self.steps, values)
+            return
+        if len(self.recorded) >= MAX_RECORDED:
+            del self.recorded[next(iter(self.recorded))]
+        self.recorded[values] = queue
+        queue()
+
+    def _is_due(self, values: tuple[Any, ...]) -> bool:
+        """Whether to record a run; not that one alone whose memory has not come back while many others did."""
+        count = self.counts.pop(values, 0)
+        if count == RUNS_UNRECORDED:
+            return True
+        if len(self.counts) >= 4 * MAX_RECORDED:
+            del self.counts[next(iter(self.counts))]
+        self.counts[values] = count + 1
+        return False
+
+
+class Step:
+    """A step of a plan, called with the values of a run."""
+
+    __slots__ = ("has_flags",)
+
+    has_flags: bool
+
+    def __call__(self, values: tuple[Any, ...]) -> Sequence[int] | None:
+        raise NotImplementedError
+
+
+class _LaunchStep(Step):
+    """A launch whose parameters are values as they are."""
+
+    __slots__ = ("launch", "pick")
+
+    def __init__(self, launch: Any, places: Sequence[int]) -> None:
+        self.launch = launch
+        self.pick: Any = itemgetter(*places) if len(places) > 1 else lambda values: (values[places[0]],)
+
+    def __call__(self, values: tuple[Any, ...]) -> None:
+        self.launch(*self.pick(values))
+
+
+class _MappedLaunchStep(Step):
+    """A launch whose parameters are addresses inside buffers, or tensor maps of what lies there."""
+
+    __slots__ = ("calls", "launch", "parameters", "pick")
+
+    def __init__(self, launch: Any, parameters: Sequence[tuple[int, int, MapSpec | None]]) -> None:
+        self.launch = launch
+        maps: list[dict[int, bytes]] = [{} for _ in parameters]
+        self.parameters = [(*parameter, kept) for parameter, kept in zip(parameters, maps, strict=True)]
+        places = sorted({place for place, _, _ in parameters})
+        self.pick = itemgetter(*places)
+        self.calls: dict[Any, list[Any]] = {}  # what was launched with these values
+
+    def __call__(self, values: tuple[Any, ...]) -> None:
+        key = self.pick(values)
+        call = self.calls.get(key)
+        if call is None:
+            if len(self.calls) >= MAX_KEPT:
+                self.calls.clear()
+            call = self.calls[key] = [
+                _parameter(values[place], offset, spec, maps) for place, offset, spec, maps in self.parameters
+            ]
+        self.launch(*call)
+
+
+def _parameter(base: Any, offset: int, spec: MapSpec | None, maps: dict[int, bytes]) -> Any:
+    """An address, or the tensor map of what lies there, kept in `maps`."""
+    address = base + offset if offset else base
+    if spec is None:
+        return address
+    known = maps.get(address)
+    if known is None:
+        if len(maps) >= MAX_KEPT:
+            maps.clear()
+        known = maps[address] = device().tensor_map(spec, address)
+    return known
+
+
+class _FillStep(Step):
+    __slots__ = ("byte", "nbytes", "offset", "place")
+
+    def __init__(self, fill: Fill, places: dict[str, range]) -> None:
+        (self.place,), self.offset = places[fill.target.buffer], fill.target.offset
+        self.nbytes, self.byte = fill.nbytes, fill.byte
+
+    def __call__(self, values: tuple[Any, ...]) -> None:
+        device().fill(values[self.place] + self.offset, self.byte, self.nbytes)
+
+
+class _CopyStep(Step):
+    __slots__ = ("nbytes", "source", "target")
+
+    def __init__(self, copy: Copy, places: dict[str, range]) -> None:
+        self.target = places[copy.target.buffer][0], copy.target.offset
+        self.source = places[copy.source.buffer][0], copy.source.offset
+        self.nbytes = copy.nbytes
+
+    def __call__(self, values: tuple[Any, ...]) -> None:
+        (target, moved), (source, shifted) = self.target, self.source
+        device().copy(values[target] + moved, values[source] + shifted, self.nbytes)
+
+
+class _ReadStep(Step):
+    __slots__ = ("count", "offset", "place")
+
+    def __init__(self, read: Read, places: dict[str, range]) -> None:
+        (self.place,), self.offset, self.count = places[read.source.buffer], read.source.offset, read.count
+
+    def __call__(self, values: tuple[Any, ...]) -> Sequence[int]:
+        words = np.empty(self.count, np.int64)
+        device().download(words, values[self.place] + self.offset)
+        return words.tolist()
+
+
+class _BesideStep(Step):
+    __slots__ = ("rest", "urgent")
+
+    def __init__(self, beside: Beside, places: dict[str, range]) -> None:
+        self.urgent, self.rest = ([compiled(step, places) for step in side] for side in beside)
+        self.has_flags = any(step.has_flags for step in (*self.urgent, *self.rest))
+
+    def __call__(self, values: tuple[Any, ...]) -> None:
+        device().beside(partial(_run_silent, self.urgent, values), partial(_run_silent, self.rest, values))
+
+
+def compiled(step: plan.Step, places: dict[str, range]) -> Step:
+    made: Step
+    if isinstance(step, Beside):
+        return _BesideStep(step, places)
+    if isinstance(step, Launch):
+        found = [(place, argument) for argument in step.arguments for place in places[argument.buffer]]
+        launch = device().launcher(step.kernel, step.grid, len(found), step.constants, step.work)
+        if _is_plain(step.arguments):
+            made = _LaunchStep(launch, [place for place, _ in found])
+        else:
+            made = _MappedLaunchStep(launch, [(place, argument.offset, argument.map) for place, argument in found])
+        made.has_flags = any(argument.buffer == "flags" for argument in step.arguments)
+        return made
+    made = {Fill: _FillStep, Copy: _CopyStep, Read: _ReadStep}[type(step)](step, places)
+    made.has_flags = False
+    return made
+
+
+def _is_plain(arguments: Sequence[Argument]) -> bool:
+    """Whether parameters are buffers and values as they are."""
+    return not any(argument.offset or argument.map is not None for argument in arguments)
