@@ -2,6 +2,8 @@
 
 # ruff: noqa: ICN001 - oxinp is np
 
+import importlib
+
 import numpy
 import pytest
 
@@ -104,11 +106,25 @@ def test_linearity_shift_and_parseval():
     assert abs((abs(numpy.asarray(f(np.asarray(x)))) ** 2).sum() / 48 / (abs(x) ** 2).sum() - 1) < 1e-14
 
 
-def test_batches_have_the_same_bits():
-    x = values("F", 60)
+@pytest.mark.parametrize("n", [17, 27, 60, 101, 343, 400, 1009, 2187, 16384])
+def test_batches_have_the_same_bits(n):
+    """In every place of a batch, and every run."""
+    x = values("F", n)
     alone = numpy.asarray(np.fft.fft(np.asarray(x)))
-    rows = numpy.asarray(np.fft.fft(np.asarray(numpy.tile(x, (5, 1)))))
-    assert (rows == alone).all()
+    for count in (1, 2, 13) if n < 10000 else (3,):
+        rows = np.asarray(numpy.tile(x, (count, 1)))
+        for _ in range(2):
+            assert (numpy.asarray(np.fft.fft(rows)) == alone).all()
+
+
+def test_kernels_serve_other_batches_and_layouts():
+    """A kernel depends on the length, and on which elements lie side by side."""
+    kernels = importlib.import_module("oxinp._kernels.fft.kernel")
+    np.evaluate(np.fft.fft(np.asarray(values("F", (70, 400)))))
+    num_made = kernels.make.cache_info().misses
+    x = np.asarray(values("F", (4, 40, 500)))
+    np.evaluate(np.fft.fft(x[:, :, :400]), np.fft.fft(x[0, 1:, 50:450]), np.fft.ifft(x[1:, ::2, 100:]))
+    assert kernels.make.cache_info().misses == num_made
 
 
 # An expression of arrays, and how many launches it takes for lengths of one pass and of two.
