@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from oxinp import _runtime
 from oxinp._core.lazy.explain import REPORTS, note
 from oxinp._core.lazy.handle import Handle, host_view
 from oxinp._core.lazy.placement import device
@@ -68,11 +69,13 @@ def in_parts(x: Any, request: Request, *, is_overwritable: bool = False) -> Any:
     MemoryError
         A sequence is too long for the device, and of a length that is no product of two that are not.
     """
-    if request.lengths is None and device().pool.limit_nbytes is None and 2 * x.nbytes < FEWEST:
+    backend = _runtime.current()
+    nbytes = x._layout.nbytes if isinstance(x, Handle) else x.nbytes
+    if backend is None or (request.lengths is None and 2 * nbytes < FEWEST and backend.pool.limit_nbytes is None):
         return None
     found = resolve(request, x.shape, x.dtype, MAX_SPLIT)
-    nbytes, most = x.nbytes + math.prod(found.shape) * found.dtype.itemsize, memory()
-    if nbytes <= most and max(found.lengths) <= MAX_LENGTH:
+    most = memory()
+    if nbytes + math.prod(found.shape) * found.dtype.itemsize <= most and max(found.lengths) <= MAX_LENGTH:
         return None
     kind, is_forward = request.kind
     others = [(axis, n, "fft" if is_forward else "ifft") for axis, n in zip(found.axes, found.lengths, strict=True)]
