@@ -5,8 +5,8 @@ found again, in microseconds, and with its launch; ``new``, the first transform 
 tracing and compiling, per kernel; ``kept``, the same with the compiled kernels kept on disk; ``scipy``, of one array
 from 2^10 to 2^26 beside `scipy.fft.fft` with one worker and with all, of arrays on the device and of arrays on the
 host, whose results come back there, placed as placement finds; ``parts``, transforms with so little memory that they
-are computed in parts. Ends with status 1 where a plan takes 10 us to find, a
-kernel 150 ms to make, device arrays from 2^20 on are less than 20 times as fast as SciPy, or host arrays slower.
+are computed in parts. Ends with status 1 where a plan takes 10 us to find, a kernel 150 ms to make, device arrays from
+2^20 on are less than 20 times as fast as SciPy, host arrays are slower, or parts differ from the whole.
 """
 
 import os
