@@ -37,7 +37,7 @@ def check(name, x, *args, **kwargs):
 
 
 def codes_of(name):
-    return "?bHiQfd" if name in ("rfft", "ihfft", "rfft2", "rfftn") else "?bHiQfdFD"
+    return "?bHiQefd" if name in ("rfft", "ihfft", "rfft2", "rfftn") else "?bHiQefdFD"
 
 
 @pytest.mark.parametrize("name", ONE_AXIS)
@@ -72,6 +72,14 @@ def test_views_and_chains(stats):
     exact = numpy.fft.fft((x[::2, ::-1] * 2).transpose(2, 0, 1).astype(numpy.clongdouble), axis=0)
     assert abs(numpy.asarray(ours) - exact).max() < 1e-13
     assert abs(numpy.asarray(np.fft.fft(a[1, ::-3, 5:])) - numpy.fft.fft(x[1, ::-3, 5:])).max() < 1e-13
+    assert not set(stats().fallbacks) - {"__array__"}
+
+
+@pytest.mark.parametrize("name", ["fft", "rfft", "irfft", "fft2", "irfft2"])
+def test_no_elements(name, stats):
+    x = numpy.empty((0, 4, 6), "f")
+    ours, theirs = (getattr(xp.fft, name)(xp.asarray(x)) for xp in (np, numpy))
+    assert (ours.dtype, ours.shape) == (theirs.dtype, theirs.shape)
     assert not set(stats().fallbacks) - {"__array__"}
 
 

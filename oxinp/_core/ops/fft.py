@@ -18,7 +18,7 @@ from oxinp._core.lazy.expr import Graph, Unsupported
 from oxinp._core.lazy.handle import Handle
 from oxinp._core.lazy.op import SPARE, BoundOp, Op, bind
 from oxinp._core.lazy.placement import device
-from oxinp._core.lazy.results import wrap_pending, wrap_result
+from oxinp._core.lazy.results import wrap_host, wrap_pending, wrap_result
 from oxinp._core.memory.dtypes import DEVICE_TYPES
 from oxinp._core.memory.layout import Layout
 from oxinp._core.ops.perform import perform, perform_on_device
@@ -142,7 +142,8 @@ def resolve(request: Request, shape: tuple[int, ...], dtype: np.dtype[Any], most
     if kind == REAL:
         result[axes[-1]] = lengths[-1] // 2 + 1
     made = result_dtype(request.library, request.name, dtype, 1 if len(axes) == 1 and request.name[-1] == "n" else 2)
-    if 0 in shape or made not in (np.dtype(x) for x in "fdFD"):
+    is_padded = 0 in shape and 0 not in result  # to what is all zeros
+    if is_padded or made not in (np.dtype(x) for x in "fdFD"):
         raise Unsupported("no elements, or a dtype that has no kernels")
     return Resolved(axes, lengths, tuple(result), made)
 
@@ -442,7 +443,12 @@ def transform(x: Handle, request: Request) -> Any:
         The device has no kernel, or the library refuses the arguments, which it is asked for then.
     """
     layout = x._layout
-    resolve(request, layout.shape, layout.dtype)
+    if layout.dtype == np.float16 and result_dtype(request.library, request.name, layout.dtype) == np.float16:
+        own: Any = x  # NumPy computes in float32 what it gives as float16
+        return transform(own.astype(np.float32), request).astype(np.float16)
+    found = resolve(request, layout.shape, layout.dtype)
+    if 0 in found.shape:
+        return wrap_host(np.empty(found.shape, found.dtype))
     if layout.dtype not in DEVICE_TYPES or not layout.is_aligned:
         raise Unsupported(f"dtype {layout.dtype} has no kernels, or elements are not at multiples of their size")
     read = _of_shifted(x, request)
