@@ -1,12 +1,12 @@
 """What calls of Fourier transforms take on the host: ``python -m asv_benchmarks.kernels.fft_calls [PART ...]``.
 
-Parts, all unless given: ``found``, a transform of a shape that has been seen: what asking for it takes, its plan
-found again, in microseconds, and with its launch; ``new``, the first transform of a length with nothing kept on disk:
-tracing and compiling, per kernel; ``kept``, the same with the compiled kernels kept on disk; ``scipy``, of one array
-from 2^10 to 2^26 beside `scipy.fft.fft` with one worker and with all, of arrays on the device and of arrays on the
-host, whose results come back there, placed as placement finds; ``parts``, transforms with so little memory that they
-are computed in parts. Ends with status 1 where a plan takes 10 us to find, a kernel 150 ms to make, device arrays from
-2^20 on are less than 20 times as fast as SciPy, host arrays are slower, or parts differ from the whole.
+Parts, all unless given: ``found``, a transform of a shape that has been seen: what asking for it takes, its plan found
+again, in microseconds, and with its launch; ``new``, the first transform of a length, of which nothing is kept on disk:
+planning, tracing and compiling; ``scipy``, of one array from 2^10 to 2^26 beside `scipy.fft.fft` with one worker and
+with all, of arrays on the device and of arrays on the host, whose results come back there, placed as placement finds;
+``parts``, transforms with so little memory that they are computed in parts. Ends with status 1 where a plan takes 10 us
+to find, a length 150 ms, device arrays from 2^20 on are less than 20 times as fast as SciPy, host arrays are slower, or
+parts differ from the whole.
 """
 
 import os
@@ -68,13 +68,13 @@ def found():
     return is_right
 
 
-def new(kind="new", lengths=NEW):
+def new():
     """Print what the first transform of a length takes; return whether no kernel takes long."""
     is_right, backend = True, _runtime.current()
     float(oxinp.ones(4096).sum())  # loads the compiler
     watch = Watch(backend)
     try:
-        for n in lengths:
+        for n in NEW:
             x = oxinp.asarray(np.ones((max(1, (1 << 16) // n), n), "F"))
             oxinp.evaluate(x * 2)
             backend.synchronize()
@@ -82,23 +82,11 @@ def new(kind="new", lengths=NEW):
             begin = time.perf_counter()
             oxinp.evaluate(oxinp.fft.fft(x))
             taken, count = 1e3 * (time.perf_counter() - begin), max(1, len(watch.times))
-            is_right &= kind != "new" or taken / count < MOST_MS
-            write(f"{kind:6s} {n:8d} {taken:7.1f} ms, {count} kernels, loaded in {sum(watch.times):7.1f} ms")
+            is_right &= taken < MOST_MS
+            write(f"new    {n:8d} {taken:7.1f} ms, {count} kernels, loaded in {sum(watch.times):7.1f} ms")
     finally:
         watch.end()
     return is_right
-
-
-def kept():
-    """Print what the first transform of a length takes that another process has compiled."""
-    with tempfile.TemporaryDirectory() as folder, oxinp.config.override(cache_dir=folder):
-        lengths = [n + n // 2 for n in NEW if n % 2 == 0]
-        new("filled", lengths)
-        for module in [each for name, each in sys.modules.items() if name.startswith("oxinp._kernels.")]:
-            if hasattr(getattr(module, "make", None), "cache_clear"):
-                module.make.cache_clear()
-        oxinp.config.cache_dir = folder  # plans of other settings are not used again
-        return new("kept", lengths)
 
 
 def best(call, repetitions):
@@ -170,11 +158,11 @@ def parts():
 
 def main(arguments):
     """Print the parts; 1 where one is not as wanted."""
-    parts_of_it = {"found": found, "new": new, "kept": kept, "scipy": beside_scipy, "parts": parts}
+    parts_of_it = {"found": found, "new": new, "scipy": beside_scipy, "parts": parts}
     results = []
     for name in arguments or parts_of_it:
-        settings = {"scipy": {}, "new": {"offload_threshold": 0, "cache_dir": ""}}.get(name, {"offload_threshold": 0})
-        with oxinp.config.override(**settings):
+        settings = {"scipy": {}}.get(name, {"offload_threshold": 0})
+        with tempfile.TemporaryDirectory() as folder, oxinp.config.override(cache_dir=folder, **settings):
             results.append(parts_of_it[name]())
     write("right" if all(results) else "WRONG")
     return 0 if all(results) else 1

@@ -5,15 +5,18 @@ from __future__ import annotations
 import importlib
 import math
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from oxinp._config import config
 from oxinp._core.lazy import schedule
 from oxinp._core.lazy.building import attempt
 from oxinp._core.lazy.calls import Pending
 from oxinp._core.lazy.chains import arrays, input_types, inputs, instructions, operand
+from oxinp._core.lazy.executor import anywhere
 from oxinp._core.lazy.expr import Graph, Unsupported
 from oxinp._core.lazy.handle import Handle
 from oxinp._core.lazy.op import SPARE, BoundOp, Op, bind
@@ -22,7 +25,7 @@ from oxinp._core.lazy.results import wrap_host, wrap_pending, wrap_result
 from oxinp._core.memory.dtypes import DEVICE_TYPES
 from oxinp._core.memory.layout import Layout
 from oxinp._core.ops.perform import perform, perform_on_device
-from oxinp._kernels.plan import Argument, Plan, Scratch
+from oxinp._kernels.plan import Argument, Launch, Plan, Scratch
 from oxinp._kernels.plan import inputs as plan_inputs
 from oxinp._kernels.problem import Operand
 
@@ -238,6 +241,17 @@ def reading(graph: Graph) -> Any:
     return source._replace(type=chain.made, steps=largest, alignment=1, chain=chain, others=strides)
 
 
+def compile_together(plan: Plan) -> None:
+    """Compile the new kernels of a plan side by side, into the cache on disk that they are loaded from then."""
+    loader = getattr(device(), "loader", None)
+    if loader is None or not config.cache_dir:
+        return
+    kernels = {step.kernel: None for step in plan.steps if isinstance(step, Launch) and anywhere(step.kernel) is None}
+    if len(kernels) > 1:
+        with ThreadPoolExecutor(len(kernels)) as pool:
+            list(pool.map(loader.compile, kernels))
+
+
 def _planned(bound: BoundOp, source: Any, target: Any, num_parts: int = 1) -> Plan | None:
     """The plan from a source to a target; None where no kernel takes their chains."""
     axes = importlib.import_module("oxinp._kernels.fft.axes")
@@ -248,6 +262,8 @@ def _planned(bound: BoundOp, source: Any, target: Any, num_parts: int = 1) -> Pl
     problem = axes.Problem(kind, found.axes, found.lengths[-1], is_forward, scale_of(request, found.lengths))
     problem = problem._replace(rotated=request.rotated, given_rotated=request.given_rotated)
     plan: Plan | None = axes.plan_axes(source, target, DEVICE_TYPES[computed], problem, device().capability, num_parts)
+    if plan is not None:
+        compile_together(plan)
     return plan
 
 
