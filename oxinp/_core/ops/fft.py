@@ -16,7 +16,6 @@ from oxinp._core.lazy import schedule
 from oxinp._core.lazy.building import attempt
 from oxinp._core.lazy.calls import Pending
 from oxinp._core.lazy.chains import arrays, input_types, inputs, instructions, operand
-from oxinp._core.lazy.executor import anywhere
 from oxinp._core.lazy.expr import Graph, Unsupported
 from oxinp._core.lazy.handle import Handle
 from oxinp._core.lazy.op import SPARE, BoundOp, Op, bind
@@ -246,7 +245,7 @@ def compile_together(plan: Plan) -> None:
     loader = getattr(device(), "loader", None)
     if loader is None or not config.cache_dir:
         return
-    kernels = {step.kernel: None for step in plan.steps if isinstance(step, Launch) and anywhere(step.kernel) is None}
+    kernels = {step.kernel for step in plan.steps if isinstance(step, Launch) and not loader.is_loaded(step.kernel)}
     if len(kernels) > 1:
         with ThreadPoolExecutor(len(kernels)) as pool:
             list(pool.map(loader.compile, kernels))
