@@ -3,11 +3,14 @@
 # ruff: noqa: ICN001 - oxinp is np
 
 import importlib
+import threading
+from types import SimpleNamespace
 
 import numpy
 import pytest
 
 import oxinp as np
+from oxinp._kernels.plan import Launch
 
 pytestmark = pytest.mark.usefixtures("on_device")
 
@@ -259,3 +262,23 @@ def test_little_memory_takes_parts(code, stats):
         np.cuda.limit_memory(None)
     theirs = eval(code, {"np": numpy, "x": x, "h": h})  # noqa: S307
     assert abs(numpy.asarray(ours) - theirs).max() <= 1e-14 * abs(theirs).max()
+
+
+def test_new_kernels_are_compiled_side_by_side(monkeypatch):
+    """Each that is not loaded once, and all at the same time."""
+    ops = importlib.import_module("oxinp._core.ops.fft")
+    compiled, together = [], threading.Barrier(2, timeout=10)
+
+    class Loader:
+        def is_loaded(self, kernel):
+            return kernel == "loaded"
+
+        def compile(self, kernel):
+            together.wait()
+            compiled.append(kernel)
+
+    plan = SimpleNamespace(steps=[Launch(kernel, (1, 1, 1), (), ()) for kernel in ("one", "loaded", "other", "one")])
+    monkeypatch.setattr(ops, "device", lambda: SimpleNamespace(loader=Loader()))
+    with np.config.override(cache_dir="somewhere"):
+        ops.compile_together(plan)
+    assert sorted(compiled) == ["one", "other"]
