@@ -292,6 +292,8 @@ def test_factors_of_what_fills_in_are_dense(monkeypatch, dtype, stats):
     assert not {name for name in fallen(stats) if "sparse" in name}
     with pytest.raises(ValueError, match="incompatible"):
         factors.solve(oxinp.ones(3, dtype))
+    with pytest.raises(TypeError, match="Cannot cast array data"):
+        factors.solve(oxinp.ones(40, "c16"))
     with pytest.raises(RuntimeError, match="singular"):
         linalg.splu(ours(scipy.sparse.csc_array(np.triu(np.ones((9, 9)), 1) + np.eye(9, k=-5))))
 

@@ -62,7 +62,7 @@ class DenseFactorisation:
             raise ValueError("trans must be N, T, or H")
         if rhs.ndim not in (1, 2) or rhs.shape[0] != self.shape[0]:
             raise ValueError("b is of incompatible size")
-        x = astype(rhs, self._dtype, casting="same_kind", copy_wanted=False)
+        x = astype(rhs, self._dtype, casting="safe", copy_wanted=False)
         number = "NTH".index(trans)
         if not number:
             x = gather.take(x, self._order, axis=0, is_checked=False)
