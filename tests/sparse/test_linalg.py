@@ -305,6 +305,7 @@ def test_what_fills_in():
     arrow[0], arrow[:, [0]] = 1, 1
     graph = scipy.sparse.random_array((n, n), density=5 / n, rng=0) + scipy.sparse.eye_array(n)
     assert _dense_factors.fills_in(ours(scipy.sparse.csr_array(graph)))
+    assert _dense_factors.fills_in(ours(scipy.sparse.csr_array(np.ones((500, 500)))))
     line = scipy.sparse.diags_array([np.ones(29), np.ones(30), np.ones(29)], offsets=[-1, 0, 1])
     for other in (scipy.sparse.kron(line, line), arrow, scipy.sparse.kron(scipy.sparse.eye_array(30), line)):
         assert not _dense_factors.fills_in(ours(scipy.sparse.csr_array(other)))
