@@ -168,10 +168,15 @@ def lstsq(a: Any, b: Any, rcond: Any) -> tuple[Any, Any, Any, Any]:
     """Return the least-squares solution of least norm, residuals, rank and singular values, of matrices both."""
     a, b = prepared(a, b, are_square=False)
     rows, columns = a.shape
-    u, s, vh = svd(a, full_matrices=False)
+    if rows > TALL * columns:
+        q, r = factorise.qr(a, "reduced")
+        u, s, vh = _economic(r)
+        inner = adjoint(u) @ (adjoint(q) @ b)
+    else:
+        u, s, vh = svd(a, full_matrices=False)
+        inner = adjoint(u) @ b
     is_large = s > s[0] * s.dtype.type(rcond)
     rank = np.count_nonzero(is_large)
-    inner = adjoint(u) @ b
     one = s.dtype.type(1)
     scaled = np.where(is_large[:, None], inner / np.where(is_large, s, one)[:, None], inner.dtype.type(0))
     x = adjoint(vh) @ scaled
