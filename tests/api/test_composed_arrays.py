@@ -45,6 +45,13 @@ EXACT = {
     "polyadd": lambda xp, A: xp.polyadd(A(V), A(W)),
     "polymul": lambda xp, A: (xp.polymul(A(MANY[5:] + 0), A(N[:9] * 3)), xp.polymul(A(N[:3] * 0), A(N))),
     "polyder": lambda xp, A: xp.polyder(A(V)),
+    **{
+        f"unique along an axis, {i}": lambda xp, A, x=x, axis=axis: xp.unique(A(x), True, True, True, axis=axis)
+        for i, (x, axis) in enumerate(
+            [(J.T % 2, 0), (J % 2, 1), (N.reshape(5, 5, 2) % 2, 1), (X[[0, 1, 0]], -2), (N > 3, 0), (-0.0 * X[:2], 0)]
+        )
+    },
+    "unique rows alone": lambda xp, A: xp.unique(A(J.T % 3), axis=0),
     "setxor1d": lambda xp, A: xp.setxor1d(A(N), A(N[:5] + 3)),
     "trim_zeros": lambda xp, A: xp.trim_zeros(A(numpy.array([0, 0, 1, 2, 0, 3, 0]))),
     "tril_indices": lambda xp, _: xp.tril_indices(5, 1),
