@@ -51,6 +51,13 @@ EXACT = {
             [(J.T % 2, 0), (J % 2, 1), (N.reshape(5, 5, 2) % 2, 1), (X[[0, 1, 0]], -2), (N > 3, 0), (-0.0 * X[:2], 0)]
         )
     },
+    "apply_along_axis": lambda xp, A: (
+        xp.apply_along_axis(xp.sort, 0, A(X)),
+        xp.apply_along_axis(numpy.max, -1, A(X)),
+        xp.apply_along_axis(xp.cumsum, 1, A(J)),
+        xp.apply_along_axis(xp.diff, 0, A(J)),
+        xp.apply_along_axis(xp.argmin, 1, A(X)),
+    ),
     "unique rows alone": lambda xp, A: xp.unique(A(J.T % 3), axis=0),
     "setxor1d": lambda xp, A: xp.setxor1d(A(N), A(N[:5] + 3)),
     "trim_zeros": lambda xp, A: xp.trim_zeros(A(numpy.array([0, 0, 1, 2, 0, 3, 0]))),
