@@ -43,7 +43,9 @@ class CoverageRow(NamedTuple):
     since, until : str
         The first and the last version that have it, of those that we support; "" for all.
     reason : str
-        Why it is refused; else what there is to say of it.
+        Why it is refused.
+    note : str
+        What of it is not of its kind.
     """
 
     name: str
@@ -53,6 +55,7 @@ class CoverageRow(NamedTuple):
     since: str = ""
     until: str = ""
     reason: str = ""
+    note: str = ""
 
 
 def _rows(chapter: str, **names: str) -> list[CoverageRow]:
@@ -78,9 +81,9 @@ ROWS: tuple[CoverageRow, ...] = (
         "creation",
         native="arange array asanyarray asarray ascontiguousarray asfortranarray copy empty empty_like from_dlpack "
         "frombuffer full full_like ones ones_like zeros zeros_like",
-        composed="asarray_chkfinite diagflat eye geomspace identity linspace load loadtxt logspace meshgrid mgrid "
+        composed="asarray_chkfinite bmat diagflat eye geomspace identity linspace load loadtxt logspace meshgrid mgrid "
         "ogrid tri require tril triu vander",
-        host="bmat fromfile fromiter fromregex fromstring genfromtxt",
+        host="fromfile fromiter fromregex fromstring genfromtxt",
         own="matrix",
     ),
     CoverageRow("asmatrix", "creation", HOST, (KEPT,)),

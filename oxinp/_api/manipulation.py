@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import math
+import re
+import sys
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,7 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 from oxinp._api.fronts import as_ours, enter_without_reading, implements
 from oxinp._api.rebound import rebound
 from oxinp._core.host.exchange import StandIns, is_array
+from oxinp._core.host.fallback import call
 from oxinp._core.lazy import placement
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import Handle, fetch, host_view
@@ -174,6 +177,19 @@ def _masked(dst: Any, src: Any, casting: str, where: Any) -> Any:
         np.copyto(cast, fetch(src) if isinstance(src, Handle) else src, casting)  # type: ignore[arg-type]
         src = cast[()]
     return where_of_three(where, src, dst)
+
+
+@implements("bmat", is_hosted=False)
+def bmat(obj: Any, ldict: Any = None, gdict: Any = None) -> Any:
+    """See `numpy.bmat`; of a text, names are those of the line that asks."""
+    if isinstance(obj, str):
+        frame: Any = sys._getframe()
+        while str(frame.f_globals.get("__name__")).startswith("oxinp."):
+            frame = frame.f_back
+        known = {**frame.f_globals, **frame.f_locals} if gdict is None else {**gdict, **(ldict or {})}
+        names = re.split(r"[;,\s]+", obj)
+        ldict, gdict = {name: known[name] for name in names if name in known}, {}
+    return call(np.bmat, (obj, ldict, gdict), {}, name="bmat")
 
 
 @implements("repeat")

@@ -12,6 +12,7 @@ import numpy as np
 
 from oxinp._config import config
 from oxinp._core.errors.frames import call_as_user
+from oxinp._core.host.exchange import MAX_DEPTH
 from oxinp._core.host.sharing import adopt_host
 from oxinp._core.lazy import placement
 from oxinp._core.lazy.array_protocol import REFUSAL, numpys
@@ -276,12 +277,12 @@ def _same_storage(value: Handle) -> Any:
 _NUMBERS = frozenset({bool, int, float, complex, str})
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any, depth: int = 0) -> Any:
     """Return nested lists with our arrays as NumPy's; a list without any is itself, since an array may hold it."""
     if type(value) in (list, tuple):
-        if _NUMBERS.issuperset(map(type, value)):
+        if _NUMBERS.issuperset(map(type, value)) or depth > MAX_DEPTH:
             return value
-        parts = [_plain(part) for part in value]
+        parts = [_plain(part, depth + 1) for part in value]
         return type(value)(parts) if any(a is not b for a, b in zip(parts, value, strict=True)) else value
     return fetch(value)[()] if isinstance(value, Handle) else value
 
