@@ -213,27 +213,6 @@ def repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
     return made
 
 
-def _copied_in_parts(widened: Any, axis: int) -> Any:
-    """Return a copy of what is broadcast along an axis, part by part, so that caches hold what is read again."""
-    layout = widened._layout
-    before, inner = math.prod(layout.shape[:axis]), layout.shape[axis + 1 :]
-    nbytes = math.prod(inner) * layout.dtype.itemsize
-    count = -(-nbytes // REREAD_NBYTES)
-    if layout.shape[axis] < 2 or before > 1 or not 1 < count <= MAX_PARTS or is_hosted([widened]):
-        return copy(widened)
-    along = max(range(len(inner)), key=inner.__getitem__)
-    step = -(-inner[along] // count)
-    made = creation.empty(layout.shape, layout.dtype)
-    for begin in range(0, inner[along], step):
-        key = (slice(None),) * (axis + 1 + along) + (slice(begin, begin + step),)
-        assign(getitem(made, key), getitem(widened, key))
-    return made
-
-
-REREAD_NBYTES = 16 << 20  # of what is broadcast, in a cache of 50 MB with what is written beside it
-MAX_PARTS = 256
-
-
 def _repeated(a: Any, counts: Any, axis: int) -> Any:
     """Return slices of an axis, each as often as its count says; waits for the sum of the counts."""
     length, dtype = a._layout.shape[axis], counts._layout.dtype

@@ -7,7 +7,6 @@ import pytest
 from numpy.testing import assert_allclose
 
 import oxinp as np
-from oxinp._api import manipulation
 from tests.comparator import assert_same
 
 pytestmark = pytest.mark.usefixtures("on_device")
@@ -216,14 +215,3 @@ def test_several_indices_of_no_dimensions_are_refused():
     for xp in (np, numpy):
         with pytest.raises(ValueError, match="0d arrays"):
             xp.unravel_index(xp.asarray(numpy.arange(1)), ())
-
-
-def test_what_is_read_again_is_copied_in_parts(monkeypatch, stats):
-    monkeypatch.setattr(manipulation, "REREAD_NBYTES", 100)
-    for x in (numpy.arange(999.0), RNG.random((3, 70)), RNG.random((2, 3, 40))):
-        ours = np.asarray(x)
-        before = stats().launches
-        found = np.tile(ours, (4, 1)) if x.ndim == 1 else np.repeat(ours[:1], 3, 0)
-        assert stats().launches > before + 1
-        assert_same(found, numpy.tile(x, (4, 1)) if x.ndim == 1 else numpy.repeat(x[:1], 3, 0))
-    assert set(stats().fallbacks) <= {"__array__"}  # of what is compared
