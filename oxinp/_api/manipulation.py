@@ -206,9 +206,7 @@ def repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
     lengths = a._layout.shape
     wide = (*lengths[: axis + 1], int(repeats), *lengths[axis + 1 :])
     widened = view(a, lambda seen: np.broadcast_to(np.expand_dims(seen, axis + 1), wide))
-    made = shape.reshape(
-        _copied_in_parts(widened, axis + 1), (*lengths[:axis], lengths[axis] * int(repeats), *lengths[axis + 1 :])
-    )
+    made = shape.reshape(copy(widened), (*lengths[:axis], lengths[axis] * int(repeats), *lengths[axis + 1 :]))
     made._view = (None, True)
     return made
 
