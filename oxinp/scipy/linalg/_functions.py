@@ -39,6 +39,8 @@ P. Bader, S. Blanes, F. Casas, Computing the matrix exponential with an optimize
 """
 THETA = {"f": 3.010066362817634, "d": 1.090863719290036}
 """1-norm up to which its backward error is below the rounding unit, by the real dtype."""
+SAFE = 2.0**20
+"""How many times as large a norm may be whose powers are taken before the matrix is scaled."""
 _TELLS_OF_LOST_RANK = tuple(map(int, scipy.__version__.split(".")[:2])) >= (1, 18)
 """Whether SciPy's residuals are NaN where there are too few independent columns for them."""
 
@@ -223,11 +225,19 @@ def expm(A: Any) -> Any:
     if not math.isfinite(largest) or a.shape[-1] == 1:
         raise Unsupported("what SciPy computes element by element, or not at all")
     real = a.real.dtype
-    theta = THETA[real.char]
-    num_squares = max(0, math.ceil(math.log2(largest / theta))) if largest else 0
-    a = a * real.type(2.0**-num_squares)
+    theta, scale = THETA[real.char], 1.0
+    if largest > theta * SAFE:
+        scale = 2.0 ** -math.ceil(math.log2(largest / theta))
+        a = a * real.type(scale)
     square = a @ a
     cube = square @ a
+    # Powers tell better than the norm itself how large the matrix is: N. Higham, Functions of Matrices, 2008, (10.10).
+    if largest > theta and scale == 1:
+        second, third = (np.abs(x).sum(axis=-2).max() for x in (square, cube))
+        size = min(largest, float(np.maximum(np.sqrt(second), np.cbrt(third))))
+        scale = 2.0 ** -max(0, math.ceil(math.log2(size / theta))) if size else 1.0
+        a, square, cube = (x * real.type(scale**i) for i, x in enumerate((a, square, cube), 1))
+    num_squares = -round(math.log2(scale))
     powers = (np.eye(a.shape[-1], dtype=a.dtype, like=a), a, square, cube, cube @ cube)
     sums = []
     for row in TAYLOR:
