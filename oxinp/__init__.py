@@ -72,7 +72,8 @@ def __getattr__(name: str) -> Any:
         value = getattr(importlib.import_module("oxinp._runner.notebook"), name)
     else:
         value = importlib.import_module(f"oxinp.{name}") if name in _PACKAGES else _namespace.resolve(name)
-    globals()[name] = value
+    if name in _PACKAGES or name in _IN_NOTEBOOKS or _namespace.is_lasting(name):
+        globals()[name] = value
     return value
 
 

@@ -24,6 +24,7 @@ from oxinp._api.coverage import rows as numpys_rows
 from oxinp._api.fronts import HostUfunc, host_function, refused
 from oxinp._api.submodule_rows import ROWS, SUBMODULES
 from oxinp._core.array import dispatch
+from oxinp._core.errors.frames import call_as_user
 from oxinp._core.host.fallback import OUT, Mutated
 
 watchers: list[Callable[[Any, Any], Any]] = []
@@ -45,10 +46,12 @@ class Namespace(ModuleType):
                 # The installed version has none.
                 raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}") from error
         row = SUBMODULES[path]
-        value = getattr(_source(path), name)
+        source = _source(path)
+        value = getattr(source, name) if name in source.__dict__ else call_as_user(getattr, (source, name), {})
         if not (name.startswith("__") and name.endswith("__")):
             value = adapted(value, f"{_counted(row.source)}.{name}", row.kind)
-            self.__dict__[name] = value
+            if name in source.__dict__:  # or it is deprecated, which is to be said each time
+                self.__dict__[name] = value
         return value
 
     def __dir__(self) -> list[str]:

@@ -22,6 +22,7 @@ from oxinp._api import (  # noqa: F401
     reductions,
     statistics,
 )
+from oxinp._api import files as _files  # noqa: F401
 from oxinp._api import placing as _placing  # noqa: F401
 from oxinp._api import quantiles as _quantiles  # noqa: F401
 from oxinp._api import searching as _searching  # noqa: F401
@@ -32,6 +33,7 @@ from oxinp._api.submodule_rows import SUBMODULES
 from oxinp._core.array import dispatch
 from oxinp._core.array.flat import flatiter
 from oxinp._core.array.ndarray import ndarray
+from oxinp._core.errors.frames import call_as_user
 from oxinp._core.host.fallback import OUT
 from oxinp._core.ufunc.object import ufunc
 
@@ -39,7 +41,7 @@ _rows = coverage.rows()
 
 # Names with an object of their own.
 _OBJECTS: dict[str, Any] = {"flatiter": flatiter, "ndarray": ndarray, "ufunc": ufunc}
-_CLASSES = dict.fromkeys(("broadcast", "load", "ndenumerate", "nditer", "vectorize"), "oxinp._api.classes")
+_CLASSES = dict.fromkeys(("broadcast", "ndenumerate", "nditer", "vectorize"), "oxinp._api.classes")
 _UNLISTED = ("__array_api_version__", "__config__")  # names that NumPy's list of public ones lacks
 _INDEXED = ("r_", "c_", "mgrid", "ogrid")
 
@@ -52,6 +54,11 @@ modules.register()
 def names() -> list[str]:
     """Return NumPy's public names, what ``from oxinp import *`` takes."""
     return [name for name in np.__all__ if name != "__version__"]
+
+
+def is_lasting(name: str) -> bool:
+    """Return whether a name may be kept once it is resolved: NumPy warns of each use of those that it will remove."""
+    return name in np.__dict__ or name in np.__all__ or name in SUBMODULES
 
 
 def resolve(name: str) -> Any:
@@ -77,7 +84,7 @@ def resolve(name: str) -> Any:
     if name in SUBMODULES:
         return importlib.import_module(f"oxinp.{name}")
     try:
-        numpys = getattr(np, name)
+        numpys = getattr(np, name) if name in np.__dict__ else call_as_user(getattr, (np, name), {})
     except AttributeError as error:
         raise AttributeError(str(error).replace("module 'numpy'", "module 'oxinp'")) from None
     # No row: a NumPy that is newer than the table.

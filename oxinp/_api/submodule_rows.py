@@ -54,7 +54,7 @@ _SPARSE_COMPOSED = (
 )
 _SOLVERS = (
     "LinearOperator aslinearoperator bicg bicgstab cg cgs eigs eigsh expm expm_multiply factorized gcrotmk gmres inv "
-    "lgmres lobpcg lsmr lsqr matrix_power minres norm onenormest qmr spilu splu svds tfqmr"
+    "lgmres lobpcg lsmr lsqr matrix_power minres norm onenormest qmr spilu splu spsolve svds tfqmr"
 )
 # Distributions of generators that NumPy draws: what they take of a stream depends on what they reject.
 _REJECTING = (
@@ -69,9 +69,9 @@ SUBMODULES: dict[str, Submodule] = {
     for row in (
         *_of(
             "numpy",
-            host="char fft lib lib.array_utils lib.scimath lib.stride_tricks linalg polynomial polynomial.chebyshev "
-            "polynomial.hermite polynomial.hermite_e polynomial.laguerre polynomial.legendre polynomial.polynomial "
-            "polynomial.polyutils random rec strings",
+            host="char fft lib lib.array_utils lib.recfunctions lib.scimath lib.stride_tricks linalg polynomial "
+            "polynomial.chebyshev polynomial.hermite polynomial.hermite_e polynomial.laguerre polynomial.legendre "
+            "polynomial.polynomial polynomial.polyutils random rec strings",
             own="core ctypeslib dtypes exceptions f2py lib.format lib.introspect lib.mixins lib.npyio ma ma.core "
             "ma.extras ma.testutils testing typing",
         ),
@@ -120,6 +120,14 @@ _SIGNAL = (
     "spectrogram stft welch zoom_fft"
 )
 
+_BASES = (
+    *(("chebyshev", "cheb"), ("hermite", "herm"), ("hermite_e", "herme"), ("laguerre", "lag"), ("legendre", "leg")),
+    ("polynomial", "poly"),
+)
+_WORK = "der fit grid2d grid3d int mul roots val val2d val3d vander vander2d vander3d"
+SERIES = [f"polynomial.{module}.{prefix}{work}" for module, prefix in _BASES for work in _WORK.split()]
+"""Functions of `numpy.polynomial` that are NumPy's code over our arrays."""
+
 # What compares values, by the module that has it.
 ASSERTIONS = {
     "testing": "assert_allclose assert_almost_equal assert_approx_equal assert_array_almost_equal "
@@ -164,8 +172,8 @@ ROWS: dict[str, CoverageRow] = {
         _row("linalg.vecdot", COMPOSED),
         _row("linalg.vector_norm", COMPOSED),
         *[row for module, names in ASSERTIONS.items() for row in _composed(module, names)],
-        _row("random.Generator", NATIVE, reason=f"on the host: {_REJECTING}, multivariate_hypergeometric"),
-        _row("random.RandomState", NATIVE, reason=f"on the host: {_REJECTING}, random_integers, tomaxint"),
+        _row("random.Generator", NATIVE, note=f"on the host: {_REJECTING}, multivariate_hypergeometric"),
+        _row("random.RandomState", NATIVE, note=f"on the host: {_REJECTING}, random_integers, tomaxint"),
         _row("random.default_rng", NATIVE),
         _row("random.shuffle", NATIVE, mutates=(0, "x")),
         *_native("random", "permutation rand randint randn random random_sample ranf sample standard_normal uniform"),
@@ -186,7 +194,7 @@ ROWS: dict[str, CoverageRow] = {
             _row(f"scipy.linalg.{name}", COMPOSED)
             for name in (
                 *("cho_factor", "cho_solve", "cho_solve_banded", "circulant", "coshm", "cosm", "eig", "eigvals"),
-                *("eig_banded", "eigvals_banded"),
+                *("eig_banded", "eigvals_banded", "expm_frechet"),
                 *("expm", "hankel", "lstsq", "lu_solve", "norm", "null_space", "orth", "pinv", "pinvh", "polar"),
                 *("rq", "schur", "signm", "sinhm", "sinm", "solve", "solve_banded", "solveh_banded", "sqrtm"),
                 *("subspace_angles", "tanhm", "tanm", "toeplitz"),
@@ -213,6 +221,7 @@ ROWS: dict[str, CoverageRow] = {
         *_own("lib", "add_docstring add_newdoc"),
         *_own("lib.array_utils", "normalize_axis_index normalize_axis_tuple"),
         *_own("polynomial", "set_default_printstyle"),
+        *[_row(name, COMPOSED) for name in SERIES],
         *_own("random", "bytes get_bit_generator get_state seed set_bit_generator set_state"),
         *_own("rec", "find_duplicate"),
         *_own("scipy", "show_config"),
@@ -236,8 +245,9 @@ ROWS: dict[str, CoverageRow] = {
         *_composed("scipy.sparse.csgraph", "laplacian"),
         *_native(
             "scipy.sparse.csgraph",
-            "bellman_ford breadth_first_order connected_components dijkstra minimum_spanning_tree shortest_path",
+            "bellman_ford breadth_first_order breadth_first_tree connected_components dijkstra minimum_spanning_tree",
         ),
+        *_native("scipy.sparse.csgraph", "shortest_path"),
         *_composed("scipy.sparse.linalg", _SOLVERS),
         _row("scipy.sparse.linalg.spsolve_triangular", NATIVE),
         *_own("scipy.sparse.linalg", "use_solver"),

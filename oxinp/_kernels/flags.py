@@ -125,10 +125,10 @@ mark_operand.is_flagging = judge_result.is_flagging = True  # type: ignore[attr-
 
 
 def _flag_special(k: Any, value: Any, claim: Any, infinite: int, nan: int) -> None:
-    wide = _wide(k, value)
-    suspect = ~(abs(wide) < np.inf)
+    parts = [_wide(k, x) for x in _parts(value)]
+    suspect = _any([~(abs(x) < np.inf) for x in parts])
     with k.when(suspect):
-        is_nan = k.isnan(wide)
+        is_nan = _any([k.isnan(x) for x in parts])
         _raise(k, [(nan, is_nan), (infinite, ~is_nan)], nan | infinite, None, claim)
 
 

@@ -11,15 +11,18 @@ from typing import Any
 from oxinp._api.fronts import describe, find_theirs
 from oxinp._api.submodule_rows import ASSERTIONS
 from oxinp._core.array import dispatch
+from oxinp._core.array.scalar import ScalarType
 from oxinp._core.lazy.array_protocol import accepted
 from oxinp._core.lazy.handle import Handle, fetch
 from oxinp._core.lazy.results import is_device_scalar
 
 
 def _numpys(value: Any) -> Any:
-    """Return a value with NumPy's arrays and scalars for ours, in lists, tuples and dicts as well."""
+    """Return a value with NumPy's arrays, scalars and scalar types for ours, in lists, tuples and dicts as well."""
     if isinstance(value, Handle):
         return fetch(value)[()] if is_device_scalar(value) else fetch(value)
+    if type(value) is ScalarType:
+        return value.dtype.type
     if type(value) in (list, tuple):
         return type(value)(map(_numpys, value))
     return {key: _numpys(part) for key, part in value.items()} if type(value) is dict else accepted(value)

@@ -24,6 +24,15 @@ class Index:
         return self.value
 
 
+HOLDER = []
+HOLDER.append(HOLDER)
+
+
+def named_matrix(np):
+    left, right = np.ones((2, 1)), np.zeros((2, 1))
+    return [np.bmat("left, right; right, left"), np.bmat("left right", {"left": left, "right": right}, {})]
+
+
 PROGRAMS = {
     "bytes": lambda np: [
         bytes(np.arange(3)),
@@ -47,6 +56,23 @@ PROGRAMS = {
     ],
     "round of integers": lambda np: [np.round(5), np.round(numpy.int64(5)), np.array(5).round(), np.round([5, 6])],
     "round of bool": lambda np: np.round(np.array([True, False])),
+    "texts beside numbers": lambda np: np.equal(np.array(["1"]), np.array([1])),
+    "a text beside a number": lambda np: np.not_equal(np.array("1"), 1),
+    "operators of texts and numbers": lambda np: [np.array("1") == 1, np.array(["1"]) != np.array([1.0])],
+    "too many new axes": lambda np: np.zeros(3)[(None,) * 70],
+    "too many new axes of one element": lambda np: np.zeros(())[(None,) * 70],
+    "too large for an address": lambda np: np.empty((3037000500, 3037000500), "i1"),
+    "zeros too large for an address": lambda np: np.zeros((3037000500, 3037000500), "i1"),
+    "a result that is broadcast": lambda np: np.vecdot(*[np.arange(3.0)[None]] * 2, out=np.zeros((5, 4))),
+    "a core dimension that is not": lambda np: np.matmul(np.ones((2, 3)), np.ones((3, 1)), out=np.zeros((2, 4))),
+    "outputs in a tuple": lambda np: np.add.reduce(np.ones((3, 2)), out=(np.zeros(2),)),
+    "an ellipsis in a tuple": lambda np: np.add.reduce(np.ones(3), out=(...,)),
+    "arrays of scalars": lambda np: np.divmod(np.float64(7), 2, out=...),
+    "parts of objects": lambda np: [np.array([1 + 2j, 3.0], dtype=object).real, np.array([2j], dtype=object).imag],
+    "a list in itself": lambda np: np.array(HOLDER, dtype=object).shape,
+    "a matrix of names": named_matrix,
+    "merged arrays": lambda np: np.lib.recfunctions.merge_arrays(np.array([1, 2])),
+    "a sum of a class of dtypes": lambda np: np.multiply.reduce(np.array([2, 3]), dtype=np.dtypes.Float32DType),
 }
 
 FILLS = [1, 2.5, True, numpy.float32(1.5), "3", numpy.array(4.0), 1 + 0j, None]
@@ -355,3 +381,10 @@ def test_classes_that_programs_test_for(twin):
     twin(body)
     twin(lambda np: [a + b for a, b in np.broadcast(np.arange(3), np.ones((2, 1)))])
     twin(lambda np: [float(a) for a in np.nditer(np.arange(3.0), order="F")])
+
+
+@pytest.mark.parametrize("form", [repr, str])
+def test_an_array_of_objects_that_holds_itself_is_shown(form):
+    a = np.array(None, dtype=object)
+    a[()] = a
+    assert "..." in form(a)

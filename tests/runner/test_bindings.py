@@ -147,7 +147,7 @@ def test_interactive_afterwards(folder):
 @pytest.mark.parametrize(
     "statement",
     [
-        "from numpy.lib import recfunctions as found",
+        "from numpy.lib import user_array as found",
         "from numpy.ma import mrecords as found",
         "import numpy, numpy.ma.mrecords; found = numpy.ma.mrecords",
     ],
@@ -156,6 +156,12 @@ def test_what_oxinp_has_not_is_theirs_at_the_first_import(folder, statement):
     text = f"{statement}\nimport sys; assert sys.modules[found.__name__] is found; print(found.__name__)"
     done = run([*OXINP, "-c", text], folder)
     assert (done.returncode, done.stdout.partition(".")[0]) == (0, "numpy"), done.stderr
+
+
+def test_a_module_of_functions_is_ours_at_the_first_import(folder):
+    text = "from numpy.lib import recfunctions as rfn\nimport numpy as np; print(rfn.merge_arrays(np.array([1, 2])))"
+    done = run([*OXINP, "-c", text], folder)
+    assert (done.returncode, done.stdout) == (0, "[(1,) (2,)]\n"), done.stderr
 
 
 @pytest.mark.slow

@@ -2,15 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from threading import get_ident
 from typing import Any
 
 import numpy as np
 
-from oxinp._core.lazy.handle import Handle, fetch
+from oxinp._core.lazy.handle import Handle, fetch, host_view
 from oxinp._core.lazy.results import types
 from oxinp._core.ops.index import getitem
 
 
+def _guarded(inside: str) -> Callable[[Callable[[Handle], str]], Callable[[Handle], str]]:
+    """Have an array of objects that is one of its own elements shown by `inside` there, as NumPy's is."""
+
+    def guard(show: Callable[[Handle], str]) -> Callable[[Handle], str]:
+        def shown(array: Handle) -> str:
+            if not array._layout.dtype.hasobject:
+                return show(array)
+            key = host_view(array).ctypes.data, get_ident()
+            if key in _SHOWN:
+                return inside
+            _SHOWN.add(key)
+            try:
+                return show(array)
+            finally:
+                _SHOWN.discard(key)
+
+        shown.__doc__ = show.__doc__
+        return shown
+
+    return guard
+
+
+_SHOWN: set[tuple[int, int]] = set()
+"""Arrays of objects that threads are at, by their addresses."""
+
+
+@_guarded("array(..., dtype=object)")
 def to_repr(array: Handle) -> str:
     """Return what `numpy.array_repr` gives."""
     shown, cut = _shown(array)
@@ -37,6 +66,7 @@ def _new_line(name: str) -> str:
     return "\n" + " " * len(f"{name}(")
 
 
+@_guarded("...")
 def to_str(array: Handle) -> str:
     """Return what `numpy.array_str` gives."""
     shown, cut = _shown(array)

@@ -119,6 +119,8 @@ def _imag(self: Any) -> Any:
     """Return the imaginary part; see `numpy.ndarray.imag`."""
     if self._layout.dtype.kind == "c":
         return view(self, lambda seen: seen.imag)
+    if self._layout.dtype.hasobject:  # those of its elements, where NumPy is that new
+        return call(operator.attrgetter("imag"), (self,), {}, name="ndarray.imag")
     layout = self._layout
     made = creation.zeros(layout.shape, layout.dtype, "F" if layout.is_fortran and not layout.is_contiguous else "C")
     setflags(made, write=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import importlib
+import operator
 import sys
 import warnings
 from typing import TYPE_CHECKING, Any
@@ -243,7 +244,10 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
     @property
     def real(self) -> Any:
         """The real part: this array itself where it is real."""
-        return view(self, lambda seen: seen.real) if self._layout.dtype.kind == "c" else self
+        dtype = self._layout.dtype
+        if dtype.hasobject:  # those of its elements, where NumPy is that new
+            return types.fall_back(operator.attrgetter("real"), (self,), {}, name="ndarray.real")
+        return view(self, lambda seen: seen.real) if dtype.kind == "c" else self
 
     @real.setter
     def real(self, value: Any) -> None:

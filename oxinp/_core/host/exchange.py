@@ -41,16 +41,19 @@ PLAIN = frozenset(
 )
 
 
+MAX_DEPTH = 70  # of lists in lists; arrays have at most 64 dimensions
+
+
 def is_array(value: Any) -> bool:
     """Whether a value is an array of ours (a scalar on the device is none)."""
     return isinstance(value, Handle) and not is_device_scalar(value)
 
 
-def holds_arrays(value: Any) -> bool:
-    """Whether a list or tuple, or one in it, holds an array of ours."""
-    if not isinstance(value, list | tuple) or PLAIN.issuperset(map(type, value)):
+def holds_arrays(value: Any, depth: int = 0) -> bool:
+    """Whether a list or tuple, or one in it, holds an array of ours; what holds itself holds nothing else."""
+    if not isinstance(value, list | tuple) or PLAIN.issuperset(map(type, value)) or depth > MAX_DEPTH:
         return False
-    return any(is_array(part) or holds_arrays(part) for part in value)
+    return any(is_array(part) or holds_arrays(part, depth + 1) for part in value)
 
 
 # Classes of ours that consist of arrays -> ``make(value, give)``, the object of SciPy's that stands for one; and

@@ -5,12 +5,14 @@ from __future__ import annotations
 import importlib
 import math
 import sys
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from oxinp._config import config
 from oxinp._core.errors.frames import call_as_user
+from oxinp._core.host.exchange import MAX_DEPTH
 from oxinp._core.host.sharing import adopt_host
 from oxinp._core.lazy import placement
 from oxinp._core.lazy.array_protocol import REFUSAL, numpys
@@ -23,6 +25,9 @@ from oxinp._core.lazy.views import view
 from oxinp._core.manipulation.copy import astype, copy
 from oxinp._core.memory.dtypes import DEVICE_TYPES, FLOAT16, FLOAT32, is_dtype_class
 from oxinp._core.memory.layout import Layout
+from oxinp._terminal import Progress
+
+MIN_CHUNKED, CHUNK_NBYTES = 1 << 30, 256 << 20  # of arrays on the host that go to the device in parts, and of these
 
 
 def full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C") -> Any:
@@ -272,12 +277,12 @@ def _same_storage(value: Handle) -> Any:
 _NUMBERS = frozenset({bool, int, float, complex, str})
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any, depth: int = 0) -> Any:
     """Return nested lists with our arrays as NumPy's; a list without any is itself, since an array may hold it."""
     if type(value) in (list, tuple):
-        if _NUMBERS.issuperset(map(type, value)):
+        if _NUMBERS.issuperset(map(type, value)) or depth > MAX_DEPTH:
             return value
-        parts = [_plain(part) for part in value]
+        parts = [_plain(part, depth + 1) for part in value]
         return type(value)(parts) if any(a is not b for a, b in zip(parts, value, strict=True)) else value
     return fetch(value)[()] if isinstance(value, Handle) else value
 
@@ -293,9 +298,24 @@ def _own(array: np.ndarray[Any, Any]) -> Any:
         return wrap_host(array)
     if not is_dense(array):
         array = np.array(array)
-    layout = host_layout(array)
-    buffer = placement.device().allocate(layout.nbytes)
-    placement.device().upload(buffer.ptr, host_bytes(array))
+    layout, bytes_ = host_layout(array), host_bytes(array)
+    if layout.nbytes < MIN_CHUNKED:
+        return _filled(layout, [bytes_])
+    chunks = [bytes_[begin : begin + CHUNK_NBYTES] for begin in range(0, layout.nbytes, CHUNK_NBYTES)]
+    with Progress("to the device", layout.nbytes) as progress:  # a file that is mapped is read meanwhile
+        return _filled(layout, progress.counted(chunks))
+
+
+def from_chunks(dtype: np.dtype[Any], shape: tuple[int, ...], chunks: Iterable[np.ndarray[Any, Any]]) -> Any:
+    """Return an array on the device in C order, of consecutive parts of its bytes."""
+    return _filled(Layout.of(dtype, shape), chunks)
+
+
+def _filled(layout: Layout, chunks: Iterable[np.ndarray[Any, Any]]) -> Any:
+    buffer, place = placement.device().allocate(layout.nbytes), 0
+    for chunk in chunks:
+        placement.device().upload(buffer.ptr + place, chunk)
+        place += chunk.nbytes
     return wrap(on_device(layout, buffer), layout)
 
 

@@ -25,7 +25,7 @@ from oxinp._core.lazy.op import BoundOp, Op
 from oxinp._core.lazy.record import COPY, express, is_hosted, settled
 from oxinp._core.lazy.results import wrap_host, wrap_pending, wrap_result
 from oxinp._core.lazy.stores import check_writeable, store_result
-from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES, FLOAT32, FLOAT64, scalar_value
+from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES, FLOAT32, FLOAT64, is_dtype_class, scalar_value
 from oxinp._core.memory.layout import Layout, result_layout
 from oxinp._core.memory.storage import Value
 from oxinp._core.reduction.binding import Dtypes, Wanted, bind
@@ -97,6 +97,8 @@ def reduce(
             raise Unsupported("an output that is no array of ours")
         check_writeable(out)
     layout = array._layout
+    if dtype is not None and is_dtype_class(dtype):
+        raise Unsupported("a class of dtypes, of which NumPy takes the right one")
     dtype = None if dtype is None else np.dtype(dtype)
     has_kernel = layout.dtype in DEVICE_TYPES
     hosted = is_hosted((array, out, where, mean)) and not (has_kernel and out is None and _is_at_work_on(array))
@@ -122,8 +124,9 @@ def reduce(
         raise
     claim = None
     if current() is not quiet.state and row.name in _TOLD and out is None and not is_masked and mean is None:
-        is_real = source.kind == dtypes.result.kind == "f"
-        claim = claim_reduction(_TOLD[row.name]) if is_real else None
+        warning = _TOLD[row.name]
+        is_told = source.kind == dtypes.result.kind == "f" or (source.kind == "c" and warning is not None)
+        claim = claim_reduction(warning) if is_told else None
         value = value if claim is None else express(MARK, (array, claim))
     starts = initial is not NO_INITIAL
     bound = bind(Wanted(row, value[0], axes, dtypes, bool(keepdims), is_masked, starts))

@@ -278,8 +278,8 @@ class ufunc(metaclass=UfuncType):  # noqa: N801 - NumPy's name
         where: Any = True,
     ) -> Any:
         """Reduce over an axis; see `numpy.ufunc.reduce`."""
-        if type(out) is tuple and ... in out:
-            self._row.numpy.reduce(0, out=out)  # which NumPy refuses
+        if type(out) is tuple and any(x is ... for x in out):
+            self._row.numpy.reduce(0, out=out)  # type: ignore[arg-type] # which NumPy refuses
         if out is ...:
             return as_array(self.reduce(array, axis, dtype, None, keepdims, initial, where))
         row = BY_UFUNC.get(self.__name__)

@@ -18,29 +18,20 @@ from oxinp.scipy.linalg import _complete_orthogonal
 from oxinp.scipy.linalg._given import given, matrices, or_scipy
 
 TAYLOR = (
-    (0.0, -1.00365581030144618291e-01, -8.02924648241156932449e-03, -8.92138498045729985177e-04, 0.0),
-    (
-        *(0.0, 3.97849749499645077844e-01, 1.36783778460411720168e00),
-        *(4.98289622525382669416e-01, -6.37898194594723280150e-04),
-    ),
-    (
-        *(-1.09676396052962061844e01, 1.68015813878906206114e00, 5.71779846478865511061e-02),
-        *(-6.98210122488052056106e-03, 3.34975017086070470649e-05),
-    ),
-    (
-        *(-9.04316832390810593223e-02, -6.76404519071381882256e-02, 6.75961301770459654925e-02),
-        *(2.95552570429315521194e-02, -1.39180257516060693404e-05),
-    ),
-    (0.0, 0.0, -9.23364619367118555360e-02, -1.69364939002081722752e-02, -1.40086798182036094347e-05),
+    (0.0, -0.10036558103014462, -0.00802924648241157, -0.0008921384980457299, 0.0),
+    (0.0, 0.39784974949964506, 1.3678377846041172, 0.4982896225253826, -0.0006378981945947233),
+    (-10.967639605296206, 1.680158138789062, 0.05717798464788655, -0.006982101224880520, 3.349750170860705e-05),
+    (-0.09043168323908106, -0.06764045190713819, 0.06759613017704597, 0.029555257042931552, -1.391802575160607e-05),
+    (0.0, 0.0, -0.09233646193671186, -0.016936493900208172, -1.4008679818203616e-05),
 )
-"""Of the powers 0, 1, 2, 3 and 6 in the five sums that give Taylor's polynomial of degree 18 by two more products.
+"""Of I, A, A^2, A^3 and A^6 in the five factors and terms that make Taylor's polynomial of degree 18, in two products.
 
-P. Bader, S. Blanes, F. Casas, Computing the matrix exponential with an optimized Taylor polynomial approximation, 2019.
+P. Bader, S. Blanes and F. Casas, Computing the matrix exponential with an optimized Taylor polynomial approximation,
+2019.
 """
+DEGREES = (0, 1, 2, 3, 6)  # of these powers
 THETA = {"f": 3.010066362817634, "d": 1.090863719290036}
-"""1-norm up to which its backward error is below the rounding unit, by the real dtype."""
-SAFE = 2.0**20
-"""How many times as large a norm may be whose powers are taken before the matrix is scaled."""
+"""1-norm up to which its backward error is below the rounding unit."""
 _TELLS_OF_LOST_RANK = tuple(map(int, scipy.__version__.split(".")[:2])) >= (1, 18)
 """Whether SciPy's residuals are NaN where there are too few independent columns for them."""
 
@@ -219,35 +210,64 @@ def norm(a: Any, ord: Any = None, axis: Any = None, keepdims: bool = False, chec
 @placed("solve", scipy.linalg.expm)
 @or_scipy
 def expm(A: Any) -> Any:
-    """See `scipy.linalg.expm`: scaling and squaring, with Taylor's polynomial, by the largest norm of a stack."""
+    """See `scipy.linalg.expm`: scaling and squaring of Taylor's polynomial of degree 18, alike for all of a stack.
+
+    By as much as norms of powers ask for, see A. Al-Mohy and N. Higham, A new scaling and squaring algorithm for the
+    matrix exponential, 2009: what the errors begin with is the power 19.
+    """
     a: Any = factorise.prepared(*matrices(A, check_finite=False, are_square=True))[0]
-    largest = float(np.abs(a).sum(axis=-2).max())
-    if not math.isfinite(largest) or a.shape[-1] == 1:
-        raise Unsupported("what SciPy computes element by element, or not at all")
+    if a.shape[-1] == 1:
+        raise Unsupported("what SciPy computes element by element")
+    return _exponential(a, 0)
+
+
+def _exponential(a: Any, num_squares: int) -> Any:
+    """Return the exponential of a matrix, squared some times."""
     real = a.real.dtype
-    theta, scale = THETA[real.char], 1.0
-    if largest > theta * SAFE:
-        scale = 2.0 ** -math.ceil(math.log2(largest / theta))
-        a = a * real.type(scale)
-    square = a @ a
-    cube = square @ a
-    # Powers tell better than the norm itself how large the matrix is: N. Higham, Functions of Matrices, 2008, (10.10).
-    if largest > theta and scale == 1:
-        second, third = (np.abs(x).sum(axis=-2).max() for x in (square, cube))
-        size = min(largest, float(np.maximum(np.sqrt(second), np.cbrt(third))))
-        scale = 2.0 ** -max(0, math.ceil(math.log2(size / theta))) if size else 1.0
-        a, square, cube = (x * real.type(scale**i) for i, x in enumerate((a, square, cube), 1))
-    num_squares = -round(math.log2(scale))
-    powers = (np.eye(a.shape[-1], dtype=a.dtype, like=a), a, square, cube, cube @ cube)
-    sums = []
-    for row in TAYLOR:
-        terms = [x * real.type(factor) for x, factor in zip(powers, row, strict=True) if factor]
-        sums.append(sum(terms[1:], terms[0]))
-    ninth = sums[0] @ sums[4] + sums[3]
-    found = sums[1] + (sums[2] + ninth) @ ninth
-    for _ in range(num_squares):
+    a2 = a @ a
+    a3 = a2 @ a
+    a6 = a3 @ a3
+    sums = [np.abs(x).sum(axis=-2).reshape(-1).max(keepdims=True) for x in (a, a2, a3)]
+    first, second, third = np.concatenate(sums).tolist()
+    if not math.isfinite(first):
+        raise Unsupported("infinities or NaNs")
+    if first and 6 * math.log2(first) > np.finfo(real).maxexp - a.shape[-1].bit_length():
+        exponent = math.frexp(first)[1]
+        return _exponential(a * real.type(2.0**-exponent), num_squares + exponent)
+    norm = min(first, max(math.sqrt(second), math.cbrt(third)))
+    more = max(0, math.ceil(math.log2(norm / THETA[real.char]))) if norm else 0
+    powers = (np.eye(a.shape[-1], dtype=a.dtype, like=a), a, a2, a3, a6)
+    scales = [2.0 ** (-more * degree) for degree in DEGREES]
+
+    def combined(row: tuple[float, ...]) -> Any:
+        terms = [x * real.type(c * scale) for c, scale, x in zip(row, scales, powers, strict=True) if c]
+        return sum(terms[1:], terms[0])
+
+    left, term, other, inner, right = map(combined, TAYLOR)
+    half = left @ right + inner
+    found = term + (other + half) @ half
+    for _ in range(num_squares + more):
         found = found @ found
     return found
+
+
+@implements("scipy.linalg.expm_frechet")
+@or_scipy
+def expm_frechet(A: Any, E: Any, method: Any = None, compute_expm: bool = True, check_finite: bool = True) -> Any:
+    """See `scipy.linalg.expm_frechet`: of the exponential of [[A, E], [0, A]], whatever the method."""
+    a, e = matrices(A, E, check_finite=check_finite, are_square=True)
+    if (
+        method not in (None, "SPS", "blockEnlarge")
+        or a.ndim != 2
+        or a.shape != e.shape
+        or {a.dtype.char, e.dtype.char} != {"d"}
+    ):
+        raise Unsupported("stacks, or what SciPy refuses or converts")
+    order = len(a)
+    above, below = np.concatenate([a, e], axis=1), np.concatenate([np.zeros_like(a), a], axis=1)
+    found = _exponential(np.concatenate([above, below]), 0)
+    derivative = found[:order, order:]
+    return (found[:order, :order], derivative) if compute_expm else derivative
 
 
 def _numbers(count: int) -> Any:
