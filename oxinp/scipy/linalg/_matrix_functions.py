@@ -220,24 +220,9 @@ def fractional_matrix_power(A: Any, t: Any) -> Any:
     return expm(_logarithm(a) * t)
 
 
-@implements("scipy.linalg.expm_frechet")
-@or_scipy
-def expm_frechet(A: Any, E: Any, method: Any = None, compute_expm: bool = True, check_finite: bool = True) -> Any:
-    """See `scipy.linalg.expm_frechet`: the exponential of a matrix of blocks, whatever the method."""
-    if method not in (None, "SPS", "blockEnlarge"):
-        raise Unsupported("a method that SciPy refuses")
-    a, e = matrices(A, E, check_finite=check_finite, are_square=True)
-    if a.ndim != 2 or a.shape != e.shape:
-        raise Unsupported("stacks, or what SciPy refuses")
-    n, (a, e) = len(a), factorise.prepared(a, e)
-    both = expm(np.concatenate([np.concatenate([a, e], axis=1), np.concatenate([np.zeros_like(a), a], axis=1)]))
-    return (both[:n, :n], both[:n, n:]) if compute_expm else both[:n, n:]
-
-
 __all__ = [
     "coshm",
     "cosm",
-    "expm_frechet",
     "fractional_matrix_power",
     "logm",
     "signm",
