@@ -215,8 +215,8 @@ def fractional_matrix_power(A: Any, t: Any) -> Any:
     a = _double(A)
     if t == int(t):
         return np.linalg.matrix_power(a, int(t))
-    if not -1 < t < 1:
-        raise Unsupported("powers of which logarithms lose digits")
+    if not -1 < t < 1 or a.dtype.kind != "c":
+        raise Unsupported("powers of which logarithms lose digits, or are SciPy's to call real or complex")
     return expm(_logarithm(a) * t)
 
 
