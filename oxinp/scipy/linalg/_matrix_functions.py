@@ -208,22 +208,9 @@ def logm(A: Any, *args: Any, **kwargs: Any) -> Any:
     return _logarithm(_double(A))
 
 
-@implements("scipy.linalg.fractional_matrix_power")
-@or_scipy
-def fractional_matrix_power(A: Any, t: Any) -> Any:
-    """See `scipy.linalg.fractional_matrix_power`: by logarithms, of powers between -1 and 1, and whole ones."""
-    a = _double(A)
-    if t == int(t):
-        return np.linalg.matrix_power(a, int(t))
-    if not -1 < t < 1 or a.dtype.kind != "c":
-        raise Unsupported("powers of which logarithms lose digits, or are SciPy's to call real or complex")
-    return expm(_logarithm(a) * t)
-
-
 __all__ = [
     "coshm",
     "cosm",
-    "fractional_matrix_power",
     "logm",
     "signm",
     "sinhm",
