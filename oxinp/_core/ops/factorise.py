@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from oxinp._kernels.problem import Operand
 
 STATUS_NBYTES = 8
-WIDENED = 1024  # rows of single precision from which a Cholesky factor is computed in double
+WIDENED = 4096  # rows of single precision from which a Cholesky factor is computed in double
 
 
 def operand(layout: Layout, shape: tuple[int, ...] | None = None) -> Operand:
