@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 MIN_BLOCK = 64  # threads at which transforms share a block where they are few, and spread
 # Bytes of a row up to which threads of a transform would read pieces much shorter than a warp's, and where rows begin
 # within lines.
-MAX_STAGED, MAX_STAGED_RAGGED = 1024, 2048
+MAX_STAGED, MAX_STAGED_RAGGED = 1152, 2048
 HELD_SUMMED = {8: 44, 16: 18}  # numbers of a thread that sums up
 
 
