@@ -59,6 +59,12 @@ CASES = {
     "ifft(fft(x) * h) c64 4096 rows": Composition(
         "fft.ifft(fft.fft(x) * h)", (("F", (K, K), (9, 400)),) * 2, 1e-6, "fft.ifft(fft.fft(x) * h)"
     ),
+    "irfft(rfft(x) * h) f32 8192 rows": Composition(
+        "fft.irfft(fft.rfft(x) * h)",
+        (("f", (M, K), (9, 400)), ("F", (K // 2 + 1,), (201,))),
+        1e-6,
+        "fft.irfft(fft.rfft(x) * h)",
+    ),
     "ifft2(fft2(x) * h) c64 4096^2": Composition(
         "fft.ifft2(fft.fft2(x) * h)", (("F", (K, K), (60, 60)),) * 2, 1e-6, "fft.ifft2(fft.fft2(x) * h)"
     ),

@@ -14,7 +14,7 @@ from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.results import types
 from oxinp._core.lazy.stores import check_writeable
 from oxinp._core.manipulation.copy import assign
-from oxinp._core.ops.fft import Request, transform
+from oxinp._core.ops.fft import Request, transform, transform_on_host
 from oxinp._core.ops.fft_parts import in_parts
 from oxinp._core.ops.filtered import filtered
 
@@ -47,6 +47,8 @@ def apply(a: Any, wanted: Request, out: Any = None, *, is_overwritable: bool = F
     if not is_ours and isinstance(a, np.ndarray) and type(a) is not np.ndarray:
         raise Unsupported("a subclass to pass through")
     is_array_like = is_ours or type(a) is np.ndarray
+    if out is None and type(a) is np.ndarray and (hosted := transform_on_host(a, wanted)) is not None:
+        return hosted
     result = in_parts(a, wanted, is_overwritable=is_overwritable) if is_array_like else None
     if result is None:
         x = a if is_ours else as_ours(a)

@@ -224,6 +224,10 @@ def test_filters_are_one_kernel_where_a_block_holds_the_rows(stats):
     check_launches(
         lambda: np.fft.ifft(np.fft.fft(a, axis=0) * b, axis=1), 2, numpy.fft.ifft(numpy.fft.fft(x, axis=0) * h, axis=1)
     )
+    r, bins = a.real.copy(), b[:201].copy()
+    np.evaluate(r, bins)
+    real = numpy.fft.irfft(numpy.fft.rfft(x.real) * h[:201])
+    check_launches(lambda: np.fft.irfft(np.fft.rfft(r) * bins) + 1, 1, real + 1)
     check_launches(lambda: np.fft.fft(np.fft.fft(a) * b), 2, numpy.fft.fft(numpy.fft.fft(x) * h))
     check_launches(lambda: np.fft.ifft(np.fft.fft(a) * b, 300), 2, numpy.fft.ifft(numpy.fft.fft(x) * h, 300))
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from oxinp._config import config
+from oxinp._core.errors.frames import call_as_user
 from oxinp._core.lazy import schedule
 from oxinp._core.lazy.building import attempt
 from oxinp._core.lazy.calls import Pending
@@ -19,7 +20,7 @@ from oxinp._core.lazy.chains import arrays, input_types, inputs, instructions, o
 from oxinp._core.lazy.expr import Graph, Unsupported
 from oxinp._core.lazy.handle import Handle
 from oxinp._core.lazy.op import SPARE, BoundOp, Op, bind
-from oxinp._core.lazy.placement import device
+from oxinp._core.lazy.placement import device, takes_to_host
 from oxinp._core.lazy.results import wrap_host, wrap_pending, wrap_result
 from oxinp._core.memory.dtypes import DEVICE_TYPES
 from oxinp._core.memory.layout import Layout
@@ -30,6 +31,7 @@ from oxinp._kernels.problem import Operand
 
 COMPLEX, REAL, HALF = "complex", "real", "half"
 MAX_LENGTH = 1 << 30
+HOST_SHARE = 4.0  # times as many bytes are the host's as of other operations
 SPARE_PARTS = 16  # of transforms whose workspace has no room at once
 MAX_OPERANDS, MAX_INSTRS = 3, 12  # of a chain in the kernel of a transform, whose registers it shares
 
@@ -319,9 +321,20 @@ def _on_host(x: Any, *parameters: Any) -> Any:
 
 
 def _cost(layouts: tuple[Layout, ...], parameters: Any) -> float:
-    """The bytes of the larger of source and result."""
-    found = _resolved(layouts[0], parameters)
-    return float(max(layouts[0].nbytes, math.prod(found.shape) * found.dtype.itemsize))
+    return _cost_of(layouts[0].nbytes, _resolved(layouts[0], parameters))
+
+
+def _cost_of(nbytes: int, found: Resolved) -> float:
+    """What compares to other operations' bytes: 2^14 c64, 128 KB there and back, take SciPy less than the bus."""
+    return max(nbytes, math.prod(found.shape) * found.dtype.itemsize) / HOST_SHARE
+
+
+def transform_on_host(x: np.ndarray[Any, Any], request: Request) -> Any:
+    """Return the transform of a NumPy array that placement leaves to the library; None for others."""
+    found = resolve(request, x.shape, x.dtype)
+    if not takes_to_host(FFT.name, _cost_of(x.nbytes, found), FFT.host_weight):
+        return None
+    return wrap_host(call_as_user(request.on_host, (x,), {}))
 
 
 FFT = Op(
@@ -330,7 +343,7 @@ FFT = Op(
     _infer,
     host=_on_host,
     cost=_cost,
-    host_weight=24.0,
+    host_weight=24.0 * HOST_SHARE,
     takes_chains=True,
     takes_views=True,
     fuse=_fuse,

@@ -22,6 +22,7 @@ from oxinp._kernels.fft.spec import (
     ROWS,
     SCALAR,
     SPLIT,
+    SPLIT_MERGE,
     STRIDED,
     SUMMED,
     TRIGONOMETRIC,
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 MIN_BLOCK = 64  # threads at which transforms share a block where they are few, and spread
 # Bytes of a row up to which threads of a transform would read pieces much shorter than a warp's, and where rows begin
 # within lines.
-MAX_STAGED, MAX_STAGED_RAGGED = 1024, 2048
+MAX_STAGED, MAX_STAGED_RAGGED = 1152, 2048
 HELD_SUMMED = {8: 44, 16: 18}  # numbers of a thread that sums up
 
 
@@ -376,14 +377,18 @@ class Batch(Frozen):
 
     def _is_paired(self) -> bool:
         """Whether two real elements lie together at a multiple of their size."""
-        if self.real not in (SPLIT, MERGE) or (self.prologue if self.real == SPLIT else self.epilogue) is not None:
-            return False
-        index, side, type_ = {
-            SPLIT: (1, self.source, self.source_type),
-            MERGE: (2, self.target, self.target_type),
-        }[self.real]
-        is_even = all(loop.step(index) % 2 == 0 for loop in self.loops if loop.extent > 1)
-        return side.step == 1 and is_even and side.alignment % (2 * type_.nbytes) == 0
+        ends = [
+            (1, self.source, self.source_type, self.prologue),
+            (2, self.target, self.target_type, self.epilogue),
+        ]
+        ends = {SPLIT: ends[:1], MERGE: ends[1:], SPLIT_MERGE: ends}.get(self.real, [])
+        return bool(ends) and all(
+            chain is None
+            and all(loop.step(index) % 2 == 0 for loop in self.loops if loop.extent > 1)
+            and side.step == 1
+            and side.alignment % (2 * type_.nbytes) == 0
+            for index, side, type_, chain in ends
+        )
 
     def _order(self) -> tuple[Loop, tuple[Loop, ...], str, str, str]:
         """The column loop, the others with the twiddle loop innermost, and how threads go when they load and store.

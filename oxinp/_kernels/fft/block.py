@@ -29,7 +29,7 @@ from oxinp._kernels.fft.codelets import multiply, transform
 from oxinp._kernels.fft.exchange import Exchange
 from oxinp._kernels.fft.roots import roots_of_unity
 from oxinp._kernels.fft.spec import BY_COLUMN, ROWS, SCALAR, TransformSpec
-from oxinp._kernels.fft.tile import Place, Thread, evaluate
+from oxinp._kernels.fft.tile import Place, Thread
 from oxinp._ptx import Kernel
 from oxinp._ptx.types import f32, f64, u32
 
@@ -110,18 +110,14 @@ class Block(Exchange):
     def changed(self, thread: Thread, values: Values) -> Values:
         """What the chain between two transforms makes of the first, conjugated where the second goes backwards."""
         k, spec, radix = self.k, self.spec, self.radices[-1]
-        fused = spec.between
-        assert fused is not None
         real_scale, imag_scale, sign = self.between_scales
         start, made = self.start(self.between, thread), []
         for (number, _), elements in zip(self.butterflies(thread, radix), values, strict=True):
             first = self.place(self.between, start, k.cast(number, self.index))
-            places = [first.moved(j * (spec.length // radix)) for j in range(radix)]
-            loaded = [place.load() for place in places]
             own = []
-            for (real, imag), beside in zip(elements, loaded, strict=True):
-                given = k.compound(spec.type, real * real_scale, imag * imag_scale)
-                value = evaluate(k, fused, [given, *beside])
+            for j, (real, imag) in enumerate(elements):
+                place = first.moved(j * (spec.length // radix))
+                value = self.between_value((real * real_scale, imag * imag_scale), place)
                 if value.type.is_complex:
                     again, turned = (k.cast(part, self.part) for part in value.parts)
                     own.append((again, turned * sign))

@@ -56,8 +56,10 @@ FUSED: tuple[tuple[str, tuple[int, ...], int], ...] = (
     *((COMPLEX, (1000, 1009), 1), (COMPLEX, (512, 1000), 0), (REAL, (1000, 4096), 1), (HALF, (1000, 4096), 1)),
 )
 # Of those that are fused with a product, and with the transform back.
-FILTERED: tuple[tuple[tuple[int, ...], int], ...] = (
-    *(((1 << 26,), 0), ((1 << 20,), 0), ((1000, 4096), 1), ((1000, 1000), 1), ((512, 1000), 0), ((16, 1000), 0)),
+FILTERED: tuple[tuple[str, tuple[int, ...], int], ...] = (
+    *((COMPLEX, (1 << 26,), 0), (COMPLEX, (1 << 20,), 0), (COMPLEX, (1000, 4096), 1), (COMPLEX, (1000, 1000), 1)),
+    *((COMPLEX, (512, 1000), 0), (COMPLEX, (16, 1000), 0)),
+    *((REAL, (1000, 4096), 1), (REAL, (1000, 2000), 1), (REAL, (1000, 100), 1), (REAL, (1000, 1000), 0)),
 )
 LONG = 1 << 25  # of real sequences whose pairs are apart: fused with what is on the complex side
 # Types, lengths and axes of cosine and sine transforms.
@@ -137,11 +139,15 @@ def _plans(device: Device) -> Iterator[Plan | None]:
         problem = Problem(kind, (axis,), shape[axis])
         yield plan_axes(_before(source, axis), target, type_, problem, device)
         yield plan_axes(source, _after(target, type_.parts[0]), type_, problem, device)
-    for type_, (shape, axis) in itertools.product(TYPES, FILTERED):
-        source, target = _arrays(type_, COMPLEX, shape)
+    for type_, (kind, shape, axis) in itertools.product(TYPES, FILTERED):
+        source, _ = _arrays(type_, kind, shape)
+        target = source._replace(buffer=Argument("out0"))
         chain = Chained((type_,), (Argument("in1"),), (True,), (Instr(_product, type_, (0, 1)),), 2, type_)
-        there, back = (Problem(COMPLEX, (axis,), shape[axis], is_forward) for is_forward in (True, False))
-        yield plan_filter(source, target, type_, Filter(there, back, chain, (source.steps,)), device)
+        kinds = ((kind, True), (HALF if kind == REAL else COMPLEX, False))
+        there, back = (Problem(each, (axis,), shape[axis], is_forward) for each, is_forward in kinds)
+        half = tuple(n // 2 + 1 if kind == REAL and i == axis else n for i, n in enumerate(shape))
+        wanted = Filter(there, back, chain, (_steps(half),))
+        yield plan_filter(source, target, type_, wanted, device)
     for type_, kind in itertools.product(TYPES, (REAL, HALF)):
         source, target = _arrays(type_, kind, (LONG,))
         ends = (source, _after(target, type_.parts[0])) if kind == REAL else (_before(source, 0), target)

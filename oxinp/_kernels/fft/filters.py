@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from oxinp._kernels.fft.axes import COMPLEX, HALF, Array, Problem, transforms
 from oxinp._kernels.fft.batch import Batch, Between, Chained, Loop, Side
-from oxinp._kernels.fft.plan import DIRECT, Transform
+from oxinp._kernels.fft.plan import DIRECT, HALVED, Transform
+from oxinp._kernels.fft.spec import SPLIT_MERGE
 from oxinp._kernels.fft.tiling import MIN_SEGMENT, columns_of, is_large
 from oxinp._kernels.plan import Argument, Launch, Plan, Scratch
 
@@ -60,8 +61,11 @@ class _Joined(NamedTuple):
         """The lengths of the passes there; () where they cannot become one with those back, or are better not."""
         there, back = self.there, self.back
         extents = [[loop.extent for loop in each.loops] for each in (there, back)]
-        is_whole = there.length == back.length == back.num_valid and extents[0] == extents[1]
-        if not is_whole or any(each.way(device) != DIRECT or each.is_half for each in (there, back)):
+        if there.length != back.length or extents[0] != extents[1]:
+            return ()
+        if self._is_halved(device):
+            return (there.length // 2,)
+        if back.num_valid != back.length or any(each.way(device) != DIRECT or each.is_half for each in (there, back)):
             return ()
         whole = self.whole()
         lengths = whole.lengths_alone(device)
@@ -76,6 +80,12 @@ class _Joined(NamedTuple):
         )
         return lengths if columns * nbytes >= (MIN_SEGMENT if len(lengths) > 1 or whole.is_apart() else 1) else ()
 
+    def _is_halved(self, device: Device) -> bool:
+        """Whether both are real transforms in a block."""
+        there, back = self.there, self.back
+        is_real = all(each.way(device) == HALVED for each in (there, back)) and there.is_forward
+        return is_real and back.num_valid == back.length // 2 + 1
+
     def whole(self) -> Transform:
         """The transform there, to where the one back leaves its results."""
         there, back = self.there, self.back
@@ -87,13 +97,17 @@ class _Joined(NamedTuple):
 
     def launches(self, device: Device, scratch: Scratch) -> list[Launch]:
         """The launches of all passes."""
-        lengths, whole, back = self.lengths(device), self.whole(), self.back
+        lengths, whole, there, back = self.lengths(device), self.whole(), self.there, self.back
         if len(lengths) == 1:
-            own = whole.batch
-            loops = [loop._replace(between=steps) for loop, steps in zip(own.loops, self.loops, strict=True)]
-            joined = own.replace(
-                loops=tuple(loops), scales=back.batch.scales, epilogue=back.epilogue, between=self._between(1)
-            )
+            is_halved = self._is_halved(device)
+            own = there.halved() if is_halved else whole.batch
+            loops = [loop._replace(between=steps) for loop, steps in zip(whole.loops, self.loops, strict=True)]
+            between = self._between(1)
+            if is_halved:  # what the chain takes is computed twice as large
+                ends = {"target": back.target, "target_type": back.target_type}
+                own = own.replace(real=SPLIT_MERGE, **ends)
+                between = between._replace(scale=there.scale / 2)
+            joined = own.replace(loops=tuple(loops), scales=back.batch.scales, epilogue=back.epilogue, between=between)
             return [joined.launch(device)]
         *before, last = whole.passes(lengths, scratch)
         passes = [*before, self._middle(lengths, last), *self._after(lengths, last)]

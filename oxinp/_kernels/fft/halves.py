@@ -27,6 +27,14 @@ class Halves(Exchange):
         numbers = [thread.first + i * self.spec.threads if i else thread.first for i in range(rounds)]
         return [(self.k.min(number, count - 1), number < count) for number in numbers]
 
+    def first_values(self, thread: Thread) -> Values:
+        """What a thread's butterflies of the first stage take, from shared memory."""
+        radix, values = self.spec.radices[0], []
+        for number, _ in self.butterflies(thread, radix):
+            places = [self.place_of(thread, number + j * (self.spec.length // radix)) for j in range(radix)]
+            values.append([(value[0], value[1]) for value in (self.smem[place].parts for place in places)])
+        return values
+
 
 class Splitting(Halves):
     """From real sequences to the first halves of their transforms."""
@@ -59,13 +67,7 @@ class Merging(Halves):
         self._leave_pairs(thread)
         self.wait()
         self.is_exchanged = True
-        radix = spec.radices[0]
-        apart = spec.length // radix
-        values = []
-        for number, _ in self.butterflies(thread, radix):
-            places = [self.place_of(thread, number + j * apart) for j in range(radix)]
-            values.append([(value[0], value[1]) for value in (self.smem[place].parts for place in places)])
-        thread, values = self.stages(thread, values, spec.stores)
+        thread, values = self.stages(thread, self.first_values(thread), spec.stores)
         self._store(thread, values)
         return self.k.build()
 

@@ -9,13 +9,14 @@ from oxinp._kernels.fft.block import Block
 from oxinp._kernels.fft.cosine import Second, Third
 from oxinp._kernels.fft.prime import Summed
 from oxinp._kernels.fft.rader import Rader
-from oxinp._kernels.fft.real import Merge, Split
+from oxinp._kernels.fft.real import Filtering, Merge, Split
 from oxinp._kernels.fft.spec import (
     MERGE,
     RADER,
     SECOND,
     SECOND_SINE,
     SPLIT,
+    SPLIT_MERGE,
     SUMMED,
     THIRD,
     THIRD_SINE,
@@ -36,6 +37,7 @@ BUILDERS: dict[str, Any] = {
     "": Block,
     SPLIT: Split,
     MERGE: Merge,
+    SPLIT_MERGE: Filtering,
     SUMMED: Summed,
     RADER: Rader,
     TWIN_SPLIT: TwinSplit,

@@ -118,7 +118,7 @@ class Transform(Passes):
         """The launches that compute it."""
         way = self.way(device)
         if way == HALVED:
-            return [self._halved().launch(device)]
+            return [self.halved().launch(device)]
         if way == TWIN:
             return self._by_twins(device, scratch)
         if way == PAIRED:
@@ -175,7 +175,7 @@ class Transform(Passes):
         is_merge = self.is_half and not self.target_type.is_complex and self.num_stored in (0, self.length)
         return MERGE if is_merge else ""
 
-    def _halved(self) -> Batch:
+    def halved(self) -> Batch:
         """The pass of half the length that computes a real transform."""
         half, is_split, whole = self.length // 2, self._real() == SPLIT, self.batch
         real, imag = whole.scales
@@ -331,4 +331,4 @@ def plan(transform: Transform, device: Device) -> Plan:
     return scratch.plan(transform.launches(device, scratch))
 
 
-__all__ = ["Transform", "plan", "rotates"]
+__all__ = ["DIRECT", "HALVED", "Transform", "plan", "rotates"]

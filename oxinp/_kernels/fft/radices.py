@@ -24,6 +24,7 @@ CONVOLVED: dict[int, tuple[int, ...]] = {8: (18, 20, 21, 22, 24), 16: ()}
 # 7, 9 and 21 % faster by these, of 625 and 729 slower by 3 and 7.
 LARGE: dict[int, tuple[int, ...]] = {8: (25, 27), 16: ()}
 MIN_LARGE = 3000
+MAX_WHOLE = {8: 20480, 16: 0}  # even length up to which few registers are better than two passes
 # And of those that leave room for no second block: 16807 elements take 0.122 ms by 49, 49, 7, by fives of 7 0.131.
 LARGEST: dict[int, tuple[int, ...]] = {8: (49,), 16: ()}
 MIN_LARGEST = 16000
@@ -143,8 +144,10 @@ def cut(length: int, nbytes: int, *, is_convolved: bool = False, is_ragged: bool
     is_lined = length * nbytes % LINE == 0 and length * nbytes > LINED_NBYTES and not is_convolved
     aim = BESIDE if length <= SHORT else RAGGED if is_ragged else LINED if is_lined else USUAL
     best = _cheapest(length, nbytes, factorizations, MAX_HELD[nbytes], registers, aim)
-    if best is None and length % 2 and not is_convolved:  # as passes, most of its segments would be half sectors
-        best = _cheapest(length, nbytes, factorizations, MAX_HELD_ODD[nbytes], tight_registers, aim)
+    # As passes, most segments of odd lengths would be half sectors.
+    if best is None and not is_convolved and (length % 2 or length <= MAX_WHOLE[nbytes]):
+        most = (MAX_HELD_ODD if length % 2 else MAX_HELD)[nbytes]
+        best = _cheapest(length, nbytes, factorizations, most, tight_registers, aim)
     return best
 
 

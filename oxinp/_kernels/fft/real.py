@@ -22,6 +22,7 @@ from oxinp._kernels.fft.spec import TransformSpec
 if TYPE_CHECKING:
     from oxinp._kernels.fft.codelets import Number
     from oxinp._kernels.fft.tile import Place, Thread, Values
+    from oxinp._ptx import Kernel
     from oxinp._ptx.value import Value
 
 
@@ -66,17 +67,23 @@ class Split(Real, Splitting):
         is_valid = [place < self.num_valid, place + 1 < self.num_valid] if spec.is_padded else [None, None]
         return self.read(first, is_valid[0]), self.read(first.moved(1), is_valid[1])
 
+    def results_of(self, thread: Thread, number: Value) -> tuple[Number, Number]:
+        """Elements k and n / 2 - k of the result, twice."""
+        k = self.k
+        one = self.smem[self.place_of(thread, number)].parts
+        mirrored = k.where(number == 0, k.const(0, number.type), self.half - number)
+        other = self.smem[self.place_of(thread, mirrored)].parts
+        turned = multiply(k, (one[1] + other[1], other[0] - one[0]), self.pair_root(number))
+        even = one[0] + other[0], one[1] - other[1]
+        return (even[0] + turned[0], even[1] + turned[1]), (even[0] - turned[0], turned[1] - even[1])
+
     def _store_halves(self, thread: Thread) -> None:
         k = self.k
         base, beside = (self.first(end, thread) for end in (self.target, self.beside))
         is_column = self.is_column(thread)
         for number, is_pair in self.pairs(thread):
             mirrored = self.half - number
-            one = self.smem[self.place_of(thread, number)].parts
-            other = self.smem[self.place_of(thread, k.where(number == 0, k.const(0, number.type), mirrored))].parts
-            turned = multiply(k, (one[1] + other[1], other[0] - one[0]), self.pair_root(number))
-            even = one[0] + other[0], one[1] - other[1]
-            first, second = (even[0] + turned[0], even[1] + turned[1]), (even[0] - turned[0], turned[1] - even[1])
+            first, second = self.results_of(thread, number)
             with k.when(is_pair & is_column):
                 self.store_result(base, beside, number, first)
             with k.when(is_pair & is_column & (number != mirrored)):
@@ -94,19 +101,22 @@ class Merge(Real, Merging):
     """The first half of a transform, the real sequence that it is of."""
 
     def _leave_pairs(self, thread: Thread) -> None:
-        k, spec = self.k, self.spec
         base = self.first(self.source, thread)
         for number, is_pair in self.pairs(thread):
-            mirrored = self.half - number
-            one, other = self.read_result(base, number), self.read_result(base, mirrored)
-            cos, minus_sin = self.pair_root(number)
-            even = one[0] + other[0], one[1] - other[1]
-            odd = multiply(k, (one[0] - other[0], one[1] + other[1]), (cos, -minus_sin))
-            with k.when(is_pair):
-                self.smem[self.place_of(thread, number)] = k.compound(spec.type, even[0] - odd[1], -(even[1] + odd[0]))
-            with k.when(is_pair & (number != mirrored) & (number != 0)):
-                value = k.compound(spec.type, even[0] + odd[1], even[1] - odd[0])
-                self.smem[self.place_of(thread, mirrored)] = value
+            one, other = self.read_result(base, number), self.read_result(base, self.half - number)
+            self.leave_pair(thread, number, is_pair, one, other)
+
+    def leave_pair(self, thread: Thread, number: Value, is_pair: Value, one: Number, other: Number) -> None:
+        """Leave what elements k and n / 2 - k of a transform give."""
+        k, spec, mirrored = self.k, self.spec, self.half - number
+        cos, minus_sin = self.pair_root(number)
+        even = one[0] + other[0], one[1] - other[1]
+        odd = multiply(k, (one[0] - other[0], one[1] + other[1]), (cos, -minus_sin))
+        with k.when(is_pair):
+            self.smem[self.place_of(thread, number)] = k.compound(spec.type, even[0] - odd[1], -(even[1] + odd[0]))
+        with k.when(is_pair & (number != mirrored) & (number != 0)):
+            value = k.compound(spec.type, even[0] + odd[1], even[1] - odd[0])
+            self.smem[self.place_of(thread, mirrored)] = value
 
     def read_result(self, base: Place, number: Value) -> Number:
         """An element of the transform that is inverted; the ends are real, what else they have does not count."""
@@ -114,6 +124,11 @@ class Merge(Real, Merging):
         moved = k.cast(number, self.index)
         is_valid = moved < self.num_valid if self.spec.is_padded else None
         real, imag = self.element(base.moved(moved), is_valid, -self.source_sign, is_reused=False)
+        return self.at_ends(number, real, imag)
+
+    def at_ends(self, number: Value, real: Value, imag: Value) -> Number:
+        """A number, without its imaginary part where there is none."""
+        k = self.k
         is_end = (number == 0) | (number == self.half)
         return real, k.where(is_end, k.const(0, self.part), imag)
 
@@ -139,4 +154,39 @@ class Merge(Real, Merging):
         self.write(base.moved(moved), beside.moved(moved), value)
 
 
-__all__ = ["Merge", "Real", "Split"]
+class Filtering(Split, Merge):
+    """A real source, a chain of its transform, and the real sequence that has this for its transform."""
+
+    def build(self) -> Kernel:
+        spec = self.spec
+        thread = self.begin()
+        thread, values = self.stages(thread, self._load(thread), spec.loads)
+        self.leave(thread, len(self.radices), spec.length, values)
+        if spec.between_order != spec.loads:
+            thread = self.threads(spec.between_order)
+        self._change_pairs(thread)
+        self.wait()
+        self.order, self.root_cache = spec.between_order, ""
+        thread, values = self.stages(thread, self.first_values(thread), spec.stores)
+        if self.order != spec.stores:
+            thread = self.threads(spec.stores)
+        self._store(thread, values)
+        return self.k.build()
+
+    def _change_pairs(self, thread: Thread) -> None:
+        """Leave what the chain makes of each pair in its place."""
+        start, (real_scale, imag_scale, _) = self.start(self.between, thread), self.between_scales
+        pairs = self.pairs(thread)
+        for number, is_pair in pairs:
+            made = []
+            for own, value in zip((number, self.half - number), self.results_of(thread, number), strict=True):
+                place = self.place(self.between, start, self.k.cast(own, self.index))
+                changed = self.between_value((value[0] * real_scale, value[1] * imag_scale), place)
+                parts = changed.parts if changed.type.is_complex else (changed, self.k.const(0, changed.type))
+                made.append(self.at_ends(own, *[self.k.cast(part, self.part) for part in parts]))
+            if number is pairs[-1][0]:
+                self.k.barrier()  # threads without a pair have read the last one's elements
+            self.leave_pair(thread, number, is_pair, made[0], made[1])
+
+
+__all__ = ["Filtering", "Merge", "Real", "Split"]

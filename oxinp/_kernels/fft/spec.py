@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 ROWS, COLUMNS = "rows", "columns"
 BY_COLUMN, BY_LOOP, BY_BOTH = "column", "loop", "both"
-SPLIT, MERGE = "split", "merge"
+SPLIT, MERGE, SPLIT_MERGE = "split", "merge", "split merge"
 TWIN_SPLIT, TWIN_MERGE = "twin split", "twin merge"
 TWINS = (TWIN_SPLIT, TWIN_MERGE)
 SUMMED, RADER = "summed", "rader"
@@ -76,9 +76,9 @@ class TransformSpec(Frozen):
         Length of the transform that Bluestein computes by a convolution of length `length`; 0 for none.
     real : str
         `SPLIT` for a real source of twice the length and the first half of its transform, `MERGE` for the other way
-        round, "" for what is complex; see `real`. One of `TRIGONOMETRIC` for cosine and sine transforms, see `cosine`.
-        `SUMMED` for larger primes, complex or real, see `prime`; `RADER` for those as convolutions, of length `length`,
-        see `rader`. One of `TWINS` for two real sequences of odd lengths
+        round, `SPLIT_MERGE` for both with a chain between, "" for what is complex; see `real`. One of `TRIGONOMETRIC`
+        for cosine and sine transforms, see `cosine`. `SUMMED` for larger primes, complex or real, see `prime`; `RADER`
+        for those as convolutions, of length `length`, see `rader`. One of `TWINS` for two real sequences of odd lengths
         at a time, see `twins`.
     is_paired : bool
         Whether two real elements are read or written at once.
@@ -253,6 +253,7 @@ __all__ = [
     "SECOND",
     "SECOND_SINE",
     "SPLIT",
+    "SPLIT_MERGE",
     "STRIDED",
     "SUMMED",
     "THIRD",

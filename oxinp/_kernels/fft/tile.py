@@ -331,6 +331,11 @@ class Tile:
         real, imag = (k.cast(part, self.part) for part in value.parts)
         return real, imag * sign
 
+    def between_value(self, number: Number, place: Place) -> Value:
+        """What the chain between two transforms makes of a number and of what it has at a place."""
+        assert self.spec.between is not None
+        return evaluate(self.k, self.spec.between, [self.k.compound(self.spec.type, *number), *place.load()])
+
     def write(self, target: Place, beside: Place, value: Value, loaded: list[Value] | None = None) -> None:
         """Store an element, or what the epilogue makes of it and of what lies beside, which may be loaded already."""
         if self.spec.epilogue is not None:
@@ -367,7 +372,7 @@ def _name(spec: TransformSpec) -> str:
     if spec.real == SUMMED or spec.real in TWINS:
         return f"fft_{spec.real.replace(' ', '_')}_{spec.length}{fused}"
     if spec.real:
-        return f"fft_{spec.real}_{2 * spec.length}{fused}"
+        return f"fft_{spec.real.replace(' ', '_')}_{2 * spec.length}{fused}"
     if spec.is_staged:
         return f"fft_staged_{spec.length}{fused}"
     return f"fft_{spec.chirp}_by_{spec.length}{fused}" if spec.chirp else f"fft_{spec.length}{fused}"

@@ -12,6 +12,7 @@ from oxinp._kernels.fft.radices import (
     MAX_THREADS,
     NUM_REGISTERS,
     TIGHT,
+    USUAL,
     cut,
     largest_prime,
     registers,
@@ -44,7 +45,7 @@ BUSY = 1024  # threads of a multiprocessor up to which more blocks are worth few
 # Registers beside those of numbers: of roots of unity that are computed, of convolutions, and of what else is done
 # with elements; of a chain between transforms if threads have one butterfly at a time, and if they have several.
 BESIDE_BETWEEN, BESIDE_ROUNDS = 8, 24
-BESIDE_TWIDDLE, BESIDE_CHIRP, BESIDE_STAGED, BESIDE_SMALL, BESIDE = 8, 0, 24, 40, 16
+BESIDE_TWIDDLE, BESIDE_CHIRP, BESIDE_STAGED, BESIDE_SMALL, BESIDE = 8, 4, 24, 40, 16
 FEWEST_LARGE = 17  # primes from which on a codelet holds its inputs until all results are there
 
 
@@ -186,7 +187,8 @@ def num_registers(spec: TransformSpec, held: int, *, is_tight: bool) -> int:
     else:
         is_wide = not is_tight or has_large or spec.real == SUMMED
         needed = (registers if is_wide else tight_registers)(held, nbytes)
-    needed += BESIDE_CHIRP * nbytes // 8 if (spec.is_convolved and not spec.between) or spec.real == RADER else 0
+    needed += BESIDE_CHIRP * nbytes // 8 if spec.chirp else 0
+    needed += BESIDE_ROUNDS if spec.real == RADER and held > USUAL.held else 0
     needed += BESIDE_TWIDDLE if spec.twiddle else 0
     if spec.is_staged:
         is_small = spec.threads * spec.columns < 2 * WARP

@@ -126,6 +126,20 @@ def test_several_axes(session, kind, shape, axes, count):
     check(result, exact)
 
 
+@pytest.mark.parametrize("code", ["f", "d"])
+@pytest.mark.parametrize(
+    ("shape", "axis", "n"), [((5, 400), 1, 400), ((60, 21), 0, 60), ((3, 50), 1, 64), ((7, 4), 1, 4)]
+)
+@pytest.mark.parametrize("is_whole", [False, True])
+def test_real_sequences(session, code, shape, axis, n, is_whole):
+    x = random(shape, "D", 0).real.astype(code)
+    bins = [n // 2 + 1 if i == axis else extent for i, extent in enumerate(shape)]
+    h = random(bins if is_whole else [bins[axis] if i == axis else 1 for i in range(2)], code.upper(), 1)
+    result, plan, exact = computed(session, x, h, (axis,), kind=REAL, n=n, scales=(0.5, 2 / n))
+    assert len(plan.steps) == 1
+    check(result, exact)
+
+
 def test_what_stays_two_transforms():
     """Rows that are staged, lengths without codelets, and other lengths back."""
     arrays = {}
