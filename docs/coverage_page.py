@@ -105,7 +105,7 @@ def described(name, row):
     package = "SciPy" if row.chapter.startswith("scipy") else "NumPy"
     notes = [f"from {package} {row.since}"] if row.since else []
     notes += [f"up to {package} {row.until}"] if row.until else []
-    notes += [row.reason] if row.reason else []
+    notes += [said for said in (row.reason, row.note) if said]
     return f"`{name}`" + (f" ({'; '.join(notes)})" if notes else "")
 
 

@@ -6,12 +6,13 @@ import contextlib
 import os
 import sys
 import textwrap
+import time
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-__all__ = ["Columns", "closing_quietly", "columns", "fields", "shortened", "table"]
+__all__ = ["Columns", "Progress", "closing_quietly", "columns", "fields", "shortened", "table"]
 
 NARROWEST = 12
 """Columns of text are not made narrower than this to fit."""
@@ -21,6 +22,9 @@ FOLDED = 4
 
 LEGIBLE = 32
 """The last column, mostly of text, is not made narrower than this: it goes to a line of its own instead."""
+
+QUIET, SHOWN = 1.0, 0.2
+"""Seconds after which progress is told of, and for which what is told stays."""
 
 BROKEN_PIPE = 141
 """Exit status of what SIGPIPE ends, as shells have it."""
@@ -103,6 +107,53 @@ class Columns:
     def _cell(self, row: Sequence[str], i: int) -> str:
         value = shortened(row[i], self._widths[i], keep_end=i in self._paths)
         return value.rjust(self._widths[i]) if i in self._right else value.ljust(self._widths[i])
+
+
+class Progress:
+    """How much has been done of what takes long: a line on standard error, at a terminal, after `QUIET` seconds.
+
+    Parameters
+    ----------
+    what : str
+    total : int
+        Bytes.
+    """
+
+    def __init__(self, what: str, total: int) -> None:
+        self._what, self._total, self._done = what, total, 0
+        self._begin = self._told = time.perf_counter()
+        self._width = 0
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._width:
+            sys.stderr.write(f"\r{'':<{self._width}}\r")
+            sys.stderr.flush()
+
+    def advance(self, nbytes: int) -> None:
+        """Say that so many bytes more have been done."""
+        self._done += nbytes
+        now = time.perf_counter()
+        if now - self._begin < QUIET or now - self._told < SHOWN:
+            return
+        width = columns(sys.stderr)
+        if width is None:
+            return
+        self._told, rate = now, self._done / (now - self._begin)
+        left = max(0, self._total - self._done) / rate
+        share = 100 * self._done // max(self._total, 1)
+        text = shortened(f"{self._what}: {share} % of {self._total / 1e9:.1f} GB, {left:.0f} s left", width - 1)
+        sys.stderr.write(f"\r{text:<{self._width}}")
+        sys.stderr.flush()
+        self._width = max(self._width, len(text))
+
+    def counted(self, parts: Iterable[Any]) -> Iterator[Any]:
+        """Yield arrays, each of which has been done when the next one is asked for."""
+        for part in parts:
+            yield part
+            self.advance(part.nbytes)
 
 
 def table(

@@ -1,11 +1,12 @@
 """What calls of Fourier transforms take on the host: ``python -m asv_benchmarks.kernels.fft_calls [PART ...]``.
 
-Parts, all unless given: ``found``, a transform of a shape that has been seen: what asking for it takes, its plan
-found again, in microseconds, and with its launch; ``new``, the first transform of a length with nothing kept on disk:
-tracing and compiling, per kernel; ``kept``, the same with the compiled kernels kept on disk; ``scipy``, of one array
-from 2^10 to 2^26 beside `scipy.fft.fft` with one worker and with all, of arrays on the device and of arrays on the
-host, whose results come back there, placed as placement finds. Ends with status 1 where a plan takes 10 us to find, a
-kernel 150 ms to make, device arrays from 2^20 on are less than 20 times as fast as SciPy, or host arrays slower.
+Parts, all unless given: ``found``, a transform of a shape that has been seen: what asking for it takes, its plan found
+again, in microseconds, and with its launch; ``new``, the first transform of a length, of which nothing is kept on disk:
+planning, tracing and compiling; ``scipy``, of one array from 2^10 to 2^26 beside `scipy.fft.fft` with one worker and
+with all, of arrays on the device and of arrays on the host, whose results come back there, placed as placement finds;
+``parts``, transforms with so little memory that they are computed in parts. Ends with status 1 where a plan takes 10 us
+to find, a length 150 ms, device arrays from 2^20 on are less than 20 times as fast as SciPy, host arrays are slower, or
+parts differ from the whole.
 """
 
 import os
@@ -24,6 +25,7 @@ MOST_US, MOST_MS, LEAST_RATIO, FEWEST = 10.0, 150.0, 20.0, 1 << 20
 SLOWER = 1.1  # times SciPy's time that a host array may take: what times differ by from run to run
 NEW = (729, 1000, 2000, 4095, 4096, 8192, 16384, 1009, 4099, 10007, 100003, 65536, 1 << 20, 1 << 22)
 ASKED = 300  # times
+LIMITED = 1 << 24  # elements of what has as much memory as itself
 
 
 class Watch:
@@ -66,13 +68,13 @@ def found():
     return is_right
 
 
-def new(kind="new", lengths=NEW):
+def new():
     """Print what the first transform of a length takes; return whether no kernel takes long."""
     is_right, backend = True, _runtime.current()
     float(oxinp.ones(4096).sum())  # loads the compiler
     watch = Watch(backend)
     try:
-        for n in lengths:
+        for n in NEW:
             x = oxinp.asarray(np.ones((max(1, (1 << 16) // n), n), "F"))
             oxinp.evaluate(x * 2)
             backend.synchronize()
@@ -80,23 +82,11 @@ def new(kind="new", lengths=NEW):
             begin = time.perf_counter()
             oxinp.evaluate(oxinp.fft.fft(x))
             taken, count = 1e3 * (time.perf_counter() - begin), max(1, len(watch.times))
-            is_right &= kind != "new" or taken / count < MOST_MS
-            write(f"{kind:6s} {n:8d} {taken:7.1f} ms, {count} kernels, loaded in {sum(watch.times):7.1f} ms")
+            is_right &= taken < MOST_MS
+            write(f"new    {n:8d} {taken:7.1f} ms, {count} kernels, loaded in {sum(watch.times):7.1f} ms")
     finally:
         watch.end()
     return is_right
-
-
-def kept():
-    """Print what the first transform of a length takes that another process has compiled."""
-    with tempfile.TemporaryDirectory() as folder, oxinp.config.override(cache_dir=folder):
-        lengths = [n + n // 2 for n in NEW if n % 2 == 0]
-        new("filled", lengths)
-        for module in [each for name, each in sys.modules.items() if name.startswith("oxinp._kernels.")]:
-            if hasattr(getattr(module, "make", None), "cache_clear"):
-                module.make.cache_clear()
-        oxinp.config.cache_dir = folder  # plans of other settings are not used again
-        return new("kept", lengths)
 
 
 def best(call, repetitions):
@@ -139,14 +129,41 @@ def beside_scipy():
     return is_right
 
 
+def parts():
+    """Print what transforms take that the memory does not hold; return whether they are right."""
+    is_right, rng = True, np.random.default_rng(0)
+    for name, shape in (("many", (LIMITED >> 13, 1 << 13)), ("one", (LIMITED,))):
+        x = rng.standard_normal((*shape, 2), np.float32).view("F")[..., 0]
+        began = time.perf_counter()
+        whole = np.asarray(oxinp.scipy.fft.fft(x))
+        fitting = time.perf_counter() - began
+        oxinp.cuda.trim()
+        oxinp.cuda.limit_memory(x.nbytes)
+        try:
+            with oxinp.explain() as report:
+                began = time.perf_counter()
+                found = np.asarray(oxinp.scipy.fft.fft(x))
+                taken = time.perf_counter() - began
+        finally:
+            oxinp.cuda.limit_memory(None)
+        error = float(abs(found - whole).max() / abs(whole).max())
+        count = sum(entry.what.startswith("part of") for entry in report.entries)
+        is_right &= error < 1e-6 and count > 1
+        write(
+            f"parts  {name:4s} {x.nbytes >> 20} MB with as much memory: {taken:6.2f} s in {count} parts, with enough "
+            f"{fitting:6.2f} s; they differ by {error:.1e}"
+        )
+    return is_right
+
+
 def main(arguments):
     """Print the parts; 1 where one is not as wanted."""
-    parts = {"found": found, "new": new, "kept": kept, "scipy": beside_scipy}
+    parts_of_it = {"found": found, "new": new, "scipy": beside_scipy, "parts": parts}
     results = []
-    for name in arguments or parts:
-        settings = {"scipy": {}, "new": {"offload_threshold": 0, "cache_dir": ""}}.get(name, {"offload_threshold": 0})
-        with oxinp.config.override(**settings):
-            results.append(parts[name]())
+    for name in arguments or parts_of_it:
+        settings = {"scipy": {}}.get(name, {"offload_threshold": 0})
+        with tempfile.TemporaryDirectory() as folder, oxinp.config.override(cache_dir=folder, **settings):
+            results.append(parts_of_it[name]())
     write("right" if all(results) else "WRONG")
     return 0 if all(results) else 1
 

@@ -56,6 +56,12 @@ CASES = {
         "fft.ifft(fft.fft(x) * h)", (("F", (N,), (1 << 12,)),) * 2, 1e-6, "fft.ifft(fft.fft(x) * h)"
     ),
     "fftconvolve f32 4096^2": Composition("signal.fftconvolve(x, h)", (("f", (K, K), (20, 24)),) * 2, 1e-6),
+    "ifft(fft(x) * h) c64 4096 rows": Composition(
+        "fft.ifft(fft.fft(x) * h)", (("F", (K, K), (9, 400)),) * 2, 1e-6, "fft.ifft(fft.fft(x) * h)"
+    ),
+    "ifft2(fft2(x) * h) c64 4096^2": Composition(
+        "fft.ifft2(fft.fft2(x) * h)", (("F", (K, K), (60, 60)),) * 2, 1e-6, "fft.ifft2(fft.fft2(x) * h)"
+    ),
     "abs(fft(x)) ** 2 c64 2^26": Composition(
         "abs(fft.fft(x)) ** 2", (("F", (N,), (1 << 12,)),), 1e-6, "abs(fft.fft(x)) ** 2"
     ),

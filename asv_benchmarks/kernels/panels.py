@@ -1,7 +1,8 @@
 """Panels of LU and QR on a GPU, by the shapes of the clusters that factor them.
 
-``python -m asv_benchmarks.kernels.panels [--dtype f8]`` prints a line per number of rows and shape: the median of
-device-event times of one launch. Ends with status 1 if factors of different shapes are not those of the smallest.
+``python -m asv_benchmarks.kernels.panels [--dtype f8] [--columns N]`` prints a line per number of rows and shape: the
+median of device-event times of one launch, of panels of full width or of fewer columns, to tell what columns
+take. Ends with status 1 if factors of different shapes are not those of the smallest.
 """
 
 import argparse
@@ -42,10 +43,12 @@ def main(arguments):
     """Check, measure, print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--dtype", default="f8")
-    dtype = np.dtype(parser.parse_args(arguments).dtype)
+    parser.add_argument("--columns", type=int, help="of a panel")
+    options = parser.parse_args(arguments)
+    dtype = np.dtype(options.dtype)
     backend, rng, is_right = open_backend(), np.random.default_rng(), True
     type_ = from_dtype(dtype)
-    width = WIDTHS[dtype.itemsize]
+    width = options.columns or WIDTHS[dtype.itemsize]
     for name, planned in (("lu", lu_plan), ("qr", qr_plan)):
         for rows in ROWS:
             a, first = (rng.random((rows, width)) - 0.5).astype(dtype), None

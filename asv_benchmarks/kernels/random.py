@@ -19,7 +19,7 @@ from functools import partial
 import numpy as np
 
 from asv_benchmarks.kernels.plans import Prepared, milliseconds, write
-from oxinp._core.ops.c_library import form_of_log1p
+from oxinp._core.ops.c_library import form_of
 from oxinp._kernels.random import fill, philox, segments, shuffle
 from oxinp._kernels.random.lcg import GENERATORS, MASK_64
 from oxinp._kernels.random.variates import VARIATES, ziggurat_table
@@ -63,7 +63,7 @@ class Case:
         expected = 0
         if self.high is not None:
             expected = 1 / (1 - self.threshold / 2**self.bits)
-        form = form_of_log1p(f"f{self.type.nbytes}") if VARIATES[self.name].tail is not None else ""
+        form = form_of(f"log1p_f{self.type.nbytes}") if VARIATES[self.name].tail is not None else ""
         return segments.plan(self.generator, self.name, size, device, expected=expected, log1p=form)
 
     @property

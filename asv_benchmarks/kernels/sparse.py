@@ -250,6 +250,18 @@ def triangular_case(matrix, columns=0, *, is_new=False):
     return Case(prepare, lambda x: lower @ host(x), lambda: b, nbytes_of(lower, b, b), 2)
 
 
+def filled_case(n):
+    """Return the case of a system of a graph without small separators, whose factors fill in, beside SciPy's."""
+    graph = sp.random_array((n, n), density=5 / n, rng=0) + 10 * sp.eye_array(n)
+    matrix, b = sp.csc_matrix(graph), np.random.default_rng(14).random(n)
+
+    def prepare(side):
+        a, right = moved(side, matrix, "csc"), side.xp.asarray(b)
+        return lambda: side.linalg.spsolve(a, right)
+
+    return Case(prepare, host, lambda: scipy.sparse.linalg.spsolve(matrix, b), 0, 3, host=True)
+
+
 def eigenvalue_case(solver, matrix, **options):
     def prepare(side):
         a = moved(side, matrix)
@@ -382,6 +394,7 @@ def cases(scale):
         "eigsh, 10 of 250,000": lambda: eigenvalue_case("eigsh", m.symmetric, k=10, return_eigenvectors=False),
         "svds, 10 of 250,000": lambda: eigenvalue_case("svds", m.symmetric, k=10, return_singular_vectors=False),
         "lobpcg, 10 of 250,000": lambda: lobpcg_case(m.symmetric),
+        "spsolve of a random graph, 2,000": lambda: filled_case(2000),
         "connected components, 4M, 60M": lambda: graph_case(
             lambda module, g: module.connected_components(g, directed=False)[1], m.graph
         ),

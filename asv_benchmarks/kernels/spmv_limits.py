@@ -96,9 +96,9 @@ def methods():
     for name, cache in (("", FIRST), (", past L1", PAST_L1)):
         found[f"stream{name}"] = operation(f"stream{name}", spmv, spmv.stream, STREAMED=cache)
     for lanes in (4, 8, 16):
-        for unroll, long in ((4, 1 << 30), (8, 0)):
+        for unroll in (4, 8):
             which = f"{lanes} lanes, {unroll} elements"
-            found[which] = operation(which, spmv, partial(spmv.rows, lanes=lanes), LONG=long)
+            found[which] = operation(which, spmv, partial(spmv.rows, lanes=lanes), UNROLL=unroll)
     which = "8 lanes, vector evicted last"
     found[which] = operation(which, spmv, partial(spmv.rows, lanes=8), GATHERED="nc.L1::evict_last")
     return found

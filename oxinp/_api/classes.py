@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
-from oxinp._api.fronts import describe, host_function
+from oxinp._api.fronts import host_function
 from oxinp._api.rebound import rebound
 from oxinp._core.documentation import ON_THE_HOST, stand_for
 from oxinp._core.host.fallback import KEPT, OUT, call
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import Handle
 from oxinp._core.lazy.record import is_hosted
-from oxinp._core.lazy.results import types
 
 
 class Indexed:
@@ -77,44 +75,6 @@ class ndenumerate(np.ndenumerate):  # noqa: N801 - NumPy's name
         call(super().__init__, (arr,), {}, name="ndenumerate", mutates=(KEPT,))
 
 
-class Archive(Mapping[str, Any]):
-    """Arrays in an ``.npz`` file, by name; see `numpy.lib.npyio.NpzFile`.
-
-    Parameters
-    ----------
-    file : numpy.lib.npyio.NpzFile
-    """
-
-    def __init__(self, file: Any) -> None:
-        self._file = file
-
-    @property
-    def __class__(self) -> type:  # type: ignore[override] # by which programs know what to close
-        return type(self._file)
-
-    def __getitem__(self, key: str) -> Any:
-        array = self._file[key]
-        return types.from_host(array) if type(array) is np.ndarray else array
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._file)
-
-    def __len__(self) -> int:
-        return len(self._file)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._file, name)
-
-    def __enter__(self) -> Archive:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._file.close()
-
-    def __repr__(self) -> str:
-        return repr(self._file)
-
-
 class MadeOnTheHost(type):
     """The class of classes whose instances NumPy makes, and keeps our arrays in: theirs to `isinstance`."""
 
@@ -142,14 +102,6 @@ def _made_on_the_host(theirs: type) -> MadeOnTheHost:
 
 broadcast, nditer = _made_on_the_host(np.broadcast), _made_on_the_host(np.nditer)
 
-
-def load(*args: Any, **kwargs: Any) -> Any:
-    """See `numpy.load`."""
-    loaded = call(np.load, args, kwargs, name="load")
-    return Archive(loaded) if isinstance(loaded, np.lib.npyio.NpzFile) else loaded
-
-
-describe(load, np.load, "load")
 
 stand_for(vectorize, np.vectorize, "The function runs on the host, one element at a time.")
 stand_for(ndenumerate, np.ndenumerate, "Elements are read on the host.")

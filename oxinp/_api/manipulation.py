@@ -29,6 +29,7 @@ from oxinp._core.memory.layout import Layout
 from oxinp._core.ops import creation, gather
 from oxinp._core.ops import roll as rolls
 from oxinp._core.ops import sort as sorts
+from oxinp._core.ops.index import getitem
 from oxinp._core.ops.where import where as where_of_three
 
 # What makes views of its first argument, or tells its shape or dtype.
@@ -205,9 +206,32 @@ def repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
     lengths = a._layout.shape
     wide = (*lengths[: axis + 1], int(repeats), *lengths[axis + 1 :])
     widened = view(a, lambda seen: np.broadcast_to(np.expand_dims(seen, axis + 1), wide))
-    made = shape.reshape(copy(widened), (*lengths[:axis], lengths[axis] * int(repeats), *lengths[axis + 1 :]))
+    made = shape.reshape(
+        _copied_in_parts(widened, axis + 1), (*lengths[:axis], lengths[axis] * int(repeats), *lengths[axis + 1 :])
+    )
     made._view = (None, True)
     return made
+
+
+def _copied_in_parts(widened: Any, axis: int) -> Any:
+    """Return a copy of what is broadcast along an axis, part by part, so that caches hold what is read again."""
+    layout = widened._layout
+    before, inner = math.prod(layout.shape[:axis]), layout.shape[axis + 1 :]
+    nbytes = math.prod(inner) * layout.dtype.itemsize
+    count = -(-nbytes // REREAD_NBYTES)
+    if layout.shape[axis] < 2 or before > 1 or not 1 < count <= MAX_PARTS or is_hosted([widened]):
+        return copy(widened)
+    along = max(range(len(inner)), key=inner.__getitem__)
+    step = -(-inner[along] // count)
+    made = creation.empty(layout.shape, layout.dtype)
+    for begin in range(0, inner[along], step):
+        key = (slice(None),) * (axis + 1 + along) + (slice(begin, begin + step),)
+        assign(getitem(made, key), getitem(widened, key))
+    return made
+
+
+REREAD_NBYTES = 16 << 20  # of what is broadcast, in a cache of 50 MB with what is written beside it
+MAX_PARTS = 256
 
 
 def _repeated(a: Any, counts: Any, axis: int) -> Any:
@@ -239,8 +263,10 @@ def concatenate(
         return wrap_host(np.concatenate(given, axis, dtype=dtype, casting=casting))  # type: ignore[call-overload]
     if axis is None:
         parts, axis = [shape.ravel(part) for part in parts], 0
-    # NumPy judges shapes, axis and dtypes, on arrays in which the axis joined along is empty.
     ndim = parts[0]._layout.ndim
+    if axis == 0 and dtype is None and casting == "same_kind" and ndim and _are_alike(parts):
+        return _joined_alike(parts)
+    # NumPy judges shapes, axis and dtypes, on arrays in which the axis joined along is empty.
     axis = normalize_axis_index(axis, ndim) if ndim else axis
     stand_ins = [np.empty(_without(part._layout.shape, axis), part._layout.dtype) for part in parts]
     empty = np.concatenate(stand_ins, axis, dtype=dtype, casting=casting)  # type: ignore[call-overload]
@@ -253,6 +279,28 @@ def concatenate(
         if stop > start:
             assign(view(made, lambda seen, where=where: seen[where]), part)  # type: ignore[misc]
         start = stop
+    return made
+
+
+def _are_alike(parts: list[Any]) -> bool:
+    """Whether arrays in C order differ in their first extents only."""
+    first = parts[0]._layout
+    alike = [
+        layout.dtype is first.dtype and layout.shape[1:] == first.shape[1:] and layout.is_contiguous and layout.ndim
+        for layout in [part._layout for part in parts]
+    ]
+    return all(alike)
+
+
+def _joined_alike(parts: list[Any]) -> Any:
+    """Return arrays that are alike, one after the other along their first axis."""
+    first = parts[0]._layout
+    lengths = [part._layout.shape[0] for part in parts]
+    made, start = creation.empty((sum(lengths), *first.shape[1:]), first.dtype), 0
+    for part, length in zip(parts, lengths, strict=True):
+        if length:
+            assign(getitem(made, slice(start, start + length)), part)
+        start += length
     return made
 
 

@@ -22,6 +22,7 @@ from oxinp._api import (  # noqa: F401
     reductions,
     statistics,
 )
+from oxinp._api import files as _files  # noqa: F401
 from oxinp._api import placing as _placing  # noqa: F401
 from oxinp._api import quantiles as _quantiles  # noqa: F401
 from oxinp._api import searching as _searching  # noqa: F401
@@ -40,7 +41,7 @@ _rows = coverage.rows()
 
 # Names with an object of their own.
 _OBJECTS: dict[str, Any] = {"flatiter": flatiter, "ndarray": ndarray, "ufunc": ufunc}
-_CLASSES = dict.fromkeys(("broadcast", "load", "ndenumerate", "nditer", "vectorize"), "oxinp._api.classes")
+_CLASSES = dict.fromkeys(("broadcast", "ndenumerate", "nditer", "vectorize"), "oxinp._api.classes")
 _UNLISTED = ("__array_api_version__", "__config__")  # names that NumPy's list of public ones lacks
 _INDEXED = ("r_", "c_", "mgrid", "ogrid")
 

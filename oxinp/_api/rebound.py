@@ -12,13 +12,13 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
-from numpy._core import _methods
+from numpy._core import _methods, shape_base
 from numpy._core._multiarray_umath import _array_converter
 
 from oxinp._api.fronts import implements
 from oxinp._core.array import dispatch
 from oxinp._core.array.ndarray import ndarray
-from oxinp._core.host.exchange import StandIns
+from oxinp._core.host.exchange import StandIns, is_array
 from oxinp._core.lazy.results import types
 from oxinp._core.subclass import by_ufuncs
 
@@ -29,10 +29,10 @@ _MAKE_ARRAYS = (
 # THE ROWS. The result of these is as large as their arrays ...
 _OF_ARRAYS = (
     "allclose angle append apply_over_axes array_equal array_equiv asarray_chkfinite average block corrcoef cov cross "
-    "delete diag_indices_from diff fix gradient histogram2d histogramdd imag insert iscomplex isclose isneginf "
-    "isposinf isreal ix_ nan_to_num pad polyadd polyder polyint polysub polyval real_if_close require "
-    "setxor1d sinc sort_complex trapezoid tril tril_indices_from trim_zeros triu triu_indices_from "
-    "unwrap"
+    "delete diag_indices_from diff fix gradient histogram2d histogram_bin_edges histogramdd imag insert iscomplex "
+    "isclose isneginf isposinf isreal ix_ nan_to_num pad polyadd polyder polyfit polyint polysub polyval "
+    "real_if_close require roots setxor1d sinc sort_complex trapezoid tril tril_indices_from trim_zeros triu "
+    "triu_indices_from unwrap"
 )
 # ... and that of these may be larger.
 _GROWING = (
@@ -85,17 +85,29 @@ class _Converter:
 _CLASSES: dict[Any, Any] = {np.ndarray: ndarray, np.broadcast: _broadcast, _array_converter: _Converter}
 
 
+def _atleast_2d(*values: Any) -> Any:
+    """See `numpy.atleast_2d`: of lists of our arrays, too."""
+    stack, make = dispatch.functions[np.stack], dispatch.functions[np.asanyarray]
+    given = [stack(x) if type(x) in (list, tuple) and any(map(is_array, x)) else make(x) for x in values]
+    return np.atleast_2d(*given)
+
+
 def _ours(value: Any) -> Any:
+    if value is np.atleast_2d:
+        return _atleast_2d
     if isinstance(value, type):
         return _CLASSES.get(value, value)
     if isinstance(value, np.ufunc):  # NumPy's does not tell us of `out=...`
         return dispatch.ufuncs.get(value, value)
     if isinstance(value, ModuleType):
         return _Bound(value) if value.__name__.partition(".")[0] == "numpy" else value
+    if type(value) is FunctionType and value.__module__ == _POLYNOMIALS:
+        return _with_globals(value, _names_of(value.__globals__))
     name = getattr(value, "__name__", "")
     return dispatch.functions[value] if name in _made and value is getattr(np, name) else value
 
 
+_POLYNOMIALS = "numpy.polynomial.polyutils"  # what the modules of bases share
 _made = set(_MAKE_ARRAYS.split())
 
 
@@ -139,6 +151,7 @@ def rebound(numpys: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
+replace(shape_base, "_concatenate", np.concatenate)  # not what is behind its dispatch
 for _listed, _stays in ((_OF_ARRAYS, True), (_GROWING, False)):
     for _name in filter(np.__all__.__contains__, _listed.split()):  # what this version has
         implements(_name, is_hosted=_stays)(rebound(getattr(np, _name)))

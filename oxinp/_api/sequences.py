@@ -116,6 +116,23 @@ def convolve(a: Any, v: Any, mode: Any = "full") -> Any:
     return _convolved(long, short, mode)
 
 
+@implements("polymul")
+def polymul(a1: Any, a2: Any) -> Any:
+    """See `numpy.polymul`; waits to see where coefficients begin that are not zero."""
+    if isinstance(a1, np.poly1d) or isinstance(a2, np.poly1d):
+        raise Unsupported("polynomials as objects")
+    long, short, _ = _vectors(a1, a2, "full")
+    long, short = (getitem(x, slice(_first_used(x), None)) for x in (long, short))
+    if long._layout.size < short._layout.size:
+        long, short = short, long
+    return _convolved(long, short, "full")
+
+
+def _first_used(coefficients: Any) -> int:
+    """Return where coefficients begin that are not zero; of none but zeros the last is left."""
+    return int(UFUNC_OBJECTS["not_equal"](coefficients, 0).argmax()) if coefficients.any() else -1
+
+
 @implements("correlate")
 def correlate(a: Any, v: Any, mode: Any = "valid") -> Any:
     """See `numpy.correlate`."""

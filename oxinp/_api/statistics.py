@@ -8,6 +8,7 @@ import numpy as np
 
 from oxinp._api.fronts import as_ours, implements, reduced
 from oxinp._core.lazy.expr import Unsupported
+from oxinp._core.lazy.handle import fetch
 from oxinp._core.ops import count
 from oxinp._core.ops.creation import asarray
 from oxinp._core.reduction import table
@@ -31,7 +32,10 @@ def histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, we
     if isinstance(a, np.ndarray) and type(a) is not np.ndarray:
         raise Unsupported("a subclass to pass through")
     array = as_ours(a)
-    edges, is_uniform = count.edges_of(array, bins, range)
+    if isinstance(bins, str) and weights is None and array._layout.dtype.kind in "iuf":
+        edges, is_uniform = fetch(np.histogram_bin_edges(array, bins, range)), True  # type: ignore[arg-type]
+    else:
+        edges, is_uniform = count.edges_of(array, bins, range)
     if weights is None:
         counts = count.histogram(array, edges, is_uniform=is_uniform)
     else:

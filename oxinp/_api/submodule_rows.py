@@ -54,7 +54,7 @@ _SPARSE_COMPOSED = (
 )
 _SOLVERS = (
     "LinearOperator aslinearoperator bicg bicgstab cg cgs eigs eigsh expm expm_multiply factorized gcrotmk gmres inv "
-    "lgmres lobpcg lsmr lsqr matrix_power minres norm onenormest qmr spilu splu svds tfqmr"
+    "lgmres lobpcg lsmr lsqr matrix_power minres norm onenormest qmr spilu splu spsolve svds tfqmr"
 )
 # Distributions of generators that NumPy draws: what they take of a stream depends on what they reject.
 _REJECTING = (
@@ -120,6 +120,14 @@ _SIGNAL = (
     "spectrogram stft welch zoom_fft"
 )
 
+_BASES = (
+    *(("chebyshev", "cheb"), ("hermite", "herm"), ("hermite_e", "herme"), ("laguerre", "lag"), ("legendre", "leg")),
+    ("polynomial", "poly"),
+)
+_WORK = "der fit grid2d grid3d int mul roots val val2d val3d vander vander2d vander3d"
+SERIES = [f"polynomial.{module}.{prefix}{work}" for module, prefix in _BASES for work in _WORK.split()]
+"""Functions of `numpy.polynomial` that are NumPy's code over our arrays."""
+
 # What compares values, by the module that has it.
 ASSERTIONS = {
     "testing": "assert_allclose assert_almost_equal assert_approx_equal assert_array_almost_equal "
@@ -164,8 +172,8 @@ ROWS: dict[str, CoverageRow] = {
         _row("linalg.vecdot", COMPOSED),
         _row("linalg.vector_norm", COMPOSED),
         *[row for module, names in ASSERTIONS.items() for row in _composed(module, names)],
-        _row("random.Generator", NATIVE, reason=f"on the host: {_REJECTING}, multivariate_hypergeometric"),
-        _row("random.RandomState", NATIVE, reason=f"on the host: {_REJECTING}, random_integers, tomaxint"),
+        _row("random.Generator", NATIVE, note=f"on the host: {_REJECTING}, multivariate_hypergeometric"),
+        _row("random.RandomState", NATIVE, note=f"on the host: {_REJECTING}, random_integers, tomaxint"),
         _row("random.default_rng", NATIVE),
         _row("random.shuffle", NATIVE, mutates=(0, "x")),
         *_native("random", "permutation rand randint randn random random_sample ranf sample standard_normal uniform"),
@@ -186,12 +194,19 @@ ROWS: dict[str, CoverageRow] = {
             _row(f"scipy.linalg.{name}", COMPOSED)
             for name in (
                 *("cho_factor", "cho_solve", "cho_solve_banded", "circulant", "coshm", "cosm", "eig", "eigvals"),
-                *("eig_banded", "eigvals_banded"),
+                *("eig_banded", "eigvals_banded", "expm_frechet"),
                 *("expm", "hankel", "lstsq", "lu_solve", "norm", "null_space", "orth", "pinv", "pinvh", "polar"),
                 *("rq", "schur", "signm", "sinhm", "sinm", "solve", "solve_banded", "solveh_banded", "sqrtm"),
                 *("subspace_angles", "tanhm", "tanm", "toeplitz"),
             )
         ],
+        *_composed("scipy.linalg", "bandwidth block_diag companion convolution_matrix diagsvd expm_frechet fiedler"),
+        *_composed("scipy.linalg", "fractional_matrix_power ishermitian issymmetric leslie logm"),
+        *_composed("scipy.linalg", "matmul_toeplitz orthogonal_procrustes qr_multiply solve_circulant"),
+        _row("scipy.linalg.khatri_rao", COMPOSED),
+        *_composed("scipy.linalg.interpolative", "estimate_rank estimate_spectral_norm id_to_svd interp_decomp svd"),
+        *_composed("scipy.linalg.interpolative", "reconstruct_interp_matrix reconstruct_matrix_from_id"),
+        *_composed("scipy.linalg.interpolative", "reconstruct_skel_matrix"),
         *[_row(f"scipy.signal.{name}", COMPOSED) for name in _SIGNAL.split()],
         *_native("scipy.stats.qmc", "Halton Sobol"),
         _row("scipy.stats.qmc.LatinHypercube", HOST),
@@ -206,6 +221,7 @@ ROWS: dict[str, CoverageRow] = {
         *_own("lib", "add_docstring add_newdoc"),
         *_own("lib.array_utils", "normalize_axis_index normalize_axis_tuple"),
         *_own("polynomial", "set_default_printstyle"),
+        *[_row(name, COMPOSED) for name in SERIES],
         *_own("random", "bytes get_bit_generator get_state seed set_bit_generator set_state"),
         *_own("rec", "find_duplicate"),
         *_own("scipy", "show_config"),
@@ -229,8 +245,9 @@ ROWS: dict[str, CoverageRow] = {
         *_composed("scipy.sparse.csgraph", "laplacian"),
         *_native(
             "scipy.sparse.csgraph",
-            "bellman_ford breadth_first_order connected_components dijkstra minimum_spanning_tree shortest_path",
+            "bellman_ford breadth_first_order breadth_first_tree connected_components dijkstra minimum_spanning_tree",
         ),
+        *_native("scipy.sparse.csgraph", "shortest_path"),
         *_composed("scipy.sparse.linalg", _SOLVERS),
         _row("scipy.sparse.linalg.spsolve_triangular", NATIVE),
         *_own("scipy.sparse.linalg", "use_solver"),

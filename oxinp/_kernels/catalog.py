@@ -50,6 +50,7 @@ from oxinp._kernels.random import (
     twister_fill,
     twister_formats,
     twister_jump,
+    twister_polar,
 )
 from oxinp._kernels.random import philox as random_philox
 from oxinp._kernels.random import place as random_place
@@ -68,6 +69,7 @@ from oxinp._kernels.random.tiles import TilesSpec
 from oxinp._kernels.random.twister_draw import DrawSpec
 from oxinp._kernels.random.twister_fill import TwisterFillSpec
 from oxinp._kernels.random.twister_jump import JumpSpec
+from oxinp._kernels.random.twister_polar import ENDS, POINTS, VALUES, PolarSpec
 from oxinp._kernels.random.variates import VARIATES, Variate
 from oxinp._kernels.random.words import BLOCK
 from oxinp._kernels.reduce import columns, operators, rows
@@ -662,6 +664,10 @@ def random_specs() -> list[Any]:
         if made.rejects and (made.gives > 1 or not is_given)
     ]
     twister_fills = [TwisterFillSpec(name) for name, made in twister_formats.FORMATS.items() if not made.rejects]
+    polars = [
+        PolarSpec(POINTS),
+        *[PolarSpec(part, is_given) for part in (ENDS, VALUES) for is_given in (False, True)],
+    ]
     sums = [
         ReducedSpec(
             generator, f"uniform_{t.name}", (None,) * count, instrs, value, None, operators.compensated_sum(t), t
@@ -690,6 +696,7 @@ def random_specs() -> list[Any]:
                 *jumps,
                 *twisters,
                 *twister_fills,
+                *polars,
                 *points,
                 *intervals,
                 *shuffles,
@@ -752,6 +759,7 @@ FAMILIES: dict[type, Any] = {
     PlaceSpec: random_place,
     PhiloxSpec: random_philox,
     DrawSpec: twister_draw,
+    PolarSpec: twister_polar,
     TwisterFillSpec: twister_fill,
     SobolSpec: quasi,
     HaltonSpec: quasi,

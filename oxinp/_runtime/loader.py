@@ -41,6 +41,10 @@ class Loader:
         """Why compiled kernels are not kept on disk, or None."""
         return self._cubins().trouble
 
+    def is_loaded(self, kernel: Kernel) -> bool:
+        """Whether `function` has nothing to do but to look it up."""
+        return kernel in self._functions
+
     def function(self, kernel: Kernel) -> Function:
         """Return a kernel as the driver has it, compiled and loaded here if it is not yet."""
         return self._functions.get(kernel) or self._load(kernel)

@@ -11,9 +11,11 @@ import numpy as np
 from oxinp._api.fronts import as_ours, implements
 from oxinp._core.host.exchange import is_array
 from oxinp._core.lazy.expr import Unsupported
+from oxinp._core.lazy.results import types
 from oxinp._core.lazy.stores import check_writeable
 from oxinp._core.manipulation.copy import assign
 from oxinp._core.ops.fft import Request, transform
+from oxinp._core.ops.fft_parts import in_parts
 from oxinp._core.ops.filtered import filtered
 
 Function = Callable[..., Any]
@@ -30,7 +32,8 @@ def request(
         Lengths or axes are no integers, of which the library says why it refuses them.
     """
     try:
-        n, places = (None if given is None else tuple(map(operator.index, given)) for given in (lengths, axes))
+        n = None if lengths is None else tuple(map(operator.index, lengths))
+        places = None if axes is None else tuple(map(operator.index, axes))
     except TypeError:
         raise Unsupported("lengths or axes that are no integers") from None
     if not (norm is None or isinstance(norm, str)):
@@ -38,14 +41,18 @@ def request(
     return Request(library, name, n, places, norm)
 
 
-def apply(a: Any, wanted: Request, out: Any = None) -> Any:
-    """Transform an array, into `out` if there is one."""
-    if isinstance(a, np.ndarray) and type(a) is not np.ndarray and not is_array(a):
+def apply(a: Any, wanted: Request, out: Any = None, *, is_overwritable: bool = False) -> Any:
+    """Transform an array, into `out` if there is one; its elements may be overwritten if that saves memory."""
+    is_ours = type(a) is types.ndarray or is_array(a)
+    if not is_ours and isinstance(a, np.ndarray) and type(a) is not np.ndarray:
         raise Unsupported("a subclass to pass through")
-    x = as_ours(a)
-    result = filtered(x, wanted)
+    is_array_like = is_ours or type(a) is np.ndarray
+    result = in_parts(a, wanted, is_overwritable=is_overwritable) if is_array_like else None
     if result is None:
-        result = transform(x, wanted)
+        x = a if is_ours else as_ours(a)
+        result = filtered(x, wanted)
+        if result is None:
+            result = transform(x, wanted)
     if out is None:
         return result
     if not is_array(out) or (out.dtype, out.shape) != (result.dtype, result.shape):

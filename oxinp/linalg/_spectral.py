@@ -91,7 +91,8 @@ def _by_polar(a: Any) -> tuple[Any, Any, Any]:
     """
     unitary, h = _polar(a)
     w, v = spectral.eigh(h)
-    s, v = np.maximum(w[..., ::-1], w.dtype.type(0)), v[..., ::-1]
+    # Copies: products of columns in the opposite order would have no fast kernel, here or where they are used.
+    s, v = np.maximum(w[..., ::-1], w.dtype.type(0)), v[..., ::-1].copy()
     u = unitary @ v
     # Of values that are negligible, what the unitary factor has is not.
     if bool((s[..., -1] <= s[..., 0] * (a.shape[-1] * np.finfo(s.dtype).eps)).any()):
@@ -99,7 +100,7 @@ def _by_polar(a: Any) -> tuple[Any, Any, Any]:
         diagonal = np.diagonal(r, axis1=-2, axis2=-1)
         sign = np.where(diagonal.real < 0, diagonal.dtype.type(-1), diagonal.dtype.type(1))
         u = q * sign[..., None, :]
-    return u, s, adjoint(v)
+    return u, s, adjoint(v).copy()
 
 
 def _economic(a: Any) -> tuple[Any, Any, Any]:
@@ -167,10 +168,15 @@ def lstsq(a: Any, b: Any, rcond: Any) -> tuple[Any, Any, Any, Any]:
     """Return the least-squares solution of least norm, residuals, rank and singular values, of matrices both."""
     a, b = prepared(a, b, are_square=False)
     rows, columns = a.shape
-    u, s, vh = svd(a, full_matrices=False)
+    if rows > TALL * columns:
+        q, r = factorise.qr(a, "reduced")
+        u, s, vh = _economic(r)
+        inner = adjoint(u) @ (adjoint(q) @ b)
+    else:
+        u, s, vh = svd(a, full_matrices=False)
+        inner = adjoint(u) @ b
     is_large = s > s[0] * s.dtype.type(rcond)
     rank = np.count_nonzero(is_large)
-    inner = adjoint(u) @ b
     one = s.dtype.type(1)
     scaled = np.where(is_large[:, None], inner / np.where(is_large, s, one)[:, None], inner.dtype.type(0))
     x = adjoint(vh) @ scaled

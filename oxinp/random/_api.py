@@ -26,6 +26,7 @@ from oxinp._core.ops import draws, twister
 from oxinp._core.ops.draws import Counter, Ending, Position
 from oxinp._core.ops.twister import Twist, TwistEnding
 from oxinp.random import philox, shuffling
+from oxinp.random.between import between
 from oxinp.random.choosing import choose
 from oxinp.random.methods import keep, methods, mutex_of, settle, shape_of
 from oxinp.random.philox import Philox4x32
@@ -54,6 +55,8 @@ _POSITIONS: dict[type, Callable[[dict[str, Any]], Position | Counter | Twist | N
     Philox4x32: philox.position,
     np.random.MT19937: Twist.of,
 }
+_POSITIONED = {np.random.PCG64, np.random.PCG64DXSM, np.random.Philox}  # those of a state that words lead to
+_ARRAYS = (ndarray, np.ndarray)
 _LEMIRE = {"lemire_u32", "lemire_u32_as_u64"}
 _OF_TABLES = {f"{name}_{kind}" for name in ("normal", "exponential") for kind in _KINDS.values()}
 _OF_LCGS = _OF_TABLES | _LEMIRE | {"lemire_u8", "lemire_u16", "lemire_u64"}
@@ -100,7 +103,7 @@ class Generator(_GeneratorMethods):  # type: ignore[misc]  # made above
             self._ending = None
 
     def _draw(
-        self, shape: tuple[int, ...], nbytes: int, ask: Callable[[Any], tuple[Any, Any]], variate: str = ""
+        self, shape: tuple[int, ...], nbytes: int, ask: Callable[[Any], tuple[Any, Any] | None], variate: str = ""
     ) -> Any:
         """Draw on the device where that is the place to; None where it is not.
 
@@ -110,7 +113,7 @@ class Generator(_GeneratorMethods):  # type: ignore[misc]  # made above
         nbytes : int
             Of an element.
         ask : callable
-            ``ask(position)`` -> the numbers, and the `Position` or the `Ending` after them.
+            ``ask(position)`` -> the numbers, and the `Position` or the `Ending` after them; None for NumPy to draw.
         variate : str
             What it draws, if that takes as many words as it needs.
         """
@@ -125,7 +128,10 @@ class Generator(_GeneratorMethods):  # type: ignore[misc]  # made above
                 position = _POSITIONS[kind](bit_generator.state)
                 if position is None:
                     return None
-                array, after = ask(position)
+                asked = ask(position)
+                if asked is None:
+                    return None
+                array, after = asked
                 if isinstance(after, Ending | TwistEnding):
                     if self._is_own:
                         keep(self, after)
@@ -188,6 +194,8 @@ class Generator(_GeneratorMethods):  # type: ignore[misc]  # made above
     ) -> Any:
         """See `numpy.random.Generator.integers`."""
         drawn = self._integers(low, high, shape_of(size), dtype, endpoint)
+        if drawn is None and (isinstance(low, _ARRAYS) or isinstance(high, _ARRAYS)):
+            drawn = self._between(low, high, size, dtype, endpoint=endpoint)
         return self._on_host("integers", (low, high, size, dtype, endpoint)) if drawn is None else drawn
 
     def _integers(self, low: Any, high: Any, shape: tuple[int, ...] | None, dtype: Any, endpoint: bool) -> Any:
@@ -208,6 +216,18 @@ class Generator(_GeneratorMethods):  # type: ignore[misc]  # made above
         bits, largest = wanted.itemsize * 8, high - low
         variate, ask = _asked(bits, largest, low & ((1 << bits) - 1), wanted, shape)
         return self._draw(shape, wanted.itemsize, ask, variate)
+
+    def _between(self, low: Any, high: Any, size: Any, dtype: Any, *, endpoint: bool) -> Any:
+        """Integers between bounds that are arrays, see `between`."""
+        if high is None:
+            low, high = 0, low
+        shape, wanted = shape_of(size), np.dtype(dtype)
+        has_position = type(_NUMPYS.bit_generator.__get__(self)) in _POSITIONED
+        if not has_position or (size is not None and shape is None) or wanted.kind not in "iu" or wanted.itemsize < 4:
+            return None
+        return between(
+            low, high, shape, wanted, lambda shape, ask: self._draw(shape, wanted.itemsize, ask), endpoint=endpoint
+        )
 
     def _transformed(self, name: str, row: Transformation, values: list[Any], size: Any) -> Any:
         """Numbers of a distribution from the device; None where NumPy is to draw them, or to say what is wrong."""

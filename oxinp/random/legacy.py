@@ -35,6 +35,7 @@ from oxinp.random.transformed import (
     FLOAT64,
     INTEGERS,
     LOG,
+    POWER,
     SCALARS,
     TRANSFORMATIONS,
     Transformation,
@@ -253,11 +254,11 @@ def _pareto(x: Any, a: Any) -> Any:
 
 
 def _power(x: Any, a: Any) -> Any:
-    return OBJECTS["power"](1.0 - EXP(-x), 1.0 / a)
+    return POWER(1.0 - EXP(-x), 1.0 / a)
 
 
 def _rayleigh(u: Any, scale: Any) -> Any:
-    return OBJECTS["sqrt"](log1p_of_uniforms()(-u) * -2.0) * scale
+    return OBJECTS["sqrt"](log1p_of_uniforms(-u) * -2.0) * scale
 
 
 # The standard distribution, and the function of its numbers, where the legacy generator has others.

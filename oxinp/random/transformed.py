@@ -12,10 +12,10 @@ import numpy as np
 
 from oxinp._core.array.ndarray import ndarray
 from oxinp._core.lazy.results import as_array
-from oxinp._core.ops.c_library import form_of_log1p
+from oxinp._core.ops.c_library import form_of
 from oxinp._core.ops.creation import asarray
 from oxinp._core.ufunc.object import OBJECTS, ufunc
-from oxinp._kernels.random import libm, libm_exp, libm_log1p
+from oxinp._kernels.random import libm, libm_exp, libm_expm1, libm_log1p, libm_pow
 
 FLOAT64 = np.dtype(np.float64)
 INTEGERS = {int, *(np.dtype(code).type for code in "bBhHiIlLqQ")}
@@ -32,22 +32,34 @@ def _of_libm(name: str, lowering: Callable[..., Any]) -> ufunc:
 
 
 LOG, EXP = _of_libm("log", libm.log), _of_libm("exp", libm_exp.exp)
+POWER = _of_libm("power", libm_pow.power)
+_OF_FORMS = {"log1p": libm_log1p.log1p, "expm1": libm_expm1.expm1}
 
 
 @functools.cache
-def log1p_of_uniforms() -> ufunc:
-    """Return what computes ``log1p`` of the negatives of uniform numbers."""
-    form = form_of_log1p("f8")
+def _of_form(name: str) -> ufunc:
+    form, function = form_of(f"{name}_f8"), _OF_FORMS[name]
 
-    def log1p(k: Any, x: Any) -> Any:
-        return libm_log1p.log1p(k, x, form)
+    def lower(k: Any, x: Any) -> Any:
+        return function(k, x, form)
 
-    return _of_libm("log1p", log1p)
+    lower.__name__ = name
+    return _of_libm(name, lower)
+
+
+def log1p_of_uniforms(x: Any) -> Any:
+    """``log1p`` of the negatives of uniform numbers."""
+    return _of_form("log1p")(x)
+
+
+def expm1(x: Any) -> Any:
+    """``expm1`` as NumPy's generators compute it."""
+    return _of_form("expm1")(x)
 
 
 def inverted(uniforms: Any) -> Any:
     """Exponentials of uniform numbers by inversion, which NumPy computes those of f32 in f64 for."""
-    return as_array((-log1p_of_uniforms()(-uniforms.astype(FLOAT64))).astype(uniforms.dtype))
+    return as_array((-log1p_of_uniforms(-uniforms.astype(FLOAT64))).astype(uniforms.dtype))
 
 
 def quotients(draw: Callable[[tuple[int, ...]], Any], shape: tuple[int, ...] | None) -> Any:
@@ -139,9 +151,9 @@ TRANSFORMATIONS = {
     "lognormal": Transformation("normal", {"mean": 0.0, "sigma": 1.0}, lambda x, mean, sigma: EXP(x * sigma + mean)),
     "exponential": Transformation("exponential", {"scale": 1.0}, lambda x, scale: x * scale),
     "rayleigh": Transformation("exponential", {"scale": 1.0}, lambda x, scale: OBJECTS["sqrt"](x * 2.0) * scale),
-    "pareto": Transformation("exponential", {"a": _NONE}, lambda x, a: OBJECTS["expm1"](x / a)),
-    "weibull": Transformation("exponential", {"a": _NONE}, lambda x, a: OBJECTS["power"](x, 1.0 / a)),
-    "power": Transformation("exponential", {"a": _NONE}, lambda x, a: OBJECTS["power"](-OBJECTS["expm1"](-x), 1.0 / a)),
+    "pareto": Transformation("exponential", {"a": _NONE}, lambda x, a: expm1(x / a)),
+    "weibull": Transformation("exponential", {"a": _NONE}, lambda x, a: POWER(x, 1.0 / a)),
+    "power": Transformation("exponential", {"a": _NONE}, lambda x, a: POWER(-expm1(-x), 1.0 / a)),
     "logistic": Transformation("uniform", _LOCATED, _logistic),
     "laplace": Transformation("uniform", _LOCATED, _laplace),
     "gumbel": Transformation("uniform", _LOCATED, lambda u, loc, scale: loc - LOG(-LOG(1.0 - u)) * scale),
@@ -153,6 +165,7 @@ __all__ = [
     "FLOAT64",
     "INTEGERS",
     "LOG",
+    "POWER",
     "SCALARS",
     "TRANSFORMATIONS",
     "Transformation",

@@ -148,13 +148,11 @@ class Sparse(metaclass=SparseType):
 
     def _cached(self, name: str, parts: Iterable[str], make: Callable[[], Any]) -> Any:
         """Return what was made of some parts, which may be written to at any time: made again if they were."""
-        values = attempt(_values, [array for part in parts for array in _each(self._parts[part])])
+        arrays = [array for part in parts for array in _each(self._parts[part])]
         known = self._known.get(name)
-        # What others hold may change at any time, and nobody tells.
-        is_ours = all(value is not None and not value[2] & SHARED for value in values)
-        if known is not None and is_ours and _are_same(known[0], values):
+        if known is not None and _are_as_known(arrays, known[0]):
             return known[1]
-        made = make()
+        values, made = attempt(_values, arrays), make()
         self._known[name] = values, made
         return made
 
@@ -175,8 +173,14 @@ BUILDERS: dict[str, Callable[..., Any]] = {}
 """``new``: what makes an object from a constructor's arguments, entered by the module above."""
 
 
-def _are_same(known: tuple[Any, ...], values: tuple[Any, ...]) -> bool:
-    return len(known) == len(values) and all(a is b and a is not None for a, b in zip(known, values, strict=True))
+def _are_as_known(arrays: list[Any], known: tuple[Any, ...]) -> bool:
+    """Return whether arrays have the values that they had, unless others hold them, which write without telling."""
+    if len(arrays) != len(known):
+        return False
+    for array, before in zip(arrays, known, strict=True):
+        if before is None or before[2] & SHARED or array._storage.value is not before:
+            return False
+    return True
 
 
 def _each(part: Any) -> tuple[Any, ...]:
@@ -274,6 +278,9 @@ def as_ours(value: Any) -> Any:
 
 def is_small(*values: Any) -> bool:
     """Whether everything is on the host and belongs there."""
+    first = values[0]._parts.get("data") if is_ours(values[0]) else None
+    if first is not None and not is_hosted((first,)):
+        return False
     most = 0
     for array in _arrays_in(values):
         if not is_hosted((array,)):

@@ -24,7 +24,7 @@ from oxinp._core.manipulation.copy import astype, copy
 from oxinp._core.memory.dtypes import DEVICE_TYPES
 from oxinp._core.reduction.reduce import reduce
 from oxinp._core.reduction.table import MAX
-from oxinp.sparse import _rows
+from oxinp.sparse import _foreign, _rows
 from oxinp.sparse._base import (
     BUILDERS,
     CLASSES,
@@ -166,7 +166,7 @@ def _survey(self: Any) -> Any:
 def new(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Return an object of a class, made on the device of what is large, else by SciPy's constructor."""
     bound = cls.__signature__.bind(*args, **kwargs).arguments
-    arg1 = bound["arg1"]
+    arg1 = bound["arg1"] = _foreign.as_ours(bound["arg1"])
     if not is_small(arg1):
         try:
             return _on_device(cls, **bound)
@@ -174,7 +174,7 @@ def new(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             fallback.count(f"scipy.sparse.{cls.__name__}")
     used = exchange.Exchange(whole=True)
     try:
-        theirs = cls._theirs(*map(used.give, args), **{name: used.give(value) for name, value in kwargs.items()})
+        theirs = cls._theirs(**{name: used.give(value) for name, value in bound.items()})
     finally:
         used.settle()
     return used.take(theirs)

@@ -100,7 +100,7 @@ def extremum(name: str) -> Callable[..., Any]:
 
 
 def get_item(self: Sparse, key: Any) -> Any:
-    """``self[key]``: rows of CSR and columns of CSC by slices and arrays, single ones, slices of the other axis."""
+    """``self[key]``: rows and columns by slices and arrays, not both by arrays; single rows of CSR, columns of CSC."""
     if type(key) is not tuple:
         key = (key, slice(None))
     if len(key) != 2:
@@ -117,12 +117,17 @@ def get_item(self: Sparse, key: Any) -> Any:
     if isinstance(minor, slice) and minor == slice(None):
         made = _selected(rows, major)
         return build_rows(self, self.format, made, shape_of(made, self.format), is_canonical=found.is_canonical)
-    if isinstance(minor, slice) and isinstance(major, slice) and major == slice(None):
+    if not isinstance(major, slice) and not isinstance(minor, slice):
+        raise Unsupported("elements, or rows and columns that are broadcast")
+    if isinstance(major, slice) and major == slice(None):
         made = _selected(of_rows(self, is_transposed=self.format == "csr")[0], minor)
         if made.indices.size:
             made = _rows.transposed(made)
             return build_rows(self, self.format, made, shape_of(made, self.format), is_canonical=found.is_canonical)
-    raise Unsupported("a selection of both")
+        raise Unsupported("nothing")
+    made = _selected(rows, major)
+    some = build_rows(self, self.format, made, shape_of(made, self.format), is_canonical=found.is_canonical)
+    return some[:, minor] if self.format == "csr" else some[minor]
 
 
 def _selected(rows: Rows, key: Any) -> Rows:
@@ -130,8 +135,10 @@ def _selected(rows: Rows, key: Any) -> Rows:
     if not isinstance(key, slice):
         return _rows.pick_rows(rows, _numbers_of(key, rows.num_rows))
     start, stop, step = key.indices(rows.num_rows)
-    if step != 1 or stop <= start:
-        raise Unsupported("another step, or nothing")
+    if not range(start, stop, step):
+        raise Unsupported("nothing")
+    if step != 1:
+        return _rows.pick_rows(rows, creation.arange(start, stop, step, INT64))
     return _rows.slice_rows(rows, start, stop)
 
 

@@ -102,7 +102,10 @@ def _import(name: str, globals_: Any = None, locals_: Any = None, fromlist: Any 
 
 
 def _module(name: str) -> Any:
-    """Return what stands for a module of NumPy's or SciPy's."""
+    """Return what stands for a module of NumPy's or SciPy's, or for the one of ours that has its place."""
+    ours = SUBMODULES.get(name.removeprefix("oxinp.")) if name.startswith("oxinp.") else None
+    if ours is not None:
+        return _module(ours.source)
     if name in MODULES:
         return executed(name)
     return _bound(name)

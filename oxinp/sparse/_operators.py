@@ -18,7 +18,7 @@ from oxinp._core.ufunc.object import OBJECTS
 from oxinp.sparse import _products, _rows
 from oxinp.sparse._base import COMPRESSED, Sparse, as_ours, is_ours, sparray
 from oxinp.sparse._compressed import build_rows, canonical_major, copied, is_number, major_rows, of_rows, with_data
-from oxinp.sparse._conversions import add_duplicates, to_coo
+from oxinp.sparse._conversions import add_duplicates, drop_zeros, to_coo
 from oxinp.sparse._rows import Rows, Shape
 
 
@@ -119,8 +119,8 @@ def combine(name: str) -> Callable[[Sparse, Any], Any]:
 
     def method(self: Sparse, other: Any) -> Any:
         other = as_ours(other)
-        if not is_ours(other) or other.shape != self.shape:
-            raise Unsupported("what is not sparse, or of another shape")
+        if not is_ours(other) or other.shape != self.shape or self.ndim != 2:
+            raise Unsupported("what is not sparse, of another shape, or no matrix")
         self = self if self.format in COMPRESSED else self.tocsr()
         other = _as_format(other, self.format)
         a, b = (canonical_major(each) for each in (self, other))
@@ -128,6 +128,24 @@ def combine(name: str) -> Callable[[Sparse, Any], Any]:
             raise Unsupported("a difference of truth values, which NumPy refuses")
         made = _rows.combined(a, b, name)
         return build_rows(self, self.format, made, self.shape)
+
+    return method
+
+
+def compare(name: str, matrices: Callable[[Sparse, Any], Any] | None = None) -> Callable[[Sparse, Any], Any]:
+    """Return the method that compares with a number, by the ufunc `name`, or with what is sparse, if there is one."""
+
+    def method(self: Sparse, other: Any) -> Any:
+        if isinstance(other, int | float | np.number) and self.format in COMPRESSED:
+            if self._parts["data"].dtype not in DEVICE_TYPES or getattr(np, name)(0, other):
+                raise Unsupported("elements without kernels, or what holds of elements that are not stored")
+            add_duplicates(self)
+            made = with_data(self, OBJECTS[name](self._parts["data"], other))
+            drop_zeros(made)
+            return made
+        if matrices is None:
+            raise Unsupported("what holds of elements that are not stored")
+        return matrices(self, other)
 
     return method
 
@@ -209,6 +227,13 @@ def conjugated(self: Sparse, copy: bool = True) -> Any:
     return with_data(self, OBJECTS["conjugate"](self._parts["data"]))
 
 
+def raised(self: Sparse, n: Any) -> Any:
+    """``self ** n``, of arrays elementwise."""
+    if not isinstance(self, sparray):
+        raise Unsupported("the power of a matrix")
+    return power(self, n)
+
+
 def power(self: Sparse, n: Any, dtype: Any = None) -> Any:
     """``self.power(n)``."""
     if not is_number(n) or n == 0 or dtype is not None:
@@ -220,6 +245,7 @@ def power(self: Sparse, n: Any, dtype: Any = None) -> Any:
 __all__ = [
     "as_type",
     "combine",
+    "compare",
     "conjugated",
     "divide",
     "map_data",
@@ -228,5 +254,6 @@ __all__ = [
     "matrix_rmultiply",
     "multiply",
     "power",
+    "raised",
     "rmatmul",
 ]

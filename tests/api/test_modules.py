@@ -92,7 +92,11 @@ def test_submodules_exist(path):
     assert hasattr(importlib.import_module(parent), name) == is_found
 
 
-BESIDE_SCIPYS = {"sparse": ["sddmm"], "sparse.linalg": ["ic0", "ilu0", "smoothed_aggregation"]}
+BESIDE_SCIPYS = {
+    "sparse": ["sddmm"],
+    "sparse.csgraph": ["greedy_coloring"],
+    "sparse.linalg": ["ic0", "ilu0", "smoothed_aggregation"],
+}
 
 
 @pytest.mark.parametrize("path", THERE)

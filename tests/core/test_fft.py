@@ -2,10 +2,15 @@
 
 # ruff: noqa: ICN001 - oxinp is np
 
+import importlib
+import threading
+from types import SimpleNamespace
+
 import numpy
 import pytest
 
 import oxinp as np
+from oxinp._kernels.plan import Launch
 
 pytestmark = pytest.mark.usefixtures("on_device")
 
@@ -35,7 +40,7 @@ def check(name, x, *args, **kwargs):
 
 
 def codes_of(name):
-    return "?bHiQfd" if name in ("rfft", "ihfft", "rfft2", "rfftn") else "?bHiQfdFD"
+    return "?bHiQefd" if name in ("rfft", "ihfft", "rfft2", "rfftn") else "?bHiQefdFD"
 
 
 @pytest.mark.parametrize("name", ONE_AXIS)
@@ -73,6 +78,14 @@ def test_views_and_chains(stats):
     assert not set(stats().fallbacks) - {"__array__"}
 
 
+@pytest.mark.parametrize("name", ["fft", "rfft", "irfft", "fft2", "irfft2"])
+def test_no_elements(name, stats):
+    x = numpy.empty((0, 4, 6), "f")
+    ours, theirs = (getattr(xp.fft, name)(xp.asarray(x)) for xp in (np, numpy))
+    assert (ours.dtype, ours.shape) == (theirs.dtype, theirs.shape)
+    assert not set(stats().fallbacks) - {"__array__"}
+
+
 def test_result_to_write_to(stats):
     x = values("D", (4, 10))
     out = np.empty((4, 10), complex)
@@ -104,11 +117,25 @@ def test_linearity_shift_and_parseval():
     assert abs((abs(numpy.asarray(f(np.asarray(x)))) ** 2).sum() / 48 / (abs(x) ** 2).sum() - 1) < 1e-14
 
 
-def test_batches_have_the_same_bits():
-    x = values("F", 60)
+@pytest.mark.parametrize("n", [17, 27, 60, 101, 343, 400, 1009, 2187, 16384])
+def test_batches_have_the_same_bits(n):
+    """In every place of a batch, and every run."""
+    x = values("F", n)
     alone = numpy.asarray(np.fft.fft(np.asarray(x)))
-    rows = numpy.asarray(np.fft.fft(np.asarray(numpy.tile(x, (5, 1)))))
-    assert (rows == alone).all()
+    for count in (1, 2, 13) if n < 10000 else (3,):
+        rows = np.asarray(numpy.tile(x, (count, 1)))
+        for _ in range(2):
+            assert (numpy.asarray(np.fft.fft(rows)) == alone).all()
+
+
+def test_kernels_serve_other_batches_and_layouts():
+    """A kernel depends on the length, and on which elements lie side by side."""
+    kernels = importlib.import_module("oxinp._kernels.fft.kernel")
+    np.evaluate(np.fft.fft(np.asarray(values("F", (70, 400)))))
+    num_made = kernels.make.cache_info().misses
+    x = np.asarray(values("F", (4, 40, 500)))
+    np.evaluate(np.fft.fft(x[:, :, :400]), np.fft.fft(x[0, 1:, 50:450]), np.fft.ifft(x[1:, ::2, 100:]))
+    assert kernels.make.cache_info().misses == num_made
 
 
 # An expression of arrays, and how many launches it takes for lengths of one pass and of two.
@@ -235,3 +262,23 @@ def test_little_memory_takes_parts(code, stats):
         np.cuda.limit_memory(None)
     theirs = eval(code, {"np": numpy, "x": x, "h": h})  # noqa: S307
     assert abs(numpy.asarray(ours) - theirs).max() <= 1e-14 * abs(theirs).max()
+
+
+def test_new_kernels_are_compiled_side_by_side(monkeypatch):
+    """Each that is not loaded once, and all at the same time."""
+    ops = importlib.import_module("oxinp._core.ops.fft")
+    compiled, together = [], threading.Barrier(2, timeout=10)
+
+    class Loader:
+        def is_loaded(self, kernel):
+            return kernel == "loaded"
+
+        def compile(self, kernel):
+            together.wait()
+            compiled.append(kernel)
+
+    plan = SimpleNamespace(steps=[Launch(kernel, (1, 1, 1), (), ()) for kernel in ("one", "loaded", "other", "one")])
+    monkeypatch.setattr(ops, "device", lambda: SimpleNamespace(loader=Loader()))
+    with np.config.override(cache_dir="somewhere"):
+        ops.compile_together(plan)
+    assert sorted(compiled) == ["one", "other"]

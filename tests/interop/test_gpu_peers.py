@@ -4,8 +4,10 @@ import gc
 
 import numpy as np
 import pytest
+import scipy.sparse
 
 import oxinp
+import oxinp.sparse
 from tests.comparator import assert_same
 
 pytestmark = pytest.mark.gpu
@@ -262,3 +264,21 @@ def test_bfloat16_has_no_dtype_in_numpy():
     torch = Torch().torch
     with pytest.raises(BufferError, match="unknown"):
         oxinp.from_dlpack(torch.zeros(N, dtype=torch.bfloat16, device="cuda"))
+
+
+@pytest.mark.parametrize("library", ["torch", "cupy"])
+def test_sparse_objects_of_a_peer(library):
+    matrix = scipy.sparse.csr_array(scipy.sparse.random_array((300, 200), density=0.1, rng=1))
+    if library == "torch":
+        torch = Torch().torch
+        parts = [torch.from_numpy(each).cuda() for each in (matrix.indptr, matrix.indices, matrix.data)]
+        theirs = torch.sparse_csr_tensor(*parts, size=matrix.shape)
+        held = theirs.values().data_ptr()
+    else:
+        theirs = pytest.importorskip("cupyx.scipy.sparse").csr_matrix(scipy.sparse.csr_matrix(matrix))
+        held = theirs.data.data.ptr
+    made = oxinp.sparse.csr_array(theirs)
+    assert address(made.data) == held
+    assert_same(made.toarray(), matrix.toarray())
+    others = theirs.to_sparse_coo() if library == "torch" else theirs.tocoo()
+    assert_same(oxinp.sparse.coo_array(others).toarray(), matrix.toarray())

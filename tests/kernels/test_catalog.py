@@ -55,7 +55,7 @@ def spills_of(spec):
         return 28  # many narrow copies: operands are not aligned
     if isinstance(spec, MmaSpec) and spec.is_batched:
         return 8 if spec.epilogue is None else 32  # the loop over tiles has to know the matrices, too
-    if isinstance(spec, TransformSpec) and (spec.chirp or spec.is_filtered):
+    if isinstance(spec, TransformSpec) and spec.is_convolved:
         return 64  # the products of convolutions take registers that numbers need as well
     if isinstance(spec, PairsSpec | ChirpSpec):
         return 16  # likewise roots of unity that are computed, of doubles above all

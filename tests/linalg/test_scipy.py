@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.linalg
+import scipy.linalg.interpolative
 
 import oxinp
 from oxinp import scipy as ours
@@ -74,6 +75,8 @@ EVERY = [
     "np.abs(la.eigh(h, pc, type=3)[1])",
     "np.abs(la.eigh_tridiagonal(v * 1e200, v[1:] * 1e200)[1])",
     "la.cosm(a)",
+    "la.expm_frechet(a, s)",
+    "la.expm_frechet(s, a, compute_expm=False)",
     "la.tanhm(a)",
     "la.tanm(c / 4)",
     "la.sqrtm(pc)",
@@ -100,11 +103,32 @@ EVERY = [
     "la.pinv(w, return_rank=True)",
     "la.pinvh(h, lower=False)",
     "la.polar(c, side='left')",
-    *(f"la.expm({x})" for x in ("f", "10 * s")),
+    *(f"la.expm({x})" for x in ("f", "10 * s", "np.eye(3) * -1e60")),
     "la.norm(a, 2)",
     "la.toeplitz(c[0])",
     "la.hankel(v, v[:3])",
     "la.circulant(v)",
+]
+EVERY += [
+    "la.block_diag(a, v, t)",
+    "la.diagsvd(v, 5, 7)",
+    "la.companion(v)",
+    "la.leslie(v, v[1:])",
+    "la.fiedler(v)",
+    "la.khatri_rao(a[:, :3], t)",
+    *(f"la.convolution_matrix(v, {n}, mode={mode!r})" for n, mode in ((3, "full"), (4, "same"), (7, "valid"))),
+    "la.orthogonal_procrustes(a, s)",
+    *(f"la.qr_multiply(t, {x})" for x in ("t.T", "v[:3], 'left'", "t[:3], 'left', pivoting=True")),
+    "la.qr_multiply(c, c, conjugate=True)",
+    "la.solve_circulant(v, s)",
+    "la.matmul_toeplitz((v, t[:, 0]), t)",
+    "la.matmul_toeplitz(c[0], v)",
+    "la.expm_frechet(a, s)",
+    "la.logm(p)",
+    *slow(["la.fractional_matrix_power(pc, 0.3)"]),
+    "la.fractional_matrix_power(a, 3)",
+    *(f"np.asarray([la.issymmetric({x}), la.ishermitian({x})])" for x in ("s", "h", "a")),
+    "np.asarray(la.bandwidth(np.triu(a, -1)))",
 ]
 MORE = [
     *(f"la.lu({x})" for x in ("a", "w", "stack")),
@@ -203,3 +227,34 @@ def test_errors_and_warnings(code):
 
 def test_roots_that_no_iteration_finds():
     assert np.allclose(np.asarray(ours.linalg.sqrtm(oxinp.asarray(-DATA["p"]))), scipy.linalg.sqrtm(-DATA["p"]))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "rank"),
+    [("f8", 1e-9), *(pytest.param(*case, marks=pytest.mark.slow) for case in (("f8", 3), ("c16", 3)))],
+)
+def test_interpolative_decompositions(rank, dtype):
+    """SciPy draws samples, so that columns may be others than its: their properties."""
+    rng = np.random.default_rng(3)
+    left, right = (rng.standard_normal(shape) for shape in ((7, 3), (3, 5)))
+    a = (left @ right).astype(dtype) * (1j if dtype == "c16" else 1)
+    with oxinp.config.override(fallback="error"):
+        there, parts = oxinp.asarray(a), ours.linalg.interpolative
+        *count, columns, projection = parts.interp_decomp(there, rank)
+        skeleton = parts.reconstruct_skel_matrix(there, 3, columns)
+        again = parts.reconstruct_matrix_from_id(skeleton, columns, projection)
+        interpolation = parts.reconstruct_interp_matrix(columns, projection)
+        triples = [parts.svd(there, rank), parts.id_to_svd(skeleton, columns, projection)]
+        numbers = parts.estimate_rank(there, 1e-9), parts.estimate_spectral_norm(there)
+    assert count == ([3] if rank < 1 else [])
+    values = np.linalg.svdvals(a)
+    assert numbers[0] == 3
+    assert np.isclose(numbers[1], values[0], rtol=1e-12)
+    products = [np.asarray(skeleton) @ np.asarray(interpolation), again]
+    for u, s, v in (map(np.asarray, triple) for triple in triples):
+        assert np.allclose(s, values[:3], rtol=1e-12)
+        products.append(u * s @ v.conj().T)
+    for x in map(np.asarray, products):
+        assert np.allclose(x, a, rtol=0, atol=1e-12 * values[0])
+    theirs = scipy.linalg.interpolative.interp_decomp(a, rank, rand=False)
+    assert np.abs(np.asarray(projection)).max() <= np.abs(theirs[-1]).max() * 4

@@ -96,7 +96,7 @@ KINDS = {"Generator": {"multivariate_hypergeometric"}, "RandomState": {"random_i
 def test_the_coverage_page_says_what_numpy_draws(name):
     kind = getattr(oxinp.random, name)
     hosted = {method for method in dir(kind) if not method.startswith("_") and method not in vars(kind)}
-    said = ROWS[f"random.{name}"].reason.removeprefix("on the host: ").split(", ")
+    said = ROWS[f"random.{name}"].note.removeprefix("on the host: ").split(", ")
     assert hosted - {"spawn", "bit_generator"} == set(said)
     assert KINDS[name] < set(said)
 

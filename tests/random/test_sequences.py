@@ -6,11 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import oxinp
-from oxinp._core.ops.c_library import OWN, form_of_log1p
+from oxinp._core.ops.c_library import OWN, form_of
 from tests.comparator import assert_same
 
 THRESHOLD = 64  # bytes
-OF_LIBM = 2 * (form_of_log1p("f8") == OWN)  # 0 where the C library's functions are known, which are ours then
+OF_LIBM = 2 * (form_of("log1p_f8") == OWN)  # 0 where the C library's functions are known, which are ours then
 SIZES = st.one_of(st.none(), st.integers(0, 300), st.tuples(st.integers(0, 9), st.integers(1, 20)))
 FLOATS = st.sampled_from(["f4", "f8"])
 
@@ -23,13 +23,27 @@ def _integers(draw):
     return "integers", (low, high), {"size": draw(SIZES), "dtype": dtype, "endpoint": draw(st.booleans())}, 0
 
 
+NAMES = (
+    *("random", "standard_normal", "standard_exponential", "integers", "choice", "normal"),
+    *("between", "lognormal", "gumbel", "weibull", "standard_cauchy"),
+)
+SIZED = ("bytes", "permutation")
+
+
 @st.composite
 def calls(draw):
     """A method, its arguments, and by how many units in the last place numbers may differ."""
-    name = draw(st.sampled_from(["random", "standard_normal", "standard_exponential", "integers", "choice", "normal"]))
+    name = draw(st.sampled_from([*NAMES, *SIZED]))
     size = draw(SIZES)
     if name == "integers":
         return _integers(draw)
+    if name == "between":
+        highs = np.array(draw(st.lists(st.sampled_from([2, 9, 1000, 2**24 + 1, 2**28 + 1]), min_size=1, max_size=300)))
+        return "integers", (0, highs), {}, 0
+    if name in SIZED:
+        return name, (draw(st.integers(0, 900)),), {}, 0
+    if name in {"lognormal", "gumbel", "weibull", "standard_cauchy"}:
+        return name, () if name == "standard_cauchy" else (1.5,), {"size": size}, OF_LIBM
     if name == "choice":
         chances = draw(st.sampled_from([None, [0.25, 0.5, 0.25]]))
         return name, (3, size), {"p": chances, "replace": size is None or bool(chances) or np.prod(size) > 3}, 0
@@ -61,6 +75,9 @@ LEGACY = [
     ("randint", lambda n: (0, 3 * n + 2, n), 0),
     ("normal", lambda n: (1.0, 2.0, n), 0),
     ("bytes", lambda n: (n,), 0),
+    ("exponential", lambda n: (2.0, n), 0),
+    ("permutation", lambda n: (n,), 0),
+    ("standard_cauchy", lambda n: (n,), 0),
 ]
 
 

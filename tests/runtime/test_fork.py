@@ -377,7 +377,7 @@ def test_a_generator_that_cannot_be_settled_lets_the_process_fork():
 
         def child():
             try:
-                rng.bytes(8)
+                rng.gamma(2.0)
             except RuntimeError as error:
                 assert str(error) == "lost"
             else:

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse
 from scipy.sparse import csgraph as theirs
 
-from oxinp.sparse import csgraph
+from oxinp.sparse import _rows, csgraph
 from tests.comparator import assert_same
 from tests.sparse.matrices import kinds
 from tests.sparse.test_operations import fallen, ours
@@ -109,14 +109,52 @@ def test_predecessors(kind, stats):
     assert not fallen(stats)
 
 
+@pytest.mark.parametrize("kind", ["random", "forest"])
+def test_breadth_first_trees(kind, stats):
+    of_integers = scipy.sparse.csr_matrix(KINDS[kind]).astype(np.int32).tocsc()
+    for matrix in (KINDS[kind], of_integers, KINDS[kind].tocoo()):
+        found, expected = (m.breadth_first_tree(a, 7) for m, a in ((csgraph, ours(matrix)), (theirs, matrix)))
+        assert (type(found).__name__, found.dtype, found.nnz) == (type(expected).__name__, expected.dtype, expected.nnz)
+        assert_same(found.toarray(), expected.toarray())
+    assert not fallen(stats)
+
+
 def test_what_scipy_does(stats):
     matrix = KINDS["random"]
-    tree = csgraph.breadth_first_tree(ours(matrix), 3)
-    assert_same(tree.toarray(), theirs.breadth_first_tree(matrix, 3).toarray())
+    tree = csgraph.depth_first_tree(ours(matrix), 3)
+    assert_same(tree.toarray(), theirs.depth_first_tree(matrix, 3).toarray())
     empty = matrix.copy()
     empty.data[:] = 0  # predecessors along edges without a length depend on the order of a heap
     found = csgraph.dijkstra(ours(empty), indices=3, return_predecessors=True)
     assert_same(found, theirs.dijkstra(empty, indices=3, return_predecessors=True))
-    assert set(fallen(stats)) == {f"scipy.sparse.csgraph.{name}" for name in ("breadth_first_tree", "dijkstra")}
+    assert set(fallen(stats)) == {f"scipy.sparse.csgraph.{name}" for name in ("depth_first_tree", "dijkstra")}
     with pytest.raises(ValueError, match="shape"):
         csgraph.connected_components(ours(matrix[:50]))
+
+
+def greedy(matrix, order):
+    """Return colors that vertices take one after the other, in an order."""
+    pattern = scipy.sparse.csr_array(abs(matrix) + abs(matrix.T))
+    colors = np.full(matrix.shape[0], -1, np.int32)
+    for vertex in order:
+        around = pattern.indices[pattern.indptr[vertex] : pattern.indptr[vertex + 1]]
+        taken = set(colors[around[around != vertex]].tolist())
+        colors[vertex] = next(color for color in range(len(taken) + 1) if color not in taken)
+    return colors
+
+
+@pytest.mark.parametrize("kind", ["laplacian-2d", "power-law", "forest", "clique"])
+def test_coloring(kind, stats):
+    """Colors are those of the greedy method in the order of priorities; a clique has more than one look sees."""
+    matrix = KINDS[kind] if kind != "clique" else scipy.sparse.csr_array(np.triu(np.ones((70, 70))))
+    priorities = np.asarray(_rows.scrambled(matrix.shape[0]))
+    assert_same(csgraph.greedy_coloring(ours(matrix)), greedy(matrix, np.argsort(priorities)[::-1]))
+    assert not fallen(stats)
+
+
+def test_what_cannot_be_colored():
+    assert_same(csgraph.greedy_coloring(scipy.sparse.csr_array((3, 3))), np.zeros(3, np.int32))
+    with pytest.raises(ValueError, match="as many rows"):
+        csgraph.greedy_coloring(scipy.sparse.csr_array(np.ones((2, 3))))
+    with pytest.raises(TypeError, match="sparse"):
+        csgraph.greedy_coloring(np.eye(3))

@@ -10,7 +10,7 @@ import oxinp
 from oxinp import sparse
 from oxinp.sparse import linalg
 from oxinp.sparse._executed import executed
-from oxinp.sparse.linalg import _gmres
+from oxinp.sparse.linalg import _dense_factors, _gmres
 from tests.comparator import assert_same
 from tests.sparse.matrices import kinds
 from tests.sparse.test_operations import fallen, ours
@@ -67,6 +67,15 @@ def test_gmres_makes_vectors_two_at_a_time(monkeypatch, shift, restart, stats):
     np.testing.assert_allclose(np.asarray(found), expected, rtol=1e-10, atol=1e-10 * abs(expected).max())
     assert [each is not None for each in made] == ([False] if shift else [True] * 3)
     assert not {key for key in fallen(stats) if "sparse" in key}
+
+
+def test_composed_functions_compute_on_the_device(stats):
+    """Those of modules below NumPy and SciPy are ours in SciPy's code, too."""
+    matrix, right = ours(SKEW), oxinp.array(RIGHT)
+    found, expected = linalg.bicg(matrix, right, maxiter=2), theirs.bicg(SKEW, RIGHT, maxiter=2)
+    np.testing.assert_allclose(np.asarray(found[0]), expected[0], rtol=1e-10)
+    np.testing.assert_allclose(float(linalg.norm(matrix)), theirs.norm(SKEW))
+    assert not fallen(stats)
 
 
 def test_one_namespace_stands_for_all_arrays():
@@ -257,6 +266,46 @@ def test_factors(stats):
     solve = linalg.factorized(matrix.tocsc())
     np.testing.assert_allclose(np.asarray(solve(oxinp.array(RIGHT))), np.asarray(solved))
     assert set(fallen(stats)) == {f"scipy.sparse.linalg.{name}" for name in ("splu", "SuperLU.solve", "factorized")}
+
+
+@pytest.mark.parametrize("dtype", ["f8", pytest.param("c8", marks=pytest.mark.slow)])
+def test_factors_of_what_fills_in_are_dense(monkeypatch, dtype, stats):
+    monkeypatch.setattr(_dense_factors, "HOST_RATE", 1.0)
+    rng = np.random.default_rng(6)
+    matrix = scipy.sparse.csc_array(
+        scipy.sparse.random_array((40, 40), density=0.2, rng=rng) + scipy.sparse.eye_array(40)
+    )
+    matrix = (matrix * np.exp(1j) if dtype[0] == "c" else matrix).astype(dtype)
+    right = rng.normal(size=(40, 2)).astype(dtype)
+    options = {"rtol": 1e-9, "atol": 1e-11} if dtype == "f8" else {"rtol": 1e-2, "atol": 1e-3}
+    factors, expected = linalg.splu(ours(matrix)), theirs.splu(matrix)
+    for trans in "NT" if dtype == "f8" else "NTH":
+        np.testing.assert_allclose(
+            np.asarray(factors.solve(oxinp.array(right), trans)), expected.solve(right, trans), **options
+        )
+    rows, columns = (np.asarray(each) for each in (factors.perm_r, factors.perm_c))
+    product = (factors.L.get() @ factors.U.get()).toarray()
+    np.testing.assert_allclose(product[rows][:, columns], matrix.toarray(), **options)
+    solve = linalg.factorized(ours(matrix))
+    for found in (solve(oxinp.array(right[:, 0])), linalg.spsolve(ours(matrix.tocsr()), oxinp.array(right[:, :1]))):
+        np.testing.assert_allclose(np.asarray(found), theirs.spsolve(matrix, right[:, 0]), **options)
+    assert not {name for name in fallen(stats) if "sparse" in name}
+    with pytest.raises(ValueError, match="incompatible"):
+        factors.solve(oxinp.ones(3, dtype))
+    with pytest.raises(RuntimeError, match="singular"):
+        linalg.splu(ours(scipy.sparse.csc_array(np.triu(np.ones((9, 9)), 1) + np.eye(9, k=-5))))
+
+
+def test_what_fills_in():
+    """A graph without small separators does, a grid and a matrix of one dense row do not."""
+    n = 900
+    arrow = scipy.sparse.eye_array(n, format="lil")
+    arrow[0], arrow[:, [0]] = 1, 1
+    graph = scipy.sparse.random_array((n, n), density=5 / n, rng=0) + scipy.sparse.eye_array(n)
+    assert _dense_factors.fills_in(ours(scipy.sparse.csr_array(graph)))
+    line = scipy.sparse.diags_array([np.ones(29), np.ones(30), np.ones(29)], offsets=[-1, 0, 1])
+    for other in (scipy.sparse.kron(line, line), arrow, scipy.sparse.kron(scipy.sparse.eye_array(30), line)):
+        assert not _dense_factors.fills_in(ours(scipy.sparse.csr_array(other)))
 
 
 @pytest.mark.slow

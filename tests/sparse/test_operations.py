@@ -9,6 +9,7 @@ import scipy.sparse
 
 import oxinp
 from oxinp import sparse
+from oxinp.sparse import _products, _rows
 from tests.comparator import assert_same
 from tests.sparse.matrices import kinds
 
@@ -96,6 +97,11 @@ UNARY = {
     "squared difference": lambda a: (a - a) @ a.T,
     "compared": lambda a: a != a.sqrt(),
     "less": lambda a: a < a.multiply(a),
+    "less than a number": lambda a: (-a) < -3,
+    "at least a number": lambda a: a >= 5,
+    "equal to a number": lambda a: a == 5,
+    "not zero": lambda a: a != 0,
+    "raised": lambda a: a**2,
     "maximum": lambda a: a.maximum(a.tanh()),
     "minimum": lambda a: a.minimum(a * 0.5),
     "astype": lambda a: a.astype(np.float32),
@@ -115,6 +121,11 @@ UNARY = {
     "extrema": lambda a: (a.max(), (-a).max(), a.min(), a.max(explicit=True)),
     "columns of rows": lambda a: a[:, 7:60],
     "rows of columns": lambda a: a.tocsc()[5:30],
+    "rows by steps": lambda a: a[60:7:-3],
+    "some columns": lambda a: a[:, np.array([3, -1, 3, 0])],
+    "masked columns": lambda a: a[:, np.arange(a.shape[1]) % 3 == 0],
+    "a part": lambda a: a[7:60, 3:40],
+    "a part of columns": lambda a: a.tocsc()[np.array([9, 2, 9]), 3:40:2],
     "tril": lambda a: scipy.sparse.tril(a) if scipy.sparse.issparse(a) else sparse.tril(a),
 }
 
@@ -370,4 +381,19 @@ def test_uneven_rows_and_their_transpose(stats):
         for found, expected in ((a @ oxinp.array(x), matrix @ x), (a.T @ oxinp.array(y), matrix.T @ y)):
             np.testing.assert_allclose(np.asarray(found), expected, rtol=1e-12, atol=1e-12)
     assert_same(np.asarray(oxinp.array(y) @ a), np.asarray(a.T @ oxinp.array(y)))
+    assert not fallen(stats)
+
+
+@pytest.mark.parametrize("code", ["A[rows]", "A + B", "A.multiply(B)", "A @ B"])
+def test_indices_grow_with_the_elements(code, monkeypatch, stats):
+    """Results of more elements than int32 can count have indices of int64; here that is taken to be 400."""
+    monkeypatch.setattr(_rows, "MAX_INT32", 400)
+    monkeypatch.setattr(_products, "MAX_INT32", 400)
+    monkeypatch.setattr(_products, "MAX_PRODUCTS", 300)
+    matrix, second = KINDS["power-law"], other(KINDS["power-law"])
+    rows = np.arange(160) % 80
+    result = eval(code, {"A": ours(matrix), "B": ours(second), "rows": oxinp.array(rows)})  # noqa: S307 - our own code
+    expected = eval(code, {"A": matrix, "B": second, "rows": rows})  # noqa: S307
+    assert result.indices.dtype == result.indptr.dtype == np.int64
+    assert_same(result.toarray(), expected.toarray())
     assert not fallen(stats)

@@ -157,3 +157,27 @@ def test_a_module_that_is_not_executed_to_its_end_is_tried_again(monkeypatch):
         _executed.executed(name)
     monkeypatch.setattr(_executed.inspect, "getsource", source)
     assert callable(_executed.executed(name).laplacian)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "S.coo_array(X)",
+        "S.coo_array(X) + S.coo_array(X)",
+        "S.coo_array(X) - 2 * S.coo_array(X)",
+        "S.permute_dims(S.coo_array(X), (1, 0, 2))",
+        "S.coo_array(X).reshape(4, 6)",
+        "S.coo_array(X).sum(axis=1)",
+        "abs(S.coo_array(X))[1]",
+        "S.coo_array((X[0, 0], (I, I, I)), shape=(4, 4, 4))",
+    ],
+)
+def test_coordinates_of_more_dimensions(code, config):
+    config.offload_threshold = 0
+    dense = np.where(np.arange(24) % 5, 0.0, np.arange(24) - 7).reshape(2, 3, 4)
+    found, expected = (
+        eval(code, {"S": s, "X": xp.array(dense), "I": xp.arange(4)})  # noqa: S307 - our own code
+        for s, xp in ((sparse, oxinp), (scipy.sparse, np))
+    )
+    found, expected = (each.toarray() if hasattr(each, "toarray") else each for each in (found, expected))
+    assert_same(found, expected)

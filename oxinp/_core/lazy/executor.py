@@ -12,16 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from oxinp._config import config
 from oxinp._core.lazy.placement import device, keyed
-from oxinp._core.lazy.steps import Step, compiled, places_of, queued, run_steps
+from oxinp._core.lazy.steps import Step, brief_launch, compiled, places_of, queued, run_steps
 from oxinp._kernels.plan import Launch, Plan, inputs, outputs
 from oxinp._runtime import here
 
 if TYPE_CHECKING:
     from oxinp._kernels.plan import Again
     from oxinp._runtime.memory import Buffer
-
-BRIEF_LAUNCHES = 32
-"""What launches fastest takes as long to make as so many launches by what is made fastest take longer."""
 
 _CLOCK = count(1)
 
@@ -98,7 +95,7 @@ class Executable:
             if any(step.has_flags for step in self.steps):
                 self.flags = backend.flags
         elif type(launch) is Launch:
-            self._launch_briefly(launch, len(self.sizes) + sum(widths))
+            self.launch = brief_launch(launch, len(self.sizes) + sum(widths), self._settle)
         self.launch = self._noted(self.launch)
 
     def _noted(self, launch: Any) -> Any:
@@ -116,22 +113,9 @@ class Executable:
 
         return launch_and_note
 
-    def _launch_briefly(self, launch: Launch, count: int) -> None:
-        """Launch by what is made fastest, and after some times by what launches fastest."""
-        backend = device()
-        shape = (launch.kernel, launch.grid, count, launch.constants, launch.work)
-        brief, num_left = backend.launcher(*shape, True), BRIEF_LAUNCHES
-
-        def settle(*parameters: Any) -> None:
-            nonlocal num_left
-            if num_left:
-                num_left -= 1
-                brief(*parameters)
-            else:
-                self.launch = self._noted(backend.launcher(*shape))
-                self.launch(*parameters)
-
-        self.launch = settle
+    def _settle(self, launch: Any) -> None:
+        """Launch by what launches fastest from now on."""
+        self.launch = self._noted(launch)
 
     def run(self, leaves: tuple[Any, ...]) -> Buffer:
         """Enqueue into a new Buffer, the only output."""

@@ -30,6 +30,9 @@ RUNS_UNRECORDED = 2
 MAX_RECORDED = 4
 """Recordings of a plan that are kept: results take turns at two or three addresses where the last one is let go."""
 
+BRIEF_LAUNCHES = 32
+"""What launches fastest takes as long to make as so many launches by what is made fastest take longer."""
+
 
 def places_of(num_outputs: int, widths: Sequence[int]) -> dict[str, range]:
     """Where the buffers that arguments name stand among the values of a run."""
@@ -98,6 +101,25 @@ class _Again:
         return False
 
 
+def brief_launch(step: Launch, num_parameters: int, settle: Callable[[Any], None]) -> Callable[..., None]:
+    """Return what launches a step, made in little time; `settle` is given what launches faster after some launches."""
+    backend = device()
+    shape = (step.kernel, step.grid, num_parameters, step.constants, step.work)
+    brief, num_left = backend.launcher(*shape, True), BRIEF_LAUNCHES
+
+    def launch(*parameters: Any) -> None:
+        nonlocal num_left
+        if num_left:
+            num_left -= 1
+            brief(*parameters)
+        else:
+            fastest = backend.launcher(*shape)
+            settle(fastest)
+            fastest(*parameters)
+
+    return launch
+
+
 class Step:
     """A step of a plan, called with the values of a run."""
 
@@ -114,21 +136,25 @@ class _LaunchStep(Step):
 
     __slots__ = ("launch", "pick")
 
-    def __init__(self, launch: Any, places: Sequence[int]) -> None:
-        self.launch = launch
+    def __init__(self, step: Launch, places: Sequence[int]) -> None:
+        self.launch = brief_launch(step, len(places), self.settle)
         self.pick: Any = itemgetter(*places) if len(places) > 1 else lambda values: (values[places[0]],)
+
+    def settle(self, launch: Any) -> None:
+        """Launch by this from now on."""
+        self.launch = launch
 
     def __call__(self, values: tuple[Any, ...]) -> None:
         self.launch(*self.pick(values))
 
 
-class _MappedLaunchStep(Step):
+class _MappedLaunchStep(_LaunchStep):
     """A launch whose parameters are addresses inside buffers, or tensor maps of what lies there."""
 
-    __slots__ = ("calls", "launch", "parameters", "pick")
+    __slots__ = ("calls", "parameters")
 
-    def __init__(self, launch: Any, parameters: Sequence[tuple[int, int, MapSpec | None]]) -> None:
-        self.launch = launch
+    def __init__(self, step: Launch, parameters: Sequence[tuple[int, int, MapSpec | None]]) -> None:
+        self.launch = brief_launch(step, len(parameters), self.settle)
         maps: list[dict[int, bytes]] = [{} for _ in parameters]
         self.parameters = [(*parameter, kept) for parameter, kept in zip(parameters, maps, strict=True)]
         places = sorted({place for place, _, _ in parameters})
@@ -213,11 +239,10 @@ def compiled(step: plan.Step, places: dict[str, range]) -> Step:
         return _BesideStep(step, places)
     if isinstance(step, Launch):
         found = [(place, argument) for argument in step.arguments for place in places[argument.buffer]]
-        launch = device().launcher(step.kernel, step.grid, len(found), step.constants, step.work)
         if _is_plain(step.arguments):
-            made = _LaunchStep(launch, [place for place, _ in found])
+            made = _LaunchStep(step, [place for place, _ in found])
         else:
-            made = _MappedLaunchStep(launch, [(place, argument.offset, argument.map) for place, argument in found])
+            made = _MappedLaunchStep(step, [(place, argument.offset, argument.map) for place, argument in found])
         made.has_flags = any(argument.buffer == "flags" for argument in step.arguments)
         return made
     made = {Fill: _FillStep, Copy: _CopyStep, Read: _ReadStep}[type(step)](step, places)

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any
 
+MEETINGS = 3
+"""Times that something is met before it is worth an entry, which takes as long to make as so many do without one."""
+
 
 class Recent(dict[Any, Any]):
     """A dictionary of two generations: what is found by `get`, and what was before the last one was full.
@@ -24,7 +27,7 @@ class Recent(dict[Any, Any]):
         super().__init__()
         self.room = room
         self.old: dict[Any, Any] = {}
-        self.marks: set[int] = set()
+        self.marks: dict[int, int] = {}
 
     def recall(self, key: Hashable) -> Any:
         """Return what `get` no longer finds, and let it be found again; None where there is nothing."""
@@ -40,17 +43,18 @@ class Recent(dict[Any, Any]):
         self[key] = value
 
     def has_met(self, key: Hashable) -> bool:
-        """Whether this was asked of a key before: what a loop over ever new sizes makes is not worth an entry.
+        """Whether this was asked of a key often enough: what a loop over ever new sizes makes is not worth an entry.
 
         It is remembered by its hash, for an entry is of objects that the garbage collector has to look at. So it has to
         be made of what sizes are, not of objects that are made for them and hashed by where they lie.
         """
         mark = hash(key)
-        if mark in self.marks:
+        count = self.marks.get(mark, 0)
+        if count >= MEETINGS:
             return True
-        if len(self.marks) >= self.room:
+        if not count and len(self.marks) >= self.room:
             self.marks.clear()
-        self.marks.add(mark)
+        self.marks[mark] = count + 1
         return False
 
     def age(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import math
 import sys
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,9 @@ from oxinp._core.lazy.views import view
 from oxinp._core.manipulation.copy import astype, copy
 from oxinp._core.memory.dtypes import DEVICE_TYPES, FLOAT16, FLOAT32, is_dtype_class
 from oxinp._core.memory.layout import Layout
+from oxinp._terminal import Progress
+
+MIN_CHUNKED, CHUNK_NBYTES = 1 << 30, 256 << 20  # of arrays on the host that go to the device in parts, and of these
 
 
 def full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C") -> Any:
@@ -294,9 +298,24 @@ def _own(array: np.ndarray[Any, Any]) -> Any:
         return wrap_host(array)
     if not is_dense(array):
         array = np.array(array)
-    layout = host_layout(array)
-    buffer = placement.device().allocate(layout.nbytes)
-    placement.device().upload(buffer.ptr, host_bytes(array))
+    layout, bytes_ = host_layout(array), host_bytes(array)
+    if layout.nbytes < MIN_CHUNKED:
+        return _filled(layout, [bytes_])
+    chunks = [bytes_[begin : begin + CHUNK_NBYTES] for begin in range(0, layout.nbytes, CHUNK_NBYTES)]
+    with Progress("to the device", layout.nbytes) as progress:  # a file that is mapped is read meanwhile
+        return _filled(layout, progress.counted(chunks))
+
+
+def from_chunks(dtype: np.dtype[Any], shape: tuple[int, ...], chunks: Iterable[np.ndarray[Any, Any]]) -> Any:
+    """Return an array on the device in C order, of consecutive parts of its bytes."""
+    return _filled(Layout.of(dtype, shape), chunks)
+
+
+def _filled(layout: Layout, chunks: Iterable[np.ndarray[Any, Any]]) -> Any:
+    buffer, place = placement.device().allocate(layout.nbytes), 0
+    for chunk in chunks:
+        placement.device().upload(buffer.ptr + place, chunk)
+        place += chunk.nbytes
     return wrap(on_device(layout, buffer), layout)
 
 

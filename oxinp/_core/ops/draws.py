@@ -22,7 +22,7 @@ from oxinp._core.lazy.placement import device, keyed
 from oxinp._core.lazy.results import wrap_result
 from oxinp._core.memory.dtypes import DEVICE_TYPES, INT64
 from oxinp._core.memory.layout import Layout
-from oxinp._core.ops.c_library import form_of_log1p
+from oxinp._core.ops.c_library import form_of
 from oxinp._core.ops.creation import asarray
 from oxinp._core.ops.epilogue import epilogue_of
 
@@ -289,7 +289,7 @@ def _plan_segments(bound: BoundOp) -> Plan:
         device().capability,
         is_shifted=is_shifted,
         expected=expected,
-        log1p=form_of_log1p(f"f{layout.dtype.itemsize}") if layout.dtype.kind == "f" else "",
+        log1p=form_of(f"log1p_f{layout.dtype.itemsize}") if layout.dtype.kind == "f" else "",
     )
     return plan
 

@@ -219,7 +219,7 @@ def _is_possible(a: Handle) -> bool:
     return possible
 
 
-def _possible(a: Handle) -> None:
+def possible(a: Handle) -> None:
     """Raise `Unsupported` for matrices of more rows than there are kernels for."""
     if not _is_possible(a):
         msg = f"matrices of {a._layout.shape[-2]} rows"
@@ -250,7 +250,7 @@ def conjugate(a: Handle) -> Any:
 def inv(a: Handle) -> Any:
     """Return inverses; see `numpy.linalg.inv`."""
     (a,) = prepared(a)
-    _possible(a)
+    possible(a)
     return perform(INV, (a,))
 
 
@@ -263,7 +263,7 @@ def solve(a: Handle, b: Handle) -> Any:
     if b._layout.shape[-2] != a._layout.shape[-1]:
         msg = "shapes that do not go together, of which NumPy says how"
         raise Unsupported(msg)
-    _possible(a)
+    possible(a)
     x = perform(SOLVE, (a, b))
     if not is_vector:
         return x
@@ -275,7 +275,7 @@ def solve(a: Handle, b: Handle) -> Any:
 def slogdet(a: Handle) -> tuple[Any, Any]:
     """Return signs of determinants and logarithms of their magnitudes; see `numpy.linalg.slogdet`."""
     (a,) = prepared(a)
-    _possible(a)
+    possible(a)
     sign, logarithm = perform(SLOGDET, (a,))
     return (sign, logarithm) if sign.ndim else (sign[()], logarithm[()])
 
@@ -293,8 +293,8 @@ def qr(a: Handle, mode: str) -> Any:
     """Return QR factorisations; see `numpy.linalg.qr`, but for modes that are deprecated."""
     (a,) = prepared(a, are_square=False)
     if mode in ("reduced", "r") and not _is_possible(a):
-        return _tall_qr(a, mode)
-    _possible(a)
+        return importlib.import_module("oxinp._core.ops.tall").qr(a, mode)
+    possible(a)
     result = perform(QR, (a,), (mode,))
     if mode != "raw":
         return result
@@ -353,30 +353,6 @@ def pivoted_qr(a: Handle, mode: str) -> tuple[Any, ...]:
     return tuple(perform_on_device(PIVOTED_QR, (a,), (mode,)))
 
 
-def _tall_qr(a: Any, mode: str) -> Any:
-    """Return the factors of a matrix of more rows than a panel may have, by those of groups of its rows (TSQR).
-
-    The first rows stay as they are, above the R of all groups: so signs are those of Householder's method.
-
-    Source: J. Demmel, L. Grigori, M. Hoemmen and J. Langou, Communication-optimal parallel and sequential QR and LU
-    factorizations, 2012.
-    """
-    rows, columns = a.shape[-2:]
-    group: int = planner().rows_of_groups(DEVICE_TYPES[a.dtype], columns, device().capability)
-    if a.ndim != 2 or not group:
-        _possible(a)
-    count = (rows - columns) // group
-    top = rows - count * group
-    groups = a[top:].reshape(count, group, columns)
-    (*own, r) = results if type(results := perform(QR, (groups,), (mode,))) is tuple else (results,)
-    inner: Any = np.concatenate([a[:top], r.reshape(-1, columns)])
-    if mode == "r":
-        return qr(inner, mode)
-    q, r = qr(inner, mode)
-    rest = own[0] @ q[top:].reshape(count, columns, columns)
-    return np.concatenate([q[:top], rest.reshape(-1, columns)]), r
-
-
 __all__ = [
     "CHOLESKY",
     "INV",
@@ -389,6 +365,8 @@ __all__ = [
     "inv",
     "operand",
     "pivoted_qr",
+    "planner",
+    "possible",
     "prepared",
     "qr",
     "slogdet",

@@ -5,11 +5,13 @@ from __future__ import annotations
 import importlib
 import math
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from oxinp._config import config
 from oxinp._core.lazy import schedule
 from oxinp._core.lazy.building import attempt
 from oxinp._core.lazy.calls import Pending
@@ -18,11 +20,11 @@ from oxinp._core.lazy.expr import Graph, Unsupported
 from oxinp._core.lazy.handle import Handle
 from oxinp._core.lazy.op import SPARE, BoundOp, Op, bind
 from oxinp._core.lazy.placement import device
-from oxinp._core.lazy.results import wrap_pending, wrap_result
+from oxinp._core.lazy.results import wrap_host, wrap_pending, wrap_result
 from oxinp._core.memory.dtypes import DEVICE_TYPES
 from oxinp._core.memory.layout import Layout
 from oxinp._core.ops.perform import perform, perform_on_device
-from oxinp._kernels.plan import Argument, Plan, Scratch
+from oxinp._kernels.plan import Argument, Launch, Plan, Scratch
 from oxinp._kernels.plan import inputs as plan_inputs
 from oxinp._kernels.problem import Operand
 
@@ -110,8 +112,8 @@ class Resolved(NamedTuple):
 
 
 @lru_cache(1 << 12)
-def resolve(request: Request, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Resolved:
-    """Return axes, lengths, shape and dtype of the result.
+def resolve(request: Request, shape: tuple[int, ...], dtype: np.dtype[Any], most: int = MAX_LENGTH) -> Resolved:
+    """Return axes, lengths, which are `most` at most, shape and dtype of the result.
 
     Raises
     ------
@@ -133,7 +135,7 @@ def resolve(request: Request, shape: tuple[int, ...], dtype: np.dtype[Any]) -> R
         lengths = tuple(own)
     if request.name[-1] in "2n":
         lengths = tuple([shape[axis] if n == -1 else n for n, axis in zip(lengths, axes, strict=False)])
-    is_valid = len(lengths) == len(axes) and all(0 < n <= MAX_LENGTH for n in lengths)
+    is_valid = len(lengths) == len(axes) and all(0 < n <= most for n in lengths)
     if not is_valid or len(set(axes)) != len(axes) or request.norm not in (None, *NORMS):
         raise Unsupported("lengths, axes or a norm that the library refuses or treats in a way of its own")
     result = list(shape)
@@ -142,7 +144,8 @@ def resolve(request: Request, shape: tuple[int, ...], dtype: np.dtype[Any]) -> R
     if kind == REAL:
         result[axes[-1]] = lengths[-1] // 2 + 1
     made = result_dtype(request.library, request.name, dtype, 1 if len(axes) == 1 and request.name[-1] == "n" else 2)
-    if 0 in shape or made not in (np.dtype(x) for x in "fdFD"):
+    is_padded = 0 in shape and 0 not in result  # to what is all zeros
+    if is_padded or made not in (np.dtype(x) for x in "fdFD"):
         raise Unsupported("no elements, or a dtype that has no kernels")
     return Resolved(axes, lengths, tuple(result), made)
 
@@ -237,6 +240,17 @@ def reading(graph: Graph) -> Any:
     return source._replace(type=chain.made, steps=largest, alignment=1, chain=chain, others=strides)
 
 
+def compile_together(plan: Plan) -> None:
+    """Compile the new kernels of a plan side by side, into the cache on disk that they are loaded from then."""
+    loader = getattr(device(), "loader", None)
+    if loader is None or not config.cache_dir:
+        return
+    kernels = {step.kernel for step in plan.steps if isinstance(step, Launch) and not loader.is_loaded(step.kernel)}
+    if len(kernels) > 1:
+        with ThreadPoolExecutor(len(kernels)) as pool:
+            list(pool.map(loader.compile, kernels))
+
+
 def _planned(bound: BoundOp, source: Any, target: Any, num_parts: int = 1) -> Plan | None:
     """The plan from a source to a target; None where no kernel takes their chains."""
     axes = importlib.import_module("oxinp._kernels.fft.axes")
@@ -247,6 +261,8 @@ def _planned(bound: BoundOp, source: Any, target: Any, num_parts: int = 1) -> Pl
     problem = axes.Problem(kind, found.axes, found.lengths[-1], is_forward, scale_of(request, found.lengths))
     problem = problem._replace(rotated=request.rotated, given_rotated=request.given_rotated)
     plan: Plan | None = axes.plan_axes(source, target, DEVICE_TYPES[computed], problem, device().capability, num_parts)
+    if plan is not None:
+        compile_together(plan)
     return plan
 
 
@@ -442,7 +458,12 @@ def transform(x: Handle, request: Request) -> Any:
         The device has no kernel, or the library refuses the arguments, which it is asked for then.
     """
     layout = x._layout
-    resolve(request, layout.shape, layout.dtype)
+    if layout.dtype == np.float16 and result_dtype(request.library, request.name, layout.dtype) == np.float16:
+        own: Any = x  # NumPy computes in float32 what it gives as float16
+        return transform(own.astype(np.float32), request).astype(np.float16)
+    found = resolve(request, layout.shape, layout.dtype)
+    if 0 in found.shape:
+        return wrap_host(np.empty(found.shape, found.dtype))
     if layout.dtype not in DEVICE_TYPES or not layout.is_aligned:
         raise Unsupported(f"dtype {layout.dtype} has no kernels, or elements are not at multiples of their size")
     read = _of_shifted(x, request)

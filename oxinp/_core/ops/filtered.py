@@ -26,6 +26,7 @@ from oxinp._core.ops.fft import (
     Request,
     array_of,
     chained,
+    compile_together,
     reading,
     resolve,
     scale_of,
@@ -89,6 +90,7 @@ def _planned(bound: BoundOp, target: Any) -> Plan:
     wanted, type_ = _wanted(bound.graphs[0], bound.parameters)
     module = importlib.import_module("oxinp._kernels.fft.filters")
     plan: Plan = module.plan_filter(_source(bound.graphs[0]), target, type_, wanted, device().capability)
+    compile_together(plan)
     return plan
 
 

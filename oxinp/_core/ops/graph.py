@@ -81,6 +81,21 @@ LEAST = Op("graph.least", _plan_least, _infer_least)
 key of those that each row names, the greatest number there is where it names none."""
 
 
+def _infer_color(layouts: Layouts, parameters: Any) -> Layouts:  # noqa: ARG001
+    return (layouts[3],)
+
+
+def _plan_color(bound: BoundOp) -> Plan:
+    indptr, indices, *_ = (graph.layout for graph in bound.graphs)
+    plan: Plan = _family("coloring").color(indptr.size - 1, indices.size, DEVICE_TYPES[indices.dtype])
+    return plan
+
+
+COLOR = Op("graph.color", _plan_color, _infer_color)
+"""A round of coloring. Operands indptr and indices of a symmetric pattern, priorities, uint32, and the color of every
+vertex, int32, less than 0 for none; the colors after the round."""
+
+
 def _infer_span(layouts: Layouts, parameters: Any) -> Layouts:  # noqa: ARG001
     return (layouts[5], layouts[6], Layout.of(INT32, (1,)))
 

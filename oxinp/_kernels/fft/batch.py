@@ -10,7 +10,7 @@ from oxinp._kernels.elementwise.plan import MAX_INDEX_32
 from oxinp._kernels.fft import tiling
 from oxinp._kernels.fft.kernel import make
 from oxinp._kernels.fft.prime import threads_of
-from oxinp._kernels.fft.radices import MAX_HELD, Cut, cut
+from oxinp._kernels.fft.radices import LINE, MAX_HELD, Cut, cut
 from oxinp._kernels.fft.roots import Circle
 from oxinp._kernels.fft.spec import (
     BY_BOTH,
@@ -46,7 +46,6 @@ MIN_BLOCK = 64  # threads at which transforms share a block where they are few, 
 # Bytes of a row up to which threads of a transform would read pieces much shorter than a warp's, and where rows begin
 # within lines.
 MAX_STAGED, MAX_STAGED_RAGGED = 1024, 2048
-LINE = 128
 HELD_SUMMED = {8: 44, 16: 18}  # numbers of a thread that sums up
 
 

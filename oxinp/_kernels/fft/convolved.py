@@ -19,7 +19,7 @@ from oxinp._kernels.fft.batch import Batch, Chained, Loop, Positions, Side
 from oxinp._kernels.fft.chirp import ChirpSpec
 from oxinp._kernels.fft.codelets import multiply
 from oxinp._kernels.fft.radices import NUM_REGISTERS, cut, largest_prime, registers
-from oxinp._kernels.fft.tiling import BESIDE_CHIRP, CLUSTER_SEGMENT, RESIDENT, SEGMENT, columns_of, is_large
+from oxinp._kernels.fft.tiling import CLUSTER_SEGMENT, RESIDENT, SEGMENT, columns_of, is_large
 from oxinp._kernels.plan import Launch, Work
 from oxinp._kernels.problem import Instr
 from oxinp._ptx.types import c64, c128
@@ -39,6 +39,7 @@ EVEN_ROWS = 32  # bytes that divide those of a row
 MAX_CHOSEN_PRIME = 7  # factor of lengths of convolutions
 EVEN = 256  # what divides the length of one in many kernels
 MEMORY_COST = 10.0  # of a pass over memory, in visits of an element; see `radices.STAGE_COST`
+BESIDE_CHIRP = 16  # registers of convolutions, in their cost
 LARGE_COST = 2.0  # of a block twice as large as those of which a multiprocessor holds `RESIDENT`
 
 

@@ -12,9 +12,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 MAX_THREADS = 1024
+LINE, SECTOR = 128, 32  # bytes of memory
 # Numbers that a thread may hold, by bytes of one: half of its registers, or a little more.
 MAX_HELD = {8: 24, 16: 18}
-MAX_HELD_ODD = {8: 27, 16: 18}  # of odd lengths that a block could not transform otherwise
+MAX_HELD_ODD = {8: 49, 16: 18}  # of odd lengths that a block could not transform otherwise
 MAX_RADIX = {8: 61, 16: 23}
 # Composite radices beyond 16, where there are several: of convolutions, whose tables take the most time. Transforms are
 # slower by them, of single precision with radices to 24 and to 32, on an H200.
@@ -23,11 +24,14 @@ CONVOLVED: dict[int, tuple[int, ...]] = {8: (18, 20, 21, 22, 24), 16: ()}
 # 7, 9 and 21 % faster by these, of 625 and 729 slower by 3 and 7.
 LARGE: dict[int, tuple[int, ...]] = {8: (25, 27), 16: ()}
 MIN_LARGE = 3000
+# And of those that leave room for no second block: 16807 elements take 0.122 ms by 49, 49, 7, by fives of 7 0.131.
+LARGEST: dict[int, tuple[int, ...]] = {8: (49,), 16: ()}
+MIN_LARGEST = 16000
 MAX_ALONE = 32  # up to which a composite radix would be the only one
 STAGE_COST = 1.5  # of a stage, in visits of an element
-IDLE_COST = 0.5  # of a number that a thread could hold and does not
+IDLE_COST = 0.5  # of half as many numbers of a thread as an `Aim` has
 LARGE_COST = 1.0  # of twice as many threads as an `Aim` has
-SHORT = 64
+SHORT, LINED_NBYTES = 64, 1024
 WHOLE_WARPS = 512  # length from which counts of threads are multiples of a warp's
 NUM_REGISTERS = 1 << 16
 # Registers that kernels get by with, by bytes of a number: without any, per number of a thread, and up to how many.
@@ -37,10 +41,24 @@ MAX_CANDIDATES = 16
 
 
 class Aim(NamedTuple):
-    """What suits the memory: numbers of a thread, and threads of a transform beyond which few blocks fit."""
+    """What suits the memory.
+
+    Attributes
+    ----------
+    held : int
+        Numbers of a thread.
+    threads : int
+        Of a transform, beyond which few blocks fit.
+    over : float
+        Cost of twice as many numbers.
+    rough : float
+        Cost of rounds of threads that begin within sectors.
+    """
 
     held: int
     threads: int
+    over: float = IDLE_COST
+    rough: float = 0.0
 
 
 USUAL = Aim(16, 512)
@@ -48,6 +66,9 @@ BESIDE = Aim(8, 512)  # where threads of a transform read side by side
 # Where rows begin within lines: the shorter the pieces that a stage reads and stores, the more of them are parts of
 # sectors; 1029 threads in 6 blocks were faster than in 3.
 RAGGED = Aim(8, 256)
+# Where they begin with lines: of 640 and 2000 elements, 43 and 134 threads take 0.082 and 0.091 ms, 80 and 200 threads
+# 0.075 and 0.086, and 100 threads with 20 numbers of 2000 0.108.
+LINED = Aim(16, 512, 1.5, 0.45)
 
 
 class Cut(NamedTuple):
@@ -117,8 +138,10 @@ def cut(length: int, nbytes: int, *, is_convolved: bool = False, is_ragged: bool
         return None
     is_large = is_ragged and length >= MIN_LARGE
     composite = CONVOLVED[nbytes] if is_convolved else LARGE[nbytes] if is_large else ()
+    composite += LARGEST[nbytes] if is_large and length >= MIN_LARGEST else ()
     factorizations = _shortest(length, composite)
-    aim = BESIDE if length <= SHORT else RAGGED if is_ragged else USUAL
+    is_lined = length * nbytes % LINE == 0 and length * nbytes > LINED_NBYTES and not is_convolved
+    aim = BESIDE if length <= SHORT else RAGGED if is_ragged else LINED if is_lined else USUAL
     best = _cheapest(length, nbytes, factorizations, MAX_HELD[nbytes], registers, aim)
     if best is None and length % 2 and not is_convolved:  # as passes, most of its segments would be half sectors
         best = _cheapest(length, nbytes, factorizations, MAX_HELD_ODD[nbytes], tight_registers, aim)
@@ -143,9 +166,10 @@ def _cheapest(
             if is_wide or num_registers > NUM_REGISTERS:
                 continue
             visits = sum(held) * threads / length
-            idle = IDLE_COST * abs(math.log2(max(held) / aim.held))
+            beyond = math.log2(max(held) / aim.held)
+            idle = aim.over * beyond if beyond > 0 else -IDLE_COST * beyond
             idle += LARGE_COST * max(0.0, math.log2(threads / aim.threads))
-            cost = visits + STAGE_COST * len(radices) + idle
+            cost = visits + STAGE_COST * len(radices) + idle + (aim.rough if threads * nbytes % SECTOR else 0.0)
             if cost < least:
                 best, least = Cut(radices, threads, max(held), cost), cost
     return best

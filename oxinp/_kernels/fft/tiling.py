@@ -44,7 +44,7 @@ BUSY = 1024  # threads of a multiprocessor up to which more blocks are worth few
 # Registers beside those of numbers: of roots of unity that are computed, of convolutions, and of what else is done
 # with elements; of a chain between transforms if threads have one butterfly at a time, and if they have several.
 BESIDE_BETWEEN, BESIDE_ROUNDS = 8, 24
-BESIDE_TWIDDLE, BESIDE_CHIRP, BESIDE_STAGED, BESIDE_SMALL, BESIDE = 8, 16, 24, 40, 16
+BESIDE_TWIDDLE, BESIDE_CHIRP, BESIDE_STAGED, BESIDE_SMALL, BESIDE = 8, 0, 24, 40, 16
 FEWEST_LARGE = 17  # primes from which on a codelet holds its inputs until all results are there
 
 

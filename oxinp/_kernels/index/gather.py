@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from oxinp._ptx.value import Value
 
-LOADS = ""  # how elements by index are cached
+LOADS, STREAMS, STORES = "", "", ""  # how elements by index are cached, indices, and results
 
 
 class TakeSpec(Frozen):
@@ -172,7 +172,10 @@ def make(spec: TakeSpec) -> Kernel:
     loops = BoundLoops(k, spec.loops, 1 + spec.is_along)
     extent = k.scalar("extent", i64) if status is not None else None
     numbers, valid, places = loops.units(_turned(k) if spec.is_along else None)
-    raw = [index[loops.offset(1, place) if spec.is_along else loops.index_of(place)] for place in places]
+    raw = [
+        index.load(loops.offset(1, place) if spec.is_along else loops.index_of(place), cache=STREAMS)[0]
+        for place in places
+    ]
     if status is None or extent is None:
         found = [k.cast(value, spec.loops.type) for value in raw]
     else:
@@ -189,7 +192,7 @@ def make(spec: TakeSpec) -> Kernel:
         with k.when(is_valid):
             first = number * vector
             made = unit if epilogue is None else epilogue.apply(unit, epilogue.at((first,)).load(vector), result)
-            out.store(first, made)
+            out.store(first, made, cache=STORES)
     return k.build()
 
 

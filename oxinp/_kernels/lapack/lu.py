@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 OUTER_WIDTHS = (64, 128, 256, 512, 1024)  # of block columns
 GROUPS = (32, 128, 256, 512)
 LOOKS_AHEAD = True  # where that was measured to be faster, see `outer`
-AHEAD = 4096  # rows above which it is; with fewer, panels take longer than all that may run beside them
+AHEAD = 2048  # rows above which it is; with fewer, panels take longer than all that may run beside them
 UNIT_LOWER = Form(TRIANGULAR, is_lower=True, has_unit_diagonal=True)
 UPPER = Form(TRIANGULAR, is_lower=False)
 
@@ -112,7 +112,7 @@ def outer(stack: Stack, device: Device) -> Outer:
     ahead = (False,) if stack.count > 1 else (False, True)
     ways = product(OUTER_WIDTHS, GROUPS, ahead)
     legal = tuple(Outer(width, group, ahead) for width, group, ahead in ways if group <= width)
-    width = 128 if stack.num_rows <= 1024 else 256 if stack.num_rows <= 2048 else 512
+    width = 128 if stack.num_rows <= 1024 else 256 if stack.num_rows <= 4096 else 512
     has_cluster = not stack.type.is_complex and lu_cluster.choose(stack.type, stack.num_rows, device) is not None
     looks_ahead = LOOKS_AHEAD and stack.num_rows > AHEAD and has_cluster
     default = Outer(128) if stack.count > 1 else Outer(width, width if stack.num_rows <= 4096 else 128, looks_ahead)

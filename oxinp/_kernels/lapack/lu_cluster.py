@@ -20,6 +20,7 @@ that was told of the one before, so that nobody reads of the one before that any
 
 from __future__ import annotations
 
+import struct
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -32,7 +33,6 @@ from oxinp._ptx.async_copy import AsyncCopies
 from oxinp._ptx.cluster import cluster_barrier
 from oxinp._ptx.cluster_store import WORDS, ClusterStores
 from oxinp._ptx.kernel import retraceable
-from oxinp._ptx.math import floats
 from oxinp._ptx.synchronize import follow
 from oxinp._ptx.types import Type, c128, f32, i64, u32, u64
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from oxinp._ptx.value import Value
 
 # Threads of a block, blocks of a cluster, rows of a thread.
-SHAPES = ((128, 8), (256, 8), (512, 8), (512, 16), (512, 16, 2))
+SHAPES = ((128, 8), (128, 16), (256, 8), (256, 16), (512, 8), (512, 16), (512, 16, 2))
 CHUNK = 8  # elements of a row that are brought up to date without asking whether there are as many
 UNROLL = 8  # rows of a warp that are on their way at a time
 
@@ -82,7 +82,7 @@ class ClusterSpec(NamedTuple):
     def shared_nbytes(self) -> int:
         """Of a block, and some more."""
         lines = 2 + 2 * self.num_blocks
-        return (self.height + lines) * (self.width + 1) * self.type.nbytes + 2048
+        return (self.height * (self.width + 3) + lines * (self.width + 1)) * self.type.nbytes + 2048
 
 
 def choose(type: Type, num_rows: int, device: Device) -> ClusterSpec | None:
@@ -125,7 +125,7 @@ class _ClusterPanel(PanelKernel):
         self.partials = k.dynamic_shared(u32, 2 * self.num_warps * WORDS)
         self.candidates = k.dynamic_shared(u32, 2 * spec.num_blocks * WORDS)
         self.outgoing = k.dynamic_shared(spec.type, self.columns)  # the row of this block's candidate
-        self.reciprocal = k.dynamic_shared(spec.type, 1)  # of its element
+        self.inverses = k.dynamic_shared(spec.type, 2 * spec.height)  # of every thread's first row, then of the second
         self.rows = k.dynamic_shared(spec.type, 2 * spec.num_blocks * self.columns)
         self.reciprocals = k.dynamic_shared(spec.type, 2 * spec.num_blocks)
         self.vector = max(1, 16 // spec.type.nbytes)
@@ -133,6 +133,9 @@ class _ClusterPanel(PanelKernel):
 
     def build(self) -> Kernel:
         k, spec = self.k, self.spec
+        # Behind what blocks tell of their rows, what was told before is read, and used for nothing.
+        with k.range(k.tid, 2 * spec.num_blocks * self.columns, spec.num_threads) as place:
+            self.rows[place] = k.const(0, self.type)
         follow(k)
         own = k.warp * (WARP * spec.num_lines)  # the first row of this warp in the block
         self.rows_in(own)
@@ -141,10 +144,8 @@ class _ClusterPanel(PanelKernel):
         self.lines = [
             _Line(k, tile, self.top + row, self.num_rows, self.columns) for tile, row in zip(tiles, rows, strict=True)
         ]
-        # Behind what blocks tell of their rows, what was told before is read, and used for nothing.
-        with k.range(k.tid, 2 * spec.num_blocks * self.columns, spec.num_threads) as place:
-            self.rows[place] = k.const(0, self.type)
-        cluster_barrier(k)  # from here on every block is there
+        # From here on every block is there. What it has read it has: nothing is written yet that would be flushed.
+        cluster_barrier(k, is_ordering=False)
         winner = k.var(0, u32)
         with k.range(k.const(0, u32), self.num_columns) as column:
             self.tell(column)
@@ -207,19 +208,29 @@ class _ClusterPanel(PanelKernel):
     def candidate(self, column: Value, line: _Line) -> list[Value]:
         """A row as a candidate: two words of the magnitude, and the position."""
         k = self.k
-        found, position, zero = self.magnitude(line.values[0].get()), line.position.get(), k.const(0, u32)
+        position, zero = line.position.get(), k.const(0, u32)
         is_below = (position >= column) & line.is_present
-        if found.type.bits == 64:
-            bits = k.bitcast(found, u64)
-            words = [k.cast(bits >> 32, u32), k.cast(bits, u32)]
-        else:
-            words = [k.bitcast(found, u32), zero]
+        words = self.size(line.values[0].get())
         words = [k.where(is_below, word, zero) for word in words]
         return [*words, k.where(is_below, position, k.const(NOWHERE, u32))]
 
-    def search(self, column: Value) -> tuple[Value, list[Value], list[Value]]:
-        """Whether this warp has the candidate of this block, which of a thread's rows is its own, and the block's."""
+    def size(self, value: Value) -> list[Value]:
+        """Two words of a magnitude, that of infinity for NaN; of numbers as large as theirs are."""
         k = self.k
+        if self.type.is_complex:
+            value = self.magnitude(value)
+        infinity, zero = k.const(_top_word(float("inf"), self.real), u32), k.const(0, u32)
+        bits = k.bitcast(value, u64 if self.real.bits == 64 else u32)
+        if self.real.bits == 32:
+            return [k.min(bits & 0x7FFFFFFF, infinity), zero]
+        high, low = k.cast(bits >> 32, u32) & 0x7FFFFFFF, k.cast(bits, u32)
+        return [k.min(high, infinity), k.where(high >= infinity, zero, low)]
+
+    def search(self, column: Value) -> tuple[Value, Value, list[Value]]:
+        """The lanes whose candidates are those of this warp and of this block, and for each row whether it is that."""
+        k = self.k
+        if not self.type.is_complex:  # while candidates are compared, of all; of complex numbers, this takes too long
+            self.put_inverses(column)
         words, others = self.candidate(column, self.lines[0]), []
         for line in self.lines[1:]:
             second = self.candidate(column, line)
@@ -228,7 +239,8 @@ class _ClusterPanel(PanelKernel):
             is_next = (next_high > high) | ((next_high == high) & is_next)
             words = [k.where(is_next, theirs, ours) for theirs, ours in zip(second, words, strict=True)]
             others.append(is_next)
-        is_best = k.lane == self.best(words)
+        lane = self.best(words, WARP)
+        is_best = k.lane == lane
         partials = self.partials.at(column % 2 * (self.num_warps * WORDS))
         with k.when(is_best):
             partials.store(k.warp * WORDS, [*words, k.const(0, u32)])
@@ -237,9 +249,14 @@ class _ClusterPanel(PanelKernel):
             own.append(is_best & is_next)
             is_best = is_best & ~is_next
         k.barrier()
-        words = self.some(partials, self.num_warps)
-        number = self.best(words)
-        return k.warp == number, [is_best, *reversed(own)], [k.shfl_idx(word, number) for word in words]
+        self.words = self.some(partials, self.num_warps)
+        return lane, self.best(self.words, self.num_warps), [is_best, *reversed(own)]
+
+    def put_inverses(self, column: Value) -> None:
+        """Tell the block the reciprocals of this thread's elements."""
+        inverses = self.inverses.at(column % 2 * self.spec.height)
+        for i, line in enumerate(self.lines):
+            inverses[self.k.tid + i * self.spec.num_threads] = self.inverse(line.values[0].get())
 
     def tell(self, column: Value) -> None:
         """Put this block's candidate and its row into the memory of all."""
@@ -248,30 +265,40 @@ class _ClusterPanel(PanelKernel):
         with k.when(k.tid == 0):
             nbytes = self.type.nbytes
             stores.expect(column, (left * nbytes + (WORDS * u32.nbytes + nbytes)) * num_blocks)
-        is_my_warp, are_best, words = self.search(column)
+        lane, warp, are_best = self.search(column)
         half = column % 2 * num_blocks
-        with k.when(is_my_warp):
-            with k.when(k.lane < num_blocks):
-                place = (half + self.rank) * WORDS
-                stores.store_words(column, self.candidates, place, [*words, k.const(0, u32)], k.lane % num_blocks)
-            for is_best, line in zip(are_best, self.lines, strict=True):
+        with k.when(k.warp == warp):
+            place = k.var(column % 2 * self.spec.height + k.warp * WARP + lane)  # of the reciprocal
+            for i, (is_best, line) in enumerate(zip(are_best, self.lines, strict=True)):
                 with k.when(is_best):
-                    for i in range(0, self.columns, self.vector):
-                        self.outgoing.store(i, [value.get() for value in line.values[i : i + self.vector]])
-                    self.reciprocal[0] = self.inverse(line.values[0].get())
+                    for start in range(0, self.columns, self.vector):
+                        self.outgoing.store(start, [value.get() for value in line.values[start : start + self.vector]])
+                if i:
+                    is_other = k.ballot(is_best) != 0
+                    place.set(k.where(is_other, place + i * self.spec.num_threads, place))
+            if self.type.is_complex:
+                with k.when(k.lane == lane):
+                    self.put_inverses(column)
             k.warp_sync()
             with k.when(k.lane < left):
-                element, place = self.outgoing[k.lane], (half + self.rank) * self.columns + k.lane
-                for rank in range(num_blocks):
-                    stores.store(column, self.rows, place, element, rank)
+                element, target = self.outgoing[k.lane], (half + self.rank) * self.columns + k.lane
+                for i in range(num_blocks):
+                    stores.store(column, self.rows, target, element, i)
+            words = [k.shfl_idx(word, warp) for word in self.words]
             with k.when(k.lane < num_blocks):
-                element, place = self.reciprocal[0], half + self.rank
-                stores.store(column, self.reciprocals, place, element, k.lane % num_blocks)
+                target, rank = half + self.rank, k.lane % num_blocks
+                stores.store(column, self.reciprocals, target, self.inverses[place.get()], rank)
+                stores.store_words(column, self.candidates, target * WORDS, [*words, k.const(0, u32)], rank)
 
     def inverse(self, pivot: Value) -> Value:
         """One over a pivot, anything where that is far from the ends of the range: see `quotient`."""
-        one = self.k.const(1, self.type)
-        return one / pivot if self.type.is_complex else floats.quotient(self.k, one, pivot)
+        k = self.k
+        if self.type.is_complex:
+            return k.const(1, self.type) / pivot
+        found: Value = k.rcp_approx(pivot)
+        for _ in range(1 if self.type is f32 else 2):
+            found = k.fma(k.fma(-pivot, found, 1.0), found, found)
+        return found
 
     def some(self, candidates: Pointer, count: int) -> list[Value]:
         """A candidate for each of as many lanes; nothing for the others."""
@@ -281,8 +308,8 @@ class _ClusterPanel(PanelKernel):
         nothing = [k.const(0, u32), k.const(0, u32), k.const(NOWHERE, u32)]
         return [k.where(is_there, word, none) for word, none in zip(words, nothing, strict=True)]
 
-    def best(self, candidate: list[Value]) -> Value:
-        """The lane that has the best candidate of a warp: of the largest magnitude, and of equal ones the first row."""
+    def best(self, candidate: list[Value], count: int) -> Value:
+        """Which of the first lanes has the candidate of the largest magnitude, and of equal ones the first row."""
         k = self.k
         high, low, row = candidate
         lanes = k.var(k.ballot(high == k.redux("max", high)))
@@ -292,8 +319,8 @@ class _ClusterPanel(PanelKernel):
                 is_best = is_best & (low == k.redux("max", k.where(is_best, low, k.const(0, u32))))
             first = k.redux("min", k.where(is_best, row, k.const(NOWHERE, u32)))
             lanes.set(k.ballot(is_best & (row == first)))
-        found: Value = k.clz(k.brev(lanes.get()))
-        return found
+        last: Value = k.bfind(lanes.get())
+        return last if count == WARP else k.min(last, count - 1)
 
     # -- the rest of the panel
 
@@ -302,7 +329,7 @@ class _ClusterPanel(PanelKernel):
         k, num_blocks = self.k, self.spec.num_blocks
         half = column % 2 * num_blocks
         candidates = self.candidates.at(half * WORDS)
-        rank = self.best(self.some(candidates, num_blocks))
+        rank = self.best(self.some(candidates, num_blocks), num_blocks)
         winner, reciprocal = candidates[rank * WORDS + 2], self.reciprocals[half + rank]
         pivot_row = self.rows.at((half + rank) * self.columns)
         self.note_pivot(column, pivot_row[0])
@@ -335,12 +362,17 @@ class _ClusterPanel(PanelKernel):
         """
         k = self.k
         far = 2.0 ** (100 if self.real is f32 else 1000)
-        size = self.magnitude(reciprocal)
+        low, high = (_top_word(x, self.real) for x in (1 / far, far))
         found = k.var(element * reciprocal)
-        with k.when(~((size > 1 / far) & (size < far))):
+        with k.when(self.size(reciprocal)[0] - low >= high - low):
             is_zero = pivot == k.const(0, self.type)
             found.set(k.where(is_zero, element, element / k.where(is_zero, k.const(1, self.type), pivot)))
         return found.get()
+
+
+def _top_word(number: float, real: Type) -> int:
+    """The upper 32 bits of a number."""
+    return int.from_bytes(struct.pack(">f" if real is f32 else ">d", number)[:4])
 
 
 def launch(spec: ClusterSpec, panel: Panel, places: tuple[Argument, Argument, Argument, Argument]) -> Launch:

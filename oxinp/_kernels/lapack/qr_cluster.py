@@ -115,7 +115,8 @@ class _ClusterPanel(QrPanelKernel):
         self.copy_in()
         own = self.tile.at(k.tid * self.line)
         values = [k.var(own[i]) for i in range(self.width)]
-        cluster_barrier(k)  # from here on every block is there
+        # From here on every block is there. What it has read it has: nothing is written yet that would be flushed.
+        cluster_barrier(k, is_ordering=False)
         with k.range(k.const(0, u32), self.num_columns) as j:
             self.tell(j, values)
             self.update(j, values)

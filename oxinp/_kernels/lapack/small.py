@@ -2,7 +2,8 @@
 
 Data layout: A (order, order), the order at most `SIDE`, row by row in memory with any pitch; B and X with any pitch, or
 the identity for B. A lane has a row of A, and of so many columns of B. In shared memory lie the values that all lanes
-need, those of one step and those of the next.
+need, those of one step and those of the next; and some columns of A, on their way from memory and of Cholesky's factors
+to memory, where lanes go along rows.
 
 Who owns what: `side` lanes have one matrix, and a block is a warp, so that its barriers are a warp's.
 
@@ -24,7 +25,9 @@ from oxinp._kernels.lapack.diagonal import STATUS_NBYTES
 from oxinp._kernels.plan import Argument, Fill, Launch, Plan, Work
 from oxinp._kernels.problem import MAX_KERNELS
 from oxinp._ptx import Builder, Kernel
+from oxinp._ptx.async_copy import AsyncCopies
 from oxinp._ptx.kernel import retraceable
+from oxinp._ptx.math import floats
 from oxinp._ptx.types import Type, c64, c128, compound, f32, f64, i64, u32, u64
 from oxinp._ptx.warp import reduce as warp_reduce
 
@@ -40,6 +43,7 @@ SIDE = 32
 SIDES = (4, 8, 16, 32)
 VECTOR_NBYTES = 16
 MAX_COLUMNS = {f32: 32, f64: 32, c64: 16, c128: 8}  # of B, for which a lane has registers beside its row of A
+STRIP = 16  # columns that are on their way at a time
 MIN_COALESCED = 8  # columns of X from which lanes go along them
 NOWHERE = 0xFFFFFFFF
 SOLVE, INVERT, CHOLESKY = "solve", "invert", "cholesky"
@@ -104,7 +108,10 @@ class _Small:
         self.segment = k.lane / self.side
         self.matrix = block * per_warp + self.segment
         self.is_inside = self.matrix < self.count
-        self.per_warp = per_warp
+        self.per_warp, self.block = per_warp, block
+        self.strip = min(STRIP, self.side)
+        self.tile = k.shared(spec.type, WARP * (self.strip + 1))
+        self.own = self.tile.at(k.lane * (self.strip + 1))
         self.zero, self.one = k.const(0, spec.type), k.const(1, spec.type)
 
     def buffer(self, step: int) -> Pointer:
@@ -127,17 +134,38 @@ class _Small:
 
     def rows(self) -> list[Var]:
         """The row of A that a lane has; of the identity where there is none."""
-        k = self.k
-        wide = k.cast(self.matrix, i64) * self.a_move + k.cast(self.row, i64) * self.a_pitch
+        k, copies, nbytes = self.k, AsyncCopies(self.k), self.type.nbytes
         is_row = self.is_inside & (self.row < self.order)
-        base = self.a.at(k.where(is_row, wide, k.const(0, i64)))
         found = []
-        for column in range(self.side):
-            value = k.var(k.where(self.row == column, self.one, self.zero))
-            with k.when(is_row & (self.order > column) & self.is_read(column)):
-                value.set(base[column])
-            found.append(value)
+        for start in range(0, self.side, self.strip):
+            if start:
+                k.barrier()  # all have what came before
+            for element, is_there, row, column in self.elements(start):
+                place = k.cast(row[0], i64) * self.a_move + k.cast(row[1], i64) * self.a_pitch + k.cast(column, i64)
+                source = self.a.at(k.where(is_there, place, k.const(0, i64)))
+                copies.start(element, source, nbytes, k.where(is_there, k.const(nbytes, u32), 0))
+            copies.commit()
+            copies.wait()
+            k.barrier()
+            for column in range(start, start + self.strip):
+                is_there = is_row & (self.order > column) & self.is_read(column)
+                other = k.where(self.row == column, self.one, self.zero)
+                found.append(k.var(k.where(is_there, self.own[column - start], other)))
         return found
+
+    def elements(self, start: int) -> Iterator[tuple[Pointer, Value, tuple[Value, Value], Value]]:
+        """Yield places of a strip that a lane moves: there, whether it is one, the matrix and its row, the column."""
+        k, at_once = self.k, WARP // self.strip
+        within = k.lane % self.strip
+        for first in range(0, WARP, at_once):
+            entry = k.lane / self.strip + first
+            matrix, row, column = self.block * self.per_warp + entry / self.side, entry % self.side, within + start
+            is_there = (matrix < self.count) & (row < self.order) & (column < self.order)
+            yield self.tile.at(entry * (self.strip + 1) + within), is_there, (matrix, row), column
+
+    def quotient(self, dividend: Value, divisor: Value) -> Value:
+        """A number over another one, of which it is the smaller, or one."""
+        return dividend / divisor if self.type.is_complex else floats.divided(self.k, dividend, divisor)
 
     def is_read(self, column: int) -> Value:
         """Whether this lane's element of a column counts."""
@@ -244,7 +272,7 @@ class _System(_Small):
         is_zero = pivot == self.zero
         first.set(k.where(is_zero, k.min(first.get(), k.const(j, u32)), first.get()))
         is_below = (self.position > j) & ~is_zero
-        factor = -k.where(is_below, values[j].get() / pivot, self.zero)
+        factor = -k.where(is_below, self.quotient(values[j].get(), pivot), self.zero)
         both = [*values, *right]
         for i, above in self.loaded(buffer, j + 1, len(both)):
             both[i].set(multiply_add(k, factor, above, both[i].get()))
@@ -255,7 +283,7 @@ class _System(_Small):
         is_pivot = self.position == j
         buffer = self.buffer(j)
         with k.when(is_pivot):
-            inverse = self.one / values[j].get()
+            inverse = self.quotient(self.one, values[j].get())
             for value in right:
                 value.set(value.get() * inverse)
             self.stored(buffer, {i: value.get() for i, value in enumerate(right)})
@@ -295,10 +323,15 @@ class _Cholesky(_Small):
                 values[i].set(multiply_add(k, factor, self.conjugate(element), values[i].get()))
             head = k.cast(root, self.type) if self.type.is_complex else root
             values[j].set(k.where(self.row == j, head, k.where(self.row > j, own, self.zero)))
-        place = k.cast(self.matrix, i64) * self.x_move + k.cast(self.row, i64) * self.x_pitch
-        for j in range(side):
-            with k.when(self.is_inside & (self.row < self.order) & (self.order > j)):
-                self.x.at(place)[j] = values[j].get()
+        for start in range(0, side, self.strip):
+            k.barrier()  # all have read, or stored, what came before
+            for j in range(start, start + self.strip):
+                self.own[j - start] = values[j].get()
+            k.barrier()
+            for element, is_there, row, column in self.elements(start):
+                place = k.cast(row[0], i64) * self.x_move + k.cast(row[1], i64) * self.x_pitch + k.cast(column, i64)
+                with k.when(is_there):
+                    self.x[place] = element[0]
         self.report(first.get())
         return k.build()
 

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from oxinp._kernels.blas3 import symmetrize
 from oxinp._kernels.gemm import select
 from oxinp._kernels.gemm.operand import HERMITIAN, Form, Matrices
-from oxinp._kernels.gemm.variant import Variant
 from oxinp._kernels.lapack import block_reflectors, conquer, divide, lu_panel, scaling, sturm, tridiagonal
 from oxinp._kernels.lapack.lu import contiguous
 from oxinp._kernels.lapack.qr import Qr
@@ -172,7 +171,7 @@ class _Spectrum:
             "a": self.held, "p": self.p, "q": self.q, "v": made.v_place, "d": self.d, "e": self.e, "tau": self.tau
         }  # fmt: skip
         nbytes = made.v.count * made.v.move * self.type.nbytes
-        self.steps += [Fill(made.v_place, nbytes, 0), Fill(told.flags, told.flags_nbytes, 0)]
+        self.steps += [Fill(made.v_place, nbytes, 0), told.epochs]
         epoch = 0
         for first in range(0, order, WIDTH):
             width = min(WIDTH, order - first)
@@ -202,13 +201,9 @@ class _Spectrum:
         alignment = math.gcd(256, offset)
         left = Matrices(self.type, (*moves, 2 * WIDTH, 1), alignment)
         right = Matrices(self.type, (*moves, 1, 2 * WIDTH), alignment)
-        variant = Variant(
-            is_b_conjugated=self.type.is_complex,
-            c_form=Form(HERMITIAN, is_lower=True),
-            is_mirrored_out=True,
-        )
+        # All of it, by the kernels that load C ahead: one triangle and its mirror image take three times as long.
         shape = (*batch, rows, rows)
-        product = select.plan_update(shape, 2 * WIDTH, left, right, c, self.device, variant)
+        product = select.plan_update(shape, 2 * WIDTH, left, right, c, self.device)
         at = self.held.at(stack.at(low, low))
         self.steps += product.on(out0=at, in0=self.p.at(offset), in1=self.q.at(offset), in2=at)
 

@@ -76,14 +76,20 @@ _FROM, _TO = 0x3FEE0000, 0x3FF10900  # upper halves of 1 - 2**-4 and 1 + 1.035 *
 
 def log(k: Builder, x: Value) -> Value:
     """The logarithm of a positive finite number that is not subnormal."""
-    high = k.unpack(k.bitcast(x, u64))[1]
-    result = k.var(_far(k, x))
-    with k.when(high - _FROM < _TO - _FROM):
-        result.set(_near(k, x))
+    result = k.var(log_far(k, x))
+    with k.when(is_near_1(k, x)):
+        result.set(log_near(k, x))
     return result.get()
 
 
-def _far(k: Builder, x: Value) -> Value:
+def is_near_1(k: Builder, x: Value) -> Value:
+    """Whether a number's logarithm is that of `log_near`."""
+    is_near: Value = k.unpack(k.bitcast(x, u64))[1] - _FROM < _TO - _FROM
+    return is_near
+
+
+def log_far(k: Builder, x: Value) -> Value:
+    """The logarithm of a number that is not near 1."""
     low, high = k.unpack(k.bitcast(x, u64))
     above = high - _FIRST
     table = k.table(np.frombuffer(base64.b64decode(_TABLE), "<f8"))
@@ -102,7 +108,8 @@ def _far(k: Builder, x: Value) -> Value:
     return result
 
 
-def _near(k: Builder, x: Value) -> Value:
+def log_near(k: Builder, x: Value) -> Value:
+    """The logarithm of a number that is."""
     b = _NEAR_1
     r = x - 1.0
     square = r * r
@@ -119,4 +126,4 @@ def _near(k: Builder, x: Value) -> Value:
     return result
 
 
-__all__ = ["log"]
+__all__ = ["is_near_1", "log", "log_far", "log_near"]

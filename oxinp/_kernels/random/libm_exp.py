@@ -1,11 +1,11 @@
-"""The C library's exponential, bit for bit, which log-normal numbers and legacy streams go through.
+"""The C library's exponentials, bit for bit: of log-normal numbers, of legacy streams, and of wedges of ziggurats.
 
 glibc has Arm's since 2.28, and computes it with fused operations wherever the processor has them; other C libraries
 have the same, or others that differ in the last place. An argument is ``n log(2) / 128 + r`` with
 ``|r| <= log(2) / 256``: ``exp(x) = 2**(n // 128) * 2**(n % 128 / 128) * exp(r)``, of which the second factor is one of
 128 numbers, rounded, with what that has lost, and the third a polynomial of five terms.
 
-Data and algorithm of Arm's optimized-routines, math/exp.c and math/exp_data.c (MIT).
+Data and algorithms of Arm's optimized-routines, math/exp.c, math/exp_data.c and math/expf.c (MIT).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from oxinp._ptx import math
-from oxinp._ptx.types import f64, u64
+from oxinp._ptx.types import f32, f64, u64
 
 if TYPE_CHECKING:
     from oxinp._ptx import Builder
@@ -26,8 +26,10 @@ _SHIFT = 1.5 * 2.0**52
 _PER_LN2 = 128 / 0.6931471805599453
 _LN2, _LN2_LOW = 0.0054152123481117087, 1.2864023111638346e-14  # 1 / 128 of it, in two parts
 _POLYNOMIAL = (0.49999999999996786, 0.16666666666665886, 0.041666680841067401, 0.0083333358530595491)
+_PER_LN2_F32 = _PER_LN2 / 4
+_POLYNOMIAL_F32 = (1.6938359250920212e-06, 0.00023459809789509004, 0.021660849396613134)
 _LARGE = 512.0  # from which on the power of 2 is taken apart, so that what is negative is rounded twice
-_LARGEST = 708.0  # from which on results are not normal
+LARGEST = 708.0  # from which on results are not normal
 # Of i / 128, what a power of 2 has lost by rounding, and its bits without those of its exponent
 _TABLE = np.frombuffer(
     base64.b64decode(
@@ -63,26 +65,40 @@ _TABLE = np.frombuffer(
 
 def exp(k: Builder, x: Value) -> Value:
     """The exponential; ours where that is not a normal number, or of NaN."""
-    is_usual = k.abs(x) < _LARGEST
-    result = k.var(_usual(k, x))
+    is_usual = k.abs(x) < LARGEST
+    result = k.var(exp_of_sum(k, x))
     with k.when(~is_usual):
         result.set(math.exp(k, x))
     return result.get()
 
 
-def _usual(k: Builder, x: Value) -> Value:
+def exp_of_sum(k: Builder, x: Value, rest: Value | None = None) -> Value:
+    """The exponential of a number, or of that and of what it has lost, where that is normal."""
     shifted = k.fma(x, _PER_LN2, _SHIFT)
     number = k.bitcast(shifted, u64)
     multiple = shifted - _SHIFT
     r = k.fma(multiple, -_LN2_LOW, k.fma(multiple, -_LN2, x))
+    r = r if rest is None else rest + r
     lost, bits = k.table(_TABLE).load((number & 127) * 2, 2)
     power = k.bitcast(bits + (number << 45), f64)
     a = _POLYNOMIAL
     square = r * r
-    rest = k.fma(k.fma(r, a[1], a[0]), square, r + k.bitcast(lost, f64))
-    rest = k.fma(square * square, k.fma(r, a[3], a[2]), rest)
-    result: Value = k.where(x <= -_LARGE, power + power * rest, k.fma(power, rest, power))
+    excess = k.fma(k.fma(r, a[1], a[0]), square, r + k.bitcast(lost, f64))
+    excess = k.fma(square * square, k.fma(r, a[3], a[2]), excess)
+    result: Value = k.where(x <= -_LARGE, power + power * excess, k.fma(power, excess, power))
     return result
 
 
-__all__ = ["exp"]
+def exp_f32(k: Builder, x: Value) -> Value:
+    """The exponential of a number of f32, given as f64, where that is normal: ``expf``, with the table's 32 of 128."""
+    shifted = k.fma(x, _PER_LN2_F32, _SHIFT)
+    number = k.bitcast(shifted, u64)
+    r = k.fma(x, _PER_LN2_F32, -(shifted - _SHIFT))
+    bits = k.table(_TABLE)[(number & 31) * 8 + 1]
+    power = k.bitcast(bits + (number << 47), f64)
+    a = _POLYNOMIAL_F32
+    total = k.fma(k.fma(r, a[0], a[1]), r * r, k.fma(r, a[2], 1.0))
+    return k.cvt(total * power, f32)
+
+
+__all__ = ["LARGEST", "exp", "exp_f32", "exp_of_sum"]

@@ -134,22 +134,70 @@ class Pairs:
         self.begin()
 
 
+class Ranks:
+    """How many attempts of a step are accepted before each."""
+
+    def __init__(self, k: Builder) -> None:
+        self.k, self.lane, self.warp = k, k.lane, k.tid >> 5
+        self.totals, self.parity = k.shared(u32, (2, NUM_WARPS)), k.var(0, u32)
+
+    def rank(self, accepted: list[Value]) -> tuple[Value, Value]:
+        """How many are before the thread's first, and how many there are in all; there is a barrier in it."""
+        k = self.k
+        ballots = [k.ballot(each) for each in accepted]
+        in_warp = k.popc(ballots[0])
+        for ballot in ballots[1:]:
+            in_warp = in_warp + k.popc(ballot)
+        with k.when(self.lane == 0):
+            self.totals[self.parity, self.warp] = in_warp
+        k.barrier()
+        each = [self.totals[self.parity, number] for number in range(NUM_WARPS)]
+        self.parity.set(self.parity ^ 1)
+        place, total = k.const(0, u32), each[0]
+        for number, count in enumerate(each):
+            place = place + k.where(self.warp > number, count, k.const(0, u32))
+            total = total + count if number else total
+        below = (k.const(1, u32) << self.lane) - 1
+        for ballot in ballots:
+            place = place + k.popc(ballot & below)
+        return place, total
+
+
+def sum_of(k: Builder, counts: Pointer, number: Value, sums: Pointer) -> Value:
+    """The sum of the first counts, for all threads; `sums` is a word of shared memory per warp."""
+    own = k.var(0, i64)
+    with k.range(k.tid, number, BLOCK) as i:
+        own.set(own + counts[i])
+    total = own.get()
+    for distance in (16, 8, 4, 2, 1):
+        total = total + k.shfl_bfly(total, distance)
+    with k.when(k.lane == 0):
+        sums[k.tid >> 5] = total
+    k.barrier()
+    result = sums[0]
+    for warp in range(1, NUM_WARPS):
+        result = result + sums[warp]
+    return result
+
+
 @lru_cache(MAX_KERNELS)
 @retraceable
 def make(spec: DrawSpec) -> Kernel:
     """Build the kernel of a Spec."""
-    return (_Count if spec.counts else _Place)(spec).build()
+    return (Count if spec.counts else Place)(spec.format, is_given=spec.is_given).build()
 
 
-class _Drawing:
+class Drawing:
     """What the kernels have in common."""
 
-    def __init__(self, spec: DrawSpec) -> None:
-        self.spec, self.made = spec, FORMATS[spec.format]
-        self.k = k = Builder(f"twister_{'count' if spec.counts else 'draw'}", block=BLOCK)
+    name: str
+
+    def __init__(self, format_: str, *, is_given: bool) -> None:
+        self.made, self.is_given = FORMATS[format_], is_given
+        self.k = k = Builder(self.name, block=BLOCK)
         self.declare()
         self.windows = k.pointer("windows", u32, "r")
-        self.given = k.scalar("given", self.made.type) if spec.is_given else None
+        self.given = k.scalar("given", self.made.type) if is_given else None
         self.parameters = [k.scalar(f"parameter{i}", type_) for i, type_ in enumerate(self.made.parameters)]
         self.length, self.size = k.scalar("length", i64), k.scalar("size", i64)
         self.pairs = Pairs(k)
@@ -183,8 +231,10 @@ class _Drawing:
         return [(attempt.is_accepted & has_pair & ((self.lane & 1) == 0), k.tid * 2 + 4, attempt, point)]
 
 
-class _Count(_Drawing):
+class Count(Drawing):
     """Count what a stream accepts."""
+
+    name = "twister_count"
 
     def declare(self) -> None:
         self.counts = self.k.pointer("counts", i64, "w")
@@ -214,8 +264,10 @@ class _Count(_Drawing):
         return k.build()
 
 
-class _Place(_Drawing):
+class Place(Drawing):
     """Store what is accepted, in order."""
+
+    name = "twister_draw"
 
     def declare(self) -> None:
         k = self.k
@@ -224,16 +276,17 @@ class _Place(_Drawing):
 
     def build(self) -> Kernel:
         k, made = self.k, self.made
-        self.totals, self.sums = k.shared(u32, (2, NUM_WARPS)), k.shared(i64, NUM_WARPS)
+        self.ranks, self.sums = Ranks(k), k.shared(i64, NUM_WARPS)
         self.queue = None if made.point is None else k.shared(f64, (MOST_POINTS, 2))
-        self.parity, self.last = k.var(0, u32), k.shared(u32, 1)  # words up to the end of the last attempt
+        self.last = k.shared(u32, 1)  # words up to the end of the last attempt
         self.begin()
         if self.given is not None:
             with k.when((k.ctaid == 0) & (k.tid == 0)):
                 self.out[0] = self.given
-        self.needed = (self.size - self.spec.is_given + (made.gives - 1)) / made.gives
-        before, left = k.var(self.sum_before()), k.var(self.length >> 1)
-        done = k.var(k.cast(k.ctaid, i64) * self.length)  # words
+        self.needed = (self.size - self.is_given + (made.gives - 1)) / made.gives
+        before = k.var(self.sum_before())
+        begin, length = self.extent()
+        done, left = k.var(begin), k.var(length >> 1)
         with k.loop():
             k.break_if(before >= self.needed)
             found = k.var(0, u32)
@@ -261,26 +314,16 @@ class _Place(_Drawing):
             left.set(left - WIDTH * STEPS)
         return k.build()
 
+    def extent(self) -> tuple[Value, Value]:
+        """The first word of the block's, and how many it has."""
+        return self.k.cast(self.k.ctaid, i64) * self.length, self.length
+
     def step(self, at: Value, has_pair: Value, found: Value) -> Value:
         """Find what a step accepts, after so many that were found since `target`; return how many that is."""
         k = self.k
         attempts = self.attempts(self.pairs.step(at), has_pair)
-        ballots = [k.ballot(accepted) for accepted, *_ in attempts]
-        in_warp = k.popc(ballots[0])
-        for ballot in ballots[1:]:
-            in_warp = in_warp + k.popc(ballot)
-        with k.when(self.lane == 0):
-            self.totals[self.parity, self.warp] = in_warp
-        k.barrier()
-        each = [self.totals[self.parity, number] for number in range(NUM_WARPS)]
-        self.parity.set(self.parity ^ 1)
-        place, total = found, each[0]
-        for number, count in enumerate(each):
-            place = place + k.where(self.warp > number, count, k.const(0, u32))
-            total = total + count if number else total
-        below = (k.const(1, u32) << self.lane) - 1
-        for ballot in ballots:
-            place = place + k.popc(ballot & below)
+        before, total = self.ranks.rank([accepted for accepted, *_ in attempts])
+        place = found + before
         for accepted, words, attempt, point in attempts:
             with k.when(accepted & (place < self.limit)):
                 if self.queue is not None:
@@ -303,26 +346,13 @@ class _Place(_Drawing):
 
     def sum_before(self) -> Value:
         """How many attempts the streams before this one accept."""
-        k = self.k
-        own = k.var(0, i64)
-        with k.range(k.tid, k.ctaid, BLOCK) as stream:
-            own.set(own + self.counts[stream])
-        total = own.get()
-        for distance in (16, 8, 4, 2, 1):
-            total = total + k.shfl_bfly(total, distance)
-        with k.when(k.lane == 0):
-            self.sums[k.tid >> 5] = total
-        k.barrier()
-        result = self.sums[0]
-        for number in range(1, NUM_WARPS):
-            result = result + self.sums[number]
-        return result
+        return sum_of(self.k, self.counts, self.k.ctaid, self.sums)
 
     def store(self, rank: Value, attempt: Attempt, *, is_last: Value) -> None:
         """Store the results of an attempt; the second of the last may be left over."""
         k = self.k
         values = attempt.values()
-        at = rank * self.made.gives + int(self.spec.is_given)
+        at = rank * self.made.gives + int(self.is_given)
         self.out[at] = values[0]
         if self.made.gives == 1:
             return
@@ -336,4 +366,4 @@ class _Place(_Drawing):
             self.result[3] = k.cast(is_left, i64)
 
 
-__all__ = ["DrawSpec", "make"]
+__all__ = ["BLOCK", "NUM_WARPS", "STEPS", "WIDTH", "Count", "DrawSpec", "Drawing", "Place", "Ranks", "make", "sum_of"]

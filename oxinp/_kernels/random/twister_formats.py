@@ -106,11 +106,13 @@ def _polar(k: Builder, point: list[Value], _: Any) -> Attempt:
     x, y = point
     square = x * x + y * y
 
-    def values() -> list[Value]:
-        factor = k.sqrt((log(k, square) * -2.0) / square)
-        return [factor * y, factor * x]
+    return Attempt((square < 1.0) & (square != 0.0), lambda: polar_values(k, x, y, square, log))
 
-    return Attempt((square < 1.0) & (square != 0.0), values)
+
+def polar_values(k: Builder, x: Value, y: Value, square: Value, log: Callable[[Builder, Value], Value]) -> list[Value]:
+    """The normals of a point of which `square` is the distance from 0, squared; the first is NumPy's first."""
+    factor = k.sqrt((log(k, square) * -2.0) / square)
+    return [factor * y, factor * x]
 
 
 def _masked(type_: Type) -> Callable[..., Attempt]:
@@ -147,4 +149,4 @@ FORMATS = {
 }
 
 
-__all__ = ["FORMATS", "RESULT_WORDS", "Attempt", "Format", "tempered"]
+__all__ = ["FORMATS", "RESULT_WORDS", "Attempt", "Format", "polar_values", "tempered"]

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from oxinp._kernels.plan import Copy, Fill, Launch, Plan, Scratch, inputs, outputs
-from oxinp._kernels.random import twister_draw, twister_fill, twister_jump
+from oxinp._kernels.random import twister_draw, twister_fill, twister_jump, twister_polar
 from oxinp._kernels.random.twister import COEFFICIENT_WORDS, DEGREE, N, Words, coefficients, multiple
 from oxinp._kernels.random.twister_draw import DrawSpec
 from oxinp._kernels.random.twister_fill import TwisterFillSpec
 from oxinp._kernels.random.twister_formats import FORMATS, RESULT_WORDS
 from oxinp._kernels.random.twister_jump import JUMP_WARPS, MOST_PER_WARP, SEQUENCE, JumpSpec
+from oxinp._kernels.random.twister_polar import PolarSpec
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 FEWEST_WORDS = 1 << 14  # of a stream
 MOST_STREAMS = 512  # four per multiprocessor
 MOST_OF_FILL = 256  # where no attempt is rejected: two keep it busy, and jumps are half as many
+FEWEST_OF_POINTS = 64  # streams, whose polar normals are made of points that wait in global memory
 RADIX_BITS = 4
 JUMPS_PER_SM = 7  # blocks, of 72 registers per thread; a few more would run alone at the end
 SIGMAS = 12  # of what is drawn, for what is expected
@@ -120,6 +122,9 @@ def plan(name: str, size: int, device: Device, *, cut: Streams, is_given: bool =
     steps.append(Fill(result, RESULT_WORDS * 8, 0xFF))
     given, parameters = inputs(is_given, number), inputs(len(made.parameters), number + is_given)
     constants = (cut.length, size)
+    if name == twister_polar.FORMAT and cut.number >= FEWEST_OF_POINTS:
+        steps += _points(cut, windows, scratch, given, size)
+        return scratch.plan(steps)
     if made.rejects:
         counts = scratch.take(cut.number * 8)
         count = twister_draw.make(DrawSpec(name, counts=True, is_given=False))
@@ -131,6 +136,35 @@ def plan(name: str, size: int, device: Device, *, cut: Streams, is_given: bool =
         kernel = twister_fill.make(TwisterFillSpec(name))
     steps.append(Launch(kernel, (cut.number, 1, 1), arguments, constants))
     return scratch.plan(steps)
+
+
+def _points(cut: Streams, windows: Argument, scratch: Scratch, given: tuple[Argument, ...], size: int) -> list[Launch]:
+    """The launches of `twister_polar`."""
+    is_given = len(given)
+    chance, attempts = math.pi / 4, (size - is_given + 1) // 2
+    least = int((attempts - SIGMAS * math.sqrt(attempts * (1 - chance))) / chance) - 64  # that the draw takes
+    stream, start = divmod(max(0, least * 4), cut.length)
+    turns = -(-cut.length // twister_polar.TURN)  # of a stream
+    first = stream * turns + start // twister_polar.TURN
+    num_ends = cut.number * turns - first
+    points, states = scratch.take(cut.number * cut.length * 4), scratch.take(num_ends * N * 4)
+    counts = scratch.take((cut.number + num_ends) * 8)
+    out, result, left = outputs(3)
+    constants = (cut.length, size)
+    polar = twister_polar.make(PolarSpec(twister_polar.POINTS))
+    ends = twister_polar.make(PolarSpec(twister_polar.ENDS, bool(is_given)))
+    values = twister_polar.make(PolarSpec(twister_polar.VALUES, bool(is_given)))
+    chunks = -(-(cut.length // 4) // twister_polar.CHUNK)
+    return [
+        Launch(polar, (cut.number, 1, 1), (points, states, counts, windows), (*constants, first, turns)),
+        Launch(
+            ends,
+            (num_ends, 1, 1),
+            (out, result, left, counts, states, *given),
+            (*constants, cut.number, first, turns),
+        ),
+        Launch(values, (chunks, cut.number, 1), (out, points, counts), constants),
+    ]
 
 
 def _jumps(cut: Streams, windows: Argument, scratch: Scratch, polynomials: Argument, num_sms: int) -> Iterator[Launch]:

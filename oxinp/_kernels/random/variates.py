@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from oxinp._kernels.random import libm_exp
 from oxinp._kernels.random.fill import uniform_f32, uniform_f64
 from oxinp._kernels.random.libm_log1p import log1p
 from oxinp._kernels.random.ziggurat_tables import table
-from oxinp._ptx import math
 from oxinp._ptx.frozen import Frozen
 from oxinp._ptx.types import f32, f64, u8, u16, u32, u64
 
@@ -335,11 +335,10 @@ def _wedge(kind: _Kind, exponent: Callable[[Value], Value]) -> Callable[..., Non
         distance = (k.cvt(height, f64) if type_ is f32 else height) - estimate
         is_accepted = k.var(k.cast(distance < 0.0, u32))
         with k.when(k.abs(distance) <= estimate * MARGIN):
-            limit = math.exp(k, power)
             if kind.is_signed or type_ is f64:
-                is_below = (k.cvt(height, f64) if type_ is f32 else height) < limit
+                is_below = (k.cvt(height, f64) if type_ is f32 else height) < libm_exp.exp_of_sum(k, power)
             else:
-                is_below = height < k.cvt(limit, f32)
+                is_below = height < libm_exp.exp_f32(k, power)
             is_accepted.set(k.cast(is_below, u32))
         outcome.length.set(2)
         outcome.is_accepted.set(is_accepted.get())

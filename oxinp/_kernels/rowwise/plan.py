@@ -101,7 +101,7 @@ def plan(
     operands : sequence of Operand or ScalarOperand
         The inputs.
     items : sequence of Instr or RowReduction
-        At least one is a reduction; their `batch`, `is_short` and `join` are those of their own walks.
+        Of reductions `batch`, `is_short` and `join` are those of their own walks. Without one there is no kernel.
     results : sequence of Output
         None may overlap an input, unless both are read and written at the same index only.
     walk : Walk
@@ -128,6 +128,8 @@ def choose(
     device: Limits,
 ) -> tuple[RowwiseSpec, Grid, tuple[int, ...]] | None:
     """Return the Spec, the grid and the constants of a row program; None where no kernel computes it."""
+    if not any(isinstance(item, RowReduction) for item in items):  # nobody wants its result any more
+        return None
     arrays = [result.operand for result in results] + [x for x in operands if isinstance(x, Operand)]
     first = len(shape) - num_axes
     kept = collapse(shape[:first], [x.strides[:first] for x in arrays])

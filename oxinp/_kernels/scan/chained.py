@@ -57,8 +57,8 @@ class ScanChainedSpec(ScanSpec):
     levels : int
         Of totals: rows have at most ``FAN ** levels`` tiles.
     buffers : int
-        Tiles that a block has in shared memory: all but one are under way from memory meanwhile, which takes elements
-        that are copied; with one a block scans one tile.
+        Tiles that a block has in shared memory: with one it scans one tile, with two one after the other, of elements
+        that are copied, the next of which is on its way meanwhile.
     """
 
     vector: int
@@ -129,7 +129,7 @@ class _ScanChained(ScanKernel):
         self.entries = [k.scalar(f"entries_{i}", u32) for i in range(spec.levels)]  # of each level, per row
         self.kept = Splitter(k, "kept", self.scanned, self.type)
         self.num_tiles = k.scalar("num_tiles", u32) if spec.buffers > 1 else None
-        self.elements = self.ring = k.dynamic_shared(spec.value_type, spec.buffers * spec.tile)
+        self.elements = k.dynamic_shared(spec.value_type, spec.buffers * spec.tile)
         result = spec.target.type
         is_in_place = result.nbytes == spec.value_type.nbytes
         self.results = self.elements.view(result) if is_in_place else k.dynamic_shared(result, spec.tile)
@@ -140,8 +140,7 @@ class _ScanChained(ScanKernel):
     def build(self) -> Kernel:
         k, spec = self.k, self.spec
         with k.when(k.tid == 0):
-            for i in range(spec.buffers):
-                self.numbers[i] = self.ticket.atomic("add", 0, 1)
+            self.numbers[0] = self.ticket.atomic("add", 0, 1)
         k.barrier()
         if spec.buffers > 1:
             self.stream()
@@ -158,42 +157,44 @@ class _ScanChained(ScanKernel):
         return k.build()
 
     def stream(self) -> None:
-        """Scan one tile after the other while the next ones are loaded."""
+        """Scan one tile after the other while the next one is loaded.
+
+        Its number is taken when the elements of the one before have arrived: numbers taken earlier would follow each
+        other in a block, and blocks then wait for each other in turn.
+        """
         k, spec = self.k, self.spec
-        tile_of, copies, slot = self.ring, AsyncCopies(k), k.var(0, u32)
+        ring, copies, side = self.elements, AsyncCopies(k), k.var(0, u32)
+        assert self.num_tiles is not None
 
         def start(number: Value, at: Value | int) -> None:
-            self.elements = tile_of.at(at * spec.tile)
-            assert self.num_tiles is not None
+            self.elements = ring.at(at * spec.tile)
             with k.when(number < self.num_tiles):
                 row, _, first, count = self.place(number)
                 self.load(self.origin(self.kept.split(row), first), count)
             copies.commit()
 
-        for i in range(spec.buffers - 1):
-            start(self.numbers[i], i)
+        current = k.var(self.numbers[0])
+        start(current.get(), 0)
         with k.loop():
-            current = self.numbers[slot.get()]
-            k.break_if(current >= self.num_tiles)
-            ahead = k.where(slot.get() == 0, k.const(spec.buffers - 1, u32), slot.get() - 1)
-            start(self.numbers[ahead], ahead)
-            copies.wait(spec.buffers - 1)
-            k.barrier()
-            ticket = k.var(0, u32)
+            k.break_if(current.get() >= self.num_tiles)
+            other = 1 - side.get()
             with k.when(k.tid == 0):
-                ticket.set(self.ticket.atomic("add", 0, 1))
-            self.elements = self.results = tile_of.at(slot.get() * spec.tile)
-            self.results = self.results.view(spec.target.type)
-            row, tile, first, count = self.place(current)
+                self.numbers[other] = self.ticket.atomic("add", 0, 1)
+            copies.wait()
+            k.barrier()
+            upcoming = self.numbers[other]
+            start(upcoming, other)
+            self.elements = ring.at(side.get() * spec.tile)
+            self.results = self.elements.view(spec.target.type)
+            row, tile, first, count = self.place(current.get())
             with k.when(count < spec.tile):
                 self.load_rest(self.origin(self.kept.split(row), first), count)
                 k.barrier()
             self.scan(k.cast(row, u32), k.cast(tile, u32))
             k.barrier()
-            with k.when(k.tid == 0):
-                self.numbers[slot.get()] = ticket.get()
             self.store(self.target_of(self.kept.split(row)).moved(self.scanned, first), count)
-            slot.set(k.where(slot.get() == spec.buffers - 1, k.const(0, u32), slot.get() + 1))
+            current.set(upcoming)
+            side.set(other)
             k.barrier()
 
     def place(self, number: Value) -> tuple[Value, Value, Value, Value]:

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 from oxinp._kernels.plan import Argument, Copy, Fill, Launch, Plan, Scratch, inputs, outputs
 from oxinp._kernels.problem import MAX_KERNELS
 from oxinp._kernels.sparse.types import BLOCK
-from oxinp._kernels.sparse.vectors import UNROLL, add, each, each_together
+from oxinp._kernels.sparse.vectors import UNROLL, add, each
 from oxinp._ptx import Builder, Kernel, block_reduce, warp_reduce
 from oxinp._ptx.frozen import Frozen
 from oxinp._ptx.kernel import retraceable
@@ -42,8 +42,10 @@ if TYPE_CHECKING:
 
 MAX_BLOCKS = 256
 MAX_VECTORS = 128
+DOT_ELEMENTS, DOT_ROWS = 8, 2
+"""Elements of a thread for inner products, and vectors whose elements are on their way at a time."""
 ROWS = 4
-"""Vectors whose elements are on their way at a time."""
+"""Vectors whose elements are on their way at a time, to be subtracted."""
 AHEAD = 8
 """Partial sums of a lane that are."""
 NUM_WARPS = BLOCK // WARP
@@ -82,7 +84,7 @@ def plan(size: int, count: int, matvec: Plan, value: Type) -> Plan:
     scratch, row = Scratch(), size * value.nbytes
     w1, w2 = (scratch.take(row) for _ in range(2))
     workspace = scratch.take(matvec.scratch_nbytes)
-    partial = scratch.take((count + 1) * COLUMNS * num_blocks * value.nbytes)
+    partial = scratch.take(count * COLUMNS * num_blocks * value.nbytes)
     gram = scratch.take(count * count * value.nbytes)
     factors = scratch.take((2 * count + len(_FACTOR)) * value.nbytes)
     vectors, components = outputs(2)
@@ -115,14 +117,53 @@ def make(spec: PairDotsSpec | PairSumsSpec | PairUpdateSpec) -> Kernel:
 
 
 def _added(k: Builder, totals: list[Value]) -> Value:
-    """Return the sums over a warp of four values of each lane: lanes 8 i to 8 i + 7 get that of value i."""
-    for distance in (16, 8):
+    """Return the sums over a warp of the values of each lane, a power of two; value i is that of the i-th run of lanes.
+
+    Lanes exchange half of what they have, so that this takes about one shuffle for each value, not five.
+    """
+    distance = WARP // 2
+    while len(totals) > 1:
         half = len(totals) // 2
         is_upper = (k.lane & distance) != 0
         pairs = zip(totals[:half], totals[half:], strict=True)
         mine = [(k.where(is_upper, high, low), k.where(is_upper, low, high)) for low, high in pairs]
         totals = [kept + k.shfl_bfly(given, distance) for kept, given in mine]
-    return warp_reduce(k, totals[0], add, 8)
+        distance //= 2
+    return warp_reduce(k, totals[0], add, 2 * distance)
+
+
+class _Sums:
+    """Sums of each warp, in shared memory: `COLUMNS` of a row."""
+
+    def __init__(self, k: Builder, value: Type) -> None:
+        self.k = k
+        self.pointer = k.shared(value, (MAX_VECTORS + 1) * COLUMNS * NUM_WARPS)
+
+    def clear(self, num_rows: Value) -> None:
+        """Begin with zeros."""
+        k = self.k
+        with k.range(k.tid + 0, num_rows * (COLUMNS * NUM_WARPS), BLOCK) as slot:
+            self.pointer[slot] = k.const(0, self.pointer.type)
+        k.barrier()
+
+    def note(self, first: Value, num_rows: Value, totals: list[Value]) -> None:
+        """Add the sums over the warp of some rows' columns, of those rows that there are."""
+        k = self.k
+        total, lanes = _added(k, totals), WARP // len(totals)
+        column = first * COLUMNS + k.lane / lanes
+        with k.when((k.lane % lanes == 0) & (column < num_rows * COLUMNS)):
+            slot = column * NUM_WARPS + k.warp
+            self.pointer[slot] = self.pointer[slot] + total
+
+    def leave(self, num_rows: Value, partial: Pointer) -> None:
+        """Store the sums of the block."""
+        k = self.k
+        k.barrier()
+        with k.range(k.tid + 0, num_rows * COLUMNS, BLOCK) as slot:
+            total = self.pointer[slot * NUM_WARPS]
+            for i in range(1, NUM_WARPS):
+                total = total + self.pointer[slot * NUM_WARPS + i]
+            partial[slot * k.nctaid + k.ctaid] = total
 
 
 def _dots(spec: PairDotsSpec) -> Kernel:
@@ -131,38 +172,34 @@ def _dots(spec: PairDotsSpec) -> Kernel:
     partial = k.pointer("partial", value, "w")
     vectors, w1, w2 = (k.pointer(name, value, "r") for name in ("vectors", "w1", "w2"))
     size, known = k.scalar("size", i64), k.scalar("known", u32)
-    sums = k.shared(value, (MAX_VECTORS + 2) * COLUMNS * NUM_WARPS)
+    sums, nothing = _Sums(k, value), k.const(0, value)
+    sums.clear(known + 1)
+    run = BLOCK * DOT_ELEMENTS
     last = [k.cast(k.max(known, n) - n, i64) * size for n in (2, 1)]
-    with k.range(k.tid + 0, (known + 2) * (COLUMNS * NUM_WARPS), BLOCK) as slot:
-        sums[slot] = k.const(0, value)
-    k.barrier()
-
-    def use(places: list[Value], valid: list[Value]) -> None:
+    with k.range(k.cast(k.ctaid, i64) * run, size, k.cast(k.nctaid, i64) * run) as begin:
+        wanted = [begin + k.cast(k.tid, i64) + i * BLOCK for i in range(DOT_ELEMENTS)]
+        places = [k.min(place, size - 1) for place in wanted]
         mine = [[vectors[start + place] for place in places] for start in last]
         mine += [[w[place] for place in places] for w in (w1, w2)]
-        with k.range(k.const(0, u32), known + 2, ROWS) as first:
-            rows = [first + i for i in range(ROWS)]
-            starts = [k.cast(k.min(row, known - 1), i64) * size for row in rows]
+        mine = [
+            [k.where(place < size, each, nothing) for place, each in zip(wanted, column, strict=True)]
+            for column in mine
+        ]
+        sums.note(known, known + 1, [_dot(k, mine[i], mine[j]) for i, j in ((2, 2), (2, 3), (3, 3), (3, 3))])
+        with k.range(k.const(0, u32), known, DOT_ROWS) as first:
+            starts = [k.cast(k.min(first + i, known - 1), i64) * size for i in range(DOT_ROWS)]
             loaded = [[vectors[start + place] for place in places] for start in starts]
-            for row, found in zip(rows, loaded, strict=True):
-                totals = [k.const(0, value)] * COLUMNS
-                for i, (element, is_valid) in enumerate(zip(found, valid, strict=True)):
-                    factor = k.where(row < known, element, k.where(row == known, mine[2][i], mine[3][i]))
-                    factor = k.where(is_valid, factor, k.const(0, value))
-                    totals = [total + factor * other[i] for total, other in zip(totals, mine, strict=True)]
-                total = _added(k, totals)
-                with k.when(((k.lane & 7) == 0) & (row < known + 2)):
-                    slot = (row * COLUMNS + (k.lane >> 3)) * NUM_WARPS + k.warp
-                    sums[slot] = sums[slot] + total
-
-    each_together(k, size, use)
-    k.barrier()
-    with k.range(k.tid + 0, (known + 2) * COLUMNS, BLOCK) as slot:
-        total = sums[slot * NUM_WARPS]
-        for i in range(1, NUM_WARPS):
-            total = total + sums[slot * NUM_WARPS + i]
-        partial[slot * k.nctaid + k.ctaid] = total
+            sums.note(first, known, [_dot(k, found, column) for found in loaded for column in mine])
+    sums.leave(known + 1, partial)
     return k.build()
+
+
+def _dot(k: Builder, a: list[Value], b: list[Value]) -> Value:
+    """Return the inner product of a thread's elements."""
+    total = a[0] * b[0]
+    for one, other in zip(a[1:], b[1:], strict=True):
+        total = k.fma(one, other, total)
+    return total
 
 
 _FACTOR = ("r11", "r12", "r22", "is_enough")
@@ -175,8 +212,8 @@ def _sums(spec: PairSumsSpec) -> Kernel:
     components, factors = k.pointer("components", value, "w"), k.pointer("factors", value, "w")
     gram, partial = k.pointer("gram", value), k.pointer("partial", value, "r")
     known, count, num_blocks = (k.scalar(name, u32) for name in ("known", "count", "num_blocks"))
-    sums = k.shared(value, (MAX_VECTORS + 2) * COLUMNS)
-    _add_partial_sums(k, sums, partial, (known + 2) * COLUMNS, num_blocks)
+    sums = k.shared(value, (MAX_VECTORS + 1) * COLUMNS)
+    _add_partial_sums(k, sums, partial, (known + 1) * COLUMNS, num_blocks)
     k.barrier()
     row = k.tid
     has_row = row < known
@@ -204,7 +241,7 @@ def _sums(spec: PairSumsSpec) -> Kernel:
             line[row + i * (count + 2)] = component
         left += [k.where(has_row, sums[near * COLUMNS + 2 + j], nothing) * component for j in range(i + 1)]
     taken = [block_reduce(k, each, add) for each in left]  # of w1 w1, w1 w2 and w2 w2
-    whole = [sums[(known + i) * COLUMNS + 2 + j] for i, j in ((0, 0), (0, 1), (1, 1))]
+    whole = [sums[known * COLUMNS + i] for i in range(3)]
     s11, s12, s22 = (a - b for a, b in zip(whole, taken, strict=True))
     r11 = k.sqrt(s11)
     r12 = s12 / r11
@@ -260,7 +297,7 @@ def _update(spec: PairUpdateSpec) -> Kernel:
                     component = each_component[row]
                     factor = k.where(first + i < known, component, nothing) if i else component
                     for element, other in zip(left, others, strict=True):
-                        element.set(element - factor * other)
+                        element.set(k.fma(-factor, other, element.get()))
         start = k.cast(known, i64) * size
         for place, one, other, is_valid in zip(places, *lefts, valid, strict=True):
             first_made = one / r11

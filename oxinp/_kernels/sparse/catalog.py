@@ -9,6 +9,7 @@ from oxinp._kernels.sparse import (
     arnoldi_pairs,
     bicgstab,
     cg,
+    coloring,
     graph,
     incomplete,
     merge,
@@ -47,7 +48,7 @@ def specs() -> list[Any]:
     """Return all shipped Specs."""
     found: list[Any] = [merge.SpmvPartitionSpec(i32), merge.SpmvPartitionSpec(i64)]
     for types in products():
-        found += [spmv.SpmvRowsSpec(types, *each) for each in ((8, spmv.UNROLL), (32, spmv.LONG_UNROLL))]
+        found += [spmv.SpmvRowsSpec(types, lanes) for lanes in (8, 32)]
         found += [
             spmv.SpmvStreamSpec(types),
             merge.SpmvMergeSpec(types),
@@ -92,6 +93,7 @@ def specs() -> list[Any]:
             ]
     for index in (i32, i64):
         found += [graph.HookSpec(index, 8), graph.FirstSpec(index), rows.PickLengthsSpec(index)]
+        found += [coloring.ColorSpec(index, lanes) for lanes in (1, 8, 32)]
         counted = ProductTypes(index, i64, i64, i64)
         found += [spgemm_merge.SpgemmMergeSpec(counted, ways, is_numeric=False, staged=0) for ways in (1, 5, 8)]
         limits = tuple(each.most for each in spgemm_rows.BINS)
@@ -160,6 +162,7 @@ FAMILIES: dict[type, Any] = {
     trees.ReachSpec: trees,
     trees.PredecessorSpec: trees,
     graph.RootSpec: graph,
+    coloring.ColorSpec: coloring,
     graph.FirstSpec: graph,
     graph.RelaxSpec: graph,
     rows.RowNumbersSpec: rows,

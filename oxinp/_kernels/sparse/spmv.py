@@ -28,19 +28,16 @@ if TYPE_CHECKING:
     from oxinp._ptx.value import Value
 
 UNROLL = 4
-LONG_UNROLL = 8
-LONG = 128  # mean length of rows of which a lane loads `LONG_UNROLL` elements at a time
 FULL = 1 << 16  # threads that keep a device busy
 MIN_LANES = 8  # which load a whole sector of indices
 STREAM_NBYTES = 16384  # of products in shared memory
 
 
 class SpmvRowsSpec(Frozen):
-    """The kernel of types and of a number of lanes per row, a power of two up to 32; each loads `unroll` at a time."""
+    """The kernel of types and of a number of lanes per row, a power of two up to 32."""
 
     types: ProductTypes
     lanes: int
-    unroll: int = UNROLL
 
 
 class SpmvStreamSpec(Frozen):
@@ -67,8 +64,7 @@ def lanes_for(num_rows: int, count: int) -> int:
 
 def rows(num_rows: int, count: int, types: ProductTypes, lanes: int) -> Plan:
     """Return the plan with `lanes` threads per row; the inputs are indptr, indices, data and the vector."""
-    unroll = UNROLL if count < LONG * num_rows else LONG_UNROLL
-    return _plan(SpmvRowsSpec(types, lanes, unroll), num_rows, count, BLOCK // lanes)
+    return _plan(SpmvRowsSpec(types, lanes), num_rows, count, BLOCK // lanes)
 
 
 def stream(num_rows: int, count: int, types: ProductTypes) -> Plan:
@@ -104,7 +100,7 @@ def _parameters(k: Builder, types: ProductTypes) -> tuple[Pointer, Pointer, Poin
 
 
 def _rows(spec: SpmvRowsSpec) -> Kernel:
-    types, lanes, unroll = spec.types, spec.lanes, spec.unroll
+    types, lanes = spec.types, spec.lanes
     k = Builder("spmv_rows", block=BLOCK)
     out, indptr, indices, data, x, num_rows = _parameters(k, types)
     row = k.cast(k.ctaid, types.index) * (BLOCK // lanes) + k.cast(k.tid / lanes, types.index)
@@ -116,8 +112,8 @@ def _rows(spec: SpmvRowsSpec) -> Kernel:
     end = k.where(has_row, indptr[near + 1], nothing)
     zero = k.const(0, types.result)
     total = k.var(zero)
-    with k.range(begin + lane, end, lanes * unroll) as first:
-        wanted = [first + lanes * i if i else first for i in range(unroll)]
+    with k.range(begin + lane, end, lanes * UNROLL) as first:
+        wanted = [first + lanes * i if i else first for i in range(UNROLL)]
         places = [k.min(place, end - 1) for place in wanted]
         columns = [indices.load(place, 1, STREAMED)[0] for place in places]
         products = [product(k, types, data, x, *pair, STREAMED) for pair in zip(places, columns, strict=True)]

@@ -42,13 +42,14 @@ def _one_axis(name: str) -> Function:
         n: Any = None,
         axis: Any = -1,
         norm: Any = None,
-        overwrite_x: Any = False,  # noqa: ARG001 - a permission, of which no use is made
+        overwrite_x: Any = False,
         workers: Any = None,
         *,
         plan: Any = None,
     ) -> Any:
         check_permissions(workers, plan)
-        return apply(x, request("scipy", name, None if n is None else (n,), (axis,), norm))
+        wanted = request("scipy", name, None if n is None else (n,), (axis,), norm)
+        return apply(x, wanted, is_overwritable=bool(overwrite_x))
 
     return function
 
@@ -59,13 +60,14 @@ def _several_axes(name: str, usual: tuple[int, ...] | None) -> Function:
         s: Any = None,
         axes: Any = usual,
         norm: Any = None,
-        overwrite_x: Any = False,  # noqa: ARG001
+        overwrite_x: Any = False,
         workers: Any = None,
         *,
         plan: Any = None,
     ) -> Any:
         check_permissions(workers, plan)
-        return apply(x, request("scipy", name, listed(s), listed(axes), norm))
+        wanted = request("scipy", name, listed(s), listed(axes), norm)
+        return apply(x, wanted, is_overwritable=bool(overwrite_x))
 
     return function
 

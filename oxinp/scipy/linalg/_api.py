@@ -22,7 +22,9 @@ from oxinp.scipy.linalg import (  # noqa: F401 - for what they register
     _functions,
     _general,
     _hermitian,
+    _interpolative,
     _matrix_functions,
+    _structures,
 )
 from oxinp.scipy.linalg._given import given, matrices, or_scipy
 

@@ -1,4 +1,4 @@
-"""Functions of `scipy.linalg` of matrices as such: trigonometric and hyperbolic ones, square roots, signs."""
+"""Functions of `scipy.linalg` of matrices as such: trigonometric and hyperbolic ones, roots, logarithms, signs."""
 
 from __future__ import annotations
 
@@ -15,6 +15,10 @@ from oxinp.scipy.linalg._functions import expm
 from oxinp.scipy.linalg._given import matrices, or_scipy
 
 MAX_STEPS = 20  # of Newton's iteration, which doubles the digits once it converges
+MAX_ROOTS = 60  # of which a logarithm is taken: of the largest and the smallest norms
+NEAR = 0.25  # 1-norm of the difference to the identity up to which 7 nodes give a logarithm in double precision
+NODES = 7
+INACCURATE = 1000  # rounding units of double precision from which SciPy warns
 ALLOWED = 8  # times the rounding unit and the order: what a residual may be, over the norms that it is of
 
 
@@ -161,4 +165,85 @@ def signm(A: Any, *args: Any, **kwargs: Any) -> Any:
     raise Unsupported("a matrix of which the iteration finds no sign")
 
 
-__all__ = ["coshm", "cosm", "signm", "sinhm", "sinm", "sqrtm", "tanhm", "tanm"]
+def _double(a: Any) -> Any:
+    """Return a square matrix whose elements are in double precision, and so remain."""
+    a = _square(a)
+    if a.dtype.char not in "dD" or len(a) == 1:
+        raise Unsupported("single precision, or a number")
+    return a
+
+
+def _logarithm(a: Any) -> Any:
+    """Return the logarithm by square roots until the identity is near, then Gauss and Legendre's nodes.
+
+    Source: N. Higham, Functions of Matrices, 2008, algorithm 11.9, with the partial fractions of (11.18).
+
+    Raises
+    ------
+    Unsupported
+        There is no root, or the exponential of what is found is not the matrix.
+    """
+    eye, x, num_roots = np.eye(len(a), dtype=a.dtype, like=a), a, 0
+    while _norm(x - eye) > NEAR:
+        if num_roots == MAX_ROOTS:
+            raise Unsupported("a matrix whose roots stay far from the identity")
+        x, num_roots = sqrtm(x), num_roots + 1
+    x = x - eye
+    found: Any = np.zeros_like(x)
+    for node, weight in zip(*np.polynomial.legendre.leggauss(NODES), strict=True):
+        found = found + factorise.solve(eye + x * ((node + 1) / 2), x * (weight / 2))
+    found = found * 2.0**num_roots
+    if not _norm(expm(found) - a) < INACCURATE * np.finfo(np.float64).eps * _norm(a):
+        raise Unsupported("a logarithm that is inaccurate, of which SciPy warns")
+    return found
+
+
+@implements("scipy.linalg.logm")
+@or_scipy
+def logm(A: Any, *args: Any, **kwargs: Any) -> Any:
+    """See `scipy.linalg.logm`: where the exponential proves that it is one."""
+    if args or kwargs:
+        inspect.signature(scipy.linalg.logm).bind(A, *args, **kwargs)
+        raise Unsupported("options, which are SciPy's")
+    return _logarithm(_double(A))
+
+
+@implements("scipy.linalg.fractional_matrix_power")
+@or_scipy
+def fractional_matrix_power(A: Any, t: Any) -> Any:
+    """See `scipy.linalg.fractional_matrix_power`: by logarithms, of powers between -1 and 1, and whole ones."""
+    a = _double(A)
+    if t == int(t):
+        return np.linalg.matrix_power(a, int(t))
+    if not -1 < t < 1:
+        raise Unsupported("powers of which logarithms lose digits")
+    return expm(_logarithm(a) * t)
+
+
+@implements("scipy.linalg.expm_frechet")
+@or_scipy
+def expm_frechet(A: Any, E: Any, method: Any = None, compute_expm: bool = True, check_finite: bool = True) -> Any:
+    """See `scipy.linalg.expm_frechet`: the exponential of a matrix of blocks, whatever the method."""
+    if method not in (None, "SPS", "blockEnlarge"):
+        raise Unsupported("a method that SciPy refuses")
+    a, e = matrices(A, E, check_finite=check_finite, are_square=True)
+    if a.ndim != 2 or a.shape != e.shape:
+        raise Unsupported("stacks, or what SciPy refuses")
+    n, (a, e) = len(a), factorise.prepared(a, e)
+    both = expm(np.concatenate([np.concatenate([a, e], axis=1), np.concatenate([np.zeros_like(a), a], axis=1)]))
+    return (both[:n, :n], both[:n, n:]) if compute_expm else both[:n, n:]
+
+
+__all__ = [
+    "coshm",
+    "cosm",
+    "expm_frechet",
+    "fractional_matrix_power",
+    "logm",
+    "signm",
+    "sinhm",
+    "sinm",
+    "sqrtm",
+    "tanhm",
+    "tanm",
+]

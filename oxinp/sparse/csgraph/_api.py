@@ -22,6 +22,9 @@ from oxinp._core.ops import sparse as ops
 from oxinp._core.ops.perform import perform_on_device, perform_sized
 from oxinp._core.reduction.reduce import reduce
 from oxinp._core.reduction.table import ALL, ANY, MIN, SUM
+from oxinp.sparse import _rows
+from oxinp.sparse._base import COMPRESSED, as_ours, sibling
+from oxinp.sparse._compressed import canonical_rows
 from oxinp.sparse._executed import composed
 from oxinp.sparse._rows import Rows, taken
 from oxinp.sparse.csgraph._graphs import checked_rows
@@ -67,6 +70,18 @@ def breadth_first_order(csgraph: Any, i_start: Any, directed: bool = True, retur
     if before:
         predecessors[order[1:]] = astype(concatenate(before), INT32)
     return order, predecessors
+
+
+@implements("scipy.sparse.csgraph.breadth_first_tree")
+def breadth_first_tree(csgraph: Any, i_start: Any, directed: bool = True) -> Any:
+    """See `scipy.sparse.csgraph.breadth_first_tree`."""
+    csgraph = as_ours(csgraph)
+    _, before = breadth_first_order(csgraph, i_start, directed)
+    rows = canonical_rows(csgraph if csgraph.format in COMPRESSED else csgraph.tocsr())
+    rows = rows._replace(data=astype(rows.data, FLOAT64))
+    tree = _rows.kept(rows, taken(before, rows.indices) == _rows.numbers(rows))
+    parts = {"data": tree.data, "indices": tree.indices, "indptr": tree.indptr}
+    return sibling(csgraph, "csr", parts, csgraph.shape, canonical=True)
 
 
 def _paths(csgraph: Any, directed: bool, indices: Any, unweighted: bool, return_predecessors: bool) -> Any:
@@ -179,4 +194,4 @@ def shortest_path(
     return _paths(csgraph, directed, indices, unweighted, return_predecessors)
 
 
-__all__ = ["bellman_ford", "breadth_first_order", "dijkstra", "shortest_path"]
+__all__ = ["bellman_ford", "breadth_first_order", "breadth_first_tree", "dijkstra", "shortest_path"]

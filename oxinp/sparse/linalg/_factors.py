@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 import scipy.sparse.linalg
 
 from oxinp._api.fronts import implements
+from oxinp._core.array import dispatch
 from oxinp._core.host import exchange, fallback
 from oxinp._core.host.exchange import is_array
+from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.results import types
 from oxinp._core.manipulation.copy import astype
+from oxinp._core.memory.dtypes import FLOAT64
 from oxinp._core.ops import gather
 from oxinp.sparse import _compressed, _rows
-from oxinp.sparse._base import as_ours, is_small
+from oxinp.sparse._base import as_ours, is_ours, is_small
 from oxinp.sparse._rows import Rows
+from oxinp.sparse.linalg._dense_factors import DenseFactorisation
 
 MIN_RIGHT = 32
 """Right-hand sides from which on they are solved for on the device; fewer wait for each other's rows, one by one."""
@@ -107,6 +113,10 @@ def _factored(name: str) -> None:
     theirs = getattr(scipy.sparse.linalg, name)
 
     def function(A: Any, *args: Any, **kwargs: Any) -> Any:
+        if name != "spilu" and not args and not kwargs:
+            with contextlib.suppress(Unsupported):
+                dense = DenseFactorisation(A)
+                return dense if name == "splu" else dense.solve
         made = fallback.call(theirs, (A, *args), kwargs, name=f"scipy.sparse.linalg.{name}")
         if not callable(made):
             return Factorisation(made)
@@ -120,5 +130,21 @@ def _factored(name: str) -> None:
 
 for _name in ("splu", "spilu", "factorized"):
     _factored(_name)
+
+
+@implements("scipy.sparse.linalg.spsolve")
+def spsolve(A: Any, b: Any, permc_spec: Any = None, use_umfpack: bool = True) -> Any:  # noqa: ARG001 - SciPy's
+    """See `scipy.sparse.linalg.spsolve`: with dense factors on the device, where the matrix fills in."""
+    if permc_spec is not None or not is_ours(A) or scipy.sparse.issparse(b) or is_ours(b):
+        raise Unsupported("an order of columns, or what is not sparse, or a sparse right-hand side")
+    right = dispatch.functions[np.asarray](b)
+    if right.ndim not in (1, 2) or right.shape[0] != A.shape[0] or right.dtype.kind not in "biufc":
+        raise Unsupported("what SciPy refuses")
+    dtype = np.promote_types(A.dtype if A.dtype.char in "fdFD" else FLOAT64, right.dtype)
+    if dtype.char not in "fdFD":
+        raise Unsupported("a dtype without kernels")
+    x = DenseFactorisation(A.astype(dtype, copy=False)).solve(right)
+    return x.ravel() if right.ndim == 2 and right.shape[1] == 1 else x
+
 
 __all__ = ["Factorisation"]

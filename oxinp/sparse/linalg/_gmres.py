@@ -50,12 +50,13 @@ def gmres(
     factor = 1.0
     tolerance = preconditioned_norm * min(factor, system.atol / system.b_norm)
     r = residual(system, x)
-    if float(norm_of(r)[0]) < system.atol:
+    left = norm_of(r)
+    if float(left[0]) < system.atol:
         return x, 0
     takes_pairs = _takes_pairs(system, dtype, restart)
     for _ in range(system.maxiter):
         start = system.solve(r)
-        norm = norm_of(start)
+        norm = norm_of(start) if system.is_preconditioned else left
         first = (start / norm).reshape(1, -1)
         space = _space_in_pairs(system.matrix, first, restart) if takes_pairs else None
         takes_pairs = space is not None
@@ -63,8 +64,9 @@ def gmres(
         y, presid, has_broken_down = _project(hessenberg, float(norm[0].real), tolerance, dtype)
         x = x + reduce(SUM, basis[: len(y)] * types.from_host(y[:, None]), 0)
         r = system.b - system.matvec(x)
-        evaluate(x, r)
-        r_norm = float(norm_of(r)[0])
+        left = norm_of(r)
+        evaluate(x, left)
+        r_norm = float(left[0].real)
         if r_norm <= system.atol or has_broken_down:
             return x, 0 if r_norm <= system.atol else system.maxiter
         factor = max(np.finfo(dtype).eps, 0.25 * factor) if presid <= tolerance else min(1.0, 1.5 * factor)
@@ -89,7 +91,7 @@ def _space_in_pairs(matrix: Any, first: Any, count: int) -> tuple[Any, np.ndarra
     """Return what `_space` does, by products with the matrix and with its square; None if too little was left."""
     rows, longest = _compressed.of_rows(matrix)
     even = count // 2 * 2
-    basis, projected = perform_on_device(ops.ARNOLDI_PAIRS, (*rows.parts, copy(first)), (even, longest))
+    basis, projected = perform_on_device(ops.ARNOLDI_PAIRS, (*rows.parts, first), (even, longest))
     h = np.array(projected.tolist(), first.dtype).reshape(even, even + 2)
     if h[:, -1].any():
         return None
@@ -179,9 +181,11 @@ def _project(
     for column in range(count):
         row = h[column]
         has_broken_down = row[column + 1] == 0
+        last = row[0]
         for k, (c, s, other) in enumerate(rotations):
-            row[k : k + 2] = c * row[k] + s * row[k + 1], other * row[k] + c * row[k + 1]
-        c, s, magnitude = rotate(row[column], row[column + 1])
+            following = row[k + 1]
+            row[k], last = c * last + s * following, other * last + c * following
+        c, s, magnitude = rotate(last, row[column + 1])
         other = -s if is_double else -np.conj(s)
         rotations.append((c, s, other))
         row[column : column + 2] = magnitude, 0

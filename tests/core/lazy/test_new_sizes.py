@@ -9,7 +9,7 @@ import oxinp
 from oxinp._core.lazy import chains, executor
 from oxinp._core.lazy.expr import Graph
 from oxinp._core.memory.layout import Layout
-from oxinp._core.memory.recent import Recent
+from oxinp._core.memory.recent import MEETINGS, Recent
 from tests.comparator import assert_same
 
 LENGTH = 700
@@ -122,18 +122,21 @@ def test_what_is_met_again_is_kept(data):
     (x, y), _ = data
     oxinp.evaluate(x[:50] * y[:50])
     graphs = []
-    for _ in range(4):
+    for _ in range(MEETINGS + 3):
         z = x[:77] * y[:77]
         graphs.append(z._storage.value[0])
         oxinp.evaluate(z)
-    assert graphs[0] is not graphs[1] is graphs[2] is graphs[3]
-    assert graphs[0].program is chains.ONCE
-    assert isinstance(graphs[3].program, executor.Executable)
+    first, *others = graphs[MEETINGS:]
+    assert all(graph is first for graph in others)
+    assert all(graph is not first and graph.program is chains.ONCE for graph in graphs[:MEETINGS])
+    assert isinstance(first.program, executor.Executable)
 
 
 def test_a_table_has_met_what_it_was_asked_of():
     table = Recent(2)
-    assert [table.has_met(key) for key in "abab"] == [False, False, True, True]
+    for _ in range(MEETINGS):
+        assert [table.has_met(key) for key in "ab"] == [False, False]
+    assert [table.has_met(key) for key in "ab"] == [True, True]
     assert [table.has_met(key) for key in "cab"] == [False, False, False]  # it forgets, and keeps nothing
     assert not table
 

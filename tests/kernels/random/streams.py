@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from oxinp._core.ops.c_library import form_of_log1p
+from oxinp._core.ops.c_library import form_of
 from oxinp._kernels.random import fill, segments
 from oxinp._kernels.random.lcg import GENERATORS, MASK_64
 from oxinp._kernels.random.variates import VARIATES, ziggurat_table
@@ -67,7 +67,7 @@ class Stream:
         out = np.zeros(size, variate.type.dtype)
         is_shifted = self.has_half and variate.pieces > 1
         if variate.tail is not None:
-            how.setdefault("log1p", form_of_log1p(f"f{variate.type.nbytes}"))
+            how.setdefault("log1p", form_of(f"log1p_f{variate.type.nbytes}"))
         plan = segments.plan(self.lcg.name, name, size, self.session.device, is_shifted=is_shifted, **how)
         values = self.scalars(is_shifted=is_shifted)
         if variate.has_table:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from oxinp._kernels.plan import Launch
-from oxinp._kernels.random import twister, twister_jump, twister_plan
+from oxinp._kernels.random import twister, twister_jump, twister_plan, twister_polar
 from oxinp._kernels.random.twister_formats import FORMATS, RESULT_WORDS
 from tests.comparator import assert_same
 from tests.kernels.machine import Session, execute, machine
@@ -85,6 +85,27 @@ def test_a_stream_whose_state_moves_to_the_front(session, name, numpys, words):
 @pytest.mark.parametrize("has_gauss", [False, True])
 def test_polar_normals(session, has_gauss):
     for size in (2, 3, 700, 2001):
+        legacy = np.random.RandomState(size)
+        legacy.standard_normal(1 if has_gauss else 2)
+        before = legacy.get_state(legacy=False)
+        generator = np.random.MT19937()
+        generator.state = before
+        ours, found, result = draw(session, generator, "polar_f64", size, given=before["gauss"] if has_gauss else None)
+        assert_same(ours, legacy.standard_normal(size))
+        after = legacy.get_state(legacy=False)
+        assert (found[0].tolist(), found[1]) == (after["state"]["key"].tolist(), after["state"]["pos"])
+        assert result[3] == after["has_gauss"]
+        assert_same(result[2:3].view(np.float64), np.array([after["gauss"]]))
+
+
+@pytest.mark.parametrize("has_gauss", [False, True])
+@pytest.mark.parametrize("fewest_words", [512, 6000])
+def test_polar_normals_of_points(session, has_gauss, fewest_words, monkeypatch):
+    monkeypatch.setattr(twister_plan, "FEWEST_WORDS", fewest_words)
+    monkeypatch.setattr(twister_plan, "FEWEST_OF_POINTS", 1)
+    monkeypatch.setattr(twister_polar, "CHUNK", 256)
+    monkeypatch.setattr(twister_polar, "make", twister_polar.make.__wrapped__)
+    for size in (2, 1200 + has_gauss if fewest_words == 512 else 7000):
         legacy = np.random.RandomState(size)
         legacy.standard_normal(1 if has_gauss else 2)
         before = legacy.get_state(legacy=False)

@@ -35,11 +35,10 @@ def run_matvec(session, plan, arrays, x, num_rows, dtype):
     return output
 
 
-@pytest.mark.parametrize("kernel", ["rows-1", "rows-8", "rows-32", "long-8", "stream", "merge"])
+@pytest.mark.parametrize("kernel", ["rows-1", "rows-8", "rows-32", "stream", "merge"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_matvec(session, monkeypatch, kind, kernel):
+def test_matvec(session, kind, kernel):
     matrix = KINDS[kind]
-    monkeypatch.setattr(spmv, "LONG", 0 if kernel == "long-8" else spmv.LONG)
     x = np.random.default_rng(1).integers(-9, 9, matrix.shape[1]).astype(float)
     num_rows, types = matrix.shape[0], types_of("f8", "f8")
     if kernel == "merge":

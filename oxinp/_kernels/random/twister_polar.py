@@ -1,0 +1,179 @@
+"""Large draws of polar normals from MT19937: points that are accepted, apart from what is made of them.
+
+The words of a draw are cut into streams, see `twister_draw`, whose blocks store the points that they accept one after
+the other, 16 bytes each, and how many these are; another launch makes the normals, of which a block has some points of
+a stream: where its results go is the sum of the counts before that. So no word is made twice, and no thread waits for
+logarithms between two barriers. Where the draw may end, which its size tells to a few turns of a state's worth of
+words, blocks leave the states that turns begin with in place of points, and kernels as those of `twister_draw` have a
+turn each, one of which finds the end. Who owns what: a thread of the second launch has every `BLOCK`-th point of its
+block's, and one in sixteen goes to a list, as its logarithm is another one (see `libm`). Bytes per result: 24, of which
+8 are its own. Instructions: about 90 per pair of words, 150 per point.
+
+Source: NumPy's src/mt19937 and src/legacy.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from oxinp._kernels.problem import MAX_KERNELS
+from oxinp._kernels.random import libm
+from oxinp._kernels.random.twister import N
+from oxinp._kernels.random.twister_draw import BLOCK, NUM_WARPS, STEPS, WIDTH, Drawing, Place, Ranks, sum_of
+from oxinp._kernels.random.twister_formats import polar_values
+from oxinp._ptx import Builder, Kernel
+from oxinp._ptx.frozen import Frozen
+from oxinp._ptx.kernel import retraceable
+from oxinp._ptx.types import f64, i64, u32
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from oxinp._ptx.value import Value
+
+FORMAT = "polar_f64"
+POINTS, ENDS, VALUES = "points", "ends", "values"
+TURN = 2 * WIDTH * STEPS  # words
+CHUNK = 16 * BLOCK  # points of a block
+
+
+class PolarSpec(Frozen):
+    """One kernel of the family.
+
+    Attributes
+    ----------
+    part : str
+        What it leaves: `POINTS` of streams; results of turns, of which one is the last (`ENDS`); `VALUES` of points.
+    is_given : bool
+        The first result is given.
+    """
+
+    part: str
+    is_given: bool = False
+
+
+@lru_cache(MAX_KERNELS)
+@retraceable
+def make(spec: PolarSpec) -> Kernel:
+    """Build the kernel of a Spec."""
+    if spec.part == POINTS:
+        return _Points(FORMAT, is_given=False).build()
+    if spec.part == ENDS:
+        return _Ends(FORMAT, is_given=spec.is_given).build()
+    return _Values(is_given=spec.is_given).build()
+
+
+class _Points(Drawing):
+    """Store a stream's points, or from some turn on the states of turns and what they accept."""
+
+    name = "twister_points"
+
+    def declare(self) -> None:
+        k = self.k
+        self.points, self.states = k.pointer("points", f64, "w"), k.pointer("states", u32, "w")
+        self.counts = k.pointer("counts", i64, "w")
+
+    def build(self) -> Kernel:
+        k = self.k
+        first, turns = k.scalar("first", u32), k.scalar("turns", u32)
+        ranks = Ranks(k)
+        self.begin()
+        points = self.points.at(k.cast(k.ctaid, i64) * (self.length >> 1))
+        total, turn, left = k.var(0, u32), k.var(k.ctaid * turns), k.var(self.length >> 1)
+        with k.loop():
+            here = k.cast(k.min(left, WIDTH * STEPS), u32)
+            may_end, place = turn >= first, turn - first
+            with k.when(may_end):
+                self.pairs.leave(self.states.at(k.cast(place, i64) * N), k.const(0, u32))
+            found = k.var(0, u32)
+            with k.range(k.const(0, u32), here, WIDTH) as at:
+                has_pair = self.pairs.has_pair & (k.tid + at < here)
+                ((accepted, _, _, point),) = self.attempts(self.pairs.step(at), has_pair)
+                before, count = ranks.rank([accepted])
+                with k.when(accepted & ~may_end):
+                    points.store((total + found + before) * 2, point)
+                found.set(found + count)
+            with k.when(~may_end):
+                total.set(total + found)
+            with k.when(may_end & (k.tid == 0)):
+                self.counts[k.nctaid + place] = k.cast(found.get(), i64)
+            k.break_if(left <= WIDTH * STEPS)
+            k.barrier()
+            self.pairs.turn()
+            turn.set(turn + 1)
+            left.set(left - WIDTH * STEPS)
+        with k.when(k.tid == 0):
+            self.counts[k.ctaid] = k.cast(total.get(), i64)
+        return k.build()
+
+
+class _Ends(Place):
+    """Store what turns accept, one per block, up to the last result."""
+
+    name = "twister_ends"
+
+    def build(self) -> Kernel:
+        self.constants = [self.k.scalar(name, u32) for name in ("num_streams", "first", "turns")]
+        return super().build()
+
+    def sum_before(self) -> Value:
+        return sum_of(self.k, self.counts, self.constants[0] + self.k.ctaid, self.sums)
+
+    def extent(self) -> tuple[Value, Value]:
+        k = self.k
+        _, first, turns = self.constants
+        turn = first + k.ctaid
+        start = k.cast(turn % turns, i64) * TURN
+        return k.cast(turn / turns, i64) * self.length + start, k.min(self.length - start, TURN)
+
+
+class _Values:
+    """Store the results of some points of a stream."""
+
+    def __init__(self, *, is_given: bool) -> None:
+        self.is_given = is_given
+        self.k = k = Builder("twister_normals", block=BLOCK)
+        self.out, self.points = k.pointer("out", f64, "w"), k.pointer("points", f64, "r")
+        self.counts = k.pointer("counts", i64, "r")
+        self.length, self.size = k.scalar("length", i64), k.scalar("size", i64)
+
+    def build(self) -> Kernel:
+        k = self.k
+        sums, num_near, near = k.shared(i64, NUM_WARPS), k.shared(u32, 1), k.shared(u32, CHUNK)
+        stream, start = k.ctaid.y, k.ctaid * CHUNK
+        count = k.cast(self.counts[stream], u32)
+        with k.when(start < count):
+            with k.when(k.tid == 0):
+                num_near[0] = k.const(0, u32)
+            self.rank = sum_of(k, self.counts, stream, sums) + k.cast(start, i64)
+            points = self.points.at(k.cast(stream, i64) * (self.length >> 1) + k.cast(start, i64) * 2)
+            with k.range(k.tid, k.min(count - start, CHUNK), BLOCK) as number:
+                x, y = points.load(number * 2, 2)
+                square = x * x + y * y
+                is_near = libm.is_near_1(k, square)
+                with k.when(is_near):
+                    near[num_near.atomic("add", 0, k.const(1, u32), order="relaxed.cta")] = number
+                with k.otherwise():
+                    self.store(number, x, y, libm.log_far)
+            k.barrier()
+            with k.range(k.tid, num_near[0], BLOCK) as place:
+                number = near[place]
+                x, y = points.load(number * 2, 2)
+                self.store(number, x, y, libm.log_near)
+        return k.build()
+
+    def store(self, number: Value, x: Value, y: Value, log: Callable[[Builder, Value], Value]) -> None:
+        """Store the results of a point; the first results of turns that follow are others' to store."""
+        k = self.k
+        values = polar_values(k, x, y, x * x + y * y, log)
+        at = (self.rank + k.cast(number, i64)) * 2 + int(self.is_given)
+        with k.when(at + 1 < self.size):
+            if not self.is_given:
+                self.out.store(at, values)
+            else:
+                for i, value in enumerate(values):
+                    self.out[at + i] = value
+
+
+__all__ = ["CHUNK", "ENDS", "FORMAT", "POINTS", "TURN", "VALUES", "PolarSpec", "make"]

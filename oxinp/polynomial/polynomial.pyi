@@ -1,0 +1,33 @@
+# Written by docs/type_stubs.py from the tables and NumPy 2.4 and SciPy 1.17; type checkers alone read it.
+
+from numpy.polynomial.polynomial import *
+from numpy.polynomial.polynomial import (
+    Polynomial as Polynomial,
+    polyadd as polyadd,
+    polycompanion as polycompanion,
+    polyder as polyder,
+    polydiv as polydiv,
+    polydomain as polydomain,
+    polyfit as polyfit,
+    polyfromroots as polyfromroots,
+    polygrid2d as polygrid2d,
+    polygrid3d as polygrid3d,
+    polyint as polyint,
+    polyline as polyline,
+    polymul as polymul,
+    polymulx as polymulx,
+    polyone as polyone,
+    polypow as polypow,
+    polyroots as polyroots,
+    polysub as polysub,
+    polytrim as polytrim,
+    polyval as polyval,
+    polyval2d as polyval2d,
+    polyval3d as polyval3d,
+    polyvalfromroots as polyvalfromroots,
+    polyvander as polyvander,
+    polyvander2d as polyvander2d,
+    polyvander3d as polyvander3d,
+    polyx as polyx,
+    polyzero as polyzero,
+)

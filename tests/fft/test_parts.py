@@ -1,0 +1,89 @@
+"""Transforms of arrays that the device's memory does not hold: in parts, with the library's results, and reports."""
+
+import numpy as np
+import pytest
+import scipy.fft
+
+import oxinp
+from oxinp._core.ops import fft, fft_parts
+
+pytestmark = pytest.mark.usefixtures("on_device")
+
+
+@pytest.fixture
+def limited():
+    """Limit the device's memory to so many bytes beyond what is in use."""
+
+    def limit(nbytes):
+        oxinp.cuda.trim()
+        oxinp.cuda.limit_memory(oxinp.cuda.memory_stats().used_nbytes + nbytes)
+
+    yield limit
+    oxinp.cuda.limit_memory(None)
+
+
+def values(code, shape, seed=0):
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal(shape)
+    return (x + 1j * rng.standard_normal(shape)).astype(code) if code in "FD" else x.astype(code)
+
+
+def check(name, x, *args, **kwargs):
+    with oxinp.explain() as report:
+        ours = np.asarray(getattr(oxinp.scipy.fft, name)(x.copy(), *args, **kwargs))
+    expected = getattr(scipy.fft, name)(x, *args, **kwargs)
+    assert (ours.dtype, ours.shape) == (expected.dtype, expected.shape)
+    assert abs(ours - expected).max() <= 32 * np.finfo(ours.dtype).eps * abs(expected).max()
+    return [entry for entry in report.entries if entry.what.startswith("part of")]
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "axis"), [("fft", "D", 0), ("fft", "F", 1), ("rfft", "d", 1), ("irfft", "D", 0), ("ihfft", "d", 0)]
+)
+def test_many(limited, name, code, axis):
+    x = values(code, (24, 40))
+    limited(10_000)
+    assert len(check(name, x, axis=axis, overwrite_x=axis == 1)) > 2
+
+
+def test_operands_are_overwritten_where_they_may_be(limited):
+    x = values("D", (24, 40))
+    expected = scipy.fft.fft(x, axis=0)
+    limited(10_000)
+    found = oxinp.scipy.fft.fft(x, axis=0, overwrite_x=True)
+    assert np.shares_memory(np.asarray(found), x)
+    assert abs(np.asarray(found) - expected).max() <= 1e-14 * abs(expected).max()
+
+
+@pytest.mark.parametrize("name", ["fftn", "rfft2", "irfftn", "hfft2"])
+def test_several_axes(limited, name):
+    limited(3_000)
+    assert check(name, values("d" if name == "rfft2" else "D", (10, 3, 12)), norm="ortho")
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "n"),
+    [("ifft", "F", 600), ("rfft", "d", 495), ("hfft", "D", 600)],
+)
+def test_long(limited, name, code, n):
+    limited(6_000)
+    assert len(check(name, values(code, (2, n - 100)), n, norm="ortho")) > 4
+
+
+def test_lengths_beyond_kernels(monkeypatch):
+    monkeypatch.setattr(fft_parts, "MAX_LENGTH", 100)
+    monkeypatch.setattr(fft_parts, "MAX_SPLIT", 10_000)
+    monkeypatch.setattr(fft, "MAX_LENGTH", 100)
+    assert len(check("fft", values("D", (6, 20)), 120)) == 12
+
+
+def test_primes_say_what_is_missing(limited):
+    limited(12_000)
+    with pytest.raises(MemoryError, match=r"a transform of 1009 elements .* the smaller factors are 1 and 1009"):
+        oxinp.fft.fft(values("D", (1009,)))
+
+
+def test_exceptions_are_the_librarys(limited):
+    limited(1000)
+    with pytest.raises(ValueError, match="Invalid number of FFT data points"):
+        oxinp.fft.fft(values("D", (400,)), 0)
