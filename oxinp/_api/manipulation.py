@@ -182,11 +182,11 @@ def _masked(dst: Any, src: Any, casting: str, where: Any) -> Any:
 @implements("bmat", is_hosted=False)
 def bmat(obj: Any, ldict: Any = None, gdict: Any = None) -> Any:
     """See `numpy.bmat`; of a text, names are those of the line that asks."""
-    if isinstance(obj, str):
+    if isinstance(obj, str) and gdict is None:
         frame: Any = sys._getframe()
         while str(frame.f_globals.get("__name__")).startswith("oxinp."):
             frame = frame.f_back
-        known = {**frame.f_globals, **frame.f_locals} if gdict is None else {**gdict, **(ldict or {})}
+        known = {**frame.f_globals, **frame.f_locals}
         names = re.split(r"[;,\s]+", obj)
         ldict, gdict = {name: known[name] for name in names if name in known}, {}
     return call(np.bmat, (obj, ldict, gdict), {}, name="bmat")
