@@ -108,15 +108,15 @@ class Bound:
         self.add(plan.steps, 0, [])
         self.executable = self.graph.instantiate()
 
-    def add(self, steps, stream, after):
+    def add(self, steps, stream, after, *, is_beside=False):
         """Add steps on a stream, behind nodes of the graph; return the nodes to wait for."""
         for step in steps:
             if isinstance(step, Beside):
                 assert not stream
                 side = self.branch.stream.handle
                 self.calls.append(("", 0, 0, self.branch.fork))
-                urgent = self.add(step.urgent, side, after)
-                after = [*self.add(step.rest, stream, after), *urgent]
+                urgent = self.add(step.urgent, side, after, is_beside=True)
+                after = [*self.add(step.rest, stream, after, is_beside=True), *urgent]
                 self.calls.append(("", 0, 0, self.branch.join))
             elif isinstance(step, Launch):
                 given = (*parameters(self.backend, step, self.buffers), *step.constants)
@@ -133,7 +133,7 @@ class Bound:
                         is_programmatic=is_programmatic,
                         stream=stream,
                     )
-                    for is_programmatic in (GRID_WAIT in kernel.ptx, False)
+                    for is_programmatic in (GRID_WAIT in kernel.ptx and not is_beside, False)
                 )
                 flops = step.work.flops if kernel.name.startswith("gemm") else 0
                 name = f"{kernel.name} of 1e{int(math.log10(flops))}" if flops else kernel.name

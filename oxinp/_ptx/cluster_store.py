@@ -101,8 +101,8 @@ def _fence(frame: Frame, _op: Op) -> None:
 
 
 _INIT_FENCE = "fence.mbarrier_init.release.cluster"
-# The scope is the block, as of what the asynchronous units bring: who waits at the cluster's scope invalidates the whole
-# L1 cache, warp by warp (seen as CCTL.IVALL).
+# The scope is the block, as of what the asynchronous units bring: who waits at the cluster's scope invalidates all of
+# the L1 cache, warp by warp (seen as CCTL.IVALL).
 _WAIT = Op(
     "counted_wait",
     spinning("cta"),

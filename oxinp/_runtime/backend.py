@@ -263,6 +263,7 @@ class Backend(Protocol):
         constants: tuple[Any, ...],
         work: tuple[int, int] = (0, 0),
         is_brief: bool = False,
+        overlaps: bool = True,
         /,
     ) -> Launch:
         """Return a callable that launches a kernel.
@@ -280,10 +281,11 @@ class Backend(Protocol):
             The remaining parameters.
         work : (int, int)
             Flops, and bytes that are read and written, of each launch: for those who profile.
-
         is_brief : bool
             It may run once: it is made in less time, and takes a little more at each launch. All that are made of one
             kernel may be called by one thread at a time.
+        overlaps : bool
+            It may begin before the kernel before it has ended, where it is made for that.
 
         Returns
         -------

@@ -391,9 +391,10 @@ class CudaBackend:
         constants: tuple[Any, ...],
         work: tuple[int, int] = NO_WORK,
         is_brief: bool = False,
+        overlaps: bool = True,
     ) -> Launch:
         """Return a callable that launches a kernel on the stream that is current then; see `Backend.launcher`."""
-        return self._launches.launcher(kernel, grid, num_varying, constants, work, is_brief)
+        return self._launches.launcher(kernel, grid, num_varying, constants, work, is_brief, overlaps)
 
     def relauncher(self, kernel: Kernel, num_varying: int) -> Callable[..., None] | None:
         """Return what launches a kernel with any grid and constants; see `Backend.relauncher`."""

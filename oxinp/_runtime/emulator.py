@@ -234,6 +234,7 @@ class EmulatorBackend:
         constants: tuple[Any, ...],
         work: tuple[int, int] = NO_WORK,
         is_brief: bool = False,  # noqa: ARG002 - there is one way
+        overlaps: bool = True,  # noqa: ARG002 - nothing does
     ) -> Launch:
         """Return a callable that runs a kernel to its end; see `Backend.launcher`."""
         pack = struct.Struct(kernel.param_format).pack

@@ -65,7 +65,8 @@ class Launches:
         self._backend = backend
         self._current = _Launching()
         self._maps: dict[tuple[MapSpec, int], _Map] = {}
-        self._shared: WeakKeyDictionary[Kernel, Launcher] = WeakKeyDictionary()  # of which brief ones are made
+        # Of which brief ones are made; the second ones may begin before the kernels before them have ended.
+        self._shared: tuple[WeakKeyDictionary[Kernel, Launcher], ...] = WeakKeyDictionary(), WeakKeyDictionary()
 
     def launcher(
         self,
@@ -75,13 +76,14 @@ class Launches:
         constants: tuple[Any, ...],
         work: tuple[int, int] = NO_WORK,
         is_brief: bool = False,
+        overlaps: bool = True,
     ) -> Launch:
         """Return a callable that launches a kernel on the stream that is current then; see `Backend.launcher`."""
         after = after_launch(work)
         if not is_brief or after is not None or kernel.cluster is not None:  # which depend on the launch
-            made = self._launcher(kernel, grid, num_varying, constants, after)
+            made = self._launcher(kernel, grid, num_varying, constants, after, overlaps=overlaps)
             return self._finished(made.launch, kernel, num_varying)
-        return self._finished(self._shared_launcher(kernel).at(grid, constants), kernel, num_varying)
+        return self._finished(self._shared_launcher(kernel, overlaps=overlaps).at(grid, constants), kernel, num_varying)
 
     def relauncher(self, kernel: Kernel, num_varying: int) -> Callable[..., None] | None:
         """Return what launches a kernel with any grid and constants; see `Backend.relauncher`."""
@@ -90,14 +92,23 @@ class Launches:
         shared = self._shared_launcher(kernel)
         return shared.anywhere(self._finished(shared.launch, kernel, num_varying))
 
-    def _shared_launcher(self, kernel: Kernel) -> Launcher:
-        shared = self._shared.get(kernel)
+    def _shared_launcher(self, kernel: Kernel, *, overlaps: bool = True) -> Launcher:
+        known = self._shared[overlaps]
+        shared = known.get(kernel)
         if shared is None:
-            shared = self._shared[kernel] = self._launcher(kernel, (1, 1, 1), len(kernel.params), (), None)
+            made = self._launcher(kernel, (1, 1, 1), len(kernel.params), (), None, overlaps=overlaps)
+            shared = known[kernel] = made
         return shared
 
     def _launcher(
-        self, kernel: Kernel, grid: tuple[int, int, int], num_varying: int, constants: tuple[Any, ...], after: Any
+        self,
+        kernel: Kernel,
+        grid: tuple[int, int, int],
+        num_varying: int,
+        constants: tuple[Any, ...],
+        after: Any,
+        *,
+        overlaps: bool,
     ) -> Launcher:
         has_overlap = self._backend.context.driver.version >= _MIN_OVERLAPPING_VERSION
         return Launcher(
@@ -109,7 +120,7 @@ class Launches:
             num_varying,
             constants,
             cluster=kernel.cluster,
-            is_programmatic=GRID_WAIT in kernel.ptx and has_overlap,
+            is_programmatic=overlaps and GRID_WAIT in kernel.ptx and has_overlap,
             current=self._current,
             counter=stats,
             after=after,

@@ -347,3 +347,15 @@ def test_numpys_ufuncs_take_scalars_as_what_says_where(twin):
         return numpy.subtract(a, b, out=numpy.array(0.0), where=is_less), numpy.add(a, b, where=is_less)
 
     twin(body)
+
+
+@pytest.mark.parametrize("dtype", ["c8", "c16"])
+def test_products_of_complex_scalars_are_rounded_as_numpys(dtype):
+    rng = numpy.random.default_rng(3)
+    values = (rng.standard_normal(64) + 1j * rng.standard_normal(64)).astype(dtype)
+    x = np.array(values)
+    for i, a in enumerate(values[:-1]):
+        assert_same(x[i] * x[i + 1], a * values[i + 1])
+        assert_same(x[i] ** 2, a**2)
+        assert_same(x[i] ** -1, a**-1)
+        assert_same(x[i] * 2.5, a * 2.5)

@@ -50,7 +50,7 @@ MATRIX_FUNCTIONS = (
     "foreign.scipy(np, 'linalg').lu_factor({m})[0]",
     "foreign.scipy(np, 'linalg').cho_solve((foreign.scipy(np, 'linalg').cholesky({s}), False), {m})",
     "np.linalg.matrix_norm({m})", "np.linalg.vector_norm({m}, axis=0)", "np.linalg.trace({m})",
-    "np.linalg.outer({m}[0], {m}[0])", "np.linalg.det({m}[..., :1, :1])",
+    "np.linalg.outer({m}[0], {m}[0])", "np.linalg.det({m}[..., :1, :1])",  # the exponential of a logarithm
 )  # fmt: skip
 EXACT_MATRIX_FUNCTIONS = (
     "np.linalg.matrix_rank({m})", "np.linalg.solve({m}[..., :-1], {m})", "np.linalg.inv({m}[..., :1])",

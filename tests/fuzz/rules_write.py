@@ -88,19 +88,16 @@ def overlap(scope: Scope, name: str | None = None) -> None:
     target, read = f"{name}[{prefix}{into}]", f"{name}[{prefix}{source}]"
     if draw.chance(12):
         target, read = f"{name}[...]", f"{name}.T"
-    written = scope.try_evaluate(target)[0]
-    other = _value(scope, np.shape(written))
-    # NumPy multiplies complex scalars otherwise than its loops multiply elements: the last bit.
-    is_complex_scalar = np.ndim(written) == 0 and np.iscomplexobj(written)
+    other = _value(scope, np.shape(scope.try_evaluate(target)[0]))
     exact: tuple[operands.Reduction, ...] = ()
     value = read
     form = draw.integer(0, 9)
-    if form >= 4 and not is_complex_scalar:
+    if form >= 4:
         value = draw.choice((f"{read} + {other.code}", f"{read} * 2 - {target}", f"({target} + {read}) * 0.5",
                              f"np.where({read} > 1, {target}, {read})", f"{other.code} + {read} * {read}"))  # fmt: skip
         exact = other.exact
-    sign = draw.choice(("=", "=", "=", "+=", "-=", "+=" if is_complex_scalar else "*="))
-    if draw.chance(25) and not is_complex_scalar:
+    sign = draw.choice(("=", "=", "=", "+=", "-=", "*="))
+    if draw.chance(25):
         scope.emit("overlap", f"np.{draw.choice(('add', 'multiply'))}({read}, {other.code}, out={target})", other.exact)
     else:
         scope.emit("overlap", f"{target} {sign} {value}", exact)

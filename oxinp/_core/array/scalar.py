@@ -58,12 +58,21 @@ def _lazy(name: str, index: int) -> Callable[..., Any]:
     record = UFUNC_OBJECTS[name].methods[index]
     compute = row.on_host
 
+    def is_fused(self: Any, other: Any) -> bool:
+        """Whether NumPy rounds a product of these, complex scalars, otherwise than those of arrays, which it fuses."""
+        if self.dtype.kind != "c" or name not in {"multiply", "power"}:
+            return False
+        is_scalar = type(type(other)) is ScalarType
+        return (is_scalar and other.dtype.kind == "c") or (name == "power" and not isinstance(other, Handle))
+
     def unary(self: Any) -> Any:
         return record(self) if self._storage.host is None else compute(_value(self))
 
     def binary(self: Any, other: Any) -> Any:
         if isinstance(other, Handle) or (self._storage.host is None and type(other) in (int, float)):
-            return record(self, other)
+            if not is_fused(self, other):
+                return record(self, other)
+            other = _value(other) if isinstance(other, Handle) else other
         value = _value(self)
         return compute(value, other) if index == 0 else compute(other, value)
 

@@ -153,7 +153,7 @@ class Executable:
         arguments = self.arguments(leaves)
         scratch = self.allocate(self.scratch_nbytes)
         nowhere = [0] * len(self.sizes)
-        words = run_steps(self.steps, (*nowhere, scratch.ptr, self.flags, *arguments))
+        words = self._queue((*nowhere, scratch.ptr, self.flags, *arguments)) or ()
         buffers = [self.allocate(nbytes) for nbytes in sizes_of(words)]
         following = self.then(words)
         if following is not self._following:

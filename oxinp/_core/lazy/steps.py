@@ -60,35 +60,39 @@ def _run_silent(steps: Sequence[Step], values: tuple[Any, ...]) -> None:
         step(values)
 
 
-def queued(whole: Plan, steps: Sequence[Step], *, is_of_arrays: bool) -> Callable[[tuple[Any, ...]], object]:
-    """Return what queues the compiled steps of a plan, given the values of a run."""
-    parts = tuple(in_order(whole.steps))
-    if len(parts) < MIN_RECORDED or not is_of_arrays or any(type(part) is Read for part in parts):
-        return partial(_run_silent, steps)
-    return _Again(steps)
+def queued(
+    whole: Plan, steps: Sequence[Step], *, is_of_arrays: bool
+) -> Callable[[tuple[Any, ...]], tuple[int, ...] | None]:
+    """Return what queues the compiled steps of a plan, given the values of a run, and returns the words they read."""
+    num_queued = next((i for i, step in enumerate(whole.steps) if type(step) is Read), len(steps))
+    parts = tuple(in_order(whole.steps[:num_queued]))
+    if is_of_arrays and len(parts) >= MIN_RECORDED:
+        return _Again(steps[:num_queued], steps[num_queued:])
+    return partial(_run_silent if num_queued == len(steps) else run_steps, steps)
 
 
 class _Again:
-    """Steps that are many: from the third run with the same memory on, they are queued as one."""
+    """Steps that are many, and others behind them: from the third run with the same memory on, they are one."""
 
-    __slots__ = ("counts", "recorded", "steps")
+    __slots__ = ("counts", "recorded", "rest", "steps")
 
-    def __init__(self, steps: Sequence[Step]) -> None:
-        self.steps = steps
+    def __init__(self, steps: Sequence[Step], rest: Sequence[Step]) -> None:
+        self.steps, self.rest = steps, rest
         self.counts: dict[tuple[Any, ...], int] = {}  # runs with some values, of which the last one is the newest
         self.recorded: dict[tuple[Any, ...], Callable[[], object]] = {}
 
-    def __call__(self, values: tuple[Any, ...]) -> None:
+    def __call__(self, values: tuple[Any, ...]) -> tuple[int, ...]:
         queue = self.recorded.pop(values, None)
         if queue is None and self._is_due(values):
             queue = device().record(partial(_run_silent, self.steps, values))
         if queue is None:
             _run_silent(self.steps, values)
-            return
-        if len(self.recorded) >= MAX_RECORDED:
-            del self.recorded[next(iter(self.recorded))]
-        self.recorded[values] = queue
-        queue()
+        else:
+            if len(self.recorded) >= MAX_RECORDED:
+                del self.recorded[next(iter(self.recorded))]
+            self.recorded[values] = queue
+            queue()
+        return run_steps(self.rest, values)
 
     def _is_due(self, values: tuple[Any, ...]) -> bool:
         """Whether to record a run; not that one alone whose memory has not come back while many others did."""
@@ -101,11 +105,16 @@ class _Again:
         return False
 
 
-def brief_launch(step: Launch, num_parameters: int, settle: Callable[[Any], None]) -> Callable[..., None]:
-    """Return what launches a step, made in little time; `settle` is given what launches faster after some launches."""
+def brief_launch(
+    step: Launch, num_parameters: int, settle: Callable[[Any], None], *, is_beside: bool = False
+) -> Callable[..., None]:
+    """Return what launches a step, made in little time; `settle` is given what launches faster after some launches.
+
+    Where it `is_beside` others, it begins when the one before it has ended: blocks that wait would take their room.
+    """
     backend = device()
     shape = (step.kernel, step.grid, num_parameters, step.constants, step.work)
-    brief, num_left = backend.launcher(*shape, True), BRIEF_LAUNCHES
+    brief, num_left = backend.launcher(*shape, True, not is_beside), BRIEF_LAUNCHES
 
     def launch(*parameters: Any) -> None:
         nonlocal num_left
@@ -113,7 +122,7 @@ def brief_launch(step: Launch, num_parameters: int, settle: Callable[[Any], None
             num_left -= 1
             brief(*parameters)
         else:
-            fastest = backend.launcher(*shape)
+            fastest = backend.launcher(*shape, False, not is_beside)
             settle(fastest)
             fastest(*parameters)
 
@@ -136,8 +145,8 @@ class _LaunchStep(Step):
 
     __slots__ = ("launch", "pick")
 
-    def __init__(self, step: Launch, places: Sequence[int]) -> None:
-        self.launch = brief_launch(step, len(places), self.settle)
+    def __init__(self, step: Launch, places: Sequence[int], *, is_beside: bool) -> None:
+        self.launch = brief_launch(step, len(places), self.settle, is_beside=is_beside)
         self.pick: Any = itemgetter(*places) if len(places) > 1 else lambda values: (values[places[0]],)
 
     def settle(self, launch: Any) -> None:
@@ -153,8 +162,8 @@ class _MappedLaunchStep(_LaunchStep):
 
     __slots__ = ("calls", "parameters")
 
-    def __init__(self, step: Launch, parameters: Sequence[tuple[int, int, MapSpec | None]]) -> None:
-        self.launch = brief_launch(step, len(parameters), self.settle)
+    def __init__(self, step: Launch, parameters: Sequence[tuple[int, int, MapSpec | None]], *, is_beside: bool) -> None:
+        self.launch = brief_launch(step, len(parameters), self.settle, is_beside=is_beside)
         maps: list[dict[int, bytes]] = [{} for _ in parameters]
         self.parameters = [(*parameter, kept) for parameter, kept in zip(parameters, maps, strict=True)]
         places = sorted({place for place, _, _ in parameters})
@@ -226,23 +235,25 @@ class _BesideStep(Step):
     __slots__ = ("rest", "urgent")
 
     def __init__(self, beside: Beside, places: dict[str, range]) -> None:
-        self.urgent, self.rest = ([compiled(step, places) for step in side] for side in beside)
+        self.urgent, self.rest = ([compiled(step, places, is_beside=True) for step in side] for side in beside)
         self.has_flags = any(step.has_flags for step in (*self.urgent, *self.rest))
 
     def __call__(self, values: tuple[Any, ...]) -> None:
         device().beside(partial(_run_silent, self.urgent, values), partial(_run_silent, self.rest, values))
 
 
-def compiled(step: plan.Step, places: dict[str, range]) -> Step:
+def compiled(step: plan.Step, places: dict[str, range], *, is_beside: bool = False) -> Step:
+    """Return a step, ready to be called; whether it is beside others."""
     made: Step
     if isinstance(step, Beside):
         return _BesideStep(step, places)
     if isinstance(step, Launch):
         found = [(place, argument) for argument in step.arguments for place in places[argument.buffer]]
         if _is_plain(step.arguments):
-            made = _LaunchStep(step, [place for place, _ in found])
+            made = _LaunchStep(step, [place for place, _ in found], is_beside=is_beside)
         else:
-            made = _MappedLaunchStep(step, [(place, argument.offset, argument.map) for place, argument in found])
+            parameters = [(place, argument.offset, argument.map) for place, argument in found]
+            made = _MappedLaunchStep(step, parameters, is_beside=is_beside)
         made.has_flags = any(argument.buffer == "flags" for argument in step.arguments)
         return made
     made = {Fill: _FillStep, Copy: _CopyStep, Read: _ReadStep}[type(step)](step, places)

@@ -21,10 +21,11 @@ class Noting:
     pool = SimpleNamespace(notes_uses=False)
 
     def __init__(self):
-        self.made, self.launched, self.allocated = [], [], []
+        self.made, self.launched, self.allocated, self.shapes = [], [], [], []
         self.is_recording, self.num_recorded, self.num_queued = True, 0, 0
 
-    def launcher(self, *_):
+    def launcher(self, *given):
+        self.shapes.append(given)
         return lambda *values: self.launched.append(values)
 
     def tensor_map(self, spec, address):
@@ -132,6 +133,33 @@ def test_memory_that_never_comes_back_is_not_remembered(beside):
     assert run_at(beside, run, *range(1, 100), 1) == 0
     assert len(run._queue.counts) <= 4 * steps.MAX_RECORDED
     assert not beside.num_recorded
+
+
+def test_steps_before_words_that_are_read_are_recorded(beside):
+    beside.download = lambda words, address: words.fill(address)
+    step = launch(Argument("in0"), SCRATCH)
+    following = Plan((launch(Argument("out0"), SCRATCH),))
+    beside.allocate = lambda nbytes: SimpleNamespace(ptr=nbytes)
+    plan = Plan((*(step,) * steps.MIN_RECORDED, Read(SCRATCH)), 64, then=lambda _: following)
+    run = Executable(plan, (8,), [None])
+    for _ in range(5):
+        beside.launched.clear()
+        _, words = run.run_sized((SimpleNamespace(ptr=5),), lambda _: [8])
+        assert words == (64,)
+        assert beside.launched == [(5, 64)] * steps.MIN_RECORDED + [(8, 64)]
+    assert beside.num_recorded == 1
+    assert beside.num_queued == 5 - steps.RUNS_UNRECORDED
+
+
+def test_launches_beside_others_wait_for_the_one_before(beside):
+    one, step = launch(Argument("out0")), launch(Argument("in0", 8))
+    run = Executable(Plan((one, Beside((one, step), (step,)), one)), (8,), [None])
+    run.launch(1, 5)
+    assert [overlaps for *_, overlaps in beside.shapes] == [True, False, False, False, True]
+    for _ in range(steps.BRIEF_LAUNCHES):
+        run.launch(1, 5)
+    assert [overlaps for *_, overlaps in beside.shapes] == [True, False, False, False, True] * 2
+    assert [is_brief for *_, is_brief, _ in beside.shapes] == [True] * 5 + [False] * 5
 
 
 def test_what_cannot_be_recorded_is_queued_step_by_step(beside):
