@@ -237,6 +237,8 @@ def wall_milliseconds(package, name, arrays):
     function, times = composed(package, name), []
     if package == "oxinp":
         module.evaluate(*given)
+        result = function(*given)  # kernels are compiled
+        module.evaluate(*(result if isinstance(result, tuple) else (result,)))
     while len(times) < NUM_REPETITIONS and (not times or sum(times) < LONG):
         wait()
         start = time.perf_counter()

@@ -187,7 +187,7 @@ ROWS: tuple[CoverageRow, ...] = (
     *_rows("windows", composed="bartlett blackman hamming hanning kaiser"),
     *[
         CoverageRow(name, "functional programming", kind, CALLS_BACK)
-        for kind, names in ((COMPOSED, "apply_over_axes piecewise"), (HOST, "apply_along_axis frompyfunc vectorize"))
+        for kind, names in ((COMPOSED, "apply_along_axis apply_over_axes piecewise"), (HOST, "frompyfunc vectorize"))
         for name in names.split()
     ],
     *_rows(

@@ -21,7 +21,7 @@ from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import Handle, fetch, host_view
 from oxinp._core.lazy.operands import mask_operand
 from oxinp._core.lazy.record import COPY, check_placement, express, is_hosted
-from oxinp._core.lazy.results import wrap_host, wrap_pending
+from oxinp._core.lazy.results import types, wrap_host, wrap_pending
 from oxinp._core.lazy.views import view, view_at
 from oxinp._core.manipulation import shape
 from oxinp._core.manipulation.copy import assign, astype, copy, own, warn_of_lost_parts
@@ -30,7 +30,7 @@ from oxinp._core.memory.layout import Layout
 from oxinp._core.ops import creation, gather
 from oxinp._core.ops import roll as rolls
 from oxinp._core.ops import sort as sorts
-from oxinp._core.ops.index import getitem
+from oxinp._core.ops.index import getitem, setitem
 from oxinp._core.ops.where import where as where_of_three
 
 # What makes views of its first argument, or tells its shape or dtype.
@@ -240,32 +240,9 @@ def repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
     lengths = a._layout.shape
     wide = (*lengths[: axis + 1], int(repeats), *lengths[axis + 1 :])
     widened = view(a, lambda seen: np.broadcast_to(np.expand_dims(seen, axis + 1), wide))
-    made = shape.reshape(
-        _copied_in_parts(widened, axis + 1), (*lengths[:axis], lengths[axis] * int(repeats), *lengths[axis + 1 :])
-    )
+    made = shape.reshape(copy(widened), (*lengths[:axis], lengths[axis] * int(repeats), *lengths[axis + 1 :]))
     made._view = (None, True)
     return made
-
-
-def _copied_in_parts(widened: Any, axis: int) -> Any:
-    """Return a copy of what is broadcast along an axis, part by part, so that caches hold what is read again."""
-    layout = widened._layout
-    before, inner = math.prod(layout.shape[:axis]), layout.shape[axis + 1 :]
-    nbytes = math.prod(inner) * layout.dtype.itemsize
-    count = -(-nbytes // REREAD_NBYTES)
-    if layout.shape[axis] < 2 or before > 1 or not 1 < count <= MAX_PARTS or is_hosted([widened]):
-        return copy(widened)
-    along = max(range(len(inner)), key=inner.__getitem__)
-    step = -(-inner[along] // count)
-    made = creation.empty(layout.shape, layout.dtype)
-    for begin in range(0, inner[along], step):
-        key = (slice(None),) * (axis + 1 + along) + (slice(begin, begin + step),)
-        assign(getitem(made, key), getitem(widened, key))
-    return made
-
-
-REREAD_NBYTES = 16 << 20  # of what is broadcast, in a cache of 50 MB with what is written beside it
-MAX_PARTS = 256
 
 
 def _repeated(a: Any, counts: Any, axis: int) -> Any:
@@ -281,6 +258,29 @@ def _repeated(a: Any, counts: Any, axis: int) -> Any:
         raise Unsupported("nothing to repeat")
     source = sorts.searchsorted(ends, creation.arange(total), is_right=True)
     return gather.take(a, source, axis, is_checked=False)
+
+
+_numpys_insert = rebound(np.insert)
+
+
+@implements("insert")
+def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
+    """See `numpy.insert`: one number is put between two copies, anything else by NumPy's code."""
+    is_plain = type(obj) is int and isinstance(values, int | float | complex | np.number | np.bool_)
+    if not is_plain or type(arr) is not types.ndarray or (axis is not None and arr._layout.ndim != 1):
+        return _numpys_insert(arr, obj, values, axis)
+    a = shape.ravel(arr)
+    size, dtype = a._layout.size, a._layout.dtype
+    if not -size <= obj <= size or axis not in (None, 0, -1):
+        return _numpys_insert(arr, obj, values, axis)
+    place, element = obj % size if obj < 0 else obj, np.array(values, dtype)
+    made = creation.empty((size + 1,), dtype)
+    if place < size:
+        assign(getitem(made, slice(place + 1, None)), getitem(a, slice(place, None)))
+    if place:
+        assign(getitem(made, slice(0, place)), getitem(a, slice(0, place)))
+    setitem(made, place, element[()])
+    return made
 
 
 @implements("concatenate", "concat")

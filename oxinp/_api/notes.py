@@ -64,6 +64,10 @@ DIFFERENCES: dict[str, str] = {
         "matrices with eigenvalues on the negative real axis, SciPy computes on the host, and the call is counted.",
     ),
     **dict.fromkeys(
+        ["scipy.linalg.eig_banded", "scipy.linalg.eigvals_banded"],
+        "Of the matrix as a dense one, which takes as much memory.",
+    ),
+    **dict.fromkeys(
         ["linalg.eig", "linalg.eigvals", *(f"scipy.linalg.{name}" for name in ("eig", "eigvals", "schur"))],
         _ITERATIONS,
     ),

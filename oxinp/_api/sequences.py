@@ -11,6 +11,7 @@ from numpy.lib.array_utils import normalize_axis_index
 
 from oxinp._api.fronts import as_ours, implements
 from oxinp._api.rebound import rebound
+from oxinp._core.array import dispatch
 from oxinp._core.host.exchange import is_array
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import Handle, fetch
@@ -114,6 +115,26 @@ def convolve(a: Any, v: Any, mode: Any = "full") -> Any:
     if long._layout.size < short._layout.size:
         long, short = short, long
     return _convolved(long, short, mode)
+
+
+_ALONG = (
+    "all amax amin any argmax argmin argsort count_nonzero cumprod cumsum diff max mean median min nanargmax nanargmin "
+    "nancumprod nancumsum nanmax nanmean nanmedian nanmin nanprod nanstd nansum nanvar prod ptp sort std sum var"
+)
+"""Functions of one vector, which take an axis instead of being called for one vector after the other."""
+
+
+@implements("apply_along_axis")
+def apply_along_axis(func1d: Any, axis: Any, arr: Any, *args: Any, **kwargs: Any) -> Any:
+    """See `numpy.apply_along_axis`: a function of ours, or of NumPy's, that takes an axis is called once."""
+    name = getattr(func1d, "__name__", "")
+    theirs = getattr(np, name, None) if name in _ALONG.split() else None
+    array = as_ours(arr)
+    if theirs is None or args or kwargs or func1d not in (theirs, dispatch.functions[theirs]):
+        raise Unsupported("a function that is called for one vector after the other")
+    if not array._layout.ndim or not array._layout.size:
+        raise Unsupported("what NumPy refuses")
+    return dispatch.functions[theirs](array, axis=normalize_axis_index(axis, array._layout.ndim))
 
 
 @implements("polymul")

@@ -12,8 +12,9 @@ from oxinp._api.manipulation import concatenate
 from oxinp._core.array import dispatch
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.record import check_placement
-from oxinp._core.manipulation.copy import astype
-from oxinp._core.manipulation.shape import ravel
+from oxinp._core.lazy.views import view
+from oxinp._core.manipulation.copy import astype, copy, own
+from oxinp._core.manipulation.shape import ravel, reshape
 from oxinp._core.ops import gather
 from oxinp._core.ops.index import getitem
 from oxinp._core.ops.sort import Unique, distinct_values, searchsorted, sort
@@ -42,9 +43,9 @@ def unique(
     sorted: Any = True,
 ) -> Any:
     """See `numpy.unique`; the elements are sorted whether that is asked for or not."""
-    if axis is not None:
-        raise Unsupported("rows")
     del sorted
+    if axis is not None:
+        return _unique_along(_array(ar), axis, bool(return_index), bool(return_inverse), bool(return_counts))
     if not (return_index or return_inverse or return_counts):
         return distinct_values(_array(ar), equal_nan=bool(equal_nan))
     found = _distinct(ar, with_places=bool(return_index or return_inverse), equal_nan=equal_nan)
@@ -56,6 +57,28 @@ def unique(
     if return_counts:
         wanted.append(found.counts)
     return tuple(wanted)
+
+
+def _unique_along(array: Any, axis: Any, *flags: bool) -> Any:
+    """Return the distinct slices of an axis, and where they are first, of which each is, and how many there are."""
+    shape = array._layout.shape
+    if not isinstance(axis, int) or not -len(shape) <= axis < len(shape) or not array._layout.size:
+        raise Unsupported("what NumPy refuses, or no elements")
+    axis %= len(shape)
+    turned = view(array, lambda seen: np.moveaxis(seen, axis, 0))
+    found = Unique.of_rows(copy(reshape(turned, (shape[axis], -1))))
+    slices = reshape(found.values, (-1, *turned._layout.shape[1:]))
+    wanted = [own(view(slices, lambda seen: np.moveaxis(seen, 0, axis)))]
+    if flags[0]:
+        wanted.append(found.index)
+    if flags[1]:  # which NumPy gives other shapes from version to version
+        alike = np.unique(np.zeros(tuple([2 if i == axis else 1 for i in range(len(shape))])), False, True, axis=axis)[
+            1
+        ]
+        wanted.append(reshape(found.inverse, tuple([shape[axis] if n == 2 else 1 for n in alike.shape])))
+    if flags[2]:
+        wanted.append(found.counts)
+    return wanted[0] if len(wanted) == 1 else tuple(wanted)
 
 
 @implements("unique_values", is_hosted=False)

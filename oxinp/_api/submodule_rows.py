@@ -200,8 +200,8 @@ ROWS: dict[str, CoverageRow] = {
                 *("subspace_angles", "tanhm", "tanm", "toeplitz"),
             )
         ],
-        *_composed("scipy.linalg", "bandwidth block_diag companion convolution_matrix diagsvd expm_frechet fiedler"),
-        *_composed("scipy.linalg", "fractional_matrix_power ishermitian issymmetric leslie logm"),
+        *_composed("scipy.linalg", "bandwidth block_diag companion convolution_matrix diagsvd fiedler"),
+        *_composed("scipy.linalg", "ishermitian issymmetric leslie logm"),
         *_composed("scipy.linalg", "matmul_toeplitz orthogonal_procrustes qr_multiply solve_circulant"),
         _row("scipy.linalg.khatri_rao", COMPOSED),
         *_composed("scipy.linalg.interpolative", "estimate_rank estimate_spectral_norm id_to_svd interp_decomp svd"),

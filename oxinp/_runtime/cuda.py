@@ -37,7 +37,6 @@ from oxinp._runtime.loader import Loader
 from oxinp._runtime.mapped_reports import MappedReports
 from oxinp._runtime.memory import MemoryStats
 from oxinp._runtime.pool import Pool
-from oxinp._runtime.recording import recorded
 from oxinp._runtime.timeline import Timeline, every_turn, in_turn
 from oxinp._runtime.transfers import Transfers
 
@@ -380,8 +379,10 @@ class CudaBackend:
         """Return what queues the same work as one graph; see `Backend.record`."""
         if here.are_several or config.synchronous or after_launch() is not None or here.thread.branch is not None:
             return None
+        recording = importlib.import_module("oxinp._runtime.recording")  # which few programs need
         with self.capturing(), self.lock, self.turn:
-            return recorded(self.branches, queue)
+            replay: Callable[[], None] | None = recording.recorded(self.branches, queue)
+            return replay
 
     def launcher(
         self,

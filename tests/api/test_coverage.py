@@ -49,6 +49,12 @@ def test_kinds_are_known():
     assert all(row.kind in (coverage.COMPOSED, coverage.HOST) for row in coverage.ROWS if row.mutates)
 
 
+def test_most_functions_run_on_the_device():
+    functions = [name for name in ROWS if callable(getattr(np, name)) and not isinstance(getattr(np, name), type)]
+    on_device = set(of_kind(coverage.NATIVE, coverage.COMPOSED)) & set(functions)
+    assert len(on_device) >= 0.85 * len(functions)
+
+
 def is_entered(name):
     """Whether a name has a function of ours behind it, which NumPy's function finds too."""
     numpys = getattr(np, name)

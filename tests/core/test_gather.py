@@ -319,3 +319,13 @@ def test_a_mask_computed_with_a_complex_number():
     x = values("D", (30, 20))
     ours = np.asarray(x)
     assert_same(ours[np.abs(ours * (1 + 2j)) > 90], x[numpy.abs(x * (1 + 2j)) > 90])
+
+
+def test_a_mask_in_a_tuple_is_read_as_the_mask(launches):
+    x = numpy.random.default_rng(8).random(3000)
+    ours = np.asarray(x) * 1
+    keep = ours > 0.5
+    np.evaluate(ours, keep)
+    assert launches(lambda: ours[(keep,)]) == launches(lambda: ours[keep])
+    assert_same(ours[(keep,)], x[x > 0.5])
+    assert_same(np.delete(ours, numpy.arange(0, 3000, 7)), numpy.delete(x, numpy.arange(0, 3000, 7)))

@@ -118,3 +118,12 @@ def test_neighbours_are_one_launch(launches):
     a = np.asarray(numbers((12, 10)))
     assert launches(lambda: USES["sum of neighbours"](np, a)) == 1
     assert launches(lambda: 0.25 * np.roll(a.ravel(), 3) + 1) == 1
+
+
+def test_shifts_of_several_axes_are_one_launch(launches):
+    x = numpy.random.default_rng(3).random((6, 5, 40))
+    ours = np.asarray(x) * 1
+    np.evaluate(ours)
+    assert launches(lambda: np.roll(ours, (2, -1, 7), (0, 1, 2))) == 1
+    assert_same(np.roll(ours, (2, -1, 7), (0, 1, 2)), numpy.roll(x, (2, -1, 7), (0, 1, 2)))
+    assert_same(np.roll(ours, (3, 4), (2, 0)), numpy.roll(x, (3, 4), (2, 0)))

@@ -118,6 +118,8 @@ def sorts(p: Problem) -> Any:
             "np.unique(a, return_inverse=True, return_counts=True)",
             "np.nanmedian(a, axis)",
             "np.union1d(a, a)",
+            "np.sort(a.ravel()[:9].astype('i8').view('M8[s]'))",
+            "np.repeat(a, (a.ravel() > 1) + 1)",
             "np.sort(a + a, axis)",
             "np.nanquantile(a, 0.5, axis)",
             "np.unique(a, axis=0)",

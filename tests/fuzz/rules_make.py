@@ -40,6 +40,8 @@ REARRANGEMENTS = (
     "np.piecewise({a}, [{a} > 1], [7, 0])", "np.bincount(({a} > 1).ravel() + 0, np.ones({a}.size))",
     "np.histogram(({a} > 1) * 1.0, 3, weights=np.ones({a}.shape))[0]", "np.setxor1d({a} > 1, [True])",
     "np.interp(({a} > 1) + 0.5, [0, 1, 3], [1, 2, 4])", "np.vander(({a} > 1).ravel() + 0, 3)",
+    "np.repeat({a}, ({a}.ravel() > 1) + 1)", "np.polymul(({a} > 1).ravel() + 1, [1, 2])",
+    "np.polynomial.polynomial.polyval({a} > 1, [1, 2, 3])", "np.unique({a} > 1, axis=0)",
     "np.histogram2d(({a} > 1).ravel() + 0.5, ({a} > 2).ravel() + 0.5, 2)[0] + 0",
 )  # fmt: skip
 

@@ -267,6 +267,7 @@ def test_bfloat16_has_no_dtype_in_numpy():
 
 
 @pytest.mark.parametrize("library", ["torch", "cupy"])
+@pytest.mark.filterwarnings("ignore:Sparse:UserWarning")  # of PyTorch, which says once that it checks nothing
 def test_sparse_objects_of_a_peer(library):
     matrix = scipy.sparse.csr_array(scipy.sparse.random_array((300, 200), density=0.1, rng=1))
     if library == "torch":

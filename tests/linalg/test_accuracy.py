@@ -5,6 +5,7 @@ import pytest
 import scipy.linalg
 
 import oxinp
+from oxinp._core.ops import factorise
 
 RATIO = 30  # LAPACK's tests allow as much
 TIMES, LEAST = 3, 0.1  # of LAPACK's own ratio, where that is not below what rounding every element once leaves
@@ -117,6 +118,16 @@ def test_orthogonal_factors(kind, dtype):
     found = both(oxinp.linalg.qr, lambda a: scipy.linalg.qr(a, mode="economic"), scaled(a, power).astype(dtype))
     check(*(a - q @ scaled(r, -power) for q, r in found), [norm(a)] * 2, dtype)
     check(*(np.eye(ORDER) - q.conj().T.astype("c16") @ q for q, _ in found), [1, 1], dtype)
+
+
+@pytest.mark.parametrize("upper", [False, True])
+def test_cholesky_factors_in_double_precision(upper, monkeypatch):
+    monkeypatch.setattr(factorise, "WIDENED", ORDER)
+    a, _ = matrix("well conditioned", "f4", is_definite=True)
+    found = oxinp.linalg.cholesky(oxinp.asarray(a), upper=upper)
+    assert found.dtype == "f4"
+    wide = np.linalg.cholesky(a.astype("f8"), upper=upper)
+    assert np.allclose(np.asarray(found), wide, rtol=2 * np.finfo("f4").eps, atol=1e-12)
 
 
 @pytest.mark.parametrize(("kind", "dtype"), [("ill conditioned", "f8"), ("near-singular", "f8"), ("graded", "c8")])

@@ -125,8 +125,6 @@ EVERY += [
     "la.matmul_toeplitz(c[0], v)",
     "la.expm_frechet(a, s)",
     "la.logm(p)",
-    *slow(["la.fractional_matrix_power(pc, 0.3)"]),
-    "la.fractional_matrix_power(a, 3)",
     *(f"np.asarray([la.issymmetric({x}), la.ishermitian({x})])" for x in ("s", "h", "a")),
     "np.asarray(la.bandwidth(np.triu(a, -1)))",
 ]

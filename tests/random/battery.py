@@ -7,7 +7,7 @@ the p-value of every test, joined over parts by Fisher's method. Ends with statu
 """
 
 import argparse
-import itertools
+import collections
 import multiprocessing
 import sys
 from concurrent.futures import ProcessPoolExecutor
@@ -75,15 +75,11 @@ def _gaps(shift):
 def of_runs(words):
     """Runs that rise, each followed by a word that is left out (Knuth), have their lengths' chances."""
     descents = np.flatnonzero(words[1:] < words[:-1])
-    lengths, at, taken = [], 0, 0
-    limits = descents.tolist()
-    while taken < len(limits):
-        end = limits[taken]
-        if end < at:
-            taken += 1
-            continue
-        lengths.append(end - at + 1)
-        at, taken = end + 2, taken + 1
+    # Of descents that follow each other every other one ends a run: the word after a run begins none.
+    number = np.arange(descents.size)
+    is_first = np.diff(descents, prepend=-2) > 1
+    taken = descents[(number - np.maximum.accumulate(np.where(is_first, number, 0))) % 2 == 0]
+    lengths = np.diff(taken, prepend=-2) - 1
     counts = np.bincount(np.minimum(lengths, 7), minlength=8)[1:]
     factorials = np.cumprod(np.arange(1, 9, dtype=float))
     chances = 1 / factorials[:7] - 1 / factorials[1:]
@@ -168,11 +164,15 @@ def p_values(parts):
 
 
 def p_values_of_processes(parts, processes):
-    """Return the same; other processes test the parts, as many at a time as there are."""
-    found, parts = [], iter(parts)
-    with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
-        while held := list(itertools.islice(parts, processes)):
-            found += pool.map(logarithms, held)
+    """Return the same; other processes test the parts, which are drawn meanwhile."""
+    found, waiting = [], collections.deque()
+    with ProcessPoolExecutor(processes, multiprocessing.get_context("fork")) as pool:
+        list(pool.map(abs, range(processes)))  # all begin before the first part is drawn, and CUDA with it
+        for part in parts:
+            waiting.append(pool.submit(logarithms, part))
+            if len(waiting) > 2 * processes:
+                found.append(waiting.popleft().result())
+        found += [each.result() for each in waiting]
     return joined(found)
 
 

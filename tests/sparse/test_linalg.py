@@ -292,6 +292,8 @@ def test_factors_of_what_fills_in_are_dense(monkeypatch, dtype, stats):
     assert not {name for name in fallen(stats) if "sparse" in name}
     with pytest.raises(ValueError, match="incompatible"):
         factors.solve(oxinp.ones(3, dtype))
+    with pytest.raises(TypeError, match="Cannot cast array data"):
+        factors.solve(oxinp.ones(40, "c16"))
     with pytest.raises(RuntimeError, match="singular"):
         linalg.splu(ours(scipy.sparse.csc_array(np.triu(np.ones((9, 9)), 1) + np.eye(9, k=-5))))
 
@@ -303,6 +305,7 @@ def test_what_fills_in():
     arrow[0], arrow[:, [0]] = 1, 1
     graph = scipy.sparse.random_array((n, n), density=5 / n, rng=0) + scipy.sparse.eye_array(n)
     assert _dense_factors.fills_in(ours(scipy.sparse.csr_array(graph)))
+    assert _dense_factors.fills_in(ours(scipy.sparse.csr_array(np.ones((500, 500)))))
     line = scipy.sparse.diags_array([np.ones(29), np.ones(30), np.ones(29)], offsets=[-1, 0, 1])
     for other in (scipy.sparse.kron(line, line), arrow, scipy.sparse.kron(scipy.sparse.eye_array(30), line)):
         assert not _dense_factors.fills_in(ours(scipy.sparse.csr_array(other)))

@@ -192,9 +192,9 @@ def _is_once(graph: Graph, results: list[Any]) -> bool:
     sizes = structure, graph.shape, tuple([bound.graphs[0].shape for bound in bounds]), _reduced_size(tuple(results))
     if not (_STRUCTURES.get(structure) or _STRUCTURES.recall(structure)):
         remember(_STRUCTURES, structure, True)
-        _PROGRAMS.has_met(sizes)
+        _PROGRAMS.has_met(sizes, 1)
         return False
-    if _PROGRAMS.has_met(sizes):
+    if _PROGRAMS.has_met(sizes, 1):
         return False
     _left[:] = map(ref, results)
     return True

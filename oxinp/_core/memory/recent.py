@@ -42,15 +42,15 @@ class Recent(dict[Any, Any]):
             self.age()
         self[key] = value
 
-    def has_met(self, key: Hashable) -> bool:
-        """Whether this was asked of a key often enough: what a loop over ever new sizes makes is not worth an entry.
+    def has_met(self, key: Hashable, times: int = MEETINGS) -> bool:
+        """Whether this was asked of a key some times before: what loops over ever new sizes make is not worth an entry.
 
         It is remembered by its hash, for an entry is of objects that the garbage collector has to look at. So it has to
         be made of what sizes are, not of objects that are made for them and hashed by where they lie.
         """
         mark = hash(key)
         count = self.marks.get(mark, 0)
-        if count >= MEETINGS:
+        if count >= times:
             return True
         if not count and len(self.marks) >= self.room:
             self.marks.clear()

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from oxinp._kernels.problem import Operand
 
 STATUS_NBYTES = 8
+WIDENED = 4096  # rows of single precision from which a Cholesky factor is computed in double
 
 
 def operand(layout: Layout, shape: tuple[int, ...] | None = None) -> Operand:
@@ -230,11 +231,20 @@ def cholesky(a: Handle, *, upper: bool = False) -> Any:
     """Return Cholesky factors; see `numpy.linalg.cholesky`."""
     (a,) = prepared(a)
     if not upper:
-        return perform(CHOLESKY, (a,))
+        return _lower(a)
     if is_placed_on_host(CHOLESKY, (a,)):
         return placed_on_host(np.linalg.cholesky, (a,), {"upper": True})
     turned = view(a, lambda seen: seen.swapaxes(-1, -2))
-    return _turned(perform(CHOLESKY, (conjugate(turned),)))
+    return _turned(_lower(conjugate(turned)))
+
+
+def _lower(a: Handle) -> Any:
+    """Return lower triangles, of one large matrix by those in double precision, whose kernels are faster."""
+    layout = a._layout
+    is_widened = layout.dtype.char == "f" and layout.ndim == 2 and layout.shape[0] >= WIDENED
+    if not is_widened or is_placed_on_host(CHOLESKY, (a,)):
+        return perform(CHOLESKY, (a,))
+    return astype(perform(CHOLESKY, (astype(a, np.dtype("d")),)), layout.dtype)
 
 
 def _turned(lower: Any) -> Any:

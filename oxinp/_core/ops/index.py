@@ -146,8 +146,9 @@ def _gathered(array: Handle, key: Any) -> Any:
 
 def _by_key(array: Handle, key: Any) -> Any:
     """Return the elements that a key selects, on the device; raises Unsupported."""
-    if type(key) is types.ndarray and key._layout.dtype == BOOL and key._layout.ndim == array._layout.ndim:
-        return gather.select(array, key)
+    single = key[0] if type(key) is tuple and len(key) == 1 else key
+    if type(single) is types.ndarray and single._layout.dtype == BOOL and single._layout.ndim == array._layout.ndim:
+        return gather.select(array, single)
     found = advanced.selection(array, key)
     seen, place, count = found.array, found.num_outer, found.num_indexed
     if seen._layout.ndim == 1:

@@ -26,7 +26,8 @@ MAX_SIZE = 1 << 31  # of indices in 32 bits
 HOST_WEIGHT = 4.0
 UINT8, UINT64 = np.dtype(np.uint8), np.dtype(np.uint64)
 
-_GRAPHS = Recent(1 << 10)  # by the layout that is read, the axis, and by how many elements
+_Turns = tuple[tuple[int | None, int], ...]
+_GRAPHS = Recent(1 << 10)  # by the layout that is read, the axes, and by how many elements
 
 
 def roll(array: Handle, turns: dict[int | None, int]) -> Any:
@@ -55,17 +56,14 @@ def roll(array: Handle, turns: dict[int | None, int]) -> Any:
     if axes is not None:
         inner: Any = {axes.index(axis): turn for axis, turn in turns.items()}
         return permuted(array, axes, lambda turned: roll(turned, inner))
-    rolled = array
-    for axis, turn in turns.items():
-        rolled = wrap_pending(attempt(_value, rolled, axis, turn), as_array=True)
-    return rolled if turns else copy(array)
+    return wrap_pending(attempt(_value, array, tuple(turns.items())), as_array=True) if turns else copy(array)
 
 
-def _value(array: Handle, axis: int | None, turn: int) -> Any:
+def _value(array: Handle, turns: _Turns) -> Any:
     source = array if array._layout.is_contiguous else copy(array)
     schedule.materialise(source._storage)
     graph, leaves, mask = expression(source)
-    key = graph.layout, axis, turn
+    key = graph.layout, turns
     found = _GRAPHS.get(key) or _GRAPHS.recall(key)
     if found is None:
         found = _graph_of(*key)
@@ -74,16 +72,19 @@ def _value(array: Handle, axis: int | None, turn: int) -> Any:
     return rolled, (*leaves, *numbers), mask
 
 
-def _graph_of(layout: Layout, axis: int | None, turn: int) -> tuple[Graph, tuple[int, ...]]:
-    """Return the graph of one axis's shift, and its numbers, the same objects for the same axis of the same shape."""
-    inner = 1 if axis is None else prod(layout.shape[axis + 1 :])
-    length, distance = layout.size if axis is None else layout.shape[axis] * inner, turn * inner
-    is_whole = length == layout.size
-    numbers = (distance | length << 32, *(() if is_whole else (_divisor(length),)))
+def _graph_of(layout: Layout, turns: _Turns) -> tuple[Graph, tuple[int, ...]]:
+    """Return the graph of shifts, and its numbers, the same objects for the same axes of the same shape."""
+    numbers: list[int] = []
+    has_divisor = []
+    for axis, turn in turns:
+        inner = 1 if axis is None else prod(layout.shape[axis + 1 :])
+        length, distance = layout.size if axis is None else layout.shape[axis] * inner, turn * inner
+        has_divisor.append(length != layout.size)
+        numbers += (distance | length << 32, *((_divisor(length),) if has_divisor[-1] else ()))
     count = 1 + len(numbers)
-    node = Node(_LOWER, layout.dtype, tuple(range(count)))
+    node = Node(_lowering(tuple(has_divisor)), layout.dtype, tuple(range(count)))
     kinds = (layout, *[UINT64] * len(numbers))
-    return Graph.of(Layout.of(layout.dtype, layout.shape), kinds, (node,), count), numbers
+    return Graph.of(Layout.of(layout.dtype, layout.shape), kinds, (node,), count), tuple(numbers)
 
 
 @cache
@@ -92,21 +93,27 @@ def _divisor(length: int) -> int:
     return multiplier | shift << 32
 
 
-def _lower(k: Any, index: Any, source: Any, packed: Any, divisor: Any = None) -> Any:
-    """Read what a shift by `distance` inside of pieces of `length` elements brings; there may be one."""
-    number = k.cast(index, u32)
-    distance, length = k.cast(packed, u32), k.cast(packed >> 32, u32)
-    place = number
-    if divisor is not None:
-        quotient = (k.mulhi(number, k.cast(divisor, u32)) + number) >> k.cast(divisor >> 32, u32)
-        place = number - quotient * length
-    return source[k.cast(number - distance + k.where(place < distance, length, k.const(0, u32)), i64)]
+@cache
+def _lowering(has_divisor: tuple[bool, ...]) -> Any:
+    """Return what reads what shifts bring, one after the other; of the whole array's length there is no divisor."""
 
+    def roll(k: Any, index: Any, source: Any, *numbers: Any) -> Any:
+        number, given = k.cast(index, u32), iter(numbers)
+        for is_part in has_divisor:
+            packed = next(given)
+            distance, length = k.cast(packed, u32), k.cast(packed >> 32, u32)
+            place = number
+            if is_part:
+                divisor = next(given)
+                quotient = (k.mulhi(number, k.cast(divisor, u32)) + number) >> k.cast(divisor >> 32, u32)
+                place = number - quotient * length
+            number = number - distance + k.where(place < distance, length, k.const(0, u32))
+        return source[k.cast(number, i64)]
 
-_LOWER: Any = _lower
-_LOWER.wants_index = _LOWER.wants_pointer = True
-_LOWER.__name__ = "roll"
-WEIGHTS[_LOWER] = HOST_WEIGHT
+    lower: Any = roll
+    lower.wants_index = lower.wants_pointer = True
+    WEIGHTS[lower] = HOST_WEIGHT
+    return lower
 
 
 __all__ = ["HOST_WEIGHT", "roll"]

@@ -30,6 +30,7 @@ from oxinp._core.reduction.table import CUMSUM
 from oxinp._core.ufunc.object import OBJECTS
 from oxinp._kernels.plan import Plan
 
+MAX_KEYS = 64  # of rows that are sorted, by one column after the other
 _FAMILY = "oxinp._kernels.sort.plan"
 
 
@@ -197,16 +198,45 @@ class Unique:
             raise Unsupported("NaT that differs from itself")
         array = ordinals(array)
         _check(array)
-        self._shape = array._layout.shape
+        self._shape: tuple[int, ...] = array._layout.shape
         elements = ravel(array)
         self._order = argsort(elements) if with_places else None
         self._sorted = sort(elements) if self._order is None else _taken(elements, self._order)
         self._is_first = _is_first(self._sorted, equal_nan=equal_nan)
         self._starts: Any = None
 
+    @classmethod
+    def of_rows(cls, rows: Handle) -> Unique:
+        """Return what is distinct among the rows of a matrix, sorted by their first columns, then by the others.
+
+        Raises
+        ------
+        Unsupported
+            A NaN, which NumPy finds in no place, or rows that are long.
+        """
+        check_placement(rows)
+        _check(rows)
+        length, width = rows._layout.shape
+        if width > MAX_KEYS or rows._layout.dtype.kind == "c":
+            raise Unsupported("long rows, or complex numbers, whose zeros have signs")
+        if rows._layout.dtype.kind == "f" and bool(OBJECTS["isnan"](rows).any()):
+            raise Unsupported("NaN")
+        self = cls.__new__(cls)
+        self._dtype, self._shape, self._starts = rows._layout.dtype, (length,), None
+        columns = view(rows, lambda seen: seen.T)
+        self._order = lexsort([copy(getitem(columns, i)) for i in reversed(range(width))])
+        self._sorted = _taken(rows, self._order)
+        self._is_first = creation.ones((length,), BOOL)
+        if length > 1:
+            after, before = getitem(self._sorted, slice(1, None)), getitem(self._sorted, slice(None, -1))
+            setitem(self._is_first, slice(1, None), OBJECTS["not_equal"](after, before).any(1))
+        return self
+
     @property
     def values(self) -> Any:
         """The distinct elements, sorted."""
+        if self._sorted._layout.ndim > 1:
+            return _taken(self._sorted, self.starts)
         return of_ordinals(gather.select(self._sorted, self._is_first), self._dtype)
 
     @property
@@ -233,7 +263,7 @@ class Unique:
     def counts(self) -> Any:
         """How often each is there."""
         starts = self.starts
-        ends = creation.full(starts._layout.shape, self._sorted._layout.size, INT64)
+        ends = creation.full(starts._layout.shape, self._sorted._layout.shape[0], INT64)
         setitem(ends, slice(None, -1), getitem(starts, slice(1, None)))
         return OBJECTS["subtract"](ends, starts)
 

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
     from oxinp._ptx.value import Value
 
-LOADS, STREAMS, STORES = "", "", ""  # how elements by index are cached, indices, and results
-
 
 class TakeSpec(Frozen):
     """One kernel of `take`.
@@ -172,10 +170,7 @@ def make(spec: TakeSpec) -> Kernel:
     loops = BoundLoops(k, spec.loops, 1 + spec.is_along)
     extent = k.scalar("extent", i64) if status is not None else None
     numbers, valid, places = loops.units(_turned(k) if spec.is_along else None)
-    raw = [
-        index.load(loops.offset(1, place) if spec.is_along else loops.index_of(place), cache=STREAMS)[0]
-        for place in places
-    ]
+    raw = [index[loops.offset(1, place) if spec.is_along else loops.index_of(place)] for place in places]
     if status is None or extent is None:
         found = [k.cast(value, spec.loops.type) for value in raw]
     else:
@@ -185,14 +180,12 @@ def make(spec: TakeSpec) -> Kernel:
                 report(k, status, value)
         found = [k.where(is_beyond, k.const(0, at.type), at) for at, is_beyond in resolved]
     vector = spec.loops.vector
-    units = [
-        array.load(loops.offset(0, place, at), vector, cache=LOADS) for place, at in zip(places, found, strict=True)
-    ]
+    units = [array.load(loops.offset(0, place, at), vector) for place, at in zip(places, found, strict=True)]
     for number, unit, is_valid in zip(numbers, units, valid, strict=True):
         with k.when(is_valid):
             first = number * vector
             made = unit if epilogue is None else epilogue.apply(unit, epilogue.at((first,)).load(vector), result)
-            out.store(first, made, cache=STORES)
+            out.store(first, made)
     return k.build()
 
 

@@ -40,21 +40,16 @@ class LoopsSpec(Frozen):
         Elements per unit.
     bits : int
         32 where every distance in elements fits, else 64.
-    is_single : bool
-        A thread has one unit.
     """
 
     num_outer: int
     num_inner: int
     vector: int
     bits: int
-    is_single: bool = False
 
     @property
     def unroll(self) -> int:
         """Units per thread."""
-        if self.is_single:
-            return 1
         return UNROLL if self.num_outer + self.num_inner < 3 else UNROLL // 2
 
     @property

@@ -168,8 +168,6 @@ def scatter(
     bits, scratch = loops.spec.bits, Scratch()
     has_claims = may_repeat and not operator and not is_scalar and step != 0 and count > 1
     room = room_for(count, extent) if has_claims else None
-    if room is not None and room.spec.is_hashed:  # searches of a thread would wait for each other
-        loops = loops._replace(spec=loops.spec.replace(is_single=True))
     claim, own = (None, ()) if room is None else (room.spec, room.constants)
     flag = scratch.take(u32.nbytes) if is_checked else None
     claims = None if room is None else scratch.take(room.nbytes)

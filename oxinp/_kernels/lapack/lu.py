@@ -21,6 +21,7 @@ from oxinp._kernels.lapack import cluster, lu_cluster, lu_panel, rows
 from oxinp._kernels.lapack.diagonal import STATUS_NBYTES
 from oxinp._kernels.lapack.lu_panel import WIDTHS, Panel
 from oxinp._kernels.plan import Argument, Fill, Plan, Scratch, beside
+from oxinp._ptx.types import c64
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -113,7 +114,7 @@ def outer(stack: Stack, device: Device) -> Outer:
     ways = product(OUTER_WIDTHS, GROUPS, ahead)
     legal = tuple(Outer(width, group, ahead) for width, group, ahead in ways if group <= width)
     width = 128 if stack.num_rows <= 1024 else 256 if stack.num_rows <= 4096 else 512
-    has_cluster = not stack.type.is_complex and lu_cluster.choose(stack.type, stack.num_rows, device) is not None
+    has_cluster = stack.type is not c64 and lu_cluster.choose(stack.type, stack.num_rows, device) is not None
     looks_ahead = LOOKS_AHEAD and stack.num_rows > AHEAD and has_cluster
     default = Outer(128) if stack.count > 1 else Outer(width, width if stack.num_rows <= 4096 else 128, looks_ahead)
     choice = Choice(

@@ -261,10 +261,11 @@ class _ClusterPanel(PanelKernel):
     def tell(self, column: Value) -> None:
         """Put this block's candidate and its row into the memory of all."""
         k, stores, num_blocks = self.k, self.stores, self.spec.num_blocks
-        left = k.const(self.columns, u32) - column  # elements of rows that are in use
+        # Elements of rows that are in use go to the other blocks by lanes, some each.
+        num_lanes = (k.const(self.columns, u32) - column + (self.vector - 1)) / self.vector
         with k.when(k.tid == 0):
-            nbytes = self.type.nbytes
-            stores.expect(column, (left * nbytes + (WORDS * u32.nbytes + nbytes)) * num_blocks)
+            line_nbytes = WORDS * u32.nbytes
+            stores.expect(column, (num_lanes * line_nbytes + (line_nbytes + self.type.nbytes)) * num_blocks)
         lane, warp, are_best = self.search(column)
         half = column % 2 * num_blocks
         with k.when(k.warp == warp):
@@ -280,15 +281,29 @@ class _ClusterPanel(PanelKernel):
                 with k.when(k.lane == lane):
                     self.put_inverses(column)
             k.warp_sync()
-            with k.when(k.lane < left):
-                element, target = self.outgoing[k.lane], (half + self.rank) * self.columns + k.lane
-                for i in range(num_blocks):
-                    stores.store(column, self.rows, target, element, i)
+            self.send(column, num_lanes)
             words = [k.shfl_idx(word, warp) for word in self.words]
             with k.when(k.lane < num_blocks):
                 target, rank = half + self.rank, k.lane % num_blocks
                 stores.store(column, self.reciprocals, target, self.inverses[place.get()], rank)
                 stores.store_words(column, self.candidates, target * WORDS, [*words, k.const(0, u32)], rank)
+
+    def send(self, column: Value, num_lanes: Value) -> None:
+        """Put the row of this block's candidate into the memory of all: a few blocks at a time, by lanes of a warp."""
+        k, num_blocks, lanes = self.k, self.spec.num_blocks, self.columns // self.vector
+        at_once = min(WARP // lanes, num_blocks)
+        place = k.lane % lanes * self.vector
+        with k.when((k.lane < lanes * at_once) & (k.lane % lanes < num_lanes)):
+            elements = self.outgoing.load(place, self.vector)
+            words = [word for element in elements for part in element.parts for word in self.words_of(part)]
+            target = (column % 2 * num_blocks + self.rank) * self.columns + place
+            for first in range(0, num_blocks, at_once):
+                self.stores.store_words(column, self.rows, target, words, k.lane / lanes % at_once + first)
+
+    def words_of(self, part: Value) -> list[Value]:
+        """The words of 32 bits of a real number, the lower one first."""
+        k = self.k
+        return [k.bitcast(part, u32)] if part.type.bits == 32 else list(k.unpack(k.bitcast(part, u64)))
 
     def inverse(self, pivot: Value) -> Value:
         """One over a pivot, anything where that is far from the ends of the range: see `quotient`."""

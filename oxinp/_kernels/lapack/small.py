@@ -43,7 +43,8 @@ SIDE = 32
 SIDES = (4, 8, 16, 32)
 VECTOR_NBYTES = 16
 MAX_COLUMNS = {f32: 32, f64: 32, c64: 16, c128: 8}  # of B, for which a lane has registers beside its row of A
-STRIP = 16  # columns that are on their way at a time
+STRIP = 16  # columns that are on their way at a time,
+UNROLL = 4  # and rows of a lane
 MIN_COALESCED = 8  # columns of X from which lanes go along them
 NOWHERE = 0xFFFFFFFF
 SOLVE, INVERT, CHOLESKY = "solve", "invert", "cholesky"
@@ -113,6 +114,8 @@ class _Small:
         self.tile = k.shared(spec.type, WARP * (self.strip + 1))
         self.own = self.tile.at(k.lane * (self.strip + 1))
         self.zero, self.one = k.const(0, spec.type), k.const(1, spec.type)
+        # Beside 64 numbers of f64 a lane has none to spare.
+        self.has_registers = self.side + spec.columns < 2 * SIDE or spec.type is f32
 
     def buffer(self, step: int) -> Pointer:
         """Where the values of a step lie, of this lane's matrix."""
@@ -137,35 +140,52 @@ class _Small:
         k, copies, nbytes = self.k, AsyncCopies(self.k), self.type.nbytes
         is_row = self.is_inside & (self.row < self.order)
         found = []
+        if not self.has_registers:
+            return self.rows_apart(is_row)
         for start in range(0, self.side, self.strip):
             if start:
                 k.barrier()  # all have what came before
-            for element, is_there, row, column in self.elements(start):
-                place = k.cast(row[0], i64) * self.a_move + k.cast(row[1], i64) * self.a_pitch + k.cast(column, i64)
+            for element, is_there, (matrix, row), column in self.elements(start):
+                place = k.cast(matrix, i64) * self.a_move + k.cast(row, i64) * self.a_pitch + k.cast(column, i64)
                 source = self.a.at(k.where(is_there, place, k.const(0, i64)))
                 copies.start(element, source, nbytes, k.where(is_there, k.const(nbytes, u32), 0))
             copies.commit()
             copies.wait()
             k.barrier()
-            for column in range(start, start + self.strip):
-                is_there = is_row & (self.order > column) & self.is_read(column)
-                other = k.where(self.row == column, self.one, self.zero)
-                found.append(k.var(k.where(is_there, self.own[column - start], other)))
+            for i in range(start, start + self.strip):
+                is_read = is_row & (self.order > i) & self.is_read(i)
+                other = k.where(self.row == i, self.one, self.zero)
+                found.append(k.var(k.where(is_read, self.own[i - start], other)))
+        return found
+
+    def rows_apart(self, is_row: Value) -> list[Var]:
+        """The same, which every lane loads by itself."""
+        k = self.k
+        wide = k.cast(self.matrix, i64) * self.a_move + k.cast(self.row, i64) * self.a_pitch
+        base = self.a.at(k.where(is_row, wide, k.const(0, i64)))
+        found = []
+        for column in range(self.side):
+            value = k.var(k.where(self.row == column, self.one, self.zero))
+            with k.when(is_row & (self.order > column) & self.is_read(column)):
+                value.set(base[column])
+            found.append(value)
         return found
 
     def elements(self, start: int) -> Iterator[tuple[Pointer, Value, tuple[Value, Value], Value]]:
         """Yield places of a strip that a lane moves: there, whether it is one, the matrix and its row, the column."""
         k, at_once = self.k, WARP // self.strip
         within = k.lane % self.strip
-        for first in range(0, WARP, at_once):
-            entry = k.lane / self.strip + first
-            matrix, row, column = self.block * self.per_warp + entry / self.side, entry % self.side, within + start
-            is_there = (matrix < self.count) & (row < self.order) & (column < self.order)
-            yield self.tile.at(entry * (self.strip + 1) + within), is_there, (matrix, row), column
+        with k.range(k.const(0, u32), WARP, at_once * UNROLL) as first:
+            for i in range(0, at_once * UNROLL, at_once):
+                entry = k.lane / self.strip + first + i
+                matrix, row, column = self.block * self.per_warp + entry / self.side, entry % self.side, within + start
+                is_there = (matrix < self.count) & (row < self.order) & (column < self.order)
+                yield self.tile.at(entry * (self.strip + 1) + within), is_there, (matrix, row), column
 
     def quotient(self, dividend: Value, divisor: Value) -> Value:
         """A number over another one, of which it is the smaller, or one."""
-        return dividend / divisor if self.type.is_complex else floats.divided(self.k, dividend, divisor)
+        is_short = self.has_registers and not self.type.is_complex
+        return floats.divided(self.k, dividend, divisor) if is_short else dividend / divisor
 
     def is_read(self, column: int) -> Value:
         """Whether this lane's element of a column counts."""
@@ -317,19 +337,19 @@ class _Cholesky(_Small):
             first.set(k.where(is_bad, k.min(first.get(), k.const(j, u32)), first.get()))
             root = k.sqrt(diagonal)
             inverse = 1.0 / root
-            own = self.scaled(values[j].get(), inverse)
-            factor = -k.where(self.row > j, self.scaled(own, inverse), self.zero)
-            for i, element in self.loaded(buffer, j + 1, side):
-                values[i].set(multiply_add(k, factor, self.conjugate(element), values[i].get()))
+            scaled = self.scaled(values[j].get(), inverse)
+            factor = -k.where(self.row > j, self.scaled(scaled, inverse), self.zero)
+            for i, other in self.loaded(buffer, j + 1, side):
+                values[i].set(multiply_add(k, factor, self.conjugate(other), values[i].get()))
             head = k.cast(root, self.type) if self.type.is_complex else root
-            values[j].set(k.where(self.row == j, head, k.where(self.row > j, own, self.zero)))
+            values[j].set(k.where(self.row == j, head, k.where(self.row > j, scaled, self.zero)))
         for start in range(0, side, self.strip):
             k.barrier()  # all have read, or stored, what came before
             for j in range(start, start + self.strip):
                 self.own[j - start] = values[j].get()
             k.barrier()
-            for element, is_there, row, column in self.elements(start):
-                place = k.cast(row[0], i64) * self.x_move + k.cast(row[1], i64) * self.x_pitch + k.cast(column, i64)
+            for element, is_there, (matrix, row), column in self.elements(start):
+                place = k.cast(matrix, i64) * self.x_move + k.cast(row, i64) * self.x_pitch + k.cast(column, i64)
                 with k.when(is_there):
                     self.x[place] = element[0]
         self.report(first.get())

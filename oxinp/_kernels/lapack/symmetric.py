@@ -171,7 +171,7 @@ class _Spectrum:
             "a": self.held, "p": self.p, "q": self.q, "v": made.v_place, "d": self.d, "e": self.e, "tau": self.tau
         }  # fmt: skip
         nbytes = made.v.count * made.v.move * self.type.nbytes
-        self.steps += [Fill(made.v_place, nbytes, 0), told.epochs]
+        self.steps += [Fill(made.v_place, nbytes, 0), Fill(told.flags, told.flags_nbytes, 0)]
         epoch = 0
         for first in range(0, order, WIDTH):
             width = min(WIDTH, order - first)

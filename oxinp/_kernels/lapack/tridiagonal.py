@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
-from oxinp._kernels.lapack.epochs import WORD_NBYTES, words_of
 from oxinp._kernels.lapack.resident import VECTOR_NBYTES, WARP, WIDTH
-from oxinp._kernels.lapack.tridiagonal_panel import MAX_TILES, MOST_BLOCKS, ROWS_AT_ONCE, PanelSpec, make
-from oxinp._kernels.plan import Argument, Fill, Launch, Scratch, Work
+from oxinp._kernels.lapack.tridiagonal_panel import MAX_TILES, ROWS_AT_ONCE, PanelSpec, make
+from oxinp._kernels.plan import Argument, Launch, Scratch, Work
 from oxinp._ptx.types import Type
 
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ def cut(type: Type, count: int, order: int, device: Device) -> Cut:
     """Return how matrices are cut into blocks: as many as multiprocessors, unless there are many matrices."""
     if count > 1 and order <= ALONE and spec_of(type, order, order, order, device) is not None:
         return Cut(order, count)
-    blocks = max(1, min(device.num_sms, MOST_BLOCKS, -(-order // MIN_ROWS)))
+    blocks = max(1, min(device.num_sms, -(-order // MIN_ROWS)))
     height = -(-order // blocks)
     return Cut(height, max(1, device.num_sms // -(-order // height)))
 
@@ -100,17 +99,11 @@ class Board(NamedTuple):
     """Where blocks tell each other, in the workspace."""
 
     column: Argument
+    parts: Argument
     squares: Argument
     sums: Argument
-    parts: Argument
-    quadratics: Argument
     flags: Argument
-    epochs_nbytes: int
-
-    @property
-    def epochs(self) -> Fill:
-        """What is done before the first panel: what is told with its epoch, and flags, are of none."""
-        return Fill(self.parts, self.epochs_nbytes, 0)
+    flags_nbytes: int
 
 
 def board(scratch: Scratch, type: Type, count: int, order: int, division: Cut) -> Board:
@@ -118,17 +111,14 @@ def board(scratch: Scratch, type: Type, count: int, order: int, division: Cut) -
     at_once = min(count, division.at_once)
     blocks = at_once * -(-order // division.height)
     tiles = MAX_TILES if blocks > at_once else 1
-    parts = at_once * tiles * (order + tiles * SECTOR_NBYTES) * words_of(type) * WORD_NBYTES
-    quadratics = blocks * words_of(type.parts[0]) * WORD_NBYTES
-    epochs = scratch.take(parts + quadratics + blocks * WORD_NBYTES)
+    most = tiles * (order + tiles * SECTOR_NBYTES)
     return Board(
-        scratch.take(count * 2 * order * type.nbytes),
-        scratch.take(2 * blocks * type.nbytes),
-        scratch.take(2 * blocks * 2 * WIDTH * type.nbytes),
-        epochs,
-        epochs.at(parts),
-        epochs.at(parts + quadratics),
-        parts + quadratics + blocks * WORD_NBYTES,
+        scratch.take(count * order * type.nbytes),
+        scratch.take(at_once * most * type.nbytes),
+        scratch.take(blocks * type.nbytes),
+        scratch.take(blocks * 2 * WIDTH * type.nbytes),
+        scratch.take(blocks * 4),
+        blocks * 4,
     )
 
 
@@ -145,7 +135,7 @@ class Reduction(NamedTuple):
     start, count : int
         Number of the first matrix, and how many.
     epoch : int
-        How often blocks have waited for each other, of this launch's flags.
+        How often blocks have waited, of this launch's flags.
     """
 
     type: Type

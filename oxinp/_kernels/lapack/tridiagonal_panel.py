@@ -5,22 +5,21 @@ with a one in front, and vectors w with which the rest becomes A - v w^H - w v^H
 
 Data layout: A (order, order), both triangles, row by row, one or many; it stays as it is. P = [V W], conj([W V]) as Q,
 rows from the panel's first on, 2 * width columns; V once more as columns of a matrix of all reflectors; d, e, tau. In
-the workspace, twice, in turns: a column of A, and squares and sums of every block; `parts`, (tiles, tiles, side): of
-the product's row `tile` what each tile of A gives it, with epochs. In shared memory a block has its rows of V and W, v,
-the first rows of its tile of A, and the sums of all blocks.
+the workspace: a column of A, and the sums of every block; `parts`, (tiles, tiles, side): of the product's row `tile`
+what each tile of A gives it. In shared memory a block has its rows of V and W, v, the first rows of its tile of A, and
+the sums of all blocks.
 
 Who owns what: a block has consecutive rows of the panel's, of which some lanes share each, or a thread has one, where
 there are many; and of A, the upper triangle of which is cut into `tiles` x `tiles` tiles of `side` rows and columns,
 one on the diagonal or above it, if there is one left. Of a tile a warp has some rows at a time, and a lane the sums
 of some columns. All blocks are resident.
 
-Algorithm, per column: every block brings its rows of the column up to date, which makes the sum of squares and the
-products of the column with V and W, tells them, and waits; v is known to all then, and its products with V and W are,
-as v is the column, scaled, but for its first element. Every block multiplies its tile with v, and the tile's adjoint
-where it is above the diagonal, and tells these parts of the product, and of v^H A v; w is known where they arrive,
-without a flag. Sums are added in the order of blocks and tiles.
+Algorithm, per column: every block brings its rows of the column up to date, which makes the sum of squares, tells them,
+and waits; v is known to all then. Every block multiplies its tile with v, and the tile's adjoint where it is above the
+diagonal, sums up the products of v with V, W and these parts of the result, tells all, and waits; w is known then. Sums
+are added in the order of blocks and tiles.
 
-Per panel: width * rows^2 / 2 elements of A are read but for those in shared memory, and a wait per column.
+Per panel: width * rows^2 / 2 elements of A are read but for those in shared memory, and two waits per column.
 """
 
 from __future__ import annotations
@@ -29,10 +28,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from oxinp._kernels.gemm.multistage.warp_mma import multiply_add
-from oxinp._kernels.lapack.epochs import await_told, tell, words_of
 from oxinp._kernels.lapack.resident import (
     BLOCK,
-    BLOCKS_AT_ONCE,
     NUM_WARPS,
     SUMS_AT_ONCE,
     VECTOR_NBYTES,
@@ -44,11 +41,11 @@ from oxinp._kernels.lapack.resident import (
 from oxinp._kernels.problem import MAX_KERNELS
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.kernel import retraceable
-from oxinp._ptx.memory import Pointer
 from oxinp._ptx.types import Type, f32, i64, u32
 from oxinp._ptx.warp import reduce as warp_reduce
 
 if TYPE_CHECKING:
+    from oxinp._ptx.memory import Pointer
     from oxinp._ptx.value import Value, Var
 
 COLUMNS_AT_ONCE = 8
@@ -56,8 +53,7 @@ MAX_TILES = 16  # in a row of them
 ROWS_AT_ONCE = {1: 8, 2: 8, 3: 6, 4: 5, 5: 4, 9: 2, 18: 1, 36: 1}
 """Rows of a tile that a warp has loads of at a time, by the loads of a row."""
 LOOSE = 5  # of these loads, up to which sums of columns have room beside v
-LAST = WIDTH - 1  # where squares and v^H A v are: of the panel's columns, at most so many are before the current one
-MOST_BLOCKS = WARP * BLOCKS_AT_ONCE  # that tell each other
+LAST = WIDTH - 1  # where v^H A v is told: of the panel's columns, at most so many are before the current one
 
 
 class PanelSpec(NamedTuple):
@@ -133,14 +129,6 @@ def make(spec: PanelSpec) -> Kernel:
     return _Panel(spec).build()
 
 
-class Shared(NamedTuple):
-    """What blocks tell each other of a column: its elements, squares, and V^H and W^H of it."""
-
-    column: Pointer
-    squares: Pointer
-    sums: Pointer
-
-
 class _Panel(ResidentPanel):
     """The kernel while it is built."""
 
@@ -149,9 +137,10 @@ class _Panel(ResidentPanel):
         self.k = k = Builder("tridiagonal_panel", block=BLOCK, target="sm_80", min_blocks=1)
         type_ = spec.type
         self.real = type_.parts[0]
-        pointers = ("p", "q", "v", "tau", "column", "sums")
-        self.p, self.q, self.v, self.tau, self.column, self.sums = (k.pointer(name, type_) for name in pointers)
-        self.parts, self.quadratics = k.pointer("parts", u32), k.pointer("quadratics", u32)
+        pointers = ("p", "q", "v", "tau", "column", "parts", "sums")
+        self.p, self.q, self.v, self.tau, self.column, self.parts, self.sums = (
+            k.pointer(name, type_) for name in pointers
+        )
         self.d, self.e, self.squares = (k.pointer(name, self.real) for name in ("d", "e", "squares"))
         self.flags, self.a = k.pointer("flags", u32), k.pointer("a", type_, "r")
         names = ("order", "first", "width", "height", "num_blocks", "epoch", "start", "tiles", "side")
@@ -172,8 +161,7 @@ class _Panel(ResidentPanel):
         self.line, self.stride = WIDTH + 1, 2 * WIDTH
         self.x = k.dynamic_shared(type_, spec.elements)
         self.vs, self.ws = (k.dynamic_shared(type_, spec.height * self.line) for _ in range(2))
-        # Of this block's rows: the column of A, and what is reflected of it.
-        self.own_column, self.own_below = (k.dynamic_shared(type_, spec.height) for _ in range(2))
+        self.own_column, self.own_product = (k.dynamic_shared(type_, spec.height) for _ in range(2))
         # Of the row on the diagonal: V and W; of all blocks: W^H v and V^H v.
         self.pivot_v, self.pivot_w, self.with_w, self.with_v = (k.dynamic_shared(type_, WIDTH) for _ in range(4))
         self.partials = k.dynamic_shared(type_, NUM_WARPS * 2 * WIDTH)
@@ -188,14 +176,11 @@ class _Panel(ResidentPanel):
         wide, order = k.cast(number, i64), k.cast(self.order, i64)
         self.a, self.v = self.a.at(wide * self.move), self.v.at(wide * self.v_move)
         self.p, self.q = (x.at(wide * order * (2 * WIDTH)) for x in (self.p, self.q))
-        self.d, self.e, self.tau = (x.at(wide * order) for x in (self.d, self.e, self.tau))
-        self.column = self.column.at(wide * order * 2)
-        told = self.matrix * (self.tiles * self.tiles * self.side)
-        self.parts = self.parts.at(k.cast(told, i64) * words_of(type_))
+        self.d, self.e, self.tau, self.column = (x.at(wide * order) for x in (self.d, self.e, self.tau, self.column))
+        self.parts = self.parts.at(k.cast(self.matrix * (self.tiles * self.tiles * self.side), i64))
         board = k.cast(self.matrix * self.num_blocks, i64)
-        self.squares, self.flags = self.squares.at(board * 2), self.flags.at(board)
-        self.sums = self.sums.at(board * (4 * WIDTH))
-        self.quadratics = self.quadratics.at(board * words_of(self.real))
+        self.squares, self.flags = self.squares.at(board), self.flags.at(board)
+        self.sums = self.sums.at(board * (2 * WIDTH))
         self.find_tile()
 
     def find_tile(self) -> None:
@@ -225,27 +210,16 @@ class _Panel(ResidentPanel):
         k.barrier()
         with k.range(k.const(0, u32), self.width) as inner:
             j = self.first + inner
-            board = self.board_of(inner)
-            self.bring(j, inner, board)
+            self.bring(j, inner)
             self.wait(self.epoch + inner * 2 + 1)
-            self.reflect(j, inner, board)
+            self.reflect(j, inner)
             following = self.next_column(j + 1)
-            told = self.epoch + inner * 2 + 2
-            self.multiply(told)
+            self.multiply(j)
             self.keep_column(following)
-            k.barrier()
-            self.tell_product(told)
-            self.finish(j, inner, told)
+            self.tell_sums(inner)
+            self.wait(self.epoch + inner * 2 + 2)
+            self.finish(j, inner)
         return k.build()
-
-    def board_of(self, inner: Value) -> Shared:
-        """Where blocks tell each other of a column: in turns, as others may still read of the one before."""
-        k, turn = self.k, self.k.cast(inner % 2, i64)
-        return Shared(
-            self.column.at(turn * k.cast(self.order, i64)),
-            self.squares.at(turn * k.cast(self.num_blocks, i64)),
-            self.sums.at(turn * k.cast(self.num_blocks * (2 * WIDTH), i64)),
-        )
 
     def next_column(self, j: Value) -> list[Value]:
         """Load this block's rows of a column of A, which is a row too, long before they are needed."""
@@ -266,65 +240,42 @@ class _Panel(ResidentPanel):
         place = (row - self.top) * self.line
         return self.vs.at(place), self.ws.at(place)
 
-    def bring(self, j: Value, inner: Value, board: Shared) -> None:
-        """Bring this block's rows of a column up to date; tell the squares of those below the second one, and sums."""
+    def bring(self, j: Value, inner: Value) -> None:
+        """Bring this block's rows of a column up to date; sum up the squares of those below the second one."""
         k = self.k
         square = k.var(self.none)
         with self.rows() as (row, is_row):
             lost = self.lost(self.pair(row), (self.pivot_w, self.pivot_v), inner, is_row, is_conjugated=True)
             value = self.own_column[row - self.top] - lost
-            with k.when(is_row & (k.tid % self.spec.share == 0)):
-                self.own_below[row - self.top] = k.where(row > j + 1, value, self.zero)
-                with k.when(row >= j):
-                    board.column[k.cast(row, i64)] = value
-                    with k.when(row > j + 1):
-                        square.set(self.inner(value, value, square.get()))
-        k.warp_sync()
+            with k.when(is_row & (k.tid % self.spec.share == 0) & (row >= j)):
+                self.column[k.cast(row, i64)] = value
+                with k.when(row > j + 1):
+                    square.set(self.inner(value, value, square.get()))
         part = warp_reduce(k, square.get(), lambda a, b: a + b)
         with k.when(k.lane == 0):
-            self.partials[k.warp * self.stride + LAST] = self.whole(part)
+            self.partials[k.warp] = self.whole(part)
         k.barrier()
-        self.tell_sums(inner, board)
+        with k.when(k.tid == 0):
+            total = self.partials[0].parts[0]
+            for warp in range(1, NUM_WARPS):
+                total = total + self.partials[warp].parts[0]
+            self.squares[k.cast(self.rank, i64)] = total
 
-    def tell_sums(self, inner: Value, board: Shared) -> None:
-        """Tell V^H and W^H of this block's rows of the column, and squares: a lane has a column, a warp some rows."""
-        k = self.k
-        sums = [k.var(self.zero) for _ in range(2)]
-        with k.when(k.lane < inner):
-            with k.range(self.top + k.warp, self.end, NUM_WARPS) as row:
-                place, element = (row - self.top) * self.line + k.lane, self.own_below[row - self.top]
-                for array, total in zip((self.vs, self.ws), sums, strict=True):
-                    total.set(multiply_add(k, self.conjugate(array[place]), element, total.get()))
-            for i, total in enumerate(sums):
-                self.partials[k.warp * self.stride + i * WIDTH + k.lane] = total.get()
-        k.barrier()
-        column = k.tid % WIDTH
-        with k.when((k.tid < 2 * WIDTH) & ((column < inner) | (k.tid == LAST))):
-            found = self.total_over_warps(k.tid)
-            with k.when(k.tid == LAST):
-                board.squares[k.cast(self.rank, i64)] = found.parts[0]
-            with k.otherwise():
-                board.sums[k.cast(self.rank * (2 * WIDTH) + k.tid, i64)] = found
-
-    def reflect(self, j: Value, inner: Value, board: Shared) -> None:
+    def reflect(self, j: Value, inner: Value) -> None:
         """Make the reflector: v, whole in shared memory, with zeros up to the diagonal and beyond the last row."""
         k = self.k
         has_row = j + 1 < self.order
-        alpha = board.column[k.cast(k.where(has_row, j + 1, j), i64)]
+        alpha = self.column[k.cast(k.where(has_row, j + 1, j), i64)]
         length, step = self.order - self.first, BLOCK * COLUMNS_AT_ONCE
-        # All in flight before the first is waited for.
-        elements = self.elements_of_column(board, k.tid + 0)
-        squares = [board.squares[k.cast(k.min(other, self.num_blocks - 1), i64)] for other in self.others()]
-        line = self.next_row(j + 1, inner)
-        self.keep_sums(inner, board)
-        square = self.total_of(squares)
+        elements = self.elements_of_column(k.tid + 0)  # in flight beside the sums
+        square = self.total_over_blocks(self.squares)
         self.put_column(k.tid + 0, elements)
         with k.range(k.tid + step, length, step) as start:
-            self.put_column(start, self.elements_of_column(board, start))
+            self.put_column(start, self.elements_of_column(start))
         tau, scale, beta = self.reflector(alpha, square, has_row)
         with k.when((self.rank == 0) & (k.tid == 0)):
             wide = k.cast(j, i64)
-            self.d[wide] = board.column[wide].parts[0]
+            self.d[wide] = self.column[wide].parts[0]
             with k.when(has_row):
                 self.e[wide] = beta
                 self.tau[wide] = tau
@@ -337,7 +288,6 @@ class _Panel(ResidentPanel):
                 value.set(self.x[local] * scale)
             self.x[local] = k.where(local == second, self.one, value.get())
         k.barrier()
-        self.add_sums(inner, line, scale)
         with k.range(self.top + k.tid, self.end, BLOCK) as row:
             element = self.x[row - self.first]
             self.vs[(row - self.top) * self.line + inner] = element
@@ -347,58 +297,6 @@ class _Panel(ResidentPanel):
             with k.when((row > j) & has_row):
                 # Of the matrix of all reflectors the first row is the matrix's second one.
                 self.v[k.cast(row - 1, i64) * self.v_pitch + k.cast(j, i64)] = element
-
-    def others(self) -> list[Value]:
-        """Numbers of blocks of which this lane has what is told by each."""
-        return [self.k.lane + i * WARP for i in range(BLOCKS_AT_ONCE)]
-
-    def total_of(self, told: list[Value]) -> Value:
-        """Add up what blocks have told; a warp does."""
-        k, total = self.k, self.none
-        for other, value in zip(self.others(), told, strict=True):
-            total = total + k.where(other < self.num_blocks, value, self.none)
-        return warp_reduce(k, total, lambda a, b: a + b)
-
-    def next_row(self, row: Value, inner: Value) -> Value:
-        """Load V and W of the next row on the diagonal, a thread a column of both."""
-        k = self.k
-        held = k.min(row, self.order - 1) - self.first
-        found = k.var(self.zero)
-        with k.when((k.tid < 2 * WIDTH) & (k.tid % WIDTH < inner)):
-            found.set(self.p[k.cast(held, i64) * (2 * WIDTH) + k.cast(k.tid, i64)])
-        return found.get()
-
-    def keep_sums(self, inner: Value, board: Shared) -> None:
-        """Add up V^H and W^H of the column, a warp for some blocks."""
-        k = self.k
-        sums = [k.var(self.zero) for _ in range(2)]
-        at_once = SUMS_AT_ONCE[self.type.nbytes > VECTOR_NBYTES // 2]
-        with k.when(k.lane < inner), k.range(k.warp, self.num_blocks, NUM_WARPS * at_once) as start:
-            others = [start + i * NUM_WARPS if i else start for i in range(at_once)]
-            places = [k.cast(k.min(other, self.num_blocks - 1) * (2 * WIDTH) + k.lane, i64) for other in others]
-            told = [[board.sums[place + half * WIDTH] for half in range(2)] for place in places]
-            for other, values in zip(others, told, strict=True):
-                for value, total in zip(values, sums, strict=True):
-                    total.set(total.get() + k.where(other < self.num_blocks, value, self.zero))
-        k.warp_sync()
-        for half, total in enumerate(sums):
-            self.partials[k.warp * self.stride + half * WIDTH + k.lane] = total.get()
-
-    def add_sums(self, inner: Value, line: Value, scale: Value) -> None:
-        """Make V^H v and W^H v of those of the column; keep the next row on the diagonal."""
-        k = self.k
-        column = k.tid % WIDTH
-        with k.when(k.tid < 2 * WIDTH):
-            # Of v the element of that row is one.
-            found, is_known = k.var(self.zero), column < inner
-            with k.when(is_known):
-                found.set(multiply_add(k, self.total_over_warps(k.tid), scale, self.conjugate(line)))
-            with k.when(k.tid < WIDTH):
-                self.with_v[column] = found.get()
-                self.pivot_v[column] = k.where(is_known, line, self.one)
-            with k.otherwise():
-                self.with_w[column] = found.get()
-                self.pivot_w[column] = k.where(is_known, line, self.zero)
 
     def keep_rows(self) -> None:
         """Put the first rows of this block's tile into shared memory."""
@@ -412,10 +310,10 @@ class _Panel(ResidentPanel):
                 with k.when(place < self.across):
                     self.kept_rows.store(local * self.side + place, elements)
 
-    def elements_of_column(self, board: Shared, start: Value) -> list[Value]:
+    def elements_of_column(self, start: Value) -> list[Value]:
         """Load some elements of the column that is reflected."""
         k, last = self.k, self.order - 1
-        return [board.column[k.cast(k.min(self.first + start + i * BLOCK, last), i64)] for i in range(COLUMNS_AT_ONCE)]
+        return [self.column[k.cast(k.min(self.first + start + i * BLOCK, last), i64)] for i in range(COLUMNS_AT_ONCE)]
 
     def put_column(self, start: Value, elements: list[Value]) -> None:
         """Put them into shared memory, in the place of v."""
@@ -424,18 +322,18 @@ class _Panel(ResidentPanel):
             with k.when(start + i * BLOCK < length):
                 self.x[start + i * BLOCK] = element
 
-    def multiply(self, epoch: Value) -> None:
+    def multiply(self, j: Value) -> None:  # noqa: ARG002
         """Multiply this block's tile with v, and v^H with it; leave v^H A v by warps, and sums of columns too."""
         k, spec = self.k, self.spec
         quadratic = k.var(self.none)
         columns = [[k.var(self.zero) for _ in range(spec.vector)] for _ in range(spec.chunks)]
         if spec.kept:
-            self.multiply_rows((self.low, self.kept_to), self.kept_rows, columns, quadratic, epoch)
-        self.multiply_rows((self.kept_to, self.high), None, columns, quadratic, epoch)
+            self.multiply_rows(self.low, self.kept_to, self.kept_rows, columns, quadratic)
+        self.multiply_rows(self.kept_to, self.high, None, columns, quadratic)
         k.warp_sync()
         factor = k.where(self.is_above, k.const(2, self.real), k.const(1, self.real))
         with k.when(k.lane == 0):
-            self.partials[k.warp * self.stride + LAST] = self.whole(quadratic.get() * factor)
+            self.partials[k.warp * (2 * WIDTH) + LAST] = self.whole(quadratic.get() * factor)
         if spec.columns:
             if spec.is_tight:
                 k.barrier()
@@ -443,26 +341,21 @@ class _Panel(ResidentPanel):
                 self.columns.store(k.warp * spec.side + place, [total.get() for total in totals])
 
     def multiply_rows(
-        self,
-        rows: tuple[Value, Value],
-        held: Pointer | None,
-        columns: list[list[Var]],
-        quadratic: Var,
-        epoch: Value,
+        self, start: Value, stop: Value, held: Pointer | None, columns: list[list[Var]], quadratic: Var
     ) -> None:
         """Do so with some rows, of shared memory or of A."""
-        k, spec, (start, stop) = self.k, self.spec, rows
+        k, spec = self.k, self.spec
         at_once, left = ROWS_AT_ONCE[spec.chunks], self.left - self.first
-        parts = (self.tile_row * self.tiles + self.tile_column) * self.side - self.low
+        parts = self.parts.at(k.cast((self.tile_row * self.tiles + self.tile_column) * self.side, i64))
         with k.range(start + k.warp * at_once, stop, NUM_WARPS * at_once) as row:
-            places = [k.min(row + i, stop - 1) if i else row for i in range(at_once)]
+            rows = [k.min(row + i, stop - 1) if i else row for i in range(at_once)]
             if held is None:
-                lines = [self.corner.at(k.cast(x - self.low, i64) * self.pitch) for x in places]
+                lines = [self.corner.at(k.cast(x - self.low, i64) * self.pitch) for x in rows]
             else:
-                lines = [held.at((x - self.low) * self.side) for x in places]
-            own = [k.where(row + i < stop, self.x[x - self.first], self.zero) for i, x in enumerate(places)]
+                lines = [held.at((x - self.low) * self.side) for x in rows]
+            own = [k.where(row + i < stop, self.x[x - self.first], self.zero) for i, x in enumerate(rows)]
             loaded = [[line.load(place, spec.vector) for line in lines] for place in self.held]
-            sums = [[k.var(self.zero) for _ in range(spec.vector)] for _ in places]
+            sums = [[k.var(self.zero) for _ in range(spec.vector)] for _ in rows]
             for place, inside, elements, totals in zip(self.places, self.held, loaded, columns, strict=True):
                 found = self.x.load(left + inside, spec.vector)
                 factors = [k.where(place < self.across, x, self.zero) for x in found]
@@ -479,21 +372,17 @@ class _Panel(ResidentPanel):
                 whole = warp_reduce(k, both, lambda a, b: a + b)
                 quadratic.set(self.inner(value, whole, quadratic.get()))
                 with k.when((k.lane == 0) & (row + i < stop)):
-                    tell(k, self.parts, parts + (row + i), whole, epoch)
+                    parts[k.cast(row + i - self.low, i64)] = whole
 
-    def tell_product(self, epoch: Value) -> None:
-        """Tell v^H A v of this block's tile, and the sums of its columns, after those of warps."""
+    def tell_columns(self) -> None:
+        """Tell the sums of this block's columns, after those of warps."""
         k, spec = self.k, self.spec
-        with k.when(k.tid == 0):
-            tell(k, self.quadratics, self.rank, self.total_over_warps(k.const(LAST, u32)).parts[0], epoch)
-        if not spec.columns:
-            return
-        parts = (self.tile_column * self.tiles + self.tile_row) * self.side
+        parts = self.parts.at(k.cast((self.tile_column * self.tiles + self.tile_row) * self.side, i64))
         with k.when(self.is_above & (self.low < self.high)), k.range(k.tid + 0, self.across, BLOCK) as column:
             total = self.columns[column]
             for warp in range(1, NUM_WARPS):
                 total = total + self.columns[column + warp * spec.side]
-            tell(k, self.parts, parts + column, total, epoch)
+            parts[k.cast(column, i64)] = total
 
     def place_of(self, row: Value) -> Value:
         """Where the first of a row's parts is."""
@@ -502,8 +391,9 @@ class _Panel(ResidentPanel):
         return tile * (self.tiles - 1) * self.side + local
 
     def parts_of(self, place: Value) -> list[Value]:
-        """Where the parts of an element of the product are, by the lanes that share a row."""
-        return [place + self.k.min(x, self.tiles - 1) * self.side for x in self.sharers()]
+        """Load an element of the product: what tiles have of it, by the lanes that share a row."""
+        k = self.k
+        return [self.parts[k.cast(place + k.min(x, self.tiles - 1) * self.side, i64)] for x in self.sharers()]
 
     def sharers(self) -> list[Value]:
         """Numbers of the tiles of which this lane has parts."""
@@ -511,37 +401,93 @@ class _Panel(ResidentPanel):
         return [self.k.tid % share + start for start in range(0, self.spec.tiles, share)]
 
     def whole_of(self, parts: list[Value]) -> Value:
-        """Add up an element's parts."""
+        """Add up what `parts_of` loaded."""
         k, total = self.k, self.zero
         for tile, part in zip(self.sharers(), parts, strict=True):
             total = total + k.where(tile < self.tiles, part, self.zero)
         return warp_reduce(k, total, lambda a, b: a + b, min(self.spec.share, self.spec.tiles))
 
-    def finish(self, j: Value, inner: Value, epoch: Value) -> None:
-        """Make w, of this block's rows and of the next row on the diagonal."""
+    def own_parts(self) -> list[list[Value]]:
+        """Load the parts of this block's rows of the product."""
+        k, step = self.k, BLOCK // self.spec.share
+        rows = [self.top + k.tid / self.spec.share + start for start in range(0, self.spec.height, step)]
+        return [self.parts_of(self.place_of(k.min(row, self.end - 1))) for row in rows]
+
+    def keep_product(self, parts: list[list[Value]]) -> None:
+        """Keep this block's rows of the product, of what `own_parts` loaded."""
         k, share = self.k, self.spec.share
-        locals_ = [k.tid / share + start for start in range(0, self.spec.height, BLOCK // share)]
-        elements = [*(k.min(self.top + local, self.end - 1) for local in locals_), k.min(j + 1, self.order - 1)]
+        for i, found in enumerate(parts):
+            total, local = self.whole_of(found), k.tid / share + i * (BLOCK // share)
+            with k.when((k.tid % share == 0) & (local < self.spec.height)):
+                self.own_product[local] = total
+
+    def tell_sums(self, inner: Value) -> None:
+        """Tell W^H v, V^H v and v^H A v of this block's rows: a lane has a column of each, a warp some of the rows."""
+        k = self.k
+        sums = [k.var(self.zero) for _ in range(2)]
+        with k.when(k.lane < inner):
+            with k.range(self.top + k.warp, self.end, NUM_WARPS) as row:
+                line = (row - self.top) * self.line
+                place = line + k.lane
+                element = self.vs[line + inner] if self.spec.is_tight else self.x[row - self.first]
+                for array, total in zip((self.ws, self.vs), sums, strict=True):
+                    total.set(multiply_add(k, self.conjugate(array[place]), element, total.get()))
+            for i, total in enumerate(sums):
+                self.partials[k.warp * (2 * WIDTH) + i * WIDTH + k.lane] = total.get()
+        k.barrier()
+        if self.spec.columns:
+            self.tell_columns()
+        column = k.tid % WIDTH
+        with k.when((k.tid < 2 * WIDTH) & ((column < inner) | (k.tid == LAST))):
+            self.sums[k.cast(self.rank * (2 * WIDTH) + k.tid, i64)] = self.total_over_warps(k.tid)
+
+    def finish(self, j: Value, inner: Value) -> None:
+        """Make w, of this block's rows and of the next row on the diagonal, of which V and W are kept."""
+        k = self.k
+        line, parts = self.next_row(j + 1, inner)
+        own = self.own_parts()
+        sums = [k.var(self.zero) for _ in range(2)]
+        is_known = [(k.lane < inner) | (k.lane == LAST), k.lane < inner]
+        at_once = SUMS_AT_ONCE[self.type.nbytes > VECTOR_NBYTES // 2]
+        with k.range(k.warp, self.num_blocks, NUM_WARPS * at_once) as start:
+            others = [start + i * NUM_WARPS if i else start for i in range(at_once)]
+            places = [k.cast(k.min(other, self.num_blocks - 1) * (2 * WIDTH) + k.lane, i64) for other in others]
+            told = [[self.sums[place + half * WIDTH] for half in range(2)] for place in places]
+            for other, values in zip(others, told, strict=True):
+                for is_told, value, total in zip(is_known, values, sums, strict=True):
+                    total.set(total.get() + k.where((other < self.num_blocks) & is_told, value, self.zero))
+        for half, total in enumerate(sums):
+            self.partials[k.warp * (2 * WIDTH) + half * WIDTH + k.lane] = total.get()
+        self.keep_product(own)
+        product = self.whole_of(parts)
+        k.barrier()
+        column = k.tid % WIDTH
+        with k.when(k.tid < 2 * WIDTH):
+            found = self.total_over_warps(k.tid)
+            with k.when(k.tid == LAST):
+                self.scalars[1] = found
+            kept = k.where(column < inner, found, self.zero)
+            with k.when(k.tid < WIDTH):
+                self.with_w[column] = kept
+            with k.otherwise():
+                self.with_v[column] = kept
+            with k.when(k.tid <= inner):
+                self.pivot_v[column] = line
+            with k.when((k.tid >= WIDTH) & (column < inner)):
+                self.pivot_w[column] = line
+        k.barrier()
         both = self.inner(self.with_v[k.lane], self.with_w[k.lane], self.none)
         both = warp_reduce(k, both, lambda a, b: a + b)
-        wanted = [
-            *((self.parts, place, self.type) for row in elements for place in self.parts_of(self.place_of(row))),
-            *((self.quadratics, k.min(other, self.num_blocks - 1), self.real) for other in self.others()),
-        ]
-        told = await_told(k, wanted, epoch)
         tau = self.scalars[0]
-        quadratic = self.total_of(told[-BLOCKS_AT_ONCE:]) - (both + both)
+        quadratic = self.scalars[1].parts[0] - (both + both)
         alpha = self.whole(self.inner(tau, tau, self.none) * quadratic * -0.5)
-        count = len(self.sharers())
-        products = [self.whole_of(told[i * count : (i + 1) * count]) for i in range(len(elements))]
         factors = self.with_w, self.with_v
-        for row, local, product in zip(elements, locals_, products, strict=False):
-            is_row = self.top + local < self.end
+        with self.rows() as (row, is_row):
             lost = self.lost(self.pair(row), factors, inner, is_row)
             element = self.pair(row)[0][inner]
-            found = multiply_add(k, tau, product - lost, alpha * element)
+            found = multiply_add(k, tau, self.own_product[row - self.top] - lost, alpha * element)
             found = k.where(row > j, found, self.zero)
-            with k.when(is_row & (k.tid % share == 0)):
+            with k.when(is_row & (k.tid % self.spec.share == 0)):
                 self.pair(row)[1][inner] = found
                 place = k.cast(row - self.first, i64) * (2 * WIDTH) + k.cast(inner, i64)
                 self.p[place + WIDTH] = found
@@ -550,8 +496,19 @@ class _Panel(ResidentPanel):
             lost = self.lost((self.pivot_v, self.pivot_w), factors, inner, k.warp == 0)
             k.warp_sync()
             with k.when(k.tid == 0):
-                self.pivot_w[inner] = multiply_add(k, tau, products[-1] - lost, alpha * self.pivot_v[inner])
+                self.pivot_w[inner] = multiply_add(k, tau, product - lost, alpha * self.pivot_v[inner])
         k.barrier()
 
+    def next_row(self, row: Value, inner: Value) -> tuple[Value, list[Value]]:
+        """Load V and W of the next row on the diagonal, a thread a column of both, and parts of its product with v."""
+        k = self.k
+        held = k.min(row, self.order - 1)
+        column = k.tid % WIDTH
+        place = k.cast((held - self.first) * (2 * WIDTH) + k.tid % (2 * WIDTH), i64)
+        found = k.var(self.zero)
+        with k.when((k.tid < 2 * WIDTH) & ((column < inner) | (k.tid == inner))):
+            found.set(self.p[place])
+        return found.get(), self.parts_of(self.place_of(held))
 
-__all__ = ["MAX_TILES", "MOST_BLOCKS", "ROWS_AT_ONCE", "PanelSpec", "make"]
+
+__all__ = ["MAX_TILES", "ROWS_AT_ONCE", "PanelSpec", "make"]

@@ -148,8 +148,13 @@ class _Values:
                 num_near[0] = k.const(0, u32)
             self.rank = sum_of(k, self.counts, stream, sums) + k.cast(start, i64)
             points = self.points.at(k.cast(stream, i64) * (self.length >> 1) + k.cast(start, i64) * 2)
-            with k.range(k.tid, k.min(count - start, CHUNK), BLOCK) as number:
-                x, y = points.load(number * 2, 2)
+            end = k.min(count - start, CHUNK)
+            held = [k.var(part) for part in points.load(k.min(k.tid, end - 1) * 2, 2)]
+            with k.range(k.tid, end, BLOCK) as number:
+                x, y = (part.get() for part in held)
+                # The next point is on its way while this one is computed with.
+                for var, part in zip(held, points.load(k.min(number + BLOCK, end - 1) * 2, 2), strict=True):
+                    var.set(part)
                 square = x * x + y * y
                 is_near = libm.is_near_1(k, square)
                 with k.when(is_near):

@@ -41,7 +41,6 @@ FAN_BITS = 5
 FAN = 1 << FAN_BITS  # one lane per entry
 COPIES = True
 COPIED_NBYTES = 16  # of a unit
-SHARED_NBYTES = 227 << 10  # of a multiprocessor, as blocks with several buffers count on
 MAX_AHEAD_BITS = 64  # of accumulators that registers hold for all levels at once
 
 
@@ -56,15 +55,11 @@ class ScanChainedSpec(ScanSpec):
         Elements per thread; odd, so that shared memory has no bank conflicts.
     levels : int
         Of totals: rows have at most ``FAN ** levels`` tiles.
-    buffers : int
-        Tiles that a block has in shared memory: with one it scans one tile, with two one after the other, of elements
-        that are copied, the next of which is on its way meanwhile.
     """
 
     vector: int
     items: int
     levels: int
-    buffers: int = 1
 
     @property
     def tile(self) -> int:
@@ -107,8 +102,6 @@ def make(spec: ScanChainedSpec) -> Kernel:
 def _min_blocks(spec: ScanChainedSpec) -> int:
     """How many blocks the registers of a multiprocessor have to hold: sums of floats alone as shared memory does."""
     bits, is_alone = spec.op.acc.bits, spec.op.name == "sum" and not spec.chain.instrs
-    if spec.buffers > 1:
-        return min(5, max(1, SHARED_NBYTES // (spec.buffers * spec.tile * spec.value_type.nbytes + 1024)))
     if bits <= 128 and is_alone and not spec.value_type.is_integer:
         return 6
     return 5 if bits <= 64 else 3 if bits <= 128 else 2
@@ -128,92 +121,33 @@ class _ScanChained(ScanKernel):
         self.tiles = Divisor(k, "tiles_per_row", self.type)
         self.entries = [k.scalar(f"entries_{i}", u32) for i in range(spec.levels)]  # of each level, per row
         self.kept = Splitter(k, "kept", self.scanned, self.type)
-        self.num_tiles = k.scalar("num_tiles", u32) if spec.buffers > 1 else None
-        self.elements = k.dynamic_shared(spec.value_type, spec.buffers * spec.tile)
+        self.elements = k.dynamic_shared(spec.value_type, spec.tile)
         result = spec.target.type
         is_in_place = result.nbytes == spec.value_type.nbytes
         self.results = self.elements.view(result) if is_in_place else k.dynamic_shared(result, spec.tile)
         self.warp_totals = k.dynamic_shared(spec.op.acc, NUM_WARPS)
         self.before = k.dynamic_shared(spec.op.acc, 1)
-        self.numbers = k.dynamic_shared(u32, spec.buffers)
+        self.number = k.dynamic_shared(u32, 1)
 
     def build(self) -> Kernel:
         k, spec = self.k, self.spec
         with k.when(k.tid == 0):
-            self.numbers[0] = self.ticket.atomic("add", 0, 1)
+            self.number[0] = self.ticket.atomic("add", 0, 1)
         k.barrier()
-        if spec.buffers > 1:
-            self.stream()
-            return k.build()
-        row, tile, first, count = self.place(self.numbers[0])
+        row, tile = self.tiles.divide(k.cast(self.number[0], self.type))
         kept = self.kept.split(row)
-        origin, target = self.origin(kept, first), self.target_of(kept)
+        first = tile * spec.tile
+        count = k.cast(k.min(self.length - first, spec.tile), u32)
+        origin = locate(self.bound.origin(), range(self.scanned), kept).moved(self.scanned, first)
+        target = self._target.spot()
+        for loop, index in enumerate(kept):
+            target = target.moved(loop, index)
         self.load(origin, count)
-        self.load_rest(origin, count)
         k.barrier()
         self.scan(k.cast(row, u32), k.cast(tile, u32))
         k.barrier()
         self.store(target.moved(self.scanned, first), count)
         return k.build()
-
-    def stream(self) -> None:
-        """Scan one tile after the other while the next one is loaded.
-
-        Its number is taken when the elements of the one before have arrived: numbers taken earlier would follow each
-        other in a block, and blocks then wait for each other in turn.
-        """
-        k, spec = self.k, self.spec
-        ring, copies, side = self.elements, AsyncCopies(k), k.var(0, u32)
-        assert self.num_tiles is not None
-
-        def start(number: Value, at: Value | int) -> None:
-            self.elements = ring.at(at * spec.tile)
-            with k.when(number < self.num_tiles):
-                row, _, first, count = self.place(number)
-                self.load(self.origin(self.kept.split(row), first), count)
-            copies.commit()
-
-        current = k.var(self.numbers[0])
-        start(current.get(), 0)
-        with k.loop():
-            k.break_if(current.get() >= self.num_tiles)
-            other = 1 - side.get()
-            with k.when(k.tid == 0):
-                self.numbers[other] = self.ticket.atomic("add", 0, 1)
-            copies.wait()
-            k.barrier()
-            upcoming = self.numbers[other]
-            start(upcoming, other)
-            self.elements = ring.at(side.get() * spec.tile)
-            self.results = self.elements.view(spec.target.type)
-            row, tile, first, count = self.place(current.get())
-            with k.when(count < spec.tile):
-                self.load_rest(self.origin(self.kept.split(row), first), count)
-                k.barrier()
-            self.scan(k.cast(row, u32), k.cast(tile, u32))
-            k.barrier()
-            self.store(self.target_of(self.kept.split(row)).moved(self.scanned, first), count)
-            current.set(upcoming)
-            side.set(other)
-            k.barrier()
-
-    def place(self, number: Value) -> tuple[Value, Value, Value, Value]:
-        """The row and the tile of a number, the tile's first element, and how many it has."""
-        k, spec = self.k, self.spec
-        row, tile = self.tiles.divide(k.cast(number, self.type))
-        first = tile * spec.tile
-        return row, tile, first, k.cast(k.min(self.length - first, spec.tile), u32)
-
-    def origin(self, kept: list[Value], first: Value) -> Position:
-        """Where a tile is read from."""
-        return locate(self.bound.origin(), range(self.scanned), kept).moved(self.scanned, first)
-
-    def target_of(self, kept: list[Value]) -> Spot:
-        """Where the results of a row go."""
-        target = self._target.spot()
-        for loop, index in enumerate(kept):
-            target = target.moved(loop, index)
-        return target
 
     # -- elements
 
@@ -231,27 +165,21 @@ class _ScanChained(ScanKernel):
                 for unit, place in zip(units, places, strict=True):
                     with k.when(unit * vector < self.spec.tile):
                         copies.start(self.elements.at(unit * vector), place.inputs[0].place, COPIED_NBYTES)
-                if self.spec.buffers == 1:
-                    copies.commit()
-                    copies.wait()
+                copies.commit()
+                copies.wait()
             else:
                 loaded = [place.load(vector) for place in places]
                 for unit, place, values in zip(units, places, loaded, strict=True):
                     with k.when(unit * vector < self.spec.tile):
                         self.elements.store(unit * vector, self.evaluated(place, values, vector))
-        if vector > 1:
-            with k.otherwise():  # a row that ends with less than one unit
-                for i in range(self.spec.items):
-                    place = origin.moved(self.scanned, k.const(0, self.type))
-                    self.elements[k.tid + i * BLOCK] = self.evaluated(place, place.load(1), 1)[0]
-
-    def load_rest(self, origin: Position, count: Value) -> None:
-        """Load what is left of a row behind whole units, once these are in shared memory."""
-        k, vector = self.k, self.spec.vector
         if vector == 1:
             return
+        with k.otherwise():  # a row that ends with less than one unit
+            for i in range(self.spec.items):
+                place = origin.moved(self.scanned, k.const(0, self.type))
+                self.elements[k.tid + i * BLOCK] = self.evaluated(place, place.load(1), 1)[0]
         k.barrier()
-        rest = (count / vector) * vector + k.tid
+        rest = num_units * vector + k.tid
         with k.when(rest < count):
             place = origin.moved(self.scanned, k.cast(rest, self.type))
             self.elements[rest] = self.evaluated(place, place.load(1), 1)[0]

@@ -44,7 +44,6 @@ NBYTES_IN_FLIGHT = 64  # of loads per thread, of columns
 BLOCKS_PER_SM = 8  # blocks that scan a whole row each, and fill the device
 TILE_NBYTES = 32768  # of elements, and of results that are wider than elements
 MAX_ITEMS = 31
-BUFFERS = 1  # tiles of a block, where there are more than blocks
 WARPS_PER_SM = 64  # warps per multiprocessor that scan a column each
 MIN_COLUMNS = 32  # extent of a kept loop from which lanes go along it
 MAX_SERIAL = 16  # elements up to which a thread scans rows alone
@@ -147,7 +146,7 @@ class Scan(Planner):
         while count < most and count * group < num_units:
             count *= 2
         if group > scan_rows.WARP and num_rows < BLOCKS_PER_SM * num_sms:
-            chained = self._chained_rows(loops, nest, target, chain, vector, num_sms)
+            chained = self._chained_rows(loops, nest, target, chain, vector)
             if chained is not None:
                 return chained
         spec = self.spec(ScanRowsSpec, chain, self.value, self.op, target, WHOLE, group, vector, count)
@@ -161,7 +160,7 @@ class Scan(Planner):
         return ScanPass(scan_rows, spec, (-(-num_rows // (scan_rows.BLOCK // group)), 1, 1), constants)
 
     def _chained_rows(
-        self, loops: ScanLoops, nest: Nest, target: OperandSpec, chain: Chain, vector: int, num_sms: int
+        self, loops: ScanLoops, nest: Nest, target: OperandSpec, chain: Chain, vector: int
     ) -> ScanPass | None:
         """The pass in which several blocks scan a row; None where a row is a single tile."""
         value, result = scan_chained.value_type(chain, self.value), target.type
@@ -177,22 +176,15 @@ class Scan(Planner):
         fields = (self.value, self.op, target, CHAINED, vector, items, len(entries))
         spec = self.spec(ScanChainedSpec, chain, *fields)
         num_rows, bits = loops.kept.size, chain.index_bits
-        grid = num_rows * tiles
-        total: tuple[int, ...] = ()
-        blocks = num_sms * (scan_chained.SHARED_NBYTES // (BUFFERS * TILE_NBYTES))
-        if BUFFERS > 1 and spec.is_copied and result.nbytes == value.nbytes and grid > blocks:
-            spec = self.spec(ScanChainedSpec, chain, *fields, BUFFERS)
-            grid, total = blocks, (grid,)
         constants = (
             *_places(spec, nest),
             loops.length,
             *Divisor.constants(tiles, bits),
             *entries,
             *Splitter.constants(loops.kept.shape, bits),
-            *total,
         )
         num_entries = tuple([num_rows * count for count in entries])
-        return ScanPass(scan_chained, spec, (grid, 1, 1), constants, num_entries)
+        return ScanPass(scan_chained, spec, (num_rows * tiles, 1, 1), constants, num_entries)
 
     def _chained(self, only: ScanPass, work: Work) -> Plan:
         """The plan of a scan in one pass, whose descriptors begin as zeros."""

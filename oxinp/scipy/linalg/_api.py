@@ -22,7 +22,6 @@ from oxinp.scipy.linalg import (  # noqa: F401 - for what they register
     _functions,
     _general,
     _hermitian,
-    _interpolative,
     _matrix_functions,
     _structures,
 )

@@ -10,7 +10,9 @@ import scipy.linalg
 
 from oxinp._api.crossovers import placed
 from oxinp._api.fronts import as_ours, implements
+from oxinp._core.lazy.evaluate import evaluate
 from oxinp._core.lazy.expr import Unsupported
+from oxinp._core.lazy.handle import host_view
 from oxinp._core.ops import factorise, spectral
 from oxinp.linalg import _spectral
 from oxinp.linalg._spectral import adjoint
@@ -224,19 +226,22 @@ def expm(A: Any) -> Any:
 def _exponential(a: Any, num_squares: int) -> Any:
     """Return the exponential of a matrix, squared some times."""
     real = a.real.dtype
+    eye = np.eye(a.shape[-1], dtype=a.dtype, like=a)
     a2 = a @ a
     a3 = a2 @ a
     a6 = a3 @ a3
-    sums = [np.abs(x).sum(axis=-2).reshape(-1).max(keepdims=True) for x in (a, a2, a3)]
-    first, second, third = np.concatenate(sums).tolist()
-    if not math.isfinite(first):
-        raise Unsupported("infinities or NaNs")
-    if first and 6 * math.log2(first) > np.finfo(real).maxexp - a.shape[-1].bit_length():
-        exponent = math.frexp(first)[1]
+    sums = np.concatenate([np.abs(x).sum(axis=-2).reshape(-1) for x in (a2, a3)])
+    evaluate(eye, sums, a6)  # what the device does while the host waits for norms
+    second, third = host_view(as_ours(sums)).reshape(2, -1).max(axis=1).tolist()
+    if not max(second * second * second, third * third) < float(np.finfo(real).max) / a.shape[-1]:
+        largest = float(np.abs(a).sum(axis=-2).max())
+        if not math.isfinite(largest):
+            raise Unsupported("infinities or NaNs")
+        exponent = math.frexp(largest)[1]
         return _exponential(a * real.type(2.0**-exponent), num_squares + exponent)
-    norm = min(first, max(math.sqrt(second), math.cbrt(third)))
+    norm = max(math.sqrt(second), math.cbrt(third))
     more = max(0, math.ceil(math.log2(norm / THETA[real.char]))) if norm else 0
-    powers = (np.eye(a.shape[-1], dtype=a.dtype, like=a), a, a2, a3, a6)
+    powers = (eye, a, a2, a3, a6)
     scales = [2.0 ** (-more * degree) for degree in DEGREES]
 
     def combined(row: tuple[float, ...]) -> Any:

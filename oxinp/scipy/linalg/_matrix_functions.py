@@ -208,37 +208,9 @@ def logm(A: Any, *args: Any, **kwargs: Any) -> Any:
     return _logarithm(_double(A))
 
 
-@implements("scipy.linalg.fractional_matrix_power")
-@or_scipy
-def fractional_matrix_power(A: Any, t: Any) -> Any:
-    """See `scipy.linalg.fractional_matrix_power`: by logarithms, of powers between -1 and 1, and whole ones."""
-    a = _double(A)
-    if t == int(t):
-        return np.linalg.matrix_power(a, int(t))
-    if not -1 < t < 1:
-        raise Unsupported("powers of which logarithms lose digits")
-    return expm(_logarithm(a) * t)
-
-
-@implements("scipy.linalg.expm_frechet")
-@or_scipy
-def expm_frechet(A: Any, E: Any, method: Any = None, compute_expm: bool = True, check_finite: bool = True) -> Any:
-    """See `scipy.linalg.expm_frechet`: the exponential of a matrix of blocks, whatever the method."""
-    if method not in (None, "SPS", "blockEnlarge"):
-        raise Unsupported("a method that SciPy refuses")
-    a, e = matrices(A, E, check_finite=check_finite, are_square=True)
-    if a.ndim != 2 or a.shape != e.shape:
-        raise Unsupported("stacks, or what SciPy refuses")
-    n, (a, e) = len(a), factorise.prepared(a, e)
-    both = expm(np.concatenate([np.concatenate([a, e], axis=1), np.concatenate([np.zeros_like(a), a], axis=1)]))
-    return (both[:n, :n], both[:n, n:]) if compute_expm else both[:n, n:]
-
-
 __all__ = [
     "coshm",
     "cosm",
-    "expm_frechet",
-    "fractional_matrix_power",
     "logm",
     "signm",
     "sinhm",

@@ -28,6 +28,8 @@ DEVICE_SECONDS = 2e-3
 """What the device takes for the smallest."""
 GAIN = 4
 """How much faster the device has to be: systems are solved faster with sparse factors than with dense ones."""
+DENSE = 8
+"""Of a matrix with more than one element in so many, all of the factors' are taken to be there."""
 LOWER, UPPER = Triangle(is_lower=True, has_unit_diagonal=True), Triangle()
 
 
@@ -62,7 +64,7 @@ class DenseFactorisation:
             raise ValueError("trans must be N, T, or H")
         if rhs.ndim not in (1, 2) or rhs.shape[0] != self.shape[0]:
             raise ValueError("b is of incompatible size")
-        x = astype(rhs, self._dtype, casting="same_kind", copy_wanted=False)
+        x = astype(rhs, self._dtype, casting="safe", copy_wanted=False)
         number = "NTH".index(trans)
         if not number:
             x = gather.take(x, self._order, axis=0, is_checked=False)
@@ -114,6 +116,13 @@ def fills_in(A: Any) -> bool:
     n = A.shape[0]
     if not 1 < n <= MAX_ROWS or not A.nnz:
         return False
+    on_device = DEVICE_SECONDS + 2 / 3 * n**3 / DEVICE_RATE
+    work = n**3 / 3 if A.nnz * DENSE > n * n else _envelope_work(A, n)
+    return 2 * work / HOST_RATE > GAIN * on_device
+
+
+def _envelope_work(A: Any, n: int) -> float:
+    """Return the sum of the squares of the rows' widths in the order of Cuthill and McKee."""
     rows, _ = _compressed.of_rows(A)
     indptr, indices = fetch(rows.indptr), fetch(rows.indices)
     lengths = np.diff(indptr) + np.bincount(indices, minlength=n)
@@ -125,8 +134,7 @@ def fills_in(A: Any) -> bool:
     ends = places[numbers[kept]], places[indices[kept]]
     widths = np.zeros(n)
     np.maximum.at(widths, np.maximum(*ends), abs(ends[0] - ends[1]))
-    on_device = DEVICE_SECONDS + 2 / 3 * n**3 / DEVICE_RATE
-    return float((widths**2).sum()) * 2 / HOST_RATE > GAIN * on_device
+    return float((widths**2).sum())
 
 
 __all__ = ["DenseFactorisation", "fills_in"]

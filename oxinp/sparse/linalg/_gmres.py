@@ -11,7 +11,6 @@ import scipy.linalg
 from oxinp._core.lazy.evaluate import evaluate
 from oxinp._core.lazy.results import types
 from oxinp._core.manipulation.copy import copy
-from oxinp._core.memory.dtypes import FLOAT64
 from oxinp._core.ops import creation
 from oxinp._core.ops import sparse as ops
 from oxinp._core.ops.perform import perform_on_device
@@ -61,7 +60,7 @@ def gmres(
         space = _space_in_pairs(system.matrix, first, restart) if takes_pairs else None
         takes_pairs = space is not None
         basis, hessenberg = space or _space(system, first, restart)
-        y, presid, has_broken_down = _project(hessenberg, float(norm[0].real), tolerance, dtype)
+        y, presid, has_broken_down = _project(hessenberg, float(norm[0].real), tolerance)
         x = x + reduce(SUM, basis[: len(y)] * types.from_host(y[:, None]), 0)
         r = system.b - system.matvec(x)
         left = norm_of(r)
@@ -163,48 +162,25 @@ def _extended(apply: Callable[[Any], Any], basis: Any, first: int) -> Any:
 
 
 def _project(
-    hessenberg: np.ndarray[Any, Any], norm: float, tolerance: float, dtype: Any
+    hessenberg: np.ndarray[Any, Any], norm: float, tolerance: float
 ) -> tuple[np.ndarray[Any, Any], float, bool]:
     """Return the solution of the least-squares problem, the residual, and whether the space was exhausted.
 
-    Rotations are done as SciPy does them, column by column, up to the one that it would stop at.
+    SciPy rotates column by column and stops at the first one at which the residual is small, or nothing is left of a
+    product. Here all columns are factorised at once: the residual after each is a product of the rotations' sines.
     """
-    (rotate,) = scipy.linalg.get_lapack_funcs(("lartg",), dtype=dtype)
-    count = len(hessenberg)
-    right = np.zeros(count + 1, dtype)
-    right[0] = norm
-    # Python's numbers are NumPy's where they are doubles, and the device waits for them.
-    is_double = dtype == FLOAT64
-    h, right = (part.tolist() if is_double else part.copy() for part in (hessenberg, right))
-    rotations: list[tuple[Any, Any, Any]] = []
-    presid, has_broken_down, size = 0.0, False, count
-    for column in range(count):
-        row = h[column]
-        has_broken_down = row[column + 1] == 0
-        last = row[0]
-        for k, (c, s, other) in enumerate(rotations):
-            following = row[k + 1]
-            row[k], last = c * last + s * following, other * last + c * following
-        c, s, magnitude = rotate(last, row[column + 1])
-        other = -s if is_double else -np.conj(s)
-        rotations.append((c, s, other))
-        row[column : column + 2] = magnitude, 0
-        following = other * right[column]
-        right[column : column + 2] = c * right[column], following
-        presid = abs(following)
-        if presid <= tolerance or has_broken_down:
-            size = column + 1
-            break
-    h, y = np.array(h, dtype), np.array(right[:size], dtype)
-    if h[size - 1, size - 1] == 0:
-        y[size - 1] = 0
-    for k in range(size - 1, 0, -1):
-        if y[k] != 0:
-            y[k] /= h[k, k]
-            y[:k] -= y[k] * h[k, :k]
-    if y[0] != 0:
-        y[0] /= h[0, 0]
-    return y, float(presid), bool(has_broken_down)
+    left = abs(hessenberg.diagonal(1))
+    q, r = np.linalg.qr(hessenberg.T)
+    sizes = abs(r.diagonal())
+    sines = np.divide(left, sizes, out=np.zeros_like(left), where=left != 0)
+    residuals = norm * np.cumprod(sines)
+    ends = np.flatnonzero((residuals <= tolerance) | (left == 0))
+    size = int(ends[0]) + 1 if ends.size else len(left)
+    y = np.zeros(size, hessenberg.dtype)
+    rank = size - int(sizes[size - 1] == 0)
+    right = norm * q[0, :rank].conj()
+    y[:rank] = scipy.linalg.solve_triangular(r[:rank, :rank], right, check_finite=False) if rank else right
+    return y, float(residuals[size - 1]), bool(left[size - 1] == 0)
 
 
 __all__ = ["gmres", "krylov_space"]
