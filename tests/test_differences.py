@@ -5,8 +5,10 @@
 import datetime
 import decimal
 import hashlib
+import importlib
 import json
 import operator
+import pickle
 import re
 import statistics
 import subprocess
@@ -592,3 +594,59 @@ def test_overlapping_assignments(config):
         a[::2] = a[:3]
         results.append([int(x) for x in a])
     assert results == [[0, 1, 1, 3, 2], [0, 1, 1, 3, 1]]
+
+
+@backs("A pickle that NumPy wrote names NumPy's own functions and generators")
+def test_pickles_of_numpys():
+    assert pickle.loads(pickle.dumps(numpy.add)) is numpy.add is not np.add  # noqa: S301 - its own
+    given = pickle.loads(pickle.dumps(numpy.random.default_rng(1)))  # noqa: S301
+    assert type(given) is numpy.random.Generator
+    assert pickle.loads(pickle.dumps(np.add)) is np.add  # noqa: S301
+
+
+@backs("Records are NumPy's scalars, whose `base` is NumPy's array over the same memory")
+def test_records():
+    a = np.zeros(3, "i4,f4")
+    assert type(a[0]) is numpy.void
+    assert type(a[0].base) is numpy.ndarray
+    a[0]["f0"] = 7
+    assert a["f0"].tolist() == [7, 0, 0]
+    assert numpy.zeros(3, "i4,f4")[0].base is not None
+    assert type(np.asarray(["a"]).view(np.char.chararray)).__module__.startswith("numpy")
+
+
+@backs("A NumPy scalar on the left of an operator asks a class that inherits from `np.ndarray`")
+def test_methods_of_users_classes():
+    results = []
+    for xp in (np, numpy):
+
+        class Other(xp.ndarray):  # noqa: PLW1641 - an array has no hash
+            def __eq__(self, other):
+                return "OK"
+
+            def mean(self, *args, **kwargs):  # noqa: ARG002 - NumPy's
+                return -7.0
+
+        x = xp.array([1, 2, 3]).view(Other)
+        results.append([x == 10, isinstance(numpy.int32(10) == x, str), float(xp.median(x))])
+    assert results == [["OK", False, 2.0], ["OK", True, -7.0]]
+
+
+@backs("`x.__array_namespace__()` is `oxinp.array_api`, the standard's namespace")
+def test_namespace_of_arrays():
+    assert np.arange(3).__array_namespace__() is importlib.import_module("oxinp.array_api")
+    assert numpy.arange(3).__array_namespace__() is numpy
+
+
+@backs("What `np.broadcast_arrays` gives of arrays on the device is written without the warning")
+def test_writes_to_broadcast_arrays(config):
+    config.offload_threshold = 0
+    said = []
+    for xp in (np, numpy):
+        x, _ = xp.broadcast_arrays(xp.zeros(3), xp.zeros((3, 3)))
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            x[0, 0] = 1
+        said.append(len(found))
+        assert x[:, 0].tolist() == [1, 1, 1]
+    assert said == [0, 1]

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
-from oxinp._api.fronts import as_ours, enter_without_reading, implements
+from oxinp._api.fronts import as_ours, describe, enter_without_reading, implements
 from oxinp._api.rebound import rebound
+from oxinp._core.array import dispatch
 from oxinp._core.host.exchange import StandIns, is_array
 from oxinp._core.host.fallback import call
 from oxinp._core.lazy import placement
@@ -48,6 +49,39 @@ for _names, _all in ((_LOOKS_AT_ONE, False), (_LOOKS_AT_ALL, True)):
             enter_without_reading(getattr(np, _name), _name, all_arguments=_all)
 for _name in ("as_strided", "sliding_window_view"):
     enter_without_reading(getattr(np.lib.stride_tricks, _name), f"lib.stride_tricks.{_name}")
+
+
+_strided = dispatch.functions[np.lib.stride_tricks.as_strided]
+
+
+def _as_strided(x: Any, *args: Any, **kwargs: Any) -> Any:
+    """See `numpy.lib.stride_tricks.as_strided`, which from NumPy 2.5 on looks whether the view is within the memory."""
+    if not is_array(x) or not kwargs.get("check_bounds"):
+        return _strided(x, *args, **kwargs)
+    made = _strided(x, *args, **{**kwargs, "check_bounds": False})
+    base = x
+    while base._view is not None and base._view[0] is not None:
+        base = base._view[0]
+    (low, high), (first, last) = _bounds(base._layout), _bounds(made._layout)
+    said = "Given shape and strides would access memory out of bounds. View "
+    if first < low:
+        raise ValueError(f"{said}starts {low - first} bytes before lowest address")
+    if last > high:
+        raise ValueError(f"{said}ends {last - high} bytes after highest address")
+    return made
+
+
+def _bounds(layout: Layout) -> tuple[int, int]:
+    """Return where the elements of an array begin and end in its storage, in bytes."""
+    spans = [(n - 1) * step for n, step in zip(layout.shape, layout.strides, strict=True)] if layout.size else []
+    ends = sum(span for span in spans if span > 0) + (layout.dtype.itemsize if layout.size else 0)
+    return layout.offset + sum(span for span in spans if span < 0), layout.offset + ends
+
+
+dispatch.register(
+    np.lib.stride_tricks.as_strided,
+    describe(_as_strided, np.lib.stride_tricks.as_strided, "lib.stride_tricks.as_strided", _strided),
+)
 
 
 @implements("shape", is_hosted=False)
@@ -182,11 +216,11 @@ def _masked(dst: Any, src: Any, casting: str, where: Any) -> Any:
 @implements("bmat", is_hosted=False)
 def bmat(obj: Any, ldict: Any = None, gdict: Any = None) -> Any:
     """See `numpy.bmat`; of a text, names are those of the line that asks."""
-    if isinstance(obj, str):
+    if isinstance(obj, str) and gdict is None:
         frame: Any = sys._getframe()
         while str(frame.f_globals.get("__name__")).startswith("oxinp."):
             frame = frame.f_back
-        known = {**frame.f_globals, **frame.f_locals} if gdict is None else {**gdict, **(ldict or {})}
+        known = {**frame.f_globals, **frame.f_locals}
         names = re.split(r"[;,\s]+", obj)
         ldict, gdict = {name: known[name] for name in names if name in known}, {}
     return call(np.bmat, (obj, ldict, gdict), {}, name="bmat")

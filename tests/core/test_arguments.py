@@ -56,6 +56,15 @@ PROGRAMS = {
     ],
     "round of integers": lambda np: [np.round(5), np.round(numpy.int64(5)), np.array(5).round(), np.round([5, 6])],
     "round of bool": lambda np: np.round(np.array([True, False])),
+    "a view within its array": lambda np: np.lib.stride_tricks.as_strided(
+        np.arange(20)[2:4], (2,), (40,), check_bounds=True
+    ),
+    "a view beyond its array": lambda np: np.lib.stride_tricks.as_strided(
+        np.arange(20)[2:4], (5,), (40,), check_bounds=True
+    ),
+    "a view before its array": lambda np: np.lib.stride_tricks.as_strided(
+        np.arange(20)[2:4], (5,), (-8,), check_bounds=True
+    ),
     "texts beside numbers": lambda np: np.equal(np.array(["1"]), np.array([1])),
     "a text beside a number": lambda np: np.not_equal(np.array("1"), 1),
     "operators of texts and numbers": lambda np: [np.array("1") == 1, np.array(["1"]) != np.array([1.0])],

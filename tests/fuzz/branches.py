@@ -18,7 +18,7 @@ from tests.fuzz.tracing import Tracing
 PACKAGE = oxinp._kernels
 COMPREHENSIONS = frozenset({"<genexpr>", "<listcomp>", "<dictcomp>", "<setcomp>"})
 ENTERED = "entered"
-LISTS = "catalog"  # modules of Specs for tests: nobody plans there
+LISTS = ("catalog", "flags")  # modules of Specs for tests, and of instructions: nobody plans there
 MONITORING: Any = getattr(sys, "monitoring", None)  # from Python 3.12 on, in a tenth of the time of a trace
 SEES_EACH = hasattr(getattr(MONITORING, "events", None), "BRANCH_LEFT")  # each direction by itself
 EVENTS = (

@@ -7,6 +7,7 @@ from typing import Any
 
 from tests.fuzz import (
     problems_arrays,
+    problems_corners,
     problems_libraries,
     problems_matrices,
     problems_passes,
@@ -45,6 +46,7 @@ FAMILIES: dict[str, Callable[[Problem], Any]] = {
         problems_passes.slices,
         problems_libraries.sparse,
         problems_libraries.random_numbers,
+        problems_corners.corners,
     )
 }
 

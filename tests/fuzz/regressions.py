@@ -3,6 +3,11 @@
 from tests.fuzz.program import Program, Statement
 
 _CODE = {
+    "a factor on the host, in a tuple beside what is no array": """
+a1 = np.array([[4.0, 2.0], [2.0, 5.0]])
+a2 = np.array([[8.0], [4.0]])
+a3 = foreign.scipy(np, 'linalg').cho_solve((np.array([[2.0, 0.0], [1.0, 2.0]]), True), a2)
+""",
     "a sum of negative zeros, which begins at +0.0": """
 a1 = np.array([[-0.0, -0.0]])
 a2 = np.array([[1.0], [1.0]])

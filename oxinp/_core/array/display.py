@@ -22,7 +22,7 @@ def _guarded(inside: str) -> Callable[[Callable[[Handle], str]], Callable[[Handl
                 return show(array)
             key = host_view(array).ctypes.data, get_ident()
             if key in _SHOWN:
-                return inside
+                return inside.format(name=_name_of(array))
             _SHOWN.add(key)
             try:
                 return show(array)
@@ -39,7 +39,12 @@ _SHOWN: set[tuple[int, int]] = set()
 """Arrays of objects that threads are at, by their addresses."""
 
 
-@_guarded("array(..., dtype=object)")
+def _name_of(array: Handle) -> str:
+    """Return what NumPy calls an array: one of a user's class by its class."""
+    return "array" if type(array) is types.ndarray else type(array).__name__
+
+
+@_guarded("{name}(..., dtype=object)")
 def to_repr(array: Handle) -> str:
     """Return what `numpy.array_repr` gives."""
     shown, cut = _shown(array)

@@ -165,6 +165,9 @@ def on_hosts(
             parts = []
             has_parts = True
             for part in value:
+                if type(part) in PLAIN:  # a factor and whether it is a lower one
+                    parts.append(part)
+                    continue
                 if type(part) is not kind or (host := (part._held or part._storage).host) is None:
                     return NOT_DONE
                 view = part._view
