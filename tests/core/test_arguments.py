@@ -65,6 +65,11 @@ PROGRAMS = {
     "a view before its array": lambda np: np.lib.stride_tricks.as_strided(
         np.arange(20)[2:4], (5,), (-8,), check_bounds=True
     ),
+    "numbers of no elements": lambda np: [
+        np.flatnonzero(np.arange(5.0)[:0] * 2 > 0),
+        np.nonzero((np.ones((3, 4))[:, :0] + 1) > 0),
+        np.argwhere(np.zeros((0, 2)) + 1),
+    ],
     "texts beside numbers": lambda np: np.equal(np.array(["1"]), np.array([1])),
     "a text beside a number": lambda np: np.not_equal(np.array("1"), 1),
     "operators of texts and numbers": lambda np: [np.array("1") == 1, np.array(["1"]) != np.array([1.0])],

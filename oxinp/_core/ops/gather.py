@@ -362,6 +362,8 @@ def flatnonzero(mask: Handle) -> Any:
 
     Of a small mask on the host they are found there: the device would have to be waited for to know how many there are.
     """
+    if not mask._layout.size:
+        return wrap_host(np.empty(0, np.int64))
     if is_hosted([mask]) and placement.is_host(mask._layout.nbytes):
         return wrap_host(np.flatnonzero(host_view(mask)))
     need_kernel(mask._layout)
