@@ -231,7 +231,7 @@ def _counted(module: str) -> str:
 def public_names(source: Any) -> set[str]:
     """Return the public names of a module of NumPy's or SciPy's: those it lists, and what it has of BLAS and LAPACK."""
     listed = getattr(source, "__all__", None)
-    names = dir(source) if listed is None else [*listed, *(x for x in dir(source) if _is_fortran(getattr(source, x)))]
+    names = dir(source) if listed is None else [*listed, *(x for x in dir(source) if _is_fortran(vars(source).get(x)))]
     return {name for name in names if not name.startswith("_") or name in (listed or ())}
 
 

@@ -66,7 +66,8 @@ def install(call_both: CallBoth) -> None:
     for row in modules.SUBMODULES.values():
         if row.kind == modules.HOST and row.source.startswith("numpy."):
             numpys = importlib.import_module(row.source)
-            _pair_module(importlib.import_module(f"oxinp.{row.path}"), numpys, modules.public_names(numpys), pair)
+            names = modules.public_names(numpys) & vars(numpys).keys()  # the others are deprecated, and warn
+            _pair_module(importlib.import_module(f"oxinp.{row.path}"), numpys, names, pair)
 
     def pair_scipys(ours: Any, scipys: Any) -> Any:
         if type(ours) is not FunctionType:
