@@ -16,6 +16,7 @@ from oxinp._core.host.exchange import is_array
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import Handle, fetch
 from oxinp._core.lazy.record import check_placement
+from oxinp._core.lazy.results import as_array
 from oxinp._core.lazy.views import view
 from oxinp._core.manipulation.copy import astype
 from oxinp._core.manipulation.shape import ravel, reshape
@@ -134,7 +135,8 @@ def apply_along_axis(func1d: Any, axis: Any, arr: Any, *args: Any, **kwargs: Any
         raise Unsupported("a function that is called for one vector after the other")
     if not array._layout.ndim or not array._layout.size:
         raise Unsupported("what NumPy refuses")
-    return dispatch.functions[theirs](array, axis=normalize_axis_index(axis, array._layout.ndim))
+    found = dispatch.functions[theirs](array, axis=normalize_axis_index(axis, array._layout.ndim))
+    return as_array(found)  # which it is of a vector, too
 
 
 @implements("polymul")

@@ -68,6 +68,7 @@ _EXPRESSIONS = """
 np.allclose(f, f + 1e-9)
 np.append(f, g, axis=0)
 np.apply_along_axis(lambda row: row[::-1], 1, f)
+np.apply_along_axis(np.cumsum, 1, f)
 np.apply_over_axes(np.sum, f, [0])
 np.arange(2, 9, 2)
 np.array([f, g])
