@@ -169,7 +169,9 @@ REFUSED = {
 def test_function(name, stats):
     call, ulp = (NEAR[name], ULP) if name in NEAR else ((EXACT | COUNTS)[name], 0)
     found, expected = call(np, np.asarray), call(numpy, lambda x: x)
-    computed = set(stats().fallbacks)
+    computed = set(stats().fallbacks) - (
+        {"subtract"} if name.endswith("estimated") else set()
+    )  # of two numbers, since NumPy 2.5
     several = isinstance(expected, tuple)
     assert type(found) is tuple if several else isinstance(found, np.ndarray)
     for a, b in zip(found, expected, strict=True) if several else [(found, expected)]:
