@@ -8,6 +8,7 @@ import numpy
 import pytest
 
 import oxinp as np
+from oxinp._core.memory.recent import MEETINGS
 from oxinp._core.ops import matmul as products
 from oxinp._kernels.blas3 import plan as blas3
 from oxinp._kernels.blas3.plan import plan_rank_k
@@ -298,9 +299,9 @@ def test_multiply_adds_do_what_halves_cannot(splits, turned, dtype):
     a, b = operands(dtype=dtype)
     a[:, 0], b[0] = 1e9, 0  # beside which nothing is left of the others
     x, y = (np.asarray(v.T.copy()).T if t else np.asarray(v) for v, t in zip((a, b), turned, strict=True))
-    for _ in range(3):  # the first time nothing is kept, the third time with everything prepared
+    for _ in range(MEETINGS + 2):  # at first nothing is kept, the last time everything is prepared
         assert_product(x @ y, a, b)
-    assert len(splits) <= 2  # nothing is kept of sizes that are met once
+    assert len(splits) <= MEETINGS + 1
 
 
 def test_every_launch_is_accounted_for(splits):

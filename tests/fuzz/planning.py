@@ -171,8 +171,9 @@ class PlanningBackend(EmulatorBackend):
         constants: tuple[Any, ...],
         work: Any = None,
         is_brief: bool = False,
+        overlaps: bool = True,
     ) -> Any:
-        del work, is_brief
+        del work, is_brief, overlaps
         if len(constants) != len(kernel.params) - num_varying:
             raise ImpossiblePlanError(f"{kernel.name}: {len(constants)} constants and {num_varying} other parameters")
 
