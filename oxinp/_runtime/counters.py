@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from threading import Lock
+from threading import RLock
 from typing import TYPE_CHECKING
 
 from oxinp._runtime.forking import free_in_children
@@ -81,8 +81,8 @@ class Stats:
         )
 
 
-_watching = free_in_children(Lock())
-_counting = free_in_children(Lock())
+_watching = free_in_children(RLock())
+_counting = free_in_children(RLock())  # a finaliser may count where something is counted
 _watchers: list[Callable[[str, int], object]] = []
 _launch_watchers: list[Callable[[Work], Callable[[], object]]] = []
 stats = Stats()

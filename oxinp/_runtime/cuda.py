@@ -7,7 +7,7 @@ import ctypes
 import importlib
 from collections import deque
 from functools import cache, cached_property, partial
-from threading import Condition, Lock, RLock
+from threading import Condition, RLock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -124,7 +124,7 @@ class CudaBackend:
         self._put_off: deque[Callable[[], object]] = deque()
         self._timelines: dict[int, Timeline] = {}
         self.turn: Any = free_in_children(RLock())
-        self._naming = free_in_children(Lock())  # of timelines; held where reports are made, too
+        self._naming = free_in_children(RLock())  # of timelines; held where reports are made, too
         self._reports: MappedReports | None = None
         self.pool.owner = self
         self.allocate = self.pool.allocate  # without a frame in between: it is on the path of every launch
@@ -167,7 +167,8 @@ class CudaBackend:
         if self._reports is None:
             with self._naming:  # one for all threads: kernels write there
                 if self._reports is None:
-                    self._reports = MappedReports(self.context)
+                    made = MappedReports(self.context)
+                    self._reports = self._reports or made  # type: ignore[redundant-expr] # of a finaliser meanwhile
         return self._reports
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from threading import Lock
+from threading import RLock
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
@@ -33,7 +33,7 @@ class Loader:
         self.context = context
         self._functions: WeakKeyDictionary[Kernel, Function] = WeakKeyDictionary()
         self._functions_by_text: WeakValueDictionary[tuple[str, str], Function] = WeakValueDictionary()
-        self._loading = free_in_children(Lock())
+        self._loading = free_in_children(RLock())  # which finalisers may take again
         self._cache = CubinCache(config.cache_dir)
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from threading import Lock
+from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,7 +27,7 @@ class MappedReports:
         memory = PinnedMemory(context, 16 * NUM_REPORTS, is_mapped=True)
         self.ptr = memory.device_ptr
         self._flags = 0
-        self._making = free_in_children(Lock())
+        self._making = free_in_children(RLock())
         self._words = np.frombuffer(memory.view(), np.int64)
         self._words[:] = 0
 

@@ -29,7 +29,7 @@ from __future__ import annotations
 import contextlib
 import gc
 from bisect import bisect_left, bisect_right, insort
-from threading import Lock, get_ident
+from threading import RLock, get_ident
 from typing import TYPE_CHECKING, Any
 
 from oxinp._config import config
@@ -136,7 +136,7 @@ class Pool:
         self._make_free_list = make_free_list
         self._make_arena = make_arena
         self._total_nbytes = memory_info()[1]
-        self._lock = free_in_children(Lock())  # of the arenas
+        self._lock = free_in_children(RLock())  # of the arenas; finalisers may take it again
         self._cut_nbytes = 0  # of all blocks, used and free
         self._num_blocks = 0
         self._relieving: set[int] = set()  # threads inside the out-of-memory hooks; negative: inside `keeping_arrays`

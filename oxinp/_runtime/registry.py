@@ -21,7 +21,7 @@ class Registry(Generic[_Entry]):
 
     def __init__(self) -> None:
         self._references: tuple[ref[_Entry], ...] = ()
-        self._adding = free_in_children(threading.Lock())
+        self._adding = free_in_children(threading.RLock())
 
     def add(self, entry: _Entry) -> None:
         """Enter one."""

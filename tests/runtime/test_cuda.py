@@ -139,6 +139,19 @@ def test_kernel_is_compiled_once_per_text(backend, library, scale):
     assert counters.compiled == 2
 
 
+def test_a_finaliser_may_have_a_kernel_loaded_while_another_one_is(backend, scale, monkeypatch):
+    """The collector runs a user's `__del__` wherever something is allocated, while the thread holds the loader's lock."""
+    other, load, loaded = build_scale(factor=2.0), backend.loader.load_module, []
+
+    def load_and_collect(kernel):
+        if kernel is scale:
+            loaded.append(backend.function(other))
+        return load(kernel)
+
+    monkeypatch.setattr(backend.loader, "load_module", load_and_collect)
+    assert backend.function(scale) is not backend.function(other) is loaded[0]
+
+
 def test_second_process_compiles_nothing(make_backend, library, scale):
     make_backend().launcher(scale, (1, 1, 1), 2, (1.0, 0.0, 64))
     assert (counters.compiled, counters.cache_hits) == (1, 0)

@@ -12,7 +12,7 @@ Its rules are the correctness argument of lazy evaluation:
 
 from __future__ import annotations
 
-from threading import Lock
+from threading import RLock
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 # Every storage that was pending when it was appended, weakly. Appended to without a lock; what is gone or no longer
 # pending is dropped by the next flush.
 PENDING: list[ref[Storage]] = []
-_SHORTENING: Any = free_in_children(Lock())  # held while entries are replaced, which threads of two devices may do
+_SHORTENING: Any = free_in_children(RLock())  # held while entries are replaced, which threads of two devices may do
 MAX_PENDING = 4096  # entries, most of them of temporaries that are gone
 room = MAX_PENDING  # entries before `make_room` is called: at each one, -1, where there are `RECORDERS`
 MAX_UNSORTED = 8  # entries that are looked at as they are, gone and twice as some may be
@@ -59,7 +59,7 @@ where there are more than `MAX_PENDING` in `PENDING`, for it may be the only one
 """
 
 
-_WATCHING: Any = free_in_children(Lock())
+_WATCHING: Any = free_in_children(RLock())
 
 
 def watch(record: Record) -> None:
