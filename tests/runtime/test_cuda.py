@@ -140,7 +140,7 @@ def test_kernel_is_compiled_once_per_text(backend, library, scale):
 
 
 def test_a_finaliser_may_have_a_kernel_loaded_while_another_one_is(backend, scale, monkeypatch):
-    """The collector runs a user's `__del__` wherever something is allocated, while the thread holds the loader's lock."""
+    """The collector runs `__del__` wherever something is allocated, while the thread holds the lock of the loader."""
     other, load, loaded = build_scale(factor=2.0), backend.loader.load_module, []
 
     def load_and_collect(kernel):
