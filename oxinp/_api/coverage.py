@@ -81,9 +81,9 @@ ROWS: tuple[CoverageRow, ...] = (
         "creation",
         native="arange array asanyarray asarray ascontiguousarray asfortranarray copy empty empty_like from_dlpack "
         "frombuffer full full_like ones ones_like zeros zeros_like",
-        composed="asarray_chkfinite diagflat eye geomspace identity linspace load loadtxt logspace meshgrid mgrid "
+        composed="asarray_chkfinite bmat diagflat eye geomspace identity linspace load loadtxt logspace meshgrid mgrid "
         "ogrid tri require tril triu vander",
-        host="bmat fromfile fromiter fromregex fromstring genfromtxt",
+        host="fromfile fromiter fromregex fromstring genfromtxt",
         own="matrix",
     ),
     CoverageRow("asmatrix", "creation", HOST, (KEPT,)),

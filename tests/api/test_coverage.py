@@ -66,7 +66,6 @@ def is_entered(name):
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_native_rows_have_functions():
     classes = {"flatiter", "ndarray", "ufunc", "mgrid", "ogrid", "c_", "r_"}
-    classes.add("bmat")  # looks up the user's names, and leaves the matrix to NumPy
     entered = {name for name in ROWS if isinstance(getattr(np, name), np.ufunc) or callable(getattr(np, name))}
     entered = {name for name in entered - classes if is_entered(name)}
     assert entered == set(of_kind(coverage.NATIVE, coverage.COMPOSED)) - classes
