@@ -11,7 +11,7 @@ import ctypes
 import functools
 import re
 import struct
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from oxinp._driver import errors
 from oxinp._driver.enums import LaunchAttributeId
@@ -155,6 +155,8 @@ class Launcher:
     ----------
     launch : Callable
         Takes the varying parameters. The fastest way to launch: keep it (it keeps all it needs alive) and call it.
+    anywhere : Callable
+        Takes a grid and the varying parameters: launches with another grid. All grids share the Launcher's memory.
     pack : Callable
         Takes the varying parameters and writes them to where the next launch has them read.
     nbytes : int
@@ -170,7 +172,8 @@ class Launcher:
     Notes
     -----
     The parameters are packed into memory that belongs to the Launcher, and the driver reads it before the call returns.
-    Threads may share one only under a lock.
+    Threads may share one only under a lock. A launch by a finaliser that runs in the middle of another one leaves that
+    one's parameters as they were.
 
     In a thread that has no current context, or another device's, the first launch makes the function's own current and
     tries again, so that no launch pays for a test.
@@ -181,8 +184,8 @@ class Launcher:
         "_attributes",
         "_buffer",
         "_extra",
-        "_launch_anywhere",
         "_size",
+        "anywhere",
         "config",
         "function",
         "launch",
@@ -275,13 +278,21 @@ class Launcher:
             raw, as_pointer(ctypes.addressof(self.config)), as_pointer(self.function.handle), *parameters
         )
         pack, fail, config, number = self.pack, self._fail, self.config, 0
+        buffer: Any = self._buffer
         stream = config.stream = current.stream  # read once: another thread may be about to launch elsewhere
+        extents = config.grid
+        is_at_it = False  # from before the first is written of what the driver is about to read, until it has been
 
         def launch_as_it_is() -> None:  # a tenth of a microsecond less than with parameters, and that counts
-            nonlocal stream, number
+            nonlocal stream, number, is_at_it
+            if is_at_it:
+                launch_amid(launch_as_it_is)
+                return
+            is_at_it = True
             if current.stream != stream:
                 stream = config.stream = current.stream
             result = call()
+            is_at_it = False
             if result:
                 fail(result, call)
             number = counter.launches = counter.launches + 1
@@ -289,36 +300,55 @@ class Launcher:
                 after()
 
         def launch_with(*varying: object) -> None:
-            nonlocal stream, number
+            nonlocal stream, number, is_at_it
+            if is_at_it:
+                launch_amid(launch_with, *varying)
+                return
+            is_at_it = True
             pack(*varying)
             if current.stream != stream:
                 stream = config.stream = current.stream
             result = call()
+            is_at_it = False
             if result:
                 fail(result, call)
             number = counter.launches = counter.launches + 1
             if after is not None:
                 after()
 
-        extents = config.grid
-
-        def launch_anywhere(grid: tuple[int, int, int], *varying: object) -> None:  # see `anywhere`
-            nonlocal stream, number
+        def launch_anywhere(grid: tuple[int, int, int], *varying: object) -> None:
+            nonlocal stream, number, is_at_it
             x, y, z = grid
             if not (0 < x <= _MAX_GRID[0] and 0 < y <= _MAX_GRID[1] and 0 < z <= _MAX_GRID[2]):
                 _check_shape(grid, _ONE, None)
+            if is_at_it:
+                launch_amid(launch_anywhere, grid, *varying)
+                return
+            is_at_it = True
             extents[0], extents[1], extents[2] = x, y, z
             pack(*varying)
             if current.stream != stream:
                 stream = config.stream = current.stream
             result = call()
+            is_at_it = False
             if result:
                 fail(result, call)
             number = counter.launches = counter.launches + 1
             if after is not None:
                 after()
 
-        self._launch_anywhere = launch_anywhere
+        def launch_amid(launch: Callable[..., None], *arguments: object) -> None:
+            """Launch in the middle of another launch, as a finaliser may, and leave its parameters as they were."""
+            nonlocal stream, is_at_it
+            before = bytes(buffer), tuple(extents), stream
+            is_at_it = False
+            try:
+                launch(*arguments)
+            finally:
+                buffer[:], extents[:], stream = before
+                config.stream, is_at_it = stream, True
+
+        self.anywhere = launch_anywhere
         launch: Callable[..., None] = launch_with if num_varying else launch_as_it_is
         self.function.module.context.launches.add(launch, self.function.name, lambda: number, counter)
         return launch
@@ -333,38 +363,13 @@ class Launcher:
         It takes a twentieth of the time that a Launcher of its own takes to make, and 0.4 us more at each launch. All
         that are made of one Launcher share its memory: threads may call them only under one lock.
         """
-        x, y, z = grid
-        if not (0 < x <= _MAX_GRID[0] and 0 < y <= _MAX_GRID[1] and 0 < z <= _MAX_GRID[2]):
-            _check_shape(grid, _ONE, None)  # which says what is wrong
-        launch, extents = self.launch, self.config
+        _check_shape(grid, _ONE, None)
+        launch_anywhere = self.anywhere
 
         def launch_there(*varying: object) -> None:
-            there = extents.grid
-            there[0], there[1], there[2] = x, y, z
-            launch(*varying, *constants)
+            launch_anywhere(grid, *varying, *constants)
 
         return launch_there
-
-    def anywhere(self, launch: Callable[..., None] | None = None) -> Callable[..., None]:
-        """Return ``launch(grid, *parameters)``, which launches with another grid, and all parameters given; as `at`.
-
-        Parameters
-        ----------
-        launch : callable, optional
-            Called instead of `Launcher.launch`, which it calls in turn.
-        """
-        if launch is None or launch is self.launch:
-            return self._launch_anywhere
-        extents = self.config.grid
-
-        def launch_anywhere(grid: tuple[int, int, int], *parameters: object) -> None:
-            x, y, z = grid
-            if not (0 < x <= _MAX_GRID[0] and 0 < y <= _MAX_GRID[1] and 0 < z <= _MAX_GRID[2]):
-                _check_shape(grid, _ONE, None)
-            extents[0], extents[1], extents[2] = x, y, z
-            launch(*parameters)
-
-        return launch_anywhere
 
     def _fail(self, result: int, call: Callable[[], int]) -> None:
         if result in {errors.INVALID_CONTEXT, errors.INVALID_HANDLE}:  # no context is current, or another device's

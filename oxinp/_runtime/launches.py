@@ -89,8 +89,7 @@ class Launches:
         """Return what launches a kernel with any grid and constants; see `Backend.relauncher`."""
         if after_launch() is not None:
             return None
-        shared = self._shared_launcher(kernel)
-        return shared.anywhere(self._finished(shared.launch, kernel, num_varying))
+        return self._finished(self._shared_launcher(kernel).anywhere, kernel, num_varying, first=1)
 
     def _shared_launcher(self, kernel: Kernel, *, overlaps: bool = True) -> Launcher:
         known = self._shared[overlaps]
@@ -126,10 +125,13 @@ class Launches:
             after=after,
         )
 
-    def _finished(self, launch: Launch, kernel: Kernel, num_varying: int) -> Launch:
-        """Return a launch that keeps the order of streams, and waits where `config.synchronous` has it wait."""
+    def _finished(self, launch: Launch, kernel: Kernel, num_varying: int, first: int = 0) -> Launch:
+        """Return a launch that keeps the order of streams, and waits where `config.synchronous` has it wait.
+
+        The parameters are its arguments from the `first` one on.
+        """
         if here.are_several:
-            launch = self._ordered(launch, kernel, num_varying)
+            launch = self._ordered(launch, kernel, num_varying, first)
         if not config.synchronous:
             return launch
         backend = self._backend
@@ -142,9 +144,9 @@ class Launches:
 
         return launch_and_wait
 
-    def _ordered(self, launch: Launch, kernel: Kernel, num_varying: int) -> Launch:
+    def _ordered(self, launch: Launch, kernel: Kernel, num_varying: int, first: int) -> Launch:
         """Return a launch on the timeline of the thread that calls it, behind what it must not overtake."""
-        params = list(enumerate(kernel.params[:num_varying]))
+        params = list(enumerate(kernel.params[:num_varying], first))
         places = [(i, "w" in param.access) for i, param in params if param.is_pointer]
         maps = [i for i, param in params if param.type is None]
         stores = _BULK_STORE in kernel.ptx  # by which of its maps, nothing says

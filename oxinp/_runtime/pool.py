@@ -21,7 +21,8 @@ whose class is empty also takes a block up to two classes larger (at most 25 % a
 No lock is on the way of a request that a list serves. A free list is a list whose `append` and `pop` are atomic; the
 counters are read, changed and stored without a call in between, and only at calls may the interpreter switch threads.
 So a finaliser may run anywhere, also inside `Stock.allocate`, and return its block at once. Arenas are under a lock,
-which finalisers never take.
+which only a request can want: that of a finaliser which interrupts its own thread's work on the arenas is a driver
+allocation, however small.
 """
 
 from __future__ import annotations
@@ -59,6 +60,25 @@ _IDLE_SHARE = 64
 """Free blocks that are more than this part of all are returned to the arena before anything is cut from it."""
 
 
+class _Alone:
+    """A lock that its thread may take again, and which says whether it is the first time: `with lock as is_first`."""
+
+    __slots__ = ("_depth", "_lock")
+
+    def __init__(self) -> None:
+        self._lock = free_in_children(RLock())
+        self._depth = 0
+
+    def __enter__(self) -> bool:
+        self._lock.acquire()
+        self._depth += 1
+        return self._depth == 1
+
+    def __exit__(self, *_: object) -> None:
+        self._depth -= 1
+        self._lock.release()
+
+
 class Pool:
     """Memory of one device, cached by size class and stream.
 
@@ -75,7 +95,7 @@ class Pool:
     make_free_list : Callable
         Returns an empty list; one of its own class sees every block come back, in `append`.
     make_arena : Callable, optional
-        Returns an arena without memory; the two driver functions are not used then.
+        Returns an arena without memory; the two driver functions are for what an arena cannot serve then.
 
     Attributes
     ----------
@@ -101,6 +121,7 @@ class Pool:
         "_guests",
         "_kept",
         "_lock",
+        "_loose",
         "_make_arena",
         "_make_free_list",
         "_memory_info",
@@ -136,8 +157,9 @@ class Pool:
         self._make_free_list = make_free_list
         self._make_arena = make_arena
         self._total_nbytes = memory_info()[1]
-        self._lock = free_in_children(RLock())  # of the arenas; finalisers may take it again
+        self._lock = _Alone()  # of the arenas
         self._cut_nbytes = 0  # of all blocks, used and free
+        self._loose: dict[int, int] = {}  # sizes of driver allocations, by address, where there are arenas
         self._num_blocks = 0
         self._relieving: set[int] = set()  # threads inside the out-of-memory hooks; negative: inside `keeping_arrays`
         self._flushing: set[int] = set()  # threads that are inside the hooks before growth
@@ -161,7 +183,7 @@ class Pool:
         if self._make_arena is None:
             return self._cut_nbytes
         arenas = [stock.arena for stock in self._all_stocks()]
-        return sum(arena.committed_nbytes for arena in arenas if arena is not None)
+        return sum(arena.committed_nbytes for arena in arenas if arena is not None) + sum(tuple(self._loose.values()))
 
     def stock(self, stream: Hashable) -> Stock:
         """Return what a stream allocates from.
@@ -286,12 +308,12 @@ class Pool:
         """Return memory that an arena has, once its free blocks are back if need be."""
         ptr = None
         if (self._cut_nbytes - self.used_nbytes) * _IDLE_SHARE <= self._cut_nbytes:
-            with self._lock:
-                ptr = arena.take(size)
+            with self._lock as is_first:
+                ptr = arena.take(size) if is_first else None
         if ptr is None:
             self._return_blocks(stock)
-            with self._lock:
-                ptr = arena.take(size)
+            with self._lock as is_first:
+                ptr = arena.take(size) if is_first else None
         return ptr
 
     def _return_blocks(self, stock: Stock) -> None:
@@ -305,13 +327,18 @@ class Pool:
                     break
                 if block.uses is not None:
                     settle(block.uses, stock.timeline)
-                with self._lock:
+                is_loose = arena is None or block.ptr in self._loose
+                with self._lock as is_first:
+                    if not (is_first or is_loose):  # later
+                        blocks.append(block)
+                        return
                     del self._blocks[block.ptr]
                     if self._starts is not None:
                         del self._starts[bisect_left(self._starts, block.ptr)]
-                    if arena is not None:
+                    if arena is not None and not is_loose:
                         arena.give(block.ptr, block.nbytes)
-                if arena is None:
+                if is_loose:
+                    self._loose.pop(block.ptr, None)
                     self._driver_free(block.ptr)
                 self._cut_nbytes -= block.nbytes
                 self._num_blocks -= 1
@@ -339,17 +366,21 @@ class Pool:
         return freed > 0
 
     def _ask_driver(self, nbytes: int, arena: Arena | None) -> int:
-        if arena is None:
-            self._check_limit(nbytes)
-            ptr: int | None = self._driver_allocate(nbytes)
-        else:
-            with self._lock:
-                ptr = arena.take(nbytes)
+        if arena is not None:
+            with self._lock as is_first:
+                ptr = arena.take(nbytes) if is_first else None
                 if ptr is not None:  # somebody's has come back meanwhile
                     return ptr
-                self._grow_arena(arena, nbytes)
-                ptr = arena.take(nbytes)
-        assert ptr is not None
+                if is_first:
+                    self._grow_arena(arena, nbytes)
+                    ptr = arena.take(nbytes)
+                    assert ptr is not None
+                    self.driver_allocations += 1
+                    return ptr
+        self._check_limit(nbytes)
+        ptr = self._driver_allocate(nbytes)
+        if arena is not None:
+            self._loose[ptr] = nbytes
         self.driver_allocations += 1
         return ptr
 
@@ -415,8 +446,8 @@ class Pool:
                 continue  # a graph will use what is free there now
             self._return_blocks(stock)
             if stock.arena is not None:
-                with self._lock:
-                    if not _is_captured(stock):
+                with self._lock as is_first:
+                    if is_first and not _is_captured(stock):
                         stock.arena.release()
 
     def reset_peak(self) -> None:

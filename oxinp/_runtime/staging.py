@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from queue import SimpleQueue
-from threading import Lock, Thread
+from threading import Lock, Thread, get_ident
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -136,8 +136,14 @@ class StagingRing:
         self._slot_nbytes = slot_nbytes
         self._num_workers = num_workers
         self._lock = free_in_children(Lock())  # one transfer at a time: a second one would only share the same bus
+        self._at_it: set[int] = set()  # threads that do a transfer or take part in one
         self._jobs: SimpleQueue[_Transfer] = SimpleQueue()
         self._is_running = False
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the calling thread may use it: a finaliser that interrupts a transfer would wait for that for ever."""
+        return get_ident() not in self._at_it
 
     def upload(self, ptr: int, array: Bytes, stream: Any) -> None:
         """Copy host bytes to the device; `array` may be changed when this returns, the bus may still be at work.
@@ -206,6 +212,14 @@ class StagingRing:
 
     def _run(self, work: Work, chunks: Iterator[tuple[int, int]]) -> None:
         """Let every worker do `work`, until there are no chunks left; raise what the first of them raised."""
+        thread = get_ident()
+        self._at_it.add(thread)
+        try:
+            self._run_alone(work, chunks)
+        finally:
+            self._at_it.discard(thread)
+
+    def _run_alone(self, work: Work, chunks: Iterator[tuple[int, int]]) -> None:
         with self._lock:
             if not self._is_running:
                 self._start()
@@ -236,5 +250,6 @@ class StagingRing:
         self._is_running = True
 
     def _serve(self, slots: tuple[_Slot, _Slot]) -> None:
+        self._at_it.add(get_ident())
         while True:
             self._jobs.get().join(self._port, slots)

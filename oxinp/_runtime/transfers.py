@@ -73,7 +73,7 @@ class Transfers:
 
     def _is_staged(self, nbytes: int, transfer: Any) -> bool:
         """Do a transfer through the ring if it is large; False where that is not to be had."""
-        if self._ring is None or nbytes < STAGED_NBYTES:
+        if self._ring is None or nbytes < STAGED_NBYTES or not self._ring.is_open:
             return False
         try:
             transfer(self._ring)

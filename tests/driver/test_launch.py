@@ -3,6 +3,7 @@ import gc
 import itertools
 import struct
 import threading
+from functools import partial
 
 import pytest
 
@@ -171,6 +172,32 @@ def test_the_stream_may_change_while_a_launcher_is_made(function, fake):
 
     make(function, current=Current())(1, 2)
     assert fake.launches[-1].stream == 0x20
+
+
+class Interrupting:
+    """A parameter that has something done while it is packed, as the garbage collector may have at any time."""
+
+    def __init__(self, value, work):
+        self.value, self.work = value, work
+
+    def __index__(self):
+        self.work()
+        return self.value
+
+
+def test_a_launch_in_the_middle_of_another_leaves_that_one_as_it_was(function, fake):
+    launcher = make(function)
+    there, elsewhere = launcher.at((5, 1, 1), ()), launcher.at((6, 1, 1), ())
+    cases = [
+        (launcher.launch, (3, 4, 5), lambda: launcher.launch(8, 9)),
+        (there, (5, 1, 1), lambda: elsewhere(8, 9)),
+        (partial(launcher.anywhere, (4, 2, 1)), (4, 2, 1), lambda: there(8, 9)),
+    ]
+    for launch, grid, inner in cases:
+        launch(1, Interrupting(2, inner))
+        within, whole = fake.launches[-2:]
+        assert within.unpack("<QQI") == (8, 9, 7)
+        assert (whole.unpack("<QQI"), whole.grid) == ((1, 2, 7), grid)
 
 
 def test_a_failed_launch_says_what_was_launched(function, fake):

@@ -30,6 +30,7 @@ class FakeSpace:
 
     def commit(self, offset, nbytes):
         assert offset % UNIT == nbytes % UNIT == 0
+        self.driver.interrupt()
         assert not any(start < offset + nbytes and offset < start + size for start, size in self.mapped.items())
         if self.driver.used + nbytes > self.driver.total:
             raise Full
@@ -60,6 +61,7 @@ class FakeDriver:
     def __init__(self, total=140 * GIB):
         self.total, self.used, self.peak, self.commits = total, 0, 0, 0
         self.next_ptr, self.has_waited, self.spaces = 1 << 45, False, []
+        self.loose, self.interrupt = {}, lambda: None
 
     def make_arena(self):
         self.spaces.append(FakeSpace(self))
@@ -67,7 +69,11 @@ class FakeDriver:
 
     def pool(self):
         info = lambda: (self.total - self.used, self.total)  # noqa: E731
-        return Pool(None, None, info, Full, make_arena=self.make_arena)
+        return Pool(self.allocate, self.loose.pop, info, Full, make_arena=self.make_arena)
+
+    def allocate(self, nbytes):
+        self.loose[self.next_ptr - nbytes] = nbytes
+        return self.next_ptr - nbytes
 
 
 @pytest.fixture
@@ -134,6 +140,24 @@ def test_ranges_against_a_model():
 
 
 # The pool over arenas
+
+
+def test_a_request_in_the_middle_of_another_is_served_beside_the_arena(pool, driver):
+    """As that of a finaliser which the garbage collector runs while an arena grows."""
+    within = []
+    driver.interrupt = lambda: within.append(pool.allocate(3 * MIB)) if not within else None
+    whole = pool.allocate(40 * MIB)
+    (inner,) = within
+    assert driver.loose == {inner.ptr: 3 * MIB}
+    assert pool.held_nbytes == driver.used + 3 * MIB
+    assert driver.spaces[0].holds(whole.ptr, 40 * MIB)
+    inner_ptr = inner.ptr
+    del inner
+    within[:] = [None]
+    assert pool.allocate(3 * MIB).ptr == inner_ptr
+    del whole
+    pool.trim()
+    assert (pool.held_nbytes, driver.used, driver.loose) == (0, 0, {})
 
 
 def test_a_block_is_reused_and_its_neighbours_join(pool, driver):

@@ -1,5 +1,7 @@
 """The CUDA backend over a driver made of Python functions: order of calls, and what happens when they fail."""
 
+import threading
+
 import numpy as np
 import pytest
 
@@ -361,3 +363,30 @@ def test_what_is_loaded_lets_go_of_its_trace(backend):
     prologue, body = made.blocks()
     assert made.body is body
     assert len(prologue.nodes) > 2
+
+
+def test_a_finaliser_in_the_middle_of_a_large_transfer_has_one_of_its_own(make_backend, monkeypatch):
+    """It interrupts the thread that waits, or one of those that copy; the ring would let neither in."""
+    backend = make_backend(num_staging_workers=2)
+    large, within = np.arange(3 << 20, dtype=np.int64), np.arange(1 << 20)[::-1].copy()
+    buffer, other = backend.allocate(large.nbytes), backend.allocate(within.nbytes)
+    seen = []
+
+    def interrupt(function):
+        def interrupted(*arguments):
+            if len(seen) < 2 and threading.get_ident() not in seen:
+                seen.append(threading.get_ident())
+                backend.upload(other.ptr, within)
+            return function(*arguments)
+
+        return interrupted
+
+    ring = backend._transfers._ring
+    monkeypatch.setattr(ring._port, "upload_async", interrupt(ring._port.upload_async))
+    monkeypatch.setattr(ring._port, "allocate_pinned", interrupt(ring._port.allocate_pinned))
+    backend.upload(buffer.ptr, large)
+    assert len(seen) == 2
+    for array, where in ((large, buffer), (within, other)):
+        found = np.empty_like(array)
+        backend.download(found, where.ptr)
+        assert np.array_equal(found, array)
