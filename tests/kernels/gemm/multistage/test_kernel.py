@@ -12,6 +12,7 @@ from oxinp._kernels.gemm.multistage.cost import measured_tiles
 from oxinp._kernels.gemm.multistage.spec import MultistageSpec
 from oxinp._ptx.types import bf16, c64, c128, f16, f32, f64, i8, i32, i64, pred, u8, u32, u64
 from tests.kernels.machine import REQUIRE_GPU, execute, machine
+from tests.thinned import thinned
 
 
 def spec(type_, acc, mma, a="k", b="mn", copy=(0, 0), batch=0, split=False, tile=(64, 64, 16, 32), depth=16, stages=3):
@@ -126,8 +127,7 @@ def check(spec, result, a, b):
     assert (np.abs(result - exact) <= eps * (np.abs(a).astype(np.longdouble) @ np.abs(b))).all()
 
 
-@pytest.mark.parametrize("shape", MMA_SHAPES, ids=str)
-@pytest.mark.parametrize("spec", SPECS, ids=name_of)
+@pytest.mark.parametrize(("spec", "shape"), thinned(SPECS, MMA_SHAPES), ids=name_of)
 def test_against_higher_precision(spec, shape):
     m, n, depth = shape
     a, b = draw(spec, m, depth), draw(spec, depth, n)

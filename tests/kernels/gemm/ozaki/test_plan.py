@@ -24,12 +24,18 @@ from oxinp._ptx.types import c128, f64
 from tests.kernels.gemm.guarded_case import H200_SHARED_NBYTES, GuardedPlan, fixture_of
 from tests.kernels.gemm.ozaki.case import CASES, FIT, UNFIT, Reference, draw, embedded, multiply, order, signed_residues
 from tests.kernels.machine import Emulated, execute, machine
+from tests.thinned import thinned
 
 DEVICE = SimpleNamespace(num_sms=4, cc=(9, 0), max_shared_nbytes=H200_SHARED_NBYTES, tuned=lambda _: None)
 SHAPE = (17, 13, 514)
 COMPLEX = {"normal", "uniform", "empty_lines", "spikes", "nan"}  # the real ones stand for the others
+USUAL = {"uniform", "nan"}  # of the complex ones
 CASES_OF = [(np.float64, case) for case in CASES]
-CASES_OF += [(np.complex128, case) for case in CASES if case.__name__ in COMPLEX]
+CASES_OF += [
+    pytest.param(np.complex128, case, marks=() if case.__name__ in USUAL else pytest.mark.slow)
+    for case in CASES
+    if case.__name__ in COMPLEX
+]
 MAJORS = list(itertools.product(("k", "mn"), repeat=2))
 
 
@@ -98,8 +104,7 @@ def test_errors_are_those_of_multiply_adds_or_less(planned, dtype, case):
         assert error <= max(reference.error(chain), 1)
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.complex128])
-@pytest.mark.parametrize("majors", MAJORS, ids=str)
+@pytest.mark.parametrize(("majors", "dtype"), thinned(MAJORS, [np.float64, np.complex128]), ids=str)
 def test_every_layout_gives_the_same_bits(planned, majors, dtype):
     a, b = draw(CASES[0], np.random.default_rng(3), *SHAPE, dtype)
     plans = [planned(a, b, *rest) for rest in ((majors,), (("k", "mn"),))]
@@ -117,8 +122,7 @@ ROOMS = {
 }
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.complex128])
-@pytest.mark.parametrize("room", ROOMS)
+@pytest.mark.parametrize(("room", "dtype"), thinned(list(ROOMS), [np.float64, np.complex128]), ids=str)
 def test_workspaces_give_the_same_bits(planned, monkeypatch, room, dtype):
     config, num_products, majors = ROOMS[room]
     monkeypatch.setattr(ozaki_cost, "best_block_sizes", lambda *_: ozaki_cost.BlockSizes(*config))
@@ -133,8 +137,11 @@ def test_workspaces_give_the_same_bits(planned, monkeypatch, room, dtype):
     assert np.array_equal(whole.result, parts.result)
 
 
-def test_depth_whose_sums_would_leave_32_bits(planned):
-    rng, depth = np.random.default_rng(5), ozaki_kernel.MAX_DEPTH + 100
+@pytest.mark.parametrize("depth", [1024, pytest.param(ozaki_kernel.MAX_DEPTH, marks=pytest.mark.slow)])
+def test_depth_whose_sums_would_leave_32_bits(planned, monkeypatch, depth):
+    assert ozaki_kernel.MAX_DEPTH * 2**7 * 2**7 <= 2**31  # of bytes with signs
+    monkeypatch.setattr(ozaki_cost, "MAX_DEPTH", depth)
+    rng, depth = np.random.default_rng(5), depth + 100
     a, b = rng.integers(2**18, 2**19, (2, depth)), rng.integers(2**7, 2**8, (depth, 1))
     plan = planned(a.astype(float), b.astype(float))
     plan.run()
