@@ -268,7 +268,7 @@ class Launcher:
             return 0, ctypes.addressof(self._extra)
         return ctypes.addressof(self._addresses), 0
 
-    def _prepare(
+    def _prepare(  # noqa: PLR0915 - one launch in three spellings, of which none can afford a call more
         self, current: CurrentStream, counter: LaunchCounter, after: Callable[[], object] | None, num_varying: int
     ) -> Callable[..., None]:
         raw = self.function.driver.raw(_CALL)
