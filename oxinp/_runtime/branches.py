@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from oxinp._config import config
 from oxinp._runtime import here, timeline
 from oxinp._runtime.branch import Branch
+from oxinp._runtime.collector import paused
 from oxinp._runtime.counters import after_launch
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ class Branches:
         with self.backend.turn:
             branch.fork()
         try:
-            with self.launches.on(branch):
+            with paused(), self.launches.on(branch):  # a finaliser would read what it has before the branch is joined
                 urgent()
             rest()
         finally:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from oxinp._driver import errors
 from oxinp._driver import graph as driver_graph
 from oxinp._driver.stream import Stream
+from oxinp._runtime.collector import paused
 from oxinp._runtime.counters import stats
 
 if TYPE_CHECKING:
@@ -64,8 +65,8 @@ def recorded(branches: Branches, queue: Callable[[], object]) -> Callable[[], No
     """
     recorder, before = Recorder(branches.backend.context), stats.launches
     try:
-        # Relaxed: finalisers that run meanwhile may give memory back.
-        with driver_graph.capture(recorder.stream, "relaxed") as graph, branches.launches.on(recorder):
+        # Relaxed: other threads may give memory back meanwhile.
+        with paused(), driver_graph.capture(recorder.stream, "relaxed") as graph, branches.launches.on(recorder):
             queue()
         executable = graph.instantiate()
     except (errors.OutOfMemory, errors.NotSupported):

@@ -142,7 +142,7 @@ class StagingRing:
 
     @property
     def is_open(self) -> bool:
-        """Whether the calling thread may use it: a finaliser in the middle of a transfer would wait for that for ever."""
+        """Whether the calling thread may use it: a finaliser amid a transfer would wait for that for ever."""
         return get_ident() not in self._at_it
 
     def upload(self, ptr: int, array: Bytes, stream: Any) -> None:

@@ -1,5 +1,7 @@
 """Recorded work over a driver made of Python functions: captured once, launched as one graph in the same place."""
 
+import gc
+
 import pytest
 
 from oxinp._driver import errors
@@ -106,3 +108,37 @@ def test_what_others_wait_for_one_by_one_is_not_recorded(backend, library, queue
     timeline.separate(backend)
     assert backend.record(queue) is None
     assert not library.graphs
+
+
+@pytest.mark.parametrize("is_recorded", [True, False])
+def test_what_finalisers_launch_becomes_no_part_of_it(backend, library, launch, is_recorded):
+    """They would read what has not been done, and each replay would do it again."""
+
+    class Cycle:
+        def __init__(self):
+            self.own = self
+
+        def __del__(self):
+            launch()
+            launched_on.append(library.launches[-1].stream)
+
+    def queue():
+        for _ in range(50):
+            Cycle()
+        launch()
+        assert not launched_on
+
+    launched_on, thresholds = [], gc.get_threshold()
+    gc.collect()
+    gc.set_threshold(1)
+    try:
+        if is_recorded:
+            backend.record(queue)
+        else:
+            backend.beside(queue, list)
+        Cycle()
+    finally:
+        gc.set_threshold(*thresholds)
+    gc.collect()
+    assert launched_on == [0] * 51
+    assert gc.isenabled()
