@@ -21,7 +21,7 @@ import scipy.fft
 
 from asv_benchmarks.kernels import fft_lengths
 from asv_benchmarks.kernels.plans import Prepared, milliseconds, write
-from oxinp._kernels.fft import batch, radices, splitting, tiling
+from oxinp._kernels.fft import batch, block, kernel, passes, radices, slabs, splitting, tiling
 from oxinp._kernels.fft.axes import COMPLEX, HALF, REAL, Array, Problem, plan_axes
 from oxinp._kernels.fft.codelets import MAX_PRIME
 from oxinp._kernels.fft.radices import largest_prime
@@ -74,6 +74,15 @@ SETTINGS = {
     "rows not staged": {(batch, "MAX_STAGED"): 0, (batch, "MAX_STAGED_RAGGED"): 0},
     "ragged rows by few threads": {(radices, "RAGGED"): radices.USUAL},
     "large radices of shorter rows": {(radices, "MIN_LARGE"): 500},
+    "three launches": {(passes, "JOINED"): {}},
+    "joined 1024 256 256": {(passes, "JOINED"): {1 << 26: ((1024, 256, 256), 128)}},
+    "every root by itself": {(block, "PRODUCTS"): False},
+    "workspace of 16 more a row": {(passes, "PITCH"): 16},
+    "workspace of 272 more a row": {(passes, "PITCH"): 272},
+    "axes in place": {(passes, "BY_RING"): False},
+    "clusters of 4": {(tiling, "CLUSTERS"): (4,), (tiling, "RESIDENT"): 1},
+    "clusters of 4, 32 bytes": {(tiling, "CLUSTERS"): (4,), (tiling, "CLUSTER_SEGMENT"): 32},
+    "clusters of 8, 128 bytes": {(tiling, "CLUSTER_SEGMENT"): 128, (tiling, "RESIDENT"): 1},
 }
 QUICK = re.compile(r"65536 x 1024|16384 x 4095|2\^16|length (1024|1000|101)$")
 
@@ -186,7 +195,7 @@ class Case:
 def measure_settings(backend, case, name, pattern):
     """Measure a case under settings, those whose plans were measured already excepted; return whether all agree."""
     first, seen, is_right = None, set(), True
-    caches = (radices.cut, radices.convolution_length, splitting._split)
+    caches = (radices.cut, radices.convolution_length, splitting._split, kernel.make, slabs.make)
     for setting, values in SETTINGS.items():
         if not re.search(f"as shipped|{pattern}", setting):
             continue
@@ -197,13 +206,14 @@ def measure_settings(backend, case, name, pattern):
             for cached in caches:
                 cached.cache_clear()
             case.prepare()
+            texts = [step.kernel.ptx for step in case.plan.steps]
         finally:
             for cached in caches:
                 cached.cache_clear()
             for (module, constant), value in before.items():
                 setattr(module, constant, value)
         specs = [traced_with(step.kernel)[0] for step in case.plan.steps]
-        key = tuple(zip(specs, [step.grid for step in case.plan.steps], strict=True))
+        key = tuple(zip(texts, [step.grid for step in case.plan.steps], strict=True))
         if key in seen:
             continue
         seen.add(key)

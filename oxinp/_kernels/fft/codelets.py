@@ -137,9 +137,10 @@ def _prime(k: Builder, x: list[Number]) -> Iterator[tuple[int, Number]]:
 def _summed(k: Builder, numbers: list[Number], factors: list[float], first: Number | None = None) -> Number:
     """The sum of numbers times real factors, and of `first`."""
     parts: list[Number] = []
-    for start in range(0, len(numbers), TERMS):
+    size = -(-len(numbers) // -(-len(numbers) // TERMS))
+    for start in range(0, len(numbers), size):
         part = None if parts else first
-        for (re, im), factor in zip(numbers[start : start + TERMS], factors[start : start + TERMS], strict=True):
+        for (re, im), factor in zip(numbers[start : start + size], factors[start : start + size], strict=True):
             part = (k.fma(re, factor, part[0]), k.fma(im, factor, part[1])) if part else (re * factor, im * factor)
         assert part is not None
         parts.append(part)

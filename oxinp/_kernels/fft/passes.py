@@ -21,6 +21,11 @@ if TYPE_CHECKING:
     from oxinp._kernels.choice import Device
     from oxinp._ptx.types import Type
 
+# Lengths of three passes of which the last two are one launch, and bytes of neighbouring results that these store.
+JOINED: dict[int, tuple[tuple[int, int, int], int]] = {1 << 26: ((512, 256, 512), 64)}
+BY_RING = True
+PITCH = 0
+
 
 class Passes(Frozen):
     """A transform along one axis, for every index of the other loops.
@@ -93,10 +98,12 @@ class Passes(Frozen):
         lengths = self._lengths(device, is_shared=self._is_strided())
         if len(lengths) == 1:
             return [self.batch.launch(device)]
-        launch = None if self.is_apart() else self._by_slabs(lengths, device, scratch)
+        if self.is_apart():
+            return [each.launch(device) for each in self.passes(lengths, scratch)]
+        launch = self._by_slabs(lengths, device, scratch)
         if launch is not None:
             return [launch]
-        return [each.launch(device) for each in self.passes(lengths, scratch)]
+        return self._joined_at_end(device, scratch) or [each.launch(device) for each in self.passes(lengths, scratch)]
 
     def _lengths(self, device: Device, *, is_shared: bool = False) -> tuple[int, ...]:
         """Lengths of the passes; see `split`."""
@@ -125,7 +132,39 @@ class Passes(Frozen):
             scratch.nbytes = own.nbytes
         return launch
 
-    def with_next(self, other: Passes, device: Device) -> Launch | None:
+    def _joined_at_end(self, device: Device, scratch: Scratch) -> list[Launch]:
+        """The first of three passes, and the others as one launch, of neighbouring results of the first at a time.
+
+        [] where lengths are others than those that this was measured to be faster of.
+        """
+        if self.length not in JOINED or self.is_rotated or self.is_source_rotated or self.loops:
+            return []
+        lengths, segment = JOINED[self.length]
+        own = scratch.copy()
+        first, second, third = self.passes(lengths, own)
+        if second.stored is not None or third.stored is not None:
+            return []
+        columns = segment // self.type.nbytes
+        loop = third.loops[0]
+        size = columns * loop.source
+        ring = own.take(size * self.type.nbytes)
+        slab = Loop(
+            lengths[0] // columns, size, columns * loop.target, (), tuple([columns * step for step in loop.writes])
+        )
+        second = second.replace(
+            loops=(loop._replace(extent=columns, target=loop.source, writes=()), *second.loops[1:]),
+            target=second.target._replace(buffer=ring),
+        )
+        third = third.replace(
+            loops=(loop._replace(extent=columns), *third.loops[1:]), source=third.source._replace(buffer=ring)
+        )
+        joined = slabs.launch([second, third], [slab], size, device, own)
+        if joined is None:
+            return []
+        scratch.nbytes = own.nbytes
+        return [first.launch(device), joined]
+
+    def with_next(self, other: Passes, device: Device, scratch: Scratch) -> Launch | None:
         """One launch of this transform and one along another axis, of a part of the array at a time; see `slabs`.
 
         Each is one pass, in place between them; loops are in the order of the axes, without the own one.
@@ -139,13 +178,20 @@ class Passes(Frozen):
         if any(first.target != second.source or first.extent != second.extent for first, second in pairs_of_loops):
             return None
         is_even = all(a.target == b.target * b.extent for a, b in pairwise(outside[0]))
-        if not is_even or outside[0][-1].target < (slab := own.extent * other.length):
+        if not is_even or outside[0][-1].target < (slab := others.extent * other.length):
             return None
         loops = [
             Loop(first.extent, first.source, second.target, first.reads, second.writes)
             for first, second in pairs_of_loops
         ]
         passes = [self.replace(loops=(own,)).batch, other.replace(loops=(others,)).batch]
+        if BY_RING:
+            ring = scratch.take(slab * self.type.nbytes)
+            passes = [
+                passes[0].replace(target=passes[0].target._replace(buffer=ring)),
+                passes[1].replace(source=passes[1].source._replace(buffer=ring)),
+            ]
+            return slabs.launch(passes, loops, slab, device, scratch)
         return slabs.launch(passes, loops, slab, device, Scratch(), outside[0][-1].target)
 
     def is_apart(self) -> bool:
@@ -175,7 +221,8 @@ class Passes(Frozen):
         for i in inner:
             steps[i], step = step, step * sizes[i]
         element = step
-        step *= self.length
+        pitch = PITCH if len(lengths) > 2 else 0
+        step *= self.length + lengths[0] * pitch
         for i in order:
             if i not in inner:
                 steps[i], step = step, step * sizes[i]
@@ -194,7 +241,7 @@ class Passes(Frozen):
         for number, length in enumerate(lengths):
             is_first, is_last = number == 0, number == len(lengths) - 1
             rest //= length
-            apart = rest * element
+            apart = (rest + (0 if number else pitch)) * element
             source = target = Side(space, apart)
             if is_first:
                 source = Side(whole.source.buffer, rest * whole.source.step, steps=whole.source.times(rest))

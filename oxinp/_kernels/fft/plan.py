@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 HALVED, PAIRED, DIRECT, CONVOLVED, CONVOLVED_APART = "halved", "paired", "direct", "convolved", "convolved apart"
 SUMS, FACTORED, TWIN = "sums", "factored", "twin"
 BY_POWERS = "by powers"  # of primes, as Rader's convolution
-FEWEST_FACTORED = 512  # elements from which on two passes over memory cost less than a convolution in a block
 MAX_FACTORED = 3  # passes
 # Factors of convolutions: 5003, of factors 61, 41 and 2, takes 0.69 ms, about as long primes by Bluestein's 0.27.
 MAX_RADER_FACTOR = 31
@@ -91,7 +90,7 @@ class Transform(Passes):
     def _is_summed(self, device: Device) -> bool:
         """Whether a block adds up the results: of primes, all elements of which are there."""
         room = device.max_shared_nbytes // (2 * (WARP + 1) * self.type.nbytes)
-        is_fitting = MIN_SUMMED <= self.length <= min(MAX_SUMMED, room) and not self.is_half
+        is_fitting = MIN_SUMMED <= self.length <= min(MIN_PRIME - 1, room) and not self.is_half
         is_fitting &= cut(self.length, self.type.nbytes) is None or not self.batch.is_staged
         return is_fitting and largest_prime(self.length) == self.length
 
@@ -106,8 +105,7 @@ class Transform(Passes):
             primes.append(prime)
             rest //= prime
         lengths = (*primes, *(split(rest, nbytes, self.is_apart(), device) if rest > 1 else ()))
-        is_long = self.length >= FEWEST_FACTORED or not self._convolution(device)
-        return lengths if is_long and not self.is_half and len(lengths) <= MAX_FACTORED else ()
+        return lengths if not self.is_half and 1 < len(lengths) <= MAX_FACTORED else ()
 
     def _convolution(self, device: Device) -> int:
         """The length of the convolution in a block; 0 for none."""
@@ -156,10 +154,10 @@ class Transform(Passes):
                 epilogue=None if self.epilogue is None else self.epilogue.moved([start * x for x in loop.writes]),
             )
 
-    def followed_by(self, other: Transform, device: Device) -> Launch | None:
+    def followed_by(self, other: Transform, device: Device, scratch: Scratch) -> Launch | None:
         """One launch of this transform and one along another axis, where each is one pass; None elsewhere."""
         is_plain = self._is_alone(device) and other._is_alone(device)
-        return self.with_next(other, device) if is_plain else None
+        return self.with_next(other, device, scratch) if is_plain else None
 
     def _is_alone(self, device: Device) -> bool:
         """Whether it is a single pass without clusters."""

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 AT_ONCE = 4  # loads of a thread on their way to shared memory
 OWNED = {8: 8, 16: 4}  # pairs of results of a thread, by bytes of a number
 TERMS = 8  # that are summed up before the sum is added to the total: long chains of sums err more
-MIN_SUMMED, MAX_SUMMED = 29, 101
+# Of factors: below the first, registers hold them; beyond the second, pocketfft convolves, too, and errs more.
+MIN_SUMMED, MAX_SUMMED = 29, 199
 
 
 def threads_of(prime: int, nbytes: int) -> int:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from oxinp._kernels.fft.tile import Thread, Values
     from oxinp._ptx.value import Value
 
-MIN_PRIME = 101  # below, sums err less, and pocketfft does
+MIN_PRIME = 113  # below, pocketfft sums up, which errs less
 
 
 class Rader(Staged):

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from oxinp._kernels.fft import slabs
+from oxinp._kernels.fft import passes, slabs
 from oxinp._kernels.fft.axes import COMPLEX, Array, Problem, plan_axes
 from oxinp._kernels.fft.batch import Chained
 from oxinp._kernels.fft.codelets import multiply
@@ -77,3 +77,15 @@ def test_axes(session, shape, axes):
     session.run(made, [target], [session.pointer(x)])
     exact = 0.5 * np.fft.fftn(x.astype(np.clongdouble), axes=axes)
     assert rms(target, exact) <= 0.6e-7 * np.sqrt(np.log2(x.size))
+
+
+@pytest.mark.parametrize(("dtype", "lengths"), [("F", (32, 8, 16)), ("D", (16, 16, 16))])
+def test_last_two_of_three_passes(session, monkeypatch, dtype, lengths):
+    """Of some results of the first at a time, by way of the cache."""
+    monkeypatch.setattr(passes, "JOINED", {4096: (lengths, 64)})
+    x = random((4096,), dtype)
+    target = np.empty_like(x)
+    tiny = SimpleNamespace(**{**vars(ALONE), "max_shared_nbytes": 2 * 1024})
+    made = transformed(session, x, target, device=tiny, is_forward=False)
+    assert [isinstance(traced_with(step.kernel)[0], slabs.SlabsSpec) for step in made.steps] == [False, True]
+    check(target, x, is_forward=False)
