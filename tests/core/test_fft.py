@@ -2,6 +2,7 @@
 
 # ruff: noqa: ICN001 - oxinp is np
 
+import gc
 import importlib
 import threading
 from types import SimpleNamespace
@@ -252,11 +253,13 @@ def test_transforms_that_are_held_are_not_part_of_filters(stats):
 
 @pytest.mark.parametrize("code", ["np.fft.fft(x)", "np.fft.fft(x * h)", "abs(np.fft.fft(x, axis=0)[:, ::2])"])
 def test_little_memory_takes_parts(code, stats):
-    rows = 6 if _runtime.current().name == "emulator" else 768  # a GPU's memory comes in larger pieces
+    # A GPU's memory comes in larger pieces; of more rows the workspace is a ring in the cache, for which there is room.
+    rows = 6 if _runtime.current().name == "emulator" else 96
     shape = (rows, 16384) if "axis" not in code else (16384, rows)
     x, h = (values("D", shape) for _ in range(2))
     given = {name: np.asarray(array) for name, array in (("x", x), ("h", h)) if name in code}
     np.evaluate(*[array * 1 for array in given.values()])
+    gc.collect()  # what other tests left would make room
     np.cuda.trim()
     np.cuda.limit_memory(np.cuda.memory_stats().used_nbytes + x.nbytes + x.nbytes // 2)
     try:
