@@ -12,6 +12,8 @@ from oxinp._ptx.frozen import Frozen
 from oxinp._runtime.forking import free_in_children
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from oxinp._ptx.kernel import Kernel
     from oxinp._ptx.tma import MapSpec
     from oxinp._runtime.memory import Buffer, MemoryStats
@@ -242,6 +244,10 @@ class Backend(Protocol):
         Where only some of the blocks of both can run, those of the urgent one do. It is queued first; where streams
         cannot branch it is done first.
         """
+        ...
+
+    def aside(self) -> AbstractContextManager[None]:
+        """Let the calling thread's work go to a stream of its own inside a `with` block, at whose end it is done."""
         ...
 
     def record(self, queue: Callable[[], object], /) -> Callable[[], None] | None:

@@ -376,6 +376,19 @@ class CudaBackend:
         with self.lock, self.turn if not here.are_several else contextlib.nullcontext():
             self.branches.beside(urgent, rest)
 
+    @contextlib.contextmanager
+    def aside(self) -> Iterator[None]:
+        """Let the calling thread's work go to a stream of its own; see `Backend.aside`."""
+        timeline.separate(self)
+        self.context.make_current()
+        stream = Stream(self.context)
+        here.enter(self.timeline(stream.handle))
+        try:
+            yield
+        finally:
+            here.leave()
+            self.close_stream(stream)
+
     def record(self, queue: Callable[[], object]) -> Callable[[], None] | None:
         """Return what queues the same work as one graph; see `Backend.record`."""
         if here.are_several or config.synchronous or after_launch() is not None or here.thread.branch is not None:

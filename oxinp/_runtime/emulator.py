@@ -6,6 +6,7 @@ the pool keeps the block: so a kernel that goes too far, or uses what nobody hol
 
 from __future__ import annotations
 
+import contextlib
 import struct
 import time
 from threading import RLock
@@ -220,6 +221,10 @@ class EmulatorBackend:
     def record(self, queue: Callable[[], object]) -> Callable[[], object]:
         """Return the call itself: there are no graphs here."""
         return queue
+
+    def aside(self) -> contextlib.AbstractContextManager[None]:
+        """Do nothing: work is done when it has been queued."""
+        return contextlib.nullcontext()
 
     def let_be_read(self, ptr: int, nbytes: int) -> None:
         """Let kernels read memory that nobody has written; its bytes are poison."""

@@ -14,6 +14,8 @@ pytestmark = pytest.mark.usefixtures("on_device")
 def limited(monkeypatch):
     """Let transforms have so many bytes of the device's memory: of a real limit, what other tests left has some."""
 
+    monkeypatch.setattr(fft_parts, "WORKSPACE", 1)  # larger parts, of which there are fewer
+
     def limit(nbytes):
         oxinp.cuda.limit_memory(1 << 30)
         monkeypatch.setattr(fft_parts, "memory", lambda: nbytes)
@@ -41,15 +43,15 @@ def check(name, x, *args, **kwargs):
     ("name", "code", "axis"), [("fft", "D", 0), ("fft", "F", 1), ("rfft", "d", 1), ("irfft", "D", 0), ("ihfft", "d", 0)]
 )
 def test_many(limited, name, code, axis):
-    x = values(code, (24, 40))
-    limited(10_000)
+    x = values(code, (24, 12) if axis else (12, 24))
+    limited(x.nbytes * 6 // 5)
     assert len(check(name, x, axis=axis, overwrite_x=axis == 1)) > 2
 
 
 def test_operands_are_overwritten_where_they_may_be(limited):
-    x = values("D", (24, 40))
+    x = values("D", (12, 24))
     expected = scipy.fft.fft(x, axis=0)
-    limited(10_000)
+    limited(x.nbytes)
     found = oxinp.scipy.fft.fft(x, axis=0, overwrite_x=True)
     assert np.shares_memory(np.asarray(found), x)
     assert abs(np.asarray(found) - expected).max() <= 1e-14 * abs(expected).max()
@@ -57,17 +59,17 @@ def test_operands_are_overwritten_where_they_may_be(limited):
 
 @pytest.mark.parametrize("name", ["fftn", "rfft2", "irfftn", "hfft2"])
 def test_several_axes(limited, name):
-    limited(3_000)
-    assert check(name, values("d" if name == "rfft2" else "D", (10, 3, 12)), norm="ortho")
+    limited(2_500)
+    assert check(name, values("d" if name == "rfft2" else "D", (6, 3, 8)), norm="ortho")
 
 
 @pytest.mark.parametrize(
     ("name", "code", "n"),
-    [("ifft", "F", 600), ("rfft", "d", 495), ("hfft", "D", 600)],
+    [("ifft", "F", 120), ("rfft", "d", 99), ("hfft", "D", 120)],
 )
 def test_long(limited, name, code, n):
-    limited(6_000)
-    assert len(check(name, values(code, (2, n - 100)), n, norm="ortho")) > 4
+    limited(1_400)
+    assert len(check(name, values(code, (1, n - 20)), n, norm="ortho")) > 4
 
 
 def test_lengths_beyond_kernels(monkeypatch):

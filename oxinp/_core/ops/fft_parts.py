@@ -9,21 +9,29 @@ most half of the device's memory; `oxinp.explain` reports one after the other.
 from __future__ import annotations
 
 import math
+import operator
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from oxinp import _runtime
+from oxinp._core.lazy import schedule
+from oxinp._core.lazy.building import attempt
 from oxinp._core.lazy.explain import REPORTS, note
 from oxinp._core.lazy.handle import Handle, host_view
-from oxinp._core.lazy.placement import device
+from oxinp._core.lazy.placement import device, device_of
 from oxinp._core.lazy.results import wrap_host
 from oxinp._core.ops.creation import asarray
 from oxinp._core.ops.fft import COMPLEX, HALF, MAX_LENGTH, Request, resolve, scale_of, transform
+from oxinp._terminal import Progress
 
 FEWEST = 1 << 30  # bytes of operand and result from which on it is asked whether memory holds them
 MAX_SPLIT = MAX_LENGTH**2  # elements of a sequence that is two factors
 SHARE = 2  # part of the device's memory that is used
+NUM_LANES = 3  # parts at a time: one comes, one is computed, one goes
 WORKSPACE = 5  # times the complex numbers of a part that transforms may take beside: convolutions of primes do
 Array = np.ndarray[Any, Any]
 
@@ -87,7 +95,9 @@ def in_parts(x: Any, request: Request, *, is_overwritable: bool = False) -> Any:
         way = resolve(own, given.shape, given.dtype, MAX_SPLIT)
         is_alike = is_overwritable and (way.shape, way.dtype) == (given.shape, given.dtype) and given.flags.writeable
         made = given if is_alike else np.empty(way.shape, way.dtype)
-        _many(given, made, _Step(own, axis, n, most // SHARE))
+        with _Lanes(own, given.nbytes) as lanes:
+            _many(given, made, _Step(own, axis, n, most // SHARE // NUM_LANES), lanes)
+            lanes.finish()
         given, is_overwritable = made, True
     return wrap_host(given)
 
@@ -99,39 +109,88 @@ def _needed(given: Array, made: Array) -> int:
     return given.nbytes + made.nbytes + WORKSPACE * size * complex_nbytes
 
 
-def _many(given: Array, made: Array, step: _Step) -> None:
+class _Lanes:
+    """Threads with a stream each, on which parts take turns: one is computed while others come and go.
+
+    Parameters
+    ----------
+    request : Request
+    nbytes : int
+        Of all parts, of whose progress is told.
+    """
+
+    def __init__(self, request: Request, nbytes: int) -> None:
+        self.backend = _runtime.current()
+        self.name = request.name
+        self.progress = Progress(self.name, nbytes)
+        self.pool = ThreadPoolExecutor(NUM_LANES)
+        self.queued: list[tuple[Future[None], int]] = []
+
+    def __enter__(self) -> _Lanes:
+        self.progress.__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.pool.shutdown(cancel_futures=True)
+        self.progress.__exit__(*error)
+
+    def add(self, step: _Step, given: Array, compute: Callable[[Any], Any], store: Callable[[Array], object]) -> None:
+        """Have a part computed: what `compute` makes of it on the device is handed to `store` on the host."""
+        if REPORTS:
+            note("device", f"part of {self.name} along axis {step.axis}", f"{given.nbytes} B of {given.shape}")
+        self.queued.append((self.pool.submit(self._through, given, compute, store), given.nbytes))
+
+    def _through(self, given: Array, compute: Callable[[Any], Any], store: Callable[[Array], object]) -> None:
+        assert self.backend is not None
+        with self.backend.aside():
+            store(_downloaded(compute(asarray(given))))
+
+    def finish(self) -> None:
+        """Wait until all parts are stored."""
+        for future, nbytes in self.queued:
+            future.result()
+            self.progress.advance(nbytes)
+        self.queued = []
+
+
+def _downloaded(result: Any) -> Array:
+    """An array on the host, for which no lock is held while it comes: others are computed meanwhile."""
+    storage = result._storage
+    if storage.host is not None:
+        return host_view(result)
+    graph, (buffer, *_), _ = attempt(schedule.materialise, storage)
+    host = np.empty(graph.layout.shape, graph.layout.dtype)
+    device_of(buffer).download(host, buffer.ptr)
+    return host
+
+
+def _many(given: Array, made: Array, step: _Step, lanes: _Lanes) -> None:
     """Transform along an axis in parts that have whole sequences."""
     needed = _needed(given, made)
     if needed <= step.room and step.length <= MAX_LENGTH:
-        _report(step, given)
-        made[...] = np.asarray(transform(asarray(given), step.request))
+        lanes.add(step, given, lambda x: transform(x, step.request), partial(operator.setitem, made, ...))
         return
     outer = next((i for i, n in enumerate(made.shape) if i != step.axis % made.ndim and n > 1), None)
     if outer is None:
         line = tuple(slice(None) if i == step.axis else 0 for i in range(made.ndim))
-        _long(given[line], made[line], step)
+        _long(given[line], made[line], step, lanes)
         return
     extent = made.shape[outer]
     count = max(1, min(extent - 1, step.room * extent // needed))
     for start in range(0, extent, count):
         part = tuple(slice(start, start + count) if i == outer else slice(None) for i in range(made.ndim))
-        _many(given[part], made[part], step)
+        _many(given[part], made[part], step, lanes)
 
 
-def _report(step: _Step, given: Array) -> None:
-    if REPORTS:
-        note("device", f"part of {step.request.name} along axis {step.axis}", f"{given.nbytes} B of {given.shape}")
-
-
-def _long(given: Array, made: Array, step: _Step) -> None:
+def _long(given: Array, made: Array, step: _Step, lanes: _Lanes) -> None:
     """Transform one sequence through an array of the host."""
     n, (kind, is_forward) = step.length, step.request.kind
     n1 = max(d for d in range(1, math.isqrt(n) + 1) if n % d == 0)
     n2 = n // n1
     if n1 == 1 or n2 > MAX_LENGTH:
         raise MemoryError(
-            f"a transform of {n} elements takes more than half of the device's memory, {step.room} bytes, and is not "
-            f"split: the smaller factors are {n1} and {n2}"
+            f"a transform of {n} elements takes more than half of the device's memory, {NUM_LANES * step.room} bytes, "
+            f"and is not split: the smaller factors are {n1} and {n2}"
         )
     dtype = np.result_type(made.dtype, np.complex64)
     columns = _whole(given, n, kind, dtype).reshape(n1, n2)
@@ -141,21 +200,24 @@ def _long(given: Array, made: Array, step: _Step) -> None:
     turn = (-2j if is_forward else 2j) * math.pi / n
     scale = scale_of(step.request, (n,))
 
-    def times_roots(part: Any, start: int, stop: int) -> Any:
+    def along_columns(part: slice, x: Any) -> Any:
         """Roots of unity are computed of exponents between minus and plus half of the order."""
-        exponents = asarray(np.arange(n1))[:, None] * asarray(np.arange(start, stop)) % n
+        found = transform(x, Request(library, name, (n1,), (0,), unscaled))
+        exponents = asarray(np.arange(n1))[:, None] * asarray(np.arange(part.start, part.stop)) % n
         exponents = exponents - n * (exponents > n // 2)
-        return (part * np.exp(exponents * turn)).astype(dtype)
+        return (found * np.exp(exponents * turn)).astype(dtype)
+
+    def along_rows(x: Any) -> Any:
+        return (transform(x, Request(library, name, (n2,), (1,), unscaled)) * scale).astype(dtype).T.copy()
 
     for part in _parts(n2, n1, dtype, step):
-        _report(step, columns[:, part])
-        along = transform(asarray(columns[:, part]), Request(library, name, (n1,), (0,), unscaled))
-        between[:, part] = np.asarray(times_roots(along, part.start, part.stop))
+        target = between[:, part]
+        lanes.add(step, columns[:, part], partial(along_columns, part), partial(operator.setitem, target, ...))
+    lanes.finish()
     result = made.reshape(n2, n1) if kind == COMPLEX else np.empty((n2, n1), dtype)
     for part in _parts(n1, n2, dtype, step):
-        _report(step, between[part])
-        rows = transform(asarray(between[part]), Request(library, name, (n2,), (1,), unscaled))
-        result[:, part] = np.asarray((rows * scale).astype(dtype)).T
+        lanes.add(step, between[part], along_rows, partial(operator.setitem, result[:, part], ...))
+    lanes.finish()
     if kind != COMPLEX:
         own = result.reshape(-1)[: made.size]
         made[...] = own.real if kind == HALF else own
