@@ -96,7 +96,7 @@ def _always(make: Callable[..., Value]) -> Callable[..., Attempt]:
     return lambda k, words, _: Attempt(None, lambda: [make(k, *words)])
 
 
-def _coordinate(k: Builder, first: Value, second: Value) -> Value:
+def coordinate(k: Builder, first: Value, second: Value) -> Value:
     """A uniform number from -1 to 1."""
     return _scaled(k, first, second, 1, -1.0)
 
@@ -140,7 +140,7 @@ FORMATS = {
         Format("uniform_f32", f32, 1, _always(uniform_f32)),
         Format("halves", u32, 1, _always(lambda k, word: word)),  # noqa: ARG005 - one signature
         Format("words", u64, 2, _always(lambda k, high, low: k.pack(low, high))),
-        Format("polar_f64", f64, 4, _polar, gives=2, rejects=True, point=_coordinate),
+        Format("polar_f64", f64, 4, _polar, gives=2, rejects=True, point=coordinate),
         Format("lemire_u32", u32, 1, _lemire(u32), rejects=True, parameters=(u32, u32, u32)),
         Format("lemire_u32_as_u64", u64, 1, _lemire(u64), rejects=True, parameters=(u32, u32, u64)),
         Format("masked_u32", u32, 1, _masked(u32), rejects=True, parameters=(u32, u32, u32)),
@@ -149,4 +149,4 @@ FORMATS = {
 }
 
 
-__all__ = ["FORMATS", "RESULT_WORDS", "Attempt", "Format", "polar_values", "tempered"]
+__all__ = ["FORMATS", "RESULT_WORDS", "Attempt", "Format", "coordinate", "polar_values", "tempered"]
