@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from oxinp._kernels.plan import Fill, Launch, Plan, Scratch, inputs, outputs
@@ -34,6 +35,7 @@ from oxinp._kernels.random import interval
 from oxinp._kernels.random.interval import MOST_EVENTS, MOST_SEGMENTS, STEP, TAIL_BITS, IntervalSpec
 from oxinp._kernels.random.interval_tail import NUM_WARPS, UNKNOWN, WARP, WINDOW
 from oxinp._kernels.random.twister import N
+from oxinp._kernels.random.twister_leave import untempered
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.frozen import Frozen
 from oxinp._ptx.kernel import retraceable
@@ -53,7 +55,7 @@ WINDOWS_PER_STEP = 12  # windows that take as long as two steps of `walk`
 SIGMAS = 12  # of the words that are taken
 NONE = UNKNOWN
 PER_THREAD = 4  # steps of `links`
-PER_SPLIT = 16
+PER_SPLIT = 8
 RANGE_BITS = 23  # of numbers whose lists begin in 32 MiB
 MOST_RANGE_BITS = 4  # of the number of a range
 RAN_OUT, RANGE_IS_FULL = 3, 4  # of words, and of steps, as a status says
@@ -197,7 +199,7 @@ def _most_of_range(size: int, first: int, count: int) -> int:
         return number * (1 + math.log(size / number)) if number else 0.0
 
     mean = below(min(first + count, size)) - below(first)
-    return min(size, math.ceil(mean + SIGMAS * mean**0.5 + 64))
+    return min(size, math.ceil(mean + SIGMAS * math.sqrt(mean) + 64))
 
 
 def _phase(
@@ -288,8 +290,8 @@ def _split(num_ranges: int) -> Kernel:
     k.barrier()
     with k.when(k.tid < num_ranges):
         start, end = k.var(0, u32), k.var(0, u32)
-        for number, (offset, following) in enumerate(zip(offsets, offsets[1:], strict=False)):
-            with k.when(k.tid == number):
+        for range_number, (offset, following) in enumerate(pairwise(offsets)):
+            with k.when(k.tid == range_number):
                 start.set(offset)
                 end.set(following)
         begin = start + counts.atomic("add", k.tid, own[k.tid])
@@ -302,19 +304,6 @@ def _split(num_ranges: int) -> Kernel:
         with k.when(is_there & (at < ends[range_])):
             pairs.store(at * 2, [number, step])
     return k.build()
-
-
-def untempered(word: Value) -> Value:
-    """The word of MT19937 that gives an output, see `twister_formats.tempered`."""
-    word = word ^ (word >> 18)
-    word = word ^ ((word << 15) & 0xEFC60000)
-    found = word
-    for _ in range(4):  # seven more bits are right every time
-        found = word ^ ((found << 7) & 0x9D2C5680)
-    result = found
-    for _ in range(2):
-        result = found ^ (result >> 11)
-    return result
 
 
 def _links(*, leaves_key: bool, has_pairs: bool) -> Kernel:

@@ -111,7 +111,7 @@ class _Points:
         return k.build()
 
     def look(self, points: Pointer, here: Value, stores: Value) -> Value:
-        """Store those of a turn's first points that are accepted; return how many they are. There is a barrier in it."""
+        """Store those of a turn's first points that are accepted; return how many. There is a barrier in it."""
         k, lane, warp = self.k, self.k.lane, self.k.tid >> 5
         found: list[tuple[Value, list[Value]]] = []
         ballots: list[Value] = []
