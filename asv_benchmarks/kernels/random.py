@@ -20,7 +20,7 @@ import numpy as np
 
 from asv_benchmarks.kernels.plans import Prepared, milliseconds, write
 from oxinp._core.ops.c_library import form_of
-from oxinp._kernels.random import fill, philox, segments, shuffle
+from oxinp._kernels.random import fill, philox, segments, shuffle, stored_plan
 from oxinp._kernels.random.lcg import GENERATORS, MASK_64
 from oxinp._kernels.random.variates import VARIATES, ziggurat_table
 from oxinp._ptx.types import i64
@@ -56,15 +56,16 @@ class Case:
         self.pieces = 2 // made.halves if made is not None else VARIATES[name].pieces
 
     def plan(self, device, size):
-        if self.generator in philox.VARIANTS:
-            return philox.plan(self.generator, self.name, size, 256, device)
+        is_counted = self.generator in philox.VARIANTS
         if self.is_fill:
-            return fill.plan(self.generator, self.name, size, 256, device)
+            return (philox if is_counted else fill).plan(self.generator, self.name, size, 256, device)
         expected = 0
         if self.high is not None:
             expected = 1 / (1 - self.threshold / 2**self.bits)
         form = form_of(f"log1p_f{self.type.nbytes}") if VARIATES[self.name].tail is not None else ""
-        return segments.plan(self.generator, self.name, size, device, expected=expected, log1p=form)
+        return (stored_plan if is_counted else segments).plan(
+            self.generator, self.name, size, device, expected=expected, log1p=form
+        )
 
     @property
     def bits(self):
@@ -285,6 +286,7 @@ CASES = [
     Case("normal_f64", N, lambda rng, n: rng.standard_normal(n), peers=normal("float64")),
     Case("normal_f32", N, lambda rng, n: rng.standard_normal(n, "f4"), peers=normal("float32")),
     Case("normal_f64", 2**20, lambda rng, n: rng.standard_normal(n), peers=normal("float64")),
+    Case("normal_f64", N, lambda rng, n: rng.standard_normal(n), generator="Philox", peers=normal("float64")),
     Case("exponential_f64", N, lambda rng, n: rng.standard_exponential(n), peers=exponential("float64")),
     Case("exponential_f32", N, lambda rng, n: rng.standard_exponential(n, "f4"), peers=exponential("float32")),
     Case(

@@ -50,6 +50,7 @@ from oxinp._kernels.random import (
     twister_fill,
     twister_formats,
     twister_jump,
+    twister_leave,
     twister_polar,
 )
 from oxinp._kernels.random import philox as random_philox
@@ -65,10 +66,13 @@ from oxinp._kernels.random.quasi import HaltonSpec, SobolSpec
 from oxinp._kernels.random.reduced import ReducedSpec
 from oxinp._kernels.random.segments import CAPACITY, ITEMS, ITEMS_OF_FEW
 from oxinp._kernels.random.shuffle import ShuffleSpec
+from oxinp._kernels.random.stored import DOUBLES
+from oxinp._kernels.random.stored_plan import kind_of
 from oxinp._kernels.random.tiles import TilesSpec
 from oxinp._kernels.random.twister_draw import DrawSpec
 from oxinp._kernels.random.twister_fill import TwisterFillSpec
 from oxinp._kernels.random.twister_jump import JumpSpec
+from oxinp._kernels.random.twister_leave import LeaveSpec
 from oxinp._kernels.random.twister_polar import ENDS, POINTS, VALUES, PolarSpec
 from oxinp._kernels.random.variates import VARIATES, Variate
 from oxinp._kernels.random.words import BLOCK
@@ -648,6 +652,14 @@ def random_specs() -> list[Any]:
         for items in (ITEMS, ITEMS_OF_FEW)
         for form in _forms_of_log1p(variate, is_usual=items == ITEMS and not is_shifted)
     ]
+    finds += [
+        FindSpec(kind, name, False, items, CAPACITY if variate.slow else 0, form)
+        for kind in DOUBLES
+        for name, variate in VARIATES.items()
+        for items in (ITEMS, ITEMS_OF_FEW)
+        for form in _forms_of_log1p(variate, is_usual=False)
+        if kind == kind_of(name, is_twisted=kind == "twisted")
+    ]
     places = dict.fromkeys(PlaceSpec(*(getattr(find, name) for name in PlaceSpec._fields)) for find in finds)
     counted = [
         PhiloxSpec(generator, name, is_shifted and made.halves == 1, vector)
@@ -679,8 +691,8 @@ def random_specs() -> list[Any]:
     ]
     intervals = [IntervalSpec(role) for role in ("find", "walk", "draw", "tail")]
     shuffles = [
-        ShuffleSpec("links"),
-        ShuffleSpec("links", leaves_key=True),
+        ShuffleSpec("split", num_ranges=8),
+        *[ShuffleSpec("links", leaves_key, num_ranges) for leaves_key in (False, True) for num_ranges in (1, 8)],
         ShuffleSpec("marks"),
         ShuffleSpec("follow"),
     ]
@@ -696,6 +708,7 @@ def random_specs() -> list[Any]:
                 *jumps,
                 *twisters,
                 *twister_fills,
+                *[LeaveSpec(pieces) for pieces in (1, 2, 4, 8)],
                 *polars,
                 *points,
                 *intervals,
@@ -764,6 +777,7 @@ FAMILIES: dict[type, Any] = {
     SobolSpec: quasi,
     HaltonSpec: quasi,
     JumpSpec: twister_jump,
+    LeaveSpec: twister_leave,
     IntervalSpec: interval,
     ShuffleSpec: shuffle,
     ReducedSpec: reduced,

@@ -47,7 +47,7 @@ _KINDS = {FLOAT32: "f32", FLOAT64: "f64"}
 
 _GeneratorMethods: Any = type("_GeneratorMethods", (np.random.Generator,), methods(np.random.Generator))
 _NUMPYS: Any = np.random.Generator
-# Where a state is, by the bit generator; those of variates that take as many words as they need.
+# Where a state is, by the bit generator.
 _POSITIONS: dict[type, Callable[[dict[str, Any]], Position | Counter | Twist | None]] = {
     np.random.PCG64: Position.of,
     np.random.PCG64DXSM: Position.of,
@@ -57,10 +57,8 @@ _POSITIONS: dict[type, Callable[[dict[str, Any]], Position | Counter | Twist | N
 }
 _POSITIONED = {np.random.PCG64, np.random.PCG64DXSM, np.random.Philox}  # those of a state that words lead to
 _ARRAYS = (ndarray, np.ndarray)
-_LEMIRE = {"lemire_u32", "lemire_u32_as_u64"}
-_OF_TABLES = {f"{name}_{kind}" for name in ("normal", "exponential") for kind in _KINDS.values()}
-_OF_LCGS = _OF_TABLES | _LEMIRE | {"lemire_u8", "lemire_u16", "lemire_u64"}
-_REJECTING = {np.random.PCG64: _OF_LCGS, np.random.PCG64DXSM: _OF_LCGS, np.random.MT19937: _LEMIRE}
+# What MT19937 has kernels of its own for, of what takes as many words as it needs.
+_OF_TWISTS = {"lemire_u32", "lemire_u32_as_u64", "positive_f64"}
 # How many times the bytes have to be drawn for the device to be the place: jumps take a tenth of a millisecond.
 _TIMES = {np.random.MT19937: 8}
 
@@ -71,11 +69,13 @@ def fill(at: Any, name: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> tu
 
 
 def variates(
-    at: Any, name: str, dtype: np.dtype[Any], shape: tuple[int, ...], parameters: Any = (), expected: float = 0
+    at: Any, name: str, dtype: np.dtype[Any], shape: tuple[int, ...], parameters: Any = (), expected: float = 1
 ) -> tuple[Any, Any]:
     """Draw what takes as many words as it needs; see `draws.variates`."""
     if isinstance(at, Twist):
-        return twister.draw(at, name, dtype, shape, parameters, 1 / expected)
+        if name in _OF_TWISTS:
+            return twister.draw(at, name, dtype, shape, parameters, 1 / expected)
+        return twister.variates(at, name, dtype, shape, parameters, expected)
     return draws.variates(at, name, dtype, shape, parameters, expected)
 
 
@@ -102,9 +102,7 @@ class Generator(_GeneratorMethods):  # type: ignore[misc]  # made above
             _NUMPYS.bit_generator.__get__(self).state = self._ending.position().numpys()
             self._ending = None
 
-    def _draw(
-        self, shape: tuple[int, ...], nbytes: int, ask: Callable[[Any], tuple[Any, Any] | None], variate: str = ""
-    ) -> Any:
+    def _draw(self, shape: tuple[int, ...], nbytes: int, ask: Callable[[Any], tuple[Any, Any] | None]) -> Any:
         """Draw on the device where that is the place to; None where it is not.
 
         Parameters
@@ -114,13 +112,14 @@ class Generator(_GeneratorMethods):  # type: ignore[misc]  # made above
             Of an element.
         ask : callable
             ``ask(position)`` -> the numbers, and the `Position` or the `Ending` after them; None for NumPy to draw.
-        variate : str
-            What it draws, if that takes as many words as it needs.
         """
         bit_generator = _NUMPYS.bit_generator.__get__(self)
         kind = type(bit_generator)
-        has_kernels = variate in _REJECTING.get(kind, ()) if variate else kind in _POSITIONS
-        if not has_kernels or 0 in shape or not starts_on_device(math.prod(shape) * nbytes // _TIMES.get(kind, 1)):
+        if (
+            kind not in _POSITIONS
+            or 0 in shape
+            or not starts_on_device(math.prod(shape) * nbytes // _TIMES.get(kind, 1))
+        ):
             return None
         with self._mutex:
             settle(self)
@@ -154,8 +153,8 @@ class Generator(_GeneratorMethods):  # type: ignore[misc]  # made above
         if out is not None and (out.dtype != wanted or not out._layout.is_contiguous or not out.flags.writeable):
             return None
         named = f"{name}_{kind}"
-        make, variate = (fill, "") if name == "uniform" else (variates, named)
-        array = self._draw(shape, wanted.itemsize, lambda at: make(at, named, wanted, shape), variate)
+        make = fill if name == "uniform" else variates
+        array = self._draw(shape, wanted.itemsize, lambda at: make(at, named, wanted, shape))
         if array is None or out is None:
             return array
         check_writeable(out)
@@ -214,8 +213,7 @@ class Generator(_GeneratorMethods):  # type: ignore[misc]  # made above
         if not bounds.min <= low < high <= bounds.max:
             return None
         bits, largest = wanted.itemsize * 8, high - low
-        variate, ask = _asked(bits, largest, low & ((1 << bits) - 1), wanted, shape)
-        return self._draw(shape, wanted.itemsize, ask, variate)
+        return self._draw(shape, wanted.itemsize, _asked(bits, largest, low & ((1 << bits) - 1), wanted, shape))
 
     def _between(self, low: Any, high: Any, size: Any, dtype: Any, *, endpoint: bool) -> Any:
         """Integers between bounds that are arrays, see `between`."""
@@ -328,19 +326,19 @@ class Generator(_GeneratorMethods):  # type: ignore[misc]  # made above
         return Generator, (self.bit_generator,)
 
 
-def _asked(bits: int, largest: int, low: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> tuple[str, Any]:
-    """The variate, if numbers are rejected, and what `Generator._draw` asks for.
+def _asked(bits: int, largest: int, low: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Any:
+    """What `Generator._draw` asks for.
 
     That is integers of `bits` bits from `low` to ``low + largest``, as NumPy draws them.
     """
     words = 32 if bits == 64 and largest < 1 << 32 else bits
     if words >= 32 and largest == (1 << words) - 1:
-        return "", _whole_range(bits, words, low, dtype, shape)
+        return _whole_range(bits, words, low, dtype, shape)
     count = largest + 1
     threshold = (1 << words) % count
     expected = 1 / (1 - threshold / (1 << words))
     name = f"lemire_u{words}" if words == bits else f"lemire_u{words}_as_u{bits}"
-    return name, lambda at: variates(at, name, dtype, shape, (count, threshold, low), expected)
+    return lambda at: variates(at, name, dtype, shape, (count, threshold, low), expected)
 
 
 def _whole_range(bits: int, words: int, low: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Any:

@@ -178,11 +178,11 @@ def _shuffle(owner: Any, x: Any) -> Any:
 
 
 def _standard(owner: Any, kind: str, shape: tuple[int, ...] | None) -> Any:
-    """Uniforms, normals or exponentials from the device."""
-    if kind == "normal":
-        return _drawn(owner, "polar_f64", FLOAT64, shape)
+    """Uniforms, those that are not 0, normals or exponentials from the device."""
+    if kind != "exponential":
+        return _drawn(owner, {"normal": "polar_f64"}.get(kind, f"{kind}_f64"), FLOAT64, shape)
     uniform = _drawn(owner, "uniform_f64", FLOAT64, shape)
-    return uniform if uniform is None or kind == "uniform" else -LOG(1.0 - uniform)
+    return None if uniform is None else -LOG(1.0 - uniform)
 
 
 def _sized(kind: str) -> Callable[..., Any]:

@@ -74,7 +74,7 @@ class Transformation(NamedTuple):
     Attributes
     ----------
     standard : str
-        ``"uniform"``, ``"normal"`` or ``"exponential"``.
+        ``"uniform"``, ``"normal"`` or ``"exponential"``; ``"positive"``, uniforms of which NumPy draws 0 again.
     parameters : dict
         Names and defaults; `inspect.Parameter.empty` where there is none.
     function : callable
@@ -154,9 +154,9 @@ TRANSFORMATIONS = {
     "pareto": Transformation("exponential", {"a": _NONE}, lambda x, a: expm1(x / a)),
     "weibull": Transformation("exponential", {"a": _NONE}, lambda x, a: POWER(x, 1.0 / a)),
     "power": Transformation("exponential", {"a": _NONE}, lambda x, a: POWER(-expm1(-x), 1.0 / a)),
-    "logistic": Transformation("uniform", _LOCATED, _logistic),
-    "laplace": Transformation("uniform", _LOCATED, _laplace),
-    "gumbel": Transformation("uniform", _LOCATED, lambda u, loc, scale: loc - LOG(-LOG(1.0 - u)) * scale),
+    "logistic": Transformation("positive", _LOCATED, _logistic),
+    "laplace": Transformation("positive", _LOCATED, _laplace),
+    "gumbel": Transformation("positive", _LOCATED, lambda u, loc, scale: loc - LOG(-LOG(1.0 - u)) * scale),
     "triangular": Transformation("uniform", dict.fromkeys(("left", "mode", "right"), _NONE), _triangular, _sides),
 }
 

@@ -9,6 +9,8 @@ import pytest
 import oxinp
 from oxinp._api.submodule_rows import ROWS
 from oxinp._core.host import fallback
+from oxinp._core.ops.c_library import OWN, form_of
+from oxinp._kernels.random.lcg import GENERATORS
 from oxinp.random import methods
 from tests.comparator import assert_same
 
@@ -87,6 +89,56 @@ def test_pickles_of_bit_generators_are_numpys(kind):
         assert_same(ours.random(100), numpys.random(100))
     children = [g.spawn(2)[1].random(200) for g in (ours, numpys)]
     assert_same(*children)
+
+
+def _forged(kind, place):
+    """A bit generator of which a word from which it makes a number is 0, some numbers on."""
+    made = getattr(np.random, kind)(3)
+    state = made.state
+    if kind == "MT19937":
+        state["state"]["pos"] = 1
+        state["state"]["key"][1 + 2 * place : 3 + 2 * place] = 0
+    else:
+        increment = state["state"]["inc"]
+        word = 5 << 64 | 5 if kind == "PCG64" else 7  # halves that are equal; an upper half of 0
+        lcg = GENERATORS[kind]
+        state["state"]["state"] = lcg.advanced(word, increment, -place - lcg.lead)
+    made.state = state
+    return made
+
+
+@pytest.mark.usefixtures("on_device")
+@pytest.mark.parametrize("name", ["gumbel", "logistic", "laplace", "random"])
+@pytest.mark.parametrize("kind", ["PCG64", "PCG64DXSM", "MT19937", "RandomState"])
+def test_a_uniform_number_of_0_is_drawn_again_where_numpy_does(kind, name):
+    found = []
+    for xp in (oxinp, np):
+        made = _forged("MT19937" if kind == "RandomState" else kind, 70)
+        generator = (xp.random.RandomState if kind == "RandomState" else xp.random.Generator)(made)
+        found.append([getattr(generator, name)(size=300), generator.uniform(size=5)])
+    assert_same(*found)
+    if name == "random":
+        assert found[0][0][70] == 0.0
+
+
+@pytest.mark.usefixtures("on_device")
+@pytest.mark.parametrize("kind", ["PCG64", "Philox", "MT19937", "Philox4x32"])
+def test_what_takes_as_many_words_as_it_needs_is_drawn_on_the_device(kind):
+    generator = oxinp.random.Generator(getattr(oxinp.random, kind)(5))
+    numpys = np.random.Generator(getattr(oxinp.random, kind)(5))
+    for draw in (
+        lambda g: g.standard_normal(700),
+        lambda g: g.standard_exponential(900, dtype="f4"),
+        lambda g: g.integers(0, 200, 801, dtype="u1"),
+        lambda g: g.integers(0, 2**63 + 5, 300, dtype="u8"),
+    ):
+        before = oxinp.cuda.stats()
+        ours = draw(generator)
+        after = oxinp.cuda.stats()
+        assert after.launches > before.launches
+        assert after.fallbacks == before.fallbacks
+        assert_same(ours, draw(numpys), ulp=2 * (form_of("log1p_f8") == OWN))
+    assert_same(generator.random(3, "f4"), numpys.random(3, "f4"))
 
 
 KINDS = {"Generator": {"multivariate_hypergeometric"}, "RandomState": {"random_integers", "tomaxint"}}

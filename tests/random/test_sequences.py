@@ -25,7 +25,7 @@ def _integers(draw):
 
 NAMES = (
     *("random", "standard_normal", "standard_exponential", "integers", "choice", "normal"),
-    *("between", "lognormal", "gumbel", "weibull", "standard_cauchy"),
+    *("between", "lognormal", "gumbel", "logistic", "weibull", "standard_cauchy"),
 )
 SIZED = ("bytes", "permutation")
 
@@ -42,7 +42,7 @@ def calls(draw):
         return "integers", (0, highs), {}, 0
     if name in SIZED:
         return name, (draw(st.integers(0, 900)),), {}, 0
-    if name in {"lognormal", "gumbel", "weibull", "standard_cauchy"}:
+    if name in {"lognormal", "gumbel", "logistic", "weibull", "standard_cauchy"}:
         return name, () if name == "standard_cauchy" else (1.5,), {"size": size}, OF_LIBM
     if name == "choice":
         chances = draw(st.sampled_from([None, [0.25, 0.5, 0.25]]))

@@ -125,6 +125,12 @@ class Counter(NamedTuple):
         words: list[int] = variant.block(self.counter, self.key)
         return words
 
+    def aligned(self, halves: int) -> Counter:
+        """Return where an element of so many halves begins: of our own stream those of a word at an even place."""
+        if self.generator == "Philox" or halves == 1:
+            return self
+        return self._replace(taken=self.taken + self.taken % 2)
+
     def plain(self) -> Counter:
         """Return the same position with fewer than a block's words taken."""
         blocks, taken = divmod(self.taken, 4)
@@ -147,7 +153,7 @@ class Counter(NamedTuple):
 
     def after(self, pieces: int, per_word: int) -> Counter:
         """Return the position after pieces of words, see `Position.after`."""
-        halves = pieces if per_word == 2 else 2 * pieces
+        halves = -(-2 * pieces // per_word)
         is_ours = self.generator != "Philox"
         words = halves if is_ours else -(-halves // 2) - (self.has_half and per_word > 1)
         if not words:
@@ -275,23 +281,31 @@ FILL = Op("random words", _plan_fill, _infer_fill, fuse=_fuse_fill, reduced=_red
 
 
 def _infer_segments(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout, ...]:  # noqa: ARG001
-    _, _, dtype, shape, _, _ = parameters
+    dtype, shape = parameters[2:4]
     return Layout.of(dtype, shape), Layout.of(INT64, (2,))
 
 
 def _plan_segments(bound: BoundOp) -> Plan:
-    generator, name, _, _, is_shifted, expected = bound.parameters
+    generator, name, _, _, is_shifted, expected, *skip = bound.parameters
     layout = bound.layouts[0]
-    plan: Plan = importlib.import_module(f"{_FAMILY}.segments").plan(
+    module = importlib.import_module(f"{_FAMILY}.{'stored_plan' if skip else 'segments'}")
+    more = {"skip": skip[0]} if skip else {}
+    plan: Plan = module.plan(
         generator,
         name,
         layout.size,
         device().capability,
         is_shifted=is_shifted,
         expected=expected,
-        log1p=form_of(f"log1p_f{layout.dtype.itemsize}") if layout.dtype.kind == "f" else "",
+        log1p=log1p_of(layout.dtype),
+        **more,
     )
     return plan
+
+
+def log1p_of(dtype: np.dtype[Any]) -> str:
+    """The form of ``log1p`` that variates of a type go through."""
+    return form_of(f"log1p_f{dtype.itemsize}") if dtype.kind == "f" else ""
 
 
 SEGMENTS = Op("random variates", _plan_segments, _infer_segments, draws=True)
@@ -337,8 +351,7 @@ def fill(
     is_shifted = position.has_half and halves == 1
     parameters: tuple[Any, ...] = (position.generator, name, dtype, shape, is_shifted)
     if isinstance(position, Counter):
-        if position.generator != "Philox" and halves == 2:  # numbers of 64 bits begin at an even word
-            position = position._replace(taken=position.taken + position.taken % 2)
+        position = position.aligned(halves)
         start, skip = _start_counted(position, halves, is_shifted=is_shifted)
         parameters = (*parameters, skip)
     else:
@@ -368,12 +381,14 @@ class Ending:
         Of a word that its variates take.
     words : Handle
         What the draw left.
+    lead : int
+        Pieces of the word that a half is left of, which it does not count.
     """
 
-    __slots__ = ("_pieces", "_position", "_words")
+    __slots__ = ("_lead", "_pieces", "_position", "_words")
 
-    def __init__(self, position: Position | Counter, pieces: int, words: Handle) -> None:
-        self._position, self._pieces, self._words = position, pieces, words
+    def __init__(self, position: Position | Counter, pieces: int, words: Handle, lead: int = 0) -> None:
+        self._position, self._pieces, self._words, self._lead = position, pieces, words, lead
 
     def position(self) -> Position | Counter:
         """Read where it is; this waits for the device.
@@ -387,13 +402,13 @@ class Ending:
         if status or taken < 0:
             msg = f"a draw of random numbers from {self._position} ended with status {status}: please report it"
             raise RuntimeError(msg)
-        return self._position.after(taken, self._pieces)
+        return self._position.after(taken + self._lead, self._pieces)
 
 
 _TABLES: dict[Any, Handle] = {}
 
 
-def _table(name: str) -> Handle:
+def table_of(name: str) -> Handle:
     """The table of a ziggurat, on the device."""
     key = keyed(name)
     table = _TABLES.get(key)
@@ -404,7 +419,7 @@ def _table(name: str) -> Handle:
 
 
 def variates(
-    position: Position,
+    position: Position | Counter,
     name: str,
     dtype: np.dtype[Any],
     shape: tuple[int, ...],
@@ -415,7 +430,7 @@ def variates(
 
     Parameters
     ----------
-    position : Position
+    position : Position or Counter
     name : str
         A variate of `oxinp._kernels.random.variates`.
     dtype : numpy.dtype
@@ -428,12 +443,18 @@ def variates(
     """
     variate = importlib.import_module(f"{_FAMILY}.variates").VARIATES[name]
     is_shifted = position.has_half and variate.pieces > 1
-    operands: list[Any] = _start(position, is_shifted=is_shifted)
-    if variate.has_table:
-        operands.append(_table(name))
-    operands += [(type_.dtype, value) for type_, value in zip(variate.parameters, parameters, strict=True)]
-    array, words = ask(SEGMENTS, operands, (position.generator, name, dtype, shape, is_shifted, expected))
-    return array, Ending(position, variate.pieces, words)
+    given: tuple[Any, ...] = (position.generator, name, dtype, shape, is_shifted, expected)
+    lead, halves = 0, 2 if variate.pieces == 1 else 1
+    if isinstance(position, Counter):
+        position = position.aligned(halves)
+        operands, skip = _start_counted(position, halves, is_shifted=is_shifted)
+        given, lead = (*given, skip), variate.pieces // 2 * is_shifted
+    else:
+        operands = _start(position, is_shifted=is_shifted)
+    more: list[Any] = [table_of(name)] if variate.has_table else []
+    more += [(type_.dtype, value) for type_, value in zip(variate.parameters, parameters, strict=True)]
+    array, words = ask(SEGMENTS, [*operands, *more], given)
+    return array, Ending(position, variate.pieces, words, lead)
 
 
-__all__ = ["GENERATORS", "Counter", "Ending", "Position", "ask", "fill", "variates"]
+__all__ = ["GENERATORS", "Counter", "Ending", "Position", "ask", "fill", "log1p_of", "table_of", "variates"]

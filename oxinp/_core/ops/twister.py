@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -13,7 +14,7 @@ from oxinp._core.lazy.placement import device, keyed
 from oxinp._core.memory.dtypes import INT64
 from oxinp._core.memory.layout import Layout
 from oxinp._core.ops.creation import asarray
-from oxinp._core.ops.draws import UINT32, ask
+from oxinp._core.ops.draws import UINT32, ask, log1p_of, table_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -102,7 +103,7 @@ class TwistEnding(NamedTuple):
 
 
 def _infer(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout, ...]:  # noqa: ARG001 - rows' signature
-    _, dtype, shape, _, _ = parameters
+    dtype, shape = parameters[1:3]
     return Layout.of(dtype, shape), Layout.of(INT64, (4,)), Layout.of(UINT32, (624,))
 
 
@@ -115,7 +116,17 @@ def _plan(bound: BoundOp) -> Plan:
     return plan
 
 
+def _plan_variates(bound: BoundOp) -> Plan:
+    name, dtype, _, cut, expected = bound.parameters
+    streams = importlib.import_module(f"{_FAMILY}.twister_plan").Streams(*cut)
+    plan: Plan = importlib.import_module(f"{_FAMILY}.stored_plan").twisted_plan(
+        name, bound.layouts[0].size, device().capability, cut=streams, expected=expected, log1p=log1p_of(dtype)
+    )
+    return plan
+
+
 TWISTER = Op("random numbers of MT19937", _plan, _infer, draws=True)
+VARIATES = Op("random variates of MT19937", _plan_variates, _infer, draws=True)
 # Polynomials of a cut, on the device.
 _polynomials: dict[Any, Handle] = {}
 
@@ -147,19 +158,46 @@ def draw(
     made = importlib.import_module(f"{_FAMILY}.twister_formats").FORMATS[name]
     makes_pairs = made.gives > 1
     is_given = makes_pairs and position.gauss is not None
-    size = 1
-    for extent in shape:
-        size *= extent
+    size = math.prod(shape)
     cut = module.streams_of(name, size - is_given, chance)
-    window_at = importlib.import_module(f"{_FAMILY}.twister").window_at
-    operands: list[Any] = [asarray(window_at(position.key, position.position))]
-    if cut.number > 1:
-        operands.append(_polynomials_of(module, cut))
+    operands = _start(position, module, cut)
     if is_given:
         operands.append((FLOAT64, position.gauss))
     operands += [(type_.dtype, value) for type_, value in zip(made.parameters, parameters, strict=True)]
     array, words, left = ask(TWISTER, operands, (name, dtype, shape, tuple(cut), is_given))
     return array, TwistEnding(position, makes_pairs, words, left)
+
+
+def variates(
+    position: Twist,
+    name: str,
+    dtype: np.dtype[Any],
+    shape: tuple[int, ...],
+    parameters: Sequence[int] = (),
+    expected: float = 0,
+) -> tuple[Any, TwistEnding]:
+    """Return an array of variates that take as many words as they need, and where that ends; see `draws.variates`."""
+    variate = importlib.import_module(f"{_FAMILY}.variates").VARIATES[name]
+    size = math.prod(shape)
+    module = importlib.import_module(f"{_FAMILY}.twister_plan")
+    cut = importlib.import_module(f"{_FAMILY}.stored_plan").twisted_cut(
+        name, size, device().capability, expected=expected
+    )
+    operands = _start(position, module, cut)
+    if variate.has_table:
+        operands.append(table_of(name))
+    operands += [(type_.dtype, value) for type_, value in zip(variate.parameters, parameters, strict=True)]
+    array, words, left = ask(VARIATES, operands, (name, dtype, shape, tuple(cut), expected))
+    return array, TwistEnding(position, False, words, left)
+
+
+def _start(position: Twist, module: Any, cut: Any) -> list[Any]:
+    """The inputs that say where a draw begins."""
+    window_at = importlib.import_module(f"{_FAMILY}.twister").window_at
+    operands: list[Any] = [asarray(window_at(position.key, position.position))]
+    if cut.number > 1:
+        operands.append(_polynomials_of(module, cut))
+    return operands
 
 
 def _polynomials_of(module: Any, cut: Any) -> Handle:
@@ -172,4 +210,4 @@ def _polynomials_of(module: Any, cut: Any) -> Handle:
     return table
 
 
-__all__ = ["Twist", "TwistEnding", "draw"]
+__all__ = ["Twist", "TwistEnding", "draw", "variates"]

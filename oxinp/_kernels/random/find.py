@@ -27,16 +27,18 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from oxinp._kernels.problem import MAX_KERNELS
-from oxinp._kernels.random.lcg import Wide, multiply_add
+from oxinp._kernels.random.stored import words_of
 from oxinp._kernels.random.variates import STRIPS, VARIATES, Outcome
 from oxinp._kernels.random.variates import tops as tops_of
-from oxinp._kernels.random.words import BLOCK, Words
+from oxinp._kernels.random.words import BLOCK, pieces_of
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.frozen import Frozen
 from oxinp._ptx.kernel import retraceable
 from oxinp._ptx.types import i64, pred, u32, u64
 
 if TYPE_CHECKING:
+    from oxinp._kernels.random.stored import StoredWalk
+    from oxinp._kernels.random.words import Walk
     from oxinp._ptx.memory import Pointer
     from oxinp._ptx.value import Value, Var
 
@@ -61,7 +63,7 @@ class FindSpec(Frozen):
     Attributes
     ----------
     generator : str
-        A key of `lcg.GENERATORS`.
+        A key of `lcg.GENERATORS`, or of `stored.DOUBLES`: words that lie in memory.
     variate : str
         A key of `variates.VARIATES`.
     is_shifted : bool
@@ -145,7 +147,7 @@ class _Find:
         if self.has_slow:
             self.num_own, self.own = k.pointer("num_own", u32, "w"), k.pointer("own", u64, "w")
         self.result = k.pointer("result", i64)
-        self.words = Words(k, spec.generator, self.pieces, spec.items, is_shifted=spec.is_shifted)
+        self.words = words_of(k, spec, self.pieces)
         self.table = k.pointer("table", u64, "r") if self.variate.has_table else None
         self.parameters = tuple(k.scalar(f"parameter{i}", t) for i, t in enumerate(self.variate.parameters))
         self.tops = k.shared(u32, STRIPS) if self.variate.has_table else None
@@ -169,9 +171,9 @@ class _Find:
         with k.when(tid < 4):
             self.shared_counts[tid] = k.const(0, u32)
         self.words.open(self.tile)
-        first = self.words.first(0)
+        walk = self.words.walk()
         k.barrier()
-        self.look(first)
+        self.look(walk)
         k.barrier()
         if self.has_slow:
             count = self.list_candidates()
@@ -195,34 +197,29 @@ class _Find:
 
     # -- candidates
 
-    def look(self, first: Wide) -> None:
-        """Leave the bits of candidates; `first` is the state of the thread's word before the tile."""
-        k, spec, words = self.k, self.spec, self.words
-        low, high = k.var(first.low), k.var(first.high)
-        by, plus = words.stride()
+    def look(self, walk: Walk | StoredWalk) -> None:
+        """Leave the bits of candidates."""
+        k, spec = self.k, self.spec
         rows = self.rows.at((self.warp, 0))
         if self.has_slow:
             is_in_window = self.warp >= NUM_WARPS - WINDOW // self.pieces // WARP
-            self.look_at(Wide(low.get(), high.get()), rows, is_there=is_in_window)
+            self.look_at(walk.word(), rows, is_there=is_in_window)
         per_turn = unrolled(spec.items)
         row = k.var(self.warp + NUM_WARPS)
         with k.range(spec.items // per_turn) as turn:
             rows = self.rows.at((row.get(), 0))
-            for item in range(per_turn):
-                following = multiply_add(k, Wide(low.get(), high.get()), by, plus)
-                low.set(following.low)
-                high.set(following.high)
-                is_first = (turn == 0) & (k.tid == 0) if item == 0 and spec.is_shifted else None
-                self.look_at(following, rows.at(NUM_WARPS * self.pieces * item), is_first=is_first)
+            is_first = (turn == 0) & (k.tid == 0) if spec.is_shifted else None
+            for item, word in enumerate(walk.following(per_turn, is_first)):
+                self.look_at(word, rows.at(NUM_WARPS * self.pieces * item), is_first=None if item else is_first)
             row.set(row + NUM_WARPS * per_turn)
 
     def look_at(
-        self, state: Wide, row: Pointer, *, is_there: Value | None = None, is_first: Value | None = None
+        self, word: tuple[Value, Value], row: Pointer, *, is_there: Value | None = None, is_first: Value | None = None
     ) -> None:
         """Leave the bits of a row: of candidates, or where none is slow of what gives a variate."""
         k, variate = self.k, self.variate
         each = []
-        for number, piece in enumerate(self.words.pieces_of(self.words.output(state, is_first))):
+        for number, piece in enumerate(pieces_of(word, self.pieces)):
             if self.has_slow:
                 assert variate.is_candidate is not None
                 found = variate.is_candidate(k, piece, self.tops)
@@ -293,7 +290,7 @@ class _Find:
                 self.tails[place] = number
         outcome = self.outcome()
         with k.when(is_slow):
-            variate.slow(k, piece, reader.next, self.table, outcome)
+            variate.slow(k, piece, reader, self.table, outcome)
         self.keep(number, outcome)
 
     def end_tail(self, number: Value) -> None:
@@ -302,7 +299,7 @@ class _Find:
         reader = self.words.reader(self.listed[number])
         outcome = self.outcome()
         outcome.is_own.set(1)
-        self.variate.tail(self.k, reader.next(), reader.next, outcome, self.spec.log1p)
+        self.variate.tail(self.k, reader.next(), reader, outcome, self.spec.log1p)
         self.keep(number, outcome)
 
     def outcome(self) -> Outcome:

@@ -16,15 +16,17 @@ from typing import TYPE_CHECKING
 
 from oxinp._kernels.problem import MAX_KERNELS
 from oxinp._kernels.random.find import GROUP, NUM_WARPS, WARP, exclusive_in_block, unrolled
-from oxinp._kernels.random.lcg import Wide, multiply_add
+from oxinp._kernels.random.stored import words_of
 from oxinp._kernels.random.variates import STRIPS, VARIATES
-from oxinp._kernels.random.words import BLOCK, Words
+from oxinp._kernels.random.words import BLOCK, pieces_of
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.frozen import Frozen
 from oxinp._ptx.kernel import retraceable
 from oxinp._ptx.types import i64, u32, u64
 
 if TYPE_CHECKING:
+    from oxinp._kernels.random.stored import StoredWalk
+    from oxinp._kernels.random.words import Walk
     from oxinp._ptx.memory import Pointer
     from oxinp._ptx.value import Value, Var
 
@@ -70,7 +72,7 @@ class _Place:
         if self.has_slow:
             self.num_own, self.own = k.pointer("num_own", u32, "r"), k.pointer("own", u64, "r")
         self.result = k.pointer("result", i64, "w")
-        self.words = Words(k, spec.generator, self.pieces, spec.items, is_shifted=spec.is_shifted)
+        self.words = words_of(k, spec, self.pieces)
         self.table = k.pointer("table", u64, "r") if self.variate.has_table else None
         self.parameters = tuple(k.scalar(f"parameter{i}", t) for i, t in enumerate(self.variate.parameters))
         self.size = k.scalar("size", i64)
@@ -87,7 +89,7 @@ class _Place:
         k = self.k
         # All that comes from global memory is asked for before the first barrier.
         self.words.open(self.tile)
-        first = self.words.first(1)
+        walk = self.words.walk()
         bits = self.load_bits()
         if self.widths is not None and self.table is not None:
             assert self.variate.widths is not None
@@ -101,7 +103,7 @@ class _Place:
             with k.when(limit < total):
                 self.cut(limit)
             k.barrier()
-            self.store(self.out.at(start), first)
+            self.store(self.out.at(start), walk)
             if self.has_slow:
                 k.barrier()
                 self.store_own(self.out.at(start), limit)
@@ -165,24 +167,18 @@ class _Place:
         for piece, each in enumerate(left):
             self.rows[k.tid, piece] = each.get()
 
-    def store(self, target: Pointer, first: Wide) -> None:
-        """Store the values of first pieces; `first` is the state of the thread's first word."""
-        k, spec, words = self.k, self.spec, self.words
-        low, high = k.var(first.low), k.var(first.high)
-        by, plus = words.stride()
+    def store(self, target: Pointer, walk: Walk | StoredWalk) -> None:
+        """Store the values of first pieces."""
+        k, spec = self.k, self.spec
         lane_bit = k.const(1, u32) << self.lane
         per_turn = unrolled(spec.items)
         row = k.var(self.warp)
         lanes = lane_bit, lane_bit - 1
         with k.range(spec.items // per_turn) as turn:
             rows = self.rows.at((row.get(), 0))
-            for item in range(per_turn):
-                is_first = (turn == 0) & (k.tid == 0) if item == 0 and spec.is_shifted else None
-                word = words.output(Wide(low.get(), high.get()), is_first)
+            is_first = (turn == 0) & (k.tid == 0) if spec.is_shifted else None
+            for item, word in enumerate(walk.following(per_turn, is_first)):
                 self.store_word(target, word, rows.at(NUM_WARPS * self.width * item), lanes)
-                following = multiply_add(k, Wide(low.get(), high.get()), by, plus)
-                low.set(following.low)
-                high.set(following.high)
             row.set(row + NUM_WARPS * per_turn)
 
     def store_word(self, target: Pointer, word: tuple[Value, Value], row: Pointer, lanes: tuple[Value, Value]) -> None:
@@ -192,7 +188,7 @@ class _Place:
         *bits, rank = row.load(0, self.width)[: self.pieces + 1]
         for each in bits:
             rank = rank + k.popc(each & below)
-        for piece, halves in enumerate(self.words.pieces_of(word)):
+        for piece, halves in enumerate(pieces_of(word, self.pieces)):
             gives = (bits[piece] & lane_bit) != 0
             if variate.value is not None:
                 value = variate.value(k, halves, self.widths)

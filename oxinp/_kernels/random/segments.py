@@ -23,7 +23,10 @@ from oxinp._kernels.random.variates import VARIATES
 from oxinp._kernels.random.words import BLOCK
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from oxinp._kernels.choice import Device
+    from oxinp._kernels.plan import Argument
 
 ITEMS, ITEMS_OF_FEW = 30, 6
 CAPACITY = 512  # of the list: of 15,360 positions 228 +- 15 are candidates for normals, 341 +- 18 for exponentials
@@ -75,6 +78,44 @@ def plan(
     log1p : str
         See `FindSpec`: the C library's form.
     """
+    finds, tiles = tiled(
+        generator,
+        name,
+        size,
+        device,
+        is_shifted=is_shifted,
+        expected=expected,
+        items=items,
+        capacity=capacity,
+        log1p=log1p,
+    )
+    variate, scratch = VARIATES[name], Scratch()
+    states = scratch.take(tiles * 16)
+    state = inputs(4)
+    rest = inputs(is_shifted + variate.has_table + len(variate.parameters), 4)
+    groups, launches = found_and_placed(scratch, finds, tiles, size, outputs(2), (states, *state, *rest))
+    prepare = Launch(
+        tiles_kernel.make(TilesSpec(generator, is_shifted, BLOCK * finds.items, BLOCK)),
+        (-(-tiles // tiles_kernel.BLOCK), 1, 1),
+        (states, groups, outputs(2)[1], *state),
+        (tiles, num_groups(tiles)),
+    )
+    return scratch.plan((prepare, *launches))
+
+
+def tiled(
+    generator: str,
+    name: str,
+    size: int,
+    device: Device,
+    *,
+    is_shifted: bool = False,
+    expected: float = 0,
+    items: int = 0,
+    capacity: int = CAPACITY,
+    log1p: str = OWN,
+) -> tuple[FindSpec, int]:
+    """Return the kernel that finds `size` variates, and how many tiles it looks at; see `plan`."""
     variate = VARIATES[name]
     capacity = 0 if variate.slow is None else capacity
     form = "" if variate.tail is None else log1p
@@ -82,24 +123,52 @@ def plan(
     tiles = num_tiles(size, variate.expected or expected, finds.positions)
     if tiles >> NUM_TILE_BITS:
         raise ValueError(f"{size} variates are too many for one draw")
-    num_groups = -(-tiles // GROUP)
-    scratch = Scratch()
-    states, counts, groups, num_own = (scratch.take(n) for n in (tiles * 16, tiles * 4, num_groups * 8, tiles * 4))
+    return finds, tiles
+
+
+def num_groups(tiles: int) -> int:
+    """Return how many groups tiles are joined in."""
+    return -(-tiles // GROUP)
+
+
+def found_and_placed(
+    scratch: Scratch,
+    finds: FindSpec,
+    tiles: int,
+    size: int,
+    results: Sequence[Argument],
+    source: tuple[Argument, ...],
+) -> tuple[Argument, list[Launch]]:
+    """Return where the counts of groups are, which are to be zeros before, and the launches.
+
+    Parameters
+    ----------
+    scratch : Scratch
+    finds, tiles
+        See `tiled`.
+    size : int
+    results : sequence of Argument
+        The variates and the two words, which are -1 and 0 before.
+    source : tuple of Argument
+        What words are made of or where they lie, the table, parameters.
+    """
+    counts, groups, num_own = (scratch.take(n) for n in (tiles * 4, num_groups(tiles) * 8, tiles * 4))
     own, bits = scratch.take(tiles * finds.most_own * 16), scratch.take(tiles * finds.row_words * 4)
-    out, result = outputs(2)
-    state = inputs(4)
-    rest = inputs(is_shifted + variate.has_table + len(variate.parameters), 4)
-    left = (bits, counts, groups, *((num_own, own) if capacity else ()), result)
-    prepare = Launch(
-        tiles_kernel.make(TilesSpec(generator, is_shifted, BLOCK * finds.items, BLOCK)),
-        (-(-tiles // tiles_kernel.BLOCK), 1, 1),
-        (states, groups, result, *state),
-        (tiles, num_groups),
-    )
-    found = Launch(find.make(finds), (tiles, 1, 1), (*left, states, *state, *rest), ())
-    spec = PlaceSpec(generator, name, is_shifted, finds.items, finds.most_own)
-    placed = Launch(place.make(spec), (tiles, 1, 1), (out, *left, states, *state, *rest), (size,))
-    return scratch.plan((prepare, found, placed))
+    out, result = results
+    left = (bits, counts, groups, *((num_own, own) if finds.capacity else ()), result)
+    spec = PlaceSpec(finds.generator, finds.variate, finds.is_shifted, finds.items, finds.most_own)
+    found = Launch(find.make(finds), (tiles, 1, 1), (*left, *source), ())
+    return groups, [found, Launch(place.make(spec), (tiles, 1, 1), (out, *left, *source), (size,))]
 
 
-__all__ = ["CAPACITY", "ITEMS", "ITEMS_OF_FEW", "items_of", "num_tiles", "plan"]
+__all__ = [
+    "CAPACITY",
+    "ITEMS",
+    "ITEMS_OF_FEW",
+    "found_and_placed",
+    "items_of",
+    "num_groups",
+    "num_tiles",
+    "plan",
+    "tiled",
+]

@@ -6,16 +6,17 @@ So the steps that drew x are a list, least ones first, which `links` makes of mi
 its number begins, leaves the lesser of itself and the step that it finds there, and goes on after that with the greater
 one, until there is none. Which thread comes first does not matter to the lists; as threads begin with the highest
 steps, nearly all find their place at once. A minimum that is not in the cache costs several times as much as a word
-that is read at random: `links` goes through the draws once for every range of numbers whose lists' beginnings the cache
-holds. `marks` leaves a bit for every number that has a list, and the cache holds all of these.
+that is read at random: `split` sorts steps by the range that their numbers are in, in any order, and `links` lists
+those of one range after the other, whose lists' beginnings the cache holds. `marks` leaves a bit for every number that
+has a list, and the cache holds all of these.
 
 `follow`, for every step i, goes from the next step that drew the same number to that which begins the list of its own
 number, and so on to a step whose list is empty, the number of the element that comes to i. Such a chain from i is
 log(n / i) steps long on average: one, over all i.
 
-Data layout: draws are u32, that of i at i - 1; results are i64. A thread has a step, in `links` four. Bytes per
-element: 4 read per range and 8 written by `links`; 8 read, a word at random in every step of a chain but the last, and
-8 written by `follow`.
+Data layout: draws are u32, that of i at i - 1; those of a range are pairs of a number and a step; results are i64. A
+thread has a step, in `links` four, in `split` `PER_SPLIT`. Bytes per element: 4 read and 8 written by `split`; 8 read
+and 8 written by `links`; 8 read, a word at random in every step of a chain but the last, and 8 written by `follow`.
 
 Source: J. Shun et al., "Sequential Random Permutation, List Contraction and Tree Contraction are Highly Parallel"
 (2015), for the depth of chains.
@@ -25,6 +26,7 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from oxinp._kernels.plan import Fill, Launch, Plan, Scratch, inputs, outputs
@@ -33,6 +35,7 @@ from oxinp._kernels.random import interval
 from oxinp._kernels.random.interval import MOST_EVENTS, MOST_SEGMENTS, STEP, TAIL_BITS, IntervalSpec
 from oxinp._kernels.random.interval_tail import NUM_WARPS, UNKNOWN, WARP, WINDOW
 from oxinp._kernels.random.twister import N
+from oxinp._kernels.random.twister_leave import untempered
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.frozen import Frozen
 from oxinp._ptx.kernel import retraceable
@@ -52,8 +55,10 @@ WINDOWS_PER_STEP = 12  # windows that take as long as two steps of `walk`
 SIGMAS = 12  # of the words that are taken
 NONE = UNKNOWN
 PER_THREAD = 4  # steps of `links`
-RANGE = 1 << 23  # numbers whose lists begin in 32 MiB
-RAN_OUT = 3  # of words, as a status says
+PER_SPLIT = 8
+RANGE_BITS = 23  # of numbers whose lists begin in 32 MiB
+MOST_RANGE_BITS = 4  # of the number of a range
+RAN_OUT, RANGE_IS_FULL = 3, 4  # of words, and of steps, as a status says
 
 
 class ShuffleSpec(Frozen):
@@ -62,13 +67,16 @@ class ShuffleSpec(Frozen):
     Attributes
     ----------
     role : str
-        ``"links"``, ``"marks"`` or ``"follow"``.
+        ``"split"``, ``"links"``, ``"marks"`` or ``"follow"``.
     leaves_key : bool
         ``"links"`` leaves the last words, of MT19937, as they were before they were tempered.
+    num_ranges : int
+        That numbers are divided into; 1 where steps are not split.
     """
 
     role: str
     leaves_key: bool = False
+    num_ranges: int = 1
 
 
 def _expected(highest: int, lowest: int) -> float:
@@ -95,7 +103,7 @@ def plan(
     is_shifted: bool,
     leaves_key: bool = False,
     tail_bits: int = TAIL_BITS,
-    range_: int = RANGE,
+    range_bits: int = RANGE_BITS,
 ) -> Plan:
     """Return the plan of a permutation.
 
@@ -115,8 +123,8 @@ def plan(
     is_shifted, leaves_key : bool
     tail_bits : int
         Of numbers that are drawn by one block.
-    range_ : int
-        Numbers whose lists are made at a time.
+    range_bits : int
+        Of numbers whose lists are made at a time.
     """
     scratch = Scratch()
     out, result, *left = outputs(2 + leaves_key)
@@ -142,14 +150,56 @@ def plan(
     drawn = (numbers, mark.at(4), words, mark)
     steps.append(Launch(interval.make(IntervalSpec("tail")), (1, 1, 1), drawn, (count, highest.bit_length(), highest)))
     following, listed = lists.at(size * 4), scratch.take(-(-size // WARP) * 4)
-    linked = (lists, following, result, *left, *((words,) if leaves_key else ()), numbers, mark.at(4), status)
-    links = make(ShuffleSpec("links", leaves_key=leaves_key))
-    grid = (-(-num_steps // (BLOCK * PER_THREAD)), -(-size // range_), 1)
-    steps.append(Launch(links, grid, linked, (num_steps, int(is_shifted), range_)))
+    linked = (lists, following, result, *left, *((words,) if leaves_key else ()))
+    steps += _lists(scratch, numbers, linked, mark.at(4), status, size, int(is_shifted), range_bits)
     grid = (-(-size // BLOCK), 1, 1)
     steps.append(Launch(make(ShuffleSpec("marks")), grid, (listed, lists), (size,)))
     steps.append(Launch(make(ShuffleSpec("follow")), grid, (out, lists, following, listed, numbers), (num_steps,)))
     return scratch.plan(steps)
+
+
+def _lists(
+    scratch: Scratch,
+    numbers: Argument,
+    linked: tuple[Argument, ...],
+    end: Argument,
+    status: Argument,
+    size: int,
+    shift: int,
+    range_bits: int,
+) -> Iterator[Step]:
+    """List the steps that drew every number: all at once, or by ranges of numbers."""
+    num_steps, leaves_key = size - 1, len(linked) > 3
+    range_bits = max(range_bits, (size - 1).bit_length() - MOST_RANGE_BITS)
+    num_ranges = -(-size >> range_bits)
+    links = make(ShuffleSpec("links", leaves_key, num_ranges))
+    per_block = BLOCK * PER_THREAD
+    if num_ranges == 1:
+        yield Launch(links, (-(-num_steps // per_block), 1, 1), (*linked, numbers, end, status), (shift, num_steps, 0))
+        return
+    capacities = [_most_of_range(size, number << range_bits, 1 << range_bits) for number in range(num_ranges)]
+    offsets = [sum(capacities[:number]) for number in range(num_ranges + 1)]
+    pairs, counts = scratch.take(offsets[-1] * 8), scratch.take(num_ranges * 4)
+    yield Fill(counts, num_ranges * 4, 0)
+    yield Launch(
+        make(ShuffleSpec("split", num_ranges=num_ranges)),
+        (-(-num_steps // (BLOCK * PER_SPLIT)), 1, 1),
+        (pairs, counts, status, numbers),
+        (num_steps, range_bits, *offsets),
+    )
+    for number, (offset, capacity) in enumerate(zip(offsets, capacities, strict=False)):
+        given = (*linked, pairs.at(offset * 8), end, status, counts.at(number * 4))
+        yield Launch(links, (-(-capacity // per_block), 1, 1), given, (shift, capacity, number))
+
+
+def _most_of_range(size: int, first: int, count: int) -> int:
+    """Return how many steps draw numbers of a range, with as good as certainty."""
+
+    def below(number: int) -> float:
+        return number * (1 + math.log(size / number)) if number else 0.0
+
+    mean = below(min(first + count, size)) - below(first)
+    return min(size, math.ceil(mean + SIGMAS * math.sqrt(mean) + 64))
 
 
 def _phase(
@@ -200,37 +250,76 @@ def _phase(
 @retraceable
 def make(spec: ShuffleSpec) -> Kernel:
     """Build the kernel of a Spec."""
+    if spec.role == "split":
+        return _split(spec.num_ranges)
     if spec.role == "links":
-        return _links(leaves_key=spec.leaves_key)
+        return _links(leaves_key=spec.leaves_key, has_pairs=spec.num_ranges > 1)
     return _marks() if spec.role == "marks" else _follow()
 
 
-def untempered(word: Value) -> Value:
-    """The word of MT19937 that gives an output, see `twister_formats.tempered`."""
-    word = word ^ (word >> 18)
-    word = word ^ ((word << 15) & 0xEFC60000)
-    found = word
-    for _ in range(4):  # seven more bits are right every time
-        found = word ^ ((found << 7) & 0x9D2C5680)
-    result = found
-    for _ in range(2):
-        result = found ^ (result >> 11)
-    return result
+def _split(num_ranges: int) -> Kernel:
+    """Sort steps by the range that their numbers are in: every block's, in any order, after those of blocks before."""
+    k = Builder("shuffle_split", block=BLOCK)
+    pairs, counts = k.pointer("pairs", u32, "w"), k.pointer("counts", u32)
+    status, numbers = k.pointer("status", u32), k.pointer("numbers", u32, "r")
+    num_steps, range_bits = k.scalar("num_steps", u32), k.scalar("range_bits", u32)
+    offsets = [k.scalar(f"offset_{number}", u32) for number in range(num_ranges + 1)]
+    own, places, ends = (k.shared(u32, num_ranges) for _ in range(3))
+    with k.when(k.tid < num_ranges):
+        own[k.tid] = k.const(0, u32)
+    k.barrier()
+    below, lane = (k.const(1, u32) << k.lane) - 1, k.lane
+    found: list[tuple[Value, Value, Value, Value, Value]] = []
+    for item in range(PER_SPLIT):
+        # The highest steps come first
+        step = num_steps - (k.ctaid * (BLOCK * PER_SPLIT) + k.tid + item * BLOCK)
+        is_there = step - 1 < num_steps
+        number = numbers[k.where(is_there, step - 1, k.const(0, u32))]
+        range_ = number >> range_bits
+        alike = k.ballot(is_there)
+        for bit in range((num_ranges - 1).bit_length()):
+            has_bit = ((range_ >> bit) & 1) != 0
+            having = k.ballot(has_bit)
+            alike = alike & k.where(has_bit, having, ~having)
+        first = k.var(0, u32)
+        with k.when(is_there & ((alike & below) == 0)):
+            first.set(own.atomic("add", range_, k.popc(alike), order="relaxed.cta"))
+        leader = k.bfind(alike & (k.const(0, u32) - alike))
+        place = k.shfl_idx(first.get(), k.where(is_there, leader, lane)) + k.popc(alike & below)
+        found.append((is_there, range_, place, number, step))
+    k.barrier()
+    with k.when(k.tid < num_ranges):
+        start, end = k.var(0, u32), k.var(0, u32)
+        for range_number, (offset, following) in enumerate(pairwise(offsets)):
+            with k.when(k.tid == range_number):
+                start.set(offset)
+                end.set(following)
+        begin = start + counts.atomic("add", k.tid, own[k.tid])
+        places[k.tid], ends[k.tid] = begin, end.get()
+        with k.when(begin + own[k.tid] > end):
+            status.atomic("max", 0, k.const(RANGE_IS_FULL, u32))
+    k.barrier()
+    for is_there, range_, place, number, step in found:
+        at = places[range_] + place
+        with k.when(is_there & (at < ends[range_])):
+            pairs.store(at * 2, [number, step])
+    return k.build()
 
 
-def _links(*, leaves_key: bool) -> Kernel:
-    """List the steps that drew every number; leave how many words were taken, and the status."""
+def _links(*, leaves_key: bool, has_pairs: bool) -> Kernel:
+    """List the steps that drew every number of a range; leave how many words were taken, and the status."""
     k = Builder("shuffle_links", block=BLOCK)
     first, following = k.pointer("first", u32), k.pointer("following", u32)
     result = k.pointer("result", i64, "w")
     left, words = (k.pointer("left", u32, "w"), k.pointer("words", u32, "r")) if leaves_key else (None, None)
     numbers = k.pointer("numbers", u32, "r")
     end, status = k.pointer("end", u32, "r"), k.pointer("status", u32, "r")
-    num_steps, shift, range_ = (k.scalar(name, u32) for name in ("num_steps", "shift", "range"))
-    at, low = k.ctaid * BLOCK + k.tid, k.ctaid.y * range_
+    counts = k.pointer("counts", u32, "r") if has_pairs else None
+    shift, most, range_ = (k.scalar(name, u32) for name in ("shift", "most", "range"))
+    at = k.ctaid * BLOCK + k.tid
     taken = end[0]
     state = k.where(taken == UNKNOWN, k.const(RAN_OUT, u32), status[0])
-    is_first = k.ctaid.y == 0
+    is_first = range_ == 0
     with k.when((at == 0) & is_first):
         if leaves_key:
             is_valid = state == 0
@@ -240,14 +329,19 @@ def _links(*, leaves_key: bool) -> Kernel:
     if left is not None and words is not None:
         with k.when(is_first & (state == 0)), k.range(at, N, k.nctaid * BLOCK) as number:
             left[number] = untempered(words[taken - N + number])
-    # The highest steps come first
-    steps = [num_steps - (k.ctaid * (BLOCK * PER_THREAD) + k.tid + number * BLOCK) for number in range(PER_THREAD)]
-    is_there = [(step - 1 < num_steps) & (state == 0) for step in steps]
-    drawn = [numbers[k.where(there, step - 1, k.const(0, u32))] for there, step in zip(is_there, steps, strict=True)]
+    own = [k.ctaid * (BLOCK * PER_THREAD) + k.tid + number * BLOCK for number in range(PER_THREAD)]
+    count = most if counts is None else k.min(counts[0], most)
+    is_there = [(each < count) & (state == 0) for each in own]
+    places = [k.where(there, each, k.const(0, u32)) for there, each in zip(is_there, own, strict=True)]
+    if has_pairs:
+        drawn, steps = zip(*[numbers.load(place * 2, 2) for place in places], strict=True)
+    else:  # the highest steps come first
+        steps = tuple([most - place for place in places])
+        drawn = tuple([numbers[step - 1] for step in steps])
     # Minima of all steps are on their way before the first one is looked at, those of lists' beginnings, then the next
     found = [k.var(NONE, u32) for _ in steps]
     for step, there, number, var in zip(steps, is_there, drawn, found, strict=True):
-        with k.when(there & (number - low < range_)):
+        with k.when(there):
             var.set(first.atomic("min", number, step))
     before = [k.var(k.min(var.get(), step)) for var, step in zip(found, steps, strict=True)]
     after = [k.var(k.max(var.get(), step)) for var, step in zip(found, steps, strict=True)]

@@ -219,10 +219,10 @@ class Drawing:
         outputs = [tempered(word) for word in words]
         if made.point is None:
             found: list[tuple[Value, Value, Attempt, list[Value]]] = []
-            for number, output in enumerate(outputs):
-                attempt = made.make(k, [output], self.parameters)
+            for start in range(0, len(outputs), made.words):
+                attempt = made.make(k, outputs[start : start + made.words], self.parameters)
                 assert attempt.is_accepted is not None
-                found.append((attempt.is_accepted & has_pair, k.tid * 2 + (number + 1), attempt, []))
+                found.append((attempt.is_accepted & has_pair, k.tid * 2 + (start + made.words), attempt, []))
             return found
         own = made.point(k, *outputs)
         point = [own, k.shfl_bfly(own, 1)]  # of even lanes

@@ -79,10 +79,10 @@ class Stream:
         own, pair = self._at(number)
         return [*[own[i] for i in (0, 1, M, FREE, FREE + 1)], *pair.load(0, 2)]
 
-    def make(self, number: int | Value, asked: list[Value]) -> None:
+    def make(self, number: int | Value, asked: list[Value], *, to_front: bool = True) -> None:
         """Make the words that come 624 after a step's; a barrier has to follow.
 
-        In steps that are numbers of Python the last 624 words go to the front as well.
+        In steps that are numbers of Python the last 624 words go to the front as well, if wanted.
         """
         k, (own, _) = self.k, self._at(number)
         first = asked[2] ^ self._twisted(asked[0], asked[1])
@@ -90,6 +90,8 @@ class Stream:
         with k.when(self.is_maker):
             for i, word in enumerate(made):
                 own[N + i * FREE] = word
+        if not to_front:
+            return
         fewest = STEP * STEPS - N
         for i, word in enumerate(made):
             lowest = number * STEP + i * FREE if isinstance(number, int) else fewest - FREE
@@ -104,6 +106,19 @@ class Stream:
     def _twisted(self, first: Value, second: Value) -> Value:
         joined = second ^ ((first ^ second) & UPPER)
         return (joined >> 1) ^ ((second & 1) * MATRIX)
+
+    def make_all(self) -> None:
+        """Make the words of all steps, and leave the front as it is; ends with a barrier."""
+        for number in range(STEPS):
+            self.make(number, self.ask(number), to_front=False)
+            self.k.barrier()
+
+    def turn(self) -> None:
+        """Move the last state to the front; ends with a barrier."""
+        k = self.k
+        with k.range(k.tid, N, BLOCK) as i:
+            self.words[i] = self.words[i + STEP * STEPS]
+        k.barrier()
 
     def leave(self, target: Pointer, first: Value) -> None:
         """Store 624 words from one of those at hand on."""

@@ -42,7 +42,7 @@ def _scaled(k: Builder, first: Value, second: Value, exponent: int, offset: floa
     return result
 
 
-def _double(k: Builder, first: Value, second: Value) -> Value:
+def double(k: Builder, first: Value, second: Value) -> Value:
     """A uniform number from 0 to 1, of 53 bits."""
     return _scaled(k, first, second, 0, 0.0)
 
@@ -96,7 +96,13 @@ def _always(make: Callable[..., Value]) -> Callable[..., Attempt]:
     return lambda k, words, _: Attempt(None, lambda: [make(k, *words)])
 
 
-def _coordinate(k: Builder, first: Value, second: Value) -> Value:
+def _positive(k: Builder, words: list[Value], _: Any) -> Attempt:
+    """A uniform number that is not 0, where NumPy draws another one."""
+    number = double(k, *words)
+    return Attempt(number != 0.0, lambda: [number])
+
+
+def coordinate(k: Builder, first: Value, second: Value) -> Value:
     """A uniform number from -1 to 1."""
     return _scaled(k, first, second, 1, -1.0)
 
@@ -136,11 +142,12 @@ def _lemire(type_: Type) -> Callable[..., Attempt]:
 FORMATS = {
     each.name: each
     for each in (
-        Format("uniform_f64", f64, 2, _always(_double)),
+        Format("uniform_f64", f64, 2, _always(double)),
         Format("uniform_f32", f32, 1, _always(uniform_f32)),
         Format("halves", u32, 1, _always(lambda k, word: word)),  # noqa: ARG005 - one signature
         Format("words", u64, 2, _always(lambda k, high, low: k.pack(low, high))),
-        Format("polar_f64", f64, 4, _polar, gives=2, rejects=True, point=_coordinate),
+        Format("positive_f64", f64, 2, _positive, rejects=True),
+        Format("polar_f64", f64, 4, _polar, gives=2, rejects=True, point=coordinate),
         Format("lemire_u32", u32, 1, _lemire(u32), rejects=True, parameters=(u32, u32, u32)),
         Format("lemire_u32_as_u64", u64, 1, _lemire(u64), rejects=True, parameters=(u32, u32, u64)),
         Format("masked_u32", u32, 1, _masked(u32), rejects=True, parameters=(u32, u32, u32)),
@@ -149,4 +156,4 @@ FORMATS = {
 }
 
 
-__all__ = ["FORMATS", "RESULT_WORDS", "Attempt", "Format", "polar_values", "tempered"]
+__all__ = ["FORMATS", "RESULT_WORDS", "Attempt", "Format", "coordinate", "double", "polar_values", "tempered"]

@@ -20,8 +20,10 @@ from typing import TYPE_CHECKING
 from oxinp._kernels.problem import MAX_KERNELS
 from oxinp._kernels.random import libm
 from oxinp._kernels.random.twister import N
-from oxinp._kernels.random.twister_draw import BLOCK, NUM_WARPS, STEPS, WIDTH, Drawing, Place, Ranks, sum_of
-from oxinp._kernels.random.twister_formats import polar_values
+from oxinp._kernels.random.twister_draw import BLOCK, NUM_WARPS, WARP, Place, sum_of
+from oxinp._kernels.random.twister_fill import BLOCK as MAKERS
+from oxinp._kernels.random.twister_fill import STEP, STEPS, Stream
+from oxinp._kernels.random.twister_formats import FORMATS, coordinate, polar_values, tempered
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.frozen import Frozen
 from oxinp._ptx.kernel import retraceable
@@ -30,11 +32,14 @@ from oxinp._ptx.types import f64, i64, u32
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from oxinp._ptx.memory import Pointer
     from oxinp._ptx.value import Value
 
 FORMAT = "polar_f64"
 POINTS, ENDS, VALUES = "points", "ends", "values"
-TURN = 2 * WIDTH * STEPS  # words
+TURN = STEP * STEPS  # words
+PER_WARP = -(-TURN // (4 * MAKERS)) * WARP  # points of a warp in a turn
+assert TURN % 4 == 0
 CHUNK = 16 * BLOCK  # points of a block
 
 
@@ -58,54 +63,84 @@ class PolarSpec(Frozen):
 def make(spec: PolarSpec) -> Kernel:
     """Build the kernel of a Spec."""
     if spec.part == POINTS:
-        return _Points(FORMAT, is_given=False).build()
+        return _Points().build()
     if spec.part == ENDS:
         return _Ends(FORMAT, is_given=spec.is_given).build()
     return _Values(is_given=spec.is_given).build()
 
 
-class _Points(Drawing):
-    """Store a stream's points, or from some turn on the states of turns and what they accept."""
+class _Points:
+    """Store a stream's points, or from some turn on the states of turns and what they accept.
 
-    name = "twister_points"
+    A block makes the words of a turn, and then looks at all of its points at once: a warp at `PER_WARP` that follow
+    each other, so that a turn has one barrier for their ranks.
+    """
 
-    def declare(self) -> None:
-        k = self.k
+    def __init__(self) -> None:
+        self.k = k = Builder("twister_points", block=MAKERS)
         self.points, self.states = k.pointer("points", f64, "w"), k.pointer("states", u32, "w")
         self.counts = k.pointer("counts", i64, "w")
+        self.windows = k.pointer("windows", u32, "r")
+        self.length, self.size = k.scalar("length", i64), k.scalar("size", i64)
+        self.words, self.totals = Stream(k), k.shared(u32, MAKERS // WARP)
 
     def build(self) -> Kernel:
-        k = self.k
+        k, words = self.k, self.words
         first, turns = k.scalar("first", u32), k.scalar("turns", u32)
-        ranks = Ranks(k)
-        self.begin()
+        words.load(self.windows.at(k.cast(k.ctaid, i64) * N))
+        k.barrier()
         points = self.points.at(k.cast(k.ctaid, i64) * (self.length >> 1))
-        total, turn, left = k.var(0, u32), k.var(k.ctaid * turns), k.var(self.length >> 1)
+        total, turn, left = k.var(0, u32), k.var(k.ctaid * turns), k.var(self.length >> 2)
         with k.loop():
-            here = k.cast(k.min(left, WIDTH * STEPS), u32)
             may_end, place = turn >= first, turn - first
             with k.when(may_end):
-                self.pairs.leave(self.states.at(k.cast(place, i64) * N), k.const(0, u32))
-            found = k.var(0, u32)
-            with k.range(k.const(0, u32), here, WIDTH) as at:
-                has_pair = self.pairs.has_pair & (k.tid + at < here)
-                ((accepted, _, _, point),) = self.attempts(self.pairs.step(at), has_pair)
-                before, count = ranks.rank([accepted])
-                with k.when(accepted & ~may_end):
-                    points.store((total + found + before) * 2, point)
-                found.set(found + count)
+                words.leave(self.states.at(k.cast(place, i64) * N), k.const(0, u32))
+            words.make_all()
+            here = k.cast(k.min(left, TURN // 4), u32)
+            count = self.look(points.at(total * 2), here, ~may_end)
             with k.when(~may_end):
-                total.set(total + found)
+                total.set(total + count)
             with k.when(may_end & (k.tid == 0)):
-                self.counts[k.nctaid + place] = k.cast(found.get(), i64)
-            k.break_if(left <= WIDTH * STEPS)
-            k.barrier()
-            self.pairs.turn()
+                self.counts[k.nctaid + place] = k.cast(count, i64)
+            k.break_if(left <= TURN // 4)
+            words.turn()
             turn.set(turn + 1)
-            left.set(left - WIDTH * STEPS)
+            left.set(left - TURN // 4)
         with k.when(k.tid == 0):
             self.counts[k.ctaid] = k.cast(total.get(), i64)
         return k.build()
+
+    def look(self, points: Pointer, here: Value, stores: Value) -> Value:
+        """Store those of a turn's first points that are accepted; return how many. There is a barrier in it."""
+        k, lane, warp = self.k, self.k.lane, self.k.tid >> 5
+        found: list[tuple[Value, list[Value]]] = []
+        ballots: list[Value] = []
+        for number in range(PER_WARP // WARP):
+            at = warp * PER_WARP + number * WARP + lane
+            held = self.words.words.load(k.min(at, TURN // 4 - 1) * 4, 4)
+            outputs = [tempered(word) for word in held]
+            point = [coordinate(k, *outputs[:2]), coordinate(k, *outputs[2:])]
+            accepted = FORMATS[FORMAT].make(k, point, ()).is_accepted
+            assert accepted is not None
+            found.append((accepted & (at < here), point))
+            ballots.append(k.ballot(found[-1][0]))
+        in_warp = k.popc(ballots[0])
+        for ballot in ballots[1:]:
+            in_warp = in_warp + k.popc(ballot)
+        with k.when(lane == 0):
+            self.totals[warp] = in_warp
+        k.barrier()
+        place, total = k.const(0, u32), k.const(0, u32)
+        for number in range(MAKERS // WARP):
+            each = self.totals[number]
+            place = place + k.where(warp > number, each, k.const(0, u32))
+            total = total + each
+        below = (k.const(1, u32) << lane) - 1
+        for (accepted, point), ballot in zip(found, ballots, strict=True):
+            with k.when(accepted & stores):
+                points.store((place + k.popc(ballot & below)) * 2, point)
+            place = place + k.popc(ballot)
+        return total
 
 
 class _Ends(Place):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from oxinp._kernels.random import libm_exp
-from oxinp._kernels.random.fill import uniform_f32, uniform_f64
+from oxinp._kernels.random.fill import uniform_f64
 from oxinp._kernels.random.libm_log1p import log1p
 from oxinp._kernels.random.ziggurat_tables import table
 from oxinp._ptx.frozen import Frozen
@@ -88,9 +88,10 @@ class Variate(Frozen, eq=False):
     begin : callable
         ``begin(k, piece, parameters)`` -> `Begun`; a piece is the halves of a word, a half, or less, as a tuple.
     slow : callable or None
-        ``slow(k, piece, following, parameters, outcome)``: ends a slow segment; ``following()`` gives the next piece.
+        ``slow(k, piece, reader, parameters, outcome)``: ends a slow segment; ``reader.next()`` gives the next piece,
+        ``reader.uniform()`` the uniform number of it.
     tail, is_tail : callable or None
-        ``tail(k, piece, following, outcome, form)``: ends a slow segment of which ``is_tail(k, piece)`` holds, in place
+        ``tail(k, piece, reader, outcome, form)``: ends a slow segment of which ``is_tail(k, piece)`` holds, in place
         of `slow`; these are few, always give a value, and it is their own. It is a form of `libm_log1p.log1p`.
     parameters : tuple of Type
         Scalars of the kernel, the last inputs of a plan.
@@ -269,10 +270,6 @@ def _exponential_f32(k: Builder, piece: Any) -> _Strip:
     return _Strip(half >> 1, mantissa, mantissa, lambda: _as_f32(k, half), is_signed=False)
 
 
-def _uniform(k: Builder, piece: Any) -> Value:
-    return uniform_f64(k, *piece) if len(piece) == 2 else uniform_f32(k, *piece)
-
-
 def tops(name: str) -> np.ndarray[tuple[int], np.dtype[np.uint32]]:
     """Return the upper bits of a ziggurat's limits: from them on a segment may be slow."""
     distribution, bits = name.rsplit("_", 1)
@@ -325,11 +322,11 @@ def _wedge(kind: _Kind, exponent: Callable[[Value], Value]) -> Callable[..., Non
     """
     type_ = kind.type
 
-    def slow(k: Builder, piece: Any, following: Callable[[], Any], words: Pointer, outcome: Outcome) -> None:
+    def slow(k: Builder, piece: Any, reader: Any, words: Pointer, outcome: Outcome) -> None:
         strips, strip = kind.strips(words), kind.strip_of(k, piece)
         x = strip.x(k, strips.width(strip.number))
         above, below = (_as_float(k, strips.density(strip.number, before), type_) for before in (1, 0))
-        height = (above - below) * _uniform(k, following()) + below
+        height = (above - below) * reader.uniform() + below
         power = exponent(k.cvt(x, f64) if type_ is f32 else x)
         estimate = k.cvt(k.emit("ex2_approx", k.cvt(power * LOG2_E, f32)), f64)
         distance = (k.cvt(height, f64) if type_ is f32 else height) - estimate
@@ -358,13 +355,13 @@ def _tail_normal(kind: _Kind) -> Callable[..., None]:
     type_ = kind.type
     inverse, radius = (float(type_.dtype.type(x)) for x in (NORMAL_INVERSE_R, NORMAL_R))
 
-    def tail(k: Builder, piece: Any, following: Callable[[], Any], outcome: Outcome, form: str) -> None:
+    def tail(k: Builder, piece: Any, reader: Any, outcome: Outcome, form: str) -> None:
         strip = kind.strip_of(k, piece)
         is_negative = (strip.mantissa & 0x100) != 0
         outcome.length.set(1)
         with k.loop():
-            x = -inverse * log1p(k, -_uniform(k, following()), form)
-            y = -log1p(k, -_uniform(k, following()), form)
+            x = -inverse * log1p(k, -reader.uniform(), form)
+            y = -log1p(k, -reader.uniform(), form)
             outcome.length.set(outcome.length + 2)
             outcome.value.set(k.where(is_negative, -(x + radius), x + radius))
             k.break_if(y + y > x * x)
@@ -375,11 +372,17 @@ def _tail_normal(kind: _Kind) -> Callable[..., None]:
 def _tail_exponential(kind: _Kind) -> Callable[..., None]:
     radius = float(kind.type.dtype.type(EXPONENTIAL_R))
 
-    def tail(k: Builder, _: Any, following: Callable[[], Any], outcome: Outcome, form: str) -> None:
+    def tail(k: Builder, _: Any, reader: Any, outcome: Outcome, form: str) -> None:
         outcome.length.set(2)
-        outcome.value.set(radius - log1p(k, -_uniform(k, following()), form))
+        outcome.value.set(radius - log1p(k, -reader.uniform(), form))
 
     return tail
+
+
+def _positive(k: Builder, piece: Any, _: Any) -> Begun:
+    """A uniform number that is not 0, where NumPy draws another one."""
+    low, high = piece
+    return Begun(((low >> 11) | high) != 0, uniform_f64(k, low, high), None)
 
 
 def _lemire(type_: Type) -> Callable[..., Begun]:
@@ -440,6 +443,7 @@ def _variates() -> list[Variate]:
     for type_, pieces in ((u8, 8), (u16, 4), (u32, 2), (u64, 1)):
         word = u64 if type_ is u64 else u32
         found.append(Variate(f"lemire_{type_.name}", type_, pieces, 0, _lemire(type_), parameters=(word,) * 3))
+    found.append(Variate("positive_f64", f64, 1, 1.0, _positive))
     found.append(Variate("lemire_u32_as_u64", u64, 2, 0, _lemire_wide, parameters=(u32, u32, u64)))
     return found
 

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from oxinp._kernels.random.fill import uniform_f32, uniform_f64
 from oxinp._kernels.random.lcg import GENERATORS, MASK_64, Increment, Wide, factor, multiply_add
 from oxinp._ptx.types import pred, u32, u64
 
 if TYPE_CHECKING:
-    from oxinp._kernels.random.lcg import Factor
+    from collections.abc import Iterator
+
     from oxinp._ptx import Builder
     from oxinp._ptx.value import Value
 
@@ -68,17 +70,12 @@ class Words:
         steps = multiply_add(k, near, factor(k, power), total)
         return multiply_add(k, self._slope, factor(k, steps), self._base)
 
-    def first(self, skipped: int) -> Wide:
-        """The state of the thread's word after some times `BLOCK` words."""
-        k = self.k
-        near = Wide(*self._near.load(k.tid * 2, 2))
-        state = multiply_add(k, self._slope, factor(k, near), self._base)
-        return self.increment.jumped(state, BLOCK * skipped) if skipped else state
+    def walk(self) -> Walk:
+        """Begin with the thread's word of those before the tile."""
+        return Walk(self, multiply_add(self.k, self._slope, factor(self.k, self._near_own()), self._base))
 
-    def stride(self) -> tuple[Factor, Wide]:
-        """What leads to the thread's next word, see `multiply_add`."""
-        k, (power, total) = self.k, self.lcg.jump(BLOCK)
-        return factor(k, power), self.increment.constant(total)
+    def _near_own(self) -> Wide:
+        return Wide(*self._near.load(self.k.tid * 2, 2))
 
     def output(self, state: Wide, is_first: Value | None = None) -> tuple[Value, Value]:
         """The halves of a word; `is_first` where it may be the first of the draw."""
@@ -87,9 +84,10 @@ class Words:
             high = self.k.where((self.tile == 0) & is_first, self.given, high)
         return low, high
 
-    def pieces_of(self, word: tuple[Value, Value]) -> list[tuple[Value, ...]]:
-        """The pieces of a word, in order."""
-        return pieces_of(word, self.pieces)
+    @staticmethod
+    def double(k: Builder, low: Value, high: Value) -> Value:
+        """The uniform number of a word."""
+        return uniform_f64(k, low, high)
 
     def reader(self, position: Value) -> Reader:
         """Read pieces from a position on."""
@@ -103,6 +101,28 @@ def pieces_of(word: tuple[Value, Value], pieces: int) -> list[tuple[Value, ...]]
     bits = 64 // pieces
     each = [(half >> shift if shift else half) for half in word for shift in range(0, 32, bits)]
     return [(part,) if bits == 32 else (part & ((1 << bits) - 1),) for part in each]
+
+
+class Walk:
+    """The words of a thread, `BLOCK` apart."""
+
+    def __init__(self, words: Words, first: Wide) -> None:
+        self._words, k = words, words.k
+        self._low, self._high = k.var(first.low), k.var(first.high)
+        power, total = words.lcg.jump(BLOCK)
+        self._by, self._plus = factor(k, power), words.increment.constant(total)
+
+    def word(self) -> tuple[Value, Value]:
+        """The halves of the word at hand."""
+        return self._words.output(Wide(self._low.get(), self._high.get()))
+
+    def following(self, count: int, is_first: Value | None = None) -> Iterator[tuple[Value, Value]]:
+        """The next words, one after the other; `is_first` where the first one may be that of the draw."""
+        for number in range(count):
+            state = multiply_add(self._words.k, Wide(self._low.get(), self._high.get()), self._by, self._plus)
+            self._low.set(state.low)
+            self._high.set(state.high)
+            yield self._words.output(state, None if number else is_first)
 
 
 class Reader:
@@ -135,10 +155,20 @@ class Reader:
         self._piece.set(self._piece ^ 1)
         return (half,)
 
+    def uniform(self) -> Value:
+        """The uniform number of the next piece."""
+        return uniform(self._words, self.next())
+
     def _step(self) -> None:
         following = self._words.increment.jumped(Wide(self._low.get(), self._high.get()), 1)
         self._low.set(following.low)
         self._high.set(following.high)
 
 
-__all__ = ["BLOCK", "Reader", "Words", "pieces_of"]
+def uniform(words: Any, piece: tuple[Value, ...]) -> Value:
+    """The uniform number of a piece of some words: of f64, or of f32."""
+    number: Value = words.double(words.k, *piece) if len(piece) == 2 else uniform_f32(words.k, *piece)
+    return number
+
+
+__all__ = ["BLOCK", "Reader", "Walk", "Words", "pieces_of", "uniform"]

@@ -95,13 +95,13 @@ def _begin(_k, piece, _parameters):
     return Begun((low & 3) != 0, high, (low & 3) == 0)
 
 
-def _slow(k, piece, following, _parameters, outcome):
+def _slow(k, piece, reader, _parameters, outcome):
     low, high = piece
     outcome.value.set(high)
     outcome.is_own.set(1)
     outcome.is_accepted.set((low >> 2) & 1)
     for length in (2, 3, 4):
-        goes_on = (following()[0] & 8) != 0
+        goes_on = (reader.next()[0] & 8) != 0
         reached = outcome.length == length - 1
         outcome.length.set(k.where(reached & goes_on, k.const(length, u32), outcome.length))
 

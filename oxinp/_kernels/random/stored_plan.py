@@ -1,0 +1,121 @@
+"""Draws that take as many words as they need from words that are stored before, of Philox and of MT19937."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from oxinp._kernels.plan import Fill, Launch, Plan, Scratch, inputs, outputs
+from oxinp._kernels.random import philox, twister_leave, twister_plan
+from oxinp._kernels.random.libm_log1p import OWN
+from oxinp._kernels.random.segments import CAPACITY, found_and_placed, num_groups, tiled
+from oxinp._kernels.random.twister import N
+from oxinp._kernels.random.twister_formats import RESULT_WORDS
+from oxinp._kernels.random.twister_leave import LeaveSpec
+from oxinp._kernels.random.twister_plan import Streams
+from oxinp._kernels.random.variates import VARIATES
+from oxinp._kernels.random.words import BLOCK
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from oxinp._kernels.choice import Device
+    from oxinp._kernels.plan import Argument, Step
+    from oxinp._kernels.random.find import FindSpec
+
+SLACK = 64  # words after the last tile, where its segments may end
+
+
+def kind_of(name: str, *, is_twisted: bool) -> str:
+    """Return what `stored.DOUBLES` calls the words of a variate: only what looks at several of f64 needs to know."""
+    variate = VARIATES[name]
+    return "twisted" if is_twisted and variate.pieces == 1 and variate.slow is not None else "stored"
+
+
+def _format(name: str) -> str:
+    return "words" if VARIATES[name].pieces == 1 else "halves"
+
+
+def num_words(finds: FindSpec, tiles: int) -> int:
+    """Return how many words of 64 bits tiles take."""
+    return BLOCK * finds.items * tiles + SLACK
+
+
+def _variates(
+    scratch: Scratch, finds: FindSpec, tiles: int, size: int, results: Sequence[Argument], rest: tuple[Argument, ...]
+) -> tuple[Argument, list[Step]]:
+    """Where the words are to be stored, and the steps after that."""
+    words = scratch.take((BLOCK + num_words(finds, tiles)) * 8)
+    groups, launches = found_and_placed(scratch, finds, tiles, size, results, (words, *rest))
+    result = results[1]
+    before = Fill(words, BLOCK * 8, 0)
+    fills = [before, Fill(groups, num_groups(tiles) * 8, 0), Fill(result, 8, 0xFF), Fill(result.at(8), 8, 0)]
+    return words.at(BLOCK * 8), [*fills, *launches]
+
+
+def plan(
+    generator: str,
+    name: str,
+    size: int,
+    device: Device,
+    *,
+    skip: int = 0,
+    is_shifted: bool = False,
+    expected: float = 0,
+    items: int = 0,
+    capacity: int = CAPACITY,
+    log1p: str = OWN,
+) -> Plan:
+    """Return the plan of `size` variates of a generator of `philox.VARIANTS`.
+
+    The inputs are those of `philox.plan`, then the table of a ziggurat, then the parameters of the variate. The outputs
+    are those of `segments.plan`; pieces are counted from the half word on, if there is one.
+    """
+    kind, variant, variate = kind_of(name, is_twisted=False), philox.VARIANTS[generator], VARIATES[name]
+    finds, tiles = tiled(kind, name, size, device, expected=expected, items=items, capacity=capacity, log1p=log1p)
+    scratch, format_ = Scratch(), _format(name)
+    rest = inputs(variate.has_table + len(variate.parameters), variant.num_counters + variant.num_keys + is_shifted)
+    words, steps = _variates(scratch, finds, tiles, size, outputs(2), rest)
+    count = num_words(finds, tiles) * (1 if format_ == "words" else 2)
+    made = philox.plan(generator, format_, count, 256, device, skip=skip, is_shifted=is_shifted)
+    return scratch.plan((*made.on(out0=words), *steps))
+
+
+def twisted_cut(name: str, size: int, device: Device, *, expected: float = 0, items: int = 0) -> Streams:
+    """Return how the words of a draw from MT19937 are cut, see `twister_plan.Streams`."""
+    count = num_words(*tiled("stored", name, size, device, expected=expected, items=items))
+    return twister_plan.streams(2 * count, twister_plan.MOST_OF_FILL)
+
+
+def twisted_plan(
+    name: str,
+    size: int,
+    device: Device,
+    *,
+    cut: Streams,
+    expected: float = 0,
+    items: int = 0,
+    capacity: int = CAPACITY,
+    log1p: str = OWN,
+) -> Plan:
+    """Return the plan of `size` variates of MT19937.
+
+    The inputs are the 624 words from where the draw begins; where there are several streams, their polynomials; the
+    table of a ziggurat; the parameters of the variate. The outputs are those of `twister_plan.plan`.
+    """
+    kind, variate = kind_of(name, is_twisted=True), VARIATES[name]
+    finds, tiles = tiled(kind, name, size, device, expected=expected, items=items, capacity=capacity, log1p=log1p)
+    scratch, format_ = Scratch(), _format(name)
+    out, result, left = outputs(3)
+    taken = scratch.take(16)
+    rest = inputs(variate.has_table + len(variate.parameters), 1 + (cut.number > 1))
+    words, steps = _variates(scratch, finds, tiles, size, (out, taken), rest)
+    count = num_words(finds, tiles) * (1 if format_ == "words" else 2)
+    made = twister_plan.plan(format_, count, device, cut=cut)
+    ignored = scratch.take(RESULT_WORDS * 8), scratch.take(N * 4)
+    before = made.on(out0=words, out1=ignored[0], out2=ignored[1], scratch=scratch.take(made.scratch_nbytes))
+    leave = twister_leave.make(LeaveSpec(variate.pieces))
+    last = Launch(leave, (1, 1, 1), (result, left, taken, words), ())
+    return scratch.plan((*before, *steps, last))
+
+
+__all__ = ["SLACK", "kind_of", "num_words", "plan", "twisted_cut", "twisted_plan"]
