@@ -143,14 +143,21 @@ class Executable:
     ) -> tuple[list[Buffer], tuple[int, ...]]:
         """Run a plan that reads words, on whose values the sizes of the outputs depend; return both.
 
+        Where nothing follows the words they are a status, and the outputs are there before.
+
         Parameters
         ----------
         leaves : tuple
         sizes_of : callable
             Words -> bytes of every output; raises where they are a status that says so.
         """
-        assert self.then is not None
         arguments = self.arguments(leaves)
+        if self.then is None:
+            buffers = [self.allocate(nbytes) for nbytes in self.sizes]
+            scratch = self.allocate(self.scratch_nbytes)
+            words = self._queue((*[buffer.ptr for buffer in buffers], scratch.ptr, self.flags, *arguments)) or ()
+            sizes_of(words)
+            return buffers, words
         scratch = self.allocate(self.scratch_nbytes)
         nowhere = [0] * len(self.sizes)
         words = self._queue((*nowhere, scratch.ptr, self.flags, *arguments)) or ()

@@ -6,7 +6,7 @@ methods of arrays and SciPy's names are thin fronts over them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from oxinp._config import config
@@ -255,6 +255,21 @@ class BoundOp:
             if not op.has_spare:
                 raise
         return self.executable(SPARE).run_all(leaves)  # here, where no traceback keeps what the first way has allocated
+
+    def run_sized(
+        self, leaves: tuple[Any, ...], sizes_of: Callable[[tuple[int, ...]], Sequence[int]]
+    ) -> tuple[list[Buffer], tuple[int, ...]]:
+        """Do as `run` where words are read, see `Executable.run_sized`."""
+        try:
+            executable = self.executable()
+            if not self.op.has_spare:
+                return executable.run_sized(leaves, sizes_of)
+            with device().pool.keeping_arrays():
+                return executable.run_sized(leaves, sizes_of)
+        except MemoryError:
+            if not self.op.has_spare:
+                raise
+        return self.executable(SPARE).run_sized(leaves, sizes_of)
 
     def fused_with(self, graph: Graph, place: int) -> Executable | None:
         """Return what runs it and a graph of its first result in one; None where no kernel does both."""

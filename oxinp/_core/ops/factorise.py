@@ -1,7 +1,7 @@
 """Factorisations as operations: systems, inverses, Cholesky factors, determinants. Stacks go by leading axes.
 
-Whether a matrix is singular, or not positive definite, is asked of the device: one word. Results are copied to where
-they are to be once that is known.
+Whether a matrix is singular, or not positive definite, is asked of the device: one word. Where memory is short, stacks
+are worked on in parts.
 """
 
 from __future__ import annotations
@@ -24,63 +24,18 @@ from oxinp._core.memory.dtypes import DEVICE_TYPES
 from oxinp._core.memory.layout import Layout
 from oxinp._core.ops.crossover import HOST_WEIGHT, cost_of
 from oxinp._core.ops.perform import is_placed_on_host, perform, perform_on_device
+from oxinp._core.ops.stacks import in_parts, operand, plan_of, planned, planner, raising
 from oxinp._core.ufunc.objects import UFUNC_OBJECTS
-from oxinp._kernels.plan import Copy, Plan, Read, Scratch
 
 if TYPE_CHECKING:
+    from oxinp._kernels.plan import Plan
     from oxinp._kernels.problem import Operand
 
-STATUS_NBYTES = 8
 WIDENED = 4096  # rows of single precision from which a Cholesky factor is computed in double
-
-
-def operand(layout: Layout, shape: tuple[int, ...] | None = None) -> Operand:
-    """Return how an operand lies, broadcast to a shape."""
-    wide = layout if shape is None else layout.broadcast(shape)
-    made: Operand = importlib.import_module("oxinp._kernels.problem").Operand(
-        DEVICE_TYPES[layout.dtype], wide.element_strides, layout.alignment
-    )
-    return made
-
-
-def planner() -> Any:
-    """Return the module that plans, imported for the first operation."""
-    return importlib.import_module("oxinp._kernels.lapack.plan")
-
-
-def checked(plan: Plan, result: Layout) -> Plan:
-    """Return a plan, whose outputs are a result and a status, as one that leaves both in the workspace, and reads."""
-    scratch = Scratch()
-    out, status = scratch.take(result.nbytes), scratch.take(STATUS_NBYTES)
-    more = scratch.take(plan.scratch_nbytes)
-    steps = plan.on(out0=out, out1=status, scratch=more)
-    copied = Plan((Copy(planner().OUT, out, result.nbytes),))
-    return Plan((*steps, Read(status)), scratch.nbytes, then=lambda words: copied)  # noqa: ARG005 - `sized` has raised
-
-
-def raising(message: str) -> Any:
-    """Return what an operation does with its status: raise where there is a number."""
-
-    def sized(bound: BoundOp, words: tuple[int, ...]) -> tuple[Layout, ...]:
-        if words[0] >= 0:
-            raise LinAlgError(message)
-        return bound.layouts
-
-    return sized
 
 
 def _same(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout, ...]:  # noqa: ARG001 - the rows' one signature
     return (Layout.of(layouts[0].dtype, layouts[0].shape),)
-
-
-def _plan_cholesky(bound: BoundOp) -> Plan:
-    layout = bound.graphs[0].layout
-    return checked(planner().plan_cholesky(layout.shape, operand(layout), device().capability), bound.layouts[0])
-
-
-def _plan_inv(bound: BoundOp) -> Plan:
-    layout = bound.graphs[0].layout
-    return checked(planner().plan_invert(layout.shape, operand(layout), device().capability), bound.layouts[0])
 
 
 def _infer_solve(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout, ...]:  # noqa: ARG001
@@ -89,11 +44,17 @@ def _infer_solve(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout, 
     return (Layout.of(a.dtype, (*batch, *b.shape[-2:])),)
 
 
-def _plan_solve(bound: BoundOp) -> Plan:
+def _plan_solve(bound: BoundOp, num_parts: int) -> Plan:
     a, b = (graph.layout for graph in bound.graphs)
-    (x,) = bound.layouts
-    given = operand(a, (*x.shape[:-2], *a.shape[-2:])), operand(b, x.shape)
-    return checked(planner().plan_solve(x.shape, *given, device().capability), x)
+    *batch, order, columns = bound.layouts[0].shape
+    given = operand(a, (*batch, order, order)), operand(b, (*batch, order, columns))
+    function, limits = planner().plan_solve, device().capability
+
+    def made(batch: tuple[int, ...], a: Operand, b: Operand) -> Plan:
+        plan: Plan = function((*batch, order, columns), a, b, limits)
+        return plan
+
+    return planned(bound, tuple(batch), given, made, num_parts)
 
 
 def _infer_slogdet(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout, ...]:  # noqa: ARG001
@@ -102,43 +63,43 @@ def _infer_slogdet(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout
     return Layout.of(a.dtype, a.shape[:-2]), Layout.of(real, a.shape[:-2])
 
 
-def _plan_slogdet(bound: BoundOp) -> Plan:
-    layout = bound.graphs[0].layout
-    plan: Plan = planner().plan_slogdet(layout.shape, operand(layout), device().capability)
-    return plan
-
-
 SINGULAR = "Singular matrix"
+_SHARED: dict[str, Any] = {"host_weight": HOST_WEIGHT, "takes_views": True}
 CHOLESKY = Op(
     "cholesky",
-    _plan_cholesky,
-    _same,
-    np.linalg.cholesky,
-    cost_of("cholesky"),
-    HOST_WEIGHT,
-    takes_views=True,
+    infer=_same,
+    host=np.linalg.cholesky,
+    cost=cost_of("cholesky"),
     sized=raising("Matrix is not positive definite"),
+    **in_parts(plan_of("plan_cholesky")),
+    **_SHARED,
 )
-INV = Op("inv", _plan_inv, _same, np.linalg.inv, cost_of("inv"), HOST_WEIGHT, takes_views=True, sized=raising(SINGULAR))
+INV = Op(
+    "inv",
+    infer=_same,
+    host=np.linalg.inv,
+    cost=cost_of("inv"),
+    sized=raising(SINGULAR),
+    **in_parts(plan_of("plan_invert")),
+    **_SHARED,
+)
 SOLVE = Op(
     "solve",
-    _plan_solve,
-    _infer_solve,
-    np.linalg.solve,
-    cost_of("solve"),
-    HOST_WEIGHT,
-    takes_views=True,
+    infer=_infer_solve,
+    host=np.linalg.solve,
+    cost=cost_of("solve"),
     sized=raising(SINGULAR),
     linear_in=(1,),
+    **in_parts(_plan_solve),
+    **_SHARED,
 )
 SLOGDET = Op(
     "slogdet",
-    _plan_slogdet,
-    _infer_slogdet,
-    lambda a: tuple(np.asarray(part) for part in np.linalg.slogdet(a)),
-    cost_of("slogdet"),
-    HOST_WEIGHT,
-    takes_views=True,
+    infer=_infer_slogdet,
+    host=lambda a: tuple(np.asarray(part) for part in np.linalg.slogdet(a)),
+    cost=cost_of("slogdet"),
+    **in_parts(plan_of("plan_slogdet")),
+    **_SHARED,
 )
 
 
@@ -152,12 +113,6 @@ def _infer_qr(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout, ...
     return tuple(Layout.of(a.dtype, (*batch, *shape)) for shape in found)
 
 
-def _plan_qr(bound: BoundOp) -> Plan:
-    (mode,), layout = bound.parameters, bound.graphs[0].layout
-    plan: Plan = planner().plan_qr(layout.shape, operand(layout), device().capability, mode)
-    return plan
-
-
 def _host_qr(a: np.ndarray[Any, Any], mode: Any) -> Any:
     if mode == "r":
         return np.linalg.qr(a, mode)
@@ -165,7 +120,7 @@ def _host_qr(a: np.ndarray[Any, Any], mode: Any) -> Any:
     return (np.ascontiguousarray(first.swapaxes(-1, -2)) if mode == "raw" else first), second
 
 
-QR = Op("qr", _plan_qr, _infer_qr, _host_qr, cost_of("qr"), HOST_WEIGHT, takes_views=True)
+QR = Op("qr", infer=_infer_qr, host=_host_qr, cost=cost_of("qr"), **in_parts(plan_of("plan_qr")), **_SHARED)
 
 
 def prepared(*arrays: Handle, are_square: bool = True) -> tuple[Handle, ...]:

@@ -145,7 +145,7 @@ def _sized(bound: BoundOp, leaves: tuple[Any, ...]) -> tuple[list[Value], tuple[
         layouts = sized(bound, words)
         return [layout.nbytes for layout in layouts]
 
-    buffers, words = bound.executable().run_sized(leaves, sizes_of)
+    buffers, words = bound.run_sized(leaves, sizes_of)
     if is_sampled():
         balance.computed_call(layouts[0].nbytes, bound.host_cost(), leaves, is_first=False)
     balance.waited()

@@ -13,7 +13,7 @@ from oxinp._kernels.blas3 import symmetrize
 from oxinp._kernels.elementwise import plan as elementwise
 from oxinp._kernels.gemm.operand import TRIANGULAR, Form, Matrices
 from oxinp._kernels.gemm.operand import contiguous as contiguous_strides
-from oxinp._kernels.lapack import cholesky, determinant, lu, lu_panel, scaling, small
+from oxinp._kernels.lapack import cholesky, determinant, lu, lu_panel, scaling, small, small_inverse
 from oxinp._kernels.lapack.diagonal import STATUS_NBYTES
 from oxinp._kernels.lapack.lu import Stack, contiguous
 from oxinp._kernels.lapack.qr import Qr, upper
@@ -136,7 +136,7 @@ def plan_invert(shape: Sequence[int], a: Operand, device: Device) -> Plan:
     stack, scratch = _whole(shape, a), Scratch()
     given = _stacked(shape, a)
     if given is not None and stack.num_rows <= small.SIDE:
-        return small.plan(small.INVERT, given, stack)
+        return small_inverse.plan(given, stack)
     factors = scratch.take(math.prod(shape) * a.type.nbytes)
     inverted = lu.plan_invert(stack, device)
     more = scratch.take(inverted.scratch_nbytes)

@@ -1,9 +1,9 @@
-"""Many small matrices: a warp has one, or several, in registers, and solves, inverts or factors it.
+"""Many small matrices: a warp has one, or several, in registers, and solves systems with it or factors it.
 
-Data layout: A (order, order), the order at most `SIDE`, row by row in memory with any pitch; B and X with any pitch, or
-the identity for B. A lane has a row of A, and of so many columns of B. In shared memory lie the values that all lanes
-need, those of one step and those of the next; and some columns of A, on their way from memory and of Cholesky's factors
-to memory, where lanes go along rows.
+Data layout: A (order, order), the order at most `SIDE`, row by row in memory with any pitch; B and X with any pitch. A
+lane has a row of A, and of so many columns of B. In shared memory lie the values that all lanes need, those of one step
+and those of the next; and some columns of A, on their way from memory and of Cholesky's factors to memory, where lanes
+go along rows.
 
 Who owns what: `side` lanes have one matrix, and a block is a warp, so that its barriers are a warp's.
 
@@ -47,7 +47,7 @@ STRIP = 16  # columns that are on their way at a time,
 UNROLL = 4  # and rows of a lane
 MIN_COALESCED = 8  # columns of X from which lanes go along them
 NOWHERE = 0xFFFFFFFF
-SOLVE, INVERT, CHOLESKY = "solve", "invert", "cholesky"
+SOLVE, CHOLESKY = "solve", "cholesky"
 
 
 class SmallSpec(NamedTuple):
@@ -234,16 +234,14 @@ class _System(_Small):
 
     def right(self) -> list[Var]:
         """The row of B that a lane has."""
-        k, found = self.k, []
+        k, b, found = self.k, self.b, []
+        assert b is not None
         first = self.chunk * self.spec.columns
         for column in range(self.spec.columns):
-            if self.b is None:
-                found.append(k.var(k.where(self.row == first + column, self.one, self.zero)))
-                continue
             value = k.var(self.zero)
             with k.when(self.is_inside & (self.row < self.order) & self.is_column(column)):
                 place = k.cast(self.matrix, i64) * self.b_move + k.cast(self.row, i64) * self.b_pitch
-                value.set(self.b[place + k.cast(first + column, i64) * self.b_step])
+                value.set(b[place + k.cast(first + column, i64) * self.b_step])
             found.append(value)
         return found
 
@@ -368,12 +366,12 @@ class _Cholesky(_Small):
 
 
 def plan(what: str, stack: Stack, x: Stack, b_strides: tuple[int, int, int] = (0, 0, 0)) -> Plan:
-    """Return the launch that solves, inverts or factors: outputs are X and the status, inputs A, and B of systems.
+    """Return the launch that solves or factors: outputs are X and the status, inputs A, and B of systems.
 
     Parameters
     ----------
     what : str
-        `SOLVE`, `INVERT` or `CHOLESKY`.
+        `SOLVE` or `CHOLESKY`.
     stack : Stack
         A, square, of at most `SIDE` rows.
     x : Stack
@@ -395,11 +393,11 @@ def plan(what: str, stack: Stack, x: Stack, b_strides: tuple[int, int, int] = (0
         move, pitch, step = b_strides
         constants += [pitch, step, move]
     n = stack.num_rows
-    flops = {SOLVE: 2 * n**3 / 3 + 2 * n * n * x.num_columns, INVERT: 2 * n**3, CHOLESKY: n**3 / 3}[what]
-    nbytes = (n * n + (1 if what != SOLVE else 2) * n * x.num_columns) * stack.type.nbytes * stack.count
+    flops = {SOLVE: 2 * n**3 / 3 + 2 * n * n * x.num_columns, CHOLESKY: n**3 / 3}[what]
+    nbytes = (n * n + (2 if what == SOLVE else 1) * n * x.num_columns) * stack.type.nbytes * stack.count
     work = Work(round(flops * (4 if stack.type.is_complex else 1)) * stack.count, nbytes)
     launch = Launch(kernel, (blocks * chunks, 1, 1), tuple(arguments), tuple(constants), work)
     return Plan((Fill(Argument("out1"), STATUS_NBYTES, 0xFF), launch))
 
 
-__all__ = ["CHOLESKY", "INVERT", "SIDE", "SOLVE", "SmallSpec", "make", "plan"]
+__all__ = ["CHOLESKY", "SIDE", "SOLVE", "SmallSpec", "make", "plan"]
