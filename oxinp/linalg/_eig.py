@@ -1,7 +1,8 @@
 """Eigenvalues and vectors of general matrices: balanced, reduced and transformed back as LAPACK's xGEEV does.
 
-The reduction to Hessenberg form and the products that make vectors of Schur vectors are the device's. Balancing, QR
-iterations and eigenvectors of triangular matrices are LAPACK's on the host, and counted as such.
+The reduction to Hessenberg form, the products that make vectors of Schur vectors, and the sweeps of QR iterations on
+large matrices are the device's. Balancing, deflation, iterations on other matrices, and eigenvectors of triangular ones
+are LAPACK's on the host, and counted as such.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ import numpy as np
 from numpy.linalg import LinAlgError
 
 from oxinp._api.fronts import as_ours
-from oxinp._core.host.fallback import call
+from oxinp._core.host.fallback import call, count, placed_on_host
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import host_view
 from oxinp._core.ops import hessenberg
-from oxinp.linalg import _qr_iterations
+from oxinp.linalg import _multishift, _qr_iterations
 
 
 def _factor(a: Any) -> float:
@@ -73,9 +74,13 @@ def _square(a: Any) -> np.ndarray[Any, Any]:
     return host_view(a)
 
 
-def _on_host(function: Any, h: Any, name: str) -> Any:
-    """Return what LAPACK makes of a Hessenberg matrix on the host, which is counted."""
-    return call(function, (h,), {}, name=f"{name}: QR iterations")
+def _iterated(h: Any, active: tuple[int, int], name: str, *, has_vectors: bool) -> Any:
+    """Return eigenvalues of a Hessenberg matrix, T and Z: what LAPACK has a part in, on the host, which is counted."""
+    name = f"{name}: QR iterations"
+    if len(h) >= _multishift.ORDER:
+        count(name)
+        return _multishift.iterate(h, active, has_vectors=has_vectors)
+    return call(lambda h: tuple(_qr_iterations.iterate(h, active, has_vectors=has_vectors)), (h,), {}, name=name)
 
 
 def eigvals(a: Any, name: str) -> Any:
@@ -97,8 +102,8 @@ def eigvals(a: Any, name: str) -> Any:
     """
     start = balanced(_square(a), is_permuted=True, is_scaled=True)
     h, _, _ = hessenberg.reduce(as_ours(start.a))
-    values = _on_host(lambda h: _qr_iterations.iterate(h, start.active, has_vectors=False).values, h, name)
-    return values * start.factor
+    values, _, _ = _iterated(h, start.active, name, has_vectors=False)
+    return as_ours(values) * start.factor
 
 
 def eig(a: Any, name: str) -> tuple[Any, Any]:
@@ -108,7 +113,9 @@ def eig(a: Any, name: str) -> tuple[Any, Any]:
     """
     start = balanced(_square(a), is_permuted=True, is_scaled=True)
     h, v, tau = hessenberg.reduce(as_ours(start.a))
-    values, x, z = _on_host(lambda h: _qr_iterations.spectrum(h, start.active), h, name)
+    values, t, z = _iterated(h, start.active, name, has_vectors=True)
+    x = placed_on_host(_qr_iterations.triangular_vectors, (t,), {})
+    values = as_ours(values)
     vectors = hessenberg.multiply(v, tau, z @ x)
     vectors = (vectors * as_ours(start.scale)[:, None])[as_ours(start.rows)]
     return values * start.factor, _normalised(host_view(values), vectors)
@@ -149,7 +156,7 @@ def schur(a: Any, name: str) -> tuple[Any, Any]:
     """Return T and Z of A = Z T Z^H, quasi-triangular of real matrices; see `eigvals`."""
     start = balanced(_square(a), is_permuted=True, is_scaled=False)
     h, v, tau = hessenberg.reduce(as_ours(start.a))
-    _, t, z = _on_host(lambda h: _qr_iterations.iterate(h, start.active, has_vectors=True), h, name)
+    _, t, z = _iterated(h, start.active, name, has_vectors=True)
     vectors = hessenberg.multiply(v, tau, z)[as_ours(start.rows)]
     return t * t.dtype.type(start.factor), vectors
 

@@ -5,7 +5,8 @@ import pytest
 import scipy.linalg.cython_lapack
 
 import oxinp
-from oxinp.linalg import _eig, _qr_iterations
+from oxinp._kernels.lapack import multishift
+from oxinp.linalg import _eig, _multishift, _qr_iterations
 
 RANDOM = np.random.default_rng(11)
 REAL = RANDOM.standard_normal((6, 6))
@@ -98,6 +99,68 @@ def test_hessenberg(kind, stats):
     for ours, theirs in zip((h, q), scipy.linalg.hessenberg(a, calc_q=True), strict=True):
         close(ours, theirs)
     close(oxinp.scipy.linalg.hessenberg(oxinp.asarray(a)), scipy.linalg.hessenberg(a))
+
+
+@pytest.fixture
+def small_sweeps(monkeypatch):
+    """Let matrices of eighteen rows take the way of large ones; the blocks that shifts are chased through."""
+    monkeypatch.setattr(_multishift, "ORDER", 18)
+    monkeypatch.setattr(multishift, "CHAINS", ((2, 10),))
+    taken = []
+    sweep = _multishift._Iterations.sweep
+    monkeypatch.setattr(_multishift._Iterations, "sweep", lambda *given: taken.append(given[1:3]) or sweep(*given))
+    return taken
+
+
+def is_among(values, expected, tolerance):
+    """Whether every value is next to an expected one, and the other way round."""
+    distance = np.abs(np.asarray(values)[:, None] - expected)
+    return max(distance.min(axis=0).max(), distance.min(axis=1).max()) <= tolerance
+
+
+@pytest.mark.parametrize("dtype", ["f8", pytest.param("c16", marks=slow), pytest.param("f4", marks=slow)])
+def test_sweeps_on_the_device(small_sweeps, dtype):
+    a = RANDOM.standard_normal((18, 18)).astype(dtype)
+    h = scipy.linalg.hessenberg(a + 1j * a.T if dtype == "c16" else a)
+    values, t, z = _multishift.iterate(oxinp.asarray(h), (0, 17), has_vectors=True)
+    assert small_sweeps
+    t, z = np.asarray(t), np.asarray(z)
+    epsilon = 30 * len(a) * np.finfo(dtype).eps
+    assert np.linalg.norm(h - z @ t @ z.conj().T, 1) <= epsilon * np.linalg.norm(h, 1)
+    assert np.linalg.norm(z.conj().T @ z - np.eye(len(h)), 1) <= epsilon
+    assert not np.tril(t, -2 if dtype != "c16" else -1).any()
+    below = np.diagonal(t, -1)
+    assert not (below[1:] * below[:-1]).any()
+    assert is_among(values, np.linalg.eigvals(h), 1e3 * epsilon)
+    assert is_among(values, np.linalg.eigvals(t), 1e3 * epsilon)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["isolated", "defective", "zero"])
+def test_eigenvalues_by_sweeps(small_sweeps, kind, stats):
+    rest = RANDOM.standard_normal((18, 18))
+    a = {
+        "isolated": scipy.linalg.block_diag(np.triu(RANDOM.standard_normal((3, 3))), rest),
+        "defective": np.eye(22, k=1) + np.eye(22, k=-21),
+        "zero": np.zeros((22, 22)),
+    }[kind]
+    w, v = map(np.asarray, oxinp.linalg.eig(oxinp.asarray(a)))
+    assert stats().fallbacks == {"linalg.eig: QR iterations": 1}
+    assert bool(small_sweeps) == (kind != "zero")
+    assert is_among(w, np.linalg.eigvals(a), 1e-10)
+    assert np.linalg.norm(a @ v - v * w, 1) <= 30 * len(a) * np.finfo("f8").eps * np.linalg.norm(a, 1)
+    assert is_among(oxinp.linalg.eigvals(oxinp.asarray(a)), w, 1e-10)
+
+
+def test_pairs_of_shifts():
+    one, other = 1 + 2j, 3 - 1j
+    values = np.array([5, other.conjugate(), other, -4, one, one.conjugate(), 0.5])
+    pairs = _multishift.paired(values, 6)
+    assert {frozenset(pair) for pair in pairs.tolist()} == {
+        frozenset(x) for x in ((0.5, -4), (one, one.conjugate()), (other, other.conjugate()))
+    }
+    assert np.array_equal(_multishift.paired(values[4:5], 6), [[one, one]])
+    assert np.array_equal(_multishift.paired(values[:0], 6), [[0, 0]])
 
 
 def test_what_is_on_the_host_is_counted(stats, config):

@@ -1,9 +1,11 @@
-"""Hessenberg forms as operations: the reduction, and products with the reflectors that made it."""
+"""Hessenberg forms as operations: the reduction, products with its reflectors, and what QR iterations are made of."""
 
 from __future__ import annotations
 
 import importlib
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from oxinp import _runtime
 from oxinp._core.lazy.expr import Unsupported
@@ -48,8 +50,30 @@ def _plan_product(bound: BoundOp) -> Plan:
     return plan
 
 
+def iterations() -> Any:
+    return importlib.import_module("oxinp._kernels.lapack.multishift")
+
+
+def chain(dtype: np.dtype[Any]) -> Any:
+    """Return the Spec of the chains of bulges that sweeps chase; see `oxinp._kernels.lapack.multishift`."""
+    return iterations().chain(DEVICE_TYPES[dtype], device().capability)
+
+
+def _infer_step(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout, ...]:
+    (_, hops), (h, z, *_) = parameters, layouts
+    band = (Layout.of(h.dtype, (2, h.shape[0])),) if hops else ()
+    return (Layout.of(h.dtype, h.shape), Layout.of(z.dtype, z.shape), *band)
+
+
+def _plan_step(bound: BoundOp) -> Plan:
+    (has_vectors, hops), h = bound.parameters, bound.graphs[0].layout
+    plan: Plan = iterations().plan_step(h.shape[0], hops, chain(h.dtype), has_vectors=has_vectors)
+    return plan
+
+
 HESSENBERG = Op("hessenberg", _plan, _infer, takes_views=True)
 MULTIPLY = Op("multiply_reflectors", _plan_product, _infer_product, linear_in=(2,))
+STEP = Op("qr_iterations", _plan_step, _infer_step)
 
 
 def has_kernel(a: Handle) -> bool:
@@ -86,4 +110,16 @@ def multiply(v: Any, tau: Any, c: Any) -> Any:
     return perform_on_device(MULTIPLY, (v, tau, c))
 
 
-__all__ = ["HESSENBERG", "MULTIPLY", "has_kernel", "multiply", "reduce"]
+def sweep(h: Any, z: Any, shifts: Any, bounds: Any, hops: int, *, has_vectors: bool) -> tuple[Any, Any, Any]:
+    """Return H and Z after a sweep, and the diagonal of H and what is below it; see `_kernels.lapack.multishift`."""
+    found: tuple[Any, Any, Any] = perform_on_device(STEP, (h, z, shifts, bounds), (has_vectors, hops))
+    return found
+
+
+def put_window(h: Any, z: Any, given: Any, bounds: Any, *, has_vectors: bool) -> tuple[Any, Any]:
+    """Return H and Z with a window of H that has been transformed, and what that changes beside it."""
+    found: tuple[Any, Any] = perform_on_device(STEP, (h, z, given, bounds), (has_vectors, 0))
+    return found
+
+
+__all__ = ["HESSENBERG", "MULTIPLY", "STEP", "chain", "has_kernel", "multiply", "put_window", "reduce", "sweep"]

@@ -6,7 +6,8 @@ import math
 from typing import TYPE_CHECKING, NamedTuple
 
 from oxinp._kernels.lapack.resident import VECTOR_NBYTES, WARP, WIDTH
-from oxinp._kernels.lapack.tridiagonal_panel import MAX_TILES, ROWS_AT_ONCE, PanelSpec, make
+from oxinp._kernels.lapack.tridiagonal_panel import make
+from oxinp._kernels.lapack.tridiagonal_tiles import MAX_TILES, ROWS_AT_ONCE, PanelSpec
 from oxinp._kernels.plan import Argument, Launch, Scratch, Work
 from oxinp._ptx.types import Type
 
