@@ -9,6 +9,8 @@ import pytest
 from tests.sanitize import programs
 
 LONG = {
+    "sorts",
+    "counts",
     "functions_bi",
     "functions_u",
     "functions_f",

@@ -134,7 +134,7 @@ class Case:
     def floor_nbytes(self):
         """Bytes that the passes move; once in and out where a block or a warp sorts alone."""
         key, size = self.dtype.itemsize, self.host.size
-        if len(self.made.steps) == 1:
+        if len(self.made.steps) <= 2:
             return size * (key + self.result.itemsize)
         passes = num_digits(from_dtype(self.dtype))
         if self.what == SORT:

@@ -224,6 +224,7 @@ def _approximations() -> Iterable[Row]:
     yield Row("rcp", "rcp.rn.{t}", "t <- t", _each(*FLOATS), lambda a: a.dtype.type(1) / a)
     yield Row("rcp_approx", "rcp.approx.ftz.{t}", "t <- t", _each(*FLOATS), ref.approximate_reciprocal)
     yield Row("rsqrt_approx", "rsqrt.approx.{t}", "t <- t", _each(*FLOATS), lambda a: a.dtype.type(1) / np.sqrt(a))
+    yield Row("rsqrt_approx_ftz", "rsqrt.approx.ftz.{t}", "t <- t", _each(*FLOATS), ref.approximate_inverse_root)
     for name, function in (("ex2", np.exp2), ("lg2", np.log2), ("sin", np.sin), ("cos", np.cos)):
         yield Row(f"{name}_approx", f"{name}.approx.f32", "t <- t", _each(f32), function)
     yield Row("tanh_approx", "tanh.approx.f32", "t <- t", _each(f32), np.tanh)

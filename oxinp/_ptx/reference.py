@@ -206,10 +206,17 @@ def negate(a: Array) -> Array:
 
 def approximate_reciprocal(a: Array) -> Array:
     """Reciprocal; of f64 the upper word alone, from the operand's upper word alone, as PTX has it."""
-    if a.dtype == np.float32:
-        return a.dtype.type(1) / a
-    upper = np.uint64(0xFFFFFFFF00000000)
-    return ((1.0 / (a.view(np.uint64) & upper).view(np.float64)).view(np.uint64) & upper).view(np.float64)
+    return 1 / a if a.dtype == np.float32 else _upper(1 / _upper(a))
+
+
+def approximate_inverse_root(a: Array) -> Array:
+    """Reciprocal of the square root; of f64 the upper word alone, likewise."""
+    return 1 / np.sqrt(a) if a.dtype == np.float32 else _upper(1 / np.sqrt(_upper(a)))
+
+
+def _upper(a: Array) -> Array:
+    """f64 without their lower words."""
+    return (a.view(np.uint64) & np.uint64(0xFFFFFFFF00000000)).view(np.float64)
 
 
 def copy_sign(sign: Array, magnitude: Array) -> Array:

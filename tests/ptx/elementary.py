@@ -221,3 +221,8 @@ def distances32(got, args, function):
         error[(np.signbit(got) != np.signbit(exact)) & (unit == 0)] = np.inf
         error[np.isnan(got)] = np.inf
     return np.where(special, np.where(same, 0, np.inf), error)
+
+
+def off_by(ref, error, a):
+    """What an approximate instruction with this relative error may give, `ref` being its exact meaning."""
+    return ref(a) * a.dtype.type(1 + error)

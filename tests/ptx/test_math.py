@@ -9,7 +9,7 @@ import pytest
 
 from oxinp._ptx import isa, math
 from oxinp._ptx.types import f16, f32, f64
-from tests.ptx.elementary import BLOCK, FUNCTIONS, arguments, distance, distances32, exact_values
+from tests.ptx.elementary import BLOCK, FUNCTIONS, arguments, distance, distances32, exact_values, off_by
 from tests.ptx.launch import launch
 
 NAMES = [function.name for function in FUNCTIONS]
@@ -71,10 +71,6 @@ def test_bits_of_approximate_reciprocals_do_not_matter(function, factor, monkeyp
     exact = exact_values(function, *args)
     errors = np.array(list(map(distance, got, exact, repeat(np.float64), function.unit(args))))
     assert errors.max() <= BOUND, report(function, args, got, errors)
-
-
-def off_by(ref, error, a):
-    return ref(a) * a.dtype.type(1 + error)
 
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=NAMES)

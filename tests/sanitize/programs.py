@@ -286,6 +286,43 @@ def updates(np):
                 yield x
 
 
+def sorts(np):
+    """Sorts and orders of short rows, rows of a block and long ones, order statistics, searches and sets."""
+    for dtype in ("i1", "u2", "i4", "f4", "f8", "c8"):
+        for shape in ((7, 30), (3, 300), (2, 1100), (1, 9001)):
+            x = np.array(data(shape, dtype, len(shape)))
+            yield np.sort(x, axis=-1)
+            yield np.argsort(x, axis=-1, kind="stable")
+        x = np.array(data(9001, dtype))
+        yield np.lexsort((x[::-1], x))
+        yield np.unique(x)
+        yield np.searchsorted(np.sort(x), x[:3001])
+        yield np.sort(np.partition(x, 4000)[:4000])
+    for dtype in ("i4", "f4", "f8"):
+        x = np.array(data((3, 9001), dtype))
+        yield np.median(x, axis=1)
+        yield np.percentile(x, [3, 90])
+    x = np.array(numpy.where(data(3000, "i4").reshape(2, -1) > 3, numpy.float32(-0.0), numpy.float32(0)))
+    yield np.sort(x, axis=-1, kind="stable")
+
+
+def counts(np):
+    """Counts of integers, of few and of many, weighed or not, histograms, and elements between slices."""
+    for size, bins in ((3001, 7), (70_001, 4000)):
+        x = np.array(numpy.random.default_rng(size).integers(0, bins, size))
+        yield np.bincount(x)
+        yield np.bincount(x, np.array(data(size, "f8")), bins)
+        yield np.unique(x, return_counts=True)[1]
+        yield np.histogram(np.array(data(size, "f4")), bins)[0]
+        yield np.histogram(np.array(data(size, "f8")), [0.5, 0.7, 0.75, 1.5])[0]
+        yield np.repeat(x[:2000], x[:2000] % 3)
+        yield np.insert(x, 5, 1)
+        yield np.delete(x, [5, 70, 2000])
+        yield np.tile(x, 3)
+        yield np.logaddexp.accumulate(np.array(data(size, "f8")))
+        yield np.add.reduceat(x, [0, 5, 2000, 7])
+
+
 LAPACK = ["f4", "f8", "c8", "c16"]
 
 
@@ -342,6 +379,8 @@ FAMILIES = [
     in_place,
     gathers,
     updates,
+    sorts,
+    counts,
     copies,
     reductions,
     rows,

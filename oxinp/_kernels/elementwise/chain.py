@@ -264,11 +264,19 @@ class Position:
         """All values of the chain, for each of `width` elements."""
         return [self.bound.evaluate([values[i] for values in loaded]) for i in range(width)]
 
-    def compute(self, loaded: list[Sequence[Value]], width: int = 1) -> None:
-        """Compute and store `width` elements."""
-        elements = self.evaluate(loaded, width)
-        for (number, _), spot in zip(self.bound.chain.outputs, self.outputs, strict=True):
-            spot.store([values[number] for values in elements])
+    def compute(self, loaded: list[Sequence[Value]], width: int = 1, count: Value | None = None) -> None:
+        """Compute `width` elements, and store them, in a number of iterations of the outermost loop if one is given."""
+        k, elements = self.bound.k, self.evaluate(loaded, width)
+
+        def store(outputs: list[Spot]) -> None:
+            for (number, _), spot in zip(self.bound.chain.outputs, outputs, strict=True):
+                spot.store([values[number] for values in elements])
+
+        if count is None:
+            store(self.outputs)
+            return
+        with k.range(k.const(0, count.type), count) as i:
+            store([spot.moved(0, i) for spot in self.outputs])
 
 
 class BoundChain:

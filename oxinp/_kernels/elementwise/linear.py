@@ -5,12 +5,14 @@ stride or an alignment does not allow more); the units of all loops are numbered
 computes `block * unroll` consecutive units, a thread every `block`-th of them. Algorithm: in full blocks, a thread
 issues the loads of all its units before it uses the first, so that about 32 bytes per thread are in flight; threads of
 the last block compute one unit at a time, and the first threads of the grid the elements after the last full unit. In
-nests of several loops, a unit's number is converted to loop indices by multiplications. Bytes per element: those of
-every operand, once.
+nests of several loops, a unit's number is converted to loop indices by multiplications. Where no input moves along the
+outermost loop and few iterations of it are many bytes, a thread stores what it computed in every one of them. Bytes per
+element: those of every operand, once.
 """
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -38,11 +40,14 @@ class LinearSpec(Frozen):
         Elements per unit; above 1, operands are UNIT, OUTER, BROADCAST, SCALAR or INDEX.
     unroll : int
         Units per thread.
+    repeats : bool
+        Units are those of one iteration of the outermost loop, which inputs do not move along.
     """
 
     chain: Chain
     vector: int
     unroll: int
+    repeats: bool = False
 
 
 @lru_cache(MAX_KERNELS)
@@ -54,26 +59,28 @@ def make(spec: LinearSpec) -> Kernel:
     k = Builder("elementwise_linear", block=BLOCK)
     bound = BoundChain(k, chain)
     num_units, num_rest = k.scalar("num_units", type_), k.scalar("num_rest", type_)
-    splitter = Splitter(k, "units", chain.ndim, type_)
+    count = k.scalar("count", type_) if spec.repeats else None
+    loops = range(int(spec.repeats), chain.ndim)
+    splitter = Splitter(k, "units", len(loops), type_)
     tid = k.cast(k.tid, type_)
     first = k.cast(k.ctaid, type_) * (BLOCK * unroll) + tid
 
     def at(unit: Value) -> Position:
         *outer, inner = splitter.split(unit)
-        return locate(bound.origin(), range(chain.ndim), [*outer, inner * vector if vector > 1 else inner])
+        return locate(bound.origin(), loops, [*outer, inner * vector if vector > 1 else inner])
 
     with k.when(first + BLOCK * (unroll - 1) < num_units):
-        if chain.ndim == 1:
+        if len(loops) == 1:
             start = at(first)
             positions = [start.moved(innermost, BLOCK * vector * i) for i in range(unroll)]
         else:
             positions = [at(first + BLOCK * i if i else first) for i in range(unroll)]
         loaded = [position.load(vector) for position in positions]
         for position, values in zip(positions, loaded, strict=True):
-            position.compute(values, vector)
+            position.compute(values, vector, count)
     with k.otherwise(), k.range(first, num_units, BLOCK) as unit:
         position = at(unit)
-        position.compute(position.load(vector), vector)
+        position.compute(position.load(vector), vector, count)
     if vector > 1 and chain.ndim == 1:
         with k.when((k.ctaid == 0) & (tid < num_rest)):
             position = bound.origin().moved(0, num_units * vector + tid)
@@ -90,12 +97,15 @@ def flat_geometry(spec: LinearSpec, size: int) -> tuple[Grid, tuple[int, ...]]:
 def geometry(spec: LinearSpec, nest: Nest) -> tuple[Grid, tuple[int, ...]]:
     """Return grid and constants for a nest; if it has several loops, the innermost extent is a multiple of `vector`."""
     bits, vector = spec.chain.index_bits, spec.vector
-    *outer, inner = nest.shape
-    num_units = nest.size // vector
+    count = nest.shape[: int(spec.repeats)]
+    *outer, inner = nest.shape[len(count) :]
+    size = nest.size // math.prod(count)
+    num_units = size // vector
     constants = (
         *spec.chain.constants(nest),
         num_units,
-        nest.size - num_units * vector,
+        size - num_units * vector,
+        *count,
         *Splitter.constants((*outer, inner // vector), bits),
     )
     return (max(1, -(-num_units // (BLOCK * spec.unroll))), 1, 1), constants

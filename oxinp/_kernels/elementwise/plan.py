@@ -50,6 +50,8 @@ NBYTES_IN_FLIGHT = 32  # of loads per thread
 STAGED_SHAPES = ((1, (4, 8)), (2, (2, 8)), (4, (2, 4)))
 LEAST_STAGED_SHAPE = (1, 4)
 MAX_TRANSPOSED_STEP = 8  # largest stride of the contiguous axis of an input that is worth staging
+MAX_REPEATS = 16  # iterations of a loop that no input moves along, in all of which a thread stores what it computed,
+MIN_REPEATED = 1 << 20  # and from how many elements in each
 MIN_TILE_SIDE = 16  # extents from which transposed inputs are staged
 MIN_FILL = 0.7  # share of the tiles' elements that have to be inside the problem
 MAX_STATIC_SHARED = 48 * 1024
@@ -219,8 +221,15 @@ class Elementwise(Planner):
             specs, units, rows = _with_transposed(specs, tiled, len(self.outputs))
             chain = self.chain(specs, len(nest.shape), index_bits(nest))
             return tile, self.spec(TileSpec, chain, 1, units, rows), tiled
+        repeated = None if self.wants_index else _repeated_loop(nest, len(self.outputs))
+        if repeated is not None:
+            nest = _with_outermost(nest, repeated)
+            specs = classify(operands, nest)
         chain = self.chain(specs, len(nest.shape), index_bits(nest))
         vector = vector_width(operands, nest, takes_rest=False)
+        if repeated is not None:
+            in_flight = unroll(chain, vector, NBYTES_IN_FLIGHT)
+            return linear, self.spec(LinearSpec, chain, vector, in_flight, True), nest
         tiled = _with_rows(nest, _longest_loop(nest))
         spec = self.spec(TileSpec, chain, vector, _tile_units(chain, vector), 1)
         if _fill(nest.shape[-1], spec.width) * _fill(tiled.shape[-2], spec.height) >= MIN_FILL:
@@ -343,6 +352,25 @@ def _nearest_loop(strides: Sequence[int]) -> int:
 def _is_transposed(strides: Sequence[int], loop: int) -> bool:
     """Whether a loop other than the innermost goes along an operand's contiguous axis, or nearly contiguous one."""
     return 0 < abs(strides[loop]) <= MAX_TRANSPOSED_STEP and abs(strides[-1]) > abs(strides[loop])
+
+
+def _repeated_loop(nest: Nest, num_outputs: int) -> int | None:
+    """A loop but the innermost that outputs move along and inputs do not, of few iterations with many elements each."""
+    for loop, n in enumerate(nest.shape[:-1]):
+        if n <= MAX_REPEATS and nest.size >= MIN_REPEATED * n:
+            moves = [strides[loop] != 0 for strides in nest.strides]
+            if all(moves[:num_outputs]) and not any(moves[num_outputs:]):
+                return loop if any(map(any, nest.strides[num_outputs:])) else None
+    return None
+
+
+def _with_outermost(nest: Nest, loop: int) -> Nest:
+    """The nest with one of its loops outermost, and loops that this makes neighbours merged."""
+    order = [loop, *(d for d in range(len(nest.shape)) if d != loop)]
+    moved = nest.reordered(order)
+    inner = collapse(moved.shape[1:], [strides[1:] for strides in moved.strides])
+    strides = [(first[0], *rest) for first, rest in zip(moved.strides, inner.strides, strict=True)]
+    return Nest((moved.shape[0], *inner.shape), tuple(strides), nest.shifts)
 
 
 def _transposed_loop(arrays: Sequence[Operand], nest: Nest, num_outputs: int) -> int | None:

@@ -38,6 +38,8 @@ class BlockSpec(Frozen):
         See `Ranks`.
     is_descending : bool
         The greatest elements come first, NaNs last.
+    is_marked : bool
+        Only rows are sorted whose mark is not 0.
     """
 
     type: Type
@@ -46,6 +48,7 @@ class BlockSpec(Frozen):
     items: int
     matching: str
     is_descending: bool = False
+    is_marked: bool = False
 
     @property
     def tile(self) -> int:
@@ -61,13 +64,14 @@ def make(spec: BlockSpec) -> Kernel:
 
 
 class _BlockSort:
-    """The kernel while it is built; parameters are result, elements, length of rows."""
+    """The kernel while it is built; parameters are result, marks of rows where they count, elements, length of rows."""
 
     def __init__(self, spec: BlockSpec) -> None:
         self.spec = spec
         self.k = k = Builder("sort_block", block=spec.block, min_blocks=max(1, 512 // spec.block))
         bits = carrier(spec.type)
         self.out = k.pointer("out", bits if spec.result is None else spec.result, "w")
+        self.marks = k.pointer("marks", u32, "r") if spec.is_marked else None
         self.elements = k.pointer("elements", bits, "r")
         self.length = k.scalar("length", u32)
         self.ordered = k.dynamic_shared(bits, spec.tile)
@@ -79,6 +83,16 @@ class _BlockSort:
         self.positions = [lane + i * WARP if i else lane for i in range(spec.items)]
 
     def build(self) -> Kernel:
+        k = self.k
+        if self.marks is None:
+            self.sort_row()
+        else:
+            with k.when(self.marks[k.ctaid] != 0):
+                self.sort_row()
+        return k.build()
+
+    def sort_row(self) -> None:
+        """Sort the row of the block."""
         k, spec = self.k, self.spec
         origin = k.cast(k.ctaid, i64) * k.cast(self.length, i64)
         source = self.elements.at(origin)
@@ -98,7 +112,6 @@ class _BlockSort:
         for i, position in enumerate(self.positions):
             with k.when(position < self.length):
                 target[position] = keys[i].get() if spec.result is None else k.cast(places[i].get(), spec.result)
-        return k.build()
 
     def find_differences(self, loaded: list[Value], first: Value) -> None:
         """Leave, per word, the bits in which keys differ from the first one."""

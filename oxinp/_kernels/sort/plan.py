@@ -2,7 +2,7 @@
 
 Rows are C-contiguous. Elements keep their bits, and equal ones their order, so the result is that of NumPy's stable
 sort. Beside its result a sort of long rows needs memory of the size of its keys, once, an argsort twice and 4 bytes per
-element more; both 1 KB per tile of some thousand keys, twice. Short rows need none.
+element more; both 1 KB per tile of some thousand keys, twice. Short rows need 4 bytes each, or none.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from oxinp._kernels.plan import Argument, Fill, Launch, Plan, Scratch, Step, Work
-from oxinp._kernels.sort import block, histogram, network, onesweep
+from oxinp._kernels.sort import bitonic, block, histogram, network, onesweep
+from oxinp._kernels.sort.bitonic import BitonicSpec
 from oxinp._kernels.sort.block import BlockSpec
 from oxinp._kernels.sort.histogram import HistogramSpec, RouteSpec, counter
 from oxinp._kernels.sort.keys import NUM_BINS, num_digits
@@ -150,9 +151,8 @@ def pairs_spec(length: int, type_: Type, value: Type | None) -> OnesweepSpec:
 
 def specs(length: int, type_: Type, result: Type | None, device: Device, *, is_descending: bool = False) -> list[Any]:
     """Return the Specs of the kernels that sort rows of a length."""
-    short = _short_spec(length, type_, result, device, is_descending)
-    if short is not None:
-        return [short]
+    if short := _short_specs(length, type_, result, device, is_descending):
+        return short
     spec = _radix_spec(length, type_, result, None, is_descending)
     return [HistogramSpec(type_, spec.bits, is_descending), RouteSpec(num_digits(type_), spec.bits), spec]
 
@@ -166,31 +166,43 @@ def _plan(
     tile: Tile | None,
     is_descending: bool,
 ) -> Plan:
-    short = _short_spec(length, type_, result, device, is_descending) if tile is None else None
-    if short is None:
+    short = _short_specs(length, type_, result, device, is_descending) if tile is None else []
+    if not short:
         return _radix(num_rows, length, _radix_spec(length, type_, result, tile, is_descending), device)
-    arguments = (Argument("out0"), Argument("in0"))
+    out, elements = Argument("out0"), Argument("in0")
     work = Work(nbytes=num_rows * length * (type_.nbytes + (type_ if result is None else result).nbytes))
-    if isinstance(short, NetworkSpec):
-        num_blocks = -(-num_rows * short.lanes // network.BLOCK)
-        return Plan((Launch(network.make(short), (num_blocks, 1, 1), arguments, (num_rows, length), work),))
-    return Plan((Launch(block.make(short), (num_rows, 1, 1), arguments, (length,), work),))
+    if isinstance(short[0], NetworkSpec):
+        num_blocks = -(-num_rows * short[0].lanes // network.BLOCK)
+        kernel = network.make(short[0])
+        return Plan((Launch(kernel, (num_blocks, 1, 1), (out, elements), (num_rows, length), work),))
+    scratch = Scratch()
+    marks = (scratch.take(num_rows * u32.nbytes),) if len(short) > 1 else ()
+    families = {BitonicSpec: bitonic, BlockSpec: block}
+    return scratch.plan(
+        [
+            Launch(families[type(spec)].make(spec), (num_rows, 1, 1), (out, *marks, elements), (length,), work)
+            for spec in short
+        ]
+    )
 
 
-def _short_spec(
-    length: int, type_: Type, result: Type | None, device: Device, is_descending: bool
-) -> NetworkSpec | BlockSpec | None:
-    """The kernel for rows that a warp or a block sorts alone; None where none does."""
+def _short_specs(length: int, type_: Type, result: Type | None, device: Device, is_descending: bool) -> list[Any]:
+    """The kernels for rows that a warp or a block sorts alone; none where none does."""
     if length <= network.MAX_LENGTH:
         size = max(2, 1 << (length - 1).bit_length())
         items = min(network.MAX_ITEMS, max(2, size // WARP, min(4, size // 4)))
-        return NetworkSpec(type_, result, size // items, items, is_descending)
+        return [NetworkSpec(type_, result, size // items, items, is_descending)]
     if length > MAX_BLOCK_LENGTH or length * type_.nbytes > MAX_BLOCK_NBYTES:
-        return None
+        return []
+    quick = bitonic.spec_of(length, type_) if result is None and not is_descending else None
+    if quick is not None and not quick.marks:
+        return [quick]
     threads = 128 if length <= 1024 else 256 if length <= 4096 else 512
     items = next(each for each in BLOCK_ITEMS if each * threads >= length)
-    spec = BlockSpec(type_, result, threads, items, MATCH, is_descending)
-    return spec if block.make(spec).shared_nbytes <= device.max_shared_nbytes else None
+    spec = BlockSpec(type_, result, threads, items, MATCH, is_descending, quick is not None)
+    if block.make(spec).shared_nbytes > device.max_shared_nbytes:
+        return []
+    return [spec] if quick is None else [quick, spec]
 
 
 def _radix_spec(length: int, type_: Type, result: Type | None, tile: Tile | None, is_descending: bool) -> OnesweepSpec:

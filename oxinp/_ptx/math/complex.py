@@ -11,16 +11,17 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from oxinp._ptx.math.exponential import exp as real_exp
-from oxinp._ptx.math.exponential import exp2 as real_exp2
+from oxinp._ptx.math.exponential import exp2_parts, exp_parts
 from oxinp._ptx.math.exponential import expm1 as real_expm1
+from oxinp._ptx.math.floats import FORMATS, power_of_two
 from oxinp._ptx.math.hyperbolic import cosh as real_cosh
 from oxinp._ptx.math.hyperbolic import sinh as real_sinh
 from oxinp._ptx.math.inverse_trigonometric import arctan2
 from oxinp._ptx.math.logarithm import log as real_log
 from oxinp._ptx.math.logarithm import log1p as real_log1p
 from oxinp._ptx.math.roots import hypot
-from oxinp._ptx.math.trigonometric import cos as real_cos
 from oxinp._ptx.math.trigonometric import sin as real_sin
+from oxinp._ptx.math.trigonometric import sine_and_cosine
 from oxinp._ptx.types import f32, f64
 from oxinp._ptx.value import Value
 
@@ -82,52 +83,52 @@ def sign(k: Builder, z: Any) -> Value:
 
 def exp(k: Builder, z: Any) -> Value:
     """``e**z``; within 3 ulp, 5 where the power is near overflow or underflow."""
-    y = z.imag
-    return _grown(k, z, *_halves(k, z.real), k.compound(z.type, real_cos(k, y), real_sin(k, y)))
+    sine, cosine = sine_and_cosine(k, z.imag)
+    return _grown(k, z, *exp_parts(k, _bounded(k, z.real, 1.0)), k.compound(z.type, cosine, sine))
 
 
-def _grown(k: Builder, z: Any, power: Value, rest: Value, turned: Any) -> Value:
-    """A direction times a power of the real part, which is a product of two."""
+def _bounded(k: Builder, x: Value, unit: float) -> Value:
+    """`x`, where powers are not infinite whatever they are multiplied by; `unit` is log(base)."""
+    bound = k.const(int(2 * FORMATS[x.type].bias * math.log(2) / unit), x.type)
+    return k.where(k.abs(x) < bound, x, k.copysign(x, bound))
+
+
+def _grown(k: Builder, z: Any, power: Value, number: Value, turned: Any) -> Value:
+    """A direction times ``power * 2**number``, which is that of the real part."""
     x, y = z.real, z.imag
-    real, imag = power * turned.real * rest, power * turned.imag * rest
-    zero = k.const(0, x.type)
-    plain = power * rest
-    # Infinite powers of angles that are none, and of no angle at all.
+    half = number >> 1
+    first, rest = power * power_of_two(k, half, x.type), power_of_two(k, number - half, x.type)
+    real, imag = k.var(turned.real * first * rest), k.var(turned.imag * first * rest)
     is_angle = k.abs(y) < INFINITY
-    imag = k.where(y == 0, y, imag)
-    real = k.where(y == 0, plain, k.where(is_angle, real, k.where(x == INFINITY, x, real)))
-    vanishes = (x == -INFINITY) & ~is_angle
-    return k.compound(z.type, k.where(vanishes, zero, real), k.where(vanishes, k.copysign(y, zero), imag))
-
-
-def _halves(k: Builder, x: Value) -> tuple[Value, Value]:
-    """``e**x`` as a product of two, the second 1 where the first is far from overflow and underflow."""
-    is_steep = k.abs(x) > STEEP[x.type]
-    power = real_exp(k, k.where(is_steep, x * 0.5, x))
-    return power, k.where(is_steep, power, k.const(1, x.type))
+    with k.when(~(is_angle & (k.abs(x) < INFINITY))):
+        zero = k.const(0, x.type)
+        is_nothing = x == -INFINITY
+        vanishes = is_nothing & ~is_angle
+        far = k.where(is_nothing, zero, x)
+        real.set(k.where(vanishes, zero, k.where((x == INFINITY) & ~is_angle, x, far * turned.real)))
+        imag.set(k.where(vanishes, k.copysign(y, zero), k.where(y == 0, y, far * turned.imag)))
+    return k.compound(z.type, real.get(), imag.get())
 
 
 def exp2(k: Builder, z: Any) -> Value:
     """``2**z``; within 5 ulp for imaginary parts up to 2**11 (c64) or 2**26 (c128), beyond as NumPy's."""
     x, y = z.real, z.imag
-    is_steep = k.abs(x) > STEEP[x.type]
-    power = real_exp2(k, k.where(is_steep, x * 0.5, x))
-    rest = k.where(is_steep, power, k.const(1, x.type))
     high, low = LN_2[x.type]
     angle = y * high
     error = k.fma(y, high, -angle) + y * low
     error = k.where(k.abs(angle) < FAR[x.type], error, k.const(0, x.type))  # beyond, the angle is NumPy's own
-    cosine, sine = real_cos(k, angle), real_sin(k, angle)
+    sine, cosine = sine_and_cosine(k, angle)
     turned = k.compound(z.type, k.fma(-error, sine, cosine), k.fma(error, cosine, sine))
-    return _grown(k, z, power, rest, turned)
+    return _grown(k, z, *exp2_parts(k, _bounded(k, x, math.log(2))), turned)
 
 
 def expm1(k: Builder, z: Any) -> Value:
     """``e**z - 1``, in NumPy's own steps as far as they go; within 5 ulp."""
     x, y = z.real, z.imag
-    sine = real_sin(k, y * 0.5)
-    real = k.var(real_expm1(k, x) * real_cos(k, y) - 2.0 * sine * sine)
-    imag = k.var(real_sin(k, y) * real_exp(k, x))
+    half_sine = real_sin(k, y * 0.5)
+    sine, cosine = sine_and_cosine(k, y)
+    real = k.var(real_expm1(k, x) * cosine - 2.0 * half_sine * half_sine)
+    imag = k.var(sine * real_exp(k, x))
     with k.when((x > STEEP[x.type]) & (x < INFINITY)):
         steep: Any = exp(k, z)
         real.set(steep.real)
@@ -228,7 +229,8 @@ def _hyperbolic(
         is_odd = function is real_sinh
         return k.where(is_steep, k.copysign(x, half) if is_odd else half, function(k, x))
 
-    real, imag = grown(own) * real_cos(k, y) * rest, grown(other) * real_sin(k, y) * rest
+    sine, cosine = sine_and_cosine(k, y)
+    real, imag = grown(own) * cosine * rest, grown(other) * sine * rest
     is_infinite = (size == INFINITY) & ~(k.abs(y) < INFINITY)
     steep_real = x if own is real_sinh else size
     real = k.where(is_infinite, steep_real, k.where(k.compare("eq", real, real), real, real_rest))
@@ -241,7 +243,7 @@ def tanh(k: Builder, z: Any) -> Value:
     size = k.abs(x)
     is_flat = size > FLAT[x.type]
     bounded = k.where(is_flat, k.const(0, x.type), x)
-    sine, cosine = real_sin(k, y), real_cos(k, y)
+    sine, cosine = sine_and_cosine(k, y)
     rise = real_sinh(k, bounded)
     divisor = k.fma(rise, rise, cosine * cosine)
     decay = real_exp(k, -size)

@@ -1,22 +1,24 @@
 """Inverse circular and hyperbolic functions of complex numbers, c64 and c128, in the precision of their parts.
 
 All are odd or even in each part, so they are found in the first quadrant and turned where they belong. Special values
-and branch cuts are those of C99, annex G, as in NumPy. Both parts are within a few ulp of their own true values: sums
-of products have no terms of different signs, and square roots both parts within 1 ulp.
+and branch cuts are those of C99, annex G, as in NumPy. Both parts are within a few ulp of their own true values: all
+terms of a sum have one sign.
 
-Source: W. Kahan, Branch cuts for complex elementary functions, 1987.
+Source: T. E. Hull, T. F. Fairgrieve and P. T. P. Tang, Implementing the complex arcsine and arccosine functions using
+exception handling, 1997, without its regions: lanes that differ would take the time of all.
 """
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from oxinp._ptx.math.complex import log
-from oxinp._ptx.math.inverse_hyperbolic import arcsinh as real_arcsinh
-from oxinp._ptx.math.inverse_trigonometric import arctan2
+from oxinp._ptx.math.floats import inverse, quotient
+from oxinp._ptx.math.inverse_trigonometric import angle, arctan2, plain_ratio
 from oxinp._ptx.math.logarithm import log as real_log
-from oxinp._ptx.math.logarithm import log1p as real_log1p
+from oxinp._ptx.math.logarithm import log1p_above
+from oxinp._ptx.math.roots import plain_root
 from oxinp._ptx.types import f32, f64
 from oxinp._ptx.value import Value
 
@@ -26,59 +28,56 @@ if TYPE_CHECKING:
 INFINITY = float("inf")
 # From here on, 1 does not count beside a square.
 LARGE = {f32: 2.0**30, f64: 2.0**60}
-# Below, squares vanish.
+# Imaginary parts below this are near the branch point, where the real part is 1.
 SMALL = {f32: 2.0**-60, f64: 2.0**-500}
 
 
-class _Roots(NamedTuple):
-    """Of z in the first quadrant: parts of sqrt(1 - z) (the second negated) and of sqrt(1 + z), and z itself."""
+def _angle_and_height(k: Builder, x: Value, y: Value, of: Any, is_behind: Value | None = None) -> tuple[Value, Value]:
+    """Real and imaginary part of arcsin in the first quadrant; with `is_behind` the real part is that of arccos.
 
-    p: Value
-    q: Value
-    r: Value
-    s: Value
-    x: Value
-    y: Value
-    is_large: Value
-    size: Value  # log(2 abs(z)), where z is large
+    arccos is that of the point mirrored to the other side where `is_behind` holds.
 
+    Method: of ``xi + i eta = arcsin(x + i y)``, cosh(eta) is half the sum of the distances r and s from -1 and 1, and
 
-def _roots(k: Builder, x: Value, y: Value, of: Any) -> _Roots:
-    """The roots of 1 - z and 1 + z, with parts not below 0."""
-    type_ = x.type
-    one = k.const(1, type_)
-    is_large = k.max(x, y) > LARGE[type_]
-    # Kept from overflow where they are not used.
-    a, b = k.where(is_large, one, x), k.where(is_large, one, y)
-    below: Any = k.sqrt(k.compound(of, 1.0 - a, b))
-    above: Any = k.sqrt(k.compound(of, 1.0 + a, b))
-    size = k.var(one)
-    with k.when(is_large):
+    * ``2 (cosh(eta) - 1) = (r - (1 + x)) + (s - (1 - x))``,
+    * ``2 (cosh(eta) - x) = (r - (1 + x)) + (s + (1 - x))`` where x is at most 1, and the other way round beyond.
+
+    The differences are ``y**2`` over the sums, so the first line is ``2 y**2 h`` with
+    ``h = (1 / (r + (1 + x)) + 1 / (s + (1 - x))) / 2``, whose root does not underflow.
+    """
+    is_left = x <= 1
+    away, beyond = k.abs(1.0 - x), x + 1.0
+    square = y * y
+    right = plain_root(k, k.fma(beyond, beyond, square)) + beyond
+    left = plain_root(k, k.fma(away, away, square))
+    left = k.where(left > y, left, y) + away  # where x is 1, the square may vanish
+    product = right * left
+    over = inverse(k, product)
+    over = k.fma(k.fma(-product, over, 1.0), over, over)
+    h, wide = (right + left) * over * 0.5, k.fma(square, left * over, left) * 0.5
+    excess = k.where(is_left, square * h, wide)  # cosh(eta) - 1
+    first = plain_root(k, k.where(is_left, h, wide) * (excess + 2.0))
+    second = plain_root(k, k.where(is_left, wide, h) * (excess + beyond))
+    across = k.where(is_left, second, y * second)  # cos(xi) cosh(eta), where x is sin(xi) cosh(eta)
+    height = k.var(log1p_above(k, excess + k.where(is_left, y * first, first)))
+    ratio = plain_ratio(k, x, across) if is_behind is None else plain_ratio(k, across, x)
+    found = k.var(angle(k, ratio, is_behind))
+    is_near = k.compare("eq", x, 1) & (y < SMALL[x.type])
+    with k.when(~((x < LARGE[x.type]) & (y < LARGE[x.type])) | is_near):
         modulus: Any = log(k, k.compound(of, x, y))
-        size.set(modulus.real + math.log(2))
-    return _Roots(below.real, below.imag, above.real, above.imag, x, y, is_large, size.get())
+        small = k.sqrt(y)
+        height.set(k.where(is_near, small, modulus.real + math.log(2)))
+        found.set(_far_angle(k, x, k.where(is_near, small, y), is_behind))
+    return found.get(), height.get()
 
 
-def _height(k: Builder, z: _Roots) -> Value:
-    """The imaginary part of arcsin."""
-    return k.where(z.is_large, z.size, real_arcsinh(k, z.p * z.s + z.q * z.r))
-
-
-def _arcsine(k: Builder, z: _Roots) -> Value:
-    """The real part of arcsin."""
-    across = k.where(z.is_large, z.y, z.p * z.r + z.q * z.s)
-    return k.where(k.compare("eq", z.x, 0), z.x, arctan2(k, z.x, across))
-
-
-def _arccosine(k: Builder, z: _Roots, is_behind: Value) -> Value:
-    """The real part of arccos, that of the point mirrored to the other side where `is_behind` holds."""
-    along = k.where(is_behind, -z.x, z.x)
-    small, large = k.where(is_behind, z.r, z.p), k.where(is_behind, z.p, z.r)
-    # Halves of angles, but of large numbers, which are doubled in vain.
-    factor = k.where(z.is_large, k.const(1, z.x.type), k.const(2, z.x.type))
-    angle = factor * arctan2(k, k.where(z.is_large, z.y, small), k.where(z.is_large, along, large))
-    quarter = k.const(math.pi / 2, z.x.type)
-    return k.where(k.compare("eq", z.x, 0) & k.isnan(z.y), quarter, angle)
+def _far_angle(k: Builder, x: Value, across: Value, is_behind: Value | None) -> Value:
+    """The angle where coordinates are large or small, or none."""
+    if is_behind is None:
+        return k.where(k.compare("eq", x, 0), x, arctan2(k, x, across))
+    quarter = k.const(math.pi / 2, x.type)
+    found = arctan2(k, across, k.where(is_behind, -x, x))
+    return k.where(k.compare("eq", x, 0) & k.isnan(across), quarter, found)
 
 
 def _is_negative(k: Builder, x: Value) -> Value:
@@ -88,51 +87,52 @@ def _is_negative(k: Builder, x: Value) -> Value:
 
 def arcsin(k: Builder, z: Any) -> Value:
     """Inverse sine; each part within 6 ulp."""
-    roots = _roots(k, k.abs(z.real), k.abs(z.imag), z.type)
-    return k.compound(z.type, k.copysign(z.real, _arcsine(k, roots)), k.copysign(z.imag, _height(k, roots)))
+    angle, height = _angle_and_height(k, k.abs(z.real), k.abs(z.imag), z.type)
+    return k.compound(z.type, k.copysign(z.real, angle), k.copysign(z.imag, height))
 
 
 def arccos(k: Builder, z: Any) -> Value:
     """Inverse cosine; each part within 6 ulp."""
-    roots = _roots(k, k.abs(z.real), k.abs(z.imag), z.type)
-    real = _arccosine(k, roots, _is_negative(k, z.real))
-    return k.compound(z.type, real, k.copysign(-z.imag, _height(k, roots)))
+    angle, height = _angle_and_height(k, k.abs(z.real), k.abs(z.imag), z.type, _is_negative(k, z.real))
+    return k.compound(z.type, angle, k.copysign(-z.imag, height))
 
 
 def arcsinh(k: Builder, z: Any) -> Value:
     """Inverse hyperbolic sine; each part within 6 ulp."""
-    roots = _roots(k, k.abs(z.imag), k.abs(z.real), z.type)
-    return k.compound(z.type, k.copysign(z.real, _height(k, roots)), k.copysign(z.imag, _arcsine(k, roots)))
+    angle, height = _angle_and_height(k, k.abs(z.imag), k.abs(z.real), z.type)
+    return k.compound(z.type, k.copysign(z.real, height), k.copysign(z.imag, angle))
 
 
 def arccosh(k: Builder, z: Any) -> Value:
     """Inverse hyperbolic cosine, with a real part not below 0; each part within 6 ulp."""
-    roots = _roots(k, k.abs(z.real), k.abs(z.imag), z.type)
-    angle = _arccosine(k, roots, _is_negative(k, z.real))
-    return k.compound(z.type, k.abs(_height(k, roots)), k.copysign(z.imag, angle))
+    angle, height = _angle_and_height(k, k.abs(z.real), k.abs(z.imag), z.type, _is_negative(k, z.real))
+    return k.compound(z.type, k.abs(height), k.copysign(z.imag, angle))
 
 
 def _area(k: Builder, x: Value, y: Value) -> tuple[Value, Value]:
     """Both parts of arctanh in the first quadrant."""
     type_ = x.type
-    one, zero, quarter = k.const(1, type_), k.const(0, type_), k.const(math.pi / 2, type_)
+    away = 1.0 - x
+    square = y * y
+    real = k.var(log1p_above(k, quotient(k, x * 4.0, k.fma(away, away, square))) * 0.25)
+    along = k.fma(away, x + 1.0, -square)
+    imag = k.var(angle(k, plain_ratio(k, y + y, k.abs(along)), along < 0) * 0.5)
+    is_pole = k.compare("eq", x, 1) & (y < SMALL[type_])
+    with k.when(~((x < LARGE[type_]) & (y < LARGE[type_])) | is_pole):
+        far_real, far_imag = _far_area(k, x, y)
+        real.set(k.where(is_pole, (math.log(2) - real_log(k, y)) * 0.5, far_real))
+        imag.set(k.where(is_pole, arctan2(k, y, k.const(0, type_)) * 0.5, far_imag))
+    return real.get(), imag.get()
+
+
+def _far_area(k: Builder, x: Value, y: Value) -> tuple[Value, Value]:
+    """``x / (x**2 + y**2)`` and a right angle."""
+    zero, quarter = k.const(0, x.type), k.const(math.pi / 2, x.type)
     size = k.max(x, y)
-    is_large = size > LARGE[type_]
-    a, b = k.where(is_large, one, x), k.where(is_large, one, y)
-    away = 1.0 - a
-    near = k.var(real_log1p(k, 4.0 * a / k.fma(away, away, b * b)) * 0.25)
-    with k.when(k.compare("eq", a, 1) & (b < SMALL[type_])):  # the pole
-        near.set((math.log(2) - real_log(k, b)) * 0.5)
-    real = near.get()
-    imag = arctan2(k, b + b, k.fma(away, 1.0 + a, -(b * b))) * 0.5
-    # far out x / (x**2 + y**2), and a right angle
     along, across = x / size, y / size
     far = along / k.fma(along, along, across * across) / size
-    far = k.where(k.compare("eq", size, INFINITY), zero, far)
-    real = k.where(is_large, far, real)
-    beyond = k.where(k.isnan(x) & (y < INFINITY), x, quarter)
-    imag = k.where(is_large, k.where(k.isnan(y), y, beyond), imag)
-    return k.where(k.compare("eq", x, 0), x, real), imag
+    far = k.where(k.compare("eq", x, 0), x, k.where(k.compare("eq", size, INFINITY), zero, far))
+    return far, k.where(k.isnan(y), y, k.where(k.isnan(x) & (y < INFINITY), x, quarter))
 
 
 def arctanh(k: Builder, z: Any) -> Value:

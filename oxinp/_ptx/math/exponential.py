@@ -132,10 +132,13 @@ def exp(k: Builder, x: Value) -> Value:
 
     Method: see the module.
     """
-    constants = CONSTANTS[x.type]
+    return saturated(k, x, scale(k, *exp_parts(k, x)), CONSTANTS[x.type].exp_range)
+
+
+def exp_parts(k: Builder, x: Value) -> tuple[Value, Value]:
+    """``p, n`` with ``e**x = p * 2**n``, p near 1."""
     r, number = reduced(k, x)
-    result = scale(k, polynomial(k, r, (1.0, 1.0, *constants.exp)), number)
-    return saturated(k, x, result, constants.exp_range)
+    return polynomial(k, r, (1.0, 1.0, *CONSTANTS[x.type].exp)), number
 
 
 @widened
@@ -144,10 +147,13 @@ def exp2(k: Builder, x: Value) -> Value:
 
     Method: see the module; the reduction is exact.
     """
-    constants = CONSTANTS[x.type]
+    return saturated(k, x, scale(k, *exp2_parts(k, x)), CONSTANTS[x.type].exp2_range)
+
+
+def exp2_parts(k: Builder, x: Value) -> tuple[Value, Value]:
+    """``p, n`` with ``2**x = p * 2**n``, p near 1."""
     multiple, number = nearest(k, x, 1.0)
-    result = scale(k, polynomial(k, x - multiple, (1.0, *constants.exp2)), number)
-    return saturated(k, x, result, constants.exp2_range)
+    return polynomial(k, x - multiple, (1.0, *CONSTANTS[x.type].exp2)), number
 
 
 def saturated(k: Builder, x: Value, result: Value, bounds: tuple[float, float]) -> Value:

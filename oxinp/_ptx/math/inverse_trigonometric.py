@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from oxinp._ptx.math.floats import Sum, exponent_of, polynomial, quotient_sum, root_sum, top_word
+from oxinp._ptx.math.floats import Sum, exponent_of, polynomial, quotient, quotient_sum, root_sum, top_word
 from oxinp._ptx.math.widen import widened
 from oxinp._ptx.types import f32, f64
 from oxinp._ptx.value import Value
@@ -85,6 +85,16 @@ def ratio(k: Builder, y: Sum, x: Sum) -> Quotient:
     below_low = ((more - below) + given) + (more_low + given_low)
     t, low = quotient_sum(k, above, below, above_low, below_low)
     return Quotient(t, low, is_steep, is_middle)
+
+
+def plain_ratio(k: Builder, y: Value, x: Value) -> Quotient:
+    """The same of single numbers, rounded: angles are within 2 ulp."""
+    is_steep = y > x
+    less, more = k.where(is_steep, x, y), k.where(is_steep, y, x)
+    zero = k.const(0.0, less.type)
+    is_middle = less > more * TAN_PI_8
+    t = quotient(k, less - k.where(is_middle, more, zero), more + k.where(is_middle, less, zero))
+    return Quotient(t, zero, is_steep, is_middle)
 
 
 def angle(k: Builder, t: Quotient, is_behind: Value | None = None) -> Value:

@@ -29,6 +29,19 @@ def hypot(k: Language, x: Value, y: Value) -> Value:
     return k.where((x == infinity) | (y == infinity), infinity, result)
 
 
+def plain_root(k: Language, a: Value) -> Value:
+    """Square root within 1 ulp, of numbers far from the ends of the range; in half the time of ``k.sqrt``.
+
+    Method: the hardware's inverse root (20 bits in f64), and the first terms of its error's series.
+    """
+    inverse_root: Value = k.rsqrt_approx_ftz(a)
+    found: Value = a * inverse_root
+    error = k.fma(-found, inverse_root, 1.0)
+    slope = k.const(0.5, a.type) if a.type is f32 else k.fma(error, 0.375, 0.5)
+    result: Value = k.fma(found * error, slope, found)
+    return result
+
+
 # The top word of 1 / cbrt(x) is about this less a third of that of x.
 MAGIC = {f32: 0x54A20000, f64: 0x553EE000}
 # Below SMALL, where residuals would be subnormal, arguments are multiplied by LIFT and results by DROP.

@@ -68,12 +68,27 @@ def cos(k: Builder, x: Value) -> Value:
     return quarter(k, r, low, number + 1)
 
 
+def sine_and_cosine(k: Builder, x: Value) -> tuple[Value, Value]:
+    """Both, as exact as each; the argument is reduced once."""
+    r, low, number = reduced(k, x)
+    sine, cosine = octant(k, r, low)
+    is_odd = (number & 1) != 0
+    real = negated(k, k.where(is_odd, sine, cosine), (number + 1) & 2, 30)
+    imag = negated(k, k.where(is_odd, cosine, sine), number & 2, 30)
+    return k.where(x == 0, x, imag), real
+
+
 def quarter(k: Builder, r: Value, low: Value, number: Value) -> Value:
     """``sin(number * pi / 2 + r + low)``."""
+    sine, cosine = octant(k, r, low)
+    return negated(k, k.where((number & 1) != 0, cosine, sine), number & 2, 30)
+
+
+def octant(k: Builder, r: Value, low: Value) -> tuple[Value, Value]:
+    """Sine and cosine of ``r + low`` in [-pi/4, pi/4]."""
     z = k.fma(r, r, (r + r) * low)
     sine = r + k.fma(r * z, polynomial(k, z, SIN[r.type]), low)
-    cosine = k.fma(z, polynomial(k, z, COS[r.type]), 1.0)
-    return negated(k, k.where((number & 1) != 0, cosine, sine), number & 2, 30)
+    return sine, k.fma(z, polynomial(k, z, COS[r.type]), 1.0)
 
 
 def negated(k: Builder, x: Value, bit: Value, shift: int) -> Value:

@@ -221,6 +221,28 @@ def test_transposed_inputs_with_steps(session, step):
     assert plan.launch.kernel.static_shared_nbytes
 
 
+@pytest.mark.parametrize(
+    ("shape", "axis", "dtype"),
+    [
+        ((3, 5000), 0, "f4"),
+        ((3, 4099), 0, "u1"),
+        ((2, 7, 520), 0, "f4"),
+        ((7, 3, 520), 1, "c16"),
+        ((9, 2, 5, 65), 1, "f4"),
+    ],
+)
+def test_what_is_stored_several_times_is_computed_once(session, shape, axis, dtype, monkeypatch):
+    monkeypatch.setattr(elementwise, "MIN_REPEATED", 1)
+    rng = np.random.default_rng(len(shape))
+    lengths = (*shape[:axis], 1, *shape[axis + 1 :])
+    a, b = (np.broadcast_to(random_values(rng, lengths, np.dtype(dtype)), shape) for _ in range(2))
+    instrs = [Instr(ADD, from_dtype(np.dtype(dtype)), (0, 1))]
+    outputs = [(2, np.empty(shape, dtype)), (0, np.empty(shape, dtype))]
+    with np.errstate(all="ignore"):
+        plan = check(session, shape, [a, b], instrs, outputs, [a + b, a])
+    assert "count" in plan.launch.kernel.ptx
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_wide_indices(session, seed, monkeypatch):
     monkeypatch.setattr(elementwise, "MAX_INDEX_32", 0)
