@@ -10,6 +10,7 @@ import numpy as np
 from oxinp._api.fronts import host_function
 from oxinp._api.rebound import rebound
 from oxinp._core.documentation import ON_THE_HOST, stand_for
+from oxinp._core.errors.frames import user_frame
 from oxinp._core.host.fallback import KEPT, OUT, call
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import Handle
@@ -31,6 +32,9 @@ class Indexed:
         self.__doc__ = self._numpys.__doc__
 
     def __getitem__(self, key: Any) -> Any:
+        if type(key) is str and self._name not in _GRIDS:  # a matrix by the names of the user's variables
+            frame = user_frame()
+            return np.bmat(key, frame.f_globals, frame.f_locals)
         if self._name in _GRIDS:
             with contextlib.suppress(Unsupported):
                 return _grid(self._numpys, key)

@@ -87,8 +87,12 @@ def _converted(value: Any, dtype: Any, order: str | None, *, copy: bool | None) 
     layout = value._layout
     made = value
     order = order_of(order, "K")
+    if layout.dtype.kind == "T" and dtype is not None and np.dtype(dtype) is not layout.dtype:
+        raise Unsupported("text that lies in another place, though of an equal dtype")
     if dtype is not None and (is_dtype_class(dtype) or layout.dtype != np.dtype(dtype)):
         refuse_copy(copy)
+        if layout.dtype.hasobject:  # for text NumPy finds another length here than by `astype`
+            raise Unsupported("objects to cast")
         made = astype(value, dtype, order)
     is_in_order = has_order(made._layout, order)
     if made is value and not is_in_order:

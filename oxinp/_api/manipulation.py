@@ -319,7 +319,7 @@ def concatenate(
 def _are_alike(parts: list[Any]) -> bool:
     """Whether arrays in C order differ in their first extents only."""
     first = parts[0]._layout
-    if not first.dtype.isnative:  # which the result is
+    if not first.dtype.isnative or first.dtype.names is not None:  # the result is, and its fields lie side by side
         return False
     alike = [
         layout.dtype is first.dtype and layout.shape[1:] == first.shape[1:] and layout.is_contiguous and layout.ndim

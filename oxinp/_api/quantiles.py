@@ -148,9 +148,10 @@ def nanmedian(
 def _numbers_of(rows: _Rows) -> tuple[Any, Any]:
     """Return the sorted rows, and how many numbers each has; warn, as NumPy does, where that is none."""
     counts = reduced(table.SUM, UFUNC_OBJECTS["logical_not"](UFUNC_OBJECTS["isnan"](rows.elements)), 1, INT64)
+    ordered = sorts.sort(rows.elements)  # which leaves to NumPy what it cannot do, warnings as well
     for _ in range(int(reduced(table.SUM, UFUNC_OBJECTS["equal"](counts, 0), None, INT64))):
         warn("All-NaN slice encountered", RuntimeWarning)
-    return sorts.sort(rows.elements), counts
+    return ordered, counts
 
 
 def _pick(rows: Any, places: Any) -> Any:

@@ -16,6 +16,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 from oxinp._core.host.foreign import methods_asked
 from oxinp._core.lazy.handle import Handle
 from oxinp._core.lazy.results import is_device_scalar, types
+from oxinp._core.lazy.views import view_at
 
 _new = object.__new__
 
@@ -44,6 +45,9 @@ _ARRAY_RESULTS = set(
         """.split(),  # noqa: SIM905 - readable as it is
     )
 )
+
+# Those that write elements as text, which they ask the class for.
+_READ_ELEMENTS = {np.array2string, np.array_repr, np.array_str}
 
 # Those of which only the first argument's class counts: the others are indices, counts and the like.
 _LED_BY_FIRST = set(
@@ -113,10 +117,18 @@ class Undressing:
         """Return a result of the leader's class, or the very argument that it is."""
         if type(result) in (list, tuple):
             return type(result)([self.dress(part, is_plain=is_plain, is_ufunc=is_ufunc) for part in result])
+        if isinstance(result, Handle) and self._originals and result._layout.dtype.char == "O":
+            self._put_back(result)
         original = self._originals.get(id(result))
         if original is not None and (not is_plain or original[0] is original[1]):
             return original[1]
         return result if is_plain else dressed(result, self.leader, is_ufunc=is_ufunc)
+
+    def _put_back(self, array: Any) -> None:
+        """Let an array of objects hold what was given, not what stood for it."""
+        for i, element in enumerate(flat := np.asarray(array).flat):
+            if id(element) in self._originals:
+                flat[i] = self._originals[id(element)][1]
 
 
 def dressed(result: Any, source: Any, *, is_ufunc: bool = False) -> Any:
@@ -144,7 +156,7 @@ def _asks_method(function: Callable[..., Any], args: tuple[Any, ...]) -> bool:
     kind = type(args[0]) if args else object
     if kind not in SUBCLASSES:
         return False
-    names = methods_asked(function)
+    names = methods_asked(function) if function not in _READ_ELEMENTS else ("__getitem__",)
     return bool(names) and (overrides(kind, "__array_ufunc__") or any(overrides(kind, name) for name in names))
 
 
@@ -173,6 +185,9 @@ def compute(
     result = computed(*map(call.undress, args), **call.undress(kwargs))
     is_ufunc = isinstance(function, np.ufunc) or function in _ARRAY_RESULTS
     is_plain = not kwargs.get("subok", function not in _PLAIN_RESULTS and not _is_led_by_plain(function, args))
+    if function is np.require:
+        wishes = inspect.signature(np.require).bind(*args, **kwargs).arguments.get("requirements") or ()
+        is_plain = not {"E", "ENSUREARRAY"}.isdisjoint(str(wish).upper() for wish in wishes)
     return call.dress(result, is_plain=is_plain, is_ufunc=is_ufunc)
 
 
@@ -194,8 +209,8 @@ _REDUCTIONS = ["sum", "prod", "mean", "std", "var", "min", "max", "any", "all"]
 # method's arguments that does so; packages above enter theirs.
 by_ufuncs: dict[str, Callable[..., Any]] = {}
 _METHODS = """
-argmax argmin argpartition argsort astype byteswap choose clip compress conj conjugate copy cumprod cumsum diagonal dot
-flatten ravel repeat reshape round squeeze take trace __copy__ __deepcopy__ __getitem__
+argmax argmin argpartition argsort byteswap choose clip compress conj conjugate copy cumprod cumsum diagonal dot
+flatten ravel repeat reshape round squeeze take trace __copy__ __deepcopy__
 """.split()  # noqa: SIM905
 
 
@@ -225,6 +240,46 @@ def _method(name: str, base: Callable[..., Any], *, is_ufunc: bool = False) -> C
     return dress
 
 
+def _cast(base: Callable[..., Any]) -> Callable[..., Any]:
+    def astype(
+        self: Any, dtype: Any, order: Any = "K", casting: Any = "unsafe", subok: bool = True, copy: Any = True
+    ) -> Any:
+        if not subok:  # a plain array, and so a new one
+            return base(self, dtype, order, casting)
+        result = base(self, dtype, order, casting, subok, copy)
+        return result if result is self else dressed(result, self)
+
+    return astype
+
+
+def _select(base: Callable[..., Any]) -> Callable[..., Any]:
+    def part(self: Any, key: Any) -> Any:
+        found = base(self, key)
+        if type(found) is not types.ndarray:
+            return found
+        if found._storage is not self._storage and self._layout.dtype.hasobject and _is_of_element(self, key):
+            return found  # an object like any other
+        if found._view is None:  # of an advanced key: the class's array is a view of a plain one
+            found._view = (None, True)
+            found = view_at(found, found._layout)
+        return make(found, type(self), self)
+
+    return part
+
+
+def _is_of_element(array: Any, key: Any) -> bool:
+    places = key if type(key) is tuple else (key,)
+    return len(places) == array.ndim and all(isinstance(place, int | np.integer) for place in places)
+
+
+def _part_of_complex(name: str, base: Any) -> property:
+    def part(self: Any) -> Any:
+        found = getattr(base, name).fget(self)
+        return found if found is self else dressed(found, self, is_ufunc=self._layout.dtype.hasobject)
+
+    return property(part, getattr(base, name).fset, doc=getattr(base, name).__doc__)
+
+
 def _each(result: Any, source: Any, *, is_ufunc: bool) -> Any:
     if type(result) is tuple:
         return tuple(dressed(part, source, is_ufunc=is_ufunc) for part in result)
@@ -248,8 +303,9 @@ def dressed_methods(base: Any) -> dict[str, Any]:
         {name: _operator(name, getattr(base, name)) for name in _OPERATORS},
         {name: _method(name, getattr(base, name), is_ufunc=True) for name in _REDUCTIONS},
         {name: _method(name, getattr(base, name)) for name in _METHODS},
+        {"astype": _cast(base.astype), "__getitem__": _select(base.__getitem__)},
     )
-    body["imag"] = property(lambda self: dressed(base.imag.fget(self), self), base.imag.fset, doc=base.imag.__doc__)
+    body |= {name: _part_of_complex(name, base) for name in ("real", "imag")}
     for methods in groups:
         for name, method in methods.items():
             numpys = getattr(base, name)

@@ -4,6 +4,7 @@
 
 import copy
 import pickle
+import warnings
 
 import numpy
 import pytest
@@ -240,3 +241,61 @@ def test_views_that_writing_makes_are_not_finalized(twin):
         return np.asarray(b) + 0, np.asarray(c) + 0
 
     twin(body)
+
+
+def _advanced(np):
+    a = make_info(np)([1.0, 2, 3])
+    parts = [a[[0, 1]], a[a > 1]]
+    return [(type(part).__name__, type(part.base).__name__, part.base is a) for part in parts]
+
+
+def _cast(np):
+    a = make_info(np)([1.0, 2, 3])
+    plain = a.astype("f8", subok=False, copy=False)
+    return plain is a, type(plain) is np.ndarray, a.astype("f8", copy=False) is a, type(a.astype("f4")).__name__
+
+
+def _of_objects(np):
+    class Wraps(np.ndarray):
+        def __array_wrap__(self, *args, **kwargs):
+            made = super().__array_wrap__(*args, **kwargs)
+            made.is_wrapped = True
+            return made
+
+    element = np.array([3])
+    a = np.array([None, element, 2.5], dtype=object).view(Wraps)
+    return a[1] is element, [type(x).__name__ for x in a], getattr(a.real, "is_wrapped", None)
+
+
+def _in_lists(np):
+    a = make_info(np)([[1.0, 2], [3, 4]])
+    ragged = np.array([a, [a]], dtype=object)
+    single = np.array([a[0, 0, ...]], dtype=object)
+    return ragged.shape, ragged[0] is a, type(ragged[1]), single.shape, type(single[0]).__name__
+
+
+def _required(np):
+    a = make_info(np)([1.0, 2])
+    return type(np.require(a, None, ["E"])) is np.ndarray, np.require(a) is a, np.require(a, None, ["C", "e"]) is a
+
+
+def _own_dtypes(np):
+    class Own(np.ndarray):
+        @property
+        def dtype(self):
+            return super().dtype
+
+        @dtype.setter
+        def dtype(self, new):
+            self.was_set = str(new)
+            super(Own, type(self)).dtype.__set__(self, new)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        seen = np.arange(6).view(Own).view("f8")
+    return seen.was_set, seen.dtype == "f8", type(seen) is Own
+
+
+@pytest.mark.parametrize("what", [_advanced, _cast, _of_objects, _in_lists, _required, _own_dtypes])
+def test_classes_of_users_are_kept_and_left_where_numpy_does(what):
+    assert what(oxinp) == what(numpy)

@@ -4,4 +4,6 @@ Each module runs twice in processes of its own, once with NumPy itself and once 
 passes on the same machine. `expected.toml` lists the tests of which the outcome is meant to differ, with the reason.
 """
 
-BINDING, OUTCOMES = "NUMPY_SUITE_BINDING", "NUMPY_SUITE_OUTCOMES"  # what a run's process is told by its environment
+# What a run's process is told by its environment: the binding, where to write, which part of how many, what not to run.
+BINDING, OUTCOMES = "NUMPY_SUITE_BINDING", "NUMPY_SUITE_OUTCOMES"
+PART, LEFT_OUT = "NUMPY_SUITE_PART", "NUMPY_SUITE_LEFT_OUT"

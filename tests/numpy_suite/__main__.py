@@ -3,7 +3,8 @@
 Runs NumPy's tests twice, once as they are and once with `numpy` bound to oxinp, and says what oxinp fails of what NumPy
 passes. A module is named as NumPy names its file, by as much of its beginning as wanted: `_core/tests/test_umath`,
 `linalg`. The exit code is 1 if anything differs from what `expected.toml` lists. On a device, errors are to be NumPy's
-at the very call, which two settings ask for (`suite.AS_NUMPYS`).
+at the very call, which two settings ask for (`suite.AS_NUMPYS`). ``--judge`` runs nothing and says what the outcomes in
+a folder amount to, those of a run that was cut off as well.
 """
 
 import argparse
@@ -12,7 +13,17 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tests.numpy_suite.suite import AS_NUMPYS, Judgement, find_modules, judge, read_expected, run_module
+from tests.numpy_suite.suite import (
+    AS_NUMPYS,
+    Judgement,
+    find_modules,
+    judge,
+    make_tasks,
+    outcomes_in,
+    read,
+    read_expected,
+    run_task,
+)
 
 
 def _say(text: str) -> None:
@@ -25,19 +36,26 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("modules", nargs="*", help="beginnings of _core/tests/test_umath and the like (default: all)")
     parser.add_argument("--backend", default="emulator", choices=("emulator", "cuda", "host"))
     parser.add_argument("--threshold", default="0", help="oxinp.config.offload_threshold")
-    parser.add_argument("--jobs", type=int, default=1, help="modules at a time")
+    parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
     parser.add_argument("--keep", type=Path, help="a folder for the outcomes; NumPy's that are there are not run again")
+    parser.add_argument("--judge", type=Path, help="a folder of outcomes: nothing is run")
     return parser.parse_args()
 
 
-def _run(module: str, arguments: argparse.Namespace, folder: Path) -> Judgement:
-    name = module.replace("/", ".")
+def _run(modules: list[str], arguments: argparse.Namespace, folder: Path) -> None:
     settings = {"OXINP_BACKEND": arguments.backend, "OXINP_OFFLOAD_THRESHOLD": arguments.threshold, **AS_NUMPYS}
-    numpys = run_module(module, "numpy", {}, folder / f"{name}.numpy.jsonl")
-    outcomes = folder / f"{name}.{arguments.backend}.jsonl"
-    outcomes.unlink(missing_ok=True)
-    ours = run_module(module, "oxinp", settings, outcomes)
-    return judge(module, numpys, ours, read_expected(), arguments.backend)
+    known = [module for module in modules if outcomes_in(folder, module, "numpy").exists()]
+    for module in modules:
+        outcomes_in(folder, module, arguments.backend).unlink(missing_ok=True)
+
+    def run(task):
+        kind, told = ("numpy", {}) if task.binding == "numpy" else (arguments.backend, settings)
+        if task.binding == "oxinp" or task.module not in known:
+            run_task(task, told, outcomes_in(folder, task.module, kind))
+
+    with ThreadPoolExecutor(arguments.jobs) as threads:
+        for _ in threads.map(run, make_tasks(modules, ("oxinp", "numpy"))):
+            pass
 
 
 def _report(module: str, found: Judgement) -> None:
@@ -51,16 +69,16 @@ def _report(module: str, found: Judgement) -> None:
 def main() -> int:
     """Run the modules; return 1 if something differs that is not expected."""
     arguments = _arguments()
-    modules = find_modules(arguments.modules)
-    with tempfile.TemporaryDirectory() as temporary, ThreadPoolExecutor(arguments.jobs) as threads:
-        folder = arguments.keep or Path(temporary)
+    modules, judgements = find_modules(arguments.modules), []
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = arguments.judge or arguments.keep or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
-        judgements = []
-        for module, found in zip(
-            modules, threads.map(lambda name: _run(name, arguments, folder), modules), strict=True
-        ):
-            _report(module, found)
-            judgements.append(found)
+        if arguments.judge is None:
+            _run(modules, arguments, folder)
+        for module in modules:
+            numpys, ours = (read(outcomes_in(folder, module, kind)) for kind in ("numpy", arguments.backend))
+            judgements.append(judge(module, numpys, ours, read_expected(), arguments.backend))
+            _report(module, judgements[-1])
     numpys, ours = sum(found.numpys for found in judgements), sum(found.ours for found in judgements)
     expected = sum(found.expected for found in judgements)
     shares = [100 * passed / max(numpys, 1) for passed in (ours, ours + expected)]

@@ -11,7 +11,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from tests.numpy_suite import BINDING, OUTCOMES
+from tests.numpy_suite import BINDING, LEFT_OUT, OUTCOMES, PART
 
 PACKAGE = Path(np.__file__).parent
 PROCESS = os.getpid()
@@ -57,7 +57,10 @@ def _write(**entry):
 
 
 def pytest_collection_modifyitems(items):
-    """Leave out what a run that died has begun or done before."""
+    """Leave out other parts, what would end the process, and what a run that died has begun or done before."""
+    part, count = map(int, os.environ[PART].split("/"))
+    left_out = tuple(json.loads(os.environ[LEFT_OUT]))
+    items[:] = [item for item in items[part::count] if not item.nodeid.removeprefix("numpy/").startswith(left_out)]
     if _outcomes().exists():
         lines = _outcomes().read_text("utf-8").splitlines()
         begun = {entry.get("begun") for entry in map(json.loads, lines)}

@@ -6,13 +6,13 @@ import subprocess
 import sys
 import tempfile
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from tests.numpy_suite import BINDING, OUTCOMES
+from tests.numpy_suite import BINDING, LEFT_OUT, OUTCOMES, PART
 
 FOLDER = Path(__file__).parent
 ROOT = FOLDER.parents[1]
@@ -25,6 +25,24 @@ AVAILABLE_MEMORY = "1GB"
 # The modules of which the tests are about NumPy's arrays, not about its build, its command lines or its source files.
 PACKAGES = ("_core", "lib", "linalg", "fft", "random", "ma", "matrixlib", "polynomial", "testing")
 OTHERS = ("tests/test_ctypeslib", "tests/test_matlib")
+# Modules whose tests take longest on a device, which begin first -> how many processes share one; others have one.
+PARTS = {
+    "_core/tests/test_umath": 12,
+    "_core/tests/test_multiarray": 10,
+    "_core/tests/test_ufunc": 6,
+    "ma/tests/test_core": 6,
+    "linalg/tests/test_linalg": 5,
+    "lib/tests/test_nanfunctions": 4,
+    "fft/tests/test_pocketfft": 3,
+    "_core/tests/test_indexing": 3,
+    "_core/tests/test_nditer": 3,
+    "random/tests/test_smoke": 3,
+    "lib/tests/test_function_base": 3,
+    "_core/tests/test_numeric": 3,
+    "_core/tests/test_multithreading": 2,
+    "_core/tests/test_regression": 2,
+    "random/tests/test_generator_mt19937": 2,
+}
 # Settings by which errors of device work are raised, and warnings given, where NumPy does it.
 AS_NUMPYS = {"OXINP_SYNCHRONOUS": "1", "OXINP_FLOATING_POINT_ERRORS": "numpy"}
 PASSED, FAILED, DIED = "passed", "failed", "died"
@@ -44,6 +62,7 @@ class Difference(NamedTuple):
     tests: tuple[str, ...]
     backends: tuple[str, ...] = ("cuda", "emulator", "host")
     before_python: str = "9"  # the version from which on they pass
+    ends_process: bool = False  # so that they are not run
 
 
 class Judgement(NamedTuple):
@@ -85,25 +104,51 @@ def find_modules(names: list[str]) -> list[str]:
     return [module for module in every if not names or any(module.startswith(name) for name in shortened)]
 
 
-def run_module(module: str, binding: str, settings: Mapping[str, str], outcomes: Path) -> dict[str, Outcome]:
-    """Run a module's tests in a process of their own, and in another one from where the first died.
+class Task(NamedTuple):
+    """A part of a module's tests, which one process runs."""
+
+    module: str
+    binding: str
+    part: int
+    count: int
+
+
+def make_tasks(modules: Sequence[str], bindings: Sequence[str]) -> list[Task]:
+    """Return what is to be run, what takes longest first."""
+    tasks = [
+        Task(module, binding, part, PARTS.get(module, 1))
+        for module in modules
+        for binding in bindings
+        for part in range(PARTS.get(module, 1))
+    ]
+    places = {module: place for place, module in enumerate(PARTS)}
+    return sorted(tasks, key=lambda task: places.get(task.module, len(places)))
+
+
+def outcomes_in(folder: Path, module: str, kind: str) -> Path:
+    """Return the file of a module's outcomes with NumPy ("numpy") or on a backend."""
+    return folder / f"{module.replace('/', '.')}.{kind}.jsonl"
+
+
+def run_task(task: Task, settings: Mapping[str, str], outcomes: Path) -> None:
+    """Run a part of a module's tests in a process of its own, and in another one from where the first died.
 
     Parameters
     ----------
-    module : str
-        As `find_modules` names it.
-    binding : str
-        What `numpy` is in it: numpy or oxinp.
+    task : Task
+        Its module as `find_modules` names it; what `numpy` is in it: numpy or oxinp.
     settings : mapping
         Environment variables.
     outcomes : Path
-        Where the outcomes are written; what is there already is not run.
+        Where the outcomes of all parts are written; what is there already is not run.
     """
+    ending = [name for row in read_expected() if row.ends_process and task.binding != "numpy" for name in row.tests]
     command = [sys.executable, "-m", "pytest", "-q", "--assert=plain", "--no-header", "--tb=short", "-m", "not slow"]
     command += ["-c", str(FOLDER / "pytest.ini"), f"--rootdir={NUMPY.parent}", f"--confcutdir={NUMPY}"]
     command += ["-p", "tests.numpy_suite.plugin", "-p", "no:cacheprovider", "-p", "no:benchmark", "-p", "no:randomly"]
-    command += [f"--timeout={SECONDS_OF_A_TEST}", str(NUMPY / f"{module}.py")]
-    environment = {**os.environ, **settings, BINDING: binding, OUTCOMES: str(outcomes)}
+    command += [f"--timeout={SECONDS_OF_A_TEST}", str(NUMPY / f"{task.module}.py")]
+    environment = {**os.environ, **settings, BINDING: task.binding, OUTCOMES: str(outcomes)}
+    environment |= {PART: f"{task.part}/{task.count}", LEFT_OUT: json.dumps(ending)}
     environment |= {"PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1", "NPY_AVAILABLE_MEM": AVAILABLE_MEMORY}
     for _ in range(MAX_DEATHS):
         with tempfile.TemporaryDirectory() as folder:
@@ -111,8 +156,7 @@ def run_module(module: str, binding: str, settings: Mapping[str, str], outcomes:
         if done.returncode in {0, 1, 2, 5}:  # passed, failed, not to be collected, nothing left to run
             break
         if not outcomes.exists():
-            raise RuntimeError(f"{module} did not start with {binding}:\n{done.stdout}\n{done.stderr}")
-    return read(outcomes)
+            raise RuntimeError(f"{task.module} did not start with {task.binding}:\n{done.stdout}\n{done.stderr}")
 
 
 def read(outcomes: Path) -> dict[str, Outcome]:

@@ -1,8 +1,24 @@
 """What the command says of outcomes: unexpected failures and passes by name, what is listed not."""
 
+import importlib
+import json
+from types import SimpleNamespace
+
 import pytest
 
-from tests.numpy_suite.suite import Difference, Outcome, find_modules, is_listed, judge, read_expected
+from tests.numpy_suite import BINDING, LEFT_OUT, OUTCOMES, PART
+from tests.numpy_suite import __main__ as command
+from tests.numpy_suite.suite import (
+    PARTS,
+    Difference,
+    Outcome,
+    find_modules,
+    is_listed,
+    judge,
+    make_tasks,
+    outcomes_in,
+    read_expected,
+)
 
 MODULE = "_core/tests/test_umath"
 
@@ -42,3 +58,31 @@ def test_expected_differences_are_of_modules_that_run():
     assert all(row.reason.endswith(".") for row in rows)
     assert len(set(names)) == len(names)
     assert {name.partition(".py::")[0] for name in names} <= set(find_modules([]))
+
+
+def test_long_modules_begin_first_and_are_shared():
+    modules = [MODULE, "_core/tests/test_abc"]
+    tasks = make_tasks(modules[::-1], ("oxinp",))
+    assert [task.module for task in tasks] == [MODULE] * PARTS[MODULE] + modules[1:]
+    assert [task.part for task in tasks] == [*range(PARTS[MODULE]), 0]
+    assert set(PARTS) <= set(find_modules([]))
+
+
+def test_a_part_leaves_out_the_others_and_what_ends_the_process(monkeypatch, tmp_path):
+    monkeypatch.setenv(BINDING, "numpy")
+    monkeypatch.setenv(OUTCOMES, str(tmp_path / "outcomes"))
+    monkeypatch.setenv(PART, "1/2")
+    monkeypatch.setenv(LEFT_OUT, json.dumps(["m.py::test_3"]))
+    items = [SimpleNamespace(nodeid=f"numpy/m.py::test_{i}") for i in range(8)]
+    importlib.import_module("tests.numpy_suite.plugin").pytest_collection_modifyitems(items)
+    assert [item.nodeid[-1] for item in items] == ["1", "5", "7"]
+
+
+def test_kept_outcomes_are_judged_without_running_anything(tmp_path, capsys, monkeypatch):
+    for kind, outcome in (("numpy", "passed"), ("host", "failed")):
+        entry = {"test": f"numpy/{MODULE}.py::a", "outcome": outcome, "message": "why"}
+        outcomes_in(tmp_path, MODULE, kind).write_text(json.dumps(entry))
+    monkeypatch.setattr("sys.argv", ["", MODULE, "--backend", "host", "--judge", str(tmp_path)])
+    monkeypatch.setattr(command, "run_task", None)
+    assert command.main() == 1
+    assert f"unexpected failure: {MODULE}.py::a\n    failed: why" in capsys.readouterr().out

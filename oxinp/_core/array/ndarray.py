@@ -114,7 +114,7 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
         strides: Any = None,
         order: Any = None,
     ) -> Any:
-        if buffer is None and strides is None and not offset:
+        if buffer is None and strides is None and not offset and np.dtype(dtype).itemsize:
             made = creation.uninitialised(shape, dtype, "F" if order_of(order, "C") == "F" else "C")
         elif isinstance(buffer, Handle):
             made = view(plain(buffer), lambda seen: np.ndarray(shape, dtype, seen, offset, strides, order))
@@ -148,6 +148,10 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
                 DeprecationWarning,
                 stacklevel=2,
             )
+        self._set_dtype(new)
+
+    def _set_dtype(self, new: Any) -> None:
+        """Let this very array be its view with another dtype; from NumPy 2.5 on users' classes may have their own."""
         self._lie_at(view(self, lambda seen: seen.view(new))._layout)
 
     @property
@@ -164,6 +168,10 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
                 DeprecationWarning,
                 stacklevel=2,
             )
+        self._set_shape(new)
+
+    def _set_shape(self, new: Any) -> None:
+        """Let this very array be its view with another shape."""
         target = shape.resolve_shape(self._layout.size, new)
         try:
             reshaped = shape.reshape(self, target, copy_wanted=False)
@@ -408,7 +416,7 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
         if isinstance(dtype, builtins.type) and issubclass(dtype, _NumpyArray | Handle):
             dtype, type = None, dtype
         if type is None:
-            return view_at(self, self._layout) if dtype is None else view(self, lambda seen: seen.view(dtype))
+            return view_at(self, self._layout) if dtype is None else self._seen_as(dtype)
         if not isinstance(type, builtins.type) or not issubclass(type, _NumpyArray | Handle):
             np.empty(0).view(type=type)  # raises
         if type is not _NumpyArray and issubclass(type, _NumpyArray):
@@ -419,6 +427,23 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
             seen = view(seen, lambda array: array.view(dtype))
         seen._view = (self, seen._view[1])
         return make(seen, type, self) if type in SUBCLASSES else seen
+
+    def _seen_as(self, dtype: Any) -> Any:
+        """Return a view with another dtype; a user's class that sets dtypes in its own way does so."""
+        kind = type(self)
+        setter = getattr(kind.__dict__.get("dtype"), "fset", None) if kind in SUBCLASSES else None
+        if setter is None:
+            return view(self, lambda seen: seen.view(dtype))
+        if _ATTRIBUTES_ARE_FIXED and kind._set_dtype is ndarray._set_dtype:
+            warnings.warn(
+                "numpy.ndarray.view() used a custom `dtype` setter to change the dtype of the view.  Subclasses should "
+                "implement `_set_dtype` instead. (Deprecated NumPy 2.5)",
+                DeprecationWarning,
+                stacklevel=3,
+            )
+        seen = view_at(self, self._layout)
+        setter(seen, np.dtype(dtype))
+        return seen
 
     def fill(self, value: Any) -> None:
         """Set all elements to one value."""

@@ -36,7 +36,8 @@ def is_passed(frame: FrameType) -> bool:
     if found is None:
         if len(_IS_PASSED) >= MAX_KEPT:
             _IS_PASSED.clear()
-        found = _IS_PASSED[name] = str(name).partition(".")[0] in _NOT_THE_USERS
+        # A package's tests are programs like any other.
+        found = _IS_PASSED[name] = str(name).partition(".")[0] in _NOT_THE_USERS and ".tests." not in str(name)
     return found
 
 

@@ -24,6 +24,8 @@ from oxinp._core.memory.broadcast import broadcasts_to
 from oxinp._core.memory.dtypes import CARRIERS, DEVICE_TYPES, is_dtype_class
 from oxinp._core.memory.layout import Layout
 
+_MOST = 1 << 48  # bytes that a copy may have, as far as addresses go
+
 
 def copy(array: Handle, order: Any = "C") -> Any:
     """Return a copy; on the device it is made when first read or when the original is about to change."""
@@ -32,6 +34,8 @@ def copy(array: Handle, order: Any = "C") -> Any:
         seen = array._seen if array._host is host else host_view(array)
         if seen.nbytes < config.offload_threshold or placement.is_host(seen.nbytes):
             return wrap_host(seen.copy(order))
+    if array._layout.nbytes > _MOST:
+        np.empty(array._layout.shape, array._layout.dtype)  # NumPy's own error
     axes = axes_of(array._layout, order)
     if axes is not None:
         return permuted(array, axes, copy)
@@ -241,7 +245,7 @@ def _assign_on_device(target: Handle, value: Any) -> None:
         warn_of_lost_parts(value._layout.dtype, layout.dtype)
         given = value._layout.shape
         value = drop_leading_ones(value, layout.ndim)
-        if layout.dtype == value._layout.dtype:
+        if layout.dtype == value._layout.dtype and not _has_gaps(layout.dtype):
             target, value = _carried(target), _carried(value)
             layout, wanted = target._layout, target_of(target)
         if value._layout.shape == layout.shape and value._layout.dtype == layout.dtype and target._view is not None:
@@ -257,6 +261,14 @@ def _assign_on_device(target: Handle, value: Any) -> None:
         value = converted[()]
     store(target, express(COPY, (value,), wanted))
     settled(target)
+
+
+def _has_gaps(dtype: np.dtype[Any]) -> bool:
+    """Whether elements have bytes that no field holds: an assignment leaves them as they are."""
+    if dtype.names is None or dtype.fields is None:
+        return False
+    fields = [dtype.fields[name][0] for name in dtype.names]
+    return sum(field.itemsize for field in fields) != dtype.itemsize or any(_has_gaps(field.base) for field in fields)
 
 
 def check_assignment(layout: Any, seen: Any) -> None:

@@ -73,7 +73,7 @@ class Layout:
     @staticmethod
     def of(dtype: np.dtype[Any], shape: tuple[int, ...]) -> Layout:
         """Return the C-contiguous layout of `shape` at offset 0."""
-        key = (dtype, dtype.num, shape)  # uint64 is two dtypes of C's that are equal, of different scalar types
+        key = (dtype, dtype.type if dtype.metadata is None else id(dtype), shape)  # as `at` has it
         layout: Layout | None = _CONTIGUOUS.get(key)
         if layout is None and _CONTIGUOUS.old:
             layout = _CONTIGUOUS.recall(key)
@@ -86,7 +86,8 @@ class Layout:
     @staticmethod
     def at(dtype: np.dtype[Any], shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Layout:
         """Return the layout with these strides and this offset, in bytes."""
-        key = (dtype, dtype.num, shape, strides, offset)
+        # Dtypes that are equal may be of different scalar types: both of C's that are uint64, records and structures.
+        key = (dtype, dtype.type if dtype.metadata is None else id(dtype), shape, strides, offset)
         layout: Layout | None = _INTERNED.get(key)
         if layout is None and _INTERNED.old:
             layout = _INTERNED.recall(key)

@@ -346,7 +346,7 @@ def _fills(array: Handle, key: Any, value: Any) -> bool:
 
 def _scatters(array: Handle, key: Any, value: Any) -> bool:
     """Write to what an advanced key selects, on the device; tell whether that has been done."""
-    if type(array) is not types.ndarray:
+    if type(array) is not types.ndarray or array._layout.dtype.names is not None:  # of which a key may be a field
         return False
     try:
         if is_device_scalar(value):
