@@ -23,6 +23,7 @@ from oxinp.sparse import _compressed, _rows
 from oxinp.sparse._base import as_ours, is_ours, is_small
 from oxinp.sparse._rows import Rows
 from oxinp.sparse.linalg._dense_factors import DenseFactorisation
+from oxinp.sparse.linalg._multifrontal import FrontalFactorisation
 
 MIN_RIGHT = 32
 """Right-hand sides from which on they are solved for on the device; fewer wait for each other's rows, one by one."""
@@ -109,14 +110,32 @@ class Factorisation:
         return x.conj() if is_conjugated else x
 
 
+def _by_scipy(A: Any) -> Factorisation:
+    return Factorisation(fallback.call(scipy.sparse.linalg.splu, (A,), {}, name="scipy.sparse.linalg.splu"))
+
+
+def _on_device(A: Any) -> Any:
+    """Return factors that the device computes: dense ones, or those of fronts.
+
+    Raises
+    ------
+    Unsupported
+        SciPy is to factorise it.
+    """
+    try:
+        return DenseFactorisation(A)
+    except Unsupported:
+        return FrontalFactorisation(A, _by_scipy)
+
+
 def _factored(name: str) -> None:
     theirs = getattr(scipy.sparse.linalg, name)
 
     def function(A: Any, *args: Any, **kwargs: Any) -> Any:
         if name != "spilu" and not args and not kwargs:
             with contextlib.suppress(Unsupported):
-                dense = DenseFactorisation(A)
-                return dense if name == "splu" else dense.solve
+                made = _on_device(A)
+                return made if name == "splu" else made.solve
         made = fallback.call(theirs, (A, *args), kwargs, name=f"scipy.sparse.linalg.{name}")
         if not callable(made):
             return Factorisation(made)
@@ -143,7 +162,7 @@ def spsolve(A: Any, b: Any, permc_spec: Any = None, use_umfpack: bool = True) ->
     dtype = np.promote_types(A.dtype if A.dtype.char in "fdFD" else FLOAT64, right.dtype)
     if dtype.char not in "fdFD":
         raise Unsupported("a dtype without kernels")
-    x = DenseFactorisation(A.astype(dtype, copy=False)).solve(right)
+    x = _on_device(A.astype(dtype, copy=False)).solve(right)
     return x.ravel() if right.ndim == 2 and right.shape[1] == 1 else x
 
 
