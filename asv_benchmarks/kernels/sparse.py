@@ -26,7 +26,7 @@ import oxinp.cuda
 import oxinp.sparse
 import oxinp.sparse.csgraph
 import oxinp.sparse.linalg
-from asv_benchmarks.kernels.sparse_matrices import TEN_KINDS, Matrices, banded
+from asv_benchmarks.kernels.sparse_matrices import TEN_KINDS, Matrices, banded, laplacian
 from oxinp import _terminal
 
 COPY_NBYTES = 1 << 30
@@ -262,6 +262,20 @@ def filled_case(n):
     return Case(prepare, host, lambda: scipy.sparse.linalg.spsolve(matrix, b), 0, 3, host=True)
 
 
+def factored_case(matrix, *, is_new):
+    """Return the case of factors of a matrix and a system, beside SciPy's; `is_new` if nothing is known of it."""
+    matrix, b = sp.csc_matrix(matrix), np.random.default_rng(15).random(matrix.shape[0])
+
+    def prepare(side):
+        a, right = moved(side, matrix, "csc"), side.xp.asarray(b)
+        return lambda: side.linalg.splu(a.copy() if is_new else a).solve(right)
+
+    def expected():
+        return scipy.sparse.linalg.splu(matrix).solve(b)
+
+    return Case(prepare, host, expected, 0, 1, 1e-8, host=True)
+
+
 def eigenvalue_case(solver, matrix, **options):
     def prepare(side):
         a = moved(side, matrix)
@@ -395,6 +409,13 @@ def cases(scale):
         "svds, 10 of 250,000": lambda: eigenvalue_case("svds", m.symmetric, k=10, return_singular_vectors=False),
         "lobpcg, 10 of 250,000": lambda: lobpcg_case(m.symmetric),
         "spsolve of a random graph, 2,000": lambda: filled_case(2000),
+        "splu, Laplacian 250,000": lambda: factored_case(laplacian(int((250_000 // scale) ** 0.5)), is_new=True),
+        "splu, Laplacian 250,000, again": lambda: factored_case(
+            laplacian(int((250_000 // scale) ** 0.5)), is_new=False
+        ),
+        "splu, 3-D Laplacian 27,000": lambda: factored_case(
+            laplacian(round((27_000 // scale) ** (1 / 3)), 3), is_new=True
+        ),
         "connected components, 4M, 60M": lambda: graph_case(
             lambda module, g: module.connected_components(g, directed=False)[1], m.graph
         ),

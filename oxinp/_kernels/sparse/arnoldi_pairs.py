@@ -42,8 +42,10 @@ if TYPE_CHECKING:
 
 MAX_BLOCKS = 256
 MAX_VECTORS = 128
-DOT_ELEMENTS, DOT_ROWS = 8, 2
-"""Elements of a thread for inner products, and vectors whose elements are on their way at a time."""
+DOT_ELEMENTS, DOT_ROWS, DOTS_AHEAD = 8, 2, False
+"""Elements of a thread for inner products, vectors whose elements are on their way at a time, and whether the next ones
+are while these are used."""
+DOT_REGISTERS = 128
 ROWS = 4
 """Vectors whose elements are on their way at a time, to be subtracted."""
 AHEAD = 8
@@ -168,7 +170,7 @@ class _Sums:
 
 def _dots(spec: PairDotsSpec) -> Kernel:
     value = spec.value
-    k = Builder("arnoldi_pair_dots", block=BLOCK, max_registers=128)
+    k = Builder("arnoldi_pair_dots", block=BLOCK, max_registers=DOT_REGISTERS)
     partial = k.pointer("partial", value, "w")
     vectors, w1, w2 = (k.pointer(name, value, "r") for name in ("vectors", "w1", "w2"))
     size, known = k.scalar("size", i64), k.scalar("known", u32)
@@ -186,9 +188,17 @@ def _dots(spec: PairDotsSpec) -> Kernel:
             for column in mine
         ]
         sums.note(known, known + 1, [_dot(k, mine[i], mine[j]) for i, j in ((2, 2), (2, 3), (3, 3), (3, 3))])
-        with k.range(k.const(0, u32), known, DOT_ROWS) as first:
+
+        def load(first: Value) -> list[list[Value]]:
             starts = [k.cast(k.min(first + i, known - 1), i64) * size for i in range(DOT_ROWS)]
-            loaded = [[vectors[start + place] for place in places] for start in starts]
+            return [[vectors[start + place] for place in places] for start in starts]
+
+        ahead = [[k.var(each) for each in row] for row in load(k.const(0, u32))] if DOTS_AHEAD else []
+        with k.range(k.const(0, u32), known, DOT_ROWS) as first:
+            loaded = [[k.emit("mov", each) for each in row] for row in ahead] or load(first)
+            for row, following in zip(ahead, load(first + DOT_ROWS) if ahead else [], strict=True):
+                for each, value_ahead in zip(row, following, strict=True):
+                    each.set(value_ahead)
             sums.note(first, known, [_dot(k, found, column) for found in loaded for column in mine])
     sums.leave(known + 1, partial)
     return k.build()
