@@ -2,11 +2,14 @@
 
 # ruff: noqa: ICN001 - oxinp is np
 
+import types
+
 import numpy
 import pytest
 
 import oxinp as np
-from oxinp._core.lazy.balance import NUM_SIZES, balance
+from oxinp._core.lazy.balance import NUM_SIZES, Balance, balance
+from oxinp._core.lazy.handle import chain
 from tests.comparator import assert_same
 
 
@@ -115,6 +118,43 @@ def test_results_of_larger_work_are_fetched_once(stats):
     assert z._storage.host is not None
     assert stats().launches == before.launches + 1
     assert stats().d2h_bytes == before.d2h_bytes + y.nbytes
+
+
+def test_a_view_counts_as_the_array_that_it_is_of():
+    large = matrix(np, (300, 1000))
+    np.evaluate(large)
+    np.evaluate(large[3, 7:11] * 2)
+    entry = (large[3, 7:11])._storage.value[1][0]
+    learned = Balance()
+    assert learned.ran(32, (2.0, entry)) == learned.ran(32, (chain(large[3, 7:11])[1][0],)) == NUM_SIZES
+
+
+def test_what_is_waited_for_is_all_that_was_launched_since():
+    learned = Balance()
+    large, small = (types.SimpleNamespace(buffer=types.SimpleNamespace(nbytes=n)) for n in (1 << 30, 1 << 10))
+    for _ in range(1000):
+        learned.ran(1 << 10, (large,))
+        learned.ran(1 << 10, (small,))
+        learned.waited()
+    assert not learned.limit
+    for _ in range(1000):
+        learned.ran(1 << 10, (small,))
+        learned.waited()
+    assert learned.limit
+
+
+def test_copies_of_what_larger_work_leaves_are_no_reason_to_have_more_on_the_host():
+    learned = Balance()
+    large, middling = (types.SimpleNamespace(buffer=types.SimpleNamespace(nbytes=n)) for n in (1 << 30, 300_000))
+    while not learned.limit:
+        learned.waited()
+        learned.ran(1 << 10, ())
+    for _ in range(20):
+        learned.computed_call(middling.buffer.nbytes, 1e5, (middling,), is_first=True)  # which costs the device more
+        learned.ran(1 << 10, (large,))
+        learned.fetched(1 << 10)
+        learned.uploaded(1 << 10)
+        assert learned.limit <= 65536
 
 
 def test_products_with_what_is_on_the_device_alone(stats):

@@ -81,6 +81,7 @@ class Balance:
         "_between",
         "_due",
         "_first",
+        "_has_waited",
         "_last",
         "_level",
         "_return",
@@ -103,7 +104,8 @@ class Balance:
         self._unit = int(threshold) if is_adaptive and MIN_THRESHOLD <= threshold < inf else 0
         self._weights = [0.0] * NUM_SIZES
         self._level = self.limit = 0
-        self._last = NUM_SIZES
+        self._last = NUM_SIZES  # the size of the largest arrays that were worked on since the program waited last
+        self._has_waited = False
         self._due = self._since = 0  # notes since the last judgement, and judgements since the last change
         self._first = 0.0  # microseconds that launches take more, on an average, for being the first of their kind
         self._source = 0  # the size of the largest arrays that those were computed from
@@ -128,8 +130,7 @@ class Balance:
         self._launched(nbytes, leaves, CALL + cost / HOST_RATE, is_first=is_first)
 
     def _launched(self, nbytes: int, leaves: tuple[Any, ...], microseconds: float, *, is_first: bool) -> None:
-        self.ran(nbytes, leaves)
-        size = self._last
+        size = self.ran(nbytes, leaves)
         if is_first:
             self._first += (FIRST - self._first) / (8 * _SAMPLED)
             self._weigh(size, microseconds - LAUNCH - FIRST)
@@ -137,16 +138,21 @@ class Balance:
             self._first -= self._first / 8
             self._weigh(size, _SAMPLED * (microseconds - LAUNCH))
 
-    def ran(self, nbytes: int, leaves: tuple[Any, ...]) -> None:
-        """Note how large the largest array is of what has been launched, for which the program may wait."""
-        for entry in leaves:
-            held = getattr(entry, "nbytes", 0)
-            if held > nbytes:  # noqa: PLR1730 - a call of max() takes longer
-                nbytes = held
-        self._last = self._size(nbytes)
+    def ran(self, nbytes: int, leaves: tuple[Any, ...]) -> int:
+        """Note how large the largest array is of what has been launched, for all of which the program may wait."""
+        for entry in leaves:  # of a view it is the array that counts, which is placed as a whole; numbers have none
+            held = getattr(entry, "buffer", None)
+            if held is not None and held.nbytes > nbytes:
+                nbytes = held.nbytes
+        size = self._size(nbytes)
+        if self._has_waited or size > self._last:
+            self._last = size
+            self._has_waited = False
+        return size
 
     def waited(self) -> None:
         """Note that the program has waited for the device, for what the last kernels computed."""
+        self._has_waited = True
         self._weigh(self._last, -WAIT)
 
     def takes(self, nbytes: float, weight: float = 1.0, price: float = LAUNCH) -> bool:
@@ -185,7 +191,15 @@ class Balance:
         if nbytes < self.limit:
             self._between += WAIT + nbytes / COPY_RATE
             self._source = max(self._source, self._last)
-            self._weigh(self._last, WAIT)
+            if self._last < NUM_SIZES:
+                self._weights[self._last] += WAIT
+            self._note()
+
+    def uploaded(self, nbytes: int) -> None:
+        """Note that what belongs on the host was wanted on the device, by larger work."""
+        if nbytes < self.limit:
+            self._between += LAUNCH + nbytes / COPY_RATE
+            self._note()
 
     def _size(self, nbytes: float) -> int:
         return (int(nbytes) // self._unit).bit_length() if nbytes < self.reach else NUM_SIZES
@@ -194,6 +208,9 @@ class Balance:
         if size >= NUM_SIZES:
             return
         self._weights[size] += microseconds
+        self._note()
+
+    def _note(self) -> None:
         self._due += 1
         if self._due >= _PERIOD:  # two threads may have gone beyond
             self._due = 0
@@ -216,13 +233,15 @@ class Balance:
         if not level and sums[-1] >= MAX_WEIGHT and self._since >= _PROOF:  # the device has proved right
             self._return, self._switch = RETURN, SWITCH
         sizes = [size for size in range(level, NUM_SIZES) if weights[size]]
-        better = [
-            (sums[size + 1], size + 1) for size in sizes if sums[size + 1] < present - self._shares[size] * self._switch
-        ]
+        better = []
+        for size in sizes:
+            there = sums[size + 1] + (self._between if size < self._source else 0.0)  # which that would not spare
+            if there < present - self._shares[size] * self._switch:
+                better.append((there, size + 1))
         below = min(sums[:level], default=inf)
         if better:
             self._settle(min(better)[1])
-        elif not sizes and self._between > 2 * SWITCH:  # it is work on larger arrays that small ones come from
+        elif not sizes and self._between > 3 * SWITCH:  # it is work on larger arrays that small ones come from
             if level <= self._source < NUM_SIZES:
                 self._settle(self._source + 1)
             else:

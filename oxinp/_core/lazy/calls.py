@@ -32,9 +32,6 @@ CALLS: dict[ref[Call], None] = {}
 MAX_CALLS = 64
 """Calls that wait: beyond, all are run, for they keep their operands."""
 
-AWAITED_NBYTES = 16
-"""Results up to this size, which are scalars, are what programs wait for."""
-
 _OF_BUFFERS = frozenset({"nbytes", "_block", "backend"})
 
 
@@ -119,7 +116,7 @@ class Call:
         nbytes = self.bound.layouts[0].nbytes
         if nbytes < balance.reach and (is_first or is_sampled()):
             balance.computed_call(nbytes, self.bound.host_cost(), leaves, is_first=is_first)
-        elif nbytes <= AWAITED_NBYTES or balance.limit:
+        else:
             balance.ran(nbytes, leaves)
         if REPORTS:
             nbytes = sum(layout.nbytes for layout in self.bound.layouts)

@@ -155,6 +155,8 @@ def _upload(storage: Storage) -> Value:
             if stale.buffer is None and storage.stale is stale:
                 storage.stale = None
         raise
+    if balance.limit:
+        balance.uploaded(host.nbytes)
     value = on_device(host_layout(host), stale.buffer)
     with SIDES:
         if storage.stale is stale:  # else it has been pinned since

@@ -247,6 +247,7 @@ class BoundOp:
             if self.executables is None and (made := self.run_first(variant, leaves)) is not None:
                 return made
             executable = self.executable(variant)
+            self.has_run = True
             if not (op.has_spare and executable.scratch_nbytes):
                 return executable.run_all(leaves)
             with device().pool.keeping_arrays():  # the other way costs less than their eviction

@@ -158,6 +158,7 @@ def _write_result(storage: Storage, layout: Layout, seen: Layout, entry: Any, so
         balance.computed_call(layout.nbytes, bound.host_cost(), (buffer, *leaves), is_first=is_first)
     if bound.executables is not None or bound.run_first(layout.form, leaves, ptr) is None:
         bound.executable(layout.form).run_into(ptr, leaves)
+        bound.has_run = True
     if REPORTS:
         note("device", f"{bound.op.name} into a view", f"{layout.nbytes} B of a device array")
     note_written(storage)
