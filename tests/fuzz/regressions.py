@@ -144,6 +144,15 @@ a3[...] = a2 * 0.5j
 a4 = np.lib.stride_tricks.as_strided(a3, (2, 3), (0, 2))
 a4[1, -3] *= a4[1, 2]
 """,
+    "shapes and an integer that both do not fit, of which NumPy names one": """
+a1 = np.resize([0], (5, 17, 3)).astype('i4')
+a2 = np.where([0, 0], a1, 2**31)
+""",
+    "draws that go through the C library's log1p": """
+_rng = np.random.Generator(np.random.PCG64(5))
+a1 = _rng.standard_exponential(40, 'f4')
+a2 = _rng.standard_exponential(40)
+""",
 }
 PROGRAMS = tuple(
     Program(tuple(Statement("regression", line) for line in code.strip().splitlines()), origin)

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 FUSED, PLAIN, OWN = "fused", "plain", "own"  # see `oxinp._kernels.random.libm_log1p`
-_PER_STATE = 4  # words of Philox's buffer
+_BUFFERED = 4  # words of Philox's buffer,
+_PER_STATE = 3  # of which one at least has been taken in every state that NumPy knows
 _TAIL = 0xFFFFFE01  # half a word that exponentials of f32 take for the tail's
 
 
@@ -195,10 +196,13 @@ def drawn(name: str, numbers: Any) -> np.ndarray[Any, Any]:
     probe = _PROBES[name]
     source = np.random.Philox(0)
     state: Any = dict(source.state)
-    parts = []
-    for buffer in probe.word(np.asarray(numbers, np.uint64)).reshape(-1, _PER_STATE):
-        source.state = state | {"buffer": buffer, "buffer_pos": 0, "has_uint32": 0}
-        parts.append(probe.draw(np.random.Generator(source), _PER_STATE))
+    words, parts = probe.word(np.asarray(numbers, np.uint64)), []
+    for start in range(0, len(words), _PER_STATE):
+        given = words[start : start + _PER_STATE]
+        buffer = np.zeros(_BUFFERED, np.uint64)
+        buffer[_BUFFERED - len(given) :] = given
+        source.state = state | {"buffer": buffer, "buffer_pos": _BUFFERED - len(given), "has_uint32": 0}
+        parts.append(probe.draw(np.random.Generator(source), len(given)))
     return np.concatenate(parts)
 
 

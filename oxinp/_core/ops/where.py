@@ -23,5 +23,5 @@ def where(condition: Any, x: Any, y: Any) -> Any:
         operands = (types.from_host(np.asarray(operands[0])), *operands[1:])
     try:
         return apply(WHERE, np.where, operands, as_array=True)
-    except Unsupported:
+    except (Unsupported, ValueError):  # of shapes: NumPy looks at integers' sizes first
         return call(np.where, (condition, x, y), {}, name="where")
