@@ -180,8 +180,11 @@ class ForeignBuffer:
         Whose end gives the memory back.
     backend : Backend
         Of the device.
+    nbytes : int
+        0: what is not ours to place has no size that placement could learn from. Its views have theirs.
     """
 
+    nbytes = 0
     __slots__ = ("__weakref__", "backend", "owner", "ptr")
 
     def __init__(self, ptr: int, owner: Any) -> None:
