@@ -23,10 +23,7 @@ REASONS: dict[str, tuple[str, ...]] = {
             "lapack/divide.py most_rows: never false: "
             "while DivideSpec(type, PREPARE, 2 * order).shared_nbytes <= limits.max_shared_nbytes:"
         ),
-        (
-            "sort/plan.py _short_spec: never false: "
-            "return spec if block.make(spec).shared_nbytes <= device.max_shared_nbytes else None"
-        ),
+        "sort/plan.py _short_specs: never true: if block.make(spec).shared_nbytes > device.max_shared_nbytes:",
     ),
     "kernels that are made are never None, as those are that are only asked for": (
         (
@@ -43,7 +40,7 @@ REASONS: dict[str, tuple[str, ...]] = {
         ),
         "index/windows.py update: never true: piece = piece or max(MIN_PIECE, -(-count // (NUM_PIECES * WARP)) * WARP)",
         (
-            "random/segments.py plan: never true: "
+            "random/segments.py tiled: never true: "
             "finds = FindSpec(generator, name, is_shifted, "
             "items or items_of(name, size, device.num_sms), capacity, form)"
         ),
