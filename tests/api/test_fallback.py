@@ -231,7 +231,7 @@ def test_a_small_part_of_a_large_array_moves_alone():
     x = oxinp.arange(float(LARGE))
     for part, expected in ((x[10:20], np.arange(10.0, 20)), (x[::1000], np.arange(0.0, LARGE, 1000))):
         counters.reset()
-        assert_same(oxinp.partition(part, 1), np.partition(expected, 1))
+        assert_same(oxinp.partition(part, 1)[:2], expected[:2])  # the order of the rest is anybody's
         assert counters.d2h_bytes <= 2 * expected.nbytes
     assert x._storage.host is None
 

@@ -83,6 +83,9 @@ def flags_of_device(operation, rule, kinds, operands, output=None):
 # What NumPy's C code raises on the way, of results that are as they have to be: a known few.
 UNTOLD = {"arctan2", "nextafter", "spacing", "logaddexp", "logaddexp2", "sin", "cos", "hypot"}
 UNTOLD |= {"floor_divide", "divmod", "ldexp", "exp", "float_power", "power"}
+# Where a result is next to its operand, C's library tells of underflow of subnormal ones, which the vectors that NumPy
+# has for some processors do not.
+LIKE_THEIR_OPERAND = {"arcsin", "arctanh", "expm1", "log1p", "sinh", "tan"}
 RULED = [row for row in ROWS.values() if exceptions.OF_UFUNCS.get(row.numpy) is not None]
 
 
@@ -105,6 +108,8 @@ def test_flags_are_numpys(row, dtype):
     if "power" in row.name:  # of infinite operands, vectorised powers raise what C's own does not
         are_finite = numpy.isfinite(operands[0]) & numpy.isfinite(operands[1])
         operands = [x[are_finite] for x in operands]
+    if row.name in LIKE_THEIR_OPERAND and dtype in "fd":
+        operands = [x[(x == 0) | ~(abs(x) < numpy.finfo(dtype).tiny)] for x in operands]
     expected = flags_of_numpy(row.numpy, operands)
     kinds = 15 if dtype in "fd" and row.name not in UNTOLD else 15 & ~KINDS["under"]
     operation = UFUNC_OBJECTS[row.name].operations[0]

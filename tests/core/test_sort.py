@@ -46,7 +46,7 @@ def test_sort_and_argsort(code, stats):
 
 
 def test_any_axis_and_layout(stats):
-    x = values("d", (5, 6, 7))
+    x = abs(values("d", (5, 6, 7)))  # NumPy's sorts by vectors, on some processors, mix zeros of both signs
     ours = np.asarray(x)
     for axis in range(-3, 3):
         check(np.sort(ours, axis), numpy.sort(x, axis))
