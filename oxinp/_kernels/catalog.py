@@ -93,9 +93,10 @@ from oxinp._kernels.scan.chained import ScanChainedSpec
 from oxinp._kernels.scan.chained_columns import ScanChainedColumnsSpec
 from oxinp._kernels.scan.columns import ScanColumnsSpec
 from oxinp._kernels.scan.rows import ScanRowsSpec
+from oxinp._kernels.sort import bitonic, count, histogram, network, onesweep, partition, search, search_tree, select
 from oxinp._kernels.sort import block as sort_block
-from oxinp._kernels.sort import count, histogram, network, onesweep, partition, search, search_tree, select
 from oxinp._kernels.sort import plan as sort
+from oxinp._kernels.sort.bitonic import BitonicSpec
 from oxinp._kernels.sort.block import BlockSpec
 from oxinp._kernels.sort.count import CountSpec
 from oxinp._kernels.sort.histogram import HistogramSpec, RouteSpec
@@ -755,6 +756,7 @@ FAMILIES: dict[type, Any] = {
     BucketsSpec: buckets,
     SumsSpec: sums,
     NetworkSpec: network,
+    BitonicSpec: bitonic,
     BlockSpec: sort_block,
     HistogramSpec: histogram,
     RouteSpec: histogram,
