@@ -20,16 +20,15 @@ from oxinp._core.lazy import placement
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import Handle, fetch, host_view
 from oxinp._core.lazy.operands import mask_operand
-from oxinp._core.lazy.record import COPY, check_placement, express, is_hosted
+from oxinp._core.lazy.record import COPY, express, is_hosted
 from oxinp._core.lazy.results import types, wrap_host, wrap_pending
 from oxinp._core.lazy.views import view, view_at
 from oxinp._core.manipulation import shape
-from oxinp._core.manipulation.copy import assign, astype, copy, own, warn_of_lost_parts
+from oxinp._core.manipulation.copy import assign, astype, own, warn_of_lost_parts
 from oxinp._core.memory.broadcast import broadcast_shapes, broadcasts_to
 from oxinp._core.memory.layout import Layout
-from oxinp._core.ops import creation, gather
+from oxinp._core.ops import creation
 from oxinp._core.ops import roll as rolls
-from oxinp._core.ops import sort as sorts
 from oxinp._core.ops.index import getitem, setitem
 from oxinp._core.ops.where import where as where_of_three
 
@@ -224,40 +223,6 @@ def bmat(obj: Any, ldict: Any = None, gdict: Any = None) -> Any:
         names = re.split(r"[;,\s]+", obj)
         ldict, gdict = {name: known[name] for name in names if name in known}, {}
     return call(np.bmat, (obj, ldict, gdict), {}, name="bmat")
-
-
-@implements("repeat")
-def repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
-    """See `numpy.repeat`: for one number of repeats, a copy of a broadcast view, else elements by index."""
-    a = as_ours(a)
-    if axis is None:
-        a, axis = shape.ravel(a), 0
-    axis = normalize_axis_index(axis, a._layout.ndim)
-    if not isinstance(repeats, int | np.integer):
-        return _repeated(a, as_ours(repeats), axis)
-    if repeats < 0:
-        raise Unsupported("what NumPy refuses")
-    lengths = a._layout.shape
-    wide = (*lengths[: axis + 1], int(repeats), *lengths[axis + 1 :])
-    widened = view(a, lambda seen: np.broadcast_to(np.expand_dims(seen, axis + 1), wide))
-    made = shape.reshape(copy(widened), (*lengths[:axis], lengths[axis] * int(repeats), *lengths[axis + 1 :]))
-    made._view = (None, True)
-    return made
-
-
-def _repeated(a: Any, counts: Any, axis: int) -> Any:
-    """Return slices of an axis, each as often as its count says; waits for the sum of the counts."""
-    length, dtype = a._layout.shape[axis], counts._layout.dtype
-    if counts._layout.shape != (length,) or dtype.kind not in "iub" or dtype == np.uint64 or not length:
-        raise Unsupported("one count for all in an array, or what NumPy refuses")
-    check_placement(a, counts)
-    if dtype.kind == "i" and int(counts.min()) < 0:
-        raise Unsupported("what NumPy refuses")
-    ends = counts.cumsum(dtype=np.int64)
-    if not (total := int(ends[-1])):
-        raise Unsupported("nothing to repeat")
-    source = sorts.searchsorted(ends, creation.arange(total), is_right=True)
-    return gather.take(a, source, axis, is_checked=False)
 
 
 _numpys_insert = rebound(np.insert)

@@ -25,6 +25,7 @@ from oxinp._api import (  # noqa: F401
 from oxinp._api import files as _files  # noqa: F401
 from oxinp._api import placing as _placing  # noqa: F401
 from oxinp._api import quantiles as _quantiles  # noqa: F401
+from oxinp._api import repetition as _repetition  # noqa: F401
 from oxinp._api import searching as _searching  # noqa: F401
 from oxinp._api import sequences as _sequences  # noqa: F401
 from oxinp._api import sets as _sets  # noqa: F401

@@ -36,6 +36,12 @@ EXACT = {
     "rows by r_": lambda xp, A: (xp.r_[A(V), 0, 5:1:-1, A(W)], xp.r_[A(X), A(X)]),
     "delete": lambda xp, A: xp.delete(A(X), A(numpy.array([1, 3])), 0),
     "repeat by counts": lambda xp, A: (xp.repeat(A(V), A(N[:40])), xp.repeat(A(X), A(N[:7] > 3), 1)),
+    "repeat": lambda xp, A: (xp.repeat(A(V), 3), xp.repeat(A(X), 2), xp.repeat(A(X).T, 2, 0), xp.repeat(A(X), 1, -1)),
+    "tile": lambda xp, A: tuple(
+        xp.tile(A(x), reps)
+        for x in (V, X, J[None, :, ::2], X.T, X[:0])
+        for reps in (3, (2, 1), (1, 2, 3, 1, 2), [2, 2], 1, (0, 2), numpy.array([2, 3]), ())
+    ),
     "reduceat by an array": lambda xp, A: xp.maximum.reduceat(A(V), A(numpy.array([3, 1, 9])) * 1),
     "delete a slice": lambda xp, A: xp.delete(A(X), slice(1, 5, 2), 1),
     "insert": lambda xp, A: xp.insert(A(X), A(numpy.array([1, 3])), 5.0, 0),
@@ -217,3 +223,11 @@ def test_several_indices_of_no_dimensions_are_refused():
     for xp in (np, numpy):
         with pytest.raises(ValueError, match="0d arrays"):
             xp.unravel_index(xp.asarray(numpy.arange(1)), ())
+
+
+def test_repeats_along_several_axes_are_one_launch(stats):
+    x = np.asarray(X)
+    np.evaluate(x)
+    before = stats().launches
+    np.evaluate(np.tile(x, (3, 2)), np.tile(x, (2, 1, 4)))
+    assert stats().launches - before == 2
