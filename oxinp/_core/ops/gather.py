@@ -289,15 +289,16 @@ def take_along(array: Handle, index: Handle, axis: int) -> Any:
     """
     layouts = array._layout, index._layout
     shapes = [(*layout.shape[:axis], *layout.shape[axis + 1 :]) for layout in layouts]
-    try:
-        others = np.broadcast_shapes(*shapes)
-    except ValueError:
-        raise Unsupported("shapes that NumPy refuses to broadcast") from None
     need_kernel(*layouts)
-    array, index = (
-        view(x, lambda seen: np.broadcast_to(seen, (*others[:axis], seen.shape[axis], *others[axis:])))
-        for x in (array, index)
-    )
+    if shapes[0] != shapes[1]:
+        try:
+            others = np.broadcast_shapes(*shapes)
+        except ValueError:
+            raise Unsupported("shapes that NumPy refuses to broadcast") from None
+        array, index = (
+            view(x, lambda seen: np.broadcast_to(seen, (*others[:axis], seen.shape[axis], *others[axis:])))
+            for x in (array, index)
+        )
     if not index._layout.size or not array._layout.size:
         raise Unsupported("no elements")
     extent = array._layout.shape[axis]
@@ -383,7 +384,8 @@ def nonzero(mask: Handle) -> tuple[Any, ...]:
 def _selected(mask: Handle, array: Handle | None) -> Any:
     """The elements, or their numbers, with a true mask."""
     operands = (mask,) if array is None else (mask, array)
-    return perform_on_device(SELECT, [ravel(x) for x in operands])
+    flat = [x if x._layout.ndim == 1 and x._layout.is_contiguous else ravel(x) for x in operands]
+    return perform_on_device(SELECT, flat)
 
 
 def need_kernel(*layouts: Layout) -> None:

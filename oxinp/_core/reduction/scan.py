@@ -111,7 +111,7 @@ def accumulate(row: ScanRow, array: Handle, axis: Any = 0, dtype: Any = None, ou
             explain.note("host", row.name, placement.why_host(layout.nbytes if has_kernel else -1))
         return _on_host(row, array, axis, dtype, out)
     if axis is None:
-        array, axis = ravel(array), 0
+        array, axis = array if layout.ndim == 1 else ravel(array), 0
         layout = array._layout
     if not layout.ndim or isinstance(axis, tuple):
         raise Unsupported("NumPy says what it takes")
