@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any
 from oxinp._ptx.math.exponential import exp as real_exp
 from oxinp._ptx.math.exponential import exp2_parts, exp_parts
 from oxinp._ptx.math.exponential import expm1 as real_expm1
-from oxinp._ptx.math.floats import FORMATS, power_of_two
+from oxinp._ptx.math.floats import FORMATS, power_of_two, top_word, with_top_word
 from oxinp._ptx.math.hyperbolic import cosh as real_cosh
 from oxinp._ptx.math.hyperbolic import sinh as real_sinh
 from oxinp._ptx.math.inverse_trigonometric import arctan2
 from oxinp._ptx.math.logarithm import log as real_log
 from oxinp._ptx.math.logarithm import log1p as real_log1p
 from oxinp._ptx.math.roots import hypot
+from oxinp._ptx.math.trigonometric import rounded_sine_and_cosine, sine_and_cosine
 from oxinp._ptx.math.trigonometric import sin as real_sin
-from oxinp._ptx.math.trigonometric import sine_and_cosine
 from oxinp._ptx.types import f32, f64
 from oxinp._ptx.value import Value
 
@@ -82,9 +82,20 @@ def sign(k: Builder, z: Any) -> Value:
 
 
 def exp(k: Builder, z: Any) -> Value:
-    """``e**z``; within 3 ulp, 5 where the power is near overflow or underflow."""
-    sine, cosine = sine_and_cosine(k, z.imag)
-    return _grown(k, z, *exp_parts(k, _bounded(k, z.real, 1.0)), k.compound(z.type, cosine, sine))
+    """``e**z``; within 3 ulp, 5 where the power is near overflow or underflow.
+
+    Method: where the power is a normal number, as most are, it is scaled by an addition to its exponent.
+    """
+    x, y = z.real, z.imag
+    power, number = exp_parts(k, _bounded(k, x, 1.0))
+    sine, cosine = rounded_sine_and_cosine(k, y)
+    scaled = with_top_word(k, power, top_word(k, power) + (number << FORMATS[x.type].shift))
+    real, imag = k.var(cosine * scaled), k.var(sine * scaled)
+    with k.when(~((k.abs(x) < STEEP[x.type]) & (k.abs(y) < INFINITY))):
+        grown: Any = _grown(k, z, power, number, k.compound(z.type, cosine, sine))
+        real.set(grown.real)
+        imag.set(grown.imag)
+    return k.compound(z.type, real.get(), imag.get())
 
 
 def _bounded(k: Builder, x: Value, unit: float) -> Value:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from oxinp._ptx.math.floats import polynomial, quotient, top_word, with_top_word
-from oxinp._ptx.math.reduction import reduced
+from oxinp._ptx.math.reduction import reduced, rounded
 from oxinp._ptx.math.widen import widened
 from oxinp._ptx.types import f32, f64
 from oxinp._ptx.value import Value
@@ -71,7 +71,19 @@ def cos(k: Builder, x: Value) -> Value:
 def sine_and_cosine(k: Builder, x: Value) -> tuple[Value, Value]:
     """Both, as exact as each; the argument is reduced once."""
     r, low, number = reduced(k, x)
-    sine, cosine = octant(k, r, low)
+    return _turned(k, x, *octant(k, r, low), number)
+
+
+def rounded_sine_and_cosine(k: Builder, x: Value) -> tuple[Value, Value]:
+    """Both, in fewer instructions; at most 1.5 ulp from the true values."""
+    r, number = rounded(k, x)
+    z = r * r
+    sine = k.fma(r * z, polynomial(k, z, SIN[x.type]), r)
+    return _turned(k, x, sine, k.fma(z, polynomial(k, z, COS[x.type]), 1.0), number)
+
+
+def _turned(k: Builder, x: Value, sine: Value, cosine: Value, number: Value) -> tuple[Value, Value]:
+    """Sine and cosine of `x`, of which those of ``x - number * pi / 2`` are given."""
     is_odd = (number & 1) != 0
     real = negated(k, k.where(is_odd, sine, cosine), (number + 1) & 2, 30)
     imag = negated(k, k.where(is_odd, cosine, sine), number & 2, 30)
