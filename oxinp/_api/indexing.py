@@ -37,7 +37,8 @@ def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: Any = "r
     array, index = _taken(a), _taken(indices)
     given = None if is_array(indices) else np.asarray(indices)
     check_placement(array, index)
-    array, axis = (ravel(array), 0) if axis is None else (array, axis)
+    if axis is None:
+        array, axis = array if array._layout.ndim == 1 else ravel(array), 0
     return gather.take(array, index, axis, given=given)
 
 

@@ -160,7 +160,7 @@ def _by_key(array: Handle, key: Any) -> Any:
     dense = result_layout(layout.dtype, shape, [Layout.at(layout.dtype, shape, strides, layout.offset)])
     order = sorted(range(len(free)), key=lambda i: -dense.strides[i])
     axes = (*range(place, place + count), *[free[i] for i in order])
-    turned = view(seen, lambda x: x.transpose(axes))
+    turned = seen if axes == tuple(range(layout.ndim)) else view(seen, lambda x: x.transpose(axes))
     result = gather.gathered(turned, found.index, 0, count, found.error, is_checked=found.is_checked)
     ndim = found.index._layout.ndim
     places = [ndim + order.index(i) for i in range(len(free))]
@@ -170,12 +170,12 @@ def _by_key(array: Handle, key: Any) -> Any:
 
 def _in_order_of_index(found: advanced.Selection) -> Any:
     """Return elements of a vector, in memory in the order of their indices."""
-    axes = axes_of(found.index._layout, "K") or tuple(range(found.index._layout.ndim))
+    axes = axes_of(found.index._layout, "K")
+    if axes is None:
+        return gather.gathered(found.array, found.index, 0, 1, found.error, is_checked=found.is_checked)
     index = view(found.index, lambda x: x.transpose(axes))
     result = gather.gathered(found.array, index, 0, 1, found.error, is_checked=found.is_checked)
-    return (
-        result if index._layout is found.index._layout else own(view(result, lambda x: x.transpose(np.argsort(axes))))
-    )
+    return own(view(result, lambda x: x.transpose(np.argsort(axes))))
 
 
 def setitem(array: Handle, key: Any, value: Any) -> None:
