@@ -1,8 +1,9 @@
 """Indexing, sorting, counting, scans and building on a GPU in one run, and the geometric mean of what they reach.
 
-``python -m asv_benchmarks.kernels.array_chapters [REGEX] [--scale N] [--peer] [--kernels] [--unchecked]`` does with its
-rows what `calls.run` does: the median time of a call whose result is waited for, beside CuPy and PyTorch, the ratio to
-the faster one, and the share of the rate of a copy. `indexing` and `scans_and_counts` have more rows of their own.
+``python -m asv_benchmarks.kernels.array_chapters [REGEX] [--scale N] [--peer] [--kernels] [--unchecked] [--set ...]``
+does with its rows what `calls.run` does: the median time of a call whose result is waited for, beside CuPy and PyTorch,
+the ratio to the faster one, and the share of the rate of a copy. ``--set scan.chained.SUM_BLOCKS=8`` runs with another
+value of a constant of a kernel family. `indexing` and `scans_and_counts` have more rows of their own.
 Ends with status 1 if anything is wrong.
 """
 

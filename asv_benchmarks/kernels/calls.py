@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 
 import oxinp
+from asv_benchmarks.kernels import settings
 from asv_benchmarks.kernels.plans import write
 from oxinp._terminal import Columns, columns
 
@@ -93,7 +94,9 @@ def run(cases, is_right, description, *, width, min_size=1):
     parser.add_argument("--peer", action="store_true")
     parser.add_argument("--kernels", action="store_true", help="say how long each kernel takes, too")
     parser.add_argument("--unchecked", action="store_true", help="time only, where NumPy takes too long")
+    settings.add_option(parser)
     options = parser.parse_args()
+    settings.apply(options.set)
     rng, all_right, made = np.random.default_rng(0), True, None  # what the last case was made of
     ratios = []
     rate = copy_rate(2**27 // options.scale)

@@ -3,8 +3,8 @@
 Prints a line per case: the median of device-event times over random data, that of CuPy and PyTorch (``--peer``, as far
 as they are installed), the ratio to the faster one, and the share of the time that the bytes of the passes take at the
 rate of a copy in the same run. Results are compared with NumPy's, of one long row by their order and a sum of all
-bits. ``--launches`` prints the time of each step, too. ``--sweep`` times the candidates for how a pass is cut instead.
-Ends with status 1 if anything is wrong.
+bits. ``--launches`` prints the time of each step, too. ``--sweep`` times the candidates for how a pass is cut instead;
+``--set sort.bitonic.MAX_BITS=0`` does without the network in shared memory. Ends with status 1 if anything is wrong.
 """
 
 import argparse
@@ -15,6 +15,7 @@ import sys
 
 import numpy as np
 
+from asv_benchmarks.kernels import settings
 from asv_benchmarks.kernels.plans import Prepared, milliseconds, write
 from oxinp._kernels.sort import plan
 from oxinp._kernels.sort.keys import num_digits
@@ -80,6 +81,11 @@ def drawn(rng, dtype, size):
     return rng.standard_normal(size, "f4" if dtype.itemsize <= 4 else "f8").astype(dtype)
 
 
+def name_of(what, dtype, rows, length):
+    """Return the name that patterns are searched in."""
+    return f"{what} {dtype} {rows} x {length}"
+
+
 class Case:
     """Elements on the device, and what sorts them."""
 
@@ -90,10 +96,7 @@ class Case:
         self.buffers = [backend.allocate(self.host.size * d.itemsize) for d in (self.result, self.dtype)]
         backend.upload(self.buffers[1].ptr, self.host.reshape(-1))
         self.made = None
-
-    @property
-    def name(self):
-        return f"{self.what} {self.dtype.str[1:]} {self.shape[0]} x {self.shape[1]}"
+        self.name = name_of(what, dtype, rows, length)
 
     def prepare(self, tile=None):
         make = plan.argsort if self.what == ARGSORT else plan.sort
@@ -239,7 +242,9 @@ def main():
     parser.add_argument("pattern", nargs="?", default="")
     for option in ("--quick", "--peer", "--sweep", "--launches"):
         parser.add_argument(option, action="store_true")
+    settings.add_option(parser)
     options = parser.parse_args()
+    settings.apply(options.set)
     backend, rng, is_right = open_backend(), np.random.default_rng(0), True
     rate, repetitions = copy_rate(backend), 5 if options.quick else 15
     modules = peers() if options.peer else {}
@@ -248,9 +253,9 @@ def main():
     write(drawn.draw(["case", "ours", "peers", "ratio", "floor", ""]))
     for what, dtype, rows, length in CASES:
         scale = 8 if options.quick and length > 2**22 else 1
-        case = Case(backend, what, dtype, rows, length // scale, rng)
-        if not re.search(options.pattern, case.name):
+        if not re.search(options.pattern, name_of(what, dtype, rows, length // scale)):
             continue
+        case = Case(backend, what, dtype, rows, length // scale, rng)
         if options.sweep:
             write(case.name)
             is_right &= sweep(backend, case)

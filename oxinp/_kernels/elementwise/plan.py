@@ -46,6 +46,7 @@ MAX_INDEX_32 = 2**31 - 2**20  # what 32-bit indices may reach, with room for a b
 MAX_VECTOR = 4
 MAX_UNROLL = 8
 NBYTES_IN_FLIGHT = 32  # of loads per thread
+MIN_UNIT_NBYTES = 8  # that a unit's loads count as at least
 # Units and rows per thread of tiles with transposed inputs, by the registers that one element of each input takes.
 STAGED_SHAPES = ((1, (4, 8)), (2, (2, 8)), (4, (2, 4)))
 LEAST_STAGED_SHAPE = (1, 4)
@@ -473,5 +474,5 @@ def vector_width(arrays: Sequence[Operand], nest: Nest, *, takes_rest: bool, lim
 def unroll(chain: Chain, vector: int, nbytes_in_flight: int) -> int:
     """Return the units per thread whose loads add up to a number of bytes; a power of two."""
     nbytes = sum(spec.type.nbytes for spec in chain.inputs if spec.kind in {UNIT, STRIDED}) * vector
-    count = nbytes_in_flight // max(nbytes, 8)
+    count = nbytes_in_flight // max(nbytes, MIN_UNIT_NBYTES)
     return max(1, min(MAX_UNROLL, 1 << (count.bit_length() - 1 if count else 0)))

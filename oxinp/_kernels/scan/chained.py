@@ -39,6 +39,7 @@ BLOCK = 256
 NUM_WARPS = BLOCK // WARP
 FAN_BITS = 5
 FAN = 1 << FAN_BITS  # one lane per entry
+SUM_BLOCKS = 6  # of sums of floats alone, per multiprocessor: as many as shared memory holds
 COPIES = True
 COPIED_NBYTES = 16  # of a unit
 MAX_AHEAD_BITS = 64  # of accumulators that registers hold for all levels at once
@@ -100,10 +101,10 @@ def make(spec: ScanChainedSpec) -> Kernel:
 
 
 def _min_blocks(spec: ScanChainedSpec) -> int:
-    """How many blocks the registers of a multiprocessor have to hold: sums of floats alone as shared memory does."""
+    """How many blocks the registers of a multiprocessor have to hold."""
     bits, is_alone = spec.op.acc.bits, spec.op.name == "sum" and not spec.chain.instrs
     if bits <= 128 and is_alone and not spec.value_type.is_integer:
-        return 6
+        return SUM_BLOCKS
     return 5 if bits <= 64 else 3 if bits <= 128 else 2
 
 
