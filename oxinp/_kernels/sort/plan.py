@@ -1,8 +1,11 @@
 """Sorts of rows: which kernels serve which length, and the passes of a radix sort.
 
 Rows are C-contiguous. Elements keep their bits, and equal ones their order, so the result is that of NumPy's stable
-sort. Beside its result a sort of long rows needs memory of the size of its keys, once, an argsort twice and 4 bytes per
-element more; both 1 KB per tile of some thousand keys, twice. Short rows need 4 bytes each, or none.
+sort. Rows that fit registers or shared memory are sorted by one kernel, floats of 4 bytes by two: the second one sorts
+the rows that the network of the first, which is not stable, leaves out. Longer rows take a pass per 8 bits of the keys.
+
+Beside its result a sort of long rows needs memory of the size of its keys, once, an argsort twice and 4 bytes per
+element more; both 1 KB per tile of some thousand keys, twice. Rows that two kernels sort take 4 bytes, others none.
 """
 
 from __future__ import annotations
@@ -150,9 +153,9 @@ def pairs_spec(length: int, type_: Type, value: Type | None) -> OnesweepSpec:
 
 
 def specs(length: int, type_: Type, result: Type | None, device: Device, *, is_descending: bool = False) -> list[Any]:
-    """Return the Specs of the kernels that sort rows of a length."""
-    if short := _short_specs(length, type_, result, device, is_descending):
-        return short
+    """Return the Specs of the kernels that sort rows of a length, in the order of their launches."""
+    if in_block := _specs_in_block(length, type_, result, device, is_descending):
+        return in_block
     spec = _radix_spec(length, type_, result, None, is_descending)
     return [HistogramSpec(type_, spec.bits, is_descending), RouteSpec(num_digits(type_), spec.bits), spec]
 
@@ -166,43 +169,43 @@ def _plan(
     tile: Tile | None,
     is_descending: bool,
 ) -> Plan:
-    short = _short_specs(length, type_, result, device, is_descending) if tile is None else []
-    if not short:
+    in_block = _specs_in_block(length, type_, result, device, is_descending) if tile is None else []
+    if not in_block:
         return _radix(num_rows, length, _radix_spec(length, type_, result, tile, is_descending), device)
     out, elements = Argument("out0"), Argument("in0")
     work = Work(nbytes=num_rows * length * (type_.nbytes + (type_ if result is None else result).nbytes))
-    if isinstance(short[0], NetworkSpec):
-        num_blocks = -(-num_rows * short[0].lanes // network.BLOCK)
-        kernel = network.make(short[0])
+    if isinstance(in_block[0], NetworkSpec):
+        num_blocks = -(-num_rows * in_block[0].lanes // network.BLOCK)
+        kernel = network.make(in_block[0])
         return Plan((Launch(kernel, (num_blocks, 1, 1), (out, elements), (num_rows, length), work),))
     scratch = Scratch()
-    marks = (scratch.take(num_rows * u32.nbytes),) if len(short) > 1 else ()
+    marks = (scratch.take(num_rows * u32.nbytes),) if len(in_block) > 1 else ()
     families = {BitonicSpec: bitonic, BlockSpec: block}
     return scratch.plan(
         [
             Launch(families[type(spec)].make(spec), (num_rows, 1, 1), (out, *marks, elements), (length,), work)
-            for spec in short
+            for spec in in_block
         ]
     )
 
 
-def _short_specs(length: int, type_: Type, result: Type | None, device: Device, is_descending: bool) -> list[Any]:
-    """The kernels for rows that a warp or a block sorts alone; none where none does."""
+def _specs_in_block(length: int, type_: Type, result: Type | None, device: Device, is_descending: bool) -> list[Any]:
+    """The kernels for rows that a warp or a block sorts alone, the second for what the first leaves out; maybe none."""
     if length <= network.MAX_LENGTH:
         size = max(2, 1 << (length - 1).bit_length())
         items = min(network.MAX_ITEMS, max(2, size // WARP, min(4, size // 4)))
         return [NetworkSpec(type_, result, size // items, items, is_descending)]
     if length > MAX_BLOCK_LENGTH or length * type_.nbytes > MAX_BLOCK_NBYTES:
         return []
-    quick = bitonic.spec_of(length, type_) if result is None and not is_descending else None
-    if quick is not None and not quick.marks:
-        return [quick]
+    unstable = bitonic.spec_of(length, type_) if result is None and not is_descending else None
+    if unstable is not None and not unstable.marks:
+        return [unstable]
     threads = 128 if length <= 1024 else 256 if length <= 4096 else 512
     items = next(each for each in BLOCK_ITEMS if each * threads >= length)
-    spec = BlockSpec(type_, result, threads, items, MATCH, is_descending, quick is not None)
+    spec = BlockSpec(type_, result, threads, items, MATCH, is_descending, unstable is not None)
     if block.make(spec).shared_nbytes > device.max_shared_nbytes:
         return []
-    return [spec] if quick is None else [quick, spec]
+    return [spec] if unstable is None else [unstable, spec]
 
 
 def _radix_spec(length: int, type_: Type, result: Type | None, tile: Tile | None, is_descending: bool) -> OnesweepSpec:
