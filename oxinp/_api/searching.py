@@ -137,11 +137,9 @@ def lexsort(keys: Any, axis: Any = -1) -> Any:
     """See `numpy.lexsort`."""
     rows = list(keys) if isinstance(keys, tuple | list) else list(as_ours(keys)) if np.ndim(keys) else []
     arrays = [as_ours(key) for key in rows]
-    if not arrays or axis not in (0, -1) or any(x._layout.ndim != 1 for x in arrays):
-        raise Unsupported("keys that are no vectors")
-    if len({x._layout.shape for x in arrays}) > 1:
-        raise Unsupported("what NumPy refuses")
-    return sorts.lexsort(arrays)
+    if not arrays or not arrays[0]._layout.ndim or len({x._layout.shape for x in arrays}) > 1:
+        raise Unsupported("no keys, scalars, or what NumPy refuses")
+    return sorts.lexsort(arrays, normalize_axis_index(axis, arrays[0]._layout.ndim))
 
 
 @implements("searchsorted")

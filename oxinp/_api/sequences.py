@@ -24,7 +24,7 @@ from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES, FLOAT64
 from oxinp._core.ops import creation, gather
 from oxinp._core.ops.convolve import convolve_directly
 from oxinp._core.ops.index import getitem, setitem
-from oxinp._core.ops.sort import searchsorted
+from oxinp._core.ops.sort import argsort, searchsorted
 from oxinp._core.ops.where import where
 from oxinp._core.ufunc.objects import UFUNC_OBJECTS
 
@@ -37,15 +37,20 @@ BITS = 8
 def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> Any:
     """See `numpy.interp`: the same operations on the same neighbours, found by a binary search."""
     wanted, points, values = as_ours(x), as_ours(xp), as_ours(fp)
-    if period is not None or any(a._layout.dtype.kind not in "biuf" for a in (wanted, points, values)):
-        raise Unsupported("periodic or complex functions")
+    if any(a._layout.dtype.kind not in "biuf" for a in (wanted, points, values)):
+        raise Unsupported("complex functions")
     size = points._layout.size
     if points._layout.ndim != 1 or values._layout.shape != points._layout.shape or size < 2 or not wanted._layout.ndim:
         raise Unsupported("what NumPy refuses, a single point, or a scalar")
-    if any(is_array(each) for each in (left, right)):
-        raise Unsupported("values beyond the ends that are arrays")
+    if any(is_array(each) for each in (left, right)) or not (period is None or type(period) in (int, float)):
+        raise Unsupported("values beyond the ends, or periods, that are arrays")
+    if period == 0:
+        raise ValueError("period must be a non-zero value")
     check_placement(wanted, points, values)
     wanted, points, values = (astype(a, FLOAT64, copy_wanted=False) for a in (wanted, points, values))
+    if period is not None:
+        wanted, points, values = _of_one_period(wanted, points, values, abs(period))
+        size, left, right = size + 2, None, None
     compute = UFUNC_OBJECTS
     place = compute["subtract"](searchsorted(points, wanted, is_right=True), 1)
     low = compute["minimum"](compute["maximum"](place, 0), size - 2)
@@ -63,6 +68,18 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
     found = where(compute["greater"](wanted, last), end if right is None else float(right), found)
     found = where(compute["less"](wanted, first), begin if left is None else float(left), found)
     return where(compute["isnan"](wanted), wanted, found)
+
+
+def _of_one_period(wanted: Any, points: Any, values: Any, period: float) -> tuple[Any, Any, Any]:
+    """Return what is wanted within a period, and sorted points there with one more on either side, as NumPy has it."""
+    remainder, join = UFUNC_OBJECTS["remainder"], dispatch.functions[np.concatenate]
+    points = remainder(points, period)
+    order = argsort(points)
+    points, values = (gather.take(a, order, is_checked=False) for a in (points, values))
+    ends = [[getitem(a, part) for part in (slice(0, 1), slice(-1, None))] for a in (points, values)]
+    (first, last), (begin, end) = ends
+    points = join((UFUNC_OBJECTS["subtract"](last, period), points, UFUNC_OBJECTS["add"](first, period)))
+    return remainder(wanted, period), points, join((end, values, begin))
 
 
 def _convolved(a: Any, v: Any, mode: Any) -> Any:

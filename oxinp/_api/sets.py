@@ -17,7 +17,7 @@ from oxinp._core.manipulation.copy import astype, copy, own
 from oxinp._core.manipulation.shape import ravel, reshape
 from oxinp._core.ops import gather
 from oxinp._core.ops.index import getitem
-from oxinp._core.ops.sort import Unique, distinct_values, searchsorted, sort
+from oxinp._core.ops.sort import Unique, argsort, distinct_values, searchsorted, sort
 from oxinp._core.ufunc.objects import UFUNC_OBJECTS
 
 
@@ -112,8 +112,8 @@ def unique_all(x: Any, /) -> Any:
 def isin(element: Any, test_elements: Any, assume_unique: Any = False, invert: Any = False, *, kind: Any = None) -> Any:
     """See `numpy.isin`: every element is searched among the sorted ones."""
     del assume_unique
-    if kind is not None:
-        raise Unsupported("a table")
+    if kind not in (None, "sort"):
+        raise Unsupported("a table, or what NumPy refuses")
     array, tested = as_ours(element), as_ours(test_elements)
     if not array._layout.ndim or not tested._layout.size:
         raise Unsupported("a scalar, or nothing to look for")
@@ -143,13 +143,31 @@ def setdiff1d(ar1: Any, ar2: Any, assume_unique: Any = False) -> Any:
 @implements("intersect1d")
 def intersect1d(ar1: Any, ar2: Any, assume_unique: Any = False, return_indices: Any = False) -> Any:
     """See `numpy.intersect1d`."""
-    if return_indices:
-        raise Unsupported("indices")
     check_placement(as_ours(ar1), as_ours(ar2))
-    arrays = [ravel(as_ours(x)) if assume_unique else unique(as_ours(x)) for x in (ar1, ar2)]
-    together = sort(concatenate(arrays))
-    first, second = getitem(together, slice(None, -1)), getitem(together, slice(1, None))
-    return gather.select(first, UFUNC_OBJECTS["equal"](first, second))
+    arrays, places = [ravel(as_ours(x)) for x in (ar1, ar2)], []
+    if not assume_unique and return_indices:
+        distinct = [Unique(x, with_places=True, equal_nan=True) for x in arrays]
+        arrays, places = [found.values for found in distinct], [found.index for found in distinct]
+    elif not assume_unique:
+        arrays = [unique(x) for x in arrays]
+    joined = concatenate(arrays)
+    order = argsort(joined) if return_indices else None
+    together = sort(joined) if order is None else gather.take(joined, order, is_checked=False)
+    first, second = _neighbours(together)
+    is_double = UFUNC_OBJECTS["equal"](first, second)
+    values = gather.select(first, is_double)
+    if order is None:
+        return values
+    low, high = [gather.select(x, is_double) for x in _neighbours(order)]
+    found = [low, UFUNC_OBJECTS["subtract"](high, arrays[0]._layout.size)]
+    if places:
+        found = [gather.take(own_places, x, is_checked=False) for own_places, x in zip(places, found, strict=True)]
+    return (values, *found)
+
+
+def _neighbours(array: Any) -> tuple[Any, Any]:
+    """Return the elements that have one behind them, and those behind."""
+    return getitem(array, slice(None, -1)), getitem(array, slice(1, None))
 
 
 @cache

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from oxinp._api.fronts import as_ours, implements, reduced
+from oxinp._core.host.exchange import is_array
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import fetch
 from oxinp._core.ops import count
@@ -36,12 +37,13 @@ def histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, we
         edges, is_uniform = fetch(np.histogram_bin_edges(array, bins, range)), True  # type: ignore[arg-type]
     else:
         edges, is_uniform = count.edges_of(array, bins, range)
+    on_host = fetch(edges) if is_array(edges) else edges
     if weights is None:
-        counts = count.histogram(array, edges, is_uniform=is_uniform)
+        counts = count.histogram(array, on_host, is_uniform=is_uniform)
     else:
-        counts = count.weighted_histogram(array, edges, as_ours(weights))
+        counts = count.weighted_histogram(array, on_host, as_ours(weights))
     if density:
-        widths = asarray(np.array(np.diff(edges), float))
+        widths = asarray(np.array(np.diff(on_host), float))
         divide = UFUNC_OBJECTS["divide"]
         counts = divide(divide(counts, widths), reduced(table.SUM, counts))
     return counts, asarray(edges)

@@ -63,6 +63,24 @@ EXACT = {
         xp.apply_along_axis(xp.diff, 0, A(J)),
         xp.apply_along_axis(xp.argmin, 1, A(X)),
     ),
+    "intersect1d, where": lambda xp, A: xp.intersect1d(A(N), A(N[:5] + 3), return_indices=True),
+    "intersect1d of distinct elements, where": lambda xp, A: xp.intersect1d(
+        A(MANY[:11]), A(MANY[3:9]), assume_unique=True, return_indices=True
+    ),
+    "isin by a sort": lambda xp, A: xp.isin(A(N), A(N[:5]), kind="sort"),
+    "lexsort along axes": lambda xp, A: tuple(xp.lexsort((A(J % 2), A(J % 3)), axis) for axis in (0, 1, -2)),
+    "lexsort of one array": lambda xp, A: xp.lexsort(A(N.reshape(2, 5, 5))),
+    "interp, periodic": lambda xp, A: tuple(
+        xp.interp(A(X * 9), A(V), A(W[:1] + V), left=3.0, period=period) for period in (2, -0.75)
+    ),
+    "reduceat of truth": lambda xp, A: tuple(
+        getattr(xp, name).reduceat(A(x), [0, 4, 1, 20], axis)
+        for name in ("logical_or", "logical_and")
+        for x, axis in ((N > 3, 0), (numpy.outer(N % 3, N[:5] % 2), 0))
+    ),
+    "reduceat of bits": lambda xp, A: tuple(
+        xp.bitwise_and.reduceat(A(x), [0, 4, 1, 20]) for x in (N, N.astype("u1"), N.astype("u8"))
+    ),
     "unique rows alone": lambda xp, A: xp.unique(A(J.T % 3), axis=0),
     "setxor1d": lambda xp, A: xp.setxor1d(A(N), A(N[:5] + 3)),
     "trim_zeros": lambda xp, A: xp.trim_zeros(A(numpy.array([0, 0, 1, 2, 0, 3, 0]))),
@@ -140,6 +158,9 @@ COUNTS = {
     "histogram_bin_edges": lambda xp, A: xp.histogram_bin_edges(A(V), 7),
     "histogram_bin_edges, estimated": lambda xp, A: xp.histogram_bin_edges(A(V), "fd"),
     "histogram, estimated": lambda xp, A: xp.histogram(A(V), "auto"),
+    "histogram, given edges": lambda xp, A: xp.histogram(A(V), A(S[::7])),
+    "histogram, given edges, density": lambda xp, A: xp.histogram(A(V), A(S[::7]), density=True),
+    "histogram_bin_edges, stone": lambda xp, A: xp.histogram_bin_edges(A(V), "stone"),
     "histogram2d": lambda xp, A: xp.histogram2d(A(V), A(V[::-1]), 5)[0],
     "histogramdd": lambda xp, A: xp.histogramdd([A(V), A(V[::-1].astype("f4"))], 4)[0],
     "block": lambda xp, A: xp.block([[A(X), A(X)], [A(X), A(X * 2)]]),

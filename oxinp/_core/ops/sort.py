@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Hashable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -154,15 +155,16 @@ def argsort(array: Handle, axis: Any = -1, *, is_descending: bool = False) -> An
     return along(ARGSORT, array, axis, (is_descending,))
 
 
-def lexsort(keys: Sequence[Handle]) -> Any:
-    """Return the order of vectors by the last of some keys, then by the one before it; see `numpy.lexsort`."""
+def lexsort(keys: Sequence[Handle], axis: int = 0) -> Any:
+    """Return the order along an axis by the last of some keys, then by the one before it; see `numpy.lexsort`."""
     check_placement(*keys)
     keys = [ordinals(key) for key in keys]
     for key in keys:
         _check(key)
-    order = argsort(keys[0])
+    take = _taken if keys[0]._layout.ndim == 1 else partial(gather.take_along, axis=axis)
+    order = argsort(keys[0], axis)
     for key in keys[1:]:
-        order = _taken(order, argsort(_taken(key, order)))
+        order = take(order, argsort(take(key, order), axis))
     return order
 
 

@@ -262,6 +262,9 @@ def reduceat(name: str, array: Any, indices: Any, axis: int, dtype: Any) -> Any:
     Unsupported
         The device has no kernel.
     """
+    if name in _OF_TRUTH and dtype in (None, bool, BOOL) and type(array) is types.ndarray:
+        truth = astype(astype(array, BOOL, copy_wanted=False), np.dtype(np.int32))
+        return astype(reduceat(_OF_TRUTH[name], truth, indices, axis, None), BOOL)
     if type(array) is not types.ndarray or name not in _IDENTITIES or not array._layout.size or not array._layout.ndim:
         raise Unsupported("a ufunc whose order matters, or no elements")
     if advanced.is_light(array, 0):
@@ -317,10 +320,13 @@ _IDENTITIES: dict[str, Callable[[np.dtype[Any]], Any]] = {
     "multiply": lambda dtype: dtype.type(1),
     "minimum": lambda dtype: _extreme(dtype, is_high=True),
     "maximum": lambda dtype: _extreme(dtype, is_high=False),
+    "bitwise_and": lambda dtype: np.invert(dtype.type(0)),
     "bitwise_or": lambda dtype: dtype.type(0),
     "bitwise_xor": lambda dtype: dtype.type(0),
 }
 """What changes no element, by ufunc."""
+_OF_TRUTH = {"logical_and": "minimum", "logical_or": "maximum"}
+"""Ufuncs of truth values, and those that do the same with the integers 0 and 1."""
 
 
 def sums(index: Handle, weights: Handle, count: int) -> Any:
