@@ -139,6 +139,7 @@ def copies(p: Problem) -> Any:
             "np.roll(a, 3)",
             "np.repeat(a, 2, axis=0)",
             "np.tile(a, 2)",
+            "np.tile(a, (2, 1, 3))",
             "a.ravel('F')",
             "np.pad(a, 1)",
             "np.asfortranarray(a)",

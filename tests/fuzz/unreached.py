@@ -23,7 +23,7 @@ REASONS: dict[str, tuple[str, ...]] = {
             "lapack/divide.py most_rows: never false: "
             "while DivideSpec(type, PREPARE, 2 * order).shared_nbytes <= limits.max_shared_nbytes:"
         ),
-        "sort/plan.py _short_specs: never true: if block.make(spec).shared_nbytes > device.max_shared_nbytes:",
+        "sort/plan.py _specs_in_block: never true: if block.make(spec).shared_nbytes > device.max_shared_nbytes:",
     ),
     "kernels that are made are never None, as those are that are only asked for": (
         (
