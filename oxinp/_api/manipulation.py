@@ -241,9 +241,9 @@ def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
     place, element = obj % size if obj < 0 else obj, np.array(values, dtype)
     made = creation.empty((size + 1,), dtype)
     if place < size:
-        assign(getitem(made, slice(place + 1, None)), getitem(a, slice(place, None)))
+        setitem(made, slice(place + 1, None), getitem(a, slice(place, None)))
     if place:
-        assign(getitem(made, slice(0, place)), getitem(a, slice(0, place)))
+        setitem(made, slice(0, place), getitem(a, slice(0, place)))
     setitem(made, place, element[()])
     return made
 
@@ -300,7 +300,7 @@ def _joined_alike(parts: list[Any]) -> Any:
     made, start = creation.empty((sum(lengths), *first.shape[1:]), first.dtype), 0
     for part, length in zip(parts, lengths, strict=True):
         if length:
-            assign(getitem(made, slice(start, start + length)), part)
+            setitem(made, slice(start, start + length), part)
         start += length
     return made
 
