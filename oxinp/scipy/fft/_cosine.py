@@ -166,10 +166,10 @@ def _resolved(x: Any, lengths: Any, axes: Any, *, is_nd: bool) -> list[tuple[int
     axes = tuple([axis % x.ndim for axis in axes])
     if lengths is None:
         lengths = tuple([x.shape[axis] for axis in axes])
-    if is_nd:
-        lengths = tuple([x.shape[axis] if n == -1 else n for n, axis in zip(lengths, axes, strict=False)])
-    if len(lengths) != len(axes) or len(set(axes)) != len(axes):
+    if not len(lengths) == len(axes) == len(set(axes)):
         raise Unsupported("as many lengths as axes, each once")
+    if is_nd:
+        lengths = tuple([x.shape[axis] if n == -1 else n for n, axis in zip(lengths, axes, strict=True)])
     return list(zip(axes, lengths, strict=True))
 
 
