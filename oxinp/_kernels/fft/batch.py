@@ -79,12 +79,16 @@ class Side(NamedTuple):
         A power of two that divides the buffer's address.
     steps : tuple of int
         As `step`, for the arrays of a prologue or epilogue.
+    group, within : int
+        Of a target of tiles: that many consecutive elements lie `within` apart, and `step` is the mean; 0 for none.
     """
 
     buffer: Argument
     step: int
     alignment: int = 1
     steps: tuple[int, ...] = ()
+    group: int = 0
+    within: int = 0
 
     def times(self, factor: int) -> tuple[int, ...]:
         """`steps`, multiplied."""
@@ -293,6 +297,8 @@ class Batch(Frozen):
             float(self.sign),
             *self.scales,
         ]
+        if self.target.group:
+            constants.append(self.target.within - self.target.step)
         if self.between is not None:
             constants += self.between.constants
         if self.valid is not None:
@@ -336,6 +342,11 @@ class Batch(Frozen):
         for i in range(len(between)):
             steps += [column[4][i] for column in columns]  # type: ignore[index]
         return steps
+
+    @property
+    def column_extent(self) -> int:
+        """Transforms that lie next to each other in the column loop."""
+        return self._order()[0].extent
 
     @property
     def is_stageable(self) -> bool:
@@ -538,6 +549,7 @@ class Batch(Frozen):
             is_staged and self.is_dense,
             None if self.between is None else self.between.chain.fused(self.between.steps),
             between,
+            self.target.group,
         )
         spec = with_padding(spec, device.max_shared_nbytes)
         spec = spec.replace(min_blocks=resident(spec, found.held, device.max_shared_nbytes))
