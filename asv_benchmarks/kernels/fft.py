@@ -21,7 +21,7 @@ import scipy.fft
 
 from asv_benchmarks.kernels import fft_lengths
 from asv_benchmarks.kernels.plans import Prepared, milliseconds, write
-from oxinp._kernels.fft import batch, block, kernel, passes, radices, slabs, splitting, tiling
+from oxinp._kernels.fft import batch, kernel, passes, plan, radices, slabs, splitting, tile, tiling
 from oxinp._kernels.fft.axes import COMPLEX, HALF, REAL, Array, Problem, plan_axes
 from oxinp._kernels.fft.codelets import MAX_PRIME
 from oxinp._kernels.fft.radices import largest_prime
@@ -34,6 +34,7 @@ COPY_BYTES_PER_MS = 4.2e9
 MAX_ERROR = 1.0  # in roundings, times the root of the number of binary digits
 MAX_CONVOLVED_ERROR = 1.5  # of Bluestein's convolutions: two transforms of more than twice the length, three products
 NUM_ROWS, NUM_CHECKED = 8, 1 << 19  # rows that are checked, and their elements, of more than one row
+NUM_PIECES, PIECE = 64, 1 << 15  # of results that are compared between settings, and elements of each
 NUM_RANDOM = 1 << 27
 MAX_DESCRIBED = 6  # launches of a plan
 
@@ -75,14 +76,23 @@ SETTINGS = {
     "ragged rows by few threads": {(radices, "RAGGED"): radices.USUAL},
     "large radices of shorter rows": {(radices, "MIN_LARGE"): 500},
     "three launches": {(passes, "JOINED"): {}},
-    "joined 1024 256 256": {(passes, "JOINED"): {1 << 26: ((1024, 256, 256), 128)}},
-    "every root by itself": {(block, "PRODUCTS"): False},
-    "workspace of 16 more a row": {(passes, "PITCH"): 16},
-    "workspace of 272 more a row": {(passes, "PITCH"): 272},
+    "tiles behind the first pass": {(passes, "TILE"): 128},
+    "tiles, joined 512 256 512": {(passes, "TILE"): 128, (passes, "JOINED"): {1 << 26: ((512, 256, 512), 64)}},
+    "joined, 64 bytes": {(passes, "JOINED"): {1 << 26: ((1024, 256, 256), 64)}},
+    "joined, 64 bytes, ring of 20 MB": {
+        (passes, "JOINED"): {1 << 26: ((1024, 256, 256), 64)},
+        (slabs, "MAX_RING"): 20 << 20,
+    },
+    "ring of 40 MB": {(slabs, "MAX_RING"): 40 << 20},
+    "streamed like others": {(slabs, "STREAMED"): ""},
+    "prefetched 128 bytes": {(tile, "PREFETCHED"): 128},
+    "prefetched 256 bytes": {(tile, "PREFETCHED"): 256},
+    "tiles and prefetched 128 bytes": {(passes, "TILE"): 128, (tile, "PREFETCHED"): 128},
     "axes in place": {(passes, "BY_RING"): False},
     "clusters of 4": {(tiling, "CLUSTERS"): (4,), (tiling, "RESIDENT"): 1},
     "clusters of 4, 32 bytes": {(tiling, "CLUSTERS"): (4,), (tiling, "CLUSTER_SEGMENT"): 32},
     "clusters of 8, 128 bytes": {(tiling, "CLUSTER_SEGMENT"): 128, (tiling, "RESIDENT"): 1},
+    "primes from 101 by powers": {(plan, "MIN_PRIME"): 101},
 }
 QUICK = re.compile(r"65536 x 1024|16384 x 4095|2\^16|length (1024|1000|101)$")
 
@@ -180,6 +190,15 @@ class Case:
         self.backend.download(found, self.target)
         return found
 
+    def pieces(self):
+        """Some of what the plan leaves, evenly spread."""
+        self._compute()
+        size = math.prod(self.shape)
+        found = np.empty((NUM_PIECES, min(PIECE, size)), self.dtype)
+        for own, start in zip(found, np.linspace(0, size - found.shape[1], NUM_PIECES).astype(int), strict=True):
+            self.backend.download(own, self.target + int(start) * self.dtype.itemsize)
+        return found
+
     def _real_error(self, found):
         """The same, of transforms of real arrays along the last axis, and back."""
         rows = np.unique(np.linspace(0, math.prod(self.shape[:-1]) - 1, NUM_ROWS).astype(int))
@@ -213,13 +232,13 @@ def measure_settings(backend, case, name, pattern):
             for (module, constant), value in before.items():
                 setattr(module, constant, value)
         specs = [traced_with(step.kernel)[0] for step in case.plan.steps]
-        key = tuple(zip(texts, [step.grid for step in case.plan.steps], strict=True))
-        if key in seen:
+        launches = tuple((text, *step[1:]) for text, step in zip(texts, case.plan.steps, strict=True))
+        if launches in seen:
             continue
-        seen.add(key)
+        seen.add(launches)
         own = milliseconds(backend, case.run, 10, 20 if math.prod(case.shape) < 1 << 18 else 1)
         apart = [milliseconds(backend, launch, 5) for _, launch in case.run.launches]
-        found = case.result().ravel()[::5]
+        found = case.pieces()
         first = found if first is None else first
         distance = float(np.sqrt(np.mean(abs(found - first) ** 2) / np.mean(abs(first) ** 2)))
         is_right &= distance <= 8 * np.finfo(case.dtype).eps
