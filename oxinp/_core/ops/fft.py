@@ -222,7 +222,7 @@ def chained(graph: Graph, place: int | None, first: int) -> Any:
         instrs = tuple([instr.replace(args=tuple([numbers[a] for a in instr.args])) for instr in instrs])
         result = numbers[result]
     types = tuple([x.type for x in others])
-    module = importlib.import_module("oxinp._kernels.fft.batch")
+    module = importlib.import_module("oxinp._kernels.fft.sides")
     arguments = plan_inputs(len(others), first)
     return module.Chained(types, arguments, are_arrays, instrs, result, DEVICE_TYPES[graph.dtype])
 

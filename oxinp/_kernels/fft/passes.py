@@ -10,8 +10,9 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from oxinp._kernels.fft import slabs
-from oxinp._kernels.fft.batch import Batch, Chained, Loop, Positions, Side
+from oxinp._kernels.fft.batch import Batch
 from oxinp._kernels.fft.radices import cut
+from oxinp._kernels.fft.sides import Chained, Loop, Positions, Side
 from oxinp._kernels.fft.spec import SUMMED
 from oxinp._kernels.fft.splitting import split
 from oxinp._kernels.plan import Launch, Scratch

@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING
 
 from oxinp._kernels.elementwise.plan import MAX_INDEX_32
 from oxinp._kernels.fft import convolved, pairs
-from oxinp._kernels.fft.batch import Batch, Loop, Positions, Side
+from oxinp._kernels.fft.batch import Batch
 from oxinp._kernels.fft.pairs import PairsSpec
 from oxinp._kernels.fft.passes import Passes
 from oxinp._kernels.fft.prime import MAX_SUMMED, MIN_SUMMED
 from oxinp._kernels.fft.rader import MIN_PRIME
 from oxinp._kernels.fft.radices import convolution_length, cut, largest_prime
+from oxinp._kernels.fft.sides import Loop, Positions, Side
 from oxinp._kernels.fft.spec import MERGE, RADER, SPLIT, SUMMED, TWIN_MERGE, TWIN_SPLIT, WARP
 from oxinp._kernels.fft.splitting import fits_block, has_passes, split
 from oxinp._kernels.fft.tiling import columns_of

@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from oxinp._kernels.choice import Device
-    from oxinp._kernels.fft.batch import Batch, Fitted, Loop
+    from oxinp._kernels.fft.batch import Batch, Fitted
+    from oxinp._kernels.fft.sides import Loop
     from oxinp._kernels.fft.tile import End
     from oxinp._kernels.plan import Scratch
     from oxinp._ptx.value import Value

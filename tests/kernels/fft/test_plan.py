@@ -8,9 +8,9 @@ import pytest
 from oxinp._kernels.fft import batch, convolved, tiling
 from oxinp._kernels.fft import plan as plans
 from oxinp._kernels.fft.axes import COMPLEX, HALF, REAL, Array, Problem, plan_axes
-from oxinp._kernels.fft.batch import Chained, Loop, Side
 from oxinp._kernels.fft.codelets import MAX_PRIME, multiply
 from oxinp._kernels.fft.plan import Transform, plan
+from oxinp._kernels.fft.sides import Chained, Loop, Side
 from oxinp._kernels.plan import Argument
 from oxinp._kernels.problem import Instr
 from oxinp._ptx.kernel import traced_with

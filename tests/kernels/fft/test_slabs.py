@@ -8,8 +8,8 @@ import pytest
 from asv_benchmarks.kernels import fft as benchmark
 from oxinp._kernels.fft import kernel, passes, slabs, tile
 from oxinp._kernels.fft.axes import COMPLEX, Array, Problem, plan_axes
-from oxinp._kernels.fft.batch import Chained
 from oxinp._kernels.fft.codelets import multiply
+from oxinp._kernels.fft.sides import Chained
 from oxinp._kernels.plan import Argument
 from oxinp._kernels.problem import Instr
 from oxinp._ptx.kernel import traced_with
