@@ -21,7 +21,7 @@ import scipy.fft
 
 from asv_benchmarks.kernels import fft_lengths
 from asv_benchmarks.kernels.plans import Prepared, milliseconds, write
-from oxinp._kernels.fft import batch, kernel, passes, plan, radices, slabs, splitting, tile, tiling
+from oxinp._kernels.fft import batch, exchange, kernel, passes, plan, radices, slabs, splitting, tile, tiling
 from oxinp._kernels.fft.axes import COMPLEX, HALF, REAL, Array, Problem, plan_axes
 from oxinp._kernels.fft.codelets import MAX_PRIME
 from oxinp._kernels.fft.radices import largest_prime
@@ -92,6 +92,13 @@ SETTINGS = {
     "clusters of 4": {(tiling, "CLUSTERS"): (4,), (tiling, "RESIDENT"): 1},
     "clusters of 4, 32 bytes": {(tiling, "CLUSTERS"): (4,), (tiling, "CLUSTER_SEGMENT"): 32},
     "clusters of 8, 128 bytes": {(tiling, "CLUSTER_SEGMENT"): 128, (tiling, "RESIDENT"): 1},
+    "clusters of 16, 128 bytes": {
+        (tiling, "CLUSTERS"): (16,),
+        (tiling, "CLUSTER_SEGMENT"): 128,
+        (tiling, "RESIDENT"): 1,
+    },
+    "clusters store pairs": {(exchange, "PAIRED"): True},
+    "clusters store pairs, prefetched": {(exchange, "PAIRED"): True, (tile, "PREFETCHED"): 128},
     "primes from 101 by powers": {(plan, "MIN_PRIME"): 101},
 }
 QUICK = re.compile(r"65536 x 1024|16384 x 4095|2\^16|length (1024|1000|101)$")
