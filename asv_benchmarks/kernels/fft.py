@@ -69,6 +69,7 @@ SETTINGS = {
     "radix 7 of long rows": {(radices, "LARGEST"): {8: (), 16: ()}},
     "no clusters": {(tiling, "CLUSTERS"): (1,)},
     "clusters in passes": {(tiling, "MOST_IN_PASSES"): 8},
+    "clusters of 2 in passes, 128 bytes": {(tiling, "MOST_IN_PASSES"): 2, (tiling, "MIN_SEGMENT"): 128},
     "columns of 256 bytes": {(tiling, "SEGMENT"): 256, (splitting, "SEGMENT"): 256},
     "all roots are read": {(tiling, "LARGE_TABLE"): 1 << 20},
     "convolutions by fewer blocks": {(tiling, "BESIDE_CHIRP"): 16},

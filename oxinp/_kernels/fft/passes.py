@@ -146,9 +146,9 @@ class Passes(Frozen):
         if second.stored is not None or third.stored is not None:
             return []
         columns = segment // self.type.nbytes
-        found = cut(lengths[0], self.type.nbytes)
-        if TILE and found is not None and lengths[0] // found.radices[-1] % columns == 0:
-            first, second = _tiled(first, second, columns, TILE // self.type.nbytes)
+        tile, found = TILE // self.type.nbytes, cut(lengths[0], self.type.nbytes)
+        if tile and found is not None and not (lengths[0] // found.radices[-1] % columns or lengths[2] % tile):
+            first, second = _tiled(first, second, columns, tile)
         loop = third.loops[0]
         size = columns * loop.source
         ring = own.take(size * self.type.nbytes)
