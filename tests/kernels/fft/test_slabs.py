@@ -80,22 +80,22 @@ def test_axes(session, shape, axes):
     assert rms(target, exact) <= 0.6e-7 * np.sqrt(np.log2(x.size))
 
 
-@pytest.mark.usefixtures("session")
 def test_settings_of_which_only_constants_tell_are_measured(monkeypatch, capsys):
-    """Axes by way of a ring and in place are one kernel in as many blocks."""
+    """One kernel in as many blocks."""
     monkeypatch.setattr(benchmark, "milliseconds", lambda *_: 1.0)
-    shape, steps = (12, 64, 320), (64 * 320, 320, 1)
-    arrays = [Array(Argument(name), c64, shape, steps, 256) for name in ("in0", "out0")]
-    case = SimpleNamespace(dtype=np.dtype("F"), shape=shape, pieces=lambda: np.ones(4, "F"))
+    monkeypatch.setattr(benchmark, "SETTINGS", {"as shipped": {}, "other": {(slabs, "AHEAD"): 2}, "same": {}})
+    arrays = [Array(Argument(name), c64, (12, 64), (64, 1), 256) for name in ("in0", "out0")]
+    (step,) = plan_axes(*arrays, c64, Problem(COMPLEX, (1,), 64), ALONE).steps
+    case = SimpleNamespace(dtype=np.dtype("F"), shape=(12, 64), pieces=lambda: np.ones(4, "F"))
 
     def prepare():
-        case.plan = plan_axes(*arrays, c64, Problem(COMPLEX, (1, 2), 320), ALONE)
-        case.run = SimpleNamespace(launches=[("", None)] * len(case.plan.steps))
+        case.plan = SimpleNamespace(steps=[step._replace(constants=(slabs.AHEAD,))])
+        case.run = SimpleNamespace(launches=[("", None)])
 
     case.prepare = prepare
-    assert benchmark.measure_settings(None, case, "axes", "axes in place|radix 7")
-    settings = [line for line in capsys.readouterr().out.splitlines() if line.startswith("axes")]
-    assert [line[:42].split(maxsplit=1)[1].strip() for line in settings] == ["as shipped", "axes in place"]
+    assert benchmark.measure_settings(None, case, "name", "")
+    settings = [line.split()[1:3] for line in capsys.readouterr().out.splitlines() if line.startswith("name")]
+    assert settings == [["as", "shipped"], ["other", "1.0000"]]
 
 
 @pytest.mark.parametrize(("dtype", "lengths"), [("F", (32, 8, 16)), ("D", (32, 16, 8))])
