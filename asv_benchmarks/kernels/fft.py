@@ -62,6 +62,7 @@ CASES = {
     "c64 2^13": ("F", (1 << 13,), (0,)),
     "c64 2^16": ("F", (1 << 16,), (0,)),
 }
+HALVES, NARROW = ((512, 256, 512), 64), ((1024, 256, 256), 64)  # lengths of passes, and bytes that the last stores
 # Constants of planning, in place of those that it has.
 SETTINGS = {
     "as shipped": {},
@@ -80,14 +81,21 @@ SETTINGS = {
     "large radices of shorter rows": {(radices, "MIN_LARGE"): 500},
     "three launches": {(passes, "JOINED"): {}},
     "tiles behind the first pass": {(passes, "TILE"): 128},
-    "tiles, joined 512 256 512": {(passes, "TILE"): 128, (passes, "JOINED"): {1 << 26: ((512, 256, 512), 64)}},
-    "joined, 64 bytes": {(passes, "JOINED"): {1 << 26: ((1024, 256, 256), 64)}},
-    "joined, 64 bytes, ring of 20 MB": {
-        (passes, "JOINED"): {1 << 26: ((1024, 256, 256), 64)},
+    "results kept": {(slabs, "WRITTEN_ONCE"): ""},
+    "joined 512 256 512, results kept": {(passes, "JOINED"): {1 << 26: HALVES}, (slabs, "WRITTEN_ONCE"): ""},
+    "tiles, joined 512 256 512, results kept": {
+        (passes, "TILE"): 128,
+        (passes, "JOINED"): {1 << 26: HALVES},
+        (slabs, "WRITTEN_ONCE"): "",
+    },
+    "joined, 64 bytes": {(passes, "JOINED"): {1 << 26: NARROW}},
+    "joined, 64 bytes, results kept": {(passes, "JOINED"): {1 << 26: NARROW}, (slabs, "WRITTEN_ONCE"): ""},
+    "joined, 64 bytes, ring of 20 MB, results kept": {
+        (passes, "JOINED"): {1 << 26: NARROW},
+        (slabs, "WRITTEN_ONCE"): "",
         (slabs, "MAX_RING"): 20 << 20,
     },
     "ring of 40 MB": {(slabs, "MAX_RING"): 40 << 20},
-    "streamed like others": {(slabs, "STREAMED"): ""},
     "prefetched 128 bytes": {(tile, "PREFETCHED"): 128},
     "prefetched 256 bytes": {(tile, "PREFETCHED"): 256},
     "tiles and prefetched 128 bytes": {(passes, "TILE"): 128, (tile, "PREFETCHED"): 128},

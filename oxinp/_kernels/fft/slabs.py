@@ -45,7 +45,7 @@ AHEAD = 1.5  # times as many tiles as are computed at once, by which the passes 
 MAX_RING = 28 << 20  # bytes of the cache that the ring may take
 MOST_IDLE = 1.5  # times as many threads as a pass wants, at most, so that all have as many
 MIN_MOVED = 32 << 20  # bytes of all transforms from which on they do not stay in the cache anyway
-STREAMED = "cs"  # cache operator of what is read first and written last, which the cache need not keep
+READ_ONCE = WRITTEN_ONCE = "cs"  # cache operators of what is read first and written last, which need not stay
 NUM_FLAGS = 4096  # words that a stream has
 COUNTED, FIRST = 0, 1  # words of the flags: tiles of the last pass; per slab of the ring, tiles of each pass
 
@@ -87,7 +87,7 @@ class _Slabs:
         elements = max(each.shared_elements for each in spec.passes)
         smem = k.dynamic_shared(first.type, elements) if elements else None
         num_between = len(spec.passes) - 1
-        caches = zip((STREAMED, *[""] * num_between), (*[""] * num_between, STREAMED), strict=True)
+        caches = zip((READ_ONCE, *[""] * num_between), (*[""] * num_between, WRITTEN_ONCE), strict=True)
         self.tiles = [
             Block(each, Host(k, f"pass{i}_", smem, partial(self._loaded, i), partial(self._exchanged, i), *own))
             for i, (each, own) in enumerate(zip(spec.passes, caches, strict=True))

@@ -127,7 +127,7 @@ def test_blocks_have_no_more_columns_than_there_are(session, monkeypatch):
     check(target, x)
 
 
-@pytest.mark.parametrize("setting", [(tile, "PREFETCHED", 256), (slabs, "STREAMED", "")])
+@pytest.mark.parametrize("setting", [(tile, "PREFETCHED", 256), (slabs, "READ_ONCE", ""), (slabs, "WRITTEN_ONCE", "")])
 def test_cache_operators_change_no_result(session, monkeypatch, setting):
     monkeypatch.setattr(*setting)
     slabs.make.cache_clear()
