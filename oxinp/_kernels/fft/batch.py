@@ -9,7 +9,7 @@ from oxinp._kernels.elementwise.chain import Divisor, Splitter
 from oxinp._kernels.elementwise.plan import MAX_INDEX_32
 from oxinp._kernels.fft import tiling
 from oxinp._kernels.fft.kernel import make
-from oxinp._kernels.fft.prime import threads_of
+from oxinp._kernels.fft.prime import most_columns, threads_of
 from oxinp._kernels.fft.radices import LINE, MAX_HELD, Cut, cut
 from oxinp._kernels.fft.roots import Circle
 from oxinp._kernels.fft.sides import Between, Chained, Loop, Positions, Side, joined
@@ -26,7 +26,6 @@ from oxinp._kernels.fft.spec import (
     SUMMED,
     TRIGONOMETRIC,
     TWINS,
-    WARP,
     TransformSpec,
 )
 from oxinp._kernels.fft.tiling import MIN_SEGMENT, cluster_limit, is_large, resident, tile_of, with_padding
@@ -329,8 +328,10 @@ class Batch(Frozen):
         if len(radices) == 1 and not self.real:  # threads stay with their transforms, whatever the order
             stores = loads = COLUMNS
             between = between and COLUMNS
-        columns, cluster = min(WARP, 1 << (column.extent - 1).bit_length()), 1
-        if self.real != SUMMED:
+        columns, cluster = 1 << (column.extent - 1).bit_length(), 1
+        if self.real == SUMMED:
+            columns = min(columns, most_columns(self.length, nbytes, device.max_shared_nbytes))
+        else:
             is_single = self.real or self.chirp or self.filter or self.between
             most = 1 if is_single else cluster_limit(device)
             if self.order > 1:
