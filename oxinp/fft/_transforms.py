@@ -38,6 +38,8 @@ def request(
         raise Unsupported("lengths or axes that are no integers") from None
     if not (norm is None or isinstance(norm, str)):
         raise Unsupported("a norm that is no text")
+    if any(type(each) is bool for each in lengths or ()):
+        raise Unsupported("truth values, which some functions take for lengths")
     return Request(library, name, n, places, norm)
 
 

@@ -109,6 +109,18 @@ def test_errors(args, kwargs, twin):
     twin(lambda xp: xp.fft.fft(xp.asarray(x), *args, **kwargs))
 
 
+@pytest.mark.parametrize("name", ["fft2", "ifft2", "rfft2", "irfft2", "fftn"])
+def test_more_lengths_than_axes(name, twin):
+    x = values("d", (4, 10))
+    twin(lambda xp: getattr(xp.fft, name)(xp.asarray(x), (2, 3, 4), axes=(0, 1)))
+
+
+@pytest.mark.parametrize("name", ["fft", "ifft", "rfft", "irfft", "hfft", "ihfft"])
+def test_truth_values_are_no_lengths_where_numpy_says_so(name, twin):
+    x = values("d", (4, 10))
+    twin(lambda xp: getattr(xp.fft, name)(xp.asarray(x), True))
+
+
 def test_linearity_shift_and_parseval():
     x, y = values("D", 48), values("D", 48)[::-1].copy()
     f = np.fft.fft

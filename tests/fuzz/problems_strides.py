@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from oxinp._kernels.fft import plan as fft
-from oxinp._kernels.fft.batch import Loop, Side
+from oxinp._kernels.fft.sides import Loop, Side
 from oxinp._kernels.gemm.operand import contiguous
 from oxinp._kernels.index import gather, ordered, scatter
 from oxinp._kernels.plan import ALIGNMENT, Argument

@@ -135,10 +135,10 @@ def resolve(request: Request, shape: tuple[int, ...], dtype: np.dtype[Any], most
         if kind == HALF:
             own[-1] = 2 * (own[-1] - 1)
         lengths = tuple(own)
-    if request.name[-1] in "2n":
-        lengths = tuple([shape[axis] if n == -1 else n for n, axis in zip(lengths, axes, strict=False)])
-    is_valid = len(lengths) == len(axes) and all(0 < n <= most for n in lengths)
-    if not is_valid or len(set(axes)) != len(axes) or request.norm not in (None, *NORMS):
+    is_even = len(lengths) == len(axes) == len(set(axes))
+    if is_even and request.name[-1] in "2n":
+        lengths = tuple([shape[axis] if n == -1 else n for n, axis in zip(lengths, axes, strict=True)])
+    if not is_even or not all(0 < n <= most for n in lengths) or request.norm not in (None, *NORMS):
         raise Unsupported("lengths, axes or a norm that the library refuses or treats in a way of its own")
     result = list(shape)
     for axis, n in zip(axes, lengths, strict=True):
@@ -222,7 +222,7 @@ def chained(graph: Graph, place: int | None, first: int) -> Any:
         instrs = tuple([instr.replace(args=tuple([numbers[a] for a in instr.args])) for instr in instrs])
         result = numbers[result]
     types = tuple([x.type for x in others])
-    module = importlib.import_module("oxinp._kernels.fft.batch")
+    module = importlib.import_module("oxinp._kernels.fft.sides")
     arguments = plan_inputs(len(others), first)
     return module.Chained(types, arguments, are_arrays, instrs, result, DEVICE_TYPES[graph.dtype])
 

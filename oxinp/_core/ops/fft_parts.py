@@ -189,8 +189,8 @@ def _long(given: Array, made: Array, step: _Step, lanes: _Lanes) -> None:
     n2 = n // n1
     if n1 == 1 or n2 > MAX_LENGTH:
         raise MemoryError(
-            f"a transform of {n} elements takes more than half of the device's memory, {NUM_LANES * step.room} bytes, "
-            f"and is not split: the smaller factors are {n1} and {n2}"
+            f"a transform of {n} elements needs {_needed(given, made)} bytes of the device's memory, where a part may "
+            f"have {step.room}, and is not split: the smaller factors are {n1} and {n2}"
         )
     dtype = np.result_type(made.dtype, np.complex64)
     columns = _whole(given, n, kind, dtype).reshape(n1, n2)

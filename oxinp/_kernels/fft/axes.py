@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
-from oxinp._kernels.fft.batch import Chained, Loop, Side
 from oxinp._kernels.fft.plan import Transform
+from oxinp._kernels.fft.sides import Chained, Loop, Side
 from oxinp._kernels.plan import Argument, Launch, Plan, Scratch
 
 if TYPE_CHECKING:

@@ -9,9 +9,10 @@ from oxinp._kernels.elementwise.chain import Divisor, Splitter
 from oxinp._kernels.elementwise.plan import MAX_INDEX_32
 from oxinp._kernels.fft import tiling
 from oxinp._kernels.fft.kernel import make
-from oxinp._kernels.fft.prime import threads_of
+from oxinp._kernels.fft.prime import most_columns, threads_of
 from oxinp._kernels.fft.radices import LINE, MAX_HELD, Cut, cut
 from oxinp._kernels.fft.roots import Circle
+from oxinp._kernels.fft.sides import Between, Chained, Loop, Positions, Side, joined
 from oxinp._kernels.fft.spec import (
     BY_BOTH,
     BY_COLUMN,
@@ -20,16 +21,11 @@ from oxinp._kernels.fft.spec import (
     MERGE,
     RADER,
     ROWS,
-    SCALAR,
     SPLIT,
     SPLIT_MERGE,
-    STRIDED,
     SUMMED,
     TRIGONOMETRIC,
     TWINS,
-    UNIT,
-    WARP,
-    Fused,
     TransformSpec,
 )
 from oxinp._kernels.fft.tiling import MIN_SEGMENT, cluster_limit, is_large, resident, tile_of, with_padding
@@ -40,7 +36,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from oxinp._kernels.choice import Device
-    from oxinp._kernels.problem import Instr
     from oxinp._ptx.types import Type
 
 MIN_BLOCK = 64  # threads at which transforms share a block where they are few, and spread
@@ -48,133 +43,6 @@ MIN_BLOCK = 64  # threads at which transforms share a block where they are few, 
 # within lines.
 MAX_STAGED, MAX_STAGED_RAGGED = 1152, 2048
 HELD_SUMMED = {8: 44, 16: 18}  # numbers of a thread that sums up
-
-
-class Loop(NamedTuple):
-    """A loop of the batch: its extent, and elements from one transform to the next, in source and target.
-
-    `reads`, `writes` and `between` are those elements for the arrays of a prologue, an epilogue, and a chain between.
-    """
-
-    extent: int
-    source: int
-    target: int
-    reads: tuple[int, ...] = ()
-    writes: tuple[int, ...] = ()
-    between: tuple[int, ...] = ()
-
-    def step(self, side: int) -> int:
-        """Elements from one transform to the next in the source (1) or the target (2)."""
-        return self.source if side == 1 else self.target
-
-
-class Side(NamedTuple):
-    """Where a pass reads, or writes: a buffer, and elements from one of a transform to the next.
-
-    Attributes
-    ----------
-    buffer : Argument
-    step : int
-    alignment : int
-        A power of two that divides the buffer's address.
-    steps : tuple of int
-        As `step`, for the arrays of a prologue or epilogue.
-    """
-
-    buffer: Argument
-    step: int
-    alignment: int = 1
-    steps: tuple[int, ...] = ()
-
-    def times(self, factor: int) -> tuple[int, ...]:
-        """`steps`, multiplied."""
-        return tuple([factor * step for step in self.steps])
-
-
-class Chained(Frozen):
-    """A chain of elementwise operations before or after a transform.
-
-    Attributes
-    ----------
-    types : tuple of Type
-        Of its operands, but for the result of the transform that it follows.
-    arguments : tuple of Argument
-        The operands.
-    are_arrays : tuple of bool
-        Others are passed by value.
-    instrs, result
-        As of `Fused`.
-    made : Type
-        Of the result.
-    """
-
-    types: tuple[Type, ...]
-    arguments: tuple[Argument, ...]
-    are_arrays: tuple[bool, ...]
-    instrs: tuple[Instr, ...]
-    result: int
-    made: Type
-
-    def fused(self, steps: tuple[int, ...]) -> Fused:
-        """What a kernel depends on, where the arrays advance by `steps` along a transform."""
-        kinds = iter([UNIT if step == 1 else STRIDED for step in steps])
-        operands = [
-            (type_, next(kinds) if is_array else SCALAR)
-            for type_, is_array in zip(self.types, self.are_arrays, strict=True)
-        ]
-        return Fused(tuple(operands), self.instrs, self.result)
-
-    def moved(self, elements: Sequence[int]) -> Chained:
-        """The same of arrays that begin so many elements further."""
-        steps = iter(elements)
-        arguments = [
-            argument.at(next(steps) * type_.nbytes) if is_array else argument
-            for argument, type_, is_array in zip(self.arguments, self.types, self.are_arrays, strict=True)
-        ]
-        return self.replace(arguments=tuple(arguments))
-
-    @property
-    def nbytes(self) -> int:
-        """Of an element of all arrays."""
-        return sum(type_.nbytes for type_, is_array in zip(self.types, self.are_arrays, strict=True) if is_array)
-
-
-class Positions(NamedTuple):
-    """How many elements of a sequence count, and where in it those of a pass are."""
-
-    number: int
-    step: int  # per element of a transform
-    loops: tuple[tuple[Loop, int], ...] = ()  # along which it advances as well, and by how much
-
-    def constants(self, loops: Sequence[Loop]) -> tuple[int, ...]:
-        """Values of a kernel's parameters."""
-        advances = dict(self.loops)
-        return (*(advances.get(loop, 0) for loop in loops), self.step, self.number)
-
-
-class Between(NamedTuple):
-    """A chain between two transforms.
-
-    Attributes
-    ----------
-    chain : Chained
-    steps : tuple of int
-        Elements from one of a transform to the next, of the chain's arrays.
-    sign : int
-        1 where the first transform goes forwards and the second one back, -1 for the other way round.
-    scale : float
-        Of the results that the chain takes.
-    """
-
-    chain: Chained
-    steps: tuple[int, ...]
-    sign: int
-    scale: float
-
-    @property
-    def constants(self) -> tuple[float, ...]:
-        """Values of a kernel's parameters: factors of both parts before the chain, and of the imaginary one after."""
-        return self.scale, self.sign * self.scale, float(-self.sign)
 
 
 class Fitted(NamedTuple):
@@ -293,6 +161,8 @@ class Batch(Frozen):
             float(self.sign),
             *self.scales,
         ]
+        if self.target.group:
+            constants.append(self.target.within - self.target.step)
         if self.between is not None:
             constants += self.between.constants
         if self.valid is not None:
@@ -336,6 +206,11 @@ class Batch(Frozen):
         for i in range(len(between)):
             steps += [column[4][i] for column in columns]  # type: ignore[index]
         return steps
+
+    @property
+    def column_extent(self) -> int:
+        """Transforms that lie next to each other in the column loop."""
+        return self._order()[0].extent
 
     @property
     def is_stageable(self) -> bool:
@@ -418,7 +293,7 @@ class Batch(Frozen):
             chosen = loops.index(self.column)
         if chosen < 0:  # the loop along which most transforms lie one after the other
             if self.valid is None and self.stored is None:  # whose positions go along the loops that there are
-                loops = _joined(loops, self.twiddle)
+                loops = joined(loops, self.twiddle)
             chosen = max(range(len(loops)), key=lambda i: (loops[i] is not self.twiddle, loops[i].extent))
         if by_source >= 0 and by_source != chosen:
             loads = ROWS
@@ -453,8 +328,10 @@ class Batch(Frozen):
         if len(radices) == 1 and not self.real:  # threads stay with their transforms, whatever the order
             stores = loads = COLUMNS
             between = between and COLUMNS
-        columns, cluster = min(WARP, 1 << (column.extent - 1).bit_length()), 1
-        if self.real != SUMMED:
+        columns, cluster = 1 << (column.extent - 1).bit_length(), 1
+        if self.real == SUMMED:
+            columns = min(columns, most_columns(self.length, nbytes, device.max_shared_nbytes))
+        else:
             is_single = self.real or self.chirp or self.filter or self.between
             most = 1 if is_single else cluster_limit(device)
             if self.order > 1:
@@ -538,28 +415,11 @@ class Batch(Frozen):
             is_staged and self.is_dense,
             None if self.between is None else self.between.chain.fused(self.between.steps),
             between,
+            self.target.group,
         )
         spec = with_padding(spec, device.max_shared_nbytes)
         spec = spec.replace(min_blocks=resident(spec, found.held, device.max_shared_nbytes))
         return spec, (num_blocks * cluster, 1, 1)
-
-
-def _joined(loops: list[Loop], apart: Loop | None) -> list[Loop]:
-    """The loops, those that go on where others end made one with these; `apart` stays."""
-    joined: list[Loop] = []
-    for loop in sorted(loops, key=lambda loop: (abs(loop.target), abs(loop.source), loop.extent)):
-        inner = joined[-1] if joined else None
-        if inner is not None and apart not in (inner, loop) and _follows(loop, inner):
-            joined[-1] = inner._replace(extent=inner.extent * loop.extent)
-        else:
-            joined.append(loop)
-    return joined
-
-
-def _follows(loop: Loop, inner: Loop) -> bool:
-    """Whether a loop's steps are all those of `inner`, times its extent."""
-    steps, own = ([each.source, each.target, *each.reads, *each.writes, *each.between] for each in (inner, loop))
-    return own == [inner.extent * step for step in steps]
 
 
 def _even_at(radices: tuple[int, ...], is_first: bool, is_last: bool) -> tuple[int, ...]:
@@ -572,4 +432,4 @@ def _even_at(radices: tuple[int, ...], is_first: bool, is_last: bool) -> tuple[i
     return (*even, *odd) if is_first else (*odd, *even)
 
 
-__all__ = ["Batch", "Between", "Chained", "Fitted", "Loop", "Positions", "Side"]
+__all__ = ["Batch", "Fitted"]

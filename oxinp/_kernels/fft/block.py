@@ -42,8 +42,6 @@ if TYPE_CHECKING:
 
 
 SECTOR = 32
-
-PRODUCTS = True
 AT_ONCE = 8  # elements that are stored behind loads of what lies beside them
 
 
@@ -188,14 +186,15 @@ class Block(Exchange):
         column = self.first_column + k.cast(thread.column, self.index)
         is_column = column < self.num_columns
         turn = self.turn(thread)
-        powers = self._powers(before, radix, turn) if spec.twiddle and self.part is f64 and PRODUCTS else {}
         # What lies beside several elements is asked for before the first one is stored: it might be the same memory.
         at_once = AT_ONCE if any(kind != SCALAR for kind in self.beside.kinds) else 1
         for (own_number, is_butterfly), elements in zip(self.butterflies(thread, radix), values, strict=True):
             number = self.later_number(own_number)
             first = k.cast(number, self.index)
             base, own = self.place(self.target, starts[0], first), self.place(self.beside, starts[1], first)
-            roots = self._twiddles(number, before, radix, turn, powers) if spec.twiddle else iter(())
+            if spec.group:  # which divides `before`: the elements of a butterfly are as far apart as without
+                base = Place(self.target, [base.pointer.at(first % spec.group * self.group_step)])
+            roots = self._twiddles(number, before, radix, turn) if spec.twiddle else iter(())
             with k.when(is_column if is_butterfly is None else is_column & is_butterfly):
                 stored = []
                 for j, value in enumerate(elements):
@@ -236,21 +235,12 @@ class Block(Exchange):
         real, imag = self.chirp.load(self.k.min(number, self.spec.chirp - 1), 1, "nc")[0].parts
         return real, imag
 
-    def _twiddles(
-        self, number: Value, before: int, radix: int, turn: Value, powers: dict[int, Number]
-    ) -> Iterator[Number]:
+    def _twiddles(self, number: Value, before: int, radix: int, turn: Value) -> Iterator[Number]:
         """Yield the roots that a butterfly of the last stage is multiplied by, each when it is asked for."""
         k = self.k
-        if self.part is f64 and not PRODUCTS:
+        if self.part is f64:
             for j in range(radix):
                 yield self.circle.root((number + before * j) * turn)
-            return
-        if self.part is f64:
-            roots = [self.circle.root(number * turn)]
-            yield roots[0]
-            for j in range(1, radix):
-                roots.append(multiply(k, roots[j & (j - 1)], powers[j & -j]))
-                yield roots[j]
             return
         # Doubles hold so many powers of one root that none is off by a bit that floats have.
         root, factor = self.circle.root(number * turn), self.circle.root(turn * before)
@@ -258,11 +248,6 @@ class Block(Exchange):
             if j:
                 root = multiply(k, root, factor)
             yield k.cast(root[0], f32), k.cast(root[1], f32)
-
-    def _powers(self, before: int, radix: int, turn: Value) -> dict[int, Number]:
-        """The roots of a butterfly's elements 1, 2, 4 and so on over that of the first, f64."""
-        places = [1 << i for i in range((radix - 1).bit_length())]
-        return {j: self.circle.root(turn * (before * j)) for j in places}
 
 
 def _filter(chirp: np.ndarray[Any, Any], length: int) -> np.ndarray[Any, Any]:

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from oxinp._kernels.fft import chirp, kernel, pairs, slabs
 from oxinp._kernels.fft.axes import COMPLEX, HALF, REAL, Array, Problem, plan_axes
-from oxinp._kernels.fft.batch import Chained
 from oxinp._kernels.fft.chirp import ChirpSpec
 from oxinp._kernels.fft.codelets import multiply
 from oxinp._kernels.fft.cosine_plan import plan_cosine
 from oxinp._kernels.fft.filters import Filter, plan_filter
 from oxinp._kernels.fft.pairs import PairsSpec
+from oxinp._kernels.fft.sides import Chained
 from oxinp._kernels.fft.slabs import SlabsSpec
 from oxinp._kernels.fft.spec import TRIGONOMETRIC, TransformSpec
 from oxinp._kernels.plan import Argument, Launch

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from oxinp._kernels.fft.batch import Batch, Loop, Positions, Side
+from oxinp._kernels.fft.batch import Batch
+from oxinp._kernels.fft.sides import Loop, Positions, Side
 from oxinp._kernels.fft.spec import THIRD, THIRD_SINE
 from oxinp._kernels.fft.splitting import fits_block, has_passes
 from oxinp._kernels.plan import Plan

@@ -16,8 +16,9 @@ import math
 from typing import TYPE_CHECKING, NamedTuple
 
 from oxinp._kernels.fft.axes import COMPLEX, HALF, Array, Problem, transforms
-from oxinp._kernels.fft.batch import Batch, Between, Chained, Loop, Side
+from oxinp._kernels.fft.batch import Batch
 from oxinp._kernels.fft.plan import DIRECT, HALVED, Transform
+from oxinp._kernels.fft.sides import Between, Chained, Loop, Side
 from oxinp._kernels.fft.spec import SPLIT_MERGE
 from oxinp._kernels.fft.tiling import MIN_SEGMENT, columns_of, is_large
 from oxinp._kernels.plan import Argument, Launch, Plan, Scratch

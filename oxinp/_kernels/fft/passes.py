@@ -10,8 +10,9 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from oxinp._kernels.fft import slabs
-from oxinp._kernels.fft.batch import Batch, Chained, Loop, Positions, Side
+from oxinp._kernels.fft.batch import Batch
 from oxinp._kernels.fft.radices import cut
+from oxinp._kernels.fft.sides import Chained, Loop, Positions, Side
 from oxinp._kernels.fft.spec import SUMMED
 from oxinp._kernels.fft.splitting import split
 from oxinp._kernels.plan import Launch, Scratch
@@ -22,9 +23,9 @@ if TYPE_CHECKING:
     from oxinp._ptx.types import Type
 
 # Lengths of three passes of which the last two are one launch, and bytes of neighbouring results that these store.
-JOINED: dict[int, tuple[tuple[int, int, int], int]] = {1 << 26: ((512, 256, 512), 64)}
-BY_RING = True
-PITCH = 0
+JOINED: dict[int, tuple[tuple[int, int, int], int]] = {1 << 26: ((1024, 256, 256), 128)}
+TILE = 0  # bytes of the rows of tiles in which the first of those passes leaves its results; 0 for whole rows
+BY_RING = True  # whether what is between two axes lies in a ring, not in the target
 
 
 class Passes(Frozen):
@@ -145,6 +146,9 @@ class Passes(Frozen):
         if second.stored is not None or third.stored is not None:
             return []
         columns = segment // self.type.nbytes
+        tile, found = TILE // self.type.nbytes, cut(lengths[0], self.type.nbytes)
+        if tile and found is not None and not (lengths[0] // found.radices[-1] % columns or lengths[2] % tile):
+            first, second = _tiled(first, second, columns, tile)
         loop = third.loops[0]
         size = columns * loop.source
         ring = own.take(size * self.type.nbytes)
@@ -152,7 +156,7 @@ class Passes(Frozen):
             lengths[0] // columns, size, columns * loop.target, (), tuple([columns * step for step in loop.writes])
         )
         second = second.replace(
-            loops=(loop._replace(extent=columns, target=loop.source, writes=()), *second.loops[1:]),
+            loops=(second.loops[0]._replace(extent=columns, target=loop.source), *second.loops[1:]),
             target=second.target._replace(buffer=ring),
         )
         third = third.replace(
@@ -221,8 +225,7 @@ class Passes(Frozen):
         for i in inner:
             steps[i], step = step, step * sizes[i]
         element = step
-        pitch = PITCH if len(lengths) > 2 else 0
-        step *= self.length + lengths[0] * pitch
+        step *= self.length
         for i in order:
             if i not in inner:
                 steps[i], step = step, step * sizes[i]
@@ -241,7 +244,7 @@ class Passes(Frozen):
         for number, length in enumerate(lengths):
             is_first, is_last = number == 0, number == len(lengths) - 1
             rest //= length
-            apart = (rest + (0 if number else pitch)) * element
+            apart = rest * element
             source = target = Side(space, apart)
             if is_first:
                 source = Side(whole.source.buffer, rest * whole.source.step, steps=whole.source.times(rest))
@@ -293,6 +296,37 @@ class Passes(Frozen):
             places.append(done)
             done *= length
         return passes
+
+
+def _tiled(first: Batch, second: Batch, rows: int, columns: int) -> tuple[Batch, Batch]:
+    """Two passes, between which tiles of so many rows and columns lie in one piece each, those of some rows together.
+
+    What the first one's blocks store lies in few pages of memory, and what the second's read in one or two.
+    """
+    (along,), (row, across), size = first.loops, second.loops, rows * columns
+    outer, inner = across.extent // columns, Loop(columns, 1, 1)
+    tile = Loop(outer, size, columns)
+    second = second.replace(
+        loops=(row._replace(source=columns), tile, inner),
+        source=second.source._replace(step=second.source.step * rows),
+        twiddle=tile,
+        column=inner,
+    )
+    inner = along._replace(extent=columns)
+    tile = Loop(along.extent // columns, columns * along.source, size, tuple([columns * step for step in along.reads]))
+    valid = first.valid
+    if valid is not None:
+        valid = valid._replace(loops=((tile, columns), (inner, 1)))
+    return (
+        first.replace(
+            loops=(tile, inner),
+            target=first.target._replace(group=rows, within=columns),
+            twiddle=tile,
+            column=inner,
+            valid=valid,
+        ),
+        second,
+    )
 
 
 __all__ = ["Passes"]

@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING
 
 from oxinp._kernels.elementwise.plan import MAX_INDEX_32
 from oxinp._kernels.fft import convolved, pairs
-from oxinp._kernels.fft.batch import Batch, Loop, Positions, Side
+from oxinp._kernels.fft.batch import Batch
 from oxinp._kernels.fft.pairs import PairsSpec
 from oxinp._kernels.fft.passes import Passes
-from oxinp._kernels.fft.prime import MAX_SUMMED, MIN_SUMMED
+from oxinp._kernels.fft.prime import MAX_SUMMED, MIN_SUMMED, most_columns
 from oxinp._kernels.fft.rader import MIN_PRIME
 from oxinp._kernels.fft.radices import convolution_length, cut, largest_prime
-from oxinp._kernels.fft.spec import MERGE, RADER, SPLIT, SUMMED, TWIN_MERGE, TWIN_SPLIT, WARP
+from oxinp._kernels.fft.sides import Loop, Positions, Side
+from oxinp._kernels.fft.spec import MERGE, RADER, SPLIT, SUMMED, TWIN_MERGE, TWIN_SPLIT
 from oxinp._kernels.fft.splitting import fits_block, has_passes, split
 from oxinp._kernels.fft.tiling import columns_of
 from oxinp._kernels.plan import Launch, Plan, Scratch, Work
@@ -89,18 +90,17 @@ class Transform(Passes):
 
     def _is_summed(self, device: Device) -> bool:
         """Whether a block adds up the results: of primes, all elements of which are there."""
-        room = device.max_shared_nbytes // (2 * (WARP + 1) * self.type.nbytes)
-        is_fitting = MIN_SUMMED <= self.length <= min(MIN_PRIME - 1, room) and not self.is_half
+        has_room = most_columns(self.length, self.type.nbytes, device.max_shared_nbytes) > 0
+        is_fitting = MIN_SUMMED <= self.length < MIN_PRIME and has_room and not self.is_half
         is_fitting &= cut(self.length, self.type.nbytes) is None or not self.batch.is_staged
         return is_fitting and largest_prime(self.length) == self.length
 
     def _factors(self, device: Device) -> tuple[int, ...]:
         """The lengths of passes, of which primes without codelets are sums; () where there are no such."""
         nbytes, rest, primes = self.type.nbytes, self.length, []
-        most = min(MAX_SUMMED, device.max_shared_nbytes // (2 * (WARP + 1) * nbytes))
         while not has_passes(rest, nbytes, device):
             prime = largest_prime(rest)
-            if not MIN_SUMMED <= prime <= most:
+            if not MIN_SUMMED <= prime <= MAX_SUMMED or not most_columns(prime, nbytes, device.max_shared_nbytes):
                 return ()
             primes.append(prime)
             rest //= prime

@@ -18,7 +18,7 @@ import numpy as np
 
 from oxinp._kernels.fft.codelets import add, multiply, subtract
 from oxinp._kernels.fft.roots import table
-from oxinp._kernels.fft.spec import BY_COLUMN, ROWS, TransformSpec
+from oxinp._kernels.fft.spec import BY_COLUMN, ROWS, WARP, TransformSpec
 from oxinp._kernels.fft.tile import Thread, Tile
 from oxinp._ptx.types import u32
 
@@ -33,11 +33,25 @@ OWNED = {8: 8, 16: 4}  # pairs of results of a thread, by bytes of a number
 TERMS = 8  # that are summed up before the sum is added to the total: long chains of sums err more
 # Of factors: below the first, registers hold them; beyond the second, pocketfft convolves, too, and errs more.
 MIN_SUMMED, MAX_SUMMED = 29, 199
+FEWEST_COLUMNS = 8  # of a block: segments of those are long enough
 
 
 def threads_of(prime: int, nbytes: int) -> int:
     """Return how many threads share a transform: the first result is a pair of its own."""
     return -(-(prime // 2 + 1) // OWNED[nbytes])
+
+
+def shared_nbytes(prime: int, columns: int, nbytes: int) -> int:
+    """Return how many bytes of shared memory a block takes: elements and results of all columns, and of one more."""
+    return 2 * prime * (columns + 1) * nbytes
+
+
+def most_columns(prime: int, nbytes: int, room: int) -> int:
+    """Return how many transforms a block takes at most, of a warp's; 0 where it has no room for enough."""
+    columns = WARP
+    while columns >= FEWEST_COLUMNS and shared_nbytes(prime, columns, nbytes) > room:
+        columns //= 2
+    return columns if columns >= FEWEST_COLUMNS else 0
 
 
 class Summed(Tile):
@@ -186,4 +200,4 @@ class Summed(Tile):
         return k.fma(number[0], factor, done[0]), k.fma(number[1], factor, done[1])
 
 
-__all__ = ["MAX_SUMMED", "MIN_SUMMED", "Summed", "threads_of"]
+__all__ = ["MAX_SUMMED", "MIN_SUMMED", "Summed", "most_columns", "threads_of"]

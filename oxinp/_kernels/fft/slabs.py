@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from oxinp._kernels.choice import Device
-    from oxinp._kernels.fft.batch import Batch, Fitted, Loop
+    from oxinp._kernels.fft.batch import Batch, Fitted
+    from oxinp._kernels.fft.sides import Loop
     from oxinp._kernels.fft.tile import End
     from oxinp._kernels.plan import Scratch
     from oxinp._ptx.value import Value
@@ -44,6 +45,7 @@ AHEAD = 1.5  # times as many tiles as are computed at once, by which the passes 
 MAX_RING = 28 << 20  # bytes of the cache that the ring may take
 MOST_IDLE = 1.5  # times as many threads as a pass wants, at most, so that all have as many
 MIN_MOVED = 32 << 20  # bytes of all transforms from which on they do not stay in the cache anyway
+READ_ONCE = WRITTEN_ONCE = "cs"  # cache operators of what is read first and written last, which need not stay
 NUM_FLAGS = 4096  # words that a stream has
 COUNTED, FIRST = 0, 1  # words of the flags: tiles of the last pass; per slab of the ring, tiles of each pass
 
@@ -85,8 +87,7 @@ class _Slabs:
         elements = max(each.shared_elements for each in spec.passes)
         smem = k.dynamic_shared(first.type, elements) if elements else None
         num_between = len(spec.passes) - 1
-        # The cache need not keep what is read first and written last.
-        caches = zip(("cs", *[""] * num_between), (*[""] * num_between, "cs"), strict=True)
+        caches = zip((READ_ONCE, *[""] * num_between), (*[""] * num_between, WRITTEN_ONCE), strict=True)
         self.tiles = [
             Block(each, Host(k, f"pass{i}_", smem, partial(self._loaded, i), partial(self._exchanged, i), *own))
             for i, (each, own) in enumerate(zip(spec.passes, caches, strict=True))
@@ -251,9 +252,13 @@ def _fit(passes: Sequence[Batch], device: Device) -> list[Fitted] | None:
         return None
     several = [each for each in specs if len(each.radices) > 1] or specs  # others may have any number
     most = max(each.threads * each.columns for each in several)
-    # Blocks that wait leave a multiprocessor idle that has no other one.
-    for least in (most // 2, most) if most > MAX_THREADS // 2 else (most,):
-        shapes = _shapes(specs, least, device)
+    extents = [each.column_extent for each in passes]
+    # Blocks of more columns than there are would be idle in part, and blocks that wait leave a multiprocessor idle that
+    # has no other one.
+    narrow = [x.threads * x.columns for x, n in zip(specs, extents, strict=True) if x in several and x.columns >= n]
+    usual = (most // 2, most) if most > MAX_THREADS // 2 else (most,)
+    for least in (*sorted(narrow)[:1], *usual):
+        shapes = _shapes(specs, extents, least, device)
         made = [batch.replace(shape=shape).fit(device) for batch, shape in zip(passes, shapes, strict=False)]
         block = -(-math.prod(shapes[0]) // WARP) * WARP if shapes else 0
         if made and all(num_registers(x.spec, x.held, is_tight=True) * block <= NUM_REGISTERS for x in made):
@@ -261,24 +266,37 @@ def _fit(passes: Sequence[Batch], device: Device) -> list[Fitted] | None:
     return None
 
 
-def _shapes(specs: Sequence[TransformSpec], least: int, device: Device) -> list[tuple[int, int]]:
+def _shapes(
+    specs: Sequence[TransformSpec], extents: Sequence[int], least: int, device: Device
+) -> list[tuple[int, int]]:
     """Threads of a transform and columns of each pass, for blocks of `least` threads or some more; [] for none."""
     best: list[tuple[int, int]] = []
     fewest = math.inf
     for block in (least, *range(-(-least // WARP) * WARP, int(least * MOST_IDLE), WARP)):
-        shapes = [shape for each in specs if (shape := _shape(each, block, device)) is not None]
+        found = [_shape(each, n, block, device) for each, n in zip(specs, extents, strict=True)]
+        shapes = [shape for shape in found if shape is not None]
         idle = sum(threads / spec.threads for (threads, _), spec in zip(shapes, specs, strict=False))
         if len(shapes) == len(specs) and idle < fewest:
             best, fewest = shapes, idle
     return best
 
 
-def _shape(spec: TransformSpec, block: int, device: Device) -> tuple[int, int] | None:
-    """Threads of a transform, and columns, of a pass in so many threads; None where too many would be idle."""
+def _shape(spec: TransformSpec, extent: int, block: int, device: Device) -> tuple[int, int] | None:
+    """Threads of a transform, and columns, of a pass in so many threads; None where too many would be idle.
+
+    Parameters
+    ----------
+    spec : TransformSpec
+    extent : int
+        Columns that there are.
+    block : int
+        Threads.
+    device : Device
+    """
     if len(spec.radices) == 1:
         return 1, block
     nbytes, sector = spec.type.nbytes, MIN_SEGMENT if COLUMNS in (spec.loads, spec.stores) else 1
-    for columns in range(block // spec.threads, 0, -1):
+    for columns in range(min(block // spec.threads, max(extent, spec.columns)), 0, -1):
         is_fitting = block % columns == 0 and columns * spec.share * nbytes * 9 // 8 <= device.max_shared_nbytes
         if is_fitting and (columns * nbytes) % sector == 0 and columns * nbytes >= 2 * sector:
             return (block // columns, columns) if block <= MOST_IDLE * spec.threads * columns else None

@@ -160,7 +160,8 @@ def tile_of(
     )
     found = cut(length, nbytes)
     least, wanted = (
-        min(segment // nbytes, 1 << (extent - 1).bit_length()) for segment in (MIN_SEGMENT, CLUSTER_SEGMENT)
+        min(segment // nbytes, 1 << (extent - 1).bit_length())
+        for segment in (MIN_SEGMENT, max(MIN_SEGMENT, CLUSTER_SEGMENT))
     )
     if not is_mixed or alone >= least or most == 1 or found is None or len(found.radices) == 1:
         return alone, 1

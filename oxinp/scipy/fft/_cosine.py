@@ -166,10 +166,10 @@ def _resolved(x: Any, lengths: Any, axes: Any, *, is_nd: bool) -> list[tuple[int
     axes = tuple([axis % x.ndim for axis in axes])
     if lengths is None:
         lengths = tuple([x.shape[axis] for axis in axes])
-    if is_nd:
-        lengths = tuple([x.shape[axis] if n == -1 else n for n, axis in zip(lengths, axes, strict=False)])
-    if len(lengths) != len(axes) or len(set(axes)) != len(axes):
+    if not len(lengths) == len(axes) == len(set(axes)):
         raise Unsupported("as many lengths as axes, each once")
+    if is_nd:
+        lengths = tuple([x.shape[axis] if n == -1 else n for n, axis in zip(lengths, axes, strict=True)])
     return list(zip(axes, lengths, strict=True))
 
 
@@ -178,14 +178,14 @@ def _transformed(name: str, x: Any, kind: Any, places: tuple[Any, Any], norm: An
     if isinstance(x, np.ndarray) and type(x) is not np.ndarray and not is_array(x):
         raise Unsupported("a subclass to pass through")
     x = as_ours(x)
-    if x.dtype.char not in CODES or kind not in _TYPES or norm not in (None, "backward", "ortho", "forward"):
+    is_type = isinstance(kind, int | np.integer) and kind in _TYPES
+    if x.dtype.char not in CODES or not is_type or norm not in (None, "backward", "ortho", "forward"):
         raise Unsupported("a dtype without kernels, or a type or norm that SciPy refuses")
-    wanted = [
-        (axis, Cosine.of(name.rstrip("n"), kind, n, norm, orthogonalize))
-        for axis, n in _resolved(x, *places, is_nd=name[-1] == "n")
-    ]
-    if not x.size or any(each.n < (2 if kind == 1 and not each.is_sine else 1) for _, each in wanted):
+    resolved = _resolved(x, *places, is_nd=name[-1] == "n")
+    fewest = 2 if kind == 1 and "dct" in name else 1
+    if not x.size or any(n < fewest for _, n in resolved):
         raise Unsupported("lengths that SciPy refuses, or no elements")
+    wanted = [(axis, Cosine.of(name.rstrip("n"), kind, n, norm, orthogonalize)) for axis, n in resolved]
     if x.dtype.char not in "fdFD":
         x = astype(x, np.dtype("f") if x.dtype.char == "e" else np.dtype("d"))
     for axis, each in wanted:
@@ -208,6 +208,8 @@ def _one_axis(name: str) -> Function:
         orthogonalize: Any = None,
     ) -> Any:
         check_permissions(workers)
+        if axis is None:
+            raise Unsupported("no axis, which SciPy refuses")
         return _transformed(name, x, type, (n, axis), norm, orthogonalize)
 
     return function

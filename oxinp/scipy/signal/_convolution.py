@@ -165,6 +165,8 @@ def _direct(a: Any, b: Any, mode: str) -> Any:
     dtype = np.result_type(a.dtype, b.dtype)
     if dtype.kind == "b":
         raise Unsupported("truth values, of which sums are no numbers")
+    if dtype == np.float16 and a.ndim > 1:
+        raise Unsupported("half precision in several dimensions, which SciPy refuses")
     full = tuple([n + m - 1 for n, m in zip(a.shape, b.shape, strict=True)])
     shape = {
         "full": full,

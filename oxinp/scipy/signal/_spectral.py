@@ -283,6 +283,8 @@ def spectrogram(
     fs, is_real, size = float(fs), x.dtype.kind != "c", x.shape[-1]
     if return_onesided and not is_real:
         raise Unsupported("complex numbers, of which SciPy warns")
+    if not isinstance(nperseg, int | np.integer | None):
+        raise Unsupported("a length that is no integer, which SciPy refuses here")
     if noverlap is None:
         length = len(window) if not isinstance(window, str | tuple) else 256 if nperseg is None else int(nperseg)
         noverlap = length // 8

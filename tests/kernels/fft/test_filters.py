@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from oxinp._kernels.fft.axes import COMPLEX, HALF, REAL, Array, Problem
-from oxinp._kernels.fft.batch import Chained
 from oxinp._kernels.fft.codelets import multiply
 from oxinp._kernels.fft.filters import Filter, is_filter, plan_filter
+from oxinp._kernels.fft.sides import Chained
 from oxinp._kernels.plan import Argument
 from oxinp._kernels.problem import Instr
 from oxinp._ptx.kernel import traced_with

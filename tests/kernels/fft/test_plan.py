@@ -8,9 +8,10 @@ import pytest
 from oxinp._kernels.fft import batch, convolved, tiling
 from oxinp._kernels.fft import plan as plans
 from oxinp._kernels.fft.axes import COMPLEX, HALF, REAL, Array, Problem, plan_axes
-from oxinp._kernels.fft.batch import Chained, Loop, Side
 from oxinp._kernels.fft.codelets import MAX_PRIME, multiply
 from oxinp._kernels.fft.plan import Transform, plan
+from oxinp._kernels.fft.sides import Chained, Loop, Side
+from oxinp._kernels.fft.spec import SUMMED
 from oxinp._kernels.plan import Argument
 from oxinp._kernels.problem import Instr
 from oxinp._ptx.kernel import traced_with
@@ -230,6 +231,18 @@ def test_lengths_without_codelets(session, n, axis, dtype):
     transformed(session, x, target, axis, is_forward=axis == 0)
     # Two transforms of more than twice the length, and three products.
     check(target, x, axis, is_forward=axis == 0, factor=1.5)
+
+
+@pytest.mark.parametrize(("n", "dtype", "columns"), [(101, "D", 8), (103, "F", 16), (1010, "D", 8)])
+def test_sums_where_memory_is_short(session, n, dtype, columns):
+    """Of fewer transforms in a block: convolutions err more."""
+    device = SimpleNamespace(**{**vars(DEVICE), "max_shared_nbytes": 32 * 1024})
+    x = random((70, n), dtype)
+    target = np.empty_like(x)
+    made = transformed(session, x, target, device=device)
+    spec, *_ = [traced_with(step.kernel)[0] for step in made.steps]
+    assert (spec.real, spec.columns) == (SUMMED, columns)
+    check(target, x)
 
 
 @pytest.mark.parametrize("dtype", ["F", "D"])

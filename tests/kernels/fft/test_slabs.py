@@ -5,10 +5,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from oxinp._kernels.fft import passes, slabs
+from asv_benchmarks.kernels import fft as benchmark
+from oxinp._kernels.fft import kernel, passes, slabs, tile
 from oxinp._kernels.fft.axes import COMPLEX, Array, Problem, plan_axes
-from oxinp._kernels.fft.batch import Chained
 from oxinp._kernels.fft.codelets import multiply
+from oxinp._kernels.fft.sides import Chained
 from oxinp._kernels.plan import Argument
 from oxinp._kernels.problem import Instr
 from oxinp._ptx.kernel import traced_with
@@ -79,13 +80,67 @@ def test_axes(session, shape, axes):
     assert rms(target, exact) <= 0.6e-7 * np.sqrt(np.log2(x.size))
 
 
-@pytest.mark.parametrize(("dtype", "lengths"), [("F", (32, 8, 16)), ("D", (16, 16, 16))])
-def test_last_two_of_three_passes(session, monkeypatch, dtype, lengths):
-    """Of some results of the first at a time, by way of the cache."""
+def test_settings_of_which_only_constants_tell_are_measured(monkeypatch, capsys):
+    """One kernel in as many blocks."""
+    monkeypatch.setattr(benchmark, "milliseconds", lambda *_: 1.0)
+    monkeypatch.setattr(benchmark, "SETTINGS", {"as shipped": {}, "other": {(slabs, "AHEAD"): 2}, "same": {}})
+    arrays = [Array(Argument(name), c64, (12, 64), (64, 1), 256) for name in ("in0", "out0")]
+    (step,) = plan_axes(*arrays, c64, Problem(COMPLEX, (1,), 64), ALONE).steps
+    case = SimpleNamespace(dtype=np.dtype("F"), shape=(12, 64), pieces=lambda: np.ones(4, "F"))
+
+    def prepare():
+        case.plan = SimpleNamespace(steps=[step._replace(constants=(slabs.AHEAD,))])
+        case.run = SimpleNamespace(launches=[("", None)])
+
+    case.prepare = prepare
+    assert benchmark.measure_settings(None, case, "name", "")
+    settings = [line.split()[1:3] for line in capsys.readouterr().out.splitlines() if line.startswith("name")]
+    assert settings == [["as", "shipped"], ["other", "1.0000"]]
+
+
+@pytest.mark.parametrize(("dtype", "lengths"), [("F", (32, 8, 16)), ("D", (32, 16, 8))])
+@pytest.mark.parametrize("tile", [0, 64])
+@pytest.mark.parametrize("num_valid", [4096, 3333])
+def test_last_two_of_three_passes(session, monkeypatch, dtype, lengths, tile, num_valid):
+    """Of some results of the first at a time, by way of the cache; behind the first, in rows or in tiles."""
     monkeypatch.setattr(passes, "JOINED", {4096: (lengths, 64)})
-    x = random((4096,), dtype)
-    target = np.empty_like(x)
+    monkeypatch.setattr(passes, "TILE", tile)
+    x = random((num_valid,), dtype)
+    target = np.empty(4096, dtype)
     tiny = SimpleNamespace(**{**vars(ALONE), "max_shared_nbytes": 2 * 1024})
-    made = transformed(session, x, target, device=tiny, is_forward=False)
-    assert [isinstance(traced_with(step.kernel)[0], slabs.SlabsSpec) for step in made.steps] == [False, True]
-    check(target, x, is_forward=False)
+    made = transformed(session, x, target, n=4096, device=tiny, is_forward=False)
+    specs = [traced_with(step.kernel)[0] for step in made.steps]
+    assert [isinstance(spec, slabs.SlabsSpec) for spec in specs] == [False, True]
+    assert bool(specs[0].group) == (tile > 0)
+    check(target, np.pad(x, (0, 4096 - num_valid)), is_forward=False)
+
+
+def test_blocks_have_no_more_columns_than_there_are(session, monkeypatch):
+    """Of the last pass, which stores few neighbouring results; blocks of the other one are as small."""
+    monkeypatch.setattr(passes, "JOINED", {25600: ((64, 20, 20), 64)})
+    x = random((25600,), "F")
+    target = np.empty_like(x)
+    made = transformed(session, x, target, device=ALONE)
+    first, last = traced_with(made.steps[1].kernel)[0].passes
+    assert last.columns == 8
+    assert first.threads * first.columns == last.threads * last.columns
+    check(target, x)
+
+
+@pytest.mark.parametrize("setting", [(tile, "PREFETCHED", 256), (slabs, "READ_ONCE", ""), (slabs, "WRITTEN_ONCE", "")])
+def test_cache_operators_change_no_result(session, monkeypatch, setting):
+    monkeypatch.setattr(*setting)
+    slabs.make.cache_clear()
+    kernel.make.cache_clear()
+    try:
+        x = random((64, 48, 32), "F")
+        target = np.empty_like(x)
+        transformed(session, x, target, 0, device=ALONE)
+        check(target, x, 0)
+        x = random((31, 2048), "F")
+        target = np.empty_like(x)
+        transformed(session, x, target, device=ALONE)
+        check(target, x)
+    finally:
+        slabs.make.cache_clear()
+        kernel.make.cache_clear()
