@@ -72,7 +72,7 @@ class _Place:
         if self.has_slow:
             self.num_own, self.own = k.pointer("num_own", u32, "r"), k.pointer("own", u64, "r")
         self.result = k.pointer("result", i64, "w")
-        self.words = words_of(k, spec, self.pieces)
+        self.words = words_of(k, spec.generator, self.pieces, spec.items, is_shifted=spec.is_shifted)
         self.table = k.pointer("table", u64, "r") if self.variate.has_table else None
         self.parameters = tuple(k.scalar(f"parameter{i}", t) for i, t in enumerate(self.variate.parameters))
         self.size = k.scalar("size", i64)

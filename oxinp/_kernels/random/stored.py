@@ -19,8 +19,6 @@ from oxinp._ptx.types import i64, u32, u64
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from oxinp._kernels.random.find import FindSpec
-    from oxinp._kernels.random.place import PlaceSpec
     from oxinp._ptx import Builder
     from oxinp._ptx.value import Value
 
@@ -110,11 +108,11 @@ class StoredReader:
         return uniform(self._words, self.next())
 
 
-def words_of(k: Builder, spec: FindSpec | PlaceSpec, pieces: int) -> Words | Stored:
-    """Return the words that a kernel makes or reads."""
-    if spec.generator in GENERATORS:
-        return Words(k, spec.generator, pieces, spec.items, is_shifted=spec.is_shifted)
-    return Stored(k, spec.generator, pieces, spec.items)
+def words_of(k: Builder, generator: str, pieces: int, items: int, *, is_shifted: bool) -> Words | Stored:
+    """Return the words that a kernel makes or reads; see `Words` and `Stored`, whose `DOUBLES` are generators, too."""
+    if generator in GENERATORS:
+        return Words(k, generator, pieces, items, is_shifted=is_shifted)
+    return Stored(k, generator, pieces, items)
 
 
 __all__ = ["DOUBLES", "Stored", "StoredReader", "StoredWalk", "words_of"]
