@@ -691,10 +691,14 @@ def random_specs() -> list[Any]:
     ]
     intervals = [IntervalSpec(role) for role in ("find", "walk", "draw", "tail")]
     shuffles = [
-        ShuffleSpec("split", num_ranges=8),
-        *[ShuffleSpec("links", leaves_key, num_ranges) for leaves_key in (False, True) for num_ranges in (1, 8)],
+        *[ShuffleSpec("split", num_ranges=8, reads=reads) for reads in ("pairs", "slots")],
+        *[
+            ShuffleSpec("links", leaves_key, reads=reads)
+            for leaves_key in (False, True)
+            for reads in ("all", "of range", "pairs", "slots")
+        ],
         ShuffleSpec("marks"),
-        ShuffleSpec("follow"),
+        *[ShuffleSpec("follow", reads=reads) for reads in ("all", "slots")],
     ]
     points = [kind(flag) for kind in (SobolSpec, HaltonSpec) for flag in (False, True)]
     return list(
