@@ -34,6 +34,9 @@ CHECKED, CHECKED_QUICK = 20_000_000, 1_000_000
 SEED = 20_26
 MOST_PARTS = 5  # that are printed of a setting
 SETTINGS = {
+    "words made by find": {(stored_plan, "IS_MADE_BY_FIND"): True},
+    "words made by find, 3 blocks": {(stored_plan, "IS_MADE_BY_FIND"): True, (find, "BLOCKS_PER_SM"): 3},
+    "words made by find, tiles of 24": {(stored_plan, "IS_MADE_BY_FIND"): True, (segments, "COUNTED_ITEMS"): 24},
     "words of find by 3, 5 blocks": {(find, "MOST_UNROLLED"): 3, (find, "BLOCKS_PER_SM"): 5},
     "words of find by 5": {(find, "MOST_UNROLLED"): 5},
     "words of find by 10": {(find, "MOST_UNROLLED"): 10},
