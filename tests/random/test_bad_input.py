@@ -50,6 +50,13 @@ OF_GENERATORS = (
     ),
     *("permutation(y, axis=3)", "shuffle(y, axis=2)", "permuted(y, axis=4)", "permuted(y, out=y[::2])"),
 )
+OF_ARRAYS = (
+    *("uniform(np.zeros(300), -np.ones(300))", "triangular(np.full(300, 2.0), 1.0, 3.0)"),
+    *("triangular(0.0, np.full(300, 4.0), 3.0)", "triangular(np.ones(300), 1.0, 1.0)", "pareto(np.arange(300.0))"),
+    *("integers(np.arange(90), 80)", "integers(np.arange(90), 2**33, dtype='i4')", "choice(3, 500, p=[0.5, 0.5])"),
+    *("integers(-1, np.arange(1, 90), dtype='u4')", "integers(np.zeros(90, int), 80, size=(3, 8))"),
+    *("normal(np.zeros(3), 1, size=(3, 2))", "normal(np.zeros(300), np.ones(200))"),
+)
 OF_STATES = (
     *("rand(-1)", "rand(2.5)", "randn('a')", "random_sample(-3)", "randint(5, 2, 500)", "randint(0, size=500)"),
     *("randint(0, 2**70, 500)", "randint(0, 10, 500, dtype='f8')", "choice(np.zeros((2, 3)), 500)", "seed(-1)"),
@@ -57,7 +64,7 @@ OF_STATES = (
 )
 TOO_LARGE = ("standard_normal(10**14)", "permutation(2**60)", "normal(0, 1, 10**15)", "choice(10, 10**15)")
 CASES = [(kind, code) for kind in GENERATORS for code in (*OF_BOTH, *TOO_LARGE)]
-CASES += [(kind, code) for kind in ("PCG64", "MT19937") for code in (*OF_GENERATORS, "random(10**15)")]
+CASES += [(kind, code) for kind in ("PCG64", "MT19937") for code in (*OF_GENERATORS, *OF_ARRAYS, "random(10**15)")]
 CASES += [("RandomState", code) for code in OF_STATES]
 
 
