@@ -83,10 +83,10 @@ class Draw:
         if cut.number > 1:
             inputs.append(twister_plan.polynomials(cut))
         self.inputs = [self._uploaded(array) for array in inputs]
-        self.out, self.words, self.left = (
+        self.out, self.ended, self.left = (
             backend.allocate(n) for n in (size * made.type.nbytes, RESULT_WORDS * 8, twister.N * 4)
         )
-        outputs = [buffer.ptr for buffer in (self.out, self.words, self.left)]
+        outputs = [buffer.ptr for buffer in (self.out, self.ended, self.left)]
         self.prepared = Prepared(backend, plan, outputs, [*(buffer.ptr for buffer in self.inputs), *parameters])
 
     def _uploaded(self, array):
@@ -102,7 +102,7 @@ class Draw:
         self()
         self.backend.synchronize()
         ours, words, left = np.empty(self.size, self.dtype), np.empty(4, np.int64), np.empty(twister.N, np.uint32)
-        for array, buffer in ((ours, self.out), (words, self.words), (left, self.left)):
+        for array, buffer in ((ours, self.out), (words, self.ended), (left, self.left)):
             self.backend.download(array, buffer.ptr)
         numpys = self.draw(self.numpys, self.size)
         different = np.nonzero(ours != numpys)[0]
@@ -117,11 +117,6 @@ class Draw:
         key, position = twister.key_at(left, start, self.before["pos"], taken)
         after = self.numpys.get_state(legacy=False)["state"]
         return len(different), ulps, bool((key == after["key"]).all()) and position == after["pos"]
-
-
-def sized(backend, name, size):
-    """A case on the device, of another size or of its own."""
-    return Draw(backend, name, N if size is None else size)
 
 
 def main(arguments):
@@ -156,9 +151,8 @@ def main(arguments):
         if options.parts:
             write_parts(backend, draw)
         del draw
-        if settings and numpys is not None:
-            make = partial(sized, backend, name)
-            is_right &= measure_settings(backend, settings, caches, make, options.numbers - 1)
+        if settings:
+            is_right &= measure_settings(backend, settings, caches, partial(Draw, backend, name, N))
     return 0 if is_right else 1
 
 
