@@ -1,26 +1,30 @@
 """Random numbers on a GPU: NumPy's own, bit for bit, and how fast.
 
-``python -m asv_benchmarks.kernels.random [--quick] [--peer] [--parts] [--only NAME]`` draws every kind at full size,
-compares 2 * 10**7 of the numbers with NumPy's (``--quick``: 10**6), and prints a line per case: the median of
-device-event times, the rate as a share of what the driver's fill writes per second, how many numbers differ from
-NumPy's and by how many units in the last place, whether the end state is NumPy's, how many times as long NumPy takes
-for as many; with ``--peer`` the time of CuPy's
-own stream and of PyTorch's, where those are installed, with the ratio to ours; with ``--parts`` the time of every
-launch; with ``--only`` cases whose names have that in them. Ends with status 1 if anything is wrong.
+``python -m asv_benchmarks.kernels.random [--quick] [--peer] [--parts] [--only NAME] [--settings[=REGEX]]`` draws every
+kind at full size, compares 2 * 10**7 of the numbers with NumPy's (``--quick``: 10**6), and prints a line per case: the
+median of device-event times, the rate as a share of what the driver's fill writes per second, how many numbers differ
+from NumPy's and by how many units in the last place, whether the end state is NumPy's, how many times as long NumPy
+takes for as many; with ``--peer`` the time of CuPy's own stream and of PyTorch's, where those are installed, with the
+ratio to ours; with ``--parts`` the time of every launch; with ``--only`` cases whose names have that in them; with
+``--settings`` the time of each with other constants as well, in whose names REGEX is found, where these change what is
+launched. Ends with status 1 if anything is wrong.
 """
 
 import argparse
 import importlib
+import re
 import statistics
 import sys
 import time
+from contextlib import contextmanager
 from functools import partial
 
 import numpy as np
 
 from asv_benchmarks.kernels.plans import Prepared, milliseconds, write
 from oxinp._core.ops.c_library import form_of
-from oxinp._kernels.random import fill, philox, segments, shuffle, stored_plan
+from oxinp._kernels.plan import Launch, in_order
+from oxinp._kernels.random import fill, find, philox, place, segments, shuffle, stored_plan
 from oxinp._kernels.random.lcg import GENERATORS, MASK_64
 from oxinp._kernels.random.variates import VARIATES, ziggurat_table
 from oxinp._ptx.types import i64
@@ -28,6 +32,122 @@ from oxinp._runtime.cuda import open_backend
 
 CHECKED, CHECKED_QUICK = 20_000_000, 1_000_000
 SEED = 20_26
+MOST_PARTS = 5  # that are printed of a setting
+SAMPLED = 1 << 20  # elements that are compared with those of the usual constants
+LARGE = 1 << 24  # elements of a draw whose settings are measured
+SETTINGS = {
+    "words made by find": {(stored_plan, "IS_MADE_BY_FIND"): True},
+    "words made by find, 5 blocks": {(stored_plan, "IS_MADE_BY_FIND"): True, (find, "BLOCKS_PER_SM"): 5},
+    "words made by find, tiles of 24": {(stored_plan, "IS_MADE_BY_FIND"): True, (segments, "COUNTED_ITEMS"): 24},
+    "find by 5 blocks": {(find, "BLOCKS_PER_SM"): 5},
+    "find by 6 blocks": {(find, "BLOCKS_PER_SM"): 6},
+    "find by 6 blocks, words by 3": {(find, "BLOCKS_PER_SM"): 6, (find, "MOST_UNROLLED"): 3},
+    "find by 5 blocks, place by 6": {(find, "BLOCKS_PER_SM"): 5, (place, "BLOCKS_PER_SM"): 6},
+    "find by 6 blocks, place by 7": {(find, "BLOCKS_PER_SM"): 6, (place, "BLOCKS_PER_SM"): 7},
+    "place by 6 blocks": {(place, "BLOCKS_PER_SM"): 6},
+    "place by 7 blocks": {(place, "BLOCKS_PER_SM"): 7},
+    "tiles of 24 words": {(segments, "ITEMS"): 24},
+    "lists in slots": {(shuffle, "LISTED"): "slots"},
+    "lists in slots of 2^22": {(shuffle, "LISTED"): "slots", (shuffle, "RANGE_BITS"): 22},
+    "lists by reading all": {(shuffle, "LISTED"): "of range"},
+    "lists of one range": {(shuffle, "RANGE_BITS"): 31},
+    "steps by 2": {(shuffle, "PER_THREAD"): 2},
+    "walks of half as many": {(shuffle, "WINDOWS_PER_STEP"): 3},
+    "walks of twice as many": {(shuffle, "WINDOWS_PER_STEP"): 48},
+    "tails of 2^16": {(shuffle, "TAIL_BITS"): 16},
+    "tails of 2^14": {(shuffle, "TAIL_BITS"): 14},
+}
+
+
+@contextmanager
+def changed(values, caches):
+    """Constants of modules with other values, and nothing kept that was made with the usual ones."""
+    before = {(module, constant): getattr(module, constant) for module, constant in values}
+    for kept in caches:
+        kept.cache_clear()
+    for (module, constant), value in values.items():
+        setattr(module, constant, value)
+    try:
+        yield
+    finally:
+        for (module, constant), value in before.items():
+            setattr(module, constant, value)
+        for kept in caches:
+            kept.cache_clear()
+
+
+def described(plans):
+    """What is launched, as far as it changes how long that takes."""
+    steps = [step for plan in plans for step in in_order(plan.steps) if isinstance(step, Launch)]
+    return [(step.kernel.ptx, step.grid, step.constants) for step in steps]
+
+
+def measure_settings(backend, settings, caches, make):
+    """Measure a draw under settings that change what is launched; return whether all draw what is usually drawn.
+
+    Parameters
+    ----------
+    backend : Backend
+    settings : dict
+        By name, values of constants of modules.
+    caches : list
+        What keeps what was made with constants.
+    make : callable
+        ``make()`` -> the draw.
+    """
+    draw = make()
+    seen, usual, is_right = [described(draw.plans)], sample(backend, draw), True
+    del draw
+    for name, values in settings.items():
+        with changed(values, caches):
+            draw = make()
+            launched = described(draw.plans)
+            if launched in seen:
+                continue
+            seen.append(launched)
+            ms = milliseconds(backend, draw, 10)
+            times = parts(backend, draw)
+            is_alike = sample(backend, draw) == usual
+            del draw
+            is_right &= is_alike
+            longest = sorted(times.items(), key=lambda part: -part[1])[:MOST_PARTS]
+            told = ", ".join(f"{kind} {each:.3f}" for kind, each in longest)
+            write(f"    {name:32s} {ms:8.4f} ms, {'the same' if is_alike else 'OTHERS'}: {told}")
+    return is_right
+
+
+def sample(backend, draw):
+    """Elements from a draw's start and from its middle, as bytes, and how many words it took."""
+    draw()
+    backend.synchronize()
+    parts, taken = [], np.empty(1, np.int64)
+    for start in (0, draw.size // 2):
+        elements = np.empty(min(SAMPLED, draw.size // 2), draw.dtype)
+        backend.download(elements, draw.out.ptr + start * elements.itemsize)
+        parts.append(elements.tobytes())
+    backend.download(taken, draw.ended.ptr)
+    return parts, taken.item()
+
+
+def parts(backend, draw, repetitions=7):
+    """Median milliseconds of a draw's launches, each after those before it: of all of a kind together."""
+    found = {}
+    for _ in range(repetitions):
+        events, times = [backend.record_event()], {}
+        for _, launch in draw.prepared.launches:
+            launch()
+            events.append(backend.record_event())
+        for (kind, _), begin, end in zip(draw.prepared.launches, events, events[1:], strict=False):
+            times[kind] = times.get(kind, 0.0) + begin.elapsed_ms(end)
+        for kind, ms in times.items():
+            found.setdefault(kind, []).append(ms)
+    return {kind: statistics.median(times) for kind, times in found.items()}
+
+
+def write_parts(backend, draw):
+    """Print a line for every kind of a draw's launches."""
+    for kind, ms in parts(backend, draw).items():
+        write(f"    {kind:20s} {ms:8.4f} ms")
 
 
 class Case:
@@ -46,6 +166,8 @@ class Case:
     peers : dict
         By module: ``peer(module, size)`` draws.
     """
+
+    fewest_checked = 0
 
     def __init__(self, name, size, numpys, high=None, generator="PCG64", peers=()):
         self.name, self.size, self.numpys, self.high, self.generator = name, size, numpys, high, generator
@@ -95,12 +217,6 @@ class Case:
         return values, kept
 
 
-def run_all(launches):
-    """Enqueue several launches."""
-    for launch in launches:
-        launch()
-
-
 class Permutation:
     """Permutations of a size: words, and the shuffle of them.
 
@@ -110,6 +226,7 @@ class Permutation:
     """
 
     generator, name, type = "PCG64", "permutation", i64
+    fewest_checked = 2**24  # so many that numbers are of several ranges
 
     def __init__(self, size):
         self.size = size
@@ -138,14 +255,14 @@ class Permuted:
         state = self.numpys.bit_generator.state["state"]
         values = [part for x in (state["state"], state["inc"]) for part in (x & MASK_64, x >> 64)]
         count = shuffle.num_words(size)
-        self.words, self.out, self.taken = (backend.allocate(n) for n in (count * 4, size * 8, 16))
+        self.words, self.out, self.ended = (backend.allocate(n) for n in (count * 4, size * 8, 16))
+        self.dtype = np.dtype(np.int64)
         drawn = fill.plan("PCG64", "halves", count, 256, backend.capability)
         shuffled = shuffle.plan(size, count, backend.capability, is_shifted=False)
+        self.plans = [drawn, shuffled]
         self.filled = Prepared(backend, drawn, [self.words.ptr], values)
-        self.shuffled = Prepared(backend, shuffled, [self.out.ptr, self.taken.ptr], [self.words.ptr])
-        launches = [*self.filled.launches, *self.shuffled.launches]
-        draws = [launch for kind, launch in launches if kind.startswith("interval_")]
-        self.launches = [*launches, ("draws", partial(run_all, draws))]
+        self.shuffled = Prepared(backend, shuffled, [self.out.ptr, self.ended.ptr], [self.words.ptr])
+        self.launches = [*self.filled.launches, *self.shuffled.launches]
 
     @property
     def prepared(self):
@@ -161,7 +278,7 @@ class Permuted:
         self.backend.synchronize()
         ours, words = np.empty(self.size, np.int64), np.empty(2, np.int64)
         self.backend.download(ours, self.out.ptr)
-        self.backend.download(words, self.taken.ptr)
+        self.backend.download(words, self.ended.ptr)
         state = self.numpys.bit_generator.state["state"]
         begin = time.perf_counter()
         numpys = self.numpys.permutation(self.size)
@@ -182,8 +299,10 @@ class Draw:
         rest, self.kept = case.rest(backend)
         values = self.begin() + rest
         plan = case.plan(backend.capability, size)
-        self.out, self.words = backend.allocate(size * case.type.nbytes), backend.allocate(16)
-        self.prepared = Prepared(backend, plan, [self.out.ptr, self.words.ptr], values)
+        self.plans = [plan]
+        self.out, self.ended = backend.allocate(size * case.type.nbytes), backend.allocate(16)
+        self.dtype = case.type.dtype
+        self.prepared = Prepared(backend, plan, [self.out.ptr, self.ended.ptr], values)
 
     def begin(self):
         """Return the inputs that say where the stream is."""
@@ -225,7 +344,7 @@ class Draw:
         taken = self.size
         if not self.case.is_fill:
             words = np.empty(2, np.int64)
-            self.backend.download(words, self.words.ptr)
+            self.backend.download(words, self.ended.ptr)
             taken, status = words.tolist()
             if status:
                 return False
@@ -331,6 +450,11 @@ def peer_milliseconds(name, draw, size):
     return statistics.median(times[3:])
 
 
+def chosen(settings, pattern):
+    """Settings in whose names a pattern is found."""
+    return {name: values for name, values in settings.items() if re.search(pattern, name)}
+
+
 def main(arguments):
     """Check, measure, print."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -339,12 +463,16 @@ def main(arguments):
     parser.add_argument("--peer", action="store_true", help="measure CuPy and PyTorch as well")
     parser.add_argument("--parts", action="store_true", help="measure every launch of a draw")
     parser.add_argument("--only", default="", help="cases whose names have this in them")
+    parser.add_argument("--settings", nargs="?", const="", help="with other constants as well, or with some of them")
     options = parser.parse_args(arguments)
     backend, is_right = open_backend(), True
+    settings = {} if options.settings is None else chosen(SETTINGS, options.settings)
+    caches = [module.make for module in (find, place, shuffle)]
     rate = write_rate(backend)
     write(f"{backend.capability.device_name}: fill writes {rate * 1e-6:.0f} GB/s")
     for case in (case for case in CASES if options.only in case.name):
-        checked = min(case.size, CHECKED_QUICK if options.quick else options.numbers) - 1
+        wanted = CHECKED_QUICK if options.quick else options.numbers
+        checked = min(case.size, max(wanted, case.fewest_checked)) - 1
         compared = case.at(backend, checked)
         different, ulps, ends_right = compared.check()
         numpys_ms = compared.numpys_seconds * 1e3 * case.size / checked
@@ -364,12 +492,10 @@ def main(arguments):
                 line += f"; {name} {other:.4f} ({other / ms:.2f}x)"
         write(line)
         if options.parts:
-            for kind, launch in draw.prepared.launches:
-                if kind == "random_variates":  # its blocks take tiles by a ticket, which the launch before resets
-                    continue
-                draw.prepared()  # what a launch reads is as it is in a draw
-                write(f"    {kind:20s} {milliseconds(backend, launch):8.4f} ms")
+            write_parts(backend, draw)
         del draw
+        if settings and case.size >= LARGE:
+            is_right &= measure_settings(backend, settings, caches, partial(case.at, backend, case.size))
     return 0 if is_right else 1
 
 

@@ -64,7 +64,7 @@ from oxinp._kernels.random.philox import VARIANTS, PhiloxSpec
 from oxinp._kernels.random.place import PlaceSpec
 from oxinp._kernels.random.quasi import HaltonSpec, SobolSpec
 from oxinp._kernels.random.reduced import ReducedSpec
-from oxinp._kernels.random.segments import CAPACITY, ITEMS, ITEMS_OF_FEW
+from oxinp._kernels.random.segments import CAPACITY, COUNTED_ITEMS, COUNTED_ITEMS_OF_FEW, ITEMS, ITEMS_OF_FEW
 from oxinp._kernels.random.shuffle import ShuffleSpec
 from oxinp._kernels.random.stored import DOUBLES
 from oxinp._kernels.random.stored_plan import kind_of
@@ -662,6 +662,17 @@ def random_specs() -> list[Any]:
         if kind == kind_of(name, is_twisted=kind == "twisted")
     ]
     places = dict.fromkeys(PlaceSpec(*(getattr(find, name) for name in PlaceSpec._fields)) for find in finds)
+    made = [
+        FindSpec(generator, name, False, items, CAPACITY, form)
+        for generator in VARIANTS
+        for name, variate in VARIATES.items()
+        for items in (COUNTED_ITEMS, COUNTED_ITEMS_OF_FEW)
+        if variate.slow is not None
+        for form in _forms_of_log1p(variate, is_usual=False)
+    ]
+    finds += made
+    for find in made:
+        places[PlaceSpec("stored", find.variate, False, find.items, find.most_own, leads=True)] = None
     counted = [
         PhiloxSpec(generator, name, is_shifted and made.halves == 1, vector)
         for generator in VARIANTS
@@ -692,10 +703,14 @@ def random_specs() -> list[Any]:
     ]
     intervals = [IntervalSpec(role) for role in ("find", "walk", "draw", "tail")]
     shuffles = [
-        ShuffleSpec("split", num_ranges=8),
-        *[ShuffleSpec("links", leaves_key, num_ranges) for leaves_key in (False, True) for num_ranges in (1, 8)],
+        *[ShuffleSpec("split", num_ranges=8, reads=reads) for reads in ("pairs", "slots")],
+        *[
+            ShuffleSpec("links", leaves_key, reads=reads)
+            for leaves_key in (False, True)
+            for reads in ("all", "of range", "pairs", "slots")
+        ],
         ShuffleSpec("marks"),
-        ShuffleSpec("follow"),
+        *[ShuffleSpec("follow", reads=reads) for reads in ("all", "slots")],
     ]
     points = [kind(flag) for kind in (SobolSpec, HaltonSpec) for flag in (False, True)]
     return list(

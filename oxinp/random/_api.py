@@ -28,7 +28,7 @@ from oxinp._core.ops.twister import Twist, TwistEnding
 from oxinp.random import philox, shuffling
 from oxinp.random.between import between
 from oxinp.random.choosing import choose
-from oxinp.random.methods import keep, methods, mutex_of, settle, shape_of
+from oxinp.random.methods import is_drawn_on_device, keep, methods, mutex_of, settle, shape_of
 from oxinp.random.philox import Philox4x32
 from oxinp.random.transformed import (
     FLOAT64,
@@ -61,6 +61,8 @@ _ARRAYS = (ndarray, np.ndarray)
 _OF_TWISTS = {"lemire_u32", "lemire_u32_as_u64", "positive_f64"}
 # How many times the bytes have to be drawn for the device to be the place: jumps take a tenth of a millisecond.
 _TIMES = {np.random.MT19937: 8}
+_ROOM = {np.random.PCG64: 1.25, np.random.PCG64DXSM: 1.25}  # bytes for one of the result; for others words wait as well
+_MOST_ROOM = 3
 
 
 def fill(at: Any, name: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> tuple[Any, Any]:
@@ -102,7 +104,14 @@ class Generator(_GeneratorMethods):  # type: ignore[misc]  # made above
             _NUMPYS.bit_generator.__get__(self).state = self._ending.position().numpys()
             self._ending = None
 
-    def _draw(self, shape: tuple[int, ...], nbytes: int, ask: Callable[[Any], tuple[Any, Any] | None]) -> Any:
+    def _draw(
+        self,
+        shape: tuple[int, ...],
+        nbytes: int,
+        ask: Callable[[Any], tuple[Any, Any] | None],
+        *,
+        is_fixed: bool = False,
+    ) -> Any:
         """Draw on the device where that is the place to; None where it is not.
 
         Parameters
@@ -112,14 +121,15 @@ class Generator(_GeneratorMethods):  # type: ignore[misc]  # made above
             Of an element.
         ask : callable
             ``ask(position)`` -> the numbers, and the `Position` or the `Ending` after them; None for NumPy to draw.
+        is_fixed : bool
+            The draw takes a fixed number of words.
         """
         bit_generator = _NUMPYS.bit_generator.__get__(self)
         kind = type(bit_generator)
-        if (
-            kind not in _POSITIONS
-            or 0 in shape
-            or not starts_on_device(math.prod(shape) * nbytes // _TIMES.get(kind, 1))
-        ):
+        if kind not in _POSITIONS or 0 in shape:
+            return None
+        room = None if is_fixed and kind is not np.random.MT19937 else _ROOM.get(kind, _MOST_ROOM)
+        if not is_drawn_on_device(math.prod(shape) * nbytes, _TIMES.get(kind, 1), room):
             return None
         with self._mutex:
             settle(self)
@@ -154,7 +164,9 @@ class Generator(_GeneratorMethods):  # type: ignore[misc]  # made above
             return None
         named = f"{name}_{kind}"
         make = fill if name == "uniform" else variates
-        array = self._draw(shape, wanted.itemsize, lambda at: make(at, named, wanted, shape))
+        array = self._draw(
+            shape, wanted.itemsize, lambda at: make(at, named, wanted, shape), is_fixed=name == "uniform"
+        )
         if array is None or out is None:
             return array
         check_writeable(out)
@@ -249,7 +261,7 @@ class Generator(_GeneratorMethods):  # type: ignore[misc]  # made above
             if any(math.isnan(number) for numbers in extremes for number in numbers):
                 return None
             for numbers in extremes:
-                numpys(self, *numbers, size=0)
+                numpys(self, *[np.full(1, number) for number in numbers], size=0)  # says what it does of arrays
             least = extremes[0][0]
         if name == "weibull" and least <= 0:
             return None

@@ -19,7 +19,6 @@ from oxinp._core.array import dispatch
 from oxinp._core.array.ndarray import ndarray
 from oxinp._core.host.fallback import OUT, call
 from oxinp._core.lazy.handle import Handle, fetch
-from oxinp._core.lazy.placement import starts_on_device
 from oxinp._core.lazy.results import as_array
 from oxinp._core.manipulation.shape import reshape
 from oxinp._core.ops import twister
@@ -29,7 +28,7 @@ from oxinp._core.ufunc.object import OBJECTS
 from oxinp._runtime.forking import free_in_children
 from oxinp.random import shuffling
 from oxinp.random.choosing import choose
-from oxinp.random.methods import keep, methods, mutex_of, settle, shape_of
+from oxinp.random.methods import is_drawn_on_device, keep, methods, mutex_of, settle, shape_of
 from oxinp.random.transformed import (
     EXP,
     FLOAT64,
@@ -47,6 +46,7 @@ _NUMPYS: Any = np.random.RandomState
 _RandomStateMethods: Any = type("_RandomStateMethods", (np.random.RandomState,), methods(np.random.RandomState))
 # How many times the bytes have to be drawn for the device to be the place: jumps take a tenth of a millisecond.
 _TIMES = 8
+_ROOM = 3  # bytes for one of the result: points of normals wait in memory
 UINT32 = np.dtype(np.uint32)
 NOTHING = object()  # what a method that returns nothing has drawn
 _JUDGE = _NUMPYS(0)  # raises where parameters are wrong
@@ -93,8 +93,8 @@ class RandomState(_RandomStateMethods):  # type: ignore[misc]
     def seed(self, seed: Any = None) -> None:
         """See `numpy.random.RandomState.seed`."""
         with self._mutex:
-            settle(self)
             super().seed(fetch(seed) if isinstance(seed, Handle) else seed)
+            self._ending = None  # wherever the last draw ends
 
     def bytes(self, length: int) -> bytes:
         """See `numpy.random.RandomState.bytes`."""
@@ -139,7 +139,7 @@ def _drawn(
     chance: float = 1.0,
 ) -> Any:
     """Numbers from the device, see `twister.draw`; None where NumPy is to draw them."""
-    if shape is None or not starts_on_device(math.prod(shape) * dtype.itemsize // _TIMES) or 0 in shape:
+    if shape is None or 0 in shape or not is_drawn_on_device(math.prod(shape) * dtype.itemsize, _TIMES, _ROOM):
         return None
 
     def draw(position: Twist) -> Any:

@@ -10,6 +10,7 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from oxinp._core.host.fallback import OUT, Mutated, call
+from oxinp._core.lazy.placement import device, starts_on_device
 from oxinp._runtime import hooks
 from oxinp._runtime.forking import free_in_children
 
@@ -23,6 +24,7 @@ MUTATES: dict[str, tuple[Mutated, ...]] = {
     "Generator.standard_normal": (3, *OUT),
     "RandomState.shuffle": (1, "x"),
 }
+MOST_ADDRESSED = 1 << 47  # bytes of an array that NumPy may find room for
 # What gives no arrays.
 STATE = {"bit_generator", "spawn", "seed", "get_state", "set_state", "bytes"}
 
@@ -94,6 +96,26 @@ def methods(kind: type) -> dict[str, Any]:
     return {name: _method(kind, name) for name in names} | {"_ending": None}  # where a draw ends, see `settle`
 
 
+def is_drawn_on_device(nbytes: int, times: int = 1, room: float | None = 1.25) -> bool:
+    """Whether a draw is the device's: it is large enough, and there may be room for it.
+
+    NumPy draws what is larger, or says that there is no room, while the state is what it was.
+
+    Parameters
+    ----------
+    nbytes : int
+        Of the result.
+    times : int
+        How many times the bytes have to be drawn for the device to be the place.
+    room : float or None
+        Bytes that are needed for one of the result; None where a reduction of it may store nothing, and where the state
+        after it is known without it.
+    """
+    if not starts_on_device(nbytes // times):
+        return False
+    return nbytes <= MOST_ADDRESSED if room is None else nbytes * room <= device().capability.total_nbytes
+
+
 def shape_of(size: Any) -> tuple[int, ...] | None:
     """The shape that a size says; None for one element, and for what NumPy has to judge."""
     if size is None:
@@ -105,4 +127,4 @@ def shape_of(size: Any) -> tuple[int, ...] | None:
     return shape if all(n >= 0 for n in shape) else None
 
 
-__all__ = ["MUTATES", "keep", "methods", "mutex_of", "settle", "shape_of"]
+__all__ = ["MUTATES", "is_drawn_on_device", "keep", "methods", "mutex_of", "settle", "shape_of"]

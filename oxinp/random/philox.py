@@ -52,8 +52,9 @@ class Philox4x32(np.random.BitGenerator):
     Notes
     -----
     The stream is its own, not that of NumPy's Philox, which has words of 64 bits. Words are taken in order; a number of
-    64 bits is two words, the low one first, and begins at an even one. ``random``, and integers of a whole range, come
-    from the device where they are large; all else is drawn by NumPy on the host, a word at a time, about 1 us each.
+    64 bits is two words, the low one first, and begins at an even one. Large draws of uniform numbers, integers,
+    normals, exponentials and what is made of these come from the device; all else is drawn by NumPy on the host, a word
+    at a time, about 1 us each.
 
     Source: J. Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3" (2011).
 

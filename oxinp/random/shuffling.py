@@ -9,22 +9,23 @@ from typing import Any
 import numpy as np
 
 from oxinp._core.array.ndarray import ndarray
-from oxinp._core.lazy.placement import starts_on_device
 from oxinp._core.lazy.stores import check_writeable, store_result
 from oxinp._core.manipulation.shape import ravel, reshape
 from oxinp._core.memory.dtypes import INT64
 from oxinp._core.ops import gather
 from oxinp._core.ops.creation import asarray
 from oxinp._core.ops.shuffle import MAX_SIZE, permutation
+from oxinp.random.methods import is_drawn_on_device
 
 Order = Callable[[int], Any]
 # How many times the bytes have to be permuted for the device to be the place: it takes some thirty launches.
 _TIMES = 4
+_ROOM = 8  # bytes for one of an order
 
 
 def is_placed(size: int, times: int = 1) -> bool:
     """Whether so many elements are to be shuffled on the device."""
-    return 1024 < size <= MAX_SIZE and starts_on_device(size * INT64.itemsize // (_TIMES * times))
+    return 1024 < size <= MAX_SIZE and is_drawn_on_device(size * INT64.itemsize, _TIMES * times, _ROOM)
 
 
 def _extent(x: Any, axis: Any) -> int | None:

@@ -141,6 +141,28 @@ def test_what_takes_as_many_words_as_it_needs_is_drawn_on_the_device(kind):
     assert_same(generator.random(3, "f4"), numpys.random(3, "f4"))
 
 
+@pytest.mark.usefixtures("on_device")
+def test_a_stream_of_our_own_is_one_wherever_it_is_drawn():
+    ours, hosts = (xp.random.Generator(oxinp.random.Philox4x32(3)) for xp in (oxinp, np))
+    for code in (
+        "random(100)",
+        "standard_normal(333)",
+        "integers(0, 10, 201, dtype='i4')",
+        "random(77, dtype='f4')",
+        "gumbel(size=200)",
+        "integers(0, np.full(300, 9))",
+        "permutation(2000)",
+        "bytes(1001)",
+        "choice(10, 300, p=[0.1] * 10)",
+        "integers(5)",
+    ):
+        assert_same(*[eval(f"g.{code}", {"g": g, "np": np}) for g in (ours, hosts)])  # noqa: S307 - our own code
+        assert ours.bit_generator.state == hosts.bit_generator.state
+    twin = pickle.loads(pickle.dumps(ours))  # noqa: S301 - our own bytes
+    assert type(twin.bit_generator) is oxinp.random.Philox4x32
+    assert_same(twin.random(300), hosts.random(300))
+
+
 KINDS = {"Generator": {"multivariate_hypergeometric"}, "RandomState": {"random_integers", "tomaxint"}}
 
 

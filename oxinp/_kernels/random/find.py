@@ -27,7 +27,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from oxinp._kernels.problem import MAX_KERNELS
-from oxinp._kernels.random.stored import words_of
+from oxinp._kernels.random.philox import VARIANTS
+from oxinp._kernels.random.sources import words_of
 from oxinp._kernels.random.variates import STRIPS, VARIATES, Outcome
 from oxinp._kernels.random.variates import tops as tops_of
 from oxinp._kernels.random.words import BLOCK, pieces_of
@@ -37,8 +38,7 @@ from oxinp._ptx.kernel import retraceable
 from oxinp._ptx.types import i64, pred, u32, u64
 
 if TYPE_CHECKING:
-    from oxinp._kernels.random.stored import StoredWalk
-    from oxinp._kernels.random.words import Walk
+    from oxinp._kernels.random.sources import SourceWalk
     from oxinp._ptx.memory import Pointer
     from oxinp._ptx.value import Value, Var
 
@@ -63,7 +63,7 @@ class FindSpec(Frozen):
     Attributes
     ----------
     generator : str
-        A key of `lcg.GENERATORS`, or of `stored.DOUBLES`: words that lie in memory.
+        See `sources.words_of`.
     variate : str
         A key of `variates.VARIATES`.
     is_shifted : bool
@@ -99,14 +99,19 @@ class FindSpec(Frozen):
         return NUM_WARPS * self.items * self.pieces
 
     @property
+    def leads(self) -> bool:
+        """Whether the first tile begins some positions before the draw does, where a block of the generator does."""
+        return self.generator in VARIANTS
+
+    @property
     def most_own(self) -> int:
         """Variates of a tile whose value is not that of the first piece."""
         return self.capacity // 8
 
 
-def unrolled(items: int) -> int:
-    """Return how many of the words of a thread are made in one turn of a loop."""
-    return max(n for n in range(1, MOST_UNROLLED + 1) if items % n == 0)
+def unrolled(items: int, rows: int = 1) -> int:
+    """Return how many of the words of a thread are made in one turn of a loop, some of them at once."""
+    return max(n for n in range(rows, max(MOST_UNROLLED, rows) + 1, rows) if items % n == 0)
 
 
 def exclusive_in_block(k: Builder, totals: Any, count: Value) -> tuple[Value, Value]:
@@ -147,9 +152,10 @@ class _Find:
         if self.has_slow:
             self.num_own, self.own = k.pointer("num_own", u32, "w"), k.pointer("own", u64, "w")
         self.result = k.pointer("result", i64)
-        self.words = words_of(k, spec, self.pieces)
+        self.words = words_of(k, spec.generator, self.pieces, spec.items, is_shifted=spec.is_shifted)
         self.table = k.pointer("table", u64, "r") if self.variate.has_table else None
         self.parameters = tuple(k.scalar(f"parameter{i}", t) for i, t in enumerate(self.variate.parameters))
+        self.skipped = k.scalar("lead", u32) if spec.leads else None
         self.tops = k.shared(u32, STRIPS) if self.variate.has_table else None
         self.rows = k.shared(u32, (BLOCK, self.pieces))
         self.shared_counts = k.shared(u32, 4)  # own values, variates, tails
@@ -197,14 +203,14 @@ class _Find:
 
     # -- candidates
 
-    def look(self, walk: Walk | StoredWalk) -> None:
+    def look(self, walk: SourceWalk) -> None:
         """Leave the bits of candidates."""
         k, spec = self.k, self.spec
         rows = self.rows.at((self.warp, 0))
         if self.has_slow:
             is_in_window = self.warp >= NUM_WARPS - WINDOW // self.pieces // WARP
             self.look_at(walk.word(), rows, is_there=is_in_window)
-        per_turn = unrolled(spec.items)
+        per_turn = unrolled(spec.items, self.words.rows)
         row = k.var(self.warp + NUM_WARPS)
         with k.range(spec.items // per_turn) as turn:
             rows = self.rows.at((row.get(), 0))
@@ -249,6 +255,11 @@ class _Find:
                     word.set(k.where(is_first, word & (ALL - 1), word))
                     with k.when(is_first):
                         self.rows[tid, piece] = k.const(ALL - 1, u32)
+                if self.skipped is not None:
+                    there = k.const(ALL, u32) << (self.skipped + (self.pieces - 1 - piece)) / self.pieces
+                    with k.when(tid == NUM_WARPS):
+                        word.set(word & there)
+                        self.rows[tid, piece] = there
         own = k.popc(each[0])
         for word in each[1:]:
             own = own + k.popc(word)

@@ -179,18 +179,12 @@ def make(spec: PhiloxSpec) -> Kernel:
     k = Builder("random_philox", block=BLOCK)
     variant, made = VARIANTS[spec.generator], FORMATS[spec.format]
     out = k.pointer("out", made.type if spec.finish is None else spec.finish.type, "w")
-    counters = [k.scalar(f"counter_{i}", u64) for i in range(variant.num_counters)]
-    keys = [k.scalar(f"key_{i}", u64) for i in range(variant.num_keys)]
+    rounds = Rounds(k, variant)
     given = k.scalar("given", u32) if spec.is_shifted else None
     finish = BoundFinish(k, spec.finish)
     size, skip, num_units = (k.scalar(name, i64) for name in ("size", "skip", "num_units"))
     per_unit = variant.halves // made.halves
-    if variant.type is u32:
-        keys = list(k.unpack(keys[0]))
-    rounds = [keys]
-    for _ in range(NUM_ROUNDS - 1):
-        rounds.append([key + step for key, step in zip(rounds[-1], variant.weyl, strict=True)])
-    rest = (_Rest if variant.type is u32 else _Whole)(k, variant, counters, rounds)
+    rest = (_Rest if variant.type is u32 else _Whole)(k, variant, rounds.counters, rounds.begin())
 
     def elements(words: list[Value], start: Value | None = None) -> list[Value]:
         halves = [half for word in words for half in k.unpack(word)] if variant.type is u64 else words
@@ -221,11 +215,40 @@ def make(spec: PhiloxSpec) -> Kernel:
     edge = k.where(number == 0, k.const(0, i64), num_units - 1)
     with k.when((number < k.min(num_units, 2)) & ((edge < fewest) | (edge >= end))):
         start = edge * per_unit - skip
-        words = _block(k, variant, _words_of(k, variant, _counted(k, counters, k.cast(edge, u64))), rounds)
+        words = rounds.block(k.cast(edge, u64))
         for i, value in enumerate(elements(words, start)):
             with k.when((start + i >= 0) & (start + i < size)):
                 out[start + i] = value
     return k.build()
+
+
+class Rounds:
+    """The counter and the key that are inputs of a kernel, and the keys of all rounds."""
+
+    def __init__(self, k: Builder, variant: Variant) -> None:
+        self._k, self._variant = k, variant
+        self.counters = [k.scalar(f"counter_{i}", u64) for i in range(variant.num_counters)]
+        self.keys = [[k.scalar(f"key_{i}", u64) for i in range(variant.num_keys)]]
+
+    def begin(self) -> list[list[Value]]:
+        """Make the keys of a round after the other, where all that follows sees them."""
+        if self._variant.type is u32:
+            self.keys = [list(self._k.unpack(self.keys[0][0]))]
+        for _ in range(NUM_ROUNDS - 1):
+            self.keys.append([key + step for key, step in zip(self.keys[-1], self._variant.weyl, strict=True)])
+        return self.keys
+
+    def block(self, number: Value) -> list[Value]:
+        """The four words of a counter some numbers on."""
+        k, variant = self._k, self._variant
+        return _block(k, variant, _words_of(k, variant, _counted(k, self.counters, number)), self.keys)
+
+    def words(self, number: Value) -> list[Value]:
+        """The same as words of 64 bits."""
+        words = self.block(number)
+        if self._variant.type is u64:
+            return words
+        return [self._k.pack(*words[i : i + 2]) for i in (0, 2)]
 
 
 class _Whole:
@@ -320,4 +343,4 @@ def _product(k: Builder, word: Value, multiplier: int) -> tuple[Value, Value]:
     return word * multiplier, k.mulhi(word, multiplier)
 
 
-__all__ = ["VARIANTS", "PhiloxSpec", "Variant", "make", "plan"]
+__all__ = ["VARIANTS", "PhiloxSpec", "Rounds", "Variant", "make", "plan"]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from oxinp._kernels.problem import MAX_KERNELS
 from oxinp._kernels.random.find import GROUP, NUM_WARPS, WARP, exclusive_in_block, unrolled
-from oxinp._kernels.random.stored import words_of
+from oxinp._kernels.random.sources import words_of
 from oxinp._kernels.random.variates import STRIPS, VARIATES
 from oxinp._kernels.random.words import BLOCK, pieces_of
 from oxinp._ptx import Builder, Kernel
@@ -25,8 +25,7 @@ from oxinp._ptx.kernel import retraceable
 from oxinp._ptx.types import i64, u32, u64
 
 if TYPE_CHECKING:
-    from oxinp._kernels.random.stored import StoredWalk
-    from oxinp._kernels.random.words import Walk
+    from oxinp._kernels.random.sources import SourceWalk
     from oxinp._ptx.memory import Pointer
     from oxinp._ptx.value import Value, Var
 
@@ -42,6 +41,7 @@ class PlaceSpec(Frozen):
     is_shifted : bool
     items : int
     most_own : int
+    leads : bool
     """
 
     generator: str
@@ -49,6 +49,7 @@ class PlaceSpec(Frozen):
     is_shifted: bool
     items: int
     most_own: int
+    leads: bool = False
 
 
 @lru_cache(MAX_KERNELS)
@@ -72,10 +73,13 @@ class _Place:
         if self.has_slow:
             self.num_own, self.own = k.pointer("num_own", u32, "r"), k.pointer("own", u64, "r")
         self.result = k.pointer("result", i64, "w")
-        self.words = words_of(k, spec, self.pieces)
+        self.words = words_of(
+            k, spec.generator, self.pieces, spec.items, is_shifted=spec.is_shifted, is_apart=spec.leads
+        )
         self.table = k.pointer("table", u64, "r") if self.variate.has_table else None
         self.parameters = tuple(k.scalar(f"parameter{i}", t) for i, t in enumerate(self.variate.parameters))
         self.size = k.scalar("size", i64)
+        self.lead = k.scalar("lead", u32) if spec.leads else None
         self.widths = k.shared(u64, 2 * STRIPS) if self.variate.widths is not None else None
         # Bits of a row, and the number of those before it
         self.width = 2 * self.pieces
@@ -167,7 +171,7 @@ class _Place:
         for piece, each in enumerate(left):
             self.rows[k.tid, piece] = each.get()
 
-    def store(self, target: Pointer, walk: Walk | StoredWalk) -> None:
+    def store(self, target: Pointer, walk: SourceWalk) -> None:
         """Store the values of first pieces."""
         k, spec = self.k, self.spec
         lane_bit = k.const(1, u32) << self.lane
@@ -237,6 +241,8 @@ class _Place:
                 with k.when((bit != 0) & (before == target)):
                     position = (k.tid * WARP + lane) * self.pieces + piece
                     start = k.cast(self.tile, i64) * (BLOCK * self.spec.items * self.pieces)
+                    if self.lead is not None:
+                        start = start - k.cast(self.lead, i64)
                     self.result[0] = start + k.cast(position + self.length_of(position), i64)
                 before.set(before + bit)
 

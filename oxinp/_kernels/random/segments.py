@@ -17,6 +17,7 @@ from oxinp._kernels.random import find, place
 from oxinp._kernels.random import tiles as tiles_kernel
 from oxinp._kernels.random.find import GROUP, FindSpec
 from oxinp._kernels.random.libm_log1p import OWN
+from oxinp._kernels.random.philox import VARIANTS
 from oxinp._kernels.random.place import PlaceSpec
 from oxinp._kernels.random.tiles import NUM_TILE_BITS, TilesSpec
 from oxinp._kernels.random.variates import VARIATES
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from oxinp._kernels.plan import Argument
 
 ITEMS, ITEMS_OF_FEW = 30, 6
+COUNTED_ITEMS, COUNTED_ITEMS_OF_FEW = 28, 4  # multiples of the words of a block of Philox
 CAPACITY = 512  # of the list: of 15,360 positions 228 +- 15 are candidates for normals, 341 +- 18 for exponentials
 TILES_PER_SM = 4  # of fewer a tile is made smaller
 SIGMAS = 12  # of what is drawn, for what is expected
@@ -40,10 +42,11 @@ def num_tiles(size: int, expected: float, positions: int) -> int:
     return max(1, -(-math.ceil(size * expected + spread + 8) // positions))
 
 
-def items_of(name: str, size: int, num_sms: int) -> int:
+def items_of(generator: str, name: str, size: int, num_sms: int) -> int:
     """Return how many words of a tile a thread has."""
-    per_tile = BLOCK * ITEMS * VARIATES[name].pieces
-    return ITEMS if size > TILES_PER_SM * num_sms * per_tile else ITEMS_OF_FEW
+    items, of_few = (COUNTED_ITEMS, COUNTED_ITEMS_OF_FEW) if generator in VARIANTS else (ITEMS, ITEMS_OF_FEW)
+    per_tile = BLOCK * items * VARIATES[name].pieces
+    return items if size > TILES_PER_SM * num_sms * per_tile else of_few
 
 
 def plan(
@@ -119,7 +122,9 @@ def tiled(
     variate = VARIATES[name]
     capacity = 0 if variate.slow is None else capacity
     form = "" if variate.tail is None else log1p
-    finds = FindSpec(generator, name, is_shifted, items or items_of(name, size, device.num_sms), capacity, form)
+    finds = FindSpec(
+        generator, name, is_shifted, items or items_of(generator, name, size, device.num_sms), capacity, form
+    )
     tiles = num_tiles(size, variate.expected or expected, finds.positions)
     if tiles >> NUM_TILE_BITS:
         raise ValueError(f"{size} variates are too many for one draw")
@@ -138,6 +143,8 @@ def found_and_placed(
     size: int,
     results: Sequence[Argument],
     source: tuple[Argument, ...],
+    placed: tuple[Argument, ...] | None = None,
+    lead: int = 0,
 ) -> tuple[Argument, list[Launch]]:
     """Return where the counts of groups are, which are to be zeros before, and the launches.
 
@@ -151,18 +158,26 @@ def found_and_placed(
         The variates and the two words, which are -1 and 0 before.
     source : tuple of Argument
         What words are made of or where they lie, the table, parameters.
+    placed : tuple of Argument, optional
+        The same for `place`, where `find` stores the words that it makes.
+    lead : int
+        Positions of the first tile that come before the draw, see `FindSpec.leads`.
     """
     counts, groups, num_own = (scratch.take(n) for n in (tiles * 4, num_groups(tiles) * 8, tiles * 4))
     own, bits = scratch.take(tiles * finds.most_own * 16), scratch.take(tiles * finds.row_words * 4)
     out, result = results
     left = (bits, counts, groups, *((num_own, own) if finds.capacity else ()), result)
-    spec = PlaceSpec(finds.generator, finds.variate, finds.is_shifted, finds.items, finds.most_own)
-    found = Launch(find.make(finds), (tiles, 1, 1), (*left, *source), ())
-    return groups, [found, Launch(place.make(spec), (tiles, 1, 1), (out, *left, *source), (size,))]
+    generator = finds.generator if placed is None else "stored"
+    spec = PlaceSpec(generator, finds.variate, finds.is_shifted, finds.items, finds.most_own, finds.leads)
+    leads, read = (lead,) if finds.leads else (), source if placed is None else placed
+    found = Launch(find.make(finds), (tiles, 1, 1), (*left, *source), leads)
+    return groups, [found, Launch(place.make(spec), (tiles, 1, 1), (out, *left, *read), (size, *leads))]
 
 
 __all__ = [
     "CAPACITY",
+    "COUNTED_ITEMS",
+    "COUNTED_ITEMS_OF_FEW",
     "ITEMS",
     "ITEMS_OF_FEW",
     "found_and_placed",

@@ -57,6 +57,7 @@ NONE = UNKNOWN
 PER_THREAD = 4  # steps of `links`
 PER_SPLIT = 8
 RANGE_BITS = 23  # of numbers whose lists begin in 32 MiB
+LISTED = "pairs"  # what is read where there are several ranges, see `ShuffleSpec.reads`
 MOST_RANGE_BITS = 4  # of the number of a range
 RAN_OUT, RANGE_IS_FULL = 3, 4  # of words, and of steps, as a status says
 
@@ -71,12 +72,17 @@ class ShuffleSpec(Frozen):
     leaves_key : bool
         ``"links"`` leaves the last words, of MT19937, as they were before they were tempered.
     num_ranges : int
-        That numbers are divided into; 1 where steps are not split.
+        That ``"split"`` divides numbers into.
+    reads : str
+        What ``"links"`` reads: ``"all"`` steps, of which it lists those ``"of range"``, or the ``"pairs"`` of a range.
+        Or these as ``"slots"``: how a list goes on after a step lies where its pair does, so that most steps write
+        beside those that are near them in their range; `split` leaves where that is, and `follow` looks it up.
     """
 
     role: str
     leaves_key: bool = False
     num_ranges: int = 1
+    reads: str = "all"
 
 
 def _expected(highest: int, lowest: int) -> float:
@@ -102,8 +108,8 @@ def plan(
     *,
     is_shifted: bool,
     leaves_key: bool = False,
-    tail_bits: int = TAIL_BITS,
-    range_bits: int = RANGE_BITS,
+    tail_bits: int = 0,
+    range_bits: int = 0,
 ) -> Plan:
     """Return the plan of a permutation.
 
@@ -122,11 +128,11 @@ def plan(
     device : Device
     is_shifted, leaves_key : bool
     tail_bits : int
-        Of numbers that are drawn by one block.
+        Of numbers that are drawn by one block; 0 for as many as usual.
     range_bits : int
-        Of numbers whose lists are made at a time.
+        Of numbers whose lists are made at a time, likewise.
     """
-    scratch = Scratch()
+    scratch, tail_bits, range_bits = Scratch(), tail_bits or TAIL_BITS, range_bits or RANGE_BITS
     out, result, *left = outputs(2 + leaves_key)
     (words,) = inputs(1)
     num_steps = size - 1
@@ -150,46 +156,69 @@ def plan(
     drawn = (numbers, mark.at(4), words, mark)
     steps.append(Launch(interval.make(IntervalSpec("tail")), (1, 1, 1), drawn, (count, highest.bit_length(), highest)))
     following, listed = lists.at(size * 4), scratch.take(-(-size // WARP) * 4)
-    linked = (lists, following, result, *left, *((words,) if leaves_key else ()))
-    steps += _lists(scratch, numbers, linked, mark.at(4), status, size, int(is_shifted), range_bits)
+    results = (result, *left, *((words,) if leaves_key else ()))
+    end = mark.at(4)
+    listing, follows, reads = _lists(
+        scratch, numbers, (lists, following), results, (end, status), size, int(is_shifted), range_bits
+    )
     grid = (-(-size // BLOCK), 1, 1)
-    steps.append(Launch(make(ShuffleSpec("marks")), grid, (listed, lists), (size,)))
-    steps.append(Launch(make(ShuffleSpec("follow")), grid, (out, lists, following, listed, numbers), (num_steps,)))
+    follow = make(ShuffleSpec("follow", reads="slots" if reads == "slots" else "all"))
+    steps += [
+        *listing,
+        Launch(make(ShuffleSpec("marks")), grid, (listed, lists), (size,)),
+        Launch(follow, grid, (out, lists, *follows, listed, numbers), (num_steps,)),
+    ]
     return scratch.plan(steps)
 
 
 def _lists(
     scratch: Scratch,
     numbers: Argument,
-    linked: tuple[Argument, ...],
-    end: Argument,
-    status: Argument,
+    lists: tuple[Argument, Argument],
+    results: tuple[Argument, ...],
+    ended: tuple[Argument, Argument],
     size: int,
     shift: int,
     range_bits: int,
-) -> Iterator[Step]:
-    """List the steps that drew every number: all at once, or by ranges of numbers."""
-    num_steps, leaves_key = size - 1, len(linked) > 3
+) -> tuple[list[Step], tuple[Argument, ...], str]:
+    """List the steps that drew every number: all at once, or by ranges of numbers.
+
+    Returns the steps of the plan, where lists go on, and what `links` reads.
+    """
+    num_steps, leaves_key = size - 1, len(results) > 1
     range_bits = max(range_bits, (size - 1).bit_length() - MOST_RANGE_BITS)
     num_ranges = -(-size >> range_bits)
-    links = make(ShuffleSpec("links", leaves_key, num_ranges))
+    reads = LISTED if num_ranges > 1 else "all"
+    links = make(ShuffleSpec("links", leaves_key, reads=reads))
     per_block = BLOCK * PER_THREAD
-    if num_ranges == 1:
-        yield Launch(links, (-(-num_steps // per_block), 1, 1), (*linked, numbers, end, status), (shift, num_steps, 0))
-        return
+    follows: tuple[Argument, ...] = lists[1:]
+    if reads in {"all", "of range"}:
+        grid, given = (-(-num_steps // per_block), 1, 1), (*lists, *results, numbers, *ended)
+        return (
+            [Launch(links, grid, given, (shift, num_steps, number, range_bits)) for number in range(num_ranges)],
+            follows,
+            reads,
+        )
     capacities = [_most_of_range(size, number << range_bits, 1 << range_bits) for number in range(num_ranges)]
     offsets = [sum(capacities[:number]) for number in range(num_ranges + 1)]
     pairs, counts = scratch.take(offsets[-1] * 8), scratch.take(num_ranges * 4)
-    yield Fill(counts, num_ranges * 4, 0)
-    yield Launch(
-        make(ShuffleSpec("split", num_ranges=num_ranges)),
-        (-(-num_steps // (BLOCK * PER_SPLIT)), 1, 1),
-        (pairs, counts, status, numbers),
-        (num_steps, range_bits, *offsets),
+    steps: list[Step] = [Fill(counts, num_ranges * 4, 0)]
+    if reads == "slots":
+        follows = (scratch.take(offsets[-1] * 4), *follows)
+        steps.append(Fill(follows[0], offsets[-1] * 4, NONE & 0xFF))
+    steps.append(
+        Launch(
+            make(ShuffleSpec("split", num_ranges=num_ranges, reads=reads)),
+            (-(-num_steps // (BLOCK * PER_SPLIT)), 1, 1),
+            (pairs, counts, *follows[1:], ended[1], numbers),
+            (num_steps, range_bits, *offsets),
+        )
     )
     for number, (offset, capacity) in enumerate(zip(offsets, capacities, strict=False)):
-        given = (*linked, pairs.at(offset * 8), end, status, counts.at(number * 4))
-        yield Launch(links, (-(-capacity // per_block), 1, 1), given, (shift, capacity, number))
+        given = (lists[0], *follows, *results, pairs.at(offset * 8), *ended, counts.at(number * 4))
+        constants = (shift, capacity, number, offset if reads == "slots" else range_bits)
+        steps.append(Launch(links, (-(-capacity // per_block), 1, 1), given, constants))
+    return steps, follows, reads
 
 
 def _most_of_range(size: int, first: int, count: int) -> int:
@@ -250,17 +279,19 @@ def _phase(
 @retraceable
 def make(spec: ShuffleSpec) -> Kernel:
     """Build the kernel of a Spec."""
+    has_slots = spec.reads == "slots"
     if spec.role == "split":
-        return _split(spec.num_ranges)
+        return _split(spec.num_ranges, has_slots=has_slots)
     if spec.role == "links":
-        return _links(leaves_key=spec.leaves_key, has_pairs=spec.num_ranges > 1)
-    return _marks() if spec.role == "marks" else _follow()
+        return _links(leaves_key=spec.leaves_key, reads=spec.reads)
+    return _marks() if spec.role == "marks" else _follow(has_slots=has_slots)
 
 
-def _split(num_ranges: int) -> Kernel:
+def _split(num_ranges: int, *, has_slots: bool) -> Kernel:
     """Sort steps by the range that their numbers are in: every block's, in any order, after those of blocks before."""
     k = Builder("shuffle_split", block=BLOCK)
     pairs, counts = k.pointer("pairs", u32, "w"), k.pointer("counts", u32)
+    slots = k.pointer("slots", u32, "w") if has_slots else None
     status, numbers = k.pointer("status", u32), k.pointer("numbers", u32, "r")
     num_steps, range_bits = k.scalar("num_steps", u32), k.scalar("range_bits", u32)
     offsets = [k.scalar(f"offset_{number}", u32) for number in range(num_ranges + 1)]
@@ -303,19 +334,23 @@ def _split(num_ranges: int) -> Kernel:
         at = places[range_] + place
         with k.when(is_there & (at < ends[range_])):
             pairs.store(at * 2, [number, step])
+            if slots is not None:
+                slots[step] = at
     return k.build()
 
 
-def _links(*, leaves_key: bool, has_pairs: bool) -> Kernel:
+def _links(*, leaves_key: bool, reads: str) -> Kernel:
     """List the steps that drew every number of a range; leave how many words were taken, and the status."""
     k = Builder("shuffle_links", block=BLOCK)
     first, following = k.pointer("first", u32), k.pointer("following", u32)
+    slots = k.pointer("slots", u32, "r") if reads == "slots" else None
     result = k.pointer("result", i64, "w")
     left, words = (k.pointer("left", u32, "w"), k.pointer("words", u32, "r")) if leaves_key else (None, None)
     numbers = k.pointer("numbers", u32, "r")
     end, status = k.pointer("end", u32, "r"), k.pointer("status", u32, "r")
-    counts = k.pointer("counts", u32, "r") if has_pairs else None
+    counts = k.pointer("counts", u32, "r") if reads in {"pairs", "slots"} else None
     shift, most, range_ = (k.scalar(name, u32) for name in ("shift", "most", "range"))
+    detail = k.scalar("range_bits" if slots is None else "offset", u32)  # of numbers, or of the range's pairs
     at = k.ctaid * BLOCK + k.tid
     taken = end[0]
     state = k.where(taken == UNKNOWN, k.const(RAN_OUT, u32), status[0])
@@ -333,11 +368,13 @@ def _links(*, leaves_key: bool, has_pairs: bool) -> Kernel:
     count = most if counts is None else k.min(counts[0], most)
     is_there = [(each < count) & (state == 0) for each in own]
     places = [k.where(there, each, k.const(0, u32)) for there, each in zip(is_there, own, strict=True)]
-    if has_pairs:
+    if counts is not None:
         drawn, steps = zip(*[numbers.load(place * 2, 2) for place in places], strict=True)
     else:  # the highest steps come first
         steps = tuple([most - place for place in places])
         drawn = tuple([numbers[step - 1] for step in steps])
+    if reads == "of range":
+        is_there = [there & (number >> detail == range_) for there, number in zip(is_there, drawn, strict=True)]
     # Minima of all steps are on their way before the first one is looked at, those of lists' beginnings, then the next
     found = [k.var(NONE, u32) for _ in steps]
     for step, there, number, var in zip(steps, is_there, drawn, found, strict=True):
@@ -345,16 +382,21 @@ def _links(*, leaves_key: bool, has_pairs: bool) -> Kernel:
             var.set(first.atomic("min", number, step))
     before = [k.var(k.min(var.get(), step)) for var, step in zip(found, steps, strict=True)]
     after = [k.var(k.max(var.get(), step)) for var, step in zip(found, steps, strict=True)]
-    for var, lesser, greater in zip(found, before, after, strict=True):
+    for var, lesser, greater, step, place in zip(found, before, after, steps, places, strict=True):
         with k.when(_goes_on(lesser, greater)):
-            var.set(following.atomic("min", lesser.get(), greater.get()))
+            slot = k.var(lesser if slots is None else place + detail)
+            if slots is not None:
+                with k.when(lesser != step):
+                    slot.set(slots[lesser.get()])
+            var.set(following.atomic("min", slot.get(), greater.get()))
     for var, lesser, greater in zip(found, before, after, strict=True):
         with k.loop():
             k.break_if(~_goes_on(lesser, greater))
             lesser.set(k.min(var.get(), greater.get()))
             greater.set(k.max(var.get(), greater.get()))
             with k.when(_goes_on(lesser, greater)):
-                var.set(following.atomic("min", lesser.get(), greater.get()))
+                place = lesser.get() if slots is None else slots[lesser.get()]
+                var.set(following.atomic("min", place, greater.get()))
     return k.build()
 
 
@@ -375,12 +417,17 @@ def _marks() -> Kernel:
     return k.build()
 
 
-def _follow() -> Kernel:
+def _follow(*, has_slots: bool) -> Kernel:
     """Store which element comes to every place."""
     k = Builder("shuffle_follow", block=BLOCK)
     out = k.pointer("out", i64, "w")
-    names = ("first", "following", "listed", "numbers")
-    first, following, listed, numbers = (k.pointer(name, u32, "r") for name in names)
+    first, following = k.pointer("first", u32, "r"), k.pointer("following", u32, "r")
+    slots = k.pointer("slots", u32, "r") if has_slots else None
+    listed, numbers = k.pointer("listed", u32, "r"), k.pointer("numbers", u32, "r")
+
+    def after_step(step: Value) -> Value:
+        return following[step if slots is None else slots[step]]
+
     num_steps = k.scalar("num_steps", u32)
     place = k.ctaid * BLOCK + k.tid
     with k.when(place <= num_steps):
@@ -389,14 +436,14 @@ def _follow() -> Kernel:
         found = k.var(k.where(is_step, numbers[k.max(place, 1) - 1], k.const(0, u32)))
         step = k.var(place)
         with k.when(is_step):
-            step.set(following[place])
+            step.set(after_step(place))
         with k.loop():
             k.break_if(step == NONE)
             found.set(step.get())
             k.break_if(((listed[step >> 5] >> (step & 31)) & 1) == 0)
             after = k.var(first[step.get()])
             with k.when(after == step):  # a step that leaves its element where it is
-                after.set(following[step.get()])
+                after.set(after_step(step.get()))
             step.set(after.get())
         out[place] = k.cast(found.get(), i64)
     return k.build()

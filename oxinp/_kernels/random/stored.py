@@ -7,20 +7,17 @@ where they make those of a linear congruential generator. Bytes per variate of f
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from oxinp._kernels.random.fill import uniform_f64
-from oxinp._kernels.random.lcg import GENERATORS
 from oxinp._kernels.random.twister_formats import double
-from oxinp._kernels.random.words import BLOCK, Words, uniform
+from oxinp._kernels.random.words import BLOCK, uniform
 from oxinp._ptx.memory import Pointer
 from oxinp._ptx.types import i64, u32, u64
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from oxinp._kernels.random.find import FindSpec
-    from oxinp._kernels.random.place import PlaceSpec
     from oxinp._ptx import Builder
     from oxinp._ptx.value import Value
 
@@ -43,17 +40,21 @@ class Stored:
         That a word is divided into.
     items : int
         Words of a thread in a tile.
+    is_apart : bool
+        Tiles have room for the words before and after them, see `counted`; else they follow each other.
     """
 
-    def __init__(self, k: Builder, kind: str, pieces: int, items: int) -> None:
+    access, rows = "r", 1  # how they are read; words of a thread that are made at once
+
+    def __init__(self, k: Builder, kind: str, pieces: int, items: int, *, is_apart: bool = False) -> None:
         self.k, self.pieces, self.items = k, pieces, items
-        self.double = DOUBLES[kind]
+        self.double, self._tile_words = DOUBLES[kind], BLOCK * (items + 2 * is_apart)
         self._words = k.pointer("words", u64, "r")
 
     def open(self, tile: Value) -> None:
         """Find the words before a tile."""
         self.tile = tile
-        self.own = self._words.at(self.k.cast(tile, i64) * (BLOCK * self.items))
+        self.own = self._words.at(self.k.cast(tile, i64) * self._tile_words)
 
     def walk(self) -> StoredWalk:
         """Begin with the thread's word of those before the tile."""
@@ -93,7 +94,7 @@ class StoredWalk:
 class StoredReader:
     """The pieces from a position on, of words that are one piece or two; see `words.Reader`."""
 
-    def __init__(self, words: Stored, position: Value) -> None:
+    def __init__(self, words: Any, position: Value) -> None:
         self._words, k = words, words.k
         self._type = u64 if words.pieces == 1 else u32
         self._address = k.var(words.own.view(self._type).address(position))
@@ -101,7 +102,7 @@ class StoredReader:
     def next(self) -> tuple[Value, ...]:
         """The next piece."""
         k = self._words.k
-        own = Pointer(k, self._address.get(), self._type, "global", "r")
+        own = Pointer(k, self._address.get(), self._type, "global", self._words.access)
         self._address.set(own.address(1))
         return tuple(k.unpack(own[0])) if self._type is u64 else (own[0],)
 
@@ -110,11 +111,4 @@ class StoredReader:
         return uniform(self._words, self.next())
 
 
-def words_of(k: Builder, spec: FindSpec | PlaceSpec, pieces: int) -> Words | Stored:
-    """Return the words that a kernel makes or reads."""
-    if spec.generator in GENERATORS:
-        return Words(k, spec.generator, pieces, spec.items, is_shifted=spec.is_shifted)
-    return Stored(k, spec.generator, pieces, spec.items)
-
-
-__all__ = ["DOUBLES", "Stored", "StoredReader", "StoredWalk", "words_of"]
+__all__ = ["DOUBLES", "Stored", "StoredReader", "StoredWalk"]

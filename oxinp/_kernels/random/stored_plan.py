@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from oxinp._kernels.plan import Argument, Step
     from oxinp._kernels.random.find import FindSpec
 
+IS_MADE_BY_FIND = False  # of Philox, what has slow segments: the kernel that finds makes the words that it looks at
 SLACK = 64  # words after the last tile, where its segments may end
 
 
@@ -71,6 +72,8 @@ def plan(
     are those of `segments.plan`; pieces are counted from the half word on, if there is one.
     """
     kind, variant, variate = kind_of(name, is_twisted=False), philox.VARIANTS[generator], VARIATES[name]
+    if IS_MADE_BY_FIND and variate.slow is not None and not is_shifted:
+        return counted_plan(generator, name, size, device, skip=skip, items=items, capacity=capacity, log1p=log1p)
     finds, tiles = tiled(kind, name, size, device, expected=expected, items=items, capacity=capacity, log1p=log1p)
     scratch, format_ = Scratch(), _format(name)
     rest = inputs(variate.has_table + len(variate.parameters), variant.num_counters + variant.num_keys + is_shifted)
@@ -78,6 +81,32 @@ def plan(
     count = num_words(finds, tiles) * (1 if format_ == "words" else 2)
     made = philox.plan(generator, format_, count, 256, device, skip=skip, is_shifted=is_shifted)
     return scratch.plan((*made.on(out0=words), *steps))
+
+
+def counted_plan(
+    generator: str,
+    name: str,
+    size: int,
+    device: Device,
+    *,
+    skip: int = 0,
+    items: int = 0,
+    capacity: int = CAPACITY,
+    log1p: str = OWN,
+) -> Plan:
+    """Return the same plan by kernels of which the first makes words, see `counted`; no half word is given."""
+    variant, variate = philox.VARIANTS[generator], VARIATES[name]
+    finds, tiles = tiled(generator, name, size, device, items=items, capacity=capacity, log1p=log1p)
+    scratch, result = Scratch(), outputs(2)[1]
+    words = scratch.take(BLOCK * (finds.items + 2) * tiles * 8)
+    start = inputs(variant.num_counters + variant.num_keys)
+    rest = inputs(variate.has_table + len(variate.parameters), len(start))
+    lead = skip * (variate.pieces // 2 or 1)
+    groups, launches = found_and_placed(
+        scratch, finds, tiles, size, outputs(2), (words, *start, *rest), (words, *rest), lead
+    )
+    fills = [Fill(groups, num_groups(tiles) * 8, 0), Fill(result, 8, 0xFF), Fill(result.at(8), 8, 0)]
+    return scratch.plan((*fills, *launches))
 
 
 def twisted_cut(name: str, size: int, device: Device, *, expected: float = 0, items: int = 0) -> Streams:
@@ -118,4 +147,4 @@ def twisted_plan(
     return scratch.plan((*before, *steps, last))
 
 
-__all__ = ["SLACK", "kind_of", "num_words", "plan", "twisted_cut", "twisted_plan"]
+__all__ = ["SLACK", "counted_plan", "kind_of", "num_words", "plan", "twisted_cut", "twisted_plan"]

@@ -29,7 +29,8 @@ OUTPUTS = 21  # of a lane: odd, so that lanes read from different banks, and 30 
 SEQUENCE = N * (-(-(COEFFICIENT_WORDS * 32 + N) // N) + 1)  # words that are kept of a stream
 JUMP_WARPS = 4
 MOST_PER_WARP = 39  # words of coefficients, so that a block's words fit shared memory
-SPAN = 32 + OUTPUTS - 1  # words that a lane needs for the coefficients of a word
+AT_ONCE = 32  # coefficients that a lane holds the words for: its instructions are as many as the cache has to hold
+JUMP_BLOCKS_PER_SM = 7  # of 72 registers per thread
 
 
 class JumpSpec(Frozen):
@@ -125,7 +126,7 @@ def _jump() -> Kernel:
     Its coordinates in the grid are the range and the number of the stream after those that are there; of `num_sources`
     streams, each polynomial makes as many.
     """
-    k = Builder("twister_jump", block=JUMP_WARPS * WARP)
+    k = Builder("twister_jump", block=JUMP_WARPS * WARP, min_blocks=JUMP_BLOCKS_PER_SM)
     windows, sequences = k.pointer("windows", u32), k.pointer("sequences", u32, "r")
     polynomials = k.pointer("polynomials", u32, "r")
     num_sources, per_warp, num_words = (k.scalar(name, u32) for name in ("num_sources", "per_warp", "num_words"))
@@ -157,8 +158,17 @@ def _jump() -> Kernel:
 
 def _add_up(k: Builder, bits: Value, source: Pointer, sums: list[Var]) -> None:
     """Add words for 32 coefficients; those of two at once."""
-    words = [source[i] for i in range(SPAN)]
-    for i in range(0, 32, 2):
+    if AT_ONCE == WARP:
+        _add_some(k, bits, source, sums)
+        return
+    with k.range(k.const(0, u32), WARP, AT_ONCE) as first:
+        _add_some(k, bits >> first, source.at(first), sums)
+
+
+def _add_some(k: Builder, bits: Value, source: Pointer, sums: list[Var]) -> None:
+    """Add words for the first coefficients."""
+    words = [source[i] for i in range(AT_ONCE + OUTPUTS - 1)]
+    for i in range(0, AT_ONCE, 2):
         pair = (bits >> i) & 3
         for case, shifts in ((1, (0,)), (2, (1,)), (3, (0, 1))):
             with k.when(pair == case):

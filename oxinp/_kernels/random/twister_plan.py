@@ -18,7 +18,7 @@ from oxinp._kernels.random.twister import COEFFICIENT_WORDS, DEGREE, N, Words, c
 from oxinp._kernels.random.twister_draw import DrawSpec
 from oxinp._kernels.random.twister_fill import TwisterFillSpec
 from oxinp._kernels.random.twister_formats import FORMATS, RESULT_WORDS
-from oxinp._kernels.random.twister_jump import JUMP_WARPS, MOST_PER_WARP, SEQUENCE, JumpSpec
+from oxinp._kernels.random.twister_jump import JUMP_WARPS, SEQUENCE, JumpSpec
 from oxinp._kernels.random.twister_polar import PolarSpec
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ MOST_STREAMS = 512  # four per multiprocessor
 MOST_OF_FILL = 256  # where no attempt is rejected: two keep it busy, and jumps are half as many
 FEWEST_OF_POINTS = 64  # streams, whose polar normals are made of points that wait in global memory
 RADIX_BITS = 4
-JUMPS_PER_SM = 7  # blocks, of 72 registers per thread; a few more would run alone at the end
+ODDS = (1, 3)  # factors of a stream's length beside a power of two; each takes polynomials of its own
 SIGMAS = 12  # of what is drawn, for what is expected
 
 
@@ -68,7 +68,7 @@ def streams(num_words: int, most: int = MOST_STREAMS) -> Streams:
     """Return how a draw of some words is cut, see `streams_of`."""
     least = max(FEWEST_WORDS, -(-num_words // most))
     length, odd, exponent = min(
-        (odd << e, odd, e) for odd in (1, 3) for e in [max(2, ((least + odd - 1) // odd - 1).bit_length())]
+        (odd << e, odd, e) for odd in ODDS for e in [max(2, ((least + odd - 1) // odd - 1).bit_length())]
     )
     return Streams(odd, exponent, max(1, -(-num_words // length)))
 
@@ -170,6 +170,7 @@ def _points(cut: Streams, windows: Argument, scratch: Scratch, given: tuple[Argu
 def _jumps(cut: Streams, windows: Argument, scratch: Scratch, polynomials: Argument, num_sms: int) -> Iterator[Launch]:
     """The rounds that make the states of streams."""
     rounds = list(cut.rounds())
+    num_blocks = twister_jump.JUMP_BLOCKS_PER_SM * num_sms  # a few more would run alone at the end
     sequences = scratch.take(rounds[-1][0] * SEQUENCE * 4)
     nums_words = [min(DEGREE - 1, cut.odd * -(-targets // sources) << e) // 32 + 1 for sources, targets, e in rounds]
     # Whole windows, and those that the last coefficients need
@@ -179,7 +180,8 @@ def _jumps(cut: Streams, windows: Argument, scratch: Scratch, polynomials: Argum
         num_words = nums_words[number]
         sequence = twister_jump.make(JumpSpec(is_sequence=True))
         yield Launch(sequence, (sources - known, 1, 1), (windows, sequences), (known, count))
-        splits = max(-(-num_words // (JUMP_WARPS * MOST_PER_WARP)), min(num_words, JUMPS_PER_SM * num_sms // targets))
+        fewest = -(-num_words // (JUMP_WARPS * twister_jump.MOST_PER_WARP))
+        splits = max(fewest, min(num_words, num_blocks // targets))
         per_warp = -(-num_words // (JUMP_WARPS * splits))
         yield Launch(
             twister_jump.make(JumpSpec(is_sequence=False)),

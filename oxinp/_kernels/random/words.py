@@ -45,6 +45,8 @@ class Words:
         The upper half of the first tile's first word is given, and its lower half is not there.
     """
 
+    rows = 1  # words of a thread that are made at once
+
     def __init__(self, k: Builder, generator: str, pieces: int, items: int, *, is_shifted: bool) -> None:
         self.k, self.lcg, self.pieces = k, GENERATORS[generator], pieces
         self.states = k.pointer("states", u64, "r")

@@ -3,11 +3,14 @@
 import numpy as np
 import pytest
 
-from oxinp._kernels.random import fill, philox
+from oxinp._core.ops.c_library import form_of
+from oxinp._kernels.random import fill, find, philox, stored_plan
 from oxinp._kernels.random.lcg import MASK_64
+from oxinp._kernels.random.libm_log1p import OWN
+from oxinp._kernels.random.variates import VARIATES, ziggurat_table
 from tests.comparator import assert_same
-from tests.kernels.machine import Session, machine
-from tests.kernels.random.streams import FILLS
+from tests.kernels.machine import Session, execute, machine
+from tests.kernels.random.streams import FILLS, ZIGGURATS
 
 
 @pytest.fixture
@@ -89,3 +92,64 @@ def test_words_of_32_bits(session, skip):
     if skip < 2:
         pairs = np.array(words, np.uint32).view(np.uint64)[skip : skip + size // 2]
         assert_same(draw(session, "Philox4x32", "uniform_f64", size // 2, counter, key, skip), (pairs >> 11) * 2.0**-53)
+
+
+def variates(session, generator, name, size, counter, key, skip, **how):
+    """Return variates of words that the kernel makes that finds them, and how it ended."""
+    variant, variate = philox.VARIANTS[generator], VARIATES[name]
+    out, words = np.zeros(size, variate.type.dtype), np.zeros(2, np.int64)
+    form = form_of(f"log1p_f{variate.type.nbytes}")
+    plan = stored_plan.plan(generator, name, size, session.device, skip=skip, log1p=form, **how)
+    values = [counter >> (64 * i) & MASK_64 for i in range(variant.num_counters)]
+    values += [key >> (64 * i) & MASK_64 for i in range(variant.num_keys)]
+    outputs = [session.pointer(array) for array in (out, words)]
+    execute(session.machine, plan, outputs, [*values, session.pointer(ziggurat_table(name))])
+    session.fetch([out, words])
+    return out, words.tolist()
+
+
+@pytest.mark.parametrize("name", ZIGGURATS)
+@pytest.mark.parametrize("items", [4, 28])
+def test_variates_of_words_that_find_makes(session, name, items, monkeypatch):
+    monkeypatch.setattr(stored_plan, "IS_MADE_BY_FIND", True)
+    pieces, ulp = VARIATES[name].pieces, int(form_of(f"log1p_f{VARIATES[name].type.nbytes}") == OWN)
+    for size, taken in ((1, 4), (700, 1), (2600 if items == 4 else 15_000, 3)):
+        bit_generator = np.random.Philox(counter=(2**256 - 5 if size == 1 else size), key=7 << 70 | 5)
+        rng = np.random.Generator(bit_generator)
+        rng.random(taken)
+        state = bit_generator.state
+        counter, key = (
+            sum(int(word) << (64 * i) for i, word in enumerate(state["state"][part])) for part in ("counter", "key")
+        )
+        blocks, skip = divmod(state["buffer_pos"], 4)
+        start = (counter + blocks) % 2**256, key, skip * pieces
+        ours, (count, status) = variates(session, "Philox", name, size, *start, items=items)
+        assert_same(ours, ZIGGURATS[name](rng, size), ulp=ulp)
+        assert status == 0
+        after, halves = np.random.Philox(0), -(-count * 2 // pieces)
+        after.state = state
+        after.random_raw(-(-halves // 2))
+        numpys = bit_generator.state
+        assert after.state["buffer_pos"] == numpys["buffer_pos"]
+        assert after.state["state"]["counter"].tolist() == numpys["state"]["counter"].tolist()
+        assert numpys["has_uint32"] == halves % 2
+
+
+@pytest.mark.parametrize(("name", "skip"), [("normal_f64", 1), ("normal_f32", 3), ("exponential_f64", 0)])
+def test_words_of_32_bits_that_find_makes(session, name, skip, monkeypatch):
+    found = []
+    for is_made in (True, False):
+        monkeypatch.setattr(stored_plan, "IS_MADE_BY_FIND", is_made)
+        found.append(variates(session, "Philox4x32", name, 3000, 2**64 - 9, 0x0123456789ABCDEF, skip, items=4))
+    assert_same(*found)
+
+
+def test_candidates_that_overlap_tiles_of_words_that_find_makes(session, monkeypatch):
+    """Wedges are decided by the C library's function each, and tiles are as short as they can be."""
+    monkeypatch.setattr(stored_plan, "IS_MADE_BY_FIND", True)
+    monkeypatch.setattr(find, "MOST_UNROLLED", 4)
+    monkeypatch.setattr(find, "make", find.make.__wrapped__)
+    rng = np.random.Generator(np.random.Philox(counter=-1 % 2**256, key=3))
+    ours, (_, status) = variates(session, "Philox", "exponential_f64", 9000, 0, 3, 0, items=4)
+    assert status == 0
+    assert_same(ours, rng.standard_exponential(9000), ulp=int(form_of("log1p_f8") == OWN))

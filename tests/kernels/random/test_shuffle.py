@@ -28,15 +28,17 @@ def permutation(session, words, size, *, is_shifted=False, **how):
 CASES = [
     # size, bits of the numbers that one block draws, of those whose lists are made at a time
     (2, 15, 23),
-    (3, 15, 0),
+    (3, 15, 1),
     (700, 15, 7),
     (3000, 11, 23),
     (20_011, 12, 13),
 ]
 
 
+@pytest.mark.parametrize("listed", ["pairs", "slots", "of range"])
 @pytest.mark.parametrize(("size", "tail_bits", "range_bits"), CASES)
-def test_permutations_are_numpys(session, size, tail_bits, range_bits):
+def test_permutations_are_numpys(session, size, tail_bits, range_bits, listed, monkeypatch):
+    monkeypatch.setattr(shuffle, "LISTED", listed)
     rng, numpys, after = (np.random.default_rng(size) for _ in range(3))
     words = rng.integers(0, 2**32, shuffle.num_words(size), dtype=np.uint32)
     ours, (taken, status) = permutation(session, words, size, tail_bits=tail_bits, range_bits=range_bits)
@@ -74,7 +76,7 @@ def test_steps_that_are_listed_already_are_left(session):
     first, following = (np.full(num_steps + 1, 0xFFFFFFFF, np.uint32) for _ in range(2))
     result, end, status = np.zeros(2, np.int64), np.zeros(1, np.uint32), np.zeros(1, np.uint32)
     arrays = [session.pointer(array) for array in (first, following, result, numbers, end, status)]
-    launch = Launch(shuffle.make(shuffle.ShuffleSpec("links")), (1, 1, 1), (), (0, num_steps, 0))
+    launch = Launch(shuffle.make(shuffle.ShuffleSpec("links")), (1, 1, 1), (), (0, num_steps, 0, 0))
     for _ in range(2):
         session.machine.launch(launch, arrays)
         session.fetch([first, following])
@@ -84,3 +86,28 @@ def test_steps_that_are_listed_already_are_left(session):
                 found.append(step)
                 step = following[step]
             assert found == [step for step in range(1, num_steps + 1) if numbers[step - 1] == number]
+
+
+def test_lists_of_slots_in_any_order(session):
+    """Pairs that come in an order of their own, so that steps are put in before others and after them."""
+    num_steps, offset = 500, 40
+    rng = np.random.default_rng(4)
+    numbers = np.array([rng.integers(0, min(step, 60) + 1) for step in range(1, num_steps + 1)], np.uint32)
+    steps = rng.permutation(np.arange(1, num_steps + 1, dtype=np.uint32))
+    pairs = np.stack([numbers[steps - 1], steps], 1).reshape(-1)
+    slots = np.zeros(num_steps + 1, np.uint32)
+    slots[steps] = np.arange(offset, offset + num_steps)
+    first = np.full(num_steps + 1, 0xFFFFFFFF, np.uint32)
+    following = np.full(offset + num_steps, 0xFFFFFFFF, np.uint32)
+    result, end, status = np.zeros(2, np.int64), np.zeros(1, np.uint32), np.zeros(1, np.uint32)
+    count = np.array([num_steps], np.uint32)
+    arrays = [session.pointer(x) for x in (first, following, slots, result, pairs, end, status, count)]
+    kernel = shuffle.make(shuffle.ShuffleSpec("links", reads="slots"))
+    session.machine.launch(Launch(kernel, (1, 1, 1), (), (0, num_steps, 0, offset)), arrays)
+    session.fetch([first, following])
+    for number in range(num_steps + 1):
+        found, step = [], first[number]
+        while step != 0xFFFFFFFF:
+            found.append(step)
+            step = following[slots[step]]
+        assert found == [step for step in range(1, num_steps + 1) if numbers[step - 1] == number]

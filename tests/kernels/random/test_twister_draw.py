@@ -163,8 +163,26 @@ def test_masked_integers_of_several_states(session):
         assert_state(found, again._bit_generator)
 
 
-def test_a_jump_by_all_coefficients(session):
+@pytest.mark.usefixtures("short_streams")
+@pytest.mark.parametrize(("odds", "radix_bits"), [((1, 3, 5, 7), 4), ((1, 3), 2)])
+def test_streams_of_other_lengths_and_rounds(session, odds, radix_bits, monkeypatch):
+    monkeypatch.setattr(twister_plan, "ODDS", odds)
+    monkeypatch.setattr(twister_plan, "RADIX_BITS", radix_bits)
+    monkeypatch.setattr(twister_plan, "polynomials", twister_plan.polynomials.__wrapped__)
+    size = 5 * 640 if len(odds) > 2 else 5 * 256
+    monkeypatch.setattr(twister_plan, "FEWEST_WORDS", 530 if len(odds) > 2 else 512)
+    generator = np.random.MT19937(size)
+    generator.random_raw(9)
+    ours, found, _ = draw(session, generator, "uniform_f64", size)
+    assert_same(ours, np.random.Generator(generator).random(size))
+    assert_state(found, generator)
+
+
+@pytest.mark.parametrize("at_once", [32, 16, 8])
+def test_a_jump_by_all_coefficients(session, at_once, monkeypatch):
     """The kernels on a polynomial that is as dense as those of large draws; a sixteenth of its sums."""
+    monkeypatch.setattr(twister_jump, "AT_ONCE", at_once)
+    monkeypatch.setattr(twister_jump, "make", twister_jump.make.__wrapped__)
     generator = np.random.MT19937(1)
     generator.random_raw(1)
     state = generator.state["state"]
@@ -190,7 +208,9 @@ def test_a_jump_by_all_coefficients(session):
     assert windows[1].tolist() == expected.tolist()
 
 
-def test_a_draw_has_no_more_streams_than_run_at_once():
+@pytest.mark.parametrize("odds", [(1, 3), (1, 3, 5, 7)])
+def test_a_draw_has_no_more_streams_than_run_at_once(odds, monkeypatch):
+    monkeypatch.setattr(twister_plan, "ODDS", odds)
     for words, most in itertools.product((1, 10**5, 2**28, 2**28 + 1, 3 * 2**28, 10**10), (256, 512)):
         cut = twister_plan.streams(words, most)
         assert cut.number <= most
