@@ -12,7 +12,7 @@ import numpy as np
 from numpy.linalg import LinAlgError
 
 from oxinp._api.fronts import as_ours
-from oxinp._core.lazy.handle import host_view
+from oxinp._core.lazy.handle import fetch
 from oxinp._core.ops import hessenberg
 from oxinp.linalg import _qr_iterations
 
@@ -59,7 +59,7 @@ class _Iterations:
 
     def keep_band(self, band: Any) -> None:
         """Fetch the diagonal, and what is below it."""
-        self.diagonal, self.below = np.array(host_view(as_ours(band)))
+        self.diagonal, self.below = fetch(as_ours(band))
 
     def first_row(self, bottom: int, top: int) -> int:
         """Return where the active block that ends with a row begins: behind an element that is negligible."""
@@ -75,6 +75,10 @@ class _Iterations:
         outside = (0, self.order - 1) if self.has_vectors else block
         return as_ours(np.array([*block, count, *outside, *window, 0], np.int32))
 
+    def fetch(self, first: int, last: int) -> np.ndarray[Any, Any]:
+        """Return rows, and as many columns, in Fortran order: no more of H goes to the host."""
+        return fetch(self.h[first : last + 1, first : last + 1].T).T
+
     def put(self, block: tuple[int, int], low: int, window: Any, u: Any, spike: Any) -> None:
         """Put a window that U has transformed in its place, with the element left of it."""
         rows, size = len(window), self.spec.size
@@ -88,7 +92,7 @@ class _Iterations:
 
     def finish(self, top: int, bottom: int) -> None:
         """Reduce a small block to triangular form."""
-        block = np.asfortranarray(host_view(as_ours(self.h[top : bottom + 1, top : bottom + 1])))
+        block = self.fetch(top, bottom)
         found = _qr_iterations.iterate(block, (0, bottom - top), has_vectors=True)
         self.values[top : bottom + 1] = found.values
         self.put((top, bottom), top, found.t, found.z, 0)
@@ -97,8 +101,7 @@ class _Iterations:
         """Deflate eigenvalues of a window in the last rows; return how many, and the others, to be shifts."""
         low = bottom + 1 - self.deflation
         start = max(low - 1, top)
-        corner = np.asfortranarray(host_view(as_ours(self.h[start : bottom + 1, start : bottom + 1])))
-        count, values, corner, u = _qr_iterations.deflate(corner, self.deflation)
+        count, values, corner, u = _qr_iterations.deflate(self.fetch(start, bottom), self.deflation)
         inner = low - start
         spike = corner[inner, 0] if inner else 0
         self.values[bottom + 1 - count : bottom + 1] = values[len(values) - count :]
