@@ -204,6 +204,8 @@ ROWS: dict[str, CoverageRow] = {
         *_composed("scipy.linalg", "ishermitian issymmetric leslie logm"),
         *_composed("scipy.linalg", "matmul_toeplitz orthogonal_procrustes qr_multiply solve_circulant"),
         _row("scipy.linalg.khatri_rao", COMPOSED),
+        *_composed("scipy.linalg", "solve_continuous_are solve_continuous_lyapunov solve_discrete_are solve_sylvester"),
+        *_composed("scipy.linalg", "solve_discrete_lyapunov solve_lyapunov"),
         *_composed("scipy.linalg.interpolative", "estimate_rank estimate_spectral_norm id_to_svd interp_decomp svd"),
         *_composed("scipy.linalg.interpolative", "reconstruct_interp_matrix reconstruct_matrix_from_id"),
         *_composed("scipy.linalg.interpolative", "reconstruct_skel_matrix"),
