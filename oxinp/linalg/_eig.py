@@ -56,7 +56,7 @@ class Balanced(NamedTuple):
         return made if self.scale is None else (made * self.scale[:, None])[self.rows]
 
 
-def _is_balanced(a: Any, *, is_scaled: bool) -> bool:
+def is_balanced(a: Any, *, is_scaled: bool) -> bool:
     """Whether xGEBAL leaves a matrix as it is: no row or column is isolated, and norms are within a factor of two."""
     is_other = (a != 0) & ~np.eye(len(a), dtype=bool, like=a)
     is_kept = is_other.any(axis=0) & is_other.any(axis=1)
@@ -80,7 +80,7 @@ def balanced(a: Any, *, is_scaled: bool) -> Balanced:
     order, factor = len(a), _factor(a)
     if factor != 1:
         a = a / a.dtype.type(factor)
-    if _is_balanced(a, is_scaled=is_scaled):
+    if is_balanced(a, is_scaled=is_scaled):
         return Balanced(a, (0, order - 1), factor)
     lapack = importlib.import_module("scipy.linalg.lapack")
     host = host_view(as_ours(a))
@@ -199,4 +199,4 @@ def refused(a: Any) -> None:
         raise LinAlgError("Array must not contain infs or NaNs")
 
 
-__all__ = ["Balanced", "balanced", "eig", "eigvals", "hessenberg_form", "refused", "schur"]
+__all__ = ["Balanced", "balanced", "eig", "eigvals", "hessenberg_form", "is_balanced", "refused", "schur"]

@@ -125,6 +125,10 @@ EVERY += [
     "la.matmul_toeplitz(c[0], v)",
     "la.expm_frechet(a, s)",
     "la.logm(p)",
+    "la.fractional_matrix_power(a, 3)",
+    "la.fractional_matrix_power(i, 2.0)",
+    "la.matrix_balance(s)",
+    "la.matrix_balance(h, separate=True)",
     *(f"np.asarray([la.issymmetric({x}), la.ishermitian({x})])" for x in ("s", "h", "a")),
     "np.asarray(la.bandwidth(np.triu(a, -1)))",
 ]

@@ -209,9 +209,19 @@ def logm(A: Any, *args: Any, **kwargs: Any) -> Any:
     return _logarithm(_double(A))
 
 
+@implements("scipy.linalg.fractional_matrix_power")
+def fractional_matrix_power(A: Any, t: Any) -> Any:
+    """See `scipy.linalg.fractional_matrix_power`: powers that are integers."""
+    (a,) = matrices(A, check_finite=False, are_square=True)
+    if a.ndim != 2 or not isinstance(t, int | float | np.integer | np.floating) or not float(t).is_integer():
+        raise Unsupported("stacks, or fractions")
+    return np.linalg.matrix_power(a, int(t))
+
+
 __all__ = [
     "coshm",
     "cosm",
+    "fractional_matrix_power",
     "logm",
     "norm",
     "signm",
