@@ -208,7 +208,10 @@ ROWS: dict[str, CoverageRow] = {
         *_composed("scipy.linalg", "matmul_toeplitz orthogonal_procrustes qr_multiply solve_circulant"),
         _row("scipy.linalg.khatri_rao", COMPOSED),
         *_composed("scipy.linalg", "solve_continuous_are solve_continuous_lyapunov solve_discrete_are solve_sylvester"),
-        *_composed("scipy.linalg", "fractional_matrix_power matrix_balance solve_discrete_lyapunov solve_lyapunov"),
+        *_composed(
+            "scipy.linalg",
+            "fractional_matrix_power matrix_balance solve_discrete_lyapunov solve_lyapunov solve_toeplitz",
+        ),
         *_composed("scipy.linalg.blas", " ".join(f"{letter}{name}" for name in _BLAS for letter in "sdcz")),
         *_composed("scipy.linalg.blas", "cherk zherk"),
         *_composed("scipy.linalg.lapack", " ".join(f"{letter}{name}" for name in _LAPACK for letter in "sdcz")),

@@ -213,8 +213,9 @@ def logm(A: Any, *args: Any, **kwargs: Any) -> Any:
 def fractional_matrix_power(A: Any, t: Any) -> Any:
     """See `scipy.linalg.fractional_matrix_power`: powers that are integers."""
     (a,) = matrices(A, check_finite=False, are_square=True)
-    if a.ndim != 2 or not isinstance(t, int | float | np.integer | np.floating) or not float(t).is_integer():
-        raise Unsupported("stacks, or fractions")
+    is_number = isinstance(t, int | float | np.integer | np.floating)
+    if a.ndim != 2 or a.dtype.kind not in "fc" or not is_number or not float(t).is_integer():
+        raise Unsupported("stacks, integers, or fractions")
     return np.linalg.matrix_power(a, int(t))
 
 
