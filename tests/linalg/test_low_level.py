@@ -151,9 +151,15 @@ def test_what_is_left_to_scipy(module, name, code, config):
             assert np.allclose(x, y, equal_nan=True)
 
 
-def test_matrices_are_overwritten_where_that_is_permitted(config):
-    config.offload_threshold = float("inf")
-    ours, theirs = (np.asfortranarray(DATA["p"]) for _ in range(2))
+@pytest.mark.parametrize("threshold", [0, float("inf")])
+def test_matrices_are_overwritten_where_that_is_permitted(threshold, config):
+    config.offload_threshold = threshold
+    theirs = np.asfortranarray(DATA["p"])
+    ours = oxinp.asarray(theirs.copy(order="F"))
+    kept = ours + 1
+    oxinp.evaluate(kept)
     oxinp.scipy.linalg.lapack.dpotrf(ours, overwrite_a=1)
     scipy.linalg.lapack.dpotrf(theirs, overwrite_a=1)
-    assert np.array_equal(ours, theirs)
+    assert np.array_equal(np.asarray(ours), theirs)
+    assert np.array_equal(np.asarray(ours + 1), theirs + 1)
+    assert np.array_equal(np.asarray(kept), DATA["p"] + 1)

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from oxinp._api.fronts import as_ours, implements
+from oxinp._api.fronts import as_ours, find_theirs, implements
+from oxinp._core.array import dispatch
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.ops import factorise, spectral
 from oxinp._core.ops.lu import lu
@@ -224,6 +225,8 @@ def _front(name: str, dtype: np.dtype[Any], function: Callable[..., Any]) -> Cal
 for _module, _table in (("blas", BLAS), ("lapack", LAPACK)):
     for _name, _letters, _function in _table:
         for _letter in _letters:
-            implements(f"scipy.linalg.{_module}.{_letter}{_name}")(_front(_name, DTYPES[_letter], _function))
+            _path = f"scipy.linalg.{_module}.{_letter}{_name}"
+            implements(_path)(_front(_name, DTYPES[_letter], _function))
+            dispatch.mutates[find_theirs(_path)] = ("*",)  # what SciPy is permitted to overwrite
 
 __all__ = ["BLAS", "LAPACK"]
