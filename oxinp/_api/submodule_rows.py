@@ -120,6 +120,9 @@ _SIGNAL = (
     "spectrogram stft welch zoom_fft"
 )
 
+_BLAS = ("gemm", "syrk", "trsm")
+_LAPACK = ("gesdd", "gesv", "geqrf", "getrf", "getri", "getrs", "posv", "potrf", "potrs", "trtrs")
+
 _BASES = (
     *(("chebyshev", "cheb"), ("hermite", "herm"), ("hermite_e", "herme"), ("laguerre", "lag"), ("legendre", "leg")),
     ("polynomial", "poly"),
@@ -204,6 +207,15 @@ ROWS: dict[str, CoverageRow] = {
         *_composed("scipy.linalg", "ishermitian issymmetric leslie logm"),
         *_composed("scipy.linalg", "matmul_toeplitz orthogonal_procrustes qr_multiply solve_circulant"),
         _row("scipy.linalg.khatri_rao", COMPOSED),
+        *_composed("scipy.linalg", "solve_continuous_are solve_continuous_lyapunov solve_discrete_are solve_sylvester"),
+        *_composed(
+            "scipy.linalg",
+            "fractional_matrix_power matrix_balance solve_discrete_lyapunov solve_lyapunov solve_toeplitz",
+        ),
+        *_composed("scipy.linalg.blas", " ".join(f"{letter}{name}" for name in _BLAS for letter in "sdcz")),
+        *_composed("scipy.linalg.blas", "cherk zherk"),
+        *_composed("scipy.linalg.lapack", " ".join(f"{letter}{name}" for name in _LAPACK for letter in "sdcz")),
+        *_composed("scipy.linalg.lapack", "ssyevd dsyevd cheevd zheevd"),
         *_composed("scipy.linalg.interpolative", "estimate_rank estimate_spectral_norm id_to_svd interp_decomp svd"),
         *_composed("scipy.linalg.interpolative", "reconstruct_interp_matrix reconstruct_matrix_from_id"),
         *_composed("scipy.linalg.interpolative", "reconstruct_skel_matrix"),

@@ -112,7 +112,7 @@ def _general(a: Any) -> tuple[Any, Any]:
 @implements("linalg.eigvals")
 @placed("eigvals", np.linalg.eigvals)
 def eigvals(a: Any) -> Any:
-    """See `numpy.linalg.eigvals`. The reduction to Hessenberg form runs on the device, QR iterations on the host."""
+    """See `numpy.linalg.eigvals`. The device reduces and sweeps; windows of QR iterations are LAPACK's on the host."""
     a, dtype = _general(a)
     w = _eig.eigvals(a, "linalg.eigvals")
     if a.dtype.kind != "c" and not bool(w.imag.any()):
@@ -123,7 +123,7 @@ def eigvals(a: Any) -> Any:
 @implements("linalg.eig")
 @placed("eig", np.linalg.eig)
 def eig(a: Any) -> Any:
-    """See `numpy.linalg.eig`. The reduction and the products run on the device, QR iterations on the host."""
+    """See `numpy.linalg.eig`. The device reduces, sweeps and multiplies; windows of QR iterations are LAPACK's."""
     a, dtype = _general(a)
     w, v = _eig.eig(a, "linalg.eig")
     if a.dtype.kind != "c" and v.dtype.kind != "c":

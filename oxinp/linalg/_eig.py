@@ -1,8 +1,8 @@
 """Eigenvalues and vectors of general matrices: balanced, reduced and transformed back as LAPACK's xGEEV does.
 
 The reduction to Hessenberg form, the products that make vectors of Schur vectors, and the sweeps of QR iterations on
-large matrices are the device's. Balancing, deflation, iterations on other matrices, and eigenvectors of triangular ones
-are LAPACK's on the host, and counted as such.
+large matrices are the device's, which also finds that most matrices are balanced. Balancing others, deflation,
+iterations on small matrices, and eigenvectors of triangular ones are LAPACK's on the host, and counted as such.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import numpy as np
 from numpy.linalg import LinAlgError
 
 from oxinp._api.fronts import as_ours
-from oxinp._core.host.fallback import call, count, placed_on_host
+from oxinp._core.host.fallback import call, count
 from oxinp._core.lazy.expr import Unsupported
-from oxinp._core.lazy.handle import host_view
+from oxinp._core.lazy.handle import fetch, host_view
 from oxinp._core.ops import hessenberg
 from oxinp.linalg import _multishift, _qr_iterations
 
@@ -37,41 +37,61 @@ class Balanced(NamedTuple):
     a : ndarray, (N, N)
     active : (int, int)
         First and last row of what is not triangular already.
-    scale : ndarray, (N,)
-        By which rows of vectors are multiplied.
-    rows : ndarray, (N,)
-        Then, which row of vectors each row is.
     factor : float
         By which eigenvalues are multiplied.
+    scale : ndarray, (N,), or None
+        By which rows of vectors are multiplied; None where they remain as they are.
+    rows : ndarray, (N,), or None
+        Then, which row of vectors each row is.
     """
 
-    a: np.ndarray[Any, Any]
+    a: Any
     active: tuple[int, int]
-    scale: np.ndarray[Any, Any]
-    rows: np.ndarray[Any, Any]
     factor: float
+    scale: Any = None
+    rows: Any = None
+
+    def vectors(self, made: Any) -> Any:
+        """Return vectors of the matrix that was balanced, of those of what was made of it."""
+        return made if self.scale is None else (made * self.scale[:, None])[self.rows]
 
 
-def balanced(a: np.ndarray[Any, Any], *, is_permuted: bool, is_scaled: bool) -> Balanced:
-    """Return a matrix balanced, and of such a size that squares neither overflow nor vanish."""
-    factor = _factor(a)
+def is_balanced(a: Any, *, is_scaled: bool) -> bool:
+    """Whether xGEBAL leaves a matrix as it is: no row or column is isolated, and norms are within a factor of two."""
+    is_other = (a != 0) & ~np.eye(len(a), dtype=bool, like=a)
+    is_kept = is_other.any(axis=0) & is_other.any(axis=1)
+    if is_scaled:
+        squares = a.real**2 + a.imag**2 if a.dtype.kind == "c" else a * a
+        columns, rows = squares.sum(axis=0), squares.sum(axis=1)
+        is_kept = is_kept & (rows <= 4 * columns) & (columns < 4 * rows)
+    return bool(is_kept.all())
+
+
+def balanced(a: Any, *, is_scaled: bool) -> Balanced:
+    """Return a matrix permuted, scaled if asked for, and of such a size that squares neither overflow nor vanish.
+
+    Raises
+    ------
+    Unsupported
+        There is no kernel for it.
+    """
+    if not hessenberg.has_kernel(a) or a.shape[0] != a.shape[1]:
+        raise Unsupported("stacks, or matrices that have no kernel")
+    order, factor = len(a), _factor(a)
+    if factor != 1:
+        a = a / a.dtype.type(factor)
+    if is_balanced(a, is_scaled=is_scaled):
+        return Balanced(a, (0, order - 1), factor)
     lapack = importlib.import_module("scipy.linalg.lapack")
-    (gebal,) = lapack.get_lapack_funcs(("gebal",), (a,))
-    made, low, high, told, _ = gebal(a / a.dtype.type(factor), permute=is_permuted, scale=is_scaled)
-    order = len(a)
+    host = host_view(as_ours(a))
+    (gebal,) = lapack.get_lapack_funcs(("gebal",), (host,))
+    made, low, high, told, _ = gebal(host, permute=True, scale=is_scaled)
     scale, rows = np.ones(order, told.dtype), np.arange(order)
     scale[low : high + 1] = told[low : high + 1]
     for row in (*range(low - 1, -1, -1), *range(high + 1, order)):
         other = int(told[row]) - 1
         rows[[row, other]] = rows[[other, row]]
-    return Balanced(made, (low, high), scale, rows, factor)
-
-
-def _square(a: Any) -> np.ndarray[Any, Any]:
-    """Return the matrix on the host, for which there are kernels."""
-    if not hessenberg.has_kernel(a) or a.shape[0] != a.shape[1]:
-        raise Unsupported("stacks, or matrices that have no kernel")
-    return host_view(a)
+    return Balanced(as_ours(made), (low, high), factor, as_ours(scale), as_ours(rows))
 
 
 def _iterated(h: Any, active: tuple[int, int], name: str, *, has_vectors: bool) -> Any:
@@ -100,8 +120,8 @@ def eigvals(a: Any, name: str) -> Any:
     Unsupported
         There is no kernel.
     """
-    start = balanced(_square(a), is_permuted=True, is_scaled=True)
-    h, _, _ = hessenberg.reduce(as_ours(start.a))
+    start = balanced(a, is_scaled=True)
+    h, _, _ = hessenberg.reduce(start.a)
     values, _, _ = _iterated(h, start.active, name, has_vectors=False)
     return as_ours(values) * start.factor
 
@@ -111,14 +131,17 @@ def eig(a: Any, name: str) -> tuple[Any, Any]:
 
     Vectors of real matrices with real eigenvalues are real.
     """
-    start = balanced(_square(a), is_permuted=True, is_scaled=True)
-    h, v, tau = hessenberg.reduce(as_ours(start.a))
+    start = balanced(a, is_scaled=True)
+    h, v, tau = hessenberg.reduce(start.a)
     values, t, z = _iterated(h, start.active, name, has_vectors=True)
-    x = placed_on_host(_qr_iterations.triangular_vectors, (t,), {})
     values = as_ours(values)
-    vectors = hessenberg.multiply(v, tau, z @ x)
-    vectors = (vectors * as_ours(start.scale)[:, None])[as_ours(start.rows)]
+    vectors = start.vectors(hessenberg.multiply(v, tau, z @ _triangular_vectors(t)))
     return values * start.factor, _normalised(host_view(values), vectors)
+
+
+def _triangular_vectors(t: Any) -> Any:
+    """Return right eigenvectors of a quasi-triangular matrix, from the host; the device transposes T and them."""
+    return as_ours(_qr_iterations.triangular_vectors(fetch(as_ours(t).T).T).T).T
 
 
 def _normalised(values: np.ndarray[Any, Any], vectors: Any) -> Any:
@@ -154,11 +177,10 @@ def _normalised(values: np.ndarray[Any, Any], vectors: Any) -> Any:
 
 def schur(a: Any, name: str) -> tuple[Any, Any]:
     """Return T and Z of A = Z T Z^H, quasi-triangular of real matrices; see `eigvals`."""
-    start = balanced(_square(a), is_permuted=True, is_scaled=False)
-    h, v, tau = hessenberg.reduce(as_ours(start.a))
+    start = balanced(a, is_scaled=False)
+    h, v, tau = hessenberg.reduce(start.a)
     _, t, z = _iterated(h, start.active, name, has_vectors=True)
-    vectors = hessenberg.multiply(v, tau, z)[as_ours(start.rows)]
-    return t * t.dtype.type(start.factor), vectors
+    return t * t.dtype.type(start.factor), start.vectors(hessenberg.multiply(v, tau, z))
 
 
 def hessenberg_form(a: Any, *, has_vectors: bool) -> tuple[Any, Any]:
@@ -177,4 +199,4 @@ def refused(a: Any) -> None:
         raise LinAlgError("Array must not contain infs or NaNs")
 
 
-__all__ = ["Balanced", "balanced", "eig", "eigvals", "hessenberg_form", "refused", "schur"]
+__all__ = ["Balanced", "balanced", "eig", "eigvals", "hessenberg_form", "is_balanced", "refused", "schur"]

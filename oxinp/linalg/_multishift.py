@@ -12,11 +12,13 @@ import numpy as np
 from numpy.linalg import LinAlgError
 
 from oxinp._api.fronts import as_ours
-from oxinp._core.lazy.handle import host_view
+from oxinp._core.lazy.handle import fetch
 from oxinp._core.ops import hessenberg
 from oxinp.linalg import _qr_iterations
 
 ORDER = 512  # from which sweeps on the device take less time than LAPACK's
+CHAINS = 1  # of shifts that are chased at a time
+WINDOW = 3  # rows of the windows of deflation to a bulge of a chain, six at most: LAPACK's three shifts in two
 MAX_SWEEPS = 30  # per eigenvalue
 NIBBLE = 14  # percent of a window's eigenvalues, of which more deflated than that ask for another window at once
 STUCK = 6  # sweeps in which nothing was deflated, after which shifts are exceptional
@@ -51,7 +53,7 @@ class _Iterations:
     def __init__(self, h: Any, *, has_vectors: bool) -> None:
         self.order, self.dtype, self.has_vectors = len(h), h.dtype, has_vectors
         self.spec = hessenberg.chain(h.dtype)
-        self.deflation = 3 * self.spec.bulges  # rows of its windows, LAPACK's three shifts in two
+        self.deflation = min(WINDOW * self.spec.bulges, self.spec.size)
         self.h = h
         self.z = np.eye(self.order, dtype=h.dtype, like=h) if has_vectors else np.zeros((1, 1), h.dtype, like=h)
         self.values = np.zeros(self.order, np.result_type(h.dtype, np.complex64))
@@ -59,7 +61,7 @@ class _Iterations:
 
     def keep_band(self, band: Any) -> None:
         """Fetch the diagonal, and what is below it."""
-        self.diagonal, self.below = np.array(host_view(as_ours(band)))
+        self.diagonal, self.below = fetch(as_ours(band))
 
     def first_row(self, bottom: int, top: int) -> int:
         """Return where the active block that ends with a row begins: behind an element that is negligible."""
@@ -75,6 +77,10 @@ class _Iterations:
         outside = (0, self.order - 1) if self.has_vectors else block
         return as_ours(np.array([*block, count, *outside, *window, 0], np.int32))
 
+    def fetch(self, first: int, last: int) -> np.ndarray[Any, Any]:
+        """Return rows, and as many columns, in Fortran order: no more of H goes to the host."""
+        return fetch(self.h[first : last + 1, first : last + 1].T).T
+
     def put(self, block: tuple[int, int], low: int, window: Any, u: Any, spike: Any) -> None:
         """Put a window that U has transformed in its place, with the element left of it."""
         rows, size = len(window), self.spec.size
@@ -88,7 +94,7 @@ class _Iterations:
 
     def finish(self, top: int, bottom: int) -> None:
         """Reduce a small block to triangular form."""
-        block = np.asfortranarray(host_view(as_ours(self.h[top : bottom + 1, top : bottom + 1])))
+        block = self.fetch(top, bottom)
         found = _qr_iterations.iterate(block, (0, bottom - top), has_vectors=True)
         self.values[top : bottom + 1] = found.values
         self.put((top, bottom), top, found.t, found.z, 0)
@@ -97,8 +103,7 @@ class _Iterations:
         """Deflate eigenvalues of a window in the last rows; return how many, and the others, to be shifts."""
         low = bottom + 1 - self.deflation
         start = max(low - 1, top)
-        corner = np.asfortranarray(host_view(as_ours(self.h[start : bottom + 1, start : bottom + 1])))
-        count, values, corner, u = _qr_iterations.deflate(corner, self.deflation)
+        count, values, corner, u = _qr_iterations.deflate(self.fetch(start, bottom), self.deflation)
         inner = low - start
         spike = corner[inner, 0] if inner else 0
         self.values[bottom + 1 - count : bottom + 1] = values[len(values) - count :]
@@ -115,20 +120,20 @@ class _Iterations:
         imag = np.sqrt(product * beside[::2])
         return np.stack([real + 1j * imag, real - 1j * imag], axis=-1).reshape(-1)
 
-    def sweep(self, top: int, bottom: int, shifts: np.ndarray[Any, Any]) -> None:
-        """Chase pairs of shifts, (K, 2), through a block, as many at a time as a chain has."""
-        bulges = self.spec.bulges
-        planner = hessenberg.iterations()
-        for start in range(0, len(shifts), bulges):
-            chosen = shifts[start : start + bulges]
-            parts = np.zeros((bulges, 2, 2), self.diagonal.real.dtype)
-            parts[: len(chosen), :, 0], parts[: len(chosen), :, 1] = chosen.real, chosen.imag
-            hops = planner.num_hops(bottom - top + 1, len(chosen), self.spec)
-            bounds = self.bounds((top, bottom), len(chosen), (0, 0))
-            self.h, self.z, band = hessenberg.sweep(
-                self.h, self.z, as_ours(parts), bounds, hops, has_vectors=self.has_vectors
-            )
+    def sweep(self, top: int, bottom: int, pairs: np.ndarray[Any, Any]) -> None:
+        """Chase pairs of shifts, (K, 2), through a block."""
+        chains = hessenberg.iterations().num_chains(len(pairs), self.spec)
+        parts = np.zeros((chains * self.spec.bulges, 2, 2), self.diagonal.real.dtype)
+        parts[: len(pairs), :, 0], parts[: len(pairs), :, 1] = pairs.real, pairs.imag
+        bounds, size = self.bounds((top, bottom), len(pairs), (0, 0)), bottom - top + 1
+        self.h, self.z, band = hessenberg.sweep(
+            self.h, self.z, as_ours(parts), bounds, len(pairs), size, has_vectors=self.has_vectors
+        )
         self.keep_band(band)
+
+    def num_shifts(self, rows: int) -> int:
+        """Return the most shifts that are chased through a block at a time."""
+        return 2 * self.spec.bulges * max(1, min(CHAINS, rows // (2 * self.spec.size)))
 
     def run(self, first: int, last: int) -> None:
         """Iterate on rows that are not triangular already.
@@ -152,7 +157,7 @@ class _Iterations:
                 continue
             if num_stuck and num_stuck % STUCK == 0:
                 values = self.exceptional(top, bottom)
-            self.sweep(top, bottom, paired(values, 2 * self.spec.bulges))
+            self.sweep(top, bottom, paired(values, self.num_shifts(bottom - top + 1)))
             num_left -= 1
             if not num_left:
                 raise LinAlgError("Eigenvalues did not converge")

@@ -5,6 +5,7 @@ import pytest
 import scipy.linalg.cython_lapack
 
 import oxinp
+from oxinp._core.ops import hessenberg
 from oxinp._kernels.lapack import multishift
 from oxinp.linalg import _eig, _multishift, _qr_iterations
 
@@ -135,6 +136,26 @@ def test_sweeps_on_the_device(small_sweeps, dtype):
     assert is_among(values, np.linalg.eigvals(t), 1e3 * epsilon)
 
 
+@slow
+@pytest.mark.parametrize("dtype", ["f8", "c8"])
+def test_sweeps_of_several_chains(small_sweeps, dtype, monkeypatch):
+    monkeypatch.setattr(_multishift, "CHAINS", 3)
+    monkeypatch.setattr(_multishift, "WINDOW", 6)
+    chosen = []
+    sweep = hessenberg.sweep
+    monkeypatch.setattr(hessenberg, "sweep", lambda *given, **more: chosen.append(given[4]) or sweep(*given, **more))
+    h = scipy.linalg.hessenberg(RANDOM.standard_normal((70, 70)).astype(dtype) * (1j if dtype == "c8" else 1))
+    values, t, z = _multishift.iterate(oxinp.asarray(h), (0, 69), has_vectors=True)
+    assert small_sweeps
+    assert max(chosen) > 2  # pairs of one chain
+    t, z = np.asarray(t), np.asarray(z)
+    epsilon = 30 * len(h) * np.finfo(dtype).eps
+    assert np.linalg.norm(h - z @ t @ z.conj().T, 1) <= epsilon * np.linalg.norm(h, 1)
+    assert np.linalg.norm(z.conj().T @ z - np.eye(len(h)), 1) <= epsilon
+    assert not np.tril(t, -2 if dtype == "f8" else -1).any()
+    assert is_among(values, np.linalg.eigvals(h), 1e3 * epsilon)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["isolated", "defective", "zero"])
 def test_eigenvalues_by_sweeps(small_sweeps, kind, stats):
@@ -144,8 +165,9 @@ def test_eigenvalues_by_sweeps(small_sweeps, kind, stats):
         "defective": np.eye(22, k=1) + np.eye(22, k=-21),
         "zero": np.zeros((22, 22)),
     }[kind]
-    w, v = map(np.asarray, oxinp.linalg.eig(oxinp.asarray(a)))
+    found = oxinp.linalg.eig(oxinp.asarray(a))
     assert stats().fallbacks == {"linalg.eig: QR iterations": 1}
+    w, v = map(np.asarray, found)
     assert bool(small_sweeps) == (kind != "zero")
     assert is_among(w, np.linalg.eigvals(a), 1e-10)
     assert np.linalg.norm(a @ v - v * w, 1) <= 30 * len(a) * np.finfo("f8").eps * np.linalg.norm(a, 1)
@@ -209,10 +231,39 @@ def test_a_scipy_without_the_routines_computes_itself(monkeypatch, stats):
     _qr_iterations._routine.cache_clear()
 
 
-@pytest.mark.parametrize("permuted", [True, False])
-def test_balancing_is_undone(permuted):
+@pytest.mark.parametrize("is_scaled", [True, False])
+def test_balancing_is_undone(is_scaled):
     a = ISOLATED * np.logspace(0, 20, len(ISOLATED))[:, None]
-    made = _eig.balanced(a, is_permuted=permuted, is_scaled=True)
-    similarity = np.diag(made.scale)[made.rows]
-    assert np.array_equal(a @ similarity, similarity @ made.a * made.factor)
-    assert (made.active == (0, len(a) - 1)) != permuted
+    made = _eig.balanced(oxinp.asarray(a), is_scaled=is_scaled)
+    similarity = np.asarray(made.vectors(oxinp.eye(len(a))))
+    assert np.allclose(a @ similarity, similarity @ np.asarray(made.a) * made.factor, rtol=1e-15, atol=0)
+    assert (np.count_nonzero(np.asarray(made.scale) != 1) > 0) == is_scaled
+    assert made.active != (0, len(a) - 1)
+
+
+@pytest.mark.parametrize("kind", ["real", "complex", "rotations", "graded", "triangular", "isolated", "zero"])
+def test_balanced_matrices_stay_where_they_are(kind, stats):
+    a = KINDS[kind]
+    (gebal,) = scipy.linalg.get_lapack_funcs(("gebal",), (a,))
+    for is_scaled in (True, False):
+        given = oxinp.asarray(a) * 1
+        oxinp.evaluate(given)
+        before = stats().d2h_bytes
+        made = _eig.balanced(given, is_scaled=is_scaled)
+        is_left = np.array_equal(gebal(a, permute=True, scale=is_scaled)[0], a)
+        assert is_left or made.scale is not None
+        if kind in ("real", "complex"):
+            assert made.scale is None
+            assert stats().d2h_bytes - before < a.nbytes
+        assert np.array_equal(np.asarray(made.a) * made.factor, gebal(a, permute=True, scale=is_scaled)[0])
+
+
+def test_windows_alone_go_to_the_host(small_sweeps, stats):
+    h = np.triu(RANDOM.standard_normal((40, 40)), -1)
+    state = _multishift._Iterations(oxinp.asarray(h) * 1, has_vectors=True)
+    before = stats().d2h_bytes
+    window = state.fetch(10, 15)
+    assert stats().d2h_bytes - before == window.nbytes
+    assert window.flags.f_contiguous
+    assert np.array_equal(window, h[10:16, 10:16])
+    assert not small_sweeps

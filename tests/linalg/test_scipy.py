@@ -9,6 +9,7 @@ import scipy.linalg.interpolative
 
 import oxinp
 from oxinp import scipy as ours
+from oxinp.scipy.linalg import _structures
 from tests.comparator import outcome
 
 RANDOM = np.random.default_rng(9)
@@ -125,6 +126,10 @@ EVERY += [
     "la.matmul_toeplitz(c[0], v)",
     "la.expm_frechet(a, s)",
     "la.logm(p)",
+    "la.fractional_matrix_power(a, 3)",
+    "la.fractional_matrix_power(c, 2.0)",
+    "la.matrix_balance(s)",
+    "la.matrix_balance(h, separate=True)",
     *(f"np.asarray([la.issymmetric({x}), la.ishermitian({x})])" for x in ("s", "h", "a")),
     "np.asarray(la.bandwidth(np.triu(a, -1)))",
 ]
@@ -160,6 +165,27 @@ MORE = [
 @pytest.mark.parametrize("code", [*EVERY, *(pytest.param(code, marks=pytest.mark.slow) for code in MORE)])
 def test_results(code):
     check(code)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "la.solve_toeplitz(v + 1, v)",
+        "la.solve_toeplitz((c[0] + 5, v), t[:5])",
+        "la.solve_toeplitz((f[0] + 5, f[1]), f)",
+        "la.solve_toeplitz(i[2] + 40 * np.eye(5, dtype=int)[0], v)",
+    ],
+)
+def test_toeplitz_systems_that_are_large(code, monkeypatch):
+    monkeypatch.setattr(_structures, "LEVINSON", 5)
+    check(code)
+
+
+def test_small_toeplitz_systems_are_scipys(stats):
+    v = oxinp.asarray(DATA["v"])
+    found = ours.linalg.solve_toeplitz(v, v)
+    assert stats().fallbacks == {"scipy.linalg.solve_toeplitz": 1}
+    assert np.allclose(np.asarray(found), scipy.linalg.solve_toeplitz(DATA["v"], DATA["v"]))
 
 
 @pytest.mark.parametrize("code", ["la.svd(w)", "la.svd(t, full_matrices=False)", "la.eigh(h)"])

@@ -86,3 +86,22 @@ def hessenberg(a: Any, calc_q: bool = False, overwrite_a: bool = False, check_fi
     """See `scipy.linalg.hessenberg`."""
     h, q = _eig.hessenberg_form(_matrix(a, check_finite=check_finite), has_vectors=calc_q)
     return (h, q) if calc_q else h
+
+
+@implements("scipy.linalg.matrix_balance")
+@placed("hessenberg", scipy.linalg.matrix_balance)
+def matrix_balance(
+    A: Any,
+    permute: bool = True,  # noqa: ARG001 - of what is balanced, nothing
+    scale: bool = True,
+    separate: bool = False,
+    overwrite_a: bool = False,  # noqa: ARG001
+) -> Any:
+    """See `scipy.linalg.matrix_balance`: LAPACK computes where there is anything to permute or to scale."""
+    a = _matrix(A, check_finite=True)
+    if not _eig.is_balanced(a, is_scaled=bool(scale)):
+        raise Unsupported("a matrix that is permuted or scaled")
+    order = len(a)
+    if separate:
+        return a.copy(), (np.ones(order, like=a), np.arange(order, like=a))
+    return a.copy(), np.eye(order, like=a)

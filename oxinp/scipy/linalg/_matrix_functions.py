@@ -97,13 +97,14 @@ def tanhm(A: Any) -> Any:
     return factorise.solve(forward + back, forward - back)
 
 
-def _norm(a: Any) -> float:
+def norm(a: Any) -> float:
+    """Return the 1-norm of a matrix."""
     return float(np.abs(a).sum(axis=0).max())
 
 
 def _is_small(residual: Any, scale: float) -> bool:
     """Whether a residual is what rounding makes of matrices of a norm; not where it is NaN."""
-    return _norm(residual) <= ALLOWED * len(residual) * float(np.finfo(residual.dtype).eps) * scale
+    return norm(residual) <= ALLOWED * len(residual) * float(np.finfo(residual.dtype).eps) * scale
 
 
 @implements("scipy.linalg.sqrtm")
@@ -126,11 +127,11 @@ def sqrtm(A: Any, *args: Any, **kwargs: Any) -> Any:
             scale = real(np.exp(-float(factorise.slogdet(m)[1]) / (2 * len(a))))
         x = x @ (eye + inverse * scale**-2) * (scale / 2)
         m = (eye + (m * scale**2 + inverse * scale**-2) * real(0.5)) * real(0.5)
-        distance = _norm(m - eye)
+        distance = norm(m - eye)
         if not np.isfinite(distance):
             break
         if distance <= len(a) * np.finfo(real).eps:
-            if _is_small(x @ x - a, _norm(x) ** 2):
+            if _is_small(x @ x - a, norm(x) ** 2):
                 return x
             break
         is_near = distance < 1e-2
@@ -153,7 +154,7 @@ def signm(A: Any, *args: Any, **kwargs: Any) -> Any:
         inverse = factorise.inv(x)
         scale = real(1) if is_near else real(np.exp(-float(factorise.slogdet(x)[1]) / len(x)))
         following = (x * scale + inverse * (1 / scale)) * real(0.5)
-        change, size = _norm(following - x), _norm(following)
+        change, size = norm(following - x), norm(following)
         x = following
         if not np.isfinite(change):
             break
@@ -184,7 +185,7 @@ def _logarithm(a: Any) -> Any:
         There is no root, or the exponential of what is found is not the matrix.
     """
     eye, x, num_roots = np.eye(len(a), dtype=a.dtype, like=a), a, 0
-    while _norm(x - eye) > NEAR:
+    while norm(x - eye) > NEAR:
         if num_roots == MAX_ROOTS:
             raise Unsupported("a matrix whose roots stay far from the identity")
         x, num_roots = sqrtm(x), num_roots + 1
@@ -193,7 +194,7 @@ def _logarithm(a: Any) -> Any:
     for node, weight in zip(*np.polynomial.legendre.leggauss(NODES), strict=True):
         found = found + factorise.solve(eye + x * ((node + 1) / 2), x * (weight / 2))
     found = found * 2.0**num_roots
-    if not _norm(expm(found) - a) < INACCURATE * np.finfo(np.float64).eps * _norm(a):
+    if not norm(expm(found) - a) < INACCURATE * np.finfo(np.float64).eps * norm(a):
         raise Unsupported("a logarithm that is inaccurate, of which SciPy warns")
     return found
 
@@ -208,10 +209,22 @@ def logm(A: Any, *args: Any, **kwargs: Any) -> Any:
     return _logarithm(_double(A))
 
 
+@implements("scipy.linalg.fractional_matrix_power")
+def fractional_matrix_power(A: Any, t: Any) -> Any:
+    """See `scipy.linalg.fractional_matrix_power`: powers that are integers."""
+    (a,) = matrices(A, check_finite=False, are_square=True)
+    is_number = isinstance(t, int | float | np.integer | np.floating)
+    if a.ndim != 2 or a.dtype.kind not in "fc" or not is_number or not float(t).is_integer():
+        raise Unsupported("stacks, integers, or fractions")
+    return np.linalg.matrix_power(a, int(t))
+
+
 __all__ = [
     "coshm",
     "cosm",
+    "fractional_matrix_power",
     "logm",
+    "norm",
     "signm",
     "sinhm",
     "sinm",

@@ -14,7 +14,10 @@ from oxinp._core.ops import factorise
 from oxinp.linalg import _spectral
 from oxinp.linalg._spectral import adjoint
 from oxinp.scipy.linalg._functions import toeplitz
-from oxinp.scipy.linalg._given import given, matrices
+from oxinp.scipy.linalg._given import given, matrices, or_scipy
+
+LEVINSON = 1024  # rows from which elimination on the device takes less time than SciPy's recursion
+MOST = 1 << 15  # rows of a matrix that is made of a column and a row
 
 
 def _vector(x: Any) -> Any:
@@ -216,16 +219,35 @@ def solve_circulant(
     return x if "c" in (c.dtype.kind, b.dtype.kind) else x.real
 
 
-@implements("scipy.linalg.matmul_toeplitz")
-def matmul_toeplitz(c_or_cr: Any, x: Any, check_finite: bool = False, workers: Any = None) -> Any:  # noqa: ARG001
-    """See `scipy.linalg.matmul_toeplitz`: by Fourier transforms."""
+@implements("scipy.linalg.solve_toeplitz")
+@or_scipy
+def solve_toeplitz(c_or_cr: Any, b: Any, check_finite: bool = True) -> Any:
+    """See `scipy.linalg.solve_toeplitz`: by elimination, whose steps are parallel, where matrices are large."""
+    c, r, b = _toeplitz_operands(c_or_cr, b, check_finite=check_finite)
+    if not LEVINSON <= len(c) == len(r) <= MOST or len(b) != len(c):
+        raise Unsupported("small matrices, such that have no room, or what SciPy refuses")
+    wide = "D" if "c" in (c.dtype.kind, r.dtype.kind, b.dtype.kind) else "d"
+    return factorise.solve(toeplitz(c.astype(wide), r.astype(wide)), b.astype(wide))
+
+
+def _toeplitz_operands(c_or_cr: Any, x: Any, *, check_finite: bool) -> tuple[Any, Any, Any]:
+    """Return the first column and the first row of a matrix, and vectors beside it."""
     pair = c_or_cr if isinstance(c_or_cr, tuple) else (c_or_cr, None)
     c = _vector(pair[0])
     r = factorise.conjugate(c) if pair[1] is None else _vector(pair[1])
     (x,) = given(x, check_finite=False)
     c, r, x = given(c, r, x, check_finite=check_finite)
-    if x.ndim not in (1, 2) or len(x) != len(r) or not x.size:
-        raise Unsupported("stacks, or what SciPy refuses")
+    if x.ndim not in (1, 2) or not x.size:
+        raise Unsupported("stacks, or what has no elements")
+    return c, r, x
+
+
+@implements("scipy.linalg.matmul_toeplitz")
+def matmul_toeplitz(c_or_cr: Any, x: Any, check_finite: bool = False, workers: Any = None) -> Any:  # noqa: ARG001
+    """See `scipy.linalg.matmul_toeplitz`: by Fourier transforms."""
+    c, r, x = _toeplitz_operands(c_or_cr, x, check_finite=check_finite)
+    if len(x) != len(r):
+        raise Unsupported("what SciPy refuses")
     wide = np.concatenate([c, r[:0:-1]])
     right = x if x.ndim == 2 else x[:, None]
     n, is_complex = len(wide), "c" in (wide.dtype.kind, x.dtype.kind)
@@ -249,4 +271,5 @@ __all__ = [
     "orthogonal_procrustes",
     "qr_multiply",
     "solve_circulant",
+    "solve_toeplitz",
 ]
