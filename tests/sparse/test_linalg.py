@@ -232,13 +232,14 @@ def test_eigenvalues_that_are_there_twice(stats):
 
 @pytest.mark.parametrize("shape", ["wide", pytest.param("tall", marks=pytest.mark.slow)])
 def test_singular_values(shape, stats):
-    matrix = WIDE if shape == "wide" else scipy.sparse.csr_array(WIDE.T)
-    u, s, vh = (np.asarray(each) for each in linalg.svds(ours(matrix), 3))
+    apart = scipy.sparse.diags_array(np.r_[30.0, 20, 10, np.ones(57)])
+    matrix = scipy.sparse.csr_array(apart @ WIDE if shape == "wide" else (apart @ WIDE).T)
+    u, s, vh = (np.asarray(each) for each in linalg.svds(ours(matrix), 3, ncv=9))
     np.testing.assert_allclose(s, theirs.svds(matrix, 3, return_singular_vectors=False), rtol=1e-10)
     assert u.shape, vh.shape == ((matrix.shape[0], 3), (3, matrix.shape[1]))
     np.testing.assert_allclose(matrix @ vh.conj().T, u * s, atol=1e-9)
     np.testing.assert_allclose(u.conj().T @ matrix, s[:, None] * vh, atol=1e-9)
-    found = linalg.svds(ours(matrix), 3, return_singular_vectors="vh")
+    found = linalg.svds(ours(matrix), 3, ncv=9, return_singular_vectors="vh")
     assert found[0] is None
     np.testing.assert_allclose(abs(np.asarray(found[2])), abs(vh), atol=1e-8)
     assert not {name for name in fallen(stats) if "sparse" in name}
