@@ -23,7 +23,7 @@ SKEW.sum_duplicates()
 RIGHT = np.random.default_rng(0).normal(size=GRID.shape[0])
 
 
-FAST, OTHERS = ("cg", "bicgstab", "cgs", "gmres"), ("minres", "bicg", "tfqmr", "lgmres", "qmr")
+FAST, OTHERS = ("cg", "bicgstab", "cgs", "gmres"), ("minres", "bicg", "tfqmr", "lgmres", "gcrotmk", "qmr")
 
 
 @pytest.mark.parametrize("name", [*FAST, *[pytest.param(name, marks=pytest.mark.slow) for name in OTHERS]])
@@ -36,6 +36,21 @@ def test_iterates_are_scipys(name, options, stats):
     expected, its_status = getattr(theirs, name)(matrix, RIGHT, **options)
     assert status == its_status
     np.testing.assert_allclose(np.asarray(found), expected, rtol=1e-7, atol=1e-9)
+    assert not {key for key in fallen(stats) if "sparse" in key}
+
+
+@pytest.mark.parametrize("name", ["lsqr", "lsmr"])
+@pytest.mark.parametrize(
+    "options", [{"damp": 0.1}, pytest.param({"atol": 1e-12, "btol": 1e-12}, marks=pytest.mark.slow)]
+)
+def test_least_squares_are_scipys(name, options, stats):
+    """Solutions, why they stopped, and after how many steps."""
+    matrix = scipy.sparse.csr_array(WIDE[:12, :20].T)
+    right = RIGHT[:20]
+    found = getattr(linalg, name)(ours(matrix), oxinp.array(right), **options)
+    expected = getattr(theirs, name)(matrix, right, **options)
+    np.testing.assert_allclose(np.asarray(found[0]), expected[0], rtol=1e-7, atol=1e-9)
+    assert found[1:3] == expected[1:3]
     assert not {key for key in fallen(stats) if "sparse" in key}
 
 
