@@ -35,7 +35,7 @@ OF_PAIRS = {
     "as shipped": {},
     "tensor cores": TENSOR,
     "tensor cores, 264 blocks": {**TENSOR, (PAIRS, "MAX_BLOCKS"): 264},
-    "tensor cores, runs of 16, 396 blocks": {
+    "tensor cores, shorter runs, 396 blocks": {
         **TENSOR,
         (DOTS, "RUN"): 16,
         (DOTS, "REGISTERS"): 80,

@@ -1,7 +1,7 @@
 """Inner products of vectors with the four of `arnoldi_pairs`, on tensor cores in f64: no lane adds up what others have.
 
 Data layout: that of `arnoldi_pairs`: vectors are the rows of a matrix, partial sums those of blocks. Who owns what:
-a warp owns every so many-th run of `RUN` elements, of all vectors. Of a fragment of vectors lane l has vector l / 4 and
+a warp owns every so many-th run of elements, of all vectors. Of a fragment of vectors lane l has vector l / 4 and
 every fourth pair of elements; of one of the four, whose elements the same lanes have, this is the transposed
 operand, too, and gives their own inner products.
 
@@ -33,6 +33,7 @@ COLUMNS = 4
 """What every vector is multiplied with: the last two, w1 and w2."""
 MMA_ROWS, MMA_DEPTH = 8, 4
 RUN = 32
+"""Elements of a run, up to three fragments of vectors; of more half of that, which is what registers hold."""
 ROWS = 32
 REGISTERS = 128
 
@@ -74,6 +75,7 @@ class _Dots:
         self.vectors, *self.ws = (k.pointer(name, f64, "r") for name in ("vectors", "w1", "w2"))
         self.size, self.known = k.scalar("size", i64), k.scalar("known", u32)
         self.row, self.part = k.lane >> 2, k.lane & 3
+        self.run = RUN if spec.tiles < ROWS // MMA_ROWS else RUN // 2
         self.num_tiles = spec.tiles + 1  # the last one of the four themselves
         self.sums = k.shared(f64, NUM_WARPS * self.num_tiles * MMA_ROWS * COLUMNS)
 
@@ -103,10 +105,10 @@ class _Dots:
         k, width = self.k, self.spec.width
         nothing, has_column = k.const(0, f64), self.row < COLUMNS
         totals = [[k.var(nothing) for _ in range(2)] for _ in range(self.num_tiles)]
-        start = (k.cast(k.ctaid, i64) * NUM_WARPS + k.cast(k.warp, i64)) * RUN
+        start = (k.cast(k.ctaid, i64) * NUM_WARPS + k.cast(k.warp, i64)) * self.run
         step = MMA_DEPTH * width
-        with k.range(start, self.size, k.cast(k.nctaid, i64) * (NUM_WARPS * RUN)) as begin:
-            wanted = [begin + k.cast(self.part * width, i64) + i for i in range(0, RUN, step)]
+        with k.range(start, self.size, k.cast(k.nctaid, i64) * (NUM_WARPS * self.run)) as begin:
+            wanted = [begin + k.cast(self.part * width, i64) + i for i in range(0, self.run, step)]
             places = [k.min(place, self.size - width) for place in wanted]
             loaded = [[row.load(place, width) for place in places] for row in rows]
             mine = [column.load(place, width) for place in places]
