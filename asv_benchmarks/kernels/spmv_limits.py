@@ -1,10 +1,10 @@
-"""What limits products of a sparse matrix and a vector: ``python -m asv_benchmarks.kernels.spmv_limits [--kinds]``.
+"""What limits products of a sparse matrix and a vector: ``python -m asv_benchmarks.kernels.spmv_limits [OPTION]``.
 
 A matrix of 4M rows of power-law lengths and 60M elements, f64, times vectors: columns drawn from the first 1, 16K, ...,
 4M alike, and, skewed and ascending in each row, as in the cases of `sparse`; at last these with the columns that are
 used most replaced by one, which bounds what tables of theirs in shared memory could gain. A line per way in which the
 elements are dealt out and loaded (`VARIANTS`), milliseconds; CuPy's last (``--peer``). With ``--kinds`` the ten kinds
-of matrices of `sparse`, by every kernel.
+of matrices of `sparse`, by every kernel; with ``--free`` the skewed matrix and what tables could gain, as shipped.
 """
 
 import argparse
@@ -40,14 +40,14 @@ VARIANTS = {
 }
 
 
-def matrices():
-    """Return the matrices by names, their parts as arrays of oxinp's."""
+def matrices(footprints=FOOTPRINTS):
+    """Return the matrices by names, their parts as arrays of oxinp's; of columns drawn alike those of `footprints`."""
     lengths = power_law_lengths(NUM_ROWS, 15, np.random.default_rng(0))
     indptr = np.zeros(NUM_ROWS + 1, np.int32)
     np.cumsum(lengths, out=indptr[1:])
     rng, count = oxinp.random.default_rng(1), int(indptr[-1])
     data, pointers, drawn = rng.random(count), oxinp.array(indptr), rng.random(count)
-    found = {f"{n}": (pointers, (drawn * n).astype(np.int32), data) for n in FOOTPRINTS}
+    found = {f"{n}": (pointers, (drawn * n).astype(np.int32), data) for n in footprints}
     rows = oxinp.array(np.repeat(np.arange(NUM_ROWS, dtype=np.int32), lengths))
     coo = oxinp.sparse.coo_matrix((data, (rows, (drawn * drawn * NUM_ROWS).astype(np.int32))), shape=(NUM_ROWS,) * 2)
     skewed = coo.tocsr()
@@ -161,12 +161,13 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.partition(":")[0])
     parser.add_argument("--peer", action="store_true")
     parser.add_argument("--kinds", action="store_true")
+    parser.add_argument("--free", action="store_true")
     options = parser.parse_args()
     if options.kinds:
         show(kinds(), methods(), {"sparse.matvec, by elements"}, peer=options.peer)
     else:
-        found = variants()
-        show(matrices(), found, {op.name for op in found.values()}, peer=options.peer)
+        found = dict(list(variants().items())[: 1 if options.free else None])
+        show(matrices(() if options.free else FOOTPRINTS), found, {op.name for op in found.values()}, peer=options.peer)
 
 
 if __name__ == "__main__":

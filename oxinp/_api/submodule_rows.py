@@ -265,8 +265,8 @@ ROWS: dict[str, CoverageRow] = {
         *_own("scipy.sparse.linalg", "use_solver"),
         _row("scipy.fft.prev_fast_len", OWN, since="1.14"),
         _row("scipy.sparse.safely_cast_index_arrays", OWN, since="1.15"),
-        _row("scipy.sparse.linalg.is_sptriangular", OWN, since="1.15"),
-        _row("scipy.sparse.linalg.spbandwidth", OWN, since="1.15"),
+        _row("scipy.sparse.linalg.is_sptriangular", NATIVE, since="1.15"),
+        _row("scipy.sparse.linalg.spbandwidth", NATIVE, since="1.15"),
         *_own("scipy.spatial.distance", "num_obs_dm num_obs_y"),
         *_own("scipy.special", "geterr seterr"),
     )

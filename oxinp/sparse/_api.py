@@ -6,10 +6,12 @@ from typing import Any
 
 import scipy.sparse
 
+from oxinp._api.fronts import implements
 from oxinp._core.array import dispatch
+from oxinp._core.lazy.expr import Unsupported
 from oxinp.sparse import _classes  # noqa: F401 - which makes the classes
 from oxinp.sparse._base import CLASSES, Sparse
-from oxinp.sparse._executed import composed
+from oxinp.sparse._executed import composed, executed
 
 _FORMATS = ("bsr", "coo", "csc", "csr", "dia", "dok", "lil")
 
@@ -47,7 +49,7 @@ for _format in _FORMATS:
 _COMPOSED = {
     "_construct": (
         "eye eye_array identity diags diags_array spdiags kron kronsum hstack vstack bmat block_array block_diag "
-        "random random_array rand expand_dims permute_dims swapaxes"
+        "random random_array rand expand_dims swapaxes"
     ),
     "_extract": "find tril triu",
 }
@@ -55,3 +57,11 @@ for _module, _names in _COMPOSED.items():
     for _name in _names.split():
         if hasattr(scipy.sparse, _name):
             composed(f"scipy.sparse.{_name}", f"scipy.sparse.{_module}")
+
+
+@implements("scipy.sparse.permute_dims", is_hosted=False)
+def permute_dims(A: Any, axes: Any = None, copy: bool = False) -> Any:  # noqa: ARG001 - SciPy's signature
+    """See `scipy.sparse.permute_dims`; what is given stays as it is, where SciPy's function may change its shape."""
+    if not isinstance(A, Sparse):
+        raise Unsupported("what is no sparse object of ours")
+    return executed("scipy.sparse._construct").permute_dims(A, axes, copy=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable
+from types import GenericAlias
 from typing import Any
 
 import scipy.sparse
@@ -61,6 +62,7 @@ class Sparse(metaclass=SparseType):
     """
 
     __array_priority__ = 10.1  # SciPy's
+    __class_getitem__ = classmethod(GenericAlias)
     _theirs: Any = scipy.sparse._base._spbase
     format = "und"
 

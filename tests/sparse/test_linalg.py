@@ -23,7 +23,7 @@ SKEW.sum_duplicates()
 RIGHT = np.random.default_rng(0).normal(size=GRID.shape[0])
 
 
-FAST, OTHERS = ("cg", "bicgstab", "cgs", "gmres"), ("minres", "bicg", "tfqmr", "lgmres", "qmr")
+FAST, OTHERS = ("cg", "bicgstab", "cgs", "gmres"), ("minres", "bicg", "tfqmr", "lgmres", "gcrotmk", "qmr")
 
 
 @pytest.mark.parametrize("name", [*FAST, *[pytest.param(name, marks=pytest.mark.slow) for name in OTHERS]])
@@ -36,6 +36,21 @@ def test_iterates_are_scipys(name, options, stats):
     expected, its_status = getattr(theirs, name)(matrix, RIGHT, **options)
     assert status == its_status
     np.testing.assert_allclose(np.asarray(found), expected, rtol=1e-7, atol=1e-9)
+    assert not {key for key in fallen(stats) if "sparse" in key}
+
+
+@pytest.mark.parametrize("name", ["lsqr", "lsmr"])
+@pytest.mark.parametrize(
+    "options", [{"damp": 0.1}, pytest.param({"atol": 1e-12, "btol": 1e-12}, marks=pytest.mark.slow)]
+)
+def test_least_squares_are_scipys(name, options, stats):
+    """Solutions, why they stopped, and after how many steps."""
+    matrix = scipy.sparse.csr_array(WIDE[:12, :20].T)
+    right = RIGHT[:20]
+    found = getattr(linalg, name)(ours(matrix), oxinp.array(right), **options)
+    expected = getattr(theirs, name)(matrix, right, **options)
+    np.testing.assert_allclose(np.asarray(found[0]), expected[0], rtol=1e-7, atol=1e-9)
+    assert found[1:3] == expected[1:3]
     assert not {key for key in fallen(stats) if "sparse" in key}
 
 
@@ -232,13 +247,14 @@ def test_eigenvalues_that_are_there_twice(stats):
 
 @pytest.mark.parametrize("shape", ["wide", pytest.param("tall", marks=pytest.mark.slow)])
 def test_singular_values(shape, stats):
-    matrix = WIDE if shape == "wide" else scipy.sparse.csr_array(WIDE.T)
-    u, s, vh = (np.asarray(each) for each in linalg.svds(ours(matrix), 3))
+    apart = scipy.sparse.diags_array(np.r_[30.0, 20, 10, np.ones(57)])
+    matrix = scipy.sparse.csr_array(apart @ WIDE if shape == "wide" else (apart @ WIDE).T)
+    u, s, vh = (np.asarray(each) for each in linalg.svds(ours(matrix), 3, ncv=9))
     np.testing.assert_allclose(s, theirs.svds(matrix, 3, return_singular_vectors=False), rtol=1e-10)
     assert u.shape, vh.shape == ((matrix.shape[0], 3), (3, matrix.shape[1]))
     np.testing.assert_allclose(matrix @ vh.conj().T, u * s, atol=1e-9)
     np.testing.assert_allclose(u.conj().T @ matrix, s[:, None] * vh, atol=1e-9)
-    found = linalg.svds(ours(matrix), 3, return_singular_vectors="vh")
+    found = linalg.svds(ours(matrix), 3, ncv=9, return_singular_vectors="vh")
     assert found[0] is None
     np.testing.assert_allclose(abs(np.asarray(found[2])), abs(vh), atol=1e-8)
     assert not {name for name in fallen(stats) if "sparse" in name}

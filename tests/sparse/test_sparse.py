@@ -7,6 +7,7 @@ from contextlib import nullcontext as nothing
 import numpy as np
 import pytest
 import scipy.sparse
+import scipy.sparse.linalg
 
 import oxinp
 from oxinp import _runtime, sparse
@@ -34,6 +35,7 @@ def test_classes_have_what_scipys_have(format_, kind):
     assert_same(made.get().toarray(), DENSE)
     assert sparse.issparse(made)
     assert sparse.isspmatrix(made) == (kind == "matrix")
+    assert ours[np.float64, tuple[int]].__origin__ is ours
 
 
 @pytest.mark.parametrize("name", ["csr_array", "csc_array", "coo_array", "bsr_array", "dia_array", "lil_array"])
@@ -157,6 +159,31 @@ def test_a_module_that_is_not_executed_to_its_end_is_tried_again(monkeypatch):
         _executed.executed(name)
     monkeypatch.setattr(_executed.inspect, "getsource", source)
     assert callable(_executed.executed(name).laplacian)
+
+
+def test_axes_are_permuted_in_a_copy():
+    """SciPy's function may change the shape of what it is given."""
+    dense = np.where(np.arange(24) % 5, 0.0, np.arange(24) - 7).reshape(2, 3, 4)
+    given = sparse.coo_array(oxinp.array(dense))
+    for axes in (None, (1, -1, 0), (0, 1, 2)):
+        expected = scipy.sparse.permute_dims(scipy.sparse.coo_array(dense), axes, copy=True)
+        assert_same(sparse.permute_dims(given, axes).toarray(), expected.toarray())
+    assert given.shape == (2, 3, 4)
+    with pytest.raises(ValueError, match="duplicate value in axis"):
+        sparse.permute_dims(given, (0, 0, 1))
+
+
+@pytest.mark.skipif(not hasattr(scipy.sparse.linalg, "spbandwidth"), reason="SciPy before 1.15")
+@pytest.mark.filterwarnings("ignore:.*needs sparse:scipy.sparse.SparseEfficiencyWarning")
+@pytest.mark.parametrize("format_", ["csr", "csc", "coo", "dia", "lil", "dok", "bsr"])
+def test_where_elements_are(format_):
+    for dense in (DENSE, np.tril(DENSE), np.triu(DENSE, 1), np.diag(np.arange(4.0))):
+        made, theirs = sparse.csr_array(oxinp.array(dense)).asformat(format_), scipy.sparse.csr_array(dense)
+        assert sparse.linalg.spbandwidth(made) == scipy.sparse.linalg.spbandwidth(theirs.asformat(format_))
+        expected = scipy.sparse.linalg.is_sptriangular(theirs.asformat(format_))
+        assert tuple(map(bool, sparse.linalg.is_sptriangular(made))) == tuple(map(bool, expected))
+    with pytest.raises(ValueError, match="zero-size array"):
+        sparse.linalg.spbandwidth(sparse.csr_array((4, 4)))
 
 
 @pytest.mark.parametrize(

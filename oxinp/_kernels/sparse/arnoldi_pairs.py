@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING
 
 from oxinp._kernels.plan import Argument, Copy, Fill, Launch, Plan, Scratch, inputs, outputs
 from oxinp._kernels.problem import MAX_KERNELS
+from oxinp._kernels.sparse import arnoldi_dots
 from oxinp._kernels.sparse.types import BLOCK
 from oxinp._kernels.sparse.vectors import UNROLL, add, each
 from oxinp._ptx import Builder, Kernel, block_reduce, warp_reduce
@@ -46,6 +47,8 @@ DOT_ELEMENTS, DOT_ROWS, DOTS_AHEAD = 8, 2, False
 """Elements of a thread for inner products, vectors whose elements are on their way at a time, and whether the next ones
 are while these are used."""
 DOT_REGISTERS = 128
+HAS_TENSOR_DOTS = False
+"""Whether inner products of f64 are those of `arnoldi_dots`."""
 ROWS = 4
 """Vectors whose elements are on their way at a time, to be subtracted."""
 AHEAD = 8
@@ -100,13 +103,20 @@ def plan(size: int, count: int, matvec: Plan, value: Type) -> Plan:
         steps += [
             *matvec.on(**names, in3=last, out0=w1, scratch=workspace),
             *matvec.on(**names, in3=w1, out0=w2, scratch=workspace),
-            Launch(make(PairDotsSpec(value)), grid, (partial, vectors, w1, w2), (size, known)),
+            Launch(_dots_for(size, known, value), grid, (partial, vectors, w1, w2), (size, known)),
             Launch(
                 make(PairSumsSpec(value)), (1, 1, 1), (components, factors, gram, partial), (known, count, num_blocks)
             ),
             Launch(make(PairUpdateSpec(value)), grid, (vectors, factors, w1, w2), (size, known, count)),
         ]
     return scratch.plan(steps)
+
+
+def _dots_for(size: int, known: int, value: Type) -> Kernel:
+    """Return the kernel of inner products with vectors of which `known` are there."""
+    if HAS_TENSOR_DOTS and value is f64:
+        return arnoldi_dots.make(arnoldi_dots.spec_for(size, known))
+    return make(PairDotsSpec(value))
 
 
 @lru_cache(MAX_KERNELS)

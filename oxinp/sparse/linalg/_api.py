@@ -112,6 +112,38 @@ def _with_operator(name: str) -> None:
 for _name in ("eigs", "eigsh", "svds"):
     _with_operator(_name)
 
+# -- where the elements are --------------------------------------------------------------------------------------------
+
+
+def _places(A: Any) -> tuple[Any, Any]:
+    """Return the row and the column of each stored element.
+
+    Raises
+    ------
+    Unsupported
+        SciPy looks at other formats itself, and at what has no elements.
+    """
+    if not is_ours(A) or A.format not in (*COMPRESSED, "coo") or A.ndim != 2 or not A.nnz:
+        raise Unsupported("a format that is not looked at on the device, or no elements")
+    rows, columns = A.tocoo().coords
+    return rows, columns
+
+
+@implements("scipy.sparse.linalg.spbandwidth")
+def spbandwidth(A: Any) -> tuple[int, int]:
+    """See `scipy.sparse.linalg.spbandwidth`."""
+    rows, columns = _places(A)
+    beside = columns - rows
+    return max(-int(beside.min()), 0), max(int(beside.max()), 0)
+
+
+@implements("scipy.sparse.linalg.is_sptriangular")
+def is_sptriangular(A: Any) -> tuple[bool, bool]:
+    """See `scipy.sparse.linalg.is_sptriangular`."""
+    rows, columns = _places(A)
+    return not bool(reduce(ANY, columns > rows)), not bool(reduce(ANY, columns < rows))
+
+
 # -- triangular systems ------------------------------------------------------------------------------------------------
 
 

@@ -67,6 +67,16 @@ def test_nothing_new(session):
     assert not vectors[1:].any()
 
 
+@pytest.fixture
+def of_dots(request, monkeypatch):
+    """Have inner products added up as a test says."""
+    for name, value in request.param.items():
+        monkeypatch.setattr(arnoldi_pairs, name, value)
+    arnoldi_pairs.make.cache_clear()
+    yield
+    arnoldi_pairs.make.cache_clear()
+
+
 def pairs_of(session, matrix, count, dtype="f8"):
     """Return the first vectors, made two at a time, and the components."""
     size = matrix.shape[0]
@@ -93,6 +103,29 @@ def test_pairs(session, dtype, kind):
     np.testing.assert_allclose(components[1::2, :-1] @ vectors, squares, atol=tolerance * abs(squares).max())
     assert not np.triu(components[:, :-1], 2)[1::2].any()
     assert not np.triu(components[:, :-1], 2)[::2].any()
+
+
+@pytest.mark.parametrize(
+    "of_dots",
+    [
+        {"HAS_TENSOR_DOTS": True},
+        pytest.param({"DOTS_AHEAD": True}, marks=pytest.mark.slow),
+        pytest.param({"DOT_ROWS": 4, "DOT_ELEMENTS": 4}, marks=pytest.mark.slow),
+    ],
+    indirect=True,
+    ids=str,
+)
+@pytest.mark.parametrize(("size", "count"), [(288, 12), (277, 36)])
+@pytest.mark.usefixtures("of_dots")
+def test_inner_products_in_other_ways(session, size, count):
+    """Vectors of even and of odd sizes, more than tensor cores multiply at a time."""
+    matrix = KINDS["laplacian-2d"]
+    matrix = matrix[:size, :size].tocsr()
+    vectors, components = pairs_of(session, matrix, count)
+    assert not components[:, -1].any()
+    np.testing.assert_allclose(vectors @ vectors.T, np.eye(count + 1), atol=1e-12)
+    products = (matrix @ vectors[:count:2].T).T
+    np.testing.assert_allclose(components[::2, :-1] @ vectors, products, atol=1e-11 * abs(products).max())
 
 
 def test_pairs_of_which_too_little_is_left_are_marked(session):
