@@ -42,8 +42,8 @@ from oxinp.sparse.linalg._elimination import Group, arrange, entries
 MIN_ROWS = 8192
 NARROWEST = 350
 """Vertices of the first cut from which on the device is asked at all."""
-MIN_WORK = 2e9
-"""Operations from which on it gains: SuperLU on the host does about as many a second."""
+MIN_WORK = 1e9
+"""Operations from which on it gains: SuperLU on the host takes half a second, in which the analysis is done."""
 
 
 class Below(NamedTuple):
