@@ -182,6 +182,8 @@ def renew(
         remember(operation.alike, met, join)
     structure, _, loop, scalars, convert, _ = join
     shape = first.shape or last.shape
+    if last.shape != shape and last.shape and not (shape := _common(shape, last.shape)):
+        return None
     if target is not None and target.shape != shape:
         return None
     widest = 0
@@ -201,7 +203,7 @@ def renew(
             itemsize = layout.dtype.itemsize
             if itemsize > widest:  # noqa: PLR1730 - a call costs as much as the rest
                 widest = itemsize
-        elif layout.shape or g.nodes:
+        elif g.nodes:
             return None
         else:
             leaves += (layout.broadcast(shape),)
@@ -224,8 +226,7 @@ def renew(
     if itemsize > widest:  # noqa: PLR1730
         widest = itemsize
     record.cost = operation.weight * layout.size * widest
-    record.flush = ()
-    record.reason = ""
+    record.flush, record.reason = (), ""
     record.convert = convert
     record.scalars = scalars
     record.is_checked = target is not None and (structures, wanted) in operation.checked
@@ -233,6 +234,14 @@ def renew(
     if table.has_met((structure, first.shape, first.layout.strides, last.shape, last.layout.strides)):
         remember(table, key, record)
     return record
+
+
+def _common(shape: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
+    """Return what two shapes broadcast to; () where they do not, which `combine` says in NumPy's words."""
+    try:
+        return broadcast_shapes([shape, other], None)
+    except ValueError:
+        return ()
 
 
 def _may_join(graph: Graph, shape: tuple[int, ...]) -> bool:
