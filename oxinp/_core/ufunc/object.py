@@ -175,6 +175,8 @@ class ufunc(metaclass=UfuncType):  # noqa: N801 - NumPy's name
             return tuple(map(as_array, result)) if type(result) is tuple else as_array(result)
         if len(args) > num_inputs and numpy_ufunc in _WARNING_OF_OUTPUTS:
             call_as_user(numpy_ufunc, (0, 0, np.empty(())), {})  # which NumPy does since 2.4
+        if not kwargs and len(args) == num_inputs + 1 and args[-1] is None:  # as NumPy's own functions say it
+            return self(*args[:-1])
         outs = _outputs(args, kwargs, numpy_ufunc)
         if outs is None or (SUBCLASSES and leader((*args, *kwargs.values(), *outs)) is not None):
             return numpy_ufunc(*args, **kwargs)  # NumPy's own error, or NumPy asks a user's class
