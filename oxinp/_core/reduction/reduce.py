@@ -24,7 +24,7 @@ from oxinp._core.lazy.handle import Handle, begin_writing, chain, end_writing, h
 from oxinp._core.lazy.op import BoundOp, Op
 from oxinp._core.lazy.record import COPY, express, is_hosted, settled
 from oxinp._core.lazy.results import wrap_host, wrap_pending, wrap_result
-from oxinp._core.lazy.stores import check_writeable, store_result
+from oxinp._core.lazy.stores import check_writeable, store_result, target_of
 from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES, FLOAT32, FLOAT64, is_dtype_class, scalar_value
 from oxinp._core.memory.layout import Layout, result_layout
 from oxinp._core.memory.storage import Value
@@ -78,7 +78,7 @@ def reduce(
     AxisError, TypeError, ValueError
         As NumPy.
     Unsupported
-        Where the device has no kernel.
+        Where the device has no kernel, and where elements of `out` overlap.
     """
     is_plain = (
         out is None
@@ -131,7 +131,7 @@ def reduce(
     starts = initial is not NO_INITIAL
     bound = bind(Wanted(row, value[0], axes, dtypes, bool(keepdims), is_masked, starts))
     result = bound.layouts[0]
-    if out is not None and out._layout.shape != result.shape:
+    if out is not None and target_of(out).shape != result.shape:
         _let_raise(row, array, out, {"axis": axis, "dtype": dtype, "keepdims": keepdims})
         raise ValueError(
             f"output parameter for reduction operation {row.name} has wrong shape: {out._layout.shape}, "
