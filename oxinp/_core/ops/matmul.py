@@ -429,7 +429,7 @@ def _shape_of(left: Layout, right: Layout) -> tuple[tuple[int, ...], int]:
     if len(a) == len(b) == 2:
         return (a[0], b[1]), a[1]
     try:
-        batch = np.broadcast_shapes(a[:-2], b[:-2])
+        batch = np.broadcast_shapes(a[:-2], b[:-2]) if len(a) > 2 or len(b) > 2 else ()
     except ValueError:
         msg = f"operands could not be broadcast together with remapped shapes of {a} and {b}"
         raise ValueError(msg) from None
