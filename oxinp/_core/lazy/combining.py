@@ -153,7 +153,7 @@ def renew(
     """Find what `operation` comes to on one or two graphs that are new, whose structures it has met; enter it.
 
     It is what `combine` finds, by arithmetic on layouts alone. None where `combine` has to decide: what has to be
-    broadcast is pending, or something is wrong.
+    broadcast is pending and no scalar, or something is wrong.
 
     Parameters
     ----------
@@ -203,10 +203,10 @@ def renew(
             itemsize = layout.dtype.itemsize
             if itemsize > widest:  # noqa: PLR1730 - a call costs as much as the rest
                 widest = itemsize
-        elif g.nodes:
+        elif (spread := _spread(g, shape)) is None:
             return None
         else:
-            leaves += (layout.broadcast(shape),)
+            leaves += spread
     if len(shape) > MAX_NDIM:
         return None
     dtype = loop.output  # type: ignore[union-attr] # a structure has a loop
@@ -242,6 +242,15 @@ def _common(shape: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
         return broadcast_shapes([shape, other], None)
     except ValueError:
         return ()
+
+
+def _spread(graph: Graph, shape: tuple[int, ...]) -> tuple[Any, ...] | None:
+    """Return the leaves of an operand of fewer elements, broadcast; None where it has to be computed before."""
+    if not graph.nodes:
+        return (graph.layout.broadcast(shape),)
+    if graph.shape or not _may_join(graph, shape):
+        return None
+    return tuple([entry.broadcast(shape) if type(entry) is Layout else entry for entry in graph.leaves])
 
 
 def _may_join(graph: Graph, shape: tuple[int, ...]) -> bool:
