@@ -46,7 +46,7 @@ def _describe(kind: type) -> None:
 
 
 _CALL_TEXT = """
-def make(leader):
+def make(leader, types):
     def __call__(self, a=MISSING, b=MISSING, /, *args, **kwargs):
         plain, reflected, num_inputs, reach, ufunc = self._shortcut  # at once: `__getattr__` makes each access slow
         kind = type(a)
@@ -62,6 +62,8 @@ def make(leader):
             if kind in NUMBERS or kind is float:
                 result = called(ufunc, a) else return self._call((a,), kwargs)
                 return result
+            if type(kind) is types.scalar_type:
+                return plain(a)
         elif kind is type(b) is ndarray and num_inputs == 2:
             x = seen(a) else return plain(a, b)
             y = seen(b) else return plain(a, b)
@@ -156,7 +158,7 @@ class ufunc(metaclass=UfuncType):  # noqa: N801 - NumPy's name
         return f"Computed on the device, in one kernel with the operations around it. Results are {self.accuracy}."
 
     __call__ = compiled("calls of ufuncs", _CALL_TEXT, may_warn=True)(
-        lambda values: leader(values) if SUBCLASSES else None
+        lambda values: leader(values) if SUBCLASSES else None, types
     )
 
     def _operations_for(self, operands: tuple[Any, ...]) -> tuple[Operation, ...]:  # noqa: ARG002
