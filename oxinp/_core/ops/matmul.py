@@ -29,7 +29,7 @@ from oxinp._core.memory.dtypes import DEVICE_TYPES, FLOAT16, FLOAT32, MULTIPLIED
 from oxinp._core.memory.layout import Layout
 from oxinp._core.ops import creation
 from oxinp._core.ops.epilogue import epilogue_of
-from oxinp._core.reduction.reduce import reduce, reduced
+from oxinp._core.reduction.reduce import reduce, reduced, reduced_over
 from oxinp._core.reduction.table import SUM
 from oxinp._core.ufunc.objects import UFUNC_OBJECTS
 from oxinp._kernels.choice import nominal
@@ -157,9 +157,7 @@ class Product:
         shape, depth = _shape_of(left, right)
         is_square = len(shape) == 2 and shape == left.shape and left.dtype is self.dtype
         self.layout = left.dense if is_square else Layout.of(self.dtype, shape)
-        is_own = self.dtype == left.dtype and self.dtype.char in "fdFD" and _is_transpose(left, right)
-        graphs = left.graph or leaf(left), right.graph or leaf(right)
-        self.bound = BoundOp(GRAM if is_own else MATMUL, graphs, (self.layout,), self)
+        self.bound: Any = None  # of matrices that are multiplied as they are
         self.run: Any
         flops = self.layout.size * depth
         self.cost = max(left.nbytes, right.nbytes, self.layout.nbytes, flops / FLOPS_PER_BYTE)
@@ -175,6 +173,9 @@ class Product:
             self.run = self._copied
         else:
             self.run = self._launch if left.dtype in DEVICE_TYPES else self._of_bits
+            is_own = self.dtype == left.dtype and self.dtype.char in "fdFD" and _is_transpose(left, right)
+            graphs = left.graph or leaf(left), right.graph or leaf(right)
+            self.bound = BoundOp(GRAM if is_own else MATMUL, graphs, (self.layout,), self)
 
     def _refuse(self, *_: Handle) -> Any:
         msg = f"dtype {self.dtype} has no kernels"
@@ -465,9 +466,10 @@ def contract(a: Handle, b: Handle, axis: int) -> Any:
     wide = FLOAT32 if dtype == FLOAT16 else dtype
     if dtype not in DEVICE_TYPES:
         raise Unsupported(f"dtype {dtype} has no kernels")
-    if one is other is wide and left.shape == right.shape and left.ndim == 1 and left.nbytes >= balance.limit:
-        value = paired(_MULTIPLY.operations[0], a, b)
-        total = None if value is None else reduced(SUM, value, wide)
+    value = paired(_MULTIPLY.operations[0], a, b) if one is other is wide else None
+    if value is not None and value[0].layout.nbytes >= balance.limit:
+        ndim = value[0].layout.ndim
+        total = reduced(SUM, value, wide) if ndim == 1 else reduced_over(SUM, value, (axis + ndim,), wide)
         if total is not None:
             return total
     x = a if one is wide else astype(a, wide, copy_wanted=False)

@@ -214,6 +214,16 @@ def reduced(row: ReductionRow, value: Value, dtype: np.dtype[Any] | None = None)
     return wrap_result(_deferred(bound, leaves, mask))
 
 
+def reduced_over(row: ReductionRow, value: Value, axes: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    """Return the reduction of a chain that is on the device over some axes; None where `reduce` has to find out how."""
+    graph, leaves, mask = value
+    source = graph.layout.dtype
+    if not graph.layout.size:
+        return None
+    bound = bind(Wanted(row, graph, axes, _dtypes(row, source, source.num, dtype, None), False, False, False))
+    return None if bound.parameters.op.num_parameters else wrap_result(_deferred(bound, leaves, mask))
+
+
 _TOLD = dict.fromkeys(("sum", "prod", "mean", "nansum", "nanprod")) | {
     "nanmax": "All-NaN slice encountered",
     "nanmin": "All-NaN slice encountered",
