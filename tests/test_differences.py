@@ -22,8 +22,8 @@ import pytest
 import scipy.sparse
 
 import oxinp as np
+from oxinp import _runtime
 from oxinp._core.host import nominal
-from oxinp._core.memory.recent import MEETINGS
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = (ROOT / "docs" / "differences.md").read_text(encoding="utf-8")
@@ -289,20 +289,20 @@ def test_errors_are_raised_where_they_are_written():
 
 
 @backs("What the device reports late")
-def test_late_errors(monkeypatch):
+def test_late_errors(config, monkeypatch):
     def refuse(_):
         raise MemoryError
 
     x = np.ones(LARGE) * 3
     np.evaluate(x)
-    for _ in range(MEETINGS + 1):
-        np.evaluate(x + 1)  # there is a program for it now
     y = x + 1
     with monkeypatch.context() as patch:
-        patch.setattr(y._storage.value[0].program, "allocate", refuse)
+        patch.setattr(_runtime.current(), "allocate", refuse)
+        config.offload_threshold = 65536  # programs hold what allocates, and are made anew for new settings
         for use in (lambda: float(y[0]), lambda: np.evaluate(y), lambda: str(y)):
             with pytest.raises(MemoryError):
                 use()
+    config.offload_threshold = 65536
     assert float(y[0]) == 4
 
 

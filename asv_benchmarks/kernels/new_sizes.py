@@ -56,6 +56,14 @@ def product(np, x, y, z, k):
     return x[: (k - 11_900) * DEPTH].reshape(-1, DEPTH) @ y[: DEPTH * DEPTH].reshape(DEPTH, DEPTH)
 
 
+def row_by_matrix(np, x, y, z, k):
+    return x[:DEPTH] @ y.reshape(DEPTH, SIDE)[:, : k - 11_900]
+
+
+def outer(np, x, y, z, k):
+    z.reshape(DEPTH, SIDE)[:, : k - 11_900] -= np.outer(x[:DEPTH], y[: k - 11_900])
+
+
 STATEMENTS = {
     "x[:k] * x[:k] + 1": (chain, numpy.float64, LENGTH),
     "s = x[:k] * x[:k]; r = s + 1": (named, numpy.float64, LENGTH),
@@ -66,6 +74,8 @@ STATEMENTS = {
     "a = dot(flip(x[:k]), z[:k]); z[:k] += a * flip(z[:k])": (loop, numpy.float64, LENGTH),
     "x[:k] @ y, 300 x 300 f64": (product, numpy.float64, SIDE * DEPTH),
     "x[:k] @ y, 300 x 300 f32": (product, numpy.float32, SIDE * DEPTH),
+    "x @ y[:, :k], 300 rows": (row_by_matrix, numpy.float64, SIDE * DEPTH),
+    "z[:, :k] -= outer(x, y[:k]), 300 rows": (outer, numpy.float64, SIDE * DEPTH),
 }
 
 

@@ -200,5 +200,7 @@ class Arena:
             del self._chunks[offset]
             self._holes.add(offset, nbytes)
             self.committed_nbytes -= nbytes
-        if not self._chunks:
-            self._end, self._holes = 0, Ranges()
+        size = self._holes.size_before(self._end)
+        if size:  # no hole: growth goes on there, and joins what is free before
+            self._end -= size
+            self._holes.cut(self._end, size)

@@ -48,9 +48,10 @@ class Elsewhere(Protocol):
 
 
 class _Map(bytes):
-    """A tensor map, which knows where its array lies."""
+    """A tensor map, which knows where its array lies, and keeps what it was made from."""
 
     ptr: int
+    spec: MapSpec
 
 
 class Launches:
@@ -64,7 +65,7 @@ class Launches:
     def __init__(self, backend: Device) -> None:
         self._backend = backend
         self._current = _Launching()
-        self._maps: dict[tuple[MapSpec, int], _Map] = {}
+        self._maps: dict[tuple[int, int], _Map] = {}  # not by the Spec, whose hash is a call of Python's
         # Of which brief ones are made; the second ones may begin before the kernels before them have ended.
         self._shared: tuple[WeakKeyDictionary[Kernel, Launcher], ...] = WeakKeyDictionary(), WeakKeyDictionary()
 
@@ -183,7 +184,7 @@ class Launches:
 
     def tensor_map(self, spec: MapSpec, ptr: int) -> bytes:
         """Return the parameter that lets kernels copy boxes of the array at an address."""
-        made = self._maps.get((spec, ptr))
+        made = self._maps.get((id(spec), ptr))
         if made is not None:
             return made
         whole, spec = spec, spec.in_parts()
@@ -199,8 +200,8 @@ class Launches:
             l2_promotion_nbytes=_L2_PROMOTION_NBYTES,
         ).value
         made = _Map(value)
-        made.ptr = ptr
+        made.ptr, made.spec = ptr, whole
         if len(self._maps) >= _MAX_MAPS:
             self._maps.clear()
-        self._maps[whole, ptr] = made
+        self._maps[id(whole), ptr] = made
         return made

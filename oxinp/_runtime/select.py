@@ -45,7 +45,11 @@ def current() -> Backend | None:
 
 def latest() -> Backend | None:
     """Return the backend in use, or else the one that was, which arrays may still be on."""
-    backend = current() or _latest
+    version, backend = _decided  # `current`, spelled out
+    if version != config.version:
+        backend = _decide()
+    if backend is None:
+        backend = _latest
     if backend is None and _is_forked:
         raise BackendUnavailable(FORKED)
     return backend

@@ -155,3 +155,19 @@ def test_writes_that_cost_more_than_an_upload_let_the_outdated_copy_go(stats):
     np.evaluate(found)
     assert stats().h2d_bytes == before + ours.nbytes
     assert_same(found, theirs + 1)
+
+
+def test_what_is_written_to_a_mirror_is_fetched_from_where_it_is_computed(stats, launches):
+    left, right, whole = np.ones(900), np.ones((900, SIZE)), np.ones((SIZE, SIZE)) * 2
+    np.evaluate(left, right, whole)
+    for i in range(20):
+        assert float(whole[i, i]) == 2  # there is a mirror now
+
+    def write():
+        whole[3] = left @ right
+
+    write()
+    before = stats().d2h_bytes
+    assert launches(write) == launches(lambda: left @ right)
+    assert stats().d2h_bytes == before + SIZE * 8
+    assert float(whole[3, 49]) == 900

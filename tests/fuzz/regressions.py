@@ -148,6 +148,14 @@ a4[1, -3] *= a4[1, 2]
 a1 = np.resize([0], (5, 17, 3)).astype('i4')
 a2 = np.where([0, 0], a1, 2**31)
 """,
+    "reductions and scans into elements that overlap": """
+a1 = np.ones((2,), dtype=np.bool_)
+a2 = np.lib.stride_tricks.as_strided(a1, (2, 2), (0, 1))
+np.max(a2, axis=0, out=a2[:, 0, ...])
+a3 = np.arange(3.0)
+a4 = np.lib.stride_tricks.as_strided(a3, (2, 2), (0, 8))
+np.cumsum(np.ones((2, 2)), axis=0, out=a4)
+""",
     "draws that go through the C library's log1p": """
 _rng = np.random.Generator(np.random.PCG64(5))
 a1 = _rng.standard_exponential(40, 'f4')

@@ -255,6 +255,17 @@ def test_a_limit(pool, driver):
     assert pool.allocate(64 * MIB)
 
 
+def test_growth_goes_on_where_memory_at_the_end_was_given_back(pool, driver):
+    first, second = pool.allocate(24 * MIB), pool.allocate(24 * MIB)
+    del second
+    pool.trim()
+    pool.limit_nbytes = 60 * MIB
+    small = pool.allocate(6 * MIB)  # 16 MiB, of which 10 are left for what follows
+    large = pool.allocate(24 * MIB)
+    assert driver.used <= 60 * MIB
+    del first, small, large
+
+
 def test_a_limit_on_driver_allocations():
     free = []
     pool = Pool(lambda _: 4096, free.append, lambda: (0, 0), Full)

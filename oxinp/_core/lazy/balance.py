@@ -140,11 +140,13 @@ class Balance:
 
     def ran(self, nbytes: int, leaves: tuple[Any, ...]) -> int:
         """Note how large the largest array is of what has been launched, for all of which the program may wait."""
-        for entry in leaves:  # of a view it is the array that counts, which is placed as a whole; numbers have none
-            held = getattr(entry, "buffer", None)
-            if held is not None and held.nbytes > nbytes:
-                nbytes = held.nbytes
-        size = self._size(nbytes)
+        size = NUM_SIZES
+        if nbytes < self.reach:
+            for entry in leaves:  # of a view it is the array that counts, which is placed as a whole; numbers have none
+                held = getattr(entry, "buffer", None)
+                if held is not None and held.nbytes > nbytes:
+                    nbytes = held.nbytes
+            size = self._size(nbytes)
         if self._has_waited or size > self._last:
             self._last = size
             self._has_waited = False

@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from oxinp._core.lazy.balance import balance, is_sampled
-from oxinp._core.lazy.building import attempt, is_locked
+from oxinp._core.lazy.building import attempt
 from oxinp._core.lazy.explain import REPORTS, note
 from oxinp._core.lazy.op import BoundOp
 from oxinp._runtime import here
+from oxinp._runtime.backend import FIRST_LOCK
 
 if TYPE_CHECKING:
     from oxinp._core.memory.storage import Storage
@@ -95,7 +96,7 @@ class Call:
                 attempt(self._run)
             return
         leaves, bound = self.leaves, self.bound
-        if bound.executables is None and leaves is not None and not here.are_several and not is_locked():
+        if bound.executables is None and leaves is not None and not here.are_several and not FIRST_LOCK._is_owned():
             bound.plan_ahead(leaves)
         attempt(self._run)
 
@@ -152,7 +153,10 @@ class Call:
 
     def reads(self, entry: Any) -> bool:
         """Whether it is applied to a leaf."""
-        return any(leaf is entry for leaf in self.leaves or ())
+        for leaf in self.leaves or ():  # noqa: SIM110 - `any` costs more than the rest
+            if leaf is entry:
+                return True
+        return False
 
 
 def _forget(entry: ref[Call]) -> None:
@@ -207,9 +211,9 @@ class Pending:
 
     def num_readers(self, storages: Sequence[Storage]) -> int:
         """How many of these have pending values that read it, and how many calls that wait do."""
-        values = [storage.value for storage in storages]
-        count = sum(value is not None and any(entry is self for entry in value[1]) for value in values)
-        return count + sum(call.reads(self) for call in waiting())
+        values = [value for storage in storages if (value := storage.value) is not None]
+        count = sum([any(entry is self for entry in value[1]) for value in values])
+        return count + sum([call.reads(self) for call in waiting() if call is not self.call])
 
 
 def is_waiting(value: Any) -> bool:

@@ -205,7 +205,7 @@ def _launch_of(graph: Graph, layout: Layout) -> Again | None:
     launch: Again | None
     if line is not None:
         launch = planner.plan_again(*line)
-    elif all(each.is_aligned for each in layouts):
+    elif all([each.is_aligned for each in layouts]):  # noqa: C419 - what goes through them one by one takes longer
         launch = planner.plan_known(graph.shape, _operands(graph.structure, layouts), device().capability)
     else:
         launch = None

@@ -153,7 +153,7 @@ def renew(
     """Find what `operation` comes to on one or two graphs that are new, whose structures it has met; enter it.
 
     It is what `combine` finds, by arithmetic on layouts alone. None where `combine` has to decide: what has to be
-    broadcast is pending, or something is wrong.
+    broadcast is pending and no scalar, or something is wrong.
 
     Parameters
     ----------
@@ -182,6 +182,8 @@ def renew(
         remember(operation.alike, met, join)
     structure, _, loop, scalars, convert, _ = join
     shape = first.shape or last.shape
+    if last.shape != shape and last.shape and not (shape := _common(shape, last.shape)):
+        return None
     if target is not None and target.shape != shape:
         return None
     widest = 0
@@ -201,10 +203,10 @@ def renew(
             itemsize = layout.dtype.itemsize
             if itemsize > widest:  # noqa: PLR1730 - a call costs as much as the rest
                 widest = itemsize
-        elif layout.shape or g.nodes:
+        elif (spread := _spread(g, shape)) is None:
             return None
         else:
-            leaves += (layout.broadcast(shape),)
+            leaves += spread
     if len(shape) > MAX_NDIM:
         return None
     dtype = loop.output  # type: ignore[union-attr] # a structure has a loop
@@ -224,8 +226,7 @@ def renew(
     if itemsize > widest:  # noqa: PLR1730
         widest = itemsize
     record.cost = operation.weight * layout.size * widest
-    record.flush = ()
-    record.reason = ""
+    record.flush, record.reason = (), ""
     record.convert = convert
     record.scalars = scalars
     record.is_checked = target is not None and (structures, wanted) in operation.checked
@@ -233,6 +234,23 @@ def renew(
     if table.has_met((structure, first.shape, first.layout.strides, last.shape, last.layout.strides)):
         remember(table, key, record)
     return record
+
+
+def _common(shape: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
+    """Return what two shapes broadcast to; () where they do not, which `combine` says in NumPy's words."""
+    try:
+        return broadcast_shapes([shape, other], None)
+    except ValueError:
+        return ()
+
+
+def _spread(graph: Graph, shape: tuple[int, ...]) -> tuple[Any, ...] | None:
+    """Return the leaves of an operand of fewer elements, broadcast; None where it has to be computed before."""
+    if not graph.nodes:
+        return (graph.layout.broadcast(shape),)
+    if graph.shape or not _may_join(graph, shape):
+        return None
+    return tuple([entry.broadcast(shape) if type(entry) is Layout else entry for entry in graph.leaves])
 
 
 def _may_join(graph: Graph, shape: tuple[int, ...]) -> bool:

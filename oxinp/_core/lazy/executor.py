@@ -196,8 +196,8 @@ def load(plan: Plan) -> None:
 
 def anywhere(kernel: Any) -> Any:
     """Return ``launch(grid, *parameters)`` of a kernel; None where it is not loaded, or launches are watched."""
-    found = _ANYWHERE.get(keyed(kernel))
-    return None if found is None or found[0] != config.version else found[1]
+    version, launch, _ = _ANYWHERE.get(keyed(kernel) if here.are_several else kernel, _NOWHERE)
+    return launch if version == config.version else None
 
 
 def run_again(

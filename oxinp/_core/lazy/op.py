@@ -193,7 +193,8 @@ class BoundOp:
         op = self.op
         if self.executables is None and not self.has_run and op.plan_again is None:
             variant = None if op.variant is None else op.variant(self, leaves)
-            self.planned = keyed(variant), config.version, self._plan(variant)
+            key = keyed(variant) if here.are_several else variant
+            self.planned = key, config.version, op.plan(self) if variant is None else self._plan(variant)
 
     def _planned_for(self, variant: Hashable) -> Plan | None:
         """Return what was planned ahead, if it was that."""
@@ -201,7 +202,8 @@ class BoundOp:
             return None
         key, version, plan = self.planned
         self.planned = None
-        return plan if key == keyed(variant) and version == config.version else None
+        wanted = keyed(variant) if here.are_several else variant
+        return plan if key == wanted and version == config.version else None
 
     def run_first(self, variant: Hashable, leaves: tuple[Any, ...], ptr: int | None = None) -> list[Buffer] | None:
         """Run it if it has not run, and others of its kind have; None where there is more to do than arithmetic.
@@ -219,15 +221,17 @@ class BoundOp:
         for graph in self.graphs:
             if graph.structure.has_parts:
                 return None
+        layouts = self.layouts
         plan: Any = self._planned_for(variant) if again is None else again(self, variant)
         if plan is None:
             return None
         made: list[Buffer] | None
         if isinstance(plan, tuple):
-            buffer = run_again(plan, self.layouts[0].nbytes, leaves, ptr)
+            buffer = run_again(plan, layouts[0].nbytes, leaves, ptr)
             made = None if buffer is None else [buffer] if ptr is None else []
         else:
-            made = run_once(plan, [layout.nbytes for layout in self.layouts], leaves, ptr)
+            sizes = (layouts[0].nbytes,) if len(layouts) == 1 else [layout.nbytes for layout in layouts]
+            made = run_once(plan, sizes, leaves, ptr)
             if made is None and again is None:
                 self.planned = keyed(variant), config.version, plan  # for what is compiled of it
         self.has_run = made is not None

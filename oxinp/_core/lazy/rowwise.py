@@ -22,6 +22,7 @@ from oxinp._core.lazy.expr import Graph, leaf, new_table, remember
 from oxinp._core.lazy.placement import keyed
 from oxinp._core.lazy.row_programs import RowProgram, merged
 from oxinp._core.memory.storage import next_mask
+from oxinp._runtime import here
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -90,7 +91,9 @@ def _is_reduction(entry: Any) -> bool:
     """Whether a leaf is the result of a call that has not run and may be part of a row-wise kernel."""
     if type(entry) is not Pending or (call := entry.call) is None:
         return False
-    return call.leaves is not None and call.bound.op.rows is not None and call.is_from_here()
+    if call.leaves is None or call.bound.op.rows is None:
+        return False
+    return not here.are_several or call.is_from_here()
 
 
 def is_of_fewer(value: Value) -> bool:
@@ -187,9 +190,17 @@ def _is_once(graph: Graph, results: list[Any]) -> bool:
     for reference in _left:
         if reference() is results[0]:
             return True
-    bounds = [entry.call.bound for entry in results]
-    structure = graph.structure, tuple([(bound.op, bound.graphs[0].structure) for bound in bounds])
-    sizes = structure, graph.shape, tuple([bound.graphs[0].shape for bound in bounds]), _reduced_size(tuple(results))
+    kinds: tuple[Any, ...] = ()
+    shapes: tuple[Any, ...] = ()
+    size = 0
+    for entry in results:
+        bound = entry.call.bound
+        kinds += (bound.op, bound.graphs[0].structure)
+        shapes += (bound.graphs[0].shape,)
+        if bound.op is ELEMENTWISE_CALL:
+            size = max(size, _reduced_size(entry.call.leaves))
+    structure = graph.structure, kinds
+    sizes = structure, graph.shape, shapes, size
     if not (_STRUCTURES.get(structure) or _STRUCTURES.recall(structure)):
         remember(_STRUCTURES, structure, True)
         _PROGRAMS.has_met(sizes, 1)

@@ -213,11 +213,12 @@ def _fused(storage: Storage, value: Value, others: list[Storage]) -> Value | Non
     if not graph.layout.is_contiguous or graph.structure.wants_index:
         return None
     for place, entry in enumerate(leaves):
-        if type(entry) is not Pending or (call := entry.call) is None or call.leaves is None or not call.is_from_here():
+        if type(entry) is not Pending or (call := entry.call) is None or call.leaves is None:
             continue
         bound = call.bound
         if (
             bound.op.fuse is not None
+            and call.is_from_here()
             and len(bound.layouts) == 1
             and graph.leaves[place].same(bound.layouts[0])
             and sum(other is entry for other in leaves) == 1

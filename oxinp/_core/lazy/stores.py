@@ -138,10 +138,14 @@ def _computed(out: Any, value: Value) -> np.ndarray[Any, Any] | None:
     """Compute an expression on the device and return its elements, None if there are none."""
     if not out._layout.size:
         return None
-    graph, buffer = schedule.evaluate(value)
-    layout = graph.layout
+    graph, leaves, _ = value
+    if graph.nodes or graph.is_scalar or not graph.layout.is_contiguous:
+        graph, entry = schedule.evaluate(value)
+    else:  # it is what lies there, or what a call that waits computes
+        (entry,) = leaves
+    layout, ptr = graph.layout, entry.ptr
     computed = np.empty(layout.nbytes, np.uint8)
-    placement.device_of(buffer).download(computed, buffer.ptr)
+    placement.device_of(entry).download(computed, ptr)
     return np.ndarray(layout.shape, layout.dtype, computed, 0, layout.strides)
 
 

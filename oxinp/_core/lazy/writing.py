@@ -211,10 +211,10 @@ def _is_apart(bound: BoundOp, leaves: tuple[Any, ...], buffer: Buffer, layout: L
     """Whether an operation reads no byte of `buffer` that is written."""
     start = buffer.ptr + layout.offset
     layouts = [where for graph in bound.graphs for where in graph.leaves]
-    return all(
-        getattr(entry, "buffer", None) is not buffer or _are_apart(entry.ptr, where, start, layout)
-        for entry, where in zip(leaves, layouts, strict=True)
-    )
+    for entry, where in zip(leaves, layouts, strict=True):
+        if getattr(entry, "buffer", None) is buffer and not _are_apart(entry.ptr, where, start, layout):
+            return False
+    return True
 
 
 def _are_apart(ptr: int, where: Layout, start: int, layout: Layout) -> bool:

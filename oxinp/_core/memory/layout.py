@@ -80,7 +80,9 @@ class Layout:
         if layout is None:
             layout = Layout.at(dtype, shape, contiguous_strides(shape, dtype.itemsize), 0)
             layout._dense = layout
-            _CONTIGUOUS.remember(key, layout)
+            if len(_CONTIGUOUS) >= _ROOM:
+                _CONTIGUOUS.age()
+            _CONTIGUOUS[key] = layout
         return layout
 
     @staticmethod
@@ -359,8 +361,15 @@ def _make(dtype: np.dtype[Any], shape: tuple[int, ...], strides: tuple[int, ...]
         layout.is_aligned = itemsize <= 1 or not (offset % itemsize or step % itemsize)
     else:
         size = math.prod(shape)
-        layout.is_contiguous = size == 0 or _is_contiguous(shape, strides, itemsize)
-        layout.is_aligned = itemsize in {0, 1} or not (offset % itemsize or _are_off(strides, itemsize))
+        is_contiguous, dense = True, itemsize
+        if size:
+            for n, step in zip(reversed(shape), reversed(strides), strict=True):
+                if n != 1 and step != dense:
+                    is_contiguous = False
+                    break
+                dense *= n
+        layout.is_contiguous = is_contiguous
+        layout.is_aligned = itemsize <= 1 or not math.gcd(offset, *strides) % itemsize
     layout.size = size
     layout.nbytes = size * itemsize
     layout.graph = None
@@ -372,24 +381,6 @@ def _make(dtype: np.dtype[Any], shape: tuple[int, ...], strides: tuple[int, ...]
     layout._ghost = None
     layout._injective = None
     return layout
-
-
-def _is_contiguous(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> bool:
-    """Whether the elements of a shape without zeros lie in C order without gaps."""
-    dense = itemsize
-    for axis in range(len(shape) - 1, -1, -1):
-        n = shape[axis]
-        if n != 1 and strides[axis] != dense:
-            return False
-        dense *= n
-    return True
-
-
-def _are_off(strides: tuple[int, ...], itemsize: int) -> bool:
-    for step in strides:  # noqa: SIM110 - `any` costs more than the rest
-        if step % itemsize:
-            return True
-    return False
 
 
 def _is_injective(layout: Layout) -> bool:

@@ -67,11 +67,12 @@ def view_layout(row: ViewRow, layout: Layout, args: tuple[Any, ...], kwargs: dic
         if known is not None and (found := known.get(key)) is not None:
             return found[0]
         try:
-            made = Layout.made(layout.dtype, *row.move(layout, *args)) if _takes(row, args, kwargs) else None
+            if not row.num_needed <= len(args) <= len(row.names):
+                return None
+            made = Layout.made(layout.dtype, *row.move(layout, *args))
         except NotPlain:
             return None
-        if made is not None:
-            layout.keep_part(key, (made, False))
+        layout.keep_part(key, (made, False))
         return made
     try:
         return Layout.at(layout.dtype, *row.move(layout, *args, **kwargs)) if _takes(row, args, kwargs) else None
@@ -223,21 +224,24 @@ def squeeze(layout: Layout, axis: Any = None) -> Move:
 
 def reshape(layout: Layout, shape: Any) -> Move:
     """See `numpy.reshape`, in C order; NotPlain also where NumPy copies."""
-    target = _lengths(shape)
+    target = shape if type(shape) is tuple else (shape,)
+    size, free = 1, -1
+    for place, n in enumerate(target):
+        if type(n) is not int or n < -1 or (n < 0 <= free):
+            raise NotPlain
+        if n < 0:
+            free = place
+        else:
+            size *= n
     if target == layout.shape:
         return target, layout.strides, layout.offset
-    if -1 in target:
-        known = 1
-        for n in target:
-            known *= n if n >= 0 else 1
-        if target.count(-1) > 1 or not known or layout.size % known:
+    if free >= 0:
+        if not size or layout.size % size:
             raise NotPlain
-        target = tuple([n if n >= 0 else layout.size // known for n in target])
+        target = (*target[:free], layout.size // size, *target[free + 1 :])
+        size = layout.size
     if not layout.size or not layout.is_contiguous:
         return target, _strides_of(layout, target), layout.offset
-    size = 1
-    for n in target:
-        size *= n
     if size != layout.size:
         raise NotPlain
     return target, contiguous_strides(target, layout.dtype.itemsize), layout.offset

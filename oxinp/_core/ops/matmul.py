@@ -22,18 +22,19 @@ from oxinp._core.lazy.op import SPARE, BoundOp, Op
 from oxinp._core.lazy.placement import device, keyed
 from oxinp._core.lazy.record import paired
 from oxinp._core.lazy.results import wrap_result
-from oxinp._core.lazy.views import view
+from oxinp._core.lazy.views import moved, view
 from oxinp._core.manipulation.copy import astype, copy
 from oxinp._core.manipulation.shape import reshape
 from oxinp._core.memory.dtypes import DEVICE_TYPES, FLOAT16, FLOAT32, MULTIPLIED_BITS
 from oxinp._core.memory.layout import Layout
 from oxinp._core.ops import creation
 from oxinp._core.ops.epilogue import epilogue_of
-from oxinp._core.reduction.reduce import reduce, reduced
+from oxinp._core.reduction.reduce import reduce, reduced, reduced_over
 from oxinp._core.reduction.table import SUM
 from oxinp._core.ufunc.objects import UFUNC_OBJECTS
 from oxinp._kernels.choice import nominal
 from oxinp._ptx.types import Type, f16, f32, i8, i16, i32, pred, u8, u16
+from oxinp._runtime import here
 
 if TYPE_CHECKING:
     from oxinp._core.memory.storage import Value
@@ -120,7 +121,9 @@ def bound(x: np.ndarray[Any, Any], y: np.ndarray[Any, Any]) -> float:
 
 
 def _product_of(left: Layout, right: Layout, dtype: np.dtype[Any] | None = None) -> Product:
-    key = keyed((left, right, dtype))
+    key: Any = (left, right, dtype)
+    if here.are_several:
+        key = keyed(key)
     product: Product | None = _PRODUCTS.get(key) or (_PRODUCTS.recall(key) if _PRODUCTS.old else None)
     if product is None or product.version != config.version:
         product = Product(left, right, dtype)
@@ -136,7 +139,6 @@ class Product:
         "bound",
         "cost",
         "dtype",
-        "is_own_transpose",
         "layout",
         "left",
         "operands",
@@ -155,8 +157,7 @@ class Product:
         shape, depth = _shape_of(left, right)
         is_square = len(shape) == 2 and shape == left.shape and left.dtype is self.dtype
         self.layout = left.dense if is_square else Layout.of(self.dtype, shape)
-        self.bound = BoundOp(MATMUL, (leaf(left), leaf(right)), (self.layout,), self)
-        self.is_own_transpose = self.dtype == left.dtype and self.dtype.char in "fdFD" and _is_transpose(left, right)
+        self.bound: Any = None  # of matrices that are multiplied as they are
         self.run: Any
         flops = self.layout.size * depth
         self.cost = max(left.nbytes, right.nbytes, self.layout.nbytes, flops / FLOPS_PER_BYTE)
@@ -168,10 +169,13 @@ class Product:
             self.run = self._vectors if dtype is None and left.dtype in DEVICE_TYPES else self._cast
         elif left.dtype != right.dtype or (self.dtype != left.dtype and self.dtype not in _loops(left.dtype)):
             self.run = self._cast
-        elif not (_is_readable(left) and _is_readable(right)):
+        elif not _are_readable(left, right):
             self.run = self._copied
         else:
             self.run = self._launch if left.dtype in DEVICE_TYPES else self._of_bits
+            is_own = self.dtype == left.dtype and self.dtype.char in "fdFD" and _is_transpose(left, right)
+            graphs = left.graph or leaf(left), right.graph or leaf(right)
+            self.bound = BoundOp(GRAM if is_own else MATMUL, graphs, (self.layout,), self)
 
     def _refuse(self, *_: Handle) -> Any:
         msg = f"dtype {self.dtype} has no kernels"
@@ -186,7 +190,7 @@ class Product:
         return matmul(left, right)
 
     def _copied(self, a: Handle, b: Handle) -> Any:
-        left, right = (x if _is_readable(x._layout) else copy(x) for x in (a, b))
+        left, right = (x if _are_readable(x._layout) else copy(x) for x in (a, b))
         return matmul(left, right, self.dtype)
 
     def _of_bits(self, a: Handle, b: Handle) -> Any:
@@ -199,12 +203,12 @@ class Product:
         if len(second) == 1:
             return contract(a, b, -1)
         if len(first) == 1:
-            return contract(_at(a, (..., slice(None), None)), b, -2)
+            return contract(moved(a, np.expand_dims, -1), b, -2)
         if first[-1] == 1:
             return summed_alone(_MULTIPLY(a, b))
         if second[-1] == 1:
-            return _at(contract(a, _at(b, (..., None, slice(None), 0)), -1), (..., None))
-        return _at(contract(_at(a, (..., 0, slice(None), None)), b, -2), (..., None, slice(None)))
+            return moved(contract(a, moved(b, np.matrix_transpose), -1), np.expand_dims, -1)
+        return moved(contract(moved(a, np.matrix_transpose), b, -2), np.expand_dims, -2)
 
     def _launch(self, a: Handle, b: Handle) -> Any:
         """Have the product computed when its value is needed, or at once."""
@@ -255,8 +259,9 @@ class Product:
             *(nominal(m), nominal(n), n % step, left.shape[1], left.dtype, right.dtype, self.dtype),
             *(left.strides, right.strides, left.alignment, right.alignment),
             *(left.strides[1] < m * left.dtype.itemsize, right.strides[0] < n * right.dtype.itemsize),  # lines overlap
-            *(self.settings, config.version, device().capability),
+            *(self.settings, config.version),
         )
+        key = keyed(key)
         resized = _RESIZED.get(key)
         if resized is not None:
             plan: Plan = resized(m, n)
@@ -329,9 +334,9 @@ OWN = "own"
 """The variant of a product of a matrix and its own transpose."""
 
 
-def _variant(bound: BoundOp, leaves: tuple[Any, ...]) -> str | None:
+def _variant(bound: BoundOp, leaves: tuple[Any, ...]) -> str | None:  # noqa: ARG001 - the rows' one signature
     """Which plan runs for operands that lie there."""
-    return OWN if bound.parameters.is_own_transpose and leaves[0].ptr == leaves[1].ptr else None
+    return OWN if leaves[0].ptr == leaves[1].ptr else None
 
 
 def _may_fuse(bound: BoundOp, leaves: tuple[Any, ...]) -> bool:
@@ -347,12 +352,12 @@ MATMUL = Op(
     host_weight=HOST_WEIGHT,
     takes_views=True,
     fuse=lambda bound, graph, place: bound.parameters.fused(graph, place),
-    may_fuse=_may_fuse,
-    variant=_variant,
     plan_variant=lambda bound, variant: bound.parameters.plan(variant),
     has_spare=True,
     linear_in=(0, 1),
 )
+GRAM = MATMUL.replace(variant=_variant, may_fuse=_may_fuse)
+"""Products whose right operand lies as the transpose of the left one does, and may be it."""
 
 
 def _computed(handle: Handle) -> Value:
@@ -375,15 +380,19 @@ _PRODUCTS: Any = new_table()
 def _is_transpose(left: Layout, right: Layout) -> bool:
     """Whether the right layout is that of the left one's transpose."""
     shape, strides = left.shape, left.strides
-    if shape[-1:] != right.shape[-2:-1] or strides[-1:] != right.strides[-2:-1]:
+    if strides[-1:] != right.strides[-2:-1]:
         return False
     return (*shape[:-2], *shape[:-3:-1]) == right.shape and (*strides[:-2], *strides[:-3:-1]) == right.strides
 
 
-def _is_readable(layout: Layout) -> bool:
+def _are_readable(*layouts: Layout) -> bool:
     """Whether kernels read matrices that lie like this: one axis has stride 1, or a single element."""
-    shape, strides, itemsize = layout.shape, layout.strides, layout.dtype.itemsize
-    return layout.is_aligned and (itemsize in strides[-2:] or 1 in shape[-2:])
+    for layout in layouts:
+        if not layout.is_aligned:
+            return False
+        if layout.dtype.itemsize not in layout.strides[-2:] and 1 not in layout.shape[-2:]:
+            return False
+    return True
 
 
 def _loops(dtype: np.dtype[Any]) -> tuple[np.dtype[Any], ...]:
@@ -421,7 +430,7 @@ def _shape_of(left: Layout, right: Layout) -> tuple[tuple[int, ...], int]:
     if len(a) == len(b) == 2:
         return (a[0], b[1]), a[1]
     try:
-        batch = np.broadcast_shapes(a[:-2], b[:-2])
+        batch = np.broadcast_shapes(a[:-2], b[:-2]) if len(a) > 2 or len(b) > 2 else ()
     except ValueError:
         msg = f"operands could not be broadcast together with remapped shapes of {a} and {b}"
         raise ValueError(msg) from None
@@ -437,13 +446,13 @@ def vecdot(a: Handle, b: Handle) -> Any:
 def matvec(a: Handle, b: Handle) -> Any:
     """Return matrices in the last two axes times vectors in the last one."""
     check(np.matvec, a, b, 2, 1, -1, -1)
-    return contract(a, _at(b, (..., None, slice(None))), -1)
+    return contract(a, moved(b, np.expand_dims, -2), -1)
 
 
 def vecmat(a: Handle, b: Handle) -> Any:
     """Return vectors in the last axis, conjugated if they are complex, times matrices in the last two."""
     check(np.vecmat, a, b, 1, 2, -1, -2)
-    return contract(_at(_conjugate(a), (..., slice(None), None)), b, -2)
+    return contract(moved(_conjugate(a), np.expand_dims, -1), b, -2)
 
 
 _MULTIPLY = UFUNC_OBJECTS["multiply"]
@@ -457,9 +466,10 @@ def contract(a: Handle, b: Handle, axis: int) -> Any:
     wide = FLOAT32 if dtype == FLOAT16 else dtype
     if dtype not in DEVICE_TYPES:
         raise Unsupported(f"dtype {dtype} has no kernels")
-    if one is other is wide and left.shape == right.shape and left.ndim == 1 and left.nbytes >= balance.limit:
-        value = paired(_MULTIPLY.operations[0], a, b)
-        total = None if value is None else reduced(SUM, value, wide)
+    value = paired(_MULTIPLY.operations[0], a, b) if one is other is wide else None
+    if value is not None and value[0].layout.nbytes >= balance.limit:
+        ndim = value[0].layout.ndim
+        total = reduced(SUM, value, wide) if ndim == 1 else reduced_over(SUM, value, (axis + ndim,), wide)
         if total is not None:
             return total
     x = a if one is wide else astype(a, wide, copy_wanted=False)
@@ -473,10 +483,6 @@ def contract(a: Handle, b: Handle, axis: int) -> Any:
 def summed_alone(products: Any) -> Any:
     """Return products as sums of one term, which NumPy starts from +0: it has no -0."""
     return products + 0.0 if products.dtype.kind in "fc" else products
-
-
-def _at(array: Handle, key: Any) -> Any:
-    return view(array, lambda seen: seen[key])
 
 
 def _conjugate(a: Any) -> Any:

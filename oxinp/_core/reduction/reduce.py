@@ -24,7 +24,7 @@ from oxinp._core.lazy.handle import Handle, begin_writing, chain, end_writing, h
 from oxinp._core.lazy.op import BoundOp, Op
 from oxinp._core.lazy.record import COPY, express, is_hosted, settled
 from oxinp._core.lazy.results import wrap_host, wrap_pending, wrap_result
-from oxinp._core.lazy.stores import check_writeable, store_result
+from oxinp._core.lazy.stores import check_writeable, store_result, target_of
 from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES, FLOAT32, FLOAT64, is_dtype_class, scalar_value
 from oxinp._core.memory.layout import Layout, result_layout
 from oxinp._core.memory.storage import Value
@@ -78,7 +78,7 @@ def reduce(
     AxisError, TypeError, ValueError
         As NumPy.
     Unsupported
-        Where the device has no kernel.
+        Where the device has no kernel, and where elements of `out` overlap.
     """
     is_plain = (
         out is None
@@ -131,7 +131,7 @@ def reduce(
     starts = initial is not NO_INITIAL
     bound = bind(Wanted(row, value[0], axes, dtypes, bool(keepdims), is_masked, starts))
     result = bound.layouts[0]
-    if out is not None and out._layout.shape != result.shape:
+    if out is not None and target_of(out).shape != result.shape:
         _let_raise(row, array, out, {"axis": axis, "dtype": dtype, "keepdims": keepdims})
         raise ValueError(
             f"output parameter for reduction operation {row.name} has wrong shape: {out._layout.shape}, "
@@ -212,6 +212,16 @@ def reduced(row: ReductionRow, value: Value, dtype: np.dtype[Any] | None = None)
         if _WHOLES.has_met((row, graph.structure, source.shape)):
             remember(_WHOLES, key, bound)
     return wrap_result(_deferred(bound, leaves, mask))
+
+
+def reduced_over(row: ReductionRow, value: Value, axes: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    """Return the reduction of a chain that is on the device over some axes; None where `reduce` has to find out how."""
+    graph, leaves, mask = value
+    source = graph.layout.dtype
+    if not graph.layout.size:
+        return None
+    bound = bind(Wanted(row, graph, axes, _dtypes(row, source, source.num, dtype, None), False, False, False))
+    return None if bound.parameters.op.num_parameters else wrap_result(_deferred(bound, leaves, mask))
 
 
 _TOLD = dict.fromkeys(("sum", "prod", "mean", "nansum", "nanprod")) | {

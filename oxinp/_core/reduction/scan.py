@@ -20,7 +20,7 @@ from oxinp._core.lazy.op import BoundOp, Op
 from oxinp._core.lazy.placement import device
 from oxinp._core.lazy.record import is_hosted
 from oxinp._core.lazy.results import wrap_host, wrap_result
-from oxinp._core.lazy.stores import check_writeable, store_result
+from oxinp._core.lazy.stores import check_writeable, store_result, target_of
 from oxinp._core.manipulation.copy import astype
 from oxinp._core.manipulation.shape import ravel
 from oxinp._core.memory.dtypes import DEVICE_TYPES
@@ -96,7 +96,7 @@ def accumulate(row: ScanRow, array: Handle, axis: Any = 0, dtype: Any = None, ou
     AxisError, TypeError, ValueError
         As NumPy.
     Unsupported
-        Where the device has no kernel.
+        Where the device has no kernel, and where elements of `out` overlap.
     """
     if out is not None:
         if not is_array(out):
@@ -121,7 +121,7 @@ def accumulate(row: ScanRow, array: Handle, axis: Any = 0, dtype: Any = None, ou
     value = operand_chain(array)
     source = value[0].dtype
     result = _result_dtype(row, source, source.num, dtype)
-    if out is not None and (out._layout.dtype != result or out._layout.shape != layout.shape):
+    if out is not None and (out._layout.dtype != result or target_of(out).shape != layout.shape):
         raise Unsupported("an output that NumPy casts to, or refuses")
     (scanned,) = schedule.defer(_bound(row, value[0], axis, result), value[1], value[2])
     if out is None:

@@ -46,7 +46,7 @@ def _describe(kind: type) -> None:
 
 
 _CALL_TEXT = """
-def make(leader):
+def make(leader, types):
     def __call__(self, a=MISSING, b=MISSING, /, *args, **kwargs):
         plain, reflected, num_inputs, reach, ufunc = self._shortcut  # at once: `__getattr__` makes each access slow
         kind = type(a)
@@ -62,6 +62,8 @@ def make(leader):
             if kind in NUMBERS or kind is float:
                 result = called(ufunc, a) else return self._call((a,), kwargs)
                 return result
+            if type(kind) is types.scalar_type:
+                return plain(a)
         elif kind is type(b) is ndarray and num_inputs == 2:
             x = seen(a) else return plain(a, b)
             y = seen(b) else return plain(a, b)
@@ -156,7 +158,7 @@ class ufunc(metaclass=UfuncType):  # noqa: N801 - NumPy's name
         return f"Computed on the device, in one kernel with the operations around it. Results are {self.accuracy}."
 
     __call__ = compiled("calls of ufuncs", _CALL_TEXT, may_warn=True)(
-        lambda values: leader(values) if SUBCLASSES else None
+        lambda values: leader(values) if SUBCLASSES else None, types
     )
 
     def _operations_for(self, operands: tuple[Any, ...]) -> tuple[Operation, ...]:  # noqa: ARG002
@@ -175,6 +177,8 @@ class ufunc(metaclass=UfuncType):  # noqa: N801 - NumPy's name
             return tuple(map(as_array, result)) if type(result) is tuple else as_array(result)
         if len(args) > num_inputs and numpy_ufunc in _WARNING_OF_OUTPUTS:
             call_as_user(numpy_ufunc, (0, 0, np.empty(())), {})  # which NumPy does since 2.4
+        if not kwargs and len(args) == num_inputs + 1 and args[-1] is None:  # as NumPy's own functions say it
+            return self(*args[:-1])
         outs = _outputs(args, kwargs, numpy_ufunc)
         if outs is None or (SUBCLASSES and leader((*args, *kwargs.values(), *outs)) is not None):
             return numpy_ufunc(*args, **kwargs)  # NumPy's own error, or NumPy asks a user's class

@@ -339,6 +339,8 @@ def choose(
 def _with_rows(nest: Nest, loop: int) -> Nest:
     """The nest with one of the outer loops moved to the place of a tile's rows."""
     last = len(nest.shape) - 1
+    if loop == last - 1:  # as it is
+        return nest
     return nest.reordered([*(d for d in range(last) if d != loop), loop, last])
 
 
@@ -349,12 +351,20 @@ def _fill(extent: int, length: int) -> float:
 
 def _longest_loop(nest: Nest) -> int:
     """The loop that a tile's rows go along: the longest but the innermost, of equal ones the inner."""
-    return max(range(len(nest.shape) - 1), key=lambda loop: (nest.shape[loop], loop))
+    longest = 0
+    for loop, n in enumerate(nest.shape[:-1]):
+        if n >= nest.shape[longest]:
+            longest = loop
+    return longest
 
 
 def _nearest_loop(strides: Sequence[int]) -> int:
     """The loop along which an operand's elements are nearest to each other."""
-    return min(range(len(strides)), key=lambda loop: abs(strides[loop]) or sys.maxsize)
+    nearest, least = 0, sys.maxsize
+    for loop, step in enumerate(strides):
+        if step and abs(step) < least:
+            nearest, least = loop, abs(step)
+    return nearest
 
 
 def _is_transposed(strides: Sequence[int], loop: int) -> bool:
@@ -456,26 +466,33 @@ def vector_width(arrays: Sequence[Operand], nest: Nest, *, takes_rest: bool, lim
 
     `takes_rest`: the family also computes innermost extents that are no multiple of the width; `limit`: its maximum.
     """
-    moving = [
-        (array, strides, shifted_alignment(array, shift))
-        for array, strides, shift in zip(arrays, nest.strides, nest.shifts, strict=False)
-        if any(strides)
-    ]
-    if any(strides[-1] not in {0, 1} for _, strides, _ in moving):
-        return 1
-    streams = [(array, strides, alignment) for array, strides, alignment in moving if strides[-1] == 1]
+    streams = []
+    for array, strides, shift in zip(arrays, nest.strides, nest.shifts, strict=False):
+        if strides[-1] == 1:
+            streams.append((array.type.nbytes, strides, shifted_alignment(array, shift) if shift else array.alignment))
+        elif strides[-1]:
+            return 1
     if not streams:
         limit = min(limit, MAX_VECTOR)
-    outer = [loop for loop, n in enumerate(nest.shape[:-1]) if n > 1]
-    vector = min([limit, *(max(1, 16 // array.type.nbytes) for array, _, _ in streams)])
-    while vector > 1:
-        if (takes_rest or nest.shape[-1] % vector == 0) and all(
-            alignment % (vector * array.type.nbytes) == 0 and all(strides[loop] % vector == 0 for loop in outer)
-            for array, strides, alignment in streams
-        ):
-            break
+    vector = limit
+    for nbytes, _, _ in streams:
+        vector = min(vector, 16 // nbytes or 1)
+    while vector > 1 and not (
+        (takes_rest or nest.shape[-1] % vector == 0) and _are_even(streams, nest.shape[:-1], vector)
+    ):
         vector //= 2
     return vector
+
+
+def _are_even(streams: Sequence[tuple[int, tuple[int, ...], int]], outer: tuple[int, ...], vector: int) -> bool:
+    """Whether accesses of so many elements begin at multiples of their size; streams: bytes, strides, alignments."""
+    for nbytes, strides, alignment in streams:
+        if alignment % (vector * nbytes):
+            return False
+        for n, step in zip(outer, strides, strict=False):
+            if n > 1 and step % vector:
+                return False
+    return True
 
 
 def unroll(chain: Chain, vector: int, nbytes_in_flight: int) -> int:

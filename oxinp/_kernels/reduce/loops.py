@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from oxinp._kernels.elementwise.plan import MAX_INDEX_32
 from oxinp._kernels.nest import Nest
 
 if TYPE_CHECKING:
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
 
     from oxinp._kernels.problem import Operand
 
+MAX_VECTOR = 16  # elements of one load: 16 bytes of the narrowest type
 MIN_COLUMNS = 32  # extent of a kept loop from which lanes go along it
 MIN_FOLDED = 1 << 16  # elements from which a narrow matrix is folded
 MAX_FOLDED = 512  # columns of a folded matrix
@@ -97,4 +99,63 @@ def column_loop(loops: ReduceLoops, arrays: Sequence[Operand]) -> int | None:
     return None
 
 
-__all__ = ["MIN_COLUMNS", "ReduceLoops", "column_loop", "fold", "kept_and_reduced", "without"]
+class Pair(NamedTuple):
+    """A kept loop and a reduced one.
+
+    Attributes
+    ----------
+    loops : ReduceLoops
+    is_kept_innermost : bool
+        Lanes go along the kept loop.
+    key : tuple
+        All that the chain of their kernel, and how many elements it loads at once, depend on.
+    """
+
+    loops: ReduceLoops
+    is_kept_innermost: bool
+    key: tuple[Any, ...]
+
+
+def pair(shape: tuple[int, int], axis: int, arrays: Sequence[Operand], output: Operand) -> Pair | None:
+    """Return the loops of matrices that are reduced along an axis, as collapsing finds them; None where it has to."""
+    num_kept, length = shape[1 - axis], shape[axis]
+    if num_kept < 2 or length < 2:
+        return None
+    kept, reduced = [x.strides[1 - axis] for x in arrays], [x.strides[axis] for x in arrays]
+    (written,) = output.strides
+    farthest = max(*kept, written, 1) * num_kept + max(reduced) * length
+    if min(*kept, *reduced, written) < 0 or num_kept * length >= MAX_INDEX_32 or farthest >= MAX_INDEX_32:
+        return None
+    votes = 0  # as in `column_loop`
+    for x, along, down in zip(arrays, kept, reduced, strict=True):
+        nbytes = x.type.nbytes * (num_kept if along else 1) * (length if down else 1)
+        votes += nbytes if along and (along < down or not down) else -nbytes
+    is_kept_innermost = votes > 0 and num_kept >= MIN_COLUMNS
+    outer, inner = (reduced, kept) if is_kept_innermost else (kept, reduced)
+    key = (
+        "pair",
+        is_kept_innermost,
+        num_kept % MAX_VECTOR if is_kept_innermost else 0,
+        *[min(2, step) for step in inner],
+        *[step % MAX_VECTOR or (step and MAX_VECTOR) for step in outer],
+        *[x.alignment for x in arrays],
+    )
+    count = len(kept)
+    loops = ReduceLoops(
+        Nest((num_kept,), (*[(step,) for step in kept], (written,), (1,)), (0,) * (count + 2)),
+        Nest((length,), tuple([(step,) for step in reduced]), (0,) * count),
+    )
+    return Pair(loops, is_kept_innermost, key)
+
+
+__all__ = [
+    "MAX_VECTOR",
+    "MIN_COLUMNS",
+    "Pair",
+    "ReduceLoops",
+    "column_loop",
+    "fold",
+    "kept_and_reduced",
+    "pair",
+    "without",
+]

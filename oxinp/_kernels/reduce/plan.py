@@ -23,7 +23,16 @@ from oxinp._kernels.plan import inputs as inputs_of
 from oxinp._kernels.problem import Instr, Operand, Output, ScalarOperand, touched_nbytes
 from oxinp._kernels.reduce import columns, rows
 from oxinp._kernels.reduce.columns import ColumnsSpec
-from oxinp._kernels.reduce.loops import MIN_COLUMNS, ReduceLoops, column_loop, fold, kept_and_reduced, without
+from oxinp._kernels.reduce.loops import (
+    MAX_VECTOR,
+    MIN_COLUMNS,
+    ReduceLoops,
+    column_loop,
+    fold,
+    kept_and_reduced,
+    pair,
+    without,
+)
 from oxinp._kernels.reduce.rows import RowsSpec
 from oxinp._ptx.types import i32, pred, u64
 
@@ -40,7 +49,6 @@ if TYPE_CHECKING:
 NBYTES_IN_FLIGHT = 128  # of loads per thread: threads are fewer than in elementwise kernels
 BLOCKS_PER_SM = 8  # blocks per multiprocessor that chunks are to give
 MAX_SERIAL = 16  # rows up to which one thread reduces a column
-MAX_VECTOR = 16  # elements of one load: 16 bytes of the narrowest type
 UNITS_PER_LANE = 4  # in rows that a warp or a part of it reduces
 MAX_ROWS_AT_ONCE = 4  # short rows that a warp, or a part of it, loads together (half as many of predicates)
 MAX_UNITS_PER_LANE = 16  # in rows that a warp reduces where there are enough rows to fill the device
@@ -305,6 +313,14 @@ class Reduction(Planner):
                 found = self._contiguous(*parts, arrays)
                 if found is not None:
                     return self._columns(*found, num_sms) if parts[2] else self._rows(*found, num_sms)
+        is_pair = has_line and len(axes) == 1 and len(shape) == 2
+        two = pair((shape[0], shape[1]), axes[0], arrays, output) if is_pair else None
+        if two is not None:
+            loops, is_kept_innermost, key = two
+            walk = self._walks.get(key)
+            if walk is None:
+                walk = self._keep_walk(key, self._walk(loops, arrays, kept_innermost=is_kept_innermost))
+            return (self._columns if is_kept_innermost else self._rows)(loops, walk, num_sms)
         loops = self._collapse(shape, axes, arrays, output)
         loop = column_loop(loops, arrays)
         if loop is None:

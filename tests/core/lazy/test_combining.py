@@ -22,6 +22,8 @@ STATEMENTS = (
     lambda x, y: np.sqrt(abs(x)) + y,
     lambda x, y: np.where(x > y, x, y),
     lambda x, y: -x,
+    lambda x, y: x.reshape(-1)[0] - y,
+    lambda x, y: y * (2 * x.reshape(-1)[-1] + x.reshape(-1)[0]),
 )
 
 

@@ -83,9 +83,23 @@ def product(np, x, y, k):
     return x[: side * 16].reshape(side, 16) @ y[: 16 * side].reshape(16, side)
 
 
+def row_by_matrix(np, x, y, k):
+    return x[:20:4] @ y[: 5 * LENGTH].reshape(5, LENGTH)[:, :k]
+
+
+def matrix_by_column(np, x, y, k):
+    matrix = y[: 5 * LENGTH].reshape(5, LENGTH)
+    return matrix[:, :k] @ x[:k] + matrix[:, LENGTH - k :] @ x[k - 1 :: -1][:k]
+
+
+def outer(np, x, y, k):
+    return np.outer(x[:7], y[:k]) - y[:k]
+
+
 CHAINS = [chain, same_operand, backwards, in_steps, update, update_overlapping, update_apart, stencil]
 REDUCED = [total, largest, dot, dot_backwards]
-BODIES = [*CHAINS, *REDUCED, matrices, product]
+ALONG_AXES = [row_by_matrix, matrix_by_column, outer]
+BODIES = [*CHAINS, *REDUCED, *ALONG_AXES, matrices, product]
 
 
 @pytest.fixture
@@ -93,7 +107,7 @@ def data(config):
     """Two arrays of ours and two of NumPy's, of the same elements: integers, whose sums are exact in any order."""
     config.offload_threshold = 0
     draw = numpy.random.default_rng(3)
-    given = [draw.integers(-9, 10, 4 * LENGTH + 8).astype(float) for _ in range(2)]
+    given = [draw.integers(-9, 10, 5 * LENGTH + 8).astype(float) for _ in range(2)]
     ours = tuple(oxinp.asarray(x) for x in given)
     return ours, given
 
@@ -105,7 +119,7 @@ def test_growing_slices_as_in_numpy(body, data):
         assert_same(body(oxinp, *ours, k), body(numpy, *given, k), where=f"{body.__name__} of {k}")
 
 
-@pytest.mark.parametrize("body", [*CHAINS, *REDUCED], ids=lambda body: body.__name__)
+@pytest.mark.parametrize("body", [*CHAINS, *REDUCED, *ALONG_AXES], ids=lambda body: body.__name__)
 def test_new_sizes_are_not_compiled(body, data, monkeypatch, launches):
     ours, _ = data
     for k in range(300, 332):  # every alignment

@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 from oxinp._kernels.elementwise import plan as elementwise
-from oxinp._kernels.problem import Instr
+from oxinp._kernels.problem import Instr, Operand
 from oxinp._kernels.reduce import columns, rows
+from oxinp._kernels.reduce import plan as reduce_plan
 from oxinp._kernels.reduce.operators import extremum_of_bytes
-from oxinp._ptx.types import from_dtype, i64
+from oxinp._kernels.reduce.plan import Reduction
+from oxinp._ptx.types import f64, from_dtype, i64
 from tests.comparator import assert_same, assert_within
 from tests.kernels.layouts import DTYPES, random_shape, random_values, random_view
 from tests.kernels.machine import Session, machine
@@ -45,6 +47,9 @@ def check_max(session, x, axes):
     plan = reduce(session, x, axes, max_op(x.dtype), output)
     assert_within(output, expected, 0.0)
     return plan
+
+
+MULTIPLIED = Instr(lambda k, x, y: k.mul(x, y), f64, (0, 1))
 
 
 def random_axes(rng, ndim):
@@ -234,3 +239,26 @@ def test_arrays_of_an_element_per_row_do_not_decide(session):
     plan = reduce(session, x, (1,), sum_op(x.dtype), output, inputs=inputs, instrs=instrs, value=6)
     assert [step.kernel.name for step in plan.steps] == ["reduce_rows"]
     np.testing.assert_allclose(output, (x + sum(columns_)).sum(1), rtol=1e-12)
+
+
+def test_two_loops_are_those_that_collapsing_finds(monkeypatch):
+    """A matrix that lies anyhow is reduced by the very launches that its loops, collapsed, are."""
+    rng = np.random.default_rng(5)
+    planner = Reduction([(f64, True), (f64, True)], (MULTIPLIED,), 2, sum_op(np.dtype("d")), f64)
+    taken = reduce_plan.pair
+    count = 0
+    for _ in range(2000):
+        shape = tuple(int(n) for n in rng.choice([1, 2, 3, 31, 32, 64, 65, 1400], 2))
+        axis = int(rng.integers(2))
+        given = [
+            tuple(int(s) for s in rng.choice([0, 1, 2, 16, 17, 1024, -3], 2, p=[0.2, 0.3, 0.1, 0.1, 0.1, 0.15, 0.05]))
+            for _ in range(2)
+        ]
+        arrays = [Operand(f64, steps, int(rng.choice([8, 16, 256]))) for steps in given]
+        output = Operand(f64, (int(rng.choice([1, 5])),))
+        with monkeypatch.context() as patch:
+            patch.setattr(reduce_plan, "pair", lambda *_: None)
+            expected = planner.choose(shape, (axis,), arrays, output, 132)
+        assert planner.choose(shape, (axis,), arrays, output, 132) == expected
+        count += taken(shape, axis, arrays, output) is not None
+    assert count > 900

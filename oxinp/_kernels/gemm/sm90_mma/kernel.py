@@ -40,6 +40,8 @@ from oxinp._ptx.tma import ALIGN, MapSpec, TensorMap, matrix_map
 from oxinp._ptx.types import Type, c128, f32, f64, i64, u32
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from oxinp._kernels.gemm.operand import StridedBatch
     from oxinp._ptx.memory import Pointer
     from oxinp._ptx.value import Value
@@ -210,47 +212,69 @@ def plan(
     epilogue : StagedEpilogue, optional
         Of a Spec with an epilogue, whose inputs follow A and B.
     """
-    m, n, depth = shape
-    unit = ALIGN // spec.type.nbytes
-    extents = [
-        (extent, -(-depth // unit) * unit) if major == "k" else (depth, -(-extent // unit) * unit)
-        for major, extent in ((spec.a_major, m), (spec.b_major, n))
-    ]
-    if spec.is_complex:
-        extents[1] = (depth // 2, extents[1][1])
-    num_m, num_n = -(-m // (spec.tile_m * spec.cluster)) * spec.cluster, -(-n // spec.tile_n)
+    return sizing(spec, shape[2], num_sms, strides, batch, epilogue)(shape[0], shape[1], work)
+
+
+def sizing(
+    spec: MmaSpec,
+    depth: int,
+    num_sms: int,
+    strides: tuple[int, int],
+    batch: StridedBatch | None = None,
+    epilogue: StagedEpilogue | None = None,
+) -> Callable[[int, int, Work], Plan]:
+    """Return ``(m, n, work)`` -> what `plan` returns: products of new sizes take what depends on these alone."""
+    type_, itemsize, kernel = spec.type, spec.type.nbytes, make(spec)
+    unit = ALIGN // itemsize
+    padded_depth = -(-depth // unit) * unit
+    is_a_along_k, is_b_along_k, is_complex = spec.a_major == "k", spec.b_major == "k", spec.is_complex
+    tile_m, tile_n, cluster = spec.tile_m * spec.cluster, spec.tile_n, spec.cluster
+    (a_box, b_box), (a_stride, b_stride) = spec.boxes(), strides
     num_k = -(-depth // spec.depth)
-    constants: tuple[int, ...] = (num_m, num_n, num_k)
     num_slices, moves, count, chunk = 1, (0, 0), 1, num_k
+    of_batch: tuple[int, ...] = ()
     if batch is not None:
         chunk = -(-num_k // batch.split_k)
         num_slices, moves, count = batch.num_slices(num_k), (batch.a_stride, batch.b_stride), batch.num_matrices
-        constants += (num_slices, num_slices // count, chunk, *(int(move > 0) for move in moves))
+        of_batch = (num_slices, num_slices // count, chunk, *(int(move > 0) for move in moves))
     if num_k % spec.unroll_k or chunk % spec.unroll_k:
         raise ValueError(f"{spec}: {chunk} of {num_k} k-blocks are no multiple of the unrolled ones")
-    maps = []
-    for extent, stride, box, move in zip(extents, strides, _boxes(spec), moves, strict=True):
-        if batch is None:
-            maps.append(matrix_map(spec.type, extent, stride, box))
-        else:
-            # Where all products have the same matrix, no coordinate but 0 is used.
-            matrices, distance = (count, move) if move else (1, ALIGN)
-            maps.append(MapSpec(spec.type, (matrices, *extent), (distance, stride), (1, *box)))
     # Where several fit on a multiprocessor, blocks are not persistent: not all are equally fast.
     places = num_sms * spec.blocks_per_sm * (1 if spec.blocks_per_sm == 1 else NUM_WAVES)
-    blocks = min(num_m * num_n * num_slices, places // spec.cluster * spec.cluster)
+    most_blocks = places // cluster * cluster
+    first: tuple[int, ...] = ()
+    others: tuple[Argument, ...] = ()
     if spec.is_bf16x3:
         steps = (*strides, *(moves if spec.is_batched else ()))
-        constants = (depth, *(step // spec.type.nbytes for step in steps), *constants)
-    arguments = (*outputs(1), *map(Argument, _OPERANDS, (0, 0), maps), *(inputs(2) if spec.is_bf16x3 else ()))
+        first, others = (depth, *(step // itemsize for step in steps)), inputs(2)
     if epilogue is not None:
-        arguments += epilogue.arguments(spec, (m, n), count)
-        constants = (*epilogue.constants(spec), *constants)
-    return Plan((Launch(make(spec), (blocks, 1, 1), arguments, (*constants, m, n), work),))
+        first = (*epilogue.constants(spec), *first)
+
+    def sized(m: int, n: int, work: Work) -> Plan:
+        a_extent = (m, padded_depth) if is_a_along_k else (depth, -(-m // unit) * unit)
+        b_extent = (n, padded_depth) if is_b_along_k else (depth, -(-n // unit) * unit)
+        if is_complex:
+            b_extent = depth // 2, b_extent[1]
+        if batch is None:
+            a_map, b_map = matrix_map(type_, a_extent, a_stride, a_box), matrix_map(type_, b_extent, b_stride, b_box)
+        else:
+            # Where all products have the same matrix, no coordinate but 0 is used.
+            a_map, b_map = [
+                MapSpec(type_, (count if move else 1, *extent), (move or ALIGN, stride), (1, *box))
+                for extent, stride, box, move in zip((a_extent, b_extent), strides, (a_box, b_box), moves, strict=True)
+            ]
+        num_m, num_n = -(-m // tile_m) * cluster, -(-n // tile_n)
+        blocks = min(num_m * num_n * num_slices, most_blocks)
+        arguments = (_OUTPUT, Argument("in0", 0, a_map), Argument("in1", 0, b_map), *others)
+        if epilogue is not None:
+            arguments += epilogue.arguments(spec, (m, n), count)
+        constants = (*first, num_m, num_n, num_k, *of_batch, m, n)
+        return Plan((Launch(kernel, (blocks, 1, 1), arguments, constants, work),))
+
+    return sized
 
 
-_OPERANDS = "in0", "in1"
-_boxes = cache(MmaSpec.boxes)
+(_OUTPUT,) = outputs(1)
 
 
-__all__ = ["make", "plan"]
+__all__ = ["make", "plan", "sizing"]
