@@ -47,7 +47,7 @@ def fourier_filters(p: Problem) -> Any:
 
 def fourier_lengths(p: Problem) -> Any:
     """Return transforms of primes and of what no block holds, of rows and of columns."""
-    length = p.choice((*PRIMES, *FACTORED, 1 << 13, 1 << 20, 6000, 30_030, 3**12))
+    length = p.choice((*PRIMES, *FACTORED, 1 << 13, 1 << 20, 6000, 30_030, 3**12, 1 << 26))
     count = min(p.choice((1, 3, 100, 3000, 40_000)), max(1, (1 << 27) // length))
     dtype = p.dtype(("f4", "f8", "c8", "c16", "f2"))
     is_column = p.chance(40)
