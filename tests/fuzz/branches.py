@@ -101,9 +101,13 @@ def _traces(code: CodeType) -> bool:
 
 
 class _Jump(NamedTuple):
-    """A conditional jump: where it goes if the condition holds, and if it does not; None for a failed assertion."""
+    """A conditional jump: where it goes if the condition holds, and if it does not; None for a failed assertion.
+
+    A condition may have several, with one place in the source: that of a loop is tested before it and after each round.
+    """
 
     line: int
+    source: Any
     true: int | None
     false: int | None
 
@@ -123,14 +127,14 @@ def _jumps(code: CodeType) -> dict[int, _Jump]:
             ways.reverse()
         true, false = (None if names[way] in ("LOAD_ASSERTION_ERROR", "RERAISE") else way for way in ways)
         line = instr.positions.lineno if instr.positions is not None else None
-        found[instr.offset] = _Jump(line or code.co_firstlineno, true, false)
+        found[instr.offset] = _Jump(line or code.co_firstlineno, instr.positions, true, false)
     return found
 
 
-def _ways(code: CodeType) -> dict[tuple[int, int], tuple[int, str]]:
-    """Return the line of each direction of a jump, and what nobody saw if it was not taken."""
+def _ways(code: CodeType) -> dict[tuple[int, int], tuple[int, str, Any]]:
+    """Return the line of each direction of a jump, what nobody saw if it was not taken, and the condition's place."""
     return {
-        (offset, way): (jump.line, never)
+        (offset, way): (jump.line, never, jump.source)
         for offset, jump in _jumps(code).items()
         for way, never in ((jump.true, "true"), (jump.false, "false"))
         if way is not None
@@ -183,12 +187,11 @@ class Branches:
         missed, count, total = set(), 0, 0
         for filename in self.filenames:
             for code in _planning(filename):
-                taken = self._taken.get(_key(code), set())
-                for (offset, way), (line, never) in _ways(code).items():
-                    total += 1
-                    if (offset, way) in taken:
-                        continue
-                    count += 1
+                taken, ways = self._taken.get(_key(code), set()), _ways(code)
+                missing = set(ways.values()) - {ways[pair] for pair in taken if pair in ways}
+                total += len(set(ways.values()))
+                count += len(missing)
+                for line, never, _ in missing:
                     where = (line, never) if taken else (code.co_firstlineno, ENTERED)
                     missed.add(Missed(filename, where[0], code.co_qualname, where[1]))
         return sorted(missed), count, total

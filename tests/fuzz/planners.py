@@ -36,7 +36,13 @@ REFUSALS = (ValueError, TypeError, IndexError, ArithmeticError, NotImplementedEr
 REFUSALS_OF_KERNELS = (ValueError,)
 
 # What is read back: counts, mostly; of factorisations the first number of a matrix that is singular, or -1.
-WORDS = {"factorisations": (-1, -1, 0), "random_numbers": (0,), "sparse": (0, 1, 2, 1000, 100_000)}
+WORDS = {
+    "factorisations": (-1, -1, 0),
+    "large_systems": (-1, -1, 0),
+    "random_numbers": (0,),
+    "sparse": (0, 1, 2, 1000, 100_000),
+    "sparse_products": (0, 1, 2, 7, 1000, 100_000),
+}
 
 
 def evaluate(value: Any) -> None:

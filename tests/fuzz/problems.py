@@ -8,11 +8,13 @@ from typing import Any
 from tests.fuzz import (
     problems_arrays,
     problems_corners,
+    problems_large,
     problems_libraries,
     problems_matrices,
     problems_passes,
     problems_products,
     problems_sequences,
+    problems_sized,
     problems_strides,
 )
 from tests.fuzz.problem import Problem
@@ -47,10 +49,24 @@ FAMILIES: dict[str, Callable[[Problem], Any]] = {
         problems_libraries.sparse,
         problems_libraries.random_numbers,
         problems_corners.corners,
+        problems_large.fourier_filters,
+        problems_large.fourier_lengths,
+        problems_large.searches,
+        problems_large.updates,
+        problems_large.narrow_reductions,
+        problems_large.rows_at_once,
+        problems_large.spectra,
+        problems_large.large_systems,
+        problems_large.chains_of_products,
+        problems_large.sparse_products,
+        problems_sized.data_sized_plans,
     )
 }
 
-_OF_KERNELS = (problems_matrices, problems_passes, problems_strides)
+LARGE = tuple(name for name, function in FAMILIES.items() if function.__module__ == problems_large.__name__)
+"""Families whose problems take seconds."""
+
+_OF_KERNELS = (problems_matrices, problems_passes, problems_sized, problems_strides)
 OF_KERNELS = frozenset(
     {name for name, function in FAMILIES.items() if function.__module__ in [each.__name__ for each in _OF_KERNELS]}
     - {"slices"}

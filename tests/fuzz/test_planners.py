@@ -18,7 +18,7 @@ from oxinp._ptx.types import c64, f32, f64, i32, i64
 from tests.fuzz.branches import ENTERED, PACKAGE, Branches, Missed, explain
 from tests.fuzz.edges import run_block
 from tests.fuzz.planning import DEVICES
-from tests.fuzz.problems import FAMILIES
+from tests.fuzz.problems import FAMILIES, LARGE
 from tests.fuzz.tracing import Tracing
 from tests.fuzz.unreached import REASONS
 from tests.patience import PATIENCE
@@ -40,9 +40,10 @@ def _plan(*options):
 
 @pytest.mark.parametrize("device", ["h200", pytest.param("a100", marks=pytest.mark.slow)])
 def test_planners(device):
-    said = _plan("--problems", PROBLEMS, "--seed", 1, "--device", device)
+    families = [name for name in FAMILIES if name not in LARGE]
+    said = _plan(*families, "--problems", PROBLEMS, "--seed", 1, "--device", device)
     problems, launches, blocks, failed = map(int, re.findall(r"\d+", said.splitlines()[-1]))
-    assert problems == PROBLEMS * len(FAMILIES)
+    assert problems == PROBLEMS * len(families)
     assert launches > 60
     assert blocks > 60
     assert failed == 0
@@ -137,6 +138,25 @@ def test_branches_that_nothing_took_are_listed(monkeypatch):
     branches.stop()
     sys.settrace(before)
     assert not [missed for missed in branches.missed()[0] if missed.line == line]
+
+
+def _halve(x):
+    while x > 1:
+        x //= 2
+    return x
+
+
+@pytest.mark.slow
+def test_the_condition_of_a_loop_is_one_branch(monkeypatch):
+    branches = Branches()
+    monkeypatch.setattr(branches, "filenames", [__file__])
+    monkeypatch.setattr(branches, "_names", frozenset([__file__]))
+    before = sys.gettrace()
+    branches.start()
+    _halve(8)
+    branches.stop()
+    sys.settrace(before)
+    assert not [missed for missed in branches.missed()[0] if missed.function == "_halve"]
 
 
 def test_branches_need_reasons_and_reasons_branches():

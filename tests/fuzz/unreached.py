@@ -13,16 +13,10 @@ REASONS: dict[str, tuple[str, ...]] = {
         "lapack/lu_panel.py block_height: never true: if num_rows > most_rows(type, device):",
     ),
     "operations without elements are done before anybody plans them; loops of kernels are none then": (
-        "fft/axes.py plan_axes: never true: if 0 in target.shape:",
         "nest.py collapse: never true: if 0 in shape:",
         "problem.py touched_nbytes: never false: if step or not n:",
-        "random/fill.py plan: never false: if not size:",
     ),
     "every device that there are kernels for has more shared memory; those of tests have less": (
-        (
-            "lapack/divide.py most_rows: never false: "
-            "while DivideSpec(type, PREPARE, 2 * order).shared_nbytes <= limits.max_shared_nbytes:"
-        ),
         "sort/plan.py _specs_in_block: never true: if block.make(spec).shared_nbytes > device.max_shared_nbytes:",
     ),
     "kernels that are made are never None, as those are that are only asked for": (
@@ -32,6 +26,9 @@ REASONS: dict[str, tuple[str, ...]] = {
         ),
     ),
     "a way that tests and timings choose, beside the one that is used": (
+        "fft/passes.py Passes.with_next: never false: if BY_RING:",
+        "fft/slabs.py launch: never true: if kept:",
+        "fft/slabs.py launch: never true: kept or slab,",
         "gemm/sm90_wgmma/kernel.py plan: never true: if strides_nbytes is None:",
         "index/buckets.py group: never true: spec = spec.replace(items=items) if items else spec",
         (
@@ -44,5 +41,8 @@ REASONS: dict[str, tuple[str, ...]] = {
             "finds = FindSpec(generator, name, is_shifted, "
             "items or items_of(name, size, device.num_sms), capacity, form)"
         ),
+    ),
+    "what makes tables runs when its module is imported, before anybody looks": (
+        "random/variates.py _variates: never entered",
     ),
 }
