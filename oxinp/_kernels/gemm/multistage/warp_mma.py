@@ -122,8 +122,8 @@ class FmaWarpMma:
         self.totals: list[tuple[Pointer, list[Var]]] = []
         if spec.promotion:
             memory = k.dynamic_shared(spec.acc, (spec.tile_m * spec.tile_n,), align=VECTOR_NBYTES)
-            width = VECTOR_NBYTES // spec.acc.nbytes
             flat = [total for line in self.sums for total in line]
+            width = math.gcd(self.vector, len(flat))  # of small warp tiles lanes have less than a vector
             for i in range(0, len(flat), width):
                 self.totals.append((memory.at(k.tid * width + i * spec.num_threads), flat[i : i + width]))
 

@@ -142,8 +142,9 @@ def test_batches(type_):
 
 
 @pytest.mark.parametrize("type_", [f32, c64], ids=str)
-def test_promotion_adds_totals_of_k_blocks(type_):
-    chosen = spec(type_, type_, "fma", "k", "mn", (16, 16), depth=8).replace(promotion=32)
+@pytest.mark.parametrize("tile", [(64, 64, 16, 32), (32, 32, 8, 8), (24, 32, 12, 8)])
+def test_promotion_adds_totals_of_k_blocks(type_, tile):
+    chosen = spec(type_, type_, "fma", "k", "mn", (16, 16), tile=tile, depth=8).replace(promotion=32)
     a, b = draw(chosen, 70, 203), draw(chosen, 203, 66)
     a[:, :40:2] *= 4096  # large first, so that small ones are lost
     result, plain = product(chosen, a, b), product(chosen.replace(promotion=0), a, b)
