@@ -38,8 +38,7 @@ REASONS: dict[str, tuple[str, ...]] = {
         "index/windows.py update: never true: piece = piece or max(MIN_PIECE, -(-count // (NUM_PIECES * WARP)) * WARP)",
         (
             "random/segments.py tiled: never true: "
-            "finds = FindSpec(generator, name, is_shifted, "
-            "items or items_of(name, size, device.num_sms), capacity, form)"
+            "generator, name, is_shifted, items or items_of(generator, name, size, device.num_sms), capacity, form"
         ),
     ),
     "what makes tables runs when its module is imported, before anybody looks": (
