@@ -107,6 +107,9 @@ class Side:
     def reset_peak(self):
         """Start a new peak."""
 
+    def place_by_size(self):
+        """Have arrays placed by their sizes, whatever the library has learned, until `release`."""
+
     def release(self):
         """Give cached device memory back, so that the next side finds the device empty."""
         gc.collect()
@@ -314,6 +317,10 @@ class Oxinp(Side):
         self.cuda = importlib.import_module("oxinp.cuda")
         self.backend = "host" if self.runtime is None else self.runtime.name
         self.materialise = oxinp.evaluate
+        self.adaptive_placement = oxinp.config.adaptive_placement
+
+    def place_by_size(self):
+        self.xp.config.adaptive_placement = False
 
     def measuring(self):
         # What NumPy had to do must not pass for device work.
@@ -369,7 +376,7 @@ class Oxinp(Side):
             self.synchronize()
             self.runtime.trim()
         # What comes next learns where its arrays belong by itself, as it would in a process of its own.
-        self.xp.config.adaptive_placement = self.xp.config.adaptive_placement
+        self.xp.config.adaptive_placement = self.adaptive_placement
 
 
 SIDES = {"oxinp": Oxinp, "cupy": Cupy, "torch": Torch, "jax": Jax, "numpy": Side}
