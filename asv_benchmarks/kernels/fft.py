@@ -22,7 +22,7 @@ import scipy.fft
 
 from asv_benchmarks.kernels import fft_lengths
 from asv_benchmarks.kernels.plans import Prepared, milliseconds, write
-from oxinp._kernels.fft import batch, exchange, kernel, passes, plan, radices, slabs, splitting, tile, tiling
+from oxinp._kernels.fft import batch, kernel, passes, plan, radices, slabs, splitting, tiling
 from oxinp._kernels.fft.axes import COMPLEX, HALF, REAL, Array, Problem, plan_axes
 from oxinp._kernels.fft.codelets import MAX_PRIME
 from oxinp._kernels.fft.radices import largest_prime
@@ -80,14 +80,8 @@ SETTINGS = {
     "ragged rows by few threads": {(radices, "RAGGED"): radices.USUAL},
     "large radices of shorter rows": {(radices, "MIN_LARGE"): 500},
     "three launches": {(passes, "JOINED"): {}},
-    "tiles behind the first pass": {(passes, "TILE"): 128},
     "results kept": {(slabs, "WRITTEN_ONCE"): ""},
     "joined 512 256 512, results kept": {(passes, "JOINED"): {1 << 26: HALVES}, (slabs, "WRITTEN_ONCE"): ""},
-    "tiles, joined 512 256 512, results kept": {
-        (passes, "TILE"): 128,
-        (passes, "JOINED"): {1 << 26: HALVES},
-        (slabs, "WRITTEN_ONCE"): "",
-    },
     "joined, 64 bytes": {(passes, "JOINED"): {1 << 26: NARROW}},
     "joined, 64 bytes, results kept": {(passes, "JOINED"): {1 << 26: NARROW}, (slabs, "WRITTEN_ONCE"): ""},
     "joined, 64 bytes, ring of 20 MB, results kept": {
@@ -96,10 +90,6 @@ SETTINGS = {
         (slabs, "MAX_RING"): 20 << 20,
     },
     "ring of 40 MB": {(slabs, "MAX_RING"): 40 << 20},
-    "prefetched 128 bytes": {(tile, "PREFETCHED"): 128},
-    "prefetched 256 bytes": {(tile, "PREFETCHED"): 256},
-    "tiles and prefetched 128 bytes": {(passes, "TILE"): 128, (tile, "PREFETCHED"): 128},
-    "axes in place": {(passes, "BY_RING"): False},
     "clusters of 4": {(tiling, "CLUSTERS"): (4,), (tiling, "RESIDENT"): 1},
     "clusters of 4, 32 bytes": {(tiling, "CLUSTERS"): (4,), (tiling, "CLUSTER_SEGMENT"): 32},
     "clusters of 8, 128 bytes": {(tiling, "CLUSTER_SEGMENT"): 128, (tiling, "RESIDENT"): 1},
@@ -108,8 +98,6 @@ SETTINGS = {
         (tiling, "CLUSTER_SEGMENT"): 128,
         (tiling, "RESIDENT"): 1,
     },
-    "clusters store pairs": {(exchange, "PAIRED"): True},
-    "clusters store pairs, prefetched": {(exchange, "PAIRED"): True, (tile, "PREFETCHED"): 128},
     "primes from 101 by powers": {(plan, "MIN_PRIME"): 101},
 }
 QUICK = re.compile(r"65536 x 1024|16384 x 4095|2\^16|length (1024|1000|101)$")

@@ -199,12 +199,6 @@ class ClusterStores:
         first, second = value.parts
         self.k.emit("counted_store_pair", array.address(index), first, second, barrier, types=(first.type,))
 
-    def store_two(self, block: tuple[Pointer, Value], index: Any, values: Sequence[Value]) -> None:
-        """Store two values of two f32 each, aligned to both, at a place of what `block` gives."""
-        array, barrier = block
-        words = [self.k.bitcast(part, u32) for value in values for part in value.parts]
-        self.k.emit("counted_store_words", array.address(index), *words, barrier, types=())
-
     def store_words(
         self, number: Value | int, array: Pointer, index: Any, words: Sequence[Any], rank: Value | int
     ) -> None:

@@ -22,8 +22,6 @@ LOAD_CACHES: dict[str, tuple[str, isa.Version]] = {
     "nc.L1::no_allocate": (".nc.L1::no_allocate", (7, 4)),
     "nc.L1::evict_last": (".nc.L1::evict_last", (7, 4)),
     "L1::no_allocate": (".L1::no_allocate", (7, 4)),
-    # The second-level cache fetches what lies beside, too.
-    **{f"L1::no_allocate.L2::{n}B": (f".L1::no_allocate.L2::{n}B", (7, 4)) for n in (64, 128, 256)},
     **{name: (f".{name}", (7, 0)) for name in ("ca", "cg", "cs", "lu", "cv")},
 }
 STORE_CACHES: dict[str, tuple[str, isa.Version]] = {

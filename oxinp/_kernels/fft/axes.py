@@ -160,12 +160,9 @@ def plan_axes(
     launches: list[Launch] = []
     used = scratch.nbytes
     while rest:
-        own = Scratch()
-        own.nbytes = used
-        both = rest[0].followed_by(rest[1], device, own) if len(rest) > 1 else None
+        both = rest[0].followed_by(rest[1], device) if len(rest) > 1 else None
         if both is not None:
             launches.append(both)
-            scratch.nbytes = max(scratch.nbytes, own.nbytes)
             rest = rest[2:]
             continue
         # Passes through the workspace follow each other: each axis may have all of it.

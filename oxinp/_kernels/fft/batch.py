@@ -161,8 +161,6 @@ class Batch(Frozen):
             float(self.sign),
             *self.scales,
         ]
-        if self.target.group:
-            constants.append(self.target.within - self.target.step)
         if self.between is not None:
             constants += self.between.constants
         if self.valid is not None:
@@ -415,7 +413,6 @@ class Batch(Frozen):
             is_staged and self.is_dense,
             None if self.between is None else self.between.chain.fused(self.between.steps),
             between,
-            self.target.group,
         )
         spec = with_padding(spec, device.max_shared_nbytes)
         spec = spec.replace(min_blocks=resident(spec, found.held, device.max_shared_nbytes))

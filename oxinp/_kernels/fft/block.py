@@ -192,8 +192,6 @@ class Block(Exchange):
             number = self.later_number(own_number)
             first = k.cast(number, self.index)
             base, own = self.place(self.target, starts[0], first), self.place(self.beside, starts[1], first)
-            if spec.group:  # which divides `before`: the elements of a butterfly are as far apart as without
-                base = Place(self.target, [base.pointer.at(first % spec.group * self.group_step)])
             roots = self._twiddles(number, before, radix, turn) if spec.twiddle else iter(())
             with k.when(is_column if is_butterfly is None else is_column & is_butterfly):
                 stored = []

@@ -13,7 +13,7 @@ from oxinp._kernels.fft.codelets import multiply, transform
 from oxinp._kernels.fft.roots import table
 from oxinp._kernels.fft.spec import ROWS, WARP, TransformSpec
 from oxinp._kernels.fft.tile import Tile, divided
-from oxinp._ptx.cluster_store import WORDS, ClusterStores
+from oxinp._ptx.cluster_store import ClusterStores
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,10 +22,6 @@ if TYPE_CHECKING:
     from oxinp._kernels.fft.tile import Host, Thread, Values
     from oxinp._ptx.memory import Pointer
     from oxinp._ptx.value import Value
-
-# Whether two results of a butterfly that another block of the cluster goes on with lie together there, to be stored at
-# once, where these are c64.
-PAIRED = False
 
 
 class Exchange(Tile):
@@ -46,16 +42,6 @@ class Exchange(Tile):
             self.k.emit("cluster_arrive_relaxed", types=())
         self.radices = spec.radices
         self.tables = self.twiddles()
-        # Neighbouring threads then reach neighbouring pairs, and later ones all of a wavefront of those.
-        self.is_dealt_in_pairs = (
-            PAIRED
-            and spec.cluster > 1
-            and spec.kept % 2 == 0
-            and spec.share // spec.radices[1] % spec.kept == 0
-            and spec.type.nbytes == 2 * WORDS
-            and spec.is_mixed
-            and not spec.padding
-        )
 
     def twiddles(self) -> list[Pointer]:
         """Per stage but the first, root j * k of the elements behind the first, j outermost; see `rows_of`."""
@@ -180,7 +166,7 @@ class Exchange(Tile):
         """Write what the first stage gives to the blocks of the cluster, which each go on with some results of all.
 
         Result j of butterfly b is element ``j + b * radix`` of the transform; of those numbers j, consecutive ones
-        belong to a block, and lie there in this order, or in pairs: those of a number j / 2 behind each other.
+        belong to a block, and lie there in this order.
         """
         k, spec = self.k, self.spec
         radix, kept = spec.radices[0], spec.kept
@@ -188,38 +174,12 @@ class Exchange(Tile):
         k.emit("cluster_wait", types=())  # every block has begun
         blocks = [self.stores.block(0, self.smem, rank) for rank in range(spec.cluster)]
         for (number, is_valid), elements in zip(self.butterflies(thread, radix), values, strict=True):
-            numbers = [k.compound(spec.type, *value) for value in elements]
-            if self.is_dealt_in_pairs:
-                first = self._pair(thread, self.first_number(number))
-                with nullcontext() if is_valid is None else k.when(is_valid):
-                    for j in range(0, radix, 2):
-                        place = first + j % kept // 2 * self.row_of_pairs if j % kept else first
-                        self.stores.store_two(blocks[j // kept], place, numbers[j : j + 2])
-                continue
             place, apart, _ = self._place(thread, self.first_number(number) * kept)
             places = [self._address(place, j * apart, 1) for j in range(kept)]
             with nullcontext() if is_valid is None else k.when(is_valid):
-                for j, value in enumerate(numbers):
-                    self.stores.store_pair(blocks[j // kept], places[j % kept], value)
+                for j, value in enumerate(elements):
+                    self.stores.store_pair(blocks[j // kept], places[j % kept], k.compound(spec.type, *value))
         self.stores.wait(0)
-
-    @property
-    def row_of_pairs(self) -> int:
-        """Elements of the pairs of one number, of all butterflies and transforms."""
-        return 2 * (self.spec.share // self.spec.kept) * self.spec.columns
-
-    def _pair(self, thread: Thread, butterfly: Value) -> Value:
-        """Where the first pair of a butterfly of the first stage lies."""
-        return (butterfly * self.spec.columns + thread.column) * 2
-
-    def dealt(self, thread: Thread, radix: int) -> Iterator[tuple[list[Value], Value | None]]:
-        """As `elements_of`, of the second stage, where elements are what `deal` wrote in pairs."""
-        spec, kept = self.spec, self.spec.kept
-        apart = spec.share // radix // kept * spec.columns * 2
-        for number, is_valid in self.butterflies(thread, radix):
-            within = number % kept
-            place = self._pair(thread, number / kept) + within / 2 * self.row_of_pairs + within % 2
-            yield [place + j * apart if j else place for j in range(radix)], is_valid
 
     def wait(self) -> None:
         """Until everyone who shares memory with a thread is here."""
@@ -239,8 +199,7 @@ class Exchange(Tile):
         radix = self.radices[stage]
         roots = self.tables[stage - 1]
         fetched = []
-        elements = self.dealt if stage == 1 and self.is_dealt_in_pairs else self.elements_of
-        butterflies = zip(self.butterflies(thread, radix), elements(thread, radix), strict=True)
+        butterflies = zip(self.butterflies(thread, radix), self.elements_of(thread, radix), strict=True)
         for (number, _), (addresses, _) in butterflies:
             loaded = [self.smem[address] for address in addresses]
             within = self.later_number(divided(k, number, before)[1] if stage < len(self.radices) - 1 else number)

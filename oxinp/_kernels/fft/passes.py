@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 # Lengths of three passes of which the last two are one launch, and bytes of neighbouring results that these store.
 JOINED: dict[int, tuple[tuple[int, int, int], int]] = {1 << 26: ((1024, 256, 256), 128)}
-TILE = 0  # bytes of the rows of tiles in which the first of those passes leaves its results; 0 for whole rows
-BY_RING = True  # whether what is between two axes lies in a ring, not in the target
 
 
 class Passes(Frozen):
@@ -146,9 +144,6 @@ class Passes(Frozen):
         if second.stored is not None or third.stored is not None:
             return []
         columns = segment // self.type.nbytes
-        tile, found = TILE // self.type.nbytes, cut(lengths[0], self.type.nbytes)
-        if tile and found is not None and not (lengths[0] // found.radices[-1] % columns or lengths[2] % tile):
-            first, second = _tiled(first, second, columns, tile)
         loop = third.loops[0]
         size = columns * loop.source
         ring = own.take(size * self.type.nbytes)
@@ -168,7 +163,7 @@ class Passes(Frozen):
         scratch.nbytes = own.nbytes
         return [first.launch(device), joined]
 
-    def with_next(self, other: Passes, device: Device, scratch: Scratch) -> Launch | None:
+    def with_next(self, other: Passes, device: Device) -> Launch | None:
         """One launch of this transform and one along another axis, of a part of the array at a time; see `slabs`.
 
         Each is one pass, in place between them; loops are in the order of the axes, without the own one.
@@ -189,13 +184,6 @@ class Passes(Frozen):
             for first, second in pairs_of_loops
         ]
         passes = [self.replace(loops=(own,)).batch, other.replace(loops=(others,)).batch]
-        if BY_RING:
-            ring = scratch.take(slab * self.type.nbytes)
-            passes = [
-                passes[0].replace(target=passes[0].target._replace(buffer=ring)),
-                passes[1].replace(source=passes[1].source._replace(buffer=ring)),
-            ]
-            return slabs.launch(passes, loops, slab, device, scratch)
         return slabs.launch(passes, loops, slab, device, Scratch(), outside[0][-1].target)
 
     def is_apart(self) -> bool:
@@ -296,37 +284,6 @@ class Passes(Frozen):
             places.append(done)
             done *= length
         return passes
-
-
-def _tiled(first: Batch, second: Batch, rows: int, columns: int) -> tuple[Batch, Batch]:
-    """Two passes, between which tiles of so many rows and columns lie in one piece each, those of some rows together.
-
-    What the first one's blocks store lies in few pages of memory, and what the second's read in one or two.
-    """
-    (along,), (row, across), size = first.loops, second.loops, rows * columns
-    outer, inner = across.extent // columns, Loop(columns, 1, 1)
-    tile = Loop(outer, size, columns)
-    second = second.replace(
-        loops=(row._replace(source=columns), tile, inner),
-        source=second.source._replace(step=second.source.step * rows),
-        twiddle=tile,
-        column=inner,
-    )
-    inner = along._replace(extent=columns)
-    tile = Loop(along.extent // columns, columns * along.source, size, tuple([columns * step for step in along.reads]))
-    valid = first.valid
-    if valid is not None:
-        valid = valid._replace(loops=((tile, columns), (inner, 1)))
-    return (
-        first.replace(
-            loops=(tile, inner),
-            target=first.target._replace(group=rows, within=columns),
-            twiddle=tile,
-            column=inner,
-            valid=valid,
-        ),
-        second,
-    )
 
 
 __all__ = ["Passes"]

@@ -154,10 +154,10 @@ class Transform(Passes):
                 epilogue=None if self.epilogue is None else self.epilogue.moved([start * x for x in loop.writes]),
             )
 
-    def followed_by(self, other: Transform, device: Device, scratch: Scratch) -> Launch | None:
+    def followed_by(self, other: Transform, device: Device) -> Launch | None:
         """One launch of this transform and one along another axis, where each is one pass; None elsewhere."""
         is_plain = self._is_alone(device) and other._is_alone(device)
-        return self.with_next(other, device, scratch) if is_plain else None
+        return self.with_next(other, device) if is_plain else None
 
     def _is_alone(self, device: Device) -> bool:
         """Whether it is a single pass without clusters."""

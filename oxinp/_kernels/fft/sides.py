@@ -44,16 +44,12 @@ class Side(NamedTuple):
         A power of two that divides the buffer's address.
     steps : tuple of int
         As `step`, for the arrays of a prologue or epilogue.
-    group, within : int
-        Of a target of tiles: that many consecutive elements lie `within` apart, and `step` is the mean; 0 for none.
     """
 
     buffer: Argument
     step: int
     alignment: int = 1
     steps: tuple[int, ...] = ()
-    group: int = 0
-    within: int = 0
 
     def times(self, factor: int) -> tuple[int, ...]:
         """`steps`, multiplied."""

@@ -117,8 +117,6 @@ class TransformSpec(Frozen):
         What is made of transforms before they are transformed again.
     between_order : str
         How threads go when they read what lies beside these: `ROWS` or `COLUMNS`; "" without.
-    group : int
-        Consecutive results that lie closer together in the target than their step says; 0 for none.
     """
 
     type: Type
@@ -154,7 +152,6 @@ class TransformSpec(Frozen):
     is_dense: bool = False
     between: Fused | None = None
     between_order: str = ""
-    group: int = 0
 
     @property
     def is_convolved(self) -> bool:

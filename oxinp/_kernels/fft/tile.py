@@ -13,7 +13,6 @@ from oxinp._kernels.fft.roots import Circle
 from oxinp._kernels.fft.spec import (
     BY_BOTH,
     BY_LOOP,
-    COLUMNS,
     RADER,
     ROWS,
     SCALAR,
@@ -37,9 +36,6 @@ if TYPE_CHECKING:
     from oxinp._ptx.value import Value
 
     Values = list[list[Number]]  # of the butterflies of a thread
-
-# Bytes of neighbouring columns that the second-level cache fetches where a block reads fewer; 0, 128 or 256.
-PREFETCHED = 0
 
 
 class Thread:
@@ -193,8 +189,6 @@ class Tile:
             end.declare_steps(spec.num_outer + 2, self.index)
         self.source_sign = k.scalar(f"{prefix}source_sign", self.part)
         self.scales = [k.scalar(f"{prefix}{name}", self.part) for name in ("real_scale", "imag_scale")]
-        if spec.group:
-            self.group_step = k.scalar(f"{prefix}group_step", self.index)
         if spec.between is not None:
             self.between_scales = [k.scalar(f"{prefix}between_{name}", self.part) for name in ("real", "imag", "sign")]
         if spec.is_padded or spec.is_half:
@@ -315,8 +309,6 @@ class Tile:
         cache = "" if is_reused else "L1::no_allocate"
         if self.host is not None and self.host.load_cache:
             cache = self.host.load_cache
-        elif cache and spec.loads == COLUMNS and spec.columns * spec.source.nbytes < PREFETCHED:
-            cache = f"{cache}.L2::{PREFETCHED}B"
         found = place.load_where(is_valid, cache)
         if spec.prologue is None:
             return found[0]

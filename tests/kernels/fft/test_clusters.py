@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from oxinp._kernels.fft import batch, exchange, kernel, tiling
+from oxinp._kernels.fft import batch, tiling
 from oxinp._kernels.fft.axes import COMPLEX, Array, Problem, plan_axes
 from oxinp._kernels.plan import Argument
 from oxinp._ptx.kernel import traced_with
@@ -64,23 +64,6 @@ def test_shared_passes(session, monkeypatch, shape, dtype, expected):
     )
     assert clusters(made) == expected
     check(target, x)
-
-
-@pytest.mark.parametrize(("shape", "expected"), [((256, 19), 8), ((256, 3), 4), ((1024, 8), 8)])
-def test_pairs_of_results(session, monkeypatch, shape, expected):
-    """Blocks store two results at once."""
-    monkeypatch.setattr(exchange, "PAIRED", True)
-    kernel.make.cache_clear()
-    try:
-        x = random(shape, "F")
-        target = np.empty_like(x)
-        room = 8 * 1024 if shape[0] == 256 else 28 * 1024
-        made = transformed(session, x, target, 0, device=SimpleNamespace(**{**vars(DEVICE), "max_shared_nbytes": room}))
-        assert clusters(made) == [expected]
-        assert ".v4.b32" in made.launch.kernel.ptx
-        check(target, x, 0)
-    finally:
-        kernel.make.cache_clear()
 
 
 def test_sixteen_blocks(session, monkeypatch):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from asv_benchmarks.kernels import fft as benchmark
-from oxinp._kernels.fft import kernel, passes, slabs, tile
+from oxinp._kernels.fft import kernel, passes, slabs
 from oxinp._kernels.fft.axes import COMPLEX, Array, Problem, plan_axes
 from oxinp._kernels.fft.codelets import multiply
 from oxinp._kernels.fft.sides import Chained
@@ -99,19 +99,16 @@ def test_settings_of_which_only_constants_tell_are_measured(monkeypatch, capsys)
 
 
 @pytest.mark.parametrize(("dtype", "lengths"), [("F", (32, 8, 16)), ("D", (32, 16, 8))])
-@pytest.mark.parametrize("tile", [0, 64])
 @pytest.mark.parametrize("num_valid", [4096, 3333])
-def test_last_two_of_three_passes(session, monkeypatch, dtype, lengths, tile, num_valid):
-    """Of some results of the first at a time, by way of the cache; behind the first, in rows or in tiles."""
+def test_last_two_of_three_passes(session, monkeypatch, dtype, lengths, num_valid):
+    """Of some results of the first at a time, by way of the cache."""
     monkeypatch.setattr(passes, "JOINED", {4096: (lengths, 64)})
-    monkeypatch.setattr(passes, "TILE", tile)
     x = random((num_valid,), dtype)
     target = np.empty(4096, dtype)
     tiny = SimpleNamespace(**{**vars(ALONE), "max_shared_nbytes": 2 * 1024})
     made = transformed(session, x, target, n=4096, device=tiny, is_forward=False)
     specs = [traced_with(step.kernel)[0] for step in made.steps]
     assert [isinstance(spec, slabs.SlabsSpec) for spec in specs] == [False, True]
-    assert bool(specs[0].group) == (tile > 0)
     check(target, np.pad(x, (0, 4096 - num_valid)), is_forward=False)
 
 
@@ -127,7 +124,7 @@ def test_blocks_have_no_more_columns_than_there_are(session, monkeypatch):
     check(target, x)
 
 
-@pytest.mark.parametrize("setting", [(tile, "PREFETCHED", 256), (slabs, "READ_ONCE", ""), (slabs, "WRITTEN_ONCE", "")])
+@pytest.mark.parametrize("setting", [(slabs, "READ_ONCE", ""), (slabs, "WRITTEN_ONCE", "")])
 def test_cache_operators_change_no_result(session, monkeypatch, setting):
     monkeypatch.setattr(*setting)
     slabs.make.cache_clear()
