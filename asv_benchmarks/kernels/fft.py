@@ -62,15 +62,13 @@ CASES = {
     "c64 2^13": ("F", (1 << 13,), (0,)),
     "c64 2^16": ("F", (1 << 16,), (0,)),
 }
-HALVES, NARROW = ((512, 256, 512), 64), ((1024, 256, 256), 64)  # lengths of passes, and bytes that the last stores
 # Constants of planning, in place of those that it has.
 SETTINGS = {
     "as shipped": {},
     "threads within sectors": {(radices, "LINED"): radices.USUAL},
     "radix 7 of long rows": {(radices, "LARGEST"): {8: (), 16: ()}},
-    "no clusters": {(tiling, "CLUSTERS"): (1,)},
+    "no clusters": {(tiling, "CLUSTERS"): ()},
     "clusters in passes": {(tiling, "MOST_IN_PASSES"): 8},
-    "clusters of 2 in passes, 128 bytes": {(tiling, "MOST_IN_PASSES"): 2, (tiling, "MIN_SEGMENT"): 128},
     "columns of 256 bytes": {(tiling, "SEGMENT"): 256, (splitting, "SEGMENT"): 256},
     "all roots are read": {(tiling, "LARGE_TABLE"): 1 << 20},
     "convolutions by fewer blocks": {(tiling, "BESIDE_CHIRP"): 16},
@@ -80,24 +78,7 @@ SETTINGS = {
     "ragged rows by few threads": {(radices, "RAGGED"): radices.USUAL},
     "large radices of shorter rows": {(radices, "MIN_LARGE"): 500},
     "three launches": {(passes, "JOINED"): {}},
-    "results kept": {(slabs, "WRITTEN_ONCE"): ""},
-    "joined 512 256 512, results kept": {(passes, "JOINED"): {1 << 26: HALVES}, (slabs, "WRITTEN_ONCE"): ""},
-    "joined, 64 bytes": {(passes, "JOINED"): {1 << 26: NARROW}},
-    "joined, 64 bytes, results kept": {(passes, "JOINED"): {1 << 26: NARROW}, (slabs, "WRITTEN_ONCE"): ""},
-    "joined, 64 bytes, ring of 20 MB, results kept": {
-        (passes, "JOINED"): {1 << 26: NARROW},
-        (slabs, "WRITTEN_ONCE"): "",
-        (slabs, "MAX_RING"): 20 << 20,
-    },
-    "ring of 40 MB": {(slabs, "MAX_RING"): 40 << 20},
-    "clusters of 4": {(tiling, "CLUSTERS"): (4,), (tiling, "RESIDENT"): 1},
-    "clusters of 4, 32 bytes": {(tiling, "CLUSTERS"): (4,), (tiling, "CLUSTER_SEGMENT"): 32},
-    "clusters of 8, 128 bytes": {(tiling, "CLUSTER_SEGMENT"): 128, (tiling, "RESIDENT"): 1},
-    "clusters of 16, 128 bytes": {
-        (tiling, "CLUSTERS"): (16,),
-        (tiling, "CLUSTER_SEGMENT"): 128,
-        (tiling, "RESIDENT"): 1,
-    },
+    "clusters of 8": {(tiling, "CLUSTERS"): ((64, 8),)},
     "primes from 101 by powers": {(plan, "MIN_PRIME"): 101},
 }
 QUICK = re.compile(r"65536 x 1024|16384 x 4095|2\^16|length (1024|1000|101)$")

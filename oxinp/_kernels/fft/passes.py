@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from oxinp._kernels.choice import Device
     from oxinp._ptx.types import Type
 
-# Lengths of three passes of which the last two are one launch, and bytes of neighbouring results that these store.
+# Lengths of three passes of which the last two are one launch, and bytes of neighbouring columns that all of them take.
 JOINED: dict[int, tuple[tuple[int, int, int], int]] = {1 << 26: ((1024, 256, 256), 128)}
 
 
@@ -157,6 +157,9 @@ class Passes(Frozen):
         third = third.replace(
             loops=(loop._replace(extent=columns), *third.loops[1:]), source=third.source._replace(buffer=ring)
         )
+        found = cut(lengths[0], self.type.nbytes)
+        if found is not None and lengths[0] * segment * 9 // 8 <= device.max_shared_nbytes:
+            first = first.replace(shape=(found.threads, columns))
         joined = slabs.launch([second, third], [slab], size, device, own)
         if joined is None:
             return []

@@ -30,8 +30,10 @@ SEGMENT = 128  # bytes of neighbouring columns that a block takes, where a trans
 MIN_SEGMENT = 32
 BLOCK = 256  # threads at which transforms share a block
 UNUSUAL = 0.02  # of a block's time that one of half or twice as many threads is slower
-CLUSTERS = (2, 4, 8)  # blocks that may share transforms
-CLUSTER_SEGMENT = 64  # bytes of neighbouring columns that they take, where a block would not have `MIN_SEGMENT`
+CLUSTER_SEGMENT = 64  # bytes of neighbouring columns from which on a pass runs at the memory's rate
+# Bytes of neighbouring columns, and blocks that share them where one would not have `MIN_SEGMENT`: the first that fit.
+CLUSTERS = ((128, 16), *((CLUSTER_SEGMENT, blocks) for blocks in (2, 4, 8)))
+PORTABLE = 8  # blocks of a cluster that every device with clusters has
 MOST_IN_PASSES = 1  # blocks that share a pass of a longer transform: one more pass was faster
 # Bytes of a convolution above which most of its roots of unity are products of those that tables have: a block's reads
 # of roots take longer than their products.
@@ -159,15 +161,16 @@ def tile_of(
         is_ragged=is_ragged,
     )
     found = cut(length, nbytes)
-    least, wanted = (
-        min(segment // nbytes, 1 << (extent - 1).bit_length())
-        for segment in (MIN_SEGMENT, max(MIN_SEGMENT, CLUSTER_SEGMENT))
-    )
-    if not is_mixed or alone >= least or most == 1 or found is None or len(found.radices) == 1:
+    reach = 1 << (extent - 1).bit_length()
+    if not is_mixed or alone >= min(MIN_SEGMENT // nbytes, reach) or most == 1:
         return alone, 1
-    for cluster in CLUSTERS:
+    if found is None or len(found.radices) == 1:
+        return alone, 1
+    for segment, cluster in CLUSTERS:
+        wanted = min(segment // nbytes, reach)
         is_even = found.radices[0] % cluster == 0 and length // found.radices[0] % cluster == 0
         is_fitting = length * nbytes * 9 // 8 * wanted * RESIDENT <= room * cluster
+        is_fitting &= cluster <= PORTABLE or reach >= segment // nbytes
         if cluster <= most and is_even and is_fitting and -(-found.threads // cluster) * wanted <= MAX_THREADS:
             return wanted, cluster
     return alone, 1
@@ -226,7 +229,9 @@ def resident(spec: TransformSpec, held: int, room: int) -> int:
 
 def cluster_limit(device: Limits) -> int:
     """Blocks of a cluster, at most; 1 where a device has none."""
-    return max(CLUSTERS) if device.cc >= (9, 0) else 1
+    if device.cc < (9, 0):
+        return 1
+    return 2 * PORTABLE if device.cc < (12, 0) else PORTABLE
 
 
 __all__ = [

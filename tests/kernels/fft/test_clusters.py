@@ -33,10 +33,10 @@ def clusters(made):
 @pytest.mark.parametrize(
     ("shape", "dtype", "expected"),
     [
-        ((256, 19), "F", [8]),  # the last columns are cut off
+        ((256, 19), "F", [16]),  # the last columns are cut off
         ((256, 8), "F", [8]),
         ((256, 3), "F", [4]),
-        ((256, 5), "D", [8]),
+        ((256, 5), "D", [16]),
         ((240, 9), "F", [1, 1]),  # fifteen butterflies of the first stage cannot be dealt
         ((128, 9), "F", [1]),
     ],
@@ -66,17 +66,6 @@ def test_shared_passes(session, monkeypatch, shape, dtype, expected):
     check(target, x)
 
 
-def test_sixteen_blocks(session, monkeypatch):
-    """Which take one result of a butterfly each."""
-    for name, value in (("CLUSTERS", (16,)), ("CLUSTER_SEGMENT", 128), ("RESIDENT", 1)):
-        monkeypatch.setattr(tiling, name, value)
-    x = random((256, 20), "F")
-    target = np.empty_like(x)
-    device = SimpleNamespace(**{**vars(DEVICE), "max_shared_nbytes": 8 * 1024 + 16})  # plans are kept by its memory
-    assert clusters(transformed(session, x, target, 0, device=device)) == [16]
-    check(target, x, 0)
-
-
 def test_without_clusters(session):
     x = random((256, 19), "F")
     target = np.empty_like(x)
@@ -93,7 +82,7 @@ def test_parts_of_sequences(session, is_far, monkeypatch):
     n = 256
     given, target = random((n // 3, 9), "F"), np.empty((n // 2, 9), "F")
     made = transformed(session, given, target, 0, n, device=DEVICE)
-    assert clusters(made) == [8]
+    assert clusters(made) == [16]
     exact = np.fft.fft(given.astype(np.clongdouble), n, 0)[: n // 2]
     assert rms(target, exact) <= 0.6e-7 * np.sqrt(np.log2(n))
 
