@@ -181,9 +181,10 @@ def renew(
             return None
         remember(operation.alike, met, join)
     structure, _, loop, scalars, convert, _ = join
-    shape = first.shape or last.shape
-    if last.shape != shape and last.shape and not (shape := _common(shape, last.shape)):
-        return None
+    shape = first.shape
+    for g in graphs[1:]:
+        if g.shape != shape and g.shape and not (shape := _common(shape, g.shape) if shape else g.shape):
+            return None
     if target is not None and target.shape != shape:
         return None
     widest = 0

@@ -96,9 +96,13 @@ def outer(np, x, y, k):
     return np.outer(x[:7], y[:k]) - y[:k]
 
 
+def chosen(np, x, y, k):
+    return np.where(y[:k] > 0, x[: 2 * k].reshape(2, k), y[:1]) + np.where(x[:2, None] > 0, y[:k], np.asarray(2.0))
+
+
 CHAINS = [chain, same_operand, backwards, in_steps, update, update_overlapping, update_apart, stencil]
 REDUCED = [total, largest, dot, dot_backwards]
-ALONG_AXES = [row_by_matrix, matrix_by_column, outer]
+ALONG_AXES = [row_by_matrix, matrix_by_column, outer, chosen]
 BODIES = [*CHAINS, *REDUCED, *ALONG_AXES, matrices, product]
 
 
