@@ -27,7 +27,6 @@ from oxinp._driver.graph import Graph
 from oxinp._driver.launch import LaunchAttribute, Launcher
 from oxinp._kernels.elementwise.plan import contiguous_strides
 from oxinp._kernels.lapack import plan as lapack
-from oxinp._kernels.lapack import small_inverse
 from oxinp._kernels.plan import Beside, Launch, in_order
 from oxinp._kernels.problem import Operand
 from oxinp._ptx.synchronize import GRID_WAIT
@@ -324,20 +323,14 @@ def main(arguments):
     parser.add_argument("--resident", type=int, default=0, help="blocks on a multiprocessor that factor one together")
     parser.add_argument("--group", type=int, default=32, help="columns that every panel brings up to date")
     parser.add_argument("--ahead", action="store_true", help="factor block columns beside the rest")
-    parser.add_argument(
-        "--warps", type=int, nargs="+", default=[small_inverse.WARPS], help="of blocks that invert many"
-    )
     parser.add_argument("--cases", default="", help="a regular expression of the lines that are wanted")
     options = parser.parse_args(arguments)
     backend, rng, is_right = open_backend(), np.random.default_rng(), True
     known = peers() if options.peer else {}
-    cases = [(warps, *case) for case in (QUICK if options.quick else CASES) for warps in options.warps]
-    for warps, name, count, n, columns, dtype in cases:
+    for name, count, n, columns, dtype in QUICK if options.quick else CASES:
         title = f"{name} {dtype} {count if count > 1 else ''}{'x' if count > 1 else ''}{n}"
         if not re.search(options.cases, title):
             continue
-        small_inverse.WARPS = warps
-        title += f", {warps} warps" if len(options.warps) > 1 else ""
         given = (options.width, options.resident, options.group, options.ahead)
         problem = Problem(backend, rng, name, count, n, columns, dtype, *given)
         ratio = problem.ratio(rng)

@@ -1,10 +1,8 @@
-"""Sparse solvers with other constants: ``python -m asv_benchmarks.kernels.sparse_settings [--quick] [REGEX]``.
+"""Factors by fronts with other constants: ``python -m asv_benchmarks.kernels.sparse_settings [--quick] [REGEX]``.
 
-A line per setting whose name is matched. Of `arnoldi_pairs`: milliseconds of 30 steps from one vector with the
-Laplacian of a grid of 4M vertices, which are a cycle of GMRES(30) but for the small problem, and how far the vectors
-are from orthonormal. Of `splu`: milliseconds of factors and a system of a Laplacian in two and in three dimensions,
-with the analysis and without, and the residual relative to the right-hand side. Ends with status 1 if anything is
-wrong.
+A line per setting whose name is matched: milliseconds of `splu` and a system of a Laplacian in two and in three
+dimensions, with the analysis and without, and the residual relative to the right-hand side. Ends with status 1 if
+anything is wrong.
 """
 
 import argparse
@@ -16,49 +14,14 @@ import time
 import numpy as np
 
 import oxinp
-from asv_benchmarks.kernels.sparse import Ours, host, milliseconds, moved
+from asv_benchmarks.kernels.sparse import Ours, moved
 from asv_benchmarks.kernels.sparse_matrices import laplacian
-from oxinp._core.ops import sparse as ops
-from oxinp._core.ops.perform import perform_on_device
-from oxinp._kernels.sparse import arnoldi_dots, arnoldi_pairs
-from oxinp.sparse import _compressed
 from oxinp.sparse.linalg import _dissection, _elimination
 
-STEPS = 30
-MAX_ERROR, MAX_RESIDUAL = 1e-11, 1e-9
+MAX_RESIDUAL = 1e-9
 
-PAIRS, DOTS = arnoldi_pairs, arnoldi_dots
-TENSOR = {(PAIRS, "HAS_TENSOR_DOTS"): True}
-
-# SETTINGS OF THE KERNELS OF PAIRS. Name -> constants by module and name.
-OF_PAIRS = {
-    "as shipped": {},
-    "tensor cores": TENSOR,
-    "tensor cores, 264 blocks": {**TENSOR, (PAIRS, "MAX_BLOCKS"): 264},
-    "tensor cores, shorter runs, 396 blocks": {
-        **TENSOR,
-        (DOTS, "RUN"): 16,
-        (DOTS, "REGISTERS"): 80,
-        (PAIRS, "MAX_BLOCKS"): 396,
-    },
-    "264 blocks": {(PAIRS, "MAX_BLOCKS"): 264},
-    "ahead": {(PAIRS, "DOTS_AHEAD"): True},
-    "4 elements of 4 vectors": {(PAIRS, "DOT_ELEMENTS"): 4, (PAIRS, "DOT_ROWS"): 4},
-    "4 elements, 80 registers, 396 blocks": {
-        (PAIRS, "DOT_ELEMENTS"): 4,
-        (PAIRS, "DOT_REGISTERS"): 80,
-        (PAIRS, "MAX_BLOCKS"): 396,
-    },
-    "4 elements ahead, 80 registers, 396 blocks": {
-        (PAIRS, "DOTS_AHEAD"): True,
-        (PAIRS, "DOT_ELEMENTS"): 4,
-        (PAIRS, "DOT_REGISTERS"): 80,
-        (PAIRS, "MAX_BLOCKS"): 396,
-    },
-}
-
-# SETTINGS OF FACTORS BY FRONTS, likewise.
-OF_FACTORS = {
+# SETTINGS. Name -> constants by module and name.
+SETTINGS = {
     "as shipped": {},
     "leaves of 32": {(_dissection, "LEAF"): 32},
     "leaves of 128": {(_dissection, "LEAF"): 128},
@@ -68,40 +31,19 @@ OF_FACTORS = {
 
 @contextlib.contextmanager
 def constants(setting):
-    """Set constants of modules, and have kernels built with them."""
+    """Set constants of modules."""
     before = {(module, name): getattr(module, name) for module, name in setting}
     try:
         for (module, name), value in setting.items():
             setattr(module, name, value)
-        PAIRS.make.cache_clear()
-        DOTS.make.cache_clear()
         yield
     finally:
         for (module, name), value in before.items():
             setattr(module, name, value)
-        PAIRS.make.cache_clear()
-        DOTS.make.cache_clear()
-
-
-def time_pairs(name, setting, rows, longest, first):
-    """Print the line of a setting of the kernels of pairs; return whether the vectors are orthonormal."""
-
-    def plan(bound):
-        with constants(setting):
-            return ops.ARNOLDI_PAIRS.plan(bound)
-
-    op = ops.ARNOLDI_PAIRS.replace(name=f"arnoldi_pairs, {name}", plan=plan)
-    taken, (basis, components) = milliseconds(
-        Ours, lambda: perform_on_device(op, (*rows.parts, first), (STEPS, longest)), 3
-    )
-    error = float(abs(basis @ basis.T - oxinp.eye(STEPS + 1)).max())
-    is_right = error < MAX_ERROR and not host(components)[:, -1].any()
-    print(f"arnoldi_pairs, {name:44} {taken:9.3f} ms, {error:.1e}{'' if is_right else ' WRONG'}", flush=True)
-    return is_right
 
 
 def time_factors(name, setting, matrix):
-    """Print the line of a setting of factors by fronts; return whether the system is solved."""
+    """Print the line of a setting; return whether the system is solved."""
     a, b = moved(Ours, matrix.tocsc(), "csc"), oxinp.array(np.random.default_rng(1).random(matrix.shape[0]))
     times = []
     with constants(setting):
@@ -125,15 +67,8 @@ def main():
     parser.add_argument("--quick", action="store_true", help="small matrices")
     options = parser.parse_args()
     is_right = True
-    chosen = [name for name in OF_PAIRS if re.search(options.regex, f"arnoldi_pairs, {name}")]
-    if chosen:
-        rows, longest = _compressed.of_rows(moved(Ours, laplacian(20 if options.quick else 2000)))
-        first = oxinp.array(np.random.default_rng(0).normal(size=(1, rows.num_rows)))
-        first = first / (first * first).sum() ** 0.5
-        for name in chosen:
-            is_right &= time_pairs(name, OF_PAIRS[name], rows, longest, first)
     for matrix in (laplacian(100), laplacian(21, 3)) if options.quick else (laplacian(500), laplacian(30, 3)):
-        for name, setting in OF_FACTORS.items():
+        for name, setting in SETTINGS.items():
             if re.search(options.regex, f"splu of {matrix.shape[0]}, {name}"):
                 is_right &= time_factors(name, setting, matrix)
     return 0 if is_right else 1

@@ -17,8 +17,6 @@ from oxinp._core.ops import hessenberg
 from oxinp.linalg import _qr_iterations
 
 ORDER = 512  # from which sweeps on the device take less time than LAPACK's
-CHAINS = 1  # of shifts that are chased at a time
-WINDOW = 3  # rows of the windows of deflation to a bulge of a chain, six at most: LAPACK's three shifts in two
 MAX_SWEEPS = 30  # per eigenvalue
 NIBBLE = 14  # percent of a window's eigenvalues, of which more deflated than that ask for another window at once
 STUCK = 6  # sweeps in which nothing was deflated, after which shifts are exceptional
@@ -53,7 +51,7 @@ class _Iterations:
     def __init__(self, h: Any, *, has_vectors: bool) -> None:
         self.order, self.dtype, self.has_vectors = len(h), h.dtype, has_vectors
         self.spec = hessenberg.chain(h.dtype)
-        self.deflation = min(WINDOW * self.spec.bulges, self.spec.size)
+        self.deflation = 3 * self.spec.bulges  # rows of its windows, LAPACK's three shifts in two
         self.h = h
         self.z = np.eye(self.order, dtype=h.dtype, like=h) if has_vectors else np.zeros((1, 1), h.dtype, like=h)
         self.values = np.zeros(self.order, np.result_type(h.dtype, np.complex64))
@@ -120,20 +118,20 @@ class _Iterations:
         imag = np.sqrt(product * beside[::2])
         return np.stack([real + 1j * imag, real - 1j * imag], axis=-1).reshape(-1)
 
-    def sweep(self, top: int, bottom: int, pairs: np.ndarray[Any, Any]) -> None:
-        """Chase pairs of shifts, (K, 2), through a block."""
-        chains = hessenberg.iterations().num_chains(len(pairs), self.spec)
-        parts = np.zeros((chains * self.spec.bulges, 2, 2), self.diagonal.real.dtype)
-        parts[: len(pairs), :, 0], parts[: len(pairs), :, 1] = pairs.real, pairs.imag
-        bounds, size = self.bounds((top, bottom), len(pairs), (0, 0)), bottom - top + 1
-        self.h, self.z, band = hessenberg.sweep(
-            self.h, self.z, as_ours(parts), bounds, len(pairs), size, has_vectors=self.has_vectors
-        )
+    def sweep(self, top: int, bottom: int, shifts: np.ndarray[Any, Any]) -> None:
+        """Chase pairs of shifts, (K, 2), through a block, as many at a time as a chain has."""
+        bulges = self.spec.bulges
+        planner = hessenberg.iterations()
+        for start in range(0, len(shifts), bulges):
+            chosen = shifts[start : start + bulges]
+            parts = np.zeros((bulges, 2, 2), self.diagonal.real.dtype)
+            parts[: len(chosen), :, 0], parts[: len(chosen), :, 1] = chosen.real, chosen.imag
+            hops = planner.num_hops(bottom - top + 1, len(chosen), self.spec)
+            bounds = self.bounds((top, bottom), len(chosen), (0, 0))
+            self.h, self.z, band = hessenberg.sweep(
+                self.h, self.z, as_ours(parts), bounds, hops, has_vectors=self.has_vectors
+            )
         self.keep_band(band)
-
-    def num_shifts(self, rows: int) -> int:
-        """Return the most shifts that are chased through a block at a time."""
-        return 2 * self.spec.bulges * max(1, min(CHAINS, rows // (2 * self.spec.size)))
 
     def run(self, first: int, last: int) -> None:
         """Iterate on rows that are not triangular already.
@@ -157,7 +155,7 @@ class _Iterations:
                 continue
             if num_stuck and num_stuck % STUCK == 0:
                 values = self.exceptional(top, bottom)
-            self.sweep(top, bottom, paired(values, self.num_shifts(bottom - top + 1)))
+            self.sweep(top, bottom, paired(values, 2 * self.spec.bulges))
             num_left -= 1
             if not num_left:
                 raise LinAlgError("Eigenvalues did not converge")

@@ -5,7 +5,6 @@ import pytest
 import scipy.linalg.cython_lapack
 
 import oxinp
-from oxinp._core.ops import hessenberg
 from oxinp._kernels.lapack import multishift
 from oxinp.linalg import _eig, _multishift, _qr_iterations
 
@@ -134,26 +133,6 @@ def test_sweeps_on_the_device(small_sweeps, dtype):
     assert not (below[1:] * below[:-1]).any()
     assert is_among(values, np.linalg.eigvals(h), 1e3 * epsilon)
     assert is_among(values, np.linalg.eigvals(t), 1e3 * epsilon)
-
-
-@slow
-@pytest.mark.parametrize("dtype", ["f8", "c8"])
-def test_sweeps_of_several_chains(small_sweeps, dtype, monkeypatch):
-    monkeypatch.setattr(_multishift, "CHAINS", 3)
-    monkeypatch.setattr(_multishift, "WINDOW", 6)
-    chosen = []
-    sweep = hessenberg.sweep
-    monkeypatch.setattr(hessenberg, "sweep", lambda *given, **more: chosen.append(given[4]) or sweep(*given, **more))
-    h = scipy.linalg.hessenberg(RANDOM.standard_normal((70, 70)).astype(dtype) * (1j if dtype == "c8" else 1))
-    values, t, z = _multishift.iterate(oxinp.asarray(h), (0, 69), has_vectors=True)
-    assert small_sweeps
-    assert max(chosen) > 2  # pairs of one chain
-    t, z = np.asarray(t), np.asarray(z)
-    epsilon = 30 * len(h) * np.finfo(dtype).eps
-    assert np.linalg.norm(h - z @ t @ z.conj().T, 1) <= epsilon * np.linalg.norm(h, 1)
-    assert np.linalg.norm(z.conj().T @ z - np.eye(len(h)), 1) <= epsilon
-    assert not np.tril(t, -2 if dtype == "f8" else -1).any()
-    assert is_among(values, np.linalg.eigvals(h), 1e3 * epsilon)
 
 
 @pytest.mark.slow

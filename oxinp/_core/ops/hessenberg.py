@@ -60,14 +60,14 @@ def chain(dtype: np.dtype[Any]) -> Any:
 
 
 def _infer_step(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout, ...]:
-    (_, hops, _), (h, z, *_) = parameters, layouts
+    (_, hops), (h, z, *_) = parameters, layouts
     band = (Layout.of(h.dtype, (2, h.shape[0])),) if hops else ()
     return (Layout.of(h.dtype, h.shape), Layout.of(z.dtype, z.shape), *band)
 
 
 def _plan_step(bound: BoundOp) -> Plan:
-    (has_vectors, hops, chains), h = bound.parameters, bound.graphs[0].layout
-    plan: Plan = iterations().plan_step(h.shape[0], hops, chains, chain(h.dtype), has_vectors=has_vectors)
+    (has_vectors, hops), h = bound.parameters, bound.graphs[0].layout
+    plan: Plan = iterations().plan_step(h.shape[0], hops, chain(h.dtype), has_vectors=has_vectors)
     return plan
 
 
@@ -110,19 +110,15 @@ def multiply(v: Any, tau: Any, c: Any) -> Any:
     return perform_on_device(MULTIPLY, (v, tau, c))
 
 
-def sweep(
-    h: Any, z: Any, shifts: Any, bounds: Any, num_bulges: int, rows: int, *, has_vectors: bool
-) -> tuple[Any, ...]:
+def sweep(h: Any, z: Any, shifts: Any, bounds: Any, hops: int, *, has_vectors: bool) -> tuple[Any, Any, Any]:
     """Return H and Z after a sweep, and the diagonal of H and what is below it; see `_kernels.lapack.multishift`."""
-    spec, planner = chain(h.dtype), iterations()
-    counts = planner.num_hops(rows, num_bulges, spec), planner.num_chains(num_bulges, spec)
-    found: tuple[Any, ...] = perform_on_device(STEP, (h, z, shifts, bounds), (has_vectors, *counts))
+    found: tuple[Any, Any, Any] = perform_on_device(STEP, (h, z, shifts, bounds), (has_vectors, hops))
     return found
 
 
 def put_window(h: Any, z: Any, given: Any, bounds: Any, *, has_vectors: bool) -> tuple[Any, Any]:
     """Return H and Z with a window of H that has been transformed, and what that changes beside it."""
-    found: tuple[Any, Any] = perform_on_device(STEP, (h, z, given, bounds), (has_vectors, 0, 1))
+    found: tuple[Any, Any] = perform_on_device(STEP, (h, z, given, bounds), (has_vectors, 0))
     return found
 
 

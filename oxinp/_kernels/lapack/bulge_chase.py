@@ -4,13 +4,12 @@ K. Braman, R. Byers and R. Mathias, The multishift QR algorithm, part I, 2002, a
 bulge, three columns apart from the next. The transformations of a window are accumulated in U, with which others
 multiply what lies outside, see `two_sided`.
 
-Data layout: H row by row; shifts, two per bulge; `bounds`, the first and the last row of the active block, and how many
-bulges there are; for each chain U, (size, size), and `span`, the first row of the window and how many it has. In shared
-memory the window with one row and column around it, and U.
+Data layout: H row by row; shifts, two per bulge; U, (size, size); `span`, the first row of the window and how many it
+has; `bounds`, the first and the last row of the active block, and how many bulges there are. In shared memory the
+window with one row and column around it, and U.
 
-Who owns what: a block has a chain, which is `lag` hops behind the one before, so that their windows share neither rows
-nor columns. A thread has a bulge's reflector; then, of some bulges, a column, to whose three rows it applies the
-reflector; then a row of the window, and one of U, to whose three columns it does.
+Who owns what: one block. A thread has a bulge's reflector; then, of some bulges, a column, to whose three rows it
+applies the reflector; then a row of the window, and one of U, to whose three columns it does.
 
 Algorithm, per step: all bulges move on by a column at a time, as their rows and columns are disjoint. A bulge begins
 with the first column of (H - s1) (H - s2), divided by its norm.
@@ -72,11 +71,6 @@ class ChaseSpec(NamedTuple):
         return self.steps + SPACING * self.bulges
 
     @property
-    def lag(self) -> int:
-        """Hops by which a chain is behind the one before it."""
-        return -(-SPACING * self.bulges // self.steps) + 1
-
-    @property
     def pitch(self) -> int:
         """Elements from one row to the next in shared memory, an odd number."""
         return (self.size + 2) | 1
@@ -105,9 +99,7 @@ class _Chase:
         self.h, self.u = k.pointer("h", type_), k.pointer("u", type_, "w")
         self.span = k.pointer("span", i32, "w")
         self.shifts, self.bounds = k.pointer("shifts", self.real, "r"), k.pointer("bounds", i32, "r")
-        self.pitch, hop = k.scalar("pitch", i64), k.scalar("hop", i32)
-        self.chain = k.cast(k.ctaid, i32)
-        self.hop = hop - self.chain * spec.lag
+        self.pitch, self.hop = k.scalar("pitch", i64), k.scalar("hop", i32)
         self.window = k.dynamic_shared(type_, (spec.size + 2) * spec.pitch)
         self.local_u = k.dynamic_shared(type_, spec.size * spec.pitch)
         self.taus, self.seconds, self.thirds = (k.dynamic_shared(type_, spec.bulges) for _ in range(3))
@@ -115,19 +107,17 @@ class _Chase:
 
     def build(self) -> Kernel:
         k, spec = self.k, self.spec
-        self.top, self.bottom, count = (self.bounds[i] for i in range(3))
-        self.count = k.min(count - self.chain * spec.bulges, k.const(spec.bulges, i32))
+        self.top, self.bottom, self.count = (self.bounds[i] for i in range(3))
         begin = self.hop * spec.steps
         end = k.min(begin + spec.steps, self.bottom - self.top + SPACING * (self.count - 1))
         self.low = k.max(self.top, self.top + begin - SPACING * (self.count - 1))
         high = k.min(self.bottom, self.top + end + 1)
         self.size = high - self.low + 1
         self.tid = k.cast(k.tid, i32)
-        is_here = (begin >= 0) & (begin < end)
         with k.when(k.tid == 0):
-            self.span[self.chain * 2] = self.low
-            self.span[self.chain * 2 + 1] = k.where(is_here, self.size, k.const(0, i32))
-        with k.when(is_here):
+            self.span[0] = self.low
+            self.span[1] = k.where(begin < end, self.size, k.const(0, i32))
+        with k.when(begin < end):
             self.load()
             k.barrier()
             with k.range(begin, end) as step:
@@ -168,14 +158,13 @@ class _Chase:
     def store(self) -> None:
         """Write the window and U."""
         k, spec = self.k, self.spec
-        u = self.u.at(self.chain * (spec.size * spec.size))
         with k.range(self.tid + 0, (spec.size + 2) ** 2, spec.block) as place:
             row, column, is_within = self.elements(place)
             with k.when(is_within):
                 self.h[self.place(row, column)] = self.window[row * spec.pitch + column]
         with k.range(self.tid + 0, spec.size * spec.size, spec.block) as place:
             row = place / spec.size
-            u[k.cast(place, i64)] = self.local_u[row * spec.pitch + (place - row * spec.size)]
+            self.u[k.cast(place, i64)] = self.local_u[row * spec.pitch + (place - row * spec.size)]
 
     def bulge(self, number: Value, step: Value) -> tuple[Value, Value, Value]:
         """The column, in the window, of which a bulge's reflector leaves one element; whether it does; if it begins."""
@@ -223,7 +212,7 @@ class _Chase:
         line = self.at(row, row)
         h11, h12, h21 = line[0], line[1], line[pitch]
         h22, h32 = line[pitch + 1], line[2 * pitch + 1]
-        parts = [self.shifts[k.cast((self.chain * self.spec.bulges + self.tid) * 4 + i, i64)] for i in range(4)]
+        parts = [self.shifts[k.cast(self.tid * 4 + i, i64)] for i in range(4)]
         if self.is_complex:
             s1, s2 = (self.number(*parts[i : i + 2]) for i in (0, 2))
             scale = self.magnitude(h11 - s2) + self.magnitude(h21)

@@ -1,8 +1,8 @@
 """The steps of multishift QR iterations on a Hessenberg matrix in the device's memory: sweeps, and windows.
 
-A sweep chases shifts through the active block, in chains that have a window each at a time, see `bulge_chase`; a window
-that the host has transformed, such as that of an aggressive early deflation, takes the place of what was there. Both
-multiply what lies outside, see `two_sided`.
+A sweep chases shifts through the active block, a window at a time, see `bulge_chase`; a window that the host has
+transformed, such as that of an aggressive early deflation, takes the place of what was there. Both multiply what lies
+outside, see `two_sided`.
 
 Inputs are H and Z, numbers and what is told of rows; outputs new H and Z, of sweeps also the diagonal of H and what is
 below it, a row each. Where eigenvalues alone are wanted, Z is one element.
@@ -59,29 +59,19 @@ def make_band(type: Type) -> Kernel:
     return k.build()
 
 
-def num_chains(bulges: int, spec: ChaseSpec) -> int:
-    """Return of how many chains a sweep is."""
-    return -(-bulges // spec.bulges)
-
-
 def num_hops(rows: int, bulges: int, spec: ChaseSpec) -> int:
-    """Return how many hops a sweep through an active block has, until the last chain has left it."""
-    before = num_chains(bulges, spec) - 1
-    return before * spec.lag - (-(rows - 1 + SPACING * (bulges - before * spec.bulges - 1)) // spec.steps)
+    """Return how many windows a sweep through an active block has."""
+    return -(-(rows - 1 + SPACING * (bulges - 1)) // spec.steps)
 
 
-def _multiply(spec: ChaseSpec, order: int, chains: int, *, has_vectors: bool, **places: Argument) -> list[Launch]:
-    """Return the launches that multiply what lies outside windows: rows before columns where there are several."""
+def _multiply(spec: ChaseSpec, order: int, *, has_vectors: bool, **places: Argument) -> Launch:
+    """Return the launch that multiplies what lies outside a window."""
     kernel = two_sided.make(TwoSidedSpec(spec.type, spec.size))
     tiles = -(-order // LANES)
     arguments = tuple(places[param.name] for param in kernel.params if param.is_pointer)
-    end = 3 if has_vectors else 2
-    made = []
-    for first, num_parts in ((0, end),) if chains == 1 else ((0, 1), (1, end - 1)):
-        work = Work(nbytes=num_parts * chains * order * spec.size * spec.type.nbytes)
-        constants = (order, tiles, num_parts, first)
-        made.append(Launch(kernel, (chains * num_parts * tiles, 1, 1), arguments, constants, work))
-    return made
+    parts = 3 if has_vectors else 2
+    work = Work(nbytes=parts * order * spec.size * spec.type.nbytes)
+    return Launch(kernel, (parts * tiles, 1, 1), arguments, (order, tiles), work)
 
 
 def _copies(order: int, spec: ChaseSpec, *, has_vectors: bool) -> list[Step]:
@@ -89,18 +79,15 @@ def _copies(order: int, spec: ChaseSpec, *, has_vectors: bool) -> list[Step]:
     return [Copy(Argument(f"out{i}"), Argument(f"in{i}"), nbytes) for i in range(1 + has_vectors)]
 
 
-def plan_sweep(order: int, hops: int, chains: int, spec: ChaseSpec, *, has_vectors: bool) -> Plan:
-    """Return the launches of a sweep: inputs are H, Z, shifts and `bounds`.
-
-    Shifts are (chains * bulges, 2, 2), real and imaginary parts.
-    """
+def plan_sweep(order: int, hops: int, spec: ChaseSpec, *, has_vectors: bool) -> Plan:
+    """Return the launches of a sweep: inputs are H, Z, shifts, (bulges, 2, 2) in real and imaginary parts, `bounds`."""
     scratch, (h, z, band), bounds = Scratch(), (Argument(f"out{i}") for i in range(3)), Argument("in3")
-    u, span = scratch.take(chains * spec.size * spec.size * spec.type.nbytes), scratch.take(chains * 2 * 4)
+    u, span = scratch.take(spec.size * spec.size * spec.type.nbytes), scratch.take(2 * 4)
     steps = _copies(order, spec, has_vectors=has_vectors)
     chase = bulge_chase.make(spec)
-    outside = _multiply(spec, order, chains, has_vectors=has_vectors, h=h, z=z, u=u, span=span, bounds=bounds.at(FIXED))
+    outside = _multiply(spec, order, has_vectors=has_vectors, h=h, z=z, u=u, span=span, bounds=bounds.at(FIXED))
     for hop in range(hops):
-        steps += [Launch(chase, (chains, 1, 1), (h, u, span, Argument("in2"), bounds), (order, hop)), *outside]
+        steps += [Launch(chase, (1, 1, 1), (h, u, span, Argument("in2"), bounds), (order, hop)), outside]
     steps.append(Launch(make_band(spec.type), (-(-order // BLOCK), 1, 1), (band, h), (order,)))
     return scratch.plan(steps)
 
@@ -112,15 +99,15 @@ def plan_window(order: int, spec: ChaseSpec, *, has_vectors: bool) -> Plan:
     span = bounds.at(WINDOW)
     steps = _copies(order, spec, has_vectors=has_vectors)
     steps.append(Launch(two_sided.make_window(spec.type, spec.size), (1, 1, 1), (h, window, span), (order,)))
-    places = {"h": h, "z": z, "u": given, "span": span, "bounds": bounds.at(FIXED)}
-    return Plan((*steps, *_multiply(spec, order, 1, has_vectors=has_vectors, **places)))
+    steps.append(_multiply(spec, order, has_vectors=has_vectors, h=h, z=z, u=given, span=span, bounds=bounds.at(FIXED)))
+    return Plan(tuple(steps))
 
 
-def plan_step(order: int, hops: int, chains: int, spec: ChaseSpec, *, has_vectors: bool) -> Plan:
-    """Return the launches of a sweep of some hops, or, of none, of what puts a window in its place."""
+def plan_step(order: int, hops: int, spec: ChaseSpec, *, has_vectors: bool) -> Plan:
+    """Return the launches of a sweep of some windows, or, of none, of what puts one in its place."""
     if hops:
-        return plan_sweep(order, hops, chains, spec, has_vectors=has_vectors)
+        return plan_sweep(order, hops, spec, has_vectors=has_vectors)
     return plan_window(order, spec, has_vectors=has_vectors)
 
 
-__all__ = ["chain", "make_band", "num_chains", "num_hops", "plan_step", "plan_sweep", "plan_window"]
+__all__ = ["chain", "make_band", "num_hops", "plan_step", "plan_sweep", "plan_window"]

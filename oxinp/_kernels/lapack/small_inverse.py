@@ -5,7 +5,7 @@ a tile for every matrix, rows at a pitch for which lanes that read rows of their
 memory, then L and U, reciprocals on the diagonal.
 
 Who owns what: a lane has one row of a matrix, or two of the largest real ones, and later as many columns of X; a block
-is a warp, or several, which go through the code together: that is longer than what a multiprocessor keeps of it.
+is a warp.
 
 Algorithm: LU with partial pivoting, where rows change places in name only: the pivot's row goes through the tile and
 is taken off the others, multiplied. Then rows of L and U lie in the tile in the order of their places, and every lane
@@ -41,12 +41,6 @@ if TYPE_CHECKING:
     from oxinp._ptx.value import Value, Var
 
 
-WARPS = 1
-"""Of a block, of the largest matrices where there are many."""
-MANY = 2048
-"""Matrices: about as many as a GPU has at a time."""
-
-
 class InverseSpec(NamedTuple):
     """One kernel of the family.
 
@@ -55,13 +49,10 @@ class InverseSpec(NamedTuple):
     type : Type
     side : int
         One of `SIDES`: rows and columns that a matrix has in registers.
-    warps : int
-        Of a block.
     """
 
     type: Type
     side: int
-    warps: int = 1
 
     @property
     def rows_each(self) -> int:
@@ -72,11 +63,6 @@ class InverseSpec(NamedTuple):
     def per_warp(self) -> int:
         """Matrices of a warp."""
         return WARP * self.rows_each // self.side
-
-    @property
-    def per_block(self) -> int:
-        """Matrices of a block."""
-        return self.per_warp * self.warps
 
 
 @lru_cache(MAX_KERNELS)
@@ -112,7 +98,7 @@ class _Inverse:
 
     def __init__(self, spec: InverseSpec) -> None:
         self.spec, self.type, self.side = spec, spec.type, spec.side
-        self.k = k = Builder("small_invert", block=WARP * spec.warps, target="sm_80", min_blocks=1)
+        self.k = k = Builder("small_invert", block=WARP, target="sm_80", min_blocks=1)
         self.x, self.status = k.pointer("x", spec.type, "w"), k.pointer("status", u64)
         self.a = k.pointer("a", spec.type, "r")
         self.order, self.count = k.scalar("order", u32), k.scalar("count", u32)
@@ -121,23 +107,14 @@ class _Inverse:
         )
         self.vector = max(1, VECTOR_NBYTES // spec.type.nbytes)
         self.pitch = self.side + self.vector
-        self.tiles = self.shared_tiles()
+        self.tiles = k.shared(spec.type, spec.per_warp * self.side * self.pitch)
         self.lanes = WARP // spec.per_warp
         self.segment, self.lane = k.lane / self.lanes, k.lane % self.lanes
-        self.first = k.ctaid * spec.per_block
-        if spec.warps > 1:
-            self.first = self.first + k.warp * spec.per_warp
+        self.first = k.ctaid * spec.per_warp
         self.matrix = self.first + self.segment
         self.is_inside = self.matrix < self.count
         self.tile = self.tiles.at(self.segment * (self.side * self.pitch))
         self.zero, self.one = k.const(0, spec.type), k.const(1, spec.type)
-
-    def shared_tiles(self) -> Pointer:
-        """The tiles of a warp."""
-        k, count = self.k, self.spec.per_warp * self.side * self.pitch
-        if self.spec.warps == 1:
-            return k.shared(self.type, count)
-        return k.dynamic_shared(self.type, count * self.spec.warps).at(k.warp * count)
 
     def build(self) -> Kernel:
         """Load, factor, solve."""
@@ -308,12 +285,11 @@ def plan(stack: Stack, x: Stack) -> Plan:
     x : Stack
     """
     n = stack.num_rows
-    side = next(side for side in SIDES if side >= n)
-    spec = InverseSpec(stack.type, side, WARPS if side == SIDES[-1] and stack.count >= MANY else 1)
+    spec = InverseSpec(stack.type, next(side for side in SIDES if side >= n))
     constants = (n, stack.count, stack.pitch, stack.move, x.pitch, x.move)
     flops = 2 * n**3 * (4 if stack.type.is_complex else 1)
     work = Work(flops * stack.count, 2 * n * n * stack.type.nbytes * stack.count)
-    grid = (-(-stack.count // spec.per_block), 1, 1)
+    grid = (-(-stack.count // spec.per_warp), 1, 1)
     arguments = tuple(map(Argument, ("out0", "out1", "in0")))
     return Plan((Fill(Argument("out1"), STATUS_NBYTES, 0xFF), Launch(make(spec), grid, arguments, constants, work)))
 

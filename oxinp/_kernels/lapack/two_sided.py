@@ -3,11 +3,8 @@
 H, of which rows and columns `low` to `high` are transformed by U, has beside that window the same rows to its right, to
 be multiplied by U^H, and the same columns above it, to be multiplied by U, as those of Z are.
 
-Windows of several chains, which share neither rows nor columns, are multiplied at once, but their rows in a launch
-before that of their columns, as rows of one cross columns of another.
-
-Data layout: H and Z row by row; for each window U, (size, size), and `span`, its first row and how many it has;
-`bounds`, the first row and the last column that are transformed.
+Data layout: H and Z row by row; U (size, size); `span`, the window's first row and how many it has; `bounds`, the first
+row and the last column that are transformed.
 
 Who owns what: a block has `LANES` columns right of the window, or rows above it, or rows of Z, and no other block
 touches these; they lie in shared memory, transposed where they are rows. A warp has every eighth of what they become, a
@@ -57,10 +54,7 @@ class TwoSidedSpec(NamedTuple):
 @lru_cache(MAX_KERNELS)
 @retraceable
 def make(spec: TwoSidedSpec) -> Kernel:
-    """The kernel of a Spec: a window has `num_parts` times `tiles` blocks, from part `first_part` on.
-
-    Parts are the rows to the right of windows, 0, the columns above them, 1, and Z, 2.
-    """
+    """The kernel of a Spec: of the grid a third each, or half, is for rows, for columns, and for Z."""
     return _Multiply(spec).build()
 
 
@@ -69,24 +63,20 @@ class _Multiply:
 
     def __init__(self, spec: TwoSidedSpec) -> None:
         self.spec, self.type = spec, spec.type
-        self.k = k = Builder("two_sided", block=BLOCK, target="sm_80", min_blocks=2)
+        self.k = k = Builder("two_sided", block=BLOCK, target="sm_80")
         type_ = spec.type
         self.h, self.z, self.u = k.pointer("h", type_), k.pointer("z", type_), k.pointer("u", type_, "r")
         self.span, self.bounds = k.pointer("span", i32, "r"), k.pointer("bounds", i32, "r")
         self.order, self.tiles = k.scalar("order", i32), k.scalar("tiles", i32)
-        self.num_parts, self.first_part = k.scalar("num_parts", i32), k.scalar("first_part", i32)
         self.x = k.dynamic_shared(type_, spec.size * (LANES + 1))
 
     def build(self) -> Kernel:
         k = self.k
-        number = k.cast(k.ctaid, i32)
-        unit = number / self.tiles
-        start = (number - unit * self.tiles) * LANES
-        window = unit / self.num_parts
-        part = unit - window * self.num_parts + self.first_part
-        low, size = self.span[window * 2], self.span[window * 2 + 1]
+        low, size = self.span[0], self.span[1]
         first, last = self.bounds[0], self.bounds[1]
-        self.own_u = self.u.at(window * (self.spec.size * self.spec.size))
+        number = k.cast(k.ctaid, i32)
+        part = number / self.tiles
+        start = (number - part * self.tiles) * LANES
         pitch = k.cast(self.order, i64)
         wide, none = k.cast(low, i64), k.const(0, i32)
         with k.when((size > 0) & (part == 0)):
@@ -124,7 +114,7 @@ class _Multiply:
             with k.when(is_mine):
                 with k.range(k.const(0, i32), size) as term:
                     value = self.x[term * (LANES + 1) + lane]
-                    factors = [self.own_u[k.cast(term * spec.size + warp * share + i, i64)] for i in range(share)]
+                    factors = [self.u[k.cast(term * spec.size + warp * share + i, i64)] for i in range(share)]
                     for total, factor in zip(sums, factors, strict=True):
                         other = self.conjugate(factor) if is_left else factor
                         total.set(multiply_add(k, value, other, total.get()))

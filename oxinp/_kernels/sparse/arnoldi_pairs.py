@@ -27,7 +27,6 @@ from typing import TYPE_CHECKING
 
 from oxinp._kernels.plan import Argument, Copy, Fill, Launch, Plan, Scratch, inputs, outputs
 from oxinp._kernels.problem import MAX_KERNELS
-from oxinp._kernels.sparse import arnoldi_dots
 from oxinp._kernels.sparse.types import BLOCK
 from oxinp._kernels.sparse.vectors import UNROLL, add, each
 from oxinp._ptx import Builder, Kernel, block_reduce, warp_reduce
@@ -43,12 +42,8 @@ if TYPE_CHECKING:
 
 MAX_BLOCKS = 256
 MAX_VECTORS = 128
-DOT_ELEMENTS, DOT_ROWS, DOTS_AHEAD = 8, 2, False
-"""Elements of a thread for inner products, vectors whose elements are on their way at a time, and whether the next ones
-are while these are used."""
-DOT_REGISTERS = 128
-HAS_TENSOR_DOTS = False
-"""Whether inner products of f64 are those of `arnoldi_dots`."""
+DOT_ELEMENTS, DOT_ROWS = 4, 4
+"""Elements of a thread for inner products, and vectors whose elements are on their way at a time."""
 ROWS = 4
 """Vectors whose elements are on their way at a time, to be subtracted."""
 AHEAD = 8
@@ -103,20 +98,13 @@ def plan(size: int, count: int, matvec: Plan, value: Type) -> Plan:
         steps += [
             *matvec.on(**names, in3=last, out0=w1, scratch=workspace),
             *matvec.on(**names, in3=w1, out0=w2, scratch=workspace),
-            Launch(_dots_for(size, known, value), grid, (partial, vectors, w1, w2), (size, known)),
+            Launch(make(PairDotsSpec(value)), grid, (partial, vectors, w1, w2), (size, known)),
             Launch(
                 make(PairSumsSpec(value)), (1, 1, 1), (components, factors, gram, partial), (known, count, num_blocks)
             ),
             Launch(make(PairUpdateSpec(value)), grid, (vectors, factors, w1, w2), (size, known, count)),
         ]
     return scratch.plan(steps)
-
-
-def _dots_for(size: int, known: int, value: Type) -> Kernel:
-    """Return the kernel of inner products with vectors of which `known` are there."""
-    if HAS_TENSOR_DOTS and value is f64:
-        return arnoldi_dots.make(arnoldi_dots.spec_for(size, known))
-    return make(PairDotsSpec(value))
 
 
 @lru_cache(MAX_KERNELS)
@@ -180,7 +168,7 @@ class _Sums:
 
 def _dots(spec: PairDotsSpec) -> Kernel:
     value = spec.value
-    k = Builder("arnoldi_pair_dots", block=BLOCK, max_registers=DOT_REGISTERS)
+    k = Builder("arnoldi_pair_dots", block=BLOCK, max_registers=128)  # alone ptxas takes fewer
     partial = k.pointer("partial", value, "w")
     vectors, w1, w2 = (k.pointer(name, value, "r") for name in ("vectors", "w1", "w2"))
     size, known = k.scalar("size", i64), k.scalar("known", u32)
@@ -198,18 +186,10 @@ def _dots(spec: PairDotsSpec) -> Kernel:
             for column in mine
         ]
         sums.note(known, known + 1, [_dot(k, mine[i], mine[j]) for i, j in ((2, 2), (2, 3), (3, 3), (3, 3))])
-
-        def load(first: Value) -> list[list[Value]]:
-            starts = [k.cast(k.min(first + i, known - 1), i64) * size for i in range(DOT_ROWS)]
-            return [[vectors[start + place] for place in places] for start in starts]
-
-        ahead = [[k.var(each) for each in row] for row in load(k.const(0, u32))] if DOTS_AHEAD else []
         with k.range(k.const(0, u32), known, DOT_ROWS) as first:
-            loaded = [[k.emit("mov", each) for each in row] for row in ahead] or load(first)
-            for row, following in zip(ahead, load(first + DOT_ROWS) if ahead else [], strict=True):
-                for each, value_ahead in zip(row, following, strict=True):
-                    each.set(value_ahead)
-            sums.note(first, known, [_dot(k, found, column) for found in loaded for column in mine])
+            starts = [k.cast(k.min(first + i, known - 1), i64) * size for i in range(DOT_ROWS)]
+            rows = [[vectors[start + place] for place in places] for start in starts]
+            sums.note(first, known, [_dot(k, row, column) for row in rows for column in mine])
     sums.leave(known + 1, partial)
     return k.build()
 

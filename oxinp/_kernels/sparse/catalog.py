@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from oxinp._kernels.sparse import (
     arnoldi,
-    arnoldi_dots,
     arnoldi_pairs,
     bicgstab,
     cg,
@@ -73,7 +72,6 @@ def specs() -> list[Any]:
     found += [made(type_) for made in (cg.CgDotSpec, cg.CgUpdateSpec, cg.CgDirectionSpec) for type_ in (f32, f64)]
     found += [incomplete.IncompleteSpec(index, type_, True) for index in (i32, i64) for type_ in (f32, f64)]
     found += [incomplete.IncompleteSpec(i32, type_, False) for type_ in (f32, f64, c64, c128)]
-    found += [arnoldi_dots.TensorDotsSpec(tiles, width) for tiles in (1, 2, 3, 4) for width in (1, 2)]
     for type_ in (f32, f64):
         found += [
             made(type_, is_second)
@@ -145,7 +143,6 @@ FAMILIES: dict[type, Any] = {
     arnoldi.ArnoldiDotsSpec: arnoldi,
     arnoldi.ArnoldiUpdateSpec: arnoldi,
     arnoldi.ArnoldiNextSpec: arnoldi,
-    arnoldi_dots.TensorDotsSpec: arnoldi_dots,
     arnoldi_pairs.PairDotsSpec: arnoldi_pairs,
     arnoldi_pairs.PairSumsSpec: arnoldi_pairs,
     arnoldi_pairs.PairUpdateSpec: arnoldi_pairs,

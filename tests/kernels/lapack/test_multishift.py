@@ -36,40 +36,37 @@ def given_bounds(order, active, count, window=(0, 0)):
 
 
 @pytest.mark.parametrize(
-    ("dtype", "active", "scale", "count"),
+    ("dtype", "active", "scale"),
     [
-        ("f8", (0, 19), 1.0, 2),
-        ("c8", (3, 16), 1.0, 2),
-        ("f8", (3, 41), 1.0, 5),
-        pytest.param("f8", (3, 16), 1e-150, 2, marks=pytest.mark.slow),
-        pytest.param("c16", (0, 19), 1e150, 2, marks=pytest.mark.slow),
-        pytest.param("c16", (0, 43), 1.0, 4, marks=pytest.mark.slow),
-        pytest.param("f4", (2, 19), 1.0, 2, marks=pytest.mark.slow),
+        ("f8", (0, 19), 1.0),
+        ("c8", (3, 16), 1.0),
+        pytest.param("f8", (3, 16), 1e-150, marks=pytest.mark.slow),
+        pytest.param("c16", (0, 19), 1e150, marks=pytest.mark.slow),
+        pytest.param("f4", (2, 19), 1.0, marks=pytest.mark.slow),
     ],
 )
-def test_a_sweep_is_a_similarity_that_leaves_a_hessenberg_matrix(dtype, active, scale, count):
-    spec, rng = ChaseSpec(from_dtype(np.dtype(dtype)), 2, 10), np.random.default_rng(3)
-    order, chains = 20 if count == 2 else 44, multishift.num_chains(count, spec)
+def test_a_sweep_is_a_similarity_that_leaves_a_hessenberg_matrix(dtype, active, scale):
+    order, spec, rng = 20, ChaseSpec(from_dtype(np.dtype(dtype)), 2, 10), np.random.default_rng(3)
     h = matrix_of(dtype, order, active) * np.dtype(dtype).type(scale)
     real = h.real.dtype
-    shifts = (rng.standard_normal((chains * spec.bulges, 2, 2)) * scale).astype(real)
+    shifts = (rng.standard_normal((2, 2, 2)) * scale).astype(real)
     if h.dtype.kind == "f":  # a pair of conjugates, and two real ones
-        shifts[::2, 1] = shifts[::2, 0] * [1, -1]
-        shifts[1::2, :, 1] = 0
-    hops = multishift.num_hops(active[1] - active[0] + 1, count, spec)
-    plan = multishift.plan_step(order, hops, chains, spec, has_vectors=True)
+        shifts[0, 1] = shifts[0, 0] * [1, -1]
+        shifts[1, :, 1] = 0
+    hops = multishift.num_hops(active[1] - active[0] + 1, 2, spec)
+    plan = multishift.plan_step(order, hops, spec, has_vectors=True)
     outputs = [np.full_like(h, np.nan), np.full_like(h, np.nan), np.full((2, order), np.nan, dtype)]
     eye = np.eye(order, dtype=dtype)
-    t, z, band = run(machine(), plan, outputs, (h, eye, shifts, given_bounds(order, active, count)))
+    t, z, band = run(machine(), plan, outputs, (h, eye, shifts, given_bounds(order, active, 2)))
     assert not np.tril(t, -2).any()
     assert ratio(h, t, z) <= RATIO / 6
     assert np.array_equal(band, [np.diagonal(t), np.append(0, np.diagonal(t, -1))])
     # The first column of Z is that of the product of all shifted matrices, which decides all others.
     block = h[active[0] : active[1] + 1, active[0] : active[1] + 1].astype("D") / scale
     column = np.eye(len(block))[:, 0].astype("D")
-    for re, im in shifts[:count].reshape(-1, 2) / scale:
+    for re, im in shifts.reshape(-1, 2) / scale:
         column = block @ column - (re + 1j * im) * column
-        column /= np.linalg.norm(column)
+    column /= np.linalg.norm(column)
     own = z[active[0] : active[1] + 1, active[0]]
     assert abs(abs(np.vdot(own, column)) - 1) <= 1e3 * np.finfo(dtype).eps
 
@@ -89,7 +86,7 @@ def test_a_window_takes_its_place(has_vectors):
     z = np.eye(order, dtype="c16") if has_vectors else np.zeros((1, 1), "c16")
     if not has_vectors:
         bounds[3:5] = 10, 50
-    plan = multishift.plan_step(order, 0, 1, ChaseSpec(c128, 2, 2), has_vectors=has_vectors)
+    plan = multishift.plan_step(order, 0, ChaseSpec(c128, 2, 2), has_vectors=has_vectors)
     t, found = run(machine(), plan, (np.full_like(h, np.nan), np.full_like(z, np.nan)), (h, z, given, bounds))
     if has_vectors:
         assert np.allclose(found, whole, atol=1e-14)

@@ -49,20 +49,6 @@ def test_systems(columns, n, dtype):
     assert (residual <= RATIO * n * np.finfo(dtype).eps * left * right).all()
 
 
-@pytest.mark.parametrize("dtype", ["f8", pytest.param("c8", marks=pytest.mark.slow)])
-def test_inverses_by_blocks_of_several_warps(dtype, monkeypatch):
-    a = draw(np.random.default_rng(1), dtype, 11, 30, 30)
-    alone, _ = invert(a)
-    monkeypatch.setattr(small_inverse, "MANY", 11)
-    for warps in (2, 4):
-        monkeypatch.setattr(small_inverse, "WARPS", warps)
-        x, word = invert(a)
-        assert word == diagonal.NO_ZERO
-        assert np.array_equal(x, alone)
-    a[7, 3] = 0
-    assert invert(a)[1] // 30 == 7
-
-
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n", ORDERS)
 def test_inverses(n, dtype):
@@ -128,6 +114,5 @@ SPECS = [
 @pytest.mark.slow
 def test_kernels_assemble_without_spills(request, tmp_path):
     inverses = [small_inverse.InverseSpec(type_, side) for type_ in (f32, f64, c64, c128) for side in small.SIDES]
-    inverses += [small_inverse.InverseSpec(f64, small.SIDE, warps) for warps in (2, 4, 8)]
     kernels = [small.make(spec) for spec in sampled(SPECS)]
     check_assembled([*kernels, *map(small_inverse.make, sampled(inverses))], request, tmp_path)

@@ -67,16 +67,6 @@ def test_nothing_new(session):
     assert not vectors[1:].any()
 
 
-@pytest.fixture
-def of_dots(request, monkeypatch):
-    """Have inner products added up as a test says."""
-    for name, value in request.param.items():
-        monkeypatch.setattr(arnoldi_pairs, name, value)
-    arnoldi_pairs.make.cache_clear()
-    yield
-    arnoldi_pairs.make.cache_clear()
-
-
 def pairs_of(session, matrix, count, dtype="f8"):
     """Return the first vectors, made two at a time, and the components."""
     size = matrix.shape[0]
@@ -105,20 +95,9 @@ def test_pairs(session, dtype, kind):
     assert not np.triu(components[:, :-1], 2)[::2].any()
 
 
-@pytest.mark.parametrize(
-    "of_dots",
-    [
-        {"HAS_TENSOR_DOTS": True},
-        pytest.param({"DOTS_AHEAD": True}, marks=pytest.mark.slow),
-        pytest.param({"DOT_ROWS": 4, "DOT_ELEMENTS": 4}, marks=pytest.mark.slow),
-    ],
-    indirect=True,
-    ids=str,
-)
 @pytest.mark.parametrize(("size", "count"), [(288, 12), (277, 36)])
-@pytest.mark.usefixtures("of_dots")
-def test_inner_products_in_other_ways(session, size, count):
-    """Vectors of even and of odd sizes, more than tensor cores multiply at a time."""
+def test_pairs_of_other_sizes(session, size, count):
+    """Vectors of even and of odd sizes, and counts that leave some of those that are multiplied at a time."""
     matrix = KINDS["laplacian-2d"]
     matrix = matrix[:size, :size].tocsr()
     vectors, components = pairs_of(session, matrix, count)
