@@ -154,7 +154,8 @@ DRAWING = {
     "random.RandomState",
     "random.default_rng",
 }  # of which no function of NumPy's is replaced
-OTHER_NAMES = {"ma.testutils.assert_close", "ma.testutils.fail_if_equal"}  # of what has a row by its first name
+# Of what has a row by its first name.
+OTHER_NAMES = {"ma.testutils.assert_close", "ma.testutils.fail_if_equal", "scipy.linalg.solve_lyapunov"}
 
 
 def test_every_implementation_has_its_row():
