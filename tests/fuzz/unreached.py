@@ -26,8 +26,6 @@ REASONS: dict[str, tuple[str, ...]] = {
         ),
     ),
     "a way that tests and timings choose, beside the one that is used": (
-        "fft/slabs.py launch: never true: if kept:",
-        "fft/slabs.py launch: never true: kept or slab,",
         "gemm/sm90_wgmma/kernel.py plan: never true: if strides_nbytes is None:",
         "index/buckets.py group: never true: spec = spec.replace(items=items) if items else spec",
         (
