@@ -36,9 +36,6 @@ MOST_PARTS = 5  # that are printed of a setting
 SAMPLED = 1 << 20  # elements that are compared with those of the usual constants
 LARGE = 1 << 24  # elements of a draw whose settings are measured
 SETTINGS = {
-    "words made by find": {(stored_plan, "IS_MADE_BY_FIND"): True},
-    "words made by find, 5 blocks": {(stored_plan, "IS_MADE_BY_FIND"): True, (find, "BLOCKS_PER_SM"): 5},
-    "words made by find, tiles of 24": {(stored_plan, "IS_MADE_BY_FIND"): True, (segments, "COUNTED_ITEMS"): 24},
     "find by 5 blocks": {(find, "BLOCKS_PER_SM"): 5},
     "find by 6 blocks": {(find, "BLOCKS_PER_SM"): 6},
     "find by 6 blocks, words by 3": {(find, "BLOCKS_PER_SM"): 6, (find, "MOST_UNROLLED"): 3},
