@@ -44,15 +44,6 @@ SETTINGS = {
     "place by 6 blocks": {(place, "BLOCKS_PER_SM"): 6},
     "place by 7 blocks": {(place, "BLOCKS_PER_SM"): 7},
     "tiles of 24 words": {(segments, "ITEMS"): 24},
-    "lists in slots": {(shuffle, "LISTED"): "slots"},
-    "lists in slots of 2^22": {(shuffle, "LISTED"): "slots", (shuffle, "RANGE_BITS"): 22},
-    "lists by reading all": {(shuffle, "LISTED"): "of range"},
-    "lists of one range": {(shuffle, "RANGE_BITS"): 31},
-    "steps by 2": {(shuffle, "PER_THREAD"): 2},
-    "walks of half as many": {(shuffle, "WINDOWS_PER_STEP"): 3},
-    "walks of twice as many": {(shuffle, "WINDOWS_PER_STEP"): 48},
-    "tails of 2^16": {(shuffle, "TAIL_BITS"): 16},
-    "tails of 2^14": {(shuffle, "TAIL_BITS"): 14},
 }
 
 

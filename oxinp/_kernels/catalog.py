@@ -700,14 +700,14 @@ def random_specs() -> list[Any]:
     ]
     intervals = [IntervalSpec(role) for role in ("find", "walk", "draw", "tail")]
     shuffles = [
-        *[ShuffleSpec("split", num_ranges=8, reads=reads) for reads in ("pairs", "slots")],
+        ShuffleSpec("split", num_ranges=16),
         *[
-            ShuffleSpec("links", leaves_key, reads=reads)
+            ShuffleSpec("links", leaves_key, has_slots=has_slots)
             for leaves_key in (False, True)
-            for reads in ("all", "of range", "pairs", "slots")
+            for has_slots in (False, True)
         ],
         ShuffleSpec("marks"),
-        *[ShuffleSpec("follow", reads=reads) for reads in ("all", "slots")],
+        *[ShuffleSpec("follow", has_slots=has_slots) for has_slots in (False, True)],
     ]
     points = [kind(flag) for kind in (SobolSpec, HaltonSpec) for flag in (False, True)]
     return list(
