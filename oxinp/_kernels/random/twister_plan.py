@@ -31,7 +31,7 @@ FEWEST_WORDS = 1 << 14  # of a stream
 MOST_STREAMS = 512  # four per multiprocessor
 MOST_OF_FILL = 256  # where no attempt is rejected: two keep it busy, and jumps are half as many
 FEWEST_OF_POINTS = 64  # streams, whose polar normals are made of points that wait in global memory
-RADIX_BITS = 4
+RADIX_BITS = 5  # of how many times as many streams a round makes as there are
 ODDS = (1, 3)  # factors of a stream's length beside a power of two; each takes polynomials of its own
 SIGMAS = 12  # of what is drawn, for what is expected
 

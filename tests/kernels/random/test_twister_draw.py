@@ -178,11 +178,8 @@ def test_streams_of_other_lengths_and_rounds(session, odds, radix_bits, monkeypa
     assert_state(found, generator)
 
 
-@pytest.mark.parametrize("at_once", [32, 16, 8])
-def test_a_jump_by_all_coefficients(session, at_once, monkeypatch):
+def test_a_jump_by_all_coefficients(session):
     """The kernels on a polynomial that is as dense as those of large draws; a sixteenth of its sums."""
-    monkeypatch.setattr(twister_jump, "AT_ONCE", at_once)
-    monkeypatch.setattr(twister_jump, "make", twister_jump.make.__wrapped__)
     generator = np.random.MT19937(1)
     generator.random_raw(1)
     state = generator.state["state"]
