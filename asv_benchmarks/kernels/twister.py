@@ -48,7 +48,8 @@ class Draw:
         self.before = self.numpys.get_state(legacy=False)["state"]
         cut = twister_plan.streams_of(name, size, chance)
         if num_streams:
-            cut = twister_plan.streams(twister_plan.words_for(name, size, chance), num_streams)
+            cutting = FORMATS[name].cutting._replace(most=num_streams)
+            cut = twister_plan.streams(twister_plan.words_for(name, size, chance), cutting)
         plan = twister_plan.plan(name, size, backend.capability, cut=cut)
         made = FORMATS[name]
         self.dtype = made.type.dtype

@@ -16,7 +16,7 @@ from oxinp._kernels.random import philox, twister_leave, twister_plan
 from oxinp._kernels.random.libm_log1p import OWN
 from oxinp._kernels.random.segments import CAPACITY, found_and_placed, num_groups, tiled
 from oxinp._kernels.random.twister import N
-from oxinp._kernels.random.twister_formats import RESULT_WORDS
+from oxinp._kernels.random.twister_formats import OF_FIXED, RESULT_WORDS
 from oxinp._kernels.random.twister_leave import LeaveSpec
 from oxinp._kernels.random.twister_plan import Streams
 from oxinp._kernels.random.variates import VARIATES
@@ -146,7 +146,7 @@ def counted_plan(
 def twisted_cut(name: str, size: int, device: Device, *, expected: float = 0, items: int = 0) -> Streams:
     """Return how the words of a draw from MT19937 are cut, see `twister_plan.Streams`."""
     count = num_words(*tiled("stored", name, size, device, expected=expected, items=items))
-    return twister_plan.streams(2 * count, twister_plan.MOST_OF_FILL)
+    return twister_plan.streams(2 * count, OF_FIXED)
 
 
 def twisted_plan(
