@@ -36,14 +36,7 @@ MOST_PARTS = 5  # that are printed of a setting
 SAMPLED = 1 << 20  # elements that are compared with those of the usual constants
 LARGE = 1 << 24  # elements of a draw whose settings are measured
 SETTINGS = {
-    "find by 5 blocks": {(find, "BLOCKS_PER_SM"): 5},
-    "find by 6 blocks": {(find, "BLOCKS_PER_SM"): 6},
-    "find by 6 blocks, words by 3": {(find, "BLOCKS_PER_SM"): 6, (find, "MOST_UNROLLED"): 3},
-    "find by 5 blocks, place by 6": {(find, "BLOCKS_PER_SM"): 5, (place, "BLOCKS_PER_SM"): 6},
-    "find by 6 blocks, place by 7": {(find, "BLOCKS_PER_SM"): 6, (place, "BLOCKS_PER_SM"): 7},
-    "place by 6 blocks": {(place, "BLOCKS_PER_SM"): 6},
-    "place by 7 blocks": {(place, "BLOCKS_PER_SM"): 7},
-    "tiles of 24 words": {(segments, "ITEMS"): 24},
+    "tiles of 24 words": {(segments, "ITEMS"): 24, (segments, "COUNTED_ITEMS"): 24},
 }
 
 
@@ -455,7 +448,7 @@ def main(arguments):
     options = parser.parse_args(arguments)
     backend, is_right = open_backend(), True
     settings = {} if options.settings is None else chosen(SETTINGS, options.settings)
-    caches = [module.make for module in (find, place, shuffle)]
+    caches = [find.make, place.make]
     rate = write_rate(backend)
     write(f"{backend.capability.device_name}: fill writes {rate * 1e-6:.0f} GB/s")
     for case in (case for case in CASES if options.only in case.name):
