@@ -36,26 +36,7 @@ MOST_PARTS = 5  # that are printed of a setting
 SAMPLED = 1 << 20  # elements that are compared with those of the usual constants
 LARGE = 1 << 24  # elements of a draw whose settings are measured
 SETTINGS = {
-    "words made by find": {(stored_plan, "IS_MADE_BY_FIND"): True},
-    "words made by find, 5 blocks": {(stored_plan, "IS_MADE_BY_FIND"): True, (find, "BLOCKS_PER_SM"): 5},
-    "words made by find, tiles of 24": {(stored_plan, "IS_MADE_BY_FIND"): True, (segments, "COUNTED_ITEMS"): 24},
-    "find by 5 blocks": {(find, "BLOCKS_PER_SM"): 5},
-    "find by 6 blocks": {(find, "BLOCKS_PER_SM"): 6},
-    "find by 6 blocks, words by 3": {(find, "BLOCKS_PER_SM"): 6, (find, "MOST_UNROLLED"): 3},
-    "find by 5 blocks, place by 6": {(find, "BLOCKS_PER_SM"): 5, (place, "BLOCKS_PER_SM"): 6},
-    "find by 6 blocks, place by 7": {(find, "BLOCKS_PER_SM"): 6, (place, "BLOCKS_PER_SM"): 7},
-    "place by 6 blocks": {(place, "BLOCKS_PER_SM"): 6},
-    "place by 7 blocks": {(place, "BLOCKS_PER_SM"): 7},
-    "tiles of 24 words": {(segments, "ITEMS"): 24},
-    "lists in slots": {(shuffle, "LISTED"): "slots"},
-    "lists in slots of 2^22": {(shuffle, "LISTED"): "slots", (shuffle, "RANGE_BITS"): 22},
-    "lists by reading all": {(shuffle, "LISTED"): "of range"},
-    "lists of one range": {(shuffle, "RANGE_BITS"): 31},
-    "steps by 2": {(shuffle, "PER_THREAD"): 2},
-    "walks of half as many": {(shuffle, "WINDOWS_PER_STEP"): 3},
-    "walks of twice as many": {(shuffle, "WINDOWS_PER_STEP"): 48},
-    "tails of 2^16": {(shuffle, "TAIL_BITS"): 16},
-    "tails of 2^14": {(shuffle, "TAIL_BITS"): 14},
+    "tiles of 24 words": {(segments, "ITEMS"): 24, (segments, "COUNTED_ITEMS"): 24},
 }
 
 
@@ -467,7 +448,7 @@ def main(arguments):
     options = parser.parse_args(arguments)
     backend, is_right = open_backend(), True
     settings = {} if options.settings is None else chosen(SETTINGS, options.settings)
-    caches = [module.make for module in (find, place, shuffle)]
+    caches = [find.make, place.make]
     rate = write_rate(backend)
     write(f"{backend.capability.device_name}: fill writes {rate * 1e-6:.0f} GB/s")
     for case in (case for case in CASES if options.only in case.name):

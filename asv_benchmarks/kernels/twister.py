@@ -1,33 +1,22 @@
 """The legacy generator on a GPU: NumPy's MT19937 streams, bit for bit, and how fast.
 
-``python -m asv_benchmarks.kernels.twister [--numbers N] [--peer] [--parts] [--streams N] [--only NAME]
-[--settings[=REGEX]]`` draws uniforms, polar normals and masked integers as `numpy.random.RandomState` does, compares N
-of each with NumPy's (2 * 10**7 unless given), states too, and prints a line per case: the median of device-event times
-at full size, the rate as a share of what the driver's fill writes, how many numbers differ and by how many units in the
-last place; with ``--parts`` the time of every launch; with ``--peer`` CuPy's and PyTorch's own streams; ``--streams``
-cuts draws into other numbers of streams than usual; with ``--only`` cases whose names have that in them; with
-``--settings`` the time of each with other constants as well, in whose names REGEX is found, where these change what is
-launched. Ends with status 1 if anything is wrong.
+``python -m asv_benchmarks.kernels.twister [--numbers N] [--peer] [--parts] [--streams N] [--only NAME]`` draws
+uniforms, polar normals and masked integers as `numpy.random.RandomState` does, compares N of each with NumPy's
+(2 * 10**7 unless given), states too, and prints a line per case: the median of device-event times at full size, the
+rate as a share of what the driver's fill writes, how many numbers differ and by how many units in the last place; with
+``--parts`` the time of every launch; with ``--peer`` CuPy's and PyTorch's own streams; ``--streams`` cuts draws into
+other numbers of streams than usual; with ``--only`` cases whose names have that in them. Ends with status 1 if anything
+is wrong.
 """
 
 import argparse
 import sys
-from functools import partial
 
 import numpy as np
 
 from asv_benchmarks.kernels.plans import Prepared, milliseconds, write
-from asv_benchmarks.kernels.random import (
-    chosen,
-    integers,
-    measure_settings,
-    normal,
-    peer_milliseconds,
-    uniform,
-    write_parts,
-    write_rate,
-)
-from oxinp._kernels.random import twister, twister_fill, twister_jump, twister_plan, twister_polar
+from asv_benchmarks.kernels.random import integers, normal, peer_milliseconds, uniform, write_parts, write_rate
+from oxinp._kernels.random import twister, twister_plan
 from oxinp._kernels.random.twister_formats import FORMATS, RESULT_WORDS
 from oxinp._runtime.cuda import open_backend
 
@@ -46,21 +35,6 @@ CASES = {
     ),
     "uniform_f32": (None, (), 1.0, uniform("float32")),
 }
-_JUMPS = {(twister_jump, "AT_ONCE"): 16, (twister_jump, "JUMP_BLOCKS_PER_SM"): 8}
-_THREES = {(twister_plan, "ODDS"): (1, 3, 5, 7), (twister_plan, "MOST_STREAMS"): 396}
-SETTINGS = {
-    "jumps by 16": _JUMPS,
-    "jumps by 8": _JUMPS | {(twister_jump, "AT_ONCE"): 8},
-    "jumps by 8, 20 words": _JUMPS | {(twister_jump, "AT_ONCE"): 8, (twister_jump, "MOST_PER_WARP"): 20},
-    "jumps of 20 words": {(twister_jump, "MOST_PER_WARP"): 20},
-    "rounds of 32": {(twister_plan, "RADIX_BITS"): 5},
-    "3 streams": _THREES,
-    "3 streams, rounds of 32": _THREES | {(twister_plan, "RADIX_BITS"): 5},
-    "4 streams": _THREES | {(twister_plan, "MOST_STREAMS"): 528},
-    "2 streams": _THREES | {(twister_plan, "MOST_STREAMS"): 264},
-    "4096 points of a block": {(twister_polar, "CHUNK"): 4096},
-    "8192 points of a block": {(twister_polar, "CHUNK"): 8192},
-}
 
 
 class Draw:
@@ -74,9 +48,9 @@ class Draw:
         self.before = self.numpys.get_state(legacy=False)["state"]
         cut = twister_plan.streams_of(name, size, chance)
         if num_streams:
-            cut = twister_plan.streams(twister_plan.words_for(name, size, chance), num_streams)
+            cutting = FORMATS[name].cutting._replace(most=num_streams)
+            cut = twister_plan.streams(twister_plan.words_for(name, size, chance), cutting)
         plan = twister_plan.plan(name, size, backend.capability, cut=cut)
-        self.plans = [plan]
         made = FORMATS[name]
         self.dtype = made.type.dtype
         inputs = [twister.window_at(self.before["key"], self.before["pos"])]
@@ -127,11 +101,8 @@ def main(arguments):
     parser.add_argument("--parts", action="store_true", help="measure every launch of a draw")
     parser.add_argument("--streams", type=int, default=0, help="at most so many streams per draw")
     parser.add_argument("--only", default="", help="cases whose names have this in them")
-    parser.add_argument("--settings", nargs="?", const="", help="with other constants as well, or with some of them")
     options = parser.parse_args(arguments)
     backend, is_right = open_backend(), True
-    settings = {} if options.settings is None else chosen(SETTINGS, options.settings)
-    caches = [module.make for module in (twister_fill, twister_jump, twister_polar)] + [twister_plan.polynomials]
     rate = write_rate(backend)
     write(f"{backend.capability.device_name}: fill writes {rate * 1e-6:.0f} GB/s")
     for name, (numpys, _, _, peers) in ((name, case) for name, case in CASES.items() if options.only in name):
@@ -151,8 +122,6 @@ def main(arguments):
         if options.parts:
             write_parts(backend, draw)
         del draw
-        if settings:
-            is_right &= measure_settings(backend, settings, caches, partial(Draw, backend, name, N))
     return 0 if is_right else 1
 
 

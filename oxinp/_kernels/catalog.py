@@ -66,7 +66,6 @@ from oxinp._kernels.random.quasi import HaltonSpec, SobolSpec
 from oxinp._kernels.random.reduced import ReducedSpec
 from oxinp._kernels.random.segments import CAPACITY, COUNTED_ITEMS, COUNTED_ITEMS_OF_FEW, ITEMS, ITEMS_OF_FEW
 from oxinp._kernels.random.shuffle import ShuffleSpec
-from oxinp._kernels.random.stored import DOUBLES
 from oxinp._kernels.random.stored_plan import kind_of
 from oxinp._kernels.random.tiles import TilesSpec
 from oxinp._kernels.random.twister_draw import DrawSpec
@@ -654,12 +653,10 @@ def random_specs() -> list[Any]:
         for form in _forms_of_log1p(variate, is_usual=items == ITEMS and not is_shifted)
     ]
     finds += [
-        FindSpec(kind, name, False, items, CAPACITY if variate.slow else 0, form)
-        for kind in DOUBLES
+        FindSpec(kind_of(name), name, False, items, CAPACITY if variate.slow else 0, form)
         for name, variate in VARIATES.items()
         for items in (ITEMS, ITEMS_OF_FEW)
         for form in _forms_of_log1p(variate, is_usual=False)
-        if kind == kind_of(name, is_twisted=kind == "twisted")
     ]
     places = dict.fromkeys(PlaceSpec(*(getattr(find, name) for name in PlaceSpec._fields)) for find in finds)
     made = [
@@ -703,14 +700,14 @@ def random_specs() -> list[Any]:
     ]
     intervals = [IntervalSpec(role) for role in ("find", "walk", "draw", "tail")]
     shuffles = [
-        *[ShuffleSpec("split", num_ranges=8, reads=reads) for reads in ("pairs", "slots")],
+        ShuffleSpec("split", num_ranges=16),
         *[
-            ShuffleSpec("links", leaves_key, reads=reads)
+            ShuffleSpec("links", leaves_key, has_slots=has_slots)
             for leaves_key in (False, True)
-            for reads in ("all", "of range", "pairs", "slots")
+            for has_slots in (False, True)
         ],
         ShuffleSpec("marks"),
-        *[ShuffleSpec("follow", reads=reads) for reads in ("all", "slots")],
+        *[ShuffleSpec("follow", has_slots=has_slots) for has_slots in (False, True)],
     ]
     points = [kind(flag) for kind in (SobolSpec, HaltonSpec) for flag in (False, True)]
     return list(

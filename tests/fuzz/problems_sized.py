@@ -14,6 +14,7 @@ from oxinp._kernels.lapack import multishift
 from oxinp._kernels.lapack import plan as lapack
 from oxinp._kernels.plan import ALIGNMENT, Argument, inputs, outputs
 from oxinp._kernels.random import fill, lcg, philox, shuffle, twister_plan
+from oxinp._kernels.random.twister_formats import FORMATS
 from oxinp._kernels.sort import plan as sort
 from oxinp._kernels.sparse import (
     graph,
@@ -103,7 +104,7 @@ def _draws(p: Problem) -> None:
     fill.plan(p.choice(tuple(lcg.GENERATORS)), "uniform_f32", size, alignment, device, is_shifted=is_shifted)
     generator, skip = p.choice(tuple(philox.VARIANTS)), p.choice((0, 0, 1, 2, 3))
     philox.plan(generator, "uniform_f32", size, alignment, device, skip=skip, is_shifted=is_shifted)
-    for each in twister_plan.streams(size).rounds():
+    for each in twister_plan.streams_of(p.choice(tuple(FORMATS)), size).rounds():
         assert each[1] > 0, each
 
 

@@ -111,7 +111,7 @@ class FindSpec(Frozen):
 
 def unrolled(items: int, rows: int = 1) -> int:
     """Return how many of the words of a thread are made in one turn of a loop, some of them at once."""
-    return max(n for n in range(rows, max(MOST_UNROLLED, rows) + 1, rows) if items % n == 0)
+    return max(n for n in range(rows, MOST_UNROLLED + 1, rows) if items % n == 0)
 
 
 def exclusive_in_block(k: Builder, totals: Any, count: Value) -> tuple[Value, Value]:

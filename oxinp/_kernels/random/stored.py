@@ -1,8 +1,8 @@
 """Words that lie in memory as a source of variates, for generators that make them otherwise than by steps: see `words`.
 
-The words of a draw are stored first, as many as it takes with as good as certainty, by the kernels that fill arrays
-with them: those of Philox from its counters, those of MT19937 from many streams at once. `find` and `place` read them
-where they make those of a linear congruential generator. Bytes per variate of f64 beside its own: 8 written, 16 read.
+`place` reads them, and so does `find`, unless it makes them itself (see `counted`): then the words of a draw are stored
+first, as many as it takes with as good as certainty, by the kernels that fill arrays with them, those of MT19937 from
+many streams at once. Bytes per variate of f64 beside its own: 8 written, 16 read, or 8 where `find` makes them.
 """
 
 from __future__ import annotations

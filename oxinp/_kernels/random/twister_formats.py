@@ -61,6 +61,26 @@ class Attempt(NamedTuple):
     values: Callable[[], list[Value]]
 
 
+class Cutting(NamedTuple):
+    """Into what a draw may be cut; more streams keep the device busier, and take longer to make.
+
+    Attributes
+    ----------
+    most : int
+        Streams.
+    odds : tuple of int
+        Factors of a stream's length beside a power of two; each takes polynomials of its own.
+    """
+
+    most: int
+    odds: tuple[int, ...]
+
+
+OF_FIXED = Cutting(256, (1, 3))  # where no attempt is rejected, two streams per multiprocessor keep it busy
+OF_REJECTED = Cutting(512, (1, 3))
+OF_POINTS = Cutting(264, (1, 3, 5, 7))  # two again, as nearly as lengths allow
+
+
 class Format(Frozen, eq=False):
     """What is made of words.
 
@@ -80,6 +100,7 @@ class Format(Frozen, eq=False):
     point : callable or None
         ``point(k, first, second)``: what a pair of words gives, if an attempt is made of two such, in place of words.
     parameters : tuple of Type
+    cutting : Cutting
     """
 
     name: str
@@ -90,6 +111,7 @@ class Format(Frozen, eq=False):
     rejects: bool = False
     point: Callable[..., Value] | None = None
     parameters: tuple[Type, ...] = ()
+    cutting: Cutting = OF_FIXED
 
 
 def _always(make: Callable[..., Value]) -> Callable[..., Attempt]:
@@ -139,6 +161,10 @@ def _lemire(type_: Type) -> Callable[..., Attempt]:
     return make
 
 
+def _integers(name: str, type_: Type, make: Callable[[Type], Callable[..., Attempt]]) -> Format:
+    return Format(name, type_, 1, make(type_), rejects=True, parameters=(u32, u32, type_), cutting=OF_REJECTED)
+
+
 FORMATS = {
     each.name: each
     for each in (
@@ -146,14 +172,25 @@ FORMATS = {
         Format("uniform_f32", f32, 1, _always(uniform_f32)),
         Format("halves", u32, 1, _always(lambda k, word: word)),  # noqa: ARG005 - one signature
         Format("words", u64, 2, _always(lambda k, high, low: k.pack(low, high))),
-        Format("positive_f64", f64, 2, _positive, rejects=True),
-        Format("polar_f64", f64, 4, _polar, gives=2, rejects=True, point=coordinate),
-        Format("lemire_u32", u32, 1, _lemire(u32), rejects=True, parameters=(u32, u32, u32)),
-        Format("lemire_u32_as_u64", u64, 1, _lemire(u64), rejects=True, parameters=(u32, u32, u64)),
-        Format("masked_u32", u32, 1, _masked(u32), rejects=True, parameters=(u32, u32, u32)),
-        Format("masked_u64", u64, 1, _masked(u64), rejects=True, parameters=(u32, u32, u64)),
+        Format("positive_f64", f64, 2, _positive, rejects=True, cutting=OF_REJECTED),
+        Format("polar_f64", f64, 4, _polar, gives=2, rejects=True, point=coordinate, cutting=OF_POINTS),
+        _integers("lemire_u32", u32, _lemire),
+        _integers("lemire_u32_as_u64", u64, _lemire),
+        _integers("masked_u32", u32, _masked),
+        _integers("masked_u64", u64, _masked),
     )
 }
 
 
-__all__ = ["FORMATS", "RESULT_WORDS", "Attempt", "Format", "coordinate", "double", "polar_values", "tempered"]
+__all__ = [
+    "FORMATS",
+    "OF_FIXED",
+    "RESULT_WORDS",
+    "Attempt",
+    "Cutting",
+    "Format",
+    "coordinate",
+    "double",
+    "polar_values",
+    "tempered",
+]

@@ -29,7 +29,6 @@ OUTPUTS = 21  # of a lane: odd, so that lanes read from different banks, and 30 
 SEQUENCE = N * (-(-(COEFFICIENT_WORDS * 32 + N) // N) + 1)  # words that are kept of a stream
 JUMP_WARPS = 4
 MOST_PER_WARP = 39  # words of coefficients, so that a block's words fit shared memory
-AT_ONCE = 32  # coefficients that a lane holds the words for: its instructions are as many as the cache has to hold
 JUMP_BLOCKS_PER_SM = 7  # of 72 registers per thread
 
 
@@ -158,17 +157,8 @@ def _jump() -> Kernel:
 
 def _add_up(k: Builder, bits: Value, source: Pointer, sums: list[Var]) -> None:
     """Add words for 32 coefficients; those of two at once."""
-    if AT_ONCE == WARP:
-        _add_some(k, bits, source, sums)
-        return
-    with k.range(k.const(0, u32), WARP, AT_ONCE) as first:
-        _add_some(k, bits >> first, source.at(first), sums)
-
-
-def _add_some(k: Builder, bits: Value, source: Pointer, sums: list[Var]) -> None:
-    """Add words for the first coefficients."""
-    words = [source[i] for i in range(AT_ONCE + OUTPUTS - 1)]
-    for i in range(0, AT_ONCE, 2):
+    words = [source[i] for i in range(32 + OUTPUTS - 1)]
+    for i in range(0, 32, 2):
         pair = (bits >> i) & 3
         for case, shifts in ((1, (0,)), (2, (1,)), (3, (0, 1))):
             with k.when(pair == case):

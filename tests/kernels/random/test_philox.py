@@ -94,12 +94,12 @@ def test_words_of_32_bits(session, skip):
         assert_same(draw(session, "Philox4x32", "uniform_f64", size // 2, counter, key, skip), (pairs >> 11) * 2.0**-53)
 
 
-def variates(session, generator, name, size, counter, key, skip, **how):
-    """Return variates of words that the kernel makes that finds them, and how it ended."""
+def variates(session, generator, name, size, counter, key, skip, planned=stored_plan.plan, **how):
+    """Return the variates of a plan, of words that the kernel makes that finds them, and how it ended."""
     variant, variate = philox.VARIANTS[generator], VARIATES[name]
     out, words = np.zeros(size, variate.type.dtype), np.zeros(2, np.int64)
     form = form_of(f"log1p_f{variate.type.nbytes}")
-    plan = stored_plan.plan(generator, name, size, session.device, skip=skip, log1p=form, **how)
+    plan = planned(generator, name, size, session.device, skip=skip, log1p=form, **how)
     values = [counter >> (64 * i) & MASK_64 for i in range(variant.num_counters)]
     values += [key >> (64 * i) & MASK_64 for i in range(variant.num_keys)]
     outputs = [session.pointer(array) for array in (out, words)]
@@ -110,8 +110,7 @@ def variates(session, generator, name, size, counter, key, skip, **how):
 
 @pytest.mark.parametrize("name", ZIGGURATS)
 @pytest.mark.parametrize("items", [4, 28])
-def test_variates_of_words_that_find_makes(session, name, items, monkeypatch):
-    monkeypatch.setattr(stored_plan, "IS_MADE_BY_FIND", True)
+def test_variates_of_words_that_find_makes(session, name, items):
     pieces, ulp = VARIATES[name].pieces, int(form_of(f"log1p_f{VARIATES[name].type.nbytes}") == OWN)
     for size, taken in ((1, 4), (700, 1), (2600 if items == 4 else 15_000, 3)):
         bit_generator = np.random.Philox(counter=(2**256 - 5 if size == 1 else size), key=7 << 70 | 5)
@@ -136,17 +135,16 @@ def test_variates_of_words_that_find_makes(session, name, items, monkeypatch):
 
 
 @pytest.mark.parametrize(("name", "skip"), [("normal_f64", 1), ("normal_f32", 3), ("exponential_f64", 0)])
-def test_words_of_32_bits_that_find_makes(session, name, skip, monkeypatch):
-    found = []
-    for is_made in (True, False):
-        monkeypatch.setattr(stored_plan, "IS_MADE_BY_FIND", is_made)
-        found.append(variates(session, "Philox4x32", name, 3000, 2**64 - 9, 0x0123456789ABCDEF, skip, items=4))
-    assert_same(*found)
+def test_words_of_32_bits_that_find_makes(session, name, skip):
+    draws = "Philox4x32", name, 3000, 2**64 - 9, 0x0123456789ABCDEF, skip
+    made, stored = (
+        variates(session, *draws, planned, items=4) for planned in (stored_plan.plan, stored_plan.filled_plan)
+    )
+    assert_same(made, stored)
 
 
 def test_candidates_that_overlap_tiles_of_words_that_find_makes(session, monkeypatch):
     """Wedges are decided by the C library's function each, and tiles are as short as they can be."""
-    monkeypatch.setattr(stored_plan, "IS_MADE_BY_FIND", True)
     monkeypatch.setattr(find, "MOST_UNROLLED", 4)
     monkeypatch.setattr(find, "make", find.make.__wrapped__)
     rng = np.random.Generator(np.random.Philox(counter=-1 % 2**256, key=3))

@@ -27,18 +27,16 @@ def permutation(session, words, size, *, is_shifted=False, **how):
 
 CASES = [
     # size, bits of the numbers that one block draws, of those whose lists are made at a time
-    (2, 15, 23),
+    (2, 15, 22),
     (3, 15, 1),
     (700, 15, 7),
-    (3000, 11, 23),
+    (3000, 11, 22),
     (20_011, 12, 13),
 ]
 
 
-@pytest.mark.parametrize("listed", ["pairs", "slots", "of range"])
 @pytest.mark.parametrize(("size", "tail_bits", "range_bits"), CASES)
-def test_permutations_are_numpys(session, size, tail_bits, range_bits, listed, monkeypatch):
-    monkeypatch.setattr(shuffle, "LISTED", listed)
+def test_permutations_are_numpys(session, size, tail_bits, range_bits):
     rng, numpys, after = (np.random.default_rng(size) for _ in range(3))
     words = rng.integers(0, 2**32, shuffle.num_words(size), dtype=np.uint32)
     ours, (taken, status) = permutation(session, words, size, tail_bits=tail_bits, range_bits=range_bits)
@@ -48,9 +46,16 @@ def test_permutations_are_numpys(session, size, tail_bits, range_bits, listed, m
     assert after.bit_generator.state == numpys.bit_generator.state
 
 
-def test_too_few_words_are_told(session):
-    _, (_, status) = permutation(session, np.full(200, 0xFFFFFFFE, np.uint32), 100)
+@pytest.mark.parametrize("range_bits", [22, 4])
+def test_too_few_words_are_told(session, range_bits):
+    _, (_, status) = permutation(session, np.full(200, 0xFFFFFFFE, np.uint32), 100, range_bits=range_bits)
     assert status == shuffle.RAN_OUT
+
+
+def test_a_range_that_too_many_steps_draw_is_told(session):
+    words = np.zeros(shuffle.num_words(9000), np.uint32)
+    _, (_, status) = permutation(session, words, 9000, tail_bits=15, range_bits=10)
+    assert status == shuffle.RANGE_IS_FULL
 
 
 def test_words_that_are_accepted_too_often_are_told(session):
@@ -76,7 +81,7 @@ def test_steps_that_are_listed_already_are_left(session):
     first, following = (np.full(num_steps + 1, 0xFFFFFFFF, np.uint32) for _ in range(2))
     result, end, status = np.zeros(2, np.int64), np.zeros(1, np.uint32), np.zeros(1, np.uint32)
     arrays = [session.pointer(array) for array in (first, following, result, numbers, end, status)]
-    launch = Launch(shuffle.make(shuffle.ShuffleSpec("links")), (1, 1, 1), (), (0, num_steps, 0, 0))
+    launch = Launch(shuffle.make(shuffle.ShuffleSpec("links")), (1, 1, 1), (), (0, num_steps, 0))
     for _ in range(2):
         session.machine.launch(launch, arrays)
         session.fetch([first, following])
@@ -102,8 +107,8 @@ def test_lists_of_slots_in_any_order(session):
     result, end, status = np.zeros(2, np.int64), np.zeros(1, np.uint32), np.zeros(1, np.uint32)
     count = np.array([num_steps], np.uint32)
     arrays = [session.pointer(x) for x in (first, following, slots, result, pairs, end, status, count)]
-    kernel = shuffle.make(shuffle.ShuffleSpec("links", reads="slots"))
-    session.machine.launch(Launch(kernel, (1, 1, 1), (), (0, num_steps, 0, offset)), arrays)
+    kernel = shuffle.make(shuffle.ShuffleSpec("links", has_slots=True))
+    session.machine.launch(Launch(kernel, (1, 1, 1), (), (0, num_steps, offset)), arrays)
     session.fetch([first, following])
     for number in range(num_steps + 1):
         found, step = [], first[number]

@@ -25,11 +25,12 @@ def short_streams(monkeypatch):
     monkeypatch.setattr(twister_plan, "FEWEST_WORDS", 512)
 
 
-def draw(session, generator, name, size, parameters=(), given=None, chance=1.0):
+def draw(session, generator, name, size, parameters=(), given=None, chance=1.0, odds=()):
     """Return what a plan draws from NumPy's state, NumPy's key and position afterwards, and the words that it left."""
     state = generator.state["state"]
     made = FORMATS[name]
-    cut = twister_plan.streams_of(name, size - (given is not None), chance)
+    cutting = made.cutting._replace(odds=odds or made.cutting.odds)
+    cut = twister_plan.streams(twister_plan.words_for(name, size - (given is not None), chance), cutting)
     plan = twister_plan.plan(name, size, session.device, cut=cut, is_given=given is not None)
     window = twister.window_at(state["key"], state["pos"])
     ours, result, left = np.zeros(size, made.type.dtype), np.zeros(RESULT_WORDS, np.int64), np.zeros(624, np.uint32)
@@ -164,25 +165,21 @@ def test_masked_integers_of_several_states(session):
 
 
 @pytest.mark.usefixtures("short_streams")
-@pytest.mark.parametrize(("odds", "radix_bits"), [((1, 3, 5, 7), 4), ((1, 3), 2)])
+@pytest.mark.parametrize(("odds", "radix_bits"), [((1, 3, 5, 7), 5), ((1, 3), 2)])
 def test_streams_of_other_lengths_and_rounds(session, odds, radix_bits, monkeypatch):
-    monkeypatch.setattr(twister_plan, "ODDS", odds)
     monkeypatch.setattr(twister_plan, "RADIX_BITS", radix_bits)
     monkeypatch.setattr(twister_plan, "polynomials", twister_plan.polynomials.__wrapped__)
     size = 5 * 640 if len(odds) > 2 else 5 * 256
     monkeypatch.setattr(twister_plan, "FEWEST_WORDS", 530 if len(odds) > 2 else 512)
     generator = np.random.MT19937(size)
     generator.random_raw(9)
-    ours, found, _ = draw(session, generator, "uniform_f64", size)
+    ours, found, _ = draw(session, generator, "uniform_f64", size, odds=odds)
     assert_same(ours, np.random.Generator(generator).random(size))
     assert_state(found, generator)
 
 
-@pytest.mark.parametrize("at_once", [32, 16, 8])
-def test_a_jump_by_all_coefficients(session, at_once, monkeypatch):
+def test_a_jump_by_all_coefficients(session):
     """The kernels on a polynomial that is as dense as those of large draws; a sixteenth of its sums."""
-    monkeypatch.setattr(twister_jump, "AT_ONCE", at_once)
-    monkeypatch.setattr(twister_jump, "make", twister_jump.make.__wrapped__)
     generator = np.random.MT19937(1)
     generator.random_raw(1)
     state = generator.state["state"]
@@ -208,11 +205,10 @@ def test_a_jump_by_all_coefficients(session, at_once, monkeypatch):
     assert windows[1].tolist() == expected.tolist()
 
 
-@pytest.mark.parametrize("odds", [(1, 3), (1, 3, 5, 7)])
-def test_a_draw_has_no_more_streams_than_run_at_once(odds, monkeypatch):
-    monkeypatch.setattr(twister_plan, "ODDS", odds)
-    for words, most in itertools.product((1, 10**5, 2**28, 2**28 + 1, 3 * 2**28, 10**10), (256, 512)):
-        cut = twister_plan.streams(words, most)
+def test_a_draw_has_no_more_streams_than_run_at_once():
+    cuttings = {made.cutting for made in FORMATS.values()}
+    for words, cutting in itertools.product((1, 10**5, 2**28, 2**28 + 1, 3 * 2**28, 10**10), cuttings):
+        most, cut = cutting.most, twister_plan.streams(words, cutting)
         assert cut.number <= most
         assert (cut.number - 1) * cut.length < words <= cut.number * cut.length
         assert cut.length % 4 == 0
