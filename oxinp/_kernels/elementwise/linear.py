@@ -21,7 +21,6 @@ from oxinp._kernels.problem import MAX_KERNELS
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.frozen import Frozen
 from oxinp._ptx.kernel import retraceable
-from oxinp._ptx.types import c128
 
 if TYPE_CHECKING:
     from oxinp._kernels.nest import Nest
@@ -29,9 +28,6 @@ if TYPE_CHECKING:
     from oxinp._ptx.value import Value
 
 BLOCK = 256
-# Blocks per multiprocessor that registers leave room for where functions of complex128 are computed; None: ptxas says.
-COMPLEX_BLOCKS: int | None = None
-MAX_COMPLEX_WORDS = 8  # of elements that a thread holds there
 
 
 class LinearSpec(Frozen):
@@ -54,18 +50,13 @@ class LinearSpec(Frozen):
     repeats: bool = False
 
 
-def _min_blocks(spec: LinearSpec) -> int | None:
-    is_small = spec.chain.words * spec.vector * spec.unroll <= MAX_COMPLEX_WORDS
-    return COMPLEX_BLOCKS if is_small and any(instr.type is c128 for instr in spec.chain.instrs) else None
-
-
 @lru_cache(MAX_KERNELS)
 @retraceable
 def make(spec: LinearSpec) -> Kernel:
     """Build the kernel of a Spec."""
     chain, vector, unroll = spec.chain, spec.vector, spec.unroll
     type_, innermost = chain.index_type, chain.ndim - 1
-    k = Builder("elementwise_linear", block=BLOCK, min_blocks=_min_blocks(spec))
+    k = Builder("elementwise_linear", block=BLOCK)
     bound = BoundChain(k, chain)
     num_units, num_rest = k.scalar("num_units", type_), k.scalar("num_rest", type_)
     count = k.scalar("count", type_) if spec.repeats else None

@@ -6,7 +6,6 @@ strides over one shape, and instructions between them.
 
 from __future__ import annotations
 
-import math
 import sys
 from itertools import product, starmap
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -54,7 +53,6 @@ LEAST_STAGED_SHAPE = (1, 4)
 MAX_TRANSPOSED_STEP = 8  # largest stride of the contiguous axis of an input that is worth staging
 MAX_REPEATS = 16  # iterations of a loop that no input moves along, in all of which a thread stores what it computed,
 MIN_REPEATED = 1 << 20  # and from how many elements in each
-MAX_NEAR_NBYTES = 0  # of inputs within such a loop, up to which they are read again in each iteration, from the cache
 MIN_TILE_SIDE = 16  # extents from which transposed inputs are staged
 MIN_FILL = 0.7  # share of the tiles' elements that have to be inside the problem
 MAX_STATIC_SHARED = 48 * 1024
@@ -225,25 +223,20 @@ class Elementwise(Planner):
             chain = self.chain(specs, len(nest.shape), index_bits(nest))
             return tile, self.spec(TileSpec, chain, 1, units, rows), tiled
         repeated = None if self.wants_index else _repeated_loop(nest, len(self.outputs))
-        is_near = repeated is not None and self._nbytes_within(nest, repeated) <= MAX_NEAR_NBYTES
-        if repeated is not None and not is_near:
+        if repeated is not None:
             nest = _with_outermost(nest, repeated)
             specs = classify(operands, nest)
         chain = self.chain(specs, len(nest.shape), index_bits(nest))
         vector = vector_width(operands, nest, takes_rest=False)
         if repeated is not None:
             in_flight = unroll(chain, vector, NBYTES_IN_FLIGHT)
-            return linear, self.spec(LinearSpec, chain, vector, in_flight, not is_near), nest
+            return linear, self.spec(LinearSpec, chain, vector, in_flight, True), nest
         tiled = _with_rows(nest, _longest_loop(nest))
         spec = self.spec(TileSpec, chain, vector, _tile_units(chain, vector), 1)
         if _fill(nest.shape[-1], spec.width) * _fill(tiled.shape[-2], spec.height) >= MIN_FILL:
             return tile, spec, tiled
         spec = self.spec(LinearSpec, chain, vector, unroll(chain, vector, NBYTES_IN_FLIGHT))
         return linear, spec, nest
-
-    def _nbytes_within(self, nest: Nest, loop: int) -> int:
-        """Bytes of input arrays that one iteration of a loop reads."""
-        return math.prod(nest.shape[loop + 1 :]) * sum(type_.nbytes for type_ in self.types)
 
 
 def _kinds(steps: tuple[int, ...]) -> tuple[int, ...]:
