@@ -25,6 +25,7 @@ from oxinp._runtime.loader import Loader
 from oxinp._runtime.stock import Stock
 from oxinp.cuda.kernel import In, InOut, f64, jit, u32
 from tests.driver.fake_library import FakeLibrary
+from tests.thinned import thinned
 
 SIZE = 1024
 
@@ -305,8 +306,7 @@ STEPS = [
 OBJECTS = ["launch_graph", "close_graph", "close_stream", "wait_for_event", "run_kernel", "copy_bytes", "synchronize"]
 
 
-@pytest.mark.parametrize("num_devices", [1, 2])
-@pytest.mark.parametrize("seed", range(15))
+@pytest.mark.parametrize(("seed", "num_devices"), thinned(list(range(15)), [1, 2]))
 def test_whatever_shares_memory_is_in_order(library, seed, num_devices):
     program = Program(library, seed, num_devices=num_devices, steps=STEPS + OBJECTS)
     program.run(25)

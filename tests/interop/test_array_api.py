@@ -7,6 +7,7 @@ import pytest
 
 import oxinp
 from tests.comparator import assert_same
+from tests.thinned import thinned
 
 pytestmark = pytest.mark.usefixtures("offload_threshold")
 N = 20_000
@@ -64,8 +65,10 @@ def test_a_program_for_any_namespace():
     assert np.allclose(np.asarray(oxinp.from_dlpack(strict.asarray(values))), values)
 
 
-@pytest.mark.parametrize("protocol", [2, *(pytest.param(i, marks=pytest.mark.slow) for i in (3, 4)), 5])
-@pytest.mark.parametrize("dtype", ["?", "i2", "f4", "f8", "D", "M8[s]", "U3", "O", [("a", "f4"), ("b", "i8")]])
+@pytest.mark.parametrize(
+    ("protocol", "dtype"),
+    thinned([2, 3, 4, 5], ["?", "i2", "f4", "f8", "D", "M8[s]", "U3", "O", [("a", "f4"), ("b", "i8")]]),
+)
 def test_pickles(protocol, dtype):
     values = np.arange(12).astype("M8[s]" if dtype == "M8[s]" else "i8").astype(dtype).reshape(3, 4)
     for array in (oxinp.asarray(values), oxinp.asarray(values).T, oxinp.asarray(values)[::2, 1:]):

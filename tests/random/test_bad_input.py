@@ -5,6 +5,7 @@ import pytest
 
 import oxinp
 from oxinp._core.ops.twister import TwistEnding
+from tests.thinned import thinned
 
 GENERATORS = {
     **{kind: lambda xp, kind=kind: xp.random.Generator(getattr(np.random, kind)(5)) for kind in ("PCG64", "Philox")},
@@ -63,8 +64,8 @@ OF_STATES = (
     *("seed('a')", "set_state(5)", "random_sample(10**20)"),
 )
 TOO_LARGE = ("standard_normal(10**14)", "permutation(2**60)", "normal(0, 1, 10**15)", "choice(10, 10**15)")
-CASES = [(kind, code) for kind in GENERATORS for code in (*OF_BOTH, *TOO_LARGE)]
-CASES += [(kind, code) for kind in ("PCG64", "MT19937") for code in (*OF_GENERATORS, *OF_ARRAYS, "random(10**15)")]
+CASES = thinned(list(GENERATORS), [*OF_BOTH, *TOO_LARGE])
+CASES += thinned(["PCG64", "MT19937"], [*OF_GENERATORS, *OF_ARRAYS, "random(10**15)"])
 CASES += [("RandomState", code) for code in OF_STATES]
 
 
