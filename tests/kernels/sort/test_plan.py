@@ -105,7 +105,9 @@ def test_larger_blocks(session, length):
     assert made.launch.kernel.name == "sort_block"
 
 
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize(
+    "dtype", [pytest.param(dtype, marks=[pytest.mark.slow] * (dtype.char not in "BefldD")) for dtype in DTYPES], ids=str
+)
 def test_radix_of_several_tiles(session, dtype):
     rng = np.random.default_rng(dtype.num)
     length = 3000 if dtype.itemsize <= 4 else 1100
