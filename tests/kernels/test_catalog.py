@@ -54,7 +54,7 @@ def spills_of(spec):
     if isinstance(spec, MultistageSpec) and spec.mma in {"dmma", "hmma"} and spec.a_copy < 16:
         return 28  # many narrow copies: operands are not aligned
     if isinstance(spec, MmaSpec) and spec.is_batched:
-        return 8 if spec.epilogue is None else 32  # the loop over tiles has to know the matrices, too
+        return 8 if spec.epilogue is None else 40  # the loop over tiles has to know the matrices, too
     if isinstance(spec, TransformSpec) and spec.is_convolved:
         return 64  # the products of convolutions take registers that numbers need as well
     if isinstance(spec, PairsSpec | ChirpSpec):
@@ -65,8 +65,8 @@ def spills_of(spec):
         return 32  # ptxas has one more block per multiprocessor instead
     if isinstance(spec, ScanChainedSpec) and spec.target.type == f16:
         return 8  # each of many numbers of a thread is converted to f64 and back
-    if isinstance(spec, WriteSpec) and spec.claim is not None and spec.claim.type == u64:
-        return 8  # positions of more than 2^32 indices
+    if isinstance(spec, WriteSpec) and spec.claim is not None and (spec.claim.type == u64 or spec.loops.bits == 64):
+        return 8  # positions of more than 2^32 indices, or of elements beyond 2^32 bytes
     if isinstance(spec, RowsSpec) and spec.op.name == "moments":
         return 8  # ptxas has one more block per multiprocessor instead
     if isinstance(spec, RowwiseSpec):
