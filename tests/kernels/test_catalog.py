@@ -32,6 +32,7 @@ from oxinp._kernels.scan.chained_columns import ScanChainedColumnsSpec
 from oxinp._kernels.scan.columns import ScanColumnsSpec
 from oxinp._kernels.scan.kernel import CHAINED, WHOLE
 from oxinp._kernels.scan.rows import ScanRowsSpec
+from oxinp._kernels.sort.partition import PartitionSpec
 from oxinp._ptx.types import bf16, f16, u64
 from tests.kernels.assembled import check_assembled
 from tests.ptx.assembler import sampled
@@ -67,6 +68,8 @@ def spills_of(spec):
         return 8  # each of many numbers of a thread is converted to f64 and back
     if isinstance(spec, WriteSpec) and spec.claim is not None and (spec.claim.type == u64 or spec.loops.bits == 64):
         return 8  # positions of more than 2^32 indices, or of elements beyond 2^32 bytes
+    if isinstance(spec, PartitionSpec) and spec.type.nbytes == 1:
+        return 16  # a thread holds many elements
     if isinstance(spec, RowsSpec) and spec.op.name == "moments":
         return 8  # ptxas has one more block per multiprocessor instead
     if isinstance(spec, RowwiseSpec):
