@@ -17,11 +17,10 @@ from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from oxinp._core.lazy.balance import balance, is_sampled
-from oxinp._core.lazy.building import attempt
+from oxinp._core.lazy.building import attempt, is_locked
 from oxinp._core.lazy.explain import REPORTS, note
 from oxinp._core.lazy.op import BoundOp
 from oxinp._runtime import here
-from oxinp._runtime.backend import FIRST_LOCK
 
 if TYPE_CHECKING:
     from oxinp._core.memory.storage import Storage
@@ -96,7 +95,7 @@ class Call:
                 attempt(self._run)
             return
         leaves, bound = self.leaves, self.bound
-        if bound.executables is None and leaves is not None and not here.are_several and not FIRST_LOCK._is_owned():
+        if bound.executables is None and leaves is not None and not here.are_several and not is_locked():
             bound.plan_ahead(leaves)
         attempt(self._run)
 

@@ -193,8 +193,7 @@ class BoundOp:
         op = self.op
         if self.executables is None and not self.has_run and op.plan_again is None:
             variant = None if op.variant is None else op.variant(self, leaves)
-            key = keyed(variant) if here.are_several else variant
-            self.planned = key, config.version, op.plan(self) if variant is None else self._plan(variant)
+            self.planned = keyed(variant), config.version, self._plan(variant)
 
     def _planned_for(self, variant: Hashable) -> Plan | None:
         """Return what was planned ahead, if it was that."""
@@ -202,8 +201,7 @@ class BoundOp:
             return None
         key, version, plan = self.planned
         self.planned = None
-        wanted = keyed(variant) if here.are_several else variant
-        return plan if key == wanted and version == config.version else None
+        return plan if key == keyed(variant) and version == config.version else None
 
     def run_first(self, variant: Hashable, leaves: tuple[Any, ...], ptr: int | None = None) -> list[Buffer] | None:
         """Run it if it has not run, and others of its kind have; None where there is more to do than arithmetic.
