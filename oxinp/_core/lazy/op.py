@@ -191,7 +191,7 @@ class BoundOp:
     def plan_ahead(self, leaves: tuple[Any, ...]) -> None:
         """Plan what has not run, for these leaves: before the lock is taken."""
         op = self.op
-        if self.executables is None and not self.has_run and op.plan_again is None:
+        if self.executables is None and not self.has_run:
             variant = None if op.variant is None else op.variant(self, leaves)
             self.planned = keyed(variant), config.version, self._plan(variant)
 

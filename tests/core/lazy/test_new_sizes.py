@@ -10,6 +10,7 @@ from oxinp._core.lazy import chains, executor
 from oxinp._core.lazy.expr import Graph
 from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.recent import MEETINGS, Recent
+from oxinp._kernels.gemm import select
 from tests.comparator import assert_same
 
 LENGTH = 700
@@ -134,6 +135,31 @@ def test_new_sizes_are_not_compiled(body, data, monkeypatch, launches):
     counts = {launches(lambda k=k: body(oxinp, *ours, k)) for k in range(340, 380)}
     assert not made
     assert len(counts) == 1
+
+
+def test_products_that_are_nominally_alike_are_planned_once(data, monkeypatch, launches):
+    (x, y), given = data
+    planned = []
+    plan = select.plan
+    monkeypatch.setattr(select, "plan", lambda *args: planned.append(args[0]) or plan(*args))
+
+    def times(x, y, m):
+        return x[: 16 * m].reshape(m, 16) @ y[:128].reshape(16, 8)
+
+    for m in range(145, 161):
+        assert launches(lambda m=m: times(x, y, m)) == 1
+        assert_same(times(x, y, m), times(*given, m))
+    assert len(planned) == 1
+
+
+def test_a_product_is_computed_as_the_settings_were_when_it_was_asked_for(data, config):
+    (x, y), _ = data
+    config.matmul = "native"
+    pending = x[:320].reshape(20, 16) @ y[:160].reshape(16, 10)
+    bound = pending._storage.value[1][0].call.bound
+    config.matmul = "auto"
+    assert bound.settings == ("native", config.matmul_workspace)
+    oxinp.evaluate(pending)
 
 
 def test_what_is_met_again_is_kept(data):
