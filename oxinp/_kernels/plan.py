@@ -26,6 +26,24 @@ Grid = tuple[int, int, int]
 Again = tuple["Kernel", Grid, tuple[int, ...]]
 """A plan of one launch like one before: the kernel, the grid, and the parameters after outputs and inputs."""
 
+
+class Joined(NamedTuple):
+    """A plan of two launches like one before, by which no parameters but constants follow the inputs.
+
+    Attributes
+    ----------
+    first : Again
+        Its parameters are the output, the workspace, the inputs and constants; it leaves results in the workspace.
+    second : Again
+        Its parameters are the output, the workspace and constants.
+    scratch_nbytes : int
+    """
+
+    first: Again
+    second: Again
+    scratch_nbytes: int
+
+
 Resized = tuple["Kernel", Grid, tuple[int, ...], tuple[tuple["MatrixMaps", tuple[int, int]], ...], bool]
 """The launch of a product like one before, of other extents.
 
@@ -294,6 +312,7 @@ __all__ = [
     "Copy",
     "Fill",
     "Grid",
+    "Joined",
     "Launch",
     "Plan",
     "Read",

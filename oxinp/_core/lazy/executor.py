@@ -17,7 +17,7 @@ from oxinp._kernels.plan import Launch, Plan, inputs, outputs
 from oxinp._runtime import here
 
 if TYPE_CHECKING:
-    from oxinp._kernels.plan import Again, Resized
+    from oxinp._kernels.plan import Again, Joined, Resized
     from oxinp._runtime.memory import Buffer
 
 _CLOCK = count(1)
@@ -232,6 +232,21 @@ def run_again(
     buffer: Buffer = backend.allocate(nbytes)
     launch(grid, buffer.ptr, *parameters, *constants)
     return buffer
+
+
+def run_joined(joined: Joined, nbytes: int, leaves: tuple[Any, ...], ptr: int | None = None) -> Any:
+    """Run two launches like ones before; parameters and what is returned are as of `run_again`."""
+    (kernel, grid, constants), (joining, joining_grid, last), scratch_nbytes = joined
+    launch, launch_joining = anywhere(kernel), anywhere(joining)
+    if launch is None or launch_joining is None:
+        return None
+    backend = device()
+    scratch = backend.allocate(scratch_nbytes)  # held while the launches are queued
+    buffer = backend.allocate(nbytes) if ptr is None else None
+    out = ptr if buffer is None else buffer.ptr
+    launch(grid, out, scratch.ptr, *[getattr(entry, "ptr", entry) for entry in leaves], *constants)
+    launch_joining(joining_grid, out, scratch.ptr, *last)
+    return buffer or True
 
 
 def run_resized(resized: Resized, nbytes: int, leaves: tuple[Any, ...]) -> Buffer | None:

@@ -9,7 +9,7 @@ from oxinp._core.lazy.chains import arrays, input_types, instructions, line_of, 
 from oxinp._core.lazy.op import BoundOp, RowWalk
 from oxinp._core.lazy.placement import device
 from oxinp._core.memory.layout import Layout
-from oxinp._kernels.plan import Again, Plan
+from oxinp._kernels.plan import Again, Joined, Plan
 from oxinp._kernels.problem import ReduceOp
 
 
@@ -28,10 +28,17 @@ def plan(bound: BoundOp, target: Layout | None = None) -> Plan:
     return made
 
 
-def plan_again(bound: BoundOp, target: Layout | None) -> Plan | Again | None:
+def plan_again(bound: BoundOp, target: Layout | None) -> Plan | Again | Joined | None:
     """Return the same, if other sizes have been planned."""
     wanted: Reduced = bound.parameters
     (graph,) = bound.graphs
+    if wanted.axes == (0,) and len(graph.shape) == 2:
+        planner = graph.structure.plans.get(_key(wanted, bound.layouts[0] if target is None else target))
+        if planner is not None:
+            layouts = [entry for entry in graph.leaves if type(entry) is Layout]
+            columns = columns_again(planner, graph.shape, layouts, target or bound.layouts[0])
+            if columns is not None:
+                return columns
     if len(wanted.axes) == graph.layout.ndim:
         planner = graph.structure.plans.get(_key(wanted, bound.layouts[0] if target is None else target))
         line = line_of([entry for entry in graph.leaves if type(entry) is Layout])
@@ -42,6 +49,23 @@ def plan_again(bound: BoundOp, target: Layout | None) -> Plan | Again | None:
     planner, problem = _problem(bound, target)
     made: Plan | None = None if planner is None else planner.plan_again(*problem, device().capability)
     return made
+
+
+def columns_again(planner: Any, shape: tuple[int, ...], layouts: list[Layout], target: Layout) -> Again | Joined | None:
+    """Return how matrices that lie in layouts are reduced along the first axis into a vector, if others have been."""
+    if target.ndim != 1:
+        return None
+    steps = []
+    for layout in layouts:
+        if not layout.is_aligned:
+            return None
+        itemsize = layout.dtype.itemsize
+        down, along = layout.strides
+        steps.append((down // itemsize, along // itemsize))
+    written = target.strides[0] // target.dtype.itemsize
+    alignments = tuple([layout.alignment for layout in layouts])
+    again: Again | Joined | None = planner.columns_again(shape, tuple(steps), alignments, written, device().capability)
+    return again
 
 
 def row_walk(bound: BoundOp) -> RowWalk | None:
