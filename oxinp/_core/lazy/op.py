@@ -214,13 +214,10 @@ class BoundOp:
             Address of the only result, if it is not to be new.
         """
         again = self.op.plan_again
-        if self.has_run or (again is None and self.planned is None):
+        if self.has_run or (again is None and self.planned is None) or self.has_scalar_parts():
             return None
-        for graph in self.graphs:
-            if graph.structure.has_parts:
-                return None
         layouts = self.layouts
-        plan: Any = self._planned_for(variant) if again is None else again(self, variant)
+        plan: Any = self._planned_for(variant) if again is None else self.plan_again(variant)
         if plan is None:
             return None
         made: list[Buffer] | None
@@ -235,6 +232,18 @@ class BoundOp:
                 self.planned = keyed(variant), config.version, plan  # for what is compiled of it
         self.has_run = made is not None
         return made
+
+    def plan_again(self, variant: Hashable) -> Plan | Again | Joined | None:
+        """Return what `Op.plan_again` does."""
+        again = self.op.plan_again
+        return None if again is None else again(self, variant)
+
+    def has_scalar_parts(self) -> bool:
+        """Whether an operand is made of a complex scalar, which is two parameters."""
+        for graph in self.graphs:  # noqa: SIM110 - `any` costs more than the rest
+            if graph.structure.has_parts:
+                return True
+        return False
 
     def describe(self) -> str:
         """Say in a few words what it computes."""

@@ -25,8 +25,9 @@ from oxinp._core.manipulation.copy import astype, copy
 from oxinp._core.manipulation.shape import reshape
 from oxinp._core.memory.dtypes import DEVICE_TYPES, FLOAT16, FLOAT32, MULTIPLIED_BITS
 from oxinp._core.memory.layout import Layout
-from oxinp._core.ops import creation
+from oxinp._core.ops import creation, vector_product
 from oxinp._core.ops.product import Product
+from oxinp._core.ops.vector_product import VectorProduct
 from oxinp._core.reduction.reduce import reduce, reduced, reduced_over
 from oxinp._core.reduction.table import SUM
 from oxinp._core.ufunc.objects import UFUNC_OBJECTS
@@ -81,7 +82,12 @@ def matmul(a: Handle, b: Handle, dtype: np.dtype[Any] | None = None) -> Any:
     if left.ndim == 1 and left.shape == right.shape and left.dtype is right.dtype and dtype is None and left.size:
         return contract(a, b, -1)  # as `Product` decides, without one
     product = product_of(left, right, dtype)
-    return _launch(product, a, b) if isinstance(product, Product) else product.run(a, b)
+    if isinstance(product, Product):
+        return _launch(product, a, b)
+    if isinstance(product, VectorProduct):
+        made = vector_product.multiply(product, a, b)
+        return _vectors(left, right, a, b) if made is None else made
+    return product.run(a, b)
 
 
 def cost(left: Layout, right: Layout) -> float:
@@ -107,12 +113,14 @@ def bound(x: np.ndarray[Any, Any], y: np.ndarray[Any, Any]) -> float:
     return max(x.nbytes, y.nbytes, results * itemsize, flops / FLOPS_PER_BYTE)
 
 
-def product_of(left: Layout, right: Layout, dtype: np.dtype[Any] | None = None) -> Product | Detour:
+def product_of(left: Layout, right: Layout, dtype: np.dtype[Any] | None = None) -> Product | VectorProduct | Detour:
     """Return how matrices in two layouts are multiplied, in the loop of a dtype if one is given."""
     key: Any = (left, right, dtype)
     if here.are_several:
         key = keyed(key)
-    product: Product | Detour | None = _PRODUCTS.get(key) or (_PRODUCTS.recall(key) if _PRODUCTS.old else None)
+    product: Product | VectorProduct | Detour | None = _PRODUCTS.get(key) or (
+        _PRODUCTS.recall(key) if _PRODUCTS.old else None
+    )
     if product is None or product.version != config.version:
         product = _bound(left, right, dtype)
         if _PRODUCTS.has_met((left.shape, left.strides, right.shape, right.strides, left.dtype, dtype)):
@@ -141,7 +149,7 @@ class Detour(NamedTuple):
     version: int
 
 
-def _bound(left: Layout, right: Layout, dtype: np.dtype[Any] | None) -> Product | Detour:
+def _bound(left: Layout, right: Layout, dtype: np.dtype[Any] | None) -> Product | VectorProduct | Detour:
     """Return how matrices in two layouts are multiplied; raises what NumPy raises."""
     result = dtype or _result_dtype(left.dtype, left.dtype.num, right.dtype, right.dtype.num)
     shape, depth = _shape_of(left, right)
@@ -154,6 +162,8 @@ def _bound(left: Layout, right: Layout, dtype: np.dtype[Any] | None) -> Product 
         cost, run = -1.0, partial(_refuse, result)
     elif not flops:
         run = partial(_zeros, layout)
+    elif dtype is None and depth > 1 and VectorProduct.is_meant(left, right):
+        return VectorProduct(left, right, layout, cost)
     elif left.ndim == 1 or right.ndim == 1 or 1 in (depth, shape[-1], shape[-2]):
         run = partial(_vectors, left, right) if dtype is None and left.dtype in DEVICE_TYPES else partial(_cast, result)
     elif left.dtype != right.dtype or (result != left.dtype and result not in _loops(left.dtype)):
