@@ -21,6 +21,7 @@ from asv_benchmarks.kernels.plans import write
 from oxinp._config import config
 from oxinp._core.lazy.placement import device
 from oxinp._core.ops import matmul
+from oxinp._core.ops.product import Product
 from oxinp._driver.link import link
 
 SQUARES = (256, 512, 1024, 1536, 2048, 4096, 8192, 16384)
@@ -194,8 +195,8 @@ def run_compile():
         config.matmul = row.setting
         for shape in row.shapes:
             layouts = [oxinp.empty(each, row.dtype)._layout for each in shapes_of(shape)]
-            product = matmul.Product(*layouts, None if row.loop is None else np.dtype(row.loop))
-            plan = product.planned()
+            product = matmul.product_of(*layouts, None if row.loop is None else np.dtype(row.loop))
+            plan = product.planned_by_steps() if isinstance(product, Product) else None
             for step in () if plan is None else plan.steps:
                 if step.kernel.target == "sm_90a":
                     kernels[step.kernel.name] = step.kernel

@@ -22,6 +22,7 @@ from oxinp._core.memory.layout import Layout
 from oxinp._core.ops import einsum as sums
 from oxinp._core.ops import matmul
 from oxinp._core.ops.gufuncs import GUFUNC_OBJECTS
+from oxinp._core.ops.product import HOST_WEIGHT
 from oxinp._core.ops.where import where
 from oxinp._core.reduction.reduce import reduce
 from oxinp._core.reduction.table import SUM
@@ -82,7 +83,7 @@ def _belongs_on_host(a: Any, b: Any) -> bool:
     depth = max(a._layout.shape[-1], 1)
     size = a._layout.size // depth * (b._layout.size // depth)
     nbytes = max(a._layout.nbytes, b._layout.nbytes, size * max(a._layout.dtype.itemsize, b._layout.dtype.itemsize))
-    return placement.is_host(max(nbytes, size * depth / matmul.FLOPS_PER_BYTE), matmul.HOST_WEIGHT)
+    return placement.is_host(max(nbytes, size * depth / matmul.FLOPS_PER_BYTE), HOST_WEIGHT)
 
 
 def _scaled(a: Any, b: Any) -> Any:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from oxinp._driver.context import Context
 
-__all__ = ["ELEMENT_TYPES", "ElementType", "TensorMap"]
+__all__ = ["ELEMENT_TYPES", "ElementType", "TensorMap", "TensorMapEncoder"]
 
 _NBYTES = 128
 _ALIGN = 64
@@ -55,8 +55,8 @@ _Memory = ctypes.c_char * (_NBYTES + _ALIGN + _PACKED[_MAX_RANK].size)
 _FILLS = {"zero": 0, "nan": 1}
 
 
-class TensorMap:
-    """The description of an array and of the box that one copy moves, encoded for the device.
+class TensorMapEncoder:
+    """Encodes the tensor maps of arrays that differ in their extents and in where they lie.
 
     All sequences have the innermost axis last, as in NumPy; coordinates in a kernel's copy instruction have it first.
 
@@ -65,10 +65,6 @@ class TensorMap:
     context : Context
     element_type : str
         One of `ELEMENT_TYPES`.
-    ptr : int
-        Device address of the first element, a multiple of 16. The memory is not kept alive.
-    shape : sequence of int
-        Extents of the array, one to five.
     strides_nbytes : sequence of int
         Byte distances along all axes but the last, multiples of 16; along the last, elements are adjacent.
     box : sequence of int
@@ -81,11 +77,89 @@ class TensorMap:
         How much is read into the second-level cache at a time.
     fill : {"zero", "nan"}
         What elements outside the array read as.
+    """
+
+    __slots__ = ("_encode", "_fields", "_is_legal", "_modes", "_number", "_packed", "_rank")
+
+    def __init__(
+        self,
+        context: Context,
+        element_type: str,
+        strides_nbytes: Sequence[int],
+        box: Sequence[int],
+        *,
+        steps: Sequence[int] | None = None,
+        swizzle_nbytes: int = 0,
+        l2_promotion_nbytes: int = 128,
+        fill: str = "zero",
+    ) -> None:
+        steps = [1] * len(box) if steps is None else steps
+        self._fields = element_type, tuple(strides_nbytes), tuple(box), tuple(steps), swizzle_nbytes
+        self._is_legal = _is_legal(*self._fields)
+        self._rank = len(box)
+        self._number = ELEMENT_TYPES[element_type].number
+        # One stride more than the driver reads: an array of rank 1 has none.
+        self._packed = (*strides_nbytes[::-1], 0, *box[::-1], *steps[::-1])
+        self._modes = (
+            _INTERLEAVE_NONE,
+            _SWIZZLES[swizzle_nbytes],
+            _L2_PROMOTIONS[l2_promotion_nbytes],
+            _FILLS[fill],
+        )
+        self._encode = context.driver.cuTensorMapEncodeTiled
+
+    def encode(self, ptr: int, shape: Sequence[int]) -> bytes:
+        """Return the map of an array.
+
+        Parameters
+        ----------
+        ptr : int
+            Device address of the first element, a multiple of 16. The memory is not kept alive.
+        shape : sequence of int
+            Extents of the array, one to five.
+
+        Returns
+        -------
+        bytes
+            128, to be passed to a kernel by value (`struct` code "128s", 64-byte aligned among the parameters).
+
+        Raises
+        ------
+        ValueError
+            The engine cannot do that; says which rule is broken.
+        """
+        rank = self._rank
+        is_legal = self._is_legal and len(shape) == rank and ptr % _CHUNK_NBYTES == 0
+        if not (is_legal and 1 <= min(shape) <= max(shape) <= _MAX_EXTENT):
+            _complain(ptr, shape, *self._fields)
+        memory = _Memory()  # for the 128 bytes, and what the driver reads
+        start = ctypes.addressof(memory)
+        address = start + -start % _ALIGN
+        extents = address + _NBYTES
+        boxes = extents + 16 * rank
+        _PACKED[rank].pack_into(memory, extents - start, *shape[::-1], *self._packed)
+        self._encode(
+            address, self._number, rank, ptr, extents, extents + 8 * rank, boxes, boxes + 4 * rank, *self._modes
+        )
+        return ctypes.string_at(address, _NBYTES)
+
+
+class TensorMap:
+    """The description of an array and of the box that one copy moves, encoded for the device.
+
+    Parameters
+    ----------
+    context, element_type
+        As for `TensorMapEncoder`.
+    ptr, shape
+        As for `TensorMapEncoder.encode`.
+    strides_nbytes, box, **options
+        As for `TensorMapEncoder`.
 
     Attributes
     ----------
     value : bytes
-        The 128 bytes, to be passed to a kernel by value (`struct` code "128s", 64-byte aligned among the parameters).
+        What `TensorMapEncoder.encode` returns.
 
     Raises
     ------
@@ -103,74 +177,37 @@ class TensorMap:
         shape: Sequence[int],
         strides_nbytes: Sequence[int],
         box: Sequence[int],
-        *,
-        steps: Sequence[int] | None = None,
-        swizzle_nbytes: int = 0,
-        l2_promotion_nbytes: int = 128,
-        fill: str = "zero",
+        **options: Any,
     ) -> None:
-        steps = [1] * len(shape) if steps is None else steps
-        _check(element_type, ptr, shape, strides_nbytes, box, steps, swizzle_nbytes)
-        rank = len(shape)
-        memory = _Memory()  # for the 128 bytes, and what the driver reads
-        start = ctypes.addressof(memory)
-        address = start + -start % _ALIGN
-        extents = address + _NBYTES
-        boxes = extents + 16 * rank
-        # One stride more than the driver reads: an array of rank 1 has none.
-        _PACKED[rank].pack_into(
-            memory, extents - start, *shape[::-1], *strides_nbytes[::-1], 0, *box[::-1], *steps[::-1]
-        )
-        context.driver.cuTensorMapEncodeTiled(
-            address,
-            ELEMENT_TYPES[element_type].number,
-            rank,
-            ptr,
-            extents,
-            extents + 8 * rank,
-            boxes,
-            boxes + 4 * rank,
-            _INTERLEAVE_NONE,
-            _SWIZZLES[swizzle_nbytes],
-            _L2_PROMOTIONS[l2_promotion_nbytes],
-            _FILLS[fill],
-        )
-        self.value = ctypes.string_at(address, _NBYTES)
+        self.value = TensorMapEncoder(context, element_type, strides_nbytes, box, **options).encode(ptr, shape)
 
 
-def _check(
+def _is_legal(
     element_type: str,
-    ptr: int,
-    shape: Sequence[int],
     strides_nbytes: Sequence[int],
     box: Sequence[int],
     steps: Sequence[int],
     swizzle_nbytes: int,
-) -> None:
-    """Raise ValueError for what the driver would only call an invalid value."""
-    rank = len(shape)
-    if 0 < rank == len(box) == len(steps) == len(strides_nbytes) + 1 <= _MAX_RANK:
-        row_nbytes = box[-1] * ELEMENT_TYPES[element_type].nbytes
-        bits = ptr | row_nbytes  # of which the lowest count
-        for stride in strides_nbytes:
-            bits |= stride
-        if (
-            bits % _CHUNK_NBYTES == 0
-            and 1 <= min(shape) <= max(shape) <= _MAX_EXTENT
-            and (rank == 1 or 0 <= min(strides_nbytes) <= max(strides_nbytes) < _MAX_STRIDE_NBYTES)
-            and 1 <= min(box) <= max(box) <= _MAX_BOX_EXTENT
-            and 1 <= min(steps) <= max(steps) <= _MAX_STEP
-            and row_nbytes <= (swizzle_nbytes or row_nbytes)
-            and steps[-1] == 1
-        ):
-            return
-    _complain(element_type, ptr, shape, strides_nbytes, box, steps, swizzle_nbytes)
+) -> bool:
+    """Whether the driver takes maps of arrays with such strides, and such boxes."""
+    rank = len(box)
+    if not 0 < rank == len(steps) == len(strides_nbytes) + 1 <= _MAX_RANK:
+        return False
+    row_nbytes = box[-1] * ELEMENT_TYPES[element_type].nbytes
+    return (
+        all(stride % _CHUNK_NBYTES == 0 and 0 <= stride < _MAX_STRIDE_NBYTES for stride in strides_nbytes)
+        and all(1 <= extent <= _MAX_BOX_EXTENT for extent in box)
+        and all(1 <= step <= _MAX_STEP for step in steps)
+        and row_nbytes % _CHUNK_NBYTES == 0
+        and row_nbytes <= (swizzle_nbytes or row_nbytes)
+        and steps[-1] == 1
+    )
 
 
 def _complain(
-    element_type: str,
     ptr: int,
     shape: Sequence[int],
+    element_type: str,
     strides_nbytes: Sequence[int],
     box: Sequence[int],
     steps: Sequence[int],

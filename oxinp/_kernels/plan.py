@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from oxinp._ptx import Kernel
-    from oxinp._ptx.tma import MapSpec
+    from oxinp._ptx.tma import MapSpec, MatrixMaps
 
 ALIGNMENT = 256
 REPORT_ADDRESS_BITS = 48
@@ -25,6 +25,31 @@ Grid = tuple[int, int, int]
 
 Again = tuple["Kernel", Grid, tuple[int, ...]]
 """A plan of one launch like one before: the kernel, the grid, and the parameters after outputs and inputs."""
+
+
+class Joined(NamedTuple):
+    """A plan of two launches like one before, by which no parameters but constants follow the inputs.
+
+    Attributes
+    ----------
+    first : Again
+        Its parameters are the output, the workspace, the inputs and constants; it leaves results in the workspace.
+    second : Again
+        Its parameters are the output, the workspace and constants.
+    scratch_nbytes : int
+    """
+
+    first: Again
+    second: Again
+    scratch_nbytes: int
+
+
+Resized = tuple["Kernel", Grid, tuple[int, ...], tuple[tuple["MatrixMaps", tuple[int, int]], ...], bool]
+"""The launch of a product like one before, of other extents.
+
+The kernel, the grid, the constants, of the first inputs the tensor maps with their extents, which are parameters after
+the output, and whether the addresses of all inputs are parameters after those.
+"""
 
 
 class Work(NamedTuple):
@@ -196,7 +221,7 @@ class Plan(Frozen):
         ``then(words)`` returns the plan of what is left to do, for the words that the steps have read, in order. Its
         inputs and its workspace are those of this plan; outputs may be allocated when it is known.
     resized : callable or None
-        Of a product: ``resized(m, n)`` returns the plan of one of other extents that is nominally alike (see
+        Of a product: ``resized(m, n)`` returns the launch of one of other extents that is nominally alike (see
         `choice.nominal`), which takes arithmetic alone. A plan that is made of this one does not have it.
     """
 
@@ -223,7 +248,7 @@ class Plan(Frozen):
         assert isinstance(step, Launch)
         return step
 
-    def resizing(self, resized: Callable[[int, int], Plan]) -> Plan:
+    def resizing(self, resized: Callable[[int, int], Resized]) -> Plan:
         """Return this very plan, which from now on knows how it is `resized`."""
         vars(self)["resized"] = resized
         return self
@@ -287,9 +312,11 @@ __all__ = [
     "Copy",
     "Fill",
     "Grid",
+    "Joined",
     "Launch",
     "Plan",
     "Read",
+    "Resized",
     "Scratch",
     "Step",
     "Work",

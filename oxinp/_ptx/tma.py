@@ -111,6 +111,30 @@ def matrix_map(type: Type, shape: tuple[int, int], pitch_nbytes: int, box: tuple
     return MapSpec(type, shape, (pitch_nbytes,), box)
 
 
+class MatrixMaps:
+    """The maps of matrices that are alike but for their extents; one object for each kind, which is its own key.
+
+    Attributes
+    ----------
+    type, box
+        As in `MapSpec`.
+    pitch_nbytes : int
+        Byte distance of lines.
+    """
+
+    __slots__ = ("box", "pitch_nbytes", "type")
+
+    def __init__(self, type: Type, pitch_nbytes: int, box: tuple[int, int]) -> None:
+        self.type, self.pitch_nbytes, self.box = type, pitch_nbytes, box
+
+    def spec(self, shape: tuple[int, int]) -> MapSpec:
+        """Return the map of a matrix of these extents."""
+        return matrix_map(self.type, shape, self.pitch_nbytes, self.box)
+
+
+matrix_maps = lru_cache(MAX_KEPT)(MatrixMaps)
+
+
 _OPS: dict[tuple[Any, ...], Op] = {}
 
 
@@ -222,4 +246,4 @@ def publish_shared(k: Builder) -> None:
     k.emit("fence_proxy_async", types=())
 
 
-__all__ = ["MapSpec", "TensorMap", "commit_stores", "publish_shared", "wait_stores"]
+__all__ = ["MapSpec", "MatrixMaps", "TensorMap", "commit_stores", "publish_shared", "wait_stores"]

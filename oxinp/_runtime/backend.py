@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from oxinp._ptx.kernel import Kernel
-    from oxinp._ptx.tma import MapSpec
+    from oxinp._ptx.tma import MapSpec, MatrixMaps
     from oxinp._runtime.memory import Buffer, MemoryStats
     from oxinp._runtime.pool import Pool
 
@@ -311,6 +311,10 @@ class Backend(Protocol):
 
     def tensor_map(self, spec: MapSpec, ptr: int, /) -> bytes:
         """Return the parameter that lets kernels of compute capability 9.0 copy boxes of the array at an address."""
+        ...
+
+    def matrix_map(self, maps: MatrixMaps, extents: tuple[int, int], ptr: int, /) -> bytes:
+        """Return the same for a matrix, of extents that may come this one time only."""
         ...
 
     def synchronize(self) -> None:

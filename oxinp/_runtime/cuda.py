@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from oxinp._ptx.kernel import Kernel
-    from oxinp._ptx.tma import MapSpec
     from oxinp._runtime.backend import Launch
     from oxinp._runtime.memory import Buffer, Footprint
 
@@ -135,6 +134,8 @@ class CudaBackend:
         self.function, self.compile = self.loader.function, self.loader.compile
         self._reached: set[Device] = set()
         self._launches = Launches(self)
+        # Without frames in between: see `Backend.launcher` and what follows it there.
+        self.tensor_map, self.matrix_map = self._launches.tensor_map, self._launches.matrix_map
         self.branches = Branches(self, self._launches)
         self._transfers = Transfers(context, self._memory, num_staging_workers)
         self._pointer_attribute = context.driver.raw("cuPointerGetAttribute")
@@ -416,10 +417,6 @@ class CudaBackend:
         if "launcher" in vars(self):  # somebody watches launches
             return None
         return self._launches.relauncher(kernel, num_varying)
-
-    def tensor_map(self, spec: MapSpec, ptr: int) -> bytes:
-        """Return the parameter that lets kernels copy boxes of the array at an address."""
-        return self._launches.tensor_map(spec, ptr)
 
     def synchronize(self) -> None:
         """Wait for all work, after what `hooks.before_synchronize` adds to it; raises what went wrong in it."""

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from oxinp._ptx.kernel import Kernel
-    from oxinp._ptx.tma import MapSpec
+    from oxinp._ptx.tma import MapSpec, MatrixMaps
     from oxinp._runtime.backend import Launch
     from oxinp._runtime.memory import Buffer, MemoryStats
 
@@ -274,6 +274,10 @@ class EmulatorBackend:
     def tensor_map(self, spec: MapSpec, ptr: int) -> bytes:
         """There are no copy engines here, and no kernel is planned that has any."""
         raise NotImplementedError(f"{spec} at {ptr:#x}: tensor maps are for compute capability 9.0")
+
+    def matrix_map(self, maps: MatrixMaps, extents: tuple[int, int], ptr: int) -> bytes:
+        """There are none, as of `tensor_map`."""
+        return self.tensor_map(maps.spec(extents), ptr)
 
     def synchronize(self) -> None:
         """Do what `hooks.before_synchronize` asks for; nothing else is ever pending."""

@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 
 from oxinp._config import config
 from oxinp._driver.launch import Launcher
-from oxinp._driver.tensormap import TensorMap
+from oxinp._driver.tensormap import TensorMap, TensorMapEncoder
 from oxinp._ptx.synchronize import GRID_WAIT
 from oxinp._runtime import here, timeline
 from oxinp._runtime.counters import NO_WORK, after_launch, stats
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
     from oxinp._driver.stream import Stream
     from oxinp._ptx.kernel import Kernel
-    from oxinp._ptx.tma import MapSpec
+    from oxinp._ptx.tma import MapSpec, MatrixMaps
     from oxinp._runtime.backend import Launch
     from oxinp._runtime.timeline import Device
 
 __all__ = ["Elsewhere", "Launches"]
 
 _L2_PROMOTION_NBYTES = 128
-_MAX_MAPS = 256  # tensor maps that are kept
+_MAX_MAPS = 256  # tensor maps that are kept, and encoders of such
 _MIN_OVERLAPPING_VERSION = 12030  # from which graphs know kernels that begin before others have ended
 _BULK_STORE = "d.global.shared::cta"
 """In the text of every instruction that writes to memory by a tensor map."""
@@ -51,7 +51,7 @@ class _Map(bytes):
     """A tensor map, which knows where its array lies, and keeps what it was made from."""
 
     ptr: int
-    spec: MapSpec
+    spec: MapSpec | MatrixMaps
 
 
 class Launches:
@@ -65,7 +65,8 @@ class Launches:
     def __init__(self, backend: Device) -> None:
         self._backend = backend
         self._current = _Launching()
-        self._maps: dict[tuple[int, int], _Map] = {}  # not by the Spec, whose hash is a call of Python's
+        self._maps: dict[tuple[Any, ...], _Map] = {}  # not by the Spec, whose hash is a call of Python's
+        self._encoders: dict[MatrixMaps, tuple[TensorMapEncoder, int]] = {}
         # Of which brief ones are made; the second ones may begin before the kernels before them have ended.
         self._shared: tuple[WeakKeyDictionary[Kernel, Launcher], ...] = WeakKeyDictionary(), WeakKeyDictionary()
 
@@ -199,9 +200,39 @@ class Launches:
             swizzle_nbytes=spec.swizzle_nbytes,
             l2_promotion_nbytes=_L2_PROMOTION_NBYTES,
         ).value
+        return self._kept((id(whole), ptr), value, whole)
+
+    def matrix_map(self, maps: MatrixMaps, extents: tuple[int, int], ptr: int) -> bytes:
+        """Return what `tensor_map` does for a matrix of these extents, which may be ones that no other one has."""
+        key = maps, extents, ptr
+        made = self._maps.get(key)
+        if made is not None:
+            return made
+        encoder, parts = self._encoders.get(maps) or self._encoder(maps)
+        lines, run = extents
+        return self._kept(key, encoder.encode(ptr, (lines, run * parts)), maps)
+
+    def _encoder(self, maps: MatrixMaps) -> tuple[TensorMapEncoder, int]:
+        """Return what encodes maps, and how many elements that TMA knows are one of theirs."""
+        spec = maps.spec((1, maps.box[1])).in_parts()
+        made = TensorMapEncoder(
+            self._backend.context,
+            spec.type.name,
+            spec.strides_nbytes,
+            spec.box,
+            swizzle_nbytes=spec.swizzle_nbytes,
+            l2_promotion_nbytes=_L2_PROMOTION_NBYTES,
+        )
+        if len(self._encoders) >= _MAX_MAPS:
+            self._encoders.clear()
+        found = self._encoders[maps] = made, len(maps.type.parts)
+        return found
+
+    def _kept(self, key: tuple[Any, ...], value: bytes, spec: MapSpec | MatrixMaps) -> _Map:
+        """Return a tensor map that is found by a key, whose last part is its address, from now on."""
         made = _Map(value)
-        made.ptr, made.spec = ptr, whole
+        made.ptr, made.spec = key[-1], spec
         if len(self._maps) >= _MAX_MAPS:
             self._maps.clear()
-        self._maps[id(whole), ptr] = made
+        self._maps[key] = made
         return made

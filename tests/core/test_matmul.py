@@ -9,7 +9,7 @@ import pytest
 
 import oxinp as np
 from oxinp._core.memory.recent import MEETINGS
-from oxinp._core.ops import matmul as products
+from oxinp._core.ops import product as by_tiles
 from oxinp._kernels.blas3 import plan as blas3
 from oxinp._kernels.blas3.plan import plan_rank_k
 from oxinp._kernels.gemm import select as kernels
@@ -489,7 +489,7 @@ def test_large_products_of_halves(turned, dtype, config):
 @pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "c16"])
 @pytest.mark.parametrize("shape", [(70, 33), (3, 40, 70)], ids=str)
 def test_a_matrix_by_its_own_transpose_is_computed_by_half(shape, dtype, monkeypatch):
-    monkeypatch.setattr(products, "MIN_SYMMETRIC", 1)
+    monkeypatch.setattr(by_tiles, "MIN_SYMMETRIC", 1)
     planned = []
     monkeypatch.setattr(blas3, "plan_rank_k", lambda *a, **k: planned.append(a[0]) or plan_rank_k(*a, **k))
     rng = numpy.random.default_rng(1)

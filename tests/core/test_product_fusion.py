@@ -186,7 +186,7 @@ def test_settings_are_those_of_the_call(config):
     product = a @ b
     held = next(iter(calls.CALLS))()
     config.matmul = "auto"
-    assert held.bound.parameters.settings[0] == "native"
+    assert held.bound.settings[0] == "native"
     np.evaluate(product)
 
 

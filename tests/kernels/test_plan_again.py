@@ -2,11 +2,13 @@
 
 import random
 from itertools import starmap
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from oxinp._kernels.elementwise import plan as elementwise
+from oxinp._kernels.plan import SCRATCH, Joined, inputs, outputs
 from oxinp._kernels.problem import Instr, Operand
 from oxinp._kernels.reduce import plan as reduce
 from oxinp._ptx.types import f32, f64
@@ -15,6 +17,7 @@ from tests.kernels.operations import sum_op
 
 NUM_PROBLEMS = 600
 FAR = 1 << 31
+H200 = SimpleNamespace(**{**vars(TINY_DEVICE), "num_sms": 132, "cc": (9, 0)})
 
 
 def add(k, x, y):
@@ -75,6 +78,45 @@ def test_sums():
             num_known += 1
             assert again == (wanted.launch.kernel, wanted.launch.grid, wanted.launch.constants)
     assert num_known > NUM_PROBLEMS // 8
+
+
+def test_sums_along_the_first_axis():
+    draw = random.Random(3)
+    types = [f64, f32]
+    known = reduce.Reduction(INPUTS, ADD, 2, SUM, f64)
+    num_known = num_joined = 0
+    for _ in range(NUM_PROBLEMS):
+        length, width = shape = (
+            draw.choice([1, 2, 9, 40, 700, 3000]),
+            draw.choice([1, 31, *[32, 48, 96, 101, 1008] * 2]),
+        )
+        pitch = draw.choice([*[1200] * 6, 1201, width, FAR // length])
+        first, *others = [(pitch, 1), (1, 0), (1200, 0), (0, 1), (pitch, 1), (1, length), (-pitch, 1)]
+        steps = draw.choice(others), draw.choice([*[first] * 6, *others])
+        alignments = tuple([draw.choice([t.nbytes, *[256] * 5]) for t in types])
+        written = draw.choice([*[1] * 6, 7, -1])
+        arrays = list(starmap(Operand, zip(types, steps, alignments, strict=True)))
+        problem = shape, (0,), arrays, Operand(f64, (written,)), H200
+        again = known.columns_again(shape, steps, alignments, written, H200)
+        wanted = known.plan(*problem)
+        assert wanted == reduce.Reduction(INPUTS, ADD, 2, SUM, f64).plan(*problem)
+        if again is None:
+            continue
+        num_known += 1
+        launches = [(step.kernel, step.grid, step.constants) for step in wanted.steps]
+        if isinstance(again, Joined):
+            num_joined += 1
+            first, second, scratch_nbytes = again
+            assert [first, second] == launches
+            assert scratch_nbytes == wanted.scratch_nbytes
+            out, scratch, *taken = wanted.steps[0].arguments
+            assert (out, scratch, *taken) == (*outputs(1), SCRATCH, *inputs(2))
+            assert wanted.steps[1].arguments == (*outputs(1), SCRATCH)
+        else:
+            assert [again] == launches
+            assert wanted.launch.arguments == (*outputs(1), *inputs(2))
+    assert num_known > NUM_PROBLEMS // 8
+    assert num_joined > NUM_PROBLEMS // 30
 
 
 @pytest.mark.parametrize("axes", [(0,), (1,), (0, 1)])

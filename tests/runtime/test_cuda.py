@@ -8,6 +8,8 @@ import pytest
 from oxinp._driver import errors
 from oxinp._driver.driver import start
 from oxinp._ptx.kernel import retraceable
+from oxinp._ptx.tma import matrix_maps
+from oxinp._ptx.types import c128, f32
 from oxinp._runtime import cuda, here, hooks, timeline
 from oxinp._runtime.backend import NUM_FLAGS, NUM_REPORTS, BackendUnavailable, flags_of
 from oxinp._runtime.counters import stats as counters
@@ -58,6 +60,22 @@ def use_stream(backend):
         here.enter(backend.timeline(stream))
 
     return use
+
+
+@pytest.mark.parametrize("type_", [f32, c128], ids=str)
+def test_maps_of_matrices_are_those_of_their_specs(backend, library, type_):
+    maps = matrix_maps(type_, 512, (8, 128 // type_.nbytes))
+    made = []
+    for extents, ptr in (((40, 32), 0x1000), ((41, 16), 0x1000), ((40, 32), 0x2000)):
+        assert backend.matrix_map(maps, extents, ptr).ptr == ptr
+        _, *by_extents = library.tensor_map
+        backend.tensor_map(maps.spec(extents), ptr)
+        _, *by_spec = library.tensor_map
+        assert by_extents == by_spec
+        made.append(backend.matrix_map(maps, extents, ptr))
+    count = library.count()["cuTensorMapEncodeTiled"]
+    assert backend.matrix_map(maps, (40, 32), 0x2000) is made[-1]
+    assert library.count()["cuTensorMapEncodeTiled"] == count
 
 
 def params(launch, kernel):

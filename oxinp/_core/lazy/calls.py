@@ -95,7 +95,8 @@ class Call:
                 attempt(self._run)
             return
         leaves, bound = self.leaves, self.bound
-        if bound.executables is None and leaves is not None and not here.are_several and not is_locked():
+        is_planned = bound.executables is not None or bound.op.plan_again is not None
+        if not is_planned and leaves is not None and not here.are_several and not is_locked():
             bound.plan_ahead(leaves)
         attempt(self._run)
 

@@ -7,6 +7,7 @@ A chain is planned once per graph and set of outputs; `lazy.executor` runs it. W
 from __future__ import annotations
 
 import importlib
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +15,7 @@ import numpy as np
 from oxinp._config import config
 from oxinp._core.lazy.building import missing
 from oxinp._core.lazy.executor import Executable, anywhere, load, run_again, run_again_into
-from oxinp._core.lazy.expr import Graph, Node, Structure, Unsupported, cast, leaf
+from oxinp._core.lazy.expr import Graph, Node, Structure, Unsupported, cast, graph_of, leaf, structure_of
 from oxinp._core.lazy.op import Op, RowWalk, kinds_of
 from oxinp._core.lazy.placement import device, keyed
 from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES, MOVED_TYPES
@@ -324,10 +325,17 @@ def copying(layout: Layout, dtype: np.dtype[Any]) -> Graph:
         source.programs = {}
     graph: Graph | None = source.programs.get(("copy", dtype))
     if graph is None:
-        node = Node(cast(layout.dtype, dtype), dtype, (0,))
-        graph = source.programs["copy", dtype] = Graph.of(Layout.of(dtype, layout.shape), (layout,), (node,), 1)
+        structure = _copy_structure(layout.dtype, layout.dtype.num, dtype, dtype.num)
+        graph = source.programs["copy", dtype] = graph_of(structure, Layout.of(dtype, layout.shape), (layout,))
         graph.is_copy = dtype == layout.dtype
     return graph
+
+
+@cache
+def _copy_structure(source: np.dtype[Any], source_num: int, dtype: np.dtype[Any], num: int) -> Structure:
+    """Return the structure of a copy; the numbers tell equal dtypes of other scalar types apart."""
+    del source_num, num
+    return structure_of((source,), (True,), (Node(cast(source, dtype), dtype, (0,)),), 1)
 
 
 def on_device(layout: Layout, buffer: Buffer) -> Value:

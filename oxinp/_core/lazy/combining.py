@@ -126,7 +126,7 @@ def combine(
     if pending:
         # The largest first: what it computes on the way may be the others.
         pending.sort(key=lambda i: -len(graphs[i].nodes))
-        flush = tuple([i for i in pending if not _may_join(graphs[i], out_shape)])
+        flush = tuple([i for i in pending if not may_join(graphs[i], out_shape)])
         if flush or structure is None:
             return Record(None, cost, flush or tuple(pending), layout=layout)
     assert structure is not None  # one operation on what is not pending is never too large
@@ -249,12 +249,12 @@ def _spread(graph: Graph, shape: tuple[int, ...]) -> tuple[Any, ...] | None:
     """Return the leaves of an operand of fewer elements, broadcast; None where it has to be computed before."""
     if not graph.nodes:
         return (graph.layout.broadcast(shape),)
-    if graph.shape or not _may_join(graph, shape):
+    if graph.shape or not may_join(graph, shape):
         return None
     return tuple([entry.broadcast(shape) if type(entry) is Layout else entry for entry in graph.leaves])
 
 
-def _may_join(graph: Graph, shape: tuple[int, ...]) -> bool:
+def may_join(graph: Graph, shape: tuple[int, ...]) -> bool:
     """Whether a pending operand becomes part of a graph of a shape: one of that shape, or a short chain of scalars.
 
     Such a chain is computed again for each element, which takes less than a launch where there are not many.

@@ -17,7 +17,7 @@ from oxinp._kernels.plan import Launch, Plan, inputs, outputs
 from oxinp._runtime import here
 
 if TYPE_CHECKING:
-    from oxinp._kernels.plan import Again
+    from oxinp._kernels.plan import Again, Joined, Resized
     from oxinp._runtime.memory import Buffer
 
 _CLOCK = count(1)
@@ -174,8 +174,8 @@ class Executable:
         self._queue((*values[:count], 0 if scratch is None else scratch.ptr, self.flags, *values[count:]))
 
 
-_ANYWHERE: dict[Any, tuple[int, Any, Callable[[int], Buffer]]] = {}
-"""Kernels -> the version of the settings, what launches them with any grid and parameters, and what allocates."""
+_ANYWHERE: dict[Any, tuple[int, Any, Any]] = {}
+"""Kernels -> the version of the settings, what launches them with any grid and parameters, and the backend."""
 
 MAX_KERNELS = 1 << 12
 _OUTPUTS = tuple([argument.buffer for argument in outputs(64)])
@@ -191,7 +191,7 @@ def load(plan: Plan) -> None:
             num_varying = len(step.kernel.params) - len(step.constants)
             backend, version = device(), config.version  # read before what it is the version of
             launch = None if backend.pool.notes_uses else backend.relauncher(step.kernel, num_varying)
-            _ANYWHERE[keyed(step.kernel)] = version, launch, backend.allocate
+            _ANYWHERE[keyed(step.kernel)] = version, launch, backend
 
 
 def anywhere(kernel: Any) -> Any:
@@ -222,14 +222,44 @@ def run_again(
         The output; True where it was there. None where the kernel is not loaded, or launches are watched.
     """
     kernel, grid, constants = again
-    version, launch, allocate = _ANYWHERE.get(keyed(kernel) if here.are_several else kernel, _NOWHERE)
+    version, launch, backend = _ANYWHERE.get(keyed(kernel) if here.are_several else kernel, _NOWHERE)
     if launch is None or version != config.version:
         return None
     parameters = _with_parts(leaves) if has_parts else [getattr(entry, "ptr", entry) for entry in leaves]
     if ptr is not None:
         launch(grid, ptr, *parameters, *constants)
         return True
-    buffer: Buffer = allocate(nbytes)
+    buffer: Buffer = backend.allocate(nbytes)
+    launch(grid, buffer.ptr, *parameters, *constants)
+    return buffer
+
+
+def run_joined(joined: Joined, nbytes: int, leaves: tuple[Any, ...], ptr: int | None = None) -> Any:
+    """Run two launches like ones before; parameters and what is returned are as of `run_again`."""
+    (kernel, grid, constants), (joining, joining_grid, last), scratch_nbytes = joined
+    launch, launch_joining = anywhere(kernel), anywhere(joining)
+    if launch is None or launch_joining is None:
+        return None
+    backend = device()
+    scratch = backend.allocate(scratch_nbytes)  # held while the launches are queued
+    buffer = backend.allocate(nbytes) if ptr is None else None
+    out = ptr if buffer is None else buffer.ptr
+    launch(grid, out, scratch.ptr, *[getattr(entry, "ptr", entry) for entry in leaves], *constants)
+    launch_joining(joining_grid, out, scratch.ptr, *last)
+    return buffer or True
+
+
+def run_resized(resized: Resized, nbytes: int, leaves: tuple[Any, ...]) -> Buffer | None:
+    """Run a product like one before; parameters and what is returned are as of `run_again`."""
+    kernel, grid, constants, maps, has_addresses = resized
+    version, launch, backend = _ANYWHERE.get(keyed(kernel) if here.are_several else kernel, _NOWHERE)
+    if launch is None or version != config.version:
+        return None
+    addresses = [entry.ptr for entry in leaves]
+    parameters = [backend.matrix_map(*each, address) for each, address in zip(maps, addresses, strict=False)]
+    if has_addresses:
+        parameters += addresses
+    buffer: Buffer = backend.allocate(nbytes)
     launch(grid, buffer.ptr, *parameters, *constants)
     return buffer
 
@@ -237,11 +267,11 @@ def run_again(
 def run_again_into(again: Again, sizes: Sequence[int], leaves: tuple[Any, ...], *, has_parts: bool) -> Any:
     """Do as `run_again` with several outputs, of so many bytes; return them."""
     kernel, grid, constants = again
-    version, launch, allocate = _ANYWHERE.get(keyed(kernel), _NOWHERE)
+    version, launch, backend = _ANYWHERE.get(keyed(kernel), _NOWHERE)
     if launch is None or version != config.version:
         return None
     parameters = _with_parts(leaves) if has_parts else [getattr(entry, "ptr", entry) for entry in leaves]
-    buffers = [allocate(nbytes) for nbytes in sizes]
+    buffers = [backend.allocate(nbytes) for nbytes in sizes]
     launch(grid, *[buffer.ptr for buffer in buffers], *parameters, *constants)
     return buffers
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from oxinp._config import config
 from oxinp._core.lazy.building import missing
-from oxinp._core.lazy.executor import Executable, load, run_again, run_once
+from oxinp._core.lazy.executor import Executable, load, run_again, run_joined, run_once
 from oxinp._core.lazy.expr import Graph, new_table, remember
 from oxinp._core.lazy.placement import device, keyed
 from oxinp._core.memory.layout import Layout
@@ -19,7 +19,7 @@ from oxinp._ptx.frozen import Frozen
 from oxinp._runtime import here
 
 if TYPE_CHECKING:
-    from oxinp._kernels.plan import Again, Plan
+    from oxinp._kernels.plan import Again, Joined, Plan
     from oxinp._kernels.problem import ReduceOp
     from oxinp._runtime.memory import Buffer
 
@@ -73,8 +73,8 @@ class Op(Frozen, eq=False):
     host_weight : float
         How much longer NumPy takes than to add so many bytes, for `balance`.
     plan_again : callable or None
-        ``plan_again(bound, variant)`` -> the same Plan, or what an `Again` says of it, if that takes arithmetic alone
-        because an operation of this kind has been planned for other sizes; else None.
+        ``plan_again(bound, variant)`` -> the same Plan, or what an `Again` or a `Joined` says of it, if that takes
+        arithmetic alone because an operation of this kind has been planned for other sizes; else None.
     takes_chains : bool or tuple of int
         Operands, or those of these numbers, may be chains of elementwise operations, which run in the operation's own
         kernel; else they are computed before.
@@ -116,7 +116,7 @@ class Op(Frozen, eq=False):
     host: Callable[..., Any] | None = None
     cost: Callable[[tuple[Layout, ...], Any], float] = _largest
     host_weight: float = 1.0
-    plan_again: Callable[[BoundOp, Any], Plan | Again | None] | None = None
+    plan_again: Callable[[BoundOp, Any], Plan | Again | Joined | None] | None = None
     takes_chains: bool | tuple[int, ...] = False
     takes_views: bool = False
     fuse: Callable[[BoundOp, Graph, int], Plan | None] | None = None
@@ -191,7 +191,7 @@ class BoundOp:
     def plan_ahead(self, leaves: tuple[Any, ...]) -> None:
         """Plan what has not run, for these leaves: before the lock is taken."""
         op = self.op
-        if self.executables is None and not self.has_run and op.plan_again is None:
+        if self.executables is None and not self.has_run:
             variant = None if op.variant is None else op.variant(self, leaves)
             self.planned = keyed(variant), config.version, self._plan(variant)
 
@@ -214,18 +214,16 @@ class BoundOp:
             Address of the only result, if it is not to be new.
         """
         again = self.op.plan_again
-        if self.has_run or (again is None and self.planned is None):
+        if self.has_run or (again is None and self.planned is None) or self.has_scalar_parts():
             return None
-        for graph in self.graphs:
-            if graph.structure.has_parts:
-                return None
         layouts = self.layouts
-        plan: Any = self._planned_for(variant) if again is None else again(self, variant)
+        plan: Any = self._planned_for(variant) if again is None else self.plan_again(variant)
         if plan is None:
             return None
         made: list[Buffer] | None
         if isinstance(plan, tuple):
-            buffer = run_again(plan, layouts[0].nbytes, leaves, ptr)
+            run: Any = run_again if type(plan) is tuple else run_joined
+            buffer = run(plan, layouts[0].nbytes, leaves, ptr)
             made = None if buffer is None else [buffer] if ptr is None else []
         else:
             sizes = (layouts[0].nbytes,) if len(layouts) == 1 else [layout.nbytes for layout in layouts]
@@ -234,6 +232,18 @@ class BoundOp:
                 self.planned = keyed(variant), config.version, plan  # for what is compiled of it
         self.has_run = made is not None
         return made
+
+    def plan_again(self, variant: Hashable) -> Plan | Again | Joined | None:
+        """Return what `Op.plan_again` does."""
+        again = self.op.plan_again
+        return None if again is None else again(self, variant)
+
+    def has_scalar_parts(self) -> bool:
+        """Whether an operand is made of a complex scalar, which is two parameters."""
+        for graph in self.graphs:  # noqa: SIM110 - `any` costs more than the rest
+            if graph.structure.has_parts:
+                return True
+        return False
 
     def describe(self) -> str:
         """Say in a few words what it computes."""

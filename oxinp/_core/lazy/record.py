@@ -10,11 +10,12 @@ import numpy as np
 from oxinp._config import config
 from oxinp._core.errors.state import checks, current, quiet
 from oxinp._core.lazy import explain, placement, reports, schedule
-from oxinp._core.lazy.combining import combine, renew
+from oxinp._core.lazy.combining import combine, may_join, renew
 from oxinp._core.lazy.expr import Graph, Loop, Operation, Placed, Record, Unsupported, cast, leaf, remember, scalar
 from oxinp._core.lazy.flagged import flagged
 from oxinp._core.lazy.handle import Handle, chain, host_view
 from oxinp._core.lazy.results import is_device_scalar, wrap_host, wrap_pending
+from oxinp._core.memory.broadcast import broadcast_shapes
 from oxinp._core.memory.dtypes import DEVICE_TYPES, WEAK_TYPES
 from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.storage import SHARED, Value
@@ -152,8 +153,25 @@ def paired(operation: Operation, a: Handle, b: Handle) -> Value | None:
     key = (first, second) if place is None else (first, second, place)
     record = operation.pairs.get(key) or renew(operation, operation.pairs, key, (first, second), place)
     if record is None or record.graph is None:
-        return None
+        return paired(operation, a, b) if _compute_what_spreads((a, b), (first, second)) else None
     return record.graph, leaves if place is not None else leaves + others, mask | bits
+
+
+def _compute_what_spreads(operands: tuple[Handle, Handle], graphs: tuple[Graph, Graph]) -> bool:
+    """Have operands computed that are pending and have to be broadcast; whether there were such."""
+    first, second = graphs
+    if first.shape == second.shape or not (first.nodes or second.nodes):
+        return False
+    try:
+        shape = broadcast_shapes([first.shape, second.shape], None)
+    except ValueError:  # which is told elsewhere
+        return False
+    found = False
+    for handle, graph in zip(operands, graphs, strict=True):
+        if graph.nodes and not may_join(graph, shape):
+            schedule.postpone(handle._held or handle._storage)
+            found = True
+    return found
 
 
 def _joined(operation: Operation, u: Value, v: Value) -> Value | None:

@@ -210,10 +210,11 @@ def is_direct(graph: Graph, leaves: tuple[Any, ...], buffer: Buffer, layout: Lay
 def _is_apart(bound: BoundOp, leaves: tuple[Any, ...], buffer: Buffer, layout: Layout) -> bool:
     """Whether an operation reads no byte of `buffer` that is written."""
     start = buffer.ptr + layout.offset
-    layouts = [where for graph in bound.graphs for where in graph.leaves]
-    for entry, where in zip(leaves, layouts, strict=True):
-        if getattr(entry, "buffer", None) is buffer and not _are_apart(entry.ptr, where, start, layout):
-            return False
+    for place, entry in enumerate(leaves):
+        if getattr(entry, "buffer", None) is buffer:
+            where = [each for graph in bound.graphs for each in graph.leaves][place]
+            if not _are_apart(entry.ptr, where, start, layout):
+                return False
     return True
 
 

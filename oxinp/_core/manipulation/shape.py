@@ -21,8 +21,8 @@ def reshape(array: Handle, shape: Any, order: Any = "C", *, copy_wanted: bool | 
         seen = array._seen if array._host is host else host_view(array)
         if seen.flags.c_contiguous:
             return host_part(array, host, seen.reshape(shape))
-    if (array._held or array._storage).host is None and order == "C" and not copy_wanted:
-        layout = view_layout(VIEWS[np.reshape], array._layout, (shape,), {})
+    if host is None and order == "C" and not copy_wanted:
+        layout = view_layout(VIEWS[np.reshape], array._known or array._layout, (shape,), {})
         if layout is not None:
             return view_at(array, layout)
     target = resolve_shape(array._layout.size, shape)

@@ -26,6 +26,7 @@ from oxinp._core.lazy.views import view
 from oxinp._core.manipulation.copy import assign, astype, copy, order_of
 from oxinp._core.memory.layout import Layout
 from oxinp._core.ops import matmul
+from oxinp._core.ops.product import HOST_WEIGHT
 from oxinp._core.subclass import SUBCLASSES, leader
 from oxinp._core.ufunc.object import ufunc
 from oxinp._core.ufunc.table import UfuncRow
@@ -142,7 +143,7 @@ class gufunc(ufunc):  # noqa: N801 - as `ufunc`
             limit = config.offload_threshold
             m, n = x.size * 16, y.size  # at most what an element costs
             is_light = (m < limit and n * 16 < limit) if y.ndim == 1 else 0 < m * n < limit
-            is_light = is_light or (bound := matmul.bound(x, y)) < limit or balance.takes(bound, matmul.HOST_WEIGHT)
+            is_light = is_light or (bound := matmul.bound(x, y)) < limit or balance.takes(bound, HOST_WEIGHT)
             if is_light and not explain.REPORTS:
                 return wrap_host(self._of_hosts(x, y))
             return self._of_arrays((a, b))
@@ -197,7 +198,7 @@ class gufunc(ufunc):  # noqa: N801 - as `ufunc`
 
     def _of_arrays(self, arrays: Sequence[Any], loop: Any = None) -> Any:
         if is_hosted(arrays) and placement.takes_to_host(
-            self.__name__, self._cost(arrays[0]._layout, arrays[1]._layout), matmul.HOST_WEIGHT
+            self.__name__, self._cost(arrays[0]._layout, arrays[1]._layout), HOST_WEIGHT
         ):
             return wrap_host(call_numerical(self._row.numpy, [host_view(x) for x in arrays], {"dtype": loop}))
         return self._product(*arrays) if loop is None else self._product(*arrays, loop)

@@ -20,7 +20,7 @@ _BOUND = new_table()
 
 
 @cache
-def _operation(row: ReductionRow) -> Op:
+def operation(row: ReductionRow) -> Op:
     """Return the operation of a row."""
     return Op(
         row.name,
@@ -98,7 +98,7 @@ def _bind(wanted: Wanted) -> BoundOp:
     parameters = lifted.structure.kinds[len(chain.leaves) :]
     whole = source.dense if source.dtype is dtypes.accumulated else Layout.of(dtypes.accumulated, shape)
     graph = Graph(lifted.structure, whole, (*chain.leaves, *parameters))
-    return BoundOp(_operation(row), (graph,), (layout,), Reduced(lifted.op, axes, lifted.mask))
+    return BoundOp(operation(row), (graph,), (layout,), Reduced(lifted.op, axes, lifted.mask))
 
 
 def _lift(wanted: Wanted) -> _Lifted:

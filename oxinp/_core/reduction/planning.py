@@ -6,10 +6,11 @@ import importlib
 from typing import Any, NamedTuple
 
 from oxinp._core.lazy.chains import arrays, input_types, instructions, line_of, operand
+from oxinp._core.lazy.expr import Graph
 from oxinp._core.lazy.op import BoundOp, RowWalk
 from oxinp._core.lazy.placement import device
 from oxinp._core.memory.layout import Layout
-from oxinp._kernels.plan import Again, Plan
+from oxinp._kernels.plan import Again, Joined, Plan
 from oxinp._kernels.problem import ReduceOp
 
 
@@ -28,12 +29,18 @@ def plan(bound: BoundOp, target: Layout | None = None) -> Plan:
     return made
 
 
-def plan_again(bound: BoundOp, target: Layout | None) -> Plan | Again | None:
+def plan_again(bound: BoundOp, target: Layout | None) -> Plan | Again | Joined | None:
     """Return the same, if other sizes have been planned."""
     wanted: Reduced = bound.parameters
     (graph,) = bound.graphs
+    if wanted.axes == (0,) and len(graph.shape) == 2:
+        written = bound.layouts[0] if target is None else target
+        planner = graph.structure.plans.get(key_of(wanted, written))
+        columns = None if planner is None else _columns_of(planner, graph, written)
+        if columns is not None:
+            return columns
     if len(wanted.axes) == graph.layout.ndim:
-        planner = graph.structure.plans.get(_key(wanted, bound.layouts[0] if target is None else target))
+        planner = graph.structure.plans.get(key_of(wanted, bound.layouts[0] if target is None else target))
         line = line_of([entry for entry in graph.leaves if type(entry) is Layout])
         if planner is not None and line is not None:
             again: Again | None = planner.line_again(*line, device().capability.num_sms)
@@ -42,6 +49,39 @@ def plan_again(bound: BoundOp, target: Layout | None) -> Plan | Again | None:
     planner, problem = _problem(bound, target)
     made: Plan | None = None if planner is None else planner.plan_again(*problem, device().capability)
     return made
+
+
+def _columns_of(planner: Any, graph: Graph, target: Layout) -> Again | Joined | None:
+    """Return how a matrix is reduced along the first axis into a vector, if others have been."""
+    steps: tuple[tuple[int, int], ...] = ()
+    alignments: tuple[int, ...] = ()
+    for entry in graph.leaves:
+        if type(entry) is Layout:
+            if not entry.is_aligned:
+                return None
+            itemsize = entry.dtype.itemsize
+            down, along = entry.strides
+            steps += ((down // itemsize, along // itemsize),)
+            alignments += (entry.alignment,)
+    return columns_again(planner, graph.shape, steps, alignments, target)
+
+
+def columns_again(
+    planner: Any,
+    shape: tuple[int, ...],
+    steps: tuple[tuple[int, int], ...],
+    alignments: tuple[int, ...],
+    target: Layout,
+) -> Again | Joined | None:
+    """Return how matrices of a shape are reduced along the first axis into a vector, if others have been.
+
+    Parameters are those of `Reduction.columns_again`, but for the layout of the vector.
+    """
+    if target.ndim != 1:
+        return None
+    written = target.strides[0] // target.dtype.itemsize
+    again: Again | Joined | None = planner.columns_again(shape, steps, alignments, written, device().capability)
+    return again
 
 
 def row_walk(bound: BoundOp) -> RowWalk | None:
@@ -65,11 +105,12 @@ def _planner(bound: BoundOp, target: Layout | None) -> tuple[Any, tuple[Any, ...
         module = importlib.import_module("oxinp._kernels.reduce.plan")  # which only who reduces pays for
         own = instructions(structure), structure.result, wanted.op, problem[-1].type, wanted.mask
         planner = module.Reduction(input_types(structure), *own)
-        structure.plans[_key(wanted, bound.layouts[0] if target is None else target)] = planner
+        structure.plans[key_of(wanted, bound.layouts[0] if target is None else target)] = planner
     return planner, problem
 
 
-def _key(wanted: Reduced, target: Layout) -> Any:
+def key_of(wanted: Reduced, target: Layout) -> Any:
+    """Return what a structure keeps the planner of a reduction by."""
     return "reduction", wanted.op, wanted.mask, target.dtype
 
 
@@ -82,4 +123,4 @@ def _problem(bound: BoundOp, target: Layout | None) -> tuple[Any, tuple[Any, ...
     if target.ndim != len(graph.shape) - len(wanted.axes):  # keepdims
         kept = [axis for axis in range(target.ndim) if axis not in wanted.axes]
         output = output.replace(strides=tuple([output.strides[axis] for axis in kept]))
-    return graph.structure.plans.get(_key(wanted, target)), (graph.shape, wanted.axes, arrays(graph), output)
+    return graph.structure.plans.get(key_of(wanted, target)), (graph.shape, wanted.axes, arrays(graph), output)

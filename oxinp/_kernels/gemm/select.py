@@ -137,7 +137,7 @@ def plan(
         if batch or variant != _PLAIN:
             return product
         made = _configured(spec, config, out, 0)
-        return product.resizing(lambda m, n: multistage.plan(made, (m, n, depth), (n, a_stride, b_stride)))
+        return product.resizing(multistage.resizing(made, depth, a_stride, b_stride))
     size = math.prod(shape)
     shape = (product.scratch_nbytes // (size * acc.nbytes), size)
     joined = _joining(acc, out).plan(shape, (0,), (Operand(acc, (size, 1)),), Operand(out, (1,)), device)

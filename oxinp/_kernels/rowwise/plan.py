@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from oxinp._kernels.choice import Limits
     from oxinp._kernels.plan import Grid
     from oxinp._kernels.problem import Output, ScalarOperand
-    from oxinp._kernels.reduce.plan import ReducePass
+    from oxinp._kernels.reduce.passes import ReducePass
     from oxinp._kernels.rowwise.program import Item
 
 MAX_ACCESS = 16  # bytes

@@ -10,6 +10,7 @@ from oxinp._core.lazy import chains, executor
 from oxinp._core.lazy.expr import Graph
 from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.recent import MEETINGS, Recent
+from oxinp._kernels.gemm import select
 from tests.comparator import assert_same
 
 LENGTH = 700
@@ -100,10 +101,21 @@ def chosen(np, x, y, k):
     return np.where(y[:k] > 0, x[: 2 * k].reshape(2, k), y[:1]) + np.where(x[:2, None] > 0, y[:k], np.asarray(2.0))
 
 
+def vector_by_matrix(np, x, y, k):
+    return 2 * (x[:5] @ y[:3500].reshape(5, 700)[:, :k]) - 1
+
+
+def vector_by_matrix_in_chunks(np, x, y, k):
+    columns = 33 + k % 17
+    x[3000 : 3000 + columns] = x[:140:2] @ y[:3500].reshape(70, 50)[:, :columns]
+    x[3100 : 3100 + 2 * columns : 2] = (x[:70] - 1) @ y[:3500].reshape(70, 50)[:, :columns]
+    return x[:70] @ y[:3500].reshape(70, 50)[:, :columns]
+
+
 CHAINS = [chain, same_operand, backwards, in_steps, update, update_overlapping, update_apart, stencil]
 REDUCED = [total, largest, dot, dot_backwards]
-ALONG_AXES = [row_by_matrix, matrix_by_column, outer, chosen]
-BODIES = [*CHAINS, *REDUCED, *ALONG_AXES, matrices, product]
+ALONG_AXES = [row_by_matrix, vector_by_matrix, matrix_by_column, outer, chosen]
+BODIES = [*CHAINS, *REDUCED, *ALONG_AXES, vector_by_matrix_in_chunks, matrices, product]
 
 
 @pytest.fixture
@@ -134,6 +146,21 @@ def test_new_sizes_are_not_compiled(body, data, monkeypatch, launches):
     counts = {launches(lambda k=k: body(oxinp, *ours, k)) for k in range(340, 380)}
     assert not made
     assert len(counts) == 1
+
+
+def test_products_that_are_nominally_alike_are_planned_once(data, monkeypatch, launches):
+    (x, y), given = data
+    planned = []
+    plan = select.plan
+    monkeypatch.setattr(select, "plan", lambda *args: planned.append(args[0]) or plan(*args))
+
+    def times(x, y, m):
+        return x[: 16 * m].reshape(m, 16) @ y[:128].reshape(16, 8)
+
+    for m in range(145, 161):
+        assert launches(lambda m=m: times(x, y, m)) == 1
+        assert_same(times(x, y, m), times(*given, m))
+    assert len(planned) == 1
 
 
 def test_what_is_met_again_is_kept(data):

@@ -16,6 +16,7 @@ from oxinp._kernels.gemm.sm90_mma import plan as sm90_mma
 from oxinp._kernels.gemm.sm90_mma.spec import MmaSpec
 from oxinp._kernels.gemm.sm90_wgmma import cost as wgmma_cost
 from oxinp._kernels.gemm.sm90_wgmma import plan as sm90_wgmma
+from oxinp._kernels.plan import Argument, inputs, outputs
 from oxinp._ptx.tma import ALIGN
 from oxinp._ptx.types import bf16, c64, c128, f16, f32, f64, i8, i32, i64, u8
 
@@ -256,6 +257,10 @@ def test_resized_plans_are_those_of_their_extents(type_, majors):
         first = planned(m, n, depth)
         for other in range(m - 20, m + 20, 3):
             if first.resized is not None and nominal(other) == nominal(m):
-                assert first.resized(other, n) == planned(other, n, depth)
+                kernel, grid, constants, maps, has_addresses = first.resized(other, n)
+                launch = planned(other, n, depth).launch
+                assert (kernel, grid, constants) == (launch.kernel, launch.grid, launch.constants)
+                of_maps = [Argument(f"in{i}", 0, alike.spec(extents)) for i, (alike, extents) in enumerate(maps)]
+                assert launch.arguments == (*outputs(1), *of_maps, *inputs(2 if has_addresses else 0))
                 seen.add(first.launch.kernel.name)
     assert seen

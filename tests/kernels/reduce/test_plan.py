@@ -7,8 +7,7 @@ import pytest
 
 from oxinp._kernels.elementwise import plan as elementwise
 from oxinp._kernels.problem import Instr, Operand
-from oxinp._kernels.reduce import columns, rows
-from oxinp._kernels.reduce import plan as reduce_plan
+from oxinp._kernels.reduce import columns, passes, rows
 from oxinp._kernels.reduce.operators import extremum_of_bytes
 from oxinp._kernels.reduce.plan import Reduction
 from oxinp._ptx.types import f64, from_dtype, i64
@@ -245,7 +244,7 @@ def test_two_loops_are_those_that_collapsing_finds(monkeypatch):
     """A matrix that lies anyhow is reduced by the very launches that its loops, collapsed, are."""
     rng = np.random.default_rng(5)
     planner = Reduction([(f64, True), (f64, True)], (MULTIPLIED,), 2, sum_op(np.dtype("d")), f64)
-    taken = reduce_plan.pair
+    taken = passes.pair
     count = 0
     for _ in range(2000):
         shape = tuple(int(n) for n in rng.choice([1, 2, 3, 31, 32, 64, 65, 1400], 2))
@@ -257,7 +256,7 @@ def test_two_loops_are_those_that_collapsing_finds(monkeypatch):
         arrays = [Operand(f64, steps, int(rng.choice([8, 16, 256]))) for steps in given]
         output = Operand(f64, (int(rng.choice([1, 5])),))
         with monkeypatch.context() as patch:
-            patch.setattr(reduce_plan, "pair", lambda *_: None)
+            patch.setattr(passes, "pair", lambda *_: None)
             expected = planner.choose(shape, (axis,), arrays, output, 132)
         assert planner.choose(shape, (axis,), arrays, output, 132) == expected
         count += taken(shape, axis, arrays, output) is not None

@@ -39,8 +39,11 @@ from oxinp._ptx.kernel import retraceable
 from oxinp._ptx.types import i32, i64, u32
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from oxinp._kernels.elementwise.chain import Position
     from oxinp._kernels.gemm.multistage.warp_mma import Row, WarpMma
+    from oxinp._kernels.plan import Resized
     from oxinp._ptx.memory import Pointer
     from oxinp._ptx.value import Value
 
@@ -328,6 +331,20 @@ def plan(
     scratch_nbytes = grid[1] * num_matrices * m * n * spec.out.nbytes if spec.is_split_k else 0
     work = _work(spec, shape, batch, batch_strides, grid[1])
     return Plan((Launch(make(spec), grid, arguments, constants, work),), scratch_nbytes)
+
+
+def resizing(spec: MultistageSpec, depth: int, a_stride: int, b_stride: int) -> Callable[[int, int], Resized]:
+    """Return ``(m, n)`` -> the launch of a product that is no batch, in C order; parameters as for `plan`."""
+    kernel, tile_m, tile_n = make(spec), spec.tile_m, spec.tile_n
+    chunk = -(-depth // spec.depth) * spec.depth
+
+    def resized(m: int, n: int) -> Resized:
+        tiles_m, tiles_n = -(-m // tile_m), -(-n // tile_n)
+        count = tiles_m * tiles_n
+        constants = (m, n, depth, chunk, n, a_stride, b_stride, tiles_m, tiles_n, count)
+        return kernel, (count, 1, 1), constants, (), True
+
+    return resized
 
 
 def _work(

@@ -36,13 +36,14 @@ from oxinp._ptx.kernel import retraceable
 from oxinp._ptx.mbarrier import Consumer, Pipeline, UnrolledConsumer
 from oxinp._ptx.synchronize import follow
 from oxinp._ptx.tile import OperandTile
-from oxinp._ptx.tma import ALIGN, MapSpec, TensorMap, matrix_map
+from oxinp._ptx.tma import ALIGN, MapSpec, TensorMap, matrix_map, matrix_maps
 from oxinp._ptx.types import Type, c128, f32, f64, i64, u32
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from oxinp._kernels.gemm.operand import StridedBatch
+    from oxinp._kernels.plan import Grid, Resized
     from oxinp._ptx.memory import Pointer
     from oxinp._ptx.value import Value
 
@@ -212,7 +213,39 @@ def plan(
     epilogue : StagedEpilogue, optional
         Of a Spec with an epilogue, whose inputs follow A and B.
     """
-    return sizing(spec, shape[2], num_sms, strides, batch, epilogue)(shape[0], shape[1], work)
+    m, n, depth = shape
+    grid, constants, extents = sizing(spec, depth, num_sms, strides, batch, epilogue)(m, n)
+    boxes = spec.boxes()
+    if batch is None:
+        maps = [matrix_map(spec.type, *each) for each in zip(extents, strides, boxes, strict=True)]
+    else:
+        # Where all products have the same matrix, no coordinate but 0 is used.
+        moves = batch.a_stride, batch.b_stride
+        maps = [
+            MapSpec(spec.type, (batch.num_matrices if move else 1, *extent), (move or ALIGN, stride), (1, *box))
+            for extent, stride, box, move in zip(extents, strides, boxes, moves, strict=True)
+        ]
+    others = inputs(2) if spec.is_bf16x3 else ()
+    if epilogue is not None:
+        others += epilogue.arguments(spec, (m, n), 1 if batch is None else batch.num_matrices)
+    arguments = (_OUTPUT, *[Argument(f"in{i}", 0, each) for i, each in enumerate(maps)], *others)
+    return Plan((Launch(make(spec), grid, arguments, constants, work),))
+
+
+def resizing(spec: MmaSpec, depth: int, num_sms: int, strides: tuple[int, int]) -> Callable[[int, int], Resized]:
+    """Return ``(m, n)`` -> the launch of a product that is no batch and has no epilogue; parameters as for `plan`."""
+    sized, kernel, has_addresses = sizing(spec, depth, num_sms, strides), make(spec), spec.is_bf16x3
+    a_maps, b_maps = [matrix_maps(spec.type, *each) for each in zip(strides, spec.boxes(), strict=True)]
+
+    def resized(m: int, n: int) -> Resized:
+        grid, constants, (a_extents, b_extents) = sized(m, n)
+        return kernel, grid, constants, ((a_maps, a_extents), (b_maps, b_extents)), has_addresses
+
+    return resized
+
+
+Sized = tuple["Grid", tuple[int, ...], tuple[tuple[int, int], tuple[int, int]]]
+"""The grid, the constants, and lines and runs of the operands."""
 
 
 def sizing(
@@ -222,54 +255,40 @@ def sizing(
     strides: tuple[int, int],
     batch: StridedBatch | None = None,
     epilogue: StagedEpilogue | None = None,
-) -> Callable[[int, int, Work], Plan]:
-    """Return ``(m, n, work)`` -> what `plan` returns: products of new sizes take what depends on these alone."""
-    type_, itemsize, kernel = spec.type, spec.type.nbytes, make(spec)
+) -> Callable[[int, int], Sized]:
+    """Return ``(m, n)`` -> what of a launch depends on these alone; parameters as for `plan`."""
+    itemsize = spec.type.nbytes
     unit = ALIGN // itemsize
     padded_depth = -(-depth // unit) * unit
     is_a_along_k, is_b_along_k, is_complex = spec.a_major == "k", spec.b_major == "k", spec.is_complex
     tile_m, tile_n, cluster = spec.tile_m * spec.cluster, spec.tile_n, spec.cluster
-    (a_box, b_box), (a_stride, b_stride) = spec.boxes(), strides
     num_k = -(-depth // spec.depth)
-    num_slices, moves, count, chunk = 1, (0, 0), 1, num_k
+    num_slices, moves, chunk = 1, (0, 0), num_k
     of_batch: tuple[int, ...] = ()
     if batch is not None:
         chunk = -(-num_k // batch.split_k)
-        num_slices, moves, count = batch.num_slices(num_k), (batch.a_stride, batch.b_stride), batch.num_matrices
-        of_batch = (num_slices, num_slices // count, chunk, *(int(move > 0) for move in moves))
+        num_slices, moves = batch.num_slices(num_k), (batch.a_stride, batch.b_stride)
+        of_batch = (num_slices, num_slices // batch.num_matrices, chunk, *(int(move > 0) for move in moves))
     if num_k % spec.unroll_k or chunk % spec.unroll_k:
         raise ValueError(f"{spec}: {chunk} of {num_k} k-blocks are no multiple of the unrolled ones")
     # Where several fit on a multiprocessor, blocks are not persistent: not all are equally fast.
     places = num_sms * spec.blocks_per_sm * (1 if spec.blocks_per_sm == 1 else NUM_WAVES)
     most_blocks = places // cluster * cluster
     first: tuple[int, ...] = ()
-    others: tuple[Argument, ...] = ()
     if spec.is_bf16x3:
         steps = (*strides, *(moves if spec.is_batched else ()))
-        first, others = (depth, *(step // itemsize for step in steps)), inputs(2)
+        first = (depth, *(step // itemsize for step in steps))
     if epilogue is not None:
         first = (*epilogue.constants(spec), *first)
 
-    def sized(m: int, n: int, work: Work) -> Plan:
+    def sized(m: int, n: int) -> Sized:
         a_extent = (m, padded_depth) if is_a_along_k else (depth, -(-m // unit) * unit)
         b_extent = (n, padded_depth) if is_b_along_k else (depth, -(-n // unit) * unit)
         if is_complex:
             b_extent = depth // 2, b_extent[1]
-        if batch is None:
-            a_map, b_map = matrix_map(type_, a_extent, a_stride, a_box), matrix_map(type_, b_extent, b_stride, b_box)
-        else:
-            # Where all products have the same matrix, no coordinate but 0 is used.
-            a_map, b_map = [
-                MapSpec(type_, (count if move else 1, *extent), (move or ALIGN, stride), (1, *box))
-                for extent, stride, box, move in zip((a_extent, b_extent), strides, (a_box, b_box), moves, strict=True)
-            ]
         num_m, num_n = -(-m // tile_m) * cluster, -(-n // tile_n)
         blocks = min(num_m * num_n * num_slices, most_blocks)
-        arguments = (_OUTPUT, Argument("in0", 0, a_map), Argument("in1", 0, b_map), *others)
-        if epilogue is not None:
-            arguments += epilogue.arguments(spec, (m, n), count)
-        constants = (*first, num_m, num_n, num_k, *of_batch, m, n)
-        return Plan((Launch(kernel, (blocks, 1, 1), arguments, constants, work),))
+        return (blocks, 1, 1), (*first, num_m, num_n, num_k, *of_batch, m, n), (a_extent, b_extent)
 
     return sized
 
@@ -277,4 +296,4 @@ def sizing(
 (_OUTPUT,) = outputs(1)
 
 
-__all__ = ["make", "plan", "sizing"]
+__all__ = ["make", "plan", "resizing"]

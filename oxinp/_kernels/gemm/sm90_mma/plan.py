@@ -280,13 +280,8 @@ class _Product:
             return mma_kernel.plan(spec, self.shape, num_sms, strides, batch, _work(a, b, self.shape))
         if self.is_complex:  # whose columns are real and imaginary parts
             return mma_kernel.plan(spec, self.shape, num_sms, strides, None, _work(a, b, self.shape))
-        depth, itemsize, flops = self.shape[2], a.type.nbytes, 2 * len(a.type.parts) ** 2 * self.shape[2]
-        sized = mma_kernel.sizing(spec, depth, num_sms, strides)
-
-        def resized(m: int, n: int) -> Plan:
-            return sized(m, n, Work(flops * m * n, (m * n + (m + n) * depth) * itemsize))
-
-        return resized(*self.shape[:2]).resizing(resized)
+        planned = mma_kernel.plan(spec, self.shape, num_sms, strides, None, _work(a, b, self.shape))
+        return planned.resizing(mma_kernel.resizing(spec, self.shape[2], num_sms, strides))
 
     @property
     def has_epilogue(self) -> bool:

@@ -1,0 +1,265 @@
+"""Products of matrices that are multiplied by tiles: their plans, and those of new sizes, which are arithmetic."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from oxinp._config import config
+from oxinp._core.lazy.executor import run_resized
+from oxinp._core.lazy.expr import Graph, leaf
+from oxinp._core.lazy.op import SPARE, BoundOp, Op
+from oxinp._core.lazy.placement import device, keyed
+from oxinp._core.memory.dtypes import DEVICE_TYPES, MULTIPLIED_BITS
+from oxinp._core.memory.layout import Layout
+from oxinp._core.ops.epilogue import epilogue_of
+from oxinp._kernels.choice import nominal
+from oxinp._ptx.types import Type, f16, f32, i8, i16, i32, pred, u8, u16
+from oxinp._runtime import here
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from oxinp._kernels.gemm.epilogue import Epilogue
+    from oxinp._kernels.gemm.operand import Matrices
+    from oxinp._kernels.plan import Plan, Resized
+    from oxinp._runtime.memory import Buffer
+
+# Types whose sums are of another type: NumPy adds halves in single precision, and bools by `or`. Narrow integers wrap
+# around as the low bits of wider ones do, in a third of the instructions.
+_SUMS: dict[Type, Type] = {f16: f32, **dict.fromkeys((pred, i8, u8, i16, u16), i32)}
+# Rows from which the tiles of half a product keep all multiprocessors at work, and up to which half of it by
+# multiply-adds takes less time than all of it on faster units.
+MIN_SYMMETRIC, MAX_SYMMETRIC = 1024, {"d": sys.maxsize, "D": 4096}
+HOST_WEIGHT = 0.25  # on many cores
+ALIGN = 16  # bytes: what rows begin at multiples of decides which kernels there are
+MAX_RESIZED = 1 << 10
+RESIZED: dict[Any, Callable[[int, int], Resized]] = {}
+"""How products are launched that lie alike, and are nominally of one size (see `_kernels.choice`)."""
+
+OWN = "own"
+"""The variant of a product of a matrix and its own transpose."""
+
+
+class Product(BoundOp):
+    """The product of matrices as they lie.
+
+    Parameters
+    ----------
+    left, right, layout : Layout
+        Of the operands, and of the result.
+    cost : float
+        What placement compares to the threshold.
+
+    Attributes
+    ----------
+    left, right, cost
+        As given.
+    settings : (str, int)
+        ``config.matmul`` and ``config.matmul_workspace`` when it was asked for.
+    version : int
+        Of the settings that it was made under.
+    """
+
+    __slots__ = ("_operands", "_resized", "cost", "left", "right", "settings", "version")
+
+    def __init__(self, left: Layout, right: Layout, layout: Layout, cost: float) -> None:
+        is_own = left.strides[-1] == right.strides[-2] and _is_transpose(left, right, layout.dtype)
+        self.op = GRAM if is_own else MATMUL  # as `BoundOp` has it, but for the graphs
+        self.layouts = (layout,)
+        self.parameters = ()
+        self.has_run = False
+        self.planned = self.executables = self.fused = None
+        self.left, self.right = left, right
+        self.version = config.version
+        self.settings = config.matmul, config.matmul_workspace
+        self.cost = cost
+        self._operands: tuple[Matrices, Matrices] | None = None
+        self._resized: Resized | None = None
+
+    @property
+    def graphs(self) -> tuple[Graph, ...]:  # type: ignore[override]
+        """The operands', which few ask for."""
+        return leaf(self.left), leaf(self.right)
+
+    def host_cost(self) -> float:
+        """See `BoundOp.host_cost`."""
+        return HOST_WEIGHT * self.cost
+
+    def plan_ahead(self, leaves: tuple[Any, ...]) -> None:
+        """Plan it by arithmetic if one that is nominally alike has been planned; see `BoundOp.plan_ahead`."""
+        self._resized = self._find_resized()
+        if self._resized is None:
+            super().plan_ahead(leaves)
+
+    def run_first(self, variant: Hashable, leaves: tuple[Any, ...], ptr: int | None = None) -> list[Buffer] | None:
+        """Launch it as the one was launched that it is planned by; see `BoundOp.run_first`."""
+        resized, self._resized = self._resized, None
+        if variant is None and not self.has_run and self.planned is None:
+            resized = resized or self._find_resized()
+            buffer = None if resized is None else run_resized(resized, self.layouts[0].nbytes, leaves)
+            if buffer is not None:
+                self.has_run = True
+                return [buffer]
+        return super().run_first(variant, leaves, ptr)
+
+    def _find_resized(self) -> Resized | None:
+        """Return the launch, if one that is nominally alike has been planned."""
+        resized = RESIZED.get(self._nominally())
+        return None if resized is None else resized(*self.layouts[0].shape)
+
+    def _nominally(self) -> Any:
+        """Return what has in common what is planned alike, but for the extents of the result; None of batches."""
+        (layout,) = self.layouts
+        if len(layout.shape) != 2:
+            return None
+        left, right = self.left, self.right
+        (m, n), itemsize = layout.shape, right.dtype.itemsize
+        key = (
+            *(nominal(m), nominal(n), n % (ALIGN // itemsize or 1), left.shape[1]),
+            *(left.dtype, right.dtype, layout.dtype, left.strides, right.strides, left.alignment, right.alignment),
+            *(left.strides[1] < m * itemsize, right.strides[0] < n * itemsize),  # lines overlap
+            *(self.settings, config.version),
+        )
+        return keyed(key) if here.are_several else key
+
+    def _matrices(self) -> tuple[Matrices, Matrices]:
+        if self._operands is None:
+            batch, make = self.layouts[0].shape[:-2], _planner().Matrices
+            left, right = self.left, self.right
+            if batch:
+                left, right = [x.broadcast((*batch, *x.shape[-2:])) for x in (left, right)]
+            self._operands = (
+                make(_type_of(left.dtype), left.element_strides, left.alignment),
+                make(_type_of(right.dtype), right.element_strides, right.alignment),
+            )
+        return self._operands
+
+    def _extents(self) -> tuple[tuple[int, ...], int]:
+        """Shape of the result, and what is summed over."""
+        return self.layouts[0].shape, self.left.shape[-1]
+
+    def planned_by_steps(self, epilogue: Epilogue | None = None) -> Plan | None:
+        """The launches on faster units, if there are such; with an epilogue, one that has the sums of those without."""
+        plan: Plan | None = _planner().plan_steps(
+            *self._extents(),
+            *self._matrices(),
+            DEVICE_TYPES[self.layouts[0].dtype],
+            device().capability,
+            *self.settings,
+            epilogue,
+        )
+        return plan
+
+    def plan(self, variant: Any = None) -> Plan:
+        """Return the plan that is run: the usual one, the spare one, or the one of a matrix by its own transpose."""
+        if variant == OWN:
+            return self._plan_symmetric()
+        if variant == SPARE:
+            return self._plan_native()
+        plan = self.planned_by_steps() or self._plan_native()
+        key = self._nominally()
+        if plan.resized is not None and key is not None:
+            if len(RESIZED) >= MAX_RESIZED:
+                RESIZED.clear()
+            RESIZED[key] = plan.resized
+        return plan
+
+    def fuse(self, graph: Graph, place: int) -> Plan | None:
+        """Return the plan that multiplies and does what a graph does.
+
+        None where no kernel does both, or the product would not have the very sums that it has without.
+        """
+        type_ = DEVICE_TYPES[self.layouts[0].dtype]
+        acc = _SUMS.get(type_, type_)
+        epilogue = epilogue_of(graph, place, type_, acc)
+        if epilogue is None:
+            return None
+        if self.planned_by_steps() is not None:
+            return self.planned_by_steps(epilogue)
+        plan: Plan | None = _planner().plan(
+            *self._extents(),
+            *self._matrices(),
+            acc,
+            DEVICE_TYPES[graph.dtype],
+            device().capability,
+            importlib.import_module("oxinp._kernels.gemm.variant").Variant(epilogue=epilogue, has_plain_sums=True),
+        )
+        return plan
+
+    def _plan_symmetric(self) -> Plan:
+        """Half of the product of a matrix by its own transpose, and its mirror image, where that is faster."""
+        (layout,) = self.layouts
+        num_rows = layout.shape[-1]
+        planned = self.planned_by_steps() if num_rows > MAX_SYMMETRIC.get(layout.dtype.char, 0) else None
+        if num_rows < MIN_SYMMETRIC or planned is not None:
+            return planned or self.plan()
+        plan: Plan = importlib.import_module("oxinp._kernels.blas3.plan").plan_rank_k(
+            *self._extents(),
+            self._matrices()[0],
+            device().capability,
+            is_lower=True,
+            is_mirrored=True,
+        )
+        return plan
+
+    def _plan_native(self) -> Plan:
+        type_ = DEVICE_TYPES[self.layouts[0].dtype]
+        plan: Plan = _planner().plan(
+            *self._extents(), *self._matrices(), _SUMS.get(type_, type_), type_, device().capability
+        )
+        return plan
+
+
+def _variant(bound: BoundOp, leaves: tuple[Any, ...]) -> str | None:  # noqa: ARG001 - the rows' one signature
+    """Which plan runs for operands that lie there."""
+    return OWN if leaves[0].ptr == leaves[1].ptr else None
+
+
+def _may_fuse(bound: BoundOp, leaves: tuple[Any, ...]) -> bool:
+    """Whether the product is one that an epilogue is as fast with: of half a product there is none."""
+    return _variant(bound, leaves) is None or bound.layouts[0].shape[-1] < MIN_SYMMETRIC
+
+
+_Product: Any = Product  # whose methods take no other bound operations than their own
+MATMUL = Op(
+    "matmul",
+    _Product.plan,
+    host=np.matmul,
+    host_weight=HOST_WEIGHT,
+    takes_views=True,
+    fuse=_Product.fuse,
+    plan_variant=_Product.plan,
+    has_spare=True,
+    linear_in=(0, 1),
+)
+"""Its bound operations are each a `Product`."""
+GRAM = MATMUL.replace(variant=_variant, may_fuse=_may_fuse)
+"""Products whose right operand lies as the transpose of the left one does, and may be it."""
+
+
+def _is_transpose(left: Layout, right: Layout, dtype: np.dtype[Any]) -> bool:
+    """Whether the right layout is that of the left one's transpose, of dtypes of which half may be computed."""
+    shape, strides = left.shape, left.strides
+    if left.dtype is not dtype or dtype.char not in "fdFD":
+        return False
+    return (*shape[:-2], *shape[:-3:-1]) == right.shape and (*strides[:-2], *strides[:-3:-1]) == right.strides
+
+
+def _type_of(dtype: np.dtype[Any]) -> Type:
+    """As what elements are read: bools as the bytes 0 and 1 that they are."""
+    if dtype not in DEVICE_TYPES:
+        return MULTIPLIED_BITS[dtype.name][1]
+    type_ = DEVICE_TYPES[dtype]
+    return u8 if type_ is pred else type_
+
+
+@cache
+def _planner() -> Any:
+    """Return the module that plans products, imported for the first one: it is a fifth of the package."""
+    return importlib.import_module("oxinp._kernels.gemm.select")

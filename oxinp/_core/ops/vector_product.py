@@ -1,0 +1,150 @@
+"""Products of a vector and a matrix: sums along the first axis, recorded without the graph of what is summed up."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from oxinp._config import config
+from oxinp._core.errors.state import current, quiet
+from oxinp._core.lazy import schedule
+from oxinp._core.lazy.balance import balance
+from oxinp._core.lazy.calls import Pending
+from oxinp._core.lazy.chains import read
+from oxinp._core.lazy.combining import combine
+from oxinp._core.lazy.expr import leaf
+from oxinp._core.lazy.op import BoundOp
+from oxinp._core.lazy.results import wrap_result
+from oxinp._core.memory.dtypes import DEVICE_TYPES, FLOAT16
+from oxinp._core.memory.layout import Layout
+from oxinp._core.memory.view_functions import VIEWS, view_layout
+from oxinp._core.reduction import planning
+from oxinp._core.reduction.binding import Dtypes, Wanted, bind, operation
+from oxinp._core.reduction.table import SUM
+from oxinp._core.ufunc.objects import UFUNC_OBJECTS
+from oxinp._kernels.reduce.loops import MIN_COLUMNS
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from oxinp._core.lazy.expr import Graph
+    from oxinp._core.lazy.handle import Handle
+    from oxinp._core.memory.storage import Value
+    from oxinp._kernels.plan import Again, Joined
+
+_SUM = operation(SUM).replace(rows=None)  # along columns, which is no part of what goes along rows
+_MULTIPLY = UFUNC_OBJECTS["multiply"].operations[0]
+_PLANNERS: dict[np.dtype[Any], Any] = {}
+"""By dtype what plans the sums, once one has been planned."""
+
+
+class VectorProduct(BoundOp):
+    """The product of a vector and a matrix whose rows are contiguous.
+
+    It is the sum of their product, as others are bound; but its graph is made where somebody asks for it. What sizes
+    like it have been planned for is launched without.
+
+    Parameters
+    ----------
+    left, right, layout : Layout
+        Of the vector, the matrix and the result.
+    cost : float
+        What placement compares to the threshold.
+
+    Attributes
+    ----------
+    version : int
+        Of the settings that it was made under.
+    """
+
+    __slots__ = ("_summed", "cost", "left", "right", "version")
+
+    def __init__(self, left: Layout, right: Layout, layout: Layout, cost: float) -> None:
+        self.op = _SUM  # as `BoundOp` has it, but for what `_whole` finds
+        self.layouts = (layout,)
+        self.has_run = False
+        self.planned = self.executables = self.fused = None
+        self.left, self.right, self.cost = left, right, cost
+        self.version = config.version
+        self._summed: BoundOp | None = None
+
+    @staticmethod
+    def is_meant(left: Layout, right: Layout) -> bool:
+        """Whether vectors and matrices that lie like this are multiplied by one, at least where both are computed."""
+        dtype = left.dtype
+        return (
+            left.ndim == 1
+            and right.ndim == 2
+            and dtype is right.dtype
+            and dtype in DEVICE_TYPES
+            and dtype is not FLOAT16
+            and right.shape[1] >= MIN_COLUMNS
+            and right.strides[1] == dtype.itemsize
+            and left.is_aligned
+            and right.is_aligned
+        )
+
+    @property
+    def graphs(self) -> tuple[Graph, ...]:  # type: ignore[override]
+        """The graph of the products that are summed up."""
+        return self._whole().graphs
+
+    @property
+    def parameters(self) -> Any:
+        """How they are."""
+        return self._whole().parameters
+
+    def _whole(self) -> BoundOp:
+        if self._summed is None:
+            column = view_layout(VIEWS[np.expand_dims], self.left, (-1,), {})
+            assert column is not None  # a vector has such a view
+            graphs = leaf(column.form), leaf(self.right.form)
+            graph = combine(_MULTIPLY, graphs, None).graph
+            assert graph is not None
+            dtypes = Dtypes(self.left.dtype, self.left.dtype)
+            self._summed = bind(Wanted(SUM, graph, (0,), dtypes, keepdims=False, is_masked=False, starts=False))
+        return self._summed
+
+    def host_cost(self) -> float:
+        """See `BoundOp.host_cost`."""
+        return _SUM.host_weight * self.right.size * self.right.dtype.itemsize
+
+    def has_scalar_parts(self) -> bool:
+        """See `BoundOp.has_scalar_parts`: there are no scalars."""
+        return False
+
+    def plan_again(self, variant: Hashable) -> Any:
+        """See `BoundOp.plan_again`."""
+        left, right = self.left, self.right
+        planner = _PLANNERS.get(left.dtype)
+        if planner is None:
+            planner = self.graphs[0].structure.plans.get(planning.key_of(self.parameters, self.layouts[0]))
+            if planner is None:
+                return None
+            _PLANNERS[left.dtype] = planner
+        target: Any = self.layouts[0] if variant is None else variant
+        itemsize = left.dtype.itemsize
+        steps = (left.strides[0] // itemsize, 0), (right.strides[0] // itemsize, 1)
+        again: Again | Joined | None = planning.columns_again(
+            planner, right.shape, steps, (left.alignment, right.alignment), target
+        )
+        return again or super().plan_again(variant)
+
+
+def multiply(product: VectorProduct, a: Handle, b: Handle) -> Any:
+    """Have a product computed when its value is needed; None where operands are pending, or are to be the host's."""
+    left, right = _value(a), _value(b)
+    if left is None or right is None or product.right.nbytes < balance.limit or current() is not quiet.state:
+        return None
+    (value,) = schedule.defer(product, (left[1][0], right[1][0]), left[2] | right[2])
+    return wrap_result(value)
+
+
+def _value(handle: Handle) -> Value | None:
+    """Return what lies on the device of an array that is computed."""
+    value = (handle._held or handle._storage).value
+    if value is None or value[0].nodes or type(value[1][0]) is Pending:
+        return None
+    layout = handle._known or handle._layout
+    return value if value[0].layout is layout else read(layout, value)
