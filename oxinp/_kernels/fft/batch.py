@@ -42,7 +42,7 @@ MIN_BLOCK = 64  # threads at which transforms share a block where they are few, 
 # Bytes of a row up to which threads of a transform would read pieces much shorter than a warp's, and where rows begin
 # within lines.
 MAX_STAGED, MAX_STAGED_RAGGED = 1152, 2048
-HELD_SUMMED = {8: 44, 16: 18}  # numbers of a thread that sums up
+HELD_SUMMED = {8: 28, 16: 18}  # numbers of a thread that sums up
 
 
 class Fitted(NamedTuple):
@@ -212,10 +212,15 @@ class Batch(Frozen):
 
     @property
     def is_stageable(self) -> bool:
-        """Whether whole rows are read, transformed and stored, in their order."""
+        """Whether whole rows are read, transformed and stored, in their order, and nothing more."""
+        return not self.real and self._has_whole_rows
+
+    @property
+    def _has_whole_rows(self) -> bool:
+        """Whether whole rows are read, and stored in their order."""
         _, _, loads, stores, _ = self._order()
         is_part = self.between or self.valid or self.stored or self.whole or self.is_rotated or self.is_source_rotated
-        return loads == stores == ROWS and not (is_part or self.is_convolved or self.real or self.twiddle)
+        return loads == stores == ROWS and not (is_part or self.is_convolved or self.twiddle)
 
     @property
     def is_staged(self) -> bool:
@@ -410,7 +415,7 @@ class Batch(Frozen):
             cluster,
             self.is_convolved and nbytes == 8 and is_large(self.length, nbytes),
             self.filter is not None,
-            is_staged and self.is_dense,
+            (is_staged or (self.real == SUMMED and self._has_whole_rows)) and self.is_dense,
             None if self.between is None else self.between.chain.fused(self.between.steps),
             between,
         )

@@ -29,7 +29,7 @@ from oxinp._kernels.fft.codelets import multiply, transform
 from oxinp._kernels.fft.exchange import Exchange
 from oxinp._kernels.fft.roots import roots_of_unity
 from oxinp._kernels.fft.spec import BY_COLUMN, ROWS, SCALAR, TransformSpec
-from oxinp._kernels.fft.tile import Place, Thread
+from oxinp._kernels.fft.tile import Thread
 from oxinp._ptx import Kernel
 from oxinp._ptx.types import f32, f64, u32
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from oxinp._kernels.fft.codelets import Number
-    from oxinp._kernels.fft.tile import Host, Values
+    from oxinp._kernels.fft.tile import Host, Place, Values
     from oxinp._ptx.value import Value
 
 
@@ -149,13 +149,7 @@ class Block(Exchange):
                 if position is not None:
                     where = position + (first + apart * j) * self.source_positions[-1]
                     if spec.is_half:
-                        # Elements of the second half are those at the mirrored place, conjugated.
-                        mirrored = self.whole_length - where
-                        is_mirrored = where > mirrored
-                        sign = k.where(is_mirrored, -sign, sign)
-                        moved = k.where(is_mirrored, mirrored - where, k.const(0, self.index))
-                        place = Place(place.end, [place.pointer.at(moved * self.half_step)])
-                        where = k.min(where, mirrored)
+                        place, where, sign = self.halved(place, where)
                     is_valid = where < self.num_valid
                 if spec.chirp and (apart * (j + 1) > spec.chirp or spec.threads * self._rounds(radix) > apart):
                     is_inside = number + apart * j < spec.chirp

@@ -86,7 +86,7 @@ class TransformSpec(Frozen):
         Whether transforms go through shared memory on both ways, so that neighbouring threads read and write
         neighbouring elements, and transform what the fewest bank conflicts allow.
     is_dense : bool
-        Whether a staged tile is one piece of memory, in source and target.
+        Whether a tile, staged or summed up, is one piece of memory, in source and target.
     twiddle : str
         What results are multiplied by before they are stored, roots of unity of the element's number times the
         column's (`BY_COLUMN`), the innermost outer loop's (`BY_LOOP`), or, of two loops that count as one, both
@@ -192,7 +192,7 @@ class TransformSpec(Frozen):
     def shared_elements(self) -> int:
         """Of shared memory."""
         if self.real == SUMMED:
-            return 2 * self.length * (self.columns + 1)
+            return 2 * self.length * self.columns
         if len(self.radices) == 1 and not self.real and not self.is_staged:
             return 0
         size = self.share * self.columns
