@@ -10,10 +10,11 @@ from oxinp._kernels.elementwise.plan import MAX_INDEX_32
 from oxinp._kernels.fft import tiling
 from oxinp._kernels.fft.kernel import make
 from oxinp._kernels.fft.prime import most_columns, threads_of
-from oxinp._kernels.fft.radices import LINE, MAX_HELD, Cut, cut
+from oxinp._kernels.fft.radices import LINE, MAX_HELD, MAX_THREADS, Cut, cut
 from oxinp._kernels.fft.roots import Circle
 from oxinp._kernels.fft.sides import Between, Chained, Loop, Positions, Side, joined
 from oxinp._kernels.fft.spec import (
+    BANK_WIDTH,
     BY_BOTH,
     BY_COLUMN,
     BY_LOOP,
@@ -353,6 +354,12 @@ class Batch(Frozen):
                 is_ragged=self.is_ragged,
             )
             threads = -(-threads // cluster)
+            lanes = BANK_WIDTH // nbytes
+            if self.real == RADER and columns < lanes <= column.extent:
+                is_fitting = threads * lanes <= MAX_THREADS
+                is_fitting &= 2 * lanes * self.row * nbytes <= device.max_shared_nbytes
+                # Neighbouring lanes with different rows, whose permuted accesses have no bank conflicts.
+                columns = lanes if is_fitting else columns
         outer_size = math.prod(loop.extent for loop in outer)
         # Few transforms are spread over all multiprocessors.
         least = MIN_SEGMENT // nbytes if COLUMNS in (loads, stores, between) and len(radices) > 1 else 1

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from oxinp._kernels.elementwise.chain import SCALAR, STRIDED, UNIT
+from oxinp._kernels.fft.roots import powers
 from oxinp._ptx.frozen import Frozen
 
 if TYPE_CHECKING:
@@ -205,7 +206,8 @@ def conflicts(spec: TransformSpec) -> int:
     lanes = np.arange(min(4 * WARP, -(-spec.threads * spec.columns // WARP) * WARP)) % (spec.threads * spec.columns)
     at_once = BANK_WIDTH // nbytes
     total = 0
-    for order, length, done in _accesses(spec):
+    accesses = list(_accesses(spec))
+    for number, (order, length, done) in enumerate(accesses):
         if order == ROWS:
             column, first = lanes // spec.threads, lanes % spec.threads
         else:
@@ -214,6 +216,8 @@ def conflicts(spec: TransformSpec) -> int:
         element = first + np.arange(length)[:, None] * (spec.share // length)
         if done:
             element = first // done * done * length + first % done + np.arange(length)[:, None] * done
+        if spec.real == RADER and number in (0, len(accesses) - 1):
+            element = powers(spec.row)[element]
         place = element * spec.columns + column if spec.is_mixed else column * spec.pitch + element
         if spec.padding and spec.pitch == spec.share:
             place = place + place // spec.padding
