@@ -30,8 +30,9 @@ from oxinp._kernels.fft.exchange import Exchange
 from oxinp._kernels.fft.roots import roots_of_unity
 from oxinp._kernels.fft.spec import BY_COLUMN, ROWS, SCALAR, TransformSpec
 from oxinp._kernels.fft.tile import Thread
+from oxinp._kernels.fft.tiling import is_large
 from oxinp._ptx import Kernel
-from oxinp._ptx.types import f32, f64, u32
+from oxinp._ptx.types import f32, f64, i32, u32
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,7 +56,18 @@ class Block(Exchange):
             squares = np.arange(spec.chirp, dtype=np.int64) ** 2 % (2 * spec.chirp)
             chirp = roots_of_unity(squares, 2 * spec.chirp)
             self.chirp = self.k.table(chirp.astype(spec.type.dtype))
-            self.filter = self.k.table(_filter(chirp, spec.length).astype(spec.type.dtype))
+            factors = _filter(chirp, spec.length).astype(spec.type.dtype)
+            self.filter = self.k.table(factors[: self._middle * (spec.length // spec.radices[-1]) + 1])
+
+    @property
+    def _middle(self) -> int:
+        """The results of a butterfly of the last stage beyond which the chirp's filter is read from its other side.
+
+        It is symmetric. Half of it fits the L1 cache where all would not; a short one takes longer that way.
+        """
+        spec = self.spec
+        radix = spec.radices[-1]
+        return -(-radix // 2) if spec.chirp and is_large(spec.length, spec.type.nbytes) else radix
 
     def build(self) -> Kernel:
         """Build the kernel."""
@@ -97,10 +109,13 @@ class Block(Exchange):
             factors = factors.at(turn * spec.length)
         filtered = []
         for (number, _), elements in zip(self.butterflies(thread, radix), values, strict=True):
-            own = factors.at(number)
+            own, mirrored, apart = factors.at(number), factors, spec.length // radix
+            if self._middle < radix:
+                mirrored = factors.at(-k.cast(number, i32))
             products = []
             for j, value in enumerate(elements):
-                (factor,) = own.load(j * (self.spec.length // radix), 1, "nc")
+                is_mirrored = j >= self._middle
+                (factor,) = (mirrored if is_mirrored else own).load((radix - j if is_mirrored else j) * apart, 1, "nc")
                 real, imag = multiply(k, value, factor.parts)  # type: ignore[arg-type]
                 products.append((real, -imag))
             filtered.append(products)
