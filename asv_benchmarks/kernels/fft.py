@@ -22,7 +22,8 @@ import scipy.fft
 
 from asv_benchmarks.kernels import fft_lengths
 from asv_benchmarks.kernels.plans import Prepared, milliseconds, write
-from oxinp._kernels.fft import batch, kernel, passes, plan, radices, slabs, splitting, tiling
+from oxinp._kernels.fft import batch, kernel, passes, plan, prime, radices, slabs, splitting, tiling
+from oxinp._kernels.fft import spec as transform_spec
 from oxinp._kernels.fft.axes import COMPLEX, HALF, REAL, Array, Problem, plan_axes
 from oxinp._kernels.fft.codelets import MAX_PRIME
 from oxinp._kernels.fft.radices import largest_prime
@@ -80,6 +81,13 @@ SETTINGS = {
     "three launches": {(passes, "JOINED"): {}},
     "clusters of 8": {(tiling, "CLUSTERS"): ((64, 8),)},
     "primes from 101 by powers": {(plan, "MIN_PRIME"): 101},
+    "sums of 4 loads": {(prime, "AT_ONCE"): 4},
+    "sums of 16 loads": {(prime, "AT_ONCE"): 16},
+    "slabs 1.2 ahead": {(slabs, "AHEAD"): 1.2},
+    "narrow slabs": {(passes, "JOINED"): {1 << 26: ((1024, 256, 256), 128, 64)}},
+    "copies between blocks": {(transform_spec, "COPIES"): True},
+    "copies of 64 bytes": {(transform_spec, "COPIES"): True, (tiling, "CLUSTERS"): ((64, 16),)},
+    "copies among 8 blocks": {(transform_spec, "COPIES"): True, (tiling, "CLUSTERS"): ((64, 8),)},
 }
 QUICK = re.compile(r"65536 x 1024|16384 x 4095|2\^16|length (1024|1000|101)$")
 
@@ -201,7 +209,7 @@ class Case:
 def measure_settings(backend, case, name, pattern):
     """Measure a case under settings, those whose plans were measured already excepted; return whether all agree."""
     first, seen, is_right = None, set(), True
-    caches = (radices.cut, radices.convolution_length, splitting._split, kernel.make, slabs.make)
+    caches = (radices.cut, radices.convolution_length, splitting._split, tiling.with_padding, kernel.make, slabs.make)
     for setting, values in SETTINGS.items():
         if not re.search(f"as shipped|{pattern}", setting):
             continue

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,19 @@ def request(
     return Request(library, name, n, places, norm)
 
 
+def request_along(library: str, name: str, n: Any, axis: Any, norm: Any) -> Request:
+    """Return the request of a transform along one axis: that of an earlier call with the same arguments, if any."""
+    try:
+        return _asked_before(library, name, n, axis, norm)
+    except TypeError:  # an argument that has no hash
+        return request(library, name, (n,), (axis,), norm)
+
+
+@lru_cache(1 << 10, typed=True)
+def _asked_before(library: str, name: str, n: Any, axis: Any, norm: Any) -> Request:
+    return request(library, name, None if n is None else (n,), (axis,), norm)
+
+
 def apply(a: Any, wanted: Request, out: Any = None, *, is_overwritable: bool = False) -> Any:
     """Transform an array, into `out` if there is one; its elements may be overwritten if that saves memory."""
     is_ours = type(a) is types.ndarray or is_array(a)
@@ -68,7 +82,7 @@ def apply(a: Any, wanted: Request, out: Any = None, *, is_overwritable: bool = F
 
 def _one_axis(name: str) -> Function:
     def function(a: Any, n: Any = None, axis: Any = -1, norm: Any = None, out: Any = None) -> Any:
-        return apply(a, request("numpy", name, None if n is None else (n,), (axis,), norm), out)
+        return apply(a, request_along("numpy", name, n, axis, norm), out)
 
     return function
 
@@ -96,4 +110,4 @@ for _name, _maker in _MAKERS.items():
     implements(f"fft.{_name}")(_maker(_name))
 
 
-__all__ = ["apply", "request"]
+__all__ = ["apply", "request", "request_along"]

@@ -131,15 +131,56 @@ def test_linearity_shift_and_parseval():
     assert abs((abs(numpy.asarray(f(np.asarray(x)))) ** 2).sum() / 48 / (abs(x) ** 2).sum() - 1) < 1e-14
 
 
-@pytest.mark.parametrize("n", [17, 27, 60, 101, 343, 400, 1009, 2187, 16384])
-def test_batches_have_the_same_bits(n):
+@pytest.mark.parametrize("code", ["F", pytest.param("D", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("n", [17, 27, 60, 101, 343, 400, 509, 1009, 2187, 16384])
+def test_batches_have_the_same_bits(n, code):
     """In every place of a batch, and every run."""
-    x = values("F", n)
+    x = values(code, n)
     alone = numpy.asarray(np.fft.fft(np.asarray(x)))
     for count in (1, 2, 13) if n < 10000 else (3,):
         rows = np.asarray(numpy.tile(x, (count, 1)))
         for _ in range(2):
             assert (numpy.asarray(np.fft.fft(rows)) == alone).all()
+
+
+@pytest.mark.parametrize("n", [17, 60, 101, 509, 1024])
+def test_columns_have_the_same_bits(n):
+    """The same of transforms that lie side by side."""
+    x = values("F", (n, 1))
+    alone = numpy.asarray(np.fft.fft(np.asarray(numpy.tile(x, (1, 4))), axis=0))[:, :1]
+    for count in (7, 40):
+        columns = np.asarray(numpy.tile(x, (1, count)))
+        for _ in range(2):
+            assert (numpy.asarray(np.fft.fft(columns, axis=0)) == alone).all()
+
+
+# Views that kernels read as they lie, and the axis of the transform.
+STRIDED = {
+    "every second": ("x[:, :, ::2]", -1),
+    "backwards": ("x[:, ::-1]", 1),
+    "first axis": ("x", 0),
+    "middle axis": ("x", 1),
+    "transposed": ("x.transpose(2, 0, 1)", 0),
+    "diagonal": ("x[:, 3:27:2, 1:].T", 2),
+    "one row for all": ("np.broadcast_to(x[0, 0], (5, 30))", 1),
+}
+
+
+@pytest.mark.parametrize("name", STRIDED)
+@pytest.mark.parametrize("function", ["fft", "rfft", "irfft"])
+def test_strides_cost_no_copy(name, function, stats):
+    code, axis = STRIDED[name]
+    numbers = values("d" if function == "rfft" else "D", (6, 28, 30))
+    x, theirs = np.asarray(numbers), eval(code, {"x": numbers, "np": numpy})  # noqa: S307 - our own code
+    np.evaluate(x)
+    ours = eval(code, {"x": x, "np": np})  # noqa: S307
+    np.cuda.reset_stats()
+    found = getattr(np.fft, function)(ours, axis=axis)
+    np.evaluate(found)
+    assert stats().launches == 1
+    assert not set(stats().fallbacks)
+    expected = getattr(numpy.fft, function)(theirs, axis=axis)
+    assert abs(numpy.asarray(found) - expected).max() <= 1e-14 * abs(expected).max()
 
 
 def test_kernels_serve_other_batches_and_layouts():

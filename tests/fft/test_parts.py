@@ -91,3 +91,43 @@ def test_exceptions_are_the_librarys(limited):
     limited(1000)
     with pytest.raises(ValueError, match="Invalid number of FFT data points"):
         oxinp.fft.fft(values("D", (400,)), 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "shape", "nbytes"),
+    [
+        ("fft", "D", (12, 24), 5_000),
+        ("irfft", "D", (12, 24), 5_000),
+        ("fft", "D", (120,), 1_400),
+        ("rfft", "d", (99,), 1_400),
+    ],
+)
+def test_progress_comes_to_all(limited, monkeypatch, name, code, shape, nbytes):
+    """Along each axis what has been done grows to the bytes of what is transformed."""
+    told = []
+
+    class Progress(fft_parts.Progress):
+        def __init__(self, what, total):
+            super().__init__(what, total)
+            told.append(self)
+
+    monkeypatch.setattr(fft_parts, "Progress", Progress)
+    limited(nbytes)
+    assert len(check(name, values(code, shape))) > 1
+    assert [(each._what, each._total) for each in told] == [(name, values(code, shape).nbytes)]
+    assert told[0]._done == told[0]._total
+
+
+def test_parts_take_half_of_the_memory(limited, monkeypatch):
+    """All that are computed at a time, with their results and the workspace."""
+    sizes, compute = [], fft_parts.transform
+
+    def transform(x, request):
+        sizes.append(x.nbytes)
+        return compute(x, request)
+
+    monkeypatch.setattr(fft_parts, "transform", transform)
+    limited(12_000)
+    assert check("fft", values("D", (24, 36)), axis=1)
+    taken = max(sizes) * (2 + fft_parts.WORKSPACE) * fft_parts.NUM_LANES
+    assert 4_000 < taken <= 6_000

@@ -134,11 +134,22 @@ class _Lanes:
         self.pool.shutdown(cancel_futures=True)
         self.progress.__exit__(*error)
 
-    def add(self, step: _Step, given: Array, compute: Callable[[Any], Any], store: Callable[[Array], object]) -> None:
-        """Have a part computed: what `compute` makes of it on the device is handed to `store` on the host."""
+    def add(
+        self,
+        step: _Step,
+        given: Array,
+        compute: Callable[[Any], Any],
+        store: Callable[[Array], object],
+        done: int | None = None,
+    ) -> None:
+        """Have a part computed: what `compute` makes of it on the device is handed to `store` on the host.
+
+        Of all bytes, `done` are transformed then; None for those of the part.
+        """
         if REPORTS:
             note("device", f"part of {self.name} along axis {step.axis}", f"{given.nbytes} B of {given.shape}")
-        self.queued.append((self.pool.submit(self._through, given, compute, store), given.nbytes))
+        work = self.pool.submit(self._through, given, compute, store)
+        self.queued.append((work, given.nbytes if done is None else done))
 
     def _through(self, given: Array, compute: Callable[[Any], Any], store: Callable[[Array], object]) -> None:
         assert self.backend is not None
@@ -212,11 +223,13 @@ def _long(given: Array, made: Array, step: _Step, lanes: _Lanes) -> None:
 
     for part in _parts(n2, n1, dtype, step):
         target = between[:, part]
-        lanes.add(step, columns[:, part], partial(along_columns, part), partial(operator.setitem, target, ...))
+        store = partial(operator.setitem, target, ...)
+        lanes.add(step, columns[:, part], partial(along_columns, part), store, _share(given.nbytes // 2, part, n2))
     lanes.finish()
     result = made.reshape(n2, n1) if kind == COMPLEX else np.empty((n2, n1), dtype)
     for part in _parts(n1, n2, dtype, step):
-        lanes.add(step, between[part], along_rows, partial(operator.setitem, result[:, part], ...))
+        store = partial(operator.setitem, result[:, part], ...)
+        lanes.add(step, between[part], along_rows, store, _share(-(-given.nbytes // 2), part, n1))
     lanes.finish()
     if kind != COMPLEX:
         own = result.reshape(-1)[: made.size]
@@ -228,6 +241,12 @@ def _parts(count: int, length: int, dtype: np.dtype[Any], step: _Step) -> list[s
     each = length * dtype.itemsize * (2 + WORKSPACE) + length * 48
     size = max(1, min(count, step.room // each))
     return [slice(start, min(start + size, count)) for start in range(0, count, size)]
+
+
+def _share(nbytes: int, part: slice, count: int) -> int:
+    """What a part of so many sequences has of so many bytes."""
+    start, stop = nbytes * part.start // count, nbytes * part.stop // count
+    return int(stop - start)
 
 
 def _whole(given: Array, n: int, kind: str, dtype: np.dtype[Any]) -> Array:

@@ -10,10 +10,11 @@ from oxinp._kernels.elementwise.plan import MAX_INDEX_32
 from oxinp._kernels.fft import tiling
 from oxinp._kernels.fft.kernel import make
 from oxinp._kernels.fft.prime import most_columns, threads_of
-from oxinp._kernels.fft.radices import LINE, MAX_HELD, Cut, cut
+from oxinp._kernels.fft.radices import LINE, MAX_HELD, MAX_THREADS, Cut, cut
 from oxinp._kernels.fft.roots import Circle
 from oxinp._kernels.fft.sides import Between, Chained, Loop, Positions, Side, joined
 from oxinp._kernels.fft.spec import (
+    BANK_WIDTH,
     BY_BOTH,
     BY_COLUMN,
     BY_LOOP,
@@ -42,7 +43,7 @@ MIN_BLOCK = 64  # threads at which transforms share a block where they are few, 
 # Bytes of a row up to which threads of a transform would read pieces much shorter than a warp's, and where rows begin
 # within lines.
 MAX_STAGED, MAX_STAGED_RAGGED = 1152, 2048
-HELD_SUMMED = {8: 44, 16: 18}  # numbers of a thread that sums up
+HELD_SUMMED = {8: 28, 16: 18}  # numbers of a thread that sums up
 
 
 class Fitted(NamedTuple):
@@ -212,10 +213,15 @@ class Batch(Frozen):
 
     @property
     def is_stageable(self) -> bool:
-        """Whether whole rows are read, transformed and stored, in their order."""
+        """Whether whole rows are read, transformed and stored, in their order, and nothing more."""
+        return not self.real and self._has_whole_rows
+
+    @property
+    def _has_whole_rows(self) -> bool:
+        """Whether whole rows are read, and stored in their order."""
         _, _, loads, stores, _ = self._order()
         is_part = self.between or self.valid or self.stored or self.whole or self.is_rotated or self.is_source_rotated
-        return loads == stores == ROWS and not (is_part or self.is_convolved or self.real or self.twiddle)
+        return loads == stores == ROWS and not (is_part or self.is_convolved or self.twiddle)
 
     @property
     def is_staged(self) -> bool:
@@ -348,6 +354,12 @@ class Batch(Frozen):
                 is_ragged=self.is_ragged,
             )
             threads = -(-threads // cluster)
+            lanes = BANK_WIDTH // nbytes
+            if self.real == RADER and columns < lanes <= column.extent:
+                is_fitting = threads * lanes <= MAX_THREADS
+                is_fitting &= 2 * lanes * self.row * nbytes <= device.max_shared_nbytes
+                # Neighbouring lanes with different rows, whose permuted accesses have no bank conflicts.
+                columns = lanes if is_fitting else columns
         outer_size = math.prod(loop.extent for loop in outer)
         # Few transforms are spread over all multiprocessors.
         least = MIN_SEGMENT // nbytes if COLUMNS in (loads, stores, between) and len(radices) > 1 else 1
@@ -410,7 +422,7 @@ class Batch(Frozen):
             cluster,
             self.is_convolved and nbytes == 8 and is_large(self.length, nbytes),
             self.filter is not None,
-            is_staged and self.is_dense,
+            (is_staged or (self.real == SUMMED and self._has_whole_rows)) and self.is_dense,
             None if self.between is None else self.between.chain.fused(self.between.steps),
             between,
         )

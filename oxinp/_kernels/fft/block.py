@@ -29,15 +29,16 @@ from oxinp._kernels.fft.codelets import multiply, transform
 from oxinp._kernels.fft.exchange import Exchange
 from oxinp._kernels.fft.roots import roots_of_unity
 from oxinp._kernels.fft.spec import BY_COLUMN, ROWS, SCALAR, TransformSpec
-from oxinp._kernels.fft.tile import Place, Thread
+from oxinp._kernels.fft.tile import Thread
+from oxinp._kernels.fft.tiling import is_large
 from oxinp._ptx import Kernel
-from oxinp._ptx.types import f32, f64, u32
+from oxinp._ptx.types import f32, f64, i32, u32
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from oxinp._kernels.fft.codelets import Number
-    from oxinp._kernels.fft.tile import Host, Values
+    from oxinp._kernels.fft.tile import Host, Place, Values
     from oxinp._ptx.value import Value
 
 
@@ -55,11 +56,23 @@ class Block(Exchange):
             squares = np.arange(spec.chirp, dtype=np.int64) ** 2 % (2 * spec.chirp)
             chirp = roots_of_unity(squares, 2 * spec.chirp)
             self.chirp = self.k.table(chirp.astype(spec.type.dtype))
-            self.filter = self.k.table(_filter(chirp, spec.length).astype(spec.type.dtype))
+            factors = _filter(chirp, spec.length).astype(spec.type.dtype)
+            self.filter = self.k.table(factors[: self._middle * (spec.length // spec.radices[-1]) + 1])
+
+    @property
+    def _middle(self) -> int:
+        """The results of a butterfly of the last stage beyond which the chirp's filter is read from its other side.
+
+        It is symmetric. Half of it fits the L1 cache where all would not; a short one takes longer that way.
+        """
+        spec = self.spec
+        radix = spec.radices[-1]
+        return -(-radix // 2) if spec.chirp and is_large(spec.length, spec.type.nbytes) else radix
 
     def build(self) -> Kernel:
         """Build the kernel."""
         self.compute(self.begin())
+        self.end()
         return self.k.build()
 
     def compute(self, thread: Thread) -> None:
@@ -97,10 +110,13 @@ class Block(Exchange):
             factors = factors.at(turn * spec.length)
         filtered = []
         for (number, _), elements in zip(self.butterflies(thread, radix), values, strict=True):
-            own = factors.at(number)
+            own, mirrored, apart = factors.at(number), factors, spec.length // radix
+            if self._middle < radix:
+                mirrored = factors.at(-k.cast(number, i32))
             products = []
             for j, value in enumerate(elements):
-                (factor,) = own.load(j * (self.spec.length // radix), 1, "nc")
+                is_mirrored = j >= self._middle
+                (factor,) = (mirrored if is_mirrored else own).load((radix - j if is_mirrored else j) * apart, 1, "nc")
                 real, imag = multiply(k, value, factor.parts)  # type: ignore[arg-type]
                 products.append((real, -imag))
             filtered.append(products)
@@ -149,13 +165,7 @@ class Block(Exchange):
                 if position is not None:
                     where = position + (first + apart * j) * self.source_positions[-1]
                     if spec.is_half:
-                        # Elements of the second half are those at the mirrored place, conjugated.
-                        mirrored = self.whole_length - where
-                        is_mirrored = where > mirrored
-                        sign = k.where(is_mirrored, -sign, sign)
-                        moved = k.where(is_mirrored, mirrored - where, k.const(0, self.index))
-                        place = Place(place.end, [place.pointer.at(moved * self.half_step)])
-                        where = k.min(where, mirrored)
+                        place, where, sign = self.halved(place, where)
                     is_valid = where < self.num_valid
                 if spec.chirp and (apart * (j + 1) > spec.chirp or spec.threads * self._rounds(radix) > apart):
                     is_inside = number + apart * j < spec.chirp

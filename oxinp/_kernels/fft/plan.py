@@ -43,6 +43,7 @@ BY_POWERS = "by powers"  # of primes, as Rader's convolution
 MAX_FACTORED = 3  # passes
 # Factors of convolutions: 5003, of factors 61, 41 and 2, takes 0.69 ms, about as long primes by Bluestein's 0.27.
 MAX_RADER_FACTOR = 31
+MAX_REAL_SUMMED = 241  # of real sequences, up to which pocketfft sums up, and errs less than by convolutions
 FEWEST_TWINS = 15  # elements from which on two real sequences go as one: shorter ones do little work, and err less
 
 
@@ -59,10 +60,10 @@ class Transform(Passes):
                 return PAIRED
         if self._twins(device):
             return TWIN
-        if self._is_rader(device):
-            return BY_POWERS
         if self._is_summed(device):
             return SUMS
+        if self._is_rader(device):
+            return BY_POWERS
         if has_passes(self.length, nbytes, device):
             return DIRECT
         if self._factors(device):
@@ -91,7 +92,9 @@ class Transform(Passes):
     def _is_summed(self, device: Device) -> bool:
         """Whether a block adds up the results: of primes, all elements of which are there."""
         has_room = most_columns(self.length, self.type.nbytes, device.max_shared_nbytes) > 0
-        is_fitting = MIN_SUMMED <= self.length < MIN_PRIME and has_room and not self.is_half
+        is_real = self.is_half or not self.source_type.is_complex
+        most = MAX_REAL_SUMMED if is_real else MIN_PRIME - 1
+        is_fitting = MIN_SUMMED <= self.length <= most and has_room
         is_fitting &= cut(self.length, self.type.nbytes) is None or not self.batch.is_staged
         return is_fitting and largest_prime(self.length) == self.length
 

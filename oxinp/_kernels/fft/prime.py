@@ -1,23 +1,26 @@
 """Transforms of lengths that are larger primes, as sums: every result is all elements times roots of unity.
 
-Data layout: a block has `columns` transforms, in shared memory element by element, each element of all transforms side
-by side. Who owns what: on the way from and to global memory neighbouring threads have neighbouring elements, whatever
-direction these lie in; in between, the threads of a transform own mirrored pairs of results, a few each. Algorithm: the
-sums and differences of mirrored elements, ``((p-1)/2)**2`` multiply-adds per part, roots of unity from a table; that is
-as accurate as it gets, and up to some hundred elements no slower than memory. Bytes per element: read and written once.
+Data layout: a block has `columns` transforms, in shared memory one after the other, their sums and differences element
+by element, each of all transforms side by side. Who owns what: on the way from and to global memory neighbouring
+threads have neighbouring elements, whatever direction these lie in; in between, the threads of a transform own mirrored
+pairs of results, a few each. Algorithm: the sums and differences of mirrored elements, ``((p-1)/2)**2`` multiply-adds
+per part; that is as accurate as it gets, and up to some hundred elements no slower than memory. Pairs are in the order
+of the powers of a generator g: pair b are the elements ``g**b`` and ``-g**b``, and result pair a takes it times the
+root of exponent ``g**(a + b)``, so that a thread with consecutive pairs of results reads one new root per pair of
+elements. Bytes per element: read and written once.
 
 Source: C. M. Rader, Discrete Fourier transforms when the number of data samples is prime, Proc. IEEE 56, 1968 (the
-symmetries).
+symmetries, and the order).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from oxinp._kernels.fft.codelets import add, multiply, subtract
-from oxinp._kernels.fft.roots import table
+from oxinp._kernels.fft.roots import powers, table
 from oxinp._kernels.fft.spec import BY_COLUMN, ROWS, WARP, TransformSpec
 from oxinp._kernels.fft.tile import Thread, Tile
 from oxinp._ptx.types import u32
@@ -26,9 +29,10 @@ if TYPE_CHECKING:
     from oxinp._kernels.fft.codelets import Number
     from oxinp._kernels.fft.tile import End, Place
     from oxinp._ptx import Kernel
+    from oxinp._ptx.memory import Pointer
     from oxinp._ptx.value import Value
 
-AT_ONCE = 4  # loads of a thread on their way to shared memory
+AT_ONCE = 8  # loads of a thread on their way to shared memory
 OWNED = {8: 8, 16: 4}  # pairs of results of a thread, by bytes of a number
 TERMS = 8  # that are summed up before the sum is added to the total: long chains of sums err more
 # Of factors: below the first, registers hold them; beyond the second, pocketfft convolves, too, and errs more.
@@ -37,13 +41,16 @@ FEWEST_COLUMNS = 8  # of a block: segments of those are long enough
 
 
 def threads_of(prime: int, nbytes: int) -> int:
-    """Return how many threads share a transform: the first result is a pair of its own."""
-    return -(-(prime // 2 + 1) // OWNED[nbytes])
+    """Return how many threads share a transform."""
+    half, most = prime // 2, OWNED[nbytes]
+    # Products of a thread per pair of elements, and what it does beside.
+    owned = min(range(most // 2 + 1, most + 1), key=lambda count: (-(-half // count) * (4 * count + 8), -count))
+    return -(-half // owned)
 
 
 def shared_nbytes(prime: int, columns: int, nbytes: int) -> int:
-    """Return how many bytes of shared memory a block takes: elements and results of all columns, and of one more."""
-    return 2 * prime * (columns + 1) * nbytes
+    """Return how many bytes of shared memory a block takes: elements, and their sums and differences."""
+    return 2 * prime * columns * nbytes
 
 
 def most_columns(prime: int, nbytes: int, room: int) -> int:
@@ -54,22 +61,65 @@ def most_columns(prime: int, nbytes: int, room: int) -> int:
     return columns if columns >= FEWEST_COLUMNS else 0
 
 
+class _Element(NamedTuple):
+    """An element of a thread on the way from or to global memory: column, number, place, and whether it is one."""
+
+    column: Value
+    number: Value
+    address: Value
+    is_one: Value
+
+
+class _Sums(NamedTuple):
+    """What a thread has summed up.
+
+    Attributes
+    ----------
+    even, odd : list of Number
+        Of its pairs of results: the parts that the two have in common, and in which they differ.
+    whole : Number
+        Result 0.
+    roots : list of Number
+        Those that the pairs but the last take next.
+    """
+
+    even: list[Number]
+    odd: list[Number]
+    whole: Number
+    roots: list[Number]
+
+    @property
+    def numbers(self) -> list[Number]:
+        """All of them."""
+        return [*self.even, *self.odd, self.whole, *self.roots]
+
+    @classmethod
+    def of(cls, numbers: list[Number], count: int) -> _Sums:
+        """Those that `numbers` were, of so many pairs."""
+        return cls(numbers[:count], numbers[count : 2 * count], numbers[2 * count], numbers[2 * count + 1 :])
+
+
 class Summed(Tile):
     """The kernel while it is built."""
 
     def __init__(self, spec: TransformSpec) -> None:
         super().__init__(spec)
         self.prime, self.half = spec.length, spec.length // 2
-        self.pitch = spec.columns + 1
         self.smem = self.k.dynamic_shared(spec.type, spec.shared_elements)
-        self.results = self.prime * self.pitch
-        numerators = np.multiply.outer(np.arange(self.half + 1), np.arange(1, self.half + 1)).ravel()
-        self.roots = self.k.table(table(self.prime, numerators, spec.type.dtype))
+        self.folded = self.prime * spec.columns  # behind the elements, in whose place results come
+        self.owned = -(-self.half // spec.threads)  # pairs of results of a thread
+        exponents = powers(self.prime)
+        self.order = self.k.table(exponents[: self.half].astype(np.uint32))
+        exponents = np.resize(exponents, spec.threads * self.owned + self.half)
+        self.roots = self.k.table(table(self.prime, exponents, spec.type.dtype))
 
     def build(self) -> Kernel:
         """Build the kernel."""
         k = self.k
         self.begin()
+        tile = Thread(k.const(0, u32), k.const(0, u32))
+        self.starts = {end: self.start(end, tile) for end in (self.source, self.target, self.beside)}
+        self.left = (self.num_columns - self.first_column) * self.prime  # elements of the tile that there are
         self._load()
         k.barrier()
         column, number = k.tid % self.spec.columns, k.tid / self.spec.columns
@@ -82,8 +132,8 @@ class Summed(Tile):
 
     # -- global memory
 
-    def _elements(self, order: str, start: Value) -> list[tuple[Value, Value, Value]]:
-        """Columns and elements of a thread on the way from or to global memory, and whether each is one."""
+    def _elements(self, order: str, start: Value) -> list[_Element]:
+        """A thread's elements on the way from or to global memory."""
         k, spec = self.k, self.spec
         size = self.prime * spec.columns
         found = []
@@ -91,9 +141,10 @@ class Summed(Tile):
             place = start + i * spec.threads * spec.columns if i else start
             is_one, place = place < size, k.min(place, size - 1)
             if order == ROWS:
-                found.append((place / self.prime, place % self.prime, is_one))
+                found.append(_Element(place / self.prime, place % self.prime, place, is_one))
             else:
-                found.append((place % spec.columns, place / spec.columns, is_one))
+                column, number = place % spec.columns, place / spec.columns
+                found.append(_Element(column, number, column * self.prime + number, is_one))
         return found
 
     def _starts(self) -> Any:
@@ -101,49 +152,64 @@ class Summed(Tile):
         size, apart = self.prime * self.spec.columns, AT_ONCE * self.spec.threads * self.spec.columns
         return self.k.range(self.k.tid + 0, size, apart)
 
-    def _at(self, end: End, column: Value, element: Value) -> Place:
-        owner = Thread(column, element)
-        return self.place(end, self.start(end, owner), self.k.cast(element, self.index))
+    def _at(self, end: End, element: _Element) -> Place:
+        """An element in global memory, or another one in place of one that is not there."""
+        k = self.k
+        if self.spec.is_dense:
+            return self.place(end, self.starts[end], k.min(k.cast(element.address, self.index), self.left - 1))
+        owner = Thread(element.column, element.number)
+        return self.place(end, self.start(end, owner), k.cast(element.number, self.index))
+
+    def _is_there(self, element: _Element) -> Value:
+        """Whether an element's column is one."""
+        if self.spec.is_dense:
+            return self.k.cast(element.address, self.index) < self.left
+        return self.is_column(Thread(element.column, element.number))
+
+    def _position(self, element: _Element, steps: list[Value]) -> Value:
+        """The number of an element in a sequence that is padded or cropped."""
+        origin = self.origin(Thread(element.column, element.number), steps)
+        return origin + self.k.cast(element.number, self.index) * steps[-1]
 
     def _load(self) -> None:
         k, spec = self.k, self.spec
         with self._starts() as start:
             loaded = []
-            for column, element, is_one in self._elements(spec.loads, start):
-                is_valid = None
-                if spec.is_padded:
-                    where = self.origin(Thread(column, element), self.source_positions)
-                    is_valid = where + k.cast(element, self.index) * self.source_positions[-1] < self.num_valid
-                place = self._at(self.source, column, element)
-                number = self.element(place, is_valid, self.source_sign, is_reused=False)
-                loaded.append((element * self.pitch + column, k.compound(spec.type, *number), is_one))
-            for address, value, is_one in loaded:
-                with k.when(is_one):
-                    self.smem[address] = value
+            for element in self._elements(spec.loads, start):
+                place, is_valid, sign = self._at(self.source, element), None, self.source_sign
+                if spec.is_padded or spec.is_half:
+                    where = self._position(element, self.source_positions)
+                    if spec.is_half:
+                        place, where, sign = self.halved(place, where)
+                    is_valid = where < self.num_valid
+                number = self.element(place, is_valid, sign, is_reused=False)
+                loaded.append((element, k.compound(spec.type, *number)))
+            for element, value in loaded:
+                with k.when(element.is_one):
+                    self.smem[element.address] = value
 
     def _store(self) -> None:
         k, spec = self.k, self.spec
         with self._starts() as start:
-            for column, element, is_one in self._elements(spec.stores, start):
-                owner = Thread(column, element)
-                real, imag = self._number(element * self.pitch + column + self.results)
+            for element in self._elements(spec.stores, start):
+                real, imag = self._number(element.address)
                 if spec.twiddle:
-                    real, imag = multiply(k, (real, imag), self._twiddle(column, element))
-                is_stored = is_one & self.is_column(owner)
+                    real, imag = multiply(k, (real, imag), self._twiddle(element))
+                is_stored = element.is_one & self._is_there(element)
                 if spec.is_cropped:
-                    where = self.origin(owner, self.target_positions)
-                    is_stored &= where + k.cast(element, self.index) * self.target_positions[-1] < self.num_stored
+                    is_stored &= self._position(element, self.target_positions) < self.num_stored
                 scaled: Value = real * self.scales[0]
                 if spec.target.is_complex:
                     scaled = k.compound(spec.type, scaled, imag * self.scales[1])
                 with k.when(is_stored):
-                    self.write(self._at(self.target, column, element), self._at(self.beside, column, element), scaled)
+                    self.write(self._at(self.target, element), self._at(self.beside, element), scaled)
 
-    def _twiddle(self, column: Value, element: Value) -> Number:
+    def _twiddle(self, element: _Element) -> Number:
         """The root that a result is multiplied by."""
-        k = self.k
-        turn = self.first_column + k.cast(column, self.index) if self.spec.twiddle == BY_COLUMN else self.loops[-1]
-        cos, minus_sin = self.circle.root(element * k.cast(turn, u32))
+        k, turn = self.k, self.loops[-1]
+        if self.spec.twiddle == BY_COLUMN:
+            turn = self.first_column + k.cast(element.column, self.index)
+        cos, minus_sin = self.circle.root(element.number * k.cast(turn, u32))
         return k.cast(cos, self.part), k.cast(minus_sin, self.part)
 
     # -- shared memory
@@ -153,44 +219,69 @@ class Summed(Tile):
         return real, imag
 
     def _fold(self, column: Value, number: Value) -> None:
-        """Leave sums of mirrored elements in place of the first, differences in place of the second."""
+        """Leave sums of mirrored elements, then differences, then the first element."""
         k, spec = self.k, self.spec
-        for i in range(-(-self.half // spec.threads)):
-            pair = number + (1 + i * spec.threads)
-            with k.when(pair <= self.half):
-                places = [each * self.pitch + column for each in (pair, self.prime - pair)]
-                one, other = (self._number(place) for place in places)
-                self.smem[places[0]] = k.compound(spec.type, *add(one, other))
-                self.smem[places[1]] = k.compound(spec.type, *subtract(one, other))
+        row, folded = column * self.prime, column + self.folded
+        for i in range(self.owned):
+            pair = number + i * spec.threads if i else number
+            with k.when(pair < self.half):
+                element = self.order.load(pair, 1, "nc")[0]
+                one, other = self._number(row + element), self._number(row + self.prime - element)
+                self.smem[pair * spec.columns + folded] = k.compound(spec.type, *add(one, other))
+                self.smem[(pair + self.half) * spec.columns + folded] = k.compound(spec.type, *subtract(one, other))
+        with k.when(number == 0):
+            self.smem[folded + 2 * self.half * spec.columns] = k.compound(spec.type, *self._number(row))
 
     def _sum_up(self, column: Value, number: Value) -> None:
         """Leave the results of a thread's pairs."""
-        k, spec = self.k, self.spec
-        first = self._number(column + 0)
-        owned = [number + i * spec.threads if i else number for i in range(OWNED[spec.type.nbytes])]
-        rows = [self.roots.at(k.min(m, self.half) * self.half) for m in owned]
-        even: list[Number] = [first] * len(owned)
-        odd: list[Number] = []
-        for start in range(1, self.half + 1, TERMS):
-            parts: list[tuple[Number | None, Number | None]] = [(None, None)] * len(rows)
-            for j in range(start, min(start + TERMS, self.half + 1)):
-                total = self._number(column + j * self.pitch)
-                difference = self._number(column + (self.prime - j) * self.pitch)
-                roots = [row.load(j - 1, 1, "nc")[0].parts for row in rows]
-                parts = [
-                    (self._product(total, cos, done[0]), self._product(difference, minus_sin, done[1]))
-                    for (cos, minus_sin), done in zip(roots, parts, strict=True)
-                ]
-            straight, turned = [part for part, _ in parts if part], [part for _, part in parts if part]
-            even = [add(done, part) for done, part in zip(even, straight, strict=True)]
-            odd = [add(done, part) for done, part in zip(odd, turned, strict=True)] if odd else turned
-        for m, (re, im), (odd_re, odd_im) in zip(owned, even, odd, strict=True):
-            address = m * self.pitch + column + self.results
-            with k.when(m <= self.half):
-                self.smem[address] = k.compound(spec.type, re - odd_im, im + odd_re)
-            with k.when((m <= self.half) & (m != 0)):
-                mirrored = (self.prime - m) * self.pitch + column + self.results
-                self.smem[mirrored] = k.compound(spec.type, re + odd_im, im - odd_re)
+        k, spec, count = self.k, self.spec, self.owned
+        row, folded, zero = column * self.prime, column + self.folded, k.const(0, self.part)
+        first = self._number(folded + 2 * self.half * spec.columns)
+        start = number * count
+        roots = self.roots.at(start)
+        read: list[Number] = [roots.load(i, 1, "nc")[0].parts for i in range(count - 1)]  # type: ignore[misc]
+        sums = _Sums([first] * count, [(zero, zero)] * count, first, read)
+        looped = self.half // TERMS * TERMS
+        held = [(k.var(re), k.var(im)) for re, im in sums.numbers]
+        with k.range(k.const(0, u32), looped, TERMS) as term:
+            current = _Sums.of([(re.get(), im.get()) for re, im in held], count)
+            current = self._with_terms(current, roots.at(term), term * spec.columns + folded, TERMS)
+            for variables, parts in zip(held, current.numbers, strict=True):
+                for variable, part in zip(variables, parts, strict=True):
+                    variable.set(part)
+        sums = _Sums.of([(re.get(), im.get()) for re, im in held], count)
+        if rest := self.half - looped:
+            sums = self._with_terms(sums, roots.at(looped), folded + looped * spec.columns, rest)
+        for i, ((re, im), (odd_re, odd_im)) in enumerate(zip(sums.even, sums.odd, strict=True)):
+            pair = start + i if i else start
+            with k.when(pair < self.half):
+                element = self.order.load(pair, 1, "nc")[0]
+                self.smem[row + element] = k.compound(spec.type, re - odd_im, im + odd_re)
+                self.smem[row + self.prime - element] = k.compound(spec.type, re + odd_im, im - odd_re)
+        with k.when(number == 0):
+            self.smem[row] = k.compound(spec.type, *sums.whole)
+
+    def _with_terms(self, sums: _Sums, roots: Pointer, place: Value, size: int) -> _Sums:
+        """The sums with so many more terms, from a place in shared memory on."""
+        count, read = self.owned, list(sums.roots)
+        even: list[Number | None] = [None] * count
+        odd: list[Number | None] = [None] * count
+        whole: Number | None = None
+        for b in range(size):
+            total = self._number(place + b * self.spec.columns)
+            difference = self._number(place + (self.half + b) * self.spec.columns)
+            read.append(roots.load(b + count - 1, 1, "nc")[0].parts)  # type: ignore[arg-type]
+            own = read[b:]
+            even = [self._product(total, cos, done) for (cos, _), done in zip(own, even, strict=True)]
+            odd = [self._product(difference, minus_sin, done) for (_, minus_sin), done in zip(own, odd, strict=True)]
+            whole = total if whole is None else add(whole, total)
+        assert whole is not None
+        return _Sums(
+            [add(done, part) for done, part in zip(sums.even, even, strict=True) if part],
+            [add(done, part) for done, part in zip(sums.odd, odd, strict=True) if part],
+            add(sums.whole, whole),
+            read[size:],
+        )
 
     def _product(self, number: Number, factor: Value, done: Number | None) -> Number:
         """A number times a real factor, plus what there is."""

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from oxinp._kernels.fft.codelets import add
-from oxinp._kernels.fft.roots import roots_of_unity
+from oxinp._kernels.fft.roots import powers, roots_of_unity
 from oxinp._kernels.fft.staged import Staged
 
 if TYPE_CHECKING:
@@ -34,9 +34,9 @@ class Rader(Staged):
 
     def __init__(self, spec: TransformSpec) -> None:
         super().__init__(spec)
-        powers = _powers(spec.row)
-        inverse = np.roll(powers[::-1], 1)
-        self.given, self.made = (self.k.table(each.astype(np.uint32)) for each in (powers, inverse))
+        exponents = powers(spec.row)
+        inverse = np.roll(exponents[::-1], 1)
+        self.given, self.made = (self.k.table(each.astype(np.uint32)) for each in (exponents, inverse))
         roots = np.fft.fft(roots_of_unity(inverse, spec.row)) / spec.length
         self.filter = self.k.table(roots.astype(spec.type.dtype))
 
@@ -93,17 +93,6 @@ class Rader(Staged):
                 variables[1].set(variables[1].get() - first[1])
             added.append([(variables[0].get(), variables[1].get()), *elements[1:]])
         return added
-
-
-def _powers(prime: int) -> np.ndarray[Any, Any]:
-    """The powers of the least number that has all those below a prime."""
-    for base in range(2, prime):
-        powers = [1]
-        while (following := powers[-1] * base % prime) != 1:
-            powers.append(following)
-        if len(powers) == prime - 1:
-            return np.array(powers)
-    raise AssertionError(f"{prime} is no prime")
 
 
 __all__ = ["MIN_PRIME", "Rader"]

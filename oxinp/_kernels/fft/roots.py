@@ -124,4 +124,16 @@ def table(denominator: int, numerators: np.ndarray[Any, Any], dtype: np.dtype[An
     return roots_of_unity(numerators, denominator).astype(dtype)
 
 
-__all__ = ["Circle", "root_of_unity", "roots_of_unity", "table"]
+@lru_cache(1 << 8)
+def powers(prime: int) -> np.ndarray[Any, Any]:
+    """The powers of the least number that has all those below a prime."""
+    for base in range(2, prime):
+        powers = [1]
+        while (following := powers[-1] * base % prime) != 1:
+            powers.append(following)
+        if len(powers) == prime - 1:
+            return np.array(powers)
+    raise AssertionError(f"{prime} is no prime")
+
+
+__all__ = ["Circle", "powers", "root_of_unity", "roots_of_unity", "table"]

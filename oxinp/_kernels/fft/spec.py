@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from oxinp._kernels.elementwise.chain import SCALAR, STRIDED, UNIT
+from oxinp._kernels.fft.roots import powers
 from oxinp._ptx.frozen import Frozen
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ SECOND, THIRD = "dct2", "dct3"
 SECOND_SINE, THIRD_SINE = "dst2", "dst3"
 TRIGONOMETRIC = (SECOND, THIRD, SECOND_SINE, THIRD_SINE)
 WARP = 32
+COPIES = False
 BANK_WIDTH = 128  # bytes of shared memory that a wavefront reaches
 
 
@@ -86,7 +88,7 @@ class TransformSpec(Frozen):
         Whether transforms go through shared memory on both ways, so that neighbouring threads read and write
         neighbouring elements, and transform what the fewest bank conflicts allow.
     is_dense : bool
-        Whether a staged tile is one piece of memory, in source and target.
+        Whether a tile, staged or summed up, is one piece of memory, in source and target.
     twiddle : str
         What results are multiplied by before they are stored, roots of unity of the element's number times the
         column's (`BY_COLUMN`), the innermost outer loop's (`BY_LOOP`), or, of two loops that count as one, both
@@ -169,6 +171,11 @@ class TransformSpec(Frozen):
         return math.prod(self.radices)
 
     @property
+    def is_copied(self) -> bool:
+        """Whether blocks of a cluster copy what they give each other, each other block's part as one piece."""
+        return COPIES and self.cluster > 1
+
+    @property
     def row(self) -> int:
         """Elements of a transform."""
         return self.length + (self.real == RADER)
@@ -192,10 +199,10 @@ class TransformSpec(Frozen):
     def shared_elements(self) -> int:
         """Of shared memory."""
         if self.real == SUMMED:
-            return 2 * self.length * (self.columns + 1)
+            return 2 * self.length * self.columns
         if len(self.radices) == 1 and not self.real and not self.is_staged:
             return 0
-        size = self.share * self.columns
+        size = self.share * self.columns * (1 + self.is_copied)
         return size + (size // self.padding if self.padding else 0)
 
 
@@ -205,7 +212,8 @@ def conflicts(spec: TransformSpec) -> int:
     lanes = np.arange(min(4 * WARP, -(-spec.threads * spec.columns // WARP) * WARP)) % (spec.threads * spec.columns)
     at_once = BANK_WIDTH // nbytes
     total = 0
-    for order, length, done in _accesses(spec):
+    accesses = list(_accesses(spec))
+    for number, (order, length, done) in enumerate(accesses):
         if order == ROWS:
             column, first = lanes // spec.threads, lanes % spec.threads
         else:
@@ -214,6 +222,8 @@ def conflicts(spec: TransformSpec) -> int:
         element = first + np.arange(length)[:, None] * (spec.share // length)
         if done:
             element = first // done * done * length + first % done + np.arange(length)[:, None] * done
+        if spec.real == RADER and number in (0, len(accesses) - 1):
+            element = powers(spec.row)[element]
         place = element * spec.columns + column if spec.is_mixed else column * spec.pitch + element
         if spec.padding and spec.pitch == spec.share:
             place = place + place // spec.padding

@@ -330,6 +330,17 @@ class Tile:
         real, imag = (k.cast(part, self.part) for part in value.parts)
         return real, imag * sign
 
+    def halved(self, place: Place, where: Value) -> tuple[Place, Value, Value]:
+        """Where a half sequence has an element, that one's number, and the sign of the imaginary part.
+
+        Elements of the second half are those at the mirrored place, conjugated.
+        """
+        k, mirrored, sign = self.k, self.whole_length - where, self.source_sign
+        is_mirrored = where > mirrored
+        moved = k.where(is_mirrored, mirrored - where, k.const(0, self.index))
+        place = Place(place.end, [place.pointer.at(moved * self.half_step)])
+        return place, k.min(where, mirrored), k.where(is_mirrored, -sign, sign)
+
     def between_value(self, number: Number, place: Place) -> Value:
         """What the chain between two transforms makes of a number and of what it has at a place."""
         assert self.spec.between is not None

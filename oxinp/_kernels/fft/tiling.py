@@ -48,6 +48,7 @@ BUSY = 1024  # threads of a multiprocessor up to which more blocks are worth few
 # with elements; of a chain between transforms if threads have one butterfly at a time, and if they have several.
 BESIDE_BETWEEN, BESIDE_ROUNDS = 8, 24
 BESIDE_TWIDDLE, BESIDE_CHIRP, BESIDE_STAGED, BESIDE_SMALL, BESIDE = 8, 4, 24, 40, 16
+BESIDE_NARROW = 8  # of sums of fewer transforms than a warp has lanes, which read roots at several places
 FEWEST_LARGE = 17  # primes from which on a codelet holds its inputs until all results are there
 
 
@@ -57,7 +58,7 @@ def with_padding(spec: TransformSpec, room: int) -> TransformSpec:
     if len(spec.radices) == 1 and not spec.is_staged:
         return spec if spec.real in ("", SUMMED) else spec.replace(padding=BANK_WIDTH // spec.type.nbytes)
     lanes = BANK_WIDTH // spec.type.nbytes
-    paddings = (0, lanes, lanes // 2, 2 * lanes, 4 * lanes)
+    paddings = (0,) if spec.is_copied else (0, lanes, lanes // 2, 2 * lanes, 4 * lanes)
     candidates = [spec.replace(padding=padding) for padding in paddings]
     if spec.is_staged:  # threads may take what they like
         even = () if spec.share % 2 else (spec.share,)
@@ -194,6 +195,7 @@ def num_registers(spec: TransformSpec, held: int, *, is_tight: bool) -> int:
     needed += BESIDE_CHIRP * nbytes // 8 if spec.chirp else 0
     needed += BESIDE_ROUNDS if spec.real == RADER and held > USUAL.held else 0
     needed += BESIDE_TWIDDLE if spec.twiddle else 0
+    needed += BESIDE_NARROW if spec.real == SUMMED and spec.columns < WARP else 0
     if spec.is_staged:
         is_small = spec.threads * spec.columns < 2 * WARP
         needed += BESIDE_STAGED if not spec.is_dense else BESIDE_SMALL if is_small else 0

@@ -10,7 +10,7 @@ import numpy as np
 
 from oxinp._api.fronts import implements
 from oxinp._core.lazy.expr import Unsupported
-from oxinp.fft._transforms import apply, request
+from oxinp.fft._transforms import apply, request, request_along
 
 Function = Callable[..., Any]
 
@@ -48,7 +48,7 @@ def _one_axis(name: str) -> Function:
         plan: Any = None,
     ) -> Any:
         check_permissions(workers, plan)
-        wanted = request("scipy", name, None if n is None else (n,), (axis,), norm)
+        wanted = request_along("scipy", name, n, axis, norm)
         return apply(x, wanted, is_overwritable=bool(overwrite_x))
 
     return function

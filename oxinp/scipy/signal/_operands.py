@@ -11,7 +11,7 @@ from oxinp._api.fronts import as_ours
 from oxinp._core.host.exchange import is_array
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.ops import creation
-from oxinp.fft._transforms import apply, request
+from oxinp.fft._transforms import apply, request_along
 
 CODES = "?bBhHiIlLqQefdFD"  # of dtypes that the device reads
 
@@ -51,7 +51,7 @@ def axis_of(axis: Any, ndim: int) -> int:
 
 def transformed(name: str, x: Any, n: int | None = None, axis: int = -1) -> Any:
     """Return a transform along an axis, by the name of SciPy's function."""
-    return apply(x, request("scipy", name, None if n is None else (n,), (axis,), None))
+    return apply(x, request_along("scipy", name, n, axis, None))
 
 
 def table(values: Any, dtype: np.dtype[Any]) -> Any:

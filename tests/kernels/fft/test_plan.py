@@ -1,17 +1,18 @@
 """Transforms along one axis, alone: lengths, layouts, passes, padding, directions."""
 
+import re
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from oxinp._kernels.fft import batch, convolved, tiling
+from oxinp._kernels.fft import batch, convolved, kernel, tiling
 from oxinp._kernels.fft import plan as plans
 from oxinp._kernels.fft.axes import COMPLEX, HALF, REAL, Array, Problem, plan_axes
 from oxinp._kernels.fft.codelets import MAX_PRIME, multiply
 from oxinp._kernels.fft.plan import Transform, plan
 from oxinp._kernels.fft.sides import Chained, Loop, Side
-from oxinp._kernels.fft.spec import SUMMED
+from oxinp._kernels.fft.spec import COLUMNS, RADER, SUMMED
 from oxinp._kernels.plan import Argument
 from oxinp._kernels.problem import Instr
 from oxinp._ptx.kernel import traced_with
@@ -255,6 +256,39 @@ def test_primes_by_powers(session, n, rows, dtype, is_forward):
     made = transformed(session, x, target, is_forward=is_forward, scale=0.5)
     assert [step.kernel.name for step in made.steps] == [f"fft_rader_{n}"]
     check(target, x, is_forward=is_forward, scale=0.5, factor=0.95)
+
+
+@pytest.mark.parametrize("n", [401, 541, 769])
+def test_primes_by_powers_of_many_rows(session, n):
+    """Neighbouring lanes have different rows where a block has room for 16, so that no permuted access conflicts."""
+    device = SimpleNamespace(**{**vars(DEVICE), "max_shared_nbytes": 227 * 1024})
+    x = random((34, n), "F")
+    target = np.empty_like(x)
+    made = transformed(session, x, target, device=device)
+    spec = traced_with(made.launch.kernel)[0]
+    assert (spec.real, spec.columns, spec.loads, spec.stores) == (RADER, 16, COLUMNS, COLUMNS)
+    check(target, x, factor=0.95)
+
+
+@pytest.mark.parametrize("n", [331, 509, 1499])
+@pytest.mark.parametrize("dtype", ["F", "D"])
+def test_large_filters_are_read_from_both_sides(session, n, dtype, monkeypatch):
+    """Half of what is symmetric is in the kernel's table, up to the middle of the last stage's butterflies."""
+    found = []
+    for large in (1 << 20, 0):
+        monkeypatch.setattr(tiling, "LARGE_TABLE", large)
+        kernel.make.cache_clear()
+        x = random((n, 3), dtype)
+        target = np.empty_like(x)
+        made = transformed(session, x, target, 0).launch.kernel
+        (spec,) = traced_with(made)
+        found.append({int(size) * 8 // x.itemsize for size in re.findall(r"_table_\d+\[(\d+)\]", made.ptx)})
+        check(target, x, 0, factor=1.1)
+    kernel.make.cache_clear()
+    half = -(-spec.radices[-1] // 2) * (spec.length // spec.radices[-1]) + 1
+    assert spec.length in found[0]
+    assert half in found[1]
+    assert max(found[1]) < spec.length
 
 
 @pytest.mark.parametrize("n", [331, 1009])
