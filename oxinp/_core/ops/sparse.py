@@ -214,17 +214,18 @@ longest row of each matrix. Results the vectors, one more than products, and the
 """
 
 
-def _plan_arnoldi_pairs(layouts: list[Layout], parameters: Any) -> Plan:
-    (*parts, given), (count, longest) = layouts, parameters
+def _plan_arnoldi_s_step(layouts: list[Layout], parameters: Any) -> Plan:
+    (*parts, given), (count, longest, steps) = layouts, parameters
     size = given.shape[1]
     matvec = _plan_matvec([*parts, Layout.of(given.dtype, (size,))], (longest,))
-    plan: Plan = _module("arnoldi_pairs").plan(size, count, matvec, DEVICE_TYPES[given.dtype])
+    plan: Plan = _module("arnoldi_s_step").plan(size, count, steps, matvec, DEVICE_TYPES[given.dtype])
     return plan
 
 
-ARNOLDI_PAIRS = row("arnoldi_pairs", _plan_arnoldi_pairs, _infer_arnoldi)
-"""As `ARNOLDI`, of one matrix and one vector, an even number of steps, two at a time; odd rows of components are those
-of the product of the matrix and the one before, and the last column marks pairs of which too little was left."""
+ARNOLDI_S_STEP = row("arnoldi_s_step", _plan_arnoldi_s_step, _infer_arnoldi)
+"""As `ARNOLDI`, of one matrix and one vector, several steps at a time, the third parameter; of these all rows of
+components but the first are those of the product of the matrix and the one before. The last column marks steps of which
+too little was left."""
 
 # -- triangular systems, incomplete factors ----------------------------------------------------------------------------
 

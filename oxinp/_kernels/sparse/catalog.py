@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from oxinp._kernels.sparse import (
     arnoldi,
-    arnoldi_pairs,
+    arnoldi_s_step,
     bicgstab,
     cg,
     coloring,
@@ -79,10 +79,10 @@ def specs() -> list[Any]:
             for is_second in (True, False)
         ]
         found.append(arnoldi.ArnoldiNextSpec(type_))
-        found += [
-            made(type_)
-            for made in (arnoldi_pairs.PairDotsSpec, arnoldi_pairs.PairSumsSpec, arnoldi_pairs.PairUpdateSpec)
-        ]
+        for steps, newest in ((1, 2), (1, 3), (2, 2), (2, 3), (3, 3)):
+            found += [arnoldi_s_step.SStepDotsSpec(type_, steps, newest, room) for room in (32, 128)]
+            found.append(arnoldi_s_step.SStepSumsSpec(type_, steps, newest))
+        found += [arnoldi_s_step.SStepUpdateSpec(type_, steps) for steps in (1, 2, 3)]
         found += [bicgstab.BicgstabSpec(name, type_) for name in ("dots", "direction", "half", "update")]
     for type_ in (f32, f64, c64, c128):
         for lanes in (1, 32):
@@ -143,9 +143,9 @@ FAMILIES: dict[type, Any] = {
     arnoldi.ArnoldiDotsSpec: arnoldi,
     arnoldi.ArnoldiUpdateSpec: arnoldi,
     arnoldi.ArnoldiNextSpec: arnoldi,
-    arnoldi_pairs.PairDotsSpec: arnoldi_pairs,
-    arnoldi_pairs.PairSumsSpec: arnoldi_pairs,
-    arnoldi_pairs.PairUpdateSpec: arnoldi_pairs,
+    arnoldi_s_step.SStepDotsSpec: arnoldi_s_step,
+    arnoldi_s_step.SStepSumsSpec: arnoldi_s_step,
+    arnoldi_s_step.SStepUpdateSpec: arnoldi_s_step,
     bicgstab.BicgstabSpec: bicgstab,
     cg.CgDotSpec: cg,
     cg.CgUpdateSpec: cg,
