@@ -46,6 +46,17 @@ def of_rows(self: Sparse, *, is_transposed: bool = False) -> tuple[Rows, int]:
     return made
 
 
+def narrow_rows(self: Sparse) -> tuple[Rows, int]:
+    """Return what `of_rows` does, for many products with vectors, with narrow indices where they can be; it is kept."""
+
+    def make() -> tuple[Rows, int]:
+        rows, longest = of_rows(self)
+        return _rows.narrow(rows, longest), longest
+
+    made: tuple[Rows, int] = self._cached("narrow", tuple(self._parts), make)
+    return made
+
+
 def converted(self: Sparse, *, is_transposed: bool) -> Rows:
     """Return a matrix, or its transpose, in rows, which it is not in."""
     if self.format in COMPRESSED:
@@ -135,6 +146,7 @@ __all__ = [
     "copied",
     "is_number",
     "major_rows",
+    "narrow_rows",
     "of_rows",
     "shape_of",
     "with_data",

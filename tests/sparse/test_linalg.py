@@ -8,7 +8,7 @@ from numpy.linalg import LinAlgError
 
 import oxinp
 from oxinp import sparse
-from oxinp.sparse import linalg
+from oxinp.sparse import _compressed, _rows, linalg
 from oxinp.sparse._executed import executed
 from oxinp.sparse.linalg import _dense_factors, _gmres
 from tests.comparator import assert_same
@@ -82,6 +82,19 @@ def test_gmres_makes_several_vectors_at_a_time(monkeypatch, shift, made_at_a_tim
     assert status == its_status
     np.testing.assert_allclose(np.asarray(found), expected, rtol=1e-10, atol=1e-10 * abs(expected).max())
     assert made == made_at_a_time
+    assert not {key for key in fallen(stats) if "sparse" in key}
+
+
+@pytest.mark.parametrize("name", ["cg", "bicgstab", "gmres"])
+def test_solvers_narrow_indices(monkeypatch, name, stats):
+    """The same bits, of fewer bytes."""
+    options = {"rtol": 1e-30, "maxiter": 2 if name == "gmres" else 9}
+    wide, _ = getattr(linalg, name)(ours(GRID), oxinp.array(RIGHT), **options)
+    monkeypatch.setattr(_rows, "MIN_NARROW", 1)
+    matrix = ours(GRID)
+    narrow, _ = getattr(linalg, name)(matrix, oxinp.array(RIGHT), **options)
+    assert_same(narrow, np.asarray(wide))
+    assert _compressed.narrow_rows(matrix)[0].indices.dtype == np.int16
     assert not {key for key in fallen(stats) if "sparse" in key}
 
 

@@ -24,6 +24,7 @@ from oxinp._kernels.plan import Copy, Fill, Plan, Read, Scratch, inputs, outputs
 _FAMILY = "oxinp._kernels.sparse."
 STREAM_MEAN = 15  # mean length of rows up to which a block shares 256 of them
 STREAM_LONGEST = 512  # ... and the longest, which one thread adds
+INT16 = np.dtype(np.int16)
 UNEVEN = 8  # times the mean length, from which on elements are dealt out evenly, not rows
 
 Layouts = tuple[Layout, ...]
@@ -82,21 +83,21 @@ def _plan_matvec(layouts: list[Layout], parameters: Any) -> Plan:
     indptr, indices, data, x, *starts = layouts
     (longest,) = parameters
     num_rows, count = indptr.size - 1, data.size
-    types = product_types(indices, data, x)
+    types, is_narrow = product_types(indptr, data, x), indices.dtype == INT16
     plan: Plan
     if is_uneven(num_rows, count, longest):
         plan = _module("merge").plan(num_rows, count, types, has_starts=bool(starts))
     elif count <= STREAM_MEAN * num_rows and longest <= STREAM_LONGEST:
-        plan = _module("spmv").stream(num_rows, count, types)
+        plan = _module("spmv").stream(num_rows, count, types, is_narrow=is_narrow)
     else:
         family = _module("spmv")
-        plan = family.rows(num_rows, count, types, family.lanes_for(num_rows, count))
+        plan = family.rows(num_rows, count, types, family.lanes_for(num_rows, count), is_narrow=is_narrow)
     return plan
 
 
 MATVEC = row("matvec", _plan_matvec, _infer_matvec)
 """Operands indptr, indices, data and a vector, and `TILES` of a matrix that `is_uneven`, or not; the parameter is the
-length of the longest row."""
+length of the longest row. Indices may be narrow, int16, of a matrix that is not uneven."""
 
 
 def _infer_tiles(layouts: Layouts, parameters: Any) -> Layouts:

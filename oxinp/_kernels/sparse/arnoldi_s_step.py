@@ -305,8 +305,8 @@ def _sums(spec: SStepSumsSpec) -> Kernel:
     kept = [k.where(is_enough, each_factor, nothing) for each_factor in factor]
     mark = k.where(is_enough, k.const(1, value), nothing)
     with k.when(k.tid == 0):
-        for which, found in enumerate([*kept, mark]):
-            factors[steps * count + which] = found
+        for number, each_kept in enumerate([*kept, mark]):
+            factors[steps * count + number] = each_kept
         for i in range(steps):
             for j in range(i + 1):
                 line[known + (count + 2) * i + j] = kept[num_products(i) + j]

@@ -50,7 +50,8 @@ def specs() -> list[Any]:
     for types in products():
         found += [spmv.SpmvRowsSpec(types, lanes) for lanes in (8, 32)]
         found += [
-            spmv.SpmvStreamSpec(types),
+            *[spmv.SpmvRowsSpec(types, lanes, is_narrow=True) for lanes in (8, 32)],
+            *[spmv.SpmvStreamSpec(types, is_narrow) for is_narrow in (False, True)],
             merge.SpmvMergeSpec(types),
             merge.SpmvFixupSpec(types.index, types.result),
         ]

@@ -94,7 +94,7 @@ def _widths(system: System, dtype: np.dtype[Any], count: int) -> tuple[int, ...]
 
 def _space_by_s_steps(matrix: Any, first: Any, count: int, steps: int) -> tuple[Any, np.ndarray[Any, Any]] | None:
     """Return what `_space` does, by products with powers of the matrix; None if too little was left."""
-    rows, longest = _compressed.of_rows(matrix)
+    rows, longest = _compressed.narrow_rows(matrix)
     basis, projected = perform_on_device(ops.ARNOLDI_S_STEP, (*rows.parts, first), (count, longest, steps))
     h = np.array(projected.tolist(), first.dtype).reshape(count, count + 2)
     if h[:, -1].any():
@@ -131,7 +131,7 @@ def krylov_space(
     """
     dtype = given.dtype
     if matrices and dtype.kind == "f" and all(each.dtype == dtype for each in matrices) and count < MAX_VECTORS:
-        rows, longest = zip(*map(_compressed.of_rows, matrices), strict=True)
+        rows, longest = zip(*map(_compressed.narrow_rows, matrices), strict=True)
         parts = [part for each in rows for part in each.parts]
         basis, projected = perform_on_device(ops.ARNOLDI, (*parts, copy(given)), (count, *longest))
     else:
