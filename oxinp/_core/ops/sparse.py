@@ -219,7 +219,9 @@ def _plan_arnoldi_s_step(layouts: list[Layout], parameters: Any) -> Plan:
     (*parts, given), (count, longest, steps) = layouts, parameters
     size = given.shape[1]
     matvec = _plan_matvec([*parts, Layout.of(given.dtype, (size,))], (longest,))
-    plan: Plan = _module("arnoldi_s_step").plan(size, count, steps, matvec, DEVICE_TYPES[given.dtype])
+    plan: Plan = _module("arnoldi_s_step").plan(
+        size, count, steps, matvec, DEVICE_TYPES[given.dtype], device().capability.max_shared_nbytes
+    )
     return plan
 
 

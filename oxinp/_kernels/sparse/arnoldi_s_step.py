@@ -42,12 +42,12 @@ if TYPE_CHECKING:
     from oxinp._ptx.value import Value
 
 MAX_BLOCKS = 264
-MAX_VECTORS = 128
-DOT_NBYTES = 96 << 10
-"""Of the columns of a block in shared memory, at most."""
+MIN_ROOM, MAX_VECTORS = 32, 128
+DOT_NBYTES = 112 << 10
+"""Of a block's shared memory for inner products, so that a multiprocessor has two blocks."""
 DOT_ELEMENTS = 8
 """Elements of a thread for inner products, at most."""
-DOT_REGISTERS = 128
+DOT_REGISTERS, LAST_REGISTERS = 128, 168
 ROWS = 4
 """Vectors whose elements are on their way at a time, to be subtracted."""
 UPDATE_REGISTERS = 128
@@ -71,12 +71,15 @@ class SStepDotsSpec(Frozen):
         Vectors whose inner products with the others are not known yet.
     room : int
         Vectors that there may be.
+    elements : int
+        Of a thread at a time.
     """
 
     value: Type
     steps: int
     newest: int
     room: int
+    elements: int
 
     @property
     def columns(self) -> int:
@@ -89,12 +92,19 @@ class SStepDotsSpec(Frozen):
         return min(8, WARP // self.columns)
 
     @property
-    def elements(self) -> int:
-        """Elements of a thread."""
-        elements = DOT_ELEMENTS
-        while elements * self.columns * BLOCK * self.value.nbytes > DOT_NBYTES:
-            elements //= 2
-        return elements
+    def registers(self) -> int:
+        """Of a thread: more for the last steps, of which there is one launch, than two blocks have."""
+        return DOT_REGISTERS if self.steps == self.newest else LAST_REGISTERS
+
+    @property
+    def num_sums(self) -> int:
+        """Sums of a warp, at most."""
+        return self.room * self.columns + num_products(self.steps)
+
+    @property
+    def shared_nbytes(self) -> int:
+        """Bytes of a block's shared memory."""
+        return (self.columns * self.elements * BLOCK + self.num_sums * NUM_WARPS) * self.value.nbytes
 
 
 class SStepSumsSpec(Frozen):
@@ -112,7 +122,18 @@ class SStepUpdateSpec(Frozen):
     steps: int
 
 
-def plan(size: int, count: int, steps: int, matvec: Plan, value: Type) -> Plan:
+def dots_spec(value: Type, steps: int, newest: int, count: int, max_shared_nbytes: int) -> SStepDotsSpec:
+    """Return the kernel of inner products with `count` vectors at most, for a device of so much shared memory."""
+    room = MIN_ROOM
+    while room < count:
+        room *= 2
+    spec = SStepDotsSpec(value, steps, newest, room, DOT_ELEMENTS)
+    while spec.elements > 1 and spec.shared_nbytes > min(DOT_NBYTES, max_shared_nbytes):
+        spec = spec.replace(elements=spec.elements // 2)
+    return spec
+
+
+def plan(size: int, count: int, steps: int, matvec: Plan, value: Type, max_shared_nbytes: int) -> Plan:
     """Return the plan of `count` steps with one matrix, `steps` at a time, the last ones fewer.
 
     Outputs are the vectors, (count + 1, size), and the components, (count, count + 2), whose last column marks steps of
@@ -123,9 +144,6 @@ def plan(size: int, count: int, steps: int, matvec: Plan, value: Type) -> Plan:
     scratch, row = Scratch(), size * value.nbytes
     ws = scratch.take(steps * row)
     workspace = scratch.take(matvec.scratch_nbytes)
-    room = 32
-    while room <= count:
-        room *= 2
     partial = scratch.take((count * 2 * steps + num_products(steps)) * num_blocks * value.nbytes)
     gram = scratch.take(count * count * value.nbytes)
     factors = scratch.take((steps * count + num_products(steps) + 1) * value.nbytes)
@@ -141,7 +159,7 @@ def plan(size: int, count: int, steps: int, matvec: Plan, value: Type) -> Plan:
             w = ws.at(i * row)
             planned += matvec.on(**names, in3=last, out0=w, scratch=workspace)
             last = w
-        dots, sums = SStepDotsSpec(value, made, steps, room), SStepSumsSpec(value, made, steps)
+        dots, sums = dots_spec(value, made, steps, count, max_shared_nbytes), SStepSumsSpec(value, made, steps)
         sizes = (known, count, num_blocks)
         planned += [
             Launch(make(dots), grid, (partial, vectors, ws), (size, known)),
@@ -190,7 +208,7 @@ class _Sums:
 
     def __init__(self, k: Builder, value: Type, num_slots: int) -> None:
         self.k = k
-        self.pointer = k.shared(value, num_slots * NUM_WARPS)
+        self.pointer = k.dynamic_shared(value, num_slots * NUM_WARPS)
 
     def clear(self, num_slots: Value) -> None:
         """Begin with zeros."""
@@ -222,12 +240,12 @@ class _Sums:
 def _dots(spec: SStepDotsSpec) -> Kernel:
     """Each thread keeps its elements of the columns in shared memory, where none but itself reads them."""
     value, columns, elements = spec.value, spec.columns, spec.elements
-    k = Builder("arnoldi_s_step_dots", block=BLOCK, max_registers=DOT_REGISTERS)  # alone ptxas takes fewer
+    k = Builder("arnoldi_s_step_dots", block=BLOCK, max_registers=spec.registers)  # alone ptxas takes fewer
     partial = k.pointer("partial", value, "w")
     vectors, ws = (k.pointer(name, value, "r") for name in ("vectors", "ws"))
     size, known = k.scalar("size", i64), k.scalar("known", u32)
-    kept = k.shared(value, columns * elements * BLOCK)
-    sums, nothing = _Sums(k, value, spec.room * columns + num_products(spec.steps)), k.const(0, value)
+    kept = k.dynamic_shared(value, columns * elements * BLOCK)
+    sums, nothing = _Sums(k, value, spec.num_sums), k.const(0, value)
     num_sums = known * columns
     num_slots = num_sums + num_products(spec.steps)
     sums.clear(num_slots)
@@ -390,4 +408,13 @@ def _update(spec: SStepUpdateSpec) -> Kernel:
     return k.build()
 
 
-__all__ = ["MAX_VECTORS", "SStepDotsSpec", "SStepSumsSpec", "SStepUpdateSpec", "make", "num_products", "plan"]
+__all__ = [
+    "MAX_VECTORS",
+    "SStepDotsSpec",
+    "SStepSumsSpec",
+    "SStepUpdateSpec",
+    "dots_spec",
+    "make",
+    "num_products",
+    "plan",
+]

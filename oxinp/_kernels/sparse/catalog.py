@@ -81,7 +81,7 @@ def specs() -> list[Any]:
         ]
         found.append(arnoldi.ArnoldiNextSpec(type_))
         for steps, newest in ((1, 2), (1, 3), (2, 2), (2, 3), (3, 3)):
-            found += [arnoldi_s_step.SStepDotsSpec(type_, steps, newest, room) for room in (32, 128)]
+            found += [arnoldi_s_step.dots_spec(type_, steps, newest, n, MAX_SHARED_NBYTES) for n in (30, 120)]
             found.append(arnoldi_s_step.SStepSumsSpec(type_, steps, newest))
         found += [arnoldi_s_step.SStepUpdateSpec(type_, steps) for steps in (1, 2, 3)]
         found += [bicgstab.BicgstabSpec(name, type_) for name in ("dots", "direction", "half", "update")]

@@ -67,14 +67,14 @@ def test_nothing_new(session):
     assert not vectors[1:].any()
 
 
-def steps_of(session, matrix, count, steps, dtype="f8"):
+def steps_of(session, matrix, count, steps, dtype="f8", max_shared_nbytes=227 << 10):
     """Return the first vectors, made several at a time, and the components."""
     size = matrix.shape[0]
     given = np.random.default_rng(0).normal(size=(1, size))
     given = (given / np.linalg.norm(given)).astype(dtype)
     vectors, components = np.full((count + 1, size), np.nan, dtype), np.full((count, count + 2), np.nan, dtype)
     matvec = spmv.stream(size, matrix.nnz, types_of(dtype, dtype))
-    plan = arnoldi_s_step.plan(size, count, steps, matvec, from_dtype(np.dtype(dtype)))
+    plan = arnoldi_s_step.plan(size, count, steps, matvec, from_dtype(np.dtype(dtype)), max_shared_nbytes)
     session.run(plan, [vectors, components], [session.pointer(x) for x in (*parts(matrix), given)])
     return vectors, components
 
@@ -110,6 +110,15 @@ def test_steps_of_other_sizes(session, size, count, steps):
     matrix = matrix[:size, :size].tocsr()
     vectors, components = steps_of(session, matrix, count, steps)
     assert_components(matrix, vectors, components, steps, 1e-9 if steps == 4 else 1e-11)
+
+
+@pytest.mark.parametrize(("max_shared_nbytes", "elements"), [(227 << 10, 8), (99 << 10, 4), (48 << 10, 2)])
+def test_steps_with_less_shared_memory(session, max_shared_nbytes, elements):
+    spec = arnoldi_s_step.dots_spec(from_dtype(np.dtype("f8")), 3, 3, 30, max_shared_nbytes)
+    assert spec.elements == elements
+    matrix = KINDS["laplacian-2d"]
+    vectors, components = steps_of(session, matrix, 6, 3, max_shared_nbytes=max_shared_nbytes)
+    assert_components(matrix, vectors, components, 3, 1e-11)
 
 
 @pytest.mark.parametrize("steps", [2, 3])
