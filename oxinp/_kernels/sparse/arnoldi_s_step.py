@@ -47,7 +47,7 @@ DOT_NBYTES = 112 << 10
 """Of a block's shared memory for inner products, so that a multiprocessor has two blocks."""
 DOT_ELEMENTS = 8
 """Elements of a thread for inner products, at most."""
-DOT_REGISTERS, LAST_REGISTERS = 128, 168
+DOT_REGISTERS = 128
 ROWS = 4
 """Vectors whose elements are on their way at a time, to be subtracted."""
 UPDATE_REGISTERS = 128
@@ -88,13 +88,8 @@ class SStepDotsSpec(Frozen):
 
     @property
     def rows(self) -> int:
-        """Vectors that are multiplied at a time, with a lane for each sum."""
-        return min(8, WARP // self.columns)
-
-    @property
-    def registers(self) -> int:
-        """Of a thread: more for the last steps, of which there is one launch, than two blocks have."""
-        return DOT_REGISTERS if self.steps == self.newest else LAST_REGISTERS
+        """Vectors that are multiplied at a time, with a lane for each sum, and so few that ptxas does not spill."""
+        return min(4 if self.steps == 1 else 8, WARP // self.columns)
 
     @property
     def num_sums(self) -> int:
@@ -240,7 +235,7 @@ class _Sums:
 def _dots(spec: SStepDotsSpec) -> Kernel:
     """Each thread keeps its elements of the columns in shared memory, where none but itself reads them."""
     value, columns, elements = spec.value, spec.columns, spec.elements
-    k = Builder("arnoldi_s_step_dots", block=BLOCK, max_registers=spec.registers)  # alone ptxas takes fewer
+    k = Builder("arnoldi_s_step_dots", block=BLOCK, max_registers=DOT_REGISTERS)  # alone ptxas takes fewer
     partial = k.pointer("partial", value, "w")
     vectors, ws = (k.pointer(name, value, "r") for name in ("vectors", "ws"))
     size, known = k.scalar("size", i64), k.scalar("known", u32)
