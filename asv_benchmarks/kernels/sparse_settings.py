@@ -2,7 +2,8 @@
 
 A line per setting whose name is matched. Of `arnoldi_s_step`: milliseconds of 30 steps from one vector with the
 Laplacian of a grid of 4M vertices, which are a cycle of GMRES(30) but for the small problem, and how far the vectors
-are from orthonormal. Of `splu`: milliseconds of factors and a system of a Laplacian in two and in three dimensions,
+are from orthonormal. Of `matvec`: milliseconds of products with a vector, by indices of 16 bits and as they are. Of
+`splu`: milliseconds of factors and a system of a Laplacian in two and in three dimensions,
 with the analysis and without, and the residual relative to the right-hand side. Ends with status 1 if anything is
 wrong.
 """
@@ -17,11 +18,11 @@ import numpy as np
 
 import oxinp
 from asv_benchmarks.kernels.sparse import Ours, host, milliseconds, moved
-from asv_benchmarks.kernels.sparse_matrices import laplacian
+from asv_benchmarks.kernels.sparse_matrices import banded, laplacian
 from oxinp._core.ops import sparse as ops
 from oxinp._core.ops.perform import perform_on_device
 from oxinp._kernels.sparse import arnoldi_s_step
-from oxinp.sparse import _compressed
+from oxinp.sparse import _compressed, _rows
 from oxinp.sparse.linalg import _dissection, _elimination
 
 STEPS = 30
@@ -41,6 +42,17 @@ OF_ARNOLDI = {
     "3 at a time, 8 vectors subtracted": (3, {(S_STEP, "ROWS"): 8}),
     "4 at a time": (4, {}),
     "4 at a time, 80 registers, 396 blocks": (4, {(S_STEP, "UPDATE_REGISTERS"): 80, (S_STEP, "MAX_BLOCKS"): 396}),
+}
+
+# SETTINGS OF PRODUCTS. Name -> constants by module and name.
+OF_PRODUCTS = {"narrow indices": {}, "wide indices": {(_rows, "MIN_NARROW"): 1 << 60}}
+MULTIPLIED = {
+    "laplacian 2-D, 1M": lambda: laplacian(1000),
+    "laplacian 2-D, 4M": lambda: laplacian(2000),
+    "laplacian 3-D, 1M": lambda: laplacian(100, 3),
+    "9 diagonals, 4M": lambda: banded(4 * 10**6, 9),
+    "15 diagonals, 1M": lambda: banded(10**6, 15),
+    "31 diagonals, 1M": lambda: banded(10**6, 31),
 }
 
 # SETTINGS OF FACTORS BY FRONTS. Name -> constants by module and name.
@@ -85,6 +97,20 @@ def time_steps(name, setting, rows, longest, first):
     return is_right
 
 
+def time_products(which, matrix, chosen):
+    """Print the lines of settings of products with a vector; return whether all give the same bits."""
+    x = oxinp.array(np.random.default_rng(2).random(matrix.shape[1]))
+    results = []
+    for name in chosen:
+        with constants(OF_PRODUCTS[name]):
+            a = moved(Ours, matrix)
+            taken, found = milliseconds(Ours, lambda a=a: a @ x, 50)
+        results.append(host(found))
+        is_right = np.array_equal(results[0], results[-1])
+        print(f"matvec, {which}, {name:30} {taken:9.4f} ms{'' if is_right else ' WRONG'}", flush=True)
+    return all(np.array_equal(results[0], result) for result in results)
+
+
 def time_factors(name, setting, matrix):
     """Print the line of a setting of factors by fronts; return whether the system is solved."""
     a, b = moved(Ours, matrix.tocsc(), "csc"), oxinp.array(np.random.default_rng(1).random(matrix.shape[0]))
@@ -117,6 +143,10 @@ def main():
         first = first / (first * first).sum() ** 0.5
         for name in chosen:
             is_right &= time_steps(name, OF_ARNOLDI[name], rows, longest, first)
+    for which, make in MULTIPLIED.items():
+        chosen = [name for name in OF_PRODUCTS if re.search(options.regex, f"matvec, {which}, {name}")]
+        if chosen:
+            is_right &= time_products(which, make(), chosen)
     for matrix in (laplacian(100), laplacian(21, 3)) if options.quick else (laplacian(500), laplacian(30, 3)):
         for name, setting in OF_FACTORS.items():
             if re.search(options.regex, f"splu of {matrix.shape[0]}, {name}"):
