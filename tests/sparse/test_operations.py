@@ -354,7 +354,7 @@ def test_products_narrow_indices(narrowed, kind, format_, stats):
 
 def test_narrow_indices_follow_writes(narrowed):
     """To the indices of a matrix, to its elements, and to where its rows begin."""
-    matrix = scipy.sparse.csr_array(KINDS["banded"])
+    matrix = scipy.sparse.csr_array(KINDS["banded"].copy())
     made, x = ours(matrix), np.arange(80.0)
     for change in (
         lambda m: operator.setitem(m.indices, slice(0, 2), [5, 3]),
