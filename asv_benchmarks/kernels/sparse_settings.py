@@ -33,15 +33,8 @@ S_STEP = arnoldi_s_step
 OF_ARNOLDI = {
     "2 at a time": (2, {}),
     "3 at a time": (3, {}),
-    "3 at a time, 4 elements": (3, {(S_STEP, "DOT_ELEMENTS"): 4}),
-    "3 at a time, 80 registers, 396 blocks": (
-        3,
-        {(S_STEP, "DOT_ELEMENTS"): 4, (S_STEP, "UPDATE_REGISTERS"): 80, (S_STEP, "MAX_BLOCKS"): 396},
-    ),
-    "3 at a time, 528 blocks": (3, {(S_STEP, "MAX_BLOCKS"): 528}),
-    "3 at a time, 8 vectors subtracted": (3, {(S_STEP, "ROWS"): 8}),
+    "3 at a time, 8 elements": (3, {(S_STEP, "DOT_ELEMENTS"): 8}),
     "4 at a time": (4, {}),
-    "4 at a time, 80 registers, 396 blocks": (4, {(S_STEP, "UPDATE_REGISTERS"): 80, (S_STEP, "MAX_BLOCKS"): 396}),
 }
 
 # SETTINGS OF PRODUCTS. Name -> constants by module and name.

@@ -45,7 +45,7 @@ MAX_BLOCKS = 264
 MIN_ROOM, MAX_VECTORS = 32, 128
 DOT_NBYTES = 112 << 10
 """Of a block's shared memory for inner products, so that a multiprocessor has two blocks."""
-DOT_ELEMENTS = 8
+DOT_ELEMENTS = 4
 """Elements of a thread for inner products, at most."""
 DOT_REGISTERS = 128
 ROWS = 4

@@ -112,7 +112,7 @@ def test_steps_of_other_sizes(session, size, count, steps):
     assert_components(matrix, vectors, components, steps, 1e-9 if steps == 4 else 1e-11)
 
 
-@pytest.mark.parametrize(("max_shared_nbytes", "elements"), [(227 << 10, 8), (99 << 10, 4), (48 << 10, 2)])
+@pytest.mark.parametrize(("max_shared_nbytes", "elements"), [(227 << 10, 4), (60 << 10, 2), (36 << 10, 1)])
 def test_steps_with_less_shared_memory(session, max_shared_nbytes, elements):
     spec = arnoldi_s_step.dots_spec(from_dtype(np.dtype("f8")), 3, 3, 30, max_shared_nbytes)
     assert spec.elements == elements
