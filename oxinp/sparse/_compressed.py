@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -51,7 +52,9 @@ def narrow_rows(self: Sparse) -> tuple[Rows, int]:
 
     def make() -> tuple[Rows, int]:
         rows, longest = of_rows(self)
-        return _rows.narrow(rows, longest), longest
+        with suppress(MemoryError):
+            return _rows.narrow(rows, longest), longest
+        return rows, longest
 
     made: tuple[Rows, int] = self._cached("narrow", tuple(self._parts), make)
     return made

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -102,13 +103,18 @@ class Factor:
     def times(self, x: Any) -> Any:
         """Return the product with a vector."""
         self._num_products += 1
-        if self._num_products == PRODUCTS:
-            self._of_vectors = _rows.narrow(self.rows, self.longest)
-        elif self._num_products == MANY_PRODUCTS and self._of_vectors is self.rows:
-            self._swept = swept(self.rows)
+        if self._num_products in (PRODUCTS, MANY_PRODUCTS):
+            with suppress(MemoryError):  # products go on as they are
+                self._prepare()
         if self._swept is not None and x.dtype == self.rows.data.dtype:
             return self._swept.times(x)
         return _rows.matvec(self._of_vectors, x, self.longest, self._tiles)
+
+    def _prepare(self) -> None:
+        if self._num_products == PRODUCTS:
+            self._of_vectors = _rows.narrow(self.rows, self.longest)
+        elif self._of_vectors is self.rows:
+            self._swept = swept(self.rows)
 
 
 def _product(self: Sparse, other: Sparse) -> Any:

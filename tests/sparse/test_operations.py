@@ -9,7 +9,7 @@ import scipy.sparse
 
 import oxinp
 from oxinp import sparse
-from oxinp.sparse import _products, _rows
+from oxinp.sparse import _compressed, _products, _rows
 from tests.comparator import assert_same
 from tests.sparse.matrices import kinds
 
@@ -367,6 +367,18 @@ def test_narrow_indices_follow_writes(narrowed):
         change(matrix)
     assert_same(made @ oxinp.array(x), matrix @ x)
     assert narrowed == [True] * 3
+
+
+def test_products_without_memory_for_narrow_indices(monkeypatch):
+    def exhaust(*_):
+        raise MemoryError
+
+    monkeypatch.setattr(_rows, "narrow", exhaust)
+    matrix, x = KINDS["laplacian-2d"], np.ones(KINDS["laplacian-2d"].shape[1])
+    made = ours(matrix)
+    for _ in range(4):
+        assert_same(made @ oxinp.array(x), matrix @ x)
+    assert _compressed.narrow_rows(made)[0].indices.dtype == matrix.indices.dtype
 
 
 @pytest.mark.parametrize(
