@@ -394,6 +394,7 @@ def test_linear_algebra(code):
     compare(code, LINALG_NAMES, rtol=1e-7, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_lobpcg_is_scipys():
     start = np.random.default_rng(7).normal(size=(SIDE**2, 3))
     compare(
@@ -514,7 +515,7 @@ def test_negative_cycles_are_scipys_error():
         "(a @ a.T).data",
         "(a + a.T).data",
         "S.linalg.cg(a @ a.T + 9 * S.eye_array(60, format='csr'), x)[0]",
-        "S.linalg.gmres(a + 9 * S.eye_array(60, format='csr'), x)[0]",
+        "S.linalg.gmres(a + 9 * S.eye_array(60, format='csr'), x, restart=6, maxiter=1)[0]",
         "S.csgraph.dijkstra(abs(a), indices=0)",
     ],
 )
