@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,10 @@ from oxinp.sparse._base import COMPRESSED, Sparse, as_ours, is_ours, sparray
 from oxinp.sparse._compressed import build_rows, canonical_major, copied, is_number, major_rows, of_rows, with_data
 from oxinp.sparse._conversions import add_duplicates, drop_zeros, to_coo
 from oxinp.sparse._rows import Rows, Shape
+from oxinp.sparse._swept import Swept, swept
+
+PRODUCTS, MANY_PRODUCTS = 3, 64
+"""With vectors, from which on narrow indices are worth the time that it takes to make them, and `swept`."""
 
 
 def _let_raise(
@@ -68,21 +73,48 @@ def _dense(other: Any) -> Any:
 
 def _times(self: Sparse, other: Any, *, is_transposed: bool) -> Any:
     has_rows = (self.format == "csc") == is_transposed  # a transpose knows what its matrix does, and the reverse
-    rows, longest, known = self._cached(
-        f"factor {has_rows}", tuple(self._parts), lambda: _factor(self, is_transposed=is_transposed)
+    factor = self._cached(
+        f"factor {has_rows}", tuple(self._parts), lambda: Factor(*of_rows(self, is_transposed=is_transposed))
     )
     if other.ndim == 1:
-        return _rows.matvec(rows, other, longest, known)
+        return factor.times(other)
     if other.shape[1] == 1:
-        return _rows.matvec(rows, other.ravel(), longest, known).reshape(-1, 1)
-    return _rows.matmat(rows, other)
+        return factor.times(other.ravel()).reshape(-1, 1)
+    return _rows.matmat(factor.rows, other)
 
 
-def _factor(self: Sparse, *, is_transposed: bool) -> tuple[Rows, int, tuple[Any, ...]]:
-    """Return what products take of a matrix: rows, the longest, and what they find out before of uneven ones."""
-    rows, longest = of_rows(self, is_transposed=is_transposed)
-    is_even = not is_uneven(rows.num_rows, rows.indices.size, longest)
-    return rows, longest, () if is_even else (_rows.tiles(rows),)
+class Factor:
+    """What products take of a matrix in rows, and what they find out about it before.
+
+    Parameters
+    ----------
+    rows : Rows
+    longest : int
+        The length of the longest row.
+    """
+
+    def __init__(self, rows: Rows, longest: int) -> None:
+        self.rows, self.longest = rows, longest
+        is_even = not is_uneven(rows.num_rows, rows.indices.size, longest)
+        self._tiles = () if is_even else (_rows.tiles(rows),)
+        self._of_vectors, self._num_products = rows, 0
+        self._swept: Swept | None = None
+
+    def times(self, x: Any) -> Any:
+        """Return the product with a vector."""
+        self._num_products += 1
+        if self._num_products in (PRODUCTS, MANY_PRODUCTS):
+            with suppress(MemoryError):  # products go on as they are
+                self._prepare()
+        if self._swept is not None and x.dtype == self.rows.data.dtype:
+            return self._swept.times(x)
+        return _rows.matvec(self._of_vectors, x, self.longest, self._tiles)
+
+    def _prepare(self) -> None:
+        if self._num_products == PRODUCTS:
+            self._of_vectors = _rows.narrow(self.rows, self.longest)
+        elif self._of_vectors is self.rows:
+            self._swept = swept(self.rows)
 
 
 def _product(self: Sparse, other: Sparse) -> Any:

@@ -9,7 +9,7 @@ import scipy.sparse
 
 import oxinp
 from oxinp import sparse
-from oxinp.sparse import _products, _rows
+from oxinp.sparse import _compressed, _products, _rows
 from tests.comparator import assert_same
 from tests.sparse.matrices import kinds
 
@@ -322,6 +322,78 @@ def test_what_is_kept_follows_writes(stats):
         change(matrix)
         assert_same(made.T @ oxinp.array(x), matrix.T @ x)
     assert not fallen(stats)
+
+
+@pytest.fixture
+def narrowed(monkeypatch):
+    """Whether indices were made narrow, call by call, of matrices however small."""
+    found, narrow = [], _rows.narrow
+
+    def followed(rows, longest):
+        made = narrow(rows, longest)
+        found.append(made.indices.dtype == np.int16)
+        return made
+
+    monkeypatch.setattr(_rows, "MIN_NARROW", 1)
+    monkeypatch.setattr(_rows, "narrow", followed)
+    return found
+
+
+@pytest.mark.parametrize("format_", ["csr", "csc"])
+@pytest.mark.parametrize("kind", ["banded", "laplacian-3d"])
+def test_products_narrow_indices(narrowed, kind, format_, stats):
+    """From the third on, of the matrix and of its transpose each."""
+    matrix, x = KINDS[kind].asformat(format_), np.arange(80.0)[: KINDS[kind].shape[1]]
+    made = ours(matrix)
+    for _ in range(4):
+        assert_same(made @ oxinp.array(x), matrix @ x)
+        assert_same(made.T @ oxinp.array(x), matrix.T @ x)
+    assert narrowed == [True] * 2
+    assert not fallen(stats)
+
+
+def test_narrow_indices_follow_writes(narrowed):
+    """To the indices of a matrix, to its elements, and to where its rows begin."""
+    matrix = scipy.sparse.csr_array(KINDS["banded"].copy())
+    made, x = ours(matrix), np.arange(80.0)
+    for change in (
+        lambda m: operator.setitem(m.indices, slice(0, 2), [5, 3]),
+        lambda m: operator.setitem(m.data, slice(3, 9), 5),
+        lambda m: operator.setitem(m.indptr, 1, 1),
+    ):
+        for _ in range(4):
+            assert_same(made @ oxinp.array(x), matrix @ x)
+        change(made)
+        change(matrix)
+    assert_same(made @ oxinp.array(x), matrix @ x)
+    assert narrowed == [True] * 3
+
+
+def test_products_without_memory_for_narrow_indices(monkeypatch):
+    def exhaust(*_):
+        raise MemoryError
+
+    monkeypatch.setattr(_rows, "narrow", exhaust)
+    matrix, x = KINDS["laplacian-2d"], np.ones(KINDS["laplacian-2d"].shape[1])
+    made = ours(matrix)
+    for _ in range(4):
+        assert_same(made @ oxinp.array(x), matrix @ x)
+    assert _compressed.narrow_rows(made)[0].indices.dtype == matrix.indices.dtype
+
+
+@pytest.mark.parametrize(
+    "matrix",
+    [
+        scipy.sparse.csr_array((np.ones(3), [0, 32767, 32768], [0, 1, 3]), shape=(2, 40000)),
+        scipy.sparse.csr_array(np.vstack([np.ones((1, 600)), np.eye(600)])),
+    ],
+    ids=["too far away", "dealt out by elements"],
+)
+def test_indices_that_stay_wide(narrowed, matrix):
+    made, x = ours(matrix), np.arange(float(matrix.shape[1]))
+    for _ in range(4):
+        assert_same(made @ oxinp.array(x), matrix @ x)
+    assert narrowed == [False]
 
 
 @pytest.mark.parametrize("k", [0, 3, -9])

@@ -24,6 +24,7 @@ from oxinp._kernels.plan import Copy, Fill, Plan, Read, Scratch, inputs, outputs
 _FAMILY = "oxinp._kernels.sparse."
 STREAM_MEAN = 15  # mean length of rows up to which a block shares 256 of them
 STREAM_LONGEST = 512  # ... and the longest, which one thread adds
+INT16 = np.dtype(np.int16)
 UNEVEN = 8  # times the mean length, from which on elements are dealt out evenly, not rows
 
 Layouts = tuple[Layout, ...]
@@ -82,21 +83,39 @@ def _plan_matvec(layouts: list[Layout], parameters: Any) -> Plan:
     indptr, indices, data, x, *starts = layouts
     (longest,) = parameters
     num_rows, count = indptr.size - 1, data.size
-    types = product_types(indices, data, x)
+    types, is_narrow = product_types(indptr, data, x), indices.dtype == INT16
     plan: Plan
     if is_uneven(num_rows, count, longest):
         plan = _module("merge").plan(num_rows, count, types, has_starts=bool(starts))
     elif count <= STREAM_MEAN * num_rows and longest <= STREAM_LONGEST:
-        plan = _module("spmv").stream(num_rows, count, types)
+        plan = _module("spmv").stream(num_rows, count, types, is_narrow=is_narrow)
     else:
         family = _module("spmv")
-        plan = family.rows(num_rows, count, types, family.lanes_for(num_rows, count))
+        plan = family.rows(num_rows, count, types, family.lanes_for(num_rows, count), is_narrow=is_narrow)
     return plan
 
 
 MATVEC = row("matvec", _plan_matvec, _infer_matvec)
 """Operands indptr, indices, data and a vector, and `TILES` of a matrix that `is_uneven`, or not; the parameter is the
-length of the longest row."""
+length of the longest row. Indices may be narrow, int16, of a matrix that is not uneven."""
+
+
+def _infer_swept(layouts: Layouts, parameters: Any) -> Layouts:
+    return (Layout.of(layouts[3].dtype, parameters[:1]),)
+
+
+def _plan_swept(layouts: list[Layout], parameters: Any) -> Plan:
+    (starts, _, words, data, _), (num_rows, column_bits, room) = layouts, parameters
+    family = _module("sweep")
+    spec = family.SweepSpec(DEVICE_TYPES[data.dtype], column_bits, room)
+    plan: Plan = family.plan(num_rows, words.size, starts.size - 1, spec)
+    return plan
+
+
+SWEPT = row("swept", _plan_swept, _infer_swept)
+"""The product with a vector of a matrix whose warps have their elements by columns. Operands where the elements of
+warps begin, and their rows, int32; words of a row in its warp and a column, uint32; elements, and a vector of their
+dtype; parameters the number of rows, the bits of a column, and the most rows of a block."""
 
 
 def _infer_tiles(layouts: Layouts, parameters: Any) -> Layouts:
@@ -214,17 +233,20 @@ longest row of each matrix. Results the vectors, one more than products, and the
 """
 
 
-def _plan_arnoldi_pairs(layouts: list[Layout], parameters: Any) -> Plan:
-    (*parts, given), (count, longest) = layouts, parameters
+def _plan_arnoldi_s_step(layouts: list[Layout], parameters: Any) -> Plan:
+    (*parts, given), (count, longest, steps) = layouts, parameters
     size = given.shape[1]
     matvec = _plan_matvec([*parts, Layout.of(given.dtype, (size,))], (longest,))
-    plan: Plan = _module("arnoldi_pairs").plan(size, count, matvec, DEVICE_TYPES[given.dtype])
+    plan: Plan = _module("arnoldi_s_step").plan(
+        size, count, steps, matvec, DEVICE_TYPES[given.dtype], device().capability.max_shared_nbytes
+    )
     return plan
 
 
-ARNOLDI_PAIRS = row("arnoldi_pairs", _plan_arnoldi_pairs, _infer_arnoldi)
-"""As `ARNOLDI`, of one matrix and one vector, an even number of steps, two at a time; odd rows of components are those
-of the product of the matrix and the one before, and the last column marks pairs of which too little was left."""
+ARNOLDI_S_STEP = row("arnoldi_s_step", _plan_arnoldi_s_step, _infer_arnoldi)
+"""As `ARNOLDI`, of one matrix and one vector, several steps at a time, the third parameter; of these all rows of
+components but the first are those of the product of the matrix and the one before. The last column marks steps of which
+too little was left."""
 
 # -- triangular systems, incomplete factors ----------------------------------------------------------------------------
 

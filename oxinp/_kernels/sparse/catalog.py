@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from oxinp._kernels.sparse import (
     arnoldi,
-    arnoldi_pairs,
+    arnoldi_s_step,
     bicgstab,
     cg,
     coloring,
@@ -22,6 +22,7 @@ from oxinp._kernels.sparse import (
     spgemm_rows,
     spmm,
     spmv,
+    sweep,
     transpose,
     trees,
     trsv,
@@ -50,7 +51,8 @@ def specs() -> list[Any]:
     for types in products():
         found += [spmv.SpmvRowsSpec(types, lanes) for lanes in (8, 32)]
         found += [
-            spmv.SpmvStreamSpec(types),
+            *[spmv.SpmvRowsSpec(types, lanes, is_narrow=True) for lanes in (8, 32)],
+            *[spmv.SpmvStreamSpec(types, is_narrow) for is_narrow in (False, True)],
             merge.SpmvMergeSpec(types),
             merge.SpmvFixupSpec(types.index, types.result),
         ]
@@ -62,6 +64,7 @@ def specs() -> list[Any]:
             spgemm_merge.SpgemmMergeSpec(types, ways, is_numeric=True, staged=staged)
             for ways, staged in ((1, 16), (5, 32), (8, 0))
         ]
+    found += [sweep.SweepSpec(type_, 22, room) for type_ in (f32, f64) for room in (1000, 16000)]
     found += [spgemm_long.SpgemmHeadsSpec(key) for key in (u32, u64)]
     found += [graph.RootSpec(i32), graph.RelaxSpec(i32, f32, f64, 8), graph.RelaxSpec(i64, f64, f64, 32)]
     found += [graph.RelaxSpec(i32, None, i64, 8), graph.RelaxSpec(i64, None, i32, 8, has_own=False)]
@@ -79,10 +82,10 @@ def specs() -> list[Any]:
             for is_second in (True, False)
         ]
         found.append(arnoldi.ArnoldiNextSpec(type_))
-        found += [
-            made(type_)
-            for made in (arnoldi_pairs.PairDotsSpec, arnoldi_pairs.PairSumsSpec, arnoldi_pairs.PairUpdateSpec)
-        ]
+        for steps, newest in ((1, 2), (1, 3), (2, 2), (2, 3), (3, 3)):
+            found += [arnoldi_s_step.dots_spec(type_, steps, newest, n, MAX_SHARED_NBYTES) for n in (30, 120)]
+            found.append(arnoldi_s_step.SStepSumsSpec(type_, steps, newest))
+        found += [arnoldi_s_step.SStepUpdateSpec(type_, steps) for steps in (1, 2, 3)]
         found += [bicgstab.BicgstabSpec(name, type_) for name in ("dots", "direction", "half", "update")]
     for type_ in (f32, f64, c64, c128):
         for lanes in (1, 32):
@@ -115,6 +118,7 @@ FAMILIES: dict[type, Any] = {
     spmv.SpmvRowsSpec: spmv,
     spmv.SpmvStreamSpec: spmv,
     spmm.SpmmSpec: spmm,
+    sweep.SweepSpec: sweep,
     sddmm.SddmmSpec: sddmm,
     **dict.fromkeys(
         (
@@ -143,9 +147,9 @@ FAMILIES: dict[type, Any] = {
     arnoldi.ArnoldiDotsSpec: arnoldi,
     arnoldi.ArnoldiUpdateSpec: arnoldi,
     arnoldi.ArnoldiNextSpec: arnoldi,
-    arnoldi_pairs.PairDotsSpec: arnoldi_pairs,
-    arnoldi_pairs.PairSumsSpec: arnoldi_pairs,
-    arnoldi_pairs.PairUpdateSpec: arnoldi_pairs,
+    arnoldi_s_step.SStepDotsSpec: arnoldi_s_step,
+    arnoldi_s_step.SStepSumsSpec: arnoldi_s_step,
+    arnoldi_s_step.SStepUpdateSpec: arnoldi_s_step,
     bicgstab.BicgstabSpec: bicgstab,
     cg.CgDotSpec: cg,
     cg.CgUpdateSpec: cg,

@@ -8,6 +8,9 @@ what of the vector is not in the caches; per row: one pointer and the result.
 `SpmvStreamSpec`: a block owns `BLOCK` rows. Neighbouring threads load neighbouring elements, whatever row they are in,
 and leave products in shared memory, chunk by chunk; then each thread adds the products of its own row in their order,
 which is SciPy's: the same bits. For rows that are short and of similar lengths.
+
+Narrow indices, 16 bits of columns less the first of the `BLOCK` rows that a row is among, take half the bytes, where
+all columns are near enough.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from oxinp._kernels.sparse.types import BLOCK, STREAMED, ProductTypes, product
 from oxinp._ptx import Builder, Kernel, warp_reduce
 from oxinp._ptx.frozen import Frozen
 from oxinp._ptx.kernel import retraceable
+from oxinp._ptx.types import i16
 from oxinp._ptx.warp import WARP
 
 if TYPE_CHECKING:
@@ -31,19 +35,22 @@ UNROLL = 4
 FULL = 1 << 16  # threads that keep a device busy
 MIN_LANES = 8  # which load a whole sector of indices
 STREAM_NBYTES = 16384  # of products in shared memory
+NARROW = i16
 
 
 class SpmvRowsSpec(Frozen):
-    """The kernel of types and of a number of lanes per row, a power of two up to 32."""
+    """The kernel of types and of a number of lanes per row, a power of two up to 32; whether indices are narrow."""
 
     types: ProductTypes
     lanes: int
+    is_narrow: bool = False
 
 
 class SpmvStreamSpec(Frozen):
-    """The kernel of types."""
+    """The kernel of types, and whether indices are narrow."""
 
     types: ProductTypes
+    is_narrow: bool = False
 
     @property
     def unroll(self) -> int:
@@ -62,19 +69,19 @@ def lanes_for(num_rows: int, count: int) -> int:
     return lanes
 
 
-def rows(num_rows: int, count: int, types: ProductTypes, lanes: int) -> Plan:
+def rows(num_rows: int, count: int, types: ProductTypes, lanes: int, *, is_narrow: bool = False) -> Plan:
     """Return the plan with `lanes` threads per row; the inputs are indptr, indices, data and the vector."""
-    return _plan(SpmvRowsSpec(types, lanes), num_rows, count, BLOCK // lanes)
+    return _plan(SpmvRowsSpec(types, lanes, is_narrow), num_rows, count, BLOCK // lanes)
 
 
-def stream(num_rows: int, count: int, types: ProductTypes) -> Plan:
+def stream(num_rows: int, count: int, types: ProductTypes, *, is_narrow: bool = False) -> Plan:
     """Return the plan with a block per 256 rows; see `rows`."""
-    return _plan(SpmvStreamSpec(types), num_rows, count, BLOCK)
+    return _plan(SpmvStreamSpec(types, is_narrow), num_rows, count, BLOCK)
 
 
 def _plan(spec: SpmvRowsSpec | SpmvStreamSpec, num_rows: int, count: int, per_block: int) -> Plan:
     types = spec.types
-    nbytes = count * (types.index.nbytes + types.value.nbytes)
+    nbytes = count * ((NARROW if spec.is_narrow else types.index).nbytes + types.value.nbytes)
     nbytes += num_rows * (types.index.nbytes + types.operand.nbytes + types.result.nbytes)
     grid = (-(-num_rows // per_block), 1, 1)
     work = Work(2 * count, nbytes)
@@ -88,21 +95,32 @@ def make(spec: SpmvRowsSpec | SpmvStreamSpec) -> Kernel:
     return _rows(spec) if isinstance(spec, SpmvRowsSpec) else _stream(spec)
 
 
-def _parameters(k: Builder, types: ProductTypes) -> tuple[Pointer, Pointer, Pointer, Pointer, Pointer, Value]:
+def _parameters(
+    k: Builder, types: ProductTypes, *, is_narrow: bool
+) -> tuple[Pointer, Pointer, Pointer, Pointer, Pointer, Value]:
     return (
         k.pointer("out", types.result, "w"),
         k.pointer("indptr", types.index, "r"),
-        k.pointer("indices", types.index, "r"),
+        k.pointer("indices", NARROW if is_narrow else types.index, "r"),
         k.pointer("data", types.value, "r"),
         k.pointer("x", types.operand, "r"),
         k.scalar("num_rows", types.index),
     )
 
 
+def _columns(k: Builder, indices: Pointer, places: list[Value], row: Value, *, is_narrow: bool) -> list[Value]:
+    """Return the columns of elements of a row, or of any other of its `BLOCK` rows."""
+    loaded = [indices.load(place, 1, STREAMED)[0] for place in places]
+    if not is_narrow:
+        return loaded
+    first = row - row % BLOCK
+    return [first + k.cast(each, row.type) for each in loaded]
+
+
 def _rows(spec: SpmvRowsSpec) -> Kernel:
     types, lanes = spec.types, spec.lanes
     k = Builder("spmv_rows", block=BLOCK)
-    out, indptr, indices, data, x, num_rows = _parameters(k, types)
+    out, indptr, indices, data, x, num_rows = _parameters(k, types, is_narrow=spec.is_narrow)
     row = k.cast(k.ctaid, types.index) * (BLOCK // lanes) + k.cast(k.tid / lanes, types.index)
     lane = k.cast(k.tid % lanes, types.index)
     has_row = row < num_rows
@@ -115,7 +133,7 @@ def _rows(spec: SpmvRowsSpec) -> Kernel:
     with k.range(begin + lane, end, lanes * UNROLL) as first:
         wanted = [first + lanes * i if i else first for i in range(UNROLL)]
         places = [k.min(place, end - 1) for place in wanted]
-        columns = [indices.load(place, 1, STREAMED)[0] for place in places]
+        columns = _columns(k, indices, places, row, is_narrow=spec.is_narrow)
         products = [product(k, types, data, x, *pair, STREAMED) for pair in zip(places, columns, strict=True)]
         for place, each in zip(wanted, products, strict=True):
             total.set(total + k.where(place < end, each, zero))
@@ -130,7 +148,7 @@ def _stream(spec: SpmvStreamSpec) -> Kernel:
     types, unroll = spec.types, spec.unroll
     chunk = BLOCK * unroll
     k = Builder("spmv_stream", block=BLOCK)
-    out, indptr, indices, data, x, num_rows = _parameters(k, types)
+    out, indptr, indices, data, x, num_rows = _parameters(k, types, is_narrow=spec.is_narrow)
     products = k.shared(types.result, chunk)
     first_row = k.cast(k.ctaid, types.index) * BLOCK
     thread = k.cast(k.tid, types.index)
@@ -143,7 +161,7 @@ def _stream(spec: SpmvStreamSpec) -> Kernel:
         k.break_if(start >= block_end)
         first = start.get()
         places = [k.min(first + thread + i * BLOCK, block_end - 1) for i in range(unroll)]
-        columns = [indices.load(place, 1, STREAMED)[0] for place in places]
+        columns = _columns(k, indices, places, first_row, is_narrow=spec.is_narrow)
         made = [product(k, types, data, x, *pair, STREAMED) for pair in zip(places, columns, strict=True)]
         for i, value in enumerate(made):
             products[k.tid + i * BLOCK] = value

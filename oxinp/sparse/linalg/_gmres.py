@@ -17,10 +17,13 @@ from oxinp._core.ops.perform import perform_on_device
 from oxinp._core.reduction.reduce import reduce
 from oxinp._core.reduction.table import SUM
 from oxinp._core.ufunc.object import OBJECTS
-from oxinp._kernels.sparse import arnoldi_pairs
+from oxinp._kernels.sparse import arnoldi_s_step
 from oxinp._kernels.sparse.arnoldi import MAX_VECTORS
 from oxinp.sparse import _compressed
 from oxinp.sparse.linalg._krylov import System, norm_of, residual, system_of, where
+
+WIDTHS = {8: (3, 2), 4: (2,)}
+"""Vectors that are made at a time, and where too little is left of products, by the bytes of an element."""
 
 
 def gmres(
@@ -38,7 +41,7 @@ def gmres(
 
     A cycle waits for the device once: the projected problem is solved on the host, which also finds the step at which
     SciPy would have stopped. Vectors are made orthogonal by two passes of the classical Gram-Schmidt method, each two
-    products with all of them; with a sparse matrix and no preconditioner two at a time, unless too little is left.
+    products with all of them; with a sparse matrix and no preconditioner several at a time, unless too little is left.
     """
     system, x = system_of("gmres", A, b, x0, M, rtol, atol, maxiter)
     if system.b_norm == 0:
@@ -52,13 +55,15 @@ def gmres(
     left = norm_of(r)
     if float(left[0]) < system.atol:
         return x, 0
-    takes_pairs = _takes_pairs(system, dtype, restart)
+    widths = _widths(system, dtype, restart)
     for _ in range(system.maxiter):
         start = system.solve(r)
         norm = norm_of(start) if system.is_preconditioned else left
         first = (start / norm).reshape(1, -1)
-        space = _space_in_pairs(system.matrix, first, restart) if takes_pairs else None
-        takes_pairs = space is not None
+        space = None
+        while widths and space is None:
+            space = _space_by_s_steps(system.matrix, first, restart, widths[0])
+            widths = widths if space else widths[1:]
         basis, hessenberg = space or _space(system, first, restart)
         y, presid, has_broken_down = _project(hessenberg, float(norm[0].real), tolerance)
         x = x + reduce(SUM, basis[: len(y)] * types.from_host(y[:, None]), 0)
@@ -80,28 +85,25 @@ def _space(system: System, first: Any, count: int) -> tuple[Any, np.ndarray[Any,
     return krylov_space(system.matvec, () if system.matrix is None else (system.matrix,), first, count)
 
 
-def _takes_pairs(system: System, dtype: np.dtype[Any], count: int) -> bool:
-    """Return whether vectors may be made two at a time."""
+def _widths(system: System, dtype: np.dtype[Any], count: int) -> tuple[int, ...]:
+    """Return how many vectors may be made at a time: so many, and where too little is left, the next."""
     is_plain = system.matrix is not None and not system.is_preconditioned and system.matrix.dtype == dtype
-    return is_plain and dtype.kind == "f" and 1 < count < arnoldi_pairs.MAX_VECTORS
+    can = is_plain and dtype.kind == "f" and 1 < count < arnoldi_s_step.MAX_VECTORS
+    return WIDTHS[dtype.itemsize] if can else ()
 
 
-def _space_in_pairs(matrix: Any, first: Any, count: int) -> tuple[Any, np.ndarray[Any, Any]] | None:
-    """Return what `_space` does, by products with the matrix and with its square; None if too little was left."""
-    rows, longest = _compressed.of_rows(matrix)
-    even = count // 2 * 2
-    basis, projected = perform_on_device(ops.ARNOLDI_PAIRS, (*rows.parts, first), (even, longest))
-    h = np.array(projected.tolist(), first.dtype).reshape(even, even + 2)
+def _space_by_s_steps(matrix: Any, first: Any, count: int, steps: int) -> tuple[Any, np.ndarray[Any, Any]] | None:
+    """Return what `_space` does, by products with powers of the matrix; None if too little was left."""
+    rows, longest = _compressed.narrow_rows(matrix)
+    basis, projected = perform_on_device(ops.ARNOLDI_S_STEP, (*rows.parts, first), (count, longest, steps))
+    h = np.array(projected.tolist(), first.dtype).reshape(count, count + 2)
     if h[:, -1].any():
         return None
-    for row in range(1, even, 2):  # of A A v, of which A V c is taken; v is the vector before
-        before = h[row - 1, :row].copy()
-        h[row] = (h[row] - before @ h[:row]) / h[row - 1, row]
-    if even == count:
-        return basis, h[:, :-1]
-    basis, last = krylov_space(matrix.__matmul__, (matrix,), basis, count)
-    last[:even, :count] = h[:, :-1]
-    return basis, last
+    made = h.copy()
+    for row in range(count):
+        if row % steps:  # of A w, of which what A makes of the other vectors that w has is taken
+            made[row] = (h[row] - h[row - 1, :row] @ made[:row]) / h[row - 1, row]
+    return basis, made[:, :-1]
 
 
 def krylov_space(
@@ -129,7 +131,7 @@ def krylov_space(
     """
     dtype = given.dtype
     if matrices and dtype.kind == "f" and all(each.dtype == dtype for each in matrices) and count < MAX_VECTORS:
-        rows, longest = zip(*map(_compressed.of_rows, matrices), strict=True)
+        rows, longest = zip(*map(_compressed.narrow_rows, matrices), strict=True)
         parts = [part for each in rows for part in each.parts]
         basis, projected = perform_on_device(ops.ARNOLDI, (*parts, copy(given)), (count, *longest))
     else:

@@ -155,7 +155,7 @@ def cg(
 
 def _plain_cg(A: Any, system: System, x: Any) -> tuple[Any, int]:
     """Solve with a matrix in CSR and no preconditioner: some steps are one plan."""
-    rows, longest = _compressed.of_rows(A)
+    rows, longest = _compressed.narrow_rows(A)
     r = residual(system, x)
     square = _squares(r)
     tolerance = types.from_host(np.array([system.atol], x.dtype))
@@ -223,7 +223,7 @@ def bicgstab(
 
 def _plain_bicgstab(A: Any, system: System, x: Any) -> tuple[Any, int]:
     """Solve with a matrix in CSR and no preconditioner: some steps are one plan."""
-    rows, longest = _compressed.of_rows(A)
+    rows, longest = _compressed.narrow_rows(A)
     r = residual(system, x)
     tolerance = types.from_host(np.array([system.atol], x.dtype))
     nothing = creation.zeros(x.shape, x.dtype)

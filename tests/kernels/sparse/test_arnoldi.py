@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from oxinp._kernels.sparse import arnoldi, arnoldi_pairs, spmv
+from oxinp._kernels.sparse import arnoldi, arnoldi_s_step, spmv
 from oxinp._ptx.types import from_dtype
 from tests.kernels.machine import Session, machine
 from tests.kernels.sparse.test_products import parts, types_of
@@ -67,50 +67,65 @@ def test_nothing_new(session):
     assert not vectors[1:].any()
 
 
-def pairs_of(session, matrix, count, dtype="f8"):
-    """Return the first vectors, made two at a time, and the components."""
+def steps_of(session, matrix, count, steps, dtype="f8", max_shared_nbytes=227 << 10):
+    """Return the first vectors, made several at a time, and the components."""
     size = matrix.shape[0]
     given = np.random.default_rng(0).normal(size=(1, size))
     given = (given / np.linalg.norm(given)).astype(dtype)
     vectors, components = np.full((count + 1, size), np.nan, dtype), np.full((count, count + 2), np.nan, dtype)
     matvec = spmv.stream(size, matrix.nnz, types_of(dtype, dtype))
-    plan = arnoldi_pairs.plan(size, count, matvec, from_dtype(np.dtype(dtype)))
+    plan = arnoldi_s_step.plan(size, count, steps, matvec, from_dtype(np.dtype(dtype)), max_shared_nbytes)
     session.run(plan, [vectors, components], [session.pointer(x) for x in (*parts(matrix), given)])
     return vectors, components
 
 
-@pytest.mark.parametrize(("dtype", "kind"), [("f8", "laplacian-2d"), ("f4", "laplacian-2d"), ("f8", "random")])
-def test_pairs(session, dtype, kind):
-    """Odd rows are the components of the product of the matrix and the product before."""
-    matrix, count = KINDS[kind].astype(dtype), 12
-    vectors, components = pairs_of(session, matrix, count, dtype)
+def assert_components(matrix, vectors, components, steps, tolerance):
+    """Every row but the first of some steps has the components of the product of the matrix and the product before."""
+    count = len(components)
     assert not components[:, -1].any()
-    tolerance = 1e-12 if dtype == "f8" else 1e-4
     np.testing.assert_allclose(vectors @ vectors.T, np.eye(count + 1), atol=tolerance)
-    products = (matrix @ vectors[:count:2].T).T
-    np.testing.assert_allclose(components[::2, :-1] @ vectors, products, atol=tolerance * abs(products).max())
-    squares = (matrix @ products.T).T
-    np.testing.assert_allclose(components[1::2, :-1] @ vectors, squares, atol=tolerance * abs(squares).max())
-    assert not np.triu(components[:, :-1], 2)[1::2].any()
-    assert not np.triu(components[:, :-1], 2)[::2].any()
+    product = None
+    for row in range(count):
+        product = matrix @ (product if row % steps else vectors[row])
+        np.testing.assert_allclose(components[row, :-1] @ vectors, product, atol=tolerance * abs(product).max())
+    assert not np.triu(components[:, :-1], 2).any()
 
 
-@pytest.mark.parametrize(("size", "count"), [(288, 12), (277, 36)])
-def test_pairs_of_other_sizes(session, size, count):
+@pytest.mark.parametrize(
+    ("dtype", "kind", "steps"),
+    [("f8", "laplacian-2d", 2), ("f4", "laplacian-2d", 2), ("f8", "random", 2), ("f8", "laplacian-2d", 3)],
+)
+def test_steps_several_at_a_time(session, dtype, kind, steps):
+    matrix, count = KINDS[kind].astype(dtype), 12
+    vectors, components = steps_of(session, matrix, count, steps, dtype)
+    assert_components(matrix, vectors, components, steps, 1e-11 if dtype == "f8" else 1e-4)
+
+
+@pytest.mark.parametrize(
+    ("size", "count", "steps"), [(288, 11, 2), (277, 36, 2), (277, 8, 3), (288, 34, 3), (260, 9, 4)]
+)
+def test_steps_of_other_sizes(session, size, count, steps):
     """Vectors of even and of odd sizes, and counts that leave some of those that are multiplied at a time."""
     matrix = KINDS["laplacian-2d"]
     matrix = matrix[:size, :size].tocsr()
-    vectors, components = pairs_of(session, matrix, count)
-    assert not components[:, -1].any()
-    np.testing.assert_allclose(vectors @ vectors.T, np.eye(count + 1), atol=1e-12)
-    products = (matrix @ vectors[:count:2].T).T
-    np.testing.assert_allclose(components[::2, :-1] @ vectors, products, atol=1e-11 * abs(products).max())
+    vectors, components = steps_of(session, matrix, count, steps)
+    assert_components(matrix, vectors, components, steps, 1e-9 if steps == 4 else 1e-11)
 
 
-def test_pairs_of_which_too_little_is_left_are_marked(session):
+@pytest.mark.parametrize(("max_shared_nbytes", "elements"), [(227 << 10, 4), (60 << 10, 2), (36 << 10, 1)])
+def test_steps_with_less_shared_memory(session, max_shared_nbytes, elements):
+    spec = arnoldi_s_step.dots_spec(from_dtype(np.dtype("f8")), 3, 3, 30, max_shared_nbytes)
+    assert spec.elements == elements
+    matrix = KINDS["laplacian-2d"]
+    vectors, components = steps_of(session, matrix, 6, 3, max_shared_nbytes=max_shared_nbytes)
+    assert_components(matrix, vectors, components, 3, 1e-11)
+
+
+@pytest.mark.parametrize("steps", [2, 3])
+def test_steps_of_which_too_little_is_left_are_marked(session, steps):
     matrix = KINDS["laplacian-2d"] * 0
     matrix.setdiag(1e5 + np.arange(matrix.shape[0]) / 100)
-    vectors, components = pairs_of(session, matrix.tocsr(), 4)
-    assert components[::2, -1].all()
+    vectors, components = steps_of(session, matrix.tocsr(), 2 * steps, steps)
+    assert components[::steps, -1].all()
     assert np.isfinite(components).all()
     assert not vectors[1:].any()

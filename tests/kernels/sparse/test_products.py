@@ -50,6 +50,24 @@ def test_matvec(session, kind, kernel):
     assert_same(run_matvec(session, plan, parts(matrix), x, num_rows, float), matrix @ x)
 
 
+@pytest.mark.parametrize("kernel", ["rows-8", "rows-32", "stream"])
+@pytest.mark.parametrize(("kind", "index"), [("laplacian-2d", i32), ("long-rows", i64), ("empty-rows", i32)])
+def test_matvec_with_narrow_indices(session, kind, index, kernel):
+    """Those of 16 bits are columns less the first row of the 256 that a row is among."""
+    matrix = KINDS[kind]
+    x = np.random.default_rng(1).integers(-9, 9, matrix.shape[1]).astype(float)
+    num_rows, types = matrix.shape[0], types_of("f8", "f8", index=index)
+    if kernel == "stream":
+        plan = spmv.stream(num_rows, matrix.nnz, types, is_narrow=True)
+    else:
+        plan = spmv.rows(num_rows, matrix.nnz, types, int(kernel.partition("-")[2]), is_narrow=True)
+    indptr, indices, data = parts(matrix, index.dtype)
+    rows = np.repeat(np.arange(num_rows), np.diff(indptr))
+    assert rows.max() >= 256  # of several blocks
+    narrow = (indices - rows // 256 * 256).astype(np.int16)
+    assert_same(run_matvec(session, plan, (indptr, narrow, data), x, num_rows, float), matrix @ x)
+
+
 @pytest.mark.parametrize(
     ("dtypes", "index"), [(("f4", "f4"), i64), (("f4", "c16"), i32), (("c8", "f8"), i64), (("i8", "i4"), i32)], ids=str
 )
