@@ -23,13 +23,25 @@ from oxinp._kernels.elementwise.tile import TileSpec
 from oxinp._kernels.fft import catalog as fft
 from oxinp._kernels.gemm import catalog as gemm
 from oxinp._kernels.gemm.epilogue import Epilogue
-from oxinp._kernels.index import buckets, distinct, gather, latest, ordered, regions, scatter, sums, windows
+from oxinp._kernels.index import (
+    buckets,
+    distinct,
+    gather,
+    grouped_take,
+    latest,
+    ordered,
+    regions,
+    scatter,
+    sums,
+    windows,
+)
 from oxinp._kernels.index import select as select_by_mask
 from oxinp._kernels.index.bucket_sums import SumsSpec
 from oxinp._kernels.index.buckets import BucketsSpec
 from oxinp._kernels.index.claims import ClaimSpec
 from oxinp._kernels.index.distinct import DistinctSpec
 from oxinp._kernels.index.gather import TakeSpec
+from oxinp._kernels.index.grouped_take import GroupedTakeSpec
 from oxinp._kernels.index.latest import LatestSpec
 from oxinp._kernels.index.loops import MAX_VECTOR_NBYTES, LoopsSpec
 from oxinp._kernels.index.ordered import KeysSpec, OrderedSpec
@@ -428,7 +440,7 @@ def _loops(nbytes: int) -> list[LoopsSpec]:
     return [LoopsSpec(outer, inner, vector, bits) for outer, inner, vector in shapes for bits in (32, 64)]
 
 
-def gather_specs() -> list[TakeSpec | SelectSpec | MaskWordsSpec | DistinctSpec]:
+def gather_specs() -> list[TakeSpec | GroupedTakeSpec | SelectSpec | MaskWordsSpec | DistinctSpec]:
     """Return Specs of elements by index, of every width and distance."""
     takes = [
         TakeSpec(type_, index_type, loops, is_checked)
@@ -461,7 +473,14 @@ def gather_specs() -> list[TakeSpec | SelectSpec | MaskWordsSpec | DistinctSpec]
         )
         for is_checked in (True, is_along)
     ]
-    return list(dict.fromkeys([*takes, *along, *selects, *masks, *bits, *finished]))
+    grouped = [
+        GroupedTakeSpec(part, carrier(type_), index_type, room, grouped_take.ITEMS)
+        for part in (grouped_take.GROUP, grouped_take.READ, grouped_take.RETURN)
+        for type_ in (f32, f64)
+        for index_type in (i64, i32, u8)
+        for room in (buckets.FEW, buckets.MANY)
+    ]
+    return list(dict.fromkeys([*takes, *grouped, *along, *selects, *masks, *bits, *finished]))
 
 
 def _finish(type_: Type) -> gather.Finish:
@@ -755,6 +774,7 @@ FAMILIES: dict[type, Any] = {
     ScanColumnsSpec: scan_columns,
     ScanChainedColumnsSpec: chained_columns,
     TakeSpec: gather,
+    GroupedTakeSpec: grouped_take,
     SelectSpec: select_by_mask,
     DistinctSpec: distinct,
     MaskWordsSpec: select_by_mask,

@@ -6,6 +6,8 @@ import numpy
 import pytest
 
 import oxinp as np
+from oxinp._core.lazy import executor
+from oxinp._kernels.index import grouped_take
 from tests.comparator import assert_same
 
 pytestmark = pytest.mark.usefixtures("on_device")
@@ -329,3 +331,43 @@ def test_a_mask_in_a_tuple_is_read_as_the_mask(launches):
     assert launches(lambda: ours[(keep,)]) == launches(lambda: ours[keep])
     assert_same(ours[(keep,)], x[x > 0.5])
     assert_same(np.delete(ours, numpy.arange(0, 3000, 7)), numpy.delete(x, numpy.arange(0, 3000, 7)))
+
+
+@pytest.mark.parametrize("code", "fF")
+def test_many_indices_of_a_vector_are_grouped(code, monkeypatch, launches, stats, config):
+    for name in ("MIN_COUNT", "MIN_ARRAY_NBYTES"):
+        monkeypatch.setattr(grouped_take, name, 1)
+    rng = numpy.random.default_rng(10)
+    x, index = rng.integers(-9, 9, 6000).astype(code), rng.integers(-3000, 3000, (3, 3001))
+    ours, chosen = np.asarray(x) + x.dtype.type(0), np.asarray(index) * 1
+    np.evaluate(ours, chosen)
+    for step in (1, -2):
+        results = []
+        bodies = [lambda step=step: ours[::step][chosen], lambda step=step: ours[::step][chosen] * 2 - 1]
+        for body, taken in zip(bodies, (3, 4), strict=True):
+            assert launches(lambda body=body, to=results: to.append(body()) or to[-1]) == taken
+        check(results[0], x[::step][index])
+        assert_same(results[1], x[::step][index] * 2 - 1)
+    assert_same(np.take(ours.reshape(2, 3000), chosen), numpy.take(x.reshape(2, 3000), index))
+    assert not fallbacks(stats)
+    index[1, 7], config.synchronous = 6000, True
+    with pytest.raises(IndexError, match="index 6000 is out of bounds for axis 0 with size 6000"):
+        np.evaluate(ours[np.asarray(index) * 1])
+
+
+def test_many_indices_are_read_one_by_one_where_memory_is_short(monkeypatch, launches):
+    for name in ("MIN_COUNT", "MIN_ARRAY_NBYTES"):
+        monkeypatch.setattr(grouped_take, name, 1)
+    x, index = np.arange(6001.0) + 0, np.asarray(numpy.random.default_rng(11).integers(0, 6001, 9000)) * 1
+    np.evaluate(x, index)
+    run_all = executor.Executable.run_all
+
+    def without_room(executable, *args):
+        if executable.scratch_nbytes:
+            raise MemoryError
+        return run_all(executable, *args)
+
+    monkeypatch.setattr(executor.Executable, "run_all", without_room)
+    results = []
+    assert launches(lambda: results.append(x[index]) or results[0]) == 1
+    assert_same(results[0], numpy.arange(6001.0)[numpy.asarray(index)])

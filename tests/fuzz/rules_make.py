@@ -43,6 +43,11 @@ REARRANGEMENTS = (
     "np.repeat({a}, ({a}.ravel() > 1) + 1)", "np.polymul(({a} > 1).ravel() + 1, [1, 2])",
     "np.polynomial.polynomial.polyval({a} > 1, [1, 2, 3])", "np.unique({a} > 1, axis=0)",
     "np.histogram2d(({a} > 1).ravel() + 0.5, ({a} > 2).ravel() + 0.5, 2)[0] + 0",
+    "np.histogramdd((({a} > 1).ravel() + 0.5, ({a} > 2).ravel() + 0.5), (2, 3))[0]", "np.extract({a} > 1, {a})",
+    "np.histogram_bin_edges(({a} > 1) + 0.5, 4)", "np.nancumsum({a} > 1)", "np.nancumprod(({a} > 1) + 1, axis=-1)",
+    "np.r_[{a}.ravel(), 1, 2]", "np.c_[{a}.ravel(), {a}.ravel()]", "{a}[np.ix_(range(len({a})))]",
+    "np.compress({a}.ravel() > 1, {a}.ravel())", "np.unique_inverse({a} > 1)[1]", "np.tril_indices(len({a}))[1]",
+    "np.triu_indices_from(np.atleast_2d({a}))[0]", "np.diag_indices(len({a}))[0]", "np.flatnonzero({a})",
 )  # fmt: skip
 
 # Of integers, and of floats that are small ones, so that every order of summation gives the same bits.

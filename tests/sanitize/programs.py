@@ -16,7 +16,7 @@ import oxinp._kernels
 from oxinp._core.lazy import placement, rowwise
 from oxinp._core.ufunc.table import UFUNCS
 from oxinp._kernels.gemm import select
-from oxinp._kernels.index import scatter, sums
+from oxinp._kernels.index import grouped_take, scatter, sums
 from tests.kernels.blas3.case import TRIANGULAR, Form, draw, full, grouped, solution
 from tests.kernels.driven import Driven
 
@@ -258,6 +258,11 @@ def gathers(np):
         yield x[mask]
         x[mask] = 1
         yield x
+    with mock.patch.multiple(grouped_take, MIN_COUNT=1, MIN_ARRAY_NBYTES=1):
+        for dtype, size in (("f4", 9001), ("f8", 3001)):
+            places = numpy.random.default_rng(size).integers(-size, size, 9001)
+            yield np.array(data(size, dtype))[::-1][np.array(places)]
+            yield np.array(data(size, dtype))[np.array(numpy.sort(places))]
 
 
 def updates(np):

@@ -18,7 +18,7 @@ from oxinp._core.lazy import placement, reports
 from oxinp._core.lazy.chains import arrays, input_types, instructions
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import Handle, host_view
-from oxinp._core.lazy.op import BoundOp, Op
+from oxinp._core.lazy.op import SPARE, BoundOp, Op
 from oxinp._core.lazy.record import is_hosted
 from oxinp._core.lazy.results import wrap_host
 from oxinp._core.lazy.views import view
@@ -84,7 +84,7 @@ def indexed_loop(layout: Layout, first: int, count: int) -> tuple[int, int]:
     return loops[0] if count == 1 else (1 + sum((n - 1) * stride for n, stride in loops), 1)
 
 
-def _plan_take(bound: BoundOp, finish: Any = None) -> Plan:
+def _plan_take(bound: BoundOp, finish: Any = None, *, may_group: bool = True) -> Plan:
     (array, index, *_), (first, count, is_checked) = (graph.layout for graph in bound.graphs), bound.parameters
     loops = loops_of(array)
     extent, stride = indexed_loop(array, first, count)
@@ -98,17 +98,26 @@ def _plan_take(bound: BoundOp, finish: Any = None) -> Plan:
         array.alignment,
         is_checked=is_checked,
         finish=finish,
+        may_group=may_group,
     )
     return plan
 
 
+def _plan_spare(bound: BoundOp, variant: Any) -> Plan:
+    """The plan of elements by index that reads them one by one, without workspace."""
+    assert variant == SPARE
+    return _plan_take(bound, may_group=False)
+
+
 def _fuse_take(bound: BoundOp, graph: Graph, place: int) -> Plan | None:
-    """The plan of elements by index and of what a graph makes of them; see `_finish`."""
-    finish = _finish(bound, graph, place)
+    """The plan of elements by index and of what a graph makes of them, see `_finish`; None where they are grouped."""
+    finish = None if len(_plan_take(bound).steps) > 1 else _finish(bound, graph, place)
     return None if finish is None else _plan_take(bound, finish)
 
 
-TAKE = Op("take", _plan_take, _infer_take, takes_views=True, fuse=_fuse_take)
+TAKE = Op(
+    "take", _plan_take, _infer_take, takes_views=True, fuse=_fuse_take, plan_variant=_plan_spare, has_spare=True
+)  # fmt: skip
 
 
 def _finish(bound: BoundOp, graph: Graph, place: int) -> Any:

@@ -72,6 +72,85 @@ def words_of(type_: Type) -> int:
     return {f32: 3, f64: 4}.get(type_, type_.nbytes // u32.nbytes)
 
 
+def scan_warp(k: Builder, value: Value) -> Value:
+    """The inclusive sums over the lanes of a warp."""
+    distance = 1
+    while distance < WARP:
+        value = value + k.where(k.lane >= distance, k.shfl_up(value, distance), k.const(0, u32))
+        distance *= 2
+    return value
+
+
+class Runs:
+    """Updates of a bucket, which are a run in each tile.
+
+    Parameters
+    ----------
+    k : Builder
+    starts : Pointer
+        See `buckets`.
+    num_tiles : Value
+    tile : int
+        Updates of a tile.
+    at_once : int
+        Updates that a lane has at a time.
+    """
+
+    def __init__(self, k: Builder, starts: Any, num_tiles: Value, tile: int, at_once: int) -> None:
+        self.k, self.starts, self.num_tiles, self.tile, self.at_once = k, starts, num_tiles, tile, at_once
+
+    def go_through(
+        self, bucket: Value, first: Value, last: Value, use: Callable[[list[Value], list[Value]], None]
+    ) -> None:  # fmt: skip
+        """Have the updates of a bucket in a range of tiles used by whichever lane: their places, and which there are.
+
+        Lanes of a warp have a tile each, `NUM_WARPS` apart, and number the updates of all of them as one.
+        """
+        k = self.k
+        row = k.cast(bucket, i64) * k.cast(self.num_tiles, i64)
+        begins = self.starts.at(row)
+        ends = begins.at(k.cast(self.num_tiles, i64))
+        with k.range(first + k.warp, last, BLOCK) as from_:
+            number = from_ + k.lane * NUM_WARPS
+            tile = k.min(number, last - 1)
+            begin, end = k.cast(begins[tile], u32), k.cast(ends[tile], u32)
+            through = scan_warp(k, k.where(number < last, end - begin, k.const(0, u32)))
+            total = k.shfl_idx(through, WARP - 1)
+            # Where the update of number 0 would be, if all were in the lane's tile.
+            origin = tile * self.tile + end - through
+            with k.range(k.const(0, u32), total, WARP * self.at_once) as at:
+                windows = [at + i * WARP if i else at for i in range(self.at_once)]
+                numbers = [window + k.lane for window in windows]
+                there = [
+                    k.shfl_idx(origin, self.tile_of(window, through)) + k.min(each, total - 1)
+                    for window, each in zip(windows, numbers, strict=True)
+                ]
+                use(there, [each < total for each in numbers])
+
+    def tile_of(self, window: Value, through: Value) -> Value:
+        """Return which lane's tile has the update that is the lane's in a window of 32.
+
+        Parameters
+        ----------
+        window : Value
+            The number of its first update.
+        through : Value
+            Updates of the lane's tile and of those of all lanes before.
+        """
+        k = self.k
+        ends = k.cast(through, i32) - k.cast(window, i32)
+        is_inside = (ends > 0) & (ends < WARP)
+        bits = k.redux("or", k.where(is_inside, k.const(1, u32) << k.cast(k.where(is_inside, ends, 0), u32), 0))
+        before = k.popc(k.ballot(ends <= 0))
+        found = k.var(before + k.popc(bits & ((k.const(2, u32) << k.lane) - 1)))
+        with k.when(k.popc(bits) != k.popc(k.ballot(is_inside))):  # tiles without updates end where others do
+            found.set(0)
+            for step in (16, 8, 4, 2, 1):
+                passed = k.shfl_idx(through, found + (step - 1)) <= window + k.lane
+                found.set(k.where(passed, found + step, found.get()))
+        return k.min(found.get(), WARP - 1)
+
+
 class BucketSums:
     """A kernel while it is built: which updates are a block's, and words that are added to."""
 
@@ -124,7 +203,7 @@ class BucketSums:
             with k.range(k.const(0, u32), self.number, WARP) as first:
                 at = first + k.lane
                 own = k.where(at < self.number, self.more[k.min(at, self.number - 1)], k.const(0, u32))
-                through = before + self.scan_warp(own)
+                through = before + scan_warp(k, own)
                 has_it = (through > wanted) & (through - own <= wanted)
                 holders = k.ballot(has_it)
                 with k.when(holders != 0):
@@ -146,14 +225,6 @@ class BucketSums:
         k.warp_sync()
         return k.redux("add", total.get())
 
-    def scan_warp(self, value: Value) -> Value:
-        """The inclusive sums over the lanes of a warp."""
-        k, distance = self.k, 1
-        while distance < WARP:
-            value = value + k.where(k.lane >= distance, k.shfl_up(value, distance), k.const(0, u32))
-            distance *= 2
-        return value
-
     def work(self, bucket: Value, part: Value, parts: Value, slot: Value) -> None:
         """Do what a block does with a part of a bucket."""
         raise NotImplementedError
@@ -168,58 +239,18 @@ class BucketSums:
     # -- updates
 
     def go_through(self, bucket: Value, part: Value, parts: Value, take: Callable[[Value, Any], None]) -> None:
-        """Have each update of a part taken, by whichever lane: its element in the bucket, and its value.
-
-        Lanes of a warp have a tile each, `NUM_WARPS` apart, and number the updates of all of them as one.
-        """
-        k, spec = self.k, self.spec
-        first, last = self.num_tiles * part / parts, self.num_tiles * (part + 1) / parts
-        row = k.cast(bucket, i64) * k.cast(self.num_tiles, i64)
-        begins = self.starts.at(row)
-        ends = begins.at(k.cast(self.num_tiles, i64))
-        with k.range(first + k.warp, last, BLOCK) as from_:
-            number = from_ + k.lane * NUM_WARPS
-            tile = k.min(number, last - 1)
-            begin, end = k.cast(begins[tile], u32), k.cast(ends[tile], u32)
-            through = self.scan_warp(k.where(number < last, end - begin, k.const(0, u32)))
-            total = k.shfl_idx(through, WARP - 1)
-            # Where the update of number 0 would be, if all were in the lane's tile.
-            origin = tile * spec.tile + end - through
-            with k.range(k.const(0, u32), total, WARP * spec.at_once) as at:
-                windows = [at + i * WARP if i else at for i in range(spec.at_once)]
-                numbers = [window + k.lane for window in windows]
-                there = [
-                    k.shfl_idx(origin, self.tile_of(window, through)) + k.min(each, total - 1)
-                    for window, each in zip(windows, numbers, strict=True)
-                ]
-                keys = [self.keys[place] for place in there]
-                values = [self.single if self.values is None else self.values[place] for place in there]
-                for each, key, value in zip(numbers, keys, values, strict=True):
-                    with k.when(each < total):
-                        take(k.cast(key, u32), value)
-
-    def tile_of(self, window: Value, through: Value) -> Value:
-        """Return which lane's tile has the update that is the lane's in a window of 32.
-
-        Parameters
-        ----------
-        window : Value
-            The number of its first update.
-        through : Value
-            Updates of the lane's tile and of those of all lanes before.
-        """
+        """Have each update of a part taken, by whichever lane: its element in the bucket, and its value."""
         k = self.k
-        ends = k.cast(through, i32) - k.cast(window, i32)
-        is_inside = (ends > 0) & (ends < WARP)
-        bits = k.redux("or", k.where(is_inside, k.const(1, u32) << k.cast(k.where(is_inside, ends, 0), u32), 0))
-        before = k.popc(k.ballot(ends <= 0))
-        found = k.var(before + k.popc(bits & ((k.const(2, u32) << k.lane) - 1)))
-        with k.when(k.popc(bits) != k.popc(k.ballot(is_inside))):  # tiles without updates end where others do
-            found.set(0)
-            for step in (16, 8, 4, 2, 1):
-                passed = k.shfl_idx(through, found + (step - 1)) <= window + k.lane
-                found.set(k.where(passed, found + step, found.get()))
-        return k.min(found.get(), WARP - 1)
+        first, last = self.num_tiles * part / parts, self.num_tiles * (part + 1) / parts
+
+        def use(there: list[Value], are_updates: list[Value]) -> None:
+            keys = [self.keys[place] for place in there]
+            values = [self.single if self.values is None else self.values[place] for place in there]
+            for is_update, key, value in zip(are_updates, keys, values, strict=True):
+                with k.when(is_update):
+                    take(k.cast(key, u32), value)
+
+        Runs(k, self.starts, self.num_tiles, self.spec.tile, self.spec.at_once).go_through(bucket, first, last, use)
 
     def add(self, element: Value, parts: list[Value]) -> None:
         """Add words, the lowest first, to those of an element; most are zeros but for the lowest."""
@@ -242,4 +273,4 @@ class BucketSums:
         self.carry(element, others, goes_on | (old + given < old), number + 1)
 
 
-__all__ = ["BLOCK", "CUT", "FINISH", "HAS_PARTS", "WHOLE", "BucketSums", "SumsSpec", "words_of"]
+__all__ = ["BLOCK", "CUT", "FINISH", "HAS_PARTS", "WHOLE", "BucketSums", "Runs", "SumsSpec", "words_of"]

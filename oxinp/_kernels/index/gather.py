@@ -16,6 +16,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from oxinp._kernels.gemm.epilogue import BoundEpilogue, Epilogue, EpilogueSpec, bind
+from oxinp._kernels.index import grouped_take
 from oxinp._kernels.index.loops import BLOCK, BoundLoops, Loop, LoopsSpec, loops_of, report, resolve
 from oxinp._kernels.plan import Launch, Plan, Work, inputs, outputs
 from oxinp._kernels.problem import MAX_KERNELS
@@ -95,6 +96,7 @@ def take(
     *,
     is_checked: bool,
     finish: Finish | None = None,
+    may_group: bool = True,
 ) -> Plan:
     """Return the plan of ``result[o, j, i] = array[o, index[j], i]``; the inputs are array and index.
 
@@ -113,7 +115,13 @@ def take(
         Whether indices may be negative or out of bounds; the third input is then the address for a report.
     finish : Finish, optional
         What is made of elements; its inputs follow.
+    may_group : bool
+        Whether many indices of a vector may be grouped first, see `grouped_take`, which takes workspace.
     """
+    if may_group and is_checked and finish is None and all(loop[0] == 1 for loop in (*outer, *inner)):
+        shift = grouped_take.shift_of(index[0], extent, type_.nbytes)
+        if shift is not None:
+            return grouped_take.take(index[0], extent, index[1], shift, type_, index_type)
     widest = type_.nbytes if finish is None else finish.widest(type_)
     alignments = (alignment, *(() if finish is None else finish.alignments))
     loops = loops_of(outer, index, inner, extent, widest, alignments)
