@@ -90,6 +90,22 @@ def test_block_columns_that_are_factored_beside_others(dtype, shape, is_late, mo
     check_factors(found, a)
 
 
+@pytest.mark.parametrize(
+    ("last", "is_late"), [(70, True), *(pytest.param(*x, marks=pytest.mark.slow) for x in ((0, True), (70, False)))]
+)
+def test_block_columns_that_are_narrower_near_the_end(last, is_late, monkeypatch):
+    for name, value in {"NARROW_ROWS": 140, "NARROW_WIDTH": 32, "LAST": last}.items():
+        monkeypatch.setattr(lu, name, value)
+    answer = {"width": 64, "group": 32, "looks_ahead": True}
+    ahead = SimpleNamespace(**vars(DEVICE) | {"tuned": lambda _: answer})
+    plans = watch_plans(monkeypatch, lu, "plan_factor", is_late=is_late)
+    a = draw(np.random.default_rng(8), "f8", 170, 180)
+    *found, status = factored(machine(), ahead, a)
+    assert status == diagonal.NO_ZERO
+    assert sum(isinstance(step, Beside) for step in plans[0].steps) == (8 if not last else 4)
+    check_factors(found, a)
+
+
 def test_products_beside_a_cluster_leave_it_its_multiprocessors():
     answer = {"width": 512, "group": 128, "looks_ahead": True}
     ahead = SimpleNamespace(
@@ -98,7 +114,7 @@ def test_products_beside_a_cluster_leave_it_its_multiprocessors():
     steps = lu.plan_factor(lu.contiguous(f64, 1, 8192, 8192), ahead).steps
     sides = [step for step in steps if isinstance(step, Beside)]
     panels = [step for step in sides if step.urgent[0].kernel.name == "lu_cluster_panel"]
-    assert len(panels) == 15
+    assert len(panels) == 8 + 4096 // lu.NARROW_WIDTH - 1
     (cluster, _, _), grid = panels[0].urgent[0].grid, panels[0].rest[0].grid[0]
     assert (cluster, grid) == (16, 132 - 16)
 
@@ -197,6 +213,18 @@ def test_solutions(shape, dtype):
     norms = [np.linalg.norm(y, 1, axis=(-2, -1)) for y in (b - a @ x, a, x)]
     assert columns
     assert (norms[0] <= RATIO * n * np.finfo(dtype).eps * norms[1] * norms[2]).all()
+
+
+@pytest.mark.parametrize("dtype", ["f4", "c8"])
+def test_solutions_of_single_precision_that_double_is_faster_for(dtype, monkeypatch):
+    monkeypatch.setattr(lapack, "WIDENED", 40)
+    rng = np.random.default_rng(9)
+    a, b = draw(rng, dtype, 40, 40), draw(rng, dtype, 40, 2)
+    x, status = solution(machine(), DEVICE, a, b)
+    assert status == diagonal.NO_ZERO
+    assert x.dtype == a.dtype
+    wide = np.linalg.solve(a.astype("c16"), b)
+    assert np.abs(x - wide).max() <= 2 * np.finfo(dtype).eps * np.abs(wide).max()
 
 
 @pytest.mark.parametrize(
