@@ -22,7 +22,7 @@ from oxinp._kernels.lapack import cluster, lu_cluster, lu_panel, rows
 from oxinp._kernels.lapack.diagonal import STATUS_NBYTES
 from oxinp._kernels.lapack.lu_panel import WIDTHS, Panel
 from oxinp._kernels.plan import Argument, Fill, Plan, Scratch, beside
-from oxinp._ptx.types import c64
+from oxinp._ptx.types import c64, f64
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,6 +38,7 @@ LOOKS_AHEAD = True  # where that was measured to be faster, see `outer`
 AHEAD = 2048  # rows above which it is; with fewer, panels take longer than all that may run beside them
 NARROW_ROWS, NARROW_WIDTH = 4096, 256  # rows that are left from which on block columns are narrower, which look ahead
 LAST = 0  # and from which on none does
+WIDE = 0  # rows from which on panels are wide, see `lu_cluster`
 UNIT_LOWER = Form(TRIANGULAR, is_lower=True, has_unit_diagonal=True)
 UPPER = Form(TRIANGULAR, is_lower=False)
 
@@ -159,8 +160,8 @@ class _Factor:
         self.lows = self.block_columns()
         self.columns = 0, stack.num_columns  # in which a panel's exchanges are made at once
         self.looks_ahead = self.block.looks_ahead
-        num_lists = stack.count if not self.block.looks_ahead else 2 * -(-self.block.width // self.panel_width(0))
-        self.exchanges = self.scratch.take(3 * self.width * 4 * num_lists)
+        num_lists = 2 * self.most_lists() if self.block.looks_ahead else stack.count
+        self.exchanges = self.scratch.take(3 * self.width * 4 * max(num_lists, 2))  # a wide panel's are two
         self.board = lu_panel.board(self.scratch, stack.type, most, stack.count)
         # Blocks of a panel wait for each other: of many panels only so many at a time that all are resident.
         self.at_once = stack.count if most == 1 else max(1, device.num_sms // most)
@@ -197,7 +198,8 @@ class _Factor:
 
     def group(self, low: int) -> int:
         """Return among how many columns a panel brings all to its right up to date."""
-        return NARROW_WIDTH if self.is_narrow(self.lows[self.block_of(low)]) else max(self.block.group, self.width)
+        group = NARROW_WIDTH if self.is_narrow(self.lows[self.block_of(low)]) else self.block.group
+        return max(group, self.width, self.panel_width(low))
 
     def block_of(self, low: int) -> int:
         """Return the number of the block column that has a column."""
@@ -255,7 +257,8 @@ class _Factor:
                     lines, columns = (end, self.stack.num_rows), (end, high)
                     self.steps += reduced(self.stack, lines, columns, (start, end), self.device, self.a)
             return
-        middle = low + -(-(high - low) // (2 * self.width)) * self.width
+        width = max(self.width, self.panel_width(low))
+        middle = low + -(-(high - low) // (2 * width)) * width
         self.factor(low, middle)
         self.extend(low, middle, (middle, high))
         self.factor(middle, high)
@@ -288,7 +291,11 @@ class _Factor:
     def cluster(self, low: int) -> ClusterSpec | None:
         """Return the cluster that factors the panel from a column on; None where there is none."""
         stack = self.stack
-        return lu_cluster.choose(stack.type, stack.num_rows - low, self.device) if stack.count == 1 else None
+        if stack.count > 1:
+            return None
+        first = self.lows[self.block_of(low)]
+        is_wide = stack.type is f64 and stack.num_rows - first <= WIDE
+        return lu_cluster.choose(stack.type, stack.num_rows - low, self.device, is_wide=is_wide)
 
     def panel_width(self, low: int) -> int:
         """Return how many columns panels have in the block column that has a column."""
@@ -299,9 +306,13 @@ class _Factor:
         """Where the exchanges of the panel from a column on are kept: of all of two block columns, or of a panel."""
         number = 0
         if self.looks_ahead:
-            most, own = -(-self.block.width // self.panel_width(0)), self.block_of(low)
-            number = own % 2 * most + (low - self.lows[own]) // self.panel_width(low)
+            own = self.block_of(low)
+            number = own % 2 * self.most_lists() + (low - self.lows[own]) // min(self.width, self.panel_width(low))
         return self.exchanges.at(4 * 3 * self.width * number)
+
+    def most_lists(self) -> int:
+        """Return how many panels a block column has at most."""
+        return -(-self.block.width // min(self.width, self.panel_width(0)))
 
     def exchange(
         self, columns: tuple[int, int], panel: tuple[int, int], num_solved: int, *, permutes: bool = False

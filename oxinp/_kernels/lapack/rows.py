@@ -57,7 +57,8 @@ class ExchangeSpec(NamedTuple):
 @retraceable
 def make_exchange(spec: ExchangeSpec) -> Kernel:
     """The kernel that does a panel's exchanges in the columns beside it, and solves for some; see `exchange`."""
-    type, columns, length = spec.type, spec.columns, 3 * WIDTHS[spec.type.nbytes]
+    type, columns = spec.type, spec.columns
+    length = 3 * max(columns, WIDTHS[spec.type.nbytes])
     k = Builder("exchange_rows", block=BLOCK, target="sm_90" if spec.follows else "sm_80")
     a, permutation = k.pointer("a", type), k.pointer("permutation", u32)
     lists = k.pointer("lists", u32, "r")
@@ -85,7 +86,9 @@ def make_exchange(spec: ExchangeSpec) -> Kernel:
                 row, place = entry / columns, entry % columns
                 triangle[place * columns + row] = own[k.cast(first + row, i64) * pitch + k.cast(skipped + place, i64)]
         with k.range(0, num_panels) as panel:
-            _exchange(k, base, pitch, first + panel * columns, lists.at(panel * length), number < num_columns)
+            _exchange(
+                k, length // 3, base, pitch, first + panel * columns, lists.at(panel * length), number < num_columns
+            )
             k.barrier()
         with k.when(is_solving & (k.warp == 0) & is_solved):
             _substitute(k, columns, triangle, base.at(k.cast(first, i64) * pitch), pitch)
@@ -97,9 +100,10 @@ def make_exchange(spec: ExchangeSpec) -> Kernel:
     return k.build()
 
 
-def _exchange(k: Builder, column: Pointer, pitch: Value, first: Value, lists: Pointer, is_there: Value) -> None:
-    """Exchange the elements of a thread's column, if it is there, as a panel's lists say."""
-    width = WIDTHS[column.type.nbytes]
+def _exchange(
+    k: Builder, width: int, column: Pointer, pitch: Value, first: Value, lists: Pointer, is_there: Value
+) -> None:
+    """Exchange the elements of a thread's column, if it is there, as a panel's lists, each of `width`, say."""
     nowhere = k.const(NOWHERE, u32)
     moved = []
     for i in range(0, 2 * width, NUM_WARPS):
@@ -145,8 +149,10 @@ def _substitute(k: Builder, width: int, triangle: Pointer, column: Pointer, pitc
             for m, element in enumerate(triangle.load(i * width + start, vector), start):
                 if m > i:
                     values[m].set(multiply_add(k, element, factor, values[m].get()))
-    for i, value in enumerate(values[1:], 1):
-        column[k.const(i, i64) * pitch] = value.get()
+    # From the last row up: addresses that loads and stores had in common would stay in registers.
+    last = column.at(k.const(width - 1, i64) * pitch)
+    for i, value in enumerate(reversed(values[1:])):
+        last[k.const(-i, i64) * pitch] = value.get()
 
 
 @cache

@@ -134,6 +134,24 @@ def test_panels_of_a_cluster(dtype, shape):
     check_factors(found, a)
 
 
+@pytest.mark.parametrize(
+    ("looks_ahead", "group"),
+    [(True, 64), *(pytest.param(*x, marks=pytest.mark.slow) for x in ((True, 32), (False, 64)))],
+)
+def test_panels_of_twice_as_many_columns(looks_ahead, group, monkeypatch):
+    monkeypatch.setattr(lu_cluster, "SHAPES", ((32, 2), (32, 2, 2)))
+    monkeypatch.setattr(lu_cluster, "WIDE_SHAPES", ((32, 2),))
+    monkeypatch.setattr(lu, "WIDE", 64)
+    answer = {"width": 64, "group": group, "looks_ahead": looks_ahead}
+    device = SimpleNamespace(
+        **vars(CLUSTERS) | {"tuned": lambda choice: answer if choice.family == "lu/outer" else None}
+    )
+    a = draw(np.random.default_rng(6), "f8", 125, 171)
+    *found, status = factored(machine(), device, a)
+    assert status == diagonal.NO_ZERO
+    check_factors(found, a)
+
+
 def test_pivots_of_a_cluster():
     a = scipy.linalg.hadamard(256).astype("f4")[:, :9].copy()
     a[:, 7] = 0
@@ -269,6 +287,8 @@ def test_kernels_of_clusters_assemble_without_spills(request, tmp_path):
     kernels = [
         lu_cluster.make(ClusterSpec(c128, *lu_cluster.SHAPES[-2])),  # which needs the most registers
         lu_cluster.make(ClusterSpec(c64, *lu_cluster.SHAPES[-1])),  # of two rows
+        lu_cluster.make(ClusterSpec(f64, *lu_cluster.WIDE_SHAPES[-1], is_wide=True)),
+        rows.make_exchange(ExchangeSpec(f64, 64, follows=True)),
         rows.make_exchange(ExchangeSpec(c128, 16, follows=True)),
     ]
     check_assembled(kernels, request, tmp_path, {"sm_90": "8.0"})
