@@ -27,7 +27,7 @@ from oxinp._driver.event import Event
 from oxinp._driver.graph import Graph
 from oxinp._driver.launch import LaunchAttribute, Launcher
 from oxinp._kernels.elementwise.plan import contiguous_strides
-from oxinp._kernels.lapack import lu
+from oxinp._kernels.lapack import lu, small_inverse
 from oxinp._kernels.lapack import plan as lapack
 from oxinp._kernels.plan import Beside, Launch, in_order
 from oxinp._kernels.problem import Operand
@@ -61,6 +61,8 @@ QUICK = (
     ("inv", 20, 256, 0, "f8"),
 )
 CASES = (
+    ("solve", 1, 1024, 1, "f8"),
+    ("solve", 1, 2048, 1, "f8"),
     ("solve", 1, 4096, 1, "f8"),
     ("solve", 1, 8192, 1, "f8"),
     ("cholesky", 1, 4096, 0, "f8"),
@@ -96,6 +98,7 @@ ALTERNATIVES = {
         {(lu, "WIDE"): 4096, (lu, "LAST"): 2048},
         {(lu, "WIDE"): 4096, (lu, "NARROW_ROWS"): 0},
     ),
+    "inv f8": ({}, {(small_inverse, "EAGER_BLOCKS"): 1}, {(small_inverse, "EAGER_BLOCKS"): 12}),
     "solve f4": ({}, {(lapack, "WIDENED"): 1 << 20}),
     "solve c8": ({}, {(lapack, "WIDENED"): 1 << 20}),
 }
@@ -389,7 +392,7 @@ def main(arguments):
         write(line)
         if options.steps:
             write("    " + problem.bound.by_kernel())
-        for changes in ALTERNATIVES.get(f"{name} {dtype}", ()) if options.alternatives and count == 1 else ():
+        for changes in ALTERNATIVES.get(f"{name} {dtype}", ()) if options.alternatives and n != 256 else ():
             with constants(changes) as told:
                 problem.bind()
             ratio = problem.ratio(rng)
