@@ -90,6 +90,7 @@ CASES = (
 ALTERNATIVES = {
     "solve f8": (
         {},
+        {(lu, "EXCHANGES_APART"): False},
         {(lu, "NARROW_ROWS"): 0},
         {(lu, "NARROW_ROWS"): 6144},
         {(lu, "LAST"): 2048},

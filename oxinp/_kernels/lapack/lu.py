@@ -38,6 +38,7 @@ LOOKS_AHEAD = True  # where that was measured to be faster, see `outer`
 AHEAD = 2048  # rows above which it is; with fewer, panels take longer than all that may run beside them
 NARROW_ROWS, NARROW_WIDTH = 4096, 256  # rows that are left from which on block columns are narrower, which look ahead
 LAST = 0  # and from which on none does
+EXCHANGES_APART = True
 WIDE = 0  # rows from which on panels are wide, see `lu_cluster`
 UNIT_LOWER = Form(TRIANGULAR, is_lower=True, has_unit_diagonal=True)
 UPPER = Form(TRIANGULAR, is_lower=False)
@@ -215,8 +216,12 @@ class _Factor:
         self.factor_block(*blocks[0])
         for own, following in pairwise(blocks):
             (low, high), right = own, (following[1], end)
-            self.steps.append(self.exchange((low, end), own, 0, permutes=True))
+            if not EXCHANGES_APART:
+                self.steps.append(self.exchange((low, end), own, 0, permutes=True))
             urgent, rest = self.apart(self.extend, low, high, following), self.apart(self.solve, low, high, right)
+            if EXCHANGES_APART:
+                urgent.insert(0, self.exchange((low, following[1]), own, 0))
+                rest.insert(0, self.exchange(right, own, 0, permutes=True))
             self.steps += beside(urgent, rest)
             urgent, rest = self.apart(self.factor_block, *following), self.apart(self.reduce_rest, own, right)
             self.steps += beside(urgent, rest)

@@ -245,7 +245,8 @@ class Exchange(NamedTuple):
     columns : (int, int)
         The first column and the one behind the last.
     panel : (int, int)
-        First column and number of columns of the panels, in which the rows have changed places already.
+        First column and number of columns of the panels, in which the rows have changed places already; all of them
+        are among the columns, or none is.
     each : int
         Columns of each panel, but for the last one.
     order : int
@@ -276,13 +277,14 @@ class Exchange(NamedTuple):
 def exchange(given: Exchange, a: Argument, permutation: Argument, lists: Argument) -> Launch:
     """Return the launch that exchanges rows: `a` is the matrix's first element."""
     (start, end), (first, width) = given.columns, given.panel
-    others = end - start - width
+    is_inside = start <= first < end
+    others = end - start - width if is_inside else end - start
     strips = -(-others // WARP)
     num_panels = -(-width // given.each)
     constants = (
         strips,
         others,
-        first - start,
+        first - start if is_inside else others,
         width,
         first,
         num_panels,
