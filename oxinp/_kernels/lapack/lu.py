@@ -39,6 +39,9 @@ AHEAD = 2048  # rows above which it is; with fewer, panels take longer than all 
 NARROW_ROWS, NARROW_WIDTH = 4096, 256  # rows that are left from which on block columns are narrower, which look ahead
 LAST = 0  # and from which on none does
 EXCHANGES_APART = True
+COLUMN_SECONDS, SLOWER = 0.0, 1.6  # of a column of a panel; how much longer it takes where threads have two rows
+BESIDE_RATE = 45e12  # of products beside panels, flop/s
+CUT_UNIT, MIN_CUT = 128, 1024  # columns
 WIDE = 0  # rows from which on panels are wide, see `lu_cluster`
 UNIT_LOWER = Form(TRIANGULAR, is_lower=True, has_unit_diagonal=True)
 UPPER = Form(TRIANGULAR, is_lower=False)
@@ -223,11 +226,26 @@ class _Factor:
                 urgent.insert(0, self.exchange((low, following[1]), own, 0))
                 rest.insert(0, self.exchange(right, own, 0, permutes=True))
             self.steps += beside(urgent, rest)
-            urgent, rest = self.apart(self.factor_block, *following), self.apart(self.reduce_rest, own, right)
+            cut = self.cut(own, following)
+            urgent, rest = self.apart(self.factor_block, *following), self.apart(self.reduce_rest, own, (right[0], cut))
             self.steps += beside(urgent, rest)
+            if cut < end:
+                lines = (high, self.stack.num_rows)
+                self.steps += reduced(self.stack, lines, (cut, end), own, self.device, self.a)
         low, high = blocks[-1]
         self.steps.append(self.exchange((0, end), (low, high), 0, permutes=True))
         self.extend(low, high, (high, end))
+
+    def cut(self, own: tuple[int, int], following: tuple[int, int]) -> int:
+        """Return up to which column products are beside panels: those behind have all multiprocessors for them."""
+        stack, (low, high), (start, stop) = self.stack, own, following
+        spec = lu_cluster.choose(stack.type, stack.num_rows - high, self.device)
+        if spec is None or not COLUMN_SECONDS:
+            return stack.num_columns
+        seconds = (stop - start) * COLUMN_SECONDS * (1 if spec.num_lines == 1 else SLOWER)
+        flops = (8 if stack.type.is_complex else 2) * (stack.num_rows - high) * (high - low)
+        columns = -(-int(seconds * BESIDE_RATE / flops) // CUT_UNIT) * CUT_UNIT
+        return stop + columns if stack.num_columns - stop - columns >= MIN_CUT else stack.num_columns
 
     def apart(self, append: Callable[..., None], *given: object) -> list[Step]:
         """Return the steps that a call appends, without appending them."""

@@ -141,7 +141,8 @@ def test_panels_of_a_cluster(dtype, shape):
 def test_panels_of_twice_as_many_columns(looks_ahead, group, monkeypatch):
     monkeypatch.setattr(lu_cluster, "SHAPES", ((32, 2), (32, 2, 2)))
     monkeypatch.setattr(lu_cluster, "WIDE_SHAPES", ((32, 2),))
-    monkeypatch.setattr(lu, "WIDE", 64)
+    for name, value in {"WIDE": 64, "COLUMN_SECONDS": 1e-12, "CUT_UNIT": 16, "MIN_CUT": 16}.items():
+        monkeypatch.setattr(lu, name, value)
     answer = {"width": 64, "group": group, "looks_ahead": looks_ahead}
     device = SimpleNamespace(
         **vars(CLUSTERS) | {"tuned": lambda choice: answer if choice.family == "lu/outer" else None}
