@@ -91,7 +91,7 @@ ALTERNATIVES = {
     "solve f8": (
         {},
         {(lu, "EXCHANGES_APART"): False},
-        {(lu, "COLUMN_SECONDS"): 1.5e-6},
+        {(lu, "IN_PANELS"): False},
         {(lu, "COLUMN_SECONDS"): 2e-6},
         {(lu, "COLUMN_SECONDS"): 2.7e-6},
         {(lu, "NARROW_ROWS"): 0},

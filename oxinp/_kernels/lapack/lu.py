@@ -39,6 +39,7 @@ AHEAD = 2048  # rows above which it is; with fewer, panels take longer than all 
 NARROW_ROWS, NARROW_WIDTH = 4096, 256  # rows that are left from which on block columns are narrower, which look ahead
 LAST = 0  # and from which on none does
 EXCHANGES_APART = True
+IN_PANELS = True
 COLUMN_SECONDS, SLOWER = 0.0, 1.6  # of a column of a panel; how much longer it takes where threads have two rows
 BESIDE_RATE = 45e12  # of products beside panels, flop/s
 CUT_UNIT, MIN_CUT = 128, 1024  # columns
@@ -304,12 +305,21 @@ class _Factor:
             )
             spec = self.cluster(low)
             if spec is not None:
-                self.steps.append(lu_cluster.launch(spec, panel, places))
+                self.steps.append(lu_cluster.launch(spec, panel, places, self.beside_panel(low, high, end)))
             else:
                 self.steps.append(lu_panel.launch(panel, self.height, *places, self.board))
-        if self.columns != (low, high) or not self.looks_ahead:
+        is_done = bool(self.beside_panel(low, high, end).count)
+        if (self.columns != (low, high) or not self.looks_ahead) and not is_done:
             exchanged = self.exchange(self.columns, (low, high), end - high, permutes=not self.looks_ahead)
             self.steps.append(exchanged)
+
+    def beside_panel(self, low: int, high: int, end: int) -> lu_cluster.Beside:
+        """Return the columns in which a panel's own cluster exchanges rows: of its block column, if that is apart."""
+        spec = self.cluster(low)
+        if spec is None or not (spec.exchanges and self.looks_ahead and IN_PANELS):
+            return lu_cluster.Beside()
+        start, stop = self.columns
+        return lu_cluster.Beside(low - start, stop - start - (high - low), end - high)
 
     def cluster(self, low: int) -> ClusterSpec | None:
         """Return the cluster that factors the panel from a column on; None where there is none."""
