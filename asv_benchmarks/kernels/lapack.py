@@ -27,7 +27,7 @@ from oxinp._driver.event import Event
 from oxinp._driver.graph import Graph
 from oxinp._driver.launch import LaunchAttribute, Launcher
 from oxinp._kernels.elementwise.plan import contiguous_strides
-from oxinp._kernels.lapack import lu, small_inverse
+from oxinp._kernels.lapack import lu
 from oxinp._kernels.lapack import plan as lapack
 from oxinp._kernels.plan import Beside, Launch, in_order
 from oxinp._kernels.problem import Operand
@@ -90,21 +90,13 @@ CASES = (
 ALTERNATIVES = {
     "solve f8": (
         {},
-        {(lu, "EXCHANGES_APART"): False},
-        {(lu, "IN_PANELS"): False},
+        {(lu, "IN_PANELS"): True},
         {(lu, "COLUMN_SECONDS"): 2e-6},
-        {(lu, "COLUMN_SECONDS"): 2.7e-6},
-        {(lu, "NARROW_ROWS"): 0},
-        {(lu, "NARROW_ROWS"): 6144},
-        {(lu, "LAST"): 2048},
-        {(lu, "WIDE"): 4096},
-        {(lu, "WIDE"): 2048},
-        {(lu, "WIDE"): 4096, (lu, "LAST"): 2048},
-        {(lu, "WIDE"): 4096, (lu, "NARROW_ROWS"): 0},
+        {(lu, "COLUMN_SECONDS"): 3e-6},
+        {(lu, "NARROW_ROWS"): 8192},
+        {(lu, "NARROW_ROWS"): 4096},
     ),
-    "inv f8": ({}, {(small_inverse, "EAGER_BLOCKS"): 1}, {(small_inverse, "EAGER_BLOCKS"): 12}),
     "solve f4": ({}, {(lapack, "WIDENED"): 1 << 20}),
-    "solve c8": ({}, {(lapack, "WIDENED"): 1 << 20}),
 }
 
 
@@ -396,7 +388,7 @@ def main(arguments):
         write(line)
         if options.steps:
             write("    " + problem.bound.by_kernel())
-        for changes in ALTERNATIVES.get(f"{name} {dtype}", ()) if options.alternatives and n != 256 else ():
+        for changes in ALTERNATIVES.get(f"{name} {dtype}", ()) if options.alternatives and count == 1 else ():
             with constants(changes) as told:
                 problem.bind()
             ratio = problem.ratio(rng)

@@ -1,7 +1,7 @@
 """Panels of LU and QR on a GPU, by the shapes of the clusters that factor them.
 
-``python -m asv_benchmarks.kernels.panels [--dtype f8] [--columns N] [--wide]`` prints a line per number of rows and
-shape: the median of device-event times of one launch, of panels of full width or of fewer columns, to tell what columns
+``python -m asv_benchmarks.kernels.panels [--dtype f8] [--columns N]`` prints a line per number of rows and shape: the
+median of device-event times of one launch, of panels of full width or of fewer columns, to tell what columns
 take. Ends with status 1 if factors of different shapes are not those of the smallest.
 """
 
@@ -30,8 +30,7 @@ def lu_plan(shape, rows, width, type_):
     """One panel of LU; outputs are the panel, its pivots, exchanges and the status."""
     panel = Panel(type_, (rows, width), 0, rows, 0, width)
     places = outputs(4)
-    spec = ClusterSpec(type_, *shape, is_wide=width > WIDTHS[type_.nbytes])
-    return Plan((Fill(places[3], 8, 0xFF), lu_cluster.launch(spec, panel, places)))
+    return Plan((Fill(places[3], 8, 0xFF), lu_cluster.launch(ClusterSpec(type_, *shape), panel, places)))
 
 
 def qr_plan(shape, rows, width, type_):
@@ -45,16 +44,15 @@ def main(arguments):
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--dtype", default="f8")
     parser.add_argument("--columns", type=int, help="of a panel")
-    parser.add_argument("--wide", action="store_true", help="panels of LU of twice as many columns alone")
     options = parser.parse_args(arguments)
     dtype = np.dtype(options.dtype)
     backend, rng, is_right = open_backend(), np.random.default_rng(), True
     type_ = from_dtype(dtype)
-    width = options.columns or WIDTHS[dtype.itemsize] * (1 + options.wide)
-    for name, planned in (("lu", lu_plan),) if options.wide else (("lu", lu_plan), ("qr", qr_plan)):
+    width = options.columns or WIDTHS[dtype.itemsize]
+    for name, planned in (("lu", lu_plan), ("qr", qr_plan)):
         for rows in ROWS:
             a, first = (rng.random((rows, width)) - 0.5).astype(dtype), None
-            for shape in lu_cluster.WIDE_SHAPES if options.wide else SHAPES:
+            for shape in SHAPES:
                 if shape[0] * shape[1] < rows or shape[0] * shape[1] > 4 * rows:
                     continue
                 held = [backend.allocate(max(a.nbytes, 4096)) for _ in range(4)]

@@ -22,7 +22,7 @@ from oxinp._kernels.lapack import cluster, lu_cluster, lu_panel, rows
 from oxinp._kernels.lapack.diagonal import STATUS_NBYTES
 from oxinp._kernels.lapack.lu_panel import WIDTHS, Panel
 from oxinp._kernels.plan import Argument, Fill, Plan, Scratch, beside
-from oxinp._ptx.types import c64, f64
+from oxinp._ptx.types import c64
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,14 +36,11 @@ OUTER_WIDTHS = (64, 128, 256, 512, 1024)  # of block columns
 GROUPS = (32, 128, 256, 512)
 LOOKS_AHEAD = True  # where that was measured to be faster, see `outer`
 AHEAD = 2048  # rows above which it is; with fewer, panels take longer than all that may run beside them
-NARROW_ROWS, NARROW_WIDTH = 4096, 256  # rows that are left from which on block columns are narrower, which look ahead
-LAST = 0  # and from which on none does
-EXCHANGES_APART = True
-IN_PANELS = True
+NARROW_ROWS, NARROW_WIDTH = 6144, 256  # rows that are left from which on block columns are narrower, which look ahead
+IN_PANELS = False  # clusters exchange rows in the block column that their panel is of, instead of launches behind them
 COLUMN_SECONDS, SLOWER = 0.0, 1.6  # of a column of a panel; how much longer it takes where threads have two rows
 BESIDE_RATE = 45e12  # of products beside panels, flop/s
 CUT_UNIT, MIN_CUT = 128, 1024  # columns
-WIDE = 0  # rows from which on panels are wide, see `lu_cluster`
 UNIT_LOWER = Form(TRIANGULAR, is_lower=True, has_unit_diagonal=True)
 UPPER = Form(TRIANGULAR, is_lower=False)
 
@@ -164,9 +161,8 @@ class _Factor:
         self.block = outer(stack, device)
         self.lows = self.block_columns()
         self.columns = 0, stack.num_columns  # in which a panel's exchanges are made at once
-        self.looks_ahead = self.block.looks_ahead
-        num_lists = 2 * self.most_lists() if self.block.looks_ahead else stack.count
-        self.exchanges = self.scratch.take(3 * self.width * 4 * max(num_lists, 2))  # a wide panel's are two
+        num_lists = stack.count if not self.block.looks_ahead else 2 * -(-self.block.width // self.panel_width(0))
+        self.exchanges = self.scratch.take(3 * self.width * 4 * num_lists)
         self.board = lu_panel.board(self.scratch, stack.type, most, stack.count)
         # Blocks of a panel wait for each other: of many panels only so many at a time that all are resident.
         self.at_once = stack.count if most == 1 else max(1, device.num_sms // most)
@@ -180,13 +176,12 @@ class _Factor:
             rows.start(self.permutation, stack.num_rows, stack.count),
         ]
         blocks = list(pairwise([*self.lows, self.depth]))
-        ahead = [own for own in blocks if stack.num_rows - own[0] > LAST] if self.block.looks_ahead else []
-        if ahead:
-            self.look_ahead(ahead)
-        self.columns, self.looks_ahead = (0, stack.num_columns), False
-        for low, high in blocks[len(ahead) :]:
-            self.factor(low, high)
-            self.extend(low, high, (high, stack.num_columns))
+        if self.block.looks_ahead:
+            self.look_ahead(blocks)
+        else:
+            for low, high in blocks:
+                self.factor(low, high)
+                self.extend(low, high, (high, stack.num_columns))
         return self.scratch.plan(self.steps)
 
     def block_columns(self) -> list[int]:
@@ -203,8 +198,7 @@ class _Factor:
 
     def group(self, low: int) -> int:
         """Return among how many columns a panel brings all to its right up to date."""
-        group = NARROW_WIDTH if self.is_narrow(self.lows[self.block_of(low)]) else self.block.group
-        return max(group, self.width, self.panel_width(low))
+        return NARROW_WIDTH if self.is_narrow(self.lows[self.block_of(low)]) else max(self.block.group, self.width)
 
     def block_of(self, low: int) -> int:
         """Return the number of the block column that has a column."""
@@ -220,12 +214,8 @@ class _Factor:
         self.factor_block(*blocks[0])
         for own, following in pairwise(blocks):
             (low, high), right = own, (following[1], end)
-            if not EXCHANGES_APART:
-                self.steps.append(self.exchange((low, end), own, 0, permutes=True))
+            self.steps.append(self.exchange((low, end), own, 0, permutes=True))
             urgent, rest = self.apart(self.extend, low, high, following), self.apart(self.solve, low, high, right)
-            if EXCHANGES_APART:
-                urgent.insert(0, self.exchange((low, following[1]), own, 0))
-                rest.insert(0, self.exchange(right, own, 0, permutes=True))
             self.steps += beside(urgent, rest)
             cut = self.cut(own, following)
             urgent, rest = self.apart(self.factor_block, *following), self.apart(self.reduce_rest, own, (right[0], cut))
@@ -281,8 +271,7 @@ class _Factor:
                     lines, columns = (end, self.stack.num_rows), (end, high)
                     self.steps += reduced(self.stack, lines, columns, (start, end), self.device, self.a)
             return
-        width = max(self.width, self.panel_width(low))
-        middle = low + -(-(high - low) // (2 * width)) * width
+        middle = low + -(-(high - low) // (2 * self.width)) * self.width
         self.factor(low, middle)
         self.extend(low, middle, (middle, high))
         self.factor(middle, high)
@@ -309,14 +298,14 @@ class _Factor:
             else:
                 self.steps.append(lu_panel.launch(panel, self.height, *places, self.board))
         is_done = bool(self.beside_panel(low, high, end).count)
-        if (self.columns != (low, high) or not self.looks_ahead) and not is_done:
-            exchanged = self.exchange(self.columns, (low, high), end - high, permutes=not self.looks_ahead)
+        if (self.columns != (low, high) or not self.block.looks_ahead) and not is_done:
+            exchanged = self.exchange(self.columns, (low, high), end - high, permutes=not self.block.looks_ahead)
             self.steps.append(exchanged)
 
     def beside_panel(self, low: int, high: int, end: int) -> lu_cluster.Beside:
         """Return the columns in which a panel's own cluster exchanges rows: of its block column, if that is apart."""
         spec = self.cluster(low)
-        if spec is None or not (spec.exchanges and self.looks_ahead and IN_PANELS):
+        if spec is None or not (spec.exchanges and self.block.looks_ahead and IN_PANELS):
             return lu_cluster.Beside()
         start, stop = self.columns
         return lu_cluster.Beside(low - start, stop - start - (high - low), end - high)
@@ -324,11 +313,7 @@ class _Factor:
     def cluster(self, low: int) -> ClusterSpec | None:
         """Return the cluster that factors the panel from a column on; None where there is none."""
         stack = self.stack
-        if stack.count > 1:
-            return None
-        first = self.lows[self.block_of(low)]
-        is_wide = stack.type is f64 and stack.num_rows - first <= WIDE
-        return lu_cluster.choose(stack.type, stack.num_rows - low, self.device, is_wide=is_wide)
+        return lu_cluster.choose(stack.type, stack.num_rows - low, self.device) if stack.count == 1 else None
 
     def panel_width(self, low: int) -> int:
         """Return how many columns panels have in the block column that has a column."""
@@ -338,14 +323,10 @@ class _Factor:
     def lists(self, low: int) -> Argument:
         """Where the exchanges of the panel from a column on are kept: of all of two block columns, or of a panel."""
         number = 0
-        if self.looks_ahead:
-            own = self.block_of(low)
-            number = own % 2 * self.most_lists() + (low - self.lows[own]) // min(self.width, self.panel_width(low))
+        if self.block.looks_ahead:
+            most, own = -(-self.block.width // self.panel_width(0)), self.block_of(low)
+            number = own % 2 * most + (low - self.lows[own]) // self.panel_width(low)
         return self.exchanges.at(4 * 3 * self.width * number)
-
-    def most_lists(self) -> int:
-        """Return how many panels a block column has at most."""
-        return -(-self.block.width // min(self.width, self.panel_width(0)))
 
     def exchange(
         self, columns: tuple[int, int], panel: tuple[int, int], num_solved: int, *, permutes: bool = False

@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import struct
 from functools import cache
-from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
 from oxinp._kernels.gemm.multistage.warp_mma import multiply_add
@@ -46,7 +45,6 @@ if TYPE_CHECKING:
 
 # Threads of a block, blocks of a cluster, rows of a thread.
 SHAPES = ((128, 8), (128, 16), (256, 8), (256, 16), (512, 8), (512, 16), (512, 16, 2))
-WIDE_SHAPES = ((128, 8), (128, 16), (256, 16))  # of wide panels, of f64
 CHUNK = 8  # elements of a row that are brought up to date without asking whether there are as many
 UNROLL = 8  # rows of a warp that are on their way at a time
 
@@ -63,20 +61,17 @@ class ClusterSpec(NamedTuple):
         Of the cluster.
     num_lines : int
         Rows of a thread.
-    is_wide : bool
-        Panels are of twice as many columns.
     """
 
     type: Type
     num_threads: int
     num_blocks: int
     num_lines: int = 1
-    is_wide: bool = False
 
     @property
     def width(self) -> int:
-        """Most columns of a panel: but for wide ones, the registers of a thread are as many, whatever rows it has."""
-        return WIDTHS[self.type.nbytes] // self.num_lines * (1 + self.is_wide)
+        """Most columns of a panel: the registers of a thread are as many, however many rows it has."""
+        return WIDTHS[self.type.nbytes] // self.num_lines
 
     @property
     def height(self) -> int:
@@ -95,11 +90,8 @@ class ClusterSpec(NamedTuple):
         return (self.height * (self.width + 3) + lines * (self.width + 1)) * self.type.nbytes + 2048
 
 
-def choose(type: Type, num_rows: int, device: Device, *, is_wide: bool = False) -> ClusterSpec | None:
+def choose(type: Type, num_rows: int, device: Device) -> ClusterSpec | None:
     """Return the Spec of the smallest cluster that has a panel's rows; None where there is none."""
-    if is_wide:
-        wide = (ClusterSpec(type, *shape, is_wide=True) for shape in WIDE_SHAPES)
-        return cluster.smallest(wide, num_rows, device)
     specs = (ClusterSpec(type, *shape) for shape in SHAPES)
     return cluster.smallest((spec for spec in specs if _has_registers(spec)), num_rows, device)
 
@@ -131,7 +123,7 @@ class _ClusterPanel(PanelKernel):
 
     def __init__(self, spec: ClusterSpec) -> None:
         k = Builder("lu_cluster_panel", block=spec.num_threads, cluster=spec.num_blocks, target="sm_90", min_blocks=1)
-        super().__init__(k, spec.type, spec.height, max(spec.width, WIDTHS[spec.type.nbytes]))
+        super().__init__(k, spec.type, spec.height)
         self.spec, self.num_warps, self.columns = spec, spec.num_threads // WARP, spec.width
         self.line = self.columns + 1
         self.take()
@@ -183,7 +175,7 @@ class _ClusterPanel(PanelKernel):
 
     def exchange_beside(self) -> None:
         """Exchange rows in the columns beside the panel, a strip for each block, and solve for some; see `rows`."""
-        k, columns, width = self.k, self.columns, self.width
+        k, columns = self.k, self.columns
         triangle = self.tile
         with k.range(self.rank + 0, (self.num_others + (WARP - 1)) / WARP, self.spec.num_blocks) as strip:
             start, number = strip * WARP, strip * WARP + k.lane
@@ -195,9 +187,8 @@ class _ClusterPanel(PanelKernel):
             with k.when(is_solving), k.range(k.tid + 0, columns * columns, self.spec.num_threads) as entry:
                 row, left = entry / columns, entry % columns
                 triangle[left * columns + row] = self.a[k.cast(row, i64) * self.pitch + k.cast(left, i64)]
-            extents = width, self.num_warps
             is_there = number < self.num_others
-            rows.exchange_elements(k, extents, column, self.pitch, k.const(0, u32), self.exchanges, is_there)
+            rows.exchange_elements(k, self.num_warps, column, self.pitch, k.const(0, u32), self.exchanges, is_there)
             k.barrier()
             with k.when(is_solving & (k.warp == 0) & is_right & (number < end)):
                 rows.substitute(k, columns, triangle, column, self.pitch)
@@ -208,11 +199,11 @@ class _ClusterPanel(PanelKernel):
     def rows_in(self, own: Value) -> None:
         """Let the rows of each warp come in, zeros where there are none."""
         k, copies, nbytes = self.k, AsyncCopies(self.k), self.type.nbytes
-        at_once, parts = self.at_once()
-        first = own + k.lane / self.columns
+        at_once = WARP // self.columns
+        first, column = own + k.lane / self.columns, k.lane % self.columns
         with k.range(k.const(0, u32), WARP * self.spec.num_lines, at_once * UNROLL) as start:
-            for i, part in product(range(0, at_once * UNROLL, at_once), parts):
-                row, column = first + start + i, k.lane % self.columns + part
+            for i in range(0, at_once * UNROLL, at_once):
+                row = first + start + i
                 is_there = (self.top + row < self.num_rows) & (column < self.num_columns)
                 place = k.cast(k.where(is_there, self.top + row, k.const(0, u32)), i64) * self.pitch
                 source = self.a.at(place + k.cast(k.where(is_there, column, k.const(0, u32)), i64))
@@ -222,18 +213,14 @@ class _ClusterPanel(PanelKernel):
         copies.wait()
         k.warp_sync()
 
-    def at_once(self) -> tuple[int, range]:
-        """How many rows lanes have at a time, and the columns at which the first lane begins, one after the other."""
-        return max(1, WARP // self.columns), range(0, self.columns, WARP)
-
     def rows_out(self, own: Value, line: _Line) -> None:
         """Store a row of each lane at its position."""
         k = self.k
-        at_once, parts = self.at_once()
-        first = k.lane / self.columns
+        at_once = WARP // self.columns
+        first, column = k.lane / self.columns, k.lane % self.columns
         with k.range(k.const(0, u32), WARP, at_once * UNROLL) as start:
-            for i, part in product(range(0, at_once * UNROLL, at_once), parts):
-                row, column = first + start + i, k.lane % self.columns + part
+            for i in range(0, at_once * UNROLL, at_once):
+                row = first + start + i
                 position = k.shfl_idx(line.position.get(), row)
                 with k.when((position < self.num_rows) & (column < self.num_columns)):
                     place = k.cast(position, i64) * self.pitch + k.cast(column, i64)

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from oxinp._kernels.choice import Device
     from oxinp._kernels.plan import Scratch
     from oxinp._ptx.memory import Pointer
-    from oxinp._ptx.value import Var
 
 BLOCK, WARP = 256, 32
 NUM_WARPS = BLOCK // WARP
@@ -105,13 +104,11 @@ class PanelKernel:
     type : Type
     height : int
         Rows of a block.
-    width : int
-        Columns of a panel; of its exchanges a lane keeps every 32nd.
     """
 
-    def __init__(self, k: Builder, type: Type, height: int, width: int) -> None:
-        self.k, self.type, self.height, self.width = k, type, height, width
-        self.real = type.parts[0]
+    def __init__(self, k: Builder, type: Type, height: int) -> None:
+        self.k, self.type, self.height = k, type, height
+        self.width, self.real = WIDTHS[type.nbytes], type.parts[0]
         self.a, self.pivots = k.pointer("a", type), k.pointer("pivots", u32, "w")
         self.exchanges, self.status = k.pointer("exchanges", u32), k.pointer("status", u64)
         self.line = self.width + 1
@@ -132,10 +129,8 @@ class PanelKernel:
         self.pivots = self.pivots.at(wide * self.pivots_move)
         self.exchanges = self.exchanges.at(self.matrix * (3 * self.width))
         self.top = self.rank * self.height  # this block's first row in the panel
-        parts = range(0, self.width, WARP)
-        self.tops = [k.var(k.lane + k.const(part, u32)) for part in parts]
-        self.positions, self.sources = ([k.var(NOWHERE, u32) for _ in parts] for _ in range(2))
-        self.winners = [k.var(0, u32) for _ in parts]  # of the columns of the lane's numbers
+        self.lists = k.var(k.lane + k.const(0, u32)), k.var(NOWHERE, u32), k.var(NOWHERE, u32)
+        self.winners = k.var(0, u32)  # of the column of the lane's number
         self.first_zero = k.var(NOWHERE, u32)
         self.is_noting = (self.rank == 0) & (k.warp == k.block[0] // WARP - 1)
 
@@ -186,58 +181,36 @@ class PanelKernel:
     def note(self, column: Any, winner: Value) -> None:
         """Keep the exchange of two rows: the first block's last warp, a lane for each row on top and each below."""
         k = self.k
-        parts = list(range(0, self.width, WARP))
+        top, positions, sources = self.lists
         with k.when(self.is_noting):
-            numbers = [k.lane + part if part else k.lane for part in parts]
-            same = [k.ballot(positions.get() == winner) for positions in self.positions]
-            is_on_top, is_known = winner < self.width, _any(same) != 0
-            place = column
-            for part, word in zip(parts, same, strict=True):
-                found = k.bfind(word & (k.const(0, u32) - word))
-                place = k.where(word != 0, found + part if part else found, place)
-            from_top = self.kept(self.tops, winner)
-            from_below = k.where(is_known, self.kept(self.sources, place), winner)
-            upper = self.kept(self.tops, column)
-            for i, number in enumerate(numbers):
-                with k.when(is_on_top & (number == winner)):
-                    self.tops[i].set(upper)
-                with k.when(~is_on_top & (number == place)):
-                    self.positions[i].set(winner)
-                    self.sources[i].set(upper)
-                with k.when(number == column):
-                    self.tops[i].set(k.where(is_on_top, from_top, from_below))
-                self.winners[i].set(k.where(number == column, winner, self.winners[i]))
-
-    def kept(self, values: list[Var], number: Value) -> Value:
-        """The value of a number, of those that lanes have, every 32nd each."""
-        k = self.k
-        found = k.shfl_idx(values[0].get(), number % WARP)
-        for part, value in zip(range(WARP, self.width, WARP), values[1:], strict=True):
-            found = k.where(number >= part, k.shfl_idx(value.get(), number % WARP), found)
-        return found
+            lane = k.lane
+            same = k.ballot(positions.get() == winner)
+            is_on_top, is_known = winner < self.width, same != 0
+            place = k.where(is_known, k.bfind(same & (k.const(0, u32) - same)), column)
+            from_top = k.shfl_idx(top.get(), winner % WARP)
+            from_below = k.where(is_known, k.shfl_idx(sources.get(), place), winner)
+            upper = k.shfl_idx(top.get(), column)
+            with k.when(is_on_top & (lane == winner)):
+                top.set(upper)
+            with k.when(~is_on_top & (lane == place)):
+                positions.set(winner)
+                sources.set(upper)
+            with k.when(lane == column):
+                top.set(k.where(is_on_top, from_top, from_below))
+            self.winners.set(k.where(lane == column, winner, self.winners))
 
     def report(self) -> None:
         """Write exchanges and pivots; take the minimum of the status and the number of the first pivot that is zero."""
         k = self.k
         with k.when(self.is_noting):
-            for part in range(0, self.width, WARP):
-                number, i = k.lane + part if part else k.lane, part // WARP
-                with k.when(number < self.width):
-                    for place, values in enumerate((self.tops, self.positions, self.sources)):
-                        self.exchanges[number + place * self.width] = values[i].get()
-                with k.when(number < self.num_columns):
-                    self.pivots[number] = self.first + self.winners[i]
+            with k.when(k.lane < self.width):
+                for i, values in enumerate(self.lists):
+                    self.exchanges[k.lane + i * self.width] = values.get()
+            with k.when(k.lane < self.num_columns):
+                self.pivots[k.lane] = self.first + self.winners
             with k.when((k.lane == 0) & (self.first_zero != NOWHERE)):
                 wide = [k.cast(x, u64) for x in (self.start + self.matrix, self.order, self.first + self.first_zero)]
                 self.status.atomic("min", 0, wide[0] * wide[1] + wide[2])
-
-
-def _any(words: list[Value]) -> Value:
-    """The bits that some word has."""
-    found = words[0]
-    for word in words[1:]:
-        found = found | word
-    return found
 
 
 class _Panel(PanelKernel):
@@ -245,7 +218,7 @@ class _Panel(PanelKernel):
 
     def __init__(self, spec: PanelSpec) -> None:
         k = Builder("lu_panel", block=BLOCK, target="sm_80", min_blocks=1)
-        super().__init__(k, spec.type, spec.height, spec.width)
+        super().__init__(k, spec.type, spec.height)
         self.spec = spec
         self.candidate = compound(self.real, u32)
         self.board = [

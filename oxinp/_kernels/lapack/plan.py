@@ -19,7 +19,7 @@ from oxinp._kernels.lapack.lu import Stack, contiguous
 from oxinp._kernels.lapack.qr import Qr, upper
 from oxinp._kernels.plan import ALIGNMENT, Argument, Plan, Scratch
 from oxinp._kernels.problem import Instr, Operand, Output
-from oxinp._ptx.types import c64, c128, f32, f64
+from oxinp._ptx.types import f32, f64
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,9 +42,8 @@ def _cast(type: Type) -> Instr:
     return Instr(lower, type, (0,))
 
 
-WIDENED = 4096  # rows of single precision from which systems are solved in double, whose products are faster
-WIDER = {f32: f64, c64: c128}
-CASTS = {type_: _cast(type_) for type_ in (f32, f64, c64, c128)}
+WIDENED = 6144  # rows of f32 from which a system is solved in f64, whose products are faster
+CASTS = {type_: _cast(type_) for type_ in (f32, f64)}
 
 
 def is_possible(type: Type, num_rows: int, device: Device) -> bool:
@@ -131,9 +130,8 @@ def plan_solve(shape: Sequence[int], a: Operand, b: Operand, device: Device) -> 
         strides = (right.move, right.pitch, 1)
         return small.plan(small.SOLVE, given, contiguous(a.type, stack.count, order, columns), strides)
     pitch = -(-(order + columns) // PITCH) * PITCH
-    type_ = WIDER.get(a.type, a.type) if order >= WIDENED and stack.count == 1 else a.type
-    if not is_possible(type_, order, device):
-        type_ = a.type
+    is_widened = a.type is f32 and order >= WIDENED and stack.count == 1 and is_possible(f64, order, device)
+    type_ = f64 if is_widened else a.type
     both = Stack(type_, stack.count, order, order + columns, pitch, order * pitch)
     held = scratch.take(both.count * both.move * type_.nbytes)
     solved = lu.plan_solve(both, device)

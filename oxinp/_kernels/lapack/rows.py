@@ -57,8 +57,7 @@ class ExchangeSpec(NamedTuple):
 @retraceable
 def make_exchange(spec: ExchangeSpec) -> Kernel:
     """The kernel that does a panel's exchanges in the columns beside it, and solves for some; see `exchange`."""
-    type, columns = spec.type, spec.columns
-    length = 3 * max(columns, WIDTHS[spec.type.nbytes])
+    type, columns, length = spec.type, spec.columns, 3 * WIDTHS[spec.type.nbytes]
     k = Builder("exchange_rows", block=BLOCK, target="sm_90" if spec.follows else "sm_80")
     a, permutation = k.pointer("a", type), k.pointer("permutation", u32)
     lists = k.pointer("lists", u32, "r")
@@ -88,7 +87,7 @@ def make_exchange(spec: ExchangeSpec) -> Kernel:
         with k.range(0, num_panels) as panel:
             exchange_elements(
                 k,
-                (length // 3, NUM_WARPS),
+                NUM_WARPS,
                 base,
                 pitch,
                 first + panel * columns,
@@ -107,15 +106,15 @@ def make_exchange(spec: ExchangeSpec) -> Kernel:
 
 
 def exchange_elements(
-    k: Builder, extents: tuple[int, int], column: Pointer, pitch: Value, first: Value, lists: Pointer, is_there: Value
+    k: Builder, num_warps: int, column: Pointer, pitch: Value, first: Value, lists: Pointer, is_there: Value
 ) -> None:
     """Exchange the elements of a thread's column, if it is there, as a panel's lists say.
 
     Parameters
     ----------
     k : Builder
-    extents : (int, int)
-        Numbers of each list, and warps of a block.
+    num_warps : int
+        Of a block.
     column : Pointer
     pitch : Value
         Elements from one of a column to the next.
@@ -124,7 +123,7 @@ def exchange_elements(
     lists : Pointer
     is_there : Value
     """
-    width, num_warps = extents
+    width = WIDTHS[column.type.nbytes]
     nowhere = k.const(NOWHERE, u32)
     moved = []
     for i in range(0, 2 * width, num_warps):
@@ -170,10 +169,8 @@ def substitute(k: Builder, width: int, triangle: Pointer, column: Pointer, pitch
             for m, element in enumerate(triangle.load(i * width + start, vector), start):
                 if m > i:
                     values[m].set(multiply_add(k, element, factor, values[m].get()))
-    # From the last row up: addresses that loads and stores had in common would stay in registers.
-    last = column.at(k.const(width - 1, i64) * pitch)
-    for i, value in enumerate(reversed(values[1:])):
-        last[k.const(-i, i64) * pitch] = value.get()
+    for i, value in enumerate(values[1:], 1):
+        column[k.const(i, i64) * pitch] = value.get()
 
 
 @cache
@@ -266,8 +263,7 @@ class Exchange(NamedTuple):
     columns : (int, int)
         The first column and the one behind the last.
     panel : (int, int)
-        First column and number of columns of the panels, in which the rows have changed places already; all of them
-        are among the columns, or none is.
+        First column and number of columns of the panels, in which the rows have changed places already.
     each : int
         Columns of each panel, but for the last one.
     order : int
@@ -298,14 +294,13 @@ class Exchange(NamedTuple):
 def exchange(given: Exchange, a: Argument, permutation: Argument, lists: Argument) -> Launch:
     """Return the launch that exchanges rows: `a` is the matrix's first element."""
     (start, end), (first, width) = given.columns, given.panel
-    is_inside = start <= first < end
-    others = end - start - width if is_inside else end - start
+    others = end - start - width
     strips = -(-others // WARP)
     num_panels = -(-width // given.each)
     constants = (
         strips,
         others,
-        first - start if is_inside else others,
+        first - start,
         width,
         first,
         num_panels,

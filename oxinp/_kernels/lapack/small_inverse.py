@@ -41,9 +41,6 @@ if TYPE_CHECKING:
     from oxinp._ptx.value import Value, Var
 
 
-EAGER_BLOCKS = 0
-
-
 class InverseSpec(NamedTuple):
     """One kernel of the family.
 
@@ -52,14 +49,10 @@ class InverseSpec(NamedTuple):
     type : Type
     side : int
         One of `SIDES`: rows and columns that a matrix has in registers.
-    eager_blocks : int
-        If not 0, every number of X is taken off those that need it as soon as it is known, and a multiprocessor has
-        room for so many blocks.
     """
 
     type: Type
     side: int
-    eager_blocks: int = 0
 
     @property
     def rows_each(self) -> int:
@@ -105,7 +98,7 @@ class _Inverse:
 
     def __init__(self, spec: InverseSpec) -> None:
         self.spec, self.type, self.side = spec, spec.type, spec.side
-        self.k = k = Builder("small_invert", block=WARP, target="sm_80", min_blocks=max(1, spec.eager_blocks))
+        self.k = k = Builder("small_invert", block=WARP, target="sm_80", min_blocks=1)
         self.x, self.status = k.pointer("x", spec.type, "w"), k.pointer("status", u64)
         self.a = k.pointer("a", spec.type, "r")
         self.order, self.count = k.scalar("order", u32), k.scalar("count", u32)
@@ -132,12 +125,8 @@ class _Inverse:
         k.barrier()
         for j in range(self.side):
             self.eliminate(j, rows, singular)
-        if self.spec.eager_blocks:
-            self.put_columns(rows)
-            self.take_off(rows)
-        else:
-            self.put(rows)
-            self.substitute(rows)
+        self.put(rows)
+        self.substitute(rows)
         self.report(singular.get())
         return k.build()
 
@@ -248,40 +237,6 @@ class _Inverse:
             self.stored(self.tile.at(row.position.get() * self.pitch), row.values)
         self.k.barrier()
 
-    def put_columns(self, rows: list[_Row]) -> None:
-        """Let the tile have L and U in order, column by column."""
-        self.k.barrier()
-        for row in rows:
-            place = self.tile.at(row.position.get())
-            for column, value in enumerate(row.values):
-                place[column * self.pitch] = value.get()
-        self.k.barrier()
-
-    def take_off(self, rows: list[_Row]) -> None:
-        """Solve for the columns of X that a lane has, and store them."""
-        k, side = self.k, self.side
-        columns = [[k.where(row.position == i, self.one, self.zero) for i in range(side)] for row in rows]
-
-        def spread(i: int, begin: int, end: int, factors: list[Value]) -> None:
-            for number, value in self.loaded(self.tile.at(i * self.pitch), begin, end):
-                for column, factor in zip(columns, factors, strict=True):
-                    column[number] = multiply_add(k, value, factor, column[number])
-
-        for i in range(side):
-            k.warp_sync()  # so that no more is loaded ahead than registers hold
-            spread(i, i + 1, side, [column[i] for column in columns])
-        first = k.cast(self.matrix, i64) * self.x_move + k.cast(self.lane, i64)
-        place = k.var(first + self.x_pitch * (side - 1))
-        for i in reversed(range(side)):
-            k.warp_sync()
-            inverse = self.tile.at(i * self.pitch)[i]
-            found = [column[i] * inverse for column in columns]
-            for number, (row, x) in enumerate(zip(rows, found, strict=True)):
-                with k.when(self.is_inside & (row.number < self.order) & (self.order > i)):
-                    self.x[place + number * self.lanes] = x
-            place.set(place - self.x_pitch)
-            spread(i, 0, i, [-x for x in found])
-
     def substitute(self, rows: list[_Row]) -> None:
         """Solve for the columns of X that a lane has, and store them."""
         k, side = self.k, self.side
@@ -330,7 +285,7 @@ def plan(stack: Stack, x: Stack) -> Plan:
     x : Stack
     """
     n = stack.num_rows
-    spec = InverseSpec(stack.type, next(side for side in SIDES if side >= n), EAGER_BLOCKS)
+    spec = InverseSpec(stack.type, next(side for side in SIDES if side >= n))
     constants = (n, stack.count, stack.pitch, stack.move, x.pitch, x.move)
     flops = 2 * n**3 * (4 if stack.type.is_complex else 1)
     work = Work(flops * stack.count, 2 * n * n * stack.type.nbytes * stack.count)
