@@ -73,6 +73,7 @@ CASES = (
     ("svd", 1000, 32, 32, "c16"),
     ("eigh", 1, 128, 128, "f8"),
     ("svd", 1, 96, 96, "f8"),
+    ("eigh", 1, 512, 512, "f8"),
     ("eigh", 1, 1024, 1024, "f8"),
     ("eigh", 1, 4096, 4096, "f8"),
     ("eigvalsh", 1, 4096, 4096, "f8"),
@@ -104,8 +105,8 @@ COMPOSED = (
 )
 # Of cases: constants of modules in the place of which others are measured beside the usual ones.
 ALTERNATIVES = {
-    f"eigh {dtype} 1x1024x1024": tuple({(tridiagonal, "MIN_ROWS"): rows} for rows in (8, 10, 12, 16, 22, 28))
-    for dtype in ("f8", "c16")
+    f"eigh f8 1x{n}x{n}": tuple({(tridiagonal, "FEW_BLOCKS_ROWS"): rows} for rows in (8, 16, 28, 37, 49))
+    for n in (512, 1024)
 }
 OF_SCIPY = {
     "hessenberg": lambda linalg: linalg.hessenberg,
