@@ -27,7 +27,7 @@ from oxinp._driver.event import Event
 from oxinp._driver.graph import Graph
 from oxinp._driver.launch import LaunchAttribute, Launcher
 from oxinp._kernels.elementwise.plan import contiguous_strides
-from oxinp._kernels.lapack import lu
+from oxinp._kernels.lapack import lu, small_inverse
 from oxinp._kernels.lapack import plan as lapack
 from oxinp._kernels.plan import Beside, Launch, in_order
 from oxinp._kernels.problem import Operand
@@ -97,6 +97,7 @@ ALTERNATIVES = {
         {(lu, "NARROW_ROWS"): 4096},
     ),
     "solve f4": ({}, {(lapack, "WIDENED"): 1 << 20}),
+    "inv f8": ({}, {(small_inverse, "STEP"): 8}, {(small_inverse, "STEP"): 4}),
 }
 
 
@@ -388,7 +389,7 @@ def main(arguments):
         write(line)
         if options.steps:
             write("    " + problem.bound.by_kernel())
-        for changes in ALTERNATIVES.get(f"{name} {dtype}", ()) if options.alternatives and count == 1 else ():
+        for changes in ALTERNATIVES.get(f"{name} {dtype}", ()) if options.alternatives and n != 256 else ():
             with constants(changes) as told:
                 problem.bind()
             ratio = problem.ratio(rng)
