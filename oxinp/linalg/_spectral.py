@@ -169,7 +169,7 @@ def lstsq(a: Any, b: Any, rcond: Any) -> tuple[Any, Any, Any, Any]:
     """Return the least-squares solution of least norm, residuals, rank and singular values, of matrices both."""
     a, b = prepared(a, b, are_square=False)
     rows, columns = a.shape
-    found = _normal_equations.solve(a, b, rcond) if _normal_equations.is_possible(a) else None
+    found = _normal_equations.solve(a, b, rcond) if _normal_equations.is_possible(a, b) else None
     if found is not None:
         return found
     if rows > TALL * columns:

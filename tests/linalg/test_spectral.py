@@ -189,7 +189,7 @@ def test_tall_least_squares(condition, dtype, monkeypatch):
     if condition > 1:
         check("np.linalg.lstsq(a, b, rcond=0.99)", a=a, b=b)
     is_near = condition <= _normal_equations.MOST_CONDITION
-    assert [way is not None for way in ways] == [is_near] * 3 + [False] * (condition > 1)
+    assert [way is not None for way in ways] == ([is_near] * 3 + [False] * (condition > 1)) * (dtype != "c16")
 
 
 @pytest.mark.parametrize("scale", [1e-200, 1e200])

@@ -63,9 +63,9 @@ def _by_cholesky(a: Any) -> tuple[Any, Any] | None:
     columns = a.shape[1]
     eye: Any = np.eye(columns, dtype=a.dtype, like=a)
     try:
-        first = factorise.cholesky(inner_products(a))
+        first = factorise.cholesky(_inner_products(a))
         turned = solve_triangular(first, _adjoint(a), Triangle(0, True))  # Q^H, nearly
-        gram = inner_products(_adjoint(turned))
+        gram = _inner_products(_adjoint(turned))
         if not float(np.abs(gram - eye).sum(axis=0).max()) <= NEAR:
             return None
         second = factorise.cholesky(gram)
@@ -84,7 +84,7 @@ def _adjoint(a: Any) -> Any:
     return factorise.conjugate(a.swapaxes(-1, -2))
 
 
-def inner_products(a: Any) -> Any:
+def _inner_products(a: Any) -> Any:
     """Return those of columns, which groups of rows have summed up."""
     rows, columns = a.shape
     count = rows // GROUP
@@ -93,4 +93,4 @@ def inner_products(a: Any) -> Any:
     return (_adjoint(groups) @ groups).sum(axis=0) + _adjoint(rest) @ rest
 
 
-__all__ = ["MOST_COLUMNS", "inner_products", "qr"]
+__all__ = ["qr"]
