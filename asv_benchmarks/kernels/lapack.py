@@ -1,14 +1,15 @@
 """Factorisations on a GPU: right by LAPACK's test ratios, and how fast.
 
 ``python -m asv_benchmarks.kernels.lapack [--quick] [--peer] [--steps] [--width N] [--resident N] [--group N] [--ahead]
-[--cases REGEX]`` prints a line per case: the median of device-event times over random data, launch by launch and as one
-graph, the rate of the graph as a share of what the device's f64 units reach in products, the ratio that LAPACK's own
-tests demand to be at most 30, with ``--peer`` the faster of CuPy and PyTorch, where these are installed, and with
-``--steps`` the time and the rate of every kernel. A factorisation that works in place has its copy timed with it. Ends
-with status 1 if anything is wrong.
+[--alternatives] [--cases REGEX]`` prints a line per case: the median of device-event times over random data, launch by
+launch and as one graph, the rate of the graph as a share of what the device's f64 units reach in products, the ratio
+that LAPACK's own tests demand to be at most 30, with ``--peer`` the faster of CuPy and PyTorch, where these are
+installed, with ``--steps`` the time and the rate of every kernel, and with ``--alternatives`` the graph's with other
+constants. A factorisation that works in place has its copy timed with it. Ends with status 1 if anything is wrong.
 """
 
 import argparse
+import contextlib
 import ctypes
 import importlib
 import importlib.util
@@ -26,6 +27,7 @@ from oxinp._driver.event import Event
 from oxinp._driver.graph import Graph
 from oxinp._driver.launch import LaunchAttribute, Launcher
 from oxinp._kernels.elementwise.plan import contiguous_strides
+from oxinp._kernels.lapack import lu, small_inverse
 from oxinp._kernels.lapack import plan as lapack
 from oxinp._kernels.plan import Beside, Launch, in_order
 from oxinp._kernels.problem import Operand
@@ -59,6 +61,8 @@ QUICK = (
     ("inv", 20, 256, 0, "f8"),
 )
 CASES = (
+    ("solve", 1, 1024, 1, "f8"),
+    ("solve", 1, 2048, 1, "f8"),
     ("solve", 1, 4096, 1, "f8"),
     ("solve", 1, 8192, 1, "f8"),
     ("cholesky", 1, 4096, 0, "f8"),
@@ -67,7 +71,9 @@ CASES = (
     ("qr", 1, 4096, 0, "f8"),
     ("qr", 1, 8192, 0, "f8"),
     ("qr", 1, 8192, 0, "f4"),
+    ("solve", 1, 4096, 1, "f4"),
     ("solve", 1, 8192, 1, "f4"),
+    ("solve", 1, 4096, 1, "c8"),
     ("cholesky", 1, 8192, 0, "f4"),
     ("solve", 1, 4096, 1, "c16"),
     ("solve", 1, 16384, 1, "f8"),
@@ -78,6 +84,34 @@ CASES = (
     ("cholesky", 1000, 256, 0, "f8"),
     ("inv", 1000, 256, 0, "f8"),
 )
+
+
+# Of cases with a name: constants of modules in the place of which others are measured beside the usual ones.
+ALTERNATIVES = {
+    "solve f8": (
+        {},
+        {(lu, "IN_PANELS"): True},
+        {(lu, "COLUMN_SECONDS"): 2e-6},
+        {(lu, "COLUMN_SECONDS"): 3e-6},
+        {(lu, "NARROW_ROWS"): 8192},
+        {(lu, "NARROW_ROWS"): 4096},
+    ),
+    "solve f4": ({}, {(lapack, "WIDENED"): 1 << 20}),
+    "inv f8": ({}, {(small_inverse, "STEP"): 8}, {(small_inverse, "STEP"): 4}),
+}
+
+
+@contextlib.contextmanager
+def constants(changes):
+    """Have constants of modules at other values."""
+    before = {key: getattr(*key) for key in changes}
+    for (module, name), value in changes.items():
+        setattr(module, name, value)
+    try:
+        yield ", ".join(f"{name} {value}" for (_, name), value in changes.items())
+    finally:
+        for (module, name), value in before.items():
+            setattr(module, name, value)
 
 
 def flops(name, count, n, columns, dtype):
@@ -225,16 +259,21 @@ class Problem:
         self.held = [backend.allocate(x.nbytes) for x in arrays]
         for buffer, array in zip(self.held[2:], arrays[2:], strict=True):
             backend.upload(buffer.ptr, array)
-        device = Tuned(backend.capability, width, resident, group, looks_ahead) if width else backend.capability
-        square = self.operand(self.a)
+        self.device = Tuned(backend.capability, width, resident, group, looks_ahead) if width else backend.capability
+        self.bind()
+
+    def bind(self):
+        """Plan, and bind the plan."""
+        shape, square, device = self.a.shape, self.operand(self.a), self.device
         plan = {
-            "solve": lambda: lapack.plan_solve(out.shape, square, self.operand(out), device),
+            "solve": lambda: lapack.plan_solve(self.b.shape, square, self.operand(self.b), device),
             "cholesky": lambda: lapack.plan_cholesky(shape, square, device),
             "inv": lambda: lapack.plan_invert(shape, square, device),
             "qr": lambda: lapack.plan_qr(shape, square, device),
-        }[name]()
+        }[self.name]()
         pointers = [buffer.ptr for buffer in self.held]
-        self.bound = Bound(backend, plan, pointers[:2], pointers[2:])
+        self.bound = None  # its workspace is free before there is another
+        self.bound = Bound(self.backend, plan, pointers[:2], pointers[2:])
 
     def operand(self, array):
         return Operand(from_dtype(self.dtype), contiguous_strides(array.shape))
@@ -323,6 +362,7 @@ def main(arguments):
     parser.add_argument("--resident", type=int, default=0, help="blocks on a multiprocessor that factor one together")
     parser.add_argument("--group", type=int, default=32, help="columns that every panel brings up to date")
     parser.add_argument("--ahead", action="store_true", help="factor block columns beside the rest")
+    parser.add_argument("--alternatives", action="store_true", help="measure other values of constants as well")
     parser.add_argument("--cases", default="", help="a regular expression of the lines that are wanted")
     options = parser.parse_args(arguments)
     backend, rng, is_right = open_backend(), np.random.default_rng(), True
@@ -349,6 +389,12 @@ def main(arguments):
         write(line)
         if options.steps:
             write("    " + problem.bound.by_kernel())
+        for changes in ALTERNATIVES.get(f"{name} {dtype}", ()) if options.alternatives and n != 256 else ():
+            with constants(changes) as told:
+                problem.bind()
+            ratio = problem.ratio(rng)
+            is_right &= ratio <= RATIO
+            write(f"    {milliseconds(backend, problem.bound.graphed, repetitions):9.3f} ms, ratio {ratio:.3g}: {told}")
         del problem
     return 0 if is_right else 1
 

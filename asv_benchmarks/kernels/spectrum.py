@@ -1,10 +1,11 @@
 """Eigenvalues and singular values on a GPU: right by LAPACK's test ratios, and how fast.
 
-``python -m asv_benchmarks.kernels.spectrum [--quick] [--peer] [--steps] [--cases REGEX]`` prints a line per case: the
-median of device-event times over random data as one graph, of lines that begin with oxinp wall times of the public
-function; the ratios of the residual and of orthogonality, of which LAPACK's own tests demand that they be at most 30,
-over a part of the matrices; with ``--peer`` CuPy and PyTorch, where these are installed, of kernels the faster one; and
-with ``--steps`` the time of every kernel. Ends with status 1 if anything is wrong.
+``python -m asv_benchmarks.kernels.spectrum [--quick] [--peer] [--steps] [--alternatives] [--cases REGEX]`` prints a
+line per case: the median of device-event times over random data as one graph, of lines that begin with oxinp wall times
+of the public function; the ratios of the residual and of orthogonality, of which LAPACK's own tests demand that they be
+at most 30, over a part of the matrices; with ``--peer`` CuPy and PyTorch, where these are installed, of kernels the
+faster one; with ``--steps`` the time of every kernel; and with ``--alternatives`` the graph's with other constants.
+Ends with status 1 if anything is wrong.
 """
 
 import argparse
@@ -17,10 +18,10 @@ import time
 
 import numpy as np
 
-from asv_benchmarks.kernels.lapack import RATIO, Bound
+from asv_benchmarks.kernels.lapack import RATIO, Bound, constants
 from asv_benchmarks.kernels.plans import milliseconds, write
 from oxinp._kernels.elementwise.plan import contiguous_strides
-from oxinp._kernels.lapack import spectrum
+from oxinp._kernels.lapack import spectrum, tridiagonal
 from oxinp._kernels.problem import Operand
 from oxinp._ptx.types import from_dtype
 from oxinp._runtime.cuda import open_backend
@@ -72,6 +73,7 @@ CASES = (
     ("svd", 1000, 32, 32, "c16"),
     ("eigh", 1, 128, 128, "f8"),
     ("svd", 1, 96, 96, "f8"),
+    ("eigh", 1, 512, 512, "f8"),
     ("eigh", 1, 1024, 1024, "f8"),
     ("eigh", 1, 4096, 4096, "f8"),
     ("eigvalsh", 1, 4096, 4096, "f8"),
@@ -101,6 +103,11 @@ COMPOSED = (
     ("solve_banded", (5, 100_000), "f8", (100_000, 512)),
     ("solve_banded", (3, 20_000), "f8", (20_000, 4096)),
 )
+# Of cases: constants of modules in the place of which others are measured beside the usual ones.
+ALTERNATIVES = {
+    f"eigh f8 1x{n}x{n}": tuple({(tridiagonal, "FEW_BLOCKS_ROWS"): rows} for rows in (8, 16, 28, 37, 49))
+    for n in (512, 1024)
+}
 OF_SCIPY = {
     "hessenberg": lambda linalg: linalg.hessenberg,
     "solve_banded": lambda linalg: lambda a, b: linalg.solve_banded((len(a) // 2, len(a) // 2), a, b),
@@ -140,11 +147,16 @@ class Problem:
         self.held = [backend.allocate(x.nbytes) for x in (*self.outputs, self.a)]
         backend.upload(self.held[-1].ptr, self.a)
         operand = Operand(from_dtype(self.a.dtype), contiguous_strides(shape))
+        self.operand = operand
+        self.bind()
+
+    def bind(self):
+        """Plan, and bind the plan."""
         plan = (spectrum.plan_eigh if self.is_hermitian else spectrum.plan_svd)(
-            shape, operand, backend.capability, has_vectors=self.has_vectors
+            self.a.shape, self.operand, self.backend.capability, has_vectors=self.has_vectors
         )
         pointers = [buffer.ptr for buffer in self.held]
-        self.bound = Bound(backend, plan, pointers[:-1], pointers[-1:])
+        self.bound = Bound(self.backend, plan, pointers[:-1], pointers[-1:])
 
     def ratio(self):
         """The larger of residual and orthogonality over what LAPACK's are of; of values, their error."""
@@ -296,6 +308,7 @@ def main(arguments):
     parser.add_argument("--quick", action="store_true", help="small cases only")
     parser.add_argument("--peer", action="store_true", help="measure CuPy and PyTorch as well")
     parser.add_argument("--steps", action="store_true", help="say which kernels take how long")
+    parser.add_argument("--alternatives", action="store_true", help="measure other values of constants as well")
     parser.add_argument("--cases", default="", help="a regular expression of the lines that are wanted")
     options = parser.parse_args(arguments)
     backend, rng, is_right = open_backend(), np.random.default_rng(), True
@@ -316,6 +329,12 @@ def main(arguments):
         write(line)
         if options.steps:
             write("    " + problem.bound.by_kernel())
+        for changes in ALTERNATIVES.get(title, ()) if options.alternatives else ():
+            with constants(changes) as told:
+                problem.bind()
+            ratio = problem.ratio()
+            is_right &= ratio <= RATIO
+            write(f"    {milliseconds(backend, problem.bound.graphed, 5):9.3f} ms, ratio {ratio:.3g}: {told}")
         del problem
     for name, shape, dtype, other in QUICK_COMPOSED if options.quick else COMPOSED:
         title = f"oxinp {name} {dtype} {'x'.join(map(str, shape))}"

@@ -11,6 +11,7 @@ from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.ops import factorise, spectral
 from oxinp._core.ops.factorise import prepared
 from oxinp._core.ops.triangular import Triangle, solve_triangular
+from oxinp.linalg import _normal_equations
 
 TALL = 1.6  # rows over columns from which R is decomposed in the place of the matrix
 
@@ -168,6 +169,9 @@ def lstsq(a: Any, b: Any, rcond: Any) -> tuple[Any, Any, Any, Any]:
     """Return the least-squares solution of least norm, residuals, rank and singular values, of matrices both."""
     a, b = prepared(a, b, are_square=False)
     rows, columns = a.shape
+    found = _normal_equations.solve(a, b, rcond) if _normal_equations.is_possible(a, b) else None
+    if found is not None:
+        return found
     if rows > TALL * columns:
         q, r = factorise.qr(a, "reduced")
         u, s, vh = _economic(r)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import oxinp
-from oxinp.linalg import _spectral
+from oxinp.linalg import _normal_equations, _spectral
 from tests.comparator import same_outcome
 
 RANDOM = np.random.default_rng(5)
@@ -168,3 +168,32 @@ def test_matrices_of_more_rows_than_a_panel_has(dtype, is_near, monkeypatch):
     assert np.allclose(our_q, q, rtol=0, atol=np.finfo(dtype).eps * 1e3)
     check("np.linalg.qr(a, 'r')", a=a)
     check("np.linalg.lstsq(a, b, rcond=None)[0]", a=a, b=a[:, 0] + 1)
+
+
+@pytest.mark.parametrize("dtype", ["f8", "c16", "f4"])
+@pytest.mark.parametrize("condition", [1, 20, 60])
+def test_tall_least_squares(condition, dtype, monkeypatch):
+    """By the normal equations where columns are nearly independent; both ways have NumPy's accuracy."""
+    monkeypatch.setattr(_normal_equations, "LEAST_ROWS", 100)
+    ways = []
+    solve = _normal_equations.solve
+    monkeypatch.setattr(_normal_equations, "solve", lambda *given: ways.append(solve(*given)) or ways[-1])
+    left, right = (np.linalg.qr(x)[0] for x in (RANDOM.standard_normal((230, 5)), REAL[0]))
+    a = left @ np.diag(np.geomspace(1, 1 / condition, 5)) @ right
+    b = RANDOM.standard_normal((230, 3)) + 4
+    if dtype == "c16":
+        a, b = a * np.exp(1j), b + 1j * a[:, :3]
+    a, b = a.astype(dtype), b.astype(dtype)
+    for given in (b, b[:, 0], a @ np.ones((5, 1), dtype)):
+        check("np.linalg.lstsq(a, b)", a=a, b=given)
+    if condition > 1:
+        check("np.linalg.lstsq(a, b, rcond=0.99)", a=a, b=b)
+    is_near = condition <= _normal_equations.MOST_CONDITION
+    assert [way is not None for way in ways] == ([is_near] * 3 + [False] * (condition > 1)) * (dtype != "c16")
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e200])
+def test_tall_least_squares_far_from_one(scale, monkeypatch):
+    monkeypatch.setattr(_normal_equations, "LEAST_ROWS", 100)
+    a = RANDOM.standard_normal((230, 5)) * scale
+    check("np.linalg.lstsq(a, b)[0] * scale", a=a, b=a[:, 0] / scale + 1, scale=scale)

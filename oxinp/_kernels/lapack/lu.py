@@ -8,6 +8,7 @@ all of the work, what is left.
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from itertools import pairwise, product
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -35,6 +36,11 @@ OUTER_WIDTHS = (64, 128, 256, 512, 1024)  # of block columns
 GROUPS = (32, 128, 256, 512)
 LOOKS_AHEAD = True  # where that was measured to be faster, see `outer`
 AHEAD = 2048  # rows above which it is; with fewer, panels take longer than all that may run beside them
+NARROW_ROWS, NARROW_WIDTH = 6144, 256  # rows that are left from which on block columns are narrower, which look ahead
+IN_PANELS = False  # clusters exchange rows in the block column that their panel is of, instead of launches behind them
+COLUMN_SECONDS, SLOWER = 0.0, 1.6  # of a column of a panel; how much longer it takes where threads have two rows
+BESIDE_RATE = 45e12  # of products beside panels, flop/s
+CUT_UNIT, MIN_CUT = 128, 1024  # columns
 UNIT_LOWER = Form(TRIANGULAR, is_lower=True, has_unit_diagonal=True)
 UPPER = Form(TRIANGULAR, is_lower=False)
 
@@ -153,6 +159,7 @@ class _Factor:
         self.height = lu_panel.block_height(stack.type, stack.num_rows, device, are_many=are_many)
         most = -(-stack.num_rows // self.height)
         self.block = outer(stack, device)
+        self.lows = self.block_columns()
         self.columns = 0, stack.num_columns  # in which a panel's exchanges are made at once
         num_lists = stack.count if not self.block.looks_ahead else 2 * -(-self.block.width // self.panel_width(0))
         self.exchanges = self.scratch.take(3 * self.width * 4 * num_lists)
@@ -168,8 +175,7 @@ class _Factor:
             Fill(self.board.flags, self.board.flags_nbytes, 0),
             rows.start(self.permutation, stack.num_rows, stack.count),
         ]
-        lows = range(0, self.depth, self.block.width)
-        blocks = [(low, min(low + self.block.width, self.depth)) for low in lows]
+        blocks = list(pairwise([*self.lows, self.depth]))
         if self.block.looks_ahead:
             self.look_ahead(blocks)
         else:
@@ -177,6 +183,26 @@ class _Factor:
                 self.factor(low, high)
                 self.extend(low, high, (high, stack.num_columns))
         return self.scratch.plan(self.steps)
+
+    def block_columns(self) -> list[int]:
+        """Return where block columns begin: near the end narrower ones, beside which less is to be done."""
+        lows = [0]
+        while lows[-1] < self.depth:
+            lows.append(lows[-1] + (NARROW_WIDTH if self.is_narrow(lows[-1]) else self.block.width))
+        return lows[:-1]
+
+    def is_narrow(self, low: int) -> bool:
+        """Whether the block column that begins at a column is one of the narrower ones."""
+        is_late = self.stack.num_rows - low <= NARROW_ROWS
+        return is_late and self.block.looks_ahead and self.block.width > NARROW_WIDTH
+
+    def group(self, low: int) -> int:
+        """Return among how many columns a panel brings all to its right up to date."""
+        return NARROW_WIDTH if self.is_narrow(self.lows[self.block_of(low)]) else max(self.block.group, self.width)
+
+    def block_of(self, low: int) -> int:
+        """Return the number of the block column that has a column."""
+        return bisect_right(self.lows, low) - 1
 
     def look_ahead(self, blocks: list[tuple[int, int]]) -> None:
         """Factor every block column while what is right of it is brought up to date with the one before.
@@ -191,11 +217,26 @@ class _Factor:
             self.steps.append(self.exchange((low, end), own, 0, permutes=True))
             urgent, rest = self.apart(self.extend, low, high, following), self.apart(self.solve, low, high, right)
             self.steps += beside(urgent, rest)
-            urgent, rest = self.apart(self.factor_block, *following), self.apart(self.reduce_rest, own, right)
+            cut = self.cut(own, following)
+            urgent, rest = self.apart(self.factor_block, *following), self.apart(self.reduce_rest, own, (right[0], cut))
             self.steps += beside(urgent, rest)
+            if cut < end:
+                lines = (high, self.stack.num_rows)
+                self.steps += reduced(self.stack, lines, (cut, end), own, self.device, self.a)
         low, high = blocks[-1]
         self.steps.append(self.exchange((0, end), (low, high), 0, permutes=True))
         self.extend(low, high, (high, end))
+
+    def cut(self, own: tuple[int, int], following: tuple[int, int]) -> int:
+        """Return up to which column products are beside panels: those behind have all multiprocessors for them."""
+        stack, (low, high), (start, stop) = self.stack, own, following
+        spec = lu_cluster.choose(stack.type, stack.num_rows - high, self.device)
+        if spec is None or not COLUMN_SECONDS:
+            return stack.num_columns
+        seconds = (stop - start) * COLUMN_SECONDS * (1 if spec.num_lines == 1 else SLOWER)
+        flops = (8 if stack.type.is_complex else 2) * (stack.num_rows - high) * (high - low)
+        columns = -(-int(seconds * BESIDE_RATE / flops) // CUT_UNIT) * CUT_UNIT
+        return stop + columns if stack.num_columns - stop - columns >= MIN_CUT else stack.num_columns
 
     def apart(self, append: Callable[..., None], *given: object) -> list[Step]:
         """Return the steps that a call appends, without appending them."""
@@ -221,7 +262,7 @@ class _Factor:
 
     def factor(self, low: int, high: int) -> None:
         """Factor some columns below the diagonal."""
-        if high - low <= max(self.block.group, self.width):
+        if high - low <= self.group(low):
             width = self.panel_width(low)
             for start in range(low, high, width):
                 end = min(start + width, high)
@@ -253,12 +294,21 @@ class _Factor:
             )
             spec = self.cluster(low)
             if spec is not None:
-                self.steps.append(lu_cluster.launch(spec, panel, places))
+                self.steps.append(lu_cluster.launch(spec, panel, places, self.beside_panel(low, high, end)))
             else:
                 self.steps.append(lu_panel.launch(panel, self.height, *places, self.board))
-        if self.columns != (low, high) or not self.block.looks_ahead:
-            permutes = not self.block.looks_ahead
-            self.steps.append(self.exchange(self.columns, (low, high), end - high, permutes=permutes))
+        is_done = bool(self.beside_panel(low, high, end).count)
+        if (self.columns != (low, high) or not self.block.looks_ahead) and not is_done:
+            exchanged = self.exchange(self.columns, (low, high), end - high, permutes=not self.block.looks_ahead)
+            self.steps.append(exchanged)
+
+    def beside_panel(self, low: int, high: int, end: int) -> lu_cluster.Beside:
+        """Return the columns in which a panel's own cluster exchanges rows: of its block column, if that is apart."""
+        spec = self.cluster(low)
+        if spec is None or not (spec.exchanges and self.block.looks_ahead and IN_PANELS):
+            return lu_cluster.Beside()
+        start, stop = self.columns
+        return lu_cluster.Beside(low - start, stop - start - (high - low), end - high)
 
     def cluster(self, low: int) -> ClusterSpec | None:
         """Return the cluster that factors the panel from a column on; None where there is none."""
@@ -267,15 +317,15 @@ class _Factor:
 
     def panel_width(self, low: int) -> int:
         """Return how many columns panels have in the block column that has a column."""
-        spec = self.cluster(low - low % self.block.width)
+        spec = self.cluster(self.lows[self.block_of(low)])
         return self.width if spec is None else spec.width
 
     def lists(self, low: int) -> Argument:
         """Where the exchanges of the panel from a column on are kept: of all of two block columns, or of a panel."""
-        number, block = 0, self.block
-        if block.looks_ahead:
-            most = -(-block.width // self.panel_width(0))
-            number = low // block.width % 2 * most + low % block.width // self.panel_width(low)
+        number = 0
+        if self.block.looks_ahead:
+            most, own = -(-self.block.width // self.panel_width(0)), self.block_of(low)
+            number = own % 2 * most + (low - self.lows[own]) // self.panel_width(low)
         return self.exchanges.at(4 * 3 * self.width * number)
 
     def exchange(

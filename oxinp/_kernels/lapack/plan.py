@@ -18,18 +18,32 @@ from oxinp._kernels.lapack.diagonal import STATUS_NBYTES
 from oxinp._kernels.lapack.lu import Stack, contiguous
 from oxinp._kernels.lapack.qr import Qr, upper
 from oxinp._kernels.plan import ALIGNMENT, Argument, Plan, Scratch
-from oxinp._kernels.problem import Operand, Output
+from oxinp._kernels.problem import Instr, Operand, Output
+from oxinp._ptx.types import f32, f64
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from oxinp._kernels.choice import Device
+    from oxinp._ptx import Builder
     from oxinp._ptx.types import Type
+    from oxinp._ptx.value import Value
 
 OUT, STATUS = Argument("out0"), Argument("out1")
 MIN_GROUP = 256  # rows
 PITCH = 16  # elements that rows are multiples of where we choose
 LOWER = Form(TRIANGULAR, is_lower=True)
+
+
+def _cast(type: Type) -> Instr:
+    def lower(k: Builder, x: Value) -> Value:
+        return k.cast(x, type)
+
+    return Instr(lower, type, (0,))
+
+
+WIDENED = 6144  # rows of f32 from which a system is solved in f64, whose products are faster
+CASTS = {type_: _cast(type_) for type_ in (f32, f64)}
 
 
 def is_possible(type: Type, num_rows: int, device: Device) -> bool:
@@ -50,8 +64,9 @@ def _whole(shape: Sequence[int], a: Operand) -> Stack:
 
 
 def _moved(shape: Sequence[int], source: Operand, target: Operand, device: Device) -> Plan:
-    """Return the launch that copies."""
-    return elementwise.plan(tuple(shape), (source,), (), (Output(0, target),), device)
+    """Return the launch that copies, and converts where types are different."""
+    casts = () if source.type is target.type else (CASTS[target.type],)
+    return elementwise.plan(tuple(shape), (source,), casts, (Output(len(casts), target),), device)
 
 
 def plan_cholesky(shape: Sequence[int], a: Operand, device: Device) -> Plan:
@@ -115,15 +130,17 @@ def plan_solve(shape: Sequence[int], a: Operand, b: Operand, device: Device) -> 
         strides = (right.move, right.pitch, 1)
         return small.plan(small.SOLVE, given, contiguous(a.type, stack.count, order, columns), strides)
     pitch = -(-(order + columns) // PITCH) * PITCH
-    both = Stack(a.type, stack.count, order, order + columns, pitch, order * pitch)
-    held = scratch.take(both.count * both.move * a.type.nbytes)
+    is_widened = a.type is f32 and order >= WIDENED and stack.count == 1 and is_possible(f64, order, device)
+    type_ = f64 if is_widened else a.type
+    both = Stack(type_, stack.count, order, order + columns, pitch, order * pitch)
+    held = scratch.take(both.count * both.move * type_.nbytes)
     solved = lu.plan_solve(both, device)
     more = scratch.take(solved.scratch_nbytes)
-    x = held.at(order * a.type.nbytes)
+    x = held.at(order * type_.nbytes)
     within = (*(pitch * step for step in contiguous_strides((*batch, order))), 1)
-    beside = Operand(a.type, within, math.gcd(ALIGNMENT, order * a.type.nbytes))
+    beside = Operand(type_, within, math.gcd(ALIGNMENT, order * type_.nbytes))
     steps = (
-        *_moved(square, a, Operand(a.type, within), device).on(out0=held, in0=Argument("in0")),
+        *_moved(square, a, Operand(type_, within), device).on(out0=held, in0=Argument("in0")),
         *_moved(shape, b, beside, device).on(out0=x, in0=Argument("in1")),
         *solved.on(out0=held, out1=STATUS, scratch=more),
         *_moved(shape, beside, Operand(a.type, contiguous_strides(shape)), device).on(out0=OUT, in0=x),

@@ -18,6 +18,7 @@ number that is loaded is used twice. Flops: 8/3 n^3, zeros included; A is read o
 
 from __future__ import annotations
 
+import contextlib
 from functools import lru_cache, reduce
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -34,11 +35,14 @@ from oxinp._ptx.types import Type, i64, pred, u32, u64
 from oxinp._ptx.warp import reduce as warp_reduce
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from oxinp._kernels.lapack.lu import Stack
     from oxinp._ptx.memory import Pointer
     from oxinp._ptx.value import Value, Var
+
+
+STEP = 0  # of loops for matrices of 32 rows
 
 
 class InverseSpec(NamedTuple):
@@ -49,10 +53,13 @@ class InverseSpec(NamedTuple):
     type : Type
     side : int
         One of `SIDES`: rows and columns that a matrix has in registers.
+    step : int
+        Steps of an iteration, where there are loops; 0 where there are none.
     """
 
     type: Type
     side: int
+    step: int = 0
 
     @property
     def rows_each(self) -> int:
@@ -123,12 +130,126 @@ class _Inverse:
         rows = [self.row(i) for i in range(self.spec.rows_each)]
         singular = k.var(NOWHERE, u32)
         k.barrier()
-        for j in range(self.side):
-            self.eliminate(j, rows, singular)
-        self.put(rows)
-        self.substitute(rows)
+        if self.spec.step:
+            with k.range(k.const(0, u32), self.side, self.spec.step) as base:
+                for i in range(self.spec.step):
+                    self.eliminate_in_loop(base, i, rows, singular)
+                for row in rows:
+                    self.rotate(row.values)
+            self.put_columns(rows)
+            self.substitute_in_loops(rows)
+        else:
+            for j in range(self.side):
+                self.eliminate(j, rows, singular)
+            self.put(rows)
+            self.substitute(rows)
         self.report(singular.get())
         return k.build()
+
+    # -- in loops, whose code stays in the instruction cache
+
+    def rotate(self, values: list[Var]) -> None:
+        """Bring the numbers behind those of a loop's iteration to the front, and these to the end."""
+        step = self.spec.step
+        copies = [self.k.var(value.get()) for value in values[:step]]
+        for value, following in zip(values, values[step:], strict=False):
+            value.set(following.get())
+        for value, copy in zip(values[-step:], copies, strict=True):
+            value.set(copy.get())
+
+    def chunks(self, base: Value, number: int) -> Iterator[tuple[int, int]]:
+        """Yield where parts of the numbers from one on begin and end, each as long as a step, while there are such."""
+        k, step = self.k, self.spec.step
+        left = k.const(self.side, u32) - base
+        with contextlib.ExitStack() as stack:
+            for start in range(0, self.side, step):
+                if start:
+                    stack.enter_context(k.when(left > start))
+                yield max(start, number), start + step
+
+    def eliminate_in_loop(self, base: Value, i: int, rows: list[_Row], singular: Var) -> None:
+        """As `eliminate` step base + i, whose column is the i-th in registers."""
+        k = self.k
+        j = base + i if i else base
+        shared = self.tile.at(j * self.pitch + base)
+        winner, is_zero, reciprocal = self.pivot(j, rows, i)
+        singular.set(k.where(is_zero, k.min(singular.get(), j), singular.get()))
+        for row in rows:
+            is_pivot, is_first = row.position == winner, row.position == j
+            row.position.set(k.where(is_pivot, j, k.where(is_first, winner, row.position.get())))
+            with k.when(is_pivot):
+                row.values[i].set(reciprocal)
+                for begin, end in self.chunks(base, i):
+                    for start in range(begin // self.vector * self.vector, end, self.vector):
+                        shared.store(start, [value.get() for value in row.values[start : start + self.vector]])
+        k.barrier()
+        inverse, factors = shared[i], []
+        for row in rows:
+            is_below, value = row.position > j, row.values[i]
+            factors.append(k.where(is_below & ~is_zero, -(value.get() * inverse), self.zero))
+            value.set(k.where(is_below, factors[-1], value.get()))
+        for begin, end in self.chunks(base, i + 1):
+            for number, above in self.loaded(shared, begin, end):
+                for row, factor in zip(rows, factors, strict=True):
+                    row.values[number].set(multiply_add(k, factor, above, row.values[number].get()))
+
+    def put_columns(self, rows: list[_Row]) -> None:
+        """Let the tile have L and U in order, column by column."""
+        self.k.barrier()
+        for row in rows:
+            place = self.tile.at(row.position.get())
+            for column, value in enumerate(row.values):
+                place[column * self.pitch] = value.get()
+        self.k.barrier()
+
+    def substitute_in_loops(self, rows: list[_Row]) -> None:
+        """As `substitute`, but that every number is taken off those that need it as soon as it is known."""
+        k, side, step = self.k, self.side, self.spec.step
+        columns = [[k.var(k.where(row.position == i, self.one, self.zero)) for i in range(side)] for row in rows]
+        with k.range(k.const(0, u32), side, step) as base:
+            for i in range(step):
+                place = self.tile.at((base + i) * self.pitch + base)
+                factors = [column[i].get() for column in columns]
+                for begin, end in self.chunks(base, i + 1):
+                    self.spread(self.loaded(place, begin, end), columns, factors)
+            for column in columns:
+                self.rotate(column)
+        first = k.cast(self.matrix, i64) * self.x_move + k.cast(self.lane, i64)
+        target = k.var(first + self.x_pitch * (side - 1))
+        with k.range(k.const(0, u32), side, step) as done:  # rows below, which are known
+            for i in reversed(range(step)):
+                number = k.const(side - step + i, u32) - done
+                place = self.tile.at(number * self.pitch)
+                inverse = place[number]
+                found = [column[side - step + i].get() * inverse for column in columns]
+                for part, (row, x) in enumerate(zip(rows, found, strict=True)):
+                    with k.when(self.is_inside & (row.number < self.order) & (number < self.order)):
+                        self.x[target + part * self.lanes] = x
+                target.set(target - self.x_pitch)
+                factors = [-x for x in found]
+                for start in range(0, side, step):
+                    end = min(start + step, side - step + i)
+                    with k.when(done <= start):
+                        # The register of a row is as many behind the row as are done.
+                        above = ((n, x) for n, x in self.loaded_behind(place, done, start, end))
+                        self.spread(above, columns, factors)
+            for column in columns:
+                for value, before in zip(reversed(column), list(reversed(column))[step:], strict=False):
+                    value.set(before.get())
+
+    def loaded_behind(self, place: Pointer, done: Value, begin: int, end: int) -> Iterator[tuple[int, Value]]:
+        """Yield numbers of a column of the tile by their registers."""
+        start = place.at(self.k.const(begin, u32) - done)
+        for number, value in self.loaded(start, 0, end - begin):
+            yield begin + number, value
+
+    def spread(self, loaded: Iterable[tuple[int, Value]], columns: list[list[Var]], factors: list[Value]) -> None:
+        """Add products of what is loaded, of rows by their registers, and of a factor per column to columns."""
+        for number, value in loaded:
+            for column, factor in zip(columns, factors, strict=True):
+                column[number].set(multiply_add(self.k, value, factor, column[number].get()))
+
+    # -- without
 
     def copy(self) -> None:
         """Let the tiles have A, by lanes that go along rows, and the identity where there is none."""
@@ -180,10 +301,10 @@ class _Inverse:
         first, second = (k.redux(name, k.where(self.segment == i, value, k.const(none, u32))) for i in range(2))
         return k.where(self.segment == 0, first, second)
 
-    def candidate(self, j: int, row: _Row) -> _Candidate:
+    def candidate(self, j: int | Value, row: _Row, column: int) -> _Candidate:
         """A row's for the pivot of a step; it is the last choice where the row has been one."""
         k = self.k
-        is_left, value = row.position >= j, row.values[j].get()
+        is_left, value = row.position >= j, row.values[column].get()
         size = k.abs(value.parts[0])
         for part in value.parts[1:]:
             size = size + k.abs(part)
@@ -197,10 +318,10 @@ class _Inverse:
         is_better = (other.bits > own.bits) | ((other.bits == own.bits) & (other.place < own.place))
         return _Candidate(*(k.where(is_better, theirs, ours) for ours, theirs in zip(own, other, strict=True)))
 
-    def pivot(self, j: int, rows: list[_Row]) -> tuple[Value, Value, Value]:
+    def pivot(self, j: int | Value, rows: list[_Row], column: int) -> tuple[Value, Value, Value]:
         """Place of the pivot of a step, whether it is zero, and, found meanwhile, the reciprocal of a lane's best."""
         k = self.k
-        best = reduce(self.better, [self.candidate(j, row) for row in rows])
+        best = reduce(self.better, [self.candidate(j, row, column) for row in rows])
         reciprocal = self.one / best.value if self.type.is_complex else floats.divided(k, self.one, best.value)
         words = list(k.unpack(best.bits))[::-1] if best.bits.type is u64 else [best.bits]
         is_best, is_zero = k.const(value=True, type=pred), k.const(value=True, type=pred)
@@ -212,7 +333,7 @@ class _Inverse:
     def eliminate(self, j: int, rows: list[_Row], singular: Var) -> None:
         """Find the pivot of a step, and take its row off those that are left."""
         k, shared = self.k, self.tile.at(j * self.pitch)
-        winner, is_zero, reciprocal = self.pivot(j, rows)
+        winner, is_zero, reciprocal = self.pivot(j, rows, j)
         singular.set(k.where(is_zero, k.min(singular.get(), k.const(j, u32)), singular.get()))
         for row in rows:
             is_pivot, is_first = row.position == winner, row.position == j
@@ -285,7 +406,8 @@ def plan(stack: Stack, x: Stack) -> Plan:
     x : Stack
     """
     n = stack.num_rows
-    spec = InverseSpec(stack.type, next(side for side in SIDES if side >= n))
+    side = next(side for side in SIDES if side >= n)
+    spec = InverseSpec(stack.type, side, STEP if side == WARP else 0)
     constants = (n, stack.count, stack.pitch, stack.move, x.pitch, x.move)
     flops = 2 * n**3 * (4 if stack.type.is_complex else 1)
     work = Work(flops * stack.count, 2 * n * n * stack.type.nbytes * stack.count)

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from oxinp._kernels.choice import Device
 
 MIN_ROWS = 8  # of a block, one a warp
+# Of a block of matrices whose tiles lie in shared memory even so: fewer blocks wait for each other, and read less of
+# what all tell.
+FEW_BLOCKS_ORDER, FEW_BLOCKS_ROWS = 1024, 28
 SPARED_NBYTES = 48 << 10  # of shared memory, left to the L1 cache where a tile does not fit
 SECTOR_NBYTES = 32  # in which tiles begin
 ALONE = 512  # rows up to which each of many matrices is one block
@@ -31,7 +34,8 @@ def cut(type: Type, count: int, order: int, device: Device) -> Cut:
     """Return how matrices are cut into blocks: as many as multiprocessors, unless there are many matrices."""
     if count > 1 and order <= ALONE and spec_of(type, order, order, order, device) is not None:
         return Cut(order, count)
-    blocks = max(1, min(device.num_sms, -(-order // MIN_ROWS)))
+    least = FEW_BLOCKS_ROWS if order <= FEW_BLOCKS_ORDER else MIN_ROWS
+    blocks = max(1, min(device.num_sms, -(-order // least)))
     height = -(-order // blocks)
     return Cut(height, max(1, device.num_sms // -(-order // height)))
 

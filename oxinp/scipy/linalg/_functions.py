@@ -10,28 +10,15 @@ import scipy.linalg
 
 from oxinp._api.crossovers import placed
 from oxinp._api.fronts import as_ours, implements
-from oxinp._core.lazy.evaluate import evaluate
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import host_view
-from oxinp._core.ops import factorise, spectral
+from oxinp._core.ops import exponential, factorise, spectral
 from oxinp.linalg import _spectral
 from oxinp.linalg._spectral import adjoint
 from oxinp.scipy.linalg import _complete_orthogonal
 from oxinp.scipy.linalg._given import given, matrices, or_scipy
 
-TAYLOR = (
-    (0.0, -0.10036558103014462, -0.00802924648241157, -0.0008921384980457299, 0.0),
-    (0.0, 0.39784974949964506, 1.3678377846041172, 0.4982896225253826, -0.0006378981945947233),
-    (-10.967639605296206, 1.680158138789062, 0.05717798464788655, -0.006982101224880520, 3.349750170860705e-05),
-    (-0.09043168323908106, -0.06764045190713819, 0.06759613017704597, 0.029555257042931552, -1.391802575160607e-05),
-    (0.0, 0.0, -0.09233646193671186, -0.016936493900208172, -1.4008679818203616e-05),
-)
-"""Of I, A, A^2, A^3 and A^6 in the five factors and terms that make Taylor's polynomial of degree 18, in two products.
-
-P. Bader, S. Blanes and F. Casas, Computing the matrix exponential with an optimized Taylor polynomial approximation,
-2019.
-"""
-DEGREES = (0, 1, 2, 3, 6)  # of these powers
+POWERS, FIRST = (1, 2, 3, 6), 19  # whose norms are found; what the error of Taylor's polynomial begins with
 THETA = {"f": 3.010066362817634, "d": 1.090863719290036}
 """1-norm up to which its backward error is below the rounding unit."""
 _TELLS_OF_LOST_RANK = tuple(map(int, scipy.__version__.split(".")[:2])) >= (1, 18)
@@ -225,35 +212,31 @@ def expm(A: Any) -> Any:
 
 def _exponential(a: Any, num_squares: int) -> Any:
     """Return the exponential of a matrix, squared some times."""
-    real = a.real.dtype
-    eye = np.eye(a.shape[-1], dtype=a.dtype, like=a)
-    a2 = a @ a
-    a3 = a2 @ a
-    a6 = a3 @ a3
-    sums = np.concatenate([np.abs(x).sum(axis=-2).reshape(-1) for x in (a2, a3)])
-    evaluate(eye, sums, a6)  # what the device does while the host waits for norms
-    second, third = host_view(as_ours(sums)).reshape(2, -1).max(axis=1).tolist()
-    if not max(second * second * second, third * third) < float(np.finfo(real).max) / a.shape[-1]:
-        largest = float(np.abs(a).sum(axis=-2).max())
-        if not math.isfinite(largest):
+    if not exponential.has_device():
+        raise Unsupported("no device")
+    *powers, found = exponential.powers(a)
+    norms = host_view(found).tolist()
+    if not all(map(math.isfinite, norms)):
+        if not math.isfinite(norms[0]):
             raise Unsupported("infinities or NaNs")
-        exponent = math.frexp(largest)[1]
-        return _exponential(a * real.type(2.0**-exponent), num_squares + exponent)
-    norm = max(math.sqrt(second), math.cbrt(third))
-    more = max(0, math.ceil(math.log2(norm / THETA[real.char]))) if norm else 0
-    powers = (eye, a, a2, a3, a6)
-    scales = [2.0 ** (-more * degree) for degree in DEGREES]
+        exponent = math.frexp(norms[0])[1]
+        return _exponential(a * a.real.dtype.type(2.0**-exponent), num_squares + exponent)
+    more = _scale(norms, THETA[a.real.dtype.char])
+    return exponential.polynomial(a, tuple(powers), more, num_squares + more)
 
-    def combined(row: tuple[float, ...]) -> Any:
-        terms = [x * real.type(c * scale) for c, scale, x in zip(row, scales, powers, strict=True) if c]
-        return sum(terms[1:], terms[0])
 
-    left, term, other, inner, right = map(combined, TAYLOR)
-    half = left @ right + inner
-    found = term + (other + half) @ half
-    for _ in range(num_squares + more):
-        found = found @ found
-    return found
+def _scale(norms: list[float], theta: float) -> int:
+    """Return the power of two by which a matrix is divided, for the norms of its powers of `POWERS`.
+
+    The error begins with the power 19: no later one may be larger than that of a matrix of norm theta. The norm of a
+    power is at most the product of those of powers that it is made of; from 38 on, these are of 19 to 37.
+    """
+    logarithms = {degree: math.log2(x) if x else -math.inf for degree, x in zip(POWERS, norms, strict=True)}
+    bounds = [0.0]
+    for degree in range(1, 2 * FIRST):
+        bounds.append(min(bounds[degree - part] + x for part, x in logarithms.items() if part <= degree))
+    largest = max(bounds[degree] / degree for degree in range(FIRST, 2 * FIRST))
+    return max(0, math.ceil(largest - math.log2(theta))) if math.isfinite(largest) else 0
 
 
 @implements("scipy.linalg.expm_frechet")

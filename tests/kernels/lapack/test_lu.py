@@ -90,6 +90,20 @@ def test_block_columns_that_are_factored_beside_others(dtype, shape, is_late, mo
     check_factors(found, a)
 
 
+@pytest.mark.parametrize("is_late", [True, pytest.param(False, marks=pytest.mark.slow)])
+def test_block_columns_that_are_narrower_near_the_end(is_late, monkeypatch):
+    monkeypatch.setattr(lu, "NARROW_ROWS", 140)
+    monkeypatch.setattr(lu, "NARROW_WIDTH", 32)
+    answer = {"width": 64, "group": 32, "looks_ahead": True}
+    ahead = SimpleNamespace(**vars(DEVICE) | {"tuned": lambda _: answer})
+    plans = watch_plans(monkeypatch, lu, "plan_factor", is_late=is_late)
+    a = draw(np.random.default_rng(8), "f8", 170, 180)
+    *found, status = factored(machine(), ahead, a)
+    assert status == diagonal.NO_ZERO
+    assert sum(isinstance(step, Beside) for step in plans[0].steps) == 8
+    check_factors(found, a)
+
+
 def test_products_beside_a_cluster_leave_it_its_multiprocessors():
     answer = {"width": 512, "group": 128, "looks_ahead": True}
     ahead = SimpleNamespace(
@@ -98,7 +112,7 @@ def test_products_beside_a_cluster_leave_it_its_multiprocessors():
     steps = lu.plan_factor(lu.contiguous(f64, 1, 8192, 8192), ahead).steps
     sides = [step for step in steps if isinstance(step, Beside)]
     panels = [step for step in sides if step.urgent[0].kernel.name == "lu_cluster_panel"]
-    assert len(panels) == 15
+    assert len(panels) == (8192 - lu.NARROW_ROWS) // 512 + lu.NARROW_ROWS // lu.NARROW_WIDTH - 1
     (cluster, _, _), grid = panels[0].urgent[0].grid, panels[0].rest[0].grid[0]
     assert (cluster, grid) == (16, 132 - 16)
 
@@ -114,6 +128,24 @@ def test_several_block_columns():
 def test_panels_of_a_cluster(dtype, shape):
     a = draw(np.random.default_rng(2), dtype, *shape)
     *found, status = factored(machine(), CLUSTERS, a)
+    assert status == diagonal.NO_ZERO
+    check_factors(found, a)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "in_panels", "seconds"),
+    [("f8", True, 1e-12), *(pytest.param(*x, marks=pytest.mark.slow) for x in (("f4", True, 0), ("c8", True, 1e-12)))],
+)
+def test_rows_exchanged_in_panels_and_products_behind_these(dtype, in_panels, seconds, monkeypatch):
+    monkeypatch.setattr(lu_cluster, "SHAPES", ((32, 2), (32, 2, 2)))
+    for name, value in {"IN_PANELS": in_panels, "COLUMN_SECONDS": seconds, "CUT_UNIT": 16, "MIN_CUT": 16}.items():
+        monkeypatch.setattr(lu, name, value)
+    answer = {"width": 64, "group": 32, "looks_ahead": True}
+    device = SimpleNamespace(
+        **vars(CLUSTERS) | {"tuned": lambda choice: answer if choice.family == "lu/outer" else None}
+    )
+    a = draw(np.random.default_rng(6), dtype, 125, 171)
+    *found, status = factored(machine(), device, a)
     assert status == diagonal.NO_ZERO
     check_factors(found, a)
 
@@ -197,6 +229,17 @@ def test_solutions(shape, dtype):
     norms = [np.linalg.norm(y, 1, axis=(-2, -1)) for y in (b - a @ x, a, x)]
     assert columns
     assert (norms[0] <= RATIO * n * np.finfo(dtype).eps * norms[1] * norms[2]).all()
+
+
+def test_solutions_of_single_precision_that_double_is_faster_for(monkeypatch):
+    monkeypatch.setattr(lapack, "WIDENED", 40)
+    rng = np.random.default_rng(9)
+    a, b = draw(rng, "f4", 40, 40), draw(rng, "f4", 40, 2)
+    x, status = solution(machine(), DEVICE, a, b)
+    assert status == diagonal.NO_ZERO
+    assert x.dtype == a.dtype
+    wide = np.linalg.solve(a.astype("f8"), b)
+    assert np.abs(x - wide).max() <= 2 * np.finfo("f4").eps * np.abs(wide).max()
 
 
 @pytest.mark.parametrize(
