@@ -192,7 +192,7 @@ ROWS: dict[str, CoverageRow] = {
         _row("scipy.fft.fht", COMPOSED),
         _row("scipy.fft.ifht", COMPOSED),
         *_native("scipy.linalg", "cholesky det eigh eigh_tridiagonal eigvalsh eigvalsh_tridiagonal inv lu lu_factor"),
-        *_native("scipy.linalg", "hessenberg qr solve_triangular svd svdvals"),
+        *_native("scipy.linalg", "hessenberg ldl qr solve_triangular svd svdvals"),
         *[
             _row(f"scipy.linalg.{name}", COMPOSED)
             for name in (

@@ -23,6 +23,7 @@ from oxinp.scipy.linalg import (  # noqa: F401 - for what they register
     _functions,
     _general,
     _hermitian,
+    _indefinite,
     _matrix_functions,
     _structures,
 )
