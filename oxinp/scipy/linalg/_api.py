@@ -26,6 +26,7 @@ from oxinp.scipy.linalg import (  # noqa: F401 - for what they register
     _indefinite,
     _matrix_functions,
     _structures,
+    _triangular_forms,
 )
 from oxinp.scipy.linalg._given import given, matrices, or_scipy
 

@@ -10,14 +10,18 @@ import scipy.linalg
 
 from oxinp._api.crossovers import placed
 from oxinp._api.fronts import as_ours, implements
+from oxinp._core.host.fallback import placed_on_host
+from oxinp._core.lazy import placement
 from oxinp._core.lazy.evaluate import evaluate
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import host_view
+from oxinp._core.lazy.record import is_hosted
 from oxinp._core.ops import factorise, spectral
+from oxinp._core.ops.crossover import HOST_WEIGHT, crossover
 from oxinp.linalg import _spectral
 from oxinp.linalg._spectral import adjoint
 from oxinp.scipy.linalg import _complete_orthogonal
-from oxinp.scipy.linalg._given import given, matrices, or_scipy
+from oxinp.scipy.linalg._given import each_of_stacks, finite_matrix, given, matrices, or_scipy
 
 TAYLOR = (
     (0.0, -0.10036558103014462, -0.00802924648241157, -0.0008921384980457299, 0.0),
@@ -34,6 +38,8 @@ P. Bader, S. Blanes and F. Casas, Computing the matrix exponential with an optim
 DEGREES = (0, 1, 2, 3, 6)  # of these powers
 THETA = {"f": 3.010066362817634, "d": 1.090863719290036}
 """1-norm up to which its backward error is below the rounding unit."""
+MAX_NBYTES = 1 << 28
+"""Of a stack of matrices of which exponentials are taken together."""
 _TELLS_OF_LOST_RANK = tuple(map(int, scipy.__version__.split(".")[:2])) >= (1, 18)
 """Whether SciPy's residuals are NaN where there are too few independent columns for them."""
 
@@ -273,6 +279,35 @@ def expm_frechet(A: Any, E: Any, method: Any = None, compute_expm: bool = True, 
     found = _exponential(np.concatenate([above, below]), 0)
     derivative = found[:order, order:]
     return (found[:order, :order], derivative) if compute_expm else derivative
+
+
+@implements("scipy.linalg.expm_cond")
+@or_scipy
+@each_of_stacks(scipy.linalg.expm_cond, "A")
+def expm_cond(A: Any, check_finite: bool = True) -> Any:
+    """See `scipy.linalg.expm_cond`: the derivatives for all elements at once, of which singular values are taken."""
+    a = finite_matrix(A, check_finite=check_finite, are_square=True)
+    if a.dtype.char in "fF" or len(a) == 1:
+        raise Unsupported("single precision, or a number")
+    (a,) = factorise.prepared(a)
+    order = len(a)
+    if is_hosted((a,)):
+        cost = crossover("svdvals", a.dtype).cost(order * order, 1)
+        if placement.takes_to_host("expm_cond", cost, HOST_WEIGHT):
+            return placed_on_host(scipy.linalg.expm_cond, (A,), {"check_finite": check_finite})
+    unit = np.eye(order * order, dtype=a.dtype, like=a).reshape(-1, order, order)
+    at_once = max(1, MAX_NBYTES // (4 * order * order * a.dtype.itemsize))
+    exponentials = [_derivatives(a, unit[i : i + at_once]) for i in range(0, len(unit), at_once)]
+    whole = exponentials[0][0, :order, :order]
+    kronecker = np.concatenate([x[:, :order, order:].reshape(len(x), -1) for x in exponentials])
+    return _spectral.svdvals(kronecker)[0] * np.linalg.norm(a) / np.linalg.norm(whole)
+
+
+def _derivatives(a: Any, directions: Any) -> Any:
+    """Return the exponentials of [[A, E], [0, A]], whose upper right blocks are derivatives, for a stack of E."""
+    wide = np.broadcast_to(a, directions.shape)
+    above = np.concatenate([wide, directions], axis=-1)
+    return _exponential(np.concatenate([above, np.concatenate([np.zeros_like(directions), wide], axis=-1)], axis=-2), 0)
 
 
 def _numbers(count: int) -> Any:
