@@ -19,6 +19,7 @@ from oxinp.linalg import _spectral
 from oxinp.linalg._spectral import adjoint
 from oxinp.scipy.linalg import (  # noqa: F401 - for what they register
     _banded,
+    _banded_factors,
     _equations,
     _functions,
     _general,
