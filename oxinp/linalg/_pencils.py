@@ -152,7 +152,7 @@ def _vectors(pair: _Pair, values: np.ndarray[Any, Any], v: Any) -> tuple[np.ndar
     return found.astype(values.dtype), v / _norms(v)
 
 
-def _scale(a: Any) -> float:
+def scale_of(a: Any) -> float:
     """Return the power of two at a matrix's largest element."""
     largest = float(np.abs(a).max())
     if not largest or not math.isfinite(largest):
@@ -193,7 +193,7 @@ def eig(a: Any, b: Any, name: str, *, has_left: bool = False) -> Eigen:
         left = _left_vectors(pair, values, v) if has_left else None
         return Eigen(values, np.ones_like(values), v, left)
     real = a.real.dtype.type
-    scales = _scale(a), _scale(b)
+    scales = scale_of(a), scale_of(b)
     a, b = a * real(1 / scales[0]), b * real(1 / scales[1])
     for c, s in ROTATIONS:
         try:
@@ -226,4 +226,4 @@ def _left_vectors(pair: _Pair, values: np.ndarray[Any, Any], v: Any) -> Any:
     return _vectors(other, values.conj(), _left(pair, v))[1]
 
 
-__all__ = ["Eigen", "eig"]
+__all__ = ["ROTATIONS", "Eigen", "eig", "scale_of"]

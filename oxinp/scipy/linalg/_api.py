@@ -23,6 +23,7 @@ from oxinp.scipy.linalg import (  # noqa: F401 - for what they register
     _equations,
     _functions,
     _general,
+    _generalised_schur,
     _hermitian,
     _indefinite,
     _matrix_functions,

@@ -25,23 +25,23 @@ _PRINTS = inspect.signature(scipy.linalg.funm).parameters["disp"].default is Tru
 """Whether `disp` says if that is printed; else SciPy warns of `disp`."""
 
 
-class _Rotations:
-    """Rotations of pairs of rows, no two of which share one: R T R^H and Z R^H of a matrix.
+class Rotations:
+    """Unitary combinations of pairs of rows, no two of which share one: R A and A R^H for a matrix.
 
     Parameters
     ----------
     first : ndarray, (K,), int
         The first row of each pair.
-    c, s : ndarray, (K,), complex
-        Of [[conj(c), s], [-conj(s), c]].
+    blocks : ndarray, (K, 2, 2)
+        What R has there; elsewhere it is the identity.
     order : int
     """
 
-    def __init__(self, first: Any, c: Any, s: Any, order: int) -> None:
-        partner, own, other = np.arange(order), np.ones(order, c.dtype), np.zeros(order, c.dtype)
+    def __init__(self, first: np.ndarray[Any, Any], blocks: np.ndarray[Any, Any], order: int) -> None:
+        partner, own, other = np.arange(order), np.ones(order, blocks.dtype), np.zeros(order, blocks.dtype)
         partner[first], partner[first + 1] = first + 1, first
-        own[first], own[first + 1] = c.conj(), c
-        other[first], other[first + 1] = s, -s.conj()
+        own[first], own[first + 1] = blocks[:, 0, 0], blocks[:, 1, 1]
+        other[first], other[first + 1] = blocks[:, 0, 1], blocks[:, 1, 0]
         self.partner, self.own, self.other = map(as_ours, (partner, own, other))
 
     def rows(self, a: Any) -> Any:
@@ -51,6 +51,20 @@ class _Rotations:
     def columns(self, a: Any) -> Any:
         """Return A R^H."""
         return a * np.conjugate(self.own) + a[:, self.partner] * np.conjugate(self.other)
+
+
+def blocks_of(first: np.ndarray[Any, Any], diagonals: tuple[np.ndarray[Any, Any], ...]) -> np.ndarray[Any, Any]:
+    """Return blocks of two rows, (K, 2, 2), of a matrix's diagonal, and what is below and above it."""
+    diagonal, below, above = diagonals
+    rows = [np.stack([diagonal[first], above[first]], -1), np.stack([below[first], diagonal[first + 1]], -1)]
+    return np.stack(rows, -2)
+
+
+def fetch_diagonals(t: Any) -> tuple[np.ndarray[Any, Any], ...]:
+    """Return a matrix's diagonal, and what is below and above it, as NumPy's arrays."""
+    order = len(t)
+    found = fetch(np.concatenate([np.diagonal(t), np.diagonal(t, -1), np.diagonal(t, 1)]))
+    return tuple(np.split(found, [order, 2 * order - 1]))
 
 
 def complex_form(t: Any, z: Any) -> tuple[Any, Any]:
@@ -63,18 +77,19 @@ def complex_form(t: Any, z: Any) -> tuple[Any, Any]:
     Unsupported
         Blocks have more rows than two, or there is more below them.
     """
-    order = len(t)
-    below = fetch(np.concatenate([np.diagonal(t), np.diagonal(t, -1), np.diagonal(t, 1)]))
-    diagonal, beside, above = np.split(below, [order, 2 * order - 1])
+    diagonals = fetch_diagonals(t)
+    diagonal, beside, _ = diagonals
     is_block = np.abs(beside) > EPSILON * (np.abs(diagonal[:-1]) + np.abs(diagonal[1:]))
     if (is_block[1:] & is_block[:-1]).any() or bool(np.tril(t, -2).any()):
         raise Unsupported("a form that is not quasi-triangular")
     first = np.flatnonzero(is_block)
     if len(first):
-        rows = [np.stack([diagonal[first], above[first]], -1), np.stack([beside[first], diagonal[first + 1]], -1)]
-        distance = np.linalg.eigvals(np.stack(rows, -2).astype("D"))[:, 0] - diagonal[first + 1]
+        values = np.linalg.eigvals(blocks_of(first, diagonals).astype("D"))
+        distance = values[:, 0] - diagonal[first + 1]
         size = np.hypot(np.abs(distance), np.abs(beside[first]))
-        rotations = _Rotations(first, *((x / size).astype(t.dtype) for x in (distance, beside[first])), order)
+        c, s = distance / size, beside[first] / size
+        turns = np.stack([np.stack([c.conj(), s], -1), np.stack([-s, c], -1)], -2)
+        rotations = Rotations(first, turns.astype(t.dtype), len(t))
         t, z = rotations.columns(rotations.rows(t)), rotations.columns(z)
     return np.triu(t), z
 
@@ -172,4 +187,4 @@ def cdf2rdf(w: Any, v: Any) -> Any:
     return form, np.where(is_later | is_earlier, half, v.real)
 
 
-__all__ = ["cdf2rdf", "complex_form", "funm", "rsf2csf"]
+__all__ = ["Rotations", "blocks_of", "cdf2rdf", "complex_form", "fetch_diagonals", "funm", "rsf2csf"]
