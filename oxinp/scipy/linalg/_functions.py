@@ -21,7 +21,7 @@ from oxinp._core.ops.crossover import HOST_WEIGHT, crossover
 from oxinp.linalg import _spectral
 from oxinp.linalg._spectral import adjoint
 from oxinp.scipy.linalg import _complete_orthogonal
-from oxinp.scipy.linalg._given import each_of_stacks, finite_matrix, given, matrices, or_scipy
+from oxinp.scipy.linalg._given import VECTORS, each_of_stacks, finite_matrix, given, matrices, or_scipy
 
 TAYLOR = (
     (0.0, -0.10036558103014462, -0.00802924648241157, -0.0008921384980457299, 0.0),
@@ -46,6 +46,7 @@ _TELLS_OF_LOST_RANK = tuple(map(int, scipy.__version__.split(".")[:2])) >= (1, 1
 
 @implements("scipy.linalg.lstsq")
 @placed("svd", scipy.linalg.lstsq)
+@each_of_stacks(scipy.linalg.lstsq, a=2, b=VECTORS)
 def lstsq(
     a: Any,
     b: Any,
@@ -96,6 +97,7 @@ def _reciprocals(s: Any, limit: Any) -> tuple[Any, Any]:
 
 @implements("scipy.linalg.pinv")
 @placed("svd", scipy.linalg.pinv)
+@each_of_stacks(scipy.linalg.pinv, a=2)
 def pinv(a: Any, *, atol: Any = None, rtol: Any = None, return_rank: bool = False, check_finite: bool = True) -> Any:
     """See `scipy.linalg.pinv`."""
     (a,) = matrices(a, check_finite=check_finite)
@@ -109,6 +111,7 @@ def pinv(a: Any, *, atol: Any = None, rtol: Any = None, return_rank: bool = Fals
 
 @implements("scipy.linalg.pinvh")
 @placed("eigh", scipy.linalg.pinvh)
+@each_of_stacks(scipy.linalg.pinvh, a=2)
 def pinvh(
     a: Any,
     atol: Any = None,
@@ -146,6 +149,7 @@ def _rank(s: Any, shape: tuple[int, ...], rcond: Any) -> int:
 
 @implements("scipy.linalg.orth")
 @placed("svd", scipy.linalg.orth)
+@each_of_stacks(scipy.linalg.orth, A=2)
 def orth(A: Any, rcond: Any = None) -> Any:
     """See `scipy.linalg.orth`."""
     (a,) = matrices(A, check_finite=True)
@@ -156,6 +160,7 @@ def orth(A: Any, rcond: Any = None) -> Any:
 
 
 @implements("scipy.linalg.subspace_angles")
+@each_of_stacks(scipy.linalg.subspace_angles, A=2, B=2)
 def subspace_angles(A: Any, B: Any) -> Any:
     """See `scipy.linalg.subspace_angles`."""
     a, b = matrices(A, B, check_finite=True)
@@ -173,6 +178,7 @@ def subspace_angles(A: Any, B: Any) -> Any:
 
 
 @implements("scipy.linalg.rq")
+@each_of_stacks(scipy.linalg.rq, a=2)
 def rq(
     a: Any,
     overwrite_a: bool = False,  # noqa: ARG001
@@ -191,6 +197,7 @@ def rq(
 
 @implements("scipy.linalg.null_space")
 @placed("svd", scipy.linalg.null_space)
+@each_of_stacks(scipy.linalg.null_space, A=2)
 def null_space(
     A: Any,
     rcond: Any = None,
@@ -264,6 +271,7 @@ def _exponential(a: Any, num_squares: int) -> Any:
 
 @implements("scipy.linalg.expm_frechet")
 @or_scipy
+@each_of_stacks(scipy.linalg.expm_frechet, A=2, E=2)
 def expm_frechet(A: Any, E: Any, method: Any = None, compute_expm: bool = True, check_finite: bool = True) -> Any:
     """See `scipy.linalg.expm_frechet`: of the exponential of [[A, E], [0, A]], whatever the method."""
     a, e = matrices(A, E, check_finite=check_finite, are_square=True)
@@ -283,7 +291,7 @@ def expm_frechet(A: Any, E: Any, method: Any = None, compute_expm: bool = True, 
 
 @implements("scipy.linalg.expm_cond")
 @or_scipy
-@each_of_stacks(scipy.linalg.expm_cond, "A")
+@each_of_stacks(scipy.linalg.expm_cond, A=2)
 def expm_cond(A: Any, check_finite: bool = True) -> Any:
     """See `scipy.linalg.expm_cond`: the derivatives for all elements at once, of which singular values are taken."""
     a = finite_matrix(A, check_finite=check_finite, are_square=True)

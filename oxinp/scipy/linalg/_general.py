@@ -18,9 +18,9 @@ from oxinp.scipy.linalg._given import each_of_stacks, finite_matrix, or_scipy
 def _matrix(a: Any, *, check_finite: bool) -> Any:
     """Return a finite matrix of a dtype that LAPACK computes in."""
     a = finite_matrix(a, check_finite=check_finite, are_square=True)
-    if a.dtype.char not in "fdFD":
-        raise Unsupported("dtypes that SciPy converts")
-    return a
+    if a.dtype.char not in "fdFDil":
+        raise Unsupported("dtypes that SciPy converts otherwise")
+    return factorise.prepared(a)[0]
 
 
 def _pencil(a: Any, b: Any, *, check_finite: bool) -> tuple[Any, Any]:
@@ -44,7 +44,7 @@ def _eigenvalues(found: _pencils.Eigen) -> Any:
 @implements("scipy.linalg.eig")
 @placed("eig", scipy.linalg.eig)
 @or_scipy
-@each_of_stacks(scipy.linalg.eig, "a", "b")
+@each_of_stacks(scipy.linalg.eig, a=2, b=2)
 def eig(
     a: Any,
     b: Any = None,
@@ -73,7 +73,7 @@ def eig(
 @implements("scipy.linalg.eigvals")
 @placed("eigvals", scipy.linalg.eigvals)
 @or_scipy
-@each_of_stacks(scipy.linalg.eigvals, "a", "b")
+@each_of_stacks(scipy.linalg.eigvals, a=2, b=2)
 def eigvals(
     a: Any,
     b: Any = None,
@@ -95,6 +95,7 @@ def eigvals(
 @implements("scipy.linalg.schur")
 @placed("eig", scipy.linalg.schur)
 @or_scipy
+@each_of_stacks(scipy.linalg.schur, a=2)
 def schur(
     a: Any,
     output: str = "real",
@@ -114,6 +115,7 @@ def schur(
 
 @implements("scipy.linalg.hessenberg")
 @placed("hessenberg", scipy.linalg.hessenberg)
+@each_of_stacks(scipy.linalg.hessenberg, a=2)
 def hessenberg(a: Any, calc_q: bool = False, overwrite_a: bool = False, check_finite: bool = True) -> Any:  # noqa: ARG001
     """See `scipy.linalg.hessenberg`."""
     h, q = _eig.hessenberg_form(_matrix(a, check_finite=check_finite), has_vectors=calc_q)

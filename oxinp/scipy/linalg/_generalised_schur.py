@@ -130,7 +130,7 @@ def _pair(a: Any, b: Any, output: str, *, check_finite: bool) -> tuple[Any, Any]
 @implements("scipy.linalg.qz")
 @placed("eig", scipy.linalg.qz)
 @or_scipy
-@each_of_stacks(scipy.linalg.qz, "A", "B")
+@each_of_stacks(scipy.linalg.qz, A=2, B=2)
 def qz(
     A: Any,
     B: Any,
@@ -202,7 +202,7 @@ def _reordered(select: Any, *form: np.ndarray[Any, Any]) -> tuple[Any, ...]:
 @implements("scipy.linalg.ordqz")
 @placed("eig", scipy.linalg.ordqz)
 @or_scipy
-@each_of_stacks(scipy.linalg.ordqz, "A", "B")
+@each_of_stacks(scipy.linalg.ordqz, A=2, B=2)
 def ordqz(
     A: Any,
     B: Any,

@@ -26,7 +26,7 @@ IMAGINARY = (
 
 @implements("scipy.linalg.ldl")
 @placed("ldl", scipy.linalg.ldl)
-@each_of_stacks(scipy.linalg.ldl, "A")
+@each_of_stacks(scipy.linalg.ldl, A=2)
 def ldl(
     A: Any,
     lower: bool = True,

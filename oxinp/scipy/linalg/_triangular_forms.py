@@ -96,7 +96,7 @@ def complex_form(t: Any, z: Any) -> tuple[Any, Any]:
 
 @implements("scipy.linalg.rsf2csf")
 @placed("hessenberg", scipy.linalg.rsf2csf)
-@each_of_stacks(scipy.linalg.rsf2csf, "T", "Z")
+@each_of_stacks(scipy.linalg.rsf2csf, T=2, Z=2)
 def rsf2csf(T: Any, Z: Any, check_finite: bool = True) -> Any:
     """See `scipy.linalg.rsf2csf`: all rotations at once."""
     t, z = matrices(T, Z, check_finite=check_finite, are_square=True)
@@ -109,7 +109,7 @@ def rsf2csf(T: Any, Z: Any, check_finite: bool = True) -> Any:
 @implements("scipy.linalg.funm")
 @placed("eig", scipy.linalg.funm)
 @or_scipy
-@each_of_stacks(scipy.linalg.funm, "A")
+@each_of_stacks(scipy.linalg.funm, A=2)
 def funm(A: Any, func: Callable[[Any], Any], disp: Any = True) -> Any:
     """See `scipy.linalg.funm`: the Schur form, partly on the host, and Parlett's recurrence by diagonals."""
     if not _PRINTS and disp is not True:
