@@ -91,7 +91,7 @@ def test_stacks_with_one_ill_conditioned_system_warn_at_the_users_line(stats):
     assert stats().fallbacks["scipy.linalg.solve"] == 1
     with pytest.warns(scipy.linalg.LinAlgWarning):
         assert np.allclose(np.asarray(found), scipy.linalg.solve(a, np.ones((2, 3, 1))))
-    with pytest.raises(np.linalg.LinAlgError, match="[Ss]ingular"):
+    with pytest.raises(np.linalg.LinAlgError, match=r"[Ss]ingular"):
         oxinp.scipy.linalg.solve(oxinp.asarray(a * np.diag([1.0, 0, 1])), oxinp.ones((2, 3, 1)))
 
 
