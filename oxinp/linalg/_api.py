@@ -175,7 +175,10 @@ def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
     epsilon = np.finfo(wide).eps
     limit = epsilon * max(a.shape) if rcond is None else epsilon if rcond < 0 else rcond
     right = b[:, None] if b.ndim == 1 else b
-    x, residuals, rank, s = _spectral.lstsq(a.astype(wide), right.astype(wide), limit)
+    try:
+        x, residuals, rank, s = _spectral.lstsq(a.astype(wide), right.astype(wide), limit)
+    except np.linalg.LinAlgError as error:
+        raise np.linalg.LinAlgError(f"{error} in Linear Least Squares") from None
     x, s = x.astype(dtype, copy=False), s.astype(real, copy=False)
     residuals = as_ours(np.zeros(0, real)) if residuals is None else residuals.astype(real, copy=False)
     return x[:, 0] if b.ndim == 1 else x, residuals, np.int32(rank), s

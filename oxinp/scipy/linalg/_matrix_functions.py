@@ -12,7 +12,7 @@ from oxinp._api.fronts import implements
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.ops import factorise
 from oxinp.scipy.linalg._functions import expm
-from oxinp.scipy.linalg._given import each_of_stacks, matrices, or_scipy
+from oxinp.scipy.linalg._given import each_of_stacks, finite_matrix, matrices, or_scipy
 
 MAX_STEPS = 20  # of Newton's iteration, which doubles the digits once it converges
 MAX_ROOTS = 60  # of which a logarithm is taken: of the largest and the smallest norms
@@ -23,11 +23,8 @@ ALLOWED = 8  # times the rounding unit and the order: what a residual may be, ov
 
 
 def _square(a: Any) -> Any:
-    """Return a square matrix, in single or double precision."""
-    (a,) = matrices(a, check_finite=True, are_square=True)
-    if a.ndim != 2:
-        raise Unsupported("stacks")
-    return factorise.prepared(a)[0]
+    """Return a square matrix, in single or double precision; SciPy says what becomes of infinities and NaNs."""
+    return factorise.prepared(finite_matrix(a, check_finite=False, are_square=True))[0]
 
 
 def _exponentials(a: Any, *, is_imaginary: bool) -> tuple[Any, Any]:
