@@ -120,8 +120,12 @@ _SIGNAL = (
     "spectrogram stft welch zoom_fft"
 )
 
-_BLAS = ("gemm", "syrk", "trsm")
-_LAPACK = ("gesdd", "gesv", "geqrf", "getrf", "getri", "getrs", "posv", "potrf", "potrs", "trtrs")
+_BLAS = ("gemm", "gemv", "symm", "syr2k", "syrk", "trmm", "trmv", "trsm", "trsv")
+_REAL_BLAS, _COMPLEX_BLAS = ("dot", "ger", "symv"), ("dotc", "dotu", "gerc", "geru", "hemm", "hemv", "her2k", "herk")
+_LAPACK = (
+    *("geqp3", "geqrf", "gesdd", "gesv", "gesvd", "getrf", "getri", "getrs", "lange", "lauum", "posv", "potrf"),
+    *("potri", "potrs", "trtri", "trtrs"),
+)
 
 _BASES = (
     *(("chebyshev", "cheb"), ("hermite", "herm"), ("hermite_e", "herme"), ("laguerre", "lag"), ("legendre", "leg")),
@@ -192,7 +196,7 @@ ROWS: dict[str, CoverageRow] = {
         _row("scipy.fft.fht", COMPOSED),
         _row("scipy.fft.ifht", COMPOSED),
         *_native("scipy.linalg", "cholesky det eigh eigh_tridiagonal eigvalsh eigvalsh_tridiagonal inv lu lu_factor"),
-        *_native("scipy.linalg", "hessenberg qr solve_triangular svd svdvals"),
+        *_native("scipy.linalg", "hessenberg ldl qr solve_triangular svd svdvals"),
         *[
             _row(f"scipy.linalg.{name}", COMPOSED)
             for name in (
@@ -210,12 +214,14 @@ ROWS: dict[str, CoverageRow] = {
         *_composed("scipy.linalg", "solve_continuous_are solve_continuous_lyapunov solve_discrete_are solve_sylvester"),
         *_composed(
             "scipy.linalg",
-            "fractional_matrix_power matrix_balance solve_discrete_lyapunov solve_lyapunov solve_toeplitz",
+            "fractional_matrix_power matrix_balance solve_discrete_lyapunov solve_lyapunov solve_toeplitz "
+            "cdf2rdf cholesky_banded expm_cond funm ordqz qz rsf2csf",
         ),
         *_composed("scipy.linalg.blas", " ".join(f"{letter}{name}" for name in _BLAS for letter in "sdcz")),
-        *_composed("scipy.linalg.blas", "cherk zherk"),
+        *_composed("scipy.linalg.blas", " ".join(f"{letter}{name}" for name in _REAL_BLAS for letter in "sd")),
+        *_composed("scipy.linalg.blas", " ".join(f"{letter}{name}" for name in _COMPLEX_BLAS for letter in "cz")),
         *_composed("scipy.linalg.lapack", " ".join(f"{letter}{name}" for name in _LAPACK for letter in "sdcz")),
-        *_composed("scipy.linalg.lapack", "ssyevd dsyevd cheevd zheevd"),
+        *_composed("scipy.linalg.lapack", "ssyevd dsyevd cheevd zheevd ssyev dsyev cheev zheev"),
         *_composed("scipy.linalg.interpolative", "estimate_rank estimate_spectral_norm id_to_svd interp_decomp svd"),
         *_composed("scipy.linalg.interpolative", "reconstruct_interp_matrix reconstruct_matrix_from_id"),
         *_composed("scipy.linalg.interpolative", "reconstruct_skel_matrix"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -102,6 +103,13 @@ def eigvalsh(a: Any, UPLO: str = "L") -> Any:
     return spectral.eigh(*_checked(a), is_upper=is_upper, has_vectors=False)[0]
 
 
+def _each(function: Callable[[Any], Any], a: Any) -> tuple[Any, ...]:
+    """Return what a function makes of every matrix of a stack; arrays, as stacks."""
+    (a,) = factorise.prepared(*_checked(a))
+    parts = [function(a[place]) for place in np.ndindex(a.shape[:-2])]
+    return tuple(np.stack(part).reshape(*a.shape[:-2], *part[0].shape) for part in zip(*parts, strict=True))
+
+
 def _general(a: Any) -> tuple[Any, Any]:
     """Return a matrix in double precision, as NumPy computes, and the dtype of its results where these are complex."""
     (a,) = factorise.prepared(*_checked(a))
@@ -113,6 +121,8 @@ def _general(a: Any) -> tuple[Any, Any]:
 @placed("eigvals", np.linalg.eigvals)
 def eigvals(a: Any) -> Any:
     """See `numpy.linalg.eigvals`. The device reduces and sweeps; windows of QR iterations are LAPACK's on the host."""
+    if np.ndim(a) > 2:
+        return _each(lambda x: (eigvals(x),), a)[0]
     a, dtype = _general(a)
     w = _eig.eigvals(a, "linalg.eigvals")
     if a.dtype.kind != "c" and not bool(w.imag.any()):
@@ -124,6 +134,8 @@ def eigvals(a: Any) -> Any:
 @placed("eig", np.linalg.eig)
 def eig(a: Any) -> Any:
     """See `numpy.linalg.eig`. The device reduces, sweeps and multiplies; windows of QR iterations are LAPACK's."""
+    if np.ndim(a) > 2:
+        return numpys.EigResult(*_each(eig, a))
     a, dtype = _general(a)
     w, v = _eig.eig(a, "linalg.eig")
     if a.dtype.kind != "c" and v.dtype.kind != "c":
@@ -163,7 +175,10 @@ def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
     epsilon = np.finfo(wide).eps
     limit = epsilon * max(a.shape) if rcond is None else epsilon if rcond < 0 else rcond
     right = b[:, None] if b.ndim == 1 else b
-    x, residuals, rank, s = _spectral.lstsq(a.astype(wide, copy=False), right.astype(wide, copy=False), limit)
+    try:
+        x, residuals, rank, s = _spectral.lstsq(a.astype(wide, copy=False), right.astype(wide, copy=False), limit)
+    except np.linalg.LinAlgError as error:
+        raise np.linalg.LinAlgError(f"{error} in Linear Least Squares") from None
     x, s = x.astype(dtype, copy=False), s.astype(real, copy=False)
     residuals = as_ours(np.zeros(0, real)) if residuals is None else residuals.astype(real, copy=False)
     return x[:, 0] if b.ndim == 1 else x, residuals, np.int32(rank), s

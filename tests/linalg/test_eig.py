@@ -176,7 +176,7 @@ def test_what_is_on_the_host_is_counted(stats, config):
 def test_stacks_are_numpys(stats):
     a = np.stack([REAL, REAL.T])
     ours = oxinp.linalg.eigvals(oxinp.asarray(a))
-    assert stats().fallbacks == {"linalg.eigvals": 1}
+    assert stats().fallbacks == {"linalg.eigvals: QR iterations": 2}
     close(ours, np.linalg.eigvals(a))
 
 

@@ -1,14 +1,17 @@
-"""Banded systems of which the factors are known, with many right-hand sides, as an operation."""
+"""Banded systems with many right-hand sides, of which the factors are known, and factors of many bands: operations."""
 
 from __future__ import annotations
 
 import importlib
+import math
 from typing import TYPE_CHECKING, Any
 
+from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.op import BoundOp, Op
 from oxinp._core.memory.dtypes import DEVICE_TYPES
 from oxinp._core.memory.layout import Layout
 from oxinp._core.ops.perform import perform_on_device
+from oxinp._core.ops.stacks import raising
 from oxinp._core.ops.triangular import copied
 
 if TYPE_CHECKING:
@@ -60,4 +63,41 @@ def solve(b: Handle, lower: Handle, upper: Handle, places: Handle | None = None)
     return perform_on_device(SOLVE_BANDED, operands)
 
 
-__all__ = ["SOLVE_BANDED", "is_possible", "solve"]
+def _factors() -> Any:
+    return importlib.import_module("oxinp._kernels.lapack.banded_cholesky")
+
+
+def _plan_cholesky(bound: BoundOp) -> Plan:
+    (is_lower,), ab = bound.parameters, bound.graphs[0].layout
+    *batch, rows, order = ab.shape
+    spec = _factors().BandedCholeskySpec(DEVICE_TYPES[ab.dtype], rows - 1, is_lower)
+    plan: Plan = _factors().plan(spec, math.prod(batch), order, copied(ab, bound.layouts[0]))
+    return plan
+
+
+CHOLESKY_BANDED = Op("cholesky_banded", _plan_cholesky, _infer, sized=raising("not positive definite"))
+
+
+def cholesky(ab: Handle, *, is_lower: bool) -> Any:
+    """Return Cholesky factors of many bands, see `scipy.linalg.cholesky_banded`.
+
+    Parameters
+    ----------
+    ab : Handle
+        (..., 1 + the number of elements beside the diagonal, N).
+    is_lower : bool
+
+    Raises
+    ------
+    LinAlgError
+        A matrix is not positive definite.
+    Unsupported
+        The band is too wide for a thread's registers.
+    """
+    layout = ab._layout
+    if not _factors().is_possible(DEVICE_TYPES[layout.dtype], layout.shape[-2] - 1):
+        raise Unsupported("a band that is too wide for a thread's registers")
+    return perform_on_device(CHOLESKY_BANDED, (ab,), (is_lower,))
+
+
+__all__ = ["CHOLESKY_BANDED", "SOLVE_BANDED", "cholesky", "is_possible", "solve"]

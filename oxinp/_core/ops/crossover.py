@@ -76,6 +76,7 @@ DEFAULTS: dict[str, Crossover] = {
     "eigvalsh": Crossover(201, 181, 8),
     "hessenberg": Crossover(214, 173, MAX_COUNT),
     "inv": Crossover(100, 79, 10),
+    "ldl": Crossover(300, 270, MAX_COUNT),  # on an H100
     "lu": Crossover(126, 111, 27),
     "qr": Crossover(93, 69, 10),
     "slogdet": Crossover(161, 168, 24),

@@ -19,14 +19,18 @@ from oxinp.linalg import _spectral
 from oxinp.linalg._spectral import adjoint
 from oxinp.scipy.linalg import (  # noqa: F401 - for what they register
     _banded,
+    _banded_factors,
     _equations,
     _functions,
     _general,
+    _generalised_schur,
     _hermitian,
+    _indefinite,
     _matrix_functions,
     _structures,
+    _triangular_forms,
 )
-from oxinp.scipy.linalg._given import given, matrices, or_scipy
+from oxinp.scipy.linalg._given import HAS_STACKS, given, matrices, or_scipy
 
 _TRANS = {"N": 0, "T": 1, "C": 2, 0: 0, 1: 1, 2: 2}
 _LOWER, _UPPER, _UNIT_LOWER = Triangle(0, True), Triangle(), Triangle(0, True, True)
@@ -49,6 +53,8 @@ def solve_triangular(
     if trans not in _TRANS:
         raise Unsupported("what SciPy refuses")
     a, b = given(a, b, check_finite=check_finite)
+    if max(a.ndim, b.ndim) > 2 and not (a.size and b.size):
+        raise Unsupported("stacks that SciPy refuses")
     return _solve_triangular(a, b, Triangle(_TRANS[trans], bool(lower), bool(unit_diagonal)))
 
 
@@ -74,8 +80,10 @@ def solve(
     """See `scipy.linalg.solve`, which warns, on the host, of what is ill-conditioned."""
     (a,) = matrices(a, check_finite=check_finite, are_square=True)
     (b,) = given(b, check_finite=check_finite)
+    if a.ndim > 2 and HAS_STACKS and assume_a in _GENERAL and not transposed:
+        return _solved_stacks(a, b)
     if a.ndim != 2 or b.ndim not in (1, 2) or len(b) != len(a) or not b.size or len(a) == 1:
-        raise Unsupported("stacks, or what SciPy refuses")
+        raise Unsupported("stacks of matrices with a structure, or what SciPy refuses")
     if transposed and a.dtype.kind == "c":
         raise Unsupported("what SciPy refuses")
     prepared: Any = factorise.prepared(b[:, None] if b.ndim == 1 else b, a, are_square=False)
@@ -97,6 +105,18 @@ def solve(
     if bool(system.norm * system.inverse_norm() * np.finfo(x.dtype).eps > 1):
         raise Unsupported("a matrix that is ill-conditioned")
     return x[:, 0] if b.ndim == 1 else x
+
+
+def _solved_stacks(a: Any, b: Any) -> Any:
+    """Return solutions of stacks of systems, none of which is ill-conditioned."""
+    rows = b.shape[0 if b.ndim == 1 else -2]
+    if not b.size or rows != a.shape[-1]:
+        raise Unsupported("what SciPy refuses")
+    x = factorise.solve(a, b)
+    conditions = _norm(a) * _norm(factorise.inv(a))
+    if not bool((conditions * np.finfo(x.dtype).eps < 1).all()):
+        raise Unsupported("a matrix that is ill-conditioned")
+    return x
 
 
 class _System:
@@ -290,7 +310,7 @@ def cho_factor(a: Any, lower: bool = False, overwrite_a: bool = False, check_fin
     (a,) = matrices(a, check_finite=check_finite, are_square=True)
     c = factorise.cholesky(a, upper=not lower)
     rest = np.triu(a, 1) if lower else np.tril(a, -1)
-    return c + rest.astype(c.dtype, copy=False), lower
+    return c + rest.astype(c.dtype, copy=False), np.full(a.shape[:-2], lower) if a.ndim > 2 else lower
 
 
 @implements("scipy.linalg.qr")

@@ -19,7 +19,7 @@ from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.ops import factorise
 from oxinp._core.ops.triangular import Triangle, solve_triangular
 from oxinp.linalg._spectral import adjoint
-from oxinp.scipy.linalg._given import matrices, or_scipy
+from oxinp.scipy.linalg._given import each_of_stacks, matrices, or_scipy
 from oxinp.scipy.linalg._matrix_functions import norm, signm
 
 MAX_STEPS = 40  # of iterations that converge quadratically, once they do
@@ -142,6 +142,7 @@ def _sylvester(a: Any, b: Any, q: Any, signs: _Sign | None = None) -> Any:
 @implements("scipy.linalg.solve_sylvester")
 @placed("eig", scipy.linalg.solve_sylvester)
 @or_scipy
+@each_of_stacks(scipy.linalg.solve_sylvester, a=2, b=2, q=2)
 def solve_sylvester(a: Any, b: Any, q: Any) -> Any:
     """See `scipy.linalg.solve_sylvester`."""
     a, b = matrices(a, b, check_finite=True, are_square=True)
@@ -154,6 +155,7 @@ def solve_sylvester(a: Any, b: Any, q: Any) -> Any:
 @implements("scipy.linalg.solve_continuous_lyapunov", "scipy.linalg.solve_lyapunov")
 @placed("eig", scipy.linalg.solve_continuous_lyapunov)
 @or_scipy
+@each_of_stacks(scipy.linalg.solve_continuous_lyapunov, a=2, q=2)
 def solve_continuous_lyapunov(a: Any, q: Any) -> Any:
     """See `scipy.linalg.solve_continuous_lyapunov`."""
     a, q = _doubles(*matrices(a, q, check_finite=True, are_square=True))
@@ -191,6 +193,7 @@ def _summed(powers: list[Any], q: Any) -> Any:
 @implements("scipy.linalg.solve_discrete_lyapunov")
 @placed("eig", scipy.linalg.solve_discrete_lyapunov)
 @or_scipy
+@each_of_stacks(scipy.linalg.solve_discrete_lyapunov, a=2, q=2)
 def solve_discrete_lyapunov(a: Any, q: Any, method: Any = None) -> Any:
     """See `scipy.linalg.solve_discrete_lyapunov`; there is one algorithm, whatever the method."""
     if method is not None and str(method).lower() not in ("direct", "bilinear"):

@@ -10,23 +10,30 @@ import scipy.linalg
 
 from oxinp._api.crossovers import placed
 from oxinp._api.fronts import as_ours, implements
+from oxinp._core.host.fallback import placed_on_host
+from oxinp._core.lazy import placement
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import host_view
+from oxinp._core.lazy.record import is_hosted
 from oxinp._core.ops import exponential, factorise, spectral
+from oxinp._core.ops.crossover import HOST_WEIGHT, crossover
 from oxinp.linalg import _spectral
 from oxinp.linalg._spectral import adjoint
 from oxinp.scipy.linalg import _complete_orthogonal
-from oxinp.scipy.linalg._given import given, matrices, or_scipy
+from oxinp.scipy.linalg._given import VECTORS, each_of_stacks, finite_matrix, given, matrices, or_scipy
 
 POWERS, FIRST = (1, 2, 3, 6), 19  # whose norms are found; what the error of Taylor's polynomial begins with
 THETA = {"f": 3.010066362817634, "d": 1.090863719290036}
 """1-norm up to which its backward error is below the rounding unit."""
+MAX_NBYTES = 1 << 28
+"""Of a stack of matrices of which exponentials are taken together."""
 _TELLS_OF_LOST_RANK = tuple(map(int, scipy.__version__.split(".")[:2])) >= (1, 18)
 """Whether SciPy's residuals are NaN where there are too few independent columns for them."""
 
 
 @implements("scipy.linalg.lstsq")
 @placed("svd", scipy.linalg.lstsq)
+@each_of_stacks(scipy.linalg.lstsq, a=2, b=VECTORS)
 def lstsq(
     a: Any,
     b: Any,
@@ -77,6 +84,7 @@ def _reciprocals(s: Any, limit: Any) -> tuple[Any, Any]:
 
 @implements("scipy.linalg.pinv")
 @placed("svd", scipy.linalg.pinv)
+@each_of_stacks(scipy.linalg.pinv, a=2)
 def pinv(a: Any, *, atol: Any = None, rtol: Any = None, return_rank: bool = False, check_finite: bool = True) -> Any:
     """See `scipy.linalg.pinv`."""
     (a,) = matrices(a, check_finite=check_finite)
@@ -90,6 +98,7 @@ def pinv(a: Any, *, atol: Any = None, rtol: Any = None, return_rank: bool = Fals
 
 @implements("scipy.linalg.pinvh")
 @placed("eigh", scipy.linalg.pinvh)
+@each_of_stacks(scipy.linalg.pinvh, a=2)
 def pinvh(
     a: Any,
     atol: Any = None,
@@ -127,6 +136,7 @@ def _rank(s: Any, shape: tuple[int, ...], rcond: Any) -> int:
 
 @implements("scipy.linalg.orth")
 @placed("svd", scipy.linalg.orth)
+@each_of_stacks(scipy.linalg.orth, A=2)
 def orth(A: Any, rcond: Any = None) -> Any:
     """See `scipy.linalg.orth`."""
     (a,) = matrices(A, check_finite=True)
@@ -137,6 +147,7 @@ def orth(A: Any, rcond: Any = None) -> Any:
 
 
 @implements("scipy.linalg.subspace_angles")
+@each_of_stacks(scipy.linalg.subspace_angles, A=2, B=2)
 def subspace_angles(A: Any, B: Any) -> Any:
     """See `scipy.linalg.subspace_angles`."""
     a, b = matrices(A, B, check_finite=True)
@@ -154,6 +165,7 @@ def subspace_angles(A: Any, B: Any) -> Any:
 
 
 @implements("scipy.linalg.rq")
+@each_of_stacks(scipy.linalg.rq, a=2)
 def rq(
     a: Any,
     overwrite_a: bool = False,  # noqa: ARG001
@@ -172,6 +184,7 @@ def rq(
 
 @implements("scipy.linalg.null_space")
 @placed("svd", scipy.linalg.null_space)
+@each_of_stacks(scipy.linalg.null_space, A=2)
 def null_space(
     A: Any,
     rcond: Any = None,
@@ -241,6 +254,7 @@ def _scale(norms: list[float], theta: float) -> int:
 
 @implements("scipy.linalg.expm_frechet")
 @or_scipy
+@each_of_stacks(scipy.linalg.expm_frechet, A=2, E=2)
 def expm_frechet(A: Any, E: Any, method: Any = None, compute_expm: bool = True, check_finite: bool = True) -> Any:
     """See `scipy.linalg.expm_frechet`: of the exponential of [[A, E], [0, A]], whatever the method."""
     a, e = matrices(A, E, check_finite=check_finite, are_square=True)
@@ -256,6 +270,35 @@ def expm_frechet(A: Any, E: Any, method: Any = None, compute_expm: bool = True, 
     found = _exponential(np.concatenate([above, below]), 0)
     derivative = found[:order, order:]
     return (found[:order, :order], derivative) if compute_expm else derivative
+
+
+@implements("scipy.linalg.expm_cond")
+@or_scipy
+@each_of_stacks(scipy.linalg.expm_cond, A=2)
+def expm_cond(A: Any, check_finite: bool = True) -> Any:
+    """See `scipy.linalg.expm_cond`: the derivatives for all elements at once, of which singular values are taken."""
+    a = finite_matrix(A, check_finite=check_finite, are_square=True)
+    if a.dtype.char in "fF" or len(a) == 1:
+        raise Unsupported("single precision, or a number")
+    (a,) = factorise.prepared(a)
+    order = len(a)
+    if is_hosted((a,)):
+        cost = crossover("svdvals", a.dtype).cost(order * order, 1)
+        if placement.takes_to_host("expm_cond", cost, HOST_WEIGHT):
+            return placed_on_host(scipy.linalg.expm_cond, (A,), {"check_finite": check_finite})
+    unit = np.eye(order * order, dtype=a.dtype, like=a).reshape(-1, order, order)
+    at_once = max(1, MAX_NBYTES // (4 * order * order * a.dtype.itemsize))
+    exponentials = [_derivatives(a, unit[i : i + at_once]) for i in range(0, len(unit), at_once)]
+    whole = exponentials[0][0, :order, :order]
+    kronecker = np.concatenate([x[:, :order, order:].reshape(len(x), -1) for x in exponentials])
+    return _spectral.svdvals(kronecker)[0] * np.linalg.norm(a) / np.linalg.norm(whole)
+
+
+def _derivatives(a: Any, directions: Any) -> Any:
+    """Return the exponentials of [[A, E], [0, A]], whose upper right blocks are derivatives, for a stack of E."""
+    wide = np.broadcast_to(a, directions.shape)
+    above = np.concatenate([wide, directions], axis=-1)
+    return _exponential(np.concatenate([above, np.concatenate([np.zeros_like(directions), wide], axis=-1)], axis=-2), 0)
 
 
 def _numbers(count: int) -> Any:

@@ -8,25 +8,43 @@ import numpy as np
 import scipy.linalg
 
 from oxinp._api.crossovers import placed
-from oxinp._api.fronts import implements
+from oxinp._api.fronts import as_ours, implements
 from oxinp._core.lazy.expr import Unsupported
-from oxinp.linalg import _eig
-from oxinp.scipy.linalg._given import matrices, or_scipy
+from oxinp._core.ops import factorise
+from oxinp.linalg import _eig, _pencils
+from oxinp.scipy.linalg._given import each_of_stacks, finite_matrix, or_scipy
 
 
 def _matrix(a: Any, *, check_finite: bool) -> Any:
     """Return a finite matrix of a dtype that LAPACK computes in."""
-    (a,) = matrices(a, check_finite=check_finite, are_square=True)
-    if a.ndim != 2 or a.dtype.char not in "fdFD":
-        raise Unsupported("stacks, or dtypes that SciPy converts")
-    if not check_finite and not bool(np.isfinite(a).all()):
-        raise Unsupported("infinities or NaNs, of which LAPACK says what becomes")
-    return a
+    a = finite_matrix(a, check_finite=check_finite, are_square=True)
+    if a.dtype.char not in "fdFDil":
+        raise Unsupported("dtypes that SciPy converts otherwise")
+    return factorise.prepared(a)[0]
+
+
+def _pencil(a: Any, b: Any, *, check_finite: bool) -> tuple[Any, Any]:
+    """Return a matrix, and another one of its dtype where there is one."""
+    if b is None:
+        return _matrix(a, check_finite=check_finite), None
+    found = [finite_matrix(x, check_finite=check_finite, are_square=True) for x in (a, b)]
+    if found[0].shape != found[1].shape:
+        raise Unsupported("what SciPy refuses")
+    a, b = factorise.prepared(*found)
+    return a, b
+
+
+def _eigenvalues(found: _pencils.Eigen) -> Any:
+    """Return alpha / beta, infinite where beta is zero."""
+    alpha, beta = found.alpha, found.beta
+    is_zero = beta == 0
+    return as_ours(np.where(is_zero, np.inf, alpha / np.where(is_zero, 1, beta)).astype(alpha.dtype, copy=False))
 
 
 @implements("scipy.linalg.eig")
 @placed("eig", scipy.linalg.eig)
 @or_scipy
+@each_of_stacks(scipy.linalg.eig, a=2, b=2)
 def eig(
     a: Any,
     b: Any = None,
@@ -38,31 +56,46 @@ def eig(
     homogeneous_eigvals: bool = False,
 ) -> Any:
     """See `scipy.linalg.eig`."""
-    if b is not None or left or homogeneous_eigvals:
-        raise Unsupported("generalised problems, left vectors, or homogeneous eigenvalues")
-    a = _matrix(a, check_finite=check_finite)
-    return _eig.eig(a, "scipy.linalg.eig") if right else _eig.eigvals(a, "scipy.linalg.eig")
+    a, b = _pencil(a, b, check_finite=check_finite)
+    if homogeneous_eigvals and b is not None:
+        raise Unsupported("numbers of which LAPACK chooses the size")
+    if b is None and not left:
+        w, *v = _eig.eig(a, "scipy.linalg.eig") if right else (_eig.eigvals(a, "scipy.linalg.eig"),)
+    else:
+        found = _pencils.eig(a, b, "scipy.linalg.eig", has_left=left)
+        w = _eigenvalues(found)
+        v = [x for x, is_wanted in ((found.left, left), (found.right, right)) if is_wanted]
+    if homogeneous_eigvals:
+        w = np.stack([w, np.ones_like(w)])
+    return (w, *v) if v else w
 
 
 @implements("scipy.linalg.eigvals")
 @placed("eigvals", scipy.linalg.eigvals)
 @or_scipy
+@each_of_stacks(scipy.linalg.eigvals, a=2, b=2)
 def eigvals(
     a: Any,
     b: Any = None,
-    overwrite_a: bool = False,  # noqa: ARG001
+    overwrite_a: bool = False,
     check_finite: bool = True,
     homogeneous_eigvals: bool = False,
 ) -> Any:
     """See `scipy.linalg.eigvals`."""
-    if b is not None or homogeneous_eigvals:
-        raise Unsupported("generalised problems, or homogeneous eigenvalues")
-    return _eig.eigvals(_matrix(a, check_finite=check_finite), "scipy.linalg.eigvals")
+    return eig(
+        a,
+        b,
+        right=False,
+        overwrite_a=overwrite_a,
+        check_finite=check_finite,
+        homogeneous_eigvals=homogeneous_eigvals,
+    )
 
 
 @implements("scipy.linalg.schur")
 @placed("eig", scipy.linalg.schur)
 @or_scipy
+@each_of_stacks(scipy.linalg.schur, a=2)
 def schur(
     a: Any,
     output: str = "real",
@@ -82,6 +115,7 @@ def schur(
 
 @implements("scipy.linalg.hessenberg")
 @placed("hessenberg", scipy.linalg.hessenberg)
+@each_of_stacks(scipy.linalg.hessenberg, a=2)
 def hessenberg(a: Any, calc_q: bool = False, overwrite_a: bool = False, check_finite: bool = True) -> Any:  # noqa: ARG001
     """See `scipy.linalg.hessenberg`."""
     h, q = _eig.hessenberg_form(_matrix(a, check_finite=check_finite), has_vectors=calc_q)

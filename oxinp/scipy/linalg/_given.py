@@ -7,6 +7,7 @@ from functools import wraps
 from typing import Any
 
 import numpy as np
+import scipy
 
 from oxinp._api.fronts import as_ours
 from oxinp._core.lazy.expr import Unsupported
@@ -16,6 +17,10 @@ from oxinp._core.ufunc.objects import UFUNC_OBJECTS
 
 LAPACK = "fdFDilqILQ"
 """dtypes of which SciPy's LAPACK computes in their own precision, or in double."""
+VECTORS = 0
+"""The dimensions of what is one vector, or some as columns of a matrix."""
+HAS_STACKS = tuple(map(int, scipy.__version__.split(".")[:2])) >= (1, 16)
+"""Whether SciPy's functions take stacks, with or without its decorator."""
 
 
 def given(*arrays: Any, check_finite: bool) -> tuple[Any, ...]:
@@ -33,9 +38,14 @@ def given(*arrays: Any, check_finite: bool) -> tuple[Any, ...]:
     ours = tuple(map(as_ours, arrays))
     if check_finite:
         for x in ours:
-            if x.dtype.kind in "fc" and x.size and not bool(reduce(ALL, UFUNC_OBJECTS["isfinite"](x))):
+            if not _is_finite(x):
                 raise ValueError("array must not contain infs or NaNs")
     return ours
+
+
+def _is_finite(x: Any) -> bool:
+    """Whether an array is without infinities and NaNs."""
+    return x.dtype.kind not in "fc" or not x.size or bool(reduce(ALL, UFUNC_OBJECTS["isfinite"](x)))
 
 
 def matrices(*arrays: Any, check_finite: bool, are_square: bool = False) -> tuple[Any, ...]:
@@ -55,6 +65,72 @@ def matrices(*arrays: Any, check_finite: bool, are_square: bool = False) -> tupl
     return given(*ours, check_finite=check_finite)
 
 
+def finite_matrix(a: Any, *, check_finite: bool, are_square: bool = False) -> Any:
+    """Return one matrix, see `matrices`; of infinities and NaNs that are not refused, LAPACK says what becomes."""
+    (a,) = matrices(a, check_finite=check_finite, are_square=are_square)
+    if a.ndim != 2:
+        raise Unsupported("stacks")
+    if not check_finite and not _is_finite(a):
+        raise Unsupported("infinities or NaNs, of which LAPACK says what becomes")
+    return a
+
+
+def each_of_stacks(theirs: Callable[..., Any], **cores: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Let a function of matrices take stacks of them, which are broadcast, as SciPy's `_apply_over_batch` does.
+
+    Parameters
+    ----------
+    theirs : callable
+        SciPy's, which refuses stacks before SciPy 1.16 where it is not decorated.
+    **cores : int
+        Its first parameters, and of how many dimensions what they name is one of: `VECTORS` where of one or two. They
+        may be None.
+    """
+    has_stacks = HAS_STACKS or hasattr(theirs, "__wrapped__")
+    names = tuple(cores)
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(function)
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            given = (*args[: len(names)], *(kwargs.get(name) for name in names[len(args) :]))
+            found = [
+                (None, 0) if x is None else (as_ours(x), _core_of(x, core))
+                for x, core in zip(given, cores.values(), strict=True)
+            ]
+            if not any(x.ndim > core for x, core in found if x is not None):
+                return function(*args, **kwargs)
+            batches = [x.shape[: max(0, x.ndim - core)] for x, core in found if x is not None]
+            if not has_stacks or any(x.ndim < core or not x.size for x, core in found if x is not None):
+                raise Unsupported("stacks that SciPy refuses")
+            batch = np.broadcast_shapes(*batches)
+            wide = [None if x is None else np.broadcast_to(x, (*batch, *x.shape[x.ndim - core :])) for x, core in found]
+            rest = {name: value for name, value in kwargs.items() if name not in names}
+            made = [
+                function(*(None if x is None else x[place] for x in wide), *args[len(names) :], **rest)
+                for place in np.ndindex(batch)
+            ]
+            if not isinstance(made[0], tuple):
+                return _stacked(made, batch)
+            return [_stacked(list(part), batch) for part in zip(*made, strict=True)]  # a list, as SciPy's
+
+        return wrapped
+
+    return decorate
+
+
+def _core_of(x: Any, core: int) -> int:
+    """Return how many dimensions an array's matrices or vectors have."""
+    return min(2, max(1, np.ndim(x))) if core == VECTORS else core
+
+
+def _stacked(found: list[Any], batch: tuple[int, ...]) -> Any:
+    """Return results of matrices as a stack."""
+    if any(x is None or np.shape(x) != np.shape(found[0]) for x in found):
+        raise Unsupported("results of various sizes")
+    made = np.stack([as_ours(x) for x in found])
+    return made.reshape(*batch, *made.shape[1:])
+
+
 def or_scipy(function: Callable[..., Any]) -> Callable[..., Any]:
     """Let SciPy say in its words, on the host, that a matrix is singular, or not positive definite."""
 
@@ -68,4 +144,4 @@ def or_scipy(function: Callable[..., Any]) -> Callable[..., Any]:
     return wrapped
 
 
-__all__ = ["given", "matrices", "or_scipy"]
+__all__ = ["HAS_STACKS", "VECTORS", "each_of_stacks", "finite_matrix", "given", "matrices", "or_scipy"]

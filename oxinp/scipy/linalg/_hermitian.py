@@ -15,7 +15,7 @@ from oxinp._core.ops import factorise, spectral
 from oxinp._core.ops.triangular import Triangle, solve_triangular
 from oxinp.linalg import _spectral
 from oxinp.linalg._spectral import adjoint
-from oxinp.scipy.linalg._given import LAPACK, given, matrices, or_scipy
+from oxinp.scipy.linalg._given import LAPACK, each_of_stacks, given, matrices, or_scipy
 
 _LOWER = Triangle(0, True)
 _OF_THE_WHOLE, _BY_VALUE, _BY_INDEX = ("a", "all", 0), ("v", "value", 1), ("i", "index", 2)
@@ -152,6 +152,7 @@ def eigvalsh(
 
 @implements("scipy.linalg.eigh_tridiagonal")
 @or_scipy
+@each_of_stacks(scipy.linalg.eigh_tridiagonal, d=1, e=1)
 def eigh_tridiagonal(
     d: Any,
     e: Any,
@@ -194,6 +195,7 @@ def eigvalsh_tridiagonal(
 
 @implements("scipy.linalg.eig_banded")
 @or_scipy
+@each_of_stacks(scipy.linalg.eig_banded, a_band=2)
 def eig_banded(
     a_band: Any,
     lower: bool = False,

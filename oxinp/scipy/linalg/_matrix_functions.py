@@ -12,7 +12,7 @@ from oxinp._api.fronts import implements
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.ops import factorise
 from oxinp.scipy.linalg._functions import expm
-from oxinp.scipy.linalg._given import matrices, or_scipy
+from oxinp.scipy.linalg._given import each_of_stacks, finite_matrix, matrices, or_scipy
 
 MAX_STEPS = 20  # of Newton's iteration, which doubles the digits once it converges
 MAX_ROOTS = 60  # of which a logarithm is taken: of the largest and the smallest norms
@@ -23,11 +23,8 @@ ALLOWED = 8  # times the rounding unit and the order: what a residual may be, ov
 
 
 def _square(a: Any) -> Any:
-    """Return a square matrix, in single or double precision."""
-    (a,) = matrices(a, check_finite=True, are_square=True)
-    if a.ndim != 2:
-        raise Unsupported("stacks")
-    return factorise.prepared(a)[0]
+    """Return a square matrix, in single or double precision; SciPy says what becomes of infinities and NaNs."""
+    return factorise.prepared(finite_matrix(a, check_finite=False, are_square=True))[0]
 
 
 def _exponentials(a: Any, *, is_imaginary: bool) -> tuple[Any, Any]:
@@ -39,6 +36,7 @@ def _exponentials(a: Any, *, is_imaginary: bool) -> tuple[Any, Any]:
 
 @implements("scipy.linalg.cosm")
 @or_scipy
+@each_of_stacks(scipy.linalg.cosm, A=2)
 def cosm(A: Any) -> Any:
     """See `scipy.linalg.cosm`."""
     a = _square(A)
@@ -50,6 +48,7 @@ def cosm(A: Any) -> Any:
 
 @implements("scipy.linalg.sinm")
 @or_scipy
+@each_of_stacks(scipy.linalg.sinm, A=2)
 def sinm(A: Any) -> Any:
     """See `scipy.linalg.sinm`."""
     a = _square(A)
@@ -61,6 +60,7 @@ def sinm(A: Any) -> Any:
 
 @implements("scipy.linalg.tanm")
 @or_scipy
+@each_of_stacks(scipy.linalg.tanm, A=2)
 def tanm(A: Any) -> Any:
     """See `scipy.linalg.tanm`."""
     a = _square(A)
@@ -73,6 +73,7 @@ def tanm(A: Any) -> Any:
 
 @implements("scipy.linalg.coshm")
 @or_scipy
+@each_of_stacks(scipy.linalg.coshm, A=2)
 def coshm(A: Any) -> Any:
     """See `scipy.linalg.coshm`."""
     a = _square(A)
@@ -82,6 +83,7 @@ def coshm(A: Any) -> Any:
 
 @implements("scipy.linalg.sinhm")
 @or_scipy
+@each_of_stacks(scipy.linalg.sinhm, A=2)
 def sinhm(A: Any) -> Any:
     """See `scipy.linalg.sinhm`."""
     a = _square(A)
@@ -91,6 +93,7 @@ def sinhm(A: Any) -> Any:
 
 @implements("scipy.linalg.tanhm")
 @or_scipy
+@each_of_stacks(scipy.linalg.tanhm, A=2)
 def tanhm(A: Any) -> Any:
     """See `scipy.linalg.tanhm`."""
     forward, back = _exponentials(_square(A), is_imaginary=False)
@@ -109,6 +112,7 @@ def _is_small(residual: Any, scale: float) -> bool:
 
 @implements("scipy.linalg.sqrtm")
 @or_scipy
+@each_of_stacks(scipy.linalg.sqrtm, A=2)
 def sqrtm(A: Any, *args: Any, **kwargs: Any) -> Any:
     """See `scipy.linalg.sqrtm`: the iteration of Denman and Beavers, where its residual proves that it has converged.
 
@@ -140,6 +144,7 @@ def sqrtm(A: Any, *args: Any, **kwargs: Any) -> Any:
 
 @implements("scipy.linalg.signm")
 @or_scipy
+@each_of_stacks(scipy.linalg.signm, A=2)
 def signm(A: Any, *args: Any, **kwargs: Any) -> Any:
     """See `scipy.linalg.signm`: Newton's iteration, where its residual proves that it has converged.
 
@@ -201,6 +206,7 @@ def _logarithm(a: Any) -> Any:
 
 @implements("scipy.linalg.logm")
 @or_scipy
+@each_of_stacks(scipy.linalg.logm, A=2)
 def logm(A: Any, *args: Any, **kwargs: Any) -> Any:
     """See `scipy.linalg.logm`: where the exponential proves that it is one."""
     if args or kwargs:
@@ -210,6 +216,7 @@ def logm(A: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 @implements("scipy.linalg.fractional_matrix_power")
+@each_of_stacks(scipy.linalg.fractional_matrix_power, A=2)
 def fractional_matrix_power(A: Any, t: Any) -> Any:
     """See `scipy.linalg.fractional_matrix_power`: powers that are integers."""
     (a,) = matrices(A, check_finite=False, are_square=True)

@@ -14,7 +14,7 @@ from oxinp._core.ops import factorise
 from oxinp.linalg import _spectral
 from oxinp.linalg._spectral import adjoint
 from oxinp.scipy.linalg._functions import toeplitz
-from oxinp.scipy.linalg._given import given, matrices, or_scipy
+from oxinp.scipy.linalg._given import VECTORS, each_of_stacks, given, matrices, or_scipy
 
 LEVINSON = 1024  # rows from which elimination on the device takes less time than SciPy's recursion
 MOST = 1 << 15  # rows of a matrix that is made of a column and a row
@@ -159,6 +159,7 @@ def bandwidth(a: Any) -> tuple[int, int]:
 
 @implements("scipy.linalg.orthogonal_procrustes")
 @placed("svd", scipy.linalg.orthogonal_procrustes)
+@each_of_stacks(scipy.linalg.orthogonal_procrustes, A=2, B=2)
 def orthogonal_procrustes(A: Any, B: Any, check_finite: bool = True) -> Any:
     """See `scipy.linalg.orthogonal_procrustes`."""
     a, b = matrices(A, B, check_finite=check_finite)
@@ -170,6 +171,7 @@ def orthogonal_procrustes(A: Any, B: Any, check_finite: bool = True) -> Any:
 
 @implements("scipy.linalg.qr_multiply")
 @placed("qr", scipy.linalg.qr_multiply)
+@each_of_stacks(scipy.linalg.qr_multiply, a=2, c=VECTORS)
 def qr_multiply(
     a: Any,
     c: Any,

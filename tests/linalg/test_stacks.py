@@ -1,0 +1,133 @@
+"""Stacks of matrices, of any shape, and integers: what NumPy and SciPy make of them, without the host's functions."""
+
+import numpy as np
+import pytest
+import scipy.linalg
+
+import oxinp
+
+RANDOM = np.random.default_rng(9)
+STACK = RANDOM.standard_normal((2, 1, 4, 4))
+OTHER = RANDOM.standard_normal((2, 4, 4))
+DEFINITE = STACK @ STACK.swapaxes(-1, -2) + 4 * np.eye(4)
+STABLE = STACK / 2 + 4 * np.eye(4)
+BAND = np.concatenate([STACK[..., :2, :] / 9, np.full((2, 1, 1, 4), 5.0)], axis=-2)
+VECTORS = STACK[..., 0, :]
+
+slow = pytest.mark.slow
+pytestmark = pytest.mark.usefixtures("on_device")
+
+FUNCTIONS = {
+    "cosm": (STACK,),
+    "sinm": (STACK,),
+    "tanm": (STACK,),
+    "coshm": (STACK,),
+    "sinhm": (STACK,),
+    "tanhm": (STACK,),
+    "sqrtm": (DEFINITE,),
+    "signm": (DEFINITE,),
+    "logm": (DEFINITE,),
+    "orth": (STACK,),
+    "null_space": (STACK[..., :2, :],),
+    "subspace_angles": (STACK[..., :2], OTHER[..., :2]),
+    "pinv": (STACK,),
+    "pinvh": (DEFINITE,),
+    "rq": (STACK,),
+    "lstsq": (STACK[..., :2], OTHER),
+    "expm_frechet": (STACK, OTHER),
+    "solve_sylvester": (STABLE, STABLE, OTHER),
+    "solve_continuous_lyapunov": (STABLE, OTHER),
+    "solve_discrete_lyapunov": (STACK / 9, OTHER),
+    "qr_multiply": (STACK, OTHER),
+    "orthogonal_procrustes": (STACK, OTHER),
+    "eig_banded": (BAND,),
+    "eigvals_banded": (BAND,),
+    "eigvalsh_tridiagonal": (VECTORS, VECTORS[..., 1:]),
+    "hessenberg": (STACK,),
+    "eigvals": (STACK,),
+    "cho_factor": (DEFINITE,),
+}
+QUICK = ("cosm", "pinv", "lstsq", "eigvalsh_tridiagonal", "cho_factor", "qr_multiply", "hessenberg")
+
+
+def flat(results):
+    return tuple(results) if isinstance(results, tuple | list) else (results,)
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=() if name in QUICK else slow) for name in FUNCTIONS])
+def test_stacks_are_scipys(name, stats):
+    given = FUNCTIONS[name]
+    found = flat(getattr(oxinp.scipy.linalg, name)(*map(oxinp.asarray, given)))
+    assert all(":" in key for key in stats().fallbacks)  # iterations alone
+    expected = flat(getattr(scipy.linalg, name)(*given))
+    assert len(found) == len(expected)
+    for x, y in zip(found, map(np.asarray, expected), strict=True):
+        x = np.asarray(x)  # noqa: PLW2901
+        assert x.shape == y.shape
+        assert x.dtype.kind == y.dtype.kind
+        if name in ("orth", "null_space"):  # bases, but for signs
+            x, y = x @ x.swapaxes(-1, -2), y @ y.swapaxes(-1, -2)  # noqa: PLW2901
+        if name == "eig_banded" and x.ndim == 4:
+            x, y = np.abs(x), np.abs(y)  # noqa: PLW2901
+        if name == "eigvals":
+            x, y = np.sort_complex(x), np.sort_complex(y)  # noqa: PLW2901
+        assert np.allclose(x, y, atol=1e-9)
+
+
+@pytest.mark.parametrize("right", [OTHER, pytest.param(OTHER[0, 0], marks=slow), pytest.param(OTHER[0], marks=slow)])
+def test_stacks_of_systems_are_scipys(right, stats):
+    found = oxinp.scipy.linalg.solve(oxinp.asarray(STABLE), oxinp.asarray(right))
+    assert not stats().fallbacks
+    expected = scipy.linalg.solve(STABLE, right)
+    assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
+    assert np.allclose(np.asarray(found), expected)
+
+
+def test_stacks_with_one_ill_conditioned_system_warn_at_the_users_line(stats):
+    a = np.stack([np.eye(3), np.diag([1.0, 1, 1e-20]) + 1e-25])
+    with pytest.warns(scipy.linalg.LinAlgWarning, match=r"[Ii]ll-conditioned") as told:
+        found = oxinp.scipy.linalg.solve(oxinp.asarray(a), oxinp.ones((2, 3, 1)))
+    assert told[0].filename == __file__
+    assert stats().fallbacks["scipy.linalg.solve"] == 1
+    with pytest.warns(scipy.linalg.LinAlgWarning):
+        assert np.allclose(np.asarray(found), scipy.linalg.solve(a, np.ones((2, 3, 1))))
+    with pytest.raises(np.linalg.LinAlgError, match=r"[Ss]ingular"):
+        oxinp.scipy.linalg.solve(oxinp.asarray(a * np.diag([1.0, 0, 1])), oxinp.ones((2, 3, 1)))
+
+
+@pytest.mark.parametrize("name", ["eigvals", pytest.param("eig", marks=slow)])
+def test_eigenvalues_of_stacks_are_numpys(name, stats):
+    found = getattr(oxinp.linalg, name)(oxinp.asarray(STACK))
+    assert all(":" in key for key in stats().fallbacks)
+    expected = getattr(np.linalg, name)(STACK)
+    assert isinstance(found, tuple) == isinstance(expected, tuple)
+    for x, y in zip(flat(found), flat(expected), strict=True):
+        assert (x.shape, x.dtype) == (y.shape, y.dtype)
+        assert np.allclose(np.asarray(x), y)
+
+
+@pytest.mark.parametrize("name", ["hessenberg", *(pytest.param(x, marks=slow) for x in ("schur", "eig", "eigvals"))])
+def test_integers_are_converted(name, stats):
+    a = np.rint(STACK[0, 0] * 9).astype("i4")
+    found = flat(getattr(oxinp.scipy.linalg, name)(oxinp.asarray(a)))
+    assert all(":" in key for key in stats().fallbacks)
+    for x, y in zip(found, flat(getattr(scipy.linalg, name)(a)), strict=True):
+        assert (x.shape, x.dtype) == (y.shape, y.dtype)
+        assert np.allclose(np.asarray(x), y)
+
+
+@pytest.mark.parametrize("name", ["solve_triangular", "pinv", "ldl", "eig", "cosm"])
+def test_stacks_without_matrices_are_refused_as_by_scipy(name):
+    given = (np.zeros((0, 3, 3)),) * (2 if name == "solve_triangular" else 1)
+    with pytest.raises(ValueError) as theirs:
+        getattr(scipy.linalg, name)(*given)
+    with pytest.raises(ValueError) as found:
+        getattr(oxinp.scipy.linalg, name)(*map(oxinp.asarray, given))
+    assert str(found.value) == str(theirs.value)
+
+
+def test_results_of_various_sizes_are_scipys():
+    a = np.stack([np.eye(3), np.diag([1.0, 1, 0])])
+    for package in (scipy, oxinp.scipy):
+        with pytest.raises(ValueError, match=r"inhomogeneous|broadcast|shape"):
+            package.linalg.orth(a if package is scipy else oxinp.asarray(a))
