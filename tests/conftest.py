@@ -16,6 +16,9 @@ import pytest
 from tests.turns import taking_turns
 
 REQUIRE_GPU = os.environ.get("OXINP_REQUIRE_GPU", "") == "1"
+# Hundreds of processes that tests start would compile the same modules, each for itself.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 # Before anything imports oxinp: the environment is read once, at import.
 os.environ.setdefault("OXINP_BACKEND", "cuda" if REQUIRE_GPU else "emulator")
 
@@ -54,6 +57,9 @@ def forget_kernels():
     for table in () if expr is None else (*expr._TABLES, expr._STRUCTURES):
         table.clear()
         table.old.clear()
+    # What stays, stays to the end: looking for storages, and for garbage, would go through all of it each time.
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

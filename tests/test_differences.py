@@ -414,12 +414,13 @@ def test_cumulative_sums():
 
 
 @backs("Unbuffered sums of floats")
+@pytest.mark.usefixtures("on_device")
 def test_unbuffered_sums():
-    values = numpy.random.default_rng(0).random(LARGE)
-    index = np.array(numpy.zeros(LARGE, int))
+    values = numpy.random.default_rng(0).random(3000)
+    index = np.array(numpy.zeros(3000, int))
     found = []
     for _ in range(2):
-        total = np.zeros(LARGE)
+        total = np.zeros(3000)
         np.add.at(total, index, np.array(values))
         found.append(float(total[0]))
     assert found[0] == found[1] == pytest.approx(values.sum(), rel=1e-14)
@@ -427,7 +428,7 @@ def test_unbuffered_sums():
 
 @backs("`np.partition` and `np.argpartition` leave")
 def test_partition():
-    x = numpy.random.default_rng(0).random(2 * LARGE)
+    x = numpy.random.default_rng(0).random(2 * LARGE, "f4")
     for rank, size in ((5, LARGE), (LARGE, 2 * LARGE), ([3, 9], 2 * LARGE)):  # sorted, in three parts, sorted
         found, expected = numpy.asarray(np.partition(np.array(x[:size]), rank)), numpy.partition(x[:size], rank)
         assert (found != expected).any()

@@ -89,7 +89,7 @@ def _merge(fibers: list[Fiber]) -> Fiber:
         elif any(a is None for a in arrays):
             registers.append(None)
         else:
-            spread = [np.broadcast_to(a, f.shape) for a, f in zip(arrays, fibers, strict=True)]
+            spread = [fiber.over_lanes(a) for a, fiber in zip(arrays, fibers, strict=True)]
             registers.append(np.concatenate(spread)[order])
     first.machine.num_fibers -= len(fibers) - 1
     return Fiber(first.machine, lanes[order], registers, first.stack)

@@ -64,7 +64,7 @@ def test_memory_returns_to_where_it_began(config, threshold):
     began = _used_nbytes()
     arrays = [np.arange(100.0) + i for i in range(4)]
     with numpy.errstate(all="ignore"):
-        for _ in range(2000):
+        for _ in range(1200):
             _mixed(rng, arrays)
             assert len(schedule.PENDING) <= schedule.MAX_PENDING + 1
     # Four arrays, some of them twice (an outdated copy on the device beside the host's).

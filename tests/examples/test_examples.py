@@ -91,7 +91,7 @@ def test_prints_and_draws_what_numpy_does(name, tmp_path):
         picture.parent.mkdir()
         options = ["--picture", picture.name] if name in DRAW else []
         variables = {"OXINP_OFFLOAD_THRESHOLD": "0", "PYTHONPATH": without}
-        printed.append(run([sys.executable, *command, *script, *options], picture.parent, **variables))
+        printed.append(run([sys.executable, "-W", "error", *command, *script, *options], picture.parent, **variables))
         if name in DRAW:
             pictures.append(levels(picture))
     ours, numpys = (VARYING.sub("", text) for text in printed)

@@ -179,8 +179,10 @@ class Branches:
                 taken.update(tuple(pair) for pair in pairs)
 
     def save(self, path: Path) -> None:
-        """Leave the branches that have been taken in a file."""
-        path.write_text(json.dumps([(*key, sorted(pairs)) for key, pairs in self._taken.items()]))
+        """Leave the branches that have been taken in a file, which is whole at any time."""
+        new = path.with_name(f"{path.name}.new")
+        new.write_text(json.dumps([(*key, sorted(pairs)) for key, pairs in self._taken.items()]))
+        new.replace(path)
 
     def missed(self) -> tuple[list[Missed], int, int]:
         """Return what was not taken, and how many directions that is, of how many."""

@@ -37,7 +37,7 @@ class Operation:
         return replace(self, arity=sum(f"{{{name}}}" in self.template for name in "xyz"))
 
 
-def _one_zero(*values: Any) -> bool:
+def one_zero(*values: Any) -> bool:
     """NumPy's choice between +0 and -0 depends on its vector width."""
     parts = [part for v in values for part in (np.real(v), np.imag(v)) if np.asarray(part).dtype.kind == "f"]
     zeros = [np.signbit(part)[part == 0] for part in map(np.asarray, parts)]
@@ -111,8 +111,8 @@ OPERATIONS = tuple(
         Operation("(-{x})", 4),
         Operation("abs({x})", 3, _all_real),
         Operation("({x} ** 2)", 2),
-        Operation("np.maximum({x}, {y})", 2, _one_zero),
-        Operation("np.minimum({x}, {y})", 2, _one_zero),
+        Operation("np.maximum({x}, {y})", 2, one_zero),
+        Operation("np.minimum({x}, {y})", 2, one_zero),
         Operation("({x} // {y})", 2),
         Operation("({x} % {y})", 2),
         Operation("({x} == None)", 1),
@@ -142,7 +142,7 @@ OPERATIONS = tuple(
         Operation("np.isfinite({x})", 1),
         Operation("np.logical_and({x}, {y})", 1),
         Operation("np.logical_not({x})", 1),
-        Operation("np.fmax({x}, {y})", 1, _one_zero),
+        Operation("np.fmax({x}, {y})", 1, one_zero),
         Operation("np.gcd({x}, {y})", 1),
         Operation("({x} ** 3)", 1, _all_integers),
         Operation("({x} ** abs({y} % 5))", 1, _all_integers),

@@ -7,7 +7,7 @@ from itertools import accumulate
 
 import numpy as np
 
-from tests.fuzz import rules_fail, rules_foreign, rules_library, rules_make, rules_read, rules_write
+from tests.fuzz import rules_fail, rules_foreign, rules_grow, rules_library, rules_make, rules_read, rules_write
 from tests.fuzz.draw import Draw, RandomDraw
 from tests.fuzz.program import Program
 from tests.fuzz.scope import Scope
@@ -35,6 +35,7 @@ ARRAY_RULES: Rules = (
     (rules_write.fancy_write, 4),
     (rules_read.loop, 6),
     (rules_read.rows, 4),
+    (rules_grow.grow, 9),
     (rules_read.reduce_into, 3),
     (rules_make.create_empty, 2),
     (rules_make.alias, 2),

@@ -78,8 +78,10 @@ def solve(seed: int, index: int, family: str) -> tuple[str, Exception | None]:
     return problem.text, None
 
 
-def run(seed: int, start: int, stop: int, families: list[str], say: Callable[[str], object]) -> int:
-    """Plan problems; return how many failed."""
+def run(
+    seed: int, start: int, stop: int, families: list[str], say: Callable[[str], object], keep: Callable[[], object]
+) -> int:
+    """Plan problems; return how many failed. What they took is kept after each round: a run may be ended any time."""
     failed = 0
     for index in range(start, stop):
         for family in families:
@@ -88,6 +90,7 @@ def run(seed: int, start: int, stop: int, families: list[str], say: Callable[[st
                 failed += 1
                 frames = "".join(traceback.format_tb(error.__traceback__)[-3:])
                 say(f"problem {index} of {family}, seed {seed}: {text}\n{type(error).__name__}: {error}\n{frames}")
+        keep()
     return failed
 
 
@@ -124,14 +127,19 @@ def main() -> int:
         backend.follows_blocks = False
         branches.load(arguments.coverage)
         branches.start()
+
+    def keep() -> None:
+        if branches is not None:
+            branches.save(arguments.coverage)
+
     with numpy.errstate(all="ignore"):
         families = arguments.families or list(FAMILIES)
         try:
-            failed = run(seed, arguments.start, arguments.start + arguments.problems, families, print)
+            failed = run(seed, arguments.start, arguments.start + arguments.problems, families, print, keep)
         finally:
             if branches is not None:
                 branches.stop()
-                branches.save(arguments.coverage)
+            keep()
     is_explained = branches is None or report(branches)
     problems = arguments.problems * len(families)
     sys.stdout.write(

@@ -8,13 +8,21 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
+from oxinp._kernels.convolve import direct
 from oxinp._kernels.fft import axes
+from oxinp._kernels.gemm.operand import Source
+from oxinp._kernels.gemm.sm90_mma import plan as sm90_mma
 from oxinp._kernels.index import claims, regions
-from oxinp._kernels.lapack import multishift
+from oxinp._kernels.lapack import cholesky, hessenberg, multishift, pivoted, small_inverse, tridiagonal
 from oxinp._kernels.lapack import plan as lapack
+from oxinp._kernels.lapack.lu import Stack
 from oxinp._kernels.plan import ALIGNMENT, Argument, inputs, outputs
-from oxinp._kernels.random import fill, lcg, philox, shuffle, twister_plan
+from oxinp._kernels.random import fill, lcg, philox, shuffle, stored_plan, twister, twister_plan
 from oxinp._kernels.random.twister_formats import FORMATS
+from oxinp._kernels.random.variates import VARIATES
+from oxinp._kernels.sort import count as counting
 from oxinp._kernels.sort import plan as sort
 from oxinp._kernels.sparse import (
     graph,
@@ -115,15 +123,74 @@ def _permutation(p: Problem) -> None:
     shuffle.plan(size, count, device, is_shifted=p.chance(50) and not leaves_key, leaves_key=leaves_key)
 
 
+def _stored_draws(p: Problem) -> None:
+    name, size = p.choice(tuple(VARIATES)), p.choice((*SIZES, *SIZES, 1 << 44))
+    device = planning.backend().capability
+    expected = 0 if VARIATES[name].expected else 1 + p.choice((0.02, 0.4, 1.0))
+    skip, is_shifted = p.choice((0, 0, 1, 2, 3)), p.chance(50)
+    stored_plan.plan(
+        p.choice(tuple(philox.VARIANTS)), name, size, device, skip=skip, is_shifted=is_shifted, expected=expected
+    )
+    cut = stored_plan.twisted_cut(name, size, device, expected=expected)
+    stored_plan.twisted_plan(name, size, device, cut=cut, expected=expected)
+
+
+def _stacked_products(p: Problem) -> None:
+    m, n, depth = (p.choice((8, 12, 20, 32)) for _ in range(3))
+    count, major = p.choice((2, 5000)), p.choice(("mn", "mn", "k"))
+    a = Source("in0", f32, "k", m, depth, depth, p.choice((0, m * depth)), count, ALIGNMENT)
+    lines, run = (depth, n) if major == "mn" else (n, depth)
+    b = Source("in1", f32, major, lines, run, run, p.choice((0, lines * run)), count, ALIGNMENT)
+    sm90_mma.plan(a, b, planning.backend().capability)
+
+
+def _panels(p: Problem) -> None:
+    type_: Type = p.choice((f32, f64, c64, c128))
+    device, order = planning.backend().capability, p.choice((2, *ORDERS, 40_000, 200_000))
+    hessenberg.is_possible(type_, order, device)
+    pivoted.is_possible(type_, (order, p.choice(ORDERS)), device)
+    blocks = p.choice((1, 3, 60))
+    tridiagonal.spec_of(type_, order, p.choice((order, order // 2 + 1)), -(-order // blocks), device)
+
+
+def _edges(p: Problem) -> None:
+    edges = np.linspace(p.choice((0.0, 1e6)), p.choice((1e6 + 1e-3, 2e6)), p.choice((3, 100, 60_000, 1 << 22)) + 2)
+    counting.deviation(edges.astype(p.choice(("f4", "f8"))))
+
+
 def _claims(p: Problem) -> None:
     count, extent = p.choice(HUGE), p.choice((*HUGE, 1 << 40))
     claims.room_for(count, extent)
-    regions.has_regions(count, extent)
+    regions.has_regions(p.choice((0, count)), extent)
+
+
+def _keys(p: Problem) -> None:
+    start, position = p.choice((0, 500, 700, 5000)), p.integer(1, twister.N)
+    window = np.arange(twister.N, dtype=np.uint32) * np.uint32(2654435761)
+    twister.key_at(window, start, position, start + p.integer(1, twister.N))
+
+
+def _short_convolution(p: Problem) -> None:
+    type_ = type_of(p, ("f2", "f4", "f8", "c8", "i1", "u1", "i2", "u2", "i4", "i8"))
+    direct.convolve(p.choice(SIZES), p.choice((1, 3, 33)), p.choice((0, 5)), p.choice(COUNTS), type_)
+
+
+def _small_inverses(p: Problem) -> None:
+    order, count = p.integer(1, 32), p.choice(COUNTS)
+    stack = Stack(p.choice((f32, f64, c64, c128)), count, order, order, order, order * order)
+    small_inverse.plan(stack, stack)
+
+
+def _blocks_of_columns(p: Problem) -> None:
+    order, count = p.choice((*ORDERS, 9000, 20_000)), p.choice((1, 1, 1, 8))
+    stack = Stack(p.choice((f64, f64, f32, c128)), count, order, order, order, order * order)
+    cholesky.outer(stack, planning.backend().capability)
 
 
 def _long_sort(p: Problem) -> None:
     length, device = p.choice(HUGE), planning.backend().capability
     sort.sort_pairs(length, p.choice((u32, u64)), p.choice((None, u32, u64)), device)
+    sort.counted_spec(length, p.choice((None, u32, u64)), p.integer(1, 4), is_iota=p.chance(50))
     way = p.choice((sort.sort, sort.argsort))
     way(1, length, type_of(p, ("i4", "f8", "u1", "f2")), device)
 
@@ -150,7 +217,15 @@ PLANS = (
     _eigenvalue_iteration,
     _draws,
     _permutation,
+    _stored_draws,
+    _stacked_products,
+    _panels,
+    _edges,
     _claims,
+    _keys,
+    _short_convolution,
+    _small_inverses,
+    _blocks_of_columns,
     _long_sort,
     _transform_in_parts,
 )

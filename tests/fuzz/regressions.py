@@ -156,6 +156,12 @@ a3 = np.arange(3.0)
 a4 = np.lib.stride_tricks.as_strided(a3, (2, 2), (0, 8))
 np.cumsum(np.ones((2, 2)), axis=0, out=a4)
 """,
+    "a choice between operands of three shapes, of sizes that grow": """
+a1 = np.arange(40.0) % 7 - 3
+a2 = [np.where(a1[:2, None] > 0, a1[:k], 2.0) for k in range(2, 12)]
+a3 = [np.where(a1[:1], a1[: 2 * k].reshape(2, k), a1[:k]) for k in range(2, 12)]
+a4 = [np.clip(2, a1[:k], a1[: 3 * k].reshape(k, 3).T + 9) for k in range(2, 12)]
+""",
     "draws that go through the C library's log1p": """
 _rng = np.random.Generator(np.random.PCG64(5))
 a1 = _rng.standard_exponential(40, 'f4')

@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 from types import CodeType
 
@@ -53,6 +54,19 @@ def test_planners(device):
 @pytest.mark.parametrize("device", list(DEVICES))
 def test_planners_with_new_problems(device):
     _plan("--problems", 150, "--seed", os.environ["OXINP_FUZZ_SEED"], "--device", device)
+
+
+def test_what_was_covered_is_kept_when_a_run_is_ended(tmp_path):
+    kept = tmp_path / "branches.json"
+    command = [sys.executable, "-m", "tests.fuzz.planners", "chains", "--problems", "100000", "--coverage", str(kept)]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL) as process:
+        while process.poll() is None and not kept.exists():
+            time.sleep(0.02)
+        process.terminate()
+        process.wait(PATIENCE)
+    branches = Branches()
+    branches.load(kept)
+    assert branches._taken
 
 
 def test_impossible_plans_are_found():

@@ -37,6 +37,11 @@ REASONS: dict[str, tuple[str, ...]] = {
             "random/segments.py tiled: never true: "
             "generator, name, is_shifted, items or items_of(generator, name, size, device.num_sms), capacity, form"
         ),
+        "random/shuffle.py plan: never true: scratch, tail_bits = Scratch(), tail_bits or TAIL_BITS",
+        (
+            "random/shuffle.py plan: never true: "
+            "range_bits = max(range_bits or RANGE_BITS, num_steps.bit_length() - MOST_RANGE_BITS)"
+        ),
     ),
     "what makes tables runs when its module is imported, before anybody looks": (
         "random/variates.py _variates: never entered",

@@ -310,7 +310,7 @@ class Tracker:
     def _tag(self, epochs: Epochs, access: _Range, *, is_checked: bool = True) -> Conflict | None:
         writer, reader = self._tags(access.nbytes, access.low, access.high, access.time)
         lanes = access.lanes
-        offsets = np.broadcast_to(access.offsets, lanes.shape)
+        offsets = access.offsets if len(access.offsets) == len(lanes) else np.broadcast_to(access.offsets, lanes.shape)
         rows = offsets // access.nbytes
         column = lanes[:, None]
         tag = (access.time << _LANE_BITS) | column
