@@ -89,7 +89,7 @@ def _widths(system: System, dtype: np.dtype[Any], count: int) -> tuple[int, ...]
     """Return how many vectors may be made at a time: so many, and where too little is left, the next."""
     is_plain = system.matrix is not None and not system.is_preconditioned and system.matrix.dtype == dtype
     can = is_plain and dtype.kind == "f" and 1 < count < arnoldi_s_step.MAX_VECTORS
-    return WIDTHS[dtype.itemsize] if can else ()
+    return WIDTHS.get(dtype.itemsize, ()) if can else ()
 
 
 def _space_by_s_steps(matrix: Any, first: Any, count: int, steps: int) -> tuple[Any, np.ndarray[Any, Any]] | None:
