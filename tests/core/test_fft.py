@@ -183,6 +183,30 @@ def test_strides_cost_no_copy(name, function, stats):
     assert abs(numpy.asarray(found) - expected).max() <= 1e-14 * abs(expected).max()
 
 
+REAL_PRIMES = (
+    "abs(np.fft.rfft(r * h)) ** 2",
+    "np.fft.rfft(r[:, :40], 113)",
+    "np.fft.rfft(r.T, axis=0, norm='ortho')",
+    "np.fft.irfft(z[:, :31], 113) + 1",
+    "np.fft.hfft(z.T, 113, axis=0)",
+    "np.fft.ihfft(r)",
+    "np.fft.fft(r)",
+)
+
+
+@pytest.mark.parametrize("code", REAL_PRIMES)
+def test_real_sequences_of_primes_are_one_kernel(code, stats):
+    numbers = {"r": values("d", (5, 113)), "h": values("d", (113,)), "z": values("D", (5, 113))}
+    given = {name: np.asarray(x) for name, x in numbers.items()}
+    np.evaluate(*given.values())
+    np.cuda.reset_stats()
+    ours = eval(code, {"np": np, **given})  # noqa: S307 - our own code
+    np.evaluate(ours)
+    assert stats().launches == 1
+    theirs = eval(code, {"np": numpy, **numbers})  # noqa: S307
+    assert abs(numpy.asarray(ours) - theirs).max() <= 1e-14 * abs(theirs).max()
+
+
 def test_kernels_serve_other_batches_and_layouts():
     """A kernel depends on the length, and on which elements lie side by side."""
     kernels = importlib.import_module("oxinp._kernels.fft.kernel")
