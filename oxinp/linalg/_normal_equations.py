@@ -12,7 +12,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 
 from oxinp._api.fronts import as_ours
 from oxinp._core.ops import inner_products
@@ -51,10 +50,10 @@ def solve(a: Any, b: Any, rcond: Any) -> tuple[Any, Any, Any, Any] | None:
     s = np.linalg.svdvals(lower)
     if not (s[0] <= MOST_CONDITION * s[-1] and s[-1] > s[0] * rcond):
         return None
-    x = scipy.linalg.cho_solve((lower, True), right, check_finite=False)
+    x = np.linalg.solve(gram, right)
     left = inner_products.inner_products(a, b - a @ as_ours(x))[:, columns:]
     slopes, squares = left[:columns], np.diagonal(left[columns:])
-    correction = scipy.linalg.cho_solve((lower, True), slopes, check_finite=False)
+    correction = np.linalg.solve(gram, slopes)
     # The correction takes as much off the squares of the residuals' norms.
     residuals = np.maximum(squares - (correction * slopes).sum(axis=0), 0)
     return as_ours(x + correction), as_ours(residuals), columns, as_ours(s)
