@@ -104,7 +104,7 @@ def searches(p: Problem) -> Any:
 
 
 def updates(p: Problem) -> Any:
-    """Add, multiply and write at many places."""
+    """Add, multiply, write and read at many places."""
     extent = p.choice((10, 300, 5000, 100_003, 1 << 20, 1 << 24, 50_000_000, 400_000_000))
     count = p.choice((5000, 1 << 17, 1 << 20, 1 << 21, 3_000_001, 1 << 24, 1 << 27))
     dtype = p.dtype(("f4", "f8", "i4", "u4", "i8", "u8", "f2", "c8", "i1", "?"))
@@ -124,6 +124,8 @@ def updates(p: Problem) -> Any:
             "x.__setitem__(i, 1)",
             "x.reshape(-1, 2)[: x.size // 2].__setitem__(i[: 1 << 20], 1)" if extent % 2 == 0 else "np.put(x, i, v)",
             "np.histogram(x.real, 300, weights=x.real)",
+            "x[i]",
+            "x[::-2][i] * 2",
         ),
         x=x,
         i=i,

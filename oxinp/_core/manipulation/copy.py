@@ -81,8 +81,10 @@ def order_of(order: Any, default: str) -> str:
 def axes_of(layout: Layout, order: Any) -> tuple[int, ...] | None:
     """Return the axes from the slowest to the fastest that `order` asks for; None for C order."""
     order = order_of(order, "C")
+    if order == "C" or (order != "F" and layout.is_contiguous):
+        return None
     axes = tuple(range(layout.ndim))
-    if order == "F" or (order in "AK" and layout.is_fortran and not layout.is_contiguous):
+    if order == "F" or layout.is_fortran:
         found = axes[::-1]
     elif order == "K":
         found = tuple(sorted(axes, key=lambda axis: -abs(layout.strides[axis])))

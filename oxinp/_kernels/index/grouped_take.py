@@ -230,7 +230,7 @@ def _read(spec: GroupedTakeSpec) -> Kernel:
     bucket = block / parts
     part = block - bucket * parts
     own = array.at(k.shl(k.cast(bucket, i64), shift) * stride)
-    # The product fits: there are fewer than 2^19 tiles of up to 2^31 indices, and 2^11 parts.
+    # The product fits: there are at most 2^18 tiles of up to 2^31 indices, and 2^12 parts.
     first, last = num_tiles * part / parts, num_tiles * (part + 1) / parts
 
     def use(there: list[Value], are_indices: list[Value]) -> None:
