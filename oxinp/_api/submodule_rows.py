@@ -215,7 +215,8 @@ ROWS: dict[str, CoverageRow] = {
         *_composed(
             "scipy.linalg",
             "fractional_matrix_power matrix_balance solve_discrete_lyapunov solve_lyapunov solve_toeplitz "
-            "cdf2rdf cholesky_banded expm_cond funm ordqz qz rsf2csf",
+            "cdf2rdf cholesky_banded expm_cond funm hadamard "
+            "helmert hilbert ordqz qz rsf2csf",
         ),
         *_composed("scipy.linalg.blas", " ".join(f"{letter}{name}" for name in _BLAS for letter in "sdcz")),
         *_composed("scipy.linalg.blas", " ".join(f"{letter}{name}" for name in _REAL_BLAS for letter in "sd")),

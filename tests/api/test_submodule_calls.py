@@ -29,10 +29,10 @@ fftpack.fft(v)
 integrate.cumulative_trapezoid(v)
 integrate.simpson(v, dx=0.5)
 interpolate.pchip_interpolate(x, v, x[1:3])
-linalg.rsf2csf(a, s)
+linalg.qr_delete(a, s, 0)
 linalg.cossin(s, 2, 2)
-linalg.ldl(s)
-linalg.expm_cond(a)
+linalg.fiedler_companion(v)
+linalg.qr_update(a, s, v[:5], v[5:10])
 linalg.blas.dgemv(1.0, a, v)
 linalg.lapack.dgebal(a)
 ndimage.gaussian_filter(a, 1.0)
@@ -112,9 +112,6 @@ def test_what_is_written_is_seen():
 
 OVERWRITING = """
 linalg.solve_banded((1, 1), a[:3], b, overwrite_ab=True, overwrite_b=True)
-linalg.eig(a, a.copy(), overwrite_a=True)[0]
-linalg.eigvals(a, a.copy(), True)
-linalg.qz(a, a.copy(), overwrite_a=True)
 linalg.blas.dscal(3.0, b)
 linalg.qr_insert(a, a.copy(), b, 1, overwrite_qru=True)
 signal.detrend(b, overwrite_data=True)
@@ -183,7 +180,7 @@ def test_classes_take_our_arrays():
         (oxinp.poly, "numpy.poly"),
         (oxinp.scipy.fftpack.dct, "scipy.fftpack.dct"),
         (oxinp.random.permutation, "numpy.random.permutation"),
-        (oxinp.scipy.linalg.ldl, "scipy.linalg.ldl"),
+        (oxinp.scipy.linalg.fiedler_companion, "scipy.linalg.fiedler_companion"),
         (oxinp.scipy.special.erf, "scipy.special.erf"),
         (scipy.special.erf, "scipy.special.erf"),
         (lambda x: oxinp.sparse.linalg.spilu(oxinp.sparse.csc_array(x)), "scipy.sparse.linalg.spilu"),
@@ -232,6 +229,6 @@ class Tagged(oxinp.ndarray):
 def test_users_classes_are_counted_and_named_alike(stats):
     tagged = oxinp.array(MATRIX).view(Tagged)
     balanced = oxinp.scipy.linalg.lapack.dgebal(tagged)[0]
-    oxinp.scipy.linalg.ldl(tagged)
-    assert stats().fallbacks == {"scipy.linalg.lapack.dgebal": 1, "scipy.linalg.ldl": 1}
+    oxinp.scipy.linalg.fiedler_companion(tagged[0])
+    assert stats().fallbacks == {"scipy.linalg.lapack.dgebal": 1, "scipy.linalg.fiedler_companion": 1}
     assert_same(balanced, scipy.linalg.lapack.dgebal(MATRIX)[0])

@@ -27,6 +27,7 @@ from oxinp.scipy.linalg import (  # noqa: F401 - for what they register
     _hermitian,
     _indefinite,
     _matrix_functions,
+    _special_matrices,
     _structures,
     _triangular_forms,
 )
