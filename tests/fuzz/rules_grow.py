@@ -38,6 +38,11 @@ FORMS = (
 )
 
 
+def are_complex(*values: object) -> bool:
+    """Tell whether NumPy's products depend on strides: those of complex numbers, which its vectors round once less."""
+    return any(np.iscomplexobj(value) for value in values)
+
+
 class _Parts:
     """What parts of growing sizes are taken of: flat names, and sizes that all of them have room for."""
 
@@ -73,7 +78,8 @@ class _Parts:
                 code, value = self.leaf(kind)
                 operands[name] = code, [value]
         values = [each for _, held in operands.values() for each in held]
-        if accepts is not None and not (depth == 1 and accepts(*values)):  # what a chain gives is not known here
+        is_known = depth == 1  # what a chain gives is not known here, but whether it is complex
+        if not (accepts is None or (is_known and accepts(*values))) or ("*" in template and are_complex(*values)):
             return next(iter(operands.values()))
         return template.format(**{name: code for name, (code, _) in operands.items()}), values
 
@@ -89,8 +95,8 @@ def grow(scope: Scope) -> None:
         flat.append(scope.fresh())
         scope.emit("grow", f"{flat[-1]} = {name}.ravel()")
     parts = _Parts(scope, flat)
-    code, _ = parts.chain(draw.choice((1, 1, 2, 3)))
-    form = draw.choice(FORMS)
+    code, used = parts.chain(draw.choice((1, 1, 2, 3)))
+    form = draw.choice([form for form in FORMS if "*=" not in form or not are_complex(scope.values[flat[0]], *used)])
     dtype = scope.values[flat[0]].dtype
     target = scope.fresh("o" if form.startswith("{t} = [") else "a")
     scope.emit(

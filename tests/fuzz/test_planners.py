@@ -56,6 +56,7 @@ def test_planners_with_new_problems(device):
     _plan("--problems", 150, "--seed", os.environ["OXINP_FUZZ_SEED"], "--device", device)
 
 
+@pytest.mark.slow
 def test_what_was_covered_is_kept_when_a_run_is_ended(tmp_path):
     kept = tmp_path / "branches.json"
     command = [sys.executable, "-m", "tests.fuzz.planners", "chains", "--problems", "100000", "--coverage", str(kept)]
