@@ -61,9 +61,12 @@ def test_whole_expressions_stay_on_the_device(stats):
 
 def test_rows_of_megabytes_go_to_the_host_later():
     ours = matrix(np, (250, 1500))
-    work_on_rows(np, ours, 60)
+    work_on_rows(np, ours, 20)
     assert not balance.limit
-    work_on_rows(np, ours, 400)
+    for _ in range(40):
+        work_on_rows(np, ours, 100)
+        if balance.limit:
+            break
     assert balance.limit > ours.nbytes
 
 
@@ -72,7 +75,7 @@ def test_masks_and_chains_that_are_reduced_weigh_what_their_operands_do():
     compared = chain(x * 2.0 > 1.0)[0].structure
     assert host_nbytes(compared) >= 16  # a multiplication of eight bytes, and a comparison of as many
     total = (x * 2.0 + 1.0).sum()._storage.value[1][0].call.bound
-    assert total.host_cost() == x.nbytes * (0.5 + 2)
+    assert total.host_cost() == x.nbytes * 0.5 + host_nbytes(total.graphs[0].structure) * x.size
 
 
 def test_larger_arrays_are_not_weighed(stats):

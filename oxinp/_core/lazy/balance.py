@@ -43,8 +43,9 @@ HOST_RATE = 20_000.0
 COPY_RATE = 8_000.0
 """Bytes that a copy between the sides moves in a microsecond."""
 SWITCH, MAX_SWITCH = 1000.0, 64_000.0
-"""Microseconds, at first and at most, that the host has to be better by for arrays that are moved in a `MOVED`-th of it;
-for others it is as much more or less as moving them takes.
+"""Microseconds, at first and at most, that the host has to be better by, for arrays that are moved in a `MOVED`-th.
+
+For others it is as much more or less as moving them takes.
 """
 MOVED = 10
 """Arrays that moving takes as long as the host has to be better by, at first: that of 64 KB 0.4 ms, of 4 MB 5.5 ms."""
