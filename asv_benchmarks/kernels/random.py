@@ -166,9 +166,8 @@ class Case:
         if self.high is not None:
             expected = 1 / (1 - self.threshold / 2**self.bits)
         form = form_of(f"log1p_f{self.type.nbytes}") if VARIATES[self.name].tail is not None else ""
-        return (stored_plan if is_counted else segments).plan(
-            self.generator, self.name, size, device, expected=expected, log1p=form
-        )
+        draw = segments.Draw(self.generator, self.name, size, expected=expected, log1p=form)
+        return (stored_plan if is_counted else segments).plan(draw, device)
 
     @property
     def bits(self):

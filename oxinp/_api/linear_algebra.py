@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from oxinp._api.fronts import as_ours, enter_without_reading, implements
+from oxinp._api.rebound import rebound
 from oxinp._core.host.exchange import is_array
 from oxinp._core.host.fallback import placed_on_host
 from oxinp._core.lazy import placement
@@ -15,7 +16,7 @@ from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.record import is_hosted
 from oxinp._core.lazy.results import types
 from oxinp._core.lazy.stores import check_writeable
-from oxinp._core.lazy.views import view
+from oxinp._core.lazy.views import moved, view
 from oxinp._core.manipulation import shape
 from oxinp._core.manipulation.copy import assign
 from oxinp._core.memory.layout import Layout
@@ -109,6 +110,18 @@ def inner(a: Any, b: Any, /) -> Any:
             return placed_on_host(np.inner, (a, b), {})
         return _dot(a, view(b, lambda seen: seen.swapaxes(-1, -2)))
     return matmul.contract(a, b, -1)
+
+
+_numpys_outer = rebound(np.outer)
+
+
+@implements("outer", is_hosted=False)
+def outer(a: Any, b: Any, out: Any = None) -> Any:
+    """See `numpy.outer`, whose code does all but the most common."""
+    if out is None and type(a) is type(b) is types.ndarray:
+        column, row = [x if x.ndim == 1 else shape.ravel(x) for x in (a, b)]
+        return moved(column, np.expand_dims, 1) * moved(row, np.expand_dims, 0)
+    return _numpys_outer(a, b, out)
 
 
 @implements("vdot")

@@ -37,7 +37,7 @@ _OF_ARRAYS = (
 # ... and that of these may be larger.
 _GROWING = (
     "bartlett blackman cumulative_prod cumulative_sum diag_indices fromfunction geomspace hamming hanning indices "
-    "kaiser kron logspace mask_indices meshgrid outer resize tensordot tri tril_indices triu_indices vander"
+    "kaiser kron logspace mask_indices meshgrid resize tensordot tri tril_indices triu_indices vander"
 )
 
 _bound: dict[int, dict[str, Any]] = {}  # by the id of a module's globals

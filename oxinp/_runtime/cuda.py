@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import importlib
 from collections import deque
-from functools import cache, cached_property, partial
-from threading import Condition, RLock
+from functools import cached_property, partial
+from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,19 +15,20 @@ from oxinp._config import config
 from oxinp._driver import errors
 from oxinp._driver.context import Context
 from oxinp._driver.device import Device, list_devices
-from oxinp._driver.enums import PointerAttribute
 from oxinp._driver.event import Event
 from oxinp._driver.memory import DeviceMemory
 from oxinp._driver.stream import Stream
 from oxinp._runtime import here, hooks, timeline
+from oxinp._runtime.addresses import Addresses
 from oxinp._runtime.backend import (
     FIRST_LOCK,
     MINIMUM_CC,
     NUM_FLAGS,
     BackendUnavailable,
-    Capability,
 )
 from oxinp._runtime.branches import Branches
+from oxinp._runtime.capability import capability_of
+from oxinp._runtime.captures import Captures
 from oxinp._runtime.counters import NO_WORK, after_launch, stats
 from oxinp._runtime.device_arena import arena_maker
 from oxinp._runtime.forking import free_in_children
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
 
 __all__ = ["CudaBackend", "open_backend"]
 
-_HOST_MEMORY = 1
 _DLPACK_CUDA = 2
 _LEGACY_STREAM = 1
 
@@ -95,6 +94,7 @@ class CudaBackend:
     pool : Pool
     loader : Loader
         Of kernels.
+    captures : Captures
     turn : threading.RLock
         Held while something is numbered and queued here; see `timeline`.
     dying : deque of Stream
@@ -108,7 +108,7 @@ class CudaBackend:
         self.context = context
         self.device: Device = context.device
         self.dlpack_device: tuple[int, int] | None = (_DLPACK_CUDA, context.device.ordinal)
-        self.capability = _capability(context.device)
+        self.capability = capability_of(context.device)
         self._memory = DeviceMemory(context)
         self.pool = Pool(
             self._memory.allocate,
@@ -118,9 +118,7 @@ class CudaBackend:
             make_arena=arena_maker(context, self.capability.total_nbytes, self.wait),
         )
         self.dying: deque[Stream] = deque()
-        self._capturing = Condition(free_in_children(RLock()))  # held where one of these two changes
-        self._captures = self._waits = 0
-        self._put_off: deque[Callable[[], object]] = deque()
+        self.captures = Captures()
         self._timelines: dict[int, Timeline] = {}
         self.turn: Any = free_in_children(RLock())
         self._naming = free_in_children(RLock())  # of timelines; held where reports are made, too
@@ -138,7 +136,8 @@ class CudaBackend:
         self.tensor_map, self.matrix_map = self._launches.tensor_map, self._launches.matrix_map
         self.branches = Branches(self, self._launches)
         self._transfers = Transfers(context, self._memory, num_staging_workers)
-        self._pointer_attribute = context.driver.raw("cuPointerGetAttribute")
+        addresses = Addresses(context)
+        self.memory_kind, self.check_address = addresses.memory_kind, addresses.check
 
     def reach(self, other: CudaBackend) -> bool:
         """Let kernels here use the memory of another device's arrays; False where the two cannot."""
@@ -222,56 +221,18 @@ class CudaBackend:
             with contextlib.suppress(IndexError, errors.CudaError):  # a lost context has nothing to give back
                 self.close_stream(self.dying.popleft())
 
-    @contextlib.contextmanager
-    def capturing(self) -> Iterator[None]:
-        """Say that inside a `with` block a stream is captured."""
-        with self._capturing:
-            while self._waits:  # which would fail, and end the capture
-                self._capturing.wait()
-            self._captures += 1
-        try:
-            yield
-        finally:
-            with self._capturing:
-                self._captures -= 1
-            self._catch_up()
-
     def wait(self) -> None:
         """Wait for all work, but that of streams that are captured, which do nothing that could be waited for."""
-        with self._capturing:
-            is_whole = not self._captures
-            self._waits += is_whole
-        if not is_whole:
-            self._wait_for_streams()
-            self.context.launches.settle()
-            return
-        try:
-            self.context.synchronize()
-        finally:
-            with self._capturing:
-                self._waits -= 1
-                self._capturing.notify_all()
+        with self.captures.waiting() as is_whole:
+            if is_whole:
+                self.context.synchronize()
+                return
+        self._wait_for_streams()
+        self.context.launches.settle()
 
     def _wait_for_streams(self) -> None:
         for stream in [line.handle for line in self.timelines() if line.footprint is None] or [0]:
             self.context.driver.cuStreamSynchronize(stream)
-
-    def _catch_up(self) -> None:
-        """Do what was put off until nothing is captured, if that is so."""
-        while not self._captures and self._put_off:
-            with contextlib.suppress(IndexError, errors.CudaError):  # as in `bury`
-                self._put_off.popleft()()
-
-    def when_nothing_is_captured(self, work: Callable[[], object]) -> None:
-        """Do what waits for all of the device, which no capture survives: now, or when the last one has ended.
-
-        Takes no lock, so that finalisers may call it.
-        """
-        if not self._captures:
-            work()
-            return
-        self._put_off.append(work)
-        self._catch_up()  # the last one may have ended since it was asked for
 
     def tell_apart(self) -> None:
         """Let each thread's memory come from its own stream; called when there are several."""
@@ -395,7 +356,7 @@ class CudaBackend:
         if here.are_several or config.synchronous or after_launch() is not None or here.thread.branch is not None:
             return None
         recording = importlib.import_module("oxinp._runtime.recording")  # which few programs need
-        with self.capturing(), self.lock, self.turn:
+        with self.captures.capturing(), self.lock, self.turn:
             replay: Callable[[], None] | None = recording.recorded(self.branches, queue)
             return replay
 
@@ -455,35 +416,12 @@ class CudaBackend:
 
         Finalisers may call it: it raises nothing and takes no lock.
         """
-        self.when_nothing_is_captured(partial(self.finish, owner))
+        self.captures.when_there_are_none(partial(self.finish, owner))
 
     def finish(self, kept: object = None) -> None:  # noqa: ARG002 - it lives as long as the call
         """Wait for what is queued on any stream, for which something may be kept; raises nothing."""
         with contextlib.suppress(errors.CudaError):  # a lost context does nothing any more
             self._wait_for_streams()
-
-    def memory_kind(self, ptr: int) -> str:
-        """Return what kind of memory lies at an address; see `Pages`."""
-        is_managed, kind = ctypes.c_int(), ctypes.c_int()
-        if not self._pointer_attribute(ctypes.byref(is_managed), PointerAttribute.IS_MANAGED, ptr) and is_managed.value:
-            return "managed"
-        if (
-            not self._pointer_attribute(ctypes.byref(kind), PointerAttribute.MEMORY_TYPE, ptr)
-            and kind.value == _HOST_MEMORY
-        ):
-            return "pinned"
-        return "device"
-
-    def check_address(self, ptr: int) -> None:
-        """Raise BufferError, saying where it is, unless kernels may use the memory at an address."""
-        ordinal = ctypes.c_int()
-        if self._pointer_attribute(ctypes.byref(ordinal), PointerAttribute.DEVICE_ORDINAL, ptr):
-            raise BufferError(f"{ptr:#x} is no address of device memory")
-        if ordinal.value != self.device.ordinal:
-            raise BufferError(
-                f"the memory is on device {ordinal.value}, arrays live on {self.device}: copy it there first, or make "
-                "that device the first one with CUDA_VISIBLE_DEVICES"
-            )
 
     def abandon(self) -> None:
         """Do nothing: in a forked child every function of the driver refuses, see `oxinp._driver.library`."""
@@ -493,25 +431,3 @@ class CudaBackend:
         event = Event(self.context)
         event.record(self.stream)
         return event
-
-
-def _capability(device: Device) -> Capability:
-    return Capability(
-        cc=device.compute_capability,
-        num_sms=device.num_sms,
-        max_shared_nbytes=device.max_shared_nbytes,
-        l2_nbytes=device.l2_nbytes,
-        total_nbytes=device.total_nbytes,
-        device_name=device.name,
-        tuned=partial(_answer, device.compute_capability),
-    )
-
-
-def _answer(cc: tuple[int, int], question: Any) -> Any:
-    return _database(cc)(question)
-
-
-@cache
-def _database(cc: tuple[int, int]) -> Any:
-    """The tuned choices, imported with the first question: the first kernel of a program asks none."""
-    return importlib.import_module("oxinp._runtime.tuned").database(cc)

@@ -96,7 +96,7 @@ class Graph:
         current.flush()
         for hook in tuple(hooks.before_capture):
             hook()
-        with backend.capturing(), graph._recording(backend):
+        with backend.captures.capturing(), graph._recording(backend):
             yield graph
             current.flush()
         if not graph.num_kernels:
@@ -165,7 +165,7 @@ class Graph:
         if backend is not None:
             with backend.turn:  # no other thread is about to launch it
                 give_back = self._let_go(backend)
-            backend.when_nothing_is_captured(give_back)
+            backend.captures.when_there_are_none(give_back)
 
     def _let_go(self, backend: CudaBackend) -> Callable[[], None]:
         """Forget what there is, and return what gives it back."""
@@ -178,7 +178,7 @@ class Graph:
         with contextlib.suppress(Exception):  # at exit anything may be gone; a lost context has nothing to give back
             backend = self._backend  # finalisers take no turn, and nobody else has the graph
             if backend is not None:
-                backend.when_nothing_is_captured(self._let_go(backend))
+                backend.captures.when_there_are_none(self._let_go(backend))
 
     @contextlib.contextmanager
     def _recording(self, backend: CudaBackend) -> Iterator[None]:

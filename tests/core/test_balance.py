@@ -8,7 +8,7 @@ import numpy
 import pytest
 
 import oxinp as np
-from oxinp._core.lazy.balance import NUM_SIZES, Balance, balance
+from oxinp._core.lazy.balance import NUM_SIZES, Balance, balance, host_nbytes
 from oxinp._core.lazy.handle import chain
 from tests.comparator import assert_same
 
@@ -59,11 +59,30 @@ def test_whole_expressions_stay_on_the_device(stats):
     assert stats().d2h_bytes == ours.nbytes
 
 
-def test_larger_arrays_are_not_weighed(stats):
-    ours = matrix(np, (200, 1500))
-    work_on_rows(np, ours, 250)
+def test_rows_of_megabytes_go_to_the_host_later():
+    ours = matrix(np, (250, 1500))
+    work_on_rows(np, ours, 20)
     assert not balance.limit
-    assert stats().launches >= 250
+    for _ in range(40):
+        work_on_rows(np, ours, 100)
+        if balance.limit:
+            break
+    assert balance.limit > ours.nbytes
+
+
+def test_masks_and_chains_that_are_reduced_weigh_what_their_operands_do():
+    x = matrix(np, (300, 1000))
+    compared = chain(x * 2.0 > 1.0)[0].structure
+    assert host_nbytes(compared) >= 16  # a multiplication of eight bytes, and a comparison of as many
+    total = (x * 2.0 + 1.0).sum()._storage.value[1][0].call.bound
+    assert total.host_cost() == x.nbytes * 0.5 + host_nbytes(total.graphs[0].structure) * x.size
+
+
+def test_larger_arrays_are_not_weighed(stats):
+    ours = matrix(np, (400, 1500))
+    work_on_rows(np, ours, 500)
+    assert not balance.limit
+    assert stats().launches >= 500
 
 
 def test_arrays_go_back_to_the_device(stats):
@@ -121,7 +140,7 @@ def test_results_of_larger_work_are_fetched_once(stats):
 
 
 def test_a_view_counts_as_the_array_that_it_is_of():
-    large = matrix(np, (300, 1000))
+    large = matrix(np, (600, 1000))
     np.evaluate(large)
     np.evaluate(large[3, 7:11] * 2)
     entry = (large[3, 7:11])._storage.value[1][0]

@@ -171,3 +171,22 @@ def test_what_is_written_to_a_mirror_is_fetched_from_where_it_is_computed(stats,
     assert launches(write) == launches(lambda: left @ right)
     assert stats().d2h_bytes == before + SIZE * 8
     assert float(whole[3, 49]) == 900
+
+
+def test_rows_that_large_work_is_written_to_are_not_fetched(stats, config):
+    """Columns that are copied to rows, all small: the products that they come from are the device's."""
+    config.adaptive_placement = False
+    rng = numpy.random.default_rng(5)
+    data = rng.standard_normal((400, 300))
+
+    def covariances(np, data):
+        found = np.zeros((300, 300))
+        for i in range(250):  # what is left is small work
+            found[i:, i] = data[:, i] @ data[:, i:] / 399.0
+            found[i, i:] = found[i:, i]
+        return found
+
+    ours = np.asarray(data)
+    found = covariances(np, ours)
+    assert not stats().d2h_bytes
+    numpy.testing.assert_allclose(numpy.asarray(found), covariances(numpy, data), rtol=0, atol=1e-14)

@@ -141,6 +141,29 @@ def test_sums_of_matrices(axes):
     assert num_known
 
 
+def test_chains_along_rows():
+    draw = random.Random(5)
+    types = [f64, f64, f32]
+    known = elementwise.Elementwise(INPUTS, ADD, [(2, f64)])
+    num_known, families = 0, set()
+    for _ in range(NUM_PROBLEMS):
+        num_rows, num_columns = shape = draw.choice([1, 2, 9, 40, 64, 300]), draw.choice([1, 2, 32, 64, 100, 128, 301])
+        pitch = draw.choice([*[512] * 4, 513, num_columns, FAR // num_rows])
+        ways = [*[(pitch, 1)] * 4, (0, 1), (512, 1), (1, 0), (512, 0), (0, 0), (1, num_rows), (-pitch, 1), (1, 1)]
+        steps = draw.choice([*[(pitch, 1)] * 6, (1, num_rows), (pitch, 2)]), draw.choice(ways), draw.choice(ways)
+        alignments = tuple([draw.choice([t.nbytes, *[256] * 4]) for t in types])
+        operands = list(starmap(Operand, zip(types, steps, alignments, strict=True)))
+        again = known.matrix_again(shape, steps, alignments)
+        wanted = elementwise.Elementwise(INPUTS, ADD, [(2, f64)]).plan(shape, operands, TINY_DEVICE)
+        assert known.plan(shape, operands, TINY_DEVICE) == wanted
+        if again is not None:
+            num_known += 1
+            families.add(again[0].name)
+            assert again == (wanted.launch.kernel, wanted.launch.grid, wanted.launch.constants)
+    assert num_known > NUM_PROBLEMS // 8
+    assert families == {"elementwise_tile", "elementwise_linear"}
+
+
 def test_chains_of_matrices():
     draw = random.Random(4)
     known = elementwise.Elementwise(INPUTS, ADD, [(2, f64)])

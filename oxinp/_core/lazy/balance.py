@@ -5,8 +5,8 @@ on the host if it is worked on row by row, and on the device if whole expression
 does is weighed by the size of the largest array that takes part: below the threshold, up to twice of it, up to four
 times and so on. For every size the balance says how much longer what has been done takes on the host than on the
 device, in microseconds, by fixed prices: no clock is read, and a program is placed the same way every time. Sizes up to
-which the sum is lowest belong on the host, as soon as that is worth `SWITCH` more than the present way, or, of small
-arrays, as much as moving some of them takes.
+which the sum is lowest belong on the host, as soon as that is worth as much more than the present way as moving some
+such arrays takes.
 
 What is small and on the host is not counted, for that would cost as much as some of it takes, but small views of larger
 arrays are. So the way back to the device is longer, and gets twice as long every time that it was taken in vain.
@@ -24,7 +24,7 @@ from oxinp._core.lazy import explain
 from oxinp._runtime import hooks
 
 if TYPE_CHECKING:
-    from oxinp._core.lazy.expr import Graph
+    from oxinp._core.lazy.expr import Graph, Structure
 
 RECORD = 2.0
 """Microseconds to record an elementwise operation, most of which are launched together with others."""
@@ -43,16 +43,20 @@ HOST_RATE = 20_000.0
 COPY_RATE = 8_000.0
 """Bytes that a copy between the sides moves in a microsecond."""
 SWITCH, MAX_SWITCH = 1000.0, 64_000.0
-"""Microseconds that the host has to be better by, at first and at most, for large arrays to go there."""
+"""Microseconds, at first and at most, that the host has to be better by, for arrays that are moved in a `MOVED`-th.
+
+For others it is as much more or less as moving them takes.
+"""
 MOVED = 10
-"""Arrays that it has to be better by than moving them takes, where they are small and that is less than `SWITCH`."""
+"""Arrays that moving takes as long as the host has to be better by, at first: that of 64 KB 0.4 ms, of 4 MB 5.5 ms."""
 RETURN, MAX_RETURN = 8 * SWITCH, 64 * SWITCH
 """Microseconds that the device has to be better by, at first and at most, for arrays that belong on the host."""
 MAX_WEIGHT = 4 * SWITCH
-"""What is remembered at most for a size: what was long ago counts less."""
+"""What is remembered at most for a size: what was long ago counts less; but a sample that stands for more counts whole
+until as many others have been taken."""
 WEIGHTS: dict[Any, float] = {}
 """How elementwise operations are lowered -> how much longer NumPy takes for one than for an addition, where it does."""
-NUM_SIZES = 6
+NUM_SIZES = 7
 MIN_THRESHOLD = 4096
 """Settings of `offload_threshold` below are there to have everything on the device."""
 _SAMPLED = 23
@@ -84,6 +88,7 @@ class Balance:
         "_has_waited",
         "_last",
         "_level",
+        "_most",
         "_return",
         "_sampled_below",
         "_shares",
@@ -103,6 +108,7 @@ class Balance:
         """Forget everything, for a threshold; where placement does not adapt, nothing is learned."""
         self._unit = int(threshold) if is_adaptive and MIN_THRESHOLD <= threshold < inf else 0
         self._weights = [0.0] * NUM_SIZES
+        self._most = [MAX_WEIGHT] * NUM_SIZES  # of the weights
         self._level = self.limit = 0
         self._last = NUM_SIZES  # the size of the largest arrays that were worked on since the program waited last
         self._has_waited = False
@@ -114,16 +120,14 @@ class Balance:
         self.reach = self._unit << (NUM_SIZES - 1)
         self._sampled_below = 4 * self._unit
         moving = [MOVED * (WAIT + (self._unit << size) / COPY_RATE) for size in range(NUM_SIZES)]
-        self._shares = [min(1.0, microseconds / SWITCH) for microseconds in moving]  # of `_switch`, by size
+        self._shares = [microseconds / SWITCH for microseconds in moving]  # of `_switch`, by size
 
     def computed_chain(self, graph: Graph, leaves: tuple[Any, ...], *, is_first: bool) -> None:
         """Note a kernel of elementwise operations, sampled or the first of its kind."""
-        nbytes, structure = graph.layout.nbytes, graph.structure
-        weight = structure.host_weight
-        if weight is None:
-            weight = structure.host_weight = sum([WEIGHTS.get(node.lower, 1.0) for node in structure.nodes])
+        layout, structure = graph.layout, graph.structure
         calls = len(structure.nodes) or 1
-        self._launched(nbytes, leaves, calls * (CALL - RECORD) + weight * nbytes / HOST_RATE, is_first=is_first)
+        microseconds = calls * (CALL - RECORD) + host_nbytes(structure) * layout.size / HOST_RATE
+        self._launched(layout.nbytes, leaves, microseconds, is_first=is_first)
 
     def computed_call(self, nbytes: int, cost: float, leaves: tuple[Any, ...], *, is_first: bool) -> None:
         """Note the same of another operation, whose result has so many bytes."""
@@ -210,6 +214,11 @@ class Balance:
         if size >= NUM_SIZES:
             return
         self._weights[size] += microseconds
+        most = self._most
+        if microseconds > most[size]:
+            most[size] = microseconds
+        elif microseconds > 0 and most[size] > MAX_WEIGHT:
+            most[size] -= (most[size] - MAX_WEIGHT) / _SAMPLED
         self._note()
 
     def _note(self) -> None:
@@ -222,9 +231,9 @@ class Balance:
         """Find out whether another placement is better."""
         weights, level = self._weights, self._level
         self._since += 1
-        least = -2 * self._switch - MAX_WEIGHT
         for size, weight in enumerate(weights):
-            most = 2 * self._return if size < level else MAX_WEIGHT
+            least = -2 * max(1.0, self._shares[size]) * self._switch - MAX_WEIGHT
+            most = 2 * self._return if size < level else self._most[size]
             if not least <= weight <= most:
                 weights[size] = min(max(weight, least), most)
         least = -self._shares[0] * self._switch / NUM_SIZES
@@ -263,6 +272,24 @@ class Balance:
         self.limit = self._unit << (level - 1) if level else 0
         if explain.REPORTS:
             explain.note("placement", f"arrays below {self.limit or self._unit} B belong on the host", "learned")
+
+
+def host_nbytes(structure: Structure) -> float:
+    """Return the bytes that NumPy adds in as long as it takes for an element of all nodes of a structure.
+
+    Of each node those of its largest operand or result count: a comparison reads eight times what it writes.
+    """
+    if structure.host_nbytes is not None:
+        return structure.host_nbytes
+    leaves = zip(structure.kinds, structure.are_arrays, strict=True)
+    sizes = [kind.itemsize if is_array else 0 for kind, is_array in leaves]
+    total = 0.0
+    for node in structure.nodes:
+        itemsize = node.dtype.itemsize
+        total += WEIGHTS.get(node.lower, 1.0) * max([itemsize, *[sizes[i] for i in node.args]])
+        sizes.append(itemsize)
+    structure.host_nbytes = total
+    return total
 
 
 balance = Balance()

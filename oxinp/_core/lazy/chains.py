@@ -206,6 +206,10 @@ def _launch_of(graph: Graph, layout: Layout) -> Again | None:
     launch: Again | None
     if line is not None:
         launch = planner.plan_again(*line)
+    elif len(graph.shape) == 2 and (matrix := matrix_of(layouts)) is not None:
+        launch = planner.matrix_again(graph.shape, *matrix)
+        if launch is None:
+            launch = planner.plan_known(graph.shape, _operands(graph.structure, layouts), device().capability)
     elif all([each.is_aligned for each in layouts]):  # noqa: C419 - what goes through them one by one takes longer
         launch = planner.plan_known(graph.shape, _operands(graph.structure, layouts), device().capability)
     else:
@@ -266,6 +270,19 @@ def line_of(layouts: list[Layout]) -> tuple[int, tuple[int, ...], tuple[int, ...
     if first.ndim > 1 and steps.count(1) < len(steps):
         return None
     return first.size, steps, alignments
+
+
+def matrix_of(layouts: list[Layout]) -> tuple[tuple[tuple[int, int], ...], tuple[int, ...]] | None:
+    """Strides in elements and alignments of matrices; None where some are not aligned."""
+    steps: tuple[tuple[int, int], ...] = ()
+    alignments: tuple[int, ...] = ()
+    for layout in layouts:
+        if not layout.is_aligned:
+            return None
+        (down, along), itemsize = layout.strides, layout.dtype.itemsize
+        steps += ((down // itemsize, along // itemsize),)
+        alignments += (layout.alignment,)
+    return steps, alignments
 
 
 def describe(graph: Graph) -> str:

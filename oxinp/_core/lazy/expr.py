@@ -80,15 +80,15 @@ class Structure:
     wants_index, wants_pointer : bool
         A node does, see `Instr`: what it computes depends on where an element is in the result, and on other elements
         of a leaf.
-    host_weight : float or None
-        How many additions NumPy's time for its nodes is, once `balance` has asked.
+    host_nbytes : float or None
+        Bytes that NumPy adds in as long as it takes for an element of all nodes, once `balance` has asked.
     """
 
     __slots__ = (
         "are_arrays",
         "dtype",
         "has_parts",
-        "host_weight",
+        "host_nbytes",
         "interior",
         "is_flagged",
         "kinds",
@@ -118,7 +118,7 @@ class Structure:
         self.plans: dict[Any, Any] = {}
         self.planner: Any = None
         self.interior: dict[Any, int | None] = {}
-        self.host_weight: float | None = None
+        self.host_nbytes: float | None = None
 
 
 _STRUCTURES = Recent(1 << 12)

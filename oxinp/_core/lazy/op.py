@@ -10,6 +10,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from oxinp._config import config
+from oxinp._core.lazy.balance import host_nbytes
 from oxinp._core.lazy.building import missing
 from oxinp._core.lazy.executor import Executable, load, run_again, run_joined, run_once
 from oxinp._core.lazy.expr import Graph, new_table, remember
@@ -162,8 +163,13 @@ class BoundOp:
         self.fused: dict[tuple[Graph, int], tuple[int, Executable | None]] | None = None
 
     def host_cost(self) -> float:
-        """Return the bytes that NumPy adds in as long as it takes for this."""
-        return self.op.host_weight * self.op.cost(tuple([x.layout for x in self.graphs]), self.parameters)
+        """Return the bytes that NumPy adds in as long as it takes for this and the chains that it is applied to."""
+        graphs = self.graphs
+        cost = self.op.host_weight * self.op.cost(tuple([x.layout for x in graphs]), self.parameters)
+        for graph in graphs:
+            if graph.nodes:
+                cost += host_nbytes(graph.structure) * graph.layout.size
+        return cost
 
     def executable(self, variant: Hashable = None) -> Executable:
         """Return what runs it under the present settings."""

@@ -32,11 +32,13 @@ if TYPE_CHECKING:
 # come from may go over a few storages in turn, but does nothing else to them.
 ACCESSES_BEFORE_MIRROR = 16
 SMALL_NBYTES = 4096
+MAX_ELEMENT_NBYTES = 16
 MAX_IN_TURN = 8
 
-# Storage -> its accesses in a row, and the mask of the value they were to: another one has been computed since if that
-# differs.
-accesses: dict[ref[Storage], tuple[int, int]] = {}
+# Storage -> its accesses in a row, the mask of the value they were to (another one has been computed since if that
+# differs), and the bytes of the smallest of them.
+accesses: dict[ref[Storage], tuple[int, int, int]] = {}
+_NO_ACCESS = 0, 0, 0
 
 
 def device() -> Backend:
@@ -125,12 +127,38 @@ def wants_mirror(storage: Storage, nbytes: int) -> bool:
     if nbytes > SMALL_NBYTES or mask & SHARED:
         accesses.pop(reference, None)
         return False
-    count, known = accesses.get(reference, (0, mask))
+    count, known, least = accesses.get(reference, (0, mask, nbytes))
     if count == 0 and len(accesses) >= MAX_IN_TURN:
         accesses.clear()
-    count = count + 1 if known == mask else 1
+    count, least = (count + 1, min(least, nbytes)) if known == mask else (1, nbytes)
     if count > ACCESSES_BEFORE_MIRROR:
         accesses.pop(reference, None)
         return True
-    accesses[reference] = count, mask
+    accesses[reference] = count, mask, least
+    return False
+
+
+def wants_mirror_to_write(storage: Storage, nbytes: int, source: Storage | None) -> bool:
+    """Do what `wants_mirror` does for a write of what another storage holds, if any does; whether it is the host's.
+
+    What large work gives is written where that is computed, and begins the count anew: the views between were its
+    operands, or copied. Not so where single elements were read between, each of which would be waited for.
+    """
+    if source is not None and _is_large_work(source):
+        if accesses and accesses.get(ref(storage), _NO_ACCESS)[2] > MAX_ELEMENT_NBYTES:
+            accesses.pop(ref(storage), None)
+        return False
+    return wants_mirror(storage, nbytes) and is_host(nbytes)
+
+
+def _is_large_work(storage: Storage) -> bool:
+    """Whether a storage waits for what is made of more than small arrays, which is the device's wherever it is wanted.
+
+    It may be small itself, as a product of a vector and a matrix is.
+    """
+    value = storage.value
+    for entry in () if value is None else value[1]:
+        call = getattr(entry, "call", None)
+        if call is not None and call.bound.host_cost() >= config.offload_threshold:
+            return True
     return False

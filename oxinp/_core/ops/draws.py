@@ -288,18 +288,12 @@ def _infer_segments(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layou
 def _plan_segments(bound: BoundOp) -> Plan:
     generator, name, _, _, is_shifted, expected, *skip = bound.parameters
     layout = bound.layouts[0]
-    module = importlib.import_module(f"{_FAMILY}.{'stored_plan' if skip else 'segments'}")
-    more = {"skip": skip[0]} if skip else {}
-    plan: Plan = module.plan(
-        generator,
-        name,
-        layout.size,
-        device().capability,
-        is_shifted=is_shifted,
-        expected=expected,
-        log1p=log1p_of(layout.dtype),
-        **more,
+    segments = importlib.import_module(f"{_FAMILY}.segments")
+    module = importlib.import_module(f"{_FAMILY}.stored_plan") if skip else segments
+    draw = segments.Draw(
+        generator, name, layout.size, is_shifted, *skip, expected=expected, log1p=log1p_of(layout.dtype)
     )
+    plan: Plan = module.plan(draw, device().capability)
     return plan
 
 

@@ -207,7 +207,7 @@ def setitem(array: Handle, key: Any, value: Any) -> None:
         given_storage = (value._held or value._storage) if type(value) is types.ndarray else None
         if given_storage is storage and value._layout.same(layout):
             return  # what an in-place operator on a view leaves behind, as in x[1:] += 1
-        if placement.wants_mirror(storage, layout.nbytes) and placement.is_host(layout.nbytes):
+        if placement.wants_mirror_to_write(storage, layout.nbytes, given_storage):
             fetch_storage(storage)
         elif given_storage is not None and given_storage.host is None and _is_plain_copy(array, layout, value._layout):
             held = expression(value)

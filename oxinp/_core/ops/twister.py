@@ -119,9 +119,9 @@ def _plan(bound: BoundOp) -> Plan:
 def _plan_variates(bound: BoundOp) -> Plan:
     name, dtype, _, cut, expected = bound.parameters
     streams = importlib.import_module(f"{_FAMILY}.twister_plan").Streams(*cut)
-    plan: Plan = importlib.import_module(f"{_FAMILY}.stored_plan").twisted_plan(
-        name, bound.layouts[0].size, device().capability, cut=streams, expected=expected, log1p=log1p_of(dtype)
-    )
+    module = importlib.import_module(f"{_FAMILY}.stored_plan")
+    draw = module.Draw("MT19937", name, bound.layouts[0].size, expected=expected, log1p=log1p_of(dtype))
+    plan: Plan = module.twisted_plan(draw, device().capability, streams)
     return plan
 
 
@@ -180,9 +180,8 @@ def variates(
     variate = importlib.import_module(f"{_FAMILY}.variates").VARIATES[name]
     size = math.prod(shape)
     module = importlib.import_module(f"{_FAMILY}.twister_plan")
-    cut = importlib.import_module(f"{_FAMILY}.stored_plan").twisted_cut(
-        name, size, device().capability, expected=expected
-    )
+    planner = importlib.import_module(f"{_FAMILY}.stored_plan")
+    cut = planner.twisted_cut(planner.Draw("MT19937", name, size, expected=expected), device().capability)
     operands = _start(position, module, cut)
     if variate.has_table:
         operands.append(table_of(name))

@@ -74,7 +74,7 @@ class Elementwise(Planner):
         Numbers and types of the values that are written.
     """
 
-    __slots__ = ("_lines", "_met", "arguments", "nbytes")
+    __slots__ = ("_lines", "_matrices", "_met", "arguments", "nbytes")
 
     def __init__(
         self, inputs: Sequence[tuple[Type, bool]], instrs: Sequence[Instr], outputs: Sequence[tuple[int, Type]]
@@ -83,6 +83,8 @@ class Elementwise(Planner):
         self.arguments = (*outputs_of(len(self.outputs)), *inputs_of(len(self.inputs)))
         self.nbytes = sum(type_.nbytes for type_ in (*[t for _, t in self.outputs], *self.types))
         self._lines: dict[Any, tuple[LinearSpec, Kernel, tuple[Any, ...]]] = {}
+        # How the elements of matrices lie -> the Spec of tiles, and that without, where it was asked for.
+        self._matrices: dict[Any, tuple[TileSpec, LinearSpec]] = {}
         # Strides and alignments -> up to which size they have a kernel, that, its constants before those of the size,
         # and the elements of a unit, and of a block's units.
         self._met: dict[Any, tuple[int, Kernel, tuple[int, ...], int, int]] = {}
@@ -168,6 +170,65 @@ class Elementwise(Planner):
                 self._met.clear()
             self._met[steps, alignments] = most, kernel, values, spec.vector, linear.BLOCK * spec.unroll
         return kernel, grid, (*values, *constants)
+
+    def matrix_again(
+        self, shape: tuple[int, int], steps: tuple[tuple[int, int], ...], alignments: tuple[int, ...]
+    ) -> Again | None:
+        """Return the launch of `plan` for matrices that are two loops, if its kernel has been made for other sizes.
+
+        It is what `choose` comes to where lanes go along the rows of all operands, with 32-bit indices and no measured
+        Spec; None for others.
+
+        Parameters
+        ----------
+        shape : (int, int)
+        steps : tuple of (int, int)
+            Strides of the outputs and the input arrays.
+        alignments : tuple of int
+        """
+        num_rows, num_columns = shape
+        down, along = steps[0]
+        if self.wants_index or num_rows < 2 or num_columns < 2 or down <= along:
+            return None
+        nbytes, farthest, place = 0, 0, -len(self.outputs)
+        key: list[int] = [num_columns % MAX_VECTOR]
+        is_repeated = is_one = True
+        for down, along in steps:
+            if down < 0 or not 0 <= along <= 1:
+                return None
+            farthest = max(farthest, down * num_rows + along * num_columns)
+            is_one = is_one and down == along * num_columns
+            is_repeated = is_repeated and (place < 0 or not down)
+            key += (along, down % MAX_VECTOR or (down and MAX_VECTOR))
+            place += 1
+        for (down, along), type_ in zip(steps, (*[type_ for _, type_ in self.outputs], *self.types), strict=True):
+            nbytes += type_.nbytes * (num_rows if down else 1) * (num_columns if along else 1)
+        if is_one or is_repeated or nbytes >= MIN_TUNED_NBYTES or max(farthest, num_rows * num_columns) >= MAX_INDEX_32:
+            return None
+        nest = Nest(shape, steps, (0,) * len(steps))
+        found = self._matrices.get((*key, *alignments))
+        if found is None:
+            if len(self._matrices) >= MAX_KEPT:
+                self._matrices.clear()
+            found = self._matrices[(*key, *alignments)] = self._specs_of_rows(nest, alignments)
+        spec: TileSpec | LinearSpec
+        spec, other = found
+        family: Any = tile
+        if _fill(num_columns, spec.width) * _fill(num_rows, spec.height) < MIN_FILL:
+            family, spec = linear, other
+        kernel = self._kernels.get(spec)
+        return None if kernel is None else (kernel, *family.geometry(spec, nest))
+
+    def _specs_of_rows(self, nest: Nest, alignments: tuple[int, ...]) -> tuple[TileSpec, LinearSpec]:
+        """Return the Specs between which `choose` decides for two loops, the inner of which lanes go along."""
+        types = (*[type_ for _, type_ in self.outputs], *self.types)
+        operands = list(starmap(Operand, zip(types, nest.strides, alignments, strict=True)))
+        chain = self.chain(classify(operands, nest), 2, 32)
+        vector = vector_width(operands, nest, takes_rest=False)
+        return (
+            self.spec(TileSpec, chain, vector, _tile_units(chain, vector), 1),
+            self.spec(LinearSpec, chain, vector, unroll(chain, vector, NBYTES_IN_FLIGHT)),
+        )
 
     def _line(
         self, size: int, steps: tuple[int, ...], alignments: tuple[int, ...]

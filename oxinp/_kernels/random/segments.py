@@ -10,7 +10,7 @@ candidates; place 0.32 ms, of which storing alone would take 0.26; tiles and lau
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from oxinp._kernels.plan import Launch, Plan, Scratch, inputs, outputs
 from oxinp._kernels.random import find, place
@@ -49,31 +49,18 @@ def items_of(generator: str, name: str, size: int, num_sms: int) -> int:
     return items if size > TILES_PER_SM * num_sms * per_tile else of_few
 
 
-def plan(
-    generator: str,
-    name: str,
-    size: int,
-    device: Device,
-    *,
-    is_shifted: bool = False,
-    expected: float = 0,
-    items: int = 0,
-    capacity: int = CAPACITY,
-    log1p: str = OWN,
-) -> Plan:
-    """Return the plan of `size` variates from a state on.
+class Draw(NamedTuple):
+    """What is drawn, and how.
 
-    The inputs are the halves of state and increment, low ones first, as scalars of u64; if shifted, the half word as
-    u32; the table of a ziggurat; the parameters of the variate. The outputs are the variates and two words of i64: how
-    many pieces were taken, counted from the word before where that was shifted, and a status. Where the status is not
-    0, or the first word is negative, which has never been seen, the variates are not valid.
-
-    Parameters
+    Attributes
     ----------
     generator, name : str
+        Of `philox.VARIANTS`, the 128-bit congruential ones, or ``"stored"`` words; of `VARIATES`.
     size : int
-    device : Device
     is_shifted : bool
+        The draw begins with the half word that is left of the word before.
+    skip : int
+        Words of Philox's first block that have been taken.
     expected : float
         Pieces per variate, where the variate does not know.
     items, capacity : int
@@ -81,24 +68,34 @@ def plan(
     log1p : str
         See `FindSpec`: the C library's form.
     """
-    finds, tiles = tiled(
-        generator,
-        name,
-        size,
-        device,
-        is_shifted=is_shifted,
-        expected=expected,
-        items=items,
-        capacity=capacity,
-        log1p=log1p,
-    )
-    variate, scratch = VARIATES[name], Scratch()
+
+    generator: str
+    name: str
+    size: int
+    is_shifted: bool = False
+    skip: int = 0
+    expected: float = 0
+    items: int = 0
+    capacity: int = CAPACITY
+    log1p: str = OWN
+
+
+def plan(draw: Draw, device: Device) -> Plan:
+    """Return the plan of variates from a state on.
+
+    The inputs are the halves of state and increment, low ones first, as scalars of u64; if shifted, the half word as
+    u32; the table of a ziggurat; the parameters of the variate. The outputs are the variates and two words of i64: how
+    many pieces were taken, counted from the word before where that was shifted, and a status. Where the status is not
+    0, or the first word is negative, which has never been seen, the variates are not valid.
+    """
+    finds, tiles = tiled(draw, device)
+    variate, scratch = VARIATES[draw.name], Scratch()
     states = scratch.take(tiles * 16)
     state = inputs(4)
-    rest = inputs(is_shifted + variate.has_table + len(variate.parameters), 4)
-    groups, launches = found_and_placed(scratch, finds, tiles, size, outputs(2), (states, *state, *rest))
+    rest = inputs(draw.is_shifted + variate.has_table + len(variate.parameters), 4)
+    groups, launches = found_and_placed(scratch, finds, tiles, draw.size, outputs(2), (states, *state, *rest))
     prepare = Launch(
-        tiles_kernel.make(TilesSpec(generator, is_shifted, BLOCK * finds.items, BLOCK)),
+        tiles_kernel.make(TilesSpec(draw.generator, draw.is_shifted, BLOCK * finds.items, BLOCK)),
         (-(-tiles // tiles_kernel.BLOCK), 1, 1),
         (states, groups, outputs(2)[1], *state),
         (tiles, num_groups(tiles)),
@@ -106,19 +103,9 @@ def plan(
     return scratch.plan((prepare, *launches))
 
 
-def tiled(
-    generator: str,
-    name: str,
-    size: int,
-    device: Device,
-    *,
-    is_shifted: bool = False,
-    expected: float = 0,
-    items: int = 0,
-    capacity: int = CAPACITY,
-    log1p: str = OWN,
-) -> tuple[FindSpec, int]:
-    """Return the kernel that finds `size` variates, and how many tiles it looks at; see `plan`."""
+def tiled(draw: Draw, device: Device) -> tuple[FindSpec, int]:
+    """Return the kernel that finds variates, and how many tiles it looks at."""
+    generator, name, size, is_shifted, _, expected, items, capacity, log1p = draw
     variate = VARIATES[name]
     capacity = 0 if variate.slow is None else capacity
     form = "" if variate.tail is None else log1p
@@ -180,6 +167,7 @@ __all__ = [
     "COUNTED_ITEMS_OF_FEW",
     "ITEMS",
     "ITEMS_OF_FEW",
+    "Draw",
     "found_and_placed",
     "items_of",
     "num_groups",

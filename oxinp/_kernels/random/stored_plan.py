@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 
 from oxinp._kernels.plan import Fill, Launch, Plan, Scratch, inputs, outputs
 from oxinp._kernels.random import philox, twister_leave, twister_plan
-from oxinp._kernels.random.libm_log1p import OWN
-from oxinp._kernels.random.segments import CAPACITY, found_and_placed, num_groups, tiled
+from oxinp._kernels.random.segments import Draw, found_and_placed, num_groups, tiled
 from oxinp._kernels.random.twister import N
 from oxinp._kernels.random.twister_formats import OF_FIXED, RESULT_WORDS
 from oxinp._kernels.random.twister_leave import LeaveSpec
@@ -59,56 +58,21 @@ def _variates(
     return words.at(BLOCK * 8), [*fills, *launches]
 
 
-def plan(
-    generator: str,
-    name: str,
-    size: int,
-    device: Device,
-    *,
-    skip: int = 0,
-    is_shifted: bool = False,
-    expected: float = 0,
-    items: int = 0,
-    capacity: int = CAPACITY,
-    log1p: str = OWN,
-) -> Plan:
-    """Return the plan of `size` variates of a generator of `philox.VARIANTS`.
+def plan(draw: Draw, device: Device) -> Plan:
+    """Return the plan of variates of a generator of `philox.VARIANTS`.
 
     The inputs are those of `philox.plan`, then the table of a ziggurat, then the parameters of the variate. The outputs
     are those of `segments.plan`; pieces are counted from the half word on, if there is one.
     """
-    if VARIATES[name].slow is not None and not is_shifted:
-        return counted_plan(generator, name, size, device, skip=skip, items=items, capacity=capacity, log1p=log1p)
-    return filled_plan(
-        generator,
-        name,
-        size,
-        device,
-        skip=skip,
-        is_shifted=is_shifted,
-        expected=expected,
-        items=items,
-        capacity=capacity,
-        log1p=log1p,
-    )
+    is_counted = VARIATES[draw.name].slow is not None and not draw.is_shifted
+    return (counted_plan if is_counted else filled_plan)(draw, device)
 
 
-def filled_plan(
-    generator: str,
-    name: str,
-    size: int,
-    device: Device,
-    *,
-    skip: int = 0,
-    is_shifted: bool = False,
-    expected: float = 0,
-    items: int = 0,
-    capacity: int = CAPACITY,
-    log1p: str = OWN,
-) -> Plan:
+def filled_plan(draw: Draw, device: Device) -> Plan:
     """Return the same plan by words that are stored first."""
+    generator, name, size, is_shifted, skip, *_ = draw
     variant, variate = philox.VARIANTS[generator], VARIATES[name]
-    finds, tiles = tiled("stored", name, size, device, expected=expected, items=items, capacity=capacity, log1p=log1p)
+    finds, tiles = tiled(_stored(draw, "stored"), device)
     scratch, format_ = Scratch(), _format(name)
     rest = inputs(variate.has_table + len(variate.parameters), variant.num_counters + variant.num_keys + is_shifted)
     words, steps = _variates(scratch, finds, tiles, size, outputs(2), rest)
@@ -117,61 +81,46 @@ def filled_plan(
     return scratch.plan((*made.on(out0=words), *steps))
 
 
-def counted_plan(
-    generator: str,
-    name: str,
-    size: int,
-    device: Device,
-    *,
-    skip: int = 0,
-    items: int = 0,
-    capacity: int = CAPACITY,
-    log1p: str = OWN,
-) -> Plan:
+def counted_plan(draw: Draw, device: Device) -> Plan:
     """Return the same plan by words that the kernel makes that finds variates, see `counted`; no half word is given."""
-    variant, variate = philox.VARIANTS[generator], VARIATES[name]
-    finds, tiles = tiled(generator, name, size, device, items=items, capacity=capacity, log1p=log1p)
+    variant, variate = philox.VARIANTS[draw.generator], VARIATES[draw.name]
+    finds, tiles = tiled(draw, device)
     scratch, result = Scratch(), outputs(2)[1]
     words = scratch.take(BLOCK * (finds.items + 2) * tiles * 8)
     start = inputs(variant.num_counters + variant.num_keys)
     rest = inputs(variate.has_table + len(variate.parameters), len(start))
-    lead = skip * (variate.pieces // 2 or 1)
+    lead = draw.skip * (variate.pieces // 2 or 1)
     groups, launches = found_and_placed(
-        scratch, finds, tiles, size, outputs(2), (words, *start, *rest), (words, *rest), lead
+        scratch, finds, tiles, draw.size, outputs(2), (words, *start, *rest), (words, *rest), lead
     )
     fills = [Fill(groups, num_groups(tiles) * 8, 0), Fill(result, 8, 0xFF), Fill(result.at(8), 8, 0)]
     return scratch.plan((*fills, *launches))
 
 
-def twisted_cut(name: str, size: int, device: Device, *, expected: float = 0, items: int = 0) -> Streams:
+def _stored(draw: Draw, kind: str) -> Draw:
+    """Return a draw from words that have been stored, which begin where it does."""
+    return draw._replace(generator=kind, is_shifted=False, skip=0)
+
+
+def twisted_cut(draw: Draw, device: Device) -> Streams:
     """Return how the words of a draw from MT19937 are cut, see `twister_plan.Streams`."""
-    count = num_words(*tiled("stored", name, size, device, expected=expected, items=items))
+    count = num_words(*tiled(_stored(draw, "stored"), device))
     return twister_plan.streams(2 * count, OF_FIXED)
 
 
-def twisted_plan(
-    name: str,
-    size: int,
-    device: Device,
-    *,
-    cut: Streams,
-    expected: float = 0,
-    items: int = 0,
-    capacity: int = CAPACITY,
-    log1p: str = OWN,
-) -> Plan:
-    """Return the plan of `size` variates of MT19937.
+def twisted_plan(draw: Draw, device: Device, cut: Streams) -> Plan:
+    """Return the plan of variates of MT19937.
 
     The inputs are the 624 words from where the draw begins; where there are several streams, their polynomials; the
     table of a ziggurat; the parameters of the variate. The outputs are those of `twister_plan.plan`.
     """
-    kind, variate = kind_of(name), VARIATES[name]
-    finds, tiles = tiled(kind, name, size, device, expected=expected, items=items, capacity=capacity, log1p=log1p)
+    name, variate = draw.name, VARIATES[draw.name]
+    finds, tiles = tiled(_stored(draw, kind_of(name)), device)
     scratch, format_ = Scratch(), _format(name)
     out, result, left = outputs(3)
     taken = scratch.take(16)
     rest = inputs(variate.has_table + len(variate.parameters), 1 + (cut.number > 1))
-    words, steps = _variates(scratch, finds, tiles, size, (out, taken), rest)
+    words, steps = _variates(scratch, finds, tiles, draw.size, (out, taken), rest)
     count = num_words(finds, tiles) * (1 if format_ == "words" else 2)
     made = twister_plan.plan(format_, count, device, cut=cut)
     ignored = scratch.take(RESULT_WORDS * 8), scratch.take(N * 4)

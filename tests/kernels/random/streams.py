@@ -68,7 +68,7 @@ class Stream:
         is_shifted = self.has_half and variate.pieces > 1
         if variate.tail is not None:
             how.setdefault("log1p", form_of(f"log1p_f{variate.type.nbytes}"))
-        plan = segments.plan(self.lcg.name, name, size, self.session.device, is_shifted=is_shifted, **how)
+        plan = segments.plan(segments.Draw(self.lcg.name, name, size, is_shifted, **how), self.session.device)
         values = self.scalars(is_shifted=is_shifted)
         if variate.has_table:
             values.append(self.session.pointer(ziggurat_table(name)))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from oxinp._core.ops.c_library import form_of
-from oxinp._kernels.random import fill, find, philox, stored_plan
+from oxinp._kernels.random import fill, find, philox, segments, stored_plan
 from oxinp._kernels.random.lcg import MASK_64
 from oxinp._kernels.random.libm_log1p import OWN
 from oxinp._kernels.random.variates import VARIATES, ziggurat_table
@@ -99,7 +99,7 @@ def variates(session, generator, name, size, counter, key, skip, planned=stored_
     variant, variate = philox.VARIANTS[generator], VARIATES[name]
     out, words = np.zeros(size, variate.type.dtype), np.zeros(2, np.int64)
     form = form_of(f"log1p_f{variate.type.nbytes}")
-    plan = planned(generator, name, size, session.device, skip=skip, log1p=form, **how)
+    plan = planned(segments.Draw(generator, name, size, skip=skip, log1p=form, **how), session.device)
     values = [counter >> (64 * i) & MASK_64 for i in range(variant.num_counters)]
     values += [key >> (64 * i) & MASK_64 for i in range(variant.num_keys)]
     outputs = [session.pointer(array) for array in (out, words)]
