@@ -34,8 +34,8 @@ ORDERS = {
     "qz": (128, 256),
 }
 QUICK = {name: orders[:1] for name, orders in ORDERS.items()}
-BAND, STACK = 300, 4096
-"""Elements below the diagonal of a wide band; matrices of a stack of narrow ones."""
+BAND, STACK = 224, 64
+"""Elements below the diagonal of a wide band, matrices of a stack of narrow ones: the least that the device takes."""
 
 
 def _norm(a):

@@ -303,6 +303,10 @@ def cholesky(a: Any, lower: bool = False, overwrite_a: bool = False, check_finit
     return factorise.cholesky(a, upper=not lower)
 
 
+_TELLS_OF_EACH = hasattr(scipy.linalg.cho_factor, "__wrapped__")
+"""Whether SciPy's function says of every matrix of a stack which triangle it has, as its decorator does."""
+
+
 @implements("scipy.linalg.cho_factor")
 @placed("cholesky", scipy.linalg.cho_factor)
 @or_scipy
@@ -311,7 +315,9 @@ def cho_factor(a: Any, lower: bool = False, overwrite_a: bool = False, check_fin
     (a,) = matrices(a, check_finite=check_finite, are_square=True)
     c = factorise.cholesky(a, upper=not lower)
     rest = np.triu(a, 1) if lower else np.tril(a, -1)
-    return c + rest.astype(c.dtype, copy=False), np.full(a.shape[:-2], lower) if a.ndim > 2 else lower
+    return c + rest.astype(c.dtype, copy=False), np.full(
+        a.shape[:-2], lower
+    ) if a.ndim > 2 and _TELLS_OF_EACH else lower
 
 
 @implements("scipy.linalg.qr")

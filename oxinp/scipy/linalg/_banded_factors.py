@@ -18,8 +18,8 @@ from oxinp._core.ops.triangular import Triangle, solve_triangular
 from oxinp.linalg._spectral import adjoint
 from oxinp.scipy.linalg._given import LAPACK, given, or_scipy
 
-WIDE = 128  # elements beside the diagonal from which one band is factored by blocks of so many rows
-MANY = 512  # bands from which each is a thread's
+WIDE = 224  # elements beside the diagonal from which one band is factored by blocks of so many rows
+MANY = 64  # bands from which each is a thread's
 HOST_WEIGHT = 8.0  # of a factor of a band, over reading it
 _HAS_STACKS = hasattr(scipy.linalg.cholesky_banded, "__wrapped__")
 

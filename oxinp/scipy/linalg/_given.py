@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import wraps
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 import scipy
 
 from oxinp._api.fronts import as_ours
+from oxinp._core.lazy import placement
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.reduction.reduce import reduce
 from oxinp._core.reduction.table import ALL
@@ -78,6 +80,8 @@ def finite_matrix(a: Any, *, check_finite: bool, are_square: bool = False) -> An
 def each_of_stacks(theirs: Callable[..., Any], **cores: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Let a function of matrices take stacks of them, which are broadcast, as SciPy's `_apply_over_batch` does.
 
+    One after the other: where each is too small to be worth a launch, SciPy's function on the host takes less time.
+
     Parameters
     ----------
     theirs : callable
@@ -102,6 +106,9 @@ def each_of_stacks(theirs: Callable[..., Any], **cores: int) -> Callable[[Callab
             batches = [x.shape[: max(0, x.ndim - core)] for x, core in found if x is not None]
             if not has_stacks or any(x.ndim < core or not x.size for x, core in found if x is not None):
                 raise Unsupported("stacks that SciPy refuses")
+            sizes = [x.itemsize * math.prod(x.shape[x.ndim - core :]) for x, core in found if x is not None]
+            if placement.is_host(max(sizes)):
+                raise Unsupported("small matrices, one after the other")
             batch = np.broadcast_shapes(*batches)
             wide = [None if x is None else np.broadcast_to(x, (*batch, *x.shape[x.ndim - core :])) for x, core in found]
             rest = {name: value for name, value in kwargs.items() if name not in names}
