@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from oxinp._ptx.types import Type
 
 MAX_ALIGNMENT = 256
+MIN_COLUMNS = 32
+"""Extent of a kept loop of a reduction from which lanes go along it."""
 MAX_KERNELS = 1024
 """Kernels that a family keeps beside those in use, so that a program of ever new expressions does not fill memory."""
 

@@ -23,7 +23,7 @@ from oxinp._core.reduction import planning
 from oxinp._core.reduction.binding import Dtypes, Wanted, bind, operation
 from oxinp._core.reduction.table import SUM
 from oxinp._core.ufunc.objects import UFUNC_OBJECTS
-from oxinp._kernels.reduce.loops import MIN_COLUMNS
+from oxinp._kernels.problem import MIN_COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Hashable

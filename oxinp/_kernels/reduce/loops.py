@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from oxinp._kernels.elementwise.plan import MAX_INDEX_32
 from oxinp._kernels.nest import Nest
+from oxinp._kernels.problem import MIN_COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from oxinp._kernels.problem import Operand
 
 MAX_VECTOR = 16  # elements of one load: 16 bytes of the narrowest type
-MIN_COLUMNS = 32  # extent of a kept loop from which lanes go along it
 MIN_FOLDED = 1 << 16  # elements from which a narrow matrix is folded
 MAX_FOLDED = 512  # columns of a folded matrix
 
@@ -150,7 +150,6 @@ def pair(shape: tuple[int, int], axis: int, arrays: Sequence[Operand], output: O
 
 __all__ = [
     "MAX_VECTOR",
-    "MIN_COLUMNS",
     "Pair",
     "ReduceLoops",
     "column_loop",

@@ -17,12 +17,11 @@ from oxinp._kernels.elementwise.plan import (
 from oxinp._kernels.elementwise.planner import Planner, operand_spec
 from oxinp._kernels.nest import Nest, collapse, shifted_alignment
 from oxinp._kernels.plan import inputs as inputs_of
-from oxinp._kernels.problem import Instr, Operand
+from oxinp._kernels.problem import MIN_COLUMNS, Instr, Operand
 from oxinp._kernels.reduce import columns, rows
 from oxinp._kernels.reduce.columns import ColumnsSpec
 from oxinp._kernels.reduce.loops import (
     MAX_VECTOR,
-    MIN_COLUMNS,
     ReduceLoops,
     column_loop,
     fold,

@@ -11,9 +11,9 @@ from oxinp._kernels.elementwise.chain import Divisor
 from oxinp._kernels.elementwise.plan import MAX_INDEX_32
 from oxinp._kernels.elementwise.planner import Planner
 from oxinp._kernels.plan import ALIGNMENT, SCRATCH, Argument, Joined, Launch, Plan, Work
-from oxinp._kernels.problem import Instr, Operand, Output, ScalarOperand, touched_nbytes
+from oxinp._kernels.problem import MIN_COLUMNS, Instr, Operand, Output, ScalarOperand, touched_nbytes
 from oxinp._kernels.reduce.columns import ColumnsSpec
-from oxinp._kernels.reduce.loops import MAX_VECTOR, MIN_COLUMNS, without
+from oxinp._kernels.reduce.loops import MAX_VECTOR, without
 from oxinp._kernels.reduce.passes import MAX_KEPT, Passes, ReducePass, Walk
 from oxinp._kernels.reduce.rows import RowsSpec
 from oxinp._ptx.types import u64
