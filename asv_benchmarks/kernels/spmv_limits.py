@@ -4,9 +4,9 @@ A matrix of 4M rows of power-law lengths and 60M elements, f64, times vectors: c
 4M alike, and, skewed and ascending in each row, as in the cases of `sparse`; at last these with the columns that are
 used most replaced by one, which bounds what tables of theirs in shared memory could gain. A line per way in which the
 elements are dealt out and loaded (`VARIANTS`), milliseconds; CuPy's last (``--peer``). With ``--kinds`` the ten kinds
-of matrices of `sparse`, by every kernel; with ``--free`` the skewed matrix and what tables could gain, as shipped.
-With ``--swept`` the skewed matrix and kinds whose columns are anywhere, as shipped, and with elements of rows up to some
-lengths by columns (`_swept`), and in brackets the milliseconds that the sorting takes.
+of matrices of `sparse`, by every kernel; with ``--free`` the skewed matrix and what tables could gain, as shipped. With ``--swept``
+the skewed matrix and kinds whose columns are anywhere, as shipped, and with elements of rows up to some lengths by
+columns (`_swept`), and in brackets the milliseconds that the sorting takes.
 """
 
 import argparse
