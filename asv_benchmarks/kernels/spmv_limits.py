@@ -4,14 +4,11 @@ A matrix of 4M rows of power-law lengths and 60M elements, f64, times vectors: c
 4M alike, and, skewed and ascending in each row, as in the cases of `sparse`; at last these with the columns that are
 used most replaced by one, which bounds what tables of theirs in shared memory could gain. A line per way in which the
 elements are dealt out and loaded (`VARIANTS`), milliseconds; CuPy's last (``--peer``). With ``--kinds`` the ten kinds
-of matrices of `sparse`, by every kernel; with ``--free`` the skewed matrix and what tables could gain, as shipped. With ``--swept``
-the skewed matrix and kinds whose columns are anywhere, as shipped, and with elements of rows up to some lengths by
-columns (`_swept`), and in brackets the milliseconds that the sorting takes.
+of matrices of `sparse`, by every kernel; with ``--free`` the skewed matrix and what tables could gain, as shipped.
 """
 
 import argparse
 import importlib
-import time
 from functools import partial
 
 import numpy as np
@@ -23,15 +20,12 @@ from asv_benchmarks.kernels.sparse_matrices import TEN_KINDS, Matrices, power_la
 from oxinp._core.ops import sparse as ops
 from oxinp._core.ops.perform import perform_on_device
 from oxinp._kernels.sparse import merge, spmv, types
-from oxinp.sparse import _operators, _rows, _swept
 
 NUM_ROWS = 4 * 10**6
 FOOTPRINTS = (1, 1 << 14, 1 << 18, 1 << 20, 1 << 21, NUM_ROWS)
 FREE = (24 << 10, 400 << 10)
 """Columns whose elements of the vector a multiprocessor's shared memory holds, and a cluster's of 16."""
 REPETITIONS = 20
-ANYWHERE = ("random", "power-law", "rectangular", "empty rows", "dense row")
-MAX_LENGTHS = (512, 1024, 2048)
 
 PAST_L1, FIRST = "nc.L1::no_allocate", "cs"
 
@@ -64,10 +58,10 @@ def matrices(footprints=FOOTPRINTS):
     return found
 
 
-def kinds(names=tuple(TEN_KINDS)):
-    """Return some of the ten kinds of matrices by names, as the cases of `sparse` have them."""
+def kinds():
+    """Return the ten kinds of matrices by names, as the cases of `sparse` have them."""
     made = Matrices(1)
-    return {name: tuple(map(oxinp.array, _parts(made.kind(name, 10**6)))) for name in names}
+    return {name: tuple(map(oxinp.array, _parts(made.kind(name, 10**6)))) for name in TEN_KINDS}
 
 
 def _parts(matrix):
@@ -163,38 +157,13 @@ def show(made, operations, by_elements, *, peer):
         print(f"{'CuPy':28}" + "".join(f"{taken:13.3f}" for taken in cupy_times(made)))
 
 
-def show_swept(made):
-    """Print a line per matrix: as shipped, and with elements by columns."""
-    x = oxinp.random.default_rng(2).random(NUM_ROWS)
-    _swept.MIN_SWEPT = 1
-    for name, (indptr, indices, data) in made.items():
-        longest = int(np.diff(host(indptr)).max())
-        rows = _rows.Rows(indptr, indices, data, int(indices.max()) + 1)
-        taken, expected = milliseconds(Ours, partial(_operators.Factor(rows, longest).times, x), REPETITIONS)
-        line = f"{name:16}{taken:9.4f}"
-        for _swept.MAX_LENGTH in MAX_LENGTHS:
-            start = time.perf_counter()
-            swept = _swept.swept(rows)
-            Ours.wait()
-            making = (time.perf_counter() - start) * 1e3
-            taken, found = milliseconds(Ours, partial(swept.times, x), REPETITIONS)
-            is_right = np.allclose(host(found), host(expected), rtol=1e-11, atol=1e-12)
-            line += f"   to {_swept.MAX_LENGTH}: {taken:.4f} [{making:.0f}]{'' if is_right else ' WRONG'}"
-        print(line, flush=True)
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition(":")[0])
     parser.add_argument("--peer", action="store_true")
     parser.add_argument("--kinds", action="store_true")
     parser.add_argument("--free", action="store_true")
-    parser.add_argument("--swept", action="store_true")
     options = parser.parse_args()
-    if options.swept:
-        found = {"skewed": matrices(())["skewed"], **kinds(ANYWHERE)}
-        show_swept(found)
-        print("CuPy", *[f"{taken:.4f}" for taken in cupy_times(found)] if options.peer else "")
-    elif options.kinds:
+    if options.kinds:
         show(kinds(), methods(), {"sparse.matvec, by elements"}, peer=options.peer)
     else:
         found = dict(list(variants().items())[: 1 if options.free else None])

@@ -21,10 +21,9 @@ from oxinp.sparse._base import COMPRESSED, Sparse, as_ours, is_ours, sparray
 from oxinp.sparse._compressed import build_rows, canonical_major, copied, is_number, major_rows, of_rows, with_data
 from oxinp.sparse._conversions import add_duplicates, drop_zeros, to_coo
 from oxinp.sparse._rows import Rows, Shape
-from oxinp.sparse._swept import Swept, swept
 
-PRODUCTS, MANY_PRODUCTS = 3, 64
-"""With vectors, from which on narrow indices are worth the time that it takes to make them, and `swept`."""
+PRODUCTS = 3
+"""With vectors, from which on what makes these faster is worth its own time."""
 
 
 def _let_raise(
@@ -97,24 +96,16 @@ class Factor:
         self.rows, self.longest = rows, longest
         is_even = not is_uneven(rows.num_rows, rows.indices.size, longest)
         self._tiles = () if is_even else (_rows.tiles(rows),)
-        self._of_vectors, self._num_products = rows, 0
-        self._swept: Swept | None = None
+        self._of_vectors, self._left = rows, PRODUCTS
 
     def times(self, x: Any) -> Any:
         """Return the product with a vector."""
-        self._num_products += 1
-        if self._num_products in (PRODUCTS, MANY_PRODUCTS):
-            with suppress(MemoryError):  # products go on as they are
-                self._prepare()
-        if self._swept is not None and x.dtype == self.rows.data.dtype:
-            return self._swept.times(x)
+        if self._left:
+            self._left -= 1
+            if not self._left:
+                with suppress(MemoryError):  # products go on as they are
+                    self._of_vectors = _rows.narrow(self.rows, self.longest)
         return _rows.matvec(self._of_vectors, x, self.longest, self._tiles)
-
-    def _prepare(self) -> None:
-        if self._num_products == PRODUCTS:
-            self._of_vectors = _rows.narrow(self.rows, self.longest)
-        elif self._of_vectors is self.rows:
-            self._swept = swept(self.rows)
 
 
 def _product(self: Sparse, other: Sparse) -> Any:

@@ -100,24 +100,6 @@ MATVEC = row("matvec", _plan_matvec, _infer_matvec)
 length of the longest row. Indices may be narrow, int16, of a matrix that is not uneven."""
 
 
-def _infer_swept(layouts: Layouts, parameters: Any) -> Layouts:
-    return (Layout.of(layouts[3].dtype, parameters[:1]),)
-
-
-def _plan_swept(layouts: list[Layout], parameters: Any) -> Plan:
-    (starts, _, words, data, _), (num_rows, column_bits, room) = layouts, parameters
-    family = _module("sweep")
-    spec = family.SweepSpec(DEVICE_TYPES[data.dtype], column_bits, room)
-    plan: Plan = family.plan(num_rows, words.size, starts.size - 1, spec)
-    return plan
-
-
-SWEPT = row("swept", _plan_swept, _infer_swept)
-"""The product with a vector of a matrix whose warps have their elements by columns. Operands where the elements of
-warps begin, and their rows, int32; words of a row in its warp and a column, uint32; elements, and a vector of their
-dtype; parameters the number of rows, the bits of a column, and the most rows of a block."""
-
-
 def _infer_tiles(layouts: Layouts, parameters: Any) -> Layouts:
     (indptr,), (count,) = layouts, parameters
     return (Layout.of(indptr.dtype, (_module("merge").num_tiles_of(indptr.size - 1, count) + 1,)),)

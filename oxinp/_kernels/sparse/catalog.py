@@ -22,7 +22,6 @@ from oxinp._kernels.sparse import (
     spgemm_rows,
     spmm,
     spmv,
-    sweep,
     transpose,
     trees,
     trsv,
@@ -64,7 +63,6 @@ def specs() -> list[Any]:
             spgemm_merge.SpgemmMergeSpec(types, ways, is_numeric=True, staged=staged)
             for ways, staged in ((1, 16), (5, 32), (8, 0))
         ]
-    found += [sweep.SweepSpec(type_, 22, room) for type_ in (f32, f64) for room in (1000, 16000)]
     found += [spgemm_long.SpgemmHeadsSpec(key) for key in (u32, u64)]
     found += [graph.RootSpec(i32), graph.RelaxSpec(i32, f32, f64, 8), graph.RelaxSpec(i64, f64, f64, 32)]
     found += [graph.RelaxSpec(i32, None, i64, 8), graph.RelaxSpec(i64, None, i32, 8, has_own=False)]
@@ -118,7 +116,6 @@ FAMILIES: dict[type, Any] = {
     spmv.SpmvRowsSpec: spmv,
     spmv.SpmvStreamSpec: spmv,
     spmm.SpmmSpec: spmm,
-    sweep.SweepSpec: sweep,
     sddmm.SddmmSpec: sddmm,
     **dict.fromkeys(
         (
