@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from oxinp._ptx.value import Value
 
 _HERE = np.zeros(1, np.int32)
-_WORD, _COPIED = Access("shared", u32, 4, ""), Access(CLUSTER, u32, 4, "")
 WORDS = 4  # of 32 bits, that are stored together
 
 
@@ -83,16 +82,6 @@ def _store(frame: Frame, op: Op, address: Array, *operands: Array) -> None:
     barriers = _Barriers.of(frame)
     for place in _places(frame, CLUSTER, barrier).tolist():
         barriers.count(place, -access.nbytes)
-
-
-def _copy(frame: Frame, _op: Op, there: Array, here: Array, nbytes: Array, barrier: Array) -> None:
-    count = int(nbytes[0])
-    for start in range(0, count, _WORD.nbytes):
-        offset = np.array([start], np.int32)
-        frame.store(_COPIED, there, offset, list(frame.load(_WORD, here, offset)))
-    barriers = _Barriers.of(frame)
-    for place in _places(frame, CLUSTER, barrier).tolist():
-        barriers.count(place, -count)
 
 
 def _begin_waiting(_frame: Frame, _op: Op, _address: Array, _parity: Array) -> None:
@@ -164,14 +153,6 @@ isa.register(
             _store,
             "[{0}], {{{1}, {2}, {3}, {4}}}, [{5}]",
         ),
-        Row("counted_copy_fence", "fence.proxy.async.shared::cta", "<-", ((),), _fence, sm=90, ptx=(8, 0), kind=EFFECT),
-        _row(
-            "counted_copy",
-            "cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes",
-            "<- u32 u32 u32 u32",
-            _copy,
-            "[{0}], [{1}], {2}, [{3}]",
-        ),
     ]
 )
 
@@ -224,21 +205,6 @@ class ClusterStores:
         """Store 4 words, aligned to all of them, at a place of another block's array, for a round."""
         there, barrier = self._there(number, array, index, rank)
         self.k.emit("counted_store_words", there, *words, barrier, types=())
-
-    def copy(
-        self, number: Value | int, array: Pointer, index: Any, source: Pointer, nbytes: int, rank: Value | int
-    ) -> None:
-        """Copy a multiple of 16 bytes, aligned to 16 at both ends, from here to a place of another block's array.
-
-        Called behind a barrier by one thread, when all that have written to the source have called `copied`. A block
-        must not end before the others have what they wait for.
-        """
-        k, there, barrier = self.k, *self._there(number, array, index, rank)
-        k.emit("counted_copy", there, source.address(), nbytes, barrier, types=())
-
-    def copied(self) -> None:
-        """Let copies see what a thread has written to shared memory."""
-        self.k.emit("counted_copy_fence", types=())
 
     def _there(self, number: Value | int, array: Pointer, index: Any, rank: Value | int) -> tuple[Value, Value]:
         here, barrier = array.address(index), self.slots.address(number % 2)

@@ -57,30 +57,3 @@ def test_bytes_that_do_not_come():
     total, words = np.zeros((2, ROUNDS, BLOCK)), np.zeros((2, ROUNDS, BLOCK), np.uint32)
     with pytest.raises(DeadlockError, match="cannot go on"):
         launch(told(2, f64, nbytes=8), total, words, grid=2)
-
-
-@pytest.mark.parametrize("cluster", [1, 4])
-def test_blocks_copy_to_each_other(cluster):
-    """Each block's part as one piece; the receiver's own place for every sender."""
-    size = 2 * BLOCK  # numbers that a block has for another one
-    k = Builder("copied", block=BLOCK, cluster=cluster, target="sm_90")
-    result = k.pointer("result", u32, "w")
-    own, came = (k.shared(u32, cluster * size) for _ in range(2))
-    stores, rank = ClusterStores(k), k.special("cluster_ctarank")
-    with k.when(k.tid == 0):
-        stores.expect(0, cluster * size * 4)
-    for start in range(0, cluster * size, BLOCK):
-        own[k.tid + start] = k.ctaid * (cluster * size) + k.tid + start
-    stores.copied()
-    cluster_barrier(k)
-    to = k.tid % cluster
-    with k.when(k.tid < cluster):
-        stores.copy(0, came, rank * size, own.at(to * size), size * 4, to)
-    stores.wait(0)
-    for start in range(0, cluster * size, BLOCK):
-        result[k.ctaid * (cluster * size) + k.tid + start] = came[k.tid + start]
-    cluster_barrier(k)
-    found = np.zeros((2, cluster, cluster, size), np.uint32)
-    launch(k.build(), found, grid=2 * cluster)
-    numbers = np.arange(found.size, dtype=np.uint32).reshape(found.shape)
-    np.testing.assert_array_equal(found, numbers.transpose(0, 2, 1, 3))

@@ -72,7 +72,6 @@ class Block(Exchange):
     def build(self) -> Kernel:
         """Build the kernel."""
         self.compute(self.begin())
-        self.end()
         return self.k.build()
 
     def compute(self, thread: Thread) -> None:

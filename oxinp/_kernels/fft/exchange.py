@@ -172,9 +172,6 @@ class Exchange(Tile):
         radix, kept = spec.radices[0], spec.kept
         self.is_exchanged = True
         k.emit("cluster_wait", types=())  # every block has begun
-        if spec.is_copied:
-            self._copy(thread, values)
-            return
         blocks = [self.stores.block(0, self.smem, rank) for rank in range(spec.cluster)]
         for (number, is_valid), elements in zip(self.butterflies(thread, radix), values, strict=True):
             place, apart, _ = self._place(thread, self.first_number(number) * kept)
@@ -183,32 +180,6 @@ class Exchange(Tile):
                 for j, value in enumerate(elements):
                     self.stores.store_pair(blocks[j // kept], places[j % kept], k.compound(spec.type, *value))
         self.stores.wait(0)
-
-    def _copy(self, thread: Thread, values: Values) -> None:
-        """The same by way of the block's own memory, from which each block's part is copied as one piece."""
-        k, spec, kept = self.k, self.spec, self.spec.kept
-        part = spec.share * spec.columns // spec.cluster
-        own = self.smem.at(spec.share * spec.columns)
-        for (number, is_valid), elements in zip(self.butterflies(thread, spec.radices[0]), values, strict=True):
-            place = number * (kept * spec.columns) + thread.column
-            with nullcontext() if is_valid is None else k.when(is_valid):
-                for j, value in enumerate(elements):
-                    offset = j // kept * part + j % kept * spec.columns
-                    own[place + offset] = k.compound(spec.type, *value)
-        self.stores.copied()
-        k.barrier()
-        for start in range(0, spec.cluster, spec.threads * spec.columns):
-            to = k.tid + start
-            is_block, to = to < spec.cluster, k.min(to, spec.cluster - 1)
-            with k.when(is_block):
-                self.stores.copy(0, self.smem, self.rank * part, own.at(to * part), part * spec.type.nbytes, to)
-        self.stores.wait(0)
-        k.emit("cluster_arrive_relaxed", types=())
-
-    def end(self) -> None:
-        """Stay until all blocks of the cluster have what they copy from each other."""
-        if self.spec.is_copied:
-            self.k.emit("cluster_wait", types=())
 
     def wait(self) -> None:
         """Until everyone who shares memory with a thread is here."""

@@ -27,7 +27,6 @@ SECOND, THIRD = "dct2", "dct3"
 SECOND_SINE, THIRD_SINE = "dst2", "dst3"
 TRIGONOMETRIC = (SECOND, THIRD, SECOND_SINE, THIRD_SINE)
 WARP = 32
-COPIES = False
 BANK_WIDTH = 128  # bytes of shared memory that a wavefront reaches
 
 
@@ -171,11 +170,6 @@ class TransformSpec(Frozen):
         return math.prod(self.radices)
 
     @property
-    def is_copied(self) -> bool:
-        """Whether blocks of a cluster copy what they give each other, each other block's part as one piece."""
-        return COPIES and self.cluster > 1
-
-    @property
     def row(self) -> int:
         """Elements of a transform."""
         return self.length + (self.real == RADER)
@@ -202,7 +196,7 @@ class TransformSpec(Frozen):
             return 2 * self.length * self.columns
         if len(self.radices) == 1 and not self.real and not self.is_staged:
             return 0
-        size = self.share * self.columns * (1 + self.is_copied)
+        size = self.share * self.columns
         return size + (size // self.padding if self.padding else 0)
 
 

@@ -58,7 +58,7 @@ def with_padding(spec: TransformSpec, room: int) -> TransformSpec:
     if len(spec.radices) == 1 and not spec.is_staged:
         return spec if spec.real in ("", SUMMED) else spec.replace(padding=BANK_WIDTH // spec.type.nbytes)
     lanes = BANK_WIDTH // spec.type.nbytes
-    paddings = (0,) if spec.is_copied else (0, lanes, lanes // 2, 2 * lanes, 4 * lanes)
+    paddings = (0, lanes, lanes // 2, 2 * lanes, 4 * lanes)
     candidates = [spec.replace(padding=padding) for padding in paddings]
     if spec.is_staged:  # threads may take what they like
         even = () if spec.share % 2 else (spec.share,)

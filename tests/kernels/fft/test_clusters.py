@@ -5,8 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from oxinp._kernels.fft import batch, kernel, tiling
-from oxinp._kernels.fft import spec as specs
+from oxinp._kernels.fft import batch, tiling
 from oxinp._kernels.fft.axes import COMPLEX, Array, Problem, plan_axes
 from oxinp._kernels.plan import Argument
 from oxinp._ptx.kernel import traced_with
@@ -43,18 +42,12 @@ def clusters(made):
     ],
 )
 @pytest.mark.parametrize("is_forward", [True, False])
-@pytest.mark.parametrize("are_copied", [False, True])
-def test_shared_transforms(session, shape, dtype, expected, is_forward, are_copied, monkeypatch):
-    monkeypatch.setattr(specs, "COPIES", are_copied)
-    kernel.make.cache_clear()
-    tiling.with_padding.cache_clear()
+def test_shared_transforms(session, shape, dtype, expected, is_forward):
     x = random(shape, dtype)
     target = np.empty_like(x)
     made = transformed(session, x, target, 0, is_forward=is_forward, device=DEVICE)
     assert clusters(made) == expected
     check(target, x, 0, is_forward=is_forward)
-    kernel.make.cache_clear()
-    tiling.with_padding.cache_clear()
 
 
 @pytest.mark.parametrize(
