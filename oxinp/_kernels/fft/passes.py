@@ -22,9 +22,8 @@ if TYPE_CHECKING:
     from oxinp._kernels.choice import Device
     from oxinp._ptx.types import Type
 
-# Lengths of three passes of which the last two are one launch, and bytes of neighbouring columns that the first takes,
-# and that the others have at a time.
-JOINED: dict[int, tuple[tuple[int, int, int], int, int]] = {1 << 26: ((1024, 256, 256), 128, 128)}
+# Lengths of three passes of which the last two are one launch, and bytes of neighbouring columns that all of them take.
+JOINED: dict[int, tuple[tuple[int, int, int], int]] = {1 << 26: ((1024, 256, 256), 128)}
 
 
 class Passes(Frozen):
@@ -139,7 +138,7 @@ class Passes(Frozen):
         """
         if self.length not in JOINED or self.is_rotated or self.is_source_rotated or self.loops:
             return []
-        lengths, first_segment, segment = JOINED[self.length]
+        lengths, segment = JOINED[self.length]
         own = scratch.copy()
         first, second, third = self.passes(lengths, own)
         if second.stored is not None or third.stored is not None:
@@ -159,8 +158,8 @@ class Passes(Frozen):
             loops=(loop._replace(extent=columns), *third.loops[1:]), source=third.source._replace(buffer=ring)
         )
         found = cut(lengths[0], self.type.nbytes)
-        if found is not None and lengths[0] * first_segment * 9 // 8 <= device.max_shared_nbytes:
-            first = first.replace(shape=(found.threads, first_segment // self.type.nbytes))
+        if found is not None and lengths[0] * segment * 9 // 8 <= device.max_shared_nbytes:
+            first = first.replace(shape=(found.threads, columns))
         joined = slabs.launch([second, third], [slab], size, device, own)
         if joined is None:
             return []

@@ -100,10 +100,9 @@ def test_settings_of_which_only_constants_tell_are_measured(monkeypatch, capsys)
 
 @pytest.mark.parametrize(("dtype", "lengths"), [("F", (32, 8, 16)), ("D", (32, 16, 8))])
 @pytest.mark.parametrize("num_valid", [4096, 3333])
-@pytest.mark.parametrize("segments", [(64, 64), (64, 32)])
-def test_last_two_of_three_passes(session, monkeypatch, dtype, lengths, num_valid, segments):
+def test_last_two_of_three_passes(session, monkeypatch, dtype, lengths, num_valid):
     """Of some results of the first at a time, by way of the cache."""
-    monkeypatch.setattr(passes, "JOINED", {4096: (lengths, *segments)})
+    monkeypatch.setattr(passes, "JOINED", {4096: (lengths, 64)})
     x = random((num_valid,), dtype)
     target = np.empty(4096, dtype)
     tiny = SimpleNamespace(**{**vars(ALONE), "max_shared_nbytes": 2 * 1024})
@@ -115,7 +114,7 @@ def test_last_two_of_three_passes(session, monkeypatch, dtype, lengths, num_vali
 
 def test_blocks_have_no_more_columns_than_there_are(session, monkeypatch):
     """Of the last pass, which stores few neighbouring results; blocks of the other one are as small."""
-    monkeypatch.setattr(passes, "JOINED", {25600: ((64, 20, 20), 64, 64)})
+    monkeypatch.setattr(passes, "JOINED", {25600: ((64, 20, 20), 64)})
     x = random((25600,), "F")
     target = np.empty_like(x)
     made = transformed(session, x, target, device=ALONE)
