@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from oxinp._ptx.memory import Pointer
     from oxinp._ptx.value import Value
 
-AT_ONCE = 8  # loads of a thread on their way to shared memory
+AT_ONCE = {8: 16, 16: 8}  # loads of a thread on their way to shared memory, by bytes of a number
 OWNED = {8: 8, 16: 4}  # pairs of results of a thread, by bytes of a number
 TERMS = 8  # that are summed up before the sum is added to the total: long chains of sums err more
 # Of factors: below the first, registers hold them; beyond the second, pocketfft convolves, too, and errs more.
@@ -108,6 +108,7 @@ class Summed(Tile):
         self.smem = self.k.dynamic_shared(spec.type, spec.shared_elements)
         self.folded = self.prime * spec.columns  # behind the elements, in whose place results come
         self.owned = -(-self.half // spec.threads)  # pairs of results of a thread
+        self.at_once = AT_ONCE[spec.type.nbytes]
         exponents = powers(self.prime)
         self.order = self.k.table(exponents[: self.half].astype(np.uint32))
         exponents = np.resize(exponents, spec.threads * self.owned + self.half)
@@ -137,7 +138,7 @@ class Summed(Tile):
         k, spec = self.k, self.spec
         size = self.prime * spec.columns
         found = []
-        for i in range(AT_ONCE):
+        for i in range(self.at_once):
             place = start + i * spec.threads * spec.columns if i else start
             is_one, place = place < size, k.min(place, size - 1)
             if order == ROWS:
@@ -149,7 +150,7 @@ class Summed(Tile):
 
     def _starts(self) -> Any:
         """A loop over the elements of a thread: what they are is not kept in registers from one way to the other."""
-        size, apart = self.prime * self.spec.columns, AT_ONCE * self.spec.threads * self.spec.columns
+        size, apart = self.prime * self.spec.columns, self.at_once * self.spec.threads * self.spec.columns
         return self.k.range(self.k.tid + 0, size, apart)
 
     def _at(self, end: End, element: _Element) -> Place:
