@@ -15,7 +15,8 @@ import numpy as np
 def _as_class(value: Any, array_type: type) -> Any:
     """Return a result with its arrays of a class; an array that owns its bytes still does."""
     if isinstance(value, (list, tuple)):
-        return type(value)(_as_class(item, array_type) for item in value)
+        items = [_as_class(item, array_type) for item in value]
+        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
     if type(value) is not np.ndarray:
         return value
     array = value.view(array_type)

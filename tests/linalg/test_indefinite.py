@@ -63,6 +63,7 @@ def test_imaginary_diagonals_are_told_of_at_the_users_line():
         same(found, scipy.linalg.ldl(a))
 
 
+@pytest.mark.filterwarnings("ignore:Calling ldl with arguments of dtype=float16:DeprecationWarning")
 @pytest.mark.parametrize("a", [np.full((3, 3), np.nan), np.ones((2, 3)), np.ones((3, 3), "f2") * np.inf])
 def test_what_scipy_refuses(a):
     with pytest.raises(ValueError) as theirs:

@@ -70,6 +70,8 @@ def test_stacks_are_scipys(name, stats):
             x, y = x @ x.swapaxes(-1, -2), y @ y.swapaxes(-1, -2)  # noqa: PLW2901
         if name == "eig_banded" and x.ndim == 4:
             x, y = np.abs(x), np.abs(y)  # noqa: PLW2901
+        if name == "cho_factor":  # below are what was there, or zeros, by version
+            x, y = (z if z.ndim < 2 else np.triu(z) for z in (x, y))  # noqa: PLW2901
         if name == "eigvals":
             x, y = np.sort_complex(x), np.sort_complex(y)  # noqa: PLW2901
         assert np.allclose(x, y, atol=1e-9)

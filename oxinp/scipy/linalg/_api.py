@@ -31,7 +31,7 @@ from oxinp.scipy.linalg import (  # noqa: F401 - for what they register
     _structures,
     _triangular_forms,
 )
-from oxinp.scipy.linalg._given import HAS_STACKS, given, matrices, or_scipy
+from oxinp.scipy.linalg._given import HAS_STACKS, SCIPY, given, matrices, or_scipy
 
 _TRANS = {"N": 0, "T": 1, "C": 2, 0: 0, 1: 1, 2: 2}
 _LOWER, _UPPER, _UNIT_LOWER = Triangle(0, True), Triangle(), Triangle(0, True, True)
@@ -303,8 +303,8 @@ def cholesky(a: Any, lower: bool = False, overwrite_a: bool = False, check_finit
     return factorise.cholesky(a, upper=not lower)
 
 
-_TELLS_OF_EACH = hasattr(scipy.linalg.cho_factor, "__wrapped__")
-"""Whether SciPy's function says of every matrix of a stack which triangle it has, as its decorator does."""
+_TELLS_FROM = 2 if SCIPY >= (1, 18) else 3
+"""Dimensions from which SciPy's function says of every matrix which triangle it has, in an array."""
 
 
 @implements("scipy.linalg.cho_factor")
@@ -315,9 +315,8 @@ def cho_factor(a: Any, lower: bool = False, overwrite_a: bool = False, check_fin
     (a,) = matrices(a, check_finite=check_finite, are_square=True)
     c = factorise.cholesky(a, upper=not lower)
     rest = np.triu(a, 1) if lower else np.tril(a, -1)
-    return c + rest.astype(c.dtype, copy=False), np.full(
-        a.shape[:-2], lower
-    ) if a.ndim > 2 and _TELLS_OF_EACH else lower
+    tells_of_each = a.ndim >= _TELLS_FROM
+    return c + rest.astype(c.dtype, copy=False), np.full(a.shape[:-2], lower) if tells_of_each else lower
 
 
 @implements("scipy.linalg.qr")

@@ -20,14 +20,14 @@ from oxinp._core.ops.crossover import HOST_WEIGHT, crossover
 from oxinp.linalg import _spectral
 from oxinp.linalg._spectral import adjoint
 from oxinp.scipy.linalg import _complete_orthogonal
-from oxinp.scipy.linalg._given import VECTORS, each_of_stacks, finite_matrix, given, matrices, or_scipy
+from oxinp.scipy.linalg._given import SCIPY, VECTORS, each_of_stacks, finite_matrix, given, matrices, or_scipy
 
 POWERS, FIRST = (1, 2, 3, 6), 19  # whose norms are found; what the error of Taylor's polynomial begins with
 THETA = {"f": 3.010066362817634, "d": 1.090863719290036}
 """1-norm up to which its backward error is below the rounding unit."""
 MAX_NBYTES = 1 << 28
 """Of a stack of matrices of which exponentials are taken together."""
-_TELLS_OF_LOST_RANK = tuple(map(int, scipy.__version__.split(".")[:2])) >= (1, 18)
+_TELLS_OF_LOST_RANK = SCIPY >= (1, 18)
 """Whether SciPy's residuals are NaN where there are too few independent columns for them."""
 
 

@@ -21,7 +21,8 @@ LAPACK = "fdFDilqILQ"
 """dtypes of which SciPy's LAPACK computes in their own precision, or in double."""
 VECTORS = 0
 """The dimensions of what is one vector, or some as columns of a matrix."""
-HAS_STACKS = tuple(map(int, scipy.__version__.split(".")[:2])) >= (1, 16)
+SCIPY = tuple(map(int, scipy.__version__.split(".")[:2]))
+HAS_STACKS = SCIPY >= (1, 16)
 """Whether SciPy's functions take stacks, with or without its decorator."""
 
 
