@@ -37,10 +37,6 @@ GROUPS = (32, 128, 256, 512)
 LOOKS_AHEAD = True  # where that was measured to be faster, see `outer`
 AHEAD = 2048  # rows above which it is; with fewer, panels take longer than all that may run beside them
 NARROW_ROWS, NARROW_WIDTH = 6144, 256  # rows that are left from which on block columns are narrower, which look ahead
-IN_PANELS = False  # clusters exchange rows in the block column that their panel is of, instead of launches behind them
-COLUMN_SECONDS, SLOWER = 0.0, 1.6  # of a column of a panel; how much longer it takes where threads have two rows
-BESIDE_RATE = 45e12  # of products beside panels, flop/s
-CUT_UNIT, MIN_CUT = 128, 1024  # columns
 UNIT_LOWER = Form(TRIANGULAR, is_lower=True, has_unit_diagonal=True)
 UPPER = Form(TRIANGULAR, is_lower=False)
 
@@ -217,26 +213,11 @@ class _Factor:
             self.steps.append(self.exchange((low, end), own, 0, permutes=True))
             urgent, rest = self.apart(self.extend, low, high, following), self.apart(self.solve, low, high, right)
             self.steps += beside(urgent, rest)
-            cut = self.cut(own, following)
-            urgent, rest = self.apart(self.factor_block, *following), self.apart(self.reduce_rest, own, (right[0], cut))
+            urgent, rest = self.apart(self.factor_block, *following), self.apart(self.reduce_rest, own, right)
             self.steps += beside(urgent, rest)
-            if cut < end:
-                lines = (high, self.stack.num_rows)
-                self.steps += reduced(self.stack, lines, (cut, end), own, self.device, self.a)
         low, high = blocks[-1]
         self.steps.append(self.exchange((0, end), (low, high), 0, permutes=True))
         self.extend(low, high, (high, end))
-
-    def cut(self, own: tuple[int, int], following: tuple[int, int]) -> int:
-        """Return up to which column products are beside panels: those behind have all multiprocessors for them."""
-        stack, (low, high), (start, stop) = self.stack, own, following
-        spec = lu_cluster.choose(stack.type, stack.num_rows - high, self.device)
-        if spec is None or not COLUMN_SECONDS:
-            return stack.num_columns
-        seconds = (stop - start) * COLUMN_SECONDS * (1 if spec.num_lines == 1 else SLOWER)
-        flops = (8 if stack.type.is_complex else 2) * (stack.num_rows - high) * (high - low)
-        columns = -(-int(seconds * BESIDE_RATE / flops) // CUT_UNIT) * CUT_UNIT
-        return stop + columns if stack.num_columns - stop - columns >= MIN_CUT else stack.num_columns
 
     def apart(self, append: Callable[..., None], *given: object) -> list[Step]:
         """Return the steps that a call appends, without appending them."""
@@ -294,21 +275,12 @@ class _Factor:
             )
             spec = self.cluster(low)
             if spec is not None:
-                self.steps.append(lu_cluster.launch(spec, panel, places, self.beside_panel(low, high, end)))
+                self.steps.append(lu_cluster.launch(spec, panel, places))
             else:
                 self.steps.append(lu_panel.launch(panel, self.height, *places, self.board))
-        is_done = bool(self.beside_panel(low, high, end).count)
-        if (self.columns != (low, high) or not self.block.looks_ahead) and not is_done:
+        if self.columns != (low, high) or not self.block.looks_ahead:
             exchanged = self.exchange(self.columns, (low, high), end - high, permutes=not self.block.looks_ahead)
             self.steps.append(exchanged)
-
-    def beside_panel(self, low: int, high: int, end: int) -> lu_cluster.Beside:
-        """Return the columns in which a panel's own cluster exchanges rows: of its block column, if that is apart."""
-        spec = self.cluster(low)
-        if spec is None or not (spec.exchanges and self.block.looks_ahead and IN_PANELS):
-            return lu_cluster.Beside()
-        start, stop = self.columns
-        return lu_cluster.Beside(low - start, stop - start - (high - low), end - high)
 
     def cluster(self, low: int) -> ClusterSpec | None:
         """Return the cluster that factors the panel from a column on; None where there is none."""

@@ -25,7 +25,7 @@ from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from oxinp._kernels.gemm.multistage.warp_mma import multiply_add
-from oxinp._kernels.lapack import cluster, rows
+from oxinp._kernels.lapack import cluster
 from oxinp._kernels.lapack.lu_panel import NOWHERE, WARP, WIDTHS, PanelKernel
 from oxinp._kernels.plan import Launch, Work
 from oxinp._ptx import Builder, Kernel
@@ -79,11 +79,6 @@ class ClusterSpec(NamedTuple):
         return self.num_threads * self.num_lines
 
     @property
-    def exchanges(self) -> bool:
-        """Whether it exchanges rows beside the panel as well; of complex numbers of two words no registers are left."""
-        return self.type is not c128
-
-    @property
     def shared_nbytes(self) -> int:
         """Of a block, and some more."""
         lines = 2 + 2 * self.num_blocks
@@ -127,7 +122,6 @@ class _ClusterPanel(PanelKernel):
         self.spec, self.num_warps, self.columns = spec, spec.num_threads // WARP, spec.width
         self.line = self.columns + 1
         self.take()
-        self.num_left, self.num_others, self.num_solved = (k.scalar(x, u32) for x in ("left", "others", "solved"))
         self.partials = k.dynamic_shared(u32, 2 * self.num_warps * WORDS)
         self.candidates = k.dynamic_shared(u32, 2 * spec.num_blocks * WORDS)
         self.outgoing = k.dynamic_shared(spec.type, self.columns)  # the row of this block's candidate
@@ -167,32 +161,7 @@ class _ClusterPanel(PanelKernel):
         for i, line in enumerate(self.lines):
             self.rows_out(own + i * WARP, line)
         self.report()
-        if spec.exchanges:
-            with k.when(self.num_others != 0):
-                cluster_barrier(k)
-                self.exchange_beside()
         return k.build()
-
-    def exchange_beside(self) -> None:
-        """Exchange rows in the columns beside the panel, a strip for each block, and solve for some; see `rows`."""
-        k, columns = self.k, self.columns
-        triangle = self.tile
-        with k.range(self.rank + 0, (self.num_others + (WARP - 1)) / WARP, self.spec.num_blocks) as strip:
-            start, number = strip * WARP, strip * WARP + k.lane
-            place = k.cast(number, i64) - k.cast(self.num_left, i64)
-            is_right = number >= self.num_left
-            column = self.a.at(place + k.where(is_right, k.cast(self.num_columns, i64), k.const(0, i64)))
-            end = self.num_left + self.num_solved
-            is_solving = (self.num_solved != 0) & (start + WARP > self.num_left) & (start < end)
-            with k.when(is_solving), k.range(k.tid + 0, columns * columns, self.spec.num_threads) as entry:
-                row, left = entry / columns, entry % columns
-                triangle[left * columns + row] = self.a[k.cast(row, i64) * self.pitch + k.cast(left, i64)]
-            is_there = number < self.num_others
-            rows.exchange_elements(k, self.num_warps, column, self.pitch, k.const(0, u32), self.exchanges, is_there)
-            k.barrier()
-            with k.when(is_solving & (k.warp == 0) & is_right & (number < end)):
-                rows.substitute(k, columns, triangle, column, self.pitch)
-            k.barrier()
 
     # -- memory
 
@@ -422,29 +391,10 @@ def _top_word(number: float, real: Type) -> int:
     return int.from_bytes(struct.pack(">f" if real is f32 else ">d", number)[:4])
 
 
-class Beside(NamedTuple):
-    """Columns beside a panel in which rows are exchanged as well.
-
-    Attributes
-    ----------
-    num_left : int
-        To the left of the panel.
-    count : int
-        To the left and to the right.
-    num_solved : int
-        Next to the panel, of full width, on the right: of these its rows of U are computed.
-    """
-
-    num_left: int = 0
-    count: int = 0  # type: ignore[assignment]  # instead of the method of tuples
-    num_solved: int = 0
-
-
 def launch(
     spec: ClusterSpec,
     panel: Panel,
     places: tuple[Argument, Argument, Argument, Argument],
-    columns: Beside = Beside(),  # noqa: B008 - immutable
 ) -> Launch:
     """Return the launch that factors a panel in place.
 
@@ -456,13 +406,12 @@ def launch(
         Of one matrix.
     places : tuple of Argument
         The panel's first element, its pivots, exchanges and the status, see `lu_panel.launch`.
-    columns : Beside
     """
     num_rows, width = panel.shape
     constants = (num_rows, width, spec.num_blocks, panel.first, 0, panel.order, panel.start)
     work = Work((4 if spec.type.is_complex else 1) * num_rows * width**2, 2 * num_rows * width * spec.type.nbytes)
     strides = (panel.pitch, panel.move, panel.pivots_move)
-    return Launch(make(spec), (spec.num_blocks, 1, 1), places, (*constants, *strides, *columns), work)
+    return Launch(make(spec), (spec.num_blocks, 1, 1), places, (*constants, *strides), work)
 
 
-__all__ = ["Beside", "ClusterSpec", "choose", "launch", "make"]
+__all__ = ["ClusterSpec", "choose", "launch", "make"]

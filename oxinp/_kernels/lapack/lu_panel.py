@@ -110,7 +110,7 @@ class PanelKernel:
         self.k, self.type, self.height = k, type, height
         self.width, self.real = WIDTHS[type.nbytes], type.parts[0]
         self.a, self.pivots = k.pointer("a", type), k.pointer("pivots", u32, "w")
-        self.exchanges, self.status = k.pointer("exchanges", u32), k.pointer("status", u64)
+        self.exchanges, self.status = k.pointer("exchanges", u32, "w"), k.pointer("status", u64)
         self.line = self.width + 1
 
     def take(self) -> None:

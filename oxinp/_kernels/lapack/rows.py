@@ -85,18 +85,12 @@ def make_exchange(spec: ExchangeSpec) -> Kernel:
                 row, place = entry / columns, entry % columns
                 triangle[place * columns + row] = own[k.cast(first + row, i64) * pitch + k.cast(skipped + place, i64)]
         with k.range(0, num_panels) as panel:
-            exchange_elements(
-                k,
-                NUM_WARPS,
-                base,
-                pitch,
-                first + panel * columns,
-                lists.at(panel * length),
-                number < num_columns,
+            _exchange(
+                k, length // 3, base, pitch, first + panel * columns, lists.at(panel * length), number < num_columns
             )
             k.barrier()
         with k.when(is_solving & (k.warp == 0) & is_solved):
-            substitute(k, columns, triangle, base.at(k.cast(first, i64) * pitch), pitch)
+            _substitute(k, columns, triangle, base.at(k.cast(first, i64) * pitch), pitch)
     with k.otherwise():
         own = permutation.at(k.cast(matrix, i64) * k.cast(order, i64))
         with k.range(0, num_panels) as panel:
@@ -105,28 +99,13 @@ def make_exchange(spec: ExchangeSpec) -> Kernel:
     return k.build()
 
 
-def exchange_elements(
-    k: Builder, num_warps: int, column: Pointer, pitch: Value, first: Value, lists: Pointer, is_there: Value
+def _exchange(
+    k: Builder, width: int, column: Pointer, pitch: Value, first: Value, lists: Pointer, is_there: Value
 ) -> None:
-    """Exchange the elements of a thread's column, if it is there, as a panel's lists say.
-
-    Parameters
-    ----------
-    k : Builder
-    num_warps : int
-        Of a block.
-    column : Pointer
-    pitch : Value
-        Elements from one of a column to the next.
-    first : Value
-        Row of the panel's first one in the column.
-    lists : Pointer
-    is_there : Value
-    """
-    width = WIDTHS[column.type.nbytes]
+    """Exchange the elements of a thread's column, if it is there, as a panel's lists, each of `width`, say."""
     nowhere = k.const(NOWHERE, u32)
     moved = []
-    for i in range(0, 2 * width, num_warps):
+    for i in range(0, 2 * width, NUM_WARPS):
         entry = k.warp + i
         source = lists[entry] if i < width else lists[entry + width]
         target = entry if i < width else lists[entry]
@@ -158,7 +137,7 @@ def _permute(k: Builder, width: int, permutation: Pointer, first: Value, lists: 
         permutation[k.cast(first + target, i64)] = held.get()
 
 
-def substitute(k: Builder, width: int, triangle: Pointer, column: Pointer, pitch: Value) -> None:
+def _substitute(k: Builder, width: int, triangle: Pointer, column: Pointer, pitch: Value) -> None:
     """Solve for a thread's column, of which the first rows are in memory, with a unit lower triangle."""
     type_ = column.type
     vector = max(1, 16 // type_.nbytes)
@@ -365,12 +344,10 @@ __all__ = [
     "PermuteSpec",
     "each_element",
     "exchange",
-    "exchange_elements",
     "make_exchange",
     "make_permute",
     "make_start",
     "permute",
     "spread",
     "start",
-    "substitute",
 ]

@@ -10,7 +10,8 @@ is a warp.
 Algorithm: LU with partial pivoting, where rows change places in name only: the pivot's row goes through the tile and
 is taken off the others, multiplied. Then rows of L and U lie in the tile in the order of their places, and every lane
 solves for its columns of X by itself, with the identity's right-hand sides, as LAPACK's xGESV does: each residual is as
-small as a system's, however ill-conditioned A.
+small as a system's, however ill-conditioned A. For the largest side that is in loops, a few steps an iteration, behind
+each of which the registers move up by as many, so that all iterations have the same code; else every step has its own.
 
 Loads of shared memory, which all lanes make of the same numbers, are what bounds it: with two rows in a lane every
 number that is loaded is used twice. Flops: 8/3 n^3, zeros included; A is read once, X is written once.
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from oxinp._ptx.value import Value, Var
 
 
-STEP = 0  # of loops for matrices of 32 rows
+STEP = 8  # of loops for matrices of 32 rows, whose code would be too long for the instruction cache without
 
 
 class InverseSpec(NamedTuple):

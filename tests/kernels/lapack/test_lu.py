@@ -132,24 +132,6 @@ def test_panels_of_a_cluster(dtype, shape):
     check_factors(found, a)
 
 
-@pytest.mark.parametrize(
-    ("dtype", "in_panels", "seconds"),
-    [("f8", True, 1e-12), *(pytest.param(*x, marks=pytest.mark.slow) for x in (("f4", True, 0), ("c8", True, 1e-12)))],
-)
-def test_rows_exchanged_in_panels_and_products_behind_these(dtype, in_panels, seconds, monkeypatch):
-    monkeypatch.setattr(lu_cluster, "SHAPES", ((32, 2), (32, 2, 2)))
-    for name, value in {"IN_PANELS": in_panels, "COLUMN_SECONDS": seconds, "CUT_UNIT": 16, "MIN_CUT": 16}.items():
-        monkeypatch.setattr(lu, name, value)
-    answer = {"width": 64, "group": 32, "looks_ahead": True}
-    device = SimpleNamespace(
-        **vars(CLUSTERS) | {"tuned": lambda choice: answer if choice.family == "lu/outer" else None}
-    )
-    a = draw(np.random.default_rng(6), dtype, 125, 171)
-    *found, status = factored(machine(), device, a)
-    assert status == diagonal.NO_ZERO
-    check_factors(found, a)
-
-
 def test_pivots_of_a_cluster():
     a = scipy.linalg.hadamard(256).astype("f4")[:, :9].copy()
     a[:, 7] = 0

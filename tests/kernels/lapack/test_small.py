@@ -81,17 +81,15 @@ def test_cholesky(n, dtype):
 @pytest.mark.parametrize("step", [4, 8])
 @pytest.mark.parametrize(("n", "dtype"), [(32, "f8"), (19, "f8"), (32, "f4"), (27, "c16")])
 def test_inverses_in_loops(n, dtype, step, monkeypatch):
-    """The same L, U and columns of X in other registers: with pivots that change places, and one that is zero."""
+    """With pivots that change places, and one that is zero."""
     a = draw(np.random.default_rng(2), dtype, 3, n, n)
     a[1] = np.eye(n)[np.random.default_rng(1).permutation(n)]
-    plain, word = invert(a)
     monkeypatch.setattr(small_inverse, "STEP", step)
-    found, same_word = invert(a)
-    assert word == same_word == diagonal.NO_ZERO
+    found, word = invert(a)
+    assert word == diagonal.NO_ZERO
     assert np.array_equal(found[1], a[1].T)
     residual, left, right = norms(a @ found - np.eye(n), a, found)
     assert (residual <= RATIO * n * np.finfo(dtype).eps * left * right).all()
-    assert np.abs(found - plain).max() <= 1e4 * np.finfo(dtype).eps * np.abs(plain).max()
     a[1, :, n // 2] = 0
     assert invert(a)[1] == n + n // 2
 
@@ -131,7 +129,7 @@ SPECS = [
 
 @pytest.mark.slow
 def test_kernels_assemble_without_spills(request, tmp_path):
-    inverses = [small_inverse.InverseSpec(type_, side) for type_ in (f32, f64, c64, c128) for side in small.SIDES]
-    inverses += [small_inverse.InverseSpec(type_, 32, step) for type_ in (f32, f64, c64, c128) for step in (4, 8)]
+    shapes = [*((side, 0) for side in small.SIDES if side < 32), (32, 4), (32, 8)]
+    inverses = [small_inverse.InverseSpec(type_, *shape) for type_ in (f32, f64, c64, c128) for shape in shapes]
     kernels = [small.make(spec) for spec in sampled(SPECS)]
     check_assembled([*kernels, *map(small_inverse.make, sampled(inverses))], request, tmp_path)
