@@ -11,6 +11,8 @@ import math
 from functools import reduce
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from oxinp._kernels.fft.roots import root_of_unity
 
 if TYPE_CHECKING:
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
     Number = tuple[Value, Value]
 
+_ROOT = np.sqrt(np.longdouble(0.5))
 _PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61)
 RADICES = (*range(1, 17), *_PRIMES[6:])
 MAX_PRIME = _PRIMES[-1]
@@ -51,12 +54,18 @@ def rotate(k: Builder, a: Number, numerator: int, denominator: int) -> Number:
     if rest == 0 and eighths % 2 == 0:
         return [(re, im), (im, -re), (-re, -im), (-im, re)][eighths // 2]
     if rest == 0:
-        half = math.sqrt(0.5)
-        total, difference = (re + im) * half, (im - re) * half
+        total, difference = _summed_over_root(k, re, im), _summed_over_root(k, im, -re)
         return [(total, difference), (difference, -total), (-total, -difference), (-difference, total)][eighths // 2]
     cos, sin = root_of_unity(numerator, denominator)
     # exp(-2j pi m / n) = cos + 1j * sin, where `sin` is the negative sine
     return k.fma(re, cos, -(im * sin)), k.fma(im, cos, re * sin)
+
+
+def _summed_over_root(k: Builder, a: Value, b: Value) -> Value:
+    """The sum of two values times the root of 1/2, which is not rounded."""
+    high = float(a.type.dtype.type(math.sqrt(0.5)))
+    total: Value = k.fma(a, high, k.fma(b, high, (a + b) * float(_ROOT - high)))
+    return total
 
 
 def transform(k: Builder, values: list[Number]) -> list[Number]:
