@@ -121,26 +121,82 @@ def _four(k: Builder, x: list[Number]) -> list[Number]:
     ]
 
 
-def _prime(k: Builder, x: list[Number]) -> Iterator[tuple[int, Number]]:
+def is_prime(n: int) -> bool:
+    """Whether a length that is no power of two has a codelet of sums of its own; see `twins`."""
+    return n > MAX_CONTRACTED and _first_factor(n) == n
+
+
+def two_real(k: Builder, x: list[Number]) -> list[Number]:
+    """Transforms of the real and of the imaginary parts, of prime length: results m of the former, p - m the latter.
+
+    Result 0 is the sum, whose parts are results 0 of both.
+    """
+    sums, differences = _folded(x)
+    made = [_total(x[0], sums)] * len(x)
+    for m, even, odd in _even_and_odd(k, x[0], sums, differences):
+        made[m], made[-m] = (even[0], -odd[0]), (even[1], -odd[1])
+    return made
+
+
+def two_halves(k: Builder, x: list[Number]) -> list[Number]:
+    """The conjugate of the inverse of `two_real`, but for factors: of ``conj(y + 1j * z)``, real sequences y and z."""
     p = len(x)
-    half = p // 2
-    sums = [add(x[j], x[p - j]) for j in range(1, half + 1)]
-    differences = [subtract(x[j], x[p - j]) for j in range(1, half + 1)]
-    first = x[0]
-    for each in sums:
-        first = add(first, each)
-    yield 0, first
+    pairs = [(x[j], x[p - j]) for j in range(1, p // 2 + 1)]
+    sums = [(y[0] + y[0], -(z[0] + z[0])) for y, z in pairs]
+    differences = [(-(z[1] + z[1]), -(y[1] + y[1])) for y, z in pairs]
+    found = dict(_separate(k, x[0], sums, differences))
+    return [found[m] for m in range(p)]
+
+
+def _folded(x: list[Number]) -> tuple[list[Number], list[Number]]:
+    """Sums and differences of mirrored numbers."""
+    pairs = [(x[j], x[-j]) for j in range(1, len(x) // 2 + 1)]
+    return [add(*pair) for pair in pairs], [subtract(*pair) for pair in pairs]
+
+
+def _total(first: Number, sums: list[Number]) -> Number:
+    return reduce(add, sums, first)
+
+
+def _even_and_odd(
+    k: Builder, first: Number, sums: list[Number], differences: list[Number]
+) -> Iterator[tuple[int, Number, Number]]:
+    """Yield numbers m of results and what results m and p - m have in common, and what they differ by, times 1j."""
+    half = len(sums)
+    p = 2 * half + 1
     for m in range(1, half + 1):
         roots = [root_of_unity(j * m % p, p) for j in range(1, half + 1)]
         cosines, sines = [cos for cos, _ in roots], [-minus_sin for _, minus_sin in roots]
-        re, im = _summed(k, sums, cosines, x[0])
-        if p <= MAX_CONTRACTED:  # as many instructions, and products that are not rounded
-            yield m, _turned(k, (re, im), differences, sines, 1)
-            yield p - m, _turned(k, (re, im), differences, sines, -1)
-            continue
-        turned_re, turned_im = _summed(k, differences, sines)
+        yield m, _summed(k, sums, cosines, first), _summed(k, differences, sines)
+
+
+def _prime(k: Builder, x: list[Number]) -> Iterator[tuple[int, Number]]:
+    sums, differences = _folded(x)
+    return (_contracted if len(x) <= MAX_CONTRACTED else _separate)(k, x[0], sums, differences)
+
+
+def _separate(k: Builder, first: Number, sums: list[Number], differences: list[Number]) -> Iterator[tuple[int, Number]]:
+    """Yield results with numbers, each the sum or the difference of two sums."""
+    p = 2 * len(sums) + 1
+    yield 0, _total(first, sums)
+    for m, (re, im), (turned_re, turned_im) in _even_and_odd(k, first, sums, differences):
         yield m, (re + turned_im, im - turned_re)
         yield p - m, (re - turned_im, im + turned_re)
+
+
+def _contracted(
+    k: Builder, first: Number, sums: list[Number], differences: list[Number]
+) -> Iterator[tuple[int, Number]]:
+    """The same in as many instructions, with products that are not rounded."""
+    half = len(sums)
+    p = 2 * half + 1
+    yield 0, _total(first, sums)
+    for m in range(1, half + 1):
+        roots = [root_of_unity(j * m % p, p) for j in range(1, half + 1)]
+        even = _summed(k, sums, [cos for cos, _ in roots], first)
+        sines = [-minus_sin for _, minus_sin in roots]
+        yield m, _turned(k, even, differences, sines, 1)
+        yield p - m, _turned(k, even, differences, sines, -1)
 
 
 def _summed(k: Builder, numbers: list[Number], factors: list[float], first: Number | None = None) -> Number:
@@ -187,4 +243,16 @@ def _coprime(k: Builder, x: list[Number], a: int, b: int) -> list[Number]:
     return results
 
 
-__all__ = ["MAX_PRIME", "RADICES", "add", "multiply", "results", "rotate", "subtract", "transform"]
+__all__ = [
+    "MAX_PRIME",
+    "RADICES",
+    "add",
+    "is_prime",
+    "multiply",
+    "results",
+    "rotate",
+    "subtract",
+    "transform",
+    "two_halves",
+    "two_real",
+]
