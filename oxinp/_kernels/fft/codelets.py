@@ -29,6 +29,7 @@ RADICES = (*range(1, 17), *_PRIMES[6:])
 MAX_PRIME = _PRIMES[-1]
 MAX_CONTRACTED = 5  # primes whose sine terms are added to the cosine terms one by one
 TERMS = 8  # that are summed up before the sum is added to the total: long chains of sums err more
+MAX_CHAIN = 4  # terms that are summed up at once where there are no more; up to `TERMS` are halved
 
 
 def add(a: Number, b: Number) -> Number:
@@ -202,7 +203,8 @@ def _contracted(
 def _summed(k: Builder, numbers: list[Number], factors: list[float], first: Number | None = None) -> Number:
     """The sum of numbers times real factors, and of `first`."""
     parts: list[Number] = []
-    size = -(-len(numbers) // -(-len(numbers) // TERMS))
+    count = max(-(-len(numbers) // TERMS), 2 if len(numbers) > MAX_CHAIN else 1)
+    size = -(-len(numbers) // count)
     for start in range(0, len(numbers), size):
         part = None if parts else first
         for (re, im), factor in zip(numbers[start : start + size], factors[start : start + size], strict=True):

@@ -44,7 +44,9 @@ MAX_FACTORED = 3  # passes
 # Factors of convolutions: 5003, of factors 61, 41 and 2, takes 0.69 ms, about as long primes by Bluestein's 0.27.
 MAX_RADER_FACTOR = 31
 MAX_REAL_SUMMED = 241  # of real sequences, up to which pocketfft sums up, and errs less than by convolutions
-FEWEST_TWINS = 15  # elements from which on two real sequences go as one: shorter ones do little work, and err less
+# Elements from which on two real sequences go as one, shorter ones do little work and err less, and the same of primes
+# with codelets: where those are all of the transform, nothing is added to be taken apart again, see `twins`.
+FEWEST_TWINS, FEWEST_PRIME_TWINS = 100, 15
 
 
 class Transform(Passes):
@@ -192,9 +194,10 @@ class Transform(Passes):
     def _twins(self, device: Device) -> str:
         """One of `TWINS` where two sequences of an odd length are transformed as one, else ""."""
         half, is_odd = divmod(self.length, 2)
+        is_prime = largest_prime(self.length) == self.length
         if (
             not is_odd
-            or self.length < FEWEST_TWINS
+            or self.length < (FEWEST_PRIME_TWINS if is_prime else FEWEST_TWINS)
             or self.prologue
             or self.epilogue
             or all(loop.extent < 2 for loop in self.loops)

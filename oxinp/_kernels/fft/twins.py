@@ -69,13 +69,16 @@ class TwinSplit(Twins, Splitting):
         base, beside = (self.first(end, thread) for end in (self.target, self.beside))
         is_column = self.is_column(thread)
         for number, is_pair in self.pairs(thread):
-            one = self.smem[self.place_of(thread, number)].parts
-            other = self.smem[self.place_of(thread, self.mirrored(number))].parts
+            one, other = (
+                (value[0], value[1])
+                for value in (self.smem[self.place_of(thread, at)].parts for at in (number, self.mirrored(number)))
+            )
             moved = k.cast(number, self.index)
             place = base.moved(moved)
             with k.when(is_pair & is_column):
-                for side, value in zip((place, self.twin(place, 1)), self._results(number, one, other), strict=True):
-                    self._write(side, beside, value)
+                first, second = self._results(number, one, other)
+                self._write(place, beside, first)
+                self._write(self.twin(place, 1), beside, second)
 
     def _results(self, number: Value, one: Number, other: Number) -> tuple[Number, Number]:
         """Twice the elements of both transforms that an element of Z and its mirror image give."""
