@@ -23,11 +23,15 @@ if TYPE_CHECKING:
 
 
 def butterfly(k: Builder, even: tuple[Part, Part], odd: tuple[Part, Part], root: Number) -> tuple[Number, Number]:
-    """``even + root * odd`` and ``even - root * odd``; of those, parts are sums with their errors, see `two_sum`."""
+    """``even + root * odd`` and the conjugate of ``even - root * odd``; parts of both are sums with their errors."""
     (re, im), (cos, sin) = odd, root
-    turned = _difference(k, (re, cos), (im, sin)), _difference(k, (im, cos), (re, -sin))
-    total, difference = ([_rounded(k, a, b, sign) for a, b in zip(even, turned, strict=True)] for sign in (1, -1))
-    return (total[0], total[1]), (difference[0], difference[1])
+    turned_re, turned_im = _difference(k, (re, cos), (im, sin)), _difference(k, (im, cos), (re, -sin))
+    total = _rounded(k, even[0], turned_re), _rounded(k, even[1], turned_im)
+    return total, (_rounded(k, even[0], _negated(turned_re)), _rounded(k, turned_im, _negated(even[1])))
+
+
+def _negated(part: Part) -> Part:
+    return -part[0], -part[1]
 
 
 def _difference(k: Builder, one: tuple[Part, Value], other: tuple[Part, Value]) -> Part:
@@ -41,11 +45,10 @@ def _difference(k: Builder, one: tuple[Part, Value], other: tuple[Part, Value]) 
     return total, error + (errors[0] - errors[1])
 
 
-def _rounded(k: Builder, a: Part, b: Part, sign: int) -> Value:
-    """``a + sign * b``, infinite where the sum is."""
-    value, low = (b[0], b[1]) if sign > 0 else (-b[0], -b[1])
-    total, error = two_sum(a[0], value)
-    rounded: Value = settled(k, total, error + (a[1] + low))
+def _rounded(k: Builder, a: Part, b: Part) -> Value:
+    """The sum of two, infinite where that of their values is."""
+    total, error = two_sum(a[0], b[0])
+    rounded: Value = settled(k, total, error + (a[1] + b[1]))
     return rounded
 
 

@@ -133,8 +133,8 @@ class _Pairs:
         other = self.rows[origin + k.where(place == 0, k.const(0, self.index), mirrored)].parts
         even = two_sum(one[0], other[0]), two_sum(one[1], -other[1])
         odd = two_sum(one[1], other[1]), two_sum(other[0], -one[0])
-        first, (mirrored_real, minus_imag) = butterfly(k, even, odd, self._root(place))
-        for at, (real, imag) in ((place, first), (mirrored, (mirrored_real, -minus_imag))):
+        results = butterfly(k, even, odd, self._root(place))
+        for at, (real, imag) in zip((place, mirrored), results, strict=True):
             value: Value = k.compound(spec.type, real * self.scales[0], imag * self.scales[1])
             if spec.fused is not None:
                 value = evaluate(k, spec.fused, [value, *beside.moved(at).load()])
@@ -166,10 +166,10 @@ class _Pairs:
         # What is odd, times 1j.
         odd = two_sum(-one[1], -other[1]), two_sum(one[0], -other[0])
         cos, minus_sin = self._root(place)
-        first, (mirrored_real, minus_imag) = butterfly(k, even, odd, (cos, -minus_sin))
+        first, second = butterfly(k, even, odd, (cos, -minus_sin))
         self.rows[origin + place] = k.compound(spec.type, *first)
         with k.when((place != 0) & (place != mirrored)):
-            self.rows[origin + mirrored] = k.compound(spec.type, mirrored_real, -minus_imag)
+            self.rows[origin + mirrored] = k.compound(spec.type, *second)
 
 
 __all__ = ["BLOCK", "PairsSpec", "constants", "make"]

@@ -75,8 +75,7 @@ class Split(Real, Splitting):
         other = self.smem[self.place_of(thread, mirrored)].parts
         even = two_sum(one[0], other[0]), two_sum(one[1], -other[1])
         odd = two_sum(one[1], other[1]), two_sum(other[0], -one[0])
-        first, (real, minus_imag) = butterfly(k, even, odd, self.pair_root(number))
-        return first, (real, -minus_imag)
+        return butterfly(k, even, odd, self.pair_root(number))
 
     def _store_halves(self, thread: Thread) -> None:
         k = self.k
@@ -118,7 +117,7 @@ class Merge(Real, Merging):
         with k.when(is_pair):
             self.smem[self.place_of(thread, number)] = k.compound(spec.type, first[0], -first[1])
         with k.when(is_pair & (number != mirrored) & (number != 0)):
-            self.smem[self.place_of(thread, mirrored)] = k.compound(spec.type, *second)
+            self.smem[self.place_of(thread, mirrored)] = k.compound(spec.type, second[0], -second[1])
 
     def read_result(self, base: Place, number: Value) -> Number:
         """An element of the transform that is inverted; the ends are real, what else they have does not count."""
