@@ -11,6 +11,8 @@ import math
 from functools import reduce
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from oxinp._kernels.fft.roots import root_of_unity
 
 if TYPE_CHECKING:
@@ -21,11 +23,13 @@ if TYPE_CHECKING:
 
     Number = tuple[Value, Value]
 
+_ROOT = np.sqrt(np.longdouble(0.5))
 _PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61)
 RADICES = (*range(1, 17), *_PRIMES[6:])
 MAX_PRIME = _PRIMES[-1]
 MAX_CONTRACTED = 5  # primes whose sine terms are added to the cosine terms one by one
 TERMS = 8  # that are summed up before the sum is added to the total: long chains of sums err more
+MAX_CHAIN = 4  # terms that are summed up at once where there are no more; up to `TERMS` are halved
 
 
 def add(a: Number, b: Number) -> Number:
@@ -51,12 +55,18 @@ def rotate(k: Builder, a: Number, numerator: int, denominator: int) -> Number:
     if rest == 0 and eighths % 2 == 0:
         return [(re, im), (im, -re), (-re, -im), (-im, re)][eighths // 2]
     if rest == 0:
-        half = math.sqrt(0.5)
-        total, difference = (re + im) * half, (im - re) * half
+        total, difference = _summed_over_root(k, re, im), _summed_over_root(k, im, -re)
         return [(total, difference), (difference, -total), (-total, -difference), (-difference, total)][eighths // 2]
     cos, sin = root_of_unity(numerator, denominator)
     # exp(-2j pi m / n) = cos + 1j * sin, where `sin` is the negative sine
     return k.fma(re, cos, -(im * sin)), k.fma(im, cos, re * sin)
+
+
+def _summed_over_root(k: Builder, a: Value, b: Value) -> Value:
+    """The sum of two values times the root of 1/2, which is not rounded."""
+    high = float(a.type.dtype.type(math.sqrt(0.5)))
+    total: Value = k.fma(a, high, k.fma(b, high, (a + b) * float(_ROOT - high)))
+    return total
 
 
 def transform(k: Builder, values: list[Number]) -> list[Number]:
@@ -112,32 +122,89 @@ def _four(k: Builder, x: list[Number]) -> list[Number]:
     ]
 
 
-def _prime(k: Builder, x: list[Number]) -> Iterator[tuple[int, Number]]:
+def is_prime(n: int) -> bool:
+    """Whether a length that is no power of two has a codelet of sums of its own; see `twins`."""
+    return n > MAX_CONTRACTED and _first_factor(n) == n
+
+
+def two_real(k: Builder, x: list[Number]) -> list[Number]:
+    """Transforms of the real and of the imaginary parts, of prime length: results m of the former, p - m the latter.
+
+    Result 0 is the sum, whose parts are results 0 of both.
+    """
+    sums, differences = _folded(x)
+    made = [_total(x[0], sums)] * len(x)
+    for m, even, odd in _even_and_odd(k, x[0], sums, differences):
+        made[m], made[-m] = (even[0], -odd[0]), (even[1], -odd[1])
+    return made
+
+
+def two_halves(k: Builder, x: list[Number]) -> list[Number]:
+    """The conjugate of the inverse of `two_real`, but for factors: of ``conj(y + 1j * z)``, real sequences y and z."""
     p = len(x)
-    half = p // 2
-    sums = [add(x[j], x[p - j]) for j in range(1, half + 1)]
-    differences = [subtract(x[j], x[p - j]) for j in range(1, half + 1)]
-    first = x[0]
-    for each in sums:
-        first = add(first, each)
-    yield 0, first
+    pairs = [(x[j], x[p - j]) for j in range(1, p // 2 + 1)]
+    sums = [(y[0] + y[0], -(z[0] + z[0])) for y, z in pairs]
+    differences = [(-(z[1] + z[1]), -(y[1] + y[1])) for y, z in pairs]
+    found = dict(_separate(k, x[0], sums, differences))
+    return [found[m] for m in range(p)]
+
+
+def _folded(x: list[Number]) -> tuple[list[Number], list[Number]]:
+    """Sums and differences of mirrored numbers."""
+    pairs = [(x[j], x[-j]) for j in range(1, len(x) // 2 + 1)]
+    return [add(*pair) for pair in pairs], [subtract(*pair) for pair in pairs]
+
+
+def _total(first: Number, sums: list[Number]) -> Number:
+    return reduce(add, sums, first)
+
+
+def _even_and_odd(
+    k: Builder, first: Number, sums: list[Number], differences: list[Number]
+) -> Iterator[tuple[int, Number, Number]]:
+    """Yield numbers m of results and what results m and p - m have in common, and what they differ by, times 1j."""
+    half = len(sums)
+    p = 2 * half + 1
     for m in range(1, half + 1):
         roots = [root_of_unity(j * m % p, p) for j in range(1, half + 1)]
         cosines, sines = [cos for cos, _ in roots], [-minus_sin for _, minus_sin in roots]
-        re, im = _summed(k, sums, cosines, x[0])
-        if p <= MAX_CONTRACTED:  # as many instructions, and products that are not rounded
-            yield m, _turned(k, (re, im), differences, sines, 1)
-            yield p - m, _turned(k, (re, im), differences, sines, -1)
-            continue
-        turned_re, turned_im = _summed(k, differences, sines)
+        yield m, _summed(k, sums, cosines, first), _summed(k, differences, sines)
+
+
+def _prime(k: Builder, x: list[Number]) -> Iterator[tuple[int, Number]]:
+    sums, differences = _folded(x)
+    return (_contracted if len(x) <= MAX_CONTRACTED else _separate)(k, x[0], sums, differences)
+
+
+def _separate(k: Builder, first: Number, sums: list[Number], differences: list[Number]) -> Iterator[tuple[int, Number]]:
+    """Yield results with numbers, each the sum or the difference of two sums."""
+    p = 2 * len(sums) + 1
+    yield 0, _total(first, sums)
+    for m, (re, im), (turned_re, turned_im) in _even_and_odd(k, first, sums, differences):
         yield m, (re + turned_im, im - turned_re)
         yield p - m, (re - turned_im, im + turned_re)
+
+
+def _contracted(
+    k: Builder, first: Number, sums: list[Number], differences: list[Number]
+) -> Iterator[tuple[int, Number]]:
+    """The same in as many instructions, with products that are not rounded."""
+    half = len(sums)
+    p = 2 * half + 1
+    yield 0, _total(first, sums)
+    for m in range(1, half + 1):
+        roots = [root_of_unity(j * m % p, p) for j in range(1, half + 1)]
+        even = _summed(k, sums, [cos for cos, _ in roots], first)
+        sines = [-minus_sin for _, minus_sin in roots]
+        yield m, _turned(k, even, differences, sines, 1)
+        yield p - m, _turned(k, even, differences, sines, -1)
 
 
 def _summed(k: Builder, numbers: list[Number], factors: list[float], first: Number | None = None) -> Number:
     """The sum of numbers times real factors, and of `first`."""
     parts: list[Number] = []
-    size = -(-len(numbers) // -(-len(numbers) // TERMS))
+    count = max(-(-len(numbers) // TERMS), 2 if len(numbers) > MAX_CHAIN else 1)
+    size = -(-len(numbers) // count)
     for start in range(0, len(numbers), size):
         part = None if parts else first
         for (re, im), factor in zip(numbers[start : start + size], factors[start : start + size], strict=True):
@@ -178,4 +245,16 @@ def _coprime(k: Builder, x: list[Number], a: int, b: int) -> list[Number]:
     return results
 
 
-__all__ = ["MAX_PRIME", "RADICES", "add", "multiply", "results", "rotate", "subtract", "transform"]
+__all__ = [
+    "MAX_PRIME",
+    "RADICES",
+    "add",
+    "is_prime",
+    "multiply",
+    "results",
+    "rotate",
+    "subtract",
+    "transform",
+    "two_halves",
+    "two_real",
+]

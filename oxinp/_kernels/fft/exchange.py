@@ -79,7 +79,7 @@ class Exchange(Tile):
 
     def stages(self, thread: Thread, values: Values, order: str) -> tuple[Thread, Values]:
         """All stages; threads change to an order at the last exchange."""
-        k, spec, before = self.k, self.spec, 1
+        spec, before = self.spec, 1
         for stage in range(len(self.radices)):
             if stage == 1 and spec.cluster > 1:
                 before = spec.kept
@@ -92,8 +92,12 @@ class Exchange(Tile):
                     self.order = order
                     thread = self.threads(order)
                 values = self._fetch(thread, stage, before)
-            values = [transform(k, each) for each in values]
+            values = [self.transformed(each) for each in values]
         return thread, values
+
+    def transformed(self, values: list[Number]) -> list[Number]:
+        """What a butterfly makes of numbers."""
+        return transform(self.k, values)
 
     def _address(self, place: Value, offset: int, multiple: int) -> Value | int:
         """Where in shared memory an element lies, `offset` behind one whose place is divisible by `multiple`."""

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from oxinp._kernels.elementwise.chain import Divisor, Splitter
-from oxinp._kernels.fft.codelets import multiply
+from oxinp._kernels.fft.compensated import butterfly, two_sum
 from oxinp._kernels.fft.roots import Circle
 from oxinp._kernels.fft.spec import SCALAR, SPLIT, STRIDED
 from oxinp._kernels.fft.tile import End, Place, evaluate
@@ -131,9 +131,9 @@ class _Pairs:
         mirrored = self.half - place
         one = self.rows[origin + place].parts
         other = self.rows[origin + k.where(place == 0, k.const(0, self.index), mirrored)].parts
-        turned = multiply(k, (one[1] + other[1], other[0] - one[0]), self._root(place))
-        even = one[0] + other[0], one[1] - other[1]
-        results = (even[0] + turned[0], even[1] + turned[1]), (even[0] - turned[0], turned[1] - even[1])
+        even = two_sum(one[0], other[0]), two_sum(one[1], -other[1])
+        odd = two_sum(one[1], other[1]), two_sum(other[0], -one[0])
+        results = butterfly(k, even, odd, self._root(place))
         for at, (real, imag) in zip((place, mirrored), results, strict=True):
             value: Value = k.compound(spec.type, real * self.scales[0], imag * self.scales[1])
             if spec.fused is not None:
@@ -162,12 +162,14 @@ class _Pairs:
             imag = k.where(place == 0, zero, k.cast(imag, self.part) * self.sign)
             ends.append((k.cast(real, self.part), imag))
         one, other = ends
-        even = one[0] + other[0], one[1] - other[1]
+        even = two_sum(one[0], other[0]), two_sum(one[1], -other[1])
+        # What is odd, times 1j.
+        odd = two_sum(-one[1], -other[1]), two_sum(one[0], -other[0])
         cos, minus_sin = self._root(place)
-        odd = multiply(k, (one[0] - other[0], one[1] + other[1]), (cos, -minus_sin))
-        self.rows[origin + place] = k.compound(spec.type, even[0] - odd[1], even[1] + odd[0])
+        first, second = butterfly(k, even, odd, (cos, -minus_sin))
+        self.rows[origin + place] = k.compound(spec.type, *first)
         with k.when((place != 0) & (place != mirrored)):
-            self.rows[origin + mirrored] = k.compound(spec.type, even[0] + odd[1], odd[0] - even[1])
+            self.rows[origin + mirrored] = k.compound(spec.type, *second)
 
 
 __all__ = ["BLOCK", "PairsSpec", "constants", "make"]

@@ -44,7 +44,9 @@ MAX_FACTORED = 3  # passes
 # Factors of convolutions: 5003, of factors 61, 41 and 2, takes 0.69 ms, about as long primes by Bluestein's 0.27.
 MAX_RADER_FACTOR = 31
 MAX_REAL_SUMMED = 241  # of real sequences, up to which pocketfft sums up, and errs less than by convolutions
-FEWEST_TWINS = 15  # elements from which on two real sequences go as one: shorter ones do little work, and err less
+# Elements from which on two real sequences go as one: shorter ones do little work, and err less. Primes with codelets
+# err no more, as nothing is added to be taken apart again, see `twins`; those with factors from 29 on err most.
+FEWEST_TWINS, FEWEST_PRIME_TWINS, FEWEST_LARGE_TWINS = 100, 15, 400
 
 
 class Transform(Passes):
@@ -108,7 +110,7 @@ class Transform(Passes):
             primes.append(prime)
             rest //= prime
         lengths = (*primes, *(split(rest, nbytes, self.is_apart(), device) if rest > 1 else ()))
-        return lengths if not self.is_half and 1 < len(lengths) <= MAX_FACTORED else ()
+        return lengths if 1 < len(lengths) <= MAX_FACTORED else ()
 
     def _convolution(self, device: Device) -> int:
         """The length of the convolution in a block; 0 for none."""
@@ -192,9 +194,11 @@ class Transform(Passes):
     def _twins(self, device: Device) -> str:
         """One of `TWINS` where two sequences of an odd length are transformed as one, else ""."""
         half, is_odd = divmod(self.length, 2)
+        largest = largest_prime(self.length)
+        fewest = FEWEST_LARGE_TWINS if largest >= MIN_SUMMED else FEWEST_TWINS
         if (
             not is_odd
-            or self.length < FEWEST_TWINS
+            or self.length < (FEWEST_PRIME_TWINS if largest == self.length else fewest)
             or self.prologue
             or self.epilogue
             or all(loop.extent < 2 for loop in self.loops)

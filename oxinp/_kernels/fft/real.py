@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from oxinp._kernels.fft.codelets import multiply
+from oxinp._kernels.fft.compensated import butterfly, two_sum
 from oxinp._kernels.fft.halves import Halves, Merging, Splitting
 from oxinp._kernels.fft.roots import table
 from oxinp._kernels.fft.spec import TransformSpec
@@ -73,9 +73,9 @@ class Split(Real, Splitting):
         one = self.smem[self.place_of(thread, number)].parts
         mirrored = k.where(number == 0, k.const(0, number.type), self.half - number)
         other = self.smem[self.place_of(thread, mirrored)].parts
-        turned = multiply(k, (one[1] + other[1], other[0] - one[0]), self.pair_root(number))
-        even = one[0] + other[0], one[1] - other[1]
-        return (even[0] + turned[0], even[1] + turned[1]), (even[0] - turned[0], turned[1] - even[1])
+        even = two_sum(one[0], other[0]), two_sum(one[1], -other[1])
+        odd = two_sum(one[1], other[1]), two_sum(other[0], -one[0])
+        return butterfly(k, even, odd, self.pair_root(number))
 
     def _store_halves(self, thread: Thread) -> None:
         k = self.k
@@ -110,13 +110,14 @@ class Merge(Real, Merging):
         """Leave what elements k and n / 2 - k of a transform give."""
         k, spec, mirrored = self.k, self.spec, self.half - number
         cos, minus_sin = self.pair_root(number)
-        even = one[0] + other[0], one[1] - other[1]
-        odd = multiply(k, (one[0] - other[0], one[1] + other[1]), (cos, -minus_sin))
+        even = two_sum(one[0], other[0]), two_sum(one[1], -other[1])
+        # What is odd, times 1j.
+        odd = two_sum(-one[1], -other[1]), two_sum(one[0], -other[0])
+        first, second = butterfly(k, even, odd, (cos, -minus_sin))
         with k.when(is_pair):
-            self.smem[self.place_of(thread, number)] = k.compound(spec.type, even[0] - odd[1], -(even[1] + odd[0]))
+            self.smem[self.place_of(thread, number)] = k.compound(spec.type, first[0], -first[1])
         with k.when(is_pair & (number != mirrored) & (number != 0)):
-            value = k.compound(spec.type, even[0] + odd[1], even[1] - odd[0])
-            self.smem[self.place_of(thread, mirrored)] = value
+            self.smem[self.place_of(thread, mirrored)] = k.compound(spec.type, second[0], -second[1])
 
     def read_result(self, base: Place, number: Value) -> Number:
         """An element of the transform that is inverted; the ends are real, what else they have does not count."""

@@ -47,6 +47,7 @@ BUSY = 1024  # threads of a multiprocessor up to which more blocks are worth few
 # Registers beside those of numbers: of roots of unity that are computed, of convolutions, and of what else is done
 # with elements; of a chain between transforms if threads have one butterfly at a time, and if they have several.
 BESIDE_BETWEEN, BESIDE_ROUNDS = 8, 24
+BESIDE_PAIRS = 8  # of sums of doubles with their errors, between two real transforms
 BESIDE_TWIDDLE, BESIDE_CHIRP, BESIDE_STAGED, BESIDE_SMALL, BESIDE = 8, 4, 24, 40, 16
 BESIDE_NARROW = 8  # of sums of fewer transforms than a warp has lanes, which read roots at several places
 FEWEST_LARGE = 17  # primes from which on a codelet holds its inputs until all results are there
@@ -201,6 +202,7 @@ def num_registers(spec: TransformSpec, held: int, *, is_tight: bool) -> int:
         needed += BESIDE_STAGED if not spec.is_dense else BESIDE_SMALL if is_small else 0
     if spec.between:
         needed += BESIDE_BETWEEN if held <= max(spec.radices) else BESIDE_ROUNDS
+        needed += BESIDE_PAIRS if spec.real and nbytes == 16 else 0
     return needed + (BESIDE if spec.prologue or spec.epilogue else 0)
 
 

@@ -12,17 +12,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from oxinp._kernels.fft.codelets import add, is_prime, two_halves, two_real
 from oxinp._kernels.fft.halves import Halves, Merging, Splitting
 from oxinp._kernels.fft.tile import Place
 
 if TYPE_CHECKING:
     from oxinp._kernels.fft.codelets import Number
+    from oxinp._kernels.fft.spec import TransformSpec
     from oxinp._kernels.fft.tile import Thread, Values
     from oxinp._ptx.value import Value
 
 
 class Twins(Halves):
-    """What both directions share."""
+    """What both directions share.
+
+    Of prime lengths that one butterfly transforms, what it gives or takes are the elements of both results, not those
+    of Z and of its mirror image, so that nothing is added to be taken apart again.
+    """
+
+    def __init__(self, spec: TransformSpec) -> None:
+        super().__init__(spec)
+        self.is_apart = len(spec.radices) == 1 and is_prime(spec.length)
 
     def mirrored(self, number: Value) -> Value:
         """Where the mirror image of an element of Z is."""
@@ -35,6 +45,10 @@ class Twins(Halves):
 
 class TwinSplit(Twins, Splitting):
     """Two real sources, the first halves of their transforms."""
+
+    def transformed(self, values: list[Number]) -> list[Number]:
+        """See `Exchange`."""
+        return two_real(self.k, values) if self.is_apart else super().transformed(values)
 
     def _load(self, thread: Thread) -> Values:
         k, length = self.k, self.spec.length
@@ -55,13 +69,25 @@ class TwinSplit(Twins, Splitting):
         base, beside = (self.first(end, thread) for end in (self.target, self.beside))
         is_column = self.is_column(thread)
         for number, is_pair in self.pairs(thread):
-            one = self.smem[self.place_of(thread, number)].parts
-            other = self.smem[self.place_of(thread, self.mirrored(number))].parts
+            one, other = (
+                (value[0], value[1])
+                for value in (self.smem[self.place_of(thread, at)].parts for at in (number, self.mirrored(number)))
+            )
             moved = k.cast(number, self.index)
             place = base.moved(moved)
             with k.when(is_pair & is_column):
-                self._write(place, beside, (one[0] + other[0], one[1] - other[1]))
-                self._write(self.twin(place, 1), beside, (one[1] + other[1], other[0] - one[0]))
+                first, second = self._results(number, one, other)
+                self._write(place, beside, first)
+                self._write(self.twin(place, 1), beside, second)
+
+    def _results(self, number: Value, one: Number, other: Number) -> tuple[Number, Number]:
+        """Twice the elements of both transforms that an element of Z and its mirror image give."""
+        if not self.is_apart:
+            return (one[0] + other[0], one[1] - other[1]), (one[1] + other[1], other[0] - one[0])
+        k, is_first, zero = self.k, number == 0, self.k.const(0, self.part)
+        first, second = (one[0], k.where(is_first, zero, one[1])), (k.where(is_first, one[1], other[0]), other[1])
+        second = second[0], k.where(is_first, zero, second[1])
+        return add(first, first), add(second, second)
 
     def _write(self, place: Place, beside: Place, value: Number) -> None:
         """Store an element of a transform, twice which this is."""
@@ -72,18 +98,26 @@ class TwinSplit(Twins, Splitting):
 class TwinMerge(Twins, Merging):
     """The first halves of two transforms, the real sequences that they are of."""
 
+    def transformed(self, values: list[Number]) -> list[Number]:
+        """See `Exchange`."""
+        return two_halves(self.k, values) if self.is_apart else super().transformed(values)
+
     def _leave_pairs(self, thread: Thread) -> None:
         k, spec = self.k, self.spec
         base = self.first(self.source, thread)
         for number, is_pair in self.pairs(thread):
             place = base.moved(k.cast(number, self.index))
             one, other = self._result(place, number), self._result(self.twin(place, 0), number)
+            if self.is_apart:
+                is_first = number == 0
+                own, mirrored = (one[0], k.where(is_first, -other[0], one[1])), other
+            else:
+                own = one[0] - other[1], -(one[1] + other[0])
+                mirrored = one[0] + other[1], one[1] - other[0]
             with k.when(is_pair):
-                value = k.compound(spec.type, one[0] - other[1], -(one[1] + other[0]))
-                self.smem[self.place_of(thread, number)] = value
+                self.smem[self.place_of(thread, number)] = k.compound(spec.type, *own)
             with k.when(is_pair & (number != 0)):
-                value = k.compound(spec.type, one[0] + other[1], one[1] - other[0])
-                self.smem[self.place_of(thread, self.mirrored(number))] = value
+                self.smem[self.place_of(thread, self.mirrored(number))] = k.compound(spec.type, *mirrored)
 
     def _result(self, place: Place, number: Value) -> Number:
         """An element of a transform that is inverted; the first is real, what else it has does not count."""

@@ -412,7 +412,7 @@ def test_real_of_even_lengths(session, n, axis, code, is_cut):
 
 @pytest.mark.parametrize("code", ["f", "d"])
 @pytest.mark.parametrize("axis", [0, 1])
-@pytest.mark.parametrize("n", [15, 27, 105, 675])
+@pytest.mark.parametrize("n", [17, 19, 105, 675])
 @pytest.mark.parametrize("count", [2, 5, 8])
 def test_real_of_odd_lengths(session, n, axis, code, count):
     """Two at a time, and one that is left."""
