@@ -7,7 +7,7 @@ import pytest
 
 import oxinp as np
 from oxinp._core.lazy import executor
-from oxinp._kernels.index import grouped_take
+from oxinp._kernels.index import gather, grouped_take
 from tests.comparator import assert_same
 
 pytestmark = pytest.mark.usefixtures("on_device")
@@ -216,6 +216,30 @@ def test_take_along_axis(axis, index_code, stats):
         turned, given = np.asarray(x)[::-1, :, ::2], np.asarray(index)[..., :1]
         expected = numpy.take_along_axis(x[::-1, :, ::2], index[..., :1] // 2, axis)
         assert_same(np.take_along_axis(turned, given // 2, axis), expected)
+    assert not fallbacks(stats)
+
+
+@pytest.mark.parametrize("width", [2, 4])
+@pytest.mark.parametrize("index_code", "lHb")
+def test_take_along_axis_with_neighbouring_results_of_a_thread(index_code, width, monkeypatch, stats):
+    monkeypatch.setattr(gather, "ALONG_WIDTH", width)
+    rng = numpy.random.default_rng(width)
+    for code in ("?", "e", "f", "d", "D"):
+        x = values(code, (12, 20))
+        for count in (3, 16, 1030):
+            index = rng.integers(0 if index_code == "H" else -20, 20, (12, count)).astype(index_code)
+            ours = np.asarray(index)
+            assert_same(np.take_along_axis(np.asarray(x), ours, 1), numpy.take_along_axis(x, index, 1))
+            seen, given = x[::2, ::-1], index[1::2, 1:]  # begins at an odd place
+            assert_same(
+                np.take_along_axis(np.asarray(x)[::2, ::-1], ours[1::2, 1:], 1), numpy.take_along_axis(seen, given, 1)
+            )
+            assert_same(np.take_along_axis(np.asarray(x[0]), ours[5], 0), numpy.take_along_axis(x[0], index[5], 0))
+            alike = numpy.broadcast_to(index[:1], index.shape)
+            assert_same(np.take_along_axis(np.asarray(x), ours[:1], 1), numpy.take_along_axis(x, alike, 1))
+    wrong = np.take_along_axis(np.asarray(values("f", (12, 20))), np.full((12, 5000), 20), 1)
+    with pytest.raises(IndexError, match="index 20 is out of bounds for axis 1 with size 20"):
+        numpy.asarray(wrong)
     assert not fallbacks(stats)
 
 

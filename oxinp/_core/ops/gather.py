@@ -165,6 +165,7 @@ def _plan_take_along(bound: BoundOp, finish: Any = None) -> Plan:
         (MOVED_TYPES if finish is None else DEVICE_TYPES)[array.dtype],
         DEVICE_TYPES[index.dtype],
         finish,
+        index_alignment=index.alignment,
     )
     return plan
 

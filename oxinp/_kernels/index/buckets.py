@@ -11,11 +11,12 @@ buckets does not matter. Bytes per update: index and value once, 2 bytes and val
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from oxinp._kernels.index.exponents import SMALLEST, code_of, special
-from oxinp._kernels.index.loops import report, resolve
+from oxinp._kernels.index.grouping import BLOCK
+from oxinp._kernels.index.merging import MergingGroups
 from oxinp._kernels.plan import Argument, Fill, Launch, Scratch, Step, Work
 from oxinp._kernels.problem import MAX_KERNELS
 from oxinp._ptx import Builder, Kernel
@@ -27,9 +28,9 @@ from oxinp._ptx.warp import WARP
 if TYPE_CHECKING:
     from oxinp._ptx.value import Value
 
-BLOCK = 512
 ITEMS, FEWER_ITEMS = 16, 12  # of a thread; as many as registers hold
 TILE = BLOCK * ITEMS
+MERGES = False  # updates by f32 values that come in order: a warp adds up runs of equal indices before it groups them
 VALUES_NBYTES = 64  # of a thread, loaded before the first is stored
 WORD_NBYTES = 16  # of a tile, that a thread copies at a time
 FEW, MANY = 256, 512  # buckets that kernels have counters for, at most one per thread
@@ -52,6 +53,8 @@ class BucketsSpec(Frozen):
         Updates of a thread.
     has_extremes : bool
         Values are floats, whose largest and smallest codes are wanted, see `exponents`.
+    is_merged : bool
+        Runs of equal indices are added up first, see `merging`; values are f32.
     """
 
     index_type: Type
@@ -59,6 +62,7 @@ class BucketsSpec(Frozen):
     room: int
     items: int
     has_extremes: bool = False
+    is_merged: bool = False
 
     @property
     def tile(self) -> int:
@@ -83,6 +87,8 @@ class Buckets(NamedTuple):
     extremes : Argument
         If they are wanted, u32: the largest code of a value, and how far below `exponents.special` the smallest one is
         of a finite number but zero, 0 where there is none; in any case a word for whoever comes next, 0.
+    is_merged : bool
+        Values may be sums of several, and parts of such sums: multiples of what the smallest value is a multiple of.
     """
 
     steps: list[Step]
@@ -96,6 +102,7 @@ class Buckets(NamedTuple):
     starts: Argument
     totals: Argument
     extremes: Argument
+    is_merged: bool
 
 
 def shift_of(extent: int, most: int) -> int | None:
@@ -110,8 +117,9 @@ def shift_of(extent: int, most: int) -> int | None:
 
 def spec_of(number: int, index_type: Type, value: Type | None, *, has_extremes: bool) -> BucketsSpec:
     """Return the Spec for a number of buckets."""
-    items = FEWER_ITEMS if has_extremes and number > FEW else ITEMS
-    return BucketsSpec(index_type, value, FEW if number <= FEW else MANY, items, has_extremes)
+    is_merged = MERGES and has_extremes and value is u32
+    items = FEWER_ITEMS if is_merged or (has_extremes and number > FEW) else ITEMS
+    return BucketsSpec(index_type, value, FEW if number <= FEW else MANY, items, has_extremes, is_merged)
 
 
 def group(
@@ -154,7 +162,8 @@ def group(
         (count, extent, shift, number),
         Work(nbytes=count * nbytes),
     )
-    return Buckets([zeros, launch], shift, number, num_tiles, tile, flag, keys, values, starts, totals, extremes)
+    grouped = (flag, keys, values, starts, totals, extremes)
+    return Buckets([zeros, launch], shift, number, num_tiles, tile, *grouped, is_merged=spec.is_merged)
 
 
 @lru_cache(MAX_KERNELS)
@@ -164,110 +173,7 @@ def make(spec: BucketsSpec) -> Kernel:
     return _Buckets(spec).build()
 
 
-class Grouping:
-    """What kernels that group by bucket share, while they are built: elements, their ranks, sums over counters."""
-
-    k: Builder
-    spec: Any
-    starts: Any
-    flag: Any = None
-    totals: Any = None
-    status: Value
-    counters: Any
-    warp_totals: Any
-    count: Value
-    extent: Value
-    shift: Value
-    number: Value
-
-    def loaded(self, source: Any, numbers: range, size: Value) -> list[Any]:
-        """Some of a thread's elements of a tile; those behind the end are the last one."""
-        k = self.k
-        found = [k.var(0, source.type) for _ in numbers]
-        with k.when(size == self.spec.tile):  # each at a constant distance
-            own = source.at(k.tid)
-            for variable, value in zip(found, [own[i * BLOCK] for i in numbers], strict=True):
-                variable.set(value)
-        with k.otherwise():
-            for variable, i in zip(found, numbers, strict=True):
-                variable.set(source[k.min(k.tid + i * BLOCK, size - 1)])
-        return [variable.get() for variable in found]
-
-    def places(self, raw: list[Value], size: Value) -> list[Value]:
-        """The elements of updates, the one behind the last bucket where there is none; reports one out of bounds."""
-        k = self.k
-        behind = k.shl(self.number, self.shift)
-        places: list[Value] = []
-        wrong, is_wrong = raw[0], None
-        for i, each in enumerate(raw):
-            at, is_beyond = resolve(k, each, self.extent, i64.bits)
-            wrong = k.where(is_beyond, each, wrong)
-            is_wrong = is_beyond if is_wrong is None else is_wrong | is_beyond
-            place = k.where(is_beyond, k.const(0, u32), k.cast(at, u32))
-            places.append(k.where(k.tid + i * BLOCK < size, place, behind))
-        assert is_wrong is not None
-        with k.when(is_wrong):
-            if self.flag is not None:
-                self.flag.store(0, [k.const(1, u32)], order="relaxed.gpu")
-            report(k, self.status, wrong)
-        return places
-
-    def ranks(self, places: list[Value]) -> list[Value]:
-        """The numbers of updates in their buckets, two in a word, which registers are short of."""
-        k = self.k
-        found = [k.var(0, u32) for _ in places]
-        are_one = k.const(1, u32) != 0
-        for place in places:
-            bucket = k.shr(place, self.shift)
-            are_one = are_one & (bucket == k.shfl_idx(bucket, 0))
-        with k.when(k.all(are_one)):  # updates in order: one lane counts for all, which would wait for each other
-            with k.when(k.lane == 0):
-                for number, place in zip(found, places, strict=True):
-                    number.set(self.counters.atomic("add", k.shr(place, self.shift), WARP, order="relaxed.cta"))
-            for number in found:
-                number.set(k.shfl_idx(number.get(), 0) + k.lane)
-        with k.otherwise():
-            for number, place in zip(found, places, strict=True):
-                number.set(self.counters.atomic("add", k.shr(place, self.shift), 1, order="relaxed.cta"))
-        ranks = [number.get() for number in found] + [k.const(0, u32)] * (len(found) % 2)
-        return [low | high << 16 for low, high in zip(ranks[::2], ranks[1::2], strict=True)]
-
-    def sum_up(self, size: Value) -> None:
-        """Replace counters by their sums before each, and tell everybody."""
-        k, spec = self.k, self.spec
-        has_one = k.tid < spec.room
-        count = k.where(has_one, self.counters[k.min(k.tid, spec.room - 1)], k.const(0, u32))
-        through = self.scan_warp(count)
-        with k.when(k.lane == WARP - 1):
-            self.warp_totals[k.warp] = through
-        k.barrier()
-        num_warps = BLOCK // WARP
-        warps = self.scan_warp(k.where(k.lane < num_warps, self.warp_totals[k.min(k.lane, num_warps - 1)], 0))
-        before = k.shfl_idx(warps, k.max(k.warp, 1) - 1)
-        start = k.where(k.warp == 0, k.const(0, u32), before) + through - count
-        tiles = k.cast(k.nctaid, i64)
-        mine = self.starts.at(k.cast(k.ctaid, i64))
-        with k.when(has_one):
-            self.counters[k.tid] = start
-        with k.when(has_one & (k.tid < self.number)):
-            mine[k.cast(k.tid, i64) * tiles] = k.cast(start, u16)
-            if self.totals is not None:
-                with k.when(count != 0):
-                    self.totals.atomic("add", k.tid, count)
-        with k.when(k.tid == 0):
-            self.counters[k.const(spec.room, u32)] = size
-            mine[k.cast(self.number, i64) * tiles] = k.cast(size, u16)
-
-    def scan_warp(self, value: Value) -> Value:
-        """The inclusive sums over the lanes of a warp."""
-        k, distance = self.k, 1
-        while distance < WARP:
-            value = value + k.where(k.lane >= distance, k.shfl_up(value, distance), k.const(0, u32))
-            distance *= 2
-        return value
-
-
-class _Buckets(Grouping):
+class _Buckets(MergingGroups):
     """The kernel while it is built."""
 
     def __init__(self, spec: BucketsSpec) -> None:
@@ -302,25 +208,36 @@ class _Buckets(Grouping):
         size = k.cast(k.min(self.count - begin, spec.tile), u32)
         raw = self.loaded(self.index.at(begin), range(spec.items), size)
         places = self.places(raw, size)
-        ranks = self.ranks(places)
+        if spec.is_merged:
+            self.extremes_here = [k.var(0, u32), k.var(0, u32)]
+            self.merge(places, self.values.at(begin), size)
+        ranks = self.ranks_of_merged(places) if spec.is_merged else self.ranks(places)
         k.barrier()
-        self.sum_up(size)
+        self.sum_up()
         k.barrier()
         mask = k.shl(k.const(1, u32), self.shift) - 1
         at_once = VALUES_NBYTES // (u32 if spec.value is None else spec.value).nbytes
         for first in range(0, spec.items, at_once):
             here = range(first, min(first + at_once, spec.items))
-            loaded = [None] * len(here) if self.values is None else self.loaded(self.values.at(begin), here, size)
+            loaded = [None] * len(here) if self.values is None else self.values_of(self.values.at(begin), here, size)
             for i, value in zip(here, loaded, strict=True):
                 rank = ranks[i // 2] >> 16 if i % 2 else ranks[i // 2] & 0xFFFF
-                at = self.counters[k.shr(places[i], self.shift)] + rank
-                self.own_keys[at] = k.cast(places[i] & mask, u16)
-                if value is not None:
-                    self.own_values[at] = value
+                with k.when(self.has_update(i, places[i])) if spec.is_merged else nullcontext():
+                    at = self.counters[k.shr(places[i], self.shift)] + rank
+                    self.own_keys[at] = k.cast(places[i] & mask, u16)
+                    if value is not None:
+                        self.own_values[at] = value
+        if spec.is_merged:
+            self.end = self.counters[self.number]
+            behind = self.end + k.tid
+            with k.when((k.tid < WORD_NBYTES // u16.nbytes) & (behind < spec.tile)):  # the rest of what is copied
+                self.own_keys[behind], self.own_values[behind] = 0, 0
         k.barrier()
         self.copy(self.own_keys, self.keys.at(begin))
         if self.own_values is not None:
             extremes = self.copy(self.own_values, self.grouped.at(begin))
+            if spec.is_merged:
+                extremes = [each.get() for each in self.extremes_here]
             if spec.has_extremes:
                 self.tell_extremes(extremes)
         return k.build()
@@ -334,24 +251,16 @@ class _Buckets(Grouping):
         extremes = [k.const(0, u32), k.const(0, u32)]
         for i in range(-(-num_words // BLOCK)):
             word = k.tid + i * BLOCK if i else k.tid
+            if spec.is_merged:
+                with k.when((word < num_words) & (word * (WORD_NBYTES // source.type.nbytes) < self.end)):
+                    goal.store(word * width, words.load(word * width, width))
+                continue
             copied = words.load(k.min(word, num_words - 1) * width, width)
             with k.when(word < num_words):
                 goal.store(word * width, copied)
             if spec.has_extremes and source is self.own_values:
                 extremes = self.wider(extremes, copied)
         return extremes
-
-    def wider(self, extremes: list[Value], words: tuple[Value, ...]) -> list[Value]:
-        """The extremes with values among them, given in words."""
-        k, (highest, deepest) = self.k, extremes
-        values = list(words)
-        if self.spec.value is u64:
-            values = [k.pack(low, high) for low, high in zip(words[::2], words[1::2], strict=True)]
-        for value in values:
-            code, most = code_of(k, value), special(value.type)
-            highest = k.max(highest, code)
-            deepest = k.max(deepest, k.where((code >= SMALLEST) & (code != most), most - code, k.const(0, u32)))
-        return [highest, deepest]
 
     def tell_extremes(self, extremes: list[Value]) -> None:
         """Join the extremes of a block's values with those of others."""
@@ -365,4 +274,4 @@ class _Buckets(Grouping):
             self.extremes.atomic("max", k.tid, self.own_extremes[k.tid])
 
 
-__all__ = ["Buckets", "BucketsSpec", "Grouping", "group", "make", "shift_of", "spec_of"]
+__all__ = ["Buckets", "BucketsSpec", "group", "make", "shift_of", "spec_of"]

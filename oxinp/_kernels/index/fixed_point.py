@@ -6,6 +6,8 @@ exact. Otherwise a block first finds the largest exponent of each element, see `
 relative to that: `point` bits of a value as large as the largest are in front of the point, and for f64 32 behind it.
 An element is its sum rounded once, with what was there among the addends. Infinities and NaNs set flags instead.
 Which of both it is depends on the data alone, so that the same input gives the same bits.
+In the second way the sums of runs, see `merging`, are rounded as one value each: there the order of updates may change
+the last bit.
 
 Parts of a bucket that is cut are joined in memory in the second way: `WHOLE` finds exponents, `CUT` adds, `FINISH`
 rounds.
@@ -126,7 +128,11 @@ class FixedPointSums(BucketSums):
         field = k.shr(bits, self.mantissa) & ((1 << (self.bits.bits - 1 - self.mantissa)) - 1)
         fraction = k.cast(bits & ((1 << self.mantissa) - 1), u64)
         digits = k.where(field != 0, fraction | (1 << self.mantissa), fraction)
-        shift = k.max(k.cast(field, u32), 1) + OFFSET - lowest  # of zeros any
+        code = k.max(k.cast(field, u32), 1) + OFFSET
+        if self.spec.is_merged:  # digits below the lowest ones of values are zeros
+            digits = k.shr(digits, k.max(code, lowest) - code)
+            code = k.max(code, lowest)
+        shift = code - lowest  # of zeros any
         low = k.shl(digits, shift)
         high = k.where(shift == 0, k.const(0, u64), k.shr(digits, 64 - shift))
         is_negative = k.shr(bits, self.bits.bits - 1) != 0

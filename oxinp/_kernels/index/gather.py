@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from oxinp._kernels.gemm.epilogue import BoundEpilogue, Epilogue, EpilogueSpec, bind
 from oxinp._kernels.index import grouped_take
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from oxinp._ptx.value import Value
+
+MAX_NBYTES = 16  # that a thread loads or stores at once
+ALONG_WIDTH = 1  # neighbouring results of a thread that has indices along the innermost axis
 
 
 class TakeSpec(Frozen):
@@ -136,7 +139,7 @@ def take(
 
 def take_along(
     outer: Sequence[Loop], index: Loop, inner: Sequence[Loop], extent: int, type_: Type, index_type: Type,
-    finish: Finish | None = None,
+    finish: Finish | None = None, *, index_alignment: int = 1,
 ) -> Plan:  # fmt: skip
     """Return the plan of ``result[o, j, i] = array[o, index[o, j, i], i]``.
 
@@ -153,16 +156,35 @@ def take_along(
     type_, index_type : Type
     finish : Finish, optional
         See `take`.
+    index_alignment : int, optional
+        In bytes.
     """
-    loops = loops_of(outer, index, inner, extent, type_.nbytes, (1, 1))
+    width = 1 if finish is not None else _width_of(outer, index, inner, type_, index_type, index_alignment)
+    loops = loops_of(outer, index, inner, extent, type_.nbytes, (1, 1), width)
     own, made = (carrier(type_), None) if finish is None else (type_, finish.spec)
     spec = TakeSpec(own, index_type, loops.spec, is_checked=True, is_along=True, finish=made)
-    work = Work(nbytes=loops.num_units * (2 * type_.nbytes + index_type.nbytes))
+    work = Work(nbytes=loops.num_units * width * (2 * type_.nbytes + index_type.nbytes))
     strips, remainder = divmod(math.prod([loop[0] for loop in inner]), BLOCK * loops.spec.unroll)
     turned = (index[0], strips) if strips and not remainder else (1, 1)
     constants = (*loops.constants, extent, *turned)
     arguments = (*outputs(1), *inputs(3 + (0 if finish is None else len(finish.epilogue.inputs))))
     return Plan((Launch(make(spec), loops.grid, arguments, constants, work),))
+
+
+def _width_of(
+    outer: Sequence[Loop], index: Loop, inner: Sequence[Loop], type_: Type, index_type: Type, alignment: int
+) -> int:
+    """Return how many neighbouring results of `take_along` a thread has, whose indices are loaded together."""
+    if index[2] != 1 or any(loop[0] != 1 for loop in inner):
+        return 1
+    width = min(ALONG_WIDTH, MAX_NBYTES // type_.nbytes)
+    while width > 1:
+        together = min(width, MAX_NBYTES // index_type.nbytes)
+        is_even = not any(loop[2] % together for loop in outer if loop[0] > 1)
+        if is_even and not index[0] % width and not alignment % (together * index_type.nbytes):
+            break
+        width //= 2
+    return max(1, width)
 
 
 @lru_cache(MAX_KERNELS)
@@ -178,7 +200,10 @@ def make(spec: TakeSpec) -> Kernel:
     loops = BoundLoops(k, spec.loops, 1 + spec.is_along)
     extent = k.scalar("extent", i64) if status is not None else None
     numbers, valid, places = loops.units(_turned(k) if spec.is_along else None)
-    raw = [index[loops.offset(1, place) if spec.is_along else loops.index_of(place)] for place in places]
+    width = spec.loops.width
+    first_indices = [loops.offset(1, place) if spec.is_along else loops.index_of(place) for place in places]
+    raw = [value for first in first_indices for value in _loaded(index, first, width)]
+    each_place = [place for place in places for _ in range(width)]
     if status is None or extent is None:
         found = [k.cast(value, spec.loops.type) for value in raw]
     else:
@@ -188,13 +213,24 @@ def make(spec: TakeSpec) -> Kernel:
                 report(k, status, value)
         found = [k.where(is_beyond, k.const(0, at.type), at) for at, is_beyond in resolved]
     vector = spec.loops.vector
-    units = [array.load(loops.offset(0, place, at), vector) for place, at in zip(places, found, strict=True)]
+    units: list[Sequence[Value]]
+    units = [array.load(loops.offset(0, place, at), vector) for place, at in zip(each_place, found, strict=True)]
+    if width > 1:
+        units = [[value for unit in units[i : i + width] for value in unit] for i in range(0, len(units), width)]
     for number, unit, is_valid in zip(numbers, units, valid, strict=True):
         with k.when(is_valid):
-            first = number * vector
+            first = number * (vector * width)
             made = unit if epilogue is None else epilogue.apply(unit, epilogue.at((first,)).load(vector), result)
             out.store(first, made)
     return k.build()
+
+
+def _loaded(index: Any, first: Value, width: int) -> list[Value]:
+    """Neighbouring indices."""
+    together = min(width, MAX_NBYTES // index.type.nbytes)
+    if together == 1:
+        return [index[first + i if i else first] for i in range(width)]
+    return [value for i in range(0, width, together) for value in index.load(first + i if i else first, together)]
 
 
 def _turned(k: Builder) -> Value:

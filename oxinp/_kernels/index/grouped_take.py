@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 
 from oxinp._kernels.index.bucket_sums import BLOCK as READ_BLOCK
 from oxinp._kernels.index.bucket_sums import Runs
-from oxinp._kernels.index.buckets import BLOCK, FEW, MANY, Grouping
+from oxinp._kernels.index.buckets import FEW, MANY
+from oxinp._kernels.index.grouping import BLOCK, Grouping
 from oxinp._kernels.plan import Argument, Launch, Plan, Scratch, Work
 from oxinp._kernels.problem import MAX_KERNELS
 from oxinp._kernels.sort.keys import carrier
@@ -170,7 +171,7 @@ class _Group(Grouping):
         with k.when((num_near * 2 > spec.tile) | (num_buckets <= MIN_BUCKETS)):
             self.read(places, begin, size)
         with k.otherwise():
-            self.sum_up(size)
+            self.sum_up()
             k.barrier()
             mask = k.shl(k.const(1, u32), self.shift) - 1
             for i, place in enumerate(places):

@@ -40,17 +40,20 @@ class LoopsSpec(Frozen):
         Elements per unit.
     bits : int
         32 where every distance in elements fits, else 64.
+    width : int
+        Consecutive indices per unit, where nothing is inside the index.
     """
 
     num_outer: int
     num_inner: int
     vector: int
     bits: int
+    width: int = 1
 
     @property
     def unroll(self) -> int:
         """Units per thread."""
-        return UNROLL if self.num_outer + self.num_inner < 3 else UNROLL // 2
+        return max(1, (UNROLL if self.num_outer + self.num_inner < 3 else UNROLL // 2) // self.width)
 
     @property
     def type(self) -> Type:
@@ -93,8 +96,9 @@ def merged(loops: Sequence[Loop]) -> list[Loop]:
 
 
 def loops_of(
-    outer: Sequence[Loop], index: Loop, inner: Sequence[Loop], extent: int, nbytes: int, alignments: Sequence[int]
-) -> Loops:
+    outer: Sequence[Loop], index: Loop, inner: Sequence[Loop], extent: int, nbytes: int, alignments: Sequence[int],
+    width: int = 1,
+) -> Loops:  # fmt: skip
     """Return loops over elements by index.
 
     Parameters
@@ -109,6 +113,8 @@ def loops_of(
         Of an element.
     alignments : sequence of int
         Of the operands, in bytes.
+    width : int, optional
+        Consecutive indices per unit, of loops with none inside; the extent of the index is a multiple.
     """
     outer, inner = merged(outer), merged(inner)
     vector = max(1, MAX_VECTOR_NBYTES // nbytes) if inner else 1
@@ -124,12 +130,12 @@ def loops_of(
         for i in range(1, len(index))
     ]
     bits = 32 if max(size, extent, *spans) < MAX_INDEX_32 else 64
-    if inner:
-        shape[-1] //= vector
-    spec = LoopsSpec(len(outer), len(inner), vector, bits)
+    shape[-1] //= vector * width
+    spec = LoopsSpec(len(outer), len(inner), vector, bits, width)
+    index = (*index[:2], *(stride * width for stride in index[2:]))
     strides = [loop[i] for i in range(1, len(index)) for loop in (*outer, index, *inner)]
-    constants = (size // vector, *strides, *Splitter.constants(shape, bits))
-    return Loops(spec, size // vector, constants)
+    num_units = size // (vector * width)
+    return Loops(spec, num_units, (num_units, *strides, *Splitter.constants(shape, bits)))
 
 
 def _fits(vector: int, last: Loop, others: Sequence[Loop], nbytes: int, alignments: Sequence[int]) -> bool:
