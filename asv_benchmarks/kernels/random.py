@@ -23,8 +23,8 @@ import numpy as np
 
 from asv_benchmarks.kernels.plans import Prepared, milliseconds, write
 from oxinp._core.ops.c_library import form_of
-from oxinp._kernels.plan import Launch, in_order
-from oxinp._kernels.random import fill, find, philox, place, segments, shuffle, stored_plan
+from oxinp._kernels.plan import Beside, Launch, in_order
+from oxinp._kernels.random import fill, find, overlap, philox, place, segments, shuffle, stored_plan
 from oxinp._kernels.random.lcg import GENERATORS, MASK_64
 from oxinp._kernels.random.variates import VARIATES, ziggurat_table
 from oxinp._ptx.types import i64
@@ -36,7 +36,20 @@ MOST_PARTS = 5  # that are printed of a setting
 SAMPLED = 1 << 20  # elements that are compared with those of the usual constants
 LARGE = 1 << 24  # elements of a draw whose settings are measured
 SETTINGS = {
+    "steps sorted while later ones are drawn": {(shuffle, "SPLITS_BESIDE"): True},
+    "steps of ranges of 2^21 numbers": {(shuffle, "RANGE_BITS"): 21, (shuffle, "MOST_RANGE_BITS"): 5},
+    "steps of such ranges, sorted while later ones are drawn": {
+        (shuffle, "RANGE_BITS"): 21,
+        (shuffle, "MOST_RANGE_BITS"): 5,
+        (shuffle, "SPLITS_BESIDE"): True,
+    },
+    "steps listed eight by a thread": {(shuffle, "PER_THREAD"): 8},
+    "steps listed two by a thread": {(shuffle, "PER_THREAD"): 2},
     "tiles of 24 words": {(segments, "ITEMS"): 24, (segments, "COUNTED_ITEMS"): 24},
+    "found and placed in 4 parts": {(segments, "PARTS"): 4},
+    "found and placed in 8 parts": {(segments, "PARTS"): 8},
+    "found and placed in 16 parts": {(segments, "PARTS"): 16},
+    "found and placed in 8 parts, in turns of 2": {(segments, "PARTS"): 8, (segments, "TURN"): 2},
 }
 
 
@@ -60,7 +73,8 @@ def changed(values, caches):
 def described(plans):
     """What is launched, as far as it changes how long that takes."""
     steps = [step for plan in plans for step in in_order(plan.steps) if isinstance(step, Launch)]
-    return [(step.kernel.ptx, step.grid, step.constants) for step in steps]
+    besides = [isinstance(step, Beside) for plan in plans for step in plan.steps]
+    return [(step.kernel.ptx, step.grid, step.constants) for step in steps], besides
 
 
 def measure_settings(backend, settings, caches, make):
@@ -129,6 +143,24 @@ def write_parts(backend, draw):
     """Print a line for every kind of a draw's launches."""
     for kind, ms in parts(backend, draw).items():
         write(f"    {kind:20s} {ms:8.4f} ms")
+
+
+def enqueued(backend, steps, launches):
+    """Return what enqueues steps, of `launches` in order, those that may run beside others on a branch."""
+    found = []
+    for step in steps:
+        if isinstance(step, Beside):
+            sides = [partial(run, enqueued(backend, side, launches)) for side in step]
+            found.append(partial(backend.beside, *sides))
+        else:
+            found.append(next(launches)[1])
+    return found
+
+
+def run(calls):
+    """Call one after the other."""
+    for call in calls:
+        call()
 
 
 class Case:
@@ -243,6 +275,7 @@ class Permuted:
         self.filled = Prepared(backend, drawn, [self.words.ptr], values)
         self.shuffled = Prepared(backend, shuffled, [self.out.ptr, self.ended.ptr], [self.words.ptr])
         self.launches = [*self.filled.launches, *self.shuffled.launches]
+        self.enqueued = enqueued(backend, shuffled.steps, iter(self.shuffled.launches))
 
     @property
     def prepared(self):
@@ -250,7 +283,7 @@ class Permuted:
 
     def __call__(self):
         self.filled()
-        self.shuffled()
+        run(self.enqueued)
 
     def check(self):
         """Return how many numbers differ, the largest difference, and whether the end state is right."""
@@ -447,7 +480,7 @@ def main(arguments):
     options = parser.parse_args(arguments)
     backend, is_right = open_backend(), True
     settings = {} if options.settings is None else chosen(SETTINGS, options.settings)
-    caches = [find.make, place.make]
+    caches = [find.make, place.make, overlap.make, shuffle.make]
     rate = write_rate(backend)
     write(f"{backend.capability.device_name}: fill writes {rate * 1e-6:.0f} GB/s")
     for case in (case for case in CASES if options.only in case.name):

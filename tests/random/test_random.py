@@ -141,6 +141,33 @@ def test_what_takes_as_many_words_as_it_needs_is_drawn_on_the_device(kind):
     assert_same(generator.random(3, "f4"), numpys.random(3, "f4"))
 
 
+# A draw, and the bytes that tell where it ended: none where its size does.
+ENDS = {
+    "random(3000)": 0,
+    "random(3000, 'f4')": 0,
+    "uniform(1.0, 2.0, 3000)": 0,
+    "integers(0, 2**32, 3000, 'u4')": 0,
+    "standard_normal(3000)": 16,
+    "integers(0, 10, 3000)": 16,
+    "permutation(3000)": 16,
+}
+
+
+@pytest.mark.usefixtures("on_device")
+@pytest.mark.parametrize("code", ENDS)
+def test_a_draw_reads_where_it_ended_alone(code):
+    ours, numpys = (xp.random.default_rng(4) for xp in (oxinp, np))
+    before = oxinp.cuda.stats()
+    drawn = eval(f"g.{code}", {"g": ours})  # noqa: S307 - our own code
+    between = oxinp.cuda.stats()
+    state = ours.bit_generator.state
+    after = oxinp.cuda.stats()
+    assert between.d2h_bytes == before.d2h_bytes
+    assert after.d2h_bytes - between.d2h_bytes == ENDS[code]
+    assert_same(drawn, eval(f"g.{code}", {"g": numpys}))  # noqa: S307 - our own code
+    assert state == numpys.bit_generator.state
+
+
 @pytest.mark.usefixtures("on_device")
 def test_a_stream_of_our_own_is_one_wherever_it_is_drawn():
     ours, hosts = (xp.random.Generator(oxinp.random.Philox4x32(3)) for xp in (oxinp, np))

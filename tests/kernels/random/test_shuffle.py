@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from oxinp._kernels.plan import Launch
+from oxinp._kernels.plan import Beside, Launch
 from oxinp._kernels.random import interval, shuffle
 from tests.kernels.machine import Session, execute, machine
 
@@ -36,7 +36,9 @@ CASES = [
 
 
 @pytest.mark.parametrize(("size", "tail_bits", "range_bits"), CASES)
-def test_permutations_are_numpys(session, size, tail_bits, range_bits):
+@pytest.mark.parametrize("splits_beside", [False, True])
+def test_permutations_are_numpys(session, size, tail_bits, range_bits, splits_beside, monkeypatch):
+    monkeypatch.setattr(shuffle, "SPLITS_BESIDE", splits_beside)
     rng, numpys, after = (np.random.default_rng(size) for _ in range(3))
     words = rng.integers(0, 2**32, shuffle.num_words(size), dtype=np.uint32)
     ours, (taken, status) = permutation(session, words, size, tail_bits=tail_bits, range_bits=range_bits)
@@ -44,6 +46,16 @@ def test_permutations_are_numpys(session, size, tail_bits, range_bits):
     np.testing.assert_array_equal(ours, numpys.permutation(size))
     after.integers(0, 2**32, taken, dtype=np.uint32)
     assert after.bit_generator.state == numpys.bit_generator.state
+
+
+def test_steps_are_sorted_beside_draws(session, monkeypatch):
+    monkeypatch.setattr(shuffle, "SPLITS_BESIDE", True)
+    plan = shuffle.plan(20_011, 60_000, session.device, is_shifted=False, tail_bits=12, range_bits=13)
+    sides = [[getattr(each, "kernel", None) for each in step.rest] for step in plan.steps if isinstance(step, Beside)]
+    assert [[kernel and kernel.name for kernel in side] for side in sides] == [
+        [None] * 3,  # fills
+        *[["shuffle_split"]] * 3,
+    ]
 
 
 @pytest.mark.parametrize("range_bits", [22, 4])
