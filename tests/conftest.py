@@ -171,6 +171,8 @@ def one_stream(monkeypatch):
     monkeypatch.setattr(here._Thread, "timeline", None, raising=False)
     monkeypatch.setattr(here, "thread", here._Thread())
     recorders = list(schedule.RECORDERS)
+    while schedule._note_origin in schedule.RECORDERS:  # of a stream that a test before has chosen on a real GPU
+        schedule.unwatch(schedule._note_origin)
     yield
     schedule.RECORDERS[:] = recorders
     schedule._follow_recorders()
