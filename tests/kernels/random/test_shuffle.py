@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from oxinp._kernels.plan import Beside, Launch
+from oxinp._kernels.plan import Launch
 from oxinp._kernels.random import interval, shuffle
 from tests.kernels.machine import Session, execute, machine
 
@@ -46,16 +46,6 @@ def test_permutations_are_numpys(session, size, tail_bits, range_bits, splits_be
     np.testing.assert_array_equal(ours, numpys.permutation(size))
     after.integers(0, 2**32, taken, dtype=np.uint32)
     assert after.bit_generator.state == numpys.bit_generator.state
-
-
-def test_steps_are_sorted_beside_draws(session, monkeypatch):
-    monkeypatch.setattr(shuffle, "SPLITS_BESIDE", True)
-    plan = shuffle.plan(20_011, 60_000, session.device, is_shifted=False, tail_bits=12, range_bits=13)
-    sides = [[getattr(each, "kernel", None) for each in step.rest] for step in plan.steps if isinstance(step, Beside)]
-    assert [[kernel and kernel.name for kernel in side] for side in sides] == [
-        [None] * 3,  # fills
-        *[["shuffle_split"]] * 3,
-    ]
 
 
 @pytest.mark.parametrize("range_bits", [22, 4])
