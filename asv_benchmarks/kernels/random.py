@@ -37,14 +37,6 @@ SAMPLED = 1 << 20  # elements that are compared with those of the usual constant
 LARGE = 1 << 24  # elements of a draw whose settings are measured
 SETTINGS = {
     "steps sorted while later ones are drawn": {(shuffle, "SPLITS_BESIDE"): True},
-    "steps of ranges of 2^21 numbers": {(shuffle, "RANGE_BITS"): 21, (shuffle, "MOST_RANGE_BITS"): 5},
-    "steps of such ranges, sorted while later ones are drawn": {
-        (shuffle, "RANGE_BITS"): 21,
-        (shuffle, "MOST_RANGE_BITS"): 5,
-        (shuffle, "SPLITS_BESIDE"): True,
-    },
-    "steps listed eight by a thread": {(shuffle, "PER_THREAD"): 8},
-    "steps listed two by a thread": {(shuffle, "PER_THREAD"): 2},
     "tiles of 24 words": {(segments, "ITEMS"): 24, (segments, "COUNTED_ITEMS"): 24},
     "found and placed in 4 parts": {(segments, "PARTS"): 4},
     "found and placed in 8 parts": {(segments, "PARTS"): 8},
@@ -480,7 +472,7 @@ def main(arguments):
     options = parser.parse_args(arguments)
     backend, is_right = open_backend(), True
     settings = {} if options.settings is None else chosen(SETTINGS, options.settings)
-    caches = [find.make, place.make, overlap.make, shuffle.make]
+    caches = [find.make, place.make, overlap.make]
     rate = write_rate(backend)
     write(f"{backend.capability.device_name}: fill writes {rate * 1e-6:.0f} GB/s")
     for case in (case for case in CASES if options.only in case.name):
