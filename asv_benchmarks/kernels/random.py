@@ -23,7 +23,7 @@ import numpy as np
 
 from asv_benchmarks.kernels.plans import Prepared, milliseconds, write
 from oxinp._core.ops.c_library import form_of
-from oxinp._kernels.plan import Beside, Launch, in_order
+from oxinp._kernels.plan import Launch, in_order
 from oxinp._kernels.random import fill, find, overlap, philox, place, segments, shuffle, stored_plan
 from oxinp._kernels.random.lcg import GENERATORS, MASK_64
 from oxinp._kernels.random.variates import VARIATES, ziggurat_table
@@ -36,7 +36,6 @@ MOST_PARTS = 5  # that are printed of a setting
 SAMPLED = 1 << 20  # elements that are compared with those of the usual constants
 LARGE = 1 << 24  # elements of a draw whose settings are measured
 SETTINGS = {
-    "steps sorted while later ones are drawn": {(shuffle, "SPLITS_BESIDE"): True},
     "tiles of 24 words": {(segments, "ITEMS"): 24, (segments, "COUNTED_ITEMS"): 24},
     "found and placed in 4 parts": {(segments, "PARTS"): 4},
     "found and placed in 8 parts": {(segments, "PARTS"): 8},
@@ -65,8 +64,7 @@ def changed(values, caches):
 def described(plans):
     """What is launched, as far as it changes how long that takes."""
     steps = [step for plan in plans for step in in_order(plan.steps) if isinstance(step, Launch)]
-    besides = [isinstance(step, Beside) for plan in plans for step in plan.steps]
-    return [(step.kernel.ptx, step.grid, step.constants) for step in steps], besides
+    return [(step.kernel.ptx, step.grid, step.constants) for step in steps]
 
 
 def measure_settings(backend, settings, caches, make):
@@ -135,24 +133,6 @@ def write_parts(backend, draw):
     """Print a line for every kind of a draw's launches."""
     for kind, ms in parts(backend, draw).items():
         write(f"    {kind:20s} {ms:8.4f} ms")
-
-
-def enqueued(backend, steps, launches):
-    """Return what enqueues steps, of `launches` in order, those that may run beside others on a branch."""
-    found = []
-    for step in steps:
-        if isinstance(step, Beside):
-            sides = [partial(run, enqueued(backend, side, launches)) for side in step]
-            found.append(partial(backend.beside, *sides))
-        else:
-            found.append(next(launches)[1])
-    return found
-
-
-def run(calls):
-    """Call one after the other."""
-    for call in calls:
-        call()
 
 
 class Case:
@@ -267,7 +247,6 @@ class Permuted:
         self.filled = Prepared(backend, drawn, [self.words.ptr], values)
         self.shuffled = Prepared(backend, shuffled, [self.out.ptr, self.ended.ptr], [self.words.ptr])
         self.launches = [*self.filled.launches, *self.shuffled.launches]
-        self.enqueued = enqueued(backend, shuffled.steps, iter(self.shuffled.launches))
 
     @property
     def prepared(self):
@@ -275,7 +254,7 @@ class Permuted:
 
     def __call__(self):
         self.filled()
-        run(self.enqueued)
+        self.shuffled()
 
     def check(self):
         """Return how many numbers differ, the largest difference, and whether the end state is right."""

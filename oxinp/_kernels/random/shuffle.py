@@ -33,7 +33,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from oxinp._kernels.plan import Fill, Launch, Plan, Scratch, beside, inputs, outputs
+from oxinp._kernels.plan import Fill, Launch, Plan, Scratch, inputs, outputs
 from oxinp._kernels.problem import MAX_KERNELS
 from oxinp._kernels.random import interval
 from oxinp._kernels.random.interval import MOST_EVENTS, MOST_SEGMENTS, STEP, TAIL_BITS, IntervalSpec
@@ -62,7 +62,6 @@ PER_THREAD = 4  # steps of `links`
 PER_SPLIT = 8
 RANGE_BITS = 22  # of numbers whose lists begin in 16 MiB, and go on in as much or more
 MOST_RANGE_BITS = 4  # of the number of a range
-SPLITS_BESIDE = False  # whether steps are sorted while later ones are drawn, which one block does for much of the time
 RAN_OUT, RANGE_IS_FULL = 3, 4  # of words, and of steps, as a status says
 
 
@@ -148,34 +147,23 @@ def plan(
         Fill(marks, 4, 0),
         Fill(status, 4, 0),
     ]
-    highest, mark, phases, lowests = size - 1, marks, [], []
+    highest, mark = size - 1, marks
     while highest.bit_length() > tail_bits:
-        lowests.append(1 << (highest.bit_length() - 1))
-        phases.append(tuple(_phase(scratch, numbers, words, mark, status, highest, lowests[-1], count, device)))
-        highest, mark = lowests[-1] - 1, mark.at(4)
+        lowest = 1 << (highest.bit_length() - 1)
+        steps += _phase(scratch, numbers, words, mark, status, highest, lowest, count, device)
+        highest, mark = lowest - 1, mark.at(4)
     drawn = (numbers, mark.at(4), words, mark)
-    tail = Launch(interval.make(IntervalSpec("tail")), (1, 1, 1), drawn, (count, highest.bit_length(), highest))
-    phases.append((tail,))
-    lowests.append(1)
+    steps.append(Launch(interval.make(IntervalSpec("tail")), (1, 1, 1), drawn, (count, highest.bit_length(), highest)))
     results, ended = (result, *left, *((words,) if leaves_key else ())), (mark.at(4), status)
     range_bits = max(range_bits or RANGE_BITS, num_steps.bit_length() - MOST_RANGE_BITS)
     has_slots = size > 1 << range_bits
     if has_slots:
-        sorting, listing, lists = _lists_of_ranges(
-            scratch, numbers, results, ended, size, int(is_shifted), range_bits, lowests if SPLITS_BESIDE else [1]
-        )
+        listing, lists = _lists_of_ranges(scratch, numbers, results, ended, size, int(is_shifted), range_bits)
     else:
         listing, lists = _lists(scratch, numbers, results, ended, size, int(is_shifted))
-        sorting = []
-    if SPLITS_BESIDE:
-        for phase in phases:
-            steps += beside(phase, sorting.pop(0) if sorting else ())
-    else:
-        steps += [step for phase in phases for step in phase]
     listed, grid = scratch.take(-(-size // WARP) * 4), (-(-size // BLOCK), 1, 1)
     follow = make(ShuffleSpec("follow", has_slots=has_slots))
     steps += [
-        *[step for each in sorting for step in each],
         *listing,
         Launch(make(ShuffleSpec("marks")), grid, (listed, lists[0]), (size,)),
         Launch(follow, grid, (out, *lists, listed, numbers), (num_steps,)),
@@ -210,35 +198,30 @@ def _lists_of_ranges(
     size: int,
     shift: int,
     range_bits: int,
-    lowests: list[int],
-) -> tuple[list[tuple[Step, ...]], list[Step], tuple[Argument, ...]]:
-    """List the steps that drew every number, by ranges of numbers; lists go on in slots, see `_lists`.
-
-    Before it returns how steps are sorted: fills, and a launch for those from each of `lowests` on, highest ones first.
-    """
+) -> tuple[list[Step], tuple[Argument, ...]]:
+    """List the steps that drew every number, by ranges of numbers; lists go on in slots, see `_lists`."""
     num_ranges, per_split = -(-size >> range_bits), BLOCK * PER_SPLIT
     capacities = [_most_of_range(size, number << range_bits, 1 << range_bits) for number in range(num_ranges)]
     offsets = [sum(capacities[:number]) for number in range(num_ranges + 1)]
     first, following, slots = (scratch.take(n * 4) for n in (size, offsets[-1], size))
     pairs, counts = scratch.take(offsets[-1] * 8), scratch.take(num_ranges * 4)
     split = make(ShuffleSpec("split", num_ranges=num_ranges))
-    sorting: list[tuple[Step, ...]] = [
-        (
-            Fill(first, size * 4, NONE & 0xFF),
-            Fill(following, offsets[-1] * 4, NONE & 0xFF),
-            Fill(counts, num_ranges * 4, 0),
-        )
+    steps: list[Step] = [
+        Fill(first, size * 4, NONE & 0xFF),
+        Fill(following, offsets[-1] * 4, NONE & 0xFF),
+        Fill(counts, num_ranges * 4, 0),
+        Launch(
+            split,
+            (-(-(size - 1) // per_split), 1, 1),
+            (pairs, counts, slots, ended[1], numbers),
+            (size - 1, range_bits, *offsets),
+        ),
     ]
-    drawn = pairs, counts, slots, ended[1], numbers
-    for above, lowest in pairwise([size, *lowests]):
-        grid = (-(-(above - lowest) // per_split), 1, 1)
-        sorting.append((Launch(split, grid, drawn, (above - 1, lowest, range_bits, *offsets)),))
-    steps: list[Step] = []
     links = make(ShuffleSpec("links", leaves_key=len(results) > 1, has_slots=True))
     for number, (offset, capacity) in enumerate(zip(offsets, capacities, strict=False)):
         given = (first, following, slots, *results, pairs.at(offset * 8), *ended, counts.at(number * 4))
         steps.append(Launch(links, (-(-capacity // (BLOCK * PER_THREAD)), 1, 1), given, (shift, capacity, offset)))
-    return sorting, steps, (first, following, slots)
+    return steps, (first, following, slots)
 
 
 def _most_of_range(size: int, first: int, count: int) -> int:
@@ -311,7 +294,7 @@ def _split(num_ranges: int) -> Kernel:
     k = Builder("shuffle_split", block=BLOCK)
     pairs, counts, slots = k.pointer("pairs", u32, "w"), k.pointer("counts", u32), k.pointer("slots", u32, "w")
     status, numbers = k.pointer("status", u32), k.pointer("numbers", u32, "r")
-    highest, lowest, range_bits = (k.scalar(name, u32) for name in ("highest", "lowest", "range_bits"))
+    num_steps, range_bits = k.scalar("num_steps", u32), k.scalar("range_bits", u32)
     offsets = [k.scalar(f"offset_{number}", u32) for number in range(num_ranges + 1)]
     own, places, ends = (k.shared(u32, num_ranges) for _ in range(3))
     with k.when(k.tid < num_ranges):
@@ -321,10 +304,10 @@ def _split(num_ranges: int) -> Kernel:
     found: list[tuple[Value, Value, Value, Value, Value, Value]] = []
     for item in range(PER_SPLIT):
         # The highest steps come first
-        step = highest - (k.ctaid * (BLOCK * PER_SPLIT) + k.tid + item * BLOCK)
-        is_there = step - lowest <= highest - lowest
-        number = numbers[k.where(is_there, step, highest) - 1]
-        is_drawn = is_there & (number <= highest)  # as all are where words have not run out
+        step = num_steps - (k.ctaid * (BLOCK * PER_SPLIT) + k.tid + item * BLOCK)
+        is_there = step - 1 < num_steps
+        number = numbers[k.where(is_there, step - 1, k.const(0, u32))]
+        is_drawn = is_there & (number <= num_steps)  # as all are where words have not run out
         range_ = k.where(is_drawn, number >> range_bits, k.const(0, u32))
         alike = k.ballot(is_drawn)
         for bit in range((num_ranges - 1).bit_length()):

@@ -36,9 +36,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("size", "tail_bits", "range_bits"), CASES)
-@pytest.mark.parametrize("splits_beside", [False, True])
-def test_permutations_are_numpys(session, size, tail_bits, range_bits, splits_beside, monkeypatch):
-    monkeypatch.setattr(shuffle, "SPLITS_BESIDE", splits_beside)
+def test_permutations_are_numpys(session, size, tail_bits, range_bits):
     rng, numpys, after = (np.random.default_rng(size) for _ in range(3))
     words = rng.integers(0, 2**32, shuffle.num_words(size), dtype=np.uint32)
     ours, (taken, status) = permutation(session, words, size, tail_bits=tail_bits, range_bits=range_bits)
