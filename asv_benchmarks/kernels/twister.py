@@ -1,33 +1,22 @@
 """The legacy generator on a GPU: NumPy's MT19937 streams, bit for bit, and how fast.
 
-``python -m asv_benchmarks.kernels.twister [--numbers N] [--peer] [--parts] [--streams N] [--only NAME]
-[--settings[=REGEX]]`` draws
+``python -m asv_benchmarks.kernels.twister [--numbers N] [--peer] [--parts] [--streams N] [--only NAME]`` draws
 uniforms, polar normals and masked integers as `numpy.random.RandomState` does, compares N of each with NumPy's
 (2 * 10**7 unless given), states too, and prints a line per case: the median of device-event times at full size, the
 rate as a share of what the driver's fill writes, how many numbers differ and by how many units in the last place; with
 ``--parts`` the time of every launch; with ``--peer`` CuPy's and PyTorch's own streams; ``--streams`` cuts draws into
-other numbers of streams than usual; with ``--only`` cases whose names have that in them; with ``--settings`` the time
-of each with other constants as well, in whose names REGEX is found. Ends with status 1 if anything is wrong.
+other numbers of streams than usual; with ``--only`` cases whose names have that in them. Ends with status 1 if anything
+is wrong.
 """
 
 import argparse
 import sys
-from functools import partial
 
 import numpy as np
 
 from asv_benchmarks.kernels.plans import Prepared, milliseconds, write
-from asv_benchmarks.kernels.random import (
-    chosen,
-    integers,
-    measure_settings,
-    normal,
-    peer_milliseconds,
-    uniform,
-    write_parts,
-    write_rate,
-)
-from oxinp._kernels.random import twister, twister_plan, twister_polar
+from asv_benchmarks.kernels.random import integers, normal, peer_milliseconds, uniform, write_parts, write_rate
+from oxinp._kernels.random import twister, twister_plan
 from oxinp._kernels.random.twister_formats import FORMATS, RESULT_WORDS
 from oxinp._runtime.cuda import open_backend
 
@@ -35,15 +24,6 @@ CHECKED = 20_000_000
 N = 2**27
 HIGH = 1000
 MASK = 1023
-SETTINGS = {
-    "logarithms of a table in shared memory": {(twister_polar, "SHARES_TABLE"): True},
-    "the same, chunks of 64 points of a thread": {
-        (twister_polar, "SHARES_TABLE"): True,
-        (twister_polar, "CHUNK"): 64 * twister_polar.BLOCK,
-    },
-    "chunks of 8 points of a thread": {(twister_polar, "CHUNK"): 8 * twister_polar.BLOCK},
-    "chunks of 64 points of a thread": {(twister_polar, "CHUNK"): 64 * twister_polar.BLOCK},
-}
 CASES = {
     "uniform_f64": (lambda rng, n: rng.random_sample(n), (), 1.0, uniform("float64")),
     "polar_f64": (lambda rng, n: rng.standard_normal(n), (), 1.0, normal("float64")),
@@ -71,7 +51,6 @@ class Draw:
             cutting = FORMATS[name].cutting._replace(most=num_streams)
             cut = twister_plan.streams(twister_plan.words_for(name, size, chance), cutting)
         plan = twister_plan.plan(name, size, backend.capability, cut=cut)
-        self.plans = [plan]
         made = FORMATS[name]
         self.dtype = made.type.dtype
         inputs = [twister.window_at(self.before["key"], self.before["pos"])]
@@ -122,9 +101,7 @@ def main(arguments):
     parser.add_argument("--parts", action="store_true", help="measure every launch of a draw")
     parser.add_argument("--streams", type=int, default=0, help="at most so many streams per draw")
     parser.add_argument("--only", default="", help="cases whose names have this in them")
-    parser.add_argument("--settings", nargs="?", const="", help="with other constants as well, or with some of them")
     options = parser.parse_args(arguments)
-    settings = {} if options.settings is None else chosen(SETTINGS, options.settings)
     backend, is_right = open_backend(), True
     rate = write_rate(backend)
     write(f"{backend.capability.device_name}: fill writes {rate * 1e-6:.0f} GB/s")
@@ -145,9 +122,6 @@ def main(arguments):
         if options.parts:
             write_parts(backend, draw)
         del draw
-        if settings:
-            make = partial(Draw, backend, name, N, options.streams)
-            is_right &= measure_settings(backend, settings, [twister_polar.make], make)
     return 0 if is_right else 1
 
 

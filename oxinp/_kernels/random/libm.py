@@ -19,7 +19,6 @@ from oxinp._ptx.types import f64, i32, u64
 
 if TYPE_CHECKING:
     from oxinp._ptx import Builder
-    from oxinp._ptx.memory import Pointer
     from oxinp._ptx.value import Value
 
 _LN2, _LN2_LOW = 0.6931471805598903, 5.497923018708371e-14
@@ -89,17 +88,11 @@ def is_near_1(k: Builder, x: Value) -> Value:
     return is_near
 
 
-def log_table() -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """Return what `log_far` looks up: pairs of c and -log(c)."""
-    return np.frombuffer(base64.b64decode(_TABLE), "<f8")
-
-
-def log_far(k: Builder, x: Value, table: Pointer | None = None) -> Value:
-    """The logarithm of a number that is not near 1; `table` is a copy of `log_table`, if there is one."""
+def log_far(k: Builder, x: Value) -> Value:
+    """The logarithm of a number that is not near 1."""
     low, high = k.unpack(k.bitcast(x, u64))
     above = high - _FIRST
-    if table is None:
-        table = k.table(log_table())
+    table = k.table(np.frombuffer(base64.b64decode(_TABLE), "<f8"))
     c, log_c = table.load(((above >> 13) & 127) * 2, 2)
     z = k.bitcast(k.pack(low, high - (above & 0xFFF00000)), f64)
     exponent = k.cvt(k.bitcast(above, i32) >> 20, f64)
@@ -133,4 +126,4 @@ def log_near(k: Builder, x: Value) -> Value:
     return result
 
 
-__all__ = ["is_near_1", "log", "log_far", "log_near", "log_table"]
+__all__ = ["is_near_1", "log", "log_far", "log_near"]

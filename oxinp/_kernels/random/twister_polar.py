@@ -14,7 +14,7 @@ Source: NumPy's src/mt19937 and src/legacy.
 
 from __future__ import annotations
 
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from oxinp._kernels.problem import MAX_KERNELS
@@ -35,15 +35,12 @@ if TYPE_CHECKING:
     from oxinp._ptx.memory import Pointer
     from oxinp._ptx.value import Value
 
-    Log = Callable[[Builder, Value], Value]
-
 FORMAT = "polar_f64"
 POINTS, ENDS, VALUES = "points", "ends", "values"
 TURN = STEP * STEPS  # words
 PER_WARP = -(-TURN // (4 * MAKERS)) * WARP  # points of a warp in a turn
 assert TURN % 4 == 0
 CHUNK = 16 * BLOCK  # points of a block
-SHARES_TABLE = False  # whether logarithms look up a copy in shared memory
 
 
 class PolarSpec(Frozen):
@@ -181,13 +178,6 @@ class _Values:
         sums, num_near, near = k.shared(i64, NUM_WARPS), k.shared(u32, 1), k.shared(u32, CHUNK)
         stream, start = k.ctaid.y, k.ctaid * CHUNK
         count = k.cast(self.counts[stream], u32)
-        log_far: Log = libm.log_far
-        if SHARES_TABLE:
-            values = libm.log_table()
-            table, copied = k.table(values), k.shared(f64, len(values), align=16)
-            with k.range(k.tid, len(values), BLOCK) as i:
-                copied[i] = table[i]
-            log_far = partial(libm.log_far, table=copied.at(0))  # there is a barrier in `sum_of`
         with k.when(start < count):
             with k.when(k.tid == 0):
                 num_near[0] = k.const(0, u32)
@@ -205,7 +195,7 @@ class _Values:
                 with k.when(is_near):
                     near[num_near.atomic("add", 0, k.const(1, u32), order="relaxed.cta")] = number
                 with k.otherwise():
-                    self.store(number, x, y, log_far)
+                    self.store(number, x, y, libm.log_far)
             k.barrier()
             with k.range(k.tid, num_near[0], BLOCK) as place:
                 number = near[place]
@@ -213,7 +203,7 @@ class _Values:
                 self.store(number, x, y, libm.log_near)
         return k.build()
 
-    def store(self, number: Value, x: Value, y: Value, log: Log) -> None:
+    def store(self, number: Value, x: Value, y: Value, log: Callable[[Builder, Value], Value]) -> None:
         """Store the results of a point; the first results of turns that follow are others' to store."""
         k = self.k
         values = polar_values(k, x, y, x * x + y * y, log)

@@ -100,9 +100,8 @@ def test_polar_normals(session, has_gauss):
 
 
 @pytest.mark.parametrize("has_gauss", [False, True])
-@pytest.mark.parametrize(("fewest_words", "shares_table"), [(512, False), (6000, False), (512, True)])
-def test_polar_normals_of_points(session, has_gauss, fewest_words, shares_table, monkeypatch):
-    monkeypatch.setattr(twister_polar, "SHARES_TABLE", shares_table)
+@pytest.mark.parametrize("fewest_words", [512, 6000])
+def test_polar_normals_of_points(session, has_gauss, fewest_words, monkeypatch):
     monkeypatch.setattr(twister_plan, "FEWEST_WORDS", fewest_words)
     monkeypatch.setattr(twister_plan, "FEWEST_OF_POINTS", 1)
     monkeypatch.setattr(twister_polar, "CHUNK", 256)
