@@ -24,7 +24,7 @@ import numpy as np
 from asv_benchmarks.kernels.plans import Prepared, milliseconds, write
 from oxinp._core.ops.c_library import form_of
 from oxinp._kernels.plan import Launch, in_order
-from oxinp._kernels.random import fill, find, overlap, philox, place, segments, shuffle, stored_plan
+from oxinp._kernels.random import fill, find, philox, place, segments, shuffle, stored_plan
 from oxinp._kernels.random.lcg import GENERATORS, MASK_64
 from oxinp._kernels.random.variates import VARIATES, ziggurat_table
 from oxinp._ptx.types import i64
@@ -37,10 +37,6 @@ SAMPLED = 1 << 20  # elements that are compared with those of the usual constant
 LARGE = 1 << 24  # elements of a draw whose settings are measured
 SETTINGS = {
     "tiles of 24 words": {(segments, "ITEMS"): 24, (segments, "COUNTED_ITEMS"): 24},
-    "found and placed in 4 parts": {(segments, "PARTS"): 4},
-    "found and placed in 8 parts": {(segments, "PARTS"): 8},
-    "found and placed in 16 parts": {(segments, "PARTS"): 16},
-    "found and placed in 8 parts, in turns of 2": {(segments, "PARTS"): 8, (segments, "TURN"): 2},
 }
 
 
@@ -451,7 +447,7 @@ def main(arguments):
     options = parser.parse_args(arguments)
     backend, is_right = open_backend(), True
     settings = {} if options.settings is None else chosen(SETTINGS, options.settings)
-    caches = [find.make, place.make, overlap.make]
+    caches = [find.make, place.make]
     rate = write_rate(backend)
     write(f"{backend.capability.device_name}: fill writes {rate * 1e-6:.0f} GB/s")
     for case in (case for case in CASES if options.only in case.name):

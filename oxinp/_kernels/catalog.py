@@ -65,7 +65,6 @@ from oxinp._kernels.random import (
     twister_leave,
     twister_polar,
 )
-from oxinp._kernels.random import overlap as random_overlap
 from oxinp._kernels.random import philox as random_philox
 from oxinp._kernels.random import place as random_place
 from oxinp._kernels.random import tiles as random_tiles
@@ -73,7 +72,6 @@ from oxinp._kernels.random.fill import FORMATS, FillSpec
 from oxinp._kernels.random.find import FindSpec
 from oxinp._kernels.random.interval import IntervalSpec
 from oxinp._kernels.random.lcg import GENERATORS
-from oxinp._kernels.random.overlap import OverlapSpec
 from oxinp._kernels.random.philox import VARIANTS, PhiloxSpec
 from oxinp._kernels.random.place import PlaceSpec
 from oxinp._kernels.random.quasi import HaltonSpec, SobolSpec
@@ -686,11 +684,6 @@ def random_specs() -> list[Any]:
         for form in _forms_of_log1p(variate, is_usual=False)
     ]
     places = dict.fromkeys(PlaceSpec(*(getattr(find, name) for name in PlaceSpec._fields)) for find in finds)
-    overlaps = [
-        OverlapSpec(find, PlaceSpec(*(getattr(find, name) for name in PlaceSpec._fields)))
-        for find in finds
-        if find.generator in GENERATORS and find.items == ITEMS and not find.is_shifted
-    ]
     made = [
         FindSpec(generator, name, False, items, CAPACITY, form)
         for generator in VARIANTS
@@ -749,7 +742,6 @@ def random_specs() -> list[Any]:
                 *tiles,
                 *finds,
                 *places,
-                *overlaps,
                 *counted,
                 *jumps,
                 *twisters,
@@ -818,7 +810,6 @@ FAMILIES: dict[type, Any] = {
     TilesSpec: random_tiles,
     FindSpec: random_find,
     PlaceSpec: random_place,
-    OverlapSpec: random_overlap,
     PhiloxSpec: random_philox,
     DrawSpec: twister_draw,
     PolarSpec: twister_polar,

@@ -132,25 +132,20 @@ def exclusive_in_block(k: Builder, totals: Any, count: Value) -> tuple[Value, Va
     return before.get(), total.get()
 
 
-def blocks_per_sm(spec: FindSpec) -> int:
-    """Return how many blocks of the kernel there are to be on a multiprocessor."""
-    return FEWER_PER_SM.get((spec.generator, spec.variate), BLOCKS_PER_SM)
-
-
 @lru_cache(MAX_KERNELS)
 @retraceable
 def make(spec: FindSpec) -> Kernel:
     """Build the kernel of a Spec."""
-    k = Builder("random_find", block=BLOCK, min_blocks=blocks_per_sm(spec))
-    Find(k, spec).write(k.ctaid)
-    return k.build()
+    return _Find(spec).build()
 
 
-class Find:
-    """What a block does, while a kernel is built."""
+class _Find:
+    """The kernel while it is built."""
 
-    def __init__(self, k: Builder, spec: FindSpec) -> None:
-        self.k, self.spec, self.variate, self.pieces = k, spec, VARIATES[spec.variate], spec.pieces
+    def __init__(self, spec: FindSpec) -> None:
+        self.spec, self.variate, self.pieces = spec, VARIATES[spec.variate], spec.pieces
+        min_blocks = FEWER_PER_SM.get((spec.generator, spec.variate), BLOCKS_PER_SM)
+        self.k = k = Builder("random_find", block=BLOCK, min_blocks=min_blocks)
         self.bits = k.pointer("bits", u32, "w")
         self.counts, self.groups = k.pointer("counts", u32, "w"), k.pointer("groups", u64)
         self.has_slow = self.variate.slow is not None
@@ -172,12 +167,11 @@ class Find:
         if self.variate.tail is not None:
             self.tails = k.shared(u32, spec.capacity)
         self.lane, self.warp = k.lane, k.tid >> 5
+        self.tile: Value = k.ctaid
         self.before = BLOCK * self.pieces  # positions that are numbered before the tile
 
-    def write(self, tile: Value) -> None:
-        """Write what the block of a tile does."""
+    def build(self) -> Kernel:
         k, tid = self.k, self.k.tid
-        self.tile = tile
         if self.tops is not None:
             self.tops[tid] = k.table(tops_of(self.spec.variate))[tid]
         with k.when(tid < 4):
@@ -201,6 +195,7 @@ class Find:
                 self.lead(number, count)
             k.barrier()
         self.leave()
+        return k.build()
 
     def fail(self, status: int) -> None:
         """Leave a status that says that the result is not valid."""
@@ -406,16 +401,4 @@ class Find:
             self.groups.atomic("add", tile / GROUP, k.cast(count, u64))
 
 
-__all__ = [
-    "ALL",
-    "BLOCK",
-    "GROUP",
-    "NUM_WARPS",
-    "WARP",
-    "Find",
-    "FindSpec",
-    "blocks_per_sm",
-    "exclusive_in_block",
-    "make",
-    "unrolled",
-]
+__all__ = ["ALL", "BLOCK", "GROUP", "NUM_WARPS", "WARP", "FindSpec", "exclusive_in_block", "make", "unrolled"]

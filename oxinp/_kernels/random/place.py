@@ -56,43 +56,41 @@ class PlaceSpec(Frozen):
 @retraceable
 def make(spec: PlaceSpec) -> Kernel:
     """Build the kernel of a Spec."""
-    k = Builder("random_place", block=BLOCK, min_blocks=BLOCKS_PER_SM)
-    Place(k, spec).write(k.ctaid)
-    return k.build()
+    return _Place(spec).build()
 
 
-class Place:
-    """What a block does, while a kernel is built; `name` is what the names of its parameters begin with."""
+class _Place:
+    """The kernel while it is built."""
 
-    def __init__(self, k: Builder, spec: PlaceSpec, name: str = "") -> None:
+    def __init__(self, spec: PlaceSpec) -> None:
         self.spec, self.variate = spec, VARIATES[spec.variate]
-        self.k, self.pieces = k, self.variate.pieces
-        self.out = k.pointer(name + "out", self.variate.type, "w")
-        self.bits = k.pointer(name + "bits", u32, "r")
-        self.counts, self.groups = k.pointer(name + "counts", u32, "r"), k.pointer(name + "groups", u64, "r")
+        self.k = k = Builder("random_place", block=BLOCK, min_blocks=BLOCKS_PER_SM)
+        self.pieces = self.variate.pieces
+        self.out = k.pointer("out", self.variate.type, "w")
+        self.bits = k.pointer("bits", u32, "r")
+        self.counts, self.groups = k.pointer("counts", u32, "r"), k.pointer("groups", u64, "r")
         self.has_slow = self.variate.slow is not None
         if self.has_slow:
-            self.num_own, self.own = k.pointer(name + "num_own", u32, "r"), k.pointer(name + "own", u64, "r")
-        self.result = k.pointer(name + "result", i64, "w")
+            self.num_own, self.own = k.pointer("num_own", u32, "r"), k.pointer("own", u64, "r")
+        self.result = k.pointer("result", i64, "w")
         self.words = words_of(
-            k, spec.generator, self.pieces, spec.items, is_shifted=spec.is_shifted, is_apart=spec.leads, name=name
+            k, spec.generator, self.pieces, spec.items, is_shifted=spec.is_shifted, is_apart=spec.leads
         )
-        self.table = k.pointer(name + "table", u64, "r") if self.variate.has_table else None
-        self.parameters = tuple(k.scalar(f"{name}parameter{i}", t) for i, t in enumerate(self.variate.parameters))
-        self.size = k.scalar(name + "size", i64)
-        self.lead = k.scalar(name + "lead", u32) if spec.leads else None
+        self.table = k.pointer("table", u64, "r") if self.variate.has_table else None
+        self.parameters = tuple(k.scalar(f"parameter{i}", t) for i, t in enumerate(self.variate.parameters))
+        self.size = k.scalar("size", i64)
+        self.lead = k.scalar("lead", u32) if spec.leads else None
         self.widths = k.shared(u64, 2 * STRIPS) if self.variate.widths is not None else None
         # Bits of a row, and the number of those before it
         self.width = 2 * self.pieces
         self.rows = k.shared(u32, (BLOCK, self.width))
         self.totals, self.sums = k.shared(u32, NUM_WARPS), k.shared(u64, NUM_WARPS)
         self.lane, self.warp = k.lane, k.tid >> 5
+        self.tile: Value = k.ctaid
         self.row_words = NUM_WARPS * spec.items * self.pieces
 
-    def write(self, tile: Value) -> None:
-        """Write what the block of a tile does."""
+    def build(self) -> Kernel:
         k = self.k
-        self.tile = tile
         # All that comes from global memory is asked for before the first barrier.
         self.words.open(self.tile)
         walk = self.words.walk()
@@ -115,6 +113,7 @@ class Place:
                 self.store_own(self.out.at(start), limit)
             with k.when(left <= k.cast(total, i64)):
                 self.say_end(limit)
+        return k.build()
 
     def sum_before(self) -> Value:
         """How many variates the tiles before this one give, i64."""
@@ -261,4 +260,4 @@ class Place:
         return length.get()
 
 
-__all__ = ["Place", "PlaceSpec", "make"]
+__all__ = ["PlaceSpec", "make"]

@@ -13,12 +13,10 @@ import math
 from typing import TYPE_CHECKING, NamedTuple
 
 from oxinp._kernels.plan import Launch, Plan, Scratch, inputs, outputs
-from oxinp._kernels.random import find, overlap, place
+from oxinp._kernels.random import find, place
 from oxinp._kernels.random import tiles as tiles_kernel
 from oxinp._kernels.random.find import GROUP, FindSpec
-from oxinp._kernels.random.lcg import GENERATORS
 from oxinp._kernels.random.libm_log1p import OWN
-from oxinp._kernels.random.overlap import OverlapSpec
 from oxinp._kernels.random.philox import VARIANTS
 from oxinp._kernels.random.place import PlaceSpec
 from oxinp._kernels.random.tiles import NUM_TILE_BITS, TilesSpec
@@ -35,9 +33,6 @@ ITEMS, ITEMS_OF_FEW = 30, 6
 COUNTED_ITEMS, COUNTED_ITEMS_OF_FEW = 28, 4  # multiples of the words of a block of Philox
 CAPACITY = 512  # of the list: of 15,360 positions 228 +- 15 are candidates for normals, 341 +- 18 for exponentials
 TILES_PER_SM = 4  # of fewer a tile is made smaller
-PARTS = 1  # that tiles are cut into, of which one is found while the one before is placed
-FEWEST_OF_PART = 1024  # tiles
-TURN = 132  # blocks, after which those that find and those that place change places
 SIGMAS = 12  # of what is drawn, for what is expected
 
 
@@ -162,22 +157,8 @@ def found_and_placed(
     generator = finds.generator if placed is None else "stored"
     spec = PlaceSpec(generator, finds.variate, finds.is_shifted, finds.items, finds.most_own, finds.leads)
     leads, read = (lead,) if finds.leads else (), source if placed is None else placed
-    parts = min(PARTS, tiles // FEWEST_OF_PART) if generator in GENERATORS else 1
-    if parts > 1:
-        arguments = (*left, *source, out, *left, *source)
-        return groups, _overlapping(OverlapSpec(finds, spec), tiles, parts, arguments, size)
     found = Launch(find.make(finds), (tiles, 1, 1), (*left, *source), leads)
     return groups, [found, Launch(place.make(spec), (tiles, 1, 1), (out, *left, *read), (size, *leads))]
-
-
-def _overlapping(spec: OverlapSpec, tiles: int, parts: int, arguments: tuple[Argument, ...], size: int) -> list[Launch]:
-    """The launches of `overlap`: one more than there are parts."""
-    kernel, ends = overlap.make(spec), [0, *(tiles * part // parts for part in range(parts + 1)), tiles]
-    steps = []
-    for first, middle, last in zip(ends, ends[1:], ends[2:], strict=False):
-        constants = (size, middle, last - middle, first, middle - first, TURN)
-        steps.append(Launch(kernel, (last - first, 1, 1), arguments, constants))
-    return steps
 
 
 __all__ = [

@@ -18,7 +18,7 @@ SourceWalk = Walk | StoredWalk | CountedWalk
 
 
 def words_of(
-    k: Builder, generator: str, pieces: int, items: int, *, is_shifted: bool, is_apart: bool = False, name: str = ""
+    k: Builder, generator: str, pieces: int, items: int, *, is_shifted: bool, is_apart: bool = False
 ) -> Source:
     """Return the words that a kernel makes or reads.
 
@@ -30,11 +30,9 @@ def words_of(
     pieces, items : int
     is_shifted, is_apart : bool
         See `Words` and `Stored`.
-    name : str
-        See `Words`; empty for others.
     """
     if generator in GENERATORS:
-        return Words(k, generator, pieces, items, is_shifted=is_shifted, name=name)
+        return Words(k, generator, pieces, items, is_shifted=is_shifted)
     if generator in VARIANTS:
         return Counted(k, generator, pieces, items)
     return Stored(k, generator, pieces, items, is_apart=is_apart)

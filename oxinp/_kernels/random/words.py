@@ -43,19 +43,15 @@ class Words:
         Words of a thread in a tile.
     is_shifted : bool
         The upper half of the first tile's first word is given, and its lower half is not there.
-    name : str
-        What the names of its parameters begin with, in a kernel of several.
     """
 
     rows = 1  # words of a thread that are made at once
 
-    def __init__(
-        self, k: Builder, generator: str, pieces: int, items: int, *, is_shifted: bool, name: str = ""
-    ) -> None:
+    def __init__(self, k: Builder, generator: str, pieces: int, items: int, *, is_shifted: bool) -> None:
         self.k, self.lcg, self.pieces = k, GENERATORS[generator], pieces
-        self.states = k.pointer(name + "states", u64, "r")
-        self.increment = Increment(k, self.lcg, name)
-        self.given = k.scalar(name + "given", u32) if is_shifted else None
+        self.states = k.pointer("states", u64, "r")
+        self.increment = Increment(k, self.lcg)
+        self.given = k.scalar("given", u32) if is_shifted else None
         self._near = k.table(_split([self.lcg.jump(t)[1] for t in range(BLOCK)]))
         self._far = k.table(_split([part for i in range(items + 1) for part in self.lcg.jump(BLOCK * i)]))
 

@@ -144,22 +144,6 @@ def test_overlapping_segments(session, seed, monkeypatch):
         assert (taken, status) == (at, 0)
 
 
-@pytest.mark.parametrize("name", [*ZIGGURATS, "lemire_u64"])
-@pytest.mark.parametrize("parts", [2, 3])
-def test_parts_that_are_found_while_others_are_placed(session, name, parts, monkeypatch):
-    monkeypatch.setattr(segments, "PARTS", parts)
-    monkeypatch.setattr(segments, "FEWEST_OF_PART", 1)
-    monkeypatch.setattr(segments, "TURN", 2)
-    high = 3 * 2**62
-    parameters = (high, 2**64 % high, 0) if name == "lemire_u64" else ()
-    draw = ZIGGURATS.get(name, lambda rng, n: rng.integers(0, high, n, "u8"))
-    stream = Stream(session, "PCG64", parts, has_half=True)
-    ours, (taken, status) = stream.segments(name, 5000, parameters, expected=4 / 3, items=4)
-    assert_same(ours, draw(stream.rng, 5000), ulp=ULPS.get(name, 0))
-    assert status == 0
-    assert_end(stream, name, taken)
-
-
 def test_a_list_that_is_too_long_is_reported(session):
     _, (_, status) = Stream(session, "PCG64", 0).segments("exponential_f64", 3000, capacity=16)
     assert status == 1
