@@ -15,22 +15,25 @@ from contextlib import nullcontext
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from oxinp._kernels.index.grouping import BLOCK
-from oxinp._kernels.index.merging import MergingGroups
+from oxinp._kernels.index.exponents import SMALLEST, code_of, special
+from oxinp._kernels.index.loops import report, resolve
 from oxinp._kernels.plan import Argument, Fill, Launch, Scratch, Step, Work
 from oxinp._kernels.problem import MAX_KERNELS
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.frozen import Frozen
 from oxinp._ptx.kernel import retraceable
-from oxinp._ptx.types import Type, i64, u16, u32, u64
+from oxinp._ptx.types import Type, f32, f64, i64, u16, u32, u64
 from oxinp._ptx.warp import WARP
 
 if TYPE_CHECKING:
     from oxinp._ptx.value import Value
 
+BLOCK = 512
 ITEMS, FEWER_ITEMS = 16, 12  # of a thread; as many as registers hold
 TILE = BLOCK * ITEMS
 MERGES = False  # updates by f32 values that come in order: a warp adds up runs of equal indices before it groups them
+MAX_SPAN = 19  # of exponents in a warp, up to which sums of 32 values are sums of two floats exactly
+HEADROOM = 8  # by which exponents are to be below that of infinities
 VALUES_NBYTES = 64  # of a thread, loaded before the first is stored
 WORD_NBYTES = 16  # of a tile, that a thread copies at a time
 FEW, MANY = 256, 512  # buckets that kernels have counters for, at most one per thread
@@ -54,7 +57,7 @@ class BucketsSpec(Frozen):
     has_extremes : bool
         Values are floats, whose largest and smallest codes are wanted, see `exponents`.
     is_merged : bool
-        Runs of equal indices are added up first, see `merging`; values are f32.
+        Runs of equal indices are added up first, see `merge`; values are f32.
     """
 
     index_type: Type
@@ -173,7 +176,112 @@ def make(spec: BucketsSpec) -> Kernel:
     return _Buckets(spec).build()
 
 
-class _Buckets(MergingGroups):
+class Grouping:
+    """What kernels that group by bucket share, while they are built: elements, their ranks, sums over counters."""
+
+    k: Builder
+    spec: Any
+    starts: Any
+    flag: Any = None
+    totals: Any = None
+    status: Value
+    counters: Any
+    warp_totals: Any
+    count: Value
+    extent: Value
+    shift: Value
+    number: Value
+
+    def loaded(self, source: Any, numbers: range, size: Value) -> list[Any]:
+        """Some of a thread's elements of a tile; those behind the end are the last one."""
+        k = self.k
+        found = [k.var(0, source.type) for _ in numbers]
+        with k.when(size == self.spec.tile):  # each at a constant distance
+            own = source.at(k.tid)
+            for variable, value in zip(found, [own[i * BLOCK] for i in numbers], strict=True):
+                variable.set(value)
+        with k.otherwise():
+            for variable, i in zip(found, numbers, strict=True):
+                variable.set(source[k.min(k.tid + i * BLOCK, size - 1)])
+        return [variable.get() for variable in found]
+
+    def places(self, raw: list[Value], size: Value) -> list[Value]:
+        """The elements of updates, the one behind the last bucket where there is none; reports one out of bounds."""
+        k = self.k
+        behind = k.shl(self.number, self.shift)
+        places: list[Value] = []
+        wrong, is_wrong = raw[0], None
+        for i, each in enumerate(raw):
+            at, is_beyond = resolve(k, each, self.extent, i64.bits)
+            wrong = k.where(is_beyond, each, wrong)
+            is_wrong = is_beyond if is_wrong is None else is_wrong | is_beyond
+            place = k.where(is_beyond, k.const(0, u32), k.cast(at, u32))
+            places.append(k.where(k.tid + i * BLOCK < size, place, behind))
+        assert is_wrong is not None
+        with k.when(is_wrong):
+            if self.flag is not None:
+                self.flag.store(0, [k.const(1, u32)], order="relaxed.gpu")
+            report(k, self.status, wrong)
+        return places
+
+    def ranks(self, places: list[Value]) -> list[Value]:
+        """The numbers of updates in their buckets, two in a word, which registers are short of."""
+        k = self.k
+        found = [k.var(0, u32) for _ in places]
+        are_one = k.const(1, u32) != 0
+        for place in places:
+            bucket = k.shr(place, self.shift)
+            are_one = are_one & (bucket == k.shfl_idx(bucket, 0))
+        with k.when(k.all(are_one)):  # updates in order: one lane counts for all, which would wait for each other
+            with k.when(k.lane == 0):
+                for number, place in zip(found, places, strict=True):
+                    number.set(self.counters.atomic("add", k.shr(place, self.shift), WARP, order="relaxed.cta"))
+            for number in found:
+                number.set(k.shfl_idx(number.get(), 0) + k.lane)
+        with k.otherwise():
+            for number, place in zip(found, places, strict=True):
+                number.set(self.counters.atomic("add", k.shr(place, self.shift), 1, order="relaxed.cta"))
+        ranks = [number.get() for number in found] + [k.const(0, u32)] * (len(found) % 2)
+        return [low | high << 16 for low, high in zip(ranks[::2], ranks[1::2], strict=True)]
+
+    def sum_up(self) -> None:
+        """Replace counters by their sums before each, and tell everybody."""
+        k, spec = self.k, self.spec
+        has_one = k.tid < spec.room
+        count = k.where(has_one, self.counters[k.min(k.tid, spec.room - 1)], k.const(0, u32))
+        through = self.scan_warp(count)
+        with k.when(k.lane == WARP - 1):
+            self.warp_totals[k.warp] = through
+        k.barrier()
+        num_warps = BLOCK // WARP
+        warps = self.scan_warp(k.where(k.lane < num_warps, self.warp_totals[k.min(k.lane, num_warps - 1)], 0))
+        before = k.shfl_idx(warps, k.max(k.warp, 1) - 1)
+        start = k.where(k.warp == 0, k.const(0, u32), before) + through - count
+        tiles = k.cast(k.nctaid, i64)
+        mine = self.starts.at(k.cast(k.ctaid, i64))
+        with k.when(has_one):
+            self.counters[k.tid] = start
+        with k.when(has_one & (k.tid <= self.number)):  # what is behind the last bucket begins where that ends
+            mine[k.cast(k.tid, i64) * tiles] = k.cast(start, u16)
+        with k.when(has_one & (k.tid < self.number)):
+            if self.totals is not None:
+                with k.when(count != 0):
+                    self.totals.atomic("add", k.tid, count)
+        total = k.shfl_idx(warps, num_warps - 1)
+        with k.when((k.tid == 0) & (self.number == spec.room)):
+            self.counters[k.const(spec.room, u32)] = total
+            mine[k.cast(self.number, i64) * tiles] = k.cast(total, u16)
+
+    def scan_warp(self, value: Value) -> Value:
+        """The inclusive sums over the lanes of a warp."""
+        k, distance = self.k, 1
+        while distance < WARP:
+            value = value + k.where(k.lane >= distance, k.shfl_up(value, distance), k.const(0, u32))
+            distance *= 2
+        return value
+
+
+class _Buckets(Grouping):
     """The kernel while it is built."""
 
     def __init__(self, spec: BucketsSpec) -> None:
@@ -242,6 +350,102 @@ class _Buckets(MergingGroups):
                 self.tell_extremes(extremes)
         return k.build()
 
+    # -- updates in order
+
+    def merge(self, places: list[Value], source: Any, size: Value) -> None:
+        """Add up what the same element gets from neighbouring lanes, in a warp whose updates all come in order.
+
+        The last lane of a run then has the sum, rounded to f32, and the one before what rounding left; others have
+        nothing. Both are exact, since exponents are not too far apart, or else updates are left as they are.
+        """
+        k = self.k
+        values = self.loaded(source, range(len(places)), size)
+        self.merged, self.is_merged = [k.var(value) for value in values], k.var(0, u32)
+        self.kept = k.var((1 << len(places)) - 1, u32)  # a bit per update
+        are_in_order = k.const(1, u32) != 0
+        for place in places:
+            are_in_order = are_in_order & (place >= k.shfl_up(place, 1))
+        with k.when(k.all(are_in_order)):
+            highest, depth = self.wider([k.const(0, u32), k.const(0, u32)], tuple(values))
+            highest, depth = k.redux("max", highest), k.redux("max", depth)
+            most = special(u32)
+            span = highest + depth - most  # negative ones are large: of zeros alone, which are left as they are
+            with k.when((highest + HEADROOM < most) & (depth != 0) & (span <= MAX_SPAN)):
+                self.is_merged.set(1)
+                self.kept.set(0)
+                self.widen([highest, depth])
+                behind = k.shl(self.number, self.shift)
+                for i, (place, value, goal) in enumerate(zip(places, values, self.merged, strict=True)):
+                    has_part, part = self.part_of_run(place, value)
+                    self.kept.set(self.kept | k.cast(has_part & (place < behind), u32) << i)
+                    goal.set(part)
+
+    def ranks_of_merged(self, places: list[Value]) -> list[Value]:
+        """The numbers of updates in their buckets; see `ranks`."""
+        k = self.k
+        found = [k.var(0, u32) for _ in range((len(places) + 1) // 2)]
+        with k.when(self.is_merged.get() == 0):
+            for word, ranks in zip(found, self.ranks(places), strict=True):
+                word.set(ranks)
+        with k.otherwise():
+            buckets = [k.shr(place, self.shift) for place in places]
+            first, are_one = k.shfl_idx(buckets[0], 0), k.const(1, u32) != 0
+            for i, bucket in enumerate(buckets):
+                are_one = are_one & ((bucket == first) | (self.kept >> i & 1 == 0))
+            with k.when(k.all(are_one)):
+                holders = [k.ballot(self.kept >> i & 1 != 0) for i in range(len(places))]
+                number = k.var(0, u32)
+                with k.when(k.lane == 0):
+                    total = sum([k.popc(each) for each in holders[1:]], k.popc(holders[0]))
+                    number.set(self.counters.atomic("add", first, total, order="relaxed.cta"))
+                begin, below = k.shfl_idx(number.get(), 0), k.shl(k.const(1, u32), k.lane) - 1
+                for i, each in enumerate(holders):
+                    found[i // 2].set(found[i // 2] | (begin + k.popc(each & below)) << 16 * (i % 2))
+                    begin = begin + k.popc(each)
+            with k.otherwise():
+                for i, bucket in enumerate(buckets):
+                    with k.when(self.kept >> i & 1 != 0):
+                        rank = self.counters.atomic("add", bucket, 1, order="relaxed.cta")
+                        found[i // 2].set(found[i // 2] | rank << 16 * (i % 2))
+        return [word.get() for word in found]
+
+    def part_of_run(self, place: Value, value: Value) -> tuple[Value, Value]:
+        """Whether a lane has a part of the sum of its run of equal places, and that part, as bits."""
+        k, distance = self.k, 1
+        total = k.cvt(k.bitcast(value, f32), f64)
+        while distance < WARP:
+            is_same = (k.lane >= distance) & (k.shfl_up(place, distance) == place)
+            total = k.where(is_same, k.shfl_up(total, distance) + total, total)
+            distance *= 2
+        is_last = (k.lane == WARP - 1) | (k.shfl_down(place, 1) != place)
+        is_next_last = k.shl(k.ballot(is_last) >> 1, WARP - 1 - k.lane) >> (WARP - 1) != 0
+        is_before = ~is_last & is_next_last
+        total = k.where(is_last, total, k.shfl_down(total, 1))
+        rounded = k.cvt(total, f32)
+        rest = k.cvt(total - k.cvt(rounded, f64), f32)
+        rest = k.where(rest == 0, rounded * 0.0, rest)  # a zero of the sum's sign
+        part = k.where(is_last, k.bitcast(rounded, u32), k.where(is_before, k.bitcast(rest, u32), k.const(0, u32)))
+        return is_last | is_before, part
+
+    def has_update(self, i: int, place: Value) -> Value:
+        """Whether a thread's update is one that is grouped."""
+        return (self.kept >> i & 1 != 0) & (place < self.k.shl(self.number, self.shift))
+
+    def values_of(self, source: Any, numbers: range, size: Value) -> list[Any]:
+        """Some of a thread's values; of runs that were added up what `merge` made of them."""
+        if not self.spec.is_merged:
+            return self.loaded(source, numbers, size)
+        k = self.k
+        values = [self.merged[i].get() for i in numbers]
+        with k.when(self.is_merged.get() == 0):
+            self.widen(self.wider([each.get() for each in self.extremes_here], tuple(values)))
+        return values
+
+    def widen(self, extremes: list[Value]) -> None:
+        """Set the extremes of a thread's values as they were given."""
+        for variable, extreme in zip(self.extremes_here, extremes, strict=True):
+            variable.set(extreme)
+
     def copy(self, source: Any, target: Any) -> list[Value]:
         """Write a tile as it lies in shared memory; return the extremes of what a thread has, if they are wanted."""
         k, spec = self.k, self.spec
@@ -262,6 +466,18 @@ class _Buckets(MergingGroups):
                 extremes = self.wider(extremes, copied)
         return extremes
 
+    def wider(self, extremes: list[Value], words: tuple[Value, ...]) -> list[Value]:
+        """The extremes with values among them, given in words."""
+        k, (highest, deepest) = self.k, extremes
+        values = list(words)
+        if self.spec.value is u64:
+            values = [k.pack(low, high) for low, high in zip(words[::2], words[1::2], strict=True)]
+        for value in values:
+            code, most = code_of(k, value), special(value.type)
+            highest = k.max(highest, code)
+            deepest = k.max(deepest, k.where((code >= SMALLEST) & (code != most), most - code, k.const(0, u32)))
+        return [highest, deepest]
+
     def tell_extremes(self, extremes: list[Value]) -> None:
         """Join the extremes of a block's values with those of others."""
         k = self.k
@@ -274,4 +490,4 @@ class _Buckets(MergingGroups):
             self.extremes.atomic("max", k.tid, self.own_extremes[k.tid])
 
 
-__all__ = ["Buckets", "BucketsSpec", "group", "make", "shift_of", "spec_of"]
+__all__ = ["Buckets", "BucketsSpec", "Grouping", "group", "make", "shift_of", "spec_of"]

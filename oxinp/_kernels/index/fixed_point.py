@@ -6,8 +6,6 @@ exact. Otherwise a block first finds the largest exponent of each element, see `
 relative to that: `point` bits of a value as large as the largest are in front of the point, and for f64 32 behind it.
 An element is its sum rounded once, with what was there among the addends. Infinities and NaNs set flags instead.
 Which of both it is depends on the data alone, so that the same input gives the same bits.
-In the second way the sums of runs, see `merging`, are rounded as one value each: there the order of updates may change
-the last bit.
 
 Parts of a bucket that is cut are joined in memory in the second way: `WHOLE` finds exponents, `CUT` adds, `FINISH`
 rounds.

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING
 
 from oxinp._kernels.index.bucket_sums import BLOCK as READ_BLOCK
 from oxinp._kernels.index.bucket_sums import Runs
-from oxinp._kernels.index.buckets import FEW, MANY
-from oxinp._kernels.index.grouping import BLOCK, Grouping
+from oxinp._kernels.index.buckets import BLOCK, FEW, MANY, Grouping
 from oxinp._kernels.plan import Argument, Launch, Plan, Scratch, Work
 from oxinp._kernels.problem import MAX_KERNELS
 from oxinp._kernels.sort.keys import carrier
