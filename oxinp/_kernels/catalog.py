@@ -589,13 +589,7 @@ def sum_specs() -> list[BucketsSpec | SumsSpec]:
         for is_scalar in (False, True)
         for part in ((sums.WHOLE, sums.CUT, sums.FINISH) if type_.is_float else (sums.WHOLE,))
     ]
-    merged: list[BucketsSpec | SumsSpec] = [
-        each.replace(is_merged=True, items=buckets.FEWER_ITEMS)
-        for each in groups
-        if each.has_extremes and each.value is u32
-    ]
-    merged += [each.replace(is_merged=True) for each in added if each.type is f32 and not each.is_scalar]
-    return [*groups, *added, *merged]
+    return [*groups, *added]
 
 
 def select_specs() -> list[SelectRanksSpec | PartitionSpec]:

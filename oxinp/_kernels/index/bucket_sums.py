@@ -43,8 +43,6 @@ class SumsSpec(Frozen):
         One of the constants above; integers have `WHOLE` alone.
     tile : int
         Updates of a tile.
-    is_merged : bool
-        Values may be parts of sums, see `buckets.Buckets`.
     """
 
     type: Type
@@ -52,7 +50,6 @@ class SumsSpec(Frozen):
     is_scalar: bool
     part: str
     tile: int
-    is_merged: bool = False
 
     @property
     def at_once(self) -> int:

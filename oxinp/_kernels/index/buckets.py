@@ -11,7 +11,6 @@ buckets does not matter. Bytes per update: index and value once, 2 bytes and val
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -22,7 +21,7 @@ from oxinp._kernels.problem import MAX_KERNELS
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.frozen import Frozen
 from oxinp._ptx.kernel import retraceable
-from oxinp._ptx.types import Type, f32, f64, i64, u16, u32, u64
+from oxinp._ptx.types import Type, i64, u16, u32, u64
 from oxinp._ptx.warp import WARP
 
 if TYPE_CHECKING:
@@ -31,9 +30,6 @@ if TYPE_CHECKING:
 BLOCK = 512
 ITEMS, FEWER_ITEMS = 16, 12  # of a thread; as many as registers hold
 TILE = BLOCK * ITEMS
-MERGES = False  # updates by f32 values that come in order: a warp adds up runs of equal indices before it groups them
-MAX_SPAN = 19  # of exponents in a warp, up to which sums of 32 values are sums of two floats exactly
-HEADROOM = 8  # by which exponents are to be below that of infinities
 VALUES_NBYTES = 64  # of a thread, loaded before the first is stored
 WORD_NBYTES = 16  # of a tile, that a thread copies at a time
 FEW, MANY = 256, 512  # buckets that kernels have counters for, at most one per thread
@@ -56,8 +52,6 @@ class BucketsSpec(Frozen):
         Updates of a thread.
     has_extremes : bool
         Values are floats, whose largest and smallest codes are wanted, see `exponents`.
-    is_merged : bool
-        Runs of equal indices are added up first, see `merge`; values are f32.
     """
 
     index_type: Type
@@ -65,7 +59,6 @@ class BucketsSpec(Frozen):
     room: int
     items: int
     has_extremes: bool = False
-    is_merged: bool = False
 
     @property
     def tile(self) -> int:
@@ -90,8 +83,6 @@ class Buckets(NamedTuple):
     extremes : Argument
         If they are wanted, u32: the largest code of a value, and how far below `exponents.special` the smallest one is
         of a finite number but zero, 0 where there is none; in any case a word for whoever comes next, 0.
-    is_merged : bool
-        Values may be sums of several, and parts of such sums: multiples of what the smallest value is a multiple of.
     """
 
     steps: list[Step]
@@ -105,7 +96,6 @@ class Buckets(NamedTuple):
     starts: Argument
     totals: Argument
     extremes: Argument
-    is_merged: bool
 
 
 def shift_of(extent: int, most: int) -> int | None:
@@ -120,9 +110,8 @@ def shift_of(extent: int, most: int) -> int | None:
 
 def spec_of(number: int, index_type: Type, value: Type | None, *, has_extremes: bool) -> BucketsSpec:
     """Return the Spec for a number of buckets."""
-    is_merged = MERGES and has_extremes and value is u32
-    items = FEWER_ITEMS if is_merged or (has_extremes and number > FEW) else ITEMS
-    return BucketsSpec(index_type, value, FEW if number <= FEW else MANY, items, has_extremes, is_merged)
+    items = FEWER_ITEMS if has_extremes and number > FEW else ITEMS
+    return BucketsSpec(index_type, value, FEW if number <= FEW else MANY, items, has_extremes)
 
 
 def group(
@@ -165,8 +154,7 @@ def group(
         (count, extent, shift, number),
         Work(nbytes=count * nbytes),
     )
-    grouped = (flag, keys, values, starts, totals, extremes)
-    return Buckets([zeros, launch], shift, number, num_tiles, tile, *grouped, is_merged=spec.is_merged)
+    return Buckets([zeros, launch], shift, number, num_tiles, tile, flag, keys, values, starts, totals, extremes)
 
 
 @lru_cache(MAX_KERNELS)
@@ -244,7 +232,7 @@ class Grouping:
         ranks = [number.get() for number in found] + [k.const(0, u32)] * (len(found) % 2)
         return [low | high << 16 for low, high in zip(ranks[::2], ranks[1::2], strict=True)]
 
-    def sum_up(self) -> None:
+    def sum_up(self, size: Value) -> None:
         """Replace counters by their sums before each, and tell everybody."""
         k, spec = self.k, self.spec
         has_one = k.tid < spec.room
@@ -261,16 +249,14 @@ class Grouping:
         mine = self.starts.at(k.cast(k.ctaid, i64))
         with k.when(has_one):
             self.counters[k.tid] = start
-        with k.when(has_one & (k.tid <= self.number)):  # what is behind the last bucket begins where that ends
-            mine[k.cast(k.tid, i64) * tiles] = k.cast(start, u16)
         with k.when(has_one & (k.tid < self.number)):
+            mine[k.cast(k.tid, i64) * tiles] = k.cast(start, u16)
             if self.totals is not None:
                 with k.when(count != 0):
                     self.totals.atomic("add", k.tid, count)
-        total = k.shfl_idx(warps, num_warps - 1)
-        with k.when((k.tid == 0) & (self.number == spec.room)):
-            self.counters[k.const(spec.room, u32)] = total
-            mine[k.cast(self.number, i64) * tiles] = k.cast(total, u16)
+        with k.when(k.tid == 0):
+            self.counters[k.const(spec.room, u32)] = size
+            mine[k.cast(self.number, i64) * tiles] = k.cast(size, u16)
 
     def scan_warp(self, value: Value) -> Value:
         """The inclusive sums over the lanes of a warp."""
@@ -316,135 +302,28 @@ class _Buckets(Grouping):
         size = k.cast(k.min(self.count - begin, spec.tile), u32)
         raw = self.loaded(self.index.at(begin), range(spec.items), size)
         places = self.places(raw, size)
-        if spec.is_merged:
-            self.extremes_here = [k.var(0, u32), k.var(0, u32)]
-            self.merge(places, self.values.at(begin), size)
-        ranks = self.ranks_of_merged(places) if spec.is_merged else self.ranks(places)
+        ranks = self.ranks(places)
         k.barrier()
-        self.sum_up()
+        self.sum_up(size)
         k.barrier()
         mask = k.shl(k.const(1, u32), self.shift) - 1
         at_once = VALUES_NBYTES // (u32 if spec.value is None else spec.value).nbytes
         for first in range(0, spec.items, at_once):
             here = range(first, min(first + at_once, spec.items))
-            loaded = [None] * len(here) if self.values is None else self.values_of(self.values.at(begin), here, size)
+            loaded = [None] * len(here) if self.values is None else self.loaded(self.values.at(begin), here, size)
             for i, value in zip(here, loaded, strict=True):
                 rank = ranks[i // 2] >> 16 if i % 2 else ranks[i // 2] & 0xFFFF
-                with k.when(self.has_update(i, places[i])) if spec.is_merged else nullcontext():
-                    at = self.counters[k.shr(places[i], self.shift)] + rank
-                    self.own_keys[at] = k.cast(places[i] & mask, u16)
-                    if value is not None:
-                        self.own_values[at] = value
-        if spec.is_merged:
-            self.end = self.counters[self.number]
-            behind = self.end + k.tid
-            with k.when((k.tid < WORD_NBYTES // u16.nbytes) & (behind < spec.tile)):  # the rest of what is copied
-                self.own_keys[behind], self.own_values[behind] = 0, 0
+                at = self.counters[k.shr(places[i], self.shift)] + rank
+                self.own_keys[at] = k.cast(places[i] & mask, u16)
+                if value is not None:
+                    self.own_values[at] = value
         k.barrier()
         self.copy(self.own_keys, self.keys.at(begin))
         if self.own_values is not None:
             extremes = self.copy(self.own_values, self.grouped.at(begin))
-            if spec.is_merged:
-                extremes = [each.get() for each in self.extremes_here]
             if spec.has_extremes:
                 self.tell_extremes(extremes)
         return k.build()
-
-    # -- updates in order
-
-    def merge(self, places: list[Value], source: Any, size: Value) -> None:
-        """Add up what the same element gets from neighbouring lanes, in a warp whose updates all come in order.
-
-        The last lane of a run then has the sum, rounded to f32, and the one before what rounding left; others have
-        nothing. Both are exact, since exponents are not too far apart, or else updates are left as they are.
-        """
-        k = self.k
-        values = self.loaded(source, range(len(places)), size)
-        self.merged, self.is_merged = [k.var(value) for value in values], k.var(0, u32)
-        self.kept = k.var((1 << len(places)) - 1, u32)  # a bit per update
-        are_in_order = k.const(1, u32) != 0
-        for place in places:
-            are_in_order = are_in_order & (place >= k.shfl_up(place, 1))
-        with k.when(k.all(are_in_order)):
-            highest, depth = self.wider([k.const(0, u32), k.const(0, u32)], tuple(values))
-            highest, depth = k.redux("max", highest), k.redux("max", depth)
-            most = special(u32)
-            span = highest + depth - most  # negative ones are large: of zeros alone, which are left as they are
-            with k.when((highest + HEADROOM < most) & (depth != 0) & (span <= MAX_SPAN)):
-                self.is_merged.set(1)
-                self.kept.set(0)
-                self.widen([highest, depth])
-                behind = k.shl(self.number, self.shift)
-                for i, (place, value, goal) in enumerate(zip(places, values, self.merged, strict=True)):
-                    has_part, part = self.part_of_run(place, value)
-                    self.kept.set(self.kept | k.cast(has_part & (place < behind), u32) << i)
-                    goal.set(part)
-
-    def ranks_of_merged(self, places: list[Value]) -> list[Value]:
-        """The numbers of updates in their buckets; see `ranks`."""
-        k = self.k
-        found = [k.var(0, u32) for _ in range((len(places) + 1) // 2)]
-        with k.when(self.is_merged.get() == 0):
-            for word, ranks in zip(found, self.ranks(places), strict=True):
-                word.set(ranks)
-        with k.otherwise():
-            buckets = [k.shr(place, self.shift) for place in places]
-            first, are_one = k.shfl_idx(buckets[0], 0), k.const(1, u32) != 0
-            for i, bucket in enumerate(buckets):
-                are_one = are_one & ((bucket == first) | (self.kept >> i & 1 == 0))
-            with k.when(k.all(are_one)):
-                holders = [k.ballot(self.kept >> i & 1 != 0) for i in range(len(places))]
-                number = k.var(0, u32)
-                with k.when(k.lane == 0):
-                    total = sum([k.popc(each) for each in holders[1:]], k.popc(holders[0]))
-                    number.set(self.counters.atomic("add", first, total, order="relaxed.cta"))
-                begin, below = k.shfl_idx(number.get(), 0), k.shl(k.const(1, u32), k.lane) - 1
-                for i, each in enumerate(holders):
-                    found[i // 2].set(found[i // 2] | (begin + k.popc(each & below)) << 16 * (i % 2))
-                    begin = begin + k.popc(each)
-            with k.otherwise():
-                for i, bucket in enumerate(buckets):
-                    with k.when(self.kept >> i & 1 != 0):
-                        rank = self.counters.atomic("add", bucket, 1, order="relaxed.cta")
-                        found[i // 2].set(found[i // 2] | rank << 16 * (i % 2))
-        return [word.get() for word in found]
-
-    def part_of_run(self, place: Value, value: Value) -> tuple[Value, Value]:
-        """Whether a lane has a part of the sum of its run of equal places, and that part, as bits."""
-        k, distance = self.k, 1
-        total = k.cvt(k.bitcast(value, f32), f64)
-        while distance < WARP:
-            is_same = (k.lane >= distance) & (k.shfl_up(place, distance) == place)
-            total = k.where(is_same, k.shfl_up(total, distance) + total, total)
-            distance *= 2
-        is_last = (k.lane == WARP - 1) | (k.shfl_down(place, 1) != place)
-        is_next_last = k.shl(k.ballot(is_last) >> 1, WARP - 1 - k.lane) >> (WARP - 1) != 0
-        is_before = ~is_last & is_next_last
-        total = k.where(is_last, total, k.shfl_down(total, 1))
-        rounded = k.cvt(total, f32)
-        rest = k.cvt(total - k.cvt(rounded, f64), f32)
-        rest = k.where(rest == 0, rounded * 0.0, rest)  # a zero of the sum's sign
-        part = k.where(is_last, k.bitcast(rounded, u32), k.where(is_before, k.bitcast(rest, u32), k.const(0, u32)))
-        return is_last | is_before, part
-
-    def has_update(self, i: int, place: Value) -> Value:
-        """Whether a thread's update is one that is grouped."""
-        return (self.kept >> i & 1 != 0) & (place < self.k.shl(self.number, self.shift))
-
-    def values_of(self, source: Any, numbers: range, size: Value) -> list[Any]:
-        """Some of a thread's values; of runs that were added up what `merge` made of them."""
-        if not self.spec.is_merged:
-            return self.loaded(source, numbers, size)
-        k = self.k
-        values = [self.merged[i].get() for i in numbers]
-        with k.when(self.is_merged.get() == 0):
-            self.widen(self.wider([each.get() for each in self.extremes_here], tuple(values)))
-        return values
-
-    def widen(self, extremes: list[Value]) -> None:
-        """Set the extremes of a thread's values as they were given."""
-        for variable, extreme in zip(self.extremes_here, extremes, strict=True):
-            variable.set(extreme)
 
     def copy(self, source: Any, target: Any) -> list[Value]:
         """Write a tile as it lies in shared memory; return the extremes of what a thread has, if they are wanted."""
@@ -455,10 +334,6 @@ class _Buckets(Grouping):
         extremes = [k.const(0, u32), k.const(0, u32)]
         for i in range(-(-num_words // BLOCK)):
             word = k.tid + i * BLOCK if i else k.tid
-            if spec.is_merged:
-                with k.when((word < num_words) & (word * (WORD_NBYTES // source.type.nbytes) < self.end)):
-                    goal.store(word * width, words.load(word * width, width))
-                continue
             copied = words.load(k.min(word, num_words - 1) * width, width)
             with k.when(word < num_words):
                 goal.store(word * width, copied)

@@ -126,11 +126,7 @@ class FixedPointSums(BucketSums):
         field = k.shr(bits, self.mantissa) & ((1 << (self.bits.bits - 1 - self.mantissa)) - 1)
         fraction = k.cast(bits & ((1 << self.mantissa) - 1), u64)
         digits = k.where(field != 0, fraction | (1 << self.mantissa), fraction)
-        code = k.max(k.cast(field, u32), 1) + OFFSET
-        if self.spec.is_merged:  # digits below the lowest ones of values are zeros
-            digits = k.shr(digits, k.max(code, lowest) - code)
-            code = k.max(code, lowest)
-        shift = code - lowest  # of zeros any
+        shift = k.max(k.cast(field, u32), 1) + OFFSET - lowest  # of zeros any
         low = k.shl(digits, shift)
         high = k.where(shift == 0, k.const(0, u64), k.shr(digits, 64 - shift))
         is_negative = k.shr(bits, self.bits.bits - 1) != 0

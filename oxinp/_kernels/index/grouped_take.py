@@ -170,7 +170,7 @@ class _Group(Grouping):
         with k.when((num_near * 2 > spec.tile) | (num_buckets <= MIN_BUCKETS)):
             self.read(places, begin, size)
         with k.otherwise():
-            self.sum_up()
+            self.sum_up(size)
             k.barrier()
             mask = k.shl(k.const(1, u32), self.shift) - 1
             for i, place in enumerate(places):

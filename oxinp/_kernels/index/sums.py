@@ -82,7 +82,7 @@ def add(
     given = (Argument("in1"),) if is_scalar else (grouped.values,)
     shared = (Argument("out0"), grouped.flag, grouped.keys, grouped.starts, grouped.totals)
     fixed = (extent, stride, shift, grouped.number, grouped.num_tiles, piece)
-    spec = SumsSpec(type_, size, is_scalar, WHOLE, grouped.tile, grouped.is_merged)
+    spec = SumsSpec(type_, size, is_scalar, WHOLE, grouped.tile)
     grid = (grouped.number + most, 1, 1)
     nbytes = u16.nbytes + (0 if is_scalar else type_.nbytes)
     work = Work(nbytes=count * nbytes + 2 * extent * type_.nbytes)

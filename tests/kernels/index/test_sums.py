@@ -26,7 +26,7 @@ def add(session, x, index, values, shift=SHIFT, **options):
     is_scalar = not isinstance(values, np.ndarray)
     plan = sums.add(
         index.size, x.size, x.strides[0] // x.itemsize, shift, from_dtype(x.dtype), from_dtype(index.dtype),
-        is_scalar=is_scalar, **{"items": 1, **options},
+        is_scalar=is_scalar, items=1, **options,
     )  # fmt: skip
     given = int(np.array(values, x.dtype).view(f"u{x.itemsize}")) if is_scalar else session.pointer(values)
     session.run(plan, [x], [session.pointer(index), given, report])
@@ -147,61 +147,6 @@ def test_few_elements_are_shared_by_many_blocks(session, monkeypatch, dtype):
     assert plan.steps[-1].grid[0] > sums.NUM_PARTS // 4
     add(session, x, index, values, shift=0)
     assert_same(x, np.array([values[::2].sum(dtype="f8"), values[1::2].sum(dtype="f8")], dtype))
-
-
-@pytest.fixture
-def merges(monkeypatch):
-    monkeypatch.setattr(buckets, "MERGES", True)
-
-
-def few_bins(rng, number, count):
-    """Indices in order, of runs of all lengths from 1 to more than a warp, and of a part of the bins."""
-    return np.sort(rng.choice(rng.integers(0, number, max(1, count // 9)), count))
-
-
-@pytest.mark.usefixtures("merges")
-@pytest.mark.parametrize(("piece", "scale"), [(0, 5), (600, 5), (0, 2.0**20), (0, -0.0)])
-@pytest.mark.parametrize(("shift", "items"), [(7, 1), (5, 2), (1, 3)])
-@pytest.mark.parametrize("lead", [1.0, 2.0**9])
-def test_runs_in_order_are_merged_exactly(session, piece, scale, shift, items, lead):
-    rng, number = np.random.default_rng(items), {7: 1000, 5: 1000, 1: 1023}[shift]
-    x = (rng.standard_normal(number) * scale).astype("f4")
-    index = few_bins(rng, number, 3700)
-    values = (rng.standard_normal(3700) * 2.0 ** rng.integers(-3, 3, 3700)).astype("f4")
-    values[::40] *= np.float32(lead)
-    values[1::40] = -values[::40][: values[1::40].size]  # which cancels
-    added = [values[index == i].tolist() for i in range(number)]
-    expected = np.array([math.fsum([there, *more]) if more else there for there, more in zip(x, added, strict=True)])
-    assert not add(session, x, index, values, shift, piece=piece, items=items)[1].any()
-    assert x.tobytes() == expected.astype("f4").tobytes()
-
-
-@pytest.mark.usefixtures("merges")
-@pytest.mark.parametrize("spread", [3, 7, 20])
-def test_the_order_of_merged_runs_does_not_matter(session, spread):
-    """Nor does it where exponents are too far apart for a warp, or for all exact sums."""
-    rng = np.random.default_rng(spread)
-    index, found = few_bins(rng, 700, 5000), []
-    values = (rng.standard_normal(5000) * 2.0 ** rng.integers(-spread, spread, 5000)).astype("f4")
-    for order in (slice(None), rng.permutation(5000)):
-        x = np.zeros(700, "f4")
-        add(session, x, index[order].copy(), values[order].copy())
-        found.append(x.tobytes())
-    assert found[0] == found[1]
-
-
-@pytest.mark.usefixtures("merges")
-@pytest.mark.parametrize("value", [0.0, -0.0, np.inf, np.nan, 3e38, 1e-45, 1e-38])
-def test_merged_runs_of_what_is_no_plain_number(session, value):
-    index = np.repeat(np.arange(50), 40)
-    values = np.full(2000, value, "f4")
-    values[::7] *= np.float32(0.75) if abs(value) > 1e-40 else 1
-    for there in (-0.0, 1.0):
-        x = np.full(60, there, "f4")
-        with np.errstate(invalid="ignore", over="ignore"):
-            expected = exact(x, index, values)
-        add(session, x, index, values)
-        assert_same(x, expected)
 
 
 def test_where_sums_are_grouped():
