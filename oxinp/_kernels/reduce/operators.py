@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from oxinp._kernels.problem import Element, ReduceOp
 from oxinp._kernels.reduce.accumulate import tree
 from oxinp._ptx.math.parts import ldexp
-from oxinp._ptx.types import Type, c64, c128, compound, f32, f64, i32, i64, u32, u64
+from oxinp._ptx.types import Compound, Type, c64, c128, compound, f32, f64, i32, i64, u32, u64
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

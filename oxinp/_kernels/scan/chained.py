@@ -1,6 +1,6 @@
 """Scans of few long rows in one pass, by decoupled look-back in a fixed order.
 
-Data layout: the scanned loop is the innermost, divided into tiles of ``block * items`` elements, of which blocks take
+Data layout: the scanned loop is the innermost, divided into tiles of ``BLOCK * items`` elements, of which blocks take
 the next by an atomic ticket. Who owns what: a block scans a tile, a thread `items` consecutive elements of it.
 Algorithm: neighbouring threads load neighbouring elements to shared memory; each thread combines its own ones, the
 block scans these totals and publishes the total of the tile; the first warp computes the total of the tiles before it
@@ -31,13 +31,12 @@ from oxinp._ptx.types import UNSIGNED, Type, pred, u32, u64
 from oxinp._ptx.warp import WARP
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
-    from oxinp._kernels.problem import ReduceOp
     from oxinp._ptx.value import Value
 
 BLOCK = 256
-WIDE_BLOCK = 256  # of sums that keep their errors, whose joining takes as long as their elements
+NUM_WARPS = BLOCK // WARP
 FAN_BITS = 5
 FAN = 1 << FAN_BITS  # one lane per entry
 SUM_BLOCKS = 6  # of sums of floats alone, per multiprocessor: as many as shared memory holds
@@ -57,24 +56,16 @@ class ScanChainedSpec(ScanSpec):
         Elements per thread; odd, so that shared memory has no bank conflicts.
     levels : int
         Of totals: rows have at most ``FAN ** levels`` tiles.
-    block : int
-        Threads.
     """
 
     vector: int
     items: int
     levels: int
-    block: int = BLOCK
 
     @property
     def tile(self) -> int:
         """Elements of a tile."""
-        return self.block * self.items
-
-    @property
-    def num_warps(self) -> int:
-        """Warps of a block."""
-        return self.block // WARP
+        return BLOCK * self.items
 
     @property
     def is_copied(self) -> bool:
@@ -109,22 +100,10 @@ def make(spec: ScanChainedSpec) -> Kernel:
     return _ScanChained(spec).build()
 
 
-def is_plain_sum(op: ReduceOp, chain: Chain, number: int) -> bool:
-    """Whether a scan is a sum of floats, or of complex numbers of two, that nothing is computed before."""
-    is_alone = op.name == "sum" and not chain.instrs
-    return op.acc.bits <= 128 and is_alone and not value_type(chain, number).is_integer
-
-
-def block_for(op: ReduceOp, chain: Chain, number: int) -> int:
-    """Return the threads of a block; where distances take 64 bits, registers are too few for more elements of each."""
-    is_wide = op.append is not None and is_plain_sum(op, chain, number) and chain.index_bits == u32.bits
-    return WIDE_BLOCK if is_wide else BLOCK
-
-
 def _min_blocks(spec: ScanChainedSpec) -> int:
     """How many blocks the registers of a multiprocessor have to hold."""
-    bits = spec.op.acc.bits
-    if is_plain_sum(spec.op, spec.chain, spec.value):
+    bits, is_alone = spec.op.acc.bits, spec.op.name == "sum" and not spec.chain.instrs
+    if bits <= 128 and is_alone and not spec.value_type.is_integer:
         return SUM_BLOCKS
     return 5 if bits <= 64 else 3 if bits <= 128 else 2
 
@@ -134,7 +113,7 @@ class _ScanChained(ScanKernel):
 
     def __init__(self, spec: ScanChainedSpec) -> None:
         self.spec = spec
-        self.k = k = Builder("scan_chained", block=spec.block, min_blocks=_min_blocks(spec))
+        self.k = k = Builder("scan_chained", block=BLOCK, min_blocks=_min_blocks(spec))
         self.ticket = k.pointer("ticket", u32)
         self.descriptors = [k.pointer(f"level_{i}", u64) for i in range(spec.levels)]
         super().__init__(k, spec)
@@ -147,7 +126,7 @@ class _ScanChained(ScanKernel):
         result = spec.target.type
         is_in_place = result.nbytes == spec.value_type.nbytes
         self.results = self.elements.view(result) if is_in_place else k.dynamic_shared(result, spec.tile)
-        self.warp_totals = k.dynamic_shared(spec.op.acc, spec.num_warps)
+        self.warp_totals = k.dynamic_shared(spec.op.acc, NUM_WARPS)
         self.before = k.dynamic_shared(spec.op.acc, 1)
         self.number = k.dynamic_shared(u32, 1)
 
@@ -175,12 +154,12 @@ class _ScanChained(ScanKernel):
 
     def load(self, origin: Position, count: Value) -> None:
         """Load the elements of the tile to shared memory; those behind the end of the row are arbitrary."""
-        k, vector, block = self.k, self.spec.vector, self.spec.block
+        k, vector = self.k, self.spec.vector
         num_units = count / vector if vector > 1 else count
-        whole = -(-self.spec.tile // (vector * block))
+        whole = -(-self.spec.tile // (vector * BLOCK))
         last = k.max(num_units, 1) - 1
         with k.when(num_units != 0):
-            units = [k.tid + i * block if i else k.tid for i in range(whole)]
+            units = [k.tid + i * BLOCK if i else k.tid for i in range(whole)]
             places = [origin.moved(self.scanned, k.cast(k.min(unit, last), self.type) * vector) for unit in units]
             if self.spec.is_copied:
                 copies = AsyncCopies(k)
@@ -199,7 +178,7 @@ class _ScanChained(ScanKernel):
         with k.otherwise():  # a row that ends with less than one unit
             for i in range(self.spec.items):
                 place = origin.moved(self.scanned, k.const(0, self.type))
-                self.elements[k.tid + i * block] = self.evaluated(place, place.load(1), 1)[0]
+                self.elements[k.tid + i * BLOCK] = self.evaluated(place, place.load(1), 1)[0]
         k.barrier()
         rest = num_units * vector + k.tid
         with k.when(rest < count):
@@ -212,9 +191,9 @@ class _ScanChained(ScanKernel):
 
     def store(self, target: Spot, count: Value) -> None:
         """Store the results of the tile."""
-        k, vector, block = self.k, self.spec.vector, self.spec.block
-        for i in range(-(-self.spec.tile // (vector * block))):
-            first = (k.tid + i * block) * vector
+        k, vector = self.k, self.spec.vector
+        for i in range(-(-self.spec.tile // (vector * BLOCK))):
+            first = (k.tid + i * BLOCK) * vector
             with k.when(first + vector <= count):
                 values = self.results.load(first, vector)
                 target.moved(self.scanned, k.cast(first, self.type)).store(values)
@@ -223,49 +202,39 @@ class _ScanChained(ScanKernel):
             with k.when(rest < count):
                 target.moved(self.scanned, k.cast(rest, self.type)).store([self.results[rest]])
 
-    def running(self, start: Value | None) -> Iterator[Value]:
-        """Yield the accumulators up to each element of a thread, which are read from the tile's shared memory.
-
-        Parameters
-        ----------
-        start : Value or None
-            What is before the first one.
-        """
-        k, op = self.k, self.spec.op
-        own = self.elements.at(k.tid * self.spec.items)
-        elements = [own[i] for i in range(self.spec.items)]
-        if op.append is None or start is None:
-            lifted = [k.cast(x, op.acc) if op.lift is None else op.lift(k, x) for x in elements]
-        for i, element in enumerate(elements):
-            if start is None:
-                start = lifted[i]
-            else:
-                start = self.combine(start, lifted[i]) if op.append is None else op.append(k, start, element)
-            yield start
+    def own_elements(self) -> list[Value]:
+        """The elements of a thread; read from shared memory as they are used."""
+        own = self.elements.at(self.k.tid * self.spec.items)
+        return [own[i] for i in range(self.spec.items)]
 
     # -- the scan
 
     def scan(self, row: Value, tile: Value) -> None:
         """Scan what lies in shared memory."""
-        k, num_warps = self.k, self.spec.num_warps
-        *_, own = self.running(None)
+        k = self.k
+        first, *others = self.own_elements()
+        op = self.spec.op
+        own = k.cast(first, op.acc) if op.lift is None else op.lift(k, first)
+        for element in others:
+            own = self.appended(own, element)
         through = self.scan_warp(own, WARP)
         exclusive = k.where(k.lane == 0, self.identity, k.shfl_up(through, 1))
         with k.when(k.lane == WARP - 1):
             self.warp_totals[k.warp] = through
         k.barrier()
-        totals = self.scan_warp(self.warp_totals[k.lane & (num_warps - 1)], num_warps)
+        totals = self.scan_warp(self.warp_totals[k.lane & (NUM_WARPS - 1)], NUM_WARPS)
         earlier = k.shfl_idx(totals, k.max(k.warp, 1) - 1)
         earlier = k.where(k.warp == 0, self.identity, earlier)
         with k.when(k.warp == 0):
-            before = self.look_back(k.shfl_idx(totals, num_warps - 1), row, tile)
+            before = self.look_back(k.shfl_idx(totals, NUM_WARPS - 1), row, tile)
             with k.when(k.lane == 0):
                 self.before[0] = before
         k.barrier()
-        before = self.combine(self.before[0], self.combine(earlier, exclusive))
+        running = self.combine(self.before[0], self.combine(earlier, exclusive))
         results = self.results.at(k.tid * self.spec.items)
-        for i, total in enumerate(self.running(before)):
-            results[i] = self.result(total)
+        for i, element in enumerate(self.own_elements()):
+            running = self.appended(running, element)
+            results[i] = self.result(running)
 
     def scan_warp(self, value: Value, width: int) -> Value:
         """Return the inclusive scan over the first lanes of a warp."""

@@ -165,16 +165,15 @@ class Scan(Planner):
         """The pass in which several blocks scan a row; None where a row is a single tile."""
         value, result = scan_chained.value_type(chain, self.value), target.type
         nbytes = value.nbytes + (0 if result.nbytes == value.nbytes else result.nbytes)
-        block = scan_chained.block_for(self.op, chain, self.value)
-        most = max(1, TILE_NBYTES // (nbytes * block))
+        most = max(1, TILE_NBYTES // (nbytes * scan_chained.BLOCK))
         items = min(MAX_ITEMS, most - 1 + most % 2) or 1
-        tiles = -(-loops.length // (block * items))
+        tiles = -(-loops.length // (scan_chained.BLOCK * items))
         if tiles == 1:
             return None
         entries = [tiles]
         while entries[-1] > scan_chained.FAN:
             entries.append(-(-entries[-1] // scan_chained.FAN))
-        fields = (self.value, self.op, target, CHAINED, vector, items, len(entries), block)
+        fields = (self.value, self.op, target, CHAINED, vector, items, len(entries))
         spec = self.spec(ScanChainedSpec, chain, *fields)
         num_rows, bits = loops.kept.size, chain.index_bits
         constants = (

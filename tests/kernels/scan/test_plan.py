@@ -8,7 +8,6 @@ import pytest
 from oxinp._kernels.plan import Launch
 from oxinp._kernels.problem import Instr, ReduceOp
 from oxinp._kernels.reduce.operators import compensated_sum, extremum_of_bytes, scannable
-from oxinp._kernels.scan import chained
 from oxinp._kernels.scan import plan as scan
 from oxinp._ptx.types import from_dtype, i64, u8
 from tests.comparator import assert_same
@@ -109,17 +108,6 @@ def test_levels_of_sums(session, monkeypatch, shape, dtype):
     monkeypatch.setattr(scan, "UNITS_PER_LANE", 0)
     plan = check(session, random_values(np.random.default_rng(5), shape, dtype), len(shape) - 1)
     assert {step.kernel.name for step in plan.steps if isinstance(step, Launch)} == {"scan_chained"}
-
-
-@pytest.mark.parametrize("block", [128, 256])
-@pytest.mark.parametrize("dtype", [np.dtype(name) for name in ("f8", "c16")], ids=str)
-def test_sums_that_keep_errors_in_blocks_of_any_size(session, monkeypatch, dtype, block):
-    monkeypatch.setattr(chained, "WIDE_BLOCK", block)
-    x = random_values(np.random.default_rng(7), (40_003,), dtype)
-    x[1::2] = -x[:-1:2] * (1 + np.finfo(dtype).eps)  # of which next to nothing is left
-    plan = check(session, x, 0)
-    (launch,) = [step for step in plan.steps if isinstance(step, Launch)]
-    assert launch.kernel.block[0] == (block if dtype.kind == "f" else 256)
 
 
 @pytest.mark.parametrize("dtype", [np.dtype(name) for name in ("i1", "f4", "f8")], ids=str)
