@@ -114,9 +114,6 @@ class ReduceOp(Frozen):
         Elements have to say their index: flat, in C order over the reduced dimensions.
     batch : int
         Elements that a thread may hold in registers at once.
-    append : callable or None
-        ``append(k, accumulator, value)``, the accumulator with an element more, where that takes fewer instructions
-        than lifting and combining; for scans.
     """
 
     name: str
@@ -129,7 +126,6 @@ class ReduceOp(Frozen):
     num_parameters: int = 0
     wants_index: bool = False
     batch: int = 64
-    append: Callable[..., Any] | None = None
 
     def joining(self) -> ReduceOp:
         """Return the operator that reduces the accumulators of an earlier pass."""

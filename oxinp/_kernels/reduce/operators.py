@@ -166,55 +166,6 @@ _SUMMED_IN: dict[Type, tuple[Type, Type]] = {
 }
 
 
-_KEPT = {compensated_sum(type_).acc: type_ for type_ in (f64, c128)}
-
-
-@cache
-def _running_sum(type: Type) -> ReduceOp:
-    """Return the sum of a scan: a sum, and what it is too large by, per part.
-
-    Subtracting that, a 0 of either sign or none where it is NaN after an infinity, keeps the signs of zeros; so there
-    is one floating-point instruction per result. An element takes no error along.
-    """
-    acc = compensated_sum(type).acc
-
-    def combine(k: Builder, a: Value, b: Value) -> Value:
-        parts: list[Value] = []
-        for (s, over), (t, other) in zip(_pairs(a), _pairs(b), strict=True):
-            total, more = _sum_over(s, t)
-            parts += [total, over + other + more]
-        return k.compound(acc, *parts)
-
-    def append(k: Builder, a: Value, value: Value) -> Value:
-        parts: list[Value] = []
-        for (s, over), t in zip(_pairs(a), k.cast(value, type).parts, strict=True):
-            total, more = _sum_over(s, t)
-            parts += [total, over + more]
-        return k.compound(acc, *parts)
-
-    def finish(k: Builder, total: Value) -> Value:
-        parts = []
-        for s, over in _pairs(total):
-            _, upper = k.unpack(k.bitcast(over, u64))
-            has_none = (upper & _SPECIAL) == _SPECIAL
-            parts.append(k.where(has_none, s, s - over))
-        return k.compound(type, *parts) if type.is_complex else parts[0]
-
-    lift = compensated_sum(type).lift
-    return ReduceOp("sum", acc, (-0.0, 0.0) * len(type.parts), combine, lift, None, finish, append=append)
-
-
-_SPECIAL = 0x7FF00000
-"""The exponent's bits in the upper half of an infinity or NaN of f64."""
-
-
-def _sum_over(a: Any, b: Any) -> tuple[Any, Any]:
-    """The rounded sum of two floats, and how much it is above the sum; see `two_sum`."""
-    total = a + b
-    seen = total - a
-    return total, ((total - seen) - a) + (seen - b)
-
-
 @cache
 def _cast_to(type: Type) -> Any:
     def finish(k: Builder, total: Value) -> Value:
@@ -234,8 +185,8 @@ def scannable(op: ReduceOp) -> ReduceOp:
     if acc in _SUMMED_IN and op.name == "sum":
         type_, wide = _SUMMED_IN[acc]
         return ReduceOp("sum", wide, -0.0 if wide is f64 else complex(-0.0, -0.0), add, None, None, _cast_to(type_))
-    if acc in _KEPT and op.name == "sum":
-        return _running_sum(_KEPT[acc])
+    if isinstance(acc, Compound) and not acc.is_complex and op.name == "sum":
+        return op.replace(identity=(-0.0, 0.0) * (len(acc.parts) // 2))
     if not acc.is_complex or op.name != "prod":
         return op
     flagged = compound(*acc.parts, i32)

@@ -202,21 +202,21 @@ class _ScanChained(ScanKernel):
             with k.when(rest < count):
                 target.moved(self.scanned, k.cast(rest, self.type)).store([self.results[rest]])
 
-    def own_elements(self) -> list[Value]:
-        """The elements of a thread; read from shared memory as they are used."""
-        own = self.elements.at(self.k.tid * self.spec.items)
-        return [own[i] for i in range(self.spec.items)]
+    def accumulators(self) -> list[Value]:
+        """The elements of a thread, lifted; read from shared memory as they are used."""
+        k, op = self.k, self.spec.op
+        own = self.elements.at(k.tid * self.spec.items)
+        values = [own[i] for i in range(self.spec.items)]
+        return [k.cast(value, op.acc) if op.lift is None else op.lift(k, value) for value in values]
 
     # -- the scan
 
     def scan(self, row: Value, tile: Value) -> None:
         """Scan what lies in shared memory."""
         k = self.k
-        first, *others = self.own_elements()
-        op = self.spec.op
-        own = k.cast(first, op.acc) if op.lift is None else op.lift(k, first)
-        for element in others:
-            own = self.appended(own, element)
+        own, *others = self.accumulators()
+        for value in others:
+            own = self.combine(own, value)
         through = self.scan_warp(own, WARP)
         exclusive = k.where(k.lane == 0, self.identity, k.shfl_up(through, 1))
         with k.when(k.lane == WARP - 1):
@@ -232,8 +232,8 @@ class _ScanChained(ScanKernel):
         k.barrier()
         running = self.combine(self.before[0], self.combine(earlier, exclusive))
         results = self.results.at(k.tid * self.spec.items)
-        for i, element in enumerate(self.own_elements()):
-            running = self.appended(running, element)
+        for i, value in enumerate(self.accumulators()):
+            running = self.combine(running, value)
             results[i] = self.result(running)
 
     def scan_warp(self, value: Value, width: int) -> Value:

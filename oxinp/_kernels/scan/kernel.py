@@ -64,14 +64,6 @@ class ScanKernel:
         value: Value = self._spec.op.combine(self._k, a, b)
         return value
 
-    def appended(self, total: Any, element: Value) -> Value:
-        """Return the accumulator of a range of elements and one more."""
-        k, op = self._k, self._spec.op
-        if op.append is None:
-            return self.combine(total, k.cast(element, op.acc) if op.lift is None else op.lift(k, element))
-        value: Value = op.append(k, total, element)
-        return value
-
     def lifted(self, place: Position, loaded: list[Sequence[Value]], width: int) -> list[Value]:
         """Return the accumulators of loaded elements."""
         k, op, number = self._k, self._spec.op, self._spec.value
