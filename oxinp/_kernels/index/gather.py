@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from oxinp._ptx.value import Value
 
 MAX_NBYTES = 16  # that a thread loads or stores at once
-ALONG_WIDTH = 1  # neighbouring results of a thread that has indices along the innermost axis
+ALONG_WIDTH = 2  # neighbouring results of a thread that has indices along the innermost axis
 
 
 class TakeSpec(Frozen):

@@ -19,8 +19,8 @@ log(n / i) steps long on average: one, over all i.
 Data layout: draws are u32, that of i at i - 1; those of a range are pairs of a number and a step; results are i64. A
 thread has a step, in `links` `PER_THREAD`, in `split` `PER_SPLIT`. Bytes per element: 4 read and 12 written by `split`;
 8 read and 8 written by `links`; 12 read, two words at random in every step of a chain but the last, and 8 written by
-`follow`. Measured for 2**26 elements on the H100: split 0.55 ms, links 1.69, follow 1.58; lists that go on where their
-steps are, in ranges of 2**23 numbers, 0.43, 2.63 and 1.43.
+`follow`. Measured for 2**26 elements on the H100: split 0.61 ms, links 1.58 (four or eight steps of a thread 1.69 and
+1.87), follow 1.58; lists that go on where their steps are, in ranges of 2**23 numbers, 0.43, 2.63 and 1.43.
 
 Source: J. Shun et al., "Sequential Random Permutation, List Contraction and Tree Contraction are Highly Parallel"
 (2015), for the depth of chains.
@@ -58,7 +58,7 @@ SEGMENTS_PER_SM = 3
 WINDOWS_PER_STEP = 12  # windows that take as long as two steps of `walk`
 SIGMAS = 12  # of the words that are taken
 NONE = UNKNOWN
-PER_THREAD = 4  # steps of `links`
+PER_THREAD = 2  # steps of `links`
 PER_SPLIT = 8
 RANGE_BITS = 22  # of numbers whose lists begin in 16 MiB, and go on in as much or more
 MOST_RANGE_BITS = 4  # of the number of a range

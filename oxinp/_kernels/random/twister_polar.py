@@ -40,7 +40,7 @@ POINTS, ENDS, VALUES = "points", "ends", "values"
 TURN = STEP * STEPS  # words
 PER_WARP = -(-TURN // (4 * MAKERS)) * WARP  # points of a warp in a turn
 assert TURN % 4 == 0
-CHUNK = 16 * BLOCK  # points of a block
+CHUNK = 8 * BLOCK  # points of a block
 
 
 class PolarSpec(Frozen):
