@@ -42,12 +42,18 @@ CASES = {
 @pytest.mark.usefixtures("on_device")
 @pytest.mark.parametrize("name", CASES)
 def test_nothing_is_stored(kernels, name):
+    """One launch makes the result, and no draw is stored."""
     found = []
     for xp in (oxinp, np):
         g = xp.random.Generator(getattr(xp.random, "PCG64DXSM" if name == "DXSM" else "PCG64")(5))
         g.random(7 if xp is np else (7,))
         kernels["stored"].clear()
-        found.append([CASES[name](g), g.integers(0, 9, 3)])
+        before = oxinp.cuda.stats().launches
+        result = CASES[name](g)
+        if xp is oxinp:
+            oxinp.evaluate(result)
+            assert oxinp.cuda.stats().launches == before + 1
+        found.append([result, g.integers(0, 9, 3)])
     assert_same(*found)
     assert len(kernels["reduced"]) == 1
     assert not kernels["stored"]
