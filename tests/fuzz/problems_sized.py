@@ -19,7 +19,8 @@ from oxinp._kernels.lapack import cholesky, hessenberg, multishift, pivoted, sma
 from oxinp._kernels.lapack import plan as lapack
 from oxinp._kernels.lapack.lu import Stack
 from oxinp._kernels.plan import ALIGNMENT, Argument, inputs, outputs
-from oxinp._kernels.random import fill, lcg, philox, shuffle, stored_plan, twister, twister_plan
+from oxinp._kernels.random import fill, lcg, philox, segments, shuffle, stored_plan, twister, twister_plan
+from oxinp._kernels.random.libm_log1p import FORMS, OWN
 from oxinp._kernels.random.twister_formats import FORMATS
 from oxinp._kernels.random.variates import VARIATES
 from oxinp._kernels.sort import count as counting
@@ -117,11 +118,13 @@ def _stored_draws(p: Problem) -> None:
     device = planning.backend().capability
     expected = 0 if VARIATES[name].expected else 1 + p.choice((0.02, 0.4, 1.0))
     skip, is_shifted = p.choice((0, 0, 1, 2, 3)), p.chance(50)
-    stored_plan.plan(
-        p.choice(tuple(philox.VARIANTS)), name, size, device, skip=skip, is_shifted=is_shifted, expected=expected
+    generator = p.choice(tuple(philox.VARIANTS))
+    draw = segments.Draw(
+        generator, name, size, is_shifted, skip, expected, log1p=p.choice(FORMS.get(VARIATES[name].type, (OWN,)))
     )
-    cut = stored_plan.twisted_cut(name, size, device, expected=expected)
-    stored_plan.twisted_plan(name, size, device, cut=cut, expected=expected)
+    stored_plan.plan(draw, device)
+    draw = segments.Draw("MT19937", name, size, expected=expected)
+    stored_plan.twisted_plan(draw, device, cut=stored_plan.twisted_cut(draw, device))
 
 
 def _stacked_products(p: Problem) -> None:
