@@ -250,8 +250,9 @@ def fma(a: Array, b: Array, c: Array) -> Array:
         return _fma64(a, b, c)
     # The product is exact in f64. The sum is rounded there and once more here, which is wrong at most where it is half
     # way between two numbers of the type, and among its subnormal numbers, where half way is elsewhere.
-    product = np.multiply(a, b, dtype=np.float64)
-    total = product + c
+    product = a.astype(np.float64) * b.astype(np.float64)
+    addend = c.astype(np.float64)
+    total = product + addend
     result = total.astype(a.dtype)
     below, half, least = _NARROW[a.dtype]
     doubtful = (total.view(np.int64) & below) == half
@@ -259,9 +260,8 @@ def fma(a: Array, b: Array, c: Array) -> Array:
     if any_of(small):
         doubtful |= small & (total != 0)
     if any_of(doubtful):
-        addend = np.broadcast_to(c, total.shape)[doubtful].astype(np.float64)
-        exact = np.broadcast_to(product, total.shape)[doubtful]
-        result[doubtful] = _round_to_odd(*two_sum(exact, addend)).astype(a.dtype)
+        product, addend = (np.broadcast_to(x, total.shape)[doubtful] for x in (product, addend))
+        result[doubtful] = _round_to_odd(*two_sum(product, addend)).astype(a.dtype)
     return result
 
 

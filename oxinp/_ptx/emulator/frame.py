@@ -35,14 +35,18 @@ class Frame(Lanes):
             ranks = (address >> np.uint32(RANK_BIT)).astype(np.int64) - 1
             start = machine.shared_start[self.blocks // self.cluster_size * self.cluster_size + ranks]
             return (address & np.uint32((1 << RANK_BIT) - 1)).astype(np.int64) + offset + start
-        positions = np.add(address, offset, dtype=np.int64)
+        positions = address.astype(np.int64)
+        if offset:
+            positions += offset
+        if machine.num_blocks == 1:  # there is nobody else's; what lies outside is not allocated
+            return positions
         outside = positions.view(np.uint64) >= machine.shared_stride
         if self.mask is not None:
             outside = outside & self.mask
         if any_of(outside):
             position = int(self.over_lanes(outside).argmax())
             self.fail_access(position, int(self.over_lanes(positions)[position]), "out of shared memory")
-        return positions if machine.num_blocks == 1 else positions + self.shared_start
+        return positions + self.shared_start
 
     @property
     def cluster_size(self) -> int:
