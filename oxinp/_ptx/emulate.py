@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from oxinp._ptx.emulator.faults import AccessError, DeadlockError, DivergenceError, EmulationError, RaceError
 from oxinp._ptx.emulator.frame import Frame
+from oxinp._ptx.emulator.lanes import distinct
 from oxinp._ptx.emulator.machine import WARP, Machine
 from oxinp._ptx.emulator.program import Code, CollectiveNode, IfNode, LeaveNode, LoopNode, Program, WaitNode
 from oxinp._ptx.emulator.space import Memory
@@ -104,12 +105,12 @@ def _is_complete(fiber: Fiber, node: CollectiveNode) -> bool:
         return True
     if size == WARP:
         members = fiber.to_warps(fiber.registers[node.sources[-1]])
-        wanted = members & machine.existing_lanes(np.unique(fiber.lanes // WARP))
+        wanted = members & machine.existing_lanes(distinct(fiber.lanes // WARP))
         present = fiber.active_warps()
         words = np.packbits(present, axis=1, bitorder="little").view(np.uint32)
         return not any_of(present & ((wanted & ~words) != 0))
-    _, counts = np.unique(fiber.lanes // size, return_counts=True)
-    return all_of(counts == size)
+    groups = fiber.lanes // size
+    return all_of(np.bincount(groups - groups[0])[distinct(groups) - groups[0]] == size)
 
 
 class Scheduler:

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from oxinp._ptx.truths import any_of
+from oxinp._ptx.truths import all_of, any_of
 
 # An array of lanes; the stubs of NumPy lose the type wherever dtypes are run-time values.
 Array: TypeAlias = Any
@@ -250,8 +250,9 @@ def fma(a: Array, b: Array, c: Array) -> Array:
         return _fma64(a, b, c)
     # The product is exact in f64. The sum is rounded there and once more here, which is wrong at most where it is half
     # way between two numbers of the type, and among its subnormal numbers, where half way is elsewhere.
-    product = np.multiply(a, b, dtype=np.float64)
-    total = product + c
+    product = a.astype(np.float64) * b.astype(np.float64)
+    addend = c.astype(np.float64)
+    total = product + addend
     result = total.astype(a.dtype)
     below, half, least = _NARROW[a.dtype]
     doubtful = (total.view(np.int64) & below) == half
@@ -259,9 +260,8 @@ def fma(a: Array, b: Array, c: Array) -> Array:
     if any_of(small):
         doubtful |= small & (total != 0)
     if any_of(doubtful):
-        addend = np.broadcast_to(c, total.shape)[doubtful].astype(np.float64)
-        exact = np.broadcast_to(product, total.shape)[doubtful]
-        result[doubtful] = _round_to_odd(*two_sum(exact, addend)).astype(a.dtype)
+        product, addend = (np.broadcast_to(x, total.shape)[doubtful] for x in (product, addend))
+        result[doubtful] = _round_to_odd(*two_sum(product, addend)).astype(a.dtype)
     return result
 
 
@@ -283,40 +283,47 @@ def two_product(a: Array, b: Array) -> tuple[Array, Array]:
 
 
 def _fma64(a: Array, b: Array, c: Array) -> Array:
+    """f64 FMA: a sum and what it lacks, and by exact transformations where that might be rounded in two ways."""
+    product, error = two_product(a, b)
+    total, rest = two_sum(product, c)
+    rest = rest + error
+    # The sum lacks a number between these two, which give one result nearly always. Near the range's end infinities
+    # come up, whose difference is NaN.
+    result = total + rest * _ABOVE
+    doubtful = result - (total + rest * _BELOW) != 0
+    tiny = np.abs(product) < _LEAST_PRODUCT
+    if any_of(tiny):
+        doubtful = doubtful | (tiny & (a != 0) & (b != 0))
+    zero = result == 0
+    if any_of(zero):  # an exact one, whose sign the errors lose
+        result = np.where(zero, total, result)
+    if any_of(doubtful):
+        a, b, c = (np.broadcast_to(x, result.shape)[doubtful] for x in (a, b, c))
+        result[doubtful] = _fma64_anywhere(a, b, c)
+    return result
+
+
+_ABOVE, _BELOW = 1 + 2.0**-52, 1 - 2.0**-52
+_LEAST_PRODUCT = 2.0**-960  # from here on the error of a product has all its bits
+
+
+def _fma64_anywhere(a: Array, b: Array, c: Array) -> Array:
     """f64 FMA by error-free transformations (Boldo and Melquiond 2008); exact integers near the range's ends."""
+    special = ~np.isfinite(a) | ~np.isfinite(b) | ~np.isfinite(c) | (a == 0) | (b == 0)
+    plain: Array = a * b + c
+    if all_of(special):
+        return plain
     product, product_error = two_product(a, b)
     upper, lower = two_sum(c, product_error)
     total, total_error = two_sum(product, upper)
     result = total + _round_to_odd(*two_sum(total_error, lower))
-    zero = result == 0
-    if any_of(zero):  # an exact one, whose sign the errors lose
-        result = np.where(zero, a * b + c, result)
-    # Safe where the product, its 106 bits and the addend stay far from overflow and underflow.
-    if not (_is_within(np.concatenate((a, b)), 2.0**450) and _is_within(c, 2.0**900)):
-        _fma64_anywhere(a, b, c, result)
-    return result
-
-
-def _is_within(a: Array, bound: float) -> bool:
-    """Whether all numbers but zeros lie between a bound and its reciprocal."""
-    size = np.abs(a)
-    least, largest = np.minimum.reduce(size), np.maximum.reduce(size)
-    if least == 0:
-        least = np.minimum.reduce(size, initial=bound, where=size != 0)
-    return bool(least > 1 / bound and largest < bound)
-
-
-def _fma64_anywhere(a: Array, b: Array, c: Array, result: Array) -> None:
-    """Correct the results of `_fma64` whose operands are not finite or lie near the range's ends."""
-    a, b, c = np.broadcast_arrays(a, b, c)
-    special = ~np.isfinite(a) | ~np.isfinite(b) | ~np.isfinite(c) | (a == 0) | (b == 0)
-    np.copyto(result, a * b + c, where=special)
-    exponent_ab = np.frexp(a)[1] + np.frexp(b)[1]
-    exponent_c = np.frexp(c)[1]
-    safe = (np.abs(exponent_ab) < 900) & ((np.abs(exponent_c) < 900) | (c == 0))
-    safe &= (np.abs(np.frexp(a)[1]) < 900) & (np.abs(np.frexp(b)[1]) < 900)
+    np.copyto(result, plain, where=special | (result == 0))  # a zero's sign, too, which the errors lose
+    sizes = [np.frexp(x)[1] for x in (a, b, c)]
+    safe = (np.abs(sizes[0] + sizes[1]) < 900) & ((np.abs(sizes[2]) < 900) | (c == 0))
+    safe &= (np.abs(sizes[0]) < 900) & (np.abs(sizes[1]) < 900)
     for lane in np.flatnonzero(~(special | safe)):
         result[lane] = fma_exact(float(a[lane]), float(b[lane]), float(c[lane]))
+    return result
 
 
 def fma_exact(a: float, b: float, c: float) -> float:

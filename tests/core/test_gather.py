@@ -357,7 +357,7 @@ def test_a_mask_in_a_tuple_is_read_as_the_mask(launches):
     assert_same(np.delete(ours, numpy.arange(0, 3000, 7)), numpy.delete(x, numpy.arange(0, 3000, 7)))
 
 
-@pytest.mark.parametrize("code", "fF")
+@pytest.mark.parametrize("code", ["f", pytest.param("F", marks=pytest.mark.slow)])
 def test_many_indices_of_a_vector_are_grouped(code, monkeypatch, launches, stats, config):
     for name in ("MIN_COUNT", "MIN_ARRAY_NBYTES"):
         monkeypatch.setattr(grouped_take, name, 1)

@@ -18,6 +18,7 @@ from oxinp._kernels.gemm.ozaki import plan as ozaki
 from oxinp._kernels.plan import SCRATCH, Fill, Plan
 from tests.comparator import assert_same
 from tests.core.matrices import draw
+from tests.thinned import thinned
 
 DTYPES = ["?", "i1", "u2", "i4", "i8", "u8", "f2", "f4", "f8", "c8", "c16"]
 SHAPES = [
@@ -486,8 +487,7 @@ def test_large_products_of_halves(turned, dtype, config):
     assert errors["auto"] < errors["native"] < 1e-5
 
 
-@pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "c16"])
-@pytest.mark.parametrize("shape", [(70, 33), (3, 40, 70)], ids=str)
+@pytest.mark.parametrize(("dtype", "shape"), thinned(["f4", "f8", "c8", "c16"], [(70, 33), (3, 40, 70)]), ids=str)
 def test_a_matrix_by_its_own_transpose_is_computed_by_half(shape, dtype, monkeypatch):
     monkeypatch.setattr(by_tiles, "MIN_SYMMETRIC", 1)
     planned = []

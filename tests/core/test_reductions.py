@@ -12,6 +12,7 @@ import pytest
 import oxinp as np
 from oxinp._core.reduction import table as reduction_table
 from tests.comparator import assert_same, assert_within, same_outcome
+from tests.thinned import thinned
 from tests.tolerances import REDUCTIONS
 
 pytestmark = [
@@ -124,8 +125,7 @@ def test_methods_are_the_functions(name):
 MASKED = ("sum", "prod", "any", "all", "mean", "var", "std", "nansum", "nanmean", "nanvar", "nanstd", "nanprod")
 
 
-@pytest.mark.parametrize("code", "?ibBlefdD")
-@pytest.mark.parametrize("name", MASKED)
+@pytest.mark.parametrize(("name", "code"), thinned(MASKED, "?ibBlefdD"))
 def test_where(name, code, stats):
     x = inputs_of(name, code)
     mask = numpy.random.default_rng(5).random(x.shape) < 0.6

@@ -8,6 +8,7 @@ import pytest
 import oxinp as np
 from oxinp._kernels.index import scatter, sums
 from tests.comparator import assert_same
+from tests.thinned import thinned
 
 pytestmark = pytest.mark.usefixtures("on_device")
 
@@ -23,8 +24,7 @@ def draws(size, seed=0):
     return numpy.random.default_rng(seed).integers(-30, 30, size)
 
 
-@pytest.mark.parametrize("code", CODES)
-@pytest.mark.parametrize("name", ["add", "subtract", "multiply", "maximum", "bitwise_xor"])
+@pytest.mark.parametrize(("code", "name"), thinned(CODES, ["add", "subtract", "multiply", "maximum", "bitwise_xor"]))
 @pytest.mark.filterwarnings("ignore:overflow", "ignore:invalid value")
 def test_at(name, code, stats):
     if code in "efdFD" and name.startswith("bitwise"):
@@ -83,7 +83,7 @@ def test_rows_and_views(stats):
     assert not fallbacks(stats)
 
 
-@pytest.mark.parametrize("code", "bifD")
+@pytest.mark.parametrize("code", [*"bf", *(pytest.param(code, marks=pytest.mark.slow) for code in "iD")])
 def test_reduceat(code, stats):
     x = numpy.random.default_rng(5).integers(-4, 5, (6, 90)).astype(code)
     for name in ("add", "multiply", "maximum"):

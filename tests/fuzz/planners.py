@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import argparse
 import random
+import signal
 import sys
 import traceback
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy  # noqa: ICN001 - np is ours
 
@@ -78,20 +79,31 @@ def solve(seed: int, index: int, family: str) -> tuple[str, Exception | None]:
     return problem.text, None
 
 
+class Counts(NamedTuple):
+    """How many problems were planned, and how many of them failed."""
+
+    problems: int
+    failed: int
+
+
 def run(
     seed: int, start: int, stop: int, families: list[str], say: Callable[[str], object], keep: Callable[[], object]
-) -> int:
-    """Plan problems; return how many failed. What they took is kept after each round: a run may be ended any time."""
-    failed = 0
-    for index in range(start, stop):
-        for family in families:
-            text, error = solve(seed, index, family)
-            if error is not None:
-                failed += 1
-                frames = "".join(traceback.format_tb(error.__traceback__)[-3:])
-                say(f"problem {index} of {family}, seed {seed}: {text}\n{type(error).__name__}: {error}\n{frames}")
-        keep()
-    return failed
+) -> Counts:
+    """Plan problems to the end, or until interrupted. What they took is kept after each round."""
+    problems = failed = 0
+    try:
+        for index in range(start, stop):
+            for family in families:
+                text, error = solve(seed, index, family)
+                problems += 1
+                if error is not None:
+                    failed += 1
+                    frames = "".join(traceback.format_tb(error.__traceback__)[-3:])
+                    say(f"problem {index} of {family}, seed {seed}: {text}\n{type(error).__name__}: {error}\n{frames}")
+            keep()
+    except KeyboardInterrupt:
+        say(f"interrupted after {problems} problems")
+    return Counts(problems, failed)
 
 
 def report(branches: Branches) -> bool:
@@ -120,6 +132,7 @@ def main() -> int:
     np.config.backend, np.config.offload_threshold = "emulator", 0
     backend = planning.use(arguments.device)
     warnings.simplefilter("ignore")
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a run that is ended says what it has, too
     seed = random.SystemRandom().randrange(10**9) if arguments.seed is None else arguments.seed
     sys.stdout.write(f"seed {seed}: --seed {seed} repeats this run\n")
     branches = Branches() if arguments.coverage else None
@@ -135,17 +148,17 @@ def main() -> int:
     with numpy.errstate(all="ignore"):
         families = arguments.families or list(FAMILIES)
         try:
-            failed = run(seed, arguments.start, arguments.start + arguments.problems, families, print, keep)
+            counts = run(seed, arguments.start, arguments.start + arguments.problems, families, print, keep)
         finally:
             if branches is not None:
                 branches.stop()
             keep()
     is_explained = branches is None or report(branches)
-    problems = arguments.problems * len(families)
     sys.stdout.write(
-        f"{problems} problems, {backend.launches} launches, {backend.blocks} blocks followed, {failed} failed\n"
+        f"{counts.problems} problems, {backend.launches} launches, {backend.blocks} blocks followed, "
+        f"{counts.failed} failed\n"
     )
-    return int(failed > 0 or not is_explained)
+    return int(counts.failed > 0 or not is_explained)
 
 
 if __name__ == "__main__":

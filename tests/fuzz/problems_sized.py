@@ -19,23 +19,13 @@ from oxinp._kernels.lapack import cholesky, hessenberg, multishift, pivoted, sma
 from oxinp._kernels.lapack import plan as lapack
 from oxinp._kernels.lapack.lu import Stack
 from oxinp._kernels.plan import ALIGNMENT, Argument, inputs, outputs
-from oxinp._kernels.random import fill, lcg, philox, shuffle, stored_plan, twister, twister_plan
+from oxinp._kernels.random import fill, lcg, philox, segments, shuffle, stored_plan, twister, twister_plan
+from oxinp._kernels.random.libm_log1p import FORMS, OWN
 from oxinp._kernels.random.twister_formats import FORMATS
 from oxinp._kernels.random.variates import VARIATES
 from oxinp._kernels.sort import count as counting
 from oxinp._kernels.sort import plan as sort
-from oxinp._kernels.sparse import (
-    graph,
-    merge,
-    spgemm_dense,
-    spgemm_long,
-    spgemm_merge,
-    spgemm_rows,
-    spmm,
-    spmv,
-    transpose,
-    trsv,
-)
+from oxinp._kernels.sparse import catalog as sparse
 from oxinp._kernels.sparse.types import ProductTypes
 from oxinp._ptx.types import Type, c64, c128, f32, f64, i32, i64, u32, u64
 from tests.fuzz import planning
@@ -58,43 +48,43 @@ def _types(p: Problem) -> ProductTypes:
 def _product_of_rows(p: Problem) -> None:
     types, rows, columns = _types(p), p.choice(ROWS), p.choice(COLUMNS)
     room = planning.backend().capability.max_shared_nbytes
-    for each in spgemm_rows.bins_for(types, room):
-        spec = spgemm_rows.spec_of(each, types, columns)
-        spgemm_rows.launch(rows, spec, columns, (*outputs(4), *inputs(7)))
+    for each in sparse.spgemm_rows.bins_for(types, room):
+        spec = sparse.spgemm_rows.spec_of(each, types, columns)
+        sparse.spgemm_rows.launch(rows, spec, columns, (*outputs(4), *inputs(7)))
 
 
 def _product_of_long_rows(p: Problem) -> None:
     types, rows, columns, count = _types(p), p.choice(ROWS), p.choice(COLUMNS), p.choice(COUNTS)
-    if spgemm_dense.takes(rows, count, p.choice(ROWS)):
-        spgemm_dense.spec_for(columns, types, planning.backend().capability.max_shared_nbytes)
-    spgemm_long.expand(rows, p.choice(COUNTS), columns, types, inputs(11))
+    if sparse.spgemm_dense.takes(rows, count, p.choice(ROWS)):
+        sparse.spgemm_dense.spec_for(columns, types, planning.backend().capability.max_shared_nbytes)
+    sparse.spgemm_long.expand(rows, p.choice(COUNTS), columns, types, inputs(11))
 
 
 def _merged_product(p: Problem) -> None:
     types, rows, lengths = _types(p), p.choice(ROWS), p.choice(((1, 1), (2, 30), (5, 5), (300, 9)))
-    if spgemm_merge.takes(*lengths):
-        spgemm_merge.multiply(rows, rows * p.choice((1, 3, 9, 40)), types, lengths[0])
+    if sparse.spgemm_merge.takes(*lengths):
+        sparse.spgemm_merge.multiply(rows, rows * p.choice((1, 3, 9, 40)), types, lengths[0])
 
 
 def _sparse_product(p: Problem) -> None:
     types, rows, count = _types(p), p.choice(ROWS), p.choice(COUNTS)
-    merge.plan(rows, count, types, has_starts=p.chance(50))
-    spmm.plan(rows, p.choice((2, 3, 4, 8, 16, 33, 64, 128, 256)), count, types, p.choice(ALIGNMENTS))
-    spmv.lanes_for(rows, count)
-    if transpose.has_keys(rows, p.choice(COLUMNS), p.choice((0, *COUNTS, 1 << 33)), types.value):
-        transpose.plan(rows, p.choice(COLUMNS), count, types.index, types.value, planning.backend().capability)
+    sparse.merge.plan(rows, count, types, has_starts=p.chance(50))
+    sparse.spmm.plan(rows, p.choice((2, 3, 4, 8, 16, 33, 64, 128, 256)), count, types, p.choice(ALIGNMENTS))
+    sparse.spmv.lanes_for(rows, count)
+    if sparse.transpose.has_keys(rows, p.choice(COLUMNS), p.choice((0, *COUNTS, 1 << 33)), types.value):
+        sparse.transpose.plan(rows, p.choice(COLUMNS), count, types.index, types.value, planning.backend().capability)
 
 
 def _relaxation(p: Problem) -> None:
     weight = p.choice((None, f32, f64, i32))
-    graph.relax(
+    sparse.graph.relax(
         p.choice(ROWS), p.choice(COUNTS), p.choice((i32, i64)), weight, p.choice((f32, f64)), has_own=p.chance(50)
     )
 
 
 def _triangular_system(p: Problem) -> None:
-    spec = trsv.TrsvSpec(p.choice((i32, i64)), p.choice((f32, f64, c64, c128)), 1, p.chance(50), p.chance(50))
-    trsv.plan(p.choice(ROWS), p.choice(COUNTS), spec, p.choice((1, 30, 5000)))
+    spec = sparse.trsv.TrsvSpec(p.choice((i32, i64)), p.choice((f32, f64, c64, c128)), 1, p.chance(50), p.chance(50))
+    sparse.trsv.plan(p.choice(ROWS), p.choice(COUNTS), spec, p.choice((1, 30, 5000)))
 
 
 def _eigenvalue_iteration(p: Problem) -> None:
@@ -128,11 +118,13 @@ def _stored_draws(p: Problem) -> None:
     device = planning.backend().capability
     expected = 0 if VARIATES[name].expected else 1 + p.choice((0.02, 0.4, 1.0))
     skip, is_shifted = p.choice((0, 0, 1, 2, 3)), p.chance(50)
-    stored_plan.plan(
-        p.choice(tuple(philox.VARIANTS)), name, size, device, skip=skip, is_shifted=is_shifted, expected=expected
+    generator = p.choice(tuple(philox.VARIANTS))
+    draw = segments.Draw(
+        generator, name, size, is_shifted, skip, expected, log1p=p.choice(FORMS.get(VARIATES[name].type, (OWN,)))
     )
-    cut = stored_plan.twisted_cut(name, size, device, expected=expected)
-    stored_plan.twisted_plan(name, size, device, cut=cut, expected=expected)
+    stored_plan.plan(draw, device)
+    draw = segments.Draw("MT19937", name, size, expected=expected)
+    stored_plan.twisted_plan(draw, device, cut=stored_plan.twisted_cut(draw, device))
 
 
 def _stacked_products(p: Problem) -> None:

@@ -162,6 +162,16 @@ a2 = [np.where(a1[:2, None] > 0, a1[:k], 2.0) for k in range(2, 12)]
 a3 = [np.where(a1[:1], a1[: 2 * k].reshape(2, k), a1[:k]) for k in range(2, 12)]
 a4 = [np.clip(2, a1[:k], a1[: 3 * k].reshape(k, 3).T + 9) for k in range(2, 12)]
 """,
+    "an array of NumPy's own, which arithmetic with its scalar gives, copied where it is made one of ours": """
+a1 = np.array([3, 0], dtype='i4')
+h2 = numpy.ones((2,))
+a3 = a1[1]
+a3 += h2
+a4 = a3[a3 > 0]
+a5 = np.ascontiguousarray(a4)
+a5[0] = 7
+a6 = a4 + 1
+""",
     "draws that go through the C library's log1p": """
 _rng = np.random.Generator(np.random.PCG64(5))
 a1 = _rng.standard_exponential(40, 'f4')

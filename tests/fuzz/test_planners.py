@@ -57,17 +57,19 @@ def test_planners_with_new_problems(device):
 
 
 @pytest.mark.slow
-def test_what_was_covered_is_kept_when_a_run_is_ended(tmp_path):
+def test_what_was_covered_is_kept_and_said_when_a_run_is_ended(tmp_path):
     kept = tmp_path / "branches.json"
     command = [sys.executable, "-m", "tests.fuzz.planners", "chains", "--problems", "100000", "--coverage", str(kept)]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL) as process:
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         while process.poll() is None and not kept.exists():
             time.sleep(0.02)
         process.terminate()
-        process.wait(PATIENCE)
+        said = process.communicate(timeout=PATIENCE)[0]
     branches = Branches()
     branches.load(kept)
     assert branches._taken
+    assert re.search(r"\ninterrupted after \d+ problems\n", said)
+    assert re.search(r"\d+ of \d+ branches taken; of \d+ places", said)
 
 
 def test_impossible_plans_are_found():

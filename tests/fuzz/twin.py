@@ -94,6 +94,7 @@ class Twin:
         if ours is None and numpys is None:
             if should_be_ours:
                 self._assert_is_ours(BINDING.match(statement.code)[1])
+            self._copy_what_is_copied(statement.code)
             return
         if ours is None or numpys is None or public_type(type(ours)) is not public_type(type(numpys)):
             raise AssertionError(f"NumPy: {_summary(numpys)}; ours: {_summary(ours)}")
@@ -106,6 +107,17 @@ class Twin:
         values = [self.ours.get(name) for name in NAME.findall(code[binding.end() :])]
         arrays = [value for value in values if is_array(value) and value.ndim]
         return all(type(value) is self._array_type for value in arrays) if arrays else " = np." in code
+
+    def _copy_what_is_copied(self, code: str) -> None:
+        """Have NumPy copy what it shares, where one of its own arrays became one of ours, which shares nothing."""
+        binding = BINDING.match(code)
+        name = binding and binding[1]
+        if name is None or type(self.ours[name]) is not self._array_type or not is_array(self.numpys[name]):
+            return
+        given = self.numpys[name]
+        numpys_own = [self.numpys[other] for other, value in self.ours.items() if type(value) is np.ndarray]
+        if any(given is other or np.may_share_memory(given, other) for other in numpys_own):
+            self.numpys[name] = given.copy()
 
     def _assert_is_ours(self, name: str) -> None:
         if is_array(self.numpys[name]):

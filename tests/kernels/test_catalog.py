@@ -1,6 +1,6 @@
 """Shipped Specs assemble for every architecture that is claimed, without spills and as they are meant to be.
 
-A sixteenth of them does here, each for one architecture; all of them for all with OXINP_EVERY_SPEC=1, which takes
+One in 24 of them does here, each for one architecture; all of them for all with OXINP_EVERY_SPEC=1, which takes
 minutes more.
 """
 

@@ -80,7 +80,7 @@ def solved(name, given):
     return inspect.unwrap(getattr(_equations, name))(*map(oxinp.asarray, given))
 
 
-@pytest.mark.parametrize("dtype", ["d", "D"])
+@pytest.mark.parametrize("dtype", ["d", pytest.param("D", marks=slow)])
 @pytest.mark.parametrize("order", [8, pytest.param(60, marks=slow)])
 @pytest.mark.parametrize("name", NAMES)
 def test_residuals_are_at_most_lapacks(name, order, dtype, config):

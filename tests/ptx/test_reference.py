@@ -198,6 +198,7 @@ def hard_triples(type):
         beside = ((1 + rng.integers(1, 4, num) * eps) * eps / 2).astype(type.dtype)
         odd = (1 + (2 * rng.integers(0, 8, num) + 1) * eps).astype(type.dtype)
         below = np.full(num, 1 - eps, type.dtype)
+        greatest = np.full(num, np.finfo(type.dtype).max)
     zeros = np.zeros_like(a)
     triples = [
         (a, b, cancel),
@@ -207,6 +208,8 @@ def hard_triples(type):
         (large, large, a),
         (ties, ties, near),
         (beside, below, odd),
+        (greatest, below, near),
+        (greatest, ties, -greatest),
         (large, large, -large),
         (small, smaller, -small),
     ]

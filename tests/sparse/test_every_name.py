@@ -12,6 +12,7 @@ import oxinp
 from oxinp import sparse
 from tests.comparator import assert_same
 from tests.sparse.test_operations import fallen, ours
+from tests.thinned import thinned
 
 pytestmark = [
     pytest.mark.usefixtures("on_device"),
@@ -79,8 +80,7 @@ def test_conversions(source):
         assert_same(found.toarray(), DENSE)
 
 
-@pytest.mark.parametrize("index", [np.int32, np.int64])
-@pytest.mark.parametrize("dtype", [*"?bBhHiIlL", "f", "d", "F", "D"])
+@pytest.mark.parametrize(("dtype", "index"), thinned("?bBhHiIlLfdFD", [np.int32, np.int64]))
 def test_dtypes_and_indices(dtype, index):
     """Triples of every dtype, with duplicates, to rows and columns and back; products; sums."""
     row, column = (np.array(each, index) for each in ([0, 2, 0, 1, 2], [1, 0, 1, 3, 2]))

@@ -1,5 +1,6 @@
 """Every solver and function of linear algebra that is promised, as SciPy has it, small, on the device."""
 
+import itertools
 import warnings
 
 import numpy as np
@@ -61,13 +62,14 @@ SOLVER_OPTIONS = {
     "called back": {"calls_back": True, "rtol": 1e-8},
 }
 # All options of these solvers, and these of all: the others take many kernels a step.
-QUICK, USUAL = ("bicgstab", "cg", "cgs", "gmres"), ("plain",)
+QUICK, USUAL = ("bicgstab", "cg", "cgs"), ("plain",)
+FULL = (*itertools.product(QUICK, SOLVER_OPTIONS), ("gmres", "stopped"), ("gmres", "preconditioned"))
 
 
 @pytest.mark.parametrize(
     ("name", "options"),
     [
-        pytest.param(name, options, marks=() if name in QUICK or options in USUAL else pytest.mark.slow)
+        pytest.param(name, options, marks=() if options in USUAL or (name, options) in FULL else pytest.mark.slow)
         for name in SOLVERS
         for options in SOLVER_OPTIONS
     ],

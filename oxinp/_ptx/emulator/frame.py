@@ -10,8 +10,7 @@ import numpy.typing as npt
 
 from oxinp._ptx.emulator.atomics import read_modify_write
 from oxinp._ptx.emulator.faults import AccessError, DivergenceError, RaceError
-from oxinp._ptx.emulator.lanes import Lanes
-from oxinp._ptx.emulator.machine import WARP
+from oxinp._ptx.emulator.lanes import Lanes, distinct
 from oxinp._ptx.emulator.space import Fault, Memory, Space, is_contiguous
 from oxinp._ptx.memory import CLUSTER, RANK_BIT
 from oxinp._ptx.truths import any_of
@@ -36,14 +35,18 @@ class Frame(Lanes):
             ranks = (address >> np.uint32(RANK_BIT)).astype(np.int64) - 1
             start = machine.shared_start[self.blocks // self.cluster_size * self.cluster_size + ranks]
             return (address & np.uint32((1 << RANK_BIT) - 1)).astype(np.int64) + offset + start
-        positions = np.add(address, offset, dtype=np.int64)
+        positions = address.astype(np.int64)
+        if offset:
+            positions += offset
+        if machine.num_blocks == 1:  # there is nobody else's; what lies outside is not allocated
+            return positions
         outside = positions.view(np.uint64) >= machine.shared_stride
         if self.mask is not None:
             outside = outside & self.mask
         if any_of(outside):
             position = int(self.over_lanes(outside).argmax())
             self.fail_access(position, int(self.over_lanes(positions)[position]), "out of shared memory")
-        return positions if machine.num_blocks == 1 else positions + self.shared_start
+        return positions + self.shared_start
 
     @property
     def cluster_size(self) -> int:
@@ -179,11 +182,11 @@ class Frame(Lanes):
 
     def synchronize_warps(self) -> None:
         """Order the memory accesses of the active lanes' warps."""
-        self.machine.epochs.synchronize_warps(np.unique(self.active // WARP))
+        self.machine.epochs.synchronize_warps(self.active_warp_numbers)
 
     def synchronize_blocks(self) -> None:
         """Order the memory accesses within the blocks of the active lanes."""
-        self.machine.epochs.synchronize_blocks(np.unique(self.active // self.machine.lanes_per_block))
+        self.machine.epochs.synchronize_blocks(distinct(self.active // self.machine.lanes_per_block))
 
     def arrive_barrier(self, number: Array, count: Array | None) -> Array | None:
         """Count the active lanes in at their block's barrier; a token for `barrier_passed`, None if it opened."""
@@ -195,7 +198,7 @@ class Frame(Lanes):
         numbers = self.over_lanes(number)
         tokens = np.zeros(self.shape, np.int64)
         blocks = self.blocks
-        for value in np.unique(numbers):
+        for value in number if len(number) == 1 else np.unique(number):
             here = numbers == value
             arrived, generation = machine.barrier(int(value))
             tokens[here] = generation[blocks[here]]
@@ -217,7 +220,7 @@ class Frame(Lanes):
         numbers = self.over_lanes(number)
         passed = np.zeros(self.shape, np.bool_)
         blocks = self.blocks
-        for value in np.unique(numbers):
+        for value in number if len(number) == 1 else np.unique(number):
             here = numbers == value
             passed[here] = self.machine.barrier(int(value))[1][blocks[here]] != token[here]
         return passed

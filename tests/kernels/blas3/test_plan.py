@@ -1,5 +1,6 @@
 """Products and systems with triangular, symmetric and Hermitian matrices: in every form."""
 
+import itertools
 from types import SimpleNamespace
 
 import numpy as np
@@ -76,11 +77,9 @@ def test_symmetrised_matrices(dtype, form):
         here.free(pointer)
 
 
-@pytest.mark.parametrize("is_mirrored", BOOLS, ids=["half", "mirrored"])
-@pytest.mark.parametrize("is_lower", BOOLS, ids=["upper", "lower"])
-@pytest.mark.parametrize("is_hermitian", BOOLS, ids=["syrk", "herk"])
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_rank_k(dtype, is_hermitian, is_lower, is_mirrored):
+@pytest.mark.parametrize(("flags", "dtype"), thinned(list(itertools.product(BOOLS, repeat=3)), DTYPES), ids=str)
+def test_rank_k(flags, dtype):
+    is_hermitian, is_lower, is_mirrored = flags
     a = draw(np.random.default_rng(3), dtype, 75, 41)
     options = {"is_lower": is_lower, "is_hermitian": is_hermitian, "is_mirrored": is_mirrored}
     found = rank_k(machine(), DEVICE, a, is_column_major=is_lower, **options)

@@ -18,6 +18,7 @@ from oxinp._kernels.problem import Instr
 from oxinp._ptx.kernel import traced_with
 from oxinp._ptx.types import c64, c128, f32, f64, from_dtype
 from tests.kernels.machine import Session, machine, root_of
+from tests.thinned import thinned
 
 DEVICE = SimpleNamespace(num_sms=2, cc=(8, 0), max_shared_nbytes=96 * 1024, tuned=lambda _: None)
 SMALL = SimpleNamespace(num_sms=2, cc=(8, 0), max_shared_nbytes=8 * 1024, tuned=lambda _: None)
@@ -410,10 +411,8 @@ def test_real_of_even_lengths(session, n, axis, code, is_cut):
     assert rms(target, np.fft.irfft(y.astype(np.clongdouble), n, axis)) <= bound
 
 
-@pytest.mark.parametrize("code", ["f", "d"])
 @pytest.mark.parametrize("axis", [0, 1])
-@pytest.mark.parametrize("n", [17, 19, 105, 675])
-@pytest.mark.parametrize("count", [2, 5, 8])
+@pytest.mark.parametrize(("n", "count", "code"), thinned([17, 19, 105, 675], [2, 5, 8], ["f", "d"]))
 def test_real_of_odd_lengths(session, n, axis, code, count):
     """Two at a time, and one that is left."""
     shape = (n, count) if axis == 0 else (count, n)

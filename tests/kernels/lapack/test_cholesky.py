@@ -114,7 +114,7 @@ def test_block_columns_by_one_launch(n, width, cc):
 
 
 @pytest.mark.usefixtures("narrow_tiles")
-@pytest.mark.parametrize("row", [63, 130])
+@pytest.mark.parametrize("row", [pytest.param(63, marks=pytest.mark.slow), 130])
 def test_tiles_that_are_not_positive_definite(row):
     a = np.eye(198)
     a[row, row] = -1

@@ -17,6 +17,7 @@ from oxinp._ptx.types import c64, c128, f32, f64
 from tests.kernels.lapack.case import RATIO, draw, factored, inverse, solution, watch_plans
 from tests.kernels.lapack.spills import check_assembled
 from tests.kernels.machine import machine
+from tests.thinned import thinned
 
 DTYPES = ["f4", "f8", "c8", "c16"]
 TYPES = (f32, f64, c64, c128)
@@ -183,7 +184,7 @@ def test_the_first_of_equal_elements_is_the_pivot():
     assert np.array_equal(factored(machine(), DEVICE, a)[1], scipy.linalg.lu_factor(a)[1])
 
 
-@pytest.mark.parametrize("column", [0, 33, 69])
+@pytest.mark.parametrize("column", [*(pytest.param(i, marks=pytest.mark.slow) for i in (0, 33)), 69])
 def test_the_first_pivot_that_is_zero(column):
     a = draw(np.random.default_rng(5), "f8", 70, 70)
     a[:, column] = 0
@@ -200,8 +201,7 @@ def test_nan_is_passed_on():
     assert np.isnan(factors[-1, -1])
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("shape", [(1, 1), (35, 3), (2, 40, 2)], ids=str)
+@pytest.mark.parametrize(("shape", "dtype"), thinned([(1, 1), (35, 3), (2, 40, 2)], DTYPES), ids=str)
 def test_solutions(shape, dtype):
     rng = np.random.default_rng(7)
     *batch, n, columns = shape

@@ -1,5 +1,7 @@
 """Many small matrices: solved, inverted and factored as LAPACK's ratios demand, and without spills."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,7 @@ from tests.kernels.lapack.case import RATIO, draw, run, stack_of, status
 from tests.kernels.lapack.spills import check_assembled
 from tests.kernels.machine import machine
 from tests.ptx.assembler import sampled
+from tests.thinned import thinned
 
 DTYPES = ["f4", "f8", "c8", "c16"]
 ORDERS = [1, 3, 7, 16, 32]
@@ -37,10 +40,9 @@ def invert(a):
     return run_on(a, small_inverse.plan(stack_of(a), stack_of(a)))
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("n", ORDERS)
-@pytest.mark.parametrize("columns", [1, 3, 35])
-def test_systems(columns, n, dtype):
+@pytest.mark.parametrize(("case", "columns"), thinned(list(itertools.product(ORDERS, DTYPES)), [1, 3, 35]))
+def test_systems(case, columns):
+    n, dtype = case
     rng = np.random.default_rng(n)
     a, b = draw(rng, dtype, 5, n, n), draw(rng, dtype, 5, n, columns)
     x, word = solve(a, b)
@@ -78,10 +80,10 @@ def test_cholesky(n, dtype):
     assert (residual <= RATIO * n * np.finfo(dtype).eps * whole).all()
 
 
-@pytest.mark.parametrize("step", [4, 8])
-@pytest.mark.parametrize(("n", "dtype"), [(32, "f8"), (19, "f8"), (32, "f4"), (27, "c16")])
-def test_inverses_in_loops(n, dtype, step, monkeypatch):
+@pytest.mark.parametrize(("case", "step"), thinned([(32, "f8"), (19, "f8"), (32, "f4"), (27, "c16")], [4, 8]))
+def test_inverses_in_loops(case, step, monkeypatch):
     """With pivots that change places, and one that is zero."""
+    n, dtype = case
     a = draw(np.random.default_rng(2), dtype, 3, n, n)
     a[1] = np.eye(n)[np.random.default_rng(1).permutation(n)]
     monkeypatch.setattr(small_inverse, "STEP", step)

@@ -20,6 +20,7 @@ from oxinp._ptx.types import c64, f32, from_dtype
 from tests.kernels.gemm.fp16x2.case import CASES, FIT, UNFIT, Reference, draw, embedded
 from tests.kernels.gemm.guarded_case import H200_SHARED_NBYTES, GuardedPlan, fixture_of
 from tests.kernels.machine import machine
+from tests.thinned import thinned
 
 DEVICE = SimpleNamespace(num_sms=4, cc=(9, 0), max_shared_nbytes=H200_SHARED_NBYTES, tuned=lambda _: None)
 SHAPES = {np.float32: (23, 37, 1030), np.complex64: (23, 19, 515)}
@@ -65,12 +66,16 @@ planned = fixture_of(Fp16x2Plan)
 
 
 @pytest.mark.parametrize(
-    ("case", "alignment"), [*((case, 256) for case in ("normal", "graded", "subnormal", "empty_lines")), ("decades", 4)]
+    ("layout", "case"),
+    thinned(
+        list(itertools.product(MAJORS, SHAPES)),
+        [*((case, 256) for case in ("normal", "graded", "subnormal", "empty_lines")), ("decades", 4)],
+    ),
+    ids=str,
 )
-@pytest.mark.parametrize("majors", MAJORS, ids=str)
-@TYPES
-def test_conversions_store_hi_and_lo(planned, case, majors, alignment, dtype):
-    case = next(each for each in CASES if each.__name__ == case)
+def test_conversions_store_hi_and_lo(planned, layout, case):
+    (majors, dtype), (name, alignment) = layout, case
+    case = next(each for each in CASES if each.__name__ == name)
     a, b = draw(case, np.random.default_rng(3), *SHAPES[dtype], dtype)
     plan = planned(a, b, majors, alignment * np.dtype(dtype).itemsize // 4 if alignment < 256 else alignment)
     plan.run()
@@ -90,8 +95,7 @@ def test_conversions_store_hi_and_lo(planned, case, majors, alignment, dtype):
                 assert not plane[:, source.run :].any()
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
-@TYPES
+@pytest.mark.parametrize(("case", "dtype"), thinned(CASES, list(SHAPES)), ids=lambda each: each.__name__)
 def test_guard_and_multiply_adds(planned, case, dtype):
     a, b = draw(case, np.random.default_rng(4), *SHAPES[dtype], dtype)
     plan = planned(a, b, ("k", "mn"))
