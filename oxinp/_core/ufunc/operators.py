@@ -408,7 +408,7 @@ def _in_place(operation: Operation, row: UfuncRow, on_host: Callable[..., Any]) 
                 v = expression(b)
             except Unsupported:  # of a dtype that stays on the host
                 return types.fall_back(ufunc, (a, b), {"out": a}, name=operation.name)
-            layout = a._layout
+            layout = a._known or a._layout
             if u[2] & v[2] and v[0].nodes and a._view is not None and not u[0].nodes:
                 # What reads elements that are written is computed before, so that the result goes straight there.
                 buffer = getattr(u[1][0], "buffer", None)
