@@ -36,7 +36,9 @@ Function = Callable[..., Any]
 CALLS_BACK: tuple[Mutated, ...] = ("*",)
 
 
-def implements(*names: str, is_hosted: bool = True) -> Callable[[Function], Function]:
+def implements(
+    *names: str, is_hosted: bool = True, of_two: Callable[[Any, Any], Any] | None = None
+) -> Callable[[Function], Function]:
     """Register a function for NumPy's or SciPy's; where it raises `Unsupported`, they compute.
 
     Parameters
@@ -45,6 +47,8 @@ def implements(*names: str, is_hosted: bool = True) -> Callable[[Function], Func
         Of theirs, as `find_theirs` takes them; what the installed version has not is passed over.
     is_hosted : bool
         Let NumPy compute on what is small and on the host, without asking the function; not for what makes views.
+    of_two : callable, optional
+        What is asked before of two arrays, see `dispatch.with_fallback`.
 
     Returns
     -------
@@ -56,7 +60,8 @@ def implements(*names: str, is_hosted: bool = True) -> Callable[[Function], Func
         for name in names:
             theirs = find_theirs(name)
             if theirs is not None:
-                _enter(name, theirs, dispatch.with_fallback(function, theirs, name, is_hosted=is_hosted), function)
+                front = dispatch.with_fallback(function, theirs, name, is_hosted=is_hosted, of_two=of_two)
+                _enter(name, theirs, front, function)
         return function
 
     return enter

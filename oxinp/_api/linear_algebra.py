@@ -21,7 +21,7 @@ from oxinp._core.manipulation import shape
 from oxinp._core.manipulation.copy import assign
 from oxinp._core.memory.layout import Layout
 from oxinp._core.ops import einsum as sums
-from oxinp._core.ops import matmul
+from oxinp._core.ops import matmul, vector_product
 from oxinp._core.ops.gufuncs import GUFUNC_OBJECTS
 from oxinp._core.ops.product import HOST_WEIGHT
 from oxinp._core.ops.where import where
@@ -37,7 +37,7 @@ def _checked(a: Any, b: Any) -> tuple[Any, Any]:
     return as_ours(a), as_ours(b)
 
 
-@implements("dot")
+@implements("dot", of_two=vector_product.inner)
 def dot(a: Any, b: Any, out: Any = None) -> Any:
     """See `numpy.dot`."""
     a, b = _checked(a, b)

@@ -281,6 +281,7 @@ class Launcher:
         buffer: Any = self._buffer
         stream = config.stream = current.stream  # read once: another thread may be about to launch elsewhere
         extents = config.grid
+        shape = tuple(extents)  # as it was set last
         is_at_it = False  # from before the first is written of what the driver is about to read, until it has been
 
         def launch_as_it_is() -> None:  # a tenth of a microsecond less than with parameters, and that counts
@@ -317,15 +318,17 @@ class Launcher:
                 after()
 
         def launch_anywhere(grid: tuple[int, int, int], *varying: object) -> None:
-            nonlocal stream, number, is_at_it
-            x, y, z = grid
-            if not (0 < x <= _MAX_GRID[0] and 0 < y <= _MAX_GRID[1] and 0 < z <= _MAX_GRID[2]):
-                _check_shape(grid, _ONE, None)
+            nonlocal stream, number, is_at_it, shape
             if is_at_it:
                 launch_amid(launch_anywhere, grid, *varying)
                 return
+            if grid != shape:
+                x, y, z = grid
+                if not (0 < x <= _MAX_GRID[0] and 0 < y <= _MAX_GRID[1] and 0 < z <= _MAX_GRID[2]):
+                    _check_shape(grid, _ONE, None)
+                is_at_it = True
+                extents[0], extents[1], extents[2] = shape = grid
             is_at_it = True
-            extents[0], extents[1], extents[2] = x, y, z
             pack(*varying)
             if current.stream != stream:
                 stream = config.stream = current.stream
@@ -339,13 +342,13 @@ class Launcher:
 
         def launch_amid(launch: Callable[..., None], *arguments: object) -> None:
             """Launch in the middle of another launch, as a finaliser may, and leave its parameters as they were."""
-            nonlocal stream, is_at_it
-            before = bytes(buffer), tuple(extents), stream
+            nonlocal stream, is_at_it, shape
+            before = bytes(buffer), tuple(extents), stream, shape
             is_at_it = False
             try:
                 launch(*arguments)
             finally:
-                buffer[:], extents[:], stream = before
+                buffer[:], extents[:], stream, shape = before
                 config.stream, is_at_it = stream, True
 
         self.anywhere = launch_anywhere

@@ -31,7 +31,9 @@ ADD = [Instr(add, f64, (0, 1))]
 
 def draw_operands(draw, types, first_steps):
     """A size, and strides and alignments of operands of one dimension, some of which reach far."""
-    size = draw.choice([1, 2, 3, draw.randint(4, 70), draw.randint(70, 3000), draw.randint(3000, 400_000)])
+    size = draw.choice(
+        [1, 2, 3, draw.randint(4, 70), draw.randint(70, 3000), draw.randint(3000, 400_000), draw.randint(3000, 5000)]
+    )
     ways = [1, 1, 1, 1, 1, -1, -1, 2, 0, draw.choice([-3, 1000, FAR // size, -FAR // size])]
     steps = (draw.choice(first_steps), *[draw.choice(ways) for _ in types[1:]])
     return size, steps, tuple([draw.choice([t.nbytes, 256, 256, 256]) for t in types])

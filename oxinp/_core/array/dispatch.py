@@ -183,8 +183,27 @@ def _is_known(kind: type) -> bool:
     return issubclass(kind, Handle) or getattr(kind, "__array_ufunc__", None) in _NUMPYS
 
 
-def with_fallback(function: Function, numpy_function: Function, name: str, *, is_hosted: bool = True) -> Function:
-    """Return `function`, with NumPy's for what is small and on the host, and for where it raises `Unsupported`."""
+def with_fallback(
+    function: Function,
+    numpy_function: Function,
+    name: str,
+    *,
+    is_hosted: bool = True,
+    of_two: Callable[[Any, Any], Any] | None = None,
+) -> Function:
+    """Return `function`, with NumPy's for what is small and on the host, and for where it raises `Unsupported`.
+
+    Parameters
+    ----------
+    function, numpy_function : callable
+    name : str
+        What a fallback is counted as.
+    is_hosted : bool
+        NumPy may compute on what is small and on the host without asking the function.
+    of_two : callable, optional
+        What becomes of two arrays, of which one at least is on the device alone; None where it leaves that to the
+        function.
+    """
     asks = dispatches(numpy_function)
     call_numpy = of_one(numpy_function)
 
@@ -228,7 +247,25 @@ def with_fallback(function: Function, numpy_function: Function, name: str, *, is
                 return result
         return undecided(*args, **kwargs)
 
-    return viewing_function(with_spelling(dispatched, numpy_function), numpy_function)
+    made = dispatched if of_two is None else _of_two_first(of_two, dispatched)
+    return viewing_function(with_spelling(made, numpy_function), numpy_function)
+
+
+def _of_two_first(of_two: Callable[[Any, Any], Any], general: Function) -> Function:
+    """Return a function that asks `of_two` first, where that may be asked."""
+
+    def front(*args: Any, **kwargs: Any) -> Any:
+        if len(args) == 2 and not kwargs:
+            a, b = args
+            if type(a) is type(b) is types.ndarray:
+                storage, other = a._held, b._held
+                if storage is not None and other is not None and (storage.host is None or other.host is None):
+                    result = of_two(a, b)
+                    if result is not None:
+                        return result
+        return general(*args, **kwargs)
+
+    return front
 
 
 def ask_like(numpy_function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

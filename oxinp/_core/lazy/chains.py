@@ -25,6 +25,8 @@ from oxinp._kernels.problem import Instr, Operand, ScalarOperand
 from oxinp._runtime import hooks
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from oxinp._core.memory.storage import Value
     from oxinp._kernels.plan import Again, Plan
     from oxinp._ptx.types import Type
@@ -178,7 +180,7 @@ def run_first_with(
     if planner is None:
         return None
     layouts = [layout for _, layout in outputs]
-    line = line_of([*layouts, *[entry for entry in graph.leaves if type(entry) is Layout]])
+    line = line_of((*layouts, *graph.leaves))
     launch = None if line is None else planner.plan_again(*line)
     if launch is None:
         return None
@@ -201,12 +203,13 @@ def _launch_of(graph: Graph, layout: Layout) -> Again | None:
             return None
         if layout.dtype is structure.dtype:
             structure.planner = planner
-    layouts = [layout, *[entry for entry in graph.leaves if type(entry) is Layout]]
-    line = line_of(layouts)
+    line = line_of((layout, *graph.leaves))
     launch: Again | None
     if line is not None:
         launch = planner.plan_again(*line)
-    elif len(graph.shape) == 2 and (matrix := matrix_of(layouts)) is not None:
+        return launch
+    layouts = [layout, *[entry for entry in graph.leaves if type(entry) is Layout]]
+    if len(graph.shape) == 2 and (matrix := matrix_of(layouts)) is not None:
         launch = planner.matrix_again(graph.shape, *matrix)
         if launch is None:
             launch = planner.plan_known(graph.shape, _operands(graph.structure, layouts), device().capability)
@@ -248,25 +251,30 @@ def run_into(graph: Graph, leaves: tuple[Any, ...], target: Layout, ptr: int) ->
         program.run_into(ptr, leaves)
 
 
-def line_of(layouts: list[Layout]) -> tuple[int, tuple[int, ...], tuple[int, ...]] | None:
-    """Size, strides and alignments of operands that are one loop over their elements; None where they are not."""
-    if not layouts:
-        return None
-    first = layouts[0]
-    if first.size < 2:
-        return None
+def line_of(entries: Sequence[Any]) -> tuple[int, tuple[int, ...], tuple[int, ...]] | None:
+    """Size, strides and alignments of operands that are one loop over their elements; None where they are not.
+
+    Entries are layouts; what is none, as scalars are, is passed over.
+    """
+    first: Any = None
     steps: tuple[int, ...] = ()
     alignments: tuple[int, ...] = ()
-    for layout in layouts:
+    for layout in entries:
+        if type(layout) is not Layout:
+            continue
+        if first is None:
+            first = layout
+        if not layout.is_aligned:
+            return None
         if layout.is_contiguous:
             steps += (1,)
         elif layout.ndim == 1:
             steps += (layout.strides[0] // layout.dtype.itemsize,)
         else:
             return None
-        if not layout.is_aligned:
-            return None
         alignments += (layout.alignment,)
+    if first is None or first.size < 2:
+        return None
     if first.ndim > 1 and steps.count(1) < len(steps):
         return None
     return first.size, steps, alignments

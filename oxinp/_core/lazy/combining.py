@@ -181,18 +181,76 @@ def renew(
             return None
         remember(operation.alike, met, join)
     structure, _, loop, scalars, convert, _ = join
-    shape = first.shape
+    shape, one = first.shape, first.layout
+    if last.is_scalar and not first.is_scalar and len(graphs) == 2:  # what nearly all are, spelled out
+        if not (first.nodes or one.is_aligned):
+            return None
+        is_dense, widest, dense = one.is_contiguous, one.dtype.itemsize, one._dense
+        leaves = (*first.leaves, structure.kinds[-1])  # type: ignore[union-attr] # see above
+    elif last.shape == shape and not first.is_scalar and len(graphs) <= 2:
+        other = last.layout
+        if not ((first.nodes or one.is_aligned) and (last.nodes or other.is_aligned)):
+            return None
+        is_dense = one.is_contiguous and other.is_contiguous
+        widest, itemsize = one.dtype.itemsize, other.dtype.itemsize
+        if itemsize > widest:  # noqa: PLR1730 - a call costs as much as the rest
+            widest = itemsize
+        dense = one._dense or other._dense
+        leaves = first.leaves if place is not None or len(graphs) == 1 else first.leaves + last.leaves
+    else:
+        found = _leaves_of(structure, graphs)  # type: ignore[arg-type]
+        if found is None:
+            return None
+        shape, leaves, widest, is_dense = found
+        dense = None if last.is_scalar else last.layout._dense
+        one = (first if first.shape else last).layout
+    if target is not None:
+        if target.shape != shape:
+            return None
+        layout = target
+    elif is_dense or len(shape) < 2:
+        dtype = loop.output  # type: ignore[union-attr] # a structure has a loop
+        layout = dense or one.dense
+        if layout.dtype is not dtype or layout.shape != shape:
+            layout = Layout.of(dtype, shape)
+    else:
+        layout = result_layout(loop.output, shape, [g.layout for g in graphs if not g.is_scalar])  # type: ignore[union-attr]
+    if len(shape) > MAX_NDIM:
+        return None
+    itemsize = layout.dtype.itemsize
+    record = _new(Record)  # `Record`, spelled out
+    record.graph = graph_of(structure, layout, leaves)
+    record.layout = layout
+    if itemsize > widest:  # noqa: PLR1730
+        widest = itemsize
+    record.cost = operation.weight * layout.size * widest
+    record.flush, record.reason = (), ""
+    record.convert = convert
+    record.scalars = scalars
+    record.is_checked = target is not None and (structures, wanted) in operation.checked
+    # A loop over new sizes meets none again.
+    if table.has_met((structure, first.shape, first.layout.strides, last.shape, last.layout.strides)):
+        remember(table, key, record)
+    return record
+
+
+def _leaves_of(
+    structure: Structure, graphs: tuple[Graph, ...]
+) -> tuple[tuple[int, ...], tuple[Any, ...], int, bool] | None:
+    """Return what operands are broadcast to, their leaves, the widest elements, and whether all are contiguous.
+
+    None where that is not arithmetic.
+    """
+    shape = graphs[0].shape
     for g in graphs[1:]:
         if g.shape != shape and g.shape and not (shape := _common(shape, g.shape) if shape else g.shape):
             return None
-    if target is not None and target.shape != shape:
-        return None
     widest = 0
     is_dense = True
     leaves: tuple[Any, ...] = ()
     for g in graphs:
         if g.is_scalar:
-            leaves += (structure.kinds[len(leaves)],)  # type: ignore[union-attr] # see above
+            leaves += (structure.kinds[len(leaves)],)
             continue
         layout = g.layout
         if not layout.is_contiguous:
@@ -208,33 +266,7 @@ def renew(
             return None
         else:
             leaves += spread
-    if len(shape) > MAX_NDIM:
-        return None
-    dtype = loop.output  # type: ignore[union-attr] # a structure has a loop
-    if target is not None:
-        layout = target
-    elif is_dense or len(shape) < 2:
-        layout = (first if first.shape else last).layout
-        layout = layout._dense or (None if last.is_scalar else last.layout._dense) or layout.dense
-        if layout.dtype is not dtype or layout.shape != shape:
-            layout = Layout.of(dtype, shape)
-    else:
-        layout = result_layout(dtype, shape, [g.layout for g in graphs if not g.is_scalar])
-    itemsize = layout.dtype.itemsize
-    record = _new(Record)  # `Record`, spelled out
-    record.graph = graph_of(structure, layout, leaves if place is None else first.leaves)
-    record.layout = layout
-    if itemsize > widest:  # noqa: PLR1730
-        widest = itemsize
-    record.cost = operation.weight * layout.size * widest
-    record.flush, record.reason = (), ""
-    record.convert = convert
-    record.scalars = scalars
-    record.is_checked = target is not None and (structures, wanted) in operation.checked
-    # A loop over new sizes meets none again.
-    if table.has_met((structure, first.shape, first.layout.strides, last.shape, last.layout.strides)):
-        remember(table, key, record)
-    return record
+    return shape, leaves, widest, is_dense
 
 
 def _common(shape: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:

@@ -171,6 +171,11 @@ class BoundOp:
                 cost += host_nbytes(graph.structure) * graph.layout.size
         return cost
 
+    def alike(self) -> tuple[Any, tuple[int, ...]]:
+        """Return what operations have in common that differ in sizes, and the size."""
+        graph = self.graphs[0]
+        return graph.structure, graph.shape
+
     def executable(self, variant: Hashable = None) -> Executable:
         """Return what runs it under the present settings."""
         key = keyed(variant) if here.are_several else variant

@@ -9,6 +9,7 @@ difference whether one is looked at before.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
@@ -110,7 +111,7 @@ def _reduced_size(leaves: tuple[Any, ...]) -> int:
         if _is_reduction(entry):
             bound = entry.call.bound
             is_chain = bound.op is ELEMENTWISE_CALL
-            size = max(size, _reduced_size(entry.call.leaves) if is_chain else bound.graphs[0].layout.size)
+            size = max(size, _reduced_size(entry.call.leaves) if is_chain else math.prod(bound.alike()[1]))
     return size
 
 
@@ -195,8 +196,9 @@ def _is_once(graph: Graph, results: list[Any]) -> bool:
     size = 0
     for entry in results:
         bound = entry.call.bound
-        kinds += (bound.op, bound.graphs[0].structure)
-        shapes += (bound.graphs[0].shape,)
+        kind, shape = bound.alike()
+        kinds += (bound.op, kind)
+        shapes += (shape,)
         if bound.op is ELEMENTWISE_CALL:
             size = max(size, _reduced_size(entry.call.leaves))
     structure = graph.structure, kinds

@@ -143,9 +143,11 @@ def _compute_watched(storage: Storage) -> Value:
 def _compute(storage: Storage) -> Value:
     """Run what fills a storage whose value is pending, under the lock."""
     value: Any = storage.value
-    if value is None or not value[0].nodes:
-        return value  # type: ignore[no-any-return]
+    if value is None:
+        return value  # type: ignore[return-value]
     graph, leaves, _ = value
+    if not graph.nodes:
+        return value  # type: ignore[no-any-return]
     wanted = None
     others = []
     if here.are_several:

@@ -59,7 +59,7 @@ def row_view(
     """Return the view that a function of NumPy's in `VIEWS` makes of an array; None where NumPy is to be asked."""
     storage = base._held or base._storage
     if storage.host is None:
-        layout = view_layout(row, base._layout, args, kwargs)
+        layout = view_layout(row, base._known or base._layout, args, kwargs)
         return None if layout is None else view_at(base, layout, writeable=row.is_writeable)
     if storage.value is not None:
         return None

@@ -6,6 +6,7 @@ of bytes that are not; else by way of a copy.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
@@ -202,9 +203,27 @@ def is_direct(graph: Graph, leaves: tuple[Any, ...], buffer: Buffer, layout: Lay
     for entry, where in zip(leaves, graph.leaves, strict=True):
         if getattr(entry, "buffer", None) is buffer:
             same = is_own and entry.ptr == start and where.same(form)
-            if not (same or _are_apart(entry.ptr, where, start, layout)):
+            if not (same or _are_apart(entry.ptr, where, start, layout)) and not (
+                is_own and _meet_in_themselves(entry.ptr - start, where, layout)
+            ):
                 return False
     return True
+
+
+def _meet_in_themselves(distance: int, where: Layout, layout: Layout) -> bool:
+    """Whether elements of one dimension that are read and written so far apart are only the same of the same index.
+
+    So is a row of a matrix that is given the column of its first element, or every other element that is given those
+    between.
+    """
+    if layout.ndim != 1 or where.ndim != 1:
+        return False
+    (read,), (written,), itemsize = where.strides, layout.strides, layout.dtype.itemsize
+    if where.dtype.itemsize != itemsize or distance % itemsize or read % itemsize or written % itemsize or not read:
+        return False
+    if distance:  # where one never is a multiple of what both go by away from the other
+        return distance % math.gcd(read, written) != 0
+    return abs(read) >= abs(written) * layout.size or abs(written) >= abs(read) * layout.size
 
 
 def _is_apart(bound: BoundOp, leaves: tuple[Any, ...], buffer: Buffer, layout: Layout) -> bool:

@@ -20,6 +20,7 @@ _INTERNED = Recent(_ROOM)
 _CONTIGUOUS = Recent(_ROOM)
 MAX_PARTS = 512  # of a whole array that are remembered: a loop over rows must not fill the memory
 MAX_NESTED_PARTS = 32  # of such a part
+_SPREAD = object()  # by which `parts` of a scalar keep it broadcast
 _new = object.__new__
 
 
@@ -78,7 +79,10 @@ class Layout:
         if layout is None and _CONTIGUOUS.old:
             layout = _CONTIGUOUS.recall(key)
         if layout is None:
-            layout = Layout.at(dtype, shape, contiguous_strides(shape, dtype.itemsize), 0)
+            if len(shape) == 1 and shape[0]:  # which loops over ever new sizes make: found here alone
+                layout = _make(dtype, shape, (dtype.itemsize,), 0)
+            else:
+                layout = Layout.at(dtype, shape, contiguous_strides(shape, dtype.itemsize), 0)
             layout._dense = layout
             if len(_CONTIGUOUS) >= _ROOM:
                 _CONTIGUOUS.age()
@@ -138,6 +142,38 @@ class Layout:
         if length <= 0:
             length, start, stride = 0, 0, 1  # as NumPy has it
         return _make(self.dtype, (length,), (step * stride,), self.offset + start * step)
+
+    def along(self, parts: tuple[Any, ...]) -> tuple[Layout, bool] | None:
+        """Return the layout that integers and slices select, one for each of the first axes, and whether all are met.
+
+        It is what `select` returns, sooner; None where parts are anything else, or out of bounds.
+        """
+        shape: tuple[int, ...] = ()
+        strides: tuple[int, ...] = ()
+        offset = self.offset
+        for part, n, step in zip(parts, self.shape, self.strides):  # noqa: B905 - of as many axes as there are parts
+            if type(part) is slice:
+                try:
+                    start, stop, stride = part.indices(n)
+                except (TypeError, ValueError):
+                    return None
+                length = stop - start if stride == 1 else len(range(start, stop, stride))
+                if length <= 0:
+                    length, start, stride = 0, 0, 1  # as NumPy has it
+                shape += (length,)
+                strides += (step * stride,)
+                offset += start * step
+            elif type(part) is int and -n <= part < n:
+                offset += (part if part >= 0 else part + n) * step
+            else:
+                return None
+        count = len(parts)
+        if count < self.ndim:
+            shape += self.shape[count:]
+            strides += self.strides[count:]
+        elif not shape:
+            return _make(self.dtype, (), (), offset), True
+        return _make(self.dtype, shape, strides, offset), False
 
     def keep_part(self, key: Any, part: tuple[Layout, bool]) -> None:
         """Remember in `parts` what a key selects; of many the older half is forgotten."""
@@ -207,8 +243,14 @@ class Layout:
         """Return this layout broadcast to `shape`, which it must be broadcastable to."""
         if shape == self.shape:
             return self
-        if not self.shape:
-            return Layout.at(self.dtype, shape, (0,) * len(shape), self.offset)
+        if not self.shape:  # the latest is kept, for scalars meet the arrays of a size more than once
+            parts = self.parts
+            if parts is None:
+                parts = self.parts = {}
+            known = parts.get(_SPREAD)
+            if known is None or known[0].shape != shape:
+                known = parts[_SPREAD] = _make(self.dtype, shape, (0,) * len(shape), self.offset), False
+            return known[0]
         lead = len(shape) - self.ndim
         strides = (0,) * lead + tuple(
             0 if n == 1 and m != 1 else step for n, m, step in zip(self.shape, shape[lead:], self.strides, strict=True)
@@ -338,6 +380,8 @@ def contiguous_strides(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]
         return (itemsize,)
     if 0 in shape:  # depends on the NumPy version
         return tuple(step * itemsize for step in np.empty(shape, np.bool_).strides)
+    if len(shape) == 2:
+        return shape[1] * itemsize, itemsize
     strides = []
     step = itemsize
     for n in reversed(shape):
@@ -359,6 +403,11 @@ def _make(dtype: np.dtype[Any], shape: tuple[int, ...], strides: tuple[int, ...]
         (size,), (step,) = shape, strides
         layout.is_contiguous = step == itemsize or size <= 1
         layout.is_aligned = itemsize <= 1 or not (offset % itemsize or step % itemsize)
+    elif ndim == 2:
+        (m, n), (down, along) = shape, strides
+        size = m * n
+        layout.is_contiguous = ((n == 1 or along == itemsize) and (m == 1 or down == n * itemsize)) or not size
+        layout.is_aligned = itemsize <= 1 or not (offset % itemsize or down % itemsize or along % itemsize)
     else:
         size = math.prod(shape)
         is_contiguous, dense = True, itemsize

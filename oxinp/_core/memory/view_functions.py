@@ -61,7 +61,7 @@ def view_layout(row: ViewRow, layout: Layout, args: tuple[Any, ...], kwargs: dic
     args, kwargs
         The function's arguments after the array.
     """
-    if not kwargs and _is_plain(args):
+    if not kwargs and (not args or _is_plain(args)):
         key = row.move, args
         known = layout.parts
         if known is not None and (found := known.get(key)) is not None:
@@ -148,7 +148,11 @@ def _flipped(layout: Layout, axes: Any) -> Move:
 
 def flip(layout: Layout, axis: Any = None) -> Move:
     """See `numpy.flip`."""
-    if not layout.ndim:  # of which NumPy returns the element
+    shape = layout.shape
+    if axis is None and len(shape) == 1 and shape[0]:  # the most common, spelled out
+        (n,), (step,) = shape, layout.strides
+        return shape, (-step,), layout.offset + (n - 1) * step
+    if not shape:  # of which NumPy returns the element
         raise NotPlain
     return _flipped(layout, range(layout.ndim) if axis is None else _axes(axis, layout.ndim))
 

@@ -418,15 +418,18 @@ def locate(layout: Layout, key: Any) -> tuple[Layout, bool]:
 
 
 def _located(layout: Layout, key: Any, plain: Any) -> tuple[Layout, bool]:
-    found = layout.sliced(key) if type(key) is slice and layout.ndim == 1 else None
-    if found is not None:
-        located = found, False
-    else:
+    located: tuple[Layout, bool] | None = None
+    if type(key) is slice and layout.ndim == 1:
+        found = layout.sliced(key)
+        located = None if found is None else (found, False)
+    elif plain is not None and type(key) is tuple and 0 < len(key) <= layout.ndim:
+        located = layout.along(key)
+    if located is None:
         parts = _as_view_key(key)
         if len(parts) > MAX_KEY:
             np.broadcast_to(_ONE, layout.shape)[parts]  # NumPy's own error
-        found = layout.select(parts) or layout.view(lambda seen: seen[parts])
-        located = found, _is_element(key, parts, found.ndim)
+        selected = layout.select(parts) or layout.view(lambda seen: seen[parts])
+        located = selected, _is_element(key, parts, selected.ndim)
     if plain is not None:
         layout.keep_part(plain, located)
     return located
@@ -444,20 +447,25 @@ def _plain(key: Any) -> Any:
     """
     if type(key) is tuple:
         if len(key) == 2:
-            first, second = key
-            if type(first) is type(second) is slice:  # the most common key, spelled out
+            first, second = key  # the most common keys, spelled out
+            if type(first) is slice:
                 a, b, c = first.start, first.stop, first.step
+                if not (type(a) in _BOUNDS and type(b) in _BOUNDS and type(c) in _BOUNDS):
+                    return None
+                if type(second) is int:
+                    return _SLICE, a, b, c, second
+                if type(second) is slice:
+                    d, e, f = second.start, second.stop, second.step
+                    if type(d) in _BOUNDS and type(e) in _BOUNDS and type(f) in _BOUNDS:
+                        return _SLICE, a, b, c, _SLICE, d, e, f
+                    return None
+            elif type(first) is int and type(second) is slice:
                 d, e, f = second.start, second.stop, second.step
-                if (
-                    type(a) in _BOUNDS
-                    and type(b) in _BOUNDS
-                    and type(c) in _BOUNDS
-                    and type(d) in _BOUNDS
-                    and type(e) in _BOUNDS
-                    and type(f) in _BOUNDS
-                ):
-                    return _SLICE, a, b, c, _SLICE, d, e, f
-                return None
+                return (
+                    (first, _SLICE, d, e, f)
+                    if type(d) in _BOUNDS and type(e) in _BOUNDS and type(f) in _BOUNDS
+                    else None
+                )
     elif type(key) is slice:
         a, b, c = key.start, key.stop, key.step
         return (_SLICE, a, b, c) if type(a) in _BOUNDS and type(b) in _BOUNDS and type(c) in _BOUNDS else None

@@ -80,7 +80,8 @@ def matmul(a: Handle, b: Handle, dtype: np.dtype[Any] | None = None) -> Any:
     """
     left, right = a._known or a._layout, b._known or b._layout
     if left.ndim == 1 and left.shape == right.shape and left.dtype is right.dtype and dtype is None and left.size:
-        return contract(a, b, -1)  # as `Product` decides, without one
+        total = vector_product.inner(a, b)
+        return contract(a, b, -1) if total is None else total  # as `Product` decides, without one
     product = product_of(left, right, dtype)
     if isinstance(product, Product):
         return _launch(product, a, b)

@@ -1,4 +1,4 @@
-"""Products of a vector and a matrix: sums along the first axis, recorded without the graph of what is summed up."""
+"""Products of a vector with a matrix or a vector: sums that are recorded without the graph of what is summed up."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from oxinp._core.lazy.balance import balance
 from oxinp._core.lazy.calls import Pending
 from oxinp._core.lazy.chains import read
 from oxinp._core.lazy.combining import combine
-from oxinp._core.lazy.expr import leaf
+from oxinp._core.lazy.executor import run_again
+from oxinp._core.lazy.expr import leaf, new_table, remember
 from oxinp._core.lazy.op import BoundOp
+from oxinp._core.lazy.placement import device
 from oxinp._core.lazy.results import wrap_result
 from oxinp._core.memory.dtypes import DEVICE_TYPES, FLOAT16
 from oxinp._core.memory.layout import Layout
@@ -32,23 +34,26 @@ if TYPE_CHECKING:
     from oxinp._core.lazy.handle import Handle
     from oxinp._core.memory.storage import Value
     from oxinp._kernels.plan import Again, Joined
+    from oxinp._runtime.memory import Buffer
 
-_SUM = operation(SUM).replace(rows=None)  # along columns, which is no part of what goes along rows
+_SUM = operation(SUM)
+_ALONG_COLUMNS = _SUM.replace(rows=None)  # which is no part of what goes along rows
 _MULTIPLY = UFUNC_OBJECTS["multiply"].operations[0]
 _PLANNERS: dict[np.dtype[Any], Any] = {}
-"""By dtype what plans the sums, once one has been planned."""
+_INNER_PLANNERS: dict[np.dtype[Any], Any] = {}
+"""By dtype what plans the sums, of matrices and of vectors, once one has been planned."""
+_INNER_PRODUCTS: Any = new_table()
 
 
-class VectorProduct(BoundOp):
-    """The product of a vector and a matrix whose rows are contiguous.
+class _Summed(BoundOp):
+    """A sum of products, bound as others are; but its graph is made where somebody asks for it.
 
-    It is the sum of their product, as others are bound; but its graph is made where somebody asks for it. What sizes
-    like it have been planned for is launched without.
+    What sizes like it have been planned for is launched without.
 
     Parameters
     ----------
     left, right, layout : Layout
-        Of the vector, the matrix and the result.
+        Of the operands and of the result.
     cost : float
         What placement compares to the threshold.
 
@@ -61,13 +66,56 @@ class VectorProduct(BoundOp):
     __slots__ = ("_summed", "cost", "left", "right", "version")
 
     def __init__(self, left: Layout, right: Layout, layout: Layout, cost: float) -> None:
-        self.op = _SUM  # as `BoundOp` has it, but for what `_whole` finds
+        self.op = _ALONG_COLUMNS  # as `BoundOp` has it, but for what `_whole` finds
         self.layouts = (layout,)
         self.has_run = False
         self.planned = self.executables = self.fused = None
         self.left, self.right, self.cost = left, right, cost
         self.version = config.version
         self._summed: BoundOp | None = None
+
+    @property
+    def graphs(self) -> tuple[Graph, ...]:  # type: ignore[override]
+        """The graph of the products that are summed up."""
+        return self._whole().graphs
+
+    @property
+    def parameters(self) -> Any:
+        """How they are."""
+        return self._whole().parameters
+
+    def _forms(self) -> tuple[Layout, Layout]:
+        """What is multiplied, element by element."""
+        return self.left.form, self.right.form
+
+    def _whole(self) -> BoundOp:
+        if self._summed is None:
+            left, right = self._forms()
+            graph = combine(_MULTIPLY, (leaf(left), leaf(right)), None).graph
+            assert graph is not None
+            dtypes = Dtypes(self.left.dtype, self.left.dtype)
+            self._summed = bind(Wanted(SUM, graph, (0,), dtypes, keepdims=False, is_masked=False, starts=False))
+        return self._summed
+
+    def _planner(self, planners: dict[np.dtype[Any], Any]) -> Any:
+        """Return what plans it, which is kept by dtype; None where nothing like it has been planned."""
+        dtype = self.left.dtype
+        planner = planners.get(dtype)
+        if planner is None:
+            planner = self.graphs[0].structure.plans.get(planning.key_of(self.parameters, self.layouts[0]))
+            if planner is not None:
+                planners[dtype] = planner
+        return planner
+
+    def has_scalar_parts(self) -> bool:
+        """See `BoundOp.has_scalar_parts`: there are no scalars."""
+        return False
+
+
+class VectorProduct(_Summed):
+    """The product of a vector and a matrix whose rows are contiguous; parameters are those of `_Summed`."""
+
+    __slots__ = ()
 
     @staticmethod
     def is_meant(left: Layout, right: Layout) -> bool:
@@ -85,44 +133,21 @@ class VectorProduct(BoundOp):
             and right.is_aligned
         )
 
-    @property
-    def graphs(self) -> tuple[Graph, ...]:  # type: ignore[override]
-        """The graph of the products that are summed up."""
-        return self._whole().graphs
-
-    @property
-    def parameters(self) -> Any:
-        """How they are."""
-        return self._whole().parameters
-
-    def _whole(self) -> BoundOp:
-        if self._summed is None:
-            column = view_layout(VIEWS[np.expand_dims], self.left, (-1,), {})
-            assert column is not None  # a vector has such a view
-            graphs = leaf(column.form), leaf(self.right.form)
-            graph = combine(_MULTIPLY, graphs, None).graph
-            assert graph is not None
-            dtypes = Dtypes(self.left.dtype, self.left.dtype)
-            self._summed = bind(Wanted(SUM, graph, (0,), dtypes, keepdims=False, is_masked=False, starts=False))
-        return self._summed
+    def _forms(self) -> tuple[Layout, Layout]:
+        column = view_layout(VIEWS[np.expand_dims], self.left, (-1,), {})
+        assert column is not None  # a vector has such a view
+        return column.form, self.right.form
 
     def host_cost(self) -> float:
         """See `BoundOp.host_cost`."""
         return _SUM.host_weight * self.right.size * self.right.dtype.itemsize
 
-    def has_scalar_parts(self) -> bool:
-        """See `BoundOp.has_scalar_parts`: there are no scalars."""
-        return False
-
     def plan_again(self, variant: Hashable) -> Any:
         """See `BoundOp.plan_again`."""
         left, right = self.left, self.right
-        planner = _PLANNERS.get(left.dtype)
+        planner = self._planner(_PLANNERS)
         if planner is None:
-            planner = self.graphs[0].structure.plans.get(planning.key_of(self.parameters, self.layouts[0]))
-            if planner is None:
-                return None
-            _PLANNERS[left.dtype] = planner
+            return None
         target: Any = self.layouts[0] if variant is None else variant
         itemsize = left.dtype.itemsize
         steps = (left.strides[0] // itemsize, 0), (right.strides[0] // itemsize, 1)
@@ -130,6 +155,46 @@ class VectorProduct(BoundOp):
             planner, right.shape, steps, (left.alignment, right.alignment), target
         )
         return again or super().plan_again(variant)
+
+
+class InnerProduct(_Summed):
+    """The product of two vectors; parameters are those of `_Summed`."""
+
+    __slots__ = ()
+
+    def __init__(self, left: Layout, right: Layout) -> None:
+        super().__init__(left, right, Layout.of(left.dtype, ()), 2.0 * left.nbytes)
+        self.op = _SUM
+
+    def host_cost(self) -> float:
+        """See `BoundOp.host_cost`."""
+        return (_SUM.host_weight + 1.0) * self.left.nbytes
+
+    def alike(self) -> tuple[Any, tuple[int, ...]]:
+        """See `BoundOp.alike`."""
+        return self.left.dtype, self.left.shape
+
+    def plan_again(self, variant: Hashable) -> Any:
+        """See `BoundOp.plan_again`."""
+        left, right = self.left, self.right
+        planner = self._planner(_INNER_PLANNERS)
+        if planner is None:
+            return None
+        itemsize = left.dtype.itemsize
+        steps = left.strides[0] // itemsize, right.strides[0] // itemsize
+        again: Again | None = planner.line_again(
+            left.size, steps, (left.alignment, right.alignment), device().capability.num_sms
+        )
+        return again or super().plan_again(variant)
+
+    def run(self, leaves: tuple[Any, ...]) -> list[Buffer]:
+        """See `BoundOp.run`."""
+        if not self.has_run and self.executables is None and type(again := self.plan_again(None)) is tuple:
+            buffer = run_again(again, self.layouts[0].nbytes, leaves)
+            if buffer is not None:
+                self.has_run = True
+                return [buffer]
+        return super().run(leaves)
 
 
 def multiply(product: VectorProduct, a: Handle, b: Handle) -> Any:
@@ -148,3 +213,32 @@ def _value(handle: Handle) -> Value | None:
         return None
     layout = handle._known or handle._layout
     return value if value[0].layout is layout else read(layout, value)
+
+
+def inner(a: Handle, b: Handle) -> Any:
+    """Have the product of two vectors computed when its value is needed; None where `matmul` has to find out more."""
+    left, right = a._known or a._layout, b._known or b._layout
+    dtype = left.dtype
+    if (
+        left.ndim != 1
+        or left.shape != right.shape
+        or dtype is not right.dtype
+        or dtype not in DEVICE_TYPES
+        or dtype is FLOAT16
+        or left.size < 2
+        or left.nbytes < (balance.limit or 1)
+        or not (left.is_aligned and right.is_aligned)
+        or current() is not quiet.state
+    ):
+        return None
+    u, v = _value(a), _value(b)
+    if u is None or v is None or u[1][0] is v[1][0]:
+        return None
+    key = left, right
+    product = _INNER_PRODUCTS.get(key) or (_INNER_PRODUCTS.recall(key) if _INNER_PRODUCTS.old else None)
+    if product is None:
+        product = InnerProduct(left, right)
+        if _INNER_PRODUCTS.has_met((left.shape, left.strides, right.strides, dtype)):
+            remember(_INNER_PRODUCTS, key, product)
+    (value,) = schedule.defer(product, (u[1][0], v[1][0]), u[2] | v[2])
+    return wrap_result(value)

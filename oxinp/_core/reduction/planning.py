@@ -41,7 +41,7 @@ def plan_again(bound: BoundOp, target: Layout | None) -> Plan | Again | Joined |
             return columns
     if len(wanted.axes) == graph.layout.ndim:
         planner = graph.structure.plans.get(key_of(wanted, bound.layouts[0] if target is None else target))
-        line = line_of([entry for entry in graph.leaves if type(entry) is Layout])
+        line = line_of(graph.leaves)
         if planner is not None and line is not None:
             again: Again | None = planner.line_again(*line, device().capability.num_sms)
             if again is not None:

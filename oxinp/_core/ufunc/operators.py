@@ -20,7 +20,7 @@ from oxinp._core.errors.state import current, quiet
 from oxinp._core.lazy import schedule, writing
 from oxinp._core.lazy.balance import RECORDED, balance
 from oxinp._core.lazy.combining import renew
-from oxinp._core.lazy.expr import Operation, Unsupported, scalar
+from oxinp._core.lazy.expr import Operation, Record, Unsupported, scalar
 from oxinp._core.lazy.handle import Handle, chain, expression
 from oxinp._core.lazy.inlining import compiled
 from oxinp._core.lazy.operands import declined, declined_in_place, operand_in_place, other_side
@@ -32,6 +32,7 @@ from oxinp._core.ufunc.table import UfuncRow
 
 _NumpyArray = np.ndarray
 _Float64 = np.float64
+_UNKNOWN = Record(None)  # of what the general way has to find out about
 _FLOAT64 = np.dtype(np.float64)
 _WEAK = {kind: scalar(kind) for kind in (int, float)}
 _PLAIN_INT = 2**31 - 1  # integers that most integer dtypes hold
@@ -109,13 +110,13 @@ def make(function, general, general_reflected, is_small, reach, pairs, renewed, 
                 other = (b._held or b._storage).value
                 if value is None or other is None or current() is not quiet.state:
                     return general(a, b)
-                if value[0].layout is not a._known:
-                    value = chain(a)
-                    other = b._storage.value or other  # which that may have computed
-                if other[0].layout is not b._known:
-                    other = chain(b)
                 first, leaves, mask = value
+                if first.layout is not a._known:
+                    first, leaves, mask = chain(a)
+                    other = b._held.value or other  # which that may have computed
                 second, others, bits = other
+                if second.layout is not b._known:
+                    second, others, bits = chain(b)
                 key = first, second
                 if mask & bits:
                     for entry in others:
@@ -130,12 +131,10 @@ def make(function, general, general_reflected, is_small, reach, pairs, renewed, 
                     leaves += others
                 mask |= bits
                 record = pairs.get(key) or renewed(key)
-                if record is None or mask & SHARED:
-                    return general(a, b)
                 graph = record.graph
-                if graph is None:
+                if graph is None or mask & SHARED:
                     return general(a, b)
-                layout = graph.layout
+                layout = record.layout
                 if layout.nbytes < balance.limit:
                     return general(a, b)
                 storage = Storage()
@@ -265,8 +264,9 @@ def on_common_ways(
     """
     pairs: Any = MappingProxyType({}) if operation is None else operation.pairs
 
-    def renewed(key: Any) -> Any:
-        return None if operation is None else renew(operation, pairs, key, key[:2], *key[2:])
+    def renewed(key: Any) -> Record:
+        record = None if operation is None else renew(operation, pairs, key, key[:2], *key[2:])
+        return record or _UNKNOWN
 
     make = (_BINARY if _takes_constants(row) else _OF_NUMBERS)[row.may_warn]
     if row.python is python_operator.pow:
@@ -408,7 +408,7 @@ def _in_place(operation: Operation, row: UfuncRow, on_host: Callable[..., Any]) 
                 v = expression(b)
             except Unsupported:  # of a dtype that stays on the host
                 return types.fall_back(ufunc, (a, b), {"out": a}, name=operation.name)
-            layout = a._layout
+            layout = a._known or a._layout
             if u[2] & v[2] and v[0].nodes and a._view is not None and not u[0].nodes:
                 # What reads elements that are written is computed before, so that the result goes straight there.
                 buffer = getattr(u[1][0], "buffer", None)

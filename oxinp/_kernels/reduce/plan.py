@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from oxinp._ptx.value import Value
 
 OUT = Argument("out0")
+MAX_ALIGNMENT = 255  # bytes up to which what an address is a multiple of makes a difference, of which none is larger
+_ONE_BLOCK = (1, 1, 1)
 
 
 class _Met(NamedTuple):
@@ -45,14 +47,37 @@ class _Met(NamedTuple):
     shifts: tuple[int, ...]
 
 
+class _Near(NamedTuple):
+    """What sizes from one to another have in common, of operands that move alike.
+
+    Attributes
+    ----------
+    least, most : int
+    kernel : Kernel
+    values, shifts : tuple of int
+        As of `_Met`.
+    vector : int
+        Elements of a unit.
+    """
+
+    least: int
+    most: int
+    kernel: Kernel
+    values: tuple[int, ...]
+    shifts: tuple[int, ...]
+    vector: int
+
+
 class Reduction(Passes):
     """The reduction of one value of a chain, planned for any shape, axes and layouts; parameters as of `Passes`."""
 
-    __slots__ = ("_met",)
+    __slots__ = ("_met", "_near")
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self._met: dict[Any, _Met] = {}
+        # Strides, alignments, the alignment of the last element's place where one goes backwards, multiprocessors.
+        self._near: dict[Any, _Near] = {}
 
     def plan(
         self, shape: tuple[int, ...], axes: tuple[int, ...], arrays: Sequence[Operand], output: Operand, device: Device
@@ -119,10 +144,30 @@ class Reduction(Passes):
         It is what `_rows` returns for a single row, as far as its kernel has been made: with 32-bit indices and no
         measured Spec.
         """
-        if self.wants_index or self.op.wants_index or not 1 < size < MAX_INDEX_32 or not steps:
+        if not steps:
             return None
         least = min(steps)
-        if max(*steps, -least) * (size - 1) >= MAX_INDEX_32 or size * self._nbytes >= MIN_TUNED_NBYTES:
+        last = size - 1 if least < 0 else 0
+        key = steps, alignments, last & -last & MAX_ALIGNMENT, num_sms
+        near = self._near.get(key)
+        if near is not None:
+            first, most, kernel, own, shifts, vector = near
+            if first <= size <= most:
+                num_units = size // vector
+                if shifts:
+                    own = tuple([value + shift * last for value, shift in zip(own, shifts, strict=True)])
+                return kernel, _ONE_BLOCK, (*own, 1, 0, 1, num_units, size - num_units * vector)
+        return self._line_again(size, steps, alignments, num_sms, key)
+
+    def _line_again(
+        self, size: int, steps: tuple[int, ...], alignments: tuple[int, ...], num_sms: int, key: Any
+    ) -> Again | None:
+        """Return the same of a size that none next to it was met of, and keep what they have in common by a key."""
+        if self.wants_index or self.op.wants_index or not 1 < size < MAX_INDEX_32:
+            return None
+        least = min(steps)
+        farthest = max(*steps, -least)
+        if farthest * (size - 1) >= MAX_INDEX_32 or size * self._nbytes >= MIN_TUNED_NBYTES:
             return None
         last = 0
         if least < 0 and (steps[0] or next(step for step in steps if step)) < 0:  # see `_line`
@@ -149,9 +194,18 @@ class Reduction(Passes):
             if kernel is None:
                 return None
             kernels[group, count, at_once] = kernel
+        units = num_units // group
+        if not at_once and units:  # `_group_rows` goes by powers of two, at both ends of which it has to be the same
+            lines = group << (units.bit_length() - 1), (group << units.bit_length()) - 1
+            if all(self._group_rows(1, n, walk.unroll, num_sms) == (group, count, 0, n) for n in lines):
+                fitting = min((MIN_TUNED_NBYTES - 1) // self._nbytes, (MAX_INDEX_32 - 1) // farthest)
+                if len(self._near) >= MAX_KEPT:
+                    self._near.clear()
+                most = min(lines[1] * vector + vector - 1, fitting)
+                self._near[key] = _Near(lines[0] * vector, most, kernel, own, shifts, vector)
         if shifts:
             own = tuple([value + shift * last for value, shift in zip(own, shifts, strict=True)])
-        return kernel, (1, 1, 1), (*own, 1, 0, 1, num_units, size - num_units * vector)
+        return kernel, _ONE_BLOCK, (*own, 1, 0, 1, num_units, size - num_units * vector)
 
     def columns_again(
         self,

@@ -10,6 +10,7 @@ from oxinp._core.lazy import chains, executor
 from oxinp._core.lazy.expr import Graph
 from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.recent import MEETINGS, Recent
+from oxinp._core.ops import vector_product
 from oxinp._kernels.gemm import select
 from tests.comparator import assert_same
 
@@ -51,6 +52,24 @@ def dot(np, x, y, k):
 
 def dot_backwards(np, x, y, k):
     return np.dot(np.flip(x[:k]), y[k - 1 :: -1][:k]) + np.dot(x[: 2 * k : 2], y[:k])
+
+
+def dot_into(np, x, y, k):
+    z = y.copy()
+    z[1] = np.dot(x[:k], z[3 : k + 3])
+    z[k : k + 1] = np.dot(z[:k], z[1 : k + 1]) + x[:k].dot(x[:k])
+    return z
+
+
+def dot_and_update(np, x, y, k):
+    z = y.copy()
+    a = np.dot(np.flip(x[:k]), z[:k])
+    z[:k] += a * np.flip(z[:k])
+    return z, a
+
+
+def normalised(np, x, y, k):
+    return x[:k] * (x[:k] @ y[:k]) - y[:k].dot(y[:k])
 
 
 def update(np, x, y, k):
@@ -113,7 +132,7 @@ def vector_by_matrix_in_chunks(np, x, y, k):
 
 
 CHAINS = [chain, same_operand, backwards, in_steps, update, update_overlapping, update_apart, stencil]
-REDUCED = [total, largest, dot, dot_backwards]
+REDUCED = [total, largest, dot, dot_backwards, dot_into, dot_and_update, normalised]
 ALONG_AXES = [row_by_matrix, vector_by_matrix, matrix_by_column, outer, chosen]
 BODIES = [*CHAINS, *REDUCED, *ALONG_AXES, vector_by_matrix_in_chunks, matrices, product]
 
@@ -146,6 +165,22 @@ def test_new_sizes_are_not_compiled(body, data, monkeypatch, launches):
     counts = {launches(lambda k=k: body(oxinp, *ours, k)) for k in range(340, 380)}
     assert not made
     assert len(counts) == 1
+
+
+def test_inner_products_of_new_sizes_have_no_graph(data, monkeypatch):
+    (x, y), _ = data
+
+    def products(k):
+        oxinp.evaluate(oxinp.dot(x[:k], y[:k]))
+        oxinp.evaluate(x[:k] @ y[1 : k + 1])
+
+    for k in range(264, 296):
+        products(k)
+    asked = []
+    monkeypatch.setattr(vector_product, "combine", lambda *args: asked.append(args))
+    for k in range(300, 310):
+        products(k)
+    assert not asked
 
 
 def test_products_that_are_nominally_alike_are_planned_once(data, monkeypatch, launches):
