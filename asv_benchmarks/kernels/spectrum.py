@@ -21,7 +21,7 @@ import numpy as np
 from asv_benchmarks.kernels.lapack import RATIO, Bound, constants
 from asv_benchmarks.kernels.plans import milliseconds, write
 from oxinp._kernels.elementwise.plan import contiguous_strides
-from oxinp._kernels.lapack import spectrum, tridiagonal
+from oxinp._kernels.lapack import spectrum, tridiagonal_cluster
 from oxinp._kernels.problem import Operand
 from oxinp._ptx.types import from_dtype
 from oxinp._runtime.cuda import open_backend
@@ -73,6 +73,7 @@ CASES = (
     ("svd", 1000, 32, 32, "c16"),
     ("eigh", 1, 128, 128, "f8"),
     ("svd", 1, 96, 96, "f8"),
+    ("eigh", 1, 256, 256, "f8"),
     ("eigh", 1, 512, 512, "f8"),
     ("eigh", 1, 1024, 1024, "f8"),
     ("eigh", 1, 4096, 4096, "f8"),
@@ -105,8 +106,14 @@ COMPOSED = (
 )
 # Of cases: constants of modules in the place of which others are measured beside the usual ones.
 ALTERNATIVES = {
-    f"eigh f8 1x{n}x{n}": tuple({(tridiagonal, "FEW_BLOCKS_ROWS"): rows} for rows in (8, 16, 28, 37, 49))
-    for n in (512, 1024)
+    f"eigh {dtype} 1x{n}x{n}": (
+        {(tridiagonal_cluster, "MOST_ROWS"): 0},
+        {(tridiagonal_cluster, "MOST_ROWS"): 320},
+        {(tridiagonal_cluster, "NUM_THREADS"): 512},
+        {(tridiagonal_cluster, "NUM_BLOCKS"): 8},
+    )
+    for dtype in ("f8", "c16")
+    for n in (256, 512, 1024)
 }
 OF_SCIPY = {
     "hessenberg": lambda linalg: linalg.hessenberg,

@@ -14,7 +14,16 @@ from typing import TYPE_CHECKING, NamedTuple
 from oxinp._kernels.blas3 import symmetrize
 from oxinp._kernels.gemm import select
 from oxinp._kernels.gemm.operand import HERMITIAN, Form, Matrices
-from oxinp._kernels.lapack import block_reflectors, conquer, divide, lu_panel, scaling, sturm, tridiagonal
+from oxinp._kernels.lapack import (
+    block_reflectors,
+    conquer,
+    divide,
+    lu_panel,
+    scaling,
+    sturm,
+    tridiagonal,
+    tridiagonal_cluster,
+)
 from oxinp._kernels.lapack.lu import contiguous
 from oxinp._kernels.lapack.qr import Qr
 from oxinp._kernels.lapack.scaling import FORMATS
@@ -174,6 +183,11 @@ class _Spectrum:
         self.steps += [Fill(made.v_place, nbytes, 0), Fill(told.flags, told.flags_nbytes, 0)]
         epoch = 0
         for first in range(0, order, WIDTH):
+            last = tridiagonal_cluster.choose(self.type, self.count, order - first, self.device)
+            if last is not None:
+                strides = stack.pitch, stack.move, made.v.pitch, made.v.move
+                self.steps.append(tridiagonal_cluster.launch(last, self.count, (order, first), places, strides))
+                return
             width = min(WIDTH, order - first)
             for start in range(0, self.count, division.at_once):
                 panel = Reduction(

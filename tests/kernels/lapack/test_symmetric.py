@@ -5,11 +5,21 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from oxinp._kernels.lapack import block_reflectors, conquer, divide, sturm, symmetric, tridiagonal_panel
+from oxinp._kernels.lapack import (
+    block_reflectors,
+    conquer,
+    divide,
+    sturm,
+    symmetric,
+    tridiagonal,
+    tridiagonal_cluster,
+    tridiagonal_panel,
+)
 from oxinp._kernels.lapack.divide import DivideSpec
 from oxinp._kernels.lapack.sturm import SturmSpec
 from oxinp._kernels.lapack.symmetric import FinishSpec
 from oxinp._kernels.lapack.tridiagonal import spec_of
+from oxinp._kernels.plan import Launch
 from oxinp._ptx.types import c64, c128, f32, f64, from_dtype
 from tests.kernels.lapack.case import RATIO, draw, operand_of, run
 from tests.kernels.lapack.spills import check_assembled
@@ -114,6 +124,39 @@ def test_symmetric_matrices(count, n, dtype):
         assert np.abs(alone - w).max() <= RATIO / 6 * n * np.finfo(dtype).eps * np.abs(w).max()
 
 
+@pytest.mark.parametrize(
+    ("count", "n", "dtype"),
+    [
+        (2, 20, "f4"),
+        pytest.param(1, 37, "f8", marks=slow),
+        pytest.param(1, 18, "c8", marks=slow),
+        pytest.param(1, 35, "c16", marks=slow),
+    ],
+)
+def test_last_rows_by_a_cluster(monkeypatch, count, n, dtype):
+    """Of the whole matrix, and of what a panel leaves."""
+    a = draw(np.random.default_rng(n), dtype, count, n, n)
+    a = a + a.conj().swapaxes(-1, -2)
+    for most in (n, n - 1):
+        monkeypatch.setattr(tridiagonal_cluster, "MOST_ROWS", most)
+        plan = symmetric.plan(a.shape, operand_of(a), HOPPER, has_vectors=True)
+        names = [step.kernel.name for step in plan.steps if isinstance(step, Launch)]
+        assert names.count("tridiagonal_cluster") == (most == n or n > tridiagonal.WIDTH)
+        assert names.count("tridiagonal_panel") == (most < n)
+        w, q = run(machine(), plan, [np.full((count, n), np.nan, a.real.dtype), np.full_like(a, np.nan)], (a,))
+        assert (np.diff(w) >= 0).all()
+        assert ratios(a, w, q) <= RATIO / 6
+
+
+def test_zeros_and_diagonals_by_a_cluster():
+    a = np.stack([np.zeros((6, 6)), np.diag(np.arange(6.0)), np.ones((6, 6)), np.full((6, 6), np.nan)])
+    plan = symmetric.plan(a.shape, operand_of(a), HOPPER, has_vectors=True)
+    w, q = run(machine(), plan, [np.full((4, 6), 7.0), np.full(a.shape, 7.0)], (a,))
+    assert ratios(a[:3], w[:3], q[:3]) <= RATIO / 6
+    assert np.isnan(w[3]).all()
+    assert w[:2].tolist() == [[0.0] * 6, list(range(6))]
+
+
 def test_scales_and_what_is_not_finite():
     rng = np.random.default_rng(2)
     a = rng.standard_normal((4, 5, 5)) * np.array([1, 1e-290, 1e290, 1])[:, None, None]
@@ -152,4 +195,5 @@ def test_kernels_assemble_without_spills(request, tmp_path):
         kernels += [tridiagonal_panel.make(spec_of(type_, n, n, n, HOPPER)) for n in (100, 256)]
         kernels.append(block_reflectors.make_diagonal(type_))
         kernels += [symmetric.make_finish(FinishSpec(type_, is_scaled)) for is_scaled in (True, False)]
+    kernels += [tridiagonal_cluster.make(tridiagonal_cluster.choose(x, 1, 400, HOPPER)) for x in (f32, f64, c64, c128)]
     check_assembled(kernels, request, tmp_path)
