@@ -20,7 +20,7 @@ from oxinp._core.lazy.op import BoundOp, Op
 from oxinp._core.lazy.placement import device
 from oxinp._core.lazy.results import types
 from oxinp._core.lazy.views import view
-from oxinp._core.manipulation.copy import astype, copy
+from oxinp._core.manipulation.copy import astype, copy, own
 from oxinp._core.manipulation.shape import ravel, reshape
 from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES, FLOAT64, INT64, WEAK_TYPES
 from oxinp._core.memory.layout import Layout
@@ -29,7 +29,7 @@ from oxinp._core.ops.gather import UINT64, error_along, indexed_loop, is_unknown
 from oxinp._core.ops.sort import searchsorted
 from oxinp._core.ops.where import where
 from oxinp._core.ufunc.object import OBJECTS
-from oxinp._kernels.plan import Plan
+from oxinp._kernels.plan import Argument, Plan
 
 _FAMILY = "oxinp._kernels.index.ordered"
 
@@ -51,6 +51,8 @@ MODULAR = frozenset({"add", "subtract", "multiply", "bitwise_and", "bitwise_or",
 """Ufuncs of integers that give the same whether values are cast before or after."""
 
 MAX_COUNT = 1 << 31
+NUM_REPORTED = 2
+"""Words of a report."""
 MAX_COUNTERS = 1 << 14
 """Bins that a block counts in shared memory; of more it would count in memory."""
 
@@ -344,6 +346,52 @@ def sums(index: Handle, weights: Handle, count: int) -> Any:
     return result
 
 
+def _plan_within(bound: BoundOp) -> Plan:
+    index, values = (graph.layout for graph in bound.graphs)
+    target, (count,) = bound.parameters[0], bound.parameters[1:]
+    type_ = DEVICE_TYPES[target.dtype]
+    family = importlib.import_module("oxinp._kernels.index.sums")
+    shift = family.shift_of(index.size, count, type_, device().capability)
+    plan: Plan = family.add(
+        index.size,
+        count,
+        1,
+        shift,
+        type_,
+        DEVICE_TYPES[index.dtype],
+        is_scalar=bound.graphs[1].is_scalar,
+        wraps=False,
+        status=Argument("out0", count * type_.nbytes),
+    )
+    return plan
+
+
+WITHIN = Op("sums by number", _plan_within, _infer, takes_views=True, mutates=(0,))
+
+
+def sums_within(index: Handle, weights: Handle | None, count: int) -> Any:
+    """Return sums by number, or counts, as `sums` and `counts`; None where a number is not from 0 to ``count - 1``.
+
+    Waits to know that, when all has been queued: it takes less than to look at the numbers first.
+
+    Raises
+    ------
+    Unsupported
+        Updates so few, or of so many bins, are not grouped.
+    """
+    dtype = INT64 if weights is None else FLOAT64
+    family, size = importlib.import_module("oxinp._kernels.index.sums"), index._layout.size
+    if family.shift_of(size, count, DEVICE_TYPES[dtype], device().capability) is None:
+        raise Unsupported("updates that are not grouped")
+    made = creation.zeros(count + NUM_REPORTED, dtype)
+    given = scatter.scalar_bits(np.ones(1, dtype)) if weights is None else weights
+    operands = [x if not isinstance(x, Handle) or x._layout.is_contiguous else copy(x) for x in (index, given)]
+    scatter.write(WITHIN, made, operands, (count,))
+    if fetch(view(made, lambda x: x[count:].view(np.int64))).any():
+        return None
+    return own(view(made, lambda x: x[:count]))
+
+
 def are_grouped(index: Handle, count: int) -> bool:
     """Whether numbers are so many, and bins more than a block has counters for, that `counts` is the fastest."""
     family = importlib.import_module("oxinp._kernels.index.sums")
@@ -367,4 +415,4 @@ def counts(index: Handle, count: int) -> Any:
     return result
 
 
-__all__ = ["are_grouped", "at", "counts", "reduceat", "sums"]
+__all__ = ["are_grouped", "at", "counts", "reduceat", "sums", "sums_within"]
