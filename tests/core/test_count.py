@@ -63,7 +63,7 @@ def test_numbers_below_a_minimal_length_are_looked_at_once(code, has_weights, mo
     assert not fallbacks(stats)
     if code != "H":
         x[5000] = -1
-        with pytest.raises(ValueError, match="must not be negative|'list' argument must have no negative elements"):
+        with pytest.raises(ValueError, match="negative"):
             np.bincount(np.asarray(x), *given, minlength=300)
 
 

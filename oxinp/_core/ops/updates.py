@@ -347,8 +347,7 @@ def sums(index: Handle, weights: Handle, count: int) -> Any:
 
 
 def _plan_within(bound: BoundOp) -> Plan:
-    index, values = (graph.layout for graph in bound.graphs)
-    target, (count,) = bound.parameters[0], bound.parameters[1:]
+    index, (target, count) = bound.graphs[0].layout, bound.parameters
     type_ = DEVICE_TYPES[target.dtype]
     family = importlib.import_module("oxinp._kernels.index.sums")
     shift = family.shift_of(index.size, count, type_, device().capability)
