@@ -6,7 +6,7 @@ import numpy
 import pytest
 
 import oxinp as np
-from oxinp._core.ops import updates
+from oxinp._core.ops import binned
 from oxinp._kernels.index import sums
 from tests.comparator import assert_same
 from tests.core.test_sort import fallbacks
@@ -44,7 +44,7 @@ def test_many_numbers_in_many_bins_are_grouped(code, monkeypatch, kernels, stats
 @pytest.mark.parametrize("has_weights", [False, True])
 def test_numbers_below_a_minimal_length_are_looked_at_once(code, has_weights, monkeypatch, kernels, stats):
     monkeypatch.setattr(sums, "MIN_COUNT", dict.fromkeys("iuf", 1))
-    monkeypatch.setattr(updates, "MAX_COUNTERS", 100)
+    monkeypatch.setattr(binned, "MAX_COUNTERS", 100)
     rng = numpy.random.default_rng(3)
     x = rng.integers(0, 120, 11_000).astype(code)
     weights = rng.standard_normal(x.size).astype("f4") if has_weights else None
