@@ -78,11 +78,11 @@ def _in_order_of_index(found: advanced.Selection) -> Any:
 
 def fill(array: Handle, key: Any, value: Any) -> bool:
     """Write one number where a mask is true, on the device; tell whether that has been done."""
-    is_number = isinstance(value, bool | int | float | complex | np.number | np.bool_)
-    if not (type(key) is types.ndarray and is_number and key._layout.shape == array._layout.shape):
+    if type(key) is not types.ndarray or key._layout.dtype != BOOL:  # as most keys
         return False
-    dtype = array._layout.dtype
-    if not (key._layout.dtype == BOOL and dtype in DEVICE_TYPES and array._layout.ndim):
+    layout, is_number = array._layout, isinstance(value, bool | int | float | complex | np.number | np.bool_)
+    dtype = layout.dtype
+    if not (is_number and key._layout.shape == layout.shape and dtype in DEVICE_TYPES and layout.ndim):
         return False
     element = np.zeros(1, dtype)
     # NumPy's scalars are cast as arrays are, Python's numbers have to fit.

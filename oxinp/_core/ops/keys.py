@@ -41,6 +41,8 @@ def with_values(key: Any) -> Any:
 
 def with_integers(key: Any) -> Any:
     """Return a key with numbers instead of arrays of one integer and no dimension; the key itself without them."""
+    if type(key) is types.ndarray and key._layout.ndim:  # as most keys
+        return key
     parts = key if type(key) is tuple else (key,)
     if not any(map(_is_single, parts)):
         return key
