@@ -11,6 +11,7 @@ from oxinp._api.fronts import as_ours, implements
 from oxinp._core.host.exchange import holds_arrays, is_array
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.record import check_placement
+from oxinp._core.lazy.results import types
 from oxinp._core.lazy.views import view
 from oxinp._core.manipulation.copy import astype, own
 from oxinp._core.manipulation.shape import ravel
@@ -21,6 +22,8 @@ from oxinp._core.ops.index import getitem, setitem
 
 def _taken(value: Any) -> Any:
     """Return an array_like as an array of ours that has dimensions."""
+    if type(value) is types.ndarray and value._layout.ndim:
+        return value
     if holds_arrays(value) or (isinstance(value, np.ndarray) and type(value) is not np.ndarray):
         raise Unsupported("lists of arrays, or a subclass to pass through")
     array = as_ours(value)
@@ -48,8 +51,9 @@ def take_along_axis(arr: Any, indices: Any, axis: Any = -1) -> Any:
     array, index = _taken(arr), _taken(indices)
     if axis is None:
         array, axis = ravel(array), 0
-    axis, ndim = normalize_axis_index(axis, array._layout.ndim), index._layout.ndim
-    if index._layout.dtype.kind not in "iu" or ndim != array._layout.ndim:
+    ndim, given = array._layout.ndim, index._layout
+    axis = normalize_axis_index(axis, ndim)
+    if given.dtype.kind not in "iu" or given.ndim != ndim:
         raise Unsupported("what NumPy refuses")
     check_placement(array, index)
     return gather.take_along(array, index, axis)

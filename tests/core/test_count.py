@@ -6,6 +6,7 @@ import numpy
 import pytest
 
 import oxinp as np
+from oxinp._core.ops import binned
 from oxinp._kernels.index import sums
 from tests.comparator import assert_same
 from tests.core.test_sort import fallbacks
@@ -37,6 +38,33 @@ def test_many_numbers_in_many_bins_are_grouped(code, monkeypatch, kernels, stats
         assert_same(np.bincount(np.asarray(x)[::step]), numpy.bincount(x[::step]))
     assert any("sum_by_bucket_whole" in text for text in kernels)
     assert not fallbacks(stats)
+
+
+@pytest.mark.parametrize("code", "bilH")
+@pytest.mark.parametrize("has_weights", [False, True])
+def test_numbers_below_a_minimal_length_are_looked_at_once(code, has_weights, monkeypatch, kernels, stats):
+    monkeypatch.setattr(sums, "MIN_COUNT", dict.fromkeys("iuf", 1))
+    monkeypatch.setattr(binned, "MAX_COUNTERS", 100)
+    rng = numpy.random.default_rng(3)
+    x = rng.integers(0, 120, 11_000).astype(code)
+    weights = rng.standard_normal(x.size).astype("f4") if has_weights else None
+    given = () if weights is None else (np.asarray(weights)[::-1],)
+    expected = () if weights is None else (weights[::-1],)
+    found = np.bincount(np.asarray(x), *given, minlength=300)
+    assert any("sum_by_bucket_whole" in text for text in kernels)
+    assert not any("reduce" in text for text in kernels)
+    assert found.base is None
+    numpy.testing.assert_allclose(found, numpy.bincount(x, *expected, minlength=300), rtol=1e-12, atol=1e-12)
+    more = numpy.append(x, numpy.array([7, 126], code)) if not has_weights else x + numpy.array(5, code)
+    for minlength in (120, 125, 126, 127):
+        found = np.bincount(np.asarray(more), *given, minlength=minlength)
+        expected_here = numpy.bincount(more, *expected, minlength=minlength)
+        numpy.testing.assert_allclose(found, expected_here, rtol=1e-12, atol=1e-12)
+    assert not fallbacks(stats)
+    if code != "H":
+        x[5000] = -1
+        with pytest.raises(ValueError, match="negative"):
+            np.bincount(np.asarray(x), *given, minlength=300)
 
 
 def test_what_numpy_refuses():

@@ -11,7 +11,7 @@ from oxinp._core.lazy.handle import fetch_storage, host_view
 from oxinp._core.lazy.inlining import compiled
 from oxinp._core.lazy.views import host_part
 from oxinp._core.memory.storage import Storage, is_shared
-from oxinp._core.ops import index
+from oxinp._core.ops import by_key, index, keys
 
 # Types of single elements; converting one of another type may run code of the user's, which may read the array.
 _ELEMENTS = frozenset({bool, int, float, complex, *np.sctypeDict.values()} - {np.object_, np.void})
@@ -141,10 +141,10 @@ def make(ELEMENTS, BASIC, setitem, key_on_host, write_part):
 
 
 getitem: Callable[[Any, Any], Any] = compiled("ndarray.__getitem__", _READ)(
-    index.BASIC, index.getitem, index.gather_on_host, host_part
+    keys.BASIC, index.getitem, index.gather_on_host, host_part
 )
 setitem: Callable[[Any, Any, Any], None] = compiled("ndarray.__setitem__", _WRITE)(
-    _ELEMENTS, index.BASIC, index.setitem, index.key_on_host, index.write_part
+    _ELEMENTS, keys.BASIC, index.setitem, by_key.key_on_host, index.write_part
 )
 
 

@@ -205,10 +205,15 @@ def assign(target: Handle, value: Any) -> None:
         ):
             value = fetch(value)[()]
     elif not isinstance(value, np.generic | bool | int | float) or isinstance(value, np.character):
+        given = value
         try:
-            value = from_elsewhere(value, layout.dtype)
+            value = from_elsewhere(given, layout.dtype)
+            # Of arrays leading dimensions of one element are dropped, sequences must not be so deep.
+            is_refused = isinstance(given, list | tuple) and value.ndim > layout.ndim
         except (ValueError, TypeError, OverflowError):  # NumPy writes what comes before what it refuses
-            call(np.ndarray.__setitem__, (target, ..., value), {}, name="ndarray.__setitem__", mutates=(0,))
+            is_refused = True
+        if is_refused:
+            call(np.ndarray.__setitem__, (target, ..., given), {}, name="ndarray.__setitem__", mutates=(0,))
             return
     if is_hosted((target, value)) and placement.is_host(layout.nbytes):
         seen = host_view(value) if isinstance(value, Handle) else value

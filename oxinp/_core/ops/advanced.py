@@ -75,6 +75,8 @@ class _Index(NamedTuple):
         What it indexes.
     given : numpy.ndarray or None
         What it was made of.
+    is_truth : bool
+        It stands for a single truth value: an axis of its own, whose only element is chosen or not.
     """
 
     array: Handle
@@ -82,6 +84,7 @@ class _Index(NamedTuple):
     axis: int
     extent: int
     given: Any
+    is_truth: bool = False
 
     @property
     def place(self) -> tuple[Handle, int, int, Any]:
@@ -125,7 +128,7 @@ def selection(array: Handle, key: Any) -> Selection:
         raise Unsupported("indices that NumPy refuses to broadcast") from None
     if not shape:
         raise Unsupported("no index that is an array with dimensions")
-    basic = tuple([slice(None) if type(part) is _Index else part for part in parts])
+    basic = tuple([(None if part.is_truth else slice(None)) if type(part) is _Index else part for part in parts])
     seen = view(array, lambda x: x[basic])
     place = _place(parts, layout.ndim, len(shape))
     seen = view(seen, lambda x: x.transpose((*free[:place], *indexed, *free[place:])))
@@ -134,11 +137,11 @@ def selection(array: Handle, key: Any) -> Selection:
     if 0 in extents[place:behind] and math.prod(shape):
         raise Unsupported("an axis without elements, which NumPy refuses")
     selected = (*extents[:place], *shape, *extents[behind:])
-    given = [index for index in indices if index.source is None]
+    given = [index for index in indices if index.source is None and not index.is_truth]
     is_checked = bool(given)
     is_unknown = math.prod(shape) and [1 for index in given if gather.is_unknown(*index.place)]
     error = _error_of(indices) if is_unknown else None
-    is_unique = not is_checked and len({id(index.source) for index in indices}) == 1
+    is_unique = not is_checked and len({id(index.source) for index in indices if not index.is_truth}) <= 1
     if len(indices) == 1:
         index = indices[0].array
     else:
@@ -192,6 +195,10 @@ def _parts(key: tuple[Any, ...], shape: tuple[int, ...]) -> tuple[list[Any], lis
             indices = _indices(part, shape, axis, made_of if type(made_of) is np.ndarray else None)
             axes += [True] * len(indices)
             parts += indices
+        elif isinstance(part, bool):
+            axes.append(True)
+            array = types.from_host(np.zeros(int(part), np.intp))
+            part = _Index(array, None, axis, 1, None, is_truth=True)  # noqa: PLW2901
         elif part is None or isinstance(part, slice):
             axes.append(False)
         if not isinstance(part, Handle):
@@ -205,7 +212,7 @@ def _width(part: Any) -> int:
     """Return how many axes a part of a key stands for; of an ellipsis, none."""
     if isinstance(part, Handle):
         return part._layout.ndim if part._layout.dtype == BOOL else 1
-    return int(part is not None and part is not Ellipsis)
+    return int(part is not None and part is not Ellipsis and not isinstance(part, bool))
 
 
 def _indices(part: Handle, shape: tuple[int, ...], axis: int, given: Any) -> list[_Index]:
@@ -241,6 +248,8 @@ def _array_of(part: Any) -> Any:
         return part
     if part is None or part is Ellipsis or isinstance(part, slice) or _is_integer(part):
         return part
+    if isinstance(part, bool | np.bool_) or (type(part) is np.ndarray and not part.ndim and part.dtype == BOOL):
+        return bool(part)
     raise Unsupported("a part of a key that NumPy is to look at")
 
 
@@ -254,12 +263,20 @@ _PLACES: dict[Any, int] = {}
 def _place(parts: list[Any], num_axes: int, ndim: int) -> int:
     """Return how many axes stand before those of the index: NumPy's rule, asked of NumPy on next to no elements."""
     index = np.zeros((2,) * ndim, np.intp)
-    stand_ins = tuple([index if type(x) is _Index else 0 if _is_integer(x) else x for x in parts])
+    is_array = [type(x) is _Index and not x.is_truth for x in parts]
+    truth = any(is_array)  # else no axis of the array is the index's, but one of no elements is
+    stand_ins = tuple(
+        [
+            index if array else truth if type(x) is _Index else 0 if _is_integer(x) else x
+            for x, array in zip(parts, is_array, strict=True)
+        ]
+    )
     stand_ins = tuple([slice(None) if isinstance(x, slice) else x for x in stand_ins])
     key = (num_axes, ndim, *["index" if x is index else repr(x) for x in stand_ins])
     place = _PLACES.get(key)
     if place is None:
-        place = _PLACES[key] = np.zeros((1,) * num_axes)[stand_ins].shape.index(2)
+        seen = np.zeros((1,) * num_axes)[stand_ins].shape
+        place = _PLACES[key] = seen.index(2 if truth else 0)
     return place
 
 

@@ -18,7 +18,7 @@ from oxinp._core.manipulation.copy import astype
 from oxinp._core.manipulation.shape import ravel
 from oxinp._core.memory.dtypes import DEVICE_TYPES, FLOAT16, FLOAT32, FLOAT64, INT64
 from oxinp._core.memory.layout import Layout
-from oxinp._core.ops import creation, updates
+from oxinp._core.ops import binned, creation
 from oxinp._core.ops.perform import perform_on_device
 from oxinp._core.ops.sort import searchsorted
 from oxinp._core.ops.where import where
@@ -73,18 +73,32 @@ def bincount(array: Handle, min_length: int, weights: Handle | None = None) -> A
     dtype = array._layout.dtype
     if array._layout.ndim != 1 or dtype.kind not in "iu" or dtype == np.uint64:
         raise Unsupported("what NumPy refuses")
+    if weights is not None:
+        if weights._layout.shape != array._layout.shape or not np.can_cast(weights._layout.dtype, FLOAT64):
+            raise Unsupported("what NumPy refuses")
+        weights = astype(weights, FLOAT64, copy_wanted=False)
+    if min_length > (1 if weights is not None else binned.MAX_COUNTERS):  # whoever says it has as a rule no more
+        found = _within(array, weights, min_length)
+        if found is not None:
+            return found
     unsigned = view(array, lambda seen: seen.view(f"u{dtype.itemsize}"))  # where negative numbers are the greatest
     greatest = int(reduce(MAX, unsigned))
     if greatest > np.iinfo(dtype).max or greatest >= MAX_BINS:
         raise Unsupported("negative numbers, which NumPy refuses, or too many bins")
     num_bins = max(greatest + 1, min_length)
     if weights is not None:
-        if weights._layout.shape != array._layout.shape or not np.can_cast(weights._layout.dtype, FLOAT64):
-            raise Unsupported("what NumPy refuses")
-        return updates.sums(array, astype(weights, FLOAT64, copy_wanted=False), num_bins)
-    if updates.are_grouped(array, num_bins):
-        return updates.counts(array, num_bins)
+        return binned.sums(array, weights, num_bins)
+    if binned.are_grouped(array, num_bins):
+        return binned.counts(array, num_bins)
     return perform_on_device(COUNT, (array,), (num_bins, False))
+
+
+def _within(array: Handle, weights: Handle | None, count: int) -> Any:
+    """Return `bincount` of numbers below a count; None where there are others, or where this is not the fastest."""
+    try:
+        return binned.sums_within(array, weights, count)
+    except Unsupported:
+        return None
 
 
 def edges_of(array: Handle, bins: Any, limits: Any) -> tuple[np.ndarray[Any, Any], bool]:
@@ -135,7 +149,7 @@ def weighted_histogram(array: Handle, edges: np.ndarray[Any, Any], weights: Hand
     is_in = compute["logical_and"](
         compute["greater_equal"](elements, wide[0]), compute["less_equal"](elements, wide[-1])
     )
-    total = updates.sums(where(is_in, found, count), ravel(astype(weights, FLOAT64, copy_wanted=False)), count + 1)
+    total = binned.sums(where(is_in, found, count), ravel(astype(weights, FLOAT64, copy_wanted=False)), count + 1)
     return astype(view(total, lambda x: x[:-1]), source)
 
 

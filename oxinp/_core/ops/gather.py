@@ -297,27 +297,36 @@ def take_along(array: Handle, index: Handle, axis: int) -> Any:
     IndexError
         See `take`.
     """
-    layouts = array._layout, index._layout
-    shapes = [(*layout.shape[:axis], *layout.shape[axis + 1 :]) for layout in layouts]
-    need_kernel(*layouts)
-    if shapes[0] != shapes[1]:
-        try:
-            others = np.broadcast_shapes(*shapes)
-        except ValueError:
-            raise Unsupported("shapes that NumPy refuses to broadcast") from None
-        array, index = (
-            view(x, lambda seen: np.broadcast_to(seen, (*others[:axis], seen.shape[axis], *others[axis:])))
-            for x in (array, index)
-        )
-    if not index._layout.size or not array._layout.size:
+    layout, given = array._layout, index._layout
+    need_kernel(layout, given)
+    if layout.shape != given.shape:
+        array, index = _broadcast_beside(array, index, axis)
+        layout, given = array._layout, index._layout
+    if not given.size or not layout.size:
         raise Unsupported("no elements")
-    extent = array._layout.shape[axis]
+    extent = layout.shape[axis]
     error = error_along(axis, extent) if is_unknown(index, axis, extent) else None
     status = 0 if error is None else reports.claim(error)
     result = perform_on_device(TAKE_ALONG, [array, index, (UINT64, status)], (axis,))
     if error is not None:
         reports.settle(result)
     return result
+
+
+def _broadcast_beside(array: Handle, index: Handle, axis: int) -> tuple[Handle, Handle]:
+    """Return arrays with the same extents but for an axis."""
+    shapes = [(*x._layout.shape[:axis], *x._layout.shape[axis + 1 :]) for x in (array, index)]
+    if shapes[0] == shapes[1]:
+        return array, index
+    try:
+        others = np.broadcast_shapes(*shapes)
+    except ValueError:
+        raise Unsupported("shapes that NumPy refuses to broadcast") from None
+    first, second = (
+        view(x, lambda seen: np.broadcast_to(seen, (*others[:axis], seen.shape[axis], *others[axis:])))
+        for x in (array, index)
+    )
+    return first, second
 
 
 def is_unknown(index: Handle, axis: int, extent: int, given: Any = None) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import EllipsisType, NoneType
 from typing import Any
 
 import numpy as np
@@ -27,38 +26,34 @@ from oxinp._core.lazy.handle import (
     host_view,
 )
 from oxinp._core.lazy.placement import SMALL_NBYTES
-from oxinp._core.lazy.record import WHERE, express
-from oxinp._core.lazy.results import is_device_scalar, types, wrap_host, wrap_pending
-from oxinp._core.lazy.stores import store, target_of
+from oxinp._core.lazy.results import types, wrap_host, wrap_pending
+from oxinp._core.lazy.stores import store
 from oxinp._core.lazy.views import host_part, view, view_at
-from oxinp._core.manipulation.copy import assign, axes_of, from_elsewhere, own
-from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES
-from oxinp._core.memory.layout import Layout, result_layout
+from oxinp._core.manipulation.copy import assign, copy
+from oxinp._core.memory.dtypes import DEVICE_TYPES
+from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.storage import SIDES, WRITING, Stale
-from oxinp._core.ops import advanced, gather, scatter
+from oxinp._core.ops import advanced
+from oxinp._core.ops.by_key import fill, key_on_host, scatter_values, selected
+from oxinp._core.ops.keys import (
+    BOUNDS,
+    SLICE,
+    as_view_key,
+    find_part,
+    flattened,
+    is_basic,
+    locate,
+    selects_element,
+    with_integers,
+    with_values,
+)
 from oxinp._core.subclass import SUBCLASSES
 from oxinp._core.subclass import plain as without_class
 
-_INTEGERS = {kind for kind in np.sctypeDict.values() if issubclass(kind, np.integer)}
-BASIC = frozenset({int, slice, NoneType, EllipsisType, *_INTEGERS})
-_NUMBERS = frozenset({int, bool})
 _accesses = placement.accesses
-
-MAX_KEY = 32  # longer ones may have more than NumPy's dimensions
-_ONE = np.ones((), np.bool_)
 
 _NumpyArray = np.ndarray
 _Generic = np.generic
-
-
-def is_basic(key: Any) -> bool:
-    """Whether a key is made of integers, slices, newaxis and ellipsis alone, so that it selects a view."""
-    if type(key) is tuple:
-        for part in key:  # noqa: SIM110 - `all` costs more than the rest of an access
-            if type(part) not in BASIC:
-                return False
-        return True
-    return type(key) in BASIC
 
 
 def getitem(array: Handle, key: Any) -> Any:
@@ -68,17 +63,17 @@ def getitem(array: Handle, key: Any) -> Any:
     located = None
     if host is None:
         layout = array._known or array._layout
-        if type(key) is slice:  # `_plain`, spelled out
-            plain: Any = (_SLICE, key.start, key.stop, key.step)
-            if not (type(plain[1]) in _BOUNDS and type(plain[2]) in _BOUNDS and type(plain[3]) in _BOUNDS):
+        if type(key) is slice:  # `flattened`, spelled out
+            plain: Any = (SLICE, key.start, key.stop, key.step)
+            if not (type(plain[1]) in BOUNDS and type(plain[2]) in BOUNDS and type(plain[3]) in BOUNDS):
                 plain = None
         else:
-            plain = _plain(key)
+            plain = flattened(key)
         located = None if layout.parts is None else layout.parts.get(plain)
         if located is None and plain is not None:
-            located = _located(layout, key, plain)
+            located = find_part(layout, key, plain)
     if located is None and not is_basic(key):
-        valued = _with_values(key)
+        valued = with_values(key)
         return _gathered(array, key) if valued is key else getitem(array, valued)
     if host is None:
         layout, is_element = locate(layout, key) if located is None else located
@@ -97,25 +92,6 @@ def getitem(array: Handle, key: Any) -> Any:
     if type(part) is not _NumpyArray or (seen.dtype.hasobject and part.base is not seen and part.base is not seen.base):
         return part
     return host_part(array, host, part)
-
-
-def key_on_host(key: Any) -> Any:
-    """Return an advanced key as NumPy takes it; None if not all of its arrays are small and valid on the host."""
-    parts = []
-    for part in key if type(key) is tuple else (key,):
-        kind = type(part)
-        if kind is types.ndarray:
-            if (part._held or part._storage).host is None:
-                return None
-            seen = host_view(part)
-            if seen.nbytes >= config.offload_threshold and not balance.takes(seen.nbytes):
-                return None
-            parts.append(seen)
-        elif kind in BASIC or (kind is list and _NUMBERS.issuperset(map(type, part))):
-            parts.append(part)
-        else:
-            return None
-    return tuple(parts) if type(key) is tuple else parts[0]
 
 
 def gather_on_host(array: Handle, seen: Any, key: Any) -> Any:
@@ -137,45 +113,15 @@ def _gathered(array: Handle, key: Any) -> Any:
     if type(array) is types.ndarray:
         if advanced.is_light(array, key):
             return placed_on_host(np.ndarray.__getitem__, (array, key), {})
+        counted = with_integers(key)
+        if counted is not key:
+            found = getitem(array, counted)
+            return copy(found, "K") if is_basic(counted) and type(found) is types.ndarray else found
         try:
-            return _by_key(array, key)
+            return selected(array, key)
         except Unsupported:
             pass
     return call(np.ndarray.__getitem__, (array, key), {}, name="ndarray.__getitem__")
-
-
-def _by_key(array: Handle, key: Any) -> Any:
-    """Return the elements that a key selects, on the device; raises Unsupported."""
-    single = key[0] if type(key) is tuple and len(key) == 1 else key
-    if type(single) is types.ndarray and single._layout.dtype == BOOL and single._layout.ndim == array._layout.ndim:
-        return gather.select(array, single)
-    found = advanced.selection(array, key)
-    seen, place, count = found.array, found.num_outer, found.num_indexed
-    if seen._layout.ndim == 1:
-        return _in_order_of_index(found)
-    # NumPy's result has the axes of the index outermost in memory, then the others in the order of the array.
-    layout = seen._layout
-    free = [axis for axis in range(layout.ndim) if not place <= axis < place + count]
-    shape, strides = (tuple([each[axis] for axis in free]) for each in (layout.shape, layout.strides))
-    dense = result_layout(layout.dtype, shape, [Layout.at(layout.dtype, shape, strides, layout.offset)])
-    order = sorted(range(len(free)), key=lambda i: -dense.strides[i])
-    axes = (*range(place, place + count), *[free[i] for i in order])
-    turned = seen if axes == tuple(range(layout.ndim)) else view(seen, lambda x: x.transpose(axes))
-    result = gather.gathered(turned, found.index, 0, count, found.error, is_checked=found.is_checked)
-    ndim = found.index._layout.ndim
-    places = [ndim + order.index(i) for i in range(len(free))]
-    back = (*places[:place], *range(ndim), *places[place:])
-    return result if back == tuple(range(len(back))) else own(view(result, lambda x: x.transpose(back)))
-
-
-def _in_order_of_index(found: advanced.Selection) -> Any:
-    """Return elements of a vector, in memory in the order of their indices."""
-    axes = axes_of(found.index._layout, "K")
-    if axes is None:
-        return gather.gathered(found.array, found.index, 0, 1, found.error, is_checked=found.is_checked)
-    index = view(found.index, lambda x: x.transpose(axes))
-    result = gather.gathered(found.array, index, 0, 1, found.error, is_checked=found.is_checked)
-    return own(view(result, lambda x: x.transpose(np.argsort(axes))))
 
 
 def setitem(array: Handle, key: Any, value: Any) -> None:
@@ -195,10 +141,10 @@ def setitem(array: Handle, key: Any, value: Any) -> None:
     located = None
     if host is None:
         layout = array._known or array._layout
-        plain = _plain(key)
+        plain = flattened(key)
         located = None if layout.parts is None else layout.parts.get(plain)
         if located is None and plain is not None:
-            located = _located(layout, key, plain)
+            located = find_part(layout, key, plain)
     if located is None and not is_basic(key):
         _set_by_key(array, key, value)
         return
@@ -245,9 +191,9 @@ def setitem(array: Handle, key: Any, value: Any) -> None:
             finally:
                 end_writing(storage)
             return
-        parts = _as_view_key(key)
+        parts = as_view_key(key)
         part = seen[parts]
-        is_element = _is_element(key, parts, part.ndim)
+        is_element = selects_element(key, parts, part.ndim)
         layout = host_part(array, host, part)._layout
     if is_element and not isinstance(value, np.generic | int | float):
         value = _single(value, layout)
@@ -273,7 +219,7 @@ def write_part(array: Handle, host: Any, seen: Any, key: Any, given: Any) -> boo
     """
     storage = array._held or array._storage
     try:
-        nbytes = seen[_as_view_key(key)].nbytes
+        nbytes = seen[as_view_key(key)].nbytes
     except IndexError:  # NumPy says of the write what is wrong
         nbytes = 0
     if explain.REPORTS or seen.dtype.hasobject or not placement.is_host(nbytes):
@@ -316,59 +262,15 @@ def _touched(array: Handle, seen: Any, key: Any) -> tuple[int, int]:
 
 def _set_by_key(array: Handle, key: Any, value: Any) -> None:
     """Write ``array[key] = value`` for a key that is not basic."""
-    known = _with_values(key)
+    known = with_values(key)
     if known is not key:
         setitem(array, known, value)
     elif type(array) is types.ndarray and advanced.is_light(array, key):
         placed_on_host(np.ndarray.__setitem__, (array, key, value), {}, mutates=(0,))
-    elif not _fills(array, key, value) and not _scatters(array, key, value):
+    elif (counted := with_integers(key)) is not key:
+        setitem(array, counted, value)
+    elif not fill(array, key, value) and not scatter_values(array, key, value):
         call(np.ndarray.__setitem__, (array, key, value), {}, name="ndarray.__setitem__", mutates=(0,))
-
-
-def _fills(array: Handle, key: Any, value: Any) -> bool:
-    """Write one number where a mask is true, on the device; tell whether that has been done."""
-    is_number = isinstance(value, bool | int | float | complex | np.number | np.bool_)
-    if not (type(key) is types.ndarray and is_number and key._layout.shape == array._layout.shape):
-        return False
-    dtype = array._layout.dtype
-    if not (key._layout.dtype == BOOL and dtype in DEVICE_TYPES and array._layout.ndim):
-        return False
-    element = np.zeros(1, dtype)
-    # NumPy's scalars are cast as arrays are, Python's numbers have to fit.
-    element[:] = np.asarray(value) if isinstance(value, np.generic) else value
-    try:
-        filled = express(WHERE, (key, element[0], array), target_of(array))
-    except Unsupported:
-        return False
-    assign(array, wrap_pending(filled, as_array=True))
-    return True
-
-
-def _scatters(array: Handle, key: Any, value: Any) -> bool:
-    """Write to what an advanced key selects, on the device; tell whether that has been done."""
-    if type(array) is not types.ndarray or array._layout.dtype.names is not None:  # of which a key may be a field
-        return False
-    try:
-        if is_device_scalar(value):
-            value = (
-                fetch(value)[()]
-                if (value._held or value._storage).host is not None
-                else view(value, lambda x: x.reshape(()))
-            )
-        elif not isinstance(value, Handle | np.generic | bool | int | float | complex):
-            value = from_elsewhere(value, array._layout.dtype)
-        if isinstance(value, Handle) and value._layout.ndim > 1 and _is_whole_mask(array, key):
-            return False  # NumPy refuses what is not in a row
-        scatter.assign(advanced.selection(array, key), value)
-    except Unsupported:
-        return False
-    return True
-
-
-def _is_whole_mask(array: Handle, key: Any) -> bool:
-    """Whether a key is one mask of all dimensions."""
-    single = key[0] if type(key) is tuple and len(key) == 1 else key
-    return isinstance(single, Handle) and single._layout.dtype == BOOL and single._layout.ndim == array._layout.ndim
 
 
 def _is_plain_copy(array: Handle, layout: Layout, given: Layout) -> bool:
@@ -388,101 +290,6 @@ def _on_host(value: Any) -> Any:
     if kind is types.ndarray:
         return None if (value._held or value._storage).host is None else host_view(value)
     return value if kind is float or kind is int or isinstance(value, _Generic) else None
-
-
-def _with_values(key: Any) -> Any:
-    """Return a key with the values of scalars that are on the device; the key itself if there is none."""
-    if type(key) is tuple:
-        if any(is_device_scalar(part) for part in key):
-            return tuple(part[()] if is_device_scalar(part) else part for part in key)
-        return key
-    return key[()] if is_device_scalar(key) else key
-
-
-def _as_view_key(key: Any) -> tuple[Any, ...]:
-    """Return a basic key as a tuple that selects a view, also where the key selects one element."""
-    parts = key if type(key) is tuple else (key,)
-    for part in parts:
-        if part is ...:
-            return parts
-    return (*parts, ...)
-
-
-def locate(layout: Layout, key: Any) -> tuple[Layout, bool]:
-    """Return the layout of a basic index's view, and whether NumPy would give a scalar instead."""
-    plain = _plain(key)
-    known = layout.parts
-    if plain is None or known is None or (located := known.get(plain)) is None:
-        located = _located(layout, key, plain)
-    return located
-
-
-def _located(layout: Layout, key: Any, plain: Any) -> tuple[Layout, bool]:
-    located: tuple[Layout, bool] | None = None
-    if type(key) is slice and layout.ndim == 1:
-        found = layout.sliced(key)
-        located = None if found is None else (found, False)
-    elif plain is not None and type(key) is tuple and 0 < len(key) <= layout.ndim:
-        located = layout.along(key)
-    if located is None:
-        parts = _as_view_key(key)
-        if len(parts) > MAX_KEY:
-            np.broadcast_to(_ONE, layout.shape)[parts]  # NumPy's own error
-        selected = layout.select(parts) or layout.view(lambda seen: seen[parts])
-        located = selected, _is_element(key, parts, selected.ndim)
-    if plain is not None:
-        layout.keep_part(plain, located)
-    return located
-
-
-_BOUNDS = frozenset({int, NoneType})
-_PLAIN = frozenset({int, NoneType, EllipsisType, object})
-_SLICE = object()  # what bounds follow in a plain key
-
-
-def _plain(key: Any) -> Any:
-    """Return a key of slices, integers, newaxis and ellipsis as a tuple of numbers; None for anything else.
-
-    Numbers that are equal may be of other types, which mean other things or nothing: so all are looked at.
-    """
-    if type(key) is tuple:
-        if len(key) == 2:
-            first, second = key  # the most common keys, spelled out
-            if type(first) is slice:
-                a, b, c = first.start, first.stop, first.step
-                if not (type(a) in _BOUNDS and type(b) in _BOUNDS and type(c) in _BOUNDS):
-                    return None
-                if type(second) is int:
-                    return _SLICE, a, b, c, second
-                if type(second) is slice:
-                    d, e, f = second.start, second.stop, second.step
-                    if type(d) in _BOUNDS and type(e) in _BOUNDS and type(f) in _BOUNDS:
-                        return _SLICE, a, b, c, _SLICE, d, e, f
-                    return None
-            elif type(first) is int and type(second) is slice:
-                d, e, f = second.start, second.stop, second.step
-                return (
-                    (first, _SLICE, d, e, f)
-                    if type(d) in _BOUNDS and type(e) in _BOUNDS and type(f) in _BOUNDS
-                    else None
-                )
-    elif type(key) is slice:
-        a, b, c = key.start, key.stop, key.step
-        return (_SLICE, a, b, c) if type(a) in _BOUNDS and type(b) in _BOUNDS and type(c) in _BOUNDS else None
-    else:
-        key = (key,)
-    plain: list[Any] = []
-    for part in key:
-        if type(part) is slice:
-            plain += (_SLICE, part.start, part.stop, part.step)
-        else:
-            plain.append(part)
-    return tuple(plain) if _PLAIN.issuperset(map(type, plain)) else None
-
-
-def _is_element(key: Any, parts: tuple[Any, ...], ndim: int) -> bool:
-    """Whether a basic key selects one element, for which NumPy gives a scalar: no dimension left, and no ellipsis."""
-    return ndim == 0 and parts is not key and key is not ...
 
 
 def _single(value: Any, layout: Layout) -> Any:

@@ -121,6 +121,17 @@ def scalar_bits(element: np.ndarray[Any, Any]) -> Any:
     return dtype, int(element.view(dtype)[0])
 
 
+def check_fits(value: Handle, shape: tuple[int, ...]) -> None:
+    """Raise Unsupported where a value cannot be broadcast to a shape, of which NumPy says how."""
+    given = value._layout.shape
+    try:
+        fits = given == shape or np.broadcast_shapes(given, shape) == shape
+    except ValueError:
+        fits = False
+    if not fits:
+        raise Unsupported("values that do not fit, of which NumPy says how")
+
+
 def broadcast(value: Handle, selected: Selection) -> Handle:
     """Return values, cast and with the shape of what is selected."""
     layout, own = selected.array._layout, value._layout
@@ -133,12 +144,9 @@ def broadcast(value: Handle, selected: Selection) -> Handle:
     ):
         return value
     value = drop_leading_ones(value, len(selected.shape))
-    try:
-        fits = np.broadcast_shapes(value._layout.shape, selected.shape) == selected.shape
-    except ValueError:
-        fits = False
-    if not fits or value._layout.dtype not in DEVICE_TYPES:
-        raise Unsupported("values that do not fit, of which NumPy says how")
+    check_fits(value, selected.shape)
+    if value._layout.dtype not in DEVICE_TYPES:
+        raise Unsupported(f"values of dtype {value._layout.dtype}")
     warn_of_lost_parts(value._layout.dtype, layout.dtype)
     value = astype(value, layout.dtype, copy_wanted=False)
     if value._storage is selected.array._storage or not value._layout.is_aligned:
@@ -167,4 +175,4 @@ def _write(op: Op, target: Handle, operands: list[Any], parameters: tuple[Any, .
     del value  # which kept the storage where it is, whatever the operands took to compute
 
 
-__all__ = ["SCATTER", "assign", "broadcast", "scalar_bits", "write"]
+__all__ = ["SCATTER", "assign", "broadcast", "check_fits", "scalar_bits", "write"]

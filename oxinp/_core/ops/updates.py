@@ -22,10 +22,11 @@ from oxinp._core.lazy.results import types
 from oxinp._core.lazy.views import view
 from oxinp._core.manipulation.copy import astype, copy
 from oxinp._core.manipulation.shape import ravel, reshape
-from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES, FLOAT64, INT64, WEAK_TYPES
+from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES, INT64, WEAK_TYPES
 from oxinp._core.memory.layout import Layout
 from oxinp._core.ops import advanced, creation, scatter
 from oxinp._core.ops.gather import UINT64, error_along, indexed_loop, is_unknown, loops_of, need_kernel, take
+from oxinp._core.ops.keys import as_view_key, is_basic
 from oxinp._core.ops.sort import searchsorted
 from oxinp._core.ops.where import where
 from oxinp._core.ufunc.object import OBJECTS
@@ -51,8 +52,6 @@ MODULAR = frozenset({"add", "subtract", "multiply", "bitwise_and", "bitwise_or",
 """Ufuncs of integers that give the same whether values are cast before or after."""
 
 MAX_COUNT = 1 << 31
-MAX_COUNTERS = 1 << 14
-"""Bins that a block counts in shared memory; of more it would count in memory."""
 
 
 def _infer(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout, ...]:  # noqa: ARG001
@@ -100,12 +99,28 @@ def at(name: str, array: Any, key: Any, value: Any) -> None:
     dtype = array._layout.dtype
     given = _values(name, dtype, value)
     lower = _lower(name, dtype)
+    if is_basic(key):
+        _at_once(name, array, key, given)
+        return
     selected = advanced.selection(array, key)
+    if isinstance(given, Handle):
+        scatter.check_fits(given, selected.shape)
     atomic = ATOMIC.get(name)
     if atomic is not None and dtype in _ATOMIC_DTYPES:
         scatter.assign(selected, given, atomic)
         return
     _in_order(selected, given, lower, is_sum=atomic == "add")
+
+
+def _at_once(name: str, array: Handle, key: Any, value: Any) -> None:
+    """Update the elements of a view, each once."""
+    parts = as_view_key(key)
+    seen = view(array, lambda x: x[parts])
+    if not seen._layout.is_injective:
+        raise Unsupported("elements that overlap")
+    if isinstance(value, Handle):
+        scatter.check_fits(value, seen._layout.shape)
+    OBJECTS["add" if name == "subtract" else name](seen, value, out=seen)
 
 
 @cache
@@ -177,6 +192,11 @@ def _in_order(selected: advanced.Selection, value: Any, lower: Any, *, is_sum: b
         device().synchronize()
 
 
+def add_in_order(selected: advanced.Selection, value: Handle) -> None:
+    """Add floats to what is selected, in the order of the key, or exactly but for one rounding."""
+    _in_order(selected, value, _lower("add", selected.array._layout.dtype), is_sum=True)
+
+
 def _distances(selected: advanced.Selection) -> tuple[Handle, Any, Any]:
     """Return the array with strides that are not negative, the distance of all that is selected in it, and its error.
 
@@ -195,6 +215,7 @@ def _distances(selected: advanced.Selection) -> tuple[Handle, Any, Any]:
         if first <= axis < first + count:
             continue
         along = creation.arange(0, extent * stride, stride) if stride else creation.zeros(extent, INT64)
+        along = view(along, lambda x, step=steps[axis]: x[step])  # type: ignore[misc]
         place = axis if axis < first else axis - count + ndim
         total = OBJECTS["add"](total, reshape(along, [-1 if i == place else 1 for i in range(len(shape))]))
     return turned, where(OBJECTS["less"](base, 0), base, total), error
@@ -329,42 +350,4 @@ _OF_TRUTH = {"logical_and": "minimum", "logical_or": "maximum"}
 """Ufuncs of truth values, and those that do the same with the integers 0 and 1."""
 
 
-def sums(index: Handle, weights: Handle, count: int) -> Any:
-    """Return the sums of weights by number, f64, in the order of weights that are few; see `numpy.bincount`.
-
-    Parameters
-    ----------
-    index : Handle, (N,)
-        From 0 to ``count - 1``.
-    weights : Handle, (N,), float64
-    """
-    result = creation.zeros(count, np.float64)
-    selected = advanced.Selection(result, index, index._layout.shape, 0, 1, True, None, False)
-    _in_order(selected, weights, _lower("add", FLOAT64), is_sum=True)
-    return result
-
-
-def are_grouped(index: Handle, count: int) -> bool:
-    """Whether numbers are so many, and bins more than a block has counters for, that `counts` is the fastest."""
-    family = importlib.import_module("oxinp._kernels.index.sums")
-    shift = family.shift_of(index._layout.size, count, DEVICE_TYPES[INT64], device().capability)
-    return shift is not None and count > MAX_COUNTERS
-
-
-def counts(index: Handle, count: int) -> Any:
-    """Return how often each number is there, int64; see `numpy.bincount`.
-
-    Parameters
-    ----------
-    index : Handle, (N,)
-        From 0 to ``count - 1``.
-    count : int
-        Of bins.
-    """
-    result = creation.zeros(count, INT64)
-    selected = advanced.Selection(result, index, index._layout.shape, 0, 1, True, None, False)
-    scatter.assign(selected, 1, "add")
-    return result
-
-
-__all__ = ["are_grouped", "at", "counts", "reduceat", "sums"]
+__all__ = ["add_in_order", "at", "put_along", "reduceat"]

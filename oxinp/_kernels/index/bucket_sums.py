@@ -21,7 +21,7 @@ from oxinp._ptx.warp import WARP
 if TYPE_CHECKING:
     from oxinp._ptx.value import Value
 
-WHOLE, CUT, FINISH = "whole", "cut", "finish"
+WHOLE, CUT = "whole", "cut"
 BLOCK = 512
 NUM_WARPS = BLOCK // WARP
 HAS_PARTS = 2
@@ -163,6 +163,7 @@ class BucketSums:
         if spec.is_float:
             self.extremes = k.pointer("extremes", u32)
             self.kept_codes, self.kept = k.pointer("codes", u32), k.pointer("sums", u64)
+            self.joined = k.pointer("joined", u32)
         self.single = k.bitcast(k.scalar("value", carrier(spec.type)), spec.type) if spec.is_scalar else None
         self.values: Any = None if spec.is_scalar else k.pointer("values", spec.type, "r")
         self.extent, self.stride = k.scalar("extent", i64), k.scalar("stride", i64)
@@ -170,7 +171,8 @@ class BucketSums:
         self.num_tiles, self.piece = (k.scalar(name, u32) for name in ("num_tiles", "piece"))
         if spec.is_float:
             self.point, self.limit = k.scalar("point", i32), k.scalar("limit", u32)
-        self.words = [k.dynamic_shared(u32, spec.room) for _ in range(spec.num_words)]
+        self.sums = k.dynamic_shared(u32, spec.num_words * spec.room)
+        self.words = [self.sums.at(spec.room * i) for i in range(spec.num_words)]
         self.more = k.dynamic_shared(u32, buckets.MANY)
 
     def build(self) -> Kernel:
@@ -273,4 +275,4 @@ class BucketSums:
         self.carry(element, others, goes_on | (old + given < old), number + 1)
 
 
-__all__ = ["BLOCK", "CUT", "FINISH", "HAS_PARTS", "WHOLE", "BucketSums", "Runs", "SumsSpec", "words_of"]
+__all__ = ["BLOCK", "CUT", "HAS_PARTS", "WHOLE", "BucketSums", "Runs", "SumsSpec", "words_of"]

@@ -34,6 +34,7 @@ VALUES_NBYTES = 64  # of a thread, loaded before the first is stored
 WORD_NBYTES = 16  # of a tile, that a thread copies at a time
 FEW, MANY = 256, 512  # buckets that kernels have counters for, at most one per thread
 EXTREMES_NBYTES = 3 * u32.nbytes
+STATUS = Argument("in2")
 MAX_SHIFT = 16
 MAX_COUNT = (1 << 31) - TILE
 
@@ -52,6 +53,8 @@ class BucketsSpec(Frozen):
         Updates of a thread.
     has_extremes : bool
         Values are floats, whose largest and smallest codes are wanted, see `exponents`.
+    wraps : bool
+        Negative indices count from the end; else they are out of bounds.
     """
 
     index_type: Type
@@ -59,6 +62,7 @@ class BucketsSpec(Frozen):
     room: int
     items: int
     has_extremes: bool = False
+    wraps: bool = True
 
     @property
     def tile(self) -> int:
@@ -116,9 +120,9 @@ def spec_of(number: int, index_type: Type, value: Type | None, *, has_extremes: 
 
 def group(
     count: int, extent: int, shift: int, index_type: Type, value: Type | None, scratch: Scratch, items: int = 0,
-    *, has_extremes: bool = False,
+    *, has_extremes: bool = False, zeros: Argument | None = None, wraps: bool = True, status: Argument = STATUS,
 ) -> Buckets:  # fmt: skip
-    """Return updates grouped by bucket; the inputs are index, values, and the address for a report.
+    """Return updates grouped by bucket; the inputs are index, values, and as a rule the address for a report.
 
     Parameters
     ----------
@@ -134,14 +138,21 @@ def group(
         Updates of a thread.
     has_extremes : bool
         See `BucketsSpec`.
+    zeros : Argument, optional
+        What was taken of `scratch` last and is to be zeros, too.
+    wraps : bool
+        See `BucketsSpec`.
+    status : Argument
+        The address for a report.
     """
     number = -(-extent // (1 << shift))
     spec = spec_of(number, index_type, value, has_extremes=has_extremes)
-    spec = spec.replace(items=items) if items else spec
+    spec = spec.replace(items=items or spec.items, wraps=wraps)
     num_tiles, tile = -(-count // spec.tile), spec.tile
     totals = scratch.take(number * u32.nbytes)
     flag, extremes = scratch.take(u32.nbytes), scratch.take(EXTREMES_NBYTES)
-    zeros = Fill(totals, extremes.offset + EXTREMES_NBYTES - totals.offset, 0)
+    first = totals if zeros is None else zeros
+    fill = Fill(first, extremes.offset + EXTREMES_NBYTES - first.offset, 0)
     keys = scratch.take((num_tiles * tile + 1) * u16.nbytes)  # whoever reads a run that is empty reads what follows
     values = scratch.take(0 if value is None else (num_tiles * tile + 1) * value.nbytes)
     starts = scratch.take((number + 1) * num_tiles * u16.nbytes)
@@ -150,11 +161,11 @@ def group(
     launch = Launch(
         make(spec),
         (num_tiles, 1, 1),
-        (flag, keys, starts, totals, *((extremes,) if has_extremes else ()), Argument("in0"), Argument("in2"), *given),
+        (flag, keys, starts, totals, *((extremes,) if has_extremes else ()), Argument("in0"), status, *given),
         (count, extent, shift, number),
         Work(nbytes=count * nbytes),
     )
-    return Buckets([zeros, launch], shift, number, num_tiles, tile, flag, keys, values, starts, totals, extremes)
+    return Buckets([fill, launch], shift, number, num_tiles, tile, flag, keys, values, starts, totals, extremes)
 
 
 @lru_cache(MAX_KERNELS)
@@ -169,6 +180,7 @@ class Grouping:
 
     k: Builder
     spec: Any
+    wraps = True  # negative indices do
     starts: Any
     flag: Any = None
     totals: Any = None
@@ -200,7 +212,7 @@ class Grouping:
         places: list[Value] = []
         wrong, is_wrong = raw[0], None
         for i, each in enumerate(raw):
-            at, is_beyond = resolve(k, each, self.extent, i64.bits)
+            at, is_beyond = resolve(k, each, self.extent, i64.bits, wraps=self.wraps)
             wrong = k.where(is_beyond, each, wrong)
             is_wrong = is_beyond if is_wrong is None else is_wrong | is_beyond
             place = k.where(is_beyond, k.const(0, u32), k.cast(at, u32))
@@ -271,7 +283,7 @@ class _Buckets(Grouping):
     """The kernel while it is built."""
 
     def __init__(self, spec: BucketsSpec) -> None:
-        self.spec = spec
+        self.spec, self.wraps = spec, spec.wraps
         self.k = k = Builder("group_by_bucket", block=BLOCK, min_blocks=2)
         self.flag, self.keys = k.pointer("flag", u32), k.pointer("keys", u16, "w")
         self.starts, self.totals = k.pointer("starts", u16, "w"), k.pointer("totals", u32)

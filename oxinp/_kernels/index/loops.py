@@ -197,7 +197,7 @@ class BoundLoops:
         return total
 
 
-def resolve(k: Builder, value: Value, extent: Value, bits: int) -> tuple[Value, Value]:
+def resolve(k: Builder, value: Value, extent: Value, bits: int, *, wraps: bool = True) -> tuple[Value, Value]:
     """Return an index as a distance from the first element, and whether it is out of bounds.
 
     Parameters
@@ -208,12 +208,14 @@ def resolve(k: Builder, value: Value, extent: Value, bits: int) -> tuple[Value, 
         i64.
     bits : int
         Of distances, in which a valid index fits.
+    wraps : bool
+        Negative ones do; else they are out of bounds.
     """
     is_narrow = bits == i32.bits and (value.type.bits < i32.bits or value.type is i32)
     type_ = i32 if is_narrow else i64
     limit = k.cast(extent, type_)
     found = k.bitcast(value, i64) if value.type is u64 else k.cast(value, type_)
-    if value.type.kind == "i" or value.type is u64:  # which NumPy takes for i64, too
+    if wraps and (value.type.kind == "i" or value.type is u64):  # which NumPy takes for i64, too
         found = k.where(found < 0, found + limit, found)
     unsigned = UNSIGNED[type_.bits]
     is_beyond = k.bitcast(found, unsigned) >= k.bitcast(limit, unsigned)

@@ -12,10 +12,10 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from oxinp._kernels.index import buckets
-from oxinp._kernels.index.bucket_sums import BLOCK, CUT, FINISH, WHOLE, BucketSums, SumsSpec, words_of
+from oxinp._kernels.index.bucket_sums import BLOCK, CUT, WHOLE, BucketSums, SumsSpec, words_of
 from oxinp._kernels.index.exponents import MANTISSA
 from oxinp._kernels.index.fixed_point import FixedPointSums
-from oxinp._kernels.plan import Argument, Fill, Launch, Plan, Scratch, Work
+from oxinp._kernels.plan import Argument, Launch, Plan, Scratch, Work
 from oxinp._kernels.problem import MAX_KERNELS
 from oxinp._kernels.sort.keys import carrier
 from oxinp._ptx import Kernel
@@ -50,11 +50,11 @@ def shift_of(count: int, extent: int, type_: Type, device: Device) -> int | None
 
 def add(
     count: int, extent: int, stride: int, shift: int, type_: Type, index_type: Type, *, is_scalar: bool, piece: int = 0,
-    items: int = 0,
+    items: int = 0, wraps: bool = True, status: Argument = buckets.STATUS,
 ) -> Plan:  # fmt: skip
     """Return the plan of ``array[index] += values``.
 
-    The output is the array; the inputs are index, values in C order and the address for a report.
+    The output is the array; the inputs are index, values in C order and as a rule the address for a report.
 
     Parameters
     ----------
@@ -71,14 +71,21 @@ def add(
         Updates from which a bucket is cut.
     items : int, optional
         Updates that a thread groups.
+    wraps : bool, optional
+        Negative indices count from the end; else they are out of bounds.
+    status : Argument, optional
+        The address for a report.
     """
-    scratch = Scratch()
+    scratch, size = Scratch(), 1 << shift
     value = None if is_scalar else carrier(type_)
+    piece = piece or max(MIN_PIECE, 2 * -(-count // max(-(-extent // size), NUM_PARTS)))
+    most = count // piece  # parts beside the first ones of buckets, so many buckets are cut at most
+    codes = scratch.take(most * (size + 1) * u32.nbytes) if type_.is_float else None
+    has_extremes = type_.is_float and not is_scalar
     grouped = buckets.group(
-        count, extent, shift, index_type, value, scratch, items, has_extremes=type_.is_float and not is_scalar
-    )
-    piece = piece or max(MIN_PIECE, 2 * -(-count // max(grouped.number, NUM_PARTS)))
-    most, size = count // piece, 1 << shift  # parts beside the first ones of buckets, so many buckets are cut at most
+        count, extent, shift, index_type, value, scratch, items, has_extremes=has_extremes, zeros=codes, wraps=wraps,
+        status=status,
+    )  # fmt: skip
     given = (Argument("in1"),) if is_scalar else (grouped.values,)
     shared = (Argument("out0"), grouped.flag, grouped.keys, grouped.starts, grouped.totals)
     fixed = (extent, stride, shift, grouped.number, grouped.num_tiles, piece)
@@ -86,18 +93,17 @@ def add(
     grid = (grouped.number + most, 1, 1)
     nbytes = u16.nbytes + (0 if is_scalar else type_.nbytes)
     work = Work(nbytes=count * nbytes + 2 * extent * type_.nbytes)
-    if not type_.is_float:
+    if codes is None:
         return scratch.plan([*grouped.steps, Launch(make(spec), grid, (*shared, *given), fixed, work)])
     bits = (count + 1).bit_length()  # which sums need more than addends
     point = min(MAX_POINT, 61 - bits)
     limit = min(MAX_LIMIT, WORD_BITS * words_of(type_) - 1 - (MANTISSA[carrier(type_)] + 1) - bits)
-    codes = scratch.take(max(1, most) * size * u32.nbytes)
     sums = scratch.take(max(1, most) * size * 2 * u64.nbytes)
-    arguments = (*shared, grouped.extremes, codes, sums, *given)
-    parts = (WHOLE, CUT, FINISH) if most else (WHOLE,)
-    zeros = [Fill(codes, sums.offset - codes.offset, 0)] if most else []
+    joined = Argument("scratch", codes.offset + most * size * u32.nbytes)
+    arguments = (*shared, grouped.extremes, codes, sums, joined, *given)
+    parts = (WHOLE, CUT) if most else (WHOLE,)
     launches = [Launch(make(spec.replace(part=part)), grid, arguments, (*fixed, point, limit), work) for part in parts]
-    return scratch.plan([*zeros, *grouped.steps, *launches])
+    return scratch.plan([*grouped.steps, *launches])
 
 
 @lru_cache(MAX_KERNELS)
@@ -134,4 +140,4 @@ class _Integers(BucketSums):
                 sums.atomic("add", k.cast(element, i64) * self.stride, total)
 
 
-__all__ = ["CUT", "FINISH", "TYPES", "WHOLE", "SumsSpec", "add", "make", "shift_of"]
+__all__ = ["CUT", "TYPES", "WHOLE", "SumsSpec", "add", "make", "shift_of"]

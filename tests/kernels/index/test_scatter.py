@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from oxinp._kernels.index import scatter
+from oxinp._kernels.index import marked, scatter
 from oxinp._ptx.types import from_dtype, i64
 from tests.comparator import assert_same
 from tests.kernels.machine import TINY_DEVICE, Session, machine
@@ -62,6 +62,27 @@ def test_the_last_of_few_indices_among_many_elements(session, shape):
     beyond = index.copy()
     beyond[7] = shape[1]
     assert run(session, x, beyond, values + 1)[1][1] == shape[1]
+    assert_same(x, expected)
+
+
+@pytest.mark.parametrize("name", ["f4", "i4", "f8", "c8", "?", "c16"])
+@pytest.mark.parametrize("step", [1, -3])
+@pytest.mark.parametrize("high", [9000, 900, 3], ids=["few repeat", "many do", "nearly all do"])
+def test_few_writes_into_a_vector(session, name, step, high, monkeypatch):
+    made = []
+    monkeypatch.setattr(marked, "make", lambda spec, make=marked.make: made.append(spec.part) or make(spec))
+    rng = np.random.default_rng([high, step % 7])
+    x = np.zeros((1, 9000 * abs(step), 1), name)[:, ::step]
+    index = rng.integers(-high, high, 777)
+    values = rng.integers(0, 2 if name == "?" else 100, (1, 777 * 2, 1)).astype(name)[:, ::2]
+    expected = x.copy()
+    expected[:, index] = values
+    assert not run(session, x, index, values)[1].any()
+    assert_same(x, expected)
+    assert made == ([] if name in ("?", "c16") else ["mark", "write", "claim", "check", "store"])
+    beyond = index.copy()
+    beyond[-1] = -9001
+    assert run(session, x, beyond, values + values)[1][1] == -9001
     assert_same(x, expected)
 
 

@@ -1,0 +1,117 @@
+"""Sums and counts by number, as `numpy.bincount` gives them."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import numpy as np
+
+from oxinp._core.lazy.expr import Unsupported
+from oxinp._core.lazy.handle import Handle, fetch
+from oxinp._core.lazy.op import BoundOp, Op
+from oxinp._core.lazy.placement import device
+from oxinp._core.lazy.views import view
+from oxinp._core.manipulation.copy import copy, own
+from oxinp._core.memory.dtypes import DEVICE_TYPES, FLOAT64, INT64
+from oxinp._core.memory.layout import Layout
+from oxinp._core.ops import advanced, creation, scatter
+from oxinp._core.ops.updates import add_in_order
+from oxinp._kernels.plan import Argument, Plan
+
+_FAMILY = "oxinp._kernels.index.sums"
+
+NUM_REPORTED = 2
+"""Words of a report."""
+MAX_COUNTERS = 1 << 14
+"""Bins that a block counts in shared memory; of more it would count in memory."""
+
+
+def _infer(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout, ...]:  # noqa: ARG001
+    return (parameters[0],)
+
+
+def sums(index: Handle, weights: Handle, count: int) -> Any:
+    """Return the sums of weights by number, f64, in the order of weights that are few; see `numpy.bincount`.
+
+    Parameters
+    ----------
+    index : Handle, (N,)
+        From 0 to ``count - 1``.
+    weights : Handle, (N,), float64
+    """
+    result = creation.zeros(count, np.float64)
+    selected = advanced.Selection(result, index, index._layout.shape, 0, 1, True, None, False)
+    add_in_order(selected, weights)
+    return result
+
+
+def _plan_within(bound: BoundOp) -> Plan:
+    index, (target, count) = bound.graphs[0].layout, bound.parameters
+    type_ = DEVICE_TYPES[target.dtype]
+    family = importlib.import_module(_FAMILY)
+    shift = family.shift_of(index.size, count, type_, device().capability)
+    plan: Plan = family.add(
+        index.size,
+        count,
+        1,
+        shift,
+        type_,
+        DEVICE_TYPES[index.dtype],
+        is_scalar=bound.graphs[1].is_scalar,
+        wraps=False,
+        status=Argument("out0", count * type_.nbytes),
+    )
+    return plan
+
+
+WITHIN = Op("sums by number", _plan_within, _infer, takes_views=True, mutates=(0,))
+
+
+def sums_within(index: Handle, weights: Handle | None, count: int) -> Any:
+    """Return sums by number, or counts, as `sums` and `counts`; None where a number is not from 0 to ``count - 1``.
+
+    Waits to know that, when all has been queued: it takes less than to look at the numbers first.
+
+    Raises
+    ------
+    Unsupported
+        Updates so few, or of so many bins, are not grouped.
+    """
+    dtype = INT64 if weights is None else FLOAT64
+    family, size = importlib.import_module(_FAMILY), index._layout.size
+    if family.shift_of(size, count, DEVICE_TYPES[dtype], device().capability) is None:
+        raise Unsupported("updates that are not grouped")
+    made = creation.zeros(count + NUM_REPORTED, dtype)
+    given = scatter.scalar_bits(np.ones(1, dtype)) if weights is None else weights
+    operands = [x if not isinstance(x, Handle) or x._layout.is_contiguous else copy(x) for x in (index, given)]
+    scatter.write(WITHIN, made, operands, (count,))
+    if fetch(view(made, lambda x: x[count:].view(np.int64))).any():
+        return None
+    return own(view(made, lambda x: x[:count]))
+
+
+def are_grouped(index: Handle, count: int) -> bool:
+    """Whether numbers are so many, and bins more than a block has counters for, that `counts` is the fastest."""
+    family = importlib.import_module(_FAMILY)
+    shift = family.shift_of(index._layout.size, count, DEVICE_TYPES[INT64], device().capability)
+    return shift is not None and count > MAX_COUNTERS
+
+
+def counts(index: Handle, count: int) -> Any:
+    """Return how often each number is there, int64; see `numpy.bincount`.
+
+    Parameters
+    ----------
+    index : Handle, (N,)
+        From 0 to ``count - 1``.
+    count : int
+        Of bins.
+    """
+    result = creation.zeros(count, INT64)
+    selected = advanced.Selection(result, index, index._layout.shape, 0, 1, True, None, False)
+    scatter.assign(selected, 1, "add")
+    return result
+
+
+__all__ = ["are_grouped", "counts", "sums", "sums_within"]

@@ -1,0 +1,141 @@
+"""Elements by keys that are not basic, on the device: arrays of integers and masks, mixed with slices and numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from oxinp._config import config
+from oxinp._core.lazy.balance import balance
+from oxinp._core.lazy.expr import Unsupported
+from oxinp._core.lazy.handle import Handle, fetch, host_view
+from oxinp._core.lazy.record import WHERE, express, is_hosted
+from oxinp._core.lazy.results import is_device_scalar, types, wrap_pending
+from oxinp._core.lazy.stores import target_of
+from oxinp._core.lazy.views import view
+from oxinp._core.manipulation.copy import assign, axes_of, from_elsewhere, own
+from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES
+from oxinp._core.memory.layout import Layout, result_layout
+from oxinp._core.ops import advanced, gather, scatter
+from oxinp._core.ops.keys import BASIC
+
+_NUMBERS = frozenset({int, bool})
+
+
+def key_on_host(key: Any) -> Any:
+    """Return an advanced key as NumPy takes it; None if not all of its arrays are small and valid on the host."""
+    parts = []
+    for part in key if type(key) is tuple else (key,):
+        kind = type(part)
+        if kind is types.ndarray:
+            if (part._held or part._storage).host is None:
+                return None
+            seen = host_view(part)
+            if seen.nbytes >= config.offload_threshold and not balance.takes(seen.nbytes):
+                return None
+            parts.append(seen)
+        elif kind in BASIC or (kind is list and _NUMBERS.issuperset(map(type, part))):
+            parts.append(part)
+        else:
+            return None
+    return tuple(parts) if type(key) is tuple else parts[0]
+
+
+def selected(array: Handle, key: Any) -> Any:
+    """Return the elements that a key selects, on the device; raises Unsupported."""
+    single = key[0] if type(key) is tuple and len(key) == 1 else key
+    if type(single) is types.ndarray and single._layout.dtype == BOOL and single._layout.ndim == array._layout.ndim:
+        return gather.select(array, single)
+    found = advanced.selection(array, key)
+    seen, place, count = found.array, found.num_outer, found.num_indexed
+    if seen._layout.ndim == 1:
+        return _in_order_of_index(found)
+    # NumPy's result has the axes of the index outermost in memory, then the others in the order of the array.
+    layout = seen._layout
+    free = [axis for axis in range(layout.ndim) if not place <= axis < place + count]
+    shape, strides = (tuple([each[axis] for axis in free]) for each in (layout.shape, layout.strides))
+    dense = result_layout(layout.dtype, shape, [Layout.at(layout.dtype, shape, strides, layout.offset)])
+    order = sorted(range(len(free)), key=lambda i: -dense.strides[i])
+    axes = (*range(place, place + count), *[free[i] for i in order])
+    turned = seen if axes == tuple(range(layout.ndim)) else view(seen, lambda x: x.transpose(axes))
+    result = gather.gathered(turned, found.index, 0, count, found.error, is_checked=found.is_checked)
+    ndim = found.index._layout.ndim
+    places = [ndim + order.index(i) for i in range(len(free))]
+    back = (*places[:place], *range(ndim), *places[place:])
+    return result if back == tuple(range(len(back))) else own(view(result, lambda x: x.transpose(back)))
+
+
+def _in_order_of_index(found: advanced.Selection) -> Any:
+    """Return elements of a vector, in memory in the order of their indices."""
+    axes = axes_of(found.index._layout, "K")
+    if axes is None:
+        return gather.gathered(found.array, found.index, 0, 1, found.error, is_checked=found.is_checked)
+    index = view(found.index, lambda x: x.transpose(axes))
+    result = gather.gathered(found.array, index, 0, 1, found.error, is_checked=found.is_checked)
+    return own(view(result, lambda x: x.transpose(np.argsort(axes))))
+
+
+def fill(array: Handle, key: Any, value: Any) -> bool:
+    """Write one number where a mask is true, on the device; tell whether that has been done."""
+    if type(key) is not types.ndarray or key._layout.dtype != BOOL:  # as most keys
+        return False
+    layout, is_number = array._layout, isinstance(value, bool | int | float | complex | np.number | np.bool_)
+    dtype = layout.dtype
+    if not (is_number and key._layout.shape == layout.shape and dtype in DEVICE_TYPES and layout.ndim):
+        return False
+    element = np.zeros(1, dtype)
+    # NumPy's scalars are cast as arrays are, Python's numbers have to fit.
+    element[:] = np.asarray(value) if isinstance(value, np.generic) else value
+    try:
+        filled = express(WHERE, (key, element[0], array), target_of(array))
+    except Unsupported:
+        return False
+    assign(array, wrap_pending(filled, as_array=True))
+    return True
+
+
+def scatter_values(array: Handle, key: Any, value: Any) -> bool:
+    """Write to what an advanced key selects, on the device; tell whether that has been done."""
+    if type(array) is not types.ndarray or array._layout.dtype.names is not None:  # of which a key may be a field
+        return False
+    try:
+        if is_device_scalar(value):
+            value = (
+                fetch(value)[()]
+                if (value._held or value._storage).host is not None
+                else view(value, lambda x: x.reshape(()))
+            )
+        elif not isinstance(value, Handle | np.generic | bool | int | float | complex):
+            value = from_elsewhere(value, array._layout.dtype)
+        if isinstance(value, Handle) and value._layout.ndim > 1 and _is_whole_mask(array, key):
+            return False  # NumPy refuses what is not in a row
+        scatter.assign(advanced.selection(array, key), value)
+    except Unsupported:
+        return False
+    except IndexError:
+        _check_value(array, key, value)
+        raise
+    return True
+
+
+def _check_value(array: Handle, key: Any, value: Any) -> None:
+    """Raise what NumPy does where a value does not fit to what a key selects, which it looks at before indices."""
+    parts = key if type(key) is tuple else (key,)
+    if isinstance(value, Handle) and is_hosted([part for part in parts if isinstance(part, Handle)]):
+        layout, given = array._layout, value._layout
+        target = np.ndarray(layout.shape, layout.dtype, np.zeros(1, layout.dtype), strides=(0,) * layout.ndim)
+        place = tuple([host_view(part) if isinstance(part, Handle) else part for part in parts])
+        target[place] = np.broadcast_to(np.zeros((), given.dtype), given.shape)
+
+
+def _is_whole_mask(array: Handle, key: Any) -> bool:
+    """Whether a key is one mask of all dimensions."""
+    single: Any = key[0] if type(key) is tuple and len(key) == 1 else key
+    if isinstance(single, list | bool | np.bool_):
+        single = np.asarray(single)
+    is_array = isinstance(single, Handle | np.ndarray)
+    return is_array and bool(single.dtype == BOOL and single.ndim == array._layout.ndim)
+
+
+__all__ = ["fill", "key_on_host", "scatter_values", "selected"]

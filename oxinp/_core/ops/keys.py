@@ -1,0 +1,149 @@
+"""Keys of indexing: which are basic, as tuples of numbers, and as the layouts of the views that they select."""
+
+from __future__ import annotations
+
+from types import EllipsisType, NoneType
+from typing import Any
+
+import numpy as np
+
+from oxinp._core.lazy.results import is_device_scalar, types
+from oxinp._core.memory.layout import Layout
+
+_INTEGERS = {kind for kind in np.sctypeDict.values() if issubclass(kind, np.integer)}
+BASIC = frozenset({int, slice, NoneType, EllipsisType, *_INTEGERS})
+
+MAX_KEY = 32  # longer ones may have more than NumPy's dimensions
+_ONE = np.ones((), np.bool_)
+BOUNDS = frozenset({int, NoneType})
+_PLAIN = frozenset({int, NoneType, EllipsisType, object})
+SLICE = object()  # what bounds follow in a plain key
+
+
+def is_basic(key: Any) -> bool:
+    """Whether a key is made of integers, slices, newaxis and ellipsis alone, so that it selects a view."""
+    if type(key) is tuple:
+        for part in key:  # noqa: SIM110 - `all` costs more than the rest of an access
+            if type(part) not in BASIC:
+                return False
+        return True
+    return type(key) in BASIC
+
+
+def with_values(key: Any) -> Any:
+    """Return a key with the values of scalars that are on the device; the key itself if there is none."""
+    if type(key) is tuple:
+        if any(is_device_scalar(part) for part in key):
+            return tuple(part[()] if is_device_scalar(part) else part for part in key)
+        return key
+    return key[()] if is_device_scalar(key) else key
+
+
+def with_integers(key: Any) -> Any:
+    """Return a key with numbers instead of arrays of one integer and no dimension; the key itself without them."""
+    if type(key) is types.ndarray and key._layout.ndim:  # as most keys
+        return key
+    parts = key if type(key) is tuple else (key,)
+    if not any(map(_is_single, parts)):
+        return key
+    counted = tuple([int(part) if _is_single(part) else part for part in parts])
+    return counted if type(key) is tuple else counted[0]
+
+
+def _is_single(part: Any) -> bool:
+    return (type(part) is np.ndarray or type(part) is types.ndarray) and not part.ndim and part.dtype.kind in "iu"
+
+
+def as_view_key(key: Any) -> tuple[Any, ...]:
+    """Return a basic key as a tuple that selects a view, also where the key selects one element."""
+    parts = key if type(key) is tuple else (key,)
+    for part in parts:
+        if part is ...:
+            return parts
+    return (*parts, ...)
+
+
+def flattened(key: Any) -> Any:
+    """Return a key of slices, integers, newaxis and ellipsis as a tuple of numbers; None for anything else.
+
+    Numbers that are equal may be of other types, which mean other things or nothing: so all are looked at.
+    """
+    if type(key) is tuple:
+        if len(key) == 2:
+            first, second = key  # the most common keys, spelled out
+            if type(first) is slice:
+                a, b, c = first.start, first.stop, first.step
+                if not (type(a) in BOUNDS and type(b) in BOUNDS and type(c) in BOUNDS):
+                    return None
+                if type(second) is int:
+                    return SLICE, a, b, c, second
+                if type(second) is slice:
+                    d, e, f = second.start, second.stop, second.step
+                    if type(d) in BOUNDS and type(e) in BOUNDS and type(f) in BOUNDS:
+                        return SLICE, a, b, c, SLICE, d, e, f
+                    return None
+            elif type(first) is int and type(second) is slice:
+                d, e, f = second.start, second.stop, second.step
+                return (
+                    (first, SLICE, d, e, f) if type(d) in BOUNDS and type(e) in BOUNDS and type(f) in BOUNDS else None
+                )
+    elif type(key) is slice:
+        a, b, c = key.start, key.stop, key.step
+        return (SLICE, a, b, c) if type(a) in BOUNDS and type(b) in BOUNDS and type(c) in BOUNDS else None
+    else:
+        key = (key,)
+    plain: list[Any] = []
+    for part in key:
+        if type(part) is slice:
+            plain += (SLICE, part.start, part.stop, part.step)
+        else:
+            plain.append(part)
+    return tuple(plain) if _PLAIN.issuperset(map(type, plain)) else None
+
+
+def locate(layout: Layout, key: Any) -> tuple[Layout, bool]:
+    """Return the layout of a basic index's view, and whether NumPy would give a scalar instead."""
+    plain = flattened(key)
+    known = layout.parts
+    if plain is None or known is None or (located := known.get(plain)) is None:
+        located = find_part(layout, key, plain)
+    return located
+
+
+def find_part(layout: Layout, key: Any, plain: Any) -> tuple[Layout, bool]:
+    """Return what `locate` does of a key that the layout does not know, by its `flattened` form; it keeps that."""
+    located: tuple[Layout, bool] | None = None
+    if type(key) is slice and layout.ndim == 1:
+        found = layout.sliced(key)
+        located = None if found is None else (found, False)
+    elif plain is not None and type(key) is tuple and 0 < len(key) <= layout.ndim:
+        located = layout.along(key)
+    if located is None:
+        parts = as_view_key(key)
+        if len(parts) > MAX_KEY:
+            np.broadcast_to(_ONE, layout.shape)[parts]  # NumPy's own error
+        selected = layout.select(parts) or layout.view(lambda seen: seen[parts])
+        located = selected, selects_element(key, parts, selected.ndim)
+    if plain is not None:
+        layout.keep_part(plain, located)
+    return located
+
+
+def selects_element(key: Any, parts: tuple[Any, ...], ndim: int) -> bool:
+    """Whether a basic key selects one element, for which NumPy gives a scalar: no dimension left, and no ellipsis."""
+    return ndim == 0 and parts is not key and key is not ...
+
+
+__all__ = [
+    "BASIC",
+    "BOUNDS",
+    "SLICE",
+    "as_view_key",
+    "find_part",
+    "flattened",
+    "is_basic",
+    "locate",
+    "selects_element",
+    "with_integers",
+    "with_values",
+]
