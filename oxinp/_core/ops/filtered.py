@@ -64,8 +64,10 @@ def _wanted(given: Graph, parameters: Any) -> tuple[Any, Any]:
         return None, None
     axes, filters = (importlib.import_module(f"oxinp._kernels.fft.{name}") for name in ("axes", "filters"))
     problems = [
-        axes.Problem(each.kind.kind, way.axes, way.lengths[-1], each.kind.is_forward, scale_of(each, way.lengths))
-        for each, way in zip((there, back), ways, strict=True)
+        axes.Problem(
+            each.kind.kind, way.axes, way.lengths[-1], each.kind.is_forward, scale_of(each, way.lengths, dtype)
+        )
+        for each, way, dtype in zip((there, back), ways, (layout.dtype, graph.dtype), strict=True)
     ]
     return filters.Filter(*problems, chain, strides_of(graph, place)), types.pop()
 
