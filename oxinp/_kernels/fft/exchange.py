@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from oxinp._kernels.fft.codelets import multiply, transform
+from oxinp._kernels.fft.prefetch import fetch_ahead
 from oxinp._kernels.fft.roots import table
 from oxinp._kernels.fft.spec import ROWS, WARP, TransformSpec
 from oxinp._kernels.fft.tile import Tile, divided
@@ -81,6 +82,8 @@ class Exchange(Tile):
         """All stages; threads change to an order at the last exchange."""
         spec, before = self.spec, 1
         for stage in range(len(self.radices)):
+            if stage == 1 and spec.is_fetching and not self.is_exchanged:
+                fetch_ahead(self)
             if stage == 1 and spec.cluster > 1:
                 before = spec.kept
                 self.deal(thread, values)
