@@ -13,18 +13,18 @@ import numpy as np
 
 from oxinp._config import config
 from oxinp._core.errors.frames import call_as_user
-from oxinp._core.lazy import schedule
 from oxinp._core.lazy.building import attempt
 from oxinp._core.lazy.calls import Pending
 from oxinp._core.lazy.chains import arrays, input_types, inputs, instructions, operand
 from oxinp._core.lazy.expr import Graph, Unsupported
 from oxinp._core.lazy.handle import Handle
-from oxinp._core.lazy.op import SPARE, BoundOp, Op, bind
+from oxinp._core.lazy.op import SPARE, BoundOp, Op
 from oxinp._core.lazy.placement import device, takes_to_host
 from oxinp._core.lazy.results import wrap_host, wrap_pending, wrap_result
 from oxinp._core.memory.dtypes import DEVICE_TYPES
 from oxinp._core.memory.layout import Layout
-from oxinp._core.ops.perform import perform, perform_on_device
+from oxinp._core.ops.overwriting import bind_overwriting, defer_like, perform_overwriting
+from oxinp._core.ops.perform import perform_on_device
 from oxinp._kernels.plan import Argument, Launch, Plan, Scratch
 from oxinp._kernels.plan import inputs as plan_inputs
 from oxinp._kernels.problem import Operand
@@ -377,10 +377,10 @@ def shifted(x: Handle, axes: tuple[int, ...]) -> Any:
     axes : tuple of int
         None negative.
     """
-    value = None if x._view is not None else x._storage.value
-    if value is None or value[0].structure.is_flagged:
+    held = None if x._view is not None else x._storage.value
+    if held is None or held[0].structure.is_flagged:
         return None
-    graph, entries, _ = value
+    graph, entries, _ = held
     places = [place for place, layout in enumerate(graph.leaves) if isinstance(layout, Layout)]
     entry = entries[places[0]] if len(places) == 1 else None
     call = entry.call if type(entry) is Pending else None
@@ -400,7 +400,11 @@ def shifted(x: Handle, axes: tuple[int, ...]) -> Any:
     ):
         return None
     wanted = request._replace(rotated=tuple(sorted({*axes} ^ {*request.rotated})))
-    ((made, (result,), mask),) = attempt(schedule.defer, bind(FFT, bound.graphs, tuple(wanted)), leaves, call.mask, 5)
+    again = bind_overwriting(FFT, bound.graphs[0], wanted)
+    value = attempt(defer_like, call, again, leaves, leaves, call.mask)
+    if value is None:
+        return None
+    made, (result,), mask = value
     if not graph.nodes:
         return wrap_result((made, (result,), mask), as_array=True)
     return wrap_pending((graph, (*entries[: places[0]], result, *entries[places[0] + 1 :]), mask), as_array=True)
@@ -464,9 +468,9 @@ def _of_shifted(x: Handle, request: Request) -> Any:
         for axis in axes
     ):
         return None
-    bound = bind(FFT, call.bound.graphs, tuple(request._replace(given_rotated=axes)))
-    (made,) = attempt(schedule.defer, bound, leaves, call.mask, 6)
-    return wrap_result(made, as_array=True)
+    bound = bind_overwriting(FFT, call.bound.graphs[0], request._replace(given_rotated=axes))
+    made = attempt(defer_like, call, bound, leaves, leaves, call.mask)
+    return None if made is None else wrap_result(made, as_array=True)
 
 
 def transform(x: Handle, request: Request) -> Any:
@@ -497,4 +501,4 @@ def transform(x: Handle, request: Request) -> Any:
     if layout.dtype not in DEVICE_TYPES or not layout.is_aligned:
         raise Unsupported(f"dtype {layout.dtype} has no kernels, or elements are not at multiples of their size")
     read = _of_shifted(x, request)
-    return perform(FFT, (x,), tuple(request)) if read is None else read
+    return perform_overwriting(FFT, x, request) if read is None else read

@@ -32,6 +32,7 @@ from oxinp._core.ops.fft import (
     scale_of,
     strides_of,
 )
+from oxinp._core.ops.overwriting import defer_like
 
 if TYPE_CHECKING:
     from oxinp._core.lazy.handle import Handle
@@ -149,8 +150,8 @@ def filtered(x: Handle, request: Request) -> Any:
         if made is None:
             continue
         given = (*leaves, *entries[:place], *entries[place + 1 :])
-        (result,) = attempt(schedule.defer, made, given, call.mask | mask, 6)
-        return wrap_result(result, as_array=True)
+        result = attempt(defer_like, call, made, leaves, given, call.mask | mask)
+        return None if result is None else wrap_result(result, as_array=True)
     return None
 
 
