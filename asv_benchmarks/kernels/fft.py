@@ -67,6 +67,8 @@ SETTINGS = {
     "as shipped": {},
     "threads within sectors": {(radices, "LINED"): radices.USUAL},
     "radix 7 of long rows": {(radices, "LARGEST"): {8: (), 16: ()}},
+    "columns fetched ahead": {(batch, "PREFETCHES"): ("columns",)},
+    "all fetched ahead": {(batch, "PREFETCHES"): ("columns", "rows")},
     "no clusters": {(tiling, "CLUSTERS"): ()},
     "clusters in passes": {(tiling, "MOST_IN_PASSES"): 8},
     "columns of 256 bytes": {(tiling, "SEGMENT"): 256, (splitting, "SEGMENT"): 256},

@@ -153,6 +153,17 @@ _BULK = Op(
     (8, 0),
 )
 
+_PREFETCH = Op(
+    "bulk_prefetch",
+    "cp.async.bulk.prefetch.L2.global [{0}], {1};",
+    (),
+    (u64, u32),
+    lambda frame, op, address, nbytes: None,  # noqa: ARG005 - a hint
+    EFFECT,
+    90,
+    (8, 0),
+)
+
 
 class AsyncCopies:
     """The cp.async of each thread, in commit groups that complete in order.
@@ -208,4 +219,19 @@ def bulk_load(k: Builder, to: Pointer, source: Pointer, nbytes: Any, slot: Slot)
     k.emit_op(_BULK, to.address(), source.address(), nbytes, slot.barrier)
 
 
-__all__ = ["AsyncCopies", "bulk_load", "copy_op", "wait_op"]
+def bulk_prefetch(k: Builder, source: Pointer, nbytes: int) -> None:
+    """Have the second-level cache fetch consecutive bytes of global memory (sm_90); each thread that calls does so.
+
+    Parameters
+    ----------
+    source : Pointer
+        16-byte aligned.
+    nbytes : int
+        A multiple of 16.
+    """
+    if nbytes % BULK_ALIGN:
+        raise ValueError(f"a bulk prefetch fetches a multiple of {BULK_ALIGN} bytes, not {nbytes}")
+    k.emit_op(_PREFETCH, source.address(), nbytes)
+
+
+__all__ = ["AsyncCopies", "bulk_load", "bulk_prefetch", "copy_op", "wait_op"]

@@ -18,6 +18,7 @@ from oxinp._core.manipulation.copy import assign
 from oxinp._core.ops.fft import Request, transform, transform_on_host
 from oxinp._core.ops.fft_parts import in_parts
 from oxinp._core.ops.filtered import filtered
+from oxinp._core.ops.overwriting import take_over
 
 Function = Callable[..., Any]
 
@@ -72,12 +73,20 @@ def apply(a: Any, wanted: Request, out: Any = None, *, is_overwritable: bool = F
         if result is None:
             result = transform(x, wanted)
     if out is None:
+        if is_overwritable and is_ours and (result.dtype, result.shape) == (a.dtype, a.shape):
+            return _overwritten(a, result)
         return result
     if not is_array(out) or (out.dtype, out.shape) != (result.dtype, result.shape):
         raise Unsupported("an array to write to that NumPy casts to, or refuses")
     check_writeable(out)
-    assign(out, result)
+    if not take_over(out, result):
+        assign(out, result)
     return out
+
+
+def _overwritten(a: Any, result: Any) -> Any:
+    """The result, in the memory of the array, where that is the device's and all of it."""
+    return a[...] if a.flags.writeable and take_over(a, result) else result
 
 
 def _one_axis(name: str) -> Function:

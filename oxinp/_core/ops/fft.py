@@ -13,24 +13,25 @@ import numpy as np
 
 from oxinp._config import config
 from oxinp._core.errors.frames import call_as_user
-from oxinp._core.lazy import schedule
 from oxinp._core.lazy.building import attempt
 from oxinp._core.lazy.calls import Pending
 from oxinp._core.lazy.chains import arrays, input_types, inputs, instructions, operand
 from oxinp._core.lazy.expr import Graph, Unsupported
 from oxinp._core.lazy.handle import Handle
-from oxinp._core.lazy.op import SPARE, BoundOp, Op, bind
+from oxinp._core.lazy.op import SPARE, BoundOp, Op
 from oxinp._core.lazy.placement import device, takes_to_host
 from oxinp._core.lazy.results import wrap_host, wrap_pending, wrap_result
 from oxinp._core.memory.dtypes import DEVICE_TYPES
 from oxinp._core.memory.layout import Layout
-from oxinp._core.ops.perform import perform, perform_on_device
+from oxinp._core.ops.overwriting import bind_overwriting, defer_like, perform_overwriting
+from oxinp._core.ops.perform import perform_on_device
 from oxinp._kernels.plan import Argument, Launch, Plan, Scratch
 from oxinp._kernels.plan import inputs as plan_inputs
 from oxinp._kernels.problem import Operand
 
 COMPLEX, REAL, HALF = "complex", "real", "half"
 MAX_LENGTH = 1 << 30
+MAX_HALF = 65519  # that float16 does not round to infinity: NumPy's factors of longer transforms of float16 are zero
 HOST_SHARE = 4.0  # times as many bytes are the host's as of other operations
 SPARE_PARTS = 16  # of transforms whose workspace has no room at once
 MAX_OPERANDS, MAX_INSTRS = 3, 12  # of a chain in the kernel of a transform, whose registers it shares
@@ -182,13 +183,23 @@ def _infer(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout, ...]:
     return (Layout.of(found.dtype, found.shape),)
 
 
-def scale_of(request: Request, lengths: tuple[int, ...]) -> float:
-    """Return what results are multiplied by."""
-    size = math.prod(lengths)
+def scale_of(request: Request, lengths: tuple[int, ...], dtype: np.dtype[Any]) -> float:
+    """Return what the results of an operand of a dtype are multiplied by."""
     norm = request.norm or "backward"
-    if norm == "ortho":
-        return 1 / math.sqrt(size)
-    return 1 / size if (norm == "forward") == request.kind.is_forward else 1.0
+    if norm != "ortho" and (norm == "forward") != request.kind.is_forward:
+        return 1.0
+    root: Callable[[Any], Any] = np.sqrt if norm == "ortho" else np.asarray
+    size = math.prod(lengths)
+    if request.library != "numpy" or dtype != np.float16:
+        return float(1 / root(float(size)))
+    # NumPy computes the factor of the axis that it begins with in half precision.
+    n = lengths[0 if request.kind.kind == HALF else -1]
+    return 0.0 if n > MAX_HALF else float(1 / root(float(size // n))) * float(1 / root(np.float16(n)))
+
+
+def unscaled(request: Request) -> Request:
+    """Return the request of a transform's sums alone, which no factor multiplies."""
+    return request._replace(norm="backward" if request.kind.is_forward else "forward")
 
 
 def array_of(name: str, layout: Layout) -> Any:
@@ -260,7 +271,8 @@ def _planned(bound: BoundOp, source: Any, target: Any, num_parts: int = 1) -> Pl
     found = _resolved(bound.graphs[0].layout, bound.parameters)
     computed = np.result_type(found.dtype, np.complex64)
     kind, is_forward = request.kind
-    problem = axes.Problem(kind, found.axes, found.lengths[-1], is_forward, scale_of(request, found.lengths))
+    scale = scale_of(request, found.lengths, bound.graphs[0].dtype)
+    problem = axes.Problem(kind, found.axes, found.lengths[-1], is_forward, scale)
     problem = problem._replace(rotated=request.rotated, given_rotated=request.given_rotated)
     plan: Plan | None = axes.plan_axes(source, target, DEVICE_TYPES[computed], problem, device().capability, num_parts)
     if plan is not None:
@@ -365,10 +377,10 @@ def shifted(x: Handle, axes: tuple[int, ...]) -> Any:
     axes : tuple of int
         None negative.
     """
-    value = None if x._view is not None else x._storage.value
-    if value is None or value[0].structure.is_flagged:
+    held = None if x._view is not None else x._storage.value
+    if held is None or held[0].structure.is_flagged:
         return None
-    graph, entries, _ = value
+    graph, entries, _ = held
     places = [place for place, layout in enumerate(graph.leaves) if isinstance(layout, Layout)]
     entry = entries[places[0]] if len(places) == 1 else None
     call = entry.call if type(entry) is Pending else None
@@ -388,7 +400,11 @@ def shifted(x: Handle, axes: tuple[int, ...]) -> Any:
     ):
         return None
     wanted = request._replace(rotated=tuple(sorted({*axes} ^ {*request.rotated})))
-    ((made, (result,), mask),) = attempt(schedule.defer, bind(FFT, bound.graphs, tuple(wanted)), leaves, call.mask, 5)
+    again = bind_overwriting(FFT, bound.graphs[0], wanted)
+    value = attempt(defer_like, call, again, leaves, leaves, call.mask)
+    if value is None:
+        return None
+    made, (result,), mask = value
     if not graph.nodes:
         return wrap_result((made, (result,), mask), as_array=True)
     return wrap_pending((graph, (*entries[: places[0]], result, *entries[places[0] + 1 :]), mask), as_array=True)
@@ -452,9 +468,9 @@ def _of_shifted(x: Handle, request: Request) -> Any:
         for axis in axes
     ):
         return None
-    bound = bind(FFT, call.bound.graphs, tuple(request._replace(given_rotated=axes)))
-    (made,) = attempt(schedule.defer, bound, leaves, call.mask, 6)
-    return wrap_result(made, as_array=True)
+    bound = bind_overwriting(FFT, call.bound.graphs[0], request._replace(given_rotated=axes))
+    made = attempt(defer_like, call, bound, leaves, leaves, call.mask)
+    return None if made is None else wrap_result(made, as_array=True)
 
 
 def transform(x: Handle, request: Request) -> Any:
@@ -471,13 +487,18 @@ def transform(x: Handle, request: Request) -> Any:
         The device has no kernel, or the library refuses the arguments, which it is asked for then.
     """
     layout = x._layout
-    if layout.dtype == np.float16 and result_dtype(request.library, request.name, layout.dtype) == np.float16:
-        own: Any = x  # NumPy computes in float32 what it gives as float16
-        return transform(own.astype(np.float32), request).astype(np.float16)
+    if layout.dtype == np.float16:
+        made = result_dtype(request.library, request.name, layout.dtype)
+        scale = scale_of(request, resolve(request, layout.shape, np.dtype(np.float32)).lengths, layout.dtype)
+        if not scale:
+            raise Unsupported("a length that float16 does not hold, so that NumPy's factor is zero")
+        if made == np.float16:
+            own: Any = x  # NumPy computes in float32 what it gives as float16
+            return (transform(own.astype(np.float32), unscaled(request)) * np.float32(scale)).astype(made)
     found = resolve(request, layout.shape, layout.dtype)
     if 0 in found.shape:
         return wrap_host(np.empty(found.shape, found.dtype))
     if layout.dtype not in DEVICE_TYPES or not layout.is_aligned:
         raise Unsupported(f"dtype {layout.dtype} has no kernels, or elements are not at multiples of their size")
     read = _of_shifted(x, request)
-    return perform(FFT, (x,), tuple(request)) if read is None else read
+    return perform_overwriting(FFT, x, request) if read is None else read

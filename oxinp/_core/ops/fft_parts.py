@@ -209,7 +209,7 @@ def _long(given: Array, made: Array, step: _Step, lanes: _Lanes) -> None:
     name, library = "fft" if is_forward else "ifft", step.request.library
     unscaled = "backward" if is_forward else "forward"
     turn = (-2j if is_forward else 2j) * math.pi / n
-    scale = scale_of(step.request, (n,))
+    scale = scale_of(step.request, (n,), given.dtype)
 
     def along_columns(part: slice, x: Any) -> Any:
         """Roots of unity are computed of exponents between minus and plus half of the order."""

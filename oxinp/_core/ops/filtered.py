@@ -32,6 +32,7 @@ from oxinp._core.ops.fft import (
     scale_of,
     strides_of,
 )
+from oxinp._core.ops.overwriting import defer_like
 
 if TYPE_CHECKING:
     from oxinp._core.lazy.handle import Handle
@@ -64,8 +65,10 @@ def _wanted(given: Graph, parameters: Any) -> tuple[Any, Any]:
         return None, None
     axes, filters = (importlib.import_module(f"oxinp._kernels.fft.{name}") for name in ("axes", "filters"))
     problems = [
-        axes.Problem(each.kind.kind, way.axes, way.lengths[-1], each.kind.is_forward, scale_of(each, way.lengths))
-        for each, way in zip((there, back), ways, strict=True)
+        axes.Problem(
+            each.kind.kind, way.axes, way.lengths[-1], each.kind.is_forward, scale_of(each, way.lengths, dtype)
+        )
+        for each, way, dtype in zip((there, back), ways, (layout.dtype, graph.dtype), strict=True)
     ]
     return filters.Filter(*problems, chain, strides_of(graph, place)), types.pop()
 
@@ -147,8 +150,8 @@ def filtered(x: Handle, request: Request) -> Any:
         if made is None:
             continue
         given = (*leaves, *entries[:place], *entries[place + 1 :])
-        (result,) = attempt(schedule.defer, made, given, call.mask | mask, 6)
-        return wrap_result(result, as_array=True)
+        result = attempt(defer_like, call, made, leaves, given, call.mask | mask)
+        return None if result is None else wrap_result(result, as_array=True)
     return None
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from contextlib import nullcontext
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from oxinp._kernels.fft.codelets import multiply, transform
+from oxinp._kernels.fft.prefetch import fetch_ahead
 from oxinp._kernels.fft.roots import table
 from oxinp._kernels.fft.spec import ROWS, WARP, TransformSpec
 from oxinp._kernels.fft.tile import Tile, divided
@@ -45,13 +46,15 @@ class Exchange(Tile):
 
     def twiddles(self) -> list[Pointer]:
         """Per stage but the first, root j * k of the elements behind the first, j outermost; see `rows_of`."""
+        dtype = self.spec.type.dtype
+        return [self.k.table(table(order, numerators, dtype)) for order, numerators in self.exponents()]
+
+    def exponents(self) -> Iterator[tuple[int, np.ndarray[Any, Any]]]:
+        """Yield the orders of roots and their exponents, per stage but the first."""
         before = 1
-        tables: list[Pointer] = []
         for radix, following in pairwise(self.radices):
             before *= radix
-            numerators = np.multiply.outer(self.rows_of(following), np.arange(before)).ravel()
-            tables.append(self.k.table(table(before * following, numerators, self.spec.type.dtype)))
-        return tables
+            yield before * following, np.multiply.outer(self.rows_of(following), np.arange(before)).ravel()
 
     def turn_back(self) -> None:
         """Let stages come in reverse, for a transform that begins where another one ends."""
@@ -81,6 +84,8 @@ class Exchange(Tile):
         """All stages; threads change to an order at the last exchange."""
         spec, before = self.spec, 1
         for stage in range(len(self.radices)):
+            if stage == 1 and spec.is_fetching and not self.is_exchanged:
+                fetch_ahead(self)
             if stage == 1 and spec.cluster > 1:
                 before = spec.kept
                 self.deal(thread, values)
@@ -201,17 +206,19 @@ class Exchange(Tile):
         """What a thread's butterflies of a stage take, times roots of unity."""
         k, spec = self.k, self.spec
         radix = self.radices[stage]
-        roots = self.tables[stage - 1]
         fetched = []
         butterflies = zip(self.butterflies(thread, radix), self.elements_of(thread, radix), strict=True)
         for (number, _), (addresses, _) in butterflies:
             loaded = [self.smem[address] for address in addresses]
             within = self.later_number(divided(k, number, before)[1] if stage < len(self.radices) - 1 else number)
-            own = roots.at(within)
-            factors = list(self._roots(own, radix, before * spec.cluster))
-            rest = [multiply(k, value.parts, factor) for value, factor in zip(loaded[1:], factors, strict=True)]  # type: ignore[arg-type]
-            fetched.append([loaded[0].parts, *rest])
+            rest: list[Number] = [value.parts for value in loaded[1:]]  # type: ignore[misc]
+            fetched.append([loaded[0].parts, *self.times_roots(rest, stage, within, before * spec.cluster)])
         return fetched  # type: ignore[return-value]
+
+    def times_roots(self, values: list[Number], stage: int, within: Value, apart: int) -> list[Number]:
+        """The elements of a butterfly behind the first times their roots of unity, whose rows lie `apart`."""
+        factors = list(self._roots(self.tables[stage - 1].at(within), self.radices[stage], apart))
+        return [multiply(self.k, value, factor) for value, factor in zip(values, factors, strict=True)]
 
 
 __all__ = ["Exchange"]

@@ -118,6 +118,8 @@ class TransformSpec(Frozen):
         What is made of transforms before they are transformed again.
     between_order : str
         How threads go when they read what lies beside these: `ROWS` or `COLUMNS`; "" without.
+    is_fetching : bool
+        Whether a block has the cache fetch what a later one reads; see `prefetch`.
     """
 
     type: Type
@@ -153,6 +155,7 @@ class TransformSpec(Frozen):
     is_dense: bool = False
     between: Fused | None = None
     between_order: str = ""
+    is_fetching: bool = False
 
     @property
     def is_convolved(self) -> bool:

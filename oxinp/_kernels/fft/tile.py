@@ -211,6 +211,10 @@ class Tile:
             self.first_scale = k.scalar(f"{prefix}first_scale", self.part)
         if spec.twiddle:
             self.circle = Circle(k, f"{prefix}circle", self.part)
+        if spec.is_fetching:
+            self.ahead, self.num_tiles = (
+                k.scalar(f"{prefix}{name}", self.index) for name in ("ahead", "num_tiles_all")
+            )
 
     def begin(self, number: Value | None = None) -> Thread:
         """Find the tile of a block, or of a number, i32; return the threads in the order in which they load."""
@@ -219,6 +223,7 @@ class Tile:
         if spec.cluster > 1:
             self.rank = k.ctaid % spec.cluster
             number = k.cast(k.ctaid / spec.cluster, self.index)
+        self.number = number
         outer, tile = self.tiles.divide(number)
         self.loops = self.outer.split(outer)
         self.first_column = tile * spec.columns
@@ -371,8 +376,9 @@ def divided(k: Builder, number: Value, divisor: int) -> tuple[Value, Value]:
 
 def _limits(spec: TransformSpec) -> dict[str, Any]:
     """What a kernel demands of a device."""
-    cluster = {"cluster": spec.cluster, "target": "sm_90"} if spec.cluster > 1 else {}
-    return {"min_blocks": spec.min_blocks, **cluster}
+    cluster = {"cluster": spec.cluster} if spec.cluster > 1 else {}
+    target = {"target": "sm_90"} if spec.cluster > 1 or spec.is_fetching else {}
+    return {"min_blocks": spec.min_blocks, **cluster, **target}
 
 
 def _name(spec: TransformSpec) -> str:

@@ -14,13 +14,21 @@ from typing import TYPE_CHECKING
 
 from oxinp._kernels.fft.codelets import add, is_prime, two_halves, two_real
 from oxinp._kernels.fft.halves import Halves, Merging, Splitting
+from oxinp._kernels.fft.roots import roots_of_unity
 from oxinp._kernels.fft.tile import Place
+from oxinp._ptx.types import c64
 
 if TYPE_CHECKING:
     from oxinp._kernels.fft.codelets import Number
     from oxinp._kernels.fft.spec import TransformSpec
     from oxinp._kernels.fft.tile import Thread, Values
+    from oxinp._ptx import Builder
+    from oxinp._ptx.memory import Pointer
     from oxinp._ptx.value import Value
+
+# Length up to which roots of unity are two floats each: the step over pairs makes up for what a real transform of that
+# length saves, and pocketfft would err as little.
+MAX_WIDE = 400
 
 
 class Twins(Halves):
@@ -33,6 +41,22 @@ class Twins(Halves):
     def __init__(self, spec: TransformSpec) -> None:
         super().__init__(spec)
         self.is_apart = len(spec.radices) == 1 and is_prime(spec.length)
+        self.lows: list[Pointer] = []
+        if spec.type is c64 and spec.length <= MAX_WIDE:
+            for order, numerators in self.exponents():
+                roots = roots_of_unity(numerators, order)
+                self.lows.append(self.k.table((roots - roots.astype(c64.dtype)).astype(c64.dtype)))
+
+    def times_roots(self, values: list[Number], stage: int, within: Value, apart: int) -> list[Number]:
+        """See `Exchange`; of short sequences by roots with what their rounding leaves out."""
+        if not self.lows:
+            return super().times_roots(values, stage, within, apart)
+        lows = [self.lows[stage - 1].at(within).load(j * apart, 1, "nc")[0].parts for j in range(len(values))]
+        factors = self._roots(self.tables[stage - 1].at(within), self.radices[stage], apart)
+        return [
+            multiply_by_wide(self.k, value, factor, low)  # type: ignore[arg-type]
+            for value, factor, low in zip(values, factors, lows, strict=True)
+        ]
 
     def mirrored(self, number: Value) -> Value:
         """Where the mirror image of an element of Z is."""
@@ -41,6 +65,13 @@ class Twins(Halves):
     def twin(self, place: Place, side: int) -> Place:
         """The same element of the other sequence, at the source (0) or the target (1)."""
         return Place(place.end, [place.pointer.at(self.twins[side])])
+
+
+def multiply_by_wide(k: Builder, a: Number, w: Number, low: Number) -> Number:
+    """Product of a number and the sum of two."""
+    real = k.fma(a[0], low[0], -(a[1] * low[1]))
+    imag = k.fma(a[0], low[1], a[1] * low[0])
+    return k.fma(a[0], w[0], k.fma(-a[1], w[1], real)), k.fma(a[0], w[1], k.fma(a[1], w[0], imag))
 
 
 class TwinSplit(Twins, Splitting):
