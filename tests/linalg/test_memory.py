@@ -106,6 +106,11 @@ def with_pivoting(a):
     return (q @ r)[:, oxinp.argsort(order)]
 
 
+def of_spectrum(a):
+    w, v = oxinp.linalg.eigh(a + a.T)
+    return v * w @ v.T
+
+
 SINGLE = {
     "inv": (oxinp.linalg.inv, np.linalg.inv),
     "solve": (lambda a: oxinp.linalg.solve(a, a), lambda a: np.eye(len(a))),
@@ -114,11 +119,12 @@ SINGLE = {
     "lu": (lambda a: rebuilt_by_lu(oxinp.scipy.linalg.lu(a)), lambda a: a),
     "hessenberg": (hessenberg, lambda a: a),
     "pivoted qr": (with_pivoting, lambda a: a),
+    "eigh": (of_spectrum, lambda a: a + a.T),  # of an order that the emulator's tests are too small for
 }
 """What is computed of one matrix, and what NumPy makes of it."""
 
 
-@pytest.mark.parametrize("name", SINGLE)
+@pytest.mark.parametrize("name", [pytest.param(x, marks=pytest.mark.gpu if x == "eigh" else ()) for x in SINGLE])
 def test_single_matrices_take_less_workspace(plans, monkeypatch, name):
     """The first way has no memory for its workspace, which another one gets, with room for what that needs."""
     order = 72 if _runtime.current().name == "emulator" else 1024
