@@ -220,6 +220,8 @@ class Plan(Frozen):
     then : callable, optional
         ``then(words)`` returns the plan of what is left to do, for the words that the steps have read, in order. Its
         inputs and its workspace are those of this plan; outputs may be allocated when it is known.
+    parts : tuple of (int, int)
+        Where the arrays of the workspace begin, in order, and how many bytes they have; empty where that is not known.
     resized : callable or None
         Of a product: ``resized(m, n)`` returns the launch of one of other extents that is nominally alike (see
         `choice.nominal`), which takes arithmetic alone. A plan that is made of this one does not have it.
@@ -229,6 +231,7 @@ class Plan(Frozen):
     scratch_nbytes: int = 0
     is_guarded: bool = False
     then: Callable[[tuple[int, ...]], Plan] | None = None
+    parts: tuple[tuple[int, int], ...] = ()
     resized: ClassVar[Any] = None
 
     def __init__(
@@ -237,9 +240,10 @@ class Plan(Frozen):
         scratch_nbytes: int = 0,
         is_guarded: bool = False,
         then: Callable[[tuple[int, ...]], Plan] | None = None,
+        parts: tuple[tuple[int, int], ...] = (),
     ) -> None:
         # What `Frozen` does for any fields; plans are made all the time.
-        vars(self).update(steps=steps, scratch_nbytes=scratch_nbytes, is_guarded=is_guarded, then=then)
+        vars(self).update(steps=steps, scratch_nbytes=scratch_nbytes, is_guarded=is_guarded, then=then, parts=parts)
 
     @property
     def launch(self) -> Launch:
@@ -282,23 +286,32 @@ class Scratch:
 
     def __init__(self) -> None:
         self.nbytes = 0
+        self.parts: list[tuple[int, int]] = []
 
     def take(self, nbytes: int) -> Argument:
         """Return the place of an array."""
         start = self.nbytes
         self.nbytes += -(-nbytes // ALIGNMENT) * ALIGNMENT
+        self.parts.append((start, nbytes))
+        return Argument("scratch", start)
+
+    def take_of(self, plan: Plan) -> Argument:
+        """Return the place of the workspace of a plan, of whose arrays each counts."""
+        start = self.nbytes
+        self.nbytes += -(-plan.scratch_nbytes // ALIGNMENT) * ALIGNMENT
+        self.parts += [(start + own, nbytes) for own, nbytes in plan.parts] or [(start, plan.scratch_nbytes)]
         return Argument("scratch", start)
 
     def copy(self) -> Scratch:
         """Return a workspace of which as much has been given out."""
         made = Scratch()
-        made.nbytes = self.nbytes
+        made.nbytes, made.parts = self.nbytes, list(self.parts)
         return made
 
     def plan(self, steps: Iterable[Step], *, is_guarded: bool = False) -> Plan:
         """Return the plan of steps that use the workspace as far as it has been given out."""
         steps = tuple(steps)
-        return Plan(steps, self.nbytes, is_guarded)
+        return Plan(steps, self.nbytes, is_guarded, parts=tuple(self.parts))
 
 
 __all__ = [

@@ -1,11 +1,12 @@
-"""Stacks of matrices where the device's memory is short: in parts, and the message where not even that helps."""
+"""Matrices where the device's memory is short: stacks in parts, less workspace, the message where that is no help."""
 
 import numpy as np
 import pytest
 
 import oxinp
+import oxinp.scipy.linalg
 from oxinp import _runtime
-from oxinp._core.ops import stacks
+from oxinp._core.ops import factorise, spectral, stacks
 from oxinp._runtime import hooks
 
 pytestmark = pytest.mark.usefixtures("on_device")
@@ -21,14 +22,15 @@ def drawn(count, *shape):
 
 @pytest.fixture
 def plans(monkeypatch):
-    """Plans of stacks as they are made."""
+    """Plans as they are made, with the operations."""
     made, planned = [], stacks.planned
 
-    def keeping(*arguments):
-        made.append(planned(*arguments))
-        return made[-1]
+    def keeping(bound, *arguments, **options):
+        made.append((planned(bound, *arguments, **options), bound, options["is_short"]))
+        return made[-1][0]
 
-    monkeypatch.setattr(stacks, "planned", keeping)
+    for module in (stacks, factorise, spectral):
+        monkeypatch.setattr(module, "planned", keeping)
     return made
 
 
@@ -73,12 +75,90 @@ def test_stacks_go_in_parts(plans):
     room = a.nbytes * 11 // 4  # the inverses, and workspace of one matrix, or a little more
     found = limited(room, oxinp.linalg.inv, a)
     np.testing.assert_allclose(np.asarray(found), np.linalg.inv(a), atol=1e-11)
-    at_once, in_parts = plans
+    at_once, in_parts = (plan for plan, *_ in plans)
     assert in_parts.scratch_nbytes <= room - a.nbytes < at_once.scratch_nbytes
-    assert [plan.steps[-1].count for plan in plans] == [1, min(len(a), stacks.PARTS)]  # a status for each part
+    assert [plan.steps[-1].count for plan in (at_once, in_parts)] == [
+        1,
+        min(len(a), stacks.PARTS),
+    ]  # a status for each part
     a[-1] = 0
     with pytest.raises(np.linalg.LinAlgError, match="Singular"):
         limited(room, oxinp.linalg.inv, a)
+
+
+def rebuilt_by_qr(factors):
+    q, r = factors
+    return q @ r
+
+
+def rebuilt_by_lu(factors):
+    p, lower, upper = factors
+    return p @ lower @ upper
+
+
+def hessenberg(a):
+    h, q = oxinp.scipy.linalg.hessenberg(a, calc_q=True)
+    return q @ h @ q.T
+
+
+def with_pivoting(a):
+    q, r, order = oxinp.scipy.linalg.qr(a, pivoting=True)
+    return (q @ r)[:, oxinp.argsort(order)]
+
+
+def of_spectrum(a):
+    w, v = oxinp.linalg.eigh(a + a.T)
+    return v * w @ v.T
+
+
+SINGLE = {
+    "inv": (oxinp.linalg.inv, np.linalg.inv),
+    "solve": (lambda a: oxinp.linalg.solve(a, a), lambda a: np.eye(len(a))),
+    "qr": (lambda a: rebuilt_by_qr(oxinp.linalg.qr(a)), lambda a: a),
+    "slogdet": (lambda a: oxinp.linalg.slogdet(a)[1], lambda a: np.linalg.slogdet(a)[1]),
+    "lu": (lambda a: rebuilt_by_lu(oxinp.scipy.linalg.lu(a)), lambda a: a),
+    "hessenberg": (hessenberg, lambda a: a),
+    "pivoted qr": (with_pivoting, lambda a: a),
+    "eigh": (of_spectrum, lambda a: a + a.T),  # of an order that the emulator's tests are too small for
+}
+"""What is computed of one matrix, and what NumPy makes of it."""
+
+
+@pytest.mark.parametrize("name", [pytest.param(x, marks=pytest.mark.gpu if x == "eigh" else ()) for x in SINGLE])
+def test_single_matrices_take_less_workspace(plans, monkeypatch, name):
+    """The first way has no memory for its workspace, which another one gets, with room for what that needs."""
+    order = 72 if _runtime.current().name == "emulator" else 1024
+    a = np.random.default_rng(1).standard_normal((order, order)) + 3 * np.eye(order)
+    ours, numpys = SINGLE[name]
+    allocate, refused = type(_runtime.current()).allocate, []
+
+    def allocate_little(self, nbytes):
+        plan, _, is_short = plans[-1] if plans else (None, None, True)
+        if not is_short and nbytes == plan.scratch_nbytes:
+            refused.append(nbytes)
+            raise MemoryError("no room for the workspace")
+        return allocate(self, nbytes)
+
+    with oxinp.config.override(fallback="error"):
+        given = oxinp.asarray(a)
+        monkeypatch.setattr(type(_runtime.current()), "allocate", allocate_little)
+        found = ours(given)
+        oxinp.evaluate(found)
+    np.testing.assert_allclose(oxinp.asnumpy(found), numpys(a), atol=1e-11 * order)
+    short = [plan for plan, _, is_short in plans if is_short]
+    assert refused
+    assert short
+    assert all(plan.scratch_nbytes <= nbytes for plan, nbytes in zip(short, refused, strict=False))
+
+
+def test_stacks_of_spectra_go_in_parts(plans):
+    a = drawn(16, 3, 8, 8)  # matrices at various distances are copied first
+    seen = a[:, :2]
+    room = seen.nbytes * 5 // 8
+    w = limited(room, lambda x: oxinp.linalg.eigvalsh(x[:, :2]), a)
+    np.testing.assert_allclose(np.asarray(w), np.linalg.eigvalsh(seen), atol=1e-12)
+    at_once, in_parts = (plan for plan, *_ in plans)
+    assert 4 * in_parts.scratch_nbytes < seen.nbytes <= at_once.scratch_nbytes
 
 
 def test_what_was_needed_is_said(monkeypatch):

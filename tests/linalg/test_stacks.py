@@ -5,6 +5,7 @@ import pytest
 import scipy.linalg
 
 import oxinp
+from oxinp.scipy.linalg import _structures
 from tests.comparator import outcome
 
 RANDOM = np.random.default_rng(9)
@@ -14,6 +15,12 @@ DEFINITE = STACK @ STACK.swapaxes(-1, -2) + 4 * np.eye(4)
 STABLE = STACK / 2 + 4 * np.eye(4)
 BAND = np.concatenate([STACK[..., :2, :] / 9, np.full((2, 1, 1, 4), 5.0)], axis=-2)
 VECTORS = STACK[..., 0, :]
+
+FACTORS = scipy.linalg.lu_factor(DEFINITE[0, 0])
+UPPER = np.triu(STACK) + 4 * np.eye(4)
+BANDS = np.stack([VECTORS, VECTORS + 6, VECTORS / 2], axis=-2)
+COLUMN = VECTORS + 9 * np.eye(4)[0]
+WEIGHTS = np.eye(2)
 
 slow = pytest.mark.slow
 pytestmark = pytest.mark.usefixtures("on_device")
@@ -75,6 +82,93 @@ def test_stacks_are_scipys(name, stats):
         if name == "eigvals":
             x, y = np.sort_complex(x), np.sort_complex(y)  # noqa: PLW2901
         assert np.allclose(x, y, atol=1e-9)
+
+
+def with_structure(name, function="solve"):
+    given = {"upper triangular": (UPPER,), "lower triangular": (UPPER.swapaxes(-1, -2),), "pos": (DEFINITE,)}
+    (a,) = given.get(name, (STACK + STACK.swapaxes(-1, -2) + 9 * np.eye(4),))
+    if function == "inv":
+        return lambda la, xp: la.inv(xp(a), assume_a=name)
+    return lambda la, xp: la.solve(xp(a), xp(OTHER), assume_a=name)
+
+
+STRUCTURES = ("pos", "sym", "her", "diagonal", "tridiagonal", "banded", "upper triangular", "lower triangular")
+CALLS = {f"solve, {name}": with_structure(name) for name in STRUCTURES} | {
+    "inv, pos": with_structure("pos", "inv"),
+    "inv, sym": with_structure("sym", "inv"),
+    "solve, transposed": lambda la, xp: la.solve(xp(STABLE), xp(OTHER), transposed=True),
+    "solve_banded": lambda la, xp: la.solve_banded((1, 1), xp(BANDS), xp(OTHER)),
+    "solve_banded, vector": lambda la, xp: la.solve_banded((1, 1), xp(BANDS), xp(OTHER[0, 0])),
+    "solveh_banded": lambda la, xp: la.solveh_banded(xp(BAND), xp(OTHER)),
+    "solveh_banded, lower": lambda la, xp: la.solveh_banded(xp(BAND[..., ::-1, :]), xp(OTHER), lower=True),
+    "cho_solve_banded": lambda la, xp: la.cho_solve_banded((xp(BAND), False), xp(OTHER)),
+    "lu_solve": lambda la, xp: la.lu_solve((xp(FACTORS[0]), xp(FACTORS[1])), xp(OTHER), trans=1),
+    "lu_solve, stack": lambda la, xp: la.lu_solve((xp(STABLE), xp(np.full((2, 1, 4), 3))), xp(OTHER[0, 0])),
+    "cho_solve": lambda la, xp: la.cho_solve((xp(UPPER), False), xp(OTHER)),
+    "cho_solve, vector": lambda la, xp: la.cho_solve((xp(UPPER), False), xp(OTHER[0, 0])),
+    "qr, pivoting": lambda la, xp: [abs(x) for x in la.qr(xp(STACK), pivoting=True)],
+    "lstsq, gelsy": lambda la, xp: la.lstsq(xp(STACK[..., :2]), xp(OTHER), lapack_driver="gelsy")[0],
+    "eigh, by value": lambda la, xp: la.eigh(xp(DEFINITE), eigvals_only=True, subset_by_value=[0, 1e9]),
+    "lu_factor": lambda la, xp: la.lu_factor(xp(STACK)),
+    "polar": lambda la, xp: la.polar(xp(STACK)),
+    "matmul_toeplitz": lambda la, xp: la.matmul_toeplitz(xp(VECTORS), xp(OTHER)),
+    "solve_continuous_are": lambda la, xp: la.solve_continuous_are(
+        xp(STACK), xp(OTHER[..., :2]), xp(DEFINITE), xp(WEIGHTS)
+    ),
+    "solve_discrete_are": lambda la, xp: la.solve_discrete_are(
+        xp(STACK / 9), xp(OTHER[..., :2]), xp(DEFINITE), xp(WEIGHTS)
+    ),
+    "matrix_balance": lambda la, xp: la.matrix_balance(xp(DEFINITE), separate=True),
+    "bandwidth": lambda la, xp: la.bandwidth(xp(UPPER)),
+    "issymmetric": lambda la, xp: la.issymmetric(xp(DEFINITE), rtol=1e-9),
+    "ishermitian": lambda la, xp: la.ishermitian(xp(1j * DEFINITE)),
+    "khatri_rao": lambda la, xp: la.khatri_rao(xp(STACK), xp(OTHER)),
+    "block_diag": lambda la, xp: la.block_diag(xp(STACK), xp(OTHER[0, :2])),
+    "circulant": lambda la, xp: la.circulant(xp(VECTORS)),
+    "toeplitz": lambda la, xp: la.toeplitz(xp(VECTORS), xp(OTHER[..., 0])),
+    "companion": lambda la, xp: la.companion(xp(COLUMN)),
+    "convolution_matrix": lambda la, xp: la.convolution_matrix(xp(VECTORS), 3, "same"),
+    "fiedler": lambda la, xp: la.fiedler(xp(VECTORS)),
+    "leslie": lambda la, xp: la.leslie(xp(VECTORS), xp(VECTORS[..., 1:])),
+    "diagsvd": lambda la, xp: la.diagsvd(xp(VECTORS), 4, 5),
+    "solve_circulant": lambda la, xp: la.solve_circulant(xp(COLUMN), xp(OTHER), baxis=-1, outaxis=-1),
+    "solve_circulant, along": lambda la, xp: la.solve_circulant(xp(COLUMN), xp(OTHER[0]), caxis=2),
+}
+"""Calls of stacks, and of one vector or matrix with stacks."""
+LATER = ("bandwidth", "eigh, by value", "inv, pos", "inv, sym", "matrix_balance", "solve_circulant, along")
+"""Of which SciPy's results are of one kind from a version on."""
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_calls_of_stacks_are_scipys(name, stats):
+    found = outcome(lambda xp: CALLS[name](xp.scipy.linalg, xp.asarray), oxinp)
+    counted = dict(stats().fallbacks)
+    expected = outcome(lambda _: CALLS[name](scipy.linalg, np.asarray), np)
+    if isinstance(expected, Exception):
+        assert type(found) is type(expected)
+        return
+    assert not counted or name in LATER
+    assert isinstance(found, list) == isinstance(expected, list)
+    assert isinstance(found, tuple) == isinstance(expected, tuple)
+    for x, y in zip(flat(found), map(np.asarray, flat(expected)), strict=True):
+        assert (x.shape, x.dtype) == (y.shape, y.dtype)
+        assert np.allclose(np.asarray(x), y, atol=1e-9)
+
+
+def test_toeplitz_systems_of_many_rows_together(monkeypatch, stats):
+    monkeypatch.setattr(_structures, "LEVINSON", 8)
+    c = oxinp.asarray(COLUMN)
+    for b in (OTHER, OTHER[0, 0]):
+        found = oxinp.scipy.linalg.solve_toeplitz((c, oxinp.asarray(VECTORS[0])), oxinp.asarray(b))
+        assert not stats().fallbacks
+        assert np.allclose(oxinp.asnumpy(found), scipy.linalg.solve_toeplitz((COLUMN, VECTORS[0]), b))
+
+
+def test_bands_of_stacks_that_are_not_definite_are_scipys_error():
+    band = np.stack([BAND[0, 0], -BAND[0, 0]])
+    for function in (scipy.linalg.solveh_banded, oxinp.scipy.linalg.solveh_banded):
+        with pytest.raises(np.linalg.LinAlgError, match="not positive definite"):
+            function(band, OTHER[0])
 
 
 @pytest.mark.parametrize("right", [OTHER, pytest.param(OTHER[0, 0], marks=slow), pytest.param(OTHER[0], marks=slow)])

@@ -9,17 +9,16 @@ import numpy as np
 
 from oxinp import _runtime
 from oxinp._config import config
-from oxinp._core.lazy.op import SPARE, BoundOp, Op
-from oxinp._core.lazy.placement import device
+from oxinp._core.lazy.op import BoundOp, Op
 from oxinp._core.memory.dtypes import DEVICE_TYPES
 from oxinp._core.memory.layout import Layout
 from oxinp._core.ops.perform import perform_on_device
+from oxinp._core.ops.stacks import alone, sparing
 
 if TYPE_CHECKING:
     from oxinp._core.lazy.handle import Handle
+    from oxinp._kernels.choice import Device
     from oxinp._kernels.plan import Plan
-
-NATIVE = ("native", 0)  # settings of products that need no workspace
 
 
 def _planner() -> Any:
@@ -36,22 +35,17 @@ def _infer_polynomial(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Lay
     return (Layout.of(layouts[0].dtype, layouts[0].shape),)
 
 
-def _planned(bound: BoundOp, variant: Any) -> Plan:
+def _plan(bound: BoundOp, device: Device) -> Plan:
     """Return the plan of either operation, whose last parameters are the settings of products."""
     *given, matmul, workspace_nbytes = bound.parameters
-    settings = NATIVE if variant == SPARE else (matmul, workspace_nbytes)
     function = _planner().plan_polynomial if given else _planner().plan_powers
     layout = bound.graphs[0].layout
-    plan: Plan = function(layout.shape, DEVICE_TYPES[layout.dtype], device().capability, *given, settings)
+    plan: Plan = function(layout.shape, DEVICE_TYPES[layout.dtype], device, *given, (matmul, workspace_nbytes))
     return plan
 
 
-def _plan(bound: BoundOp) -> Plan:
-    return _planned(bound, None)
-
-
-POWERS = Op("expm", _plan, _infer_powers, plan_variant=_planned, has_spare=True)
-POLYNOMIAL = Op("expm", _plan, _infer_polynomial, plan_variant=_planned, has_spare=True)
+POWERS = Op("expm", infer=_infer_powers, **sparing(alone(_plan)))
+POLYNOMIAL = Op("expm", infer=_infer_polynomial, **sparing(alone(_plan)))
 
 
 def has_device() -> bool:

@@ -17,21 +17,19 @@ from oxinp._core.host.fallback import placed_on_host
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import Handle
 from oxinp._core.lazy.op import BoundOp, Op
-from oxinp._core.lazy.placement import device
 from oxinp._core.lazy.views import view
 from oxinp._core.manipulation.copy import astype, copy
 from oxinp._core.memory.dtypes import DEVICE_TYPES
 from oxinp._core.memory.layout import Layout
 from oxinp._core.ops.crossover import HOST_WEIGHT, cost_of
 from oxinp._core.ops.perform import is_placed_on_host, perform, perform_on_device
-from oxinp._core.ops.stacks import in_parts, operand, plan_of, planned, planner, raising
+from oxinp._core.ops.stacks import alone, operand, plan_of, planned, planner, raising, sparing
 from oxinp._core.ufunc.objects import UFUNC_OBJECTS
 
 if TYPE_CHECKING:
+    from oxinp._kernels.choice import Device
     from oxinp._kernels.plan import Plan
     from oxinp._kernels.problem import Operand
-
-WIDENED = 4096  # rows of single precision from which a Cholesky factor is computed in double
 
 
 def _same(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout, ...]:  # noqa: ARG001 - the rows' one signature
@@ -44,17 +42,17 @@ def _infer_solve(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout, 
     return (Layout.of(a.dtype, (*batch, *b.shape[-2:])),)
 
 
-def _plan_solve(bound: BoundOp, num_parts: int) -> Plan:
+def _plan_solve(bound: BoundOp, *, is_short: bool) -> Plan:
     a, b = (graph.layout for graph in bound.graphs)
     *batch, order, columns = bound.layouts[0].shape
     given = operand(a, (*batch, order, order)), operand(b, (*batch, order, columns))
-    function, limits = planner().plan_solve, device().capability
+    function = planner().plan_solve
 
-    def made(batch: tuple[int, ...], a: Operand, b: Operand) -> Plan:
-        plan: Plan = function((*batch, order, columns), a, b, limits)
+    def made(device: Device, batch: tuple[int, ...], a: Operand, b: Operand) -> Plan:
+        plan: Plan = function((*batch, order, columns), a, b, device)
         return plan
 
-    return planned(bound, tuple(batch), given, made, num_parts)
+    return planned(bound, tuple(batch), given, made, is_short=is_short)
 
 
 def _infer_slogdet(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout, ...]:  # noqa: ARG001
@@ -71,7 +69,7 @@ CHOLESKY = Op(
     host=np.linalg.cholesky,
     cost=cost_of("cholesky"),
     sized=raising("Matrix is not positive definite"),
-    **in_parts(plan_of("plan_cholesky")),
+    **sparing(plan_of("plan_cholesky")),
     **_SHARED,
 )
 INV = Op(
@@ -80,7 +78,7 @@ INV = Op(
     host=np.linalg.inv,
     cost=cost_of("inv"),
     sized=raising(SINGULAR),
-    **in_parts(plan_of("plan_invert")),
+    **sparing(plan_of("plan_invert")),
     **_SHARED,
 )
 SOLVE = Op(
@@ -90,7 +88,7 @@ SOLVE = Op(
     cost=cost_of("solve"),
     sized=raising(SINGULAR),
     linear_in=(1,),
-    **in_parts(_plan_solve),
+    **sparing(_plan_solve),
     **_SHARED,
 )
 SLOGDET = Op(
@@ -98,7 +96,7 @@ SLOGDET = Op(
     infer=_infer_slogdet,
     host=lambda a: tuple(np.asarray(part) for part in np.linalg.slogdet(a)),
     cost=cost_of("slogdet"),
-    **in_parts(plan_of("plan_slogdet")),
+    **sparing(plan_of("plan_slogdet")),
     **_SHARED,
 )
 
@@ -120,7 +118,7 @@ def _host_qr(a: np.ndarray[Any, Any], mode: Any) -> Any:
     return (np.ascontiguousarray(first.swapaxes(-1, -2)) if mode == "raw" else first), second
 
 
-QR = Op("qr", infer=_infer_qr, host=_host_qr, cost=cost_of("qr"), **in_parts(plan_of("plan_qr")), **_SHARED)
+QR = Op("qr", infer=_infer_qr, host=_host_qr, cost=cost_of("qr"), **sparing(plan_of("plan_qr")), **_SHARED)
 
 
 def prepared(*arrays: Handle, are_square: bool = True) -> tuple[Handle, ...]:
@@ -186,24 +184,11 @@ def cholesky(a: Handle, *, upper: bool = False) -> Any:
     """Return Cholesky factors; see `numpy.linalg.cholesky`."""
     (a,) = prepared(a)
     if not upper:
-        return _lower(a)
+        return perform(CHOLESKY, (a,))
     if is_placed_on_host(CHOLESKY, (a,)):
         return placed_on_host(np.linalg.cholesky, (a,), {"upper": True})
     turned = view(a, lambda seen: seen.swapaxes(-1, -2))
-    return _turned(_lower(conjugate(turned)))
-
-
-def _lower(a: Handle) -> Any:
-    """Return lower triangles, of one large matrix by those in double precision, whose kernels are faster."""
-    layout = a._layout
-    is_widened = layout.dtype.char == "f" and layout.ndim == 2 and layout.shape[0] >= WIDENED
-    if not is_widened or is_placed_on_host(CHOLESKY, (a,)):
-        return perform(CHOLESKY, (a,))
-    return astype(perform(CHOLESKY, (astype(a, np.dtype("d")),)), layout.dtype)
-
-
-def _turned(lower: Any) -> Any:
-    """Return conjugate transposes, in C order."""
+    lower = perform(CHOLESKY, (conjugate(turned),))
     return copy(conjugate(view(lower, lambda seen: seen.swapaxes(-1, -2))))
 
 
@@ -278,13 +263,13 @@ def _pivoting() -> Any:
     return importlib.import_module("oxinp._kernels.lapack.pivoted")
 
 
-def _plan_pivoted(bound: BoundOp) -> Plan:
+def _plan_pivoted(bound: BoundOp, device: Device) -> Plan:
     (mode,), layout = bound.parameters, bound.graphs[0].layout
-    plan: Plan = _pivoting().plan(layout.shape, operand(layout), device().capability, mode)
+    plan: Plan = _pivoting().plan(layout.shape, operand(layout), device, mode)
     return plan
 
 
-PIVOTED_QR = Op("qr", _plan_pivoted, _infer_pivoted, takes_views=True)
+PIVOTED_QR = Op("qr", infer=_infer_pivoted, takes_views=True, **sparing(alone(_plan_pivoted)))
 
 
 def pivoted_qr(a: Handle, mode: str) -> tuple[Any, ...]:

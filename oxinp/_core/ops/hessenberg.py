@@ -15,9 +15,11 @@ from oxinp._core.memory.dtypes import DEVICE_TYPES
 from oxinp._core.memory.layout import Layout
 from oxinp._core.ops.factorise import operand
 from oxinp._core.ops.perform import perform_on_device
+from oxinp._core.ops.stacks import alone, sparing
 
 if TYPE_CHECKING:
     from oxinp._core.lazy.handle import Handle
+    from oxinp._kernels.choice import Device
     from oxinp._kernels.plan import Plan
 
 
@@ -33,9 +35,9 @@ def _infer(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout, ...]: 
     return tuple(Layout.of(a.dtype, shape) for shape in shapes)
 
 
-def _plan(bound: BoundOp) -> Plan:
+def _plan(bound: BoundOp, device: Device) -> Plan:
     layout = bound.graphs[0].layout
-    plan: Plan = planner().plan_reduce(layout.shape[0], operand(layout), device().capability)
+    plan: Plan = planner().plan_reduce(layout.shape[0], operand(layout), device)
     return plan
 
 
@@ -44,9 +46,9 @@ def _infer_product(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout
     return (Layout.of(c.dtype, c.shape),)
 
 
-def _plan_product(bound: BoundOp) -> Plan:
+def _plan_product(bound: BoundOp, device: Device) -> Plan:
     c = bound.graphs[2].layout
-    plan: Plan = planner().plan_apply(c.shape, DEVICE_TYPES[c.dtype], device().capability)
+    plan: Plan = planner().plan_apply(c.shape, DEVICE_TYPES[c.dtype], device)
     return plan
 
 
@@ -71,8 +73,8 @@ def _plan_step(bound: BoundOp) -> Plan:
     return plan
 
 
-HESSENBERG = Op("hessenberg", _plan, _infer, takes_views=True)
-MULTIPLY = Op("multiply_reflectors", _plan_product, _infer_product, linear_in=(2,))
+HESSENBERG = Op("hessenberg", infer=_infer, takes_views=True, **sparing(alone(_plan)))
+MULTIPLY = Op("multiply_reflectors", infer=_infer_product, linear_in=(2,), **sparing(alone(_plan_product)))
 STEP = Op("qr_iterations", _plan_step, _infer_step)
 
 

@@ -10,13 +10,14 @@ import numpy as np
 from oxinp import _runtime
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.op import BoundOp, Op
-from oxinp._core.lazy.placement import device
 from oxinp._core.memory.layout import Layout
 from oxinp._core.ops.factorise import operand
 from oxinp._core.ops.perform import perform_on_device
+from oxinp._core.ops.stacks import alone, sparing
 
 if TYPE_CHECKING:
     from oxinp._core.lazy.handle import Handle
+    from oxinp._kernels.choice import Device
     from oxinp._kernels.plan import Plan
 
 
@@ -26,14 +27,14 @@ def _infer(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout, ...]: 
     return (Layout.of(a.dtype, a.shape), *(Layout.of(a.dtype, order),) * 2, Layout.of(np.dtype("i4"), order))
 
 
-def _plan(bound: BoundOp) -> Plan:
+def _plan(bound: BoundOp, device: Device) -> Plan:
     layout, planner = bound.graphs[0].layout, importlib.import_module("oxinp._kernels.lapack.ldl")
     problem = planner.Problem(layout.shape[0], *bound.parameters)
-    plan: Plan = planner.plan(problem, operand(layout), device().capability)
+    plan: Plan = planner.plan(problem, operand(layout), device)
     return plan
 
 
-LDL = Op("ldl", _plan, _infer, takes_views=True)
+LDL = Op("ldl", infer=_infer, takes_views=True, **sparing(alone(_plan)))
 
 
 def ldl(a: Handle, *, is_hermitian: bool, is_reversed: bool) -> tuple[Any, Any, Any, Any]:

@@ -8,17 +8,15 @@ import numpy as np
 
 from oxinp import _runtime
 from oxinp._core.lazy.expr import Unsupported
-from oxinp._core.lazy.handle import host_view
-from oxinp._core.lazy.op import BoundOp, Op
-from oxinp._core.lazy.placement import device
+from oxinp._core.lazy.op import Op
 from oxinp._core.memory.dtypes import DEVICE_TYPES
 from oxinp._core.memory.layout import Layout
-from oxinp._core.ops.factorise import operand, planner, prepared
+from oxinp._core.ops.factorise import planner, prepared
 from oxinp._core.ops.perform import perform_on_device
+from oxinp._core.ops.stacks import plan_of, raising, sparing
 
 if TYPE_CHECKING:
     from oxinp._core.lazy.handle import Handle
-    from oxinp._kernels.plan import Plan
 
 
 def _infer(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout, ...]:  # noqa: ARG001 - the rows' one signature
@@ -29,17 +27,16 @@ def _infer(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout, ...]: 
         Layout.of(a.dtype, a.shape),
         Layout.of(index, (*batch, min(rows, columns))),
         Layout.of(index, (*batch, rows)),
-        Layout.of(np.dtype("i8"), (1,)),
     )
 
 
-def _plan(bound: BoundOp) -> Plan:
-    layout = bound.graphs[0].layout
-    plan: Plan = planner().plan_lu(layout.shape, operand(layout), device().capability)
-    return plan
-
-
-LU = Op("lu", _plan, _infer, takes_views=True)
+LU = Op(
+    "lu",
+    infer=_infer,
+    sized=raising("a pivot that is zero", Unsupported),
+    takes_views=True,
+    **sparing(plan_of("plan_lu")),
+)
 
 
 def lu(a: Handle) -> tuple[Any, Any, Any]:
@@ -69,9 +66,7 @@ def lu(a: Handle) -> tuple[Any, Any, Any]:
     if backend is None or not planner().is_possible(DEVICE_TYPES[layout.dtype], layout.shape[-2], backend.capability):
         msg = f"matrices of {layout.shape[-2]} rows"
         raise Unsupported(msg)
-    factors, pivots, permutation, status = perform_on_device(LU, (a,))
-    if host_view(status)[0] >= 0:
-        raise Unsupported("a pivot that is zero")
+    factors, pivots, permutation = perform_on_device(LU, (a,))
     return factors, pivots, permutation
 
 

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 from oxinp import _runtime
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.op import BoundOp, Op
-from oxinp._core.lazy.placement import device
 from oxinp._core.memory.layout import Layout
 from oxinp._core.ops.factorise import operand
 from oxinp._core.ops.perform import perform_on_device
+from oxinp._core.ops.stacks import alone, sparing
 
 if TYPE_CHECKING:
     from oxinp._core.lazy.handle import Handle
+    from oxinp._kernels.choice import Device
     from oxinp._kernels.plan import Plan
 
 
@@ -26,13 +27,13 @@ def _planner() -> Any:
     return importlib.import_module("oxinp._kernels.lapack.parlett")
 
 
-def _plan(bound: BoundOp) -> Plan:
+def _plan(bound: BoundOp, device: Device) -> Plan:
     layout = bound.graphs[0].layout
-    plan: Plan = _planner().plan(layout.shape[0], operand(layout), device().capability)
+    plan: Plan = _planner().plan(layout.shape[0], operand(layout), device)
     return plan
 
 
-PARLETT = Op("parlett", _plan, _infer)
+PARLETT = Op("parlett", infer=_infer, **sparing(alone(_plan)))
 
 
 def recur(t: Handle, diagonal: Handle) -> Any:

@@ -46,11 +46,16 @@ def perform(op: Op, operands: Sequence[Handle], parameters: tuple[Hashable, ...]
     Exception
         What `Op.infer` raises, as NumPy.
     """
-    host = op.host
-    if host is not None and is_placed_on_host(op, operands, parameters):
-        results = call_as_user(host, (*[host_view(x) for x in operands], *parameters), {})
-        return tuple(map(wrap_host, results)) if type(results) is tuple else wrap_host(results)
+    if op.host is not None and is_placed_on_host(op, operands, parameters):
+        return perform_on_host(op, operands, parameters)
     return perform_on_device(op, operands, parameters)
+
+
+def perform_on_host(op: Op, operands: Sequence[Handle], parameters: tuple[Hashable, ...] = ()) -> Any:
+    """Compute an operation that NumPy has on the host; see `perform`."""
+    assert op.host is not None
+    results = call_as_user(op.host, (*[host_view(x) for x in operands], *parameters), {})
+    return tuple(map(wrap_host, results)) if type(results) is tuple else wrap_host(results)
 
 
 def is_placed_on_host(op: Op, operands: Sequence[Handle], parameters: tuple[Hashable, ...] = ()) -> bool:

@@ -9,26 +9,27 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.linalg import LinAlgError
 
 from oxinp import _runtime
 from oxinp._core.lazy.expr import Unsupported
-from oxinp._core.lazy.handle import host_view
 from oxinp._core.lazy.op import BoundOp, Op
-from oxinp._core.lazy.placement import device
 from oxinp._core.lazy.views import view
 from oxinp._core.memory.dtypes import DEVICE_TYPES
 from oxinp._core.memory.layout import Layout
 from oxinp._core.ops.crossover import HOST_WEIGHT, cost_of, crossover
 from oxinp._core.ops.factorise import conjugate, operand, prepared
-from oxinp._core.ops.perform import perform
+from oxinp._core.ops.perform import is_placed_on_host, perform, perform_on_host, perform_sized
+from oxinp._core.ops.stacks import alone, planned, raising, sparing
 
 if TYPE_CHECKING:
     from oxinp._core.lazy.handle import Handle
+    from oxinp._kernels.choice import Device
     from oxinp._kernels.plan import Plan
+    from oxinp._kernels.problem import Operand
 
 EIGEN, SINGULAR = "eigen", "singular"
-STATUS = Layout.of(np.dtype("i8"), (2,))
+NUM_WORDS = 2
+"""Of a status: the first matrix of which nothing was found, negative where there is none; how many vectors are zero."""
 
 
 def planner() -> Any:
@@ -54,13 +55,30 @@ def _cost_of(routine: str, of_values: str) -> Any:
 def _infer_eigh(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout, ...]:
     (a,), (has_vectors,) = layouts, parameters
     vectors = (Layout.of(a.dtype, a.shape),) if has_vectors else ()
-    return (Layout.of(_real(a.dtype), a.shape[:-1]), *vectors, STATUS)
+    return (Layout.of(_real(a.dtype), a.shape[:-1]), *vectors)
 
 
-def _plan_eigh(bound: BoundOp) -> Plan:
-    (has_vectors,), layout = bound.parameters, bound.graphs[0].layout
-    plan: Plan = planner().plan_eigh(layout.shape, operand(layout), device().capability, has_vectors=has_vectors)
-    return plan
+def _plan_with(name: str) -> dict[str, Any]:
+    """Return what an `Op` is told of its plan, of a function of `planner`."""
+
+    def plan(bound: BoundOp, *, is_short: bool) -> Plan:
+        (has_vectors,), layout = bound.parameters, bound.graphs[0].layout
+        *batch, rows, columns = layout.shape
+        function = getattr(planner(), name)
+
+        def made(device: Device, batch: tuple[int, ...], a: Operand) -> Plan:
+            found: Plan = function((*batch, rows, columns), a, device, has_vectors=has_vectors)
+            return found
+
+        return planned(bound, tuple(batch), (operand(layout),), made, is_short=is_short, num_words=NUM_WORDS)
+
+    return sparing(plan)
+
+
+def _raising(message: str) -> Any:
+    """Return what an operation does with its status."""
+    sized = raising(message)
+    return lambda bound, words: sized(bound, words[::NUM_WORDS])
 
 
 def _host_eigh(a: np.ndarray[Any, Any], has_vectors: Any) -> tuple[Any, ...]:
@@ -73,15 +91,9 @@ def _infer_svd(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout, ..
     depth = min(rows, columns)
     values = Layout.of(_real(a.dtype), (*batch, depth))
     if not has_vectors:
-        return values, STATUS
+        return (values,)
     u, vh = (Layout.of(a.dtype, (*batch, *shape)) for shape in ((rows, depth), (depth, columns)))
-    return u, values, vh, STATUS
-
-
-def _plan_svd(bound: BoundOp) -> Plan:
-    (has_vectors,), layout = bound.parameters, bound.graphs[0].layout
-    plan: Plan = planner().plan_svd(layout.shape, operand(layout), device().capability, has_vectors=has_vectors)
-    return plan
+    return u, values, vh
 
 
 def _host_svd(a: np.ndarray[Any, Any], has_vectors: Any) -> tuple[Any, ...]:
@@ -101,12 +113,12 @@ def _infer_tridiagonal(layouts: tuple[Layout, ...], parameters: Any) -> tuple[La
     return Layout.of(diagonal.dtype, (padded,)), Layout.of(diagonal.dtype, (padded, padded))
 
 
-def _plan_tridiagonal(bound: BoundOp) -> Plan:
+def _plan_tridiagonal(bound: BoundOp, device: Device) -> Plan:
     (has_vectors,), layout = bound.parameters, bound.graphs[0].layout
     type_, order = DEVICE_TYPES[layout.dtype], layout.shape[0]
     plan: Plan
     if has_vectors:
-        plan = _tridiagonal().plan(type_, 1, order, device().capability)
+        plan = _tridiagonal().plan(type_, 1, order, device)
     else:
         plan = importlib.import_module("oxinp._kernels.lapack.sturm").plan(type_, 1, order)
     return plan
@@ -125,16 +137,34 @@ def _cost_of_tridiagonal(layouts: tuple[Layout, ...], parameters: Any) -> float:
     return crossover("eigh_tridiagonal", diagonal.dtype).cost(diagonal.size, 1)
 
 
-EIGH = Op("eigh", _plan_eigh, _infer_eigh, _host_eigh, _cost_of("eigh", "eigvalsh"), HOST_WEIGHT, takes_views=True)
+EIGH = Op(
+    "eigh",
+    infer=_infer_eigh,
+    host=_host_eigh,
+    cost=_cost_of("eigh", "eigvalsh"),
+    host_weight=HOST_WEIGHT,
+    takes_views=True,
+    sized=_raising("Eigenvalues did not converge"),
+    **_plan_with("plan_eigh"),
+)
 TRIDIAGONAL = Op(
     "eigh_tridiagonal",
-    _plan_tridiagonal,
-    _infer_tridiagonal,
-    _host_tridiagonal,
-    _cost_of_tridiagonal,
-    HOST_WEIGHT,
+    infer=_infer_tridiagonal,
+    host=_host_tridiagonal,
+    cost=_cost_of_tridiagonal,
+    host_weight=HOST_WEIGHT,
+    **sparing(alone(_plan_tridiagonal)),
 )
-SVD = Op("svd", _plan_svd, _infer_svd, _host_svd, _cost_of("svd", "svdvals"), HOST_WEIGHT, takes_views=True)
+SVD = Op(
+    "svd",
+    infer=_infer_svd,
+    host=_host_svd,
+    cost=_cost_of("svd", "svdvals"),
+    host_weight=HOST_WEIGHT,
+    takes_views=True,
+    sized=_raising("SVD did not converge"),
+    **_plan_with("plan_svd"),
+)
 
 
 def has_kernel(a: Handle, what: str, *, has_vectors: bool) -> bool:
@@ -147,16 +177,13 @@ def has_kernel(a: Handle, what: str, *, has_vectors: bool) -> bool:
     return is_possible
 
 
-def _performed(op: Op, a: Handle, message: str, *, has_vectors: bool) -> tuple[tuple[Any, ...], int]:
+def _performed(op: Op, a: Handle, *, has_vectors: bool) -> tuple[tuple[Any, ...], int]:
     """Compute an operation; return its results, and how many singular vectors are zero."""
-    results = perform(op, (a,), (has_vectors,))
-    (*results, status) = results if type(results) is tuple else (results,)
-    if status._layout is not STATUS and status._layout.dtype.kind != "i":
-        return (*results, status), 0  # NumPy has computed
-    failed, num_zero = host_view(status).tolist()
-    if failed >= 0:
-        raise LinAlgError(message)
-    return tuple(results), num_zero
+    if is_placed_on_host(op, (a,), (has_vectors,)):
+        found = perform_on_host(op, (a,), (has_vectors,))
+        return found if type(found) is tuple else (found,), 0
+    results, words = perform_sized(op, (a,), (has_vectors,))
+    return results, sum(words[1::NUM_WORDS])
 
 
 def eigh(a: Handle, *, is_upper: bool = False, has_vectors: bool = True) -> tuple[Any, ...]:
@@ -175,7 +202,7 @@ def eigh(a: Handle, *, is_upper: bool = False, has_vectors: bool = True) -> tupl
     if not has_kernel(a, EIGEN, has_vectors=has_vectors):
         msg = f"eigenvalues of matrices of {a._layout.shape[-1]} rows"
         raise Unsupported(msg)
-    return _performed(EIGH, a, "Eigenvalues did not converge", has_vectors=has_vectors)[0]
+    return _performed(EIGH, a, has_vectors=has_vectors)[0]
 
 
 def eigh_tridiagonal(diagonal: Handle, beside: Handle, *, has_vectors: bool = True) -> tuple[Any, ...]:
@@ -220,7 +247,7 @@ def svd(a: Handle, *, has_vectors: bool = True) -> tuple[tuple[Any, ...], int]:
     if not has_kernel(a, SINGULAR, has_vectors=has_vectors):
         msg = f"singular values of matrices of {a._layout.shape[-2:]} elements"
         raise Unsupported(msg)
-    return _performed(SVD, a, "SVD did not converge", has_vectors=has_vectors)
+    return _performed(SVD, a, has_vectors=has_vectors)
 
 
 __all__ = ["EIGEN", "EIGH", "SINGULAR", "SVD", "TRIDIAGONAL", "eigh", "eigh_tridiagonal", "has_kernel", "svd"]

@@ -383,7 +383,7 @@ def plan_solve(stack: Stack, device: Device) -> Plan:
     order, count = stack.num_rows, stack.count
     pivots, permutation = scratch.take(4 * order * count), scratch.take(4 * order * count)
     factor = plan_factor(stack, device)
-    more = scratch.take(factor.scratch_nbytes)
+    more = scratch.take_of(factor)
     a, status = (Argument(f"out{i}") for i in range(2))
     columns = (order, stack.num_columns)
     above = solved(stack, 0, order, columns, UPPER, device)
@@ -395,6 +395,40 @@ def plan_solve(stack: Stack, device: Device) -> Plan:
     )
 
 
+def plan_solve_apart(stack: Stack, num_columns: int, b_strides: tuple[int, int, int], device: Device) -> Plan:
+    """Return the launches that solve A X = B with X where B is not.
+
+    Outputs are X, in C order, what takes the place of A, and the status; the input is B. Rows of B are permuted as
+    they are copied, so that nothing but the matrices is in the workspace; elimination beside A has larger products.
+
+    Parameters
+    ----------
+    stack : Stack
+        Square matrices.
+    num_columns : int
+        Of B.
+    b_strides : (int, int, int)
+        Elements from one matrix, row and column of B to the next.
+    device : Device
+    """
+    scratch = Scratch()
+    order, count = stack.num_rows, stack.count
+    pivots, permutation = scratch.take(4 * order * count), scratch.take(4 * order * count)
+    factor = plan_factor(stack, device)
+    more = scratch.take_of(factor)
+    x, a, status = (Argument(f"out{i}") for i in range(3))
+    shape = (count, order, num_columns)
+    steps: list[Step] = [
+        *factor.on(out0=a, out1=pivots, out2=permutation, out3=status, scratch=more),
+        rows.permute(stack.type, shape, x, permutation, Argument("in0"), b_strides),
+    ]
+    size = order * num_columns
+    for form in (UNIT_LOWER, UPPER):
+        system = TriangularSystem(shape[1:], stack.matrices, form, True, num_columns, 256, count, stack.move, size)
+        steps += blas3.plan_solve(system, device).on(in0=a, out0=x)
+    return scratch.plan(steps)
+
+
 def plan_invert(stack: Stack, device: Device) -> Plan:
     """Return the launches that invert matrices.
 
@@ -404,7 +438,7 @@ def plan_invert(stack: Stack, device: Device) -> Plan:
     order, count, type_ = stack.num_rows, stack.count, stack.type
     pivots, permutation = scratch.take(4 * order * count), scratch.take(4 * order * count)
     factor = plan_factor(stack, device)
-    more = scratch.take(factor.scratch_nbytes)
+    more = scratch.take_of(factor)
     start = scratch.take(4 * order * count)
     middle = scratch.take(order * order * count * type_.nbytes)
     x, a, status = (Argument(f"out{i}") for i in range(3))
@@ -462,4 +496,4 @@ def _invert_lower(
     _invert_lower(factors, x, middle, high, device, steps, places)
 
 
-__all__ = ["Stack", "contiguous", "plan_factor", "plan_invert", "plan_solve"]
+__all__ = ["Stack", "contiguous", "plan_factor", "plan_invert", "plan_solve", "plan_solve_apart"]

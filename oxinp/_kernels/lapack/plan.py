@@ -19,6 +19,7 @@ from oxinp._kernels.lapack.lu import Stack, contiguous
 from oxinp._kernels.lapack.qr import Qr, upper
 from oxinp._kernels.plan import ALIGNMENT, Argument, Plan, Scratch
 from oxinp._kernels.problem import Instr, Operand, Output
+from oxinp._kernels.workspace import is_sparing
 from oxinp._ptx.types import f32, f64
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ def _cast(type: Type) -> Instr:
 
 
 WIDENED = 6144  # rows of f32 from which a system is solved in f64, whose products are faster
+WIDENED_FACTOR = 4096  # rows of f32 from which a Cholesky factor is computed in f64, whose kernels are faster
 CASTS = {type_: _cast(type_) for type_ in (f32, f64)}
 
 
@@ -81,6 +83,8 @@ def plan_cholesky(shape: Sequence[int], a: Operand, device: Device) -> Plan:
     device : Device
     """
     stack, order = _whole(shape, a), shape[-1]
+    if a.type is f32 and stack.count == 1 and order >= WIDENED_FACTOR and not is_sparing(device):
+        return _plan_widened(shape, a, device)
     given = _stacked(shape, a)
     if given is not None and order <= small.SIDE:
         return small.plan(small.CHOLESKY, given, stack)
@@ -97,6 +101,20 @@ def plan_cholesky(shape: Sequence[int], a: Operand, device: Device) -> Plan:
     lower = symmetrize.plan(tuple(shape), matrices, LOWER, device)
     factor = cholesky.plan_factor(stack, chosen.width, device)
     return factor.replace(steps=(*lower.steps, *factor.steps))
+
+
+def _plan_widened(shape: Sequence[int], a: Operand, device: Device) -> Plan:
+    """Return the plan of the Cholesky factor of one matrix by that in double precision."""
+    wide, scratch = Operand(f64, contiguous_strides(tuple(shape))), Scratch()
+    given, held = (scratch.take(math.prod(shape) * f64.nbytes) for _ in range(2))
+    factor = plan_cholesky(shape, wide, device)
+    more = scratch.take_of(factor)
+    steps = (
+        *_moved(shape, a, wide, device).on(out0=given),
+        *factor.on(out0=held, in0=given, scratch=more),
+        *_moved(shape, wide, Operand(a.type, wide.strides), device).on(in0=held),
+    )
+    return scratch.plan(steps)
 
 
 def _stacked(shape: Sequence[int], a: Operand) -> Stack | None:
@@ -129,13 +147,27 @@ def plan_solve(shape: Sequence[int], a: Operand, b: Operand, device: Device) -> 
     if given is not None and right is not None and order <= small.SIDE:
         strides = (right.move, right.pitch, 1)
         return small.plan(small.SOLVE, given, contiguous(a.type, stack.count, order, columns), strides)
+    if is_sparing(device) and (right is not None or stack.count == 1):
+        moves = (right.move, right.pitch, 1) if right is not None else (0, b.strides[-2], b.strides[-1])
+        held = scratch.take(math.prod(square) * a.type.nbytes)
+        apart = lu.plan_solve_apart(stack, columns, moves, device)
+        more = scratch.take_of(apart)
+        copied = _moved(square, a, Operand(a.type, contiguous_strides(square)), device)
+        steps = (*copied.on(out0=held), *apart.on(out0=OUT, out1=held, out2=STATUS, in0=Argument("in1"), scratch=more))
+        return scratch.plan(steps)
     pitch = -(-(order + columns) // PITCH) * PITCH
-    is_widened = a.type is f32 and order >= WIDENED and stack.count == 1 and is_possible(f64, order, device)
+    is_widened = (
+        not is_sparing(device)
+        and a.type is f32
+        and order >= WIDENED
+        and stack.count == 1
+        and is_possible(f64, order, device)
+    )
     type_ = f64 if is_widened else a.type
     both = Stack(type_, stack.count, order, order + columns, pitch, order * pitch)
     held = scratch.take(both.count * both.move * type_.nbytes)
     solved = lu.plan_solve(both, device)
-    more = scratch.take(solved.scratch_nbytes)
+    more = scratch.take_of(solved)
     x = held.at(order * type_.nbytes)
     within = (*(pitch * step for step in contiguous_strides((*batch, order))), 1)
     beside = Operand(type_, within, math.gcd(ALIGNMENT, order * type_.nbytes))
@@ -156,7 +188,7 @@ def plan_invert(shape: Sequence[int], a: Operand, device: Device) -> Plan:
         return small_inverse.plan(given, stack)
     factors = scratch.take(math.prod(shape) * a.type.nbytes)
     inverted = lu.plan_invert(stack, device)
-    more = scratch.take(inverted.scratch_nbytes)
+    more = scratch.take_of(inverted)
     steps = inverted.on(out0=OUT, out1=factors, out2=STATUS, scratch=more)
     copied = _moved(shape, a, Operand(a.type, contiguous_strides(shape)), device)
     return scratch.plan((*copied.on(out0=factors), *steps))
@@ -183,7 +215,7 @@ def plan_slogdet(shape: Sequence[int], a: Operand, device: Device) -> Plan:
     factors, pivots, permutation = (scratch.take(n) for n in (math.prod(shape) * a.type.nbytes, nbytes, nbytes))
     status = scratch.take(STATUS_NBYTES)
     factor = lu.plan_factor(stack, device)
-    more = scratch.take(factor.scratch_nbytes)
+    more = scratch.take_of(factor)
     copied = _moved(shape, a, Operand(a.type, contiguous_strides(shape)), device)
     return scratch.plan(
         (

@@ -147,7 +147,7 @@ class _Spectrum:
         values = self.scratch.take(self.count * padded * self.real.nbytes)
         vectors = self.scratch.take(self.count * padded * padded * self.real.nbytes)
         conquered = conquer.plan(self.real, self.count, self.order, self.device)
-        more = self.scratch.take(conquered.scratch_nbytes)
+        more = self.scratch.take_of(conquered)
         self.steps += conquered.on(out0=values, out1=vectors, in0=self.d, in1=self.e, scratch=more)
         order = self.order
         self.finish_values(values, padded)

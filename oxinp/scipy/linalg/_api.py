@@ -16,7 +16,6 @@ from oxinp._core.ops.lu import lu as _lu
 from oxinp._core.ops.triangular import Triangle
 from oxinp._core.ops.triangular import solve_triangular as _solve_triangular
 from oxinp.linalg import _spectral
-from oxinp.linalg._spectral import adjoint
 from oxinp.scipy.linalg import (  # noqa: F401 - for what they register
     _banded,
     _banded_factors,
@@ -31,7 +30,8 @@ from oxinp.scipy.linalg import (  # noqa: F401 - for what they register
     _structures,
     _triangular_forms,
 )
-from oxinp.scipy.linalg._given import HAS_STACKS, SCIPY, given, matrices, or_scipy
+from oxinp.scipy.linalg._given import HAS_STACKS, SCIPY, each_of_stacks, given, matrices, or_scipy, several
+from oxinp.scipy.linalg._structures import STRUCTURES, structured
 
 _TRANS = {"N": 0, "T": 1, "C": 2, 0: 0, 1: 1, 2: 2}
 _LOWER, _UPPER, _UNIT_LOWER = Triangle(0, True), Triangle(), Triangle(0, True, True)
@@ -59,10 +59,16 @@ def solve_triangular(
     return _solve_triangular(a, b, Triangle(_TRANS[trans], bool(lower), bool(unit_diagonal)))
 
 
-_GENERAL, _SYMMETRIC, _HERMITIAN = (None, "gen", "general"), ("sym", "symmetric"), ("her", "hermitian")
-_POSITIVE, _TRIANGLES = ("pos", "positive definite"), {"upper triangular": _UPPER, "lower triangular": _LOWER}
-
+_TRIANGLES = {"upper triangular": _UPPER, "lower triangular": _LOWER}
 _TRANSPOSED = dict(zip(_TRIANGLES, reversed(_TRIANGLES), strict=True))
+_ADJOINT = _LOWER._replace(trans=2)
+
+
+def _structure(assume_a: Any) -> str:
+    """Return SciPy's shortest name of a structure."""
+    if not isinstance(assume_a, str | None) or assume_a not in STRUCTURES:
+        raise Unsupported("what SciPy refuses")
+    return STRUCTURES[assume_a]
 
 
 @implements("scipy.linalg.solve")
@@ -81,43 +87,47 @@ def solve(
     """See `scipy.linalg.solve`, which warns, on the host, of what is ill-conditioned."""
     (a,) = matrices(a, check_finite=check_finite, are_square=True)
     (b,) = given(b, check_finite=check_finite)
-    if a.ndim > 2 and HAS_STACKS and assume_a in _GENERAL and not transposed:
-        return _solved_stacks(a, b)
-    if a.ndim != 2 or b.ndim not in (1, 2) or len(b) != len(a) or not b.size or len(a) == 1:
-        raise Unsupported("stacks of matrices with a structure, or what SciPy refuses")
+    is_stack = max(a.ndim, b.ndim) > 2
+    rows = b.shape[0 if b.ndim == 1 else -2] if b.ndim else 0
+    if rows != a.shape[-1] or not b.size or rows == 1 or (is_stack and not HAS_STACKS):
+        raise Unsupported("what SciPy refuses")
     if transposed and a.dtype.kind == "c":
         raise Unsupported("what SciPy refuses")
     prepared: Any = factorise.prepared(b[:, None] if b.ndim == 1 else b, a, are_square=False)
     right, whole = prepared
-    if assume_a in _HERMITIAN or assume_a in _SYMMETRIC:
-        stored = np.tril(whole) if lower else np.triu(whole).T
-        other = np.tril(stored, -1).T
-        is_hermitian = assume_a in _HERMITIAN and whole.dtype.kind == "c"
-        whole = stored + (np.conjugate(other) if is_hermitian else other)
-        whole = whole if lower or not is_hermitian else np.conjugate(whole)
-    elif assume_a in _POSITIVE or assume_a in _TRIANGLES or assume_a in _GENERAL:
-        if transposed:
-            whole, lower = whole.T, not lower
-            assume_a = _TRANSPOSED.get(assume_a, assume_a)
-    else:
-        raise Unsupported("a structure that has no kernel")
-    system = _System(whole, assume_a, lower=lower)
-    x = system.solve(right)
+    if transposed:
+        whole, lower = whole.swapaxes(-1, -2), not lower
+        assume_a = _TRANSPOSED.get(assume_a, assume_a)
+    structure = _structure(assume_a)
+    whole = structured(whole, structure, lower=lower)
+    x = _solved_stacks(whole, right, structure) if is_stack else _solved_alone(whole, right, structure)
+    return x[..., 0] if b.ndim == 1 else x
+
+
+def _solved_alone(a: Any, b: Any, structure: str) -> Any:
+    system = _System(a, structure)
+    x = system.solve(b)
     if bool(system.norm * system.inverse_norm() * np.finfo(x.dtype).eps > 1):
         raise Unsupported("a matrix that is ill-conditioned")
-    return x[:, 0] if b.ndim == 1 else x
+    return x
 
 
-def _solved_stacks(a: Any, b: Any) -> Any:
+def _solved_stacks(a: Any, b: Any, structure: str) -> Any:
     """Return solutions of stacks of systems, none of which is ill-conditioned."""
-    rows = b.shape[0 if b.ndim == 1 else -2]
-    if not b.size or rows != a.shape[-1]:
-        raise Unsupported("what SciPy refuses")
-    x = factorise.solve(a, b)
-    conditions = _norm(a) * _norm(factorise.inv(a))
-    if not bool((conditions * np.finfo(x.dtype).eps < 1).all()):
+    x = _stacked_solution(a, b, structure)
+    inverse = _stacked_solution(a, np.eye(a.shape[-1], dtype=a.dtype, like=a), structure)
+    if not bool((_norm(a) * _norm(inverse) * np.finfo(x.dtype).eps < 1).all()):
         raise Unsupported("a matrix that is ill-conditioned")
     return x
+
+
+def _stacked_solution(a: Any, b: Any, structure: str) -> Any:
+    if structure in _TRIANGLES:
+        return _solve_triangular(a, b, _TRIANGLES[structure])
+    if structure != "pos":
+        return factorise.solve(a, b)
+    factor = factorise.cholesky(a)
+    return _solve_triangular(factor, _solve_triangular(factor, b, _LOWER), _ADJOINT)
 
 
 class _System:
@@ -126,20 +136,16 @@ class _System:
     Parameters
     ----------
     a : ndarray, (M, M)
-    structure : str or None
-        As `scipy.linalg.solve` names it.
-    lower : bool
-        Which triangle of a positive definite matrix counts.
+    structure : str
+        See `structured`.
     """
 
-    def __init__(self, a: Any, structure: Any, *, lower: bool) -> None:
+    def __init__(self, a: Any, structure: str) -> None:
         self.order, self.permutation = len(a), None
-        if structure in _POSITIVE:
-            a = _spectral.hermitian(a if lower else adjoint(a))
+        if structure == "pos":
             factor = factorise.cholesky(a)
-            self.steps = [(factor, _LOWER), (factor, _LOWER._replace(trans=2))]
+            self.steps = [(factor, _LOWER), (factor, _ADJOINT)]
         elif structure in _TRIANGLES:
-            a = np.triu(a) if structure.startswith("upper") else np.tril(a)
             self.steps = [(a, _TRIANGLES[structure])]
         else:
             factors, _, self.permutation = _lu(a)
@@ -191,23 +197,56 @@ def lu_solve(
     """See `scipy.linalg.lu_solve`. Pivots become a permutation on the host."""
     factors, pivots = lu_and_piv
     (factors,) = matrices(factors, check_finite=check_finite, are_square=True)
-    (b,) = given(b, check_finite=check_finite)
-    if factors.ndim != 2 or b.ndim not in (1, 2) or len(b) != len(factors) or trans not in (0, 1, 2):
-        raise Unsupported("what SciPy refuses, or stacks")
-    order = _permutation(host_view(as_ours(pivots)), len(factors))
+    b = _right(factors, b, check_finite=check_finite)
+    pivots = host_view(as_ours(pivots))
+    if trans not in (0, 1, 2) or pivots.ndim < 1 or pivots.shape[-1] != factors.shape[-1]:
+        raise Unsupported("what SciPy refuses")
+    order = _permutation(pivots)
+    right = b[:, None] if b.ndim == 1 else b
     if not trans:
-        inner = _solve_triangular(factors, b[order], _UNIT_LOWER)
-        return _solve_triangular(factors, inner, _UPPER)
-    inner = _solve_triangular(factors, b, _UPPER._replace(trans=trans))
-    return _solve_triangular(factors, inner, _UNIT_LOWER._replace(trans=trans))[np.argsort(order)]
+        inner = _solve_triangular(factors, _permuted(right, order), _UNIT_LOWER)
+        x = _solve_triangular(factors, inner, _UPPER)
+    else:
+        inner = _solve_triangular(factors, right, _UPPER._replace(trans=trans))
+        inner = _solve_triangular(factors, inner, _UNIT_LOWER._replace(trans=trans))
+        x = _permuted(inner, np.argsort(order, axis=-1))
+    return x[..., 0] if b.ndim == 1 else x
 
 
-def _permutation(pivots: np.ndarray[Any, Any], num_rows: int) -> np.ndarray[Any, Any]:
-    """Return the row that each row was, before rows changed places with those that pivots name."""
-    order = list(range(num_rows))
-    for row, other in enumerate(pivots.tolist()):
-        order[row], order[other] = order[other], order[row]
-    return np.array(order)
+def _right(a: Any, b: Any, *, check_finite: bool) -> Any:
+    """Return right-hand sides of factored systems, or stacks of them.
+
+    Raises
+    ------
+    Unsupported
+        SciPy refuses them.
+    """
+    (b,) = given(b, check_finite=check_finite)
+    is_stack = max(a.ndim, b.ndim) > 2
+    if not b.ndim or b.shape[0 if b.ndim == 1 else -2] != a.shape[-1] or (is_stack and not (HAS_STACKS and b.size)):
+        raise Unsupported("what SciPy refuses")
+    return b
+
+
+def _permutation(pivots: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return the row that each row was, before rows changed places with those that pivots name, of every matrix."""
+    *batch, num_rows = pivots.shape
+    orders = []
+    for each in pivots.reshape(-1, num_rows).tolist():
+        order = list(range(num_rows))
+        for row, other in enumerate(each):
+            order[row], order[other] = order[other], order[row]
+        orders.append(order)
+    return np.array(orders, np.intp).reshape(*batch, num_rows)
+
+
+def _permuted(x: Any, order: np.ndarray[Any, Any]) -> Any:
+    """Return matrices with the rows that an order says, of all or of each."""
+    if order.ndim == 1:
+        return x[..., order, :]
+    batch = np.broadcast_shapes(order.shape[:-1], x.shape[:-2])
+    wide = np.broadcast_to(x, (*batch, *x.shape[-2:]))
+    return np.take_along_axis(wide, np.broadcast_to(as_ours(order)[..., None], wide.shape), axis=-2)
 
 
 @implements("scipy.linalg.cho_solve")
@@ -220,11 +259,13 @@ def cho_solve(
     """See `scipy.linalg.cho_solve`."""
     c, lower = c_and_lower
     (c,) = matrices(c, check_finite=check_finite, are_square=True)
-    (b,) = given(b, check_finite=check_finite)
-    if c.ndim != 2 or b.ndim not in (1, 2) or len(b) != len(c):
-        raise Unsupported("what SciPy refuses, or stacks")
-    first, second = (_LOWER, _LOWER._replace(trans=2)) if lower else (_UPPER._replace(trans=2), _UPPER)
-    return _solve_triangular(c, _solve_triangular(c, b, first), second)
+    b = _right(c, b, check_finite=check_finite)
+    is_lower = np.asarray(lower, dtype=bool)
+    if not is_lower.size or is_lower.all() != is_lower.any():
+        raise Unsupported("triangles of both kinds")
+    first, second = (_LOWER, _ADJOINT) if is_lower.all() else (_UPPER._replace(trans=2), _UPPER)
+    x = _solve_triangular(c, _solve_triangular(c, b[:, None] if b.ndim == 1 else b, first), second)
+    return x[..., 0] if b.ndim == 1 else x
 
 
 @implements("scipy.linalg.inv")
@@ -236,16 +277,28 @@ def inv(
     check_finite: bool = True,
     *,
     assume_a: Any = None,
-    lower: bool = False,  # noqa: ARG001 - whole matrices are read
+    lower: bool = False,
 ) -> Any:
     """See `scipy.linalg.inv`, which warns, on the host, of what is ill-conditioned."""
-    if assume_a not in (None, "gen", "general"):
-        raise Unsupported("matrices of which only a part is read")
+    structure = _structure(assume_a)
     (a,) = matrices(a, check_finite=check_finite, are_square=True)
-    found = factorise.inv(a)
+    if structure in _LEAVES_THE_REST:
+        raise Unsupported("matrices of whose other triangle nothing is computed")
+    if structure in ("tridiagonal", "banded"):
+        raise Unsupported("what SciPy refuses")
+    a = structured(*factorise.prepared(a), structure, lower=lower)
+    if structure == "pos":
+        eye = np.eye(a.shape[-1], dtype=a.dtype, like=a)
+        found = _stacked_solution(a, np.broadcast_to(eye, a.shape), structure)
+    else:
+        found = factorise.inv(a)
     if bool((_norm(a) * _norm(found) * np.finfo(found.dtype).eps > 1).any()):
         raise Unsupported("a matrix that is ill-conditioned")
     return found
+
+
+_LEAVES_THE_REST = ("diagonal", *_TRIANGLES)
+"""Structures of which SciPy's inverses have elsewhere what was there."""
 
 
 def _norm(a: Any) -> Any:
@@ -269,7 +322,7 @@ def det(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any:  #
 def lu_factor(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any:  # noqa: ARG001
     """See `scipy.linalg.lu_factor`, which warns, on the host, of what is singular."""
     factors, pivots, _ = _lu(*matrices(a, check_finite=check_finite))
-    return factors, pivots
+    return several(scipy.linalg.lu_factor, (factors, pivots)) if factors.ndim > 2 else (factors, pivots)
 
 
 @implements("scipy.linalg.lu")
@@ -335,7 +388,8 @@ def qr(
     (a,) = matrices(a, check_finite=check_finite)
     rows, columns = a.shape[-2:]
     if pivoting:
-        return _pivoted(a, mode)
+        found = _pivoted(a, mode)
+        return ((found[0], found[1]), *found[2:]) if mode == "raw" else found
     if mode == "economic":
         return tuple(factorise.qr(a, "reduced"))
     if mode == "raw":
@@ -350,11 +404,12 @@ def qr(
     return (r,)
 
 
+@each_of_stacks(scipy.linalg.qr, a=2)
 def _pivoted(a: Any, mode: str) -> Any:
-    """Return what `qr` does with pivoting."""
+    """Return what `qr` does with pivoting, of which the first two are one for it where the mode is "raw"."""
     if mode == "raw":
         order, factors, tau = factorise.pivoted_qr(a, "raw")
-        return (factors, tau), np.triu(factors[: min(factors.shape)]), order
+        return factors, tau, np.triu(factors[: min(factors.shape)]), order
     order, *factors = factorise.pivoted_qr(a, {"r": "r", "economic": "reduced"}.get(mode, "complete"))
     return (*factors, order)
 

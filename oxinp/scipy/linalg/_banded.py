@@ -20,9 +20,12 @@ from oxinp._core.lazy import placement
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.record import is_hosted
 from oxinp._core.ops import banded, factorise
-from oxinp.scipy.linalg._given import LAPACK, given
+from oxinp._core.ops.triangular import Triangle, solve_triangular
+from oxinp.linalg._spectral import adjoint
+from oxinp.scipy.linalg._given import HAS_STACKS, LAPACK, VECTORS, each_of_stacks, given, or_scipy
 
 MIN_COLUMNS = 32  # a warp of right-hand sides
+DENSE = 256  # rows up to which the matrices of stacks are solved with as dense ones
 HOST_WEIGHT = 8.0  # of substitutions, which go over the right-hand sides' rows a few times
 
 for _function in (scipy.linalg.solve_banded, scipy.linalg.solveh_banded, scipy.linalg.cho_solve_banded):
@@ -107,7 +110,45 @@ def _solved(band: Any, b: Any, widths: tuple[int, int], tables: Callable[[Any], 
     return banded.solve(b, *map(as_ours, factors))
 
 
+def _are_dense(ab: Any, b: Any) -> bool:
+    """Whether there are several systems, of so few rows that their matrices may be dense ones.
+
+    Raises
+    ------
+    Unsupported
+        SciPy takes no stacks, or says what is wrong.
+    """
+    if ab.ndim == 2 and b.ndim <= 2:
+        return False
+    order = ab.shape[-1]
+    if not HAS_STACKS or not b.size or b.shape[0 if b.ndim == 1 else -2] != order or b.dtype.char not in LAPACK:
+        raise Unsupported("what SciPy refuses")
+    if is_hosted((ab, b)) and placement.is_host(max(ab.nbytes, b.nbytes), HOST_WEIGHT):
+        raise Unsupported("few elements on the host")
+    return bool(order <= DENSE)
+
+
+def _dense(ab: Any, diagonal: int) -> Any:
+    """Return the matrices of bands, of which a row has the diagonals."""
+    *_, height, order = ab.shape
+    row, column = np.arange(order, like=ab)[:, None], np.arange(order, like=ab)
+    stored = row - column + diagonal
+    is_stored = (stored >= 0) & (stored < height)
+    return np.where(is_stored, ab[..., np.clip(stored, 0, height - 1), column], ab.dtype.type(0))
+
+
+def _solved_by_triangles(factor: Any, b: Any, steps: tuple[Triangle, Triangle]) -> Any:
+    for step in steps:
+        b = solve_triangular(factor, b, step)
+    return b
+
+
+_BY_LOWER = Triangle(0, True), Triangle(2, True)
+_BY_UPPER = Triangle(2), Triangle(0)
+
+
 @implements("scipy.linalg.solve_banded")
+@or_scipy
 def solve_banded(
     l_and_u: Any,
     ab: Any,
@@ -119,12 +160,20 @@ def solve_banded(
     """See `scipy.linalg.solve_banded`."""
     lower, upper = map(int, l_and_u)
     ab, b = given(ab, b, check_finite=check_finite)
-    if ab.ndim != 2 or min(lower, upper) < 0 or len(ab) != lower + upper + 1 or ab.dtype.char not in LAPACK:
-        raise Unsupported("stacks, or what SciPy refuses")
+    if ab.ndim < 2 or min(lower, upper) < 0 or ab.shape[-2] != lower + upper + 1 or ab.dtype.char not in LAPACK:
+        raise Unsupported("what SciPy refuses")
+    if _are_dense(ab, b):
+        return factorise.solve(_dense(ab, upper), b)
+    return _solve_band(ab, b, lower, upper)
+
+
+@each_of_stacks(scipy.linalg.solve_banded, ab=2, b=VECTORS)
+def _solve_band(ab: Any, b: Any, lower: int, upper: int) -> Any:
     return _solved(ab, b, (lower, lower + upper), lambda ab: _lu(ab, lower, upper), "solve_banded: factors")
 
 
 @implements("scipy.linalg.solveh_banded")
+@or_scipy
 def solveh_banded(
     ab: Any,
     b: Any,
@@ -135,13 +184,22 @@ def solveh_banded(
 ) -> Any:
     """See `scipy.linalg.solveh_banded`: by the Cholesky factor, tridiagonal systems too."""
     ab, b = given(ab, b, check_finite=check_finite)
-    if ab.ndim != 2 or not ab.size or ab.dtype.char not in LAPACK:
-        raise Unsupported("stacks, or what SciPy refuses")
+    if ab.ndim < 2 or not ab.size or ab.dtype.char not in LAPACK:
+        raise Unsupported("what SciPy refuses")
+    if _are_dense(ab, b):
+        whole = _dense(ab, 0) if lower else adjoint(_dense(ab, ab.shape[-2] - 1))
+        return _solved_by_triangles(factorise.cholesky(whole), b, _BY_LOWER)
+    return _solve_definite_band(ab, b, is_lower=bool(lower))
+
+
+@each_of_stacks(scipy.linalg.solveh_banded, ab=2, b=VECTORS)
+def _solve_definite_band(ab: Any, b: Any, *, is_lower: bool) -> Any:
     widths = (len(ab) - 1,) * 2
-    return _solved(ab, b, widths, lambda ab: _factored(ab, is_lower=bool(lower)), "solveh_banded: factors")
+    return _solved(ab, b, widths, lambda ab: _factored(ab, is_lower=is_lower), "solveh_banded: factors")
 
 
 @implements("scipy.linalg.cho_solve_banded")
+@or_scipy
 def cho_solve_banded(
     cb_and_lower: Any,
     b: Any,
@@ -151,7 +209,16 @@ def cho_solve_banded(
     """See `scipy.linalg.cho_solve_banded`."""
     cb, lower = cb_and_lower
     cb, b = given(cb, b, check_finite=check_finite)
-    if cb.ndim != 2 or not cb.size or cb.dtype.char not in LAPACK:
-        raise Unsupported("stacks, or what SciPy refuses")
+    is_lower = bool(np.asarray(lower).all())
+    if cb.ndim < 2 or not cb.size or cb.dtype.char not in LAPACK or is_lower != bool(np.asarray(lower).any()):
+        raise Unsupported("triangles of both kinds, or what SciPy refuses")
+    if _are_dense(cb, b):
+        factor = _dense(cb, 0 if is_lower else cb.shape[-2] - 1)
+        return _solved_by_triangles(factor, b, _BY_LOWER if is_lower else _BY_UPPER)
+    return _cho_solve_band(cb, b, is_lower=is_lower)
+
+
+@each_of_stacks(scipy.linalg.cho_solve_banded, cb=2, b=VECTORS)
+def _cho_solve_band(cb: Any, b: Any, *, is_lower: bool) -> Any:
     widths = (len(cb) - 1,) * 2
-    return _solved(cb, b, widths, lambda cb: _cholesky_tables(cb, is_lower=bool(lower)), "cho_solve_banded: tables")
+    return _solved(cb, b, widths, lambda cb: _cholesky_tables(cb, is_lower=is_lower), "cho_solve_banded: tables")

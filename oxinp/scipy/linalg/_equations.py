@@ -235,6 +235,7 @@ def _riccati(a: Any, b: Any, q: Any, r: Any, more: tuple[Any, ...]) -> tuple[Any
 @implements("scipy.linalg.solve_continuous_are")
 @placed("eig", scipy.linalg.solve_continuous_are)
 @or_scipy
+@each_of_stacks(scipy.linalg.solve_continuous_are, a=2, b=2, q=2, r=2, e=2, s=2)
 def solve_continuous_are(a: Any, b: Any, q: Any, r: Any, e: Any = None, s: Any = None, balanced: bool = True) -> Any:  # noqa: ARG001
     """See `scipy.linalg.solve_continuous_are`: by the sign of the Hamiltonian matrix, and Newton's corrections.
 
@@ -266,6 +267,7 @@ def solve_continuous_are(a: Any, b: Any, q: Any, r: Any, e: Any = None, s: Any =
 @implements("scipy.linalg.solve_discrete_are")
 @placed("eig", scipy.linalg.solve_discrete_are)
 @or_scipy
+@each_of_stacks(scipy.linalg.solve_discrete_are, a=2, b=2, q=2, r=2, e=2, s=2)
 def solve_discrete_are(a: Any, b: Any, q: Any, r: Any, e: Any = None, s: Any = None, balanced: bool = True) -> Any:  # noqa: ARG001
     """See `scipy.linalg.solve_discrete_are`: by doubling that keeps the structure, and Newton's corrections.
 

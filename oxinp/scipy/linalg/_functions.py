@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,13 +21,15 @@ from oxinp._core.ops.crossover import HOST_WEIGHT, crossover
 from oxinp.linalg import _spectral
 from oxinp.linalg._spectral import adjoint
 from oxinp.scipy.linalg import _complete_orthogonal
-from oxinp.scipy.linalg._given import SCIPY, VECTORS, each_of_stacks, finite_matrix, given, matrices, or_scipy
+from oxinp.scipy.linalg._given import SCIPY, VECTORS, each_of_stacks, finite_matrix, given, matrices, or_scipy, several
 
 POWERS, FIRST = (1, 2, 3, 6), 19  # whose norms are found; what the error of Taylor's polynomial begins with
 THETA = {"f": 3.010066362817634, "d": 1.090863719290036}
 """1-norm up to which its backward error is below the rounding unit."""
 MAX_NBYTES = 1 << 28
 """Of a stack of matrices of which exponentials are taken together."""
+TAKES_VECTORS = SCIPY >= (1, 17)
+"""Whether SciPy makes matrices of each of several vectors."""
 _TELLS_OF_LOST_RANK = SCIPY >= (1, 18)
 """Whether SciPy's residuals are NaN where there are too few independent columns for them."""
 
@@ -123,9 +126,11 @@ def polar(a: Any, side: str = "right") -> Any:
     """See `scipy.linalg.polar`."""
     if side not in ("right", "left"):
         raise Unsupported("what SciPy refuses")
-    u, s, vh = _spectral.svd(*matrices(a, check_finite=True), full_matrices=False)
+    (a,) = matrices(a, check_finite=True)
+    u, s, vh = _spectral.svd(a, full_matrices=False)
     wide = s[..., None, :]
-    return u @ vh, (adjoint(vh) * wide) @ vh if side == "right" else (u * wide) @ adjoint(u)
+    found = u @ vh, (adjoint(vh) * wide) @ vh if side == "right" else (u * wide) @ adjoint(u)
+    return several(scipy.linalg.polar, found) if a.ndim > 2 else found
 
 
 def _rank(s: Any, shape: tuple[int, ...], rcond: Any) -> int:
@@ -305,32 +310,42 @@ def _numbers(count: int) -> Any:
     return as_ours(np.arange(count))
 
 
+def vectors(x: Any) -> Any:
+    """Return vectors with elements, several where SciPy takes them."""
+    (x,) = given(x, check_finite=False)
+    if not x.size or x.ndim < 1 or (x.ndim > 1 and not TAKES_VECTORS):
+        raise Unsupported("stacks that SciPy refuses, or what has no elements")
+    return x
+
+
+def column_and_row(c: Any, r: Any, default: Callable[[Any], Any]) -> tuple[Any, Any]:
+    """Return the first columns and one more row of matrices; the row is what a function makes of the column."""
+    c = vectors(c)
+    r = default(c) if r is None else vectors(r)
+    batch = np.broadcast_shapes(c.shape[:-1], r.shape[:-1])
+    return tuple(x if x.shape[:-1] == batch else np.broadcast_to(x, (*batch, x.shape[-1])) for x in (c, r))
+
+
 @implements("scipy.linalg.toeplitz")
 def toeplitz(c: Any, r: Any = None) -> Any:
     """See `scipy.linalg.toeplitz`."""
-    (c,) = given(c, check_finite=False)
-    (r,) = (factorise.conjugate(c),) if r is None else given(r, check_finite=False)
-    if c.ndim != 1 or r.ndim != 1 or not c.size or not r.size:
-        raise Unsupported("stacks, or what has no elements")
-    diagonals = np.concatenate([c[::-1], r[1:]])
-    return diagonals[_numbers(len(c))[::-1, None] + _numbers(len(r))]
+    c, r = column_and_row(c, r, factorise.conjugate)
+    diagonals = np.concatenate([c[..., ::-1], r[..., 1:]], axis=-1)
+    return diagonals[..., _numbers(c.shape[-1])[::-1, None] + _numbers(r.shape[-1])]
 
 
 @implements("scipy.linalg.hankel")
 def hankel(c: Any, r: Any = None) -> Any:
     """See `scipy.linalg.hankel`."""
-    (c,) = given(c, check_finite=False)
-    (r,) = (np.zeros_like(c),) if r is None else given(r, check_finite=False)
-    if c.ndim != 1 or r.ndim != 1 or not c.size or not r.size:
-        raise Unsupported("stacks, or what has no elements")
+    c, r = column_and_row(c, r, np.zeros_like)
+    if c.ndim > 1:
+        raise Unsupported("several vectors, of which SciPy makes one")
     return np.concatenate([c, r[1:]])[_numbers(len(c))[:, None] + _numbers(len(r))]
 
 
 @implements("scipy.linalg.circulant")
 def circulant(c: Any) -> Any:
     """See `scipy.linalg.circulant`."""
-    (c,) = given(c, check_finite=False)
-    if c.ndim != 1 or not c.size:
-        raise Unsupported("stacks, or what has no elements")
-    places = _numbers(len(c))
-    return c[(places[:, None] - places) % len(c)]
+    c = vectors(c)
+    places = _numbers(c.shape[-1])
+    return c[..., (places[:, None] - places) % len(places)]

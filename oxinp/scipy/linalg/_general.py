@@ -124,6 +124,7 @@ def hessenberg(a: Any, calc_q: bool = False, overwrite_a: bool = False, check_fi
 
 @implements("scipy.linalg.matrix_balance")
 @placed("hessenberg", scipy.linalg.matrix_balance)
+@each_of_stacks(scipy.linalg.matrix_balance, A=2)
 def matrix_balance(
     A: Any,
     permute: bool = True,  # noqa: ARG001 - of what is balanced, nothing

@@ -119,11 +119,16 @@ def each_of_stacks(theirs: Callable[..., Any], **cores: int) -> Callable[[Callab
             ]
             if not isinstance(made[0], tuple):
                 return _stacked(made, batch)
-            return [_stacked(list(part), batch) for part in zip(*made, strict=True)]  # a list, as SciPy's
+            return several(theirs, tuple(_stacked(list(part), batch) for part in zip(*made, strict=True)))
 
         return wrapped
 
     return decorate
+
+
+def several(theirs: Callable[..., Any], results: tuple[Any, ...]) -> Any:
+    """Return several results of stacks as SciPy's function does: in a list where it is decorated."""
+    return list(results) if hasattr(theirs, "__wrapped__") else results
 
 
 def _core_of(x: Any, core: int) -> int:
@@ -132,10 +137,13 @@ def _core_of(x: Any, core: int) -> int:
 
 
 def _stacked(found: list[Any], batch: tuple[int, ...]) -> Any:
-    """Return results of matrices as a stack."""
-    if any(x is None or np.shape(x) != np.shape(found[0]) for x in found):
+    """Return results of matrices as a stack; None where there are none."""
+    if all(x is None for x in found):
+        return None
+    found = [np.stack([as_ours(part) for part in x]) if isinstance(x, tuple) else as_ours(x) for x in found]
+    if any(x.shape != found[0].shape for x in found):
         raise Unsupported("results of various sizes")
-    made = np.stack([as_ours(x) for x in found])
+    made = np.stack(found)
     return made.reshape(*batch, *made.shape[1:])
 
 
@@ -152,4 +160,4 @@ def or_scipy(function: Callable[..., Any]) -> Callable[..., Any]:
     return wrapped
 
 
-__all__ = ["HAS_STACKS", "VECTORS", "each_of_stacks", "finite_matrix", "given", "matrices", "or_scipy"]
+__all__ = ["HAS_STACKS", "VECTORS", "each_of_stacks", "finite_matrix", "given", "matrices", "or_scipy", "several"]

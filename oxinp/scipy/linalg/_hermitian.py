@@ -9,13 +9,14 @@ import numpy as np
 import scipy.linalg
 
 from oxinp._api.crossovers import placed
-from oxinp._api.fronts import implements
+from oxinp._api.fronts import as_ours, implements
 from oxinp._core.lazy.expr import Unsupported
+from oxinp._core.lazy.handle import host_view
 from oxinp._core.ops import factorise, spectral
 from oxinp._core.ops.triangular import Triangle, solve_triangular
 from oxinp.linalg import _spectral
 from oxinp.linalg._spectral import adjoint
-from oxinp.scipy.linalg._given import LAPACK, each_of_stacks, given, matrices, or_scipy
+from oxinp.scipy.linalg._given import LAPACK, each_of_stacks, given, matrices, or_scipy, several
 
 _LOWER = Triangle(0, True)
 _OF_THE_WHOLE, _BY_VALUE, _BY_INDEX = ("a", "all", 0), ("v", "value", 1), ("i", "index", 2)
@@ -29,22 +30,39 @@ def _indices(subset: Any, order: int) -> tuple[int, int]:
     return low, high + 1
 
 
-def _within(w: Any, interval: Any) -> tuple[int, int]:
-    """Return which eigenvalues lie in an interval, open below: from one number up to another one."""
+def _within(w: Any, interval: Any) -> tuple[Any, int]:
+    """Return which eigenvalues lie in an interval, open below: from which number on, of every matrix, and how many.
+
+    Raises
+    ------
+    Unsupported
+        Matrices of a stack have various numbers, of which SciPy says what becomes.
+    """
     low, high = map(float, interval)
-    if w.ndim != 1 or not low < high:
+    if not low < high:
         raise Unsupported("intervals that SciPy refuses")
-    first, end = np.count_nonzero(w <= w.dtype.type(low)), np.count_nonzero(w <= w.dtype.type(high))
-    return int(first), int(end)
+    first, end = (host_view(as_ours((w <= w.dtype.type(x)).sum(axis=-1, keepdims=True))) for x in (low, high))
+    counts = end - first
+    if (counts != counts.flat[0]).any():
+        raise Unsupported("parts of the spectra of stacks, of various sizes")
+    return first, int(counts.flat[0])
 
 
 def _chosen(found: tuple[Any, ...], subset: tuple[Any, Any]) -> Any:
     """Return of eigenvalues, and vectors, those of a subset, by index or by value, if either is told."""
     w, *v = found
     by_index, by_value = subset
-    if by_index is not None or by_value is not None:
-        first, end = _within(w, by_value) if by_index is None else by_index
+    if by_index is not None:
+        first, end = by_index
         w, v = w[..., first:end], [x[..., first:end] for x in v]
+    elif by_value is not None:
+        starts, count = _within(w, by_value)
+        first = int(starts.flat[0])
+        if (starts == first).all():
+            return _chosen(found, ((first, first + count), None))
+        numbers = as_ours(starts + np.arange(count))
+        w = np.take_along_axis(w, numbers, axis=-1)
+        v = [np.take_along_axis(x, np.broadcast_to(numbers[..., None, :], (*x.shape[:-1], count)), axis=-1) for x in v]
     return (w, *v) if v else w
 
 
@@ -90,8 +108,6 @@ def eigh(
     (a,) = matrices(a, check_finite=check_finite, are_square=True)
     if subset_by_index is not None:
         subset_by_index = _indices(subset_by_index, a.shape[-1])
-    if subset_by_value is not None and a.ndim > 2:
-        raise Unsupported("parts of the spectra of stacks, of various sizes")
     is_upper, factor = not lower, None
     if b is not None:
         (b,) = matrices(b, check_finite=check_finite, are_square=True)
@@ -102,7 +118,8 @@ def eigh(
     w, *v = spectral.eigh(a, is_upper=is_upper, has_vectors=not eigvals_only)
     if v and factor is not None:
         v = [factor @ v[0] if type == 3 else solve_triangular(factor, v[0], _LOWER._replace(trans=2))]
-    return _chosen((w, *v), (subset_by_index, subset_by_value))
+    found = _chosen((w, *v), (subset_by_index, subset_by_value))
+    return several(scipy.linalg.eigh, found) if v and a.ndim > 2 else found
 
 
 def _standard(a: Any, b: Any, *, lower: bool, type: int) -> tuple[Any, Any]:
