@@ -10,12 +10,14 @@ import importlib
 import os
 import random
 import sys
+import time
 
 import pytest
 
 from tests.turns import taking_turns
 
 REQUIRE_GPU = os.environ.get("OXINP_REQUIRE_GPU", "") == "1"
+LONG_SECONDS = 1.0  # a module that took less has left little
 # Hundreds of processes that tests start would compile the same modules, each for itself.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
@@ -49,6 +51,7 @@ def pytest_collection_finish():
 @pytest.fixture(scope="module", autouse=True)
 def forget_kernels():
     """Let go of what a module compiled: the kernels of thousands of tests would take gigabytes."""
+    began = time.monotonic()
     yield
     for name, module in tuple(sys.modules.items()):
         if name.startswith("oxinp._kernels.") and hasattr(getattr(module, "make", None), "cache_clear"):
@@ -58,8 +61,9 @@ def forget_kernels():
         table.clear()
         table.old.clear()
     # What stays, stays to the end: looking for storages, and for garbage, would go through all of it each time.
-    gc.collect()
-    gc.freeze()
+    if time.monotonic() - began > LONG_SECONDS:
+        gc.collect()
+        gc.freeze()
 
 
 @pytest.fixture(autouse=True)

@@ -65,13 +65,22 @@ class Fiber(Frame):
         machine, num = self.machine, self.num_lanes
         chosen, rest = np.flatnonzero(chosen), np.flatnonzero(~chosen)
         stack = [Entry(e.nodes, e.kind, e.loop, e.position) for e in self.stack]
-        other = Fiber(machine, self.lanes[chosen], _take(self.registers, chosen, num), stack)
+        other = Fiber(machine, self.lanes[chosen], self._carried(chosen), stack)
         other.waiting, other.token = self.waiting, _take([self.token], chosen, num)[0]
         waiting, token = self.waiting, _take([self.token], rest, num)[0]
-        Frame.__init__(self, machine, self.lanes[rest], _take(self.registers, rest, num))
+        Frame.__init__(self, machine, self.lanes[rest], self._carried(rest))
         self.waiting, self.token = waiting, token
         machine.num_fibers += 1
         return other
+
+    def _carried(self, chosen: Array) -> list[Any]:
+        """Registers of some of the lanes."""
+        num, registers = self.num_lanes, self.registers
+        taken = [None] * self.machine.num_registers + registers[self.machine.num_registers :]
+        for i in self.machine.carried:
+            a = registers[i]
+            taken[i] = a if a is None or len(a) != num else a.take(chosen)
+        return taken
 
 
 def _take(arrays: list[Any], chosen: Array, num: int) -> list[Any]:
@@ -83,17 +92,18 @@ def _merge(fibers: list[Fiber]) -> Fiber:
     first = fibers[0]
     lanes = np.concatenate([fiber.lanes for fiber in fibers])
     order = np.argsort(lanes)
-    registers = []
-    for arrays in zip(*[fiber.registers for fiber in fibers], strict=True):
-        if all(a is arrays[0] for a in arrays) and (arrays[0] is None or len(arrays[0]) == 1):
-            registers.append(arrays[0])
-        elif any(a is None for a in arrays):
-            registers.append(None)
-        else:
-            spread = [fiber.over_lanes(a) for a, fiber in zip(arrays, fibers, strict=True)]
-            registers.append(np.concatenate(spread)[order])
-    first.machine.num_fibers -= len(fibers) - 1
-    return Fiber(first.machine, lanes[order], registers, first.stack)
+    machine = first.machine
+    registers = [None] * machine.num_registers + first.registers[machine.num_registers :]
+    for i in machine.carried:
+        arrays = [fiber.registers[i] for fiber in fibers]
+        a = arrays[0]
+        if a is not None and len(a) == 1 and all(other is a for other in arrays):
+            registers[i] = a
+        elif not any(other is None for other in arrays):
+            spread = [fiber.over_lanes(other) for fiber, other in zip(fibers, arrays, strict=True)]
+            registers[i] = np.concatenate(spread)[order]
+    machine.num_fibers -= len(fibers) - 1
+    return Fiber(machine, lanes[order], registers, first.stack)
 
 
 def _is_complete(fiber: Fiber, node: CollectiveNode) -> bool:
@@ -290,6 +300,7 @@ def run(kernel: Kernel, memory: Memory, grid: int | tuple[int, ...], param_bytes
         raise ValueError(f"grid {extents} has no blocks")
     program = _program(kernel)
     machine = Machine(kernel, memory, extents, bytes(param_bytes))
+    machine.carried = program.carried
     memory.tracker.begin_launch()
     root = Fiber(machine, machine.all_lanes(), program.registers(), [Entry(program.body)])
     try:

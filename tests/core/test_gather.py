@@ -9,6 +9,7 @@ import oxinp as np
 from oxinp._core.lazy import executor
 from oxinp._kernels.index import gather, grouped_take
 from tests.comparator import assert_same
+from tests.thinned import thinned
 
 pytestmark = pytest.mark.usefixtures("on_device")
 
@@ -31,8 +32,7 @@ def check(ours, numpys):
     assert ours.strides == numpys.strides
 
 
-@pytest.mark.parametrize("code", CODES)
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize(("code", "shape"), thinned(CODES, SHAPES), ids=str)
 def test_arrays_of_integers(shape, code, stats):
     x = values(code, shape)
     rng = numpy.random.default_rng(0)
@@ -45,8 +45,7 @@ def test_arrays_of_integers(shape, code, stats):
     assert not fallbacks(stats)
 
 
-@pytest.mark.parametrize("code", CODES)
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize(("code", "shape"), thinned(CODES, SHAPES), ids=str)
 def test_masks(shape, code, stats):
     x, mask = values(code, shape), numpy.random.default_rng(1).random(shape) < 0.4
     for chosen in (mask, mask & False, mask | True, mask[..., 0] if len(shape) > 1 else mask, mask.reshape(shape)):

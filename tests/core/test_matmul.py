@@ -2,6 +2,7 @@
 
 # ruff: noqa: ICN001, ARG005 - oxinp is np, programs of one signature
 
+import itertools
 import operator
 
 import numpy
@@ -93,10 +94,11 @@ def test_matmul_of_every_shape(shapes, dtype):
     check(lambda n, x, y: x @ y, *[draw(rng, shape, dtype) for shape in shapes], dtype)
 
 
-@pytest.mark.parametrize("right", LAYOUTS)
-@pytest.mark.parametrize("left", LAYOUTS)
-@pytest.mark.parametrize("dtype", ["f4", "f8", "i8"])
-def test_matmul_of_every_layout(left, right, dtype):
+@pytest.mark.parametrize(
+    ("sides", "dtype"), thinned(list(itertools.product(LAYOUTS, repeat=2)), ["f4", "f8", "i8"]), ids=str
+)
+def test_matmul_of_every_layout(sides, dtype):
+    left, right = sides
     rng = numpy.random.default_rng(2)
     sizes = {"every second": 80, "from the second": 41}
     a = draw(rng, (3, 33, sizes.get(left, 40)), dtype)

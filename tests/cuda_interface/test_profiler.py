@@ -25,11 +25,10 @@ def _emulator(config):
     config.backend = "emulator"
 
 
-@pytest.fixture
-def profile(config):
-    """A profile of a kernel, copies both ways and a fallback."""
-    config.backend = "emulator"
-    with profiler.profile() as profile:
+@pytest.fixture(scope="module")
+def profile():
+    """A profile of a kernel, copies both ways and a fallback, which tests only read."""
+    with oxinp.config.override(backend="emulator"), profiler.profile() as profile:
         x = oxinp.ones(50_000) * 3
         oxinp.asarray(np.arange(50_000.0)) + x
         x.tolist()
@@ -87,6 +86,7 @@ def test_kernels_are_counted_as_the_statistics_count_them(stats):
     assert len(kernels) == stats().launches - before >= 3
 
 
+@pytest.mark.usefixtures("_emulator")
 def test_after_the_block_nothing_is_watched(profile):
     backend, count = _runtime.current(), len(profile.spans)
     assert not {"launcher", "upload", "download", "copy"} & set(vars(backend))

@@ -20,7 +20,8 @@ def fourier_filters(p: Problem) -> Any:
     shape = p.choice(
         (
             (1 << 20,), (1 << 22,), (1 << 24,), (3_000_000,), (64, 4096), (5000, 1000), (300, 1 << 16), (2048, 2048),
-            (1000, 1024), (16, 1 << 20), (1024, 100), (256, 256, 256), (100, 97),
+            (1000, 1024), (16, 1 << 20), (1024, 100), (256, 256, 256), (100, 97), (1 << 26,), (8192, 40), (40, 60),
+            (1 << 18, 6), (1 << 21, 3), (3**13, 5), (16_384, 200), (1009, 64), (64, 1009), (6, 1 << 24), (30_000, 512),
         )
     )  # fmt: skip
     dtype = p.dtype(("f4", "f8", "c8", "c16", "c8", "c16"))
@@ -41,6 +42,17 @@ def fourier_filters(p: Problem) -> Any:
         "fft.fft(fft.ifft(x) * h, norm='ortho')",
         "abs(fft.ifft(fft.fft(x[::-1]) * h)) ** 2",
         "fft.ifft(fft.fft(x)[..., ::2] * h[..., ::2])",
+        "fft.ifft(fft.fft(x) * h, n + n // 2)",
+        "fft.ifft(fft.fft(x) * h, n - 3)",
+        "fft.ifft(fft.fft(x, 2 * n) * 3)",
+        "fft.irfft(fft.rfft(x.real) * h[..., :half], 2 * n)",
+        "fft.irfft(fft.rfft(x.real, axis=0) * 2, x.shape[0], axis=0)",
+        "fft.ifft(fft.rfft(x.real) * 2)",
+        "fft.ifft(fft.fft(x, axis=0) * h, axis=-1)",
+        "fft.ifftn(fft.fftn(x) * h) * 2 - x",
+        "fft.irfftn(fft.rfftn(x.real) * h[..., :half], x.shape) + 1",
+        "fft.ifft(fft.fft(x, axis=0) * c, axis=0) * 2 + 1",
+        "fft.fft2(fft.ifft2(x) * 2)" if len(shape) > 1 else "fft.fft(fft.ifft(x) * 2) * h",
     )
     return p.call(forms, fft=np.fft, x=x, h=h, c=column, half=half, n=n)
 

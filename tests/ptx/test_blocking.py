@@ -7,6 +7,7 @@ import pytest
 
 from oxinp._ptx import Builder, block_reduce, emulate
 from oxinp._ptx.emulate import DeadlockError, DivergenceError, RaceError
+from oxinp._ptx.emulator.program import Program
 from oxinp._ptx.synchronize import GRID_WAIT, follow
 from oxinp._ptx.types import f32, u32
 from tests.comparator import assert_same
@@ -59,6 +60,29 @@ def test_scan_by_doubling():
     result = values.copy()
     launch(k.build(), result, grid=2)
     assert_same(result, values.reshape(2, 128).cumsum(axis=1, dtype="u4").reshape(-1))
+
+
+def test_lanes_that_part_take_what_is_needed_behind():
+    """What is computed for one address alone is not; what both sides and what follows read is."""
+    k = Builder("parted", block=64)
+    x, out = k.pointer("x", u32), k.pointer("out", u32, "w")
+    value = x[(k.tid * 3 + 1) * 5 % 64]
+    total = k.var(value, u32)
+    with k.when(k.tid < 32):
+        k.barrier(1, 64)
+        total.set(total + value)
+    with k.otherwise():
+        total.set(total * value)
+        k.barrier(1, 64)
+    out[k.tid] = total + value
+    kernel = k.build()
+    carried = Program(kernel).carried
+    assert {value.index, total.index} <= set(carried)
+    assert 2 < len(carried) < kernel.num_registers - 4
+    values, result = np.arange(64, dtype="u4") + 1, zeros(64)
+    launch(kernel, values, result)
+    picked = values[(np.arange(64) * 3 + 1) * 5 % 64]
+    assert_same(result, np.where(np.arange(64) < 32, picked + picked, picked * picked) + picked)
 
 
 def test_warps_with_different_roles():

@@ -28,6 +28,10 @@ class Machine:
         Blocks, and threads of a block and of the launch.
     shared : Space
         Shared memory of all blocks, `shared_stride` bytes each.
+    num_registers : int
+        Constants follow them in the register file.
+    carried : tuple of int
+        The registers that lanes which part take along, see `Program`.
     state : dict
         For the modules of asynchronous instructions: what they keep during a launch.
     """
@@ -40,6 +44,8 @@ class Machine:
         self.num_threads = num_blocks * self.block_threads
         self.param_offsets = param_layout(kernel.params)[1]
         self.epochs = Epochs(memory.clock + 1, num_blocks, self.lanes_per_block)
+        self.num_registers = kernel.num_registers
+        self.carried: tuple[int, ...] = ()
         self.num_writes = 0
         self.num_fibers = 1
         self.state: dict[Any, Any] = {}

@@ -74,15 +74,23 @@ class LeaveNode:
 
 
 class Program:
-    """Code and nodes of one kernel, and the constants that follow its registers."""
+    """Code and nodes of one kernel, and the constants that follow its registers.
+
+    Attributes
+    ----------
+    carried : tuple of int
+        The registers that matter between nodes: what one `Code` computes for itself alone is done with at its end.
+    """
 
     def __init__(self, kernel: Kernel) -> None:
         prologue, body = kernel.blocks()
         self._num_registers = kernel.num_registers
         self._constants = [constant.array for constant in kernel.constants]
         numbers = {constant: kernel.num_registers + i for i, constant in enumerate(kernel.constants)}
-        self.prologue = Code(prologue.nodes, numbers)
-        self.body: list[Any] = _walked(body, numbers, None)
+        walker = _Walker(numbers)
+        self.prologue = walker.code(prologue.nodes)
+        self.body: list[Any] = walker.walked(body, None)
+        self.carried = tuple(walker.carried)
 
     def registers(self) -> list[Any]:
         """Fresh register file."""
@@ -158,46 +166,85 @@ def _sources(instr: Instr, numbers: _Numbers) -> list[int]:
     return [numbers[x] if isinstance(x, Immediate) else x.index for x in instr.src]
 
 
-def _walked(block: Block, numbers: _Numbers, loop: LoopNode | None) -> list[Any]:
-    """Nodes of a block that the emulator walks; `loop` is the innermost loop around if that is walked too."""
-    walked: list[Any] = []
-    straight: list[Node] = []
-    for node in block.nodes:
-        found = _node(node, numbers, loop)
-        if found is None:
-            straight.append(node)
-            continue
+class _Walker:
+    """Makes what the emulator walks of blocks, and notes which registers are named in more than one place of it."""
+
+    def __init__(self, numbers: _Numbers) -> None:
+        self._numbers = numbers
+        self._named: set[int] = set()
+        self.carried: set[int] = set()
+
+    def walked(self, block: Block, loop: LoopNode | None) -> list[Any]:
+        """Nodes of a block that the emulator walks; `loop` is the innermost loop around if that is walked too."""
+        walked: list[Any] = []
+        straight: list[Node] = []
+        for node in block.nodes:
+            found = self._node(node, loop)
+            if found is None:
+                straight.append(node)
+                continue
+            if straight:
+                walked.append(self.code(straight))
+                straight = []
+            walked.append(found)
         if straight:
-            walked.append(Code(straight, numbers))
-            straight = []
-        walked.append(found)
-    if straight:
-        walked.append(Code(straight, numbers))
-    return walked
+            walked.append(self.code(straight))
+        return walked
 
+    def code(self, nodes: list[Node]) -> Code:
+        """Code that cannot block."""
+        named: set[int] = set()
+        _name(nodes, named)
+        self.carried |= self._named & named
+        self._named |= named
+        return Code(nodes, self._numbers)
 
-def _node(node: Node, numbers: _Numbers, loop: LoopNode | None) -> Any:
-    """A construct as a node to be walked; None for what cannot block."""
-    if isinstance(node, Instr):
-        if node.op.kind == WAIT:
-            return WaitNode(node, _sources(node, numbers))
-        if node.op.collective:
-            return CollectiveNode(node, _sources(node, numbers), _effect(node, numbers))
-        return None
-    if isinstance(node, Leave):
-        assert loop is not None
-        return LeaveNode(node.predicate.index, loop, node.is_break)
-    if isinstance(node, If):
-        blocks = [node.then] if node.orelse is None else [node.then, node.orelse]
-        if not any(b.scope.is_blocking or (loop is not None and _leaves(b)) for b in blocks):
+    def _node(self, node: Node, loop: LoopNode | None) -> Any:
+        """A construct as a node to be walked; None for what cannot block."""
+        numbers = self._numbers
+        if isinstance(node, Instr):
+            if node.op.kind != WAIT and not node.op.collective:
+                return None
+            _name([node], self.carried)
+            sources = _sources(node, numbers)
+            return (
+                WaitNode(node, sources)
+                if node.op.kind == WAIT
+                else CollectiveNode(node, sources, _effect(node, numbers))
+            )
+        if isinstance(node, Leave):
+            assert loop is not None
+            self.carried.add(node.predicate.index)
+            return LeaveNode(node.predicate.index, loop, node.is_break)
+        if isinstance(node, If):
+            blocks = [node.then] if node.orelse is None else [node.then, node.orelse]
+            if not any(b.scope.is_blocking or (loop is not None and _leaves(b)) for b in blocks):
+                return None
+            self.carried.add(node.predicate.index)
+            then, orelse = ([] if b is None else self.walked(b, loop) for b in (node.then, node.orelse))
+            return IfNode(node.predicate.index, then, orelse)
+        if not node.body.scope.is_blocking:
             return None
-        then, orelse = ([] if b is None else _walked(b, numbers, loop) for b in (node.then, node.orelse))
-        return IfNode(node.predicate.index, then, orelse)
-    if not node.body.scope.is_blocking:
-        return None
-    walked = LoopNode([], [])
-    walked.body, walked.step = _walked(node.body, numbers, walked), _walked(node.step, numbers, walked)
-    return walked
+        walked = LoopNode([], [])
+        walked.body, walked.step = self.walked(node.body, walked), self.walked(node.step, walked)
+        return walked
+
+
+def _name(nodes: list[Node], named: set[int]) -> None:
+    """Add the registers that constructs name."""
+    for node in nodes:
+        if isinstance(node, Instr):
+            named.update([x.index for x in (*node.src, *node.dst) if not isinstance(x, Immediate)])
+        elif isinstance(node, Leave):
+            named.add(node.predicate.index)
+        elif isinstance(node, If):
+            named.add(node.predicate.index)
+            _name(node.then.nodes, named)
+            if node.orelse is not None:
+                _name(node.orelse.nodes, named)
+        else:
+            _name(node.body.nodes, named)
+            _name(node.step.nodes, named)
 
 
 def _step(node: Node, numbers: _Numbers) -> Step:
