@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from oxinp._kernels.choice import MIN_TUNED_NBYTES, unrolled
 from oxinp._kernels.elementwise import plan as elementwise
+from oxinp._kernels.elementwise.access import MAX_INDEX_32
 from oxinp._kernels.elementwise.chain import Divisor
-from oxinp._kernels.elementwise.plan import MAX_INDEX_32
 from oxinp._kernels.elementwise.planner import Planner
 from oxinp._kernels.plan import ALIGNMENT, SCRATCH, Argument, Joined, Launch, Plan, Work
 from oxinp._kernels.problem import MIN_COLUMNS, Instr, Operand, Output, ScalarOperand, touched_nbytes
