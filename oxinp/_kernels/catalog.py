@@ -15,7 +15,7 @@ from oxinp._kernels.blas3.trsm import TrsmSpec
 from oxinp._kernels.blas3.trsm_dmma import TrsmDmmaSpec
 from oxinp._kernels.convolve import direct
 from oxinp._kernels.convolve.direct import ConvolveSpec
-from oxinp._kernels.elementwise import linear, tile
+from oxinp._kernels.elementwise import access, linear, tile
 from oxinp._kernels.elementwise import plan as elementwise
 from oxinp._kernels.elementwise.chain import STRIDED, UNIT, Chain, OperandSpec
 from oxinp._kernels.elementwise.linear import LinearSpec
@@ -281,7 +281,7 @@ def _reduce_problems() -> Iterator[tuple[Any, ...]]:
     for reduction in REDUCTIONS:
         shape, axes, strides, alignment = reduction
         kept_shape = tuple(n for d, n in enumerate(shape) if d not in axes)
-        kept = elementwise.contiguous_strides(kept_shape)
+        kept = access.contiguous_strides(kept_shape)
         for type_ in (*TYPES, *(OTHER_TYPES if reduction in REDUCTIONS[::EVERY] else ())):
             total = _accumulator(type_)
             result = type_ if type_.is_float else total
@@ -419,10 +419,10 @@ def _scan_problems() -> Iterator[tuple[Any, ...]]:
             sum_ = ReduceOp("sum", total, 0, _both)
             if total.is_float or total.is_complex:
                 sum_ = operators.scannable(operators.compensated_sum(total))
-            yield shape, axis, (x,), (), 0, sum_, Operand(result, elementwise.contiguous_strides(shape)), DEVICE
+            yield shape, axis, (x,), (), 0, sum_, Operand(result, access.contiguous_strides(shape)), DEVICE
         x = Operand(c128, strides, 16)
         product = operators.scannable(ReduceOp("prod", c128, 1, _product))
-        yield shape, axis, (x,), (), 0, product, Operand(c128, elementwise.contiguous_strides(shape)), DEVICE
+        yield shape, axis, (x,), (), 0, product, Operand(c128, access.contiguous_strides(shape)), DEVICE
 
 
 def _product(k: Builder, a: Value, b: Value) -> Value:

@@ -82,6 +82,16 @@ def test_sums():
     assert num_known > NUM_PROBLEMS // 8
 
 
+def test_sums_of_one_element_many_times():
+    known = reduce.Reduction(INPUTS, ADD, 2, SUM, f64)
+    for size in (5000, 5001, 6000):
+        problem = (size,), (0,), operands_of([f64, f32], (0, 0), (256, 4)), Operand(f64, ()), TINY_DEVICE
+        again = known.line_again(size, (0, 0), (256, 4), TINY_DEVICE.num_sms)
+        launch = known.plan(*problem).launch
+        assert again in (None, (launch.kernel, launch.grid, launch.constants))
+    assert again is not None
+
+
 def test_sums_along_the_first_axis():
     draw = random.Random(3)
     types = [f64, f32]

@@ -5,7 +5,7 @@ import operator
 import numpy as np
 import pytest
 
-from oxinp._kernels.elementwise import plan as elementwise
+from oxinp._kernels.elementwise.access import contiguous_strides
 from oxinp._kernels.problem import Operand, ReduceOp
 from oxinp._kernels.reduce import plan as reduce
 from oxinp._ptx import Builder, In, Out, block_reduce, kernel, warp_reduce
@@ -307,10 +307,8 @@ def test_reductions_carry_tuples_along(shape, axes):
     out = np.zeros(kept, pair.dtype)
     here = machine()
     x, target = here.upload(source), here.upload(out)
-    operand = Operand(pair, elementwise.contiguous_strides(shape))
-    plan = reduce.plan(
-        shape, axes, [operand], [], 0, op, Operand(pair, elementwise.contiguous_strides(kept)), TINY_DEVICE
-    )
+    operand = Operand(pair, contiguous_strides(shape))
+    plan = reduce.plan(shape, axes, [operand], [], 0, op, Operand(pair, contiguous_strides(kept)), TINY_DEVICE)
     execute(here, plan, [target], [x])
     out.reshape(-1).view(np.uint8)[:] = here.download(target, out.nbytes)
     for address in (x, target):

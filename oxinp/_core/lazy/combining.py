@@ -142,7 +142,7 @@ def combine(
     return record
 
 
-def renew(
+def renew(  # noqa: PLR0915 - the common cases in full, for a call costs as much as one of them
     operation: Operation,
     table: Recent,
     key: Any,
@@ -197,6 +197,13 @@ def renew(
             widest = itemsize
         dense = one._dense or other._dense
         leaves = first.leaves if place is not None or len(graphs) == 1 else first.leaves + last.leaves
+    elif not (shape or first.nodes or first.is_scalar) and last.shape and len(graphs) == 2:  # a scalar of the device
+        shape, other = last.shape, last.layout
+        if not (one.is_aligned and (last.nodes or other.is_aligned)):
+            return None
+        leaves = (one.broadcast(shape), *last.leaves)
+        is_dense, widest, dense = other.is_contiguous, other.dtype.itemsize, other._dense
+        one = other
     else:
         found = _leaves_of(structure, graphs)  # type: ignore[arg-type]
         if found is None:

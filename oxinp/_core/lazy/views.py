@@ -58,11 +58,9 @@ def row_view(
 ) -> Any:
     """Return the view that a function of NumPy's in `VIEWS` makes of an array; None where NumPy is to be asked."""
     storage = base._held or base._storage
-    if storage.host is None:
+    if storage.host is None or storage.value is not None:
         layout = view_layout(row, base._known or base._layout, args, kwargs)
         return None if layout is None else view_at(base, layout, writeable=row.is_writeable)
-    if storage.value is not None:
-        return None
     host, seen = host_and_view(base)
     if seen.dtype.hasobject:  # whose elements may be arrays
         return None
@@ -78,11 +76,11 @@ def moved(base: Handle, function: Callable[..., Any], *args: Any) -> Any:
     make = fastest(row, function, args)
     storage = base._held or base._storage
     host = storage.host
-    if host is None:
-        layout = view_layout(row, base._layout, args, {})
+    if host is None or storage.value is not None:
+        layout = view_layout(row, base._known or base._layout, args, {})
         if layout is not None:
             return view_at(base, layout, writeable=row.is_writeable)
-    elif storage.value is None:
+    else:
         seen = base._seen if base._host is host else host_view(base)
         return host_part(base, host, make(seen, *args), writeable=row.is_writeable)
     return view(base, lambda seen: make(seen, *args), writeable=row.is_writeable)

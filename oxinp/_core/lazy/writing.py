@@ -20,6 +20,7 @@ from oxinp._core.lazy.expr import leaf
 from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.storage import SHARED
 from oxinp._runtime import here
+from oxinp._runtime.memory import Buffer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from oxinp._core.lazy.expr import Graph
     from oxinp._core.lazy.op import BoundOp
     from oxinp._core.memory.storage import Storage, Value
-    from oxinp._runtime.memory import Buffer
 
 
 def write(storage: Storage, layout: Layout, value: Value, source: Storage | None, depth: int) -> None:
@@ -74,8 +74,7 @@ def _write(storage: Storage, layout: Layout, value: Value, source: Storage | Non
     graph, leaves, mask = value
     if not graph.nodes and _write_result(storage, layout, graph.layout, leaves[0], source):
         return
-    reads_target = bool(mask & own_mask) and _reads(leaves, buffer)
-    direct = not reads_target or is_direct(graph, leaves, buffer, layout)
+    direct = not mask & own_mask or is_direct(graph, leaves, buffer, layout)
     flush_readers(storage.value, source if direct else None)
     if not direct:
         between = graph.layout if graph.nodes else Layout.of(graph.dtype, graph.shape)
@@ -92,7 +91,7 @@ def _write(storage: Storage, layout: Layout, value: Value, source: Storage | Non
     if REPORTS:  # now, for what was missing has all of this done again
         note("device", f"{chains.describe(graph)} into a view", f"{layout.nbytes} B of a device array")
     note_written(storage)
-    if direct and reads_target and source is not None and source is not storage:
+    if direct and source is not None and source is not storage and mask & own_mask and _reads(leaves, buffer):
         _read_back(source, storage, layout)
 
 
@@ -190,8 +189,8 @@ def _read_back(source: Storage, storage: Storage, layout: Layout) -> None:
 
 
 def _reads(leaves: tuple[Any, ...], buffer: Buffer) -> bool:
-    for entry in leaves:  # noqa: SIM110 - `any` costs more than the rest
-        if getattr(entry, "buffer", None) is buffer:
+    for entry in leaves:
+        if entry is buffer or (type(entry) is not Buffer and getattr(entry, "buffer", None) is buffer):
             return True
     return False
 
@@ -201,7 +200,7 @@ def is_direct(graph: Graph, leaves: tuple[Any, ...], buffer: Buffer, layout: Lay
     start, form = buffer.ptr + layout.offset, layout.form
     is_own = layout.is_injective and not graph.structure.wants_pointer
     for entry, where in zip(leaves, graph.leaves, strict=True):
-        if getattr(entry, "buffer", None) is buffer:
+        if entry is buffer or (type(entry) is not Buffer and getattr(entry, "buffer", None) is buffer):
             same = is_own and entry.ptr == start and where.same(form)
             if not (same or _are_apart(entry.ptr, where, start, layout)) and not (
                 is_own and _meet_in_themselves(entry.ptr - start, where, layout)

@@ -249,7 +249,12 @@ def _assign_on_device(target: Handle, value: Any) -> None:
     wanted = target_of(target)
     source = None
     if isinstance(value, Handle):
-        warn_of_lost_parts(value._layout.dtype, layout.dtype)
+        seen = value._known or value._layout
+        if seen.shape == layout.shape and seen.dtype is layout.dtype in DEVICE_TYPES and target._view is not None:
+            held = expression(value)  # the most common: nothing is cast, nor broadcast
+            store(target, held, value._storage if is_waiting(held) else None)
+            return
+        warn_of_lost_parts(seen.dtype, layout.dtype)
         given = value._layout.shape
         value = drop_leading_ones(value, layout.ndim)
         if layout.dtype == value._layout.dtype and not _has_gaps(layout.dtype):

@@ -252,9 +252,8 @@ class Layout:
                 known = parts[_SPREAD] = _make(self.dtype, shape, (0,) * len(shape), self.offset), False
             return known[0]
         lead = len(shape) - self.ndim
-        strides = (0,) * lead + tuple(
-            0 if n == 1 and m != 1 else step for n, m, step in zip(self.shape, shape[lead:], self.strides, strict=True)
-        )
+        pairs = zip(self.shape, shape[lead:], self.strides, strict=True)
+        strides = (0,) * lead + tuple([0 if n == 1 != m else step for n, m, step in pairs])
         return Layout.at(self.dtype, shape, strides, self.offset)
 
     @property

@@ -26,7 +26,7 @@ from oxinp._core.manipulation.shape import reshape
 from oxinp._core.memory.dtypes import DEVICE_TYPES, FLOAT16, FLOAT32, MULTIPLIED_BITS
 from oxinp._core.memory.layout import Layout
 from oxinp._core.ops import creation, vector_product
-from oxinp._core.ops.product import Product
+from oxinp._core.ops.product import Product, resized_product
 from oxinp._core.ops.vector_product import VectorProduct
 from oxinp._core.reduction.reduce import reduce, reduced, reduced_over
 from oxinp._core.reduction.table import SUM
@@ -123,7 +123,7 @@ def product_of(left: Layout, right: Layout, dtype: np.dtype[Any] | None = None) 
         _PRODUCTS.recall(key) if _PRODUCTS.old else None
     )
     if product is None or product.version != config.version:
-        product = _bound(left, right, dtype)
+        product = _found(left, right, dtype)
         if _PRODUCTS.has_met((left.shape, left.strides, right.shape, right.strides, left.dtype, dtype)):
             remember(_PRODUCTS, key, product)
     return product
@@ -150,7 +150,18 @@ class Detour(NamedTuple):
     version: int
 
 
-def _bound(left: Layout, right: Layout, dtype: np.dtype[Any] | None) -> Product | VectorProduct | Detour:
+def _found(left: Layout, right: Layout, dtype: np.dtype[Any] | None) -> Product | VectorProduct | Detour:
+    """Return how matrices in two layouts are multiplied, in fewer steps where much of it is known."""
+    product: Product | None = None
+    if dtype is None:
+        if VectorProduct.is_meant(left, right):
+            layout = Layout.of(left.dtype, right.shape[1:])
+            return VectorProduct(left, right, layout, max(right.nbytes, right.size / FLOPS_PER_BYTE))
+        product = resized_product(left, right, FLOPS_PER_BYTE)
+    return _bound(left, right, dtype) if product is None else product
+
+
+def _bound(left: Layout, right: Layout, dtype: np.dtype[Any] | None) -> Product | Detour:
     """Return how matrices in two layouts are multiplied; raises what NumPy raises."""
     result = dtype or _result_dtype(left.dtype, left.dtype.num, right.dtype, right.dtype.num)
     shape, depth = _shape_of(left, right)
@@ -163,8 +174,6 @@ def _bound(left: Layout, right: Layout, dtype: np.dtype[Any] | None) -> Product 
         cost, run = -1.0, partial(_refuse, result)
     elif not flops:
         run = partial(_zeros, layout)
-    elif dtype is None and depth > 1 and VectorProduct.is_meant(left, right):
-        return VectorProduct(left, right, layout, cost)
     elif left.ndim == 1 or right.ndim == 1 or 1 in (depth, shape[-1], shape[-2]):
         run = partial(_vectors, left, right) if dtype is None and left.dtype in DEVICE_TYPES else partial(_cast, result)
     elif left.dtype != right.dtype or (result != left.dtype and result not in _loops(left.dtype)):

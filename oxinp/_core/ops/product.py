@@ -18,7 +18,7 @@ from oxinp._core.lazy.placement import device, keyed
 from oxinp._core.memory.dtypes import DEVICE_TYPES, MULTIPLIED_BITS
 from oxinp._core.memory.layout import Layout
 from oxinp._core.ops.epilogue import epilogue_of
-from oxinp._kernels.choice import nominal
+from oxinp._kernels.choice import MIN_NOMINAL, nominal
 from oxinp._ptx.types import Type, f16, f32, i8, i16, i32, pred, u8, u16
 from oxinp._runtime import here
 
@@ -110,23 +110,17 @@ class Product(BoundOp):
 
     def _find_resized(self) -> Resized | None:
         """Return the launch, if one that is nominally alike has been planned."""
+        if self._resized is not None and self.version == config.version:
+            return self._resized
         resized = RESIZED.get(self._nominally())
         return None if resized is None else resized(*self.layouts[0].shape)
 
     def _nominally(self) -> Any:
-        """Return what has in common what is planned alike, but for the extents of the result; None of batches."""
+        """Return what `nominally` does; None of batches."""
         (layout,) = self.layouts
         if len(layout.shape) != 2:
             return None
-        left, right = self.left, self.right
-        (m, n), itemsize = layout.shape, right.dtype.itemsize
-        key = (
-            *(nominal(m), nominal(n), n % (ALIGN // itemsize or 1), left.shape[1]),
-            *(left.dtype, right.dtype, layout.dtype, left.strides, right.strides, left.alignment, right.alignment),
-            *(left.strides[1] < m * itemsize, right.strides[0] < n * itemsize),  # lines overlap
-            *(self.settings, config.version),
-        )
-        return keyed(key) if here.are_several else key
+        return nominally(self.left, self.right, layout.dtype, layout.shape, self.settings)
 
     def _matrices(self) -> tuple[Matrices, Matrices]:
         if self._operands is None:
@@ -214,6 +208,41 @@ class Product(BoundOp):
             *self._extents(), *self._matrices(), _SUMS.get(type_, type_), type_, device().capability
         )
         return plan
+
+
+def nominally(
+    left: Layout, right: Layout, dtype: np.dtype[Any], shape: tuple[int, ...], settings: tuple[str, int]
+) -> Any:
+    """Return what products of matrices have in common that are planned alike, whose results have a dtype and a shape.
+
+    It is all that their plans depend on, but for the extents of the results.
+    """
+    (m, n), itemsize = shape, right.dtype.itemsize
+    steps, others = left.strides, right.strides
+    key = (
+        *(m if m <= MIN_NOMINAL else nominal(m), n if n <= MIN_NOMINAL else nominal(n)),
+        *(n % (ALIGN // itemsize or 1), left.shape[1]),
+        *(left.dtype, right.dtype, dtype, steps, others, left.alignment, right.alignment),
+        *(steps[1] < m * itemsize, others[0] < n * itemsize),  # lines overlap
+        *(settings, config.version),
+    )
+    return keyed(key) if here.are_several else key
+
+
+def resized_product(left: Layout, right: Layout, flops_per_byte: float) -> Product | None:
+    """Return the product of matrices, if one that is nominally alike has been planned: all of it is known then."""
+    dtype = left.dtype
+    if left.ndim != 2 or right.ndim != 2 or dtype is not right.dtype or left.shape[1] != right.shape[0]:
+        return None
+    shape = left.shape[0], right.shape[1]
+    resized = RESIZED.get(nominally(left, right, dtype, shape, (config.matmul, config.matmul_workspace)))
+    if resized is None:
+        return None
+    layout = Layout.of(dtype, shape)
+    cost = max(left.nbytes, right.nbytes, layout.nbytes, layout.size * left.shape[1] / flops_per_byte)
+    product = Product(left, right, layout, cost)
+    product._resized = resized(*shape)
+    return product
 
 
 def _variant(bound: BoundOp, leaves: tuple[Any, ...]) -> str | None:  # noqa: ARG001 - the rows' one signature

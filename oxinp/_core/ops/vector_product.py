@@ -37,12 +37,14 @@ if TYPE_CHECKING:
     from oxinp._runtime.memory import Buffer
 
 _SUM = operation(SUM)
-_ALONG_COLUMNS = _SUM.replace(rows=None)  # which is no part of what goes along rows
+_ALONE = _SUM.replace(rows=None)  # no part of what goes along rows, as sums along columns
 _MULTIPLY = UFUNC_OBJECTS["multiply"].operations[0]
 _PLANNERS: dict[np.dtype[Any], Any] = {}
 _INNER_PLANNERS: dict[np.dtype[Any], Any] = {}
 """By dtype what plans the sums, of matrices and of vectors, once one has been planned."""
 _INNER_PRODUCTS: Any = new_table()
+MAX_READ_TWICE = 1 << 20
+"""Bytes of a vector up to which its product with itself reads it as two."""
 
 
 class _Summed(BoundOp):
@@ -66,7 +68,7 @@ class _Summed(BoundOp):
     __slots__ = ("_summed", "cost", "left", "right", "version")
 
     def __init__(self, left: Layout, right: Layout, layout: Layout, cost: float) -> None:
-        self.op = _ALONG_COLUMNS  # as `BoundOp` has it, but for what `_whole` finds
+        self.op = _ALONE  # as `BoundOp` has it, but for what `_whole` finds
         self.layouts = (layout,)
         self.has_run = False
         self.planned = self.executables = self.fused = None
@@ -124,6 +126,7 @@ class VectorProduct(_Summed):
         return (
             left.ndim == 1
             and right.ndim == 2
+            and right.shape[0] == left.size > 1
             and dtype is right.dtype
             and dtype in DEVICE_TYPES
             and dtype is not FLOAT16
@@ -163,8 +166,9 @@ class InnerProduct(_Summed):
     __slots__ = ()
 
     def __init__(self, left: Layout, right: Layout) -> None:
-        super().__init__(left, right, Layout.of(left.dtype, ()), 2.0 * left.nbytes)
-        self.op = _SUM
+        super().__init__(left, right, Layout.of(left.dtype, ()), left.nbytes)
+        if left.strides[0] >= 0 <= right.strides[0]:  # else it is no part of what goes along rows either
+            self.op = _SUM
 
     def host_cost(self) -> float:
         """See `BoundOp.host_cost`."""
@@ -198,10 +202,19 @@ class InnerProduct(_Summed):
 
 
 def multiply(product: VectorProduct, a: Handle, b: Handle) -> Any:
-    """Have a product computed when its value is needed; None where operands are pending, or are to be the host's."""
-    left, right = _value(a), _value(b)
-    if left is None or right is None or product.right.nbytes < balance.limit or current() is not quiet.state:
+    """Have a product computed when its value is needed; None where the matrix is pending, or it is to be the host's.
+
+    A vector that is pending is computed: each of its elements is multiplied by many.
+    """
+    right = _value(b)
+    if right is None or product.right.nbytes < balance.limit or current() is not quiet.state:
         return None
+    left = _value(a)
+    if left is None:
+        schedule.materialise(a._held or a._storage)
+        left = _value(a)
+        if left is None:
+            return None
     (value,) = schedule.defer(product, (left[1][0], right[1][0]), left[2] | right[2])
     return wrap_result(value)
 
@@ -209,7 +222,7 @@ def multiply(product: VectorProduct, a: Handle, b: Handle) -> Any:
 def _value(handle: Handle) -> Value | None:
     """Return what lies on the device of an array that is computed."""
     value = (handle._held or handle._storage).value
-    if value is None or value[0].nodes or type(value[1][0]) is Pending:
+    if value is None or value[0].nodes or (type(value[1][0]) is Pending and value[1][0].call is not None):
         return None
     layout = handle._known or handle._layout
     return value if value[0].layout is layout else read(layout, value)
@@ -232,7 +245,7 @@ def inner(a: Handle, b: Handle) -> Any:
     ):
         return None
     u, v = _value(a), _value(b)
-    if u is None or v is None or u[1][0] is v[1][0]:
+    if u is None or v is None or (u[1][0] is v[1][0] and left.nbytes > MAX_READ_TWICE):
         return None
     key = left, right
     product = _INNER_PRODUCTS.get(key) or (_INNER_PRODUCTS.recall(key) if _INNER_PRODUCTS.old else None)

@@ -413,8 +413,11 @@ def _in_place(operation: Operation, row: UfuncRow, on_host: Callable[..., Any]) 
                 # What reads elements that are written is computed before, so that the result goes straight there.
                 buffer = getattr(u[1][0], "buffer", None)
                 if not (buffer is None or writing.is_direct(v[0], v[1], buffer, layout)):
-                    schedule.materialise(b._storage)
-                    v = expression(b)
+                    held = b._held or b._storage
+                    schedule.materialise(held)
+                    computed = held.value
+                    is_whole = computed is not None and computed[0].layout is b._known
+                    v = computed if is_whole else expression(b)
             if not u[2] & v[2] or (len(u[1]) == 1 and u[1][0] not in v[1]):
                 target = layout if a._view is None else layout.dense
                 key = (u[0], v[0], None, target)

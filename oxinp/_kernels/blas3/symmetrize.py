@@ -6,7 +6,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from oxinp._kernels.elementwise import plan as elementwise
-from oxinp._kernels.elementwise.plan import contiguous_strides
+from oxinp._kernels.elementwise.access import contiguous_strides
 from oxinp._kernels.gemm.operand import HERMITIAN, TRIANGULAR, Form
 from oxinp._kernels.plan import Argument, Plan
 from oxinp._kernels.problem import Instr, Operand, Output, ScalarOperand

@@ -6,34 +6,42 @@ strides over one shape, and instructions between them.
 
 from __future__ import annotations
 
-import sys
 from itertools import product, starmap
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from oxinp._kernels.choice import MIN_TUNED_NBYTES, Choice, Device, decide, unrolled
 from oxinp._kernels.elementwise import linear, tile
-from oxinp._kernels.elementwise.chain import (
-    BROADCAST,
-    INDEX,
-    MAX_GATHERED,
-    OUTER,
-    STAGED,
-    STEPPED,
-    STRIDED,
-    TRANSPOSED,
-    UNIT,
-    Chain,
-    OperandSpec,
+from oxinp._kernels.elementwise.access import (
+    MAX_INDEX_32,
+    MAX_UNROLL,
+    MAX_VECTOR,
+    classify,
+    contiguous_strides,
+    index_bits,
+    nbytes_per_thread,
+    unroll,
+    vector_width,
 )
+from oxinp._kernels.elementwise.chain import MAX_GATHERED, STAGED
 from oxinp._kernels.elementwise.linear import LinearSpec
-from oxinp._kernels.elementwise.planner import MAX_KEPT, Planner, operand_spec
+from oxinp._kernels.elementwise.planner import MAX_KEPT, Planner
+from oxinp._kernels.elementwise.staging import (
+    MAX_STATIC_SHARED,
+    fill,
+    longest_loop,
+    repeated_loop,
+    tile_units,
+    transposed_loop,
+    with_outermost,
+    with_rows,
+    with_transposed,
+)
 from oxinp._kernels.elementwise.tile import TileSpec
 from oxinp._kernels.nest import Nest, collapse, shifted_alignment
 from oxinp._kernels.plan import Launch, Plan, Work
 from oxinp._kernels.plan import inputs as inputs_of
 from oxinp._kernels.plan import outputs as outputs_of
 from oxinp._kernels.problem import Instr, Operand, Output, ScalarOperand, touched_nbytes
-from oxinp._ptx.types import i64
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,21 +50,8 @@ if TYPE_CHECKING:
     from oxinp._ptx import Kernel
     from oxinp._ptx.types import Type
 
-MAX_INDEX_32 = 2**31 - 2**20  # what 32-bit indices may reach, with room for a block's overshoot
-MAX_VECTOR = 4
-MAX_UNROLL = 8
-NBYTES_IN_FLIGHT = 32  # of loads per thread
-WIDEST = 16  # bytes of an element, of which one at a time leaves registers for more threads
-MIN_UNIT_NBYTES = 8  # that a unit's loads count as at least
-# Units and rows per thread of tiles with transposed inputs, by the registers that one element of each input takes.
-STAGED_SHAPES = ((1, (4, 8)), (2, (2, 8)), (4, (2, 4)))
-LEAST_STAGED_SHAPE = (1, 4)
-MAX_TRANSPOSED_STEP = 8  # largest stride of the contiguous axis of an input that is worth staging
-MAX_REPEATS = 16  # iterations of a loop that no input moves along, in all of which a thread stores what it computed,
-MIN_REPEATED = 1 << 20  # and from how many elements in each
-MIN_TILE_SIDE = 16  # extents from which transposed inputs are staged
+
 MIN_FILL = 0.7  # share of the tiles' elements that have to be inside the problem
-MAX_STATIC_SHARED = 48 * 1024
 
 
 class Elementwise(Planner):
@@ -215,7 +210,7 @@ class Elementwise(Planner):
         spec: TileSpec | LinearSpec
         spec, other = found
         family: Any = tile
-        if _fill(num_columns, spec.width) * _fill(num_rows, spec.height) < MIN_FILL:
+        if fill(num_columns, spec.width) * fill(num_rows, spec.height) < MIN_FILL:
             family, spec = linear, other
         kernel = self._kernels.get(spec)
         return None if kernel is None else (kernel, *family.geometry(spec, nest))
@@ -227,8 +222,8 @@ class Elementwise(Planner):
         chain = self.chain(classify(operands, nest), 2, 32)
         vector = vector_width(operands, nest, takes_rest=False)
         return (
-            self.spec(TileSpec, chain, vector, _tile_units(chain, vector), 1),
-            self.spec(LinearSpec, chain, vector, unroll(chain, vector, _nbytes_of(chain))),
+            self.spec(TileSpec, chain, vector, tile_units(chain, vector), 1),
+            self.spec(LinearSpec, chain, vector, unroll(chain, vector, nbytes_per_thread(chain))),
         )
 
     def _line(
@@ -263,7 +258,7 @@ class Elementwise(Planner):
         if spec is None:
             chain = self.chain(classify(operands, nest), 1, index_bits(nest))
             vector = vector_width(operands, nest, takes_rest=True)
-            spec = self.spec(LinearSpec, chain, vector, unroll(chain, vector, _nbytes_of(chain)))
+            spec = self.spec(LinearSpec, chain, vector, unroll(chain, vector, nbytes_per_thread(chain)))
             self._specs[key] = spec
         assert isinstance(spec, LinearSpec)
         return spec
@@ -278,26 +273,26 @@ class Elementwise(Planner):
             line = self._choose_in_line(nest, operands)
             return linear, line, nest
         specs = classify(operands, nest)
-        loop = _transposed_loop(operands, nest, len(self.outputs))
+        loop = transposed_loop(operands, nest, len(self.outputs))
         if loop is not None:
-            tiled = _with_rows(nest, loop)
-            specs, units, rows = _with_transposed(specs, tiled, len(self.outputs))
+            tiled = with_rows(nest, loop)
+            specs, units, rows = with_transposed(specs, tiled, len(self.outputs))
             chain = self.chain(specs, len(nest.shape), index_bits(nest))
             return tile, self.spec(TileSpec, chain, 1, units, rows), tiled
-        repeated = None if self.wants_index else _repeated_loop(nest, len(self.outputs))
+        repeated = None if self.wants_index else repeated_loop(nest, len(self.outputs))
         if repeated is not None:
-            nest = _with_outermost(nest, repeated)
+            nest = with_outermost(nest, repeated)
             specs = classify(operands, nest)
         chain = self.chain(specs, len(nest.shape), index_bits(nest))
         vector = vector_width(operands, nest, takes_rest=False)
         if repeated is not None:
-            in_flight = unroll(chain, vector, _nbytes_of(chain))
+            in_flight = unroll(chain, vector, nbytes_per_thread(chain))
             return linear, self.spec(LinearSpec, chain, vector, in_flight, True), nest
-        tiled = _with_rows(nest, _longest_loop(nest))
-        spec = self.spec(TileSpec, chain, vector, _tile_units(chain, vector), 1)
-        if _fill(nest.shape[-1], spec.width) * _fill(tiled.shape[-2], spec.height) >= MIN_FILL:
+        tiled = with_rows(nest, longest_loop(nest))
+        spec = self.spec(TileSpec, chain, vector, tile_units(chain, vector), 1)
+        if fill(nest.shape[-1], spec.width) * fill(tiled.shape[-2], spec.height) >= MIN_FILL:
             return tile, spec, tiled
-        spec = self.spec(LinearSpec, chain, vector, unroll(chain, vector, _nbytes_of(chain)))
+        spec = self.spec(LinearSpec, chain, vector, unroll(chain, vector, nbytes_per_thread(chain)))
         return linear, spec, nest
 
 
@@ -389,174 +384,3 @@ def choose(
 ) -> tuple[Any, LinearSpec | TileSpec, Nest]:
     """Return the family's module, the Spec, and the nest of the operands."""
     return _of(inputs, instrs, outputs).choose(shape, _operands(inputs, outputs))
-
-
-def _with_rows(nest: Nest, loop: int) -> Nest:
-    """The nest with one of the outer loops moved to the place of a tile's rows."""
-    last = len(nest.shape) - 1
-    if loop == last - 1:  # as it is
-        return nest
-    return nest.reordered([*(d for d in range(last) if d != loop), loop, last])
-
-
-def _fill(extent: int, length: int) -> float:
-    """Share of the tiles of some length that an extent fills."""
-    return extent / (-(-extent // length) * length)
-
-
-def _longest_loop(nest: Nest) -> int:
-    """The loop that a tile's rows go along: the longest but the innermost, of equal ones the inner."""
-    longest = 0
-    for loop, n in enumerate(nest.shape[:-1]):
-        if n >= nest.shape[longest]:
-            longest = loop
-    return longest
-
-
-def _nearest_loop(strides: Sequence[int]) -> int:
-    """The loop along which an operand's elements are nearest to each other."""
-    nearest, least = 0, sys.maxsize
-    for loop, step in enumerate(strides):
-        if step and abs(step) < least:
-            nearest, least = loop, abs(step)
-    return nearest
-
-
-def _is_transposed(strides: Sequence[int], loop: int) -> bool:
-    """Whether a loop other than the innermost goes along an operand's contiguous axis, or nearly contiguous one."""
-    return 0 < abs(strides[loop]) <= MAX_TRANSPOSED_STEP and abs(strides[-1]) > abs(strides[loop])
-
-
-def _repeated_loop(nest: Nest, num_outputs: int) -> int | None:
-    """A loop but the innermost that outputs move along and inputs do not, of few iterations with many elements each."""
-    for loop, n in enumerate(nest.shape[:-1]):
-        if n <= MAX_REPEATS and nest.size >= MIN_REPEATED * n:
-            moves = [strides[loop] != 0 for strides in nest.strides]
-            if all(moves[:num_outputs]) and not any(moves[num_outputs:]):
-                return loop if any(map(any, nest.strides[num_outputs:])) else None
-    return None
-
-
-def _with_outermost(nest: Nest, loop: int) -> Nest:
-    """The nest with one of its loops outermost, and loops that this makes neighbours merged."""
-    order = [loop, *(d for d in range(len(nest.shape)) if d != loop)]
-    moved = nest.reordered(order)
-    inner = collapse(moved.shape[1:], [strides[1:] for strides in moved.strides])
-    strides = [(first[0], *rest) for first, rest in zip(moved.strides, inner.strides, strict=True)]
-    return Nest((moved.shape[0], *inner.shape), tuple(strides), nest.shifts)
-
-
-def _transposed_loop(arrays: Sequence[Operand], nest: Nest, num_outputs: int) -> int | None:
-    """The loop along which most bytes of the inputs are contiguous, if that is not the innermost."""
-    votes = [0] * len(nest.shape)
-    for array, strides in list(zip(arrays, nest.strides, strict=False))[num_outputs:]:
-        nearest = _nearest_loop(strides)
-        if _is_transposed(strides, nearest):
-            votes[nearest] += array.type.nbytes
-    loop = max(range(len(votes)), key=votes.__getitem__)
-    is_worthwhile = votes[loop] and nest.shape[loop] >= MIN_TILE_SIDE and nest.shape[-1] >= MIN_TILE_SIDE
-    return loop if is_worthwhile else None
-
-
-def _with_transposed(specs: list[OperandSpec], nest: Nest, num_outputs: int) -> tuple[list[OperandSpec], int, int]:
-    """Stage the inputs that are contiguous along the last loop but one, as many as fit shared memory.
-
-    Returns
-    -------
-    specs, units, rows
-        The last two are the shape of the tile, see `TileSpec`: it is the larger, the fewer inputs there are.
-    """
-    words = sum(spec.words for spec in specs[num_outputs:])
-    units, rows = next((shape for limit, shape in STAGED_SHAPES if words <= limit), LEAST_STAGED_SHAPE)
-    left = MAX_STATIC_SHARED
-    result = []
-    for i, (spec, strides) in enumerate(zip(specs, nest.strides, strict=True)):
-        nbytes = tile.shared_nbytes(tile.WARP * units, tile.NUM_WARPS * rows, spec.type)
-        is_staged = i >= num_outputs and spec.kind == STRIDED and _is_transposed(strides, -2) and nbytes <= left
-        left -= nbytes * is_staged
-        result.append(spec.replace(kind=TRANSPOSED if strides[-2] == 1 else STEPPED) if is_staged else spec)
-    return result, units, rows
-
-
-def _tile_units(chain: Chain, vector: int) -> int:
-    """Units per thread of a tile: four elements, fewer where registers do not hold them."""
-    words = vector * chain.words
-    units = MAX_VECTOR // vector
-    while units > 1 and units * words > MAX_GATHERED:
-        units //= 2
-    return units
-
-
-def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
-    """Return the strides of C order, in elements."""
-    if len(shape) == 2:  # spelled out, for matrices are reduced all the time
-        return shape[1], 1
-    strides = []
-    step = 1
-    for n in reversed(shape):
-        strides.append(step)
-        step *= n
-    return tuple(reversed(strides))
-
-
-def classify(arrays: Sequence[Operand], nest: Nest) -> list[OperandSpec]:
-    """Return how each array moves through the nest, then each index that the nest has as a further operand."""
-    specs = []
-    for i, (strides, shift) in enumerate(zip(nest.strides, nest.shifts, strict=True)):
-        if i >= len(arrays):
-            specs.append(operand_spec(i64, INDEX, shift != 0))
-            continue
-        kind = UNIT if strides[-1] == 1 else OUTER if strides[-1] == 0 else STRIDED
-        specs.append(operand_spec(arrays[i].type, BROADCAST if not any(strides) else kind, shift != 0))
-    return specs
-
-
-def index_bits(nest: Nest) -> int:
-    """Return the width of indices that holds every element number and every distance."""
-    return 32 if nest.size < MAX_INDEX_32 and nest.reach < MAX_INDEX_32 else 64
-
-
-def vector_width(arrays: Sequence[Operand], nest: Nest, *, takes_rest: bool, limit: int = MAX_VECTOR) -> int:
-    """Return the elements per access: 16 bytes of the widest array, where strides and alignments allow that.
-
-    `takes_rest`: the family also computes innermost extents that are no multiple of the width; `limit`: its maximum.
-    """
-    streams = []
-    for array, strides, shift in zip(arrays, nest.strides, nest.shifts, strict=False):
-        if strides[-1] == 1:
-            streams.append((array.type.nbytes, strides, shifted_alignment(array, shift) if shift else array.alignment))
-        elif strides[-1]:
-            return 1
-    if not streams:
-        limit = min(limit, MAX_VECTOR)
-    vector = limit
-    for nbytes, _, _ in streams:
-        vector = min(vector, 16 // nbytes or 1)
-    while vector > 1 and not (
-        (takes_rest or nest.shape[-1] % vector == 0) and _are_even(streams, nest.shape[:-1], vector)
-    ):
-        vector //= 2
-    return vector
-
-
-def _are_even(streams: Sequence[tuple[int, tuple[int, ...], int]], outer: tuple[int, ...], vector: int) -> bool:
-    """Whether accesses of so many elements begin at multiples of their size; streams: bytes, strides, alignments."""
-    for nbytes, strides, alignment in streams:
-        if alignment % (vector * nbytes):
-            return False
-        for n, step in zip(outer, strides, strict=False):
-            if n > 1 and step % vector:
-                return False
-    return True
-
-
-def _nbytes_of(chain: Chain) -> int:
-    """Return the bytes of loads per thread: `exp` of complex128 takes 0.73 ms so, with two at a time 0.83 (H100)."""
-    return WIDEST if any(spec.type.nbytes == WIDEST for spec in chain.inputs) else NBYTES_IN_FLIGHT
-
-
-def unroll(chain: Chain, vector: int, nbytes_in_flight: int) -> int:
-    """Return the units per thread whose loads add up to a number of bytes; a power of two."""
-    nbytes = sum(spec.type.nbytes for spec in chain.inputs if spec.kind in {UNIT, STRIDED}) * vector
-    count = nbytes_in_flight // max(nbytes, MIN_UNIT_NBYTES)
-    return max(1, min(MAX_UNROLL, 1 << (count.bit_length() - 1 if count else 0)))

@@ -13,7 +13,7 @@ import math
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from oxinp._kernels.elementwise.plan import MAX_INDEX_32
+from oxinp._kernels.elementwise.access import MAX_INDEX_32
 from oxinp._kernels.fft import chirp
 from oxinp._kernels.fft.batch import Batch
 from oxinp._kernels.fft.chirp import ChirpSpec

@@ -9,7 +9,6 @@ from functools import cache
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from oxinp._kernels.gemm import select
 from oxinp._kernels.gemm.epilogue import Epilogue, scaled, subtracted
 from oxinp._kernels.gemm.fp16x2 import convert
 from oxinp._kernels.gemm.fp16x2 import guard as fp16x2_guard
@@ -17,7 +16,7 @@ from oxinp._kernels.gemm.fp16x2 import kernel as fp16x2
 from oxinp._kernels.gemm.fp16x2.convert import ConvertSpec
 from oxinp._kernels.gemm.fp16x2.guard import Fp16x2GuardSpec
 from oxinp._kernels.gemm.fp16x2.kernel import Fp16x2Spec
-from oxinp._kernels.gemm.multistage import grouped, tile_config
+from oxinp._kernels.gemm.multistage import choose, grouped, tile_config
 from oxinp._kernels.gemm.multistage import kernel as multistage
 from oxinp._kernels.gemm.multistage.cost import measured_tiles
 from oxinp._kernels.gemm.multistage.grouped import Group, GroupedSpec
@@ -99,7 +98,7 @@ def multistage_specs(device: Device) -> Iterator[MultistageSpec]:
 
 def _of_tiles(type_: Type, majors: tuple[str, str], side: int, device: Device) -> Iterator[MultistageSpec]:
     acc = SUMS[type_]
-    spec = select.multistage_spec(type_, acc, type_, majors, (16, 16), (1, side, side, side), device)
+    spec = choose.multistage_spec(type_, acc, type_, majors, (16, 16), (1, side, side, side), device)
     for tile in measured_tiles(type_, acc, device)[1]:
         found = spec.with_config(tile.config()).replace(num_batch=int(tile.max_side > 0))  # such are for batches
         if tile_config.is_legal(found, device):

@@ -9,8 +9,7 @@ cost model prefers.
 from __future__ import annotations
 
 import math
-from functools import cache, lru_cache
-from operator import itemgetter
+from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from oxinp._kernels.choice import Choice, decide, nominal
@@ -18,16 +17,7 @@ from oxinp._kernels.gemm import int_limbs
 from oxinp._kernels.gemm.epilogue import MAX_LENGTH, length, subtracted
 from oxinp._kernels.gemm.fp16x2 import plan as fp16x2
 from oxinp._kernels.gemm.multistage import kernel as multistage
-from oxinp._kernels.gemm.multistage import tile_config
-from oxinp._kernels.gemm.multistage.cost import (
-    MAX_SPLIT_K,
-    MIN_SPLIT_DEPTH,
-    MeasuredTile,
-    expected,
-    measured_tiles,
-    split_counts,
-)
-from oxinp._kernels.gemm.multistage.spec import MultistageSpec, TileConfig
+from oxinp._kernels.gemm.multistage.choose import config_of, configured, guarded, multistage_spec
 from oxinp._kernels.gemm.operand import Matrices, both_majors, contiguous, is_regular, sources, widest_copy
 from oxinp._kernels.gemm.ozaki import cost as ozaki_cost
 from oxinp._kernels.gemm.ozaki import plan as ozaki
@@ -42,9 +32,7 @@ from oxinp._kernels.reduce import plan as reduce
 from oxinp._ptx.types import Type, c64, c128, f32, f64
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from oxinp._kernels.choice import Device, Limits
+    from oxinp._kernels.choice import Device
     from oxinp._kernels.gemm.epilogue import Epilogue
     from oxinp._kernels.gemm.operand import Source
     from oxinp._kernels.plan import Plan
@@ -54,12 +42,7 @@ if TYPE_CHECKING:
 MIN_FP16X2_PRODUCTS = (
     5 << 28
 )  # multiply-adds from which fp16x2 is faster: its conversions take as long as small products
-MAX_SMALL_SIDE = 64  # M, N and K up to which copying element by element takes longer than the multiply-adds
 MIN_OZAKI_GAIN = 1.05  # speedup over f64 multiply-adds that the cost model has to expect of the Ozaki scheme
-# Sums of f32 are promoted after so much of K where C is one wave of tiles of this side: cuBLAS splits K there, and so
-# loses as little.
-PROMOTION, PEER_SIDE = 256, 128
-MAX_KEPT = 1024  # Specs, and lists of legal tiles, that are kept
 
 _PLAIN = Variant()
 
@@ -116,12 +99,12 @@ def plan(
     if variant != _PLAIN:
         spec, constants = varied(spec, variant, moves)
     may_split = variant.has_plain_sums or (spec.is_plain and variant.c_strides is None)
-    config = _config(spec, (problem[0], nominal(m), nominal(n), depth), device, may_split=may_split)
+    config = config_of(spec, (problem[0], nominal(m), nominal(n), depth), device, may_split=may_split)
     is_split_k = config.split_k > 1
     if variant.has_plain_sums and variant.epilogue and (is_split_k or length(variant.epilogue, acc) > MAX_LENGTH):
         return None
     product = multistage.plan(
-        _configured(spec, config, out, len(loops)),
+        configured(spec, config, out, len(loops)),
         (m, n, depth),
         (c_strides[-2], a_stride, b_stride),
         tuple(loops),
@@ -136,7 +119,7 @@ def plan(
     if not is_split_k:
         if batch or variant != _PLAIN:
             return product
-        made = _configured(spec, config, out, 0)
+        made = configured(spec, config, out, 0)
         return product.resizing(multistage.resizing(made, depth, a_stride, b_stride))
     size = math.prod(shape)
     shape = (product.scratch_nbytes // (size * acc.nbytes), size)
@@ -357,142 +340,8 @@ def plan_guarded(shape: tuple[int, int], depth: int, a: Matrices, b: Matrices, d
     copies = (widest_copy(a, (a_stride,)), widest_copy(b, (b_stride,)))
     problem = (1, *shape, depth)
     spec = multistage_spec(a.type, a.type, a.type, (a_major, b_major), copies, problem, device)
-    spec = _guarded(spec, problem, _known_processors(device.cc, device.max_shared_nbytes, device.num_sms))
+    spec = guarded(spec, problem, device)
     return multistage.plan(spec, (*shape, depth), (shape[1], a_stride, b_stride))
-
-
-@lru_cache(MAX_KEPT)
-def _guarded(spec: MultistageSpec, problem: tuple[int, int, int, int], device: _Processors) -> MultistageSpec:
-    """The Spec of the guarded kernel with the tile config that takes the least time."""
-    ways = expected(problem, _legal_tiles(spec, _limits(device)), (1,), spec, device, are_meant=False)
-    _, _, tile = min([(tile.max_side > 0, time, tile) for time, tile, _ in ways], key=itemgetter(0, 1))
-    return _configured(spec, tile.config(), spec.out, 0, is_guarded=True)
-
-
-class _Limits(NamedTuple):
-    """What of a device the legality of tile configs depends on."""
-
-    cc: tuple[int, int]
-    max_shared_nbytes: int
-
-
-class _Processors(NamedTuple):
-    """What of a device the cost model depends on."""
-
-    cc: tuple[int, int]
-    max_shared_nbytes: int
-    num_sms: int
-
-
-def _limits(device: Limits) -> _Limits:
-    return _known_limits(device.cc, device.max_shared_nbytes)
-
-
-_known_limits = cache(_Limits)
-_known_processors = cache(_Processors)
-
-
-def multistage_spec(
-    type: Type,
-    acc: Type,
-    out: Type,
-    majors: tuple[str, str],
-    copies: tuple[int, int],
-    problem: tuple[int, int, int, int],
-    device: Device,
-) -> MultistageSpec:
-    """The Spec with the first tile config of the cost model."""
-    count, m, n, depth = problem
-    is_small = max(m, n, depth) <= MAX_SMALL_SIDE
-    is_wave = count * -(-m // PEER_SIDE) * -(-n // PEER_SIDE) <= device.num_sms
-    return _structure(type, acc, out, *majors, *copies, is_small, is_wave and depth >= 2 * PROMOTION, _limits(device))
-
-
-@lru_cache(MAX_KEPT)
-def _structure(
-    type: Type,
-    acc: Type,
-    out: Type,
-    a_major: str,
-    b_major: str,
-    a_copy: int,
-    b_copy: int,
-    is_small: bool,
-    is_promoted: bool,
-    limits: _Limits,
-) -> MultistageSpec:
-    """The same, kept: of sizes it depends on what fits a copy, and on whether sums of f32 are promoted."""
-    mma, tiles = measured_tiles(type, acc, limits)
-    spec = MultistageSpec(type, acc, out, a_major, b_major, a_copy, b_copy, mma, *tiles[0][:6])
-    if mma != "fma":
-        return spec
-    is_smem_transposed = type.nbytes == 8 or (type.nbytes == 4 and not is_small)
-    promotion = PROMOTION if acc in (f32, c64) and is_promoted else 0
-    return spec.replace(is_smem_transposed=is_smem_transposed, promotion=promotion)
-
-
-@lru_cache(MAX_KEPT)
-def _legal_tiles(spec: MultistageSpec, limits: _Limits) -> tuple[MeasuredTile, ...]:
-    """The tiles of the cost model that are legal for a Spec, whatever its own tile config."""
-    _, tiles = measured_tiles(spec.type, spec.acc, limits)
-    return tuple([t for t in tiles if tile_config.is_legal(spec.with_config(t.config()), limits)])
-
-
-@lru_cache(MAX_KEPT)
-def _configured(
-    spec: MultistageSpec, config: TileConfig, out: Type, num_batch: int, *, is_guarded: bool = False
-) -> MultistageSpec:
-    """The Spec with a tile config, for batches of so many loops; with split-K, of partial products."""
-    is_split_k = config.split_k > 1
-    return spec.with_config(config).replace(
-        out=spec.acc if is_split_k else out, num_batch=num_batch, is_split_k=is_split_k, is_guarded=is_guarded
-    )
-
-
-def _config(
-    spec: MultistageSpec, problem: tuple[int, int, int, int], device: Device, *, may_split: bool = True
-) -> TileConfig:
-    """The tile config that was measured to be best, or that the cost model expects to take the least time."""
-    choice = _choice(
-        spec, problem, _known_processors(device.cc, device.max_shared_nbytes, device.num_sms), may_split=may_split
-    )
-    config: TileConfig = choice.default() if spec.is_triangle_only else decide(choice, device)
-    return config
-
-
-@lru_cache(MAX_KEPT)
-def _choice(
-    spec: MultistageSpec, problem: tuple[int, int, int, int], device: _Processors, *, may_split: bool
-) -> Choice:
-    """The tile configs of a product, of which the cost model is asked once."""
-    counts = split_counts(problem[3]) if may_split else (1,)
-
-    def is_legal(config: TileConfig) -> bool:
-        return tile_config.is_legal(spec.with_config(config), device) and (
-            config.split_k == 1 or (may_split and 1 < config.split_k <= min(MAX_SPLIT_K, problem[3] // MIN_SPLIT_DEPTH))
-        )
-
-    def ways() -> list[tuple[float, MeasuredTile, int]]:
-        return expected(problem, _legal_tiles(spec, _limits(device)), counts, spec, device)
-
-    @cache
-    def best() -> TileConfig:
-        _, tile, split_k = min(ways(), key=itemgetter(0))
-        return tile.config(split_k)
-
-    def candidates() -> Iterator[TileConfig]:
-        for _, tile, split_k in sorted(ways(), key=itemgetter(0)):
-            yield tile.config(split_k)
-        tiles = [
-            config
-            for config in tile_config.all_configs()
-            if is_legal(config) and tile_config.is_brief(spec.with_config(config))
-        ]
-        for split_k in counts:
-            yield from (config._replace(split_k=split_k) for config in tiles)
-
-    key, layout = (spec.type.name, spec.acc.name), (spec.a_major, spec.b_major)
-    return Choice("matmul/multistage", key, layout, problem, TileConfig, is_legal, best, candidates)
 
 
 @cache

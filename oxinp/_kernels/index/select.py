@@ -12,8 +12,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
+from oxinp._kernels.elementwise.access import classify, index_bits
 from oxinp._kernels.elementwise.chain import BoundChain, Chain
-from oxinp._kernels.elementwise.plan import classify, index_bits
 from oxinp._kernels.elementwise.planner import Planner
 from oxinp._kernels.nest import Nest
 from oxinp._kernels.plan import Argument, Launch, Plan, Read, Scratch, Step, Work

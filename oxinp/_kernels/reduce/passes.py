@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-from oxinp._kernels.elementwise.chain import INDEX, Chain, Divisor, Splitter
-from oxinp._kernels.elementwise.plan import (
+from oxinp._kernels.elementwise.access import (
     MAX_INDEX_32,
     classify,
     contiguous_strides,
@@ -14,6 +13,7 @@ from oxinp._kernels.elementwise.plan import (
     unroll,
     vector_width,
 )
+from oxinp._kernels.elementwise.chain import INDEX, Chain, Divisor, Splitter
 from oxinp._kernels.elementwise.planner import Planner, operand_spec
 from oxinp._kernels.nest import Nest, collapse, shifted_alignment
 from oxinp._kernels.plan import inputs as inputs_of

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from oxinp._kernels.choice import MIN_TUNED_NBYTES, unrolled
 from oxinp._kernels.elementwise import plan as elementwise
+from oxinp._kernels.elementwise.access import MAX_INDEX_32
 from oxinp._kernels.elementwise.chain import Divisor
-from oxinp._kernels.elementwise.plan import MAX_INDEX_32
 from oxinp._kernels.elementwise.planner import Planner
 from oxinp._kernels.plan import ALIGNMENT, SCRATCH, Argument, Joined, Launch, Plan, Work
 from oxinp._kernels.problem import MIN_COLUMNS, Instr, Operand, Output, ScalarOperand, touched_nbytes
@@ -198,7 +198,7 @@ class Reduction(Passes):
         if not at_once and units:  # `_group_rows` goes by powers of two, at both ends of which it has to be the same
             lines = group << (units.bit_length() - 1), (group << units.bit_length()) - 1
             if all(self._group_rows(1, n, walk.unroll, num_sms) == (group, count, 0, n) for n in lines):
-                fitting = min((MIN_TUNED_NBYTES - 1) // self._nbytes, (MAX_INDEX_32 - 1) // farthest)
+                fitting = min((MIN_TUNED_NBYTES - 1) // self._nbytes, (MAX_INDEX_32 - 1) // (farthest or 1))
                 if len(self._near) >= MAX_KEPT:
                     self._near.clear()
                 most = min(lines[1] * vector + vector - 1, fitting)

@@ -8,14 +8,14 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from oxinp._kernels.elementwise.chain import Chain, Divisor, OperandSpec, Splitter
-from oxinp._kernels.elementwise.plan import (
+from oxinp._kernels.elementwise.access import (
     classify,
     contiguous_strides,
     index_bits,
     unroll,
     vector_width,
 )
+from oxinp._kernels.elementwise.chain import Chain, Divisor, OperandSpec, Splitter
 from oxinp._kernels.elementwise.planner import Planner
 from oxinp._kernels.nest import Nest, collapse
 from oxinp._kernels.plan import Argument, Fill, Launch, Plan, Scratch, Work

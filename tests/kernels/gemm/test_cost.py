@@ -8,8 +8,8 @@ import pytest
 
 from oxinp._kernels.choice import nominal
 from oxinp._kernels.gemm import select
+from oxinp._kernels.gemm.multistage import choose, tile_config
 from oxinp._kernels.gemm.multistage import cost as multistage_cost
-from oxinp._kernels.gemm.multistage import tile_config
 from oxinp._kernels.gemm.multistage.spec import TileConfig
 from oxinp._kernels.gemm.operand import Matrices, sources
 from oxinp._kernels.gemm.sm90_mma import plan as sm90_mma
@@ -99,8 +99,8 @@ def test_multistage_choices(device):
     for (*batch, m, n), depth, a, _, (acc,) in problems(2, types):
         problem = (math.prod(batch), m, n, depth)
         majors, copies = tuple(draw.choices(("k", "mn"), k=2)), (draw.choice((16, 8, 0)), draw.choice((16, 8, 0)))
-        spec = select.multistage_spec(a.type, acc, acc, majors, copies, problem, device)
-        config = select._config(spec, problem, device)
+        spec = choose.multistage_spec(a.type, acc, acc, majors, copies, problem, device)
+        config = choose.config_of(spec, problem, device)
         assert isinstance(config, TileConfig)
         assert config == multistage_ranked(spec, problem, device)[0]
         seen.add((a.type, config))

@@ -7,6 +7,7 @@ import pytest
 
 from asv_benchmarks.kernels import multistage as program
 from oxinp._kernels.gemm import select
+from oxinp._kernels.gemm.multistage import choose
 from oxinp._kernels.gemm.multistage import kernel as multistage
 from oxinp._kernels.gemm.multistage.cost import measured_tiles
 from oxinp._kernels.gemm.multistage.spec import MultistageSpec
@@ -186,8 +187,8 @@ H200 = Device(132, (9, 0), 232448)
 def test_tiles_for_batches_are_chosen_for_many_small_matrices(type_, count):
     for side in (32, 64, 96):
         problem = (count, side, side, side)
-        config = select._config(
-            select.multistage_spec(type_, type_, type_, ("k", "mn"), (16, 16), problem, H200), problem, H200
+        config = choose.config_of(
+            choose.multistage_spec(type_, type_, type_, ("k", "mn"), (16, 16), problem, H200), problem, H200
         )
         small = [measured.config() for measured in measured_tiles(type_, type_, H200)[1] if measured.max_side]
         assert (config in small) == (count > 1 and side <= 64)
