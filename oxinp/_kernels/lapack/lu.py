@@ -18,7 +18,7 @@ from oxinp._kernels.blas3.plan import TriangularSystem
 from oxinp._kernels.choice import Choice, decide
 from oxinp._kernels.gemm import select
 from oxinp._kernels.gemm.operand import TRIANGULAR, Form, Matrices
-from oxinp._kernels.lapack import cluster, lu_cluster, lu_panel, rows
+from oxinp._kernels.lapack import back_substitution, cluster, lu_cluster, lu_panel, rows
 from oxinp._kernels.lapack.diagonal import STATUS_NBYTES
 from oxinp._kernels.lapack.lu_panel import WIDTHS, Panel
 from oxinp._kernels.plan import Argument, Fill, Plan, Scratch, beside
@@ -386,13 +386,14 @@ def plan_solve(stack: Stack, device: Device) -> Plan:
     more = scratch.take(factor.scratch_nbytes)
     a, status = (Argument(f"out{i}") for i in range(2))
     columns = (order, stack.num_columns)
-    above = solved(stack, 0, order, columns, UPPER, device)
-    return scratch.plan(
-        (
-            *factor.on(out0=a, out1=pivots, out2=permutation, out3=status, scratch=more),
-            *above.on(in0=a, out0=a.at(stack.at(0, order))),
-        )
-    )
+    x = a.at(stack.at(0, order))
+    spec = back_substitution.choose(stack.type, order, stack.num_columns - order, device) if count == 1 else None
+    if spec is None:
+        above = solved(stack, 0, order, columns, UPPER, device).on(in0=a, out0=x)
+    else:
+        flags = scratch.take(-(-order // spec.length) * 4)
+        above = back_substitution.steps(spec, order, stack.pitch, (a, x, flags), device)
+    return scratch.plan((*factor.on(out0=a, out1=pivots, out2=permutation, out3=status, scratch=more), *above))
 
 
 def plan_invert(stack: Stack, device: Device) -> Plan:
