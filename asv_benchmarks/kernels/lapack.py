@@ -27,7 +27,7 @@ from oxinp._driver.event import Event
 from oxinp._driver.graph import Graph
 from oxinp._driver.launch import LaunchAttribute, Launcher
 from oxinp._kernels.elementwise.plan import contiguous_strides
-from oxinp._kernels.lapack import lu, small_inverse
+from oxinp._kernels.lapack import back_substitution, lu_cluster, small_inverse
 from oxinp._kernels.lapack import plan as lapack
 from oxinp._kernels.plan import Beside, Launch, in_order
 from oxinp._kernels.problem import Operand
@@ -91,8 +91,10 @@ CASES = (
 ALTERNATIVES = {
     "solve f8": (
         {},
-        {(lu, "NARROW_ROWS"): 8192},
-        {(lu, "NARROW_ROWS"): 4096},
+        {(lu_cluster, "MOST_PANELS"): 1, (back_substitution, "MOST_COLUMNS"): 0},
+        {(lu_cluster, "MOST_PANELS"): 1},
+        {(back_substitution, "MOST_COLUMNS"): 0},
+        {(back_substitution, "LENGTHS"): (64,)},
     ),
     "solve f4": ({}, {(lapack, "WIDENED"): 1 << 20}),
     "inv f8": ({}, {(small_inverse, "STEP"): 4}),

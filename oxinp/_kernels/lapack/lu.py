@@ -18,7 +18,7 @@ from oxinp._kernels.blas3.plan import TriangularSystem
 from oxinp._kernels.choice import Choice, decide
 from oxinp._kernels.gemm import select
 from oxinp._kernels.gemm.operand import TRIANGULAR, Form, Matrices
-from oxinp._kernels.lapack import cluster, lu_cluster, lu_panel, rows
+from oxinp._kernels.lapack import back_substitution, cluster, lu_cluster, lu_panel, rows
 from oxinp._kernels.lapack.diagonal import STATUS_NBYTES
 from oxinp._kernels.lapack.lu_panel import WIDTHS, Panel
 from oxinp._kernels.plan import Argument, Fill, Plan, Scratch, beside
@@ -157,7 +157,11 @@ class _Factor:
         self.block = outer(stack, device)
         self.lows = self.block_columns()
         self.columns = 0, stack.num_columns  # in which a panel's exchanges are made at once
-        num_lists = stack.count if not self.block.looks_ahead else 2 * -(-self.block.width // self.panel_width(0))
+        num_lists = (
+            max(stack.count, lu_cluster.MOST_PANELS)
+            if not self.block.looks_ahead
+            else 2 * -(-self.block.width // self.panel_width(0))
+        )
         self.exchanges = self.scratch.take(3 * self.width * 4 * num_lists)
         self.board = lu_panel.board(self.scratch, stack.type, most, stack.count)
         # Blocks of a panel wait for each other: of many panels only so many at a time that all are resident.
@@ -244,9 +248,9 @@ class _Factor:
     def factor(self, low: int, high: int) -> None:
         """Factor some columns below the diagonal."""
         if high - low <= self.group(low):
-            width = self.panel_width(low)
-            for start in range(low, high, width):
-                end = min(start + width, high)
+            end = low
+            while end < high:
+                start, end = end, min(end + self.launch_width(end), high)
                 self.factor_panel(start, end, high)
                 if end < high:
                     lines, columns = (end, self.stack.num_rows), (end, high)
@@ -291,6 +295,11 @@ class _Factor:
         """Return how many columns panels have in the block column that has a column."""
         spec = self.cluster(self.lows[self.block_of(low)])
         return self.width if spec is None else spec.width
+
+    def launch_width(self, low: int) -> int:
+        """Return how many columns are factored at once from a column on."""
+        spec = self.cluster(low)
+        return self.panel_width(low) * (1 if spec is None else spec.num_panels)
 
     def lists(self, low: int) -> Argument:
         """Where the exchanges of the panel from a column on are kept: of all of two block columns, or of a panel."""
@@ -386,13 +395,14 @@ def plan_solve(stack: Stack, device: Device) -> Plan:
     more = scratch.take_of(factor)
     a, status = (Argument(f"out{i}") for i in range(2))
     columns = (order, stack.num_columns)
-    above = solved(stack, 0, order, columns, UPPER, device)
-    return scratch.plan(
-        (
-            *factor.on(out0=a, out1=pivots, out2=permutation, out3=status, scratch=more),
-            *above.on(in0=a, out0=a.at(stack.at(0, order))),
-        )
-    )
+    x = a.at(stack.at(0, order))
+    spec = back_substitution.choose(stack.type, order, stack.num_columns - order, device) if count == 1 else None
+    if spec is None:
+        above = solved(stack, 0, order, columns, UPPER, device).on(in0=a, out0=x)
+    else:
+        flags = scratch.take(-(-order // spec.length) * 4)
+        above = back_substitution.steps(spec, order, stack.pitch, (a, x, flags), device)
+    return scratch.plan((*factor.on(out0=a, out1=pivots, out2=permutation, out3=status, scratch=more), *above))
 
 
 def plan_solve_apart(stack: Stack, num_columns: int, b_strides: tuple[int, int, int], device: Device) -> Plan:

@@ -13,6 +13,10 @@ by comparing magnitudes as integers; every block puts its candidate and that row
 waits until it has those of all. The row of the best candidate and the one on the diagonal change positions; the
 multipliers and what is left of the panel are computed.
 
+Where shared memory has room for two panels, one behind the other, a launch factors both. Between them, the rows of the
+first one's pivots go to all blocks, each of which solves for the second panel's rows of U, and takes the product off
+its rows.
+
 Per panel: rows * width^2 flops, and per column one way from block to block. What blocks put into each other's memory,
 and what warps tell each other, is there twice, for columns of even and of odd number: who tells of a column has all
 that was told of the one before, so that nobody reads of the one before that any more.
@@ -22,6 +26,7 @@ from __future__ import annotations
 
 import struct
 from functools import cache
+from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
 from oxinp._kernels.gemm.multistage.warp_mma import multiply_add
@@ -46,6 +51,7 @@ if TYPE_CHECKING:
 # Threads of a block, blocks of a cluster, rows of a thread.
 SHAPES = ((128, 8), (128, 16), (256, 8), (256, 16), (512, 8), (512, 16), (512, 16, 2))
 CHUNK = 8  # elements of a row that are brought up to date without asking whether there are as many
+MOST_PANELS, FEW_THREADS = 2, 256  # of a launch, of blocks of so many threads at most
 UNROLL = 8  # rows of a warp that are on their way at a time
 
 
@@ -61,12 +67,15 @@ class ClusterSpec(NamedTuple):
         Of the cluster.
     num_lines : int
         Rows of a thread.
+    num_panels : int
+        That follow each other, 1 or 2; of threads with one row.
     """
 
     type: Type
     num_threads: int
     num_blocks: int
     num_lines: int = 1
+    num_panels: int = 1
 
     @property
     def width(self) -> int:
@@ -81,14 +90,21 @@ class ClusterSpec(NamedTuple):
     @property
     def shared_nbytes(self) -> int:
         """Of a block, and some more."""
-        lines = 2 + 2 * self.num_blocks
-        return (self.height * (self.width + 3) + lines * (self.width + 1)) * self.type.nbytes + 2048
+        lines, several = 2 + 2 * self.num_blocks, self.num_panels - 1
+        elements = self.height * (self.num_panels * self.width + 3) + lines * (self.width + 1)
+        return (elements + several * 3 * self.width**2) * self.type.nbytes + 2048
 
 
 def choose(type: Type, num_rows: int, device: Device) -> ClusterSpec | None:
     """Return the Spec of the smallest cluster that has a panel's rows; None where there is none."""
-    specs = (ClusterSpec(type, *shape) for shape in SHAPES)
+    specs = [ClusterSpec(type, *shape) for shape in SHAPES]
+    specs = [spec._replace(num_panels=n) for spec in specs for n in range(_most_panels(spec), 0, -1)]
     return cluster.smallest((spec for spec in specs if _has_registers(spec)), num_rows, device)
+
+
+def _most_panels(spec: ClusterSpec) -> int:
+    """Return how many panels a launch may factor: of more threads or rows the registers are too few for two."""
+    return MOST_PANELS if spec.num_threads <= FEW_THREADS and spec.num_lines == 1 else 1
 
 
 def _has_registers(spec: ClusterSpec) -> bool:
@@ -120,7 +136,7 @@ class _ClusterPanel(PanelKernel):
         k = Builder("lu_cluster_panel", block=spec.num_threads, cluster=spec.num_blocks, target="sm_90", min_blocks=1)
         super().__init__(k, spec.type, spec.height)
         self.spec, self.num_warps, self.columns = spec, spec.num_threads // WARP, spec.width
-        self.line = self.columns + 1
+        self.line = spec.num_panels * self.columns + 1
         self.take()
         self.partials = k.dynamic_shared(u32, 2 * self.num_warps * WORDS)
         self.candidates = k.dynamic_shared(u32, 2 * spec.num_blocks * WORDS)
@@ -130,6 +146,12 @@ class _ClusterPanel(PanelKernel):
         self.reciprocals = k.dynamic_shared(spec.type, 2 * spec.num_blocks)
         self.vector = max(1, 16 // spec.type.nbytes)
         self.stores = ClusterStores(k)
+        if spec.num_panels > 1:
+            self.pivot_stores = ClusterStores(k)
+            # Of the first panel's pivots: this block's rows, and in all blocks those of two panels; U.
+            self.owners = k.dynamic_shared(u32, self.columns)
+            self.pivot_rows = k.dynamic_shared(spec.type, 2 * self.columns**2)
+            self.upper = k.dynamic_shared(spec.type, self.columns**2)
 
     def build(self) -> Kernel:
         k, spec = self.k, self.spec
@@ -147,21 +169,33 @@ class _ClusterPanel(PanelKernel):
         ]
         # From here on every block is there. What it has read it has: nothing is written yet that would be flushed.
         cluster_barrier(k, is_ordering=False)
-        winner = k.var(0, u32)
-        with k.range(k.const(0, u32), self.num_columns) as column:
-            self.tell(column)
-            with k.when(column > 0):  # while what others tell is on its way
-                self.note(column - 1, winner.get())
-            self.stores.wait(column)
-            winner.set(self.eliminate(column))
-        self.note(self.num_columns - 1, winner.get())
-        for line in self.lines:
-            self.keep_upper(line)
+        if spec.num_panels == 1:
+            self.factor(k.const(0, u32))
+        else:
+            with k.range(k.const(0, u32), self.num_columns, self.columns) as first:
+                with k.when(first > 0):
+                    self.proceed(first)
+                self.factor(first)
         k.warp_sync()
         for i, line in enumerate(self.lines):
             self.rows_out(own + i * WARP, line)
-        self.report()
         return k.build()
+
+    def factor(self, first: Value) -> None:
+        """Factor the panel that begins at a column."""
+        k, winner = self.k, self.k.var(0, u32)
+        end = k.min(first + self.columns, self.num_columns)
+        self.begin_lists()
+        with k.range(first, end) as column:
+            self.tell(column, column - first)
+            with k.when(column > first):  # while what others tell is on its way
+                self.note(column - first - 1, winner.get())
+            self.stores.wait(column)
+            winner.set(self.eliminate(column, column - first) - first)
+        self.note(end - first - 1, winner.get())
+        for line in self.lines:
+            self.keep_upper(line, first)
+        self.report(first)
 
     # -- memory
 
@@ -169,9 +203,9 @@ class _ClusterPanel(PanelKernel):
         """Let the rows of each warp come in, zeros where there are none."""
         k, copies, nbytes = self.k, AsyncCopies(self.k), self.type.nbytes
         at_once = WARP // self.columns
-        first, column = own + k.lane / self.columns, k.lane % self.columns
+        first, lane = own + k.lane / self.columns, k.lane % self.columns
         with k.range(k.const(0, u32), WARP * self.spec.num_lines, at_once * UNROLL) as start:
-            for i in range(0, at_once * UNROLL, at_once):
+            for i, column in product(range(0, at_once * UNROLL, at_once), self.each_panel(lane)):
                 row = first + start + i
                 is_there = (self.top + row < self.num_rows) & (column < self.num_columns)
                 place = k.cast(k.where(is_there, self.top + row, k.const(0, u32)), i64) * self.pitch
@@ -182,26 +216,32 @@ class _ClusterPanel(PanelKernel):
         copies.wait()
         k.warp_sync()
 
+    def each_panel(self, column: Value) -> list[Value]:
+        """A column of each panel."""
+        return [column + i * self.columns if i else column for i in range(self.spec.num_panels)]
+
     def rows_out(self, own: Value, line: _Line) -> None:
         """Store a row of each lane at its position."""
         k = self.k
         at_once = WARP // self.columns
-        first, column = k.lane / self.columns, k.lane % self.columns
+        first, lane = k.lane / self.columns, k.lane % self.columns
         with k.range(k.const(0, u32), WARP, at_once * UNROLL) as start:
             for i in range(0, at_once * UNROLL, at_once):
                 row = first + start + i
                 position = k.shfl_idx(line.position.get(), row)
-                with k.when((position < self.num_rows) & (column < self.num_columns)):
-                    place = k.cast(position, i64) * self.pitch + k.cast(column, i64)
-                    self.a[place] = self.tile[(own + row) * self.line + column]
+                for column in self.each_panel(lane):
+                    with k.when((position < self.num_rows) & (column < self.num_columns)):
+                        place = k.cast(position, i64) * self.pitch + k.cast(column, i64)
+                        self.a[place] = self.tile[(own + row) * self.line + column]
 
-    def keep_upper(self, line: _Line) -> None:
+    def keep_upper(self, line: _Line, first: Value) -> None:
         """Put what a pivot's row has of U behind its multipliers."""
         k, position = self.k, line.position.get()
-        with k.when(position < self.num_columns):
+        number = position - first
+        with k.when((number < self.columns) & (position < self.num_columns)):
             upper = line.multipliers.at(position)
             for i, value in enumerate(line.values):
-                with k.when(position + i < self.columns):
+                with k.when(number + i < self.columns):
                     upper[i] = value.get()
 
     # -- the pivot
@@ -259,11 +299,11 @@ class _ClusterPanel(PanelKernel):
         for i, line in enumerate(self.lines):
             inverses[self.k.tid + i * self.spec.num_threads] = self.inverse(line.values[0].get())
 
-    def tell(self, column: Value) -> None:
+    def tell(self, column: Value, number: Value) -> None:
         """Put this block's candidate and its row into the memory of all."""
         k, stores, num_blocks = self.k, self.stores, self.spec.num_blocks
         # Elements of rows that are in use go to the other blocks by lanes, some each.
-        num_lanes = (k.const(self.columns, u32) - column + (self.vector - 1)) / self.vector
+        num_lanes = (k.const(self.columns, u32) - number + (self.vector - 1)) / self.vector
         with k.when(k.tid == 0):
             line_nbytes = WORDS * u32.nbytes
             stores.expect(column, (num_lanes * line_nbytes + (line_nbytes + self.type.nbytes)) * num_blocks)
@@ -340,8 +380,8 @@ class _ClusterPanel(PanelKernel):
 
     # -- the rest of the panel
 
-    def eliminate(self, column: Value) -> Value:
-        """Exchange two positions, and eliminate a column; return from which position the pivot comes."""
+    def eliminate(self, column: Value, number: Value) -> Value:
+        """Exchange two positions, and eliminate a column of a panel; return from which position the pivot comes."""
         k, num_blocks = self.k, self.spec.num_blocks
         half = column % 2 * num_blocks
         candidates = self.candidates.at(half * WORDS)
@@ -356,7 +396,7 @@ class _ClusterPanel(PanelKernel):
             with k.when(line.position > column):
                 factor = self.quotient(line.values[0].get(), pivot_row[0], reciprocal)
                 line.multipliers[column] = factor
-                self.update(k.const(self.columns, u32) - column, pivot_row, -factor, line, 0)
+                self.update(k.const(self.columns, u32) - number, pivot_row, -factor, line, 0)
         return winner
 
     def update(self, left: Value, pivot_row: Pointer, factor: Value, line: _Line, start: int) -> None:
@@ -384,6 +424,69 @@ class _ClusterPanel(PanelKernel):
             is_zero = pivot == k.const(0, self.type)
             found.set(k.where(is_zero, element, element / k.where(is_zero, k.const(1, self.type), pivot)))
         return found.get()
+
+    # -- from one panel to the next
+
+    def proceed(self, first: Value) -> None:
+        """Bring the panel that begins at a column up to date with the one before."""
+        k, (line,), stores = self.k, self.lines, self.pivot_stores
+        before, number = first - self.columns, line.position - first + self.columns
+        with k.when(k.tid < self.columns):
+            self.owners[k.tid] = NOWHERE
+        with k.when(k.tid == 0):
+            stores.expect(0, 2 * self.columns**2 * self.type.nbytes)
+        k.barrier()
+        with k.when(number < self.columns):
+            self.owners[number] = k.tid
+        k.barrier()
+        self.send_pivot_rows(before)
+        stores.wait(0)
+        with k.when(k.tid < self.columns):
+            self.solve()
+        k.barrier()
+        own = self.tile.at(k.tid * self.line)
+        with k.when(number < self.columns):
+            for i in range(self.columns):
+                own.at(first)[i] = self.upper[number * self.columns + i]
+        with k.when((number >= self.columns) & (line.position >= first)):
+            for i, value in enumerate(line.values):
+                value.set(own.at(first)[i])
+            with k.range(k.const(0, u32), self.columns, 2) as start:
+                for row in (start, start + 1):
+                    factor, upper = -own[before + row], self.upper.at(row * self.columns)
+                    for place in range(0, self.columns, self.vector):
+                        for i, element in enumerate(upper.load(place, self.vector), place):
+                            line.values[i].set(multiply_add(k, factor, element, line.values[i].get()))
+
+    def send_pivot_rows(self, before: Value) -> None:
+        """Put the rows of this block's pivots, from a column on, into the memory of all."""
+        k, length, num_blocks = self.k, 2 * self.columns, self.spec.num_blocks
+        lanes = length // self.vector
+        at_once, place = min(WARP // lanes, num_blocks), k.lane % lanes * self.vector
+        with k.range(k.warp + 0, k.const(self.columns, u32), self.num_warps) as number:
+            owner = self.owners[number]
+            with k.when((owner != NOWHERE) & (k.lane < lanes * at_once)):
+                row = self.tile.at(owner * self.line + before + place)
+                words = [
+                    word for element in (row[i] for i in range(self.vector)) for part in element.parts
+                    for word in self.words_of(part)
+                ]  # fmt: skip
+                for first in range(0, num_blocks, at_once):
+                    rank = k.lane / lanes % at_once + first
+                    self.pivot_stores.store_words(0, self.pivot_rows, number * length + place, words, rank)
+
+    def solve(self) -> None:
+        """Solve with the first panel's triangle for this thread's column of the second one, by substitution."""
+        k, columns = self.k, self.columns
+        rows = [self.pivot_rows.at(i * 2 * columns) for i in range(columns)]
+        values = [k.var(row.at(columns)[k.tid]) for row in rows]
+        for first in range(0, columns, self.vector):
+            for row in range(first + 1, columns):
+                for i, factor in enumerate(rows[row].load(first, self.vector), first):
+                    if i < row:
+                        values[row].set(multiply_add(k, -factor, values[i].get(), values[row].get()))
+        for row, value in enumerate(values):
+            self.upper[k.tid + row * columns] = value.get()
 
 
 def _top_word(number: float, real: Type) -> int:

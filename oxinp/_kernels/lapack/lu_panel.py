@@ -129,8 +129,7 @@ class PanelKernel:
         self.pivots = self.pivots.at(wide * self.pivots_move)
         self.exchanges = self.exchanges.at(self.matrix * (3 * self.width))
         self.top = self.rank * self.height  # this block's first row in the panel
-        self.lists = k.var(k.lane + k.const(0, u32)), k.var(NOWHERE, u32), k.var(NOWHERE, u32)
-        self.winners = k.var(0, u32)  # of the column of the lane's number
+        self.begin_lists()
         self.first_zero = k.var(NOWHERE, u32)
         self.is_noting = (self.rank == 0) & (k.warp == k.block[0] // WARP - 1)
 
@@ -172,6 +171,12 @@ class PanelKernel:
 
     # -- exchanges
 
+    def begin_lists(self) -> None:
+        """Begin a panel's lists: every row on top is where it was."""
+        k = self.k
+        self.lists = k.var(k.lane + k.const(0, u32)), k.var(NOWHERE, u32), k.var(NOWHERE, u32)
+        self.winners = k.var(0, u32)  # of the column of the lane's number
+
     def note_pivot(self, column: Any, pivot: Value) -> None:
         """Keep the first column whose pivot is zero."""
         k = self.k
@@ -199,15 +204,17 @@ class PanelKernel:
                 top.set(k.where(is_on_top, from_top, from_below))
             self.winners.set(k.where(lane == column, winner, self.winners))
 
-    def report(self) -> None:
-        """Write exchanges and pivots; take the minimum of the status and the number of the first pivot that is zero."""
-        k = self.k
-        with k.when(self.is_noting):
-            with k.when(k.lane < self.width):
-                for i, values in enumerate(self.lists):
-                    self.exchanges[k.lane + i * self.width] = values.get()
-            with k.when(k.lane < self.num_columns):
-                self.pivots[k.lane] = self.first + self.winners
+    def report(self, start: Value | int = 0) -> None:
+        """Write exchanges and pivots; take the minimum of the status and the number of the first pivot that is zero.
+
+        Of the panel that begins at a column, a multiple of `width`, of several that are factored together.
+        """
+        k, column = self.k, self.k.lane + start
+        with k.when(self.is_noting & (k.lane < self.width)):
+            for i, values in enumerate(self.lists):
+                self.exchanges[column + 2 * start + i * self.width] = values.get()
+            with k.when(column < self.num_columns):
+                self.pivots[column] = self.first + start + self.winners
             with k.when((k.lane == 0) & (self.first_zero != NOWHERE)):
                 wide = [k.cast(x, u64) for x in (self.start + self.matrix, self.order, self.first + self.first_zero)]
                 self.status.atomic("min", 0, wide[0] * wide[1] + wide[2])

@@ -8,7 +8,7 @@ has the permutation. Of permutations some threads have a line.
 
 Algorithm: what moves is read, then, behind a barrier, written. Exchanges move up to 2 * width elements per column. In
 some columns right of the panel the first warp then solves with the panel's unit lower triangle, by substitution: the
-panel's rows of U.
+panel's rows of U. Of two panels it does so twice; between, all warps take off what the second one's rows lose.
 """
 
 from __future__ import annotations
@@ -46,11 +46,14 @@ class ExchangeSpec(NamedTuple):
         Of a panel, but for the last one.
     follows : bool
         It may begin before the kernel before it has ended (sm_90).
+    num_panels : int
+        Panels whose rows of U are computed together.
     """
 
     type: Type
     columns: int
     follows: bool = False
+    num_panels: int = 1
 
 
 @cache
@@ -69,7 +72,9 @@ def make_exchange(spec: ExchangeSpec) -> Kernel:
     matrix = k.ctaid / (strips + 1)
     strip = k.ctaid - matrix * (strips + 1)
     lists = lists.at(matrix * length)
-    triangle = k.shared(type, columns * columns)  # the panel's, column by column
+    side = columns * spec.num_panels
+    triangle = k.shared(type, side * side)  # the panels', column by column
+    above = k.shared(type, columns * WARP) if spec.num_panels > 1 else None  # rows of U, of the first panel
     if spec.follows:
         follow(k)
     with k.when(strip < strips):
@@ -80,17 +85,29 @@ def make_exchange(spec: ExchangeSpec) -> Kernel:
         is_solved = (number >= skipped) & (number < skipped + num_solved)
         is_solving = (num_solved != 0) & (strip * WARP + WARP > skipped) & (strip * WARP < skipped + num_solved)
         with k.when(is_solving):
-            for start in range(0, columns * columns, BLOCK):
+            for start in range(0, side * side, BLOCK):
                 entry = k.tid + start if start else k.tid
-                row, place = entry / columns, entry % columns
-                triangle[place * columns + row] = own[k.cast(first + row, i64) * pitch + k.cast(skipped + place, i64)]
+                row, place = entry / side, entry % side
+                triangle[place * side + row] = own[k.cast(first + row, i64) * pitch + k.cast(skipped + place, i64)]
         with k.range(0, num_panels) as panel:
             _exchange(
                 k, length // 3, base, pitch, first + panel * columns, lists.at(panel * length), number < num_columns
             )
             k.barrier()
-        with k.when(is_solving & (k.warp == 0) & is_solved):
-            _substitute(k, columns, triangle, base.at(k.cast(first, i64) * pitch), pitch)
+        upper = base.at(k.cast(first, i64) * pitch)
+        if above is None:
+            with k.when(is_solving & (k.warp == 0) & is_solved):
+                _substitute(k, columns, triangle, columns, upper, pitch)
+        else:
+            with k.when(is_solving), k.range(k.const(0, u32), spec.num_panels) as panel:
+                with k.when(panel > 0):
+                    _reduce(k, columns, triangle, above, upper, pitch, is_solved)
+                    k.barrier()
+                with k.when((k.warp == 0) & is_solved):
+                    diagonal = triangle.at(panel * (columns * (side + 1)))
+                    own = upper.at(k.cast(panel * columns, i64) * pitch)
+                    _substitute(k, columns, diagonal, side, own, pitch, above)
+                k.barrier()
     with k.otherwise():
         own = permutation.at(k.cast(matrix, i64) * k.cast(order, i64))
         with k.range(0, num_panels) as panel:
@@ -137,19 +154,50 @@ def _permute(k: Builder, width: int, permutation: Pointer, first: Value, lists: 
         permutation[k.cast(first + target, i64)] = held.get()
 
 
-def _substitute(k: Builder, width: int, triangle: Pointer, column: Pointer, pitch: Value) -> None:
-    """Solve for a thread's column, of which the first rows are in memory, with a unit lower triangle."""
+def _reduce(
+    k: Builder, width: int, triangle: Pointer, above: Pointer, column: Pointer, pitch: Value, is_there: Value
+) -> None:
+    """Take the product of a panel's rows below its triangle and its rows of U off the next panel's, some per warp."""
+    per_warp = width // NUM_WARPS
+    rows = [k.warp * per_warp + (width + i) for i in range(per_warp)]
+    with k.when(is_there):
+        places = [column.at(k.cast(row, i64) * pitch) for row in rows]
+        values = [k.var(place[0]) for place in places]
+        with k.range(k.const(0, u32), width) as before:
+            factor = -above[before * WARP + k.lane]
+            for row, value in zip(rows, values, strict=True):
+                value.set(multiply_add(k, triangle[before * (2 * width) + row], factor, value.get()))
+        for place, value in zip(places, values, strict=True):
+            place[0] = value.get()
+
+
+def _substitute(
+    k: Builder,
+    width: int,
+    triangle: Pointer,
+    side: int,
+    column: Pointer,
+    pitch: Value,
+    kept: Pointer | None = None,
+) -> None:
+    """Solve for a thread's column, of which the first rows are in memory, with a unit lower triangle.
+
+    The triangle's columns are `side` elements apart. What is found is kept in shared memory too, if there is a place.
+    """
     type_ = column.type
     vector = max(1, 16 // type_.nbytes)
     values = [k.var(column[k.const(i, i64) * pitch]) for i in range(width)]
     for i, value in enumerate(values[:-1]):
         factor = -value.get()
         for start in range((i + 1) // vector * vector, width, vector):
-            for m, element in enumerate(triangle.load(i * width + start, vector), start):
+            for m, element in enumerate(triangle.load(i * side + start, vector), start):
                 if m > i:
                     values[m].set(multiply_add(k, element, factor, values[m].get()))
-    for i, value in enumerate(values[1:], 1):
-        column[k.const(i, i64) * pitch] = value.get()
+    for i, value in enumerate(values):
+        if i:
+            column[k.const(i, i64) * pitch] = value.get()
+        if kept is not None:
+            kept[k.lane + i * WARP] = value.get()
 
 
 @cache
@@ -250,7 +298,7 @@ class Exchange(NamedTuple):
     pitch, move, count : int
         See `lu_panel.Panel`.
     num_solved : int
-        Columns right of a panel of full width of which its rows of U are computed.
+        Columns right of panels of full width, one or two, of which their rows of U are computed.
     follows : bool
         See `ExchangeSpec`.
     permutes : bool
@@ -291,7 +339,8 @@ def exchange(given: Exchange, a: Argument, permutation: Argument, lists: Argumen
     work = Work(0, 4 * width * others * given.type.nbytes * given.count)
     grid = ((strips + 1) * given.count if given.permutes else strips, 1, 1)
     places = (a.at(start * given.type.nbytes), permutation, lists)
-    return Launch(make_exchange(ExchangeSpec(given.type, given.each, given.follows)), grid, places, constants, work)
+    spec = ExchangeSpec(given.type, given.each, given.follows, num_panels if given.num_solved else 1)
+    return Launch(make_exchange(spec), grid, places, constants, work)
 
 
 def start(permutation: Argument, order: int, count: int) -> Launch:

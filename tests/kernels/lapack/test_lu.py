@@ -6,15 +6,16 @@ import numpy as np
 import pytest
 import scipy.linalg
 
-from oxinp._kernels.lapack import diagonal, lu, lu_cluster, lu_panel, rows
+from oxinp._kernels.lapack import back_substitution, diagonal, lu, lu_cluster, lu_panel, rows
 from oxinp._kernels.lapack import plan as lapack
+from oxinp._kernels.lapack.back_substitution import BackSubstitutionSpec
 from oxinp._kernels.lapack.lu_cluster import ClusterSpec
 from oxinp._kernels.lapack.lu_panel import PanelSpec
 from oxinp._kernels.lapack.rows import ExchangeSpec, PermuteSpec
-from oxinp._kernels.plan import Beside
+from oxinp._kernels.plan import Beside, Scratch, outputs
 from oxinp._kernels.problem import Operand
-from oxinp._ptx.types import c64, c128, f32, f64
-from tests.kernels.lapack.case import RATIO, draw, factored, inverse, solution, watch_plans
+from oxinp._ptx.types import c64, c128, f32, f64, from_dtype
+from tests.kernels.lapack.case import RATIO, draw, factored, inverse, run, solution, watch_plans
 from tests.kernels.lapack.spills import check_assembled
 from tests.kernels.machine import machine
 from tests.thinned import thinned
@@ -131,6 +132,86 @@ def test_panels_of_a_cluster(dtype, shape):
     *found, status = factored(machine(), CLUSTERS, a)
     assert status == diagonal.NO_ZERO
     check_factors(found, a)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shape", "most"),
+    [
+        ("f8", (140, 70), 2),
+        ("f4", (100, 200), 2),
+        ("f8", (75, 75), 1),
+        pytest.param("f8", (150, 150), 2, marks=pytest.mark.slow),
+        pytest.param("c8", (97, 97), 2, marks=pytest.mark.slow),
+        pytest.param("c16", (75, 60), 2, marks=pytest.mark.slow),
+    ],
+)
+def test_panels_that_are_factored_together(dtype, shape, most, monkeypatch):
+    """The last ones are narrower, and rows of U to their right are those of both."""
+    monkeypatch.setattr(lu_cluster, "MOST_PANELS", most)
+    monkeypatch.setattr(lu_cluster, "SHAPES", ((32, 2), (64, 4)))
+    answer = {"width": 128, "group": 128}
+    device = SimpleNamespace(
+        **vars(CLUSTERS) | {"tuned": lambda choice: answer if choice.family == "lu/outer" else None}
+    )
+    plans = watch_plans(monkeypatch, lu, "plan_factor", is_late=False)
+    a = draw(np.random.default_rng(2), dtype, *shape)
+    *found, status = factored(machine(), device, a)
+    assert status == diagonal.NO_ZERO
+    check_factors(found, a)
+    names = [step.kernel.name for step in plans[0].steps if hasattr(step, "kernel")]
+    width = lu_cluster.WIDTHS[a.itemsize] * most
+    assert names.count("lu_cluster_panel") == -(-min(shape) // width)
+
+
+def test_pivots_of_panels_that_are_factored_together():
+    a = scipy.linalg.hadamard(64).astype("f4")  # every column has equal ones, and every step is exact
+    a[:, 35] = a[:, 3]
+    factors, pivots, _, status = factored(machine(), CLUSTERS, a)
+    right = scipy.linalg.lu_factor(a[:, :35])
+    assert status == 35
+    assert pivots[:35].tolist() == right[1].tolist()
+    assert np.array_equal(factors[:35, :35], right[0][:35])  # rows below change places later on
+
+
+@pytest.mark.parametrize(
+    ("dtype", "n", "columns", "scale"),
+    [
+        ("f8", 300, 1, 1.0),
+        ("f4", 130, 2, 1.0),
+        ("c16", 150, 2, 1.0),
+        ("c8", 40, 1, 1.0),
+        ("f8", 60, 1, 1e-305),
+        ("f8", 60, 1, 1e301),
+    ],
+)
+def test_back_substitution(dtype, n, columns, scale, monkeypatch):
+    """What lies below the diagonal and beside X stays, and is not read; pivots may be near the ends of the range."""
+    monkeypatch.setattr(back_substitution, "FEWEST_ROWS", 1)
+    given = draw(np.random.default_rng(n), dtype, n, n + columns + 5)
+    given[:, :n] += 4 * np.eye(n)
+    given = (given * scale).astype(dtype)
+    given[:, :n][np.tri(n, k=-1, dtype=bool)] = np.nan
+    device = SimpleNamespace(**vars(CLUSTERS) | {"num_sms": 2})
+    spec, scratch, (a,) = back_substitution.choose(from_dtype(dtype), n, columns, device), Scratch(), outputs(1)
+    places = a, a.at(n * given.itemsize), scratch.take(4 * n)
+    plan = scratch.plan(back_substitution.steps(spec, n, n + columns + 5, places, device))
+    (found,) = run(machine(), plan, [given.copy()], ())
+    x, upper = found[:, n : n + columns].copy(), np.triu(given[:, :n])
+    found[:, n : n + columns] = given[:, n : n + columns]
+    assert np.array_equal(found, given, equal_nan=True)
+    norms = [np.linalg.norm(y / scale, 1) for y in (upper @ x - given[:, n : n + columns], upper)]
+    assert norms[0] <= RATIO / 10 * np.finfo(dtype).eps * norms[1] * np.linalg.norm(x, 1)
+
+
+@pytest.mark.parametrize("columns", [1, back_substitution.MOST_COLUMNS + 1])
+def test_solutions_by_back_substitution(columns, monkeypatch):
+    monkeypatch.setattr(back_substitution, "FEWEST_ROWS", 40)
+    rng = np.random.default_rng(7)
+    a, b = draw(rng, "f8", 45, 45), draw(rng, "f8", 45, columns)
+    x, status = solution(machine(), DEVICE, a, b)
+    assert status == diagonal.NO_ZERO
+    norms = [np.linalg.norm(y, 1) for y in (b - a @ x, a, x)]
+    assert norms[0] <= RATIO * 45 * np.finfo("f8").eps * norms[1] * norms[2]
 
 
 def test_pivots_of_a_cluster():
@@ -266,6 +347,10 @@ def test_kernels_of_clusters_assemble_without_spills(request, tmp_path):
     kernels = [
         lu_cluster.make(ClusterSpec(c128, *lu_cluster.SHAPES[-2])),  # which needs the most registers
         lu_cluster.make(ClusterSpec(c64, *lu_cluster.SHAPES[-1])),  # of two rows
+        *(lu_cluster.make(ClusterSpec(type_, 256, 16, 1, 2)) for type_ in TYPES),
+        *(back_substitution.make(BackSubstitutionSpec(type_, 64, 2)) for type_ in TYPES),
+        *(back_substitution.make(BackSubstitutionSpec(type_, 128, 1, follows=True)) for type_ in (f32, f64, c64)),
+        *(rows.make_exchange(ExchangeSpec(type_, width, True, 2)) for type_, width in ((f64, 32), (c128, 16))),
         rows.make_exchange(ExchangeSpec(c128, 16, follows=True)),
     ]
     check_assembled(kernels, request, tmp_path, {"sm_90": "8.0"})
