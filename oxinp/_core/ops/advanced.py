@@ -100,8 +100,15 @@ def is_light(array: Handle, key: Any) -> bool:
     return is_hosted(parts) and placement.is_host(max(x._layout.nbytes for x in (array, *parts)))
 
 
-def selection(array: Handle, key: Any) -> Selection:
+def selection(array: Handle, key: Any, value: tuple[int, ...] = ()) -> Selection:
     """Return what a key selects.
+
+    Parameters
+    ----------
+    array : Handle
+    key : object
+    value : tuple of int, optional
+        The shape of what is to be written there, which NumPy looks at before it looks at indices.
 
     Raises
     ------
@@ -119,7 +126,7 @@ def selection(array: Handle, key: Any) -> Selection:
     if type(single) is types.ndarray and layout.ndim and single._layout.ndim:
         dtype = single._layout.dtype
         if dtype.kind in "iu" and dtype in DEVICE_TYPES:
-            return _of_first_axis(array, single)
+            return _of_first_axis(array, single, value)
     parts, free, indexed = _parts(key if type(key) is tuple else (key,), layout.shape)
     indices = [part for part in parts if type(part) is _Index]
     try:
@@ -137,6 +144,7 @@ def selection(array: Handle, key: Any) -> Selection:
     if 0 in extents[place:behind] and math.prod(shape):
         raise Unsupported("an axis without elements, which NumPy refuses")
     selected = (*extents[:place], *shape, *extents[behind:])
+    _check_fits(value, selected)
     given = [index for index in indices if index.source is None and not index.is_truth]
     is_checked = bool(given)
     is_unknown = math.prod(shape) and [1 for index in given if gather.is_unknown(*index.place)]
@@ -151,14 +159,26 @@ def selection(array: Handle, key: Any) -> Selection:
     return Selection(seen, index, selected, place, len(indexed), is_checked, error, is_unique)
 
 
-def _of_first_axis(array: Handle, index: Handle) -> Selection:
+def _check_fits(given: tuple[int, ...], shape: tuple[int, ...]) -> None:
+    """Raise Unsupported where what has a shape cannot be broadcast to another one, leading ones left out."""
+    if given == shape or not given:
+        return
+    own = given[max(0, len(given) - len(shape)) :]
+    if math.prod(own) != math.prod(given) or any(
+        n not in (1, extent) for n, extent in zip(own[::-1], shape[::-1], strict=False)
+    ):
+        raise Unsupported("values that do not fit, of which NumPy says how")
+
+
+def _of_first_axis(array: Handle, index: Handle, value: tuple[int, ...]) -> Selection:
     """Return what one array of integers selects of the first axis, as most keys do."""
     extent, *others = array._layout.shape
     size = index._layout.size
     if size and not extent:
         raise Unsupported("an axis without elements, which NumPy refuses")
-    error = gather.error_along(0, extent) if size and gather.is_unknown(index, 0, extent) else None
     shape = (*index._layout.shape, *others)
+    _check_fits(value, shape)
+    error = gather.error_along(0, extent) if size and gather.is_unknown(index, 0, extent) else None
     return Selection(array, index, shape, 0, 1, is_checked=True, error=error, is_unique=False)
 
 

@@ -102,7 +102,7 @@ def at(name: str, array: Any, key: Any, value: Any) -> None:
     if is_basic(key):
         _at_once(name, array, key, given)
         return
-    selected = advanced.selection(array, key)
+    selected = advanced.selection(array, key, given._layout.shape if isinstance(given, Handle) else ())
     if isinstance(given, Handle):
         scatter.check_fits(given, selected.shape)
     atomic = ATOMIC.get(name)
