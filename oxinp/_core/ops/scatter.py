@@ -108,7 +108,7 @@ def assign(selected: Selection, value: Any, operator: str = "") -> None:
     if selected.is_checked:
         operands.append((UINT64, 0 if selected.error is None else reports.claim(selected.error)))
     parameters = (selected.num_outer, selected.num_indexed, selected.is_checked, not selected.is_unique, operator)
-    attempt(write, SCATTER, target, operands, parameters)
+    write(SCATTER, target, operands, parameters)
     if config.synchronous and selected.error is not None:
         device().synchronize()
 

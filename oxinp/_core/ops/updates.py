@@ -13,7 +13,6 @@ from numpy.lib.array_utils import normalize_axis_index
 
 from oxinp._config import config
 from oxinp._core.lazy import reports
-from oxinp._core.lazy.building import attempt
 from oxinp._core.lazy.expr import Placed, Unsupported
 from oxinp._core.lazy.handle import Handle, fetch
 from oxinp._core.lazy.op import BoundOp, Op
@@ -187,7 +186,7 @@ def _in_order(selected: advanced.Selection, value: Any, lower: Any, *, is_sum: b
         first, num_indexed = 0, layout.ndim
     index = index if index._layout.ndim == 1 and index._layout.is_contiguous else ravel(index)
     operands = [index, given, (UINT64, 0 if error is None else reports.claim(error))]
-    attempt(scatter.write, UPDATE, target, operands, (first, num_indexed, lower, is_sum))
+    scatter.write(UPDATE, target, operands, (first, num_indexed, lower, is_sum))
     if config.synchronous and error is not None:
         device().synchronize()
 
