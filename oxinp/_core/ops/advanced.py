@@ -117,15 +117,15 @@ def selection(array: Handle, key: Any, value: tuple[int, ...] = ()) -> Selection
     IndexError
         As NumPy.
     """
-    layout = array._layout
+    layout = array._known or array._layout
     if layout.dtype not in DEVICE_TYPES or not layout.is_aligned:
         raise Unsupported(f"dtype {layout.dtype} has no kernels, or elements are not at multiples of their size")
     single = key[0] if type(key) is tuple and len(key) == 1 else key
-    if type(single) is types.ndarray and single._layout.dtype == BOOL and layout.is_contiguous and layout.size:
-        return _masked(array, single)
-    if type(single) is types.ndarray and layout.ndim and single._layout.ndim:
-        dtype = single._layout.dtype
-        if dtype.kind in "iu" and dtype in DEVICE_TYPES:
+    if type(single) is types.ndarray:
+        own = single._known or single._layout
+        if own.dtype == BOOL and layout.is_contiguous and layout.size:
+            return _masked(array, single)
+        if layout.ndim and own.ndim and own.dtype.kind in "iu" and own.dtype in DEVICE_TYPES:
             return _of_first_axis(array, single, value)
     parts, free, indexed = _parts(key if type(key) is tuple else (key,), layout.shape)
     indices = [part for part in parts if type(part) is _Index]
@@ -172,11 +172,12 @@ def _check_fits(given: tuple[int, ...], shape: tuple[int, ...]) -> None:
 
 def _of_first_axis(array: Handle, index: Handle, value: tuple[int, ...]) -> Selection:
     """Return what one array of integers selects of the first axis, as most keys do."""
-    extent, *others = array._layout.shape
-    size = index._layout.size
+    extent, *others = (array._known or array._layout).shape
+    own = index._known or index._layout
+    size = own.size
     if size and not extent:
         raise Unsupported("an axis without elements, which NumPy refuses")
-    shape = (*index._layout.shape, *others)
+    shape = (*own.shape, *others)
     _check_fits(value, shape)
     error = gather.error_along(0, extent) if size and gather.is_unknown(index, 0, extent) else None
     return Selection(array, index, shape, 0, 1, is_checked=True, error=error, is_unique=False)
