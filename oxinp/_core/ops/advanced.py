@@ -263,14 +263,15 @@ def _array_of(part: Any) -> Any:
     """Return NumPy's array as one of ours; a part of a basic key as it is."""
     if type(part) is np.ndarray and part.ndim and part.dtype.kind in "biu":
         part = types.from_host(part)
+    is_single = type(part) in (np.ndarray, types.ndarray) and not part.ndim
+    if isinstance(part, bool | np.bool_) or (is_single and part.dtype == BOOL):
+        return bool(part)
     if type(part) is types.ndarray:
-        if not part._layout.ndim or part._layout.dtype.kind not in "biu" or part._layout.dtype not in DEVICE_TYPES:
+        if is_single or part._layout.dtype.kind not in "biu" or part._layout.dtype not in DEVICE_TYPES:
             raise Unsupported("an index without dimensions, or of another dtype")
         return part
     if part is None or part is Ellipsis or isinstance(part, slice) or _is_integer(part):
         return part
-    if isinstance(part, bool | np.bool_) or (type(part) is np.ndarray and not part.ndim and part.dtype == BOOL):
-        return bool(part)
     raise Unsupported("a part of a key that NumPy is to look at")
 
 

@@ -25,7 +25,7 @@ from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES, INT64, WEAK_TYPES
 from oxinp._core.memory.layout import Layout
 from oxinp._core.ops import advanced, creation, scatter
 from oxinp._core.ops.gather import UINT64, error_along, indexed_loop, is_unknown, loops_of, need_kernel, take
-from oxinp._core.ops.keys import as_view_key, is_basic
+from oxinp._core.ops.keys import as_view_key, is_basic, with_integers
 from oxinp._core.ops.sort import searchsorted
 from oxinp._core.ops.where import where
 from oxinp._core.ufunc.object import OBJECTS
@@ -97,7 +97,7 @@ def at(name: str, array: Any, key: Any, value: Any) -> None:
         raise Placed("few elements, on the host")
     dtype = (array._known or array._layout).dtype
     given = _values(name, dtype, value)
-    lower = _lower(name, dtype)
+    lower, key = _lower(name, dtype), with_integers(key)
     if is_basic(key):
         _at_once(name, array, key, given)
         return
