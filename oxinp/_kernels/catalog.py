@@ -528,11 +528,10 @@ def scatter_specs() -> list[CheckSpec | WriteSpec]:
 def marked_specs() -> list[MarkedSpec]:
     """Return Specs of few writes by index into many elements."""
     return [
-        MarkedSpec(type_, index_type, part, follows)
+        MarkedSpec(type_, index_type, part)
         for type_ in marked.TYPES
         for index_type in (i64, i32, u64)
         for part in (marked.MARK, marked.WRITE, marked.CLAIM, marked.CHECK, marked.STORE)
-        for follows in ((False,) if part == marked.MARK else (False, True))
     ]
 
 

@@ -100,8 +100,15 @@ def is_light(array: Handle, key: Any) -> bool:
     return is_hosted(parts) and placement.is_host(max(x._layout.nbytes for x in (array, *parts)))
 
 
-def selection(array: Handle, key: Any) -> Selection:
+def selection(array: Handle, key: Any, value: tuple[int, ...] = ()) -> Selection:
     """Return what a key selects.
+
+    Parameters
+    ----------
+    array : Handle
+    key : object
+    value : tuple of int, optional
+        The shape of what is to be written there, which NumPy looks at before it looks at indices.
 
     Raises
     ------
@@ -110,16 +117,16 @@ def selection(array: Handle, key: Any) -> Selection:
     IndexError
         As NumPy.
     """
-    layout = array._layout
+    layout = array._known or array._layout
     if layout.dtype not in DEVICE_TYPES or not layout.is_aligned:
         raise Unsupported(f"dtype {layout.dtype} has no kernels, or elements are not at multiples of their size")
     single = key[0] if type(key) is tuple and len(key) == 1 else key
-    if type(single) is types.ndarray and single._layout.dtype == BOOL and layout.is_contiguous and layout.size:
-        return _masked(array, single)
-    if type(single) is types.ndarray and layout.ndim and single._layout.ndim:
-        dtype = single._layout.dtype
-        if dtype.kind in "iu" and dtype in DEVICE_TYPES:
-            return _of_first_axis(array, single)
+    if type(single) is types.ndarray:
+        own = single._known or single._layout
+        if own.dtype == BOOL and layout.is_contiguous and layout.size:
+            return _masked(array, single)
+        if layout.ndim and own.ndim and own.dtype.kind in "iu" and own.dtype in DEVICE_TYPES:
+            return _of_first_axis(array, single, value)
     parts, free, indexed = _parts(key if type(key) is tuple else (key,), layout.shape)
     indices = [part for part in parts if type(part) is _Index]
     try:
@@ -137,6 +144,7 @@ def selection(array: Handle, key: Any) -> Selection:
     if 0 in extents[place:behind] and math.prod(shape):
         raise Unsupported("an axis without elements, which NumPy refuses")
     selected = (*extents[:place], *shape, *extents[behind:])
+    _check_fits(value, selected)
     given = [index for index in indices if index.source is None and not index.is_truth]
     is_checked = bool(given)
     is_unknown = math.prod(shape) and [1 for index in given if gather.is_unknown(*index.place)]
@@ -151,14 +159,27 @@ def selection(array: Handle, key: Any) -> Selection:
     return Selection(seen, index, selected, place, len(indexed), is_checked, error, is_unique)
 
 
-def _of_first_axis(array: Handle, index: Handle) -> Selection:
+def _check_fits(given: tuple[int, ...], shape: tuple[int, ...]) -> None:
+    """Raise Unsupported where what has a shape cannot be broadcast to another one, leading ones left out."""
+    if given == shape or not given:
+        return
+    own = given[max(0, len(given) - len(shape)) :]
+    if math.prod(own) != math.prod(given) or any(
+        n not in (1, extent) for n, extent in zip(own[::-1], shape[::-1], strict=False)
+    ):
+        raise Unsupported("values that do not fit, of which NumPy says how")
+
+
+def _of_first_axis(array: Handle, index: Handle, value: tuple[int, ...]) -> Selection:
     """Return what one array of integers selects of the first axis, as most keys do."""
-    extent, *others = array._layout.shape
-    size = index._layout.size
+    extent, *others = (array._known or array._layout).shape
+    own = index._known or index._layout
+    size = own.size
     if size and not extent:
         raise Unsupported("an axis without elements, which NumPy refuses")
+    shape = (*own.shape, *others)
+    _check_fits(value, shape)
     error = gather.error_along(0, extent) if size and gather.is_unknown(index, 0, extent) else None
-    shape = (*index._layout.shape, *others)
     return Selection(array, index, shape, 0, 1, is_checked=True, error=error, is_unique=False)
 
 
@@ -242,14 +263,15 @@ def _array_of(part: Any) -> Any:
     """Return NumPy's array as one of ours; a part of a basic key as it is."""
     if type(part) is np.ndarray and part.ndim and part.dtype.kind in "biu":
         part = types.from_host(part)
+    is_single = type(part) in (np.ndarray, types.ndarray) and not part.ndim
+    if isinstance(part, bool | np.bool_) or (is_single and part.dtype == BOOL):
+        return bool(part)
     if type(part) is types.ndarray:
-        if not part._layout.ndim or part._layout.dtype.kind not in "biu" or part._layout.dtype not in DEVICE_TYPES:
+        if is_single or part._layout.dtype.kind not in "biu" or part._layout.dtype not in DEVICE_TYPES:
             raise Unsupported("an index without dimensions, or of another dtype")
         return part
     if part is None or part is Ellipsis or isinstance(part, slice) or _is_integer(part):
         return part
-    if isinstance(part, bool | np.bool_) or (type(part) is np.ndarray and not part.ndim and part.dtype == BOOL):
-        return bool(part)
     raise Unsupported("a part of a key that NumPy is to look at")
 
 

@@ -11,13 +11,14 @@ from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import Handle, fetch
 from oxinp._core.lazy.op import BoundOp, Op
 from oxinp._core.lazy.placement import device
-from oxinp._core.lazy.views import view
+from oxinp._core.lazy.views import view_at
 from oxinp._core.manipulation.copy import copy, own
 from oxinp._core.memory.dtypes import DEVICE_TYPES, FLOAT64, INT64
 from oxinp._core.memory.layout import Layout
 from oxinp._core.ops import advanced, creation, scatter
+from oxinp._core.ops.keys import locate
 from oxinp._core.ops.updates import add_in_order
-from oxinp._kernels.plan import Argument, Plan
+from oxinp._kernels.plan import Argument, Fill, Plan
 
 _FAMILY = "oxinp._kernels.index.sums"
 
@@ -47,9 +48,9 @@ def sums(index: Handle, weights: Handle, count: int) -> Any:
 
 
 def _plan_within(bound: BoundOp) -> Plan:
+    """The plan that fills with zeros, then adds; the last words of the output are for a report."""
     index, (target, count) = bound.graphs[0].layout, bound.parameters
-    type_ = DEVICE_TYPES[target.dtype]
-    family = importlib.import_module(_FAMILY)
+    type_, family = DEVICE_TYPES[target.dtype], importlib.import_module(_FAMILY)
     shift = family.shift_of(index.size, count, type_, device().capability)
     plan: Plan = family.add(
         index.size,
@@ -62,7 +63,8 @@ def _plan_within(bound: BoundOp) -> Plan:
         wraps=False,
         status=Argument("out0", count * type_.nbytes),
     )
-    return plan
+    zeros = Fill(Argument("out0"), (count + NUM_REPORTED) * type_.nbytes, 0)
+    return Plan((zeros, *plan.steps), plan.scratch_nbytes)
 
 
 WITHIN = Op("sums by number", _plan_within, _infer, takes_views=True, mutates=(0,))
@@ -82,13 +84,12 @@ def sums_within(index: Handle, weights: Handle | None, count: int) -> Any:
     family, size = importlib.import_module(_FAMILY), index._layout.size
     if family.shift_of(size, count, DEVICE_TYPES[dtype], device().capability) is None:
         raise Unsupported("updates that are not grouped")
-    made = creation.zeros(count + NUM_REPORTED, dtype)
+    made = creation.empty(count + NUM_REPORTED, dtype)
     given = scatter.scalar_bits(np.ones(1, dtype)) if weights is None else weights
     operands = [x if not isinstance(x, Handle) or x._layout.is_contiguous else copy(x) for x in (index, given)]
     scatter.write(WITHIN, made, operands, (count,))
-    if fetch(view(made, lambda x: x[count:].view(np.int64))).any():
-        return None
-    return own(view(made, lambda x: x[:count]))
+    sums, report = (view_at(made, locate(made._layout, part)[0]) for part in (slice(count), slice(count, None)))
+    return None if fetch(report).any() else own(sums)
 
 
 def are_grouped(index: Handle, count: int) -> bool:

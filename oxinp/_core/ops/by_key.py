@@ -10,7 +10,7 @@ from oxinp._config import config
 from oxinp._core.lazy.balance import balance
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import Handle, fetch, host_view
-from oxinp._core.lazy.record import WHERE, express, is_hosted
+from oxinp._core.lazy.record import WHERE, express
 from oxinp._core.lazy.results import is_device_scalar, types, wrap_pending
 from oxinp._core.lazy.stores import target_of
 from oxinp._core.lazy.views import view
@@ -110,23 +110,15 @@ def scatter_values(array: Handle, key: Any, value: Any) -> bool:
             value = from_elsewhere(value, array._layout.dtype)
         if isinstance(value, Handle) and value._layout.ndim > 1 and _is_whole_mask(array, key):
             return False  # NumPy refuses what is not in a row
-        scatter.assign(advanced.selection(array, key), value)
+        shape = value._layout.shape if isinstance(value, Handle) else ()
+        scatter.assign(advanced.selection(array, key, shape), value)
     except Unsupported:
         return False
     except IndexError:
-        _check_value(array, key, value)
+        if not isinstance(value, Handle):
+            np.zeros(1, array._layout.dtype)[:] = value  # NumPy refuses a value that does not fit before an index
         raise
     return True
-
-
-def _check_value(array: Handle, key: Any, value: Any) -> None:
-    """Raise what NumPy does where a value does not fit to what a key selects, which it looks at before indices."""
-    parts = key if type(key) is tuple else (key,)
-    if isinstance(value, Handle) and is_hosted([part for part in parts if isinstance(part, Handle)]):
-        layout, given = array._layout, value._layout
-        target = np.ndarray(layout.shape, layout.dtype, np.zeros(1, layout.dtype), strides=(0,) * layout.ndim)
-        place = tuple([host_view(part) if isinstance(part, Handle) else part for part in parts])
-        target[place] = np.broadcast_to(np.zeros((), given.dtype), given.shape)
 
 
 def _is_whole_mask(array: Handle, key: Any) -> bool:

@@ -265,13 +265,13 @@ def gathered(
     is_checked : bool
         Whether an index may be negative or out of bounds.
     """
-    shape = array._layout.shape
-    shape = (*shape[:first], *index._layout.shape, *shape[first + count :])
+    shape = (array._known or array._layout).shape
+    shape = (*shape[:first], *(index._known or index._layout).shape, *shape[first + count :])
     if not math.prod(shape):
         if index._layout.size and (error is not None or 0 in array._layout.shape[first : first + count]):
             raise Unsupported("indices that NumPy refuses, or may refuse")
         return creation.empty(shape, array._layout.dtype)
-    index = index if index._layout.is_contiguous else copy(index)
+    index = index if (index._known or index._layout).is_contiguous else copy(index)
     operands: list[Any] = [array, index]
     if is_checked:
         operands.append((UINT64, 0 if error is None else reports.claim(error)))
@@ -297,7 +297,7 @@ def take_along(array: Handle, index: Handle, axis: int) -> Any:
     IndexError
         See `take`.
     """
-    layout, given = array._layout, index._layout
+    layout, given = array._known or array._layout, index._known or index._layout
     need_kernel(layout, given)
     if layout.shape != given.shape:
         array, index = _broadcast_beside(array, index, axis)
@@ -345,7 +345,7 @@ def is_unknown(index: Handle, axis: int, extent: int, given: Any = None) -> bool
     IndexError
         One that is on the host is out of bounds.
     """
-    if (given is None and index._storage.host is None) or index._layout.size > MAX_LOOKED_AT:
+    if (given is None and (index._held or index._storage).host is None) or index._layout.size > MAX_LOOKED_AT:
         return True
     seen = (host_view(index) if given is None else given).astype(np.int64, copy=False)
     is_beyond = (seen >= extent) | (seen < -extent)

@@ -85,7 +85,7 @@ def assign(selected: Selection, value: Any, operator: str = "") -> None:
         nothing is written.
     """
     target = selected.array
-    layout = target._layout
+    layout = target._known or target._layout
     if not isinstance(value, Handle):
         element = np.zeros(1, layout.dtype)
         # NumPy's scalars are cast as arrays are, Python's numbers have to fit.
@@ -102,13 +102,14 @@ def assign(selected: Selection, value: Any, operator: str = "") -> None:
     if not layout.is_injective:
         raise Unsupported("elements that overlap")
     index = selected.index
-    if index._storage is target._storage or not index._layout.is_contiguous:
+    storage = index._held or index._storage
+    if storage is (target._held or target._storage) or not (index._known or index._layout).is_contiguous:
         index = copy(index)
     operands: list[Any] = [index, given]
     if selected.is_checked:
         operands.append((UINT64, 0 if selected.error is None else reports.claim(selected.error)))
     parameters = (selected.num_outer, selected.num_indexed, selected.is_checked, not selected.is_unique, operator)
-    attempt(write, SCATTER, target, operands, parameters)
+    write(SCATTER, target, operands, parameters)
     if config.synchronous and selected.error is not None:
         device().synchronize()
 
@@ -134,13 +135,14 @@ def check_fits(value: Handle, shape: tuple[int, ...]) -> None:
 
 def broadcast(value: Handle, selected: Selection) -> Handle:
     """Return values, cast and with the shape of what is selected."""
-    layout, own = selected.array._layout, value._layout
+    array = selected.array
+    layout, own = array._known or array._layout, value._known or value._layout
     if (
         own.shape == selected.shape
         and own.dtype == layout.dtype
         and own.is_contiguous
         and own.is_aligned
-        and value._storage is not selected.array._storage
+        and (value._held or value._storage) is not (array._held or array._storage)
     ):
         return value
     value = drop_leading_ones(value, len(selected.shape))
@@ -164,7 +166,7 @@ def write(op: Op, target: Handle, operands: list[Any], parameters: tuple[Any, ..
 
 
 def _write(op: Op, target: Handle, operands: list[Any], parameters: tuple[Any, ...]) -> None:
-    storage, layout = target._storage, target._layout
+    storage, layout = target._held or target._storage, target._known or target._layout
     if storage.value is None:
         device_value(storage)
     if is_pinned(storage) or storage.value is None:

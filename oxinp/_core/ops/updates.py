@@ -13,7 +13,6 @@ from numpy.lib.array_utils import normalize_axis_index
 
 from oxinp._config import config
 from oxinp._core.lazy import reports
-from oxinp._core.lazy.building import attempt
 from oxinp._core.lazy.expr import Placed, Unsupported
 from oxinp._core.lazy.handle import Handle, fetch
 from oxinp._core.lazy.op import BoundOp, Op
@@ -26,7 +25,7 @@ from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES, INT64, WEAK_TYPES
 from oxinp._core.memory.layout import Layout
 from oxinp._core.ops import advanced, creation, scatter
 from oxinp._core.ops.gather import UINT64, error_along, indexed_loop, is_unknown, loops_of, need_kernel, take
-from oxinp._core.ops.keys import as_view_key, is_basic
+from oxinp._core.ops.keys import as_view_key, is_basic, with_integers
 from oxinp._core.ops.sort import searchsorted
 from oxinp._core.ops.where import where
 from oxinp._core.ufunc.object import OBJECTS
@@ -96,15 +95,16 @@ def at(name: str, array: Any, key: Any, value: Any) -> None:
         raise Unsupported("a ufunc whose order matters, or an array that is not ours to write to")
     if advanced.is_light(array, key):
         raise Placed("few elements, on the host")
-    dtype = array._layout.dtype
+    dtype = (array._known or array._layout).dtype
     given = _values(name, dtype, value)
-    lower = _lower(name, dtype)
+    lower, key = _lower(name, dtype), with_integers(key)
     if is_basic(key):
         _at_once(name, array, key, given)
         return
-    selected = advanced.selection(array, key)
-    if isinstance(given, Handle):
-        scatter.check_fits(given, selected.shape)
+    shape = given._layout.shape if isinstance(given, Handle) else ()
+    selected = advanced.selection(array, key, shape)
+    if len(shape) > len(selected.shape):
+        raise Unsupported("values of more dimensions, which NumPy refuses here")
     atomic = ATOMIC.get(name)
     if atomic is not None and dtype in _ATOMIC_DTYPES:
         scatter.assign(selected, given, atomic)
@@ -140,7 +140,9 @@ def _values(name: str, dtype: np.dtype[Any], value: Any) -> Any:
     if dtype == BOOL or dtype not in DEVICE_TYPES:
         raise Unsupported(f"dtype {dtype} has no kernels")
     if isinstance(value, Handle):
-        source = value._layout.dtype
+        source = (value._known or value._layout).dtype
+        if source is dtype and name != "subtract":
+            return value
         is_modular = name in MODULAR and dtype.kind in "iu" and np.can_cast(source, dtype, "same_kind")
         if source != dtype and not is_modular and np.result_type(source, dtype) != dtype:
             raise Unsupported("values of another dtype")
@@ -161,13 +163,14 @@ def _values(name: str, dtype: np.dtype[Any], value: Any) -> Any:
 def _in_order(selected: advanced.Selection, value: Any, lower: Any, *, is_sum: bool) -> None:
     """Combine values with what is selected, one after the other; many sums are exact instead, but for one rounding."""
     target, count = selected.array, math.prod(selected.shape)
-    layout = target._layout
+    layout = target._known or target._layout
     if count >= MAX_COUNT:
         raise Unsupported("more updates than a sort has places for")
     if isinstance(value, Handle):
         spread = scatter.broadcast(value, selected)
-        given: Any = spread if spread._layout.ndim == 1 and spread._layout.is_contiguous else ravel(spread)
-        given = copy(given) if given._storage is target._storage else given
+        own = spread._known or spread._layout
+        given: Any = spread if own.ndim == 1 and own.is_contiguous else ravel(spread)
+        given = copy(given) if (given._held or given._storage) is (target._held or target._storage) else given
     else:
         single = np.full(1, value, layout.dtype)
         given = types.from_host(single) if layout.dtype.kind == "c" else scatter.scalar_bits(single)
@@ -185,9 +188,10 @@ def _in_order(selected: advanced.Selection, value: Any, lower: Any, *, is_sum: b
     if layout.ndim > num_indexed:  # all axes are indexed then
         target, index, error = _distances(selected)
         first, num_indexed = 0, layout.ndim
-    index = index if index._layout.ndim == 1 and index._layout.is_contiguous else ravel(index)
+    own = index._known or index._layout
+    index = index if own.ndim == 1 and own.is_contiguous else ravel(index)
     operands = [index, given, (UINT64, 0 if error is None else reports.claim(error))]
-    attempt(scatter.write, UPDATE, target, operands, (first, num_indexed, lower, is_sum))
+    scatter.write(UPDATE, target, operands, (first, num_indexed, lower, is_sum))
     if config.synchronous and error is not None:
         device().synchronize()
 

@@ -22,12 +22,11 @@ from oxinp._kernels.problem import MAX_KERNELS
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.frozen import Frozen
 from oxinp._ptx.kernel import retraceable
-from oxinp._ptx.synchronize import follow
 from oxinp._ptx.types import Type, i64, u32, u64
 from oxinp._ptx.warp import WARP
 
 if TYPE_CHECKING:
-    from oxinp._kernels.choice import Device
+    from oxinp._ptx.memory import Pointer
     from oxinp._ptx.value import Value
 
 MARK, WRITE, CLAIM, CHECK, STORE = "mark", "write", "claim", "check", "store"
@@ -35,7 +34,6 @@ TYPES = (u32, u64)
 MAX_COUNT, MAX_EXTENT = 1 << 26, 1 << 32
 WORD_BITS = u32.bits
 MARKS_PER_INDEX = 32
-FOLLOWS = True
 
 
 class MarkedSpec(Frozen):
@@ -48,19 +46,14 @@ class MarkedSpec(Frozen):
     index_type : Type
     part : str
         One of the constants above.
-    follows : bool
-        It may begin before the kernel before it has ended (sm_90).
     """
 
     type: Type
     index_type: Type
     part: str
-    follows: bool = False
 
 
-def scatter(
-    count: int, extent: int, stride: int, step: int, type_: Type, index_type: Type, device: Device
-) -> Plan | None:
+def scatter(count: int, extent: int, stride: int, step: int, type_: Type, index_type: Type) -> Plan | None:
     """Return the plan of ``array[index] = values``; None where elements have no room for the numbers of indices.
 
     The output is the array; the inputs are index, values and the address for a report.
@@ -73,7 +66,6 @@ def scatter(
         Of the array and of values.
     type_, index_type : Type
         Elements as bits.
-    device : Device
     """
     if type_ not in TYPES or count > MAX_COUNT or extent > MAX_EXTENT:
         return None
@@ -90,8 +82,7 @@ def scatter(
 
     def launch(part: str, grid: tuple[int, int, int], arguments: tuple[Argument, ...], *constants: int) -> Launch:
         nbytes = count * (index_type.nbytes + 2 * type_.nbytes) if part == WRITE else 0
-        spec = MarkedSpec(type_, index_type, part, FOLLOWS and part != MARK and device.cc >= (9, 0))
-        return Launch(make(spec), grid, arguments, constants, Work(nbytes=nbytes))
+        return Launch(make(MarkedSpec(type_, index_type, part)), grid, arguments, constants, Work(nbytes=nbytes))
 
     settled = (out, flag, noted, index, values)
     return scratch.plan(
@@ -122,12 +113,8 @@ def _number(k: Builder) -> Value:
     return k.cast(k.ctaid, i64) * BLOCK + k.cast(k.tid, i64)
 
 
-def _builder(name: str, spec: MarkedSpec) -> Builder:
-    return Builder(name, block=BLOCK, target="sm_90" if spec.follows else "sm_80")
-
-
 def _mark(spec: MarkedSpec) -> Kernel:
-    k = _builder("mark_indices", spec)
+    k = Builder("mark_indices", block=BLOCK)
     flag, status = k.pointer("flag", u32), k.scalar("status", u64)
     marks, shared = k.pointer("marks", u32), k.pointer("shared", u32)
     index, shift = k.pointer("index", spec.index_type, "r"), k.scalar("shift", u32)
@@ -140,20 +127,28 @@ def _mark(spec: MarkedSpec) -> Kernel:
         report(k, status, raw)
     word, bit = _place(k, at, shift)
     with k.when((number < count) & ~is_beyond):
-        before = marks.atomic("or", word, bit)
-        with k.when((before & bit) != 0):
-            shared.atomic("or", word, bit)
+        before = marks.load(word, order="relaxed.gpu")[0]
+        with k.when((before & bit) == 0):  # else one more atomic where others wait for theirs
+            before = marks.atomic("or", word, bit)
+            with k.when((before & bit) != 0):
+                _say(k, shared, word, bit)
+        with k.otherwise():
+            _say(k, shared, word, bit)
     return k.build()
 
 
+def _say(k: Builder, shared: Pointer, word: Value, bit: Value) -> None:
+    """Say that a mark is shared, unless that has been said."""
+    with k.when((shared.load(word, order="relaxed.gpu")[0] & bit) == 0):
+        shared.atomic("or", word, bit)
+
+
 def _write(spec: MarkedSpec) -> Kernel:
-    k = _builder("scatter_marked", spec)
+    k = Builder("scatter_marked", block=BLOCK)
     out, flag, shared = k.pointer("out", spec.type, "w"), k.pointer("flag", u32, "r"), k.pointer("shared", u32, "r")
     noted, index = k.pointer("noted", u32, "w"), k.pointer("index", spec.index_type, "r")
     values, shift = k.pointer("values", spec.type, "r"), k.scalar("shift", u32)
     count, extent, stride, step = (k.scalar(name, i64) for name in ("count", "extent", "stride", "step"))
-    if spec.follows:
-        follow(k)
     number = _number(k)
     here = k.min(number, count - 1)
     raw, value = index[here], values[here * step]
@@ -170,12 +165,10 @@ def _write(spec: MarkedSpec) -> Kernel:
 
 
 def _settle(spec: MarkedSpec) -> Kernel:
-    k = _builder(f"settle_{spec.part}", spec)
+    k = Builder(f"settle_{spec.part}", block=BLOCK)
     out, flag, noted = k.pointer("out", spec.type), k.pointer("flag", u32, "r"), k.pointer("noted", u32)
     index, values = k.pointer("index", spec.index_type, "r"), k.pointer("values", spec.type, "r")
     num_words, extent, stride, step = (k.scalar(name, i64) for name in ("num_words", "extent", "stride", "step"))
-    if spec.follows:
-        follow(k)
     own = _number(k)
     with k.when((own < num_words) & is_clear(k, flag)):
         rest, kept = k.var(noted[own]), k.var(0, u32)
@@ -186,7 +179,8 @@ def _settle(spec: MarkedSpec) -> Kernel:
             at, _ = resolve(k, index[number], extent, i64.bits)
             place, claim = at * stride, k.cast(number + 1, spec.type)
             if spec.part == CLAIM:
-                out.atomic("max", place, claim)
+                with k.when(out.load(place, order="relaxed.gpu")[0] < claim):
+                    out.atomic("max", place, claim)
             elif spec.part == CHECK:
                 is_last: Any = out[place] == claim
                 kept.set(kept | (k.cast(is_last, u32) << lane))
