@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from oxinp._kernels.elementwise.chain import Divisor, Splitter
 from oxinp._kernels.elementwise.plan import MAX_INDEX_32
-from oxinp._kernels.fft import tiling
+from oxinp._kernels.fft import exchange, tiling
 from oxinp._kernels.fft.kernel import make
 from oxinp._kernels.fft.prefetch import is_fetched
 from oxinp._kernels.fft.prime import most_columns, threads_of
@@ -320,6 +320,8 @@ class Batch(Frozen):
             return Cut((self.length,), threads_of(self.length, nbytes), HELD_SUMMED[nbytes], 0.0)
         found = cut(self.length, nbytes, is_convolved=self.is_convolved, is_ragged=self.is_ragged)
         assert found is not None, f"no pass of length {self.length}"
+        if exchange.LOOPED and (self.chirp or self.real == RADER):
+            found = found._replace(radices=_mirrored(found.radices))
         if (self.is_rotated and found.radices[-1] % 2) or (self.is_source_rotated and found.radices[0] % 2):
             found = found._replace(radices=_even_at(found.radices, self.is_source_rotated, self.is_rotated))
         return found
@@ -439,6 +441,13 @@ class Batch(Frozen):
     def _at_once(self, spec: TransformSpec, device: Device) -> int:
         """Tiles that are computed at once."""
         return max(1, device.num_sms * spec.min_blocks // spec.cluster)
+
+
+def _mirrored(radices: tuple[int, ...]) -> tuple[int, ...]:
+    """The radices in an order that is its own reverse, if there is one."""
+    odd = [radix for radix in {*radices} if radices.count(radix) % 2]
+    half = [radix for radix in sorted({*radices}, reverse=True) for _ in range(radices.count(radix) // 2)]
+    return (*half, *odd, *half[::-1]) if len(odd) < 2 else radices
 
 
 def _even_at(radices: tuple[int, ...], is_first: bool, is_last: bool) -> tuple[int, ...]:
