@@ -86,7 +86,7 @@ class Exchange(Tile):
         """All stages; threads change to an order at the last exchange."""
         spec, before = self.spec, 1
         for stage in range(len(self.radices)):
-            if stage == 1 and spec.is_fetching and not self.is_exchanged:
+            if stage == 1 and spec.is_fetching and not spec.is_convolved:
                 fetch_ahead(self)
             if stage == 1 and spec.cluster > 1:
                 before = spec.kept
@@ -110,6 +110,8 @@ class Exchange(Tile):
         Where the reverse is the same it is one loop: half as much to compile, and to fetch.
         """
         k, spec = self.k, self.spec
+        if spec.is_fetching:
+            fetch_ahead(self)
         if not LOOPED or self.radices != self.radices[::-1] or {spec.loads, *orders} != {spec.loads}:
             thread, values = self.stages(thread, values, orders[0])
             values = change(thread, values)
