@@ -12,7 +12,7 @@ from oxinp._ptx.isa import EFFECT, Op
 from oxinp._ptx.kernel import traced_with
 from oxinp._ptx.types import u32, u64
 from tests.kernels.fft.test_plan import random, transformed
-from tests.kernels.machine import Session, machine
+from tests.kernels.machine import REQUIRE_GPU, Session, machine
 
 DEVICE = SimpleNamespace(num_sms=2, cc=(9, 0), max_shared_nbytes=16 * 1024, tuned=lambda _: None)
 OLDER = SimpleNamespace(**{**vars(DEVICE), "cc": (8, 0)})
@@ -29,6 +29,7 @@ def run(x, target, device, axis=-1, n=None):
         session.close()
 
 
+@pytest.mark.skipif(REQUIRE_GPU, reason="nobody sees what a GPU fetches")
 @pytest.mark.parametrize(
     ("shape", "dtypes", "n", "real"),
     [
