@@ -22,7 +22,7 @@ import scipy.fft
 
 from asv_benchmarks.kernels import fft_lengths
 from asv_benchmarks.kernels.plans import Prepared, milliseconds, write
-from oxinp._kernels.fft import batch, kernel, passes, plan, prime, radices, slabs, splitting, tiling
+from oxinp._kernels.fft import batch, exchange, kernel, passes, plan, prime, radices, slabs, splitting, tiling
 from oxinp._kernels.fft.axes import COMPLEX, HALF, REAL, Array, Problem, plan_axes
 from oxinp._kernels.fft.codelets import MAX_PRIME
 from oxinp._kernels.fft.radices import largest_prime
@@ -67,8 +67,9 @@ SETTINGS = {
     "as shipped": {},
     "threads within sectors": {(radices, "LINED"): radices.USUAL},
     "radix 7 of long rows": {(radices, "LARGEST"): {8: (), 16: ()}},
-    "columns fetched ahead": {(batch, "PREFETCHES"): ("columns",)},
-    "all fetched ahead": {(batch, "PREFETCHES"): ("columns", "rows")},
+    "nothing fetched ahead": {(batch, "FETCHES"): False},
+    "both ways apart": {(exchange, "LOOPED"): False},
+    "products of roots": {(tiling, "LARGE_TABLE"): 1 << 13},
     "no clusters": {(tiling, "CLUSTERS"): ()},
     "clusters in passes": {(tiling, "MOST_IN_PASSES"): 8},
     "columns of 256 bytes": {(tiling, "SEGMENT"): 256, (splitting, "SEGMENT"): 256},

@@ -219,19 +219,17 @@ def bulk_load(k: Builder, to: Pointer, source: Pointer, nbytes: Any, slot: Slot)
     k.emit_op(_BULK, to.address(), source.address(), nbytes, slot.barrier)
 
 
-def bulk_prefetch(k: Builder, source: Pointer, nbytes: int) -> None:
-    """Have the second-level cache fetch consecutive bytes of global memory (sm_90); each thread that calls does so.
+def bulk_prefetch(k: Builder, address: Value, nbytes: Any) -> None:
+    """Have the second-level cache fetch consecutive bytes of global memory (sm_90), for each thread that calls.
 
     Parameters
     ----------
-    source : Pointer
-        16-byte aligned.
-    nbytes : int
+    address : Value
+        u64, a multiple of 16.
+    nbytes : int or Value
         A multiple of 16.
     """
-    if nbytes % BULK_ALIGN:
-        raise ValueError(f"a bulk prefetch fetches a multiple of {BULK_ALIGN} bytes, not {nbytes}")
-    k.emit_op(_PREFETCH, source.address(), nbytes)
+    k.emit_op(_PREFETCH, address, nbytes)
 
 
 __all__ = ["AsyncCopies", "bulk_load", "bulk_prefetch", "copy_op", "wait_op"]

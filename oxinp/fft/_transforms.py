@@ -15,8 +15,9 @@ from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.results import types
 from oxinp._core.lazy.stores import check_writeable
 from oxinp._core.manipulation.copy import assign
-from oxinp._core.ops.fft import Request, transform, transform_on_host
+from oxinp._core.ops.fft import transform, transform_again, transform_on_host
 from oxinp._core.ops.fft_parts import in_parts
+from oxinp._core.ops.fft_request import Request
 from oxinp._core.ops.filtered import filtered
 from oxinp._core.ops.overwriting import take_over
 
@@ -60,7 +61,10 @@ def _asked_before(library: str, name: str, n: Any, axis: Any, norm: Any) -> Requ
 
 def apply(a: Any, wanted: Request, out: Any = None, *, is_overwritable: bool = False) -> Any:
     """Transform an array, into `out` if there is one; its elements may be overwritten if that saves memory."""
-    is_ours = type(a) is types.ndarray or is_array(a)
+    is_ours = type(a) is types.ndarray
+    if is_ours and out is None and not is_overwritable and (again := transform_again(a, wanted)) is not None:
+        return again
+    is_ours = is_ours or is_array(a)
     if not is_ours and isinstance(a, np.ndarray) and type(a) is not np.ndarray:
         raise Unsupported("a subclass to pass through")
     is_array_like = is_ours or type(a) is np.ndarray

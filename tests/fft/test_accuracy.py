@@ -34,7 +34,7 @@ COMPARED = (
     257,
     1009,
 )  # to pocketfft
-SUMMED = (67, 97, 113, 157, 241)
+SUMMED = (67, 97, 113, 157, 241, 269)
 POWERS_OF_2 = (8, 16, 32, 64, 128, 1024, 2048, 4096, 1 << 16)  # the last by a kernel for the last step
 FACTORED = (58, 87, 134, 201)  # of single precision from 134 on
 CONVOLVED = (113, 227, 257, 509, 1009)
@@ -61,7 +61,7 @@ def test_complex_transforms(n, code):
         assert n not in COMPARED or ours <= RANDOM * error(scipy.fft.fft(x), exact)
 
 
-@pytest.mark.parametrize("n", [117, 143, 169, 187, 207, 221, 253])
+@pytest.mark.parametrize("n", [117, 143, 169, 187, 207, 221, 253, 403, 481, 493])
 def test_odd_lengths_of_single_precision(n):
     """Real sequences that are transformed two at a time err less than pocketfft's, by more than chance."""
     x = np.random.default_rng(n).standard_normal(((1 << 18) // n // 2 * 2, n)).astype("f")

@@ -5,7 +5,7 @@ import pytest
 import scipy.fft
 
 import oxinp
-from oxinp._core.ops import fft, fft_parts
+from oxinp._core.ops import fft_parts
 
 pytestmark = pytest.mark.usefixtures("on_device")
 
@@ -75,7 +75,6 @@ def test_long(limited, name, code, n):
 def test_lengths_beyond_kernels(monkeypatch):
     monkeypatch.setattr(fft_parts, "MAX_LENGTH", 100)
     monkeypatch.setattr(fft_parts, "MAX_SPLIT", 10_000)
-    monkeypatch.setattr(fft, "MAX_LENGTH", 100)
     assert len(check("fft", values("D", (6, 20)), 120)) == 12
 
 

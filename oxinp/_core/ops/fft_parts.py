@@ -25,10 +25,10 @@ from oxinp._core.lazy.handle import Handle, host_view
 from oxinp._core.lazy.placement import device, device_of
 from oxinp._core.lazy.results import wrap_host
 from oxinp._core.ops.creation import asarray
-from oxinp._core.ops.fft import COMPLEX, HALF, MAX_LENGTH, Request, resolve, scale_of, transform
+from oxinp._core.ops.fft import FEWEST, transform
+from oxinp._core.ops.fft_request import COMPLEX, HALF, MAX_LENGTH, Request, resolve, scale_of
 from oxinp._terminal import Progress
 
-FEWEST = 1 << 30  # bytes of operand and result from which on it is asked whether memory holds them
 MAX_SPLIT = MAX_LENGTH**2  # elements of a sequence that is two factors
 SHARE = 2  # part of the device's memory that is used
 NUM_LANES = 3  # parts at a time: one comes, one is computed, one goes

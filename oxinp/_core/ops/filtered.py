@@ -18,20 +18,8 @@ from oxinp._core.lazy.placement import device
 from oxinp._core.lazy.results import wrap_result
 from oxinp._core.memory.dtypes import DEVICE_TYPES
 from oxinp._core.memory.layout import Layout
-from oxinp._core.ops.fft import (
-    COMPLEX,
-    FFT,
-    HALF,
-    REAL,
-    Request,
-    array_of,
-    chained,
-    compile_together,
-    reading,
-    resolve,
-    scale_of,
-    strides_of,
-)
+from oxinp._core.ops.fft import FFT, array_of, chained, compile_together, reading, strides_of
+from oxinp._core.ops.fft_request import COMPLEX, HALF, REAL, Request, resolve, scale_of
 from oxinp._core.ops.overwriting import defer_like
 
 if TYPE_CHECKING:

@@ -155,18 +155,19 @@ def _call_of(is_pending: bool) -> Call:
     return Call(_Counting(), (result,), 0)  # type: ignore[arg-type]
 
 
-_BOUND = new_table()
+BOUND = new_table()
+"""Operations by what they are, their operand's graph, and parameters."""
 
 
 def bind_overwriting(op: Op, graph: Graph, parameters: Hashable) -> Overwriting:
     """Return an operation bound to an operand; raises what `Op.infer` raises."""
     key = keyed((op, graph, parameters)) if here.are_several else (op, graph, parameters)
-    bound: Overwriting | None = _BOUND.get(key) or _BOUND.recall(key)
+    bound: Overwriting | None = BOUND.get(key) or BOUND.recall(key)
     if bound is None:
         assert op.infer is not None
         (layout,) = op.infer((graph.layout,), parameters)
         bound = Overwriting(op, graph, layout, parameters)
-        remember(_BOUND, key, bound)
+        remember(BOUND, key, bound)
     return bound
 
 
@@ -215,4 +216,4 @@ def take_over(target: Handle, result: Handle) -> bool:
     return True
 
 
-__all__ = ["Overwriting", "bind_overwriting", "defer_like", "perform_overwriting", "take_over"]
+__all__ = ["BOUND", "Overwriting", "bind_overwriting", "defer_like", "perform_overwriting", "take_over"]

@@ -90,11 +90,11 @@ class Block(Exchange):
             if len(spec.radices) == 1:
                 k.barrier()
                 self.host.exchanged()
-        order = spec.between_order or spec.loads
-        thread, values = self.stages(thread, values, order if spec.is_convolved else spec.stores)
         if spec.is_convolved:
-            values = self.filtered(thread, values) if spec.between is None else self.changed(thread, values)
-            self.turn_back()
+            orders = spec.between_order or spec.loads, spec.stores
+            change = self.filtered if spec.between is None else self.changed
+            thread, values = self.there_and_back(thread, values, orders, change)
+        else:
             thread, values = self.stages(thread, values, spec.stores)
         self._store(thread, spec.length // self.radices[-1], values)
 

@@ -17,12 +17,14 @@ from oxinp._kernels.fft.tile import Tile, divided
 from oxinp._ptx.cluster_store import ClusterStores
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from oxinp._kernels.fft.codelets import Number
     from oxinp._kernels.fft.tile import Host, Thread, Values
     from oxinp._ptx.memory import Pointer
     from oxinp._ptx.value import Value
+
+LOOPED = True
 
 
 class Exchange(Tile):
@@ -84,7 +86,7 @@ class Exchange(Tile):
         """All stages; threads change to an order at the last exchange."""
         spec, before = self.spec, 1
         for stage in range(len(self.radices)):
-            if stage == 1 and spec.is_fetching and not self.is_exchanged:
+            if stage == 1 and spec.is_fetching and not spec.is_convolved:
                 fetch_ahead(self)
             if stage == 1 and spec.cluster > 1:
                 before = spec.kept
@@ -99,6 +101,40 @@ class Exchange(Tile):
                 values = self._fetch(thread, stage, before)
             values = [self.transformed(each) for each in values]
         return thread, values
+
+    def there_and_back(
+        self, thread: Thread, values: Values, orders: tuple[str, str], change: Callable[[Thread, Values], Values]
+    ) -> tuple[Thread, Values]:
+        """All stages, what is made of their results, and all stages in reverse; threads end in the second order.
+
+        Where the reverse is the same it is one loop: half as much to compile, and to fetch.
+        """
+        k, spec = self.k, self.spec
+        if spec.is_fetching:
+            fetch_ahead(self)
+        if not LOOPED or self.radices != self.radices[::-1] or {spec.loads, *orders} != {spec.loads}:
+            thread, values = self.stages(thread, values, orders[0])
+            values = change(thread, values)
+            self.turn_back()
+            return self.stages(thread, values, orders[1])
+        self.root_cache, self.is_exchanged = "", True
+        held = [[tuple(k.var(part) for part in number) for number in elements] for elements in values]
+
+        def keep(values: Values) -> None:
+            for variables, elements in zip(held, values, strict=True):
+                for own, number in zip(variables, elements, strict=True):
+                    for variable, part in zip(own, number, strict=True):
+                        variable.set(part)
+
+        def kept() -> Values:
+            return [[(real.get(), imag.get()) for real, imag in variables] for variables in held]
+
+        with k.range(2) as turn:
+            found = self.stages(thread, kept(), orders[0])[1]
+            keep(found)
+            with k.when(turn == 0):
+                keep(change(thread, found))
+        return thread, kept()
 
     def transformed(self, values: list[Number]) -> list[Number]:
         """What a butterfly makes of numbers."""

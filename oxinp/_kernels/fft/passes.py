@@ -238,8 +238,7 @@ class Passes(Frozen):
             apart = rest * element
             source = target = Side(space, apart)
             if is_first:
-                along = whole.source.times(rest)
-                source = Side(whole.source.buffer, rest * whole.source.step, whole.source.alignment, along)
+                source = Side(whole.source.buffer, rest * whole.source.step, steps=whole.source.times(rest))
             if is_last:
                 target = Side(whole.target.buffer, done * whole.target.step, steps=whole.target.times(done))
             batch = batch_in if is_first else batch_out if is_last else batch_own

@@ -43,7 +43,8 @@ BY_POWERS = "by powers"  # of primes, as Rader's convolution
 MAX_FACTORED = 3  # passes
 # Factors of convolutions: 5003, of factors 61, 41 and 2, takes 0.69 ms, about as long primes by Bluestein's 0.27.
 MAX_RADER_FACTOR = 31
-MAX_REAL_SUMMED = 241  # of real sequences, up to which pocketfft sums up, and errs less than by convolutions
+# Of real sequences, up to which pocketfft sums up, and errs less than by convolutions, and the one beyond that it does.
+MAX_REAL_SUMMED, LAST_REAL_SUMMED = 241, 269
 # Elements from which on two real sequences go as one: shorter ones do little work, and err less. Primes with codelets
 # err no more, as nothing is added to be taken apart again, see `twins`; those with factors from 29 on err most.
 FEWEST_TWINS, FEWEST_PRIME_TWINS, FEWEST_LARGE_TWINS = 100, 15, 400
@@ -96,7 +97,8 @@ class Transform(Passes):
         has_room = most_columns(self.length, self.type.nbytes, device.max_shared_nbytes) > 0
         is_real = self.is_half or not self.source_type.is_complex
         most = MAX_REAL_SUMMED if is_real else MIN_PRIME - 1
-        is_fitting = MIN_SUMMED <= self.length <= most and has_room
+        is_fitting = MIN_SUMMED <= self.length <= most or (is_real and self.length == LAST_REAL_SUMMED)
+        is_fitting &= has_room
         is_fitting &= cut(self.length, self.type.nbytes) is None or not self.batch.is_staged
         return is_fitting and largest_prime(self.length) == self.length
 

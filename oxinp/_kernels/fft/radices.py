@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from oxinp._kernels.fft.codelets import MAX_PRIME, RADICES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
 MAX_THREADS = 1024
 LINE, SECTOR = 128, 32  # bytes of memory
@@ -110,15 +110,17 @@ def is_smooth(n: int) -> bool:
     return largest_prime(n) <= MAX_PRIME
 
 
-def _factorizations(n: int, radices: tuple[int, ...], most: int = MAX_PRIME) -> Iterator[tuple[int, ...]]:
-    """Yield the ways to write n as a product of `radices`, which increase, in a falling order."""
+@lru_cache(1 << 12)
+def _factorizations(n: int, radices: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
+    """The ways to write n as a product of `radices`, which increase, in a falling order."""
     if n == 1:
-        yield ()
-        return
-    for radix in radices[:0:-1]:
-        if radix <= most and n % radix == 0:
-            for rest in _factorizations(n // radix, radices, radix):
-                yield (radix, *rest)
+        return ((),)
+    return tuple(
+        (radix, *rest)
+        for i, radix in enumerate(radices[:0:-1])
+        if n % radix == 0
+        for rest in _factorizations(n // radix, radices[: len(radices) - i])
+    )
 
 
 @lru_cache(1 << 14)
@@ -162,6 +164,8 @@ def _cheapest(
     """The cheapest way whose threads hold at most so many numbers, and `needed` registers for them."""
     best, least = None, math.inf
     for radices in factorizations:
+        if (1 + STAGE_COST) * len(radices) >= least:  # what they cost at least
+            continue
         for threads in _thread_counts(length, radices, most):
             held = [-(-(length // radix) // threads) * radix for radix in radices]
             num_registers = -(-threads // 32) * 32 * needed(max(held), nbytes)
@@ -192,13 +196,23 @@ def convolution_length(length: int, nbytes: int, most: int) -> int:
         That a block can hold.
     """
     least = 2 * length - 1
-    lengths = [
-        m for m in range(least, min(most, least + max(least // 4, 16)) + 1) if largest_prime(m) <= MAX_EVEN_PRIME
-    ]
+    last = min(most, least + max(least // 4, 16))
     # Those of small factors first, of which there are enough where lengths are long.
-    lengths = sorted(lengths, key=lambda m: (largest_prime(m) > MAX_SMALL_PRIME, m))[:MAX_CANDIDATES]
+    few, many = (_smooth_numbers(least, last, prime) for prime in (MAX_SMALL_PRIME, MAX_EVEN_PRIME))
+    lengths = [*few, *(m for m in many if m not in few)][:MAX_CANDIDATES]
     found = [(each.cost * m, m) for m in lengths if (each := cut(m, nbytes, is_convolved=True)) is not None]
     return min(found)[1] if found else 0
+
+
+def _smooth_numbers(least: int, last: int, most: int) -> list[int]:
+    """The numbers from `least` to `last` without prime factors above `most`."""
+    found = [1]
+    for prime in range(2, most + 1):
+        if largest_prime(prime) == prime:
+            for n in found:  # which grows
+                if n * prime <= last:
+                    found.append(n * prime)  # noqa: PERF401 - the list itself is gone through
+    return sorted(n for n in found if n >= least)
 
 
 def _shortest(length: int, composite: tuple[int, ...]) -> list[tuple[int, ...]]:

@@ -212,9 +212,7 @@ class Tile:
         if spec.twiddle:
             self.circle = Circle(k, f"{prefix}circle", self.part)
         if spec.is_fetching:
-            self.ahead, self.num_tiles = (
-                k.scalar(f"{prefix}{name}", self.index) for name in ("ahead", "num_tiles_all")
-            )
+            self.ahead, self.num_tiles = (k.scalar(f"{prefix}{name}", self.index) for name in ("ahead", "num_blocks"))
 
     def begin(self, number: Value | None = None) -> Thread:
         """Find the tile of a block, or of a number, i32; return the threads in the order in which they load."""

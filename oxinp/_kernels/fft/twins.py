@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 # Length up to which roots of unity are two floats each: the step over pairs makes up for what a real transform of that
 # length saves, and pocketfft would err as little.
-MAX_WIDE = 400
+MAX_WIDE = 600
 
 
 class Twins(Halves):
