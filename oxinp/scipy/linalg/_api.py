@@ -419,6 +419,7 @@ def _pivoted(a: Any, mode: str) -> Any:
 
 @implements("scipy.linalg.svd")
 @placed("svd", scipy.linalg.svd)
+@or_scipy
 def svd(
     a: Any,
     full_matrices: bool = True,
@@ -436,6 +437,7 @@ def svd(
 
 @implements("scipy.linalg.svdvals")
 @placed("svdvals", scipy.linalg.svdvals)
+@or_scipy
 def svdvals(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any:  # noqa: ARG001
     """See `scipy.linalg.svdvals`."""
     return _spectral.svdvals(*matrices(a, check_finite=check_finite))
