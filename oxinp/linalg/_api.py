@@ -148,11 +148,15 @@ def eig(a: Any) -> Any:
 def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False) -> Any:
     """See `numpy.linalg.svd`. Signs of vectors are those of the rotations; the same input gives the same ones."""
     (a,) = _checked(a)
-    if hermitian:
-        a = _spectral.hermitian(a)
-    if not compute_uv:
-        return _spectral.svdvals(a)
-    return numpys.SVDResult(*_spectral.svd(a, full_matrices=full_matrices))
+    if not hermitian:
+        found = _spectral.svd(a, full_matrices=full_matrices) if compute_uv else _spectral.svdvals(a)
+        return numpys.SVDResult(*found) if compute_uv else found
+    a = _spectral.hermitian(a)
+    try:
+        found = _spectral.svd(a, full_matrices=full_matrices) if compute_uv else _spectral.svdvals(a)
+    except np.linalg.LinAlgError:
+        raise np.linalg.LinAlgError("Eigenvalues did not converge") from None  # which NumPy makes them of
+    return numpys.SVDResult(*found) if compute_uv else found
 
 
 @implements("linalg.svdvals")
@@ -197,4 +201,6 @@ def cond(x: Any, p: Any = None) -> Any:
         inverse = factorise.inv(x)
     except np.linalg.LinAlgError:
         raise Unsupported("a matrix without an inverse, of a stack perhaps") from None
-    return np.linalg.norm(x, p, axis=(-2, -1)) * np.linalg.norm(inverse, p, axis=(-2, -1))
+    found = np.linalg.norm(x, p, axis=(-2, -1)) * np.linalg.norm(inverse, p, axis=(-2, -1))
+    # As NumPy, which has NaN for matrices with NaN alone.
+    return np.where(np.isnan(found) & ~np.isnan(x).any(axis=(-2, -1)), found.dtype.type(np.inf), found)[()]

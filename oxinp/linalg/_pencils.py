@@ -45,7 +45,7 @@ class Eigen(NamedTuple):
     left: Any
 
 
-def _norms(a: Any) -> Any:
+def norms(a: Any) -> Any:
     """Return the norms of columns."""
     squares = a.real**2 + a.imag**2 if a.dtype.kind == "c" else a * a
     return np.sqrt(squares.sum(axis=0))
@@ -76,7 +76,7 @@ class _Pair:
         """Return A V - B V W, and the norms of its columns over what rounding may make of them."""
         left = self.a @ v - self.times_b(v) * w
         unit = float(np.finfo(v.dtype).eps)
-        return left, _norms(left) / ((np.abs(w) * self.size_b + self.size_a) * _norms(v) * unit)
+        return left, norms(left) / ((np.abs(w) * self.size_b + self.size_a) * norms(v) * unit)
 
     def corrected(self, w: Any, v: Any) -> tuple[Any, Any, float]:
         """Return eigenvalues and vectors, columns by columns those of the least residual, and the largest of these."""
@@ -106,7 +106,7 @@ class _Pair:
         is_far = np.abs(gap) > real(NEAR) * np.abs(w).max()
         one, zero = w.dtype.type(1), w.dtype.type(0)
         vectors = v + v @ np.where(is_far, change / np.where(is_far, gap, one), zero)
-        return w + np.diagonal(change), vectors / _norms(vectors)
+        return w + np.diagonal(change), vectors / norms(vectors)
 
 
 def _is_second(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -149,7 +149,7 @@ def _vectors(pair: _Pair, values: np.ndarray[Any, Any], v: Any) -> tuple[np.ndar
         worst = float(pair.residual(as_ours(found), v)[1].max())
     if not worst <= ALLOWED:
         raise Unsupported("vectors whose residuals stay large")
-    return found.astype(values.dtype), v / _norms(v)
+    return found.astype(values.dtype), v / norms(v)
 
 
 def scale_of(a: Any) -> float:
@@ -226,4 +226,4 @@ def _left_vectors(pair: _Pair, values: np.ndarray[Any, Any], v: Any) -> Any:
     return _vectors(other, values.conj(), _left(pair, v))[1]
 
 
-__all__ = ["ROTATIONS", "Eigen", "eig", "scale_of"]
+__all__ = ["ROTATIONS", "Eigen", "eig", "norms", "scale_of"]

@@ -197,12 +197,20 @@ def eigh(a: Handle, *, is_upper: bool = False, has_vectors: bool = True) -> tupl
         There is no kernel for matrices as large.
     """
     (a,) = prepared(a)
+    if a._layout.shape[-1] == 1:
+        return _of_numbers(a, has_vectors=has_vectors)
     if is_upper:
         a = conjugate(view(a, lambda seen: seen.swapaxes(-1, -2)))
     if not has_kernel(a, EIGEN, has_vectors=has_vectors):
         msg = f"eigenvalues of matrices of {a._layout.shape[-1]} rows"
         raise Unsupported(msg)
     return _performed(EIGH, a, has_vectors=has_vectors)[0]
+
+
+def _of_numbers(a: Any, *, has_vectors: bool) -> tuple[Any, ...]:
+    """Return eigenvalues and vectors of matrices of one element, whatever it is."""
+    w = a[..., 0].real.copy()
+    return (w, np.ones_like(a)) if has_vectors else (w,)
 
 
 def eigh_tridiagonal(diagonal: Handle, beside: Handle, *, has_vectors: bool = True) -> tuple[Any, ...]:

@@ -47,6 +47,8 @@ WIDE_NBYTES, WIDE_SIDE = 16, 32
 BLOCK = 64  # threads of a block of several matrices
 MAX_SWEEPS = 60
 NOT_A_NUMBER = 0x7FFFFFFF
+MOST_SWEPT = 25
+"""Order of matrices up to which LAPACK finds vectors of Hermitian ones by QR iterations, which NaN does not end."""
 EIGEN, SINGULAR = "eigen", "singular"
 MANTISSA = {32: 23, 64: 52}
 FLOORS = {32: 1e-17, 64: 1e-60}
@@ -226,7 +228,6 @@ class _Jacobi:
         shift, bias, _ = FORMATS[self.real.bits]
         exponent = word.get() >> shift
         self.is_ok = self.is_inside & (exponent <= 2 * bias)
-        self.has_nan = word.get() == NOT_A_NUMBER
         wanted = k.const(2 * bias, u32) - k.max(k.min(exponent, k.const(2 * bias - 1, u32)), k.const(1, u32))
         self.scale = power(k, wanted, self.real)
         self.back = power(k, k.const(2 * bias, u32) - wanted, self.real)
@@ -419,14 +420,26 @@ class _Jacobi:
                 if spec.has_right:
                     with k.when(self.is_ok & (self.norms[column] == infinity)):
                         self.status.atomic("add", 1, k.const(1, u64))
-            if spec.what == SINGULAR:
-                with k.when(self.has_nan & (self.own == 0)):
-                    self.status.atomic("min", 0, k.cast(self.number, u64))
+            with k.when(self.is_failed() & (self.own == 0)):
+                self.status.atomic("min", 0, k.cast(self.number, u64))
             if self.left is not None:
                 self.write(self.left, "left", self.b, self.rows)
             if self.right is not None:
                 assert self.turned is not None
                 self.write(self.right, "right", self.turned, self.columns)
+
+    def is_failed(self) -> Value:
+        """Whether a matrix is not finite and LAPACK's iterations on it do not converge.
+
+        Those of eigenvalues end where there is one rotation, and its divide and conquer, of orders above `MOST_SWEPT`
+        where vectors are wanted, gives NaN.
+        """
+        failed = ~self.is_ok
+        if self.spec.what == EIGEN:
+            failed = failed & (self.columns > 2)
+            if self.left is not None:
+                failed = failed & (self.columns <= MOST_SWEPT)
+        return failed
 
     def quotient(self, column: Value, values: list[Value], divisor: Value) -> Value:
         """The Rayleigh quotient of A with a column over its norm."""

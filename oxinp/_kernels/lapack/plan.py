@@ -86,6 +86,9 @@ def plan_cholesky(shape: Sequence[int], a: Operand, device: Device) -> Plan:
     if a.type is f32 and stack.count == 1 and order >= WIDENED_FACTOR and not is_sparing(device):
         return _plan_widened(shape, a, device)
     given = _stacked(shape, a)
+    if order <= small.SIDE and given is None:
+        copied = _moved(shape, a, Operand(a.type, contiguous_strides(tuple(shape))), device)
+        return Plan((*copied.steps, *small.plan(small.CHOLESKY, stack, stack).on(in0=OUT)))
     if given is not None and order <= small.SIDE:
         return small.plan(small.CHOLESKY, given, stack)
     if given is not None and order <= cholesky.LENGTH:

@@ -31,7 +31,7 @@ from oxinp._kernels.lapack.tridiagonal import WIDTH, Reduction
 from oxinp._kernels.plan import Argument, Fill, Launch, Plan, Scratch, Work
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.kernel import retraceable
-from oxinp._ptx.types import Type, i64, u32
+from oxinp._ptx.types import Type, i64, u32, u64
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,10 +61,13 @@ class FinishSpec(NamedTuple):
         Of the results; what is read is real.
     is_scaled : bool
         They are multiplied by what matrices were divided by.
+    has_status : bool
+        Matrices that are not finite are told of.
     """
 
     type: Type
     is_scaled: bool
+    has_status: bool = False
 
 
 @cache
@@ -75,6 +78,7 @@ def make_finish(spec: FinishSpec) -> Kernel:
     shift, bias, safe = FORMATS[type_.bits]
     k = Builder("finish_spectrum", block=BLOCK, target="sm_80")
     out, found, words = k.pointer("out", spec.type, "w"), k.pointer("found", type_, "r"), k.pointer("words", u32, "r")
+    status = k.pointer("status", u64) if spec.has_status else None
     total, rows, columns, pitch, move = (k.scalar(name, i64) for name in ("total", "rows", "columns", "pitch", "move"))
     with k.grid_stride(total) as number:
         line = number / columns
@@ -88,6 +92,9 @@ def make_finish(spec: FinishSpec) -> Kernel:
             power = scaling.power(k, k.max(k.min(exponent, most), k.const(1, u32)), type_)
             value = k.where(is_far, value * power, value)
         value = k.where(exponent > 2 * bias, k.const(float("nan"), type_), value)
+        if status is not None:
+            with k.when(exponent > 2 * bias):
+                status.atomic("min", 0, k.cast(matrix, u64))
         out[number] = k.compound(spec.type, value, k.const(0, type_)) if spec.type.is_complex else value
     return k.build()
 
@@ -103,7 +110,8 @@ def _finish(
 def plan(shape: Sequence[int], a: Operand, device: Device, *, has_vectors: bool) -> Plan:
     """Return the launches of the eigenvalues, ascending, of Hermitian matrices.
 
-    Outputs are the values and, where they are asked for, the vectors, one a column.
+    Outputs are the values and, where they are asked for, the vectors, one a column; else a status, u64, which becomes
+    the number of the first matrix that is not finite. Divide and conquer for vectors gives NaN, as LAPACK's does.
 
     Parameters
     ----------
@@ -162,14 +170,15 @@ class _Spectrum:
         """Return the plan without vectors."""
         values = self.scratch.take(self.count * self.order * self.real.nbytes)
         self.steps += sturm.plan(self.real, self.count, self.order).on(out0=values, in0=self.d, in1=self.e)
-        self.finish_values(values, self.order)
+        self.finish_values(values, self.order, Argument("out1"))
         self.reflectors.steps = self.steps
         return self.reflectors.plan()
 
-    def finish_values(self, values: Argument, move: int) -> None:
-        """Append what writes the eigenvalues, which lie at a distance for every matrix."""
-        places = (Argument("out0"), values, self.words)
-        self.steps.append(_finish(FinishSpec(self.real, True), (self.count, 1, self.order), places, (move, move)))
+    def finish_values(self, values: Argument, move: int, *status: Argument) -> None:
+        """Append what writes the eigenvalues, which lie at a distance for every matrix, and a status if it is told."""
+        places = (Argument("out0"), values, self.words, *status)
+        spec = FinishSpec(self.real, True, bool(status))
+        self.steps.append(_finish(spec, (self.count, 1, self.order), places, (move, move)))
 
     def reduce(self) -> None:
         """Append what makes the tridiagonal matrices and the reflectors."""

@@ -36,6 +36,7 @@ _TELLS_OF_LOST_RANK = SCIPY >= (1, 18)
 
 @implements("scipy.linalg.lstsq")
 @placed("svd", scipy.linalg.lstsq)
+@or_scipy
 @each_of_stacks(scipy.linalg.lstsq, a=2, b=VECTORS)
 def lstsq(
     a: Any,
@@ -87,6 +88,7 @@ def _reciprocals(s: Any, limit: Any) -> tuple[Any, Any]:
 
 @implements("scipy.linalg.pinv")
 @placed("svd", scipy.linalg.pinv)
+@or_scipy
 @each_of_stacks(scipy.linalg.pinv, a=2)
 def pinv(a: Any, *, atol: Any = None, rtol: Any = None, return_rank: bool = False, check_finite: bool = True) -> Any:
     """See `scipy.linalg.pinv`."""
@@ -101,6 +103,7 @@ def pinv(a: Any, *, atol: Any = None, rtol: Any = None, return_rank: bool = Fals
 
 @implements("scipy.linalg.pinvh")
 @placed("eigh", scipy.linalg.pinvh)
+@or_scipy
 @each_of_stacks(scipy.linalg.pinvh, a=2)
 def pinvh(
     a: Any,
@@ -122,6 +125,7 @@ def pinvh(
 
 @implements("scipy.linalg.polar")
 @placed("svd", scipy.linalg.polar)
+@or_scipy
 def polar(a: Any, side: str = "right") -> Any:
     """See `scipy.linalg.polar`."""
     if side not in ("right", "left"):
@@ -141,6 +145,7 @@ def _rank(s: Any, shape: tuple[int, ...], rcond: Any) -> int:
 
 @implements("scipy.linalg.orth")
 @placed("svd", scipy.linalg.orth)
+@or_scipy
 @each_of_stacks(scipy.linalg.orth, A=2)
 def orth(A: Any, rcond: Any = None) -> Any:
     """See `scipy.linalg.orth`."""
@@ -152,6 +157,7 @@ def orth(A: Any, rcond: Any = None) -> Any:
 
 
 @implements("scipy.linalg.subspace_angles")
+@or_scipy
 @each_of_stacks(scipy.linalg.subspace_angles, A=2, B=2)
 def subspace_angles(A: Any, B: Any) -> Any:
     """See `scipy.linalg.subspace_angles`."""
@@ -189,6 +195,7 @@ def rq(
 
 @implements("scipy.linalg.null_space")
 @placed("svd", scipy.linalg.null_space)
+@or_scipy
 @each_of_stacks(scipy.linalg.null_space, A=2)
 def null_space(
     A: Any,

@@ -10,6 +10,7 @@ import scipy.linalg
 from oxinp._api.crossovers import placed
 from oxinp._api.fronts import as_ours, implements
 from oxinp._core.lazy.expr import Unsupported
+from oxinp._core.lazy.handle import host_view
 from oxinp._core.ops import factorise
 from oxinp.linalg import _eig, _pencils
 from oxinp.scipy.linalg._given import each_of_stacks, finite_matrix, or_scipy
@@ -26,7 +27,8 @@ def _matrix(a: Any, *, check_finite: bool) -> Any:
 def _pencil(a: Any, b: Any, *, check_finite: bool) -> tuple[Any, Any]:
     """Return a matrix, and another one of its dtype where there is one."""
     if b is None:
-        return _matrix(a, check_finite=check_finite), None
+        # Whether asked for or not: LAPACK's balancing refuses NaN, and what SciPy does then writes beyond its arrays.
+        return _matrix(a, check_finite=True), None
     found = [finite_matrix(x, check_finite=check_finite, are_square=True) for x in (a, b)]
     if found[0].shape != found[1].shape:
         raise Unsupported("what SciPy refuses")
@@ -57,17 +59,29 @@ def eig(
 ) -> Any:
     """See `scipy.linalg.eig`."""
     a, b = _pencil(a, b, check_finite=check_finite)
-    if homogeneous_eigvals and b is not None:
-        raise Unsupported("numbers of which LAPACK chooses the size")
     if b is None and not left:
         w, *v = _eig.eig(a, "scipy.linalg.eig") if right else (_eig.eigvals(a, "scipy.linalg.eig"),)
     else:
         found = _pencils.eig(a, b, "scipy.linalg.eig", has_left=left)
-        w = _eigenvalues(found)
+        w = _eigenvalues(found) if b is None or not homogeneous_eigvals else _homogeneous(found, a, b)
         v = [x for x, is_wanted in ((found.left, left), (found.right, right)) if is_wanted]
-    if homogeneous_eigvals:
+    if homogeneous_eigvals and b is None:
         w = np.stack([w, np.ones_like(w)])
     return (w, *v) if v else w
+
+
+def _homogeneous(found: _pencils.Eigen, a: Any, b: Any) -> Any:
+    """Return alpha and beta of eigenvalues, of the sizes that they have first in a generalised Schur form.
+
+    A vector x of norm one is a first column of Z there, and A x and B x are multiples of the first column of Q: their
+    norms are the diagonal elements, beta not negative. LAPACK's pairs are of the form in its own order.
+    """
+    norms = [host_view(as_ours(_pencils.norms(x @ found.right))) for x in (a, b)]
+    alpha, beta = found.alpha, found.beta
+    turned = np.where(beta == 0, alpha, alpha * beta.conj())
+    unit = turned / np.where(turned == 0, 1, np.abs(turned))
+    pair = np.stack([norms[0] * unit, np.where(beta == 0, 0, norms[1])])
+    return as_ours(pair.astype(alpha.dtype, copy=False))
 
 
 @implements("scipy.linalg.eigvals")

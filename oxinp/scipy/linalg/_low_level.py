@@ -20,8 +20,8 @@ from oxinp._core.ops.lu import lu
 from oxinp._core.ops.triangular import Triangle, solve_triangular
 from oxinp.linalg import _spectral
 from oxinp.linalg._spectral import adjoint
-from oxinp.scipy.linalg._api import cho_solve, lu_solve
 from oxinp.scipy.linalg._given import given, or_scipy
+from oxinp.scipy.linalg._systems import cho_solve, lu_solve
 
 DTYPES = {"s": np.dtype("f4"), "d": np.dtype("f8"), "c": np.dtype("c8"), "z": np.dtype("c16")}
 

@@ -210,6 +210,7 @@ def bandwidth(a: Any) -> tuple[Any, Any]:
 
 @implements("scipy.linalg.orthogonal_procrustes")
 @placed("svd", scipy.linalg.orthogonal_procrustes)
+@or_scipy
 @each_of_stacks(scipy.linalg.orthogonal_procrustes, A=2, B=2)
 def orthogonal_procrustes(A: Any, B: Any, check_finite: bool = True) -> Any:
     """See `scipy.linalg.orthogonal_procrustes`."""

@@ -142,12 +142,19 @@ def test_zero_vectors_are_counted_and_last():
 def test_what_is_not_finite():
     a = np.stack([np.eye(3), np.full((3, 3), np.inf), np.diag([1, np.nan, 2])])
     w, v, status = eigh(a)
-    assert status.tolist() == [-1, 0]
+    assert status.tolist() == [1, 0]
     assert np.isnan(w).tolist() == [[False] * 3, [True] * 3, [True] * 3]
     assert np.isnan(v[1:]).all()
     *_, status = svd(a)
-    assert status[0] == 2
+    assert status[0] == 1
     assert np.isnan(svd(a[:2])[1]).tolist() == [[False] * 3, [True] * 3]
+
+
+@pytest.mark.parametrize(("order", "has_vectors", "is_told"), [(2, True, False), (26, True, False), (26, False, True)])
+def test_what_is_not_finite_is_told_of_where_iterations_would_not_end(order, has_vectors, is_told):
+    a = np.full((1, order, order), np.inf)
+    *_, status = eigh(a, has_vectors=has_vectors)
+    assert status.tolist() == [0 if is_told else -1, 0]
 
 
 def test_layouts():

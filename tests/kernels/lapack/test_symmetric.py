@@ -120,7 +120,8 @@ def test_symmetric_matrices(count, n, dtype):
     assert ratios(a, w, q) <= RATIO / 6
     if n < 10:
         plan = symmetric.plan(a.shape, operand_of(given), DEVICE, has_vectors=False)
-        (alone,) = run(machine(), plan, [np.full((count, n), np.nan, a.real.dtype)], (given,))
+        alone, status = run(machine(), plan, [np.full((count, n), np.nan, a.real.dtype), np.full(1, -1)], (given,))
+        assert status == -1
         assert np.abs(alone - w).max() <= RATIO / 6 * n * np.finfo(dtype).eps * np.abs(w).max()
 
 
@@ -166,6 +167,9 @@ def test_scales_and_what_is_not_finite():
     w, q = run(machine(), plan, [np.full((4, 5), 7.0), np.full(a.shape, 7.0)], (a,))
     assert np.isnan(w[3]).all()
     assert np.isnan(q[3]).all()
+    plan = symmetric.plan(a.shape, operand_of(a), DEVICE, has_vectors=False)
+    _, status = run(machine(), plan, [np.full((4, 5), 7.0), np.full(1, -1)], (a,))
+    assert status == 3
     scale = np.abs(a[:3]).max(axis=(-2, -1), keepdims=True)
     assert ratios(a[:3] / scale, w[:3] / scale[..., 0], q[:3]) <= RATIO / 6
 
@@ -194,6 +198,6 @@ def test_kernels_assemble_without_spills(request, tmp_path):
         ]
         kernels += [tridiagonal_panel.make(spec_of(type_, n, n, n, HOPPER)) for n in (100, 256)]
         kernels.append(block_reflectors.make_diagonal(type_))
-        kernels += [symmetric.make_finish(FinishSpec(type_, is_scaled)) for is_scaled in (True, False)]
+        kernels += [symmetric.make_finish(FinishSpec(type_, *flags)) for flags in ((True, True), (True,), (False,))]
     kernels += [tridiagonal_cluster.make(tridiagonal_cluster.choose(x, 1, 400, HOPPER)) for x in (f32, f64, c64, c128)]
     check_assembled(kernels, request, tmp_path)
