@@ -88,6 +88,14 @@ PROGRAMS = {
     "a list in itself": lambda np: np.array(HOLDER, dtype=object).shape,
     "a matrix of names": named_matrix,
     "merged arrays": lambda np: np.lib.recfunctions.merge_arrays(np.array([1, 2])),
+    "an element that must be copied": lambda np: np.array(np.arange(3.0).sum(), copy=False),
+    "putmask of a keyword": lambda np: np.putmask(a=np.zeros(2), mask=[0, 1], values=[1, 2]),
+    "signs of what is no number": lambda np: [
+        np.signbit(f(np.array([-numpy.nan, numpy.nan, -0.0, -1.0], code)))
+        for f in (np.abs, np.fabs)
+        for code in "efd"
+        if numpy.lib.NumpyVersion(numpy.__version__) >= "2.5.0" or f is np.fabs
+    ],
     "a range without an end": lambda np: np.arange(0, numpy.inf),
     "a range without an end, of a dtype": lambda np: np.arange(0, numpy.inf, 1, "f4"),
     "elements of an iterator deleted": lambda np: operator.delitem(np.ones(3).flat, 1),

@@ -203,6 +203,7 @@ def asarray(value: Any, dtype: Any = None, order: str | None = None, *, copy_wan
             return copy(value)
         return value
     if is_device_scalar(value):
+        refuse_copy(copy_wanted)
         view = wrap(*_same_storage(value))
         return astype(view, dtype) if dtype is not None else view
     if isinstance(value, list | tuple):
