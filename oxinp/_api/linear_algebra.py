@@ -41,7 +41,10 @@ def _checked(a: Any, b: Any) -> tuple[Any, Any]:
 def dot(a: Any, b: Any, out: Any = None) -> Any:
     """See `numpy.dot`."""
     a, b = _checked(a, b)
-    result = _dot(a, b)
+    try:
+        result = _dot(a, b)
+    except TypeError:
+        raise Unsupported("loops that matmul has not, of differences of times, or what NumPy refuses") from None
     if out is None:
         return result
     is_alike = is_array(out) and (out.dtype, out.shape) == (result.dtype, np.shape(result))

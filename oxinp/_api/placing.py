@@ -114,7 +114,7 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: Any) -> None:
 
 
 @implements("putmask")
-def putmask(a: Any, mask: Any, values: Any) -> None:
+def putmask(a: Any, /, mask: Any, values: Any) -> None:
     """See `numpy.putmask`: an element gets the value of its own number, counted round and round."""
     array, chosen = _target(a), as_ours(mask)
     given = _values(values, array._layout.dtype, lambda x, number: np.putmask(x, [True], number), "safe")

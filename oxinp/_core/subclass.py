@@ -95,10 +95,11 @@ def leader(values: Iterable[Any]) -> Any:
 class Undressing:
     """The arguments of one call without users' classes, and its results with them."""
 
-    __slots__ = ("_originals", "leader")
+    __slots__ = ("_context", "_originals", "leader")
 
-    def __init__(self, first: Any) -> None:
+    def __init__(self, first: Any, context: tuple[Any, tuple[Any, ...]] | None = None) -> None:
         self.leader = first
+        self._context = context
         self._originals: dict[int, tuple[Any, Any]] = {}
 
     def undress(self, value: Any) -> Any:
@@ -113,16 +114,21 @@ class Undressing:
             self._originals[id(undressed)] = undressed, value
         return undressed
 
-    def dress(self, result: Any, *, is_plain: bool = False, is_ufunc: bool = False) -> Any:
+    def dress(self, result: Any, place: int = 0, *, is_plain: bool = False, is_ufunc: bool = False) -> Any:
         """Return a result of the leader's class, or the very argument that it is."""
         if type(result) in (list, tuple):
-            return type(result)([self.dress(part, is_plain=is_plain, is_ufunc=is_ufunc) for part in result])
+            parts = [self.dress(part, i, is_plain=is_plain, is_ufunc=is_ufunc) for i, part in enumerate(result)]
+            return type(result)(parts)
         if isinstance(result, Handle) and self._originals and result._layout.dtype.char == "O":
             self._put_back(result)
         original = self._originals.get(id(result))
+        context = None if self._context is None else (*self._context, place)
         if original is not None and (not is_plain or original[0] is original[1]):
-            return original[1]
-        return result if is_plain else dressed(result, self.leader, is_ufunc=is_ufunc)
+            given = original[1]
+            if context is not None and type(given) in SUBCLASSES and overrides(type(given), "__array_wrap__"):
+                return given.__array_wrap__(given, context, False)
+            return given
+        return result if is_plain else dressed(result, self.leader, context, is_ufunc=is_ufunc)
 
     def _put_back(self, array: Any) -> None:
         """Let an array of objects hold what was given, not what stood for it."""
@@ -131,8 +137,11 @@ class Undressing:
                 flat[i] = self._originals[id(element)][1]
 
 
-def dressed(result: Any, source: Any, *, is_ufunc: bool = False) -> Any:
-    """Return a result in the class of `source`, if it is an array or, of a ufunc, a scalar."""
+def dressed(result: Any, source: Any, context: Any = None, *, is_ufunc: bool = False) -> Any:
+    """Return a result in the class of `source`, if it is an array or, of a ufunc, a scalar.
+
+    `context`, where it is known, is the ufunc, its arguments and the result's place: what `__array_wrap__` is told.
+    """
     if is_ufunc and is_device_scalar(result):
         result = make(result, types.ndarray, None)  # still pending, if it is
     elif is_ufunc and isinstance(result, np.generic):
@@ -141,7 +150,7 @@ def dressed(result: Any, source: Any, *, is_ufunc: bool = False) -> Any:
         return result
     wrap = type(source).__array_wrap__
     if is_ufunc and wrap is not types.ndarray.__array_wrap__:
-        return source.__array_wrap__(result, None, False)
+        return source.__array_wrap__(result, context, False)
     return make(result, type(source), source)
 
 
@@ -181,7 +190,10 @@ def compute(
         return NotImplemented
     if _asks_method(function, args):
         return inspect.unwrap(function)(*args, **kwargs)
-    call = Undressing(first)
+    outs = kwargs.get("out")
+    outs = outs if type(outs) is tuple else (outs,)
+    given = (*args, *(() if all(out is None for out in outs) else outs))
+    call = Undressing(first, (function, given) if isinstance(function, np.ufunc) else None)
     result = computed(*map(call.undress, args), **call.undress(kwargs))
     is_ufunc = isinstance(function, np.ufunc) or function in _ARRAY_RESULTS
     is_plain = not kwargs.get("subok", function not in _PLAIN_RESULTS and not _is_led_by_plain(function, args))

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from oxinp._api.fronts import as_ours, implements
+from oxinp._core.errors.frames import call_as_user
 from oxinp._core.host.exchange import is_array
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.results import types
@@ -100,15 +101,29 @@ def _one_axis(name: str) -> Function:
     return function
 
 
+def _warn_of_no_axes(numpys: Function, lengths: Any) -> None:
+    """Let NumPy warn of lengths without axes, by a transform of few elements."""
+    if isinstance(lengths, tuple | list) and lengths:
+        call_as_user(numpys, (np.zeros((2,) * len(lengths)), (2,) * len(lengths), None), {})
+
+
 def _two_axes(name: str) -> Function:
+    numpys = getattr(np.fft, name)
+
     def function(a: Any, s: Any = None, axes: Any = (-2, -1), norm: Any = None, out: Any = None) -> Any:
+        if axes is None and s is not None:
+            _warn_of_no_axes(numpys, s)
         return apply(a, request("numpy", name, s, axes, norm), out)
 
     return function
 
 
 def _all_axes(name: str) -> Function:
+    numpys = getattr(np.fft, name)
+
     def function(a: Any, s: Any = None, axes: Any = None, norm: Any = None, out: Any = None) -> Any:
+        if axes is None and s is not None:
+            _warn_of_no_axes(numpys, s)
         return apply(a, request("numpy", name, s, axes, norm), out)
 
     return function

@@ -2,6 +2,8 @@
 
 # ruff: noqa: ARG002, ICN001 - signatures are NumPy's, and oxinp is np where programs are written
 
+import warnings
+
 import numpy
 import pytest
 import scipy.sparse.linalg
@@ -400,3 +402,75 @@ def test_array_function_refuses_what_is_no_tuple_and_no_dict():
             x.__array_function__(numpy.sum, (numpy.ndarray,), x, {})
         with pytest.raises(TypeError, match="kwargs must be a dict"):
             x.__array_function__(func=numpy.sum, types=(numpy.ndarray,), args=(x,), kwargs=())
+
+
+class Giving:
+    """Gives its array by `__array__`, and takes no part in copying it."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __array__(self, dtype=None):
+        return self.array
+
+
+class GivingCopies(Giving):
+    def __array__(self, dtype=None, copy=None):
+        return self.array
+
+
+class Wrapping(GivingCopies):
+    """Wraps what ufuncs make of its array, and keeps what it is told."""
+
+    told = None
+
+    def __array_wrap__(self, array, context=None, return_scalar=False):
+        made = Wrapping(array)
+        made.told = None if context is None else (context[1][-1] is self, context[2])
+        return made
+
+
+@pytest.mark.parametrize("call", [
+    lambda np, a: np.minimum(a, a),
+    lambda np, a: np.minimum(np.zeros(1), a),
+    lambda np, a: np.sqrt(a),
+    lambda np, a: np.add.reduce(a),
+], ids=["both", "beside an array", "alone", "reduced"])  # fmt: skip
+def test_an_object_that_gives_ours_wraps_results_of_ufuncs(call):
+    theirs, ours = (call(np, Wrapping(np.ones(1))) for np in (numpy, oxinp))
+    assert type(ours) is type(theirs) is Wrapping
+    assert type(ours.array) is oxinp.ndarray
+    assert_same(ours.array, theirs.array)
+    assert ours.told == theirs.told
+
+
+def _copied(np, kind, dtype, copy):
+    base = np.arange(4)
+    with warnings.catch_warnings(record=True) as given:
+        warnings.simplefilter("always")
+        try:
+            made = np.array(kind(base), dtype, copy=copy)
+            told = made is base, str(made.dtype)
+        except ValueError as error:
+            told = str(error)
+    return told, [(each.category, str(each.message)) for each in given]
+
+
+@pytest.mark.parametrize("copy", [True, None, False])
+@pytest.mark.parametrize("dtype", [None, "i8", "f4"])
+@pytest.mark.parametrize("kind", [Giving, GivingCopies])
+def test_what_an_object_gives_is_copied_as_numpy_copies_it(kind, dtype, copy):
+    assert _copied(oxinp, kind, dtype, copy) == _copied(numpy, kind, dtype, copy)
+
+
+@pytest.mark.skipif(not numpy.ndarray.__flags__ & 1 << 5, reason="this NumPy's arrays match no sequence pattern")
+def test_arrays_match_sequence_patterns():
+    class Kind(oxinp.ndarray):
+        pass
+
+    for x in (oxinp.arange(2) + 1, (oxinp.arange(2) + 1).view(Kind)):
+        match x:
+            case [a, b]:
+                assert_same([a, b], [numpy.int64(1), numpy.int64(2)])
+            case _:
+                pytest.fail("no sequence")

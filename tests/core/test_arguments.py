@@ -4,6 +4,7 @@
 
 import datetime
 import operator
+import pickle
 import warnings
 import weakref
 from fractions import Fraction
@@ -12,6 +13,7 @@ import numpy
 import pytest
 
 import oxinp as np
+from tests.comparator import assert_same
 
 pytestmark = pytest.mark.usefixtures("offload_threshold")
 
@@ -86,6 +88,29 @@ PROGRAMS = {
     "a list in itself": lambda np: np.array(HOLDER, dtype=object).shape,
     "a matrix of names": named_matrix,
     "merged arrays": lambda np: np.lib.recfunctions.merge_arrays(np.array([1, 2])),
+    "an element that must be copied": lambda np: np.array(np.arange(3.0).sum(), copy=False),
+    "putmask of a keyword": lambda np: np.putmask(a=np.zeros(2), mask=[0, 1], values=[1, 2]),
+    "signs of what is no number": lambda np: [
+        np.signbit(f(np.array([-numpy.nan, numpy.nan, -0.0, -1.0], code)))
+        for f in (np.abs, np.fabs)
+        for code in "efd"
+        if numpy.lib.NumpyVersion(numpy.__version__) >= "2.5.0" or f is np.fabs
+    ],
+    "a range without an end": lambda np: np.arange(0, numpy.inf),
+    "a range without an end, of a dtype": lambda np: np.arange(0, numpy.inf, 1, "f4"),
+    "elements of an iterator deleted": lambda np: operator.delitem(np.ones(3).flat, 1),
+    "a product of differences of times": lambda np: np.dot(np.ones((2, 2), "m8[s]"), np.ones((2, 2), "i8")),
+    "differences of times into themselves": lambda np: (b := np.ones(2, "m8[s]"), np.dot(np.ones((2, 2), "m8[s]"), b)),
+    "an outer product of too many axes": lambda np: np.add.outer(np.ones((1,) * 33), np.ones((1,) * 33)),
+    "records that are read only": lambda np: (
+        a := np.array([(1, 2), (1, 2)], "i1,i2"),
+        setattr(a.flags, "writeable", False),
+        hash(a[0]) == hash(a[1]),
+        operator.setitem(a[0], 0, 3),
+    ),
+    "a view of no elements where its dtype does not fit": lambda np: (
+        np.zeros(11, "u1")[3:3].view("f8").__array_interface__["strides"],
+    ),
     "a sum of a class of dtypes": lambda np: np.multiply.reduce(np.array([2, 3]), dtype=np.dtypes.Float32DType),
 }
 
@@ -122,6 +147,26 @@ def test_resize(twin, order, shape):
         return a, a.flags.f_contiguous, a.flags.c_contiguous
 
     twin(body)
+
+
+STRIDED = {
+    "contiguous": lambda np: np.arange(6.0).reshape(2, 3),
+    "Fortran": lambda np: np.arange(6.0).reshape(2, 3).T,
+    "permuted": lambda np: np.arange(24.0).reshape(2, 3, 4).transpose(1, 0, 2),
+    "a part": lambda np: np.arange(12).reshape(3, 4)[:, :2],
+    "reversed": lambda np: np.arange(5)[::-1],
+    "broadcast": lambda np: np.broadcast_to(np.arange(3), (2, 3)),
+    "empty": lambda np: np.zeros((2, 0)),
+}
+
+
+@pytest.mark.parametrize("make", STRIDED.values(), ids=STRIDED)
+def test_parts_are_pickled_in_band(make):
+    for protocol in range(2, pickle.HIGHEST_PROTOCOL + 1):
+        buffers = []
+        pickled = pickle.dumps(make(np), protocol, buffer_callback=buffers.append if protocol >= 5 else None)
+        assert_same(pickle.loads(pickled, buffers=buffers), make(numpy))  # noqa: S301 - our own
+        assert not buffers or make not in (STRIDED["a part"], STRIDED["reversed"], STRIDED["broadcast"])
 
 
 OTHERS = {

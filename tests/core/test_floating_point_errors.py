@@ -172,10 +172,12 @@ def run(np):
     h = (np.zeros(300) + np.inf).astype(int)
     i = (np.ones(300) * 1e300).astype("f4")
     j = np.ones(300, "f4") * 3e38; j += j
+    m = np.where(j > 0, j, 1e150) + (np.ones(300, "f4") > 1e150) + np.add(np.ones(300, "f2"), 1e5)
+    n = np.ones(300, "f4") + np.inf
     k = np.divmod(np.ones(300), np.zeros(300))
     zeros[...] = 0; zeros[::2] /= 0.0
     l = -(1.0 / zeros)
-    return [str(x[1]) for x in (a, b, c, d, e, ones, g, h, i, j, *k, l)]
+    return [str(x[1]) for x in (a, b, c, d, e, ones, g, h, i, j, *k, l, m, n)]
 """
 
 
@@ -346,6 +348,21 @@ REDUCED = {
     "nansum": lambda np, x: (np.nansum(x["large"]), np.nansum(x["nans"]), np.nanprod(x["large"])),
     "nanmax": lambda np, x: (np.nanmax(x["nans"], axis=1), np.nanmax(x["ones"]), np.nanmin(x["nans"])),
     "nanmean": lambda np, x: (np.nanmean(x["nans"]), np.nanmean(x["ones"]), np.nanmean(x["infinite"])),
+    "masked": lambda np, x: (
+        x["ones"].mean(axis=0, where=x["half"]),
+        np.mean(x["ones"], where=x["half"]),
+        np.mean(x["nans"], where=np.array([False])),
+        x["ones"].std(axis=1, where=x["half"][:1]),
+    ),
+    "few": lambda np, x: (
+        np.var(x["ones"], axis=0, where=x["half"]),
+        x["ones"].std(where=False),
+        x["ones"].var(where=True),
+    ),
+    "fewer": lambda _, x: (
+        x["ones"].var(ddof=x["ones"].size // 2, where=x["half"]),
+        x["ones"].std(ddof=1, where=x["half"]),
+    ),
     "nanvar": lambda np, x: (np.nanvar(x["nans"]), np.nanstd(x["nans"], axis=0), np.nanvar(x["ones"])),
 }
 
@@ -360,6 +377,7 @@ def test_reductions_warn_as_numpys(name, shape):
         both = numpy.full(shape, numpy.inf)
         both[0] = -numpy.inf
         x["both"] = namespace.array(both)
+        x["half"] = namespace.array(numpy.arange(shape[1]) % 2 == 0) & (x["ones"] > 0)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             results = REDUCED[name](namespace, x)

@@ -299,3 +299,57 @@ def _own_dtypes(np):
 @pytest.mark.parametrize("what", [_advanced, _cast, _of_objects, _in_lists, _required, _own_dtypes])
 def test_classes_of_users_are_kept_and_left_where_numpy_does(what):
     assert what(oxinp) == what(numpy)
+
+
+def test_a_ufunc_tells_array_wrap_its_context(twin):
+    def body(np):
+        class Wrapping(np.ndarray):
+            context = None
+
+            def __array_wrap__(self, array, context=None, return_scalar=False):
+                Wrapping.context = context[0] == numpy.add, len(context[1]), context[1][-1] is self, context[2]
+                return array
+
+        a = np.ones(2).view(Wrapping)
+        found = []
+        for call in (
+            lambda: np.add(1, a),
+            lambda: np.add(1, a, out=None),
+            lambda: np.add(0, 0, a),
+            lambda: np.add(0, 0, out=(a,)),
+        ):
+            call()
+            found.append(Wrapping.context)
+        return found
+
+    twin(body)
+
+
+def test_a_hook_that_is_no_function(twin):
+    def body(np):
+        class Hooked(np.ndarray):
+            @property
+            def __array_finalize__(self):
+                raise RuntimeError
+
+        np.arange(3).view(Hooked)
+
+    twin(body)
+
+
+def test_a_priority_that_raises(twin):
+    def body(np):
+        class Bad:
+            @property
+            def __array_priority__(self):
+                raise RuntimeError
+
+            def __radd__(self, other):
+                return "added"
+
+        class Low(np.ndarray):
+            __array_priority__ = -1000
+
+        return (np.arange(3).view(Low) + Bad()).tolist()
+
+    twin(body)

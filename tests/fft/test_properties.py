@@ -51,3 +51,14 @@ def test_round_trips_of_real_transforms(n, code, kind):
     if n > 1:
         check(fft.idct(fft.dct(a, kind), kind), x, code.upper())
     check(fft.idst(fft.dst(a, kind, norm="ortho"), kind, norm="ortho"), x, code.upper())
+
+
+@pytest.mark.parametrize("name", ["fftn", "ifftn", "rfftn", "irfftn", "fft2", "ifft2", "rfft2", "irfft2"])
+def test_lengths_without_axes_are_warned_of(name):
+    x = np.arange(100.0).reshape(10, 10)
+    with pytest.warns(DeprecationWarning, match="`axes` should not be `None`"):
+        expected = getattr(np.fft, name)(x, (-1, 5), None)
+    with pytest.warns(DeprecationWarning, match="`axes` should not be `None`") as caught:
+        found = getattr(oxinp.fft, name)(oxinp.asarray(x), (-1, 5), None)
+    assert len(caught) == 1
+    check(found, expected, "D")

@@ -12,6 +12,7 @@ import scipy.linalg.blas
 import scipy.ndimage
 
 import oxinp
+from oxinp._core.array.buffer import HAS_PROTOCOL
 from oxinp._core.memory.storage import is_pinned
 from tests.comparator import assert_same
 
@@ -448,3 +449,40 @@ def test_functions_in_c_take_what_ndpointer_describes():
     for wrong in (x[::2], oxinp.arange(6), x.reshape(2, 3)):
         with pytest.raises(TypeError, match="must have"):
             declared.from_param(wrong)
+
+
+def _message(make):
+    try:
+        return make()
+    except Exception as error:  # noqa: BLE001 - whatever it is
+        return type(error), str(error)
+
+
+NOT_DESCRIBED = {
+    "times": "M8[s]",
+    "text": "T",
+    "overlapping": {"names": "ab", "formats": ["i4"] * 2, "offsets": [4, 0]},
+}
+
+
+@pytest.mark.skipif(not HAS_PROTOCOL, reason="errors of buffers are a SystemError before Python 3.12")
+@pytest.mark.parametrize("dtype", NOT_DESCRIBED.values(), ids=NOT_DESCRIBED)
+def test_buffers_that_numpy_refuses(dtype):
+    assert _message(lambda: memoryview(oxinp.zeros(2, dtype))) == _message(lambda: memoryview(np.zeros(2, dtype)))
+
+
+def test_buffers_of_objects():
+    x = oxinp.array([1, "a", None], dtype=object)
+    assert memoryview(x).format == "O"
+    seen = np.asarray(memoryview(x))
+    seen[0] = 2
+    assert x[0] == 2
+
+
+@pytest.mark.skipif(not HAS_PROTOCOL, reason="classes have a buffer from Python 3.12 on")
+def test_flags_of_buffers_are_numpys_to_check():
+    simple, f_contiguous = 0, 0x50
+    strided = oxinp.arange(5)[::2]
+    with pytest.raises(ValueError, match="ndarray is not C-contiguous"):
+        strided.__buffer__(simple)
+    assert oxinp.ones((1, 10)).__buffer__(f_contiguous).strides == np.ones((1, 10)).__buffer__(f_contiguous).strides

@@ -28,9 +28,10 @@ HAS_PROTOCOL = sys.version_info >= (3, 12)  # in Python, PEP 688; before that on
 
 
 # The dtypes that each protocol describes in full, by their letters; for others NumPy asks the next, `__array__` last.
-_IN_BUFFERS = frozenset("?bhilqBHILQefdgFDGSUV")
-_IN_STRUCTS = _IN_BUFFERS - {"V"}
-_IN_INTERFACES = _IN_BUFFERS | {*"MmO"}
+_IN_BUFFERS = frozenset("?bhilqBHILQefdgFDGSUVO")
+_IN_STRUCTS = _IN_BUFFERS - {*"VO"}
+_IN_INTERFACES = _IN_BUFFERS | {*"Mm"}
+_FORMAT = 4  # ``PyBUF_FORMAT``: whoever asks wants to know the elements' dtype
 
 
 def _lent(array: Any, *, forever: bool = False) -> Any:
@@ -40,12 +41,13 @@ def _lent(array: Any, *, forever: bool = False) -> Any:
     return lend(array, forever=forever)
 
 
-def export(self: Any, flags: int, /) -> memoryview:  # noqa: ARG001 - the caller checks that they are met
-    """Return a memoryview of the elements; see `numpy.ndarray.__buffer__`.
+def export(self: Any, flags: int, /) -> memoryview:
+    """Return a memoryview of the elements; see `numpy.ndarray.__buffer__`, which checks the flags.
 
     The elements are on the host as long as it is held.
     """
-    return memoryview(_exported(self))
+    exported: memoryview = _exported(self, flags).__buffer__(flags)
+    return exported
 
 
 class _Failed(threading.local):
@@ -58,11 +60,12 @@ class _Failed(threading.local):
 _failed = _Failed()
 
 
-def _exported(array: Any) -> Any:
+def _exported(array: Any, flags: int) -> Any:
     if is_device_scalar(array):
         return np.array(array[()])
     dtype = array._layout.dtype
-    if dtype.char not in _IN_BUFFERS or (dtype.char == "V" and not _is_told(dtype)):
+    if flags & _FORMAT and (dtype.char not in _IN_BUFFERS or (dtype.char == "V" and not _is_told(dtype))):
+        memoryview(np.empty(1, dtype))  # type: ignore[arg-type] # raises for a dtype that has no format; others say too little
         raise BufferError(f"cannot include dtype {dtype} in a buffer")
     try:
         return _lent(array)
@@ -155,7 +158,7 @@ _GetBuffer = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p, 
 def _fill(array: Any, view: int, flags: int) -> int:
     """Fill a ``Py_buffer`` with what NumPy's array over the same memory exports; that array is its exporter."""
     try:
-        lent = _exported(array)
+        lent = _exported(array, flags)
         ctypes.pythonapi.PyObject_GetBuffer(ctypes.py_object(lent), ctypes.c_void_p(view), ctypes.c_int(flags))
     except BaseException:  # noqa: BLE001 - a callback can say that it failed, but not why: Python raises SystemError
         return -1

@@ -74,6 +74,9 @@ class flatiter:  # noqa: N801 - NumPy's name
         key, value = (asnumpy(each) if isinstance(each, Handle) else each for each in (key, value))
         self._iterator[key] = value
 
+    def __delitem__(self, key: Any) -> None:
+        del self._iterator[key]  # type: ignore[attr-defined] # raises
+
     __eq__ = _compared(operator.eq)
     __ne__ = _compared(operator.ne)
     __lt__ = _compared(operator.lt)

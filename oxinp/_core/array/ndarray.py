@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from oxinp._core.array import buffer, display, elements
+from oxinp._core.array import buffer, display, elements, slots
 from oxinp._core.array.flags import Flags
 from oxinp._core.array.methods import array_methods, describe
 from oxinp._core.array.scalar import SCALARS, DeviceScalar, ScalarType
@@ -345,6 +345,9 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
 
     def __reduce__(self) -> Any:
         layout = self._layout
+        low, high = layout.byte_bounds
+        if high - low != layout.nbytes or min(layout.strides, default=0) < 0:
+            return creation.from_pickle, (fetch(self).__reduce__(),)  # which no protocol hands over out of band
         in_order = fetch(self.T).T if layout.is_fortran and not layout.is_contiguous else fetch(self)
         return creation.from_host, (in_order,)
 
@@ -466,12 +469,13 @@ def _finalize(array: Any, source: Any) -> Any:
     """Let a user's class have its say about a new array of its; return the array."""
     hook = type(array).__array_finalize__
     if hook is not None:
-        array.__array_finalize__(source)
+        hook(array, source)
     return array
 
 
 KNOWN.add(ndarray)
 buffer.offer(ndarray)
+slots.match_like(ndarray, np.ndarray)
 describe(ndarray)
 _OWN_NAME.__set__(ndarray, "numpy.ndarray")  # what Python's messages call it, as NumPy's
 

@@ -1,4 +1,4 @@
-"""Slots of type objects that a class statement cannot leave empty: what ``__getitem__`` means to `iter`.
+"""Slots and flags of type objects that a class statement cannot set: what is iterated, and what `match` takes apart.
 
 A class with ``__getitem__`` is a sequence to Python, which `iter` walks through by 0, 1, 2, ...; NumPy's scalars are
 indexed and not iterated. ``__iter__ = None`` forbids that, too, but leaves an attribute, by whose presence
@@ -8,11 +8,19 @@ programs tell whether a value is iterable.
 from __future__ import annotations
 
 import ctypes
+from abc import ABCMeta
 
 _POINTER = ctypes.sizeof(ctypes.c_void_p)
 # A type object begins with an object's head and a count, and has nine pointers and sizes before `tp_as_number`.
 _AS_SEQUENCE = object.__basicsize__ + 11 * _POINTER
 _SQ_ITEM = 3 * _POINTER
+
+
+_TPFLAGS_SEQUENCE = 1 << 5  # ``Py_TPFLAGS_SEQUENCE``
+
+
+class _Sequence(metaclass=ABCMeta):  # noqa: B024 - it is there for what it is registered with
+    __abc_tpflags__ = _TPFLAGS_SEQUENCE
 
 
 class _Indexed:
@@ -55,3 +63,12 @@ def forbid_iteration(kind: type) -> None:
         kind.__iter__ = None  # type: ignore[attr-defined]
     else:
         slot.value = None
+
+
+def match_like(kind: type, numpys: type) -> None:
+    """Let sequence patterns of `match` take instances of a class apart if they do so with those of NumPy's.
+
+    Neither becomes a `collections.abc.Sequence`: an abstract class passes the flag on to those registered with it.
+    """
+    if numpys.__flags__ & _TPFLAGS_SEQUENCE:
+        _Sequence.register(kind)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 
 from oxinp._core.lazy.handle import Handle, fetch
+from oxinp._core.lazy.results import types
 
 REFUSAL = "object __array__ method not producing an array"
 """What NumPy's ValueError says of an array of ours."""
@@ -26,6 +28,60 @@ def numpys(value: Any, dtype: Any = None, order: Any = None, *, copy: bool | Non
         for i, element in enumerate(elements):
             elements[i] = originals.get(id(element), element)
     return made
+
+
+class _StandIn:
+    """What NumPy asks for `__array__` in place of an object of which the method gives an array of ours."""
+
+    def __init__(self, value: Any) -> None:
+        self._value = value
+        self.given: Any = None
+        self.array = np.empty(0)
+
+    def __array__(self, *args: Any, **kwargs: Any) -> np.ndarray[Any, Any]:
+        self.given = self._value.__array__(*args, **kwargs)
+        if isinstance(self.given, Handle):
+            self.array = np.empty(0, self.given._layout.dtype)
+        return self.array
+
+
+def given_by(value: Any, copy: bool | None) -> tuple[Any, bool]:
+    """Return the array of ours that an object's `__array__` gives, and whether NumPy would copy it.
+
+    NumPy asks for it a second time, passing what it ever does; it has warned the first. None where it gives something
+    else.
+    """
+    stand_in = _StandIn(value)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        made = np.array(stand_in, copy=copy)
+    return (stand_in.given if isinstance(stand_in.given, Handle) else None), made is not stand_in.array
+
+
+class _Wrapping:
+    """What a ufunc of NumPy's takes in place of an object that gives an array of ours and wraps results itself."""
+
+    def __init__(self, value: Any, array: np.ndarray[Any, Any]) -> None:
+        self.value = value
+        self.array = array
+        self.__array_priority__ = getattr(value, "__array_priority__", 0.0)
+
+    def __array__(self, *args: Any, **kwargs: Any) -> np.ndarray[Any, Any]:
+        return np.array(self.array, *args, **kwargs)
+
+    def __array_wrap__(self, array: np.ndarray[Any, Any], context: Any = None, *args: Any) -> Any:
+        if context is not None:
+            given = tuple(value.value if type(value) is _Wrapping else value for value in context[1])
+            context = (context[0], given, *context[2:])
+        return self.value.__array_wrap__(types.from_host(array), context, *args)
+
+
+def accepted_by_ufunc(value: Any) -> Any:
+    """Return what `accepted` does, but for what wraps the results of ufuncs an object that has it do so."""
+    found = accepted(value)
+    if found is value or type(value) in (list, tuple) or not hasattr(type(value), "__array_wrap__"):
+        return found
+    return _Wrapping(value, found)
 
 
 def accepted(value: Any, originals: dict[int, Any] | None = None) -> Any:

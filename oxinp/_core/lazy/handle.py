@@ -236,6 +236,8 @@ def host_and_view(handle: Handle) -> tuple[np.ndarray[Any, Any], np.ndarray[Any,
         view = _references_at(host, layout)
     else:
         view = seen_at(host_bytes(host), layout)
+    if layout.dtype.char == "V" and not (handle._view is None or handle._view[1]):
+        view.flags.writeable = False  # and so are the records of it
     handle._host, handle._seen = host, view
     return host, view
 
@@ -245,7 +247,7 @@ def seen_at(memory: Any, layout: Layout) -> np.ndarray[Any, Any]:
     if layout.size:
         return np.ndarray(layout.shape, layout.dtype, memory, layout.offset, layout.strides)
     # NumPy checks strides against the memory even of no elements; where it lies still counts.
-    nowhere = np.asarray(memory, np.uint8).reshape(-1)[layout.offset : layout.offset].view(layout.dtype)
+    nowhere = np.ndarray((0,), layout.dtype, memory, layout.offset)
     return np.lib.stride_tricks.as_strided(nowhere, layout.shape, layout.strides)
 
 

@@ -34,7 +34,10 @@ def is_deferred_to(value: Any) -> bool:
     kind = type(value)
     if hasattr(kind, "__array_ufunc__"):
         return kind.__array_ufunc__ is None
-    priority = getattr(value, "__array_priority__", 0)
+    try:
+        priority = getattr(value, "__array_priority__", 0)
+    except Exception:  # noqa: BLE001 - which NumPy takes for one that claims nothing, whatever it is
+        return False
     return isinstance(priority, int | float) and priority > 0
 
 

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from oxinp._config import config
-from oxinp._core.errors.state import checks, current, quiet
+from oxinp._core.errors.frames import call_as_user
+from oxinp._core.errors.state import OVER, checks, current, quiet
 from oxinp._core.lazy import explain, placement, reports, schedule
 from oxinp._core.lazy.combining import combine, may_join, renew
 from oxinp._core.lazy.expr import Graph, Loop, Operation, Placed, Record, Unsupported, cast, leaf, remember, scalar
@@ -211,6 +212,15 @@ def _converted(record: Record, leaves: tuple[Any, ...]) -> tuple[Any, ...]:
     converted = list(leaves)
     for place, convert in record.scalars:
         converted[place] = convert(leaves[place])
+    if current() is not quiet.state and (wanted := checks()) is not None and wanted.kinds & OVER:
+        for place, convert in record.scalars:
+            given = leaves[place]
+            if (
+                hasattr(convert, "scalar_type")
+                and np.isinf(converted[place])
+                and not (given != 0 and given == given / 2)
+            ):
+                call_as_user(convert.scalar_type, (given,), {})  # which tells of the overflow
     return tuple(converted)
 
 

@@ -70,6 +70,7 @@ def scalar_value(dtype: np.dtype[Any]) -> Callable[[Any], complex]:
             with np.errstate(over="ignore"):
                 return plain(scalar_type(value))
 
+        as_float.scalar_type = scalar_type  # type: ignore[attr-defined]
         return as_float
     if dtype.kind == "b":
         return bool

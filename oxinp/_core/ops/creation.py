@@ -15,14 +15,14 @@ from oxinp._core.errors.frames import call_as_user
 from oxinp._core.host.exchange import MAX_DEPTH
 from oxinp._core.host.sharing import adopt_host
 from oxinp._core.lazy import placement
-from oxinp._core.lazy.array_protocol import REFUSAL, numpys
+from oxinp._core.lazy.array_protocol import REFUSAL, given_by, numpys
 from oxinp._core.lazy.chains import on_device
 from oxinp._core.lazy.expr import Graph, Node, Unsupported
 from oxinp._core.lazy.handle import Handle, fetch, host_bytes, host_layout, is_dense
 from oxinp._core.lazy.record import COPY, express
 from oxinp._core.lazy.results import is_device_scalar, types, wrap, wrap_host, wrap_pending
 from oxinp._core.lazy.views import view
-from oxinp._core.manipulation.copy import astype, copy
+from oxinp._core.manipulation.copy import astype, copy, has_order, order_of
 from oxinp._core.memory.dtypes import DEVICE_TYPES, FLOAT16, FLOAT32, is_dtype_class
 from oxinp._core.memory.layout import Layout
 from oxinp._terminal import Progress
@@ -147,7 +147,10 @@ def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None) ->
         and abs(stop - start) * 16 < config.offload_threshold
     ):
         return wrap_host(_numpys_arange(start, stop, step, dtype))
-    are_numbers = all(isinstance(x, int | float | np.integer | np.floating) for x in (start, stop, step))
+    are_numbers = all(
+        isinstance(x, int | np.integer) or (isinstance(x, float | np.floating) and math.isfinite(x))
+        for x in (start, stop, step)
+    )
     if not are_numbers or np.timedelta64 in map(type, (start, stop, step)) or step == 0:
         # What is not given is left out: NumPy would take it for a date or a difference of dates.
         if type(step) is int and step == 1:
@@ -200,6 +203,7 @@ def asarray(value: Any, dtype: Any = None, order: str | None = None, *, copy_wan
             return copy(value)
         return value
     if is_device_scalar(value):
+        refuse_copy(copy_wanted)
         view = wrap(*_same_storage(value))
         return astype(view, dtype) if dtype is not None else view
     if isinstance(value, list | tuple):
@@ -212,7 +216,16 @@ def asarray(value: Any, dtype: Any = None, order: str | None = None, *, copy_wan
     if type(value) in NUMPYS or (isinstance(value, np.ndarray) and not _is_mapped(value)):
         refuse_copy(copy_wanted)
         return from_host(_on_host(value, dtype, order))
-    given: list[Any] = [numpys(value, dtype, order, copy=copy_wanted)]
+    try:
+        given: list[Any] = [np.array(value, dtype, copy=copy_wanted, order=order)]  # type: ignore[arg-type] # text
+    except ValueError as error:
+        if str(error) != REFUSAL:
+            raise
+        ours, is_copied = given_by(value, copy_wanted) if hasattr(type(value), "__array__") else (None, False)
+        if ours is not None:
+            made = asarray(ours, dtype, copy_wanted=is_copied or (None if copy_wanted else copy_wanted))
+            return made if has_order(made._layout, order_of(order, "K")) else copy(made, order)
+        given = [numpys(value, dtype, order, copy=copy_wanted)]
     if _is_new(given):
         return _own(given[0])
     if copy_wanted is None and not given[0].flags.writeable and hasattr(type(value), "__array__"):
@@ -290,6 +303,14 @@ def _plain(value: Any, depth: int = 0) -> Any:
 def from_host(array: np.ndarray[Any, Any]) -> Any:
     """Return a copy of a NumPy array as ours: on the device from the threshold on, else on the host."""
     return _own(array) if _belongs_on_device(array) else wrap_host(np.array(array, subok=False))
+
+
+def from_pickle(reduced: tuple[Any, ...]) -> Any:
+    """Return as ours what `numpy.ndarray.__reduce__` gave."""
+    make, args, state = reduced
+    array = make(*args)
+    array.__setstate__(state)
+    return from_host(array)
 
 
 def _own(array: np.ndarray[Any, Any]) -> Any:

@@ -20,11 +20,12 @@ from oxinp._core.lazy.balance import balance
 from oxinp._core.lazy.calls import Pending, is_waiting
 from oxinp._core.lazy.expr import MAX_NDIM, Loop, Operation, Structure, Unsupported, graph_of, new_table, remember
 from oxinp._core.lazy.flagged import JUDGE, MARK, claim_reduction
-from oxinp._core.lazy.handle import Handle, begin_writing, chain, end_writing, host_view
+from oxinp._core.lazy.handle import Handle, begin_writing, chain, end_writing, fetch, host_view
 from oxinp._core.lazy.op import BoundOp, Op
 from oxinp._core.lazy.record import COPY, express, is_hosted, settled
 from oxinp._core.lazy.results import wrap_host, wrap_pending, wrap_result
 from oxinp._core.lazy.stores import check_writeable, store_result, target_of
+from oxinp._core.lazy.views import view
 from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES, FLOAT32, FLOAT64, is_dtype_class, scalar_value
 from oxinp._core.memory.layout import Layout, result_layout
 from oxinp._core.memory.storage import Value
@@ -142,8 +143,8 @@ def reduce(
     leaves = value[1]
     if op.num_parameters:
         leaves = (*leaves, *_parameters(row, op, count, ddof, dtypes.accumulated, initial))
-    if row.is_average and not is_masked and ddof >= count:
-        warn("Degrees of freedom <= 0 for slice", RuntimeWarning)
+    if row.is_average:
+        _tell_of_few(row, array, where, axes, ddof, has_axes=result.ndim > 0)
     if is_plain and len(axes) == len(shape) and not op.num_parameters:
         known = _Whole(bound.op, bound.graphs[0].structure, bound.graphs[0].dtype, bound.parameters, bound.layouts[0])
         value[0].structure.plans[row, len(shape), dtype] = known
@@ -212,6 +213,33 @@ def reduced(row: ReductionRow, value: Value, dtype: np.dtype[Any] | None = None)
         if _WHOLES.has_met((row, graph.structure, source.shape)):
             remember(_WHOLES, key, bound)
     return wrap_result(_deferred(bound, leaves, mask))
+
+
+_AVERAGES = (np.mean, np.var, np.std)
+
+
+def _tell_of_few(
+    row: ReductionRow, array: Handle, where: Any, axes: tuple[int, ...], ddof: Any, *, has_axes: bool
+) -> None:
+    """Warn of slices with too few elements for an average; those that a mask leaves are counted at once, if at all."""
+    shape = array._layout.shape
+    count = math.prod([shape[axis] for axis in axes])
+    if where is True:
+        if ddof >= count:
+            warn("Degrees of freedom <= 0 for slice", RuntimeWarning)
+        return
+    if row.numpy not in _AVERAGES or current() is quiet.state or config.floating_point_errors != "numpy":
+        return
+    if isinstance(where, Handle):
+        mask = view(where, lambda seen: np.broadcast_to(seen, shape), writeable=False)
+        least = int(fetch(reduce(BY_UFUNC["add"], mask, axes)).min())
+    else:
+        least = count if where else 0
+    if least <= ddof:
+        few = np.zeros((least + 1, 1) if has_axes else least + 1, array._layout.dtype)
+        chosen = (np.arange(least + 1) < least).reshape(few.shape)
+        options = {} if row.numpy is np.mean else {"ddof": ddof}
+        call_as_user(row.numpy, (few,), {"axis": 0, "where": chosen, **options})
 
 
 def reduced_over(row: ReductionRow, value: Value, axes: tuple[int, ...], dtype: np.dtype[Any]) -> Any:

@@ -15,6 +15,7 @@ from oxinp._core.errors.frames import call_as_user
 from oxinp._core.errors.hearing import call_numerical
 from oxinp._core.host.exchange import PLAIN
 from oxinp._core.host.fallback import call, placed_on_host
+from oxinp._core.lazy.array_protocol import REFUSAL
 from oxinp._core.lazy.balance import RECORDED, balance
 from oxinp._core.lazy.explain import REPORTS
 from oxinp._core.lazy.expr import Operation, Placed, Unsupported
@@ -190,7 +191,12 @@ class ufunc(metaclass=UfuncType):  # noqa: N801 - NumPy's name
         operands = tuple([operand(x) for x in args[:num_inputs]])
         mask = None if where is True else mask_operand(where)
         if any(x is NotImplemented for x in (*operands, mask)):
-            return numpy_ufunc(*args, **kwargs)  # which asks them
+            try:
+                return numpy_ufunc(*args, **kwargs)  # which asks them
+            except ValueError as error:
+                if str(error) != REFUSAL:
+                    raise
+            return self._fall_back(args, kwargs)
         if not all(out is None or (isinstance(out, Handle) and not is_device_scalar(out)) for out in outs):
             return self._fall_back(args, kwargs)
         options = {name: value for name, value in kwargs.items() if name not in ("out", "where")} if kwargs else kwargs
@@ -336,6 +342,8 @@ class ufunc(metaclass=UfuncType):  # noqa: N801 - NumPy's name
     def outer(self, a: Any, b: Any, /, **kwargs: Any) -> Any:
         """Apply to all pairs; see `numpy.ufunc.outer`."""
         if self._row.numpy.nin == 2 and type(a) is types.ndarray and type(b) is types.ndarray:
+            if a.ndim + b.ndim > MAX_DIMS:
+                self._row.numpy.outer(np.empty((1,) * a.ndim), np.empty((1,) * b.ndim))  # raises
             return self(a[(..., *(None,) * b.ndim)], b, **kwargs)
         return self._method("outer", (a, b), kwargs)
 
@@ -353,6 +361,10 @@ class ufunc(metaclass=UfuncType):  # noqa: N801 - NumPy's name
                 return
         args = (a, indices) if b is None else (a, indices, b)
         call(self._row.numpy.at, args, {}, name=f"{self.counted_name}.at", mutates=(0,))
+
+    def resolve_dtypes(self, dtypes: Any, /, **kwargs: Any) -> Any:
+        """Find the dtypes NumPy would compute in; see `numpy.ufunc.resolve_dtypes`."""
+        return self._row.numpy.resolve_dtypes(dtypes, **kwargs)
 
     def _method(self, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if SUBCLASSES and leader((*args, kwargs.get("out"))) is not None:
@@ -380,7 +392,7 @@ class ufunc(metaclass=UfuncType):  # noqa: N801 - NumPy's name
         return f"<ufunc '{self.__name__}'>"
 
 
-for _name in ("__call__", "reduce", "accumulate", "reduceat", "outer", "at"):
+for _name in ("__call__", "reduce", "accumulate", "reduceat", "outer", "at", "resolve_dtypes"):
     getattr(ufunc, _name).__doc__ = getattr(np.ufunc, _name).__doc__
     getattr(ufunc, _name).__wrapped__ = getattr(np.ufunc, _name)  # whose signature it has
 _describe(ufunc)
@@ -393,6 +405,8 @@ _WARNING_OF_OUTPUTS = (np.maximum, np.minimum)  # where these are given by posit
 def _of_name(name: str) -> Any:
     return OBJECTS[name]
 
+
+MAX_DIMS = 64  # of NumPy's arrays
 
 NO_SHORTCUT = (None, None, -1, 0, None)
 """What a ufunc has whose calls of arrays are not its operators."""

@@ -98,6 +98,16 @@ def _of_values(name: str, function: Callable[..., Any]) -> Lowering:
     return lower
 
 
+def _magnitude(name: str) -> Lowering:
+    """Return the lowering that clears the sign of floats, of NaN too, of which the machine's ``abs`` may leave it."""
+
+    def lower(k: Any, a: Any) -> Any:
+        return parts.copysign(k, a, k.const(1, a.type))
+
+    lower.__name__ = name
+    return lower
+
+
 def _always(name: str, *, value: bool) -> Lowering:
     def lower(k: Any, a: Any) -> Any:  # noqa: ARG001
         return k.const(value, pred)
@@ -273,12 +283,14 @@ UFUNCS: tuple[UfuncRow, ...] = (
     UfuncRow(np.positive, _kinds("iufc", _of_values("positive", _itself)), operator.pos, ("__pos__",)),
     UfuncRow(
         np.absolute,
-        _kinds("iufc", _of_values("absolute", abs)) | {"b": _of_values("absolute", _itself)},
+        _kinds("iuc", _of_values("absolute", abs))
+        | {"f": _magnitude("absolute")}
+        | {"b": _of_values("absolute", _itself)},
         abs,
         ("__abs__",),
         complex_ulp=1.0,
     ),
-    UfuncRow(np.fabs, {"f": _of_values("fabs", abs)}),
+    UfuncRow(np.fabs, {"f": _magnitude("fabs")}),
     UfuncRow(np.sign, _kinds("iu", integers.sign) | {"f": parts.sign, "c": complex_math.sign}, complex_ulp=2.0),
     UfuncRow(np.square, _kinds("iufc", _of_values("square", lambda a: a * a))),
     UfuncRow(np.conjugate, _kinds("iuf", _of_values("conjugate", _itself)) | {"c": complex_math.conjugate}),
