@@ -8,6 +8,7 @@ from typing import Any
 from tests.fuzz import (
     problems_arrays,
     problems_corners,
+    problems_fourier,
     problems_large,
     problems_libraries,
     problems_matrices,
@@ -37,6 +38,7 @@ FAMILIES: dict[str, Callable[[Problem], Any]] = {
         problems_sequences.transforms,
         problems_products.factorisations,
         problems_strides.fourier_transforms,
+        problems_fourier.fourier_axes,
         problems_matrices.strided_products,
         problems_matrices.strided_factorisations,
         problems_strides.indexed_elements,
@@ -66,7 +68,7 @@ FAMILIES: dict[str, Callable[[Problem], Any]] = {
 LARGE = tuple(name for name, function in FAMILIES.items() if function.__module__ == problems_large.__name__)
 """Families whose problems take seconds."""
 
-_OF_KERNELS = (problems_matrices, problems_passes, problems_sized, problems_strides)
+_OF_KERNELS = (problems_fourier, problems_matrices, problems_passes, problems_sized, problems_strides)
 OF_KERNELS = frozenset(
     {name for name, function in FAMILIES.items() if function.__module__ in [each.__name__ for each in _OF_KERNELS]}
     - {"slices"}

@@ -1,0 +1,128 @@
+"""Random problems for the planners of transforms along several axes: with chains at their ends, there and back."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from oxinp._kernels.fft import axes, filters
+from oxinp._kernels.fft import plan as fft
+from oxinp._kernels.fft.axes import COMPLEX, HALF, REAL, Array
+from oxinp._kernels.fft.sides import Chained, Side
+from oxinp._kernels.plan import ALIGNMENT, Argument
+from oxinp._kernels.problem import Instr
+from oxinp._ptx.types import Type, c64, c128
+from tests.fuzz import planning
+from tests.fuzz.operand import ALIGNMENTS, joined, strides_of
+from tests.fuzz.problem import Problem
+
+EXTENTS = (1, 2, 3, 5, 16, 30, 33, 64, 100, 257, 400, 1009, 2048, 4096, 6000, 8192, 1 << 17, 1 << 21)
+SQUARES = ((2048, 2048), (4, 2048, 2048), (64, 1024, 512), (16, 256, 256), (8192, 4096), (300, 64, 64), (5000, 100, 96))
+LINES = (1 << 26, 1 << 24, 3**13, 1 << 20)
+MOST = 1 << 27
+
+
+def _shape(p: Problem) -> tuple[int, ...]:
+    if p.chance(40):
+        return p.choice(SQUARES)
+    if p.chance(2):
+        return (5, 0, 8)
+    while True:
+        shape = tuple(p.choice(EXTENTS) for _ in range(p.integer(1, 3)))
+        if math.prod(shape) <= MOST:
+            return shape
+
+
+def _array(p: Problem, name: str, type_: Type, shape: tuple[int, ...]) -> Array:
+    steps = strides_of(p, shape) if p.chance(40) else strides_in_order(shape)
+    return Array(Argument(name), type_, shape, steps, p.choice(ALIGNMENTS))
+
+
+def strides_in_order(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the strides of a contiguous array."""
+    return tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))
+
+
+def _chained(p: Problem, array: Array, *, is_source: bool) -> Array:
+    """Return an array whose elements are made of two, or that holds what is made of the results and another one."""
+    type_ = array.type
+    own = p.choice((array.steps, strides_in_order(array.shape), strides_of(p, array.shape), (0,) * len(array.shape)))
+    if is_source:
+        arguments, others = (Argument("in0"), Argument("in1")), (array.steps, own)
+    else:
+        arguments, others = (Argument("in2"),), (own,)
+    chain = Chained(
+        (type_,) * len(arguments), arguments, (True,) * len(arguments), (Instr(joined, type_, (0, 1)),), 2, type_
+    )
+    return array._replace(chain=chain, others=others)
+
+
+def _ends(p: Problem, type_: Type, kind: str, length: int, shape: tuple[int, ...], last: int) -> tuple[Array, Array]:
+    real, half = type_.parts[0], length // 2 + 1
+    held = {COMPLEX: length, REAL: p.choice((half, half, length)), HALF: length}[kind]
+    given = tuple(min(n, held if kind != HALF else half) if i == last else n for i, n in enumerate(shape))
+    given = given if p.chance(70) else shape
+    made = tuple(held if i == last else n for i, n in enumerate(shape))
+    source = _array(p, "in0", p.choice((type_, real)) if kind == COMPLEX else real if kind == REAL else type_, given)
+    return source, _array(p, "out0", real if kind == HALF else type_, made)
+
+
+def _several_axes(p: Problem) -> None:
+    type_, kind, shape = p.choice((c64, c128)), p.choice((COMPLEX, COMPLEX, REAL, HALF)), _shape(p)
+    chosen = tuple(p.draw.sample(range(len(shape)), p.integer(1, len(shape))))
+    length = max(1, shape[chosen[-1]] if p.chance(60) else p.choice(EXTENTS[:13]))
+    source, target = _ends(p, type_, kind, length, shape, chosen[-1])
+    if p.chance(30):
+        source = _chained(p, source, is_source=True)
+    if p.chance(30):
+        target = _chained(p, target, is_source=False)
+    problem = axes.Problem(kind, chosen, length, p.chance(60), p.choice((1.0, 0.5)))
+    p.text = f"{kind} {type_} {shape} {chosen} {length} {source.steps} {target.steps}"
+    axes.plan_axes(source, target, type_, problem, planning.backend().capability, p.choice((1, 1, 2, 5)))
+
+
+def _there_and_back(p: Problem) -> None:
+    device, type_, shape = planning.backend().capability, p.choice((c64, c128)), _shape(p)
+    shape = tuple(max(1, n) for n in shape)
+    chosen = tuple(p.draw.sample(range(len(shape)), p.integer(1, len(shape))))
+    last, is_real = chosen[-1], p.chance(30)
+    length = shape[last]
+    back_length = length if p.chance(90) else p.choice(EXTENTS[:13])
+    kinds = (REAL, HALF) if is_real else (COMPLEX, COMPLEX)
+    source = _array(p, "in0", type_.parts[0] if is_real else type_, shape)
+    made = tuple(back_length if i == last else n for i, n in enumerate(shape))
+    target = _array(p, "out0", source.type, made)
+    if p.chance(25):
+        target = _chained(p, target, is_source=False)
+    between = tuple(length // 2 + 1 if is_real and i == last else n for i, n in enumerate(shape))
+    others = p.choice((strides_in_order(between), strides_of(p, between), (0,) * len(between)))
+    chain = Chained((type_,), (Argument("in1"),), (True,), (Instr(joined, type_, (0, 1)),), 2, type_)
+    if p.chance(20):
+        chain, others = Chained((), (), (), (), 0, type_), ()
+    goes = p.chance(70)
+    there, back = (
+        axes.Problem(kind, chosen, n, is_forward, p.choice((1.0, 0.5)))
+        for kind, n, is_forward in zip(kinds, (length, back_length), (goes, not goes), strict=True)
+    )
+    wanted = filters.Filter(there, back, chain, (others,) if others else ())
+    p.text = f"{type_} {shape} {chosen} {back_length} {is_real} {source.steps} {target.steps} {others}"
+    if filters.is_filter(source, target, type_, wanted, device):
+        filters.plan_filter(source, target, type_, wanted, device)
+
+
+def _lines(p: Problem) -> None:
+    """One long transform, alone, of which parts are given or kept."""
+    type_, length = p.choice((c64, c128)), p.choice(LINES)
+    source_type = p.choice((type_, type_.parts[0]))
+    valid, stored = (n if p.chance(60) else n // 2 + 1 for n in (length, length))
+    ends = (Side(Argument(name), p.choice((1, 1, 2)), ALIGNMENT) for name in ("in0", "out0"))
+    p.text = f"{type_} {source_type} {length} {valid} {stored}"
+    fft.plan(
+        fft.Transform(length, type_, source_type, type_, *ends, (), num_valid=valid, num_stored=stored),
+        planning.backend().capability,
+    )
+
+
+def fourier_axes(p: Problem) -> Any:
+    """Ask one of the planners."""
+    p.choice((_several_axes, _several_axes, _there_and_back, _there_and_back, _lines))(p)
