@@ -334,6 +334,7 @@ _place(config.offload_threshold)
 
 
 __all__ = [
+    "HEAVY",
     "MISSING",
     "NUMBERS",
     "REFUSED",
