@@ -24,6 +24,7 @@ from weakref import ref
 
 import numpy as np
 
+from oxinp import _runtime
 from oxinp._config import before_change, config
 from oxinp._core.errors.hearing import IS_REFUSING, REFUSED, REFUSING, current, default, raise_own, run
 from oxinp._core.lazy.balance import RECORDED, balance, is_sampled
@@ -79,7 +80,7 @@ return made
     r"(\w+) = few\((\w+), (\w+)\) by (.+) else (.+)": r"""
 \1 = \2._known
 if \1 is not FEW:
-    if \3.size * \4 >= config.offload_threshold and not takes(\3.nbytes, \4):
+    if \3.size * \4 >= config.offload_threshold and not takes(\3, \4):
         \5
     if \3.size < SMALL:
         \2._known = \1 = \1 or FEW
@@ -87,7 +88,7 @@ if \1 is not FEW:
 """,
     # The same where those that are few may not be small.
     r"(\w+) = weighed\((\w+), (\w+)\) by (.+) else (.+)": r"""
-if \3.size * \4 >= config.offload_threshold and not takes(\3.nbytes, \4):
+if \3.size * \4 >= config.offload_threshold and not takes(\3, \4):
     \5
 \1 = FEW if \2._known is FEW else None
 """,
@@ -255,9 +256,11 @@ def outdate(array: Any) -> None:
     end_writing(array._held)
 
 
-def takes(nbytes: int, reach: int) -> bool:
-    """Whether what would be the device's belongs on the host by what has been learned; elements cost `reach` / 16."""
-    return balance.takes(nbytes, reach / 16, RECORDED)
+def takes(x: np.ndarray[Any, Any], reach: int) -> bool:
+    """Whether an operation on an array of the host is the host's; elements of 16 bytes would cost at most `reach`."""
+    if x.size * max(8, x.itemsize) * reach < 16 * config.offload_threshold:  # which no result's elements exceed
+        return True
+    return balance.takes(x.nbytes, reach / 16, RECORDED) or _runtime.current() is None
 
 
 def _patterns(macros: dict[str, str]) -> list[tuple[re.Pattern[str], list[str]]]:

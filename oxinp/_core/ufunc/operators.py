@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from oxinp import _runtime
 from oxinp._config import config
 from oxinp._core.errors.state import current, quiet
 from oxinp._core.lazy import schedule, writing
@@ -82,7 +83,8 @@ def _reach(row: UfuncRow) -> int:
 def _is_small(weight: float, x: np.ndarray[Any, Any], y: np.ndarray[Any, Any]) -> bool:
     """Whether no operand and no result is so large that it belongs on the device."""
     nbytes = _bound(x, y)
-    return nbytes * weight < config.offload_threshold or balance.takes(nbytes, weight, RECORDED)
+    is_small = nbytes * weight < config.offload_threshold or balance.takes(nbytes, weight, RECORDED)
+    return is_small or _runtime.current() is None
 
 
 # What small arrays on the host take. Each call copies the variables of `make`, so there are few of them.
