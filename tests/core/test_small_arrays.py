@@ -6,11 +6,15 @@ to be the same, and so have views: what is written to a result afterwards is see
 
 # ruff: noqa: ICN001, S102, SIM905 - oxinp is np, and programs are texts
 
+import warnings
+
 import numpy
 import pytest
 
 import oxinp as np
 from oxinp._core.lazy.explain import REPORTS
+from oxinp._core.lazy.handle import device_value
+from oxinp._core.ufunc import operators
 from tests.comparator import assert_same
 from tests.thinned import thinned
 
@@ -152,3 +156,71 @@ def test_a_diagonal_is_filled_by_a_matrix_where_there_is_no_device(config):
     np.fill_diagonal(ours, np.arange(4.0).reshape(2, 2) + 1)
     numpy.fill_diagonal(theirs, numpy.arange(4.0).reshape(2, 2) + 1)
     assert_same(ours, theirs)
+
+
+@pytest.mark.parametrize("how", ["warn", "ignore", "raise", "call"])
+def test_operators_warn_once_and_as_the_state_of_errors_says(how):
+    def told(np):
+        a, zero, heard = np.array([1.0, -1.0, 0.0]), np.array([0.0, 0.0, 2.0]), []
+        statements = {
+            "a / b": lambda: a / zero,
+            "b / c": lambda: a / 0.0,
+            "c / b": lambda: 1.0 / zero,
+            "log": lambda: np.log(a),
+            "a /= b": lambda: zero.__itruediv__(np.array([0.0, 1.0, 0.0])),
+        }
+        with numpy.errstate(all=how, call=lambda kind, flag: heard.append((kind, flag))), warnings.catch_warnings():
+            warnings.simplefilter("always")
+            for name, statement in statements.items():
+                with warnings.catch_warnings(record=True) as caught:
+                    try:
+                        heard.append((name, numpy.asarray(statement()).tolist()))
+                    except FloatingPointError as error:
+                        heard.append((name, str(error)))
+                heard += [str(warning.message) for warning in caught]
+        return str(heard)
+
+    assert told(np) == told(numpy)
+
+
+def test_a_refused_warning_leaves_no_trace_where_warnings_are_errors():
+    a = np.array([1.0, 2.0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(RuntimeWarning, match="divide by zero") as raised:
+            a / 0.0
+    assert raised.value.__context__ is None
+
+
+def test_few_elements_that_grow_are_placed_by_what_they_grow_to(stats):
+    column, row = np.array(numpy.ones((1500, 1))), np.array(numpy.ones((1, 1500)))
+    for _ in range(2):
+        before = stats().launches
+        total = (column + row).sum()
+        assert float(total) == 2 * 1500**2
+        assert stats().launches > before
+    assert (np.array(numpy.ones((1500, 1))) * 2.0)._known is False
+
+
+def test_threshold_below_the_usual_forgets_which_arrays_have_few_elements(config, stats):
+    a = np.array(numpy.arange(64.0))
+    b = a * 2.0
+    assert b._known is False
+    config.offload_threshold = 0
+    before = stats().launches
+    assert_same(np.asarray((b + b) * 3.0), numpy.arange(64.0) * 12)
+    assert stats().launches > before
+
+
+def test_a_copy_that_is_made_while_numpy_writes_is_not_kept():
+    a = np.array(numpy.arange(8.0))
+
+    def write_later(x, y):
+        device_value(a._storage)  # as another thread would, in the middle of the call
+        return numpy.add(x, y, out=x)
+
+    made = operators._texts(may_warn=False, is_heavy=False).in_place(write_later, None, 16)
+    assert made(a, 1.0) is a
+    assert a._storage.value is None
+    assert_same(np.asarray(a), numpy.arange(8.0) + 1)
+    assert float((a * 2).sum()) == 2 * (numpy.arange(8.0) + 1).sum()

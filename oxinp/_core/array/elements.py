@@ -69,7 +69,38 @@ def make(BASIC, getitem, gather, host_part):
 _WRITE = """
 def make(ELEMENTS, BASIC, setitem, key_on_host, write_part):
     def __setitem__(self, key, value):
-        storage = stored(self)
+        storage = self._held
+        if storage is None:
+            seen = self._seen
+            known = self._known
+            if known is not FEW and known is None and seen.size < SMALL:
+                self._known = known = FEW
+            kind = type(key)
+            is_known = known is FEW
+            if kind is not int and is_known:
+                if kind is tuple and len(key) == 2 and type(key[0]) is type(key[1]) is int:
+                    pass
+                elif REPORTS:
+                    is_known = False
+                elif kind is tuple:
+                    for part in key:
+                        kind = type(part)
+                        if kind is not int and kind is not slice and kind not in BASIC:
+                            is_known = False
+                            break
+                else:
+                    is_known = kind is slice
+            if is_known:
+                if type(value) in ELEMENTS:
+                    given = value
+                elif type(value) is ndarray:
+                    given = seen(value) else return setitem(self, key, value)
+                    is_known = given.dtype is seen.dtype  # a cast may warn
+                else:
+                    is_known = False
+                if is_known and self._held is None:
+                    write 'seen[key] = given' of self and return None
+            storage = stored(self)
         host = storage.host
         whole = self._view
         is_number = type(value) in ELEMENTS

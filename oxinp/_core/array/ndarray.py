@@ -263,7 +263,7 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
 
     def __len__(self) -> int:
         known = self._known
-        if known is None:
+        if not known:
             return len(self._seen)  # which also says that there are none
         if not known.shape:
             raise TypeError("len() of unsized object")
@@ -488,7 +488,7 @@ def _array_function(function: Any, kinds: Any, args: Any, kwargs: Any) -> Any:
 
 
 types.ndarray = ndarray
-inlining.enter(ndarray)
+inlining.enter_class(ndarray)
 types.scalar, types.scalar_type, types.scalars = DeviceScalar, ScalarType, SCALARS
 types.finalize = _finalize
 types.dressed = Dressed = ArrayType("Dressed", (ndarray,), dressed_methods(ndarray))

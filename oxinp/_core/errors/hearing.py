@@ -3,12 +3,17 @@
 NumPy's loops warn from C, in the name of the line that called them. `attributed` has them called as if from the user's
 line; where the user's state of errors is NumPy's default, which is nearly always, in less time than that takes: in a
 context in which NumPy logs what it would warn of, and the log warns.
+
+Where nothing is written to, it takes even less to compute first. Code whose globals are `REFUSING` cannot warn: Python
+looks there for what has been warned of, finds no dictionary, and raises a TypeError with the arguments `REFUSED` in the
+place of a warning. Who catches that has the same computed again, from the user's line.
 """
 
 from __future__ import annotations
 
 import functools
 import sys
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import Context, ContextVar
 from typing import Any
@@ -47,6 +52,25 @@ current = state.get
 run = _logging_context().run
 # Filters of warnings may belong to the user's context: then there is no other one to run in.
 default = object() if getattr(sys.flags, "context_aware_warnings", False) else Context().run(current)
+
+
+REFUSING = {"__warningregistry__": 0}
+"""What the globals of code have that is not to warn in its own name."""
+REFUSED = ("'registry' must be a dict or None",)
+
+
+def _refuses() -> bool:
+    """Return whether this Python refuses as described."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            exec("f(x)", {"f": np.log, "x": np.full(1, -1.0), **REFUSING})  # noqa: S102
+    except TypeError as error:
+        return error.args == REFUSED
+    return False
+
+
+IS_REFUSING = Context().run(_refuses)
 
 
 @functools.cache
@@ -179,6 +203,9 @@ def raise_own(error: RuntimeError) -> None:
 
 
 __all__ = [
+    "IS_REFUSING",
+    "REFUSED",
+    "REFUSING",
     "attributed",
     "call_numerical",
     "call_quickly",

@@ -188,7 +188,7 @@ def make(general, function, most, least, has_axis):
                 nbytes = x.nbytes
                 if not (0 < nbytes < config.offload_threshold or (nbytes and balance.takes(nbytes))) or REPORTS:
                     return general(*args)
-                result = called(function, x) else return general(*args)
+                result = heard(function, x) else return general(*args)
                 if result is NotImplemented:
                     return general(*args)
                 return wrapped(result)
@@ -223,7 +223,7 @@ def make(general, function, most, least, has_axis):
             return general(*args, **kwargs)
         if not (0 < nbytes < config.offload_threshold or (nbytes and balance.takes(nbytes))):
             return general(*args, **kwargs)
-        result = called(function, *given) else return general(*args, **kwargs)
+        result = heard(function, *given) else return general(*args, **kwargs)
         if result is NotImplemented:
             return general(*args, **kwargs)
         return wrapped(result)

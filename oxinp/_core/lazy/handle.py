@@ -4,13 +4,14 @@ A handle is a layout and a storage. Its `_view` is None for an array that owns i
 else (base, writeable). Its `_seen` is the NumPy view of the storage's host side, valid as long as that is `_host`; both
 are None where nobody has asked for it. What is made on the host has no layout and no storage until somebody asks for
 that, which small programs seldom do: until then `_seen` owns the elements, which are no Python objects, and nothing but
-the handle knows of them. Hot paths read the slots `_known` and `_held` instead of the properties.
+the handle knows of them. Its `_known` may be False, too: nobody has asked for the layout, but `inlining` has found out
+that the elements are few. Hot paths read the slots `_known` and `_held` instead of the properties.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -51,7 +52,7 @@ class Handle:
     __slots__ = ("__weakref__", "_held", "_host", "_known", "_seen", "_view")
 
     _held: Storage | None
-    _known: Layout | None
+    _known: Layout | Literal[False] | None
     _view: tuple[Any, bool] | None
     _host: np.ndarray[Any, Any] | None
     _seen: Any  # an array where there is a host

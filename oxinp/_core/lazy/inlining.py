@@ -5,26 +5,32 @@ paths are made of are macros: text in which each of them is a line is expanded a
 makes the path of a row.
 
 A path computes what it is sure of, and leaves everything else to the general way, which its ``else`` says.
+
+Where an array is known to have few elements (fewer than `SMALL`, on the host when that was found out) and nobody has
+asked for its layout yet, its slot `_known` is `FEW`, as false as None: whoever asks for the layout finds it as ever,
+and these paths need not ask NumPy for sizes again.
 """
 
 from __future__ import annotations
 
 import linecache
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
 from itertools import repeat, starmap
 from math import copysign
+from types import MappingProxyType
 from typing import Any
 from weakref import ref
 
 import numpy as np
 
-from oxinp._config import config
-from oxinp._core.errors.hearing import current, default, raise_own, run
+from oxinp import _runtime
+from oxinp._config import before_change, config
+from oxinp._core.errors.hearing import IS_REFUSING, REFUSED, REFUSING, current, default, raise_own, run
 from oxinp._core.lazy.balance import RECORDED, balance, is_sampled
 from oxinp._core.lazy.code_cache import CodeCache
 from oxinp._core.lazy.explain import REPORTS
-from oxinp._core.lazy.handle import end_writing, host_view
+from oxinp._core.lazy.handle import begin_writing, end_writing, host_view
 from oxinp._core.memory.storage import SHARED, WRITING, Storage
 
 MACROS = {
@@ -60,11 +66,37 @@ made._held = made._known = made._view = None
 made._host = made._seen = \1
 return made
 """,
+    # The same of a result for which the slot `_known` is given: None or `FEW`.
+    r"return array_of\((\w+), (.+)\)": r"""
+if type(\1) is not NumpyArray:
+    return \1
+made = next(bare)
+made._held = made._view = None
+made._known = \2
+made._host = made._seen = \1
+return made
+""",
+    # What is known of one of ours, by its view on the host: `FEW`, or it is small, by what an element costs.
+    r"(\w+) = few\((\w+), (\w+)\) by (.+) else (.+)": r"""
+\1 = \2._known
+if \1 is not FEW:
+    if \3.size * \4 >= config.offload_threshold and not takes(\3, \4):
+        \5
+    if \3.size < SMALL:
+        \2._known = \1 = \1 or FEW
+    \1 = \1 if \1 is FEW else None
+""",
+    # The same where those that are few may not be small.
+    r"(\w+) = weighed\((\w+), (\w+)\) by (.+) else (.+)": r"""
+if \3.size * \4 >= config.offload_threshold and not takes(\3, \4):
+    \5
+\1 = FEW if \2._known is FEW else None
+""",
     # Ours of a view of what one of ours, no user's class, sees on the host; `storage` is its own.
     r"return part\((\w+)\) of (\w+)": r"""
 view = next(bare)
 view._held = storage
-view._known = None
+view._known = FEW if \2._known is FEW else None
 view._host = host
 view._seen = \1
 whole = \2._view
@@ -104,15 +136,26 @@ if \2.host is host and \2.stale is None and \2.value is None:
         else:
             end_writing(\2)
 """,
+    # A statement that writes to what one of ours holds that has no storage.
+    r"write '(.+)' of (\w+) and return (\w+)": r"""
+try:
+    \1
+    return \3
+finally:
+    if \2._held is not None:
+        outdate(\2)
+""",
 }
 CALLS = {
     # A call of NumPy's that warns of nothing, and one that writes.
-    r"(\w+) = called\((\w+), (.+)\) else (.+)": r"\1 = \2(\3)",
+    r"(\w+) = (?:called|heard)\((\w+), (.+)\) else (.+)": r"\1 = \2(\3)",
     r"write called\((\w+), (.+)\) to (\w+) and return (\w+)": r"write '\1(\2)' to \3 and return \4",
+    # The same to an array that has no storage.
+    r"write called\((\w+), (.+)\) of (\w+) and return (\w+)": r"write '\1(\2)' of \3 and return \4",
 }
 WARNING_CALLS = {
-    # A call whose warnings name the user's line.
-    r"(\w+) = called\((\w+), (.+)\) else (.+)": r"""
+    # A call of a function that Python wrote, whose warnings name the user's line.
+    r"(\w+) = heard\((\w+), (.+)\) else (.+)": r"""
 if current() is not default:
     \4
 try:
@@ -121,6 +164,19 @@ except RuntimeError as error:
     raise_own(error)
     \4
 """,
+    # One of NumPy's, in C.
+    r"(\w+) = called\((\w+), (.+)\) else (.+)": r"""
+try:
+    \1 = \2(\3)
+except TypeError as error:
+    if error.args != REFUSED:
+        raise
+    \1 = REFUSED
+if \1 is REFUSED:
+    \4
+"""
+    if IS_REFUSING
+    else r"\4",
     r"write called\((\w+), (.+)\) to (\w+) and return (\w+)": r"""
 if current() is default and \3.host is host and \3.stale is None and \3.value is None:
     \3.stale = WRITING  # no other thread has run since the last three conditions
@@ -135,6 +191,17 @@ if current() is default and \3.host is host and \3.stale is None and \3.value is
         else:
             end_writing(\3)
 """,
+    r"write called\((\w+), (.+)\) of (\w+) and return (\w+)": r"""
+if current() is default:
+    try:
+        run(\1, \2)
+        return \4
+    except RuntimeError as error:
+        raise_own(error)
+    finally:
+        if \3._held is not None:
+            outdate(\3)
+""",
 }
 
 # What the expanded text refers to.
@@ -147,22 +214,53 @@ INTEGERS: dict[int, np.ndarray[Any, Any]] = {}
 ZEROS = {sign: np.array(copysign(0.0, sign)) for sign in (1.0, -1.0)}
 NUMBERS = frozenset({*np.sctypeDict.values()} - {np.object_, np.void, np.str_, np.bytes_})  # NumPy's own
 PLAIN_INT = 2**31 - 1  # integers that most integer dtypes hold
+new = object.__new__
 MISSING = object()  # an argument that is not given
-ndarray: Any = None  # ours, entered where it is defined, and instances without attributes
-bare: Iterator[Any] = iter(())
+HEAVY = 32
+"""Bytes that what an element costs is at most as much as, unless it counts as heavy."""
+MOST_FEW = 2048
+"""Elements below which arrays are few, where placement is as usual: none is the device's for what is not heavy."""
+
+# What changes, by name: where the texts find it.
+_entered: dict[str, Any] = {
+    "ndarray": None,  # ours, entered where it is defined,
+    "bare": iter(()),  # and instances without attributes
+    "FEW": False,
+    "SMALL": MOST_FEW,
+}
+_NAMESPACES: list[dict[str, Any]] = []
 
 
-def enter(kind: type) -> None:
+def enter(**names: Any) -> None:
+    """Let names mean something else to what is compiled here."""
+    _entered.update(names)
+    for namespace in _NAMESPACES:
+        namespace.update(names)
+
+
+def enter_class(kind: type) -> None:
     """Let results be of a class, that of arrays; called once."""
-    global ndarray, bare
-    ndarray = kind
     # Which makes no tuple of arguments for each, as a call of `object.__new__` does.
-    bare = starmap(object.__new__, repeat((kind,)))
+    enter(ndarray=kind, bare=starmap(object.__new__, repeat((kind,))))
 
 
-def takes(nbytes: int, reach: int) -> bool:
-    """Whether what would be the device's belongs on the host by what has been learned; elements cost `reach` / 16."""
-    return balance.takes(nbytes, reach / 16, RECORDED)
+def _place(threshold: float) -> None:
+    """Let no array be known to be of the host for having few elements where those may be the device's."""
+    is_usual = threshold >= MOST_FEW * HEAVY
+    enter(FEW=False if is_usual else object(), SMALL=MOST_FEW if is_usual else 0)
+
+
+def outdate(array: Any) -> None:
+    """Let no copy of an array stay that was made while NumPy wrote to it: somebody has asked for its storage since."""
+    begin_writing(array)
+    end_writing(array._held)
+
+
+def takes(x: np.ndarray[Any, Any], reach: int) -> bool:
+    """Whether an operation on an array of the host is the host's; elements of 16 bytes would cost at most `reach`."""
+    if x.size * max(8, x.itemsize) * reach < 16 * config.offload_threshold:  # which no result's elements exceed
+        return True
+    return balance.takes(x.nbytes, reach / 16, RECORDED) or _runtime.current() is None
 
 
 def _patterns(macros: dict[str, str]) -> list[tuple[re.Pattern[str], list[str]]]:
@@ -174,7 +272,9 @@ def _patterns(macros: dict[str, str]) -> list[tuple[re.Pattern[str], list[str]]]
 
 
 _PATTERNS = [_patterns(calls | MACROS) for calls in (CALLS, WARNING_CALLS)]
-_IS_MACRO = re.compile(r"(stored|seen|wrapped|part|constant|called)\(|write '").search  # most lines are none
+_IS_MACRO = re.compile(
+    r"(stored|seen|wrapped|array_of|few|weighed|part|constant|called|heard)\(|write '"
+).search  # most lines are none
 
 
 def expanded(text: str, *, may_warn: bool) -> str:
@@ -199,7 +299,9 @@ def expanded(text: str, *, may_warn: bool) -> str:
 _CODES = CodeCache(__file__)
 
 
-def compiled(name: str, text: str, *, may_warn: bool = False) -> Callable[..., Any]:
+def compiled(
+    name: str, text: str, *, may_warn: bool = False, names: Mapping[str, Any] = MappingProxyType({})
+) -> Callable[..., Any]:
     """Return the function ``make`` of a text with macros.
 
     Parameters
@@ -210,16 +312,35 @@ def compiled(name: str, text: str, *, may_warn: bool = False) -> Callable[..., A
         The definition of ``make``, which may refer to the names of this module.
     may_warn : bool
         Whether what is called warns of elements.
+    names : mapping of str to object
+        More that the text refers to; the same for all texts.
     """
     file = f"{__file__[:-3]}: {name}"  # in our folder, as what tells our lines from the user's asks
     source, code = _CODES.code_of(file, text, may_warn=may_warn, expand=lambda: expanded(text, may_warn=may_warn))
     linecache.cache[file] = len(source), None, source.splitlines(keepends=True), file
     made: dict[str, Any] = {}
-    exec(code, globals(), made)  # noqa: S102 - our own text
+    namespace = _namespace(may_warn=may_warn)
+    namespace.update(names)
+    exec(code, namespace, made)  # noqa: S102 - our own text
     return made["make"]  # type: ignore[no-any-return]
 
 
+def _namespace(*, may_warn: bool) -> dict[str, Any]:
+    """Return what texts refer to, by name."""
+    if not _NAMESPACES:
+        _NAMESPACES[:] = [{**globals(), **_entered, **refusing} for refusing in ({}, REFUSING)]
+    return _NAMESPACES[may_warn]
+
+
+before_change.setdefault("offload_threshold", []).append(_place)
+_place(config.offload_threshold)
+
+
 __all__ = [
+    "HEAVY",
+    "MISSING",
+    "NUMBERS",
+    "REFUSED",
     "REPORTS",
     "SHARED",
     "WRITING",
@@ -230,8 +351,11 @@ __all__ = [
     "current",
     "default",
     "end_writing",
+    "enter_class",
     "host_view",
     "is_sampled",
+    "new",
+    "outdate",
     "raise_own",
     "ref",
     "run",

@@ -56,16 +56,19 @@ def make(leader, types):
         elif num_inputs == 1:
             if kind is ndarray:
                 x = seen(a) else return plain(a)
-                if x.size * reach >= config.offload_threshold or REPORTS:
+                known = a._known
+                if (known is not FEW or reach > HEAVY) and x.size * reach >= config.offload_threshold or REPORTS:
                     return plain(a)
                 result = called(ufunc, x) else return plain(a)
-                return wrapped(result)
+                return array_of(result, known if known is FEW else None)
             if kind in NUMBERS or kind is float:
                 result = called(ufunc, a) else return self._call((a,), kwargs)
                 return result
             if type(kind) is types.scalar_type:
                 return plain(a)
         elif kind is type(b) is ndarray and num_inputs == 2:
+            if a._known is FEW is b._known:
+                return plain(a, b)
             x = seen(a) else return plain(a, b)
             y = seen(b) else return plain(a, b)
             if not 0 < x.size * y.size * reach < config.offload_threshold or REPORTS:

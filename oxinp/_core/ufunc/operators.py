@@ -9,12 +9,14 @@ from __future__ import annotations
 import operator as python_operator
 from collections.abc import Callable
 from functools import partial
+from itertools import product
 from math import ceil
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from oxinp import _runtime
 from oxinp._config import config
 from oxinp._core.errors.state import current, quiet
 from oxinp._core.lazy import schedule, writing
@@ -22,12 +24,11 @@ from oxinp._core.lazy.balance import RECORDED, balance
 from oxinp._core.lazy.combining import renew
 from oxinp._core.lazy.expr import Operation, Record, Unsupported, scalar
 from oxinp._core.lazy.handle import Handle, chain, expression
-from oxinp._core.lazy.inlining import compiled
+from oxinp._core.lazy.inlining import HEAVY, compiled
 from oxinp._core.lazy.operands import declined, declined_in_place, operand_in_place, other_side
 from oxinp._core.lazy.record import apply, join_leaves, paired
 from oxinp._core.lazy.results import types, wrap_host, wrap_pending
 from oxinp._core.lazy.stores import apply_into, store
-from oxinp._core.memory.storage import Storage
 from oxinp._core.ufunc.table import UfuncRow
 
 _NumpyArray = np.ndarray
@@ -83,24 +84,29 @@ def _reach(row: UfuncRow) -> int:
 def _is_small(weight: float, x: np.ndarray[Any, Any], y: np.ndarray[Any, Any]) -> bool:
     """Whether no operand and no result is so large that it belongs on the device."""
     nbytes = _bound(x, y)
-    return nbytes * weight < config.offload_threshold or balance.takes(nbytes, weight, RECORDED)
+    is_small = nbytes * weight < config.offload_threshold or balance.takes(nbytes, weight, RECORDED)
+    return is_small or _runtime.current() is None
 
 
-# What small arrays on the host take.
+# What small arrays on the host take. Each call copies the variables of `make`, so there are few of them.
 _UNARY_TEXT = """
 def make(function, general, reach):
     def operator(a):
         x = seen(a) else return general(a)
-        if x.size * reach >= config.offload_threshold and not takes(x.nbytes, reach) or REPORTS:
+        known = few(a, x) by reach else return general(a)
+        if REPORTS:
             return general(a)
         result = called(function, x) else return general(a)
-        return wrapped(result)
+        return array_of(result, known)
     return operator
 """
 _BINARY_TEXT = """
-def make(function, general, general_reflected, is_small, reach, pairs, renewed, quiet, chain, Storage, schedule, types):
-    new, pending = object.__new__, schedule.PENDING
+def make(function, general, general_reflected, is_small, reach, pairs, renewed):
+    has_grown = False
+    recording = pairs, renewed
+    placing = is_small, reach
     def operator(a, b):
+        nonlocal has_grown
         kind = type(b)
         if kind is ndarray:
             storage = a._held
@@ -130,6 +136,7 @@ def make(function, general, general_reflected, is_small, reach, pairs, renewed, 
                 else:
                     leaves += others
                 mask |= bits
+                pairs, renewed = recording
                 record = pairs.get(key) or renewed(key)
                 graph = record.graph
                 if graph is None or mask & SHARED:
@@ -141,8 +148,8 @@ def make(function, general, general_reflected, is_small, reach, pairs, renewed, 
                 storage.has_objects = False
                 storage.value = graph, leaves, mask
                 storage.host = storage.stale = None
-                pending.append(ref(storage))
-                if len(pending) > schedule.room:
+                PENDING.append(ref(storage))
+                if len(PENDING) > schedule.room:
                     schedule.make_room(storage, 2)
                 array = new(kind if layout.ndim else types.scalars[layout.dtype.type])
                 array._known = layout
@@ -151,51 +158,68 @@ def make(function, general, general_reflected, is_small, reach, pairs, renewed, 
                 return array
             x = seen(a) else return general(a, b)
             y = seen(b) else return general(a, b)
-            limit = config.offload_threshold
-            if not 0 < x.size * y.size * reach < limit:
-                if not (x.shape == y.shape and x.size * reach < limit) and not is_small(x, y):
-                    return general(a, b)
+            is_checked = has_grown or a._known is not FEW or b._known is not FEW
+            if is_checked:
+                is_small, reach = placing
+                limit = config.offload_threshold
+                if not 0 < x.size * y.size * reach < limit:
+                    if not (x.shape == y.shape and x.size * reach < limit) and not is_small(x, y):
+                        return general(a, b)
+                if x.size < SMALL > y.size:
+                    a._known = a._known or FEW
+                    b._known = b._known or FEW
             if REPORTS:
                 return general(a, b)
-        elif kind is float or (kind is int and -PLAIN_INT <= b <= PLAIN_INT):
+            result = called(function, x, y) else return general(a, b)
+            known = FEW
+            if type(result) is NumpyArray and result.size >= SMALL:
+                if not is_checked:  # operands that are few are not compared, until they prove to be so of another shape
+                    has_grown = True
+                    return operator(a, b)
+                known = None
+            return array_of(result, known)
+        if kind is float or (kind is int and -PLAIN_INT <= b <= PLAIN_INT):
             x = seen(a) else return general(a, b)
-            if x.size * reach >= config.offload_threshold and not takes(x.nbytes, reach) or REPORTS:
-                return general(a, b)
             y = constant(b, x)
         elif kind in NUMBERS:
             x = seen(a) else return general(a, b)
-            if x.size * reach >= config.offload_threshold and not takes(x.nbytes, reach) or REPORTS:
-                return general(a, b)
             y = b
         else:
             return general(a, b)
+        known = few(a, x) by placing[1] else return general(a, b)
+        if REPORTS:
+            return general(a, b)
         result = called(function, x, y) else return general(a, b)
-        return wrapped(result)
+        return array_of(result, known)
     def reflected(a, b):
         kind = type(b)
         is_plain = kind is float or (kind is int and -PLAIN_INT <= b <= PLAIN_INT)
         if not is_plain and kind not in NUMBERS:
             return general_reflected(a, b)
         x = seen(a) else return general_reflected(a, b)
-        if x.size * reach >= config.offload_threshold and not takes(x.nbytes, reach) or REPORTS:
+        known = few(a, x) by placing[1] else return general_reflected(a, b)
+        if REPORTS:
             return general_reflected(a, b)
         y = b
         if is_plain:
             y = constant(b, x)
         result = called(function, y, x) else return general_reflected(a, b)
-        return wrapped(result)
+        return array_of(result, known)
     return operator, reflected
 """
 _IN_PLACE_TEXT = """
 def make(function, general, reach):
     def operator(a, b):
-        storage = stored(a)
-        host = storage.host
-        view = a._view
-        if host is None or not (view is None or view[1]) or REPORTS:
-            return general(a, b)
+        storage = a._held
         kind = type(b)
-        x = a._seen if a._host is host else host_view(a)
+        if storage is None:
+            x = a._seen
+        else:
+            host = storage.host
+            view = a._view
+            if host is None or not (view is None or view[1]):
+                return general(a, b)
+            x = a._seen if a._host is host else host_view(a)
         if kind is ndarray:
             y = seen(b) else return general(a, b)
         elif kind is float or (kind is int and -PLAIN_INT <= b <= PLAIN_INT):
@@ -204,9 +228,15 @@ def make(function, general, reach):
             y = b
         else:
             return general(a, b)
+        known = few(a, x) by reach else return general(a, b)
+        if REPORTS:
+            return general(a, b)
+        if storage is None:
+            if a._held is None:
+                write called(function, x, y) of a and return a
+            return general(a, b)
         host = storage.host
-        is_small = x.size * reach < config.offload_threshold or takes(x.nbytes, reach)
-        if is_small and not storage.has_objects and a._host is host:
+        if not storage.has_objects and a._host is host:
             write called(function, x, y) to storage and return a
         return general(a, b)
     return operator
@@ -233,8 +263,27 @@ def _with_modulus(text: str) -> str:
     )
 
 
-_UNARY, _BINARY, _IN_PLACE, _OF_NUMBERS, _NUMBERS_IN_PLACE, _POWER = (
-    [compiled(name, text, may_warn=may_warn) for may_warn in (False, True)]
+def _of_heavy(text: str) -> str:
+    """Return a text whose functions cost more than additions, so that small arrays may be the device's."""
+    return text.replace("has_grown = False", "has_grown = True").replace(" few(", " weighed(")
+
+
+class _Texts(NamedTuple):
+    """What makes the operators of a kind of rows."""
+
+    of_one: Callable[..., Any]
+    of_two: Callable[..., Any]
+    in_place: Callable[..., Any]
+    of_numbers: Callable[..., Any]  # which leave numbers what they are
+    of_numbers_in_place: Callable[..., Any]
+    power: Callable[..., Any]
+
+
+_NAMES = {"PENDING": schedule.PENDING, "chain": chain, "quiet": quiet, "schedule": schedule, "types": types}
+
+
+def _texts(*, may_warn: bool, is_heavy: bool) -> _Texts:
+    made = []
     for name, text in (
         ("operators of one array", _UNARY_TEXT),
         ("operators of two arrays", _BINARY_TEXT),
@@ -242,8 +291,17 @@ _UNARY, _BINARY, _IN_PLACE, _OF_NUMBERS, _NUMBERS_IN_PLACE, _POWER = (
         ("operators of numbers", _of_numbers(_BINARY_TEXT)),
         ("operators of numbers in place", _of_numbers(_IN_PLACE_TEXT)),
         ("powers", _with_modulus(_of_numbers(_BINARY_TEXT))),
-    )
-)
+    ):
+        spelled, named = (_of_heavy(text), f"heavy {name}") if is_heavy else (text, name)
+        made.append(compiled(named, spelled, may_warn=may_warn, names=_NAMES))
+    return _Texts(*made)
+
+
+_TEXTS = {key: _texts(may_warn=key[0], is_heavy=key[1]) for key in product((False, True), repeat=2)}
+
+
+def _texts_of(row: UfuncRow) -> _Texts:
+    return _TEXTS[row.may_warn, _reach(row) > HEAVY]
 
 
 def on_common_ways(
@@ -268,9 +326,10 @@ def on_common_ways(
         record = None if operation is None else renew(operation, pairs, key, key[:2], *key[2:])
         return record or _UNKNOWN
 
-    make = (_BINARY if _takes_constants(row) else _OF_NUMBERS)[row.may_warn]
+    texts = _texts_of(row)
+    make = texts.of_two if _takes_constants(row) else texts.of_numbers
     if row.python is python_operator.pow:
-        make = _POWER[row.may_warn]
+        make = texts.power
     # Of two arrays NumPy's operators are its ufuncs, which are found faster, but these.
     function = row.python if row.python in _SPECIAL else row.numpy
     made: tuple[Callable[..., Any], Callable[..., Any]] = make(
@@ -281,11 +340,6 @@ def on_common_ways(
         _reach(row),
         pairs,
         renewed,
-        quiet,
-        chain,
-        Storage,
-        schedule,
-        types,
     )
     return made
 
@@ -311,7 +365,7 @@ def _unary(operation: Operation, row: UfuncRow) -> Callable[..., Any]:
         except Unsupported:
             return types.fall_back(ufunc, (a,), {}, name=operation.name)
 
-    made: Callable[..., Any] = _UNARY[row.may_warn](row.python or ufunc, general, _reach(row))
+    made: Callable[..., Any] = _texts_of(row).of_one(row.python or ufunc, general, _reach(row))
     return made
 
 
@@ -442,6 +496,7 @@ def _in_place(operation: Operation, row: UfuncRow, on_host: Callable[..., Any]) 
         except Unsupported:
             return types.fall_back(ufunc, (a, other), {"out": a}, name=operation.name)
 
-    make = (_IN_PLACE if _takes_constants(row) else _NUMBERS_IN_PLACE)[row.may_warn]
+    texts = _texts_of(row)
+    make = texts.in_place if _takes_constants(row) else texts.of_numbers_in_place
     made: Callable[..., Any] = make(on_host, general_in_place, _reach(row))
     return made
