@@ -322,13 +322,13 @@ class Launcher:
             if is_at_it:
                 launch_amid(launch_anywhere, grid, *varying)
                 return
+            is_at_it = True
             if grid != shape:
                 x, y, z = grid
                 if not (0 < x <= _MAX_GRID[0] and 0 < y <= _MAX_GRID[1] and 0 < z <= _MAX_GRID[2]):
+                    is_at_it = False
                     _check_shape(grid, _ONE, None)
-                is_at_it = True
                 extents[0], extents[1], extents[2] = shape = grid
-            is_at_it = True
             pack(*varying)
             if current.stream != stream:
                 stream = config.stream = current.stream

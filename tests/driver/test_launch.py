@@ -200,6 +200,17 @@ def test_a_launch_in_the_middle_of_another_leaves_that_one_as_it_was(function, f
         assert (whole.unpack("<QQI"), whole.grid) == ((1, 2, 7), grid)
 
 
+def test_grids_take_turns(function, fake):
+    launcher = make(function)
+    for grid in ((5, 1, 1), (5, 1, 1), (6, 2, 1), (3, 4, 5), (5, 1, 1)):
+        launcher.anywhere(grid, 1, 2)
+        assert fake.launches[-1].grid == grid
+        with pytest.raises(errors.LaunchError, match="cannot be launched"):
+            launcher.anywhere((0, 1, 1), 1, 2)
+        launcher.anywhere(grid, 1, 2)
+        assert fake.launches[-1].grid == grid
+
+
 def test_a_failed_launch_says_what_was_launched(function, fake):
     fake.results["cuLaunchKernelEx"] = 701
     launcher = Launcher(function, (3, 4, 5), (256, 2, 1), 100, "<", 0, (), cluster=(3, 1, 1))
