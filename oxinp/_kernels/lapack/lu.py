@@ -298,8 +298,9 @@ class _Factor:
 
     def launch_width(self, low: int) -> int:
         """Return how many columns are factored at once from a column on."""
-        spec = self.cluster(low)
-        return self.panel_width(low) * (1 if spec is None else spec.num_panels)
+        spec, width = self.cluster(low), self.panel_width(low)
+        # Panels are narrower than the cluster's own where threads have two rows when the block column begins.
+        return width if spec is None or spec.width != width else width * spec.num_panels
 
     def lists(self, low: int) -> Argument:
         """Where the exchanges of the panel from a column on are kept: of all of two block columns, or of a panel."""

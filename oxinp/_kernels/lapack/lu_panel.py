@@ -204,15 +204,15 @@ class PanelKernel:
                 top.set(k.where(is_on_top, from_top, from_below))
             self.winners.set(k.where(lane == column, winner, self.winners))
 
-    def report(self, start: Value | int = 0) -> None:
+    def report(self, start: Value | int = 0, lists: Value | int = 0) -> None:
         """Write exchanges and pivots; take the minimum of the status and the number of the first pivot that is zero.
 
-        Of the panel that begins at a column, a multiple of `width`, of several that are factored together.
+        Of the panel that begins at a column, of several that are factored together; and where its lists begin.
         """
         k, column = self.k, self.k.lane + start
         with k.when(self.is_noting & (k.lane < self.width)):
             for i, values in enumerate(self.lists):
-                self.exchanges[column + 2 * start + i * self.width] = values.get()
+                self.exchanges[k.lane + lists + i * self.width] = values.get()
             with k.when(column < self.num_columns):
                 self.pivots[column] = self.first + start + self.winners
             with k.when((k.lane == 0) & (self.first_zero != NOWHERE)):
