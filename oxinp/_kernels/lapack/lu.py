@@ -1,4 +1,4 @@
-"""LU with partial pivoting, and what is solved and inverted with it.
+"""LU with partial pivoting.
 
 Matrices are factored block column by block column. A block column is factored by halves down to panels, whose rows
 change places in all columns at once; then a triangular system gives the rows beside it, and a product, which has nearly
@@ -13,14 +13,14 @@ from itertools import pairwise, product
 from typing import TYPE_CHECKING, NamedTuple
 
 from oxinp._kernels.blas3 import plan as blas3
-from oxinp._kernels.blas3 import trsm
 from oxinp._kernels.blas3.plan import TriangularSystem
 from oxinp._kernels.choice import Choice, decide
 from oxinp._kernels.gemm import select
 from oxinp._kernels.gemm.operand import TRIANGULAR, Form, Matrices
-from oxinp._kernels.lapack import back_substitution, cluster, lu_cluster, lu_panel, rows
+from oxinp._kernels.lapack import cluster, lu_cluster, lu_panel, rows
 from oxinp._kernels.lapack.diagonal import STATUS_NBYTES
-from oxinp._kernels.lapack.lu_panel import WIDTHS, Panel
+from oxinp._kernels.lapack.lu_panel import Panel
+from oxinp._kernels.lapack.panel_kernel import WIDTHS
 from oxinp._kernels.plan import Argument, Fill, Plan, Scratch, beside
 from oxinp._ptx.types import c64
 
@@ -38,7 +38,6 @@ LOOKS_AHEAD = True  # where that was measured to be faster, see `outer`
 AHEAD = 2048  # rows above which it is; with fewer, panels take longer than all that may run beside them
 NARROW_ROWS, NARROW_WIDTH = 6144, 256  # rows that are left from which on block columns are narrower, which look ahead
 UNIT_LOWER = Form(TRIANGULAR, is_lower=True, has_unit_diagonal=True)
-UPPER = Form(TRIANGULAR, is_lower=False)
 
 
 class Stack(NamedTuple):
@@ -383,94 +382,4 @@ def reduced(
     return plan.on(out0=c, in0=a.at(stack.at(lines[0], along[0])), in1=a.at(stack.at(along[0], columns[0])), in2=c)
 
 
-def plan_solve(stack: Stack, device: Device) -> Plan:
-    """Return the launches that solve A X = B, where [A B] are matrices with more columns than rows, in place.
-
-    Eliminating A takes what lies beside it along: rows change places, and L Y = B is solved. Outputs are the factors
-    and X, in the places of A and B, and the status.
-    """
-    scratch = Scratch()
-    order, count = stack.num_rows, stack.count
-    pivots, permutation = scratch.take(4 * order * count), scratch.take(4 * order * count)
-    factor = plan_factor(stack, device)
-    more = scratch.take(factor.scratch_nbytes)
-    a, status = (Argument(f"out{i}") for i in range(2))
-    columns = (order, stack.num_columns)
-    x = a.at(stack.at(0, order))
-    spec = back_substitution.choose(stack.type, order, stack.num_columns - order, device) if count == 1 else None
-    if spec is None:
-        above = solved(stack, 0, order, columns, UPPER, device).on(in0=a, out0=x)
-    else:
-        flags = scratch.take(-(-order // spec.length) * 4)
-        above = back_substitution.steps(spec, order, stack.pitch, (a, x, flags), device)
-    return scratch.plan((*factor.on(out0=a, out1=pivots, out2=permutation, out3=status, scratch=more), *above))
-
-
-def plan_invert(stack: Stack, device: Device) -> Plan:
-    """Return the launches that invert matrices.
-
-    Outputs are the inverses, in C order, what takes the place of A, and the status.
-    """
-    scratch = Scratch()
-    order, count, type_ = stack.num_rows, stack.count, stack.type
-    pivots, permutation = scratch.take(4 * order * count), scratch.take(4 * order * count)
-    factor = plan_factor(stack, device)
-    more = scratch.take(factor.scratch_nbytes)
-    start = scratch.take(4 * order * count)
-    middle = scratch.take(order * order * count * type_.nbytes)
-    x, a, status = (Argument(f"out{i}") for i in range(3))
-    whole = contiguous(type_, count, order, order)
-    steps: list[Step] = [
-        *factor.on(out0=a, out1=pivots, out2=permutation, out3=status, scratch=more),
-        rows.start(start, order, count),
-        rows.permute(type_, (count, order, order), middle, start, None),
-    ]
-    _invert_lower(stack, whole, 0, order, device, steps, (a, middle))
-    system = TriangularSystem((order, order), stack.matrices, UPPER, True, order, 256, count, stack.move, order * order)
-    steps += blas3.plan_solve(system, device).on(in0=a, out0=middle)
-    strides = (order * order, order, 1)
-    steps.append(rows.permute(type_, (count, order, order), x, permutation, middle, strides, is_inverse=True))
-    return scratch.plan(steps)
-
-
-def _invert_lower(
-    factors: Stack,
-    x: Stack,
-    low: int,
-    high: int,
-    device: Device,
-    steps: list[Step],
-    places: tuple[Argument, Argument],
-) -> None:
-    """Append what makes rows `low` to `high` of the inverse of L of those of the identity, by halves.
-
-    Of these rows, only columns up to `high` are not zero.
-    """
-    a, target = places
-    length = trsm.length(factors.type)
-    if high - low <= length:
-        system = TriangularSystem(
-            (high - low, high),
-            factors.part(low, low),
-            UNIT_LOWER,
-            True,
-            x.pitch,
-            x.part(low, 0).alignment,
-            x.count,
-            factors.move,
-            x.move,
-        )
-        place = {"in0": a.at(factors.at(low, low)), "out0": target.at(x.at(low, 0))}
-        steps += blas3.plan_solve(system, device).on(**place)
-        return
-    middle = low + -(-(high - low) // (2 * length)) * length
-    _invert_lower(factors, x, low, middle, device, steps, places)
-    left, above, c = factors.part(middle, low), x.part(low, 0), x.part(middle, 0)
-    batch = (x.count,) if x.count > 1 else ()
-    plan = select.plan_update((*batch, high - middle, middle), middle - low, left, above, c, device)
-    out = target.at(x.at(middle, 0))
-    steps += plan.on(out0=out, in0=a.at(factors.at(middle, low)), in1=target.at(x.at(low, 0)), in2=out)
-    _invert_lower(factors, x, middle, high, device, steps, places)
-
-
-__all__ = ["Stack", "contiguous", "plan_factor", "plan_invert", "plan_solve"]
+__all__ = ["Stack", "contiguous", "plan_factor", "reduced", "solved"]

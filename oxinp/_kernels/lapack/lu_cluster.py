@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from oxinp._kernels.gemm.multistage.warp_mma import multiply_add
 from oxinp._kernels.lapack import cluster
 from oxinp._kernels.lapack.lu_pairs import PanelLine, PanelPairKernel, staged_columns
-from oxinp._kernels.lapack.lu_panel import NOWHERE, WARP, WIDTHS
+from oxinp._kernels.lapack.panel_kernel import NOWHERE, WARP, WIDTHS
 from oxinp._kernels.plan import Launch, Work
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.async_copy import AsyncCopies

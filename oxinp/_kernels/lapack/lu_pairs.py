@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from oxinp._kernels.gemm.multistage.warp_mma import multiply_add
-from oxinp._kernels.lapack.lu_panel import NOWHERE, WARP, PanelKernel
+from oxinp._kernels.lapack.panel_kernel import NOWHERE, WARP, PanelKernel
 from oxinp._ptx.cluster import cluster_barrier
 from oxinp._ptx.cluster_store import ClusterStores
 from oxinp._ptx.types import Type, i64, u32, u64

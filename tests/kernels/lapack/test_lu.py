@@ -11,6 +11,7 @@ from oxinp._kernels.lapack import plan as lapack
 from oxinp._kernels.lapack.back_substitution import BackSubstitutionSpec
 from oxinp._kernels.lapack.lu_cluster import ClusterSpec
 from oxinp._kernels.lapack.lu_panel import PanelSpec
+from oxinp._kernels.lapack.panel_kernel import WIDTHS
 from oxinp._kernels.lapack.rows import ExchangeSpec, PermuteSpec
 from oxinp._kernels.plan import Beside, Scratch, outputs
 from oxinp._kernels.problem import Operand
@@ -164,7 +165,7 @@ def test_panels_that_are_factored_together(dtype, shape, most, is_held, monkeypa
     assert status == diagonal.NO_ZERO
     check_factors(found, a)
     names = [step.kernel.name for step in plans[0].steps if hasattr(step, "kernel")]
-    width = lu_cluster.WIDTHS[a.itemsize] * most
+    width = WIDTHS[a.itemsize] * most
     assert names.count("lu_cluster_panel") == -(-min(shape) // width)
 
 
@@ -352,7 +353,7 @@ KERNELS = [
         for height in (64, 512)
         for flag in (True, False)
     ),
-    *(rows.make_exchange(ExchangeSpec(type_, lu_panel.WIDTHS[type_.nbytes])) for type_ in TYPES),
+    *(rows.make_exchange(ExchangeSpec(type_, WIDTHS[type_.nbytes])) for type_ in TYPES),
     *(rows.make_permute(PermuteSpec(type_, flag, is_inverse=not flag)) for type_ in TYPES for flag in (True, False)),
     *(rows.make_permute(PermuteSpec(type_)) for type_ in TYPES),
     *(diagonal.make(type_) for type_ in TYPES),
