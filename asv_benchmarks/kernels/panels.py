@@ -14,7 +14,8 @@ from asv_benchmarks.kernels.lapack import Bound
 from asv_benchmarks.kernels.plans import milliseconds, write
 from oxinp._kernels.lapack import lu_cluster, qr_cluster
 from oxinp._kernels.lapack.lu_cluster import ClusterSpec
-from oxinp._kernels.lapack.lu_panel import WIDTHS, Panel
+from oxinp._kernels.lapack.lu_panel import Panel
+from oxinp._kernels.lapack.panel_kernel import WIDTHS
 from oxinp._kernels.lapack.qr_cluster import QrClusterSpec
 from oxinp._kernels.lapack.qr_panel import QrPanel
 from oxinp._kernels.plan import Fill, Plan, outputs

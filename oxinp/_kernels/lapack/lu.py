@@ -1,4 +1,4 @@
-"""LU with partial pivoting, and what is solved and inverted with it.
+"""LU with partial pivoting.
 
 Matrices are factored block column by block column. A block column is factored by halves down to panels, whose rows
 change places in all columns at once; then a triangular system gives the rows beside it, and a product, which has nearly
@@ -13,14 +13,14 @@ from itertools import pairwise, product
 from typing import TYPE_CHECKING, NamedTuple
 
 from oxinp._kernels.blas3 import plan as blas3
-from oxinp._kernels.blas3 import trsm
 from oxinp._kernels.blas3.plan import TriangularSystem
 from oxinp._kernels.choice import Choice, decide
 from oxinp._kernels.gemm import select
 from oxinp._kernels.gemm.operand import TRIANGULAR, Form, Matrices
-from oxinp._kernels.lapack import back_substitution, cluster, lu_cluster, lu_panel, rows
+from oxinp._kernels.lapack import cluster, lu_cluster, lu_panel, rows
 from oxinp._kernels.lapack.diagonal import STATUS_NBYTES
-from oxinp._kernels.lapack.lu_panel import WIDTHS, Panel
+from oxinp._kernels.lapack.lu_panel import Panel
+from oxinp._kernels.lapack.panel_kernel import WIDTHS
 from oxinp._kernels.plan import Argument, Fill, Plan, Scratch, beside
 from oxinp._ptx.types import c64
 
@@ -38,7 +38,6 @@ LOOKS_AHEAD = True  # where that was measured to be faster, see `outer`
 AHEAD = 2048  # rows above which it is; with fewer, panels take longer than all that may run beside them
 NARROW_ROWS, NARROW_WIDTH = 6144, 256  # rows that are left from which on block columns are narrower, which look ahead
 UNIT_LOWER = Form(TRIANGULAR, is_lower=True, has_unit_diagonal=True)
-UPPER = Form(TRIANGULAR, is_lower=False)
 
 
 class Stack(NamedTuple):
@@ -298,8 +297,9 @@ class _Factor:
 
     def launch_width(self, low: int) -> int:
         """Return how many columns are factored at once from a column on."""
-        spec = self.cluster(low)
-        return self.panel_width(low) * (1 if spec is None else spec.num_panels)
+        spec, width = self.cluster(low), self.panel_width(low)
+        # Panels are narrower than the cluster's own where threads have two rows when the block column begins.
+        return width if spec is None or spec.width != width else width * spec.num_panels
 
     def lists(self, low: int) -> Argument:
         """Where the exchanges of the panel from a column on are kept: of all of two block columns, or of a panel."""
@@ -382,128 +382,4 @@ def reduced(
     return plan.on(out0=c, in0=a.at(stack.at(lines[0], along[0])), in1=a.at(stack.at(along[0], columns[0])), in2=c)
 
 
-def plan_solve(stack: Stack, device: Device) -> Plan:
-    """Return the launches that solve A X = B, where [A B] are matrices with more columns than rows, in place.
-
-    Eliminating A takes what lies beside it along: rows change places, and L Y = B is solved. Outputs are the factors
-    and X, in the places of A and B, and the status.
-    """
-    scratch = Scratch()
-    order, count = stack.num_rows, stack.count
-    pivots, permutation = scratch.take(4 * order * count), scratch.take(4 * order * count)
-    factor = plan_factor(stack, device)
-    more = scratch.take_of(factor)
-    a, status = (Argument(f"out{i}") for i in range(2))
-    columns = (order, stack.num_columns)
-    x = a.at(stack.at(0, order))
-    spec = back_substitution.choose(stack.type, order, stack.num_columns - order, device) if count == 1 else None
-    if spec is None:
-        above = solved(stack, 0, order, columns, UPPER, device).on(in0=a, out0=x)
-    else:
-        flags = scratch.take(-(-order // spec.length) * 4)
-        above = back_substitution.steps(spec, order, stack.pitch, (a, x, flags), device)
-    return scratch.plan((*factor.on(out0=a, out1=pivots, out2=permutation, out3=status, scratch=more), *above))
-
-
-def plan_solve_apart(stack: Stack, num_columns: int, b_strides: tuple[int, int, int], device: Device) -> Plan:
-    """Return the launches that solve A X = B with X where B is not.
-
-    Outputs are X, in C order, what takes the place of A, and the status; the input is B. Rows of B are permuted as
-    they are copied, so that nothing but the matrices is in the workspace; elimination beside A has larger products.
-
-    Parameters
-    ----------
-    stack : Stack
-        Square matrices.
-    num_columns : int
-        Of B.
-    b_strides : (int, int, int)
-        Elements from one matrix, row and column of B to the next.
-    device : Device
-    """
-    scratch = Scratch()
-    order, count = stack.num_rows, stack.count
-    pivots, permutation = scratch.take(4 * order * count), scratch.take(4 * order * count)
-    factor = plan_factor(stack, device)
-    more = scratch.take_of(factor)
-    x, a, status = (Argument(f"out{i}") for i in range(3))
-    shape = (count, order, num_columns)
-    steps: list[Step] = [
-        *factor.on(out0=a, out1=pivots, out2=permutation, out3=status, scratch=more),
-        rows.permute(stack.type, shape, x, permutation, Argument("in0"), b_strides),
-    ]
-    size = order * num_columns
-    for form in (UNIT_LOWER, UPPER):
-        system = TriangularSystem(shape[1:], stack.matrices, form, True, num_columns, 256, count, stack.move, size)
-        steps += blas3.plan_solve(system, device).on(in0=a, out0=x)
-    return scratch.plan(steps)
-
-
-def plan_invert(stack: Stack, device: Device) -> Plan:
-    """Return the launches that invert matrices.
-
-    Outputs are the inverses, in C order, what takes the place of A, and the status.
-    """
-    scratch = Scratch()
-    order, count, type_ = stack.num_rows, stack.count, stack.type
-    pivots, permutation = scratch.take(4 * order * count), scratch.take(4 * order * count)
-    factor = plan_factor(stack, device)
-    more = scratch.take_of(factor)
-    start = scratch.take(4 * order * count)
-    middle = scratch.take(order * order * count * type_.nbytes)
-    x, a, status = (Argument(f"out{i}") for i in range(3))
-    whole = contiguous(type_, count, order, order)
-    steps: list[Step] = [
-        *factor.on(out0=a, out1=pivots, out2=permutation, out3=status, scratch=more),
-        rows.start(start, order, count),
-        rows.permute(type_, (count, order, order), middle, start, None),
-    ]
-    _invert_lower(stack, whole, 0, order, device, steps, (a, middle))
-    system = TriangularSystem((order, order), stack.matrices, UPPER, True, order, 256, count, stack.move, order * order)
-    steps += blas3.plan_solve(system, device).on(in0=a, out0=middle)
-    strides = (order * order, order, 1)
-    steps.append(rows.permute(type_, (count, order, order), x, permutation, middle, strides, is_inverse=True))
-    return scratch.plan(steps)
-
-
-def _invert_lower(
-    factors: Stack,
-    x: Stack,
-    low: int,
-    high: int,
-    device: Device,
-    steps: list[Step],
-    places: tuple[Argument, Argument],
-) -> None:
-    """Append what makes rows `low` to `high` of the inverse of L of those of the identity, by halves.
-
-    Of these rows, only columns up to `high` are not zero.
-    """
-    a, target = places
-    length = trsm.length(factors.type)
-    if high - low <= length:
-        system = TriangularSystem(
-            (high - low, high),
-            factors.part(low, low),
-            UNIT_LOWER,
-            True,
-            x.pitch,
-            x.part(low, 0).alignment,
-            x.count,
-            factors.move,
-            x.move,
-        )
-        place = {"in0": a.at(factors.at(low, low)), "out0": target.at(x.at(low, 0))}
-        steps += blas3.plan_solve(system, device).on(**place)
-        return
-    middle = low + -(-(high - low) // (2 * length)) * length
-    _invert_lower(factors, x, low, middle, device, steps, places)
-    left, above, c = factors.part(middle, low), x.part(low, 0), x.part(middle, 0)
-    batch = (x.count,) if x.count > 1 else ()
-    plan = select.plan_update((*batch, high - middle, middle), middle - low, left, above, c, device)
-    out = target.at(x.at(middle, 0))
-    steps += plan.on(out0=out, in0=a.at(factors.at(middle, low)), in1=target.at(x.at(low, 0)), in2=out)
-    _invert_lower(factors, x, middle, high, device, steps, places)
-
-
-__all__ = ["Stack", "contiguous", "plan_factor", "plan_invert", "plan_solve", "plan_solve_apart"]
+__all__ = ["Stack", "contiguous", "plan_factor", "reduced", "solved"]

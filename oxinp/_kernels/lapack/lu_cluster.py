@@ -13,9 +13,7 @@ by comparing magnitudes as integers; every block puts its candidate and that row
 waits until it has those of all. The row of the best candidate and the one on the diagonal change positions; the
 multipliers and what is left of the panel are computed.
 
-Where shared memory has room for two panels, one behind the other, a launch factors both. Between them, the rows of the
-first one's pivots go to all blocks, each of which solves for the second panel's rows of U, and takes the product off
-its rows.
+A launch may factor two panels, one behind the other, see `lu_pairs`.
 
 Per panel: rows * width^2 flops, and per column one way from block to block. What blocks put into each other's memory,
 and what warps tell each other, is there twice, for columns of even and of odd number: who tells of a column has all
@@ -31,7 +29,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from oxinp._kernels.gemm.multistage.warp_mma import multiply_add
 from oxinp._kernels.lapack import cluster
-from oxinp._kernels.lapack.lu_panel import NOWHERE, WARP, WIDTHS, PanelKernel
+from oxinp._kernels.lapack.lu_pairs import PanelLine, PanelPairKernel, staged_columns
+from oxinp._kernels.lapack.panel_kernel import NOWHERE, WARP, WIDTHS
 from oxinp._kernels.plan import Launch, Work
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.async_copy import AsyncCopies
@@ -51,7 +50,9 @@ if TYPE_CHECKING:
 # Threads of a block, blocks of a cluster, rows of a thread.
 SHAPES = ((128, 8), (128, 16), (256, 8), (256, 16), (512, 8), (512, 16), (512, 16, 2))
 CHUNK = 8  # elements of a row that are brought up to date without asking whether there are as many
-MOST_PANELS, FEW_THREADS = 2, 256  # of a launch, of blocks of so many threads at most
+MOST_PANELS = 2  # of a launch
+FEW_THREADS = 256  # of a block up to which shared memory has room for two
+STAGES = False  # of more, it has them one after the other
 UNROLL = 8  # rows of a warp that are on their way at a time
 
 
@@ -68,7 +69,9 @@ class ClusterSpec(NamedTuple):
     num_lines : int
         Rows of a thread.
     num_panels : int
-        That follow each other, 1 or 2; of threads with one row.
+        That follow each other, 1 or 2.
+    is_held : bool
+        All of these lie in shared memory; else one after the other does.
     """
 
     type: Type
@@ -76,6 +79,7 @@ class ClusterSpec(NamedTuple):
     num_blocks: int
     num_lines: int = 1
     num_panels: int = 1
+    is_held: bool = True
 
     @property
     def width(self) -> int:
@@ -90,21 +94,29 @@ class ClusterSpec(NamedTuple):
     @property
     def shared_nbytes(self) -> int:
         """Of a block, and some more."""
-        lines, several = 2 + 2 * self.num_blocks, self.num_panels - 1
-        elements = self.height * (self.num_panels * self.width + 3) + lines * (self.width + 1)
-        return (elements + several * 3 * self.width**2) * self.type.nbytes + 2048
+        lines, held = 2 + 2 * self.num_blocks, self.num_panels if self.is_held else 1
+        elements = self.height * (held * self.width + 3) + lines * (self.width + 1)
+        if self.num_panels > 1:
+            elements += 3 * self.width**2
+        if not self.is_held:
+            elements += self.num_threads * (staged_columns(self.type) + 1 + self.num_lines)
+        return elements * self.type.nbytes + 2048
 
 
 def choose(type: Type, num_rows: int, device: Device) -> ClusterSpec | None:
     """Return the Spec of the smallest cluster that has a panel's rows; None where there is none."""
-    specs = [ClusterSpec(type, *shape) for shape in SHAPES]
-    specs = [spec._replace(num_panels=n) for spec in specs for n in range(_most_panels(spec), 0, -1)]
+    specs = (spec for shape in SHAPES for spec in _with_panels(ClusterSpec(type, *shape)))
     return cluster.smallest((spec for spec in specs if _has_registers(spec)), num_rows, device)
 
 
-def _most_panels(spec: ClusterSpec) -> int:
-    """Return how many panels a launch may factor: of more threads or rows the registers are too few for two."""
-    return MOST_PANELS if spec.num_threads <= FEW_THREADS and spec.num_lines == 1 else 1
+def _with_panels(spec: ClusterSpec) -> list[ClusterSpec]:
+    """Return the Spec for as many panels as are possible, then for fewer."""
+    if MOST_PANELS == 1:
+        return [spec]
+    pair = spec._replace(num_panels=2)
+    held = [pair] if spec.num_threads <= FEW_THREADS and spec.num_lines == 1 else []
+    staged = [pair._replace(is_held=False)] if STAGES and not held else []
+    return [*held, *staged, spec]
 
 
 def _has_registers(spec: ClusterSpec) -> bool:
@@ -119,24 +131,14 @@ def make(spec: ClusterSpec) -> Kernel:
     return _ClusterPanel(spec).build()
 
 
-class _Line:
-    """A row of a thread: its elements from the column on that is eliminated, its multipliers, its position."""
-
-    def __init__(self, k: Builder, tile: Pointer, number: Value, num_rows: Value, width: int) -> None:
-        self.multipliers = tile
-        self.values = [k.var(tile[i]) for i in range(width)]
-        self.position = k.var(number)  # in the panel
-        self.is_present = number < num_rows
-
-
-class _ClusterPanel(PanelKernel):
+class _ClusterPanel(PanelPairKernel):
     """The kernel while it is built."""
 
     def __init__(self, spec: ClusterSpec) -> None:
         k = Builder("lu_cluster_panel", block=spec.num_threads, cluster=spec.num_blocks, target="sm_90", min_blocks=1)
         super().__init__(k, spec.type, spec.height)
         self.spec, self.num_warps, self.columns = spec, spec.num_threads // WARP, spec.width
-        self.line = spec.num_panels * self.columns + 1
+        self.line = (spec.num_panels if spec.is_held else 1) * self.columns + 1
         self.take()
         self.partials = k.dynamic_shared(u32, 2 * self.num_warps * WORDS)
         self.candidates = k.dynamic_shared(u32, 2 * spec.num_blocks * WORDS)
@@ -147,11 +149,7 @@ class _ClusterPanel(PanelKernel):
         self.vector = max(1, 16 // spec.type.nbytes)
         self.stores = ClusterStores(k)
         if spec.num_panels > 1:
-            self.pivot_stores = ClusterStores(k)
-            # Of the first panel's pivots: this block's rows, and in all blocks those of two panels; U.
-            self.owners = k.dynamic_shared(u32, self.columns)
-            self.pivot_rows = k.dynamic_shared(spec.type, 2 * self.columns**2)
-            self.upper = k.dynamic_shared(spec.type, self.columns**2)
+            self.take_pair()
 
     def build(self) -> Kernel:
         k, spec = self.k, self.spec
@@ -159,12 +157,12 @@ class _ClusterPanel(PanelKernel):
         with k.range(k.tid, 2 * spec.num_blocks * self.columns, spec.num_threads) as place:
             self.rows[place] = k.const(0, self.type)
         follow(k)
-        own = k.warp * (WARP * spec.num_lines)  # the first row of this warp in the block
-        self.rows_in(own)
-        numbers = [own + k.lane + i * WARP for i in range(spec.num_lines)]
+        self.own = k.warp * (WARP * spec.num_lines)  # the first row of this warp in the block
+        self.rows_in()
+        numbers = [self.own + k.lane + i * WARP for i in range(spec.num_lines)]
         tiles = [self.tile.at(number * self.line) for number in numbers]
         self.lines = [
-            _Line(k, tile, self.top + number, self.num_rows, self.columns)
+            PanelLine(k, tile, self.top + number, self.num_rows, self.columns)
             for tile, number in zip(tiles, numbers, strict=True)
         ]
         # From here on every block is there. What it has read it has: nothing is written yet that would be flushed.
@@ -176,9 +174,10 @@ class _ClusterPanel(PanelKernel):
                 with k.when(first > 0):
                     self.proceed(first)
                 self.factor(first)
-        k.warp_sync()
-        for i, line in enumerate(self.lines):
-            self.rows_out(own + i * WARP, line)
+        if spec.is_held:
+            self.rows_out(k.const(0, u32))
+        else:
+            self.settle()
         return k.build()
 
     def factor(self, first: Value) -> None:
@@ -195,15 +194,15 @@ class _ClusterPanel(PanelKernel):
         self.note(end - first - 1, winner.get())
         for line in self.lines:
             self.keep_upper(line, first)
-        self.report(first)
+        self.report(first, first / self.columns * (3 * self.width))
 
     # -- memory
 
-    def rows_in(self, own: Value) -> None:
+    def rows_in(self) -> None:
         """Let the rows of each warp come in, zeros where there are none."""
         k, copies, nbytes = self.k, AsyncCopies(self.k), self.type.nbytes
         at_once = WARP // self.columns
-        first, lane = own + k.lane / self.columns, k.lane % self.columns
+        first, lane = self.own + k.lane / self.columns, k.lane % self.columns
         with k.range(k.const(0, u32), WARP * self.spec.num_lines, at_once * UNROLL) as start:
             for i, column in product(range(0, at_once * UNROLL, at_once), self.each_panel(lane)):
                 row = first + start + i
@@ -217,36 +216,44 @@ class _ClusterPanel(PanelKernel):
         k.warp_sync()
 
     def each_panel(self, column: Value) -> list[Value]:
-        """A column of each panel."""
-        return [column + i * self.columns if i else column for i in range(self.spec.num_panels)]
+        """A column of each panel in shared memory."""
+        return [
+            column + i * self.columns if i else column for i in range(self.spec.num_panels * self.spec.is_held or 1)
+        ]
 
-    def rows_out(self, own: Value, line: _Line) -> None:
-        """Store a row of each lane at its position."""
+    def rows_out(self, first: Value) -> None:
+        """Store the rows in shared memory at their positions, from a column of the panel on."""
+        self.k.warp_sync()
+        for i, line in enumerate(self.lines):
+            self.line_out(self.own + i * WARP, line, first)
+
+    def line_out(self, own: Value, line: PanelLine, start: Value) -> None:
+        """Store a row of each lane."""
         k = self.k
         at_once = WARP // self.columns
         first, lane = k.lane / self.columns, k.lane % self.columns
-        with k.range(k.const(0, u32), WARP, at_once * UNROLL) as start:
+        with k.range(k.const(0, u32), WARP, at_once * UNROLL) as begin:
             for i in range(0, at_once * UNROLL, at_once):
-                row = first + start + i
+                row = first + begin + i
                 position = k.shfl_idx(line.position.get(), row)
                 for column in self.each_panel(lane):
-                    with k.when((position < self.num_rows) & (column < self.num_columns)):
-                        place = k.cast(position, i64) * self.pitch + k.cast(column, i64)
+                    with k.when((position < self.num_rows) & (start + column < self.num_columns)):
+                        place = k.cast(position, i64) * self.pitch + k.cast(start + column, i64)
                         self.a[place] = self.tile[(own + row) * self.line + column]
 
-    def keep_upper(self, line: _Line, first: Value) -> None:
+    def keep_upper(self, line: PanelLine, first: Value) -> None:
         """Put what a pivot's row has of U behind its multipliers."""
         k, position = self.k, line.position.get()
         number = position - first
         with k.when((number < self.columns) & (position < self.num_columns)):
-            upper = line.multipliers.at(position)
+            upper = line.multipliers.at(self.place(position, number))
             for i, value in enumerate(line.values):
                 with k.when(number + i < self.columns):
                     upper[i] = value.get()
 
     # -- the pivot
 
-    def candidate(self, column: Value, line: _Line) -> list[Value]:
+    def candidate(self, column: Value, line: PanelLine) -> list[Value]:
         """A row as a candidate: two words of the magnitude, and the position."""
         k = self.k
         position, zero = line.position.get(), k.const(0, u32)
@@ -341,11 +348,6 @@ class _ClusterPanel(PanelKernel):
             for first in range(0, num_blocks, at_once):
                 self.stores.store_words(column, self.rows, target, words, k.lane / lanes % at_once + first)
 
-    def words_of(self, part: Value) -> list[Value]:
-        """The words of 32 bits of a real number, the lower one first."""
-        k = self.k
-        return [k.bitcast(part, u32)] if part.type.bits == 32 else list(k.unpack(k.bitcast(part, u64)))
-
     def inverse(self, pivot: Value) -> Value:
         """One over a pivot, anything where that is far from the ends of the range: see `quotient`."""
         k = self.k
@@ -395,11 +397,11 @@ class _ClusterPanel(PanelKernel):
             line.position.set(k.where(is_pivot, column, k.where(is_diagonal, winner, position)))
             with k.when(line.position > column):
                 factor = self.quotient(line.values[0].get(), pivot_row[0], reciprocal)
-                line.multipliers[column] = factor
+                line.multipliers[self.place(column, number)] = factor
                 self.update(k.const(self.columns, u32) - number, pivot_row, -factor, line, 0)
         return winner
 
-    def update(self, left: Value, pivot_row: Pointer, factor: Value, line: _Line, start: int) -> None:
+    def update(self, left: Value, pivot_row: Pointer, factor: Value, line: PanelLine, start: int) -> None:
         """Take the product of a factor with the pivot's row off a row, chunk by chunk, and move that up."""
         k, values = self.k, line.values
         end = min(start + CHUNK, self.columns)
@@ -424,69 +426,6 @@ class _ClusterPanel(PanelKernel):
             is_zero = pivot == k.const(0, self.type)
             found.set(k.where(is_zero, element, element / k.where(is_zero, k.const(1, self.type), pivot)))
         return found.get()
-
-    # -- from one panel to the next
-
-    def proceed(self, first: Value) -> None:
-        """Bring the panel that begins at a column up to date with the one before."""
-        k, (line,), stores = self.k, self.lines, self.pivot_stores
-        before, number = first - self.columns, line.position - first + self.columns
-        with k.when(k.tid < self.columns):
-            self.owners[k.tid] = NOWHERE
-        with k.when(k.tid == 0):
-            stores.expect(0, 2 * self.columns**2 * self.type.nbytes)
-        k.barrier()
-        with k.when(number < self.columns):
-            self.owners[number] = k.tid
-        k.barrier()
-        self.send_pivot_rows(before)
-        stores.wait(0)
-        with k.when(k.tid < self.columns):
-            self.solve()
-        k.barrier()
-        own = self.tile.at(k.tid * self.line)
-        with k.when(number < self.columns):
-            for i in range(self.columns):
-                own.at(first)[i] = self.upper[number * self.columns + i]
-        with k.when((number >= self.columns) & (line.position >= first)):
-            for i, value in enumerate(line.values):
-                value.set(own.at(first)[i])
-            with k.range(k.const(0, u32), self.columns, 2) as start:
-                for row in (start, start + 1):
-                    factor, upper = -own[before + row], self.upper.at(row * self.columns)
-                    for place in range(0, self.columns, self.vector):
-                        for i, element in enumerate(upper.load(place, self.vector), place):
-                            line.values[i].set(multiply_add(k, factor, element, line.values[i].get()))
-
-    def send_pivot_rows(self, before: Value) -> None:
-        """Put the rows of this block's pivots, from a column on, into the memory of all."""
-        k, length, num_blocks = self.k, 2 * self.columns, self.spec.num_blocks
-        lanes = length // self.vector
-        at_once, place = min(WARP // lanes, num_blocks), k.lane % lanes * self.vector
-        with k.range(k.warp + 0, k.const(self.columns, u32), self.num_warps) as number:
-            owner = self.owners[number]
-            with k.when((owner != NOWHERE) & (k.lane < lanes * at_once)):
-                row = self.tile.at(owner * self.line + before + place)
-                words = [
-                    word for element in (row[i] for i in range(self.vector)) for part in element.parts
-                    for word in self.words_of(part)
-                ]  # fmt: skip
-                for first in range(0, num_blocks, at_once):
-                    rank = k.lane / lanes % at_once + first
-                    self.pivot_stores.store_words(0, self.pivot_rows, number * length + place, words, rank)
-
-    def solve(self) -> None:
-        """Solve with the first panel's triangle for this thread's column of the second one, by substitution."""
-        k, columns = self.k, self.columns
-        rows = [self.pivot_rows.at(i * 2 * columns) for i in range(columns)]
-        values = [k.var(row.at(columns)[k.tid]) for row in rows]
-        for first in range(0, columns, self.vector):
-            for row in range(first + 1, columns):
-                for i, factor in enumerate(rows[row].load(first, self.vector), first):
-                    if i < row:
-                        values[row].set(multiply_add(k, -factor, values[i].get(), values[row].get()))
-        for row, value in enumerate(values):
-            self.upper[k.tid + row * columns] = value.get()
 
 
 def _top_word(number: float, real: Type) -> int:

@@ -13,7 +13,7 @@ from oxinp._kernels.blas3 import symmetrize
 from oxinp._kernels.elementwise import plan as elementwise
 from oxinp._kernels.gemm.operand import TRIANGULAR, Form, Matrices
 from oxinp._kernels.gemm.operand import contiguous as contiguous_strides
-from oxinp._kernels.lapack import cholesky, determinant, lu, lu_panel, scaling, small, small_inverse
+from oxinp._kernels.lapack import cholesky, determinant, lu, lu_panel, lu_solve, scaling, small, small_inverse
 from oxinp._kernels.lapack.diagonal import STATUS_NBYTES
 from oxinp._kernels.lapack.lu import Stack, contiguous
 from oxinp._kernels.lapack.qr import Qr, upper
@@ -153,7 +153,7 @@ def plan_solve(shape: Sequence[int], a: Operand, b: Operand, device: Device) -> 
     if is_sparing(device) and (right is not None or stack.count == 1):
         moves = (right.move, right.pitch, 1) if right is not None else (0, b.strides[-2], b.strides[-1])
         held = scratch.take(math.prod(square) * a.type.nbytes)
-        apart = lu.plan_solve_apart(stack, columns, moves, device)
+        apart = lu_solve.plan_solve_apart(stack, columns, moves, device)
         more = scratch.take_of(apart)
         copied = _moved(square, a, Operand(a.type, contiguous_strides(square)), device)
         steps = (*copied.on(out0=held), *apart.on(out0=OUT, out1=held, out2=STATUS, in0=Argument("in1"), scratch=more))
@@ -169,7 +169,7 @@ def plan_solve(shape: Sequence[int], a: Operand, b: Operand, device: Device) -> 
     type_ = f64 if is_widened else a.type
     both = Stack(type_, stack.count, order, order + columns, pitch, order * pitch)
     held = scratch.take(both.count * both.move * type_.nbytes)
-    solved = lu.plan_solve(both, device)
+    solved = lu_solve.plan_solve(both, device)
     more = scratch.take_of(solved)
     x = held.at(order * type_.nbytes)
     within = (*(pitch * step for step in contiguous_strides((*batch, order))), 1)
@@ -190,7 +190,7 @@ def plan_invert(shape: Sequence[int], a: Operand, device: Device) -> Plan:
     if given is not None and stack.num_rows <= small.SIDE:
         return small_inverse.plan(given, stack)
     factors = scratch.take(math.prod(shape) * a.type.nbytes)
-    inverted = lu.plan_invert(stack, device)
+    inverted = lu_solve.plan_invert(stack, device)
     more = scratch.take_of(inverted)
     steps = inverted.on(out0=OUT, out1=factors, out2=STATUS, scratch=more)
     copied = _moved(shape, a, Operand(a.type, contiguous_strides(shape)), device)

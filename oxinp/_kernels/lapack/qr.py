@@ -22,7 +22,7 @@ from oxinp._kernels.gemm.operand import contiguous as contiguous_strides
 from oxinp._kernels.gemm.variant import Variant
 from oxinp._kernels.lapack import cluster, lu_panel, qr_cluster, qr_panel
 from oxinp._kernels.lapack.lu import Stack
-from oxinp._kernels.lapack.lu_panel import WIDTHS
+from oxinp._kernels.lapack.panel_kernel import WIDTHS
 from oxinp._kernels.lapack.qr_panel import QrPanel
 from oxinp._kernels.lapack.rows import each_element, spread
 from oxinp._kernels.plan import Argument, Fill, Launch, Plan, Scratch, Work, beside

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from oxinp._kernels.gemm.multistage.warp_mma import multiply_add
 from oxinp._kernels.lapack import cluster
-from oxinp._kernels.lapack.lu_panel import WARP, WIDTHS
+from oxinp._kernels.lapack.panel_kernel import WARP, WIDTHS
 from oxinp._kernels.lapack.qr_panel import QrPanelKernel, Reflector
 from oxinp._kernels.plan import Launch, Work
 from oxinp._ptx import Builder, Kernel

@@ -21,7 +21,8 @@ from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from oxinp._kernels.gemm.multistage.warp_mma import multiply_add
-from oxinp._kernels.lapack.lu_panel import BLOCK, MAX_BLOCKS, WIDTHS, Board
+from oxinp._kernels.lapack.lu_panel import BLOCK, MAX_BLOCKS, Board
+from oxinp._kernels.lapack.panel_kernel import WIDTHS
 from oxinp._kernels.plan import Argument, Launch, Work
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.async_copy import AsyncCopies

@@ -17,7 +17,7 @@ from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from oxinp._kernels.gemm.multistage.warp_mma import multiply_add
-from oxinp._kernels.lapack.lu_panel import NOWHERE, WIDTHS
+from oxinp._kernels.lapack.panel_kernel import NOWHERE, WIDTHS
 from oxinp._kernels.plan import Argument, Launch, Work
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.kernel import retraceable

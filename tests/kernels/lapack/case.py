@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from oxinp._kernels.lapack import cholesky, lu
+from oxinp._kernels.lapack import cholesky, lu, lu_solve
 from oxinp._kernels.lapack import plan as lapack
 from oxinp._kernels.plan import Beside
 from oxinp._kernels.problem import Operand
@@ -100,7 +100,7 @@ def solution(machine, device, a, b):
 
 def inverse(machine, device, a):
     """The inverses, status."""
-    x, _, word = run(machine, lu.plan_invert(stack_of(a), device), (np.full_like(a, np.nan), a, status()))
+    x, _, word = run(machine, lu_solve.plan_invert(stack_of(a), device), (np.full_like(a, np.nan), a, status()))
     return x, word
 
 

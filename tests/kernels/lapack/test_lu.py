@@ -11,6 +11,7 @@ from oxinp._kernels.lapack import plan as lapack
 from oxinp._kernels.lapack.back_substitution import BackSubstitutionSpec
 from oxinp._kernels.lapack.lu_cluster import ClusterSpec
 from oxinp._kernels.lapack.lu_panel import PanelSpec
+from oxinp._kernels.lapack.panel_kernel import WIDTHS
 from oxinp._kernels.lapack.rows import ExchangeSpec, PermuteSpec
 from oxinp._kernels.plan import Beside, Scratch, outputs
 from oxinp._kernels.problem import Operand
@@ -135,19 +136,25 @@ def test_panels_of_a_cluster(dtype, shape):
 
 
 @pytest.mark.parametrize(
-    ("dtype", "shape", "most"),
+    ("dtype", "shape", "most", "is_held"),
     [
-        ("f8", (140, 70), 2),
-        ("f4", (100, 200), 2),
-        ("f8", (75, 75), 1),
-        pytest.param("f8", (150, 150), 2, marks=pytest.mark.slow),
-        pytest.param("c8", (97, 97), 2, marks=pytest.mark.slow),
-        pytest.param("c16", (75, 60), 2, marks=pytest.mark.slow),
+        ("f8", (140, 70), 2, True),
+        ("f8", (75, 110), 2, False),
+        ("f8", (75, 75), 1, True),
+        pytest.param("f4", (100, 200), 2, True, marks=pytest.mark.slow),
+        pytest.param("f4", (100, 120), 2, False, marks=pytest.mark.slow),
+        pytest.param("f8", (150, 150), 2, True, marks=pytest.mark.slow),
+        pytest.param("c8", (97, 97), 2, True, marks=pytest.mark.slow),
+        pytest.param("c8", (97, 97), 2, False, marks=pytest.mark.slow),
+        pytest.param("c16", (75, 60), 2, True, marks=pytest.mark.slow),
+        pytest.param("c16", (75, 60), 2, False, marks=pytest.mark.slow),
     ],
 )
-def test_panels_that_are_factored_together(dtype, shape, most, monkeypatch):
+def test_panels_that_are_factored_together(dtype, shape, most, is_held, monkeypatch):
     """The last ones are narrower, and rows of U to their right are those of both."""
     monkeypatch.setattr(lu_cluster, "MOST_PANELS", most)
+    monkeypatch.setattr(lu_cluster, "STAGES", not is_held)
+    monkeypatch.setattr(lu_cluster, "FEW_THREADS", 256 if is_held else 0)
     monkeypatch.setattr(lu_cluster, "SHAPES", ((32, 2), (64, 4)))
     answer = {"width": 128, "group": 128}
     device = SimpleNamespace(
@@ -159,8 +166,23 @@ def test_panels_that_are_factored_together(dtype, shape, most, monkeypatch):
     assert status == diagonal.NO_ZERO
     check_factors(found, a)
     names = [step.kernel.name for step in plans[0].steps if hasattr(step, "kernel")]
-    width = lu_cluster.WIDTHS[a.itemsize] * most
+    width = WIDTHS[a.itemsize] * most
     assert names.count("lu_cluster_panel") == -(-min(shape) // width)
+
+
+@pytest.mark.parametrize("looks_ahead", [True, pytest.param(False, marks=pytest.mark.slow)])
+def test_panels_that_are_factored_together_of_threads_with_two_rows(looks_ahead, monkeypatch):
+    monkeypatch.setattr(lu_cluster, "STAGES", True)
+    monkeypatch.setattr(lu_cluster, "FEW_THREADS", 0)
+    monkeypatch.setattr(lu_cluster, "SHAPES", ((32, 2), (32, 2, 2)))
+    answer = {"width": 128, "group": 128, "looks_ahead": looks_ahead}
+    device = SimpleNamespace(
+        **vars(CLUSTERS) | {"tuned": lambda choice: answer if choice.family == "lu/outer" else None}
+    )
+    a = draw(np.random.default_rng(6), "f8", 125, 140)
+    *found, status = factored(machine(), device, a)
+    assert status == diagonal.NO_ZERO
+    check_factors(found, a)
 
 
 def test_pivots_of_panels_that_are_factored_together():
@@ -331,7 +353,7 @@ KERNELS = [
         for height in (64, 512)
         for flag in (True, False)
     ),
-    *(rows.make_exchange(ExchangeSpec(type_, lu_panel.WIDTHS[type_.nbytes])) for type_ in TYPES),
+    *(rows.make_exchange(ExchangeSpec(type_, WIDTHS[type_.nbytes])) for type_ in TYPES),
     *(rows.make_permute(PermuteSpec(type_, flag, is_inverse=not flag)) for type_ in TYPES for flag in (True, False)),
     *(rows.make_permute(PermuteSpec(type_)) for type_ in TYPES),
     *(diagonal.make(type_) for type_ in TYPES),
