@@ -37,7 +37,7 @@ TYPES = (u32, u64)
 SETTLED = (CLAIM, CHECK, STORE)
 CLUSTER, CLUSTER_BLOCK = 8, 512
 MAX_BY_CLUSTER = 1 << 22  # indices
-MAX_COUNT, MAX_EXTENT = 1 << 26, 1 << 32
+MAX_COUNT = 1 << 26  # of whose marks there are no more than hashes of 32 bits
 WORD_BITS = u32.bits
 MARKS_PER_INDEX = 32
 
@@ -69,14 +69,14 @@ def scatter(
     Parameters
     ----------
     count, extent : int
-        Of writes, of the array.
+        Of writes, of the array; its elements have numbers of 32 bits.
     stride, step : int
         Of the array and of values.
     type_, index_type : Type
         Elements as bits.
     device : Device
     """
-    if type_ not in TYPES or count > MAX_COUNT or extent > MAX_EXTENT:
+    if type_ not in TYPES or count > MAX_COUNT:
         return None
     scratch = Scratch()
     num_marks = MARKS_PER_INDEX << max(10, (count - 1).bit_length())
@@ -216,4 +216,4 @@ def _settle(spec: MarkedSpec) -> Kernel:
     return k.build()
 
 
-__all__ = ["MAX_COUNT", "MAX_EXTENT", "TYPES", "MarkedSpec", "make", "scatter"]
+__all__ = ["MarkedSpec", "make", "scatter"]
