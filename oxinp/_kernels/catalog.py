@@ -528,10 +528,10 @@ def scatter_specs() -> list[CheckSpec | WriteSpec]:
 def marked_specs() -> list[MarkedSpec]:
     """Return Specs of few writes by index into many elements."""
     return [
-        MarkedSpec(type_, index_type, part)
+        MarkedSpec(type_, index_type, parts)
         for type_ in marked.TYPES
         for index_type in (i64, i32, u64)
-        for part in (marked.MARK, marked.WRITE, marked.CLAIM, marked.CHECK, marked.STORE)
+        for parts in ((marked.MARK,), (marked.WRITE,), *((part,) for part in marked.SETTLED), marked.SETTLED)
     ]
 
 

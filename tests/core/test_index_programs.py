@@ -207,3 +207,62 @@ def test_random_index_expressions(first, config):
     config.synchronous = True  # so that indices out of bounds are refused at once
     for seed in range(first, first + PER_TEST):
         check(seed)
+
+
+FORMS = [
+    (numpy.array(1),),
+    (numpy.array(-1, "i1"), slice(None, None, -1)),
+    (..., numpy.array(2)),
+    (True,),
+    (numpy.array(False),),
+    (1, numpy.True_, [0, 2]),
+    (slice(None), True, numpy.array([[1], [0]])),
+    (numpy.array([True, False, True]), numpy.array(1), None),
+]
+
+
+@pytest.mark.parametrize("key", FORMS, ids=str)
+@pytest.mark.parametrize("of_whom", ["ours", "NumPy's"])
+def test_single_integers_and_truth_values_in_keys(key, of_whom, stats):
+    x = numpy.arange(60, dtype="i4").reshape(3, 4, 5)
+    ours, given = np.asarray(x), key
+    if of_whom == "ours":
+        given = tuple([np.asarray(part) if isinstance(part, numpy.ndarray) else part for part in key])
+    found = ours[given]
+    assert_same(found, x[key])
+    found[...] = 7  # a copy
+    for _ in range(2):
+        ours[given] = ours[given] + 1
+        x[key] = x[key] + 1
+        np.add.at(ours, given, 3)
+        numpy.add.at(x, key, 3)
+    assert_same(ours, x)
+    assert not {name for name in stats().fallbacks if name != "__array__"}
+
+
+@pytest.mark.parametrize("view", [lambda x: x[::-1], lambda x: x[::-1, :, ::-1], lambda x: x.T[::-1]])
+def test_updates_of_views_with_negative_strides(view):
+    for key in ((slice(None), numpy.array([1, 0]), numpy.array([2, 2])), (numpy.array([1, 1]), ..., numpy.array([0]))):
+        x = numpy.arange(60.0).reshape(3, 4, 5)
+        ours = np.asarray(x)
+        values = numpy.arange(1.0, 1 + view(x)[key].size).reshape(view(x)[key].shape)
+        np.add.at(view(ours), tuple([np.asarray(k) if isinstance(k, numpy.ndarray) else k for k in key]), values)
+        numpy.add.at(view(x), key, values)
+        assert_same(ours, x)
+
+
+def test_values_of_too_many_dimensions_are_refused():
+    for call in (
+        lambda xp, x: xp.add.at(x, xp.asarray([1, 2]), xp.ones((1, 1, 2))),
+        lambda xp, x: xp.add.at(x, slice(0, 2), xp.ones((1, 2))),
+        lambda _, x: x.__setitem__(slice(0, 2), [[1, 2]]),
+        lambda _, x: x.__setitem__(2, [5]) or x.__setitem__(2, [[5]]),
+        lambda xp, x: x.__setitem__(xp.asarray([1, 99]), xp.ones(3)),  # before the index is
+    ):
+        given = numpy.arange(9.0)
+        ours = np.asarray(given)
+        found = outcome(lambda xp, x=ours, call=call: call(xp, x), np)
+        expected = outcome(lambda xp, x=given, call=call: call(xp, x), numpy)
+        assert isinstance(expected, ValueError)
+        assert_same(found, expected)
+        assert_same(ours, given)

@@ -27,10 +27,10 @@ REASONS: dict[str, tuple[str, ...]] = {
     ),
     "a way that tests and timings choose, beside the one that is used": (
         "gemm/sm90_wgmma/kernel.py plan: never true: if strides_nbytes is None:",
-        "index/buckets.py group: never true: spec = spec.replace(items=items) if items else spec",
+        "index/buckets.py group: never true: spec = spec.replace(items=items or spec.items, wraps=wraps)",
         (
             "index/sums.py add: never true: "
-            "piece = piece or max(MIN_PIECE, 2 * -(-count // max(grouped.number, NUM_PARTS)))"
+            "piece = piece or max(MIN_PIECE, 2 * -(-count // max(-(-extent // size), NUM_PARTS)))"
         ),
         "index/windows.py update: never true: piece = piece or max(MIN_PIECE, -(-count // (NUM_PIECES * WARP)) * WARP)",
         (

@@ -123,7 +123,7 @@ def selection(array: Handle, key: Any, value: tuple[int, ...] = ()) -> Selection
     single = key[0] if type(key) is tuple and len(key) == 1 else key
     if type(single) is types.ndarray:
         own = single._known or single._layout
-        if own.dtype == BOOL and layout.is_contiguous and layout.size:
+        if own.ndim and own.dtype == BOOL and layout.is_contiguous and layout.size:
             return _masked(array, single)
         if layout.ndim and own.ndim and own.dtype.kind in "iu" and own.dtype in DEVICE_TYPES:
             return _of_first_axis(array, single, value)
@@ -186,7 +186,7 @@ def _of_first_axis(array: Handle, index: Handle, value: tuple[int, ...]) -> Sele
 def _masked(array: Handle, mask: Handle) -> Selection:
     """Return what a mask selects of the first axes of an array in C order."""
     shape, ndim = array._layout.shape, mask._layout.ndim
-    if not ndim or shape[:ndim] != mask._layout.shape:
+    if shape[:ndim] != mask._layout.shape:
         raise Unsupported("a mask that does not fit")
     index = gather.flatnonzero(ravel(mask))
     rows = view(array, lambda x: x.reshape(-1, *shape[ndim:]))

@@ -6,32 +6,38 @@ an index, one of `settle` 32. Algorithm: `mark` looks whether every index is in 
 finds it set says that it is shared. An element whose mark is not shared is named once: `write` stores its value. Of
 the others, few unless indices repeat, `write` sets the elements to zero and notes which indices they are. Those then
 leave their greatest number in the elements themselves, which all of them overwrite (`CLAIM`), see whose it is
-(`CHECK`), and these store their values (`STORE`). Where an index is out of bounds nothing is written, and it is
-reported. Bytes per write: index and value, some words in the cache, and a sector of the vector.
+(`CHECK`), and these store their values (`STORE`): in three launches, or by a cluster of blocks in one. Where an index
+is out of bounds nothing is written, and it is reported. Bytes per write: index and value, some words in the cache, and
+a sector of the vector.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from oxinp._kernels.index.claims import MULTIPLIER
 from oxinp._kernels.index.loops import BLOCK, is_clear, report, resolve
 from oxinp._kernels.plan import Argument, Fill, Launch, Plan, Scratch, Work
 from oxinp._kernels.problem import MAX_KERNELS
 from oxinp._ptx import Builder, Kernel
+from oxinp._ptx.cluster import cluster_barrier
 from oxinp._ptx.frozen import Frozen
 from oxinp._ptx.kernel import retraceable
 from oxinp._ptx.types import Type, i64, u32, u64
 from oxinp._ptx.warp import WARP
 
 if TYPE_CHECKING:
+    from oxinp._kernels.choice import Device
     from oxinp._ptx.memory import Pointer
     from oxinp._ptx.value import Value
 
 MARK, WRITE, CLAIM, CHECK, STORE = "mark", "write", "claim", "check", "store"
 TYPES = (u32, u64)
-MAX_COUNT, MAX_EXTENT = 1 << 26, 1 << 32
+SETTLED = (CLAIM, CHECK, STORE)
+CLUSTER, CLUSTER_BLOCK = 8, 512
+MAX_BY_CLUSTER = 1 << 22  # indices
+MAX_COUNT = 1 << 26  # of whose marks there are no more than hashes of 32 bits
 WORD_BITS = u32.bits
 MARKS_PER_INDEX = 32
 
@@ -44,16 +50,18 @@ class MarkedSpec(Frozen):
     type : Type
         Of elements, as bits.
     index_type : Type
-    part : str
-        One of the constants above.
+    parts : tuple of str
+        Of the constants above; the last three may be one kernel.
     """
 
     type: Type
     index_type: Type
-    part: str
+    parts: tuple[str, ...]
 
 
-def scatter(count: int, extent: int, stride: int, step: int, type_: Type, index_type: Type) -> Plan | None:
+def scatter(
+    count: int, extent: int, stride: int, step: int, type_: Type, index_type: Type, device: Device
+) -> Plan | None:
     """Return the plan of ``array[index] = values``; None where elements have no room for the numbers of indices.
 
     The output is the array; the inputs are index, values and the address for a report.
@@ -61,13 +69,14 @@ def scatter(count: int, extent: int, stride: int, step: int, type_: Type, index_
     Parameters
     ----------
     count, extent : int
-        Of writes, of the array.
+        Of writes, of the array; its elements have numbers of 32 bits.
     stride, step : int
         Of the array and of values.
     type_, index_type : Type
         Elements as bits.
+    device : Device
     """
-    if type_ not in TYPES or count > MAX_COUNT or extent > MAX_EXTENT:
+    if type_ not in TYPES or count > MAX_COUNT:
         return None
     scratch = Scratch()
     num_marks = MARKS_PER_INDEX << max(10, (count - 1).bit_length())
@@ -80,17 +89,21 @@ def scatter(count: int, extent: int, stride: int, step: int, type_: Type, index_
     shift = WORD_BITS + 1 - num_marks.bit_length()
     blocks, few = (-(-count // BLOCK), 1, 1), (-(-num_words // BLOCK), 1, 1)
 
-    def launch(part: str, grid: tuple[int, int, int], arguments: tuple[Argument, ...], *constants: int) -> Launch:
-        nbytes = count * (index_type.nbytes + 2 * type_.nbytes) if part == WRITE else 0
-        return Launch(make(MarkedSpec(type_, index_type, part)), grid, arguments, constants, Work(nbytes=nbytes))
+    def launch(
+        parts: tuple[str, ...], grid: tuple[int, int, int], arguments: tuple[Argument, ...], *constants: int
+    ) -> Launch:
+        nbytes = count * (index_type.nbytes + 2 * type_.nbytes) if parts == (WRITE,) else 0
+        return Launch(make(MarkedSpec(type_, index_type, parts)), grid, arguments, constants, Work(nbytes=nbytes))
 
+    is_one = device.cc >= (9, 0) and count <= MAX_BY_CLUSTER
+    settling = [(SETTLED, (CLUSTER, 1, 1))] if is_one else [((part,), few) for part in SETTLED]
     settled = (out, flag, noted, index, values)
     return scratch.plan(
         [
             zeros,
-            launch(MARK, blocks, (flag, status, marks, shared, index), shift, count, extent),
-            launch(WRITE, blocks, (out, flag, shared, noted, index, values), shift, count, extent, stride, step),
-            *[launch(part, few, settled, num_words, extent, stride, step) for part in (CLAIM, CHECK, STORE)],
+            launch((MARK,), blocks, (flag, status, marks, shared, index), shift, count, extent),
+            launch((WRITE,), blocks, (out, flag, shared, noted, index, values), shift, count, extent, stride, step),
+            *[launch(parts, grid, settled, num_words, extent, stride, step) for parts, grid in settling],
         ]
     )
 
@@ -99,7 +112,7 @@ def scatter(count: int, extent: int, stride: int, step: int, type_: Type, index_
 @retraceable
 def make(spec: MarkedSpec) -> Kernel:
     """Build the kernel of a Spec."""
-    return _mark(spec) if spec.part == MARK else _write(spec) if spec.part == WRITE else _settle(spec)
+    return _mark(spec) if spec.parts == (MARK,) else _write(spec) if spec.parts == (WRITE,) else _settle(spec)
 
 
 def _place(k: Builder, at: Value, shift: Value) -> tuple[Value, Value]:
@@ -165,31 +178,42 @@ def _write(spec: MarkedSpec) -> Kernel:
 
 
 def _settle(spec: MarkedSpec) -> Kernel:
-    k = Builder(f"settle_{spec.part}", block=BLOCK)
+    is_one = len(spec.parts) > 1
+    block = CLUSTER_BLOCK if is_one else BLOCK
+    k = Builder(
+        f"settle_{'marks' if is_one else spec.parts[0]}",
+        block=block,
+        cluster=CLUSTER if is_one else None,
+        target="sm_90" if is_one else "sm_80",
+    )
     out, flag, noted = k.pointer("out", spec.type), k.pointer("flag", u32, "r"), k.pointer("noted", u32)
     index, values = k.pointer("index", spec.index_type, "r"), k.pointer("values", spec.type, "r")
     num_words, extent, stride, step = (k.scalar(name, i64) for name in ("num_words", "extent", "stride", "step"))
-    own = _number(k)
-    with k.when((own < num_words) & is_clear(k, flag)):
-        rest, kept = k.var(noted[own]), k.var(0, u32)
-        with k.loop():
-            k.break_if(rest.get() == 0)
-            lane = k.clz(k.brev(rest.get()))
-            number = (own << 5) + k.cast(lane, i64)
-            at, _ = resolve(k, index[number], extent, i64.bits)
-            place, claim = at * stride, k.cast(number + 1, spec.type)
-            if spec.part == CLAIM:
-                with k.when(out.load(place, order="relaxed.gpu")[0] < claim):
-                    out.atomic("max", place, claim)
-            elif spec.part == CHECK:
-                is_last: Any = out[place] == claim
-                kept.set(kept | (k.cast(is_last, u32) << lane))
-            else:
-                out[place] = values[number * step]
-            rest.set(rest & (rest - 1))
-        if spec.part == CHECK:
-            noted[own] = kept.get()
+    first = k.cast(k.ctaid, i64) * block + k.cast(k.tid, i64)
+    for part in spec.parts:
+        with k.when(is_clear(k, flag)), k.range(first, num_words, k.cast(k.nctaid, i64) * block) as own:
+            rest, kept = k.var(noted[own]), k.var(0, u32)
+            with k.loop():
+                k.break_if(rest.get() == 0)
+                lane = k.clz(k.brev(rest.get()))
+                number = (own << 5) + k.cast(lane, i64)
+                at, _ = resolve(k, index[number], extent, i64.bits)
+                place, claim = at * stride, k.cast(number + 1, spec.type)
+                if part == STORE:
+                    out.store(place, [values[number * step]])
+                else:
+                    found = out.load(place, order="relaxed.gpu")[0]
+                    if part == CHECK:
+                        kept.set(kept | (k.cast(found == claim, u32) << lane))
+                    else:
+                        with k.when(found < claim):
+                            out.atomic("max", place, claim)
+                rest.set(rest & (rest - 1))
+            if part == CHECK:
+                noted[own] = kept.get()
+        if part != spec.parts[-1]:
+            cluster_barrier(k)
     return k.build()
 
 
-__all__ = ["MAX_COUNT", "MAX_EXTENT", "TYPES", "MarkedSpec", "make", "scatter"]
+__all__ = ["MarkedSpec", "make", "scatter"]

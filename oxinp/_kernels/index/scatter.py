@@ -165,7 +165,7 @@ def scatter(
     has_claims = may_repeat and not operator and not is_scalar and step != 0 and count > 1
     room = room_for(count, extent) if has_claims else None
     if room is not None and room.spec.is_hashed and is_checked and all(loop[0] == 1 for loop in (*outer, *inner)):
-        marks = marked.scatter(count, extent, stride, step, carrier(type_), index_type) if MARKS else None
+        marks = marked.scatter(count, extent, stride, step, carrier(type_), index_type, device) if MARKS else None
         if marks is not None:
             return marks
     shift = sums.shift_of(count, extent, type_, device) if is_vector and operator == "add" else None
