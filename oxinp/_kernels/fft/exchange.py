@@ -12,9 +12,10 @@ import numpy as np
 from oxinp._kernels.fft.codelets import multiply, transform
 from oxinp._kernels.fft.prefetch import fetch_ahead
 from oxinp._kernels.fft.roots import table
-from oxinp._kernels.fft.spec import ROWS, WARP, TransformSpec
+from oxinp._kernels.fft.spec import RADER, ROWS, WARP, TransformSpec
 from oxinp._kernels.fft.tile import Tile, divided
 from oxinp._ptx.cluster_store import ClusterStores
+from oxinp._ptx.types import c64
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -116,7 +117,8 @@ class Exchange(Tile):
         Where the reverse is the same it is one loop: half as much to compile, and to fetch.
         """
         k, spec = self.k, self.spec
-        if not LOOPED or self.radices != self.radices[::-1] or {spec.loads, *orders} != {spec.loads}:
+        is_same = self.radices == self.radices[::-1] and {spec.loads, *orders} == {spec.loads}
+        if not (LOOPED and is_same and (spec.chirp or (spec.real == RADER and spec.type is c64))):
             thread, values = self.stages(thread, values, orders[0])
             values = change(thread, values)
             self.turn_back()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from oxinp._kernels.fft.spec import MERGE, RADER, ROWS, SPLIT, SUMMED
 from oxinp._ptx.async_copy import BULK_ALIGN, bulk_prefetch
-from oxinp._ptx.types import i32, u32
+from oxinp._ptx.types import c64, i32, u32
 
 if TYPE_CHECKING:
     from oxinp._kernels.fft.sides import Loop, Side
@@ -27,10 +27,10 @@ def _row(spec: TransformSpec) -> int:
 
 def is_fetched(spec: TransformSpec, source: Side, column: Loop) -> bool:
     """Whether what a tile reads is one piece of memory, which is read once, by blocks that compute for long."""
-    if spec.prologue is not None or spec.is_padded or spec.is_half or spec.cluster > 1:
+    if spec.prologue or spec.between or spec.is_padded or spec.is_half or spec.cluster > 1:
         return False
     if spec.real in (RADER, SUMMED):
-        return spec.is_dense
+        return spec.is_dense and spec.type is c64  # of doubles threads have no register left
     is_whole = spec.loads == ROWS and source.step == 1 and column.source == _row(spec)
     return is_whole and not spec.is_staged and spec.real in ("", SPLIT, MERGE) and len(spec.radices) > 1
 
