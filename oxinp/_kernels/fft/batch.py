@@ -320,7 +320,7 @@ class Batch(Frozen):
             return Cut((self.length,), threads_of(self.length, nbytes), HELD_SUMMED[nbytes], 0.0)
         found = cut(self.length, nbytes, is_convolved=self.is_convolved, is_ragged=self.is_ragged)
         assert found is not None, f"no pass of length {self.length}"
-        if exchange.LOOPED and (self.chirp or self.real == RADER):
+        if exchange.LOOPED and (self.chirp or (self.real == RADER and nbytes == 8)):
             found = found._replace(radices=_mirrored(found.radices))
         if (self.is_rotated and found.radices[-1] % 2) or (self.is_source_rotated and found.radices[0] % 2):
             found = found._replace(radices=_even_at(found.radices, self.is_source_rotated, self.is_rotated))

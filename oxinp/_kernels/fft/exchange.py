@@ -12,9 +12,10 @@ import numpy as np
 from oxinp._kernels.fft.codelets import multiply, transform
 from oxinp._kernels.fft.prefetch import fetch_ahead
 from oxinp._kernels.fft.roots import table
-from oxinp._kernels.fft.spec import ROWS, WARP, TransformSpec
+from oxinp._kernels.fft.spec import RADER, ROWS, WARP, TransformSpec
 from oxinp._kernels.fft.tile import Tile, divided
 from oxinp._ptx.cluster_store import ClusterStores
+from oxinp._ptx.types import c64
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -36,7 +37,7 @@ class Exchange(Tile):
             self.smem = host.smem
         elif spec.shared_elements:
             self.smem = self.k.dynamic_shared(spec.type, spec.shared_elements)
-        self.is_exchanged = False
+        self.is_exchanged, self.is_fetching = False, spec.is_fetching
         self.order, self.root_cache = spec.loads, "nc"
         if spec.cluster > 1:
             self.stores = ClusterStores(self.k)
@@ -86,8 +87,8 @@ class Exchange(Tile):
         """All stages; threads change to an order at the last exchange."""
         spec, before = self.spec, 1
         for stage in range(len(self.radices)):
-            if stage == 1 and spec.is_fetching and not spec.is_convolved:
-                fetch_ahead(self)
+            if stage == 1:
+                self._fetch_ahead()
             if stage == 1 and spec.cluster > 1:
                 before = spec.kept
                 self.deal(thread, values)
@@ -102,6 +103,12 @@ class Exchange(Tile):
             values = [self.transformed(each) for each in values]
         return thread, values
 
+    def _fetch_ahead(self) -> None:
+        """Have the cache fetch what a later tile reads, once."""
+        if self.is_fetching:
+            fetch_ahead(self)
+        self.is_fetching = False
+
     def there_and_back(
         self, thread: Thread, values: Values, orders: tuple[str, str], change: Callable[[Thread, Values], Values]
     ) -> tuple[Thread, Values]:
@@ -110,13 +117,13 @@ class Exchange(Tile):
         Where the reverse is the same it is one loop: half as much to compile, and to fetch.
         """
         k, spec = self.k, self.spec
-        if spec.is_fetching:
-            fetch_ahead(self)
-        if not LOOPED or self.radices != self.radices[::-1] or {spec.loads, *orders} != {spec.loads}:
+        is_same = self.radices == self.radices[::-1] and {spec.loads, *orders} == {spec.loads}
+        if not (LOOPED and is_same and (spec.chirp or (spec.real == RADER and spec.type is c64))):
             thread, values = self.stages(thread, values, orders[0])
             values = change(thread, values)
             self.turn_back()
             return self.stages(thread, values, orders[1])
+        self._fetch_ahead()  # which the loop would twice
         self.root_cache, self.is_exchanged = "", True
         held = [[tuple(k.var(part) for part in number) for number in elements] for elements in values]
 

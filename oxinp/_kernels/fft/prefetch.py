@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from oxinp._kernels.fft.spec import MERGE, ROWS, SPLIT
+from oxinp._kernels.fft.spec import MERGE, RADER, ROWS, SPLIT, SUMMED
 from oxinp._ptx.async_copy import BULK_ALIGN, bulk_prefetch
-from oxinp._ptx.types import i32, u32
+from oxinp._ptx.types import c64, i32, u32
 
 if TYPE_CHECKING:
     from oxinp._kernels.fft.sides import Loop, Side
@@ -22,14 +22,17 @@ PIECE = 2048  # bytes that are asked for at once
 
 def _row(spec: TransformSpec) -> int:
     """Elements that a tile reads of a row."""
-    return {SPLIT: 2 * spec.length, MERGE: spec.length + 1}.get(spec.real, spec.chirp or spec.length)
+    return {SPLIT: 2 * spec.length, MERGE: spec.length + 1}.get(spec.real, spec.chirp or spec.row)
 
 
 def is_fetched(spec: TransformSpec, source: Side, column: Loop) -> bool:
-    """Whether what a tile reads is one piece of memory, which is read once, by blocks that exchange."""
+    """Whether what a tile reads is one piece of memory, which is read once, by blocks that compute for long."""
+    if spec.prologue or spec.between or spec.is_padded or spec.is_half or spec.cluster > 1:
+        return False
+    if spec.real in (RADER, SUMMED):
+        return spec.is_dense and spec.type is c64  # of doubles threads have no register left
     is_whole = spec.loads == ROWS and source.step == 1 and column.source == _row(spec)
-    is_plain = spec.prologue is None and not (spec.is_staged or spec.is_padded or spec.is_half)
-    return is_whole and is_plain and spec.cluster == 1 and spec.real in ("", SPLIT, MERGE) and len(spec.radices) > 1
+    return is_whole and not spec.is_staged and spec.real in ("", SPLIT, MERGE) and len(spec.radices) > 1
 
 
 def fetch_ahead(tile: Tile) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from oxinp._kernels.fft import batch, prefetch
 from oxinp._kernels.fft import kernel as kernels
-from oxinp._kernels.fft.spec import MERGE, SPLIT
+from oxinp._kernels.fft.spec import MERGE, RADER, SPLIT, SUMMED
 from oxinp._ptx.isa import EFFECT, Op
 from oxinp._ptx.kernel import traced_with
 from oxinp._ptx.types import u32, u64
@@ -35,6 +35,8 @@ def run(x, target, device, axis=-1, n=None):
     [
         ((300, 256), "FF", None, ""),
         ((4, 60, 227), "FF", None, ""),  # by a convolution
+        ((900, 113), "FF", None, RADER),
+        ((600, 67), "FF", None, SUMMED),
         ((31, 405), "FF", None, ""),  # rows that begin within the 16 bytes that fetches begin at
         ((70, 600), "fF", 600, SPLIT),
         ((70, 301), "Ff", 600, MERGE),
