@@ -14,6 +14,7 @@ PAGE = ROOT / "docs" / "coverage.md"
 sys.path.insert(0, str(ROOT))
 
 from oxinp._api import coverage, modules  # noqa: E402 - found by the line above
+from oxinp._api.host_parts import HOST_REASONS  # noqa: E402
 
 SUBMODULES = "## Submodules"
 """The heading of what depends on the installed versions."""
@@ -58,6 +59,8 @@ def submodules():
     ]
     for source, rows in chapters.items():
         lines += ["", f"### {source}", "", *listed(rows)]
+        if source in HOST_REASONS:
+            lines += ["", f"On the host are {HOST_REASONS[source]}."]
     return lines
 
 

@@ -19,6 +19,7 @@ from pathlib import Path
 import mpmath
 import numpy
 import pytest
+import scipy.linalg
 import scipy.sparse
 
 import oxinp as np
@@ -654,3 +655,60 @@ def test_writes_to_broadcast_arrays(config):
         said.append(len(found))
         assert x[:, 0].tolist() == [1, 1, 1]
     assert said == [0, 1]
+
+
+def with_nan(order, row):
+    a = numpy.eye(order) + 0.25
+    a[row, row] = numpy.nan
+    return a
+
+
+@backs("Of matrices with NaN or infinities, what LAPACK would iterate on is a LinAlgError")
+def test_iterations_on_what_is_not_finite(config):
+    config.offload_threshold = 0
+    with pytest.raises(np.linalg.LinAlgError, match="SVD did not converge"):
+        np.linalg.svd(np.full((3, 3), np.inf))
+    w, _ = np.linalg.eigh(np.asarray(with_nan(26, 7)))
+    assert np.isnan(w).all()
+    assert not numpy.isnan(numpy.linalg.eigh(with_nan(26, 7))[0]).all()
+    assert np.isnan(np.linalg.eigvalsh(np.asarray(with_nan(2, 1)))).all()
+
+
+@backs("In factors (`lu`, `qr`), and in what is solved with them (`solve`, `inv`)")
+def test_nan_in_factors(config):
+    config.offload_threshold = 0
+    a = with_nan(5, 2)
+    for name in ("inv", "qr"):
+        ours, numpys = getattr(np.linalg, name)(np.asarray(a)), getattr(numpy.linalg, name)(a)
+        ours, numpys = (x if name == "inv" else x[0] for x in (ours, numpys))
+        assert np.isnan(ours).sum() >= numpy.isnan(numpys).sum() > 0
+
+
+@backs("`scipy.linalg.eig` and `eigvals` of one matrix refuse what is not finite")
+def test_matrices_that_are_not_balanced(config):
+    config.offload_threshold = 0
+    with pytest.raises(ValueError, match="must not contain infs or NaNs"):
+        np.scipy.linalg.eigvals(np.asarray(with_nan(3, 1)), check_finite=False)
+
+
+@backs("Pairs of homogeneous eigenvalues of a pencil are as large as A x and B x")
+def test_pairs_of_numbers(config):
+    config.offload_threshold = 0
+    a, b = numpy.random.default_rng(0).standard_normal((2, 4, 4))
+    ours = np.asnumpy(np.scipy.linalg.eigvals(np.asarray(a), np.asarray(b), homogeneous_eigvals=True))
+    scipys = scipy.linalg.eigvals(a, b, homogeneous_eigvals=True)
+    assert ours.shape == scipys.shape
+    assert not numpy.allclose(numpy.sort(numpy.abs(ours[1])), numpy.sort(numpy.abs(scipys[1])))
+    assert numpy.allclose(*(numpy.sort_complex(numpy.round(x[0] / x[1], 9)) for x in (ours, scipys)))
+
+
+@backs("`scipy.linalg.logm`, `expm_frechet`, `expm_cond`, `solve_sylvester` and other matrix equations")
+def test_single_precision_in_double(config):
+    config.offload_threshold = 0
+    a, q = (x.astype("f4") for x in numpy.random.default_rng(0).standard_normal((2, 5, 5)))
+    a += 5 * numpy.eye(5, dtype="f4")
+    exact = scipy.linalg.solve_sylvester(*(x.astype("f8") for x in (a, a, q)))
+    ours = np.asnumpy(np.scipy.linalg.solve_sylvester(*map(np.asarray, (a, a, q))))
+    scipys = scipy.linalg.solve_sylvester(a, a, q)
+    assert ours.dtype == scipys.dtype == numpy.float32
+    assert numpy.abs(ours - exact).max() < numpy.abs(scipys - exact).max()

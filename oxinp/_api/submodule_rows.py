@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from oxinp._api.coverage import COMPOSED, HOST, NATIVE, OWN, REFUSED, CoverageRow
+from oxinp._api.host_parts import HOST_PARTS
 from oxinp._core.host.fallback import KEPT
 
 
@@ -278,3 +279,5 @@ ROWS: dict[str, CoverageRow] = {
         *_own("scipy.special", "geterr seterr"),
     )
 }
+for _name, _note in HOST_PARTS.items():
+    ROWS[_name] = ROWS.get(_name, _row(_name, HOST))._replace(note=_note)

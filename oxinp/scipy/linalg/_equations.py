@@ -19,7 +19,7 @@ from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.ops import factorise
 from oxinp._core.ops.triangular import Triangle, solve_triangular
 from oxinp.linalg._spectral import adjoint
-from oxinp.scipy.linalg._given import each_of_stacks, matrices, or_scipy
+from oxinp.scipy.linalg._given import each_of_stacks, in_double, matrices, or_scipy
 from oxinp.scipy.linalg._matrix_functions import norm, signm
 
 MAX_STEPS = 40  # of iterations that converge quadratically, once they do
@@ -30,10 +30,11 @@ SYMMETRIC = 100  # units in the last place of a norm by which SciPy lets matrice
 
 
 def _doubles(*arrays: Any) -> tuple[Any, ...]:
-    """Return matrices of one dtype, in double precision."""
-    if any(x.ndim != 2 or x.dtype.char in "fF" for x in arrays):
-        raise Unsupported("stacks, or single precision")
-    return factorise.prepared(*arrays, are_square=False)
+    """Return matrices of one dtype, in double precision, which SciPy's results are in but where it is told."""
+    if any(x.ndim != 2 for x in arrays):
+        raise Unsupported("stacks")
+    prepared: Any = factorise.prepared(*arrays, are_square=False)
+    return tuple(in_double(x) for x in prepared)
 
 
 def _eye(a: Any) -> Any:
@@ -145,11 +146,11 @@ def _sylvester(a: Any, b: Any, q: Any, signs: _Sign | None = None) -> Any:
 @each_of_stacks(scipy.linalg.solve_sylvester, a=2, b=2, q=2)
 def solve_sylvester(a: Any, b: Any, q: Any) -> Any:
     """See `scipy.linalg.solve_sylvester`."""
-    a, b = matrices(a, b, check_finite=True, are_square=True)
-    a, b, q = _doubles(a, b, *matrices(q, check_finite=False))
+    given = (*matrices(a, b, check_finite=True, are_square=True), *matrices(q, check_finite=False))
+    a, b, q = _doubles(*given)
     if q.shape != (len(a), len(b)):
         raise Unsupported("shapes that SciPy refuses")
-    return _sylvester(a, b, q)
+    return _sylvester(a, b, q).astype(factorise.result_dtype(*given), copy=False)
 
 
 @implements("scipy.linalg.solve_continuous_lyapunov", "scipy.linalg.solve_lyapunov")
@@ -158,10 +159,11 @@ def solve_sylvester(a: Any, b: Any, q: Any) -> Any:
 @each_of_stacks(scipy.linalg.solve_continuous_lyapunov, a=2, q=2)
 def solve_continuous_lyapunov(a: Any, q: Any) -> Any:
     """See `scipy.linalg.solve_continuous_lyapunov`."""
-    a, q = _doubles(*matrices(a, q, check_finite=True, are_square=True))
+    given = matrices(a, q, check_finite=True, are_square=True)
+    a, q = _doubles(*given)
     if a.shape != q.shape:
         raise Unsupported("shapes that SciPy refuses")
-    return _sylvester(a, adjoint(a), q, _signs(a))
+    return _sylvester(a, adjoint(a), q, _signs(a)).astype(factorise.result_dtype(*given), copy=False)
 
 
 def _powers(a: Any) -> list[Any]:

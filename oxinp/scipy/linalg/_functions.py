@@ -21,7 +21,17 @@ from oxinp._core.ops.crossover import HOST_WEIGHT, crossover
 from oxinp.linalg import _spectral
 from oxinp.linalg._spectral import adjoint
 from oxinp.scipy.linalg import _complete_orthogonal
-from oxinp.scipy.linalg._given import SCIPY, VECTORS, each_of_stacks, finite_matrix, given, matrices, or_scipy, several
+from oxinp.scipy.linalg._given import (
+    SCIPY,
+    VECTORS,
+    each_of_stacks,
+    finite_matrix,
+    given,
+    in_double,
+    matrices,
+    or_scipy,
+    several,
+)
 
 POWERS, FIRST = (1, 2, 3, 6), 19  # whose norms are found; what the error of Taylor's polynomial begins with
 THETA = {"f": 3.010066362817634, "d": 1.090863719290036}
@@ -270,13 +280,9 @@ def _scale(norms: list[float], theta: float) -> int:
 def expm_frechet(A: Any, E: Any, method: Any = None, compute_expm: bool = True, check_finite: bool = True) -> Any:
     """See `scipy.linalg.expm_frechet`: of the exponential of [[A, E], [0, A]], whatever the method."""
     a, e = matrices(A, E, check_finite=check_finite, are_square=True)
-    if (
-        method not in (None, "SPS", "blockEnlarge")
-        or a.ndim != 2
-        or a.shape != e.shape
-        or {a.dtype.char, e.dtype.char} != {"d"}
-    ):
-        raise Unsupported("stacks, or what SciPy refuses or converts")
+    if method not in (None, "SPS", "blockEnlarge") or a.ndim != 2 or a.shape != e.shape or len(a) == 1:
+        raise Unsupported("stacks, numbers, or what SciPy refuses")
+    a, e = map(in_double, factorise.prepared(a, e))
     order = len(a)
     above, below = np.concatenate([a, e], axis=1), np.concatenate([np.zeros_like(a), a], axis=1)
     found = _exponential(np.concatenate([above, below]), 0)
@@ -290,9 +296,10 @@ def expm_frechet(A: Any, E: Any, method: Any = None, compute_expm: bool = True, 
 def expm_cond(A: Any, check_finite: bool = True) -> Any:
     """See `scipy.linalg.expm_cond`: the derivatives for all elements at once, of which singular values are taken."""
     a = finite_matrix(A, check_finite=check_finite, are_square=True)
-    if a.dtype.char in "fF" or len(a) == 1:
-        raise Unsupported("single precision, or a number")
-    (a,) = factorise.prepared(a)
+    if len(a) == 1:
+        raise Unsupported("a number")
+    prepared: Any = factorise.prepared(a)
+    a = in_double(prepared[0])
     order = len(a)
     if is_hosted((a,)):
         cost = crossover("svdvals", a.dtype).cost(order * order, 1)

@@ -78,6 +78,11 @@ def finite_matrix(a: Any, *, check_finite: bool, are_square: bool = False) -> An
     return a
 
 
+def in_double(a: Any) -> Any:
+    """Return an array of floats or complex numbers in double precision."""
+    return a.astype("D" if a.dtype.kind == "c" else "d", copy=False)
+
+
 def each_of_stacks(theirs: Callable[..., Any], **cores: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Let a function of matrices take stacks of them, which are broadcast, as SciPy's `_apply_over_batch` does.
 
@@ -160,4 +165,14 @@ def or_scipy(function: Callable[..., Any]) -> Callable[..., Any]:
     return wrapped
 
 
-__all__ = ["HAS_STACKS", "VECTORS", "each_of_stacks", "finite_matrix", "given", "matrices", "or_scipy", "several"]
+__all__ = [
+    "HAS_STACKS",
+    "VECTORS",
+    "each_of_stacks",
+    "finite_matrix",
+    "given",
+    "in_double",
+    "matrices",
+    "or_scipy",
+    "several",
+]

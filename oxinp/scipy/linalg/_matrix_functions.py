@@ -12,7 +12,7 @@ from oxinp._api.fronts import implements
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.ops import factorise
 from oxinp.scipy.linalg._functions import expm
-from oxinp.scipy.linalg._given import each_of_stacks, finite_matrix, matrices, or_scipy
+from oxinp.scipy.linalg._given import each_of_stacks, finite_matrix, in_double, matrices, or_scipy
 
 MAX_STEPS = 20  # of Newton's iteration, which doubles the digits once it converges
 MAX_ROOTS = 60  # of which a logarithm is taken: of the largest and the smallest norms
@@ -172,11 +172,11 @@ def signm(A: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def _double(a: Any) -> Any:
-    """Return a square matrix whose elements are in double precision, and so remain."""
+    """Return a square matrix in double precision, which SciPy's results are in."""
     a = _square(a)
-    if a.dtype.char not in "dD" or len(a) == 1:
-        raise Unsupported("single precision, or a number")
-    return a
+    if len(a) == 1:
+        raise Unsupported("a number")
+    return in_double(a)
 
 
 def _logarithm(a: Any) -> Any:
@@ -216,14 +216,18 @@ def logm(A: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 @implements("scipy.linalg.fractional_matrix_power")
+@or_scipy
 @each_of_stacks(scipy.linalg.fractional_matrix_power, A=2)
 def fractional_matrix_power(A: Any, t: Any) -> Any:
-    """See `scipy.linalg.fractional_matrix_power`: powers that are integers."""
+    """See `scipy.linalg.fractional_matrix_power`: exponentials of multiples of the logarithm, where there is one."""
     (a,) = matrices(A, check_finite=False, are_square=True)
-    is_number = isinstance(t, int | float | np.integer | np.floating)
-    if a.ndim != 2 or a.dtype.kind not in "fc" or not is_number or not float(t).is_integer():
-        raise Unsupported("stacks, integers, or fractions")
-    return np.linalg.matrix_power(a, int(t))
+    if a.ndim != 2 or not isinstance(t, int | float | np.integer | np.floating) or not np.isfinite(t):
+        raise Unsupported("stacks, or what SciPy refuses")
+    if float(t).is_integer():
+        return np.linalg.matrix_power(a, int(t))
+    a, whole = _double(a), round(float(t))
+    root = expm(_logarithm(a) * (float(t) - whole))
+    return np.linalg.matrix_power(a, whole) @ root if whole else root
 
 
 __all__ = [
