@@ -17,7 +17,10 @@ from tests.fuzz.operand import ALIGNMENTS, joined, strides_of
 from tests.fuzz.problem import Problem
 
 EXTENTS = (1, 2, 3, 5, 16, 30, 33, 64, 100, 257, 400, 1009, 2048, 4096, 6000, 8192, 1 << 17, 1 << 21)
-SQUARES = ((2048, 2048), (4, 2048, 2048), (64, 1024, 512), (16, 256, 256), (8192, 4096), (300, 64, 64), (5000, 100, 96))
+SQUARES = (
+    (2048, 2048), (4, 2048, 2048), (64, 1024, 512), (16, 256, 256), (8192, 4096), (300, 64, 64), (5000, 100, 96),
+    (1 << 26,), (1 << 26,), (1 << 24, 2), (1 << 22, 5), (3**13, 7), (1 << 18, 6), (16_384, 200), (40, 60), (6, 1 << 20),
+)  # fmt: skip
 LINES = (1 << 26, 1 << 24, 3**13, 1 << 20)
 MOST = 1 << 27
 
@@ -90,7 +93,7 @@ def _there_and_back(p: Problem) -> None:
     back_length = length if p.chance(90) else p.choice(EXTENTS[:13])
     kinds = (REAL, HALF) if is_real else (COMPLEX, COMPLEX)
     source = _array(p, "in0", type_.parts[0] if is_real else type_, shape)
-    made = tuple(back_length if i == last else n for i, n in enumerate(shape))
+    made = tuple(back_length if i == last else n + 3 * (i in chosen and p.chance(10)) for i, n in enumerate(shape))
     target = _array(p, "out0", source.type, made)
     if p.chance(25):
         target = _chained(p, target, is_source=False)
