@@ -8,7 +8,7 @@ from typing import Any
 from oxinp._kernels.fft import axes, filters
 from oxinp._kernels.fft import plan as fft
 from oxinp._kernels.fft.axes import COMPLEX, HALF, REAL, Array
-from oxinp._kernels.fft.sides import Chained, Side
+from oxinp._kernels.fft.sides import Chained, Loop, Side
 from oxinp._kernels.plan import ALIGNMENT, Argument
 from oxinp._kernels.problem import Instr
 from oxinp._ptx.types import Type, c64, c128
@@ -115,15 +115,19 @@ def _there_and_back(p: Problem) -> None:
 
 def _lines(p: Problem) -> None:
     """One long transform, alone, of which parts are given or kept."""
-    type_, length = p.choice((c64, c128)), p.choice(LINES)
+    type_, length, device = p.choice((c64, c128)), p.choice(LINES), planning.backend().capability
     source_type = p.choice((type_, type_.parts[0]))
     valid, stored = (n if p.chance(60) else n // 2 + 1 for n in (length, length))
+    rotated = p.choice(((False, False), (False, False), (True, False), (False, True), (True, True)))
+    if not any(rotated) or not fft.rotates(length, type_, device, at_both_ends=all(rotated)):
+        rotated = (False, False)
+    if any(rotated):
+        valid = stored = length
+    loops = (Loop(0, length, length),) if p.chance(5) else ()
     ends = (Side(Argument(name), p.choice((1, 1, 2)), ALIGNMENT) for name in ("in0", "out0"))
-    p.text = f"{type_} {source_type} {length} {valid} {stored}"
-    fft.plan(
-        fft.Transform(length, type_, source_type, type_, *ends, (), num_valid=valid, num_stored=stored),
-        planning.backend().capability,
-    )
+    p.text = f"{type_} {source_type} {length} {valid} {stored} {rotated}"
+    transform = fft.Transform(length, type_, source_type, type_, *ends, loops, num_valid=valid, num_stored=stored)
+    fft.plan(transform.replace(is_rotated=rotated[0], is_source_rotated=rotated[1]), device)
 
 
 def fourier_axes(p: Problem) -> Any:
