@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy  # noqa: ICN001 - np is ours
+import scipy.sparse.linalg
 
 import oxinp as np
 from tests.fuzz import planning
@@ -30,7 +31,15 @@ from tests.fuzz.problems import FAMILIES, OF_KERNELS
 from tests.fuzz.unreached import REASONS
 
 # What a user may be told: a problem that raises one of these is refused, not wrong.
-REFUSALS = (ValueError, TypeError, IndexError, ArithmeticError, NotImplementedError, numpy.linalg.LinAlgError)
+REFUSALS = (
+    ValueError,
+    TypeError,
+    IndexError,
+    ArithmeticError,
+    NotImplementedError,
+    numpy.linalg.LinAlgError,
+    scipy.sparse.linalg.ArpackError,  # of the zeros that are read here
+)
 
 
 # Programs of kernels are refused by Specs alone.

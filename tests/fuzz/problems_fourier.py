@@ -8,7 +8,7 @@ from typing import Any
 from oxinp._kernels.fft import axes, filters
 from oxinp._kernels.fft import plan as fft
 from oxinp._kernels.fft.axes import COMPLEX, HALF, REAL, Array
-from oxinp._kernels.fft.sides import Chained, Side
+from oxinp._kernels.fft.sides import Chained, Loop, Side
 from oxinp._kernels.plan import ALIGNMENT, Argument
 from oxinp._kernels.problem import Instr
 from oxinp._ptx.types import Type, c64, c128
@@ -17,7 +17,10 @@ from tests.fuzz.operand import ALIGNMENTS, joined, strides_of
 from tests.fuzz.problem import Problem
 
 EXTENTS = (1, 2, 3, 5, 16, 30, 33, 64, 100, 257, 400, 1009, 2048, 4096, 6000, 8192, 1 << 17, 1 << 21)
-SQUARES = ((2048, 2048), (4, 2048, 2048), (64, 1024, 512), (16, 256, 256), (8192, 4096), (300, 64, 64), (5000, 100, 96))
+SQUARES = (
+    (2048, 2048), (4, 2048, 2048), (64, 1024, 512), (16, 256, 256), (8192, 4096), (300, 64, 64), (5000, 100, 96),
+    (1 << 26,), (1 << 26,), (1 << 24, 2), (1 << 22, 5), (3**13, 7), (1 << 18, 6), (16_384, 200), (40, 60), (6, 1 << 20),
+)  # fmt: skip
 LINES = (1 << 26, 1 << 24, 3**13, 1 << 20)
 MOST = 1 << 27
 
@@ -90,7 +93,7 @@ def _there_and_back(p: Problem) -> None:
     back_length = length if p.chance(90) else p.choice(EXTENTS[:13])
     kinds = (REAL, HALF) if is_real else (COMPLEX, COMPLEX)
     source = _array(p, "in0", type_.parts[0] if is_real else type_, shape)
-    made = tuple(back_length if i == last else n for i, n in enumerate(shape))
+    made = tuple(back_length if i == last else n + 3 * (i in chosen and p.chance(10)) for i, n in enumerate(shape))
     target = _array(p, "out0", source.type, made)
     if p.chance(25):
         target = _chained(p, target, is_source=False)
@@ -112,15 +115,19 @@ def _there_and_back(p: Problem) -> None:
 
 def _lines(p: Problem) -> None:
     """One long transform, alone, of which parts are given or kept."""
-    type_, length = p.choice((c64, c128)), p.choice(LINES)
+    type_, length, device = p.choice((c64, c128)), p.choice(LINES), planning.backend().capability
     source_type = p.choice((type_, type_.parts[0]))
     valid, stored = (n if p.chance(60) else n // 2 + 1 for n in (length, length))
+    rotated = p.choice(((False, False), (False, False), (True, False), (False, True), (True, True)))
+    if not any(rotated) or not fft.rotates(length, type_, device, at_both_ends=all(rotated)):
+        rotated = (False, False)
+    if any(rotated):
+        valid = stored = length
+    loops = (Loop(0, length, length),) if p.chance(5) else ()
     ends = (Side(Argument(name), p.choice((1, 1, 2)), ALIGNMENT) for name in ("in0", "out0"))
-    p.text = f"{type_} {source_type} {length} {valid} {stored}"
-    fft.plan(
-        fft.Transform(length, type_, source_type, type_, *ends, (), num_valid=valid, num_stored=stored),
-        planning.backend().capability,
-    )
+    p.text = f"{type_} {source_type} {length} {valid} {stored} {rotated}"
+    transform = fft.Transform(length, type_, source_type, type_, *ends, loops, num_valid=valid, num_stored=stored)
+    fft.plan(transform.replace(is_rotated=rotated[0], is_source_rotated=rotated[1]), device)
 
 
 def fourier_axes(p: Problem) -> Any:

@@ -139,12 +139,21 @@ def out(scope: Scope) -> None:
     if ufunc == "sqrt" and not expressions.is_real(inputs[0].value):
         ufunc = "negative"
     options = ", casting='unsafe'" if draw.chance(12) else ""
-    if draw.chance(10):
-        options += f", where={operands.mask_code(scope, name)}"
     arguments = ", ".join(x.code for x in inputs)
+    if draw.chance(10):
+        mask = f", where={operands.mask_code(scope, name)}"
+        options += "" if _rounds_what_is_left_out(scope, target, f"np.{ufunc}({arguments})", inputs) else mask
     bound = f"{scope.fresh()} = " if draw.chance(20) else ""
     given = draw.choice(("out={}", "out={}", "out={}", "{}", "out=({},)")).format(target)
     scope.emit("out", f"{bound}np.{ufunc}({arguments}, {given}{options})", sum((x.exact for x in inputs), ()))
+
+
+def _rounds_what_is_left_out(scope: Scope, target: str, call: str, inputs: list[Operand]) -> bool:
+    """Tell whether NumPy casts the output there and back as a whole: one of another dtype that overlaps an input."""
+    (held, is_held), (made, is_made) = scope.try_evaluate(target), scope.try_evaluate(call)
+    if not (is_held and is_made) or np.asarray(held).dtype == np.asarray(made).dtype:
+        return False
+    return any(isinstance(x.value, np.ndarray) and np.may_share_memory(x.value, held) for x in inputs)
 
 
 def mutate(scope: Scope) -> None:

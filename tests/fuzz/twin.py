@@ -111,8 +111,10 @@ class Twin:
     def _copy_what_is_copied(self, code: str) -> None:
         """Have NumPy copy what it shares, where one of its own arrays became one of ours, which shares nothing."""
         binding = BINDING.match(code)
-        name = binding and binding[1]
-        if name is None or type(self.ours[name]) is not self._array_type or not is_array(self.numpys[name]):
+        if binding is None or self._array_type is np.ndarray:
+            return
+        name = binding[1]
+        if type(self.ours[name]) is not self._array_type or not is_array(self.numpys[name]):
             return
         given = self.numpys[name]
         numpys_own = [self.numpys[other] for other, value in self.ours.items() if type(value) is np.ndarray]
