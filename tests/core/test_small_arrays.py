@@ -63,9 +63,9 @@ a.transpose() a.squeeze() a.swapaxes(0,-1) a.copy() a.copy('F') a.copy('K') a.as
 a.astype('f8','F') a.astype('i4',casting='safe') list(a) [*a.T] np.zeros(a.shape) np.empty((2,0))  np.ones(3,'i4')
 np.zeros(3) np.zeros((2,3),'f4') np.zeros(-1) np.ones((2,),order='F') np.arange(5) np.arange(5,dtype='f4') np.arange(-3)
 np.arange(2,9,3) np.arange(3,step=1) np.array([1,2.5,True]) np.array([[1,2],[3,4]],'f4') np.array((1,2),ndmin=3)
-np.array([a]) np.full(3,2) np.full((2,3),1.5) np.full(3,-0.0) np.full(-1,1.0) np.full((-2,-1),1.0) np.full((),1.5) np.full([2],1.5)
-np.full((2,True),1.5) a.argsort(axis=0,kind='stable') np.bincount(k,minlength=9) np.full((0,3),1.5) np.sort(a,kind='stable')
-np.asarray([1,2]) np.array([]) np.array([1j,None])
+np.array([a]) np.full(3,2) np.full((2,3),1.5) np.full(3,-0.0) np.full(-1,1.0) np.full((-2,-1),1.0) np.full((),1.5)
+np.full([2],1.5) np.full((2,True),1.5) a.argsort(axis=0,kind='stable') np.bincount(k,minlength=9) np.full((0,3),1.5)
+np.sort(a,kind='stable') np.asarray([1,2]) np.array([]) np.array([1j,None])
 """.split()
 
 WRITES = """

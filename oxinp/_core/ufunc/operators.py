@@ -164,6 +164,9 @@ def make(function, general, general_reflected, is_small, reach, pairs, renewed):
                 is_small, reach = placing
                 limit = config.offload_threshold
                 if not 0 < x.size * y.size * reach < limit:
+                    # Elements may have 16 bytes; most have 8 at most.
+                    if x.itemsize <= 8 >= y.itemsize:
+                        limit += limit
                     if not (x.shape == y.shape and x.size * reach < limit) and not is_small(x, y):
                         return general(a, b)
                 if x.size < SMALL > y.size:
