@@ -226,3 +226,50 @@ def test_a_copy_that_is_made_while_numpy_writes_is_not_kept():
     assert a._storage.value is None
     assert_same(np.asarray(a), numpy.arange(8.0) + 1)
     assert float((a * 2).sum()) == 2 * (numpy.arange(8.0) + 1).sum()
+
+
+def test_parts_are_assigned_to_where_they_came_from():
+    def done(np):
+        a, key, row = np.array(numpy.arange(24.0).reshape(4, 6)), (1, slice(None)), slice(1, 3)
+        a[key] += 1.0
+        a[:, 2] *= np.array(numpy.arange(4.0))
+        part = a[row]
+        narrower = part[:1]
+        narrower += 5.0
+        a[row] = narrower  # a part of the part: its elements are copied
+        part = a[key]
+        part.flags.writeable = False
+        a[key] = part
+        reshaped = a[row]
+        reshaped = reshaped.reshape(2, 6)
+        a[row] = reshaped
+        other = np.array(numpy.ones((4, 6)))
+        other[key] = a[key]
+        shrunk = a[1:3]
+        a = a.copy()
+        a[row] = shrunk * 2
+        b = other.T
+        b[row] = b[row] * 3
+        return a, other
+
+    for ours, theirs in zip(done(np), done(numpy), strict=True):
+        assert_same(np.asarray(ours), theirs)
+
+
+@pytest.mark.parametrize("change", ["shape", "dtype"])
+def test_a_part_that_lies_elsewhere_since_is_assigned_as_any_other(change):
+    a, key = np.array(numpy.arange(12.0).reshape(3, 4)), slice(0, 2)
+    part = a[key]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        if change == "shape":
+            part.shape = (4, 2)
+        else:
+            part.dtype = "i8"
+    expected = numpy.asarray(part).copy()
+    if change == "shape":
+        with pytest.raises(ValueError, match="broadcast"):
+            a[key] = part
+    else:
+        a[key] = part
+        assert_same(np.asarray(a[key]), expected.astype("f8"))
