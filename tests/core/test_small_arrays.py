@@ -14,7 +14,7 @@ import pytest
 import oxinp as np
 from oxinp._core.lazy.explain import REPORTS
 from oxinp._core.lazy.handle import device_value
-from oxinp._core.ufunc import operators
+from oxinp._core.ufunc import operator_texts
 from tests.comparator import assert_same
 
 
@@ -221,7 +221,7 @@ def test_a_copy_that_is_made_while_numpy_writes_is_not_kept():
         device_value(a._storage)  # as another thread would, in the middle of the call
         return numpy.add(x, y, out=x)
 
-    made = operators._texts(may_warn=False, is_heavy=False).in_place(write_later, None, 16)
+    made = operator_texts._texts(may_warn=False, is_heavy=False).in_place(write_later, None, 16)
     assert made(a, 1.0) is a
     assert a._storage.value is None
     assert_same(np.asarray(a), numpy.arange(8.0) + 1)
