@@ -14,7 +14,7 @@ import pytest
 import oxinp as np
 from oxinp._core.lazy.explain import REPORTS
 from oxinp._core.lazy.handle import device_value
-from oxinp._core.ufunc import operators
+from oxinp._core.ufunc import operator_texts
 from tests.comparator import assert_same
 from tests.thinned import thinned
 
@@ -64,7 +64,9 @@ a.transpose() a.squeeze() a.swapaxes(0,-1) a.copy() a.copy('F') a.copy('K') a.as
 a.astype('f8','F') a.astype('i4',casting='safe') list(a) [*a.T] np.zeros(a.shape) np.empty((2,0))  np.ones(3,'i4')
 np.zeros(3) np.zeros((2,3),'f4') np.zeros(-1) np.ones((2,),order='F') np.arange(5) np.arange(5,dtype='f4') np.arange(-3)
 np.arange(2,9,3) np.arange(3,step=1) np.array([1,2.5,True]) np.array([[1,2],[3,4]],'f4') np.array((1,2),ndmin=3)
-np.array([a]) np.full(3,2) np.asarray([1,2]) np.array([]) np.array([1j,None])
+np.array([a]) np.full(3,2) np.full((2,3),1.5) np.full(3,-0.0) np.full(-1,1.0) np.full((-2,-1),1.0) np.full((),1.5)
+np.full([2],1.5) np.full((2,True),1.5) a.argsort(axis=0,kind='stable') np.bincount(k,minlength=9) np.full((0,3),1.5)
+np.sort(a,kind='stable') np.asarray([1,2]) np.array([]) np.array([1j,None])
 """.split()
 
 WRITES = """
@@ -219,8 +221,55 @@ def test_a_copy_that_is_made_while_numpy_writes_is_not_kept():
         device_value(a._storage)  # as another thread would, in the middle of the call
         return numpy.add(x, y, out=x)
 
-    made = operators._texts(may_warn=False, is_heavy=False).in_place(write_later, None, 16)
+    made = operator_texts._texts(may_warn=False, is_heavy=False).in_place(write_later, None, 16)
     assert made(a, 1.0) is a
     assert a._storage.value is None
     assert_same(np.asarray(a), numpy.arange(8.0) + 1)
     assert float((a * 2).sum()) == 2 * (numpy.arange(8.0) + 1).sum()
+
+
+def test_parts_are_assigned_to_where_they_came_from():
+    def done(np):
+        a, key, row = np.array(numpy.arange(24.0).reshape(4, 6)), (1, slice(None)), slice(1, 3)
+        a[key] += 1.0
+        a[:, 2] *= np.array(numpy.arange(4.0))
+        part = a[row]
+        narrower = part[:1]
+        narrower += 5.0
+        a[row] = narrower  # a part of the part: its elements are copied
+        part = a[key]
+        part.flags.writeable = False
+        a[key] = part
+        reshaped = a[row]
+        reshaped = reshaped.reshape(2, 6)
+        a[row] = reshaped
+        other = np.array(numpy.ones((4, 6)))
+        other[key] = a[key]
+        shrunk = a[1:3]
+        a = a.copy()
+        a[row] = shrunk * 2
+        b = other.T
+        b[row] = b[row] * 3
+        return a, other
+
+    for ours, theirs in zip(done(np), done(numpy), strict=True):
+        assert_same(np.asarray(ours), theirs)
+
+
+@pytest.mark.parametrize("change", ["shape", "dtype"])
+def test_a_part_that_lies_elsewhere_since_is_assigned_as_any_other(change):
+    a, key = np.array(numpy.arange(12.0).reshape(3, 4)), slice(0, 2)
+    part = a[key]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        if change == "shape":
+            part.shape = (4, 2)
+        else:
+            part.dtype = "i8"
+    expected = numpy.asarray(part).copy()
+    if change == "shape":
+        with pytest.raises(ValueError, match="broadcast"):
+            a[key] = part
+    else:
+        a[key] = part
+        assert_same(np.asarray(a[key]), expected.astype("f8"))

@@ -63,7 +63,7 @@ def make(BASIC, getitem, gather, host_part):
             balance.viewed(found.nbytes, host.nbytes)
         if type(self) is not ndarray:
             return host_part(self, host, found)
-        return part(found) of self
+        return part(found) of self at key
     return __getitem__
 """
 _WRITE = """
@@ -105,6 +105,11 @@ def make(ELEMENTS, BASIC, setitem, key_on_host, write_part):
         whole = self._view
         is_number = type(value) in ELEMENTS
         kind = type(key)
+        if whole is None and not is_number and type(value) is ndarray:
+            origin = value._view
+            if origin is not None and len(origin) == 3 and origin[2] is key:
+                if origin[0] is self and value._held is storage:
+                    return  # of `a[key] += b`: the part has been written to
         if whole is None and is_number and host is not None:
             is_element = False
             if kind is int:

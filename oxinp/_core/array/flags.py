@@ -91,7 +91,7 @@ class Flags:
 
 
 def _set_writeable(handle: Handle, value: bool) -> None:
-    base, was = (None, True) if handle._view is None else handle._view
+    base, was = (None, True) if handle._view is None else handle._view[:2]
     if value == was:
         return
     if value and base is not None and not (_is_writeable(base) if isinstance(base, Handle) else _is_let(handle)):

@@ -197,8 +197,7 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
     def _lie_at(self, layout: Layout) -> None:
         """Let this very array be another view of its storage."""
         self._held = self._storage
-        if self._view is None:
-            self._view = (None, True)
+        self._view = (None, True) if self._view is None else self._view[:2]  # no part at a key any more
         self._known = layout
         self._host = self._seen = None
 

@@ -128,8 +128,9 @@ _NUMERICAL = frozenset(
     )
     if name in home.__dict__
 )
-_HARMLESS = frozenset({"axis", "dtype", "keepdims"})
+_HARMLESS = frozenset({"axis", "dtype", "keepdims", "minlength"})
 """Keywords with which these warn of nothing else."""
+_STABLE = {"kind": "stable"}
 
 
 def call_quickly(
@@ -140,7 +141,7 @@ def call_quickly(
     `has_elements`: of what is not empty, some functions warn of floating-point errors alone.
     """
     if function in _NUMERICAL:
-        is_numerical = has_elements and (not kwargs or _HARMLESS.issuperset(kwargs))
+        is_numerical = has_elements and (not kwargs or _HARMLESS.issuperset(kwargs) or kwargs == _STABLE)
     else:
         is_numerical = isinstance(function, np.ufunc)
     return (call_numerical if is_numerical else call_as_user)(function, args, kwargs)

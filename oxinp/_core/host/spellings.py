@@ -9,7 +9,7 @@ does not take, it leaves to the function itself by `NotImplemented`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import inf
+from math import inf, prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -373,6 +373,20 @@ def _linspace(*args: Any) -> Any:
     return made
 
 
+def _full(shape: Any, value: Any) -> Any:
+    """Return an array full of a float."""
+    extents = shape if type(shape) is tuple else (shape,)
+    if type(value) is not float or not _INTEGERS.issuperset(map(type, extents)):
+        return NotImplemented
+    if not 0 <= prod(extents) * 16 < config.offload_threshold:
+        return NotImplemented
+    made = _empty(shape)
+    made.fill(value)
+    return made
+
+
+_INTEGERS = frozenset({int})
+
 _VALUES_TEXT = """
 def make(general, function):
     def front(*args, **kwargs):
@@ -390,6 +404,7 @@ _VALUES: dict[Any, tuple[Callable[..., Any], str]] = {
         np.arange,
         "len(args) != 1 or type(args[0]) is not int or args[0] * 16 >= config.offload_threshold",
     ),
+    np.full: (_full, "len(args) != 2"),
     np.linspace: (_linspace, "len(args) != 3"),
 }
 _ITSELF_TEXT = """

@@ -1,11 +1,12 @@
 """Handle: what `ndarray` and `DeviceScalar` have in common, and moving what they hold between the sides.
 
 A handle is a layout and a storage. Its `_view` is None for an array that owns its whole storage and may be written to,
-else (base, writeable). Its `_seen` is the NumPy view of the storage's host side, valid as long as that is `_host`; both
-are None where nobody has asked for it. What is made on the host has no layout and no storage until somebody asks for
-that, which small programs seldom do: until then `_seen` owns the elements, which are no Python objects, and nothing but
-the handle knows of them. Its `_known` may be False, too: nobody has asked for the layout, but `inlining` has found out
-that the elements are few. Hot paths read the slots `_known` and `_held` instead of the properties.
+else (base, writeable), or (base, True, key) for the part of a whole array at a key. Its `_seen` is the NumPy view of
+the storage's host side, valid as long as that is `_host`; both are None where nobody has asked for it. What is made on
+the host has no layout and no storage until somebody asks for that, which small programs seldom do: until then `_seen`
+owns the elements, which are no Python objects, and nothing but the handle knows of them. Its `_known` may be False,
+too: nobody has asked for the layout, but `inlining` has found out that the elements are few. Hot paths read the slots
+`_known` and `_held` instead of the properties.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class Handle:
 
     _held: Storage | None
     _known: Layout | Literal[False] | None
-    _view: tuple[Any, bool] | None
+    _view: tuple[Any, bool] | tuple[Any, bool, Any] | None
     _host: np.ndarray[Any, Any] | None
     _seen: Any  # an array where there is a host
 

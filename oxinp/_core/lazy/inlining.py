@@ -100,7 +100,18 @@ view._known = FEW if \2._known is FEW else None
 view._host = host
 view._seen = \1
 whole = \2._view
-view._view = (\2, True) if whole is None else whole if type(whole[0]) is ndarray else (\2, whole[1])
+view._view = (\2, True) if whole is None else (whole[0] if type(whole[0]) is ndarray else \2, whole[1])
+return view
+""",
+    # The same of the part at a key, by which the statement is known that assigns it to where it came from.
+    r"return part\((\w+)\) of (\w+) at (\w+)": r"""
+view = next(bare)
+view._held = storage
+view._known = FEW if \2._known is FEW else None
+view._host = host
+view._seen = \1
+whole = \2._view
+view._view = (\2, True, \3) if whole is None else (whole[0] if type(whole[0]) is ndarray else \2, whole[1])
 return view
 """,
     # A number as NumPy's array of one element, which takes half the time, where that means the same.

@@ -1,7 +1,7 @@
 """The operators of arrays, which programs spend their time in.
 
-They spell out the two common cases, both operands on the device and both on the host, before they hand over to
-`ufunc.apply`, which treats every case. What is spelled out here is what `apply` would do.
+The texts that they are made of spell out the two common cases, both operands on the device and both on the host, before
+they hand over to `apply`, which treats every case. What is spelled out there is what `apply` would do.
 """
 
 from __future__ import annotations
@@ -9,10 +9,8 @@ from __future__ import annotations
 import operator as python_operator
 from collections.abc import Callable
 from functools import partial
-from itertools import product
-from math import ceil
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -24,11 +22,11 @@ from oxinp._core.lazy.balance import RECORDED, balance
 from oxinp._core.lazy.combining import renew
 from oxinp._core.lazy.expr import Operation, Record, Unsupported, scalar
 from oxinp._core.lazy.handle import Handle, chain, expression
-from oxinp._core.lazy.inlining import HEAVY, compiled
 from oxinp._core.lazy.operands import declined, declined_in_place, operand_in_place, other_side
 from oxinp._core.lazy.record import apply, join_leaves, paired
 from oxinp._core.lazy.results import types, wrap_host, wrap_pending
 from oxinp._core.lazy.stores import apply_into, store
+from oxinp._core.ufunc.operator_texts import reach_of, takes_constants, texts_of
 from oxinp._core.ufunc.table import UfuncRow
 
 _NumpyArray = np.ndarray
@@ -76,232 +74,11 @@ def plain_call(operation: Operation, row: UfuncRow) -> Callable[..., Any]:
     return operators(operation, row._replace(operators=()))[0]
 
 
-def _reach(row: UfuncRow) -> int:
-    """Return at most what an element costs: none has more bytes; Python compares ints with the threshold faster."""
-    return ceil(row.weight * 16)
-
-
 def _is_small(weight: float, x: np.ndarray[Any, Any], y: np.ndarray[Any, Any]) -> bool:
     """Whether no operand and no result is so large that it belongs on the device."""
     nbytes = _bound(x, y)
     is_small = nbytes * weight < config.offload_threshold or balance.takes(nbytes, weight, RECORDED)
     return is_small or _runtime.current() is None
-
-
-# What small arrays on the host take. Each call copies the variables of `make`, so there are few of them.
-_UNARY_TEXT = """
-def make(function, general, reach):
-    def operator(a):
-        x = seen(a) else return general(a)
-        known = few(a, x) by reach else return general(a)
-        if REPORTS:
-            return general(a)
-        result = called(function, x) else return general(a)
-        return array_of(result, known)
-    return operator
-"""
-_BINARY_TEXT = """
-def make(function, general, general_reflected, is_small, reach, pairs, renewed):
-    has_grown = False
-    recording = pairs, renewed
-    placing = is_small, reach
-    def operator(a, b):
-        nonlocal has_grown
-        kind = type(b)
-        if kind is ndarray:
-            storage = a._held
-            if storage is not None and storage.host is None:
-                # `paired` and `wrap_pending`, spelled out: a call here is a tenth of the whole.
-                value = storage.value
-                other = (b._held or b._storage).value
-                if value is None or other is None or current() is not quiet.state:
-                    return general(a, b)
-                first, leaves, mask = value
-                if first.layout is not a._known:
-                    first, leaves, mask = chain(a)
-                    other = b._held.value or other  # which that may have computed
-                second, others, bits = other
-                if second.layout is not b._known:
-                    second, others, bits = chain(b)
-                key = first, second
-                if mask & bits:
-                    for entry in others:
-                        if entry in leaves:
-                            if len(others) > 1:
-                                return general(a, b)
-                            key = first, second, leaves.index(entry)
-                            break
-                    else:
-                        leaves += others
-                else:
-                    leaves += others
-                mask |= bits
-                pairs, renewed = recording
-                record = pairs.get(key) or renewed(key)
-                graph = record.graph
-                if graph is None or mask & SHARED:
-                    return general(a, b)
-                layout = record.layout
-                if layout.nbytes < balance.limit:
-                    return general(a, b)
-                storage = Storage()
-                storage.has_objects = False
-                storage.value = graph, leaves, mask
-                storage.host = storage.stale = None
-                PENDING.append(ref(storage))
-                if len(PENDING) > schedule.room:
-                    schedule.make_room(storage, 2)
-                array = new(kind if layout.ndim else types.scalars[layout.dtype.type])
-                array._known = layout
-                array._held = storage
-                array._view = array._host = array._seen = None
-                return array
-            x = seen(a) else return general(a, b)
-            y = seen(b) else return general(a, b)
-            is_checked = has_grown or a._known is not FEW or b._known is not FEW
-            if is_checked:
-                is_small, reach = placing
-                limit = config.offload_threshold
-                if not 0 < x.size * y.size * reach < limit:
-                    if not (x.shape == y.shape and x.size * reach < limit) and not is_small(x, y):
-                        return general(a, b)
-                if x.size < SMALL > y.size:
-                    a._known = a._known or FEW
-                    b._known = b._known or FEW
-            if REPORTS:
-                return general(a, b)
-            result = called(function, x, y) else return general(a, b)
-            known = FEW
-            if type(result) is NumpyArray and result.size >= SMALL:
-                if not is_checked:  # operands that are few are not compared, until they prove to be so of another shape
-                    has_grown = True
-                    return operator(a, b)
-                known = None
-            return array_of(result, known)
-        if kind is float or (kind is int and -PLAIN_INT <= b <= PLAIN_INT):
-            x = seen(a) else return general(a, b)
-            y = constant(b, x)
-        elif kind in NUMBERS:
-            x = seen(a) else return general(a, b)
-            y = b
-        else:
-            return general(a, b)
-        known = few(a, x) by placing[1] else return general(a, b)
-        if REPORTS:
-            return general(a, b)
-        result = called(function, x, y) else return general(a, b)
-        return array_of(result, known)
-    def reflected(a, b):
-        kind = type(b)
-        is_plain = kind is float or (kind is int and -PLAIN_INT <= b <= PLAIN_INT)
-        if not is_plain and kind not in NUMBERS:
-            return general_reflected(a, b)
-        x = seen(a) else return general_reflected(a, b)
-        known = few(a, x) by placing[1] else return general_reflected(a, b)
-        if REPORTS:
-            return general_reflected(a, b)
-        y = b
-        if is_plain:
-            y = constant(b, x)
-        result = called(function, y, x) else return general_reflected(a, b)
-        return array_of(result, known)
-    return operator, reflected
-"""
-_IN_PLACE_TEXT = """
-def make(function, general, reach):
-    def operator(a, b):
-        storage = a._held
-        kind = type(b)
-        if storage is None:
-            x = a._seen
-        else:
-            host = storage.host
-            view = a._view
-            if host is None or not (view is None or view[1]):
-                return general(a, b)
-            x = a._seen if a._host is host else host_view(a)
-        if kind is ndarray:
-            y = seen(b) else return general(a, b)
-        elif kind is float or (kind is int and -PLAIN_INT <= b <= PLAIN_INT):
-            y = constant(b, x)
-        elif kind in NUMBERS:
-            y = b
-        else:
-            return general(a, b)
-        known = few(a, x) by reach else return general(a, b)
-        if REPORTS:
-            return general(a, b)
-        if storage is None:
-            if a._held is None:
-                write called(function, x, y) of a and return a
-            return general(a, b)
-        host = storage.host
-        if not storage.has_objects and a._host is host:
-            write called(function, x, y) to storage and return a
-        return general(a, b)
-    return operator
-"""
-
-
-def _takes_constants(row: UfuncRow) -> bool:
-    """Whether a number next to an array means the same as an array of it, also in what is refused.
-
-    Some powers are simpler for a number.
-    """
-    return bool(row.operators) and row.python is not python_operator.pow and "dd->" in " ".join(row.numpy.types)
-
-
-def _of_numbers(text: str) -> str:
-    """Return a text that leaves numbers what they are."""
-    return text.replace("constant(b, x)", "b")
-
-
-def _with_modulus(text: str) -> str:
-    """Return a text whose operators take a third operand, as `pow` does, which arrays have no use for."""
-    return text.replace("(a, b):", "(a, b, modulus=None):").replace(
-        "        kind =", "        if modulus is not None:\n            return NotImplemented\n        kind ="
-    )
-
-
-def _of_heavy(text: str) -> str:
-    """Return a text whose functions cost more than additions, so that small arrays may be the device's."""
-    return text.replace("has_grown = False", "has_grown = True").replace(" few(", " weighed(")
-
-
-class _Texts(NamedTuple):
-    """What makes the operators of a kind of rows."""
-
-    of_one: Callable[..., Any]
-    of_two: Callable[..., Any]
-    in_place: Callable[..., Any]
-    of_numbers: Callable[..., Any]  # which leave numbers what they are
-    of_numbers_in_place: Callable[..., Any]
-    power: Callable[..., Any]
-
-
-_NAMES = {"PENDING": schedule.PENDING, "chain": chain, "quiet": quiet, "schedule": schedule, "types": types}
-
-
-def _texts(*, may_warn: bool, is_heavy: bool) -> _Texts:
-    made = []
-    for name, text in (
-        ("operators of one array", _UNARY_TEXT),
-        ("operators of two arrays", _BINARY_TEXT),
-        ("operators in place", _IN_PLACE_TEXT),
-        ("operators of numbers", _of_numbers(_BINARY_TEXT)),
-        ("operators of numbers in place", _of_numbers(_IN_PLACE_TEXT)),
-        ("powers", _with_modulus(_of_numbers(_BINARY_TEXT))),
-    ):
-        spelled, named = (_of_heavy(text), f"heavy {name}") if is_heavy else (text, name)
-        made.append(compiled(named, spelled, may_warn=may_warn, names=_NAMES))
-    return _Texts(*made)
-
-
-_TEXTS = {key: _texts(may_warn=key[0], is_heavy=key[1]) for key in product((False, True), repeat=2)}
-
-
-def _texts_of(row: UfuncRow) -> _Texts:
-    return _TEXTS[row.may_warn, _reach(row) > HEAVY]
 
 
 def on_common_ways(
@@ -326,8 +103,8 @@ def on_common_ways(
         record = None if operation is None else renew(operation, pairs, key, key[:2], *key[2:])
         return record or _UNKNOWN
 
-    texts = _texts_of(row)
-    make = texts.of_two if _takes_constants(row) else texts.of_numbers
+    texts = texts_of(row)
+    make = texts.of_two if takes_constants(row) else texts.of_numbers
     if row.python is python_operator.pow:
         make = texts.power
     # Of two arrays NumPy's operators are its ufuncs, which are found faster, but these.
@@ -337,7 +114,7 @@ def on_common_ways(
         general,
         general_reflected,
         partial(_is_small, row.weight),
-        _reach(row),
+        reach_of(row),
         pairs,
         renewed,
     )
@@ -365,7 +142,7 @@ def _unary(operation: Operation, row: UfuncRow) -> Callable[..., Any]:
         except Unsupported:
             return types.fall_back(ufunc, (a,), {}, name=operation.name)
 
-    made: Callable[..., Any] = _texts_of(row).of_one(row.python or ufunc, general, _reach(row))
+    made: Callable[..., Any] = texts_of(row).of_one(row.python or ufunc, general, reach_of(row))
     return made
 
 
@@ -496,7 +273,7 @@ def _in_place(operation: Operation, row: UfuncRow, on_host: Callable[..., Any]) 
         except Unsupported:
             return types.fall_back(ufunc, (a, other), {"out": a}, name=operation.name)
 
-    texts = _texts_of(row)
-    make = texts.in_place if _takes_constants(row) else texts.of_numbers_in_place
-    made: Callable[..., Any] = make(on_host, general_in_place, _reach(row))
+    texts = texts_of(row)
+    make = texts.in_place if takes_constants(row) else texts.of_numbers_in_place
+    made: Callable[..., Any] = make(on_host, general_in_place, reach_of(row))
     return made

@@ -1,0 +1,246 @@
+"""Texts of operators: what `a + b`, `b + a`, `a += b` and `-a` do with small arrays on the host, and two on the device.
+
+They are expanded by `inlining`; `operators` makes the operators of a row from them.
+"""
+
+from __future__ import annotations
+
+import operator as python_operator
+from collections.abc import Callable
+from itertools import product
+from math import ceil
+from typing import Any, NamedTuple
+
+from oxinp._core.errors.state import quiet
+from oxinp._core.lazy import schedule
+from oxinp._core.lazy.handle import chain
+from oxinp._core.lazy.inlining import HEAVY, compiled
+from oxinp._core.lazy.results import types
+from oxinp._core.ufunc.table import UfuncRow
+
+
+def reach_of(row: UfuncRow) -> int:
+    """Return at most what an element costs: none has more bytes; Python compares ints with the threshold faster."""
+    return ceil(row.weight * 16)
+
+
+# What small arrays on the host take. Each call copies the variables of `make`, so there are few of them.
+_UNARY_TEXT = """
+def make(function, general, reach):
+    def operator(a):
+        x = seen(a) else return general(a)
+        known = few(a, x) by reach else return general(a)
+        if REPORTS:
+            return general(a)
+        result = called(function, x) else return general(a)
+        return array_of(result, known)
+    return operator
+"""
+_BINARY_TEXT = """
+def make(function, general, general_reflected, is_small, reach, pairs, renewed):
+    has_grown = False
+    recording = pairs, renewed
+    placing = is_small, reach
+    def operator(a, b):
+        nonlocal has_grown
+        kind = type(b)
+        if kind is ndarray:
+            storage = a._held
+            if storage is not None and storage.host is None:
+                # `paired` and `wrap_pending`, spelled out: a call here is a tenth of the whole.
+                value = storage.value
+                other = (b._held or b._storage).value
+                if value is None or other is None or current() is not quiet.state:
+                    return general(a, b)
+                first, leaves, mask = value
+                if first.layout is not a._known:
+                    first, leaves, mask = chain(a)
+                    other = b._held.value or other  # which that may have computed
+                second, others, bits = other
+                if second.layout is not b._known:
+                    second, others, bits = chain(b)
+                key = first, second
+                if mask & bits:
+                    for entry in others:
+                        if entry in leaves:
+                            if len(others) > 1:
+                                return general(a, b)
+                            key = first, second, leaves.index(entry)
+                            break
+                    else:
+                        leaves += others
+                else:
+                    leaves += others
+                mask |= bits
+                pairs, renewed = recording
+                record = pairs.get(key) or renewed(key)
+                graph = record.graph
+                if graph is None or mask & SHARED:
+                    return general(a, b)
+                layout = record.layout
+                if layout.nbytes < balance.limit:
+                    return general(a, b)
+                storage = Storage()
+                storage.has_objects = False
+                storage.value = graph, leaves, mask
+                storage.host = storage.stale = None
+                PENDING.append(ref(storage))
+                if len(PENDING) > schedule.room:
+                    schedule.make_room(storage, 2)
+                array = new(kind if layout.ndim else types.scalars[layout.dtype.type])
+                array._known = layout
+                array._held = storage
+                array._view = array._host = array._seen = None
+                return array
+            x = seen(a) else return general(a, b)
+            y = seen(b) else return general(a, b)
+            is_checked = has_grown or a._known is not FEW or b._known is not FEW
+            if is_checked:
+                is_small, reach = placing
+                limit = config.offload_threshold
+                if not 0 < x.size * y.size * reach < limit:
+                    # Elements may have 16 bytes; most have 8 at most.
+                    if x.itemsize <= 8 >= y.itemsize:
+                        limit += limit
+                    if not (x.shape == y.shape and x.size * reach < limit) and not is_small(x, y):
+                        return general(a, b)
+                if x.size < SMALL > y.size:
+                    a._known = a._known or FEW
+                    b._known = b._known or FEW
+            if REPORTS:
+                return general(a, b)
+            result = called(function, x, y) else return general(a, b)
+            known = FEW
+            if type(result) is NumpyArray and result.size >= SMALL:
+                if not is_checked:  # operands that are few are not compared, until they prove to be so of another shape
+                    has_grown = True
+                    return operator(a, b)
+                known = None
+            return array_of(result, known)
+        if kind is float or (kind is int and -PLAIN_INT <= b <= PLAIN_INT):
+            x = seen(a) else return general(a, b)
+            y = constant(b, x)
+        elif kind in NUMBERS:
+            x = seen(a) else return general(a, b)
+            y = b
+        else:
+            return general(a, b)
+        known = few(a, x) by placing[1] else return general(a, b)
+        if REPORTS:
+            return general(a, b)
+        result = called(function, x, y) else return general(a, b)
+        return array_of(result, known)
+    def reflected(a, b):
+        kind = type(b)
+        is_plain = kind is float or (kind is int and -PLAIN_INT <= b <= PLAIN_INT)
+        if not is_plain and kind not in NUMBERS:
+            return general_reflected(a, b)
+        x = seen(a) else return general_reflected(a, b)
+        known = few(a, x) by placing[1] else return general_reflected(a, b)
+        if REPORTS:
+            return general_reflected(a, b)
+        y = b
+        if is_plain:
+            y = constant(b, x)
+        result = called(function, y, x) else return general_reflected(a, b)
+        return array_of(result, known)
+    return operator, reflected
+"""
+_IN_PLACE_TEXT = """
+def make(function, general, reach):
+    def operator(a, b):
+        storage = a._held
+        kind = type(b)
+        if storage is None:
+            x = a._seen
+        else:
+            host = storage.host
+            view = a._view
+            if host is None or not (view is None or view[1]):
+                return general(a, b)
+            x = a._seen if a._host is host else host_view(a)
+        if kind is ndarray:
+            y = seen(b) else return general(a, b)
+        elif kind is float or (kind is int and -PLAIN_INT <= b <= PLAIN_INT):
+            y = constant(b, x)
+        elif kind in NUMBERS:
+            y = b
+        else:
+            return general(a, b)
+        known = few(a, x) by reach else return general(a, b)
+        if REPORTS:
+            return general(a, b)
+        if storage is None:
+            if a._held is None:
+                write called(function, x, y) of a and return a
+            return general(a, b)
+        host = storage.host
+        if not storage.has_objects and a._host is host:
+            write called(function, x, y) to storage and return a
+        return general(a, b)
+    return operator
+"""
+
+
+def takes_constants(row: UfuncRow) -> bool:
+    """Whether a number next to an array means the same as an array of it, also in what is refused.
+
+    Some powers are simpler for a number.
+    """
+    return bool(row.operators) and row.python is not python_operator.pow and "dd->" in " ".join(row.numpy.types)
+
+
+def _of_numbers(text: str) -> str:
+    """Return a text that leaves numbers what they are."""
+    return text.replace("constant(b, x)", "b")
+
+
+def _with_modulus(text: str) -> str:
+    """Return a text whose operators take a third operand, as `pow` does, which arrays have no use for."""
+    return text.replace("(a, b):", "(a, b, modulus=None):").replace(
+        "        kind =", "        if modulus is not None:\n            return NotImplemented\n        kind ="
+    )
+
+
+def _of_heavy(text: str) -> str:
+    """Return a text whose functions cost more than additions, so that small arrays may be the device's."""
+    return text.replace("has_grown = False", "has_grown = True").replace(" few(", " weighed(")
+
+
+class Texts(NamedTuple):
+    """What makes the operators of a kind of rows."""
+
+    of_one: Callable[..., Any]
+    of_two: Callable[..., Any]
+    in_place: Callable[..., Any]
+    of_numbers: Callable[..., Any]  # which leave numbers what they are
+    of_numbers_in_place: Callable[..., Any]
+    power: Callable[..., Any]
+
+
+_NAMES = {"PENDING": schedule.PENDING, "chain": chain, "quiet": quiet, "schedule": schedule, "types": types}
+
+
+def _texts(*, may_warn: bool, is_heavy: bool) -> Texts:
+    made = []
+    for name, text in (
+        ("operators of one array", _UNARY_TEXT),
+        ("operators of two arrays", _BINARY_TEXT),
+        ("operators in place", _IN_PLACE_TEXT),
+        ("operators of numbers", _of_numbers(_BINARY_TEXT)),
+        ("operators of numbers in place", _of_numbers(_IN_PLACE_TEXT)),
+        ("powers", _with_modulus(_of_numbers(_BINARY_TEXT))),
+    ):
+        spelled, named = (_of_heavy(text), f"heavy {name}") if is_heavy else (text, name)
+        made.append(compiled(named, spelled, may_warn=may_warn, names=_NAMES))
+    return Texts(*made)
+
+
+_TEXTS = {key: _texts(may_warn=key[0], is_heavy=key[1]) for key in product((False, True), repeat=2)}
+
+
+def texts_of(row: UfuncRow) -> Texts:
+    return _TEXTS[row.may_warn, reach_of(row) > HEAVY]
+
+
+__all__ = ["Texts", "reach_of", "takes_constants", "texts_of"]
