@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
     from oxinp._kernels.plan import Grid
     from oxinp._kernels.problem import ReduceOp
-    from oxinp._ptx import Kernel
     from oxinp._ptx.types import Type
 
 NBYTES_IN_FLIGHT = 128  # of loads per thread: threads are fewer than in elementwise kernels
@@ -75,13 +74,13 @@ class Walk(NamedTuple):
     unroll : int
         Units that a thread loads before it uses the first.
     kernels : dict
-        Those that have been made, by what else of their Specs depends on sizes.
+        Those that have been made, by what else of their Specs depends on sizes; of columns each with its Spec.
     """
 
     chain: Chain
     vector: int
     unroll: int
-    kernels: dict[tuple[int, ...], Kernel]
+    kernels: dict[tuple[int, ...], Any]
 
 
 class Passes(Planner):

@@ -287,16 +287,18 @@ class Reduction(Passes):
         num_chunks = -(-length // chunk)
         is_split = num_chunks > 1
         chain, vector, count, kernels = walk
-        kernel = None if is_measured else kernels.get((down, is_split))
+        spec, kernel = kernels.get((down, is_split), (None, None))
         if kernel is None:
             spec = self._spec(ColumnsSpec, chain, 1, num_chunks, down, vector, count)
-            if is_measured:
-                spec = _measured(spec, width, length * width, device)
             kernel = self._kernels.get(spec)
-            if kernel is None:
-                return None
-            if not is_measured:
-                kernels[down, is_split] = kernel
+            if kernel is not None:
+                kernels[down, is_split] = spec, kernel
+        if is_measured:
+            measured = _measured(spec, width, length * width, device)
+            if measured is not spec:
+                kernel = self._kernels.get(measured)
+        if kernel is None:
+            return None
         values: list[int] = []
         for (loops, is_shifted), strides in zip(chain.moves, steps, strict=True):
             values += [strides[loop] for loop in loops]
