@@ -20,6 +20,7 @@ import mpmath
 import numpy
 import pytest
 import scipy.linalg
+import scipy.linalg.interpolative
 import scipy.sparse
 
 import oxinp as np
@@ -712,3 +713,11 @@ def test_single_precision_in_double(config):
     scipys = scipy.linalg.solve_sylvester(a, a, q)
     assert ours.dtype == scipys.dtype == numpy.float32
     assert numpy.abs(ours - exact).max() < numpy.abs(scipys - exact).max()
+
+
+@backs("`scipy.linalg.interpolative` draws no random samples")
+def test_ranks_without_samples(config):
+    config.offload_threshold = 0
+    a = numpy.outer(numpy.arange(1.0, 13), numpy.arange(1.0, 10))
+    assert np.scipy.linalg.interpolative.estimate_rank(np.asarray(a), 1e-10) == 1
+    assert scipy.linalg.interpolative.estimate_rank(a, 1e-10) > 1

@@ -10,7 +10,8 @@ HOST_PARTS: dict[str, str] = {
     name: note
     for names, note in {
         "linalg.eig linalg.eigvals scipy.linalg.eig scipy.linalg.eigvals": _ITERATIONS,
-        "scipy.linalg.schur scipy.linalg.funm": _ITERATIONS,
+        "scipy.linalg.funm": _ITERATIONS,
+        "scipy.linalg.schur": f"{_ITERATIONS}; it reorders sorted forms",
         "scipy.linalg.qz": f"by schur; {_ITERATIONS}, and pencils for which that is too inaccurate",
         "scipy.linalg.ordqz": "as qz; LAPACK reorders on the host",
         "scipy.linalg.logm scipy.linalg.sqrtm scipy.linalg.signm scipy.linalg.fractional_matrix_power": _PROVEN,
@@ -19,8 +20,7 @@ HOST_PARTS: dict[str, str] = {
         "scipy.linalg.solve_continuous_are scipy.linalg.solve_discrete_are": _PROVEN,
         "scipy.linalg.solve_banded scipy.linalg.solveh_banded scipy.linalg.cho_solve_banded": _BANDS,
         "scipy.linalg.cholesky_banded": "a few narrow bands are LAPACK's on the host: nothing of them is parallel",
-        "scipy.linalg.solve": _ILL,
-        "scipy.linalg.inv": f"{_ILL}, and matrices of which the rest is left as it was",
+        "scipy.linalg.solve scipy.linalg.inv": _ILL,
         "scipy.linalg.solve_toeplitz": "less than 1024 rows in all are SciPy's recursion's on the host",
         "scipy.linalg.lstsq": 'of the driver "gelsy" the host estimates the rank of a triangle, row by row',
         "scipy.linalg.lu_solve": "pivots become a permutation on the host",

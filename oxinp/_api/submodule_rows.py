@@ -225,6 +225,7 @@ ROWS: dict[str, CoverageRow] = {
         *_composed("scipy.linalg.lapack", " ".join(f"{letter}{name}" for name in _LAPACK for letter in "sdcz")),
         *_composed("scipy.linalg.lapack", "ssyevd dsyevd cheevd zheevd ssyev dsyev cheev zheev"),
         *_composed("scipy.linalg.interpolative", "estimate_rank estimate_spectral_norm id_to_svd interp_decomp svd"),
+        _row("scipy.linalg.interpolative.estimate_spectral_norm_diff", COMPOSED),
         *_composed("scipy.linalg.interpolative", "reconstruct_interp_matrix reconstruct_matrix_from_id"),
         *_composed("scipy.linalg.interpolative", "reconstruct_skel_matrix"),
         *[_row(f"scipy.signal.{name}", COMPOSED) for name in _SIGNAL.split()],

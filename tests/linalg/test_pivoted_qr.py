@@ -79,4 +79,4 @@ def test_what_is_scipys(stats):
     ours, theirs = (package.linalg.qr(stack, pivoting=True) for package in (oxinp.scipy, scipy))
     for x, y in zip(ours, theirs, strict=True):
         assert np.allclose(np.asarray(x), y)
-    assert stats().fallbacks["scipy.linalg.qr"] == 1
+    assert "scipy.linalg.qr" not in stats().fallbacks

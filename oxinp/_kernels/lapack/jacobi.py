@@ -46,7 +46,6 @@ LANES = {4: 2, 8: 4, 16: 2, 32: 2, 48: 4, 64: 4, 96: 8, 128: 8}
 WIDE_NBYTES, WIDE_SIDE = 16, 32
 BLOCK = 64  # threads of a block of several matrices
 MAX_SWEEPS = 60
-NOT_A_NUMBER = 0x7FFFFFFF
 MOST_SWEPT = 25
 """Order of matrices up to which LAPACK finds vectors of Hermitian ones by QR iterations, which NaN does not end."""
 EIGEN, SINGULAR = "eigen", "singular"
@@ -216,8 +215,7 @@ class _Jacobi:
             with k.when(self.is_inside & (row < self.rows) & (column < self.columns)):
                 value.set(self.element(row, column))
             for part in value.get().parts:
-                bits = upper_bits(k, k.abs(part))
-                word.set(k.max(word.get(), k.where(k.isnan(part), k.const(NOT_A_NUMBER, u32), bits)))
+                word.set(k.max(word.get(), upper_bits(k, k.abs(part))))
             self.b[column * spec.pitch + row] = value.get()
         self.words[self.own] = word.get()
         with k.when(k.tid < 2):

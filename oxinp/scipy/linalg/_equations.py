@@ -212,26 +212,44 @@ def _hermitian(x: Any) -> Any:
     return (x + adjoint(x)) * 0.5
 
 
-def _riccati(a: Any, b: Any, q: Any, r: Any, more: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return A, B, Q and R of an equation of Riccati, and B R^-1 B^H.
+def _riccati(a: Any, b: Any, q: Any, r: Any, e: Any, s: Any) -> tuple[Any, ...]:
+    """Return A, B, Q and R of an equation of Riccati without E and S, and B R^-1 B^H.
+
+    With E, of which the equation has the products E^H X E, A, Q and S become A E^-1, E^-H Q E^-1 and E^-H S; then, with
+    S, A and Q become A - B R^-1 S^H and Q - S R^-1 S^H.
 
     Raises
     ------
     Unsupported
-        There are more matrices, or these are what SciPy refuses, or R is nearly singular.
+        Matrices are what SciPy refuses, or R or E is nearly singular.
     """
-    if any(x is not None for x in more):
-        raise Unsupported("generalised equations")
-    a, b, q, r = _doubles(*matrices(a, b, q, r, check_finite=True))
+    more = [x for x in (e, s) if x is not None]
+    a, b, q, r, *more = _doubles(*matrices(a, b, q, r, *more, check_finite=True))
     if not a.shape == q.shape == (len(b), len(b)) or r.shape != (b.shape[1],) * 2:
+        raise Unsupported("shapes that SciPy refuses")
+    e = more.pop(0) if e is not None else None
+    s = more.pop(0) if s is not None else None
+    if (e is not None and e.shape != a.shape) or (s is not None and s.shape != b.shape):
         raise Unsupported("shapes that SciPy refuses")
     for x in (q, r):
         if norm(x - adjoint(x)) > SYMMETRIC * float(np.spacing(norm(x))):
             raise Unsupported("what is not Hermitian, which SciPy refuses")
-    inverse = factorise.inv(r)
-    if not norm(r) * norm(inverse) * float(np.finfo(r.dtype).eps) < NEAR**2:
-        raise Unsupported("weights that are nearly singular")
+    inverse = _inverse(r)
+    if e is not None:
+        back = _inverse(e)
+        a, q = a @ back, _hermitian(adjoint(back) @ q @ back)
+        s = None if s is None else adjoint(back) @ s
+    if s is not None:
+        weighted = inverse @ adjoint(s)
+        a, q = a - b @ weighted, _hermitian(q - s @ weighted)
     return a, b, q, r, _hermitian(b @ inverse @ adjoint(b))
+
+
+def _inverse(x: Any) -> Any:
+    found = factorise.inv(x)
+    if not norm(x) * norm(found) * float(np.finfo(x.dtype).eps) < NEAR**2:
+        raise Unsupported("weights that are nearly singular")
+    return found
 
 
 @implements("scipy.linalg.solve_continuous_are")
@@ -243,7 +261,7 @@ def solve_continuous_are(a: Any, b: Any, q: Any, r: Any, e: Any = None, s: Any =
 
     Source: J. Roberts, 1980; D. Kleinman, On an iterative technique for Riccati equation computations, 1968.
     """
-    a, b, q, r, g = _riccati(a, b, q, r, (e, s))
+    a, b, q, r, g = _riccati(a, b, q, r, e, s)
     order, eye = len(a), _eye(a)
     sign = signm(np.concatenate([np.concatenate([a, -g], axis=1), np.concatenate([-q, -adjoint(a)], axis=1)]))
     left = np.concatenate([sign[:order, order:], sign[order:, order:] + eye])
@@ -276,7 +294,7 @@ def solve_discrete_are(a: Any, b: Any, q: Any, r: Any, e: Any = None, s: Any = N
     Source: E. Chu, H. Fan, W. Lin and C. Wang, Structure-preserving algorithms for periodic discrete-time algebraic
     Riccati equations, 2004.
     """
-    a, b, q, r, g = _riccati(a, b, q, r, (e, s))
+    a, b, q, r, g = _riccati(a, b, q, r, e, s)
     order, eye = len(a), _eye(a)
     x, power = q, a
     for _ in range(MAX_STEPS):

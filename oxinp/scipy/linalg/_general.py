@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,6 +11,7 @@ import scipy.linalg
 
 from oxinp._api.crossovers import placed
 from oxinp._api.fronts import as_ours, implements
+from oxinp._core.host.fallback import call
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import host_view
 from oxinp._core.ops import factorise
@@ -119,12 +122,47 @@ def schur(
     check_finite: bool = True,
 ) -> Any:
     """See `scipy.linalg.schur`."""
-    if sort is not None or output not in ("real", "complex", "r", "c"):
-        raise Unsupported("sorted forms, or what SciPy refuses")
+    chosen = sort if callable(sort) else SORTS.get(sort)
+    if output not in ("real", "complex", "r", "c") or (chosen is None and sort is not None):
+        raise Unsupported("what SciPy refuses")
     a = _matrix(a, check_finite=check_finite)
     if output in ("complex", "c") and a.dtype.kind != "c":
         a = a.astype(a.dtype.char.upper())
-    return _eig.schur(a, "scipy.linalg.schur")
+    form = _eig.schur(a, "scipy.linalg.schur")
+    if chosen is None:
+        return form
+    t, z, count = call(lambda t, z: _reordered(chosen, t, z), form, {}, name="scipy.linalg.schur: order")
+    return as_ours(t), as_ours(z), int(count)
+
+
+SORTS: dict[Any, Callable[..., Any]] = {
+    "lhp": lambda x, y=0.0: x.real < 0,  # noqa: ARG005 - as SciPy calls them
+    "rhp": lambda x, y=0.0: x.real >= 0,  # noqa: ARG005
+    "iuc": lambda x, y=0.0: abs(x + y * 1j) <= 1,
+    "ouc": lambda x, y=0.0: abs(x + y * 1j) > 1,
+}
+"""Which eigenvalues come first, by SciPy's names; of real forms their real and imaginary parts are given."""
+
+
+def _reordered(
+    is_first: Callable[..., Any], t: np.ndarray[Any, Any], z: np.ndarray[Any, Any]
+) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], Any]:
+    """Return a form with chosen eigenvalues first, and how many they are; LAPACK exchanges blocks."""
+    (trsen,) = importlib.import_module("scipy.linalg.lapack").get_lapack_funcs(("trsen",), (t,))
+    diagonal = np.diagonal(t)
+    if t.dtype.kind == "c":
+        select = [bool(is_first(x)) for x in diagonal]
+    else:
+        below, above = np.diagonal(t, -1), np.diagonal(t, 1)
+        imaginary = np.zeros_like(diagonal)
+        for i in np.flatnonzero(below):
+            size = np.sqrt(np.abs(below[i])) * np.sqrt(np.abs(above[i]))
+            imaginary[i : i + 2] = size, -size
+        select = [bool(is_first(x, y)) for x, y in zip(diagonal, imaginary, strict=True)]
+    found = trsen(select, t, z, job="N")
+    if found[-1]:
+        raise Unsupported("eigenvalues of which SciPy says that they are not separated")
+    return found[0], found[1], found[-4]
 
 
 @implements("scipy.linalg.hessenberg")

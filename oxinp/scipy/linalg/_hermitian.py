@@ -16,8 +16,9 @@ from oxinp._core.ops import factorise, spectral
 from oxinp._core.ops.triangular import Triangle, solve_triangular
 from oxinp.linalg import _spectral
 from oxinp.linalg._spectral import adjoint
-from oxinp.scipy.linalg._given import LAPACK, each_of_stacks, given, matrices, or_scipy, several
+from oxinp.scipy.linalg._given import LAPACK, SCIPY, each_of_stacks, given, matrices, or_scipy, several
 
+_HAS_STEVD = SCIPY >= (1, 17)
 _LOWER = Triangle(0, True)
 _OF_THE_WHOLE, _BY_VALUE, _BY_INDEX = ("a", "all", 0), ("v", "value", 1), ("i", "index", 2)
 
@@ -177,13 +178,16 @@ def eigh_tridiagonal(
     select: str = "a",
     select_range: Any = None,
     check_finite: bool = True,
-    tol: float = 0.0,
+    tol: float = 0.0,  # noqa: ARG001 - no accuracy is given up
     lapack_driver: str = "auto",
 ) -> Any:
     """See `scipy.linalg.eigh_tridiagonal`: by divide and conquer, or, of values alone, by counting."""
     d, e = given(d, e, check_finite=check_finite)
-    if (tol, lapack_driver) != (0.0, "auto"):
-        raise Unsupported("a tolerance, or a driver")
+    allowed = ("auto", "stebz", "stemr")
+    if select in _OF_THE_WHOLE:
+        allowed += ("stev", "stevd", "sterf") if eigvals_only else ("stev", "stevd")
+    if lapack_driver not in allowed or (lapack_driver == "stevd" and not _HAS_STEVD):
+        raise Unsupported("a driver that SciPy refuses")
     if d.ndim != 1 or d.size < 2 or e.shape != (d.size - 1,) or d.dtype.char not in "fd" or e.dtype != d.dtype:
         raise Unsupported("what SciPy refuses, or converts")
     subset = _selected(select, select_range, d.size)

@@ -264,23 +264,20 @@ def inv(
     """See `scipy.linalg.inv`, which warns, on the host, of what is ill-conditioned."""
     structure = _structure(assume_a)
     (a,) = matrices(a, check_finite=check_finite, are_square=True)
-    if structure in _LEAVES_THE_REST:
-        raise Unsupported("matrices of whose other triangle nothing is computed")
     if structure in ("tridiagonal", "banded"):
         raise Unsupported("what SciPy refuses")
-    a = structured(*factorise.prepared(a), structure, lower=lower)
-    if structure == "pos":
+    (whole,) = factorise.prepared(a)
+    a = structured(whole, structure, lower=lower)
+    if structure == "pos" or structure in _TRIANGLES:
         eye = np.eye(a.shape[-1], dtype=a.dtype, like=a)
-        found = _stacked_solution(a, np.broadcast_to(eye, a.shape), structure)
+        found = structured(_stacked_solution(a, np.broadcast_to(eye, a.shape), structure), structure, lower=True)
     else:
         found = factorise.inv(a)
     if bool((_norm(a) * _norm(found) * np.finfo(found.dtype).eps > 1).any()):
         raise Unsupported("a matrix that is ill-conditioned")
-    return found
-
-
-_LEAVES_THE_REST = ("diagonal", *_TRIANGLES)
-"""Structures of which SciPy's inverses have elsewhere what was there."""
+    if structure != "diagonal":
+        return found
+    return np.where(np.eye(a.shape[-1], dtype=bool, like=a), found, whole)  # the rest is what it was, as in SciPy
 
 
 def _norm(a: Any) -> Any:

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 from oxinp._kernels import workspace
-from oxinp._kernels.lapack import pivoted, symmetric
+from oxinp._kernels.lapack import exponential, pivoted, symmetric
 from oxinp._kernels.lapack import plan as lapack
 from oxinp._kernels.plan import Argument, Copy, Fill, Plan, Read, Scratch, beside
+from oxinp._kernels.problem import Operand
+from oxinp._ptx.types import f32, f64
 from tests.kernels.lapack.case import draw, operand_of, run, status
 from tests.kernels.machine import machine
 
@@ -117,3 +119,23 @@ def test_systems_beside_their_matrices(dtype):
     assert plan.scratch_nbytes < 0.65 * _planned("solve", a, DEVICE).scratch_nbytes
     x, _ = run(machine(), plan, outputs, [a, a])
     np.testing.assert_allclose(x, np.eye(40), atol=500 * np.finfo(dtype).eps)
+
+
+HOPPER = SimpleNamespace(num_sms=132, cc=(9, 0), max_shared_nbytes=232448, tuned=lambda _: None)
+
+
+@pytest.mark.parametrize("type", [f32, f64])
+def test_products_are_not_emulated_where_memory_is_short(type):
+    shape, settings = (4096, 4096), ("auto", 4 << 30)
+    plans = [exponential.plan_powers(shape, type, device, settings) for device in (HOPPER, workspace.Sparing(HOPPER))]
+    assert plans[0].scratch_nbytes > 4096**2 * type.nbytes > plans[1].scratch_nbytes
+
+
+def test_single_precision_is_not_widened_where_memory_is_short():
+    shape = 8192, 8192
+    for planned in (
+        lambda device: lapack.plan_cholesky(shape, Operand(f32, (8192, 1), 256), device),
+        lambda device: lapack.plan_solve((8192, 1), Operand(f32, (8192, 1), 256), Operand(f32, (1, 1), 256), device),
+    ):
+        wide, narrow = planned(HOPPER), planned(workspace.Sparing(HOPPER))
+        assert wide.scratch_nbytes > 2 * 8192**2 * f32.nbytes > narrow.scratch_nbytes

@@ -42,7 +42,8 @@ def interp_decomp(A: Any, eps_or_k: Any, rand: bool = True, rng: Any = None) -> 
         raise Unsupported("a rank that SciPy refuses, or none")
     k = int(known)
     projection = solve_triangular(r[:k, :k], r[:k, k:], Triangle()) if k < a.shape[1] else r[:k, k:]
-    return (order, projection) if eps_or_k >= 1 else (k, order, projection)
+    columns = order.astype(np.intp)
+    return (columns, projection) if eps_or_k >= 1 else (k, columns, projection)
 
 
 @implements(f"{_NAME}.reconstruct_interp_matrix")
@@ -106,9 +107,20 @@ def estimate_spectral_norm(A: Any, its: int = 20, rng: Any = None) -> float:  # 
     return float(_spectral.svdvals(_matrix(A))[0])
 
 
+@implements(f"{_NAME}.estimate_spectral_norm_diff")
+@placed("svdvals", scipys.estimate_spectral_norm_diff)
+def estimate_spectral_norm_diff(A: Any, B: Any, its: int = 20, rng: Any = None) -> float:  # noqa: ARG001
+    """See `scipy.linalg.interpolative.estimate_spectral_norm_diff`: the largest singular value of the difference."""
+    a, b = _matrix(A), _matrix(B)
+    if a.shape != b.shape:
+        raise Unsupported("what SciPy refuses")
+    return float(_spectral.svdvals(a - b)[0])
+
+
 __all__ = [
     "estimate_rank",
     "estimate_spectral_norm",
+    "estimate_spectral_norm_diff",
     "id_to_svd",
     "interp_decomp",
     "reconstruct_interp_matrix",
