@@ -253,7 +253,7 @@ _PLACES: dict[Any, int] = {}
 
 def _place(parts: list[Any], num_axes: int, ndim: int) -> int:
     """Return how many axes stand before those of the index: NumPy's rule, asked of NumPy on next to no elements."""
-    index = np.zeros((2,) * ndim, np.intp)
+    index = np.zeros((2, *(1,) * (ndim - 1)), np.intp)
     stand_ins = tuple([index if type(x) is _Index else 0 if _is_integer(x) else x for x in parts])
     stand_ins = tuple([slice(None) if isinstance(x, slice) else x for x in stand_ins])
     key = (num_axes, ndim, *["index" if x is index else repr(x) for x in stand_ins])

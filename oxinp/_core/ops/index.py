@@ -359,10 +359,22 @@ def _scatters(array: Handle, key: Any, value: Any) -> bool:
             value = from_elsewhere(value, array._layout.dtype)
         if isinstance(value, Handle) and value._layout.ndim > 1 and _is_whole_mask(array, key):
             return False  # NumPy refuses what is not in a row
-        scatter.assign(advanced.selection(array, key), value)
+        try:
+            selected = advanced.selection(array, key)
+        except IndexError:
+            _let_raise(array._layout, key, value)
+            raise
+        scatter.assign(selected, value)
     except Unsupported:
         return False
     return True
+
+
+def _let_raise(layout: Layout, key: Any, value: Any) -> None:
+    """Let NumPy say what it finds first: values that do not fit, or an index out of bounds."""
+    target = np.lib.stride_tricks.as_strided(np.empty((), layout.dtype), layout.shape, (0,) * layout.ndim)
+    parts = [fetch(part) if isinstance(part, Handle) else part for part in (key if type(key) is tuple else (key,))]
+    target[tuple(parts)] = np.empty(np.shape(value), layout.dtype)
 
 
 def _is_whole_mask(array: Handle, key: Any) -> bool:
