@@ -601,6 +601,24 @@ def test_overlapping_assignments(config):
     assert results == [[0, 1, 1, 3, 2], [0, 1, 1, 3, 1]]
 
 
+@backs("What `where` leaves out of an output stays as it is")
+def test_what_where_leaves_out(config):
+    config.offload_threshold = 0
+    results = []
+    for xp in (np, numpy):
+        x = xp.array([-1, 0, 2, 5, 7], dtype="i4")
+        xp.equal(x, 5, out=x[::-1], where=x > 1)
+        results.append(x.tolist())
+    assert results == [[0, 1, 0, 5, 7], [0, 1, 0, 1, 1]]
+
+
+@backs("The arrays of `np.nonzero` in several dimensions lie in memory one after the other")
+def test_memory_of_nonzero(config):
+    config.offload_threshold = 0
+    found = [xp.nonzero(xp.ones((2, 3))) for xp in (np, numpy)]
+    assert [[x.strides for x in arrays] for arrays in found] == [[(8,)] * 2, [(16,)] * 2]
+
+
 @backs("A pickle that NumPy wrote names NumPy's own functions and generators")
 def test_pickles_of_numpys():
     assert pickle.loads(pickle.dumps(numpy.add)) is numpy.add is not np.add  # noqa: S301 - its own

@@ -52,3 +52,16 @@ def test_strides_of_what_is_sorted(name, axis):
         )
         assert ours.strides == numpys.strides
         assert np.array_equal(oxinp.asnumpy(ours), numpys)
+
+
+@pytest.mark.parametrize("keepdims", [False, True])
+@pytest.mark.parametrize("axis", [0, 1, -1])
+@pytest.mark.parametrize("name", ["argmax", "argmin", "nanargmax", "nanargmin"])
+def test_strides_of_positions(name, axis, keepdims):
+    for order in ORDERS.values():
+        ours, numpys = (
+            getattr(xp, name)(order(xp, (xp.arange(24.0) * 7 % 24).reshape(2, 3, 4)), axis, keepdims=keepdims)
+            for xp in (oxinp, np)
+        )
+        assert ours.strides == numpys.strides
+        assert np.array_equal(oxinp.asnumpy(ours), numpys)

@@ -172,6 +172,23 @@ a5 = np.ascontiguousarray(a4)
 a5[0] = 7
 a6 = a4 + 1
 """,
+    "positions of extrema, which are in C order": """
+a1 = np.resize([0.5, 0.001], (2, 3, 3)).astype('f4')
+a2 = np.argmax(a1.T, axis=0)
+a3 = np.reshape(a2, -1)
+a3 -= a3
+a4 = np.nanargmin(a1.transpose(1, 0, 2), axis=2, keepdims=True)
+a4.ravel()[...] = 7
+""",
+    "values that do not fit, written by an index that does not exist": """
+a1 = np.resize([0, -1], (1, 16, 16)).astype('f4')
+a1[[1]] = a1[[0], [0], [0, 1]]
+""",
+    "an index of many dimensions": """
+a1 = np.arange(90).reshape(3, 1, 5, 6)
+a2 = a1[..., np.array([2]).reshape((1,) * 25), :]
+a1[:, np.zeros((1,) * 25, dtype='i8'), 1] = 5
+""",
     "draws that go through the C library's log1p": """
 _rng = np.random.Generator(np.random.PCG64(5))
 a1 = _rng.standard_exponential(40, 'f4')

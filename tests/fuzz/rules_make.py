@@ -19,7 +19,7 @@ REARRANGEMENTS = (
     "np.roll({a}, 1)", "np.roll({a}, -1, axis=0) + {a}", "np.roll({a}, 2, axis=-1) * 2",
     "np.repeat({a}, 2)", "np.tile({a}, 2)", "np.sort({a} + 0, axis=None)", "np.hstack([{a}, {b}])",
     "numpy.concatenate([{a}, {b}])", "numpy.stack([{a}, {a}], axis=-1)", "numpy.flip({a})", "np.cumsum({a} > 1)",
-    "np.argsort({a}, axis=None, kind='stable')", "np.take({a}, [0, -1])", "np.nonzero({a})[0]",
+    "np.argsort({a}, axis=None, kind='stable')", "np.take({a}, [0, -1])", "np.nonzero({a})[0] + 0",
     "np.all({a} > 0, axis=0)", "np.any({a})", "np.unique({a} > 1)", "np.dot({a} > 0, {a} > 0)", "np.argmax({a})",
     "np.broadcast_arrays({a}, {a}[:1])[0] + 1", "np.split({a}, [1])[-1]", "np.meshgrid({a})[0]", "np.diff({a})",
     "np.triu(np.atleast_2d({a}))", "np.count_nonzero({a})", "np.add.reduce({a} > 1)", "np.add.accumulate({a} > 1)",

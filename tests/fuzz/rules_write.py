@@ -98,7 +98,8 @@ def overlap(scope: Scope, name: str | None = None) -> None:
         exact = other.exact
     sign = draw.choice(("=", "=", "=", "+=", "-=", "*="))
     if draw.chance(25):
-        scope.emit("overlap", f"np.{draw.choice(('add', 'multiply'))}({read}, {other.code}, out={target})", other.exact)
+        ufunc = "add" if np.size(scope.try_evaluate(target)[0]) == 1 else draw.choice(("add", "multiply"))
+        scope.emit("overlap", f"np.{ufunc}({read}, {other.code}, out={target})", other.exact)
     else:
         scope.emit("overlap", f"{target} {sign} {value}", exact)
 
@@ -139,6 +140,9 @@ def out(scope: Scope) -> None:
     if ufunc == "sqrt" and not expressions.is_real(inputs[0].value):
         ufunc = "negative"
     options = ", casting='unsafe'" if draw.chance(12) else ""
+    is_single = np.size(scope.try_evaluate(target)[0]) == 1 and not expressions.is_real(scope.try_evaluate(target)[0])
+    if ufunc == "multiply" and is_single:
+        ufunc = "add"  # see `Scope._defined`
     arguments = ", ".join(x.code for x in inputs)
     if draw.chance(10):
         mask = f", where={operands.mask_code(scope, name)}"

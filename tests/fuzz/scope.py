@@ -21,6 +21,7 @@ PARTLY_DONE = frozenset(
     {"loop", "rows", "grow", "element", "create_empty", "failing", "failing_index", "threads", "callback", "read_only"}
 )
 LEADING_NAME = re.compile(r"\w*")  # what a statement binds or writes comes first in it
+IN_PLACE_PRODUCT = re.compile(r"([ah]\d+(?:\[[^=]*\])?) \*= ")
 MODULES = {
     "array": array,
     "copy": copy,
@@ -117,6 +118,7 @@ class Scope:
         bounded: tuple[tuple[str, Reduction | Normwise], ...] = (),
     ) -> None:
         """Append a statement and run it under NumPy; one that raises is mostly left out again."""
+        code = self._defined(code)
         try:
             exec(compiled(code, "exec"), self.values)  # noqa: S102 - our own code
         except NameError:
@@ -130,6 +132,16 @@ class Scope:
         self._recent = [name for name in self._recent if name in live]
         self._recent += sorted(live.difference(self._recent))
         self.touch(LEADING_NAME.match(code)[0])
+
+    def _defined(self, code: str) -> str:
+        """Return a statement, or a sum in place of a product that NumPy rounds by what an inner loop looks like.
+
+        A product of complex numbers in place, of one element, is to NumPy a step of a reduction, which does not fuse.
+        """
+        found = IN_PLACE_PRODUCT.match(code)
+        target, is_known = self.try_evaluate(found[1]) if found else (None, False)
+        is_single = is_known and isinstance(target, np.ndarray) and target.size == 1 and target.dtype.kind == "c"
+        return f"{found[1]} += {code[found.end() :]}" if found and is_single else code
 
     def check(self) -> None:
         """Append a check."""

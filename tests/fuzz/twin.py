@@ -158,12 +158,15 @@ class Twin:
 
         But where two dtypes that are equal are two objects, as that of an array which has been unpickled is one of its
         own, a conversion from one to the other is a view in NumPy, which nothing needs that has one object per dtype.
+        And what a scalar of NumPy's gives by a mask is NumPy's array, of which a conversion is a copy.
         """
         names = [name for name, value in self.numpys.items() if is_array(value)]
         for i, a in enumerate(names):
             for b in names[:i]:
                 dtypes = self.numpys[a].dtype, self.numpys[b].dtype
                 if dtypes[0] == dtypes[1] and dtypes[0] is not dtypes[1]:
+                    continue
+                if (type(self.ours[a]) is np.ndarray) != (type(self.ours[b]) is np.ndarray):
                     continue
                 same = self.ours[a] is self.ours[b]
                 assert same == (self.numpys[a] is self.numpys[b]), f"{a} is {b}: {same}, not so in NumPy"

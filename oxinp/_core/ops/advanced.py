@@ -284,7 +284,7 @@ _PLACES: dict[Any, int] = {}
 
 def _place(parts: list[Any], num_axes: int, ndim: int) -> int:
     """Return how many axes stand before those of the index: NumPy's rule, asked of NumPy on next to no elements."""
-    index = np.zeros((2,) * ndim, np.intp)
+    index = np.zeros((2,) * min(ndim, 1) + (1,) * (ndim - 1), np.intp)
     is_array = [type(x) is _Index and not x.is_truth for x in parts]
     truth = any(is_array)  # else no axis of the array is the index's, but one of no elements is
     stand_ins = tuple(

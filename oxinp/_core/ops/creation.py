@@ -6,6 +6,7 @@ import importlib
 import math
 import sys
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -130,6 +131,17 @@ _numpys_arange: Any = np.arange  # its overloads know no scalar of unknown type
 _IOTAS = {dtype: _iota(dtype) for dtype in DEVICE_TYPES if dtype.kind in "iuf"}
 
 
+def _counted(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    return FLOAT32 if dtype == FLOAT16 else dtype
+
+
+@lru_cache(1 << 8)
+def _graph_of_range(layout: Layout) -> Graph:
+    """Return what computes a range of a layout: one graph, which is planned once, however many ranges there are."""
+    dtype = layout.dtype
+    return Graph.of(layout, (_counted(dtype), _counted(dtype)), (Node(_IOTAS[dtype], dtype, (0, 1)),), 2)
+
+
 def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None) -> Any:
     """Return evenly spaced values, as NumPy computes them: ``first + i * (second - first)`` in the result's dtype."""
     is_count = type(start) is int and stop is None and (step is None or (type(step) is int and step == 1))
@@ -161,14 +173,11 @@ def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None) ->
     if dtype is None:
         dtype = np.result_type(np.arange(start, start, step), np.arange(stop, stop))
     layout = Layout.of(np.dtype(dtype), (max(0, math.ceil((stop - start) / step)),))
-    lower = _IOTAS.get(layout.dtype)
-    if lower is None or layout.size < 2 or not placement.starts_on_device(layout.nbytes):
+    if layout.dtype not in _IOTAS or layout.size < 2 or not placement.starts_on_device(layout.nbytes):
         return wrap_host(_numpys_arange(start, stop, step, dtype))
-    counted = FLOAT32 if layout.dtype == FLOAT16 else layout.dtype
-    first, second = np.array([start, start + step], layout.dtype).astype(counted)
-    graph = Graph.of(layout, (counted, counted), (Node(lower, layout.dtype, (0, 1)),), 2)
+    first, second = np.array([start, start + step], layout.dtype).astype(_counted(layout.dtype))
     with np.errstate(over="ignore"):
-        made = wrap_pending((graph, (first.item(), (second - first).item()), 0))
+        made = wrap_pending((_graph_of_range(layout), (first.item(), (second - first).item()), 0))
     if layout.dtype.kind == "f" and first == 0 and np.signbit(first):
         made[:1] = first.item()  # to which adding no steps would give its sign
     return made

@@ -90,7 +90,7 @@ def _bind(wanted: Wanted) -> BoundOp:
         [] if len(axes) == len(shape) and not keepdims else [a for a in range(len(shape)) if keepdims or a not in axes]
     )
     along = tuple([1 if a in axes else shape[a] for a in kept]) if kept else ()
-    if source.is_contiguous or len(along) < 2:
+    if source.is_contiguous or len(along) < 2 or row.takes_one_axis:  # NumPy's positions of extrema are in C order
         layout = Layout.of(dtypes.result, along)
     else:
         strides = tuple([source.strides[a] for a in kept])

@@ -225,3 +225,14 @@ def test_a_leaf_is_one_graph():
     layout = Layout.of(numpy.dtype(float), (5,))
     assert layout.dense is layout
     assert isinstance(chains.leaf(layout), Graph)
+
+
+@pytest.mark.usefixtures("on_device")
+@pytest.mark.parametrize("code", ["f2", "f4", "i8"])
+def test_ranges_of_one_size_share_a_graph(code):
+    """Else each would be planned by itself, when many are computed together."""
+    ranges = [oxinp.arange(start, start + 300, dtype=code) for start in range(3)]
+    first, *others = [x._storage.value[0] for x in ranges]
+    assert all(graph is first for graph in others)
+    for start, x in enumerate(ranges):
+        assert_same(x, numpy.arange(start, start + 300, dtype=code))
