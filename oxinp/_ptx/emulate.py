@@ -299,8 +299,7 @@ def run(kernel: Kernel, memory: Memory, grid: int | tuple[int, ...], param_bytes
     if min(extents) < 1:
         raise ValueError(f"grid {extents} has no blocks")
     program = _program(kernel)
-    machine = Machine(kernel, memory, extents, bytes(param_bytes))
-    machine.carried = program.carried
+    machine = Machine(kernel, memory, extents, bytes(param_bytes), program.carried)
     memory.tracker.begin_launch()
     root = Fiber(machine, machine.all_lanes(), program.registers(), [Entry(program.body)])
     try:

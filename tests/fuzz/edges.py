@@ -168,9 +168,9 @@ def run_block(
 def _followed(
     kernel: Kernel, memory: Any, grid: tuple[int, int, int], place: tuple[int, int, int], packed: bytes
 ) -> bool:
-    machine = Machine(kernel, memory, (1, 1, 1), packed)
-    machine.grid = grid
     program = emulate._program(kernel)
+    machine = Machine(kernel, memory, (1, 1, 1), packed, program.carried)
+    machine.grid = grid
     block = _Block(machine, machine.all_lanes(), program.registers(), [emulate.Entry(program.body)])
     block.coordinates = place
     try:

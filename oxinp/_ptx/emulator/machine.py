@@ -36,7 +36,14 @@ class Machine:
         For the modules of asynchronous instructions: what they keep during a launch.
     """
 
-    def __init__(self, kernel: Kernel, memory: Memory, grid: tuple[int, int, int], param_bytes: bytes) -> None:
+    def __init__(
+        self,
+        kernel: Kernel,
+        memory: Memory,
+        grid: tuple[int, int, int],
+        param_bytes: bytes,
+        carried: tuple[int, ...],
+    ) -> None:
         self.kernel, self.memory, self.grid, self.param_bytes = kernel, memory, grid, param_bytes
         num_blocks = grid[0] * grid[1] * grid[2]
         self.block_threads = kernel.num_threads
@@ -45,7 +52,7 @@ class Machine:
         self.param_offsets = param_layout(kernel.params)[1]
         self.epochs = Epochs(memory.clock + 1, num_blocks, self.lanes_per_block)
         self.num_registers = kernel.num_registers
-        self.carried: tuple[int, ...] = ()
+        self.carried = carried
         self.num_writes = 0
         self.num_fibers = 1
         self.state: dict[Any, Any] = {}
