@@ -92,9 +92,7 @@ ALTERNATIVES = {
     "solve f8": (
         {},
         {(lu_cluster, "MOST_PANELS"): 1},
-        {(lu_cluster, "STAGES"): True},
         {(back_substitution, "LENGTHS"): (64,)},
-        {(lu_cluster, "STAGES"): True, (lu_cluster, "FEW_THREADS"): 0},
         {(back_substitution, "MOST_COLUMNS"): 0},
     ),
     "solve f4": ({}, {(lapack, "WIDENED"): 1 << 20}),

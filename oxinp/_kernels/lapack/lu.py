@@ -288,7 +288,10 @@ class _Factor:
     def cluster(self, low: int) -> ClusterSpec | None:
         """Return the cluster that factors the panel from a column on; None where there is none."""
         stack = self.stack
-        return lu_cluster.choose(stack.type, stack.num_rows - low, self.device) if stack.count == 1 else None
+        if stack.count > 1:
+            return None
+        num_panels = lu_cluster.MOST_PANELS if self.block.looks_ahead else 1  # of 2048 rows, pairs take longer
+        return lu_cluster.choose(stack.type, stack.num_rows - low, self.device, num_panels)
 
     def panel_width(self, low: int) -> int:
         """Return how many columns panels have in the block column that has a column."""
@@ -298,7 +301,6 @@ class _Factor:
     def launch_width(self, low: int) -> int:
         """Return how many columns are factored at once from a column on."""
         spec, width = self.cluster(low), self.panel_width(low)
-        # Panels are narrower than the cluster's own where threads have two rows when the block column begins.
         return width if spec is None or spec.width != width else width * spec.num_panels
 
     def lists(self, low: int) -> Argument:

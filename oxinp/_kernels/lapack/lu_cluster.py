@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from oxinp._kernels.gemm.multistage.warp_mma import multiply_add
 from oxinp._kernels.lapack import cluster
-from oxinp._kernels.lapack.lu_pairs import PanelLine, PanelPairKernel, staged_columns
+from oxinp._kernels.lapack.lu_pairs import PanelLine, PanelPairKernel
 from oxinp._kernels.lapack.panel_kernel import NOWHERE, WARP, WIDTHS
 from oxinp._kernels.plan import Launch, Work
 from oxinp._ptx import Builder, Kernel
@@ -52,7 +52,6 @@ SHAPES = ((128, 8), (128, 16), (256, 8), (256, 16), (512, 8), (512, 16), (512, 1
 CHUNK = 8  # elements of a row that are brought up to date without asking whether there are as many
 MOST_PANELS = 2  # of a launch
 FEW_THREADS = 256  # of a block up to which shared memory has room for two
-STAGES = False  # of more, it has them one after the other
 UNROLL = 8  # rows of a warp that are on their way at a time
 
 
@@ -69,9 +68,7 @@ class ClusterSpec(NamedTuple):
     num_lines : int
         Rows of a thread.
     num_panels : int
-        That follow each other, 1 or 2.
-    is_held : bool
-        All of these lie in shared memory; else one after the other does.
+        That follow each other, 1 or 2; of threads with one row.
     """
 
     type: Type
@@ -79,7 +76,6 @@ class ClusterSpec(NamedTuple):
     num_blocks: int
     num_lines: int = 1
     num_panels: int = 1
-    is_held: bool = True
 
     @property
     def width(self) -> int:
@@ -94,29 +90,26 @@ class ClusterSpec(NamedTuple):
     @property
     def shared_nbytes(self) -> int:
         """Of a block, and some more."""
-        lines, held = 2 + 2 * self.num_blocks, self.num_panels if self.is_held else 1
-        elements = self.height * (held * self.width + 3) + lines * (self.width + 1)
+        lines = 2 + 2 * self.num_blocks
+        elements = self.height * (self.num_panels * self.width + 3) + lines * (self.width + 1)
         if self.num_panels > 1:
-            elements += 3 * self.width**2
-        if not self.is_held:
-            elements += self.num_threads * (staged_columns(self.type) + 1 + self.num_lines)
+            elements += 2 * self.width**2
         return elements * self.type.nbytes + 2048
 
 
-def choose(type: Type, num_rows: int, device: Device) -> ClusterSpec | None:
-    """Return the Spec of the smallest cluster that has a panel's rows; None where there is none."""
-    specs = (spec for shape in SHAPES for spec in _with_panels(ClusterSpec(type, *shape)))
+def choose(type: Type, num_rows: int, device: Device, num_panels: int = 1) -> ClusterSpec | None:
+    """Return the Spec of the smallest cluster that has a panel's rows; None where there is none.
+
+    It is one of `num_panels` panels where a cluster has as many.
+    """
+    specs = (spec for shape in SHAPES for spec in _with_panels(ClusterSpec(type, *shape), num_panels))
     return cluster.smallest((spec for spec in specs if _has_registers(spec)), num_rows, device)
 
 
-def _with_panels(spec: ClusterSpec) -> list[ClusterSpec]:
-    """Return the Spec for as many panels as are possible, then for fewer."""
-    if MOST_PANELS == 1:
-        return [spec]
-    pair = spec._replace(num_panels=2)
-    held = [pair] if spec.num_threads <= FEW_THREADS and spec.num_lines == 1 else []
-    staged = [pair._replace(is_held=False)] if STAGES and not held else []
-    return [*held, *staged, spec]
+def _with_panels(spec: ClusterSpec, num_panels: int) -> tuple[ClusterSpec, ...]:
+    """Return the Spec with so many panels, if it may have them, then with one."""
+    has_room = num_panels > 1 and spec.num_threads <= FEW_THREADS and spec.num_lines == 1
+    return (spec._replace(num_panels=num_panels), spec) if has_room else (spec,)
 
 
 def _has_registers(spec: ClusterSpec) -> bool:
@@ -138,7 +131,7 @@ class _ClusterPanel(PanelPairKernel):
         k = Builder("lu_cluster_panel", block=spec.num_threads, cluster=spec.num_blocks, target="sm_90", min_blocks=1)
         super().__init__(k, spec.type, spec.height)
         self.spec, self.num_warps, self.columns = spec, spec.num_threads // WARP, spec.width
-        self.line = (spec.num_panels if spec.is_held else 1) * self.columns + 1
+        self.line = spec.num_panels * self.columns + 1
         self.take()
         self.partials = k.dynamic_shared(u32, 2 * self.num_warps * WORDS)
         self.candidates = k.dynamic_shared(u32, 2 * spec.num_blocks * WORDS)
@@ -174,10 +167,7 @@ class _ClusterPanel(PanelPairKernel):
                 with k.when(first > 0):
                     self.proceed(first)
                 self.factor(first)
-        if spec.is_held:
-            self.rows_out(k.const(0, u32))
-        else:
-            self.settle()
+        self.rows_out()
         return k.build()
 
     def factor(self, first: Value) -> None:
@@ -216,29 +206,27 @@ class _ClusterPanel(PanelPairKernel):
         k.warp_sync()
 
     def each_panel(self, column: Value) -> list[Value]:
-        """A column of each panel in shared memory."""
-        return [
-            column + i * self.columns if i else column for i in range(self.spec.num_panels * self.spec.is_held or 1)
-        ]
+        """A column of each panel."""
+        return [column + i * self.columns if i else column for i in range(self.spec.num_panels)]
 
-    def rows_out(self, first: Value) -> None:
-        """Store the rows in shared memory at their positions, from a column of the panel on."""
+    def rows_out(self) -> None:
+        """Store the rows at their positions."""
         self.k.warp_sync()
         for i, line in enumerate(self.lines):
-            self.line_out(self.own + i * WARP, line, first)
+            self.line_out(self.own + i * WARP, line)
 
-    def line_out(self, own: Value, line: PanelLine, start: Value) -> None:
+    def line_out(self, own: Value, line: PanelLine) -> None:
         """Store a row of each lane."""
         k = self.k
         at_once = WARP // self.columns
         first, lane = k.lane / self.columns, k.lane % self.columns
-        with k.range(k.const(0, u32), WARP, at_once * UNROLL) as begin:
+        with k.range(k.const(0, u32), WARP, at_once * UNROLL) as start:
             for i in range(0, at_once * UNROLL, at_once):
-                row = first + begin + i
+                row = first + start + i
                 position = k.shfl_idx(line.position.get(), row)
                 for column in self.each_panel(lane):
-                    with k.when((position < self.num_rows) & (start + column < self.num_columns)):
-                        place = k.cast(position, i64) * self.pitch + k.cast(start + column, i64)
+                    with k.when((position < self.num_rows) & (column < self.num_columns)):
+                        place = k.cast(position, i64) * self.pitch + k.cast(column, i64)
                         self.a[place] = self.tile[(own + row) * self.line + column]
 
     def keep_upper(self, line: PanelLine, first: Value) -> None:
@@ -246,7 +234,7 @@ class _ClusterPanel(PanelPairKernel):
         k, position = self.k, line.position.get()
         number = position - first
         with k.when((number < self.columns) & (position < self.num_columns)):
-            upper = line.multipliers.at(self.place(position, number))
+            upper = line.multipliers.at(position)
             for i, value in enumerate(line.values):
                 with k.when(number + i < self.columns):
                     upper[i] = value.get()
@@ -397,7 +385,7 @@ class _ClusterPanel(PanelPairKernel):
             line.position.set(k.where(is_pivot, column, k.where(is_diagonal, winner, position)))
             with k.when(line.position > column):
                 factor = self.quotient(line.values[0].get(), pivot_row[0], reciprocal)
-                line.multipliers[self.place(column, number)] = factor
+                line.multipliers[column] = factor
                 self.update(k.const(self.columns, u32) - number, pivot_row, -factor, line, 0)
         return winner
 

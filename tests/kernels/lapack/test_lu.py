@@ -13,7 +13,7 @@ from oxinp._kernels.lapack.lu_cluster import ClusterSpec
 from oxinp._kernels.lapack.lu_panel import PanelSpec
 from oxinp._kernels.lapack.panel_kernel import WIDTHS
 from oxinp._kernels.lapack.rows import ExchangeSpec, PermuteSpec
-from oxinp._kernels.plan import Beside, Scratch, outputs
+from oxinp._kernels.plan import Beside, Launch, Scratch, in_order, outputs
 from oxinp._kernels.problem import Operand
 from oxinp._ptx.types import c64, c128, f32, f64, from_dtype
 from tests.kernels.lapack.case import RATIO, draw, factored, inverse, run, solution, watch_plans
@@ -136,27 +136,20 @@ def test_panels_of_a_cluster(dtype, shape):
 
 
 @pytest.mark.parametrize(
-    ("dtype", "shape", "most", "is_held"),
+    ("dtype", "shape", "looks_ahead"),
     [
-        ("f8", (140, 70), 2, True),
-        ("f8", (75, 110), 2, False),
-        ("f8", (75, 75), 1, True),
-        pytest.param("f4", (100, 200), 2, True, marks=pytest.mark.slow),
-        pytest.param("f4", (100, 120), 2, False, marks=pytest.mark.slow),
-        pytest.param("f8", (150, 150), 2, True, marks=pytest.mark.slow),
-        pytest.param("c8", (97, 97), 2, True, marks=pytest.mark.slow),
-        pytest.param("c8", (97, 97), 2, False, marks=pytest.mark.slow),
-        pytest.param("c16", (75, 60), 2, True, marks=pytest.mark.slow),
-        pytest.param("c16", (75, 60), 2, False, marks=pytest.mark.slow),
+        ("f8", (140, 70), True),
+        ("f8", (75, 75), False),
+        pytest.param("f4", (100, 200), True, marks=pytest.mark.slow),
+        pytest.param("f8", (150, 150), True, marks=pytest.mark.slow),
+        pytest.param("c8", (97, 97), True, marks=pytest.mark.slow),
+        pytest.param("c16", (75, 60), True, marks=pytest.mark.slow),
     ],
 )
-def test_panels_that_are_factored_together(dtype, shape, most, is_held, monkeypatch):
+def test_panels_that_are_factored_together(dtype, shape, looks_ahead, monkeypatch):
     """The last ones are narrower, and rows of U to their right are those of both."""
-    monkeypatch.setattr(lu_cluster, "MOST_PANELS", most)
-    monkeypatch.setattr(lu_cluster, "STAGES", not is_held)
-    monkeypatch.setattr(lu_cluster, "FEW_THREADS", 256 if is_held else 0)
     monkeypatch.setattr(lu_cluster, "SHAPES", ((32, 2), (64, 4)))
-    answer = {"width": 128, "group": 128}
+    answer = {"width": 128, "group": 128, "looks_ahead": looks_ahead}
     device = SimpleNamespace(
         **vars(CLUSTERS) | {"tuned": lambda choice: answer if choice.family == "lu/outer" else None}
     )
@@ -165,30 +158,21 @@ def test_panels_that_are_factored_together(dtype, shape, most, is_held, monkeypa
     *found, status = factored(machine(), device, a)
     assert status == diagonal.NO_ZERO
     check_factors(found, a)
-    names = [step.kernel.name for step in plans[0].steps if hasattr(step, "kernel")]
-    width = WIDTHS[a.itemsize] * most
-    assert names.count("lu_cluster_panel") == -(-min(shape) // width)
-
-
-@pytest.mark.parametrize("looks_ahead", [True, pytest.param(False, marks=pytest.mark.slow)])
-def test_panels_that_are_factored_together_of_threads_with_two_rows(looks_ahead, monkeypatch):
-    monkeypatch.setattr(lu_cluster, "STAGES", True)
-    monkeypatch.setattr(lu_cluster, "FEW_THREADS", 0)
-    monkeypatch.setattr(lu_cluster, "SHAPES", ((32, 2), (32, 2, 2)))
-    answer = {"width": 128, "group": 128, "looks_ahead": looks_ahead}
-    device = SimpleNamespace(
-        **vars(CLUSTERS) | {"tuned": lambda choice: answer if choice.family == "lu/outer" else None}
-    )
-    a = draw(np.random.default_rng(6), "f8", 125, 140)
-    *found, status = factored(machine(), device, a)
-    assert status == diagonal.NO_ZERO
-    check_factors(found, a)
+    steps = [step for step in in_order(plans[0].steps) if isinstance(step, Launch)]
+    width = WIDTHS[a.itemsize] * (2 if looks_ahead else 1)
+    block_columns = [min(128, min(shape) - low) for low in range(0, min(shape), 128)]
+    launches = [step for step in steps if step.kernel.name == "lu_cluster_panel"]
+    assert len(launches) == sum(-(-columns // width) for columns in block_columns)
 
 
 def test_pivots_of_panels_that_are_factored_together():
     a = scipy.linalg.hadamard(64).astype("f4")  # every column has equal ones, and every step is exact
     a[:, 35] = a[:, 3]
-    factors, pivots, _, status = factored(machine(), CLUSTERS, a)
+    answer = {"width": 64, "group": 64, "looks_ahead": True}
+    device = SimpleNamespace(
+        **vars(CLUSTERS) | {"tuned": lambda choice: answer if choice.family == "lu/outer" else None}
+    )
+    factors, pivots, _, status = factored(machine(), device, a)
     right = scipy.linalg.lu_factor(a[:, :35])
     assert status == 35
     assert pivots[:35].tolist() == right[1].tolist()
