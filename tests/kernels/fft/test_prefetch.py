@@ -34,7 +34,6 @@ def run(x, target, device, axis=-1):
     [
         ((40, 1600), ""),
         ((3, 20, 1287), ""),  # rows that begin within the 16 bytes that fetches begin at
-        ((20, 503), ""),  # by a convolution
         ((20, 1601), RADER),
     ],
 )
