@@ -22,7 +22,7 @@ import scipy.fft
 
 from asv_benchmarks.kernels import fft_lengths
 from asv_benchmarks.kernels.plans import Prepared, milliseconds, write
-from oxinp._kernels.fft import batch, exchange, kernel, passes, plan, prime, radices, slabs, splitting, tiling
+from oxinp._kernels.fft import batch, kernel, passes, plan, prefetch, prime, radices, slabs, splitting, tiling
 from oxinp._kernels.fft.axes import COMPLEX, HALF, REAL, Array, Problem, plan_axes
 from oxinp._kernels.fft.codelets import MAX_PRIME
 from oxinp._kernels.fft.radices import largest_prime
@@ -67,13 +67,11 @@ SETTINGS = {
     "as shipped": {},
     "threads within sectors": {(radices, "LINED"): radices.USUAL},
     "radix 7 of long rows": {(radices, "LARGEST"): {8: (), 16: ()}},
-    "nothing fetched ahead": {(batch, "FETCHES"): False},
-    "both ways apart": {(exchange, "LOOPED"): False},
-    "products of roots": {(tiling, "LARGE_TABLE"): 1 << 13},
+    "nothing fetched ahead": {(prefetch, "MAX_BLOCKS"): 0},
     "no clusters": {(tiling, "CLUSTERS"): ()},
     "clusters in passes": {(tiling, "MOST_IN_PASSES"): 8},
     "columns of 256 bytes": {(tiling, "SEGMENT"): 256, (splitting, "SEGMENT"): 256},
-    "all roots are read": {(tiling, "LARGE_TABLE"): 1 << 20},
+    "all roots are read": {(tiling, "LARGE_TABLE"): 1 << 20, (tiling, "LARGE_CHIRP"): {8: 1 << 20, 16: 1 << 20}},
     "convolutions by fewer blocks": {(tiling, "BESIDE_CHIRP"): 16},
     "more blocks": {(tiling, "BUSY"): 2048},
     "fewer blocks": {(tiling, "BUSY"): 256},

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from oxinp._kernels.elementwise.access import MAX_INDEX_32
 from oxinp._kernels.elementwise.chain import Divisor, Splitter
-from oxinp._kernels.fft import exchange, tiling
+from oxinp._kernels.fft import tiling
 from oxinp._kernels.fft.kernel import make
 from oxinp._kernels.fft.prefetch import is_fetched
 from oxinp._kernels.fft.prime import most_columns, threads_of
@@ -44,7 +44,6 @@ MIN_BLOCK = 64  # threads at which transforms share a block where they are few, 
 # Bytes of a row up to which threads of a transform would read pieces much shorter than a warp's, and where rows begin
 # within lines.
 MAX_STAGED, MAX_STAGED_RAGGED = 1152, 2048
-FETCHES = True
 HELD_SUMMED = {8: 28, 16: 18}  # numbers of a thread that sums up
 
 
@@ -320,8 +319,6 @@ class Batch(Frozen):
             return Cut((self.length,), threads_of(self.length, nbytes), HELD_SUMMED[nbytes], 0.0)
         found = cut(self.length, nbytes, is_convolved=self.is_convolved, is_ragged=self.is_ragged)
         assert found is not None, f"no pass of length {self.length}"
-        if exchange.LOOPED and (self.chirp or (self.real == RADER and nbytes == 8)):
-            found = found._replace(radices=_mirrored(found.radices))
         if (self.is_rotated and found.radices[-1] % 2) or (self.is_source_rotated and found.radices[0] % 2):
             found = found._replace(radices=_even_at(found.radices, self.is_source_rotated, self.is_rotated))
         return found
@@ -426,7 +423,7 @@ class Batch(Frozen):
             self.is_rotated,
             self.is_source_rotated,
             cluster,
-            self.is_convolved and nbytes == 8 and is_large(self.length, nbytes),
+            self.is_convolved and nbytes == 8 and is_large(self.length, nbytes, is_chirp=self.chirp > 0),
             self.filter is not None,
             (is_staged or (self.real == SUMMED and self._has_whole_rows)) and self.is_dense,
             None if self.between is None else self.between.chain.fused(self.between.steps),
@@ -434,16 +431,9 @@ class Batch(Frozen):
         )
         spec = with_padding(spec, device.max_shared_nbytes)
         spec = spec.replace(min_blocks=resident(spec, found.held, device.max_shared_nbytes))
-        if FETCHES and self.slabs == 1 and device.cc >= (9, 0):
-            spec = spec.replace(is_fetching=is_fetched(spec, self.source, column))
+        if self.slabs == 1 and device.cc >= (9, 0):
+            spec = spec.replace(is_fetching=is_fetched(spec, self.source))
         return spec, (num_blocks * cluster, 1, 1)
-
-
-def _mirrored(radices: tuple[int, ...]) -> tuple[int, ...]:
-    """The radices in an order that is its own reverse, if there is one."""
-    odd = [radix for radix in {*radices} if radices.count(radix) % 2]
-    half = [radix for radix in sorted({*radices}, reverse=True) for _ in range(radices.count(radix) // 2)]
-    return (*half, *odd, *half[::-1]) if len(odd) < 2 else radices
 
 
 def _even_at(radices: tuple[int, ...], is_first: bool, is_last: bool) -> tuple[int, ...]:

@@ -67,7 +67,7 @@ class Block(Exchange):
         """
         spec = self.spec
         radix = spec.radices[-1]
-        return -(-radix // 2) if spec.chirp and is_large(spec.length, spec.type.nbytes) else radix
+        return -(-radix // 2) if spec.chirp and is_large(spec.length, spec.type.nbytes, is_chirp=True) else radix
 
     def build(self) -> Kernel:
         """Build the kernel."""
@@ -90,11 +90,11 @@ class Block(Exchange):
             if len(spec.radices) == 1:
                 k.barrier()
                 self.host.exchanged()
+        order = spec.between_order or spec.loads
+        thread, values = self.stages(thread, values, order if spec.is_convolved else spec.stores)
         if spec.is_convolved:
-            orders = spec.between_order or spec.loads, spec.stores
-            change = self.filtered if spec.between is None else self.changed
-            thread, values = self.there_and_back(thread, values, orders, change)
-        else:
+            values = self.filtered(thread, values) if spec.between is None else self.changed(thread, values)
+            self.turn_back()
             thread, values = self.stages(thread, values, spec.stores)
         self._store(thread, spec.length // self.radices[-1], values)
 

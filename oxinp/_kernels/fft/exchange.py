@@ -12,20 +12,17 @@ import numpy as np
 from oxinp._kernels.fft.codelets import multiply, transform
 from oxinp._kernels.fft.prefetch import fetch_ahead
 from oxinp._kernels.fft.roots import table
-from oxinp._kernels.fft.spec import RADER, ROWS, WARP, TransformSpec
+from oxinp._kernels.fft.spec import ROWS, WARP, TransformSpec
 from oxinp._kernels.fft.tile import Tile, divided
 from oxinp._ptx.cluster_store import ClusterStores
-from oxinp._ptx.types import c64
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from oxinp._kernels.fft.codelets import Number
     from oxinp._kernels.fft.tile import Host, Thread, Values
     from oxinp._ptx.memory import Pointer
     from oxinp._ptx.value import Value
-
-LOOPED = True
 
 
 class Exchange(Tile):
@@ -87,8 +84,9 @@ class Exchange(Tile):
         """All stages; threads change to an order at the last exchange."""
         spec, before = self.spec, 1
         for stage in range(len(self.radices)):
-            if stage == 1:
-                self._fetch_ahead()
+            if stage == 1 and self.is_fetching:
+                fetch_ahead(self)
+                self.is_fetching = False  # of a convolution, the other way
             if stage == 1 and spec.cluster > 1:
                 before = spec.kept
                 self.deal(thread, values)
@@ -102,46 +100,6 @@ class Exchange(Tile):
                 values = self._fetch(thread, stage, before)
             values = [self.transformed(each) for each in values]
         return thread, values
-
-    def _fetch_ahead(self) -> None:
-        """Have the cache fetch what a later tile reads, once."""
-        if self.is_fetching:
-            fetch_ahead(self)
-        self.is_fetching = False
-
-    def there_and_back(
-        self, thread: Thread, values: Values, orders: tuple[str, str], change: Callable[[Thread, Values], Values]
-    ) -> tuple[Thread, Values]:
-        """All stages, what is made of their results, and all stages in reverse; threads end in the second order.
-
-        Where the reverse is the same it is one loop: half as much to compile, and to fetch.
-        """
-        k, spec = self.k, self.spec
-        is_same = self.radices == self.radices[::-1] and {spec.loads, *orders} == {spec.loads}
-        if not (LOOPED and is_same and (spec.chirp or (spec.real == RADER and spec.type is c64))):
-            thread, values = self.stages(thread, values, orders[0])
-            values = change(thread, values)
-            self.turn_back()
-            return self.stages(thread, values, orders[1])
-        self._fetch_ahead()  # which the loop would twice
-        self.root_cache, self.is_exchanged = "", True
-        held = [[tuple(k.var(part) for part in number) for number in elements] for elements in values]
-
-        def keep(values: Values) -> None:
-            for variables, elements in zip(held, values, strict=True):
-                for own, number in zip(variables, elements, strict=True):
-                    for variable, part in zip(own, number, strict=True):
-                        variable.set(part)
-
-        def kept() -> Values:
-            return [[(real.get(), imag.get()) for real, imag in variables] for variables in held]
-
-        with k.range(2) as turn:
-            found = self.stages(thread, kept(), orders[0])[1]
-            keep(found)
-            with k.when(turn == 0):
-                keep(change(thread, found))
-        return thread, kept()
 
     def transformed(self, values: list[Number]) -> list[Number]:
         """What a butterfly makes of numbers."""

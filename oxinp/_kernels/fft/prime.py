@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from oxinp._kernels.fft.codelets import add, multiply, subtract
-from oxinp._kernels.fft.prefetch import fetch_ahead
 from oxinp._kernels.fft.roots import powers, table
 from oxinp._kernels.fft.spec import BY_COLUMN, ROWS, WARP, TransformSpec
 from oxinp._kernels.fft.tile import Thread, Tile
@@ -123,8 +122,6 @@ class Summed(Tile):
         self.starts = {end: self.start(end, tile) for end in (self.source, self.target, self.beside)}
         self.left = (self.num_columns - self.first_column) * self.prime  # elements of the tile that there are
         self._load()
-        if self.spec.is_fetching:
-            fetch_ahead(self)
         k.barrier()
         column, number = k.tid % self.spec.columns, k.tid / self.spec.columns
         self._fold(column, number)

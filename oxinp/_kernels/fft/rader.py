@@ -51,7 +51,10 @@ class Rader(Staged):
             self.numbers(self._ordered(thread, self.given, number, radix))
             for number, _ in self.butterflies(thread, radix)
         ]
-        thread, values = self.there_and_back(thread, values, (spec.loads, spec.stores), self._changed)
+        thread, values = self.stages(thread, values, spec.loads)
+        values = self._with_first(thread, self.filtered(thread, values), values)
+        self.turn_back()
+        thread, values = self.stages(thread, values, spec.stores)
         self.wait()
         radix = self.radices[-1]
         for (number, is_valid), elements in zip(self.butterflies(thread, radix), values, strict=True):
@@ -72,10 +75,9 @@ class Rader(Staged):
         numbers = [own.load(j * apart, 1, "nc")[0] for j in range(radix)]
         return [super(Rader, self)._place(thread, each)[0] for each in numbers]
 
-    def _changed(self, thread: Thread, sums: Values) -> Values:
+    def _with_first(self, thread: Thread, products: Values, sums: Values) -> Values:
         """The conjugate products with element 0 added to that of frequency 0, and result 0 left in its place."""
         k, spec = self.k, self.spec
-        products = self.filtered(thread, sums)
         added = []
         for (number, is_valid), elements, before in zip(
             self.butterflies(thread, self.radices[-1]), products, sums, strict=True

@@ -36,8 +36,9 @@ CLUSTERS = ((128, 16), *((CLUSTER_SEGMENT, blocks) for blocks in (2, 4, 8)))
 PORTABLE = 8  # blocks of a cluster that every device with clusters has
 MOST_IN_PASSES = 1  # blocks that share a pass of a longer transform: one more pass was faster
 # Bytes of a convolution above which most of its roots of unity are products of those that tables have: a block's reads
-# of roots take longer than their products.
+# of roots take longer than their products. The same of Bluestein's, by the bytes of a number.
 LARGE_TABLE = 1 << 15
+LARGE_CHIRP = {8: 1 << 13, 16: 1 << 15}
 RESIDENT = 3  # blocks that a multiprocessor should hold
 PARTITIONS, MAX_WARPS, MAX_BLOCKS = 4, 64, 32  # of a multiprocessor
 ALLOCATED = 8  # registers of a thread, at a time
@@ -178,9 +179,9 @@ def tile_of(
     return alone, 1
 
 
-def is_large(length: int, nbytes: int) -> bool:
+def is_large(length: int, nbytes: int, *, is_chirp: bool = False) -> bool:
     """Whether roots of unity of a convolution of some length are too many for the L1 cache."""
-    return length * nbytes > LARGE_TABLE
+    return length * nbytes > (LARGE_CHIRP[nbytes] if is_chirp else LARGE_TABLE)
 
 
 def num_registers(spec: TransformSpec, held: int, *, is_tight: bool) -> int:
