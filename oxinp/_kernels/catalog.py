@@ -29,7 +29,6 @@ from oxinp._kernels.index import (
     gather,
     grouped_take,
     latest,
-    marked,
     ordered,
     regions,
     scatter,
@@ -45,7 +44,6 @@ from oxinp._kernels.index.gather import TakeSpec
 from oxinp._kernels.index.grouped_take import GroupedTakeSpec
 from oxinp._kernels.index.latest import LatestSpec
 from oxinp._kernels.index.loops import MAX_VECTOR_NBYTES, LoopsSpec
-from oxinp._kernels.index.marked import MarkedSpec
 from oxinp._kernels.index.ordered import KeysSpec, OrderedSpec
 from oxinp._kernels.index.regions import RegionKeysSpec
 from oxinp._kernels.index.scatter import ATOMIC_TYPES, INVERTIBLE, TAKES_BACK, TRIES, CheckSpec, WriteSpec
@@ -525,16 +523,6 @@ def scatter_specs() -> list[CheckSpec | WriteSpec]:
     return [*checks, *writes, *updates]
 
 
-def marked_specs() -> list[MarkedSpec]:
-    """Return Specs of few writes by index into many elements."""
-    return [
-        MarkedSpec(type_, index_type, parts)
-        for type_ in marked.TYPES
-        for index_type in (i64, i32, u64)
-        for parts in ((marked.MARK,), (marked.WRITE,), *((part,) for part in marked.SETTLED), marked.SETTLED)
-    ]
-
-
 def ordered_specs() -> list[KeysSpec | OrderedSpec | OnesweepSpec]:
     """Return Specs of updates in order, and of the sorts of their pairs."""
     keys = [KeysSpec(index_type, key) for index_type in (i64, i32) for key in (u32, u64)]
@@ -792,7 +780,6 @@ FAMILIES: dict[type, Any] = {
     MaskWordsSpec: select_by_mask,
     CheckSpec: scatter,
     WriteSpec: scatter,
-    MarkedSpec: marked,
     KeysSpec: ordered,
     OrderedSpec: ordered,
     RegionKeysSpec: regions,
@@ -845,7 +832,6 @@ def specs() -> list[Any]:
         *scan_specs(),
         *gather_specs(),
         *scatter_specs(),
-        *marked_specs(),
         *ordered_specs(),
         *region_specs(),
         *sum_specs(),

@@ -70,7 +70,7 @@ isa.register(
             layout="{0}, {1}, {2}",
             kind=EFFECT,
         ),
-        Row("cluster_arrive", "barrier.cluster.arrive.release", "<-", ((),), _arrive, sm=90, ptx=(8, 0), kind=EFFECT),
+        Row("cluster_arrive", "barrier.cluster.arrive.release", "<-", ((),), _arrive, sm=90, ptx=(7, 8), kind=EFFECT),
         Row(
             "cluster_arrive_relaxed",
             "barrier.cluster.arrive.relaxed",
@@ -88,7 +88,7 @@ isa.register(
             ((),),
             Wait(_begin_waiting, _is_complete),
             sm=90,
-            ptx=(8, 0),
+            ptx=(7, 8),
             kind=WAIT,
         ),
     ]

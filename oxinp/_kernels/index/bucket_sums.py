@@ -171,8 +171,7 @@ class BucketSums:
         self.num_tiles, self.piece = (k.scalar(name, u32) for name in ("num_tiles", "piece"))
         if spec.is_float:
             self.point, self.limit = k.scalar("point", i32), k.scalar("limit", u32)
-        self.sums = k.dynamic_shared(u32, spec.num_words * spec.room)
-        self.words = [self.sums.at(spec.room * i) for i in range(spec.num_words)]
+        self.words = [k.dynamic_shared(u32, spec.room) for _ in range(spec.num_words)]
         self.more = k.dynamic_shared(u32, buckets.MANY)
 
     def build(self) -> Kernel:

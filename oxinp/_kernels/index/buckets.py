@@ -35,8 +35,6 @@ WORD_NBYTES = 16  # of a tile, that a thread copies at a time
 FEW, MANY = 256, 512  # buckets that kernels have counters for, at most one per thread
 EXTREMES_NBYTES = 3 * u32.nbytes
 STATUS = Argument("in2")
-TURNS = True
-WARP_BITS = 5
 MAX_SHIFT = 16
 MAX_COUNT = (1 << 31) - TILE
 
@@ -327,7 +325,7 @@ class _Buckets(Grouping):
             loaded = [None] * len(here) if self.values is None else self.loaded(self.values.at(begin), here, size)
             for i, value in zip(here, loaded, strict=True):
                 rank = ranks[i // 2] >> 16 if i % 2 else ranks[i // 2] & 0xFFFF
-                at = self.turned(k.shr(places[i], self.shift), rank)
+                at = self.counters[k.shr(places[i], self.shift)] + rank
                 self.own_keys[at] = k.cast(places[i] & mask, u16)
                 if value is not None:
                     self.own_values[at] = value
@@ -338,21 +336,6 @@ class _Buckets(Grouping):
             if spec.has_extremes:
                 self.tell_extremes(extremes)
         return k.build()
-
-    def turned(self, bucket: Value, rank: Value) -> Value:
-        """The place in the tile of an update, given its rank in its bucket.
-
-        Of updates in order neighbours go to the same element, and lanes that add them would wait for each other: so
-        squares of a warp's extent are transposed.
-        """
-        k = self.k
-        start = self.counters[bucket]
-        behind = self.counters[k.min(bucket + 1, self.spec.room)]
-        square = (rank >> 2 * WARP_BITS) << 2 * WARP_BITS
-        other = square + ((rank & (WARP - 1)) << WARP_BITS) + ((rank >> WARP_BITS) & (WARP - 1))
-        is_whole = start + square + WARP * WARP <= behind
-        place: Value = start + (k.where(is_whole, other, rank) if TURNS else rank)
-        return place
 
     def copy(self, source: Any, target: Any) -> list[Value]:
         """Write a tile as it lies in shared memory; return the extremes of what a thread has, if they are wanted."""

@@ -101,17 +101,15 @@ class FixedPointSums(BucketSums):
             fits = (code == ZERO) | ((code >= lowest) & (code <= lowest + self.limit))
             with k.when(~fits | (code == self.special)):
                 self.is_plain.atomic("min", 0, 0, order="relaxed.cta")
-            for word in self.words:
-                word[element] = 0
-            with k.when(fits & (code != self.special)):
-                self.add_exactly(element, there, lowest)
+            for word, value in zip(self.words, self.exact(there, lowest), strict=True):
+                word[element] = value
         k.barrier()
 
     def sum_exactly(self, bucket: Value, own: Any, size: Value, lowest: Value) -> None:
         """Add all updates of a bucket that is not cut."""
         k = self.k
         zero, one = k.const(0, u32), k.const(1, u32)
-        self.go_through(bucket, zero, one, lambda element, x: self.add_exactly(element, x, lowest))
+        self.go_through(bucket, zero, one, lambda element, x: self.add(element, self.exact(x, lowest)))
         k.barrier()
         unit = k.cast(lowest, i32) - (OFFSET + self.bias + self.mantissa)
         with k.range(k.tid, size, BLOCK) as element:
@@ -120,48 +118,20 @@ class FixedPointSums(BucketSums):
             high = self.wide(words[2]) if len(words) == 3 else k.pack(words[2], words[3])
             own[k.cast(element, i64) * self.stride] = self.nearest(high, low, unit)
 
-    def add_exactly(self, element: Value, x: Value, lowest: Value) -> None:
-        """Add a value, relative to a code: its digits to the words that they are in, and carries from there on.
-
-        Of a negative value they are subtracted, with borrows: complements would have digits in all words above.
-        """
-        k, room = self.k, self.spec.room
+    def exact(self, x: Value, lowest: Value) -> list[Value]:
+        """A value relative to a code, in words, negative ones as complements."""
+        k = self.k
         bits = k.bitcast(x, self.bits)
         field = k.shr(bits, self.mantissa) & ((1 << (self.bits.bits - 1 - self.mantissa)) - 1)
-        fraction = bits & ((1 << self.mantissa) - 1)
+        fraction = k.cast(bits & ((1 << self.mantissa) - 1), u64)
         digits = k.where(field != 0, fraction | (1 << self.mantissa), fraction)
-        shift = k.max(k.cast(field, u32), 1) + OFFSET - lowest
-        flips = k.where(k.shr(bits, self.bits.bits - 1) != 0, k.const(0xFFFFFFFF, u32), k.const(0, u32))
-        zero, by = k.const(0, u32), shift & (u32.bits - 1)
-        low, *others = [*k.unpack(digits), zero] if self.bits is u64 else [digits, zero]
-        parts, below = [k.shl(low, by)], low
-        for part in others:
-            parts.append(k.shf_l(below, part, by))
-            below = part
-        with k.when(digits != 0):
-            first = (shift >> 5) * room + element
-            end = room * self.spec.num_words
-            old = self.move(first, parts[0], flips)
-            carries = (old ^ flips) > (parts[0] ^ 0xFFFFFFFF)
-            for i, part in enumerate(parts[1:], 1):
-                place, given = first + room * i, part + k.cast(carries, u32)
-                goes_on = k.var(k.cast(carries & (given == 0), u32))
-                with k.when((given != 0) & (place < end)):
-                    old = self.move(place, given, flips)
-                    goes_on.set(goes_on | k.cast((old ^ flips) > (given ^ 0xFFFFFFFF), u32))
-                carries = goes_on.get() != 0
-            with k.when(carries):
-                at = k.var(first + room * len(parts))
-                with k.loop():
-                    k.break_if(at >= end)
-                    old = self.move(at.get(), k.const(1, u32), flips)
-                    k.break_if((old ^ flips) != 0xFFFFFFFF)
-                    at.set(at + room)
-
-    def move(self, place: Value, given: Value, flips: Value) -> Value:
-        """Add to a word, or subtract where bits flip; return what was there."""
-        old: Value = self.sums.atomic("add", place, (given ^ flips) - flips, order="relaxed.cta")
-        return old
+        shift = k.max(k.cast(field, u32), 1) + OFFSET - lowest  # of zeros any
+        low = k.shl(digits, shift)
+        high = k.where(shift == 0, k.const(0, u64), k.shr(digits, 64 - shift))
+        is_negative = k.shr(bits, self.bits.bits - 1) != 0
+        high = k.where(is_negative, self.complement(high) + k.cast(low == 0, u64), high)
+        low = k.where(is_negative, k.const(0, u64) - low, low)
+        return [*k.unpack(low), *k.unpack(high)][: len(self.words)]
 
     # -- relative to the largest
 

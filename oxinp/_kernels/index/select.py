@@ -39,7 +39,6 @@ REGION = WARP * WARP  # elements of a warp: one word per lane
 NBYTES_IN_FLIGHT = 64  # of the chain's loads per thread
 MAX_UNROLL = 16
 UNROLL = 4  # of chosen elements
-REVERSES = True
 SUM = ReduceOp("sum", i64, 0, add)
 
 
@@ -192,9 +191,7 @@ def _select(spec: SelectSpec) -> Kernel:
     words, counts = k.pointer("words", u32, "r"), k.pointer("counts", i64, "r")
     array = k.pointer("array", spec.type, "r") if spec.type is not None else None
     regions = k.scalar("regions", i64)
-    # The last elements first: they may still be in the cache since the mask was computed.
-    block = k.nctaid - 1 - k.ctaid if REVERSES else k.ctaid
-    region = k.cast(block, i64) * NUM_WARPS + k.cast(k.warp, i64)
+    region = k.cast(k.ctaid, i64) * NUM_WARPS + k.cast(k.warp, i64)
     with k.when(region < regions):
         mine = words[region * WARP + k.cast(k.lane, i64)]
         with k.when(k.any(mine != 0)):

@@ -23,12 +23,11 @@ from typing import TYPE_CHECKING
 
 from oxinp._kernels.elementwise.chain import UNIT, Chain, Divisor, Position, Splitter, Spot, locate
 from oxinp._kernels.problem import MAX_KERNELS
-from oxinp._kernels.reduce.operators import two_sum
 from oxinp._kernels.scan.kernel import CHAINED, ScanKernel, ScanSpec
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.async_copy import AsyncCopies
 from oxinp._ptx.kernel import retraceable
-from oxinp._ptx.types import UNSIGNED, Type, compound, f64, pred, u32, u64
+from oxinp._ptx.types import UNSIGNED, Type, pred, u32, u64
 from oxinp._ptx.warp import WARP
 
 if TYPE_CHECKING:
@@ -43,8 +42,6 @@ FAN = 1 << FAN_BITS  # one lane per entry
 SUM_BLOCKS = 6  # of sums of floats alone, per multiprocessor: as many as shared memory holds
 COPIES = True
 COPIED_NBYTES = 16  # of a unit
-SPREADS_LEVELS = True
-LEAN = True
 MAX_AHEAD_BITS = 64  # of accumulators that registers hold for all levels at once
 
 
@@ -77,11 +74,6 @@ class ScanChainedSpec(ScanSpec):
         if not COPIES or self.chain.instrs or len(inputs) != 1 or inputs[0].kind != UNIT or inputs[0].type is pred:
             return False
         return self.vector * inputs[0].type.nbytes == COPIED_NBYTES
-
-    @property
-    def keeps_error(self) -> bool:
-        """Whether accumulators are a sum of f64 and its error."""
-        return LEAN and self.op.name == "sum" and self.op.acc is compound(f64, f64) and self.value_type is f64
 
     @property
     def value_type(self) -> Type:
@@ -135,7 +127,7 @@ class _ScanChained(ScanKernel):
         is_in_place = result.nbytes == spec.value_type.nbytes
         self.results = self.elements.view(result) if is_in_place else k.dynamic_shared(result, spec.tile)
         self.warp_totals = k.dynamic_shared(spec.op.acc, NUM_WARPS)
-        self.before = k.dynamic_shared(spec.op.acc, spec.levels)
+        self.before = k.dynamic_shared(spec.op.acc, 1)
         self.number = k.dynamic_shared(u32, 1)
 
     def build(self) -> Kernel:
@@ -210,34 +202,21 @@ class _ScanChained(ScanKernel):
             with k.when(rest < count):
                 target.moved(self.scanned, k.cast(rest, self.type)).store([self.results[rest]])
 
-    def own(self) -> list[Value]:
-        """The elements of a thread, read from shared memory as they are used."""
-        own = self.elements.at(self.k.tid * self.spec.items)
-        return [own[i] for i in range(self.spec.items)]
-
-    def lift(self, value: Value) -> Value:
-        """The accumulator of an element."""
+    def accumulators(self) -> list[Value]:
+        """The elements of a thread, lifted; read from shared memory as they are used."""
         k, op = self.k, self.spec.op
-        lifted: Value = k.cast(value, op.acc) if op.lift is None else op.lift(k, value)
-        return lifted
-
-    def add(self, running: Value, value: Value) -> Value:
-        """Combine an accumulator with an element; a sum that keeps its error has none of the element's to add."""
-        if not self.spec.keeps_error:
-            return self.combine(running, self.lift(value))
-        total, error = running.parts
-        total, lost = two_sum(total, value)
-        return self.k.compound(self.spec.op.acc, total, error + lost)
+        own = self.elements.at(k.tid * self.spec.items)
+        values = [own[i] for i in range(self.spec.items)]
+        return [k.cast(value, op.acc) if op.lift is None else op.lift(k, value) for value in values]
 
     # -- the scan
 
     def scan(self, row: Value, tile: Value) -> None:
         """Scan what lies in shared memory."""
         k = self.k
-        first, *others = self.own()
-        own = self.lift(first)
+        own, *others = self.accumulators()
         for value in others:
-            own = self.add(own, value)
+            own = self.combine(own, value)
         through = self.scan_warp(own, WARP)
         exclusive = k.where(k.lane == 0, self.identity, k.shfl_up(through, 1))
         with k.when(k.lane == WARP - 1):
@@ -245,21 +224,16 @@ class _ScanChained(ScanKernel):
         k.barrier()
         totals = self.scan_warp(self.warp_totals[k.lane & (NUM_WARPS - 1)], NUM_WARPS)
         earlier = k.shfl_idx(totals, k.max(k.warp, 1) - 1)
-        within = self.combine(k.where(k.warp == 0, self.identity, earlier), exclusive)
-        total = k.shfl_idx(totals, NUM_WARPS - 1)
-        if SPREADS_LEVELS:
-            before = self.look_back_abreast(total, row, tile)
-        else:
-            with k.when(k.warp == 0):
-                found = self.look_back(total, row, tile)
-                with k.when(k.lane == 0):
-                    self.before[0] = found
-            k.barrier()
-            before = self.before[0]
-        running = self.combine(before, within)
+        earlier = k.where(k.warp == 0, self.identity, earlier)
+        with k.when(k.warp == 0):
+            before = self.look_back(k.shfl_idx(totals, NUM_WARPS - 1), row, tile)
+            with k.when(k.lane == 0):
+                self.before[0] = before
+        k.barrier()
+        running = self.combine(self.before[0], self.combine(earlier, exclusive))
         results = self.results.at(k.tid * self.spec.items)
-        for i, value in enumerate(self.own()):
-            running = self.add(running, value)
+        for i, value in enumerate(self.accumulators()):
+            running = self.combine(running, value)
             results[i] = self.result(running)
 
     def scan_warp(self, value: Value, width: int) -> Value:
@@ -270,33 +244,6 @@ class _ScanChained(ScanKernel):
             value = k.where(k.lane >= distance, joined, value)
             distance *= 2
         return value
-
-    def look_back_abreast(self, total: Value, row: Value, tile: Value) -> Value:
-        """Publish the total of a tile; return the total of the tiles before it in its row, of each level by a warp."""
-        k, levels = self.k, range(len(self.entries))
-        for level in levels:
-            with k.when(k.warp == level):
-                group = _Group(self, level, row, tile)
-                if level == 0:
-                    with k.when(k.lane == 0):
-                        self.publish(0, group.own, total)
-                group.look()
-                found = group.joined()
-                with k.when(k.lane == 0):
-                    self.before[level] = found
-                    if level == 0 and len(levels) > 1:
-                        with k.when(group.count == FAN - 1):
-                            self.publish(1, row * self.entries[1] + (tile >> FAN_BITS), self.combine(found, total))
-        k.barrier()
-        founds = [self.before[level] for level in levels]
-        before = founds[0]
-        for level in levels[1:]:
-            if level + 1 < len(levels):
-                with k.when((k.tid == 0) & (((tile + 1) & (FAN ** (level + 1) - 1)) == 0)):
-                    own = row * self.entries[level + 1] + (tile >> ((level + 1) * FAN_BITS))
-                    self.publish(level + 1, own, self.combine(founds[level], self.combine(before, total)))
-            before = self.combine(founds[level], before)
-        return before
 
     def look_back(self, total: Value, row: Value, tile: Value) -> Value:
         """Publish the total of a tile, by a warp; return the total of the tiles before it in its row."""
