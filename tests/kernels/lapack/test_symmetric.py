@@ -199,5 +199,12 @@ def test_kernels_assemble_without_spills(request, tmp_path):
         kernels += [tridiagonal_panel.make(spec_of(type_, n, n, n, HOPPER)) for n in (100, 256)]
         kernels.append(block_reflectors.make_diagonal(type_))
         kernels += [symmetric.make_finish(FinishSpec(type_, *flags)) for flags in ((True, True), (True,), (False,))]
-    kernels += [tridiagonal_cluster.make(tridiagonal_cluster.choose(x, 1, 400, HOPPER)) for x in (f32, f64, c64, c128)]
     check_assembled(kernels, request, tmp_path)
+
+
+@pytest.mark.slow
+def test_kernels_of_clusters_assemble_without_spills(request, tmp_path):
+    specs = [
+        tridiagonal_cluster.choose(type_, 1, rows, HOPPER) for type_ in (f32, f64, c64, c128) for rows in (100, 400)
+    ]
+    check_assembled([tridiagonal_cluster.make(spec) for spec in specs], request, tmp_path, {"sm_90": "8.0"})
