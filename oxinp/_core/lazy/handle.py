@@ -238,7 +238,7 @@ def host_and_view(handle: Handle) -> tuple[np.ndarray[Any, Any], np.ndarray[Any,
         view = _references_at(host, layout)
     else:
         view = seen_at(host_bytes(host), layout)
-    if layout.dtype.char == "V" and not (handle._view is None or handle._view[1]):
+    if handle._view is not None and not handle._view[1] and layout.dtype.char == "V":
         view.flags.writeable = False  # and so are the records of it
     handle._host, handle._seen = host, view
     return host, view
