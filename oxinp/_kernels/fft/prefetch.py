@@ -1,8 +1,8 @@
 """The row that a later block reads, fetched into the L2 cache meanwhile: the memory has work while blocks compute.
 
 So it is where a multiprocessor has one block or two: c64 rows of 16384 take 0.321 ms in place of 0.354, those of 15000
-a tenth less. With more blocks, of doubles, columns, real sequences and Bluestein's convolutions it took as long or up to a tenth
-longer.
+a tenth less. With more blocks, of doubles, of columns, of real sequences and in Bluestein's convolutions, it took as
+long or up to a tenth longer.
 """
 
 from __future__ import annotations
