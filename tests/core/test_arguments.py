@@ -26,6 +26,7 @@ class Index:
         return self.value
 
 
+SFLOAT = numpy._core._multiarray_umath._get_sfloat_dtype()
 HOLDER = []
 HOLDER.append(HOLDER)
 
@@ -102,6 +103,11 @@ PROGRAMS = {
     "a product of differences of times": lambda np: np.dot(np.ones((2, 2), "m8[s]"), np.ones((2, 2), "i8")),
     "differences of times into themselves": lambda np: (b := np.ones(2, "m8[s]"), np.dot(np.ones((2, 2), "m8[s]"), b)),
     "an outer product of too many axes": lambda np: np.add.outer(np.ones((1,) * 33), np.ones((1,) * 33)),
+    "dtypes that no array interface names": lambda np: [
+        np.arange(3.0).view(SFLOAT(2.0)).view("f8"),
+        np.sort(np.array([3.0, 1.0, 2.0]).view(SFLOAT(1.0))).view("f8"),
+        np.arange(6.0).reshape(2, 3).T.view(SFLOAT(2.0))[1:].astype("f8"),
+    ],
     "records that are read only": lambda np: (
         a := np.array([(1, 2), (1, 2)], "i1,i2"),
         setattr(a.flags, "writeable", False),

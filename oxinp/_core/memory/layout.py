@@ -445,8 +445,11 @@ def _is_injective(layout: Layout) -> bool:
 
 
 def _ghost(layout: Layout) -> tuple[np.ndarray[Any, Any], int]:
-    ground = np.empty(1, layout.dtype)
-    array = np.lib.stride_tricks.as_strided(ground, layout.shape, layout.strides)
+    try:
+        array = np.lib.stride_tricks.as_strided(np.empty(1, layout.dtype), layout.shape, layout.strides)
+    except TypeError:  # of a dtype of somebody's own, which no array interface names
+        low, high = layout.extent
+        array = np.ndarray(layout.shape, layout.dtype, np.empty(high - low, np.uint8), -low, layout.strides)
     return array, address_of(array)
 
 
