@@ -3,7 +3,7 @@ import operator
 import numpy as np
 import pytest
 
-from oxinp._kernels.elementwise import plan as elementwise
+from oxinp._kernels.elementwise import access, staging
 from oxinp._kernels.problem import Instr
 from oxinp._ptx.types import from_dtype, i64, pred
 from tests.comparator import assert_same
@@ -232,7 +232,7 @@ def test_transposed_inputs_with_steps(session, step):
     ],
 )
 def test_what_is_stored_several_times_is_computed_once(session, shape, axis, dtype, monkeypatch):
-    monkeypatch.setattr(elementwise, "MIN_REPEATED", 1)
+    monkeypatch.setattr(staging, "MIN_REPEATED", 1)
     rng = np.random.default_rng(len(shape))
     lengths = (*shape[:axis], 1, *shape[axis + 1 :])
     a, b = (np.broadcast_to(random_values(rng, lengths, np.dtype(dtype)), shape) for _ in range(2))
@@ -245,7 +245,7 @@ def test_what_is_stored_several_times_is_computed_once(session, shape, axis, dty
 
 @pytest.mark.parametrize("seed", range(20))
 def test_wide_indices(session, seed, monkeypatch):
-    monkeypatch.setattr(elementwise, "MAX_INDEX_32", 0)
+    monkeypatch.setattr(access, "MAX_INDEX_32", 0)
     rng = np.random.default_rng(seed)
     shape = random_shape(rng) if seed else (70, 90)
     x, y = (

@@ -278,6 +278,7 @@ def test_large_filters_are_read_from_both_sides(session, n, dtype, monkeypatch):
     found = []
     for large in (1 << 20, 0):
         monkeypatch.setattr(tiling, "LARGE_TABLE", large)
+        monkeypatch.setattr(tiling, "LARGE_CHIRP", {8: large, 16: large})
         kernel.make.cache_clear()
         x = random((n, 3), dtype)
         target = np.empty_like(x)
@@ -295,6 +296,7 @@ def test_large_filters_are_read_from_both_sides(session, n, dtype, monkeypatch):
 @pytest.mark.parametrize("n", [331, 1009])
 def test_convolutions_by_products_of_roots(session, n, monkeypatch):
     monkeypatch.setattr(tiling, "LARGE_TABLE", 0)
+    monkeypatch.setattr(tiling, "LARGE_CHIRP", {8: 0, 16: 0})
     x = random((n, 3), "F")
     target = np.empty_like(x)
     made = transformed(session, x, target, 0)

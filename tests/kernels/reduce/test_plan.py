@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from oxinp._kernels.elementwise import plan as elementwise
+from oxinp._kernels.elementwise import access
 from oxinp._kernels.problem import Instr, Operand
 from oxinp._kernels.reduce import columns, passes, rows
 from oxinp._kernels.reduce.operators import extremum_of_bytes
@@ -172,7 +172,7 @@ def test_no_elements(session, shape, axes):
 
 @pytest.mark.parametrize("seed", range(10))
 def test_wide_indices(session, seed, monkeypatch):
-    monkeypatch.setattr(elementwise, "MAX_INDEX_32", 0)
+    monkeypatch.setattr(access, "MAX_INDEX_32", 0)
     rng = np.random.default_rng(seed)
     shape = [(3000, 64), (70_000,), (300, 9)][seed] if seed < 3 else random_shape(rng)
     x = random_view(rng, shape, np.dtype("i4"))
