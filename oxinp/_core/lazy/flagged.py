@@ -43,6 +43,7 @@ _BETWEEN = tuple(
             "_core.array.",
             "_core.manipulation.copy",
             "_core.ops.index",
+            "_core.ops.by_key",
             "_core.subclass",
         ),
         *("_core.reduction.", "_api.reductions", "_api.fronts"),
