@@ -10,7 +10,7 @@ from numpy.linalg import _linalg as numpys
 
 from oxinp._api.crossovers import placed
 from oxinp._api.fronts import as_ours, enter_without_reading, implements
-from oxinp._api.rebound import rebound
+from oxinp._api.rebound import rebound, replace
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.ops import factorise, spectral
 from oxinp.linalg import _eig, _spectral
@@ -188,6 +188,16 @@ def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
     return x[:, 0] if b.ndim == 1 else x, residuals, np.int32(rank), s
 
 
+def _finite_svdvals(x: Any) -> Any:
+    """Return singular values, of which NumPy's are NaN where a matrix is not finite."""
+    try:
+        return svdvals(x)
+    except np.linalg.LinAlgError:
+        raise Unsupported("a matrix that is not finite, of a stack perhaps") from None
+
+
+if hasattr(numpys, "_cond_svdvals"):  # from NumPy 2.5 on `cond` has singular values of its own
+    replace(numpys, "_cond_svdvals", _finite_svdvals)
 _spectral_cond = rebound(np.linalg.cond)
 
 
