@@ -1,4 +1,4 @@
-"""What kernels that factor panels of LU have in common: rows in shared memory, exchanges, the status."""
+"""What kernels that factor panels have in common: rows in shared memory; of LU also exchanges and the status."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from oxinp._ptx.types import Type, i64, u32, u64
 
 if TYPE_CHECKING:
     from oxinp._ptx import Builder
+    from oxinp._ptx.memory import Pointer
     from oxinp._ptx.value import Value
 
 WARP = 32
@@ -17,7 +18,52 @@ NOWHERE = 0xFFFFFFFF
 UNROLL = 4
 
 
-class PanelKernel:
+class PanelRows:
+    """How the rows of a block come into shared memory, in a kernel that factors panels of LU or of QR.
+
+    Attributes
+    ----------
+    k : Builder
+    type : Type
+    height, width, line : int
+        Rows of a block, columns of a panel, elements from one row to the next in shared memory.
+    top, num_rows, num_columns, pitch : Value
+        The block's first row in the panel; what the panel has; elements from one row to the next.
+    a, tile : Pointer
+        The panel, and the rows in shared memory.
+    """
+
+    k: Builder
+    type: Type
+    height: int
+    width: int
+    line: int
+    top: Value
+    num_rows: Value
+    num_columns: Value
+    pitch: Value
+    a: Pointer
+    tile: Pointer
+
+    def copy_in(self) -> None:
+        """Let the block's rows come in, zeros where there are none."""
+        k, copies, nbytes, block = self.k, AsyncCopies(self.k), self.type.nbytes, self.k.block[0]
+        total = self.height * self.width
+        with k.range(k.tid, total, block * UNROLL) as start:
+            for i in range(UNROLL):
+                number = start + i * block if i else start
+                row, column = number / self.width, number % self.width
+                is_present = (self.top + row < self.num_rows) & (column < self.num_columns)
+                place = k.cast(self.top + row, i64) * self.pitch + k.cast(column, i64)
+                source = self.a.at(k.where(is_present, place, k.const(0, i64)))
+                valid = k.where(is_present, k.const(nbytes, u32), 0)
+                copies.start(self.tile.at(row * self.line + column), source, nbytes, valid)
+        copies.commit()
+        copies.wait()
+        k.barrier()
+
+
+class PanelKernel(PanelRows):
     """What kernels of panels have in common, while one is built: its rows in shared memory, exchanges, the status.
 
     Parameters
@@ -56,23 +102,6 @@ class PanelKernel:
         self.is_noting = (self.rank == 0) & (k.warp == k.block[0] // WARP - 1)
 
     # -- memory
-
-    def copy_in(self) -> None:
-        """Let the block's rows come in, zeros where there are none."""
-        k, copies, nbytes, block = self.k, AsyncCopies(self.k), self.type.nbytes, self.k.block[0]
-        total = self.height * self.width
-        with k.range(k.tid, total, block * UNROLL) as start:
-            for i in range(UNROLL):
-                number = start + i * block if i else start
-                row, column = number / self.width, number % self.width
-                is_present = (self.top + row < self.num_rows) & (column < self.num_columns)
-                place = k.cast(self.top + row, i64) * self.pitch + k.cast(column, i64)
-                source = self.a.at(k.where(is_present, place, k.const(0, i64)))
-                valid = k.where(is_present, k.const(nbytes, u32), 0)
-                copies.start(self.tile.at(row * self.line + column), source, nbytes, valid)
-        copies.commit()
-        copies.wait()
-        k.barrier()
 
     def copy_out(self) -> None:
         """Store the block's rows."""
@@ -142,4 +171,4 @@ class PanelKernel:
                 self.status.atomic("min", 0, wide[0] * wide[1] + wide[2])
 
 
-__all__ = ["NOWHERE", "WARP", "WIDTHS", "PanelKernel"]
+__all__ = ["NOWHERE", "WARP", "WIDTHS", "PanelKernel", "PanelRows"]

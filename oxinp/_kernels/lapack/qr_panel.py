@@ -22,17 +22,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from oxinp._kernels.gemm.multistage.warp_mma import multiply_add
 from oxinp._kernels.lapack.lu_panel import BLOCK, MAX_BLOCKS, Board
-from oxinp._kernels.lapack.panel_kernel import WIDTHS
+from oxinp._kernels.lapack.panel_kernel import WIDTHS, PanelRows
 from oxinp._kernels.plan import Argument, Launch, Work
 from oxinp._ptx import Builder, Kernel
-from oxinp._ptx.async_copy import AsyncCopies
 from oxinp._ptx.kernel import retraceable
 from oxinp._ptx.types import Type, i64, u32
 
 if TYPE_CHECKING:
     from oxinp._ptx.value import Value
-
-UNROLL = 4
 
 
 class QrPanelSpec(NamedTuple):
@@ -72,7 +69,7 @@ def make(spec: QrPanelSpec) -> Kernel:
     return _Panel(spec).build()
 
 
-class QrPanelKernel:
+class QrPanelKernel(PanelRows):
     """What kernels of panels have in common, while one is built: rows in shared memory, reflectors, M.
 
     Parameters
@@ -111,22 +108,6 @@ class QrPanelKernel:
         self.m, self.tau = self.m.at(wide * self.m_move), self.tau.at(wide * self.tau_move)
 
     # -- memory
-
-    def copy_in(self) -> None:
-        """Let the block's rows come in, zeros where there are none."""
-        k, copies, nbytes, block = self.k, AsyncCopies(self.k), self.type.nbytes, self.k.block[0]
-        with k.range(k.tid, self.height * self.width, block * UNROLL) as start:
-            for i in range(UNROLL):
-                number = start + i * block if i else start
-                row, column = number / self.width, number % self.width
-                is_present = (self.top + row < self.num_rows) & (column < self.num_columns)
-                place = k.cast(self.top + row, i64) * self.pitch + k.cast(column, i64)
-                source = self.a.at(k.where(is_present, place, k.const(0, i64)))
-                valid = k.where(is_present, k.const(nbytes, u32), 0)
-                copies.start(self.tile.at(row * self.line + column), source, nbytes, valid)
-        copies.commit()
-        copies.wait()
-        k.barrier()
 
     def copy_out(self) -> None:
         """Write R with the reflectors below, the reflectors, tau, and the diagonal of M."""
