@@ -111,6 +111,7 @@ class Profile:
         self._start = 0.0
         self._origin: Any = None
         self._lock = free_in_children(threading.Lock())
+        self._is_over = False
         self._open = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
@@ -136,6 +137,8 @@ class Profile:
             current.flush()
         finally:
             self._open.close()
+            with self._lock:  # other threads may be inside a call that notes what it has done
+                self._is_over = True
         if backend is not None:
             with contextlib.suppress(Exception) if any(exception) else contextlib.nullcontext():
                 backend.synchronize()
@@ -204,8 +207,7 @@ class Profile:
                 launch(*varying)
                 launched = _Launched(kernel.name, work, start, _mark(backend), current.user_line())
                 self._nameless.launches.append(launched)
-                with self._lock:
-                    self._kernels.append(launched)
+                self._note(self._kernels, launched)
 
             return launch_between_events
 
@@ -236,8 +238,12 @@ class Profile:
     def add(self, kind: str, name: str, begin: float, seconds: float, nbytes: int) -> None:
         """Note something that the host did, given by its `time.perf_counter`."""
         span = Span(kind, name, begin - self._start, seconds, nbytes, current.user_line())
+        self._note(self.spans, span)
+
+    def _note(self, noted: list[Any], entry: Any) -> None:
         with self._lock:
-            self.spans.append(span)
+            if not self._is_over:
+                noted.append(entry)
 
 
 _COPIES = {"upload": "host to device", "download": "device to host", "copy": "on the device"}
