@@ -48,8 +48,8 @@ def watch_plans(monkeypatch, module, name, *, is_late):
     """Return the list that a planner's plans go to; `is_late` has what is urgent done behind what may run beside it."""
     planner, plans = getattr(module, name), []
 
-    def planned(*given):
-        made = planner(*given)
+    def planned(*given, **options):
+        made = planner(*given, **options)
         if is_late:
             swapped = [Beside(step.rest, step.urgent) if isinstance(step, Beside) else step for step in made.steps]
             made = made.replace(steps=tuple(swapped))

@@ -16,7 +16,18 @@ from oxinp._kernels.lapack.rows import ExchangeSpec, PermuteSpec
 from oxinp._kernels.plan import Beside, Launch, Scratch, in_order, outputs
 from oxinp._kernels.problem import Operand
 from oxinp._ptx.types import c64, c128, f32, f64, from_dtype
-from tests.kernels.lapack.case import RATIO, draw, factored, inverse, run, solution, watch_plans
+from tests.kernels.lapack.case import (
+    RATIO,
+    draw,
+    factored,
+    inverse,
+    operand_of,
+    run,
+    solution,
+    stack_of,
+    status,
+    watch_plans,
+)
 from tests.kernels.lapack.spills import check_assembled
 from tests.kernels.machine import machine
 from tests.thinned import thinned
@@ -105,6 +116,45 @@ def test_block_columns_that_are_narrower_near_the_end(is_late, monkeypatch):
     assert status == diagonal.NO_ZERO
     assert sum(isinstance(step, Beside) for step in plans[0].steps) == 8
     check_factors(found, a)
+
+
+def ahead_of(width):
+    """A device on which block columns are so wide and look ahead."""
+    answer = {"width": width, "group": 32, "looks_ahead": True}
+    return SimpleNamespace(**vars(DEVICE) | {"tuned": lambda _: answer})
+
+
+@pytest.mark.parametrize("looks_ahead", [True, False])
+def test_of_matrices_of_which_l_is_not_asked_for_less_changes_places(looks_ahead):
+    """U, pivots and permutations are the same."""
+    device = ahead_of(64) if looks_ahead else SimpleNamespace(**vars(DEVICE) | {"tuned": lambda _: {"width": 64}})
+    a = draw(np.random.default_rng(9), "f8", 140, 145)
+    plans = [lu.plan_factor(stack_of(a), device, keeps_lower=flag) for flag in (True, False)]
+    made = a, np.zeros(140, np.uint32), np.zeros(140, np.uint32), status()
+    whole, upper = (run(machine(), plan, made) for plan in plans)
+    assert np.array_equal(np.triu(whole[0]), np.triu(upper[0]))
+    for found, wanted in zip(upper[1:], whole[1:], strict=True):
+        assert np.array_equal(found, wanted)
+    launches = [[step for step in in_order(plan.steps) if isinstance(step, Launch)] for plan in plans]
+    moved = [sum(step.work.nbytes for step in steps if step.kernel.name == "exchange_rows") for steps in launches]
+    assert moved[1] < 0.8 * moved[0]
+
+
+@pytest.mark.parametrize("is_late", [True, pytest.param(False, marks=pytest.mark.slow)])
+def test_matrices_come_in_while_the_first_block_column_is_factored(is_late, monkeypatch):
+    """Column by column in memory, whichever side comes first."""
+    rng, device = np.random.default_rng(10), ahead_of(64)
+    a, b = draw(rng, "f8", 70, 70), draw(rng, "f8", 70, 3)
+    wanted, _ = solution(machine(), device, a.T.copy(), b)
+    monkeypatch.setattr(lu, "FILLS_AHEAD", 70)
+    plans = watch_plans(monkeypatch, lu, "plan_factor", is_late=is_late)
+    plan = lapack.plan_solve(b.shape, operand_of(a.T), operand_of(b), device)
+    x, word = run(machine(), plan, (np.full_like(b, np.nan), status()), (a, b))
+    first = next(step for step in plans[0].steps if isinstance(step, Beside))
+    copies = first.urgent if is_late else first.rest
+    assert [step.kernel.name.split("_")[0] for step in copies] == ["elementwise"] * 2
+    assert word == diagonal.NO_ZERO
+    assert np.array_equal(x, wanted)
 
 
 def test_products_beside_a_cluster_leave_it_its_multiprocessors():
