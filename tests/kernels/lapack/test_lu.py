@@ -140,6 +140,22 @@ def test_of_matrices_of_which_l_is_not_asked_for_less_changes_places(looks_ahead
     assert moved[1] < 0.8 * moved[0]
 
 
+@pytest.mark.parametrize("dtype", ["f8", pytest.param("c16", marks=pytest.mark.slow)])
+def test_lists_of_exchanges_come_to_shared_memory_at_once(dtype, monkeypatch):
+    """The same rows change places."""
+    a, found = draw(np.random.default_rng(11), dtype, 100, 103), []
+    for fewest in (2, 100):
+        monkeypatch.setattr(rows, "FEWEST_KEPT", fewest)
+        plan = lu.plan_factor(stack_of(a), ahead_of(64))
+        made = a, np.zeros(100, np.uint32), np.zeros(100, np.uint32), status()
+        found.append(run(machine(), plan, made))
+        kernels = {step.kernel for step in in_order(plan.steps) if isinstance(step, Launch)}
+        assert sum(kernel.name == "exchange_rows" for kernel in kernels) == (2 if fewest == 2 else 1)
+    check_factors(found[0][:3], a)
+    for x, y in zip(*found, strict=True):
+        assert np.array_equal(x, y)
+
+
 @pytest.mark.parametrize("is_late", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_matrices_come_in_while_the_first_block_column_is_factored(is_late, monkeypatch):
     """Column by column in memory, whichever side comes first."""
@@ -408,5 +424,6 @@ def test_kernels_of_clusters_assemble_without_spills(request, tmp_path):
         *(back_substitution.make(BackSubstitutionSpec(type_, 128, 1, follows=True)) for type_ in (f32, f64, c64)),
         *(rows.make_exchange(ExchangeSpec(type_, width, True, 2)) for type_, width in ((f64, 32), (c128, 16))),
         rows.make_exchange(ExchangeSpec(c128, 16, follows=True)),
+        *(rows.make_exchange(ExchangeSpec(type_, 16, True, 1, 64)) for type_ in (f64, c128)),
     ]
     check_assembled(kernels, request, tmp_path, {"sm_90": "8.0"})
