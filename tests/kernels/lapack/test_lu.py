@@ -389,6 +389,15 @@ def test_inverses(dtype, shape):
     assert (norms[0] <= RATIO * shape[-1] * np.finfo(dtype).eps * norms[1] * norms[2]).all()
 
 
+@pytest.mark.parametrize(
+    ("cc", "num_sms", "most"), [((9, 0), 132, 16), ((10, 0), 148, 16), ((12, 0), 170, 8), ((9, 0), 78, 8)]
+)
+def test_clusters_are_as_large_as_devices_are_known_for(cc, num_sms, most):
+    device = SimpleNamespace(**vars(CLUSTERS) | {"cc": cc, "num_sms": num_sms})
+    found = [lu_cluster.choose(f64, rows_, device) for rows_ in range(1000, 9000, 1000)]
+    assert max(spec.num_blocks for spec in found if spec is not None) == most
+
+
 def test_more_rows_than_blocks_hold_are_refused():
     assert lapack.is_possible(f64, 1000, DEVICE)
     assert not lapack.is_possible(f64, 1 << 20, DEVICE)
