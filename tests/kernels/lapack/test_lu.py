@@ -245,6 +245,26 @@ def test_pivots_of_panels_that_are_factored_together():
     assert np.array_equal(factors[:35, :35], right[0][:35])  # rows below change places later on
 
 
+@pytest.mark.parametrize("dtype", ["f8", pytest.param("c8", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("value", [np.nan, -np.inf, 0])
+def test_pairs_of_panels_have_the_pivots_of_others(dtype, value, monkeypatch):
+    """Of NaN and infinity, the first in a column; where a column is zero, the row that is there."""
+    monkeypatch.setattr(lu_cluster, "SHAPES", ((32, 2), (64, 4)))
+    answer = {"width": 64, "group": 64, "looks_ahead": True}
+    pairs = SimpleNamespace(
+        **vars(CLUSTERS) | {"tuned": lambda choice: answer if choice.family == "lu/outer" else None}
+    )
+    a = draw(np.random.default_rng(12), dtype, 66, 66)
+    for column in (31, 40):
+        a[:, column] = a[:, column] if value else 0
+        a[[50, 60, 64], column] = value
+    found, wanted = (factored(machine(), device, a) for device in (pairs, DEVICE))
+    for x, y in zip(found[1:], wanted[1:], strict=True):
+        assert np.array_equal(x, y)
+    assert found[-1] == (diagonal.NO_ZERO if value else 31)
+    assert np.array_equal(np.isfinite(found[0]), np.isfinite(wanted[0]))
+
+
 @pytest.mark.parametrize(
     ("dtype", "n", "columns", "scale"),
     [
