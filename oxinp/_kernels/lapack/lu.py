@@ -149,8 +149,8 @@ def plan_factor(stack: Stack, device: Device, fill: Fills | None = None, *, keep
         ``fill(low, high)`` returns the steps that write columns `low` to `high` of the matrices, the first output;
         without, these are there.
     keeps_lower : bool
-        L is asked for. Without, what is left of a block column's diagonal is not exchanged any more once U and the
-        permutation do not depend on it.
+        L is asked for. Without, its rows are no longer exchanged once the products with them are done, and what is left
+        of L is of no use.
     """
     return _Factor(stack, device, fill, keeps_lower=keeps_lower).plan()
 
@@ -160,7 +160,7 @@ class _Factor:
 
     def __init__(self, stack: Stack, device: Device, fill: Fills | None, *, keeps_lower: bool) -> None:
         self.stack, self.device = stack, device
-        self.fill: Fills = fill or (lambda low, high: ())  # noqa: ARG005 - of the type's form
+        self.fill: Fills = fill or (lambda low, high: ())  # noqa: ARG005 - the signature of `Fills`
         self.keeps_lower = keeps_lower
         self.a, self.pivots, self.permutation, self.status = (Argument(f"out{i}") for i in range(4))
         self.width = WIDTHS[stack.type.nbytes]
@@ -226,6 +226,7 @@ class _Factor:
 
         Only then rows change places there, and in the block columns before, which the products read. The largest
         product begins with the first panel of the next block column, so that a cluster has its multiprocessors first.
+        Beside the first block column, what is right of it is copied in.
         """
         end, first = self.stack.num_columns, blocks[0]
         middle = first[1] if self.stack.num_rows >= FILLS_AHEAD else end
