@@ -27,7 +27,7 @@ from oxinp._driver.event import Event
 from oxinp._driver.graph import Graph
 from oxinp._driver.launch import LaunchAttribute, Launcher
 from oxinp._kernels.elementwise.plan import contiguous_strides
-from oxinp._kernels.lapack import back_substitution, lu_cluster, small_inverse
+from oxinp._kernels.lapack import back_substitution, lu, lu_cluster, rows, small_inverse
 from oxinp._kernels.lapack import plan as lapack
 from oxinp._kernels.plan import Beside, Launch, in_order
 from oxinp._kernels.problem import Operand
@@ -92,11 +92,13 @@ ALTERNATIVES = {
     "solve f8": (
         {},
         {(lu_cluster, "MOST_PANELS"): 1},
+        {(lu, "FILLS_AHEAD"): 1 << 20},
+        {(rows, "FEWEST_KEPT"): 1 << 20},
         {(back_substitution, "LENGTHS"): (64,)},
         {(back_substitution, "MOST_COLUMNS"): 0},
     ),
     "solve f4": ({}, {(lapack, "WIDENED"): 1 << 20}),
-    "inv f8": ({}, {(small_inverse, "STEP"): 4}),
+    "inv f8": ({}, {(small_inverse, "STEP"): 4}, {(lu, "FILLS_AHEAD"): 1 << 20}),
 }
 
 

@@ -7,6 +7,7 @@ import oxinp
 import oxinp.scipy.linalg
 from oxinp import _runtime
 from oxinp._core.ops import factorise, spectral, stacks
+from oxinp._kernels.lapack import jacobi
 from oxinp._runtime import hooks
 
 pytestmark = pytest.mark.usefixtures("on_device")
@@ -111,6 +112,17 @@ def of_spectrum(a):
     return v * w @ v.T
 
 
+def of_singular_values(a):
+    u, s, vh = oxinp.linalg.svd(a)
+    return u * s @ vh
+
+
+def least_squares(a):
+    """Of a matrix so tall that R of it is decomposed."""
+    tall = oxinp.concatenate([a, a[:, ::-1]])
+    return oxinp.linalg.lstsq(tall, tall @ a)[0]
+
+
 SINGLE = {
     "inv": (oxinp.linalg.inv, np.linalg.inv),
     "solve": (lambda a: oxinp.linalg.solve(a, a), lambda a: np.eye(len(a))),
@@ -119,15 +131,28 @@ SINGLE = {
     "lu": (lambda a: rebuilt_by_lu(oxinp.scipy.linalg.lu(a)), lambda a: a),
     "hessenberg": (hessenberg, lambda a: a),
     "pivoted qr": (with_pivoting, lambda a: a),
-    "eigh": (of_spectrum, lambda a: a + a.T),  # of an order that the emulator's tests are too small for
+    "eigh": (of_spectrum, lambda a: a + a.T),
+    "svd": (of_singular_values, lambda a: a),
+    "svdvals": (oxinp.linalg.svdvals, np.linalg.svdvals),
+    "lstsq": (least_squares, lambda a: a),
 }
 """What is computed of one matrix, and what NumPy makes of it."""
+SPECTRAL = ("eigh", "svd", "svdvals", "lstsq")
+SLOW = ("eigh", "svdvals")  # on the emulator, and parts of others
 
 
-@pytest.mark.parametrize("name", [pytest.param(x, marks=pytest.mark.gpu if x == "eigh" else ()) for x in SINGLE])
+@pytest.fixture
+def few_lanes(monkeypatch):
+    """Let blocks hold matrices of at most 32 rows: the emulator is slow for those that none would hold otherwise."""
+    if _runtime.current().name == "emulator":
+        monkeypatch.setattr(jacobi, "LANES", {rows: lanes for rows, lanes in jacobi.LANES.items() if rows <= 32})
+
+
+@pytest.mark.usefixtures("few_lanes")
+@pytest.mark.parametrize("name", [pytest.param(x, marks=pytest.mark.slow if x in SLOW else ()) for x in SINGLE])
 def test_single_matrices_take_less_workspace(plans, monkeypatch, name):
     """The first way has no memory for its workspace, which another one gets, with room for what that needs."""
-    order = 72 if _runtime.current().name == "emulator" else 1024
+    order = (37 if name in SPECTRAL else 72) if _runtime.current().name == "emulator" else 1024
     a = np.random.default_rng(1).standard_normal((order, order)) + 3 * np.eye(order)
     ours, numpys = SINGLE[name]
     backend, refused = _runtime.current(), []

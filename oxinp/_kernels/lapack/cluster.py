@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 PORTABLE = 8  # blocks of a cluster that every device takes
 RESERVED = 1  # multiprocessors for each block of a cluster beside which there is other work
 MIN_SMS = 100  # of a GPU of 7 or 8 GPCs, some of which have 16 then
+LARGE = (9, 10)  # major compute capabilities that are known for clusters of 16 blocks
 
 
 class ClusterSpec(Protocol):
@@ -59,7 +60,8 @@ def remainder(device: Device, spec: ClusterSpec | None) -> Device:
 
 def _is_launchable(spec: ClusterSpec, device: Device) -> bool:
     """Whether a device takes a cluster: of more than 8 blocks where its GPCs have as many multiprocessors."""
-    has_room = spec.num_blocks <= PORTABLE or device.num_sms >= MIN_SMS
+    is_large = device.cc[0] in LARGE and device.num_sms >= MIN_SMS
+    has_room = spec.num_blocks <= PORTABLE or is_large
     return device.cc >= (9, 0) and has_room and spec.shared_nbytes <= device.max_shared_nbytes
 
 

@@ -10,9 +10,7 @@ from oxinp._kernels.gemm.operand import Matrices
 from oxinp._kernels.gemm.variant import Variant
 from oxinp._kernels.lapack import jacobi
 from oxinp._kernels.lapack.divide import (
-    BLOCK,
     LEAF,
-    NUM_WARPS,
     PREPARE,
     ROOTS,
     ROTATE,
@@ -23,6 +21,7 @@ from oxinp._kernels.lapack.divide import (
     make,
     most_rows,
 )
+from oxinp._kernels.lapack.secular import BLOCK, NUM_WARPS
 from oxinp._kernels.plan import Argument, Fill, Launch, Plan, Scratch
 from oxinp._ptx.types import Type
 

@@ -25,17 +25,20 @@ from oxinp._kernels.plan import Argument, Fill, Plan, Scratch, beside
 from oxinp._ptx.types import c64
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from oxinp._kernels.choice import Device
     from oxinp._kernels.lapack.lu_cluster import ClusterSpec
     from oxinp._kernels.plan import Launch, Step
     from oxinp._ptx.types import Type
 
+    Fills = Callable[[int, int], Sequence[Step]]
+
 OUTER_WIDTHS = (64, 128, 256, 512, 1024)  # of block columns
 GROUPS = (32, 128, 256, 512)
 LOOKS_AHEAD = True  # where that was measured to be faster, see `outer`
 AHEAD = 2048  # rows above which it is; with fewer, panels take longer than all that may run beside them
+FILLS_AHEAD = 8192  # rows from which what is right of the first block column is copied in while that is factored
 NARROW_ROWS, NARROW_WIDTH = 6144, 256  # rows that are left from which on block columns are narrower, which look ahead
 UNIT_LOWER = Form(TRIANGULAR, is_lower=True, has_unit_diagonal=True)
 
@@ -132,20 +135,33 @@ def outer(stack: Stack, device: Device) -> Outer:
     return found
 
 
-def plan_factor(stack: Stack, device: Device) -> Plan:
+def plan_factor(stack: Stack, device: Device, fill: Fills | None = None, *, keeps_lower: bool = True) -> Plan:
     """Return the launches that factor matrices in place: P A = L U, the unit diagonal of L not stored.
 
     Outputs are the matrices; the pivots, min(rows, columns) u32 per matrix: the row that changed places with each; the
     permutation, u32: the row of A that each row is; the status, see `diagonal`.
+
+    Parameters
+    ----------
+    stack : Stack
+    device : Device
+    fill : callable, optional
+        ``fill(low, high)`` returns the steps that write columns `low` to `high` of the matrices, the first output;
+        without, these are there.
+    keeps_lower : bool
+        L is asked for. Without, its rows are no longer exchanged once the products with them are done, and what is left
+        of L is of no use.
     """
-    return _Factor(stack, device).plan()
+    return _Factor(stack, device, fill, keeps_lower=keeps_lower).plan()
 
 
 class _Factor:
     """A factorisation while it is planned."""
 
-    def __init__(self, stack: Stack, device: Device) -> None:
+    def __init__(self, stack: Stack, device: Device, fill: Fills | None, *, keeps_lower: bool) -> None:
         self.stack, self.device = stack, device
+        self.fill: Fills = fill or (lambda low, high: ())  # noqa: ARG005 - the signature of `Fills`
+        self.keeps_lower = keeps_lower
         self.a, self.pivots, self.permutation, self.status = (Argument(f"out{i}") for i in range(4))
         self.width = WIDTHS[stack.type.nbytes]
         self.depth = min(stack.num_rows, stack.num_columns)
@@ -155,7 +171,7 @@ class _Factor:
         most = -(-stack.num_rows // self.height)
         self.block = outer(stack, device)
         self.lows = self.block_columns()
-        self.columns = 0, stack.num_columns  # in which a panel's exchanges are made at once
+        self.columns = 0, 0  # in which a panel's exchanges are made at once
         num_lists = (
             max(stack.count, lu_cluster.MOST_PANELS)
             if not self.block.looks_ahead
@@ -178,7 +194,9 @@ class _Factor:
         if self.block.looks_ahead:
             self.look_ahead(blocks)
         else:
+            self.steps += self.fill(0, stack.num_columns)
             for low, high in blocks:
+                self.columns = self.kept_from(low), stack.num_columns
                 self.factor(low, high)
                 self.extend(low, high, (high, stack.num_columns))
         return self.scratch.plan(self.steps)
@@ -208,9 +226,13 @@ class _Factor:
 
         Only then rows change places there, and in the block columns before, which the products read. The largest
         product begins with the first panel of the next block column, so that a cluster has its multiprocessors first.
+        Beside the first block column, what is right of it is copied in.
         """
-        end = self.stack.num_columns
-        self.factor_block(*blocks[0])
+        end, first = self.stack.num_columns, blocks[0]
+        middle = first[1] if self.stack.num_rows >= FILLS_AHEAD else end
+        self.steps += self.fill(0, middle)
+        rest = self.fill(middle, end) if middle < end else ()
+        self.steps += beside(self.apart(self.factor_block, *first), rest)
         for own, following in pairwise(blocks):
             (low, high), right = own, (following[1], end)
             self.steps.append(self.exchange((low, end), own, 0, permutes=True))
@@ -219,8 +241,12 @@ class _Factor:
             urgent, rest = self.apart(self.factor_block, *following), self.apart(self.reduce_rest, own, right)
             self.steps += beside(urgent, rest)
         low, high = blocks[-1]
-        self.steps.append(self.exchange((0, end), (low, high), 0, permutes=True))
+        self.steps.append(self.exchange((self.kept_from(low), end), (low, high), 0, permutes=True))
         self.extend(low, high, (high, end))
+
+    def kept_from(self, low: int) -> int:
+        """Return the first column that is exchanged with the block column that begins at a column."""
+        return 0 if self.keeps_lower else low
 
     def apart(self, append: Callable[..., None], *given: object) -> list[Step]:
         """Return the steps that a call appends, without appending them."""
@@ -235,13 +261,13 @@ class _Factor:
         self.factor(low, high)
 
     def reduce_rest(self, own: tuple[int, int], columns: tuple[int, int]) -> None:
-        """Take the product with a block column off what is below in some columns; exchange rows left of it."""
+        """Take the product with a block column off what is below in some columns; exchange rows left of it, of L."""
         (low, high), stack = own, self.stack
         spec = lu_cluster.choose(stack.type, stack.num_rows - high, self.device)
         device = cluster.remainder(self.device, spec)
         if columns[0] < columns[1]:
             self.steps += reduced(stack, (high, stack.num_rows), columns, own, device, self.a)
-        if low:
+        if self.kept_from(low) < low:
             self.steps.append(self.exchange((0, high), own, 0))
 
     def factor(self, low: int, high: int) -> None:

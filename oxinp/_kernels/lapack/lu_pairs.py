@@ -13,49 +13,31 @@ Per pair: one way from block to block, and rows * width^2 multiply-adds.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from oxinp._kernels.gemm.multistage.warp_mma import multiply_add
-from oxinp._kernels.lapack.panel_kernel import NOWHERE, WARP, PanelKernel
+from oxinp._kernels.lapack.lu_pivots import PanelLine, PivotKernel
+from oxinp._kernels.lapack.panel_kernel import NOWHERE, WARP
 from oxinp._ptx.cluster_store import ClusterStores
-from oxinp._ptx.types import u32, u64
+from oxinp._ptx.types import u32
 
 if TYPE_CHECKING:
-    from oxinp._ptx import Builder
     from oxinp._ptx.memory import Pointer
     from oxinp._ptx.value import Value
 
 SOLVED_ROWS = 8  # that a thread has of U at a time, beside its own row
 
 
-class PanelLine:
-    """A row of a thread: its elements from the column on that is eliminated, its multipliers, its position."""
-
-    def __init__(self, k: Builder, tile: Pointer, number: Value, num_rows: Value, width: int) -> None:
-        self.multipliers = tile
-        self.values = [k.var(tile[i]) for i in range(width)]
-        self.position = k.var(number)  # in the panel
-        self.is_present = number < num_rows
-
-
-class PanelPairKernel(PanelKernel):
+class PanelPairKernel(PivotKernel):
     """The kernel of a panel, or of two, while it is built.
 
     Attributes
     ----------
-    spec : ClusterSpec
-    columns, vector, num_warps, line : int
-        Of a panel; elements of 16 bytes; of a block; elements from one row to the next in shared memory.
-    lines : list of PanelLine
-        Of a thread.
+    line : int
+        Elements from one row to the next in shared memory.
     """
 
-    spec: Any
-    columns: int
-    vector: int
-    num_warps: int
     line: int
-    lines: list[PanelLine]
 
     def take_pair(self) -> None:
         """Take what pairs need of shared memory."""
@@ -67,11 +49,6 @@ class PanelPairKernel(PanelKernel):
     def upper(self, row: Value | int) -> Pointer:
         """A row of U in the second panel, once it is solved for."""
         return self.pivot_rows.at(row * (2 * self.columns) + self.columns)
-
-    def words_of(self, part: Value) -> list[Value]:
-        """The words of 32 bits of a real number, the lower one first."""
-        k = self.k
-        return [k.bitcast(part, u32)] if part.type.bits == 32 else list(k.unpack(k.bitcast(part, u64)))
 
     def proceed(self, first: Value) -> None:
         """Bring the panel that begins at a column up to date with the one before."""
@@ -140,4 +117,4 @@ class PanelPairKernel(PanelKernel):
                 self.upper(row)[k.tid] = value.get()
 
 
-__all__ = ["PanelLine", "PanelPairKernel"]
+__all__ = ["PanelPairKernel"]

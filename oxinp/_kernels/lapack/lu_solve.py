@@ -15,21 +15,22 @@ from oxinp._kernels.plan import Argument, Plan, Scratch
 
 if TYPE_CHECKING:
     from oxinp._kernels.choice import Device
+    from oxinp._kernels.lapack.lu import Fills
     from oxinp._kernels.plan import Step
 
 UPPER = Form(TRIANGULAR, is_lower=False)
 
 
-def plan_solve(stack: Stack, device: Device) -> Plan:
+def plan_solve(stack: Stack, device: Device, fill: Fills | None = None) -> Plan:
     """Return the launches that solve A X = B, where [A B] are matrices with more columns than rows, in place.
 
-    Eliminating A takes what lies beside it along: rows change places, and L Y = B is solved. Outputs are the factors
-    and X, in the places of A and B, and the status.
+    Eliminating A takes what lies beside it along: rows change places, and L Y = B is solved. Outputs are U and X, in
+    the places of A and B, and the status; of L nothing is kept. Parameters are those of `lu.plan_factor`.
     """
     scratch = Scratch()
     order, count = stack.num_rows, stack.count
     pivots, permutation = scratch.take(4 * order * count), scratch.take(4 * order * count)
-    factor = lu.plan_factor(stack, device)
+    factor = lu.plan_factor(stack, device, fill, keeps_lower=False)
     more = scratch.take_of(factor)
     a, status = (Argument(f"out{i}") for i in range(2))
     columns = (order, stack.num_columns)
@@ -77,15 +78,16 @@ def plan_solve_apart(stack: Stack, num_columns: int, b_strides: tuple[int, int, 
     return scratch.plan(steps)
 
 
-def plan_invert(stack: Stack, device: Device) -> Plan:
+def plan_invert(stack: Stack, device: Device, fill: Fills | None = None) -> Plan:
     """Return the launches that invert matrices.
 
-    Outputs are the inverses, in C order, what takes the place of A, and the status.
+    Outputs are the inverses, in C order, what takes the place of A, and the status. Parameters are those of
+    `lu.plan_factor`.
     """
     scratch = Scratch()
     order, count, type_ = stack.num_rows, stack.count, stack.type
     pivots, permutation = scratch.take(4 * order * count), scratch.take(4 * order * count)
-    factor = lu.plan_factor(stack, device)
+    factor = lu.plan_factor(stack, device, fill)
     more = scratch.take_of(factor)
     start = scratch.take(4 * order * count)
     middle = scratch.take(order * order * count * type_.nbytes)

@@ -10,7 +10,7 @@ from oxinp._kernels.elementwise import plan as elementwise
 from oxinp._kernels.gemm import select
 from oxinp._kernels.gemm.operand import Matrices
 from oxinp._kernels.gemm.variant import Variant
-from oxinp._kernels.lapack import block_reflectors, lu_panel, pivoted_panel, rows, scaling
+from oxinp._kernels.lapack import block_reflectors, lu_panel, pivoted_strips, rows, scaling
 from oxinp._kernels.lapack.lu import Stack, contiguous
 from oxinp._kernels.lapack.qr import Qr, upper
 from oxinp._kernels.lapack.resident import WIDTH
@@ -31,7 +31,7 @@ PITCH = 16  # elements that rows are multiples of where we choose
 
 def is_possible(type: Type, shape: tuple[int, int], device: Device) -> bool:
     """Whether there are kernels for a matrix of a shape."""
-    return pivoted_panel.is_possible(type, shape, device) and shape[0] <= lu_panel.most_rows(type, device)
+    return pivoted_strips.is_possible(type, shape, device) and shape[0] <= lu_panel.most_rows(type, device)
 
 
 @cache
@@ -81,7 +81,7 @@ class _Pivoted:
         within = Operand(type_, (stack.pitch, 1))
         moved = elementwise.plan(self.shape, (a,), (), (Output(0, within),), self.device)
         words = self.scratch.take(scaling.WORD_NBYTES)
-        told = pivoted_panel.board(self.scratch, type_, self.shape, self.device)
+        told = pivoted_strips.board(self.scratch, type_, self.shape, self.device)
         self.steps += moved.on(out0=self.held)
         self.steps += scaling.scaled(stack, self.held, words)
         self.steps += [
@@ -103,7 +103,7 @@ class _Pivoted:
         for first in range(0, self.depth, WIDTH):
             width = min(WIDTH, self.depth - first)
             self.steps.append(
-                pivoted_panel.launch(type_, self.shape, (first, width), (stack.pitch, v[1]), places, told, self.device)
+                pivoted_strips.launch(type_, self.shape, (first, width), (stack.pitch, v[1]), places, told, self.device)
             )
             self.update(first, width)
         self.steps.append(scaling.scaled_back(stack, self.held, words))

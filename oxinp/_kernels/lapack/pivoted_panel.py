@@ -30,7 +30,6 @@ import numpy as np
 
 from oxinp._kernels.gemm.multistage.warp_mma import multiply_add
 from oxinp._kernels.lapack.resident import BLOCK, NUM_WARPS, WARP, WIDTH, ResidentPanel, share_of
-from oxinp._kernels.plan import Argument, Launch, Scratch, Work
 from oxinp._kernels.problem import MAX_KERNELS
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.kernel import retraceable
@@ -38,10 +37,8 @@ from oxinp._ptx.types import Type, i64, u32
 from oxinp._ptx.warp import reduce as warp_reduce
 
 if TYPE_CHECKING:
-    from oxinp._kernels.choice import Device
     from oxinp._ptx.value import Value
 
-MIN_ROWS = 8  # of a block
 STRIPS = (8, 16, 32)  # columns of a strip
 ROWS_AT_ONCE = 8  # of a thread, which it loads together
 NOWHERE = 0xFFFFFFFF
@@ -92,7 +89,7 @@ class PivotedSpec(NamedTuple):
 @lru_cache(MAX_KERNELS)
 @retraceable
 def make(spec: PivotedSpec) -> Kernel:
-    """The kernel of a Spec; see `launch`."""
+    """The kernel of a Spec; see `pivoted_strips.launch`."""
     return _Panel(spec).build()
 
 
@@ -376,82 +373,4 @@ class _Panel(ResidentPanel):
         k.barrier()
 
 
-def strip(columns: int, device: Device) -> int:
-    """Return the columns of a strip: as few as there are multiprocessors for."""
-    return next((width for width in STRIPS if -(-columns // width) <= device.num_sms), STRIPS[-1])
-
-
-def num_blocks(shape: tuple[int, int], device: Device) -> int:
-    """Return how many blocks a matrix has."""
-    rows, columns = shape
-    wanted = max(-(-rows // MIN_ROWS), -(-columns // strip(columns, device)))
-    return max(1, min(device.num_sms, wanted))
-
-
-def _spec(type: Type, shape: tuple[int, int], device: Device) -> PivotedSpec:
-    height = -(-shape[0] // num_blocks(shape, device))
-    power = 1 << max(3, (height - 1).bit_length())
-    return PivotedSpec(type, 1 << max(5, (shape[0] - 1).bit_length()), power, strip(shape[1], device))
-
-
-def is_possible(type: Type, shape: tuple[int, int], device: Device) -> bool:
-    """Whether there is a kernel for matrices of a shape."""
-    return _spec(type, shape, device).shared_nbytes <= device.max_shared_nbytes
-
-
-class Board(NamedTuple):
-    """Where blocks tell each other, in the workspace."""
-
-    column: Argument
-    after: Argument
-    squares: Argument
-    best: Argument
-    best_place: Argument
-    flags: Argument
-    flags_nbytes: int
-
-
-def board(scratch: Scratch, type: Type, shape: tuple[int, int], device: Device) -> Board:
-    """Return where the blocks of a matrix tell each other."""
-    blocks = num_blocks(shape, device)
-    column, after = scratch.take(shape[0] * type.nbytes), scratch.take(blocks * WIDTH * type.nbytes)
-    squares, best, best_place, flags = (scratch.take(blocks * 8) for _ in range(4))
-    return Board(column, after, squares, best, best_place, flags, blocks * 4)
-
-
-def launch(
-    type: Type,
-    shape: tuple[int, int],
-    panel: tuple[int, int],
-    pitches: tuple[int, int],
-    places: dict[str, Argument],
-    told: Board,
-    device: Device,
-) -> Launch:
-    """Return the launch that factors a panel.
-
-    Parameters
-    ----------
-    type : Type
-    shape : (int, int)
-        Of A.
-    panel : (int, int)
-        Its first column, and how many.
-    pitches : (int, int)
-        Elements from one row to the next of A, and of the matrix of all reflectors.
-    places : dict
-        The arrays of the module's data layout: ``a``, ``p``, ``f``, ``v``, ``tau``, ``norms``, ``exact``, ``order_of``.
-    told : Board
-    device : Device
-    """
-    (rows, columns), (first, width), blocks = shape, panel, num_blocks(shape, device)
-    kernel = make(_spec(type, shape, device))
-    at = places | told._asdict()
-    names = [param.name for param in kernel.params if param.is_pointer]
-    constants = (rows, columns, first, width, -(-(rows - first) // blocks), blocks, 2 * first)
-    left = (rows - first) * (columns - first) * width
-    work = Work((16 if type.is_complex else 4) * left, left * type.nbytes)
-    return Launch(kernel, (blocks, 1, 1), tuple(at[name] for name in names), (*constants, *pitches), work)
-
-
-__all__ = ["Board", "PivotedSpec", "board", "is_possible", "launch", "make"]
+__all__ = ["STRIPS", "PivotedSpec", "make"]

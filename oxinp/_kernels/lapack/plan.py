@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from oxinp._kernels.choice import Device
+    from oxinp._kernels.lapack.lu import Fills
+    from oxinp._kernels.plan import Step
     from oxinp._ptx import Builder
     from oxinp._ptx.types import Type
     from oxinp._ptx.value import Value
@@ -69,6 +71,37 @@ def _moved(shape: Sequence[int], source: Operand, target: Operand, device: Devic
     """Return the launch that copies, and converts where types are different."""
     casts = () if source.type is target.type else (CASTS[target.type],)
     return elementwise.plan(tuple(shape), (source,), casts, (Output(len(casts), target),), device)
+
+
+def _filling(
+    shape: Sequence[int], a: Operand, target: Operand, device: Device, *, number: int = 0, at: int = 0
+) -> Fills:
+    """Return what copies columns of an input to matrices that are factored: see `lu.plan_factor`.
+
+    Parameters
+    ----------
+    shape : sequence of int
+        Of the input: the batch, rows, columns.
+    a, target : Operand
+        How the input lies, and the matrices.
+    device : Device
+    number, at : int
+        Of the input, and the column of the matrices where it begins.
+    """
+    *lines, columns = shape
+
+    def fill(low: int, high: int) -> tuple[Step, ...]:
+        low, high = max(low - at, 0), min(high - at, columns)
+        if low >= high:
+            return ()
+        offsets = [column * x.strides[-1] * x.type.nbytes for column, x in ((low, a), (low + at, target))]
+        source, found = (
+            x._replace(alignment=math.gcd(x.alignment, offset)) for x, offset in zip((a, target), offsets, strict=True)
+        )
+        moved = _moved((*lines, high - low), source, found, device)
+        return moved.on(in0=Argument(f"in{number}", offsets[0]), out0=OUT.at(offsets[1]))
+
+    return fill
 
 
 def plan_cholesky(shape: Sequence[int], a: Operand, device: Device) -> Plan:
@@ -169,14 +202,14 @@ def plan_solve(shape: Sequence[int], a: Operand, b: Operand, device: Device) -> 
     type_ = f64 if is_widened else a.type
     both = Stack(type_, stack.count, order, order + columns, pitch, order * pitch)
     held = scratch.take(both.count * both.move * type_.nbytes)
-    solved = lu_solve.plan_solve(both, device)
+    within = (*(pitch * step for step in contiguous_strides((*batch, order))), 1)
+    target = Operand(type_, within)
+    fills = _filling(square, a, target, device), _filling(shape, b, target, device, number=1, at=order)
+    solved = lu_solve.plan_solve(both, device, lambda low, high: [step for fill in fills for step in fill(low, high)])
     more = scratch.take_of(solved)
     x = held.at(order * type_.nbytes)
-    within = (*(pitch * step for step in contiguous_strides((*batch, order))), 1)
     beside = Operand(type_, within, math.gcd(ALIGNMENT, order * type_.nbytes))
     steps = (
-        *_moved(square, a, Operand(type_, within), device).on(out0=held, in0=Argument("in0")),
-        *_moved(shape, b, beside, device).on(out0=x, in0=Argument("in1")),
         *solved.on(out0=held, out1=STATUS, scratch=more),
         *_moved(shape, beside, Operand(a.type, contiguous_strides(shape)), device).on(out0=OUT, in0=x),
     )
@@ -190,11 +223,10 @@ def plan_invert(shape: Sequence[int], a: Operand, device: Device) -> Plan:
     if given is not None and stack.num_rows <= small.SIDE:
         return small_inverse.plan(given, stack)
     factors = scratch.take(math.prod(shape) * a.type.nbytes)
-    inverted = lu_solve.plan_invert(stack, device)
+    target = Operand(a.type, contiguous_strides(tuple(shape)))
+    inverted = lu_solve.plan_invert(stack, device, _filling(shape, a, target, device))
     more = scratch.take_of(inverted)
-    steps = inverted.on(out0=OUT, out1=factors, out2=STATUS, scratch=more)
-    copied = _moved(shape, a, Operand(a.type, contiguous_strides(shape)), device)
-    return scratch.plan((*copied.on(out0=factors), *steps))
+    return scratch.plan(inverted.on(out0=OUT, out1=factors, out2=STATUS, scratch=more))
 
 
 def plan_lu(shape: Sequence[int], a: Operand, device: Device) -> Plan:
@@ -203,9 +235,8 @@ def plan_lu(shape: Sequence[int], a: Operand, device: Device) -> Plan:
     Outputs are the factors, in C order, the unit diagonal of L not stored; the pivots, u32, the row that changed places
     with each; the permutation, u32, the row of A that each row is; the status. Parameters are those of `plan_qr`.
     """
-    factor = lu.plan_factor(_whole(shape, a), device)
-    copied = _moved(shape, a, Operand(a.type, contiguous_strides(shape)), device)
-    return factor.replace(steps=(*copied.steps, *factor.steps))
+    target = Operand(a.type, contiguous_strides(tuple(shape)))
+    return lu.plan_factor(_whole(shape, a), device, _filling(shape, a, target, device))
 
 
 def plan_slogdet(shape: Sequence[int], a: Operand, device: Device) -> Plan:
@@ -217,12 +248,11 @@ def plan_slogdet(shape: Sequence[int], a: Operand, device: Device) -> Plan:
     nbytes = stack.count * stack.num_rows * 4
     factors, pivots, permutation = (scratch.take(n) for n in (math.prod(shape) * a.type.nbytes, nbytes, nbytes))
     status = scratch.take(STATUS_NBYTES)
-    factor = lu.plan_factor(stack, device)
+    target = Operand(a.type, contiguous_strides(tuple(shape)))
+    factor = lu.plan_factor(stack, device, _filling(shape, a, target, device), keeps_lower=False)
     more = scratch.take_of(factor)
-    copied = _moved(shape, a, Operand(a.type, contiguous_strides(shape)), device)
     return scratch.plan(
         (
-            *copied.on(out0=factors),
             *factor.on(out0=factors, out1=pivots, out2=permutation, out3=status, scratch=more),
             *determinant.plan(stack).on(in0=factors, in1=pivots),
         )

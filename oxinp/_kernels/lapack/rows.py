@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 BLOCK, WARP = 256, 32
 NUM_WARPS = BLOCK // WARP
 UNROLL = 4  # elements of a thread at a time
+FEWEST_KEPT = 4  # panels from which a block has all their lists in shared memory before it moves anything
 
 
 class ExchangeSpec(NamedTuple):
@@ -48,12 +49,15 @@ class ExchangeSpec(NamedTuple):
         It may begin before the kernel before it has ended (sm_90).
     num_panels : int
         Panels whose rows of U are computed together.
+    num_lists : int
+        Panels whose lists shared memory has room for; 0 where lists are read as rows change places.
     """
 
     type: Type
     columns: int
     follows: bool = False
     num_panels: int = 1
+    num_lists: int = 0
 
 
 @cache
@@ -77,6 +81,12 @@ def make_exchange(spec: ExchangeSpec) -> Kernel:
     above = k.shared(type, columns * WARP) if spec.num_panels > 1 else None  # rows of U, of the first panel
     if spec.follows:
         follow(k)
+    if spec.num_lists:
+        kept = k.shared(u32, spec.num_lists * length)
+        with k.range(k.tid, num_panels * length, BLOCK) as place:
+            kept[place] = lists[place]
+        k.barrier()
+        lists = kept
     with k.when(strip < strips):
         number = strip * WARP + k.lane
         column = k.where(number < skipped, number, number + width_skipped)
@@ -339,7 +349,9 @@ def exchange(given: Exchange, a: Argument, permutation: Argument, lists: Argumen
     work = Work(0, 4 * width * others * given.type.nbytes * given.count)
     grid = ((strips + 1) * given.count if given.permutes else strips, 1, 1)
     places = (a.at(start * given.type.nbytes), permutation, lists)
-    spec = ExchangeSpec(given.type, given.each, given.follows, num_panels if given.num_solved else 1)
+    is_kept = num_panels >= FEWEST_KEPT and not given.num_solved and given.count == 1
+    num_lists = 1 << (num_panels - 1).bit_length() if is_kept else 0
+    spec = ExchangeSpec(given.type, given.each, given.follows, num_panels if given.num_solved else 1, num_lists)
     return Launch(make_exchange(spec), grid, places, constants, work)
 
 

@@ -258,11 +258,13 @@ class _Panel(TiledPanel):
         own = self.own_parts()
         sums = [k.var(self.zero) for _ in range(2)]
         is_known = [(k.lane < inner) | (k.lane == LAST), k.lane < inner]
+        # Lanes of columns that nobody has told of load what everybody tells.
+        columns = [k.cast(k.where(k.lane < inner, k.lane + half * WIDTH, LAST), i64) for half in range(2)]
         at_once = SUMS_AT_ONCE[self.type.nbytes > VECTOR_NBYTES // 2]
         with k.range(k.warp, self.num_blocks, NUM_WARPS * at_once) as start:
             others = [start + i * NUM_WARPS if i else start for i in range(at_once)]
-            places = [k.cast(k.min(other, self.num_blocks - 1) * (2 * WIDTH) + k.lane, i64) for other in others]
-            told = [[self.sums[place + half * WIDTH] for half in range(2)] for place in places]
+            places = [k.cast(k.min(other, self.num_blocks - 1) * (2 * WIDTH), i64) for other in others]
+            told = [[self.sums[place + column] for column in columns] for place in places]
             for other, values in zip(others, told, strict=True):
                 for is_told, value, total in zip(is_known, values, sums, strict=True):
                     total.set(total.get() + k.where((other < self.num_blocks) & is_told, value, self.zero))

@@ -9,7 +9,7 @@ from oxinp._kernels.lapack import plan as lapack
 from oxinp._kernels.plan import Beside
 from oxinp._kernels.problem import Operand
 from oxinp._ptx.types import from_dtype
-from tests.kernels.machine import execute
+from tests.kernels.machine import REQUIRE_GPU, execute
 
 RATIO = 30  # LAPACK's own tests allow as much
 
@@ -26,9 +26,15 @@ def stack_of(array):
 
 
 def run(machine, plan, outputs, inputs=()):
-    """Run a plan on arrays; return the outputs, and let the inputs be."""
+    """Run a plan on arrays; return the outputs, and let the inputs be.
+
+    The emulator refuses reads of workspace that has not been written; on a GPU the workspace is full of rubbish.
+    """
     places = [machine.upload(np.ascontiguousarray(x)) for x in (*outputs, *inputs)]
-    execute(machine, plan, places[: len(outputs)], places[len(outputs) :])
+    scratch = machine.allocate(plan.scratch_nbytes) if plan.scratch_nbytes and not REQUIRE_GPU else None
+    execute(machine, plan, places[: len(outputs)], places[len(outputs) :], scratch)
+    if scratch is not None:
+        machine.free(scratch)
     found = [
         machine.download(place, x.nbytes).view(x.dtype).reshape(x.shape)
         for place, x in zip(places, outputs, strict=False)
@@ -42,8 +48,8 @@ def watch_plans(monkeypatch, module, name, *, is_late):
     """Return the list that a planner's plans go to; `is_late` has what is urgent done behind what may run beside it."""
     planner, plans = getattr(module, name), []
 
-    def planned(*given):
-        made = planner(*given)
+    def planned(*given, **options):
+        made = planner(*given, **options)
         if is_late:
             swapped = [Beside(step.rest, step.urgent) if isinstance(step, Beside) else step for step in made.steps]
             made = made.replace(steps=tuple(swapped))

@@ -16,7 +16,18 @@ from oxinp._kernels.lapack.rows import ExchangeSpec, PermuteSpec
 from oxinp._kernels.plan import Beside, Launch, Scratch, in_order, outputs
 from oxinp._kernels.problem import Operand
 from oxinp._ptx.types import c64, c128, f32, f64, from_dtype
-from tests.kernels.lapack.case import RATIO, draw, factored, inverse, run, solution, watch_plans
+from tests.kernels.lapack.case import (
+    RATIO,
+    draw,
+    factored,
+    inverse,
+    operand_of,
+    run,
+    solution,
+    stack_of,
+    status,
+    watch_plans,
+)
 from tests.kernels.lapack.spills import check_assembled
 from tests.kernels.machine import machine
 from tests.thinned import thinned
@@ -107,6 +118,61 @@ def test_block_columns_that_are_narrower_near_the_end(is_late, monkeypatch):
     check_factors(found, a)
 
 
+def ahead_of(width):
+    """A device on which block columns are so wide and look ahead."""
+    answer = {"width": width, "group": 32, "looks_ahead": True}
+    return SimpleNamespace(**vars(DEVICE) | {"tuned": lambda _: answer})
+
+
+@pytest.mark.parametrize("looks_ahead", [True, False])
+def test_of_matrices_of_which_l_is_not_asked_for_less_changes_places(looks_ahead):
+    """U, pivots and permutations are the same."""
+    device = ahead_of(64) if looks_ahead else SimpleNamespace(**vars(DEVICE) | {"tuned": lambda _: {"width": 64}})
+    a = draw(np.random.default_rng(9), "f8", 140, 145)
+    plans = [lu.plan_factor(stack_of(a), device, keeps_lower=flag) for flag in (True, False)]
+    made = a, np.zeros(140, np.uint32), np.zeros(140, np.uint32), status()
+    whole, upper = (run(machine(), plan, made) for plan in plans)
+    assert np.array_equal(np.triu(whole[0]), np.triu(upper[0]))
+    for found, wanted in zip(upper[1:], whole[1:], strict=True):
+        assert np.array_equal(found, wanted)
+    launches = [[step for step in in_order(plan.steps) if isinstance(step, Launch)] for plan in plans]
+    moved = [sum(step.work.nbytes for step in steps if step.kernel.name == "exchange_rows") for steps in launches]
+    assert moved[1] < 0.8 * moved[0]
+
+
+@pytest.mark.parametrize("dtype", ["f8", pytest.param("c16", marks=pytest.mark.slow)])
+def test_lists_of_exchanges_come_to_shared_memory_at_once(dtype, monkeypatch):
+    """The same rows change places."""
+    a, found = draw(np.random.default_rng(11), dtype, 100, 103), []
+    for fewest in (2, 100):
+        monkeypatch.setattr(rows, "FEWEST_KEPT", fewest)
+        plan = lu.plan_factor(stack_of(a), ahead_of(64))
+        made = a, np.zeros(100, np.uint32), np.zeros(100, np.uint32), status()
+        found.append(run(machine(), plan, made))
+        kernels = {step.kernel for step in in_order(plan.steps) if isinstance(step, Launch)}
+        assert sum(kernel.name == "exchange_rows" for kernel in kernels) == (2 if fewest == 2 else 1)
+    check_factors(found[0][:3], a)
+    for x, y in zip(*found, strict=True):
+        assert np.array_equal(x, y)
+
+
+@pytest.mark.parametrize("is_late", [True, pytest.param(False, marks=pytest.mark.slow)])
+def test_matrices_come_in_while_the_first_block_column_is_factored(is_late, monkeypatch):
+    """Column by column in memory, whichever side comes first."""
+    rng, device = np.random.default_rng(10), ahead_of(64)
+    a, b = draw(rng, "f8", 70, 70), draw(rng, "f8", 70, 3)
+    wanted, _ = solution(machine(), device, a.T.copy(), b)
+    monkeypatch.setattr(lu, "FILLS_AHEAD", 70)
+    plans = watch_plans(monkeypatch, lu, "plan_factor", is_late=is_late)
+    plan = lapack.plan_solve(b.shape, operand_of(a.T), operand_of(b), device)
+    x, word = run(machine(), plan, (np.full_like(b, np.nan), status()), (a, b))
+    first = next(step for step in plans[0].steps if isinstance(step, Beside))
+    copies = first.urgent if is_late else first.rest
+    assert [step.kernel.name.split("_")[0] for step in copies] == ["elementwise"] * 2
+    assert word == diagonal.NO_ZERO
+    assert np.array_equal(x, wanted)
+
+
 def test_products_beside_a_cluster_leave_it_its_multiprocessors():
     answer = {"width": 512, "group": 128, "looks_ahead": True}
     ahead = SimpleNamespace(
@@ -177,6 +243,26 @@ def test_pivots_of_panels_that_are_factored_together():
     assert status == 35
     assert pivots[:35].tolist() == right[1].tolist()
     assert np.array_equal(factors[:35, :35], right[0][:35])  # rows below change places later on
+
+
+@pytest.mark.parametrize("dtype", ["f8", pytest.param("c8", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("value", [np.nan, -np.inf, 0])
+def test_pairs_of_panels_have_the_pivots_of_others(dtype, value, monkeypatch):
+    """Of NaN and infinity, the first in a column; where a column is zero, the row that is there."""
+    monkeypatch.setattr(lu_cluster, "SHAPES", ((32, 2), (64, 4)))
+    answer = {"width": 64, "group": 64, "looks_ahead": True}
+    pairs = SimpleNamespace(
+        **vars(CLUSTERS) | {"tuned": lambda choice: answer if choice.family == "lu/outer" else None}
+    )
+    a = draw(np.random.default_rng(12), dtype, 66, 66)
+    for column in (31, 40):
+        a[:, column] = a[:, column] if value else 0
+        a[[50, 60, 64], column] = value
+    found, wanted = (factored(machine(), device, a) for device in (pairs, DEVICE))
+    for x, y in zip(found[1:], wanted[1:], strict=True):
+        assert np.array_equal(x, y)
+    assert found[-1] == (diagonal.NO_ZERO if value else 31)
+    assert np.array_equal(np.isfinite(found[0]), np.isfinite(wanted[0]))
 
 
 @pytest.mark.parametrize(
@@ -323,6 +409,15 @@ def test_inverses(dtype, shape):
     assert (norms[0] <= RATIO * shape[-1] * np.finfo(dtype).eps * norms[1] * norms[2]).all()
 
 
+@pytest.mark.parametrize(
+    ("cc", "num_sms", "most"), [((9, 0), 132, 16), ((10, 0), 148, 16), ((12, 0), 170, 8), ((9, 0), 78, 8)]
+)
+def test_clusters_are_as_large_as_devices_are_known_for(cc, num_sms, most):
+    device = SimpleNamespace(**vars(CLUSTERS) | {"cc": cc, "num_sms": num_sms})
+    found = [lu_cluster.choose(f64, rows_, device) for rows_ in range(1000, 9000, 1000)]
+    assert max(spec.num_blocks for spec in found if spec is not None) == most
+
+
 def test_more_rows_than_blocks_hold_are_refused():
     assert lapack.is_possible(f64, 1000, DEVICE)
     assert not lapack.is_possible(f64, 1 << 20, DEVICE)
@@ -358,5 +453,6 @@ def test_kernels_of_clusters_assemble_without_spills(request, tmp_path):
         *(back_substitution.make(BackSubstitutionSpec(type_, 128, 1, follows=True)) for type_ in (f32, f64, c64)),
         *(rows.make_exchange(ExchangeSpec(type_, width, True, 2)) for type_, width in ((f64, 32), (c128, 16))),
         rows.make_exchange(ExchangeSpec(c128, 16, follows=True)),
+        *(rows.make_exchange(ExchangeSpec(type_, 16, True, 1, 64)) for type_ in (f64, c128)),
     ]
     check_assembled(kernels, request, tmp_path, {"sm_90": "8.0"})
