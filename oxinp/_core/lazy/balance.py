@@ -48,7 +48,7 @@ SWITCH, MAX_SWITCH = 1000.0, 64_000.0
 For others it is as much more or less as moving them takes.
 """
 MOVED = 10
-"""Arrays that moving takes as long as the host has to be better by, at first: that of 64 KB 0.4 ms, of 4 MB 5.5 ms."""
+"""Arrays that moving takes as long as the host has to be better by, at first: that of 64 KB 0.4 ms, of 16 MB 21 ms."""
 RETURN, MAX_RETURN = 8 * SWITCH, 64 * SWITCH
 """Microseconds that the device has to be better by, at first and at most, for arrays that belong on the host."""
 MAX_WEIGHT = 4 * SWITCH
@@ -56,7 +56,7 @@ MAX_WEIGHT = 4 * SWITCH
 until as many others have been taken."""
 WEIGHTS: dict[Any, float] = {}
 """How elementwise operations are lowered -> how much longer NumPy takes for one than for an addition, where it does."""
-NUM_SIZES = 7
+NUM_SIZES = 9
 MIN_THRESHOLD = 4096
 """Settings of `offload_threshold` below are there to have everything on the device."""
 _SAMPLED = 23
@@ -89,6 +89,7 @@ class Balance:
         "_last",
         "_level",
         "_most",
+        "_moving",
         "_return",
         "_sampled_below",
         "_shares",
@@ -116,6 +117,7 @@ class Balance:
         self._first = 0.0  # microseconds that launches take more, on an average, for being the first of their kind
         self._source = 0  # the size of the largest arrays that those were computed from
         self._between = 0.0  # microseconds that copies took between sizes that belong on different sides
+        self._moving = 0.0  # microseconds of copies to come that have been counted: arrays follow the last change
         self._return, self._switch = RETURN, SWITCH
         self.reach = self._unit << (NUM_SIZES - 1)
         self._sampled_below = 4 * self._unit
@@ -195,7 +197,7 @@ class Balance:
     def fetched(self, nbytes: int) -> None:
         """Note that what larger work has left on the device was wanted on the host, and has been waited for."""
         if nbytes < self.limit:
-            self._between += WAIT + nbytes / COPY_RATE
+            self._copied(WAIT + nbytes / COPY_RATE)
             self._source = max(self._source, self._last)
             if self._last < NUM_SIZES:
                 self._weights[self._last] += WAIT
@@ -204,8 +206,15 @@ class Balance:
     def uploaded(self, nbytes: int) -> None:
         """Note that what belongs on the host was wanted on the device, by larger work."""
         if nbytes < self.limit:
-            self._between += LAUNCH + nbytes / COPY_RATE
+            self._copied(LAUNCH + nbytes / COPY_RATE)
             self._note()
+
+    def _copied(self, microseconds: float) -> None:
+        """Count a copy, but not those by which arrays come to where they belong since the last change."""
+        if self._moving > 0:
+            self._moving -= microseconds
+        else:
+            self._between += microseconds
 
     def _size(self, nbytes: float) -> int:
         return (int(nbytes) // self._unit).bit_length() if nbytes < self.reach else NUM_SIZES
@@ -266,6 +275,7 @@ class Balance:
         """Let arrays of this many sizes belong on the host from now on."""
         self._weights = [0.0] * NUM_SIZES
         self._between = 0.0
+        self._moving = self._shares[level - 1] * SWITCH if level > self._level else 0.0
         self._since = 0
         self._source = 0
         self._level = level
