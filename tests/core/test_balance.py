@@ -2,6 +2,7 @@
 
 # ruff: noqa: ICN001 - oxinp is np
 
+import sys
 import types
 
 import numpy
@@ -321,3 +322,18 @@ def test_what_the_device_computes_is_reduced_before_it_is_fetched(stats):
     total = large[chosen].sum(axis=0)
     assert_same(total + 0, matrix(numpy, (300, 1000))[:20].sum(axis=0), ulp=16)
     assert stats().d2h_bytes == before + total.nbytes
+
+
+def test_a_product_with_a_vector_that_belongs_on_the_host_takes_few_calls():
+    x, ours = matrix(np, (300,)), matrix(np, (300, 100))
+    host_view(x), host_view(ours)
+    balance._settle(4)
+    calls = []
+    _ = x @ ours
+    sys.setprofile(lambda frame, event, _: event == "call" and calls.append(frame.f_code.co_name))
+    try:
+        made = x @ ours
+    finally:
+        sys.setprofile(None)
+    assert made._storage.host is not None
+    assert len(calls) <= 3, calls  # the operator, and placement
