@@ -125,6 +125,29 @@ def test_what_follows_a_change_of_placement_is_not_held_against_it():
     assert learned.limit != 4 << 20
 
 
+def test_what_results_cost_is_forgotten_with_what_they_gained():
+    learned = Balance()
+    learned._settle(1)
+    learned.waited()
+    for _ in range(400):
+        learned.computed_call(160_000, 64.0 * 160_000, (), is_first=False, times=1)
+        learned.fetched(1000)
+        assert learned.limit == 65536
+
+
+def test_what_weighs_much_is_weighed_each_time(config, monkeypatch):
+    config.offload_threshold = 4096
+    weighed = []
+    computed = Balance.computed_call
+    monkeypatch.setattr(
+        Balance, "computed_call", lambda *args, **how: (weighed.append(how.get("times")), computed(*args, **how))
+    )
+    keys = matrix(np, (1000,))
+    for _ in range(10):
+        np.evaluate(np.argsort(keys))
+    assert weighed == [1] * 10
+
+
 def test_a_vector_and_a_matrix_weigh_the_same_on_either_side(monkeypatch):
     x, ours = matrix(np, (300,)), matrix(np, (300, 1000))
     np.evaluate(x, ours)

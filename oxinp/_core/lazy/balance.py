@@ -59,14 +59,16 @@ WEIGHTS: dict[Any, float] = {}
 NUM_SIZES = 9
 MIN_THRESHOLD = 4096
 """Settings of `offload_threshold` below are there to have everything on the device."""
-_SAMPLED = 23
+SAMPLED = 23
 """One launch of so many is weighed, for all, and so is what small operations leave to the host: a prime, for loops have
 few."""
+HEAVY = 8.0
+"""How much longer NumPy takes for what is weighed each time, since one in `SAMPLED` would be too few to go by."""
 _PERIOD = 8
 """Notes after which placement is judged anew."""
 _PROOF = 64
 """Judgements after which a program that has not gone to the host is believed to have its arrays on the device."""
-is_sampled: Callable[[], bool] = cycle([True] + [False] * (_SAMPLED - 1)).__next__
+is_sampled: Callable[[], bool] = cycle([True] + [False] * (SAMPLED - 1)).__next__
 """Whether the launch, view or operation that is asked about is; the first launches of their kind are weighed each."""
 
 
@@ -131,18 +133,22 @@ class Balance:
         microseconds = calls * (CALL - RECORD) + host_nbytes(structure) * layout.size / HOST_RATE
         self._launched(layout.nbytes, leaves, microseconds, is_first=is_first)
 
-    def computed_call(self, nbytes: int, cost: float, leaves: tuple[Any, ...], *, is_first: bool) -> None:
-        """Note the same of another operation, whose result has so many bytes."""
-        self._launched(nbytes, leaves, CALL + cost / HOST_RATE, is_first=is_first)
+    def computed_call(
+        self, nbytes: int, cost: float, leaves: tuple[Any, ...], *, is_first: bool, times: int = SAMPLED
+    ) -> None:
+        """Note the same of another operation, whose result has so many bytes; `times` is 1 where each is noted."""
+        self._launched(nbytes, leaves, CALL + cost / HOST_RATE, is_first=is_first, times=times)
 
-    def _launched(self, nbytes: int, leaves: tuple[Any, ...], microseconds: float, *, is_first: bool) -> None:
+    def _launched(
+        self, nbytes: int, leaves: tuple[Any, ...], microseconds: float, *, is_first: bool, times: int = SAMPLED
+    ) -> None:
         size = self.ran(nbytes, leaves)
         if is_first:
-            self._first += (FIRST - self._first) / (8 * _SAMPLED)
+            self._first += (FIRST - self._first) / (8 * SAMPLED)
             self._weigh(size, microseconds - LAUNCH - FIRST)
         else:
-            self._first -= self._first / 8
-            self._weigh(size, _SAMPLED * (microseconds - LAUNCH))
+            self._first -= self._first * times / (8 * SAMPLED)
+            self._weigh(size, times * (microseconds - LAUNCH))
 
     def ran(self, nbytes: int, leaves: tuple[Any, ...]) -> int:
         """Note how large the largest array is of what has been launched, for all of which the program may wait."""
@@ -178,10 +184,10 @@ class Balance:
         if nbytes >= self.limit:
             return False
         times = 1
-        if nbytes < self._sampled_below:  # which takes about as long as to find out how long
+        if nbytes < self._sampled_below and weight < HEAVY:  # which takes about as long as to find out how long
             if not is_sampled():
                 return True
-            times = _SAMPLED
+            times = SAMPLED
         if nbytes < self._unit:  # the device's for its weight alone: what is done with the result is the host's
             price += WAIT + 2 * nbytes / COPY_RATE
         gain = CALL + weight * nbytes / HOST_RATE - price - self._first
@@ -192,7 +198,7 @@ class Balance:
     def viewed(self, nbytes: int, held: int) -> None:
         """Note a sampled view on the host, of so many bytes of an array of so many: work on it would be a launch."""
         if nbytes < self._unit <= held:
-            self._weigh(self._size(held), _SAMPLED * (CALL - LAUNCH - self._first))
+            self._weigh(self._size(held), SAMPLED * (CALL - LAUNCH - self._first))
 
     def fetched(self, nbytes: int) -> None:
         """Note that what larger work has left on the device was wanted on the host, and has been waited for."""
@@ -227,7 +233,7 @@ class Balance:
         if microseconds > most[size]:
             most[size] = microseconds
         elif microseconds > 0 and most[size] > MAX_WEIGHT:
-            most[size] -= (most[size] - MAX_WEIGHT) / _SAMPLED
+            most[size] -= (most[size] - MAX_WEIGHT) / SAMPLED
         self._note()
 
     def _note(self) -> None:
@@ -245,6 +251,8 @@ class Balance:
             most = 2 * self._return if size < level else self._most[size]
             if not least <= weight <= most:
                 weights[size] = min(max(weight, least), most)
+                if weight > most and size == self._source:  # what its results cost was as long ago
+                    self._between *= most / weight
         least = -self._shares[0] * self._switch / NUM_SIZES
         if not (level or self._between) and min(weights) > least and sum(weights) < MAX_WEIGHT:
             return  # what follows would change nothing
