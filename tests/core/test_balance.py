@@ -159,8 +159,16 @@ def test_a_vector_and_a_matrix_weigh_the_same_on_either_side(monkeypatch):
     assert asked == [on_device]
 
 
-def test_larger_arrays_are_not_weighed(stats):
-    ours = matrix(np, (1400, 1500))
+def test_a_matrix_by_a_vector_weighs_what_blas_takes():
+    x, ours = matrix(np, (1000,)), matrix(np, (300, 1000))
+    np.evaluate(x, ours, ours @ x)
+    assert (ours @ x)._storage.value[1][0].call.bound.host_cost() == ours.nbytes / 4
+    assert (ours * x).sum(axis=1)._storage.value[1][0].call.bound.host_cost() == ours.nbytes * 1.5
+
+
+def test_larger_arrays_are_not_weighed(config, stats):
+    config.offload_threshold = 4096
+    ours = matrix(np, (400, 1500))
     work_on_rows(np, ours, 500)
     assert not balance.limit
     assert stats().launches >= 500
@@ -220,8 +228,9 @@ def test_results_of_larger_work_are_fetched_once(stats):
     assert stats().d2h_bytes == before.d2h_bytes + y.nbytes
 
 
-def test_a_view_counts_as_the_array_that_it_is_of():
-    large = matrix(np, (2200, 1000))
+def test_a_view_counts_as_the_array_that_it_is_of(config):
+    config.offload_threshold = 4096
+    large = matrix(np, (600, 1000))
     np.evaluate(large)
     np.evaluate(large[3, 7:11] * 2)
     entry = (large[3, 7:11])._storage.value[1][0]
