@@ -203,7 +203,7 @@ class Balance:
     def fetched(self, nbytes: int) -> None:
         """Note that what larger work has left on the device was wanted on the host, and has been waited for."""
         if nbytes < self.limit:
-            self._copied(WAIT + nbytes / COPY_RATE)
+            self._copied(nbytes, WAIT)
             self._source = max(self._source, self._last)
             if self._last < NUM_SIZES:
                 self._weights[self._last] += WAIT
@@ -212,12 +212,13 @@ class Balance:
     def uploaded(self, nbytes: int) -> None:
         """Note that what belongs on the host was wanted on the device, by larger work."""
         if nbytes < self.limit:
-            self._copied(LAUNCH + nbytes / COPY_RATE)
+            self._copied(nbytes, LAUNCH)
             self._note()
 
-    def _copied(self, microseconds: float) -> None:
+    def _copied(self, nbytes: int, start: float) -> None:
         """Count a copy, but not those by which arrays come to where they belong since the last change."""
-        if self._moving > 0:
+        microseconds = start + nbytes / COPY_RATE
+        if self._moving > 0 and nbytes >= self._unit:  # smaller ones are results
             self._moving -= microseconds
         else:
             self._between += microseconds

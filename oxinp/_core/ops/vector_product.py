@@ -22,10 +22,9 @@ from oxinp._core.lazy.results import wrap_result
 from oxinp._core.memory.dtypes import DEVICE_TYPES, FLOAT16
 from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.view_functions import VIEWS, view_layout
-from oxinp._core.ops.product import HOST_WEIGHT
 from oxinp._core.reduction import planning
 from oxinp._core.reduction.binding import Dtypes, Wanted, bind, operation
-from oxinp._core.reduction.table import SUM
+from oxinp._core.reduction.table import PRODUCTS, SUM
 from oxinp._core.ufunc.objects import UFUNC_OBJECTS
 from oxinp._kernels.problem import MIN_COLUMNS
 
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
     from oxinp._runtime.memory import Buffer
 
 _SUM = operation(SUM)
-_ALONE = _SUM.replace(rows=None)  # no part of what goes along rows, as sums along columns
+_ALONE = operation(PRODUCTS).replace(rows=None)  # no part of what goes along rows, as sums along columns
 _MULTIPLY = UFUNC_OBJECTS["multiply"].operations[0]
 _PLANNERS: dict[np.dtype[Any], Any] = {}
 _INNER_PLANNERS: dict[np.dtype[Any], Any] = {}
@@ -145,7 +144,7 @@ class VectorProduct(_Summed):
 
     def host_cost(self) -> float:
         """See `BoundOp.host_cost`."""
-        return HOST_WEIGHT * self.cost
+        return _ALONE.host_weight * self.cost
 
     def plan_again(self, variant: Hashable) -> Any:
         """See `BoundOp.plan_again`."""
