@@ -135,6 +135,20 @@ def test_what_results_cost_is_forgotten_with_what_they_gained():
         assert learned.limit == 65536
 
 
+def test_copies_from_larger_arrays_count_against_what_the_host_gains():
+    learned = Balance()
+    learned._settle(NUM_SIZES)
+    learned._moving = 0.0
+    for _ in range(400):
+        learned.takes(100_000)  # some of it weighs for the host
+        learned.viewed(8000, 1 << 20)
+        learned.uploaded(1000)
+    assert learned.limit == learned.reach
+    for _ in range(20_000):
+        learned.uploaded(1000)
+    assert learned.limit == 0
+
+
 def test_what_weighs_much_is_weighed_each_time(config, monkeypatch):
     config.offload_threshold = 4096
     weighed = []

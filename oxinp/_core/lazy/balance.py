@@ -270,7 +270,8 @@ class Balance:
         below = min(sums[:level], default=inf)
         if better:
             self._settle(min(better)[1])
-        elif not sizes and self._between > 3 * SWITCH:  # it is work on larger arrays that small ones come from
+        elif not sizes and self._between + min(sums[level], 0.0) > 3 * SWITCH:
+            # It is work on larger arrays that small ones come from, and what is gained on the host is less.
             if level <= self._source < NUM_SIZES:
                 self._settle(self._source + 1)
             else:
