@@ -2,14 +2,15 @@
 
 # ruff: noqa: ICN001 - oxinp is np
 
+import sys
 import types
 
 import numpy
 import pytest
 
 import oxinp as np
-from oxinp._core.lazy.balance import NUM_SIZES, Balance, balance, host_nbytes
-from oxinp._core.lazy.handle import chain
+from oxinp._core.lazy.balance import FIRST, LAUNCH, NUM_SIZES, Balance, balance, host_nbytes
+from oxinp._core.lazy.handle import chain, host_view
 from tests.comparator import assert_same
 
 
@@ -78,7 +79,109 @@ def test_masks_and_chains_that_are_reduced_weigh_what_their_operands_do():
     assert total.host_cost() == x.nbytes * 0.5 + host_nbytes(total.graphs[0].structure) * x.size
 
 
-def test_larger_arrays_are_not_weighed(stats):
+def products_of_columns(xp, data):
+    m = data.shape[1]
+    products = xp.zeros((m, m))
+    for i in range(m):
+        products[i:m, i] = data[:, i] @ data[:, i:m] / 3.0
+        products[i, i:m] = products[i:m, i]
+    return products
+
+
+def test_products_and_writes_of_ever_new_sizes_go_to_the_host(config, stats):
+    config.offload_threshold = 4096  # so that launches weigh as much as those on arrays 16 times as large
+    ours = matrix(np, (160, 280))
+    for _ in range(2):
+        assert_same(products_of_columns(np, ours), products_of_columns(numpy, matrix(numpy, (160, 280))), ulp=200)
+    assert balance.limit > 280 * 280 * 8
+    before = stats().launches
+    products_of_columns(np, ours)
+    assert stats().launches == before
+
+
+def test_writes_of_ever_new_sizes_are_priced_as_such(config):
+    config.offload_threshold = 4096
+    target, source = matrix(np, (20, 2000)), matrix(np, (20, 2000))
+    np.evaluate(target, source)
+
+    balance.begin(4096, is_adaptive=True)
+    for n in range(1000, 1016):
+        target[3, :n] = source[2, :n] * 2.0
+    assert -16 * (LAUNCH + FIRST) < sum(balance._weights) < -15 * FIRST
+
+
+def test_what_follows_a_change_of_placement_is_not_held_against_it():
+    learned = Balance()
+    learned._settle(7)
+    for _ in range(8):
+        learned.fetched(3 << 20)
+    for _ in range(8):
+        learned._judge()
+    assert learned.limit == 4 << 20
+    for _ in range(20):  # what comes again and again is
+        learned.ran(8 << 20, ())
+        learned.fetched(3 << 20)
+        learned._judge()
+    assert learned.limit != 4 << 20
+
+
+def test_what_results_cost_is_forgotten_with_what_they_gained():
+    learned = Balance()
+    learned._settle(1)
+    learned.waited()
+    for _ in range(400):
+        learned.computed_call(160_000, 64.0 * 160_000, (), is_first=False, times=1)
+        learned.fetched(1000)
+        assert learned.limit == 65536
+
+
+def test_copies_from_larger_arrays_count_against_what_the_host_gains():
+    learned = Balance()
+    learned._settle(NUM_SIZES)
+    learned._moving = 0.0
+    for _ in range(400):
+        learned.takes(100_000)  # some of it weighs for the host
+        learned.viewed(8000, 1 << 20)
+        learned.uploaded(1000)
+    assert learned.limit == learned.reach
+    for _ in range(20_000):
+        learned.uploaded(1000)
+    assert learned.limit == 0
+
+
+def test_what_weighs_much_is_weighed_each_time(config, monkeypatch):
+    config.offload_threshold = 4096
+    weighed = []
+    computed = Balance.computed_call
+    monkeypatch.setattr(
+        Balance, "computed_call", lambda *args, **how: (weighed.append(how.get("times")), computed(*args, **how))
+    )
+    keys = matrix(np, (1000,))
+    for _ in range(10):
+        np.evaluate(np.argsort(keys))
+    assert weighed == [1] * 10
+
+
+def test_a_vector_and_a_matrix_weigh_the_same_on_either_side(monkeypatch):
+    x, ours = matrix(np, (300,)), matrix(np, (300, 1000))
+    np.evaluate(x, ours)
+    on_device = (x @ ours)._storage.value[1][0].call.bound.host_cost()
+    asked = []
+    monkeypatch.setattr(Balance, "takes", lambda _, cost, weight=1.0: asked.append(cost * weight) or True)
+    host_view(x), host_view(ours)
+    assert (x @ ours)._storage.host is not None
+    assert asked == [on_device]
+
+
+def test_a_matrix_by_a_vector_weighs_what_blas_takes():
+    x, ours = matrix(np, (1000,)), matrix(np, (300, 1000))
+    np.evaluate(x, ours, ours @ x)
+    assert (ours @ x)._storage.value[1][0].call.bound.host_cost() == ours.nbytes / 4
+    assert (ours * x).sum(axis=1)._storage.value[1][0].call.bound.host_cost() == ours.nbytes * 1.5
+
+
+def test_larger_arrays_are_not_weighed(config, stats):
+    config.offload_threshold = 4096
     ours = matrix(np, (400, 1500))
     work_on_rows(np, ours, 500)
     assert not balance.limit
@@ -139,7 +242,8 @@ def test_results_of_larger_work_are_fetched_once(stats):
     assert stats().d2h_bytes == before.d2h_bytes + y.nbytes
 
 
-def test_a_view_counts_as_the_array_that_it_is_of():
+def test_a_view_counts_as_the_array_that_it_is_of(config):
+    config.offload_threshold = 4096
     large = matrix(np, (600, 1000))
     np.evaluate(large)
     np.evaluate(large[3, 7:11] * 2)
@@ -264,3 +368,18 @@ def test_what_the_device_computes_is_reduced_before_it_is_fetched(stats):
     total = large[chosen].sum(axis=0)
     assert_same(total + 0, matrix(numpy, (300, 1000))[:20].sum(axis=0), ulp=16)
     assert stats().d2h_bytes == before + total.nbytes
+
+
+def test_a_product_with_a_vector_that_belongs_on_the_host_takes_few_calls():
+    x, ours = matrix(np, (300,)), matrix(np, (300, 100))
+    host_view(x), host_view(ours)
+    balance._settle(4)
+    calls = []
+    _ = x @ ours
+    sys.setprofile(lambda frame, event, _: event == "call" and calls.append(frame.f_code.co_name))
+    try:
+        made = x @ ours
+    finally:
+        sys.setprofile(None)
+    assert made._storage.host is not None
+    assert len(calls) <= 3, calls  # the operator, and placement

@@ -48,7 +48,7 @@ SWITCH, MAX_SWITCH = 1000.0, 64_000.0
 For others it is as much more or less as moving them takes.
 """
 MOVED = 10
-"""Arrays that moving takes as long as the host has to be better by, at first: that of 64 KB 0.4 ms, of 4 MB 5.5 ms."""
+"""Arrays that moving takes as long as the host has to be better by, at first: that of 64 KB 0.4 ms, of 64 MB 84 ms."""
 RETURN, MAX_RETURN = 8 * SWITCH, 64 * SWITCH
 """Microseconds that the device has to be better by, at first and at most, for arrays that belong on the host."""
 MAX_WEIGHT = 4 * SWITCH
@@ -56,17 +56,19 @@ MAX_WEIGHT = 4 * SWITCH
 until as many others have been taken."""
 WEIGHTS: dict[Any, float] = {}
 """How elementwise operations are lowered -> how much longer NumPy takes for one than for an addition, where it does."""
-NUM_SIZES = 7
+NUM_SIZES = 11
 MIN_THRESHOLD = 4096
 """Settings of `offload_threshold` below are there to have everything on the device."""
-_SAMPLED = 23
+SAMPLED = 23
 """One launch of so many is weighed, for all, and so is what small operations leave to the host: a prime, for loops have
 few."""
+HEAVY = 8.0
+"""How much longer NumPy takes for what is weighed each time, since one in `SAMPLED` would be too few to go by."""
 _PERIOD = 8
 """Notes after which placement is judged anew."""
 _PROOF = 64
 """Judgements after which a program that has not gone to the host is believed to have its arrays on the device."""
-is_sampled: Callable[[], bool] = cycle([True] + [False] * (_SAMPLED - 1)).__next__
+is_sampled: Callable[[], bool] = cycle([True] + [False] * (SAMPLED - 1)).__next__
 """Whether the launch, view or operation that is asked about is; the first launches of their kind are weighed each."""
 
 
@@ -89,6 +91,7 @@ class Balance:
         "_last",
         "_level",
         "_most",
+        "_moving",
         "_return",
         "_sampled_below",
         "_shares",
@@ -116,6 +119,7 @@ class Balance:
         self._first = 0.0  # microseconds that launches take more, on an average, for being the first of their kind
         self._source = 0  # the size of the largest arrays that those were computed from
         self._between = 0.0  # microseconds that copies took between sizes that belong on different sides
+        self._moving = 0.0  # microseconds of copies to come that have been counted: arrays follow the last change
         self._return, self._switch = RETURN, SWITCH
         self.reach = self._unit << (NUM_SIZES - 1)
         self._sampled_below = 4 * self._unit
@@ -129,18 +133,22 @@ class Balance:
         microseconds = calls * (CALL - RECORD) + host_nbytes(structure) * layout.size / HOST_RATE
         self._launched(layout.nbytes, leaves, microseconds, is_first=is_first)
 
-    def computed_call(self, nbytes: int, cost: float, leaves: tuple[Any, ...], *, is_first: bool) -> None:
-        """Note the same of another operation, whose result has so many bytes."""
-        self._launched(nbytes, leaves, CALL + cost / HOST_RATE, is_first=is_first)
+    def computed_call(
+        self, nbytes: int, cost: float, leaves: tuple[Any, ...], *, is_first: bool, times: int = SAMPLED
+    ) -> None:
+        """Note the same of another operation, whose result has so many bytes; `times` is 1 where each is noted."""
+        self._launched(nbytes, leaves, CALL + cost / HOST_RATE, is_first=is_first, times=times)
 
-    def _launched(self, nbytes: int, leaves: tuple[Any, ...], microseconds: float, *, is_first: bool) -> None:
+    def _launched(
+        self, nbytes: int, leaves: tuple[Any, ...], microseconds: float, *, is_first: bool, times: int = SAMPLED
+    ) -> None:
         size = self.ran(nbytes, leaves)
         if is_first:
-            self._first += (FIRST - self._first) / (8 * _SAMPLED)
+            self._first += (FIRST - self._first) / (8 * SAMPLED)
             self._weigh(size, microseconds - LAUNCH - FIRST)
         else:
-            self._first -= self._first / 8
-            self._weigh(size, _SAMPLED * (microseconds - LAUNCH))
+            self._first -= self._first * times / (8 * SAMPLED)
+            self._weigh(size, times * (microseconds - LAUNCH))
 
     def ran(self, nbytes: int, leaves: tuple[Any, ...]) -> int:
         """Note how large the largest array is of what has been launched, for all of which the program may wait."""
@@ -176,10 +184,10 @@ class Balance:
         if nbytes >= self.limit:
             return False
         times = 1
-        if nbytes < self._sampled_below:  # which takes about as long as to find out how long
+        if nbytes < self._sampled_below and weight < HEAVY:  # which takes about as long as to find out how long
             if not is_sampled():
                 return True
-            times = _SAMPLED
+            times = SAMPLED
         if nbytes < self._unit:  # the device's for its weight alone: what is done with the result is the host's
             price += WAIT + 2 * nbytes / COPY_RATE
         gain = CALL + weight * nbytes / HOST_RATE - price - self._first
@@ -190,12 +198,12 @@ class Balance:
     def viewed(self, nbytes: int, held: int) -> None:
         """Note a sampled view on the host, of so many bytes of an array of so many: work on it would be a launch."""
         if nbytes < self._unit <= held:
-            self._weigh(self._size(held), _SAMPLED * (CALL - LAUNCH - self._first))
+            self._weigh(self._size(held), SAMPLED * (CALL - LAUNCH - self._first))
 
     def fetched(self, nbytes: int) -> None:
         """Note that what larger work has left on the device was wanted on the host, and has been waited for."""
         if nbytes < self.limit:
-            self._between += WAIT + nbytes / COPY_RATE
+            self._copied(nbytes, WAIT)
             self._source = max(self._source, self._last)
             if self._last < NUM_SIZES:
                 self._weights[self._last] += WAIT
@@ -204,8 +212,16 @@ class Balance:
     def uploaded(self, nbytes: int) -> None:
         """Note that what belongs on the host was wanted on the device, by larger work."""
         if nbytes < self.limit:
-            self._between += LAUNCH + nbytes / COPY_RATE
+            self._copied(nbytes, LAUNCH)
             self._note()
+
+    def _copied(self, nbytes: int, start: float) -> None:
+        """Count a copy, but not those by which arrays come to where they belong since the last change."""
+        microseconds = start + nbytes / COPY_RATE
+        if self._moving > 0 and nbytes >= self._unit:  # smaller ones are results
+            self._moving -= microseconds
+        else:
+            self._between += microseconds
 
     def _size(self, nbytes: float) -> int:
         return (int(nbytes) // self._unit).bit_length() if nbytes < self.reach else NUM_SIZES
@@ -218,7 +234,7 @@ class Balance:
         if microseconds > most[size]:
             most[size] = microseconds
         elif microseconds > 0 and most[size] > MAX_WEIGHT:
-            most[size] -= (most[size] - MAX_WEIGHT) / _SAMPLED
+            most[size] -= (most[size] - MAX_WEIGHT) / SAMPLED
         self._note()
 
     def _note(self) -> None:
@@ -236,6 +252,8 @@ class Balance:
             most = 2 * self._return if size < level else self._most[size]
             if not least <= weight <= most:
                 weights[size] = min(max(weight, least), most)
+                if weight > most and size == self._source:  # what its results cost was as long ago
+                    self._between *= most / weight
         least = -self._shares[0] * self._switch / NUM_SIZES
         if not (level or self._between) and min(weights) > least and sum(weights) < MAX_WEIGHT:
             return  # what follows would change nothing
@@ -252,7 +270,8 @@ class Balance:
         below = min(sums[:level], default=inf)
         if better:
             self._settle(min(better)[1])
-        elif not sizes and self._between > 3 * SWITCH:  # it is work on larger arrays that small ones come from
+        elif not sizes and self._between + min(sums[level], 0.0) > 3 * SWITCH:
+            # It is work on larger arrays that small ones come from, and what is gained on the host is less.
             if level <= self._source < NUM_SIZES:
                 self._settle(self._source + 1)
             else:
@@ -266,6 +285,7 @@ class Balance:
         """Let arrays of this many sizes belong on the host from now on."""
         self._weights = [0.0] * NUM_SIZES
         self._between = 0.0
+        self._moving = self._shares[level - 1] * SWITCH if level > self._level else 0.0
         self._since = 0
         self._source = 0
         self._level = level

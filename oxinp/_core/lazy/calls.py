@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
-from oxinp._core.lazy.balance import balance, is_sampled
+from oxinp._core.lazy.balance import HEAVY, SAMPLED, balance, is_sampled
 from oxinp._core.lazy.building import attempt, is_locked
 from oxinp._core.lazy.explain import REPORTS, note
 from oxinp._core.lazy.op import BoundOp
@@ -115,8 +115,9 @@ class Call:
             return
         self._settle(buffers)
         nbytes = self.bound.layouts[0].nbytes
-        if nbytes < balance.reach and (is_first or is_sampled()):
-            balance.computed_call(nbytes, self.bound.host_cost(), leaves, is_first=is_first)
+        times = 1 if self.bound.op.host_weight >= HEAVY else SAMPLED
+        if nbytes < balance.reach and (is_first or times == 1 or is_sampled()):
+            balance.computed_call(nbytes, self.bound.host_cost(), leaves, is_first=is_first, times=times)
         else:
             balance.ran(nbytes, leaves)
         if REPORTS:

@@ -232,8 +232,8 @@ def prepare(graph: Graph, target: Layout) -> None:
         find(graph, target=target)
 
 
-def run_into(graph: Graph, leaves: tuple[Any, ...], target: Layout, ptr: int) -> None:
-    """Run a graph, its result going to a layout at an address."""
+def run_into(graph: Graph, leaves: tuple[Any, ...], target: Layout, ptr: int) -> bool:
+    """Run a graph, its result going to a layout at an address; whether it is the first time there."""
     programs = graph.programs
     if programs is None:
         programs = graph.programs = {}
@@ -242,13 +242,15 @@ def run_into(graph: Graph, leaves: tuple[Any, ...], target: Layout, ptr: int) ->
     if program is None and run_first(graph, leaves, form, ptr):
         if len(programs) < MAX_PROGRAMS:
             programs[form] = ONCE
-        return
+        return True
+    is_first = program is None
     if program is None or program.version != config.version:
         program = find(graph, target=target)
     if program.arrays_only:  # `program.run_into`, spelled out
         program.launch(ptr, *[entry.ptr for entry in leaves])
     else:
         program.run_into(ptr, leaves)
+    return is_first
 
 
 def line_of(entries: Sequence[Any]) -> tuple[int, tuple[int, ...], tuple[int, ...]] | None:

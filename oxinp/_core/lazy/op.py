@@ -73,6 +73,8 @@ class Op(Frozen, eq=False):
         ``cost(layouts, parameters)`` -> what placement compares to the threshold.
     host_weight : float
         How much longer NumPy takes than to add so many bytes, for `balance`.
+    weighs_chains : bool
+        Whether NumPy takes longer for the chains that it is applied to.
     plan_again : callable or None
         ``plan_again(bound, variant)`` -> the same Plan, or what an `Again` or a `Joined` says of it, if that takes
         arithmetic alone because an operation of this kind has been planned for other sizes; else None.
@@ -117,6 +119,7 @@ class Op(Frozen, eq=False):
     host: Callable[..., Any] | None = None
     cost: Callable[[tuple[Layout, ...], Any], float] = _largest
     host_weight: float = 1.0
+    weighs_chains: bool = True
     plan_again: Callable[[BoundOp, Any], Plan | Again | Joined | None] | None = None
     takes_chains: bool | tuple[int, ...] = False
     takes_views: bool = False
@@ -166,7 +169,7 @@ class BoundOp:
         """Return the bytes that NumPy adds in as long as it takes for this and the chains that it is applied to."""
         graphs = self.graphs
         cost = self.op.host_weight * self.op.cost(tuple([x.layout for x in graphs]), self.parameters)
-        for graph in graphs:
+        for graph in graphs if self.op.weighs_chains else ():
             if graph.nodes:
                 cost += host_nbytes(graph.structure) * graph.layout.size
         return cost

@@ -159,6 +159,8 @@ def _is_large_work(storage: Storage) -> bool:
     value = storage.value
     for entry in () if value is None else value[1]:
         call = getattr(entry, "call", None)
-        if call is not None and call.bound.host_cost() >= config.offload_threshold:
-            return True
+        if call is not None:
+            bound = call.bound
+            if bound.host_cost() >= config.offload_threshold * min(bound.op.host_weight, 1.0):
+                return True
     return False

@@ -279,18 +279,21 @@ def _named(name: str) -> gufunc:
 GUFUNC_OBJECTS = {name: gufunc(row) for name, row in GUFUNCS.items()}
 
 
-# Of vectors, and of matrices of few elements; what an element costs is below 16 bytes.
+# What an element of matrices of few elements costs is below 16 bytes; of others placement asks for more.
 _PRODUCT_TEXT = """
-def make(general, function):
+def make(general, function, bound, is_host, weight):
     def operator(a, b):
         if type(b) is not ndarray or type(a) is not ndarray or REPORTS:
             return general(a, b)
         x = seen(a) else return general(a, b)
         y = seen(b) else return general(a, b)
-        m = x.size * 16
+        m = x.size
         n = y.size
-        limit = config.offload_threshold
-        if not 0 < m * n < limit and not (y.ndim == 1 and m < limit and n * 16 < limit):
+        if x.ndim == 1 or y.ndim == 1:  # elements are used once: their bytes are what it takes
+            cost = (m if m > n else n) * (8 if x.itemsize <= 8 >= y.itemsize else 16)
+            if cost >= config.offload_threshold and not is_host(cost, weight):
+                return general(a, b)
+        elif not 0 < m * n * 16 < config.offload_threshold and not is_host(bound(x, y), weight):
             return general(a, b)
         result = called(function, x, y) else return general(a, b)
         return wrapped(result)
@@ -325,5 +328,6 @@ def operator_methods() -> dict[str, Any]:
             stand_in @= np.zeros([1] * np.ndim(other), dtype)  # NumPy's own error
         return product(self, other, out=self)
 
-    made = compiled("products", _PRODUCT_TEXT, may_warn=True)(__matmul__, np.matmul)
+    make = compiled("products", _PRODUCT_TEXT, may_warn=True)
+    made = make(__matmul__, np.matmul, matmul.bound, placement.is_host, HOST_WEIGHT)
     return {"__matmul__": made, "__rmatmul__": __rmatmul__, "__imatmul__": __imatmul__}

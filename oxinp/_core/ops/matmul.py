@@ -29,7 +29,7 @@ from oxinp._core.ops import creation, vector_product
 from oxinp._core.ops.product import Product, resized_product
 from oxinp._core.ops.vector_product import VectorProduct
 from oxinp._core.reduction.reduce import reduce, reduced, reduced_over
-from oxinp._core.reduction.table import SUM
+from oxinp._core.reduction.table import PRODUCTS, SUM
 from oxinp._core.ufunc.objects import UFUNC_OBJECTS
 from oxinp._runtime import here
 
@@ -323,7 +323,7 @@ def contract(a: Handle, b: Handle, axis: int) -> Any:
     value = paired(_MULTIPLY.operations[0], a, b) if one is other is wide else None
     if value is not None and value[0].layout.nbytes >= balance.limit:
         ndim = value[0].layout.ndim
-        total = reduced(SUM, value, wide) if ndim == 1 else reduced_over(SUM, value, (axis + ndim,), wide)
+        total = reduced(PRODUCTS, value, wide) if ndim == 1 else reduced_over(PRODUCTS, value, (axis + ndim,), wide)
         if total is not None:
             return total
     x = a if one is wide else astype(a, wide, copy_wanted=False)

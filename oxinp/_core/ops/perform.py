@@ -9,7 +9,7 @@ import numpy as np
 
 from oxinp._core.errors.frames import call_as_user
 from oxinp._core.lazy import explain, placement, schedule
-from oxinp._core.lazy.balance import balance, is_sampled
+from oxinp._core.lazy.balance import HEAVY, SAMPLED, balance, is_sampled
 from oxinp._core.lazy.building import attempt
 from oxinp._core.lazy.chains import on_device
 from oxinp._core.lazy.expr import Unsupported, scalar
@@ -151,8 +151,9 @@ def _sized(bound: BoundOp, leaves: tuple[Any, ...]) -> tuple[list[Value], tuple[
         return [layout.nbytes for layout in layouts]
 
     buffers, words = bound.run_sized(leaves, sizes_of)
-    if is_sampled():
-        balance.computed_call(layouts[0].nbytes, bound.host_cost(), leaves, is_first=False)
+    times = 1 if bound.op.host_weight >= HEAVY else SAMPLED
+    if times == 1 or is_sampled():
+        balance.computed_call(layouts[0].nbytes, bound.host_cost(), leaves, is_first=False, times=times)
     balance.waited()
     if explain.REPORTS:
         explain.note("device", bound.op.name, f"{sum(layout.nbytes for layout in layouts)} B result")

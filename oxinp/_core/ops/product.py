@@ -18,6 +18,7 @@ from oxinp._core.lazy.placement import device, keyed
 from oxinp._core.memory.dtypes import DEVICE_TYPES, MULTIPLIED_BITS
 from oxinp._core.memory.layout import Layout
 from oxinp._core.ops.epilogue import epilogue_of
+from oxinp._core.reduction.binding import PRODUCT_WEIGHT
 from oxinp._kernels.choice import MIN_NOMINAL, nominal
 from oxinp._ptx.types import Type, f16, f32, i8, i16, i32, pred, u8, u16
 from oxinp._runtime import here
@@ -36,7 +37,7 @@ _SUMS: dict[Type, Type] = {f16: f32, **dict.fromkeys((pred, i8, u8, i16, u16), i
 # Rows from which the tiles of half a product keep all multiprocessors at work, and up to which half of it by
 # multiply-adds takes less time than all of it on faster units.
 MIN_SYMMETRIC, MAX_SYMMETRIC = 1024, {"d": sys.maxsize, "D": 4096}
-HOST_WEIGHT = 0.25  # on many cores
+HOST_WEIGHT = PRODUCT_WEIGHT
 ALIGN = 16  # bytes: what rows begin at multiples of decides which kernels there are
 MAX_RESIZED = 1 << 10
 RESIZED: dict[Any, Callable[[int, int], Resized]] = {}

@@ -15,6 +15,7 @@ from oxinp._core.lazy.chains import read
 from oxinp._core.lazy.combining import combine
 from oxinp._core.lazy.executor import run_again
 from oxinp._core.lazy.expr import leaf, new_table, remember
+from oxinp._core.lazy.handle import device_value
 from oxinp._core.lazy.op import BoundOp
 from oxinp._core.lazy.placement import device
 from oxinp._core.lazy.results import wrap_result
@@ -23,7 +24,7 @@ from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.view_functions import VIEWS, view_layout
 from oxinp._core.reduction import planning
 from oxinp._core.reduction.binding import Dtypes, Wanted, bind, operation
-from oxinp._core.reduction.table import SUM
+from oxinp._core.reduction.table import PRODUCTS, SUM
 from oxinp._core.ufunc.objects import UFUNC_OBJECTS
 from oxinp._kernels.problem import MIN_COLUMNS
 
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from oxinp._runtime.memory import Buffer
 
 _SUM = operation(SUM)
-_ALONE = _SUM.replace(rows=None)  # no part of what goes along rows, as sums along columns
+_ALONE = operation(PRODUCTS).replace(rows=None)  # no part of what goes along rows, as sums along columns
 _MULTIPLY = UFUNC_OBJECTS["multiply"].operations[0]
 _PLANNERS: dict[np.dtype[Any], Any] = {}
 _INNER_PLANNERS: dict[np.dtype[Any], Any] = {}
@@ -143,7 +144,7 @@ class VectorProduct(_Summed):
 
     def host_cost(self) -> float:
         """See `BoundOp.host_cost`."""
-        return _SUM.host_weight * self.right.size * self.right.dtype.itemsize
+        return _ALONE.host_weight * self.cost
 
     def plan_again(self, variant: Hashable) -> Any:
         """See `BoundOp.plan_again`."""
@@ -204,14 +205,18 @@ class InnerProduct(_Summed):
 def multiply(product: VectorProduct, a: Handle, b: Handle) -> Any:
     """Have a product computed when its value is needed; None where the matrix is pending, or it is to be the host's.
 
-    A vector that is pending is computed: each of its elements is multiplied by many.
+    A vector that is pending is computed, for each of its elements is multiplied by many, and one on the host uploaded.
     """
     right = _value(b)
     if right is None or product.right.nbytes < balance.limit or current() is not quiet.state:
         return None
     left = _value(a)
     if left is None:
-        schedule.materialise(a._held or a._storage)
+        storage = a._held or a._storage
+        if storage.value is None:
+            device_value(storage)
+        else:
+            schedule.materialise(storage)
         left = _value(a)
         if left is None:
             return None

@@ -93,6 +93,8 @@ class ReductionRow(Frozen, eq=False):
         What its method takes; None where it is a ufunc's `reduce` alone, or no function of its own.
     aliases : tuple of str
         Further names of its function.
+    is_product : bool
+        Elements are products of a matrix's and a vector's, which NumPy leaves to BLAS.
     """
 
     name: str
@@ -107,6 +109,7 @@ class ReductionRow(Frozen, eq=False):
     about: Any = None
     arguments: Arguments | None = None
     aliases: tuple[str, ...] = ()
+    is_product: bool = False
 
 
 # -- how elements are combined -----------------------------------------------------------------------------------------
@@ -306,6 +309,7 @@ SCANNED = Arguments("axis dtype out", 3)
 """What cumulative functions and methods take."""
 
 SUM = ReductionRow("sum", np.add.reduce, _add_op, np.add, arguments=_SUMMED)
+PRODUCTS = SUM.replace(arguments=None, is_product=True)
 PROD = ReductionRow("prod", np.multiply.reduce, _multiply_op, np.multiply, arguments=_SUMMED)
 MAX = ReductionRow(
     "max",
