@@ -48,7 +48,7 @@ SWITCH, MAX_SWITCH = 1000.0, 64_000.0
 For others it is as much more or less as moving them takes.
 """
 MOVED = 10
-"""Arrays that moving takes as long as the host has to be better by, at first: that of 64 KB 0.4 ms, of 64 MB 84 ms."""
+"""Arrays that moving takes as long as the host has to be better by, at first: that of 64 KB 0.4 ms, of 16 MB 21 ms."""
 RETURN, MAX_RETURN = 8 * SWITCH, 64 * SWITCH
 """Microseconds that the device has to be better by, at first and at most, for arrays that belong on the host."""
 MAX_WEIGHT = 4 * SWITCH
@@ -56,7 +56,7 @@ MAX_WEIGHT = 4 * SWITCH
 until as many others have been taken."""
 WEIGHTS: dict[Any, float] = {}
 """How elementwise operations are lowered -> how much longer NumPy takes for one than for an addition, where it does."""
-NUM_SIZES = 11
+NUM_SIZES = 9
 MIN_THRESHOLD = 4096
 """Settings of `offload_threshold` below are there to have everything on the device."""
 SAMPLED = 23
