@@ -109,6 +109,11 @@ class _Summed(BoundOp):
                 planners[dtype] = planner
         return planner
 
+    def _planned_otherwise(self, planners: dict[np.dtype[Any], Any], variant: Hashable) -> Any:
+        """Plan it by its graph; the planner that is kept may be one of a structure that has been forgotten since."""
+        planners.pop(self.left.dtype, None)
+        return super().plan_again(variant)
+
     def has_scalar_parts(self) -> bool:
         """See `BoundOp.has_scalar_parts`: there are no scalars."""
         return False
@@ -157,7 +162,7 @@ class VectorProduct(_Summed):
         again: Again | Joined | None = planning.columns_again(
             planner, right.shape, steps, (left.alignment, right.alignment), target
         )
-        return again or super().plan_again(variant)
+        return again or self._planned_otherwise(_PLANNERS, variant)
 
 
 class InnerProduct(_Summed):
@@ -189,7 +194,7 @@ class InnerProduct(_Summed):
         again: Again | None = planner.line_again(
             left.size, steps, (left.alignment, right.alignment), device().capability.num_sms
         )
-        return again or super().plan_again(variant)
+        return again or self._planned_otherwise(_INNER_PLANNERS, variant)
 
     def run(self, leaves: tuple[Any, ...]) -> list[Buffer]:
         """See `BoundOp.run`."""
