@@ -99,11 +99,7 @@ def combine(
     TypeError
         Where NumPy has no loop.
     """
-    key = (tuple([g.structure for g in graphs]), positions, None if target is None else target.dtype)
-    join: Join | None = operation.joins.get(key) or operation.joins.recall(key)
-    if join is None:
-        join = _join(operation, *key)
-        remember(operation.joins, key, join)
+    join = join_of(operation, tuple([g.structure for g in graphs]), None if target is None else target.dtype, positions)
     loop = join.loop
     if loop is None:
         cost = operation.weight * max(g.layout.nbytes for g in graphs)
@@ -140,6 +136,21 @@ def combine(
     record = Record(Graph(structure, layout, tuple(leaves)), cost)
     record.convert, record.scalars = join.convert, join.scalars
     return record
+
+
+def join_of(
+    operation: Operation,
+    structures: tuple[Structure, ...],
+    dtype: np.dtype[Any] | None,
+    positions: tuple[tuple[int, ...], ...] | None = None,
+) -> Join:
+    """Return what `operation` on operands of these structures is, cast to a dtype if one is given; see `combine`."""
+    key = (structures, positions, dtype)
+    join: Join | None = operation.joins.get(key) or operation.joins.recall(key)
+    if join is None:
+        join = _join(operation, structures, positions, dtype)
+        remember(operation.joins, key, join)
+    return join
 
 
 def renew(  # noqa: PLR0915 - the common cases in full, for a call costs as much as one of them
