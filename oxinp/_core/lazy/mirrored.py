@@ -22,7 +22,7 @@ from oxinp._core.lazy.executor import anywhere, load
 from oxinp._core.lazy.explain import REPORTS, note
 from oxinp._core.lazy.expr import MAX_LEAVES, MAX_NODES, Structure, add_nodes, graph_of, structure_of
 from oxinp._core.lazy.placement import device
-from oxinp._core.lazy.writing import are_apart, flush_readers, note_written
+from oxinp._core.lazy.writing import are_apart, flush_readers, is_mirrored, note_written
 from oxinp._core.memory.dtypes import DEVICE_TYPES
 from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.storage import SHARED
@@ -162,20 +162,17 @@ def update(operation: Operation, out: Handle, own: Value, pending: Storage, chai
 def _places(layout: Layout, start: int, buffer: Buffer, chain: Value) -> tuple[int, ...] | None:
     """Return how the leaves of a chain lie to what is written; None where they are read in any other order."""
     graph, leaves, _ = chain
-    (step,) = layout.strides
-    end = start + (layout.size - 1) * step
     places: tuple[int, ...] = ()
     for entry, where in zip(leaves, graph.leaves, strict=True):
         if type(where) is not Layout:
             places += (NUMBER,)
             continue
-        (along,) = where.strides
-        place = ELSEWHERE if along else ONE
+        place = ELSEWHERE if where.strides[0] else ONE
         if entry is buffer or (type(entry) is not Buffer and getattr(entry, "buffer", None) is buffer):
-            if where.dtype is layout.dtype and along == step and entry.ptr == start:
-                place = SAME
-            elif where.dtype is layout.dtype and along == -step and entry.ptr == end:
+            if is_mirrored(entry.ptr, where, start, layout):
                 place = MIRRORED
+            elif where.dtype is layout.dtype and where.strides == layout.strides and entry.ptr == start:
+                place = SAME
             elif not are_apart(entry.ptr, where, start, layout):
                 return None
         places += (place,)
@@ -206,28 +203,22 @@ def _update(
     whole = storage.value
     if whole is None or pending.value is not chain:
         return False
+    last = size - 1
+    start = whole[1][0].ptr + layout.offset
+    end = start + last * step
+    inputs: tuple[Any, ...] = (start, end)
+    for place, where, entry in zip(places, graph.leaves, leaves, strict=True):
+        if place == ELSEWHERE:
+            ptr = entry.ptr
+            inputs += (ptr, ptr + last * where.strides[0])
+        elif place >= ONE:
+            inputs += (entry.ptr if place == ONE else entry,)
     flush_readers(whole, pending)
     computed = device().allocate(graph.layout.nbytes)
     if storage.value is not whole or pending.value is not chain:  # memory for this may have taken either
         return False
-    last = size - 1
-    start = whole[1][0].ptr + layout.offset
-    addresses: tuple[Any, ...] = (
-        start,
-        start + last * step,
-        computed.ptr,
-        computed.ptr + last * each,
-        start,
-        start + last * step,
-    )
-    for place, where, entry in zip(places, graph.leaves, leaves, strict=True):
-        if place == ELSEWHERE:
-            ptr = entry.ptr
-            addresses += (ptr, ptr + last * where.strides[0])
-        elif place >= ONE:
-            addresses += (entry.ptr if place == ONE else entry,)
     _, grid, constants = again
-    launch(grid, *addresses, *constants)
+    launch(grid, start, end, computed.ptr, computed.ptr + last * each, *inputs, *constants)
     if layout.nbytes < balance.reach and is_sampled():
         balance.computed_chain(graph_of(pairs.update, layout, ()), (whole[1][0], *leaves), is_first=False)
     if REPORTS:

@@ -14,7 +14,7 @@ from oxinp._core.lazy import schedule
 from oxinp._core.lazy.balance import balance
 from oxinp._core.lazy.building import attempt
 from oxinp._core.lazy.calls import Pending
-from oxinp._core.lazy.chains import read
+from oxinp._core.lazy.chains import entry_at
 from oxinp._core.lazy.expr import Unsupported, new_table, remember
 from oxinp._core.lazy.handle import Handle, expression
 from oxinp._core.lazy.placement import keyed
@@ -231,26 +231,28 @@ def _launch(product: Product, a: Handle, b: Handle) -> Any:
 
 
 def _deferred(product: Product, a: Handle, b: Handle) -> Value:
-    left, right = _computed(a), _computed(b)
-    (value,) = schedule.defer(product, (left[1][0], right[1][0]), left[2] | right[2])
+    (left, mask), (right, other) = _computed(a), _computed(b)
+    (value,) = schedule.defer(product, (left, right), mask | other)
     return value
 
 
-def _computed(handle: Handle) -> Value:
-    """What lies on the device of an operand, computed if it is pending."""
+def _computed(handle: Handle) -> tuple[Any, int]:
+    """Where an operand lies on the device, computed if it is pending, and the mask of that."""
     storage = handle._held or handle._storage
     layout = handle._known or handle._layout
-    value = storage.value  # `expression`, spelled out
-    if value is None or (value[0].nodes and value[0].layout is not layout):
+    value = storage.value
+    if value is None or value[0].nodes:
         value = expression(handle)
-    elif value[0].layout is not layout:
-        value = read(layout, value)
-    if value[0].nodes:
-        value = schedule.materialise(storage)
-    entry = value[1][0]
+        if value[0].nodes:
+            value = schedule.materialise(storage)
+        entry = value[1][0]
+    elif value[0].layout is layout or not layout.offset:
+        entry = value[1][0]
+    else:
+        entry = entry_at(layout.offset, value[1][0])
     if type(entry) is Pending and entry.call is not None:
         entry.call.run()
-    return value
+    return entry, value[2]
 
 
 def _are_readable(*layouts: Layout) -> bool:
