@@ -162,11 +162,9 @@ def run_first(graph: Graph, leaves: tuple[Any, ...], target: Layout | None = Non
     launch = _launch_of(graph, layout)
     if launch is None:
         return None
-    has_parts = graph.structure.has_parts
     if target is None:
         graph.program = ONCE
-        return run_again(launch, layout.nbytes, leaves, has_parts=has_parts)
-    return run_again(launch, layout.nbytes, leaves, ptr, has_parts=has_parts)
+    return run_again(launch, layout.nbytes, leaves, ptr, has_parts=graph.structure.has_parts)
 
 
 def run_first_with(

@@ -31,6 +31,7 @@ from oxinp._core.lazy.expr import (
 from oxinp._core.memory.broadcast import broadcast_shapes
 from oxinp._core.memory.dtypes import DEVICE_TYPES, scalar_value
 from oxinp._core.memory.layout import Layout, result_layout
+from oxinp._core.memory.recent import MEETINGS
 
 if TYPE_CHECKING:
     from oxinp._core.lazy.expr import Loop, Operation
@@ -246,9 +247,15 @@ def renew(  # noqa: PLR0915 - the common cases in full, for a call costs as much
     record.convert = convert
     record.scalars = scalars
     record.is_checked = target is not None and (structures, wanted) in operation.checked
-    # A loop over new sizes meets none again.
-    if table.has_met((structure, first.shape, first.layout.strides, last.shape, last.layout.strides)):
+    # A loop over new sizes meets none again. `Recent.has_met`, spelled out:
+    mark, marks = hash((structure, first.shape, first.layout.strides, last.shape, last.layout.strides)), table.marks
+    count = marks.get(mark, 0)
+    if count >= MEETINGS:
         remember(table, key, record)
+    elif count or len(marks) < table.room:
+        marks[mark] = count + 1
+    else:
+        table.has_met(mark)
     return record
 
 
