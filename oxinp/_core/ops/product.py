@@ -94,6 +94,8 @@ class Product(BoundOp):
 
     def plan_ahead(self, leaves: tuple[Any, ...]) -> None:
         """Plan it by arithmetic if one that is nominally alike has been planned; see `BoundOp.plan_ahead`."""
+        if self._resized is not None and self.version == config.version:
+            return
         self._resized = self._find_resized()
         if self._resized is None:
             super().plan_ahead(leaves)
@@ -127,8 +129,6 @@ class Product(BoundOp):
 
     def _find_resized(self) -> Resized | None:
         """Return the launch, if one that is nominally alike has been planned."""
-        if self._resized is not None and self.version == config.version:
-            return self._resized
         resized = RESIZED.get(self._nominally())
         return None if resized is None else resized(*self.layouts[0].shape)
 

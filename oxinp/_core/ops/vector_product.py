@@ -210,20 +210,20 @@ def multiply(product: VectorProduct, a: Handle, b: Handle) -> Any:
 
     A vector that is pending is computed: each of its elements is multiplied by many.
     """
-    right = _operand(b)
+    right = operand(b)
     if right is None or product.right.nbytes < balance.limit or current() is not quiet.state:
         return None
-    left = _operand(a)
+    left = operand(a)
     if left is None:
         schedule.materialise(a._held or a._storage)
-        left = _operand(a)
+        left = operand(a)
         if left is None:
             return None
     (value,) = schedule.defer(product, (left[0], right[0]), left[1] | right[1])
     return wrap_result(value)
 
 
-def _operand(handle: Handle) -> tuple[Any, int] | None:
+def operand(handle: Handle) -> tuple[Any, int] | None:
     """Return where an array that is computed lies on the device, and the mask of that."""
     value = (handle._held or handle._storage).value
     if value is None or value[0].nodes:
@@ -253,7 +253,7 @@ def inner(a: Handle, b: Handle) -> Any:
         or current() is not quiet.state
     ):
         return None
-    u, v = _operand(a), _operand(b)
+    u, v = operand(a), operand(b)
     if u is None or v is None or (u[0] is v[0] and left.nbytes > MAX_READ_TWICE):
         return None
     key = left, right
