@@ -113,6 +113,16 @@ def test_results_that_do_not_fit_raise():
     np.testing.assert_array_equal(np.asarray(ours), np.arange(100))
 
 
+def test_elements_that_are_not_aligned():
+    given = np.zeros(8 * 100 + 8, np.uint8)
+    ours = oxinp.array(given)
+    for np_, x in ((np, given), (oxinp, ours)):
+        y = x[4:804].view("f8")
+        y += np_.arange(100.0)
+        y += 0.5 * y[::-1]
+    np.testing.assert_array_equal(np.asarray(ours), given)
+
+
 def test_lines_that_overlap_otherwise_are_copied():
     _, y = arrays(5)
     ours = oxinp.array(y)

@@ -136,6 +136,7 @@ def update(operation: Operation, out: Handle, own: Value, pending: Storage, chai
         or layout.shape != graph.shape
         or layout.size < MIN_SIZE
         or layout.strides[0] < layout.dtype.itemsize
+        or not layout.is_aligned
         or layout.nbytes < balance.limit
         or structure.is_flagged
         or structure.wants_index
@@ -156,7 +157,7 @@ def update(operation: Operation, out: Handle, own: Value, pending: Storage, chai
     pairs = structure.plans.get(key)
     if pairs is None:
         pairs = structure.plans[key] = Pairs(operation, structure, places, layout.dtype)
-    return pairs.update is not None and attempt(_update, pairs, places, storage, layout, pending, chain)
+    return pairs.update is not None and attempt(_update, pairs, places, storage, whole, layout, pending, chain)
 
 
 def _places(layout: Layout, start: int, buffer: Buffer, chain: Value) -> tuple[int, ...] | None:
@@ -180,7 +181,13 @@ def _places(layout: Layout, start: int, buffer: Buffer, chain: Value) -> tuple[i
 
 
 def _update(
-    pairs: Pairs, places: tuple[int, ...], storage: Storage, layout: Layout, pending: Storage, chain: Value
+    pairs: Pairs,
+    places: tuple[int, ...],
+    storage: Storage,
+    whole: Value,
+    layout: Layout,
+    pending: Storage,
+    chain: Value,
 ) -> bool:
     """Do what `update` does, in an attempt."""
     graph, leaves, _ = chain
@@ -200,8 +207,7 @@ def _update(
         if (steps, config.version) not in pairs.built:
             missing(partial(pairs.build, count, steps))
         return False
-    whole = storage.value
-    if whole is None or pending.value is not chain:
+    if storage.value is not whole or pending.value is not chain:  # another thread has written to it, or computed that
         return False
     last = size - 1
     start = whole[1][0].ptr + layout.offset
