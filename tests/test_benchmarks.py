@@ -4,6 +4,7 @@ import copy
 import json
 import math
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -262,3 +263,13 @@ def test_gate_names_what_no_longer_runs():
 
 def test_median_ignores_what_was_not_measured():
     assert median([Measurement(1.0, 5.0), Measurement(3.0), Measurement(2.0, 7.0)]) == Measurement(2.0, 6.0, None)
+
+
+def test_host_time_of_new_sizes_is_measured_without_a_device():
+    command = [sys.executable, "-m", "asv_benchmarks.kernels.new_sizes", "--without-device", "--iterations", "8", "sum"]
+    root = Path(compare.__file__).parent.parent
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True)
+    _, row = done.stdout.splitlines()
+    assert row.startswith("x[:k].sum()")
+    calls, bytecodes = map(int, row.split()[-2:])
+    assert 20 < calls < 100 < bytecodes < 4000  # else something of it is planned anew for each size

@@ -260,10 +260,10 @@ class Pool:
         if len(by_request) >= _MAX_REQUEST_SIZES:
             by_request.clear()
         by_request[nbytes - 1 >> 9] = home  # see `Stock.by_request`
-        candidates = [home]
-        if arena is None and size >= _LARGE_NBYTES:
+        candidates: tuple[list[Block], ...] = (home,)
+        if arena is None and size >= _LARGE_NBYTES and not home:
             larger = class_nbytes(size + 1)
-            candidates += [classes.get(larger, []), classes.get(class_nbytes(larger + 1), [])]
+            candidates += (classes.get(larger, []), classes.get(class_nbytes(larger + 1), []))
         for blocks in candidates:
             try:
                 return blocks.pop()

@@ -35,6 +35,9 @@ MAX_CALLS = 64
 _OF_BUFFERS = frozenset({"nbytes", "_block", "backend"})
 
 
+_new = object.__new__
+
+
 class AtWork(threading.local):
     """What the calling thread computes now, or writes to; its storage is kept while somebody watches.
 
@@ -229,13 +232,16 @@ def request(bound: BoundOp, leaves: tuple[Any, ...], mask: int) -> tuple[Call, l
     """Ask for an operation; return the call and its results, which somebody has to keep or it will not run."""
     if len(CALLS) >= MAX_CALLS:
         run_calls()
-    call = Call(bound, leaves, mask)
     if len(bound.layouts) == 1:
-        result = Pending(call)
+        call = _new(Call)  # `Call` and `Pending`, spelled out
+        call.bound, call.leaves, call.mask = bound, leaves, mask
+        result = _new(Pending)
+        result.call, result.owner, result._buffer = call, None, None
         call.results = (ref(result),)
         call._entry = entry = ref(call, _forget)  # `wait`, spelled out
         CALLS[entry] = None
         return call, [result]
+    call = Call(bound, leaves, mask)
     results = [Pending(call) for _ in bound.layouts]
     call.results = tuple([ref(result) for result in results])
     call.wait()

@@ -162,11 +162,9 @@ def run_first(graph: Graph, leaves: tuple[Any, ...], target: Layout | None = Non
     launch = _launch_of(graph, layout)
     if launch is None:
         return None
-    has_parts = graph.structure.has_parts
     if target is None:
         graph.program = ONCE
-        return run_again(launch, layout.nbytes, leaves, has_parts=has_parts)
-    return run_again(launch, layout.nbytes, leaves, ptr, has_parts=has_parts)
+    return run_again(launch, layout.nbytes, leaves, ptr, has_parts=graph.structure.has_parts)
 
 
 def run_first_with(
@@ -372,14 +370,19 @@ def on_device(layout: Layout, buffer: Buffer) -> Value:
 
 def read(layout: Layout, value: Value) -> Value:
     """Return what lies in `layout` in the Buffer of a storage that is on the device."""
-    buffer = value[1][0]
     graph = layout.read
     if graph is None:
         graph = layout.read = leaf(layout.form)
-    offset = layout.offset
+    if layout.offset == 0:
+        return graph, (value[1][0],), value[2]
+    return graph, (entry_at(layout.offset, value[1][0]),), value[2]
+
+
+def entry_at(offset: int, buffer: Buffer) -> Any:
+    """Return what stands for a Buffer that is read from a byte on: itself from the first one."""
     if offset == 0:
-        return graph, (buffer,), value[2]
+        return buffer
     entry = Leaf()
     entry.buffer = buffer
     entry.ptr = buffer.ptr + offset
-    return graph, (entry,), value[2]
+    return entry

@@ -31,6 +31,7 @@ from oxinp._core.lazy.expr import (
 from oxinp._core.memory.broadcast import broadcast_shapes
 from oxinp._core.memory.dtypes import DEVICE_TYPES, scalar_value
 from oxinp._core.memory.layout import Layout, result_layout
+from oxinp._core.memory.recent import MEETINGS
 
 if TYPE_CHECKING:
     from oxinp._core.lazy.expr import Loop, Operation
@@ -99,11 +100,7 @@ def combine(
     TypeError
         Where NumPy has no loop.
     """
-    key = (tuple([g.structure for g in graphs]), positions, None if target is None else target.dtype)
-    join: Join | None = operation.joins.get(key) or operation.joins.recall(key)
-    if join is None:
-        join = _join(operation, *key)
-        remember(operation.joins, key, join)
+    join = join_of(operation, tuple([g.structure for g in graphs]), None if target is None else target.dtype, positions)
     loop = join.loop
     if loop is None:
         cost = operation.weight * max(g.layout.nbytes for g in graphs)
@@ -140,6 +137,21 @@ def combine(
     record = Record(Graph(structure, layout, tuple(leaves)), cost)
     record.convert, record.scalars = join.convert, join.scalars
     return record
+
+
+def join_of(
+    operation: Operation,
+    structures: tuple[Structure, ...],
+    dtype: np.dtype[Any] | None,
+    positions: tuple[tuple[int, ...], ...] | None = None,
+) -> Join:
+    """Return what `operation` on operands of these structures is, cast to a dtype if one is given; see `combine`."""
+    key = (structures, positions, dtype)
+    join: Join | None = operation.joins.get(key) or operation.joins.recall(key)
+    if join is None:
+        join = _join(operation, structures, positions, dtype)
+        remember(operation.joins, key, join)
+    return join
 
 
 def renew(  # noqa: PLR0915 - the common cases in full, for a call costs as much as one of them
@@ -235,9 +247,15 @@ def renew(  # noqa: PLR0915 - the common cases in full, for a call costs as much
     record.convert = convert
     record.scalars = scalars
     record.is_checked = target is not None and (structures, wanted) in operation.checked
-    # A loop over new sizes meets none again.
-    if table.has_met((structure, first.shape, first.layout.strides, last.shape, last.layout.strides)):
+    # A loop over new sizes meets none again. `Recent.has_met`, spelled out:
+    mark, marks = hash((structure, first.shape, first.layout.strides, last.shape, last.layout.strides)), table.marks
+    count = marks.get(mark, 0)
+    if count >= MEETINGS:
         remember(table, key, record)
+    elif count or len(marks) < table.room:
+        marks[mark] = count + 1
+    else:
+        table.has_met(mark)
     return record
 
 

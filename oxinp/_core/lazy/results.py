@@ -79,7 +79,10 @@ def wrap_pending(value: Value, *, as_array: bool = False) -> Any:
 
 def wrap_result(value: Value, *, as_array: bool = False) -> Any:
     """Return a new array, or scalar where NumPy returns one (unless `as_array`), of what `schedule.defer` gave."""
-    storage = make_storage(value, None)
+    storage = Storage()  # `make_storage`, spelled out
+    storage.has_objects = False
+    storage.value = value
+    storage.host = storage.stale = None
     entry = value[1][0]
     if type(entry) is Pending:
         entry.owner = ref(storage)

@@ -17,13 +17,12 @@ from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from oxinp._config import config
-from oxinp._core.lazy import calls, chains, rowwise
+from oxinp._core.lazy import calls, chains, joint, rowwise
 from oxinp._core.lazy.balance import balance, is_sampled
 from oxinp._core.lazy.building import attempt, claim, is_locked
 from oxinp._core.lazy.calls import CALLS, Pending, at_work, request, run_calls
-from oxinp._core.lazy.chains import on_device
 from oxinp._core.lazy.explain import REPORTS, note
-from oxinp._core.lazy.expr import find_value, leaf
+from oxinp._core.lazy.expr import leaf
 from oxinp._core.lazy.op import bind
 from oxinp._core.memory.storage import SHARED, Storage, next_mask
 from oxinp._runtime import here, hooks
@@ -37,7 +36,6 @@ if TYPE_CHECKING:
     from oxinp._core.lazy.op import BoundOp
     from oxinp._core.memory.storage import Value
     from oxinp._runtime.memory import Buffer
-    from oxinp._runtime.timeline import Timeline
 
     Record = Callable[[Storage, int], object]
 
@@ -130,7 +128,7 @@ def _compute_watched(storage: Storage) -> Value:
     value: Any = storage.value
     if here.are_several and value is not None and value[0].nodes:
         claim(storage)
-        if (origin := _elsewhere(storage)) is not None:
+        if (origin := joint.elsewhere(storage)) is not None:
             with here.on(origin):
                 return _compute_watched(storage)
     outer, at_work.storage = at_work.storage, storage
@@ -174,16 +172,16 @@ def _compute(storage: Storage) -> Value:
             if not now[0].nodes:
                 return now
             others = []  # of several devices, a thread's flush leaves to it what it is about to compute
-        wanted = _wanted_interior(value, others)
+        wanted = joint.wanted_interior(value, others)
     try:
         if CALLS and not graph.structure.is_flagged:
             found = rowwise.compute(storage, value, wanted or {}, others)
             if found is None and not wanted:
-                found = _fused(storage, value, others)
+                found = joint.fused(storage, value, others)
             if found is not None:
                 return found
         if wanted:
-            return _run_with_interior(storage, value, wanted)
+            return joint.run_with_interior(storage, value, wanted)
         program = graph.program
         buffer = chains.run_first(graph, leaves) if program is None else None
         if buffer is None:
@@ -207,41 +205,6 @@ def _compute(storage: Storage) -> Value:
         balance.ran(layout.nbytes, leaves)
     storage.value = done = (layout.graph or leaf(layout), (buffer,), next_mask())
     return done
-
-
-def _fused(storage: Storage, value: Value, others: list[Storage]) -> Value | None:
-    """Compute a pending value in the kernel of a call whose result nothing else uses; None where there is none."""
-    graph, leaves, _ = value
-    if not graph.layout.is_contiguous or graph.structure.wants_index:
-        return None
-    for place, entry in enumerate(leaves):
-        if type(entry) is not Pending or (call := entry.call) is None or call.leaves is None:
-            continue
-        bound = call.bound
-        if (
-            bound.op.fuse is not None
-            and call.is_from_here()
-            and len(bound.layouts) == 1
-            and graph.leaves[place].same(bound.layouts[0])
-            and sum(other is entry for other in leaves) == 1
-            and (bound.op.may_fuse is None or bound.op.may_fuse(bound, call.leaves))
-            and not entry.is_held()
-            and not entry.num_readers(others)
-        ):
-            program = bound.fused_with(graph, place)
-            if program is None:
-                continue
-            try:
-                buffer = program.run((*call.leaves, *leaves[:place], *leaves[place + 1 :]))
-            except MemoryError:  # the call alone may have a way without
-                continue
-            if graph.layout.nbytes < balance.reach and is_sampled():
-                balance.computed_call(graph.layout.nbytes, bound.host_cost(), call.leaves or (), is_first=False)
-            if REPORTS:
-                note("device", f"{bound.op.name} {chains.describe(graph)}", f"{graph.layout.nbytes} B result")
-            storage.value = done = leaf(graph.layout), (buffer,), next_mask()
-            return done
-    return None
 
 
 def postpone(storage: Storage) -> Value | None:
@@ -273,73 +236,6 @@ def _postpone(storage: Storage) -> Value | None:
         storage.value = postponed = leaf(graph.layout), (result,), next_mask()
         return postponed
     return materialise(storage)
-
-
-def _elsewhere(storage: Storage) -> Timeline | None:
-    """Return where a pending value runs if that is not where the calling thread's work goes."""
-    origin: Timeline | None = getattr(storage, "origin", None)
-    return None if origin is None or origin is here.thread.timeline or origin.is_closed else origin
-
-
-def _wanted_interior(value: Value, others: list[Storage]) -> dict[int, Storage]:
-    """Find pending storages whose values are computed on the way to that of another, by their number in its graph."""
-    graph, leaves, mask = value
-    wanted: dict[int, Storage] = {}
-    strange = ~mask
-    for other in others:
-        other_value = other.value
-        if other_value is None or other_value[2] & strange:
-            continue
-        part, part_leaves, _ = other_value
-        if (
-            part.shape != graph.shape
-            or not 0 < len(part.nodes) <= len(graph.nodes)
-            or (here.are_several and _elsewhere(other) is not None)
-        ):
-            continue
-        places = _places(graph, leaves, part, part_leaves)
-        if places is None:
-            continue
-        key = (part.structure, places)
-        known = graph.structure.interior
-        if key not in known:
-            if len(known) >= chains.MAX_PROGRAMS:
-                known.clear()
-            known[key] = find_value(graph.structure, part.structure, places)
-        number = known[key]
-        if number is not None and number != graph.result and len(wanted) < chains.MAX_OUTPUTS - 1:
-            wanted.setdefault(number, other)
-    return wanted
-
-
-def _places(graph: Graph, leaves: tuple[Any, ...], part: Graph, part_leaves: tuple[Any, ...]) -> tuple[int, ...] | None:
-    """Where `part`'s leaves stand among `graph`'s: the same objects read through the same layouts."""
-    places: list[int] = []
-    for entry, layout in zip(part_leaves, part.leaves, strict=True):
-        for place, candidate in enumerate(leaves):
-            if candidate is entry and graph.leaves[place] is layout and place not in places:
-                places.append(place)
-                break
-        else:
-            return None
-    return tuple(places)
-
-
-def _run_with_interior(storage: Storage, value: Value, wanted: dict[int, Storage]) -> Value:
-    graph, leaves, _ = value
-    key = tuple(sorted(wanted))
-    values: list[Any] = [wanted[number].value for number in key]
-    interior = tuple([(number, other[0].layout) for number, other in zip(key, values, strict=True)])
-    buffers = chains.run_first_with(graph, leaves, interior) or chains.find(graph, interior).run_all(leaves)
-    if REPORTS:
-        note("device", chains.describe(graph), f"{graph.layout.nbytes} B result, {len(leaves)} inputs")
-    first, *rest = buffers
-    result = storage.value = (leaf(graph.layout), (first,), next_mask())
-    for (number, layout), before, buffer in zip(interior, values, rest, strict=True):
-        other = wanted[number]
-        if other.value is before:  # else it was computed to free memory for this, and may even have left the device
-            other.value = on_device(layout, buffer)
-    return result
 
 
 def evaluate(value: Value) -> tuple[Graph, Buffer]:

@@ -202,11 +202,21 @@ def is_direct(graph: Graph, leaves: tuple[Any, ...], buffer: Buffer, layout: Lay
     for entry, where in zip(leaves, graph.leaves, strict=True):
         if entry is buffer or (type(entry) is not Buffer and getattr(entry, "buffer", None) is buffer):
             same = is_own and entry.ptr == start and where.same(form)
-            if not (same or _are_apart(entry.ptr, where, start, layout)) and not (
+            if not same and is_mirrored(entry.ptr, where, start, layout):
+                return False
+            if not (same or are_apart(entry.ptr, where, start, layout)) and not (
                 is_own and _meet_in_themselves(entry.ptr - start, where, layout)
             ):
                 return False
     return True
+
+
+def is_mirrored(ptr: int, where: Layout, start: int, layout: Layout) -> bool:
+    """Whether what is read from an address are the elements that are written, of one dimension, the last one first."""
+    if layout.ndim != 1 or where.dtype is not layout.dtype:
+        return False
+    (step,), (size,) = layout.strides, layout.shape
+    return size > 1 and where.strides == (-step,) and ptr == start + (size - 1) * step
 
 
 def _meet_in_themselves(distance: int, where: Layout, layout: Layout) -> bool:
@@ -231,12 +241,12 @@ def _is_apart(bound: BoundOp, leaves: tuple[Any, ...], buffer: Buffer, layout: L
     for place, entry in enumerate(leaves):
         if getattr(entry, "buffer", None) is buffer:
             where = [each for graph in bound.graphs for each in graph.leaves][place]
-            if not _are_apart(entry.ptr, where, start, layout):
+            if not are_apart(entry.ptr, where, start, layout):
                 return False
     return True
 
 
-def _are_apart(ptr: int, where: Layout, start: int, layout: Layout) -> bool:
+def are_apart(ptr: int, where: Layout, start: int, layout: Layout) -> bool:
     """Whether what is read from an address and what is written from another one do not overlap."""
     first, last = where.extent
     low, high = layout.extent

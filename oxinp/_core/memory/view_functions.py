@@ -72,6 +72,8 @@ def view_layout(row: ViewRow, layout: Layout, args: tuple[Any, ...], kwargs: dic
             made = Layout.made(layout.dtype, *row.move(layout, *args))
         except NotPlain:
             return None
+        if made._dense is None and made.shape == layout.shape:
+            made._dense = layout._dense
         layout.keep_part(key, (made, False))
         return made
     try:

@@ -14,7 +14,6 @@ from oxinp._core.lazy import schedule
 from oxinp._core.lazy.balance import balance
 from oxinp._core.lazy.building import attempt
 from oxinp._core.lazy.calls import Pending
-from oxinp._core.lazy.chains import read
 from oxinp._core.lazy.expr import Unsupported, new_table, remember
 from oxinp._core.lazy.handle import Handle, expression
 from oxinp._core.lazy.placement import keyed
@@ -27,7 +26,7 @@ from oxinp._core.memory.dtypes import DEVICE_TYPES, FLOAT16, FLOAT32, MULTIPLIED
 from oxinp._core.memory.layout import Layout
 from oxinp._core.ops import creation, vector_product
 from oxinp._core.ops.product import Product, resized_product
-from oxinp._core.ops.vector_product import VectorProduct
+from oxinp._core.ops.vector_product import VectorProduct, operand
 from oxinp._core.reduction.reduce import reduce, reduced, reduced_over
 from oxinp._core.reduction.table import PRODUCTS, SUM
 from oxinp._core.ufunc.objects import UFUNC_OBJECTS
@@ -227,30 +226,28 @@ def _vectors(left: Layout, right: Layout, a: Handle, b: Handle) -> Any:
 
 def _launch(product: Product, a: Handle, b: Handle) -> Any:
     """Have a product computed when its value is needed, or at once."""
-    return wrap_result(attempt(_deferred, product, a, b))
+    left, right = operand(a), operand(b)
+    if left is None or right is None:
+        return wrap_result(attempt(_deferred, product, a, b))
+    (value,) = schedule.defer(product, (left[0], right[0]), left[1] | right[1])
+    return wrap_result(value)
 
 
 def _deferred(product: Product, a: Handle, b: Handle) -> Value:
-    left, right = _computed(a), _computed(b)
-    (value,) = schedule.defer(product, (left[1][0], right[1][0]), left[2] | right[2])
+    (left, mask), (right, other) = _computed(a), _computed(b)
+    (value,) = schedule.defer(product, (left, right), mask | other)
     return value
 
 
-def _computed(handle: Handle) -> Value:
-    """What lies on the device of an operand, computed if it is pending."""
-    storage = handle._held or handle._storage
-    layout = handle._known or handle._layout
-    value = storage.value  # `expression`, spelled out
-    if value is None or (value[0].nodes and value[0].layout is not layout):
-        value = expression(handle)
-    elif value[0].layout is not layout:
-        value = read(layout, value)
+def _computed(handle: Handle) -> tuple[Any, int]:
+    """Where an operand lies on the device, computed if it is pending, and the mask of that."""
+    value = expression(handle)
     if value[0].nodes:
-        value = schedule.materialise(storage)
+        value = schedule.materialise(handle._held or handle._storage)
     entry = value[1][0]
     if type(entry) is Pending and entry.call is not None:
         entry.call.run()
-    return value
+    return entry, value[2]
 
 
 def _are_readable(*layouts: Layout) -> bool:

@@ -67,7 +67,7 @@ class Product(BoundOp):
         Of the settings that it was made under.
     """
 
-    __slots__ = ("_operands", "_resized", "cost", "left", "right", "settings", "version")
+    __slots__ = ("_key", "_operands", "_resized", "cost", "left", "right", "settings", "version")
 
     def __init__(self, left: Layout, right: Layout, layout: Layout, cost: float) -> None:
         is_own = left.strides[-1] == right.strides[-2] and _is_transpose(left, right, layout.dtype)
@@ -82,6 +82,7 @@ class Product(BoundOp):
         self.cost = cost
         self._operands: tuple[Matrices, Matrices] | None = None
         self._resized: Resized | None = None
+        self._key: Any = None
 
     @property
     def graphs(self) -> tuple[Graph, ...]:  # type: ignore[override]
@@ -94,9 +95,27 @@ class Product(BoundOp):
 
     def plan_ahead(self, leaves: tuple[Any, ...]) -> None:
         """Plan it by arithmetic if one that is nominally alike has been planned; see `BoundOp.plan_ahead`."""
+        if self._resized is not None and self.version == config.version:
+            return
         self._resized = self._find_resized()
         if self._resized is None:
             super().plan_ahead(leaves)
+            if self.planned is not None and self.planned[0] is None:  # in the one way that it is launched, see `plan`
+                self._resized = self._find_resized()
+
+    def run(self, leaves: tuple[Any, ...]) -> list[Buffer]:
+        """See `BoundOp.run`."""
+        resized = self._resized
+        if resized is not None and self.op.variant is None and not self.has_run and self.version == config.version:
+            self._resized = None
+            try:
+                buffer = run_resized(resized, self.layouts[0].nbytes, leaves)
+            except MemoryError:  # the spare way takes less
+                buffer = None
+            if buffer is not None:
+                self.has_run, self.planned = True, None
+                return [buffer]
+        return super().run(leaves)
 
     def run_first(self, variant: Hashable, leaves: tuple[Any, ...], ptr: int | None = None) -> list[Buffer] | None:
         """Launch it as the one was launched that it is planned by; see `BoundOp.run_first`."""
@@ -111,8 +130,6 @@ class Product(BoundOp):
 
     def _find_resized(self) -> Resized | None:
         """Return the launch, if one that is nominally alike has been planned."""
-        if self._resized is not None and self.version == config.version:
-            return self._resized
         resized = RESIZED.get(self._nominally())
         return None if resized is None else resized(*self.layouts[0].shape)
 
@@ -121,7 +138,9 @@ class Product(BoundOp):
         (layout,) = self.layouts
         if len(layout.shape) != 2:
             return None
-        return nominally(self.left, self.right, layout.dtype, layout.shape, self.settings)
+        if self._key is None or self.version != config.version:
+            self._key = nominally(self.left, self.right, layout.dtype, layout.shape, self.settings)
+        return self._key
 
     def _matrices(self) -> tuple[Matrices, Matrices]:
         if self._operands is None:

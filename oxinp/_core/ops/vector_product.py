@@ -11,7 +11,7 @@ from oxinp._core.errors.state import current, quiet
 from oxinp._core.lazy import schedule
 from oxinp._core.lazy.balance import balance
 from oxinp._core.lazy.calls import Pending
-from oxinp._core.lazy.chains import read
+from oxinp._core.lazy.chains import entry_at
 from oxinp._core.lazy.combining import combine
 from oxinp._core.lazy.executor import run_again
 from oxinp._core.lazy.expr import leaf, new_table, remember
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
     from oxinp._core.lazy.expr import Graph
     from oxinp._core.lazy.handle import Handle
-    from oxinp._core.memory.storage import Value
     from oxinp._kernels.plan import Again, Joined
     from oxinp._runtime.memory import Buffer
 
@@ -110,6 +109,11 @@ class _Summed(BoundOp):
                 planners[dtype] = planner
         return planner
 
+    def _planned_otherwise(self, planners: dict[np.dtype[Any], Any], variant: Hashable) -> Any:
+        """Plan it by its graph; the planner that is kept may be one of a structure that has been forgotten since."""
+        planners.pop(self.left.dtype, None)
+        return super().plan_again(variant)
+
     def has_scalar_parts(self) -> bool:
         """See `BoundOp.has_scalar_parts`: there are no scalars."""
         return False
@@ -158,7 +162,7 @@ class VectorProduct(_Summed):
         again: Again | Joined | None = planning.columns_again(
             planner, right.shape, steps, (left.alignment, right.alignment), target
         )
-        return again or super().plan_again(variant)
+        return again or self._planned_otherwise(_PLANNERS, variant)
 
 
 class InnerProduct(_Summed):
@@ -190,7 +194,7 @@ class InnerProduct(_Summed):
         again: Again | None = planner.line_again(
             left.size, steps, (left.alignment, right.alignment), device().capability.num_sms
         )
-        return again or super().plan_again(variant)
+        return again or self._planned_otherwise(_INNER_PLANNERS, variant)
 
     def run(self, leaves: tuple[Any, ...]) -> list[Buffer]:
         """See `BoundOp.run`."""
@@ -207,30 +211,35 @@ def multiply(product: VectorProduct, a: Handle, b: Handle) -> Any:
 
     A vector that is pending is computed, for each of its elements is multiplied by many, and one on the host uploaded.
     """
-    right = _value(b)
+    right = operand(b)
     if right is None or product.right.nbytes < balance.limit or current() is not quiet.state:
         return None
-    left = _value(a)
+    left = operand(a)
     if left is None:
         storage = a._held or a._storage
         if storage.value is None:
             device_value(storage)
         else:
             schedule.materialise(storage)
-        left = _value(a)
+        left = operand(a)
         if left is None:
             return None
-    (value,) = schedule.defer(product, (left[1][0], right[1][0]), left[2] | right[2])
+    (value,) = schedule.defer(product, (left[0], right[0]), left[1] | right[1])
     return wrap_result(value)
 
 
-def _value(handle: Handle) -> Value | None:
-    """Return what lies on the device of an array that is computed."""
+def operand(handle: Handle) -> tuple[Any, int] | None:
+    """Return where an array that is computed lies on the device, and the mask of that."""
     value = (handle._held or handle._storage).value
-    if value is None or value[0].nodes or (type(value[1][0]) is Pending and value[1][0].call is not None):
+    if value is None or value[0].nodes:
+        return None
+    entry = value[1][0]
+    if type(entry) is Pending and entry.call is not None:
         return None
     layout = handle._known or handle._layout
-    return value if value[0].layout is layout else read(layout, value)
+    if value[0].layout is layout or layout.offset == 0:
+        return entry, value[2]
+    return entry_at(layout.offset, entry), value[2]
 
 
 def inner(a: Handle, b: Handle) -> Any:
@@ -249,8 +258,8 @@ def inner(a: Handle, b: Handle) -> Any:
         or current() is not quiet.state
     ):
         return None
-    u, v = _value(a), _value(b)
-    if u is None or v is None or (u[1][0] is v[1][0] and left.nbytes > MAX_READ_TWICE):
+    u, v = operand(a), operand(b)
+    if u is None or v is None or (u[0] is v[0] and left.nbytes > MAX_READ_TWICE):
         return None
     key = left, right
     product = _INNER_PRODUCTS.get(key) or (_INNER_PRODUCTS.recall(key) if _INNER_PRODUCTS.old else None)
@@ -258,5 +267,5 @@ def inner(a: Handle, b: Handle) -> Any:
         product = InnerProduct(left, right)
         if _INNER_PRODUCTS.has_met((left.shape, left.strides, right.strides, dtype)):
             remember(_INNER_PRODUCTS, key, product)
-    (value,) = schedule.defer(product, (u[1][0], v[1][0]), u[2] | v[2])
+    (value,) = schedule.defer(product, (u[0], v[0]), u[1] | v[1])
     return wrap_result(value)

@@ -17,7 +17,7 @@ import numpy as np
 from oxinp import _runtime
 from oxinp._config import config
 from oxinp._core.errors.state import current, quiet
-from oxinp._core.lazy import schedule, writing
+from oxinp._core.lazy import mirrored, schedule, writing
 from oxinp._core.lazy.balance import RECORDED, balance
 from oxinp._core.lazy.combining import renew
 from oxinp._core.lazy.expr import Operation, Record, Unsupported, scalar
@@ -245,6 +245,8 @@ def _in_place(operation: Operation, row: UfuncRow, on_host: Callable[..., Any]) 
                 buffer = getattr(u[1][0], "buffer", None)
                 if not (buffer is None or writing.is_direct(v[0], v[1], buffer, layout)):
                     held = b._held or b._storage
+                    if mirrored.update(operation, a, u, held, v):
+                        return a
                     schedule.materialise(held)
                     computed = held.value
                     is_whole = computed is not None and computed[0].layout is b._known

@@ -6,7 +6,7 @@ import numpy
 import pytest
 
 import oxinp
-from oxinp._core.lazy import chains, executor
+from oxinp._core.lazy import chains, executor, expr
 from oxinp._core.lazy.expr import Graph
 from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.recent import MEETINGS, Recent
@@ -180,6 +180,22 @@ def test_inner_products_of_new_sizes_have_no_graph(data, monkeypatch):
     monkeypatch.setattr(vector_product, "combine", lambda *args: asked.append(args))
     for k in range(440, 450):
         products(k)
+    assert not asked
+
+
+def test_inner_products_are_launched_by_arithmetic_again_when_their_structure_was_forgotten(data, monkeypatch):
+    (x, y), _ = data
+    for k in range(400, 410):
+        oxinp.evaluate(oxinp.dot(x[:k], y[:k]))
+    for table in (*expr._TABLES, expr._STRUCTURES):
+        table.clear()
+        table.old.clear()
+    for k in range(410, 420):
+        oxinp.evaluate(oxinp.dot(x[:k], y[1 : k + 1]))
+    asked = []
+    monkeypatch.setattr(vector_product, "combine", lambda *args: asked.append(args))
+    for k in range(440, 450):
+        oxinp.evaluate(oxinp.dot(x[:k], y[1 : k + 1]))
     assert not asked
 
 
