@@ -20,22 +20,29 @@ _READ = """
 def make(BASIC, getitem, gather, host_part):
     def __getitem__(self, key):
         seen = self._seen
+        host = self._host
         storage = self._held
-        if storage is not None:
-            host = storage.host
-            if host is None:
+        if seen is None or (storage is not None and storage.host is not host):
+            if storage.host is None or storage.has_objects:  # which may be arrays
                 return getitem(self, key)
-            if self._host is not host:
-                seen = host_view(self)
+            host, seen = host_and_view(self)
         kind = type(key)
-        if kind is not int and kind is not slice:  # `is_basic`, spelled out
-            is_plain = False
-            if kind is tuple:
-                if len(key) == 2:
-                    i, j = key
-                    i, j = type(i), type(j)
-                    is_plain = (i is int or i is slice) and (j is int or j is slice)
-            elif kind is ndarray:
+        if kind is tuple:
+            if len(key) == 2:
+                i, j = key
+                i = type(i)
+                j = type(j)
+                if (i is not int and i is not slice and i not in BASIC) or (
+                    j is not int and j is not slice and j not in BASIC
+                ):
+                    return gather(self, seen, key)
+            else:
+                for part in key:
+                    kind = type(part)
+                    if kind is not int and kind is not slice and kind not in BASIC:
+                        return gather(self, seen, key)
+        elif kind is not int and kind is not slice:
+            if kind is ndarray:
                 place = seen(key) else return getitem(self, key)
                 limit = config.offload_threshold
                 if seen.nbytes >= limit or place.nbytes >= limit or REPORTS:
@@ -46,24 +53,20 @@ def make(BASIC, getitem, gather, host_part):
                 if found.base is not None or (found.ndim != 1 and not found.flags.carray):
                     return getitem(self, key)
                 return wrapped(found)
-            if not is_plain:
-                for part in key if kind is tuple else (key,):
-                    kind = type(part)
-                    if kind is not int and kind is not slice and kind not in BASIC:
-                        return gather(self, seen, key)
+            elif kind not in BASIC:
+                return gather(self, seen, key)
         found = seen[key]
         if type(found) is not NumpyArray:
             return found
         if storage is None:
             storage = stored(self)
-            host = seen
-        elif storage.has_objects:  # which may be arrays
-            return getitem(self, key)
+        if self._known is FEW:  # and of no user's class
+            return part(found) of self at key, known FEW
         if balance.limit and is_sampled():
             balance.viewed(found.nbytes, host.nbytes)
         if type(self) is not ndarray:
             return host_part(self, host, found)
-        return part(found) of self at key
+        return part(found) of self at key, known FEW if found.size < SMALL else None
     return __getitem__
 """
 _WRITE = """

@@ -25,6 +25,8 @@ def make(general):
         owner = found.base
         if owner is not host and (owner is None or owner is not host.base):  # it is a copy
             return general({arguments})
+        if storage.has_objects:
+            host = None
         return part(found) of self
     return front
 """
