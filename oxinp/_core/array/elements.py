@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from oxinp._core.lazy.handle import fetch_storage, host_view
+from oxinp._core.lazy import placement, schedule
+from oxinp._core.lazy.handle import fetch, fetch_storage, host_view
 from oxinp._core.lazy.inlining import compiled
 from oxinp._core.lazy.views import host_part
-from oxinp._core.memory.storage import Storage, is_shared
+from oxinp._core.memory.storage import Storage, Value, is_shared
 from oxinp._core.ops import by_key, index, keys
 
 # Types of single elements; converting one of another type may run code of the user's, which may read the array.
@@ -192,10 +193,26 @@ def iterate(array: Any) -> Iterator[Any]:
     storage = array._held or array._storage
     if layout.ndim == 1:
         if storage.host is None and layout.size and not is_shared(storage):
+            if _is_small_part(array, storage) and not placement.wants_mirror(storage, layout.nbytes):
+                schedule.materialise(storage)
+                return _fetched(array, storage, storage.value, fetch(array))
             fetch_storage(storage)
         if storage.host is not None and not layout.dtype.hasobject:
             return _elements(array, storage, host_view(array))
     return map(array.__getitem__, range(layout.shape[0]))
+
+
+def _is_small_part(array: Any, storage: Storage) -> bool:
+    """Whether an array whose elements are on the device is at most half of what its storage holds."""
+    value = storage.value
+    return value is not None and 2 * array._layout.nbytes <= value[0].layout.nbytes
+
+
+def _fetched(array: Any, storage: Storage, value: Value | None, elements: np.ndarray[Any, Any]) -> Iterator[Any]:
+    """Go through elements that were fetched when a storage had a value, a new tuple with each write to the device."""
+    layout = array._known
+    for i in range(len(elements)):
+        yield elements[i] if storage.value is value and array._known is layout else array[i]
 
 
 def _elements(array: Any, storage: Storage, seen: np.ndarray[Any, Any]) -> Iterator[Any]:
