@@ -45,13 +45,19 @@ def make(BASIC, getitem, gather, host_part):
         elif kind is not int and kind is not slice:
             if kind is ndarray:
                 place = seen(key) else return getitem(self, key)
-                limit = config.offload_threshold
-                if seen.nbytes >= limit or place.nbytes >= limit or REPORTS:
+                if self._known is not FEW or key._known is not FEW:
+                    limit = config.offload_threshold
+                    if seen.nbytes >= limit or place.nbytes >= limit:
+                        return gather(self, seen, key)
+                    if type(self) is not kind:
+                        return getitem(self, key)
+                    if seen.size < SMALL > place.size:
+                        self._known = self._known or FEW
+                        key._known = key._known or FEW
+                if REPORTS:
                     return gather(self, seen, key)
-                if seen.dtype is OBJECT or type(self) is not kind:
-                    return getitem(self, key)
                 found = seen[place]
-                if found.base is not None or (found.ndim != 1 and not found.flags.carray):
+                if found.ndim != 1 and (found.base is not None or not found.flags.carray):
                     return getitem(self, key)
                 return wrapped(found)
             elif kind not in BASIC:

@@ -48,6 +48,8 @@ class Spelling(NamedTuple):
         Whether the second one is the axis, which programs give by keyword.
     may_warn : bool
         Whether it warns of elements.
+    alone : callable or None
+        What computes the same of one array alone, in C: of the array, and of None for the axis where there is one.
     """
 
     function: Callable[..., Any]
@@ -55,6 +57,7 @@ class Spelling(NamedTuple):
     least: int = 1
     has_axis: bool = False
     may_warn: bool = False
+    alone: Callable[..., Any] | None = None
 
 
 def _reduction(ufunc: np.ufunc) -> Spelling:
@@ -63,7 +66,7 @@ def _reduction(ufunc: np.ufunc) -> Spelling:
     def reduced(x: Any, axis: Any = None) -> Any:
         return reduce(x, axis) if type(x) is _Array else NotImplemented
 
-    return Spelling(reduced, 2, has_axis=True, may_warn=ufunc not in (np.logical_and, np.logical_or))
+    return Spelling(reduced, 2, has_axis=True, may_warn=ufunc not in (np.logical_and, np.logical_or), alone=reduce)
 
 
 def _mean(x: Any, axis: Any = None) -> Any:
@@ -162,7 +165,7 @@ SPELLINGS: dict[Any, Spelling] = {
     **dict.fromkeys((np.mean, np.ndarray.mean), Spelling(_mean, 2, has_axis=True, may_warn=True)),
     **dict.fromkeys((np.cumsum, np.ndarray.cumsum), Spelling(_cumsum, 2, has_axis=True, may_warn=True)),
     **{
-        getattr(home, name): Spelling(_method(name))
+        getattr(home, name): Spelling(_method(name), alone=getattr(np.ndarray, name))
         for home in (np, np.ndarray)
         for name in ("argmax", "argmin", "argsort")
     },
@@ -179,7 +182,7 @@ SPELLINGS: dict[Any, Spelling] = {
 }
 
 _TEXT = """
-def make(general, function, most, least, has_axis):
+def make(general, function, alone, most, least, has_axis):
     def front(*args, **kwargs):
         if least == 1 == len(args) and not kwargs:
             (value,) = args
@@ -188,7 +191,7 @@ def make(general, function, most, least, has_axis):
                 nbytes = x.nbytes
                 if not (0 < nbytes < config.offload_threshold or (nbytes and balance.takes(nbytes))) or REPORTS:
                     return general(*args)
-                result = heard(function, x) else return general(*args)
+                result = {of_one} else return general(*args)
                 if result is NotImplemented:
                     return general(*args)
                 return wrapped(result)
@@ -229,7 +232,12 @@ def make(general, function, most, least, has_axis):
         return wrapped(result)
     return front
 """
-_FRONTS = [compiled("functions of small arrays", _TEXT, may_warn=may_warn) for may_warn in (False, True)]
+_OF_ONE = {"one": "heard(function, x)", "one in C": "called(alone, x)", "one along no axis": "called(alone, x, None)"}
+_FRONTS = {
+    (may_warn, number): compiled(f"functions of small arrays, {number}", _TEXT.format(of_one=call), may_warn=may_warn)
+    for may_warn in (False, True)
+    for number, call in _OF_ONE.items()
+}
 # What most calls of some look like: two arrays in a list or tuple, or three arrays.
 _PAIR_TEXT = """
 def make(general, function):
@@ -431,8 +439,9 @@ def with_spelling(general: Callable[..., Any], theirs: Any) -> Callable[..., Any
     spelling = SPELLINGS.get(theirs)
     made: Callable[..., Any] = general
     if spelling is not None:
-        make = _FRONTS[spelling.may_warn]
-        made = make(general, spelling.function, spelling.most, spelling.least, spelling.has_axis)
+        number = "one" if spelling.alone is None else "one along no axis" if spelling.has_axis else "one in C"
+        make = _FRONTS[spelling.may_warn, number]
+        made = make(general, spelling.function, spelling.alone, spelling.most, spelling.least, spelling.has_axis)
         if theirs in _COMMON:
             make, function = _COMMON[theirs]
             made = make(made, function)
