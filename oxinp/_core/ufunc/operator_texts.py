@@ -158,16 +158,14 @@ def make(function, general, general_reflected, is_small, reach, pairs, renewed):
 _IN_PLACE_TEXT = """
 def make(function, general, reach):
     def operator(a, b):
+        x = a._seen
+        host = a._host
         storage = a._held
-        kind = type(b)
-        if storage is None:
-            x = a._seen
-        else:
-            host = storage.host
-            view = a._view
-            if host is None or not (view is None or view[1]):
+        if x is None or (storage is not None and storage.host is not host):
+            if storage.host is None or storage.has_objects:
                 return general(a, b)
-            x = a._seen if a._host is host else host_view(a)
+            host, x = host_and_view(a)
+        kind = type(b)
         if kind is ndarray:
             y = seen(b) else return general(a, b)
         elif kind is float or (kind is int and -PLAIN_INT <= b <= PLAIN_INT):
@@ -183,8 +181,8 @@ def make(function, general, reach):
             if a._held is None:
                 write called(function, x, y) of a and return a
             return general(a, b)
-        host = storage.host
-        if not storage.has_objects and a._host is host:
+        view = a._view
+        if view is None or view[1]:
             write called(function, x, y) to storage and return a
         return general(a, b)
     return operator
