@@ -79,18 +79,20 @@ def make(BASIC, getitem, gather, host_part):
 _WRITE = """
 def make(ELEMENTS, BASIC, setitem, key_on_host, write_part):
     def __setitem__(self, key, value):
-        kind = type(key)
-        if type(value) is ndarray:
-            origin = value._view
-            if origin is not None and len(origin) == 3 and origin[2] is key:
-                if origin[0] is self and value._held is self._held and self._view is None:
-                    return  # of `a[key] += b`: the part has been written to
+        kind = type(value)
+        if kind is ndarray:
+            if value._held is self._held:
+                origin = value._view
+                if origin is not None and len(origin) == 3 and origin[2] is key:
+                    if origin[0] is self and self._view is None:
+                        return  # of `a[key] += b`: the part has been written to
             given = seen(value) else return setitem(self, key, value)
             seen = self._seen
             if seen is None or given.dtype is not seen.dtype:  # a cast may warn
                 return setitem(self, key, value)
-        elif type(value) in ELEMENTS:
+        elif kind is float or kind in ELEMENTS:
             given = value
+            kind = type(key)
             if kind is tuple and len(key) == 2:
                 i, j = key
                 num_integers = 2 if type(i) is int is type(j) else 0
@@ -127,6 +129,7 @@ def make(ELEMENTS, BASIC, setitem, key_on_host, write_part):
             return setitem(self, key, value)
         is_basic = True
         place = key
+        kind = type(key)
         if kind is tuple:
             if len(key) == 2:
                 i, j = key

@@ -47,6 +47,8 @@ def make(general, function, DTYPES):
         if is_known and 0 <= size * 16 < config.offload_threshold:
             if dtype is None:
                 result = function(shape)
+                if size < SMALL:
+                    return few_elements(result)
                 return wrapped(result)
             kind = type(dtype)
             if (kind is type or kind is str) and dtype in DTYPES:
