@@ -64,7 +64,7 @@ _LED_BY_FIRST = set(
 def make(array: Any, kind: type, source: Any) -> Any:
     """Return an array of a user's class in place of a plain one that nobody else holds, finalised."""
     made: Any = _new(kind)
-    made._known = array._known
+    made._known = array._layout  # for it is never one of those that are known to be few
     made._held = array._storage
     made._view = array._view
     made._host, made._seen = array._host, array._seen

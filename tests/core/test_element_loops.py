@@ -190,3 +190,44 @@ def test_rows_that_large_work_is_written_to_are_not_fetched(stats, config):
     found = covariances(np, ours)
     assert not stats().d2h_bytes
     numpy.testing.assert_allclose(numpy.asarray(found), covariances(numpy, data), rtol=0, atol=1e-14)
+
+
+@pytest.mark.parametrize("key", [slice(100, 200), slice(-5, None), slice(40, None, 4000)], ids=str)
+def test_iteration_over_a_slice_fetches_what_it_goes_through(key, stats):
+    theirs = numpy.arange(131_072.0)
+    ours = np.asarray(theirs.copy()) * 1
+    np.evaluate(ours)
+    before = stats().d2h_bytes
+    assert list(ours[key]) == list(theirs[key])
+    assert all(type(element) is numpy.float64 for element in ours[key])
+    assert stats().d2h_bytes == before + 2 * theirs[key].nbytes
+
+
+def test_iteration_over_a_slice_sees_what_is_written_meanwhile():
+    found = []
+    for module in (numpy, np):
+        x = module.asarray(numpy.arange(131_072.0)) * 1
+        seen = []
+        for i, element in enumerate(x[100:120]):
+            seen.append(float(element))
+            if i == 3:
+                x[104:110] = x[1000:1006]  # a part
+            if i == 8:
+                x += 1  # all
+            if i == 12:
+                x[113] = -1.0
+            if i == 14:
+                x[:] = x[::-1] * 1
+        found.append((seen, x.copy()))
+    assert found[0][0] == found[1][0]
+    assert_same(found[1][1], found[0][1])
+
+
+def test_iteration_over_many_slices_fetches_all_once(stats):
+    theirs = numpy.arange(131_072.0).reshape(512, 256)
+    ours = np.asarray(theirs.copy()) * 1
+    np.evaluate(ours)
+    before = stats().d2h_bytes
+    for mine, row in zip(ours, theirs, strict=True):
+        assert list(mine) == list(row)
+    assert stats().d2h_bytes <= before + theirs.nbytes + 64 * 2048

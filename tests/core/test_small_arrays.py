@@ -6,6 +6,7 @@ to be the same, and so have views: what is written to a result afterwards is see
 
 # ruff: noqa: ICN001, S102, SIM905 - oxinp is np, and programs are texts
 
+import operator
 import warnings
 
 import numpy
@@ -194,14 +195,41 @@ def test_a_refused_warning_leaves_no_trace_where_warnings_are_errors():
     assert raised.value.__context__ is None
 
 
-def test_few_elements_that_grow_are_placed_by_what_they_grow_to(stats):
-    column, row = np.array(numpy.ones((1500, 1))), np.array(numpy.ones((1, 1500)))
+@pytest.mark.parametrize("function", [operator.sub, np.hypot, np.fmax], ids=lambda function: function.__name__)
+def test_few_elements_that_grow_are_placed_by_what_they_grow_to(function, stats):
+    column, row = np.array(numpy.ones((1500, 1))) * 3, np.array(numpy.ones((1, 1500))) * 1
+    function(column, column)  # which are few from then on
+    function(row, row)
     for _ in range(2):
         before = stats().launches
-        total = (column + row).sum()
-        assert float(total) == 2 * 1500**2
+        total = function(column, row).sum()
+        assert float(total) == pytest.approx(1500**2 * function(3.0, 1.0))
         assert stats().launches > before
     assert (np.array(numpy.ones((1500, 1))) * 2.0)._known is False
+
+
+def test_parts_are_known_to_be_few_where_they_are():
+    a = np.array(numpy.arange(60_000.0).reshape(200, 300))
+    a.flat[0] = 0.0  # on the host
+    assert a[3]._known is a[3][5:]._known is a[:, 2]._known is False
+    assert a[:10]._known is None
+    assert_same(a[3] - a[4], numpy.full(300, -300.0))
+    assert_same(
+        a[:8, 1:] * a[1:9, :-1],
+        (numpy.arange(60_000.0).reshape(200, 300)[:9])[:8, 1:] * (numpy.arange(60_000.0).reshape(200, 300)[1:9, :-1]),
+    )
+
+
+def test_parts_of_users_classes_are_of_these_whatever_is_known_of_their_size():
+    class Kept(np.ndarray):
+        pass
+
+    a = np.array(numpy.arange(24.0).reshape(4, 6)).view(Kept)
+    for _ in range(3):
+        _ = a + a, -a, a * 2.0, a.sum(), a.copy()
+        a[0, 0] = 1.0
+        a[1] = a[2]
+        assert type(a[1]) is type(np.ndarray.__getitem__(a, 2)) is type(a[:, 1:3]) is Kept
 
 
 def test_threshold_below_the_usual_forgets_which_arrays_have_few_elements(config, stats):

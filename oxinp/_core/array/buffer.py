@@ -1,14 +1,15 @@
-"""The buffer protocol and the array interface: an array's memory for those who ask for memory, not for an array.
+"""The buffer protocol, the array interface and DLPack: an array's memory for those who ask for memory alone.
 
-Both give the memory itself, which from then on is on the host: with a buffer as long as the buffer is held, with the
-array interface, which gives an address away, for good. A scalar's buffer is a copy, which may be written to: NumPy
-makes arrays of it.
+The first two give the memory itself, which from then on is on the host: with a buffer as long as the buffer is held,
+with the array interface, which gives an address away, for good. A scalar's buffer is a copy, which may be written to:
+NumPy makes arrays of it.
 """
 
 from __future__ import annotations
 
 import ctypes
 import functools
+import importlib
 import sys
 import threading
 from opcode import opmap
@@ -134,6 +135,22 @@ def _addressed(array: Any, name: str, described: frozenset[str], caller: FrameTy
 
 
 # -- before Python 3.12 ------------------------------------------------------------------------------------------------
+
+
+def _interop() -> Any:
+    return importlib.import_module("oxinp._core.interop.imports")
+
+
+def dlpack(
+    self: Any, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None
+) -> Any:
+    """Export the elements to another library without a copy, from where they are; see `numpy.ndarray.__dlpack__`."""
+    return _interop().export(self, stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
+
+
+def dlpack_device(self: Any) -> Any:
+    """Return kind and number of the device that `__dlpack__` exports from."""
+    return _interop().dlpack_device(self)
 
 
 class _BufferProcs(ctypes.Structure):

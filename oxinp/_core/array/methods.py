@@ -7,13 +7,10 @@ not exist.
 
 from __future__ import annotations
 
-import importlib
 import operator
 import sys
-import weakref
 from collections.abc import Callable
-from opcode import opmap
-from types import FrameType, FunctionType, GenericAlias
+from types import FunctionType, GenericAlias
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,17 +18,17 @@ import numpy as np
 from oxinp._core.array import buffer, dispatch
 from oxinp._core.array.flags import setflags
 from oxinp._core.array.flat import flatiter
+from oxinp._core.array.resizing import resize
 from oxinp._core.documentation import ON_THE_HOST, appended, stand_for
 from oxinp._core.errors.hearing import of_one
 from oxinp._core.host.fallback import NOT_DONE, OUT, Mutated, call, on_host
 from oxinp._core.host.sharing import lend
 from oxinp._core.host.spellings import with_spelling
 from oxinp._core.lazy.explain import REPORTS
-from oxinp._core.lazy.handle import fetch, host_layout
 from oxinp._core.lazy.results import types, wrap_host
 from oxinp._core.lazy.views import moved, view
 from oxinp._core.memory.dtypes import DEVICE_TYPES
-from oxinp._core.memory.storage import is_pinned, is_shared, make_storage
+from oxinp._core.memory.storage import is_shared
 from oxinp._core.ops import creation
 from oxinp._core.subclass import make, plain
 from oxinp._core.ufunc.objects import UFUNC_OBJECTS
@@ -193,63 +190,6 @@ def _conjugate(self: Any, *args: Any) -> Any:
     return call(np.ndarray.conjugate, (self, *args), {}, name="conjugate", mutates=(1,))
 
 
-def _resize(self: Any, *new_shape: Any, refcheck: bool = True) -> None:
-    """Change shape and size in place; see `numpy.ndarray.resize`.
-
-    Raises
-    ------
-    ValueError
-        The array views another one's elements, or another one views its.
-    """
-    is_checked = bool(operator.index(refcheck))
-    wanted = np.empty(0, np.dtype([]))
-    wanted.resize(*new_shape, refcheck=False)  # which raises what is wrong with a shape
-    if wanted.size == self._layout.size and self._layout.is_contiguous:
-        if new_shape not in ((), (None,)):
-            self._lie_at(dispatch.functions[np.reshape](self, wanted.shape)._layout)
-        return
-    if self._view is not None and self._view[0] is not None:
-        raise ValueError("cannot resize this array: it does not own its data")
-    if weakref.getweakrefcount(self) or (
-        is_checked
-        and (
-            sys.getrefcount(self) > _REFERENCES_OF_A_CALL + _is_unpacking(sys._getframe(1))
-            or sys.getrefcount(self._storage) > _REFERENCES_OF_ONE_HANDLE
-            or is_pinned(self._storage)
-        )
-    ):
-        raise ValueError(
-            "cannot resize an array that references or is referenced\n"
-            "by another array in this way.\nUse the np.resize function or refcheck=False"
-        )
-    # As the elements lie in memory, of which NumPy keeps the beginning.
-    fetched = fetch(self.T).T if self._layout.is_fortran else fetch(self)
-    resized = fetched if fetched.flags.owndata else fetched.copy("K")
-    resized.resize(*new_shape, refcheck=False)
-    self._held, self._known = make_storage(None, resized), host_layout(resized)
-    self._host = self._seen = None
-
-
-def _is_unpacking(frame: FrameType) -> bool:
-    """Whether a call that a frame is in unpacks arguments: then there is a bound method, which refers to the array."""
-    return frame.f_code.co_code[frame.f_lasti] == opmap["CALL_FUNCTION_EX"]
-
-
-class _One:
-    __slots__ = ("held",)
-
-    def __init__(self) -> None:
-        self.held = object()
-
-    def count(self) -> int:
-        return sys.getrefcount(self)
-
-
-_one = _One()
-_REFERENCES_OF_ONE_HANDLE = sys.getrefcount(_one.held)
-_REFERENCES_OF_A_CALL = _one.count()  # of a method, to an array that one variable holds
-
-
 def _to_device(self: Any, device: str, /, *, stream: Any = None) -> Any:
     """Return the array itself; "cpu", NumPy's name for its only device, is the only one there is."""
     np.empty(0).to_device(device, stream=stream)  # type: ignore[arg-type] # NumPy's own errors
@@ -270,22 +210,6 @@ def _array_wrap(self: Any, array: Any, context: Any = None, return_scalar: bool 
     if type(self) is types.ndarray:
         return ours[()] if return_scalar and not ours._layout.shape else ours
     return make(view(ours, lambda seen: seen[...]) if ours is array else ours, type(self), self)
-
-
-def _interop() -> Any:
-    return importlib.import_module("oxinp._core.interop.imports")
-
-
-def _dlpack(
-    self: Any, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None
-) -> Any:
-    """Export the elements to another library without a copy, from where they are; see `numpy.ndarray.__dlpack__`."""
-    return _interop().export(self, stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
-
-
-def _dlpack_device(self: Any) -> Any:
-    """Return kind and number of the device that `__dlpack__` exports from."""
-    return _interop().dlpack_device(self)
 
 
 def _setstate(self: Any, state: Any) -> None:
@@ -385,9 +309,9 @@ ROWS: tuple[MethodRow, ...] = (
     _made("ctypes", HOST, property(_ctypes)),
     _made("conj", HOST, _conjugate),
     _made("conjugate", HOST, _conjugate),
-    _made("resize", HOST, _resize),
-    _made("__dlpack__", HOST, _dlpack),
-    _made("__dlpack_device__", HOST, _dlpack_device),
+    _made("resize", HOST, resize),
+    _made("__dlpack__", HOST, buffer.dlpack),
+    _made("__dlpack_device__", HOST, buffer.dlpack_device),
     _made("__setstate__", HOST, _setstate),
     _made("diagonal", VIEW, _diagonal),
     _made("getfield", VIEW, _getfield),

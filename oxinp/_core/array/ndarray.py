@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import builtins
-import importlib
 import operator
 import sys
 import warnings
@@ -11,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from oxinp._core.array import buffer, display, elements, slots
+from oxinp._core.array import buffer, elements, slots
+from oxinp._core.array.array_type import OWN_NAME, ArrayType
+from oxinp._core.array.conversions import Conversions
 from oxinp._core.array.flags import Flags
 from oxinp._core.array.methods import array_methods, describe
 from oxinp._core.array.scalar import SCALARS, DeviceScalar, ScalarType
 from oxinp._core.errors.frames import call_as_user
-from oxinp._core.host import fallback
 from oxinp._core.host.foreign import KNOWN
 from oxinp._core.host.nominal import INSISTING, reported_class
 from oxinp._core.host.sharing import adopt_host, lend
@@ -26,9 +26,8 @@ from oxinp._core.lazy.results import types, wrap_host
 from oxinp._core.lazy.small import casting_method, copying_method, viewing_method
 from oxinp._core.lazy.views import moved, view, view_at
 from oxinp._core.manipulation import shape
-from oxinp._core.manipulation.copy import asnumpy, astype, copy, order_of, own
+from oxinp._core.manipulation.copy import astype, copy, order_of, own
 from oxinp._core.memory.layout import Layout
-from oxinp._core.memory.storage import is_shared
 from oxinp._core.ops import creation
 from oxinp._core.ops.gufuncs import operator_methods as product_methods
 from oxinp._core.reduction.methods import reduction_methods
@@ -36,37 +35,7 @@ from oxinp._core.subclass import SUBCLASSES, dressed_methods, make, plain
 from oxinp._core.ufunc.objects import WITH_NUMBERS, operator_methods
 
 _NumpyArray = np.ndarray
-_OWN_NAME = type.__dict__["__name__"]
 _OWN_CLASS: Any = object.__dict__["__class__"]
-
-
-class ArrayType(type):
-    """Makes ``isinstance(numpy_array, oxinp.ndarray)`` true: programs test for arrays, not for whose they are.
-
-    Users' classes get `Dressed` for their base in the place of `ndarray`.
-    """
-
-    def __new__(cls, name: str, bases: tuple[type, ...], body: dict[str, Any], **keywords: Any) -> Any:
-        dressed = types.dressed
-        if dressed is None:
-            return super().__new__(cls, name, bases, body, **keywords)
-        made = super().__new__(cls, name, tuple(dressed if b is ndarray else b for b in bases), body, **keywords)
-        SUBCLASSES.add(made)
-        return made
-
-    @property
-    def __name__(cls) -> str:  # of the class, without the module that messages in C have before it
-        return str(_OWN_NAME.__get__(cls)).rpartition(".")[2]
-
-    @__name__.setter  # noqa: A003 - of the class
-    def __name__(cls, name: str) -> None:
-        _OWN_NAME.__set__(cls, name)
-
-    def __instancecheck__(cls, instance: Any) -> bool:
-        return type.__instancecheck__(cls, instance) or (cls is ndarray and isinstance(instance, _NumpyArray))
-
-    def __subclasscheck__(cls, subclass: type) -> bool:
-        return type.__subclasscheck__(cls, subclass) or (cls is ndarray and issubclass(subclass, _NumpyArray))
 
 
 if TYPE_CHECKING:
@@ -85,7 +54,7 @@ _ATTRIBUTES_ARE_FIXED = np.lib.NumpyVersion(np.__version__) >= "2.5.0"
 """Whether NumPy warns where an array's shape is set."""
 
 
-class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
+class ndarray(Conversions, _Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
     """An n-dimensional array; see `numpy.ndarray`.
 
     Parameters
@@ -232,12 +201,6 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
         return Flags(self)
 
     @property
-    def __cuda_array_interface__(self) -> dict[str, Any]:
-        """Where the elements are on the GPU, for libraries that read them there; AttributeError if they are not."""
-        described: dict[str, Any] = importlib.import_module("oxinp._core.interop.imports").cuda_array_interface(self)
-        return described
-
-    @property
     @viewing_method
     def T(self) -> Any:
         """The transposed view."""
@@ -277,27 +240,7 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
     def __contains__(self, value: Any) -> bool:
         return bool((self == value).any())
 
-    def item(self, *args: Any) -> Any:
-        """Return one element as a Python scalar; see `numpy.ndarray.item`."""
-        if not args and self._layout.size == 1:
-            return fetch(self).item()
-        return fallback.call(np.ndarray.item, (self, *args), {}, name="ndarray.item")
-
-    def tolist(self) -> Any:
-        """Return the elements as nested lists of Python scalars."""
-        return fetch(self).tolist() if self._storage.host is None else host_view(self).tolist()
-
-    # -- conversion ----------------------------------------------------------------------------------------------------
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
-        fallback.count("__array__")
-        is_same = dtype is None or np.dtype(dtype) == self._layout.dtype
-        if is_same and not copy and not (copy is False and is_shared(self._storage)):
-            return lend(self)
-        if copy is False:
-            msg = "Unable to avoid copy while creating an array as requested."
-            raise ValueError(msg)
-        return asnumpy(self).astype(self._layout.dtype if dtype is None else dtype, copy=False)
+    # -- NumPy's functions ---------------------------------------------------------------------------------------------
 
     def __array_ufunc__(
         self, ufunc: np.ufunc, method: str, a: Any, b: Any = inlining.MISSING, /, *others: Any, **kwargs: Any
@@ -313,53 +256,6 @@ class ndarray(_Operators, metaclass=ArrayType):  # noqa: N801 - NumPy's name
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
         return _array_function(func, types, args, kwargs)
-
-    def __bool__(self) -> bool:
-        return bool(self._for_scalar())
-
-    def __int__(self) -> int:
-        return int(self._for_scalar())
-
-    def __float__(self) -> float:
-        return float(self._for_scalar())
-
-    def __complex__(self) -> complex:
-        return complex(self._for_scalar())
-
-    def __index__(self) -> int:
-        return self._for_scalar().__index__()  # type: ignore[no-any-return]
-
-    def _for_scalar(self) -> Any:
-        """Return a NumPy array that converts, or raises, as this one should, without moving more than one element."""
-        return fetch(self) if self._layout.size <= 1 else np.empty(self._layout.shape, np.bool_)
-
-    def __bytes__(self) -> bytes:
-        return bytes(fetch(self) if self._storage.host is None else host_view(self))
-
-    def __copy__(self) -> Any:
-        return copy(self, "K")
-
-    def __deepcopy__(self, memo: Any) -> Any:
-        return wrap_host(host_view(self).__deepcopy__(memo)) if self._layout.dtype.hasobject else copy(self, "K")
-
-    def __reduce__(self) -> Any:
-        layout = self._layout
-        low, high = layout.byte_bounds
-        if high - low != layout.nbytes or min(layout.strides, default=0) < 0:
-            return creation.from_pickle, (fetch(self).__reduce__(),)  # which no protocol hands over out of band
-        in_order = fetch(self.T).T if layout.is_fortran and not layout.is_contiguous else fetch(self)
-        return creation.from_host, (in_order,)
-
-    def __repr__(self) -> str:
-        return display.to_repr(self)
-
-    def __str__(self) -> str:
-        return display.to_str(self)
-
-    def __format__(self, spec: str) -> str:
-        if self._layout.ndim == 0:
-            return format(fetch(self)[()], spec)
-        return object.__format__(self, spec)
 
     # -- copies and shapes ---------------------------------------------------------------------------------------------
 
@@ -476,7 +372,7 @@ KNOWN.add(ndarray)
 buffer.offer(ndarray)
 slots.match_like(ndarray, np.ndarray)
 describe(ndarray)
-_OWN_NAME.__set__(ndarray, "numpy.ndarray")  # what Python's messages call it, as NumPy's
+OWN_NAME.__set__(ndarray, "numpy.ndarray")  # what Python's messages call it, as NumPy's
 
 
 def _array_function(function: Any, kinds: Any, args: Any, kwargs: Any) -> Any:

@@ -350,7 +350,9 @@ def _view_of(base: Handle, seen: NumpyArray, host: NumpyArray | None, part: Nump
     """Return the view of `base`, for which `seen` stands, that lies where `part` does."""
     offset = address - address_of(seen) + base._layout.offset
     layout = Layout.at(part.dtype, part.shape, part.strides, offset)
-    return view_at(base, layout, (host, None if host is None else part), writeable=_is_writeable(part))
+    if host is None:
+        return view_at(base, layout, writeable=_is_writeable(part))
+    return view_at(base, layout, (None if host.dtype.hasobject else host, part), writeable=_is_writeable(part))
 
 
 def _is_small_part(handle: Handle) -> bool:

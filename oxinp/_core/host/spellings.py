@@ -9,16 +9,15 @@ does not take, it leaves to the function itself by `NotImplemented`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import inf, prod
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy._core import umath
 
 from oxinp._config import config
+from oxinp._core.host.makers import making_function
 from oxinp._core.lazy.balance import balance
 from oxinp._core.lazy.inlining import compiled
-from oxinp._core.lazy.small import DTYPES
 
 _FLOAT64 = np.dtype(np.float64)
 _FLOATS = frozenset({np.dtype(np.float32), _FLOAT64})
@@ -29,7 +28,6 @@ _multiply = np.multiply
 _sqrt = np.sqrt
 _empty = np.empty
 _zeros = np.zeros
-_numpys_arange: Any = np.arange
 _numpys_array: Any = np.array
 _clip_ufunc: Any = umath.clip  # type: ignore[attr-defined]
 
@@ -48,6 +46,8 @@ class Spelling(NamedTuple):
         Whether the second one is the axis, which programs give by keyword.
     may_warn : bool
         Whether it warns of elements.
+    alone : callable or None
+        What computes the same of one array alone, in C: of the array, and of None for the axis where there is one.
     """
 
     function: Callable[..., Any]
@@ -55,6 +55,7 @@ class Spelling(NamedTuple):
     least: int = 1
     has_axis: bool = False
     may_warn: bool = False
+    alone: Callable[..., Any] | None = None
 
 
 def _reduction(ufunc: np.ufunc) -> Spelling:
@@ -63,7 +64,7 @@ def _reduction(ufunc: np.ufunc) -> Spelling:
     def reduced(x: Any, axis: Any = None) -> Any:
         return reduce(x, axis) if type(x) is _Array else NotImplemented
 
-    return Spelling(reduced, 2, has_axis=True, may_warn=ufunc not in (np.logical_and, np.logical_or))
+    return Spelling(reduced, 2, has_axis=True, may_warn=ufunc not in (np.logical_and, np.logical_or), alone=reduce)
 
 
 def _mean(x: Any, axis: Any = None) -> Any:
@@ -162,7 +163,7 @@ SPELLINGS: dict[Any, Spelling] = {
     **dict.fromkeys((np.mean, np.ndarray.mean), Spelling(_mean, 2, has_axis=True, may_warn=True)),
     **dict.fromkeys((np.cumsum, np.ndarray.cumsum), Spelling(_cumsum, 2, has_axis=True, may_warn=True)),
     **{
-        getattr(home, name): Spelling(_method(name))
+        getattr(home, name): Spelling(_method(name), alone=getattr(np.ndarray, name))
         for home in (np, np.ndarray)
         for name in ("argmax", "argmin", "argsort")
     },
@@ -179,7 +180,7 @@ SPELLINGS: dict[Any, Spelling] = {
 }
 
 _TEXT = """
-def make(general, function, most, least, has_axis):
+def make(general, function, alone, most, least, has_axis):
     def front(*args, **kwargs):
         if least == 1 == len(args) and not kwargs:
             (value,) = args
@@ -188,7 +189,7 @@ def make(general, function, most, least, has_axis):
                 nbytes = x.nbytes
                 if not (0 < nbytes < config.offload_threshold or (nbytes and balance.takes(nbytes))) or REPORTS:
                     return general(*args)
-                result = heard(function, x) else return general(*args)
+                result = {of_one} else return general(*args)
                 if result is NotImplemented:
                     return general(*args)
                 return wrapped(result)
@@ -229,7 +230,12 @@ def make(general, function, most, least, has_axis):
         return wrapped(result)
     return front
 """
-_FRONTS = [compiled("functions of small arrays", _TEXT, may_warn=may_warn) for may_warn in (False, True)]
+_OF_ONE = {"one": "heard(function, x)", "one in C": "called(alone, x)", "one along no axis": "called(alone, x, None)"}
+_FRONTS = {
+    (may_warn, number): compiled(f"functions of small arrays, {number}", _TEXT.format(of_one=call), may_warn=may_warn)
+    for may_warn in (False, True)
+    for number, call in _OF_ONE.items()
+}
 # What most calls of some look like: two arrays in a list or tuple, or three arrays.
 _PAIR_TEXT = """
 def make(general, function):
@@ -293,131 +299,6 @@ _COMMON = {
 """What most calls look like -> what computes them, and by what."""
 
 
-# -- what makes arrays -------------------------------------------------------------------------------------------------
-
-
-def _ones(shape: Any, dtype: Any = None) -> Any:
-    if dtype is not None:
-        return np.ones(shape, dtype)
-    made = _empty(shape)
-    made.fill(1)
-    return made
-
-
-MAKERS: dict[Any, Callable[..., Any]] = {np.zeros: _zeros, np.empty: _empty, np.ones: _ones}
-"""Functions of a shape and a dtype -> what makes their small arrays."""
-
-_MAKER_TEXT = """
-def make(general, function, DTYPES):
-    def front(shape=MISSING, dtype=None, order="C", *, device=None, like=None):
-        kind = type(shape)
-        if kind is int:
-            size = shape
-        elif kind is tuple:
-            size = 1
-            for extent in shape:
-                if type(extent) is not int or extent < 0:
-                    size = -1
-                    break
-                size *= extent
-        else:
-            size = -1
-        is_known = device is None and like is None and order == "C" and not REPORTS
-        if is_known and 0 <= size * 16 < config.offload_threshold:
-            if dtype is None:
-                result = function(shape)
-                return wrapped(result)
-            kind = type(dtype)
-            if (kind is type or kind is str) and dtype in DTYPES:
-                result = function(shape, dtype)
-                return wrapped(result)
-        said = {"dtype": dtype, "order": order, "device": device, "like": like}
-        said = {name: value for name, value in said.items() if value is not (None if name != "order" else "C")}
-        return general(*(() if shape is MISSING else (shape,)), **said)
-    return front
-"""
-_maker = compiled("functions that make small arrays", _MAKER_TEXT)
-
-
-def _array(value: Any) -> Any:
-    """Return the array of a list of numbers, or of lists of them."""
-    if type(value) is not list or len(value) > _MAX_LISTED:
-        return NotImplemented
-    if not _NUMBERS.issuperset(map(type, value)):
-        for row in value:
-            if type(row) is not list or len(row) > _MAX_LISTED or not _NUMBERS.issuperset(map(type, row)):
-                return NotImplemented
-    made = _numpys_array(value)
-    return made if made.nbytes < config.offload_threshold and not made.dtype.hasobject else NotImplemented
-
-
-_NUMBERS = frozenset({bool, int, float, complex})
-_MAX_LISTED = 64
-
-
-def _linspace(*args: Any) -> Any:
-    """Return what lies between two floats, by NumPy's formula."""
-    if len(args) != 3:
-        return NotImplemented
-    start, stop, num = args
-    is_known = type(start) is float and type(stop) is float and type(num) is int
-    if not is_known or not 32 <= num * 16 < config.offload_threshold:
-        return NotImplemented
-    step = (stop - start) / (num - 1)
-    if not (step and -inf < step < inf):
-        return NotImplemented
-    made = _numpys_arange(0.0, num)
-    made *= step
-    made += start
-    made[-1] = stop
-    return made
-
-
-def _full(shape: Any, value: Any) -> Any:
-    """Return an array full of a float."""
-    extents = shape if type(shape) is tuple else (shape,)
-    if type(value) is not float or not _INTEGERS.issuperset(map(type, extents)):
-        return NotImplemented
-    if not 0 <= prod(extents) * 16 < config.offload_threshold:
-        return NotImplemented
-    made = _empty(shape)
-    made.fill(value)
-    return made
-
-
-_INTEGERS = frozenset({int})
-
-_VALUES_TEXT = """
-def make(general, function):
-    def front(*args, **kwargs):
-        if {is_other} or kwargs or REPORTS:
-            return general(*args, **kwargs)
-        result = function(*args)
-        if result is NotImplemented:
-            return general(*args)
-        return wrapped(result)
-    return front
-"""
-_VALUES: dict[Any, tuple[Callable[..., Any], str]] = {
-    np.array: (_array, "len(args) != 1"),
-    np.arange: (
-        np.arange,
-        "len(args) != 1 or type(args[0]) is not int or args[0] * 16 >= config.offload_threshold",
-    ),
-    np.full: (_full, "len(args) != 2"),
-    np.linspace: (_linspace, "len(args) != 3"),
-}
-_ITSELF_TEXT = """
-def make(general):
-    def front(*args, **kwargs):
-        if len(args) == 1 and not kwargs and type(args[0]) is ndarray:
-            return args[0]
-        return general(*args, **kwargs)
-    return front
-"""
-_itself = compiled("numpy.asarray", _ITSELF_TEXT)
-
-
 def with_spelling(general: Callable[..., Any], theirs: Any) -> Callable[..., Any]:
     """Return a function with the spelling of NumPy's for what is small and on the host, if there is one.
 
@@ -431,19 +312,14 @@ def with_spelling(general: Callable[..., Any], theirs: Any) -> Callable[..., Any
     spelling = SPELLINGS.get(theirs)
     made: Callable[..., Any] = general
     if spelling is not None:
-        make = _FRONTS[spelling.may_warn]
-        made = make(general, spelling.function, spelling.most, spelling.least, spelling.has_axis)
+        number = "one" if spelling.alone is None else "one along no axis" if spelling.has_axis else "one in C"
+        make = _FRONTS[spelling.may_warn, number]
+        made = make(general, spelling.function, spelling.alone, spelling.most, spelling.least, spelling.has_axis)
         if theirs in _COMMON:
             make, function = _COMMON[theirs]
             made = make(made, function)
-    elif theirs in MAKERS:
-        made = _maker(general, MAKERS[theirs], DTYPES)
-    elif theirs in _VALUES:
-        function, is_other = _VALUES[theirs]
-        made = compiled(theirs.__name__, _VALUES_TEXT.format(is_other=is_other))(general, function)
-    elif theirs is np.asarray:
-        made = _itself(general)
-    return made
+        return made
+    return making_function(general, theirs)
 
 
 __all__ = ["SPELLINGS", "Spelling", "with_spelling"]

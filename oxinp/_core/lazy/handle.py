@@ -2,10 +2,12 @@
 
 A handle is a layout and a storage. Its `_view` is None for an array that owns its whole storage and may be written to,
 else (base, writeable), or (base, True, key) for the part of a whole array at a key. Its `_seen` is the NumPy view of
-the storage's host side, valid as long as that is `_host`; both are None where nobody has asked for it. What is made on
-the host has no layout and no storage until somebody asks for that, which small programs seldom do: until then `_seen`
-owns the elements, which are no Python objects, and nothing but the handle knows of them. Its `_known` may be False,
-too: nobody has asked for the layout, but `inlining` has found out that the elements are few. Hot paths read the slots
+the storage's host side, valid as long as that is `_host`; both are None where nobody has asked for it. Python objects
+are never anywhere else: the view of them stays valid, and `_host` is None, so that hot paths find by one comparison
+with the storage's host side what has neither moved nor objects. What is made on the host has no layout and no storage
+until somebody asks for that, which small programs seldom do: until then `_seen` owns the elements, which are no Python
+objects, and nothing but the handle knows of them. Its `_known` may be False, too: nobody has asked for the layout, but
+`inlining` has found out that the elements are few; of users' classes no array has that. Hot paths read the slots
 `_known` and `_held` instead of the properties.
 """
 
@@ -74,14 +76,17 @@ def _stored(handle: Handle) -> Storage:
     made = make_storage(None, handle._seen)
     if handle._held is None:  # no other thread runs between this and the assignment, since nothing is called
         handle._held = made
+        if made.has_objects:
+            handle._host = None
     return handle._held
 
 
 def _found(handle: Handle) -> Layout:
     """Find the layout of what was made on the host."""
-    host, seen = handle._host, handle._seen
-    assert host is not None
+    seen = handle._seen
     assert seen is not None
+    host = handle._host if handle._held is None or not handle._held.has_objects else handle._held.host
+    assert host is not None
     if seen is host:
         layout = host_layout(host)
     else:
@@ -221,7 +226,7 @@ def host_view(handle: Handle) -> np.ndarray[Any, Any]:
     seen = handle._seen
     if held is None:
         return seen  # type: ignore[no-any-return]
-    return seen if seen is not None and handle._host is held.host else host_and_view(handle)[1]
+    return seen if seen is not None and (handle._host is held.host or held.has_objects) else host_and_view(handle)[1]
 
 
 def host_and_view(handle: Handle) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
@@ -229,7 +234,8 @@ def host_and_view(handle: Handle) -> tuple[np.ndarray[Any, Any], np.ndarray[Any,
     host = handle._storage.host
     if host is None:
         host = fetch_storage(handle._storage)
-    if handle._host is host:
+    is_of_objects = handle._storage.has_objects
+    if handle._host is host or (is_of_objects and handle._seen is not None):
         return host, handle._seen
     layout = handle._known or handle._layout
     if handle._view is None and layout.shape == host.shape and layout.strides == host.strides:
@@ -240,7 +246,7 @@ def host_and_view(handle: Handle) -> tuple[np.ndarray[Any, Any], np.ndarray[Any,
         view = seen_at(host_bytes(host), layout)
     if handle._view is not None and not handle._view[1] and layout.dtype.char == "V":
         view.flags.writeable = False  # and so are the records of it
-    handle._host, handle._seen = host, view
+    handle._host, handle._seen = None if is_of_objects else host, view
     return host, view
 
 

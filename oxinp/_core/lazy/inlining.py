@@ -30,7 +30,7 @@ from oxinp._core.errors.hearing import IS_REFUSING, REFUSED, REFUSING, current, 
 from oxinp._core.lazy.balance import RECORDED, balance, is_sampled
 from oxinp._core.lazy.code_cache import CodeCache
 from oxinp._core.lazy.explain import REPORTS
-from oxinp._core.lazy.handle import begin_writing, end_writing, host_view
+from oxinp._core.lazy.handle import begin_writing, end_writing, host_and_view, host_view
 from oxinp._core.memory.storage import SHARED, WRITING, Storage
 
 MACROS = {
@@ -38,12 +38,10 @@ MACROS = {
     r"(\w+) = seen\((\w+)\) else (.+)": r"""
 \1 = \2._seen
 held = \2._held
-if held is not None:
-    host = held.host
-    if host is None or held.has_objects:
+if \1 is None or (held is not None and \2._host is not held.host):
+    if held.host is None or held.has_objects:
         \3
-    if \2._host is not host:
-        \1 = host_view(\2)
+    \1 = host_view(\2)
 """,
     # The storage of one of ours.
     r"(\w+) = stored\((\w+)\)": r"""
@@ -76,6 +74,14 @@ made._known = \2
 made._host = made._seen = \1
 return made
 """,
+    # Ours of a new array of NumPy's that is known to be one, and of few elements.
+    r"return few_elements\((\w+)\)": r"""
+made = next(bare)
+made._held = made._view = None
+made._known = FEW
+made._host = made._seen = \1
+return made
+""",
     # What is known of one of ours, by its view on the host: `FEW`, or it is small, by what an element costs.
     r"(\w+) = few\((\w+), (\w+)\) by (.+) else (.+)": r"""
 \1 = \2._known
@@ -104,10 +110,10 @@ view._view = (\2, True) if whole is None else (whole[0] if type(whole[0]) is nda
 return view
 """,
     # The same of the part at a key, by which the statement is known that assigns it to where it came from.
-    r"return part\((\w+)\) of (\w+) at (\w+)": r"""
+    r"return part\((\w+)\) of (\w+) at (\w+), known (.+)": r"""
 view = next(bare)
 view._held = storage
-view._known = FEW if \2._known is FEW else None
+view._known = \4
 view._host = host
 view._seen = \1
 whole = \2._view
@@ -177,13 +183,13 @@ except RuntimeError as error:
 """,
     # One of NumPy's, in C.
     r"(\w+) = called\((\w+), (.+)\) else (.+)": r"""
-try:
-    \1 = \2(\3)
-except TypeError as error:
-    if error.args != REFUSED:
-        raise
-    \1 = REFUSED
-if \1 is REFUSED:
+while True:
+    try:
+        \1 = \2(\3)
+        break
+    except TypeError as error:
+        if error.args != REFUSED:
+            raise
     \4
 """
     if IS_REFUSING
@@ -284,7 +290,7 @@ def _patterns(macros: dict[str, str]) -> list[tuple[re.Pattern[str], list[str]]]
 
 _PATTERNS = [_patterns(calls | MACROS) for calls in (CALLS, WARNING_CALLS)]
 _IS_MACRO = re.compile(
-    r"(stored|seen|wrapped|array_of|few|weighed|part|constant|called|heard)\(|write '"
+    r"(stored|seen|wrapped|array_of|few_elements|few|weighed|part|constant|called|heard)\(|write '"
 ).search  # most lines are none
 
 
@@ -363,6 +369,7 @@ __all__ = [
     "default",
     "end_writing",
     "enter_class",
+    "host_and_view",
     "host_view",
     "is_sampled",
     "new",

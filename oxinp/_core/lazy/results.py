@@ -51,9 +51,11 @@ def wrap_host(result: Any) -> Any:
     if type(result) is not _NumpyArray:
         return result
     array = _new(types.ndarray)
-    array._held = make_storage(None, result) if result.dtype is _OBJECT else None
-    array._known = array._view = None
+    array._known = array._view = array._held = None
     array._host = array._seen = result
+    if result.dtype is _OBJECT:
+        array._held = make_storage(None, result)
+        array._host = None
     return array
 
 

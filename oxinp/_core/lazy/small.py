@@ -25,6 +25,8 @@ def make(general):
         owner = found.base
         if owner is not host and (owner is None or owner is not host.base):  # it is a copy
             return general({arguments})
+        if storage.has_objects:
+            host = None
         return part(found) of self
     return front
 """
@@ -103,10 +105,13 @@ def viewing_function(general: Callable[..., Any], theirs: Any) -> Callable[..., 
 
 _COPY_TEXT = """
 def make(general, method):
-    def copy(self, *args, **kwargs):
-        if args or kwargs:
-            return general(self, *args, **kwargs)
+    def copy(self, order=MISSING):
+        if order is not MISSING:
+            return general(self, order)
         x = seen(self) else return general(self)
+        if self._known is FEW:
+            result = called(method, x) else return general(self)
+            return few_elements(result)
         if x.nbytes >= config.offload_threshold and not balance.takes(x.nbytes):
             return general(self)
         result = called(method, x) else return general(self)

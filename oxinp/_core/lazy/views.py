@@ -98,6 +98,9 @@ def host_part(base: Handle, host: NumpyArray, part: NumpyArray, *, writeable: bo
     else:
         view = _begin(base, writeable)
     view._known = None
-    view._host = host
+    view._host = None if view._held.has_objects else host
     view._seen = part
-    return view if type(view) is kind else types.finalize(view, base)
+    if type(view) is kind:
+        return view
+    view._known = view._layout
+    return types.finalize(view, base)

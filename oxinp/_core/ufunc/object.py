@@ -67,10 +67,16 @@ def make(leader, types):
             if type(kind) is types.scalar_type:
                 return plain(a)
         elif kind is type(b) is ndarray and num_inputs == 2:
-            if a._known is FEW is b._known:
-                return plain(a, b)
             x = seen(a) else return plain(a, b)
             y = seen(b) else return plain(a, b)
+            if a._known is FEW is b._known and reach <= HEAVY and not REPORTS:
+                result = called(ufunc, x, y) else return plain(a, b)
+                if type(result) is not NumpyArray:
+                    return result
+                if result.size >= SMALL:  # from now on sizes are looked at before
+                    self._shortcut = plain, reflected, num_inputs, PLAIN_INT, ufunc
+                    return plain(a, b)
+                return few_elements(result)
             if not 0 < x.size * y.size * reach < config.offload_threshold or REPORTS:
                 return plain(a, b)
             result = called(ufunc, x, y) else return plain(a, b)

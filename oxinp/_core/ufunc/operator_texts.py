@@ -45,57 +45,60 @@ def make(function, general, general_reflected, is_small, reach, pairs, renewed):
         nonlocal has_grown
         kind = type(b)
         if kind is ndarray:
+            x = a._seen
             storage = a._held
-            if storage is not None and storage.host is None:
-                # `paired` and `wrap_pending`, spelled out: a call here is a tenth of the whole.
-                value = storage.value
-                other = (b._held or b._storage).value
-                if value is None or other is None or current() is not quiet.state:
-                    return general(a, b)
-                first, leaves, mask = value
-                if first.layout is not a._known:
-                    first, leaves, mask = chain(a)
-                    other = b._held.value or other  # which that may have computed
-                second, others, bits = other
-                if second.layout is not b._known:
-                    second, others, bits = chain(b)
-                key = first, second
-                if mask & bits:
-                    for entry in others:
-                        if entry in leaves:
-                            if len(others) > 1:
-                                return general(a, b)
-                            key = first, second, leaves.index(entry)
-                            break
+            if x is None or (storage is not None and a._host is not storage.host):
+                if storage.host is None:
+                    # `paired` and `wrap_pending`, spelled out: a call here is a tenth of the whole.
+                    value = storage.value
+                    other = (b._held or b._storage).value
+                    if value is None or other is None or current() is not quiet.state:
+                        return general(a, b)
+                    first, leaves, mask = value
+                    if first.layout is not a._known:
+                        first, leaves, mask = chain(a)
+                        other = b._held.value or other  # which that may have computed
+                    second, others, bits = other
+                    if second.layout is not b._known:
+                        second, others, bits = chain(b)
+                    key = first, second
+                    if mask & bits:
+                        for entry in others:
+                            if entry in leaves:
+                                if len(others) > 1:
+                                    return general(a, b)
+                                key = first, second, leaves.index(entry)
+                                break
+                        else:
+                            leaves += others
                     else:
                         leaves += others
-                else:
-                    leaves += others
-                mask |= bits
-                pairs, renewed = recording
-                record = pairs.get(key) or renewed(key)
-                graph = record.graph
-                if graph is None or mask & SHARED:
+                    mask |= bits
+                    pairs, renewed = recording
+                    record = pairs.get(key) or renewed(key)
+                    graph = record.graph
+                    if graph is None or mask & SHARED:
+                        return general(a, b)
+                    layout = record.layout
+                    if layout.nbytes < balance.limit:
+                        return general(a, b)
+                    storage = Storage()
+                    storage.has_objects = False
+                    storage.value = graph, leaves, mask
+                    storage.host = storage.stale = None
+                    PENDING.append(ref(storage))
+                    if len(PENDING) > schedule.room:
+                        schedule.make_room(storage, 2)
+                    array = new(kind if layout.ndim else types.scalars[layout.dtype.type])
+                    array._known = layout
+                    array._held = storage
+                    array._view = array._host = array._seen = None
+                    return array
+                if storage.has_objects:
                     return general(a, b)
-                layout = record.layout
-                if layout.nbytes < balance.limit:
-                    return general(a, b)
-                storage = Storage()
-                storage.has_objects = False
-                storage.value = graph, leaves, mask
-                storage.host = storage.stale = None
-                PENDING.append(ref(storage))
-                if len(PENDING) > schedule.room:
-                    schedule.make_room(storage, 2)
-                array = new(kind if layout.ndim else types.scalars[layout.dtype.type])
-                array._known = layout
-                array._held = storage
-                array._view = array._host = array._seen = None
-                return array
-            x = seen(a) else return general(a, b)
+                x = host_view(a)
             y = seen(b) else return general(a, b)
-            is_checked = has_grown or a._known is not FEW or b._known is not FEW
-            if is_checked:
+            if has_grown or a._known is not FEW or b._known is not FEW:
                 is_small, reach = placing
                 limit = config.offload_threshold
                 if not 0 < x.size * y.size * reach < limit:
@@ -107,16 +110,21 @@ def make(function, general, general_reflected, is_small, reach, pairs, renewed):
                 if x.size < SMALL > y.size:
                     a._known = a._known or FEW
                     b._known = b._known or FEW
+                if REPORTS:
+                    return general(a, b)
+                result = called(function, x, y) else return general(a, b)
+                if type(result) is not NumpyArray or result.size >= SMALL:
+                    return wrapped(result)
+                return few_elements(result)
             if REPORTS:
                 return general(a, b)
             result = called(function, x, y) else return general(a, b)
-            known = FEW
-            if type(result) is NumpyArray and result.size >= SMALL:
-                if not is_checked:  # operands that are few are not compared, until they prove to be so of another shape
-                    has_grown = True
-                    return operator(a, b)
-                known = None
-            return array_of(result, known)
+            if type(result) is not NumpyArray:
+                return result
+            if result.size >= SMALL:  # operands that are few are not compared, until they prove to be of other shapes
+                has_grown = True
+                return operator(a, b)
+            return few_elements(result)
         if kind is float or (kind is int and -PLAIN_INT <= b <= PLAIN_INT):
             x = seen(a) else return general(a, b)
             y = constant(b, x)
@@ -132,16 +140,17 @@ def make(function, general, general_reflected, is_small, reach, pairs, renewed):
         return array_of(result, known)
     def reflected(a, b):
         kind = type(b)
-        is_plain = kind is float or (kind is int and -PLAIN_INT <= b <= PLAIN_INT)
-        if not is_plain and kind not in NUMBERS:
+        if kind is float or (kind is int and -PLAIN_INT <= b <= PLAIN_INT):
+            x = seen(a) else return general_reflected(a, b)
+            y = constant(b, x)
+        elif kind in NUMBERS:
+            x = seen(a) else return general_reflected(a, b)
+            y = b
+        else:
             return general_reflected(a, b)
-        x = seen(a) else return general_reflected(a, b)
         known = few(a, x) by placing[1] else return general_reflected(a, b)
         if REPORTS:
             return general_reflected(a, b)
-        y = b
-        if is_plain:
-            y = constant(b, x)
         result = called(function, y, x) else return general_reflected(a, b)
         return array_of(result, known)
     return operator, reflected
@@ -149,16 +158,14 @@ def make(function, general, general_reflected, is_small, reach, pairs, renewed):
 _IN_PLACE_TEXT = """
 def make(function, general, reach):
     def operator(a, b):
+        x = a._seen
+        host = a._host
         storage = a._held
-        kind = type(b)
-        if storage is None:
-            x = a._seen
-        else:
-            host = storage.host
-            view = a._view
-            if host is None or not (view is None or view[1]):
+        if x is None or (storage is not None and storage.host is not host):
+            if storage.host is None or storage.has_objects:
                 return general(a, b)
-            x = a._seen if a._host is host else host_view(a)
+            host, x = host_and_view(a)
+        kind = type(b)
         if kind is ndarray:
             y = seen(b) else return general(a, b)
         elif kind is float or (kind is int and -PLAIN_INT <= b <= PLAIN_INT):
@@ -174,8 +181,8 @@ def make(function, general, reach):
             if a._held is None:
                 write called(function, x, y) of a and return a
             return general(a, b)
-        host = storage.host
-        if not storage.has_objects and a._host is host:
+        view = a._view
+        if view is None or view[1]:
             write called(function, x, y) to storage and return a
         return general(a, b)
     return operator

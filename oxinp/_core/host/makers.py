@@ -1,0 +1,165 @@
+"""Functions that make small arrays on the host: of a shape, of a list of numbers, of a range, of one number."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import inf, prod
+from typing import Any
+
+import numpy as np
+
+from oxinp._config import config
+from oxinp._core.lazy.inlining import compiled
+from oxinp._core.lazy.small import DTYPES
+
+_empty = np.empty
+_numpys_arange: Any = np.arange
+_numpys_array: Any = np.array
+
+
+def _ones(shape: Any, dtype: Any = None) -> Any:
+    if dtype is not None:
+        return np.ones(shape, dtype)
+    made = _empty(shape)
+    made.fill(1)
+    return made
+
+
+MAKERS: dict[Any, Callable[..., Any]] = {np.zeros: np.zeros, np.empty: _empty, np.ones: _ones}
+"""Functions of a shape and a dtype -> what makes their small arrays."""
+
+_MAKER_TEXT = """
+def make(general, function, DTYPES):
+    def front(shape=MISSING, dtype=None, order="C", *, device=None, like=None):
+        kind = type(shape)
+        if kind is int:
+            size = shape
+        elif kind is tuple:
+            size = 1
+            for extent in shape:
+                if type(extent) is not int or extent < 0:
+                    size = -1
+                    break
+                size *= extent
+        else:
+            size = -1
+        is_known = device is None and like is None and order == "C" and not REPORTS
+        if is_known and 0 <= size * 16 < config.offload_threshold:
+            if dtype is None:
+                result = function(shape)
+                if size < SMALL:
+                    return few_elements(result)
+                return wrapped(result)
+            kind = type(dtype)
+            if (kind is type or kind is str) and dtype in DTYPES:
+                result = function(shape, dtype)
+                return wrapped(result)
+        said = {"dtype": dtype, "order": order, "device": device, "like": like}
+        said = {name: value for name, value in said.items() if value is not (None if name != "order" else "C")}
+        return general(*(() if shape is MISSING else (shape,)), **said)
+    return front
+"""
+_maker = compiled("functions that make small arrays", _MAKER_TEXT)
+
+
+def _array(value: Any) -> Any:
+    """Return the array of a list of numbers, or of lists of them."""
+    if type(value) is not list or len(value) > _MAX_LISTED:
+        return NotImplemented
+    if not _NUMBERS.issuperset(map(type, value)):
+        for row in value:
+            if type(row) is not list or len(row) > _MAX_LISTED or not _NUMBERS.issuperset(map(type, row)):
+                return NotImplemented
+    made = _numpys_array(value)
+    return made if made.nbytes < config.offload_threshold and not made.dtype.hasobject else NotImplemented
+
+
+_NUMBERS = frozenset({bool, int, float, complex})
+_MAX_LISTED = 64
+
+
+def _linspace(*args: Any) -> Any:
+    """Return what lies between two floats, by NumPy's formula."""
+    if len(args) != 3:
+        return NotImplemented
+    start, stop, num = args
+    is_known = type(start) is float and type(stop) is float and type(num) is int
+    if not is_known or not 32 <= num * 16 < config.offload_threshold:
+        return NotImplemented
+    step = (stop - start) / (num - 1)
+    if not (step and -inf < step < inf):
+        return NotImplemented
+    made = _numpys_arange(0.0, num)
+    made *= step
+    made += start
+    made[-1] = stop
+    return made
+
+
+def _full(shape: Any, value: Any) -> Any:
+    """Return an array full of a float."""
+    extents = shape if type(shape) is tuple else (shape,)
+    if type(value) is not float or not _INTEGERS.issuperset(map(type, extents)):
+        return NotImplemented
+    if not 0 <= prod(extents) * 16 < config.offload_threshold:
+        return NotImplemented
+    made = _empty(shape)
+    made.fill(value)
+    return made
+
+
+_INTEGERS = frozenset({int})
+
+_VALUES_TEXT = """
+def make(general, function):
+    def front(*args, **kwargs):
+        if {is_other} or kwargs or REPORTS:
+            return general(*args, **kwargs)
+        result = function(*args)
+        if result is NotImplemented:
+            return general(*args)
+        return wrapped(result)
+    return front
+"""
+_VALUES: dict[Any, tuple[Callable[..., Any], str]] = {
+    np.array: (_array, "len(args) != 1"),
+    np.arange: (
+        np.arange,
+        "len(args) != 1 or type(args[0]) is not int or args[0] * 16 >= config.offload_threshold",
+    ),
+    np.full: (_full, "len(args) != 2"),
+    np.linspace: (_linspace, "len(args) != 3"),
+}
+_ITSELF_TEXT = """
+def make(general):
+    def front(*args, **kwargs):
+        if len(args) == 1 and not kwargs and type(args[0]) is ndarray:
+            return args[0]
+        return general(*args, **kwargs)
+    return front
+"""
+_itself = compiled("numpy.asarray", _ITSELF_TEXT)
+
+
+def making_function(general: Callable[..., Any], theirs: Any) -> Callable[..., Any]:
+    """Return a function of NumPy's that makes arrays, by the short way where they are small; any other as it is.
+
+    Parameters
+    ----------
+    general : callable
+        Ours.
+    theirs : callable
+        NumPy's.
+    """
+    made: Callable[..., Any] = general
+    if theirs in MAKERS:
+        made = _maker(general, MAKERS[theirs], DTYPES)
+    elif theirs in _VALUES:
+        function, is_other = _VALUES[theirs]
+        made = compiled(theirs.__name__, _VALUES_TEXT.format(is_other=is_other))(general, function)
+    elif theirs is np.asarray:
+        made = _itself(general)
+    return made
+
+
+__all__ = ["making_function"]
