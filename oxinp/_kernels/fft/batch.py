@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from oxinp._kernels.elementwise.access import MAX_INDEX_32
 from oxinp._kernels.elementwise.chain import Divisor, Splitter
 from oxinp._kernels.fft import tiling
+from oxinp._kernels.fft.bluestein import num_pieces
 from oxinp._kernels.fft.kernel import make
 from oxinp._kernels.fft.prefetch import is_fetched
 from oxinp._kernels.fft.prime import most_columns, threads_of
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from oxinp._kernels.choice import Device
+    from oxinp._kernels.fft.bluestein import Chirp
     from oxinp._ptx.types import Type
 
 MIN_BLOCK = 64  # threads at which transforms share a block where they are few, and spread
@@ -81,8 +83,8 @@ class Batch(Frozen):
         Length of the sequence of which the source has the first half; 0 where it has all.
     real : str
         As of `TransformSpec`; `length` is half of the transform's then.
-    chirp : int
-        Length of the transform that is computed by a convolution; `length` is the convolution's. 0 for none.
+    chirp : Chirp or None
+        Of the transform that is computed by a convolution; `length` is the convolution's. None for none.
     first_scale : float
         Of cosine and sine transforms: what the element of frequency 0 is multiplied by as well.
     prologue, epilogue : Chained or None
@@ -119,7 +121,7 @@ class Batch(Frozen):
     valid: Positions | None = None
     stored: Positions | None = None
     whole: int = 0
-    chirp: int = 0
+    chirp: Chirp | None = None
     real: str = ""
     first_scale: float = 1.0
     prologue: Chained | None = None
@@ -137,7 +139,7 @@ class Batch(Frozen):
     def is_convolved(self) -> bool:
         """Whether transforms go there and back, and have radices of their own."""
         is_twice = self.filter is not None or self.between is not None
-        return self.chirp > 0 or (is_twice and is_large(self.length, self.type.nbytes))
+        return self.chirp is not None or (is_twice and is_large(self.length, self.type.nbytes))
 
     @property
     def size(self) -> int:
@@ -171,6 +173,8 @@ class Batch(Frozen):
             constants += [self.whole, self.source.step // self.valid.step]
         if self.stored is not None:
             constants += self.stored.constants(loops)
+        if self.chirp is not None:
+            constants.append(self.chirp.length)
         if self.real in TWINS:
             constants += self.twins
         if self.real in TRIGONOMETRIC:
@@ -190,6 +194,8 @@ class Batch(Frozen):
         arguments += () if self.between is None else self.between.chain.arguments
         if self.filter is not None:
             arguments += (self.filter,)
+        if self.chirp is not None:
+            arguments += (self.chirp.chirp, self.chirp.filter)
         return Fitted(spec, grid, arguments, tuple(constants), nbytes, self._cut().held)
 
     def _steps(self, loops: Sequence[Loop]) -> list[int]:
@@ -255,7 +261,7 @@ class Batch(Frozen):
     @property
     def row(self) -> int:
         """Elements of a transform."""
-        return self.chirp or self.length + (self.real == RADER)
+        return self.chirp.length if self.chirp else self.length + (self.real == RADER)
 
     def _is_paired(self) -> bool:
         """Whether two real elements lie together at a multiple of their size."""
@@ -409,7 +415,7 @@ class Batch(Frozen):
             self.valid is not None,
             self.stored is not None,
             self.whole > 0,
-            self.chirp,
+            num_pieces(self.chirp.length, radices) if self.chirp else 0,
             self.real,
             bool(self.real) and self._is_paired(),
             is_staged,
@@ -423,7 +429,7 @@ class Batch(Frozen):
             self.is_rotated,
             self.is_source_rotated,
             cluster,
-            self.is_convolved and nbytes == 8 and is_large(self.length, nbytes, is_chirp=self.chirp > 0),
+            self.is_convolved and nbytes == 8 and is_large(self.length, nbytes, is_chirp=self.chirp is not None),
             self.filter is not None,
             (is_staged or (self.real == SUMMED and self._has_whole_rows)) and self.is_dense,
             None if self.between is None else self.between.chain.fused(self.between.steps),

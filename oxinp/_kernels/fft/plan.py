@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from oxinp._kernels.elementwise.access import MAX_INDEX_32
-from oxinp._kernels.fft import convolved, pairs
+from oxinp._kernels.fft import bluestein, convolved, pairs
 from oxinp._kernels.fft.batch import Batch
 from oxinp._kernels.fft.pairs import PairsSpec
 from oxinp._kernels.fft.passes import Passes
@@ -135,7 +135,7 @@ class Transform(Passes):
         if way == CONVOLVED_APART:
             return convolved.launches(self.batch, partial(self._rows, device, scratch), device, scratch)
         if way == CONVOLVED:
-            return [self.batch.replace(length=self._convolution(device), chirp=self.length).launch(device)]
+            return bluestein.launches(self.batch, self._convolution(device), device, scratch)
         if way == FACTORED:
             return [each.launch(device) for each in self.passes(self._factors(device), scratch)]
         return self.direct(device, scratch)

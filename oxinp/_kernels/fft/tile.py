@@ -176,6 +176,10 @@ class Tile:
         self.between = End(k, f"{self.prefix}between", between, "r")
         if spec.is_filtered:
             self.filter = k.pointer(f"{self.prefix}filter", spec.type, "r")
+        if spec.chirp:
+            self.chirp, self.filter = (
+                k.pointer(f"{self.prefix}{name}", spec.type, "r") for name in ("chirp", "filter")
+            )
         if host is None:
             self.declare()
 
@@ -205,6 +209,8 @@ class Tile:
                 k.scalar(f"{prefix}target_position{i}", self.index) for i in range(spec.num_outer + 2)
             ]
             self.num_stored = k.scalar(f"{prefix}num_stored", self.index)
+        if spec.chirp:
+            self.chirp_length = k.scalar(f"{prefix}chirp_length", u32)
         if spec.real in TWINS:
             self.twins = [k.scalar(f"{prefix}{name}", self.index) for name in ("source_twin", "target_twin")]
         if spec.real in TRIGONOMETRIC:
@@ -389,7 +395,7 @@ def _name(spec: TransformSpec) -> str:
         return f"fft_{spec.real.replace(' ', '_')}_{2 * spec.length}{fused}"
     if spec.is_staged:
         return f"fft_staged_{spec.length}{fused}"
-    return f"fft_{spec.chirp}_by_{spec.length}{fused}" if spec.chirp else f"fft_{spec.length}{fused}"
+    return f"fft_bluestein_{spec.length}{fused}" if spec.chirp else f"fft_{spec.length}{fused}"
 
 
 __all__ = ["End", "Host", "Place", "Thread", "Tile", "divided", "evaluate"]
