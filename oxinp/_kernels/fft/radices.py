@@ -235,12 +235,23 @@ def _thread_counts(length: int, radices: tuple[int, ...], most: int) -> list[int
     return sorted(count for count in counts if count <= MAX_THREADS)
 
 
+def even_at(radices: tuple[int, ...], is_first: bool, is_last: bool) -> tuple[int, ...]:
+    """Return the radices in an order in which the first is even, the last, or both."""
+    odd = [radix for radix in radices if radix % 2]
+    even = [radix for radix in radices if radix % 2 == 0]
+    if len(even) > 1:  # the first one is what blocks of a cluster share
+        return (*even[:-1], *odd, even[-1])
+    assert not (is_first and is_last), "see `plan.rotates`"
+    return (*even, *odd) if is_first else (*odd, *even)
+
+
 __all__ = [
     "MAX_THREADS",
     "NUM_REGISTERS",
     "Cut",
     "convolution_length",
     "cut",
+    "even_at",
     "is_smooth",
     "largest_prime",
     "registers",

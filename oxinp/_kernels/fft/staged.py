@@ -117,9 +117,9 @@ class Staged(Block):
                 place = self.place(self.source, origin, k.min(k.cast(number, self.index), left - 1))
                 value = self.element(place, None, self.source_sign, is_reused=False)
                 loaded.append((number, k.compound(spec.type, *value)))
-            for number, value in loaded:
+            for number, element in loaded:
                 with k.when(number < size):
-                    self.smem[self.flat_place(number, 0)] = value
+                    self.smem[self.flat_place(number, 0)] = element
 
     def drain_part(self, left: Value) -> None:
         """Copy the elements that are left out of shared memory."""
