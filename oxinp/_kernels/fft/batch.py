@@ -399,7 +399,7 @@ class Batch(Frozen):
         spec = with_padding(spec, device.max_shared_nbytes)
         spec = spec.replace(min_blocks=resident(spec, found.held, device.max_shared_nbytes))
         if self.slabs == 1 and device.cc >= (9, 0):
-            spec = spec.replace(is_fetching=is_fetched(spec, self.source))
+            spec = spec.replace(is_fetching=is_fetched(spec, self.source), is_following=self.chirp is not None)
         return spec, (num_blocks * cluster, 1, 1)
 
 

@@ -23,6 +23,7 @@ from oxinp._kernels.problem import MAX_KERNELS
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.frozen import Frozen
 from oxinp._ptx.kernel import retraceable
+from oxinp._ptx.synchronize import follow
 from oxinp._ptx.types import u32
 
 if TYPE_CHECKING:
@@ -62,12 +63,15 @@ class TablesSpec(Frozen):
         Of the convolution's stages.
     middle : int
         As `mirrored_from` says.
+    is_following : bool
+        As of `TransformSpec`.
     """
 
     type: Type
     length: int
     radices: tuple[int, ...]
     middle: int
+    is_following: bool
 
     @property
     def convolution(self) -> int:
@@ -116,8 +120,11 @@ def mirrored_from(radices: tuple[int, ...], nbytes: int) -> int:
 @retraceable
 def make(spec: TablesSpec) -> Kernel:
     """Build the kernel of a Spec; its parameter is where the tables come."""
-    k = Builder(f"fft_chirp_{spec.length}_by_{spec.convolution}", block=BLOCK)
+    limits: dict[str, Any] = {"target": "sm_90"} if spec.is_following else {}
+    k = Builder(f"fft_chirp_{spec.length}_by_{spec.convolution}", block=BLOCK, **limits)
     target = k.pointer("target", spec.type, "w")
+    if spec.is_following:
+        follow(k)
     values = spec.tables()
     number = k.ctaid * BLOCK + k.tid
     with k.when(number < k.const(len(values), u32)):
@@ -140,7 +147,8 @@ def launches(whole: Batch, length: int, device: Device, scratch: Scratch) -> lis
     nbytes = whole.type.nbytes
     found = cut(length, nbytes, is_convolved=True)
     assert found is not None, f"no convolution of length {length}"
-    spec = TablesSpec(whole.type, whole.length, found.radices, mirrored_from(found.radices, nbytes))
+    middle = mirrored_from(found.radices, nbytes)
+    spec = TablesSpec(whole.type, whole.length, found.radices, middle, device.cc >= (9, 0))
     count = spec.num_chirp + spec.num_filter
     chirp = scratch.take(count * nbytes)
     filter = chirp.at(spec.num_chirp * nbytes)

@@ -121,6 +121,8 @@ class TransformSpec(Frozen):
         How threads go when they read what lies beside these: `ROWS` or `COLUMNS`; "" without.
     is_fetching : bool
         Whether a block has the cache fetch what a later one reads; see `prefetch`.
+    is_following : bool
+        Whether blocks begin before the kernel before this one has ended, and wait for it.
     """
 
     type: Type
@@ -157,6 +159,7 @@ class TransformSpec(Frozen):
     between: Fused | None = None
     between_order: str = ""
     is_fetching: bool = False
+    is_following: bool = False
 
     @property
     def is_convolved(self) -> bool:

@@ -24,6 +24,7 @@ from oxinp._kernels.fft.spec import (
     TransformSpec,
 )
 from oxinp._ptx import Builder
+from oxinp._ptx.synchronize import follow
 from oxinp._ptx.types import i32, i64, pred, u32
 
 if TYPE_CHECKING:
@@ -223,6 +224,8 @@ class Tile:
     def begin(self, number: Value | None = None) -> Thread:
         """Find the tile of a block, or of a number, i32; return the threads in the order in which they load."""
         k, spec = self.k, self.spec
+        if spec.is_following:
+            follow(k)
         number = k.cast(k.ctaid if number is None else number, self.index)
         if spec.cluster > 1:
             self.rank = k.ctaid % spec.cluster
@@ -381,7 +384,7 @@ def divided(k: Builder, number: Value, divisor: int) -> tuple[Value, Value]:
 def _limits(spec: TransformSpec) -> dict[str, Any]:
     """What a kernel demands of a device."""
     cluster = {"cluster": spec.cluster} if spec.cluster > 1 else {}
-    target = {"target": "sm_90"} if spec.cluster > 1 or spec.is_fetching else {}
+    target = {"target": "sm_90"} if spec.cluster > 1 or spec.is_fetching or spec.is_following else {}
     return {"min_blocks": spec.min_blocks, **cluster, **target}
 
 

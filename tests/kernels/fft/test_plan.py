@@ -15,6 +15,7 @@ from oxinp._kernels.fft.spec import COLUMNS, RADER, SUMMED
 from oxinp._kernels.plan import Argument
 from oxinp._kernels.problem import Instr
 from oxinp._ptx.kernel import traced_with
+from oxinp._ptx.synchronize import GRID_WAIT
 from oxinp._ptx.types import c64, c128, f32, f64, from_dtype
 from tests.kernels.machine import Session, machine, root_of
 from tests.thinned import thinned
@@ -569,3 +570,14 @@ def test_padding_leaves_shared_memory_within_bounds(length):
     transform = Transform(length, c128, f64, c128, source, target, loops, num_valid=length, num_stored=half)
     kernel = plan(transform, device).launch.kernel
     assert kernel.shared_nbytes <= device.max_shared_nbytes
+
+
+def test_convolutions_begin_while_their_tables_are_copied(session):
+    """Both kernels wait for the one before; devices without that have kernels that do not."""
+    x = random((331, 3), "F")
+    newer = SimpleNamespace(**{**vars(DEVICE), "cc": (9, 0)})
+    for device in (DEVICE, newer):
+        target = np.empty_like(x)
+        made = transformed(session, x, target, 0, device=device)
+        assert [GRID_WAIT in step.kernel.ptx for step in made.steps] == [device is newer] * 2
+        check(target, x, 0, factor=1.1)
