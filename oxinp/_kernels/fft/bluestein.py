@@ -1,4 +1,4 @@
-"""Bluestein's convolutions in a block, as plans: one kernel for all lengths that are convolved over the same one.
+"""What Bluestein's convolutions in a block are of: one kernel serves all lengths that are convolved over the same one.
 
 Its chirp and its filter are operands. A kernel whose module holds the two of one length copies them to the workspace
 first: it has no code to speak of, so that the next length is compiled in no time. The chirp is followed by zeros up to
@@ -28,7 +28,6 @@ from oxinp._ptx.types import u32
 
 if TYPE_CHECKING:
     from oxinp._kernels.choice import Device
-    from oxinp._kernels.fft.batch import Batch
     from oxinp._ptx.types import Type
 
 BLOCK = 256
@@ -132,28 +131,29 @@ def make(spec: TablesSpec) -> Kernel:
     return k.build()
 
 
-def launches(whole: Batch, length: int, device: Device, scratch: Scratch) -> list[Launch]:
-    """Return the launches of a transform as a convolution of some length.
+def chirp_of(type_: Type, length: int, convolution: int, device: Device, scratch: Scratch) -> tuple[Launch, Chirp]:
+    """Return the launch that copies the tables of a length to the workspace, and where they are.
 
     Parameters
     ----------
-    whole : Batch
-        The transform as a single pass.
+    type_ : Type
+        c64 or c128.
     length : int
-        That `radices.convolution_length` gives.
+        Of the transform.
+    convolution : int
+        Length of the convolution, that `radices.convolution_length` gives.
     device : Device
     scratch : Scratch
     """
-    nbytes = whole.type.nbytes
-    found = cut(length, nbytes, is_convolved=True)
-    assert found is not None, f"no convolution of length {length}"
-    middle = mirrored_from(found.radices, nbytes)
-    spec = TablesSpec(whole.type, whole.length, found.radices, middle, device.cc >= (9, 0))
+    found = cut(convolution, type_.nbytes, is_convolved=True)
+    assert found is not None, f"no convolution of length {convolution}"
+    middle = mirrored_from(found.radices, type_.nbytes)
+    spec = TablesSpec(type_, length, found.radices, middle, device.cc >= (9, 0))
     count = spec.num_chirp + spec.num_filter
-    chirp = scratch.take(count * nbytes)
-    filter = chirp.at(spec.num_chirp * nbytes)
-    copied = Launch(make(spec), (-(-count // BLOCK), 1, 1), (chirp,), (), Work(nbytes=2 * count * nbytes))
-    return [copied, whole.replace(length=length, chirp=Chirp(whole.length, chirp, filter)).launch(device)]
+    chirp = scratch.take(count * type_.nbytes)
+    filter = chirp.at(spec.num_chirp * type_.nbytes)
+    work = Work(nbytes=2 * count * type_.nbytes)
+    return Launch(make(spec), (-(-count // BLOCK), 1, 1), (chirp,), (), work), Chirp(length, chirp, filter)
 
 
-__all__ = ["Chirp", "TablesSpec", "launches", "make", "mirrored_from", "num_pieces"]
+__all__ = ["Chirp", "TablesSpec", "chirp_of", "make", "mirrored_from", "num_pieces"]

@@ -6,7 +6,7 @@ and where those would leave multiprocessors idle, that of few, whose blocks have
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from oxinp._kernels.fft import tiling
 from oxinp._kernels.fft.prime import most_columns
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from oxinp._kernels.choice import Device
-    from oxinp._kernels.fft.batch import Batch
     from oxinp._kernels.fft.radices import Cut
 
 MIN_BLOCK = 64  # threads at which transforms share a block where they are few, and spread
@@ -33,7 +32,7 @@ class Shape(NamedTuple):
     cluster: int
 
 
-def shape_of(batch: Batch, found: Cut, extent: int, outer_size: int, orders: Sequence[str], device: Device) -> Shape:
+def shape_of(batch: Any, found: Cut, extent: int, outer_size: int, orders: Sequence[str], device: Device) -> Shape:
     """Return the shape of a pass's blocks.
 
     Parameters
@@ -56,10 +55,12 @@ def shape_of(batch: Batch, found: Cut, extent: int, outer_size: int, orders: Seq
     while is_few and columns > least and columns * threads > MIN_BLOCK:
         columns //= 2
         is_few = not is_mixed or -(-extent // columns) * outer_size * cluster * batch.slabs < device.num_sms
-    return Shape(*batch.shape, cluster) if batch.shape is not None else Shape(threads, columns, cluster)
+    if batch.shape is not None:
+        threads, columns = batch.shape
+    return Shape(threads, columns, cluster)
 
 
-def _largest(batch: Batch, found: Cut, reach: int, orders: Sequence[str], device: Device) -> Shape:
+def _largest(batch: Any, found: Cut, reach: int, orders: Sequence[str], device: Device) -> Shape:
     """The shape where there are many transforms, `reach` of them in the column loop."""
     nbytes, threads = batch.type.nbytes, found.threads
     if batch.real == SUMMED:
