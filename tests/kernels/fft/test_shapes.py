@@ -4,7 +4,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from oxinp._kernels.fft import radices
 from oxinp._kernels.fft.plan import Transform, plan
+from oxinp._kernels.fft.radices import cut
 from oxinp._kernels.fft.sides import Loop, Side
 from oxinp._kernels.plan import Argument
 from oxinp._ptx.types import c64, c128
@@ -39,3 +41,21 @@ def test_few_rows_are_spread(n):
     block, grid = made.launch.kernel.block[0], made.launch.grid[0]
     assert block <= 128
     assert grid * block >= 200 * 4
+
+
+@pytest.mark.parametrize("nbytes", [8, 16])
+@pytest.mark.parametrize("n", [103, 331, 1499, 2039, 4099])
+def test_the_cheapest_convolution_is_found_among_few(n, nbytes, monkeypatch):
+    """The lengths that cannot cost less are left out, and the others are compared."""
+    most, asked = DEVICE.max_shared_nbytes * 8 // 9 // nbytes, []
+
+    def noted(m, nbytes, **how):
+        asked.append(m)
+        return cut(m, nbytes, **how)
+
+    monkeypatch.setattr(radices, "cut", noted)
+    found = radices.convolution_length.__wrapped__(n, nbytes, most)
+    few = len(asked)
+    monkeypatch.setattr(radices, "_fewest_stages", lambda m, nbytes: 0)  # noqa: ARG005
+    assert radices.convolution_length.__wrapped__(n, nbytes, most) == found
+    assert not found or few < (len(asked) - few) / 2
