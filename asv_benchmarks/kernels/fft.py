@@ -22,7 +22,7 @@ import scipy.fft
 
 from asv_benchmarks.kernels import fft_lengths
 from asv_benchmarks.kernels.plans import Prepared, milliseconds, write
-from oxinp._kernels.fft import batch, kernel, passes, plan, prefetch, prime, radices, slabs, splitting, tiling
+from oxinp._kernels.fft import batch, halves, kernel, passes, plan, prefetch, prime, radices, slabs, splitting, tiling
 from oxinp._kernels.fft.axes import COMPLEX, HALF, REAL, Array, Problem, plan_axes
 from oxinp._kernels.fft.codelets import MAX_PRIME
 from oxinp._kernels.fft.radices import largest_prime
@@ -75,6 +75,8 @@ SETTINGS = {
     "convolutions by fewer blocks": {(tiling, "BESIDE_CHIRP"): 16},
     "more blocks": {(tiling, "BUSY"): 2048},
     "fewer blocks": {(tiling, "BUSY"): 256},
+    "pairs of halves in a loop": {(halves, "MERGED_AT_ONCE"): 5},
+    "pairs of results in no loop": {(halves, "SPLIT_AT_ONCE"): 32},
     "rows not staged": {(batch, "MAX_STAGED"): 0, (batch, "MAX_STAGED_RAGGED"): 0},
     "ragged rows by few threads": {(radices, "RAGGED"): radices.USUAL},
     "large radices of shorter rows": {(radices, "MIN_LARGE"): 500},

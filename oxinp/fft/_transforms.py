@@ -62,10 +62,15 @@ def _asked_before(library: str, name: str, n: Any, axis: Any, norm: Any) -> Requ
 
 def apply(a: Any, wanted: Request, out: Any = None, *, is_overwritable: bool = False) -> Any:
     """Transform an array, into `out` if there is one; its elements may be overwritten if that saves memory."""
-    is_ours = type(a) is types.ndarray
-    if is_ours and out is None and not is_overwritable and (again := transform_again(a, wanted)) is not None:
+    is_plain = type(a) is types.ndarray and out is None and not is_overwritable
+    if is_plain and (again := transform_again(a, wanted)) is not None:
         return again
-    is_ours = is_ours or is_array(a)
+    return _apply_anew(a, wanted, out, is_overwritable=is_overwritable)
+
+
+def _apply_anew(a: Any, wanted: Request, out: Any = None, *, is_overwritable: bool = False) -> Any:
+    """Transform what has not been found to be laid out as an array before."""
+    is_ours = is_array(a)
     if not is_ours and isinstance(a, np.ndarray) and type(a) is not np.ndarray:
         raise Unsupported("a subclass to pass through")
     is_array_like = is_ours or type(a) is np.ndarray
@@ -95,8 +100,14 @@ def _overwritten(a: Any, result: Any) -> Any:
 
 
 def _one_axis(name: str) -> Function:
+    usual = request("numpy", name, None, (-1,), None)
+
     def function(a: Any, n: Any = None, axis: Any = -1, norm: Any = None, out: Any = None) -> Any:
-        return apply(a, request_along("numpy", name, n, axis, norm), out)
+        is_usual = n is None and norm is None and type(axis) is int and axis == -1
+        wanted = usual if is_usual else request_along("numpy", name, n, axis, norm)
+        if out is None and type(a) is types.ndarray and (again := transform_again(a, wanted)) is not None:
+            return again  # as `apply` finds it, with a call less
+        return _apply_anew(a, wanted, out)
 
     return function
 

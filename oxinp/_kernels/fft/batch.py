@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from oxinp._kernels.elementwise.access import MAX_INDEX_32
 from oxinp._kernels.elementwise.chain import Divisor, Splitter
-from oxinp._kernels.fft import tiling
+from oxinp._kernels.fft.bluestein import num_pieces
 from oxinp._kernels.fft.kernel import make
 from oxinp._kernels.fft.prefetch import is_fetched
-from oxinp._kernels.fft.prime import most_columns, threads_of
-from oxinp._kernels.fft.radices import LINE, MAX_HELD, MAX_THREADS, Cut, cut
+from oxinp._kernels.fft.prime import cut_of_sums
+from oxinp._kernels.fft.radices import LINE, MAX_HELD, Cut, cut, even_at
 from oxinp._kernels.fft.roots import Circle
+from oxinp._kernels.fft.shapes import shape_of
 from oxinp._kernels.fft.sides import Between, Chained, Loop, Positions, Side, joined
 from oxinp._kernels.fft.spec import (
-    BANK_WIDTH,
     BY_BOTH,
     BY_COLUMN,
     BY_LOOP,
@@ -30,7 +30,7 @@ from oxinp._kernels.fft.spec import (
     TWINS,
     TransformSpec,
 )
-from oxinp._kernels.fft.tiling import MIN_SEGMENT, cluster_limit, is_large, resident, tile_of, with_padding
+from oxinp._kernels.fft.tiling import is_large, resident, with_padding
 from oxinp._kernels.plan import Argument, Launch, Work
 from oxinp._ptx.frozen import Frozen
 
@@ -38,13 +38,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from oxinp._kernels.choice import Device
+    from oxinp._kernels.fft.bluestein import Chirp
     from oxinp._ptx.types import Type
 
-MIN_BLOCK = 64  # threads at which transforms share a block where they are few, and spread
 # Bytes of a row up to which threads of a transform would read pieces much shorter than a warp's, and where rows begin
 # within lines.
 MAX_STAGED, MAX_STAGED_RAGGED = 1152, 2048
-HELD_SUMMED = {8: 28, 16: 18}  # numbers of a thread that sums up
 
 
 class Fitted(NamedTuple):
@@ -81,8 +80,8 @@ class Batch(Frozen):
         Length of the sequence of which the source has the first half; 0 where it has all.
     real : str
         As of `TransformSpec`; `length` is half of the transform's then.
-    chirp : int
-        Length of the transform that is computed by a convolution; `length` is the convolution's. 0 for none.
+    chirp : Chirp or None
+        Of the transform that is computed by a convolution; `length` is the convolution's. None for none.
     first_scale : float
         Of cosine and sine transforms: what the element of frequency 0 is multiplied by as well.
     prologue, epilogue : Chained or None
@@ -119,7 +118,7 @@ class Batch(Frozen):
     valid: Positions | None = None
     stored: Positions | None = None
     whole: int = 0
-    chirp: int = 0
+    chirp: Chirp | None = None
     real: str = ""
     first_scale: float = 1.0
     prologue: Chained | None = None
@@ -137,7 +136,7 @@ class Batch(Frozen):
     def is_convolved(self) -> bool:
         """Whether transforms go there and back, and have radices of their own."""
         is_twice = self.filter is not None or self.between is not None
-        return self.chirp > 0 or (is_twice and is_large(self.length, self.type.nbytes))
+        return self.chirp is not None or (is_twice and is_large(self.length, self.type.nbytes))
 
     @property
     def size(self) -> int:
@@ -171,6 +170,8 @@ class Batch(Frozen):
             constants += [self.whole, self.source.step // self.valid.step]
         if self.stored is not None:
             constants += self.stored.constants(loops)
+        if self.chirp is not None:
+            constants.append(self.chirp.length)
         if self.real in TWINS:
             constants += self.twins
         if self.real in TRIGONOMETRIC:
@@ -190,6 +191,8 @@ class Batch(Frozen):
         arguments += () if self.between is None else self.between.chain.arguments
         if self.filter is not None:
             arguments += (self.filter,)
+        if self.chirp is not None:
+            arguments += (self.chirp.chirp, self.chirp.filter)
         return Fitted(spec, grid, arguments, tuple(constants), nbytes, self._cut().held)
 
     def _steps(self, loops: Sequence[Loop]) -> list[int]:
@@ -244,7 +247,9 @@ class Batch(Frozen):
         column, *_ = self._order()
         sides = enumerate((self.source, self.target), 1)
         is_fused = self.prologue is not None or self.epilogue is not None
-        return not is_fused and all(side.step == 1 and column.step(i) == self.row for i, side in sides)
+        return not is_fused and all(
+            side.step == 1 and (column.extent == 1 or column.step(i) == self.row) for i, side in sides
+        )
 
     @property
     def is_ragged(self) -> bool:
@@ -255,7 +260,7 @@ class Batch(Frozen):
     @property
     def row(self) -> int:
         """Elements of a transform."""
-        return self.chirp or self.length + (self.real == RADER)
+        return self.chirp.length if self.chirp else self.length + (self.real == RADER)
 
     def _is_paired(self) -> bool:
         """Whether two real elements lie together at a multiple of their size."""
@@ -316,11 +321,11 @@ class Batch(Frozen):
         """How the transforms are computed in a block."""
         nbytes = self.type.nbytes
         if self.real == SUMMED:
-            return Cut((self.length,), threads_of(self.length, nbytes), HELD_SUMMED[nbytes], 0.0)
+            return cut_of_sums(self.length, nbytes)
         found = cut(self.length, nbytes, is_convolved=self.is_convolved, is_ragged=self.is_ragged)
         assert found is not None, f"no pass of length {self.length}"
         if (self.is_rotated and found.radices[-1] % 2) or (self.is_source_rotated and found.radices[0] % 2):
-            found = found._replace(radices=_even_at(found.radices, self.is_source_rotated, self.is_rotated))
+            found = found._replace(radices=even_at(found.radices, self.is_source_rotated, self.is_rotated))
         return found
 
     def _spec(
@@ -329,51 +334,13 @@ class Batch(Frozen):
         """The Spec, and the grid."""
         nbytes = self.type.nbytes
         found = self._cut()
-        radices, threads = found.radices, found.threads
-        is_staged = self.is_staged
+        radices, is_staged = found.radices, self.is_staged
         loads, stores, between = orders
         if len(radices) == 1 and not self.real:  # threads stay with their transforms, whatever the order
             stores = loads = COLUMNS
             between = between and COLUMNS
-        columns, cluster = 1 << (column.extent - 1).bit_length(), 1
-        if self.real == SUMMED:
-            columns = min(columns, most_columns(self.length, nbytes, device.max_shared_nbytes))
-        else:
-            is_single = self.real or self.chirp or self.filter or self.between
-            most = 1 if is_single else cluster_limit(device)
-            if self.order > 1:
-                most = min(most, tiling.MOST_IN_PASSES)
-            elif not loads == stores == COLUMNS:
-                most = 1
-            columns, cluster = tile_of(
-                self.length,
-                nbytes,
-                column.extent,
-                device.max_shared_nbytes,
-                most,
-                is_mixed=COLUMNS in (loads, stores, between),
-                is_convolved=self.is_convolved,
-                is_staged=is_staged,
-                is_ragged=self.is_ragged,
-            )
-            threads = -(-threads // cluster)
-            lanes = BANK_WIDTH // nbytes
-            if self.real == RADER and columns < lanes <= column.extent:
-                is_fitting = threads * lanes <= MAX_THREADS
-                is_fitting &= 2 * lanes * self.row * nbytes <= device.max_shared_nbytes
-                # Neighbouring lanes with different rows, whose permuted accesses have no bank conflicts.
-                columns = lanes if is_fitting else columns
         outer_size = math.prod(loop.extent for loop in outer)
-        # Few transforms are spread over all multiprocessors.
-        least = MIN_SEGMENT // nbytes if COLUMNS in (loads, stores, between) and len(radices) > 1 else 1
-        while (
-            columns > least
-            and columns * threads > MIN_BLOCK
-            and -(-column.extent // columns) * outer_size * cluster * self.slabs < device.num_sms
-        ):
-            columns //= 2
-        if self.shape is not None:
-            threads, columns = self.shape
+        threads, columns, cluster = shape_of(self, found, column.extent, outer_size, (loads, stores, between), device)
         loops = (*outer, column)
         spans, steps = (*(loop.extent - 1 for loop in loops), 2 * self.length), self._steps(loops)
         reaches = [
@@ -409,7 +376,7 @@ class Batch(Frozen):
             self.valid is not None,
             self.stored is not None,
             self.whole > 0,
-            self.chirp,
+            num_pieces(self.chirp.length, radices) if self.chirp else 0,
             self.real,
             bool(self.real) and self._is_paired(),
             is_staged,
@@ -423,7 +390,7 @@ class Batch(Frozen):
             self.is_rotated,
             self.is_source_rotated,
             cluster,
-            self.is_convolved and nbytes == 8 and is_large(self.length, nbytes, is_chirp=self.chirp > 0),
+            self.is_convolved and nbytes == 8 and is_large(self.length, nbytes, is_chirp=self.chirp is not None),
             self.filter is not None,
             (is_staged or (self.real == SUMMED and self._has_whole_rows)) and self.is_dense,
             None if self.between is None else self.between.chain.fused(self.between.steps),
@@ -432,18 +399,8 @@ class Batch(Frozen):
         spec = with_padding(spec, device.max_shared_nbytes)
         spec = spec.replace(min_blocks=resident(spec, found.held, device.max_shared_nbytes))
         if self.slabs == 1 and device.cc >= (9, 0):
-            spec = spec.replace(is_fetching=is_fetched(spec, self.source))
+            spec = spec.replace(is_fetching=is_fetched(spec, self.source), is_following=self.chirp is not None)
         return spec, (num_blocks * cluster, 1, 1)
-
-
-def _even_at(radices: tuple[int, ...], is_first: bool, is_last: bool) -> tuple[int, ...]:
-    """The radices in an order in which the first is even, the last, or both."""
-    odd = [radix for radix in radices if radix % 2]
-    even = [radix for radix in radices if radix % 2 == 0]
-    if len(even) > 1:  # the first one is what blocks of a cluster share
-        return (*even[:-1], *odd, even[-1])
-    assert not (is_first and is_last), "see `plan.rotates`"
-    return (*even, *odd) if is_first else (*odd, *even)
 
 
 __all__ = ["Batch", "Fitted"]

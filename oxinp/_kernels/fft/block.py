@@ -21,16 +21,13 @@ discrete Fourier transforms on graphics processors, SC 2008.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import numpy as np
-
+from oxinp._kernels.fft.bluestein import mirrored_from
 from oxinp._kernels.fft.codelets import multiply, transform
 from oxinp._kernels.fft.exchange import Exchange
-from oxinp._kernels.fft.roots import roots_of_unity
-from oxinp._kernels.fft.spec import BY_COLUMN, ROWS, SCALAR, TransformSpec
+from oxinp._kernels.fft.spec import BY_COLUMN, ROWS, SCALAR
 from oxinp._kernels.fft.tile import Thread
-from oxinp._kernels.fft.tiling import is_large
 from oxinp._ptx import Kernel
 from oxinp._ptx.types import f32, f64, i32, u32
 
@@ -38,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from oxinp._kernels.fft.codelets import Number
-    from oxinp._kernels.fft.tile import Host, Place, Values
+    from oxinp._kernels.fft.tile import Place, Values
     from oxinp._ptx.value import Value
 
 
@@ -48,26 +45,6 @@ AT_ONCE = 8  # elements that are stored behind loads of what lies beside them
 
 class Block(Exchange):
     """The kernel of complex transforms while it is built."""
-
-    def __init__(self, spec: TransformSpec, host: Host | None = None) -> None:
-        super().__init__(spec, host)
-        if spec.chirp:
-            # j * j modulo 2 * n in integers; what is n or more of it is half a turn and the rest.
-            squares = np.arange(spec.chirp, dtype=np.int64) ** 2 % (2 * spec.chirp)
-            chirp = roots_of_unity(squares, 2 * spec.chirp)
-            self.chirp = self.k.table(chirp.astype(spec.type.dtype))
-            factors = _filter(chirp, spec.length).astype(spec.type.dtype)
-            self.filter = self.k.table(factors[: self._middle * (spec.length // spec.radices[-1]) + 1])
-
-    @property
-    def _middle(self) -> int:
-        """The results of a butterfly of the last stage beyond which the chirp's filter is read from its other side.
-
-        It is symmetric. Half of it fits the L1 cache where all would not; a short one takes longer that way.
-        """
-        spec = self.spec
-        radix = spec.radices[-1]
-        return -(-radix // 2) if spec.chirp and is_large(spec.length, spec.type.nbytes, is_chirp=True) else radix
 
     def build(self) -> Kernel:
         """Build the kernel."""
@@ -107,14 +84,15 @@ class Block(Exchange):
             if spec.twiddle == BY_COLUMN:
                 turn = k.min(turn, k.cast(self.num_columns - 1, u32))
             factors = factors.at(turn * spec.length)
+        middle = mirrored_from(spec.radices, spec.type.nbytes) if spec.chirp else radix
         filtered = []
         for (number, _), elements in zip(self.butterflies(thread, radix), values, strict=True):
             own, mirrored, apart = factors.at(number), factors, spec.length // radix
-            if self._middle < radix:
+            if middle < radix:
                 mirrored = factors.at(-k.cast(number, i32))
             products = []
             for j, value in enumerate(elements):
-                is_mirrored = j >= self._middle
+                is_mirrored = j >= middle
                 (factor,) = (mirrored if is_mirrored else own).load((radix - j if is_mirrored else j) * apart, 1, "nc")
                 real, imag = multiply(k, value, factor.parts)  # type: ignore[arg-type]
                 products.append((real, -imag))
@@ -156,7 +134,7 @@ class Block(Exchange):
             base = self.place(self.source, start, first)
             elements = []
             for j in range(radix):
-                if spec.chirp and apart * j >= spec.chirp:
+                if spec.chirp and j >= spec.chirp:
                     elements.append((k.const(0, self.part), k.const(0, self.part)))
                     continue
                 place = base.moved(apart * ((j + radix // 2) % radix if spec.is_source_rotated else j))
@@ -166,12 +144,12 @@ class Block(Exchange):
                     if spec.is_half:
                         place, where, sign = self.halved(place, where)
                     is_valid = where < self.num_valid
-                if spec.chirp and (apart * (j + 1) > spec.chirp or spec.threads * self._rounds(radix) > apart):
-                    is_inside = number + apart * j < spec.chirp
+                if j + 1 == spec.chirp:
+                    is_inside = number + apart * j < self.chirp_length
                     is_valid = is_inside if is_valid is None else is_valid & is_inside
                 value = self.element(place, is_valid, sign, is_reused=len(spec.radices) == 1 or self._is_ragged())
                 if spec.chirp:
-                    value = multiply(k, value, self._chirp(number + apart * j))
+                    value = multiply(k, value, self._chirp(number, apart * j))
                 elements.append(value)
             loaded.append(elements)
         return loaded
@@ -181,10 +159,6 @@ class Block(Exchange):
         spec = self.spec
         pieces = spec.length, spec.threads, spec.length // spec.radices[0]
         return spec.loads == ROWS and any(piece * spec.source.nbytes % SECTOR for piece in pieces)
-
-    def _rounds(self, radix: int) -> int:
-        """Butterflies of a thread."""
-        return -(-(self.spec.length // radix) // self.spec.threads)
 
     def _store(self, thread: Thread, before: int, values: Values) -> None:
         """Store what the last stage gives: element b + j * before of butterfly b."""
@@ -205,20 +179,18 @@ class Block(Exchange):
             with k.when(is_column if is_butterfly is None else is_column & is_butterfly):
                 stored = []
                 for j, value in enumerate(elements):
-                    if spec.chirp and before * j >= spec.chirp:
+                    if spec.chirp and j >= spec.chirp:
                         break
                     root = next(roots, None)
                     real, imag = value if root is None else multiply(k, value, root)
                     if spec.chirp:
-                        real, imag = multiply(k, (real, -imag), self._chirp(number + before * j))
+                        real, imag = multiply(k, (real, -imag), self._chirp(number, before * j))
                     to = (j + radix // 2) % radix if spec.is_rotated else j
                     place = base.moved(before * to), own.moved(before * to)
                     scaled = real * self.scales[0]
                     if spec.target.is_complex:
                         scaled = k.compound(spec.type, scaled, imag * self.scales[1])
-                    is_stored = None
-                    if spec.chirp:
-                        is_stored = number + before * j < spec.chirp
+                    is_stored = number + before * j < self.chirp_length if j + 1 == spec.chirp else None
                     if position is not None:
                         is_kept = position + (first + before * j) * self.target_positions[-1] < self.num_stored
                         is_stored = is_kept if is_stored is None else is_stored & is_kept
@@ -237,9 +209,9 @@ class Block(Exchange):
             with self.k.when(is_stored):
                 self.write(*place, value, loaded)
 
-    def _chirp(self, number: Value) -> Number:
-        """The chirp at an element, of those beyond it at the last."""
-        real, imag = self.chirp.load(self.k.min(number, self.spec.chirp - 1), 1, "nc")[0].parts
+    def _chirp(self, number: Value, offset: int) -> Number:
+        """The chirp at an element, `offset` behind one."""
+        real, imag = self.chirp.at(number).load(offset, 1, "nc")[0].parts
         return real, imag
 
     def _twiddles(self, number: Value, before: int, radix: int, turn: Value) -> Iterator[Number]:
@@ -255,14 +227,6 @@ class Block(Exchange):
             if j:
                 root = multiply(k, root, factor)
             yield k.cast(root[0], f32), k.cast(root[1], f32)
-
-
-def _filter(chirp: np.ndarray[Any, Any], length: int) -> np.ndarray[Any, Any]:
-    """The transform of a chirp's conjugate to both sides, over the length."""
-    both = np.zeros(length, np.clongdouble)
-    both[: len(chirp)] = chirp.conj()
-    both[length - len(chirp) + 1 :] = chirp[:0:-1].conj()
-    return np.fft.fft(both) / length
 
 
 __all__ = ["Block"]

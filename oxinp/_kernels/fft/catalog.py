@@ -9,8 +9,9 @@ import itertools
 import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from oxinp._kernels.fft import chirp, kernel, pairs, slabs
+from oxinp._kernels.fft import bluestein, chirp, kernel, pairs, slabs
 from oxinp._kernels.fft.axes import COMPLEX, HALF, REAL, Array, Problem, plan_axes
+from oxinp._kernels.fft.bluestein import TablesSpec
 from oxinp._kernels.fft.chirp import ChirpSpec
 from oxinp._kernels.fft.codelets import multiply
 from oxinp._kernels.fft.cosine_plan import plan_cosine
@@ -33,7 +34,13 @@ if TYPE_CHECKING:
     from oxinp._ptx.types import Type
     from oxinp._ptx.value import Value
 
-FAMILIES: dict[type, Any] = {TransformSpec: kernel, PairsSpec: pairs, ChirpSpec: chirp, SlabsSpec: slabs}
+FAMILIES: dict[type, Any] = {
+    TransformSpec: kernel,
+    TablesSpec: bluestein,
+    PairsSpec: pairs,
+    ChirpSpec: chirp,
+    SlabsSpec: slabs,
+}
 
 TYPES = (c64, c128)
 # Kind, shape and axes of what is transformed.

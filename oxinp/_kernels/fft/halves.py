@@ -12,20 +12,46 @@ from typing import TYPE_CHECKING
 from oxinp._kernels.fft.exchange import Exchange
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from oxinp._kernels.fft.tile import Thread, Values
     from oxinp._ptx import Kernel
     from oxinp._ptx.value import Value
 
 
+# Pairs of a thread that are computed at once: of those that shared memory has, and of those that are read first.
+SPLIT_AT_ONCE, MERGED_AT_ONCE = 5, 32
+
+
 class Halves(Exchange):
     """A kernel between real sequences and the first halves of their transforms."""
 
-    def pairs(self, thread: Thread) -> list[tuple[Value, Value]]:
-        """Numbers k of a thread's pairs, the last in place of those beyond it, and whether each is one."""
-        count = self.spec.length // 2 + 1
-        rounds = -(-count // self.spec.threads)
-        numbers = [thread.first + i * self.spec.threads if i else thread.first for i in range(rounds)]
+    @property
+    def num_pairs(self) -> int:
+        """Pairs of a transform."""
+        return self.spec.length // 2 + 1
+
+    def pairs(self, first: Value, rounds: int) -> list[tuple[Value, Value]]:
+        """Numbers k of so many pairs, the last in place of those beyond it, and whether each is one."""
+        count = self.num_pairs
+        numbers = [first + i * self.spec.threads if i else first for i in range(rounds)]
         return [(self.k.min(number, count - 1), number < count) for number in numbers]
+
+    def all_pairs(self, thread: Thread) -> list[tuple[Value, Value]]:
+        """The same of all pairs of a thread."""
+        return self.pairs(thread.first, -(-self.num_pairs // self.spec.threads))
+
+    def each_pair(self, thread: Thread, most: int) -> Iterator[tuple[Value, Value]]:
+        """Yield the same, at most so many at once, in a loop where there are more; nobody waits for others in it."""
+        threads = self.spec.threads
+        rounds = -(-self.num_pairs // threads)
+        if rounds <= most:
+            yield from self.all_pairs(thread)
+            return
+        usual = -(-(self.num_pairs - 1) // threads)  # where the middle is one pair more, which only one thread has
+        at_once = min(range(most, 1, -1), key=lambda count: -(-usual // count) * count)
+        with self.k.range(thread.first + 0, self.num_pairs, at_once * threads) as first:
+            yield from self.pairs(first, at_once)
 
     def first_values(self, thread: Thread) -> Values:
         """What a thread's butterflies of the first stage take, from shared memory."""
@@ -53,6 +79,10 @@ class Splitting(Halves):
         """Return the elements of the complex sequence that the first stage takes."""
         raise NotImplementedError
 
+    def split_pairs(self, thread: Thread) -> Iterator[tuple[Value, Value]]:
+        """Yield numbers of a thread's pairs, and whether each is one."""
+        return self.each_pair(thread, SPLIT_AT_ONCE)
+
     def _store_halves(self, thread: Thread) -> None:
         """Store the results that Z, in shared memory, and its mirror image give."""
         raise NotImplementedError
@@ -70,6 +100,10 @@ class Merging(Halves):
         thread, values = self.stages(thread, self.first_values(thread), spec.stores)
         self._store(thread, values)
         return self.k.build()
+
+    def merged_pairs(self, thread: Thread) -> Iterator[tuple[Value, Value]]:
+        """Yield numbers of a thread's pairs, and whether each is one."""
+        return self.each_pair(thread, MERGED_AT_ONCE)
 
     def _leave_pairs(self, thread: Thread) -> None:
         """Leave the conjugates of Z, which is transformed forwards, in shared memory."""

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from oxinp._kernels.elementwise.access import MAX_INDEX_32
 from oxinp._kernels.fft import convolved, pairs
 from oxinp._kernels.fft.batch import Batch
+from oxinp._kernels.fft.bluestein import chirp_of
 from oxinp._kernels.fft.pairs import PairsSpec
 from oxinp._kernels.fft.passes import Passes
 from oxinp._kernels.fft.prime import MAX_SUMMED, MIN_SUMMED, most_columns
@@ -135,7 +136,9 @@ class Transform(Passes):
         if way == CONVOLVED_APART:
             return convolved.launches(self.batch, partial(self._rows, device, scratch), device, scratch)
         if way == CONVOLVED:
-            return [self.batch.replace(length=self._convolution(device), chirp=self.length).launch(device)]
+            convolution = self._convolution(device)
+            tables, chirp = chirp_of(self.type, self.length, convolution, device, scratch)
+            return [tables, self.batch.replace(length=convolution, chirp=chirp).launch(device)]
         if way == FACTORED:
             return [each.launch(device) for each in self.passes(self._factors(device), scratch)]
         return self.direct(device, scratch)

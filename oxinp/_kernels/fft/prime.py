@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from oxinp._kernels.fft.codelets import add, multiply, subtract
+from oxinp._kernels.fft.radices import Cut
 from oxinp._kernels.fft.roots import powers, table
 from oxinp._kernels.fft.spec import BY_COLUMN, ROWS, WARP, TransformSpec
 from oxinp._kernels.fft.tile import Thread, Tile
@@ -37,15 +38,16 @@ OWNED = {8: 8, 16: 4}  # pairs of results of a thread, by bytes of a number
 TERMS = 8  # that are summed up before the sum is added to the total: long chains of sums err more
 # Of factors: below the first, registers hold them; beyond the second, pocketfft convolves, too, and errs more.
 MIN_SUMMED, MAX_SUMMED = 29, 199
+HELD = {8: 28, 16: 18}  # numbers of a thread
 FEWEST_COLUMNS = 8  # of a block: segments of those are long enough
 
 
-def threads_of(prime: int, nbytes: int) -> int:
-    """Return how many threads share a transform."""
+def cut_of_sums(prime: int, nbytes: int) -> Cut:
+    """Return how many threads share a transform, and what they hold."""
     half, most = prime // 2, OWNED[nbytes]
     # Products of a thread per pair of elements, and what it does beside.
     owned = min(range(most // 2 + 1, most + 1), key=lambda count: (-(-half // count) * (4 * count + 8), -count))
-    return -(-half // owned)
+    return Cut((prime,), -(-half // owned), HELD[nbytes], 0.0)
 
 
 def shared_nbytes(prime: int, columns: int, nbytes: int) -> int:
@@ -292,4 +294,4 @@ class Summed(Tile):
         return k.fma(number[0], factor, done[0]), k.fma(number[1], factor, done[1])
 
 
-__all__ = ["MAX_SUMMED", "MIN_SUMMED", "Summed", "most_columns", "threads_of"]
+__all__ = ["MAX_SUMMED", "MIN_SUMMED", "Summed", "cut_of_sums", "most_columns"]

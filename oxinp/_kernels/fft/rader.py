@@ -43,7 +43,7 @@ class Rader(Staged):
     def compute(self, thread: Thread) -> None:
         """Transform the tile that has begun."""
         k, spec = self.k, self.spec
-        self.copy(self.fill)
+        self.copy(self.fill, self.fill_part)
         k.barrier()
         self.is_exchanged = True
         radix = spec.radices[0]
@@ -63,7 +63,7 @@ class Rader(Staged):
                 for address, (real, imag) in zip(addresses, elements, strict=True):
                     self.smem[address] = k.compound(spec.type, real * self.scales[0], -imag * self.scales[1])
         k.barrier()
-        self.copy(self.drain)
+        self.copy(self.drain, self.drain_part)
 
     def _place(self, thread: Thread, element: Value) -> tuple[Value, int, int]:
         place, apart, multiple = super()._place(thread, element)

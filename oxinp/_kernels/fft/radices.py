@@ -39,6 +39,7 @@ NUM_REGISTERS = 1 << 16
 TIGHT = {8: (16, 2, 32), 16: (24, 4, 18)}
 MAX_EVEN_PRIME, MAX_SMALL_PRIME = 13, 7  # of lengths that may be chosen, and that are looked at first
 MAX_CANDIDATES = 16
+MAX_SMALL_RADIX = 16  # of those that are no larger primes
 
 
 class Aim(NamedTuple):
@@ -200,8 +201,22 @@ def convolution_length(length: int, nbytes: int, most: int) -> int:
     # Those of small factors first, of which there are enough where lengths are long.
     few, many = (_smooth_numbers(least, last, prime) for prime in (MAX_SMALL_PRIME, MAX_EVEN_PRIME))
     lengths = [*few, *(m for m in many if m not in few)][:MAX_CANDIDATES]
-    found = [(each.cost * m, m) for m in lengths if (each := cut(m, nbytes, is_convolved=True)) is not None]
-    return min(found)[1] if found else 0
+    least_cost, best = math.inf, 0
+    for m in sorted(lengths):
+        if (1 + STAGE_COST) * _fewest_stages(m, nbytes) * m > least_cost:  # what it costs at least
+            continue
+        each = cut(m, nbytes, is_convolved=True)
+        if each is not None and each.cost * m < least_cost:
+            least_cost, best = each.cost * m, m
+    return best
+
+
+def _fewest_stages(length: int, nbytes: int) -> int:
+    """How many stages a convolution of small factors has at least."""
+    stages, reached = 0, 1
+    while reached < length:
+        stages, reached = stages + 1, reached * max((MAX_SMALL_RADIX, *CONVOLVED[nbytes]))
+    return stages
 
 
 def _smooth_numbers(least: int, last: int, most: int) -> list[int]:
@@ -235,12 +250,23 @@ def _thread_counts(length: int, radices: tuple[int, ...], most: int) -> list[int
     return sorted(count for count in counts if count <= MAX_THREADS)
 
 
+def even_at(radices: tuple[int, ...], is_first: bool, is_last: bool) -> tuple[int, ...]:
+    """Return the radices in an order in which the first is even, the last, or both."""
+    odd = [radix for radix in radices if radix % 2]
+    even = [radix for radix in radices if radix % 2 == 0]
+    if len(even) > 1:  # the first one is what blocks of a cluster share
+        return (*even[:-1], *odd, even[-1])
+    assert not (is_first and is_last), "see `plan.rotates`"
+    return (*even, *odd) if is_first else (*odd, *even)
+
+
 __all__ = [
     "MAX_THREADS",
     "NUM_REGISTERS",
     "Cut",
     "convolution_length",
     "cut",
+    "even_at",
     "is_smooth",
     "largest_prime",
     "registers",

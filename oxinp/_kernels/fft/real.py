@@ -81,7 +81,7 @@ class Split(Real, Splitting):
         k = self.k
         base, beside = (self.first(end, thread) for end in (self.target, self.beside))
         is_column = self.is_column(thread)
-        for number, is_pair in self.pairs(thread):
+        for number, is_pair in self.split_pairs(thread):
             mirrored = self.half - number
             first, second = self.results_of(thread, number)
             with k.when(is_pair & is_column):
@@ -102,7 +102,7 @@ class Merge(Real, Merging):
 
     def _leave_pairs(self, thread: Thread) -> None:
         base = self.first(self.source, thread)
-        for number, is_pair in self.pairs(thread):
+        for number, is_pair in self.merged_pairs(thread):
             one, other = self.read_result(base, number), self.read_result(base, self.half - number)
             self.leave_pair(thread, number, is_pair, one, other)
 
@@ -177,7 +177,7 @@ class Filtering(Split, Merge):
     def _change_pairs(self, thread: Thread) -> None:
         """Leave what the chain makes of each pair in its place."""
         start, (real_scale, imag_scale, _) = self.start(self.between, thread), self.between_scales
-        pairs = self.pairs(thread)
+        pairs = self.all_pairs(thread)
         for number, is_pair in pairs:
             made = []
             for own, value in zip((number, self.half - number), self.results_of(thread, number), strict=True):

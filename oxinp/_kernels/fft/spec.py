@@ -74,7 +74,8 @@ class TransformSpec(Frozen):
     is_half : bool
         Whether the source has the first half only of a sequence whose second half is its conjugate reversed.
     chirp : int
-        Length of the transform that Bluestein computes by a convolution of length `length`; 0 for none.
+        Of the pieces that a butterfly of the first stage takes, how many have elements, in Bluestein's convolution of
+        length `length`, the last one some; 0 for no convolution. How many elements there are is known when it runs.
     real : str
         `SPLIT` for a real source of twice the length and the first half of its transform, `MERGE` for the other way
         round, `SPLIT_MERGE` for both with a chain between, "" for what is complex; see `real`. One of `TRIGONOMETRIC`
@@ -120,6 +121,8 @@ class TransformSpec(Frozen):
         How threads go when they read what lies beside these: `ROWS` or `COLUMNS`; "" without.
     is_fetching : bool
         Whether a block has the cache fetch what a later one reads; see `prefetch`.
+    is_following : bool
+        Whether blocks begin before the kernel before this one has ended, and wait for it.
     """
 
     type: Type
@@ -156,6 +159,7 @@ class TransformSpec(Frozen):
     between: Fused | None = None
     between_order: str = ""
     is_fetching: bool = False
+    is_following: bool = False
 
     @property
     def is_convolved(self) -> bool:

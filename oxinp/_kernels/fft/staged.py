@@ -32,7 +32,7 @@ class Staged(Block):
     def compute(self, thread: Thread) -> None:
         """Transform the tile that has begun."""
         k, spec = self.k, self.spec
-        self.copy(self.fill)
+        self.copy(self.fill, self.fill_part)
         k.barrier()
         self.is_exchanged = True
         values = [self.numbers(addresses) for addresses, _ in self.elements_of(thread, spec.radices[0])]
@@ -49,26 +49,26 @@ class Staged(Block):
                 for j, (real, imag) in each:
                     self.smem[addresses[j]] = k.compound(spec.type, real * self.scales[0], imag * self.scales[1])
         k.barrier()
-        self.copy(self.drain)
+        self.copy(self.drain, self.drain_part)
 
     def numbers(self, addresses: Iterable[Value | int]) -> list[Number]:
         """The numbers at addresses of shared memory."""
         return [(value[0], value[1]) for value in (self.smem[address].parts for address in addresses)]
 
-    def copy(self, way: Callable[[Value | None], None]) -> None:
-        """Copy a tile one way; `way` takes how many elements are left, where these may be fewer than the tile's."""
+    def copy(self, whole: Callable[[], None], part: Callable[[Value], None]) -> None:
+        """Copy a tile one way: a whole one, or what is left at the end, a number of elements."""
         k, spec = self.k, self.spec
-        if not spec.is_dense:
-            way(None)
+        if not spec.is_dense or spec.columns == 1:
+            whole()
             return
         left = (self.num_columns - self.first_column) * spec.row
-        is_full = left >= spec.row * spec.columns
-        with k.when(is_full):
-            way(None)
-        with k.when(~is_full):
-            way(left)
+        is_whole = left >= spec.row * spec.columns
+        with k.when(is_whole):
+            whole()
+        with k.when(~is_whole):
+            part(left)
 
-    def _copied(self, end: End, left: Value | None) -> Iterator[tuple[Place, Value | int, Value | None, Value | None]]:
+    def _copied(self, end: End) -> Iterator[tuple[Place, Value | int, Value | None, Value | None]]:
         """Yield places of a thread's elements in global and in shared memory, and whether each is in tile and array.
 
         What is not there has a place that is; None for yes.
@@ -86,20 +86,16 @@ class Staged(Block):
                 owner = Thread(*divided(k, number, spec.row))
                 place = self.place(end, self.start(end, owner), k.cast(owner.first, self.index))
                 is_there = self.is_column(owner) if is_one is None else is_one & self.is_column(owner)
-            elif left is not None:
-                index = k.cast(number, self.index)
-                is_there = index < left if is_one is None else is_one & (index < left)
-                place = self.place(end, origin, k.min(index, left - 1))
             elif is_one is not None:
                 place = self.place(end, origin, k.cast(number, self.index))
             else:
                 place = first.moved(start)
             yield place, address, is_one, is_there
 
-    def fill(self, left: Value | None) -> None:
+    def fill(self) -> None:
         """Copy a tile into shared memory."""
         k, spec = self.k, self.spec
-        copied = list(self._copied(self.source, left))
+        copied = list(self._copied(self.source))
         for start in range(0, len(copied), AT_ONCE):
             loaded = []
             for place, address, is_one, _ in copied[start : start + AT_ONCE]:
@@ -109,9 +105,35 @@ class Staged(Block):
                 with nullcontext() if is_one is None else k.when(is_one):
                     self.smem[address] = number
 
-    def drain(self, left: Value | None) -> None:
+    def fill_part(self, left: Value) -> None:
+        """Copy the elements that are left into shared memory, the last one in place of those beyond it."""
+        k, spec = self.k, self.spec
+        num_threads, size = spec.threads * spec.columns, spec.row * spec.columns
+        origin = self.start(self.source, Thread(k.const(0, u32), k.tid))
+        at_once = min(AT_ONCE, -(-size // num_threads))
+        with k.range(k.tid + 0, size, at_once * num_threads) as start:
+            loaded = []
+            for number in [start + i * num_threads if i else start for i in range(at_once)]:
+                place = self.place(self.source, origin, k.min(k.cast(number, self.index), left - 1))
+                value = self.element(place, None, self.source_sign, is_reused=False)
+                loaded.append((number, k.compound(spec.type, *value)))
+            for number, element in loaded:
+                with k.when(number < size):
+                    self.smem[self.flat_place(number, 0)] = element
+
+    def drain_part(self, left: Value) -> None:
+        """Copy the elements that are left out of shared memory."""
+        k, spec = self.k, self.spec
+        origins = [self.start(end, Thread(k.const(0, u32), k.tid)) for end in (self.target, self.beside)]
+        with k.range(k.tid + 0, k.cast(left, u32), spec.threads * spec.columns) as number:
+            index = k.cast(number, self.index)
+            places = self.place(self.target, origins[0], index), self.place(self.beside, origins[1], index)
+            result = self.smem[self.flat_place(number, 0)]
+            self.write(*places, result if spec.target.is_complex else result.parts[0])
+
+    def drain(self) -> None:
         """Copy a tile out of shared memory."""
-        copied = zip(self._copied(self.target, left), self._copied(self.beside, left), strict=True)
+        copied = zip(self._copied(self.target), self._copied(self.beside), strict=True)
         for (place, address, _, is_there), (beside, *_) in copied:
             result = self.smem[address]
             with nullcontext() if is_there is None else self.k.when(is_there):

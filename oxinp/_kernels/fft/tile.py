@@ -24,6 +24,7 @@ from oxinp._kernels.fft.spec import (
     TransformSpec,
 )
 from oxinp._ptx import Builder
+from oxinp._ptx.synchronize import follow
 from oxinp._ptx.types import i32, i64, pred, u32
 
 if TYPE_CHECKING:
@@ -176,6 +177,10 @@ class Tile:
         self.between = End(k, f"{self.prefix}between", between, "r")
         if spec.is_filtered:
             self.filter = k.pointer(f"{self.prefix}filter", spec.type, "r")
+        if spec.chirp:
+            self.chirp, self.filter = (
+                k.pointer(f"{self.prefix}{name}", spec.type, "r") for name in ("chirp", "filter")
+            )
         if host is None:
             self.declare()
 
@@ -205,6 +210,8 @@ class Tile:
                 k.scalar(f"{prefix}target_position{i}", self.index) for i in range(spec.num_outer + 2)
             ]
             self.num_stored = k.scalar(f"{prefix}num_stored", self.index)
+        if spec.chirp:
+            self.chirp_length = k.scalar(f"{prefix}chirp_length", u32)
         if spec.real in TWINS:
             self.twins = [k.scalar(f"{prefix}{name}", self.index) for name in ("source_twin", "target_twin")]
         if spec.real in TRIGONOMETRIC:
@@ -217,6 +224,8 @@ class Tile:
     def begin(self, number: Value | None = None) -> Thread:
         """Find the tile of a block, or of a number, i32; return the threads in the order in which they load."""
         k, spec = self.k, self.spec
+        if spec.is_following:
+            follow(k)
         number = k.cast(k.ctaid if number is None else number, self.index)
         if spec.cluster > 1:
             self.rank = k.ctaid % spec.cluster
@@ -375,7 +384,7 @@ def divided(k: Builder, number: Value, divisor: int) -> tuple[Value, Value]:
 def _limits(spec: TransformSpec) -> dict[str, Any]:
     """What a kernel demands of a device."""
     cluster = {"cluster": spec.cluster} if spec.cluster > 1 else {}
-    target = {"target": "sm_90"} if spec.cluster > 1 or spec.is_fetching else {}
+    target = {"target": "sm_90"} if spec.cluster > 1 or spec.is_fetching or spec.is_following else {}
     return {"min_blocks": spec.min_blocks, **cluster, **target}
 
 
@@ -389,7 +398,7 @@ def _name(spec: TransformSpec) -> str:
         return f"fft_{spec.real.replace(' ', '_')}_{2 * spec.length}{fused}"
     if spec.is_staged:
         return f"fft_staged_{spec.length}{fused}"
-    return f"fft_{spec.chirp}_by_{spec.length}{fused}" if spec.chirp else f"fft_{spec.length}{fused}"
+    return f"fft_bluestein_{spec.length}{fused}" if spec.chirp else f"fft_{spec.length}{fused}"
 
 
 __all__ = ["End", "Host", "Place", "Thread", "Tile", "divided", "evaluate"]

@@ -99,7 +99,7 @@ class TwinSplit(Twins, Splitting):
         k = self.k
         base, beside = (self.first(end, thread) for end in (self.target, self.beside))
         is_column = self.is_column(thread)
-        for number, is_pair in self.pairs(thread):
+        for number, is_pair in self.split_pairs(thread):
             one, other = (
                 (value[0], value[1])
                 for value in (self.smem[self.place_of(thread, at)].parts for at in (number, self.mirrored(number)))
@@ -136,7 +136,7 @@ class TwinMerge(Twins, Merging):
     def _leave_pairs(self, thread: Thread) -> None:
         k, spec = self.k, self.spec
         base = self.first(self.source, thread)
-        for number, is_pair in self.pairs(thread):
+        for number, is_pair in self.merged_pairs(thread):
             place = base.moved(k.cast(number, self.index))
             one, other = self._result(place, number), self._result(self.twin(place, 0), number)
             if self.is_apart:

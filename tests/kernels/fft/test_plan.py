@@ -1,6 +1,5 @@
 """Transforms along one axis, alone: lengths, layouts, passes, padding, directions."""
 
-import re
 from types import SimpleNamespace
 
 import numpy as np
@@ -16,6 +15,7 @@ from oxinp._kernels.fft.spec import COLUMNS, RADER, SUMMED
 from oxinp._kernels.plan import Argument
 from oxinp._kernels.problem import Instr
 from oxinp._ptx.kernel import traced_with
+from oxinp._ptx.synchronize import GRID_WAIT
 from oxinp._ptx.types import c64, c128, f32, f64, from_dtype
 from tests.kernels.machine import Session, machine, root_of
 from tests.thinned import thinned
@@ -274,7 +274,7 @@ def test_primes_by_powers_of_many_rows(session, n):
 @pytest.mark.parametrize("n", [331, 509, 1499])
 @pytest.mark.parametrize("dtype", ["F", "D"])
 def test_large_filters_are_read_from_both_sides(session, n, dtype, monkeypatch):
-    """Half of what is symmetric is in the kernel's table, up to the middle of the last stage's butterflies."""
+    """Half of what is symmetric is in the workspace, up to the middle of the last stage's butterflies."""
     found = []
     for large in (1 << 20, 0):
         monkeypatch.setattr(tiling, "LARGE_TABLE", large)
@@ -282,15 +282,37 @@ def test_large_filters_are_read_from_both_sides(session, n, dtype, monkeypatch):
         kernel.make.cache_clear()
         x = random((n, 3), dtype)
         target = np.empty_like(x)
-        made = transformed(session, x, target, 0).launch.kernel
-        (spec,) = traced_with(made)
-        found.append({int(size) * 8 // x.itemsize for size in re.findall(r"_table_\d+\[(\d+)\]", made.ptx)})
+        made = transformed(session, x, target, 0)
+        (spec,) = traced_with(made.steps[0].kernel)
+        found.append(spec.num_filter)
         check(target, x, 0, factor=1.1)
     kernel.make.cache_clear()
-    half = -(-spec.radices[-1] // 2) * (spec.length // spec.radices[-1]) + 1
-    assert spec.length in found[0]
-    assert half in found[1]
-    assert max(found[1]) < spec.length
+    half = -(-spec.radices[-1] // 2) * (spec.convolution // spec.radices[-1]) + 1
+    assert found == [spec.convolution + 1, half]
+
+
+@pytest.mark.parametrize("dtype", ["F", "D"])
+def test_lengths_convolved_over_the_same_one_share_a_kernel(session, dtype):
+    """What differs is in their chirps: nothing is compiled but what copies these."""
+    kernels = []
+    for n in (331, 337):
+        x = random((n, 3), dtype)
+        target = np.empty_like(x)
+        tables, convolution = transformed(session, x, target, 0, scale=0.5).steps
+        assert traced_with(tables.kernel)[0].length == n
+        kernels.append(convolution.kernel)
+        check(target, x, 0, scale=0.5, factor=1.1)
+    assert kernels[0] is kernels[1]
+
+
+@pytest.mark.parametrize("n", [181, 211])
+def test_the_last_piece_of_a_convolution_may_have_one_element(session, n):
+    x = random((n, 3), "F")
+    target = np.empty_like(x)
+    tables, _ = transformed(session, x, target, 0).steps
+    (spec,) = traced_with(tables.kernel)
+    assert spec.num_chirp - n == spec.convolution // spec.radices[0] - 1
+    check(target, x, 0, factor=1.1)
 
 
 @pytest.mark.parametrize("n", [331, 1009])
@@ -300,7 +322,7 @@ def test_convolutions_by_products_of_roots(session, n, monkeypatch):
     x = random((n, 3), "F")
     target = np.empty_like(x)
     made = transformed(session, x, target, 0)
-    assert traced_with(made.launch.kernel)[0].is_factored
+    assert traced_with(made.steps[-1].kernel)[0].is_factored
     check(target, x, 0, factor=1.1)
 
 
@@ -548,3 +570,14 @@ def test_padding_leaves_shared_memory_within_bounds(length):
     transform = Transform(length, c128, f64, c128, source, target, loops, num_valid=length, num_stored=half)
     kernel = plan(transform, device).launch.kernel
     assert kernel.shared_nbytes <= device.max_shared_nbytes
+
+
+def test_convolutions_begin_while_their_tables_are_copied(session):
+    """Both kernels wait for the one before; devices without that have kernels that do not."""
+    x = random((331, 3), "F")
+    newer = SimpleNamespace(**{**vars(DEVICE), "cc": (9, 0)})
+    for device in (DEVICE, newer):
+        target = np.empty_like(x)
+        made = transformed(session, x, target, 0, device=device)
+        assert [GRID_WAIT in step.kernel.ptx for step in made.steps] == [device is newer] * 2
+        check(target, x, 0, factor=1.1)

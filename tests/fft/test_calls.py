@@ -1,0 +1,64 @@
+"""What asking for a transform that has been asked for before takes."""
+
+import sys
+
+import numpy as np
+import pytest
+
+import oxinp
+
+pytestmark = pytest.mark.usefixtures("on_device")
+
+MOST_CALLS = 14  # of Python functions, `fft` itself and what it is dispatched by among them
+
+
+@pytest.fixture
+def given():
+    x = oxinp.asarray(np.ones((64, 1000), "F")) * 1
+    oxinp.evaluate(x)
+    for function in (oxinp.fft.fft, oxinp.scipy.fft.fft):
+        for _ in range(3):
+            oxinp.evaluate(function(x))
+    return x
+
+
+def calls_of(function, *arguments):
+    calls = []
+    sys.setprofile(lambda frame, event, _: calls.append(frame.f_code.co_name) if event == "call" else None)
+    try:
+        result = function(*arguments)
+    finally:
+        sys.setprofile(None)
+    return calls, result
+
+
+def test_a_transform_is_found_again_in_few_calls(given):
+    calls, result = calls_of(oxinp.fft.fft, given)
+    assert len(calls) <= MOST_CALLS, calls
+    assert "apply" not in calls
+    np.testing.assert_allclose(np.asarray(result)[:, 0], 1000)
+
+
+@pytest.mark.parametrize("arguments", [(None, -1), (1000, -1), (None, 1), (None, -1, "ortho")])
+def test_other_arguments_are_not_taken_for_the_usual_ones(given, arguments):
+    expected = np.fft.fft(np.ones((64, 1000), "F"), *arguments)
+    for _ in range(2):
+        result = np.asarray(oxinp.fft.fft(given, *arguments))
+        np.testing.assert_allclose(result, expected, atol=1e-3)
+
+
+@pytest.mark.parametrize("axis", [True, -1.0, np.int64(-1)])
+def test_axes_that_equal_the_usual_one_are_what_numpy_makes_of_them(given, axis):
+    host = np.ones((64, 1000), "F")
+    try:
+        expected = np.fft.fft(host, axis=axis)
+    except Exception as error:  # noqa: BLE001 - whatever NumPy raises
+        with pytest.raises(type(error)):
+            oxinp.fft.fft(given, axis=axis)
+        return
+    np.testing.assert_allclose(np.asarray(oxinp.fft.fft(given, axis=axis)), expected, atol=1e-3)
+
+
+def test_scipys_transforms_are_found_again_too(given):
+    calls, _ = calls_of(oxinp.scipy.fft.fft, given)
+    assert "_apply_anew" not in calls

@@ -1,0 +1,61 @@
+"""How few kernels serve batches of any size."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from oxinp._kernels.fft import radices
+from oxinp._kernels.fft.plan import Transform, plan
+from oxinp._kernels.fft.radices import cut
+from oxinp._kernels.fft.sides import Loop, Side
+from oxinp._kernels.plan import Argument
+from oxinp._ptx.types import c64, c128
+
+DEVICE = SimpleNamespace(num_sms=132, cc=(9, 0), max_shared_nbytes=227 * 1024, tuned=lambda _: None)
+
+
+def kernels_of(n, rows, type_):
+    loops = (Loop(rows, n, n),)
+    sides = Side(Argument("in0"), 1, 256), Side(Argument("out0"), 1, 256)
+    made = plan(Transform(n, type_, type_, type_, *sides, loops, num_valid=n), DEVICE)
+    return [step.kernel for step in made.steps]
+
+
+@pytest.mark.parametrize("type_", [c64, c128])
+@pytest.mark.parametrize("n", [13, 16, 17, 64, 97, 100, 243, 257, 1000, 1009, 2000, 2039, 4096])
+def test_rows_of_a_length_have_two_kernels_at_most(n, type_):
+    """Whatever their number is, one among them; with the tables of a convolution beside."""
+    few, many = kernels_of(n, 1, type_), kernels_of(n, 100_000, type_)
+    for rows in (2, 3, 7, 50, 131, 132, 133, 1000, 4096, 20_000):
+        assert kernels_of(n, rows, type_) in (few, many)
+
+
+@pytest.mark.parametrize("n", [64, 257, 1000])
+def test_few_rows_are_spread(n):
+    made = plan(
+        Transform(
+            n, c64, c64, c64, Side(Argument("in0"), 1), Side(Argument("out0"), 1), (Loop(200, n, n),), num_valid=n
+        ),
+        DEVICE,
+    )
+    block, grid = made.launch.kernel.block[0], made.launch.grid[0]
+    assert block <= 128
+    assert grid * block >= 200 * 4
+
+
+@pytest.mark.parametrize("nbytes", [8, 16])
+@pytest.mark.parametrize("n", [103, 331, 1499, 2039, 4099])
+def test_the_cheapest_convolution_is_found_among_few(n, nbytes, monkeypatch):
+    """The lengths that cannot cost less are left out, and the others are compared."""
+    most, asked = DEVICE.max_shared_nbytes * 8 // 9 // nbytes, []
+
+    def noted(m, nbytes, **how):
+        asked.append(m)
+        return cut(m, nbytes, **how)
+
+    monkeypatch.setattr(radices, "cut", noted)
+    found = radices.convolution_length.__wrapped__(n, nbytes, most)
+    few = len(asked)
+    monkeypatch.setattr(radices, "_fewest_stages", lambda m, nbytes: 0)  # noqa: ARG005
+    assert radices.convolution_length.__wrapped__(n, nbytes, most) == found
+    assert not found or few < (len(asked) - few) / 2
