@@ -85,8 +85,8 @@ class Epochs:
         """Which tags (n, granules) are of other lanes than `lanes` (n, 1) with no synchronisation in between."""
         others = tags & _LANE_MASK
         unordered: Array = (others != lanes) & (tags >= self.grid << _LANE_BITS)
-        where = np.nonzero(unordered)
-        if len(where[0]):
+        if any_of(unordered):
+            where = unordered.nonzero()
             unordered[where] = self._is_since(tags[where], others[where], lanes[where[0], 0])
         return unordered
 
@@ -115,6 +115,30 @@ class _Range:
     nbytes: int
     lanes: Array
     time: int
+    _numbers: Array | None = None
+    _touched: tuple[int, Array] | None = None
+
+    @property
+    def numbers(self) -> Array:
+        """Numbers of the elements, which all have one size."""
+        if self._numbers is None:
+            self._numbers = self.offsets >> self.nbytes.bit_length() - 1
+        return self._numbers
+
+    @property
+    def touched(self) -> tuple[int, Array]:
+        """The least of the elements' numbers, and which ones from there on are among them."""
+        if self._touched is None:
+            numbers = self.numbers
+            first = int(np.minimum.reduce(numbers))
+            touched = np.zeros(int(np.maximum.reduce(numbers)) - first + 1, np.bool_)
+            touched[numbers - first] = True
+            self._touched = first, touched
+        return self._touched
+
+    def let_go(self) -> None:
+        """Let go of what was found out to compare it with others."""
+        self._touched = None
 
     def meets(self, other: _Range) -> bool:
         """Whether different lanes may touch the same bytes in the two accesses."""
@@ -126,12 +150,11 @@ class _Range:
             or other.high - other.low > _MAX_COMPARED
         ):
             return True
+        if self.key is not None and other.key is not None:  # there is nothing between elements that follow each other
+            return bool(self.offsets[0] <= other.offsets[-1] and other.offsets[0] <= self.offsets[-1])
         # Elements of one size may lie between each other.
-        mine, others = self.offsets // self.nbytes, other.offsets // self.nbytes
-        first = int(np.minimum.reduce(mine))
-        touched = np.zeros(int(np.maximum.reduce(mine)) - first + 1, np.bool_)
-        touched[mine - first] = True
-        places = (others - first).view(np.uint64)
+        first, touched = self.touched
+        places = (other.numbers - first).view(np.uint64)
         return any_of(touched[places[places < len(touched)]])
 
 
@@ -143,6 +166,7 @@ class _Ranges:
 
     def add(self, new: _Range) -> None:
         """Note an access."""
+        new.let_go()
         for group in self._groups:
             if new.low <= group[1] + _GAP and group[0] <= new.high + _GAP:
                 group[0], group[1] = min(group[0], new.low), max(group[1], new.high)
@@ -317,14 +341,16 @@ class Tracker:
         if is_checked:
             kinds = (("write after write", writer), ("write after read", reader))
             for kind, tags in kinds if access.is_write else (("read after write", writer),):
-                conflict = self._check(epochs, tags[rows], column, offsets, kind)
+                conflict = self._check(epochs, tags.take(rows, axis=0), column, offsets, kind)
                 if conflict is not None:
                     return conflict
         if not access.is_write:
             self._tag_reads(epochs, reader, rows, column, tag)
             return None
-        writer[rows] = tag
-        return self._check(epochs, writer[rows], column, offsets, "write after write") if is_checked else None
+        _put(writer, rows, tag)
+        if not is_checked:
+            return None
+        return self._check(epochs, writer.take(rows, axis=0), column, offsets, "write after write")
 
     def _check(self, epochs: Epochs, tags: Array, column: Array, offsets: Array, kind: str) -> Conflict | None:
         if int(np.maximum.reduce(tags, axis=None)) < self._floor << _LANE_BITS:  # all ordered, or of earlier launches
@@ -343,18 +369,18 @@ class Tracker:
         lanes_per_block = epochs.lanes_per_block
         blocks = column // lanes_per_block
         time = tag & ~_LANE_MASK
-        old = reader[rows]
+        old = reader.take(rows, axis=0)
         kept = epochs.unordered(old, column)
         if any_of(kept):
             others = old & _LANE_MASK
             old_blocks = np.where(others >= _MANY, others & ~_MANY, others // lanes_per_block)
             same_block = (old_blocks == blocks) & (others != _MANY_BLOCKS)
             shared = time | np.where(same_block, _MANY | blocks, _MANY_BLOCKS)
-            reader[rows] = np.where(kept, shared, tag)
+            _put(reader, rows, np.where(kept, shared, tag))
         else:
-            reader[rows] = tag
+            _put(reader, rows, tag)
         # lanes of this very instruction that read the same granule
-        winner = reader[rows] & _LANE_MASK
+        winner = reader.take(rows, axis=0) & _LANE_MASK
         lost = winner != column
         if any_of(lost):
             lost &= (winner != _MANY_BLOCKS) & (winner != (_MANY | blocks))
@@ -363,6 +389,12 @@ class Tracker:
                 lanes_lost, places = np.nonzero(lost & several)
                 field = _MANY_BLOCKS if lane_field is None else lane_field[lanes_lost, 0]
                 reader[rows[lanes_lost], places] = time[lanes_lost, 0] | field
+
+
+def _put(tags: Array, rows: Array, values: Array) -> None:
+    """``tags[rows] = values``, column by column, which takes a tenth of the time."""
+    for column, of_lanes in zip(tags.T, np.broadcast_to(values, (len(rows), tags.shape[1])).T, strict=True):
+        column[rows] = of_lanes
 
 
 def _are_distinct(offsets: Array, nbytes: int) -> bool:
