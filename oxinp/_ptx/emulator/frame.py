@@ -149,9 +149,12 @@ class Frame(Lanes):
         space, positions, _, numbers = self.prepare(
             access.space, positions, access.nbytes, is_write=True, is_weak=not access.order
         )
-        rows = np.empty((len(values), self.num_lanes), access.type.dtype)
-        for i, value in enumerate(values):
-            rows[i] = value
+        if len(values) == 1:
+            rows = self.over_lanes(values[0])[None].astype(access.type.dtype, copy=False)
+        else:
+            rows = np.empty((len(values), self.num_lanes), access.type.dtype)
+            for i, value in enumerate(values):
+                rows[i] = value
         if self.mask is not None:
             rows = rows[:, self.mask]
         space.store(positions, rows, numbers)

@@ -277,7 +277,8 @@ class Tracker:
         if is_write:
             met = self._reads.meeting(new, floor) + met
         is_single = not is_write or is_contiguous or _are_distinct(offsets, nbytes)
-        if is_single and not met and not any(s < high and low < e and time >= floor for s, e, time in self._extents):
+        is_near = self._extents and any(s < high and low < e and time >= floor for s, e, time in self._extents)
+        if is_single and not met and not is_near:
             (self._writes if is_write else self._reads).add(new)
             self._num_noted += len(offsets)
             if self._num_noted > _MAX_NOTED:
