@@ -45,7 +45,7 @@ def pytest_collection_finish():
     """Spare the garbage collector the thousands of tests, which are there to the end, and most of its rounds."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(20_000, 20, 20)
+    gc.set_threshold(100_000, 20, 20)
 
 
 @pytest.fixture(scope="module", autouse=True)

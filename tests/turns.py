@@ -5,8 +5,9 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from tests.patience import PATIENCE
+
 TURN_SECONDS = 2e-5
-TIMEOUT_SECONDS = 120
 
 
 @contextmanager
@@ -37,7 +38,7 @@ def run_at_once(*bodies: Callable[[], object]) -> None:
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(TIMEOUT_SECONDS)
+            thread.join(PATIENCE)
     assert not any(thread.is_alive() for thread in threads), "a thread hangs"
     if errors:
         raise errors[0]

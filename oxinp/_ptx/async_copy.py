@@ -72,21 +72,26 @@ def _over_lanes(frame: Frame, rows: Array) -> Array:
 
 def _load_part(frame: Frame, nbytes: int, source: Array, start: int, sizes: Array) -> Array:
     """Load the first `sizes` bytes of each lane; the others are zero, and not read."""
-    data = np.zeros((nbytes // 4, frame.num_lanes, 4), np.uint8)
+    data = np.zeros((nbytes // 4, frame.num_lanes), np.uint32)
+    in_bytes = data.view(np.uint8).reshape(*data.shape, 4)
     mask = frame.mask
     everyone = np.ones(frame.shape, np.bool_) if mask is None else mask
     for size in np.unique(sizes[everyone]):
         if not size:
             continue
         frame.mask, first = everyone & (sizes == size), 0
+        if size == nbytes:
+            read = frame.load(_WORDS[nbytes], source, np.asarray([start], np.int32))
+            np.copyto(data, read, where=frame.mask)
+            continue
         for piece in _PIECES:
             if size - first >= piece:
                 read = frame.load(_BYTES[piece], source, np.asarray([start + first], np.int32))
                 for i, byte in enumerate(_over_lanes(frame, read), first):
-                    data[i // 4, :, i % 4][frame.mask] = byte[frame.mask]
+                    in_bytes[i // 4, :, i % 4][frame.mask] = byte[frame.mask]
                 first += piece
     frame.mask = mask
-    return data.view(np.uint32)[..., 0]
+    return data
 
 
 def _commit(frame: Frame, _op: Op) -> None:
@@ -99,7 +104,9 @@ def _wait(frame: Frame, op: Op) -> None:
     for addresses, lanes, groups, data in landing.copies:
         lands = groups < landing.num_groups[lanes] - op.detail
         if lanes is not active:
-            lands &= np.isin(lanes, active)
+            is_here = np.zeros(len(landing.num_groups), np.bool_)
+            is_here[active] = True
+            lands &= is_here[lanes]
         num_landing = np.count_nonzero(lands)
         if num_landing == len(lands) == frame.num_lanes:  # one of every lane, in order
             frame.mask = None

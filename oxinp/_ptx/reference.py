@@ -56,8 +56,11 @@ def multiply_high(a: Array, b: Array) -> Array:
 
 def multiply_wide(a: Array, b: Array) -> Array:
     """Full product in the type twice as wide."""
-    wide = np.dtype(f"{a.dtype.kind}{a.dtype.itemsize * 2}")
+    wide = _WIDER[a.dtype]
     return a.astype(wide) * b.astype(wide)
+
+
+_WIDER = {np.dtype(f"{kind}{nbytes}"): np.dtype(f"{kind}{2 * nbytes}") for kind in "iu" for nbytes in (1, 2, 4)}
 
 
 def multiply_add_wide(a: Array, b: Array, c: Array) -> Array:
@@ -241,7 +244,10 @@ def _round_to_odd(total: Array, error: Array) -> Array:
 
 
 # Of the f64 bits: those that the type lacks, the highest of them, and the type's least normal number.
-_NARROW = {np.dtype(np.float16): (2**42 - 1, 2**41, 2.0**-14), np.dtype(np.float32): (2**29 - 1, 2**28, 2.0**-126)}
+_NARROW = {
+    np.dtype(np.float16): (2**42 - 1, 2**41, np.float16(2.0**-14)),
+    np.dtype(np.float32): (2**29 - 1, 2**28, np.float32(2.0**-126)),
+}
 
 
 def fma(a: Array, b: Array, c: Array) -> Array:
@@ -250,18 +256,16 @@ def fma(a: Array, b: Array, c: Array) -> Array:
         return _fma64(a, b, c)
     # The product is exact in f64. The sum is rounded there and once more here, which is wrong at most where it is half
     # way between two numbers of the type, and among its subnormal numbers, where half way is elsewhere.
-    product = a.astype(np.float64) * b.astype(np.float64)
-    addend = c.astype(np.float64)
-    total = product + addend
+    total = np.multiply(a, b, dtype=np.float64) + c
     result = total.astype(a.dtype)
     below, half, least = _NARROW[a.dtype]
     doubtful = (total.view(np.int64) & below) == half
-    small = np.abs(total) < least
+    small = np.abs(result) <= least
     if any_of(small):
         doubtful |= small & (total != 0)
     if any_of(doubtful):
-        product, addend = (np.broadcast_to(x, total.shape)[doubtful] for x in (product, addend))
-        result[doubtful] = _round_to_odd(*two_sum(product, addend)).astype(a.dtype)
+        a, b, addend = (np.broadcast_to(x, total.shape)[doubtful].astype(np.float64) for x in (a, b, c))
+        result[doubtful] = _round_to_odd(*two_sum(a * b, addend)).astype(result.dtype)
     return result
 
 
@@ -394,14 +398,17 @@ def convert(to: np.dtype) -> Callable[[Array], Array]:
     return astype
 
 
+_UNSIGNED = {nbytes: np.dtype(f"u{nbytes}") for nbytes in (1, 2, 4, 8)}
+
+
 def pack_words(low: Array, high: Array) -> Array:
     """The word twice as wide made of two."""
-    bits = low.dtype.itemsize * 8
-    wide = np.dtype(f"u{low.dtype.itemsize * 2}")
-    return low.astype(wide) | (high.astype(wide) << wide.type(bits))
+    nbytes = low.dtype.itemsize
+    wide = _UNSIGNED[2 * nbytes]
+    return low.astype(wide) | (high.astype(wide) << wide.type(8 * nbytes))
 
 
 def unpack_words(word: Array) -> tuple[Array, Array]:
     """The lower and upper half of a word."""
-    half = np.dtype(f"u{word.dtype.itemsize // 2}")
+    half = _UNSIGNED[word.dtype.itemsize // 2]
     return word.astype(half), (word >> word.dtype.type(half.itemsize * 8)).astype(half)

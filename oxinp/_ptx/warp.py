@@ -6,6 +6,7 @@ Every one names the lanes that take part (``membermask``, all 32 unless told) an
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ def _shuffle(mode: str) -> Callable[..., Any]:
         frame.check_members(members)
         rows = frame.to_warps(values)
         if len(lane) == len(clamp) == 1:  # every warp shuffles alike
-            source = sources(int(lane[0]) & 31, int(clamp[0]))
+            source = common_sources(int(lane[0]) & 31, int(clamp[0]))
             frame.check_sources(source)
             return frame.from_warps(np.take(rows, source, axis=1))
         source = sources(
@@ -51,6 +52,7 @@ def _shuffle(mode: str) -> Callable[..., Any]:
             source = _LANES + offset if mode == "down" else _LANES ^ offset
         return np.where(source <= bound, source, _LANES)
 
+    common_sources = lru_cache(sources)  # few: kernels shuffle by powers of two
     return evaluate
 
 

@@ -8,8 +8,7 @@ import pytest
 import oxinp
 from oxinp._api import rebound
 from tests.comparator import assert_same
-
-TIMEOUT_SECONDS = 60
+from tests.patience import PATIENCE
 
 
 @pytest.fixture
@@ -26,7 +25,7 @@ def test_a_function_is_used_while_another_thread_binds_its_module(monkeypatch):
     def slow(value):
         if threading.current_thread().name == "first" and not is_binding.is_set():
             is_binding.set()
-            assert go_on.wait(TIMEOUT_SECONDS)
+            assert go_on.wait(PATIENCE)
         return bind(value)
 
     monkeypatch.setattr(rebound, "_ours", slow)
@@ -40,10 +39,10 @@ def test_a_function_is_used_while_another_thread_binds_its_module(monkeypatch):
 
     threads = [threading.Thread(target=use, name=name, daemon=True) for name in ("first", "second")]
     threads[0].start()
-    assert is_binding.wait(TIMEOUT_SECONDS)
+    assert is_binding.wait(PATIENCE)
     threads[1].start()
-    threads[1].join(TIMEOUT_SECONDS)
+    threads[1].join(PATIENCE)
     go_on.set()
-    threads[0].join(TIMEOUT_SECONDS)
+    threads[0].join(PATIENCE)
     for name in ("first", "second"):
         assert_same(results[name], np.ones(4), where=name)

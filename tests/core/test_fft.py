@@ -13,6 +13,7 @@ import pytest
 import oxinp as np
 from oxinp import _runtime
 from oxinp._kernels.plan import Launch
+from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.usefixtures("on_device")
 
@@ -372,7 +373,7 @@ def test_little_memory_takes_parts(code, stats):
 def test_new_kernels_are_compiled_side_by_side(monkeypatch):
     """Each that is not loaded once, and all at the same time."""
     ops = importlib.import_module("oxinp._core.ops.fft")
-    compiled, together = [], threading.Barrier(2, timeout=10)
+    compiled, together = [], threading.Barrier(2, timeout=PATIENCE)
 
     class Loader:
         def is_loaded(self, kernel):

@@ -19,6 +19,7 @@ from oxinp._runtime.backend import NUM_REPORTS
 from oxinp.cuda import current
 from oxinp.cuda.kernel import Out, f64, jit, u32
 from tests.comparator import assert_same
+from tests.patience import PATIENCE
 
 
 @pytest.fixture(autouse=True)
@@ -194,7 +195,7 @@ def test_looking_for_storages_disturbs_no_tuple_that_another_thread_fills():
     def parts():
         yield 1
         has_begun.set()
-        may_end.wait(60)
+        may_end.wait(PATIENCE)
 
     def fill():
         try:
@@ -212,13 +213,13 @@ def test_looking_for_storages_disturbs_no_tuple_that_another_thread_fills():
         num_steps += event == "opcode"
         if num_steps == 100:
             may_end.set()
-            other.join(60)
+            other.join(PATIENCE)
         return trace
 
     kept = [np.arange(300.0) + number for number in range(20)]
     other = threading.Thread(target=fill)
     other.start()
-    has_begun.wait(60)
+    has_begun.wait(PATIENCE)
     gc.collect()  # what is there now is listed first
     before = sys.gettrace()
     sys.settrace(trace)

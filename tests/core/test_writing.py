@@ -10,8 +10,8 @@ import pytest
 import oxinp as np
 from oxinp._core.memory.storage import Pin
 from tests.comparator import assert_same
+from tests.patience import PATIENCE
 
-TIMEOUT_SECONDS = 60
 ROWS, COLUMNS = 4, 6
 
 
@@ -37,7 +37,7 @@ def elsewhere(body):
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
-    thread.join(TIMEOUT_SECONDS)
+    thread.join(PATIENCE)
     assert not thread.is_alive(), "the thread hangs"
     if errors:
         raise errors[0]
@@ -228,7 +228,7 @@ def beside_readers(write, read, times):
     finally:
         is_over.set()
         for thread in threads:
-            thread.join(TIMEOUT_SECONDS)
+            thread.join(PATIENCE)
     assert not any(thread.is_alive() for thread in threads), "a thread hangs"
     if errors:
         raise errors[0]

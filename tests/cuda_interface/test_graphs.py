@@ -12,8 +12,7 @@ import oxinp
 from oxinp import _runtime, cuda
 from oxinp.cuda import current
 from tests.cuda_interface.evaluated import evaluated
-
-TIMEOUT_SECONDS = 60
+from tests.patience import PATIENCE
 
 # Graphs
 
@@ -170,7 +169,7 @@ def test_memory_of_others_goes_in_a_thread_that_never_used_the_device(library, a
     library.calls.clear()
     thread = threading.Thread(target=arrays.clear)
     thread.start()
-    thread.join(TIMEOUT_SECONDS)
+    thread.join(PATIENCE)
     assert library.made_in["cuStreamSynchronize"], "no context was current, so nothing was waited for"
 
 
@@ -192,7 +191,7 @@ def test_no_lock_is_asked_for_by_a_finaliser(adopt, inside):
         thread = threading.Thread(target=let_go, daemon=True)
         with _runtime.current().turn:  # as a thread has that is about to queue something
             thread.start()
-            thread.join(TIMEOUT_SECONDS / 6)
+            thread.join(PATIENCE)
             assert not thread.is_alive()
 
     if inside:

@@ -10,8 +10,8 @@ from oxinp import _runtime, cuda
 from oxinp._core.lazy import schedule
 from oxinp._runtime import counters
 from oxinp.cuda import debug, profiler
+from tests.patience import PATIENCE
 
-TIMEOUT_SECONDS = 60
 ROUNDS = 150
 VALUES = np.arange(300.0) % 17
 
@@ -71,7 +71,7 @@ def test_tools_come_and_go_while_others_compute(config):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(TIMEOUT_SECONDS)
+        thread.join(PATIENCE)
     assert not any(thread.is_alive() for thread in threads)
     if errors:
         raise errors[0]
@@ -104,7 +104,7 @@ def test_a_profile_that_is_over_notes_nothing_more():
         def begin(self):
             others.append(threading.Thread(target=profile.add, args=("copy", "upload", 0.0, 0.0, 8)))
             others[-1].start()
-            others[-1].join(TIMEOUT_SECONDS)
+            others[-1].join(PATIENCE)
             return 0.0
 
     with profiler.profile() as profile:
@@ -140,7 +140,7 @@ def test_memory_that_is_captured_stays_when_others_trim(library, config):
         oxinp.evaluate(x * 2)  # which nobody holds
         other = threading.Thread(target=cuda.trim)
         other.start()
-        other.join(TIMEOUT_SECONDS)
+        other.join(PATIENCE)
     assert all(block.ptr in library.memory for block, _ in graph._footprint.items())
     graph.close()
     cuda.trim()
@@ -164,7 +164,7 @@ def test_others_wait_for_the_device_while_a_graph_is_captured(library, config, w
         x += 1
         other = threading.Thread(target=work)
         other.start()
-        other.join(TIMEOUT_SECONDS)
+        other.join(PATIENCE)
     assert graph.num_kernels == 1
     assert not errors
     assert not library.spoilt
@@ -177,9 +177,9 @@ def test_a_graph_is_not_closed_while_another_thread_launches_it(library, config)
     with cuda.Graph.capture(x) as graph:
         x += 1
     launch, found = library.do_cuGraphLaunch, []
+    closing = threading.Thread(target=graph.close)
 
     def launch_late(result, executable, stream):
-        closing = threading.Thread(target=graph.close)
         closing.start()
         closing.join(0.1)
         found.append(executable in library.executables)
@@ -187,6 +187,7 @@ def test_a_graph_is_not_closed_while_another_thread_launches_it(library, config)
 
     library.do_cuGraphLaunch = launch_late
     graph.launch()
+    closing.join(PATIENCE)
     assert found == [True]
 
 
@@ -199,7 +200,7 @@ def test_what_others_launch_during_a_capture_is_counted(library, config, stats):
     with cuda.Graph.capture(x):
         x += 1
         other.start()
-        other.join(TIMEOUT_SECONDS)
+        other.join(PATIENCE)
     assert stats().launches == before + 1
     assert len(library.launches) == 3
 
@@ -219,5 +220,5 @@ def test_fallbacks_of_all_threads_are_counted():
 
     counted.count_fallback(Name("gradient"))
     for other in others:
-        other.join(TIMEOUT_SECONDS)
+        other.join(PATIENCE)
     assert counted.fallbacks == {"gradient": 3}

@@ -7,9 +7,9 @@ import pytest
 
 import oxinp
 from oxinp._core.ops import draws, twister
+from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.usefixtures("on_device")
-SECONDS = 10
 # The generator, the function that the device draws with, a large draw, what another thread does meanwhile.
 CASES = {
     "shared, seed": (lambda _: oxinp.random, (twister, "draw"), lambda g: g.seed(7)),
@@ -44,19 +44,19 @@ def test_nothing_comes_between_a_draw_and_its_end(monkeypatch, case):
     def draw(*args, **kwargs):
         drawn = real(*args, **kwargs)
         is_drawn.set()
-        may_end.wait(SECONDS)
+        may_end.wait(PATIENCE)
         return drawn
 
     monkeypatch.setattr(module, name, draw)
     large = threading.Thread(target=lambda: ours.standard_normal(500))
     large.start()
-    assert is_drawn.wait(SECONDS)
+    assert is_drawn.wait(PATIENCE)
     small = threading.Thread(target=lambda: meanwhile(ours))
     small.start()
     small.join(0.1)
     may_end.set()
-    large.join(SECONDS)
-    small.join(SECONDS)
+    large.join(PATIENCE)
+    small.join(PATIENCE)
     assert not large.is_alive()
     assert not small.is_alive()
     numpys.standard_normal(500)

@@ -146,9 +146,10 @@ def test_writes_go_to_the_line_that_writes(folder):
 
 def test_time_goes_to_the_innermost_line(folder):
     profile, lines = profiled(folder, "program.py")
-    assert 0.35 < lines["time.sleep(0.4)"]["seconds"] < 0.4 + 0.5 * profile["seconds"]
+    assert 0.35 < lines["time.sleep(0.4)"]["seconds"] < profile["seconds"] - 0.25
     assert lines["time.sleep(0.3))"]["seconds"] > 0.25  # in its thread, and ...
-    assert lines["thread.join()"]["seconds"] > 0.2  # ... where the main one waits for it
+    # ... where the main one waits for it, or has not yet come to that
+    assert sum(lines[line]["seconds"] for line in ("thread.start()", "thread.join()") if line in lines) > 0.25
     assert profile["seconds"] > 0.7
 
 
@@ -189,7 +190,9 @@ def test_table(folder):
     )
     assert head.split() == ["time", "launches", "moved", "to", "host", "line"]  # all that is not empty
     slept = next(row for row in rows if row.endswith("program.py:18: time.sleep(0.4)"))
-    assert re.match(r"0\.[34]\d\d s +\d+ % ", slept)
+    seconds = re.match(r"(\d+\.\d\d\d?) s +\d+ % ", slept)
+    assert seconds
+    assert float(seconds[1]) > 0.35
     assert any(row.strip() == "on the host: polydiv x 1" for row in rows)
 
 
@@ -197,7 +200,7 @@ def test_text_and_ends(folder):
     for text, code in (("import sys, numpy as np; np.ones(3); sys.exit(4)", 4), ("import numpy; numpy.ones(3)[9]", 1)):
         done = run([*OXINP, "--profile", "-c", text], folder)
         assert done.returncode == code
-        assert "\nprofile: 0." in done.stderr
+        assert re.search(r"\nprofile: \d+\.\d\d s", done.stderr)
 
 
 @pytest.mark.parametrize("option", [["--profile=absent/report.json"], ["--trace", "absent/report.json"]], ids="=".join)

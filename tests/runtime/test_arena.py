@@ -11,6 +11,7 @@ from oxinp._runtime.arena import Arena, Ranges
 from oxinp._runtime.cuda import CudaBackend
 from oxinp._runtime.pool import Pool
 from tests.driver.fake_library import FakeLibrary, open_context
+from tests.patience import PATIENCE
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 UNIT = 2 * MIB
@@ -395,5 +396,5 @@ def test_a_device_is_let_in_while_a_stream_opens(driver, monkeypatch):
     pool = driver.pool()
     monkeypatch.setattr(pool_module, "Stock", make_late)
     pool.stock("another stream")
-    threads[0].join(60)
+    threads[0].join(PATIENCE)
     assert guests == ["another device"] * 2

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE
+
 ROOT = Path(__file__).resolve().parents[2]
-TIMEOUT_SECONDS = 120
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 
@@ -81,7 +82,7 @@ def run(*parts):
         text=True,
         check=False,
         env=environment,
-        timeout=TIMEOUT_SECONDS,
+        timeout=PATIENCE,
     )
     assert done.returncode == 0, done.stderr
     assert "Exception ignored" not in done.stderr, done.stderr

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from oxinp._ptx.emulator.atomics import read_modify_write
 from oxinp._ptx.emulator.faults import AccessError, DivergenceError, RaceError
 from oxinp._ptx.emulator.lanes import Lanes, distinct
-from oxinp._ptx.emulator.space import Fault, Memory, Space, is_contiguous
+from oxinp._ptx.emulator.space import Fault, Memory, Space, element_numbers, is_contiguous
 from oxinp._ptx.memory import CLUSTER, RANK_BIT
 from oxinp._ptx.truths import any_of
 
@@ -76,7 +76,7 @@ class Frame(Lanes):
 
     def prepare(
         self, space_name: str, positions: Array, nbytes: int, *, is_write: bool, is_weak: bool
-    ) -> tuple[Space, Array, Array, bool]:
+    ) -> tuple[Space, Array, Array, Array | None]:
         """Check one element of `nbytes` bytes per active lane and note it for race detection.
 
         Returns
@@ -86,24 +86,26 @@ class Frame(Lanes):
             Of the active lanes; of length 1 if all of them read one element.
         lanes : int64 array
             The active lanes.
-        contiguous : bool
+        numbers : int64 array or None
+            Of the elements; None if they follow each other, or if there is one.
         """
         lanes = self.active
         if self.mask is not None and len(positions) != 1:
             positions = positions[self.mask]
         uniform = len(positions) == 1 and len(lanes) != 1
         space = self.space(space_name)
-        contiguous = not uniform and is_contiguous(positions, nbytes)
+        numbers = None if uniform or is_contiguous(positions, nbytes) else element_numbers(positions, nbytes)
         try:
-            bounds = space.check(positions, nbytes, contiguous=contiguous or uniform, is_read=not is_write)
+            bounds = space.check(positions, nbytes, numbers, is_read=not is_write)
         except Fault as fault:
             position = int(np.searchsorted(self.lanes, lanes[fault.position]))
             self.fail_access(position, self._address(space_name, fault.offset), fault.what)
         if is_weak and space_name != CLUSTER:  # what blocks of a cluster read of each other is not followed
             if space is not self.machine.memory:
                 bounds = self._inside_block(positions, nbytes, bounds)
+            is_range = numbers is None and not uniform
             conflict = space.tracker.note(
-                self.machine.epochs, positions, nbytes, lanes, bounds, is_write=is_write, is_contiguous=contiguous
+                self.machine.epochs, positions, nbytes, lanes, bounds, is_write=is_write, is_contiguous=is_range
             )
             if conflict is not None:
                 address = self._address(space_name, conflict.offset)
@@ -112,7 +114,7 @@ class Frame(Lanes):
                     f"{self.where()}: {conflict.kind} at address {address:#x} by {self.describe(conflict.lane)}; "
                     f"before, without synchronisation in between, by {other}"
                 )
-        return space, positions, lanes, contiguous
+        return space, positions, lanes, numbers
 
     def _inside_block(self, positions: Array, nbytes: int, bounds: tuple[int, int]) -> tuple[int, int]:
         """Bounds of positions in shared memory relative to their block: blocks do not see each other's."""
@@ -121,7 +123,7 @@ class Frame(Lanes):
             return bounds
         low, high = bounds
         if high - low > machine.shared_stride:
-            inside = positions % machine.shared_stride
+            inside = positions - positions // machine.shared_stride * machine.shared_stride  # faster than a remainder
             return int(np.minimum.reduce(inside)), int(np.maximum.reduce(inside)) + nbytes
         start = low // machine.shared_stride * machine.shared_stride
         return low - start, high - start
@@ -129,10 +131,10 @@ class Frame(Lanes):
     def load(self, access: Access, address: Array, offset: Array) -> Array:
         """Elements as (width, lanes) or (width, 1)."""
         positions = self.locate(access.space, address, int(offset[0]))
-        space, positions, lanes, contiguous = self.prepare(
+        space, positions, lanes, numbers = self.prepare(
             access.space, positions, access.nbytes, is_write=False, is_weak=not access.order
         )
-        values = space.load(positions, access.type.dtype, access.width, contiguous=contiguous)
+        values = space.load(positions, access.type.dtype, access.width, numbers)
         if access.order.startswith("acquire"):
             self.machine.epochs.synchronize_grid()
         if self.mask is None or (len(positions) == 1 and len(lanes) != 1):
@@ -144,15 +146,18 @@ class Frame(Lanes):
     def store(self, access: Access, address: Array, offset: Array, values: Sequence[Array]) -> None:
         """Store one element per active lane."""
         positions = self.over_lanes(self.locate(access.space, address, int(offset[0])))
-        space, positions, _, contiguous = self.prepare(
+        space, positions, _, numbers = self.prepare(
             access.space, positions, access.nbytes, is_write=True, is_weak=not access.order
         )
-        rows = np.empty((len(values), self.num_lanes), access.type.dtype)
-        for i, value in enumerate(values):
-            rows[i] = value
+        if len(values) == 1:
+            rows = self.over_lanes(values[0])[None].astype(access.type.dtype, copy=False)
+        else:
+            rows = np.empty((len(values), self.num_lanes), access.type.dtype)
+            for i, value in enumerate(values):
+                rows[i] = value
         if self.mask is not None:
             rows = rows[:, self.mask]
-        space.store(positions, rows, contiguous=contiguous)
+        space.store(positions, rows, numbers)
         self.machine.num_writes += 1
 
     def atomic(self, access: Access, address: Array, offset: Array, values: Sequence[Array]) -> Array:

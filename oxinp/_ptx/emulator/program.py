@@ -8,8 +8,9 @@ launches of the tests take one path of several.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -87,9 +88,13 @@ class Program:
         self._num_registers = kernel.num_registers
         self._constants = [constant.array for constant in kernel.constants]
         numbers = {constant: kernel.num_registers + i for i, constant in enumerate(kernel.constants)}
+        if not body.scope.is_blocking:  # lanes stay together
+            self.prologue, self.body = Code(prologue.nodes, numbers), [Code(body.nodes, numbers)]
+            self.carried: tuple[int, ...] = ()
+            return
         walker = _Walker(numbers)
         self.prologue = walker.code(prologue.nodes)
-        self.body: list[Any] = walker.walked(body, None)
+        self.body = walker.walked(body, None)
         self.carried = tuple(walker.carried)
 
     def registers(self) -> list[Any]:
@@ -139,31 +144,33 @@ class Code:
                 registers[target] = np.where(frame.mask, registers[a], registers[target])
 
 
-def _decode(nodes: list[Node], numbers: _Numbers) -> tuple[list[Any], ...]:
-    kinds: list[int] = []
-    functions: list[Any] = []
-    registers: tuple[list[int], ...] = ([], [], [], [])
-    to, *columns = registers
+def _decode(nodes: list[Node], numbers: _Numbers) -> tuple[Any, ...]:
+    rows: list[tuple[int, Any, int, int, int, int]] = []
     for node in nodes:
         if not isinstance(node, Instr) or node.op.kind == EFFECT:
-            kind, function, target, sources = _BRANCHING, _step(node, numbers), 0, []
+            rows.append((_BRANCHING, _step(node, numbers), 0, 0, 0, 0))
+            continue
+        dst, sources = node.dst, _sources(node, numbers)
+        num, target = len(sources), dst[0]
+        if isinstance(target, Var):
+            rows.append((_ASSIGNMENT, None, target.index, sources[0], 0, 0))
+        elif len(dst) > 1 or not 0 < num <= 3:
+            rows.append((_BRANCHING, _general(node, sources), 0, 0, 0, 0))
         else:
-            sources, targets = _sources(node, numbers), node.dst
-            kind, function, target = len(sources), node.op.ref, targets[0].index
-            if isinstance(targets[0], Var):
-                kind = _ASSIGNMENT
-            elif len(targets) > 1 or kind > len(columns):
-                kind, function, sources = _BRANCHING, _general(node, sources), []
-        kinds.append(kind)
-        functions.append(function)
-        to.append(target)
-        for i, column in enumerate(columns):
-            column.append(sources[i] if i < len(sources) else 0)
-    return kinds, functions, *registers
+            a, b, c = sources if num == 3 else (*sources, 0) if num == 2 else (sources[0], 0, 0)
+            rows.append((num, node.op.ref, target.index, a, b, c))
+    return tuple(zip(*rows, strict=True)) or ((),) * 6
 
 
 def _sources(instr: Instr, numbers: _Numbers) -> list[int]:
     return [numbers[x] if isinstance(x, Immediate) else x.index for x in instr.src]
+
+
+def _taker(sources: list[int]) -> Callable[[list[Any]], Sequence[Any]]:
+    """What takes the sources out of the registers, as a sequence."""
+    if len(sources) > 1:
+        return itemgetter(*sources)
+    return itemgetter(slice(sources[0], sources[0] + 1) if sources else slice(0))
 
 
 class _Walker:
@@ -234,7 +241,11 @@ def _name(nodes: list[Node], named: set[int]) -> None:
     """Add the registers that constructs name."""
     for node in nodes:
         if isinstance(node, Instr):
-            named.update([x.index for x in (*node.src, *node.dst) if not isinstance(x, Immediate)])
+            for value in node.dst:
+                named.add(value.index)
+            for operand in node.src:
+                if not isinstance(operand, Immediate):
+                    named.add(operand.index)
         elif isinstance(node, Leave):
             named.add(node.predicate.index)
         elif isinstance(node, If):
@@ -277,11 +288,11 @@ def _leaves(block: Block) -> bool:
 
 def _general(instr: Instr, sources: list[int]) -> Step:
     """What runs an instruction of several results, or of many operands."""
-    ref, targets = instr.op.ref, [value.index for value in instr.dst]
+    ref, take, targets = instr.op.ref, _taker(sources), [value.index for value in instr.dst]
 
     def run(frame: Frame) -> None:
         registers = frame.registers
-        result = ref(*[registers[i] for i in sources])
+        result = ref(*take(registers))
         for target, value in zip(targets, result if len(targets) > 1 else (result,), strict=True):
             registers[target] = value
 
@@ -289,14 +300,14 @@ def _general(instr: Instr, sources: list[int]) -> Step:
 
 
 def _effect(instr: Instr, numbers: _Numbers) -> Step:
-    op, sources, targets = instr.op, _sources(instr, numbers), [value.index for value in instr.dst]
+    op, take, targets = instr.op, _taker(_sources(instr, numbers)), [value.index for value in instr.dst]
     ref = op.ref
     single = targets[0] if len(targets) == 1 else None
 
     def run(frame: Frame) -> None:
         registers = frame.registers
         frame.instr = instr
-        result = ref(frame, op, *[registers[i] for i in sources])
+        result = ref(frame, op, *take(registers))
         if single is not None:
             registers[single] = result
         elif targets:

@@ -13,12 +13,12 @@ bytes as the smallest access that was tagged in the launch, to which all accesse
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from oxinp._ptx.emulator.ranges import GAP, Range, Ranges
 from oxinp._ptx.truths import any_of
 
 Array = npt.NDArray[Any]
@@ -28,9 +28,7 @@ _LANE_MASK = (1 << _LANE_BITS) - 1
 # Lane fields that stand for several lanes: of one block (the block's number in the low bits), or of several.
 _MANY = 1 << 31
 _MANY_BLOCKS = _LANE_MASK
-_GAP = 256  # bytes between ranges that are noted apart
 _MAX_NOTED = 1 << 22  # offsets held by noted ranges
-_MAX_COMPARED = 1 << 16  # bytes over which two ranges are compared element by element
 _GRANULE = 16  # the widest access
 
 
@@ -85,8 +83,8 @@ class Epochs:
         """Which tags (n, granules) are of other lanes than `lanes` (n, 1) with no synchronisation in between."""
         others = tags & _LANE_MASK
         unordered: Array = (others != lanes) & (tags >= self.grid << _LANE_BITS)
-        where = np.nonzero(unordered)
-        if len(where[0]):
+        if any_of(unordered):
+            where = unordered.nonzero()
             unordered[where] = self._is_since(tags[where], others[where], lanes[where[0], 0])
         return unordered
 
@@ -103,78 +101,6 @@ class Epochs:
         return later
 
 
-@dataclass(slots=True, eq=False)
-class _Range:
-    """One noted access: offsets of `lanes`, `nbytes` each; `key` names the lane-to-byte map if it is affine."""
-
-    low: int
-    high: int
-    is_write: bool
-    key: tuple[int, int] | None
-    offsets: Array
-    nbytes: int
-    lanes: Array
-    time: int
-
-    def meets(self, other: _Range) -> bool:
-        """Whether different lanes may touch the same bytes in the two accesses."""
-        if self.low >= other.high or other.low >= self.high or (self.key is not None and self.key == other.key):
-            return False
-        if (
-            self.nbytes != other.nbytes
-            or self.high - self.low > _MAX_COMPARED
-            or other.high - other.low > _MAX_COMPARED
-        ):
-            return True
-        # Elements of one size may lie between each other.
-        mine, others = self.offsets // self.nbytes, other.offsets // self.nbytes
-        first = int(np.minimum.reduce(mine))
-        touched = np.zeros(int(np.maximum.reduce(mine)) - first + 1, np.bool_)
-        touched[mine - first] = True
-        places = (others - first).view(np.uint64)
-        return any_of(touched[places[places < len(touched)]])
-
-
-class _Ranges:
-    """Noted accesses of one kind, in groups of neighbours."""
-
-    def __init__(self) -> None:
-        self._groups: list[list[Any]] = []  # low, high, ranges
-
-    def add(self, new: _Range) -> None:
-        """Note an access."""
-        for group in self._groups:
-            if new.low <= group[1] + _GAP and group[0] <= new.high + _GAP:
-                group[0], group[1] = min(group[0], new.low), max(group[1], new.high)
-                group[2].append(new)
-                return
-        self._groups.append([new.low, new.high, [new]])
-
-    def meeting(self, new: _Range, floor: int) -> list[_Range]:
-        """Remove and return the accesses not older than `floor` that may conflict with `new`."""
-        met: list[_Range] = []
-        for group in self._groups:
-            if new.low < group[1] and group[0] < new.high:
-                found = [old for old in group[2] if old.time >= floor and new.meets(old)]
-                if found:
-                    met += found
-                    taken = set(map(id, found))
-                    group[2] = [old for old in group[2] if id(old) not in taken]
-        return met
-
-    def forget(self, floor: int) -> None:
-        """Forget accesses older than `floor`."""
-        for group in self._groups:
-            group[2] = [old for old in group[2] if old.time >= floor]
-        self._groups = [group for group in self._groups if group[2]]
-
-    def take(self) -> list[_Range]:
-        """Remove and return all accesses."""
-        ranges = [old for group in self._groups for old in group[2]]
-        self._groups.clear()
-        return ranges
-
-
 class Tracker:
     """Race state of one memory space.
 
@@ -189,7 +115,7 @@ class Tracker:
     def __init__(self, capacity: int, *, is_shared: bool = False) -> None:
         self.capacity = capacity
         self._is_shared = is_shared
-        self._reads, self._writes = _Ranges(), _Ranges()
+        self._reads, self._writes = Ranges(), Ranges()
         # calloc: pages that are never tagged cost nothing
         self._writer = np.zeros(0, np.int64)
         self._reader = np.zeros(0, np.int64)
@@ -248,12 +174,13 @@ class Tracker:
         key = None
         if is_contiguous and int(lanes[-1]) - int(lanes[0]) == len(lanes) - 1:
             key = (low - nbytes * int(lanes[0]), nbytes)
-        new = _Range(low, high, is_write, key, offsets, nbytes, lanes, epochs.now)
+        new = Range(low, high, is_write, key, offsets, nbytes, lanes, epochs.now)
         met = self._writes.meeting(new, floor)
         if is_write:
             met = self._reads.meeting(new, floor) + met
         is_single = not is_write or is_contiguous or _are_distinct(offsets, nbytes)
-        if is_single and not met and not any(s < high and low < e and time >= floor for s, e, time in self._extents):
+        is_near = self._extents and any(s < high and low < e and time >= floor for s, e, time in self._extents)
+        if is_single and not met and not is_near:
             (self._writes if is_write else self._reads).add(new)
             self._num_noted += len(offsets)
             if self._num_noted > _MAX_NOTED:
@@ -284,7 +211,7 @@ class Tracker:
             self._writer, self._reader = (self._refined(tags, granule) for tags in (self._writer, self._reader))
             self._granule = granule
         low, high = low // _GRANULE * _GRANULE, -(-high // _GRANULE) * _GRANULE
-        near = [extent for extent in self._extents if extent[0] <= high + _GAP and low <= extent[1] + _GAP]
+        near = [extent for extent in self._extents if extent[0] <= high + GAP and low <= extent[1] + GAP]
         if near != [(low, high, time)]:
             starts, ends, times = zip((low, high, time), *near, strict=True)
             self._extents = [extent for extent in self._extents if extent not in near]
@@ -307,7 +234,7 @@ class Tracker:
             tags[start // granule : start // granule + len(fine)] = fine
         return tags
 
-    def _tag(self, epochs: Epochs, access: _Range, *, is_checked: bool = True) -> Conflict | None:
+    def _tag(self, epochs: Epochs, access: Range, *, is_checked: bool = True) -> Conflict | None:
         writer, reader = self._tags(access.nbytes, access.low, access.high, access.time)
         lanes = access.lanes
         offsets = access.offsets if len(access.offsets) == len(lanes) else np.broadcast_to(access.offsets, lanes.shape)
@@ -317,14 +244,19 @@ class Tracker:
         if is_checked:
             kinds = (("write after write", writer), ("write after read", reader))
             for kind, tags in kinds if access.is_write else (("read after write", writer),):
-                conflict = self._check(epochs, tags[rows], column, offsets, kind)
+                conflict = self._check(epochs, tags.take(rows, axis=0), column, offsets, kind)
                 if conflict is not None:
                     return conflict
         if not access.is_write:
-            self._tag_reads(epochs, reader, rows, column, tag)
+            if len(access.offsets) == 1 < len(lanes):
+                self._tag_common_read(epochs, reader[int(rows[0])], column, access.time << _LANE_BITS)
+            else:
+                self._tag_reads(epochs, reader, rows, column, tag)
             return None
-        writer[rows] = tag
-        return self._check(epochs, writer[rows], column, offsets, "write after write") if is_checked else None
+        _put(writer, rows, tag)
+        if not is_checked:
+            return None
+        return self._check(epochs, writer.take(rows, axis=0), column, offsets, "write after write")
 
     def _check(self, epochs: Epochs, tags: Array, column: Array, offsets: Array, kind: str) -> Conflict | None:
         if int(np.maximum.reduce(tags, axis=None)) < self._floor << _LANE_BITS:  # all ordered, or of earlier launches
@@ -337,32 +269,54 @@ class Tracker:
         offset = int(offsets[lane]) + int(place) * self._granule
         return Conflict(offset, int(column[lane, 0]), None if other >= _MANY else other, kind)
 
+    def _tag_common_read(self, epochs: Epochs, tags: Array, column: Array, time: int) -> None:
+        """Note that several lanes read one element, whose granules have these tags."""
+        blocks = column[:, 0][[0, -1]] // epochs.lanes_per_block
+        if blocks[0] != blocks[1]:
+            tags[:] = time | _MANY_BLOCKS
+            return
+        several = _MANY | int(blocks[0])
+        fields = np.full(len(tags), several, np.int64)
+        if int(np.maximum.reduce(tags)) >= self._forgotten << _LANE_BITS:
+            kept = epochs.unordered(np.broadcast_to(tags, (len(column), len(tags))), column).any(axis=0)
+            others = tags & _LANE_MASK
+            same_block = (others == several) | ((others < _MANY) & (others // epochs.lanes_per_block == blocks[0]))
+            fields[kept & ~same_block] = _MANY_BLOCKS
+        tags[:] = time | fields
+
     @staticmethod
     def _tag_reads(epochs: Epochs, reader: Array, rows: Array, column: Array, tag: Array) -> None:
         """Note readers; a granule that several lanes read since their last synchronisation is tagged so."""
         lanes_per_block = epochs.lanes_per_block
         blocks = column // lanes_per_block
         time = tag & ~_LANE_MASK
-        old = reader[rows]
+        old = reader.take(rows, axis=0)
         kept = epochs.unordered(old, column)
         if any_of(kept):
             others = old & _LANE_MASK
             old_blocks = np.where(others >= _MANY, others & ~_MANY, others // lanes_per_block)
             same_block = (old_blocks == blocks) & (others != _MANY_BLOCKS)
             shared = time | np.where(same_block, _MANY | blocks, _MANY_BLOCKS)
-            reader[rows] = np.where(kept, shared, tag)
+            _put(reader, rows, np.where(kept, shared, tag))
         else:
-            reader[rows] = tag
+            _put(reader, rows, tag)
         # lanes of this very instruction that read the same granule
-        winner = reader[rows] & _LANE_MASK
+        winner = reader.take(rows, axis=0) & _LANE_MASK
         lost = winner != column
         if any_of(lost):
             lost &= (winner != _MANY_BLOCKS) & (winner != (_MANY | blocks))
+        if any_of(lost):
             winner_blocks = np.where(winner >= _MANY, winner & ~_MANY, winner // lanes_per_block)
             for several, lane_field in ((winner_blocks == blocks, _MANY | blocks), (winner_blocks != blocks, None)):
                 lanes_lost, places = np.nonzero(lost & several)
                 field = _MANY_BLOCKS if lane_field is None else lane_field[lanes_lost, 0]
                 reader[rows[lanes_lost], places] = time[lanes_lost, 0] | field
+
+
+def _put(tags: Array, rows: Array, values: Array) -> None:
+    """``tags[rows] = values``, column by column, which takes a tenth of the time."""
+    for column, of_lanes in zip(tags.T, np.broadcast_to(values, (len(rows), tags.shape[1])).T, strict=True):
+        column[rows] = of_lanes
 
 
 def _are_distinct(offsets: Array, nbytes: int) -> bool:

@@ -18,9 +18,12 @@ UNALLOCATED, UNINITIALISED, INITIALISED = 0, 1, 3
 POISON = 0xA5
 _ALL_INITIALISED = np.full(16, INITIALISED, np.uint8)
 _ROW = 16  # the widest access; capacities are multiples of it
-_SPARSE = 16  # scattered elements are looked at together up to so many times their bytes
-# What elements of so many bytes are moved as.
+_SPARSE = 4  # scattered elements are looked at together up to so many times their bytes
+# What elements of so many bytes are moved as, and looked at as: rows of bytes would take many times as long.
 _CARRIERS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64, 16: np.complex128}
+_WORDS = {**_CARRIERS, 16: np.uint64}
+_ONES = {nbytes: int.from_bytes(b"\1" * min(nbytes, 8), "little") for nbytes in _CARRIERS}  # a 1 in each byte of a word
+_SHIFTS = {nbytes: nbytes.bit_length() - 1 for nbytes in _CARRIERS}
 
 _ARANGES: dict[tuple[int, int], Array] = {}
 
@@ -43,6 +46,11 @@ def steps(num: int, step: int = 1) -> Array:
             _ARANGES.clear()
         array = _ARANGES[num, step] = np.arange(0, num * step, step, dtype=np.int64)
     return array
+
+
+def element_numbers(offsets: Array, nbytes: int) -> Array:
+    """Numbers of the elements of `nbytes` bytes, a power of two, at some offsets; shifts are faster than division."""
+    return offsets >> _SHIFTS[nbytes]
 
 
 def is_contiguous(offsets: Array, nbytes: int) -> bool:
@@ -79,8 +87,17 @@ class Space:
         self.data[start : start + nbytes] = POISON
         self.state[start : start + nbytes] = UNINITIALISED
 
-    def check(self, offsets: Array, nbytes: int, *, contiguous: bool, is_read: bool) -> tuple[int, int]:
+    def check(self, offsets: Array, nbytes: int, numbers: Array | None, *, is_read: bool) -> tuple[int, int]:
         """Fault unless every element is aligned, inside allocations and, for reads, initialised.
+
+        Parameters
+        ----------
+        offsets : int64 array
+        nbytes : int
+            Of each element, a power of two up to 16.
+        numbers : int64 array or None
+            The elements' numbers, see `element_numbers`; None if they follow each other.
+        is_read : bool
 
         Returns
         -------
@@ -88,25 +105,26 @@ class Space:
             First byte, and the one behind the last.
         """
         low, high = int(offsets[0]), int(offsets[-1])
-        if contiguous:
+        if numbers is None:
             is_aligned = not low & (nbytes - 1)
         else:
             low, high = int(np.minimum.reduce(offsets)), int(np.maximum.reduce(offsets))
-            is_aligned = not int(np.bitwise_or.reduce(offsets)) & (nbytes - 1)
+            is_aligned = nbytes == 1 or not int(np.bitwise_or.reduce(offsets)) & (nbytes - 1)
         if not is_aligned:
             position = int((offsets & (nbytes - 1) != 0).argmax())
             raise Fault(position, int(offsets[position]), f"misaligned: not a multiple of {nbytes}")
         high += nbytes
         needed = self.readable if is_read else UNINITIALISED
         if low >= 0 and high <= self.capacity:
-            is_dense = contiguous or high - low <= _SPARSE * nbytes * len(offsets)
-            if is_dense:
+            if numbers is None or high - low <= _SPARSE * nbytes * len(offsets):
                 states = self.state[low:high].tobytes()
                 if UNALLOCATED not in states and (needed == UNINITIALISED or UNINITIALISED not in states):
                     return low, high
-            if not contiguous:
-                least = np.minimum.reduce(self.state.reshape(-1, nbytes)[offsets // nbytes], axis=None)
-                if int(least) >= needed:
+            if numbers is not None:
+                # No state has all the bits of a better one, so that those which all bytes have tell the worst.
+                words: Array = self.state.view(_CARRIERS[nbytes])[numbers].view(_WORDS[nbytes])
+                required = needed * _ONES[nbytes]
+                if int(np.bitwise_and.reduce(words)) & required == required:
                     return low, high
         raise self._fault(offsets, nbytes, needed)
 
@@ -118,31 +136,30 @@ class Space:
         what = "uninitialised" if states[position] else "out of bounds of every allocation"
         return Fault(position, int(offsets[position]), what)
 
-    def load(self, offsets: Array, dtype: np.dtype[Any], width: int, *, contiguous: bool) -> Array:
-        """Elements as an array (width, lanes)."""
+    def load(self, offsets: Array, dtype: np.dtype[Any], width: int, numbers: Array | None) -> Array:
+        """Elements as an array (width, lanes); `numbers` as for `check`."""
         nbytes = dtype.itemsize * width
-        if contiguous:
+        if numbers is None:
             low = int(offsets[0])
             flat = self.data[low : low + len(offsets) * nbytes].view(dtype)
         else:
-            flat = self.data.view(_CARRIERS[nbytes])[offsets // nbytes].view(dtype)
+            flat = self.data.view(_CARRIERS[nbytes])[numbers].view(dtype)
         if width == 1:
-            return flat[None].copy() if contiguous else flat[None]
+            return flat[None].copy() if numbers is None else flat[None]
         return flat.reshape(-1, width).T.copy(order="C")  # of one lane, too, which stores may follow
 
-    def store(self, offsets: Array, values: Array, *, contiguous: bool) -> None:
-        """Elements from an array (width, lanes)."""
+    def store(self, offsets: Array, values: Array, numbers: Array | None) -> None:
+        """Elements from an array (width, lanes); `numbers` as for `check`."""
         nbytes = values.dtype.itemsize * len(values)
         flat = values[0] if len(values) == 1 else values.T.reshape(-1)
-        if contiguous:
+        if numbers is None:
             low, size = int(offsets[0]), flat.nbytes
             self.data[low : low + size].view(flat.dtype)[:] = flat
             self.state[low : low + size] = INITIALISED
         else:
-            index = offsets // nbytes
             carrier = _CARRIERS[nbytes]
-            self.data.view(carrier)[index] = np.ascontiguousarray(flat).view(carrier)
-            self.state.view(carrier)[index] = _ALL_INITIALISED.view(carrier)[0]
+            self.data.view(carrier)[numbers] = np.ascontiguousarray(flat).view(carrier)
+            self.state.view(carrier)[numbers] = _ALL_INITIALISED.view(carrier)[0]
 
 
 class Memory(Space):

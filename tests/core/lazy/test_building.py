@@ -9,8 +9,7 @@ import oxinp as np
 from oxinp._core.lazy.building import attempt, missing
 from oxinp._core.lazy.executor import Executable
 from oxinp._runtime.backend import FIRST_LOCK
-
-PATIENCE = 60
+from tests.patience import PATIENCE
 
 
 @pytest.mark.parametrize(
