@@ -109,7 +109,11 @@ class Call:
         try:
             buffers = self._watched(leaves) if is_watched else self.bound.run(leaves)
         except BaseException:
-            self.wait()
+            lost = self.bound.lost(leaves)
+            if lost is None:
+                self.wait()
+            else:
+                self._settle(lost)
             raise
         if self.leaves is None:  # it was run to free memory for these very Buffers
             return
