@@ -64,6 +64,14 @@ def on_host(request):
 
 
 @pytest.mark.usefixtures("on_host")
+@pytest.mark.parametrize("values", [[float("nan")], [[1.0, float("nan")], [2.0, float("nan")]]])
+def test_what_numpy_says_of_lists_names_the_line(values):
+    with pytest.warns(RuntimeWarning, match="All-NaN") as found:
+        oxinp.nanmax(values, axis=0)
+    assert [w.filename for w in found] == [__file__]
+
+
+@pytest.mark.usefixtures("on_host")
 @pytest.mark.parametrize("action", ["always", "default"])
 def test_warnings_name_the_line_that_asked(action):
     expected, found = warned_of(numpy, action), warned_of(oxinp, action)
