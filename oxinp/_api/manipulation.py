@@ -14,6 +14,7 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 from oxinp._api.fronts import as_ours, describe, enter_without_reading, implements
 from oxinp._api.rebound import rebound
 from oxinp._core.array import dispatch
+from oxinp._core.errors.frames import call_as_user
 from oxinp._core.host.exchange import StandIns, is_array
 from oxinp._core.host.fallback import call
 from oxinp._core.lazy import placement
@@ -174,7 +175,7 @@ def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) ->
         return
     # One element is cast as arrays are: unlike an assigned scalar it need not fit.
     cast = np.empty((), dst._layout.dtype)
-    np.copyto(cast, fetch(src) if isinstance(src, Handle) else src, casting)  # type: ignore[arg-type]
+    call_as_user(np.copyto, (cast, fetch(src) if isinstance(src, Handle) else src, casting), {})
     assign(dst, cast[()])
 
 
@@ -207,7 +208,7 @@ def _masked(dst: Any, src: Any, casting: str, where: Any) -> Any:
             src = wrap_pending(express(COPY, (src,), Layout.of(dtype, shape), where=where), as_array=True)
     else:
         cast = np.empty((), dtype)
-        np.copyto(cast, fetch(src) if isinstance(src, Handle) else src, casting)  # type: ignore[arg-type]
+        call_as_user(np.copyto, (cast, fetch(src) if isinstance(src, Handle) else src, casting), {})
         src = cast[()]
     return where_of_three(where, src, dst)
 

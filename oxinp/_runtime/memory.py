@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from sys import getrefcount
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from oxinp._ptx.frozen import Frozen
 from oxinp._runtime.registry import Registry
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
 __all__ = [
     "FOOTPRINTS",
@@ -134,7 +135,48 @@ class Pages(NamedTuple):
     backend: Any
 
 
-class Buffer:
+def _last_references() -> int:
+    """Return how many references `__del__` finds where nothing but the call of it is left."""
+    found: list[int] = []
+
+    class Gone:
+        def __del__(self, references: Callable[[object], int] = getrefcount) -> None:
+            found.append(references(self))
+
+    Gone()
+    return found[0]
+
+
+class _Owner:
+    """Who has a block, which goes back to its pool when the owner does.
+
+    Of what is part of a cycle, the garbage collector calls all finalisers before any of it goes, in any order: those of
+    the user's classes may read an array after its owner's has been called, or keep it. So an heir has the block then,
+    which nothing but the owner refers to.
+    """
+
+    __slots__ = ("_block", "_heir")
+
+    _block: Block
+    _heir: _Owner
+
+    def __del__(
+        self,
+        references: Callable[[object], int] = getrefcount,
+        last: int = _last_references(),
+        new: Callable[[type[_Owner]], _Owner] = object.__new__,
+    ) -> None:
+        # Runs anywhere, in any thread, and while the interpreter shuts down: it uses nothing but what it holds.
+        block = self._block
+        if references(self) > last:
+            self._heir = heir = new(__class__)  # type: ignore[name-defined]
+            heir._block = block
+            return
+        block.pool.used_nbytes -= block.nbytes  # before the block can be found, so that the peak is never too high
+        block.home.append(block)
+
+
+class Buffer(_Owner):
     """Device memory that lives as long as this object.
 
     Made by `Pool.allocate`.
@@ -147,11 +189,10 @@ class Buffer:
         Size asked for.
     """
 
-    __slots__ = ("__weakref__", "_block", "nbytes", "ptr")
+    __slots__ = ("__weakref__", "nbytes", "ptr")
 
     ptr: int
     nbytes: int
-    _block: Block
 
     @property
     def backend(self) -> Any:
@@ -167,12 +208,6 @@ class Buffer:
     def buffer(self) -> Buffer:
         """Itself: a Buffer stands for its own first byte wherever an address with its owner is wanted."""
         return self
-
-    def __del__(self) -> None:
-        # Runs anywhere, in any thread, and while the interpreter shuts down: it uses nothing but what it holds.
-        block = self._block
-        block.pool.used_nbytes -= block.nbytes  # before the block can be found, so that the peak is never too high
-        block.home.append(block)
 
     def __repr__(self) -> str:
         return f"<Buffer of {self.nbytes} bytes at {self.ptr:#x}>"

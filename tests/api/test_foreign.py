@@ -435,8 +435,11 @@ class Wrapping(GivingCopies):
     lambda np, a: np.minimum(np.zeros(1), a),
     lambda np, a: np.sqrt(a),
     lambda np, a: np.add.reduce(a),
-], ids=["both", "beside an array", "alone", "reduced"])  # fmt: skip
-def test_an_object_that_gives_ours_wraps_results_of_ufuncs(call):
+    lambda np, a: np.max(a, keepdims=True),
+    lambda np, a: np.cumsum(a),
+    lambda np, a: np.reshape(a, (1, 1)),
+], ids=["both", "beside an array", "alone", "reduced", "function", "method", "view"])  # fmt: skip
+def test_an_object_that_gives_ours_wraps_results(call):
     theirs, ours = (call(np, Wrapping(np.ones(1))) for np in (numpy, oxinp))
     assert type(ours) is type(theirs) is Wrapping
     assert type(ours.array) is oxinp.ndarray

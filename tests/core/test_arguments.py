@@ -5,6 +5,7 @@
 import datetime
 import operator
 import pickle
+import re
 import warnings
 import weakref
 from fractions import Fraction
@@ -228,6 +229,19 @@ def test_where_that_was_computed(twin):
     twin(lambda np: np.add(np.ones(3), 1, out=np.zeros(3), where=np.arange(3).sum()))
     twin(lambda np: np.add(np.ones(3), 1, out=np.zeros(3), where=np.arange(3) > 1))
     twin(lambda np: np.add(np.ones(3), 1, out=np.zeros(3), where=np.arange(3)))
+
+
+@pytest.mark.parametrize("make", [
+    lambda np: np.arange(1, 1e30),
+    lambda np: np.arange(2**62),
+    lambda np: np.arange(0, 2**62, 2, dtype=complex),
+    lambda np: np.linspace(0, 1, 2**62),
+])  # fmt: skip
+def test_ranges_that_no_memory_holds_are_refused_at_once(make):
+    with pytest.raises(ValueError, match="size") as theirs:
+        make(numpy)
+    with pytest.raises(ValueError, match=re.escape(str(theirs.value))):
+        make(np)
 
 
 @pytest.mark.parametrize("code", "efd")

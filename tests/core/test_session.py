@@ -296,3 +296,31 @@ def test_what_threads_record_while_calls_flush_stays_known(on_device, monkeypatc
     a[:10] = 99.0
     assert recorded[0].tolist() == [2.0] * 64
     assert kept[-1][1] == schedule.MAX_TOGETHER + 8
+
+
+@pytest.mark.parametrize("make", [
+    lambda xp, x: [xp.fft.fft(x)],
+    lambda xp, x: [xp.sort(x)],
+    lambda xp, x: [xp.cumsum(x) + 1],
+    lambda xp, x: list(xp.linalg.slogdet(xp.eye(5) * (x + 1))),
+], ids=["transform", "sort", "chain", "two results"])  # fmt: skip
+def test_finalisers_of_cycles_read_what_is_pending(make, on_device):
+    """The garbage collector clears weak references to all that goes before it calls the first of them."""
+    found = {}
+
+    class Node:
+        def __init__(self, xp):
+            self.own = self
+            self.name = xp.__name__
+            self.results = make(xp, xp.arange(5.0))
+
+        def __del__(self):
+            found[self.name] = [(numpy.asarray(x), abs(x).sum()) for x in self.results]
+
+    Node(numpy)
+    Node(np)
+    gc.collect()
+    assert found.keys() == {"numpy", "oxinp"}
+    for (ours, total), (theirs, expected) in zip(found["oxinp"], found["numpy"], strict=True):
+        numpy.testing.assert_allclose(abs(ours), abs(theirs), atol=1e-12)
+        numpy.testing.assert_allclose(total, expected)

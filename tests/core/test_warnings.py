@@ -45,10 +45,10 @@ def run(np):
 """
 
 
-def warned_of(namespace, action, name="users"):
+def warned_of(namespace, action, name="users", program=PROGRAM):
     """Return (message, category, file, line) of what the program warns of as a module of this name."""
     module = types.ModuleType(name)
-    exec(compile(PROGRAM, f"{name}.py", "exec"), module.__dict__)  # noqa: S102
+    exec(compile(program, f"{name}.py", "exec"), module.__dict__)  # noqa: S102
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter(action)
         module.run(namespace)
@@ -64,6 +64,14 @@ def on_host(request):
 
 
 @pytest.mark.usefixtures("on_host")
+@pytest.mark.parametrize("values", [[float("nan")], [[1.0, float("nan")], [2.0, float("nan")]]])
+def test_what_numpy_says_of_lists_names_the_line(values):
+    with pytest.warns(RuntimeWarning, match="All-NaN") as found:
+        oxinp.nanmax(values, axis=0)
+    assert [w.filename for w in found] == [__file__]
+
+
+@pytest.mark.usefixtures("on_host")
 @pytest.mark.parametrize("action", ["always", "default"])
 def test_warnings_name_the_line_that_asked(action):
     expected, found = warned_of(numpy, action), warned_of(oxinp, action)
@@ -72,6 +80,60 @@ def test_warnings_name_the_line_that_asked(action):
     assert [w for w in by_line if w not in found] == []
     # Where NumPy's own Python code is what NumPy's warning names, ours may name the user's line.
     assert [w for w in found if w not in expected and w[2] != "users.py"] == []
+
+
+WRITES = """\
+def run(np):
+    x, table, half, c = np.zeros(3, "f4"), np.zeros((20, 20), "f4"), np.zeros(2, "f2"), np.zeros(2)
+    x[0] = 1e300
+    x[1:] = 1e300
+    x[-1] = np.float64(1e300)
+    x[[0, 1]] = 1e300
+    x[x > 9] = 1e300
+    x.fill(1e300)
+    x.flat[0] = 1e300
+    np.copyto(x, 1e300)
+    table[1, 2] = 1e300
+    table[:, 1] = 1e300
+    table[...] = 1e300
+    half[1] = 70000
+    half[:] = 70000
+    c[0] = np.complex128(1 + 1j)
+    c[1:] = np.complex64(1 + 1j)
+    table[0] = 65504
+    c[0] = 2**60
+"""
+
+
+@pytest.mark.usefixtures("offload_threshold")
+def test_numbers_that_are_written_and_do_not_fit_name_the_line():
+    expected, found = warned_of(numpy, "always", program=WRITES), warned_of(oxinp, "always", program=WRITES)
+    assert len(expected) > 10
+    assert found == expected
+
+
+def told_of(np):
+    """Return what is called and what is warned of, in order, by states of both."""
+    a, said = np.array([1e308, np.inf, 1e-300]), []
+    for settings in ({"over": "call"}, {"under": "call"}, {"divide": "call", "over": "call"}):
+        for factor in ([10.0, 0.0, 1.0], [10.0, 1.0, 1.0], [1.0, 0.0, 1e-300]):
+            b = np.array(factor)
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                with np.errstate(**{"all": "warn"} | settings, call=lambda kind, _: said.append(kind)):
+                    a * b
+                    a / b
+            said.append([str(w.message) for w in caught])
+    with np.errstate(over="print"), pytest.warns(RuntimeWarning, match="invalid"):
+        a * np.array([10.0, 0.0, 1.0])
+    return said
+
+
+@pytest.mark.usefixtures("on_host")
+def test_what_is_told_of_at_once_is_told_once(capsys):
+    """Beside a warning, for which the same is computed again from the user's line."""
+    expected = told_of(numpy), capsys.readouterr().out
+    assert (told_of(oxinp), capsys.readouterr().out) == expected
 
 
 @pytest.mark.usefixtures("on_host")

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 import oxinp
+from oxinp import _runtime
 from oxinp._core.ops import overwriting
+from oxinp._runtime import emulator
 
 pytestmark = pytest.mark.usefixtures("on_device")
 
@@ -147,3 +149,74 @@ def test_workspaces_of_more_than_half_of_the_memory(monkeypatch, n):
         oxinp.cuda.limit_memory(None)
     assert 1 < count < 1.5
     check(found, expected)
+
+
+class Stopped(Exception):
+    """What a handler of a signal raises."""
+
+
+@pytest.fixture
+def stop(monkeypatch):
+    """Return a function that lets the n-th launch from now on raise, before or after it has run."""
+    if _runtime.current().name != "emulator":
+        pytest.skip("launches of the emulator alone can be stopped")
+    run, left, when = emulator.emulate.run, [0], [""]
+
+    def stopping(*args):
+        left[0] -= 1
+        if left[0] == 0 and when[0] == "before":
+            raise error[0]
+        run(*args)
+        if left[0] == 0:
+            raise error[0]
+
+    def arm(number, moment, what=Stopped):
+        left[0], when[0], error[0] = number, moment, what
+
+    error = [Stopped]
+    monkeypatch.setattr(emulator.emulate, "run", stopping)
+    return arm
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+@pytest.mark.parametrize("number", [1, 2])
+def test_what_is_stopped_on_the_way_is_lost_and_says_so(stop, number, moment):
+    """Its operand is overwritten in part: to compute it from that would be wrong without a word."""
+    held = [given()]
+    found, other = oxinp.fft.fft2(held.pop()), oxinp.fft.fft2(given())
+    stop(number, moment)
+    with pytest.raises(Stopped):
+        oxinp.evaluate(found)
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="its result is lost"):
+            np.asarray(found)
+    oxinp.cuda.synchronize()
+    check(other, np.fft.fft2(numbers()))
+
+
+def test_what_fails_before_anything_is_written_is_tried_again(stop):
+    held = [given()]
+    found = oxinp.fft.fft2(held.pop())
+    stop(1, "before", MemoryError)
+    with pytest.raises(MemoryError):
+        oxinp.evaluate(found)
+    check(found, np.fft.fft2(numbers()))
+    x = given()
+    found = oxinp.fft.fft2(x)
+    for number in (1, 2):
+        stop(number, "after")
+        with pytest.raises(Stopped):
+            oxinp.evaluate(found)
+    check(found, np.fft.fft2(numbers()))
+
+
+def test_what_a_captured_graph_reads_stays(monkeypatch):
+    """Each launch of the graph transforms the same elements again."""
+    held = [given()]
+    ptr, kept = held[0]._storage.value[1][0].ptr, _runtime.current()
+    found = oxinp.fft.fft(held.pop())
+    monkeypatch.setattr(type(kept), "is_captured", property(lambda _: True))
+    oxinp.evaluate(found)
+    monkeypatch.undo()
+    assert found._storage.value[1][0].ptr != ptr
+    check(found, np.fft.fft(numbers()))

@@ -289,8 +289,38 @@ cycle.append(cycle)
     assert done.stderr == ""
 
 
+class Cycle:
+    """What is part of a cycle and keeps what it has from its finaliser on."""
+
+    def __init__(self, buffer, kept):
+        self.own, self.buffer, self.kept = self, buffer, kept
+
+    def __del__(self):
+        self.kept.append(self.buffer)
+
+
+def test_what_a_finaliser_keeps_keeps_its_memory(pool):
+    """The garbage collector calls a Buffer's finaliser, too, before anything goes."""
+    pool.allocate(131072)
+    used, kept = pool.stats().used_nbytes, []
+    ptr = pool.allocate(131072).ptr
+    for _ in range(3):
+        Cycle(kept.pop() if kept else pool.allocate(131072), kept)
+        gc.collect()
+        assert kept[0].ptr == ptr
+        assert pool.stats().used_nbytes == used + 131072
+        assert pool.allocate(131072).ptr != ptr
+    kept.clear()
+    assert pool.stats().used_nbytes == used
+    assert ptr in [each.ptr for each in [pool.allocate(131072) for _ in range(2)]]
+    Cycle(pool.allocate(131072), [])
+    gc.collect()
+    assert pool.stats().used_nbytes == used
+
+
 def test_cached_allocation_is_cheap(pool):
-    # Interpreter operations, not time: one dictionary hit and one list pop, no other call than the object's creation.
+    # Interpreter operations, not time: one dictionary hit, one list pop, no other call than the object's creation and,
+    # when it goes, whether it does.
     pool.allocate(131072)
     calls = []
 
@@ -303,7 +333,7 @@ def test_cached_allocation_is_cheap(pool):
         pool.allocate(131072)
     finally:
         sys.setprofile(None)
-    assert calls == ["allocate", "pop", "__new__", "__del__", "append", "setprofile"]
+    assert calls == ["allocate", "pop", "__new__", "__del__", "getrefcount", "append", "setprofile"]
 
 
 def test_format():

@@ -79,109 +79,116 @@ def make(BASIC, getitem, gather, host_part):
 _WRITE = """
 def make(ELEMENTS, BASIC, setitem, key_on_host, write_part):
     def __setitem__(self, key, value):
-        kind = type(value)
-        if kind is ndarray:
-            if value._held is self._held:
-                origin = value._view
-                if origin is not None and len(origin) == 3 and origin[2] is key:
-                    if origin[0] is self and self._view is None:
-                        return  # of `a[key] += b`: the part has been written to
-            given = seen(value) else return setitem(self, key, value)
-            seen = self._seen
-            if seen is None or given.dtype is not seen.dtype:  # a cast may warn
-                return setitem(self, key, value)
-        elif kind is float or kind in ELEMENTS:
-            given = value
-            kind = type(key)
-            if kind is tuple and len(key) == 2:
-                i, j = key
-                num_integers = 2 if type(i) is int is type(j) else 0
-            else:
-                num_integers = 1 if kind is int else 0  # not a truth value, which Python compares slowly
-            if num_integers:  # nothing is called from here on, so that no other thread runs
+        try:
+            kind = type(value)
+            if kind is ndarray:
+                if value._held is self._held:
+                    origin = value._view
+                    if origin is not None and len(origin) == 3 and origin[2] is key:
+                        if origin[0] is self and self._view is None:
+                            return  # of `a[key] += b`: the part has been written to
+                given = seen(value) else return setitem(self, key, value)
                 seen = self._seen
-                storage = self._held
-                if storage is None:
-                    if seen.ndim == num_integers:
-                        seen[key] = value
-                        return
-                elif seen is not None and self._host is storage.host and storage.value is None:
-                    whole = self._view
-                    if seen.ndim == num_integers and (whole is None or whole[1]):
-                        stale = storage.stale
-                        if stale is None:
+                if seen is None or given.dtype is not seen.dtype:  # a cast may warn
+                    return setitem(self, key, value)
+            elif kind is float or kind in ELEMENTS:
+                given = value
+                kind = type(key)
+                if kind is tuple and len(key) == 2:
+                    i, j = key
+                    num_integers = 2 if type(i) is int is type(j) else 0
+                else:
+                    num_integers = 1 if kind is int else 0  # not a truth value, which Python compares slowly
+                if num_integers:  # nothing is called from here on, so that no other thread runs
+                    seen = self._seen
+                    storage = self._held
+                    if storage is None:
+                        if seen.ndim == num_integers:
                             seen[key] = value
                             return
-                        if whole is None:
-                            steps = seen.strides
-                            if num_integers == 1:
-                                low = key * steps[0]
-                            else:
-                                low = i * steps[0] + j * steps[1] if i >= 0 and j >= 0 else -1
-                            if 0 <= low < seen.nbytes:
-                                if low < stale.low:
-                                    stale.low = low
-                                if low + seen.itemsize > stale.high:  # at calls other threads may run
-                                    stale.high = low + seen.itemsize
+                    elif seen is not None and self._host is storage.host and storage.value is None:
+                        whole = self._view
+                        if seen.ndim == num_integers and (whole is None or whole[1]):
+                            stale = storage.stale
+                            if stale is None:
                                 seen[key] = value
                                 return
-        else:
-            return setitem(self, key, value)
-        is_basic = True
-        place = key
-        kind = type(key)
-        if kind is tuple:
-            if len(key) == 2:
-                i, j = key
-                i = type(i)
-                j = type(j)
-                if (i is not int and i is not slice and i not in BASIC) or (
-                    j is not int and j is not slice and j not in BASIC
-                ):
-                    is_basic = False
+                            if whole is None:
+                                steps = seen.strides
+                                if num_integers == 1:
+                                    low = key * steps[0]
+                                else:
+                                    low = i * steps[0] + j * steps[1] if i >= 0 and j >= 0 else -1
+                                if 0 <= low < seen.nbytes:
+                                    if low < stale.low:
+                                        stale.low = low
+                                    if low + seen.itemsize > stale.high:  # at calls other threads may run
+                                        stale.high = low + seen.itemsize
+                                    seen[key] = value
+                                    return
             else:
-                for part in key:
-                    i = type(part)
-                    if i is not int and i is not slice and i not in BASIC:
+                return setitem(self, key, value)
+            is_basic = True
+            place = key
+            kind = type(key)
+            if kind is tuple:
+                if len(key) == 2:
+                    i, j = key
+                    i = type(i)
+                    j = type(j)
+                    if (i is not int and i is not slice and i not in BASIC) or (
+                        j is not int and j is not slice and j not in BASIC
+                    ):
                         is_basic = False
-                        break
-        elif kind is not int and kind is not slice and kind not in BASIC:
-            is_basic = False
-        if not is_basic:
-            if kind is ndarray:
-                place = seen(key) else return setitem(self, key, value)
-                if place.nbytes >= config.offload_threshold:
-                    return setitem(self, key, value)
-            else:
-                place = key_on_host(key)
-                if place is None:
-                    return setitem(self, key, value)
-        # Nothing is called from here to where elements are written.
-        seen = self._seen
-        storage = self._held
-        if storage is None:
-            known = self._known
-            if known is not FEW and known is None and seen.size < SMALL:
-                self._known = known = FEW
-            if known is FEW and not REPORTS:
-                write 'seen[place] = given' of self and return None
-            storage = stored(self)
-        host = storage.host
-        if seen is None or self._host is not host:
-            if host is not None:
-                host_view(self)
-            return setitem(self, key, value)
-        whole = self._view
-        if REPORTS or not (whole is None or whole[1]):
-            return setitem(self, key, value)
-        if self._known is FEW or seen.nbytes < config.offload_threshold or seen.nbytes < balance.limit:
-            write 'seen[place] = given' to storage and return None
-        elif is_basic:
-            part = seen[key]
-            if type(part) is NumpyArray and part.nbytes < config.offload_threshold:
-                write 'part[...] = given' to storage and return None
-        if place is not key or storage.value is not None or not write_part(self, host, seen, key, given):
-            setitem(self, key, value)
+                else:
+                    for part in key:
+                        i = type(part)
+                        if i is not int and i is not slice and i not in BASIC:
+                            is_basic = False
+                            break
+            elif kind is not int and kind is not slice and kind not in BASIC:
+                is_basic = False
+            if not is_basic:
+                if kind is ndarray:
+                    place = seen(key) else return setitem(self, key, value)
+                    if place.nbytes >= config.offload_threshold:
+                        return setitem(self, key, value)
+                else:
+                    place = key_on_host(key)
+                    if place is None:
+                        return setitem(self, key, value)
+            # Nothing is called from here to where elements are written.
+            seen = self._seen
+            storage = self._held
+            if storage is None:
+                known = self._known
+                if known is not FEW and known is None and seen.size < SMALL:
+                    self._known = known = FEW
+                if known is FEW and not REPORTS:
+                    write 'seen[place] = given' of self and return None
+                storage = stored(self)
+            host = storage.host
+            if seen is None or self._host is not host:
+                if host is not None:
+                    host_view(self)
+                return setitem(self, key, value)
+            whole = self._view
+            if REPORTS or not (whole is None or whole[1]):
+                return setitem(self, key, value)
+            if self._known is FEW or seen.nbytes < config.offload_threshold or seen.nbytes < balance.limit:
+                write 'seen[place] = given' to storage and return None
+            elif is_basic:
+                part = seen[key]
+                if type(part) is NumpyArray and part.nbytes < config.offload_threshold:
+                    write 'part[...] = given' to storage and return None
+            if place is not key or storage.value is not None or not write_part(self, host, seen, key, given):
+                setitem(self, key, value)
+        except TypeError as error:
+            if error.args != REFUSED:
+                raise
+        else:
+            return
+        setitem(self, key, value)  # which warns of a number that does not fit in the name of the user's line
     return __setitem__
 """
 
@@ -189,7 +196,7 @@ def make(ELEMENTS, BASIC, setitem, key_on_host, write_part):
 getitem: Callable[[Any, Any], Any] = compiled("ndarray.__getitem__", _READ)(
     keys.BASIC, index.getitem, index.gather_on_host, host_part
 )
-setitem: Callable[[Any, Any, Any], None] = compiled("ndarray.__setitem__", _WRITE)(
+setitem: Callable[[Any, Any, Any], None] = compiled("ndarray.__setitem__", _WRITE, may_warn=True)(
     _ELEMENTS, keys.BASIC, index.setitem, by_key.key_on_host, index.write_part
 )
 

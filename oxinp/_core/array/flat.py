@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from oxinp._core.documentation import stand_for
+from oxinp._core.errors.frames import call_as_user
+from oxinp._core.errors.hearing import casts_silently
 from oxinp._core.host.sharing import lend
 from oxinp._core.lazy.handle import Handle
 from oxinp._core.lazy.results import wrap_host
@@ -72,7 +74,10 @@ class flatiter:  # noqa: N801 - NumPy's name
 
     def __setitem__(self, key: Any, value: Any) -> None:
         key, value = (asnumpy(each) if isinstance(each, Handle) else each for each in (key, value))
-        self._iterator[key] = value
+        if casts_silently(value, self._iterator.base.dtype):
+            self._iterator[key] = value
+        else:
+            call_as_user(self._iterator.__setitem__, (key, value), {})
 
     def __delitem__(self, key: Any) -> None:
         del self._iterator[key]  # type: ignore[attr-defined] # raises

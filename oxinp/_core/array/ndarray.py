@@ -17,6 +17,7 @@ from oxinp._core.array.flags import Flags
 from oxinp._core.array.methods import array_methods, describe
 from oxinp._core.array.scalar import SCALARS, DeviceScalar, ScalarType
 from oxinp._core.errors.frames import call_as_user
+from oxinp._core.errors.hearing import casts_silently
 from oxinp._core.host.foreign import KNOWN
 from oxinp._core.host.nominal import INSISTING, reported_class
 from oxinp._core.host.sharing import adopt_host, lend
@@ -354,7 +355,11 @@ class ndarray(Conversions, _Operators, metaclass=ArrayType):  # noqa: N801 - Num
             host_view(self).fill(fetch(value) if isinstance(value, Handle) else value)
             return
         element = np.empty(1, self._layout.dtype)
-        element.fill(fetch(value) if isinstance(value, Handle) else value)
+        value = fetch(value) if isinstance(value, Handle) else value
+        if casts_silently(value, element.dtype):
+            element.fill(value)
+        else:
+            call_as_user(element.fill, (value,), {})
         self[...] = element[0]
 
     __hash__ = None  # type: ignore[assignment]

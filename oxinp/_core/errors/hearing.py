@@ -11,11 +11,13 @@ place of a warning. Who catches that has the same computed again, from the user'
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import Context, ContextVar
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -30,6 +32,7 @@ _OBJECT = np.dtype(object)
 _Array = np.ndarray
 _PREFIX = "Warning: "
 _ENTERED = "cannot enter context"
+_MOST_HALF = 65504  # the largest number of half precision
 
 
 class _Log:
@@ -71,6 +74,55 @@ def _refuses() -> bool:
 
 
 IS_REFUSING = Context().run(_refuses)
+
+
+def casts_silently(value: Any, dtype: np.dtype[Any]) -> bool:
+    """Whether a cast of a value to a dtype warns of nothing, as far as that is told in no time."""
+    kind = type(value)
+    if kind is int or kind is bool:
+        return dtype.kind in "biu" or dtype.char == "d" or -_MOST_HALF <= value <= _MOST_HALF
+    if kind is float:
+        return dtype.char == "d"
+    return getattr(value, "dtype", None) is dtype
+
+
+def put(array: np.ndarray[Any, Any], key: Any, value: Any) -> None:
+    """Write to an array of NumPy's; what a cast warns of names the user's line."""
+    if casts_silently(value, array.dtype):
+        array[key] = value
+    else:
+        call_as_user(array.__setitem__, (key, value), {})
+
+
+_PUT = FunctionType((lambda array, value: array.__setitem__(..., value)).__code__, dict(REFUSING))
+
+
+def check_cast(value: Any, dtype: np.dtype[Any]) -> None:
+    """Raise what NumPy raises of a number that a dtype cannot hold; who casts it is warned then."""
+    try:
+        with np.errstate(all="ignore"):
+            _PUT(np.empty((), dtype), value)
+    except TypeError as error:
+        if error.args != REFUSED:
+            raise
+
+
+_KINDS = {"divide by zero": "divide", "overflow": "over", "underflow": "under", "invalid value": "invalid"}
+"""What NumPy calls kinds of errors where it tells of them, in that order, and what its settings do."""
+_AT_ONCE = {"call", "log", "print"}
+
+
+def refused(function: Callable[..., Any], *args: Any) -> contextlib.AbstractContextManager[Any]:
+    """Return a context in which to compute again what was not to warn, telling nothing twice."""
+    how: dict[str, Any] = dict(np.geterr())
+    if _AT_ONCE.isdisjoint(how.values()):
+        return contextlib.nullcontext()
+    found: set[str] = set()
+    with np.errstate(all="call", call=lambda kind, _: found.add(_KINDS[kind])):
+        function(*args)
+    kinds = list(how)
+    first = next((i for i, kind in enumerate(kinds) if kind in found and how[kind] == "warn"), 0)
+    return np.errstate(**dict.fromkeys(kinds[:first], "ignore"))  # type: ignore[arg-type]
 
 
 @functools.cache
@@ -210,10 +262,14 @@ __all__ = [
     "attributed",
     "call_numerical",
     "call_quickly",
+    "casts_silently",
+    "check_cast",
     "current",
     "default",
     "of_one",
+    "put",
     "raise_own",
+    "refused",
     "run",
     "state",
 ]

@@ -19,7 +19,7 @@ from oxinp._core.errors.frames import Line, user_frame
 from oxinp._core.errors.hearing import call_quickly
 from oxinp._core.host.exchange import PLAIN, Exchange, NeedsMirror, is_array
 from oxinp._core.lazy import explain
-from oxinp._core.lazy.array_protocol import REFUSAL, accepted, accepted_by_ufunc
+from oxinp._core.lazy.array_protocol import REFUSAL, accepted_as_argument
 from oxinp._core.lazy.handle import host_view
 from oxinp._core.lazy.results import types, wrap_host
 from oxinp._runtime.counters import stats
@@ -110,10 +110,8 @@ def _exchanged(exchange: Exchange, function: Callable[..., Any], args: tuple[Any
         except ValueError as error:
             if str(error) != REFUSAL:
                 raise
-            is_ufunc = isinstance(getattr(function, "__self__", function), np.ufunc)
-            accept = accepted_by_ufunc if is_ufunc else accepted
-            taken = {key: accept(value) for key, value in host_kwargs.items()}
-            result = call_quickly(function, [*map(accept, host_args)], taken, has_elements=False)
+            taken = {key: accepted_as_argument(value) for key, value in host_kwargs.items()}
+            result = call_quickly(function, [*map(accepted_as_argument, host_args)], taken, has_elements=False)
     finally:
         exchange.settle()
     return exchange.take(result)

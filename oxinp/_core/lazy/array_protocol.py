@@ -59,7 +59,7 @@ def given_by(value: Any, copy: bool | None) -> tuple[Any, bool]:
 
 
 class _Wrapping:
-    """What a ufunc of NumPy's takes in place of an object that gives an array of ours and wraps results itself."""
+    """What NumPy's functions take in place of an object that gives an array of ours and wraps results itself."""
 
     def __init__(self, value: Any, array: np.ndarray[Any, Any]) -> None:
         self.value = value
@@ -76,8 +76,8 @@ class _Wrapping:
         return self.value.__array_wrap__(types.from_host(array), context, *args)
 
 
-def accepted_by_ufunc(value: Any) -> Any:
-    """Return what `accepted` does, but for what wraps the results of ufuncs an object that has it do so."""
+def accepted_as_argument(value: Any) -> Any:
+    """Return what `accepted` does, but for what wraps the results of functions an object that has it do so."""
     found = accepted(value)
     if found is value or type(value) in (list, tuple) or not hasattr(type(value), "__array_wrap__"):
         return found

@@ -69,11 +69,14 @@ class Call:
         Of the leaves, see `storage`.
     results : tuple of weak references
         To a Pending per result.
+    buffers : sequence of Buffer or None
+        Where the results are, once it has run and one of the references led to nothing: the garbage collector clears
+        those to what is part of a cycle before finalisers run, which may read the result yet.
     lines, offset, origin
         As a storage's.
     """
 
-    __slots__ = ("__weakref__", "_entry", "bound", "leaves", "lines", "mask", "offset", "origin", "results")
+    __slots__ = ("__weakref__", "_entry", "bound", "buffers", "leaves", "lines", "mask", "offset", "origin", "results")
 
     lines: Any
     offset: int
@@ -84,6 +87,7 @@ class Call:
         self.leaves: tuple[Any, ...] | None = leaves
         self.mask = mask
         self.results: tuple[ref[Pending], ...] = ()
+        self.buffers: Sequence[Buffer] | None = None
         self._entry: ref[Call] | None = None
 
     def wait(self) -> None:
@@ -112,7 +116,11 @@ class Call:
         try:
             buffers = self._watched(leaves) if is_watched else self.bound.run(leaves)
         except BaseException:
-            self.wait()
+            lost = self.bound.lost(leaves)
+            if lost is None:
+                self.wait()
+            else:
+                self._settle(lost)
             raise
         if self.leaves is None:  # it was run to free memory for these very Buffers
             return
@@ -137,7 +145,9 @@ class Call:
         self.leaves = self._entry = None  # nobody has to be told any more when it goes
         for reference, buffer in zip(self.results, buffers, strict=True):
             result = reference()
-            if result is not None:
+            if result is None:
+                self.buffers = buffers
+            else:
                 result._buffer = buffer
                 result.call = None
 
@@ -176,12 +186,15 @@ class Pending:
         None once it has run.
     owner : weak reference or None
         To the storage whose value it is.
+    place : int
+        Among the call's results.
     """
 
-    __slots__ = ("__weakref__", "_buffer", "call", "owner")
+    __slots__ = ("__weakref__", "_buffer", "call", "owner", "place")
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: Call, place: int = 0) -> None:
         self.call: Call | None = call
+        self.place = place
         self.owner: ref[Storage] | None = None
         self._buffer: Any = None
 
@@ -196,6 +209,8 @@ class Pending:
         call = self.call
         if call is not None:
             call.run()
+            if self.call is not None:
+                self._settle(call)
         return self._buffer.ptr  # type: ignore[no-any-return]
 
     def __getattr__(self, name: str) -> Any:
@@ -205,7 +220,15 @@ class Pending:
         call = self.call
         if call is not None:
             call.run()
+            if self.call is not None:
+                self._settle(call)
         return getattr(self._buffer, name)
+
+    def _settle(self, call: Call) -> None:
+        """Find out from a call that has run where this is, if the call did not know of it any more."""
+        if self._buffer is None and call.buffers is not None:
+            self._buffer = call.buffers[self.place]
+            self.call = None
 
     def is_held(self) -> bool:
         """Whether an array has the result itself."""
@@ -234,15 +257,15 @@ def request(bound: BoundOp, leaves: tuple[Any, ...], mask: int) -> tuple[Call, l
         run_calls()
     if len(bound.layouts) == 1:
         call = _new(Call)  # `Call` and `Pending`, spelled out
-        call.bound, call.leaves, call.mask = bound, leaves, mask
+        call.bound, call.leaves, call.mask, call.buffers = bound, leaves, mask, None
         result = _new(Pending)
-        result.call, result.owner, result._buffer = call, None, None
+        result.call, result.place, result.owner, result._buffer = call, 0, None, None
         call.results = (ref(result),)
         call._entry = entry = ref(call, _forget)  # `wait`, spelled out
         CALLS[entry] = None
         return call, [result]
     call = Call(bound, leaves, mask)
-    results = [Pending(call) for _ in bound.layouts]
+    results = [Pending(call, place) for place in range(len(bound.layouts))]
     call.results = tuple([ref(result) for result in results])
     call.wait()
     return call, results

@@ -104,12 +104,12 @@ class Executable:
         if not pool.notes_uses:
             return launch
 
-        def launch_and_note(*values: Any) -> None:
+        def launch_and_note(*values: Any, **workspace: Any) -> None:
             now = next(_CLOCK)
             for value in values:
                 if type(value) is int and (block := pool.block_at(value)) is not None:
                     block.used = now
-            launch(*values)
+            launch(*values, **workspace)
 
         return launch_and_note
 
@@ -137,6 +137,13 @@ class Executable:
     def run_into(self, ptr: int, leaves: tuple[Any, ...]) -> None:
         """Enqueue into memory that is there, the only output's."""
         self.launch(ptr, *self.arguments(leaves))
+
+    def run_over(self, ptr: int, leaves: tuple[Any, ...], scratch: Buffer | None) -> None:
+        """Do as `run_into` with a workspace that is there, if there is any: nothing but launches is left to do."""
+        if scratch is None:
+            self.launch(ptr, *self.arguments(leaves))
+        else:
+            self.launch(ptr, *self.arguments(leaves), scratch=scratch)
 
     def run_sized(
         self, leaves: tuple[Any, ...], sizes_of: Callable[[tuple[int, ...]], Sequence[int]]
@@ -168,9 +175,10 @@ class Executable:
         run_steps(self._rest, (*[buffer.ptr for buffer in buffers], scratch.ptr, self.flags, *arguments))
         return buffers, words
 
-    def _run_steps(self, *values: Any) -> None:
+    def _run_steps(self, *values: Any, scratch: Buffer | None = None) -> None:
         count = len(self.sizes)
-        scratch = self.allocate(self.scratch_nbytes) if self.scratch_nbytes else None  # held while steps are queued
+        if self.scratch_nbytes and scratch is None:
+            scratch = self.allocate(self.scratch_nbytes)  # held while steps are queued
         self._queue((*values[:count], 0 if scratch is None else scratch.ptr, self.flags, *values[count:]))
 
 

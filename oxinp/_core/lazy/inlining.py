@@ -26,7 +26,7 @@ import numpy as np
 
 from oxinp import _runtime
 from oxinp._config import before_change, config
-from oxinp._core.errors.hearing import IS_REFUSING, REFUSED, REFUSING, current, default, raise_own, run
+from oxinp._core.errors.hearing import IS_REFUSING, REFUSED, REFUSING, current, default, raise_own, refused, run
 from oxinp._core.lazy.balance import RECORDED, balance, is_sampled
 from oxinp._core.lazy.code_cache import CodeCache
 from oxinp._core.lazy.explain import REPORTS
@@ -190,7 +190,8 @@ while True:
     except TypeError as error:
         if error.args != REFUSED:
             raise
-    \4
+    with refused(\2, \3):
+        \4
 """
     if IS_REFUSING
     else r"\4",
@@ -376,6 +377,7 @@ __all__ = [
     "outdate",
     "raise_own",
     "ref",
+    "refused",
     "run",
     "takes",
 ]

@@ -283,6 +283,10 @@ class BoundOp:
                 raise
         return self.executable(SPARE).run_all(leaves)  # here, where no traceback keeps what the first way has allocated
 
+    def lost(self, leaves: tuple[Any, ...]) -> list[Buffer] | None:  # noqa: ARG002 - of those that overwrite operands
+        """Return what stands for the results where it failed and cannot be tried again; None where it can."""
+        return None
+
     def run_sized(
         self, leaves: tuple[Any, ...], sizes_of: Callable[[tuple[int, ...]], Sequence[int]]
     ) -> tuple[list[Buffer], tuple[int, ...]]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from oxinp._config import config
 from oxinp._core.errors.frames import call_as_user
-from oxinp._core.errors.hearing import call_numerical
+from oxinp._core.errors.hearing import call_numerical, check_cast, put
 from oxinp._core.host.fallback import call
 from oxinp._core.lazy import explain, placement
 from oxinp._core.lazy.array_protocol import numpys
@@ -177,7 +177,7 @@ def has_order(layout: Layout, order: str) -> bool:
 
 def _on_host(function: Callable[..., Any], source: Any, target: np.dtype[Any], *args: Any) -> Any:
     """Let NumPy cast; only where it may warn of what elements become, that takes longer for the user's line."""
-    if source is None or source is target or source.kind not in "fc" or target.kind == "O":
+    if source is target or source.kind not in "fc" or target.kind == "O":
         return function(*args)
     return (call_numerical if source.kind == "f" else call_as_user)(function, args, {})
 
@@ -223,7 +223,10 @@ def assign(target: Handle, value: Any) -> None:
             explain.note("host", "assignment", placement.why_host(layout.nbytes))
         held = begin_writing(target)
         try:
-            _on_host(np.ndarray.__setitem__, getattr(seen, "dtype", None), layout.dtype, held, ..., seen)
+            if isinstance(seen, np.ndarray):
+                _on_host(np.ndarray.__setitem__, seen.dtype, layout.dtype, held, ..., seen)
+            else:
+                put(held, ..., seen)
         finally:
             end_writing(target._storage)
         return
@@ -239,8 +242,13 @@ def from_elsewhere(value: Any, dtype: np.dtype[Any]) -> Any:
     given = numpys(value, dtype if dtype.kind in "OSUV" or isinstance(value, list | tuple) else None)
     if given.ndim or dtype.hasobject:
         return types.from_host(given)
+    return _single(value, dtype)
+
+
+def _single(value: Any, dtype: np.dtype[Any]) -> Any:
+    """Return one element, cast as an assignment casts it."""
     single = np.empty((), dtype)
-    single[...] = value
+    put(single, ..., value)
     return single[()]
 
 
@@ -268,9 +276,7 @@ def _assign_on_device(target: Handle, value: Any) -> None:
         if not broadcasts_to(value._layout.shape, layout.shape):
             _cannot_broadcast(given, layout.shape)
     else:
-        converted = np.empty((), layout.dtype)
-        converted[...] = value
-        value = converted[()]
+        value = _single(value, layout.dtype)
     store(target, express(COPY, (value,), wanted))
     settled(target)
 
@@ -291,7 +297,7 @@ def check_assignment(layout: Any, seen: Any) -> None:
         if not broadcasts_to(np.shape(seen)[max(0, np.ndim(seen) - layout.ndim) :], layout.shape):
             _cannot_broadcast(np.shape(seen), layout.shape)
     else:
-        np.empty((), layout.dtype)[...] = seen
+        check_cast(seen, layout.dtype)
 
 
 def _may_not_fit(value: Handle, layout: Layout) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from oxinp._config import config
+from oxinp._core.errors.hearing import put
 from oxinp._core.lazy.balance import balance
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import Handle, fetch, host_view
@@ -86,7 +87,7 @@ def fill(array: Handle, key: Any, value: Any) -> bool:
         return False
     element = np.zeros(1, dtype)
     # NumPy's scalars are cast as arrays are, Python's numbers have to fit.
-    element[:] = np.asarray(value) if isinstance(value, np.generic) else value
+    put(element, slice(None), np.asarray(value) if isinstance(value, np.generic) else value)
     try:
         filled = express(WHERE, (key, element[0], array), target_of(array))
     except Unsupported:

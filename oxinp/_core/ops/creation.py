@@ -173,7 +173,8 @@ def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None) ->
     if dtype is None:
         dtype = np.result_type(np.arange(start, start, step), np.arange(stop, stop))
     layout = Layout.of(np.dtype(dtype), (max(0, math.ceil((stop - start) / step)),))
-    if layout.dtype not in _IOTAS or layout.size < 2 or not placement.starts_on_device(layout.nbytes):
+    is_possible = layout.size > 1 and layout.nbytes <= sys.maxsize  # else NumPy says why not
+    if layout.dtype not in _IOTAS or not is_possible or not placement.starts_on_device(layout.nbytes):
         return wrap_host(_numpys_arange(start, stop, step, dtype))
     first, second = np.array([start, start + step], layout.dtype).astype(_counted(layout.dtype))
     with np.errstate(over="ignore"):

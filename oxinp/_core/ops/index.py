@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from oxinp._config import config
-from oxinp._core.errors.frames import call_as_user
+from oxinp._core.errors.hearing import put
 from oxinp._core.host.fallback import call, placed_on_host
 from oxinp._core.lazy import explain, placement, schedule
 from oxinp._core.lazy.balance import balance
@@ -177,10 +177,7 @@ def setitem(array: Handle, key: Any, value: Any) -> None:
         ):
             storage.stale = WRITING  # no other thread has run since the last three conditions
             try:
-                if type(given) is np.ndarray and given.dtype is not seen.dtype:
-                    call_as_user(seen.__setitem__, (key, given), {})  # a cast may warn
-                else:
-                    seen[key] = given
+                put(seen, key, given)
             finally:
                 end_writing(storage)
             return
@@ -227,7 +224,7 @@ def write_part(array: Handle, host: Any, seen: Any, key: Any, given: Any) -> boo
     if storage.stale is None and storage.value is None and storage.host is host:
         storage.stale = WRITING  # no other thread has run since the last three conditions
         try:
-            seen[key] = given
+            put(seen, key, given)
         finally:
             end_writing(storage)
         return True
@@ -237,7 +234,7 @@ def write_part(array: Handle, host: Any, seen: Any, key: Any, given: Any) -> boo
         if stale is None or storage.value is not None or storage.host is not host:
             return False
         stale.widen(*touched)
-        seen[key] = given
+        put(seen, key, given)
         if type(stale) is Stale and not stale.is_uploading and stale.is_worn():
             storage.stale = None
     return True
@@ -296,7 +293,7 @@ def _single(value: Any, layout: Layout) -> Any:
     """Return what is assigned to one element as a scalar; NumPy says which arrays it takes there."""
     element = np.zeros(1, layout.dtype)
     if not isinstance(value, Handle):
-        element[0] = value
+        put(element, 0, value)
         return element[0]
     seen = value._layout
     if seen.ndim:

@@ -25,12 +25,12 @@ from oxinp._core.lazy.stores import store_result
 from oxinp._core.memory.storage import SHARED
 from oxinp._core.ops.perform import perform
 from oxinp._runtime import here
+from oxinp._runtime.counters import stats
 from oxinp._runtime.memory import Buffer
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-    from oxinp._core.lazy.executor import Executable
     from oxinp._core.lazy.expr import Graph
     from oxinp._core.lazy.handle import Handle
     from oxinp._core.lazy.op import Op
@@ -64,39 +64,73 @@ class Overwriting(BoundOp):
     def run(self, leaves: tuple[Any, ...]) -> list[Buffer]:
         """Enqueue it, into a new Buffer or the operand's."""
         if not self.may_overwrite or here.are_several:
-            return self._enqueue(leaves, None)
+            return self._enqueue(leaves)
         first = leaves[0]
         first.ptr  # noqa: B018 - which has it computed
         is_pending = type(first) is Pending
         if _holders(leaves) != _fewest(is_pending, calls.is_watched):
-            return self._enqueue(leaves, None)
+            return self._enqueue(leaves)
         buffer = first._buffer if is_pending else first
-        is_own = type(buffer) is Buffer and buffer.nbytes == self.layouts[0].nbytes
-        return self._enqueue(leaves, buffer if is_own else None)
+        if type(buffer) is not Buffer or buffer.nbytes != self.layouts[0].nbytes or device().is_captured:
+            return self._enqueue(leaves)  # what a graph reads has to be there when it is launched again
+        return self._overwrite(leaves, buffer)
 
-    def _enqueue(self, leaves: tuple[Any, ...], target: Buffer | None) -> list[Buffer]:
-        """Enqueue it with less workspace where there is little memory."""
+    def lost(self, leaves: tuple[Any, ...]) -> list[Buffer] | None:
+        """Return what stands for the result where it failed when it had begun to overwrite its operand."""
+        first = leaves[0]
+        buffer = first._buffer if type(first) is Pending else first
+        return [buffer] if type(buffer) is _Lost else None
+
+    def _enqueue(self, leaves: tuple[Any, ...]) -> list[Buffer]:
+        """Enqueue it into a new Buffer, with less workspace where there is little memory."""
         if self.executables is None:
             is_large = self.planned is not None and _is_too_large(self.planned[2].scratch_nbytes)
-            made = None if is_large else self.run_first(None, leaves, None if target is None else target.ptr)
+            made = None if is_large else self.run_first(None, leaves)
             if made is not None:
-                return made if target is None else [target]
+                return made
         executable = self.executable()
         self.has_run = True
         if not executable.scratch_nbytes:
-            return _run(executable, leaves, target)
+            return [executable.run(leaves)]
         if not _is_too_large(executable.scratch_nbytes):
             with suppress(MemoryError), device().pool.keeping_arrays():
-                return _run(executable, leaves, target)
-        return _run(self.executable(SPARE), leaves, target)
+                return [executable.run(leaves)]
+        return [self.executable(SPARE).run(leaves)]
+
+    def _overwrite(self, leaves: tuple[Any, ...], target: Buffer) -> list[Buffer]:
+        """Enqueue it into the operand's Buffer; all that may be short is there before the first launch."""
+        executable = self.executable()
+        self.has_run = True
+        scratch = None
+        if executable.scratch_nbytes:
+            if not _is_too_large(executable.scratch_nbytes):
+                with suppress(MemoryError), device().pool.keeping_arrays():
+                    scratch = executable.allocate(executable.scratch_nbytes)
+            if scratch is None:
+                executable = self.executable(SPARE)
+                scratch = executable.allocate(executable.scratch_nbytes)
+        ptr, num_launches = target.ptr, stats.launches
+        try:
+            executable.run_over(ptr, leaves, scratch)
+        except BaseException as error:
+            if not (isinstance(error, MemoryError) and stats.launches == num_launches):  # the driver refused the first
+                target.__class__ = _Lost
+            raise
+        return [target]
 
 
-def _run(executable: Executable, leaves: tuple[Any, ...], target: Buffer | None) -> list[Buffer]:
-    """Enqueue into a Buffer, a new one if need be."""
-    if target is None:
-        return [executable.run(leaves)]
-    executable.run_into(target.ptr, leaves)
-    return [target]
+class _Lost(Buffer):
+    """Memory whose elements were partly overwritten when an operation on them failed, by whatever was raised."""
+
+    __slots__ = ()
+
+    @property
+    def ptr(self) -> int:  # type: ignore[override]
+        """Refused: what is there is neither the operand nor the result."""
+        raise RuntimeError("a transform that was computed in its operand's memory was interrupted: its result is lost")
+
+    def __repr__(self) -> str:
+        return f"<Buffer of {self.nbytes} bytes that were lost>"
 
 
 def _is_too_large(nbytes: int) -> bool:
@@ -131,6 +165,9 @@ class _Counting:
         first = leaves[0]
         first.ptr  # noqa: B018
         raise _Counted(*_holders(leaves))
+
+    def lost(self, leaves: tuple[Any, ...]) -> None:
+        """None: nothing was overwritten."""
 
 
 @lru_cache(4)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from oxinp._config import config
+from oxinp._core.errors.hearing import put
 from oxinp._core.lazy import reports, schedule, writing
 from oxinp._core.lazy.building import attempt
 from oxinp._core.lazy.expr import Unsupported
@@ -89,7 +90,7 @@ def assign(selected: Selection, value: Any, operator: str = "") -> None:
     if not isinstance(value, Handle):
         element = np.zeros(1, layout.dtype)
         # NumPy's scalars are cast as arrays are, Python's numbers have to fit.
-        element[:] = np.asarray(value) if isinstance(value, np.generic) else value
+        put(element, slice(None), np.asarray(value) if isinstance(value, np.generic) else value)
         given = scalar_bits(element)
     else:
         given = value

@@ -288,7 +288,8 @@ def _on_host(row: ReductionRow, array: Handle, out: Any, options: dict[str, Any]
     numpys = _UFUNCS[row].reduce if "dtype" in arguments and row in _UFUNCS else row.numpy
     # Where slices are empty, or may be, NumPy's Python code warns as well.
     is_plain = row.ufunc is not None or row.is_average
-    is_numerical = is_plain and not row.skips_nan and seen.size and arguments.keys() <= _HARMLESS
+    warns = row.skips_nan or _TOLD.get(row.name) is not None
+    is_numerical = is_plain and not warns and seen.size and arguments.keys() <= _HARMLESS
     call = call_numerical if is_numerical else call_as_user
     if out is None:
         return wrap_host(call(numpys, (seen,), arguments))
