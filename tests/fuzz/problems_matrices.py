@@ -1,15 +1,14 @@
-"""Random problems for the planners of products and factorisations as programs of kernels ask for them."""
+"""Random problems for the planners of products as programs of kernels ask for them."""
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from oxinp._kernels.gemm import select
 from oxinp._kernels.gemm.catalog import SUMS, mma_specs
 from oxinp._kernels.gemm.epilogue import bind, scaled, subtracted
 from oxinp._kernels.gemm.multistage import grouped
-from oxinp._kernels.gemm.operand import Matrices, contiguous
+from oxinp._kernels.gemm.operand import contiguous
 from oxinp._kernels.gemm.sm90_wgmma.sharing import SHARINGS
 from oxinp._kernels.gemm.sm90_wgmma.spec import WgmmaSpec
 from oxinp._kernels.gemm.sm90_wgmma.store import (
@@ -21,33 +20,11 @@ from oxinp._kernels.gemm.sm90_wgmma.store import (
     RolledRows,
 )
 from oxinp._kernels.gemm.variant import Variant
-from oxinp._kernels.lapack import pivoted, spectrum, symmetric
-from oxinp._kernels.lapack import plan as lapack
 from oxinp._kernels.plan import ALIGNMENT
-from oxinp._kernels.problem import Operand
-from oxinp._ptx.types import Type, bf16, c64, c128, f16, f32, f64, i8, i32, u8, u16
+from oxinp._ptx.types import bf16, c64, c128, f16, f32, f64, i8, i32, u8, u16
 from tests.fuzz import planning
-from tests.fuzz.operand import strides_of, type_of
+from tests.fuzz.operand import matrices_of, type_of
 from tests.fuzz.problem import Problem
-
-ORDERS = (
-    1, 2, 3, 4, 5, 8, 16, 17, 31, 32, 33, 48, 64, 65, 100, 127, 128, 129, 200, 256, 300, 512, 513, 700, 1024,
-    1500, 2048, 2500, 4096, 4500, 6000, 8192, 10000,
-)  # fmt: skip
-
-
-def _matrices(p: Problem, type_: Type, shape: tuple[int, ...]) -> Matrices:
-    """Return matrices of any layout in which one axis is contiguous."""
-    *batch, rows, columns = shape
-    is_transposed = p.chance(35)
-    run, lines = (rows, columns) if is_transposed else (columns, rows)
-    pitch = run + (p.choice((1, 4, 8, 16)) if p.chance(25) else 0)
-    own = (1, pitch) if is_transposed else (pitch, 1)
-    kept = tuple(1 if p.chance(20) else n for n in batch)
-    order = strides_of(p, kept)
-    moves = tuple(step * lines * pitch if n > 1 else 0 for n, step in zip(kept, order, strict=True))
-    return Matrices(type_, (*moves, *own), p.choice((ALIGNMENT, ALIGNMENT, ALIGNMENT, 16, type_.nbytes)))
-
 
 # What is multiplied by each family of kernels: the dtypes, batches and sides that are its own.
 ALL_SIDES = ((1, 5, 33, 64, 100), (64, 128, 256, 512, 1000), (1024, 2048, 3000, 4096, 8192))
@@ -71,7 +48,7 @@ def strided_products(p: Problem) -> Any:
     if p.chance(20):
         k = p.choice((1, 64, 10_000, 100_000, 1 << 20))
     shape = (*batch, m, n)
-    a, b = _matrices(p, type_, (*batch, m, k)), _matrices(p, second, (*batch, k, n))
+    a, b = matrices_of(p, type_, (*batch, m, k)), matrices_of(p, second, (*batch, k, n))
     setting, nbytes = p.choice(("auto", "native", "tf32")), p.choice((4 << 30, 1 << 28, 1 << 24, 0))
     strides = p.choice((contiguous(shape), (*[0] * len(batch), 0, 1), (*[0] * len(batch), 1, 0), (0,) * len(shape)))
     acc = i32 if type_ in (u8, u16) else SUMS.get(type_, type_)
@@ -88,40 +65,6 @@ def strided_products(p: Problem) -> Any:
         select.plan_fp16x2(shape, k, a, b, device)
     elif way == "wgmma":
         select.plan_wgmma(shape, k, a, b, type_, device, epilogue)
-
-
-def strided_factorisations(p: Problem) -> Any:
-    """Factorisations of matrices of any layout."""
-    device, type_ = planning.backend().capability, type_of(p, ("f4", "f8", "c8", "c16"))
-    largest = p.choice((5, 33, 130, 700, 3000, 10_000))
-    least = p.choice((1, largest // 8))
-    m, n = (p.choice([each for each in ORDERS if least <= each <= largest]) for _ in range(2))
-    batch = p.choice(((), (), (1,), (3,), (2, 3), (100,)) if largest <= 700 else ((), (), (3,)))
-    has_vectors, mode = p.chance(50), p.choice(("reduced", "complete", "r", "raw"))
-
-    def operand(*shape: int) -> Operand:
-        matrices = _matrices(p, type_, (*batch, *shape))
-        return Operand(type_, matrices.strides, matrices.alignment)
-
-    square, tall = (*batch, n, n), (*batch, m, n)
-    plans = {
-        "cholesky": lambda: lapack.plan_cholesky(square, operand(n, n), device),
-        "solve": lambda: lapack.plan_solve((*batch, n, m), operand(n, n), operand(n, m), device),
-        "invert": lambda: lapack.plan_invert(square, operand(n, n), device),
-        "lu": lambda: lapack.plan_lu(tall, operand(m, n), device),
-        "slogdet": lambda: lapack.plan_slogdet(square, operand(n, n), device),
-        "qr": lambda: lapack.plan_qr(tall, operand(m, n), device, mode),
-    }
-    if n <= 32 and m <= 32:
-        plans["eigh"] = lambda: spectrum.plan_eigh(square, operand(n, n), device, has_vectors=has_vectors)
-        plans["svd"] = lambda: spectrum.plan_svd(tall, operand(m, n), device, has_vectors=has_vectors)
-    if symmetric.is_possible(type_, math.prod(batch), n, device):
-        plans["symmetric"] = lambda: symmetric.plan(square, operand(n, n), device, has_vectors=has_vectors)
-    if not batch and pivoted.is_possible(type_, (m, n), device):
-        plans["pivoted"] = lambda: pivoted.plan((m, n), operand(m, n), device, mode)
-    name = p.choice(tuple(plans))
-    p.text = f"{name} {type_} {batch} {m} {n} {mode} {has_vectors}"
-    plans[name]()
 
 
 MMA_FIELDS = {

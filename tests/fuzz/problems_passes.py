@@ -7,24 +7,15 @@ from typing import Any
 import oxinp as np
 from oxinp._kernels.elementwise import plan as elementwise
 from oxinp._kernels.gemm.operand import contiguous
-from oxinp._kernels.plan import ALIGNMENT
-from oxinp._kernels.problem import Instr, Operand, Output, ReduceOp, ScalarOperand
+from oxinp._kernels.problem import Operand, Output, ScalarOperand
 from oxinp._kernels.reduce import plan as reduce
-from oxinp._kernels.reduce.operators import (
-    add,
-    compensated_sum,
-    extremum_at,
-    extremum_of_bytes,
-    product,
-    scannable,
-    starting,
-)
+from oxinp._kernels.reduce.operators import extremum_at, scannable
 from oxinp._kernels.scan import plan as scan
 from oxinp._kernels.sort import count, search
 from oxinp._kernels.sort import plan as sort
-from oxinp._ptx.types import Type, c64, c128, f32, f64, i64, u32, u64
+from oxinp._ptx.types import f32, f64, i64, u32, u64
 from tests.fuzz import planning
-from tests.fuzz.operand import ALIGNMENTS, joined, strides_of, type_of
+from tests.fuzz.operand import ALIGNMENTS, chain_of, operator_of, strides_of, type_of
 from tests.fuzz.problem import HUGE_SIZE, Problem
 
 
@@ -41,10 +32,10 @@ def strided_passes(p: Problem) -> Any:
         ScalarOperand(type_) if p.chance(10) else Operand(type_, _moves(p, shape), p.choice(ALIGNMENTS))
         for _ in range(p.choice((1, 1, 2, 4, 12)))
     ]
-    total, instrs = _chain(p, type_, len(inputs))
+    total, instrs = chain_of(p, type_, len(inputs))
     kept = tuple(n for axis, n in enumerate(shape) if axis not in axes)
     output, reduced = (Operand(type_, strides_of(p, extents)) for extents in (shape, kept))
-    op = _operator(p, type_)
+    op = operator_of(p, type_)
     way = p.choice(("chain", "reduction", "extremum", "scan", "choose"))
     p.text = f"{way} {shape} {axes} {op.name} {inputs} {instrs}"
     if way == "chain":
@@ -60,69 +51,6 @@ def strided_passes(p: Problem) -> Any:
         elementwise.choose(shape, inputs, instrs, [Output(total, output)])
         reduce.choose(shape, axes, inputs, instrs, total, op, reduced, device)
         scan.choose(shape, axes[0], inputs, instrs, total, scannable(op), output, device)
-
-
-def _chain(p: Problem, type_: Type, count: int) -> tuple[int, list[Instr]]:
-    """Return instructions that join so many inputs, and the number of the value that they make."""
-    total, instrs = 0, []
-    for number in range(1, count):
-        instrs.append(Instr(joined, type_, (total, number)))
-        total = count + number - 1
-    if p.chance(15):
-        instrs.append(Instr(_numbered, type_, (total,)))
-        total = count + len(instrs) - 1
-    return total, instrs
-
-
-def _multiplied(k: Any, x: Any, y: Any) -> Any:
-    del k
-    return x * y
-
-
-def _numbered(k: Any, index: Any, x: Any) -> Any:
-    return joined(k, k.cast(index, x.type), x)
-
-
-_numbered.wants_index = True  # type: ignore[attr-defined]
-
-
-def _operator(p: Problem, type_: Type) -> ReduceOp:
-    """Return an operator that combines elements of a type."""
-    if type_.nbytes == 1 and p.chance(50):
-        return extremum_of_bytes(type_, 0 if type_.kind == "u" else -128, is_max=p.chance(50))
-    if type_.is_complex and p.chance(40):
-        return ReduceOp("prod", type_, 1, _multiplied)
-    if type_ in (f32, f64, c64, c128):
-        if p.chance(40) and not type_.is_complex:
-            return product(type_)
-        op = compensated_sum(type_)
-        return starting(op) if p.chance(50) else op
-    return ReduceOp("sum", type_, 0, add)
-
-
-def lines(p: Problem) -> Any:
-    """Chains and reductions of one dimension, of one size after the other, as far as it takes arithmetic alone."""
-    device, type_ = planning.backend().capability, type_of(p, ("i1", "u2", "i4", "u8", "f4", "f8"))
-    count = p.choice((1, 1, 2, 3))
-    total, instrs = _chain(p, type_, count)
-    chain = elementwise.Elementwise([(type_, True)] * count, instrs, [(total, type_)])
-    op = p.choice((_operator(p, type_), extremum_at(type_, 0, is_max=True)))
-    result = i64 if op.wants_index else type_
-    reduction = reduce.Reduction([(type_, True)] * count, instrs, total, op, result)
-    for _ in range(24):
-        size = p.choice((0, 1, 2, 100, 100, 1000, 6000, 1 << 20, 50_000_000, 1 << 31, 1 << 33))
-        steps = tuple(p.choice((1, 1, 1, 0, 2, -1, 1000, -3)) for _ in range(1 + count))
-        alignments = tuple(p.choice((ALIGNMENT, ALIGNMENT, 8)) for _ in steps)
-        p.text = f"{type_} {op.name} {size} {steps} {alignments}"
-        operands = [Operand(type_, (step,), each) for step, each in zip(steps, alignments, strict=True)]
-        if p.chance(50):
-            chain.plan_line(size, (steps[0] or 1, *steps[1:]), alignments, device)
-            chain.plan_known((size,), operands, device)
-            continue
-        given, output = operands[1:], Operand(result, ())
-        reduction.line_again(size, steps[1:], alignments[1:], device.num_sms)
-        reduction.plan_again((size,), (0,), given, output, device)
-        reduction.plan((size,), (0,), given, output, device)
 
 
 def _moves(p: Problem, shape: tuple[int, ...]) -> tuple[int, ...]:
