@@ -61,6 +61,11 @@ def chain_of(p: Problem, type_: Type, count: int) -> tuple[int, list[Instr]]:
     return total, instrs
 
 
+def squared(k: Any, x: Any) -> Any:
+    """Return a value times itself, as an instruction computes it."""
+    return _multiplied(k, x, x)
+
+
 def _multiplied(k: Any, x: Any, y: Any) -> Any:
     del k
     return x * y
@@ -94,7 +99,9 @@ def matrices_of(p: Problem, type_: Type, shape: tuple[int, ...]) -> Matrices:
     run, lines = (rows, columns) if is_transposed else (columns, rows)
     pitch = run + (p.choice((1, 4, 8, 16)) if p.chance(25) else 0)
     own = (1, pitch) if is_transposed else (pitch, 1)
+    if 1 in (rows, columns) and p.chance(30):  # of an axis of one element the stride is any number
+        own = (pitch, 7) if columns == 1 else (7, 1)
     kept = tuple(1 if p.chance(20) else n for n in batch)
     order = strides_of(p, kept)
     moves = tuple(step * lines * pitch if n > 1 else 0 for n, step in zip(kept, order, strict=True))
-    return Matrices(type_, (*moves, *own), p.choice((ALIGNMENT, ALIGNMENT, ALIGNMENT, 16, type_.nbytes)))
+    return Matrices(type_, (*moves, *own), p.choice((ALIGNMENT, ALIGNMENT, ALIGNMENT, 16, type_.parts[0].nbytes)))

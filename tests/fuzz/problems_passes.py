@@ -65,11 +65,14 @@ def sorted_rows(p: Problem) -> Any:
     num_rows, length = p.shape(2, most=p.choice((1 << 20, 1 << 27, HUGE_SIZE)))
     if p.chance(30):
         num_rows, length = p.choice((1, 1 << 18)), p.shape(1, most=HUGE_SIZE)[0]
+    elif p.chance(50):  # what a block sorts
+        num_rows = p.choice((1, 5, 3000))
+        length = p.choice((65, 100, 256, 600, 1024, 1500, 2048, 2049, 3000, 4096, 4097, 6000, 8192, 10_000))
     is_descending, is_right = p.chance(30), p.chance(50)
     p.text = f"{type_} {num_rows} {length} {is_descending}"
     if not num_rows * length:
         return
-    way = p.choice(("sort", "argsort", "pairs", "search", "count", "specs"))
+    way = p.choice(("sort", "sort", "argsort", "pairs", "search", "searches", "count", "specs"))
     key = p.choice((u32, u64))
     if way == "sort":
         tile = p.choice((None, None, sort.TILES[type_.nbytes, 0]))
@@ -80,6 +83,9 @@ def sorted_rows(p: Problem) -> Any:
         sort.sort_pairs(length, key, p.choice((None, u32, u64)), device)
     elif way == "search":
         search.search(length, num_rows, type_, device, is_right=is_right)
+    elif way == "searches":  # of so many values that a tree is made
+        sizes = p.choice((200, 5000, 100_003, 1 << 20, 1 << 24)), p.choice((1 << 20, 1 << 22, 1 << 24))
+        search.search(*sizes, type_, device, is_right=is_right)
     elif way == "count":
         count.count(length, num_rows, p.choice((f32, f64)), p.choice((f32, f64)), device, is_uniform=p.chance(50))
     else:
