@@ -82,8 +82,8 @@ def operator_of(p: Problem, type_: Type) -> ReduceOp:
     """Return an operator that combines elements of a type."""
     if type_.nbytes == 1 and p.chance(50):
         return extremum_of_bytes(type_, 0 if type_.kind == "u" else -128, is_max=p.chance(50))
-    if type_.is_complex and p.chance(40):
-        return ReduceOp("prod", type_, 1, _multiplied)
+    if type_.is_complex and p.chance(50):
+        return ReduceOp("prod", type_, 1, _multiplied) if p.chance(70) else ReduceOp("sum", type_, 0, add)
     if type_ in (f32, f64, c64, c128):
         if p.chance(40) and not type_.is_complex:
             return product(type_)

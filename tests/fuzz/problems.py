@@ -20,6 +20,7 @@ from tests.fuzz import (
     problems_sequences,
     problems_sized,
     problems_strides,
+    problems_workspace,
 )
 from tests.fuzz.problem import Problem
 
@@ -46,6 +47,7 @@ FAMILIES: dict[str, Callable[[Problem], Any]] = {
         problems_factorisations.strided_factorisations,
         problems_factorisations.many_bands,
         problems_factorisations.tall_inner_products,
+        problems_workspace.smaller_workspaces,
         problems_strides.indexed_elements,
         problems_strides.grouped_elements,
         problems_rows.row_programs,
@@ -84,6 +86,7 @@ _OF_KERNELS = (
     problems_rows,
     problems_sized,
     problems_strides,
+    problems_workspace,
 )
 OF_KERNELS = frozenset(
     {name for name, function in FAMILIES.items() if function.__module__ in [each.__name__ for each in _OF_KERNELS]}

@@ -21,13 +21,13 @@ from tests.fuzz.problem import Problem
 if TYPE_CHECKING:
     from oxinp._kernels.choice import Choice
 
-MOST_PROBLEMS = 24
+MOST_PROBLEMS = (24, 24, 80)
 FAR = 1 << 31
 TYPES = ("i1", "u2", "i4", "u8", "f2", "f4", "f8", "c8", "c16")
 SIZES = (0, 1, 2, 3, 100, 100, 101, 1000, 3000, 4000, 5000, 6000, 100_003, 1 << 20, 50_000_000, 1 << 31, 1 << 33)
 NEAR = (3001, 3500, 4000, 4100, 5000, 6000, 8190)
 ROWS = (1, 2, 9, 40, 64, 700, 3000, 100_003)
-NUM_WAYS = 17  # of `_matrix_steps`
+NUM_WAYS = 18  # of `_matrix_steps`
 COLUMNS = (1, 2, 3, 31, 32, 48, 64, 96, 100, 101, 128, 301, 1008, 100_003)
 
 
@@ -98,13 +98,15 @@ def lines(p: Problem) -> None:
     """Chains and reductions of one dimension."""
     drawn, device = _Chain.drawn(p), _device(p)
     chain, reduction = drawn.elementwise(), drawn.reduction()
-    some = [p.choice(SIZES) for _ in range(3)]
-    for _ in range(MOST_PROBLEMS):
-        size = p.choice(some) if p.chance(50) else p.choice(SIZES)
-        steps = tuple(
-            p.choice((1, 1, 1, 1, 0, 2, -1, -1, 1000, -3, FAR // (size or 1))) for _ in range(1 + drawn.count)
-        )
-        alignments = _alignments(p, drawn.type, len(steps))
+    if p.chance(5):  # without arrays there is no line
+        alone = reduce.Reduction([(drawn.type, False)], (), 0, drawn.op, drawn.result)
+        assert alone.line_again(p.choice(SIZES), (), (), device.num_sms) is None
+    some = [_line_steps(p, drawn) for _ in range(p.choice((1, 3, 20)))]
+    if p.chance(50):
+        some = [(steps, some[0][1]) for steps, _ in some]
+    sizes = p.choice((SIZES, NEAR))
+    for _ in range(p.choice(MOST_PROBLEMS)):
+        size, (steps, alignments) = p.choice(sizes), p.choice(some)
         p.text = f"{drawn} {size} {steps} {alignments}"
         operands = drawn.operands(tuple((step,) for step in steps), alignments)
         if p.chance(50):
@@ -126,7 +128,7 @@ def _matrix_steps(shape: tuple[int, int], pitch: int) -> tuple[tuple[int, int], 
     """Return strides of operands of which most go along their rows."""
     return (
         *[(pitch, 1)] * 6, (0, 1), (0, 1), (512, 1), (1, 0), (512, 0), (0, 0), (1, shape[0]), (-pitch, 1), (1, 1),
-        (pitch, 2), (shape[1], 1),
+        (pitch, 2), (shape[1], 1), (pitch, -1),
     )  # fmt: skip
 
 
@@ -138,7 +140,7 @@ def matrices(p: Problem) -> None:
     places = [p.integer(0, NUM_WAYS - 1) for _ in range(drawn.count)]
     some = [_alignments(p, drawn.type, 1 + drawn.count) for _ in range(2)]
     apart = p.choice((0, 4, 4, 16, 1, 1200, FAR))
-    for _ in range(MOST_PROBLEMS):
+    for _ in range(p.choice(MOST_PROBLEMS)):
         shape, alignments = (p.choice(ROWS), COLUMNS[p.choice(ways)]), p.choice(some)
         pitch = shape[1] + (apart if apart < FAR else FAR // shape[0])
         if p.chance(20):

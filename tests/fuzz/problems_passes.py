@@ -24,8 +24,9 @@ def strided_passes(p: Problem) -> Any:
     device, shape = planning.backend().capability, p.shape(most=p.choice((1 << 20, 1 << 28, HUGE_SIZE)))
     if p.chance(12):
         shape = tuple(0 if p.chance(40) else n for n in shape)
-    if p.chance(10):  # narrow
-        shape = (p.choice((1 << 20, 3 << 18, 1 << 24, 10_000)), p.choice((2, 3, 5, 8)))
+    if p.chance(15):  # narrow, or few long rows
+        shape = (p.choice((1 << 20, 3 << 18, 1 << 24, 10_000)), p.choice((2, 3, 5, 8, 64, 128, 300)))
+        shape = shape if p.chance(80) else shape[::-1]
     type_ = type_of(p, ("i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", "c8", "c16"))
     axes = tuple(sorted(p.draw.sample(range(len(shape)), p.choice((1, 1, p.integer(1, len(shape)))))))
     inputs: list[Operand | ScalarOperand] = [
@@ -34,7 +35,7 @@ def strided_passes(p: Problem) -> Any:
     ]
     total, instrs = chain_of(p, type_, len(inputs))
     kept = tuple(n for axis, n in enumerate(shape) if axis not in axes)
-    output, reduced = (Operand(type_, strides_of(p, extents)) for extents in (shape, kept))
+    output, reduced = (Operand(type_, _targets(p, extents)) for extents in (shape, kept))
     op = operator_of(p, type_)
     way = p.choice(("chain", "reduction", "extremum", "scan", "choose"))
     p.text = f"{way} {shape} {axes} {op.name} {inputs} {instrs}"
@@ -56,7 +57,16 @@ def strided_passes(p: Problem) -> Any:
 def _moves(p: Problem, shape: tuple[int, ...]) -> tuple[int, ...]:
     """Return strides of an input: of any order, reversed, broadcast."""
     strides = contiguous(shape) if p.chance(50) else strides_of(p, shape)
+    if p.chance(20):  # one row, one element of each row, or one element for all
+        kept = p.integer(0, len(shape))
+        return (0,) * kept + strides[kept:] if p.chance(50) else strides[:kept] + (0,) * (len(shape) - kept)
     return tuple(p.choice((step, step, step, step, step, -step, 0)) for step in strides)
+
+
+def _targets(p: Problem, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return strides of an output: of any order, padded or reversed."""
+    strides = strides_of(p, shape) if p.chance(70) else tuple(2 * step for step in contiguous(shape))
+    return tuple(-step if p.chance(8) else step for step in strides)
 
 
 def sorted_rows(p: Problem) -> Any:
