@@ -110,8 +110,8 @@ def test_offsets_of_the_last_block_that_32_bits_do_not_hold_are_found(bits):
 
 
 def test_what_traces_kernels_is_no_planning(tmp_path):
-    package = tmp_path / "kernels"
-    package.mkdir()
+    package = tmp_path / "lib" / "kernels"
+    package.mkdir(parents=True)
     module = package / "one.py"
     module.write_text(
         "def plan(n):\n    return shared(n), make(n)\n"
@@ -119,12 +119,17 @@ def test_what_traces_kernels_is_no_planning(tmp_path):
         "@retraceable\ndef make(n):\n    k = start(shared(n))\n    return lambda k: body(k)\n"
         "def start(n):\n    return n\n"
         "def body(k: Builder):\n    return _Tile(k).load()\n"
-        "class _Tile:\n    def __init__(self, k: Builder):\n        self.k = k\n    def load(self):\n        return 1\n"
+        "class _Tile:\n    def __init__(self, k: Builder):\n        self.k = k\n"
+        "    def load(self):\n        return _nbytes()\n"
+        "class _Wide(_Tile):\n    def widen(self):\n        return 2\n"
+        "def _nbytes():\n    return 4\n"
     )
-    tracing = Tracing(package, "kernels")
+    (tmp_path / "lib" / "other.py").write_text("def told(x):\n    return x._nbytes\n")
+    tracing = Tracing(tmp_path / "lib", "lib.kernels")
     lines = {"plan": 1, "shared": 3, "make": 5, "start": 9, "body": 11, "__init__": 14, "load": 16, "<lambda>": 8}
+    lines |= {"widen": 19, "_nbytes": 21}
     found = {name for name, line in lines.items() if tracing.is_tracing(str(module), line, name)}
-    assert found == {"make", "start", "body", "__init__", "load", "<lambda>"}
+    assert found == {"make", "start", "body", "__init__", "load", "<lambda>", "widen", "_nbytes"}
 
 
 def _decide(x, y=None):
