@@ -47,6 +47,7 @@ FAMILIES: dict[str, Callable[[Problem], Any]] = {
         problems_factorisations.strided_factorisations,
         problems_factorisations.many_bands,
         problems_factorisations.tall_inner_products,
+        problems_factorisations.matrix_functions,
         problems_workspace.smaller_workspaces,
         problems_strides.indexed_elements,
         problems_strides.grouped_elements,

@@ -6,7 +6,17 @@ import math
 from typing import Any
 
 from oxinp._kernels import workspace
-from oxinp._kernels.lapack import banded_cholesky, inner_products, ldl, pivoted, spectrum, symmetric
+from oxinp._kernels.lapack import (
+    banded_cholesky,
+    conquer,
+    exponential,
+    hessenberg,
+    inner_products,
+    ldl,
+    pivoted,
+    spectrum,
+    symmetric,
+)
 from oxinp._kernels.lapack import plan as lapack
 from oxinp._kernels.lapack.diagonal import STATUS_NBYTES
 from oxinp._kernels.plan import Plan
@@ -167,3 +177,26 @@ def tall_inner_products(p: Problem) -> Any:
     plan = inner_products.plan(rows, columns, others, device)
     nbytes = inner_products.spec_of(columns, device).size * f64.nbytes
     perform(plan, nbytes, rows * columns * f64.nbytes, rows * others * f64.nbytes)
+
+
+def matrix_functions(p: Problem) -> Any:
+    """Exponentials, Hessenberg matrices and spectra of tridiagonal ones."""
+    device, type_ = planning.backend().capability, type_of(p, ("f4", "f8", "c8", "c16"))
+    order, count = p.choice((3, 5, 16, 33, 64, 130, 300, 1000)), p.choice((1, 1, 3, 40))
+    settings = p.choice(("auto", "native", "tf32")), p.choice((0, 1 << 28))
+    way = p.choice(("powers", "polynomial", "hessenberg", "tridiagonal"))
+    p.text = f"{way} {type_} {count} {order} {settings}"
+    shape, nbytes = (count, order, order), count * order * order * type_.nbytes
+    if way == "powers":
+        plan = exponential.plan_powers(shape, type_, device, settings)
+        perform(plan, nbytes, nbytes, nbytes, 4 * f64.nbytes, nbytes, num_outputs=4)
+    elif way == "polynomial":
+        plan = exponential.plan_polynomial(shape, type_, device, p.integer(0, 5), p.integer(0, 5), settings)
+        perform(plan, nbytes, *[nbytes] * 4)
+    elif way == "hessenberg" and hessenberg.is_possible(type_, order, device):
+        hessenberg.plan_reduce(order, Operand(type_, p.choice(((order, 1), (1, order))), type_.nbytes), device)
+    elif way == "tridiagonal":
+        real, padded = type_.parts[0], conquer.tree(order).padded
+        plan = conquer.plan(real, count, order, device)
+        sizes = [count * n * real.nbytes for n in (padded, padded * padded, order, order)]
+        perform(plan, *sizes, num_outputs=2)
