@@ -28,7 +28,7 @@ SIZES = (0, 1, 2, 3, 100, 100, 101, 1000, 3000, 4000, 5000, 6000, 100_003, 1 << 
 NEAR = (3001, 3500, 4000, 4100, 5000, 6000, 8190)
 ROWS = (1, 2, 9, 40, 64, 700, 3000, 100_003)
 NUM_WAYS = 18  # of `_matrix_steps`
-COLUMNS = (1, 2, 3, 31, 32, 48, 64, 96, 100, 101, 128, 301, 1008, 100_003)
+COLUMNS = (1, 2, 3, 31, 32, 48, 64, 96, 100, 101, 128, 301, 1008, 100_003, 1 << 21)
 
 
 def _steadily(choice: Choice) -> Any:
@@ -90,7 +90,7 @@ def _hold(again: Any, wanted: Plan) -> None:
 
 def _line_steps(p: Problem, drawn: _Chain) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return strides and alignments of an output and of inputs of one dimension."""
-    steps = tuple(p.choice((1, 1, 1, 1, 0, 2, -1, -1, 1000, -3, 1 << 20)) for _ in range(1 + drawn.count))
+    steps = tuple(p.choice((1, 1, 1, 1, 0, 2, 3, 5, 7, -1, -1, 1000, -3, 1 << 20)) for _ in range(1 + drawn.count))
     return steps, _alignments(p, drawn.type, len(steps))
 
 
@@ -101,7 +101,7 @@ def lines(p: Problem) -> None:
     if p.chance(5):  # without arrays there is no line
         alone = reduce.Reduction([(drawn.type, False)], (), 0, drawn.op, drawn.result)
         assert alone.line_again(p.choice(SIZES), (), (), device.num_sms) is None
-    some = [_line_steps(p, drawn) for _ in range(p.choice((1, 3, 20)))]
+    some = [_line_steps(p, drawn) for _ in range(p.choice((1, 3, 40)))]
     if p.chance(50):
         some = [(steps, some[0][1]) for steps, _ in some]
     sizes = p.choice((SIZES, NEAR))

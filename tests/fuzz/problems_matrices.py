@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from oxinp._kernels import workspace
 from oxinp._kernels.gemm import select
 from oxinp._kernels.gemm.catalog import SUMS, mma_specs
 from oxinp._kernels.gemm.epilogue import Epilogue, bind, scaled, subtracted
@@ -70,7 +71,8 @@ def _epilogue(p: Problem, acc: Type, shape: tuple[int, ...]) -> Epilogue | None:
 
 def strided_products(p: Problem) -> Any:
     """Products by every family of kernels that takes them, or none, of matrices of any layout."""
-    device, way = planning.backend().capability, p.choice(("steps", "steps", *WAYS))
+    device: Any = planning.backend().capability
+    device, way = workspace.Sparing(device) if p.chance(8) else device, p.choice(("steps", "steps", *WAYS))
     dtypes, batches, ranges = WAYS[way]
     type_, batch, sides = type_of(p, dtypes), p.choice(batches), p.choice(ranges)
     second = type_ if p.chance(90) else type_of(p)

@@ -16,7 +16,7 @@ from tests.fuzz import planning
 from tests.fuzz.operand import ALIGNMENTS, joined, perform, strides_of, type_of
 from tests.fuzz.problem import Problem
 
-KEPT = ((), (1,), (2,), (40,), (132,), (5000,), (7, 20), (1, 300), (2, 1, 3))
+KEPT = ((), (1,), (2,), (32,), (36,), (40,), (132,), (5000,), (7, 20), (1, 300), (2, 1, 3))
 ROWS = (
     (1,), (2,), (33,), (64,), (1000,), (1024,), (4096,), (5000,), (16_384,), (16_388,), (32_768,), (40_000,), (65_536,),
     (100_003,), (1 << 18,), (1 << 20,), (3_000_001,), (1 << 22,), (20, 50), (64, 256), (512, 512), (3, 1),
@@ -40,7 +40,8 @@ class _Rows:
         dense = tuple(math.prod(self.shape[i + 1 :]) for i in range(len(self.shape)))
         along = dense[len(self.kept) :]
         strides = self.p.choice((
-            dense, dense, dense, dense, whole, (*dense[: len(self.kept)], *nothing), ((0,) * len(self.kept)) + along,
+            dense, dense, dense, dense, whole, (*dense[: len(self.kept)], *nothing),
+            (0,) * len(self.shape), ((0,) * len(self.kept)) + along,
             tuple(2 * step for step in dense), (*dense[: len(self.kept)], *(-step for step in along)),
         ))  # fmt: skip
         reach = sum((n - 1) * abs(step) for n, step in zip(self.shape, strides, strict=True))

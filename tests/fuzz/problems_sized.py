@@ -148,7 +148,7 @@ def _panels(p: Problem) -> None:
 
 
 def _krylov_steps(p: Problem) -> None:
-    count, steps = p.choice((1, 20, 64)), p.choice((1, 2, 4))
+    count, steps = p.choice((1, 20, 64, 120, 500)), p.choice((1, 2, 3))
     spec = sparse.arnoldi_s_step.dots_spec(
         p.choice((f32, f64)), steps, p.choice((1, steps)), count, planning.backend().capability.max_shared_nbytes
     )

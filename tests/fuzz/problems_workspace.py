@@ -21,6 +21,8 @@ class _Made:
         self.p, self.scratch = p, Scratch()
         self.outputs = [p.choice((0, *NBYTES)) for _ in range(p.choice((0, 1, 2)))]
         self.arrays = [(self.scratch.take(n), n) for n in (p.choice(NBYTES) for _ in range(p.choice((0, 1, 3, 6))))]
+        if p.chance(30):  # of a plan within, whose arrays are unknown
+            self.arrays += [(self.scratch.take_of(Plan((), n)), n) for n in (p.choice(NBYTES),)]
         self.places = self.arrays + [(Argument(f"out{i}"), n) for i, n in enumerate(self.outputs) if n]
         self.written: list[tuple[Argument, int]] = []
 
