@@ -84,7 +84,7 @@ def strided_products(p: Problem) -> Any:
     setting, nbytes = p.choice(("auto", "auto", "native", "tf32")), p.choice((4 << 30, 1 << 28, 1 << 24, 0))
     acc = i32 if type_ in (u8, u16) else SUMS.get(type_, type_)
     out = type_ if p.chance(85) else p.choice((acc, c64))
-    epilogue = _epilogue(p, acc, shape)
+    epilogue = _epilogue(p, c64 if way in ("steps", "wgmma") and p.chance(8) else acc, shape)
     p.text = f"{way} {shape} {k} {a} {b} {setting} {nbytes} {epilogue and epilogue.inputs}"
     if way == "steps":
         select.plan_steps(shape, k, a, b, out, device, setting, nbytes, epilogue)
@@ -168,7 +168,7 @@ def kernel_specs(p: Problem) -> Any:
         strides = p.choice((None, (8192, 1 << 14, 1 << 14)))
         wgmma_kernel.plan(spec, p.choice((0, m)), n, depth, 132, strides, batch, split_k=p.choice((1, 4)))
     elif spec.epilogue is None:
-        batch = StridedBatch(3, 1 << 20, 0) if spec.is_batched else None
+        batch = StridedBatch(3, 1 << 20, 0, p.choice((1, 3))) if spec.is_batched else None
         mma_kernel.plan(spec, (m, n, depth), 132, (1 << 16, 1 << 16), batch)
 
 

@@ -107,7 +107,15 @@ def indexed_elements(p: Problem) -> Any:
         loops = [[loop[:2] for loop in each] for each in (outer, inner)]
         gather.take(loops[0], index[:2], loops[1], extent, type_, index_type, alignments[0], is_checked=is_checked)
     elif way == "take_along":
-        gather.take_along(outer, index, inner, extent, type_, index_type)
+        gather.take_along(
+            outer,
+            index,
+            inner if p.chance(50) else [],
+            extent,
+            type_,
+            index_type,
+            index_alignment=p.choice((1, 16, 256)),
+        )
     elif type_.kind != "p":  # truth values are not combined
         ordered.update(
             count, extent, index[1], type_, index_type, joined, device, is_scalar=is_scalar, is_sum=p.chance(50)

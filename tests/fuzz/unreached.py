@@ -8,11 +8,13 @@ REASONS: dict[str, tuple[str, ...]] = {
     "planners have divided what is larger, and refused what has no elements, before they ask; other callers are told": (
         "blas3/trsm.py plan: never false: 1 <= order <= length(spec.type) | if not 1 <= order <= length(spec.type):",
         "blas3/trsm_dmma.py plan: never false: 1 <= order <= LENGTH | if not 1 <= order <= LENGTH:",
-        "gemm/sm90_wgmma/kernel.py plan: never true: min(m, n, depth) < 1 | if min(m, n, depth) < 1:",
-        "gemm/sm90_wgmma/kernel.py plan: never true: shortest < per_tile | if shortest < per_tile:",
         (
             "lapack/lu_panel.py block_height: never true: num_rows > most_rows(type, device) | if num_rows > "
             "most_rows(type, device):"
+        ),
+        (
+            "sort/bitonic.py spec_of: never false: bits <= MAX_BITS | return BitonicSpec(type_, bits) if "
+            "type_.nbytes == u32.nbytes and bits <= MAX_BITS else None"
         ),
     ),
     "operations without elements are done before anybody plans them; loops of kernels are none then": (
@@ -32,8 +34,13 @@ REASONS: dict[str, tuple[str, ...]] = {
             "Planner.kernel) or Plan(())"
         ),
     ),
+    "parameters of operators are scalars, which a type checker is not told": (
+        (
+            "reduce/passes.py Passes.joining: never false: spec | parameters = [(spec.type, False) for spec in "
+            "self.inputs[len(self.inputs) - op.num_parameters :] if spec]"
+        ),
+    ),
     "a way that tests and timings choose, beside the one that is used": (
-        "gemm/sm90_wgmma/kernel.py plan: never true: strides_nbytes is None | if strides_nbytes is None:",
         (
             "index/buckets.py group: never true: items or spec.items | spec = spec.replace(items=items or "
             "spec.items, wraps=wraps)"
@@ -59,8 +66,15 @@ REASONS: dict[str, tuple[str, ...]] = {
             "random/shuffle.py plan: never true: range_bits or RANGE_BITS | range_bits = max(range_bits or "
             "RANGE_BITS, num_steps.bit_length() - MOST_RANGE_BITS)"
         ),
+        (
+            "index/grouped_take.py take: never true: tiles_each or TILES_EACH | parts = -(-num_tiles // "
+            "(tiles_each or TILES_EACH))"
+        ),
     ),
     "what makes tables runs when its module is imported, before anybody looks": (
         "random/variates.py _variates: never entered",
+    ),
+    "sums of fewer updates than pay are those of tests": (
+        "index/sums.py add: never false: most | parts = (WHOLE, CUT) if most else (WHOLE,)",
     ),
 }
