@@ -53,6 +53,7 @@ FAMILIES: dict[str, Callable[[Problem], Any]] = {
         problems_strides.grouped_elements,
         problems_rows.row_programs,
         problems_passes.strided_passes,
+        problems_passes.repeated_rows,
         problems_again.planned_again,
         problems_passes.sorted_rows,
         problems_matrices.kernel_specs,

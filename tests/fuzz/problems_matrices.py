@@ -25,7 +25,7 @@ from oxinp._kernels.gemm.sm90_wgmma.store import (
 )
 from oxinp._kernels.gemm.variant import Variant
 from oxinp._kernels.plan import ALIGNMENT
-from oxinp._kernels.problem import Instr
+from oxinp._kernels.problem import Instr, ScalarOperand
 from oxinp._ptx.types import Type, bf16, c64, c128, f16, f32, f64, i8, i32, u8, u16
 from tests.fuzz import planning
 from tests.fuzz.operand import matrices_of, squared, strides_of, type_of
@@ -57,6 +57,11 @@ def _long(type_: Type) -> Epilogue:
     return Epilogue((), tuple(Instr(squared, type_, (i,)) for i in range(40)), 40)
 
 
+def _second(k: Any, x: Any, y: Any) -> Any:
+    del k, x
+    return y
+
+
 def _epilogue(p: Problem, acc: Type, shape: tuple[int, ...]) -> Epilogue | None:
     """Return what is made of sums: nothing, what is scaled and added to C of any layout, or what is long."""
     m, n = shape[-2:]
@@ -84,7 +89,9 @@ def strided_products(p: Problem) -> Any:
     setting, nbytes = p.choice(("auto", "auto", "native", "tf32")), p.choice((4 << 30, 1 << 28, 1 << 24, 0))
     acc = i32 if type_ in (u8, u16) else SUMS.get(type_, type_)
     out = type_ if p.chance(85) else p.choice((acc, c64))
-    epilogue = _epilogue(p, c64 if way in ("steps", "wgmma") and p.chance(8) else acc, shape)
+    epilogue = _epilogue(p, acc, shape)
+    if way in ("steps", "wgmma") and p.chance(8):
+        epilogue = Epilogue((ScalarOperand(c64),), (Instr(_second, c64, (0, 1)),), 2)
     p.text = f"{way} {shape} {k} {a} {b} {setting} {nbytes} {epilogue and epilogue.inputs}"
     if way == "steps":
         select.plan_steps(shape, k, a, b, out, device, setting, nbytes, epilogue)

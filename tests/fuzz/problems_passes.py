@@ -54,6 +54,16 @@ def strided_passes(p: Problem) -> Any:
         scan.choose(shape, axes[0], inputs, instrs, total, scannable(op), output, device)
 
 
+def repeated_rows(p: Problem) -> Any:
+    """Chains that give few long rows, all of which are the same."""
+    type_, shape, count = type_of(p, ("u1", "i4", "f4", "c16")), (p.choice((2, 5, 16, 17)), 1 << 21), p.choice((1, 2))
+    inputs = [Operand(type_, p.choice(((0, 1), (0, 0), (0, 2))), p.choice(ALIGNMENTS)) for _ in range(count)]
+    total, instrs = chain_of(p, type_, count)
+    output = Operand(type_, (shape[1] + p.choice((0, 16)), 1))
+    p.text = f"{type_} {shape} {inputs} {instrs}"
+    elementwise.plan(shape, inputs, instrs, [Output(total, output)], planning.backend().capability)
+
+
 def _moves(p: Problem, shape: tuple[int, ...]) -> tuple[int, ...]:
     """Return strides of an input: of any order, reversed, broadcast."""
     strides = contiguous(shape) if p.chance(50) else strides_of(p, shape)
