@@ -1,4 +1,8 @@
-"""Which branches of planners have been taken, by the interpreter's own trace: conditional jumps and where they led."""
+"""Which branches of planners have been taken, by the interpreter's own monitoring: conditional jumps, where they led.
+
+A branch is a direction of one condition: each operand of ``and`` and ``or`` is one by itself. That takes Python 3.12 or
+later: before, the operands of a condition have one place in the source, and one that was taken stands for all.
+"""
 
 import dis
 import functools
@@ -9,7 +13,7 @@ import pkgutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from types import CodeType, FrameType
+from types import CodeType
 from typing import Any, NamedTuple
 
 import oxinp._kernels
@@ -19,7 +23,7 @@ PACKAGE = oxinp._kernels
 COMPREHENSIONS = frozenset({"<genexpr>", "<listcomp>", "<dictcomp>", "<setcomp>"})
 ENTERED = "entered"
 LISTS = ("catalog", "flags")  # modules of Specs for tests, and of instructions: nobody plans there
-MONITORING: Any = getattr(sys, "monitoring", None)  # from Python 3.12 on, in a tenth of the time of a trace
+MONITORING: Any = getattr(sys, "monitoring", None)
 SEES_EACH = hasattr(getattr(MONITORING, "events", None), "BRANCH_LEFT")  # each direction by itself
 EVENTS = (
     []
@@ -35,11 +39,14 @@ class Missed(NamedTuple):
     line: int
     function: str
     never: str
+    condition: str = ""
 
     def place(self) -> str:
         """Return where it is, as `unreached.REASONS` names it: lines may be moved."""
         place = f"{self.filename.rsplit('_kernels/', 1)[-1]} {self.function}: never {self.never}"
-        return place if self.never == ENTERED else f"{place}: {linecache.getline(self.filename, self.line).strip()}"
+        if self.never == ENTERED:
+            return place
+        return f"{place}: {self.condition} | {linecache.getline(self.filename, self.line).strip()}"
 
 
 class Explained(NamedTuple):
@@ -100,42 +107,58 @@ def _traces(code: CodeType) -> bool:
     return _tracing().is_tracing(code.co_filename, code.co_firstlineno, code.co_name)
 
 
-class _Jump(NamedTuple):
-    """A conditional jump: where it goes if the condition holds, and if it does not; None for a failed assertion.
-
-    A condition may have several, with one place in the source: that of a loop is tested before it and after each round.
-    """
+class _Condition(NamedTuple):
+    """What is tested: a place in the source, which several jumps may have, as before a loop and after each round."""
 
     line: int
-    source: Any
+    text: str
+    place: Any
+
+
+class _Jump(NamedTuple):
+    """A conditional jump: where it goes if the condition holds, and if it does not; None for a failed assertion."""
+
+    condition: _Condition
     true: int | None
     false: int | None
 
 
-def _jumps(code: CodeType) -> dict[int, _Jump]:
-    """Return the conditional jumps of some code by offset."""
+def _condition(code: CodeType, place: Any) -> _Condition:
+    """Return the condition at a place in the source."""
+    if place is None or place.lineno is None:
+        return _Condition(code.co_firstlineno, "", place)
+    lines = [linecache.getline(code.co_filename, n).encode() for n in range(place.lineno, place.end_lineno + 1)]
+    lines[-1] = lines[-1][: place.end_col_offset]
+    lines[0] = lines[0][place.col_offset :]
+    return _Condition(place.lineno, " ".join(line.decode().strip() for line in lines), place)
+
+
+def _jumps(code: CodeType) -> list[tuple[int, _Jump]]:
+    """Return the conditional jumps of some code with their offsets."""
     instructions = list(dis.get_instructions(code))
     names = {instr.offset: instr.opname for instr in instructions}
-    found = {}
+    found = []
     for i, instr in enumerate(instructions):
         if "_IF_" not in instr.opname or i + 1 == len(instructions):
             continue
         if instructions[i - 1].opname == "WITH_EXCEPT_START":
             continue
+        condition = _condition(code, instr.positions)
         ways = [instr.argval, instructions[i + 1].offset]
         if "FALSE" in instr.opname or "NOT_NONE" in instr.opname:
             ways.reverse()
+        if "NONE" in instr.opname and "is not None" in condition.text:
+            ways.reverse()
         true, false = (None if names[way] in ("LOAD_ASSERTION_ERROR", "RERAISE") else way for way in ways)
-        line = instr.positions.lineno if instr.positions is not None else None
-        found[instr.offset] = _Jump(line or code.co_firstlineno, instr.positions, true, false)
+        found.append((instr.offset, _Jump(condition, true, false)))
     return found
 
 
-def _ways(code: CodeType) -> dict[tuple[int, int], tuple[int, str, Any]]:
-    """Return the line of each direction of a jump, what nobody saw if it was not taken, and the condition's place."""
+def _ways(code: CodeType) -> dict[tuple[int, int], tuple[_Condition, str]]:
+    """Return the condition of each direction of a jump, and what nobody saw of it if that was not taken."""
     return {
-        (offset, way): (jump.line, never, jump.source)
-        for offset, jump in _jumps(code).items()
+        (offset, way): (jump.condition, never)
+        for offset, jump in _jumps(code)
         for way, never in ((jump.true, "true"), (jump.false, "false"))
         if way is not None
     }
@@ -154,9 +177,6 @@ class Branches:
     def start(self) -> None:
         """Begin to collect."""
         self._planning = {_key(code) for filename in self.filenames for code in _planning(filename)}
-        if MONITORING is None:
-            sys.settrace(self._enter)
-            return
         MONITORING.use_tool_id(MONITORING.COVERAGE_ID, "branches of planners")
         for event in EVENTS:
             MONITORING.register_callback(MONITORING.COVERAGE_ID, event, self._take)
@@ -165,11 +185,8 @@ class Branches:
 
     def stop(self) -> None:
         """Stop collecting."""
-        if MONITORING is None:
-            sys.settrace(None)
-        else:
-            MONITORING.set_events(MONITORING.COVERAGE_ID, 0)
-            MONITORING.free_tool_id(MONITORING.COVERAGE_ID)
+        MONITORING.set_events(MONITORING.COVERAGE_ID, 0)
+        MONITORING.free_tool_id(MONITORING.COVERAGE_ID)
 
     def load(self, path: Path) -> None:
         """Add the branches that earlier runs have left in a file."""
@@ -193,13 +210,15 @@ class Branches:
                 missing = set(ways.values()) - {ways[pair] for pair in taken if pair in ways}
                 total += len(set(ways.values()))
                 count += len(missing)
-                for line, never, _ in missing:
-                    where = (line, never) if taken else (code.co_firstlineno, ENTERED)
-                    missed.add(Missed(filename, where[0], code.co_qualname, where[1]))
+                if missing and not taken:
+                    missed.add(Missed(filename, code.co_firstlineno, code.co_qualname, ENTERED))
+                    continue
+                for condition, never in missing:
+                    missed.add(Missed(filename, condition.line, code.co_qualname, never, condition.text))
         return sorted(missed), count, total
 
     def _take(self, code: CodeType, here: int, there: int) -> Any:
-        """Note a direction that is taken, from Python 3.12 on; return that no more is wanted, where that holds."""
+        """Note a direction that is taken; return that no more is wanted, where that holds."""
         known = self._kept.get(code)
         if known is None:
             key = _key(code)
@@ -212,42 +231,6 @@ class Branches:
             missing.remove((here, there))
         is_left = any(place == here for place, _ in missing) and not SEES_EACH
         return None if is_left else MONITORING.DISABLE
-
-    def _enter(self, frame: FrameType, event: str, argument: Any) -> Any:
-        del event, argument
-        code = frame.f_code
-        if code.co_filename not in self._names:
-            return None
-        if code not in self._kept:
-            self._kept[code] = self._tracer(code) if _key(code) in self._planning else None
-        tracer = self._kept[code]
-        if tracer is not None:
-            frame.f_trace_opcodes = True
-            frame.f_trace_lines = False
-        return tracer
-
-    def _tracer(self, code: CodeType) -> Any:
-        """Return what looks at each instruction of some code; None once everything in it has been taken."""
-        pairs = self._taken.setdefault(_key(code), set())
-        jumps = _jumps(code)
-        missing = set(_ways(code)) - pairs
-        last: dict[int, int] = {}
-
-        def trace(frame: FrameType, event: str, argument: Any) -> Any:
-            del argument
-            if event == "opcode":
-                here, identity = frame.f_lasti, id(frame)
-                before = last.pop(identity, None)
-                if before is not None and (before, here) in missing:
-                    pairs.add((before, here))
-                    missing.remove((before, here))
-                    if not missing:
-                        self._kept[code] = None
-                if here in jumps:
-                    last[identity] = here
-            return trace
-
-        return trace if missing else None
 
 
 def _key(code: CodeType) -> tuple[str, int, str]:

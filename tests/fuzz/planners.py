@@ -23,8 +23,9 @@ import numpy  # noqa: ICN001 - np is ours
 import scipy.sparse.linalg
 
 import oxinp as np
+from oxinp._core.lazy import rowwise
 from tests.fuzz import planning
-from tests.fuzz.branches import Branches, explain
+from tests.fuzz.branches import MONITORING, Branches, explain
 from tests.fuzz.draw import RandomDraw
 from tests.fuzz.problem import Problem
 from tests.fuzz.problems import FAMILIES, OF_KERNELS
@@ -71,6 +72,8 @@ def solve(seed: int, index: int, family: str) -> tuple[str, Exception | None]:
     backend = planning.backend()
     backend.word = problem.choice(WORDS.get(family, (0, 1, 2)))
     backend.launches_left, backend.random = planning.MAX_LAUNCHES, random.Random(f"{seed}/{index}/{family}")
+    backend.total_nbytes = planning.TOTAL_NBYTES
+    rowwise.is_patient = problem.chance(20)  # else rows are computed at once that are met once
     np.config.matmul_workspace = 4 << 30
     np.config.matmul = problem.choice(("auto", "auto", "native", "tf32"))
     np.config.floating_point_errors = problem.choice(("ignore", "ignore", "numpy"))
@@ -138,6 +141,8 @@ def main() -> int:
     parser.add_argument("--device", choices=list(planning.DEVICES), default="h200", help="what is planned for")
     parser.add_argument("--coverage", type=Path, help="list the branches that were not taken; keep the others here")
     arguments = parser.parse_args()
+    if arguments.coverage and MONITORING is None:
+        parser.error("--coverage takes Python 3.12 or later")
     np.config.backend, np.config.offload_threshold = "emulator", 0
     backend = planning.use(arguments.device)
     warnings.simplefilter("ignore")

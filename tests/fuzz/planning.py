@@ -85,6 +85,8 @@ class PlanningBackend(EmulatorBackend):
         How many more there may be.
     follows_blocks : bool
         Whether blocks are followed.
+    total_nbytes : int
+        How much memory there is.
     blocks : int
         Of how many launches a block has been followed, see `edges`.
     """
@@ -95,6 +97,7 @@ class PlanningBackend(EmulatorBackend):
         self._blocks: dict[int, int] = {}  # sizes by address, as the driver gave them
         self._held: dict[int, int] = {}  # and as they were asked for; nothing of what was let go
         self._uploaded: dict[int, np.ndarray] = {}  # what was uploaded, until something writes there
+        self.total_nbytes = TOTAL_NBYTES
         super().__init__(1 << 20)
         self.capability = capability
         self.word = 0
@@ -208,7 +211,7 @@ class PlanningBackend(EmulatorBackend):
 
     def _driver_allocate(self, nbytes: int) -> int:
         if nbytes > self._memory_info()[0]:
-            raise MemoryError(f"{nbytes} bytes of {TOTAL_NBYTES}")
+            raise MemoryError(f"{nbytes} bytes of {self.total_nbytes}")
         ptr = self._next
         self._next += -(-nbytes // _GAP) * _GAP + _GAP
         if self._next >> (ADDRESS_BITS - 1):
@@ -224,7 +227,12 @@ class PlanningBackend(EmulatorBackend):
         self._uploaded.pop(ptr, None)
 
     def _memory_info(self) -> tuple[int, int]:
-        return TOTAL_NBYTES - sum(self._blocks.values()), TOTAL_NBYTES
+        return self.total_nbytes - sum(self._blocks.values()), self.total_nbytes
+
+    def leave(self, nbytes: int) -> None:
+        """Have no more than so much memory left beside what is in use."""
+        self.pool.trim()
+        self.total_nbytes = min(TOTAL_NBYTES, sum(self._blocks.values()) + nbytes)
 
     def perform(self, plan: Plan, outputs: list[int], inputs: list[int], type_: Type) -> None:
         """Judge a plan that was asked for without a program, of arrays of so many elements of one type."""
@@ -237,17 +245,21 @@ class PlanningBackend(EmulatorBackend):
             ptr = pointers[argument.buffer] + argument.offset
             return ptr if argument.map is None else self.tensor_map(argument.map, ptr)
 
-        for step in in_order(plan.steps):
+        steps = list(in_order(plan.steps))
+        last = {step.kernel: step for step in steps if isinstance(step, Launch)}
+        for step in steps:
             if isinstance(step, Launch):
                 given = (*map(address, step.arguments), *step.constants)
-                self._judge(step.kernel, step.grid, given)
+                self._judge(step.kernel, step.grid, given, follows=last[step.kernel] is step)
             elif isinstance(step, Fill):
                 self.fill(address(step.target), step.byte, step.nbytes)
             elif isinstance(step, Copy):
                 self.copy(address(step.target), address(step.source), step.nbytes)
 
-    def _judge(self, kernel: Any, grid: tuple[int, int, int], parameters: tuple[Any, ...]) -> None:
-        """Raise where a device would refuse a launch."""
+    def _judge(
+        self, kernel: Any, grid: tuple[int, int, int], parameters: tuple[Any, ...], *, follows: bool = True
+    ) -> None:
+        """Raise where a device would refuse a launch; a plan's last launch of a kernel is followed for all of them."""
         self.launches += 1
         self.launches_left -= 1
         if self.launches_left < 0:
@@ -288,7 +300,7 @@ class PlanningBackend(EmulatorBackend):
                 low = -(1 << (bits - 1)) if param.type.kind == "i" else 0
                 if not low <= int(value) < low + (1 << bits):
                     raise ImpossiblePlanError(f"{what}: {param.name} is {value}")
-        if not self.follows_blocks:
+        if not (follows and self.follows_blocks):
             return
         x, y, z = (n - 1 for n in grid)
         drawn = self.random.randint(0, x), self.random.randint(0, y), self.random.randint(0, z)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy  # noqa: ICN001 - np is ours
 
 import oxinp as np
+from tests.fuzz import planning
 from tests.fuzz.draw import Draw
 
 BOOL, INTEGERS = ("?",), ("i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8")
@@ -57,6 +58,7 @@ EXTENTS = (
     (1 << 32) + 5,
 )
 MAX_SIZE = 1 << 28
+LEFT_NBYTES = 1 << 22  # at least, beside operands
 HUGE_SIZE = 1 << 33  # beyond what 32 bits index
 
 
@@ -142,6 +144,9 @@ class Problem:
         return tuple(self.draw.sample(range(ndim), self.integer(1, ndim)))
 
     def call(self, templates: tuple[str, ...], **names: Any) -> Any:
-        """Compute what one of the templates says."""
+        """Compute what one of the templates says, perhaps with little memory beside the operands."""
         self.text = self.choice(templates)
+        if self.chance(20):
+            held = sum(x.nbytes for x in names.values() if isinstance(x, np.ndarray))
+            planning.backend().leave(held * self.choice((1, 2, 3, 5)) + LEFT_NBYTES)
         return eval(self.text, {"np": np, "numpy": numpy, **names})  # noqa: S307 - our own code

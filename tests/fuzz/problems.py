@@ -6,17 +6,21 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.fuzz import (
+    problems_again,
     problems_arrays,
     problems_corners,
+    problems_factorisations,
     problems_fourier,
     problems_large,
     problems_libraries,
     problems_matrices,
     problems_passes,
     problems_products,
+    problems_rows,
     problems_sequences,
     problems_sized,
     problems_strides,
+    problems_workspace,
 )
 from tests.fuzz.problem import Problem
 
@@ -40,10 +44,17 @@ FAMILIES: dict[str, Callable[[Problem], Any]] = {
         problems_strides.fourier_transforms,
         problems_fourier.fourier_axes,
         problems_matrices.strided_products,
-        problems_matrices.strided_factorisations,
+        problems_factorisations.strided_factorisations,
+        problems_factorisations.many_bands,
+        problems_factorisations.tall_inner_products,
+        problems_factorisations.matrix_functions,
+        problems_workspace.smaller_workspaces,
         problems_strides.indexed_elements,
+        problems_strides.grouped_elements,
+        problems_rows.row_programs,
         problems_passes.strided_passes,
-        problems_passes.lines,
+        problems_passes.repeated_rows,
+        problems_again.planned_again,
         problems_passes.sorted_rows,
         problems_matrices.kernel_specs,
         problems_matrices.grouped_products,
@@ -68,7 +79,17 @@ FAMILIES: dict[str, Callable[[Problem], Any]] = {
 LARGE = tuple(name for name, function in FAMILIES.items() if function.__module__ == problems_large.__name__)
 """Families whose problems take seconds."""
 
-_OF_KERNELS = (problems_fourier, problems_matrices, problems_passes, problems_sized, problems_strides)
+_OF_KERNELS = (
+    problems_again,
+    problems_factorisations,
+    problems_fourier,
+    problems_matrices,
+    problems_passes,
+    problems_rows,
+    problems_sized,
+    problems_strides,
+    problems_workspace,
+)
 OF_KERNELS = frozenset(
     {name for name, function in FAMILIES.items() if function.__module__ in [each.__name__ for each in _OF_KERNELS]}
     - {"slices"}

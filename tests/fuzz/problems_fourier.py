@@ -13,7 +13,7 @@ from oxinp._kernels.plan import ALIGNMENT, Argument
 from oxinp._kernels.problem import Instr
 from oxinp._ptx.types import Type, c64, c128
 from tests.fuzz import planning
-from tests.fuzz.operand import ALIGNMENTS, joined, strides_of
+from tests.fuzz.operand import ALIGNMENTS, joined, perform, strides_of
 from tests.fuzz.problem import Problem
 
 EXTENTS = (1, 2, 3, 5, 16, 30, 33, 64, 100, 257, 400, 1009, 2048, 4096, 6000, 8192, 1 << 17, 1 << 21)
@@ -22,6 +22,7 @@ SQUARES = (
     (1 << 26,), (1 << 26,), (1 << 24, 2), (1 << 22, 5), (3**13, 7), (1 << 18, 6), (16_384, 200), (40, 60), (6, 1 << 20),
 )  # fmt: skip
 LINES = (1 << 26, 1 << 24, 3**13, 1 << 20)
+ROWS = (101, 600, 1009, 2048, 4001, 4096, 6000, 8192, 8209, 10_007, 16_384, 20_000, 30_030)
 MOST = 1 << 27
 
 
@@ -130,6 +131,27 @@ def _lines(p: Problem) -> None:
     fft.plan(transform.replace(is_rotated=rotated[0], is_source_rotated=rotated[1]), device)
 
 
+def _rows(p: Problem) -> None:
+    """Many rows or columns, of lengths of which a block holds few or one."""
+    type_, length, count = p.choice((c64, c64, c128)), p.choice(ROWS), p.choice((1, 3, 40, 3000))
+    step, move = p.choice(((1, length), (1, length), (1, length + 8), (count, 1)))
+    reach = (1 + (length - 1) * step + (count - 1) * move) * type_.nbytes
+    p.text = f"{type_} {length} {count} {step} {move}"
+    ends = (Side(Argument(name), step, ALIGNMENT) for name in ("in0", "out0"))
+    transform = fft.Transform(
+        length,
+        type_,
+        type_,
+        type_,
+        *ends,
+        (Loop(count, move, move),),
+        p.chance(50),
+        num_valid=length,
+        num_stored=length,
+    )
+    perform(fft.plan(transform, planning.backend().capability), reach, reach)
+
+
 def fourier_axes(p: Problem) -> Any:
     """Ask one of the planners."""
-    p.choice((_several_axes, _several_axes, _there_and_back, _there_and_back, _lines))(p)
+    p.choice((_several_axes, _several_axes, _there_and_back, _there_and_back, _lines, _rows))(p)

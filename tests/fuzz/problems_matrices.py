@@ -1,15 +1,18 @@
-"""Random problems for the planners of products and factorisations as programs of kernels ask for them."""
+"""Random problems for the planners of products as programs of kernels ask for them."""
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
+from oxinp._kernels import workspace
 from oxinp._kernels.gemm import select
 from oxinp._kernels.gemm.catalog import SUMS, mma_specs
-from oxinp._kernels.gemm.epilogue import bind, scaled, subtracted
+from oxinp._kernels.gemm.epilogue import Epilogue, bind, scaled, subtracted
 from oxinp._kernels.gemm.multistage import grouped
-from oxinp._kernels.gemm.operand import Matrices, contiguous
+from oxinp._kernels.gemm.operand import Matrices, StridedBatch, contiguous, sources
+from oxinp._kernels.gemm.sm90_mma import kernel as mma_kernel
+from oxinp._kernels.gemm.sm90_mma import plan as sm90_mma
+from oxinp._kernels.gemm.sm90_wgmma import kernel as wgmma_kernel
 from oxinp._kernels.gemm.sm90_wgmma.sharing import SHARINGS
 from oxinp._kernels.gemm.sm90_wgmma.spec import WgmmaSpec
 from oxinp._kernels.gemm.sm90_wgmma.store import (
@@ -21,107 +24,97 @@ from oxinp._kernels.gemm.sm90_wgmma.store import (
     RolledRows,
 )
 from oxinp._kernels.gemm.variant import Variant
-from oxinp._kernels.lapack import pivoted, spectrum, symmetric
-from oxinp._kernels.lapack import plan as lapack
 from oxinp._kernels.plan import ALIGNMENT
-from oxinp._kernels.problem import Operand
+from oxinp._kernels.problem import Instr, ScalarOperand
 from oxinp._ptx.types import Type, bf16, c64, c128, f16, f32, f64, i8, i32, u8, u16
 from tests.fuzz import planning
-from tests.fuzz.operand import strides_of, type_of
+from tests.fuzz.operand import matrices_of, squared, strides_of, type_of
 from tests.fuzz.problem import Problem
 
-ORDERS = (
-    1, 2, 3, 4, 5, 8, 16, 17, 31, 32, 33, 48, 64, 65, 100, 127, 128, 129, 200, 256, 300, 512, 513, 700, 1024,
-    1500, 2048, 2500, 4096, 4500, 6000, 8192, 10000,
-)  # fmt: skip
-
-
-def _matrices(p: Problem, type_: Type, shape: tuple[int, ...]) -> Matrices:
-    """Return matrices of any layout in which one axis is contiguous."""
-    *batch, rows, columns = shape
-    is_transposed = p.chance(35)
-    run, lines = (rows, columns) if is_transposed else (columns, rows)
-    pitch = run + (p.choice((1, 4, 8, 16)) if p.chance(25) else 0)
-    own = (1, pitch) if is_transposed else (pitch, 1)
-    kept = tuple(1 if p.chance(20) else n for n in batch)
-    order = strides_of(p, kept)
-    moves = tuple(step * lines * pitch if n > 1 else 0 for n, step in zip(kept, order, strict=True))
-    return Matrices(type_, (*moves, *own), p.choice((ALIGNMENT, ALIGNMENT, ALIGNMENT, 16, type_.nbytes)))
-
-
 # What is multiplied by each family of kernels: the dtypes, batches and sides that are its own.
-ALL_SIDES = ((1, 5, 33, 64, 100), (64, 128, 256, 512, 1000), (1024, 2048, 3000, 4096, 8192))
+ALL_SIDES = (
+    (1, 5, 20, 32, 33, 64, 100),
+    (64, 127, 128, 256, 512, 1000, 1001),
+    (1024, 2048, 3000, 4095, 4096, 8192),
+)
 BATCHES = ((), (), (), (1,), (3,), (200,), (20_000,), (2, 3), (4, 5, 2))
+FEW = ((), (), (), (3,))
 WAYS = {
-    "steps": (("f4", "f8", "c8", "c16", "f2", "i1", "u2", "i4", "u8"), BATCHES, ALL_SIDES),
+    "steps": (("f4", "f4", "f8", "c8", "c8", "c16", "f2", "i1", "u2", "i4", "u8"), BATCHES, ALL_SIDES),
     "plan": (("f4", "f8", "c8", "c16", "f2", "i1", "i4", "i8"), BATCHES, ALL_SIDES),
-    "ozaki": (("f8", "c16", "c16", "f4"), ((), (), (), (3,)), ALL_SIDES[1:]),
-    "fp16x2": (("f4", "c8", "c8", "f8"), ((), (), (), (3,)), ALL_SIDES[1:]),
-    "wgmma": (("f2", "i1", "u1", "u2", "i2", "u4", "i8", "f4"), BATCHES, ALL_SIDES),
+    "ozaki": (("f8", "c16", "c16", "f4"), FEW, ALL_SIDES[1:]),
+    "fp16x2": (("f4", "c8", "c8", "f8"), FEW, ALL_SIDES[1:]),
+    "wgmma": (("f2", "i1", "u1", "u2", "i2", "u4", "i8", "f4", "f4"), BATCHES, ALL_SIDES),
+    "update": (("f8", "f8", "c16", "f4", "c8"), BATCHES, ALL_SIDES),
+    "product": (("f8", "c16", "f4", "c8", "f2"), BATCHES, ALL_SIDES),
+    "mma": (("f8", "c16", "f4", "c8", "f2"), ((), (3,), (200,), (20_000,)), ALL_SIDES),
 }
+DEPTHS = (1, 64, 10_000, 100_000, 1 << 20, 1 << 29)
+
+
+def _long(type_: Type) -> Epilogue:
+    """Return an epilogue of so many instructions that kernels which unroll it refuse it."""
+    return Epilogue((), tuple(Instr(squared, type_, (i,)) for i in range(40)), 40)
+
+
+def _second(k: Any, x: Any, y: Any) -> Any:
+    del k, x
+    return y
+
+
+def _epilogue(p: Problem, acc: Type, shape: tuple[int, ...]) -> Epilogue | None:
+    """Return what is made of sums: nothing, what is scaled and added to C of any layout, or what is long."""
+    m, n = shape[-2:]
+    still = (0,) * (len(shape) - 2)
+    layouts = (
+        contiguous(shape), contiguous(shape), strides_of(p, shape), (*still, 0, 1), (*still, 1, 0), (*still, 0, 0),
+        (*still, 2 * n, 2), (*still, n + 1, 1), (*still, 1, m),
+    )  # fmt: skip
+    strides = p.choice(layouts)
+    return p.choice((None, None, scaled(acc), scaled(acc, strides), subtracted(acc, strides), _long(acc)))
 
 
 def strided_products(p: Problem) -> Any:
     """Products by every family of kernels that takes them, or none, of matrices of any layout."""
-    device, way = planning.backend().capability, p.choice(("steps", "steps", *WAYS))
+    device: Any = planning.backend().capability
+    device, way = workspace.Sparing(device) if p.chance(8) else device, p.choice(("steps", "steps", *WAYS))
     dtypes, batches, ranges = WAYS[way]
     type_, batch, sides = type_of(p, dtypes), p.choice(batches), p.choice(ranges)
     second = type_ if p.chance(90) else type_of(p)
     m, n, k = (p.choice(sides) for _ in range(3))
     if p.chance(20):
-        k = p.choice((1, 64, 10_000, 100_000, 1 << 20))
+        k = p.choice(DEPTHS)
     shape = (*batch, m, n)
-    a, b = _matrices(p, type_, (*batch, m, k)), _matrices(p, second, (*batch, k, n))
-    setting, nbytes = p.choice(("auto", "native", "tf32")), p.choice((4 << 30, 1 << 28, 1 << 24, 0))
-    strides = p.choice((contiguous(shape), (*[0] * len(batch), 0, 1), (*[0] * len(batch), 1, 0), (0,) * len(shape)))
+    a, b = matrices_of(p, type_, (*batch, m, k)), matrices_of(p, second, (*batch, k, n))
+    setting, nbytes = p.choice(("auto", "auto", "native", "tf32")), p.choice((4 << 30, 1 << 28, 1 << 24, 0))
     acc = i32 if type_ in (u8, u16) else SUMS.get(type_, type_)
-    epilogue = p.choice((None, None, scaled(acc), scaled(acc, strides), subtracted(acc, strides)))
+    out = type_ if p.chance(85) else p.choice((acc, c64))
+    epilogue = _epilogue(p, acc, shape)
+    if way in ("steps", "wgmma") and p.chance(8):
+        epilogue = Epilogue((ScalarOperand(c64),), (Instr(_second, c64, (0, 1)),), 2)
     p.text = f"{way} {shape} {k} {a} {b} {setting} {nbytes} {epilogue and epilogue.inputs}"
     if way == "steps":
-        select.plan_steps(shape, k, a, b, type_, device, setting, nbytes, epilogue)
-    elif way == "plan" and second is type_:
-        variant = Variant(epilogue=epilogue, has_plain_sums=p.chance(50))
-        select.plan(shape, k, a, b, acc, p.choice((type_, acc)), device, variant)
+        select.plan_steps(shape, k, a, b, out, device, setting, nbytes, epilogue)
     elif way == "ozaki":
         select.plan_ozaki(shape, k, a, b, device, nbytes)
     elif way == "fp16x2":
         select.plan_fp16x2(shape, k, a, b, device)
     elif way == "wgmma":
-        select.plan_wgmma(shape, k, a, b, type_, device, epilogue)
-
-
-def strided_factorisations(p: Problem) -> Any:
-    """Factorisations of matrices of any layout."""
-    device, type_ = planning.backend().capability, type_of(p, ("f4", "f8", "c8", "c16"))
-    largest = p.choice((5, 33, 130, 700, 3000, 10_000))
-    least = p.choice((1, largest // 8))
-    m, n = (p.choice([each for each in ORDERS if least <= each <= largest]) for _ in range(2))
-    batch = p.choice(((), (), (1,), (3,), (2, 3), (100,)) if largest <= 700 else ((), (), (3,)))
-    has_vectors, mode = p.chance(50), p.choice(("reduced", "complete", "r", "raw"))
-
-    def operand(*shape: int) -> Operand:
-        matrices = _matrices(p, type_, (*batch, *shape))
-        return Operand(type_, matrices.strides, matrices.alignment)
-
-    square, tall = (*batch, n, n), (*batch, m, n)
-    plans = {
-        "cholesky": lambda: lapack.plan_cholesky(square, operand(n, n), device),
-        "solve": lambda: lapack.plan_solve((*batch, n, m), operand(n, n), operand(n, m), device),
-        "invert": lambda: lapack.plan_invert(square, operand(n, n), device),
-        "lu": lambda: lapack.plan_lu(tall, operand(m, n), device),
-        "slogdet": lambda: lapack.plan_slogdet(square, operand(n, n), device),
-        "qr": lambda: lapack.plan_qr(tall, operand(m, n), device, mode),
-    }
-    if n <= 32 and m <= 32:
-        plans["eigh"] = lambda: spectrum.plan_eigh(square, operand(n, n), device, has_vectors=has_vectors)
-        plans["svd"] = lambda: spectrum.plan_svd(tall, operand(m, n), device, has_vectors=has_vectors)
-    if symmetric.is_possible(type_, math.prod(batch), n, device):
-        plans["symmetric"] = lambda: symmetric.plan(square, operand(n, n), device, has_vectors=has_vectors)
-    if not batch and pivoted.is_possible(type_, (m, n), device):
-        plans["pivoted"] = lambda: pivoted.plan((m, n), operand(m, n), device, mode)
-    name = p.choice(tuple(plans))
-    p.text = f"{name} {type_} {batch} {m} {n} {mode} {has_vectors}"
-    plans[name]()
+        select.plan_wgmma(shape, k, a, b, out, device, epilogue)
+    elif way == "mma":
+        sm90_mma.plan(*sources(shape, k, a, b)[0], device, in_bf16x3=p.chance(50))
+    elif second is not type_:
+        return
+    elif way == "plan":
+        variant = Variant(epilogue=epilogue, has_plain_sums=p.chance(50))
+        select.plan(shape, k, a, b, acc, p.choice((type_, acc)), device, variant)
+    elif way == "product":
+        select.plan_product(shape, k, a, b, device)
+    else:
+        pitch = n + p.choice((0, 0, 1, 8))
+        moves = tuple(step * m * pitch for step in strides_of(p, batch))
+        c = Matrices(type_, (*moves, pitch, 1), p.choice((ALIGNMENT, ALIGNMENT, type_.nbytes)))
+        select.plan_update(shape, k, a, b, c, device)
 
 
 MMA_FIELDS = {
@@ -141,6 +134,12 @@ MMA_FIELDS = {
     "is_complex": (False, True),
     "promotion": (0, 256, 5),
     "unroll_k": (0, 1, 2, 4),
+    "is_batched": (False, True),
+    "epilogue": (
+        None,
+        bind(scaled(f64), ())[0],
+        bind(subtracted(f64, (256, 1)), [(256, 1)], is_staged=True)[0],
+    ),
 }
 WGMMA_FIELDS = {
     "type": (f16, bf16, f32, i8, f64),
@@ -166,9 +165,18 @@ def kernel_specs(p: Problem) -> Any:
     else:
         base = WgmmaSpec(*p.choice(((f16, f16), (f16, f32), (f32, f32), (i8, i32))), "k", "k")
         fields = WGMMA_FIELDS
-    given = {name: p.choice(fields[name]) for name in p.draw.sample(tuple(fields), p.integer(0, 4))}
+    given = {name: p.choice(fields[name]) for name in p.draw.sample(tuple(fields), p.integer(0, 3))}
     p.text = f"{type(base).__name__} {given}"
-    base._replace(**given).check()
+    spec = base._replace(**given)
+    spec.check()
+    m, n, depth = (p.choice((1, 64, 100, 1000, 4096)) for _ in range(3))
+    if isinstance(spec, WgmmaSpec):
+        batch = StridedBatch(3, 1 << 20, 0, p.choice((1, 2))) if spec.is_batched else None
+        strides = p.choice((None, (8192, 1 << 14, 1 << 14)))
+        wgmma_kernel.plan(spec, p.choice((0, m)), n, depth, 132, strides, batch, split_k=p.choice((1, 4)))
+    elif spec.epilogue is None:
+        batch = StridedBatch(3, 1 << 20, 0, p.choice((1, 3))) if spec.is_batched else None
+        mma_kernel.plan(spec, (m, n, depth), 132, (1 << 16, 1 << 16), batch)
 
 
 def grouped_products(p: Problem) -> Any:

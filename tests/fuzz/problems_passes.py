@@ -7,24 +7,15 @@ from typing import Any
 import oxinp as np
 from oxinp._kernels.elementwise import plan as elementwise
 from oxinp._kernels.gemm.operand import contiguous
-from oxinp._kernels.plan import ALIGNMENT
-from oxinp._kernels.problem import Instr, Operand, Output, ReduceOp, ScalarOperand
+from oxinp._kernels.problem import Operand, Output, ScalarOperand
 from oxinp._kernels.reduce import plan as reduce
-from oxinp._kernels.reduce.operators import (
-    add,
-    compensated_sum,
-    extremum_at,
-    extremum_of_bytes,
-    product,
-    scannable,
-    starting,
-)
+from oxinp._kernels.reduce.operators import extremum_at, scannable
 from oxinp._kernels.scan import plan as scan
 from oxinp._kernels.sort import count, search
 from oxinp._kernels.sort import plan as sort
-from oxinp._ptx.types import Type, c64, c128, f32, f64, i64, u32, u64
+from oxinp._ptx.types import f32, f64, i64, u32, u64
 from tests.fuzz import planning
-from tests.fuzz.operand import ALIGNMENTS, joined, strides_of, type_of
+from tests.fuzz.operand import ALIGNMENTS, chain_of, operator_of, strides_of, type_of
 from tests.fuzz.problem import HUGE_SIZE, Problem
 
 
@@ -33,18 +24,19 @@ def strided_passes(p: Problem) -> Any:
     device, shape = planning.backend().capability, p.shape(most=p.choice((1 << 20, 1 << 28, HUGE_SIZE)))
     if p.chance(12):
         shape = tuple(0 if p.chance(40) else n for n in shape)
-    if p.chance(10):  # narrow
-        shape = (p.choice((1 << 20, 3 << 18, 1 << 24, 10_000)), p.choice((2, 3, 5, 8)))
+    if p.chance(15):  # narrow, or few long rows
+        shape = (p.choice((1 << 20, 3 << 18, 1 << 24, 10_000)), p.choice((2, 3, 5, 8, 64, 128, 300)))
+        shape = shape if p.chance(80) else shape[::-1]
     type_ = type_of(p, ("i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", "c8", "c16"))
     axes = tuple(sorted(p.draw.sample(range(len(shape)), p.choice((1, 1, p.integer(1, len(shape)))))))
     inputs: list[Operand | ScalarOperand] = [
         ScalarOperand(type_) if p.chance(10) else Operand(type_, _moves(p, shape), p.choice(ALIGNMENTS))
         for _ in range(p.choice((1, 1, 2, 4, 12)))
     ]
-    total, instrs = _chain(p, type_, len(inputs))
+    total, instrs = chain_of(p, type_, len(inputs))
     kept = tuple(n for axis, n in enumerate(shape) if axis not in axes)
-    output, reduced = (Operand(type_, strides_of(p, extents)) for extents in (shape, kept))
-    op = _operator(p, type_)
+    output, reduced = (Operand(type_, _targets(p, extents)) for extents in (shape, kept))
+    op = operator_of(p, type_)
     way = p.choice(("chain", "reduction", "extremum", "scan", "choose"))
     p.text = f"{way} {shape} {axes} {op.name} {inputs} {instrs}"
     if way == "chain":
@@ -62,73 +54,29 @@ def strided_passes(p: Problem) -> Any:
         scan.choose(shape, axes[0], inputs, instrs, total, scannable(op), output, device)
 
 
-def _chain(p: Problem, type_: Type, count: int) -> tuple[int, list[Instr]]:
-    """Return instructions that join so many inputs, and the number of the value that they make."""
-    total, instrs = 0, []
-    for number in range(1, count):
-        instrs.append(Instr(joined, type_, (total, number)))
-        total = count + number - 1
-    if p.chance(15):
-        instrs.append(Instr(_numbered, type_, (total,)))
-        total = count + len(instrs) - 1
-    return total, instrs
-
-
-def _multiplied(k: Any, x: Any, y: Any) -> Any:
-    del k
-    return x * y
-
-
-def _numbered(k: Any, index: Any, x: Any) -> Any:
-    return joined(k, k.cast(index, x.type), x)
-
-
-_numbered.wants_index = True  # type: ignore[attr-defined]
-
-
-def _operator(p: Problem, type_: Type) -> ReduceOp:
-    """Return an operator that combines elements of a type."""
-    if type_.nbytes == 1 and p.chance(50):
-        return extremum_of_bytes(type_, 0 if type_.kind == "u" else -128, is_max=p.chance(50))
-    if type_.is_complex and p.chance(40):
-        return ReduceOp("prod", type_, 1, _multiplied)
-    if type_ in (f32, f64, c64, c128):
-        if p.chance(40) and not type_.is_complex:
-            return product(type_)
-        op = compensated_sum(type_)
-        return starting(op) if p.chance(50) else op
-    return ReduceOp("sum", type_, 0, add)
-
-
-def lines(p: Problem) -> Any:
-    """Chains and reductions of one dimension, of one size after the other, as far as it takes arithmetic alone."""
-    device, type_ = planning.backend().capability, type_of(p, ("i1", "u2", "i4", "u8", "f4", "f8"))
-    count = p.choice((1, 1, 2, 3))
-    total, instrs = _chain(p, type_, count)
-    chain = elementwise.Elementwise([(type_, True)] * count, instrs, [(total, type_)])
-    op = p.choice((_operator(p, type_), extremum_at(type_, 0, is_max=True)))
-    result = i64 if op.wants_index else type_
-    reduction = reduce.Reduction([(type_, True)] * count, instrs, total, op, result)
-    for _ in range(24):
-        size = p.choice((0, 1, 2, 100, 100, 1000, 6000, 1 << 20, 50_000_000, 1 << 31, 1 << 33))
-        steps = tuple(p.choice((1, 1, 1, 0, 2, -1, 1000, -3)) for _ in range(1 + count))
-        alignments = tuple(p.choice((ALIGNMENT, ALIGNMENT, 8)) for _ in steps)
-        p.text = f"{type_} {op.name} {size} {steps} {alignments}"
-        operands = [Operand(type_, (step,), each) for step, each in zip(steps, alignments, strict=True)]
-        if p.chance(50):
-            chain.plan_line(size, (steps[0] or 1, *steps[1:]), alignments, device)
-            chain.plan_known((size,), operands, device)
-            continue
-        given, output = operands[1:], Operand(result, ())
-        reduction.line_again(size, steps[1:], alignments[1:], device.num_sms)
-        reduction.plan_again((size,), (0,), given, output, device)
-        reduction.plan((size,), (0,), given, output, device)
+def repeated_rows(p: Problem) -> Any:
+    """Chains that give few long rows, all of which are the same."""
+    type_, shape, count = type_of(p, ("u1", "i4", "f4", "c16")), (p.choice((2, 5, 16, 17)), 1 << 21), p.choice((1, 2))
+    inputs = [Operand(type_, p.choice(((0, 1), (0, 0), (0, 2))), p.choice(ALIGNMENTS)) for _ in range(count)]
+    total, instrs = chain_of(p, type_, count)
+    output = Operand(type_, (shape[1] + p.choice((0, 16)), 1))
+    p.text = f"{type_} {shape} {inputs} {instrs}"
+    elementwise.plan(shape, inputs, instrs, [Output(total, output)], planning.backend().capability)
 
 
 def _moves(p: Problem, shape: tuple[int, ...]) -> tuple[int, ...]:
     """Return strides of an input: of any order, reversed, broadcast."""
     strides = contiguous(shape) if p.chance(50) else strides_of(p, shape)
+    if p.chance(20):  # one row, one element of each row, or one element for all
+        kept = p.integer(0, len(shape))
+        return (0,) * kept + strides[kept:] if p.chance(50) else strides[:kept] + (0,) * (len(shape) - kept)
     return tuple(p.choice((step, step, step, step, step, -step, 0)) for step in strides)
+
+
+def _targets(p: Problem, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return strides of an output: of any order, padded or reversed."""
+    strides = strides_of(p, shape) if p.chance(70) else tuple(2 * step for step in contiguous(shape))
+    return tuple(-step if p.chance(8) else step for step in strides)
 
 
 def sorted_rows(p: Problem) -> Any:
@@ -137,11 +85,14 @@ def sorted_rows(p: Problem) -> Any:
     num_rows, length = p.shape(2, most=p.choice((1 << 20, 1 << 27, HUGE_SIZE)))
     if p.chance(30):
         num_rows, length = p.choice((1, 1 << 18)), p.shape(1, most=HUGE_SIZE)[0]
+    elif p.chance(50):  # what a block sorts
+        num_rows = p.choice((1, 5, 3000))
+        length = p.choice((65, 100, 256, 600, 1024, 1500, 2048, 2049, 3000, 4096, 4097, 6000, 8192, 10_000))
     is_descending, is_right = p.chance(30), p.chance(50)
     p.text = f"{type_} {num_rows} {length} {is_descending}"
     if not num_rows * length:
         return
-    way = p.choice(("sort", "argsort", "pairs", "search", "count", "specs"))
+    way = p.choice(("sort", "sort", "argsort", "pairs", "search", "searches", "count", "specs"))
     key = p.choice((u32, u64))
     if way == "sort":
         tile = p.choice((None, None, sort.TILES[type_.nbytes, 0]))
@@ -152,6 +103,9 @@ def sorted_rows(p: Problem) -> Any:
         sort.sort_pairs(length, key, p.choice((None, u32, u64)), device)
     elif way == "search":
         search.search(length, num_rows, type_, device, is_right=is_right)
+    elif way == "searches":  # of so many values that a tree is made
+        sizes = p.choice((200, 5000, 100_003, 1 << 20, 1 << 24)), p.choice((1 << 20, 1 << 22, 1 << 24))
+        search.search(*sizes, type_, device, is_right=is_right)
     elif way == "count":
         count.count(length, num_rows, p.choice((f32, f64)), p.choice((f32, f64)), device, is_uniform=p.chance(50))
     else:

@@ -70,7 +70,9 @@ def _sparse_product(p: Problem) -> None:
     types, rows, count = _types(p), p.choice(ROWS), p.choice(COUNTS)
     sparse.merge.plan(rows, count, types, has_starts=p.chance(50))
     sparse.spmm.plan(rows, p.choice((2, 3, 4, 8, 16, 33, 64, 128, 256)), count, types, p.choice(ALIGNMENTS))
-    sparse.spmv.lanes_for(rows, count)
+    lanes, is_narrow = sparse.spmv.lanes_for(rows, count), p.chance(50)
+    sparse.spmv.rows(rows, count, types, lanes, is_narrow=is_narrow)
+    sparse.spmv.stream(rows, count, types, is_narrow=is_narrow)
     if sparse.transpose.has_keys(rows, p.choice(COLUMNS), p.choice((0, *COUNTS, 1 << 33)), types.value):
         sparse.transpose.plan(rows, p.choice(COLUMNS), count, types.index, types.value, planning.backend().capability)
 
@@ -145,6 +147,14 @@ def _panels(p: Problem) -> None:
     tridiagonal.spec_of(type_, order, p.choice((order, order // 2 + 1)), -(-order // blocks), device)
 
 
+def _krylov_steps(p: Problem) -> None:
+    count, steps = p.choice((1, 20, 64, 120, 500)), p.choice((1, 2, 3))
+    spec = sparse.arnoldi_s_step.dots_spec(
+        p.choice((f32, f64)), steps, p.choice((1, steps)), count, planning.backend().capability.max_shared_nbytes
+    )
+    assert spec.rows >= 1
+
+
 def _edges(p: Problem) -> None:
     edges = np.linspace(p.choice((0.0, 1e6)), p.choice((1e6 + 1e-3, 2e6)), p.choice((3, 100, 60_000, 1 << 22)) + 2)
     counting.deviation(edges.astype(p.choice(("f4", "f8"))))
@@ -212,6 +222,7 @@ PLANS = (
     _stored_draws,
     _stacked_products,
     _panels,
+    _krylov_steps,
     _edges,
     _claims,
     _keys,

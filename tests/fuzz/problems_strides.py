@@ -8,7 +8,7 @@ from typing import Any
 from oxinp._kernels.fft import plan as fft
 from oxinp._kernels.fft.sides import Loop, Side
 from oxinp._kernels.gemm.operand import contiguous
-from oxinp._kernels.index import gather, ordered, scatter
+from oxinp._kernels.index import gather, ordered, scatter, sums
 from oxinp._kernels.plan import ALIGNMENT, Argument
 from oxinp._ptx.types import Type, c64, c128, f16, i32
 from tests.fuzz import planning
@@ -107,11 +107,54 @@ def indexed_elements(p: Problem) -> Any:
         loops = [[loop[:2] for loop in each] for each in (outer, inner)]
         gather.take(loops[0], index[:2], loops[1], extent, type_, index_type, alignments[0], is_checked=is_checked)
     elif way == "take_along":
-        gather.take_along(outer, index, inner, extent, type_, index_type)
+        gather.take_along(
+            outer,
+            index,
+            inner if p.chance(50) else [],
+            extent,
+            type_,
+            index_type,
+            index_alignment=p.choice((1, 16, 256)),
+        )
     elif type_.kind != "p":  # truth values are not combined
         ordered.update(
             count, extent, index[1], type_, index_type, joined, device, is_scalar=is_scalar, is_sum=p.chance(50)
         )
+
+
+def grouped_elements(p: Problem) -> Any:
+    """Reads and writes of vectors by so many indices that these are sorted or grouped first."""
+    device, index_type = planning.backend().capability, type_of(p, ("i8", "i8", "i4"))
+    type_ = type_of(p, ("f4", "f8", "i4", "u4", "i8", "u8", "i1", "f2", "c16"))
+    count = p.choice((1 << 17, 1 << 20, 1 << 21, 1 << 22, 3_000_001, 1 << 24, 1 << 27, 1 << 30, (1 << 31) + 5))
+    extent = p.choice((100, 300, 5000, 1 << 17, 1 << 20, 1 << 24, 50_000_000, 400_000_000, 1 << 31, 1 << 33))
+    stride, is_scalar = p.choice((1, 1, 3)), p.chance(30) and not type_.is_complex
+    way = p.choice(("scatter", "add", "take", "bounded"))
+    p.text = f"{way} {type_} {index_type} {count} {extent} {stride} {is_scalar}"
+    sizes = [extent * stride * type_.nbytes, count * index_type.nbytes, count * type_.nbytes]
+    if way == "take":
+        plan = gather.take([], (count, stride), [], extent, type_, index_type, ALIGNMENT, is_checked=p.chance(80),
+                           may_group=p.chance(80))  # fmt: skip
+        sizes = [sizes[2], sizes[0], sizes[1]]
+    elif way == "bounded":
+        shift = sums.shift_of(count, extent, type_, device)
+        if shift is None:
+            return
+        plan = sums.add(count, extent, stride, shift, type_, index_type, is_scalar=is_scalar, wraps=p.chance(50))
+    else:
+        operator = "add" if way == "add" and type_ in (*scatter.ATOMIC_TYPES["add"], *sums.TYPES) else ""
+        if (
+            operator
+            and type_ not in scatter.ATOMIC_TYPES["add"]
+            and sums.shift_of(count, extent, type_, device) is None
+        ):
+            return
+        plan = scatter.scatter(
+            [], (count, stride, 1), [], extent, type_, index_type, (ALIGNMENT, ALIGNMENT), device,
+            is_scalar=is_scalar, operator=operator,
+        )  # fmt: skip
+    if not is_scalar and sum(sizes) <= planning.TOTAL_NBYTES // 2:  # a scalar is bits, no place
+        perform(plan, *sizes, 8)
 
 
 def _loops(p: Problem) -> list[tuple[int, int, int]]:

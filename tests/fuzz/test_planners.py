@@ -16,7 +16,7 @@ from oxinp._kernels.gemm.operand import Matrices
 from oxinp._ptx import Builder
 from oxinp._ptx.emulator.faults import AccessError
 from oxinp._ptx.types import c64, f32, f64, i32, i64
-from tests.fuzz.branches import ENTERED, PACKAGE, Branches, Missed, explain
+from tests.fuzz.branches import ENTERED, MONITORING, PACKAGE, Branches, Missed, explain
 from tests.fuzz.edges import run_block
 from tests.fuzz.planning import DEVICES
 from tests.fuzz.problems import FAMILIES, LARGE
@@ -26,6 +26,7 @@ from tests.patience import PATIENCE
 
 ROOT = Path(__file__).resolve().parents[2]
 PROBLEMS = 1  # of each family
+monitored = pytest.mark.skipif(MONITORING is None, reason="branches are seen from Python 3.12 on")
 
 
 def _plan(*options):
@@ -56,6 +57,7 @@ def test_planners_with_new_problems(device):
     _plan("--problems", 150, "--seed", os.environ["OXINP_FUZZ_SEED"], "--device", device)
 
 
+@monitored
 @pytest.mark.slow
 def test_what_was_covered_is_kept_and_said_when_a_run_is_ended(tmp_path):
     kept = tmp_path / "branches.json"
@@ -108,8 +110,8 @@ def test_offsets_of_the_last_block_that_32_bits_do_not_hold_are_found(bits):
 
 
 def test_what_traces_kernels_is_no_planning(tmp_path):
-    package = tmp_path / "kernels"
-    package.mkdir()
+    package = tmp_path / "lib" / "kernels"
+    package.mkdir(parents=True)
     module = package / "one.py"
     module.write_text(
         "def plan(n):\n    return shared(n), make(n)\n"
@@ -117,12 +119,17 @@ def test_what_traces_kernels_is_no_planning(tmp_path):
         "@retraceable\ndef make(n):\n    k = start(shared(n))\n    return lambda k: body(k)\n"
         "def start(n):\n    return n\n"
         "def body(k: Builder):\n    return _Tile(k).load()\n"
-        "class _Tile:\n    def __init__(self, k: Builder):\n        self.k = k\n    def load(self):\n        return 1\n"
+        "class _Tile:\n    def __init__(self, k: Builder):\n        self.k = k\n"
+        "    def load(self):\n        return _nbytes()\n"
+        "class _Wide(_Tile):\n    def widen(self):\n        return 2\n"
+        "def _nbytes():\n    return 4\n"
     )
-    tracing = Tracing(package, "kernels")
+    (tmp_path / "lib" / "other.py").write_text("def told(x):\n    return x._nbytes\n")
+    tracing = Tracing(tmp_path / "lib", "lib.kernels")
     lines = {"plan": 1, "shared": 3, "make": 5, "start": 9, "body": 11, "__init__": 14, "load": 16, "<lambda>": 8}
+    lines |= {"widen": 19, "_nbytes": 21}
     found = {name for name, line in lines.items() if tracing.is_tracing(str(module), line, name)}
-    assert found == {"make", "start", "body", "__init__", "load", "<lambda>"}
+    assert found == {"make", "start", "body", "__init__", "load", "<lambda>", "widen", "_nbytes"}
 
 
 def _decide(x, y=None):
@@ -135,26 +142,31 @@ def _never(x):
     return 2 if x is None else 3
 
 
-@pytest.mark.slow
-def test_branches_that_nothing_took_are_listed(monkeypatch):
-    branches = Branches()
-    monkeypatch.setattr(branches, "filenames", [__file__])
-    monkeypatch.setattr(branches, "_names", frozenset([__file__]))
-    line = _decide.__code__.co_firstlineno + 1
-    before = sys.gettrace()
+@pytest.fixture
+def branches(monkeypatch):
+    """The branches of this file, until something is collected."""
+    collected = Branches()
+    monkeypatch.setattr(collected, "filenames", [__file__])
+    monkeypatch.setattr(collected, "_names", frozenset([__file__]))
+    return collected
+
+
+def _missed(branches, function):
+    return {(each.never, each.condition) for each in branches.missed()[0] if each.function == function.__name__}
+
+
+@monitored
+def test_branches_that_nothing_took_are_listed(branches):
     branches.start()
     _decide(True)
     branches.stop()
-    sys.settrace(before)
-    never = {missed.never for missed in branches.missed()[0] if missed.line == line}
-    assert never == {"false"}
-    assert [each.line for each in branches.missed()[0] if each.function == "_never"] == [_never.__code__.co_firstlineno]
+    assert _missed(branches, _decide) == {("false", "x"), ("false", "y is None")}
+    assert _missed(branches, _never) == {(ENTERED, "")}
     branches.start()
     _decide(False)
     _decide(False, 1)
     branches.stop()
-    sys.settrace(before)
-    assert not [missed for missed in branches.missed()[0] if missed.line == line]
+    assert not _missed(branches, _decide)
 
 
 def _halve(x):
@@ -163,24 +175,32 @@ def _halve(x):
     return x
 
 
-@pytest.mark.slow
-def test_the_condition_of_a_loop_is_one_branch(monkeypatch):
-    branches = Branches()
-    monkeypatch.setattr(branches, "filenames", [__file__])
-    monkeypatch.setattr(branches, "_names", frozenset([__file__]))
-    before = sys.gettrace()
+@monitored
+def test_the_condition_of_a_loop_is_one_branch(branches):
     branches.start()
     _halve(8)
     branches.stop()
-    sys.settrace(before)
-    assert not [missed for missed in branches.missed()[0] if missed.function == "_halve"]
+    assert not _missed(branches, _halve)
+
+
+def _all_of(x, y, z):
+    return 1 if x is not None and y > 0 and not z else 2
+
+
+@monitored
+def test_operands_of_a_condition_are_branches_of_their_own(branches):
+    branches.start()
+    _all_of(1, 1, False)
+    _all_of(1, 1, True)
+    branches.stop()
+    assert _missed(branches, _all_of) == {("false", "x is not None"), ("false", "y > 0")}
 
 
 def test_branches_need_reasons_and_reasons_branches():
     line = _decide.__code__.co_firstlineno + 1
-    place = "test_planners.py _decide: never false: return (1 if x else 2) if y is None else 3"
+    place = "test_planners.py _decide: never false: x | return (1 if x else 2) if y is None else 3"
     missed = [
-        Missed(__file__, line, "_decide", "false"),
+        Missed(__file__, line, "_decide", "false", "x"),
         Missed(__file__, _never.__code__.co_firstlineno, "_never", ENTERED),
     ]
     places = [each.place() for each in missed]
@@ -207,11 +227,12 @@ def test_reasons_are_of_branches_that_exist():
         codes = [each for each in _functions(compile(path.read_text(), name, "exec")) if each.co_qualname == function]
         assert codes, place
         if never != ENTERED:
-            direction, text = never.split(": ", 1)
+            direction, condition, text = re.match(r"(\w+): (.+?) \| (.+)", never).groups()
             lines = path.read_text().splitlines()
             numbers = {n for code in codes for *_, n in code.co_lines() if n is not None}
             assert direction in ("true", "false"), place
             assert text in {lines[n - 1].strip() for n in numbers}, place
+            assert condition in " ".join(line.strip() for line in lines), place
 
 
 def test_halves_multiply_no_operands_of_two_types():

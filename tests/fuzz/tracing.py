@@ -1,8 +1,8 @@
 """Which functions of `oxinp._kernels` trace kernels. The others plan.
 
 A function traces if it is `retraceable`, if it makes a `Builder` or is given one, or a value or place in a kernel; so
-do the methods of a class that is made of one, and what nothing refers to but what traces. What planners and kernels
-share counts as planning.
+do the methods of a class that is made of one or derived from such a class, and what nothing refers to but what traces.
+What planners and kernels share counts as planning.
 """
 
 from __future__ import annotations
@@ -56,6 +56,7 @@ class Tracing:
         self._places: dict[tuple[str, str], Entity] = {}
         self._of_place: dict[tuple[str, str], set[Entity]] = defaultdict(set)
         self._of_attribute: dict[str, set[Entity]] = defaultdict(set)
+        self._bases: dict[Entity, set[tuple[str, str]]] = {}
         self._tracing: set[Entity] = set()
         for path in sorted(root.rglob("*.py")):
             parts = path.relative_to(root.parent).with_suffix("").parts
@@ -82,6 +83,10 @@ class Tracing:
         if traces:
             self._tracing.add(entity)
 
+    def derive(self, entity: Entity, bases: set[tuple[str, str]]) -> None:
+        """Enter what a class is derived from."""
+        self._bases[entity] = bases
+
     def add_inner(self, entity: Entity) -> None:
         """Enter what traces wherever it stands."""
         self._tracing.add(entity)
@@ -89,8 +94,11 @@ class Tracing:
     def _referrers(self, entity: Entity) -> set[Entity]:
         if entity.within:
             return self._of_attribute[entity.name]
-        late = {e for e in self._of_attribute[entity.name] if not e.module.startswith(self._package)}
-        return self._of_place[entity.module, entity.name] | late
+        found = self._of_place[entity.module, entity.name]
+        if entity.name.startswith("_"):
+            return found
+        # Others import modules late, and ask them for functions by name.
+        return found | {e for e in self._of_attribute[entity.name] if not e.module.startswith(self._package)}
 
     def _spread(self) -> None:
         """Go on until nothing more is found."""
@@ -99,8 +107,9 @@ class Tracing:
             before = len(self._tracing)
             for entity in self._entities:
                 others = self._referrers(entity) - {entity}
-                owner = self._places.get((entity.module, entity.within))
-                if owner in self._tracing or (others and others <= self._tracing):
+                above = {(entity.module, entity.within), *self._bases.get(entity, ())}
+                is_derived = any(self._places.get(place) in self._tracing for place in above)
+                if is_derived or (others and others <= self._tracing):
                     self._tracing.add(entity)
 
 
@@ -150,6 +159,7 @@ class _Module:
         )
         own = Entity(self._module, node.name, 0)
         self._tracing.add(own, self._read([*node.bases, *node.decorator_list, *rest]), traces=has_builder)
+        self._tracing.derive(own, self._read(list(node.bases)).places)
         for each in functions:
             method = Entity(self._module, each.name, _first_line(each), node.name)
             self._tracing.add(method, self._read([each]), traces=has_builder or self._traces(each))

@@ -61,12 +61,12 @@ def _is_transposed(strides: Sequence[int], loop: int) -> bool:
 
 
 def repeated_loop(nest: Nest, num_outputs: int) -> int | None:
-    """A loop but the innermost that outputs move along and inputs do not, of few iterations with many elements each."""
+    """A loop but the innermost that no input moves along, of few iterations with many elements each."""
     for loop, n in enumerate(nest.shape[:-1]):
         if n <= MAX_REPEATS and nest.size >= MIN_REPEATED * n:
-            moves = [strides[loop] != 0 for strides in nest.strides]
-            if all(moves[:num_outputs]) and not any(moves[num_outputs:]):
-                return loop if any(map(any, nest.strides[num_outputs:])) else None
+            inputs = nest.strides[num_outputs:]
+            if not any(strides[loop] for strides in inputs):
+                return loop if any(map(any, inputs)) else None
     return None
 
 

@@ -178,7 +178,7 @@ def mma_specs() -> Iterator[MmaSpec]:
 def mma_epilogue_specs() -> Iterator[MmaSpec]:
     """Yield every measured config of the mma.sync kernels with an epilogue, of every layout, and of batches."""
     for type_, options in WITH_EPILOGUE.items():
-        found = staged(subtracted(type_, (256, 1)), (256, 1), ())
+        found = staged(subtracted(type_, (256, 1)), ())
         assert found is not None
         for option, (a_major, b_major) in product(options, MAJORS):
             spec = MmaSpec(type_, a_major, b_major, *option.config, epilogue=found.spec).fitted(1 << 12)

@@ -90,14 +90,14 @@ def bind(
     is_paired : bool
         The kernel reads two elements of a row at a time, the first of them at an even column.
     is_staged : bool
-        The kernel loads tiles of all arrays itself.
+        The kernel loads tiles of all inputs itself.
     """
     moving = iter(strides)
     ndim = len(strides[0]) if strides else 2
     still = (0,) * ndim
     steps = tuple(still if isinstance(x, ScalarOperand) else tuple(next(moving)) for x in epilogue.inputs)
     specs = tuple(
-        OperandSpec(x.type, TILE if is_staged and isinstance(x, Operand) else _kind(x, own, is_paired=is_paired))
+        OperandSpec(x.type, TILE if is_staged else _kind(x, own, is_paired=is_paired))
         for x, own in zip(epilogue.inputs, steps, strict=True)
     )
     chain = Chain(specs, epilogue.instrs, (), ndim, 64)
@@ -147,11 +147,6 @@ class BoundEpilogue:
         for loop, index in enumerate(indices):
             position = position.moved(loop, self.k.cast(index, i64))
         return position
-
-    def staged(self, tile: Sequence[Value]) -> list[Sequence[Value]]:
-        """Return the inputs of neighbouring sums: elements of the `tile` that is staged, and scalars."""
-        inputs = self._bound.inputs
-        return [tile if x.spec.kind == TILE else x.spot().load(len(tile)) for x in inputs]
 
     def apply(self, totals: Sequence[Value], loaded: Sequence[Sequence[Value]], out: Type) -> list[Value]:
         """Return the results of neighbouring sums, for which a position has `loaded` the inputs, in the type of C."""

@@ -46,13 +46,13 @@ def plan(a: Source, b: Source, out: Type, device: Device) -> Plan | None:
     Parameters
     ----------
     a, b : Source
-        Of the type of C.
+        Of a key of `UNSIGNED`.
     out : Type
     device : Device
     """
     m, n = (x.lines if x.major == "k" else x.run for x in (a, b))
     depth = a.run if a.major == "k" else a.lines
-    if device.cc != sm90_wgmma.ARCHITECTURE or a.type not in UNSIGNED or a.type is not out or a.num_c > 1:
+    if device.cc != sm90_wgmma.ARCHITECTURE or a.type is not out or a.num_c > 1:
         return None
     if min(m, n, depth) < MIN_EXTENT or m * n * depth < MIN_PRODUCTS:
         return None

@@ -150,7 +150,7 @@ def plan_update(
         Forms of A, B and C.
     """
     epilogue = subtracted(c.type, c.strides, c.alignment)
-    own = staged.staged(epilogue, c.strides, shape[:-2]) if variant == _PLAIN and a.type in (f64, c128) else None
+    own = staged.staged(epilogue, shape[:-2]) if variant == _PLAIN and a.type in (f64, c128) else None
     if own is not None:
         fastest = sm90_mma.plan(*sources(shape, depth, a, b)[0], device, epilogue=own)
         if fastest is not None:
@@ -168,7 +168,7 @@ def plan_product(
     Parameters are those of `plan`; the variant has no epilogue, and C is in C order. f32 and c64 may be emulated on
     the tensor cores, see `plan_steps`.
     """
-    if variant == _PLAIN and a.type in (f64, c128, f32, c64):
+    if variant == _PLAIN:
         setting = "native" if a.type in (f64, c128) else "auto"
         fastest = plan_steps(shape, depth, a, b, a.type, device, setting, 0)
         if fastest is not None:

@@ -42,7 +42,7 @@ def _twisted(words: Words) -> Words:
 
 
 def preceding(window: Words, count: int) -> Words:
-    """Return the `count` words before some, these last, as the recurrence has them.
+    """Return the `count` words before a window of 624, these last, as the recurrence has them.
 
     A word is made of the upper bit of one sum and the lower bits of the sum before it; the top bit of the matrix says
     which bit was shifted out.
@@ -50,7 +50,7 @@ def preceding(window: Words, count: int) -> Words:
     words = np.concatenate([np.zeros(count + 1, np.uint32), window])
     joined = np.zeros(count + 2, np.uint32)
     for at in range(count, -1, -1):
-        change = int(words[at + N] ^ words[at + M]) if at + N < len(words) else 0
+        change = int(words[at + N] ^ words[at + M])
         is_odd = change >> 31
         joined[at] = ((change ^ MATRIX * is_odd) << 1 | is_odd) & 0xFFFFFFFF
         words[at] = int(joined[at]) & UPPER

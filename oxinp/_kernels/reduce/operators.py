@@ -182,7 +182,7 @@ def scannable(op: ReduceOp) -> ReduceOp:
     are added in f64, where fewer instructions lose less than with errors kept beside.
     """
     acc = op.acc
-    if acc in _SUMMED_IN and op.name == "sum":
+    if acc in _SUMMED_IN:
         type_, wide = _SUMMED_IN[acc]
         return ReduceOp("sum", wide, -0.0 if wide is f64 else complex(-0.0, -0.0), add, None, None, _cast_to(type_))
     if isinstance(acc, Compound) and not acc.is_complex and op.name == "sum":

@@ -300,10 +300,8 @@ class Reduction(Passes):
         if kernel is None:
             return None
         values: list[int] = []
-        for (loops, is_shifted), strides in zip(chain.moves, steps, strict=True):
+        for (loops, _), strides in zip(chain.moves, steps, strict=True):
             values += [strides[loop] for loop in loops]
-            if is_shifted:
-                values.append(0)
         values += [1 if is_split else written, 0, width, length, *Divisor.constants(num_tiles, 32)]
         if is_split:
             values += [chunk, width, *Divisor.constants(num_chunks, 32)]

@@ -66,7 +66,7 @@ def walk_of(passes: Sequence[ReducePass]) -> Walk | None:
     spec, join = passes[0].spec, 0
     if len(passes) > 1:
         second = passes[1].spec
-        if len(passes) > 2 or not isinstance(second, ColumnsSpec) or second.down > 1:
+        if not isinstance(second, ColumnsSpec) or second.down > 1:
             return None
         join = second.unroll
     if (

@@ -166,7 +166,7 @@ class Scan(Planner):
         value, result = scan_chained.value_type(chain, self.value), target.type
         nbytes = value.nbytes + (0 if result.nbytes == value.nbytes else result.nbytes)
         most = max(1, TILE_NBYTES // (nbytes * scan_chained.BLOCK))
-        items = min(MAX_ITEMS, most - 1 + most % 2) or 1
+        items = min(MAX_ITEMS, most - 1 + most % 2)
         tiles = -(-loops.length // (scan_chained.BLOCK * items))
         if tiles == 1:
             return None

@@ -67,7 +67,7 @@ class BitonicSpec(Frozen):
 def spec_of(length: int, type_: Type) -> BitonicSpec | None:
     """Return the Spec for rows of a length; None where there is none."""
     bits = max((length - 1).bit_length(), ITEM_BITS + LANE_BITS)
-    return BitonicSpec(type_, bits) if type_.nbytes == u32.nbytes and type_.kind in "iuf" and bits <= MAX_BITS else None
+    return BitonicSpec(type_, bits) if type_.nbytes == u32.nbytes and bits <= MAX_BITS else None
 
 
 @lru_cache(MAX_KERNELS)

@@ -98,7 +98,7 @@ _FMA = {
 def measured_tiles(type: Type, acc: Type, device: Limits) -> tuple[str, tuple[MeasuredTile, ...]]:
     """Return the warp MMA for types of operands and accumulators, and its tiles with measured rates."""
     is_hopper = device.cc >= (9, 0)
-    if type is f64 and acc is f64:
+    if type is f64:
         return ("dmma", _DMMA) if is_hopper else ("dmma_sm80", _DMMA_SM80)
     if type in (f16, bf16) and acc is f32:
         return "hmma", _HMMA
@@ -151,8 +151,8 @@ def expected(
     num_sms, is_triangle_only = device.num_sms, spec.is_triangle_only
     ways = []
     for tile in tiles:
-        tile_m, tile_n, _, _, tile_depth, num_stages, blocks_per_sm, rate, max_side, alone = tile
-        if max_side and are_meant and not is_meant(tile, problem, device):
+        tile_m, tile_n, _, _, tile_depth, num_stages, blocks_per_sm, rate, _, alone = tile
+        if are_meant and not is_meant(tile, problem, device):
             continue
         rows, columns = -(-m // tile_m), -(-n // tile_n)
         # Of a triangle half of the tiles count, those on the diagonal whole.

@@ -69,8 +69,7 @@ class MmaSpec(NamedTuple):
     unroll_k : int
         K-blocks per iteration of the mainloop; `num_stages` and the number of k-blocks are multiples of it.
     epilogue : EpilogueSpec, optional
-        Of f64 and c128: what is computed of a sum and the element of a matrix, of which there is one among the inputs;
-        see `staged`.
+        Of f64 and c128: what is computed of a sum and the element of a matrix, its one input; see `staged`.
     """
 
     type: Type = f64
@@ -185,11 +184,11 @@ class MmaSpec(NamedTuple):
             raise ValueError(f"{self}: the ring is no multiple of the unrolled k-blocks")
         if self.num_k_groups not in ((1, 2) if self.type is f32 else (1,)) or self.promotion % self.depth:
             raise ValueError(f"{self}: no such groups along K, or promotion")
+        if ((self.is_bf16x3 or self.promotion) and self.type is not f32) or (self.is_wgmma and not self.is_bf16x3):
+            raise ValueError(f"{self}: bf16x3 and totals are of f32, and wgmma multiplies in bf16x3")
         if self.is_complex and (not self.is_bf16x3 or (self.a_major, self.b_major) != ("k", "mn")):
             raise ValueError(f"{self}: complex numbers are multiplied in bf16x3, with rows of A and of B")
-        if self.epilogue is not None and (
-            self.type is f32 or sum(x.kind == TILE for x in self.epilogue.chain.inputs) != 1
-        ):
+        if self.epilogue is not None and (self.type is f32 or [x.kind for x in self.epilogue.chain.inputs] != [TILE]):
             raise ValueError(f"{self}: no such epilogue")
         if self.is_wgmma:
             if (*self[3:7], self.num_k_groups, self.cluster) != WARPGROUPS:

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from oxinp._kernels.gemm.epilogue import BoundEpilogue, bind
 from oxinp._kernels.gemm.operand import is_regular
 from oxinp._kernels.plan import Argument
-from oxinp._kernels.problem import Operand
 from oxinp._ptx.mbarrier import Consumer, Pipeline, Producer
 from oxinp._ptx.memory import Pointer
 from oxinp._ptx.tile import ATOM_NBYTES
@@ -41,16 +40,12 @@ class StagedEpilogue(NamedTuple):
     Attributes
     ----------
     spec : EpilogueSpec
-    number : int
-        Of D among the inputs of the epilogue; the others are scalars.
-    num_inputs : int
+        Of an epilogue whose input is D.
     pitch, distance : int
         Elements from one row of D and of C to the next, and from one matrix to the next.
     """
 
     spec: EpilogueSpec
-    number: int
-    num_inputs: int
     pitch: int
     distance: int
 
@@ -65,32 +60,28 @@ class StagedEpilogue(NamedTuple):
             own = MapSpec(spec.type, (num_matrices, *extents), strides, (1, *box))
         else:
             own = MapSpec(spec.type, extents, (self.pitch * nbytes,), box)
-        others = (Argument(f"in{2 + i}") for i in range(self.num_inputs) if i != self.number)
-        return Argument(f"in{2 + self.number}", 0, own), *others
+        return (Argument("in2", 0, own),)
 
     def constants(self, spec: MmaSpec) -> tuple[int, ...]:
         """Return the values of the parameters that follow."""
         return (self.pitch, self.distance) if spec.is_batched else (self.pitch,)
 
 
-def staged(epilogue: Epilogue, c_strides: tuple[int, ...], batch: tuple[int, ...]) -> StagedEpilogue | None:
-    """Return the epilogue of products whose C has these strides, of a batch; None if TMA cannot load what it reads."""
-    places = [i for i, x in enumerate(epilogue.inputs) if isinstance(x, Operand)]
-    if len(places) != 1:
-        return None
+def staged(epilogue: Epilogue, batch: tuple[int, ...]) -> StagedEpilogue | None:
+    """Return the epilogue of products of a batch, C lying as D does, its input; None if TMA cannot load that."""
     (d,) = epilogue.arrays
     nbytes = d.type.nbytes
-    *moves, pitch, step = d.strides
+    *moves, pitch, _ = d.strides
     distance = moves[-1] if moves else 0
     is_loadable = not (d.alignment % ALIGN or pitch * nbytes % ALIGN or distance * nbytes % ALIGN)
-    if d.strides != c_strides or step != 1 or not is_loadable or not is_regular(tuple(moves), batch):
+    if not is_loadable or not is_regular(tuple(moves), batch):
         return None
     bound, _ = bind(epilogue, [d.strides[-2:]], is_staged=True)
-    return StagedEpilogue(bound, places[0], len(epilogue.inputs), pitch, distance)
+    return StagedEpilogue(bound, pitch, distance)
 
 
 class StagedTile:
-    """The tiles of D in a kernel, and the epilogue; its parameters are a tensor map, then the epilogue's.
+    """The tiles of D in a kernel, and the epilogue; its parameter is a tensor map.
 
     Attributes
     ----------
@@ -170,7 +161,7 @@ class StagedTile:
                 values: list[Value] = []
                 for i, neighbours in enumerate(own):
                     sums = [value for _, value in cells[i * width : (i + 1) * width]]
-                    values += self._epilogue.apply(sums, self._epilogue.staged(neighbours), type_)
+                    values += self._epilogue.apply(sums, [neighbours], type_)
                 results.append((line, [(column, value) for (column, _), value in zip(cells, values, strict=True)]))
         return results
 
