@@ -25,6 +25,27 @@ def _settled(value: Any) -> Any:
     return value[()] if is_device_scalar(value) else value
 
 
+def _as_key(key: Any) -> Any:
+    key = _settled(key)
+    return float(key) if isinstance(key, float) else key
+
+
+def _with_settled_keys(value: Any, copies: dict[int, Any] | None = None) -> Any:
+    """Return a copy of a value of json's with no key on the device; what is inside itself is so in the copy as well."""
+    if not isinstance(value, dict | list | tuple):
+        return value
+    copies = {} if copies is None else copies
+    if id(value) in copies:
+        return copies[id(value)]
+    copy: Any = {} if isinstance(value, dict) else []
+    copies[id(value)] = copy
+    if isinstance(value, dict):
+        copy.update((_as_key(key), _with_settled_keys(part, copies)) for key, part in value.items())
+    else:
+        copy.extend(_with_settled_keys(part, copies) for part in value)
+    return copy
+
+
 def _wrap_json(encoder: Any) -> None:
     """Let json encode float64, which is one of Python's floats, before it asks `default` for what it does not know."""
     make_in_c, make = encoder.c_make_encoder, encoder._make_iterencode
@@ -32,9 +53,21 @@ def _wrap_json(encoder: Any) -> None:
     def made_in_c(markers: Any, default: Callable[[Any], Any], *rest: Any) -> Any:
         def settled(value: Any) -> Any:
             value = _settled(value)
-            return float(value) if isinstance(value, float) else default(value)
+            return float(value) if isinstance(value, float) else _with_settled_keys(default(value))
 
-        return make_in_c(markers, settled, *rest)
+        encode = make_in_c(markers, settled, *rest)
+
+        def encoded(value: Any, level: int) -> Any:
+            try:
+                return encode(value, level)
+            except TypeError as error:
+                if not str(error).startswith("keys must be"):
+                    raise
+            if markers is not None:
+                markers.clear()
+            return encode(_with_settled_keys(value), level)
+
+        return encoded
 
     def made(markers: Any, default: Any, encode: Any, indent: Any, floatstr: Any, *rest: Any, **options: Any) -> Any:
         def settled(value: Any) -> Any:

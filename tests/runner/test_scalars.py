@@ -12,12 +12,23 @@ print(json.dumps(s), json.dumps({"a": [s, 1], "b": s}, default=str), json.dumps(
 class Encoder(json.JSONEncoder):
     def default(self, o):
         return ["default", type(o).__name__, int(o)]
+print(json.dumps({s: [s], "a": [{s + 1: {"b": s}}]}), json.dumps([i], default=lambda o: {s: int(o)}))
 print(json.dumps([i, s], cls=Encoder), json.dumps([i, s], cls=Encoder, indent=1), json.dumps([1, "a"], default=str))
 json.dump({"x": s * np.inf, "y": [s]}, sys.stdout)
 for indent in (None, 1):
     try:
         json.dumps(i, indent=indent)
     except TypeError as error:
+        print(error)
+    try:
+        json.dumps({i: 1}, indent=indent)
+    except TypeError as error:
+        print(error)
+    inside = {s: 1}
+    inside["itself"] = inside
+    try:
+        json.dumps(inside, indent=indent)
+    except ValueError as error:
         print(error)
 print(type(json.encoder.__loader__).__name__, json.encoder.__spec__.loader is json.encoder.__loader__)
 """
