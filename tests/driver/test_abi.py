@@ -33,7 +33,7 @@ UNNAMED = {
 
 
 def members(cls):
-    return {name: value for name, value in vars(cls).items() if isinstance(value, int)}
+    return {name: value for name, value in vars(cls).items() if isinstance(value, int) and not name.startswith("__")}
 
 
 def enumerator(cls, name):
