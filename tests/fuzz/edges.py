@@ -97,9 +97,9 @@ class PlannedMemory:
     def free(self, address: int) -> None:
         """Keep tables: the memory goes with the launch."""
 
-    def check(self, offsets: Any, nbytes: int, *, contiguous: bool, is_read: bool) -> tuple[int, int]:
+    def check(self, offsets: Any, nbytes: int, numbers: Any, *, is_read: bool) -> tuple[int, int]:
         """Fault unless every element is aligned and inside an allocation."""
-        del contiguous, is_read
+        del numbers, is_read
         self._accesses += 1
         if self._accesses > MAX_ACCESSES:
             raise _EnoughError
@@ -116,16 +116,16 @@ class PlannedMemory:
             raise Fault(position, int(offsets[position]), "out of bounds of every allocation")
         return int(offsets.min()), int(offsets.max()) + nbytes
 
-    def load(self, offsets: Any, dtype: Any, width: int, *, contiguous: bool) -> Any:
+    def load(self, offsets: Any, dtype: Any, width: int, numbers: Any) -> Any:
         """Return what all bytes are, but of tables what they hold."""
-        del contiguous
+        del numbers
         if int(offsets[0]) + self.BASE < _TABLES:
             return self.data.view(dtype).words(width * len(offsets)).reshape(width, len(offsets))
         words = np.frombuffer(bytes(self._tables), dtype)
         first = (offsets + self.BASE - _TABLES) // dtype.itemsize
         return np.stack([words[first + i] for i in range(width)])
 
-    def store(self, offsets: Any, values: Any, *, contiguous: bool) -> None:
+    def store(self, offsets: Any, values: Any, numbers: Any) -> None:
         """Forget what is stored."""
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from asv_benchmarks.kernels.multistage import draw
-from oxinp._kernels.gemm.epilogue import scaled, subtracted
+from oxinp._kernels.gemm.epilogue import subtracted
 from oxinp._kernels.gemm.fp16x2 import kernel as fp16x2_kernel
 from oxinp._kernels.gemm.fp16x2.kernel import Fp16x2Spec
 from oxinp._kernels.gemm.operand import Matrices, StridedBatch, contiguous
@@ -132,13 +132,11 @@ def test_warps_multiply_c128(majors):
     check(MmaSpec(c128, *majors, 32, 24, 16, 24), 31, 21)
 
 
-@pytest.mark.parametrize("scales", [None, (2.0, -0.5)], ids=["difference", "scaled"])
 @pytest.mark.parametrize("majors", MAJORS[:2], ids=str)
 @pytest.mark.parametrize(("type", "sizes"), [(f64, (32, 64, 32, 32)), (c128, (16, 24, 16, 24))], ids=["f64", "c128"])
-def test_warps_combine_sums_with_a_tile(type, sizes, majors, scales):
+def test_warps_subtract_sums_from_a_tile(type, sizes, majors):
     rng, pitch = np.random.default_rng(4), 66
-    form = subtracted(type, (pitch, 1)) if scales is None else scaled(type, (pitch, 1))
-    epilogue = staged_epilogue(form, (pitch, 1), ())
+    epilogue = staged_epilogue(subtracted(type, (pitch, 1)), ())
     spec = MmaSpec(type, *majors, *sizes, epilogue=epilogue.spec)
     tile_m, tile_n = sizes[:2]
     m, n, columns = tile_m - 3, tile_n - 2, SWIZZLE_NBYTES // type.nbytes
@@ -148,13 +146,8 @@ def test_warps_combine_sums_with_a_tile(type, sizes, majors, scales):
     )
     beside = np.ascontiguousarray(d.reshape(tile_m, -1, columns).transpose(1, 0, 2))
     c = np.full((m, pitch), np.nan, type.dtype)
-    parts = () if scales is None else [x for scale in scales for x in (scale, *[0.0] * type.is_complex)]
-    found = run(
-        block_kernel(spec), [c, boxes(a, majors[0]), boxes(b.T, majors[1]), beside], (bytes(128), *parts, pitch, m, n)
-    )
-    wide = 2 * (a @ b)[:m, :n]
-    expected = d[:m, :n] - wide if scales is None else scales[0] * wide + scales[1] * d[:m, :n]
-    np.testing.assert_allclose(found[:, :n], expected, rtol=1e-12, atol=1e-12)
+    found = run(block_kernel(spec), [c, boxes(a, majors[0]), boxes(b.T, majors[1]), beside], (bytes(128), pitch, m, n))
+    np.testing.assert_allclose(found[:, :n], d[:m, :n] - 2 * (a @ b)[:m, :n], rtol=1e-12, atol=1e-12)
     assert np.isnan(found[:, n:]).all()
 
 
