@@ -126,6 +126,7 @@ def write_elements(x):
 
 def read(x):
     np.asnumpy(x)
+    float(x[OWN, 1])
     list(x)
 
 
@@ -177,9 +178,19 @@ def by_numpy(x):
     return end
 
 
-WRITES = [element, elements, in_place, by_numpy]
+def by_lending(x):
+    """Lend an array to NumPy; return what writes to it there."""
+    lent = numpy.asarray(x)
+
+    def end():
+        lent[OTHER, 3:] = 62
+
+    return end
+
+
+WRITES = [element, elements, in_place, by_numpy, by_lending]
 # The end of what has begun comes after whatever happens to the whole array meanwhile.
-CASES = [*product(MOVES, WRITES), (replace, by_numpy)]
+CASES = [*product(MOVES, WRITES), (replace, by_numpy), (replace, by_lending)]
 
 
 @pytest.mark.parametrize(("move", "write"), CASES, ids=lambda body: body.__name__)
@@ -197,7 +208,7 @@ def test_no_write_is_lost(config, state, move, write):
             turn.result()
         if move in (*CHANGES, replace):
             move(theirs)
-        if has_come and write is by_numpy:
+        if has_come and write in (by_numpy, by_lending):
             theirs[OTHER, 3:] = 62
         elif has_come:
             write(theirs)
