@@ -10,7 +10,7 @@ from oxinp._core.array import dispatch
 from tests.api.examples import arrays
 from tests.comparator import assert_same
 
-FUNCTIONS = sorted(dispatch.functions, key=lambda function: (function.__module__, function.__name__))
+FUNCTIONS = sorted(dispatch.functions, key=lambda function: (getattr(function, "__module__", ""), function.__name__))
 
 
 def is_ours(value):

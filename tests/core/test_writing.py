@@ -8,6 +8,8 @@ import numpy
 import pytest
 
 import oxinp as np
+from oxinp._core.host.sharing import share
+from oxinp._core.lazy.inlining import compiled
 from oxinp._core.memory.storage import Pin
 from tests.comparator import assert_same
 from tests.patience import PATIENCE
@@ -21,8 +23,8 @@ def _everything_on_the_device(on_device):
 
 
 def both_sides(array):
-    """Return an array's elements as the host has them, and as the device does."""
-    return numpy.asarray(array), numpy.asarray(array + 0)
+    """Return an array's elements as the device has them, and as the host does, which keeps them to itself then."""
+    return numpy.asarray(array + 0), numpy.asarray(array)
 
 
 def elsewhere(body):
@@ -147,6 +149,40 @@ def on_device_now(x):
         return x + 0
 
 
+_TEXT = """
+def make(function):
+    def front(a, seen, key):
+        write 'function(seen, key)' of a, seen at key, and return a
+    return front
+"""
+MEANWHILE = {
+    "read": lambda x: np.evaluate(on_device_now(x)),
+    "part": lambda x: x.__setitem__([4, 5], on_device_now(np.ones(2))),
+    "whole": lambda x: x.__setitem__(..., on_device_now(np.ones(COLUMNS))),
+    "shared": share,
+}
+
+
+@pytest.mark.parametrize("body", MEANWHILE.values(), ids=MEANWHILE)
+def test_what_numpy_writes_to_an_array_that_has_no_storage_counts(run, body):
+    """The array gets one meanwhile, and a device side that may be written to."""
+    with np.config.override(offload_threshold=65536):
+        x = np.asarray(numpy.zeros(COLUMNS))
+    assert x._held is None
+
+    def write(seen, key):
+        run(lambda: body(x))
+        seen[key] = 7
+
+    compiled("writes", _TEXT)(write)(x, x._seen, slice(1, 3))
+    expected = numpy.zeros(COLUMNS)
+    expected[4:] += body in (MEANWHILE["part"], MEANWHILE["whole"])
+    expected[:4] += body is MEANWHILE["whole"]
+    expected[1:3] = 7
+    assert_same(numpy.asarray(x + 0), expected)
+    assert_same(numpy.asarray(x), expected)
+
+
 def test_ufunc_calls_convert_while_the_array_is_read(run, config):
     x = np.zeros(COLUMNS)
     numpy.asarray(x)
@@ -190,7 +226,7 @@ def test_a_call_that_fails_lets_go():
     with pytest.raises(ZeroDivisionError):
         np.apply_along_axis(fail, 1, x)
     assert not isinstance(x._storage.stale, Pin)
-    assert both_sides(x)[1][0, 0] == 1
+    assert both_sides(x)[0][0, 0] == 1
 
 
 def test_an_array_lent_in_a_callback_stays_lent():

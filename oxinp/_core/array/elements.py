@@ -165,7 +165,7 @@ def make(ELEMENTS, BASIC, setitem, key_on_host, write_part):
                 if known is not FEW and known is None and seen.size < SMALL:
                     self._known = known = FEW
                 if known is FEW and not REPORTS:
-                    write 'seen[place] = given' of self and return None
+                    write 'seen[place] = given' of self, seen at place, and return None
                 storage = stored(self)
             host = storage.host
             if seen is None or self._host is not host:

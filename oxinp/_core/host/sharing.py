@@ -119,7 +119,7 @@ def _lend(handle: Handle, forever: bool) -> NumpyArray:
                 storage.stale = None if forever else Stale(value[1][0], low, high)
                 storage.value = None
             pin = pinned(storage)
-            pin.low, pin.high = min(pin.low, low), max(pin.high, high)
+            pin.cover(low, high)
             if forever and host.dtype in DEVICE_TYPES:  # others stay where they are without being held there
                 pin.is_forever = True
                 pin.buffer = None

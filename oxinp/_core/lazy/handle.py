@@ -138,15 +138,16 @@ def _upload(storage: Storage) -> Value:
         if host.dtype not in DEVICE_TYPES and host.dtype.name not in MULTIPLIED_BITS:
             raise Unsupported(f"dtype {host.dtype} has no kernels yet")
         drop_pin(storage)
+        whole = Stale(None, 0, host.nbytes)
         stale = storage.stale
-        if stale is None:  # from here on nobody writes to the host side without noting it
-            stale = storage.stale = Stale(None, 0, host.nbytes)
+        if stale is None:  # from here on nobody writes to the host side without noting it; nothing is called between
+            stale = storage.stale = whole
         elif stale.is_pin or stale.is_uploading:  # this copy is not kept
-            stale = Stale(None, 0, host.nbytes)
+            stale = whole
         elif stale.high > stale.low and writing.is_read(stale.buffer):
             # Not to be brought up to date in place. Asked now, not when it became outdated: what was being recorded
             # then is known by the time that its thread has written to what it reads.
-            stale = storage.stale = Stale(None, 0, host.nbytes)
+            stale = storage.stale = whole
         low, high = stale.low, stale.high
         stale.low, stale.high, stale.is_uploading = host.nbytes, 0, True
     if explain.REPORTS:
@@ -158,7 +159,8 @@ def _upload(storage: Storage) -> Value:
             device_of(stale.buffer).upload(stale.buffer.ptr + low, host_bytes(host)[low:high])
     except BaseException:
         with SIDES:
-            stale.low, stale.high, stale.is_uploading = min(stale.low, low), max(stale.high, high), False
+            stale.cover(low, high)
+            stale.is_uploading = False
             if stale.buffer is None and storage.stale is stale:
                 storage.stale = None
         raise
@@ -457,7 +459,7 @@ def _leave(storage: Storage) -> None:
         stale = storage.stale
         if isinstance(stale, Pin):
             stale.buffer = None
-        elif stale is None or not stale.is_uploading:
+        elif stale is not None and not stale.is_uploading:
             storage.stale = None
 
 

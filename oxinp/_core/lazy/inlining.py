@@ -30,6 +30,7 @@ from oxinp._core.errors.hearing import IS_REFUSING, REFUSED, REFUSING, current, 
 from oxinp._core.lazy.balance import RECORDED, balance, is_sampled
 from oxinp._core.lazy.code_cache import CodeCache
 from oxinp._core.lazy.explain import REPORTS
+from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import begin_writing, end_writing, host_and_view, host_view
 from oxinp._core.memory.storage import SHARED, WRITING, Storage
 
@@ -153,14 +154,14 @@ if \2.host is host and \2.stale is None and \2.value is None:
         else:
             end_writing(\2)
 """,
-    # A statement that writes to what one of ours holds that has no storage.
-    r"write '(.+)' of (\w+) and return (\w+)": r"""
+    # A statement that writes to NumPy's array of one of ours that has no storage, at a key.
+    r"write '(.+)' of (\w+), (\w+) at (.+), and return (\w+)": r"""
 try:
     \1
-    return \3
+    return \5
 finally:
     if \2._held is not None:
-        outdate(\2)
+        outdate(\2, \3, \4)
 """,
 }
 CALLS = {
@@ -168,7 +169,7 @@ CALLS = {
     r"(\w+) = (?:called|heard)\((\w+), (.+)\) else (.+)": r"\1 = \2(\3)",
     r"write called\((\w+), (.+)\) to (\w+) and return (\w+)": r"write '\1(\2)' to \3 and return \4",
     # The same to an array that has no storage.
-    r"write called\((\w+), (.+)\) of (\w+) and return (\w+)": r"write '\1(\2)' of \3 and return \4",
+    r"write called\((\w+), (.+)\) of (\w+), (\w+), and return (\w+)": r"write '\1(\2)' of \3, \4 at ..., and return \5",
 }
 WARNING_CALLS = {
     # A call of a function that Python wrote, whose warnings name the user's line.
@@ -209,16 +210,16 @@ if current() is default and \3.host is host and \3.stale is None and \3.value is
         else:
             end_writing(\3)
 """,
-    r"write called\((\w+), (.+)\) of (\w+) and return (\w+)": r"""
+    r"write called\((\w+), (.+)\) of (\w+), (\w+), and return (\w+)": r"""
 if current() is default:
     try:
         run(\1, \2)
-        return \4
+        return \5
     except RuntimeError as error:
         raise_own(error)
     finally:
         if \3._held is not None:
-            outdate(\3)
+            outdate(\3, \4, ...)
 """,
 }
 
@@ -268,10 +269,24 @@ def _place(threshold: float) -> None:
     enter(FEW=False if is_usual else object(), SMALL=MOST_FEW if is_usual else 0)
 
 
-def outdate(array: Any) -> None:
-    """Let no copy of an array stay that was made while NumPy wrote to it: somebody has asked for its storage since."""
-    begin_writing(array)
-    end_writing(array._held)
+def outdate(array: Any, written: np.ndarray[Any, Any], key: Any) -> None:
+    """Let what NumPy has written to an array count that had no storage then, and has been given one meanwhile.
+
+    Parameters
+    ----------
+    array : ndarray
+    written : numpy.ndarray
+        What owned its elements, and may be the host side no longer.
+    key : object
+        Where NumPy has written to it.
+    """
+    try:
+        is_host_side = begin_writing(array) is written  # which lets copies be outdated that were made meanwhile
+        end_writing(array._held)
+    except Unsupported:  # others hold the device side
+        is_host_side = False
+    if not is_host_side:
+        array[key] = written[key]
 
 
 def takes(x: np.ndarray[Any, Any], reach: int) -> bool:

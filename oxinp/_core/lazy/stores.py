@@ -17,7 +17,7 @@ from oxinp._core.lazy.record import COPY, cost_of, express, is_hosted, settled
 from oxinp._core.lazy.results import wrap_result
 from oxinp._core.memory.broadcast import broadcast_shapes
 from oxinp._core.memory.layout import Layout
-from oxinp._core.memory.storage import SIDES, Storage, Value, is_pinned
+from oxinp._core.memory.storage import SIDES, Storage, Value, drop_pin, is_pinned
 from oxinp._runtime import here
 
 
@@ -100,12 +100,8 @@ def _store(out: Any, value: Value, source: Storage | None, depth: int) -> np.nda
         return _computed(out, value)
     if out._view is None:
         if storage.value is None or here.are_several:
-            with SIDES:
-                if here.are_several:
-                    claim(storage)
-                storage.value = value
-                storage.host = None
-                storage.stale = None
+            if not _is_replaced(storage, value):  # it has been pinned since
+                return _computed(out, value)
         else:  # its device's lock is held
             storage.value = value
             storage.host = None
@@ -122,6 +118,20 @@ def _store(out: Any, value: Value, source: Storage | None, depth: int) -> np.nda
     if layout.size:
         writing.write(storage, layout, value, source, depth)
     return None
+
+
+def _is_replaced(storage: Storage, value: Value) -> bool:
+    """Give a storage that may be on the host only a new value; False, and nothing is done, where it is pinned."""
+    with SIDES:
+        if here.are_several:
+            claim(storage)
+        drop_pin(storage)
+        if storage.stale is not None and storage.stale.is_pin:  # see `SIDES`: nothing is called from here on
+            return False
+        storage.value = value
+        storage.host = None
+        storage.stale = None
+    return True
 
 
 def store_result(out: Any, value: Value) -> None:

@@ -42,7 +42,13 @@ Value = tuple[Any, tuple[Any, ...], int]  # a `lazy.expr.Graph`, what it is appl
 
 
 SIDES: Any = free_in_children(RLock())
-"""Held for the moment in which a storage that is only on the host changes: it is written to, pinned, or uploaded."""
+"""Held for the moment in which a storage that is only on the host changes: it is written to, pinned, or uploaded.
+
+The shortest writes take no lock: those of one element, which note in a `Stale` what they touch, and those that set
+`WRITING` where there is none. The interpreter changes threads at calls only, and such a write calls nothing between
+looking at ``stale`` and writing to it. So whoever holds the lock calls nothing either between reading ``stale``, or the
+range in one, and replacing it: what was written between would be lost.
+"""
 
 SHARED = 1 << 60
 """In the mask of every value that reads memory which others hold, too."""
@@ -93,9 +99,16 @@ class Stale:
         self.num_writes = 0
         self.is_uploading = False
 
+    def cover(self, low: int, high: int) -> None:
+        """Let a range of bytes be outdated, too; under `SIDES`."""
+        if low < self.low:  # noqa: PLR1730 - `min` would be a call
+            self.low = low
+        if high > self.high:  # noqa: PLR1730
+            self.high = high
+
     def widen(self, low: int, high: int) -> None:
         """Note a write to a range of the host side; under `SIDES`."""
-        self.low, self.high = min(self.low, low), max(self.high, high)
+        self.cover(low, high)
         self.num_writes += 1
 
     def is_worn(self) -> bool:
@@ -186,10 +199,12 @@ def drop_pin(storage: Storage) -> None:
     """Let a pin go that nobody needs any more; under `SIDES`."""
     pin = storage.stale
     if isinstance(pin, Pin) and not pin.is_needed():
-        storage.stale = None
+        stale = None
         if pin.buffer is not None and not pin.is_worn():
-            stale = storage.stale = Stale(pin.buffer, pin.low, pin.high)
+            stale = Stale(pin.buffer, 0, 0)
             stale.num_writes = pin.num_writes
+            stale.low, stale.high = pin.low, pin.high  # nothing is called from here on, see `SIDES`
+        storage.stale = stale
 
 
 def pinned(storage: Storage) -> Pin:

@@ -17,7 +17,6 @@ from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import (
     Handle,
     begin_writing,
-    device_value,
     end_writing,
     expression,
     fetch,
@@ -304,9 +303,8 @@ def _single(value: Any, layout: Layout) -> Any:
 
 def _element(array: Handle, layout: Layout) -> Any:
     """Return one element as a scalar: a copy, made when it is read or when the array is about to change."""
-    storage, value = array._storage, None
-    while value is None:  # as long as other threads bring it to the host in between
-        device_value(storage)
-        value = schedule.materialise(storage)
+    value: Any = schedule.materialise(array._storage)
+    if value is None:  # another thread has brought it to the host meanwhile, and may hold it there
+        return fetch(view_at(array, layout))[()]
     element, leaves, mask = read(layout, value)
     return wrap_pending((copying(element.layout, layout.dtype), leaves, mask))

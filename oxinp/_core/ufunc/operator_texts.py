@@ -179,7 +179,7 @@ def make(function, general, reach):
             return general(a, b)
         if storage is None:
             if a._held is None:
-                write called(function, x, y) of a and return a
+                write called(function, x, y) of a, x, and return a
             return general(a, b)
         view = a._view
         if view is None or view[1]:
