@@ -36,7 +36,23 @@ def make(function, general, reach):
         return array_of(result, known)
     return operator
 """
-_BINARY_TEXT = """
+_WITH_NUMBER = """\
+        if kind is float or (kind is int and -PLAIN_INT <= b <= PLAIN_INT):
+            x = seen(a) else return {general}(a, b)
+            y = constant(b, x)
+        elif kind in NUMBERS:
+            x = seen(a) else return {general}(a, b)
+            y = b
+        else:
+            return {general}(a, b)
+        known = few(a, x) by placing[1] else return {general}(a, b)
+        if REPORTS:
+            return {general}(a, b)
+        result = called(function, {operands}) else return {general}(a, b)
+        return array_of(result, known)
+"""
+_BINARY_TEXT = (
+    """
 def make(function, general, general_reflected, is_small, reach, pairs, renewed):
     has_grown = False
     recording = pairs, renewed
@@ -125,36 +141,17 @@ def make(function, general, general_reflected, is_small, reach, pairs, renewed):
                 has_grown = True
                 return operator(a, b)
             return few_elements(result)
-        if kind is float or (kind is int and -PLAIN_INT <= b <= PLAIN_INT):
-            x = seen(a) else return general(a, b)
-            y = constant(b, x)
-        elif kind in NUMBERS:
-            x = seen(a) else return general(a, b)
-            y = b
-        else:
-            return general(a, b)
-        known = few(a, x) by placing[1] else return general(a, b)
-        if REPORTS:
-            return general(a, b)
-        result = called(function, x, y) else return general(a, b)
-        return array_of(result, known)
+"""
+    + _WITH_NUMBER.format(general="general", operands="x, y")
+    + """\
     def reflected(a, b):
         kind = type(b)
-        if kind is float or (kind is int and -PLAIN_INT <= b <= PLAIN_INT):
-            x = seen(a) else return general_reflected(a, b)
-            y = constant(b, x)
-        elif kind in NUMBERS:
-            x = seen(a) else return general_reflected(a, b)
-            y = b
-        else:
-            return general_reflected(a, b)
-        known = few(a, x) by placing[1] else return general_reflected(a, b)
-        if REPORTS:
-            return general_reflected(a, b)
-        result = called(function, y, x) else return general_reflected(a, b)
-        return array_of(result, known)
+"""
+    + _WITH_NUMBER.format(general="general_reflected", operands="y, x")
+    + """\
     return operator, reflected
 """
+)
 _IN_PLACE_TEXT = """
 def make(function, general, reach):
     def operator(a, b):
