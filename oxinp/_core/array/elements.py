@@ -29,19 +29,7 @@ def make(BASIC, getitem, gather, host_part):
             host, seen = host_and_view(self)
         kind = type(key)
         if kind is tuple:
-            if len(key) == 2:
-                i, j = key
-                i = type(i)
-                j = type(j)
-                if (i is not int and i is not slice and i not in BASIC) or (
-                    j is not int and j is not slice and j not in BASIC
-                ):
-                    return gather(self, seen, key)
-            else:
-                for part in key:
-                    kind = type(part)
-                    if kind is not int and kind is not slice and kind not in BASIC:
-                        return gather(self, seen, key)
+            unless basic(key): return gather(self, seen, key)
         elif kind is not int and kind is not slice:
             if kind is ndarray:
                 place = seen(key) else return getitem(self, key)
@@ -132,20 +120,7 @@ def make(ELEMENTS, BASIC, setitem, key_on_host, write_part):
             place = key
             kind = type(key)
             if kind is tuple:
-                if len(key) == 2:
-                    i, j = key
-                    i = type(i)
-                    j = type(j)
-                    if (i is not int and i is not slice and i not in BASIC) or (
-                        j is not int and j is not slice and j not in BASIC
-                    ):
-                        is_basic = False
-                else:
-                    for part in key:
-                        i = type(part)
-                        if i is not int and i is not slice and i not in BASIC:
-                            is_basic = False
-                            break
+                unless basic(key): is_basic = False
             elif kind is not int and kind is not slice and kind not in BASIC:
                 is_basic = False
             if not is_basic:

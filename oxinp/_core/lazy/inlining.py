@@ -121,6 +121,21 @@ whole = \2._view
 view._view = (\2, True, \3) if whole is None else (whole[0] if type(whole[0]) is ndarray else \2, whole[1])
 return view
 """,
+    # What is done where a tuple has a part that is no basic index.
+    r"unless basic\((\w+)\): (.+)": r"""
+if len(\1) == 2:
+    i, j = \1
+    i = type(i)
+    j = type(j)
+    if (i is not int and i is not slice and i not in BASIC) or (j is not int and j is not slice and j not in BASIC):
+        \2
+else:
+    for part in \1:
+        i = type(part)
+        if i is not int and i is not slice and i not in BASIC:
+            \2
+            break
+""",
     # A number as NumPy's array of one element, which takes half the time, where that means the same.
     r"(\w+) = constant\((\w+), (\w+)\)": r"""
 \1 = \2
@@ -306,7 +321,7 @@ def _patterns(macros: dict[str, str]) -> list[tuple[re.Pattern[str], list[str]]]
 
 _PATTERNS = [_patterns(calls | MACROS) for calls in (CALLS, WARNING_CALLS)]
 _IS_MACRO = re.compile(
-    r"(stored|seen|wrapped|array_of|few_elements|few|weighed|part|constant|called|heard)\(|write '"
+    r"(stored|seen|wrapped|array_of|few_elements|few|weighed|part|basic|constant|called|heard)\(|write '"
 ).search  # most lines are none
 
 
