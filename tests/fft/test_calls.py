@@ -9,7 +9,8 @@ import oxinp
 
 pytestmark = pytest.mark.usefixtures("on_device")
 
-MOST_CALLS = 12  # of Python functions; those which look for a class of the user's, where there are any, do not count
+MOST_CALLS = 12  # of Python functions, `fft` itself among them
+LOOKING = {"call_function", "<listcomp>", "leader"}  # for a class of the user's, where earlier tests have made one
 
 
 @pytest.fixture
@@ -35,7 +36,7 @@ def calls_of(function, *arguments):
 def test_a_transform_is_found_again_in_few_calls(given):
     # One launch in so many is weighed for placement, which takes calls of its own.
     calls, result = min((calls_of(oxinp.fft.fft, given) for _ in range(2)), key=lambda found: len(found[0]))
-    assert len(calls[calls.index("on_host") :]) <= MOST_CALLS, " ".join(calls)
+    assert sum(name not in LOOKING for name in calls) <= MOST_CALLS, " ".join(calls)
     assert "apply" not in calls
     np.testing.assert_allclose(np.asarray(result)[:, 0], 1000)
 
