@@ -16,6 +16,7 @@ ELEMENT_CONVERSIONS = (
     "math.isfinite({e})", "{{1: 'a', 0: 'b'}}.get({e})", "abs({e})", "{e}.astype(np.float32)", "np.sqrt({e})",
     "len({e})",
 )  # fmt: skip
+COMPLEX_CONVERSIONS = tuple(code for code in ELEMENT_CONVERSIONS if "sqrt" not in code)  # see `is_real`
 ARRAY_CONVERSIONS = (
     "float({a})", "int({a})", "bool({a})", "len({a})", "repr({a})", "str({a})", "{a}.tolist()", "{a}.item()",
     "{a}.shape", "{a}.dtype", "{a}.size", "{a}.ndim", "{a}.nbytes", "{a}.itemsize", "{a}.flags.writeable",
@@ -270,7 +271,8 @@ def to_python(scope: Scope) -> None:
     if draw.chance(55):
         index = operands.element_index(scope, np.shape(scope.values[name]))
         text = f"{name}[{index}]" if np.ndim(scope.values[name]) else name
-        code = draw.choice(ELEMENT_CONVERSIONS).format(e=text)
+        conversions = ELEMENT_CONVERSIONS if expressions.is_real(scope.values[name]) else COMPLEX_CONVERSIONS
+        code = draw.choice(conversions).format(e=text)
     else:
         small = [n for n in arrays if np.size(scope.values[n]) <= scope.max_size // 4] or arrays[-1:]
         code = draw.choice(ARRAY_CONVERSIONS).format(
