@@ -205,6 +205,7 @@ CASES = [
 @pytest.mark.parametrize("state", STATES, ids=lambda body: body.__name__)
 def test_no_write_is_lost(config, state, move, write):
     config.offload_threshold = 0
+    evict(None)  # what earlier tests hold: its calls are none of these
     number = 0
     has_come = True
     while has_come:
