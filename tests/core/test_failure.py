@@ -2,6 +2,9 @@
 
 # ruff: noqa: ARG001, ARG005, ICN001 - fixtures that set up, programs of one signature, and oxinp is np
 
+import subprocess
+import sys
+
 import numpy
 import pytest
 
@@ -299,3 +302,21 @@ def test_errors_are_raised_when_recorded(statement, on_device, stats):
     with pytest.raises((ValueError, TypeError, OverflowError)):
         STATEMENTS[statement](np, x, i, x[1:], frozen)
     assert stats().launches == before
+
+
+FIRST_IMPORT = """
+import numpy as np
+import oxinp
+x = oxinp.arange(8827, dtype=np.int32).reshape(91, 97)
+pending = x - np.inf
+try:
+    x[:, 1] = 2**31
+except OverflowError as error:
+    print(error)
+"""
+
+
+def test_numpy_may_import_what_it_needs_to_refuse_a_number():
+    """It does so once in a process, for the code that wrote the number, whose globals must have `__import__`."""
+    done = subprocess.run([sys.executable, "-c", FIRST_IMPORT], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("Python integer 2147483648 out of bounds for int32\n", "")

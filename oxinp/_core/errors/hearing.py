@@ -11,6 +11,7 @@ place of a warning. Who catches that has the same computed again, from the user'
 
 from __future__ import annotations
 
+import builtins
 import contextlib
 import functools
 import sys
@@ -94,7 +95,9 @@ def put(array: np.ndarray[Any, Any], key: Any, value: Any) -> None:
         call_as_user(array.__setitem__, (key, value), {})
 
 
-_PUT = FunctionType((lambda array, value: array.__setitem__(..., value)).__code__, dict(REFUSING))
+_PUT = FunctionType(
+    (lambda array, value: array.__setitem__(..., value)).__code__, {"__builtins__": builtins, **REFUSING}
+)
 
 
 def check_cast(value: Any, dtype: np.dtype[Any]) -> None:
