@@ -360,3 +360,22 @@ def test_products_of_complex_scalars_are_rounded_as_numpys(dtype):
         assert_same(x[i] ** 2, a**2)
         assert_same(x[i] ** -1, a**-1)
         assert_same(x[i] * 2.5, a * 2.5)
+
+
+@pytest.mark.parametrize("key", [2, slice(0, 3), ...])
+@pytest.mark.parametrize("dtype", ["u1", "i4", "f2", "c8", "M8[s]"])
+def test_written_to_the_host_it_is_numpys(key, dtype, config):
+    found = []
+    for xp in (np, numpy):
+        config.offload_threshold = 0
+        value = scalar(numpy.float64, numpy.nan)[xp is numpy]
+        config.offload_threshold = 1 << 16
+        target = xp.zeros(5, dtype)
+        try:
+            with numpy.errstate(all="ignore"):
+                target[key] = value
+        except (TypeError, ValueError) as error:
+            found.append((type(error), str(error)))
+        else:
+            found.append(numpy.asarray(target).tobytes())
+    assert found[0] == found[1]

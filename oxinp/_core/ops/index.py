@@ -285,7 +285,11 @@ def _on_host(value: Any) -> Any:
     kind = type(value)
     if kind is types.ndarray:
         return None if (value._held or value._storage).host is None else host_view(value)
-    return value if kind is float or kind is int or isinstance(value, _Generic) else None
+    if kind is float or kind is int:
+        return value
+    if isinstance(value, Handle):  # a scalar of the device's, of which NumPy would ask for another number of Python's
+        return fetch(value)[()]
+    return value if isinstance(value, _Generic) else None
 
 
 def _single(value: Any, layout: Layout) -> Any:
