@@ -158,8 +158,8 @@ def _parts(node: ast.expr) -> list[ast.expr]:
             return [left, right]
         case ast.UnaryOp(operand=operand):
             return [operand]
-        case ast.Call(func=ast.Attribute(attr="described")):
-            return []  # objects themselves are never the same
+        case ast.Call(func=ast.Attribute(attr="described") | ast.Attribute(value=ast.Name(id="_rng"))):
+            return []  # objects themselves, and generators, are never the same
         case ast.Call(func=ast.Attribute(value=value), args=args) if _is_module(value):
             return [each for each in args if not _is_module(each)]  # modules are never the same
         case ast.Call(func=ast.Attribute(value=value)):

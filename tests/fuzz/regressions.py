@@ -194,6 +194,19 @@ _rng = np.random.Generator(np.random.PCG64(5))
 a1 = _rng.standard_exponential(40, 'f4')
 a2 = _rng.standard_exponential(40)
 """,
+    "a scalar that the device holds, NaN, written to elements and parts on the host": """
+a1 = np.zeros(40000, dtype='u1')
+a2 = np.sum(a1 / a1)
+a3 = np.zeros(5, dtype='u1')
+a3[2] = a2
+a4 = np.zeros(5, dtype='i4')
+a4[:3] = a2
+""",
+    "a part without elements, from beyond the end of what it is a part of": """
+a1 = np.zeros((0, 2))
+a2 = a1[:, 1:]
+h3 = numpy.array(a2)
+""",
 }
 PROGRAMS = tuple(
     Program(tuple(Statement("regression", line) for line in code.strip().splitlines()), origin)

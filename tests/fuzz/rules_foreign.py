@@ -38,10 +38,11 @@ USES = (
 # {s} is an integer, {b} another array; what is bound may be an array, a list or a number.
 CALLBACKS = (
     "np.apply_along_axis(lambda v: v > {s}, 0, {a})", "np.apply_along_axis(lambda v: v[:1] + {b}.ravel()[:1], -1, {a})",
-    "np.apply_along_axis(np.max, 0, {a})", "np.apply_along_axis(lambda v: np.add(v, 1, out=v), -1, {a})",
-    "np.apply_along_axis(lambda v: v.tolist(), 0, {a})", "np.apply_over_axes(np.max, {a}, [0])",
+    "np.apply_along_axis(np.max, 0, {a}) + 0", "np.apply_along_axis(lambda v: np.add(v, 1, out=v), -1, {a})",
+    "np.apply_along_axis(lambda v: v.tolist(), 0, {a})", "np.apply_over_axes(np.max, {a}, [0]) + 0",
     "np.apply_along_axis(lambda v: [v.shape[0], float(v[0] > 1)], 0, {a})", "np.vectorize(lambda v: v > {s})({a})",
-    "np.vectorize(lambda v: v * 2, otypes=[float])(({a} > 1) + 0)", "np.vectorize(np.max, signature='(n)->()')({a})",
+    "np.vectorize(lambda v: v * 2, otypes=[float])(({a} > 1) + 0)",
+    "np.vectorize(np.max, signature='(n)->()')({a}) + 0",
     "np.vectorize(lambda v, w: v[::-1], signature='(n),()->(n)')({a}, 1)", "np.vectorize(lambda v, w: w)({a}, {b})",
     "np.vectorize(lambda v: v + {b}.ravel()[0] > 1)({a})",
     "np.vectorize(lambda v, k=1: v == k, excluded=['k'])({a}, k={s})",
@@ -54,8 +55,9 @@ CALLBACKS = (
     "np.fromiter((v > 1 for v in {a}.ravel()), dtype=np.bool_)",
     "np.fromiter(map(float, {a}.ravel()), dtype=np.float32)", "np.array(list(map(lambda v: v > 1, {a})))",
     "sorted({a}.ravel(), key=lambda v: v > 1)", "max({a}.ravel(), key=lambda v: v < 2)",
-    "list(filter(lambda v: v > {s}, {a}.ravel()))", "[r.max() for r in np.split({a}, 1)]",
-    "np.array([np.max(r) for r in {a}])", "np.select([{a} > 1, {a} < 0], [{a} + 1, {b}], {s})", "np.nditer({a}).shape",
+    "list(filter(lambda v: v > {s}, {a}.ravel()))", "[r.max() + 0 for r in np.split({a}, 1)]",
+    "np.array([np.max(r) + 0 for r in {a}])", "np.select([{a} > 1, {a} < 0], [{a} + 1, {b}], {s})",
+    "np.nditer({a}).shape",
     "[bool(v > 1) for v in np.nditer({a})]", "[(i, bool(v > 1)) for i, v in np.ndenumerate({a})]",
     "[{a}[i] for i in np.ndindex({a}.shape)]",
     "np.array2string({a} > 1, formatter={{'bool': lambda v: '+' if v else '-'}})",
@@ -65,7 +67,7 @@ CALLBACKS = (
 # Each function in a thread; writes are to parts that do not overlap.
 THREADS = (
     "{t} = foreign.in_threads([lambda: {a} + 1, lambda: {a} - {a}, lambda: {b} > 1])",
-    "{t} = foreign.in_threads([lambda: {a}.tolist(), lambda: {a}.copy(), lambda: np.max({a})])",
+    "{t} = foreign.in_threads([lambda: {a}.tolist(), lambda: {a}.copy(), lambda: np.max({a}) + 0])",
     "{t} = foreign.in_threads([lambda i=i: ({a} > i).sum() for i in range(4)])",
     "foreign.in_threads([lambda: operator.iadd({a}[:1], 1), lambda: operator.imul({a}[1:], 2)])",
     "foreign.in_threads([lambda i=i: operator.setitem({a}, i, {s}) for i in range(min(3, len({a})))])",
@@ -199,7 +201,7 @@ ERROR_EXPRESSIONS = (
     "({x} / {y}) * {x} - {y}", "np.sqrt({x}) / {y}", "({x}).astype(np.float32)", "({x}).astype(np.int32)",
     "{x} * {x}",
     "np.multiply({x}, {y}, out=np.zeros(np.broadcast_shapes(np.shape({x}), np.shape({y}))), casting='unsafe')",
-    "np.divide({x}, {y}, where=({x} > 1) & ({y} > 1))[:0]", "np.reciprocal({x})", "({x} / {y}).max()", "-{x} / 0",
+    "np.divide({x}, {y}, where=({x} > 1) & ({y} > 1))[:0]", "np.reciprocal({x})", "({x} / {y}).max() + 0", "-{x} / 0",
 )  # fmt: skip
 
 

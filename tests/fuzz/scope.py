@@ -136,12 +136,16 @@ class Scope:
     def _defined(self, code: str) -> str:
         """Return a statement, or a sum in place of a product that NumPy rounds by what an inner loop looks like.
 
-        A product of complex numbers in place, of one element, is to NumPy a step of a reduction, which does not fuse.
+        A product of complex numbers in place, of one element, is to NumPy a step of a reduction, which does not fuse;
+        nor does one that reads other elements of the memory that it writes.
         """
         found = IN_PLACE_PRODUCT.match(code)
         target, is_known = self.try_evaluate(found[1]) if found else (None, False)
-        is_single = is_known and isinstance(target, np.ndarray) and target.size == 1 and target.dtype.kind == "c"
-        return f"{found[1]} += {code[found.end() :]}" if found and is_single else code
+        if not (found and is_known and isinstance(target, np.ndarray) and target.dtype.kind == "c"):
+            return code
+        factor, is_known = self.try_evaluate(code[found.end() :])
+        overlaps = is_known and isinstance(factor, np.ndarray) and np.may_share_memory(target, factor)
+        return f"{found[1]} += {code[found.end() :]}" if target.size == 1 or overlaps else code
 
     def check(self) -> None:
         """Append a check."""
