@@ -40,6 +40,7 @@ def room(monkeypatch):
     yield leave
     filling.clear()
     pool.limit_nbytes = None
+    np.config.renew()  # what was loaded meanwhile notes which memory it uses
 
 
 def made(number):
