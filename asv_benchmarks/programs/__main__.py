@@ -27,7 +27,10 @@ TOLERANCE = 1e-9
 
 
 def run(library, size, names, folder, limit):
-    """Return rows by program, from processes that are stopped where one program takes longer than `limit` seconds."""
+    """Return rows by program, from processes that are stopped where one program takes longer than `limit` seconds.
+
+    Each is told of on standard error when it is done.
+    """
     rows, left = {}, list(names)
     while left:
         command = [sys.executable, "-m", "asv_benchmarks.programs.measure", library, size, *left, "--save", str(folder)]
@@ -40,8 +43,10 @@ def run(library, size, names, folder, limit):
                 if not line:
                     break
                 row = json.loads(line)
-                rows[row.pop("name")] = row
-                left.remove(next(name for name in left if name in rows))
+                name = row.pop("name")
+                rows[name] = row
+                left.remove(name)
+                print(library, size, name, row.get("seconds", row.get("error")), file=sys.stderr, flush=True)
             process.wait()
         if left:
             ended = process.returncode
