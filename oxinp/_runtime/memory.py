@@ -135,7 +135,7 @@ class Pages(NamedTuple):
     backend: Any
 
 
-def _last_references() -> int:
+def last_references() -> int:
     """Return how many references `__del__` finds where nothing but the call of it is left."""
     found: list[int] = []
 
@@ -163,7 +163,7 @@ class _Owner:
     def __del__(
         self,
         references: Callable[[object], int] = getrefcount,
-        last: int = _last_references(),
+        last: int = last_references(),
         new: Callable[[type[_Owner]], _Owner] = object.__new__,
     ) -> None:
         # Runs anywhere, in any thread, and while the interpreter shuts down: it uses nothing but what it holds.

@@ -47,6 +47,24 @@ class TestExports:
         assert alive() is None
         assert not dlpack._exports
 
+    def test_what_a_finaliser_keeps_keeps_its_memory(self):
+        """The garbage collector calls an owner's finaliser, too, before anything of a cycle goes."""
+        kept = []
+
+        class Cycle:
+            def __init__(self, owner):
+                self.own, self.owner = self, owner
+
+            def __del__(self):
+                kept.append(self.owner)
+
+        for _ in range(3):
+            Cycle(kept.pop() if kept else dlpack.consume(oxinp.ones(N).__dlpack__())[1])
+            gc.collect()
+            assert len(dlpack._exports) == 1
+        kept.clear()
+        assert not dlpack._exports
+
     def test_a_capsule_that_nobody_consumes(self):
         x = oxinp.ones(N)
         for _ in range(3):

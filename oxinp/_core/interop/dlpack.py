@@ -12,6 +12,8 @@ import ctypes
 import sys
 from typing import Any, NamedTuple
 
+from oxinp._runtime.memory import last_references
+
 CPU = 1
 CUDA = 2
 CUDA_MANAGED = 13
@@ -190,7 +192,7 @@ def make_capsule(tensor: Tensor, owner: Any, *, is_versioned: bool) -> Any:
 
 
 class Consumed:
-    """Somebody's tensor, ours to use until this object goes.
+    """Somebody's tensor, ours to use until this object goes, or its heir where it is part of a cycle: see `Buffer`.
 
     Parameters
     ----------
@@ -200,15 +202,25 @@ class Consumed:
         Of the function that gives it back.
     """
 
-    __slots__ = ("_address", "_deleter")
+    __slots__ = ("_address", "_deleter", "_heir")
 
     def __init__(self, address: int, deleter: int | None) -> None:
         self._address = address
         self._deleter = deleter
 
-    def __del__(self, is_finalizing: Any = sys.is_finalizing, deleter_type: Any = _Deleter) -> None:
+    def __del__(
+        self,
+        is_finalizing: Any = sys.is_finalizing,
+        deleter_type: Any = _Deleter,
+        references: Any = sys.getrefcount,
+        last: int = last_references(),
+    ) -> None:
         # While the interpreter ends, its owner may be gone already; then so is the need to free.
-        if self._deleter and not is_finalizing():
+        if not self._deleter or is_finalizing():
+            return
+        if references(self) > last:
+            self._heir = __class__(self._address, self._deleter)  # type: ignore[name-defined]
+        else:
             deleter_type(self._deleter)(self._address)
 
 
