@@ -163,6 +163,10 @@ def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) ->
     if isinstance(src, Handle) and src._storage is dst._storage and src._layout.same(dst._layout) and dst._layout.ndim:
         return  # NumPy looks no further either, but at a scalar
     if dst._view is not None and not dst._view[1]:
+        if type(src) is int:  # which NumPy looks at first: whether the dtype holds it
+            read_only = np.empty(0, dst._layout.dtype)
+            read_only.flags.writeable = False
+            call_as_user(np.copyto, (read_only, src, casting), {})
         raise ValueError("assignment destination is read-only")
     if mask is not None:
         src = _masked(dst, src, casting, mask)

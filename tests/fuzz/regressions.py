@@ -207,6 +207,11 @@ a1 = np.zeros((0, 2))
 a2 = a1[:, 1:]
 h3 = numpy.array(a2)
 """,
+    "a Python integer that int32 does not hold, copied to what is read-only": """
+a1 = np.zeros(2, dtype='i4')
+a1.flags.writeable = False
+np.copyto(a1, 2147483648)
+""",
 }
 PROGRAMS = tuple(
     Program(tuple(Statement("regression", line) for line in code.strip().splitlines()), origin)
