@@ -19,6 +19,8 @@ from oxinp._kernels.plan import Launch, Scratch
 from oxinp._ptx.frozen import Frozen
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from oxinp._kernels.choice import Device
     from oxinp._ptx.types import Type
 
@@ -166,25 +168,23 @@ class Passes(Frozen):
         scratch.nbytes = own.nbytes
         return [first.launch(device), joined]
 
-    def with_next(self, other: Passes, device: Device) -> Launch | None:
-        """One launch of this transform and one along another axis, of a part of the array at a time; see `slabs`.
+    def with_next(self, other: Passes, axes: Sequence[int], device: Device) -> Launch | None:
+        """One launch of this transform and the next one, of a part of the array at a time; see `slabs`.
 
-        Each is one pass, in place between them; loops are in the order of the axes, without the own one.
+        Each is one pass, in place between them; `axes` are those of both, and loops the others in their order.
         """
-        own = next((loop for loop in self.loops if loop.target == other.source.step), None)
-        others = next((loop for loop in other.loops if loop.source == self.target.step), None)
-        outside = [loop for loop in self.loops if loop is not own], [loop for loop in other.loops if loop is not others]
-        if own is None or others is None or not outside[0] or self.target.buffer != other.source.buffer:
-            return None
-        pairs_of_loops = list(zip(*outside, strict=True))
-        if any(first.target != second.source or first.extent != second.extent for first, second in pairs_of_loops):
-            return None
+        here, there = axes
+        own, others = self.loops[there - (there > here)], other.loops[here - (here > there)]
+        outside = [
+            [loop for loop in each if loop is not within and loop.extent > 1]
+            for each, within in ((self.loops, own), (other.loops, others))
+        ]
         is_even = all(a.target == b.target * b.extent for a, b in pairwise(outside[0]))
-        if not is_even or outside[0][-1].target < (slab := others.extent * other.length):
+        if not outside[0] or not is_even or outside[0][-1].target < (slab := others.extent * other.length):
             return None
         loops = [
             Loop(first.extent, first.source, second.target, first.reads, second.writes)
-            for first, second in pairs_of_loops
+            for first, second in zip(*outside, strict=True)
         ]
         passes = [self.replace(loops=(own,)).batch, other.replace(loops=(others,)).batch]
         return slabs.launch(passes, loops, slab, device, Scratch(), outside[0][-1].target)

@@ -29,7 +29,7 @@ from oxinp._kernels.fft.tiling import columns_of
 from oxinp._kernels.plan import Launch, Plan, Scratch, Work
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from oxinp._kernels.choice import Device
     from oxinp._kernels.plan import Argument
@@ -164,10 +164,10 @@ class Transform(Passes):
                 epilogue=None if self.epilogue is None else self.epilogue.moved([start * x for x in loop.writes]),
             )
 
-    def followed_by(self, other: Transform, device: Device) -> Launch | None:
-        """One launch of this transform and one along another axis, where each is one pass; None elsewhere."""
+    def followed_by(self, other: Transform, axes: Sequence[int], device: Device) -> Launch | None:
+        """One launch of this transform and the next one, along `axes`, where each is one pass; None elsewhere."""
         is_plain = self._is_alone(device) and other._is_alone(device)
-        return self.with_next(other, device) if is_plain else None
+        return self.with_next(other, axes, device) if is_plain else None
 
     def _is_alone(self, device: Device) -> bool:
         """Whether it is a single pass without clusters."""
