@@ -143,7 +143,7 @@ class Passes(Frozen):
         lengths, segment = JOINED[self.length]
         own = scratch.copy()
         first, second, third = self.passes(lengths, own)
-        if second.stored is not None or third.stored is not None:
+        if third.stored is not None:
             return []
         columns = segment // self.type.nbytes
         loop = third.loops[0]
@@ -160,7 +160,8 @@ class Passes(Frozen):
             loops=(loop._replace(extent=columns), *third.loops[1:]), source=third.source._replace(buffer=ring)
         )
         found = cut(lengths[0], self.type.nbytes)
-        if found is not None and lengths[0] * segment * 9 // 8 <= device.max_shared_nbytes:
+        assert found is not None, f"no pass of length {lengths[0]}"
+        if lengths[0] * segment * 9 // 8 <= device.max_shared_nbytes:
             first = first.replace(shape=(found.threads, columns))
         joined = slabs.launch([second, third], [slab], size, device, own)
         if joined is None:
@@ -193,7 +194,7 @@ class Passes(Frozen):
         """Whether a loop's transforms lie closer to each other than the elements of one."""
         return any(
             loop.extent > 1
-            and (0 < abs(loop.source) < abs(self.source.step) or 0 < abs(loop.target) < abs(self.target.step))
+            and (0 < abs(loop.source) < abs(self.source.step) or abs(loop.target) < abs(self.target.step))
             for loop in self.loops
         )
 
@@ -246,16 +247,13 @@ class Passes(Frozen):
             finished = [
                 Loop(n, own, result, (), writes) if is_last else Loop(n, own, own) for n, own, result, writes in before
             ]
-            loops = [*batch, *finished]
-            column = None
-            if not is_last:
+            column = position = None
+            if is_first:
+                column = Loop(rest, whole.source.step, element, whole.source.steps)
+                position = whole.valid and Positions(whole.valid.number, rest, ((column, 1),))
+            elif not is_last:
                 column = Loop(rest, element, element)
-                if is_first:
-                    column = Loop(rest, whole.source.step, element, whole.source.steps)
-                loops.append(column)
-            position = whole.valid if is_first else None
-            if position is not None:
-                position = Positions(position.number, rest, () if column is None else ((column, 1),))
+            loops = [*batch, *finished] if column is None else [*batch, *finished, column]
             stored = whole.stored if is_last else None
             if stored is not None:
                 kept = tuple((loop, step) for loop, step in zip(finished, places, strict=True))
