@@ -94,7 +94,7 @@ def transforms(
         shape = tuple(extents[i] if i == last and is_cut else target.shape[i] for i in range(len(extents)))
         steps = tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))
         middle = Array(scratch.take(math.prod(shape) * type_.nbytes), type_, shape, steps)
-    order = [*others, last] if problem.kind == HALF or is_ascending else [last, *reversed(others)]
+    order = _order(problem, is_ascending=is_ascending)
     found = []
     for number, axis in enumerate(order):
         is_last = number == len(order) - 1
@@ -129,6 +129,12 @@ def transforms(
     return found
 
 
+def _order(problem: Problem, *, is_ascending: bool = False) -> list[int]:
+    """The axes in the order in which they are transformed."""
+    *others, last = problem.axes
+    return [*others, last] if problem.kind == HALF or is_ascending else [last, *reversed(others)]
+
+
 def plan_axes(
     source: Array, target: Array, type_: Type, problem: Problem, device: Device, num_parts: int = 1
 ) -> Plan | None:
@@ -154,16 +160,16 @@ def plan_axes(
     if 0 in target.shape:
         return Plan(())
     scratch = Scratch()
-    rest = transforms(source, target, type_, problem, scratch)
+    rest, axes = transforms(source, target, type_, problem, scratch), _order(problem)
     if not all(each.is_fusible(device) for each in rest):
         return None
     launches: list[Launch] = []
     used = scratch.nbytes
     while rest:
-        both = rest[0].followed_by(rest[1], device) if len(rest) > 1 else None
+        both = rest[0].followed_by(rest[1], axes[:2], device) if len(rest) > 1 else None
         if both is not None:
             launches.append(both)
-            rest = rest[2:]
+            rest, axes = rest[2:], axes[2:]
             continue
         # Passes through the workspace follow each other: each axis may have all of it.
         for part in rest[0].parts(num_parts, device) if num_parts > 1 else rest[:1]:
@@ -171,7 +177,7 @@ def plan_axes(
             own.nbytes = used
             launches += part.launches(device, own)
             scratch.nbytes = max(scratch.nbytes, own.nbytes)
-        rest = rest[1:]
+        rest, axes = rest[1:], axes[1:]
     return scratch.plan(launches)
 
 

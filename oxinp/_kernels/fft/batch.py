@@ -166,8 +166,7 @@ class Batch(Frozen):
             constants += self.between.constants
         if self.valid is not None:
             constants += self.valid.constants(loops)
-        if self.whole and self.valid is not None:
-            constants += [self.whole, self.source.step // self.valid.step]
+            constants += [self.whole, self.source.step // self.valid.step] if self.whole else []
         if self.stored is not None:
             constants += self.stored.constants(loops)
         if self.chirp is not None:
@@ -238,8 +237,9 @@ class Batch(Frozen):
         most = MAX_STAGED_RAGGED if self.row * nbytes % LINE else MAX_STAGED
         if not (1 < self.length <= most // nbytes and self.is_stageable):
             return False
-        found = cut(self.length, nbytes)  # many numbers leave few registers for addresses
-        return self.is_dense or (found is not None and found.held <= MAX_HELD[nbytes])
+        found = cut(self.length, nbytes)
+        assert found is not None, f"no pass of length {self.length}"
+        return self.is_dense or found.held <= MAX_HELD[nbytes]  # many numbers leave few registers for addresses
 
     @property
     def is_dense(self) -> bool:
@@ -284,7 +284,7 @@ class Batch(Frozen):
         """
         along = () if self.between is None else self.between.steps
         none = Loop(1, 0, 0, (0,) * len(self.source.steps), (0,) * len(self.target.steps), (0,) * len(along))
-        loops = [loop for loop in self.loops if loop.extent > 1 or loop is self.twiddle] or [none]
+        loops = [loop for loop in self.loops if loop.extent > 1] or [none]
 
         def best(steps: Sequence[int], own: int) -> tuple[str, int]:
             nearest = min(range(len(loops)), key=lambda i: (loops[i].extent == 1, abs(steps[i]) or math.inf))
@@ -309,8 +309,6 @@ class Batch(Frozen):
             chosen = max(range(len(loops)), key=lambda i: (loops[i] is not self.twiddle, loops[i].extent))
         if by_source >= 0 and by_source != chosen:
             loads = ROWS
-        if by_target >= 0 and by_target != chosen:
-            stores = ROWS
         if by_between >= 0 and by_between != chosen:
             between = ROWS
         column = loops.pop(chosen)

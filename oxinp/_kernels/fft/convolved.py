@@ -72,7 +72,9 @@ def lengths_of(length: int, nbytes: int, room: int) -> tuple[int, int] | None:
         if not columns_of(n2, nbytes, 1, room, is_mixed=False, is_convolved=has_own):
             continue
         first, rows = cut(n1, nbytes), cut(n2, nbytes, is_convolved=has_own)
-        if first is None or rows is None or len(rows.radices) == 1:
+        assert first is not None, f"no pass of length {n1}"
+        assert rows is not None, f"no pass of length {n2}"
+        if len(rows.radices) == 1:
             continue
         used = rows.threads * (registers(rows.held, nbytes) + BESIDE_CHIRP * nbytes // 8) / NUM_REGISTERS
         large = [math.log2(RESIDENT * each) for each in (n1 * SEGMENT / room, max(n2 * nbytes / room, used))]

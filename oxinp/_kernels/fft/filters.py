@@ -61,8 +61,7 @@ class _Joined(NamedTuple):
     def lengths(self, device: Device) -> tuple[int, ...]:
         """The lengths of the passes there; () where they cannot become one with those back, or are better not."""
         there, back = self.there, self.back
-        extents = [[loop.extent for loop in each.loops] for each in (there, back)]
-        if there.length != back.length or extents[0] != extents[1]:
+        if there.length != back.length:
             return ()
         if self._is_halved(device):
             return (there.length // 2,)

@@ -19,6 +19,8 @@ from oxinp._kernels.plan import Launch, Scratch
 from oxinp._ptx.frozen import Frozen
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from oxinp._kernels.choice import Device
     from oxinp._ptx.types import Type
 
@@ -141,7 +143,7 @@ class Passes(Frozen):
         lengths, segment = JOINED[self.length]
         own = scratch.copy()
         first, second, third = self.passes(lengths, own)
-        if second.stored is not None or third.stored is not None:
+        if third.stored is not None:
             return []
         columns = segment // self.type.nbytes
         loop = third.loops[0]
@@ -158,7 +160,8 @@ class Passes(Frozen):
             loops=(loop._replace(extent=columns), *third.loops[1:]), source=third.source._replace(buffer=ring)
         )
         found = cut(lengths[0], self.type.nbytes)
-        if found is not None and lengths[0] * segment * 9 // 8 <= device.max_shared_nbytes:
+        assert found is not None, f"no pass of length {lengths[0]}"
+        if lengths[0] * segment * 9 // 8 <= device.max_shared_nbytes:
             first = first.replace(shape=(found.threads, columns))
         joined = slabs.launch([second, third], [slab], size, device, own)
         if joined is None:
@@ -166,25 +169,23 @@ class Passes(Frozen):
         scratch.nbytes = own.nbytes
         return [first.launch(device), joined]
 
-    def with_next(self, other: Passes, device: Device) -> Launch | None:
-        """One launch of this transform and one along another axis, of a part of the array at a time; see `slabs`.
+    def with_next(self, other: Passes, axes: Sequence[int], device: Device) -> Launch | None:
+        """One launch of this transform and the next one, of a part of the array at a time; see `slabs`.
 
-        Each is one pass, in place between them; loops are in the order of the axes, without the own one.
+        Each is one pass, in place between them; `axes` are those of both, and loops the others in their order.
         """
-        own = next((loop for loop in self.loops if loop.target == other.source.step), None)
-        others = next((loop for loop in other.loops if loop.source == self.target.step), None)
-        outside = [loop for loop in self.loops if loop is not own], [loop for loop in other.loops if loop is not others]
-        if own is None or others is None or not outside[0] or self.target.buffer != other.source.buffer:
-            return None
-        pairs_of_loops = list(zip(*outside, strict=True))
-        if any(first.target != second.source or first.extent != second.extent for first, second in pairs_of_loops):
-            return None
+        here, there = axes
+        own, others = self.loops[there - (there > here)], other.loops[here - (here > there)]
+        outside = [
+            [loop for loop in each if loop is not within and loop.extent > 1]
+            for each, within in ((self.loops, own), (other.loops, others))
+        ]
         is_even = all(a.target == b.target * b.extent for a, b in pairwise(outside[0]))
-        if not is_even or outside[0][-1].target < (slab := others.extent * other.length):
+        if not outside[0] or not is_even or outside[0][-1].target < (slab := others.extent * other.length):
             return None
         loops = [
             Loop(first.extent, first.source, second.target, first.reads, second.writes)
-            for first, second in pairs_of_loops
+            for first, second in zip(*outside, strict=True)
         ]
         passes = [self.replace(loops=(own,)).batch, other.replace(loops=(others,)).batch]
         return slabs.launch(passes, loops, slab, device, Scratch(), outside[0][-1].target)
@@ -193,7 +194,7 @@ class Passes(Frozen):
         """Whether a loop's transforms lie closer to each other than the elements of one."""
         return any(
             loop.extent > 1
-            and (0 < abs(loop.source) < abs(self.source.step) or 0 < abs(loop.target) < abs(self.target.step))
+            and (0 < abs(loop.source) < abs(self.source.step) or abs(loop.target) < abs(self.target.step))
             for loop in self.loops
         )
 
@@ -246,16 +247,13 @@ class Passes(Frozen):
             finished = [
                 Loop(n, own, result, (), writes) if is_last else Loop(n, own, own) for n, own, result, writes in before
             ]
-            loops = [*batch, *finished]
-            column = None
-            if not is_last:
+            column = position = None
+            if is_first:
+                column = Loop(rest, whole.source.step, element, whole.source.steps)
+                position = whole.valid and Positions(whole.valid.number, rest, ((column, 1),))
+            elif not is_last:
                 column = Loop(rest, element, element)
-                if is_first:
-                    column = Loop(rest, whole.source.step, element, whole.source.steps)
-                loops.append(column)
-            position = whole.valid if is_first else None
-            if position is not None:
-                position = Positions(position.number, rest, () if column is None else ((column, 1),))
+            loops = [*batch, *finished] if column is None else [*batch, *finished, column]
             stored = whole.stored if is_last else None
             if stored is not None:
                 kept = tuple((loop, step) for loop, step in zip(finished, places, strict=True))

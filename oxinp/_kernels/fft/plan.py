@@ -19,7 +19,7 @@ from oxinp._kernels.fft.batch import Batch
 from oxinp._kernels.fft.bluestein import chirp_of
 from oxinp._kernels.fft.pairs import PairsSpec
 from oxinp._kernels.fft.passes import Passes
-from oxinp._kernels.fft.prime import MAX_SUMMED, MIN_SUMMED, most_columns
+from oxinp._kernels.fft.prime import MAX_SUMMED, MIN_SUMMED
 from oxinp._kernels.fft.rader import MIN_PRIME
 from oxinp._kernels.fft.radices import convolution_length, cut, largest_prime
 from oxinp._kernels.fft.sides import Loop, Positions, Side
@@ -29,7 +29,7 @@ from oxinp._kernels.fft.tiling import columns_of
 from oxinp._kernels.plan import Launch, Plan, Scratch, Work
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from oxinp._kernels.choice import Device
     from oxinp._kernels.plan import Argument
@@ -64,7 +64,7 @@ class Transform(Passes):
                 return PAIRED
         if self._twins(device):
             return TWIN
-        if self._is_summed(device):
+        if self._is_summed():
             return SUMS
         if self._is_rader(device):
             return BY_POWERS
@@ -93,13 +93,11 @@ class Transform(Passes):
             return False
         return self.batch.is_stageable and columns_of(self.length - 1, nbytes, 1, room, is_mixed=False) > 0
 
-    def _is_summed(self, device: Device) -> bool:
+    def _is_summed(self) -> bool:
         """Whether a block adds up the results: of primes, all elements of which are there."""
-        has_room = most_columns(self.length, self.type.nbytes, device.max_shared_nbytes) > 0
         is_real = self.is_half or not self.source_type.is_complex
         most = MAX_REAL_SUMMED if is_real else MIN_PRIME - 1
         is_fitting = MIN_SUMMED <= self.length <= most or (is_real and self.length == LAST_REAL_SUMMED)
-        is_fitting &= has_room
         is_fitting &= cut(self.length, self.type.nbytes) is None or not self.batch.is_staged
         return is_fitting and largest_prime(self.length) == self.length
 
@@ -108,7 +106,7 @@ class Transform(Passes):
         nbytes, rest, primes = self.type.nbytes, self.length, []
         while not has_passes(rest, nbytes, device):
             prime = largest_prime(rest)
-            if not MIN_SUMMED <= prime <= MAX_SUMMED or not most_columns(prime, nbytes, device.max_shared_nbytes):
+            if not MIN_SUMMED <= prime <= MAX_SUMMED:
                 return ()
             primes.append(prime)
             rest //= prime
@@ -164,10 +162,10 @@ class Transform(Passes):
                 epilogue=None if self.epilogue is None else self.epilogue.moved([start * x for x in loop.writes]),
             )
 
-    def followed_by(self, other: Transform, device: Device) -> Launch | None:
-        """One launch of this transform and one along another axis, where each is one pass; None elsewhere."""
+    def followed_by(self, other: Transform, axes: Sequence[int], device: Device) -> Launch | None:
+        """One launch of this transform and the next one, along `axes`, where each is one pass; None elsewhere."""
         is_plain = self._is_alone(device) and other._is_alone(device)
-        return self.with_next(other, device) if is_plain else None
+        return self.with_next(other, axes, device) if is_plain else None
 
     def _is_alone(self, device: Device) -> bool:
         """Whether it is a single pass without clusters."""
@@ -336,7 +334,7 @@ def rotates(length: int, type_: Type, device: Device, *, at_both_ends: bool = Fa
 def plan(transform: Transform, device: Device) -> Plan:
     """Return the plan of a transform along one axis; see `Transform`."""
     scratch = Scratch()
-    if transform.length == 0 or not math.prod(loop.extent for loop in transform.loops):
+    if not math.prod(loop.extent for loop in transform.loops):
         return Plan(())
     return scratch.plan(transform.launches(device, scratch))
 

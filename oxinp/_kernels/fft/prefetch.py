@@ -24,7 +24,7 @@ MAX_BLOCKS = 2  # of a multiprocessor
 
 def is_fetched(spec: TransformSpec, source: Side) -> bool:
     """Whether a block reads a long row, of which few are in work."""
-    if spec.prologue or spec.between or spec.is_padded or spec.is_half or spec.cluster > 1 or spec.type is not c64:
+    if spec.prologue or spec.between or spec.is_padded or spec.type is not c64:
         return False
     is_row = (spec.loads == ROWS or spec.real == RADER) and source.step == 1 and spec.source is c64
     is_long = spec.columns == 1 and spec.min_blocks <= MAX_BLOCKS and len(spec.radices) > 1

@@ -39,7 +39,6 @@ TERMS = 8  # that are summed up before the sum is added to the total: long chain
 # Of factors: below the first, registers hold them; beyond the second, pocketfft convolves, too, and errs more.
 MIN_SUMMED, MAX_SUMMED = 29, 199
 HELD = {8: 28, 16: 18}  # numbers of a thread
-FEWEST_COLUMNS = 8  # of a block: segments of those are long enough
 
 
 def cut_of_sums(prime: int, nbytes: int) -> Cut:
@@ -56,11 +55,11 @@ def shared_nbytes(prime: int, columns: int, nbytes: int) -> int:
 
 
 def most_columns(prime: int, nbytes: int, room: int) -> int:
-    """Return how many transforms a block takes at most, of a warp's; 0 where it has no room for enough."""
+    """Return how many transforms a block takes at most, of a warp's."""
     columns = WARP
-    while columns >= FEWEST_COLUMNS and shared_nbytes(prime, columns, nbytes) > room:
+    while shared_nbytes(prime, columns, nbytes) > room:
         columns //= 2
-    return columns if columns >= FEWEST_COLUMNS else 0
+    return columns
 
 
 class _Element(NamedTuple):

@@ -35,7 +35,7 @@ def _split(
         found = _even_split(length, nbytes, count, room, most_in_passes)
         if found is not None:
             return found
-    return (length,) if columns_of(length, nbytes, 1, room, is_mixed=False) else None
+    return None
 
 
 def split(length: int, nbytes: int, is_apart: bool, device: Device, *, is_shared: bool = False) -> tuple[int, ...]:
@@ -70,15 +70,17 @@ def fits_block(length: int, nbytes: int, is_apart: bool, device: Device) -> bool
 def _even_split(length: int, nbytes: int, count: int, room: int, most: int) -> tuple[int, ...] | None:
     """The factors, the largest first, of which each fits a tile with wide segments, as even as can be."""
     wanted = SEGMENT // nbytes
-    tiles = {n: _tile(n, nbytes, room, most) for n in _divisors(length)}
-    ways = [each for each in _products(length, count, length) if all(tiles[n][0] * 4 >= wanted for n in each)]
+    cuts = {n: found for n in _divisors(length) if (found := cut(n, nbytes)) is not None}
+    tiles = {n: _tile(n, nbytes, room, most) for n in cuts}
+    fitting = {n for n, (columns, _) in tiles.items() if columns * 4 >= wanted}
+    ways = [each for each in _products(length, count, length) if fitting.issuperset(each)]
     if not ways:
         return None
 
     def cost(each: tuple[int, ...]) -> tuple[float, float]:
         short = sum(max(0.0, math.log2(CLUSTER_SEGMENT / nbytes / tiles[n][0])) for n in each)
         large = sum(max(0.0, math.log2(n * SEGMENT * RESIDENT / (room * tiles[n][1]))) for n in each)
-        stages = sum(len(found.radices) for n in each if (found := cut(n, nbytes)) is not None)
+        stages = sum(len(cuts[n].radices) for n in each)
         return short * 2 + large * 2 + stages, max(each) / min(each)
 
     return min(ways, key=cost)

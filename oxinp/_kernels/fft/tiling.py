@@ -167,14 +167,13 @@ def tile_of(
     reach = 1 << (extent - 1).bit_length()
     if not is_mixed or alone >= min(MIN_SEGMENT // nbytes, reach) or most == 1:
         return alone, 1
-    if found is None or len(found.radices) == 1:
-        return alone, 1
+    assert found is not None, f"no pass of length {length}"
     for segment, cluster in CLUSTERS:
         wanted = min(segment // nbytes, reach)
         is_even = found.radices[0] % cluster == 0 and length // found.radices[0] % cluster == 0
         is_fitting = length * nbytes * 9 // 8 * wanted * RESIDENT <= room * cluster
         is_fitting &= cluster <= PORTABLE or reach >= segment // nbytes
-        if cluster <= most and is_even and is_fitting and -(-found.threads // cluster) * wanted <= MAX_THREADS:
+        if cluster <= most and is_even and is_fitting:
             return wanted, cluster
     return alone, 1
 

@@ -71,15 +71,19 @@ def spec_of(type: Type, order: int, rows: int, height: int, device: Device) -> P
     vector = VECTOR_NBYTES // type.nbytes
     is_wide = order % vector == 0
     side = tiling(type, rows, _shared_out(rows, blocks)[1]).side
-    chunks = next((x for x in ROWS_AT_ONCE if x * WARP * (vector if is_wide else 1) >= side), 0)
     tiles = 1 if blocks == 1 else MAX_TILES
-    spec = PanelSpec(type, _power(order), _power_of(height), is_wide, tiles, chunks)
-    room = device.max_shared_nbytes - spec.shared_nbytes
-    if not chunks or room < 0:
+    # With more loads of a row than its columns take, sums of columns may lie where v did: that is smaller.
+    specs = (
+        PanelSpec(type, _power(order), _power_of(height), is_wide, tiles, chunks)
+        for chunks in ROWS_AT_ONCE
+        if chunks * WARP * (vector if is_wide else 1) >= side
+    )
+    spec = next((each for each in specs if each.shared_nbytes <= device.max_shared_nbytes), None)
+    if spec is None:
         return None
     if blocks == 1:  # others lie on its multiprocessor
         return spec
-    kept = spec.side**2
+    room, kept = device.max_shared_nbytes - spec.shared_nbytes, spec.side**2
     if kept * type.nbytes > room:
         kept = max(0, room - SPARED_NBYTES) // type.nbytes // WARP * WARP
     return spec._replace(kept=kept)

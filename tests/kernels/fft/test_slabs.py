@@ -80,6 +80,18 @@ def test_axes(session, shape, axes):
     assert rms(target, exact) <= 0.6e-7 * np.sqrt(np.log2(x.size))
 
 
+def test_axes_of_one_element_have_any_stride(session):
+    """That of an axis that is transformed, too."""
+    x = random((12, 1, 64, 320), "F")
+    target = np.empty_like(x)
+    arrays = [Array(Argument(name), c64, x.shape, (64 * 320, 320, 320, 1), 256) for name in ("in0", "out0")]
+    made = plan_axes(*arrays, c64, Problem(COMPLEX, (2, 3), 320), ALONE)
+    assert len(made.steps) == 1
+    session.run(made, [target], [session.pointer(x)])
+    exact = np.fft.fft2(x.astype(np.clongdouble))
+    assert rms(target, exact) <= 0.6e-7 * np.sqrt(np.log2(x.size))
+
+
 def test_settings_of_which_only_constants_tell_are_measured(monkeypatch, capsys):
     """One kernel in as many blocks."""
     monkeypatch.setattr(benchmark, "milliseconds", lambda *_: 1.0)

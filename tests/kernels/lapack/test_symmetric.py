@@ -149,6 +149,30 @@ def test_last_rows_by_a_cluster(monkeypatch, count, n, dtype):
         assert ratios(a, w, q) <= RATIO / 6
 
 
+@pytest.mark.parametrize(
+    ("order", "num_sms", "room"), [(4500, 132, 227 << 10), (8192, 132, 227 << 10), (4096, 108, 163 << 10)]
+)
+def test_every_panel_has_a_kernel_where_the_first_has(order, num_sms, room):
+    """Of 4500 rows of c128, what lies beside v is largest once tiles are small enough for sums of their own."""
+    device = SimpleNamespace(num_sms=num_sms, cc=(9, 0), max_shared_nbytes=room, tuned=lambda _: None)
+    assert tridiagonal.is_possible(c128, 1, order, device)
+    height = tridiagonal.cut(c128, 1, order, device).height
+    for first in range(0, order, tridiagonal.WIDTH):
+        spec = spec_of(c128, order, order - first, height, device)
+        assert spec is not None, first
+        assert spec.shared_nbytes <= room
+
+
+@pytest.mark.parametrize("n", [19, pytest.param(35, marks=slow)])
+def test_tiles_of_fewer_columns_than_loads(monkeypatch, n):
+    monkeypatch.setattr(tridiagonal, "ROWS_AT_ONCE", {9: 2})
+    a = draw(np.random.default_rng(n), "c16", 1, n, n)
+    a = a + a.conj().swapaxes(-1, -2)
+    plan = symmetric.plan(a.shape, operand_of(a), DEVICE, has_vectors=True)
+    w, q = run(machine(), plan, [np.full((1, n), np.nan), np.full(a.shape, np.nan, "c16")], (a,))
+    assert ratios(a, w, q) <= RATIO / 6
+
+
 def test_zeros_and_diagonals_by_a_cluster():
     a = np.stack([np.zeros((6, 6)), np.diag(np.arange(6.0)), np.ones((6, 6)), np.full((6, 6), np.nan)])
     plan = symmetric.plan(a.shape, operand_of(a), HOPPER, has_vectors=True)
