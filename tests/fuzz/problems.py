@@ -44,6 +44,7 @@ FAMILIES: dict[str, Callable[[Problem], Any]] = {
         problems_strides.fourier_transforms,
         problems_fourier.fourier_axes,
         problems_matrices.strided_products,
+        problems_matrices.products_on_tensor_cores,
         problems_factorisations.strided_factorisations,
         problems_factorisations.many_bands,
         problems_factorisations.tall_inner_products,
