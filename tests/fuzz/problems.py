@@ -17,6 +17,7 @@ from tests.fuzz import (
     problems_passes,
     problems_products,
     problems_rows,
+    problems_seldom,
     problems_sequences,
     problems_sized,
     problems_strides,
@@ -74,6 +75,7 @@ FAMILIES: dict[str, Callable[[Problem], Any]] = {
         problems_large.chains_of_products,
         problems_large.sparse_products,
         problems_sized.data_sized_plans,
+        problems_seldom.seldom,
     )
 }
 
