@@ -8,7 +8,7 @@ choice that is decided here can be tuned, and answers are stored by their fields
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, get_type_hints
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -93,10 +93,16 @@ def decide(choice: Choice, device: Device) -> Any:
         return choice.default()
     try:
         answer = choice.answer(**fields)
-        is_legal = choice.is_legal(answer)
+        is_legal = tuple(map(type, answer)) == _types_of(choice.answer) and choice.is_legal(answer)
     except (TypeError, ArithmeticError):  # of another version, where answers have other fields
         return choice.default()
     return answer if is_legal else choice.default()
+
+
+@cache
+def _types_of(answer: Callable[..., Any]) -> tuple[type, ...]:
+    """Return the types of the fields of a class of answers."""
+    return tuple(get_type_hints(answer).values())
 
 
 class Unroll(NamedTuple):

@@ -96,12 +96,9 @@ class Argument(NamedTuple):
         return self._replace(offset=self.offset + nbytes)
 
     def on(self, places: Mapping[str, Argument]) -> Argument:
-        """Return the argument with its buffer at a place in another one."""
-        name, offset, spec = self
-        place = places.get(name)
-        if place is None:
-            return self
-        return Argument(place.buffer, place.offset + offset, spec) if offset or spec is not None else place
+        """Return the argument, which has no tensor map, with its buffer at a place in another one."""
+        place = places.get(self.buffer)
+        return self if place is None else place.at(self.offset)
 
 
 class Launch(NamedTuple):
@@ -191,9 +188,9 @@ Step = Launch | Fill | Copy | Read | Beside
 
 
 def beside(urgent: Iterable[Step], rest: Iterable[Step]) -> tuple[Step, ...]:
-    """Return steps that may run beside others with these, as far as there are any of both; see `Beside`."""
+    """Return steps that may run beside others with these, if there are others; see `Beside`."""
     urgent, rest = tuple(urgent), tuple(rest)
-    return (Beside(urgent, rest),) if urgent and rest else urgent + rest
+    return (Beside(urgent, rest),) if rest else urgent
 
 
 def in_order(steps: Iterable[Step]) -> Iterator[Launch | Fill | Copy | Read]:

@@ -7,7 +7,16 @@ from itertools import accumulate
 
 import numpy as np
 
-from tests.fuzz import rules_fail, rules_foreign, rules_grow, rules_library, rules_make, rules_read, rules_write
+from tests.fuzz import (
+    rules_fail,
+    rules_foreign,
+    rules_functions,
+    rules_grow,
+    rules_library,
+    rules_make,
+    rules_read,
+    rules_write,
+)
 from tests.fuzz.draw import Draw, RandomDraw
 from tests.fuzz.program import Program
 from tests.fuzz.scope import Scope
@@ -60,6 +69,8 @@ RULES: Rules = (
     (rules_library.transform, 2),
     (rules_library.linear_algebra, 2),
     (rules_library.sparse, 2),
+    (rules_functions.exact_function, 6),
+    (rules_functions.rounded_function, 4),
 )
 # Percent of statements followed by a comparison, which flushes: mostly none, so that chains grow long.
 CHECK_PERCENTS = (0, 0, 0, 0, 15, 15, 15, 100)

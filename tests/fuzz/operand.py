@@ -56,7 +56,7 @@ def chain_of(p: Problem, type_: Type, count: int) -> tuple[int, list[Instr]]:
         instrs.append(Instr(joined, type_, (total, number)))
         total = count + number - 1
     if p.chance(15):
-        instrs.append(Instr(_numbered, type_, (total,)))
+        instrs.append(Instr(numbered, type_, (total,)))
         total = count + len(instrs) - 1
     return total, instrs
 
@@ -71,11 +71,12 @@ def _multiplied(k: Any, x: Any, y: Any) -> Any:
     return x * y
 
 
-def _numbered(k: Any, index: Any, x: Any) -> Any:
+def numbered(k: Any, index: Any, x: Any) -> Any:
+    """Return a value joined with the index of its element, as an instruction computes it."""
     return joined(k, k.cast(index, x.type), x)
 
 
-_numbered.wants_index = True  # type: ignore[attr-defined]
+numbered.wants_index = True  # type: ignore[attr-defined]
 
 
 def operator_of(p: Problem, type_: Type) -> ReduceOp:
@@ -97,7 +98,7 @@ def matrices_of(p: Problem, type_: Type, shape: tuple[int, ...]) -> Matrices:
     *batch, rows, columns = shape
     is_transposed = p.chance(35)
     run, lines = (rows, columns) if is_transposed else (columns, rows)
-    pitch = run + (p.choice((1, 4, 8, 16)) if p.chance(25) else 0)
+    pitch = run + (p.choice((1, 4, 8, 16, -run % 16)) if p.chance(25) else 0)
     own = (1, pitch) if is_transposed else (pitch, 1)
     if 1 in (rows, columns) and p.chance(30):  # of an axis of one element the stride is any number
         own = (pitch, 7) if columns == 1 else (7, 1)

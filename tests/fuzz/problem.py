@@ -8,6 +8,7 @@ from typing import Any
 import numpy  # noqa: ICN001 - np is ours
 
 import oxinp as np
+from oxinp._core.lazy.handle import Handle
 from tests.fuzz import planning
 from tests.fuzz.draw import Draw
 
@@ -69,8 +70,8 @@ def lying(array: Any) -> Any:
 
 
 def computed(value: Any) -> None:
-    """Have computed what is an array."""
-    if isinstance(value, np.ndarray) and value.__class__ is not numpy.ndarray:
+    """Have computed what is an array, or a scalar."""
+    if isinstance(value, Handle):
         np.evaluate(value)
 
 

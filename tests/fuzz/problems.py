@@ -17,6 +17,7 @@ from tests.fuzz import (
     problems_passes,
     problems_products,
     problems_rows,
+    problems_seldom,
     problems_sequences,
     problems_sized,
     problems_strides,
@@ -44,6 +45,7 @@ FAMILIES: dict[str, Callable[[Problem], Any]] = {
         problems_strides.fourier_transforms,
         problems_fourier.fourier_axes,
         problems_matrices.strided_products,
+        problems_matrices.products_on_tensor_cores,
         problems_factorisations.strided_factorisations,
         problems_factorisations.many_bands,
         problems_factorisations.tall_inner_products,
@@ -73,6 +75,7 @@ FAMILIES: dict[str, Callable[[Problem], Any]] = {
         problems_large.chains_of_products,
         problems_large.sparse_products,
         problems_sized.data_sized_plans,
+        problems_seldom.seldom,
     )
 }
 

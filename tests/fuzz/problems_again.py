@@ -26,6 +26,9 @@ FAR = 1 << 31
 TYPES = ("i1", "u2", "i4", "u8", "f2", "f4", "f8", "c8", "c16")
 SIZES = (0, 1, 2, 3, 100, 100, 101, 1000, 3000, 4000, 5000, 6000, 100_003, 1 << 20, 50_000_000, 1 << 31, 1 << 33)
 NEAR = (3001, 3500, 4000, 4100, 5000, 6000, 8190)
+POWERS = tuple(1 << bits for bits in range(10, 20))
+STEPS = (1, 1, 1, 1, 0, 2, 3, 5, 7, -1, -1, 1000, -3, 1 << 20)
+WIDE = tuple(range(2, 40))  # which one kernel is for
 ROWS = (1, 2, 9, 40, 64, 700, 3000, 100_003)
 NUM_WAYS = 18  # of `_matrix_steps`
 COLUMNS = (1, 2, 3, 31, 32, 48, 64, 96, 100, 101, 128, 301, 1008, 100_003, 1 << 21)
@@ -88,9 +91,9 @@ def _hold(again: Any, wanted: Plan) -> None:
     assert made == launches, (made, launches)
 
 
-def _line_steps(p: Problem, drawn: _Chain) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return strides and alignments of an output and of inputs of one dimension."""
-    steps = tuple(p.choice((1, 1, 1, 1, 0, 2, 3, 5, 7, -1, -1, 1000, -3, 1 << 20)) for _ in range(1 + drawn.count))
+def _line_steps(p: Problem, drawn: _Chain, several: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return strides, and alignments, of an output and of inputs of one dimension."""
+    steps = tuple(p.choice(several) for _ in range(1 + drawn.count))
     return steps, _alignments(p, drawn.type, len(steps))
 
 
@@ -101,10 +104,11 @@ def lines(p: Problem) -> None:
     if p.chance(5):  # without arrays there is no line
         alone = reduce.Reduction([(drawn.type, False)], (), 0, drawn.op, drawn.result)
         assert alone.line_again(p.choice(SIZES), (), (), device.num_sms) is None
-    some = [_line_steps(p, drawn) for _ in range(p.choice((1, 3, 40)))]
+    several = p.choice((STEPS, WIDE))
+    some = [_line_steps(p, drawn, several) for _ in range(p.choice((1, 3, 40)))]
     if p.chance(50):
         some = [(steps, some[0][1]) for steps, _ in some]
-    sizes = p.choice((SIZES, NEAR))
+    sizes = p.choice((SIZES, NEAR, POWERS))
     for _ in range(p.choice(MOST_PROBLEMS)):
         size, (steps, alignments) = p.choice(sizes), p.choice(some)
         p.text = f"{drawn} {size} {steps} {alignments}"
@@ -155,7 +159,7 @@ def matrices(p: Problem) -> None:
             wanted = drawn.elementwise().plan(shape, operands, device)
             again.append(chain.plan(shape, operands, device))
         else:
-            written = p.choice((1, 1, 1, 1, 7, -1))
+            written = p.choice((1, 1, 1, 7, 7, -1))
             problem = shape, axes, operands[1:], Operand(drawn.result, (written,) * (2 - len(axes))), device
             again = [reduction.plan_again(*problem)]
             if axes == (0,):

@@ -7,11 +7,11 @@ from typing import Any
 import oxinp as np
 from oxinp._kernels.elementwise import plan as elementwise
 from oxinp._kernels.gemm.operand import contiguous
-from oxinp._kernels.problem import Operand, Output, ScalarOperand
+from oxinp._kernels.problem import Operand, Output, ReduceOp, ScalarOperand
 from oxinp._kernels.reduce import plan as reduce
-from oxinp._kernels.reduce.operators import extremum_at, scannable
+from oxinp._kernels.reduce.operators import add, extremum_at, scannable
 from oxinp._kernels.scan import plan as scan
-from oxinp._kernels.sort import count, search
+from oxinp._kernels.sort import count, partition, search, select
 from oxinp._kernels.sort import plan as sort
 from oxinp._ptx.types import f32, f64, i64, u32, u64
 from tests.fuzz import planning
@@ -24,13 +24,19 @@ def strided_passes(p: Problem) -> Any:
     device, shape = planning.backend().capability, p.shape(most=p.choice((1 << 20, 1 << 28, HUGE_SIZE)))
     if p.chance(12):
         shape = tuple(0 if p.chance(40) else n for n in shape)
-    if p.chance(15):  # narrow, or few long rows
+    is_narrow = p.chance(25)
+    if is_narrow:  # or few long rows
         shape = (p.choice((1 << 20, 3 << 18, 1 << 24, 10_000)), p.choice((2, 3, 5, 8, 64, 128, 300)))
         shape = shape if p.chance(80) else shape[::-1]
     type_ = type_of(p, ("i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", "c8", "c16"))
     axes = tuple(sorted(p.draw.sample(range(len(shape)), p.choice((1, 1, p.integer(1, len(shape)))))))
+    moves = _moves
+    if p.chance(10):  # columns of several loops
+        shape, axes, moves = p.choice(((50, 60, 300), (50, 3000, 60), (7, 40, 60, 300))), (0, 1), _of_larger
+    if is_narrow and p.chance(60):
+        axes, moves = (0,), _lying_or_still
     inputs: list[Operand | ScalarOperand] = [
-        ScalarOperand(type_) if p.chance(10) else Operand(type_, _moves(p, shape), p.choice(ALIGNMENTS))
+        ScalarOperand(type_) if p.chance(10) else Operand(type_, moves(p, shape), p.choice(ALIGNMENTS))
         for _ in range(p.choice((1, 1, 2, 4, 12)))
     ]
     total, instrs = chain_of(p, type_, len(inputs))
@@ -47,6 +53,8 @@ def strided_passes(p: Problem) -> Any:
         place, found = reduced.replace(type=i64), extremum_at(type_, 0, is_max=p.chance(50))
         reduce.plan(shape, axes, inputs, instrs, total, found, place, device)
     elif way == "scan":
+        if type_.is_integer and p.chance(40):
+            op, output = ReduceOp("sum", i64, 0, add), output.replace(type=i64)
         scan.plan(shape, axes[0], inputs, instrs, total, scannable(op), output, device)
     elif 0 not in shape:
         elementwise.choose(shape, inputs, instrs, [Output(total, output)])
@@ -73,6 +81,16 @@ def _moves(p: Problem, shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(p.choice((step, step, step, step, step, -step, 0)) for step in strides)
 
 
+def _of_larger(p: Problem, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return strides of an input that is part of a larger array."""
+    return contiguous([n + p.choice((0, 1, 4)) for n in shape])
+
+
+def _lying_or_still(p: Problem, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return strides of an input in C order, or of one element for all."""
+    return contiguous(shape) if p.chance(70) else (0,) * len(shape)
+
+
 def _targets(p: Problem, shape: tuple[int, ...]) -> tuple[int, ...]:
     """Return strides of an output: of any order, padded or reversed."""
     strides = strides_of(p, shape) if p.chance(70) else tuple(2 * step for step in contiguous(shape))
@@ -92,7 +110,7 @@ def sorted_rows(p: Problem) -> Any:
     p.text = f"{type_} {num_rows} {length} {is_descending}"
     if not num_rows * length:
         return
-    way = p.choice(("sort", "sort", "argsort", "pairs", "search", "searches", "count", "specs"))
+    way = p.choice(("sort", "sort", "argsort", "pairs", "search", "searches", "count", "specs", "partition"))
     key = p.choice((u32, u64))
     if way == "sort":
         tile = p.choice((None, None, sort.TILES[type_.nbytes, 0]))
@@ -106,6 +124,10 @@ def sorted_rows(p: Problem) -> Any:
     elif way == "searches":  # of so many values that a tree is made
         sizes = p.choice((200, 5000, 100_003, 1 << 20, 1 << 24)), p.choice((1 << 20, 1 << 22, 1 << 24))
         search.search(*sizes, type_, device, is_right=is_right)
+    elif way == "partition":
+        if num_rows <= select.MAX_ROWS and length <= partition.MAX_LENGTH and not type_.is_complex:
+            part = p.choice((partition.partition, partition.argpartition))
+            part(num_rows, length, p.integer(0, length - 1), type_, device)
     elif way == "count":
         count.count(length, num_rows, p.choice((f32, f64)), p.choice((f32, f64)), device, is_uniform=p.chance(50))
     else:

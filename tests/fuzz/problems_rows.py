@@ -13,10 +13,10 @@ from oxinp._kernels.rowwise import plan as rowwise
 from oxinp._kernels.rowwise.program import RowReduction
 from oxinp._ptx.types import Type, i64, pred
 from tests.fuzz import planning
-from tests.fuzz.operand import ALIGNMENTS, joined, perform, strides_of, type_of
+from tests.fuzz.operand import ALIGNMENTS, joined, numbered, perform, strides_of, type_of
 from tests.fuzz.problem import Problem
 
-KEPT = ((), (1,), (2,), (32,), (36,), (40,), (132,), (5000,), (7, 20), (1, 300), (2, 1, 3))
+KEPT = ((), (1,), (2,), (32,), (36,), (40,), (100,), (132,), (5000,), (7, 20), (1, 300), (2, 1, 3))
 ROWS = (
     (1,), (2,), (33,), (64,), (1000,), (1024,), (4096,), (5000,), (16_384,), (16_388,), (32_768,), (40_000,), (65_536,),
     (100_003,), (1 << 18,), (1 << 20,), (3_000_001,), (1 << 22,), (20, 50), (64, 256), (512, 512), (3, 1),
@@ -42,7 +42,7 @@ class _Rows:
         strides = self.p.choice((
             dense, dense, dense, dense, whole, (*dense[: len(self.kept)], *nothing),
             (0,) * len(self.shape), ((0,) * len(self.kept)) + along,
-            tuple(2 * step for step in dense), (*dense[: len(self.kept)], *(-step for step in along)),
+            tuple(2 * step for step in dense), *[(*dense[: len(self.kept)], *(-step for step in along))] * 2,
         ))  # fmt: skip
         reach = sum((n - 1) * abs(step) for n, step in zip(self.shape, strides, strict=True))
         self.reach = max(self.reach, 1 + reach)
@@ -74,7 +74,9 @@ class _Rows:
             mask = self.number() - 1
             given.append(given[0].replace(type=pred, alignment=8))
         target = Operand(type_, tuple(math.prod(self.kept[i + 1 :]) for i in range(len(self.kept))))
-        reduction = Reduction([(x.type, True) for x in given], (), 0, op, type_, None if mask is None else 1)
+        instrs = (Instr(numbered, self.type, (0,)),) if p.chance(5) else ()
+        total, place = len(given) if instrs else 0, None if mask is None else 1
+        reduction = Reduction([(x.type, True) for x in given], instrs, total, op, type_, place)
         walk = rowwise.walk_of(reduction.passes(self.shape, axes, given, target, device))
         if walk is None or (self.walks and walk.common != self.walks[0].common):
             return None
@@ -106,7 +108,8 @@ def row_programs(p: Problem) -> Any:
             values.append(rows.instr(p.choice(values), found))
     if not rows.walks:
         return
-    outputs = [number for number in (p.choice(made), values[-1]) if number >= len(rows.operands)]
+    last = p.choice(made) if p.chance(25) else values[-1]
+    outputs = [number for number in (p.choice(made), last) if number >= len(rows.operands)]
     is_reduced = {number: number in made for number in outputs}
     results = [Output(number, _target(rows, is_reduced[number], rows.items[number - len(rows.operands)].type))
                for number in is_reduced]  # fmt: skip

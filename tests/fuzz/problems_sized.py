@@ -33,7 +33,7 @@ from tests.fuzz.operand import ALIGNMENTS, type_of
 from tests.fuzz.problem import Problem
 
 ROWS = (1, 5, 100, 3000, 100_003, 1 << 20, 50_000_000)
-COLUMNS = (1, 5, 64, 1000, 5000, 100_003, 1 << 20, (1 << 31) - 1)
+COLUMNS = (1, 5, 64, 1000, 5000, 10_000, 16_384, 100_003, 1 << 20, (1 << 31) - 1)
 COUNTS = (1, 100, 5000, 1 << 17, 3_000_001, 1 << 27)
 ORDERS = (3, 20, 130, 520, 1100, 4000)
 SIZES = (1, 5, 1000, 100_003, 1 << 20, 3_000_001, 1 << 27, (1 << 31) - 1)
@@ -130,11 +130,12 @@ def _stored_draws(p: Problem) -> None:
 
 
 def _stacked_products(p: Problem) -> None:
-    m, n, depth = (p.choice((8, 12, 20, 32)) for _ in range(3))
-    count, major = p.choice((2, 5000)), p.choice(("mn", "mn", "k"))
-    a = Source("in0", f32, "k", m, depth, depth, p.choice((0, m * depth)), count, ALIGNMENT)
+    m, n, depth = (p.choice((8, 20, 30, 32)) for _ in range(3))
+    count, major = p.choice((2, 5000, 5000)), p.choice(("mn", "mn", "k"))
     lines, run = (depth, n) if major == "mn" else (n, depth)
-    b = Source("in1", f32, major, lines, run, run, p.choice((0, lines * run)), count, ALIGNMENT)
+    pitches = [-(-each // 4) * 4 for each in (depth, run)]
+    a = Source("in0", f32, "k", m, depth, pitches[0], p.choice((0, m * pitches[0])), count, ALIGNMENT)
+    b = Source("in1", f32, major, lines, run, pitches[1], p.choice((0, lines * pitches[1])), count, ALIGNMENT)
     sm90_mma.plan(a, b, planning.backend().capability)
 
 
@@ -148,7 +149,7 @@ def _panels(p: Problem) -> None:
 
 
 def _krylov_steps(p: Problem) -> None:
-    count, steps = p.choice((1, 20, 64, 120, 500)), p.choice((1, 2, 3))
+    count, steps = p.choice((2, 20, 64, 120, 127)), p.choice((1, 2, 3, 4))
     spec = sparse.arnoldi_s_step.dots_spec(
         p.choice((f32, f64)), steps, p.choice((1, steps)), count, planning.backend().capability.max_shared_nbytes
     )

@@ -110,7 +110,7 @@ def indexed_elements(p: Problem) -> Any:
         gather.take_along(
             outer,
             index,
-            inner if p.chance(50) else [],
+            inner if p.chance(30) else [],
             extent,
             type_,
             index_type,
@@ -127,7 +127,9 @@ def grouped_elements(p: Problem) -> Any:
     device, index_type = planning.backend().capability, type_of(p, ("i8", "i8", "i4"))
     type_ = type_of(p, ("f4", "f8", "i4", "u4", "i8", "u8", "i1", "f2", "c16"))
     count = p.choice((1 << 17, 1 << 20, 1 << 21, 1 << 22, 3_000_001, 1 << 24, 1 << 27, 1 << 30, (1 << 31) + 5))
-    extent = p.choice((100, 300, 5000, 1 << 17, 1 << 20, 1 << 24, 50_000_000, 400_000_000, 1 << 31, 1 << 33))
+    extent = p.choice((
+        100, 300, 5000, 1 << 17, 1 << 20, 3_000_001, 1 << 24, 30_000_000, 50_000_000, 400_000_000, 1 << 31, 1 << 33
+    ))  # fmt: skip
     stride, is_scalar = p.choice((1, 1, 3)), p.chance(30) and not type_.is_complex
     way = p.choice(("scatter", "add", "take", "bounded"))
     p.text = f"{way} {type_} {index_type} {count} {extent} {stride} {is_scalar}"

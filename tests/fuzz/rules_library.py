@@ -95,8 +95,8 @@ def random_numbers(scope: Scope) -> None:
     scope.emit("random_numbers", f"{scope.fresh()} = {code}")
 
 
-def _normwise(scope: Scope, kind: str, code: str) -> None:
-    """Bind a result that is only compared, by the largest of its elements."""
+def normwise(scope: Scope, kind: str, code: str) -> None:
+    """Bind a result that is only compared, by the largest of its elements, to a new name."""
     record = Normwise(code, NORMWISE)
     value, has_value = scope.try_evaluate(code)
     target = scope.fresh("s")
@@ -106,12 +106,12 @@ def _normwise(scope: Scope, kind: str, code: str) -> None:
         scope.emit(kind, f"{target} = {code}", (), ((target, record),))
 
 
-def _numbers(a: str) -> str:
+def numbers(a: str) -> str:
     """Return small numbers made of an array: no NaN, and nothing beyond nine."""
     return f"np.clip(np.where({a} == {a}, {a}, 0), -9, 9)"
 
 
-def _real(scope: Scope, ndim: int) -> list[str]:
+def real_arrays(scope: Scope, ndim: int) -> list[str]:
     """Return the names of small real arrays of at least so many dimensions."""
     values = scope.values
     return [
@@ -126,15 +126,15 @@ MAX_ELEMENTS = 2000
 
 def transform(scope: Scope) -> None:
     """Bind a Fourier transform, or one of its kin."""
-    names = _real(scope, 1)
+    names = real_arrays(scope, 1)
     if names:
-        _normwise(scope, "transform", scope.draw.choice(TRANSFORMS).format(x=_numbers(scope.pick(names))))
+        normwise(scope, "transform", scope.draw.choice(TRANSFORMS).format(x=numbers(scope.pick(names))))
 
 
 def linear_algebra(scope: Scope) -> None:
     """Bind what linear algebra makes of a well-conditioned matrix made of an array."""
     draw = scope.draw
-    names = _real(scope, 2)
+    names = real_arrays(scope, 2)
     if not names:
         return
     a = scope.pick(names)
@@ -143,27 +143,27 @@ def linear_algebra(scope: Scope) -> None:
     m = scope.fresh()
     scope.emit(
         "linear_algebra",
-        f"{m} = {_numbers(a)}[..., :{n}, :{n}].astype({dtype}) + np.eye({n}, dtype={dtype}) * {40 * n}",
+        f"{m} = {numbers(a)}[..., :{n}, :{n}].astype({dtype}) + np.eye({n}, dtype={dtype}) * {40 * n}",
     )
     forms = {"m": m, "s": f"({m} + np.swapaxes({m}, -1, -2))"}
     if draw.chance(20):
         scope.emit("linear_algebra", f"{scope.fresh('o')} = {draw.choice(EXACT_MATRIX_FUNCTIONS).format(**forms)}")
     else:
-        _normwise(scope, "linear_algebra", draw.choice(MATRIX_FUNCTIONS).format(**forms))
+        normwise(scope, "linear_algebra", draw.choice(MATRIX_FUNCTIONS).format(**forms))
 
 
 def sparse(scope: Scope) -> None:
     """Bind what is computed with a sparse matrix of small integers, in which every order of summation is exact."""
     draw = scope.draw
     values = scope.values
-    names = [name for name in _real(scope, 2) if values[name].ndim == 2]
+    names = [name for name in real_arrays(scope, 2) if values[name].ndim == 2]
     if not names:
         return
-    x = f"np.floor({_numbers(scope.pick(names))})"
+    x = f"np.floor({numbers(scope.pick(names))})"
     dtype = draw.choice(("np.float64", "np.float32", "np.int64", "np.int32"))
     x = f"({x} * ({x} > 0)).astype({dtype})"
     code = draw.choice(SPARSE).format(x=x, y=f"{x}.T", v=f"{x}[0]", S="foreign.scipy(np, 'sparse')")
     if ".mean(" in code:
-        _normwise(scope, "sparse", code)  # SciPy divides each element first: the sum is of numbers that are rounded
+        normwise(scope, "sparse", code)  # SciPy divides each element first: the sum is of numbers that are rounded
     else:
         scope.emit("sparse", f"{scope.fresh('o')} = {code}")

@@ -12,6 +12,7 @@ from oxinp._kernels.gemm.multistage import tile_config
 from oxinp._kernels.gemm.multistage.spec import TileConfig
 from oxinp._kernels.gemm.operand import Matrices
 from oxinp._kernels.gemm.select import Emulation
+from oxinp._kernels.gemm.sm90_wgmma.plan import WgmmaConfig
 from oxinp._ptx.types import c64, c128, f16, f32, f64, i64
 from tests.kernels.assembled import check_assembled
 
@@ -68,6 +69,26 @@ def test_measured_answers_are_planned():
 )
 def test_answers_that_do_not_fit_are_not_chosen(fields):
     assert plan(Device(fields)).steps[0].kernel is plan(Device()).steps[0].kernel
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"is_serial_split_k": "no such way"},
+        {"is_serial_split_k": 1},
+        {"is_transposed": "no such way"},
+        {"split_k": True},
+    ],
+    ids=str,
+)
+def test_answers_of_other_types_are_not_chosen(fields):
+    def planned(device):
+        a, b = Matrices(f16, (4096, 1), 256), Matrices(f16, (256, 1), 256)
+        return select.plan_wgmma((256, 256), 4096, a, b, f16, device)
+
+    config = WgmmaConfig(64, 4, 1, 2, is_serial_split_k=True)
+    assert planned(Device(config._asdict())).steps[0].kernel is not planned(Device()).steps[0].kernel
+    assert planned(Device({**config._asdict(), **fields})).steps[0].kernel is planned(Device()).steps[0].kernel
 
 
 def test_decide_without_an_answer():

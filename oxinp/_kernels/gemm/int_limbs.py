@@ -125,7 +125,8 @@ class _Limbs:
             places = (sums[d], left.at(row * line), right.at(line - run))
             product = WgmmaProduct(u8, i32, sources, (height, self.n, run, 1), self.device)
             for each in product.steps(places, self.scratch):
-                if isinstance(each, Launch) and each.work.flops:
+                assert isinstance(each, Launch)
+                if each.work.flops:
                     # The flops of the product that is asked for, once.
                     flops = 2 * height * self.n * depth if d == 0 else 0
                     yield each._replace(work=each.work._replace(flops=flops))

@@ -123,7 +123,7 @@ def dots_spec(value: Type, steps: int, newest: int, count: int, max_shared_nbyte
     while room < count:
         room *= 2
     spec = SStepDotsSpec(value, steps, newest, room, DOT_ELEMENTS)
-    while spec.elements > 1 and spec.shared_nbytes > min(DOT_NBYTES, max_shared_nbytes):
+    while spec.shared_nbytes > min(DOT_NBYTES, max_shared_nbytes):
         spec = spec.replace(elements=spec.elements // 2)
     return spec
 

@@ -158,8 +158,6 @@ def plan(
     n = b.lines if b.major == "k" else b.run
     if a.type is f32 and max(m, n, depth) <= SIDE and not in_bf16x3:
         return _plan_stacked(a, b, (m, n, depth), device)
-    if a.type not in MEASURED:
-        return None
     return _Product(a, b, (m, n, depth), device, in_bf16x3=in_bf16x3, epilogue=epilogue).plan()
 
 

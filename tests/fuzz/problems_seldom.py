@@ -1,0 +1,139 @@
+"""Problems that lead planners where few random ones do, of random sizes near those that do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import oxinp as np
+from oxinp._kernels.gemm import select
+from oxinp._kernels.gemm.epilogue import Epilogue
+from oxinp._kernels.gemm.operand import Matrices, sources
+from oxinp._kernels.gemm.sm90_mma import plan as sm90_mma
+from oxinp._kernels.plan import ALIGNMENT
+from oxinp._kernels.problem import Instr, Operand, Output
+from oxinp._kernels.reduce.operators import compensated_sum
+from oxinp._kernels.reduce.plan import Reduction
+from oxinp._kernels.rowwise import plan as rowwise
+from oxinp._kernels.rowwise.program import RowReduction
+from oxinp._kernels.sparse import catalog as sparse
+from oxinp._kernels.sparse.types import ProductTypes
+from oxinp._ptx.types import Type, c64, c128, f16, f32, f64, i64
+from tests.fuzz import planning
+from tests.fuzz.operand import joined, squared
+from tests.fuzz.problem import Problem
+
+
+def _knowing(**fields: Any) -> Any:
+    """Return the device with one answer to all choices."""
+    return planning.backend().capability.replace(tuned=lambda _: fields)
+
+
+def _unmeasured() -> Any:
+    return planning.backend().capability.replace(tuned=lambda _: None)
+
+
+def _rows_of(type_: Type, columns: int, pitch: int = 0) -> Matrices:
+    return Matrices(type_, (pitch or columns, 1), ALIGNMENT)
+
+
+def emulation_without_room(p: Problem) -> None:
+    """A product that was measured to be faster by the Ozaki scheme, with less workspace than it takes."""
+    side, type_ = p.choice((1024, 4096)), p.choice((f64, c128))
+    x = _rows_of(type_, side)
+    found = select.plan_ozaki((side, side), side, x, x, _knowing(is_emulated=True), p.choice((0, 1 << 16)))
+    assert found is None
+
+
+def products_in_bf16x3(p: Problem) -> None:
+    """f32 products in bf16x3: of a transposed B, and small ones."""
+    m, n, k = p.choice(((1024, 1024, 512), (640, 1024, 512), (32, 32, 32), (20, 16, 8)))
+    b = Matrices(f32, (1, k), ALIGNMENT) if n > 512 else _rows_of(f32, n)
+    sm90_mma.plan(*sources((m, n), k, _rows_of(f32, k), b)[0], _unmeasured(), in_bf16x3=True)
+
+
+def tf32_products_of_odd_rows(p: Problem) -> None:
+    """Products in tf32 whose C, or what an epilogue makes of it, does not have rows of whole 16 bytes."""
+    m, k = (p.choice((256, 1024)) for _ in range(2))
+    n, made = p.choice(((1001, None), (1001, f16), (132, f16), (132, f16)))
+    pitch = -(-n // 4) * 4
+    epilogue = None
+    if made is not None:
+        epilogue = Epilogue((), (Instr(lambda b, x: b.cast(x, f16), f16, (0,)),), 1)
+    select.plan_wgmma((m, n), k, _rows_of(f32, k), _rows_of(f32, n, pitch), f32, _unmeasured(), epilogue)
+
+
+def long_epilogues_of_wide_results(p: Problem) -> None:
+    """Epilogues that are too long to be unrolled, of types whose rows no loop goes over."""
+    instrs = [Instr(squared, f32, (i,)) for i in range(p.choice((30, 40)))]
+    instrs.append(Instr(lambda b, x: b.cast(x, f64), f64, (len(instrs),)))
+    side = p.choice((512, 1024))
+    x = _rows_of(f16, side)
+    epilogue = Epilogue((), tuple(instrs), len(instrs))
+    select.plan_wgmma((side, side), side, x, x, f16, _unmeasured(), epilogue)
+
+
+def draws_that_are_reduced(p: Problem) -> Any:
+    """Sums of draws that nobody stores."""
+    generator = np.random.Generator(getattr(np.random, p.choice(("PCG64", "PCG64DXSM")))(3))
+    size = p.choice((1 << 20, 3_000_001, 1 << 26))
+    return p.call(
+        ("g.random(n).sum()", "(g.random(n) ** 2 + g.random(n) ** 2 < 0.7).sum()", "g.random(n, 'f4').max()"),
+        g=generator,
+        n=size,
+    )
+
+
+def columns_into_another_vector(p: Problem) -> None:
+    """Columns that were reduced into a contiguous vector, and are to be into one in steps."""
+    length, width, type_ = p.choice((3000, 100_003)), p.choice((101, 301)), p.choice((f32, f64))
+    reduction = Reduction([(type_, True)], (), 0, compensated_sum(type_), type_)
+    array, device = Operand(type_, (width + 4, 1), ALIGNMENT), _unmeasured()
+    reduction.plan((length, width), (0,), [array], Operand(type_, (1,)), device)
+    for written in (1, 7):
+        reduction.columns_again((length, width), ((width + 4, 1),), (ALIGNMENT,), written, device)
+
+
+def rows_in_clusters(p: Problem) -> None:
+    """Rows that clusters hold: of so many sums that blocks have no room, and measured to be read in larger batches."""
+    shape, type_, count, device, alignment = p.choice((
+        ((5000, 16_384), c64, 6, _unmeasured(), ALIGNMENT),
+        ((5000, 32_768), c64, 6, _unmeasured(), ALIGNMENT),
+        ((132, 110_000), f32, 1, _knowing(unroll=16), f32.nbytes),
+    ))  # fmt: skip
+    array, op = Operand(type_, (shape[1], 1), alignment), compensated_sum(type_)
+    reduction = Reduction([(type_, True)], (), 0, op, type_)
+    walk = rowwise.walk_of(reduction.passes(shape, (1,), [array], Operand(type_, (1,)), device))
+    if walk is None:
+        return
+    *_, batch, is_short, join = walk
+    sums = [RowReduction(0, op, type_, batch, is_short, join, None)] * count
+    items = [*sums, Instr(joined, type_, (0, 1))]  # so that rows are held
+    results = [Output(1 + i, Operand(type_, (1, 0))) for i in range(count)]
+    results.append(Output(1 + count, Operand(type_, (shape[1], 1))))
+    rowwise.plan(shape, 1, [array], items, results, walk, device)
+
+
+def sparse_rows_without_room(p: Problem) -> None:
+    """Rows of sparse products that are added in shared memory where a block has it."""
+    value = p.choice((f64, c128))
+    types = ProductTypes(i64, value, value, value)
+    sparse.spgemm_dense.spec_for(p.choice((10_000, 16_384)), types, planning.backend().capability.max_shared_nbytes)
+
+
+SELDOM = (
+    emulation_without_room,
+    products_in_bf16x3,
+    tf32_products_of_odd_rows,
+    long_epilogues_of_wide_results,
+    draws_that_are_reduced,
+    columns_into_another_vector,
+    rows_in_clusters,
+    sparse_rows_without_room,
+)
+
+
+def seldom(p: Problem) -> Any:
+    """Ask for one of the above."""
+    function = p.choice(SELDOM)
+    p.text = function.__name__
+    return function(p)
