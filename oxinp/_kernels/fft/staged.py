@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from oxinp._kernels.fft.codelets import Number
     from oxinp._kernels.fft.tile import End, Place
+    from oxinp._ptx.memory import Pointer
     from oxinp._ptx.value import Value
 
 AT_ONCE = 8  # loads of a thread on their way to shared memory
@@ -47,13 +48,13 @@ class Staged(Block):
         for (addresses, is_valid), each in zip(self.elements_of(thread, spec.radices[-1]), finished, strict=True):
             with nullcontext() if is_valid is None else k.when(is_valid):
                 for j, (real, imag) in each:
-                    self.smem[addresses[j]] = k.compound(spec.type, real * self.scales[0], imag * self.scales[1])
+                    addresses[j][0] = k.compound(spec.type, real * self.scales[0], imag * self.scales[1])
         k.barrier()
         self.copy(self.drain, self.drain_part)
 
-    def numbers(self, addresses: Iterable[Value | int]) -> list[Number]:
+    def numbers(self, addresses: Iterable[Pointer]) -> list[Number]:
         """The numbers at addresses of shared memory."""
-        return [(value[0], value[1]) for value in (self.smem[address].parts for address in addresses)]
+        return [(value[0], value[1]) for value in (address[0].parts for address in addresses)]
 
     def copy(self, whole: Callable[[], None], part: Callable[[Value], None]) -> None:
         """Copy a tile one way: a whole one, or what is left at the end, a number of elements."""
@@ -68,7 +69,7 @@ class Staged(Block):
         with k.when(~is_whole):
             part(left)
 
-    def _copied(self, end: End) -> Iterator[tuple[Place, Value | int, Value | None, Value | None]]:
+    def _copied(self, end: End) -> Iterator[tuple[Place, Value, Value | None, Value | None]]:
         """Yield places of a thread's elements in global and in shared memory, and whether each is in tile and array.
 
         What is not there has a place that is; None for yes.
