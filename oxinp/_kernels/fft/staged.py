@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from oxinp._kernels.fft.block import Block
 from oxinp._kernels.fft.codelets import results
+from oxinp._kernels.fft.rolled import Rolled
 from oxinp._kernels.fft.tile import Thread, divided
 from oxinp._ptx.types import u32
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from oxinp._kernels.fft.codelets import Number
-    from oxinp._kernels.fft.tile import End, Place
+    from oxinp._kernels.fft.tile import End, Place, Values
     from oxinp._ptx.memory import Pointer
     from oxinp._ptx.value import Value
 
@@ -37,6 +38,9 @@ class Staged(Block):
         k.barrier()
         self.is_exchanged = True
         values = [self.numbers(addresses) for addresses, _ in self.elements_of(thread, spec.radices[0])]
+        if spec.is_rolled:
+            self._roll(thread, values)
+            return
         if len(spec.radices) == 1:
             finished = [results(k, each) for each in values]
         else:
@@ -49,6 +53,18 @@ class Staged(Block):
             with nullcontext() if is_valid is None else k.when(is_valid):
                 for j, (real, imag) in each:
                     addresses[j][0] = k.compound(spec.type, real * self.scales[0], imag * self.scales[1])
+        k.barrier()
+        self.copy(self.drain, self.drain_part)
+
+    def _roll(self, thread: Thread, values: Values) -> None:
+        """Leave results where a row's elements were, by a loop over them, and copy the tile out."""
+        k, spec = self.k, self.spec
+
+        def store(number: Value, result: Number) -> None:
+            scaled = result[0] * self.scales[0], result[1] * self.scales[1]
+            self.smem[self.place_of(thread, number)] = k.compound(spec.type, *scaled)
+
+        Rolled(k, spec.length, spec.type).compute(values[0], store)
         k.barrier()
         self.copy(self.drain, self.drain_part)
 
