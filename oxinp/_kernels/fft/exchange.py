@@ -11,13 +11,15 @@ import numpy as np
 
 from oxinp._kernels.fft.codelets import multiply, transform
 from oxinp._kernels.fft.prefetch import fetch_ahead
+from oxinp._kernels.fft.radices import largest_prime
+from oxinp._kernels.fft.rolled import Rolled
 from oxinp._kernels.fft.roots import table
-from oxinp._kernels.fft.spec import ROWS, WARP, TransformSpec
+from oxinp._kernels.fft.spec import MIN_ROLLED, ROWS, WARP, TransformSpec
 from oxinp._kernels.fft.tile import Tile, divided
 from oxinp._ptx.cluster_store import ClusterStores
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from oxinp._kernels.fft.codelets import Number
     from oxinp._kernels.fft.tile import Host, Thread, Values
@@ -43,6 +45,7 @@ class Exchange(Tile):
             self.k.emit("cluster_arrive_relaxed", types=())
         self.radices = spec.radices
         self.tables = self.twiddles()
+        self.loops_of: dict[int, Rolled] = {}  # by their radices
 
     def twiddles(self) -> list[Pointer]:
         """Per stage but the first, root j * k of the elements behind the first, j outermost; see `rows_of`."""
@@ -98,8 +101,26 @@ class Exchange(Tile):
                     self.order = order
                     thread = self.threads(order)
                 values = self._fetch(thread, stage, before)
-            values = [self.transformed(each) for each in values]
+            if not self.is_rolled(stage):
+                values = [self.transformed(each) for each in values]
         return thread, values
+
+    @property
+    def rolls_last(self) -> bool:
+        """Whether a loop may store what the last stage gives."""
+        return False
+
+    def is_rolled(self, stage: int) -> bool:
+        """Whether butterflies of a stage are loops, in which their results are left or stored."""
+        radix, is_last = self.radices[stage], stage == len(self.radices) - 1
+        is_long = radix >= MIN_ROLLED and largest_prime(radix) == radix
+        return is_long and self.spec.cluster == 1 and (self.rolls_last or not is_last)
+
+    def rolled(self, radix: int, elements: list[Number], store: Callable[[Value, Number], None]) -> None:
+        """Call a function with the numbers, u32, and values of a butterfly's results, in a loop."""
+        if radix not in self.loops_of:
+            self.loops_of[radix] = Rolled(self.k, radix, self.spec.type)
+        self.loops_of[radix].compute(elements, store)
 
     def transformed(self, values: list[Number]) -> list[Number]:
         """What a butterfly makes of numbers."""
@@ -153,15 +174,30 @@ class Exchange(Tile):
             within = divided(k, own, done)[1] if done > 1 else None
             first = own * radix if within is None else (own - within) * radix + within
             place, apart, _ = self._place(thread, first)
-            multiple = radix if apart == 1 and done == 1 and spec.pitch % radix == 0 else 1
-            addresses = self._addresses(place, range(0, radix * done * apart, done * apart), multiple)
-            stored = [k.compound(spec.type, *value) for value in elements]
             with nullcontext() if is_valid is None else k.when(is_valid):
-                for address, number in zip(addresses, stored, strict=True):
-                    address[0] = number
+                if self.is_rolled(stage - 1):
+                    self.leave_rolled(radix, place, done * apart, elements)
+                    continue
+                multiple = radix if apart == 1 and done == 1 and spec.pitch % radix == 0 else 1
+                addresses = self._addresses(place, range(0, radix * done * apart, done * apart), multiple)
+                for address, number in zip(addresses, elements, strict=True):
+                    address[0] = k.compound(spec.type, *number)
         self.wait()
         if is_first and self.host is not None:
             self.host.exchanged()
+
+    def leave_rolled(
+        self, radix: int, place: Value, apart: int, elements: list[Number], scales: Sequence[Value] = ()
+    ) -> None:
+        """Write what a butterfly gives, times scales of both parts, by a loop; results lie `apart` from each other."""
+        k, spec = self.k, self.spec
+
+        def store(number: Value, result: Number) -> None:
+            moved = place + number * apart
+            scaled = [part * scale for part, scale in zip(result, scales, strict=True)] if scales else result
+            self.smem[self._padded(moved, 0) if spec.pitch == spec.share else moved] = k.compound(spec.type, *scaled)
+
+        self.rolled(radix, elements, store)
 
     def elements_of(self, thread: Thread, radix: int) -> Iterator[tuple[list[Pointer], Value | None]]:
         """Yield where in shared memory what a thread's butterflies of a stage take lies, and whether each is one."""

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from oxinp._kernels.fft.block import Block
 from oxinp._kernels.fft.codelets import results
-from oxinp._kernels.fft.rolled import Rolled
 from oxinp._kernels.fft.tile import Thread, divided
 from oxinp._ptx.types import u32
 
@@ -38,18 +37,19 @@ class Staged(Block):
         k.barrier()
         self.is_exchanged = True
         values = [self.numbers(addresses) for addresses, _ in self.elements_of(thread, spec.radices[0])]
-        if spec.is_rolled:
-            self._roll(thread, values)
-            return
-        if len(spec.radices) == 1:
-            finished = [results(k, each) for each in values]
-        else:
+        finished: list[Iterator[tuple[int, Number]]] = []
+        if len(spec.radices) > 1:
             thread, values = self.stages(thread, values, spec.stores)
             finished = [iter(enumerate(each)) for each in values]
+        elif not self.is_rolled(0):
+            finished = [results(k, each) for each in values]
         if any(is_valid is not None for _, is_valid in self.butterflies(thread, spec.radices[-1])):
             self.wait()  # threads without a butterfly have read one's elements
         # Results lie where their butterfly's elements were.
-        for (addresses, is_valid), each in zip(self.elements_of(thread, spec.radices[-1]), finished, strict=True):
+        if self.is_rolled(len(spec.radices) - 1):
+            self._roll(thread, values)
+            finished = []
+        for (addresses, is_valid), each in zip(self.elements_of(thread, spec.radices[-1]), finished, strict=False):
             with nullcontext() if is_valid is None else k.when(is_valid):
                 for j, (real, imag) in each:
                     addresses[j][0] = k.compound(spec.type, real * self.scales[0], imag * self.scales[1])
@@ -57,16 +57,12 @@ class Staged(Block):
         self.copy(self.drain, self.drain_part)
 
     def _roll(self, thread: Thread, values: Values) -> None:
-        """Leave results where a row's elements were, by a loop over them, and copy the tile out."""
-        k, spec = self.k, self.spec
-
-        def store(number: Value, result: Number) -> None:
-            scaled = result[0] * self.scales[0], result[1] * self.scales[1]
-            self.smem[self.place_of(thread, number)] = k.compound(spec.type, *scaled)
-
-        Rolled(k, spec.length, spec.type).compute(values[0], store)
-        k.barrier()
-        self.copy(self.drain, self.drain_part)
+        """Leave the results of the last stage's butterflies by loops over them."""
+        radix = self.radices[-1]
+        for (number, is_valid), each in zip(self.butterflies(thread, radix), values, strict=True):
+            place, neighbour, _ = self._place(thread, number)
+            with nullcontext() if is_valid is None else self.k.when(is_valid):
+                self.leave_rolled(radix, place, self.spec.share // radix * neighbour, each, self.scales)
 
     def numbers(self, addresses: Iterable[Pointer]) -> list[Number]:
         """The numbers at addresses of shared memory."""
