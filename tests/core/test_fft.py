@@ -370,21 +370,62 @@ def test_little_memory_takes_parts(code, stats):
     assert abs(numpy.asarray(ours) - theirs).max() <= 1e-14 * abs(theirs).max()
 
 
+class Compiler:
+    """A loader that compiles nothing, and says when."""
+
+    def __init__(self, compile):
+        self.compile = compile
+
+    def is_loaded(self, kernel):
+        return kernel == "loaded"
+
+
+def plan_of(*kernels):
+    return SimpleNamespace(steps=[Launch(kernel, (1, 1, 1), (), ()) for kernel in kernels])
+
+
+def compiled(monkeypatch, compile, make):
+    """What `compiled` returns with a compiler."""
+    ops = importlib.import_module("oxinp._core.ops.fft")
+    monkeypatch.setattr(ops, "device", lambda: SimpleNamespace(loader=Compiler(compile)))
+    with np.config.override(cache_dir="somewhere"):
+        return ops.compiled(make)
+
+
 def test_new_kernels_are_compiled_side_by_side(monkeypatch):
     """Each that is not loaded once, and all at the same time."""
-    ops = importlib.import_module("oxinp._core.ops.fft")
-    compiled, together = [], threading.Barrier(2, timeout=PATIENCE)
+    found, together = [], threading.Barrier(2, timeout=PATIENCE)
 
-    class Loader:
-        def is_loaded(self, kernel):
-            return kernel == "loaded"
+    def compile(kernel):
+        together.wait()
+        found.append(kernel)
 
-        def compile(self, kernel):
-            together.wait()
-            compiled.append(kernel)
+    plan = plan_of("one", "loaded", "other", "one")
+    assert compiled(monkeypatch, compile, lambda: plan) is plan
+    assert sorted(found) == ["one", "other"]
 
-    plan = SimpleNamespace(steps=[Launch(kernel, (1, 1, 1), (), ()) for kernel in ("one", "loaded", "other", "one")])
-    monkeypatch.setattr(ops, "device", lambda: SimpleNamespace(loader=Loader()))
-    with np.config.override(cache_dir="somewhere"):
-        ops.compile_together(plan)
-    assert sorted(compiled) == ["one", "other"]
+
+def test_kernels_are_compiled_while_others_are_traced(monkeypatch):
+    traced = importlib.import_module("oxinp._kernels.fft.traced")
+    is_compiled, found = threading.Event(), []
+
+    def compile(kernel):
+        found.append(kernel)
+        is_compiled.set()
+
+    @traced.traced
+    def make(kernel):
+        if kernel != "first":
+            assert is_compiled.wait(PATIENCE)
+        return kernel
+
+    compiled(monkeypatch, compile, lambda: plan_of(make("first"), make("second")))
+    assert sorted(found) == ["first", "second"]
+    assert make("third") == "third"  # of no plan
+
+
+def test_a_single_new_kernel_is_compiled_where_it_is_loaded(monkeypatch):
+    traced = importlib.import_module("oxinp._kernels.fft.traced")
+    make, found = traced.traced(lambda: "only"), []
+    compiled(monkeypatch, found.append, lambda: plan_of(make(), "loaded"))
+    assert found == []

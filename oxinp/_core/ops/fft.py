@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import importlib
 import math
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -99,15 +100,49 @@ def reading(graph: Graph) -> Any:
     return source._replace(type=chain.made, steps=largest, alignment=1, chain=chain, others=strides)
 
 
-def compile_together(plan: Plan) -> None:
-    """Compile the new kernels of a plan side by side, into the cache on disk that they are loaded from then."""
+class _Compiling:
+    """Compiles new kernels into the cache on disk, from which they are loaded then, while others are traced."""
+
+    def __init__(self, loader: Any, pool: ThreadPoolExecutor) -> None:
+        self.loader, self.pool = loader, pool
+        self.kernels: dict[Any, Future[None] | None] = {}
+
+    def trace(self, make: Callable[[], Any]) -> Any:
+        """Trace a kernel, while the one before it compiles; a single one is compiled where it is loaded."""
+        self.begin()
+        kernel = make()
+        self.kernels.setdefault(kernel, None)
+        return kernel
+
+    def begin(self) -> None:
+        """Compile those that wait."""
+        for kernel, future in self.kernels.items():
+            self.kernels[kernel] = future or self.pool.submit(self.loader.compile, kernel)
+
+    def end(self, plan: Plan) -> None:
+        """Wait for all of a plan; those that were traced before and are not loaded are among them."""
+        steps = [step.kernel for step in plan.steps if isinstance(step, Launch)]
+        self.kernels |= dict.fromkeys(k for k in steps if k not in self.kernels and not self.loader.is_loaded(k))
+        if len(self.kernels) > 1:
+            self.begin()
+        for future in self.kernels.values():
+            if future is not None:
+                future.result()
+
+
+def compiled(make: Callable[[], Plan | None]) -> Plan | None:
+    """Return what makes a plan makes; its new kernels, if there are several, are compiled side by side meanwhile."""
     loader = getattr(device(), "loader", None)
     if loader is None or not config.cache_dir:
-        return
-    kernels = {step.kernel for step in plan.steps if isinstance(step, Launch) and not loader.is_loaded(step.kernel)}
-    if len(kernels) > 1:
-        with ThreadPoolExecutor(len(kernels)) as pool:
-            list(pool.map(loader.compile, kernels))
+        return make()
+    traced = importlib.import_module("oxinp._kernels.fft.traced")
+    with ThreadPoolExecutor() as pool:
+        compiling = _Compiling(loader, pool)
+        with traced.tracing(compiling.trace):
+            plan = make()
+        if plan is not None:
+            compiling.end(plan)
+    return plan
 
 
 def _planned(bound: BoundOp, source: Any, target: Any, num_parts: int = 1) -> Plan | None:
@@ -120,10 +155,8 @@ def _planned(bound: BoundOp, source: Any, target: Any, num_parts: int = 1) -> Pl
     scale = scale_of(request, found.lengths, bound.graphs[0].dtype)
     problem = axes.Problem(kind, found.axes, found.lengths[-1], is_forward, scale)
     problem = problem._replace(rotated=request.rotated, given_rotated=request.given_rotated)
-    plan: Plan | None = axes.plan_axes(source, target, DEVICE_TYPES[computed], problem, device().capability, num_parts)
-    if plan is not None:
-        compile_together(plan)
-    return plan
+    given = source, target, DEVICE_TYPES[computed], problem, device().capability, num_parts
+    return compiled(lambda: axes.plan_axes(*given))
 
 
 def _plan(bound: BoundOp, num_parts: int = 1) -> Plan:

@@ -18,7 +18,7 @@ from oxinp._core.lazy.placement import device
 from oxinp._core.lazy.results import wrap_result
 from oxinp._core.memory.dtypes import DEVICE_TYPES
 from oxinp._core.memory.layout import Layout
-from oxinp._core.ops.fft import FFT, array_of, chained, compile_together, reading, strides_of
+from oxinp._core.ops.fft import FFT, array_of, chained, compiled, reading, strides_of
 from oxinp._core.ops.fft_request import COMPLEX, HALF, REAL, Request, resolve, scale_of
 from oxinp._core.ops.overwriting import defer_like
 
@@ -80,8 +80,9 @@ def _is_joined(given: Graph, parameters: Any, capability: Any) -> bool:
 def _planned(bound: BoundOp, target: Any) -> Plan:
     wanted, type_ = _wanted(bound.graphs[0], bound.parameters)
     module = importlib.import_module("oxinp._kernels.fft.filters")
-    plan: Plan = module.plan_filter(_source(bound.graphs[0]), target, type_, wanted, device().capability)
-    compile_together(plan)
+    given = _source(bound.graphs[0]), target, type_, wanted, device().capability
+    plan = compiled(lambda: module.plan_filter(*given))
+    assert plan is not None
     return plan
 
 

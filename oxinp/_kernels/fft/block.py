@@ -75,6 +75,12 @@ class Block(Exchange):
             thread, values = self.stages(thread, values, spec.stores)
         self._store(thread, spec.length // self.radices[-1], values)
 
+    @property
+    def rolls_last(self) -> bool:
+        """See `Exchange`: results are stored in the order of their numbers alone, and as they are."""
+        spec = self.spec
+        return not (spec.real or spec.twiddle or spec.is_rotated or spec.is_convolved or spec.epilogue)
+
     def filtered(self, thread: Thread, values: Values) -> Values:
         """The conjugate of what the first transform gives times that of the chirp."""
         k, spec, radix = self.k, self.spec, self.radices[-1]
@@ -177,6 +183,9 @@ class Block(Exchange):
             base, own = self.place(self.target, starts[0], first), self.place(self.beside, starts[1], first)
             roots = self._twiddles(number, before, radix, turn) if spec.twiddle else iter(())
             with k.when(is_column if is_butterfly is None else is_column & is_butterfly):
+                if self.is_rolled(len(self.radices) - 1):
+                    self._store_rolled(before, base, own, position, first, elements)
+                    continue
                 stored = []
                 for j, value in enumerate(elements):
                     if spec.chirp and j >= spec.chirp:
@@ -199,6 +208,24 @@ class Block(Exchange):
                         self._write(stored)
                         stored = []
                 self._write(stored)
+
+    def _store_rolled(
+        self, before: int, base: Place, beside: Place, position: Value | None, first: Value, elements: list[Number]
+    ) -> None:
+        """Store the results of a butterfly of the last stage, which lie `before` elements apart, by a loop."""
+        k, spec = self.k, self.spec
+
+        def store(number: Value, result: Number) -> None:
+            moved = k.cast(number, self.index) * before
+            scaled: Value = result[0] * self.scales[0]
+            if spec.target.is_complex:
+                scaled = k.compound(spec.type, scaled, result[1] * self.scales[1])
+            place, is_stored = base.moved(moved), None
+            if position is not None:
+                is_stored = position + (first + moved) * self.target_positions[-1] < self.num_stored
+            self._write([((place, beside), scaled, is_stored, [])])
+
+        self.rolled(self.radices[-1], elements, store)
 
     def _write(self, stored: list[tuple[tuple[Place, Place], Value, Value | None, list[Value]]]) -> None:
         """Store elements, each with its places, whether it is stored, and what lies beside it."""

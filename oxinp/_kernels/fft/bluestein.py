@@ -18,6 +18,7 @@ import numpy as np
 from oxinp._kernels.fft.radices import cut
 from oxinp._kernels.fft.roots import roots_of_unity
 from oxinp._kernels.fft.tiling import is_large
+from oxinp._kernels.fft.traced import traced
 from oxinp._kernels.plan import Argument, Launch, Scratch, Work
 from oxinp._kernels.problem import MAX_KERNELS
 from oxinp._ptx import Builder, Kernel
@@ -117,6 +118,7 @@ def mirrored_from(radices: tuple[int, ...], nbytes: int) -> int:
 
 @lru_cache(MAX_KERNELS)
 @retraceable
+@traced
 def make(spec: TablesSpec) -> Kernel:
     """Build the kernel of a Spec; its parameter is where the tables come."""
     limits: dict[str, Any] = {"target": "sm_90"} if spec.is_following else {}

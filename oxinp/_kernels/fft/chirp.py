@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from oxinp._kernels.elementwise.chain import Divisor, Splitter
 from oxinp._kernels.fft.codelets import multiply
 from oxinp._kernels.fft.roots import Circle
+from oxinp._kernels.fft.traced import traced
 from oxinp._kernels.problem import MAX_KERNELS
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.frozen import Frozen
@@ -63,6 +64,7 @@ class ChirpSpec(Frozen):
 
 @lru_cache(MAX_KERNELS)
 @retraceable
+@traced
 def make(spec: ChirpSpec) -> Kernel:
     """Build the kernel of a Spec; parameters are target, source where there is one, filter, then the constants."""
     return _Chirp(spec).build()

@@ -16,7 +16,7 @@ import numpy as np
 from oxinp._kernels.fft.roots import root_of_unity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from oxinp._ptx import Builder
     from oxinp._ptx.value import Value
@@ -202,16 +202,21 @@ def _contracted(
 
 def _summed(k: Builder, numbers: list[Number], factors: list[float], first: Number | None = None) -> Number:
     """The sum of numbers times real factors, and of `first`."""
-    parts: list[Number] = []
     count = max(-(-len(numbers) // TERMS), 2 if len(numbers) > MAX_CHAIN else 1)
     size = -(-len(numbers) // count)
-    for start in range(0, len(numbers), size):
-        part = None if parts else first
-        for (re, im), factor in zip(numbers[start : start + size], factors[start : start + size], strict=True):
-            part = (k.fma(re, factor, part[0]), k.fma(im, factor, part[1])) if part else (re * factor, im * factor)
-        assert part is not None
-        parts.append(part)
-    return reduce(add, parts)
+    starts = range(0, len(numbers), size)
+    return reduce(add, [chained(k, numbers[i : i + size], factors[i : i + size], None if i else first) for i in starts])
+
+
+def chained(
+    k: Builder, numbers: Sequence[Number], factors: Sequence[float | Value], first: Number | None = None
+) -> Number:
+    """The sum of `first` and of numbers times real factors, one after the other."""
+    total = first
+    for (re, im), factor in zip(numbers, factors, strict=True):
+        total = (k.fma(re, factor, total[0]), k.fma(im, factor, total[1])) if total else (re * factor, im * factor)
+    assert total is not None
+    return total
 
 
 def _turned(k: Builder, x: Number, differences: list[Number], sines: list[float], sign: int) -> Number:
@@ -249,6 +254,7 @@ __all__ = [
     "MAX_PRIME",
     "RADICES",
     "add",
+    "chained",
     "is_prime",
     "multiply",
     "results",

@@ -160,16 +160,18 @@ class _Passes:
 
     def launches(self, device: Device) -> list[Launch]:
         """Return all launches."""
-        whole, made, passes = self.whole, self._filter(device), []
+        whole = self.whole
+        # First, as its kernel takes longest to compile: what is traced meanwhile costs no time.
+        rows = self._rows(self.rows, self.size, filter=self.factor).launch(device)
+        made = self._filter(device)
         if whole.whole > 0:  # sources of which a part is mirrored
             steps = [*([loop.source for loop in whole.loops] or [0]), whole.source.step]
             own = (*steps, _num_valid(whole), float(whole.sign))
             made.append(_chirp_launch(whole, chirp.MODULATE, (self.rows, whole.source.buffer), self.length, own))
-            passes.append(self._columns(self.rows, self.rows, (Loop(self.size, self.length, self.length),)))
+            first = self._columns(self.rows, self.rows, (Loop(self.size, self.length, self.length),))
         else:
-            passes.append(self._first())
-        passes += [self._rows(self.rows, self.size, filter=self.factor), self._last()]
-        return [*made, *(each.launch(device) for each in passes)]
+            first = self._first()
+        return [*made, first.launch(device), rows, self._last().launch(device)]
 
     def _filter(self, device: Device) -> list[Launch]:
         """Launches that leave the transformed filter."""

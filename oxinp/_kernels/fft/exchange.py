@@ -11,13 +11,15 @@ import numpy as np
 
 from oxinp._kernels.fft.codelets import multiply, transform
 from oxinp._kernels.fft.prefetch import fetch_ahead
+from oxinp._kernels.fft.radices import largest_prime
+from oxinp._kernels.fft.rolled import Rolled
 from oxinp._kernels.fft.roots import table
-from oxinp._kernels.fft.spec import ROWS, WARP, TransformSpec
+from oxinp._kernels.fft.spec import MIN_ROLLED, ROWS, WARP, TransformSpec
 from oxinp._kernels.fft.tile import Tile, divided
 from oxinp._ptx.cluster_store import ClusterStores
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from oxinp._kernels.fft.codelets import Number
     from oxinp._kernels.fft.tile import Host, Thread, Values
@@ -43,6 +45,7 @@ class Exchange(Tile):
             self.k.emit("cluster_arrive_relaxed", types=())
         self.radices = spec.radices
         self.tables = self.twiddles()
+        self.loops_of: dict[int, Rolled] = {}  # by their radices
 
     def twiddles(self) -> list[Pointer]:
         """Per stage but the first, root j * k of the elements behind the first, j outermost; see `rows_of`."""
@@ -98,27 +101,48 @@ class Exchange(Tile):
                     self.order = order
                     thread = self.threads(order)
                 values = self._fetch(thread, stage, before)
-            values = [self.transformed(each) for each in values]
+            if not self.is_rolled(stage):
+                values = [self.transformed(each) for each in values]
         return thread, values
+
+    @property
+    def rolls_last(self) -> bool:
+        """Whether a loop may store what the last stage gives."""
+        return False
+
+    def is_rolled(self, stage: int) -> bool:
+        """Whether butterflies of a stage are loops, in which their results are left or stored."""
+        radix, is_last = self.radices[stage], stage == len(self.radices) - 1
+        is_long = radix >= MIN_ROLLED and largest_prime(radix) == radix
+        return is_long and self.spec.cluster == 1 and (self.rolls_last or not is_last)
+
+    def rolled(self, radix: int, elements: list[Number], store: Callable[[Value, Number], None]) -> None:
+        """Call a function with the numbers, u32, and values of a butterfly's results, in a loop."""
+        if radix not in self.loops_of:
+            self.loops_of[radix] = Rolled(self.k, radix, self.spec.type)
+        self.loops_of[radix].compute(elements, store)
 
     def transformed(self, values: list[Number]) -> list[Number]:
         """What a butterfly makes of numbers."""
         return transform(self.k, values)
 
-    def _address(self, place: Value, offset: int, multiple: int) -> Value | int:
-        """Where in shared memory an element lies, `offset` behind one whose place is divisible by `multiple`."""
-        if self.spec.pitch != self.spec.share:
-            return place + offset if offset else place
-        return self._padded(place, offset, multiple)
+    def _addresses(self, place: Value, offsets: Iterable[int], multiple: int) -> list[Pointer]:
+        """Where in shared memory elements lie, `offsets` behind one whose place is divisible by `multiple`."""
+        padding = self.spec.padding if self.spec.pitch == self.spec.share else 0
+        found: list[Pointer] = []
+        bases: dict[int, Pointer] = {}
+        for offset in offsets:
+            # Elements a multiple of the padding apart, and those from one on, are as far apart whatever the place.
+            beside = offset % padding if padding and multiple % padding else 0
+            if beside not in bases:
+                bases[beside] = self.smem.at(self._padded(place, beside) if padding else place)
+            found.append(bases[beside].at(offset - beside + ((offset - beside) // padding if padding else 0)))
+        return found
 
-    def _padded(self, place: Value, offset: int, multiple: int) -> Value | int:
-        padding = self.spec.padding
-        if not padding:
-            return place + offset if offset else place
-        if offset % padding == 0 or (multiple % padding == 0 and offset < padding):
-            return (place + divided(self.k, place, padding)[0]) + (offset + offset // padding)
-        moved = place + offset
-        return moved + divided(self.k, moved, padding)[0]
+    def _padded(self, place: Value, offset: int) -> Value:
+        """The place of an element in shared memory by that without padding, `offset` further."""
+        moved, padding = place + offset if offset else place, self.spec.padding
+        return moved + divided(self.k, moved, padding)[0] if padding else moved
 
     def _place(self, thread: Thread, element: Value) -> tuple[Value, int, int]:
         """An element's place before padding, how far apart neighbours are, a divisor of what columns add."""
@@ -129,13 +153,14 @@ class Exchange(Tile):
             return element, 1, 0
         return element + thread.column * spec.pitch, 1, spec.pitch
 
-    def flat_place(self, number: Value, offset: int) -> Value | int:
+    def flat_place(self, number: Value, offset: int) -> Value:
         """Where an element lies by its number in a tile of transforms one after the other, `offset` further."""
-        return number + offset if self.spec.row == self.spec.length + 1 else self._padded(number, offset, 1)
+        return number + offset if self.spec.row == self.spec.length + 1 else self._padded(number, offset)
 
-    def place_of(self, thread: Thread, element: Value) -> Value | int:
+    def place_of(self, thread: Thread, element: Value) -> Value:
         """Where in shared memory an element lies."""
-        return self._address(self._place(thread, element)[0], 0, 1)
+        place = self._place(thread, element)[0]
+        return self._padded(place, 0) if self.spec.pitch == self.spec.share else place
 
     def leave(self, thread: Thread, stage: int, before: int, values: Values) -> None:
         """Write what stage `stage - 1` gives; `before` is the length of transforms that it has finished."""
@@ -145,32 +170,41 @@ class Exchange(Tile):
         is_first, self.is_exchanged = not self.is_exchanged, True
         if not is_first:
             self.wait()
-        for (number, is_valid), elements in zip(self.butterflies(thread, radix), values, strict=True):
-            within = divided(k, number, done)[1] if done > 1 else None
-            first = number * radix if within is None else (number - within) * radix + within
+        for (own, is_valid), elements in zip(self.butterflies(thread, radix), values, strict=True):
+            within = divided(k, own, done)[1] if done > 1 else None
+            first = own * radix if within is None else (own - within) * radix + within
             place, apart, _ = self._place(thread, first)
-            multiple = radix if apart == 1 and done == 1 and spec.pitch % radix == 0 else 1
-            stored = [
-                (self._address(place, j * done * apart, multiple), k.compound(spec.type, *value))
-                for j, value in enumerate(elements)
-            ]
-            if is_valid is None:
-                for address, value in stored:
-                    self.smem[address] = value
-                continue
-            with k.when(is_valid):
-                for address, value in stored:
-                    self.smem[address] = value
+            with nullcontext() if is_valid is None else k.when(is_valid):
+                if self.is_rolled(stage - 1):
+                    self.leave_rolled(radix, place, done * apart, elements)
+                    continue
+                multiple = radix if apart == 1 and done == 1 and spec.pitch % radix == 0 else 1
+                addresses = self._addresses(place, range(0, radix * done * apart, done * apart), multiple)
+                for address, number in zip(addresses, elements, strict=True):
+                    address[0] = k.compound(spec.type, *number)
         self.wait()
         if is_first and self.host is not None:
             self.host.exchanged()
 
-    def elements_of(self, thread: Thread, radix: int) -> Iterator[tuple[list[Value], Value | None]]:
+    def leave_rolled(
+        self, radix: int, place: Value, apart: int, elements: list[Number], scales: Sequence[Value] = ()
+    ) -> None:
+        """Write what a butterfly gives, times scales of both parts, by a loop; results lie `apart` from each other."""
+        k, spec = self.k, self.spec
+
+        def store(number: Value, result: Number) -> None:
+            moved = place + number * apart
+            scaled = [part * scale for part, scale in zip(result, scales, strict=True)] if scales else result
+            self.smem[self._padded(moved, 0) if spec.pitch == spec.share else moved] = k.compound(spec.type, *scaled)
+
+        self.rolled(radix, elements, store)
+
+    def elements_of(self, thread: Thread, radix: int) -> Iterator[tuple[list[Pointer], Value | None]]:
         """Yield where in shared memory what a thread's butterflies of a stage take lies, and whether each is one."""
         apart = self.spec.share // radix
         for number, is_valid in self.butterflies(thread, radix):
             place, neighbour, _ = self._place(thread, number)
-            yield [self._address(place, j * apart * neighbour, 1) for j in range(radix)], is_valid  # type: ignore[misc]
+            yield self._addresses(place, range(0, radix * apart * neighbour, apart * neighbour), 1), is_valid
 
     def deal(self, thread: Thread, values: Values) -> None:
         """Write what the first stage gives to the blocks of the cluster, which each go on with some results of all.
@@ -185,7 +219,7 @@ class Exchange(Tile):
         blocks = [self.stores.block(0, self.smem, rank) for rank in range(spec.cluster)]
         for (number, is_valid), elements in zip(self.butterflies(thread, radix), values, strict=True):
             place, apart, _ = self._place(thread, self.first_number(number) * kept)
-            places = [self._address(place, j * apart, 1) for j in range(kept)]
+            places = [self._padded(place, j * apart) for j in range(kept)]  # no block of a cluster is staged
             with nullcontext() if is_valid is None else k.when(is_valid):
                 for j, value in enumerate(elements):
                     self.stores.store_pair(blocks[j // kept], places[j % kept], k.compound(spec.type, *value))
@@ -210,7 +244,7 @@ class Exchange(Tile):
         fetched = []
         butterflies = zip(self.butterflies(thread, radix), self.elements_of(thread, radix), strict=True)
         for (number, _), (addresses, _) in butterflies:
-            loaded = [self.smem[address] for address in addresses]
+            loaded = [address[0] for address in addresses]
             within = self.later_number(divided(k, number, before)[1] if stage < len(self.radices) - 1 else number)
             rest: list[Number] = [value.parts for value in loaded[1:]]  # type: ignore[misc]
             fetched.append([loaded[0].parts, *self.times_roots(rest, stage, within, before * spec.cluster)])

@@ -25,6 +25,7 @@ from oxinp._kernels.fft.spec import (
     TransformSpec,
 )
 from oxinp._kernels.fft.staged import Staged
+from oxinp._kernels.fft.traced import traced
 from oxinp._kernels.fft.twins import TwinMerge, TwinSplit
 from oxinp._kernels.problem import MAX_KERNELS
 from oxinp._ptx.kernel import Kernel, retraceable
@@ -49,6 +50,7 @@ BUILDERS: dict[str, Any] = {
 
 @lru_cache(MAX_KERNELS)
 @retraceable
+@traced
 def make(spec: TransformSpec) -> Kernel:
     """Build the kernel of a Spec."""
     builder = Staged if spec.is_staged and not spec.real else BUILDERS[spec.real]

@@ -14,6 +14,7 @@ from oxinp._kernels.fft.compensated import butterfly, two_sum
 from oxinp._kernels.fft.roots import Circle
 from oxinp._kernels.fft.spec import SCALAR, SPLIT, STRIDED
 from oxinp._kernels.fft.tile import End, Place, evaluate
+from oxinp._kernels.fft.traced import traced
 from oxinp._kernels.problem import MAX_KERNELS
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.frozen import Frozen
@@ -68,6 +69,7 @@ def constants(spec: PairsSpec, half: int, extents: tuple[int, ...], size: int) -
 
 @lru_cache(MAX_KERNELS)
 @retraceable
+@traced
 def make(spec: PairsSpec) -> Kernel:
     """Build the kernel of a Spec; parameters are the workspace, the halved side, then the constants."""
     return _Pairs(spec).build()

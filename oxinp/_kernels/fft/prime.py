@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from oxinp._kernels.fft.codelets import add, multiply, subtract
+from oxinp._kernels.fft.codelets import add, chained, multiply, subtract
 from oxinp._kernels.fft.radices import Cut
 from oxinp._kernels.fft.roots import powers, table
 from oxinp._kernels.fft.spec import BY_COLUMN, ROWS, WARP, TransformSpec
@@ -265,7 +265,7 @@ class Summed(Tile):
 
     def _with_terms(self, sums: _Sums, roots: Pointer, place: Value, size: int) -> _Sums:
         """The sums with so many more terms, from a place in shared memory on."""
-        count, read = self.owned, list(sums.roots)
+        k, count, read = self.k, self.owned, list(sums.roots)
         even: list[Number | None] = [None] * count
         odd: list[Number | None] = [None] * count
         whole: Number | None = None
@@ -274,8 +274,8 @@ class Summed(Tile):
             difference = self._number(place + (self.half + b) * self.spec.columns)
             read.append(roots.load(b + count - 1, 1, "nc")[0].parts)  # type: ignore[arg-type]
             own = read[b:]
-            even = [self._product(total, cos, done) for (cos, _), done in zip(own, even, strict=True)]
-            odd = [self._product(difference, minus_sin, done) for (_, minus_sin), done in zip(own, odd, strict=True)]
+            even = [chained(k, [total], [cos], done) for (cos, _), done in zip(own, even, strict=True)]
+            odd = [chained(k, [difference], [minus_sin], done) for (_, minus_sin), done in zip(own, odd, strict=True)]
             whole = total if whole is None else add(whole, total)
         assert whole is not None
         return _Sums(
@@ -284,13 +284,6 @@ class Summed(Tile):
             add(sums.whole, whole),
             read[size:],
         )
-
-    def _product(self, number: Number, factor: Value, done: Number | None) -> Number:
-        """A number times a real factor, plus what there is."""
-        k = self.k
-        if done is None:
-            return number[0] * factor, number[1] * factor
-        return k.fma(number[0], factor, done[0]), k.fma(number[1], factor, done[1])
 
 
 __all__ = ["MAX_SUMMED", "MIN_SUMMED", "Summed", "cut_of_sums", "most_columns"]

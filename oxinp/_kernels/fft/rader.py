@@ -24,6 +24,7 @@ from oxinp._kernels.fft.staged import Staged
 if TYPE_CHECKING:
     from oxinp._kernels.fft.spec import TransformSpec
     from oxinp._kernels.fft.tile import Thread, Values
+    from oxinp._ptx.memory import Pointer
     from oxinp._ptx.value import Value
 
 MIN_PRIME = 113  # below, pocketfft sums up, which errs less
@@ -61,7 +62,7 @@ class Rader(Staged):
             addresses = self._ordered(thread, self.made, number, radix)
             with nullcontext() if is_valid is None else k.when(is_valid):
                 for address, (real, imag) in zip(addresses, elements, strict=True):
-                    self.smem[address] = k.compound(spec.type, real * self.scales[0], -imag * self.scales[1])
+                    address[0] = k.compound(spec.type, real * self.scales[0], -imag * self.scales[1])
         k.barrier()
         self.copy(self.drain, self.drain_part)
 
@@ -69,11 +70,11 @@ class Rader(Staged):
         place, apart, multiple = super()._place(thread, element)
         return place + 1, apart, multiple
 
-    def _ordered(self, thread: Thread, order: Any, number: Value, radix: int) -> list[Value]:
+    def _ordered(self, thread: Thread, order: Any, number: Value, radix: int) -> list[Pointer]:
         """Where in a row the elements of a butterfly lie, by a table."""
         own, apart = order.at(number), self.spec.length // radix
         numbers = [own.load(j * apart, 1, "nc")[0] for j in range(radix)]
-        return [super(Rader, self)._place(thread, each)[0] for each in numbers]
+        return [self.smem.at(super(Rader, self)._place(thread, each)[0]) for each in numbers]
 
     def _with_first(self, thread: Thread, products: Values, sums: Values) -> Values:
         """The conjugate products with element 0 added to that of frequency 0, and result 0 left in its place."""
@@ -85,10 +86,10 @@ class Rader(Staged):
             variables = [k.var(part) for part in elements[0]]
             is_first = number == 0
             with k.when(is_first if is_valid is None else is_first & is_valid):
-                (address, *_) = super()._place(thread, number)
+                address = self.smem.at(super()._place(thread, number)[0])
                 (first,) = self.numbers([address])
                 real, imag = add(first, before[0])
-                self.smem[address] = k.compound(spec.type, real * self.scales[0], imag * self.scales[1])
+                address[0] = k.compound(spec.type, real * self.scales[0], imag * self.scales[1])
                 variables[0].set(variables[0].get() + first[0])
                 variables[1].set(variables[1].get() - first[1])
             added.append([(variables[0].get(), variables[1].get()), *elements[1:]])

@@ -24,6 +24,7 @@ from oxinp._kernels.fft.radices import MAX_THREADS, NUM_REGISTERS
 from oxinp._kernels.fft.spec import COLUMNS, SCALAR, WARP, TransformSpec
 from oxinp._kernels.fft.tile import Host
 from oxinp._kernels.fft.tiling import MIN_SEGMENT, num_registers
+from oxinp._kernels.fft.traced import traced
 from oxinp._kernels.plan import FLAGS, Launch, Work
 from oxinp._kernels.problem import MAX_KERNELS
 from oxinp._ptx import Builder
@@ -67,6 +68,7 @@ class SlabsSpec(Frozen):
 
 @lru_cache(MAX_KERNELS)
 @retraceable
+@traced
 def make(spec: SlabsSpec) -> Kernel:
     """Build the kernel of a Spec."""
     return _Slabs(spec).build()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from oxinp._kernels.elementwise.chain import SCALAR, STRIDED, UNIT
+from oxinp._kernels.fft.radices import largest_prime
 from oxinp._kernels.fft.roots import powers
 from oxinp._ptx.frozen import Frozen
 
@@ -28,6 +29,7 @@ SECOND_SINE, THIRD_SINE = "dst2", "dst3"
 TRIGONOMETRIC = (SECOND, THIRD, SECOND_SINE, THIRD_SINE)
 WARP = 32
 BANK_WIDTH = 128  # bytes of shared memory that a wavefront reaches
+MIN_ROLLED = 37  # primes from which on a codelet takes long to compile
 
 
 class Fused(Frozen):
@@ -165,6 +167,12 @@ class TransformSpec(Frozen):
     def is_convolved(self) -> bool:
         """Whether transforms go there and back."""
         return self.chirp > 0 or self.is_filtered or self.between is not None
+
+    @property
+    def is_rolled(self) -> bool:
+        """Whether a loop goes through the results of rows of prime length, which threads have whole; see `rolled`."""
+        is_single = self.is_staged and not self.real and len(self.radices) == 1
+        return is_single and self.length >= MIN_ROLLED and largest_prime(self.length) == self.length
 
     @property
     def is_mixed(self) -> bool:

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from oxinp._kernels.fft.codelets import Number
-    from oxinp._kernels.fft.tile import End, Place
+    from oxinp._kernels.fft.tile import End, Place, Values
+    from oxinp._ptx.memory import Pointer
     from oxinp._ptx.value import Value
 
 AT_ONCE = 8  # loads of a thread on their way to shared memory
@@ -36,24 +37,36 @@ class Staged(Block):
         k.barrier()
         self.is_exchanged = True
         values = [self.numbers(addresses) for addresses, _ in self.elements_of(thread, spec.radices[0])]
-        if len(spec.radices) == 1:
-            finished = [results(k, each) for each in values]
-        else:
+        finished: list[Iterator[tuple[int, Number]]] = []
+        if len(spec.radices) > 1:
             thread, values = self.stages(thread, values, spec.stores)
             finished = [iter(enumerate(each)) for each in values]
+        elif not self.is_rolled(0):
+            finished = [results(k, each) for each in values]
         if any(is_valid is not None for _, is_valid in self.butterflies(thread, spec.radices[-1])):
             self.wait()  # threads without a butterfly have read one's elements
         # Results lie where their butterfly's elements were.
-        for (addresses, is_valid), each in zip(self.elements_of(thread, spec.radices[-1]), finished, strict=True):
+        if self.is_rolled(len(spec.radices) - 1):
+            self._roll(thread, values)
+            finished = []
+        for (addresses, is_valid), each in zip(self.elements_of(thread, spec.radices[-1]), finished, strict=False):
             with nullcontext() if is_valid is None else k.when(is_valid):
                 for j, (real, imag) in each:
-                    self.smem[addresses[j]] = k.compound(spec.type, real * self.scales[0], imag * self.scales[1])
+                    addresses[j][0] = k.compound(spec.type, real * self.scales[0], imag * self.scales[1])
         k.barrier()
         self.copy(self.drain, self.drain_part)
 
-    def numbers(self, addresses: Iterable[Value | int]) -> list[Number]:
+    def _roll(self, thread: Thread, values: Values) -> None:
+        """Leave the results of the last stage's butterflies by loops over them."""
+        radix = self.radices[-1]
+        for (number, is_valid), each in zip(self.butterflies(thread, radix), values, strict=True):
+            place, neighbour, _ = self._place(thread, number)
+            with nullcontext() if is_valid is None else self.k.when(is_valid):
+                self.leave_rolled(radix, place, self.spec.share // radix * neighbour, each, self.scales)
+
+    def numbers(self, addresses: Iterable[Pointer]) -> list[Number]:
         """The numbers at addresses of shared memory."""
-        return [(value[0], value[1]) for value in (self.smem[address].parts for address in addresses)]
+        return [(value[0], value[1]) for value in (address[0].parts for address in addresses)]
 
     def copy(self, whole: Callable[[], None], part: Callable[[Value], None]) -> None:
         """Copy a tile one way: a whole one, or what is left at the end, a number of elements."""
@@ -68,7 +81,7 @@ class Staged(Block):
         with k.when(~is_whole):
             part(left)
 
-    def _copied(self, end: End) -> Iterator[tuple[Place, Value | int, Value | None, Value | None]]:
+    def _copied(self, end: End) -> Iterator[tuple[Place, Value, Value | None, Value | None]]:
         """Yield places of a thread's elements in global and in shared memory, and whether each is in tile and array.
 
         What is not there has a place that is; None for yes.

@@ -50,6 +50,7 @@ BUSY = 1024  # threads of a multiprocessor up to which more blocks are worth few
 BESIDE_BETWEEN, BESIDE_ROUNDS = 8, 24
 BESIDE_PAIRS = 8  # of sums of doubles with their errors, between two real transforms
 BESIDE_TWIDDLE, BESIDE_CHIRP, BESIDE_STAGED, BESIDE_SMALL, BESIDE = 8, 4, 24, 40, 16
+BESIDE_ROLLED = 16  # of factors that a loop reads
 BESIDE_NARROW = 8  # of sums of fewer transforms than a warp has lanes, which read roots at several places
 FEWEST_LARGE = 17  # primes from which on a codelet holds its inputs until all results are there
 
@@ -189,7 +190,7 @@ def num_registers(spec: TransformSpec, held: int, *, is_tight: bool) -> int:
     has_large = any(radix >= FEWEST_LARGE and largest_prime(radix) == radix for radix in spec.radices)
     if spec.is_staged and len(spec.radices) == 1:  # results leave when they are there
         fixed, each, _ = TIGHT[nbytes]
-        needed = fixed + each * held + 2
+        needed = fixed + each * held + 2 + BESIDE_ROLLED * spec.is_rolled
     else:
         is_wide = not is_tight or has_large or spec.real == SUMMED
         needed = (registers if is_wide else tight_registers)(held, nbytes)

@@ -59,3 +59,18 @@ def test_the_cheapest_convolution_is_found_among_few(n, nbytes, monkeypatch):
     monkeypatch.setattr(radices, "_fewest_stages", lambda m, nbytes: 0)  # noqa: ARG005
     assert radices.convolution_length.__wrapped__(n, nbytes, most) == found
     assert not found or few < (len(asked) - few) / 2
+
+
+@pytest.mark.parametrize("n", [37, 59, 61, 74, 592, 1849, 3721, 37 * 1024])
+def test_large_primes_take_little_code(n):
+    """A compiler takes about as long as there are lines; a codelet of 61 elements has 5000."""
+    assert all(kernel.ptx.count("\n") < 2500 for kernel in kernels_of(n, 100_000, c64))
+
+
+@pytest.mark.parametrize("n", [4096, 8192, 9216])
+def test_places_in_shared_memory_take_little_code(n):
+    """An exchange computes a few addresses, and not one per element."""
+    (kernel,) = kernels_of(n, 100_000, c64)
+    of_integers = sum(kernel.ptx.count(f"{name}.u32") for name in ("add", "mul.lo", "mad.lo", "shr"))
+    accesses = kernel.ptx.count("ld.shared") + kernel.ptx.count("st.shared")
+    assert of_integers < accesses
