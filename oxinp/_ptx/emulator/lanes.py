@@ -63,7 +63,9 @@ class Lanes:
         self._active: tuple[Array, Array] | None = None  # of which mask
         self._warps: tuple[Array | None, Array] | None = None  # likewise
         self._shared_start: Array | None = None
+        self._active_shared_start: tuple[Array, Array] | None = None  # of which mask
         self._blocks: Array | None = None
+        self._found: tuple[Array | None, Array] | None = None  # the members that were all found here, of which mask
 
     # -- identity
 
@@ -213,7 +215,7 @@ class Lanes:
     def spread(self, per_warp: Array) -> Array:
         """One value per warp, given to each of its lanes."""
         if self.whole_warps:
-            return np.repeat(per_warp, WARP)
+            return per_warp.repeat(WARP)
         return per_warp[self._places()[1]]
 
     def active_warps(self) -> Array:
@@ -223,6 +225,9 @@ class Lanes:
     def check_members(self, members: Array) -> None:
         """Raise unless the lanes that `members` names are here and active."""
         if self.mask is None and self.whole_warps:
+            return
+        found = self._found
+        if found is not None and found[0] is self.mask and found[1] is members:
             return
         active = self.active_warps()
         words = np.packbits(active, axis=1, bitorder="little").view(np.uint32)
@@ -236,6 +241,7 @@ class Lanes:
                 f"{self.where()}: {self.describe(lane + int(column))} names lanes {absent:#010x} of its warp, "
                 "which are not at this instruction"
             )
+        self._found = self.mask, members
 
     def _warp_numbers(self) -> Array:
         return distinct(self.lanes // WARP)
@@ -246,7 +252,7 @@ class Lanes:
             return
         active = self.active_warps()
         source = np.broadcast_to(source, active.shape)
-        bad = active & ~np.take_along_axis(active, source, axis=1)
+        bad = active & ~active[steps(len(active))[:, None], source]
         if any_of(bad):
             warp, column = np.unravel_index(int(bad.argmax()), bad.shape)
             lane = int(self._warp_numbers()[warp]) * WARP + int(column)
