@@ -19,6 +19,10 @@ Array = npt.NDArray[Any]
 
 PARAMETER_SPACE = 0x6000_0000_0000  # generic addresses of by-value parameters
 
+# Special registers of whole launches, which most others of one shape read as well.
+_SPECIALS: dict[tuple[Any, ...], Array] = {}
+_MAX_SPECIALS = 64
+
 
 class LoopState:
     """Lanes that left a running loop, and lanes that wait for its next iteration; None stands for no lane."""
@@ -118,7 +122,20 @@ class Lanes:
     # -- what the prologue reads
 
     def special(self, register: str) -> Array:
-        """Value of a special register."""
+        """Value of a special register; all lanes of a launch read it once, at its beginning."""
+        machine = self.machine
+        kernel = machine.kernel
+        key = register, machine.grid, kernel.block, kernel.cluster
+        value = _SPECIALS.get(key) if self.num_lanes == machine.num_threads else None
+        if value is None:
+            value = self._special(register)
+            if self.num_lanes == machine.num_threads:
+                if len(_SPECIALS) > _MAX_SPECIALS:
+                    _SPECIALS.clear()
+                _SPECIALS[key] = value
+        return value
+
+    def _special(self, register: str) -> Array:
         machine = self.machine
         if register == "laneid":
             return (self.lanes % machine.lanes_per_block % WARP).astype(np.uint32)
