@@ -140,6 +140,8 @@ def extract_bits(a: Array, start: Array, length: Array) -> Array:
 
 def permute_bytes(a: Array, b: Array, selector: Array) -> Array:
     """Four bytes picked from the eight of ``b:a``; selector nibbles, bit 3 replicates the sign."""
+    if len(selector) == 1:
+        return _pick_bytes(a, b, int(selector[0]))
     wide = (b.astype(np.uint64) << np.uint64(32)) | a.astype(np.uint64)
     result = np.zeros(np.broadcast(a, b, selector).shape, np.uint32)
     for i in range(4):
@@ -147,6 +149,19 @@ def permute_bytes(a: Array, b: Array, selector: Array) -> Array:
         byte = (wide >> ((nibble & np.uint32(7)).astype(np.uint64) * np.uint64(8))).astype(np.uint8)
         sign = np.where(byte >= 128, 255, 0).astype(np.uint8)
         result |= np.where(nibble >= 8, sign, byte).astype(np.uint32) << np.uint32(8 * i)
+    return result
+
+
+def _pick_bytes(a: Array, b: Array, selector: int) -> Array:
+    """What `permute_bytes` gives where all lanes have one selector."""
+    num = max(len(a), len(b))
+    result = np.empty(num, np.uint32)
+    places = result.view(np.uint8).reshape(num, 4)
+    words = [np.ascontiguousarray(word).view(np.uint8).reshape(-1, 4) for word in (a, b)]
+    for i in range(4):
+        nibble = selector >> 4 * i & 15
+        byte = words[nibble >> 2 & 1][:, nibble & 3]
+        places[:, i] = byte if nibble < 8 else byte.view(np.int8) >> 7
     return result
 
 

@@ -162,19 +162,26 @@ class Tracer(Language):
         if may_block is None:
             may_block = self._use(op)
         src: list[Value | Immediate] = []
-        for arg, type in zip(args, op.src, strict=True):
+        for arg, type in zip(args, op.src):  # noqa: B905 - of one length, and this runs for every instruction
             # what `operand` finds out about most
             is_good = arg.__class__ in _REGISTERS and arg.type is type and arg.builder is self and arg.scope.is_open
             src.append(arg if is_good else self.operand(arg, type))
         if may_block:
             self._mark_blocking()
-        if len(op.dst) == 1:
-            result = self.new_value(op.dst[0])
-            self._current.nodes.append(Instr(op, (result,), tuple(src)))
-            return result
-        results = tuple([self.new_value(type) for type in op.dst])
-        self._current.nodes.append(Instr(op, results, tuple(src)))
-        return results or None
+        block, dst = self._current, op.dst
+        if len(dst) != 1:
+            results = tuple([self.new_value(type) for type in dst])
+            block.nodes.append(Instr(op, results, tuple(src)))
+            return results or None
+        # what `new_value` does
+        type = dst[0]
+        register, index = type.register, self._num_registers
+        count = self._class_counts[register]
+        self._class_counts[register] = count + 1
+        self._num_registers = index + 1
+        result = Value(self, index, type, f"%{register}{count}", block.scope)
+        block.nodes.append(Instr(op, (result,), tuple(src)))
+        return result
 
     def _use(self, op: Op) -> bool:
         """Check that the target has an instruction; whether it may block."""

@@ -31,13 +31,13 @@ def _shuffle(mode: str) -> Callable[..., Any]:
         if len(lane) == len(clamp) == 1:  # every warp shuffles alike
             source = common_sources(int(lane[0]) & 31, int(clamp[0]))
             frame.check_sources(source)
-            return frame.from_warps(np.take(rows, source, axis=1))
+            return frame.from_warps(rows.take(source, axis=1))
         source = sources(
             frame.to_warps(lane).astype(np.int64) & 31,
             frame.to_warps(clamp).astype(np.int64),
         )
         frame.check_sources(source)
-        return frame.from_warps(np.take_along_axis(rows, source, axis=1))
+        return frame.from_warps(rows[np.arange(len(rows))[:, None], source])
 
     def sources(offset: Any, clamp: Any) -> Any:
         """Lane that each lane reads: its own where the other lies outside its segment."""
@@ -57,7 +57,8 @@ def _shuffle(mode: str) -> Callable[..., Any]:
 
 
 def _ballot_word(rows: Any) -> Any:
-    return (rows.astype(np.uint64) << _LANES.astype(np.uint64)).sum(axis=1, dtype=np.uint64).astype(np.uint32)
+    """Words of the bits along the last axis, which has 32."""
+    return np.packbits(rows, axis=-1, bitorder="little").view(np.uint32)[..., 0]
 
 
 def _ballot(frame: Any, _op: Op, predicate: Any, members: Any) -> Any:
@@ -91,9 +92,7 @@ def _redux(function: np.ufunc, identity: Callable[[np.dtype[Any]], int]) -> Call
 def _match_any(frame: Any, _op: Op, values: Any, members: Any) -> Any:
     frame.check_members(members)
     rows, active = frame.to_warps(values), frame.active_warps()
-    same = (rows[:, :, None] == rows[:, None, :]) & active[:, None, :]
-    words = (same.astype(np.uint64) << _LANES.astype(np.uint64)).sum(axis=2, dtype=np.uint64)
-    return frame.from_warps(words.astype(np.uint32))
+    return frame.from_warps(_ballot_word((rows[:, :, None] == rows[:, None, :]) & active[:, None, :]))
 
 
 def _rows() -> list[Row]:

@@ -2,13 +2,10 @@
 
 import math
 import re
-import tempfile
-from pathlib import Path
 from types import MappingProxyType
 
 from tests.ptx.assembler import assemble
 
-CACHE = Path(tempfile.gettempdir()) / "oxinp-assembled"
 ENTRY = re.compile(
     r"Function properties for (\w+)\s+(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads"
     r".*?Used (\d+) registers",
@@ -23,7 +20,7 @@ NONE = MappingProxyType({})
 
 def check_assembled(kernels, spills=NONE):
     """Assemble kernels of one target, with distinct names, as one module; `spills` are bytes allowed by name."""
-    said = assemble(kernels, CACHE)
+    said = assemble(kernels)
     assert "C75" not in said, "ptxas serialises wgmma or ignores setmaxnreg"
     found = {name: tuple(map(int, numbers)) for name, *numbers in ENTRY.findall(said)}
     assert found.keys() == {kernel.name for kernel in kernels}

@@ -94,7 +94,7 @@ def test_what_is_scipys(stats):
     assert stats().fallbacks["scipy.linalg.cholesky_banded"] == 2
 
 
-def test_kernels_assemble_without_spills(request, tmp_path):
+def test_kernels_assemble_without_spills():
     kinds = [(type_, is_lower) for type_ in (f32, f64, c64, c128) for is_lower in (True, False)]
     specs = [BandedCholeskySpec(type_, MAX_BAND[type_.nbytes], is_lower) for type_, is_lower in kinds]
-    check_assembled([banded_cholesky.make(spec) for spec in specs], request, tmp_path)
+    check_assembled([banded_cholesky.make(spec) for spec in specs])

@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sysconfig
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,9 @@ EXTERN = re.compile(r"^\.extern .*\n", re.MULTILINE)
 
 
 SHARE = 24  # one of so many
+CACHE = (
+    Path(tempfile.gettempdir()) / "oxinp-assembled"
+)  # what ptxas said of modules that assembled, in earlier runs, too
 
 
 def is_every_spec():
@@ -61,15 +65,13 @@ def join(kernels):
     return f".version {major}.{minor}\n.target {target}\n.address_size 64\n{''.join(externs)}{''.join(bodies)}"
 
 
-def assemble(kernels, cache):
+def assemble(kernels):
     """Assemble kernels of one target as one module, and return what ptxas -v says.
 
     Parameters
     ----------
     kernels : list of Kernel
         With distinct names.
-    cache : pathlib.Path
-        Folder for what ptxas said about modules that assembled.
 
     Raises
     ------
@@ -81,14 +83,16 @@ def assemble(kernels, cache):
         pytest.skip("no ptxas: the test extra installs one (nvidia-cuda-nvcc)")
     text = join(kernels)
     key = hashlib.sha256(f"{ptxas_version(ptxas)}{text}".encode()).hexdigest()
-    said = cache / f"{key}.txt"
+    said = CACHE / f"{key}.txt"
     if said.exists():
         return said.read_text()
     command = [ptxas, "-v", f"-arch={kernels[0].target}", "-o", os.devnull, "-"]
     result = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
     assert result.returncode == 0, _explain(result.stdout + result.stderr, text)
-    cache.mkdir(parents=True, exist_ok=True)
-    said.write_text(result.stdout + result.stderr)
+    CACHE.mkdir(parents=True, exist_ok=True)
+    part = CACHE / f"{key}.{os.getpid()}"  # other processes read the folder
+    part.write_text(result.stdout + result.stderr)
+    part.replace(said)
     return result.stdout + result.stderr
 
 

@@ -93,6 +93,7 @@ def test_as_a_search(seed, is_shared):
     rng = np.random.default_rng(seed)
     tracker, search = Tracker(CAPACITY, is_shared=is_shared), Search()
     epochs = Epochs(1 + seed, NUM_BLOCKS, LANES_PER_BLOCK)
+    earlier = []
     for _ in range(60):
         what = rng.random()
         if what < 0.25:
@@ -103,7 +104,9 @@ def test_as_a_search(seed, is_shared):
             search.fence()
             epochs.synchronize_grid()
         else:
-            offsets, nbytes, lanes = access(rng, is_shared)
+            is_again = earlier and rng.random() < 0.3
+            offsets, nbytes, lanes = earlier[int(rng.integers(len(earlier)))] if is_again else access(rng, is_shared)
+            earlier.append((offsets, nbytes, lanes.copy()))
             is_write = bool(rng.random() < 0.4)
             instruction = offsets.tolist(), nbytes, lanes.tolist(), is_write
             expected = search.conflicts(*instruction)
@@ -134,9 +137,27 @@ def test_tags_of_all_noted_ranges_once_there_are_too_many(monkeypatch):
         bounds = int(offsets[0]), int(offsets[-1]) + 4
         return tracker.note(epochs, offsets, 4, lanes, bounds, is_write=is_write, is_contiguous=True)
 
-    for i in range(9):
-        assert note(512 * (i % 3), is_write=False) is None
-    assert note(2048, is_write=True) is None
+    for i in range(7):
+        assert note(512 * i, is_write=False) is None
+    assert note(3584, is_write=True) is None
     conflict = note(512, is_write=True, lanes=np.arange(5, 6))
     assert conflict.kind == "write after read"
     assert (conflict.offset, conflict.lane, conflict.other) == (512, 5, 0)
+
+
+@pytest.mark.parametrize("is_strided", [False, True], ids=["contiguous", "strided"])
+def test_accesses_that_repeat_each_other_are_held_once(is_strided):
+    tracker, epochs, lanes = Tracker(CAPACITY), Epochs(1, NUM_BLOCKS, LANES_PER_BLOCK), np.arange(NUM_LANES)
+
+    def note(lanes, *, is_write):
+        offsets = (8 if is_strided else 4) * lanes
+        bounds = int(offsets[0]), int(offsets[-1]) + 4
+        return tracker.note(epochs, offsets, 4, lanes, bounds, is_write=is_write, is_contiguous=not is_strided)
+
+    for _ in range(20):
+        assert note(lanes, is_write=False) is None
+        epochs.synchronize_warps(np.array([0]))
+        assert note(lanes, is_write=True) is None
+    assert tracker._num_noted == 2 * NUM_LANES
+    conflict = tracker.note(epochs, 8 + 0 * lanes[:1], 4, lanes[40:41], (8, 12), is_write=True, is_contiguous=True)
+    assert (conflict.kind, conflict.lane, conflict.other) == ("write after write", 40, 1 if is_strided else 2)

@@ -134,8 +134,16 @@ def test_permute_bytes():
             picked.append((255 if byte & 128 else 0) if nibble & 8 else byte)
         return struct.unpack("<I", bytes(picked))[0]
 
+    evaluate = isa.find("prmt").ref
     wanted = [permute(int(x), int(y), int(s)) for x, y, s in zip(a, b, selector, strict=True)]
-    assert_same(isa.find("prmt").ref(a, b, selector), np.asarray(wanted, np.uint32))
+    assert_same(evaluate(a, b, selector), np.asarray(wanted, np.uint32))
+    # one selector for all lanes, and one word
+    for i, s in enumerate(selector[:64].tolist()):
+        one = selector[i : i + 1]
+        assert_same(
+            evaluate(a, b, one), np.asarray([permute(int(x), int(y), s) for x, y in zip(a, b, strict=True)], np.uint32)
+        )
+        assert_same(evaluate(a, b[:1], one), np.asarray([permute(int(x), int(b[0]), s) for x in a], np.uint32))
 
 
 @pytest.mark.parametrize("type", [u32, u64])

@@ -38,15 +38,27 @@ class Frame(Lanes):
         positions = address.astype(np.int64)
         if offset:
             positions += offset
-        if machine.num_blocks == 1:  # there is nobody else's; what lies outside is not allocated
-            return positions
-        outside = positions.view(np.uint64) >= machine.shared_stride
-        if self.mask is not None:
-            outside = outside & self.mask
-        if any_of(outside):
-            position = int(self.over_lanes(outside).argmax())
-            self.fail_access(position, int(self.over_lanes(positions)[position]), "out of shared memory")
-        return positions + self.shared_start
+        # of one block there is nobody else's; what lies outside is not allocated
+        return positions if machine.num_blocks == 1 else positions + self.shared_start
+
+    def _locate(self, access: Access, address: Array, offset: Array) -> tuple[Array, tuple[int, int] | None]:
+        """Positions of the active lanes, or (1,); in shared memory of several blocks also their bounds in a block."""
+        mask = self.mask
+        if access.space != "shared" or self.machine.num_blocks == 1:
+            positions = self.locate(access.space, address, int(offset[0]))
+            return positions if mask is None or len(positions) == 1 else positions[mask], None
+        inside = address.astype(np.int64)
+        inside += int(offset[0])
+        if len(inside) == 1:
+            low = high = int(inside[0])
+        else:
+            if mask is not None:
+                inside = inside[mask]
+            low, high = int(np.minimum.reduce(inside)), int(np.maximum.reduce(inside))
+        if low < 0 or high >= self.machine.shared_stride:
+            position = int(((inside < 0) | (inside >= self.machine.shared_stride)).argmax())
+            self._fail_access(position, int(inside[position]), "out of shared memory")
+        return inside + self.active_shared_start, (low, high + access.nbytes)
 
     @property
     def cluster_size(self) -> int:
@@ -62,50 +74,48 @@ class Frame(Lanes):
             self._shared_start = self.machine.shared_start[self.blocks]
         return self._shared_start
 
-    def space(self, name: str) -> Space:
-        """Memory space by PTX name."""
-        return self.machine.memory if name == "global" else self.machine.shared
+    @property
+    def active_shared_start(self) -> Array:
+        """Where the shared memory of each active lane's block begins."""
+        mask = self.mask
+        if mask is None:
+            return self.shared_start
+        if self._active_shared_start is None or self._active_shared_start[0] is not mask:
+            self._active_shared_start = mask, self.shared_start[mask]
+        return self._active_shared_start[1]
 
     def _address(self, space: str, offset: int) -> int:
         return offset + Memory.BASE if space == "global" else offset % self.machine.shared_stride
 
-    def fail_access(self, position: int, address: int, what: str) -> NoReturn:
-        """Raise for a bad access by lane number `position` of the frame."""
-        lane = self.describe(self.lanes[position])
+    def _fail_access(self, position: int, address: int, what: str) -> NoReturn:
+        """Raise for a bad access by one of the active lanes, counted among them."""
+        lane = self.describe(self.active[position])
         raise AccessError(f"{self.where()}: {lane}, address {address:#x}: {what}")
 
-    def prepare(
-        self, space_name: str, positions: Array, nbytes: int, *, is_write: bool, is_weak: bool
-    ) -> tuple[Space, Array, Array, Array | None]:
-        """Check one element of `nbytes` bytes per active lane and note it for race detection.
+    def _prepare(
+        self, access: Access, positions: Array, bounds: tuple[int, int] | None, *, is_write: bool, is_weak: bool
+    ) -> tuple[Space, Array | None]:
+        """Check one element per active lane and note it for race detection.
 
         Returns
         -------
         space : Space
-        positions : int64 array
-            Of the active lanes; of length 1 if all of them read one element.
-        lanes : int64 array
-            The active lanes.
         numbers : int64 array or None
             Of the elements; None if they follow each other, or if there is one.
         """
-        lanes = self.active
-        if self.mask is not None and len(positions) != 1:
-            positions = positions[self.mask]
+        space_name, nbytes = access.space, access.nbytes
+        lanes, machine = self.active, self.machine
         uniform = len(positions) == 1 and len(lanes) != 1
-        space = self.space(space_name)
+        space = machine.memory if space_name == "global" else machine.shared
         numbers = None if uniform or is_contiguous(positions, nbytes) else element_numbers(positions, nbytes)
         try:
-            bounds = space.check(positions, nbytes, numbers, is_read=not is_write)
+            extent = space.check(positions, nbytes, numbers, is_read=not is_write, is_sparse=bounds is not None)
         except Fault as fault:
-            position = int(np.searchsorted(self.lanes, lanes[fault.position]))
-            self.fail_access(position, self._address(space_name, fault.offset), fault.what)
+            self._fail_access(fault.position, self._address(space_name, fault.offset), fault.what)
         if is_weak and space_name != CLUSTER:  # what blocks of a cluster read of each other is not followed
-            if space is not self.machine.memory:
-                bounds = self._inside_block(positions, nbytes, bounds)
             is_range = numbers is None and not uniform
             conflict = space.tracker.note(
-                self.machine.epochs, positions, nbytes, lanes, bounds, is_write=is_write, is_contiguous=is_range
+                machine.epochs, positions, nbytes, lanes, bounds or extent, is_write=is_write, is_contiguous=is_range
             )
             if conflict is not None:
                 address = self._address(space_name, conflict.offset)
@@ -114,30 +124,16 @@ class Frame(Lanes):
                     f"{self.where()}: {conflict.kind} at address {address:#x} by {self.describe(conflict.lane)}; "
                     f"before, without synchronisation in between, by {other}"
                 )
-        return space, positions, lanes, numbers
-
-    def _inside_block(self, positions: Array, nbytes: int, bounds: tuple[int, int]) -> tuple[int, int]:
-        """Bounds of positions in shared memory relative to their block: blocks do not see each other's."""
-        machine = self.machine
-        if machine.num_blocks == 1:
-            return bounds
-        low, high = bounds
-        if high - low > machine.shared_stride:
-            inside = positions - positions // machine.shared_stride * machine.shared_stride  # faster than a remainder
-            return int(np.minimum.reduce(inside)), int(np.maximum.reduce(inside)) + nbytes
-        start = low // machine.shared_stride * machine.shared_stride
-        return low - start, high - start
+        return space, numbers
 
     def load(self, access: Access, address: Array, offset: Array) -> Array:
         """Elements as (width, lanes) or (width, 1)."""
-        positions = self.locate(access.space, address, int(offset[0]))
-        space, positions, lanes, numbers = self.prepare(
-            access.space, positions, access.nbytes, is_write=False, is_weak=not access.order
-        )
+        positions, bounds = self._locate(access, address, offset)
+        space, numbers = self._prepare(access, positions, bounds, is_write=False, is_weak=not access.order)
         values = space.load(positions, access.type.dtype, access.width, numbers)
         if access.order.startswith("acquire"):
             self.machine.epochs.synchronize_grid()
-        if self.mask is None or (len(positions) == 1 and len(lanes) != 1):
+        if self.mask is None or (len(positions) == 1 and len(self.active) != 1):
             return values
         spread = np.zeros((access.width, self.num_lanes), values.dtype)
         spread[:, self.mask] = values
@@ -145,10 +141,10 @@ class Frame(Lanes):
 
     def store(self, access: Access, address: Array, offset: Array, values: Sequence[Array]) -> None:
         """Store one element per active lane."""
-        positions = self.over_lanes(self.locate(access.space, address, int(offset[0])))
-        space, positions, _, numbers = self.prepare(
-            access.space, positions, access.nbytes, is_write=True, is_weak=not access.order
-        )
+        positions, bounds = self._locate(access, address, offset)
+        if len(positions) == 1:
+            positions = positions.repeat(len(self.active))
+        space, numbers = self._prepare(access, positions, bounds, is_write=True, is_weak=not access.order)
         if len(values) == 1:
             rows = self.over_lanes(values[0])[None].astype(access.type.dtype, copy=False)
         else:
@@ -162,9 +158,11 @@ class Frame(Lanes):
 
     def atomic(self, access: Access, address: Array, offset: Array, values: Sequence[Array]) -> Array:
         """Read-modify-write, lane after lane; what was there before."""
-        positions = self.over_lanes(self.locate(access.space, address, int(offset[0])))
+        positions, bounds = self._locate(access, address, offset)
+        if len(positions) == 1:
+            positions = positions.repeat(len(self.active))
         dtype = access.type.dtype
-        space, positions, _, _ = self.prepare(access.space, positions, dtype.itemsize, is_write=False, is_weak=False)
+        space, _ = self._prepare(access, positions, bounds, is_write=False, is_weak=False)
         operands = [self.over_lanes(value) for value in values]
         if self.mask is not None:
             operands = [operand[self.mask] for operand in operands]

@@ -19,6 +19,10 @@ Array = npt.NDArray[Any]
 
 PARAMETER_SPACE = 0x6000_0000_0000  # generic addresses of by-value parameters
 
+# Special registers of whole launches, which most others of one shape read as well.
+_SPECIALS: dict[tuple[Any, ...], Array] = {}
+_MAX_SPECIALS = 64
+
 
 class LoopState:
     """Lanes that left a running loop, and lanes that wait for its next iteration; None stands for no lane."""
@@ -63,7 +67,9 @@ class Lanes:
         self._active: tuple[Array, Array] | None = None  # of which mask
         self._warps: tuple[Array | None, Array] | None = None  # likewise
         self._shared_start: Array | None = None
+        self._active_shared_start: tuple[Array, Array] | None = None  # of which mask
         self._blocks: Array | None = None
+        self._found: tuple[Array | None, Array] | None = None  # the members that were all found here, of which mask
 
     # -- identity
 
@@ -116,7 +122,20 @@ class Lanes:
     # -- what the prologue reads
 
     def special(self, register: str) -> Array:
-        """Value of a special register."""
+        """Value of a special register; all lanes of a launch read it once, at its beginning."""
+        machine = self.machine
+        kernel = machine.kernel
+        key = register, machine.grid, kernel.block, kernel.cluster
+        value = _SPECIALS.get(key) if self.num_lanes == machine.num_threads else None
+        if value is None:
+            value = self._special(register)
+            if self.num_lanes == machine.num_threads:
+                if len(_SPECIALS) > _MAX_SPECIALS:
+                    _SPECIALS.clear()
+                _SPECIALS[key] = value
+        return value
+
+    def _special(self, register: str) -> Array:
         machine = self.machine
         if register == "laneid":
             return (self.lanes % machine.lanes_per_block % WARP).astype(np.uint32)
@@ -213,7 +232,7 @@ class Lanes:
     def spread(self, per_warp: Array) -> Array:
         """One value per warp, given to each of its lanes."""
         if self.whole_warps:
-            return np.repeat(per_warp, WARP)
+            return per_warp.repeat(WARP)
         return per_warp[self._places()[1]]
 
     def active_warps(self) -> Array:
@@ -223,6 +242,9 @@ class Lanes:
     def check_members(self, members: Array) -> None:
         """Raise unless the lanes that `members` names are here and active."""
         if self.mask is None and self.whole_warps:
+            return
+        found = self._found
+        if found is not None and found[0] is self.mask and found[1] is members:
             return
         active = self.active_warps()
         words = np.packbits(active, axis=1, bitorder="little").view(np.uint32)
@@ -236,6 +258,7 @@ class Lanes:
                 f"{self.where()}: {self.describe(lane + int(column))} names lanes {absent:#010x} of its warp, "
                 "which are not at this instruction"
             )
+        self._found = self.mask, members
 
     def _warp_numbers(self) -> Array:
         return distinct(self.lanes // WARP)
@@ -246,7 +269,7 @@ class Lanes:
             return
         active = self.active_warps()
         source = np.broadcast_to(source, active.shape)
-        bad = active & ~np.take_along_axis(active, source, axis=1)
+        bad = active & ~active[steps(len(active))[:, None], source]
         if any_of(bad):
             warp, column = np.unravel_index(int(bad.argmax()), bad.shape)
             lane = int(self._warp_numbers()[warp]) * WARP + int(column)

@@ -8,13 +8,14 @@ import numpy as np
 import numpy.typing as npt
 
 from oxinp._ptx.emulator.races import Epochs
-from oxinp._ptx.emulator.space import Memory, Space
+from oxinp._ptx.emulator.space import Memory, Space, steps
 from oxinp._ptx.kernel import Kernel, param_layout
 
 Array = npt.NDArray[Any]
 
 WARP = 32
 _DYNAMIC_ALIGN = 1024
+_NO_SHARED = Space(0, is_shared=True)
 
 
 class Machine:
@@ -67,7 +68,7 @@ class Machine:
         end = self.dynamic_base + kernel.shared_nbytes if kernel.shared_nbytes else kernel.static_shared_nbytes
         # a gap behind each block's part
         self.shared_stride = -(-(end + 16) // _DYNAMIC_ALIGN) * _DYNAMIC_ALIGN if end else 0
-        self.shared = Space(self.shared_stride * self.num_blocks, is_shared=True)
+        self.shared = Space(self.shared_stride * self.num_blocks, is_shared=True) if end else _NO_SHARED
         self.shared_start = np.arange(self.num_blocks, dtype=np.int64) * self.shared_stride
         if end:
             state = self.shared.state.reshape(self.num_blocks, self.shared_stride)
@@ -92,7 +93,7 @@ class Machine:
 
     def all_lanes(self) -> Array:
         """Lane numbers of every thread."""
-        lanes = np.arange(self.num_blocks * self.lanes_per_block, dtype=np.int64)
+        lanes = steps(self.num_blocks * self.lanes_per_block)
         if self.lanes_per_block == self.block_threads:
             return lanes
         return lanes[lanes % self.lanes_per_block < self.block_threads]

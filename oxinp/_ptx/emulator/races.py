@@ -178,11 +178,9 @@ class Tracker:
         met = self._writes.meeting(new, floor)
         if is_write:
             met = self._reads.meeting(new, floor) + met
-        is_single = not is_write or is_contiguous or _are_distinct(offsets, nbytes)
         is_near = self._extents and any(s < high and low < e and time >= floor for s, e, time in self._extents)
-        if is_single and not met and not is_near:
-            (self._writes if is_write else self._reads).add(new)
-            self._num_noted += len(offsets)
+        if not met and not is_near and (not is_write or is_contiguous or _are_distinct(offsets, nbytes)):
+            self._num_noted += (self._writes if is_write else self._reads).add(new)
             if self._num_noted > _MAX_NOTED:
                 self._tag_noted(epochs)
             return None

@@ -87,7 +87,9 @@ class Space:
         self.data[start : start + nbytes] = POISON
         self.state[start : start + nbytes] = UNINITIALISED
 
-    def check(self, offsets: Array, nbytes: int, numbers: Array | None, *, is_read: bool) -> tuple[int, int]:
+    def check(
+        self, offsets: Array, nbytes: int, numbers: Array | None, *, is_read: bool, is_sparse: bool = False
+    ) -> tuple[int, int]:
         """Fault unless every element is aligned, inside allocations and, for reads, initialised.
 
         Parameters
@@ -98,17 +100,20 @@ class Space:
         numbers : int64 array or None
             The elements' numbers, see `element_numbers`; None if they follow each other.
         is_read : bool
+        is_sparse : bool
+            Whether other bytes lie between the elements, which are inside the space.
 
         Returns
         -------
         low, high : int
-            First byte, and the one behind the last.
+            First byte, and the one behind the last; of sparse elements nothing that is of use.
         """
         low, high = int(offsets[0]), int(offsets[-1])
         if numbers is None:
             is_aligned = not low & (nbytes - 1)
         else:
-            low, high = int(np.minimum.reduce(offsets)), int(np.maximum.reduce(offsets))
+            if not is_sparse:
+                low, high = int(np.minimum.reduce(offsets)), int(np.maximum.reduce(offsets))
             is_aligned = nbytes == 1 or not int(np.bitwise_or.reduce(offsets)) & (nbytes - 1)
         if not is_aligned:
             position = int((offsets & (nbytes - 1) != 0).argmax())
@@ -116,7 +121,7 @@ class Space:
         high += nbytes
         needed = self.readable if is_read else UNINITIALISED
         if low >= 0 and high <= self.capacity:
-            if numbers is None or high - low <= _SPARSE * nbytes * len(offsets):
+            if numbers is None or (not is_sparse and high - low <= _SPARSE * nbytes * len(offsets)):
                 states = self.state[low:high].tobytes()
                 if UNALLOCATED not in states and (needed == UNINITIALISED or UNINITIALISED not in states):
                     return low, high

@@ -7,13 +7,11 @@ from tests.ptx.assembler import assemble
 TARGETS = {"sm_80": "7.0", "sm_90": "7.8"}  # with the PTX versions that know them
 
 
-def check_assembled(kernels, request, tmp_path, targets=TARGETS):
+def check_assembled(kernels, targets=TARGETS):
     """Assemble kernels; none may have a stack frame or spill."""
-    cache = getattr(request.config, "cache", None)
-    folder = cache.mkdir("ptxas") if cache is not None else tmp_path
     for target, version in targets.items():
         renamed = [_renamed(kernel, i, target, version) for i, kernel in enumerate(kernels)]
-        log = assemble(renamed, folder)
+        log = assemble(renamed)
         spills = re.findall(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", log)
         assert spills == [("0", "0", "0")] * len(kernels)
 

@@ -59,7 +59,7 @@ def test_definite_bands(is_lower, dtype):
     assert np.allclose(x, scipy.linalg.solveh_banded(ab, b, lower=is_lower), atol=1e-12)
 
 
-def test_kernels_assemble_without_spills(request, tmp_path):
+def test_kernels_assemble_without_spills():
     specs = [
         *(BandedSpec(type_, 1, 2, True) for type_ in (f32, f64, c64, c128)),
         *(BandedSpec(type_, 5, 10, True) for type_ in (f64, c128)),
@@ -67,4 +67,4 @@ def test_kernels_assemble_without_spills(request, tmp_path):
         BandedSpec(c128, 16, 16, False),
         BandedSpec(f64, 0, 0, False),
     ]
-    check_assembled([banded.make(spec) for spec in specs], request, tmp_path)
+    check_assembled([banded.make(spec) for spec in specs])

@@ -140,7 +140,7 @@ SPECS += [CholeskySpec(type_, 4, is_out_of_place=True, has_rows=True) for type_ 
 
 
 @pytest.mark.slow
-def test_kernels_assemble_without_spills(request, tmp_path):
-    check_assembled([cholesky.make(spec) for spec in SPECS], request, tmp_path)
-    check_assembled([cholesky_tiles.make(TilesSpec(8))], request, tmp_path)
-    check_assembled([cholesky_tiles.make(TilesSpec(16))], request, tmp_path, {"sm_90": "7.8"})
+def test_kernels_assemble_without_spills():
+    check_assembled([cholesky.make(spec) for spec in SPECS])
+    check_assembled([cholesky_tiles.make(TilesSpec(8))])
+    check_assembled([cholesky_tiles.make(TilesSpec(16))], {"sm_90": "7.8"})

@@ -63,7 +63,7 @@ def test_launches_of_a_large_matrix():
     assert len(names) == 7 + 4
 
 
-def test_kernels_assemble_without_spills(request, tmp_path):
+def test_kernels_assemble_without_spills():
     specs = [(f64, 1, 2), (f64, 1, 1), (f64, 2, 2), (f32, 1, 4), (f32, 1, 1), (f32, 2, 4)]
     kernels = [exponential.make_norms(type_) for type_ in (f32, f64, c64, c128)]
-    check_assembled([*kernels, *(exponential.make_terms(TermsSpec(*spec)) for spec in specs)], request, tmp_path)
+    check_assembled([*kernels, *(exponential.make_terms(TermsSpec(*spec)) for spec in specs)])

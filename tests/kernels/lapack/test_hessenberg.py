@@ -95,9 +95,9 @@ def test_which_there_are_kernels_for():
     assert not hessenberg.is_possible(f64, 2, device)
 
 
-def test_kernels_assemble_without_spills(request, tmp_path):
+def test_kernels_assemble_without_spills():
     kernels = []
     for type_, height in ((f32, 8), (f64, 128), (c128, 16)):
         kernels.append(hessenberg.make_upper_rows(type_))
         kernels.append(hessenberg_panel.make(HessenbergSpec(type_, 2048, height, height < 128)))
-    check_assembled(kernels, request, tmp_path)
+    check_assembled(kernels)

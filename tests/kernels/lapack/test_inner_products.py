@@ -32,8 +32,8 @@ def test_inner_products(rows, columns, others, target):
     assert np.array_equal(found, found.T)
 
 
-def test_kernels_assemble_without_spills(request, tmp_path):
+def test_kernels_assemble_without_spills():
     most = inner_products.MOST_COLUMNS // inner_products.TILE
-    check_assembled([inner_products.make(InnerSpec(tiles, 8)) for tiles in (1, most)], request, tmp_path)
+    check_assembled([inner_products.make(InnerSpec(tiles, 8)) for tiles in (1, most)])
     wide = [inner_products.make(InnerSpec(tiles, 16)) for tiles in (1, 4, most)]
-    check_assembled(wide, request, tmp_path, {"sm_90": "7.8"})
+    check_assembled(wide, {"sm_90": "7.8"})

@@ -178,5 +178,5 @@ SPECS = [
 
 
 @pytest.mark.slow
-def test_kernels_assemble_without_spills(request, tmp_path):
-    check_assembled([jacobi.make(spec) for spec in sampled(SPECS)], request, tmp_path)
+def test_kernels_assemble_without_spills():
+    check_assembled([jacobi.make(spec) for spec in sampled(SPECS)])

@@ -124,7 +124,7 @@ def test_equal_magnitudes_in_reverse():
     assert np.allclose(low[::-1, ::-1], outer[order])
 
 
-def test_kernels_assemble_without_spills(request, tmp_path):
+def test_kernels_assemble_without_spills():
     kernels = []
     for type_, height, is_hermitian, is_reversed in (
         (f32, 8, False, False),
@@ -135,4 +135,4 @@ def test_kernels_assemble_without_spills(request, tmp_path):
         (c128, 128, False, False),
     ):
         kernels.append(ldl_panel.make(LdlSpec(type_, height, is_hermitian, is_reversed)))
-    check_assembled(kernels, request, tmp_path)
+    check_assembled(kernels)

@@ -440,11 +440,11 @@ KERNELS = [
 ]
 
 
-def test_kernels_assemble_without_spills(request, tmp_path):
-    check_assembled(KERNELS, request, tmp_path)
+def test_kernels_assemble_without_spills():
+    check_assembled(KERNELS)
 
 
-def test_kernels_of_clusters_assemble_without_spills(request, tmp_path):
+def test_kernels_of_clusters_assemble_without_spills():
     kernels = [
         lu_cluster.make(ClusterSpec(c128, *lu_cluster.SHAPES[-2])),  # which needs the most registers
         lu_cluster.make(ClusterSpec(c64, *lu_cluster.SHAPES[-1])),  # of two rows
@@ -455,4 +455,4 @@ def test_kernels_of_clusters_assemble_without_spills(request, tmp_path):
         rows.make_exchange(ExchangeSpec(c128, 16, follows=True)),
         *(rows.make_exchange(ExchangeSpec(type_, 16, True, 1, 64)) for type_ in (f64, c128)),
     ]
-    check_assembled(kernels, request, tmp_path, {"sm_90": "8.0"})
+    check_assembled(kernels, {"sm_90": "8.0"})

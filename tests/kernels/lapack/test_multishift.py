@@ -97,11 +97,11 @@ def test_a_window_takes_its_place(has_vectors):
     assert np.allclose(t, expected, atol=1e-13)
 
 
-def test_kernels_assemble_without_spills(request, tmp_path):
+def test_kernels_assemble_without_spills():
     limits = SimpleNamespace(max_shared_nbytes=232448)
     kernels = []
     for type_ in (f32, f64, c128):
         spec = multishift.chain(type_, limits)
         kernels += [bulge_chase.make(spec), two_sided.make(TwoSidedSpec(type_, spec.size))]
         kernels += [two_sided.make_window(type_, spec.size), multishift.make_band(type_)]
-    check_assembled(kernels, request, tmp_path)
+    check_assembled(kernels)

@@ -38,6 +38,6 @@ def test_equal_elements_divide_nothing():
     assert np.allclose(found, [[1, 0, (5 * (6 - 1) + 3 * inner - 0 * 7) / (4 - 2)], [0, 1, inner], [0, 0, 6]])
 
 
-def test_kernels_assemble_without_spills(request, tmp_path):
+def test_kernels_assemble_without_spills():
     kernels = [make(type_) for type_ in (c64, c128) for make in (parlett.make, parlett.make_diagonal)]
-    check_assembled(kernels, request, tmp_path)
+    check_assembled(kernels)

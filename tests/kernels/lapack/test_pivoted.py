@@ -125,9 +125,9 @@ def test_modes():
     assert np.allclose(found, tau)
 
 
-def test_kernels_assemble_without_spills(request, tmp_path):
+def test_kernels_assemble_without_spills():
     kernels = []
     for type_, height, strip in ((f32, 8, 8), (f64, 128, 16), (c128, 16, 8)):
         kernels.append(pivoted.make_norms(type_))
         kernels.append(pivoted_panel.make(PivotedSpec(type_, 2048, height, strip)))
-    check_assembled(kernels, request, tmp_path)
+    check_assembled(kernels)

@@ -145,11 +145,11 @@ KERNELS = [
 ]
 
 
-def test_kernels_assemble_without_spills(request, tmp_path):
-    check_assembled(KERNELS, request, tmp_path)
+def test_kernels_assemble_without_spills():
+    check_assembled(KERNELS)
 
 
-def test_kernels_of_clusters_assemble_without_spills(request, tmp_path):
+def test_kernels_of_clusters_assemble_without_spills():
     kernels = [qr_cluster.make(QrClusterSpec(type_, *qr_cluster.SHAPES[-1])) for type_ in (f64, c64)]
     kernels.append(qr_cluster.make(QrClusterSpec(c128, *qr_cluster.SHAPES[-2])))
-    check_assembled(kernels, request, tmp_path, {"sm_90": "8.0"})
+    check_assembled(kernels, {"sm_90": "8.0"})

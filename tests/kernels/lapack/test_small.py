@@ -130,8 +130,8 @@ SPECS = [
 
 
 @pytest.mark.slow
-def test_kernels_assemble_without_spills(request, tmp_path):
+def test_kernels_assemble_without_spills():
     shapes = [*((side, 0) for side in small.SIDES if side < 32), (32, 4), (32, 8)]
     inverses = [small_inverse.InverseSpec(type_, *shape) for type_ in (f32, f64, c64, c128) for shape in shapes]
     kernels = [small.make(spec) for spec in sampled(SPECS)]
-    check_assembled([*kernels, *map(small_inverse.make, sampled(inverses))], request, tmp_path)
+    check_assembled([*kernels, *map(small_inverse.make, sampled(inverses))])

@@ -207,7 +207,7 @@ def test_which_there_are_kernels_for():
 
 
 @pytest.mark.slow
-def test_kernels_assemble_without_spills(request, tmp_path):
+def test_kernels_assemble_without_spills():
     kernels = []
     for type_ in (c64, c128):
         kernels += [tridiagonal_panel.make(spec_of(type_, n, n, -(-n // 132), HOPPER)) for n in (64, 1000, 2048, 4096)]
@@ -223,12 +223,12 @@ def test_kernels_assemble_without_spills(request, tmp_path):
         kernels += [tridiagonal_panel.make(spec_of(type_, n, n, n, HOPPER)) for n in (100, 256)]
         kernels.append(block_reflectors.make_diagonal(type_))
         kernels += [symmetric.make_finish(FinishSpec(type_, *flags)) for flags in ((True, True), (True,), (False,))]
-    check_assembled(kernels, request, tmp_path)
+    check_assembled(kernels)
 
 
 @pytest.mark.slow
-def test_kernels_of_clusters_assemble_without_spills(request, tmp_path):
+def test_kernels_of_clusters_assemble_without_spills():
     specs = [
         tridiagonal_cluster.choose(type_, 1, rows, HOPPER) for type_ in (f32, f64, c64, c128) for rows in (100, 400)
     ]
-    check_assembled([tridiagonal_cluster.make(spec) for spec in specs], request, tmp_path, {"sm_90": "8.0"})
+    check_assembled([tridiagonal_cluster.make(spec) for spec in specs], {"sm_90": "8.0"})
