@@ -13,7 +13,13 @@ import numpy as np
 
 from oxinp._core.lazy import schedule
 from oxinp._core.lazy.building import attempt
-from oxinp._core.lazy.handle import Handle, host_bytes, host_layout, seen_at
+from oxinp._core.lazy.handle import (
+    Handle,
+    host_bytes,
+    host_layout,
+    is_writeable,
+    seen_at,
+)
 from oxinp._core.lazy.placement import device_of
 from oxinp._core.lazy.results import is_device_scalar
 from oxinp._core.memory.layout import Layout
@@ -79,7 +85,7 @@ class Shadows:
         array = seen_at(shadow.memory, layout)
         if is_device_scalar(handle):
             return array[()]
-        if handle._view is not None and not handle._view[1]:
+        if not is_writeable(handle):
             array.flags.writeable = False
         return array
 

@@ -71,10 +71,8 @@ def make():
             kind = type(value)
             if kind is ndarray:
                 if value._held is self._held:
-                    origin = value._view
-                    if origin is not None and len(origin) == 3 and origin[2] is key:
-                        if origin[0] is self and self._view is None:
-                            return  # of `a[key] += b`: the part has been written to
+                    if value._view is self and self._view is None and value._at is key:
+                        return  # of `a[key] += b`: the part has been written to
                 given = seen(value) else return general_setitem(self, key, value)
                 seen = self._seen
                 if seen is None or given.dtype is not seen.dtype:  # a cast may warn
@@ -96,7 +94,7 @@ def make():
                             return
                     elif seen is not None and self._host is storage.host and storage.value is None:
                         whole = self._view
-                        if seen.ndim == num_integers and (whole is None or whole[1]):
+                        if seen.ndim == num_integers and (type(whole) is not tuple or whole[1]):
                             stale = storage.stale
                             if stale is None:
                                 seen[key] = value
@@ -148,7 +146,7 @@ def make():
                     host_view(self)
                 return general_setitem(self, key, value)
             whole = self._view
-            if REPORTS or not (whole is None or whole[1]):
+            if REPORTS or (type(whole) is tuple and not whole[1]):
                 return general_setitem(self, key, value)
             if self._known is FEW or seen.nbytes < config.offload_threshold or seen.nbytes < balance.limit:
                 write 'seen[place] = given' to storage and return None

@@ -22,7 +22,14 @@ from oxinp._core.host.foreign import KNOWN
 from oxinp._core.host.nominal import INSISTING, reported_class
 from oxinp._core.host.sharing import adopt_host, lend
 from oxinp._core.lazy import inlining
-from oxinp._core.lazy.handle import Handle, fetch, host_view, seen_at
+from oxinp._core.lazy.handle import (
+    Handle,
+    base_of,
+    fetch,
+    host_view,
+    is_writeable,
+    seen_at,
+)
 from oxinp._core.lazy.results import types, wrap_host
 from oxinp._core.lazy.small import casting_method, copying_method, viewing_method
 from oxinp._core.lazy.views import moved, view, view_at
@@ -167,7 +174,7 @@ class ndarray(Conversions, _Operators, metaclass=ArrayType):  # noqa: N801 - Num
     def _lie_at(self, layout: Layout) -> None:
         """Let this very array be another view of its storage."""
         self._held = self._storage
-        self._view = (None, True) if self._view is None else self._view[:2]  # no part at a key any more
+        self._view = base_of(self), is_writeable(self)  # no part at a key any more
         self._known = layout
         self._host = self._seen = None
 
@@ -194,7 +201,7 @@ class ndarray(Conversions, _Operators, metaclass=ArrayType):  # noqa: N801 - Num
     @property
     def base(self) -> Any:
         """The array whose storage this one views, or None."""
-        return None if self._view is None else self._view[0]
+        return base_of(self)
 
     @property
     def flags(self) -> Flags:
@@ -324,7 +331,7 @@ class ndarray(Conversions, _Operators, metaclass=ArrayType):  # noqa: N801 - Num
         seen = view_at(plain(self), self._layout)
         if dtype is not None:
             seen = view(seen, lambda array: array.view(dtype))
-        seen._view = (self, seen._view[1])
+        seen._view = (self, is_writeable(seen))
         return make(seen, type, self) if type in SUBCLASSES else seen
 
     def _seen_as(self, dtype: Any) -> Any:
@@ -346,7 +353,7 @@ class ndarray(Conversions, _Operators, metaclass=ArrayType):  # noqa: N801 - Num
 
     def fill(self, value: Any) -> None:
         """Set all elements to one value."""
-        if self._view is not None and not self._view[1]:
+        if not is_writeable(self):
             raise ValueError("assignment destination is read-only")
         if isinstance(value, Handle) and not value._layout.ndim and not self._layout.dtype.hasobject:
             self[...] = value

@@ -25,6 +25,7 @@ from oxinp._core.lazy.handle import (
     host_and_view,
     host_bytes,
     is_dense,
+    is_writeable,
     seen_at,
 )
 from oxinp._core.lazy.results import is_device_scalar, types, wrap_host
@@ -159,7 +160,7 @@ class Exchange:
         if known is not None:
             return known.array
         array, host = self._seen(handle)
-        if handle._view is not None and not handle._view[1] and array.flags.writeable:
+        if not is_writeable(handle) and array.flags.writeable:
             array = array.view()
             array.flags.writeable = False
         self._given[id(handle)] = _Given(handle, array, host)

@@ -17,12 +17,14 @@ from oxinp._core.lazy.building import attempt, claim
 from oxinp._core.lazy.expr import leaf
 from oxinp._core.lazy.handle import (
     Handle,
+    base_of,
     device_value,
     fetch_storage,
     host_bytes,
     host_layout,
     host_view,
     is_dense,
+    is_writeable,
     seen_at,
 )
 from oxinp._core.lazy.placement import device, device_of
@@ -56,7 +58,8 @@ _shared: WeakValueDictionary[int, Storage] = WeakValueDictionary()
 
 def _own_no_more(handle: Handle) -> None:
     """Let the array that owns a storage write to it in place from now on, as its views do."""
-    owner = handle if handle._view is None or not isinstance(handle._view[0], Handle) else handle._view[0]
+    base = base_of(handle)
+    owner = base if isinstance(base, Handle) else handle
     if owner._view is None:
         owner._view = (None, True)
 
@@ -127,7 +130,7 @@ def _lend(handle: Handle, forever: bool) -> NumpyArray:
             lent = seen_at(host_bytes(host).data, handle._layout)
             pin.holders = [*[holder for holder in pin.holders if holder() is not None], ref(lent)]
             break
-    if handle._view is not None and not handle._view[1]:
+    if not is_writeable(handle):
         lent.flags.writeable = False
     return lent
 

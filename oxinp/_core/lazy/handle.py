@@ -1,14 +1,15 @@
 """Handle: what `ndarray` and `DeviceScalar` have in common, and moving what they hold between the sides.
 
-A handle is a layout and a storage. Its `_view` is None for an array that owns its whole storage and may be written to,
-else (base, writeable), or (base, True, key) for the part of a whole array at a key. Its `_seen` is the NumPy view of
-the storage's host side, valid as long as that is `_host`; both are None where nobody has asked for it. Python objects
-are never anywhere else: the view of them stays valid, and `_host` is None, so that hot paths find by one comparison
-with the storage's host side what has neither moved nor objects. What is made on the host has no layout and no storage
-until somebody asks for that, which small programs seldom do: until then `_seen` owns the elements, which are no Python
-objects, and nothing but the handle knows of them. Its `_known` may be False, too: nobody has asked for the layout, but
-`inlining` has found out that the elements are few; of users' classes no array has that. Hot paths read the slots
-`_known` and `_held` instead of the properties.
+A handle is a layout and a storage. Its `_view` is None for an array that owns its whole storage and may be written to;
+the base for a view that may be written to of an array of ours, whose `_at` is then its key, if it is the part of a
+whole array at a key, or `NOWHERE`; else (base, writeable). `base_of` and `is_writeable` tell these apart. Its `_seen`
+is the NumPy view of the storage's host side, valid as long as that is `_host`; both are None where nobody has asked for
+it. Python objects are never anywhere else: the view of them stays valid, and `_host` is None, so that hot paths find by
+one comparison with the storage's host side what has neither moved nor objects. What is made on the host has no layout
+and no storage until somebody asks for that, which small programs seldom do: until then `_seen` owns the elements, which
+are no Python objects, and nothing but the handle knows of them. Its `_known` may be False, too: nobody has asked for
+the layout, but `inlining` has found out that the elements are few; of users' classes no array has that. Hot paths read
+the slots `_known` and `_held` instead of the properties.
 """
 
 from __future__ import annotations
@@ -52,11 +53,12 @@ class Handle:
 
     # Not `__getattr__` for a layout that nobody knows yet: classes that have one take three times longer to find any
     # attribute.
-    __slots__ = ("__weakref__", "_held", "_host", "_known", "_seen", "_view")
+    __slots__ = ("__weakref__", "_at", "_held", "_host", "_known", "_seen", "_view")
 
     _held: Storage | None
     _known: Layout | Literal[False] | None
-    _view: tuple[Any, bool] | tuple[Any, bool, Any] | None
+    _view: Handle | tuple[Any, bool] | None
+    _at: Any
     _host: np.ndarray[Any, Any] | None
     _seen: Any  # an array where there is a host
 
@@ -69,6 +71,22 @@ class Handle:
     def _storage(self) -> Storage:
         """What owns the elements."""
         return self._held or _stored(self)
+
+
+NOWHERE = object()
+"""What views have for a key that are no part of a whole array at one."""
+
+
+def base_of(handle: Handle) -> Any:
+    """Return the array or object whose elements a handle views; None where it owns them."""
+    view = handle._view
+    return view[0] if type(view) is tuple else view
+
+
+def is_writeable(handle: Handle) -> bool:
+    """Whether an array may be written to."""
+    view = handle._view
+    return type(view) is not tuple or view[1]
 
 
 def _stored(handle: Handle) -> Storage:
@@ -246,7 +264,7 @@ def host_and_view(handle: Handle) -> tuple[np.ndarray[Any, Any], np.ndarray[Any,
         view = _references_at(host, layout)
     else:
         view = seen_at(host_bytes(host), layout)
-    if handle._view is not None and not handle._view[1] and layout.dtype.char == "V":
+    if not is_writeable(handle) and layout.dtype.char == "V":
         view.flags.writeable = False  # and so are the records of it
     handle._host, handle._seen = None if is_of_objects else host, view
     return host, view

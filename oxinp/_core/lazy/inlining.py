@@ -31,7 +31,7 @@ from oxinp._core.lazy.balance import RECORDED, balance, is_sampled
 from oxinp._core.lazy.code_cache import CodeCache
 from oxinp._core.lazy.explain import REPORTS
 from oxinp._core.lazy.expr import Unsupported
-from oxinp._core.lazy.handle import begin_writing, end_writing, host_and_view, host_view
+from oxinp._core.lazy.handle import NOWHERE, begin_writing, end_writing, host_and_view, host_view
 from oxinp._core.memory.storage import SHARED, WRITING, Storage
 
 MACROS = {
@@ -99,18 +99,8 @@ if \3.size * \4 >= config.offload_threshold and not takes(\3, \4):
     \5
 \1 = FEW if \2._known is FEW else None
 """,
-    # Ours of a view of what one of ours, no user's class, sees on the host; `storage` is its own.
-    r"return part\((\w+)\) of (\w+)": r"""
-view = next(bare)
-view._held = storage
-view._known = FEW if \2._known is FEW else None
-view._host = host
-view._seen = \1
-whole = \2._view
-view._view = (\2, True) if whole is None else (whole[0] if type(whole[0]) is ndarray else \2, whole[1])
-return view
-""",
-    # The same of the part at a key, by which the statement is known that assigns it to where it came from.
+    # Ours of what one of ours, no user's class, sees on the host at a key; `storage` is its own. By the key we know the
+    # statement that assigns the part to where it came from.
     r"return part\((\w+)\) of (\w+) at (\w+), known (.+)": r"""
 view = next(bare)
 view._held = storage
@@ -118,7 +108,14 @@ view._known = \4
 view._host = host
 view._seen = \1
 whole = \2._view
-view._view = (\2, True, \3) if whole is None else (whole[0] if type(whole[0]) is ndarray else \2, whole[1])
+if whole is None:
+    view._view = \2
+    view._at = \3
+elif type(whole) is ndarray:
+    view._view = whole
+    view._at = NOWHERE
+else:
+    view._view = (whole[0] if type(whole[0]) is ndarray else \2, whole[1])
 return view
 """,
     # What is done where a tuple has a part that is no basic index.
@@ -387,6 +384,7 @@ _place(config.offload_threshold)
 __all__ = [
     "HEAVY",
     "MISSING",
+    "NOWHERE",
     "NUMBERS",
     "REFUSED",
     "REPORTS",

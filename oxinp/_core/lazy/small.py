@@ -27,7 +27,7 @@ def make(general):
             return general({arguments})
         if storage.has_objects:
             host = None
-        return part(found) of self
+        return part(found) of self at NOWHERE, known FEW if self._known is FEW else None
     return front
 """
 

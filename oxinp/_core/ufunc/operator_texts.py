@@ -179,7 +179,7 @@ def make(function, general, reach):
                 write called(function, x, y) of a, x, and return a
             return general(a, b)
         view = a._view
-        if view is None or view[1]:
+        if type(view) is not tuple or view[1]:
             write called(function, x, y) to storage and return a
         return general(a, b)
     return operator
