@@ -76,7 +76,7 @@ class gufunc(ufunc):  # noqa: N801 - as `ufunc`
     __slots__ = ("_cost", "_loops", "_of_hosts", "_product", "_widened")
 
     def __init__(self, row: GufuncRow) -> None:
-        self._row = UfuncRow(row.numpy, {})
+        self._stand_for(UfuncRow(row.numpy, {}))
         self._product = row.compute
         self._cost = row.cost
         self._of_hosts = attributed(row.numpy, 2)
