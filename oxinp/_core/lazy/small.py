@@ -120,18 +120,22 @@ def make(general, method):
 """
 _CAST_TEXT = """
 def make(general, method, DTYPES):
-    def astype(self, *args, **kwargs):
-        if kwargs or len(args) != 1:
-            return general(self, *args, **kwargs)
-        (dtype,) = args
+    def astype(self, dtype=MISSING, *args, **kwargs):
         kind = type(dtype)
-        if not (kind is type or kind is str) or dtype not in DTYPES:
-            return general(self, dtype)
+        if kwargs or args or not (kind is type or kind is str) or dtype not in DTYPES:
+            if dtype is not MISSING:
+                args = dtype, *args
+            return general(self, *args, **kwargs)
         x = seen(self) else return general(self, dtype)
-        if x.size * 16 >= config.offload_threshold or x.dtype.kind == "c":
+        known = self._known
+        if known is not FEW:
+            if x.size * 16 >= config.offload_threshold:
+                return general(self, dtype)
+            known = None
+        if x.dtype.kind == "c":
             return general(self, dtype)
         result = called(method, x, dtype) else return general(self, dtype)
-        return wrapped(result)
+        return array_of(result, known)
     return astype
 """
 
