@@ -22,19 +22,14 @@ from oxinp._core.host.foreign import KNOWN
 from oxinp._core.host.nominal import INSISTING, reported_class
 from oxinp._core.host.sharing import adopt_host, lend
 from oxinp._core.lazy import inlining
-from oxinp._core.lazy.handle import (
-    Handle,
-    base_of,
-    fetch,
-    host_view,
-    is_writeable,
-    seen_at,
-)
+from oxinp._core.lazy.handle import Handle, base_of, fetch, host_view, is_writeable
+from oxinp._core.lazy.parted import layout_of
 from oxinp._core.lazy.results import types, wrap_host
 from oxinp._core.lazy.small import casting_method, copying_method, viewing_method
 from oxinp._core.lazy.views import moved, view, view_at
 from oxinp._core.manipulation import shape
 from oxinp._core.manipulation.copy import astype, copy, order_of, own
+from oxinp._core.memory.host_side import seen_at
 from oxinp._core.memory.layout import Layout
 from oxinp._core.ops import creation
 from oxinp._core.ops.gufuncs import operator_methods as product_methods
@@ -165,9 +160,7 @@ class ndarray(Conversions, _Operators, metaclass=ArrayType):  # noqa: N801 - Num
 
     @strides.setter
     def strides(self, new: Any) -> None:
-        storage = self._storage
-        held = storage.host if storage.host is not None else storage.value[0].layout  # type: ignore[index]
-        seen = seen_at(np.empty(held.nbytes, np.uint8), self._layout)
+        seen = seen_at(np.empty(layout_of(self._storage).nbytes, np.uint8), self._layout)
         call_as_user(setattr, (seen, "strides", new), {})  # NumPy warns, and looks at the memory there is
         self._lie_at(Layout.at(seen.dtype, seen.shape, seen.strides, self._layout.offset))
 

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from oxinp._core.array import dispatch
-from oxinp._core.lazy.handle import base_of, fetch, host_layout
+from oxinp._core.lazy.handle import base_of, fetch
+from oxinp._core.memory.host_side import host_layout
 from oxinp._core.memory.storage import is_pinned, make_storage
 
 

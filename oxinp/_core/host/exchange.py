@@ -23,13 +23,12 @@ from oxinp._core.lazy.handle import (
     fetch,
     fetch_storage,
     host_and_view,
-    host_bytes,
-    is_dense,
     is_writeable,
-    seen_at,
 )
+from oxinp._core.lazy.parted import layout_of
 from oxinp._core.lazy.results import is_device_scalar, types, wrap_host
 from oxinp._core.lazy.views import NumpyArray, view_at
+from oxinp._core.memory.host_side import host_bytes, is_dense, seen_at
 from oxinp._core.memory.layout import Layout, address_of
 from oxinp._core.memory.storage import Storage, is_shared
 
@@ -326,8 +325,7 @@ class StandIns(Exchange):
             return view, host
         block = self._blocks.get(id(storage))
         if block is None:
-            assert storage.value is not None
-            block = self._blocks[id(storage)] = np.empty(storage.value[0].layout.nbytes, np.uint8)
+            block = self._blocks[id(storage)] = np.empty(layout_of(storage).nbytes, np.uint8)
         layout = handle._layout
         return np.ndarray(layout.shape, layout.dtype, block, layout.offset, layout.strides), block
 

@@ -16,6 +16,7 @@ from oxinp._core.interop import dlpack
 from oxinp._core.lazy import placement
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import Handle, fetch, is_writeable
+from oxinp._core.lazy.parted import parted
 from oxinp._core.lazy.results import types, wrap_host
 from oxinp._core.lazy.views import view_at
 from oxinp._core.manipulation.copy import copy as copy_array
@@ -37,7 +38,7 @@ def _lies_on_device(array: Handle) -> bool:
     backend = _runtime.current()
     if backend is None or backend.dlpack_device is None or is_pinned(storage):
         return False
-    if storage.value is not None:
+    if storage.value is not None or parted(storage) is not None:
         return True
     host = storage.host
     return host is not None and host.dtype in DEVICE_TYPES and placement.starts_on_device(host.nbytes)

@@ -28,8 +28,10 @@ from oxinp._core.lazy.chains import on_device, read
 from oxinp._core.lazy.eviction import storages
 from oxinp._core.lazy.expr import Unsupported, leaf
 from oxinp._core.lazy.fused_views import fused_view
+from oxinp._core.lazy.parted import fetch_rest, parted, rejoined
 from oxinp._core.lazy.placement import device, device_of
 from oxinp._core.memory.dtypes import DEVICE_TYPES, MULTIPLIED_BITS
+from oxinp._core.memory.host_side import host_bytes, host_layout, in_order, seen_at
 from oxinp._core.memory.layout import Layout, address_of
 from oxinp._core.memory.storage import (
     SHARED,
@@ -113,31 +115,6 @@ def _found(handle: Handle) -> Layout:
     return layout
 
 
-def host_layout(array: np.ndarray[Any, Any]) -> Layout:
-    """Return the layout of a NumPy array that owns its bytes."""
-    if array.flags.c_contiguous:
-        return Layout.of(array.dtype, array.shape)
-    return Layout.at(array.dtype, array.shape, array.strides, 0)
-
-
-def host_bytes(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Return the bytes of a dense array (in C, Fortran or any permuted order) as a flat uint8 view."""
-    return _in_order(array).reshape(-1).view(np.uint8)
-
-
-def _in_order(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Return a dense array with its axes in the order in which its elements lie."""
-    if array.flags.c_contiguous:
-        return array
-    return array.transpose(sorted(range(array.ndim), key=lambda axis: -array.strides[axis]))
-
-
-def is_dense(array: np.ndarray[Any, Any]) -> bool:
-    """Whether the elements fill a block of memory without gaps, in some order of the axes."""
-    order = sorted(range(array.ndim), key=lambda axis: -array.strides[axis])
-    return bool(array.flags.c_contiguous or array.transpose(order).flags.c_contiguous)
-
-
 def device_value(storage: Storage) -> Value:
     """Return the device side of a storage, uploading what is only on the host; of a pinned one it is not kept."""
     value = storage.value
@@ -146,6 +123,11 @@ def device_value(storage: Storage) -> Value:
 
 def _upload(storage: Storage) -> Value:
     """Bring a storage that is only on the host to the device, unless somebody has done so; under its lock."""
+    pin = parted(storage)
+    if pin is not None:
+        if not pin.is_needed():
+            return rejoined(storage, pin)
+        fetch_rest(storage, pin)
     backend = device()
     with SIDES:
         value = storage.value
@@ -270,18 +252,9 @@ def host_and_view(handle: Handle) -> tuple[np.ndarray[Any, Any], np.ndarray[Any,
     return host, view
 
 
-def seen_at(memory: Any, layout: Layout) -> np.ndarray[Any, Any]:
-    """Return the NumPy array that lies in a layout in bytes, an array or another buffer."""
-    if layout.size:
-        return np.ndarray(layout.shape, layout.dtype, memory, layout.offset, layout.strides)
-    # NumPy checks strides against the memory even of no elements; where it lies still counts.
-    nowhere = np.ndarray((0,), layout.dtype, memory, layout.offset)
-    return np.lib.stride_tricks.as_strided(nowhere, layout.shape, layout.strides)
-
-
 def _references_at(host: np.ndarray[Any, Any], layout: Layout) -> np.ndarray[Any, Any]:
     """Return what lies in a layout in an array of references to Python objects, which are not seen as bytes."""
-    memory = _in_order(host)
+    memory = in_order(host)
     if layout.dtype == host.dtype and layout.is_contiguous and layout.size == host.size:
         return memory.reshape(layout.shape)
     if not layout.size:
@@ -317,6 +290,8 @@ def fetch_storage(storage: Storage) -> np.ndarray[Any, Any]:
 
 
 def _fetch_storage(storage: Storage) -> np.ndarray[Any, Any]:
+    if storage.host is None and (pin := parted(storage)) is not None:
+        fetch_rest(storage, pin)
     if storage.host is None:
         graph, leaves, mask = schedule.materialise(storage)
         if here.are_several:
@@ -345,7 +320,7 @@ def fetch(handle: Handle) -> np.ndarray[Any, Any]:
 
 def _fetch(handle: Handle) -> np.ndarray[Any, Any]:
     storage = handle._storage
-    if storage.host is not None:
+    if storage.host is not None or parted(storage) is not None:
         return host_view(handle).copy()
     value = storage.value
     assert value is not None
@@ -467,7 +442,7 @@ def leave_device() -> None:
 
 
 def _leave(storage: Storage) -> None:
-    if storage.value is not None:
+    if storage.host is None:
         fetch_storage(storage)
     if here.are_several:
         claim(storage)
