@@ -27,9 +27,10 @@ def make():
             if storage.host is None or storage.has_objects:  # which may be arrays
                 return general_getitem(self, key)
             host, seen = host_and_view(self)
+        has_new = False  # axes of length 1, or may have
         kind = type(key)
         if kind is tuple:
-            unless basic(key): return gather(self, seen, key)
+            unless basic(key): return gather(self, seen, key); unless usual: has_new = True
         elif kind is not int and kind is not slice:
             if kind is ndarray:
                 place = seen(key) else return general_getitem(self, key)
@@ -39,9 +40,8 @@ def make():
                         return gather(self, seen, key)
                     if type(self) is not kind:
                         return general_getitem(self, key)
-                    if seen.size < SMALL > place.size:
-                        self._known = self._known or FEW
-                        key._known = key._known or FEW
+                    mark(self, seen)
+                    mark(key, place)
                 if REPORTS:
                     return gather(self, seen, key)
                 found = seen[place]
@@ -50,18 +50,19 @@ def make():
                 return wrapped(found)
             elif kind not in BASIC:
                 return gather(self, seen, key)
+            has_new = True
         found = seen[key]
         if type(found) is not NumpyArray:
             return found
         if storage is None:
             storage = stored(self)
         if self._known is FEW:  # and of no user's class
-            return part(found) of self at key, known FEW
+            return part(found) of self at key, known None if has_new else FEW
         if balance.limit and is_sampled():
             balance.viewed(found.nbytes, host.nbytes)
         if type(self) is not ndarray:
             return host_part(self, host, found)
-        return part(found) of self at key, known FEW if found.size < SMALL else None
+        return part(found) of self at key, known None if has_new or found.size >= SMALL else FEW
     return __getitem__
 """
 _WRITE = """
@@ -118,7 +119,7 @@ def make():
             place = key
             kind = type(key)
             if kind is tuple:
-                unless basic(key): is_basic = False
+                unless basic(key): is_basic = False; unless usual: pass
             elif kind is not int and kind is not slice and kind not in BASIC:
                 is_basic = False
             if not is_basic:
@@ -134,10 +135,8 @@ def make():
             seen = self._seen
             storage = self._held
             if storage is None:
-                known = self._known
-                if known is not FEW and known is None and seen.size < SMALL:
-                    self._known = known = FEW
-                if known is FEW and not REPORTS:
+                mark(self, seen)
+                if self._known is FEW and not REPORTS:
                     write 'seen[place] = given' of self, seen at place, and return None
                 storage = stored(self)
             host = storage.host

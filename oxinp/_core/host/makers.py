@@ -32,31 +32,35 @@ _MAKER_TEXT = """
 def make(general, function, DTYPES):
     def front(shape=MISSING, dtype=None, order="C", *, device=None, like=None):
         kind = type(shape)
+        broadcasts = False
         if kind is int:
             size = shape
         elif kind is tuple:
+            size = -1
             if len(shape) == 2:
                 m, n = shape
-                size = m * n if type(m) is int is type(n) and m >= 0 <= n else -1
-            else:
+                if type(m) is int is type(n) and m > 1 < n:
+                    size = m * n
+            if size < 0:
                 size = 1
                 for extent in shape:
                     if type(extent) is not int or extent < 0:
                         size = -1
                         break
                     size *= extent
+                    broadcasts = broadcasts or extent == 1
         else:
             size = -1
         if 0 <= size * 16 < config.offload_threshold and device is None is like and order == "C" and not REPORTS:
             if dtype is None:
                 result = function(shape)
-                if size < SMALL:
+                if size < SMALL and not broadcasts:
                     return few_elements(result)
                 return wrapped(result)
             kind = type(dtype)
             if (kind is type or kind is str) and dtype in DTYPES:
                 result = function(shape, dtype)
-                return array_of(result, FEW if size < SMALL else None)
+                return array_of(result, FEW if size < SMALL and not broadcasts else None)
         said = {"dtype": dtype, "order": order, "device": device, "like": like}
         said = {name: value for name, value in said.items() if value is not (None if name != "order" else "C")}
         return general(*(() if shape is MISSING else (shape,)), **said)
@@ -143,10 +147,9 @@ def make(general, function, of_rows, are_numbers, MAX_LISTED):
                 if result is not NotImplemented:
                     return wrapped(result)
         made = general(*args, **kwargs) if value is MISSING else general(value, *args, **kwargs)
-        if type(made) is ndarray and made._known is None:
+        if type(made) is ndarray and made._host is not None:
             x = made._host
-            if x is not None and x.size < SMALL:
-                made._known = FEW
+            mark(made, x)
         return made
     return front
 """

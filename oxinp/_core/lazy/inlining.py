@@ -8,7 +8,8 @@ A path computes what it is sure of, and leaves everything else to the general wa
 
 Where an array is known to have few elements (fewer than `SMALL`, on the host when that was found out) and nobody has
 asked for its layout yet, its slot `_known` is `FEW`, as false as None: whoever asks for the layout finds it as ever,
-and these paths need not ask NumPy for sizes again.
+and these paths need not ask NumPy for sizes again. Matrices that broadcast, with an axis of length 1, are not marked:
+what two arrays make of each other has more elements than either only where one of them is such a matrix.
 """
 
 from __future__ import annotations
@@ -89,9 +90,15 @@ return made
 if \1 is not FEW:
     if \3.size * \4 >= config.offload_threshold and not takes(\3, \4):
         \5
-    if \3.size < SMALL:
-        \2._known = \1 = \1 or FEW
-    \1 = \1 if \1 is FEW else None
+    if \1 is None and \3.size < SMALL and (\3.ndim < 2 or 1 not in \3.shape):
+        \2._known = \1 = FEW
+    else:
+        \1 = None
+""",
+    # What marks one of ours whose elements are few, by its view on the host.
+    r"mark\((\w+), (\w+)\)": r"""
+if \1._known is None and \2.size < SMALL and (\2.ndim < 2 or 1 not in \2.shape):
+    \1._known = FEW
 """,
     # The same where those that are few may not be small.
     r"(\w+) = weighed\((\w+), (\w+)\) by (.+) else (.+)": r"""
@@ -118,20 +125,24 @@ else:
     view._view = (whole[0] if type(whole[0]) is ndarray else \2, whole[1])
 return view
 """,
-    # What is done where a tuple has a part that is no basic index.
-    r"unless basic\((\w+)\): (.+)": r"""
+    # What is done where a tuple has a part that is no basic index, and what where it has one but for ints and slices.
+    r"unless basic\((\w+)\): (.+); unless usual: (.+)": r"""
 if len(\1) == 2:
     i, j = \1
     i = type(i)
     j = type(j)
-    if (i is not int and i is not slice and i not in BASIC) or (j is not int and j is not slice and j not in BASIC):
-        \2
+    if (i is not int and i is not slice) or (j is not int and j is not slice):
+        if i not in BASIC or j not in BASIC:
+            \2
+        \3
 else:
     for part in \1:
         i = type(part)
-        if i is not int and i is not slice and i not in BASIC:
-            \2
-            break
+        if i is not int and i is not slice:
+            if i not in BASIC:
+                \2
+                break
+            \3
 """,
     # A number as NumPy's array of one element, which takes half the time, where that means the same.
     r"(\w+) = constant\((\w+), (\w+)\)": r"""
@@ -318,7 +329,7 @@ def _patterns(macros: dict[str, str]) -> list[tuple[re.Pattern[str], list[str]]]
 
 _PATTERNS = [_patterns(calls | MACROS) for calls in (CALLS, WARNING_CALLS)]
 _IS_MACRO = re.compile(
-    r"(stored|seen|wrapped|array_of|few_elements|few|weighed|part|basic|constant|called|heard)\(|write '"
+    r"(stored|seen|wrapped|array_of|few_elements|few|mark|weighed|part|basic|constant|called|heard)\(|write '"
 ).search  # most lines are none
 
 

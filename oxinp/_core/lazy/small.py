@@ -27,18 +27,22 @@ def make(general):
             return general({arguments})
         if storage.has_objects:
             host = None
-        return part(found) of self at NOWHERE, known FEW if self._known is FEW else None
+        return part(found) of self at NOWHERE, known {known}
     return front
 """
 
 
 class _View(NamedTuple):
-    """How a view is asked for: parameters, what is left to the general way, with which arguments, and the view."""
+    """How a view is asked for: parameters, what is left to the general way, with which arguments, and the view.
+
+    `known` is what is known of it, where the array's elements may be known to be few.
+    """
 
     parameters: str
     is_other: str
     arguments: str
     found: str
+    known: str = "FEW if self._known is FEW else None"
 
     def front(self, name: str, general: Callable[..., Any]) -> Callable[..., Any]:
         """Return what makes the view, or leaves it to the general way."""
@@ -52,6 +56,7 @@ _METHODS: dict[str, _View] = {
         "order != 'C' or copy is not None or not shape",
         "self, *shape, order=order, copy=copy",
         "seen.reshape(shape[0] if len(shape) == 1 else shape)",
+        "None",
     ),
     "ravel": _View("self, order='C'", "order != 'C'", "self, order", "seen.ravel()"),
     "transpose": _View("self, *axes", "axes", "self, *axes", "seen.T"),
@@ -69,6 +74,7 @@ _FUNCTIONS: dict[Any, _View] = {
         "kwargs or len(args) != 1",
         "*((self, *args) if self is not None else ()), **kwargs",
         "seen.reshape(args[0])",
+        "None",
     ),
     np.ravel: _View(
         "self=None, *args, **kwargs",

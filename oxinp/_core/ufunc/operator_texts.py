@@ -123,15 +123,12 @@ def make(function, general, general_reflected, is_small, reach, pairs, renewed):
                         limit += limit
                     if not (x.shape == y.shape and x.size * reach < limit) and not is_small(x, y):
                         return general(a, b)
-                if x.size < SMALL > y.size:
-                    a._known = a._known or FEW
-                    b._known = b._known or FEW
+                mark(a, x)
+                mark(b, y)
                 if REPORTS:
                     return general(a, b)
                 result = called(function, x, y) else return general(a, b)
-                if type(result) is not NumpyArray or result.size >= SMALL:
-                    return wrapped(result)
-                return few_elements(result)
+                return array_of(result, FEW if a._known is FEW is b._known and result.size < SMALL else None)
             if REPORTS:
                 return general(a, b)
             result = called(function, x, y) else return general(a, b)
