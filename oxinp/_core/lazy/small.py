@@ -22,9 +22,7 @@ def make(general):
             return general({arguments})
         seen = self._seen if self._host is host else host_view(self)
         found = {found}
-        owner = found.base
-        if owner is not host and (owner is None or owner is not host.base):  # it is a copy
-            return general({arguments})
+        {unless_view}
         if storage.has_objects:
             host = None
         return part(found) of self at NOWHERE, known {known}
@@ -32,10 +30,18 @@ def make(general):
 """
 
 
+_UNLESS_VIEW_TEXT = """\
+owner = found.base
+        if owner is not host and (owner is None or owner is not host.base):  # it is a copy
+            return general({arguments})
+"""
+
+
 class _View(NamedTuple):
     """How a view is asked for: parameters, what is left to the general way, with which arguments, and the view.
 
-    `known` is what is known of it, where the array's elements may be known to be few.
+    `known` is what is known of it, where the array's elements may be known to be few; `is_view` says that it never is
+    a copy.
     """
 
     parameters: str
@@ -43,10 +49,13 @@ class _View(NamedTuple):
     arguments: str
     found: str
     known: str = "FEW if self._known is FEW else None"
+    is_view: bool = False
 
     def front(self, name: str, general: Callable[..., Any]) -> Callable[..., Any]:
         """Return what makes the view, or leaves it to the general way."""
-        made: Callable[..., Any] = compiled(name, _VIEW_TEXT.format(**self._asdict()))(general)
+        unless_view = "" if self.is_view else _UNLESS_VIEW_TEXT.format(arguments=self.arguments)
+        text = _VIEW_TEXT.format(**self._asdict(), unless_view=unless_view)
+        made: Callable[..., Any] = compiled(name, text)(general)
         return made
 
 
@@ -59,8 +68,8 @@ _METHODS: dict[str, _View] = {
         "None",
     ),
     "ravel": _View("self, order='C'", "order != 'C'", "self, order", "seen.ravel()"),
-    "transpose": _View("self, *axes", "axes", "self, *axes", "seen.T"),
-    "T": _View("self", "False", "self", "seen.T"),
+    "transpose": _View("self, *axes", "axes", "self, *axes", "seen.T", is_view=True),
+    "T": _View("self", "False", "self", "seen.T", is_view=True),
 }
 _FUNCTIONS: dict[Any, _View] = {
     np.flip: _View(
@@ -87,6 +96,7 @@ _FUNCTIONS: dict[Any, _View] = {
         "kwargs or args",
         "*((self, *args) if self is not None else ()), **kwargs",
         "seen.T",
+        is_view=True,
     ),
 }
 
