@@ -292,7 +292,9 @@ def make(general, function):
             return general(*args)
         x = seen(a) else return general(*args)
         y = seen(b) else return general(*args)
-        if x.ndim != 1 or y.ndim != 1 or not 0 < x.nbytes + y.nbytes < config.offload_threshold:
+        if x.ndim != 1 or y.ndim != 1:
+            return general(*args)
+        if not (a._known is FEW is b._known) and not 0 < x.nbytes + y.nbytes < config.offload_threshold:
             return general(*args)
         result = called(function, x, y) else return general(*args)
         return wrapped(result)

@@ -45,7 +45,7 @@ _WITH_NUMBER = """\
             y = b
         else:
             return {general}(a, b)
-        known = few(a, x) by placing[1] else return {general}(a, b)
+        known = few(a, x) by rest[1] else return {general}(a, b)
         if REPORTS:
             return {general}(a, b)
         result = called(function, {operands}) else return {general}(a, b)
@@ -55,8 +55,7 @@ _BINARY_TEXT = (
     """
 def make(function, general, general_reflected, is_small, reach, pairs, renewed):
     has_grown = False
-    recording = pairs, renewed
-    placing = is_small, reach
+    rest = is_small, reach, pairs, renewed  # one variable: each call copies all of them
     def operator(a, b):
         nonlocal has_grown
         kind = type(b)
@@ -90,7 +89,7 @@ def make(function, general, general_reflected, is_small, reach, pairs, renewed):
                     else:
                         leaves += others
                     mask |= bits
-                    pairs, renewed = recording
+                    _, _, pairs, renewed = rest
                     record = pairs.get(key) or renewed(key)
                     graph = record.graph
                     if graph is None or mask & SHARED:
@@ -115,7 +114,7 @@ def make(function, general, general_reflected, is_small, reach, pairs, renewed):
                 x = host_view(a)
             y = seen(b) else return general(a, b)
             if has_grown or a._known is not FEW or b._known is not FEW:
-                is_small, reach = placing
+                is_small, reach, _, _ = rest
                 limit = config.offload_threshold
                 if not 0 < x.size * y.size * reach < limit:
                     # Elements may have 16 bytes; most have 8 at most.
@@ -136,7 +135,7 @@ def make(function, general, general_reflected, is_small, reach, pairs, renewed):
                 return result
             if result.size >= SMALL:  # operands that are few are not compared, until they prove to be of other shapes
                 has_grown = True
-                return operator(a, b)
+                return general(a, b)
             return few_elements(result)
 """
     + _WITH_NUMBER.format(general="general", operands="x, y")
