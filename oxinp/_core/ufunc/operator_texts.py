@@ -104,7 +104,7 @@ def make(function, general, general_reflected, is_small, reach, pairs, renewed):
                     PENDING.append(ref(storage))
                     if len(PENDING) > schedule.room:
                         schedule.make_room(storage, 2)
-                    array = new(kind if layout.ndim else types.scalars[layout.dtype.type])
+                    array = next(bare) if layout.ndim else new(types.scalars[layout.dtype.type])
                     array._known = layout
                     array._held = storage
                     array._view = array._host = array._seen = None
