@@ -387,7 +387,6 @@ def _array_function(function: Any, kinds: Any, args: Any, kwargs: Any) -> Any:
     return types.array_function(function, kinds, args, kwargs)
 
 
-types.ndarray = ndarray
 inlining.enter_class(ndarray)
 types.scalar, types.scalar_type, types.scalars = DeviceScalar, ScalarType, SCALARS
 types.finalize = _finalize

@@ -33,6 +33,7 @@ from oxinp._core.lazy.code_cache import CodeCache
 from oxinp._core.lazy.explain import REPORTS
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import NOWHERE, begin_writing, end_writing, host_and_view, host_view
+from oxinp._core.lazy.results import types
 from oxinp._core.memory.storage import SHARED, WRITING, Storage
 
 MACROS = {
@@ -283,7 +284,8 @@ def enter(**names: Any) -> None:
 def enter_class(kind: type) -> None:
     """Let results be of a class, that of arrays; called once."""
     # Which makes no tuple of arguments for each, as a call of `object.__new__` does.
-    enter(ndarray=kind, bare=starmap(object.__new__, repeat((kind,))))
+    types.ndarray, types.bare = kind, starmap(object.__new__, repeat((kind,)))
+    enter(ndarray=kind, bare=types.bare)
 
 
 def _place(threshold: float) -> None:

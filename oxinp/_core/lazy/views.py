@@ -21,7 +21,7 @@ def view_at(base: Handle, layout: Layout, cache: tuple[Any, Any] = (None, None),
     seen = base._view
     kind = types.ndarray
     if type(base) is kind and writeable and (seen is None or type(seen) is kind):  # `_begin`, spelled out
-        view: Any = _new(kind)
+        view: Any = next(types.bare)
         view._held = base._held or base._storage
         view._view = base if seen is None else seen
         view._at = NOWHERE
@@ -91,7 +91,7 @@ def host_part(base: Handle, host: NumpyArray, part: NumpyArray, *, writeable: bo
     kind = types.ndarray
     view: Any
     if type(base) is kind and writeable and (seen is None or type(seen) is kind):  # `_begin`, spelled out
-        view = _new(kind)
+        view = next(types.bare)
         view._held = base._held or base._storage
         view._view = base if seen is None else seen
         view._at = NOWHERE
