@@ -27,7 +27,7 @@ from oxinp._core.reduction.reduce import reduce
 from oxinp._core.reduction.scan import accumulate
 from oxinp._core.reduction.table import ReductionRow, ScanRow
 from oxinp._core.subclass import SUBCLASSES, call_function, leader
-from oxinp._core.ufunc.object import NO_SHORTCUT, ufunc
+from oxinp._core.ufunc.object import ufunc
 from oxinp._core.ufunc.table import UfuncRow
 
 Function = Callable[..., Any]
@@ -155,9 +155,8 @@ class HostUfunc(ufunc):
     __slots__ = ("_counted_name",)
 
     def __init__(self, numpy_ufunc: np.ufunc, name: str) -> None:
-        self._row = UfuncRow(numpy_ufunc, {})
+        self._stand_for(UfuncRow(numpy_ufunc, {}))
         self.operations = self.methods = ()
-        self._shortcut = NO_SHORTCUT
         self._counted_name = name
 
     @classmethod

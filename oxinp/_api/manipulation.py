@@ -19,7 +19,13 @@ from oxinp._core.host.exchange import StandIns, is_array
 from oxinp._core.host.fallback import call
 from oxinp._core.lazy import placement
 from oxinp._core.lazy.expr import Unsupported
-from oxinp._core.lazy.handle import Handle, fetch, host_view
+from oxinp._core.lazy.handle import (
+    Handle,
+    base_of,
+    fetch,
+    host_view,
+    is_writeable,
+)
 from oxinp._core.lazy.operands import mask_operand
 from oxinp._core.lazy.record import COPY, express, is_hosted
 from oxinp._core.lazy.results import types, wrap_host, wrap_pending
@@ -60,8 +66,8 @@ def _as_strided(x: Any, *args: Any, **kwargs: Any) -> Any:
         return _strided(x, *args, **kwargs)
     made = _strided(x, *args, **{**kwargs, "check_bounds": False})
     base = x
-    while base._view is not None and base._view[0] is not None:
-        base = base._view[0]
+    while base_of(base) is not None:
+        base = base_of(base)
     (low, high), (first, last) = _bounds(base._layout), _bounds(made._layout)
     said = "Given shape and strides would access memory out of bounds. View "
     if first < low:
@@ -162,7 +168,7 @@ def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) ->
     mask = None if where is True else _mask(where)
     if isinstance(src, Handle) and src._storage is dst._storage and src._layout.same(dst._layout) and dst._layout.ndim:
         return  # NumPy looks no further either, but at a scalar
-    if dst._view is not None and not dst._view[1]:
+    if not is_writeable(dst):
         if type(src) is int:  # which NumPy looks at first: whether the dtype holds it
             read_only = np.empty(0, dst._layout.dtype)
             read_only.flags.writeable = False

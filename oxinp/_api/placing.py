@@ -14,7 +14,7 @@ from oxinp._api.fronts import as_ours, implements
 from oxinp._core.array.ndarray import ndarray
 from oxinp._core.host.exchange import is_array
 from oxinp._core.lazy.expr import Unsupported
-from oxinp._core.lazy.handle import fetch, host_view
+from oxinp._core.lazy.handle import fetch, host_view, is_writeable
 from oxinp._core.lazy.record import check_placement
 from oxinp._core.lazy.results import is_device_scalar
 from oxinp._core.lazy.views import view
@@ -35,7 +35,7 @@ MAX_CHOICES = 32
 
 def _target(a: Any) -> Any:
     """Return an array of ours that may be written to."""
-    if type(a) is not ndarray or (a._view is not None and not a._view[1]) or not a._layout.size:
+    if type(a) is not ndarray or not is_writeable(a) or not a._layout.size:
         raise Unsupported("no array of ours that may be written to, or no elements")
     if a._layout.dtype not in DEVICE_TYPES:
         raise Unsupported(f"dtype {a._layout.dtype} has no kernels")

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from oxinp._core.host.foreign import methods_asked
-from oxinp._core.lazy.handle import Handle
+from oxinp._core.lazy.handle import Handle, base_of, is_writeable
 from oxinp._core.lazy.results import is_device_scalar, types
 from oxinp._core.lazy.views import view_at
 
@@ -66,7 +66,7 @@ def make(array: Any, kind: type, source: Any) -> Any:
     made: Any = _new(kind)
     made._known = array._layout  # for it is never one of those that are known to be few
     made._held = array._storage
-    made._view = array._view
+    made._view = None if array._view is None else (base_of(array), is_writeable(array))
     made._host, made._seen = array._host, array._seen
     return types.finalize(made, source)
 
@@ -79,7 +79,7 @@ def plain(value: Any) -> Any:
     view._known = value._known
     view._held = value._storage
     view._host, view._seen = value._host, value._seen
-    view._view = (value, value._view is None or value._view[1])
+    view._view = (value, is_writeable(value))
     return view
 
 

@@ -13,10 +13,11 @@ import numpy as np
 
 from oxinp._core.lazy import schedule
 from oxinp._core.lazy.building import attempt
-from oxinp._core.lazy.handle import Handle, host_bytes, host_layout, seen_at
+from oxinp._core.lazy.handle import Handle, is_writeable
+from oxinp._core.lazy.parted import layout_of
 from oxinp._core.lazy.placement import device_of
 from oxinp._core.lazy.results import is_device_scalar
-from oxinp._core.memory.layout import Layout
+from oxinp._core.memory.host_side import host_bytes, seen_at
 from oxinp._core.memory.storage import Storage, is_pinned, is_shared
 
 __all__ = ["Place", "Shadows", "Unchecked"]
@@ -79,7 +80,7 @@ class Shadows:
         array = seen_at(shadow.memory, layout)
         if is_device_scalar(handle):
             return array[()]
-        if handle._view is not None and not handle._view[1]:
+        if not is_writeable(handle):
             array.flags.writeable = False
         return array
 
@@ -135,16 +136,6 @@ def _both(shadow: Shadow) -> list[tuple[Storage, Array, Array, Place]]:
         return []
     layout = layout_of(storage)
     return [(storage, *(seen_at(memory, layout) for memory in (_bytes_of(storage), shadow.memory)), shadow.place)]
-
-
-def layout_of(storage: Storage) -> Layout:
-    """Return the layout of a whole storage."""
-    host, value = storage.host, storage.value
-    if host is not None:
-        return host_layout(host)
-    assert value is not None
-    layout: Layout = value[0].layout
-    return layout
 
 
 def _bytes_of(storage: Storage) -> Array:

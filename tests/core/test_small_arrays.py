@@ -205,7 +205,41 @@ def test_few_elements_that_grow_are_placed_by_what_they_grow_to(function, stats)
         total = function(column, row).sum()
         assert float(total) == pytest.approx(1500**2 * function(3.0, 1.0))
         assert stats().launches > before
-    assert (np.array(numpy.ones((1500, 1))) * 2.0)._known is False
+    assert (np.array(numpy.ones(1500)) * 2.0)._known is False
+    assert (np.array(numpy.ones((1500, 1))) * 2.0)._known is None  # which others may make more of
+
+
+COLUMNS = {
+    "made": lambda x: np.array(x.reshape(-1, 1)),
+    "zeros": lambda x: np.zeros((x.size, 1)),
+    "by None": lambda x: np.array(x)[:, None],
+    "reshaped": lambda x: np.array(x).reshape(-1, 1),
+    "kept": lambda x: np.array(numpy.tile(x, (2, 1))).sum(axis=0, keepdims=True).T,
+    "of numbers": lambda x: np.array(x.reshape(-1, 1)) * 2.0,
+}
+
+
+@pytest.mark.parametrize("column", COLUMNS.values(), ids=COLUMNS)
+def test_the_first_that_grow_are_not_computed_on_the_host(column):
+    x = numpy.arange(1500.0)
+    a, b = column(x), np.array(x)
+    for each in (a, b, a.T, b[None]):
+        _ = each + each, each * 2.0, -each, each.copy()  # which marks what has few elements
+    sizes, general = [], []
+
+    def subtract(x, y):
+        sizes.append(numpy.broadcast(x, y).size)
+        return numpy.subtract(x, y)
+
+    texts = operator_texts._texts(may_warn=False, is_heavy=False)
+    made, _ = texts.of_two(subtract, lambda *given: general.append(given), None, lambda *_: False, 16, {}, None)
+    for other in (b, a.T, b[None]):
+        made(a, other)
+        made(other, a)
+    assert len(general) == 6
+    assert sizes == []
+    made(b, b)
+    assert sizes == [1500]
 
 
 def test_parts_are_known_to_be_few_where_they_are():

@@ -18,67 +18,66 @@ from oxinp._core.ops import by_key, index, keys
 _ELEMENTS = frozenset({bool, int, float, complex, *np.sctypeDict.values()} - {np.object_, np.void})
 
 _READ = """
-def make(BASIC, getitem, gather, host_part):
+def make():
     def __getitem__(self, key):
         seen = self._seen
         host = self._host
         storage = self._held
         if seen is None or (storage is not None and storage.host is not host):
             if storage.host is None or storage.has_objects:  # which may be arrays
-                return getitem(self, key)
+                return general_getitem(self, key)
             host, seen = host_and_view(self)
+        has_new = False  # axes of length 1, or may have
         kind = type(key)
         if kind is tuple:
-            unless basic(key): return gather(self, seen, key)
+            unless basic(key): return gather(self, seen, key); unless usual: has_new = True
         elif kind is not int and kind is not slice:
             if kind is ndarray:
-                place = seen(key) else return getitem(self, key)
+                place = seen(key) else return general_getitem(self, key)
                 if self._known is not FEW or key._known is not FEW:
                     limit = config.offload_threshold
                     if seen.nbytes >= limit or place.nbytes >= limit:
                         return gather(self, seen, key)
                     if type(self) is not kind:
-                        return getitem(self, key)
-                    if seen.size < SMALL > place.size:
-                        self._known = self._known or FEW
-                        key._known = key._known or FEW
+                        return general_getitem(self, key)
+                    mark(self, seen)
+                    mark(key, place)
                 if REPORTS:
                     return gather(self, seen, key)
                 found = seen[place]
                 if found.ndim != 1 and (found.base is not None or not found.flags.carray):
-                    return getitem(self, key)
+                    return general_getitem(self, key)
                 return wrapped(found)
             elif kind not in BASIC:
                 return gather(self, seen, key)
+            has_new = True
         found = seen[key]
         if type(found) is not NumpyArray:
             return found
         if storage is None:
             storage = stored(self)
         if self._known is FEW:  # and of no user's class
-            return part(found) of self at key, known FEW
+            return part(found) of self at key, known None if has_new else FEW
         if balance.limit and is_sampled():
             balance.viewed(found.nbytes, host.nbytes)
         if type(self) is not ndarray:
             return host_part(self, host, found)
-        return part(found) of self at key, known FEW if found.size < SMALL else None
+        return part(found) of self at key, known None if has_new or found.size >= SMALL else FEW
     return __getitem__
 """
 _WRITE = """
-def make(ELEMENTS, BASIC, setitem, key_on_host, write_part):
+def make():
     def __setitem__(self, key, value):
         try:
             kind = type(value)
             if kind is ndarray:
                 if value._held is self._held:
-                    origin = value._view
-                    if origin is not None and len(origin) == 3 and origin[2] is key:
-                        if origin[0] is self and self._view is None:
-                            return  # of `a[key] += b`: the part has been written to
-                given = seen(value) else return setitem(self, key, value)
+                    if value._view is self and self._view is None and value._at is key:
+                        return  # of `a[key] += b`: the part has been written to
+                given = seen(value) else return general_setitem(self, key, value)
                 seen = self._seen
                 if seen is None or given.dtype is not seen.dtype:  # a cast may warn
-                    return setitem(self, key, value)
+                    return general_setitem(self, key, value)
             elif kind is float or kind in ELEMENTS:
                 given = value
                 kind = type(key)
@@ -96,7 +95,7 @@ def make(ELEMENTS, BASIC, setitem, key_on_host, write_part):
                             return
                     elif seen is not None and self._host is storage.host and storage.value is None:
                         whole = self._view
-                        if seen.ndim == num_integers and (whole is None or whole[1]):
+                        if seen.ndim == num_integers and (type(whole) is not tuple or whole[1]):
                             stale = storage.stale
                             if stale is None:
                                 seen[key] = value
@@ -115,41 +114,39 @@ def make(ELEMENTS, BASIC, setitem, key_on_host, write_part):
                                     seen[key] = value
                                     return
             else:
-                return setitem(self, key, value)
+                return general_setitem(self, key, value)
             is_basic = True
             place = key
             kind = type(key)
             if kind is tuple:
-                unless basic(key): is_basic = False
+                unless basic(key): is_basic = False; unless usual: pass
             elif kind is not int and kind is not slice and kind not in BASIC:
                 is_basic = False
             if not is_basic:
                 if kind is ndarray:
-                    place = seen(key) else return setitem(self, key, value)
+                    place = seen(key) else return general_setitem(self, key, value)
                     if place.nbytes >= config.offload_threshold:
-                        return setitem(self, key, value)
+                        return general_setitem(self, key, value)
                 else:
                     place = key_on_host(key)
                     if place is None:
-                        return setitem(self, key, value)
+                        return general_setitem(self, key, value)
             # Nothing is called from here to where elements are written.
             seen = self._seen
             storage = self._held
             if storage is None:
-                known = self._known
-                if known is not FEW and known is None and seen.size < SMALL:
-                    self._known = known = FEW
-                if known is FEW and not REPORTS:
+                mark(self, seen)
+                if self._known is FEW and not REPORTS:
                     write 'seen[place] = given' of self, seen at place, and return None
                 storage = stored(self)
             host = storage.host
             if seen is None or self._host is not host:
                 if host is not None:
                     host_view(self)
-                return setitem(self, key, value)
+                return general_setitem(self, key, value)
             whole = self._view
-            if REPORTS or not (whole is None or whole[1]):
-                return setitem(self, key, value)
+            if REPORTS or (type(whole) is tuple and not whole[1]):
+                return general_setitem(self, key, value)
             if self._known is FEW or seen.nbytes < config.offload_threshold or seen.nbytes < balance.limit:
                 write 'seen[place] = given' to storage and return None
             elif is_basic:
@@ -157,23 +154,30 @@ def make(ELEMENTS, BASIC, setitem, key_on_host, write_part):
                 if type(part) is NumpyArray and part.nbytes < config.offload_threshold:
                     write 'part[...] = given' to storage and return None
             if place is not key or storage.value is not None or not write_part(self, host, seen, key, given):
-                setitem(self, key, value)
+                general_setitem(self, key, value)
         except TypeError as error:
             if error.args != REFUSED:
                 raise
         else:
             return
-        setitem(self, key, value)  # which warns of a number that does not fit in the name of the user's line
+        general_setitem(self, key, value)  # which warns of a number that does not fit in the name of the user's line
     return __setitem__
 """
 
+# Global names: a call would copy the variables of `make` first, and element reads are little more than a call.
+_NAMES = {
+    "BASIC": keys.BASIC,
+    "ELEMENTS": _ELEMENTS,
+    "gather": index.gather_on_host,
+    "general_getitem": index.getitem,
+    "general_setitem": index.setitem,
+    "host_part": host_part,
+    "key_on_host": by_key.key_on_host,
+    "write_part": index.write_part,
+}
 
-getitem: Callable[[Any, Any], Any] = compiled("ndarray.__getitem__", _READ)(
-    keys.BASIC, index.getitem, index.gather_on_host, host_part
-)
-setitem: Callable[[Any, Any, Any], None] = compiled("ndarray.__setitem__", _WRITE, may_warn=True)(
-    _ELEMENTS, keys.BASIC, index.setitem, by_key.key_on_host, index.write_part
-)
+getitem: Callable[[Any, Any], Any] = compiled("ndarray.__getitem__", _READ, names=_NAMES)()
+setitem: Callable[[Any, Any, Any], None] = compiled("ndarray.__setitem__", _WRITE, may_warn=True, names=_NAMES)()
 
 
 def iterate(array: Any) -> Iterator[Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from oxinp._core.lazy.handle import Handle
+from oxinp._core.lazy.handle import Handle, base_of, is_writeable
 
 
 def _is_aligned(handle: Handle) -> bool:
@@ -14,25 +14,21 @@ def _is_aligned(handle: Handle) -> bool:
     return layout.offset % alignment == 0 and not any(step % alignment for step in layout.strides)
 
 
-def _is_writeable(handle: Handle) -> bool:
-    return handle._view is None or handle._view[1]
-
-
 # THE FLAGS TABLE: attribute -> (the keys that `flags[key]` takes, what it says).
 _ROWS: dict[str, tuple[tuple[str, ...], Callable[[Handle], bool]]] = {
     "c_contiguous": (("C_CONTIGUOUS", "C", "CONTIGUOUS"), lambda x: x._layout.is_contiguous),
     "f_contiguous": (("F_CONTIGUOUS", "F", "FORTRAN"), lambda x: x._layout.is_fortran),
-    "owndata": (("OWNDATA", "O"), lambda x: x._view is None or x._view[0] is None),
-    "writeable": (("WRITEABLE", "W"), _is_writeable),
+    "owndata": (("OWNDATA", "O"), lambda x: base_of(x) is None),
+    "writeable": (("WRITEABLE", "W"), is_writeable),
     "aligned": (("ALIGNED", "A"), _is_aligned),
     "writebackifcopy": (("WRITEBACKIFCOPY", "X"), lambda x: False),  # noqa: ARG005
     "fnc": (("FNC",), lambda x: x._layout.is_fortran and not x._layout.is_contiguous),
     "forc": (("FORC",), lambda x: x._layout.is_fortran or x._layout.is_contiguous),
-    "behaved": (("BEHAVED", "B"), lambda x: _is_aligned(x) and _is_writeable(x)),
-    "carray": (("CARRAY", "CA"), lambda x: _is_aligned(x) and _is_writeable(x) and x._layout.is_contiguous),
+    "behaved": (("BEHAVED", "B"), lambda x: _is_aligned(x) and is_writeable(x)),
+    "carray": (("CARRAY", "CA"), lambda x: _is_aligned(x) and is_writeable(x) and x._layout.is_contiguous),
     "farray": (
         ("FARRAY", "FA"),
-        lambda x: _is_aligned(x) and _is_writeable(x) and x._layout.is_fortran and not x._layout.is_contiguous,
+        lambda x: _is_aligned(x) and is_writeable(x) and x._layout.is_fortran and not x._layout.is_contiguous,
     ),
 }
 _KEYS = {key: name for name, (keys, _) in _ROWS.items() for key in keys}
@@ -91,10 +87,10 @@ class Flags:
 
 
 def _set_writeable(handle: Handle, value: bool) -> None:
-    base, was = (None, True) if handle._view is None else handle._view[:2]
-    if value == was:
+    base = base_of(handle)
+    if value == is_writeable(handle):
         return
-    if value and base is not None and not (_is_writeable(base) if isinstance(base, Handle) else _is_let(handle)):
+    if value and base is not None and not (is_writeable(base) if isinstance(base, Handle) else _is_let(handle)):
         raise ValueError("cannot set WRITEABLE flag to True of this array")
     is_whole = _is_whole(handle)
     handle._view = None if value and base is None and is_whole else (base, value)

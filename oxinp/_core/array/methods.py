@@ -25,6 +25,7 @@ from oxinp._core.host.fallback import NOT_DONE, OUT, Mutated, call, on_host
 from oxinp._core.host.sharing import lend
 from oxinp._core.host.spellings import with_spelling
 from oxinp._core.lazy.explain import REPORTS
+from oxinp._core.lazy.handle import is_writeable
 from oxinp._core.lazy.results import types, wrap_host
 from oxinp._core.lazy.views import moved, view
 from oxinp._core.memory.dtypes import DEVICE_TYPES
@@ -255,7 +256,7 @@ def in_place(name: str) -> Callable[..., Any]:
     function = getattr(np, name)
 
     def method_of(self: Any, *args: Any, **kwargs: Any) -> None:
-        is_open = self._view is None or self._view[1]
+        is_open = is_writeable(self)
         axis = kwargs.get("axis", args[name == "partition"] if len(args) > (name == "partition") else -1)
         if type(self) is types.ndarray and is_open and axis is not None and self._layout.dtype in DEVICE_TYPES:
             result = dispatch.functions[function](self, *args, **kwargs)

@@ -22,12 +22,14 @@ from oxinp._core.host.foreign import KNOWN
 from oxinp._core.host.nominal import INSISTING, reported_class
 from oxinp._core.host.sharing import adopt_host, lend
 from oxinp._core.lazy import inlining
-from oxinp._core.lazy.handle import Handle, fetch, host_view, seen_at
+from oxinp._core.lazy.handle import Handle, base_of, fetch, host_view, is_writeable
+from oxinp._core.lazy.parted import layout_of
 from oxinp._core.lazy.results import types, wrap_host
 from oxinp._core.lazy.small import casting_method, copying_method, viewing_method
 from oxinp._core.lazy.views import moved, view, view_at
 from oxinp._core.manipulation import shape
 from oxinp._core.manipulation.copy import astype, copy, order_of, own
+from oxinp._core.memory.host_side import seen_at
 from oxinp._core.memory.layout import Layout
 from oxinp._core.ops import creation
 from oxinp._core.ops.gufuncs import operator_methods as product_methods
@@ -158,16 +160,14 @@ class ndarray(Conversions, _Operators, metaclass=ArrayType):  # noqa: N801 - Num
 
     @strides.setter
     def strides(self, new: Any) -> None:
-        storage = self._storage
-        held = storage.host if storage.host is not None else storage.value[0].layout  # type: ignore[index]
-        seen = seen_at(np.empty(held.nbytes, np.uint8), self._layout)
+        seen = seen_at(np.empty(layout_of(self._storage).nbytes, np.uint8), self._layout)
         call_as_user(setattr, (seen, "strides", new), {})  # NumPy warns, and looks at the memory there is
         self._lie_at(Layout.at(seen.dtype, seen.shape, seen.strides, self._layout.offset))
 
     def _lie_at(self, layout: Layout) -> None:
         """Let this very array be another view of its storage."""
         self._held = self._storage
-        self._view = (None, True) if self._view is None else self._view[:2]  # no part at a key any more
+        self._view = base_of(self), is_writeable(self)  # no part at a key any more
         self._known = layout
         self._host = self._seen = None
 
@@ -194,7 +194,7 @@ class ndarray(Conversions, _Operators, metaclass=ArrayType):  # noqa: N801 - Num
     @property
     def base(self) -> Any:
         """The array whose storage this one views, or None."""
-        return None if self._view is None else self._view[0]
+        return base_of(self)
 
     @property
     def flags(self) -> Flags:
@@ -324,7 +324,7 @@ class ndarray(Conversions, _Operators, metaclass=ArrayType):  # noqa: N801 - Num
         seen = view_at(plain(self), self._layout)
         if dtype is not None:
             seen = view(seen, lambda array: array.view(dtype))
-        seen._view = (self, seen._view[1])
+        seen._view = (self, is_writeable(seen))
         return make(seen, type, self) if type in SUBCLASSES else seen
 
     def _seen_as(self, dtype: Any) -> Any:
@@ -346,7 +346,7 @@ class ndarray(Conversions, _Operators, metaclass=ArrayType):  # noqa: N801 - Num
 
     def fill(self, value: Any) -> None:
         """Set all elements to one value."""
-        if self._view is not None and not self._view[1]:
+        if not is_writeable(self):
             raise ValueError("assignment destination is read-only")
         if isinstance(value, Handle) and not value._layout.ndim and not self._layout.dtype.hasobject:
             self[...] = value
@@ -387,7 +387,6 @@ def _array_function(function: Any, kinds: Any, args: Any, kwargs: Any) -> Any:
     return types.array_function(function, kinds, args, kwargs)
 
 
-types.ndarray = ndarray
 inlining.enter_class(ndarray)
 types.scalar, types.scalar_type, types.scalars = DeviceScalar, ScalarType, SCALARS
 types.finalize = _finalize

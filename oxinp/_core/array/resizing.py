@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from oxinp._core.array import dispatch
-from oxinp._core.lazy.handle import fetch, host_layout
+from oxinp._core.lazy.handle import base_of, fetch
+from oxinp._core.memory.host_side import host_layout
 from oxinp._core.memory.storage import is_pinned, make_storage
 
 
@@ -31,7 +32,7 @@ def resize(self: Any, *new_shape: Any, refcheck: bool = True) -> None:
         if new_shape not in ((), (None,)):
             self._lie_at(dispatch.functions[np.reshape](self, wanted.shape)._layout)
         return
-    if self._view is not None and self._view[0] is not None:
+    if base_of(self) is not None:
         raise ValueError("cannot resize this array: it does not own its data")
     if weakref.getweakrefcount(self) or (
         is_checked

@@ -23,12 +23,12 @@ from oxinp._core.lazy.handle import (
     fetch,
     fetch_storage,
     host_and_view,
-    host_bytes,
-    is_dense,
-    seen_at,
+    is_writeable,
 )
+from oxinp._core.lazy.parted import layout_of
 from oxinp._core.lazy.results import is_device_scalar, types, wrap_host
 from oxinp._core.lazy.views import NumpyArray, view_at
+from oxinp._core.memory.host_side import host_bytes, is_dense, seen_at
 from oxinp._core.memory.layout import Layout, address_of
 from oxinp._core.memory.storage import Storage, is_shared
 
@@ -159,7 +159,7 @@ class Exchange:
         if known is not None:
             return known.array
         array, host = self._seen(handle)
-        if handle._view is not None and not handle._view[1] and array.flags.writeable:
+        if not is_writeable(handle) and array.flags.writeable:
             array = array.view()
             array.flags.writeable = False
         self._given[id(handle)] = _Given(handle, array, host)
@@ -325,8 +325,7 @@ class StandIns(Exchange):
             return view, host
         block = self._blocks.get(id(storage))
         if block is None:
-            assert storage.value is not None
-            block = self._blocks[id(storage)] = np.empty(storage.value[0].layout.nbytes, np.uint8)
+            block = self._blocks[id(storage)] = np.empty(layout_of(storage).nbytes, np.uint8)
         layout = handle._layout
         return np.ndarray(layout.shape, layout.dtype, block, layout.offset, layout.strides), block
 

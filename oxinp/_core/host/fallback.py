@@ -152,7 +152,7 @@ def on_hosts(
         if type(value) is kind:
             host = (value._held or value._storage).host
             view = value._view
-            if host is None or not (view is None or view[1]):
+            if host is None or (type(view) is tuple and not view[1]):
                 return NOT_DONE
             seen = value._seen if value._host is host else host_view(value)
             size = seen.nbytes
@@ -171,7 +171,7 @@ def on_hosts(
                 if type(part) is not kind or (host := (part._held or part._storage).host) is None:
                     return NOT_DONE
                 view = part._view
-                if not (view is None or view[1]):
+                if type(view) is tuple and not view[1]:
                     return NOT_DONE
                 seen = part._seen if part._host is host else host_view(part)
                 nbytes += seen.nbytes
@@ -211,7 +211,7 @@ def on_host(call_numpy: Callable[[Any], Any], array: Any) -> Any:
     storage = array._held or array._storage
     host = storage.host
     view = array._view
-    if host is None or not (view is None or view[1]):
+    if host is None or (type(view) is tuple and not view[1]):
         return NOT_DONE
     seen = array._seen if array._host is host else host_view(array)
     if seen.nbytes >= config.offload_threshold:

@@ -32,28 +32,35 @@ _MAKER_TEXT = """
 def make(general, function, DTYPES):
     def front(shape=MISSING, dtype=None, order="C", *, device=None, like=None):
         kind = type(shape)
+        broadcasts = False
         if kind is int:
             size = shape
         elif kind is tuple:
-            size = 1
-            for extent in shape:
-                if type(extent) is not int or extent < 0:
-                    size = -1
-                    break
-                size *= extent
+            size = -1
+            if len(shape) == 2:
+                m, n = shape
+                if type(m) is int is type(n) and m > 1 < n:
+                    size = m * n
+            if size < 0:
+                size = 1
+                for extent in shape:
+                    if type(extent) is not int or extent < 0:
+                        size = -1
+                        break
+                    size *= extent
+                    broadcasts = broadcasts or extent == 1
         else:
             size = -1
-        is_known = device is None and like is None and order == "C" and not REPORTS
-        if is_known and 0 <= size * 16 < config.offload_threshold:
+        if 0 <= size * 16 < config.offload_threshold and device is None is like and order == "C" and not REPORTS:
             if dtype is None:
                 result = function(shape)
-                if size < SMALL:
+                if size < SMALL and not broadcasts:
                     return few_elements(result)
                 return wrapped(result)
             kind = type(dtype)
             if (kind is type or kind is str) and dtype in DTYPES:
                 result = function(shape, dtype)
-                return wrapped(result)
+                return array_of(result, FEW if size < SMALL and not broadcasts else None)
         said = {"dtype": dtype, "order": order, "device": device, "like": like}
         said = {name: value for name, value in said.items() if value is not (None if name != "order" else "C")}
         return general(*(() if shape is MISSING else (shape,)), **said)
@@ -62,14 +69,11 @@ def make(general, function, DTYPES):
 _maker = compiled("functions that make small arrays", _MAKER_TEXT)
 
 
-def _array(value: Any) -> Any:
-    """Return the array of a list of numbers, or of lists of them."""
-    if type(value) is not list or len(value) > _MAX_LISTED:
-        return NotImplemented
-    if not _NUMBERS.issuperset(map(type, value)):
-        for row in value:
-            if type(row) is not list or len(row) > _MAX_LISTED or not _NUMBERS.issuperset(map(type, row)):
-                return NotImplemented
+def _of_rows(value: list[Any]) -> Any:
+    """Return the array of a list of lists of numbers."""
+    for row in value:
+        if type(row) is not list or len(row) > _MAX_LISTED or not _NUMBERS.issuperset(map(type, row)):
+            return NotImplemented
     made = _numpys_array(value)
     return made if made.nbytes < config.offload_threshold and not made.dtype.hasobject else NotImplemented
 
@@ -122,7 +126,6 @@ def make(general, function):
     return front
 """
 _VALUES: dict[Any, tuple[Callable[..., Any], str]] = {
-    np.array: (_array, "len(args) != 1"),
     np.arange: (
         np.arange,
         "len(args) != 1 or type(args[0]) is not int or args[0] * 16 >= config.offload_threshold",
@@ -130,12 +133,33 @@ _VALUES: dict[Any, tuple[Callable[..., Any], str]] = {
     np.full: (_full, "len(args) != 2"),
     np.linspace: (_linspace, "len(args) != 3"),
 }
+_LISTS_TEXT = """
+def make(general, function, of_rows, are_numbers, MAX_LISTED):
+    def front(value=MISSING, /, *args, **kwargs):
+        if not args and not kwargs and type(value) is list and 0 < len(value) <= MAX_LISTED and not REPORTS:
+            if are_numbers(map(type, value)):
+                if len(value) * 16 < config.offload_threshold:
+                    result = function(value)
+                    if result.dtype is FLOAT64 or not result.dtype.hasobject:
+                        return array_of(result, FEW if len(value) < SMALL else None)
+            else:
+                result = of_rows(value)
+                if result is not NotImplemented:
+                    return wrapped(result)
+        made = general(*args, **kwargs) if value is MISSING else general(value, *args, **kwargs)
+        if type(made) is ndarray and made._host is not None:
+            x = made._host
+            mark(made, x)
+        return made
+    return front
+"""
+_of_lists = compiled("numpy.array", _LISTS_TEXT)
 _ITSELF_TEXT = """
 def make(general):
-    def front(*args, **kwargs):
-        if len(args) == 1 and not kwargs and type(args[0]) is ndarray:
-            return args[0]
-        return general(*args, **kwargs)
+    def front(a=MISSING, /, *args, **kwargs):
+        if type(a) is ndarray and not args and not kwargs:
+            return a
+        return general(a, *args, **kwargs) if a is not MISSING else general(**kwargs)
     return front
 """
 _itself = compiled("numpy.asarray", _ITSELF_TEXT)
@@ -157,6 +181,8 @@ def making_function(general: Callable[..., Any], theirs: Any) -> Callable[..., A
     elif theirs in _VALUES:
         function, is_other = _VALUES[theirs]
         made = compiled(theirs.__name__, _VALUES_TEXT.format(is_other=is_other))(general, function)
+    elif theirs is np.array:
+        made = _of_lists(general, theirs, _of_rows, _NUMBERS.issuperset, _MAX_LISTED)
     elif theirs is np.asarray:
         made = _itself(general)
     return made

@@ -12,23 +12,17 @@ from weakref import WeakValueDictionary, ref
 
 import numpy as np
 
-from oxinp._core.lazy import schedule, writing
+from oxinp._core.lazy import explain, schedule, writing
+from oxinp._core.lazy.balance import balance
 from oxinp._core.lazy.building import attempt, claim
 from oxinp._core.lazy.expr import leaf
-from oxinp._core.lazy.handle import (
-    Handle,
-    device_value,
-    fetch_storage,
-    host_bytes,
-    host_layout,
-    host_view,
-    is_dense,
-    seen_at,
-)
+from oxinp._core.lazy.handle import Handle, base_of, device_value, fetch_storage, host_view, is_writeable
+from oxinp._core.lazy.parted import parted
 from oxinp._core.lazy.placement import device, device_of
 from oxinp._core.lazy.results import types
 from oxinp._core.lazy.views import NumpyArray
 from oxinp._core.memory.dtypes import DEVICE_TYPES
+from oxinp._core.memory.host_side import host_bytes, host_layout, is_dense, seen_at
 from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.storage import (
     SHARED,
@@ -44,7 +38,7 @@ from oxinp._core.memory.storage import (
     pinned,
 )
 from oxinp._runtime import here, hooks
-from oxinp._runtime.memory import Pages
+from oxinp._runtime.memory import Buffer, Pages
 
 _new = object.__new__
 _BYTE = np.dtype("V1")
@@ -56,7 +50,8 @@ _shared: WeakValueDictionary[int, Storage] = WeakValueDictionary()
 
 def _own_no_more(handle: Handle) -> None:
     """Let the array that owns a storage write to it in place from now on, as its views do."""
-    owner = handle if handle._view is None or not isinstance(handle._view[0], Handle) else handle._view[0]
+    base = base_of(handle)
+    owner = base if isinstance(base, Handle) else handle
     if owner._view is None:
         owner._view = (None, True)
 
@@ -77,8 +72,9 @@ def lend(handle: Handle, *, forever: bool = False) -> NumpyArray:
     """Return a NumPy array over the very elements of an array of ours, which others may keep and write to.
 
     The storage is pinned to the host until that array and all its views are gone; what the device holds is then
-    outdated where the array lies, and nowhere else. Of an array whose elements others hold on the device it is a
-    read-only copy.
+    outdated where the array lies, and nowhere else. Of a small part of what is only on the device no more than that is
+    fetched, until somebody asks for the rest. Of an array whose elements others hold on the device it is a read-only
+    copy.
 
     Parameters
     ----------
@@ -103,6 +99,10 @@ def _lend(handle: Handle, forever: bool) -> NumpyArray:
         lent = host_view(handle)
         lent.flags.writeable = False
         return lent
+    if storage.host is None and not forever and not here.are_several:
+        part = _lend_part(handle, storage)
+        if part is not None:
+            return part
     while True:
         host = fetch_storage(storage)
         if host.dtype.hasobject:  # never anywhere else
@@ -127,7 +127,37 @@ def _lend(handle: Handle, forever: bool) -> NumpyArray:
             lent = seen_at(host_bytes(host).data, handle._layout)
             pin.holders = [*[holder for holder in pin.holders if holder() is not None], ref(lent)]
             break
-    if handle._view is not None and not handle._view[1]:
+    if not is_writeable(handle):
+        lent.flags.writeable = False
+    return lent
+
+
+def _lend_part(handle: Handle, storage: Storage) -> NumpyArray | None:
+    """Do what `_lend` does for a small part of what is only on the device; None where it is none."""
+    low, high = handle._layout.byte_bounds
+    pin = parted(storage)
+    if pin is None:
+        value = schedule.materialise(storage)
+        (buffer,), layout = value[1], value[0].layout
+        if not 0 < 2 * (high - low) <= layout.nbytes or type(buffer) is not Buffer:
+            return None
+        writing.flush_readers(value)  # they read what is not written to any more
+        memory = np.empty(layout.nbytes, np.uint8)
+        if explain.REPORTS:
+            explain.note("copy", f"{high - low} B to the host", "others hold these elements")
+        device_of(buffer).download(memory[low:high], buffer.ptr + low)
+        balance.fetched(high - low)
+        with SIDES:
+            storage.stale = Stale(buffer, low, high)
+            storage.value = None
+            pin = pinned(storage)
+            pin.part = np.ndarray(layout.shape, layout.dtype, memory, 0, layout.strides)
+    elif low < pin.low or high > pin.high:
+        return None
+    part: Any = pin.part
+    lent = seen_at(host_bytes(part).data, handle._layout)
+    pin.holders = [*[holder for holder in pin.holders if holder() is not None], ref(lent)]
+    if not is_writeable(handle):
         lent.flags.writeable = False
     return lent
 

@@ -181,18 +181,8 @@ SPELLINGS: dict[Any, Spelling] = {
 
 _TEXT = """
 def make(general, function, alone, most, least, has_axis):
-    def front(*args, **kwargs):
-        if least == 1 == len(args) and not kwargs:
-            (value,) = args
-            if type(value) is ndarray:
-                x = seen(value) else return general(*args)
-                nbytes = x.nbytes
-                if not (0 < nbytes < config.offload_threshold or (nbytes and balance.takes(nbytes))) or REPORTS:
-                    return general(*args)
-                result = {of_one} else return general(*args)
-                if result is NotImplemented:
-                    return general(*args)
-                return wrapped(result)
+    def front({parameters}):
+        {first}
         if kwargs:
             kind = type(kwargs.get("axis"))
             if not (has_axis and len(kwargs) == 1 == len(args) and (kind is int or kind is tuple)):
@@ -230,30 +220,47 @@ def make(general, function, alone, most, least, has_axis):
         return wrapped(result)
     return front
 """
+_FIRST_TEXT = """\
+if type(value) is ndarray and not args and not kwargs:
+            x = seen(value) else return general(value)
+            nbytes = x.nbytes
+            if not (0 < nbytes < config.offload_threshold or (nbytes and balance.takes(nbytes))) or REPORTS:
+                return general(value)
+            result = {of_one} else return general(value)
+            if result is NotImplemented:
+                return general(value)
+            return wrapped(result)
+        if value is not MISSING:
+            args = value, *args
+"""
 _OF_ONE = {"one": "heard(function, x)", "one in C": "called(alone, x)", "one along no axis": "called(alone, x, None)"}
+_TEXTS = {
+    "several": _TEXT.format(parameters="*args, **kwargs", first=""),
+    **{
+        number: _TEXT.format(parameters="value=MISSING, /, *args, **kwargs", first=_FIRST_TEXT.format(of_one=call))
+        for number, call in _OF_ONE.items()
+    },
+}
 _FRONTS = {
-    (may_warn, number): compiled(f"functions of small arrays, {number}", _TEXT.format(of_one=call), may_warn=may_warn)
+    (may_warn, number): compiled(f"functions of small arrays, {number}", text, may_warn=may_warn)
     for may_warn in (False, True)
-    for number, call in _OF_ONE.items()
+    for number, text in _TEXTS.items()
 }
 # What most calls of some look like: two arrays in a list or tuple, or three arrays.
 _PAIR_TEXT = """
 def make(general, function):
-    def front(*args, **kwargs):
-        if len(args) != 1 or kwargs or REPORTS:
-            return general(*args, **kwargs)
-        (arrays,) = args
+    def front(arrays=MISSING, /, *args, **kwargs):
         kind = type(arrays)
-        if not (kind is tuple or kind is list) or len(arrays) != 2:
-            return general(*args)
+        if args or kwargs or REPORTS or not (kind is tuple or kind is list) or len(arrays) != 2:
+            return general(*args, **kwargs) if arrays is MISSING else general(arrays, *args, **kwargs)
         a, b = arrays
         if type(a) is not ndarray or type(b) is not ndarray:
-            return general(*args)
-        x = seen(a) else return general(*args)
-        y = seen(b) else return general(*args)
+            return general(arrays)
+        x = seen(a) else return general(arrays)
+        y = seen(b) else return general(arrays)
         if not 0 < x.nbytes + y.nbytes < config.offload_threshold:
-            return general(*args)
-        result = called(function, (x, y)) else return general(*args)
+            return general(arrays)
+        result = called(function, (x, y)) else return general(arrays)
         return wrapped(result)
     return front
 """
@@ -285,7 +292,9 @@ def make(general, function):
             return general(*args)
         x = seen(a) else return general(*args)
         y = seen(b) else return general(*args)
-        if x.ndim != 1 or y.ndim != 1 or not 0 < x.nbytes + y.nbytes < config.offload_threshold:
+        if x.ndim != 1 or y.ndim != 1:
+            return general(*args)
+        if not (a._known is FEW is b._known) and not 0 < x.nbytes + y.nbytes < config.offload_threshold:
             return general(*args)
         result = called(function, x, y) else return general(*args)
         return wrapped(result)
@@ -313,6 +322,7 @@ def with_spelling(general: Callable[..., Any], theirs: Any) -> Callable[..., Any
     made: Callable[..., Any] = general
     if spelling is not None:
         number = "one" if spelling.alone is None else "one along no axis" if spelling.has_axis else "one in C"
+        number = "several" if spelling.least > 1 else number
         make = _FRONTS[spelling.may_warn, number]
         made = make(general, spelling.function, spelling.alone, spelling.most, spelling.least, spelling.has_axis)
         if theirs in _COMMON:

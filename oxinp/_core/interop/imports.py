@@ -15,7 +15,8 @@ from oxinp._core.host.sharing import adopt_device, adopt_host, lend, share
 from oxinp._core.interop import dlpack
 from oxinp._core.lazy import placement
 from oxinp._core.lazy.expr import Unsupported
-from oxinp._core.lazy.handle import Handle, fetch
+from oxinp._core.lazy.handle import Handle, fetch, is_writeable
+from oxinp._core.lazy.parted import parted
 from oxinp._core.lazy.results import types, wrap_host
 from oxinp._core.lazy.views import view_at
 from oxinp._core.manipulation.copy import copy as copy_array
@@ -37,7 +38,7 @@ def _lies_on_device(array: Handle) -> bool:
     backend = _runtime.current()
     if backend is None or backend.dlpack_device is None or is_pinned(storage):
         return False
-    if storage.value is not None:
+    if storage.value is not None or parted(storage) is not None:
         return True
     host = storage.host
     return host is not None and host.dtype in DEVICE_TYPES and placement.starts_on_device(host.nbytes)
@@ -134,7 +135,7 @@ def _export_on_device(array: Any, backend: Any, stream: Any, max_version: Any, *
     layout = array._layout
     is_versioned = max_version is not None and tuple(max_version) >= (1, 0)
     flags = dlpack.IS_COPIED if is_copy else 0
-    if array._view is not None and not array._view[1]:
+    if not is_writeable(array):
         if not is_versioned:
             raise BufferError("DLPack before version 1.0 has no read-only arrays, which this one is")
         flags |= dlpack.READ_ONLY
@@ -191,7 +192,7 @@ def cuda_array_interface(array: Any) -> dict[str, Any]:
         "shape": layout.shape,
         "typestr": layout.dtype.str,
         "descr": layout.dtype.descr,
-        "data": (buffer.ptr + layout.offset if layout.size else 0, array._view is not None and not array._view[1]),
+        "data": (buffer.ptr + layout.offset if layout.size else 0, not is_writeable(array)),
         "strides": None if layout.is_contiguous else layout.strides,
         "stream": backend.stream or _LEGACY_STREAM,
         "version": 3,

@@ -21,7 +21,7 @@ from oxinp._config import config
 from oxinp._core.lazy import explain
 from oxinp._core.lazy.building import attempt, claim_device
 from oxinp._core.lazy.calls import Pending, is_waiting
-from oxinp._core.memory.storage import SHARED, SIDES, Storage, make_storage
+from oxinp._core.memory.storage import SHARED, SIDES, Pin, Storage, make_storage
 from oxinp._runtime import hooks
 from oxinp._runtime.counters import stats
 from oxinp._runtime.memory import FOOTPRINTS
@@ -126,6 +126,8 @@ def _drop_outdated(storage: Storage, backend: Backend) -> int:
     with SIDES:
         stale = storage.stale
         if stale is None or stale.buffer is None or stale.is_uploading or stale.buffer.backend is not backend:
+            return 0
+        if isinstance(stale, Pin) and stale.part is not None:  # it is the only copy of the rest
             return 0
         nbytes: int = stale.buffer._block.nbytes
         if stale.is_pin:

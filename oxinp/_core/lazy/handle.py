@@ -1,14 +1,15 @@
 """Handle: what `ndarray` and `DeviceScalar` have in common, and moving what they hold between the sides.
 
-A handle is a layout and a storage. Its `_view` is None for an array that owns its whole storage and may be written to,
-else (base, writeable), or (base, True, key) for the part of a whole array at a key. Its `_seen` is the NumPy view of
-the storage's host side, valid as long as that is `_host`; both are None where nobody has asked for it. Python objects
-are never anywhere else: the view of them stays valid, and `_host` is None, so that hot paths find by one comparison
-with the storage's host side what has neither moved nor objects. What is made on the host has no layout and no storage
-until somebody asks for that, which small programs seldom do: until then `_seen` owns the elements, which are no Python
-objects, and nothing but the handle knows of them. Its `_known` may be False, too: nobody has asked for the layout, but
-`inlining` has found out that the elements are few; of users' classes no array has that. Hot paths read the slots
-`_known` and `_held` instead of the properties.
+A handle is a layout and a storage. Its `_view` is None for an array that owns its whole storage and may be written to;
+the base for a view that may be written to of an array of ours, whose `_at` is then its key, if it is the part of a
+whole array at a key, or `NOWHERE`; else (base, writeable). `base_of` and `is_writeable` tell these apart. Its `_seen`
+is the NumPy view of the storage's host side, valid as long as that is `_host`; both are None where nobody has asked for
+it. Python objects are never anywhere else: the view of them stays valid, and `_host` is None, so that hot paths find by
+one comparison with the storage's host side what has neither moved nor objects. What is made on the host has no layout
+and no storage until somebody asks for that, which small programs seldom do: until then `_seen` owns the elements, which
+are no Python objects, and nothing but the handle knows of them. Its `_known` may be False, too: nobody has asked for
+the layout, but `inlining` has found out that the elements are few; of users' classes no array has that. Hot paths read
+the slots `_known` and `_held` instead of the properties.
 """
 
 from __future__ import annotations
@@ -27,8 +28,10 @@ from oxinp._core.lazy.chains import on_device, read
 from oxinp._core.lazy.eviction import storages
 from oxinp._core.lazy.expr import Unsupported, leaf
 from oxinp._core.lazy.fused_views import fused_view
+from oxinp._core.lazy.parted import fetch_rest, parted, rejoined
 from oxinp._core.lazy.placement import device, device_of
 from oxinp._core.memory.dtypes import DEVICE_TYPES, MULTIPLIED_BITS
+from oxinp._core.memory.host_side import host_bytes, host_layout, in_order, seen_at
 from oxinp._core.memory.layout import Layout, address_of
 from oxinp._core.memory.storage import (
     SHARED,
@@ -52,11 +55,12 @@ class Handle:
 
     # Not `__getattr__` for a layout that nobody knows yet: classes that have one take three times longer to find any
     # attribute.
-    __slots__ = ("__weakref__", "_held", "_host", "_known", "_seen", "_view")
+    __slots__ = ("__weakref__", "_at", "_held", "_host", "_known", "_seen", "_view")
 
     _held: Storage | None
     _known: Layout | Literal[False] | None
-    _view: tuple[Any, bool] | tuple[Any, bool, Any] | None
+    _view: Handle | tuple[Any, bool] | None
+    _at: Any
     _host: np.ndarray[Any, Any] | None
     _seen: Any  # an array where there is a host
 
@@ -69,6 +73,22 @@ class Handle:
     def _storage(self) -> Storage:
         """What owns the elements."""
         return self._held or _stored(self)
+
+
+NOWHERE = object()
+"""What views have for a key that are no part of a whole array at one."""
+
+
+def base_of(handle: Handle) -> Any:
+    """Return the array or object whose elements a handle views; None where it owns them."""
+    view = handle._view
+    return view[0] if type(view) is tuple else view
+
+
+def is_writeable(handle: Handle) -> bool:
+    """Whether an array may be written to."""
+    view = handle._view
+    return type(view) is not tuple or view[1]
 
 
 def _stored(handle: Handle) -> Storage:
@@ -95,31 +115,6 @@ def _found(handle: Handle) -> Layout:
     return layout
 
 
-def host_layout(array: np.ndarray[Any, Any]) -> Layout:
-    """Return the layout of a NumPy array that owns its bytes."""
-    if array.flags.c_contiguous:
-        return Layout.of(array.dtype, array.shape)
-    return Layout.at(array.dtype, array.shape, array.strides, 0)
-
-
-def host_bytes(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Return the bytes of a dense array (in C, Fortran or any permuted order) as a flat uint8 view."""
-    return _in_order(array).reshape(-1).view(np.uint8)
-
-
-def _in_order(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Return a dense array with its axes in the order in which its elements lie."""
-    if array.flags.c_contiguous:
-        return array
-    return array.transpose(sorted(range(array.ndim), key=lambda axis: -array.strides[axis]))
-
-
-def is_dense(array: np.ndarray[Any, Any]) -> bool:
-    """Whether the elements fill a block of memory without gaps, in some order of the axes."""
-    order = sorted(range(array.ndim), key=lambda axis: -array.strides[axis])
-    return bool(array.flags.c_contiguous or array.transpose(order).flags.c_contiguous)
-
-
 def device_value(storage: Storage) -> Value:
     """Return the device side of a storage, uploading what is only on the host; of a pinned one it is not kept."""
     value = storage.value
@@ -128,6 +123,11 @@ def device_value(storage: Storage) -> Value:
 
 def _upload(storage: Storage) -> Value:
     """Bring a storage that is only on the host to the device, unless somebody has done so; under its lock."""
+    pin = parted(storage)
+    if pin is not None:
+        if not pin.is_needed():
+            return rejoined(storage, pin)
+        fetch_rest(storage, pin)
     backend = device()
     with SIDES:
         value = storage.value
@@ -246,24 +246,15 @@ def host_and_view(handle: Handle) -> tuple[np.ndarray[Any, Any], np.ndarray[Any,
         view = _references_at(host, layout)
     else:
         view = seen_at(host_bytes(host), layout)
-    if handle._view is not None and not handle._view[1] and layout.dtype.char == "V":
+    if not is_writeable(handle) and layout.dtype.char == "V":
         view.flags.writeable = False  # and so are the records of it
     handle._host, handle._seen = None if is_of_objects else host, view
     return host, view
 
 
-def seen_at(memory: Any, layout: Layout) -> np.ndarray[Any, Any]:
-    """Return the NumPy array that lies in a layout in bytes, an array or another buffer."""
-    if layout.size:
-        return np.ndarray(layout.shape, layout.dtype, memory, layout.offset, layout.strides)
-    # NumPy checks strides and places against the memory even of no elements; where it lies still counts.
-    nowhere = np.ndarray((0,), layout.dtype, memory, min(layout.offset, len(memory)))
-    return np.lib.stride_tricks.as_strided(nowhere, layout.shape, layout.strides)
-
-
 def _references_at(host: np.ndarray[Any, Any], layout: Layout) -> np.ndarray[Any, Any]:
     """Return what lies in a layout in an array of references to Python objects, which are not seen as bytes."""
-    memory = _in_order(host)
+    memory = in_order(host)
     if layout.dtype == host.dtype and layout.is_contiguous and layout.size == host.size:
         return memory.reshape(layout.shape)
     if not layout.size:
@@ -299,6 +290,8 @@ def fetch_storage(storage: Storage) -> np.ndarray[Any, Any]:
 
 
 def _fetch_storage(storage: Storage) -> np.ndarray[Any, Any]:
+    if storage.host is None and (pin := parted(storage)) is not None:
+        fetch_rest(storage, pin)
     if storage.host is None:
         graph, leaves, mask = schedule.materialise(storage)
         if here.are_several:
@@ -327,7 +320,7 @@ def fetch(handle: Handle) -> np.ndarray[Any, Any]:
 
 def _fetch(handle: Handle) -> np.ndarray[Any, Any]:
     storage = handle._storage
-    if storage.host is not None:
+    if storage.host is not None or parted(storage) is not None:
         return host_view(handle).copy()
     value = storage.value
     assert value is not None
@@ -449,7 +442,7 @@ def leave_device() -> None:
 
 
 def _leave(storage: Storage) -> None:
-    if storage.value is not None:
+    if storage.host is None:
         fetch_storage(storage)
     if here.are_several:
         claim(storage)

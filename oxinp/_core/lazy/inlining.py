@@ -8,7 +8,8 @@ A path computes what it is sure of, and leaves everything else to the general wa
 
 Where an array is known to have few elements (fewer than `SMALL`, on the host when that was found out) and nobody has
 asked for its layout yet, its slot `_known` is `FEW`, as false as None: whoever asks for the layout finds it as ever,
-and these paths need not ask NumPy for sizes again.
+and these paths need not ask NumPy for sizes again. Matrices that broadcast, with an axis of length 1, are not marked:
+what two arrays make of each other has more elements than either only where one of them is such a matrix.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ from oxinp._core.lazy.balance import RECORDED, balance, is_sampled
 from oxinp._core.lazy.code_cache import CodeCache
 from oxinp._core.lazy.explain import REPORTS
 from oxinp._core.lazy.expr import Unsupported
-from oxinp._core.lazy.handle import begin_writing, end_writing, host_and_view, host_view
+from oxinp._core.lazy.handle import NOWHERE, begin_writing, end_writing, host_and_view, host_view
+from oxinp._core.lazy.results import types
 from oxinp._core.memory.storage import SHARED, WRITING, Storage
 
 MACROS = {
@@ -89,9 +91,15 @@ return made
 if \1 is not FEW:
     if \3.size * \4 >= config.offload_threshold and not takes(\3, \4):
         \5
-    if \3.size < SMALL:
-        \2._known = \1 = \1 or FEW
-    \1 = \1 if \1 is FEW else None
+    if \1 is None and \3.size < SMALL and (\3.ndim < 2 or 1 not in \3.shape):
+        \2._known = \1 = FEW
+    else:
+        \1 = None
+""",
+    # What marks one of ours whose elements are few, by its view on the host.
+    r"mark\((\w+), (\w+)\)": r"""
+if \1._known is None and \2.size < SMALL and (\2.ndim < 2 or 1 not in \2.shape):
+    \1._known = FEW
 """,
     # The same where those that are few may not be small.
     r"(\w+) = weighed\((\w+), (\w+)\) by (.+) else (.+)": r"""
@@ -99,18 +107,8 @@ if \3.size * \4 >= config.offload_threshold and not takes(\3, \4):
     \5
 \1 = FEW if \2._known is FEW else None
 """,
-    # Ours of a view of what one of ours, no user's class, sees on the host; `storage` is its own.
-    r"return part\((\w+)\) of (\w+)": r"""
-view = next(bare)
-view._held = storage
-view._known = FEW if \2._known is FEW else None
-view._host = host
-view._seen = \1
-whole = \2._view
-view._view = (\2, True) if whole is None else (whole[0] if type(whole[0]) is ndarray else \2, whole[1])
-return view
-""",
-    # The same of the part at a key, by which the statement is known that assigns it to where it came from.
+    # Ours of what one of ours, no user's class, sees on the host at a key; `storage` is its own. By the key we know the
+    # statement that assigns the part to where it came from.
     r"return part\((\w+)\) of (\w+) at (\w+), known (.+)": r"""
 view = next(bare)
 view._held = storage
@@ -118,23 +116,34 @@ view._known = \4
 view._host = host
 view._seen = \1
 whole = \2._view
-view._view = (\2, True, \3) if whole is None else (whole[0] if type(whole[0]) is ndarray else \2, whole[1])
+if whole is None:
+    view._view = \2
+    view._at = \3
+elif type(whole) is ndarray:
+    view._view = whole
+    view._at = NOWHERE
+else:
+    view._view = (whole[0] if type(whole[0]) is ndarray else \2, whole[1])
 return view
 """,
-    # What is done where a tuple has a part that is no basic index.
-    r"unless basic\((\w+)\): (.+)": r"""
+    # What is done where a tuple has a part that is no basic index, and what where it has one but for ints and slices.
+    r"unless basic\((\w+)\): (.+); unless usual: (.+)": r"""
 if len(\1) == 2:
     i, j = \1
     i = type(i)
     j = type(j)
-    if (i is not int and i is not slice and i not in BASIC) or (j is not int and j is not slice and j not in BASIC):
-        \2
+    if (i is not int and i is not slice) or (j is not int and j is not slice):
+        if i not in BASIC or j not in BASIC:
+            \2
+        \3
 else:
     for part in \1:
         i = type(part)
-        if i is not int and i is not slice and i not in BASIC:
-            \2
-            break
+        if i is not int and i is not slice:
+            if i not in BASIC:
+                \2
+                break
+            \3
 """,
     # A number as NumPy's array of one element, which takes half the time, where that means the same.
     r"(\w+) = constant\((\w+), (\w+)\)": r"""
@@ -275,7 +284,8 @@ def enter(**names: Any) -> None:
 def enter_class(kind: type) -> None:
     """Let results be of a class, that of arrays; called once."""
     # Which makes no tuple of arguments for each, as a call of `object.__new__` does.
-    enter(ndarray=kind, bare=starmap(object.__new__, repeat((kind,))))
+    types.ndarray, types.bare = kind, starmap(object.__new__, repeat((kind,)))
+    enter(ndarray=kind, bare=types.bare)
 
 
 def _place(threshold: float) -> None:
@@ -321,7 +331,7 @@ def _patterns(macros: dict[str, str]) -> list[tuple[re.Pattern[str], list[str]]]
 
 _PATTERNS = [_patterns(calls | MACROS) for calls in (CALLS, WARNING_CALLS)]
 _IS_MACRO = re.compile(
-    r"(stored|seen|wrapped|array_of|few_elements|few|weighed|part|basic|constant|called|heard)\(|write '"
+    r"(stored|seen|wrapped|array_of|few_elements|few|mark|weighed|part|basic|constant|called|heard)\(|write '"
 ).search  # most lines are none
 
 
@@ -387,6 +397,7 @@ _place(config.offload_threshold)
 __all__ = [
     "HEAVY",
     "MISSING",
+    "NOWHERE",
     "NUMBERS",
     "REFUSED",
     "REPORTS",

@@ -21,6 +21,7 @@ class _Types:
     """Classes that results are wrapped in, and functions they fall back on: of the layers above, which enter them."""
 
     ndarray: Any = None
+    bare: Any = None  # an iterator of new ones without attributes, faster than `object.__new__`, which takes arguments
     scalar: Any = None  # the class of device scalars,
     scalar_type: Any = None  # its own class,
     scalars: Any = None  # and the classes below it that scalars are made in, by NumPy's
@@ -50,7 +51,7 @@ def wrap_host(result: Any) -> Any:
     """Return what NumPy gave as ours: an array that nobody else holds becomes the host side of a new one."""
     if type(result) is not _NumpyArray:
         return result
-    array = _new(types.ndarray)
+    array = next(types.bare)
     array._known = array._view = array._held = None
     array._host = array._seen = result
     if result.dtype is _OBJECT:
@@ -71,7 +72,7 @@ def wrap_pending(value: Value, *, as_array: bool = False) -> Any:
     if value[2] & SHARED:  # others may change what it reads at any time
         schedule.materialise(storage)
     layout = value[0].layout
-    array = _new(types.ndarray if as_array or layout.ndim else types.scalars[layout.dtype.type])
+    array = next(types.bare) if as_array or layout.ndim else _new(types.scalars[layout.dtype.type])
     array._known = layout
     array._held = storage
     array._view = None
@@ -89,7 +90,7 @@ def wrap_result(value: Value, *, as_array: bool = False) -> Any:
     if type(entry) is Pending:
         entry.owner = ref(storage)
     layout = value[0].layout
-    array = _new(types.ndarray if as_array or layout.ndim else types.scalars[layout.dtype.type])
+    array = next(types.bare) if as_array or layout.ndim else _new(types.scalars[layout.dtype.type])
     array._known = layout
     array._held = storage
     array._view = None

@@ -22,27 +22,40 @@ def make(general):
             return general({arguments})
         seen = self._seen if self._host is host else host_view(self)
         found = {found}
-        owner = found.base
-        if owner is not host and (owner is None or owner is not host.base):  # it is a copy
-            return general({arguments})
+        {unless_view}
         if storage.has_objects:
             host = None
-        return part(found) of self
+        return part(found) of self at NOWHERE, known {known}
     return front
 """
 
 
+_UNLESS_VIEW_TEXT = """\
+owner = found.base
+        if owner is not host and (owner is None or owner is not host.base):  # it is a copy
+            return general({arguments})
+"""
+
+
 class _View(NamedTuple):
-    """How a view is asked for: parameters, what is left to the general way, with which arguments, and the view."""
+    """How a view is asked for: parameters, what is left to the general way, with which arguments, and the view.
+
+    `known` is what is known of it, where the array's elements may be known to be few; `is_view` says that it never is
+    a copy.
+    """
 
     parameters: str
     is_other: str
     arguments: str
     found: str
+    known: str = "FEW if self._known is FEW else None"
+    is_view: bool = False
 
     def front(self, name: str, general: Callable[..., Any]) -> Callable[..., Any]:
         """Return what makes the view, or leaves it to the general way."""
-        made: Callable[..., Any] = compiled(name, _VIEW_TEXT.format(**self._asdict()))(general)
+        unless_view = "" if self.is_view else _UNLESS_VIEW_TEXT.format(arguments=self.arguments)
+        text = _VIEW_TEXT.format(**self._asdict(), unless_view=unless_view)
+        made: Callable[..., Any] = compiled(name, text)(general)
         return made
 
 
@@ -52,10 +65,11 @@ _METHODS: dict[str, _View] = {
         "order != 'C' or copy is not None or not shape",
         "self, *shape, order=order, copy=copy",
         "seen.reshape(shape[0] if len(shape) == 1 else shape)",
+        "None",
     ),
     "ravel": _View("self, order='C'", "order != 'C'", "self, order", "seen.ravel()"),
-    "transpose": _View("self, *axes", "axes", "self, *axes", "seen.T"),
-    "T": _View("self", "False", "self", "seen.T"),
+    "transpose": _View("self, *axes", "axes", "self, *axes", "seen.T", is_view=True),
+    "T": _View("self", "False", "self", "seen.T", is_view=True),
 }
 _FUNCTIONS: dict[Any, _View] = {
     np.flip: _View(
@@ -69,6 +83,7 @@ _FUNCTIONS: dict[Any, _View] = {
         "kwargs or len(args) != 1",
         "*((self, *args) if self is not None else ()), **kwargs",
         "seen.reshape(args[0])",
+        "None",
     ),
     np.ravel: _View(
         "self=None, *args, **kwargs",
@@ -81,6 +96,7 @@ _FUNCTIONS: dict[Any, _View] = {
         "kwargs or args",
         "*((self, *args) if self is not None else ()), **kwargs",
         "seen.T",
+        is_view=True,
     ),
 }
 
@@ -120,18 +136,22 @@ def make(general, method):
 """
 _CAST_TEXT = """
 def make(general, method, DTYPES):
-    def astype(self, *args, **kwargs):
-        if kwargs or len(args) != 1:
-            return general(self, *args, **kwargs)
-        (dtype,) = args
+    def astype(self, dtype=MISSING, *args, **kwargs):
         kind = type(dtype)
-        if not (kind is type or kind is str) or dtype not in DTYPES:
-            return general(self, dtype)
+        if kwargs or args or not (kind is type or kind is str) or dtype not in DTYPES:
+            if dtype is not MISSING:
+                args = dtype, *args
+            return general(self, *args, **kwargs)
         x = seen(self) else return general(self, dtype)
-        if x.size * 16 >= config.offload_threshold or x.dtype.kind == "c":
+        known = self._known
+        if known is not FEW:
+            if x.size * 16 >= config.offload_threshold:
+                return general(self, dtype)
+            known = None
+        if x.dtype.kind == "c":
             return general(self, dtype)
         result = called(method, x, dtype) else return general(self, dtype)
-        return wrapped(result)
+        return array_of(result, known)
     return astype
 """
 

@@ -12,7 +12,15 @@ from oxinp._core.lazy import placement, schedule, writing
 from oxinp._core.lazy.building import attempt, claim
 from oxinp._core.lazy.calls import Pending
 from oxinp._core.lazy.expr import Operation, Unsupported
-from oxinp._core.lazy.handle import Handle, begin_writing, compute_into, device_value, end_writing, host_view
+from oxinp._core.lazy.handle import (
+    Handle,
+    begin_writing,
+    compute_into,
+    device_value,
+    end_writing,
+    host_view,
+    is_writeable,
+)
 from oxinp._core.lazy.record import COPY, cost_of, express, is_hosted, settled
 from oxinp._core.lazy.results import wrap_result
 from oxinp._core.memory.broadcast import broadcast_shapes
@@ -160,7 +168,7 @@ def _computed(out: Any, value: Value) -> np.ndarray[Any, Any] | None:
 
 
 def check_writeable(out: Any) -> None:
-    if out._view is not None and not out._view[1]:
+    if not is_writeable(out):
         msg = "output array is read-only"
         raise ValueError(msg)
 
@@ -168,12 +176,7 @@ def check_writeable(out: Any) -> None:
 def is_host_only(out: Any) -> bool:
     """Whether an array may be written to, and no device side or pin of its storage has to know."""
     storage = out._storage
-    return (
-        storage.host is not None
-        and storage.value is None
-        and storage.stale is None
-        and (out._view is None or out._view[1])
-    )
+    return storage.host is not None and storage.value is None and storage.stale is None and is_writeable(out)
 
 
 def check_cast(ufunc: np.ufunc, operands: tuple[Any, ...], out: Any) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from oxinp._core.lazy.handle import Handle, host_and_view, host_view
+from oxinp._core.lazy.handle import NOWHERE, Handle, base_of, host_and_view, host_view, is_writeable
 from oxinp._core.lazy.results import types
 from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.view_functions import VIEWS, ViewRow, fastest, view_layout
@@ -20,10 +20,11 @@ def view_at(base: Handle, layout: Layout, cache: tuple[Any, Any] = (None, None),
     """Return the view of `base` whose elements lie in `layout`."""
     seen = base._view
     kind = types.ndarray
-    if type(base) is kind and (seen is None or type(seen[0]) is kind):  # `_begin`, spelled out
-        view: Any = _new(kind)
+    if type(base) is kind and writeable and (seen is None or type(seen) is kind):  # `_begin`, spelled out
+        view: Any = next(types.bare)
         view._held = base._held or base._storage
-        view._view = (base, writeable) if seen is None else (seen[0], writeable and seen[1])
+        view._view = base if seen is None else seen
+        view._at = NOWHERE
         view._known = layout
         view._host, view._seen = cache
         return view
@@ -35,13 +36,11 @@ def view_at(base: Handle, layout: Layout, cache: tuple[Any, Any] = (None, None),
 
 def _begin(base: Handle, writeable: bool) -> Any:
     """Return a view of `base`, of its class, that lies nowhere yet."""
-    seen = base._view
     view = _new(types.ndarray if type(type(base)) is types.scalar_type else type(base))
     view._held = base._held or base._storage
-    if seen is None:
-        view._view = (base, writeable)
-    else:  # a view of a view is one of the array itself, unless that is of another class or lies in others' memory
-        view._view = (seen[0] if type(seen[0]) is type(base) else base, writeable and seen[1])
+    # A view of a view is one of the array itself, unless that is of another class or lies in others' memory.
+    whole = base_of(base)
+    view._view = (whole if type(whole) is type(base) else base, writeable and is_writeable(base))
     return view
 
 
@@ -91,10 +90,11 @@ def host_part(base: Handle, host: NumpyArray, part: NumpyArray, *, writeable: bo
     seen = base._view
     kind = types.ndarray
     view: Any
-    if type(base) is kind and (seen is None or type(seen[0]) is kind):  # `_begin`, spelled out
-        view = _new(kind)
+    if type(base) is kind and writeable and (seen is None or type(seen) is kind):  # `_begin`, spelled out
+        view = next(types.bare)
         view._held = base._held or base._storage
-        view._view = (base, writeable) if seen is None else (seen[0], writeable and seen[1])
+        view._view = base if seen is None else seen
+        view._at = NOWHERE
     else:
         view = _begin(base, writeable)
     view._known = None

@@ -11,6 +11,8 @@ device     (leaf, (Buffer,), mask)  None      on the device only
 mirrored   (leaf, (Buffer,), mask)  array     both sides are valid
 pending    (Graph, leaves, mask)    None      the graph applied to its leaves will fill one Buffer
 pinned     None                     array     others hold the host side, or NumPy writes to it: ``stale`` is a `Pin`
+parted     None                     None      others hold a part of a host side, and nobody has asked for the rest: the
+                                              `Pin` has the array, ``part``, and the copy, outdated where that is valid
 shared     (leaf, (Buffer,), mask)  None      others hold the Buffer: the mask has the bit `SHARED`
 =========  =======================  ========  ===================================================
 
@@ -129,9 +131,11 @@ class Pin(Stale):
         Others hold an address, or the memory was theirs from the start.
     num_writers : int
         Calls of NumPy that write to the host side; it is pinned until the last of them has ended.
+    part : numpy.ndarray or None
+        What will be the host side of a storage that has none: valid from ``low`` to ``high``, where others hold it.
     """
 
-    __slots__ = ("holders", "is_forever", "num_writers")
+    __slots__ = ("holders", "is_forever", "num_writers", "part")
 
     is_pin = True
 
@@ -140,6 +144,7 @@ class Pin(Stale):
         self.holders: list[ref[Any]] = []
         self.is_forever = False
         self.num_writers = 0
+        self.part: np.ndarray[Any, Any] | None = None
 
     def is_needed(self) -> bool:
         """Whether anybody still holds the host side or writes to it."""
@@ -198,7 +203,7 @@ def is_pinned(storage: Storage) -> bool:
 def drop_pin(storage: Storage) -> None:
     """Let a pin go that nobody needs any more; under `SIDES`."""
     pin = storage.stale
-    if isinstance(pin, Pin) and not pin.is_needed():
+    if isinstance(pin, Pin) and pin.part is None and not pin.is_needed():
         stale = None
         if pin.buffer is not None and not pin.is_worn():
             stale = Stale(pin.buffer, 0, 0)

@@ -19,12 +19,13 @@ from oxinp._core.lazy import placement
 from oxinp._core.lazy.array_protocol import REFUSAL, given_by, numpys
 from oxinp._core.lazy.chains import on_device
 from oxinp._core.lazy.expr import Graph, Node, Unsupported
-from oxinp._core.lazy.handle import Handle, fetch, host_bytes, host_layout, is_dense
+from oxinp._core.lazy.handle import Handle, fetch
 from oxinp._core.lazy.record import COPY, express
 from oxinp._core.lazy.results import is_device_scalar, types, wrap, wrap_host, wrap_pending
 from oxinp._core.lazy.views import view
 from oxinp._core.manipulation.copy import astype, copy, has_order, order_of
 from oxinp._core.memory.dtypes import DEVICE_TYPES, FLOAT16, FLOAT32, is_dtype_class
+from oxinp._core.memory.host_side import host_bytes, host_layout, is_dense
 from oxinp._core.memory.layout import Layout
 from oxinp._terminal import Progress
 

@@ -76,7 +76,7 @@ class gufunc(ufunc):  # noqa: N801 - as `ufunc`
     __slots__ = ("_cost", "_loops", "_of_hosts", "_product", "_widened")
 
     def __init__(self, row: GufuncRow) -> None:
-        self._row = UfuncRow(row.numpy, {})
+        self._stand_for(UfuncRow(row.numpy, {}))
         self._product = row.compute
         self._cost = row.cost
         self._of_hosts = attributed(row.numpy, 2)
@@ -287,16 +287,20 @@ def make(general, function, bound, is_host, weight):
             return general(a, b)
         x = seen(a) else return general(a, b)
         y = seen(b) else return general(a, b)
-        m = x.size
-        n = y.size
+        known = None
         if x.ndim == 1 or y.ndim == 1:  # elements are used once: their bytes are what it takes
-            cost = (m if m > n else n) * (8 if x.itemsize <= 8 >= y.itemsize else 16)
-            if cost >= config.offload_threshold and not is_host(cost, weight):
-                return general(a, b)
-        elif not 0 < m * n * 16 < config.offload_threshold and not is_host(bound(x, y), weight):
+            if a._known is FEW is b._known:
+                known = FEW
+            else:
+                m = x.size
+                n = y.size
+                cost = (m if m > n else n) * (8 if x.itemsize <= 8 >= y.itemsize else 16)
+                if cost >= config.offload_threshold and not is_host(cost, weight):
+                    return general(a, b)
+        elif not 0 < x.size * y.size * 16 < config.offload_threshold and not is_host(bound(x, y), weight):
             return general(a, b)
         result = called(function, x, y) else return general(a, b)
-        return wrapped(result)
+        return array_of(result, known)
     return operator
 """
 

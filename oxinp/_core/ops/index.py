@@ -23,6 +23,7 @@ from oxinp._core.lazy.handle import (
     fetch_storage,
     host_and_view,
     host_view,
+    is_writeable,
 )
 from oxinp._core.lazy.placement import SMALL_NBYTES
 from oxinp._core.lazy.results import types, wrap_host, wrap_pending
@@ -131,7 +132,7 @@ def setitem(array: Handle, key: Any, value: Any) -> None:
     IndexError, ValueError, TypeError
         As NumPy, with nothing written.
     """
-    if array._view is not None and not array._view[1]:
+    if not is_writeable(array):
         raise ValueError("assignment destination is read-only")
     # Views that are made to write are nobody's to finalize.
     array = without_class(array) if type(array) in SUBCLASSES else array

@@ -14,7 +14,7 @@ from numpy.lib.array_utils import normalize_axis_index
 from oxinp._config import config
 from oxinp._core.lazy import reports
 from oxinp._core.lazy.expr import Placed, Unsupported
-from oxinp._core.lazy.handle import Handle, fetch
+from oxinp._core.lazy.handle import Handle, fetch, is_writeable
 from oxinp._core.lazy.op import BoundOp, Op
 from oxinp._core.lazy.placement import device
 from oxinp._core.lazy.results import types
@@ -91,7 +91,7 @@ def at(name: str, array: Any, key: Any, value: Any) -> None:
     IndexError
         See `scatter.assign`.
     """
-    if type(array) is not types.ndarray or name not in ORDERED or (array._view is not None and not array._view[1]):
+    if type(array) is not types.ndarray or name not in ORDERED or not is_writeable(array):
         raise Unsupported("a ufunc whose order matters, or an array that is not ours to write to")
     if advanced.is_light(array, key):
         raise Placed("few elements, on the host")

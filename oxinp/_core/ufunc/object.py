@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable
 from math import ceil
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from oxinp._core.lazy.balance import RECORDED, balance
 from oxinp._core.lazy.explain import REPORTS
 from oxinp._core.lazy.expr import Operation, Placed, Unsupported
 from oxinp._core.lazy.handle import Handle, compute_into, host_view
-from oxinp._core.lazy.inlining import compiled
+from oxinp._core.lazy.inlining import HEAVY, compiled
 from oxinp._core.lazy.operands import mask_operand, operand
 from oxinp._core.lazy.record import apply
 from oxinp._core.lazy.results import as_array, is_device_scalar, types, wrap_host
@@ -49,45 +50,53 @@ def _describe(kind: type) -> None:
 _CALL_TEXT = """
 def make(leader, types):
     def __call__(self, a=MISSING, b=MISSING, /, *args, **kwargs):
-        plain, reflected, num_inputs, reach, ufunc = self._shortcut  # at once: `__getattr__` makes each access slow
         kind = type(a)
-        if kwargs or args or (b is MISSING) is not (num_inputs == 1):
+        if kwargs or args:
             pass
-        elif num_inputs == 1:
-            if kind is ndarray:
-                x = seen(a) else return plain(a)
-                known = a._known
-                if (known is not FEW or reach > HEAVY) and x.size * reach >= config.offload_threshold or REPORTS:
-                    return plain(a)
-                result = called(ufunc, x) else return plain(a)
-                return array_of(result, known if known is FEW else None)
-            if kind in NUMBERS or kind is float:
-                result = called(ufunc, a) else return self._call((a,), kwargs)
-                return result
-            if type(kind) is types.scalar_type:
-                return plain(a)
-        elif kind is type(b) is ndarray and num_inputs == 2:
-            x = seen(a) else return plain(a, b)
-            y = seen(b) else return plain(a, b)
-            if a._known is FEW is b._known and reach <= HEAVY and not REPORTS:
-                result = called(ufunc, x, y) else return plain(a, b)
-                if type(result) is not NumpyArray:
+        elif b is MISSING:
+            if self._arity == 1:
+                if kind is ndarray:
+                    x = seen(a) else return self._plain(a)
+                    known = a._known
+                    if known is not FEW or not self._is_light:
+                        if x.size * self._reach >= config.offload_threshold:
+                            return self._plain(a)
+                        if known is not FEW:
+                            known = None
+                    if REPORTS:
+                        return self._plain(a)
+                    ufunc = self._numpys
+                    result = called(ufunc, x) else return self._plain(a)
+                    return array_of(result, known)
+                if kind in NUMBERS or kind is float:
+                    ufunc = self._numpys
+                    result = called(ufunc, a) else return self._call((a,), kwargs)
                     return result
-                if result.size >= SMALL:  # from now on sizes are looked at before
-                    self._shortcut = plain, reflected, num_inputs, PLAIN_INT, ufunc
-                    return plain(a, b)
-                return few_elements(result)
-            if not 0 < x.size * y.size * reach < config.offload_threshold or REPORTS:
-                return plain(a, b)
-            result = called(ufunc, x, y) else return plain(a, b)
-            return wrapped(result)
-        elif num_inputs == 2:
+                if type(kind) is types.scalar_type:
+                    return self._plain(a)
+        elif self._arity == 2:
+            ufunc = self._numpys
+            if kind is type(b) is ndarray:
+                x = seen(a) else return self._plain(a, b)
+                y = seen(b) else return self._plain(a, b)
+                if a._known is FEW is b._known and self._is_light and not REPORTS:
+                    result = called(ufunc, x, y) else return self._plain(a, b)
+                    if type(result) is not NumpyArray:
+                        return result
+                    if result.size >= SMALL:  # from now on sizes are looked at before
+                        self._is_light = False
+                        return self._plain(a, b)
+                    return few_elements(result)
+                if not 0 < x.size * y.size * self._reach < config.offload_threshold or REPORTS:
+                    return self._plain(a, b)
+                result = called(ufunc, x, y) else return self._plain(a, b)
+                return wrapped(result)
             result = NotImplemented
             if kind is ndarray:
                 if leader((a, b)) is None:
-                    result = plain(a, b)
+                    result = self._plain(a, b)
             elif (kind is float or kind is int or kind in NUMBERS) and type(b) is ndarray:
-                result = reflected(b, a)
+                result = self._reflected(b, a)
             elif (kind in NUMBERS or kind is float) and (type(b) in NUMBERS or type(b) is float):
                 result = called(ufunc, a, b) else return self._call((a, b), kwargs)
                 return result
@@ -114,20 +123,39 @@ class ufunc(metaclass=UfuncType):  # noqa: N801 - NumPy's name
     fallback.
     """
 
-    __slots__ = ("_num_inputs", "_reach", "_row", "_shortcut", "methods", "operations")
+    __slots__ = (
+        *("_arity", "_is_light", "_num_inputs", "_numpys", "_plain", "_reach", "_reflected", "_row"),
+        *("methods", "operations", *(("__dict__",) if "__dict__" in np.ufunc.__dict__ else ())),
+    )
+
+    # Of calls that are operators, which are told apart by the first four.
+    _arity: int  # how many operands they have; 0 where calls of arrays are no operators
+    _is_light: bool  # of few elements they are the host's
+    _numpys: np.ufunc
+    _plain: Callable[..., Any]
+    _reflected: Callable[..., Any] | None
 
     def __init__(self, row: UfuncRow) -> None:
-        self._row = row
+        self._stand_for(row)
         self._num_inputs = row.numpy.nin
         self._reach = ceil(row.weight * 16)  # at most what an element costs: none has more bytes; ints compare faster
+        self._is_light = self._reach <= HEAVY
         self.operations = operations_of(row)
         self.methods = operators(self.operations[0], row) if row.numpy.nout == 1 and row.numpy.nin <= 2 else ()
-        self._shortcut: Any = NO_SHORTCUT
         if self.methods:
             plain, reflected = plain_call(self.operations[0], row), self.methods[-1 if row.numpy.nin == 1 else 1]
             if row.numpy in (np.equal, np.not_equal):
                 plain, reflected = self._of_numbers(plain), self._of_numbers(reflected, is_reflected=True)
-            self._shortcut = plain, reflected, row.numpy.nin, self._reach, row.numpy
+            self._plain, self._reflected, self._arity = plain, reflected, row.numpy.nin
+
+    def _stand_for(self, row: UfuncRow) -> None:
+        """Be the ufunc of a row, with what NumPy says of that in attributes of its own."""
+        self._row = row
+        self._numpys = row.numpy
+        self._arity = 0
+        self._reflected = None
+        if hasattr(row.numpy, "__dict__"):  # since NumPy 2.4
+            self.__dict__.update(row.numpy.__dict__)
 
     def _of_numbers(self, operator: Callable[..., Any], *, is_reflected: bool = False) -> Callable[..., Any]:
         """Return what an operator computes of numbers, and NumPy's ufunc of anything else: texts do not just differ."""
@@ -382,9 +410,6 @@ class ufunc(metaclass=UfuncType):  # noqa: N801 - NumPy's name
         name = f"{self.counted_name}.{method}"
         return call(getattr(self._row.numpy, method), args, kwargs, name=name, mutates=("out",))
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._row.numpy, name)
-
     @property
     def __name__(self) -> str:
         return self._row.name
@@ -404,6 +429,9 @@ class ufunc(metaclass=UfuncType):  # noqa: N801 - NumPy's name
 for _name in ("__call__", "reduce", "accumulate", "reduceat", "outer", "at", "resolve_dtypes"):
     getattr(ufunc, _name).__doc__ = getattr(np.ufunc, _name).__doc__
     getattr(ufunc, _name).__wrapped__ = getattr(np.ufunc, _name)  # whose signature it has
+for _name in {*dir(np.ufunc)} - {*dir(ufunc)}:  # not by `__getattr__`, with which any access takes longer
+    if not _name.startswith("__"):
+        setattr(ufunc, _name, property(attrgetter(f"_numpys.{_name}")))
 _describe(ufunc)
 documentation.set_module(ufunc)
 
@@ -416,9 +444,6 @@ def _of_name(name: str) -> Any:
 
 
 MAX_DIMS = 64  # of NumPy's arrays
-
-NO_SHORTCUT = (None, None, -1, 0, None)
-"""What a ufunc has whose calls of arrays are not its operators."""
 
 OBJECTS: dict[str, ufunc] = {}  # by name, entered by `ufuncs`
 

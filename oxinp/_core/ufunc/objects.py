@@ -41,7 +41,7 @@ ROWS: dict[str, UfuncRow] = {row.name: row for row in UFUNCS}
 
 def _with_number(called: ufunc) -> Callable[[Any, Any], Any]:
     """Return what computes a ufunc of (number, array) from the array and a number of NumPy's."""
-    return called._shortcut[1] or (lambda array, number: called(number, array))
+    return called._reflected or (lambda array, number: called(number, array))
 
 
 WITH_NUMBERS: dict[Any, Callable[[Any, Any], Any]] = {

@@ -45,7 +45,7 @@ _WITH_NUMBER = """\
             y = b
         else:
             return {general}(a, b)
-        known = few(a, x) by placing[1] else return {general}(a, b)
+        known = few(a, x) by rest[1] else return {general}(a, b)
         if REPORTS:
             return {general}(a, b)
         result = called(function, {operands}) else return {general}(a, b)
@@ -55,8 +55,7 @@ _BINARY_TEXT = (
     """
 def make(function, general, general_reflected, is_small, reach, pairs, renewed):
     has_grown = False
-    recording = pairs, renewed
-    placing = is_small, reach
+    rest = is_small, reach, pairs, renewed  # one variable: each call copies all of them
     def operator(a, b):
         nonlocal has_grown
         kind = type(b)
@@ -90,7 +89,7 @@ def make(function, general, general_reflected, is_small, reach, pairs, renewed):
                     else:
                         leaves += others
                     mask |= bits
-                    pairs, renewed = recording
+                    _, _, pairs, renewed = rest
                     record = pairs.get(key) or renewed(key)
                     graph = record.graph
                     if graph is None or mask & SHARED:
@@ -105,7 +104,7 @@ def make(function, general, general_reflected, is_small, reach, pairs, renewed):
                     PENDING.append(ref(storage))
                     if len(PENDING) > schedule.room:
                         schedule.make_room(storage, 2)
-                    array = new(kind if layout.ndim else types.scalars[layout.dtype.type])
+                    array = next(bare) if layout.ndim else new(types.scalars[layout.dtype.type])
                     array._known = layout
                     array._held = storage
                     array._view = array._host = array._seen = None
@@ -115,7 +114,7 @@ def make(function, general, general_reflected, is_small, reach, pairs, renewed):
                 x = host_view(a)
             y = seen(b) else return general(a, b)
             if has_grown or a._known is not FEW or b._known is not FEW:
-                is_small, reach = placing
+                is_small, reach, _, _ = rest
                 limit = config.offload_threshold
                 if not 0 < x.size * y.size * reach < limit:
                     # Elements may have 16 bytes; most have 8 at most.
@@ -123,15 +122,12 @@ def make(function, general, general_reflected, is_small, reach, pairs, renewed):
                         limit += limit
                     if not (x.shape == y.shape and x.size * reach < limit) and not is_small(x, y):
                         return general(a, b)
-                if x.size < SMALL > y.size:
-                    a._known = a._known or FEW
-                    b._known = b._known or FEW
+                mark(a, x)
+                mark(b, y)
                 if REPORTS:
                     return general(a, b)
                 result = called(function, x, y) else return general(a, b)
-                if type(result) is not NumpyArray or result.size >= SMALL:
-                    return wrapped(result)
-                return few_elements(result)
+                return array_of(result, FEW if a._known is FEW is b._known and result.size < SMALL else None)
             if REPORTS:
                 return general(a, b)
             result = called(function, x, y) else return general(a, b)
@@ -139,7 +135,7 @@ def make(function, general, general_reflected, is_small, reach, pairs, renewed):
                 return result
             if result.size >= SMALL:  # operands that are few are not compared, until they prove to be of other shapes
                 has_grown = True
-                return operator(a, b)
+                return general(a, b)
             return few_elements(result)
 """
     + _WITH_NUMBER.format(general="general", operands="x, y")
@@ -179,7 +175,7 @@ def make(function, general, reach):
                 write called(function, x, y) of a, x, and return a
             return general(a, b)
         view = a._view
-        if view is None or view[1]:
+        if type(view) is not tuple or view[1]:
             write called(function, x, y) to storage and return a
         return general(a, b)
     return operator

@@ -21,7 +21,12 @@ from oxinp._core.lazy import mirrored, schedule, writing
 from oxinp._core.lazy.balance import RECORDED, balance
 from oxinp._core.lazy.combining import renew
 from oxinp._core.lazy.expr import Operation, Record, Unsupported, scalar
-from oxinp._core.lazy.handle import Handle, chain, expression
+from oxinp._core.lazy.handle import (
+    Handle,
+    chain,
+    expression,
+    is_writeable,
+)
 from oxinp._core.lazy.operands import declined, declined_in_place, operand_in_place, other_side
 from oxinp._core.lazy.record import apply, join_leaves, paired
 from oxinp._core.lazy.results import types, wrap_host, wrap_pending
@@ -230,7 +235,7 @@ def _in_place(operation: Operation, row: UfuncRow, on_host: Callable[..., Any]) 
         if (
             (a._held or a._storage).host is None
             and type(b) is types.ndarray
-            and (a._view is None or a._view[1])
+            and is_writeable(a)
             and current() is quiet.state
         ):
             # On the device: one dictionary hit says what `apply_into` has found out before.

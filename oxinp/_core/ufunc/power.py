@@ -16,7 +16,7 @@ from oxinp._core.lazy.results import types
 from oxinp._core.lazy.stores import check_cast, check_writeable
 from oxinp._core.reduction.reduce import reduce
 from oxinp._core.reduction.table import ANY
-from oxinp._core.ufunc.object import NO_SHORTCUT, OBJECTS, ufunc
+from oxinp._core.ufunc.object import OBJECTS, ufunc
 from oxinp._core.ufunc.operators import on_common_ways
 from oxinp._core.ufunc.table import UfuncRow
 
@@ -97,7 +97,8 @@ class Power(ufunc):
 
     def __init__(self, row: UfuncRow) -> None:
         super().__init__(row)
-        self._shortcut = NO_SHORTCUT
+        self._arity = 0
+        self._reflected = None
         plain, reflected, in_place = self.methods
         reach = row.weight * 16
 
