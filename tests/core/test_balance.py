@@ -383,3 +383,14 @@ def test_a_product_with_a_vector_that_belongs_on_the_host_takes_few_calls():
         sys.setprofile(None)
     assert made._storage.host is not None
     assert len(calls) <= 3, calls  # the operator, and placement
+
+
+def test_functions_of_several_arrays_go_by_the_largest(monkeypatch):
+    """Three arrays of 96 KB are the host's where such arrays are, and take the short way there."""
+    counts = []
+    monkeypatch.setattr(Balance, "takes", lambda _, nbytes, *_rest: counts.append(nbytes) or True)
+    arrays = [np.asarray(numpy.arange(12_000.0)) for _ in range(3)]
+    for array in arrays:
+        host_view(array)
+    np.where(*arrays)
+    assert counts == [96_000]

@@ -187,13 +187,15 @@ def make(general, function, alone, most, least, has_axis):
             kind = type(kwargs.get("axis"))
             if not (has_axis and len(kwargs) == 1 == len(args) and (kind is int or kind is tuple)):
                 return general(*args, **kwargs)
-        nbytes = 0
+        nbytes = largest = 0
         given = []
         for value in args:
             kind = type(value)
             if kind is ndarray:
                 x = seen(value) else return general(*args, **kwargs)
                 nbytes += x.nbytes
+                if x.nbytes > largest:
+                    largest = x.nbytes
                 given.append(x)
             elif kind is float or kind is int:
                 given.append(value)
@@ -205,6 +207,7 @@ def make(general, function, alone, most, least, has_axis):
                     x = seen(part) else return general(*args, **kwargs)
                     nbytes += x.nbytes
                     parts.append(x)
+                largest = nbytes  # what the result takes
                 given.append(parts)
             else:
                 return general(*args, **kwargs)
@@ -212,7 +215,7 @@ def make(general, function, alone, most, least, has_axis):
             given.append(kwargs["axis"])
         if not least <= len(given) <= most or REPORTS:
             return general(*args, **kwargs)
-        if not (0 < nbytes < config.offload_threshold or (nbytes and balance.takes(nbytes))):
+        if not (0 < nbytes < config.offload_threshold or (nbytes and balance.takes(largest))):
             return general(*args, **kwargs)
         result = heard(function, *given) else return general(*args, **kwargs)
         if result is NotImplemented:
