@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from oxinp._kernels.fft import axes, filters
+from oxinp._kernels.fft import axes, cosine_plan, filters
 from oxinp._kernels.fft import plan as fft
 from oxinp._kernels.fft.axes import COMPLEX, HALF, REAL, Array
 from oxinp._kernels.fft.sides import Chained, Loop, Side
+from oxinp._kernels.fft.spec import TRIGONOMETRIC
 from oxinp._kernels.plan import ALIGNMENT, Argument
 from oxinp._kernels.problem import Instr
 from oxinp._ptx.types import Type, c64, c128
@@ -21,8 +22,27 @@ SQUARES = (
     (2048, 2048), (4, 2048, 2048), (64, 1024, 512), (16, 256, 256), (8192, 4096), (300, 64, 64), (5000, 100, 96),
     (1 << 26,), (1 << 26,), (1 << 24, 2), (1 << 22, 5), (3**13, 7), (1 << 18, 6), (16_384, 200), (40, 60), (6, 1 << 20),
 )  # fmt: skip
+# Arrays with the axis there and back along which passes become one in ways that few lengths have, or are better apart.
+THERE_AND_BACK = (
+    ((16, 100_000), 0), ((61, 3000), 0), ((8192, 40), 0), ((40, 5795), 1), ((40, 3971), 1), ((2, 1 << 26), 1),
+    ((3, 3**13), 1), ((6, 1 << 24), 1),
+)  # fmt: skip
+# Arrays of which two axes may be one launch.
+PLANES = (
+    (4, 5, 256, 256),
+    (200_000, 16, 16),
+    (1, 300, 64, 320),
+    (12, 300, 1, 320),
+    (100, 1, 512, 512),
+    (9, 64, 64, 97),
+)
+IN_PARTS = ((300, 1 << 17), (1 << 17, 300), (5, 1 << 22), (7, 50, 1 << 16))
 LINES = (1 << 26, 1 << 24, 3**13, 1 << 20)
-ROWS = (101, 600, 1009, 2048, 4001, 4096, 6000, 8192, 8209, 10_007, 16_384, 20_000, 30_030)
+ROWS = (
+    101, 191, 281, 600, 1009, 2048, 4001, 4096, 6000, 8192, 8209, 10_007, 15_000, 16_384, 16_384, 16_807, 20_000,
+    30_030,
+)  # fmt: skip
+EVEN = (2, 8, 30, 64, 100, 1000, 2048, 4096, 8192)
 MOST = 1 << 27
 
 
@@ -89,6 +109,8 @@ def _there_and_back(p: Problem) -> None:
     device, type_, shape = planning.backend().capability, p.choice((c64, c128)), _shape(p)
     shape = tuple(max(1, n) for n in shape)
     chosen = tuple(p.draw.sample(range(len(shape)), p.integer(1, len(shape))))
+    if p.chance(35):
+        shape, *chosen = p.choice(THERE_AND_BACK)
     last, is_real = chosen[-1], p.chance(30)
     length = shape[last]
     back_length = length if p.chance(90) else p.choice(EXTENTS[:13])
@@ -112,6 +134,46 @@ def _there_and_back(p: Problem) -> None:
     p.text = f"{type_} {shape} {chosen} {back_length} {is_real} {source.steps} {target.steps} {others}"
     if filters.is_filter(source, target, type_, wanted, device):
         filters.plan_filter(source, target, type_, wanted, device)
+
+
+def _two_axes(p: Problem) -> None:
+    """Two axes of an array, of a part after the other where these lie evenly."""
+    type_, shape = p.choice((c64, c64, c128)), p.choice(PLANES)
+    ndim = len(shape)
+    chosen = p.choice(((ndim - 2, ndim - 1), (ndim - 2, ndim - 1), (ndim - 1, ndim - 2), (0, ndim - 1)))
+    source, target = _array(p, "in0", type_, shape), _array(p, "out0", type_, shape)
+    if p.chance(40):
+        order = strides_in_order((*shape[:-2], shape[-1], shape[-2]))
+        source = source._replace(steps=(*order[:-2], order[-1], order[-2]))
+    if p.chance(30):
+        order = strides_in_order((shape[1], shape[0], *shape[2:]))
+        target = target._replace(steps=(order[1], order[0], *order[2:]))
+    problem = axes.Problem(COMPLEX, chosen, shape[chosen[-1]], p.chance(60))
+    p.text = f"{type_} {shape} {chosen} {source.steps} {target.steps}"
+    axes.plan_axes(source, target, type_, problem, planning.backend().capability)
+
+
+def _in_parts(p: Problem) -> None:
+    """Transforms with a chain behind them, in parts."""
+    type_, shape = p.choice((c64, c128)), p.choice(IN_PARTS)
+    source, target = _array(p, "in0", type_, shape), _chained(p, _array(p, "out0", type_, shape), is_source=False)
+    axis, num_parts = p.integer(0, len(shape) - 1), p.choice((2, 5))
+    p.text = f"{type_} {shape} {axis} {num_parts} {source.steps} {target.steps}"
+    problem = axes.Problem(COMPLEX, (axis,), shape[axis], p.chance(60))
+    axes.plan_axes(source, target, type_, problem, planning.backend().capability, num_parts)
+
+
+def _cosines(p: Problem) -> None:
+    """Cosine and sine transforms along one axis."""
+    type_, device, axis = p.choice((c64, c128)), planning.backend().capability, p.integer(0, 1)
+    length, count = p.choice(EVEN), p.choice((1, 40, 3000))
+    shapes = [(n, count) if axis == 0 else (count, n) for n in (p.choice((length, length, length // 2)), length)]
+    source, target = (_array(p, name, type_.parts[0], n) for name, n in zip(("in0", "out0"), shapes, strict=True))
+    is_apart = any(0 < x.steps[1 - axis] < x.steps[axis] for x in (source, target))
+    part = p.choice(tuple(TRIGONOMETRIC))
+    p.text = f"{part} {type_} {shapes} {axis} {source.steps} {target.steps}"
+    if cosine_plan.has_cosine(length, type_.nbytes, device, is_apart=is_apart):
+        cosine_plan.plan_cosine(source, target, type_, part, axis, (1.0, p.choice((1.0, 0.5))), device)
 
 
 def _lines(p: Problem) -> None:
@@ -152,6 +214,14 @@ def _rows(p: Problem) -> None:
     perform(fft.plan(transform, planning.backend().capability), reach, reach)
 
 
+KINDS = (
+    *(_several_axes, _there_and_back) * 3,
+    *(_two_axes, _lines, _rows) * 2,
+    _in_parts,
+    _cosines,
+)
+
+
 def fourier_axes(p: Problem) -> Any:
     """Ask one of the planners."""
-    p.choice((_several_axes, _several_axes, _there_and_back, _there_and_back, _lines, _rows))(p)
+    p.choice(KINDS)(p)
