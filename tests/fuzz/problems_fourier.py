@@ -186,7 +186,7 @@ def _lines(p: Problem) -> None:
         rotated = (False, False)
     if any(rotated):
         valid = stored = length
-    loops = (Loop(0, length, length),) if p.chance(5) else ()
+    loops = (Loop(p.choice((0, 2)), length, length),) if p.chance(15) else ()
     ends = (Side(Argument(name), p.choice((1, 1, 2)), ALIGNMENT) for name in ("in0", "out0"))
     p.text = f"{type_} {source_type} {length} {valid} {stored} {rotated}"
     transform = fft.Transform(length, type_, source_type, type_, *ends, loops, num_valid=valid, num_stored=stored)
