@@ -17,7 +17,7 @@ from tests.fuzz import planning
 from tests.fuzz.operand import ALIGNMENTS, joined, perform, strides_of
 from tests.fuzz.problem import Problem
 
-EXTENTS = (1, 2, 3, 5, 16, 30, 33, 64, 100, 257, 400, 1009, 2048, 4096, 6000, 8192, 1 << 17, 1 << 21)
+EXTENTS = (1, 2, 3, 5, 16, 30, 33, 64, 100, 241, 257, 400, 1009, 2048, 4096, 6000, 8192, 1 << 17, 1 << 21)
 SQUARES = (
     (2048, 2048), (4, 2048, 2048), (64, 1024, 512), (16, 256, 256), (8192, 4096), (300, 64, 64), (5000, 100, 96),
     (1 << 26,), (1 << 26,), (1 << 24, 2), (1 << 22, 5), (3**13, 7), (1 << 18, 6), (16_384, 200), (40, 60), (6, 1 << 20),
@@ -37,7 +37,7 @@ PLANES = (
     (9, 64, 64, 97),
 )
 IN_PARTS = ((300, 1 << 17), (1 << 17, 300), (5, 1 << 22), (7, 50, 1 << 16))
-LINES = (1 << 26, 1 << 24, 3**13, 1 << 20)
+LINES = (1 << 26, 1 << 26, 1 << 24, 3**13, 1 << 20)
 ROWS = (
     101, 191, 281, 600, 1009, 2048, 4001, 4096, 6000, 8192, 8209, 10_007, 15_000, 16_384, 16_384, 16_807, 20_000,
     30_030,
@@ -94,7 +94,7 @@ def _ends(p: Problem, type_: Type, kind: str, length: int, shape: tuple[int, ...
 def _several_axes(p: Problem) -> None:
     type_, kind, shape = p.choice((c64, c128)), p.choice((COMPLEX, COMPLEX, REAL, HALF)), _shape(p)
     chosen = tuple(p.draw.sample(range(len(shape)), p.integer(1, len(shape))))
-    length = max(1, shape[chosen[-1]] if p.chance(60) else p.choice(EXTENTS[:13]))
+    length = max(1, shape[chosen[-1]] if p.chance(60) else p.choice(EXTENTS[:14]))
     source, target = _ends(p, type_, kind, length, shape, chosen[-1])
     if p.chance(30):
         source = _chained(p, source, is_source=True)
@@ -113,7 +113,7 @@ def _there_and_back(p: Problem) -> None:
         shape, *chosen = p.choice(THERE_AND_BACK)
     last, is_real = chosen[-1], p.chance(30)
     length = shape[last]
-    back_length = length if p.chance(90) else p.choice(EXTENTS[:13])
+    back_length = length if p.chance(90) else p.choice(EXTENTS[:14])
     kinds = (REAL, HALF) if is_real else (COMPLEX, COMPLEX)
     source = _array(p, "in0", type_.parts[0] if is_real else type_, shape)
     made = tuple(back_length if i == last else n + 3 * (i in chosen and p.chance(10)) for i, n in enumerate(shape))
