@@ -168,11 +168,9 @@ def _looking_ahead(choice: Choice) -> Mapping[str, Any] | None:
 def strided_factorisations(p: Problem) -> Any:
     """Factorisations of matrices of any layout, some where memory is short."""
     capability, is_short = planning.backend().capability, p.chance(35)
-    if p.chance(20):
-        capability = capability.replace(tuned=_looking_ahead)
     seldom = p.choice(SELDOM) if p.chance(30) else None
-    if seldom is not None:
-        is_short = seldom[-1]
+    if seldom is not None:  # with few answers to look at, as some have many products
+        is_short, capability = seldom[-1], capability.replace(tuned=_looking_ahead)
     made = _Factorised(p, workspace.Sparing(capability) if is_short else capability)
     if seldom is not None:
         made.type, made.m, made.n, made.batch = seldom[1:-1]
