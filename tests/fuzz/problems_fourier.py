@@ -37,7 +37,7 @@ PLANES = (
     (9, 64, 64, 97),
 )
 IN_PARTS = ((300, 1 << 17), (1 << 17, 300), (5, 1 << 22), (7, 50, 1 << 16))
-LINES = (1 << 26, 1 << 26, 1 << 24, 3**13, 1 << 20)
+LINES = (1 << 26, 1 << 26, 1 << 26, 1 << 24, 3**13, 1 << 20, 700, 768)
 ROWS = (
     101, 191, 281, 600, 1009, 2048, 4001, 4096, 6000, 8192, 8209, 10_007, 15_000, 16_384, 16_384, 16_807, 20_000,
     30_030,
@@ -177,16 +177,16 @@ def _cosines(p: Problem) -> None:
 
 
 def _lines(p: Problem) -> None:
-    """One long transform, alone, of which parts are given or kept."""
+    """One transform, or two, mostly long, of which parts are given or kept."""
     type_, length, device = p.choice((c64, c128)), p.choice(LINES), planning.backend().capability
     source_type = p.choice((type_, type_.parts[0]))
     valid, stored = (n if p.chance(60) else n // 2 + 1 for n in (length, length))
-    rotated = p.choice(((False, False), (False, False), (True, False), (False, True), (True, True)))
+    rotated = p.choice((*((False, False),) * 4, (True, False), (False, True), (True, True)))
     if not any(rotated) or not fft.rotates(length, type_, device, at_both_ends=all(rotated)):
         rotated = (False, False)
     if any(rotated):
         valid = stored = length
-    loops = (Loop(p.choice((0, 2)), length, length),) if p.chance(15) else ()
+    loops = (Loop(p.choice((0, 2, 2)), length, length),) if p.chance(20) else ()
     ends = (Side(Argument(name), p.choice((1, 1, 2)), ALIGNMENT) for name in ("in0", "out0"))
     p.text = f"{type_} {source_type} {length} {valid} {stored} {rotated}"
     transform = fft.Transform(length, type_, source_type, type_, *ends, loops, num_valid=valid, num_stored=stored)
@@ -216,7 +216,7 @@ def _rows(p: Problem) -> None:
 
 KINDS = (
     *(_several_axes, _there_and_back) * 3,
-    *(_two_axes, _lines, _rows) * 2,
+    *(_two_axes, _lines, _lines, _rows) * 2,
     _in_parts,
     _cosines,
 )
