@@ -107,8 +107,8 @@ COMPOSED = (
 # Of cases: constants of modules in the place of which others are measured beside the usual ones.
 ALTERNATIVES = {
     f"eigh {dtype} 1x{n}x{n}": (
-        {(tridiagonal_cluster, "MOST_ROWS"): 0},
-        {(tridiagonal_cluster, "MOST_ROWS"): 320},
+        {(tridiagonal_cluster, "HEIGHTS"): {8: (), 16: ()}},
+        {(tridiagonal_cluster, "HEIGHTS"): {8: (20,), 16: (20,)}},
         {(tridiagonal_cluster, "NUM_THREADS"): 512},
         {(tridiagonal_cluster, "NUM_BLOCKS"): 8},
     )

@@ -38,6 +38,7 @@ TOTAL_NBYTES = 141 << 30
 DEVICES = {
     "h200": Capability((9, 0), 132, 227 << 10, 50 << 20, TOTAL_NBYTES, "planned H200"),
     "a100": Capability((8, 0), 108, 163 << 10, 40 << 20, TOTAL_NBYTES, "planned A100"),
+    "b300": Capability((10, 3), 160, 227 << 10, 126 << 20, TOTAL_NBYTES, "planned B300"),
     "mig": Capability((9, 0), 16, 227 << 10, 6 << 20, TOTAL_NBYTES, "planned slice of an H100"),
     "rtx5090": Capability((12, 0), 170, 99 << 10, 96 << 20, TOTAL_NBYTES, "planned RTX 5090"),
     "rtx": Capability((8, 9), 24, 99 << 10, 32 << 20, TOTAL_NBYTES, "planned RTX 4060"),

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 from oxinp._kernels import workspace
+from oxinp._kernels.choice import Choice
 from oxinp._kernels.lapack import (
     banded_cholesky,
     conquer,
@@ -21,7 +23,7 @@ from oxinp._kernels.lapack import plan as lapack
 from oxinp._kernels.lapack.diagonal import STATUS_NBYTES
 from oxinp._kernels.plan import Plan
 from oxinp._kernels.problem import Operand
-from oxinp._ptx.types import Type, f64, u32
+from oxinp._ptx.types import Type, c64, c128, f32, f64, u32
 from tests.fuzz import planning
 from tests.fuzz.operand import matrices_of, perform, reach_of, type_of
 from tests.fuzz.problem import Problem
@@ -29,6 +31,15 @@ from tests.fuzz.problem import Problem
 ORDERS = (
     1, 2, 3, 4, 5, 8, 16, 17, 31, 32, 33, 48, 64, 65, 100, 127, 128, 129, 200, 256, 300, 512, 513, 700, 1024,
     1500, 2048, 2500, 4096, 4500, 6000, 8192, 10000,
+)  # fmt: skip
+# Planners with the matrices and the memory that they have ways of their own for: type, rows, columns, how many.
+SELDOM = (
+    ("cholesky", f32, 1, 4500, (), True), ("cholesky", f64, 1, 1500, (), False), ("solve", f32, 2, 7000, (), False),
+    ("solve", f32, 1, 8200, (), False), ("solve", f64, 1, 1500, (), False), ("solve", f64, 5, 8192, (), False),
+    ("solve", c64, 5, 300, (3,), True), ("solve", f64, 40, 300, (), True), ("solve", c128, 2, 300, (), False),
+    ("lu", f32, 10_000, 10_000, (), False), ("lu", f64, 3000, 3000, (), False), ("ldl", f64, 1, 10_000, (), False),
+    ("pivoted", f64, 300, 100, (), False), ("eigh", f32, 1, 8, (1, 3), False), ("symmetric", c128, 1, 8000, (), False),
+    ("symmetric", f64, 1, 300, (5,), False), ("svd", c128, 32, 32, (), False),
 )  # fmt: skip
 MODES = ("reduced", "complete", "r", "raw")
 
@@ -45,7 +56,12 @@ class _Factorised:
         least = p.choice((1, largest // 8))
         self.m, self.n = (p.choice([each for each in ORDERS if least <= each <= largest]) for _ in range(2))
         self.batch = p.choice(((), (), (1,), (3,), (2, 3), (100,)) if largest <= 700 else ((), (), (3,)))
-        self.count, self.mode, self.has_vectors = math.prod(self.batch), p.choice(MODES), p.chance(50)
+        self.mode, self.has_vectors = p.choice(MODES), p.chance(50)
+
+    @property
+    def count(self) -> int:
+        """How many matrices there are."""
+        return math.prod(self.batch)
 
     def names(self) -> tuple[str, ...]:
         """Return the planners that take these."""
@@ -144,11 +160,22 @@ class _Factorised:
         return plan, [self.nbytes(self.m, depth), values, self.nbytes(depth, self.n), status], [held]
 
 
+def _looking_ahead(choice: Choice) -> Mapping[str, Any] | None:
+    """Answer that block columns of LU are factored beside the update before them."""
+    return {"width": 256, "group": 128, "looks_ahead": True} if choice.family == "lu/outer" else None
+
+
 def strided_factorisations(p: Problem) -> Any:
     """Factorisations of matrices of any layout, some where memory is short."""
     capability, is_short = planning.backend().capability, p.chance(35)
+    seldom = p.choice(SELDOM) if p.chance(30) else None
+    if seldom is not None:  # with few answers to look at, as some have many products
+        is_short, capability = seldom[-1], capability.replace(tuned=_looking_ahead)
     made = _Factorised(p, workspace.Sparing(capability) if is_short else capability)
-    name = p.choice(made.names())
+    if seldom is not None:
+        made.type, made.m, made.n, made.batch = seldom[1:-1]
+    names = made.names()
+    name = seldom[0] if seldom is not None and seldom[0] in names else p.choice(names)
     p.text = f"{name} {made.type} {made.batch} {made.m} {made.n} {made.mode} {made.has_vectors} {is_short}"
     plan, outputs, inputs = made.plan(name)
     if is_short:

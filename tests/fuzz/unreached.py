@@ -9,10 +9,6 @@ REASONS: dict[str, tuple[str, ...]] = {
         "blas3/trsm.py plan: never false: 1 <= order <= length(spec.type) | if not 1 <= order <= length(spec.type):",
         "blas3/trsm_dmma.py plan: never false: 1 <= order <= LENGTH | if not 1 <= order <= LENGTH:",
         (
-            "lapack/lu_panel.py block_height: never true: num_rows > most_rows(type, device) | if num_rows > "
-            "most_rows(type, device):"
-        ),
-        (
             "sort/bitonic.py spec_of: never false: bits <= MAX_BITS | return BitonicSpec(type_, bits) if "
             "type_.nbytes == u32.nbytes and bits <= MAX_BITS else None"
         ),

@@ -151,13 +151,14 @@ class Transform(Passes):
         place = max(range(len(self.loops)), key=lambda i: self.loops[i].extent)
         loop = self.loops[place]
         size = -(-loop.extent // count)
+        made = self.target_type if self.epilogue is None else self.epilogue.made
         for start in range(0, loop.extent, size):
             loops = list(self.loops)
             loops[place] = loop._replace(extent=min(size, loop.extent - start))
             yield self.replace(
                 loops=tuple(loops),
                 source=_moved(self.source, start * loop.source * self.source_type.nbytes),
-                target=_moved(self.target, start * loop.target * self.target_type.nbytes),
+                target=_moved(self.target, start * loop.target * made.nbytes),
                 prologue=None if self.prologue is None else self.prologue.moved([start * x for x in loop.reads]),
                 epilogue=None if self.epilogue is None else self.epilogue.moved([start * x for x in loop.writes]),
             )

@@ -250,7 +250,7 @@ def _fit(passes: Sequence[Batch], device: Device) -> list[Fitted] | None:
     """The passes with as many threads each; None where there is no such number."""
     fitted = [each.fit(device) for each in passes]
     specs = [each.spec for each in fitted]
-    if any(each.real or each.is_staged for each in specs):
+    if any(each.is_staged for each in specs):
         return None
     several = [each for each in specs if len(each.radices) > 1] or specs  # others may have any number
     most = max(each.threads * each.columns for each in several)

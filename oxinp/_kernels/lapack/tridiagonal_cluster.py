@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from oxinp._ptx.value import Value, Var
 
 NUM_THREADS, NUM_BLOCKS = 256, 16
-MOST_ROWS = 1 << 20  # of what is left, so that a cluster has it
 HEIGHTS = {4: (14, 28, 54), 8: (10, 20, 39), 16: (7, 14, 26)}
 """Rows of a block, by the bytes of an element: as many as its shared memory has room for at most."""
 
@@ -92,7 +91,7 @@ def choose(type: Type, count: int, rows: int, device: Device) -> ClusterSpec | N
 
     Many matrices are better off with a block each: no more than there are clusters at a time have one.
     """
-    if rows > MOST_ROWS or count > max(1, device.num_sms // NUM_BLOCKS):
+    if count > max(1, device.num_sms // NUM_BLOCKS):
         return None
     specs = (ClusterSpec(type, height, NUM_THREADS, NUM_BLOCKS) for height in HEIGHTS[type.nbytes])
     return cluster.smallest(specs, rows, device)

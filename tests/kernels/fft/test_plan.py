@@ -541,6 +541,26 @@ def test_chains_beside_long_real_sequences(session, code, order):
     assert abs(back - exact).max() <= bound * abs(exact).max()
 
 
+@pytest.mark.parametrize("axis", [0, 1])
+def test_chains_beside_transforms_in_parts(session, axis):
+    """Products with a row before, powers times an array after, which take half of what numbers take."""
+    n, count = 1500, 5
+    shape, h = ((n, count), random((n, 1), "F")) if axis == 0 else ((count, n), random(n, "F"))
+    x, w, made = random(shape, "F"), random(shape[::-1], "f").T, np.empty(shape, "f")
+    power = Chained((f32,), (Argument("in2"),), (True,), (Instr(_weighted_power, f32, (0, 1)),), 2, f32)
+    product = Chained(
+        (c64, c64), (Argument("in0"), Argument("in1")), (True, True), (Instr(_product, c64, (0, 1)),), 2, c64
+    )
+    steps, along = (shape[1], 1), (1, 0) if axis == 0 else (0, 1)
+    source = Array(Argument("in0"), c64, shape, steps, 256, product, (steps, along))
+    target = Array(Argument("out0"), c64, shape, steps, 256, power, ((1, shape[0]),))
+    made_plan = plan_axes(source, target, c64, Problem(COMPLEX, (axis,), n), SMALL, 2)
+    assert len(made_plan.steps) == 4
+    session.run(made_plan, [made], [session.pointer(a) for a in (x, h, w)])
+    exact = abs(np.fft.fft((x * h).astype(np.clongdouble), axis=axis)) ** 2 * w
+    assert abs(made - exact).max() <= 10 * np.finfo("f").eps * abs(exact).max()
+
+
 @pytest.mark.parametrize("n", [17, 27, 100, 113])
 def test_chains_beside_staged_rows(session, n):
     """Products with a row before, powers times an array after."""

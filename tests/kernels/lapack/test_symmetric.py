@@ -138,12 +138,13 @@ def test_last_rows_by_a_cluster(monkeypatch, count, n, dtype):
     """Of the whole matrix, and of what a panel leaves."""
     a = draw(np.random.default_rng(n), dtype, count, n, n)
     a = a + a.conj().swapaxes(-1, -2)
-    for most in (n, n - 1):
-        monkeypatch.setattr(tridiagonal_cluster, "MOST_ROWS", most)
+    for height in (-(-n // 16), (n - 1) // 16):
+        monkeypatch.setattr(tridiagonal_cluster, "HEIGHTS", {a.itemsize: (height,)})
         plan = symmetric.plan(a.shape, operand_of(a), HOPPER, has_vectors=True)
         names = [step.kernel.name for step in plan.steps if isinstance(step, Launch)]
-        assert names.count("tridiagonal_cluster") == (most == n or n > tridiagonal.WIDTH)
-        assert names.count("tridiagonal_panel") == (most < n)
+        is_whole = 16 * height >= n
+        assert names.count("tridiagonal_cluster") == (is_whole or n > tridiagonal.WIDTH)
+        assert names.count("tridiagonal_panel") == (not is_whole)
         w, q = run(machine(), plan, [np.full((count, n), np.nan, a.real.dtype), np.full_like(a, np.nan)], (a,))
         assert (np.diff(w) >= 0).all()
         assert ratios(a, w, q) <= RATIO / 6
