@@ -194,6 +194,19 @@ _rng = np.random.Generator(np.random.PCG64(5))
 a1 = _rng.standard_exponential(40, 'f4')
 a2 = _rng.standard_exponential(40)
 """,
+    "negative zeros that a sparse matrix stores, which are added to zeros": """
+_S = foreign.scipy(np, 'sparse')
+a2 = np.array([-0.0, 2.0, -0.0])
+_m = _S.coo_array((a2, (np.array([0, 1, 1]), np.array([0, 0, 1]))), shape=(2, 2))
+a3 = _m.toarray()
+a4 = _m.tocsr().T.toarray()
+a5 = _S.block_diag([_S.csr_array(np.eye(2)), np.array([[-0.0, 1.0]])]).toarray()
+""",
+    "a power of a matrix, complex where eigenvalues are": """
+a1 = np.array([[120.0, -3.0, 4.0], [5.0, 120.0, 2.0], [-7.0, 1.0, 120.0]])
+o2 = foreign.scipy(np, 'linalg').fractional_matrix_power(a1, 0.5).dtype
+o3 = foreign.scipy(np, 'linalg').fractional_matrix_power(a1 + a1.T, 1.3).dtype
+""",
 }
 PROGRAMS = tuple(
     Program(tuple(Statement("regression", line) for line in code.strip().splitlines()), origin)
