@@ -71,6 +71,7 @@ a1 @= a1 + 0
 a1 = np.random.default_rng(3).uniform(0, 2, ())
 a2 = np.random.RandomState(3).exponential(2.0, ())
 a3 = np.random.default_rng(3).gumbel(0, 1, size=())
+a4 = np.random.RandomState(3).standard_exponential(())
 """,
     "indices of a user's class, which do not count, keywords nobody gave, a solver that takes a pair": """
 a1 = np.arange(6.0)
