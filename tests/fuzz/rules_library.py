@@ -50,8 +50,8 @@ TRANSFORMS = (
     "{G}.czt({x} * 1.0)",
     "{G}.periodogram({x} * 1.0)[1]", "{G}.zoom_fft({x} * 1.0, [0.1, 0.4])",
 )  # fmt: skip
-# {m} is a matrix with a large diagonal (or a stack of them), whose condition is below 2; {s} a symmetric one; {L} is
-# scipy.linalg.
+# {m} is a matrix with a large diagonal (or a stack of them), whose condition is below 2; {s} a symmetric one, {t}
+# one of two dimensions; {L} is scipy.linalg.
 MATRIX_FUNCTIONS = (
     "np.linalg.inv({m})", "np.linalg.solve({m}, {m}[..., :1])", "np.linalg.solve({m}, {s})", "np.linalg.det({m})",
     "np.linalg.slogdet({m})[1]", "np.linalg.cholesky({s})", "np.linalg.eigvalsh({s})", "np.linalg.svdvals({m})",
@@ -75,9 +75,9 @@ MATRIX_FUNCTIONS = (
     "{L}.solve_continuous_lyapunov({m}, {s})", "{L}.eigh_tridiagonal(np.diagonal({m}), np.diagonal({m}, 1))[0]",
     "{L}.eigvalsh_tridiagonal(np.diagonal({m}), np.diagonal({m}, 1))", "{L}.matmul_toeplitz({m}[0], {m})",
     "{L}.convolution_matrix({m}[0], 4)", "{L}.fiedler({m}[0])", "{L}.khatri_rao({m}, {s})", "{L}.signm({m})",
-    "{L}.fractional_matrix_power({m}, 0.5)", "{L}.eigvals_banded({m}[:1])", "{L}.blas.dgemm(1.0, {m}, {s})",
-    "{L}.blas.dgemv(1.0, {m}, {m}[0])", "{L}.blas.dtrsm(1.0, {m}, {s})", "{L}.blas.dsyrk(1.0, {m})",
-    "{L}.lapack.dpotrf({s})[0]", "{L}.lapack.dgetrf({m})[0]", "{L}.lapack.dgesv({m}, {s})[2]",
+    "{L}.fractional_matrix_power({m}, 0.5)", "{L}.eigvals_banded({m}[:1])", "{L}.blas.dgemm(1.0, {t}, ({t} + {t}.T))",
+    "{L}.blas.dgemv(1.0, {t}, {t}[0])", "{L}.blas.dtrsm(1.0, {t}, ({t} + {t}.T))", "{L}.blas.dsyrk(1.0, {t})",
+    "{L}.lapack.dpotrf(({t} + {t}.T))[0]", "{L}.lapack.dgetrf({t})[0]", "{L}.lapack.dgesv({t}, ({t} + {t}.T))[2]",
     "{L}.expm_cond({m} / 400)", "{L}.matrix_balance({m})", "{L}.qr({m}, pivoting=True)[1].diagonal() ** 2",
 )  # fmt: skip
 EXACT_MATRIX_FUNCTIONS = (
@@ -112,7 +112,8 @@ SPARSE = (
     "{S}.csr_array({x}) @ np.ones((1, 2, 3))", "{S}.csr_array({x}).argmax()", "({S}.bsr_array({x}) @ {v})",
     "({S}.dia_array({x}) @ {v})", "{S}.lil_array({x}).tocsr().toarray()", "{S}.dok_array({x}).toarray()",
     "{S}.isspmatrix_csr({S}.csr_matrix({x}))", "{S}.linalg.spbandwidth({S}.csr_array({x}))",
-    "{S}.linalg.is_sptriangular({S}.csr_array({x}))", "{S}.block_diag([{S}.csr_array({x}), {x}]).toarray()",
+    "[bool(v) for v in {S}.linalg.is_sptriangular({S}.csr_array({x}))]",
+    "{S}.block_diag([{S}.csr_array({x}), {x}]).toarray()",
     "{S}.block_array([[{S}.csr_array({x}), None], [None, {S}.csr_array({x})]]).toarray()",
     "{S}.kronsum({S}.csr_array({g}), {S}.eye_array(2)).toarray()", "{S}.diags([[1.0, 2.0], [3.0]], [0, 1]).toarray()",
     "{S}.csgraph.dijkstra({S}.csr_array({g}))", "{S}.csgraph.connected_components({S}.csr_array({g}))[0]",
@@ -186,7 +187,8 @@ def linear_algebra(scope: Scope) -> None:
         "linear_algebra",
         f"{m} = {numbers(a)}[..., :{n}, :{n}].astype({dtype}) + np.eye({n}, dtype={dtype}) * {40 * n}",
     )
-    forms = {"m": m, "s": f"({m} + np.swapaxes({m}, -1, -2))", "L": "foreign.scipy(np, 'linalg')"}
+    forms = {"m": m, "s": f"({m} + np.swapaxes({m}, -1, -2))", "t": f"{m}.reshape((-1, {n}, {n}))[0]"}
+    forms["L"] = "foreign.scipy(np, 'linalg')"
     if draw.chance(20):
         scope.emit("linear_algebra", f"{scope.fresh('o')} = {draw.choice(EXACT_MATRIX_FUNCTIONS).format(**forms)}")
     else:
