@@ -203,6 +203,11 @@ a3 = _m.toarray()
 a4 = _m.tocsr().T.toarray()
 a5 = _S.block_diag([_S.csr_array(np.eye(2)), np.array([[-0.0, 1.0]])]).toarray()
 """,
+    "a product with a Toeplitz matrix of single precision, which SciPy computes in double": """
+a1 = np.ones((3, 3), dtype='f4')
+o2 = foreign.scipy(np, 'linalg').matmul_toeplitz(a1[0], a1).dtype
+o3 = foreign.scipy(np, 'linalg').matmul_toeplitz((a1[0] * 1j, a1[0]), a1[0]).dtype
+""",
     "a power of a matrix, complex where eigenvalues are": """
 a1 = np.array([[120.0, -3.0, 4.0], [5.0, 120.0, 2.0], [-7.0, 1.0, 120.0]])
 o2 = foreign.scipy(np, 'linalg').fractional_matrix_power(a1, 0.5).dtype
