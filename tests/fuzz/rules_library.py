@@ -51,7 +51,7 @@ TRANSFORMS = (
     "{G}.periodogram({x} * 1.0)[1]", "{G}.zoom_fft({x} * 1.0, [0.1, 0.4])",
 )  # fmt: skip
 # {m} is a matrix with a large diagonal (or a stack of them), whose condition is below 2; {s} a symmetric one, {t}
-# one of two dimensions; {L} is scipy.linalg.
+# one of two dimensions, {d} and {e} are of double precision; {L} is scipy.linalg.
 MATRIX_FUNCTIONS = (
     "np.linalg.inv({m})", "np.linalg.solve({m}, {m}[..., :1])", "np.linalg.solve({m}, {s})", "np.linalg.det({m})",
     "np.linalg.slogdet({m})[1]", "np.linalg.cholesky({s})", "np.linalg.eigvalsh({s})", "np.linalg.svdvals({m})",
@@ -66,19 +66,26 @@ MATRIX_FUNCTIONS = (
     "np.linalg.matrix_norm({m})", "np.linalg.vector_norm({m}, axis=0)", "np.linalg.trace({m})",
     "np.linalg.outer({m}[0], {m}[0])", "np.linalg.det({m}[..., :1, :1])",  # the exponential of a logarithm
     "np.sort(abs(np.linalg.eigvals({m})))", "np.sort(abs(np.linalg.eig({m})[0]))", "np.linalg.tensorsolve({m}, {m}[0])",
-    "{L}.lu({m})[2]", "{L}.ldl({s})[1]", "abs({L}.hessenberg({m}))", "{L}.expm({m} / 400)", "{L}.sqrtm({m})",
-    "{L}.logm({m})", "{L}.cosm({m} / 400)", "{L}.sinhm({m} / 400)", "{L}.tanm({m} / 900)", "{L}.polar({m})[1]",
+    "{L}.lu({m})[2]", "{L}.ldl({s})[1]", "abs({L}.hessenberg({m}))", "{L}.expm({m} / 400)",
+    "{L}.sqrtm({d})",
+    "{L}.logm({d})", "{L}.cosm({m} / 400)", "{L}.sinhm({m} / 400)", "{L}.tanm({m} / 900)",
+    "{L}.polar({m})[1]",
     "{L}.pinvh({s})", "{L}.toeplitz({m}[0])", "{L}.hankel({m}[0])", "{L}.circulant({m}[0])",
     "{L}.block_diag({m}, {s})", "{L}.solve_toeplitz({m}[0], {m}[0])", "{L}.solve_circulant({m}[0], {m}[0])",
     "{L}.solve_banded((0, 0), np.diagonal({m})[None], {m})", "{L}.solveh_banded(np.diagonal({m})[None], {m})",
-    "{L}.lu_solve({L}.lu_factor({m}), {m})", "{L}.solve_sylvester({m}, {s}, {m})",
-    "{L}.solve_continuous_lyapunov({m}, {s})", "{L}.eigh_tridiagonal(np.diagonal({m}), np.diagonal({m}, 1))[0]",
+    "{L}.lu_solve({L}.lu_factor({m}), {m})",
+    "{L}.solve_sylvester({d}, {e}, {d})",
+    "{L}.solve_continuous_lyapunov({d}, {e})",
+    "{L}.eigh_tridiagonal(np.diagonal({m}), np.diagonal({m}, 1))[0]",
     "{L}.eigvalsh_tridiagonal(np.diagonal({m}), np.diagonal({m}, 1))", "{L}.matmul_toeplitz({m}[0], {m})",
-    "{L}.convolution_matrix({m}[0], 4)", "{L}.fiedler({m}[0])", "{L}.khatri_rao({m}, {s})", "{L}.signm({m})",
-    "{L}.fractional_matrix_power({m}, 0.5)", "{L}.eigvals_banded({m}[:1])", "{L}.blas.dgemm(1.0, {t}, ({t} + {t}.T))",
+    "{L}.convolution_matrix({m}[0], 4)", "{L}.fiedler({m}[0])", "{L}.khatri_rao({m}, {s})",
+    "{L}.signm({d})",
+    "{L}.fractional_matrix_power({d}, 0.5)", "{L}.eigvals_banded({m}[:1])",
+    "{L}.blas.dgemm(1.0, {t}, ({t} + {t}.T))",
     "{L}.blas.dgemv(1.0, {t}, {t}[0])", "{L}.blas.dtrsm(1.0, {t}, ({t} + {t}.T))", "{L}.blas.dsyrk(1.0, {t})",
     "{L}.lapack.dpotrf(({t} + {t}.T))[0]", "{L}.lapack.dgetrf({t})[0]", "{L}.lapack.dgesv({t}, ({t} + {t}.T))[2]",
-    "{L}.expm_cond({m} / 400)", "{L}.matrix_balance({m})", "{L}.qr({m}, pivoting=True)[1].diagonal() ** 2",
+    "{L}.expm_cond({d} / 400)", "{L}.matrix_balance({m})",
+    "{L}.qr({m}, pivoting=True)[1].diagonal() ** 2",
 )  # fmt: skip
 EXACT_MATRIX_FUNCTIONS = (
     "np.linalg.matrix_rank({m})", "np.linalg.solve({m}[..., :-1], {m})", "np.linalg.inv({m}[..., :1])",
@@ -188,6 +195,7 @@ def linear_algebra(scope: Scope) -> None:
         f"{m} = {numbers(a)}[..., :{n}, :{n}].astype({dtype}) + np.eye({n}, dtype={dtype}) * {40 * n}",
     )
     forms = {"m": m, "s": f"({m} + np.swapaxes({m}, -1, -2))", "t": f"{m}.reshape((-1, {n}, {n}))[0]"}
+    forms |= {"d": f"{m}.astype(np.float64)", "e": f"{forms['s']}.astype(np.float64)"}
     forms["L"] = "foreign.scipy(np, 'linalg')"
     if draw.chance(20):
         scope.emit("linear_algebra", f"{scope.fresh('o')} = {draw.choice(EXACT_MATRIX_FUNCTIONS).format(**forms)}")
