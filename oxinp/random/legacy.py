@@ -186,7 +186,11 @@ def _standard(owner: Any, kind: str, shape: tuple[int, ...] | None) -> Any:
 
 
 def _sized(kind: str) -> Callable[..., Any]:
-    return lambda owner, size=None: _standard(owner, kind, shape_of(size))
+    def draw(owner: Any, size: Any = None) -> Any:
+        numbers = _standard(owner, kind, shape_of(size))
+        return None if numbers is None else as_array(numbers)
+
+    return draw
 
 
 def _cauchy(owner: Any, size: Any = None) -> Any:

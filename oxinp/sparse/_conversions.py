@@ -76,6 +76,8 @@ def to_array(self: Sparse, order: Any = None, out: Any = None) -> Any:
         rows, is_columns = of_rows(self)[0], False
     else:
         rows, is_columns = canonical_major(self), self.format == "csc"
+    if rows.data.dtype.kind in "fc":  # SciPy adds to zeros, so that none is negative
+        rows = rows._replace(data=rows.data + rows.data.dtype.type(0))
     made = _rows.to_dense(rows, is_fortran=is_columns != (order == "F"))
     return made.T if order == "F" else made
 

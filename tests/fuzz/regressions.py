@@ -71,6 +71,7 @@ a1 @= a1 + 0
 a1 = np.random.default_rng(3).uniform(0, 2, ())
 a2 = np.random.RandomState(3).exponential(2.0, ())
 a3 = np.random.default_rng(3).gumbel(0, 1, size=())
+a4 = np.random.RandomState(3).standard_exponential(())
 """,
     "indices of a user's class, which do not count, keywords nobody gave, a solver that takes a pair": """
 a1 = np.arange(6.0)
@@ -211,6 +212,24 @@ h3 = numpy.array(a2)
 a1 = np.zeros(2, dtype='i4')
 a1.flags.writeable = False
 np.copyto(a1, 2147483648)
+""",
+    "negative zeros that a sparse matrix stores, which are added to zeros": """
+_S = foreign.scipy(np, 'sparse')
+a2 = np.array([-0.0, 2.0, -0.0])
+_m = _S.coo_array((a2, (np.array([0, 1, 1]), np.array([0, 0, 1]))), shape=(2, 2))
+a3 = _m.toarray()
+a4 = _m.tocsr().T.toarray()
+a5 = _S.block_diag([_S.csr_array(np.eye(2)), np.array([[-0.0, 1.0]])]).toarray()
+""",
+    "a product with a Toeplitz matrix of single precision, which SciPy computes in double": """
+a1 = np.ones((3, 3), dtype='f4')
+o2 = foreign.scipy(np, 'linalg').matmul_toeplitz(a1[0], a1).dtype
+o3 = foreign.scipy(np, 'linalg').matmul_toeplitz((a1[0] * 1j, a1[0]), a1[0]).dtype
+""",
+    "a power of a matrix, complex where eigenvalues are": """
+a1 = np.array([[120.0, -3.0, 4.0], [5.0, 120.0, 2.0], [-7.0, 1.0, 120.0]])
+o2 = foreign.scipy(np, 'linalg').fractional_matrix_power(a1, 0.5).dtype
+o3 = foreign.scipy(np, 'linalg').fractional_matrix_power(a1 + a1.T, 1.3).dtype
 """,
 }
 PROGRAMS = tuple(

@@ -35,6 +35,8 @@ EXACT = (
 OBJECTS = (
     "np.allclose({a}, {b})", "np.array_equiv({a}, {b})", "np.empty_like({a}).shape", "np.isfortran({a})",
     "np.isrealobj({a})", "np.common_type({a})", "np.einsum_path('i...,i...', {a}, {a})[0]", "np.iscomplexobj({a})",
+    "np.testing.assert_array_equal({a}, {b})", "np.testing.assert_allclose({a}, {a})",
+    "np.testing.assert_equal({a}, {a})", "np.testing.assert_array_less({a}, {b})",
     "[v.shape for v in np.unstack({a})]", "[v.shape for v in np.atleast_3d({a}, {b})]", "np.min_scalar_type({a})",
 )  # fmt: skip
 # {x} has real numbers of at most nine.
@@ -59,6 +61,13 @@ ROUNDED = (
     "np.cumsum({x} * 0.1)", "np.median({x} * 0.1, axis=-1)", "np.polyval([0.5, 1, 2], {x})",
     "np.std({x} * 1.0, axis=0)",
     "np.exp({x}) / np.exp({x}).sum()", "np.log1p(np.exp({x}))", "np.sin({x}) ** 2 + np.cos({x}) ** 2",
+    "{P}.chebyshev.chebval({x} / 9, [1, 2, 3])", "{P}.legendre.legval({x} / 9, [1, 2, 3])",
+    "{P}.hermite.hermval({x} / 9, [1, 2, 3])", "{P}.hermite_e.hermeval({x} / 9, [1, 2])",
+    "{P}.laguerre.lagval({x} / 9, [1, 2, 3])", "{P}.polynomial.polyvander({x} / 9, 3)",
+    "{P}.chebyshev.chebvander({x} / 9, 3)", "{P}.polynomial.polyval2d({x} / 9, {x} / 9, [[1, 2], [3, 4]])",
+    "{P}.polynomial.polygrid2d({x}.ravel()[:4], {x}.ravel()[:3], [[1, 2], [3, 4]])",
+    "{P}.legendre.legvander({x} / 9, 2)", "{P}.chebyshev.chebder([1, 2, 3.5])",
+    "{P}.polynomial.polyfit([1, 2, 3], [1, 2, 4], 1)",
     "np.tanh({x}).sum(axis=-1)", "np.polyint({x}.ravel()[:4])", "np.vander({x}.ravel()[:4], 3) * 1.0",
 )  # fmt: skip
 
@@ -82,4 +91,8 @@ def rounded_function(scope: Scope) -> None:
     """Bind what a function gives that rounds as it likes, to a name that is only compared."""
     names = real_arrays(scope, 0)
     if names:
-        normwise(scope, "rounded_function", scope.draw.choice(ROUNDED).format(x=numbers(scope.pick(names))))
+        normwise(
+            scope,
+            "rounded_function",
+            scope.draw.choice(ROUNDED).format(x=numbers(scope.pick(names)), P="np.polynomial"),
+        )

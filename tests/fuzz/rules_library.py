@@ -23,7 +23,14 @@ DRAWS = (
     "np.random.RandomState({n}).randint(0, 9, {d})", "np.random.RandomState({n}).choice(5, {d})",
     "np.random.RandomState({n}).permutation({a})", "np.random.RandomState({n}).uniform(0, 2, {d})",
     "np.random.RandomState({n}).random_sample({d})", "np.random.seed({n}) or np.random.random({d})",
-    "np.random.RandomState({n}).randn(4)",
+    "np.random.RandomState({n}).randn(4)", "_rng.gumbel(0, 1, {d})", "_rng.laplace(size={d})",
+    "_rng.logistic(0, 1, {d})",
+    "_rng.lognormal(0, 1, {d})", "_rng.pareto(2, {d})", "_rng.rayleigh(2, {d})", "_rng.weibull(2, {d})",
+    "_rng.standard_cauchy({d})", "_rng.power(2, {d})", "np.random.default_rng({n}).random({d})",
+    "np.random.RandomState({n}).gumbel(0, 1, {d})", "np.random.RandomState({n}).laplace(0, 1, {d})",
+    "np.random.RandomState({n}).weibull(2, {d})", "np.random.RandomState({n}).standard_exponential({d})",
+    "foreign.scipy(np, 'stats.qmc').Sobol(2, scramble=False).random(4)",
+    "foreign.scipy(np, 'stats.qmc').Halton(2, scramble=False).random(5)",
 )  # fmt: skip
 
 TRANSFORMS = (
@@ -35,9 +42,16 @@ TRANSFORMS = (
     "np.fft.fft({x}[..., ::-1])", "np.fft.rfft({x}.T)", "np.fft.fft({x}).real", "abs(np.fft.fft({x})) ** 2",
     "np.fft.rfftn({x}, axes=(0,))", "foreign.scipy(np, 'fft').dct({x} * 1.0)", "foreign.scipy(np, 'fft').fft({x})",
     "foreign.scipy(np, 'fft').idst({x} * 1.0, type=3)", "foreign.scipy(np, 'signal').fftconvolve({x} * 1.0, {x} * 1.0)",
-    "np.fft.rfft({x}, 33)", "np.fft.fft({x}, 64)",
+    "np.fft.rfft({x}, 33)", "np.fft.fft({x}, 64)", "np.fft.ifft2({x})", "np.fft.irfft2({x})", "np.fft.fftfreq(9, 0.1)",
+    "np.fft.rfftfreq(8)", "{F}.dst({x} * 1.0)", "{F}.idct({x} * 1.0)", "{F}.dctn({x} * 1.0)", "{F}.idctn({x} * 1.0)",
+    "{F}.dstn({x} * 1.0, type=3)", "{F}.idstn({x} * 1.0)", "{F}.hfftn({x})", "{F}.ihfftn({x} * 1.0)", "{F}.hfft2({x})",
+    "{F}.ihfft2({x} * 1.0)", "{F}.ifft2({x})", "{F}.irfft2({x})", "{F}.rfftn({x} * 1.0)", "{F}.rfftfreq(7)",
+    "{G}.hilbert({x} * 1.0)", "{G}.oaconvolve({x} * 1.0, {x} * 1.0)", "{G}.resample({x} * 1.0, 7)",
+    "{G}.czt({x} * 1.0)",
+    "{G}.periodogram({x} * 1.0)[1]", "{G}.zoom_fft({x} * 1.0, [0.1, 0.4])",
 )  # fmt: skip
-# {m} is a matrix with a large diagonal (or a stack of them), whose condition is below 2; {s} a symmetric one.
+# {m} is a matrix with a large diagonal (or a stack of them), whose condition is below 2; {s} a symmetric one, {t}
+# one of two dimensions, {d} and {e} are of double precision; {L} is scipy.linalg.
 MATRIX_FUNCTIONS = (
     "np.linalg.inv({m})", "np.linalg.solve({m}, {m}[..., :1])", "np.linalg.solve({m}, {s})", "np.linalg.det({m})",
     "np.linalg.slogdet({m})[1]", "np.linalg.cholesky({s})", "np.linalg.eigvalsh({s})", "np.linalg.svdvals({m})",
@@ -51,17 +65,40 @@ MATRIX_FUNCTIONS = (
     "foreign.scipy(np, 'linalg').cho_solve((foreign.scipy(np, 'linalg').cholesky({s}), False), {m})",
     "np.linalg.matrix_norm({m})", "np.linalg.vector_norm({m}, axis=0)", "np.linalg.trace({m})",
     "np.linalg.outer({m}[0], {m}[0])", "np.linalg.det({m}[..., :1, :1])",  # the exponential of a logarithm
+    "np.sort(abs(np.linalg.eigvals({m})))", "np.sort(abs(np.linalg.eig({m})[0]))", "np.linalg.tensorsolve({m}, {m}[0])",
+    "{L}.lu({m})[2]", "{L}.ldl({s})[1]", "abs({L}.hessenberg({m}))", "{L}.expm({m} / 400)",
+    "{L}.sqrtm({d})",
+    "{L}.logm({d})", "{L}.cosm({m} / 400)", "{L}.sinhm({m} / 400)", "{L}.tanm({m} / 900)",
+    "{L}.polar({m})[1]",
+    "{L}.pinvh({s})", "{L}.toeplitz({m}[0])", "{L}.hankel({m}[0])", "{L}.circulant({m}[0])",
+    "{L}.block_diag({m}, {s})", "{L}.solve_toeplitz({m}[0], {m}[0])", "{L}.solve_circulant({m}[0], {m}[0])",
+    "{L}.solve_banded((0, 0), np.diagonal({m})[None], {m})", "{L}.solveh_banded(np.diagonal({m})[None], {m})",
+    "{L}.lu_solve({L}.lu_factor({m}), {m})",
+    "{L}.solve_sylvester({d}, {e}, {d})",
+    "{L}.solve_continuous_lyapunov({d}, {e})",
+    "{L}.eigh_tridiagonal(np.diagonal({m}), np.diagonal({m}, 1))[0]",
+    "{L}.eigvalsh_tridiagonal(np.diagonal({m}), np.diagonal({m}, 1))", "{L}.matmul_toeplitz({m}[0], {m})",
+    "{L}.convolution_matrix({m}[0], 4)", "{L}.fiedler({m}[0])", "{L}.khatri_rao({m}, {s})",
+    "{L}.signm({d})",
+    "{L}.fractional_matrix_power({d}, 0.5)", "{L}.eigvals_banded({m}[:1])",
+    "{L}.blas.dgemm(1.0, {t}, ({t} + {t}.T))",
+    "{L}.blas.dgemv(1.0, {t}, {t}[0])", "{L}.blas.dtrsm(1.0, {t}, ({t} + {t}.T))", "{L}.blas.dsyrk(1.0, {t})",
+    "{L}.lapack.dpotrf(({t} + {t}.T))[0]", "{L}.lapack.dgetrf({t})[0]", "{L}.lapack.dgesv({t}, ({t} + {t}.T))[2]",
+    "{L}.expm_cond({d} / 400)", "{L}.matrix_balance({m})",
+    "{L}.qr({m}, pivoting=True)[1].diagonal() ** 2",
 )  # fmt: skip
 EXACT_MATRIX_FUNCTIONS = (
     "np.linalg.matrix_rank({m})", "np.linalg.solve({m}[..., :-1], {m})", "np.linalg.inv({m}[..., :1])",
     "np.linalg.inv({m} * 0)", "np.linalg.cholesky(-{s})", "np.linalg.slogdet({m})[0]",
     "np.linalg.matrix_transpose({m})", "np.linalg.diagonal({m})", "np.linalg.inv({m}.ravel())",
-    "np.linalg.svd({m})[0].shape", "np.linalg.qr({m})[1].shape",
+    "np.linalg.svd({m})[0].shape", "np.linalg.qr({m})[1].shape", "{L}.bandwidth({m})", "{L}.issymmetric({s})",
+    "{L}.ishermitian({m})", "{L}.null_space({m}).shape", "{L}.orth({m}).shape", "{L}.schur({m})[0].shape",
 )  # fmt: skip
 LARGEST_MATRIX = 9
 NORMWISE = 300.0  # units of eps
 
-# {x} is a matrix of small integers, some zero, {v} a vector and {y} a matrix that fit; {S} is scipy.sparse.
+# {x} is a matrix of small integers, some zero, {v} a vector and {y} a matrix that fit, {g} the weights of a graph; {S}
+# is scipy.sparse.
 SPARSE = (
     "({S}.csr_array({x}) @ {v})", "({S}.csc_array({x}) @ {v})", "({S}.coo_array({x}) @ {v})",
     "({S}.csr_array({x}) @ {y})", "({S}.csr_array({x}) @ {S}.csr_array({y})).toarray()",
@@ -79,7 +116,18 @@ SPARSE = (
     "{S}.tril({S}.csr_array({x})).toarray()", "{S}.csr_array(({x})).power(2).toarray()",
     "{S}.issparse({S}.csr_array({x}))", "{S}.find({S}.csr_array({x}))[2]", "{S}.csr_array({x}).mean(axis=0)",
     "{S}.csr_array({x}).tocoo().col", "{S}.diags_array([1.0, 2.0, 3.0]).toarray()",
-    "{S}.csr_array({x}) @ np.ones((1, 2, 3))", "{S}.csr_array({x}).argmax()",
+    "{S}.csr_array({x}) @ np.ones((1, 2, 3))", "{S}.csr_array({x}).argmax()", "({S}.bsr_array({x}) @ {v})",
+    "({S}.dia_array({x}) @ {v})", "{S}.lil_array({x}).tocsr().toarray()", "{S}.dok_array({x}).toarray()",
+    "{S}.isspmatrix_csr({S}.csr_matrix({x}))", "{S}.linalg.spbandwidth({S}.csr_array({x}))",
+    "[bool(v) for v in {S}.linalg.is_sptriangular({S}.csr_array({x}))]",
+    "{S}.block_diag([{S}.csr_array({x}), {x}]).toarray()",
+    "{S}.block_array([[{S}.csr_array({x}), None], [None, {S}.csr_array({x})]]).toarray()",
+    "{S}.kronsum({S}.csr_array({g}), {S}.eye_array(2)).toarray()", "{S}.diags([[1.0, 2.0], [3.0]], [0, 1]).toarray()",
+    "{S}.csgraph.dijkstra({S}.csr_array({g}))", "{S}.csgraph.connected_components({S}.csr_array({g}))[0]",
+    "{S}.csgraph.shortest_path({S}.csr_array({g}))", "{S}.csgraph.bellman_ford({S}.csr_array({g}))",
+    "{S}.csgraph.laplacian({S}.csr_array({g})).toarray()", "{S}.csgraph.breadth_first_order({S}.csr_array({g}), 0)[0]",
+    "{S}.csgraph.minimum_spanning_tree({S}.csr_array({g})).sum()", "{S}.csr_array({x}).todia().toarray()",
+    "{S}.csgraph.breadth_first_tree({S}.csr_array({g}), 0).toarray()", "{S}.csr_array({g}).trace()",
 )  # fmt: skip
 
 
@@ -128,7 +176,8 @@ def transform(scope: Scope) -> None:
     """Bind a Fourier transform, or one of its kin."""
     names = real_arrays(scope, 1)
     if names:
-        normwise(scope, "transform", scope.draw.choice(TRANSFORMS).format(x=numbers(scope.pick(names))))
+        forms = {"x": numbers(scope.pick(names)), "F": "foreign.scipy(np, 'fft')", "G": "foreign.scipy(np, 'signal')"}
+        normwise(scope, "transform", scope.draw.choice(TRANSFORMS).format(**forms))
 
 
 def linear_algebra(scope: Scope) -> None:
@@ -145,7 +194,9 @@ def linear_algebra(scope: Scope) -> None:
         "linear_algebra",
         f"{m} = {numbers(a)}[..., :{n}, :{n}].astype({dtype}) + np.eye({n}, dtype={dtype}) * {40 * n}",
     )
-    forms = {"m": m, "s": f"({m} + np.swapaxes({m}, -1, -2))"}
+    forms = {"m": m, "s": f"({m} + np.swapaxes({m}, -1, -2))", "t": f"{m}.reshape((-1, {n}, {n}))[0]"}
+    forms |= {"d": f"{m}.astype(np.float64)", "e": f"{forms['s']}.astype(np.float64)"}
+    forms["L"] = "foreign.scipy(np, 'linalg')"
     if draw.chance(20):
         scope.emit("linear_algebra", f"{scope.fresh('o')} = {draw.choice(EXACT_MATRIX_FUNCTIONS).format(**forms)}")
     else:
@@ -162,7 +213,8 @@ def sparse(scope: Scope) -> None:
     x = f"np.floor({numbers(scope.pick(names))})"
     dtype = draw.choice(("np.float64", "np.float32", "np.int64", "np.int32"))
     x = f"({x} * ({x} > 0)).astype({dtype})"
-    code = draw.choice(SPARSE).format(x=x, y=f"{x}.T", v=f"{x}[0]", S="foreign.scipy(np, 'sparse')")
+    forms = {"x": x, "y": f"{x}.T", "v": f"{x}[0]", "g": f"({x} @ {x}.T)", "S": "foreign.scipy(np, 'sparse')"}
+    code = draw.choice(SPARSE).format(**forms)
     if ".mean(" in code:
         normwise(scope, "sparse", code)  # SciPy divides each element first: the sum is of numbers that are rounded
     else:

@@ -227,7 +227,13 @@ def fractional_matrix_power(A: Any, t: Any) -> Any:
         return np.linalg.matrix_power(a, int(t))
     a, whole = _double(a), round(float(t))
     root = expm(_logarithm(a) * (float(t) - whole))
-    return np.linalg.matrix_power(a, whole) @ root if whole else root
+    power = np.linalg.matrix_power(a, whole) @ root if whole else root
+    return power if _has_its_type(a) else power.astype(np.complex128)
+
+
+def _has_its_type(a: Any) -> bool:
+    """Whether a power has the type of a matrix with a logarithm: a complex one, or with real eigenvalues alone."""
+    return a.dtype.kind == "c" or bool((a == a.T).all()) or not bool(np.iscomplexobj(np.linalg.eigvals(a)))
 
 
 __all__ = [

@@ -304,6 +304,7 @@ def matmul_toeplitz(c_or_cr: Any, x: Any, check_finite: bool = False, workers: A
     c, r, x = _toeplitz_operands(c_or_cr, x, check_finite=check_finite)
     if x.shape[0 if x.ndim == 1 else -2] != r.shape[-1]:
         raise Unsupported("what SciPy refuses")
+    c, r, x = (each.astype("D" if each.dtype.kind == "c" else "d") for each in (c, r, x))  # as SciPy computes
     wide = np.concatenate([c, r[..., :0:-1]], axis=-1)
     right = x[:, None] if x.ndim == 1 else x
     n, is_complex = wide.shape[-1], "c" in (wide.dtype.kind, x.dtype.kind)

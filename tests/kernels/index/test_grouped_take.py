@@ -33,7 +33,7 @@ def taken(session, x, index, shift, *, tiles_each=2):
 @pytest.mark.parametrize(
     ("sizes", "dtype"),
     thinned(
-        [(3 * TILE, 40_000, 7), (5 * TILE + 77, 5000, 5), (TILE - 1, 9000, 6), (17, 900, 2)],
+        [(3 * TILE, 40_000, 7), (5 * TILE + 77, 5000, 5), (TILE - 1, 9000, 6), (17, 900, 2), (2 * TILE + 5, 900, 1)],
         [np.dtype("f4"), np.dtype("i8")],
     ),
     ids=str,

@@ -69,6 +69,17 @@ def test_floats_are_rounded_once(session, dtype, piece, scale):
     assert x.tobytes() == expected.astype(dtype).tobytes()
 
 
+@pytest.mark.parametrize("dtype", ["i4", "f4", "f8"])
+def test_more_buckets_than_most_kernels_count(session, dtype):
+    rng = np.random.default_rng(5)
+    x, index, values = np.zeros(700, dtype), rng.integers(-700, 700, 4000), rng.integers(-99, 99, 4000).astype(dtype)
+    expected = x.copy()
+    np.add.at(expected, index, values)
+    assert buckets.FEW < x.size >> 1 <= buckets.MANY
+    assert not add(session, x, index, values, shift=1)[1].any()
+    assert_same(x, expected)
+
+
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 def test_the_order_does_not_matter(session, dtype):
     rng = np.random.default_rng(1)
