@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from oxinp._ptx.types import Type
     from oxinp._ptx.value import Value
 
-PAIRS = (2, 3)  # of results that may be computed at a time
+# Pairs of results that may be computed at a time: of rows that threads have whole, and of stages.
+PAIRS, PAIRS_OF_STAGES = (2, 3), (2, 3)
 
 
 class Rolled:
@@ -38,11 +39,13 @@ class Rolled:
         c64 or c128.
     apart : int
         Distance of results from each other, by which they are stored.
+    is_alone : bool
+        Whether the transform has no other stage.
     """
 
-    def __init__(self, k: Builder, prime: int, type: Type, apart: int) -> None:
+    def __init__(self, k: Builder, prime: int, type: Type, apart: int, *, is_alone: bool) -> None:
         self.k, self.half, self.end = k, prime // 2, prime * apart
-        self.pairs = min(PAIRS, key=lambda pairs: (-self.half % pairs, -pairs))
+        self.pairs = min(PAIRS if is_alone else PAIRS_OF_STAGES, key=lambda pairs: (-self.half % pairs, -pairs))
         self.rounds = -(-self.half // self.pairs)
         order = powers(prime)
         exponents = np.resize(order, self.rounds * self.pairs + self.half)
