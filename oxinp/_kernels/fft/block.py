@@ -215,17 +215,17 @@ class Block(Exchange):
         """Store the results of a butterfly of the last stage, which lie `before` elements apart, by a loop."""
         k, spec = self.k, self.spec
 
-        def store(number: Value, result: Number) -> None:
-            moved = k.cast(number, self.index) * before
+        def store(place: Value, result: Number) -> None:
+            moved = k.cast(place, self.index)
             scaled: Value = result[0] * self.scales[0]
             if spec.target.is_complex:
                 scaled = k.compound(spec.type, scaled, result[1] * self.scales[1])
-            place, is_stored = base.moved(moved), None
+            is_stored = None
             if position is not None:
                 is_stored = position + (first + moved) * self.target_positions[-1] < self.num_stored
-            self._write([((place, beside), scaled, is_stored, [])])
+            self._write([((base.moved(moved), beside), scaled, is_stored, [])])
 
-        self.rolled(self.radices[-1], elements, store)
+        self.rolled(self.radices[-1], before, elements, store)
 
     def _write(self, stored: list[tuple[tuple[Place, Place], Value, Value | None, list[Value]]]) -> None:
         """Store elements, each with its places, whether it is stored, and what lies beside it."""

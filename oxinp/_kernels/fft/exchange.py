@@ -14,7 +14,7 @@ from oxinp._kernels.fft.prefetch import fetch_ahead
 from oxinp._kernels.fft.radices import largest_prime
 from oxinp._kernels.fft.rolled import Rolled
 from oxinp._kernels.fft.roots import table
-from oxinp._kernels.fft.spec import MIN_ROLLED, ROWS, WARP, TransformSpec
+from oxinp._kernels.fft.spec import MIN_ROLLED, MIN_ROLLED_STAGE, ROWS, WARP, TransformSpec
 from oxinp._kernels.fft.tile import Tile, divided
 from oxinp._ptx.cluster_store import ClusterStores
 
@@ -45,7 +45,7 @@ class Exchange(Tile):
             self.k.emit("cluster_arrive_relaxed", types=())
         self.radices = spec.radices
         self.tables = self.twiddles()
-        self.loops_of: dict[int, Rolled] = {}  # by their radices
+        self.loops_of: dict[tuple[int, int], Rolled] = {}  # by radices, and how far apart results lie
 
     def twiddles(self) -> list[Pointer]:
         """Per stage but the first, root j * k of the elements behind the first, j outermost; see `rows_of`."""
@@ -113,14 +113,15 @@ class Exchange(Tile):
     def is_rolled(self, stage: int) -> bool:
         """Whether butterflies of a stage are loops, in which their results are left or stored."""
         radix, is_last = self.radices[stage], stage == len(self.radices) - 1
-        is_long = radix >= MIN_ROLLED and largest_prime(radix) == radix
-        return is_long and self.spec.cluster == 1 and (self.rolls_last or not is_last)
+        is_long = radix >= (MIN_ROLLED if len(self.radices) == 1 else MIN_ROLLED_STAGE)
+        is_long &= largest_prime(radix) == radix and self.spec.cluster == 1
+        return is_long and (self.rolls_last or not is_last)
 
-    def rolled(self, radix: int, elements: list[Number], store: Callable[[Value, Number], None]) -> None:
-        """Call a function with the numbers, u32, and values of a butterfly's results, in a loop."""
-        if radix not in self.loops_of:
-            self.loops_of[radix] = Rolled(self.k, radix, self.spec.type)
-        self.loops_of[radix].compute(elements, store)
+    def rolled(self, radix: int, apart: int, elements: list[Number], store: Callable[[Value, Number], None]) -> None:
+        """Call a function with the places, u32, and values of a butterfly's results, `apart` each, in a loop."""
+        if (radix, apart) not in self.loops_of:
+            self.loops_of[radix, apart] = Rolled(self.k, radix, self.spec.type, apart, is_alone=len(self.radices) == 1)
+        self.loops_of[radix, apart].compute(elements, store)
 
     def transformed(self, values: list[Number]) -> list[Number]:
         """What a butterfly makes of numbers."""
@@ -190,14 +191,15 @@ class Exchange(Tile):
         self, radix: int, place: Value, apart: int, elements: list[Number], scales: Sequence[Value] = ()
     ) -> None:
         """Write what a butterfly gives, times scales of both parts, by a loop; results lie `apart` from each other."""
-        k, spec = self.k, self.spec
+        k, spec, first = self.k, self.spec, self.smem.at(place)
+        is_padded = spec.padding > 0 and spec.pitch == spec.share
 
-        def store(number: Value, result: Number) -> None:
-            moved = place + number * apart
+        def store(moved: Value, result: Number) -> None:
             scaled = [part * scale for part, scale in zip(result, scales, strict=True)] if scales else result
-            self.smem[self._padded(moved, 0) if spec.pitch == spec.share else moved] = k.compound(spec.type, *scaled)
+            address = self.smem.at(self._padded(place + moved, 0)) if is_padded else first.at(moved)
+            address[0] = k.compound(spec.type, *scaled)
 
-        self.rolled(radix, elements, store)
+        self.rolled(radix, apart, elements, store)
 
     def elements_of(self, thread: Thread, radix: int) -> Iterator[tuple[list[Pointer], Value | None]]:
         """Yield where in shared memory what a thread's butterflies of a stage take lies, and whether each is one."""

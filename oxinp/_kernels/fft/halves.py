@@ -65,6 +65,11 @@ class Halves(Exchange):
 class Splitting(Halves):
     """From real sequences to the first halves of their transforms."""
 
+    @property
+    def rolls_last(self) -> bool:
+        """See `Exchange`: results are left in shared memory."""
+        return True
+
     def build(self) -> Kernel:
         spec = self.spec
         thread = self.begin()

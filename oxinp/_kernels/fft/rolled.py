@@ -13,6 +13,7 @@ import numpy as np
 
 from oxinp._kernels.fft.codelets import TERMS, add, chained, subtract
 from oxinp._kernels.fft.roots import powers, table
+from oxinp._ptx.types import u32
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
     from oxinp._ptx.types import Type
     from oxinp._ptx.value import Value
 
-PAIRS = (2, 3)  # of results that may be computed at a time
+# Pairs of results that may be computed at a time: of rows that threads have whole, and of stages.
+PAIRS, PAIRS_OF_STAGES = (2, 3), (2, 3)
 
 
 class Rolled:
@@ -35,33 +37,37 @@ class Rolled:
     prime : int
     type : Type
         c64 or c128.
+    apart : int
+        Distance of results from each other, by which they are stored.
+    is_alone : bool
+        Whether the transform has no other stage.
     """
 
-    def __init__(self, k: Builder, prime: int, type: Type) -> None:
-        self.k, self.half = k, prime // 2
-        self.pairs = min(PAIRS, key=lambda pairs: (-self.half % pairs, -pairs))
+    def __init__(self, k: Builder, prime: int, type: Type, apart: int, *, is_alone: bool) -> None:
+        self.k, self.half, self.end = k, prime // 2, prime * apart
+        self.pairs = min(PAIRS if is_alone else PAIRS_OF_STAGES, key=lambda pairs: (-self.half % pairs, -pairs))
         self.rounds = -(-self.half // self.pairs)
         order = powers(prime)
         exponents = np.resize(order, self.rounds * self.pairs + self.half)
         self.order = order[: self.half]
         self.roots = k.table(table(prime, exponents, type.dtype))
-        self.numbers = k.table(np.resize(order, self.rounds * self.pairs).astype(np.uint32))
+        self.places = k.table(apart * np.resize(order, self.rounds * self.pairs).astype(np.uint32))
 
     def compute(self, x: list[Number], store: Callable[[Value, Number], None]) -> None:
-        """Call `store` with the numbers, u32, and values of results."""
+        """Call `store` with how far results lie behind the first, u32, and their values."""
         k, p = self.k, len(x)
         pairs = [(x[j], x[p - j]) for j in map(int, self.order)]
         sums, differences = [add(*pair) for pair in pairs], [subtract(*pair) for pair in pairs]
         whole = x[0]
         for each in sums:
             whole = add(whole, each)
-        store(k.const(0, self.numbers.type), whole)
-        with k.range(k.const(0, self.numbers.type), self.rounds * self.pairs, self.pairs) as start:
+        store(k.const(0, u32), whole)
+        with k.range(k.const(0, u32), self.rounds * self.pairs, self.pairs) as start:
             made = self._summed(self.roots.at(start), x[0], sums, differences)
             for i, ((re, im), (odd_re, odd_im)) in enumerate(made):
-                number = self.numbers.at(start).load(i, 1, "nc")[0]
-                store(number, (re - odd_im, im + odd_re))
-                store(p - number, (re + odd_im, im - odd_re))
+                place = self.places.at(start).load(i, 1, "nc")[0]
+                store(place, (re - odd_im, im + odd_re))
+                store(self.end - place, (re + odd_im, im - odd_re))
 
     def _summed(
         self, roots: Pointer, first: Number, sums: list[Number], differences: list[Number]

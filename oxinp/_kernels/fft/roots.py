@@ -64,8 +64,11 @@ class Circle:
         num_terms = 8 if self.is_wide else 6
         quarter = _TURN / 4
         # sin(quarter * t) / t and cos(quarter * t), in powers of t * t
-        self._sines = [self._term(quarter, 2 * i + 1) for i in range(num_terms + 1)]
-        self._cosines = [self._term(quarter, 2 * i) for i in range(num_terms + 1)]
+        self._sines = [k.const(self._term(quarter, 2 * i + 1), f64) for i in range(num_terms + 1)]
+        self._cosines = [k.const(self._term(quarter, 2 * i), f64) for i in range(num_terms + 1)]
+        # What the leading coefficient lacks.
+        self._missing = k.const(float(_TURN / 4 - np.longdouble(self._term(quarter, 1))), f64)
+        self._rounder, self._quarters = k.const(_ROUNDER, f64), self.inverse * 4.0
 
     @staticmethod
     def constants(order: int) -> tuple[float, ...]:
@@ -79,10 +82,10 @@ class Circle:
     def root(self, numerator: Value) -> tuple[Value, Value]:
         """Real and imaginary part of ``exp(-2j * pi * numerator / order)``, f64; `numerator` is u32."""
         k = self.k
-        quarters = k.cast(numerator, f64) * 4.0
-        rounded = k.fma(k.cast(numerator, f64), self.inverse * 4.0, k.const(_ROUNDER, f64))
-        nearest = rounded - _ROUNDER
-        rest = k.fma(-nearest, self.order, quarters)  # exact
+        whole = k.cast(numerator, f64)
+        rounded = k.fma(whole, self._quarters, self._rounder)
+        nearest = rounded - self._rounder
+        rest = k.fma(-nearest, self.order, whole * 4.0)  # exact
         t = rest * self.inverse
         square = t * t
         sine, cosine = (self._horner(terms[1:], square) for terms in (self._sines, self._cosines))
@@ -90,14 +93,12 @@ class Circle:
             # The angle's own error, and what the leading coefficient lacks.
             error = k.fma(-t, self.order, rest) * self.inverse
             leading = self._sines[0]
-            missing = float(_TURN / 4 - np.longdouble(leading))
-            low = k.fma(square, sine, k.const(missing, f64))
-            tail = k.fma(t, low, error * leading)
-            sin = k.fma(t, k.const(leading, f64), tail)
-            cos = k.fma(square, cosine, -(error * leading) * sin) + 1.0
+            low, off = k.fma(square, sine, self._missing), error * leading
+            sin = k.fma(t, leading, k.fma(t, low, off))
+            cos = k.fma(square, cosine, -off * sin) + 1.0
         else:
-            sin = t * k.fma(square, sine, k.const(self._sines[0], f64))
-            cos = k.fma(square, cosine, k.const(1.0, f64))
+            sin = t * k.fma(square, sine, self._sines[0])
+            cos = k.fma(square, cosine, self._cosines[0])
         quadrant = k.unpack(k.bitcast(rounded, u64))[0] & 3
         is_odd = (quadrant & 1) != 0
         real, imag = k.where(is_odd, sin, cos), k.where(is_odd, cos, sin)
@@ -105,11 +106,10 @@ class Circle:
         real = self._negated(real, (quadrant + 1) & 2)
         return real, self._negated(imag, (quadrant & 2) ^ 2)
 
-    def _horner(self, terms: list[float], x: Value) -> Value:
-        k = self.k
-        total = k.const(terms[-1], f64)
+    def _horner(self, terms: list[Value], x: Value) -> Value:
+        total = terms[-1]
         for term in reversed(terms[:-1]):
-            total = k.fma(total, x, k.const(term, f64))
+            total = self.k.fma(total, x, term)
         return total
 
     def _negated(self, value: Value, is_negated: Value) -> Value:

@@ -29,7 +29,8 @@ SECOND_SINE, THIRD_SINE = "dst2", "dst3"
 TRIGONOMETRIC = (SECOND, THIRD, SECOND_SINE, THIRD_SINE)
 WARP = 32
 BANK_WIDTH = 128  # bytes of shared memory that a wavefront reaches
-MIN_ROLLED = 37  # primes from which on a codelet takes long to compile
+# Primes from which on a codelet takes long to compile: of rows that threads have whole, and of stages.
+MIN_ROLLED, MIN_ROLLED_STAGE = 41, 37
 
 
 class Fused(Frozen):

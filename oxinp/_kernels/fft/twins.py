@@ -77,6 +77,11 @@ def multiply_by_wide(k: Builder, a: Number, w: Number, low: Number) -> Number:
 class TwinSplit(Twins, Splitting):
     """Two real sources, the first halves of their transforms."""
 
+    @property
+    def rolls_last(self) -> bool:
+        """See `Exchange`."""
+        return not self.is_apart
+
     def transformed(self, values: list[Number]) -> list[Number]:
         """See `Exchange`."""
         return two_real(self.k, values) if self.is_apart else super().transformed(values)
