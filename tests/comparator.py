@@ -159,6 +159,8 @@ def _assert_same_elements(ours: object, numpys: object, ulp: float, where: str) 
     a, b = _host(ours, where), _host(numpys, where)
     _assert_same_form(a, b, where)
     kind = b.dtype.kind
+    if kind != "O" and a.tobytes() == b.tobytes():
+        return
     if kind == "V" and b.dtype.names:
         for name in b.dtype.names:
             _assert_same_elements(a[name], b[name], ulp, f"{where}.{name}")

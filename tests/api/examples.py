@@ -4,6 +4,8 @@ An example is an expression in `np` (the namespace under test), the arrays of `a
 for each, so an example may write to them.
 """
 
+import types
+
 import numpy as np
 
 # The floats are such that every elementwise function is defined for some of them, and not for all.
@@ -24,13 +26,23 @@ _ARRAYS = {
 }
 
 
-def arrays(xp):
-    """Return the arrays of the examples, of a namespace's own kind."""
-    made = {name: xp.array(values) for name, values in _ARRAYS.items()}
-    made["u"] = xp.array([3, 200, 7, 255, 0, 1, 128, 64], dtype="uint8")
-    made["d"] = xp.array(["2026-01-05", "2026-02-28", "2026-07-04"], dtype="datetime64[D]")
-    made["t"] = xp.array(["ab", "c", "def"])
-    return made
+_OTHERS = {
+    "u": ([3, 200, 7, 255, 0, 1, 128, 64], "uint8"),
+    "d": (["2026-01-05", "2026-02-28", "2026-07-04"], "datetime64[D]"),
+    "t": (["ab", "c", "def"], None),
+}
+
+
+def arrays(xp, code):
+    """Return the arrays that an example names, of a namespace's own kind."""
+    named = _names_in(compile(code, "<example>", "eval"))
+    given = {name: (values, None) for name, values in _ARRAYS.items()} | _OTHERS
+    return {name: xp.array(values, dtype=dtype) for name, (values, dtype) in given.items() if name in named}
+
+
+def _names_in(code):
+    """Names that code looks up, functions inside it included."""
+    return set(code.co_names).union(*(_names_in(part) for part in code.co_consts if isinstance(part, types.CodeType)))
 
 
 _UNARY = (

@@ -27,7 +27,7 @@ def avoidable(fallbacks):
 def test_one_example_at_least_stays_on_the_device(name, stats):
     counts = []
     for code in examples()[name]:
-        names = {"np": oxinp, "io": io, **arrays(oxinp)}
+        names = {"np": oxinp, "io": io, **arrays(oxinp, code)}
         before = stats().fallbacks
         with np.errstate(all="ignore"):
             eval(code, names)  # noqa: S307 - our own code

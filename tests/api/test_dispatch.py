@@ -44,8 +44,8 @@ def is_ours(value):
     ],
 )
 def test_gives_ours(code):
-    ours = eval(code, {"numpy": np, **arrays(oxinp)})  # noqa: S307 - our own code
-    numpys = eval(code, {"numpy": np, **arrays(np)})  # noqa: S307
+    ours = eval(code, {"numpy": np, **arrays(oxinp, code)})  # noqa: S307 - our own code
+    numpys = eval(code, {"numpy": np, **arrays(np, code)})  # noqa: S307
     assert is_ours(ours)
     assert_same(ours, numpys)
 

@@ -18,7 +18,7 @@ NOT_CALLED = {"ndarray", "ufunc"}
 
 def run(xp, code):
     """Return what an example gives, and its arrays as it leaves them."""
-    names = {"np": xp, "io": io, "__file__": __file__, **arrays(xp)}
+    names = {"np": xp, "io": io, "__file__": __file__, **arrays(xp, code)}
     with np.errstate(all="ignore"):
         given = outcome(lambda _: eval(code, names), xp)  # noqa: S307 - our own code
     return given, {name: value for name, value in names.items() if is_array(value)}

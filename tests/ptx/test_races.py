@@ -6,8 +6,9 @@ import pytest
 from oxinp._ptx.emulator.races import Epochs, Tracker
 
 NUM_BLOCKS = 3
-LANES_PER_BLOCK = 32
+LANES_PER_BLOCK = 64
 NUM_LANES = NUM_BLOCKS * LANES_PER_BLOCK
+WARP = 32
 CAPACITY = 4096
 BLOCK_STRIDE = 1024  # of shared memory
 
@@ -15,15 +16,22 @@ BLOCK_STRIDE = 1024  # of shared memory
 class Search:
     """Every access there was, by byte: two lanes conflict unless a synchronisation came between."""
 
-    def __init__(self):
+    def __init__(self, lanes_per_block):
         self.accesses = []  # (first byte, bytes, lane, is_write, time)
         self.now = self.grid = 0
+        self.lanes_per_block = lanes_per_block
         self.block = [0] * NUM_BLOCKS
+        self.warp = [0] * (NUM_BLOCKS * lanes_per_block // WARP)
 
     def synchronize(self, blocks):
         self.now += 1
         for block in blocks:
             self.block[block] = self.now
+
+    def synchronize_warps(self, warps):
+        self.now += 1
+        for warp in warps:
+            self.warp[warp] = self.now
 
     def fence(self):
         self.now += 1
@@ -35,9 +43,12 @@ class Search:
                 continue
             if other_start >= start + nbytes or start >= other_start + other_nbytes:
                 continue
-            block = lane // LANES_PER_BLOCK
-            same_block = other // LANES_PER_BLOCK == block
-            if time >= (max(self.block[block], self.grid) if same_block else self.grid):
+            since = self.grid
+            if other // self.lanes_per_block == lane // self.lanes_per_block:
+                since = max(since, self.block[lane // self.lanes_per_block])
+            if other // WARP == lane // WARP:
+                since = max(since, self.warp[lane // WARP])
+            if time >= since:
                 return True
         return False
 
@@ -50,10 +61,11 @@ class Search:
         self.accesses += [(o, nbytes, lane, is_write, self.now) for o, lane in zip(offsets, lanes, strict=True)]
 
 
-def access(rng, is_shared):
+def access(rng, is_shared, lanes_per_block):
     """Offsets, width and lanes of a random instruction: contiguous, strided, scattered, or one element for all."""
-    first = int(rng.integers(NUM_LANES - 1))
-    lanes = np.arange(first, int(rng.integers(first + 1, NUM_LANES + 1)), dtype=np.int64)
+    num_lanes = NUM_BLOCKS * lanes_per_block
+    first = int(rng.integers(num_lanes - 1))
+    lanes = np.arange(first, int(rng.integers(first + 1, num_lanes + 1)), dtype=np.int64)
     if rng.random() < 0.3:
         lanes = lanes[rng.random(len(lanes)) < 0.6] if len(lanes) > 4 else lanes
     if not len(lanes):
@@ -74,7 +86,7 @@ def access(rng, is_shared):
         elements = rng.integers(room, size=len(lanes))
     offsets = np.abs(elements) % room * nbytes
     if is_shared:  # a part for each block
-        offsets = offsets % 512 + lanes // LANES_PER_BLOCK * BLOCK_STRIDE + base % 1024 // 2
+        offsets = offsets % 512 + lanes // lanes_per_block * BLOCK_STRIDE + base % 1024 // 2
     return offsets.astype(np.int64), nbytes, lanes
 
 
@@ -91,21 +103,28 @@ def is_contiguous(offsets, nbytes):
 @pytest.mark.parametrize("seed", range(50))
 def test_as_a_search(seed, is_shared):
     rng = np.random.default_rng(seed)
-    tracker, search = Tracker(CAPACITY, is_shared=is_shared), Search()
-    epochs = Epochs(1 + seed, NUM_BLOCKS, LANES_PER_BLOCK)
+    lanes_per_block = WARP if seed % 2 else LANES_PER_BLOCK
+    tracker, search = Tracker(CAPACITY, is_shared=is_shared), Search(lanes_per_block)
+    epochs = Epochs(1 + seed, NUM_BLOCKS, lanes_per_block)
     earlier = []
-    for _ in range(60):
+    for _ in range(70):
         what = rng.random()
         if what < 0.25:
             blocks = range(NUM_BLOCKS) if rng.random() < 0.7 else [int(rng.integers(NUM_BLOCKS))]
             search.synchronize(blocks)
             epochs.synchronize_blocks(np.array(blocks))
-        elif what < 0.35:
+        elif what < 0.4:
+            warps = rng.permutation(len(search.warp))[: int(rng.integers(1, len(search.warp) + 1))]
+            search.synchronize_warps(warps.tolist())
+            epochs.synchronize_warps(warps)
+        elif what < 0.45:
             search.fence()
             epochs.synchronize_grid()
         else:
             is_again = earlier and rng.random() < 0.3
-            offsets, nbytes, lanes = earlier[int(rng.integers(len(earlier)))] if is_again else access(rng, is_shared)
+            offsets, nbytes, lanes = (
+                earlier[int(rng.integers(len(earlier)))] if is_again else access(rng, is_shared, lanes_per_block)
+            )
             earlier.append((offsets, nbytes, lanes.copy()))
             is_write = bool(rng.random() < 0.4)
             instruction = offsets.tolist(), nbytes, lanes.tolist(), is_write
@@ -129,8 +148,8 @@ def test_as_a_search(seed, is_shared):
 
 
 def test_tags_of_all_noted_ranges_once_there_are_too_many(monkeypatch):
-    monkeypatch.setattr("oxinp._ptx.emulator.races._MAX_NOTED", 4 * NUM_LANES)
-    tracker, epochs, lanes = Tracker(CAPACITY), Epochs(1, NUM_BLOCKS, LANES_PER_BLOCK), np.arange(NUM_LANES)
+    monkeypatch.setattr("oxinp._ptx.emulator.races._MAX_NOTED", 2 * NUM_LANES)
+    tracker, epochs, lanes = Tracker(CAPACITY), Epochs(1, NUM_BLOCKS, LANES_PER_BLOCK), np.arange(NUM_LANES // 2)
 
     def note(start, *, is_write, lanes=lanes):
         offsets = start + 4 * np.arange(len(lanes))
@@ -161,3 +180,16 @@ def test_accesses_that_repeat_each_other_are_held_once(is_strided):
     assert tracker._num_noted == 2 * NUM_LANES
     conflict = tracker.note(epochs, 8 + 0 * lanes[:1], 4, lanes[40:41], (8, 12), is_write=True, is_contiguous=True)
     assert (conflict.kind, conflict.lane, conflict.other) == ("write after write", 40, 1 if is_strided else 2)
+
+
+def test_warps_that_are_blocks_are_ordered_as_blocks_are():
+    tracker, epochs = Tracker(CAPACITY, is_shared=True), Epochs(1, NUM_BLOCKS, WARP)
+    lanes, offsets = np.arange(WARP), 4 * np.arange(WARP)
+    for i in range(9):
+        bounds = 0, 4 * WARP
+        assert tracker.note(epochs, offsets, 4, lanes, bounds, is_write=True, is_contiguous=True) is None
+        epochs.synchronize_warps(np.array([0]))
+        given = offsets[::-1] if i % 2 else offsets
+        assert tracker.note(epochs, given, 4, lanes, bounds, is_write=False, is_contiguous=not i % 2) is None
+        epochs.synchronize_warps(np.arange(NUM_BLOCKS))
+    assert tracker._extents == []  # nothing had to be tagged
