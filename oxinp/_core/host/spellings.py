@@ -16,7 +16,7 @@ from numpy._core import umath
 
 from oxinp._config import config
 from oxinp._core.host.makers import making_function
-from oxinp._core.lazy.balance import balance
+from oxinp._core.lazy import placement
 from oxinp._core.lazy.inlining import compiled
 
 _FLOAT64 = np.dtype(np.float64)
@@ -101,7 +101,7 @@ def _outer(x: Any, y: Any) -> Any:
     if type(x) is not _Array or type(y) is not _Array or x.ndim != 1 or y.ndim != 1:
         return NotImplemented
     size = x.size * y.size
-    is_small = size * 16 < config.offload_threshold or balance.takes(size * 8)
+    is_small = size * 16 < config.offload_threshold or placement.is_host(size * 8)
     return _multiply(x[:, None], y) if is_small else NotImplemented
 
 
@@ -212,7 +212,7 @@ def make(general, function, alone, most, least, has_axis):
             given.append(kwargs["axis"])
         if not least <= len(given) <= most or REPORTS:
             return general(*args, **kwargs)
-        if not (0 < nbytes < config.offload_threshold or (nbytes and balance.takes(nbytes))):
+        if not (0 < nbytes < config.offload_threshold or (nbytes and is_host(nbytes))):
             return general(*args, **kwargs)
         result = heard(function, *given) else return general(*args, **kwargs)
         if result is NotImplemented:
@@ -224,7 +224,7 @@ _FIRST_TEXT = """\
 if type(value) is ndarray and not args and not kwargs:
             x = seen(value) else return general(value)
             nbytes = x.nbytes
-            if not (0 < nbytes < config.offload_threshold or (nbytes and balance.takes(nbytes))) or REPORTS:
+            if not (0 < nbytes < config.offload_threshold or (nbytes and is_host(nbytes))) or REPORTS:
                 return general(value)
             result = {of_one} else return general(value)
             if result is NotImplemented:
@@ -241,8 +241,9 @@ _TEXTS = {
         for number, call in _OF_ONE.items()
     },
 }
+_NAMES = {"is_host": placement.is_host}
 _FRONTS = {
-    (may_warn, number): compiled(f"functions of small arrays, {number}", text, may_warn=may_warn)
+    (may_warn, number): compiled(f"functions of small arrays, {number}", text, may_warn=may_warn, names=_NAMES)
     for may_warn in (False, True)
     for number, text in _TEXTS.items()
 }
