@@ -13,6 +13,7 @@ import numpy
 import pytest
 
 import oxinp as np
+from asv_benchmarks.host_path import num_calls
 from oxinp._core.lazy.explain import REPORTS
 from oxinp._core.lazy.handle import device_value
 from oxinp._core.ufunc import operator_texts
@@ -335,3 +336,33 @@ def test_a_part_that_lies_elsewhere_since_is_assigned_as_any_other(change):
     else:
         a[key] = part
         assert_same(np.asarray(a[key]), expected.astype("f8"))
+
+
+LARGER = [
+    *("L[k, 3]", "L[k]", "L[m]", "L[k, 3] = w", "L[k] = 0.5", "L[m] = 1.0", "L.sum()", "L.sum(axis=0)", "L.min()"),
+    *("L.mean(axis=1)", "L.argmax(axis=1)", "np.linalg.norm(L)", "np.dot(L, w)", "np.concatenate((L, L))"),
+    *("np.clip(L, 0.25, 0.5)", "np.zeros_like(L)", "np.zeros((100, 110))"),
+]
+
+
+@pytest.mark.parametrize("statement", LARGER)
+def test_larger_arrays_take_the_short_way_where_there_is_no_device(statement, config):
+    config.backend = "host"
+
+    def given(np):
+        values = numpy.random.default_rng(5).random((110, 110))
+        return {
+            "np": np,
+            "L": np.array(values),
+            "k": np.array(numpy.arange(110)[::-1]),
+            "m": np.array(values > 0.9),
+            "w": np.array(values[0]),
+        }
+
+    ours, theirs = given(np), given(numpy)
+    assert theirs["L"].nbytes > config.offload_threshold
+    assert num_calls(statement, ours) <= num_calls(statement, theirs) + 9
+    for names in (ours, theirs):
+        exec(f"made = {statement}" if "=" not in statement.partition("(")[0] else statement, names)
+    assert_same(ours.get("made"), theirs.get("made"))
+    assert_same(ours["L"], theirs["L"])
