@@ -69,13 +69,18 @@ np.arange(2,9,3) np.arange(3,step=1) np.array([1,2.5,True]) np.array([[1,2],[3,4
 np.array([a]) np.full(3,2) np.full((2,3),1.5) np.full(3,-0.0) np.full(-1,1.0) np.full((-2,-1),1.0) np.full((),1.5)
 np.full([2],1.5) np.full((2,True),1.5) a.argsort(axis=0,kind='stable') np.bincount(k,minlength=9) np.full((0,3),1.5)
 np.sort(a,kind='stable') np.asarray([1,2]) np.array([]) np.array([1j,None])
+np.add.reduce(a) np.add.reduce(a,1) np.add.reduce(a,-1) np.add.reduce(a,axis=0) np.add.reduce(a,2) np.add.reduce(a,None)
+np.maximum.reduce(a) np.logical_or.reduce(a,-2) np.maximum.accumulate(a) np.add.accumulate(a,1) np.add.accumulate(a,9)
+np.add.accumulate(a,axis=-1) np.multiply.accumulate(a,-1) np.arctan2.reduce(a) np.add.reduce(a,dtype='f8') a.argmax(1)
+a.argmin(axis=0) a.argmax(9) a.mean(-1) a.mean(axis=9)
 """.split()
 
 WRITES = """
 a[1]=1 a[0,1]=0 a[-1]=a[0] a[:,1]=a[:,0] a[1:3]=0 a[::-1]=a a[...]=1 a[()]=1 a[1,2]-=0.5 a[1]+=a[0] a[9]=1 a[0,9]=1
 a[m]=0 a[k]=1 a[k]=a[k] a[a==a]=0 a[k,k]=1 a[1]=[1,2] a[0]=numpy.ones(9) a[0,0]=1j a[0]=None a[0,1]='x' a[0,0]=300
 a+=1 a-=a a*=2.5 a/=2 a+=b a[0,0]=numpy.nan a[0]=b a[0,:2]=True a[numpy.int64(1)]=1 a['p']=1 a[:]=a[0] a[0,0]=b
-a[1,...]=a[0] a[0,[1,2]]=0 a[1.5]=0 a[k]=a a[0,1]=a[1,:1] a.sort() a.fill(1) a[0]=2**70
+a[1,...]=a[0] a[0,[1,2]]=0 a[1.5]=0 a[k]=a a[0,1]=a[1,:1] a.sort() a.fill(1) a[0]=2**70 a[:3,0]=k a[:,1]=m a[k,1]=k
+a[0,:3]=k
 """.split()
 
 # What the general way does otherwise: an empty result's strides, and elements of records.
@@ -339,9 +344,27 @@ def test_a_part_that_lies_elsewhere_since_is_assigned_as_any_other(change):
 
 
 LARGER = [
-    *("L[k, 3]", "L[k]", "L[m]", "L[k, 3] = w", "L[k] = 0.5", "L[m] = 1.0", "L.sum()", "L.sum(axis=0)", "L.min()"),
+    *(
+        "L[k, 3]",
+        "L[k]",
+        "L[m]",
+        "L[k, 3] = w",
+        "L[k, 3] = k",
+        "L[3] = k",
+        "L[k] = 0.5",
+        "L[m] = 1.0",
+        "L.sum()",
+        "L.sum(axis=0)",
+        "L.min()",
+    ),
     *("L.mean(axis=1)", "L.argmax(axis=1)", "np.linalg.norm(L)", "np.dot(L, w)", "np.concatenate((L, L))"),
-    *("np.clip(L, 0.25, 0.5)", "np.zeros_like(L)", "np.zeros((100, 110))"),
+    *(
+        "np.add.reduce(L)",
+        "np.maximum.accumulate(L, 1)",
+        "np.clip(L, 0.25, 0.5)",
+        "np.zeros_like(L)",
+        "np.zeros((100, 110))",
+    ),
 ]
 
 

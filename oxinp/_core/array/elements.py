@@ -76,8 +76,11 @@ def make():
                         return  # of `a[key] += b`: the part has been written to
                 given = seen(value) else return general_setitem(self, key, value)
                 seen = self._seen
-                if seen is None or given.dtype is not seen.dtype:  # a cast may warn
+                if seen is None:
                     return general_setitem(self, key, value)
+                dtype = given.dtype
+                if dtype is not seen.dtype and (seen.dtype is not FLOAT64 or dtype.kind not in "iub"):
+                    return general_setitem(self, key, value)  # a cast may warn
             elif kind is float or kind in ELEMENTS:
                 given = value
                 kind = type(key)
