@@ -73,6 +73,9 @@ np.add.reduce(a) np.add.reduce(a,1) np.add.reduce(a,-1) np.add.reduce(a,axis=0) 
 np.maximum.reduce(a) np.logical_or.reduce(a,-2) np.maximum.accumulate(a) np.add.accumulate(a,1) np.add.accumulate(a,9)
 np.add.accumulate(a,axis=-1) np.multiply.accumulate(a,-1) np.arctan2.reduce(a) np.add.reduce(a,dtype='f8') a.argmax(1)
 a.argmin(axis=0) a.argmax(9) a.mean(-1) a.mean(axis=9)
+numpy.float64(2.5)*a numpy.float64(2.5)<a numpy.float64(1)==a numpy.int64(1)!=a numpy.float32(1)-a numpy.array(2.0)>=a
+numpy.float64(2)**a numpy.float64(1)/a numpy.True_&a numpy.equal(numpy.float64(1),a) numpy.add(numpy.array(1),a)
+numpy.maximum(numpy.int8(2),a) numpy.multiply(2.5,a) numpy.array([2.0])*a numpy.complex64(1j)*a
 """.split()
 
 WRITES = """
