@@ -261,3 +261,16 @@ def test_a_part_of_what_may_not_be_written_is_lent_to_be_read():
     with contextlib.suppress(ValueError):
         seen[0] = 1.0
     assert_same(np.asarray(x), made(np))
+
+
+def test_a_view_of_no_elements_may_lie_beyond_them(config):
+    config.offload_threshold = 0
+
+    def done(library):
+        x = library.arange(-2, -2, 1, dtype="f8").reshape((1, 0, 1, 2))
+        part = x[1:, :1, :, 1]
+        part[:, :, ::2] = part
+        return np.asarray(part), np.asarray(part.T)
+
+    for ours, theirs in zip(done(oxinp), done(np), strict=True):
+        assert_same(ours, theirs)

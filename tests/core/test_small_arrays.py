@@ -13,6 +13,7 @@ import numpy
 import pytest
 
 import oxinp as np
+from asv_benchmarks.host_path import num_calls
 from oxinp._core.lazy.explain import REPORTS
 from oxinp._core.lazy.handle import device_value
 from oxinp._core.ufunc import operator_texts
@@ -68,13 +69,21 @@ np.arange(2,9,3) np.arange(3,step=1) np.array([1,2.5,True]) np.array([[1,2],[3,4
 np.array([a]) np.full(3,2) np.full((2,3),1.5) np.full(3,-0.0) np.full(-1,1.0) np.full((-2,-1),1.0) np.full((),1.5)
 np.full([2],1.5) np.full((2,True),1.5) a.argsort(axis=0,kind='stable') np.bincount(k,minlength=9) np.full((0,3),1.5)
 np.sort(a,kind='stable') np.asarray([1,2]) np.array([]) np.array([1j,None])
+np.add.reduce(a) np.add.reduce(a,1) np.add.reduce(a,-1) np.add.reduce(a,axis=0) np.add.reduce(a,2) np.add.reduce(a,None)
+np.maximum.reduce(a) np.logical_or.reduce(a,-2) np.maximum.accumulate(a) np.add.accumulate(a,1) np.add.accumulate(a,9)
+np.add.accumulate(a,axis=-1) np.multiply.accumulate(a,-1) np.arctan2.reduce(a) np.add.reduce(a,dtype='f8') a.argmax(1)
+a.argmin(axis=0) a.argmax(9) a.mean(-1) a.mean(axis=9)
+numpy.float64(2.5)*a numpy.float64(2.5)<a numpy.float64(1)==a numpy.int64(1)!=a numpy.float32(1)-a numpy.array(2.0)>=a
+numpy.float64(2)**a numpy.float64(1)/a numpy.True_&a numpy.equal(numpy.float64(1),a) numpy.add(numpy.array(1),a)
+numpy.maximum(numpy.int8(2),a) numpy.multiply(2.5,a) numpy.array([2.0])*a numpy.complex64(1j)*a
 """.split()
 
 WRITES = """
 a[1]=1 a[0,1]=0 a[-1]=a[0] a[:,1]=a[:,0] a[1:3]=0 a[::-1]=a a[...]=1 a[()]=1 a[1,2]-=0.5 a[1]+=a[0] a[9]=1 a[0,9]=1
 a[m]=0 a[k]=1 a[k]=a[k] a[a==a]=0 a[k,k]=1 a[1]=[1,2] a[0]=numpy.ones(9) a[0,0]=1j a[0]=None a[0,1]='x' a[0,0]=300
 a+=1 a-=a a*=2.5 a/=2 a+=b a[0,0]=numpy.nan a[0]=b a[0,:2]=True a[numpy.int64(1)]=1 a['p']=1 a[:]=a[0] a[0,0]=b
-a[1,...]=a[0] a[0,[1,2]]=0 a[1.5]=0 a[k]=a a[0,1]=a[1,:1] a.sort() a.fill(1) a[0]=2**70
+a[1,...]=a[0] a[0,[1,2]]=0 a[1.5]=0 a[k]=a a[0,1]=a[1,:1] a.sort() a.fill(1) a[0]=2**70 a[:3,0]=k a[:,1]=m a[k,1]=k
+a[0,:3]=k
 """.split()
 
 # What the general way does otherwise: an empty result's strides, and elements of records.
@@ -335,3 +344,51 @@ def test_a_part_that_lies_elsewhere_since_is_assigned_as_any_other(change):
     else:
         a[key] = part
         assert_same(np.asarray(a[key]), expected.astype("f8"))
+
+
+LARGER = [
+    *(
+        "L[k, 3]",
+        "L[k]",
+        "L[m]",
+        "L[k, 3] = w",
+        "L[k, 3] = k",
+        "L[3] = k",
+        "L[k] = 0.5",
+        "L[m] = 1.0",
+        "L.sum()",
+        "L.sum(axis=0)",
+        "L.min()",
+    ),
+    *("L.mean(axis=1)", "L.argmax(axis=1)", "np.linalg.norm(L)", "np.dot(L, w)", "np.concatenate((L, L))"),
+    *(
+        "np.add.reduce(L)",
+        "np.maximum.accumulate(L, 1)",
+        "np.clip(L, 0.25, 0.5)",
+        "np.zeros_like(L)",
+        "np.zeros((100, 110))",
+    ),
+]
+
+
+@pytest.mark.parametrize("statement", LARGER)
+def test_larger_arrays_take_the_short_way_where_there_is_no_device(statement, config):
+    config.backend = "host"
+
+    def given(np):
+        values = numpy.random.default_rng(5).random((110, 110))
+        return {
+            "np": np,
+            "L": np.array(values),
+            "k": np.array(numpy.arange(110)[::-1]),
+            "m": np.array(values > 0.9),
+            "w": np.array(values[0]),
+        }
+
+    ours, theirs = given(np), given(numpy)
+    assert theirs["L"].nbytes > config.offload_threshold
+    assert num_calls(statement, ours) <= num_calls(statement, theirs) + 9
+    for names in (ours, theirs):
+        exec(f"made = {statement}" if "=" not in statement.partition("(")[0] else statement, names)
+    assert_same(ours.get("made"), theirs.get("made"))
+    assert_same(ours["L"], theirs["L"])

@@ -43,10 +43,10 @@ CALLS = {
     "min": [(X,), (X, 0), (X, -1)],
     "all": [(X,), (X, 0), (X, -1)],
     "any": [(X,), (X, 0), (X, -1)],
-    "mean": [(X,), (X, 0), (X, -1)],
+    "mean": [(X,), (X, 0), (X, 1), (X, -1), (X, 2), (X, -3), (X, (0,)), (X, True)],
     "cumsum": [(X,), (X, 0), (X, 1), (X, -1), (X, ()), (X, (0,))],
-    "argmax": [(X,)],
-    "argmin": [(X,)],
+    "argmax": [(X,), (X, 0), (X, 1), (X, -1), (X, 2), (X, (0,))],
+    "argmin": [(X,), (X, 0), (X, 1), (X, -1), (X, 2), (X, (0,))],
     "argsort": [(X,)],
     "clip": [(X, -1.5, 2.0), (X, 2.0, -1.5), (X, 0, 100), (X, float("nan"), 1.0), (X, 0.0, -0.0)],
     "concatenate": [([X, X],), (X,)],
@@ -103,6 +103,9 @@ def test_spellings_are_numpys(theirs):
 
 MADE = {
     "zeros": lambda np: np.zeros(5),
+    "zeros of a row": lambda np: np.zeros((1, 5)),
+    "zeros of three dimensions": lambda np: np.zeros((2, 1, 3)),
+    "more zeros": lambda np: np.zeros((90, 100)),
     "zeros of a dtype": lambda np: np.zeros((2, 3), dtype="i4"),
     "zeros of a class": lambda np: np.zeros((2, 3), np.float32),
     "zeros of text": lambda np: np.zeros(3, "U5"),

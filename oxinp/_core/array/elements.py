@@ -76,8 +76,11 @@ def make():
                         return  # of `a[key] += b`: the part has been written to
                 given = seen(value) else return general_setitem(self, key, value)
                 seen = self._seen
-                if seen is None or given.dtype is not seen.dtype:  # a cast may warn
+                if seen is None:
                     return general_setitem(self, key, value)
+                dtype = given.dtype
+                if dtype is not seen.dtype and (seen.dtype is not FLOAT64 or dtype.kind not in "iub"):
+                    return general_setitem(self, key, value)  # a cast may warn
             elif kind is float or kind in ELEMENTS:
                 given = value
                 kind = type(key)
@@ -149,7 +152,10 @@ def make():
                 return general_setitem(self, key, value)
             if self._known is FEW or seen.nbytes < config.offload_threshold or seen.nbytes < balance.limit:
                 write 'seen[place] = given' to storage and return None
-            elif is_basic:
+            elif not is_basic:
+                if is_host(seen.nbytes):
+                    write 'seen[place] = given' to storage and return None
+            else:
                 part = seen[key]
                 if type(part) is NumpyArray and part.nbytes < config.offload_threshold:
                     write 'part[...] = given' to storage and return None
@@ -172,6 +178,7 @@ _NAMES = {
     "general_getitem": index.getitem,
     "general_setitem": index.setitem,
     "host_part": host_part,
+    "is_host": placement.is_host,
     "key_on_host": by_key.key_on_host,
     "write_part": index.write_part,
 }

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from oxinp._core.array import buffer, elements, slots
+from oxinp._core.array import buffer, elements, numpys_calls, slots
 from oxinp._core.array.array_type import OWN_NAME, ArrayType
 from oxinp._core.array.conversions import Conversions
 from oxinp._core.array.flags import Flags
@@ -35,7 +35,7 @@ from oxinp._core.ops import creation
 from oxinp._core.ops.gufuncs import operator_methods as product_methods
 from oxinp._core.reduction.methods import reduction_methods
 from oxinp._core.subclass import SUBCLASSES, dressed_methods, make, plain
-from oxinp._core.ufunc.objects import WITH_NUMBERS, operator_methods
+from oxinp._core.ufunc.objects import operator_methods
 
 _NumpyArray = np.ndarray
 _OWN_CLASS: Any = object.__dict__["__class__"]
@@ -243,17 +243,7 @@ class ndarray(Conversions, _Operators, metaclass=ArrayType):  # noqa: N801 - Num
 
     # -- NumPy's functions ---------------------------------------------------------------------------------------------
 
-    def __array_ufunc__(
-        self, ufunc: np.ufunc, method: str, a: Any, b: Any = inlining.MISSING, /, *others: Any, **kwargs: Any
-    ) -> Any:
-        if type(b) is ndarray and type(a) in inlining.NUMBERS and not others and not kwargs:
-            ours = WITH_NUMBERS.get(ufunc)  # an operator with a number of NumPy's on its left
-            if ours is not None and method == "__call__":
-                result = ours(b, a)
-                if result is not NotImplemented:
-                    return result
-        inputs = (a,) if b is inlining.MISSING else (a, b, *others)
-        return types.array_ufunc(ufunc, method, inputs, kwargs)
+    __array_ufunc__ = numpys_calls.array_ufunc
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
         return _array_function(func, types, args, kwargs)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from oxinp._config import config
+from oxinp._core.lazy import placement
 from oxinp._core.lazy.inlining import compiled
 from oxinp._core.lazy.small import DTYPES
 
@@ -61,12 +62,17 @@ def make(general, function, DTYPES):
             if (kind is type or kind is str) and dtype in DTYPES:
                 result = function(shape, dtype)
                 return array_of(result, FEW if size < SMALL and not broadcasts else None)
+        elif size > 0 and dtype is None is device is like and order == "C" and not REPORTS:
+            if not starts_on_device(size * 8):
+                result = function(shape)
+                return wrapped(result)
         said = {"dtype": dtype, "order": order, "device": device, "like": like}
         said = {name: value for name, value in said.items() if value is not (None if name != "order" else "C")}
         return general(*(() if shape is MISSING else (shape,)), **said)
     return front
 """
-_maker = compiled("functions that make small arrays", _MAKER_TEXT)
+_NAMES = {"starts_on_device": placement.starts_on_device}
+_maker = compiled("functions that make small arrays", _MAKER_TEXT, names=_NAMES)
 
 
 def _of_rows(value: list[Any]) -> Any:

@@ -14,9 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy._core import umath
 
+from oxinp import _runtime
 from oxinp._config import config
 from oxinp._core.host.makers import making_function
-from oxinp._core.lazy.balance import balance
+from oxinp._core.lazy import placement
 from oxinp._core.lazy.inlining import compiled
 
 _FLOAT64 = np.dtype(np.float64)
@@ -68,9 +69,13 @@ def _reduction(ufunc: np.ufunc) -> Spelling:
 
 
 def _mean(x: Any, axis: Any = None) -> Any:
-    if type(x) is not _Array or x.dtype is not _FLOAT64 or axis is not None:
+    if type(x) is not _Array or x.dtype is not _FLOAT64:
         return NotImplemented
-    return _sum(x, None) / x.size
+    if axis is None:
+        return _sum(x, None) / x.size
+    if type(axis) is not int or not -x.ndim <= axis < x.ndim:
+        return NotImplemented
+    return _sum(x, axis) / x.shape[axis]
 
 
 def _cumsum(x: Any, axis: Any = None) -> Any:
@@ -78,9 +83,17 @@ def _cumsum(x: Any, axis: Any = None) -> Any:
     return _accumulated(x) if is_known else NotImplemented
 
 
-def _method(name: str) -> Callable[..., Any]:
+def _extremum(name: str) -> Spelling:
     method = getattr(np.ndarray, name)
-    return lambda x: method(x) if type(x) is _Array else NotImplemented
+
+    def found(x: Any, axis: Any = None) -> Any:
+        return method(x, axis) if type(x) is _Array else NotImplemented
+
+    return Spelling(found, 2, has_axis=True, alone=method)
+
+
+def _argsort(x: Any) -> Any:
+    return x.argsort() if type(x) is _Array else NotImplemented
 
 
 def _sort(x: Any) -> Any:
@@ -101,14 +114,15 @@ def _outer(x: Any, y: Any) -> Any:
     if type(x) is not _Array or type(y) is not _Array or x.ndim != 1 or y.ndim != 1:
         return NotImplemented
     size = x.size * y.size
-    is_small = size * 16 < config.offload_threshold or balance.takes(size * 8)
+    is_small = size * 16 < config.offload_threshold or placement.is_host(size * 8)
     return _multiply(x[:, None], y) if is_small else NotImplemented
 
 
 def _norm(x: Any) -> Any:
-    if type(x) is not _Array or x.ndim != 1 or x.dtype not in _FLOATS or not x.flags.c_contiguous:
+    if type(x) is not _Array or x.dtype not in _FLOATS or not x.flags.c_contiguous:
         return NotImplemented
-    return _sqrt(x.dot(x))
+    elements = x if x.ndim == 1 else x.ravel()
+    return _sqrt(elements.dot(elements))
 
 
 def _zeros_like(x: Any) -> Any:
@@ -133,7 +147,8 @@ def _stack(arrays: Any) -> Any:
 def _dot(x: Any, y: Any) -> Any:
     if type(x) is not _Array or type(y) is not _Array:
         return NotImplemented
-    return x.dot(y) if x.ndim == 1 == y.ndim or x.size * y.size * 16 < config.offload_threshold else NotImplemented
+    is_light = x.ndim == 1 or y.ndim == 1 or x.size * y.size * 16 < config.offload_threshold
+    return x.dot(y) if is_light or _runtime.current() is None else NotImplemented
 
 
 def _in_c(function: Any) -> Any:
@@ -162,11 +177,8 @@ SPELLINGS: dict[Any, Spelling] = {
     },
     **dict.fromkeys((np.mean, np.ndarray.mean), Spelling(_mean, 2, has_axis=True, may_warn=True)),
     **dict.fromkeys((np.cumsum, np.ndarray.cumsum), Spelling(_cumsum, 2, has_axis=True, may_warn=True)),
-    **{
-        getattr(home, name): Spelling(_method(name), alone=getattr(np.ndarray, name))
-        for home in (np, np.ndarray)
-        for name in ("argmax", "argmin", "argsort")
-    },
+    **{getattr(home, name): _extremum(name) for home in (np, np.ndarray) for name in ("argmax", "argmin")},
+    **dict.fromkeys((np.argsort, np.ndarray.argsort), Spelling(_argsort, alone=np.ndarray.argsort)),
     np.clip: Spelling(_clip, 3, 3, may_warn=True),
     np.concatenate: Spelling(_concatenate),
     np.dot: Spelling(_dot, 2, 2, may_warn=True),
@@ -215,7 +227,7 @@ def make(general, function, alone, most, least, has_axis):
             given.append(kwargs["axis"])
         if not least <= len(given) <= most or REPORTS:
             return general(*args, **kwargs)
-        if not (0 < nbytes < config.offload_threshold or (nbytes and balance.takes(largest))):
+        if not (0 < nbytes < config.offload_threshold or (nbytes and is_host(largest))):
             return general(*args, **kwargs)
         result = heard(function, *given) else return general(*args, **kwargs)
         if result is NotImplemented:
@@ -227,7 +239,7 @@ _FIRST_TEXT = """\
 if type(value) is ndarray and not args and not kwargs:
             x = seen(value) else return general(value)
             nbytes = x.nbytes
-            if not (0 < nbytes < config.offload_threshold or (nbytes and balance.takes(nbytes))) or REPORTS:
+            if not (0 < nbytes < config.offload_threshold or (nbytes and is_host(nbytes))) or REPORTS:
                 return general(value)
             result = {of_one} else return general(value)
             if result is NotImplemented:
@@ -244,8 +256,9 @@ _TEXTS = {
         for number, call in _OF_ONE.items()
     },
 }
+_NAMES = {"is_host": placement.is_host}
 _FRONTS = {
-    (may_warn, number): compiled(f"functions of small arrays, {number}", text, may_warn=may_warn)
+    (may_warn, number): compiled(f"functions of small arrays, {number}", text, may_warn=may_warn, names=_NAMES)
     for may_warn in (False, True)
     for number, text in _TEXTS.items()
 }

@@ -38,6 +38,6 @@ def seen_at(memory: Any, layout: Layout) -> np.ndarray[Any, Any]:
     """Return the NumPy array that lies in a layout in bytes, an array or another buffer."""
     if layout.size:
         return np.ndarray(layout.shape, layout.dtype, memory, layout.offset, layout.strides)
-    # NumPy checks strides and places against the memory even of no elements; where it lies still counts.
-    nowhere = np.ndarray((0,), layout.dtype, memory, min(layout.offset, len(memory)))
+    # NumPy checks strides against the memory even of no elements; where it lies still counts, but it may be beyond.
+    nowhere = np.ndarray((0,), layout.dtype, memory, min(layout.offset, memory.nbytes))
     return np.lib.stride_tricks.as_strided(nowhere, layout.shape, layout.strides)

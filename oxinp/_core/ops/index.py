@@ -96,8 +96,7 @@ def getitem(array: Handle, key: Any) -> Any:
 
 def gather_on_host(array: Handle, seen: Any, key: Any) -> Any:
     """Return what an advanced key selects of an array that is valid on the host."""
-    is_small = seen.nbytes < config.offload_threshold or balance.takes(seen.nbytes)
-    if is_small and not explain.REPORTS and type(array) is types.ndarray:
+    if placement.is_host(seen.nbytes) and not explain.REPORTS and type(array) is types.ndarray:
         place = key_on_host(key)
         if place is not None:
             found = seen[place]

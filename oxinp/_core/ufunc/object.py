@@ -32,6 +32,7 @@ from oxinp._core.reduction.reduce import reduce
 from oxinp._core.reduction.scan import accumulate
 from oxinp._core.reduction.table import BY_UFUNC, SCANS
 from oxinp._core.subclass import SUBCLASSES, leader
+from oxinp._core.ufunc.along import method_along
 from oxinp._core.ufunc.calls import Call, evaluate, signature_of, variant
 from oxinp._core.ufunc.operations import operations_of
 from oxinp._core.ufunc.operators import operators, plain_call
@@ -314,6 +315,7 @@ class ufunc(metaclass=UfuncType):  # noqa: N801 - NumPy's name
     def _fall_back(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return call(self._row.numpy, args, kwargs, name=self.counted_name, mutates=("out",))
 
+    @method_along(BY_UFUNC)
     def reduce(
         self,
         array: Any,
@@ -343,6 +345,7 @@ class ufunc(metaclass=UfuncType):  # noqa: N801 - NumPy's name
         given = (("axis", axis, 0), ("dtype", dtype, None), ("out", out, None), ("keepdims", keepdims, False))
         return self._method("reduce", (array,), kwargs | _said(*given))
 
+    @method_along(SCANS)
     def accumulate(self, array: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
         """Accumulate along an axis; see `numpy.ufunc.accumulate`."""
         row = SCANS.get(self.__name__)

@@ -51,6 +51,9 @@ WITH_NUMBERS: dict[Any, Callable[[Any, Any], Any]] = {
 }
 """NumPy's ufunc -> what computes it for an array of ours with a number of NumPy's on its left."""
 
+LIGHT = frozenset([called._row.numpy for called in UFUNC_OBJECTS.values() if called._arity == 2 and called._is_light])
+"""NumPy's ufuncs that are the host's of few elements and a number."""
+
 
 def operator_methods() -> dict[str, Any]:
     """Return the special methods of all rows, by name, for the class body of `ndarray`."""
