@@ -6,12 +6,12 @@ import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from oxinp._kernels.choice import MIN_TUNED_NBYTES, unrolled
-from oxinp._kernels.elementwise import plan as elementwise
 from oxinp._kernels.elementwise.access import MAX_INDEX_32
 from oxinp._kernels.elementwise.chain import Divisor
+from oxinp._kernels.elementwise.plan import Elementwise
 from oxinp._kernels.elementwise.planner import Planner
 from oxinp._kernels.plan import ALIGNMENT, SCRATCH, Argument, Joined, Launch, Plan, Work
-from oxinp._kernels.problem import MIN_COLUMNS, Instr, Operand, Output, ScalarOperand, touched_nbytes
+from oxinp._kernels.problem import MIN_COLUMNS, Instr, Operand, ScalarOperand, touched_nbytes
 from oxinp._kernels.reduce.columns import ColumnsSpec
 from oxinp._kernels.reduce.loops import MAX_VECTOR, without
 from oxinp._kernels.reduce.passes import MAX_KEPT, Passes, ReducePass, Walk
@@ -71,10 +71,11 @@ class _Near(NamedTuple):
 class Reduction(Passes):
     """The reduction of one value of a chain, planned for any shape, axes and layouts; parameters as of `Passes`."""
 
-    __slots__ = ("_met", "_near")
+    __slots__ = ("_filling", "_met", "_near")
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
+        self._filling: Elementwise | None = None
         self._met: dict[Any, _Met] = {}
         # Strides, alignments, the alignment of the last element's place where one goes backwards, multiprocessors.
         self._near: dict[Any, _Near] = {}
@@ -329,15 +330,17 @@ class Reduction(Passes):
 
     def _fill(self, kept_shape: tuple[int, ...], output: Operand, device: Device) -> Plan:
         """The plan that stores the identity everywhere; inputs are parameters of the kernel and not used."""
-        op, type_ = self.op, self.type
+        if self._filling is None:
+            op, type_ = self.op, self.type
 
-        def identity(k: Builder, *parameters: Value) -> Value:
-            total = k.const(op.identity, op.acc)
-            return k.cast(total if op.finish is None else op.finish(k, total, *parameters), type_)
+            def identity(k: Builder, *parameters: Value) -> Value:
+                total = k.const(op.identity, op.acc)
+                return k.cast(total if op.finish is None else op.finish(k, total, *parameters), type_)
 
-        unused = [ScalarOperand(u64 if spec is None else spec.type) for spec in self.inputs]
-        instr = Instr(identity, type_, tuple(range(len(unused) - op.num_parameters, len(unused))))
-        return elementwise.plan(kept_shape, unused, [instr], [Output(len(unused), output)], device)
+            unused = [(u64 if spec is None else spec.type, False) for spec in self.inputs]
+            instr = Instr(identity, type_, tuple(range(len(unused) - op.num_parameters, len(unused))))
+            self._filling = Elementwise(unused, [instr], [(len(unused), type_)])
+        return self._filling.plan(kept_shape, [output], device)
 
 
 def plan(
