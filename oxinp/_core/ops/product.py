@@ -42,6 +42,8 @@ ALIGN = 16  # bytes: what rows begin at multiples of decides which kernels there
 MAX_RESIZED = 1 << 10
 RESIZED: dict[Any, Callable[[int, int], Resized]] = {}
 """How products are launched that lie alike, and are nominally of one size (see `_kernels.choice`)."""
+NEARBY: dict[Any, Callable[[int, int], Callable[[int, int], Resized] | None]] = {}
+"""By what products of any size have in common that lie alike, how what `RESIZED` holds is found without a plan."""
 
 OWN = "own"
 """The variant of a product of a matrix and its own transpose."""
@@ -129,9 +131,10 @@ class Product(BoundOp):
         return super().run_first(variant, leaves, ptr)
 
     def _find_resized(self) -> Resized | None:
-        """Return the launch, if one that is nominally alike has been planned."""
-        resized = RESIZED.get(self._nominally())
-        return None if resized is None else resized(*self.layouts[0].shape)
+        """Return the launch, if one that lies alike has been planned, and its kernel serves."""
+        key, shape = self._nominally(), self.layouts[0].shape
+        resized = RESIZED.get(key) or _renewed(key, shape)
+        return None if resized is None else resized(*shape)
 
     def _nominally(self) -> Any:
         """Return what `nominally` does; None of batches."""
@@ -182,7 +185,21 @@ class Product(BoundOp):
             if len(RESIZED) >= MAX_RESIZED:
                 RESIZED.clear()
             RESIZED[key] = plan.resized
+            self._keep_nearby(_whatever_size(key))
         return plan
+
+    def _keep_nearby(self, key: Any) -> None:
+        """Enter in `NEARBY` how products of other sizes are found, where that takes arithmetic alone."""
+        if key in NEARBY:
+            return
+        (a, b), (setting, _) = self._matrices(), self.settings
+        planner = importlib.import_module("oxinp._kernels.gemm.nearby")
+        if planner.Nearby.serves(a.type, b.type, setting):
+            if len(NEARBY) >= MAX_RESIZED:
+                NEARBY.clear()
+            type_ = DEVICE_TYPES[self.layouts[0].dtype]
+            types = _SUMS.get(type_, type_), type_
+            NEARBY[key] = planner.Nearby(*self._extents(), a, b, *types, device().capability, setting)
 
     def fuse(self, graph: Graph, place: int) -> Plan | None:
         """Return the plan that multiplies and does what a graph does.
@@ -249,13 +266,30 @@ def nominally(
     return keyed(key) if here.are_several else key
 
 
+def _whatever_size(key: Any) -> Any:
+    """Return what of a key of `RESIZED` does not say how large products are."""
+    return keyed(key[0][2:]) if here.are_several else key[2:]
+
+
+def _renewed(key: Any, shape: tuple[int, ...]) -> Callable[[int, int], Resized] | None:
+    """Return what `RESIZED` is to hold, by arithmetic, and enter it; None where there has to be a plan."""
+    nearby = None if key is None else NEARBY.get(_whatever_size(key))
+    resized = None if nearby is None else nearby(shape[0], shape[1])
+    if resized is not None:
+        if len(RESIZED) >= MAX_RESIZED:
+            RESIZED.clear()
+        RESIZED[key] = resized
+    return resized
+
+
 def resized_product(left: Layout, right: Layout, flops_per_byte: float) -> Product | None:
-    """Return the product of matrices, if one that is nominally alike has been planned: all of it is known then."""
+    """Return the product of matrices, if one that lies alike has been planned, and its kernel serves."""
     dtype = left.dtype
     if left.ndim != 2 or right.ndim != 2 or dtype is not right.dtype or left.shape[1] != right.shape[0]:
         return None
     shape = left.shape[0], right.shape[1]
-    resized = RESIZED.get(nominally(left, right, dtype, shape, (config.matmul, config.matmul_workspace)))
+    key = nominally(left, right, dtype, shape, (config.matmul, config.matmul_workspace))
+    resized = RESIZED.get(key) or _renewed(key, shape)
     if resized is None:
         return None
     layout = Layout.of(dtype, shape)
