@@ -80,7 +80,7 @@ class Layout:
             layout = _CONTIGUOUS.recall(key)
         if layout is None:
             if len(shape) == 1 and shape[0]:  # which loops over ever new sizes make: found here alone
-                layout = _make(dtype, shape, (dtype.itemsize,), 0)
+                layout = make_layout(dtype, shape, (dtype.itemsize,), 0)
             else:
                 layout = Layout.at(dtype, shape, contiguous_strides(shape, dtype.itemsize), 0)
             layout._dense = layout
@@ -100,13 +100,8 @@ class Layout:
         if layout is None:
             if len(_INTERNED) >= _ROOM:
                 _INTERNED.age()
-            layout = _INTERNED[key] = _make(dtype, shape, strides, offset)
+            layout = _INTERNED[key] = make_layout(dtype, shape, strides, offset)
         return layout
-
-    @staticmethod
-    def made(dtype: np.dtype[Any], shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Layout:
-        """Return the same without interning it, for who keeps it somewhere else."""
-        return _make(dtype, shape, strides, offset)
 
     def same(self, other: Layout) -> bool:
         """Whether both describe the same elements in the same order."""
@@ -141,7 +136,7 @@ class Layout:
         length = stop - start if stride == 1 else len(range(start, stop, stride))
         if length <= 0:
             length, start, stride = 0, 0, 1  # as NumPy has it
-        return _make(self.dtype, (length,), (step * stride,), self.offset + start * step)
+        return make_layout(self.dtype, (length,), (step * stride,), self.offset + start * step)
 
     def along(self, parts: tuple[Any, ...]) -> tuple[Layout, bool] | None:
         """Return the layout that integers and slices select, one for each of the first axes, and whether all are met.
@@ -172,8 +167,8 @@ class Layout:
             shape += self.shape[count:]
             strides += self.strides[count:]
         elif not shape:
-            return _make(self.dtype, (), (), offset), True
-        return _make(self.dtype, shape, strides, offset), False
+            return make_layout(self.dtype, (), (), offset), True
+        return make_layout(self.dtype, shape, strides, offset), False
 
     def keep_part(self, key: Any, part: tuple[Layout, bool]) -> None:
         """Remember in `parts` what a key selects; of many the older half is forgotten."""
@@ -237,7 +232,7 @@ class Layout:
                 axis = end
             else:
                 return None
-        return _make(self.dtype, tuple(shape), tuple(strides), offset)
+        return make_layout(self.dtype, tuple(shape), tuple(strides), offset)
 
     def broadcast(self, shape: tuple[int, ...]) -> Layout:
         """Return this layout broadcast to `shape`, which it must be broadcastable to."""
@@ -249,7 +244,7 @@ class Layout:
                 parts = self.parts = {}
             known = parts.get(_SPREAD)
             if known is None or known[0].shape != shape:
-                known = parts[_SPREAD] = _make(self.dtype, shape, (0,) * len(shape), self.offset), False
+                known = parts[_SPREAD] = make_layout(self.dtype, shape, (0,) * len(shape), self.offset), False
             return known[0]
         lead = len(shape) - self.ndim
         pairs = zip(self.shape, shape[lead:], self.strides, strict=True)
@@ -261,8 +256,10 @@ class Layout:
         """What a kernel depends on, the offset standing for its alignment: rows of a matrix have one form, or few."""
         form = self._form
         if form is None:
-            offset = (self.offset & -self.offset) % 256  # Buffers lie at multiples of 256
+            offset = self.alignment % 256  # Buffers lie at multiples of 256
             form = self if offset == self.offset else Layout.at(self.dtype, self.shape, self.strides, offset)
+            if form._dense is None:
+                form._dense = self._dense
             self._form = form
         return form
 
@@ -389,7 +386,8 @@ def contiguous_strides(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]
     return tuple(reversed(strides))
 
 
-def _make(dtype: np.dtype[Any], shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Layout:
+def make_layout(dtype: np.dtype[Any], shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Layout:
+    """Return what `Layout.at` does without interning it, for who keeps it somewhere else."""
     layout = _new(Layout)
     itemsize = dtype.itemsize
     layout.dtype = dtype

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from oxinp._core.memory.layout import Layout, contiguous_strides
+from oxinp._core.memory.layout import Layout, contiguous_strides, make_layout
 
 Move = tuple[tuple[int, ...], tuple[int, ...], int]
 """Shape, strides and offset."""
@@ -69,12 +69,16 @@ def view_layout(row: ViewRow, layout: Layout, args: tuple[Any, ...], kwargs: dic
         try:
             if not row.num_needed <= len(args) <= len(row.names):
                 return None
-            made = Layout.made(layout.dtype, *row.move(layout, *args))
+            shape, strides, offset = row.move(layout, *args)
         except NotPlain:
             return None
-        if made._dense is None and made.shape == layout.shape:
+        made = make_layout(layout.dtype, shape, strides, offset)
+        if made._dense is None and shape == layout.shape:
             made._dense = layout._dense
-        layout.keep_part(key, (made, False))
+        if known is None:
+            layout.parts = {key: (made, False)}
+        else:
+            layout.keep_part(key, (made, False))
         return made
     try:
         return Layout.at(layout.dtype, *row.move(layout, *args, **kwargs)) if _takes(row, args, kwargs) else None

@@ -51,6 +51,7 @@ from oxinp._core.subclass import plain as without_class
 
 _accesses = placement.accesses
 
+_new = object.__new__
 _NumpyArray = np.ndarray
 _Generic = np.generic
 
@@ -77,7 +78,15 @@ def getitem(array: Handle, key: Any) -> Any:
     if host is None:
         layout, is_element = locate(layout, key) if located is None else located
         if layout.nbytes > SMALL_NBYTES and not (_accesses or is_element):  # `wants_mirror`, spelled out
-            return view_at(array, layout)
+            whole, kind = array._view, types.ndarray
+            if type(array) is not kind or (whole is not None and type(whole[0]) is not kind):
+                return view_at(array, layout)
+            view = _new(kind)  # `view_at`, spelled out
+            view._held = storage
+            view._view = (array, True) if whole is None else (whole[0], whole[1])
+            view._known = layout
+            view._host = view._seen = None
+            return view
         if is_element and not (layout.is_aligned and layout.dtype in DEVICE_TYPES):
             return fetch(view_at(array, layout))[()]
         if not placement.wants_mirror(storage, layout.nbytes):
@@ -140,7 +149,12 @@ def setitem(array: Handle, key: Any, value: Any) -> None:
     located = None
     if host is None:
         layout = array._known or array._layout
-        plain = flattened(key)
+        if type(key) is slice:  # `flattened`, spelled out
+            plain: Any = (SLICE, key.start, key.stop, key.step)
+            if not (type(plain[1]) in BOUNDS and type(plain[2]) in BOUNDS and type(plain[3]) in BOUNDS):
+                plain = None
+        else:
+            plain = flattened(key)
         located = None if layout.parts is None else layout.parts.get(plain)
         if located is None and plain is not None:
             located = find_part(layout, key, plain)
@@ -150,7 +164,7 @@ def setitem(array: Handle, key: Any, value: Any) -> None:
     if host is None:
         layout, is_element = locate(array._layout, key) if located is None else located
         given_storage = (value._held or value._storage) if type(value) is types.ndarray else None
-        if given_storage is storage and value._layout.same(layout):
+        if given_storage is storage and (value._known is layout or value._layout.same(layout)):
             return  # what an in-place operator on a view leaves behind, as in x[1:] += 1
         if placement.wants_mirror_to_write(storage, layout.nbytes, given_storage):
             fetch_storage(storage)

@@ -38,13 +38,15 @@ class _Met(NamedTuple):
     Attributes
     ----------
     walk : Walk
-    values, shifts : tuple of int
-        Constants before those of the size, and what is added to each per element that a reversed loop begins later.
+    values : tuple of int
+        Constants before those of the size.
+    shifts : tuple of (int, int)
+        Of those that depend on it their places, and what they are per element that a reversed loop begins later.
     """
 
     walk: Walk
     values: tuple[int, ...]
-    shifts: tuple[int, ...]
+    shifts: tuple[tuple[int, int], ...]
 
 
 class _Near(NamedTuple):
@@ -64,8 +66,16 @@ class _Near(NamedTuple):
     most: int
     kernel: Kernel
     values: tuple[int, ...]
-    shifts: tuple[int, ...]
+    shifts: tuple[tuple[int, int], ...]
     vector: int
+
+
+def _shifted(values: tuple[int, ...], shifts: tuple[tuple[int, int], ...], last: int) -> Sequence[int]:
+    """Return constants of a size whose last element has a number."""
+    moved = [*values]
+    for place, shift in shifts:
+        moved[place] = shift * last
+    return moved
 
 
 class Reduction(Passes):
@@ -155,9 +165,8 @@ class Reduction(Passes):
             first, most, kernel, own, shifts, vector = near
             if first <= size <= most:
                 num_units = size // vector
-                if shifts:
-                    own = tuple([value + shift * last for value, shift in zip(own, shifts, strict=True)])
-                return kernel, _ONE_BLOCK, (*own, 1, 0, 1, num_units, size - num_units * vector)
+                values = _shifted(own, shifts, last) if shifts else own
+                return kernel, _ONE_BLOCK, (*values, 1, 0, 1, num_units, size - num_units * vector)
         return self._line_again(size, steps, alignments, num_sms, key)
 
     def _line_again(
@@ -204,9 +213,8 @@ class Reduction(Passes):
                     self._near.clear()
                 most = min(lines[1] * vector + vector - 1, fitting)
                 self._near[key] = _Near(lines[0] * vector, most, kernel, own, shifts, vector)
-        if shifts:
-            own = tuple([value + shift * last for value, shift in zip(own, shifts, strict=True)])
-        return kernel, _ONE_BLOCK, (*own, 1, 0, 1, num_units, size - num_units * vector)
+        values = _shifted(own, shifts, last) if shifts else own
+        return kernel, _ONE_BLOCK, (*values, 1, 0, 1, num_units, size - num_units * vector)
 
     def columns_again(
         self,
@@ -315,16 +323,15 @@ class Reduction(Passes):
         if walk is None:
             return None
         values: list[int] = []
-        shifts: list[int] = []
+        shifts: tuple[tuple[int, int], ...] = ()
         for (loops, has_shift), step in zip(walk.chain.moves, steps, strict=True):
             values += [step if loop else 1 for loop in loops]
-            shifts += [0] * len(loops)
             if has_shift:
+                shifts += ((len(values), -step),) if step else ()
                 values.append(0)
-                shifts.append(-step)
         if len(self._met) >= MAX_KEPT:
             self._met.clear()
-        met = _Met(walk, tuple(values), tuple(shifts) if any(shifts) else ())
+        met = _Met(walk, tuple(values), shifts)
         self._met[steps, is_shifted, alignments] = met
         return met
 
