@@ -51,7 +51,6 @@ from oxinp._core.subclass import plain as without_class
 
 _accesses = placement.accesses
 
-_new = object.__new__
 _NumpyArray = np.ndarray
 _Generic = np.generic
 
@@ -78,15 +77,7 @@ def getitem(array: Handle, key: Any) -> Any:
     if host is None:
         layout, is_element = locate(layout, key) if located is None else located
         if layout.nbytes > SMALL_NBYTES and not (_accesses or is_element):  # `wants_mirror`, spelled out
-            whole, kind = array._view, types.ndarray
-            if type(array) is not kind or (whole is not None and type(whole[0]) is not kind):
-                return view_at(array, layout)
-            view = _new(kind)  # `view_at`, spelled out
-            view._held = storage
-            view._view = (array, True) if whole is None else (whole[0], whole[1])
-            view._known = layout
-            view._host = view._seen = None
-            return view
+            return view_at(array, layout)
         if is_element and not (layout.is_aligned and layout.dtype in DEVICE_TYPES):
             return fetch(view_at(array, layout))[()]
         if not placement.wants_mirror(storage, layout.nbytes):
