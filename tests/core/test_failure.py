@@ -10,7 +10,7 @@ import pytest
 
 import oxinp as np
 from oxinp import _runtime
-from oxinp._core.lazy import steps
+from oxinp._core.lazy import eviction, steps
 from oxinp._core.lazy.calls import is_waiting
 from tests.comparator import assert_same
 
@@ -199,6 +199,7 @@ def test_updates_in_several_launches_that_fail_leave_nothing_half_written(at, er
     numpy.add.at(expected, index, 5)
     y, wrong = x * 1, ours + 100 * (ours == 38)
     np.evaluate(y, wrong)
+    monkeypatch.setattr(_runtime.current().pool, "notes_uses", False)  # which eviction changes
     left, run = at, steps._LaunchStep.__call__
 
     def launch(self, values):
@@ -220,6 +221,8 @@ def test_updates_in_several_launches_that_fail_leave_nothing_half_written(at, er
         for read in (numpy.asarray, repr, lambda y: np.evaluate(y + 1), lambda y: y.sum().item()):
             with pytest.raises(RuntimeError, match="its elements are lost"):
                 read(y)
+        assert eviction.evict(_runtime.current(), 1 << 30)  # of what is not lost
+        assert y._storage.host is None
     assert_same(x, expected)
 
 
