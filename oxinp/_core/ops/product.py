@@ -6,7 +6,7 @@ import importlib
 import sys
 from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -40,8 +40,11 @@ MIN_SYMMETRIC, MAX_SYMMETRIC = 1024, {"d": sys.maxsize, "D": 4096}
 HOST_WEIGHT = PRODUCT_WEIGHT
 ALIGN = 16  # bytes: what rows begin at multiples of decides which kernels there are
 MAX_RESIZED = 1 << 10
-RESIZED: dict[Any, Callable[[int, int], Resized]] = {}
-"""How products are launched that lie alike, and are nominally of one size (see `_kernels.choice`)."""
+RESIZED: dict[Any, Callable[[int, int], Resized] | Literal[False]] = {}
+"""How products are launched that lie alike, and are nominally of one size (see `_kernels.choice`).
+
+False where that is not known before one is planned.
+"""
 NEARBY: dict[Any, Callable[[int, int], Callable[[int, int], Resized] | None]] = {}
 """By what products of any size have in common that lie alike, how what `RESIZED` holds is found without a plan."""
 
@@ -133,8 +136,10 @@ class Product(BoundOp):
     def _find_resized(self) -> Resized | None:
         """Return the launch, if one that lies alike has been planned, and its kernel serves."""
         key, shape = self._nominally(), self.layouts[0].shape
-        resized = RESIZED.get(key) or _renewed(key, shape)
-        return None if resized is None else resized(*shape)
+        resized = RESIZED.get(key)
+        if resized is None:
+            resized = _renewed(key, shape)
+        return resized(*shape) if resized else None
 
     def _nominally(self) -> Any:
         """Return what `nominally` does; None of batches."""
@@ -271,14 +276,14 @@ def _whatever_size(key: Any) -> Any:
     return keyed(key[0][2:]) if here.are_several else key[2:]
 
 
-def _renewed(key: Any, shape: tuple[int, ...]) -> Callable[[int, int], Resized] | None:
-    """Return what `RESIZED` is to hold, by arithmetic, and enter it; None where there has to be a plan."""
+def _renewed(key: Any, shape: tuple[int, ...]) -> Callable[[int, int], Resized] | Literal[False] | None:
+    """Return what `RESIZED` is to hold, by arithmetic, and enter it; None where no product like it has been planned."""
     nearby = None if key is None else NEARBY.get(_whatever_size(key))
-    resized = None if nearby is None else nearby(shape[0], shape[1])
-    if resized is not None:
-        if len(RESIZED) >= MAX_RESIZED:
-            RESIZED.clear()
-        RESIZED[key] = resized
+    if nearby is None:
+        return None
+    if len(RESIZED) >= MAX_RESIZED:
+        RESIZED.clear()
+    resized = RESIZED[key] = nearby(shape[0], shape[1]) or False
     return resized
 
 
@@ -289,8 +294,10 @@ def resized_product(left: Layout, right: Layout, flops_per_byte: float) -> Produ
         return None
     shape = left.shape[0], right.shape[1]
     key = nominally(left, right, dtype, shape, (config.matmul, config.matmul_workspace))
-    resized = RESIZED.get(key) or _renewed(key, shape)
+    resized = RESIZED.get(key)
     if resized is None:
+        resized = _renewed(key, shape)
+    if not resized:
         return None
     layout = Layout.of(dtype, shape)
     cost = max(left.nbytes, right.nbytes, layout.nbytes, layout.size * left.shape[1] / flops_per_byte)

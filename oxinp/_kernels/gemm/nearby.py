@@ -71,7 +71,7 @@ class Nearby:
         if not self.is_native and min(*nominally, self.depth) >= self.emulated:
             return None
         for problem in self.problems:
-            config = problem.nominal(m, n).decided()
+            config = problem.nominal(m, 2 * n if problem.is_complex else n).decided()
             if config is not None:
                 return None if problem.is_complex else problem.resized(config)
         spec = multistage_spec(*self.types, self.majors, self.copies, (1, m, n, self.depth), self.device)
