@@ -19,7 +19,7 @@ from oxinp._core.memory.dtypes import DEVICE_TYPES, MULTIPLIED_BITS
 from oxinp._core.memory.layout import Layout
 from oxinp._core.ops.epilogue import epilogue_of
 from oxinp._core.reduction.binding import PRODUCT_WEIGHT
-from oxinp._kernels.choice import MIN_NOMINAL, nominal
+from oxinp._kernels.choice import MIN_NOMINAL, NOMINAL_STEP
 from oxinp._ptx.types import Type, f16, f32, i8, i16, i32, pred, u8, u16
 from oxinp._runtime import here
 
@@ -262,7 +262,8 @@ def nominally(
     (m, n), itemsize = shape, right.dtype.itemsize
     steps, others = left.strides, right.strides
     key = (
-        *(m if m <= MIN_NOMINAL else nominal(m), n if n <= MIN_NOMINAL else nominal(n)),
+        m if m <= MIN_NOMINAL else -(-m // NOMINAL_STEP) * NOMINAL_STEP,  # `nominal`, spelled out
+        n if n <= MIN_NOMINAL else -(-n // NOMINAL_STEP) * NOMINAL_STEP,
         *(n % (ALIGN // itemsize or 1), left.shape[1]),
         *(left.dtype, right.dtype, dtype, steps, others, left.alignment, right.alignment),
         *(steps[1] < m * itemsize, others[0] < n * itemsize),  # lines overlap
