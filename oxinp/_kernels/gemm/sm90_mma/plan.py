@@ -164,8 +164,6 @@ def problem(
             return None
         a, b = (x._replace(type=f32, run=2 * x.run, pitch=2 * x.pitch, distance=2 * x.distance) for x in (a, b))
         return Problem(a, b, (a.lines, b.run, a.run), device, in_bf16x3=True, is_complex=True)
-    if a.type not in MEASURED:
-        return None
     return Problem(a, b, _extents(a, b), device, in_bf16x3=in_bf16x3, epilogue=epilogue)
 
 
