@@ -10,6 +10,7 @@ import pytest
 
 import oxinp as np
 from oxinp import _runtime
+from oxinp._core.lazy import eviction, steps
 from oxinp._core.lazy.calls import is_waiting
 from tests.comparator import assert_same
 
@@ -185,6 +186,71 @@ def test_sum_in_two_launches_whose_second_fails(on_device, fail):
     except MemoryError:
         assert is_waiting(s._storage.value)
     assert s == 200_000
+
+
+@pytest.mark.parametrize("at", [1, 2])
+@pytest.mark.parametrize("error", [Fault, MemoryError])
+def test_updates_in_several_launches_that_fail_leave_nothing_half_written(at, error, on_device, monkeypatch):
+    """The second launch takes back what the first one has added to elements, where an index is out of bounds."""
+    index, expected = numpy.arange(30) * 2 - 20, numpy.arange(40)
+    x, ours, values = np.asarray(expected) * 1, np.asarray(index) * 1, np.ones(30, int) * 5
+    np.evaluate(x, ours, values)
+    np.add.at(x, ours, values)  # its kernels exist now
+    numpy.add.at(expected, index, 5)
+    y, wrong = x * 1, ours + 100 * (ours == 38)
+    np.evaluate(y, wrong)
+    monkeypatch.setattr(_runtime.current().pool, "notes_uses", False)  # which eviction changes
+    left, run = at, steps._LaunchStep.__call__
+
+    def launch(self, values):
+        nonlocal left
+        left -= 1
+        if not left:
+            raise error
+        run(self, values)
+
+    monkeypatch.setattr(steps._LaunchStep, "__call__", launch)
+    with pytest.raises(error):
+        np.add.at(y, wrong, values)
+    if at == 2:
+        with pytest.raises(IndexError):
+            np.cuda.synchronize()
+    if at == 1 and error is MemoryError:  # nothing has been launched
+        assert_same(y, expected)
+    else:
+        for read in (numpy.asarray, repr, lambda y: np.evaluate(y + 1), lambda y: y.sum().item()):
+            with pytest.raises(RuntimeError, match="its elements are lost"):
+                read(y)
+        assert eviction.evict(_runtime.current(), 1 << 30)  # of what is not lost
+        assert y._storage.host is None
+    assert_same(x, expected)
+
+
+def test_updates_in_one_launch_that_fail_write_nothing(on_device, monkeypatch):
+    expected, index = numpy.arange(40.0), numpy.arange(30)
+    x, ours, values = np.asarray(expected) * 1, np.asarray(index) * 1, np.ones(30) * 5
+    np.evaluate(x, ours, values)
+    np.multiply.at(x, ours, values)
+    numpy.multiply.at(expected, index, 5)
+    run = steps._LaunchStep.__call__
+    for at in range(1, 6):
+        left = at
+
+        def launch(self, values):
+            nonlocal left
+            left -= 1
+            if not left:
+                raise Fault
+            run(self, values)
+
+        monkeypatch.setattr(steps._LaunchStep, "__call__", launch)
+        try:
+            np.multiply.at(x, ours, values)
+        except Fault:
+            pass
+        else:  # of fewer launches
+            numpy.multiply.at(expected, index, 5)
+        assert_same(x, expected)
 
 
 def _failing(statement):

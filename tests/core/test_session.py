@@ -4,6 +4,7 @@
 
 import gc
 import threading
+from weakref import ref
 
 import numpy
 import pytest
@@ -324,3 +325,32 @@ def test_finalisers_of_cycles_read_what_is_pending(make, on_device):
     for (ours, total), (theirs, expected) in zip(found["oxinp"], found["numpy"], strict=True):
         numpy.testing.assert_allclose(abs(ours), abs(theirs), atol=1e-12)
         numpy.testing.assert_allclose(total, expected)
+
+
+def test_what_finalisers_record_is_known_as_a_reader(on_device, monkeypatch):
+    """The collector may run where a weak reference is allocated, while the list of what is pending is replaced."""
+    x = np.arange(40.0)
+    np.evaluate(x)
+    others = [x + i for i in range(3)]
+    found = []
+
+    class Node:
+        def __init__(self):
+            self.own = self
+
+        def __del__(self):
+            np.evaluate(*others[1:])
+            found.append(x * 3)
+
+    def collecting(storage):
+        if not found:
+            Node()
+            gc.collect()
+        return ref(storage)
+
+    monkeypatch.setattr(schedule, "ref", collecting)
+    np.evaluate(others[0])
+    monkeypatch.undo()
+    x[0] = 100
+    theirs = numpy.arange(40.0)
+    assert_same([*found, *others], [theirs * 3, *[theirs + i for i in range(3)]])

@@ -62,6 +62,15 @@ def same(a, b):
 INPUTS = [(f32, True), (f64, True)]
 
 
+def test_empty_reductions_share_a_kernel():
+    planner = Reduction([(f64, True)], (), 0, operators.compensated_sum(f64), f64)
+    kernels = [
+        planner.plan((0, n), (0,), [Operand(f64, (n, 1))], Operand(f64, (1,)), TINY_DEVICE).launch.kernel
+        for n in (300, 400, 300)
+    ]
+    assert len(set(map(id, kernels))) == 1
+
+
 @pytest.mark.parametrize("lower", [_add, _with_index])
 def test_reductions(lower):
     draw = random.Random(5)

@@ -373,9 +373,14 @@ def read(layout: Layout, value: Value) -> Value:
     graph = layout.read
     if graph is None:
         graph = layout.read = leaf(layout.form)
-    if layout.offset == 0:
-        return graph, (value[1][0],), value[2]
-    return graph, (entry_at(layout.offset, value[1][0]),), value[2]
+    _, (buffer,), mask = value
+    offset = layout.offset
+    if offset == 0:
+        return graph, (buffer,), mask
+    entry = Leaf()  # `entry_at`, spelled out
+    entry.buffer = buffer
+    entry.ptr = buffer.ptr + offset
+    return graph, (entry,), mask
 
 
 def entry_at(offset: int, buffer: Buffer) -> Any:

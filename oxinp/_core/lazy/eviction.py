@@ -21,6 +21,7 @@ from oxinp._config import config
 from oxinp._core.lazy import explain
 from oxinp._core.lazy.building import attempt, claim_device
 from oxinp._core.lazy.calls import Pending, is_waiting
+from oxinp._core.lazy.lost import LostBuffer
 from oxinp._core.memory.storage import SHARED, SIDES, Pin, Storage, make_storage
 from oxinp._runtime import hooks
 from oxinp._runtime.counters import stats
@@ -71,9 +72,11 @@ def _lies_idle(storage: Storage, backend: Backend, fixed: frozenset[Any]) -> boo
     value = storage.value
     if value is None or value[2] & SHARED or is_waiting(value):
         return False
-    if value[1][0].backend is not backend or value[1][0]._block in fixed:
+    entry = value[1][0]
+    buffer = entry._buffer if type(entry) is Pending else entry
+    if entry.backend is not backend or entry._block in fixed or type(buffer) is LostBuffer:
         return False
-    del value
+    del value, entry, buffer
     return _references(storage) == _UNUSED
 
 

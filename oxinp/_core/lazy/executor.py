@@ -42,6 +42,8 @@ class Executable:
         The plan is one launch, whose parameters are the outputs and the inputs as they come.
     arrays_only : bool
         It is, and no input is a scalar: parameters are addresses.
+    plan : Plan or None
+        None where it `is_single`.
     version : int
         Of the settings that it was compiled under.
     """
@@ -59,6 +61,7 @@ class Executable:
         "launch",
         "leaf",
         "nbytes",
+        "plan",
         "scratch_nbytes",
         "sizes",
         "steps",
@@ -83,6 +86,7 @@ class Executable:
         self.is_single = not plan.steps or (type(launch) is Launch and launch.arguments == natural)
         self.arrays_only = self.is_single and all(kind is None for kind in kinds)
         self.steps: list[Step] = []
+        self.plan = None if self.is_single else plan
         self._following: Plan | None = None  # what was planned last for words that were read, and its steps
         self._rest: list[Step] = []
         self.flags = 0

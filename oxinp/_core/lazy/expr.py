@@ -363,7 +363,15 @@ def leaf(layout: Layout) -> Graph:
         structure = _LEAVES.get((dtype, dtype.num))
         if structure is None:
             structure = _LEAVES[dtype, dtype.num] = structure_of((dtype,), (True,), (), 0)
-        graph = layout.graph = graph_of(structure, layout, (layout,))
+        graph = layout.graph = _new(Graph)  # `graph_of`, spelled out
+        graph.structure = structure
+        graph.layout = layout
+        graph.leaves = (layout,)
+        graph.nodes = structure.nodes
+        graph.result = structure.result
+        graph.shape = layout.shape
+        graph.program = graph.programs = graph.views = None
+        graph.is_scalar = graph.is_copy = False
     return graph
 
 

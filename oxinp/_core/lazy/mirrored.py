@@ -111,47 +111,44 @@ class Pairs:
         self.built.add((steps, version))
 
 
-def update(operation: Operation, out: Handle, own: Value, pending: Storage, chain: Value) -> bool:
-    """Compute ``out = operation(out, chain)`` in place; False where that is not done, and nothing has changed.
+def update(operation: Operation, out: Handle, operand: Handle) -> bool:
+    """Compute ``out = operation(out, operand)`` in place; False where that is not done, and nothing has changed.
+
+    It is done where the operand is pending, and reads elements of the other end of what is written.
 
     Parameters
     ----------
     operation : Operation
     out : Handle
-        A view of an array that is on the device, and whose elements do not overlap.
-    own : tuple
-        What it reads.
-    pending : Storage
-        Whose whole value is the chain.
-    chain : tuple
-        A pending value that reads elements which are written, others than those of the same index.
+        A view that may be written to.
+    operand : Handle
     """
-    graph, _, mask = chain
-    layout, structure = out._known or out._layout, graph.structure
-    entry = own[1][0]
+    pending = operand._held or operand._storage
     storage = out._held or out._storage
-    whole = storage.value
+    chain, whole = pending.value, storage.value
+    if chain is None or whole is None:
+        return False
+    graph, _, mask = chain
+    if not graph.nodes or not mask & whole[2] or whole[0].nodes or graph.layout is not operand._known:
+        return False
+    layout, structure, buffer = out._known or out._layout, graph.structure, whole[1][0]
     if (
         layout.ndim != 1
         or layout.shape != graph.shape
         or layout.size < MIN_SIZE
+        or type(buffer) is not Buffer
+        or (places := _places(layout, buffer.ptr + layout.offset, buffer, chain)) is None
         or layout.strides[0] < layout.dtype.itemsize
         or not layout.is_aligned
         or layout.nbytes < balance.limit
         or structure.is_flagged
         or structure.wants_index
         or structure.wants_pointer
-        or pending.value is not chain
         or storage.stale is not None
-        or whole is None
-        or type(whole[1][0]) is not Buffer
-        or (mask | own[2]) & SHARED
+        or (mask | whole[2]) & SHARED
         or here.are_several
         or schedule.room < 0
     ):
-        return False
-    places = _places(layout, entry.ptr, whole[1][0], chain)
-    if places is None:
         return False
     key = "mirrored", operation, places, layout.dtype
     pairs = structure.plans.get(key)
@@ -161,7 +158,10 @@ def update(operation: Operation, out: Handle, own: Value, pending: Storage, chai
 
 
 def _places(layout: Layout, start: int, buffer: Buffer, chain: Value) -> tuple[int, ...] | None:
-    """Return how the leaves of a chain lie to what is written; None where they are read in any other order."""
+    """Return how the leaves of a chain lie to what is written.
+
+    None where none is mirrored, or one is read in another order.
+    """
     graph, leaves, _ = chain
     places: tuple[int, ...] = ()
     for entry, where in zip(leaves, graph.leaves, strict=True):
@@ -177,7 +177,7 @@ def _places(layout: Layout, start: int, buffer: Buffer, chain: Value) -> tuple[i
             elif not are_apart(entry.ptr, where, start, layout):
                 return None
         places += (place,)
-    return places
+    return places if MIRRORED in places else None
 
 
 def _update(

@@ -29,7 +29,7 @@ from oxinp._runtime import here, hooks
 from oxinp._runtime.forking import free_in_children
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from oxinp._core.lazy.calls import Call
     from oxinp._core.lazy.expr import Graph
@@ -160,10 +160,10 @@ def _compute(storage: Storage) -> Value:
             other = reference()
             if other is not None and other is not storage and (held := other.value) is not None and held[0].nodes:
                 others.append(other)
-        if others:
-            PENDING[: len(references)] = map(ref, others)
+        if others or references != PENDING:
+            _replace(references, others)
         else:  # nearly always, and sooner done
-            del PENDING[: len(references)]
+            PENDING.clear()
     if others:
         if len(others) > MAX_ALIVE and len(set(others)) > MAX_ALIVE:
             PENDING.append(ref(storage))  # it may have gone from the list already
@@ -347,12 +347,23 @@ def pending_storages(*, are_taken: bool = False) -> list[Storage]:
     if not PENDING:
         return []
     with _SHORTENING:
-        count = len(PENDING)
-        alive = [other for reference in PENDING[:count] if (other := reference()) is not None]
+        references = PENDING[:]
+        alive = [other for reference in references if (other := reference()) is not None]
         pending = {id(other): other for other in alive if other.value is not None and other.value[0].nodes}
         if is_locked():  # else a thread that is may be about to take out as many as it has seen
-            PENDING[:count] = () if are_taken else map(ref, pending.values())
+            _replace(references, () if are_taken else pending.values())
     return list(pending.values())
+
+
+def _replace(references: list[ref[Storage]], storages: Iterable[Storage]) -> None:
+    """Let storages stand for the entries that have been looked at, unless these are other ones by now.
+
+    The collector may run wherever something is allocated, and a `__del__` that it runs may have computed some of them,
+    and recorded more: then all stay, for those that are not pending any more cost no more than a look.
+    """
+    kept, place = [ref(storage) for storage in storages], slice(len(references))
+    if PENDING[place] == references:  # nothing is called or allocated from the comparison on
+        PENDING[place] = kept
 
 
 def _own_pending() -> list[Storage]:

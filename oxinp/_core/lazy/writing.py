@@ -17,9 +17,11 @@ from oxinp._core.lazy.calls import CALLS, Pending, at_work, run_calls, waiting
 from oxinp._core.lazy.chains import read
 from oxinp._core.lazy.explain import REPORTS, note
 from oxinp._core.lazy.expr import leaf
+from oxinp._core.lazy.lost import lose_partly_written
 from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.storage import SHARED
 from oxinp._runtime import here
+from oxinp._runtime.counters import stats
 from oxinp._runtime.memory import Buffer
 
 if TYPE_CHECKING:
@@ -124,7 +126,13 @@ def _write_by(storage: Storage, layout: Layout, bound: BoundOp, leaves: tuple[An
     flush_readers(storage.value)
     if REPORTS:
         note("device", bound.describe(), f"{layout.nbytes} B of a device array")
-    executable.run_into(buffer.ptr + layout.offset, leaves)
+    ptr, num_launches = buffer.ptr + layout.offset, stats.launches
+    try:
+        executable.run_into(ptr, leaves)
+    except BaseException as error:
+        if executable.plan is not None:
+            lose_partly_written(buffer, executable.plan, error, num_launches)
+        raise
     note_written(storage)
 
 

@@ -80,7 +80,7 @@ class Layout:
             layout = _CONTIGUOUS.recall(key)
         if layout is None:
             if len(shape) == 1 and shape[0]:  # which loops over ever new sizes make: found here alone
-                layout = _make(dtype, shape, (dtype.itemsize,), 0)
+                layout = _line(dtype, shape[0], dtype.itemsize, 0)
             else:
                 layout = Layout.at(dtype, shape, contiguous_strides(shape, dtype.itemsize), 0)
             layout._dense = layout
@@ -100,13 +100,8 @@ class Layout:
         if layout is None:
             if len(_INTERNED) >= _ROOM:
                 _INTERNED.age()
-            layout = _INTERNED[key] = _make(dtype, shape, strides, offset)
+            layout = _INTERNED[key] = make_layout(dtype, shape, strides, offset)
         return layout
-
-    @staticmethod
-    def made(dtype: np.dtype[Any], shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Layout:
-        """Return the same without interning it, for who keeps it somewhere else."""
-        return _make(dtype, shape, strides, offset)
 
     def same(self, other: Layout) -> bool:
         """Whether both describe the same elements in the same order."""
@@ -128,10 +123,10 @@ class Layout:
         offset = self.offset + address_of(seen) - address
         return Layout.at(seen.dtype, seen.shape, seen.strides, offset)
 
-    def sliced(self, key: slice) -> Layout | None:
-        """Return the layout of a slice of one dimension; None where NumPy is to be asked.
+    def sliced(self, key: slice, plain: Any) -> tuple[Layout, bool] | None:
+        """Return the layout of a slice of one dimension, and that it is no element; None where NumPy is to be asked.
 
-        It is not interned: who slices keeps it in `parts`, and of ever new slices nothing is left.
+        It is not interned, but kept in `parts` by a plain form of the key: of ever new slices nothing is left.
         """
         (n,), (step,) = self.shape, self.strides
         try:
@@ -141,7 +136,9 @@ class Layout:
         length = stop - start if stride == 1 else len(range(start, stop, stride))
         if length <= 0:
             length, start, stride = 0, 0, 1  # as NumPy has it
-        return _make(self.dtype, (length,), (step * stride,), self.offset + start * step)
+        part = _line(self.dtype, length, step * stride, self.offset + start * step), False
+        self.keep_part(plain, part)
+        return part
 
     def along(self, parts: tuple[Any, ...]) -> tuple[Layout, bool] | None:
         """Return the layout that integers and slices select, one for each of the first axes, and whether all are met.
@@ -172,8 +169,8 @@ class Layout:
             shape += self.shape[count:]
             strides += self.strides[count:]
         elif not shape:
-            return _make(self.dtype, (), (), offset), True
-        return _make(self.dtype, shape, strides, offset), False
+            return make_layout(self.dtype, (), (), offset), True
+        return make_layout(self.dtype, shape, strides, offset), False
 
     def keep_part(self, key: Any, part: tuple[Layout, bool]) -> None:
         """Remember in `parts` what a key selects; of many the older half is forgotten."""
@@ -237,7 +234,7 @@ class Layout:
                 axis = end
             else:
                 return None
-        return _make(self.dtype, tuple(shape), tuple(strides), offset)
+        return make_layout(self.dtype, tuple(shape), tuple(strides), offset)
 
     def broadcast(self, shape: tuple[int, ...]) -> Layout:
         """Return this layout broadcast to `shape`, which it must be broadcastable to."""
@@ -249,7 +246,11 @@ class Layout:
                 parts = self.parts = {}
             known = parts.get(_SPREAD)
             if known is None or known[0].shape != shape:
-                known = parts[_SPREAD] = _make(self.dtype, shape, (0,) * len(shape), self.offset), False
+                if len(shape) == 1:
+                    spread = _line(self.dtype, shape[0], 0, self.offset)
+                else:
+                    spread = make_layout(self.dtype, shape, (0,) * len(shape), self.offset)
+                known = parts[_SPREAD] = spread, False
             return known[0]
         lead = len(shape) - self.ndim
         pairs = zip(self.shape, shape[lead:], self.strides, strict=True)
@@ -261,8 +262,10 @@ class Layout:
         """What a kernel depends on, the offset standing for its alignment: rows of a matrix have one form, or few."""
         form = self._form
         if form is None:
-            offset = (self.offset & -self.offset) % 256  # Buffers lie at multiples of 256
+            offset = self.alignment % 256  # Buffers lie at multiples of 256
             form = self if offset == self.offset else Layout.at(self.dtype, self.shape, self.strides, offset)
+            if form._dense is None:
+                form._dense = self._dense
             self._form = form
         return form
 
@@ -389,7 +392,10 @@ def contiguous_strides(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]
     return tuple(reversed(strides))
 
 
-def _make(dtype: np.dtype[Any], shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Layout:
+def make_layout(dtype: np.dtype[Any], shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Layout:
+    """Return what `Layout.at` does without interning it, for who keeps it somewhere else."""
+    if len(shape) == 1:
+        return _line(dtype, shape[0], strides[0], offset)
     layout = _new(Layout)
     itemsize = dtype.itemsize
     layout.dtype = dtype
@@ -398,11 +404,7 @@ def _make(dtype: np.dtype[Any], shape: tuple[int, ...], strides: tuple[int, ...]
     layout.offset = offset
     layout.alignment = min(256, offset & -offset) if offset else 256
     layout.ndim = ndim = len(shape)
-    if ndim == 1:  # spelled out, for layouts of new sizes are made all the time
-        (size,), (step,) = shape, strides
-        layout.is_contiguous = step == itemsize or size <= 1
-        layout.is_aligned = itemsize <= 1 or not (offset % itemsize or step % itemsize)
-    elif ndim == 2:
+    if ndim == 2:  # spelled out, for layouts of new sizes are made all the time
         (m, n), (down, along) = shape, strides
         size = m * n
         layout.is_contiguous = ((n == 1 or along == itemsize) and (m == 1 or down == n * itemsize)) or not size
@@ -420,14 +422,33 @@ def _make(dtype: np.dtype[Any], shape: tuple[int, ...], strides: tuple[int, ...]
         layout.is_aligned = itemsize <= 1 or not math.gcd(offset, *strides) % itemsize
     layout.size = size
     layout.nbytes = size * itemsize
-    layout.graph = None
-    layout.parts = None
-    layout.read = None
-    layout._dense = layout if ndim == 1 and not offset and size and strides[0] == itemsize else None
-    layout._extent = None
-    layout._form = None
-    layout._ghost = None
-    layout._injective = None
+    layout.graph = layout.parts = layout.read = None
+    layout._dense = layout._extent = layout._form = layout._ghost = layout._injective = None
+    return layout
+
+
+def _line(dtype: np.dtype[Any], size: int, step: int, offset: int) -> Layout:
+    """Return what `make_layout` does of one dimension."""
+    layout = _new(Layout)
+    itemsize = dtype.itemsize
+    layout.dtype = dtype
+    layout.shape = (size,)
+    layout.strides = (step,)
+    layout.offset = offset
+    layout.ndim = 1
+    layout.size = size
+    layout.nbytes = size * itemsize
+    layout.is_contiguous = step == itemsize or size <= 1
+    layout.is_aligned = itemsize <= 1 or not (offset % itemsize or step % itemsize)
+    if offset:
+        lowest = offset & -offset
+        layout.alignment = min(256, lowest)
+        layout._dense = None
+    else:
+        layout.alignment = 256
+        layout._dense = layout if step == itemsize and size else None
+    layout.graph = layout.parts = layout.read = None
+    layout._extent = layout._form = layout._ghost = layout._injective = None
     return layout
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from oxinp._core.memory.layout import Layout, contiguous_strides
+from oxinp._core.memory.layout import Layout, contiguous_strides, make_layout
 
 Move = tuple[tuple[int, ...], tuple[int, ...], int]
 """Shape, strides and offset."""
@@ -69,12 +69,16 @@ def view_layout(row: ViewRow, layout: Layout, args: tuple[Any, ...], kwargs: dic
         try:
             if not row.num_needed <= len(args) <= len(row.names):
                 return None
-            made = Layout.made(layout.dtype, *row.move(layout, *args))
+            shape, strides, offset = row.move(layout, *args)
         except NotPlain:
             return None
-        if made._dense is None and made.shape == layout.shape:
+        made = make_layout(layout.dtype, shape, strides, offset)
+        if made._dense is None and shape == layout.shape:
             made._dense = layout._dense
-        layout.keep_part(key, (made, False))
+        if known is None:
+            layout.parts = {key: (made, False)}
+        else:
+            layout.keep_part(key, (made, False))
         return made
     try:
         return Layout.at(layout.dtype, *row.move(layout, *args, **kwargs)) if _takes(row, args, kwargs) else None
@@ -231,6 +235,8 @@ def squeeze(layout: Layout, axis: Any = None) -> Move:
 def reshape(layout: Layout, shape: Any) -> Move:
     """See `numpy.reshape`, in C order; NotPlain also where NumPy copies."""
     target = shape if type(shape) is tuple else (shape,)
+    if len(target) == 2 and layout.is_contiguous and layout.size and target != layout.shape:
+        return _as_matrix(layout, *target)
     size, free = 1, -1
     for place, n in enumerate(target):
         if type(n) is not int or n < -1 or (n < 0 <= free):
@@ -251,6 +257,20 @@ def reshape(layout: Layout, shape: Any) -> Move:
     if size != layout.size:
         raise NotPlain
     return target, contiguous_strides(target, layout.dtype.itemsize), layout.offset
+
+
+def _as_matrix(layout: Layout, m: Any, n: Any) -> Move:
+    """Do as `reshape` for elements without gaps, and a shape of two axes that is another one."""
+    if type(m) is not int or type(n) is not int:
+        raise NotPlain
+    size, itemsize = layout.size, layout.dtype.itemsize
+    if m == -1 and n > 0:
+        m = size // n
+    elif n == -1 and m > 0:
+        n = size // m
+    if m < 0 or m * n != size:
+        raise NotPlain
+    return (m, n), (n * itemsize, itemsize), layout.offset
 
 
 def _strides_of(layout: Layout, target: tuple[int, ...]) -> tuple[int, ...]:

@@ -140,7 +140,12 @@ def setitem(array: Handle, key: Any, value: Any) -> None:
     located = None
     if host is None:
         layout = array._known or array._layout
-        plain = flattened(key)
+        if type(key) is slice:  # `flattened`, spelled out
+            plain: Any = (SLICE, key.start, key.stop, key.step)
+            if not (type(plain[1]) in BOUNDS and type(plain[2]) in BOUNDS and type(plain[3]) in BOUNDS):
+                plain = None
+        else:
+            plain = flattened(key)
         located = None if layout.parts is None else layout.parts.get(plain)
         if located is None and plain is not None:
             located = find_part(layout, key, plain)
@@ -150,7 +155,7 @@ def setitem(array: Handle, key: Any, value: Any) -> None:
     if host is None:
         layout, is_element = locate(array._layout, key) if located is None else located
         given_storage = (value._held or value._storage) if type(value) is types.ndarray else None
-        if given_storage is storage and value._layout.same(layout):
+        if given_storage is storage and (value._known is layout or value._layout.same(layout)):
             return  # what an in-place operator on a view leaves behind, as in x[1:] += 1
         if placement.wants_mirror_to_write(storage, layout.nbytes, given_storage):
             fetch_storage(storage)

@@ -113,9 +113,10 @@ def locate(layout: Layout, key: Any) -> tuple[Layout, bool]:
 def find_part(layout: Layout, key: Any, plain: Any) -> tuple[Layout, bool]:
     """Return what `locate` does of a key that the layout does not know, by its `flattened` form; it keeps that."""
     located: tuple[Layout, bool] | None = None
-    if type(key) is slice and layout.ndim == 1:
-        found = layout.sliced(key)
-        located = None if found is None else (found, False)
+    if type(key) is slice and layout.ndim == 1 and plain is not None:
+        located = layout.sliced(key, plain)
+        if located is not None:
+            return located
     elif plain is not None and type(key) is tuple and 0 < len(key) <= layout.ndim:
         located = layout.along(key)
     if located is None:

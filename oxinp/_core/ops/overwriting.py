@@ -17,6 +17,7 @@ from oxinp._core.lazy.building import attempt
 from oxinp._core.lazy.calls import Call, Pending
 from oxinp._core.lazy.expr import new_table, remember
 from oxinp._core.lazy.handle import operand_chain
+from oxinp._core.lazy.lost import LostBuffer, lose
 from oxinp._core.lazy.op import SPARE, BoundOp
 from oxinp._core.lazy.placement import device, keyed
 from oxinp._core.lazy.record import is_hosted
@@ -79,7 +80,7 @@ class Overwriting(BoundOp):
         """Return what stands for the result where it failed when it had begun to overwrite its operand."""
         first = leaves[0]
         buffer = first._buffer if type(first) is Pending else first
-        return [buffer] if type(buffer) is _Lost else None
+        return [buffer] if type(buffer) is LostBuffer else None
 
     def _enqueue(self, leaves: tuple[Any, ...]) -> list[Buffer]:
         """Enqueue it into a new Buffer, with less workspace where there is little memory."""
@@ -113,24 +114,9 @@ class Overwriting(BoundOp):
         try:
             executable.run_over(ptr, leaves, scratch)
         except BaseException as error:
-            if not (isinstance(error, MemoryError) and stats.launches == num_launches):  # the driver refused the first
-                target.__class__ = _Lost
+            lose(target, error, num_launches)
             raise
         return [target]
-
-
-class _Lost(Buffer):
-    """Memory whose elements were partly overwritten when an operation on them failed, by whatever was raised."""
-
-    __slots__ = ()
-
-    @property
-    def ptr(self) -> int:  # type: ignore[override]
-        """Refused: what is there is neither the operand nor the result."""
-        raise RuntimeError("a transform that was computed in its operand's memory was interrupted: its result is lost")
-
-    def __repr__(self) -> str:
-        return f"<Buffer of {self.nbytes} bytes that were lost>"
 
 
 def _is_too_large(nbytes: int) -> bool:

@@ -6,7 +6,7 @@ import importlib
 import sys
 from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from oxinp._core.memory.dtypes import DEVICE_TYPES, MULTIPLIED_BITS
 from oxinp._core.memory.layout import Layout
 from oxinp._core.ops.epilogue import epilogue_of
 from oxinp._core.reduction.binding import PRODUCT_WEIGHT
-from oxinp._kernels.choice import MIN_NOMINAL, nominal
+from oxinp._kernels.choice import MIN_NOMINAL, NOMINAL_STEP
 from oxinp._ptx.types import Type, f16, f32, i8, i16, i32, pred, u8, u16
 from oxinp._runtime import here
 
@@ -40,8 +40,13 @@ MIN_SYMMETRIC, MAX_SYMMETRIC = 1024, {"d": sys.maxsize, "D": 4096}
 HOST_WEIGHT = PRODUCT_WEIGHT
 ALIGN = 16  # bytes: what rows begin at multiples of decides which kernels there are
 MAX_RESIZED = 1 << 10
-RESIZED: dict[Any, Callable[[int, int], Resized]] = {}
-"""How products are launched that lie alike, and are nominally of one size (see `_kernels.choice`)."""
+RESIZED: dict[Any, Callable[[int, int], Resized] | Literal[False]] = {}
+"""How products are launched that lie alike, and are nominally of one size (see `_kernels.choice`).
+
+False where that is not known before one is planned.
+"""
+NEARBY: dict[Any, Callable[[int, int], Callable[[int, int], Resized] | None]] = {}
+"""By what products of any size have in common that lie alike, how what `RESIZED` holds is found without a plan."""
 
 OWN = "own"
 """The variant of a product of a matrix and its own transpose."""
@@ -129,9 +134,12 @@ class Product(BoundOp):
         return super().run_first(variant, leaves, ptr)
 
     def _find_resized(self) -> Resized | None:
-        """Return the launch, if one that is nominally alike has been planned."""
-        resized = RESIZED.get(self._nominally())
-        return None if resized is None else resized(*self.layouts[0].shape)
+        """Return the launch, if one that lies alike has been planned, and its kernel serves."""
+        key, shape = self._nominally(), self.layouts[0].shape
+        resized = RESIZED.get(key)
+        if resized is None:
+            resized = _renewed(key, shape)
+        return resized(*shape) if resized else None
 
     def _nominally(self) -> Any:
         """Return what `nominally` does; None of batches."""
@@ -182,7 +190,21 @@ class Product(BoundOp):
             if len(RESIZED) >= MAX_RESIZED:
                 RESIZED.clear()
             RESIZED[key] = plan.resized
+            self._keep_nearby(_whatever_size(key))
         return plan
+
+    def _keep_nearby(self, key: Any) -> None:
+        """Enter in `NEARBY` how products of other sizes are found, where that takes arithmetic alone."""
+        if key in NEARBY:
+            return
+        (a, b), (setting, _) = self._matrices(), self.settings
+        planner = importlib.import_module("oxinp._kernels.gemm.nearby")
+        if planner.Nearby.serves(a.type, b.type, setting):
+            if len(NEARBY) >= MAX_RESIZED:
+                NEARBY.clear()
+            type_ = DEVICE_TYPES[self.layouts[0].dtype]
+            types = _SUMS.get(type_, type_), type_
+            NEARBY[key] = planner.Nearby(*self._extents(), a, b, *types, device().capability, setting)
 
     def fuse(self, graph: Graph, place: int) -> Plan | None:
         """Return the plan that multiplies and does what a graph does.
@@ -240,7 +262,8 @@ def nominally(
     (m, n), itemsize = shape, right.dtype.itemsize
     steps, others = left.strides, right.strides
     key = (
-        *(m if m <= MIN_NOMINAL else nominal(m), n if n <= MIN_NOMINAL else nominal(n)),
+        m if m <= MIN_NOMINAL else -(-m // NOMINAL_STEP) * NOMINAL_STEP,  # `nominal`, spelled out
+        n if n <= MIN_NOMINAL else -(-n // NOMINAL_STEP) * NOMINAL_STEP,
         *(n % (ALIGN // itemsize or 1), left.shape[1]),
         *(left.dtype, right.dtype, dtype, steps, others, left.alignment, right.alignment),
         *(steps[1] < m * itemsize, others[0] < n * itemsize),  # lines overlap
@@ -249,14 +272,33 @@ def nominally(
     return keyed(key) if here.are_several else key
 
 
+def _whatever_size(key: Any) -> Any:
+    """Return what of a key of `RESIZED` does not say how large products are."""
+    return keyed(key[0][2:]) if here.are_several else key[2:]
+
+
+def _renewed(key: Any, shape: tuple[int, ...]) -> Callable[[int, int], Resized] | Literal[False] | None:
+    """Return what `RESIZED` is to hold, by arithmetic, and enter it; None where no product like it has been planned."""
+    nearby = None if key is None else NEARBY.get(_whatever_size(key))
+    if nearby is None:
+        return None
+    if len(RESIZED) >= MAX_RESIZED:
+        RESIZED.clear()
+    resized = RESIZED[key] = nearby(shape[0], shape[1]) or False
+    return resized
+
+
 def resized_product(left: Layout, right: Layout, flops_per_byte: float) -> Product | None:
-    """Return the product of matrices, if one that is nominally alike has been planned: all of it is known then."""
+    """Return the product of matrices, if one that lies alike has been planned, and its kernel serves."""
     dtype = left.dtype
     if left.ndim != 2 or right.ndim != 2 or dtype is not right.dtype or left.shape[1] != right.shape[0]:
         return None
     shape = left.shape[0], right.shape[1]
-    resized = RESIZED.get(nominally(left, right, dtype, shape, (config.matmul, config.matmul_workspace)))
+    key = nominally(left, right, dtype, shape, (config.matmul, config.matmul_workspace))
+    resized = RESIZED.get(key)
     if resized is None:
+        resized = _renewed(key, shape)
+    if not resized:
         return None
     layout = Layout.of(dtype, shape)
     cost = max(left.nbytes, right.nbytes, layout.nbytes, layout.size * left.shape[1] / flops_per_byte)

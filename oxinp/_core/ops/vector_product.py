@@ -171,9 +171,13 @@ class InnerProduct(_Summed):
     __slots__ = ()
 
     def __init__(self, left: Layout, right: Layout) -> None:
-        super().__init__(left, right, Layout.of(left.dtype, ()), left.nbytes)
-        if left.strides[0] >= 0 <= right.strides[0]:  # else it is no part of what goes along rows either
-            self.op = _SUM
+        # As `_Summed` has it, spelled out. Where a vector goes backwards it is no part of what goes along rows either.
+        self.op = _SUM if left.strides[0] >= 0 <= right.strides[0] else _ALONE
+        self.layouts = (Layout.of(left.dtype, ()),)
+        self.has_run = False
+        self.planned = self.executables = self.fused = self._summed = None
+        self.left, self.right, self.cost = left, right, left.nbytes
+        self.version = config.version
 
     def host_cost(self) -> float:
         """See `BoundOp.host_cost`."""
@@ -186,7 +190,7 @@ class InnerProduct(_Summed):
     def plan_again(self, variant: Hashable) -> Any:
         """See `BoundOp.plan_again`."""
         left, right = self.left, self.right
-        planner = self._planner(_INNER_PLANNERS)
+        planner = _INNER_PLANNERS.get(left.dtype) or self._planner(_INNER_PLANNERS)
         if planner is None:
             return None
         itemsize = left.dtype.itemsize

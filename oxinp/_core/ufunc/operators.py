@@ -238,6 +238,8 @@ def _in_place(operation: Operation, row: UfuncRow, on_host: Callable[..., Any]) 
             and is_writeable(a)
             and current() is quiet.state
         ):
+            if a._view is not None and mirrored.update(operation, a, b):
+                return a
             # On the device: one dictionary hit says what `apply_into` has found out before.
             u = expression(a)
             try:
@@ -250,8 +252,6 @@ def _in_place(operation: Operation, row: UfuncRow, on_host: Callable[..., Any]) 
                 buffer = getattr(u[1][0], "buffer", None)
                 if not (buffer is None or writing.is_direct(v[0], v[1], buffer, layout)):
                     held = b._held or b._storage
-                    if mirrored.update(operation, a, u, held, v):
-                        return a
                     schedule.materialise(held)
                     computed = held.value
                     is_whole = computed is not None and computed[0].layout is b._known

@@ -6,12 +6,12 @@ import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from oxinp._kernels.choice import MIN_TUNED_NBYTES, unrolled
-from oxinp._kernels.elementwise import plan as elementwise
 from oxinp._kernels.elementwise.access import MAX_INDEX_32
 from oxinp._kernels.elementwise.chain import Divisor
+from oxinp._kernels.elementwise.plan import Elementwise
 from oxinp._kernels.elementwise.planner import Planner
 from oxinp._kernels.plan import ALIGNMENT, SCRATCH, Argument, Joined, Launch, Plan, Work
-from oxinp._kernels.problem import MIN_COLUMNS, Instr, Operand, Output, ScalarOperand, touched_nbytes
+from oxinp._kernels.problem import MIN_COLUMNS, Instr, Operand, ScalarOperand, touched_nbytes
 from oxinp._kernels.reduce.columns import ColumnsSpec
 from oxinp._kernels.reduce.loops import MAX_VECTOR, without
 from oxinp._kernels.reduce.passes import MAX_KEPT, Passes, ReducePass, Walk
@@ -38,13 +38,15 @@ class _Met(NamedTuple):
     Attributes
     ----------
     walk : Walk
-    values, shifts : tuple of int
-        Constants before those of the size, and what is added to each per element that a reversed loop begins later.
+    values : tuple of int
+        Constants before those of the size.
+    shifts : tuple of (int, int)
+        Of those that depend on it their places, and what they are per element that a reversed loop begins later.
     """
 
     walk: Walk
     values: tuple[int, ...]
-    shifts: tuple[int, ...]
+    shifts: tuple[tuple[int, int], ...]
 
 
 class _Near(NamedTuple):
@@ -64,17 +66,26 @@ class _Near(NamedTuple):
     most: int
     kernel: Kernel
     values: tuple[int, ...]
-    shifts: tuple[int, ...]
+    shifts: tuple[tuple[int, int], ...]
     vector: int
+
+
+def _shifted(values: tuple[int, ...], shifts: tuple[tuple[int, int], ...], last: int) -> Sequence[int]:
+    """Return constants of a size whose last element has a number."""
+    moved = [*values]
+    for place, shift in shifts:
+        moved[place] = shift * last
+    return moved
 
 
 class Reduction(Passes):
     """The reduction of one value of a chain, planned for any shape, axes and layouts; parameters as of `Passes`."""
 
-    __slots__ = ("_met", "_near")
+    __slots__ = ("_filling", "_met", "_near")
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
+        self._filling: Elementwise | None = None
         self._met: dict[Any, _Met] = {}
         # Strides, alignments, the alignment of the last element's place where one goes backwards, multiprocessors.
         self._near: dict[Any, _Near] = {}
@@ -154,9 +165,8 @@ class Reduction(Passes):
             first, most, kernel, own, shifts, vector = near
             if first <= size <= most:
                 num_units = size // vector
-                if shifts:
-                    own = tuple([value + shift * last for value, shift in zip(own, shifts, strict=True)])
-                return kernel, _ONE_BLOCK, (*own, 1, 0, 1, num_units, size - num_units * vector)
+                values = _shifted(own, shifts, last) if shifts else own
+                return kernel, _ONE_BLOCK, (*values, 1, 0, 1, num_units, size - num_units * vector)
         return self._line_again(size, steps, alignments, num_sms, key)
 
     def _line_again(
@@ -203,9 +213,8 @@ class Reduction(Passes):
                     self._near.clear()
                 most = min(lines[1] * vector + vector - 1, fitting)
                 self._near[key] = _Near(lines[0] * vector, most, kernel, own, shifts, vector)
-        if shifts:
-            own = tuple([value + shift * last for value, shift in zip(own, shifts, strict=True)])
-        return kernel, _ONE_BLOCK, (*own, 1, 0, 1, num_units, size - num_units * vector)
+        values = _shifted(own, shifts, last) if shifts else own
+        return kernel, _ONE_BLOCK, (*values, 1, 0, 1, num_units, size - num_units * vector)
 
     def columns_again(
         self,
@@ -314,30 +323,31 @@ class Reduction(Passes):
         if walk is None:
             return None
         values: list[int] = []
-        shifts: list[int] = []
+        shifts: tuple[tuple[int, int], ...] = ()
         for (loops, has_shift), step in zip(walk.chain.moves, steps, strict=True):
             values += [step if loop else 1 for loop in loops]
-            shifts += [0] * len(loops)
             if has_shift:
+                shifts += ((len(values), -step),) if step else ()
                 values.append(0)
-                shifts.append(-step)
         if len(self._met) >= MAX_KEPT:
             self._met.clear()
-        met = _Met(walk, tuple(values), tuple(shifts) if any(shifts) else ())
+        met = _Met(walk, tuple(values), shifts)
         self._met[steps, is_shifted, alignments] = met
         return met
 
     def _fill(self, kept_shape: tuple[int, ...], output: Operand, device: Device) -> Plan:
         """The plan that stores the identity everywhere; inputs are parameters of the kernel and not used."""
-        op, type_ = self.op, self.type
+        if self._filling is None:
+            op, type_ = self.op, self.type
 
-        def identity(k: Builder, *parameters: Value) -> Value:
-            total = k.const(op.identity, op.acc)
-            return k.cast(total if op.finish is None else op.finish(k, total, *parameters), type_)
+            def identity(k: Builder, *parameters: Value) -> Value:
+                total = k.const(op.identity, op.acc)
+                return k.cast(total if op.finish is None else op.finish(k, total, *parameters), type_)
 
-        unused = [ScalarOperand(u64 if spec is None else spec.type) for spec in self.inputs]
-        instr = Instr(identity, type_, tuple(range(len(unused) - op.num_parameters, len(unused))))
-        return elementwise.plan(kept_shape, unused, [instr], [Output(len(unused), output)], device)
+            unused = [(u64 if spec is None else spec.type, False) for spec in self.inputs]
+            instr = Instr(identity, type_, tuple(range(len(unused) - op.num_parameters, len(unused))))
+            self._filling = Elementwise(unused, [instr], [(len(unused), type_)])
+        return self._filling.plan(kept_shape, [output], device)
 
 
 def plan(

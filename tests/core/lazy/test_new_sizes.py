@@ -214,6 +214,23 @@ def test_products_that_are_nominally_alike_are_planned_once(data, monkeypatch, l
     assert len(planned) == 1
 
 
+def test_products_of_one_kernel_are_planned_once(data, monkeypatch, launches):
+    (x, y), given = data
+    planned = []
+    for name in ("plan", "plan_steps"):
+        made = getattr(select, name)
+        monkeypatch.setattr(select, name, lambda *args, made=made: planned.append(args[0]) or made(*args))
+
+    def times(x, y, m):
+        return x[: 16 * m].reshape(m, 16) @ y[:128].reshape(16, 8)
+
+    sizes = (20, 90, 130, 150, 170, 70, 21)
+    for m in sizes:
+        assert launches(lambda m=m: times(x, y, m)) == 1
+        assert_same(times(x, y, m), times(*given, m))
+    assert len({shape[0] for shape in planned}) < len(sizes) - 2
+
+
 def test_what_is_met_again_is_kept(data):
     (x, y), _ = data
     oxinp.evaluate(x[:50] * y[:50])

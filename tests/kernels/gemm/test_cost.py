@@ -11,6 +11,7 @@ from oxinp._kernels.gemm import select
 from oxinp._kernels.gemm.multistage import choose, tile_config
 from oxinp._kernels.gemm.multistage import cost as multistage_cost
 from oxinp._kernels.gemm.multistage.spec import TileConfig
+from oxinp._kernels.gemm.nearby import Nearby
 from oxinp._kernels.gemm.operand import Matrices, sources
 from oxinp._kernels.gemm.sm90_mma import plan as sm90_mma
 from oxinp._kernels.gemm.sm90_mma.spec import MmaSpec
@@ -164,7 +165,7 @@ def test_mma_choices():
         if not all(sm90_mma._is_readable(x) for x in (left, right)) or (is_complex and depth % 2):
             continue
         extents = (*shape[-2:], depth)
-        product = sm90_mma._Product(left, right, extents, H200, in_bf16x3=in_parts, is_complex=is_complex)
+        product = sm90_mma.Problem(left, right, extents, H200, in_bf16x3=in_parts, is_complex=is_complex)
         ranked = product.ranked()
         assert ranked == mma_ranked(product)
         seen.update((a.type, config) for config in ranked[:1])
@@ -264,3 +265,44 @@ def test_resized_plans_are_those_of_their_extents(type_, majors):
                 assert launch.arguments == (*outputs(1), *of_maps, *inputs(2 if has_addresses else 0))
                 seen.add(first.launch.kernel.name)
     assert seen
+
+
+@pytest.mark.parametrize("setting", ["auto", "native", "tf32"])
+@pytest.mark.parametrize("device", [H200, A100], ids=["H200", "A100"])
+@pytest.mark.parametrize("type_", [f64, c128, f32, c64, i32], ids=str)
+def test_what_is_found_nearby_is_planned_alike(type_, device, setting):
+    draw, num_found = random.Random(11), 0
+    majors = draw.choice([("k", "mn"), ("mn", "mn"), ("k", "k")]) if setting == "tf32" else ("k", "mn")
+    a_strides, b_strides = [
+        (8192, 1) if major == way else (1, 8192) for major, way in zip(majors, ("k", "mn"), strict=True)
+    ]
+    a, b = Matrices(type_, a_strides, 256), Matrices(type_, b_strides, 256)
+
+    def planned(m, n):
+        steps = select.plan_steps((m, n), depth, a, b, type_, device, setting, 4 << 30)
+        return steps or select.plan((m, n), depth, a, b, type_, type_, device)
+
+    for depth in (64, 300, 2048):
+        for n in (64, 400, 1200):
+            planned(300, n)
+            if not Nearby.serves(type_, type_, setting):
+                continue
+            nearby = Nearby((300, n), depth, a, b, type_, type_, device, setting)
+            for m in (256, 260, *draw.choices(range(1, 1500), k=12)):
+                found = nearby(m, n)
+                if found is not None:
+                    kernel, grid, constants, _, _ = found(m, n)
+                    launch = planned(m, n).launch
+                    assert (kernel, grid, constants) == (launch.kernel, launch.grid, launch.constants)
+                    num_found += 1
+                elif (plan := planned(m, n)).resized is not None:  # whose kernel has been made now
+                    again = nearby(m, n)
+                    assert again is not None or not is_found(type_, setting, m, n, depth)
+                    assert again is None or again(m, n) == plan.resized(m, n)
+    assert num_found or not Nearby.serves(type_, type_, setting)
+
+
+def is_found(type_, setting, *extents):
+    """Whether `Nearby` decides on extents of which no emulation is asked."""
+    least = 1024 // (2 if type_ is c64 else 1)
+    return setting == "native" or min(extents) < least - 16

@@ -23,7 +23,7 @@ import math
 from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from oxinp._kernels.elementwise.chain import STRIDED, UNIT, Splitter
 from oxinp._kernels.gemm.epilogue import BoundEpilogue
@@ -335,6 +335,10 @@ def plan(
 
 def resizing(spec: MultistageSpec, depth: int, a_stride: int, b_stride: int) -> Callable[[int, int], Resized]:
     """Return ``(m, n)`` -> the launch of a product that is no batch, in C order; parameters as for `plan`."""
+    key = spec, depth, a_stride, b_stride
+    known = RESIZED.get(key)
+    if known is not None:
+        return known
     kernel, tile_m, tile_n = make(spec), spec.tile_m, spec.tile_n
     chunk = -(-depth // spec.depth) * spec.depth
 
@@ -344,7 +348,14 @@ def resizing(spec: MultistageSpec, depth: int, a_stride: int, b_stride: int) -> 
         constants = (m, n, depth, chunk, n, a_stride, b_stride, tiles_m, tiles_n, count)
         return kernel, (count, 1, 1), constants, (), True
 
+    if len(RESIZED) >= MAX_KERNELS:
+        RESIZED.clear()
+    RESIZED[key] = resized
     return resized
+
+
+RESIZED: dict[Any, Callable[[int, int], Resized]] = {}
+"""What `resizing` has returned, by its parameters: kernels of these have been made."""
 
 
 def _work(

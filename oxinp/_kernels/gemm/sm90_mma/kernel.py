@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from functools import cache, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from oxinp._kernels.gemm.sm90_mma import bf16x3_wgmma
 from oxinp._kernels.gemm.sm90_mma.bf16x3 import Bf16x3Consumer
@@ -31,6 +31,7 @@ from oxinp._kernels.gemm.sm90_mma.warps import ConsumerWarp, DmmaConsumer, FmaCo
 from oxinp._kernels.gemm.sm90_wgmma.mainloop import produce
 from oxinp._kernels.gemm.sm90_wgmma.scheduler import TileScheduler
 from oxinp._kernels.plan import NO_WORK, Argument, Launch, Plan, Work, inputs, outputs
+from oxinp._kernels.problem import MAX_KERNELS
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.kernel import retraceable
 from oxinp._ptx.mbarrier import Consumer, Pipeline, UnrolledConsumer
@@ -48,6 +49,8 @@ if TYPE_CHECKING:
     from oxinp._ptx.value import Value
 
 WARPS: dict[Type, type[DmmaConsumer | FmaConsumer]] = {f64: DmmaConsumer, c128: DmmaConsumer, f32: FmaConsumer}
+RESIZED: dict[Any, Callable[[int, int], Resized]] = {}
+"""What `resizing` has returned, by its parameters: kernels of these have been made."""
 NUM_WAVES = 16  # of blocks, if several fit on a multiprocessor: more waves cost more than their balance gains
 
 
@@ -234,6 +237,10 @@ def plan(
 
 def resizing(spec: MmaSpec, depth: int, num_sms: int, strides: tuple[int, int]) -> Callable[[int, int], Resized]:
     """Return ``(m, n)`` -> the launch of a product that is no batch and has no epilogue; parameters as for `plan`."""
+    key = spec, depth, num_sms, strides
+    known = RESIZED.get(key)
+    if known is not None:
+        return known
     sized, kernel, has_addresses = sizing(spec, depth, num_sms, strides), make(spec), spec.is_bf16x3
     a_maps, b_maps = [matrix_maps(spec.type, *each) for each in zip(strides, spec.boxes(), strict=True)]
 
@@ -241,6 +248,9 @@ def resizing(spec: MmaSpec, depth: int, num_sms: int, strides: tuple[int, int]) 
         grid, constants, (a_extents, b_extents) = sized(m, n)
         return kernel, grid, constants, ((a_maps, a_extents), (b_maps, b_extents)), has_addresses
 
+    if len(RESIZED) >= MAX_KERNELS:
+        RESIZED.clear()
+    RESIZED[key] = resized
     return resized
 
 

@@ -7,7 +7,6 @@ tiles, are left to the multistage kernels.
 from __future__ import annotations
 
 import math
-from copy import copy
 from functools import lru_cache
 from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -23,12 +22,13 @@ from oxinp._ptx.tma import ALIGN, SWIZZLE_NBYTES
 from oxinp._ptx.types import c64, c128, f32, f64
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from oxinp._kernels.choice import Device
     from oxinp._kernels.gemm.epilogue import EpilogueSpec
     from oxinp._kernels.gemm.operand import Source
     from oxinp._kernels.gemm.sm90_mma.staged import StagedEpilogue
+    from oxinp._kernels.plan import Resized
     from oxinp._ptx.types import Type
 
 ARCHITECTURE = (9, 0)
@@ -147,18 +147,35 @@ def plan(
     epilogue : StagedEpilogue, optional
         Of f64 and c128 products.
     """
-    if device.cc != ARCHITECTURE or a.type is not b.type or not (_is_readable(a) and _is_readable(b)):
+    if a.type is f32 and not in_bf16x3 and max(a.lines, a.run, b.lines, b.run) <= SIDE:
+        return _plan_stacked(a, b, device)
+    found = problem(a, b, device, in_bf16x3=in_bf16x3, epilogue=epilogue)
+    return None if found is None else found.plan()
+
+
+def problem(
+    a: Source, b: Source, device: Device, *, in_bf16x3: bool = False, epilogue: StagedEpilogue | None = None
+) -> Problem | None:
+    """Return a product as the family sees it, where it has kernels for such; parameters as for `plan`."""
+    if not _has_kernels(a, b, device):
         return None
     if a.type is c64:
         if not in_bf16x3 or (a.major, b.major) != ("k", "mn"):
             return None
         a, b = (x._replace(type=f32, run=2 * x.run, pitch=2 * x.pitch, distance=2 * x.distance) for x in (a, b))
-        return _Product(a, b, (a.lines, b.run, a.run), device, in_bf16x3=True, is_complex=True).plan()
+        return Problem(a, b, (a.lines, b.run, a.run), device, in_bf16x3=True, is_complex=True)
+    return Problem(a, b, _extents(a, b), device, in_bf16x3=in_bf16x3, epilogue=epilogue)
+
+
+def _has_kernels(a: Source, b: Source, device: Device) -> bool:
+    """Whether there may be kernels for operands that lie like this."""
+    return device.cc == ARCHITECTURE and a.type is b.type and _is_readable(a) and _is_readable(b)
+
+
+def _extents(a: Source, b: Source) -> tuple[int, int, int]:
+    """M, N and K."""
     m, depth = (a.lines, a.run) if a.major == "k" else (a.run, a.lines)
-    n = b.lines if b.major == "k" else b.run
-    if a.type is f32 and max(m, n, depth) <= SIDE and not in_bf16x3:
-        return _plan_stacked(a, b, (m, n, depth), device)
-    return _Product(a, b, (m, n, depth), device, in_bf16x3=in_bf16x3, epilogue=epilogue).plan()
+    return m, b.lines if b.major == "k" else b.run, depth
 
 
 def _is_readable(x: Source) -> bool:
@@ -178,9 +195,10 @@ def _work(a: Source, b: Source, shape: tuple[int, int, int]) -> Work:
     return Work((8 if a.type.is_complex else 2) * a.num_c * m * n * depth, elements * a.type.nbytes)
 
 
-def _plan_stacked(a: Source, b: Source, shape: tuple[int, int, int], device: Device) -> Plan | None:
+def _plan_stacked(a: Source, b: Source, device: Device) -> Plan | None:
     """The plan of many small f32 products, whose matrices are more than a quarter of what a warp multiplies."""
-    if max(shape) <= SIDE // 2 or (a.major, b.major) != ("k", "mn"):
+    shape = _extents(a, b)
+    if not _has_kernels(a, b, device) or max(shape) <= SIDE // 2 or (a.major, b.major) != ("k", "mn"):
         return None
     if a.num_c < device.num_sms * MIN_WARPS or shape[1] * f32.nbytes % ALIGN:
         return None
@@ -222,10 +240,34 @@ def _fits(spec: MmaSpec, max_shared_nbytes: int) -> bool:
     return nbytes <= max_shared_nbytes + RESERVED_NBYTES
 
 
-_NOMINAL: dict[Any, _Product] = {}
+class _Way(NamedTuple):
+    """What a legal config comes to for products of a structure and of a K.
+
+    Attributes
+    ----------
+    config : MmaConfig
+    rows : int
+        Of the tiles of a cluster.
+    num_sms : int
+        Multiprocessors that clusters fill.
+    alone : float
+        How long a single tile on a multiprocessor takes, in shares of the next.
+    seconds : float
+        That the tiles of a multiprocessor take, for each of them.
+    """
+
+    config: MmaConfig
+    rows: int
+    num_sms: int
+    alone: float
+    seconds: float
 
 
-class _Product:
+_NOMINAL: dict[Any, Problem] = {}
+_WAYS: dict[Any, tuple[_Way, ...]] = {}
+
+
+class Problem:
     """A product, or a batch of such; a complex one in bf16x3 as a real one, see `MmaSpec`."""
 
     def __init__(
@@ -259,11 +301,8 @@ class _Product:
     def plan(self) -> Plan | None:
         """Return the plan; None where there are too few tiles, or too little work."""
         a, b = self.sources
-        like = self.nominal()
-        if like.choice is None:
-            return None
-        config: MmaConfig = decide(like.choice, self.device)
-        if not like.is_meant(config):
+        config = self.nominal(*self.shape[:2]).decided()
+        if config is None:
             return None
         spec = self.spec(config)
         strides = (a.pitch * self.type.nbytes, b.pitch * self.type.nbytes)
@@ -281,23 +320,35 @@ class _Product:
         planned = mma_kernel.plan(spec, self.shape, num_sms, strides, None, _work(a, b, self.shape))
         return planned.resizing(mma_kernel.resizing(spec, self.shape[2], num_sms, strides))
 
+    def resized(self, config: MmaConfig) -> Callable[[int, int], Resized] | None:
+        """Return how products of any extents are launched with a config; None where no kernel has been made for it."""
+        a, b = self.sources
+        strides = a.pitch * self.type.nbytes, b.pitch * self.type.nbytes
+        return mma_kernel.RESIZED.get((self.spec(config), self.shape[2], self.device.num_sms, strides))
+
+    def decided(self) -> MmaConfig | None:
+        """Return the config of a nominal product; None where other families are faster."""
+        if self.choice is None:
+            return None
+        config: MmaConfig = decide(self.choice, self.device)
+        return config if self.is_meant(config) else None
+
     @property
     def has_epilogue(self) -> bool:
         """Whether there is an epilogue."""
         return self.structure.epilogue is not None
 
-    def nominal(self) -> _Product:
-        """Return the product of nominal extents that this one is computed like; with the k-blocks that it has."""
-        m, n, depth = self.shape
-        shape = nominal(m), nominal(n), -(-depth // self.tile_depth) * self.tile_depth
+    def nominal(self, m: int, n: int) -> Problem:
+        """Return the product of nominal extents that one like this of others is computed like; with its k-blocks."""
+        shape = nominal(m), nominal(n), -(-self.shape[2] // self.tile_depth) * self.tile_depth
         device = self.device
         key = (self.structure, self.in_bf16x3, self.count, shape, device.num_sms, device.max_shared_nbytes)
         found = _NOMINAL.get(key)
         if found is None:
             if len(_NOMINAL) >= MAX_KEPT:
                 _NOMINAL.clear()
-            found = _NOMINAL[key] = copy(self)
-            found.shape = shape
+            found = _NOMINAL[key] = Problem.__new__(Problem)
+            vars(found).update(vars(self), shape=shape)
             found.choice = found.asked()
         return found
 
@@ -344,10 +395,10 @@ class _Product:
         least = MIN_EPILOGUE_PRODUCTS if self.has_epilogue else MIN_PRODUCTS[self.type]
         return num_products >= least and (self.type is not f32 or is_wave)
 
-    def is_meant(self, config: MmaConfig) -> bool:
-        """Whether there are tiles for most multiprocessors, and most of the tiles is inside C."""
+    def is_meant(self, config: MmaConfig, num_tiles: int = 0) -> bool:
+        """Whether there are tiles for most multiprocessors, and most of the tiles, which may be known, is inside C."""
         m, n, _ = self.shape
-        num_tiles = self.num_tiles(config)
+        num_tiles = num_tiles or self.num_tiles(config)
         is_full = self.count * m * n >= MIN_FULL * num_tiles * config.tile_m * config.tile_n
         busy = MIN_BF16X3_BUSY if config.is_bf16x3 else MANY if self.type is f32 else MIN_BUSY
         return is_full and num_tiles >= busy * self.device.num_sms
@@ -359,17 +410,45 @@ class _Product:
 
     def ranked(self) -> list[MmaConfig]:
         """Return the legal configs with measured rates, the fastest first."""
-        options = (WITH_EPILOGUE if self.has_epilogue else MEASURED)[c64 if self.is_complex else self.type]
+        ways = self.ways()
+        if not ways or not (self.in_bf16x3 or self.is_worth(ways[0].config)):  # which is the same for all then
+            return []
+        m, n, _ = self.shape
         most = math.inf if self.has_epilogue else self.multistage_seconds()  # which do not split K with an epilogue
-        ways = []
-        for i, option in enumerate(options):
-            config = option.config
-            if not self.is_worth(config) or not self.is_legal(config):
+        ranks = []
+        for i, (config, rows, num_sms, alone, seconds_per_wave) in enumerate(ways):
+            if self.in_bf16x3 and not self.is_worth(config):
                 continue
-            seconds = self.seconds(option)
-            if seconds <= most or self.is_busy_batch(config):
-                ways.append((not self.is_meant(config), seconds, i))
-        return [options[i].config for *_, i in sorted(ways)]
+            blocks_per_sm = config.blocks_per_sm
+            num_tiles = self.count * -(-m // rows) * config.cluster * -(-n // config.tile_n)
+            # In the last wave, blocks that have a multiprocessor for themselves run faster.
+            full, rest = divmod(num_tiles, num_sms * blocks_per_sm)
+            seconds = (full * blocks_per_sm + (max(-(-rest // num_sms), alone) if rest else 0)) * seconds_per_wave
+            if seconds <= most or (self.count > 1 and self.is_busy_batch(config)):
+                ranks.append((not self.is_meant(config, num_tiles), seconds, i))
+        return [ways[i].config for *_, i in sorted(ranks)]
+
+    def ways(self) -> tuple[_Way, ...]:
+        """Return the legal configs with measured rates, and what they come to for this K."""
+        device, (*_, depth) = self.device, self.shape
+        key = self.structure, self.in_bf16x3, depth, device.num_sms, device.max_shared_nbytes
+        found = _WAYS.get(key)
+        if found is None:
+            options = (WITH_EPILOGUE if self.has_epilogue else MEASURED)[c64 if self.is_complex else self.type]
+            if len(_WAYS) >= MAX_KEPT:
+                _WAYS.clear()
+            found = _WAYS[key] = tuple([self.way(option) for option in options if self.is_legal(option.config)])
+        return found
+
+    def way(self, option: MeasuredMma) -> _Way:
+        """Return what a config comes to for the k-blocks that there are."""
+        config = option.config
+        spec = self.spec(config)
+        rate = option.rate * (option.stepwise if spec.unroll_k == 1 else 1)
+        products = config.tile_m * config.tile_n * -(-self.shape[2] // spec.depth) * spec.depth
+        cluster, seconds = config.cluster, products / rate + option.overhead
+        num_sms = self.device.num_sms // cluster * cluster
+        return _Way(config, config.tile_m * cluster, num_sms, 1 / option.alone, seconds)
 
     def is_busy_batch(self, config: MmaConfig) -> bool:
         """Whether a batch has enough tiles: the multistage kernels do not split such along K."""
@@ -379,17 +458,6 @@ class _Product:
         """Return the expected time of the multistage kernels, which are faster for few tiles and large K."""
         rate, beside = SPLIT_K_RATES[self.type]
         return self.count * math.prod(self.shape) / (self.device.num_sms * rate) + beside
-
-    def seconds(self, option: MeasuredMma) -> float:
-        """Return the expected time; in the last wave, blocks that have a multiprocessor for themselves run faster."""
-        config, num_sms = option.config, self.device.num_sms // option.config.cluster * option.config.cluster
-        full, rest = divmod(self.num_tiles(config), num_sms * config.blocks_per_sm)
-        waves = full * config.blocks_per_sm + max(-(-rest // num_sms), 1 / option.alone if rest else 0)
-        spec = self.spec(config)
-        rate = option.rate * (option.stepwise if spec.unroll_k == 1 else 1)
-        depth = spec.depth
-        products = config.tile_m * config.tile_n * -(-self.shape[2] // depth) * depth
-        return waves * (products / rate + option.overhead)
 
     def candidates(self) -> Iterator[MmaConfig]:
         """Yield the legal configs that tuning tries."""
@@ -403,4 +471,4 @@ class _Product:
                     yield config
 
 
-__all__ = ["MEASURED", "MeasuredMma", "MmaConfig", "plan"]
+__all__ = ["MEASURED", "MeasuredMma", "MmaConfig", "Problem", "plan", "problem"]
