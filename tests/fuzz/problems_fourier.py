@@ -197,8 +197,9 @@ def _rows(p: Problem) -> None:
     """Many rows or columns, of lengths of which a block holds few or one."""
     type_, length, count = p.choice((c64, c64, c128)), p.choice(ROWS), p.choice((1, 3, 40, 3000))
     step, move = p.choice(((1, length), (1, length), (1, length + 8), (count, 1)))
-    reach = (1 + (length - 1) * step + (count - 1) * move) * type_.nbytes
-    p.text = f"{type_} {length} {count} {step} {move}"
+    given = 0 if p.chance(15) else move  # of one row, or column, again and again
+    reaches = [(1 + (length - 1) * step + (count - 1) * each) * type_.nbytes for each in (move, given)]
+    p.text = f"{type_} {length} {count} {step} {given} {move}"
     ends = (Side(Argument(name), step, ALIGNMENT) for name in ("in0", "out0"))
     transform = fft.Transform(
         length,
@@ -206,12 +207,12 @@ def _rows(p: Problem) -> None:
         type_,
         type_,
         *ends,
-        (Loop(count, move, move),),
+        (Loop(count, given, move),),
         p.chance(50),
         num_valid=length,
         num_stored=length,
     )
-    perform(fft.plan(transform, planning.backend().capability), reach, reach)
+    perform(fft.plan(transform, planning.backend().capability), *reaches)
 
 
 KINDS = (
