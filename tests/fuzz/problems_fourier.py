@@ -197,7 +197,7 @@ def _rows(p: Problem) -> None:
     """Many rows or columns, of lengths of which a block holds few or one."""
     type_, length, count = p.choice((c64, c64, c128)), p.choice(ROWS), p.choice((1, 3, 40, 3000))
     step, move = p.choice(((1, length), (1, length), (1, length + 8), (count, 1)))
-    given = 0 if p.chance(15) else move  # of one row, or column, again and again
+    given = 0 if p.chance(25) else move  # of one row, or column, again and again
     reaches = [(1 + (length - 1) * step + (count - 1) * each) * type_.nbytes for each in (move, given)]
     p.text = f"{type_} {length} {count} {step} {given} {move}"
     ends = (Side(Argument(name), step, ALIGNMENT) for name in ("in0", "out0"))
