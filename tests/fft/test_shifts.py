@@ -81,6 +81,21 @@ def test_other_shifts(code):
 
 
 @pytest.mark.usefixtures("on_device")
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize(
+    "code", ["fftshift(fft(x, axis=axis), axis)", "fft(fftshift(x, axis), axis=axis)", "fftshift(fft2(ifftshift(x)))"]
+)
+def test_shifts_of_two_real_elements(code, axis):
+    """The half of what such a transform gives is all of it."""
+    numbers = np.random.default_rng(1).normal(size=(2, 40) if axis == 0 else (40, 2))
+    x = oxinp.asarray(numbers)
+    oxinp.evaluate(x)
+    given = eval(code, {**vars(oxinp.fft), "x": x, "axis": axis})  # noqa: S307 - our own code
+    expected = eval(code, {**vars(np.fft), "x": numbers, "axis": axis})  # noqa: S307
+    assert np.allclose(np.asarray(given), expected, rtol=1e-12, atol=1e-11)
+
+
+@pytest.mark.usefixtures("on_device")
 def test_the_same_elements():
     """A transform that is read as it is as well, and one whose shift is asked for afterwards."""
     x = oxinp.asarray(np.random.default_rng(2).normal(size=(8, 128)))

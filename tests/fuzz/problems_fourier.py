@@ -37,7 +37,21 @@ PLANES = (
     (9, 64, 64, 97),
 )
 IN_PARTS = ((300, 1 << 17), (1 << 17, 300), (5, 1 << 22), (7, 50, 1 << 16))
-LINES = (1 << 26, 1 << 26, 1 << 26, 1 << 24, 3**13, 1 << 20, 700, 768)
+LINES = (1 << 26, 1 << 26, 1 << 26, 1 << 24, 3**13, 2 * 3**12, 1 << 20, 700, 768)
+# Kinds of transforms, types, shapes, of which the last axis is transformed, chains before and behind, and parts.
+SELDOM = (
+    (COMPLEX, c64, (40, 16_807), False, False, 1),
+    (COMPLEX, c64, (40, 16_384), False, False, 1),
+    (COMPLEX, c64, (40, 2 * 4001), False, False, 1),
+    (COMPLEX, c64, (3000, 139), False, False, 1),
+    (COMPLEX, c128, (1, 15_485_863), False, False, 1),
+    (COMPLEX, c64, (300, 1 << 17), True, False, 2),
+    (COMPLEX, c64, (300, 1 << 17), False, True, 2),
+    (HALF, c64, (40, 1 << 15), False, False, 1),
+    (REAL, c64, (3, 1 << 20), False, True, 1),
+    (HALF, c64, (3, 1 << 20), True, False, 1),
+    (REAL, c64, (2048, 1 << 21), False, False, 1),
+)
 ROWS = (
     101, 191, 281, 600, 1009, 2048, 4001, 4096, 6000, 8192, 8209, 10_007, 15_000, 16_384, 16_384, 16_807, 20_000,
     30_030,
@@ -75,9 +89,11 @@ def _chained(p: Problem, array: Array, *, is_source: bool) -> Array:
         arguments, others = (Argument("in0"), Argument("in1")), (array.steps, own)
     else:
         arguments, others = (Argument("in2"),), (own,)
-    chain = Chained(
-        (type_,) * len(arguments), arguments, (True,) * len(arguments), (Instr(joined, type_, (0, 1)),), 2, type_
-    )
+    are_arrays, instrs = (True,) * len(arguments), (Instr(joined, type_, (0, 1)),)
+    if p.chance(20):  # a number, too
+        arguments, are_arrays = (*arguments, Argument("in3")), (*are_arrays, False)
+        instrs = (*instrs, Instr(joined, type_, (2, 3)))
+    chain = Chained((type_,) * len(arguments), arguments, are_arrays, instrs, 2 * len(instrs), type_)
     return array._replace(chain=chain, others=others)
 
 
@@ -109,9 +125,10 @@ def _there_and_back(p: Problem) -> None:
     device, type_, shape = planning.backend().capability, p.choice((c64, c128)), _shape(p)
     shape = tuple(max(1, n) for n in shape)
     chosen = tuple(p.draw.sample(range(len(shape)), p.integer(1, len(shape))))
-    if p.chance(35):
-        shape, *chosen = p.choice(THERE_AND_BACK)
-    last, is_real = chosen[-1], p.chance(30)
+    is_real = p.chance(30)
+    if p.chance(50):
+        (shape, *chosen), is_real = p.choice(THERE_AND_BACK), False
+    last = chosen[-1]
     length = shape[last]
     back_length = length if p.chance(90) else p.choice(EXTENTS[:14])
     kinds = (REAL, HALF) if is_real else (COMPLEX, COMPLEX)
@@ -142,7 +159,7 @@ def _two_axes(p: Problem) -> None:
     ndim = len(shape)
     chosen = p.choice(((ndim - 2, ndim - 1), (ndim - 2, ndim - 1), (ndim - 1, ndim - 2), (0, ndim - 1)))
     source, target = _array(p, "in0", type_, shape), _array(p, "out0", type_, shape)
-    if p.chance(40):
+    if p.chance(40) or shape[-1] <= 16:
         order = strides_in_order((*shape[:-2], shape[-1], shape[-2]))
         source = source._replace(steps=(*order[:-2], order[-1], order[-2]))
     if p.chance(30):
@@ -151,6 +168,29 @@ def _two_axes(p: Problem) -> None:
     problem = axes.Problem(COMPLEX, chosen, shape[chosen[-1]], p.chance(60))
     p.text = f"{type_} {shape} {chosen} {source.steps} {target.steps}"
     axes.plan_axes(source, target, type_, problem, planning.backend().capability)
+
+
+def _seldom(p: Problem) -> None:
+    """One of the transforms that planners have ways of their own for."""
+    kind, type_, shape, is_made, is_chained, num_parts = p.choice(SELDOM)
+    halved, real = (*shape[:-1], shape[-1] // 2 + 1), type_.parts[0]
+    ends = [
+        Array(Argument(name), real, shape, strides_in_order(shape), ALIGNMENT)
+        if kind == own
+        else Array(Argument(name), type_, held, strides_in_order(held), ALIGNMENT)
+        for name, own, held in (
+            ("in0", REAL, halved if kind == HALF else shape),
+            ("out0", HALF, halved if kind == REAL else shape),
+        )
+    ]
+    source, target = ends
+    if is_made:
+        source = _chained(p, source, is_source=True)
+    if is_chained:
+        target = _chained(p, target, is_source=False)
+    p.text = f"{kind} {type_} {shape} {is_made} {is_chained} {num_parts}"
+    problem = axes.Problem(kind, (len(shape) - 1,), shape[-1], kind != HALF)
+    axes.plan_axes(source, target, type_, problem, planning.backend().capability, num_parts)
 
 
 def _in_parts(p: Problem) -> None:
@@ -197,7 +237,7 @@ def _rows(p: Problem) -> None:
     """Many rows or columns, of lengths of which a block holds few or one."""
     type_, length, count = p.choice((c64, c64, c128)), p.choice(ROWS), p.choice((1, 3, 40, 3000))
     step, move = p.choice(((1, length), (1, length), (1, length + 8), (count, 1)))
-    given = 0 if p.chance(15) else move  # of one row, or column, again and again
+    given = 0 if p.chance(25) else move  # of one row, or column, again and again
     reaches = [(1 + (length - 1) * step + (count - 1) * each) * type_.nbytes for each in (move, given)]
     p.text = f"{type_} {length} {count} {step} {given} {move}"
     ends = (Side(Argument(name), step, ALIGNMENT) for name in ("in0", "out0"))
@@ -217,7 +257,7 @@ def _rows(p: Problem) -> None:
 
 KINDS = (
     *(_several_axes, _there_and_back) * 3,
-    *(_two_axes, _lines, _lines, _rows) * 2,
+    *(_two_axes, _lines, _lines, _rows, _seldom) * 2,
     _in_parts,
     _cosines,
 )

@@ -175,7 +175,7 @@ class Transform(Passes):
     def _real(self) -> str:
         """`SPLIT` or `MERGE` where a complex transform of half the length is enough, else ""."""
         half, is_odd = divmod(self.length, 2)
-        if is_odd:
+        if is_odd or self.is_rotated or self.is_source_rotated:  # of two elements, the half has both frequencies
             return ""
         if not self.source_type.is_complex and self.target_type.is_complex and self.num_stored == half + 1:
             return SPLIT
