@@ -3,9 +3,9 @@
 Data layout: points are rows of a matrix of f64 without gaps, in C order Sobol' points, in Fortran order Halton points.
 Who owns what: of Sobol' points, a thread has one coordinate of every point whose number is its own plus multiples of a
 power of two, so that neighbours in a row are neighbours in a warp; going on by that power changes two bits of the Gray
-code, each a direction number that all threads of a point share. Of Halton points, a thread has elements that are as many
-apart as there are threads. Bytes per element: itself, once. Work per element: about 12 instructions for Sobol', 30 per
-digit for Halton.
+code, each a direction number that all threads of a point share. Of Halton points, a thread has elements that are as
+many apart as there are threads. Bytes per element: itself, once. Work per element: about 12 instructions for Sobol',
+30 per digit for Halton.
 
 Source: S. Joe, F. Kuo, "Constructing Sobol sequences with better two-dimensional projections" (2008); A. Owen, "A
 randomized Halton algorithm in R" (2017); SciPy's stats/_qmc_cy.pyx and _sobol.pyx.
