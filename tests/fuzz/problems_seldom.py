@@ -55,6 +55,18 @@ def products_that_are_not_emulated(p: Problem) -> None:
     assert select.plan_ozaki((1024, 1024), depth, a, b, _knowing(is_emulated=True), 4 << 30) is None
 
 
+def emulated_products_of_odd_rows(p: Problem) -> None:
+    """f64 products by the Ozaki scheme whose rows are not whole pairs."""
+    side, n = p.choice((1024, 2048)), p.choice((1001, 1023))
+    a, b = _rows_of(f64, side), _rows_of(f64, n)
+    select.plan_ozaki((side, n), side, a, b, _knowing(is_emulated=True), 4 << 30)
+
+
+def legacy_normals(p: Problem) -> Any:
+    """So many of the legacy generator's normals that points are found by streams side by side."""
+    return np.random.RandomState(3).standard_normal(p.choice((1 << 22, 1 << 24, 1 << 27)))
+
+
 def products_of_single_precision(p: Problem) -> None:
     """f32 and c64 products by mma.sync, in bf16x3 or by multiply-adds: of a transposed B, and small ones."""
     type_, (m, n, k), in_bf16x3 = p.choice((
@@ -207,6 +219,8 @@ def sparse_rows_without_room(p: Problem) -> None:
 SELDOM = (
     emulation_without_room,
     products_that_are_not_emulated,
+    emulated_products_of_odd_rows,
+    legacy_normals,
     products_of_single_precision,
     batches_whose_epilogue_is_irregular,
     impossible_products,
