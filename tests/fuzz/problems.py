@@ -89,6 +89,7 @@ _OF_KERNELS = (
     problems_matrices,
     problems_passes,
     problems_rows,
+    problems_seldom,
     problems_sized,
     problems_strides,
     problems_workspace,

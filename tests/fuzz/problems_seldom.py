@@ -6,12 +6,16 @@ from typing import Any
 
 import oxinp as np
 from oxinp._kernels.gemm import select
-from oxinp._kernels.gemm.epilogue import Epilogue
-from oxinp._kernels.gemm.operand import Matrices, sources
+from oxinp._kernels.gemm.epilogue import Epilogue, bind, scaled
+from oxinp._kernels.gemm.operand import Matrices, contiguous, sources
 from oxinp._kernels.gemm.sm90_mma import plan as sm90_mma
+from oxinp._kernels.gemm.sm90_wgmma import kernel as wgmma_kernel
+from oxinp._kernels.gemm.sm90_wgmma.sharing import ClusterSplitK
+from oxinp._kernels.gemm.sm90_wgmma.spec import WgmmaSpec
+from oxinp._kernels.index import gather
 from oxinp._kernels.plan import ALIGNMENT
 from oxinp._kernels.problem import Instr, Operand, Output
-from oxinp._kernels.reduce.operators import compensated_sum
+from oxinp._kernels.reduce.operators import compensated_sum, product, starting
 from oxinp._kernels.reduce.plan import Reduction
 from oxinp._kernels.rowwise import plan as rowwise
 from oxinp._kernels.rowwise.program import RowReduction
@@ -44,11 +48,53 @@ def emulation_without_room(p: Problem) -> None:
     assert found is None
 
 
-def products_in_bf16x3(p: Problem) -> None:
-    """f32 products in bf16x3: of a transposed B, and small ones."""
-    m, n, k = p.choice(((1024, 1024, 512), (640, 1024, 512), (32, 32, 32), (20, 16, 8)))
-    b = Matrices(f32, (1, k), ALIGNMENT) if n > 512 else _rows_of(f32, n)
-    sm90_mma.plan(*sources((m, n), k, _rows_of(f32, k), b)[0], _unmeasured(), in_bf16x3=True)
+def products_that_are_not_emulated(p: Problem) -> None:
+    """Products that the Ozaki scheme refuses, though it was measured to be faster: long, or of halves of elements."""
+    type_, depth, alignment = p.choice(((f64, 1 << 22, ALIGNMENT), (c128, 1024, f64.nbytes)))
+    a, b = (Matrices(type_, (pitch, 1), alignment) for pitch in (depth, 1024))
+    assert select.plan_ozaki((1024, 1024), depth, a, b, _knowing(is_emulated=True), 4 << 30) is None
+
+
+def emulated_products_of_odd_rows(p: Problem) -> None:
+    """f64 products by the Ozaki scheme whose rows are not whole pairs."""
+    side, n = p.choice((1024, 2048)), p.choice((1001, 1023))
+    a, b = _rows_of(f64, side), _rows_of(f64, n)
+    select.plan_ozaki((side, n), side, a, b, _knowing(is_emulated=True), 4 << 30)
+
+
+def legacy_normals(p: Problem) -> Any:
+    """So many of the legacy generator's normals that points are found by streams side by side."""
+    return np.random.RandomState(3).standard_normal(p.choice((1 << 22, 1 << 24, 1 << 27)))
+
+
+def products_of_single_precision(p: Problem) -> None:
+    """f32 and c64 products by mma.sync, in bf16x3 or by multiply-adds: of a transposed B, and small ones."""
+    type_, (m, n, k), in_bf16x3 = p.choice((
+        (f32, (1024, 1024, 512), True), (f32, (32, 32, 32), True), (f32, (20, 16, 8), True),
+        (f32, (1024, 1024, 1024), False), (c64, (512, 512, 512), True), (c64, (640, 512, 512), True),
+    ))  # fmt: skip
+    b = Matrices(f32, (1, k), ALIGNMENT) if k == 512 and type_ is f32 else _rows_of(type_, n)
+    sm90_mma.plan(*sources((m, n), k, _rows_of(type_, k), b)[0], _unmeasured(), in_bf16x3=in_bf16x3)
+
+
+def batches_whose_epilogue_is_irregular(p: Problem) -> None:
+    """Batches in order with an epilogue that reads matrices of another order."""
+    shape = 3, 4, 128, p.choice((128, 256))
+    a, b = (Matrices(f16, contiguous((*shape[:2], *each)), ALIGNMENT) for each in ((128, 128), (128, shape[3])))
+    strides = contiguous(shape)
+    epilogue = scaled(f32, (strides[1], 7 * strides[0], *strides[2:]))
+    assert select.plan_wgmma(shape, 128, a, b, f16, _unmeasured(), epilogue) is None
+
+
+def impossible_products(p: Problem) -> None:
+    """Specs of complex results with an epilogue, and of clusters that halve K where that is one k-block."""
+    epilogue = bind(scaled(f32), ())[0]
+    spec = p.choice((
+        WgmmaSpec(f16, c64, "k", "k", 128, epilogue=epilogue),
+        WgmmaSpec(f16, f32, "k", "k", 128, sharing=ClusterSplitK),
+    ))  # fmt: skip
+    spec.check()
+    wgmma_kernel.plan(spec, 256, 256, 64, 132)
 
 
 def tf32_products_of_odd_rows(p: Problem) -> None:
@@ -93,6 +139,56 @@ def columns_into_another_vector(p: Problem) -> None:
         reduction.columns_again((length, width), ((width + 4, 1),), (ALIGNMENT,), written, device)
 
 
+def lines_that_go_back(p: Problem) -> None:
+    """Lines of which the first stands still, and the next goes back."""
+    size, device = p.choice((1000, 5000, 100_003)), _unmeasured()
+    reduction = Reduction([(f32, True)] * 2, (Instr(joined, f32, (0, 1)),), 2, compensated_sum(f32), f32)
+    arrays = [Operand(f32, (step,), ALIGNMENT) for step in (0, -1)]
+    reduction.plan((size,), (0,), arrays, Operand(f32, ()), device)
+    reduction.line_again(size, (0, -1), (ALIGNMENT, ALIGNMENT), device.num_sms)
+
+
+def rows_far_apart(p: Problem) -> None:
+    """Matrices whose rows 32 bits do not reach."""
+    type_, axis = p.choice((f32, f64)), p.choice((0, 1))
+    reduction = Reduction([(type_, True)], (), 0, starting(p.choice((product, compensated_sum))(type_)), type_)
+    array = Operand(type_, (1 << 24, 1), ALIGNMENT)
+    reduction.plan((1000, 100), (axis,), [array], Operand(type_, (1,)), _unmeasured())
+
+
+def rows_of_two_loops(p: Problem) -> None:
+    """Rows that are reduced as they lie, beside others that are part of a larger array."""
+    shape, type_, device = (5000, 20, p.choice((50, 64))), f32, _unmeasured()
+    dense, part = contiguous(shape), contiguous((*shape[:2], shape[2] + 14))
+    reduction = Reduction([(type_, True)], (), 0, compensated_sum(type_), type_)
+    array, target = Operand(type_, dense, ALIGNMENT), Operand(type_, (1,))
+    walk = rowwise.walk_of(reduction.passes(shape, (1, 2), [array], target, device))
+    assert walk is not None
+    *_, batch, is_short, join = walk
+    items = [RowReduction(0, compensated_sum(type_), type_, batch, is_short, join, None), Instr(joined, type_, (1, 2))]
+    operands, results = [array, Operand(type_, part, ALIGNMENT)], [Output(3, Operand(type_, dense))]
+    assert rowwise.plan(shape, 2, operands, items, results, walk, device) is None
+
+
+def indices_of_whole_strips(p: Problem) -> None:
+    """Elements along an axis in so many columns that blocks have the same number each, or not quite."""
+    columns = p.choice((1 << 20, (1 << 20) + 3))
+    gather.take_along([], (100, columns, columns), [(columns, 1, 1)], 100, f32, i64)
+
+
+def reads_by_many_indices(p: Problem) -> None:
+    """Elements by so many indices that these are grouped: into few buckets, into many, or into none."""
+    count, extent = p.choice(((1 << 25, 30_000_000), (1 << 27, 200_000_000), (1 << 28, 1 << 29)))
+    gather.take([], (count, 1), [], extent, f32, i64, ALIGNMENT, is_checked=True, may_group=True)
+
+
+def krylov_steps_with_many_vectors(p: Problem) -> None:
+    """Inner products with so many vectors that a block has room for fewer elements."""
+    shared = planning.backend().capability.max_shared_nbytes
+    spec = sparse.arnoldi_s_step.dots_spec(f64, 4, 4, p.choice((100, 127)), shared)
+    assert spec.shared_nbytes <= shared
+
+
 def rows_in_clusters(p: Problem) -> None:
     """Rows that clusters hold: of so many sums that blocks have no room, and measured to be read in larger batches."""
     shape, type_, count, device, alignment = p.choice((
@@ -122,12 +218,23 @@ def sparse_rows_without_room(p: Problem) -> None:
 
 SELDOM = (
     emulation_without_room,
-    products_in_bf16x3,
+    products_that_are_not_emulated,
+    emulated_products_of_odd_rows,
+    legacy_normals,
+    products_of_single_precision,
+    batches_whose_epilogue_is_irregular,
+    impossible_products,
     tf32_products_of_odd_rows,
     long_epilogues_of_wide_results,
     draws_that_are_reduced,
     columns_into_another_vector,
+    lines_that_go_back,
+    rows_far_apart,
+    rows_of_two_loops,
     rows_in_clusters,
+    indices_of_whole_strips,
+    reads_by_many_indices,
+    krylov_steps_with_many_vectors,
     sparse_rows_without_room,
 )
 

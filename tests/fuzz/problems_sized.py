@@ -220,7 +220,7 @@ PLANS = (
     _eigenvalue_iteration,
     _draws,
     _permutation,
-    _stored_draws,
+    *[_stored_draws] * 4,
     _stacked_products,
     _panels,
     _krylov_steps,

@@ -71,9 +71,9 @@ class Reduction:
         return bool(info.min <= ends[0] and ends[1] < float(info.max))
 
     def has_bound(self, value: object) -> bool:
-        """Tell whether an error bound holds: no order of reduction may overflow."""
+        """Tell whether an error bound holds: no order may overflow, and the largest of complex NaNs is any of them."""
         x = self._accumulated(value)
-        if x.dtype.kind not in "fc":
+        if x.dtype.kind not in "fc" or (x.dtype.kind == "c" and self.name in ("max", "min") and np.isnan(x).any()):
             return False
         with np.errstate(all="ignore"):
             magnitude = np.abs(x[np.isfinite(x)]).astype(np.float64) ** (2 if self.name in ("var", "std") else 1)

@@ -226,6 +226,11 @@ a1 = np.ones((3, 3), dtype='f4')
 o2 = foreign.scipy(np, 'linalg').matmul_toeplitz(a1[0], a1).dtype
 o3 = foreign.scipy(np, 'linalg').matmul_toeplitz((a1[0] * 1j, a1[0]), a1[0]).dtype
 """,
+    "points of a Halton sequence, which are in Fortran order": """
+a1 = foreign.scipy(np, 'stats.qmc').Halton(2, scramble=False).random(5)
+a2 = a1.reshape(-1, order='F')
+a2[:2] += 3
+""",
     "a power of a matrix, complex where eigenvalues are": """
 a1 = np.array([[120.0, -3.0, 4.0], [5.0, 120.0, 2.0], [-7.0, 1.0, 120.0]])
 o2 = foreign.scipy(np, 'linalg').fractional_matrix_power(a1, 0.5).dtype

@@ -20,16 +20,16 @@ FOREIGN = (
 USES = (
     "{a} + {f}", "{f} + {a}", "{a} * {f}", "{f} * {a}", "{f} - {a}", "{a} - {f}", "{a} < {f}", "{f} == {a}",
     "{a} != {f}", "np.add({a}, {f})", "np.add({f}, {a})", "np.multiply({f}, {a})", "numpy.add({a}, {f})",
-    "np.subtract({f}, 1)", "np.negative({f})", "np.max({f})", "np.concatenate([{a}, {f}])",
+    "np.subtract({f}, 1)", "np.negative({f})", "np.max({f} + 0)", "np.concatenate([{a}, {f}])",
     "np.where({a} > 1, {a}, {f})", "np.array({f})", "np.asarray({f})", "np.asarray({f}) + {a}", "np.asanyarray({f})",
     "np.reshape({f}, -1)", "np.stack([{f}, {a}])", "np.array_equal({a}, {f})", "np.shape({f})", "np.isnan({f})",
-    "np.zeros_like({f})", "np.maximum.reduce({f})", "np.less.outer({a}[:2], {f})", "len({f})", "np.argmax({f})",
+    "np.zeros_like({f})", "np.maximum.reduce({f} + 0)", "np.less.outer({a}[:2], {f})", "len({f})", "np.argmax({f})",
     "np.any({f})", "np.ravel({f})", "np.broadcast_to({f}, {a}.shape)", "np.copyto({a}, {f})",
     "operator.setitem({a}, ..., {f})", "operator.iadd({a}, {f})", "operator.imul({a}, {f})",
     "np.add({a}, {f}, out={a})", "np.add({a}, {a}, out={f})", "{a}[{f}]", "operator.setitem({a}, {f} != 1, 2)",
     "np.take({a}, {f} == 1)", "np.isin({a}, {f})", "np.transpose({f})", "np.result_type({a}, {f})", "np.ndim({f})",
     "np.logical_not({f})", "np.squeeze({f})", "np.count_nonzero({f})", "isinstance({f}, np.ndarray)", "np.flip({f})",
-    "np.append({f}, {a})", "np.copy({f})", "np.may_share_memory({a}, {f})", "np.full_like({f}, 2)", "{f}.max()",
+    "np.append({f}, {a})", "np.copy({f})", "np.may_share_memory({a}, {f})", "np.full_like({f}, 2)", "({f} + 0).max()",
     "{f}[0]", "{f}[:1] + {a}[:1]", "{f}.T", "np.ma.masked_where({a} > 1, {a})", "np.ma.getmaskarray({f})",
     "np.ma.array({f}) + {a}", "abs({f})", "-{f}", "divmod({f}, 2)", "{f} // {a}",
     "np.expand_dims({f}, 0)", "np.vstack([{f}, {f}])",
@@ -38,11 +38,11 @@ USES = (
 # {s} is an integer, {b} another array; what is bound may be an array, a list or a number.
 CALLBACKS = (
     "np.apply_along_axis(lambda v: v > {s}, 0, {a})", "np.apply_along_axis(lambda v: v[:1] + {b}.ravel()[:1], -1, {a})",
-    "np.apply_along_axis(np.max, 0, {a}) + 0", "np.apply_along_axis(lambda v: np.add(v, 1, out=v), -1, {a})",
-    "np.apply_along_axis(lambda v: v.tolist(), 0, {a})", "np.apply_over_axes(np.max, {a}, [0]) + 0",
+    "np.apply_along_axis(np.max, 0, {a} + 0)", "np.apply_along_axis(lambda v: np.add(v, 1, out=v), -1, {a})",
+    "np.apply_along_axis(lambda v: v.tolist(), 0, {a})", "np.apply_over_axes(np.max, {a} + 0, [0])",
     "np.apply_along_axis(lambda v: [v.shape[0], float(v[0] > 1)], 0, {a})", "np.vectorize(lambda v: v > {s})({a})",
     "np.vectorize(lambda v: v * 2, otypes=[float])(({a} > 1) + 0)",
-    "np.vectorize(np.max, signature='(n)->()')({a}) + 0",
+    "np.vectorize(np.max, signature='(n)->()')({a} + 0)",
     "np.vectorize(lambda v, w: v[::-1], signature='(n),()->(n)')({a}, 1)", "np.vectorize(lambda v, w: w)({a}, {b})",
     "np.vectorize(lambda v: v + {b}.ravel()[0] > 1)({a})",
     "np.vectorize(lambda v, k=1: v == k, excluded=['k'])({a}, k={s})",
@@ -55,8 +55,8 @@ CALLBACKS = (
     "np.fromiter((v > 1 for v in {a}.ravel()), dtype=np.bool_)",
     "np.fromiter(map(float, {a}.ravel()), dtype=np.float32)", "np.array(list(map(lambda v: v > 1, {a})))",
     "sorted({a}.ravel(), key=lambda v: v > 1)", "max({a}.ravel(), key=lambda v: v < 2)",
-    "list(filter(lambda v: v > {s}, {a}.ravel()))", "[r.max() + 0 for r in np.split({a}, 1)]",
-    "np.array([np.max(r) + 0 for r in {a}])", "np.select([{a} > 1, {a} < 0], [{a} + 1, {b}], {s})",
+    "list(filter(lambda v: v > {s}, {a}.ravel()))", "[r.max() for r in np.split({a} + 0, 1)]",
+    "np.array([np.max(r) for r in {a} + 0])", "np.select([{a} > 1, {a} < 0], [{a} + 1, {b}], {s})",
     "np.nditer({a}).shape",
     "[bool(v > 1) for v in np.nditer({a})]", "[(i, bool(v > 1)) for i, v in np.ndenumerate({a})]",
     "[{a}[i] for i in np.ndindex({a}.shape)]",
@@ -67,7 +67,7 @@ CALLBACKS = (
 # Each function in a thread; writes are to parts that do not overlap.
 THREADS = (
     "{t} = foreign.in_threads([lambda: {a} + 1, lambda: {a} - {a}, lambda: {b} > 1])",
-    "{t} = foreign.in_threads([lambda: {a}.tolist(), lambda: {a}.copy(), lambda: np.max({a}) + 0])",
+    "{t} = foreign.in_threads([lambda: {a}.tolist(), lambda: {a}.copy(), lambda: np.max({a} + 0)])",
     "{t} = foreign.in_threads([lambda i=i: ({a} > i).sum() for i in range(4)])",
     "foreign.in_threads([lambda: operator.iadd({a}[:1], 1), lambda: operator.imul({a}[1:], 2)])",
     "foreign.in_threads([lambda i=i: operator.setitem({a}, i, {s}) for i in range(min(3, len({a})))])",
@@ -201,7 +201,7 @@ ERROR_EXPRESSIONS = (
     "({x} / {y}) * {x} - {y}", "np.sqrt({x}) / {y}", "({x}).astype(np.float32)", "({x}).astype(np.int32)",
     "{x} * {x}",
     "np.multiply({x}, {y}, out=np.zeros(np.broadcast_shapes(np.shape({x}), np.shape({y}))), casting='unsafe')",
-    "np.divide({x}, {y}, where=({x} > 1) & ({y} > 1))[:0]", "np.reciprocal({x})", "({x} / {y}).max() + 0", "-{x} / 0",
+    "np.divide({x}, {y}, where=({x} > 1) & ({y} > 1))[:0]", "np.reciprocal({x})", "({x} / {y} + 0).max()", "-{x} / 0",
 )  # fmt: skip
 
 

@@ -67,6 +67,12 @@ def test_sums_that_numpy_leaves_undefined_are_known(value, into, is_known):
     assert found.is_exact(np.array([value, 3])) == is_known
 
 
+@pytest.mark.parametrize(("name", "is_bounded"), [("max", False), ("sum", True)])
+def test_the_largest_of_complex_nans_has_no_bound(name, is_bounded):
+    found = Reduction(name, "a1", None, None, keepdims=False)
+    assert found.has_bound(np.array([complex(1, np.nan), 2])) == is_bounded
+
+
 @pytest.mark.parametrize("program", PROGRAMS, ids=[program.origin for program in PROGRAMS])
 def test_programs_that_differed_once(config, offload_threshold, program):
     del offload_threshold

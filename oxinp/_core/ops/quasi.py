@@ -27,6 +27,10 @@ def _infer(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout, ...]: 
     return (Layout.of(FLOAT64, parameters[:2]),)
 
 
+def _infer_coordinates(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout, ...]:  # noqa: ARG001
+    return (Layout.of(FLOAT64, parameters[1::-1]),)
+
+
 def _plan_sobol(bound: BoundOp) -> Plan:
     num_points, dimension, is_wide = bound.parameters
     plan: Plan = importlib.import_module(_MODULE).sobol_plan(
@@ -44,7 +48,7 @@ def _plan_halton(bound: BoundOp) -> Plan:
 
 
 SOBOL = Op("Sobol' points", _plan_sobol, _infer)
-HALTON = Op("Halton points", _plan_halton, _infer)
+HALTON = Op("Halton points", _plan_halton, _infer_coordinates)
 
 
 def sobol(directions: np.ndarray[Any, Any], shift: np.ndarray[Any, Any], start: int, count: int, scale: float) -> Any:
@@ -66,7 +70,7 @@ def sobol(directions: np.ndarray[Any, Any], shift: np.ndarray[Any, Any], start: 
 def halton(
     bases: Sequence[int], weights: Sequence[Sequence[float]], permutations: Sequence[Any] | None, start: int, count: int
 ) -> Any:
-    """Return points of a Halton sequence.
+    """Return points of a Halton sequence, in Fortran order, as SciPy does.
 
     Parameters
     ----------
@@ -87,8 +91,9 @@ def halton(
         flat = [np.asarray(each, UINT32).reshape(-1) for each in permutations]
         begins = np.cumsum([0, *[len(each) for each in flat[:-1]]]).astype(UINT32)
         operands += [asarray(begins), asarray(np.concatenate(flat))]
-    (points,) = ask(HALTON, [*operands, (INT64, start)], (count, len(bases), num_digits, permutations is not None))
-    return points
+    parameters = count, len(bases), num_digits, permutations is not None
+    (coordinates,) = ask(HALTON, [*operands, (INT64, start)], parameters)
+    return coordinates.T
 
 
 __all__ = ["halton", "sobol"]

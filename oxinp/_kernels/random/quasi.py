@@ -1,10 +1,11 @@
 """Low-discrepancy points: Sobol' and Halton, as SciPy has them.
 
-Data layout: points are rows of a contiguous matrix of f64. Who owns what: of Sobol' points, a thread has one coordinate
-of every point whose number is its own plus multiples of a power of two, so that neighbours in a row are neighbours in
-a warp; going on by that power changes two bits of the Gray code, each a direction number that all threads of a point
-share. Of Halton points, a thread has elements that are as many apart as there are threads. Bytes per element: itself,
-once. Work per element: about 12 instructions for Sobol', 30 per digit for Halton.
+Data layout: points are rows of a matrix of f64 without gaps, in C order Sobol' points, in Fortran order Halton points.
+Who owns what: of Sobol' points, a thread has one coordinate of every point whose number is its own plus multiples of a
+power of two, so that neighbours in a row are neighbours in a warp; going on by that power changes two bits of the Gray
+code, each a direction number that all threads of a point share. Of Halton points, a thread has elements that are as
+many apart as there are threads. Bytes per element: itself, once. Work per element: about 12 instructions for Sobol',
+30 per digit for Halton.
 
 Source: S. Joe, F. Kuo, "Constructing Sobol sequences with better two-dimensional projections" (2008); A. Owen, "A
 randomized Halton algorithm in R" (2017); SciPy's stats/_qmc_cy.pyx and _sobol.pyx.
@@ -77,7 +78,7 @@ def halton_plan(num_points: int, dimension: int, device: Device, *, num_digits: 
     blocks = min(-(-size // BLOCK), device.num_sms * (THREADS_PER_SM // BLOCK))
     arguments = (*outputs(1), *inputs(3 + 2 * is_scrambled))
     kernel = make(HaltonSpec(is_scrambled))
-    return Plan((Launch(kernel, (blocks, 1, 1), arguments, (size, dimension, num_digits)),))
+    return Plan((Launch(kernel, (blocks, 1, 1), arguments, (size, num_points, num_digits)),))
 
 
 @lru_cache(MAX_KERNELS)
@@ -129,11 +130,10 @@ def _halton(spec: HaltonSpec) -> Kernel:
     if spec.is_scrambled:
         begins, permutations = k.pointer("begins", u32, "r"), k.pointer("permutations", u32, "r")
     start, size = k.scalar("start", i64), k.scalar("size", i64)
-    dimension, num_digits = k.scalar("dimension", u32), k.scalar("num_digits", u32)
-    wide = k.cast(dimension, i64)
+    num_points, num_digits = k.scalar("num_points", i64), k.scalar("num_digits", u32)
     with k.grid_stride(size) as element:
-        point = element / wide
-        coordinate = k.cast(element - point * wide, u32)
+        place = element / num_points
+        point, coordinate = element - place * num_points, k.cast(place, u32)
         base = bases[coordinate]
         rest, total = k.var(k.cast(start + point, u32)), k.var(0.0, f64)
         own = weights.at(coordinate * num_digits)
