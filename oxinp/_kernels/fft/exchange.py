@@ -121,7 +121,11 @@ class Exchange(Tile):
         """Call a function with the places, u32, and values of a butterfly's results, `apart` each, in a loop."""
         if (radix, apart) not in self.loops_of:
             self.loops_of[radix, apart] = Rolled(self.k, radix, self.spec.type, apart, is_alone=len(self.radices) == 1)
-        self.loops_of[radix, apart].compute(elements, store)
+        self.computed_by(self.loops_of[radix, apart])(elements, store)
+
+    def computed_by(self, loop: Rolled) -> Callable[[list[Number], Callable[[Value, Number], None]], None]:
+        """What of a loop computes what `transformed` does."""
+        return loop.compute
 
     def transformed(self, values: list[Number]) -> list[Number]:
         """What a butterfly makes of numbers."""
