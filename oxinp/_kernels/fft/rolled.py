@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from oxinp._ptx.value import Value
 
 # Pairs of results that may be computed at a time: of rows that threads have whole, and of stages.
-PAIRS, PAIRS_OF_STAGES = (2, 3), (2, 3)
+PAIRS, PAIRS_OF_STAGES = (2, 3), (4, 5, 6)
 
 
 class Rolled:
