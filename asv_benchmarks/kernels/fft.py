@@ -22,23 +22,7 @@ import scipy.fft
 
 from asv_benchmarks.kernels import fft_lengths
 from asv_benchmarks.kernels.plans import Prepared, milliseconds, write
-from oxinp._kernels.fft import (
-    batch,
-    exchange,
-    halves,
-    kernel,
-    passes,
-    plan,
-    prefetch,
-    prime,
-    radices,
-    rolled,
-    shapes,
-    slabs,
-    spec,
-    splitting,
-    tiling,
-)
+from oxinp._kernels.fft import batch, halves, kernel, passes, plan, prefetch, prime, radices, slabs, splitting, tiling
 from oxinp._kernels.fft.axes import COMPLEX, HALF, REAL, Array, Problem, plan_axes
 from oxinp._kernels.fft.codelets import MAX_PRIME
 from oxinp._kernels.fft.radices import largest_prime
@@ -99,15 +83,6 @@ SETTINGS = {
     "three launches": {(passes, "JOINED"): {}},
     "clusters of 8": {(tiling, "CLUSTERS"): ((64, 8),)},
     "primes from 101 by powers": {(plan, "MIN_PRIME"): 101},
-    "codelets": {(spec, "MIN_ROLLED"): 1000, (exchange, "MIN_ROLLED"): 1000},
-    "rolled from 17": {(spec, "MIN_ROLLED"): 17, (exchange, "MIN_ROLLED"): 17},
-    "sums in shared memory": {(plan, "MAX_ROLLED_NBYTES"): 0},
-    "rolled blocks of 64": {(shapes, "ROLLED_BLOCK"): 64},
-    "rolled by 2": {(rolled, "PAIRS"): (2,)},
-    "rolled by 4 or 5": {(rolled, "PAIRS"): (4, 5)},
-    "rolled without registers beside": {(tiling, "BESIDE_ROLLED"): 0},
-    "rolled without registers beside by 2": {(tiling, "BESIDE_ROLLED"): 0, (rolled, "PAIRS"): (2,)},
-    "rolled with 40 registers beside": {(tiling, "BESIDE_ROLLED"): 40},
     "sums of 4 loads": {(prime, "AT_ONCE"): {8: 4, 16: 4}},
     "sums of 8 loads": {(prime, "AT_ONCE"): {8: 8, 16: 8}},
 }
@@ -260,8 +235,8 @@ def measure_settings(backend, case, name, pattern):
         distance = float(np.sqrt(np.mean(abs(found - first) ** 2) / np.mean(abs(first) ** 2)))
         is_right &= distance <= 8 * np.finfo(case.dtype).eps
         write(f"{name:22s} {setting:34s} {own:8.4f} ms in {len(apart)} launches, differs by {distance:.1e}")
-        for time, own_spec in list(zip(apart, specs, strict=True))[:MAX_DESCRIBED]:
-            write(f"{'':22s}   {time:8.4f} ms {_described(own_spec)}")
+        for time, spec in list(zip(apart, specs, strict=True))[:MAX_DESCRIBED]:
+            write(f"{'':22s}   {time:8.4f} ms {_described(spec)}")
     return is_right
 
 

@@ -11,10 +11,9 @@ import numpy as np
 
 from oxinp._kernels.fft.codelets import multiply, transform
 from oxinp._kernels.fft.prefetch import fetch_ahead
-from oxinp._kernels.fft.radices import largest_prime
 from oxinp._kernels.fft.rolled import Rolled
 from oxinp._kernels.fft.roots import table
-from oxinp._kernels.fft.spec import MIN_ROLLED, MIN_ROLLED_STAGE, ROWS, WARP, TransformSpec
+from oxinp._kernels.fft.spec import ROWS, WARP, TransformSpec
 from oxinp._kernels.fft.tile import Tile, divided
 from oxinp._ptx.cluster_store import ClusterStores
 
@@ -112,16 +111,18 @@ class Exchange(Tile):
 
     def is_rolled(self, stage: int) -> bool:
         """Whether butterflies of a stage are loops, in which their results are left or stored."""
-        radix, is_last = self.radices[stage], stage == len(self.radices) - 1
-        is_long = radix >= (MIN_ROLLED if len(self.radices) == 1 else MIN_ROLLED_STAGE)
-        is_long &= largest_prime(radix) == radix and self.spec.cluster == 1
-        return is_long and (self.rolls_last or not is_last)
+        is_last = stage == len(self.radices) - 1
+        return self.radices[stage] in self.spec.rolled and (self.rolls_last or not is_last)
 
     def rolled(self, radix: int, apart: int, elements: list[Number], store: Callable[[Value, Number], None]) -> None:
         """Call a function with the places, u32, and values of a butterfly's results, `apart` each, in a loop."""
         if (radix, apart) not in self.loops_of:
             self.loops_of[radix, apart] = Rolled(self.k, radix, self.spec.type, apart, is_alone=len(self.radices) == 1)
-        self.loops_of[radix, apart].compute(elements, store)
+        self.computed_by(self.loops_of[radix, apart])(elements, store)
+
+    def computed_by(self, loop: Rolled) -> Callable[[list[Number], Callable[[Value, Number], None]], None]:
+        """What of a loop computes what `transformed` does."""
+        return loop.compute
 
     def transformed(self, values: list[Number]) -> list[Number]:
         """What a butterfly makes of numbers."""

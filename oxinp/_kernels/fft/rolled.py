@@ -7,6 +7,7 @@ a codelet's (see `codelets`), which has one instruction for each, in a fiftieth 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from oxinp._ptx.value import Value
 
 # Pairs of results that may be computed at a time: of rows that threads have whole, and of stages.
-PAIRS, PAIRS_OF_STAGES = (2, 3), (2, 3)
+PAIRS, PAIRS_OF_STAGES = (2, 3), (4, 5, 6)
 
 
 class Rolled:
@@ -49,25 +50,65 @@ class Rolled:
         self.rounds = -(-self.half // self.pairs)
         order = powers(prime)
         exponents = np.resize(order, self.rounds * self.pairs + self.half)
-        self.order = order[: self.half]
+        self.order = [int(power) for power in order[: self.half]]
         self.roots = k.table(table(prime, exponents, type.dtype))
         self.places = k.table(apart * np.resize(order, self.rounds * self.pairs).astype(np.uint32))
 
     def compute(self, x: list[Number], store: Callable[[Value, Number], None]) -> None:
         """Call `store` with how far results lie behind the first, u32, and their values."""
-        k, p = self.k, len(x)
-        pairs = [(x[j], x[p - j]) for j in map(int, self.order)]
-        sums, differences = [add(*pair) for pair in pairs], [subtract(*pair) for pair in pairs]
-        whole = x[0]
+        self._each_pair(x[0], *self._folded(x), store, partial(self._store_pair, store))
+
+    def compute_two_real(self, x: list[Number], store: Callable[[Value, Number], None]) -> None:
+        """Likewise with results of the real and of the imaginary parts; see `codelets.two_real`."""
+
+        def pair(place: Value, even: Number, odd: Number) -> None:
+            k = self.k
+            is_far = place > self.end // 2
+            near = k.where(is_far, self.end - place, place)
+            one, other = (k.where(is_far, -part, part) for part in odd)
+            store(near, (even[0], one))
+            store(self.end - near, (even[1], other))
+
+        self._each_pair(x[0], *self._folded(x), store, pair)
+
+    def compute_two_halves(self, x: list[Number], store: Callable[[Value, Number], None]) -> None:
+        """Likewise the sequences whose transforms are given; see `codelets.two_halves`."""
+        p, sums, differences = len(x), [], []
+        for j in self.order:
+            y, z = (x[j], x[p - j]) if j <= p // 2 else (x[p - j], x[j])
+            sums.append((y[0] + y[0], -(z[0] + z[0])))
+            parts = z[1] + z[1], y[1] + y[1]
+            differences.append((-parts[0], -parts[1]) if j <= p // 2 else parts)
+        self._each_pair(x[0], sums, differences, store, partial(self._store_pair, store))
+
+    def _folded(self, x: list[Number]) -> tuple[list[Number], list[Number]]:
+        """Sums and differences of mirrored numbers, in the order of a generator's powers."""
+        pairs = [(x[j], x[len(x) - j]) for j in self.order]
+        return [add(*each) for each in pairs], [subtract(*each) for each in pairs]
+
+    def _store_pair(self, store: Callable[[Value, Number], None], place: Value, even: Number, odd: Number) -> None:
+        """Store a result and its mirror image."""
+        (re, im), (odd_re, odd_im) = even, odd
+        store(place, (re - odd_im, im + odd_re))
+        store(self.end - place, (re + odd_im, im - odd_re))
+
+    def _each_pair(
+        self,
+        first: Number,
+        sums: list[Number],
+        differences: list[Number],
+        store: Callable[[Value, Number], None],
+        pair: Callable[[Value, Number, Number], None],
+    ) -> None:
+        """Call `store` with result 0; `pair` with places, and what results and mirror images share, and differ by."""
+        k, zero, whole = self.k, self.k.const(0, u32), first
         for each in sums:
             whole = add(whole, each)
-        store(k.const(0, u32), whole)
-        with k.range(k.const(0, u32), self.rounds * self.pairs, self.pairs) as start:
-            made = self._summed(self.roots.at(start), x[0], sums, differences)
-            for i, ((re, im), (odd_re, odd_im)) in enumerate(made):
-                place = self.places.at(start).load(i, 1, "nc")[0]
-                store(place, (re - odd_im, im + odd_re))
-                store(self.end - place, (re + odd_im, im - odd_re))
+        store(zero, whole)
+        with k.range(zero, self.rounds * self.pairs, self.pairs) as start:
+            made = self._summed(self.roots.at(start), first, sums, differences)
+            for i, (even, odd) in enumerate(made):
+                pair(self.places.at(start).load(i, 1, "nc")[0], even, odd)
 
     def _summed(
         self, roots: Pointer, first: Number, sums: list[Number], differences: list[Number]

@@ -29,8 +29,9 @@ SECOND_SINE, THIRD_SINE = "dst2", "dst3"
 TRIGONOMETRIC = (SECOND, THIRD, SECOND_SINE, THIRD_SINE)
 WARP = 32
 BANK_WIDTH = 128  # bytes of shared memory that a wavefront reaches
-# Primes from which on a codelet takes long to compile: of rows that threads have whole, and of stages.
-MIN_ROLLED, MIN_ROLLED_STAGE = 41, 37
+# Primes from which on a loop takes no longer than a codelet: of 41 and 43 elements, and of a stage of 37, loops take a
+# tenth longer. From the second one on in kernels of several such radices, whose codelets take half a second to compile.
+MIN_ROLLED, MIN_ROLLED_TWICE = 53, 37
 
 
 class Fused(Frozen):
@@ -170,10 +171,12 @@ class TransformSpec(Frozen):
         return self.chirp > 0 or self.is_filtered or self.between is not None
 
     @property
-    def is_rolled(self) -> bool:
-        """Whether a loop goes through the results of rows of prime length, which threads have whole; see `rolled`."""
-        is_single = self.is_staged and not self.real and len(self.radices) == 1
-        return is_single and self.length >= MIN_ROLLED and largest_prime(self.length) == self.length
+    def rolled(self) -> frozenset[int]:
+        """The radices whose butterflies are loops over results, where these are left or stored; see `rolled`."""
+        if self.cluster > 1:
+            return frozenset()
+        large = [n for n in self.radices if n >= MIN_ROLLED_TWICE and largest_prime(n) == n]
+        return frozenset(n for n in large if n >= MIN_ROLLED or len(large) > 1)
 
     @property
     def is_mixed(self) -> bool:

@@ -190,7 +190,7 @@ def num_registers(spec: TransformSpec, held: int, *, is_tight: bool) -> int:
     has_large = any(radix >= FEWEST_LARGE and largest_prime(radix) == radix for radix in spec.radices)
     if spec.is_staged and len(spec.radices) == 1:  # results leave when they are there
         fixed, each, _ = TIGHT[nbytes]
-        needed = fixed + each * held + 2 + BESIDE_ROLLED * spec.is_rolled
+        needed = fixed + each * held + 2 + BESIDE_ROLLED * bool(spec.rolled)
     else:
         is_wide = not is_tight or has_large or spec.real == SUMMED
         needed = (registers if is_wide else tight_registers)(held, nbytes)

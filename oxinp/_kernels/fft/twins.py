@@ -10,6 +10,7 @@ Source: J. W. Cooley, P. A. W. Lewis and P. D. Welch, The fast Fourier transform
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from oxinp._kernels.fft.codelets import add, is_prime, two_halves, two_real
@@ -19,7 +20,10 @@ from oxinp._kernels.fft.tile import Place
 from oxinp._ptx.types import c64
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from oxinp._kernels.fft.codelets import Number
+    from oxinp._kernels.fft.rolled import Rolled
     from oxinp._kernels.fft.spec import TransformSpec
     from oxinp._kernels.fft.tile import Thread, Values
     from oxinp._ptx import Builder
@@ -77,14 +81,13 @@ def multiply_by_wide(k: Builder, a: Number, w: Number, low: Number) -> Number:
 class TwinSplit(Twins, Splitting):
     """Two real sources, the first halves of their transforms."""
 
-    @property
-    def rolls_last(self) -> bool:
-        """See `Exchange`."""
-        return not self.is_apart
-
     def transformed(self, values: list[Number]) -> list[Number]:
         """See `Exchange`."""
         return two_real(self.k, values) if self.is_apart else super().transformed(values)
+
+    def computed_by(self, loop: Rolled) -> Callable[[list[Number], Callable[[Value, Number], None]], None]:
+        """See `Exchange`."""
+        return loop.compute_two_real if self.is_apart else super().computed_by(loop)
 
     def _load(self, thread: Thread) -> Values:
         k, length = self.k, self.spec.length
@@ -134,9 +137,18 @@ class TwinSplit(Twins, Splitting):
 class TwinMerge(Twins, Merging):
     """The first halves of two transforms, the real sequences that they are of."""
 
+    @property
+    def rolls_last(self) -> bool:
+        """See `Exchange`."""
+        return True
+
     def transformed(self, values: list[Number]) -> list[Number]:
         """See `Exchange`."""
         return two_halves(self.k, values) if self.is_apart else super().transformed(values)
+
+    def computed_by(self, loop: Rolled) -> Callable[[list[Number], Callable[[Value, Number], None]], None]:
+        """See `Exchange`."""
+        return loop.compute_two_halves if self.is_apart else super().computed_by(loop)
 
     def _leave_pairs(self, thread: Thread) -> None:
         k, spec = self.k, self.spec
@@ -167,11 +179,19 @@ class TwinMerge(Twins, Merging):
         base, beside = (self.first(end, thread) for end in (self.target, self.beside))
         is_column = self.is_column(thread)
         for (number, is_butterfly), elements in zip(self.butterflies(thread, radix), values, strict=True):
+            store = partial(self._store_twins, base, beside, number)
             with k.when(is_column if is_butterfly is None else is_column & is_butterfly):
-                for j, (real, imag) in enumerate(elements):
-                    place = base.moved(k.cast(number + j * (length // radix), self.index))
-                    self.write(place, beside, real * self.scales[0])
-                    self.write(self.twin(place, 1), beside, imag * -self.scales[0])
+                if self.is_rolled(len(self.radices) - 1):
+                    self.rolled(radix, length // radix, elements, store)
+                    continue
+                for j, each in enumerate(elements):
+                    store(j * (length // radix), each)
+
+    def _store_twins(self, base: Place, beside: Place, number: Value, apart: Value | int, value: Number) -> None:
+        """Store an element of both sequences, so far behind one of a number."""
+        place = base.moved(self.k.cast(number + apart, self.index))
+        self.write(place, beside, value[0] * self.scales[0])
+        self.write(self.twin(place, 1), beside, value[1] * -self.scales[0])
 
 
 __all__ = ["TwinMerge", "TwinSplit", "Twins"]

@@ -5,11 +5,12 @@ from types import SimpleNamespace
 import pytest
 
 from oxinp._kernels.fft import radices
+from oxinp._kernels.fft.axes import HALF, REAL, Array, Problem, plan_axes
 from oxinp._kernels.fft.plan import Transform, plan
 from oxinp._kernels.fft.radices import cut
 from oxinp._kernels.fft.sides import Loop, Side
 from oxinp._kernels.plan import Argument
-from oxinp._ptx.types import c64, c128
+from oxinp._ptx.types import c64, c128, f32
 
 DEVICE = SimpleNamespace(num_sms=132, cc=(9, 0), max_shared_nbytes=227 * 1024, tuned=lambda _: None)
 
@@ -61,10 +62,23 @@ def test_the_cheapest_convolution_is_found_among_few(n, nbytes, monkeypatch):
     assert not found or few < (len(asked) - few) / 2
 
 
-@pytest.mark.parametrize("n", [41, 59, 61, 74, 592, 1849, 3721, 37 * 1024])
+@pytest.mark.parametrize("n", [53, 59, 61, 122, 1369, 1849, 1961, 3721])
 def test_large_primes_take_little_code(n):
     """A compiler takes about as long as there are lines; a codelet of 61 elements has 5000."""
-    assert all(kernel.ptx.count("\n") < 2500 for kernel in kernels_of(n, 100_000, c64))
+    assert all(kernel.ptx.count("\n") < 3000 for kernel in kernels_of(n, 100_000, c64))
+
+
+@pytest.mark.parametrize("kind", [REAL, HALF])
+@pytest.mark.parametrize("n", [53, 61, 1849])
+def test_large_primes_of_real_sequences_take_little_code(n, kind):
+    shape, half = (100_000, n), (100_000, n // 2 + 1)
+    sides = [("in0", half if kind == HALF else shape), ("out0", half if kind == REAL else shape)]
+    types = (f32, c64) if kind == REAL else (c64, f32)
+    source, target = (
+        Array(Argument(name), type_, own, (own[1], 1), 256) for (name, own), type_ in zip(sides, types, strict=True)
+    )
+    made = plan_axes(source, target, c64, Problem(kind, (1,), n), DEVICE)
+    assert all(step.kernel.ptx.count("\n") < 3500 for step in made.steps)
 
 
 @pytest.mark.parametrize("n", [4096, 8192, 9216])
