@@ -88,9 +88,11 @@ def _devices():
 def pytest_collection_modifyitems(config, items):
     """Leave out what is slow but with ``--full``, and skip what this machine cannot run."""
     if not config.option.full:
-        slow = [item for item in items if item.get_closest_marker("slow")]
+        slow, others = [], []
+        for item in items:
+            (slow if item.get_closest_marker("slow") else others).append(item)
         config.hook.pytest_deselected(items=slow)
-        items[:] = [item for item in items if not item.get_closest_marker("slow")]
+        items[:] = others
     # The longest tests first: at the end they would run alone.
     items.sort(key=lambda item: item.path.name != "test_benchmarks.py")
     _skip_impossible(items)
@@ -98,7 +100,8 @@ def pytest_collection_modifyitems(config, items):
 
 def _skip_impossible(items):
     """Skip what wants a GPU that is not there or not asked for; under OXINP_REQUIRE_GPU=1 let it run and fail."""
-    wanting = [item for item in items if any(item.get_closest_marker(name) for name in ("gpu", "hopper", "multi_gpu"))]
+    needs = {"gpu", "hopper", "multi_gpu"}
+    wanting = [item for item in items if any(mark.name in needs for mark in item.iter_markers())]
     if not wanting:
         return
     capabilities, reason = _devices() if os.environ["OXINP_BACKEND"] == "cuda" else ([], "set OXINP_REQUIRE_GPU=1")

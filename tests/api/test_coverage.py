@@ -132,16 +132,16 @@ def test_names_that_numpy_has_not():
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-@pytest.mark.parametrize("name", of_kind(coverage.NATIVE, coverage.COMPOSED, coverage.HOST))
-def test_functions_are_named_and_documented_as_numpys(name):
-    ours, numpys = getattr(oxinp, name), getattr(np, name)
-    if inspect.isroutine(numpys) or type(numpys).__name__ == "_ArrayFunctionDispatcher":
-        assert ours.__name__ == numpys.__name__
-        if name != "sinc":  # whose documentation other libraries rewrite
-            assert ours.__doc__.startswith(numpys.__doc__.rstrip())
-    elif isinstance(numpys, np.ufunc):
-        assert isinstance(ours, oxinp.ufunc)
-        assert (ours.__name__, ours.nin, ours.nout) == (numpys.__name__, numpys.nin, numpys.nout)
+def test_functions_are_named_and_documented_as_numpys():
+    for name in of_kind(coverage.NATIVE, coverage.COMPOSED, coverage.HOST):
+        ours, numpys = getattr(oxinp, name), getattr(np, name)
+        if inspect.isroutine(numpys) or type(numpys).__name__ == "_ArrayFunctionDispatcher":
+            assert ours.__name__ == numpys.__name__, name
+            if name != "sinc":  # whose documentation other libraries rewrite
+                assert ours.__doc__.startswith(numpys.__doc__.rstrip()), name
+        elif isinstance(numpys, np.ufunc):
+            assert isinstance(ours, oxinp.ufunc), name
+            assert (ours.__name__, ours.nin, ours.nout) == (numpys.__name__, numpys.nin, numpys.nout), name
 
 
 # Ours takes what several versions of NumPy take.
@@ -149,18 +149,25 @@ MORE_THAN_NUMPYS = {"arange", "reshape"}
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-@pytest.mark.parametrize("name", sorted(set(of_kind(coverage.NATIVE, coverage.COMPOSED)) - MORE_THAN_NUMPYS))
-def test_signatures_are_numpys(name):
-    ours, numpys = getattr(oxinp, name), getattr(np, name)
-    if isinstance(ours, (ufunc, type)) or not callable(ours):
-        return
+def test_signatures_are_numpys():
+    for name in sorted(set(of_kind(coverage.NATIVE, coverage.COMPOSED)) - MORE_THAN_NUMPYS):
+        ours, numpys = getattr(oxinp, name), getattr(np, name)
+        if isinstance(ours, (ufunc, type)) or not callable(ours):
+            continue
+        expected = signature_of(numpys)
+        if expected is None:
+            continue
+        given = inspect.signature(getattr(ours, "ours", None) or ours)
+        shared = [p for p in given.parameters if p in expected.parameters]
+        assert shared == list(expected.parameters), f"{name}{given}, NumPy's {expected}"
+
+
+def signature_of(function):
+    """Return a signature, or None where it has none that can be read, as C functions before NumPy 2.4."""
     try:
-        expected = inspect.signature(numpys)
-    except ValueError:  # what C functions before NumPy 2.4 give
-        return
-    given = inspect.signature(getattr(ours, "ours", None) or ours)
-    shared = [p for p in given.parameters if p in expected.parameters]
-    assert shared == list(expected.parameters), f"{name}{given}, NumPy's {expected}"
+        return inspect.signature(function)
+    except ValueError:
+        return None
 
 
 @pytest.mark.parametrize("name", ["cumsum", "sum", "exp", "add", "linalg.svd", "r_", "random.default_rng"])

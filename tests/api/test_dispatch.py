@@ -10,7 +10,7 @@ from oxinp._core.array import dispatch
 from tests.api.examples import arrays
 from tests.comparator import assert_same
 
-FUNCTIONS = sorted(dispatch.functions, key=lambda function: (getattr(function, "__module__", ""), function.__name__))
+FUNCTIONS = list(dispatch.functions)  # NumPy's and SciPy's; routines of BLAS and LAPACK are registered on first use
 
 
 def is_ours(value):
@@ -164,6 +164,5 @@ def test_device_scalars_are_passed_on():
     assert_same(oxinp.stack([x.max(), total]), np.array([3.0, 6.0]))
 
 
-@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.__name__)
-def test_fronts_have_numpys_name(function):
-    assert dispatch.functions[function].__name__ == function.__name__
+def test_fronts_have_numpys_name():
+    assert [f for f in FUNCTIONS if dispatch.functions[f].__name__ != f.__name__] == []

@@ -146,6 +146,6 @@ def sample():
         yield from (spec.with_config(config) for config in chosen.sample(legal, 3))
 
 
-@pytest.mark.parametrize("spec", list(sample()), ids=lambda s: f"{s.mma}-{s.type}-{s.tile_m}x{s.tile_n}x{s.depth}")
-def test_candidates_assemble_without_spills(spec):
-    check_assembled([multistage.make(spec)])
+def test_candidates_assemble_without_spills():
+    for spec in sample():
+        check_assembled([multistage.make(spec)])
