@@ -2,7 +2,7 @@
 
 The sums and differences of mirrored elements are in registers, in the order of the powers of a generator, in which
 results take consecutive factors of one sequence. A loop computes a few pairs of results at a time: the same products as
-a codelet's (see `codelets`), which has one instruction for each, in a fiftieth of the code.
+a codelet's (see `codelets`), which has an instruction for each, in a third of the code or less.
 """
 
 from __future__ import annotations
