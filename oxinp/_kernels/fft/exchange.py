@@ -105,17 +105,17 @@ class Exchange(Tile):
         """What a butterfly makes of numbers."""
         return transform(self.k, values)
 
-    def _address(self, place: Value, offset: int, multiple: int) -> Value | int:
-        """Where in shared memory an element lies, `offset` behind one whose place is divisible by `multiple`."""
+    def _address(self, place: Value, offset: int, multiple: int, reach: int = 1) -> Value | int:
+        """Where in shared memory an element lies, `offset` behind one at less than `reach` beyond a `multiple`."""
         if self.spec.pitch != self.spec.share:
             return place + offset if offset else place
-        return self._padded(place, offset, multiple)
+        return self._padded(place, offset, multiple, reach)
 
-    def _padded(self, place: Value, offset: int, multiple: int) -> Value | int:
+    def _padded(self, place: Value, offset: int, multiple: int, reach: int = 1) -> Value | int:
         padding = self.spec.padding
         if not padding:
             return place + offset if offset else place
-        if offset % padding == 0 or (multiple % padding == 0 and offset < padding):
+        if offset % padding == 0 or (multiple % padding == 0 and offset + reach <= padding):
             return (place + divided(self.k, place, padding)[0]) + (offset + offset // padding)
         moved = place + offset
         return moved + divided(self.k, moved, padding)[0]
@@ -149,9 +149,13 @@ class Exchange(Tile):
             within = divided(k, number, done)[1] if done > 1 else None
             first = number * radix if within is None else (number - within) * radix + within
             place, apart, _ = self._place(thread, first)
-            multiple = radix if apart == 1 and done == 1 and spec.pitch % radix == 0 else 1
+            multiple, reach = 1, 1
+            if done == 1 and spec.is_mixed:
+                multiple, reach = radix * spec.columns, spec.columns
+            elif done == 1 and spec.pitch % radix == 0:
+                multiple = radix
             stored = [
-                (self._address(place, j * done * apart, multiple), k.compound(spec.type, *value))
+                (self._address(place, j * done * apart, multiple, reach), k.compound(spec.type, *value))
                 for j, value in enumerate(elements)
             ]
             if is_valid is None:

@@ -60,7 +60,9 @@ def with_padding(spec: TransformSpec, room: int) -> TransformSpec:
     if len(spec.radices) == 1 and not spec.is_staged:
         return spec if spec.real in ("", SUMMED) else spec.replace(padding=BANK_WIDTH // spec.type.nbytes)
     lanes = BANK_WIDTH // spec.type.nbytes
-    paddings = (0, lanes, lanes // 2, 2 * lanes, 4 * lanes)
+    paddings: tuple[int, ...] = (0, lanes, lanes // 2, 2 * lanes, 4 * lanes)
+    if spec.is_mixed and len(spec.radices) == 2 and not spec.is_convolved:  # rows of first results are in one piece
+        paddings += (spec.radices[0] * spec.columns,)
     candidates = [spec.replace(padding=padding) for padding in paddings]
     if spec.is_staged:  # threads may take what they like
         even = () if spec.share % 2 else (spec.share,)
