@@ -187,9 +187,9 @@ class Block(Exchange):
                         real, imag = multiply(k, (real, -imag), self._chirp(number, before * j))
                     to = (j + radix // 2) % radix if spec.is_rotated else j
                     place = base.moved(before * to), own.moved(before * to)
-                    scaled = real * self.scales[0]
+                    scaled = real * self.scales[0] if spec.is_scaled else real
                     if spec.target.is_complex:
-                        scaled = k.compound(spec.type, scaled, imag * self.scales[1])
+                        scaled = k.compound(spec.type, scaled, imag * self.scales[1] if spec.is_scaled else imag)
                     is_stored = number + before * j < self.chirp_length if j + 1 == spec.chirp else None
                     if position is not None:
                         is_kept = position + (first + before * j) * self.target_positions[-1] < self.num_stored

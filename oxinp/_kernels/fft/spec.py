@@ -123,6 +123,10 @@ class TransformSpec(Frozen):
         Whether a block has the cache fetch what a later one reads; see `prefetch`.
     is_following : bool
         Whether blocks begin before the kernel before this one has ended, and wait for it.
+    is_signed, is_scaled : bool
+        Whether imaginary parts are multiplied by a sign when they are read, and results by scales when they are stored.
+    is_streaming : bool
+        Whether more results are stored than the cache holds, which are the first that leave it.
     """
 
     type: Type
@@ -160,6 +164,9 @@ class TransformSpec(Frozen):
     between_order: str = ""
     is_fetching: bool = False
     is_following: bool = False
+    is_signed: bool = True
+    is_scaled: bool = True
+    is_streaming: bool = False
 
     @property
     def is_convolved(self) -> bool:

@@ -343,7 +343,7 @@ class Tile:
         if not self.spec.source.is_complex:
             return k.cast(value, self.part), k.const(0, self.part)
         real, imag = (k.cast(part, self.part) for part in value.parts)
-        return real, imag * sign
+        return real, imag * sign if self.spec.is_signed else imag
 
     def halved(self, place: Place, where: Value) -> tuple[Place, Value, Value]:
         """Where a half sequence has an element, that one's number, and the sign of the imaginary part.
