@@ -164,6 +164,7 @@ class Passes(Frozen):
         third = third.replace(
             loops=(loop._replace(extent=columns), *third.loops[1:]), source=third.source._replace(buffer=ring)
         )
+        first = first.replace(is_streaming=True)
         found = cut(lengths[0], self.type.nbytes)
         if found is not None and lengths[0] * segment * 9 // 8 <= device.max_shared_nbytes:
             first = first.replace(shape=(found.threads, columns))

@@ -365,7 +365,8 @@ class Tile:
         """Store an element, or what the epilogue makes of it and of what lies beside, which may be loaded already."""
         if self.spec.epilogue is not None:
             value = evaluate(self.k, self.spec.epilogue, [value, *(beside.load() if loaded is None else loaded)])
-        target.pointer.store(0, (value,), "" if self.host is None else self.host.store_cache)
+        cache = self.host.store_cache if self.host is not None else "cs" if self.spec.is_streaming else ""
+        target.pointer.store(0, (value,), cache)
 
 
 def evaluate(k: Builder, fused: Fused, values: list[Value]) -> Value:
