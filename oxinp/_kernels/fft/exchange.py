@@ -15,6 +15,7 @@ from oxinp._kernels.fft.roots import table
 from oxinp._kernels.fft.spec import ROWS, WARP, TransformSpec
 from oxinp._kernels.fft.tile import Tile, divided
 from oxinp._ptx.cluster_store import ClusterStores
+from oxinp._ptx.types import c128
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,6 +35,8 @@ class Exchange(Tile):
             self.smem = host.smem
         elif spec.shared_elements:
             self.smem = self.k.dynamic_shared(spec.type, spec.shared_elements)
+        if spec.num_factors:
+            self.factors = self.k.dynamic_shared(c128, spec.num_factors)
         self.is_exchanged, self.is_fetching = False, spec.is_fetching
         self.order, self.root_cache = spec.loads, "nc"
         if spec.cluster > 1:
@@ -201,7 +204,7 @@ class Exchange(Tile):
         # Threads beyond a stage's butterflies read the last one's elements: what several lanes have read, the
         # emulator's race detection takes to be ordered by barriers alone.
         is_even = all(spec.share // radix % spec.threads == 0 for radix in spec.radices)
-        are_rows = not spec.is_mixed and spec.loads == spec.stores == ROWS
+        are_rows = not (spec.is_mixed or spec.num_factors) and spec.loads == spec.stores == ROWS
         if self.host is None and are_rows and WARP % spec.threads == 0 and is_even:
             self.k.warp_sync()
         else:

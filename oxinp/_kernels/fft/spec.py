@@ -10,6 +10,7 @@ import numpy as np
 from oxinp._kernels.elementwise.chain import SCALAR, STRIDED, UNIT
 from oxinp._kernels.fft.roots import powers
 from oxinp._ptx.frozen import Frozen
+from oxinp._ptx.types import c128
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -204,8 +205,20 @@ class TransformSpec(Frozen):
         return self.share + (self.padding == self.share and not self.is_mixed)
 
     @property
+    def num_factors(self) -> int:
+        """Roots of unity that the threads of a block share when they store; see `Block`."""
+        if not self.twiddle or self.real or len(self.radices) == 1:
+            return 0
+        return self.columns * self.radices[0 if self.is_convolved else -1]
+
+    @property
+    def shared_nbytes(self) -> int:
+        """Bytes of shared memory."""
+        return self.shared_elements * self.type.nbytes + self.num_factors * c128.nbytes
+
+    @property
     def shared_elements(self) -> int:
-        """Of shared memory."""
+        """Of shared memory, where numbers are exchanged."""
         if self.real == SUMMED:
             return 2 * self.length * self.columns
         if len(self.radices) == 1 and not self.real and not self.is_staged:

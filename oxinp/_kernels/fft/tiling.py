@@ -71,8 +71,8 @@ def with_padding(spec: TransformSpec, room: int) -> TransformSpec:
             spec.replace(loads=order, stores=order, padding=padding)
             for order, padding in itertools.product((ROWS, COLUMNS), paddings)
         ]
-    fitting = [each for each in candidates if each.shared_elements * spec.type.nbytes <= room]
-    return min(fitting, key=lambda each: (conflicts(each), each.shared_elements))
+    fitting = [each for each in candidates if each.shared_nbytes <= room]
+    return min(fitting or candidates[:1], key=lambda each: (conflicts(each), each.shared_elements))
 
 
 def columns_of(
@@ -220,7 +220,7 @@ def resident(spec: TransformSpec, held: int, room: int) -> int:
     room : int
         Bytes of shared memory, as of `columns_of`.
     """
-    nbytes, warps = spec.shared_elements * spec.type.nbytes, -(-spec.threads * spec.columns // WARP)
+    nbytes, warps = spec.shared_nbytes, -(-spec.threads * spec.columns // WARP)
     most = min(MAX_BLOCKS, MAX_WARPS // warps, (room + SHARED_BESIDE) // (nbytes + SHARED_BESIDE))
 
     def fitting(needed: int) -> int:
