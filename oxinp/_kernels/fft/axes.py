@@ -163,6 +163,8 @@ def plan_axes(
     rest, axes = transforms(source, target, type_, problem, scratch), _order(problem)
     if not all(each.is_fusible(device) for each in rest):
         return None
+    if problem.kind == COMPLEX:
+        rest = [each.replace(is_signed=each is rest[0], is_scaled=each is rest[-1]) for each in rest]
     launches: list[Launch] = []
     used = scratch.nbytes
     while rest:

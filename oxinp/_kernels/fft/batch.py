@@ -99,6 +99,10 @@ class Batch(Frozen):
         How often all of it is computed in a launch of several passes; see `slabs`.
     between : Between or None
         What is made of transforms before they are transformed again.
+    is_signed, is_scaled : bool
+        Whether `sign` and `scales` may be others than 1.
+    is_streaming : bool
+        As of `TransformSpec`.
     column : Loop or None
         The column loop, where it is given. If the twiddle loop is another one, both count in the exponent of roots, as
         one loop whose inner one the column loop is.
@@ -131,6 +135,9 @@ class Batch(Frozen):
     slabs: int = 1
     between: Between | None = None
     column: Loop | None = None
+    is_signed: bool = True
+    is_scaled: bool = True
+    is_streaming: bool = False
 
     @property
     def is_convolved(self) -> bool:
@@ -396,6 +403,8 @@ class Batch(Frozen):
         )
         spec = with_padding(spec, device.max_shared_nbytes)
         spec = spec.replace(min_blocks=resident(spec, found.held, device.max_shared_nbytes))
+        if not (self.real or is_staged or self.chirp):
+            spec = spec.replace(is_signed=self.is_signed, is_scaled=self.is_scaled, is_streaming=self.is_streaming)
         if self.slabs == 1 and device.cc >= (9, 0):
             spec = spec.replace(is_fetching=is_fetched(spec, self.source), is_following=self.chirp is not None)
         return spec, (num_blocks * cluster, 1, 1)

@@ -11,7 +11,8 @@ threads go along the transform (`ROWS`) or along the column loop (`COLUMNS`), wh
 where source and target differ in that, threads change at the last exchange. Blocks of a cluster (sm_90) share a tile
 where segments of neighbouring columns would be short in one block: each has consecutive butterflies of the first stage,
 writes their results into the shared memory of the blocks that go on with them, of every butterfly as many, and has an
-own shorter transform from there on. A transform backwards is one forwards of
+own shorter transform from there on. Results of a pass of a longer transform are multiplied by roots of unity: products
+of one that a butterfly has and one that the butterflies of a column share. A transform backwards is one forwards of
 conjugates: the signs are parameters, like the scale. Bytes per element: read and written once.
 
 Source: L. I. Bluestein, A linear filtering approach to the computation of the discrete Fourier transform, NEREM 1968;
@@ -21,15 +22,16 @@ discrete Fourier transforms on graphics processors, SC 2008.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from oxinp._kernels.fft.bluestein import mirrored_from
 from oxinp._kernels.fft.codelets import multiply, transform
 from oxinp._kernels.fft.exchange import Exchange
 from oxinp._kernels.fft.spec import BY_COLUMN, ROWS, SCALAR
-from oxinp._kernels.fft.tile import Thread
+from oxinp._kernels.fft.tile import Thread, divided
 from oxinp._ptx import Kernel
-from oxinp._ptx.types import f32, f64, i32, u32
+from oxinp._ptx.types import c128, f64, i32, u32
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,6 +64,8 @@ class Block(Exchange):
                 self._store(thread, 1, values)
             return
         values = self._load(thread)
+        if spec.num_factors:
+            self._share_factors()
         if self.host is not None:
             self.host.loaded()
             if len(spec.radices) == 1:
@@ -181,7 +185,7 @@ class Block(Exchange):
             number = self.later_number(own_number)
             first = k.cast(number, self.index)
             base, own = self.place(self.target, starts[0], first), self.place(self.beside, starts[1], first)
-            roots = self._twiddles(number, before, radix, turn) if spec.twiddle else iter(())
+            roots = self._twiddles(thread, number, before, turn) if spec.twiddle else iter(())
             with k.when(is_column if is_butterfly is None else is_column & is_butterfly):
                 if self.is_rolled(len(self.radices) - 1):
                     self._store_rolled(before, base, own, position, first, elements)
@@ -196,9 +200,9 @@ class Block(Exchange):
                         real, imag = multiply(k, (real, -imag), self._chirp(number, before * j))
                     to = (j + radix // 2) % radix if spec.is_rotated else j
                     place = base.moved(before * to), own.moved(before * to)
-                    scaled = real * self.scales[0]
+                    scaled = real * self.scales[0] if spec.is_scaled else real
                     if spec.target.is_complex:
-                        scaled = k.compound(spec.type, scaled, imag * self.scales[1])
+                        scaled = k.compound(spec.type, scaled, imag * self.scales[1] if spec.is_scaled else imag)
                     is_stored = number + before * j < self.chirp_length if j + 1 == spec.chirp else None
                     if position is not None:
                         is_kept = position + (first + before * j) * self.target_positions[-1] < self.num_stored
@@ -241,19 +245,42 @@ class Block(Exchange):
         real, imag = self.chirp.at(number).load(offset, 1, "nc")[0].parts
         return real, imag
 
-    def _twiddles(self, number: Value, before: int, radix: int, turn: Value) -> Iterator[Number]:
-        """Yield the roots that a butterfly of the last stage is multiplied by, each when it is asked for."""
-        k = self.k
-        if self.part is f64:
+    def _share_factors(self) -> None:
+        """Leave roots that the elements of a column's butterflies have in common, j * before times the column's."""
+        k, spec = self.k, self.spec
+        block = spec.threads * spec.columns
+        radix = spec.num_factors // spec.columns
+        for start in range(0, spec.num_factors, block):
+            place = k.tid + start if start else k.tid
+            is_last = start + block > spec.num_factors
+            with k.when(place < spec.num_factors) if is_last else nullcontext():
+                j, column = divided(k, place, spec.columns)
+                root = self.circle.root(j * (spec.length // radix) * self.turn(Thread(column, j)))
+                self.factors[place] = k.compound(c128, *root)
+        if spec.cluster > 1:  # whose blocks wait for bytes
+            k.barrier()
+
+    def _twiddles(self, thread: Thread, number: Value, before: int, turn: Value) -> Iterator[Number]:
+        """Yield the roots that a butterfly of the last stage is multiplied by, each when it is asked for.
+
+        Those that threads share are multiplied by one of the butterfly's own.
+        """
+        k, radix = self.k, self.radices[-1]
+        if self.part is f64 and not self.spec.num_factors:
             for j in range(radix):
                 yield self.circle.root((number + before * j) * turn)
             return
-        # Doubles hold so many powers of one root that none is off by a bit that floats have.
-        root, factor = self.circle.root(number * turn), self.circle.root(turn * before)
+        root = self.circle.root(number * turn)
+        factor = None if self.spec.num_factors else self.circle.root(turn * before)
         for j in range(radix):
-            if j:
-                root = multiply(k, root, factor)
-            yield k.cast(root[0], f32), k.cast(root[1], f32)
+            product = root
+            if j and factor is None:
+                shared = self.factors[thread.column + j * self.spec.columns].parts
+                product = multiply(k, root, shared)  # type: ignore[arg-type]
+            elif j and factor is not None:
+                # Doubles hold so many powers of one root that none is off by a bit that floats have.
+                product = root = multiply(k, root, factor)
+            yield k.cast(product[0], self.part), k.cast(product[1], self.part)
 
 
 __all__ = ["Block"]

@@ -16,6 +16,7 @@ from oxinp._kernels.fft.roots import table
 from oxinp._kernels.fft.spec import ROWS, WARP, TransformSpec
 from oxinp._kernels.fft.tile import Tile, divided
 from oxinp._ptx.cluster_store import ClusterStores
+from oxinp._ptx.types import c128
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -35,6 +36,8 @@ class Exchange(Tile):
             self.smem = host.smem
         elif spec.shared_elements:
             self.smem = self.k.dynamic_shared(spec.type, spec.shared_elements)
+        if spec.num_factors:
+            self.factors = self.k.dynamic_shared(c128, spec.num_factors)
         self.is_exchanged, self.is_fetching = False, spec.is_fetching
         self.order, self.root_cache = spec.loads, "nc"
         if spec.cluster > 1:
@@ -128,14 +131,15 @@ class Exchange(Tile):
         """What a butterfly makes of numbers."""
         return transform(self.k, values)
 
-    def _addresses(self, place: Value, offsets: Iterable[int], multiple: int) -> list[Pointer]:
-        """Where in shared memory elements lie, `offsets` behind one whose place is divisible by `multiple`."""
+    def _addresses(self, place: Value, offsets: Iterable[int], multiple: int, reach: int = 1) -> list[Pointer]:
+        """Where in shared memory elements lie, `offsets` behind one at less than `reach` beyond a `multiple`."""
         padding = self.spec.padding if self.spec.pitch == self.spec.share else 0
         found: list[Pointer] = []
         bases: dict[int, Pointer] = {}
         for offset in offsets:
-            # Elements a multiple of the padding apart, and those from one on, are as far apart whatever the place.
-            beside = offset % padding if padding and multiple % padding else 0
+            # Elements a multiple of the padding apart, and those within one piece, are as far apart whatever the place.
+            rest = offset % padding if padding else 0
+            beside = 0 if padding and multiple % padding == 0 and rest + reach <= padding else rest
             if beside not in bases:
                 bases[beside] = self.smem.at(self._padded(place, beside) if padding else place)
             found.append(bases[beside].at(offset - beside + ((offset - beside) // padding if padding else 0)))
@@ -180,8 +184,12 @@ class Exchange(Tile):
                 if self.is_rolled(stage - 1):
                     self.leave_rolled(radix, place, done * apart, elements)
                     continue
-                multiple = radix if apart == 1 and done == 1 and spec.pitch % radix == 0 else 1
-                addresses = self._addresses(place, range(0, radix * done * apart, done * apart), multiple)
+                multiple, reach = 1, 1
+                if done == 1 and spec.is_mixed:
+                    multiple, reach = radix * spec.columns, spec.columns
+                elif done == 1 and spec.pitch % radix == 0:
+                    multiple = radix
+                addresses = self._addresses(place, range(0, radix * done * apart, done * apart), multiple, reach)
                 for address, number in zip(addresses, elements, strict=True):
                     address[0] = k.compound(spec.type, *number)
         self.wait()
@@ -234,7 +242,7 @@ class Exchange(Tile):
         # Threads beyond a stage's butterflies read the last one's elements: what several lanes have read, the
         # emulator's race detection takes to be ordered by barriers alone.
         is_even = all(spec.share // radix % spec.threads == 0 for radix in spec.radices)
-        are_rows = not spec.is_mixed and spec.loads == spec.stores == ROWS
+        are_rows = not (spec.is_mixed or spec.num_factors) and spec.loads == spec.stores == ROWS
         if self.host is None and are_rows and WARP % spec.threads == 0 and is_even:
             self.k.warp_sync()
         else:

@@ -50,6 +50,9 @@ class Passes(Frozen):
         What the source's elements are made of, and what is made of the results; see `is_fusible`.
     is_rotated, is_source_rotated : bool
         Results are stored, or elements read, half of the length further, cyclically; see `rotates`.
+    is_signed, is_scaled : bool
+        Whether what is read is conjugated where the transform goes backwards, and what is stored is again, and scaled:
+        between transforms along several axes neither is.
     """
 
     length: int
@@ -68,6 +71,8 @@ class Passes(Frozen):
     epilogue: Chained | None = None
     is_rotated: bool = False
     is_source_rotated: bool = False
+    is_signed: bool = True
+    is_scaled: bool = True
 
     @property
     def batch(self) -> Batch:
@@ -83,8 +88,8 @@ class Passes(Frozen):
             self.source,
             self.target,
             self.loops,
-            sign=sign,
-            scales=(self.scale, sign * self.scale),
+            sign=sign if self.is_signed else 1,
+            scales=(self.scale, sign * self.scale) if self.is_scaled else (1.0, 1.0),
             valid=valid,
             stored=stored,
             whole=self.length if self.is_half else 0,
@@ -92,6 +97,8 @@ class Passes(Frozen):
             epilogue=self.epilogue,
             is_rotated=self.is_rotated,
             is_source_rotated=self.is_source_rotated,
+            is_signed=self.is_signed,
+            is_scaled=self.is_scaled,
         )
 
     def direct(self, device: Device, scratch: Scratch) -> list[Launch]:
@@ -159,6 +166,7 @@ class Passes(Frozen):
         third = third.replace(
             loops=(loop._replace(extent=columns), *third.loops[1:]), source=third.source._replace(buffer=ring)
         )
+        first = first.replace(is_streaming=True)
         found = cut(lengths[0], self.type.nbytes)
         assert found is not None, f"no pass of length {lengths[0]}"
         if lengths[0] * segment * 9 // 8 <= device.max_shared_nbytes:
@@ -279,6 +287,8 @@ class Passes(Frozen):
                     epilogue=self.epilogue if is_last else None,
                     is_rotated=self.is_rotated and is_last,
                     is_source_rotated=self.is_source_rotated and is_first,
+                    is_signed=self.is_signed and is_first,
+                    is_scaled=self.is_scaled and is_last,
                 )
             )
             before.append((length, apart, done * whole.target.step, whole.target.times(done)))

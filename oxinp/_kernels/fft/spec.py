@@ -11,6 +11,7 @@ from oxinp._kernels.elementwise.chain import SCALAR, STRIDED, UNIT
 from oxinp._kernels.fft.radices import largest_prime
 from oxinp._kernels.fft.roots import powers
 from oxinp._ptx.frozen import Frozen
+from oxinp._ptx.types import c128
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -127,6 +128,10 @@ class TransformSpec(Frozen):
         Whether a block has the cache fetch what a later one reads; see `prefetch`.
     is_following : bool
         Whether blocks begin before the kernel before this one has ended, and wait for it.
+    is_signed, is_scaled : bool
+        Whether imaginary parts are multiplied by a sign when they are read, and results by scales when they are stored.
+    is_streaming : bool
+        Whether more results are stored than the cache holds, which are the first that leave it.
     """
 
     type: Type
@@ -164,6 +169,9 @@ class TransformSpec(Frozen):
     between_order: str = ""
     is_fetching: bool = False
     is_following: bool = False
+    is_signed: bool = True
+    is_scaled: bool = True
+    is_streaming: bool = False
 
     @property
     def is_convolved(self) -> bool:
@@ -209,8 +217,20 @@ class TransformSpec(Frozen):
         return self.share + (self.padding == self.share and not self.is_mixed)
 
     @property
+    def num_factors(self) -> int:
+        """Roots of unity that the threads of a block share when they store; see `Block`."""
+        if not self.twiddle or self.real or len(self.radices) == 1:
+            return 0
+        return self.columns * self.radices[0 if self.is_convolved else -1]
+
+    @property
+    def shared_nbytes(self) -> int:
+        """Bytes of shared memory."""
+        return self.shared_elements * self.type.nbytes + self.num_factors * c128.nbytes
+
+    @property
     def shared_elements(self) -> int:
-        """Of shared memory."""
+        """Of shared memory, where numbers are exchanged."""
         if self.real == SUMMED:
             return 2 * self.length * self.columns
         if len(self.radices) == 1 and not self.real and not self.is_staged:

@@ -24,15 +24,15 @@ from oxinp._kernels.fft.spec import (
     TransformSpec,
 )
 from oxinp._ptx import Builder
+from oxinp._ptx.memory import Pointer
 from oxinp._ptx.synchronize import follow
-from oxinp._ptx.types import i32, i64, pred, u32
+from oxinp._ptx.types import i32, i64, pred, u32, u64
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from oxinp._kernels.fft.codelets import Number
     from oxinp._kernels.fft.spec import Fused
-    from oxinp._ptx.memory import Pointer
     from oxinp._ptx.types import Type
     from oxinp._ptx.value import Value
 
@@ -94,7 +94,10 @@ class Place:
             return self
         end, places = self.end, []
         for kind, steps, place in zip(end.kinds, end.steps, self.places, strict=True):
-            places.append(place if kind == SCALAR else place.at(amount if kind == UNIT else steps[-1] * amount))
+            if kind == STRIDED and isinstance(amount, int):
+                places.append(stepped(place, steps[-1], amount))
+            else:
+                places.append(place if kind == SCALAR else place.at(amount if kind == UNIT else steps[-1] * amount))
         return Place(end, places)
 
     def load(self, cache: str = "") -> list[Value]:
@@ -340,7 +343,7 @@ class Tile:
         if not self.spec.source.is_complex:
             return k.cast(value, self.part), k.const(0, self.part)
         real, imag = (k.cast(part, self.part) for part in value.parts)
-        return real, imag * sign
+        return real, imag * sign if self.spec.is_signed else imag
 
     def halved(self, place: Place, where: Value) -> tuple[Place, Value, Value]:
         """Where a half sequence has an element, that one's number, and the sign of the imaginary part.
@@ -362,7 +365,8 @@ class Tile:
         """Store an element, or what the epilogue makes of it and of what lies beside, which may be loaded already."""
         if self.spec.epilogue is not None:
             value = evaluate(self.k, self.spec.epilogue, [value, *(beside.load() if loaded is None else loaded)])
-        target.pointer.store(0, (value,), "" if self.host is None else self.host.store_cache)
+        cache = self.host.store_cache if self.host is not None else "cs" if self.spec.is_streaming else ""
+        target.pointer.store(0, (value,), cache)
 
 
 def evaluate(k: Builder, fused: Fused, values: list[Value]) -> Value:
@@ -371,6 +375,15 @@ def evaluate(k: Builder, fused: Fused, values: list[Value]) -> Value:
     for instr in fused.instrs:
         values.append(instr.lower(k, *[values[a] for a in instr.args]))
     return values[fused.result]
+
+
+def stepped(pointer: Pointer, step: Value, count: int) -> Pointer:
+    """The pointer moved by a number of steps, by one instruction where those have 32 bits."""
+    if step.type is not i32:
+        return pointer.at(step * count)
+    k, base = pointer.builder, pointer.base
+    moved = k.emit("mad_wide", step, count * pointer.type.nbytes, k.bitcast(base, i64))
+    return Pointer(k, k.bitcast(moved, u64), pointer.type, pointer.space, pointer.access, (), pointer.offset)
 
 
 def divided(k: Builder, number: Value, divisor: int) -> tuple[Value, Value]:

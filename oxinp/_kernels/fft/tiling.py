@@ -61,7 +61,9 @@ def with_padding(spec: TransformSpec, room: int) -> TransformSpec:
     if len(spec.radices) == 1 and not spec.is_staged:
         return spec if spec.real in ("", SUMMED) else spec.replace(padding=BANK_WIDTH // spec.type.nbytes)
     lanes = BANK_WIDTH // spec.type.nbytes
-    paddings = (0, lanes, lanes // 2, 2 * lanes, 4 * lanes)
+    paddings: tuple[int, ...] = (0, lanes, lanes // 2, 2 * lanes, 4 * lanes)
+    if spec.is_mixed and len(spec.radices) == 2 and not spec.is_convolved:  # rows of first results are in one piece
+        paddings += (spec.radices[0] * spec.columns,)
     candidates = [spec.replace(padding=padding) for padding in paddings]
     if spec.is_staged:  # threads may take what they like
         even = () if spec.share % 2 else (spec.share,)
@@ -70,8 +72,8 @@ def with_padding(spec: TransformSpec, room: int) -> TransformSpec:
             spec.replace(loads=order, stores=order, padding=padding)
             for order, padding in itertools.product((ROWS, COLUMNS), paddings)
         ]
-    fitting = [each for each in candidates if each.shared_elements * spec.type.nbytes <= room]
-    return min(fitting, key=lambda each: (conflicts(each), each.shared_elements))
+    fitting = [each for each in candidates if each.shared_nbytes <= room]
+    return min(fitting or candidates[:1], key=lambda each: (conflicts(each), each.shared_elements))
 
 
 def columns_of(
@@ -218,7 +220,7 @@ def resident(spec: TransformSpec, held: int, room: int) -> int:
     room : int
         Bytes of shared memory, as of `columns_of`.
     """
-    nbytes, warps = spec.shared_elements * spec.type.nbytes, -(-spec.threads * spec.columns // WARP)
+    nbytes, warps = spec.shared_nbytes, -(-spec.threads * spec.columns // WARP)
     most = min(MAX_BLOCKS, MAX_WARPS // warps, (room + SHARED_BESIDE) // (nbytes + SHARED_BESIDE))
 
     def fitting(needed: int) -> int:

@@ -183,6 +183,32 @@ def test_passes(session, n, axis, num_passes, dtype):
     check(target, x, axis)
 
 
+@pytest.mark.parametrize(("shape", "axes"), [((1, 8192), (1,)), ((24, 1024), (0, 1))])
+def test_only_ends_have_signs_and_scales(session, shape, axes):
+    """Between passes, and between axes, nothing is conjugated and nothing scaled."""
+    x = random(shape, "F")
+    target = np.empty_like(x)
+    arrays = [Array(Argument(name), c64, shape, (shape[1], 1), 256) for name in ("in0", "out0")]
+    made = plan_axes(*arrays, c64, Problem(COMPLEX, axes, shape[-1], is_forward=False, scale=0.25), SMALL)
+    session.run(made, [target], [session.pointer(x)])
+    specs = [traced_with(step.kernel)[0] for step in made.steps]
+    between = [(False, False)] * (len(specs) - 2)
+    assert [(spec.is_signed, spec.is_scaled) for spec in specs] == [(True, False), *between, (False, True)]
+    exact = 0.25 * np.fft.ifftn(x.astype(np.clongdouble), axes=axes, norm="forward")
+    assert rms(target, exact) <= ERROR["F"] * np.sqrt(np.log2(x.size))
+
+
+@pytest.mark.parametrize(("dtype", "limit"), [("F", 0.37e-7), ("D", 0.68e-16)])
+def test_roots_between_passes_are_products(session, dtype, limit):
+    """Of one that a thread has and one that the threads of a column share; errors grow by a fiftieth."""
+    x = random((1, 65536), dtype)
+    target = np.empty_like(x)
+    made = transformed(session, x, target, device=SMALL)
+    assert [traced_with(step.kernel)[0].num_factors > 0 for step in made.steps][:-1] == [True] * (len(made.steps) - 1)
+    exact = np.fft.fft(x.astype(np.clongdouble))
+    assert rms(target, exact) <= limit * np.sqrt(16)
+
+
 def test_odd_lengths_that_take_all_registers(session):
     x = random((1, 19683), "F")
     target = np.empty_like(x)

@@ -6,9 +6,11 @@ import pytest
 
 from oxinp._kernels.fft import radices
 from oxinp._kernels.fft.axes import HALF, REAL, Array, Problem, plan_axes
+from oxinp._kernels.fft.batch import Batch
 from oxinp._kernels.fft.plan import Transform, plan
 from oxinp._kernels.fft.radices import cut
 from oxinp._kernels.fft.sides import Loop, Side
+from oxinp._kernels.fft.spec import BANK_WIDTH, COLUMNS, ROWS, WARP, conflicts
 from oxinp._kernels.plan import Argument
 from oxinp._ptx.types import c64, c128, f32
 
@@ -42,6 +44,19 @@ def test_few_rows_are_spread(n):
     block, grid = made.launch.kernel.block[0], made.launch.grid[0]
     assert block <= 128
     assert grid * block >= 200 * 4
+
+
+@pytest.mark.parametrize("type_", [c64, c128])
+@pytest.mark.parametrize("n", [64, 256])
+def test_rows_that_are_stored_as_columns_have_no_bank_conflicts(n, type_):
+    """In the exchange before which threads go along rows, and behind which they go along columns."""
+    rows = Side(Argument("in0"), 1, 256)
+    columns = Side(Argument("out0"), 1024, 256)
+    spec = Batch(n, type_, type_, type_, rows, columns, (Loop(1024, n, 1),)).fit(DEVICE).spec
+    assert (spec.loads, spec.stores) == (ROWS, COLUMNS)
+    lanes = min(4 * WARP, spec.threads * spec.columns)
+    accesses = sum(spec.radices[:-1]) + sum(spec.radices[1:])
+    assert conflicts(spec) <= accesses * lanes * type_.nbytes // BANK_WIDTH
 
 
 @pytest.mark.parametrize("nbytes", [8, 16])

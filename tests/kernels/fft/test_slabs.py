@@ -121,6 +121,7 @@ def test_last_two_of_three_passes(session, monkeypatch, dtype, lengths, num_vali
     made = transformed(session, x, target, n=4096, device=tiny, is_forward=False)
     specs = [traced_with(step.kernel)[0] for step in made.steps]
     assert [isinstance(spec, slabs.SlabsSpec) for spec in specs] == [False, True]
+    assert specs[0].is_streaming
     check(target, np.pad(x, (0, 4096 - num_valid)), is_forward=False)
 
 
