@@ -10,7 +10,7 @@ The look-back has a fixed order: the last of `FAN` tiles also publishes their to
 that of the groups, and so on. So the total of the tiles before one is, per level, that of at most ``FAN - 1`` entries,
 which a warp combines in a tree: the order does not depend on which block is first, and the same input gives the same
 bits. A tile waits for no other look-back than that of the last tile of a group, which needs the totals of the group
-only.
+only. Sums of other tiles than the last of a group wait for all levels at once; lanes first add up what they see.
 
 A published accumulator consists of words of 32 bits, each stored together with a flag as one word of 64 bits, so that
 no fence is needed. Descriptors and tickets are zeros before the launch.
@@ -224,13 +224,13 @@ class _ScanChained(ScanKernel):
         k.barrier()
         totals = self.scan_warp(self.warp_totals[k.lane & (NUM_WARPS - 1)], NUM_WARPS)
         earlier = k.shfl_idx(totals, k.max(k.warp, 1) - 1)
-        earlier = k.where(k.warp == 0, self.identity, earlier)
+        within = self.combine(k.where(k.warp == 0, self.identity, earlier), exclusive)
         with k.when(k.warp == 0):
             before = self.look_back(k.shfl_idx(totals, NUM_WARPS - 1), row, tile)
             with k.when(k.lane == 0):
                 self.before[0] = before
         k.barrier()
-        running = self.combine(self.before[0], self.combine(earlier, exclusive))
+        running = self.combine(self.before[0], within)
         results = self.results.at(k.tid * self.spec.items)
         for i, value in enumerate(self.accumulators()):
             running = self.combine(running, value)
@@ -247,13 +247,42 @@ class _ScanChained(ScanKernel):
 
     def look_back(self, total: Value, row: Value, tile: Value) -> Value:
         """Publish the total of a tile, by a warp; return the total of the tiles before it in its row."""
+        k = self.k
+        with k.when(k.lane == 0):
+            self.publish(0, row * self.entries[0] + tile, total)
+        if self.spec.op.name != "sum" or len(self.entries) == 1:
+            return self.by_levels(total, row, tile)
+        found = k.var(self.identity)
+        with k.when((tile & (FAN - 1)) == FAN - 1):
+            found.set(self.by_levels(total, row, tile))
+        with k.otherwise():
+            found.set(self.by_lanes(row, tile))
+        return found.get()
+
+    def by_lanes(self, row: Value, tile: Value) -> Value:
+        """The sum of the tiles before one: lanes add up what they see of all levels, then the warp adds up lanes."""
+        k = self.k
+        groups = [_Group(self, level, row, tile) for level in range(len(self.entries))]
+        with k.loop():
+            for group in groups:
+                group.look()
+            is_ready = groups[0].is_ready
+            for group in groups[1:]:
+                is_ready = is_ready & group.is_ready
+            k.break_if(is_ready)
+        k.warp_sync()
+        value = groups[-1].value
+        for group in groups[-2::-1]:
+            value = self.combine(value, group.value)
+        return self.joined(value)
+
+    def by_levels(self, total: Value, row: Value, tile: Value) -> Value:
+        """The total of the tiles before one, level by level; the last tile of a group publishes the group's."""
         k, levels = self.k, range(len(self.entries))
         before: Value | None = None
         closes: Value | None = None
         is_ahead = self.spec.op.acc.bits <= MAX_AHEAD_BITS
         groups = {level: _Group(self, level, row, tile) for level in levels if is_ahead or not level}
-        with k.when(k.lane == 0):
-            self.publish(0, groups[0].own, total)
         for group in groups.values():  # all loads are under way before the first is waited for
             group.look()
         for level in levels:
@@ -269,12 +298,19 @@ class _ScanChained(ScanKernel):
         assert before is not None
         return before
 
+    def joined(self, value: Value) -> Value:
+        """Combine the values of a warp's lanes; every lane gets the result."""
+        k, distance = self.k, 1
+        while distance < FAN:  # neighbours first: lane 0 has all of them at the end
+            value = self.combine(value, k.shfl_down(value, distance))
+            distance *= 2
+        return k.shfl_idx(value, 0)
+
     def publish(self, level: int, entry: Value, value: Value) -> None:
         """Store an accumulator for other blocks."""
-        k = self.k
+        k, place = self.k, self.descriptors[level].at(entry * num_words(value.type))
         for i, word in enumerate(words_of(k, value)):
-            marked = k.pack(word, k.const(1, u32))
-            self.descriptors[level].store(entry * num_words(value.type) + i, [marked], order="relaxed.gpu")
+            place.store(i, [k.pack(word, k.const(1, u32))], order="relaxed.gpu")
 
 
 class _Group:
@@ -303,9 +339,9 @@ class _Group:
 
     def _load(self, kernel: _ScanChained) -> None:
         k, size = kernel.k, len(self._words)
-        place = (self.own - self.count + k.lane) * size
-        descriptors = kernel.descriptors[self.level]
-        halves = [k.unpack(descriptors.load(place + i, order="relaxed.gpu")[0]) for i in range(size)]
+        entry, width = kernel.descriptors[self.level].at((self.own - self.count + k.lane) * size), 2 - size % 2
+        loaded = [entry.load(i, width, order="relaxed.gpu") for i in range(0, size, width)]
+        halves = [k.unpack(word) for words in loaded for word in words]
         ready = halves[0][1]
         for word, (payload, mark) in zip(self._words, halves, strict=True):
             word.set(payload)
@@ -314,18 +350,24 @@ class _Group:
 
     def joined(self) -> Value:
         """Wait for the entries and combine them; every lane gets the result."""
-        kernel, k, acc = self.kernel, self.kernel.k, self.kernel.spec.op.acc
+        kernel, k = self.kernel, self.kernel.k
         with k.when(k.lane < self.count), k.loop():
             k.break_if(self._ready != 0)
             self._load(kernel)
         k.warp_sync()
-        value = value_of(k, [word.get() for word in self._words], acc)
-        value = k.where(k.lane < self.count, value, kernel.identity)
-        distance = 1
-        while distance < FAN:  # neighbours first: lane 0 has all of them at the end
-            value = kernel.combine(value, k.shfl_down(value, distance))
-            distance *= 2
-        return k.shfl_idx(value, 0)
+        return kernel.joined(self.value)
+
+    @property
+    def is_ready(self) -> Value:
+        """Whether this lane has seen its entry, or has none."""
+        return (self._ready != 0) | (self.kernel.k.lane >= self.count)
+
+    @property
+    def value(self) -> Value:
+        """The lane's entry."""
+        kernel, k = self.kernel, self.kernel.k
+        value = value_of(k, [word.get() for word in self._words], kernel.spec.op.acc)
+        return k.where(k.lane < self.count, value, kernel.identity)
 
 
 def words_of(k: Builder, value: Value) -> list[Value]:
