@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 BLOCK = 256
 ITEMS, FEWER_ITEMS = 8, 4  # of a thread; fewer are estimated in f64
 MAX_COPIES = 16
-MAX_COPIES_OF_ESTIMATES = 8  # of which more blocks have fewer lanes at a time
 COPIES_NBYTES = 32 * 1024
 MAX_SHARED_NBYTES = 64 * 1024
 BLOCKS_PER_SM = 6
@@ -75,8 +74,8 @@ def spec_of(num_bins: int, type_: Type, edge: Type | None, device: Device, *, is
     room = 1 << max(MIN_BITS, (num_bins - 1 + is_uniform).bit_length())  # one more, for what is in no bin
     if room * u32.nbytes > min(MAX_SHARED_NBYTES, device.max_shared_nbytes):
         return CountSpec(type_, edge, is_uniform, 0, 0)
-    copies, most = 1, MAX_COPIES_OF_ESTIMATES if is_uniform else MAX_COPIES
-    while copies < most and 2 * copies * room * u32.nbytes <= COPIES_NBYTES:
+    copies = 1
+    while copies < MAX_COPIES and 2 * copies * room * u32.nbytes <= COPIES_NBYTES:
         copies *= 2
     return CountSpec(type_, edge, is_uniform, copies, copies * room)
 
@@ -141,10 +140,9 @@ class _Count:
                 self.counters[at_start] = 0
             k.barrier()
         if self.edges is not None:
-            self.first, self.last = self.edges[0], self.edges[self.num_bins]
-            self.scale = k.cast(self.num_bins, self.first.type) / (self.last - self.first)
+            self.first = self.edges[0]
+            self.scale = k.cast(self.num_bins, self.first.type) / (self.edges[self.num_bins] - self.first)
             if spec.is_uniform:
-                self.deviation = self.edges[self.num_bins + 1]
                 self.half = self.half_apart()
         step = BLOCK * spec.items
         at = k.var(k.cast(k.ctaid, i64) * step + k.cast(k.tid, i64))
@@ -166,9 +164,10 @@ class _Count:
 
     def half_apart(self) -> Value:
         """How near an element's number is to the middle of a bin, at most, so that no rounding matters."""
-        k, float_ = self.k, self.first.type
+        k, edges, float_ = self.k, self.edges, self.first.type
+        assert edges is not None
         unit = 2.0**-22 if float_ is f32 else 2.0**-51
-        return (0.5 - unit) - (self.deviation + k.cast(self.num_bins, float_) * unit)
+        return (0.5 - unit) - (edges[self.num_bins + 1] + k.cast(self.num_bins, float_) * unit)
 
     def take_all(self, values: list[Value]) -> None:
         """Count elements: those that are clearly inside a bin at once, then the others one by one, if there are any.
@@ -214,7 +213,7 @@ class _Count:
             self.add(k.cast(value, u32))
             return
         x = k.cast(value, self.first.type)
-        with k.when((x >= self.first) & (x <= self.last)):
+        with k.when((x >= self.first) & (x <= self.edges[self.num_bins])):
             self.add(self.estimated(x) if self.spec.is_uniform else self.searched(x))
 
     def add(self, bin_: Value) -> None:
@@ -235,7 +234,7 @@ class _Count:
         nearest = k.unpack(bits)[0] if float_ is f64 else bits & (int(ROUNDING[f32]) - 1)
         distance = number - (rounded - ROUNDING[float_])
         is_below = k.var(k.cast(distance < 0, u32))
-        with k.when(k.abs(distance) <= self.deviation):
+        with k.when(k.abs(distance) <= edges[self.num_bins + 1]):
             is_below.set(k.cast(x < edges[nearest], u32))
         return k.min(nearest - is_below, self.num_bins - 1)
 
