@@ -95,11 +95,13 @@ from oxinp._kernels.rowwise import kernel as rowwise_kernel
 from oxinp._kernels.rowwise import plan as rowwise
 from oxinp._kernels.rowwise.kernel import RowwiseSpec
 from oxinp._kernels.rowwise.program import RowReduction
+from oxinp._kernels.scan import ahead as scan_ahead
 from oxinp._kernels.scan import chained as scan_chained
 from oxinp._kernels.scan import chained_columns
 from oxinp._kernels.scan import columns as scan_columns
 from oxinp._kernels.scan import plan as scan
 from oxinp._kernels.scan import rows as scan_rows
+from oxinp._kernels.scan.ahead import ScanAheadSpec
 from oxinp._kernels.scan.chained import ScanChainedSpec
 from oxinp._kernels.scan.chained_columns import ScanChainedColumnsSpec
 from oxinp._kernels.scan.columns import ScanColumnsSpec
@@ -237,7 +239,9 @@ def _elementwise_problems() -> Iterator[tuple[Any, ...]]:
 
 def elementwise_specs() -> list[LinearSpec | TileSpec]:
     """Return the distinct Specs of the elementwise families."""
-    return list(dict.fromkeys(elementwise.choose(*problem)[1] for problem in _elementwise_problems()))
+    specs = dict.fromkeys(elementwise.choose(*problem)[1] for problem in _elementwise_problems())
+    of_many = [linear.fetching(spec, DEVICE) for spec in specs if isinstance(spec, LinearSpec)]
+    return list(dict.fromkeys([*specs, *of_many]))
 
 
 REDUCTIONS = (
@@ -771,6 +775,7 @@ FAMILIES: dict[type, Any] = {
     RowwiseSpec: rowwise_kernel,
     ScanRowsSpec: scan_rows,
     ScanChainedSpec: scan_chained,
+    ScanAheadSpec: scan_ahead,
     ScanColumnsSpec: scan_columns,
     ScanChainedColumnsSpec: chained_columns,
     TakeSpec: gather,

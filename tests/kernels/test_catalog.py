@@ -15,6 +15,7 @@ import pytest
 
 import oxinp._kernels as kernels_package
 from oxinp._kernels import catalog
+from oxinp._kernels.elementwise.linear import LinearSpec
 from oxinp._kernels.fft.chirp import ChirpSpec
 from oxinp._kernels.fft.pairs import PairsSpec
 from oxinp._kernels.fft.slabs import SlabsSpec
@@ -28,13 +29,14 @@ from oxinp._kernels.index.scatter import WriteSpec
 from oxinp._kernels.reduce.columns import ColumnsSpec
 from oxinp._kernels.reduce.rows import RowsSpec
 from oxinp._kernels.rowwise.kernel import RowwiseSpec
+from oxinp._kernels.scan.ahead import ScanAheadSpec
 from oxinp._kernels.scan.chained import ScanChainedSpec
 from oxinp._kernels.scan.chained_columns import ScanChainedColumnsSpec
 from oxinp._kernels.scan.columns import ScanColumnsSpec
 from oxinp._kernels.scan.kernel import CHAINED, WHOLE
 from oxinp._kernels.scan.rows import ScanRowsSpec
 from oxinp._kernels.sort.partition import PartitionSpec
-from oxinp._ptx.types import bf16, f16, u64
+from oxinp._ptx.types import bf16, f16, f32, f64, i64, u64
 from tests.kernels.assembled import check_assembled
 from tests.ptx.assembler import is_every_spec, sampled
 
@@ -65,6 +67,8 @@ def spills_of(spec):
         return max(map(spills_of, spec.passes))
     if isinstance(spec, TransformSpec):
         return 32  # ptxas has one more block per multiprocessor instead
+    if isinstance(spec, ScanAheadSpec):
+        return 8  # around look-backs, of one warp, on sm_80
     if isinstance(spec, ScanChainedSpec) and spec.target.type == f16:
         return 8  # each of many numbers of a thread is converted to f64 and back
     if isinstance(spec, WriteSpec) and spec.claim is not None and (spec.claim.type == u64 or spec.loops.bits == 64):
@@ -115,15 +119,19 @@ def test_every_family_is_in_the_catalog():
     assert named == {spec.__name__: family.__name__ for spec, family in catalog.FAMILIES.items()}
 
 
+VECTORS = {ScanChainedColumnsSpec: {1, 2}, ScanAheadSpec: {2, 4}}
+COPIED = {i64, u64, f32, f64}  # types of which sums are found ahead
+
+
 def test_shipped_specs_cover_what_planning_can_choose():
     specs = [*catalog.elementwise_specs(), *catalog.reduce_specs(), *catalog.scan_specs()]
     assert {type(spec) for spec in catalog.specs()} == set(catalog.FAMILIES)
     for family in {type(spec) for spec in specs}:
         own = [spec for spec in specs if type(spec) is family]
         assert {spec.chain.index_bits for spec in own} == {32, 64}
-        assert {spec.vector for spec in own} >= ({1, 2} if family is ScanChainedColumnsSpec else {1, 2, 4})
+        assert {spec.vector for spec in own} >= VECTORS.get(family, {1, 2, 4})
         types = {operand.type for spec in own for operand in spec.chain.inputs}
-        assert types >= {*catalog.TYPES, *catalog.OTHER_TYPES}
+        assert types >= (COPIED if family is ScanAheadSpec else {*catalog.TYPES, *catalog.OTHER_TYPES})
     kinds = {operand.kind for spec in specs for operand in spec.chain.inputs}
     assert kinds == {"unit", "strided", "outer", "broadcast", "scalar", "index", "transposed", "stepped"}
     assert {spec.group for spec in specs if type(spec) is RowsSpec} == {1, 2, 4, 8, 16, 32, 256, 1024}
@@ -132,6 +140,8 @@ def test_shipped_specs_cover_what_planning_can_choose():
     assert {spec.is_split for spec in specs if type(spec) is RowsSpec} == {True, False}
     parts = {ScanRowsSpec: {WHOLE}, ScanChainedSpec: {CHAINED}, ScanColumnsSpec: {WHOLE}}
     parts[ScanChainedColumnsSpec] = {CHAINED}
+    assert {(spec.part, spec.op.name) for spec in specs if type(spec) is ScanAheadSpec} == {(CHAINED, "sum")}
+    assert any(spec.ahead for spec in specs if type(spec) is LinearSpec)
     for family, expected in parts.items():
         assert {spec.part for spec in specs if type(spec) is family} == expected
         assert {spec.op.name for spec in specs if type(spec) is family} == {"sum", "prod"}

@@ -169,7 +169,8 @@ def histogram(array: Handle, edges: np.ndarray[Any, Any], *, is_uniform: bool) -
     compared = _compared(array._layout.dtype, edges)
     find = _given if edges.nbytes <= MAX_EDGES_NBYTES else _given.__wrapped__
     given, is_estimated = find(edges.astype(compared).tobytes(), compared, is_uniform, placement.keyed(None))
-    return perform_on_device(COUNT, (ravel(array), given), (edges.size - 1, is_estimated))
+    elements = array if array._layout.ndim == 1 else ravel(array)
+    return perform_on_device(COUNT, (elements, given), (edges.size - 1, is_estimated))
 
 
 @lru_cache(MAX_EDGES)

@@ -16,18 +16,23 @@ import math
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from oxinp._kernels.elementwise.chain import BoundChain, Chain, Position, Splitter, locate
+from oxinp._kernels.elementwise.chain import UNIT, BoundChain, Chain, Position, Splitter, locate
+from oxinp._kernels.prefetch import fetch
 from oxinp._kernels.problem import MAX_KERNELS
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.frozen import Frozen
 from oxinp._ptx.kernel import retraceable
+from oxinp._ptx.types import u32
 
 if TYPE_CHECKING:
+    from oxinp._kernels.choice import Processors
     from oxinp._kernels.nest import Nest
     from oxinp._kernels.plan import Grid
     from oxinp._ptx.value import Value
 
 BLOCK = 256
+FETCHED_BLOCKS = 8  # per multiprocessor
+FETCHED_FROM = 16  # bytes of an element
 
 
 class LinearSpec(Frozen):
@@ -42,12 +47,15 @@ class LinearSpec(Frozen):
         Units per thread.
     repeats : bool
         Units are those of one iteration of the outermost loop, which inputs do not move along.
+    ahead : int
+        Blocks after which one reads what this one has the L2 cache fetch; 0: nothing is fetched. In one loop.
     """
 
     chain: Chain
     vector: int
     unroll: int
     repeats: bool = False
+    ahead: int = 0
 
 
 @lru_cache(MAX_KERNELS)
@@ -56,7 +64,7 @@ def make(spec: LinearSpec) -> Kernel:
     """Build the kernel of a Spec."""
     chain, vector, unroll = spec.chain, spec.vector, spec.unroll
     type_, innermost = chain.index_type, chain.ndim - 1
-    k = Builder("elementwise_linear", block=BLOCK)
+    k = Builder("elementwise_linear", block=BLOCK, target="sm_90" if spec.ahead else "sm_80")
     bound = BoundChain(k, chain)
     num_units, num_rest = k.scalar("num_units", type_), k.scalar("num_rest", type_)
     count = k.scalar("count", type_) if spec.repeats else None
@@ -69,6 +77,13 @@ def make(spec: LinearSpec) -> Kernel:
         *outer, inner = splitter.split(unit)
         return locate(bound.origin(), loops, [*outer, inner * vector if vector > 1 else inner])
 
+    if spec.ahead:
+        each = BLOCK * unroll * vector
+        own = k.cast(k.ctaid, type_) * each
+        with k.when(num_units * vector - own >= (spec.ahead + 1) * each):
+            for spot in bound.origin().moved(innermost, own + spec.ahead * each).inputs:
+                if spot.operand.spec.kind == UNIT:
+                    fetch(k, spot.place, k.const(each, u32), each)
     with k.when(first + BLOCK * (unroll - 1) < num_units):
         if len(loops) == 1:
             start = at(first)
@@ -86,6 +101,20 @@ def make(spec: LinearSpec) -> Kernel:
             position = bound.origin().moved(0, num_units * vector + tid)
             position.compute(position.load())
     return k.build()
+
+
+def fetching(spec: LinearSpec, device: Processors) -> LinearSpec:
+    """Return the Spec of many elements, which fetches ahead elements of 16 bytes that something is computed of.
+
+    Threads that compute for long and hold many registers do not keep the memory busy: of 2^26 complex128, `exp` takes
+    0.515 ms in place of 0.560, `arcsin` 0.774 of 0.901, `arctanh` 0.580 of 0.665, `log` as long, `square` 0.513 of
+    0.506, a copy 0.508 (H200).
+    """
+    chain = spec.chain
+    is_wide = any(x.kind == UNIT and x.type.nbytes >= FETCHED_FROM for x in chain.inputs)
+    if device.cc < (9, 0) or chain.ndim > 1 or spec.repeats or not (chain.instrs and is_wide):
+        return spec
+    return spec.replace(ahead=FETCHED_BLOCKS * device.num_sms)
 
 
 def flat_geometry(spec: LinearSpec, size: int) -> tuple[Grid, tuple[int, ...]]:

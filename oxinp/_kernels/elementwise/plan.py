@@ -109,6 +109,8 @@ class Elementwise(Planner):
         nbytes = touched_nbytes(shape, operands)
         if nbytes >= MIN_TUNED_NBYTES:
             spec = _measured(spec, nest, device)
+            if isinstance(spec, LinearSpec):
+                spec = linear.fetching(spec, device)
         return family, spec, nest, nbytes
 
     def plan_line(self, size: int, steps: tuple[int, ...], alignments: tuple[int, ...], device: Device) -> Plan:

@@ -10,7 +10,7 @@ The look-back has a fixed order: the last of `FAN` tiles also publishes their to
 that of the groups, and so on. So the total of the tiles before one is, per level, that of at most ``FAN - 1`` entries,
 which a warp combines in a tree: the order does not depend on which block is first, and the same input gives the same
 bits. A tile waits for no other look-back than that of the last tile of a group, which needs the totals of the group
-only.
+only. Sums of other tiles than the last of a group wait for all levels at once; lanes first add up what they see.
 
 A published accumulator consists of words of 32 bits, each stored together with a flag as one word of 64 bits, so that
 no fence is needed. Descriptors and tickets are zeros before the launch.
@@ -19,7 +19,7 @@ no fence is needed. Descriptors and tickets are zeros before the launch.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from oxinp._kernels.elementwise.chain import UNIT, Chain, Divisor, Position, Splitter, Spot, locate
 from oxinp._kernels.problem import MAX_KERNELS
@@ -42,6 +42,7 @@ FAN = 1 << FAN_BITS  # one lane per entry
 SUM_BLOCKS = 6  # of sums of floats alone, per multiprocessor: as many as shared memory holds
 COPIES = True
 COPIED_NBYTES = 16  # of a unit
+LEVELS_AT_ONCE, FEWER_AT_ONCE = 3, 2  # that a lane waits for, as registers hold; fewer with others behind
 MAX_AHEAD_BITS = 64  # of accumulators that registers hold for all levels at once
 
 
@@ -80,6 +81,19 @@ class ScanChainedSpec(ScanSpec):
         """Type of what is scanned."""
         return value_type(self.chain, self.value)
 
+    @property
+    def is_joined(self) -> bool:
+        """Whether lanes add up totals of all levels: of real sums, which may be added in any order."""
+        return self.op.name == "sum" and not self.value_type.is_complex
+
+    @property
+    def min_blocks(self) -> int:
+        """How many blocks the registers of a multiprocessor have to hold."""
+        bits, is_alone = self.op.acc.bits, self.op.name == "sum" and not self.chain.instrs
+        if bits <= 128 and is_alone and not self.value_type.is_integer:
+            return SUM_BLOCKS
+        return 5 if bits <= 64 else 3 if bits <= 128 else 2
+
 
 def value_type(chain: Chain, number: int) -> Type:
     """Return the type of a value of a chain by its number."""
@@ -97,23 +111,28 @@ def num_words(type_: Type) -> int:
 def make(spec: ScanChainedSpec) -> Kernel:
     """Build the kernel of a Spec."""
     assert spec.part == CHAINED
-    return _ScanChained(spec).build()
+    return ScanChained(spec).build()
 
 
-def _min_blocks(spec: ScanChainedSpec) -> int:
-    """How many blocks the registers of a multiprocessor have to hold."""
-    bits, is_alone = spec.op.acc.bits, spec.op.name == "sum" and not spec.chain.instrs
-    if bits <= 128 and is_alone and not spec.value_type.is_integer:
-        return SUM_BLOCKS
-    return 5 if bits <= 64 else 3 if bits <= 128 else 2
+class Tile(NamedTuple):
+    """A tile: its row, its number in that, its first element, how many it has, the operand there, the row's result."""
+
+    row: Value
+    number: Value
+    first: Value
+    size: Value
+    origin: Position
+    target: Spot
 
 
-class _ScanChained(ScanKernel):
+class ScanChained(ScanKernel):
     """The kernel while it is built; before its own parameters come tickets and the descriptors of all levels."""
+
+    name = "scan_chained"
 
     def __init__(self, spec: ScanChainedSpec) -> None:
         self.spec = spec
-        self.k = k = Builder("scan_chained", block=BLOCK, min_blocks=_min_blocks(spec))
+        self.k = k = Builder(self.name, block=BLOCK, min_blocks=spec.min_blocks)
         self.ticket = k.pointer("ticket", u32)
         self.descriptors = [k.pointer(f"level_{i}", u64) for i in range(spec.levels)]
         super().__init__(k, spec)
@@ -131,29 +150,48 @@ class _ScanChained(ScanKernel):
         self.number = k.dynamic_shared(u32, 1)
 
     def build(self) -> Kernel:
-        k, spec = self.k, self.spec
+        k = self.k
+        tile = self.tile(self.take_ticket())
+        self.start(tile)
+        self.finish(tile)
+        k.barrier()
+        within, total = self.scan_threads()
+        with k.when(k.warp == 0):
+            before = self.look_back(total, k.cast(tile.row, u32), k.cast(tile.number, u32))
+            with k.when(k.lane == 0):
+                self.before[0] = before
+        k.barrier()
+        self.scan_elements(within)
+        k.barrier()
+        self.store(tile)
+        return k.build()
+
+    def take_ticket(self) -> Value:
+        """Return the number of a block in the order in which blocks begin."""
+        k = self.k
         with k.when(k.tid == 0):
             self.number[0] = self.ticket.atomic("add", 0, 1)
         k.barrier()
-        row, tile = self.tiles.divide(k.cast(self.number[0], self.type))
+        return self.number[0]
+
+    def tile(self, ticket: Value) -> Tile:
+        """Return the tile of a number."""
+        k, spec = self.k, self.spec
+        row, number = self.tiles.divide(k.cast(ticket, self.type))
         kept = self.kept.split(row)
-        first = tile * spec.tile
+        first = number * spec.tile
         count = k.cast(k.min(self.length - first, spec.tile), u32)
         origin = locate(self.bound.origin(), range(self.scanned), kept).moved(self.scanned, first)
         target = self._target.spot()
         for loop, index in enumerate(kept):
             target = target.moved(loop, index)
-        self.load(origin, count)
-        k.barrier()
-        self.scan(k.cast(row, u32), k.cast(tile, u32))
-        k.barrier()
-        self.store(target.moved(self.scanned, first), count)
-        return k.build()
+        return Tile(row, number, first, count, origin, target)
 
     # -- elements
 
-    def load(self, origin: Position, count: Value) -> None:
-        """Load the elements of the tile to shared memory; those behind the end of the row are arbitrary."""
+    def start(self, tile: Tile) -> None:
+        """Start loading the elements of a tile to shared memory; those behind the end of the row are arbitrary."""
+        origin, count = tile.origin, tile.size
         k, vector = self.k, self.spec.vector
         num_units = count / vector if vector > 1 else count
         whole = -(-self.spec.tile // (vector * BLOCK))
@@ -167,21 +205,27 @@ class _ScanChained(ScanKernel):
                     with k.when(unit * vector < self.spec.tile):
                         copies.start(self.elements.at(unit * vector), place.inputs[0].place, COPIED_NBYTES)
                 copies.commit()
-                copies.wait()
             else:
                 loaded = [place.load(vector) for place in places]
                 for unit, place, values in zip(units, places, loaded, strict=True):
                     with k.when(unit * vector < self.spec.tile):
                         self.elements.store(unit * vector, self.evaluated(place, values, vector))
+        if vector > 1:
+            with k.otherwise():  # a row that ends with less than one unit
+                for i in range(self.spec.items):
+                    place = origin.moved(self.scanned, k.const(0, self.type))
+                    self.elements[k.tid + i * BLOCK] = self.evaluated(place, place.load(1), 1)[0]
+
+    def finish(self, tile: Tile) -> None:
+        """Wait for what has been started, and load the elements behind the last unit."""
+        k, vector, origin = self.k, self.spec.vector, tile.origin
+        if self.spec.is_copied:
+            AsyncCopies(k).wait()
         if vector == 1:
             return
-        with k.otherwise():  # a row that ends with less than one unit
-            for i in range(self.spec.items):
-                place = origin.moved(self.scanned, k.const(0, self.type))
-                self.elements[k.tid + i * BLOCK] = self.evaluated(place, place.load(1), 1)[0]
         k.barrier()
-        rest = num_units * vector + k.tid
-        with k.when(rest < count):
+        rest = (tile.size / vector) * vector + k.tid
+        with k.when(rest < tile.size):
             place = origin.moved(self.scanned, k.cast(rest, self.type))
             self.elements[rest] = self.evaluated(place, place.load(1), 1)[0]
 
@@ -189,9 +233,10 @@ class _ScanChained(ScanKernel):
         """The values that are scanned."""
         return [each[self.spec.value] for each in place.evaluate(loaded, width)]
 
-    def store(self, target: Spot, count: Value) -> None:
-        """Store the results of the tile."""
-        k, vector = self.k, self.spec.vector
+    def store(self, tile: Tile) -> None:
+        """Store the results of a tile."""
+        k, vector, count = self.k, self.spec.vector, tile.size
+        target = tile.target.moved(self.scanned, tile.first)
         for i in range(-(-self.spec.tile // (vector * BLOCK))):
             first = (k.tid + i * BLOCK) * vector
             with k.when(first + vector <= count):
@@ -211,8 +256,8 @@ class _ScanChained(ScanKernel):
 
     # -- the scan
 
-    def scan(self, row: Value, tile: Value) -> None:
-        """Scan what lies in shared memory."""
+    def scan_threads(self) -> tuple[Value, Value]:
+        """Return the total of what is before a thread's elements in the tile, and the total of the tile."""
         k = self.k
         own, *others = self.accumulators()
         for value in others:
@@ -224,13 +269,13 @@ class _ScanChained(ScanKernel):
         k.barrier()
         totals = self.scan_warp(self.warp_totals[k.lane & (NUM_WARPS - 1)], NUM_WARPS)
         earlier = k.shfl_idx(totals, k.max(k.warp, 1) - 1)
-        earlier = k.where(k.warp == 0, self.identity, earlier)
-        with k.when(k.warp == 0):
-            before = self.look_back(k.shfl_idx(totals, NUM_WARPS - 1), row, tile)
-            with k.when(k.lane == 0):
-                self.before[0] = before
-        k.barrier()
-        running = self.combine(self.before[0], self.combine(earlier, exclusive))
+        within = self.combine(k.where(k.warp == 0, self.identity, earlier), exclusive)
+        return within, k.shfl_idx(totals, NUM_WARPS - 1)
+
+    def scan_elements(self, within: Value) -> None:
+        """Scan a thread's elements, given the total of those before it in the tile."""
+        k = self.k
+        running = self.combine(self.before[0], within)
         results = self.results.at(k.tid * self.spec.items)
         for i, value in enumerate(self.accumulators()):
             running = self.combine(running, value)
@@ -247,17 +292,51 @@ class _ScanChained(ScanKernel):
 
     def look_back(self, total: Value, row: Value, tile: Value) -> Value:
         """Publish the total of a tile, by a warp; return the total of the tiles before it in its row."""
+        k = self.k
+        with k.when(k.lane == 0):
+            self.publish(0, row * self.entries[0] + tile, total)
+        if not self.spec.is_joined or not 1 < len(self.entries) <= LEVELS_AT_ONCE:
+            return self.by_levels(total, row, tile)
+        found = k.var(self.identity)
+        with k.when((tile & (FAN - 1)) == FAN - 1):
+            found.set(self.by_levels(total, row, tile))
+        with k.otherwise():
+            found.set(self.by_lanes(row, tile))
+        return found.get()
+
+    def by_lanes(self, row: Value, tile: Value) -> Value:
+        """The sum of the tiles before one: lanes add up what they see of all levels, then the warp adds up lanes."""
+        k, levels = self.k, list(range(len(self.entries)))
+        value: Value | None = None
+        at_once = FEWER_AT_ONCE if len(levels) > LEVELS_AT_ONCE else LEVELS_AT_ONCE
+        while levels:  # the highest first, which have been there for the longest time
+            first = (len(levels) - 1) // at_once * at_once
+            groups = [Group(self, level, row, tile) for level in levels[first:]]
+            del levels[first:]
+            with k.loop():
+                for group in groups:
+                    group.look()
+                is_ready = groups[0].is_ready
+                for group in groups[1:]:
+                    is_ready = is_ready & group.is_ready
+                k.break_if(is_ready)
+            k.warp_sync()
+            for group in reversed(groups):
+                value = group.value if value is None else self.combine(value, group.value)
+        assert value is not None
+        return self.joined(value)
+
+    def by_levels(self, total: Value, row: Value, tile: Value) -> Value:
+        """The total of the tiles before one, level by level; the last tile of a group publishes the group's."""
         k, levels = self.k, range(len(self.entries))
         before: Value | None = None
         closes: Value | None = None
         is_ahead = self.spec.op.acc.bits <= MAX_AHEAD_BITS
-        groups = {level: _Group(self, level, row, tile) for level in levels if is_ahead or not level}
-        with k.when(k.lane == 0):
-            self.publish(0, groups[0].own, total)
+        groups = {level: Group(self, level, row, tile) for level in levels if is_ahead or not level}
         for group in groups.values():  # all loads are under way before the first is waited for
             group.look()
         for level in levels:
-            group = groups[level] if level in groups else _Group(self, level, row, tile)
+            group = groups[level] if level in groups else Group(self, level, row, tile)
             if closes is not None:
                 with k.when(closes & (k.lane == 0)):
                     self.publish(level, group.own, total)
@@ -269,25 +348,32 @@ class _ScanChained(ScanKernel):
         assert before is not None
         return before
 
+    def joined(self, value: Value) -> Value:
+        """Combine the values of a warp's lanes; every lane gets the result."""
+        k, distance = self.k, 1
+        while distance < FAN:  # neighbours first: lane 0 has all of them at the end
+            value = self.combine(value, k.shfl_down(value, distance))
+            distance *= 2
+        return k.shfl_idx(value, 0)
+
     def publish(self, level: int, entry: Value, value: Value) -> None:
         """Store an accumulator for other blocks."""
-        k = self.k
+        k, place = self.k, self.descriptors[level].at(entry * num_words(value.type))
         for i, word in enumerate(words_of(k, value)):
-            marked = k.pack(word, k.const(1, u32))
-            self.descriptors[level].store(entry * num_words(value.type) + i, [marked], order="relaxed.gpu")
+            place.store(i, [k.pack(word, k.const(1, u32))], order="relaxed.gpu")
 
 
-class _Group:
+class Group:
     """The published entries of a level that a tile adds up, one per lane of a warp; those before its own.
 
     Parameters
     ----------
-    kernel : _ScanChained
+    kernel : ScanChained
     level : int
     row, tile : Value
     """
 
-    def __init__(self, kernel: _ScanChained, level: int, row: Value, tile: Value) -> None:
+    def __init__(self, kernel: ScanChained, level: int, row: Value, tile: Value) -> None:
         self.kernel, self.level, k = kernel, level, kernel.k
         number = tile >> (level * FAN_BITS) if level else tile
         self.count = number & (FAN - 1)
@@ -301,11 +387,11 @@ class _Group:
         with k.when(k.lane < self.count):
             self._load(kernel)
 
-    def _load(self, kernel: _ScanChained) -> None:
+    def _load(self, kernel: ScanChained) -> None:
         k, size = kernel.k, len(self._words)
-        place = (self.own - self.count + k.lane) * size
-        descriptors = kernel.descriptors[self.level]
-        halves = [k.unpack(descriptors.load(place + i, order="relaxed.gpu")[0]) for i in range(size)]
+        entry, width = kernel.descriptors[self.level].at((self.own - self.count + k.lane) * size), 2 - size % 2
+        loaded = [entry.load(i, width, order="relaxed.gpu") for i in range(0, size, width)]
+        halves = [k.unpack(word) for words in loaded for word in words]
         ready = halves[0][1]
         for word, (payload, mark) in zip(self._words, halves, strict=True):
             word.set(payload)
@@ -314,18 +400,24 @@ class _Group:
 
     def joined(self) -> Value:
         """Wait for the entries and combine them; every lane gets the result."""
-        kernel, k, acc = self.kernel, self.kernel.k, self.kernel.spec.op.acc
+        kernel, k = self.kernel, self.kernel.k
         with k.when(k.lane < self.count), k.loop():
             k.break_if(self._ready != 0)
             self._load(kernel)
         k.warp_sync()
-        value = value_of(k, [word.get() for word in self._words], acc)
-        value = k.where(k.lane < self.count, value, kernel.identity)
-        distance = 1
-        while distance < FAN:  # neighbours first: lane 0 has all of them at the end
-            value = kernel.combine(value, k.shfl_down(value, distance))
-            distance *= 2
-        return k.shfl_idx(value, 0)
+        return kernel.joined(self.value)
+
+    @property
+    def is_ready(self) -> Value:
+        """Whether this lane has seen its entry, or has none."""
+        return (self._ready != 0) | (self.kernel.k.lane >= self.count)
+
+    @property
+    def value(self) -> Value:
+        """The lane's entry."""
+        kernel, k = self.kernel, self.kernel.k
+        value = value_of(k, [word.get() for word in self._words], kernel.spec.op.acc)
+        return k.where(k.lane < self.count, value, kernel.identity)
 
 
 def words_of(k: Builder, value: Value) -> list[Value]:

@@ -21,10 +21,12 @@ from oxinp._kernels.nest import Nest, collapse
 from oxinp._kernels.plan import Argument, Fill, Launch, Plan, Scratch, Work
 from oxinp._kernels.plan import inputs as inputs_of
 from oxinp._kernels.problem import Operand, touched_nbytes
+from oxinp._kernels.scan import ahead as scan_ahead
 from oxinp._kernels.scan import chained as scan_chained
 from oxinp._kernels.scan import chained_columns
 from oxinp._kernels.scan import columns as scan_columns
 from oxinp._kernels.scan import rows as scan_rows
+from oxinp._kernels.scan.ahead import ScanAheadSpec
 from oxinp._kernels.scan.chained import ScanChainedSpec
 from oxinp._kernels.scan.chained_columns import ScanChainedColumnsSpec
 from oxinp._kernels.scan.columns import ScanColumnsSpec
@@ -44,6 +46,9 @@ NBYTES_IN_FLIGHT = 64  # of loads per thread, of columns
 BLOCKS_PER_SM = 8  # blocks that scan a whole row each, and fill the device
 TILE_NBYTES = 32768  # of elements, and of results that are wider than elements
 MAX_ITEMS = 31
+AHEAD_FROM = (9, 0)  # compute capability: of L2 caches that keep tiles until they are scanned
+LAG = 3  # tiles per multiprocessor that are added up before one is scanned
+MIN_LAGS = 4  # of so many times as many tiles
 WARPS_PER_SM = 64  # warps per multiprocessor that scan a column each
 MIN_COLUMNS = 32  # extent of a kept loop from which lanes go along it
 MAX_SERIAL = 16  # elements up to which a thread scans rows alone
@@ -109,14 +114,14 @@ class Scan(Planner):
         """Return the plan for input arrays of a shape, scanned along an axis into an output; see `plan`."""
         if 0 in shape:
             return Plan(())
-        only = self.choose(shape, axis, arrays, output, device.num_sms)
+        only = self.choose(shape, axis, arrays, output, device)
         work = Work(0, touched_nbytes(shape, arrays) + touched_nbytes(shape, (output,)))
         if only.num_entries:
             return self._chained(only, work)
         return Plan((Launch(self.kernel(only.family, only.spec), only.grid, (OUT, *self.taken), only.constants, work),))
 
     def choose(
-        self, shape: tuple[int, ...], axis: int, arrays: Sequence[Operand], output: Operand, num_sms: int
+        self, shape: tuple[int, ...], axis: int, arrays: Sequence[Operand], output: Operand, device: Device
     ) -> ScanPass:
         """Return the pass of a scan of at least one element."""
         operands = (output, *arrays)
@@ -127,11 +132,11 @@ class Scan(Planner):
         loops = ScanLoops(kept, tuple([s[axis] for s in strides]), shape[axis])
         loop = _column_loop(loops, operands)
         if loop is None:
-            return self._rows(loops, operands, num_sms)
+            return self._rows(loops, operands, device)
         order = [d for d in range(len(kept.shape)) if d != loop]
-        return self._columns(loops._replace(kept=kept.reordered([*order, loop])), operands, num_sms)
+        return self._columns(loops._replace(kept=kept.reordered([*order, loop])), operands, device.num_sms)
 
-    def _rows(self, loops: ScanLoops, operands: Sequence[Operand], num_sms: int) -> ScanPass:
+    def _rows(self, loops: ScanLoops, operands: Sequence[Operand], device: Device) -> ScanPass:
         """The pass whose lanes go along the scanned loop."""
         nest = loops.nest(kept_innermost=False)
         target, chain = self._moving(operands, nest)
@@ -145,8 +150,8 @@ class Scan(Planner):
         most = scan_rows.MAX_UNROLL * min(1, 64 / self.op.acc.bits)
         while count < most and count * group < num_units:
             count *= 2
-        if group > scan_rows.WARP and num_rows < BLOCKS_PER_SM * num_sms:
-            chained = self._chained_rows(loops, nest, target, chain, vector)
+        if group > scan_rows.WARP and num_rows < BLOCKS_PER_SM * device.num_sms:
+            chained = self._chained_rows(loops, nest, target, chain, vector, device)
             if chained is not None:
                 return chained
         spec = self.spec(ScanRowsSpec, chain, self.value, self.op, target, WHOLE, group, vector, count)
@@ -160,7 +165,7 @@ class Scan(Planner):
         return ScanPass(scan_rows, spec, (-(-num_rows // (scan_rows.BLOCK // group)), 1, 1), constants)
 
     def _chained_rows(
-        self, loops: ScanLoops, nest: Nest, target: OperandSpec, chain: Chain, vector: int
+        self, loops: ScanLoops, nest: Nest, target: OperandSpec, chain: Chain, vector: int, device: Device
     ) -> ScanPass | None:
         """The pass in which several blocks scan a row; None where a row is a single tile."""
         value, result = scan_chained.value_type(chain, self.value), target.type
@@ -176,15 +181,23 @@ class Scan(Planner):
         fields = (self.value, self.op, target, CHAINED, vector, items, len(entries))
         spec = self.spec(ScanChainedSpec, chain, *fields)
         num_rows, bits = loops.kept.size, chain.index_bits
+        num_tiles, lag = num_rows * tiles, LAG * device.num_sms
+        family: Any = scan_chained
+        ahead: tuple[int, ...] = ()
+        is_long = len(entries) > 1 and num_tiles >= MIN_LAGS * lag
+        if device.cc >= AHEAD_FROM and is_long and spec.is_copied and spec.is_joined:
+            family, ahead = scan_ahead, (lag, num_tiles)
+            spec = self.spec(ScanAheadSpec, chain, *fields)
         constants = (
             *_places(spec, nest),
             loops.length,
             *Divisor.constants(tiles, bits),
             *entries,
             *Splitter.constants(loops.kept.shape, bits),
+            *ahead,
         )
         num_entries = tuple([num_rows * count for count in entries])
-        return ScanPass(scan_chained, spec, (num_rows * tiles, 1, 1), constants, num_entries)
+        return ScanPass(family, spec, (num_tiles + sum(ahead[:1]), 1, 1), constants, num_entries)
 
     def _chained(self, only: ScanPass, work: Work) -> Plan:
         """The plan of a scan in one pass, whose descriptors begin as zeros."""
@@ -311,7 +324,7 @@ def choose(
 ) -> ScanPass:
     """Return the pass of a scan of at least one element."""
     scan = Scan([(x.type, isinstance(x, Operand)) for x in inputs], instrs, value, op)
-    return scan.choose(shape, axis, [x for x in inputs if isinstance(x, Operand)], output, device.num_sms)
+    return scan.choose(shape, axis, [x for x in inputs if isinstance(x, Operand)], output, device)
 
 
 def _column_loop(loops: ScanLoops, operands: Sequence[Operand]) -> int | None:

@@ -4,7 +4,8 @@ Data layout: elements; a counter of 64 bits per bin, zeros before; where there a
 what: a block every grid's worth of elements, `ITEMS` of a thread loaded before the first is counted. Algorithm: blocks
 count in shared memory, in as many copies as fit, which lanes take in turns, so that lanes of one bin seldom meet; more
 bins than fit are counted in memory. Between equidistant edges a product says which edge is the nearest, and how far it
-is; only elements as near to it as the product may be off are compared with the edge, between others bins are searched.
+is; only elements as near to it as the product may be off are compared with the edge, after all others that a thread has
+at a time have been counted without a branch; between other edges bins are searched.
 Counts are integers: whoever is first, the same input gives the same result. Bytes per element: the element, once.
 """
 
@@ -27,11 +28,13 @@ if TYPE_CHECKING:
     from oxinp._ptx.value import Value
 
 BLOCK = 256
-ITEMS = 8
+ITEMS, FEWER_ITEMS = 8, 4  # of a thread; fewer are estimated in f64
 MAX_COPIES = 16
 COPIES_NBYTES = 32 * 1024
 MAX_SHARED_NBYTES = 64 * 1024
 BLOCKS_PER_SM = 6
+MIN_BITS = 7  # counters, as a power of two
+MIN_BLOCKS, MIN_BLOCKS_OF_ESTIMATES = 4, 6
 ROUNDING = {f32: 2.0**23, f64: 2.0**52}
 """What, added to a number below it, leaves no bits for a fraction."""
 MAX_ESTIMATED = {4: 1 << 22, 8: 1 << 31}  # bins, by bytes of an edge
@@ -60,10 +63,15 @@ class CountSpec(Frozen):
     copies: int
     room: int
 
+    @property
+    def items(self) -> int:
+        """Elements that a thread loads before it counts the first."""
+        return FEWER_ITEMS if self.is_uniform and self.edge is f64 else ITEMS
+
 
 def spec_of(num_bins: int, type_: Type, edge: Type | None, device: Device, *, is_uniform: bool) -> CountSpec:
     """Return the Spec for a number of bins."""
-    room = 1 << max(8, (num_bins - 1).bit_length())
+    room = 1 << max(MIN_BITS, (num_bins - 1 + is_uniform).bit_length())  # one more, for what is in no bin
     if room * u32.nbytes > min(MAX_SHARED_NBYTES, device.max_shared_nbytes):
         return CountSpec(type_, edge, is_uniform, 0, 0)
     copies = 1
@@ -81,7 +89,7 @@ def count(
     followed by their `deviation`.
     """
     spec = spec_of(num_bins, type_, edge, device, is_uniform=is_uniform)
-    blocks = min(-(-size // (BLOCK * ITEMS)), BLOCKS_PER_SM * device.num_sms)
+    blocks = min(-(-size // (BLOCK * spec.items)), BLOCKS_PER_SM * device.num_sms)
     out = Argument("out0")
     arguments = (out, Argument("in0"), *(() if edge is None else (Argument("in1"),)))
     work = Work(nbytes=size * type_.nbytes)
@@ -116,29 +124,31 @@ class _Count:
 
     def __init__(self, spec: CountSpec) -> None:
         self.spec = spec
-        self.k = k = Builder("count", block=BLOCK, min_blocks=4)
+        min_blocks = MIN_BLOCKS_OF_ESTIMATES if spec.is_uniform else MIN_BLOCKS
+        self.k = k = Builder("count", block=BLOCK, min_blocks=min_blocks)
         self.out, self.elements = k.pointer("out", u64), k.pointer("elements", spec.type, "r")
         self.edges = None if spec.edge is None else k.pointer("edges", spec.edge, "r")
         self.size, self.num_bins = k.scalar("size", i64), k.scalar("num_bins", u32)
         self.counters = k.dynamic_shared(u32, spec.room) if spec.copies else None
+        if self.counters is not None:
+            self.own = self.counters.at(k.lane & (spec.copies - 1))
 
     def build(self) -> Kernel:
         k, spec = self.k, self.spec
         if self.counters is not None:
-            with k.range(k.tid, self.num_bins * spec.copies, BLOCK) as at_start:
+            with k.range(k.tid, (self.num_bins + spec.is_uniform) * spec.copies, BLOCK) as at_start:
                 self.counters[at_start] = 0
             k.barrier()
         if self.edges is not None:
-            self.first, self.last = self.edges[0], self.edges[self.num_bins]
-            self.scale = k.cast(self.num_bins, self.first.type) / (self.last - self.first)
+            self.first = self.edges[0]
+            self.scale = k.cast(self.num_bins, self.first.type) / (self.edges[self.num_bins] - self.first)
             if spec.is_uniform:
-                self.deviation = self.edges[self.num_bins + 1]
-        step = BLOCK * ITEMS
+                self.half = self.half_apart()
+        step = BLOCK * spec.items
         at = k.var(k.cast(k.ctaid, i64) * step + k.cast(k.tid, i64))
         with k.loop():
             k.break_if(at + (step - BLOCK) >= self.size)
-            for value in [self.elements[at + i * BLOCK] for i in range(ITEMS)]:
-                self.take(value)
+            self.take_all([self.elements[at + i * BLOCK] for i in range(spec.items)])
             at.set(at + k.cast(k.nctaid, i64) * step)
         with k.range(at.get(), self.size, BLOCK) as last:
             self.take(self.elements[last])
@@ -152,6 +162,50 @@ class _Count:
                     self.out.atomic("add", bin_, k.cast(found, u64))
         return k.build()
 
+    def half_apart(self) -> Value:
+        """How near an element's number is to the middle of a bin, at most, so that no rounding matters."""
+        k, edges, float_ = self.k, self.edges, self.first.type
+        assert edges is not None
+        unit = 2.0**-22 if float_ is f32 else 2.0**-51
+        return (0.5 - unit) - (edges[self.num_bins + 1] + k.cast(self.num_bins, float_) * unit)
+
+    def take_all(self, values: list[Value]) -> None:
+        """Count elements: those that are clearly inside a bin at once, then the others one by one, if there are any.
+
+        The number of an element's bin is its distance from the first edge in bins, less a half, rounded. It is right
+        where what is rounded off is less than `half_apart`.
+        """
+        k = self.k
+        if not self.spec.is_uniform:
+            for value in values:
+                self.take(value)
+            return
+        are_clear = [self.take_clear(value) for value in values]
+        all_clear = are_clear[0]
+        for is_clear in are_clear[1:]:
+            all_clear = all_clear & is_clear
+        with k.when(~all_clear):
+            for value, is_clear in zip(values, are_clear, strict=True):
+                with k.when(~is_clear):
+                    self.take(value)
+
+    def take_clear(self, value: Value) -> Value:
+        """Count an element if it is clearly inside a bin, or else in the counter behind all; return whether it is."""
+        k, float_ = self.k, self.first.type
+        magic = 1.5 * ROUNDING[float_]  # negative numbers are rounded to integers, too
+        number = k.fma(k.cast(value, float_) - self.first, self.scale, -0.5)
+        rounded = number + magic
+        is_clear = k.abs(number - (rounded - magic)) < self.half
+        bits = k.bitcast(rounded, UNSIGNED[float_.bits])
+        bin_ = bits - int(np.array(magic, float_.dtype).view(f"u{float_.nbytes}"))
+        num_bins = k.cast(self.num_bins, bin_.type)
+        if self.spec.copies:
+            self.add(k.where(is_clear, k.cast(k.min(bin_, num_bins), u32), self.num_bins))
+        else:
+            with k.when(is_clear & (bin_ < num_bins)):
+                self.add(k.cast(bin_, u32))
+        return is_clear
+
     def take(self, value: Value) -> None:
         """Count an element."""
         k = self.k
@@ -159,7 +213,7 @@ class _Count:
             self.add(k.cast(value, u32))
             return
         x = k.cast(value, self.first.type)
-        with k.when((x >= self.first) & (x <= self.last)):
+        with k.when((x >= self.first) & (x <= self.edges[self.num_bins])):
             self.add(self.estimated(x) if self.spec.is_uniform else self.searched(x))
 
     def add(self, bin_: Value) -> None:
@@ -168,9 +222,7 @@ class _Count:
         if self.counters is None:
             self.out.atomic("add", bin_, k.const(1, u64))
         else:
-            copies = self.spec.copies
-            at = bin_ if copies == 1 else bin_ * copies + (k.lane & (copies - 1))
-            self.counters.atomic("add", at, 1, order="relaxed.cta")
+            self.own.atomic("add", bin_ * self.spec.copies, 1, order="relaxed.cta")
 
     def estimated(self, x: Value) -> Value:
         """The bin between equidistant edges: the side of the nearest edge, which is looked at where that is close."""
@@ -182,7 +234,7 @@ class _Count:
         nearest = k.unpack(bits)[0] if float_ is f64 else bits & (int(ROUNDING[f32]) - 1)
         distance = number - (rounded - ROUNDING[float_])
         is_below = k.var(k.cast(distance < 0, u32))
-        with k.when(k.abs(distance) <= self.deviation):
+        with k.when(k.abs(distance) <= edges[self.num_bins + 1]):
             is_below.set(k.cast(x < edges[nearest], u32))
         return k.min(nearest - is_below, self.num_bins - 1)
 

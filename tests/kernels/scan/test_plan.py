@@ -1,6 +1,7 @@
 """Scans: every family and path, any layout, exact integers, sums close to the true ones, special values."""
 
 import operator
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,6 +15,8 @@ from tests.comparator import assert_same
 from tests.kernels.layouts import DTYPES, random_shape, random_values, random_view
 from tests.kernels.machine import Session, machine
 from tests.kernels.operations import add, max_op
+
+HOPPER = SimpleNamespace(num_sms=2, cc=(9, 0), max_shared_nbytes=48 * 1024, tuned=lambda _: None)
 
 
 @pytest.fixture
@@ -108,6 +111,19 @@ def test_levels_of_sums(session, monkeypatch, shape, dtype):
     monkeypatch.setattr(scan, "UNITS_PER_LANE", 0)
     plan = check(session, random_values(np.random.default_rng(5), shape, dtype), len(shape) - 1)
     assert {step.kernel.name for step in plan.steps if isinstance(step, Launch)} == {"scan_chained"}
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shape"), [("f8", (300_001,)), ("f4", (3, 40_000)), ("i8", (2, 50_002)), ("i4", (9000,))]
+)
+def test_totals_ahead(session, monkeypatch, dtype, shape):
+    monkeypatch.setattr(scan, "MAX_ITEMS", 1)
+    session.device = HOPPER
+    plan = check(session, random_values(np.random.default_rng(7), shape, np.dtype(dtype)), len(shape) - 1)
+    (launch,) = [step for step in plan.steps if isinstance(step, Launch)]
+    assert launch.kernel.name == "scan_ahead"
+    *_, lag, num_tiles = launch.constants
+    assert launch.grid == (lag + num_tiles, 1, 1)
 
 
 @pytest.mark.parametrize("dtype", [np.dtype(name) for name in ("i1", "f4", "f8")], ids=str)

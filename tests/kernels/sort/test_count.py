@@ -33,6 +33,22 @@ def test_equidistant(dtype, limits, num_bins):
     assert_same(found, np.histogram(x[np.isfinite(x)], edges)[0])
 
 
+@pytest.mark.parametrize("dtype", [np.dtype("f4"), np.dtype("f8")], ids=str)
+@pytest.mark.parametrize("num_bins", [1, 100, 5000])
+def test_far_outside(dtype, num_bins):
+    edges = np.linspace(-4, 4, num_bins + 1).astype(dtype)
+    sizes = 2.0 ** np.arange(-130, 127, 0.25)
+    x = np.concatenate([sizes, -sizes, np.random.default_rng(1).normal(0, 4, 9000)]).astype(dtype)
+    x = np.random.default_rng(2).permutation(x)
+    deviation = count.deviation(edges)
+    session, found = Session(machine()), np.empty(num_bins, np.int64)
+    type_ = from_dtype(dtype)
+    plan = count.count(x.size, num_bins, type_, type_, session.device, is_uniform=True)
+    session.run(plan, [found], [session.pointer(x), session.pointer(np.append(edges, dtype.type(deviation)))])
+    session.close()
+    assert_same(found, np.histogram(x, edges)[0])
+
+
 def test_edges_that_products_miss():
     start = np.float64(1e16)
     assert count.deviation(np.linspace(start, start + 64, 101)) is None
