@@ -81,7 +81,7 @@ def figure(levels, title, x, y, label, palette, lowest, highest):
     canvas = importlib.import_module("matplotlib.figure").Figure(figsize=(8, 6.5), layout="constrained")
     colours = importlib.import_module("matplotlib.colors")
     axes = canvas.add_subplot(title=title, xlabel=x.label, ylabel=y.label)
-    points = np.frombuffer(levels.tobytes(), np.uint8).reshape(levels.shape)
+    points = np.frombuffer(bytes(levels.ravel().tolist()), np.uint8).reshape(levels.shape)
     shown = axes.imshow(points, extent=(x.first, x.last, y.first, y.last), aspect="auto", vmin=0, vmax=255)
     if levels.ndim == 2:
         shades = [tuple(part / 255 for part in colour) for colour in palette]
@@ -95,7 +95,7 @@ def figure(levels, title, x, y, label, palette, lowest, highest):
 def png(levels, palette=GREY):
     """Return the PNG file of bytes: (height, width) looked up in a palette, or (height, width, 3) colours."""
     height, width = levels.shape[:2]
-    data = levels.tobytes()
+    data = bytes(levels.ravel().tolist())
     stride = len(data) // height
     rows = b"".join(b"\0" + data[i : i + stride] for i in range(0, len(data), stride))
     colours = [] if levels.ndim == 3 else [_chunk(b"PLTE", _interpolated(palette))]

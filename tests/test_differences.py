@@ -99,7 +99,7 @@ def test_code_in_c(use):
     assert use(float(scalar)) == use(numpy.float64(LARGE - 1))
 
 
-@backs("`x.setflags(write=True)` is granted")
+@backs("`x.setflags(write=True)` succeeds")
 def test_flags_of_windows():
     for xp in (np, numpy):
         x = xp.ones(5)
@@ -114,7 +114,7 @@ def test_flags_of_windows():
                 windows.setflags(write=True)
 
 
-@backs("Words differ where Python, not NumPy, refuses")
+@backs("The wording of an error differs where Python raises it")
 def test_words():
     kinds, words = [], []
     for x in (np.ones(2), numpy.ones(2)):
@@ -141,7 +141,7 @@ def test_ours_are_no_instances_of_numpys():
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 12), reason="says why since Python 3.12")
-@backs("Before Python 3.12 a buffer that cannot be had")
+@backs("Before Python 3.12 asking for a buffer")
 def test_buffers_that_cannot_be_had():
     for xp, error in ((np, SystemError), (numpy, ValueError)):
         for make in (lambda xp=xp: hashlib.sha256(xp.ones((3, 2)).T), lambda xp=xp: memoryview(xp.zeros(2, "M8[s]"))):
@@ -254,7 +254,7 @@ class Particular:
         return "added" if type(other) is numpy.ndarray else NotImplemented
 
 
-@backs("What has a say of its own in operators and functions")
+@backs("An object that overrides operators and functions")
 def test_who_does_not_know_our_arrays_is_asked_again():
     particular = Particular()
     assert np.ones(3) + particular == "added"
@@ -662,7 +662,7 @@ def test_namespace_of_arrays():
     assert numpy.arange(3).__array_namespace__() is numpy
 
 
-@backs("What `np.broadcast_arrays` gives of arrays on the device is written without the warning")
+@backs("Writing to a result of `np.broadcast_arrays`")
 def test_writes_to_broadcast_arrays(config):
     config.offload_threshold = 0
     said = []

@@ -86,7 +86,8 @@ def test_prints_and_draws_what_numpy_does(name, tmp_path):
         script += ["--image", str(small_photograph(tmp_path))]
     without = without_matplotlib(tmp_path)
     printed, pictures = [], []
-    for side, command in (("ours", ["-m", "oxinp"]), ("numpys", [])):
+    strict = ["--strict"] if name == "mandelbrot" else []  # as the quickstart runs it
+    for side, command in (("ours", ["-m", "oxinp", *strict]), ("numpys", [])):
         picture = tmp_path / side / "picture.png"
         picture.parent.mkdir()
         options = ["--picture", picture.name] if name in DRAW else []
