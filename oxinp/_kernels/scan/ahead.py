@@ -17,8 +17,9 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from oxinp._kernels.problem import MAX_KERNELS
-from oxinp._kernels.scan.chained import BLOCK, FAN, FAN_BITS, NUM_WARPS, Group, ScanChained, ScanChainedSpec
+from oxinp._kernels.scan.chained import BLOCK, NUM_WARPS, ScanChained, ScanChainedSpec
 from oxinp._kernels.scan.kernel import CHAINED
+from oxinp._kernels.scan.totals import FAN, FAN_BITS, Group
 from oxinp._ptx import Kernel
 from oxinp._ptx.kernel import retraceable
 from oxinp._ptx.types import u32

@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any
 
 from oxinp._kernels.elementwise.chain import Divisor, Position, Splitter, locate
 from oxinp._kernels.problem import MAX_KERNELS
-from oxinp._kernels.scan.chained import num_words, value_of, value_type, words_of
+from oxinp._kernels.scan.chained import value_type
 from oxinp._kernels.scan.kernel import CHAINED, ScanKernel, ScanSpec
+from oxinp._kernels.scan.totals import num_words, value_of, words_of
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.kernel import retraceable
 from oxinp._ptx.types import i32, u32, u64

@@ -32,6 +32,7 @@ from oxinp._kernels.scan.chained_columns import ScanChainedColumnsSpec
 from oxinp._kernels.scan.columns import ScanColumnsSpec
 from oxinp._kernels.scan.kernel import CHAINED, WHOLE, ScanSpec
 from oxinp._kernels.scan.rows import ScanRowsSpec
+from oxinp._kernels.scan.totals import FAN, num_words
 from oxinp._ptx.types import u32, u64
 
 if TYPE_CHECKING:
@@ -176,8 +177,8 @@ class Scan(Planner):
         if tiles == 1:
             return None
         entries = [tiles]
-        while entries[-1] > scan_chained.FAN:
-            entries.append(-(-entries[-1] // scan_chained.FAN))
+        while entries[-1] > FAN:
+            entries.append(-(-entries[-1] // FAN))
         fields = (self.value, self.op, target, CHAINED, vector, items, len(entries))
         spec = self.spec(ScanChainedSpec, chain, *fields)
         num_rows, bits = loops.kept.size, chain.index_bits
@@ -203,7 +204,7 @@ class Scan(Planner):
         """The plan of a scan in one pass, whose descriptors begin as zeros."""
         scratch, spec = Scratch(), only.spec
         tickets = scratch.take(u32.nbytes)
-        entry_nbytes = scan_chained.num_words(self.op.acc) * u64.nbytes
+        entry_nbytes = num_words(self.op.acc) * u64.nbytes
         levels = [scratch.take(count * entry_nbytes) for count in only.num_entries]
         arguments = (tickets, *levels, OUT, *self.taken)
         launch = Launch(self.kernel(only.family, spec), only.grid, arguments, only.constants, work)
