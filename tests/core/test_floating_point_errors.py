@@ -1,5 +1,6 @@
 """Floating-point errors of device work: the same flags as NumPy's loops raise, told as `numpy.errstate` says."""
 
+import contextlib
 import itertools
 import operator
 import threading
@@ -475,3 +476,16 @@ def test_casts_of_complex_numbers_tell_of_their_real_parts(target):
         oxinp.evaluate(x.astype(target))
         with pytest.raises(FloatingPointError, match="overflow" if target == "f4" else "invalid value"):
             oxinp.cuda.synchronize()
+
+
+@pytest.mark.parametrize("value", [2e300, 2e300j, numpy.longdouble(2e300), 10**400])
+@pytest.mark.usefixtures("device")
+def test_a_number_that_complex64_does_not_hold_overflows_and_nothing_else(value):
+    array = oxinp.zeros(3, "c8")
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        with contextlib.suppress(OverflowError):  # of Python's integers
+            array[0] = value
+            array.fill(value)
+            array[...] = value
+    assert {str(each.message) for each in told} <= {"overflow encountered in cast"}

@@ -218,7 +218,7 @@ def _converted(record: Record, leaves: tuple[Any, ...]) -> tuple[Any, ...]:
             if (
                 hasattr(convert, "scalar_type")
                 and np.isinf(converted[place])
-                and not (given != 0 and given == given / 2)
+                and (isinstance(given, int) or not np.isinf(given))  # integers may be beyond all floats
             ):
                 call_as_user(convert.scalar_type, (given,), {})  # which tells of the overflow
     return tuple(converted)
