@@ -69,6 +69,8 @@ def spills_of(spec):
         return 32  # ptxas has one more block per multiprocessor instead
     if isinstance(spec, ScanAheadSpec):
         return 8  # around look-backs, of one warp, on sm_80
+    if isinstance(spec, ScanChainedSpec) and spec.levels > 4:
+        return 16  # rows of more than a million tiles, on sm_80
     if isinstance(spec, ScanChainedSpec) and spec.target.type == f16:
         return 8  # each of many numbers of a thread is converted to f64 and back
     if isinstance(spec, WriteSpec) and spec.claim is not None and (spec.claim.type == u64 or spec.loops.bits == 64):

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 FAN_BITS = 5
 FAN = 1 << FAN_BITS  # one lane per entry
+PAIRED_LEVELS = 3  # up to which registers hold words that are loaded in pairs
 
 
 def num_words(type_: Type) -> int:
@@ -46,7 +47,8 @@ class Group:
 
     def _load(self, kernel: ScanChained) -> None:
         k, size = kernel.k, len(self._words)
-        entry, width = kernel.descriptors[self.level].at((self.own - self.count + k.lane) * size), 2 - size % 2
+        entry = kernel.descriptors[self.level].at((self.own - self.count + k.lane) * size)
+        width = 2 if size % 2 == 0 and len(kernel.entries) <= PAIRED_LEVELS else 1
         loaded = [entry.load(i, width, order="relaxed.gpu") for i in range(0, size, width)]
         halves = [k.unpack(word) for words in loaded for word in words]
         ready = halves[0][1]
