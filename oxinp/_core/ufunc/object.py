@@ -157,6 +157,7 @@ class ufunc(metaclass=UfuncType):  # noqa: N801 - NumPy's name
         self._reflected = None
         if hasattr(row.numpy, "__dict__"):  # since NumPy 2.4
             self.__dict__.update(row.numpy.__dict__)
+            self.__dict__.pop("__doc__", None)  # ours says what we make of it, too
 
     def _of_numbers(self, operator: Callable[..., Any], *, is_reflected: bool = False) -> Callable[..., Any]:
         """Return what an operator computes of numbers, and NumPy's ufunc of anything else: texts do not just differ."""
