@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from oxinp._ptx.types import UNSIGNED, Type, pred, u32, u64
 
 if TYPE_CHECKING:
-    from oxinp._kernels.scan.chained import ScanChained
     from oxinp._ptx import Builder
     from oxinp._ptx.value import Value
 
@@ -21,17 +20,31 @@ def num_words(type_: Type) -> int:
     return sum(max(1, part.bits // 32) for part in type_.parts)
 
 
+class Scanning(Protocol):
+    """A kernel that scans, as the groups of its entries know it: a `ScanChained`."""
+
+    k: Builder
+    spec: Any
+    identity: Value
+    entries: list[Value]
+    descriptors: list[Any]
+
+    def joined(self, value: Value, /) -> Value:
+        """Return what the lanes' accumulators come to, in order."""
+        ...
+
+
 class Group:
     """The published entries of a level that a tile adds up, one per lane of a warp; those before its own.
 
     Parameters
     ----------
-    kernel : ScanChained
+    kernel : Scanning
     level : int
     row, tile : Value
     """
 
-    def __init__(self, kernel: ScanChained, level: int, row: Value, tile: Value) -> None:
+    def __init__(self, kernel: Scanning, level: int, row: Value, tile: Value) -> None:
         self.kernel, self.level, k = kernel, level, kernel.k
         number = tile >> (level * FAN_BITS) if level else tile
         self.count = number & (FAN - 1)
@@ -45,7 +58,7 @@ class Group:
         with k.when(k.lane < self.count):
             self._load(kernel)
 
-    def _load(self, kernel: ScanChained) -> None:
+    def _load(self, kernel: Scanning) -> None:
         k, size = kernel.k, len(self._words)
         entry = kernel.descriptors[self.level].at((self.own - self.count + k.lane) * size)
         width = 2 if size % 2 == 0 and len(kernel.entries) <= PAIRED_LEVELS else 1
