@@ -188,7 +188,7 @@ def test_what_is_stopped_on_the_way_is_lost_and_says_so(stop, number, moment):
     with pytest.raises(Stopped):
         oxinp.evaluate(found)
     for _ in range(2):
-        with pytest.raises(RuntimeError, match="its result is lost"):
+        with pytest.raises(RuntimeError, match="its elements are lost"):
             np.asarray(found)
     oxinp.cuda.synchronize()
     check(other, np.fft.fft2(numbers()))

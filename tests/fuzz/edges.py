@@ -97,9 +97,11 @@ class PlannedMemory:
     def free(self, address: int) -> None:
         """Keep tables: the memory goes with the launch."""
 
-    def check(self, offsets: Any, nbytes: int, numbers: Any, *, is_read: bool) -> tuple[int, int]:
+    def check(
+        self, offsets: Any, nbytes: int, numbers: Any, *, is_read: bool, is_sparse: bool = False
+    ) -> tuple[int, int]:
         """Fault unless every element is aligned and inside an allocation."""
-        del numbers, is_read
+        del numbers, is_read, is_sparse
         self._accesses += 1
         if self._accesses > MAX_ACCESSES:
             raise _EnoughError
