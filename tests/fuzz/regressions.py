@@ -236,6 +236,11 @@ a1 = np.array([[120.0, -3.0, 4.0], [5.0, 120.0, 2.0], [-7.0, 1.0, 120.0]])
 o2 = foreign.scipy(np, 'linalg').fractional_matrix_power(a1, 0.5).dtype
 o3 = foreign.scipy(np, 'linalg').fractional_matrix_power(a1 + a1.T, 1.3).dtype
 """,
+    "an update by an index out of bounds, with an integer that does not fit either": """
+a1 = np.zeros(3, dtype='i8')
+np.add.at(a1, [7], 5**28)
+np.add.at(a1, [0], 5**28)
+""",
 }
 PROGRAMS = tuple(
     Program(tuple(Statement("regression", line) for line in code.strip().splitlines()), origin)

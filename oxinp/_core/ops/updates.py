@@ -151,6 +151,8 @@ def _values(name: str, dtype: np.dtype[Any], value: Any) -> Any:
     element = np.asarray(value)
     if element.ndim:
         return _values(name, dtype, types.from_host(element))
+    if element.dtype.hasobject:  # an integer that NumPy refuses, once it has looked at the key
+        raise Unsupported("a number that the dtype does not hold")
     with np.errstate(all="ignore"):
         single = element.astype(dtype)
     # NumPy takes Python's integers for int64 here, which makes floats of uint64.
