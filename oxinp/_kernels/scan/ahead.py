@@ -13,7 +13,7 @@ of a group where it publishes the group's, then for those of tiles before the on
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, reduce
 from typing import TYPE_CHECKING
 
 from oxinp._kernels.problem import MAX_KERNELS
@@ -114,13 +114,7 @@ class _ScanAhead(ScanChained):
 
     def added(self, values: list[Value]) -> Value:
         """The sum of elements."""
-        k, op = self.k, self.spec.op
-        total = None
-        for value in values:
-            lifted = k.cast(value, op.acc) if op.lift is None else op.lift(k, value)
-            total = lifted if total is None else self.combine(total, lifted)
-        assert total is not None
-        return total
+        return reduce(self.combine, map(self.lift, values))
 
     def close(self, total: Value, row: Value, number: Value, level: int) -> None:
         """Publish the totals of the groups of which a tile is the last, from a level on."""

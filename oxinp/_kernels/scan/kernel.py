@@ -66,9 +66,13 @@ class ScanKernel:
 
     def lifted(self, place: Position, loaded: list[Sequence[Value]], width: int) -> list[Value]:
         """Return the accumulators of loaded elements."""
-        k, op, number = self._k, self._spec.op, self._spec.value
-        values = [each[number] for each in place.evaluate(loaded, width)]
-        return [k.cast(value, op.acc) if op.lift is None else op.lift(k, value) for value in values]
+        return [self.lift(each[self._spec.value]) for each in place.evaluate(loaded, width)]
+
+    def lift(self, value: Value) -> Value:
+        """Return the accumulator of a value."""
+        k, op = self._k, self._spec.op
+        lifted: Value = k.cast(value, op.acc) if op.lift is None else op.lift(k, value)
+        return lifted
 
     def result(self, total: Value) -> Value:
         """Return the result of an accumulator."""
