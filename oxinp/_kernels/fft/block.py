@@ -200,9 +200,7 @@ class Block(Exchange):
                         real, imag = multiply(k, (real, -imag), self._chirp(number, before * j))
                     to = (j + radix // 2) % radix if spec.is_rotated else j
                     place = base.moved(before * to), own.moved(before * to)
-                    scaled = real * self.scales[0] if spec.is_scaled else real
-                    if spec.target.is_complex:
-                        scaled = k.compound(spec.type, scaled, imag * self.scales[1] if spec.is_scaled else imag)
+                    scaled = self._scaled(real, imag)
                     is_stored = number + before * j < self.chirp_length if j + 1 == spec.chirp else None
                     if position is not None:
                         is_kept = position + (first + before * j) * self.target_positions[-1] < self.num_stored
@@ -213,21 +211,26 @@ class Block(Exchange):
                         stored = []
                 self._write(stored)
 
+    def _scaled(self, real: Value, imag: Value) -> Value:
+        """What is stored of a result: both parts, or the real one, times their scales."""
+        spec = self.spec
+        if spec.is_scaled:
+            real = real * self.scales[0]
+        if not spec.target.is_complex:
+            return real
+        return self.k.compound(spec.type, real, imag * self.scales[1] if spec.is_scaled else imag)
+
     def _store_rolled(
         self, before: int, base: Place, beside: Place, position: Value | None, first: Value, elements: list[Number]
     ) -> None:
         """Store the results of a butterfly of the last stage, which lie `before` elements apart, by a loop."""
-        k, spec = self.k, self.spec
 
         def store(place: Value, result: Number) -> None:
-            moved = k.cast(place, self.index)
-            scaled: Value = result[0] * self.scales[0]
-            if spec.target.is_complex:
-                scaled = k.compound(spec.type, scaled, result[1] * self.scales[1])
+            moved = self.k.cast(place, self.index)
             is_stored = None
             if position is not None:
                 is_stored = position + (first + moved) * self.target_positions[-1] < self.num_stored
-            self._write([((base.moved(moved), beside), scaled, is_stored, [])])
+            self._write([((base.moved(moved), beside), self._scaled(*result), is_stored, [])])
 
         self.rolled(self.radices[-1], before, elements, store)
 
