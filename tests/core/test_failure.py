@@ -188,6 +188,20 @@ def test_sum_in_two_launches_whose_second_fails(on_device, fail):
     assert s == 200_000
 
 
+def fail_at(monkeypatch, at, error):
+    """Have a launch raise, the first one or a later one."""
+    left, run = at, steps._LaunchStep.__call__
+
+    def launch(self, values):
+        nonlocal left
+        left -= 1
+        if not left:
+            raise error
+        run(self, values)
+
+    monkeypatch.setattr(steps._LaunchStep, "__call__", launch)
+
+
 @pytest.mark.parametrize("at", [1, 2])
 @pytest.mark.parametrize("error", [Fault, MemoryError])
 def test_updates_in_several_launches_that_fail_leave_nothing_half_written(at, error, on_device, monkeypatch):
@@ -200,16 +214,7 @@ def test_updates_in_several_launches_that_fail_leave_nothing_half_written(at, er
     y, wrong = x * 1, ours + 100 * (ours == 38)
     np.evaluate(y, wrong)
     monkeypatch.setattr(_runtime.current().pool, "notes_uses", False)  # which eviction changes
-    left, run = at, steps._LaunchStep.__call__
-
-    def launch(self, values):
-        nonlocal left
-        left -= 1
-        if not left:
-            raise error
-        run(self, values)
-
-    monkeypatch.setattr(steps._LaunchStep, "__call__", launch)
+    fail_at(monkeypatch, at, error)
     with pytest.raises(error):
         np.add.at(y, wrong, values)
     if at == 2:
@@ -232,24 +237,15 @@ def test_updates_in_one_launch_that_fail_write_nothing(on_device, monkeypatch):
     np.evaluate(x, ours, values)
     np.multiply.at(x, ours, values)
     numpy.multiply.at(expected, index, 5)
-    run = steps._LaunchStep.__call__
     for at in range(1, 6):
-        left = at
-
-        def launch(self, values):
-            nonlocal left
-            left -= 1
-            if not left:
-                raise Fault
-            run(self, values)
-
-        monkeypatch.setattr(steps._LaunchStep, "__call__", launch)
-        try:
-            np.multiply.at(x, ours, values)
-        except Fault:
-            pass
-        else:  # of fewer launches
-            numpy.multiply.at(expected, index, 5)
+        with monkeypatch.context() as patch:
+            fail_at(patch, at, Fault)
+            try:
+                np.multiply.at(x, ours, values)
+            except Fault:
+                pass
+            else:  # of fewer launches
+                numpy.multiply.at(expected, index, 5)
         assert_same(x, expected)
 
 
