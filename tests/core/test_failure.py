@@ -10,7 +10,7 @@ import pytest
 
 import oxinp as np
 from oxinp import _runtime
-from oxinp._core.lazy import eviction, steps
+from oxinp._core.lazy import eviction, executor, steps
 from oxinp._core.lazy.calls import is_waiting
 from tests.comparator import assert_same
 
@@ -247,6 +247,13 @@ def test_updates_in_one_launch_that_fail_write_nothing(on_device, monkeypatch):
             else:  # of fewer launches
                 numpy.multiply.at(expected, index, 5)
         assert_same(x, expected)
+
+
+def test_an_update_whose_index_is_still_to_be_built_loses_nothing(on_device, monkeypatch):
+    """What is missing for an operand is built, and the update begun once more: nothing has been written yet."""
+    monkeypatch.setattr(executor, "_ANYWHERE", {})  # as in a new process
+    expected = numpy.random.default_rng(5).integers(0, 7, 331)
+    assert_same(np.add.reduceat(np.asarray(expected), [0, 5, 200, 7]), numpy.add.reduceat(expected, [0, 5, 200, 7]))
 
 
 def _failing(statement):

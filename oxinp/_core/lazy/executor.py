@@ -142,12 +142,12 @@ class Executable:
         """Enqueue into memory that is there, the only output's."""
         self.launch(ptr, *self.arguments(leaves))
 
-    def run_over(self, ptr: int, leaves: tuple[Any, ...], scratch: Buffer | None) -> None:
-        """Do as `run_into` with a workspace that is there, if there is any: nothing but launches is left to do."""
+    def run_over(self, ptr: int, arguments: Sequence[Any], scratch: Buffer | None) -> None:
+        """Do as `run_into` with arguments and a workspace that are there: nothing but launches is left to do."""
         if scratch is None:
-            self.launch(ptr, *self.arguments(leaves))
+            self.launch(ptr, *arguments)
         else:
-            self.launch(ptr, *self.arguments(leaves), scratch=scratch)
+            self.launch(ptr, *arguments, scratch=scratch)
 
     def run_sized(
         self, leaves: tuple[Any, ...], sizes_of: Callable[[tuple[int, ...]], Sequence[int]]

@@ -126,9 +126,10 @@ def _write_by(storage: Storage, layout: Layout, bound: BoundOp, leaves: tuple[An
     flush_readers(storage.value)
     if REPORTS:
         note("device", bound.describe(), f"{layout.nbytes} B of a device array")
+    arguments = executable.arguments(leaves)  # whatever has to be computed, or built, for them first
     ptr, num_launches = buffer.ptr + layout.offset, stats.launches
     try:
-        executable.run_into(ptr, leaves)
+        executable.launch(ptr, *arguments)
     except BaseException as error:
         if executable.plan is not None:
             lose_partly_written(buffer, executable.plan, error, num_launches)

@@ -110,9 +110,10 @@ class Overwriting(BoundOp):
             if scratch is None:
                 executable = self.executable(SPARE)
                 scratch = executable.allocate(executable.scratch_nbytes)
-        ptr, num_launches = target.ptr, stats.launches
+        arguments = executable.arguments(leaves)  # whatever has to be computed, or built, for them first
+        num_launches = stats.launches
         try:
-            executable.run_over(ptr, leaves, scratch)
+            executable.run_over(target.ptr, arguments, scratch)
         except BaseException as error:
             lose(target, error, num_launches)
             raise
