@@ -11,6 +11,7 @@ import pytest
 import oxinp as np
 from oxinp._core.memory.recent import MEETINGS
 from oxinp._core.ops import product as by_tiles
+from oxinp._core.ops import vector_product
 from oxinp._kernels.blas3 import plan as blas3
 from oxinp._kernels.blas3.plan import plan_rank_k
 from oxinp._kernels.gemm import select as kernels
@@ -545,3 +546,22 @@ def test_negative_zeros_of_one_product_have_numpys_sign(name, dtype, twin):
 def test_an_output_of_another_dtype_is_refused_before_shapes(twin):
     twin(lambda n: n.matmul(n.ones((2, 3)), n.ones((2, 3)), out=n.ones(5, "?")))
     twin(lambda n: n.matmul(n.ones((2, 3)), n.ones((3, 2)), out=n.ones((2, 2), "i8")))
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c16", "i4"])
+def test_transposed_matrices_times_vectors_are_sums_along_columns_whichever_way_they_go(dtype, monkeypatch):
+    rng = numpy.random.default_rng(9)
+    products, multiply = [], vector_product.multiply
+    monkeypatch.setattr(vector_product, "multiply", lambda *args: products.append(multiply(*args)) or products[-1])
+    for rows, columns, used in ((40, 33, 33), (1000, 130, 130), (64, 200, 190), (700, 64, 33)):
+        matrix = rng.standard_normal((rows, columns)).astype(dtype)
+        vector = rng.standard_normal(rows).astype(dtype)
+        ours, x = np.asarray(matrix) * 1, np.asarray(vector)
+        np.evaluate(ours, x)
+        waiting = ours[:, :used].T @ x
+        assert products[-1] is not None
+        summed = (ours + 0)[:, :used].T @ x  # of a pending matrix
+        assert products[-1] is None
+        assert_same(waiting, np.asnumpy(summed))
+        magnitude = numpy.abs(matrix[:, :used].T) @ numpy.abs(vector)
+        assert_close(waiting, matrix[:, :used].T @ vector, dtype, magnitude, rows)

@@ -28,7 +28,7 @@ from oxinp._core.ops import creation, vector_product
 from oxinp._core.ops.product import Product, resized_product
 from oxinp._core.ops.vector_product import VectorProduct, operand
 from oxinp._core.reduction.reduce import reduce, reduced, reduced_over
-from oxinp._core.reduction.table import PRODUCTS, SUM
+from oxinp._core.reduction.table import PRODUCTS
 from oxinp._core.ufunc.objects import UFUNC_OBJECTS
 from oxinp._runtime import here
 
@@ -85,7 +85,7 @@ def matmul(a: Handle, b: Handle, dtype: np.dtype[Any] | None = None) -> Any:
     if isinstance(product, Product):
         return _launch(product, a, b)
     if isinstance(product, VectorProduct):
-        made = vector_product.multiply(product, a, b)
+        made = vector_product.multiply(product, *((a, b) if left.ndim == 1 else (b, a)))
         return _vectors(left, right, a, b) if made is None else made
     return product.run(a, b)
 
@@ -153,11 +153,24 @@ def _found(left: Layout, right: Layout, dtype: np.dtype[Any] | None) -> Product 
     """Return how matrices in two layouts are multiplied, in fewer steps where much of it is known."""
     product: Product | None = None
     if dtype is None:
-        if VectorProduct.is_meant(left, right):
-            layout = Layout.of(left.dtype, right.shape[1:])
-            return VectorProduct(left, right, layout, max(right.nbytes, right.size / FLOPS_PER_BYTE))
+        vector, matrix = left, right
+        if left.ndim == 2 and right.ndim == 1 and _is_turned(left):
+            vector, matrix = right, _turned(left)
+        if VectorProduct.is_meant(vector, matrix):
+            layout = Layout.of(vector.dtype, matrix.shape[1:])
+            return VectorProduct(vector, matrix, layout, max(matrix.nbytes, matrix.size / FLOPS_PER_BYTE))
         product = resized_product(left, right, FLOPS_PER_BYTE)
     return _bound(left, right, dtype) if product is None else product
+
+
+def _is_turned(matrix: Layout) -> bool:
+    """Whether a matrix is the transpose of one whose rows are contiguous, and has no such rows itself."""
+    itemsize = matrix.dtype.itemsize
+    return matrix.strides[0] == itemsize < matrix.strides[1]
+
+
+def _turned(matrix: Layout) -> Layout:
+    return Layout.at(matrix.dtype, matrix.shape[::-1], matrix.strides[::-1], matrix.offset)
 
 
 def _bound(left: Layout, right: Layout, dtype: np.dtype[Any] | None) -> Product | Detour:
@@ -214,6 +227,8 @@ def _vectors(left: Layout, right: Layout, a: Handle, b: Handle) -> Any:
     """Multiply and sum up, lazily: every element is used once, so there is nothing for tiles to share."""
     first, second = left.shape, right.shape
     if len(second) == 1:
+        if len(first) == 2 and _is_turned(left):  # as `VectorProduct` is summed up
+            return contract(moved(b, np.expand_dims, -1), moved(a, np.matrix_transpose), -2)
         return contract(a, b, -1)
     if len(first) == 1:
         return contract(moved(a, np.expand_dims, -1), b, -2)
@@ -325,7 +340,7 @@ def contract(a: Handle, b: Handle, axis: int) -> Any:
             return total
     x = a if one is wide else astype(a, wide, copy_wanted=False)
     y = b if other is wide else astype(b, wide, copy_wanted=False)
-    total = reduce(SUM, _MULTIPLY(x, y), axis, wide)
+    total = reduce(PRODUCTS, _MULTIPLY(x, y), axis, wide)
     if wide == dtype:
         return total
     return astype(total, dtype)[()] if isinstance(total, Handle) else total.astype(dtype)
