@@ -9,7 +9,7 @@ import numpy
 import pytest
 
 import oxinp as np
-from oxinp._core.lazy.balance import FIRST, LAUNCH, NUM_SIZES, Balance, balance, host_nbytes
+from oxinp._core.lazy.balance import AGAIN, LAUNCH, NUM_SIZES, Balance, balance, host_nbytes
 from oxinp._core.lazy.handle import chain, host_view
 from tests.comparator import assert_same
 
@@ -107,7 +107,7 @@ def test_writes_of_ever_new_sizes_are_priced_as_such(config):
     balance.begin(4096, is_adaptive=True)
     for n in range(1000, 1016):
         target[3, :n] = source[2, :n] * 2.0
-    assert -16 * (LAUNCH + FIRST) < sum(balance._weights) < -15 * FIRST
+    assert -16 * (LAUNCH + AGAIN) < sum(balance._weights) < -15 * AGAIN
 
 
 def test_what_follows_a_change_of_placement_is_not_held_against_it():
@@ -130,7 +130,7 @@ def test_what_results_cost_is_forgotten_with_what_they_gained():
     learned._settle(1)
     learned.waited()
     for _ in range(400):
-        learned.computed_call(160_000, 64.0 * 160_000, (), is_first=False, times=1)
+        learned.computed_call(160_000, 64.0 * 160_000, (), times=1)
         learned.fetched(1000)
         assert learned.limit == 65536
 
@@ -167,7 +167,7 @@ def test_a_vector_and_a_matrix_weigh_the_same_on_either_side(monkeypatch):
     np.evaluate(x, ours)
     on_device = (x @ ours)._storage.value[1][0].call.bound.host_cost()
     asked = []
-    monkeypatch.setattr(Balance, "takes", lambda _, cost, weight=1.0: asked.append(cost * weight) or True)
+    monkeypatch.setattr(Balance, "takes", lambda _, cost, weight=1.0, _price=0.0: asked.append(cost * weight) or True)
     host_view(x), host_view(ours)
     assert (x @ ours)._storage.host is not None
     assert asked == [on_device]
@@ -273,7 +273,7 @@ def test_copies_of_what_larger_work_leaves_are_no_reason_to_have_more_on_the_hos
         learned.waited()
         learned.ran(1 << 10, ())
     for _ in range(20):
-        learned.computed_call(middling.buffer.nbytes, 1e5, (middling,), is_first=True)  # which costs the device more
+        learned.computed_call(middling.buffer.nbytes, 1e5, (middling,), extra=40.0)  # which costs the device more
         learned.ran(1 << 10, (large,))
         learned.fetched(1 << 10)
         learned.uploaded(1 << 10)

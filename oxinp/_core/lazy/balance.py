@@ -32,8 +32,8 @@ LAUNCH = 8.0
 """Microseconds to launch a kernel."""
 RECORDED = RECORD + LAUNCH / 4
 """Microseconds of an elementwise operation with its share of a launch, where nobody knows how many share one."""
-FIRST = 40.0
-"""Microseconds more for one that has not run before."""
+AGAIN, FIRST = 30.0, 110.0
+"""Microseconds more for one that has not run before: of other sizes than those that have, or planned anew."""
 WAIT = 30.0
 """Microseconds that waiting for the device takes beyond what it still computes."""
 CALL = 1.5
@@ -48,15 +48,15 @@ SWITCH, MAX_SWITCH = 1000.0, 64_000.0
 For others it is as much more or less as moving them takes.
 """
 MOVED = 10
-"""Arrays that moving takes as long as the host has to be better by, at first: that of 64 KB 0.4 ms, of 16 MB 21 ms."""
-RETURN, MAX_RETURN = 8 * SWITCH, 64 * SWITCH
+"""Arrays that moving takes as long as the host has to be better by, at first: that of 64 KB 0.4 ms, of 64 MB 84 ms."""
+RETURN, MAX_RETURN = 8 * SWITCH, 512 * SWITCH
 """Microseconds that the device has to be better by, at first and at most, for arrays that belong on the host."""
 MAX_WEIGHT = 4 * SWITCH
 """What is remembered at most for a size: what was long ago counts less; but a sample that stands for more counts whole
 until as many others have been taken."""
 WEIGHTS: dict[Any, float] = {}
 """How elementwise operations are lowered -> how much longer NumPy takes for one than for an addition, where it does."""
-NUM_SIZES = 9
+NUM_SIZES = 11
 MIN_THRESHOLD = 4096
 """Settings of `offload_threshold` below are there to have everything on the device."""
 SAMPLED = 23
@@ -66,6 +66,8 @@ HEAVY = 8.0
 """How much longer NumPy takes for what is weighed each time, since one in `SAMPLED` would be too few to go by."""
 _PERIOD = 8
 """Notes after which placement is judged anew."""
+_REMEMBERED = 8 * SAMPLED
+"""Launches by whose average it is known what one takes beyond its price."""
 _PROOF = 64
 """Judgements after which a program that has not gone to the host is believed to have its arrays on the device."""
 is_sampled: Callable[[], bool] = cycle([True] + [False] * (SAMPLED - 1)).__next__
@@ -86,10 +88,10 @@ class Balance:
     __slots__ = (
         "_between",
         "_due",
-        "_first",
         "_has_waited",
         "_last",
         "_level",
+        "_more",
         "_most",
         "_moving",
         "_return",
@@ -116,7 +118,7 @@ class Balance:
         self._last = NUM_SIZES  # the size of the largest arrays that were worked on since the program waited last
         self._has_waited = False
         self._due = self._since = 0  # notes since the last judgement, and judgements since the last change
-        self._first = 0.0  # microseconds that launches take more, on an average, for being the first of their kind
+        self._more = 0.0  # microseconds that launches take more, on an average: as the first of a kind, and waited for
         self._source = 0  # the size of the largest arrays that those were computed from
         self._between = 0.0  # microseconds that copies took between sizes that belong on different sides
         self._moving = 0.0  # microseconds of copies to come that have been counted: arrays follow the last change
@@ -130,25 +132,47 @@ class Balance:
         """Note a kernel of elementwise operations, sampled or the first of its kind."""
         layout, structure = graph.layout, graph.structure
         calls = len(structure.nodes) or 1
-        microseconds = calls * (CALL - RECORD) + host_nbytes(structure) * layout.size / HOST_RATE
-        self._launched(layout.nbytes, leaves, microseconds, is_first=is_first)
+        gain = calls * (CALL - RECORD) + host_nbytes(structure) * layout.size / HOST_RATE - LAUNCH
+        self._launched(layout.nbytes, leaves, gain, extra=AGAIN if is_first else 0.0)
 
     def computed_call(
-        self, nbytes: int, cost: float, leaves: tuple[Any, ...], *, is_first: bool, times: int = SAMPLED
+        self,
+        nbytes: int,
+        cost: float,
+        leaves: tuple[Any, ...],
+        *,
+        price: float = LAUNCH,
+        extra: float = 0.0,
+        times: int = SAMPLED,
     ) -> None:
-        """Note the same of another operation, whose result has so many bytes; `times` is 1 where each is noted."""
-        self._launched(nbytes, leaves, CALL + cost / HOST_RATE, is_first=is_first, times=times)
+        """Note another operation.
+
+        Parameters
+        ----------
+        nbytes : int
+            Of the result.
+        cost : float
+            See `BoundOp.host_cost`.
+        leaves : tuple
+        price : float
+            See `Op.price`.
+        extra : float
+            Microseconds more that it took for not having run before; 0 if it has, and is sampled.
+        times : int
+            1 where each is noted.
+        """
+        self._launched(nbytes, leaves, CALL + cost / HOST_RATE - price, extra=extra, times=times)
 
     def _launched(
-        self, nbytes: int, leaves: tuple[Any, ...], microseconds: float, *, is_first: bool, times: int = SAMPLED
+        self, nbytes: int, leaves: tuple[Any, ...], gain: float, *, extra: float, times: int = SAMPLED
     ) -> None:
         size = self.ran(nbytes, leaves)
-        if is_first:
-            self._first += (FIRST - self._first) / (8 * SAMPLED)
-            self._weigh(size, microseconds - LAUNCH - FIRST)
+        if extra:
+            self._more += (extra - self._more) / _REMEMBERED
+            self._weigh(size, gain - extra)
         else:
-            self._first -= self._first * times / (8 * SAMPLED)
-            self._weigh(size, times * (microseconds - LAUNCH))
+            self._more -= self._more * times / _REMEMBERED
+            self._weigh(size, times * gain)
 
     def ran(self, nbytes: int, leaves: tuple[Any, ...]) -> int:
         """Note how large the largest array is of what has been launched, for all of which the program may wait."""
@@ -167,6 +191,7 @@ class Balance:
     def waited(self) -> None:
         """Note that the program has waited for the device, for what the last kernels computed."""
         self._has_waited = True
+        self._more += WAIT / _REMEMBERED
         self._weigh(self._last, -WAIT)
 
     def takes(self, nbytes: float, weight: float = 1.0, price: float = LAUNCH) -> bool:
@@ -190,7 +215,7 @@ class Balance:
             times = SAMPLED
         if nbytes < self._unit:  # the device's for its weight alone: what is done with the result is the host's
             price += WAIT + 2 * nbytes / COPY_RATE
-        gain = CALL + weight * nbytes / HOST_RATE - price - self._first
+        gain = CALL + weight * nbytes / HOST_RATE - price - self._more
         if gain > 0:
             self._weigh((int(nbytes) // self._unit).bit_length(), times * gain)
         return True
@@ -198,7 +223,7 @@ class Balance:
     def viewed(self, nbytes: int, held: int) -> None:
         """Note a sampled view on the host, of so many bytes of an array of so many: work on it would be a launch."""
         if nbytes < self._unit <= held:
-            self._weigh(self._size(held), SAMPLED * (CALL - LAUNCH - self._first))
+            self._weigh(self._size(held), SAMPLED * (CALL - LAUNCH - self._more))
 
     def fetched(self, nbytes: int) -> None:
         """Note that what larger work has left on the device was wanted on the host, and has been waited for."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from oxinp._config import config
-from oxinp._core.lazy.balance import host_nbytes
+from oxinp._core.lazy.balance import AGAIN, FIRST, LAUNCH, host_nbytes
 from oxinp._core.lazy.building import missing
 from oxinp._core.lazy.executor import Executable, load, run_again, run_joined, run_once
 from oxinp._core.lazy.expr import Graph, new_table, remember
@@ -73,6 +73,8 @@ class Op(Frozen, eq=False):
         ``cost(layouts, parameters)`` -> what placement compares to the threshold.
     host_weight : float
         How much longer NumPy takes than to add so many bytes, for `balance`.
+    price : float
+        Microseconds that the host takes for one on the device, of sizes that it has met before; for `balance`.
     weighs_chains : bool
         Whether NumPy takes longer for the chains that it is applied to.
     plan_again : callable or None
@@ -119,6 +121,7 @@ class Op(Frozen, eq=False):
     host: Callable[..., Any] | None = None
     cost: Callable[[tuple[Layout, ...], Any], float] = _largest
     host_weight: float = 1.0
+    price: float = LAUNCH
     weighs_chains: bool = True
     plan_again: Callable[[BoundOp, Any], Plan | Again | Joined | None] | None = None
     takes_chains: bool | tuple[int, ...] = False
@@ -151,9 +154,14 @@ class BoundOp:
         The results'; C order at offset 0 where the op says nothing else.
     parameters : object
         Of the operation: axes, flags.
+
+    Attributes
+    ----------
+    extra : float
+        Microseconds that it took more than `Op.price` when it ran for the first time, for `balance`.
     """
 
-    __slots__ = ("executables", "fused", "graphs", "has_run", "layouts", "op", "parameters", "planned")
+    __slots__ = ("executables", "extra", "fused", "graphs", "has_run", "layouts", "op", "parameters", "planned")
 
     def __init__(self, op: Op, graphs: tuple[Graph, ...], layouts: tuple[Layout, ...], parameters: Any = ()) -> None:
         self.op = op
@@ -161,6 +169,7 @@ class BoundOp:
         self.layouts = layouts
         self.parameters = parameters
         self.has_run = False
+        self.extra = FIRST
         self.planned: tuple[Any, int, Plan] | None = None
         self.executables: dict[Any, Executable] | None = None
         self.fused: dict[tuple[Graph, int], tuple[int, Executable | None]] | None = None
@@ -239,6 +248,7 @@ class BoundOp:
             run: Any = run_again if type(plan) is tuple else run_joined
             buffer = run(plan, layouts[0].nbytes, leaves, ptr)
             made = None if buffer is None else [buffer] if ptr is None else []
+            self.extra = AGAIN
         else:
             sizes = (layouts[0].nbytes,) if len(layouts) == 1 else [layout.nbytes for layout in layouts]
             made = run_once(plan, sizes, leaves, ptr)

@@ -19,7 +19,7 @@ from weakref import ref
 from oxinp import _runtime
 from oxinp._config import config
 from oxinp._core.lazy import explain
-from oxinp._core.lazy.balance import RECORDED, balance
+from oxinp._core.lazy.balance import LAUNCH, RECORDED, balance
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.memory.storage import SHARED
 from oxinp._runtime import here
@@ -66,14 +66,14 @@ def keyed(key: Any) -> Any:
     return (key, here.thread.timeline.backend) if here.are_several else key
 
 
-def is_host(cost: float, weight: float = 1.0) -> bool:
-    """Whether an operation of this cost on operands that are valid on the host runs there; see `Op.host_weight`."""
-    return cost < config.offload_threshold or balance.takes(cost, weight) or _runtime.current() is None
+def is_host(cost: float, weight: float = 1.0, price: float = LAUNCH) -> bool:
+    """Whether an operation of this cost on operands that are valid on the host runs there; see `Op`."""
+    return cost < config.offload_threshold or balance.takes(cost, weight, price) or _runtime.current() is None
 
 
-def takes_to_host(name: str, cost: float, weight: float = 1.0) -> bool:
+def takes_to_host(name: str, cost: float, weight: float = 1.0, price: float = LAUNCH) -> bool:
     """Return what `is_host` does of an operation of this name; note why it is, for who asks."""
-    if not is_host(cost, weight):
+    if not is_host(cost, weight, price):
         return False
     if explain.REPORTS:
         explain.note("host", name, why_host(cost))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from oxinp._config import config
-from oxinp._core.lazy.balance import balance
+from oxinp._core.lazy.balance import balance, host_nbytes, is_sampled
 from oxinp._core.lazy.building import missing
 from oxinp._core.lazy.calls import Pending, waiting
 from oxinp._core.lazy.chains import ELEMENTWISE_CALL
@@ -22,6 +22,7 @@ from oxinp._core.lazy.explain import REPORTS, note
 from oxinp._core.lazy.expr import Graph, leaf, new_table, remember
 from oxinp._core.lazy.placement import keyed
 from oxinp._core.lazy.row_programs import RowProgram, merged
+from oxinp._core.memory.recent import MEETINGS
 from oxinp._core.memory.storage import next_mask
 from oxinp._runtime import here
 
@@ -36,8 +37,8 @@ _PROGRAMS = new_table()
 _STRUCTURES = new_table()  # of which there has been a program
 
 is_patient = True
-"""Sizes of a known structure that are met for the first time run one reduction after the other: that takes arithmetic,
-and a program has to be planned."""
+"""Sizes of a known structure that have not been met often run one reduction after the other: that takes arithmetic, and
+a program has to be planned."""
 
 
 def compute(storage: Storage, value: Value, wanted: dict[int, Storage], others: Sequence[Storage]) -> Value | None:
@@ -77,7 +78,7 @@ def compute(storage: Storage, value: Value, wanted: dict[int, Storage], others: 
         buffers = executable.run_all(entries)
     except MemoryError:  # one after the other takes less at a time
         return None
-    balance.ran(graph.layout.nbytes, entries)
+    _weigh(graph, met, entries)
     if REPORTS:
         note("device", f"rows: {program.describe()} -> {graph.dtype} {graph.shape}", f"{graph.layout.nbytes} B result")
     done = storage.value = leaf(graph.layout), (buffers[0],), next_mask()
@@ -86,6 +87,16 @@ def compute(storage: Storage, value: Value, wanted: dict[int, Storage], others: 
     for call, buffer in zip(calls, buffers[1 + len(along) :], strict=True):
         call.finish([buffer])
     return done
+
+
+def _weigh(graph: Graph, met: _Met, entries: tuple[Any, ...]) -> None:
+    """Let placement learn from a program that has run."""
+    layout = graph.layout
+    if layout.nbytes >= balance.reach or not is_sampled():
+        balance.ran(layout.nbytes, entries)
+        return
+    cost = host_nbytes(graph.structure) * layout.size + sum([bound.host_cost() for bound, _ in met.calls.values()])
+    balance.computed_call(layout.nbytes, cost, entries)
 
 
 def _is_reduction(entry: Any) -> bool:
@@ -183,11 +194,11 @@ def _program(graph: Graph, places: tuple[int, ...], met: _Met) -> RowProgram | N
 
 
 _left: list[ref[Pending]] = []
-"""The results that reductions of sizes met for the first time wait for: the attempt to run them may be repeated."""
+"""The results that reductions of sizes not met often wait for: the attempt to run them may be repeated."""
 
 
 def _is_once(graph: Graph, results: list[Any]) -> bool:
-    """Whether a chain's sizes have not been met before, of a structure that has, `results` of reductions among them."""
+    """Whether a chain's sizes have not been met often, of a structure that has, `results` of reductions among them."""
     for reference in _left:
         if reference() is results[0]:
             return True
@@ -205,9 +216,9 @@ def _is_once(graph: Graph, results: list[Any]) -> bool:
     sizes = structure, graph.shape, shapes, size
     if not (_STRUCTURES.get(structure) or _STRUCTURES.recall(structure)):
         remember(_STRUCTURES, structure, True)
-        _PROGRAMS.has_met(sizes, 1)
+        _PROGRAMS.marks[hash(sizes)] = MEETINGS  # the attempt may be repeated
         return False
-    if _PROGRAMS.has_met(sizes, 1):
+    if _PROGRAMS.has_met(sizes):
         return False
     _left[:] = map(ref, results)
     return True

@@ -134,6 +134,8 @@ def _write_by(storage: Storage, layout: Layout, bound: BoundOp, leaves: tuple[An
         if executable.plan is not None:
             lose_partly_written(buffer, executable.plan, error, num_launches)
         raise
+    is_first, bound.has_run = not bound.has_run, True
+    _weigh(bound, layout, (buffer, *leaves), is_first=is_first)
     note_written(storage)
 
 
@@ -163,17 +165,23 @@ def _write_result(storage: Storage, layout: Layout, seen: Layout, entry: Any, so
         return False
     ptr = buffer.ptr + layout.offset
     is_first = not bound.has_run
-    if layout.nbytes < balance.reach and (is_first or is_sampled()):
-        balance.computed_call(layout.nbytes, bound.host_cost(), (buffer, *leaves), is_first=is_first)
     if bound.executables is not None or bound.run_first(layout.form, leaves, ptr) is None:
         bound.executable(layout.form).run_into(ptr, leaves)
         bound.has_run = True
+    _weigh(bound, layout, (buffer, *leaves), is_first=is_first)
     if REPORTS:
         note("device", f"{bound.op.name} into a view", f"{layout.nbytes} B of a device array")
     note_written(storage)
     if source is not None:
         _read_back(source, storage, layout)
     return True
+
+
+def _weigh(bound: BoundOp, layout: Layout, leaves: tuple[Any, ...], *, is_first: bool) -> None:
+    """Let placement learn from an operation that has written to a view."""
+    if layout.nbytes < balance.reach and (is_first or is_sampled()):
+        extra = bound.extra if is_first else 0.0
+        balance.computed_call(layout.nbytes, bound.host_cost(), leaves, price=bound.op.price, extra=extra)
 
 
 def note_written(storage: Storage) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 
 from oxinp._core.host.exchange import holds_arrays
 from oxinp._core.lazy import placement
+from oxinp._core.lazy.balance import balance
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import Handle
 from oxinp._core.lazy.record import is_hosted
@@ -97,7 +98,13 @@ def is_light(array: Handle, key: Any) -> bool:
     if not placement.may_be_host(array._storage):
         return False
     parts = [x for x in (key if type(key) is tuple else (key,)) if isinstance(x, Handle)]
-    return is_hosted(parts) and placement.is_host(max(x._layout.nbytes for x in (array, *parts)))
+    if not is_hosted(parts):
+        return False
+    nbytes = max(x._layout.nbytes for x in (array, *parts))
+    if nbytes < balance.limit and parts:  # it is as large as that, but so many of its elements are asked for
+        count = max(x._layout.size for x in parts)
+        return placement.is_host(nbytes, count * gather.BYTES_PER_INDEX / nbytes, gather.TAKE.price)
+    return placement.is_host(nbytes)
 
 
 def selection(array: Handle, key: Any, value: tuple[int, ...] = ()) -> Selection:

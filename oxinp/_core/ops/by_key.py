@@ -33,7 +33,7 @@ def key_on_host(key: Any) -> Any:
             if (part._held or part._storage).host is None:
                 return None
             seen = host_view(part)
-            if seen.nbytes >= config.offload_threshold and not balance.takes(seen.nbytes):
+            if seen.nbytes >= config.offload_threshold and not balance.takes(seen.nbytes, 8.0, gather.TAKE.price):
                 return None
             parts.append(seen)
         elif kind in BASIC or (kind is list and _NUMBERS.issuperset(map(type, part))):

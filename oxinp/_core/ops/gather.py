@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from oxinp._core.lazy.expr import Graph
 
 UINT64 = np.dtype(np.uint64)
+BYTES_PER_INDEX = 64
+"""That NumPy adds in as long as it takes for an element at a random index."""
 MAX_FUSED_NODES = 16
 """Elementwise operations that the kernel of a gather does on its elements."""
 MAX_LOOKED_AT = 1 << 16
@@ -115,9 +117,21 @@ def _fuse_take(bound: BoundOp, graph: Graph, place: int) -> Plan | None:
     return None if finish is None else _plan_take(bound, finish)
 
 
+def _cost_of_take(layouts: tuple[Layout, ...], parameters: Any) -> float:
+    return BYTES_PER_INDEX * layouts[1].size + _infer_take(layouts, parameters)[0].nbytes
+
+
 TAKE = Op(
-    "take", _plan_take, _infer_take, takes_views=True, fuse=_fuse_take, plan_variant=_plan_spare, has_spare=True
-)  # fmt: skip
+    "take",
+    _plan_take,
+    _infer_take,
+    cost=_cost_of_take,
+    price=20.0,
+    takes_views=True,
+    fuse=_fuse_take,
+    plan_variant=_plan_spare,
+    has_spare=True,
+)
 
 
 def _finish(bound: BoundOp, graph: Graph, place: int) -> Any:
@@ -176,7 +190,15 @@ def _fuse_take_along(bound: BoundOp, graph: Graph, place: int) -> Plan | None:
     return None if finish is None else _plan_take_along(bound, finish)
 
 
-TAKE_ALONG = Op("take along axis", _plan_take_along, _infer_take_along, takes_views=True, fuse=_fuse_take_along)
+TAKE_ALONG = Op(
+    "take along axis",
+    _plan_take_along,
+    _infer_take_along,
+    cost=lambda layouts, _: BYTES_PER_INDEX * layouts[1].size,
+    price=20.0,
+    takes_views=True,
+    fuse=_fuse_take_along,
+)
 
 
 def _infer_nothing(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout, ...]:  # noqa: ARG001
@@ -207,7 +229,9 @@ def _sized_select(bound: BoundOp, words: tuple[int, ...]) -> tuple[Layout, ...]:
     return (Layout.of(bound.layouts[0].dtype, words),)
 
 
-SELECT = Op("select", _plan_select, _infer_nothing, sized=_sized_select, takes_chains=(0,))
+SELECT = Op(
+    "select", _plan_select, _infer_nothing, host_weight=30.0, price=40.0, sized=_sized_select, takes_chains=(0,)
+)  # fmt: skip
 
 
 def take(array: Handle, index: Handle, axis: int = 0, *, is_checked: bool = True, given: Any = None) -> Any:

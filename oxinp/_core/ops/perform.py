@@ -63,7 +63,7 @@ def is_placed_on_host(op: Op, operands: Sequence[Handle], parameters: tuple[Hash
     if not is_hosted(operands):
         return False
     cost = op.cost(tuple([x._layout for x in operands]), parameters)
-    return placement.takes_to_host(op.name, cost, op.host_weight)
+    return placement.takes_to_host(op.name, cost, op.host_weight, op.price)
 
 
 def perform_on_device(op: Op, operands: Sequence[Operand], parameters: tuple[Hashable, ...] = ()) -> Any:
@@ -153,7 +153,7 @@ def _sized(bound: BoundOp, leaves: tuple[Any, ...]) -> tuple[list[Value], tuple[
     buffers, words = bound.run_sized(leaves, sizes_of)
     times = 1 if bound.op.host_weight >= HEAVY else SAMPLED
     if times == 1 or is_sampled():
-        balance.computed_call(layouts[0].nbytes, bound.host_cost(), leaves, is_first=False, times=times)
+        balance.computed_call(layouts[0].nbytes, bound.host_cost(), leaves, price=bound.op.price, times=times)
     balance.waited()
     if explain.REPORTS:
         explain.note("device", bound.op.name, f"{sum(layout.nbytes for layout in layouts)} B result")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from oxinp._config import config
+from oxinp._core.lazy.balance import AGAIN, FIRST
 from oxinp._core.lazy.executor import run_resized
 from oxinp._core.lazy.expr import Graph, leaf
 from oxinp._core.lazy.op import SPARE, BoundOp, Op
@@ -80,6 +81,7 @@ class Product(BoundOp):
         self.layouts = (layout,)
         self.parameters = ()
         self.has_run = False
+        self.extra = FIRST
         self.planned = self.executables = self.fused = None
         self.left, self.right = left, right
         self.version = config.version
@@ -118,7 +120,7 @@ class Product(BoundOp):
             except MemoryError:  # the spare way takes less
                 buffer = None
             if buffer is not None:
-                self.has_run, self.planned = True, None
+                self.has_run, self.extra, self.planned = True, 2 * AGAIN, None
                 return [buffer]
         return super().run(leaves)
 
@@ -129,7 +131,7 @@ class Product(BoundOp):
             resized = resized or self._find_resized()
             buffer = None if resized is None else run_resized(resized, self.layouts[0].nbytes, leaves)
             if buffer is not None:
-                self.has_run = True
+                self.has_run, self.extra = True, 2 * AGAIN
                 return [buffer]
         return super().run_first(variant, leaves, ptr)
 
@@ -323,6 +325,7 @@ MATMUL = Op(
     _Product.plan,
     host=np.matmul,
     host_weight=HOST_WEIGHT,
+    price=12.0,
     takes_views=True,
     fuse=_Product.fuse,
     plan_variant=_Product.plan,

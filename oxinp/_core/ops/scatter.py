@@ -22,7 +22,7 @@ from oxinp._core.memory.dtypes import DEVICE_TYPES, MOVED_TYPES
 from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.storage import is_pinned
 from oxinp._core.ops.advanced import Selection
-from oxinp._core.ops.gather import UINT64, indexed_loop, loops_of, merged_stride
+from oxinp._core.ops.gather import BYTES_PER_INDEX, UINT64, indexed_loop, loops_of, merged_stride
 from oxinp._core.ops.perform import bound_to
 from oxinp._kernels.plan import Plan
 
@@ -64,7 +64,13 @@ def _plan_scatter(bound: BoundOp) -> Plan:
     return plan
 
 
-SCATTER = Op("assignment by index", _plan_scatter, _infer_scatter, takes_views=True, mutates=(0,))
+def _cost(layouts: tuple[Layout, ...], parameters: Any) -> float:  # noqa: ARG001
+    return BYTES_PER_INDEX * layouts[0].size + layouts[1].nbytes
+
+
+SCATTER = Op(
+    "assignment by index", _plan_scatter, _infer_scatter, cost=_cost, price=40.0, takes_views=True, mutates=(0,)
+)  # fmt: skip
 
 
 def assign(selected: Selection, value: Any, operator: str = "") -> None:

@@ -76,8 +76,8 @@ def _numpys_order(is_descending: bool) -> dict[str, Any]:
     return {"descending": True} if is_descending else {}
 
 
-SORT = Op("sort", _plan_with("sort"), _infer_sort, host=_host_sort, host_weight=16.0)
-ARGSORT = Op("argsort", _plan_with("argsort"), _infer_argsort, host=_host_argsort, host_weight=64.0)
+SORT = Op("sort", _plan_with("sort"), _infer_sort, host=_host_sort, host_weight=16.0, price=45.0)
+ARGSORT = Op("argsort", _plan_with("argsort"), _infer_argsort, host=_host_argsort, host_weight=64.0, price=40.0)
 
 
 def _infer_search(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout, ...]:  # noqa: ARG001

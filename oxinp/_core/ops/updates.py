@@ -24,7 +24,16 @@ from oxinp._core.manipulation.shape import ravel, reshape
 from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES, INT64, WEAK_TYPES
 from oxinp._core.memory.layout import Layout
 from oxinp._core.ops import advanced, creation, scatter
-from oxinp._core.ops.gather import UINT64, error_along, indexed_loop, is_unknown, loops_of, need_kernel, take
+from oxinp._core.ops.gather import (
+    BYTES_PER_INDEX,
+    UINT64,
+    error_along,
+    indexed_loop,
+    is_unknown,
+    loops_of,
+    need_kernel,
+    take,
+)
 from oxinp._core.ops.keys import as_view_key, is_basic, with_integers
 from oxinp._core.ops.sort import searchsorted
 from oxinp._core.ops.where import where
@@ -75,7 +84,11 @@ def _plan(bound: BoundOp) -> Plan:
     return plan
 
 
-UPDATE = Op("update by index", _plan, _infer, takes_views=True, mutates=(0,))
+def _cost(layouts: tuple[Layout, ...], parameters: Any) -> float:  # noqa: ARG001
+    return 2 * BYTES_PER_INDEX * layouts[0].size
+
+
+UPDATE = Op("update by index", _plan, _infer, cost=_cost, price=40.0, takes_views=True, mutates=(0,))
 
 
 def at(name: str, array: Any, key: Any, value: Any) -> None:

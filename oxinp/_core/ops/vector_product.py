@@ -9,7 +9,7 @@ import numpy as np
 from oxinp._config import config
 from oxinp._core.errors.state import current, quiet
 from oxinp._core.lazy import schedule
-from oxinp._core.lazy.balance import balance
+from oxinp._core.lazy.balance import AGAIN, FIRST, balance
 from oxinp._core.lazy.calls import Pending
 from oxinp._core.lazy.chains import entry_at
 from oxinp._core.lazy.combining import combine
@@ -71,6 +71,7 @@ class _Summed(BoundOp):
         self.op = _ALONE  # as `BoundOp` has it, but for what `_whole` finds
         self.layouts = (layout,)
         self.has_run = False
+        self.extra = FIRST
         self.planned = self.executables = self.fused = None
         self.left, self.right, self.cost = left, right, cost
         self.version = config.version
@@ -175,6 +176,7 @@ class InnerProduct(_Summed):
         self.op = _SUM if left.strides[0] >= 0 <= right.strides[0] else _ALONE
         self.layouts = (Layout.of(left.dtype, ()),)
         self.has_run = False
+        self.extra = FIRST
         self.planned = self.executables = self.fused = self._summed = None
         self.left, self.right, self.cost = left, right, left.nbytes
         self.version = config.version
@@ -205,7 +207,7 @@ class InnerProduct(_Summed):
         if not self.has_run and self.executables is None and type(again := self.plan_again(None)) is tuple:
             buffer = run_again(again, self.layouts[0].nbytes, leaves)
             if buffer is not None:
-                self.has_run = True
+                self.has_run, self.extra = True, AGAIN
                 return [buffer]
         return super().run(leaves)
 

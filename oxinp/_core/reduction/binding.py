@@ -29,6 +29,7 @@ def operation(row: ReductionRow) -> Op:
         planning.plan,
         host=row.numpy,
         host_weight=PRODUCT_WEIGHT if row.is_product else 0.5,
+        price=15.0 if row.is_product else 10.0,
         weighs_chains=not row.is_product,
         plan_again=planning.plan_again,
         takes_chains=True,

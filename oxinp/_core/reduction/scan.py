@@ -71,6 +71,7 @@ def _operation(row: ScanRow) -> Op:
         row.name,
         _plan,
         host=row.numpy,
+        price=25.0,
         takes_chains=True,
         takes_views=True,
         gives_views=True,
