@@ -230,8 +230,15 @@ def _sized_select(bound: BoundOp, words: tuple[int, ...]) -> tuple[Layout, ...]:
 
 
 SELECT = Op(
-    "select", _plan_select, _infer_nothing, host_weight=30.0, price=40.0, sized=_sized_select, takes_chains=(0,)
-)  # fmt: skip
+    "select",
+    _plan_select,
+    _infer_nothing,
+    cost=lambda layouts, _: layouts[0].nbytes,  # of the mask
+    host_weight=30.0,
+    price=40.0,
+    sized=_sized_select,
+    takes_chains=(0,),
+)
 
 
 def take(array: Handle, index: Handle, axis: int = 0, *, is_checked: bool = True, given: Any = None) -> Any:
