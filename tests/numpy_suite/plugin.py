@@ -35,8 +35,9 @@ class Binder:
 
 if os.environ[BINDING] == "oxinp":
     from oxinp._runner import bindings, finder
+    from tests.numpy_suite.private_names import bound_modules
 
-    bindings.BOUND["numpy._core._multiarray_umath"] = "tests.numpy_suite.private_names"
+    bindings.BOUND.update(bound_modules())
     sys.meta_path.insert(0, Binder())
 
 

@@ -1,15 +1,54 @@
-"""NumPy's private module of C code, as the tests get it: casts that they call by their loops are ours.
+"""NumPy's private modules, as its tests get them: what has a public name is ours there, too.
 
-`_get_castingimpl` gives what casts one dtype to another, and its `_simple_strided_call` runs the loop over two arrays.
-NumPy's own loops take NumPy's arrays; over arrays of ours the same cast is `oxinp.copyto`.
+NumPy's tests import many functions from the private modules that define them, `numpy.minimum` from `numpy._core.umath`
+say. That is the same object, so it is bound as the public name is. What no public name has stays NumPy's, but for the
+casts that tests call by their loops: `_get_castingimpl` gives what casts one dtype to another, and over arrays of ours
+its `_simple_strided_call`, which runs the loop over two arrays, is `oxinp.copyto`.
 """
 
+import importlib
+import sys
+from types import ModuleType
 from typing import Any
 
 import numpy as np
-from numpy._core import _multiarray_umath
+from numpy._core._multiarray_umath import _get_castingimpl
 
 import oxinp
+from oxinp._core.array import dispatch
+
+MODULES = (
+    *("_core", "_core._multiarray_umath", "_core.fromnumeric", "_core.function_base", "_core.multiarray"),
+    *("_core.numeric", "_core.shape_base", "_core.umath"),
+    *("lib._arraypad_impl", "lib._function_base_impl", "lib._histograms_impl", "lib._index_tricks_impl"),
+    *("lib._nanfunctions_impl", "lib._stride_tricks_impl", "lib._utils_impl", "linalg._linalg"),
+)
+"""The private modules that define public functions, below ``numpy``."""
+
+
+class Private(ModuleType):
+    """A private module of NumPy's with ours for what is public.
+
+    Parameters
+    ----------
+    source : str
+        Its name.
+    """
+
+    def __init__(self, source: str) -> None:
+        super().__init__(f"private_{source.replace('.', '_')}")
+        self._source = importlib.import_module(source)
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._source, name)
+        if name.startswith("__"):
+            return value
+        if value is _get_castingimpl:
+            return find_cast
+        if getattr(np, name, None) is value:
+            return getattr(oxinp, name)
+        ours = dispatch.find(value) if callable(value) and not isinstance(value, type) else None
+        return value if ours is None else ours
 
 
 class Cast:
@@ -36,10 +75,17 @@ class Cast:
         return oxinp.copyto(written, given, casting="unsafe")
 
 
-def _get_castingimpl(source: Any, target: Any) -> Any:
-    theirs = _multiarray_umath._get_castingimpl(source, target)
+def find_cast(source: type, target: type) -> Any:
+    """Return what casts dtypes of one class to one of another, None where nothing does."""
+    theirs = _get_castingimpl(source, target)
     return theirs if theirs is None else Cast(theirs)
 
 
-def __getattr__(name: str) -> Any:
-    return getattr(_multiarray_umath, name)
+def bound_modules() -> dict[str, str]:
+    """Return the names of the modules that stand for NumPy's private ones, by theirs."""
+    names = {}
+    for path in MODULES:
+        module = Private(f"numpy.{path}")
+        sys.modules[module.__name__] = module
+        names[f"numpy.{path}"] = module.__name__
+    return names
