@@ -109,6 +109,10 @@ def describe(front: Any, numpys: Any, name: str, signature: Any = None) -> Any:
     # The signature is theirs; before NumPy 2.4 its functions in C tell none.
     is_told = signature is None or _TELLS_SIGNATURES or isinstance(unwrap(numpys), FunctionType)
     front.__wrapped__ = numpys if is_told else signature
+    for told in ("__signature__", "__text_signature__"):  # attributes that NumPy's functions in C have
+        value = getattr(numpys, told, None)
+        if value is not None:
+            setattr(front, told, value)
     front.ours = signature
     return front
 

@@ -183,6 +183,10 @@ ROWS: dict[str, CoverageRow] = {
         _row("random.Generator", NATIVE, note=f"on the host: {_REJECTING}, multivariate_hypergeometric"),
         _row("random.RandomState", NATIVE, note=f"on the host: {_REJECTING}, random_integers, tomaxint"),
         _row("random.default_rng", NATIVE),
+        *[
+            _row(f"random.{name}", HOST)
+            for name in ("MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64", "SeedSequence")
+        ],
         _row("random.shuffle", NATIVE, mutates=(0, "x")),
         *_native("random", "permutation rand randint randn random random_sample ranf sample standard_normal uniform"),
         *_composed("random", "choice exponential gumbel laplace logistic lognormal normal pareto power rayleigh"),

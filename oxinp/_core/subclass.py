@@ -60,6 +60,9 @@ _LED_BY_FIRST = set(
     )
 )
 
+# Those of which each result is of one argument, whose class it gets.
+_OF_EACH = {np.atleast_1d, np.atleast_2d, np.atleast_3d, np.broadcast_arrays, np.ix_, np.meshgrid}
+
 
 def make(array: Any, kind: type, source: Any) -> Any:
     """Return an array of a user's class in place of a plain one that nobody else holds, finalised."""
@@ -129,6 +132,13 @@ class Undressing:
                 return given.__array_wrap__(given, context, False)
             return given
         return result if is_plain else dressed(result, self.leader, context, is_ufunc=is_ufunc)
+
+    def dress_each(self, results: Any, sources: Iterable[Any], *, is_plain: bool) -> Any:
+        """Return results of which each gets the class of what it was made of."""
+        made = []
+        for result, self.leader in zip(results, sources, strict=True):
+            made.append(self.dress(result, is_plain=is_plain or type(self.leader) not in SUBCLASSES))
+        return type(results)(made)
 
     def _put_back(self, array: Any) -> None:
         """Let an array of objects hold what was given, not what stood for it."""
@@ -200,6 +210,8 @@ def compute(
     if function is np.require:
         wishes = inspect.signature(np.require).bind(*args, **kwargs).arguments.get("requirements") or ()
         is_plain = not {"E", "ENSUREARRAY"}.isdisjoint(str(wish).upper() for wish in wishes)
+    if function in _OF_EACH and type(result) in (list, tuple):
+        return call.dress_each(result, args, is_plain=is_plain)
     return call.dress(result, is_plain=is_plain, is_ufunc=is_ufunc)
 
 

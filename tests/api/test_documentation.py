@@ -41,6 +41,12 @@ def test_functions_show_numpys_signatures_and_no_name_of_ours():
     assert not different
 
 
+@pytest.mark.parametrize("name", ["inner", "where", "bincount", "arange", "frombuffer", "nested_iters", "sum"])
+@pytest.mark.parametrize("attribute", ["__signature__", "__text_signature__"])
+def test_functions_tell_signatures_by_the_attributes_that_numpys_have(name, attribute):
+    assert getattr(getattr(oxinp, name), attribute, None) == getattr(getattr(np, name), attribute, None)
+
+
 @pytest.mark.parametrize(
     "name", ["sum", "sort", "astype", "reshape", "take", "__add__", "dump", "clip", "max", "round"]
 )

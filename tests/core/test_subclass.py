@@ -353,3 +353,26 @@ def test_a_priority_that_raises(twin):
         return (np.arange(3).view(Low) + Bad()).tolist()
 
     twin(body)
+
+
+def test_results_of_several_arguments_get_their_classes(twin):
+    def body(np):
+        class Kind(np.ndarray):
+            pass
+
+        class Other(np.ndarray):
+            __array_priority__ = 5
+
+        a, b, c = np.arange(4).view(Kind), np.arange(3).reshape(-1, 1), np.arange(4.0).view(Other)
+        results = [
+            *np.broadcast_arrays(a, b, c, subok=True),
+            *np.broadcast_arrays(a, b),
+            *np.atleast_1d(b, a),
+            *np.atleast_3d(b, a, c),
+            *np.meshgrid(a, b, c),
+            *np.meshgrid(b, a, sparse=True, copy=False),
+            *np.ix_(b.ravel(), a),
+        ]
+        return [(type(x).__name__, x.shape, x.tolist()) for x in results]
+
+    twin(body)

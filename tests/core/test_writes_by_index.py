@@ -124,3 +124,15 @@ def test_sources_that_overlap_the_target(name):
     OVERLAPS[name](numpy, numpys)
     OVERLAPS[name](np, ours)
     assert_same(ours, numpys)
+
+
+@pytest.mark.parametrize("shape", [(), (4,)])
+@pytest.mark.parametrize("kind", [list, tuple])
+def test_objects_that_give_arrays_are_written_as_they_are(shape, kind):
+    class Holder:
+        def __array__(self, dtype=None, copy=None):
+            return np.zeros(shape)
+
+    held, objects = Holder(), np.arange(1, dtype=object)
+    objects[:] = kind([held])
+    assert objects[0] is held

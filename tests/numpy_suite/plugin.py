@@ -34,8 +34,10 @@ class Binder:
 
 
 if os.environ[BINDING] == "oxinp":
-    from oxinp._runner import finder
+    from oxinp._runner import bindings, finder
+    from tests.numpy_suite.private_names import bound_modules
 
+    bindings.BOUND.update(bound_modules())
     sys.meta_path.insert(0, Binder())
 
 

@@ -4,9 +4,11 @@ import importlib
 import json
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
-from tests.numpy_suite import BINDING, LEFT_OUT, OUTCOMES, PART
+import oxinp
+from tests.numpy_suite import BINDING, LEFT_OUT, OUTCOMES, PART, private_names
 from tests.numpy_suite import __main__ as command
 from tests.numpy_suite.suite import (
     PARTS,
@@ -86,3 +88,22 @@ def test_kept_outcomes_are_judged_without_running_anything(tmp_path, capsys, mon
     monkeypatch.setattr(command, "run_task", None)
     assert command.main() == 1
     assert f"unexpected failure: {MODULE}.py::a\n    failed: why" in capsys.readouterr().out
+
+
+def test_casts_by_their_loops_are_ours():
+    cast = private_names.find_cast(np.dtypes.Float64DType, np.dtypes.Int32DType)
+    given, written = oxinp.asarray([1.5, -2.5, 7.0]), oxinp.zeros(3, "i4")
+    cast._simple_strided_call((given, written))
+    assert written.tolist() == [1, -2, 7]
+    for arguments, error in (((given, given), TypeError), ((given, written[:2]), ValueError), ((None, 1), TypeError)):
+        with pytest.raises(error):
+            cast._simple_strided_call(arguments)
+    assert cast._supports_unaligned
+
+
+def test_what_has_a_public_name_is_ours_in_private_modules():
+    umath = private_names.Private("numpy._core.umath")
+    assert umath.minimum is oxinp.minimum
+    assert umath.pi == np.pi
+    assert umath._add_newdoc_ufunc is np._core.umath._add_newdoc_ufunc
+    assert private_names.Private("numpy.lib._stride_tricks_impl").as_strided is oxinp.lib.stride_tricks.as_strided

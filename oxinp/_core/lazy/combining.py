@@ -73,6 +73,10 @@ class Join(NamedTuple):
     reason: str = ""
 
 
+UNALIGNED = "elements that do not lie at multiples of their size"
+"""The reason where copies of operands would have a kernel."""
+
+
 def combine(
     operation: Operation,
     graphs: tuple[Graph, ...],
@@ -118,7 +122,7 @@ def combine(
         if g.nodes:
             pending.append(i)
         elif not g.is_scalar and not g.layout.is_aligned:
-            return Record(None, cost, reason="elements that do not lie at multiples of their size", layout=layout)
+            return Record(None, cost, reason=UNALIGNED, layout=layout)
     structure = join.structure
     if pending:
         # The largest first: what it computes on the way may be the others.

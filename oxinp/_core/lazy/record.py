@@ -11,7 +11,7 @@ from oxinp._config import config
 from oxinp._core.errors.frames import call_as_user
 from oxinp._core.errors.state import OVER, checks, current, quiet
 from oxinp._core.lazy import explain, placement, reports, schedule
-from oxinp._core.lazy.combining import combine, may_join, renew
+from oxinp._core.lazy.combining import UNALIGNED, combine, may_join, renew
 from oxinp._core.lazy.expr import Graph, Loop, Operation, Placed, Record, Unsupported, cast, leaf, remember, scalar
 from oxinp._core.lazy.flagged import flagged
 from oxinp._core.lazy.handle import Handle, chain, host_view
@@ -279,7 +279,7 @@ def check_placement(*operands: Any) -> None:
 def cost_of(operation: Operation, operands: tuple[Any, ...]) -> float:
     """Return what placement compares to the threshold; raises what NumPy raises for operands that do not fit.
 
-    Below zero where there is no kernel.
+    Below zero where there is no kernel, also of copies of the operands.
     """
     graphs = tuple([leaf(x._layout) if isinstance(x, Handle) else _scalar_value(x)[0] for x in operands])
     key: Any = graphs
@@ -289,7 +289,7 @@ def cost_of(operation: Operation, operands: tuple[Any, ...]) -> float:
     if record is None:
         record = combine(operation, graphs, None)
         remember(operation.pairs, key, record)
-    return record.cost if record.graph is not None else -1.0
+    return record.cost if record.graph is not None or record.reason is UNALIGNED else -1.0
 
 
 def apply(

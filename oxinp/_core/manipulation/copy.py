@@ -61,6 +61,28 @@ def _carried(array: Handle) -> Handle:
     return carried
 
 
+def readable(operands: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    """Return operands with copies of those that kernels cannot read where they are, None without such.
+
+    These are fields of records, whose memory stays on the host, and elements that are not at multiples of their size.
+    """
+    copied = [isinstance(x, Handle) and _is_unreadable(x) for x in operands]
+    if True not in copied:
+        return None
+    return tuple(
+        [wrap_host(host_view(x).copy("K")) if is_copied else x for x, is_copied in zip(operands, copied, strict=True)]
+    )
+
+
+def _is_unreadable(array: Handle) -> bool:
+    layout = array._layout
+    if layout.dtype not in DEVICE_TYPES:
+        return False
+    storage = array._storage
+    host = storage.host
+    return not layout.is_aligned or (host is not None and storage.value is None and host.dtype not in DEVICE_TYPES)
+
+
 def order_of(order: Any, default: str) -> str:
     """Return an order as one of the letters C, F, A and K: NumPy takes small ones and bytes, too, and None as default.
 

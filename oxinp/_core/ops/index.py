@@ -10,6 +10,7 @@ from oxinp._config import config
 from oxinp._core.errors.hearing import put
 from oxinp._core.host.fallback import call, placed_on_host
 from oxinp._core.lazy import explain, placement, schedule
+from oxinp._core.lazy.array_protocol import REFUSAL, accepted
 from oxinp._core.lazy.balance import balance
 from oxinp._core.lazy.calls import is_waiting
 from oxinp._core.lazy.chains import copying, read
@@ -188,7 +189,7 @@ def setitem(array: Handle, key: Any, value: Any) -> None:
         if seen.dtype.hasobject or seen.dtype.names is not None:
             records = begin_writing(array)  # the storage may be that of numbers, whose view this is
             try:
-                records[key] = fetch(value) if seen.dtype.names is not None and isinstance(value, Handle) else value
+                _put_records(records, key, value)
             finally:
                 end_writing(storage)
             return
@@ -259,6 +260,26 @@ def _touched(array: Handle, seen: Any, key: Any) -> tuple[int, int]:
         return low, high
     step = seen.strides[0]
     return (low + start * step, high - (len(seen) - stop) * step) if step > 0 and start < stop else (low, high)
+
+
+def _put_records(records: Any, key: Any, value: Any) -> None:
+    """Write to objects or records on the host what may hold arrays of ours, or objects that give such."""
+    try:
+        records[key] = fetch(value) if records.dtype.names is not None and isinstance(value, Handle) else value
+    except ValueError as error:
+        if str(error) != REFUSAL:
+            raise
+    else:
+        return
+    originals: dict[int, Any] = {}
+    taken = accepted(value, originals)
+    if records.dtype.char == "O" and isinstance(value, list | tuple):  # which holds objects, not arrays of them
+        written = np.empty_like(records[key])
+        written[...] = taken
+        for place, element in np.ndenumerate(written):
+            written[place] = originals.get(id(element), element)
+        taken = written
+    records[key] = taken
 
 
 def _set_by_key(array: Handle, key: Any, value: Any) -> None:

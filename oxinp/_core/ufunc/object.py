@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 from collections.abc import Callable
 from math import ceil
@@ -26,7 +27,7 @@ from oxinp._core.lazy.operands import mask_operand, operand
 from oxinp._core.lazy.record import apply
 from oxinp._core.lazy.results import as_array, is_device_scalar, types, wrap_host
 from oxinp._core.lazy.stores import apply_into, check_writeable, is_host_only
-from oxinp._core.manipulation.copy import order_of
+from oxinp._core.manipulation.copy import order_of, readable
 from oxinp._core.memory.dtypes import DEVICE_TYPES
 from oxinp._core.reduction.reduce import reduce
 from oxinp._core.reduction.scan import accumulate
@@ -252,7 +253,11 @@ class ufunc(metaclass=UfuncType):  # noqa: N801 - NumPy's name
         try:
             return self._compute(operands, outs, mask, options)
         except Unsupported:
-            return self._fall_back(args, kwargs)
+            copies = readable(operands)
+        if copies is not None:
+            with contextlib.suppress(Unsupported):
+                return self._compute(copies, outs, mask, options)
+        return self._fall_back(args, kwargs)
 
     def _on_small_hosts(self, args: tuple[Any, ...], outs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Compute what is small and on the host as far as it has elements; NotImplemented where it is not."""

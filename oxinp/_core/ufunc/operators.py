@@ -6,6 +6,7 @@ they hand over to `apply`, which treats every case. What is spelled out there is
 
 from __future__ import annotations
 
+import contextlib
 import operator as python_operator
 from collections.abc import Callable
 from functools import partial
@@ -31,6 +32,7 @@ from oxinp._core.lazy.operands import declined, declined_in_place, operand_in_pl
 from oxinp._core.lazy.record import apply, join_leaves, paired
 from oxinp._core.lazy.results import types, wrap_host, wrap_pending
 from oxinp._core.lazy.stores import apply_into, store
+from oxinp._core.manipulation.copy import readable
 from oxinp._core.ufunc.operator_texts import reach_of, takes_constants, texts_of
 from oxinp._core.ufunc.table import UfuncRow
 
@@ -145,10 +147,19 @@ def _unary(operation: Operation, row: UfuncRow) -> Callable[..., Any]:
         try:
             return apply(operation, compute, (a,))
         except Unsupported:
-            return types.fall_back(ufunc, (a,), {}, name=operation.name)
+            return _apply_to_copies(operation, compute, ufunc, (a,))
 
     made: Callable[..., Any] = texts_of(row).of_one(row.python or ufunc, general, reach_of(row))
     return made
+
+
+def _apply_to_copies(operation: Operation, compute: Callable[..., Any], ufunc: np.ufunc, operands: Any) -> Any:
+    """Compute what the device cannot of operands as they are: of copies that kernels can read, or by NumPy."""
+    copies = readable(operands)
+    if copies is not None:
+        with contextlib.suppress(Unsupported):
+            return apply(operation, compute, copies)
+    return types.fall_back(ufunc, operands, {}, name=operation.name)
 
 
 def _binary(operation: Operation, row: UfuncRow, python: Callable[..., Any] | None) -> tuple[Callable[..., Any], ...]:
@@ -214,7 +225,7 @@ def _binary(operation: Operation, row: UfuncRow, python: Callable[..., Any] | No
             try:
                 return apply(operation, compute, (a, b))
             except Unsupported:
-                return types.fall_back(ufunc, (a, b), {}, name=operation.name)
+                return _apply_to_copies(operation, compute, ufunc, (a, b))
         except TypeError:
             if row.python not in _EQUALITY:
                 raise
