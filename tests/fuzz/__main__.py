@@ -1,9 +1,10 @@
-"""`python -m tests.fuzz --programs 20000 --threshold 0 [--seed N] [--backend cuda] [--jobs N]`.
+"""`python -m tests.fuzz --programs 20000 --threshold 0 [--seed N] [--seconds N] [--backend cuda] [--jobs N]`.
 
 Every run takes a new seed, unless one is given, and says which.
 """
 
 import argparse
+import math
 import os
 import random
 import re
@@ -26,6 +27,7 @@ def _say(text: str) -> None:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description="Hold oxinp against NumPy.")
     parser.add_argument("--programs", type=int, default=1000, help="how many random programs")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="begin no program after so many")
     parser.add_argument("--threshold", type=float, default=0, help="oxinp.config.offload_threshold: 0, 65536, inf ...")
     parser.add_argument("--seed", type=int, default=None, help="which programs (default: new ones)")
     parser.add_argument("--start", type=int, default=0, help="index of the first program")
@@ -80,7 +82,7 @@ def main() -> int:
             _say(f"# {program.origin}\n{program.listing()}\n")
         return 0
     _say(f"seed {seed}: --seed {seed} repeats this run")
-    summary = run(settings, work, arguments.jobs, _say)
+    summary = run(settings, work, arguments.jobs, _say, arguments.seconds)
     _say(f"statements: {', '.join(f'{kind} {count}' for kind, count in summary.kinds.most_common())}")
     if summary.counters:
         _say(f"counters: {', '.join(f'{name} {count}' for name, count in summary.counters.items())}")

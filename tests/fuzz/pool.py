@@ -1,6 +1,7 @@
 """Many programs over many processes, and one process that can be asked about single programs."""
 
 import gc
+import math
 import pkgutil
 import time
 from collections import Counter
@@ -129,8 +130,11 @@ def _work(settings: Settings, work: Work, positions: range, slot: int, shared: d
 class _Pool:
     """Processes that share the work: process i of n has every n-th program from i on."""
 
-    def __init__(self, settings: Settings, work: Work, jobs: int, report: Callable[[str], None]) -> None:
+    def __init__(
+        self, settings: Settings, work: Work, jobs: int, report: Callable[[str], None], seconds: float
+    ) -> None:
         self._settings, self._given, self._jobs, self._report = settings, work, jobs, report
+        self._seconds = seconds
         self._shared: dict[str, Any] = {
             "position": SPAWN.Array("q", [-1] * jobs, lock=False),
             "began": SPAWN.Array("d", jobs, lock=False),
@@ -157,6 +161,8 @@ class _Pool:
                 reported = time.monotonic()
                 done = f"{sum(self._shared['done'])} of {len(self._given)} programs"
                 self._report(f"{done}, {len(self.summary.failures)} differences, {reported - began:.0f} s")
+            if time.monotonic() - began > self._seconds:
+                self._shared["stop"].set()
         self.summary.programs = sum(self._shared["done"])
         self.summary.failures.sort(key=lambda failure: failure.position)
         return self.summary
@@ -229,8 +235,8 @@ class _Pool:
         self._start(slot, following)
 
 
-def run(settings: Settings, work: Work, jobs: int, report: Callable[[str], None]) -> Summary:
-    """Run programs to the end, differences or not.
+def run(settings: Settings, work: Work, jobs: int, report: Callable[[str], None], seconds: float = math.inf) -> Summary:
+    """Run programs to the end, or until time is up, differences or not.
 
     Parameters
     ----------
@@ -242,8 +248,10 @@ def run(settings: Settings, work: Work, jobs: int, report: Callable[[str], None]
         Processes.
     report : callable(str)
         Called with each difference, and with a line of progress now and then.
+    seconds : float
+        After which no program is begun.
     """
-    return _Pool(settings, work, jobs, report).run()
+    return _Pool(settings, work, jobs, report, seconds).run()
 
 
 def _answer(settings: Settings, pipe: Any) -> None:

@@ -241,6 +241,11 @@ a1 = np.zeros(3, dtype='i8')
 np.add.at(a1, [7], 5**28)
 np.add.at(a1, [0], 5**28)
 """,
+    "scalars of C's other integer of 64 bits, which keep it where arrays do not": """
+a1 = np.full((1,), 9223372036854775808)
+a2, a3 = a1[0] % 1, a1[0] // np.arange(3, 5, dtype='u8')[0]
+a4, a5 = np.arange(3, 5, dtype='u8')[1] & a1[0], a1[0] % a1
+""",
 }
 PROGRAMS = tuple(
     Program(tuple(Statement("regression", line) for line in code.strip().splitlines()), origin)

@@ -39,7 +39,7 @@ OBJECTS = (
     "np.testing.assert_equal({a}, {a})", "np.testing.assert_array_less({a}, {b})",
     "[v.shape for v in np.unstack({a})]", "[v.shape for v in np.atleast_3d({a}, {b})]", "np.min_scalar_type({a})",
 )  # fmt: skip
-# {x} has real numbers of at most nine.
+# {x} has real numbers of at most nine. Sums that cancel are compared beside a number that does not.
 ROUNDED = (
     "np.sin({x})", "np.cos({x})", "np.tan({x})", "np.arcsin({x} / 9)", "np.arccos({x} / 9)", "np.arctan({x})",
     "np.sinh({x})", "np.cosh({x})", "np.tanh({x})", "np.arcsinh({x})", "np.arccosh(abs({x}) + 1)",
@@ -50,16 +50,17 @@ ROUNDED = (
     "np.asinh({x})", "np.atanh({x} / 10)", "np.exp({x} * 1j)", "np.sin({x} + 1j)", "np.log({x} + 1j)",
     "np.sqrt({x} * 1j)", "np.tanh({x} / 9 + 1j)", "np.hypot({x}, 3)", "np.arctan2({x}, 2.5)", "np.atan2({x}, -1)",
     "np.logaddexp({x}, 1)", "np.logaddexp2({x}, {x})", "np.power(abs({x}) + 0.5, 1.5)", "np.float_power({x}, 3)",
-    "np.pow(abs({x}) + 0.5, {x} / 9)", "np.reciprocal({x} + 20.5)", "np.nanmean({x}, axis=-1)", "np.nanstd({x} * 1.0)",
-    "np.nanvar({x} * 1.0, axis=0)", "np.nanmedian({x})", "np.nanpercentile({x}, 30)", "np.quantile({x}, 0.3, axis=0)",
-    "np.cov({x})", "np.corrcoef({x})", "np.average({x}, axis=0)", "np.trapezoid({x}, axis=-1)",
+    "np.pow(abs({x}) + 0.5, {x} / 9)", "np.reciprocal({x} + 20.5)", "np.nanmean({x}, axis=-1) + 1",
+    "np.nanstd({x} * 1.0) + 1", "np.nanvar({x} * 1.0, axis=0) + 1", "np.nanmedian({x})", "np.nanpercentile({x}, 30)",
+    "np.quantile({x}, 0.3, axis=0)", "np.cov({x}) + 1", "np.average({x}, axis=0) + 1",
+    "np.corrcoef(np.append({x}, [20, -30]), np.append({x}, [-70, 90]))", "np.trapezoid({x}, axis=-1) + 1",
     "np.gradient({x} * 1.0)",
     "np.unwrap({x} * 1.0)", "np.hanning(17)", "np.bartlett(9)", "np.blackman(12)", "np.hamming(8)",
     "np.kaiser(12, 5.0)",
     "np.geomspace(1, 100, 7)", "np.logspace(0, 2, 5)", "np.linspace(0, {x}.max(), 7)",
     "np.cumulative_sum({x} * 0.1, axis=-1)",
     "np.cumsum({x} * 0.1)", "np.median({x} * 0.1, axis=-1)", "np.polyval([0.5, 1, 2], {x})",
-    "np.std({x} * 1.0, axis=0)",
+    "np.std({x} * 1.0, axis=0) + 1",
     "np.exp({x}) / np.exp({x}).sum()", "np.log1p(np.exp({x}))", "np.sin({x}) ** 2 + np.cos({x}) ** 2",
     "{P}.chebyshev.chebval({x} / 9, [1, 2, 3])", "{P}.legendre.legval({x} / 9, [1, 2, 3])",
     "{P}.hermite.hermval({x} / 9, [1, 2, 3])", "{P}.hermite_e.hermeval({x} / 9, [1, 2])",

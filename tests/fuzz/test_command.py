@@ -50,6 +50,14 @@ def test_new_programs_each_time():
         assert done.stdout.splitlines()[0] == f"seed {seed}: --seed {seed} repeats this run"
 
 
+def test_ends_when_time_is_up():
+    done = _fuzz("numpy", "--programs", "1000000", "--seconds", "2")
+    assert done.returncode == 0, done.stderr
+    programs, _, differences = _summary(done)
+    assert 0 < programs < 1_000_000
+    assert differences == 0
+
+
 @pytest.mark.parametrize(
     ("namespace", "what", "num"),
     [

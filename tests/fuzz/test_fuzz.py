@@ -13,8 +13,10 @@ from hypothesis import HealthCheck, given, settings, strategies
 import oxinp
 from tests.fuzz.draw import Draw
 from tests.fuzz.generate import generate, generate_seeded, profiles_for
-from tests.fuzz.program import Reduction
+from tests.fuzz.program import Normwise, Reduction
 from tests.fuzz.regressions import PROGRAMS
+from tests.fuzz.rules_functions import ROUNDED
+from tests.fuzz.rules_library import NORMWISE
 from tests.fuzz.twin import find_difference, raising_statements
 
 SEEDS = (1, 2)  # of the programs that run every time
@@ -71,6 +73,19 @@ def test_sums_that_numpy_leaves_undefined_are_known(value, into, is_known):
 def test_the_largest_of_complex_nans_has_no_bound(name, is_bounded):
     found = Reduction(name, "a1", None, None, keepdims=False)
     assert found.has_bound(np.array([complex(1, np.nan), 2])) == is_bounded
+
+
+SUMS = [code for code in ROUNDED if any(name in code for name in ("mean", "average", "std", "var", "cov", "trapezoid"))]
+
+
+@pytest.mark.parametrize("code", SUMS)
+@pytest.mark.parametrize("sign", [1, -1])
+def test_rounding_errors_of_sums_that_cancel_are_below_their_bound(code, sign):
+    """However a sum is rounded: of equal numbers, and of such as add up to nothing."""
+    values = np.array([0.1, 0.1, 0.1, sign * 0.3]) if sign < 0 else np.full(3, 0.1)
+    code = code.format(x="x")
+    given, exact = (eval(code, {"np": np, "x": values.astype(dtype)}) for dtype in ("f8", "g"))  # noqa: S307
+    assert np.all(abs(given - exact) <= Normwise(code, NORMWISE).bound(given))
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=[program.origin for program in PROGRAMS])

@@ -27,6 +27,11 @@ from oxinp._core.memory.storage import Storage
 from oxinp._core.ufunc.objects import ROWS, UFUNC_OBJECTS
 from oxinp._runtime import here
 
+# Types of C of which NumPy has two dtypes of one width, the second ones: `longlong` where `long` has 64 bits.
+SECOND = frozenset(
+    c for c in np.typecodes["AllInteger"] + np.typecodes["AllFloat"] if np.dtype(np.dtype(c).str).char != c
+)
+
 
 def _value(scalar: Any) -> Any:
     """Return the NumPy scalar, waiting for it the first time."""
@@ -58,11 +63,13 @@ def _lazy(name: str, index: int) -> Callable[..., Any]:
     record = UFUNC_OBJECTS[name].methods[index]
     compute = row.on_host
 
-    def is_fused(self: Any, other: Any) -> bool:
-        """Whether NumPy rounds a product of these, complex scalars, otherwise than those of arrays, which it fuses."""
+    def is_of_scalars(self: Any, other: Any) -> bool:
+        """Whether NumPy's scalars give another value than its arrays, whose complex products fuse, or another dtype."""
+        is_scalar = type(type(other)) is ScalarType
+        if self.dtype.char in SECOND or (is_scalar and other.dtype.char in SECOND):
+            return is_scalar or not isinstance(other, Handle)
         if self.dtype.kind != "c" or name not in {"multiply", "power"}:
             return False
-        is_scalar = type(type(other)) is ScalarType
         return (is_scalar and other.dtype.kind == "c") or (name == "power" and not isinstance(other, Handle))
 
     def unary(self: Any) -> Any:
@@ -70,7 +77,7 @@ def _lazy(name: str, index: int) -> Callable[..., Any]:
 
     def binary(self: Any, other: Any) -> Any:
         if isinstance(other, Handle) or (self._storage.host is None and type(other) in (int, float)):
-            if not is_fused(self, other):
+            if not is_of_scalars(self, other):
                 return record(self, other)
             other = _value(other) if isinstance(other, Handle) else other
         value = _value(self)

@@ -13,6 +13,7 @@ from oxinp._kernels.fft.prime import most_columns
 from oxinp._kernels.fft.radices import MAX_THREADS
 from oxinp._kernels.fft.spec import BANK_WIDTH, COLUMNS, RADER, SUMMED
 from oxinp._kernels.fft.tiling import MIN_SEGMENT, cluster_limit, tile_of
+from oxinp._ptx.types import c128
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -84,6 +85,11 @@ def _largest(batch: Any, found: Cut, reach: int, orders: Sequence[str], device: 
         is_ragged=batch.is_ragged,
     )
     threads = -(-threads // cluster)
+    if cluster == 1 and batch.twiddle and not batch.real and len(found.radices) > 1:
+        is_twice = batch.chirp or batch.filter or batch.between
+        factors = found.radices[0 if is_twice else -1] * c128.nbytes  # see `TransformSpec.num_factors`
+        while columns * (batch.length * nbytes + factors) > device.max_shared_nbytes:
+            columns //= 2
     lanes = BANK_WIDTH // nbytes
     if batch.real == RADER and columns < lanes <= reach:
         is_fitting = threads * lanes <= MAX_THREADS

@@ -73,7 +73,8 @@ def with_padding(spec: TransformSpec, room: int) -> TransformSpec:
             for order, padding in itertools.product((ROWS, COLUMNS), paddings)
         ]
     fitting = [each for each in candidates if each.shared_nbytes <= room]
-    return min(fitting or candidates[:1], key=lambda each: (conflicts(each), each.shared_elements))
+    assert fitting, f"{spec.columns} transforms of {spec.length} elements, for which {room} bytes are too few"
+    return min(fitting, key=lambda each: (conflicts(each), each.shared_elements))
 
 
 def columns_of(

@@ -171,3 +171,17 @@ def test_chain_without_arrays(session):
     assert spec.between_order == spec.loads
     session.run(plan, [result], [session.pointer(x)])
     check(result, np.fft.ifft(abs(np.fft.fft(x.astype(np.clongdouble))) ** 2))
+
+
+def test_roots_that_threads_share_have_room_beside_the_transforms():
+    """Of radix 53: sixteen columns of 689 elements fit into 99 KB, but not with the roots."""
+    device = SimpleNamespace(num_sms=24, cc=(8, 9), max_shared_nbytes=99 * 1024, tuned=lambda _: None)
+    length = 689 * 689
+    steps = (length, 1)
+    source, target = (Array(Argument(name), c64, (3, length), steps, 256) for name in ("in0", "out0"))
+    there, back = (Problem(COMPLEX, (1,), length, goes, 1.0) for goes in (True, False))
+    chain = Chained((c64,), (Argument("in1"),), (True,), (Instr(product, c64, (0, 1)),), 2, c64)
+    wanted = Filter(there, back, chain, (steps,))
+    assert is_filter(source, target, c64, wanted, device)
+    plan = plan_filter(source, target, c64, wanted, device)
+    assert max(step.kernel.shared_nbytes for step in plan.steps) <= device.max_shared_nbytes
