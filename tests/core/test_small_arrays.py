@@ -241,7 +241,9 @@ def test_the_first_that_grow_are_not_computed_on_the_host(column):
         return numpy.subtract(x, y)
 
     texts = operator_texts._texts(may_warn=False, is_heavy=False)
-    made, _ = texts.of_two(subtract, lambda *given: general.append(given), None, lambda *_: False, 16, {}, None)
+    made, _ = texts.of_two(
+        subtract, lambda *given: general.append(given), None, lambda *_: False, 16, lambda *_: 8, {}, None
+    )
     for other in (b, a.T, b[None]):
         made(a, other)
         made(other, a)
@@ -292,7 +294,7 @@ def test_a_copy_that_is_made_while_numpy_writes_is_not_kept():
         device_value(a._storage)  # as another thread would, in the middle of the call
         return numpy.add(x, y, out=x)
 
-    made = operator_texts._texts(may_warn=False, is_heavy=False).in_place(write_later, None, 16)
+    made = operator_texts._texts(may_warn=False, is_heavy=False).in_place(write_later, None, 16, lambda *_: 8)
     assert made(a, 1.0) is a
     assert a._storage.value is None
     assert_same(np.asarray(a), numpy.arange(8.0) + 1)
@@ -392,3 +394,42 @@ def test_larger_arrays_take_the_short_way_where_there_is_no_device(statement, co
         exec(f"made = {statement}" if "=" not in statement.partition("(")[0] else statement, names)
     assert_same(ours.get("made"), theirs.get("made"))
     assert_same(ours["L"], theirs["L"])
+
+
+SMALL_ELEMENTS = ("u == 3", "(u == 3) & (u == 0)", "u + u", "~u", "u + 1", "np.minimum(u, 2)", "h * 0.5", "h + h")
+
+
+def _made(statement, names):
+    exec(f"made = {statement}", names)
+    return names["made"]
+
+
+@pytest.mark.parametrize("statement", SMALL_ELEMENTS)
+def test_many_small_elements_take_the_short_way(statement):
+    def given(np):
+        return {"np": np, "u": np.zeros(40_000, "u1"), "h": np.ones(12_000, "f4")}
+
+    ours, theirs = given(np), given(numpy)
+    assert num_calls(statement, ours) <= num_calls(statement, theirs) + 7 * (1 + statement.count("&"))
+    assert_same(_made(statement, ours), _made(statement, theirs))
+
+
+@pytest.mark.parametrize("number", [numpy.float64(0.5), numpy.float32(0.5), numpy.int64(3)])
+@pytest.mark.parametrize("sign", ["*", "-", "/", "**", "<"])
+def test_a_number_of_numpys_on_the_left_takes_the_short_way(number, sign):
+    statement = f"f {sign} a"
+    for size in (16, 800):
+        values = numpy.linspace(1.0, 9.0, size)
+        ours = {"f": number, "a": np.array(values)}
+        assert num_calls(statement, ours) <= 3
+        assert_same(_made(statement, ours), _made(statement, {"f": number, "a": values}))
+
+
+MADE = ("np.zeros(5000, np.int32)", "np.empty(5000, 'f4')", "np.ones((60, 70), bool)", "np.eye(5)", "np.identity(3)")
+
+
+@pytest.mark.parametrize("statement", MADE)
+def test_small_arrays_are_made_by_the_short_way(statement):
+    assert num_calls(statement, {"np": np}) <= 6
+    if "empty" not in statement:
+        assert_same(_made(statement, {"np": np}), _made(statement, {"np": numpy}))

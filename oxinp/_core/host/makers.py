@@ -14,6 +14,7 @@ from oxinp._core.lazy.inlining import compiled
 from oxinp._core.lazy.small import DTYPES
 
 _empty = np.empty
+_zeros = np.zeros
 _numpys_arange: Any = np.arange
 _numpys_array: Any = np.array
 
@@ -62,10 +63,16 @@ def make(general, function, DTYPES):
             if (kind is type or kind is str) and dtype in DTYPES:
                 result = function(shape, dtype)
                 return array_of(result, FEW if size < SMALL and not broadcasts else None)
-        elif size > 0 and dtype is None is device is like and order == "C" and not REPORTS:
-            if not starts_on_device(size * 8):
-                result = function(shape)
-                return wrapped(result)
+        elif size > 0 and device is None is like and order == "C" and not REPORTS:
+            if dtype is None:
+                if not starts_on_device(size * 8):
+                    result = function(shape)
+                    return wrapped(result)
+            else:
+                kind = type(dtype)
+                if (kind is type or kind is str) and dtype in DTYPES and not starts_on_device(size * DTYPES[dtype]):
+                    result = function(shape, dtype)
+                    return wrapped(result)
         said = {"dtype": dtype, "order": order, "device": device, "like": like}
         said = {name: value for name, value in said.items() if value is not (None if name != "order" else "C")}
         return general(*(() if shape is MISSING else (shape,)), **said)
@@ -106,6 +113,15 @@ def _linspace(*args: Any) -> Any:
     return made
 
 
+def _eye(n: Any) -> Any:
+    """Return a matrix with ones on its diagonal."""
+    if type(n) is not int or not 0 <= n * n * 16 < config.offload_threshold:
+        return NotImplemented
+    made = _zeros((n, n))
+    made.reshape(-1)[:: n + 1] = 1
+    return made
+
+
 def _full(shape: Any, value: Any) -> Any:
     """Return an array full of a float."""
     extents = shape if type(shape) is tuple else (shape,)
@@ -136,7 +152,9 @@ _VALUES: dict[Any, tuple[Callable[..., Any], str]] = {
         np.arange,
         "len(args) != 1 or type(args[0]) is not int or args[0] * 16 >= config.offload_threshold",
     ),
+    np.eye: (_eye, "len(args) != 1"),
     np.full: (_full, "len(args) != 2"),
+    np.identity: (_eye, "len(args) != 1"),
     np.linspace: (_linspace, "len(args) != 3"),
 }
 _LISTS_TEXT = """

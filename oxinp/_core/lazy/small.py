@@ -173,9 +173,12 @@ def _described(front: Callable[..., Any], general: Callable[..., Any]) -> Callab
 
 
 _NUMBERS = [kind for kind in np.sctypeDict.values() if issubclass(kind, np.number | np.bool_)]
-DTYPES: frozenset[Any] = frozenset({bool, int, float, complex, *_NUMBERS}).union(
-    *[(dtype.char, dtype.name, dtype.str[1:]) for dtype in map(np.dtype, _NUMBERS)]
-)
-"""Names and classes of dtypes of numbers."""
+DTYPES: dict[Any, int] = {
+    key: dtype.itemsize
+    for kind in (bool, int, float, complex, *_NUMBERS)
+    for dtype in (np.dtype(kind),)
+    for key in (kind, dtype.char, dtype.name, dtype.str[1:])
+}
+"""Names and classes of dtypes of numbers -> bytes of their elements."""
 
 __all__ = ["DTYPES", "casting_method", "copying_method", "viewing_function", "viewing_method"]
