@@ -8,15 +8,18 @@ does not take, it leaves to the function itself by `NotImplemented`.
 
 from __future__ import annotations
 
+import functools
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy._core import umath
+from numpy._core import _multiarray_umath, umath
 
 from oxinp import _runtime
 from oxinp._config import config
 from oxinp._core.host.makers import making_function
+from oxinp._core.host.matrices import of_small_matrices
 from oxinp._core.lazy import placement
 from oxinp._core.lazy.inlining import compiled
 
@@ -30,7 +33,12 @@ _sqrt = np.sqrt
 _empty = np.empty
 _zeros = np.zeros
 _numpys_array: Any = np.array
+_c_einsum: Any = _multiarray_umath.c_einsum
 _clip_ufunc: Any = umath.clip  # type: ignore[attr-defined]
+
+
+MOST_PRODUCTS = 1 << 16
+"""Of elements, that NumPy's loops form in less time than the device takes for any."""
 
 
 class Spelling(NamedTuple):
@@ -151,6 +159,28 @@ def _dot(x: Any, y: Any) -> Any:
     return x.dot(y) if is_light or _runtime.current() is None else NotImplemented
 
 
+@functools.lru_cache(maxsize=256)
+def _terms(subscripts: str) -> tuple[str, ...]:
+    """Return the letters of each operand of `einsum`; none where they are more than letters."""
+    terms = tuple(subscripts.partition("->")[0].split(","))
+    return terms if all(map(str.isalpha, terms)) else ()
+
+
+def _einsum(subscripts: Any, *arrays: Any) -> Any:
+    terms = _terms(subscripts) if type(subscripts) is str else ()
+    if len(terms) != len(arrays):
+        return NotImplemented
+    extents: dict[str, int] = {}
+    for term, x in zip(terms, arrays, strict=True):
+        if type(x) is not _Array or x.ndim != len(term):
+            return NotImplemented
+        extents.update(zip(term, x.shape, strict=True))
+    if math.prod(extents.values()) > MOST_PRODUCTS:
+        return NotImplemented
+    made = _c_einsum(subscripts, *arrays)
+    return made if type(made) is not _Array or (made.base is None and made.flags.forc) else NotImplemented
+
+
 def _in_c(function: Any) -> Any:
     """Return a function of NumPy's in C that asks no classes for theirs."""
     return getattr(function, "_implementation", function)
@@ -182,6 +212,7 @@ SPELLINGS: dict[Any, Spelling] = {
     np.clip: Spelling(_clip, 3, 3, may_warn=True),
     np.concatenate: Spelling(_concatenate),
     np.dot: Spelling(_dot, 2, 2, may_warn=True),
+    np.einsum: Spelling(_einsum, 4, 2, may_warn=True),
     np.empty_like: Spelling(_empty_like),
     np.linalg.norm: Spelling(_norm, may_warn=True),
     np.outer: Spelling(_outer, 2, 2, may_warn=True),
@@ -209,7 +240,7 @@ def make(general, function, alone, most, least, has_axis):
                 if x.nbytes > largest:
                     largest = x.nbytes
                 given.append(x)
-            elif kind is float or kind is int:
+            elif kind is float or kind is int or kind is str:
                 given.append(value)
             elif kind is list or kind is tuple:
                 parts = []
@@ -345,7 +376,7 @@ def with_spelling(general: Callable[..., Any], theirs: Any) -> Callable[..., Any
             make, function = _COMMON[theirs]
             made = make(made, function)
         return made
-    return making_function(general, theirs)
+    return making_function(of_small_matrices(general, theirs), theirs)
 
 
 __all__ = ["SPELLINGS", "Spelling", "with_spelling"]
