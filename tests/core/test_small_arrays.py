@@ -440,11 +440,13 @@ FUNCTIONS = {
     **dict.fromkeys(("np.linalg.inv(M)", "np.linalg.det(M)", "np.linalg.solve(M, a)", "np.linalg.solve(M, M)"), 0),
     **dict.fromkeys(("np.linalg.cholesky(M @ M.T + np.eye(4))", "np.einsum('ij,j->i', M, a)"), 6),
     **dict.fromkeys(("np.einsum('ij,jk', M, M)", "np.einsum('i,i->', a, a)"), 6),
-    **dict.fromkeys(("np.linalg.eigh(M)", "np.linalg.qr(M)", "np.linalg.svd(M)", "np.linalg.matrix_power(M, 3)"), 34),
-    **dict.fromkeys(("np.kron(M, M)", "np.tensordot(M, M, 1)", "np.meshgrid(a, a)", "np.tile(a, 3)"), 42),
+    **dict.fromkeys(("np.linalg.eigh(M)", "np.linalg.qr(M)", "np.linalg.svd(M)", "np.linalg.matrix_power(M, 3)"), 38),
+    **dict.fromkeys(("np.kron(M, M)", "np.tensordot(M, M, 1)", "np.meshgrid(a, a)", "np.tile(a, 3)"), 48),
     **dict.fromkeys(("np.nonzero(a > 0.5)", "np.flatnonzero(a > 0.5)", "np.roll(a, 1)", "np.append(a, 1.0)"), 20),
     **dict.fromkeys(("np.add(a, a, out=s)", "np.sqrt(a, out=s)", "np.multiply(2.0, a, out=s)", "np.sqrt(2)"), 3),
     **dict.fromkeys(("np.maximum(a, 0.5, out=s[1:3])", "np.cross(a[:3], a[1:])", "M[:, [1, 2]]", "M[[1, 2]]"), 24),
+    **dict.fromkeys(("np.dot(M, a)", "a.flatten()", "np.arange(2, 9)", "np.clip(a, 0, 1)", "np.full(9, 2)"), 2),
+    **dict.fromkeys(("np.linspace(0, 1, 7)", "np.zeros(5000, np.int32)", "np.eye(4)"), 2),
 }
 
 

@@ -15,6 +15,8 @@ from oxinp._core.lazy.small import DTYPES
 
 _empty = np.empty
 _zeros = np.zeros
+_INT = np.dtype(int)
+_EXACT = 2**31 - 1  # integers that most dtypes hold, and that floats are equal to
 _numpys_arange: Any = np.arange
 _numpys_array: Any = np.array
 
@@ -96,12 +98,17 @@ _MAX_LISTED = 64
 
 
 def _linspace(*args: Any) -> Any:
-    """Return what lies between two floats, by NumPy's formula."""
+    """Return what lies between two numbers, by NumPy's formula."""
     if len(args) != 3:
         return NotImplemented
     start, stop, num = args
-    is_known = type(start) is float and type(stop) is float and type(num) is int
-    if not is_known or not 32 <= num * 16 < config.offload_threshold:
+    if type(num) is not int or not 32 <= num * 16 < config.offload_threshold:
+        return NotImplemented
+    if type(start) is int and -_EXACT <= start <= _EXACT:
+        start = float(start)
+    if type(stop) is int and -_EXACT <= stop <= _EXACT:
+        stop = float(stop)
+    if type(start) is not float or type(stop) is not float:
         return NotImplemented
     step = (stop - start) / (num - 1)
     if not (step and -inf < step < inf):
@@ -111,6 +118,18 @@ def _linspace(*args: Any) -> Any:
     made += start
     made[-1] = stop
     return made
+
+
+def _arange(*args: Any) -> Any:
+    """Return the integers of a range."""
+    if len(args) == 1:
+        stop = args[0]
+        return _numpys_arange(stop) if type(stop) is int and stop * 16 < config.offload_threshold else NotImplemented
+    if not _INTEGERS.issuperset(map(type, args)) or max(args) > _EXACT or min(args) < -_EXACT:
+        return NotImplemented
+    if len(args) == 3 and not args[2]:
+        return NotImplemented
+    return _numpys_arange(*args) if len(range(*args)) * 16 < config.offload_threshold else NotImplemented
 
 
 def _eye(n: Any) -> Any:
@@ -123,13 +142,15 @@ def _eye(n: Any) -> Any:
 
 
 def _full(shape: Any, value: Any) -> Any:
-    """Return an array full of a float."""
+    """Return an array full of a number."""
     extents = shape if type(shape) is tuple else (shape,)
-    if type(value) is not float or not _INTEGERS.issuperset(map(type, extents)):
+    kind = type(value)
+    is_integer = kind is int and -_EXACT <= value <= _EXACT
+    if not (is_integer or kind is float) or not _INTEGERS.issuperset(map(type, extents)):
         return NotImplemented
-    if not 0 <= prod(extents) * 16 < config.offload_threshold:
+    if not 0 <= prod(extents) * 8 < config.offload_threshold:
         return NotImplemented
-    made = _empty(shape)
+    made = _empty(shape, _INT) if is_integer else _empty(shape)
     made.fill(value)
     return made
 
@@ -148,10 +169,7 @@ def make(general, function):
     return front
 """
 _VALUES: dict[Any, tuple[Callable[..., Any], str]] = {
-    np.arange: (
-        np.arange,
-        "len(args) != 1 or type(args[0]) is not int or args[0] * 16 >= config.offload_threshold",
-    ),
+    np.arange: (_arange, "not 0 < len(args) < 4"),
     np.eye: (_eye, "len(args) != 1"),
     np.full: (_full, "len(args) != 2"),
     np.identity: (_eye, "len(args) != 1"),

@@ -25,6 +25,7 @@ from oxinp._core.lazy.inlining import compiled
 
 _FLOAT64 = np.dtype(np.float64)
 _FLOATS = frozenset({np.dtype(np.float32), _FLOAT64})
+_NUMBERS = frozenset({float, int})
 _Array = np.ndarray
 _sum = np.add.reduce
 _accumulated: Any = np.add.accumulate
@@ -113,7 +114,7 @@ def _sort(x: Any) -> Any:
 
 
 def _clip(x: Any, low: Any, high: Any) -> Any:
-    if type(x) is not _Array or x.dtype not in _FLOATS or type(low) is not float or type(high) is not float:
+    if type(x) is not _Array or x.dtype not in _FLOATS or not _NUMBERS.issuperset((type(low), type(high))):
         return NotImplemented
     return _clip_ufunc(x, low, high)
 
@@ -328,7 +329,7 @@ def make(general, function):
         return wrapped(result)
     return front
 """
-# A method of NumPy's for two vectors.
+# A method of NumPy's for two vectors, or matrices of few elements.
 _VECTORS_TEXT = """
 def make(general, function):
     def front(*args, **kwargs):
@@ -339,9 +340,10 @@ def make(general, function):
             return general(*args)
         x = seen(a) else return general(*args)
         y = seen(b) else return general(*args)
-        if x.ndim != 1 or y.ndim != 1:
-            return general(*args)
-        if not (a._known is FEW is b._known) and not 0 < x.nbytes + y.nbytes < config.offload_threshold:
+        if x.ndim != 1 and y.ndim != 1:
+            if not 0 < x.size * y.size * 16 < config.offload_threshold:
+                return general(*args)
+        elif not (a._known is FEW is b._known) and not 0 < x.nbytes + y.nbytes < config.offload_threshold:
             return general(*args)
         result = called(function, x, y) else return general(*args)
         return wrapped(result)

@@ -158,7 +158,8 @@ def make(general, method, DTYPES):
 
 def copying_method(general: Callable[..., Any]) -> Callable[..., Any]:
     """Return the method that copies arrays, with what it does to small ones on the host."""
-    return _described(compiled("copies", _COPY_TEXT)(general, np.ndarray.copy), general)
+    made = compiled("copies", _COPY_TEXT)(general, getattr(np.ndarray, general.__name__))
+    return _described(made, general)
 
 
 def casting_method(general: Callable[..., Any]) -> Callable[..., Any]:
