@@ -62,7 +62,14 @@ CALLS = {
     "dot": [(X, X), (X, 2.5)],
     "einsum": [
         *(("ij->ji", X), ("i->", X), ("ij,ij->i", X, X), ("ij,kj->ik", X, X), ("ij,kj", X, X), ("i,j->ji", X, X)),
-        *(("i, i", X, X), ("...i,...i", X, X), ("ii", X), ("ij,j", X, numpy.ones(3)), ("ij,j", X, numpy.ones(5))),
+        *(
+            ("i, i", X, X),
+            ("...i,...i", X, X),
+            ("ij->i", X),
+            ("ii", X),
+            ("ij,j", X, numpy.ones(3)),
+            ("ij,j", X, numpy.ones(5)),
+        ),
     ],
     "empty_like": [(X,)],
     "outer": [(X, X), (X, numpy.arange(3.0)), (X, 2.5)],

@@ -22,6 +22,7 @@ from oxinp._core.lazy import explain
 from oxinp._core.lazy.array_protocol import REFUSAL, accepted_as_argument
 from oxinp._core.lazy.handle import host_view
 from oxinp._core.lazy.results import types, wrap_host
+from oxinp._core.memory.host_side import is_dense
 from oxinp._runtime.counters import stats
 
 # An argument that a function writes to: its name, or its position, or (name, keyword, value) where it does so only if
@@ -203,7 +204,8 @@ def _of_new(result: Any, given: Sequence[Any]) -> Any:
     kind = type(result)
     if kind is _NumpyArray:
         flags = result.flags
-        return wrap_host(result) if flags.forc and flags.behaved and is_new(result, given) else NOT_DONE
+        is_plain = flags.behaved and (flags.forc or is_dense(result))
+        return wrap_host(result) if is_plain and is_new(result, given) else NOT_DONE
     if kind in PLAIN or isinstance(result, _Generic):
         return result
     if kind is not tuple and not hasattr(kind, "_make"):

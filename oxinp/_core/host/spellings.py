@@ -22,6 +22,7 @@ from oxinp._core.host.makers import making_function
 from oxinp._core.host.matrices import of_small_matrices
 from oxinp._core.lazy import placement
 from oxinp._core.lazy.inlining import compiled
+from oxinp._core.memory.host_side import is_dense
 
 _FLOAT64 = np.dtype(np.float64)
 _FLOATS = frozenset({np.dtype(np.float32), _FLOAT64})
@@ -179,7 +180,10 @@ def _einsum(subscripts: Any, *arrays: Any) -> Any:
     if math.prod(extents.values()) > MOST_PRODUCTS:
         return NotImplemented
     made = _c_einsum(subscripts, *arrays)
-    return made if type(made) is not _Array or (made.base is None and made.flags.forc) else NotImplemented
+    if type(made) is not _Array:
+        return made
+    is_new = len(arrays) > 1 or made.base is None  # of one array it may be a view
+    return made if is_new and is_dense(made) else NotImplemented
 
 
 def _in_c(function: Any) -> Any:

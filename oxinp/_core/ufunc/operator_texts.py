@@ -16,7 +16,7 @@ from oxinp._core.lazy import schedule
 from oxinp._core.lazy.handle import chain
 from oxinp._core.lazy.inlining import HEAVY, compiled
 from oxinp._core.lazy.results import types
-from oxinp._core.ufunc.table import UfuncRow
+from oxinp._core.ufunc.table import UFUNCS, UfuncRow
 
 
 def reach_of(row: UfuncRow) -> int:
@@ -201,7 +201,12 @@ def _of_numbers(text: str) -> str:
 
 
 def _with_modulus(text: str) -> str:
-    """Return a text whose operators take a third operand, as `pow` does, which arrays have no use for."""
+    """Return a text whose operators take a third operand, as `pow` does, which arrays have no use for.
+
+    Of what is simpler than a power elements cost less.
+    """
+    power, name, reflected = text.partition("    def reflected")
+    text = power.replace("by rest[1] of", "by (REACHES.get(b) or rest[1]) of") + name + reflected
     return text.replace("(a, b):", "(a, b, modulus=None):").replace(
         "        kind =", "        if modulus is not None:\n            return NotImplemented\n        kind ="
     )
@@ -223,7 +228,17 @@ class Texts(NamedTuple):
     power: Callable[..., Any]
 
 
-_NAMES = {"PENDING": schedule.PENDING, "chain": chain, "quiet": quiet, "schedule": schedule, "types": types}
+# Of scalar exponents of float and complex powers: what NumPy's loops compute for them.
+SIMPLER = {2: "square", 0.5: "sqrt", -1: "reciprocal", 1: "positive"}
+_REACHES = {number: reach_of(row) for number, name in SIMPLER.items() for row in UFUNCS if row.name == name}
+_NAMES = {
+    "REACHES": _REACHES,
+    "PENDING": schedule.PENDING,
+    "chain": chain,
+    "quiet": quiet,
+    "schedule": schedule,
+    "types": types,
+}
 
 
 def _texts(*, may_warn: bool, is_heavy: bool) -> Texts:
@@ -248,4 +263,4 @@ def texts_of(row: UfuncRow) -> Texts:
     return _TEXTS[row.may_warn, reach_of(row) > HEAVY]
 
 
-__all__ = ["Texts", "reach_of", "takes_constants", "texts_of"]
+__all__ = ["SIMPLER", "Texts", "reach_of", "takes_constants", "texts_of"]
