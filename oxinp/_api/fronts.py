@@ -37,7 +37,10 @@ CALLS_BACK: tuple[Mutated, ...] = ("*",)
 
 
 def implements(
-    *names: str, is_hosted: bool = True, of_two: Callable[[Any, Any], Any] | None = None
+    *names: str,
+    is_hosted: bool = True,
+    most: Callable[[tuple[Any, ...]], float] | None = None,
+    of_two: Callable[[Any, Any], Any] | None = None,
 ) -> Callable[[Function], Function]:
     """Register a function for NumPy's or SciPy's; where it raises `Unsupported`, they compute.
 
@@ -47,6 +50,8 @@ def implements(
         Of theirs, as `find_theirs` takes them; what the installed version has not is passed over.
     is_hosted : bool
         Let NumPy compute on what is small and on the host, without asking the function; not for what makes views.
+    most : callable, optional
+        How many elements results have at most, see `dispatch.with_fallback`.
     of_two : callable, optional
         What is asked before of two arrays, see `dispatch.with_fallback`.
 
@@ -60,7 +65,7 @@ def implements(
         for name in names:
             theirs = find_theirs(name)
             if theirs is not None:
-                front = dispatch.with_fallback(function, theirs, name, is_hosted=is_hosted, of_two=of_two)
+                front = dispatch.with_fallback(function, theirs, name, is_hosted=is_hosted, most=most, of_two=of_two)
                 _enter(name, theirs, front, function)
         return function
 

@@ -7,6 +7,7 @@ those that make arrays, and classes; so its code is bound to ours for these, mod
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable
 from types import FunctionType, ModuleType
 from typing import Any
@@ -34,10 +35,12 @@ _OF_ARRAYS = (
     "real_if_close require roots setxor1d sinc sort_complex trapezoid tril tril_indices_from trim_zeros triu "
     "triu_indices_from unwrap"
 )
+# ... of these at most as large as the product of their arrays' sizes ...
+_OF_PRODUCTS = "kron meshgrid tensordot"
 # ... and that of these may be larger.
 _GROWING = (
     "bartlett blackman cumulative_prod cumulative_sum diag_indices fromfunction geomspace hamming hanning indices "
-    "kaiser kron logspace mask_indices meshgrid resize tensordot tri tril_indices triu_indices vander"
+    "kaiser logspace mask_indices resize tri tril_indices triu_indices vander"
 )
 
 _bound: dict[int, dict[str, Any]] = {}  # by the id of a module's globals
@@ -151,10 +154,19 @@ def rebound(numpys: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
+def product_of_sizes(args: tuple[Any, ...]) -> float:
+    """Return the product of the sizes of arrays and of the lengths of lists among arguments."""
+    return math.prod(x.size if is_array(x) else len(x) for x in args if is_array(x) or isinstance(x, list | tuple))
+
+
 replace(shape_base, "_concatenate", np.concatenate)  # not what is behind its dispatch
-for _listed, _stays in ((_OF_ARRAYS, True), (_GROWING, False)):
+for _listed, _said in (
+    (_OF_ARRAYS, {}),
+    (_OF_PRODUCTS, {"most": product_of_sizes}),
+    (_GROWING, {"is_hosted": False}),
+):
     for _name in filter(np.__all__.__contains__, _listed.split()):  # what this version has
-        implements(_name, is_hosted=_stays)(rebound(getattr(np, _name)))
+        implements(_name, **_said)(rebound(getattr(np, _name)))
 
 
 # Methods of users' classes with an `__array_ufunc__` of their own, by NumPy's code, which calls ufuncs.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -63,7 +64,15 @@ def _stretched(a: Handle, axes: tuple[int, ...], counts: tuple[int, ...]) -> Any
 _numpys_tile = rebound(np.tile)
 
 
-@implements("tile", is_hosted=False)
+def _size_of_tiles(args: tuple[Any, ...]) -> float:
+    """Return how many elements `tile` makes of an array; infinity for what is more than integers."""
+    counts = args[1] if len(args) == 2 and type(args[1]) is tuple else args[1:]
+    if not counts or type(args[0]) is not types.ndarray or any(type(count) is not int for count in counts):
+        return math.inf
+    return math.prod((args[0].size, *counts))
+
+
+@implements("tile", most=_size_of_tiles)
 def tile(A: Any, reps: Any) -> Any:
     """See `numpy.tile`: of what is on the device, one copy of a broadcast view, anything else by NumPy's code."""
     counts = reps if type(reps) is tuple else (reps,)

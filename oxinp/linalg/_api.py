@@ -10,17 +10,19 @@ from numpy.linalg import _linalg as numpys
 
 from oxinp._api.crossovers import placed
 from oxinp._api.fronts import as_ours, enter_without_reading, implements
-from oxinp._api.rebound import rebound, replace
+from oxinp._api.rebound import product_of_sizes, rebound, replace
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.ops import factorise, spectral
 from oxinp.linalg import _eig, _spectral
 
 # Written in Python by NumPy, in terms of functions that we have. The result of these may be larger than their arrays,
-_GROWING = "cross matmul matrix_power multi_dot outer pinv tensordot tensorinv tensorsolve trace vecdot"
-for _name in _GROWING.split():
+for _name in ("matmul", "multi_dot", "pinv", "tensorinv", "tensorsolve"):
     implements(f"linalg.{_name}", is_hosted=False)(rebound(getattr(np.linalg, _name)))
-# that of these is not. Norms that are singular values ask `svd` for them.
-for _name in ("matrix_norm", "matrix_rank", "norm", "vector_norm"):
+# that of these no larger than the product of their sizes,
+for _name in ("cross", "outer", "tensordot", "vecdot"):
+    implements(f"linalg.{_name}", most=product_of_sizes)(rebound(getattr(np.linalg, _name)))
+# and that of these is not. Norms that are singular values ask `svd` for them.
+for _name in ("matrix_norm", "matrix_power", "matrix_rank", "norm", "trace", "vector_norm"):
     implements(f"linalg.{_name}")(rebound(getattr(np.linalg, _name)))
 # Views.
 for _name in ("diagonal", "matrix_transpose"):

@@ -241,7 +241,9 @@ def test_the_first_that_grow_are_not_computed_on_the_host(column):
         return numpy.subtract(x, y)
 
     texts = operator_texts._texts(may_warn=False, is_heavy=False)
-    made, _ = texts.of_two(subtract, lambda *given: general.append(given), None, lambda *_: False, 16, {}, None)
+    made, _ = texts.of_two(
+        subtract, lambda *given: general.append(given), None, lambda *_: False, 16, lambda *_: 8, {}, None
+    )
     for other in (b, a.T, b[None]):
         made(a, other)
         made(other, a)
@@ -292,7 +294,7 @@ def test_a_copy_that_is_made_while_numpy_writes_is_not_kept():
         device_value(a._storage)  # as another thread would, in the middle of the call
         return numpy.add(x, y, out=x)
 
-    made = operator_texts._texts(may_warn=False, is_heavy=False).in_place(write_later, None, 16)
+    made = operator_texts._texts(may_warn=False, is_heavy=False).in_place(write_later, None, 16, lambda *_: 8)
     assert made(a, 1.0) is a
     assert a._storage.value is None
     assert_same(np.asarray(a), numpy.arange(8.0) + 1)
@@ -392,3 +394,103 @@ def test_larger_arrays_take_the_short_way_where_there_is_no_device(statement, co
         exec(f"made = {statement}" if "=" not in statement.partition("(")[0] else statement, names)
     assert_same(ours.get("made"), theirs.get("made"))
     assert_same(ours["L"], theirs["L"])
+
+
+SMALL_ELEMENTS = ("u == 3", "(u == 3) & (u == 0)", "u + u", "~u", "u + 1", "np.minimum(u, 2)", "h * 0.5", "h + h")
+
+
+def _made(statement, names):
+    exec(f"made = {statement}", names)
+    return names["made"]
+
+
+@pytest.mark.parametrize("statement", SMALL_ELEMENTS)
+def test_many_small_elements_take_the_short_way(statement):
+    def given(np):
+        return {"np": np, "u": np.zeros(40_000, "u1"), "h": np.ones(12_000, "f4")}
+
+    ours, theirs = given(np), given(numpy)
+    assert num_calls(statement, ours) <= num_calls(statement, theirs) + 7 * (1 + statement.count("&"))
+    assert_same(_made(statement, ours), _made(statement, theirs))
+
+
+@pytest.mark.parametrize("number", [numpy.float64(0.5), numpy.float32(0.5), numpy.int64(3)])
+@pytest.mark.parametrize("sign", ["*", "-", "/", "**", "<"])
+def test_a_number_of_numpys_on_the_left_takes_the_short_way(number, sign):
+    statement = f"f {sign} a"
+    for size in (16, 800):
+        values = numpy.linspace(1.0, 9.0, size)
+        ours = {"f": number, "a": np.array(values)}
+        assert num_calls(statement, ours) <= 3
+        assert_same(_made(statement, ours), _made(statement, {"f": number, "a": values}))
+
+
+MADE = ("np.zeros(5000, np.int32)", "np.empty(5000, 'f4')", "np.ones((60, 70), bool)", "np.eye(5)", "np.identity(3)")
+
+
+@pytest.mark.parametrize("statement", MADE)
+def test_small_arrays_are_made_by_the_short_way(statement):
+    assert num_calls(statement, {"np": np}) <= 6
+    if "empty" not in statement:
+        assert_same(_made(statement, {"np": np}), _made(statement, {"np": numpy}))
+
+
+# Functions of small arrays -> Python functions called beyond NumPy's own.
+FUNCTIONS = {
+    **dict.fromkeys(("np.linalg.inv(M)", "np.linalg.det(M)", "np.linalg.solve(M, a)", "np.linalg.solve(M, M)"), 0),
+    **dict.fromkeys(("np.linalg.cholesky(M @ M.T + np.eye(4))", "np.einsum('ij,j->i', M, a)"), 6),
+    **dict.fromkeys(("np.einsum('ij,jk', M, M)", "np.einsum('i,i->', a, a)"), 6),
+    **dict.fromkeys(("np.linalg.eigh(M)", "np.linalg.qr(M)", "np.linalg.svd(M)", "np.linalg.matrix_power(M, 3)"), 38),
+    **dict.fromkeys(("np.kron(M, M)", "np.tensordot(M, M, 1)", "np.meshgrid(a, a)", "np.tile(a, 3)"), 48),
+    **dict.fromkeys(("np.nonzero(a > 0.5)", "np.flatnonzero(a > 0.5)", "np.roll(a, 1)", "np.append(a, 1.0)"), 20),
+    **dict.fromkeys(("np.add(a, a, out=s)", "np.sqrt(a, out=s)", "np.multiply(2.0, a, out=s)", "np.sqrt(2)"), 3),
+    **dict.fromkeys(("np.maximum(a, 0.5, out=s[1:3])", "np.cross(a[:3], a[1:])", "M[:, [1, 2]]", "M[[1, 2]]"), 24),
+    **dict.fromkeys(("np.dot(M, a)", "a.flatten()", "np.arange(2, 9)", "np.clip(a, 0, 1)", "np.full(9, 2)"), 2),
+    **dict.fromkeys(("np.linspace(0, 1, 7)", "np.zeros(5000, np.int32)", "np.eye(4)"), 2),
+}
+
+
+@pytest.mark.parametrize("statement", FUNCTIONS)
+def test_functions_of_small_arrays_take_a_short_way(statement):
+    def given(np):
+        values = numpy.random.default_rng(7).random((4, 4)) + numpy.eye(4)
+        return {"np": np, "M": np.array(values), "a": np.array(values[0]), "s": np.array(values[1])}
+
+    if "s[1:3]" in statement:
+        statement = statement.replace("a,", "a[:2],")
+    ours, theirs = given(np), given(numpy)
+    assert num_calls(statement, ours) <= num_calls(statement, theirs) + FUNCTIONS.get(statement, 24)
+    made, expected = _made(statement, ours), _made(statement, theirs)
+    for one, other in zip(*[x if isinstance(x, tuple) else (x,) for x in (made, expected)], strict=True):
+        assert_same(one, other)
+    assert type(made) is (type(expected) if not isinstance(expected, numpy.ndarray) else np.ndarray)
+    assert_same(ours["s"], theirs["s"])
+
+
+def test_results_that_share_memory_go_on_sharing_it():
+    a = np.arange(6.0)
+    parts = np.meshgrid(a, a, copy=False, sparse=True)
+    parts[0][0, 0] = 9.0
+    assert a[0] == 9.0
+    indices = np.arange(3)
+    (rows,) = np.ix_(indices)
+    rows[0] = 7
+    assert indices[0] == 7
+    made = np.nonzero(np.eye(3))
+    made[0][0] = 5
+    assert made[1][0] == 0
+
+
+@pytest.mark.parametrize("function", ["inv", "cholesky", "solve", "det"])
+@pytest.mark.parametrize("state", ["warn", "ignore", "raise"])
+def test_singular_matrices_are_told_whatever_the_state_of_errors(function, state):
+    def outcome(np):
+        a = -np.ones((3, 3))
+        given = (a, np.ones(3)) if function == "solve" else (a,)
+        with np.errstate(all=state):
+            try:
+                return float(getattr(np.linalg, function)(*given))
+            except (np.linalg.LinAlgError, FloatingPointError) as error:
+                return type(error).__name__, str(error)
+
+    assert outcome(np) == outcome(numpy)

@@ -189,6 +189,7 @@ def with_fallback(
     name: str,
     *,
     is_hosted: bool = True,
+    most: Callable[[tuple[Any, ...]], float] | None = None,
     of_two: Callable[[Any, Any], Any] | None = None,
 ) -> Function:
     """Return `function`, with NumPy's for what is small and on the host, and for where it raises `Unsupported`.
@@ -200,6 +201,8 @@ def with_fallback(
         What a fallback is counted as.
     is_hosted : bool
         NumPy may compute on what is small and on the host without asking the function.
+    most : callable, optional
+        Of positional arguments, how many elements results have at most, where these may be larger than arguments.
     of_two : callable, optional
         What becomes of two arrays, of which one at least is on the device alone; None where it leaves that to the
         function.
@@ -230,13 +233,16 @@ def with_fallback(
         return viewing_function(with_spelling(undecided, numpy_function), numpy_function)
     last = -1  # position of the last argument that is certainly not written to, found at the first call
 
+    def has_room(args: tuple[Any, ...]) -> bool:
+        return most is None or most(args) * 16 < config.offload_threshold
+
     def dispatched(*args: Any, **kwargs: Any) -> Any:
         nonlocal last
         if SUBCLASSES and (result := call_function(numpy_function, args, kwargs)) is not NotImplemented:
             return result
         if last == -1:
             last = 0 if numpy_function in mutates else positions(numpy_function).get("out", MAX_ARGUMENTS)
-        if len(args) <= last and "out" not in kwargs and not REPORTS:
+        if len(args) <= last and "out" not in kwargs and not REPORTS and has_room(args):
             is_one = len(args) == 1 and type(args[0]) is types.ndarray and not kwargs
             result = (
                 on_host(call_numpy, args[0])

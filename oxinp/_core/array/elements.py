@@ -36,7 +36,8 @@ def make():
                 place = seen(key) else return general_getitem(self, key)
                 if self._known is not FEW or key._known is not FEW:
                     limit = config.offload_threshold
-                    if seen.nbytes >= limit or place.nbytes >= limit:
+                    nbytes = seen.nbytes
+                    if place.nbytes >= limit or (nbytes >= limit and not is_host(nbytes)):
                         return gather(self, seen, key)
                     if type(self) is not kind:
                         return general_getitem(self, key)

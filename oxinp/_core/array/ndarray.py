@@ -282,6 +282,7 @@ class ndarray(Conversions, _Operators, metaclass=ArrayType):  # noqa: N801 - Num
         """Return the elements in one dimension, a view where possible; see `numpy.ndarray.ravel`."""
         return shape.ravel(self, order)
 
+    @copying_method
     def flatten(self, order: str = "C") -> Any:
         """Return a copy in one dimension; see `numpy.ndarray.flatten`."""
         return own(shape.reshape(copy(self), -1)) if order == "C" else copy(shape.ravel(self, order))
@@ -336,6 +337,9 @@ class ndarray(Conversions, _Operators, metaclass=ArrayType):  # noqa: N801 - Num
 
     def fill(self, value: Any) -> None:
         """Set all elements to one value."""
+        if type(value) is float:
+            self[...] = value
+            return
         if not is_writeable(self):
             raise ValueError("assignment destination is read-only")
         if isinstance(value, Handle) and not value._layout.ndim and not self._layout.dtype.hasobject:

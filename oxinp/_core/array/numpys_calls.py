@@ -11,21 +11,24 @@ import numpy as np
 
 from oxinp._core.lazy.inlining import MISSING, NUMBERS, compiled
 from oxinp._core.lazy.results import types
-from oxinp._core.ufunc.objects import LIGHT, WITH_NUMBERS
+from oxinp._core.ufunc.objects import OF_TWO, WITH_NUMBERS
 
 _TEXT = """
 def make():
     def __array_ufunc__(self, ufunc, method, a, b=MISSING, /, *others, **kwargs):
-        if type(b) is ndarray and b._known is FEW and ufunc in LIGHT and method == "__call__":
+        if type(b) is ndarray and ufunc in OF_TWO and method == "__call__":
             kind = type(a)
-            is_number = kind in NUMBERS or (kind is NumpyArray and not a.ndim and a.dtype.kind in "biufc")
-            if is_number and not others and not kwargs and not REPORTS:
-                x = seen(b) else return general_array_ufunc(self, ufunc, method, a, b)
+            if kind is NumpyArray and not a.ndim and a.dtype.kind in "biufc":
+                kind = a.dtype.type
+            if kind in NUMBERS and not others and not kwargs and not REPORTS:
+                x = seen(b) else return general_ufunc(self, ufunc, method, a, b)
                 if ufunc in EQUALITIES and x.dtype.kind not in "biufc":  # texts do not just differ
-                    return general_array_ufunc(self, ufunc, method, a, b)
-                result = called(ufunc, a, x) else return general_array_ufunc(self, ufunc, method, a, b)
-                return array_of(result, FEW)
-        return general_array_ufunc(self, ufunc, method, a, b, *others, **kwargs)
+                    return general_ufunc(self, ufunc, method, a, b)
+                reach, itemsizes = OF_TWO[ufunc]
+                known = weighed(b, x) by reach of itemsizes, kind else return general_ufunc(self, ufunc, method, a, b)
+                result = called(ufunc, a, x) else return general_ufunc(self, ufunc, method, a, b)
+                return array_of(result, known)
+        return general_ufunc(self, ufunc, method, a, b, *others, **kwargs)
     return __array_ufunc__
 """
 
@@ -54,7 +57,7 @@ array_ufunc: Any = compiled(
     "ndarray.__array_ufunc__",
     _TEXT,
     may_warn=True,
-    names={"EQUALITIES": {np.equal, np.not_equal}, "LIGHT": LIGHT, "general_array_ufunc": _general},
+    names={"EQUALITIES": {np.equal, np.not_equal}, "OF_TWO": OF_TWO, "general_ufunc": _general},
 )()
 
 

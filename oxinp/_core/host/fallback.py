@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from oxinp._core.lazy import explain
 from oxinp._core.lazy.array_protocol import REFUSAL, accepted_as_argument
 from oxinp._core.lazy.handle import host_view
 from oxinp._core.lazy.results import types, wrap_host
+from oxinp._core.memory.host_side import is_dense
 from oxinp._runtime.counters import stats
 
 # An argument that a function writes to: its name, or its position, or (name, keyword, value) where it does so only if
@@ -119,6 +120,7 @@ def _exchanged(exchange: Exchange, function: Callable[..., Any], args: tuple[Any
 
 _NumpyArray = np.ndarray
 _Generic = np.generic
+_OBJECT = np.dtype(object)
 
 NOT_DONE: Any = object()
 """What `on_hosts` returns where it did nothing."""
@@ -186,21 +188,51 @@ def on_hosts(
     else:
         keywords = dict(zip(kwargs, given[len(args) :], strict=True))
         result = call_quickly(function, given[: len(args)], keywords, has_elements=nbytes > 0)
-    if type(result) is _NumpyArray:
-        if has_parts and result.dtype.char == "O":  # which holds what stood for ours
-            return NOT_DONE
-        if result.base is None and result.flags.carray:
-            for value in given:
-                if value is result:
-                    break
-            else:
-                return wrap_host(result)
-    elif isinstance(result, _Generic) or type(result) in PLAIN:
-        return result
+    found = _of_new(result, given)
+    if found is not NOT_DONE:
+        if has_parts and any(getattr(x, "dtype", None) is _OBJECT for x in (result, *_flat(result))):
+            return NOT_DONE  # it holds what stood for ours
+        return found
     exchange = Exchange(whole=True)
     for value in (*args, *kwargs.values()):
         exchange.give(value)
     return exchange.take(result)
+
+
+def _of_new(result: Any, given: Sequence[Any]) -> Any:
+    """Return ours for a result that is new, or a tuple of such; `NOT_DONE` where arguments may have its memory."""
+    kind = type(result)
+    if kind is _NumpyArray:
+        flags = result.flags
+        is_plain = flags.behaved and (flags.forc or is_dense(result))
+        return wrap_host(result) if is_plain and is_new(result, given) else NOT_DONE
+    if kind in PLAIN or isinstance(result, _Generic):
+        return result
+    if kind is not tuple and not hasattr(kind, "_make"):
+        return NOT_DONE
+    if len(result) > 1 and any(type(part) is _NumpyArray and part.base is not None for part in result):
+        return NOT_DONE  # they may share what they are views of
+    parts = [_of_new(part, given) for part in result]
+    if any(part is NOT_DONE for part in parts) or len({*map(id, result)}) < len(parts):
+        return NOT_DONE
+    return tuple(parts) if kind is tuple else kind._make(parts)
+
+
+def is_new(result: np.ndarray[Any, Any], given: Sequence[Any]) -> bool:
+    """Whether an array of NumPy's is, or views all of, memory that no argument has."""
+    owner = result.base
+    if owner is None:
+        owner = result
+    elif type(owner) is not _NumpyArray or not owner.flags.owndata or owner.nbytes != result.nbytes:
+        return False
+    for value in given:
+        kind = type(value)
+        if kind is _NumpyArray:
+            if value is owner or value.base is owner:
+                return False
+        elif (kind is list or kind is tuple) and not is_new(result, value):
+            return False
+    return True
 
 
 def on_host(call_numpy: Callable[[Any], Any], array: Any) -> Any:
@@ -222,6 +254,9 @@ def on_host(call_numpy: Callable[[Any], Any], array: Any) -> Any:
             return wrap_host(result)
     elif isinstance(result, _Generic):
         return result
+    found = _of_new(result, (seen,))
+    if found is not NOT_DONE:
+        return found
     exchange = Exchange(whole=True)
     exchange.give(array)
     return exchange.take(result)

@@ -14,6 +14,9 @@ from oxinp._core.lazy.inlining import compiled
 from oxinp._core.lazy.small import DTYPES
 
 _empty = np.empty
+_zeros = np.zeros
+_INT = np.dtype(int)
+_EXACT = 2**31 - 1  # integers that most dtypes hold, and that floats are equal to
 _numpys_arange: Any = np.arange
 _numpys_array: Any = np.array
 
@@ -62,10 +65,16 @@ def make(general, function, DTYPES):
             if (kind is type or kind is str) and dtype in DTYPES:
                 result = function(shape, dtype)
                 return array_of(result, FEW if size < SMALL and not broadcasts else None)
-        elif size > 0 and dtype is None is device is like and order == "C" and not REPORTS:
-            if not starts_on_device(size * 8):
-                result = function(shape)
-                return wrapped(result)
+        elif size > 0 and device is None is like and order == "C" and not REPORTS:
+            if dtype is None:
+                if not starts_on_device(size * 8):
+                    result = function(shape)
+                    return wrapped(result)
+            else:
+                kind = type(dtype)
+                if (kind is type or kind is str) and dtype in DTYPES and not starts_on_device(size * DTYPES[dtype]):
+                    result = function(shape, dtype)
+                    return wrapped(result)
         said = {"dtype": dtype, "order": order, "device": device, "like": like}
         said = {name: value for name, value in said.items() if value is not (None if name != "order" else "C")}
         return general(*(() if shape is MISSING else (shape,)), **said)
@@ -89,12 +98,17 @@ _MAX_LISTED = 64
 
 
 def _linspace(*args: Any) -> Any:
-    """Return what lies between two floats, by NumPy's formula."""
+    """Return what lies between two numbers, by NumPy's formula."""
     if len(args) != 3:
         return NotImplemented
     start, stop, num = args
-    is_known = type(start) is float and type(stop) is float and type(num) is int
-    if not is_known or not 32 <= num * 16 < config.offload_threshold:
+    if type(num) is not int or not 32 <= num * 16 < config.offload_threshold:
+        return NotImplemented
+    if type(start) is int and -_EXACT <= start <= _EXACT:
+        start = float(start)
+    if type(stop) is int and -_EXACT <= stop <= _EXACT:
+        stop = float(stop)
+    if type(start) is not float or type(stop) is not float:
         return NotImplemented
     step = (stop - start) / (num - 1)
     if not (step and -inf < step < inf):
@@ -106,14 +120,37 @@ def _linspace(*args: Any) -> Any:
     return made
 
 
+def _arange(*args: Any) -> Any:
+    """Return the integers of a range."""
+    if len(args) == 1:
+        stop = args[0]
+        return _numpys_arange(stop) if type(stop) is int and stop * 16 < config.offload_threshold else NotImplemented
+    if not _INTEGERS.issuperset(map(type, args)) or max(args) > _EXACT or min(args) < -_EXACT:
+        return NotImplemented
+    if len(args) == 3 and not args[2]:
+        return NotImplemented
+    return _numpys_arange(*args) if len(range(*args)) * 16 < config.offload_threshold else NotImplemented
+
+
+def _eye(n: Any) -> Any:
+    """Return a matrix with ones on its diagonal."""
+    if type(n) is not int or not 0 <= n * n * 16 < config.offload_threshold:
+        return NotImplemented
+    made = _zeros((n, n))
+    made.reshape(-1)[:: n + 1] = 1
+    return made
+
+
 def _full(shape: Any, value: Any) -> Any:
-    """Return an array full of a float."""
+    """Return an array full of a number."""
     extents = shape if type(shape) is tuple else (shape,)
-    if type(value) is not float or not _INTEGERS.issuperset(map(type, extents)):
+    kind = type(value)
+    is_integer = kind is int and -_EXACT <= value <= _EXACT
+    if not (is_integer or kind is float) or not _INTEGERS.issuperset(map(type, extents)):
         return NotImplemented
-    if not 0 <= prod(extents) * 16 < config.offload_threshold:
+    if not 0 <= prod(extents) * 8 < config.offload_threshold:
         return NotImplemented
-    made = _empty(shape)
+    made = _empty(shape, _INT) if is_integer else _empty(shape)
     made.fill(value)
     return made
 
@@ -132,11 +169,10 @@ def make(general, function):
     return front
 """
 _VALUES: dict[Any, tuple[Callable[..., Any], str]] = {
-    np.arange: (
-        np.arange,
-        "len(args) != 1 or type(args[0]) is not int or args[0] * 16 >= config.offload_threshold",
-    ),
+    np.arange: (_arange, "not 0 < len(args) < 4"),
+    np.eye: (_eye, "len(args) != 1"),
     np.full: (_full, "len(args) != 2"),
+    np.identity: (_eye, "len(args) != 1"),
     np.linspace: (_linspace, "len(args) != 3"),
 }
 _LISTS_TEXT = """

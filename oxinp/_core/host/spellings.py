@@ -8,20 +8,25 @@ does not take, it leaves to the function itself by `NotImplemented`.
 
 from __future__ import annotations
 
+import functools
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy._core import umath
+from numpy._core import _multiarray_umath, umath
 
 from oxinp import _runtime
 from oxinp._config import config
 from oxinp._core.host.makers import making_function
+from oxinp._core.host.matrices import of_small_matrices
 from oxinp._core.lazy import placement
 from oxinp._core.lazy.inlining import compiled
+from oxinp._core.memory.host_side import is_dense
 
 _FLOAT64 = np.dtype(np.float64)
 _FLOATS = frozenset({np.dtype(np.float32), _FLOAT64})
+_NUMBERS = frozenset({float, int})
 _Array = np.ndarray
 _sum = np.add.reduce
 _accumulated: Any = np.add.accumulate
@@ -30,7 +35,12 @@ _sqrt = np.sqrt
 _empty = np.empty
 _zeros = np.zeros
 _numpys_array: Any = np.array
+_c_einsum: Any = _multiarray_umath.c_einsum
 _clip_ufunc: Any = umath.clip  # type: ignore[attr-defined]
+
+
+MOST_PRODUCTS = 1 << 16
+"""Of elements, that NumPy's loops form in less time than the device takes for any."""
 
 
 class Spelling(NamedTuple):
@@ -105,7 +115,7 @@ def _sort(x: Any) -> Any:
 
 
 def _clip(x: Any, low: Any, high: Any) -> Any:
-    if type(x) is not _Array or x.dtype not in _FLOATS or type(low) is not float or type(high) is not float:
+    if type(x) is not _Array or x.dtype not in _FLOATS or not _NUMBERS.issuperset((type(low), type(high))):
         return NotImplemented
     return _clip_ufunc(x, low, high)
 
@@ -151,6 +161,31 @@ def _dot(x: Any, y: Any) -> Any:
     return x.dot(y) if is_light or _runtime.current() is None else NotImplemented
 
 
+@functools.lru_cache(maxsize=256)
+def _terms(subscripts: str) -> tuple[str, ...]:
+    """Return the letters of each operand of `einsum`; none where they are more than letters."""
+    terms = tuple(subscripts.partition("->")[0].split(","))
+    return terms if all(map(str.isalpha, terms)) else ()
+
+
+def _einsum(subscripts: Any, *arrays: Any) -> Any:
+    terms = _terms(subscripts) if type(subscripts) is str else ()
+    if len(terms) != len(arrays):
+        return NotImplemented
+    extents: dict[str, int] = {}
+    for term, x in zip(terms, arrays, strict=True):
+        if type(x) is not _Array or x.ndim != len(term):
+            return NotImplemented
+        extents.update(zip(term, x.shape, strict=True))
+    if math.prod(extents.values()) > MOST_PRODUCTS:
+        return NotImplemented
+    made = _c_einsum(subscripts, *arrays)
+    if type(made) is not _Array:
+        return made
+    is_new = len(arrays) > 1 or made.base is None  # of one array it may be a view
+    return made if is_new and is_dense(made) else NotImplemented
+
+
 def _in_c(function: Any) -> Any:
     """Return a function of NumPy's in C that asks no classes for theirs."""
     return getattr(function, "_implementation", function)
@@ -182,6 +217,7 @@ SPELLINGS: dict[Any, Spelling] = {
     np.clip: Spelling(_clip, 3, 3, may_warn=True),
     np.concatenate: Spelling(_concatenate),
     np.dot: Spelling(_dot, 2, 2, may_warn=True),
+    np.einsum: Spelling(_einsum, 4, 2, may_warn=True),
     np.empty_like: Spelling(_empty_like),
     np.linalg.norm: Spelling(_norm, may_warn=True),
     np.outer: Spelling(_outer, 2, 2, may_warn=True),
@@ -209,7 +245,7 @@ def make(general, function, alone, most, least, has_axis):
                 if x.nbytes > largest:
                     largest = x.nbytes
                 given.append(x)
-            elif kind is float or kind is int:
+            elif kind is float or kind is int or kind is str:
                 given.append(value)
             elif kind is list or kind is tuple:
                 parts = []
@@ -297,7 +333,7 @@ def make(general, function):
         return wrapped(result)
     return front
 """
-# A method of NumPy's for two vectors.
+# A method of NumPy's for two vectors, or matrices of few elements.
 _VECTORS_TEXT = """
 def make(general, function):
     def front(*args, **kwargs):
@@ -308,9 +344,10 @@ def make(general, function):
             return general(*args)
         x = seen(a) else return general(*args)
         y = seen(b) else return general(*args)
-        if x.ndim != 1 or y.ndim != 1:
-            return general(*args)
-        if not (a._known is FEW is b._known) and not 0 < x.nbytes + y.nbytes < config.offload_threshold:
+        if x.ndim != 1 and y.ndim != 1:
+            if not 0 < x.size * y.size * 16 < config.offload_threshold:
+                return general(*args)
+        elif not (a._known is FEW is b._known) and not 0 < x.nbytes + y.nbytes < config.offload_threshold:
             return general(*args)
         result = called(function, x, y) else return general(*args)
         return wrapped(result)
@@ -345,7 +382,7 @@ def with_spelling(general: Callable[..., Any], theirs: Any) -> Callable[..., Any
             make, function = _COMMON[theirs]
             made = make(made, function)
         return made
-    return making_function(general, theirs)
+    return making_function(of_small_matrices(general, theirs), theirs)
 
 
 __all__ = ["SPELLINGS", "Spelling", "with_spelling"]

@@ -194,7 +194,7 @@ class Balance:
         self._more += WAIT / _REMEMBERED
         self._weigh(self._last, -WAIT)
 
-    def takes(self, nbytes: float, weight: float = 1.0, price: float = LAUNCH) -> bool:
+    def takes(self, nbytes: float, weight: float = 1.0, price: float = LAUNCH, times: int = 0) -> bool:
         """Whether an operation on the host that would be the device's belongs there, by what has been learned; note it.
 
         Parameters
@@ -205,14 +205,17 @@ class Balance:
             See `Op.host_weight`.
         price : float
             Microseconds that it would take on the device.
+        times : int
+            How many operations this one stands for, where the caller has sampled them; else that is found out here.
         """
         if nbytes >= self.limit:
             return False
-        times = 1
-        if nbytes < self._sampled_below and weight < HEAVY:  # which takes about as long as to find out how long
-            if not is_sampled():
-                return True
-            times = SAMPLED
+        if not times:
+            times = 1
+            if nbytes < self._sampled_below and weight < HEAVY:  # which takes about as long as to find out how long
+                if not is_sampled():
+                    return True
+                times = SAMPLED
         if nbytes < self._unit:  # the device's for its weight alone: what is done with the result is the host's
             price += WAIT + 2 * nbytes / COPY_RATE
         gain = CALL + weight * nbytes / HOST_RATE - price - self._more

@@ -28,7 +28,8 @@ import numpy as np
 from oxinp import _runtime
 from oxinp._config import before_change, config
 from oxinp._core.errors.hearing import IS_REFUSING, REFUSED, REFUSING, current, default, raise_own, refused, run
-from oxinp._core.lazy.balance import RECORDED, balance, is_sampled
+from oxinp._core.lazy.balance import HEAVY as HEAVY_WEIGHT
+from oxinp._core.lazy.balance import RECORDED, SAMPLED, balance, is_sampled
 from oxinp._core.lazy.code_cache import CodeCache
 from oxinp._core.lazy.explain import REPORTS
 from oxinp._core.lazy.expr import Unsupported
@@ -85,12 +86,13 @@ made._known = FEW
 made._host = made._seen = \1
 return made
 """,
-    # What is known of one of ours, by its view on the host: `FEW`, or it is small, by what an element costs.
-    r"(\w+) = few\((\w+), (\w+)\) by (.+) else (.+)": r"""
+    # What is known of one of ours, by its view on the host: `FEW`, or it is small, by what an element costs at most and
+    # what else `takes` asks for.
+    r"(\w+) = few\((\w+), (\w+)\) by (.+) of (.+) else (.+)": r"""
 \1 = \2._known
 if \1 is not FEW:
-    if \3.size * \4 >= config.offload_threshold and not takes(\3, \4):
-        \5
+    if \3.size * \4 >= config.offload_threshold and not takes(\3, \4, \5):
+        \6
     if \1 is None and \3.size < SMALL and (\3.ndim < 2 or 1 not in \3.shape):
         \2._known = \1 = FEW
     else:
@@ -102,9 +104,9 @@ if \1._known is None and \2.size < SMALL and (\2.ndim < 2 or 1 not in \2.shape):
     \1._known = FEW
 """,
     # The same where those that are few may not be small.
-    r"(\w+) = weighed\((\w+), (\w+)\) by (.+) else (.+)": r"""
-if \3.size * \4 >= config.offload_threshold and not takes(\3, \4):
-    \5
+    r"(\w+) = weighed\((\w+), (\w+)\) by (.+) of (.+) else (.+)": r"""
+if \3.size * \4 >= config.offload_threshold and not takes(\3, \4, \5):
+    \6
 \1 = FEW if \2._known is FEW else None
 """,
     # Ours of what one of ours, no user's class, sees on the host at a key; `storage` is its own. By the key we know the
@@ -261,6 +263,8 @@ new = object.__new__
 MISSING = object()  # an argument that is not given
 HEAVY = 32
 """Bytes that what an element costs is at most as much as, unless it counts as heavy."""
+WEIGHED = int(16 * HEAVY_WEIGHT)
+"""The same from which on each operation is weighed, see `balance`; of others some are, for all."""
 MOST_FEW = 2048
 """Elements below which arrays are few, where placement is as usual: none is the device's for what is not heavy."""
 
@@ -314,11 +318,28 @@ def outdate(array: Any, written: np.ndarray[Any, Any], key: Any) -> None:
         array[key] = written[key]
 
 
-def takes(x: np.ndarray[Any, Any], reach: int) -> bool:
-    """Whether an operation on an array of the host is the host's; elements of 16 bytes would cost at most `reach`."""
-    if x.size * max(8, x.itemsize) * reach < 16 * config.offload_threshold:  # which no result's elements exceed
+def takes(x: np.ndarray[Any, Any], reach: int, itemsizes: Callable[..., int], *kinds: Any) -> bool:
+    """Whether an operation on an array of the host is the host's.
+
+    Parameters
+    ----------
+    x : numpy.ndarray
+    reach : int
+        What elements of 16 bytes would cost.
+    itemsizes : callable
+        Of dtypes and kinds of operands, the bytes of their or the result's largest elements.
+    *kinds : type
+        That of the number beside it, if any.
+    """
+    nbytes = x.size * itemsizes(x.dtype, *kinds)
+    if nbytes * reach < 16 * config.offload_threshold:
         return True
-    return balance.takes(x.nbytes, reach / 16, RECORDED) or _runtime.current() is None
+    times = 0
+    if nbytes < balance.limit and reach < WEIGHED:
+        if not is_sampled():
+            return True
+        times = SAMPLED
+    return balance.takes(nbytes, reach / 16, RECORDED, times) or _runtime.current() is None
 
 
 def _patterns(macros: dict[str, str]) -> list[tuple[re.Pattern[str], list[str]]]:
@@ -401,7 +422,9 @@ __all__ = [
     "NUMBERS",
     "REFUSED",
     "REPORTS",
+    "SAMPLED",
     "SHARED",
+    "WEIGHED",
     "WRITING",
     "Storage",
     "balance",

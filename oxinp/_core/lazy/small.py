@@ -158,7 +158,8 @@ def make(general, method, DTYPES):
 
 def copying_method(general: Callable[..., Any]) -> Callable[..., Any]:
     """Return the method that copies arrays, with what it does to small ones on the host."""
-    return _described(compiled("copies", _COPY_TEXT)(general, np.ndarray.copy), general)
+    made = compiled("copies", _COPY_TEXT)(general, getattr(np.ndarray, general.__name__))
+    return _described(made, general)
 
 
 def casting_method(general: Callable[..., Any]) -> Callable[..., Any]:
@@ -173,9 +174,12 @@ def _described(front: Callable[..., Any], general: Callable[..., Any]) -> Callab
 
 
 _NUMBERS = [kind for kind in np.sctypeDict.values() if issubclass(kind, np.number | np.bool_)]
-DTYPES: frozenset[Any] = frozenset({bool, int, float, complex, *_NUMBERS}).union(
-    *[(dtype.char, dtype.name, dtype.str[1:]) for dtype in map(np.dtype, _NUMBERS)]
-)
-"""Names and classes of dtypes of numbers."""
+DTYPES: dict[Any, int] = {
+    key: dtype.itemsize
+    for kind in (bool, int, float, complex, *_NUMBERS)
+    for dtype in (np.dtype(kind),)
+    for key in (kind, dtype.char, dtype.name, dtype.str[1:])
+}
+"""Names and classes of dtypes of numbers -> bytes of their elements."""
 
 __all__ = ["DTYPES", "casting_method", "copying_method", "viewing_function", "viewing_method"]

@@ -8,7 +8,7 @@ import numpy as np
 
 from oxinp._config import config
 from oxinp._core.errors.hearing import put
-from oxinp._core.host.fallback import call, placed_on_host
+from oxinp._core.host.fallback import call, is_new, placed_on_host
 from oxinp._core.lazy import explain, placement, schedule
 from oxinp._core.lazy.array_protocol import REFUSAL, accepted
 from oxinp._core.lazy.balance import balance
@@ -103,7 +103,7 @@ def gather_on_host(array: Handle, seen: Any, key: Any) -> Any:
             found = seen[place]
             if type(found) is not _NumpyArray:
                 return found
-            if found.base is None and found.flags.carray:
+            if found.flags.forc and is_new(found, (seen,)):
                 return wrap_host(found)
     return getitem(array, key)
 

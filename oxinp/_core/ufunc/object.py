@@ -54,7 +54,12 @@ def make(leader, types):
     def __call__(self, a=MISSING, b=MISSING, /, *args, **kwargs):
         kind = type(a)
         if kwargs or args:
-            pass
+            if len(kwargs) == 1 and not args and self._arity == (1 if b is MISSING else 2):
+                out = kwargs.get("out")
+                if type(out) is ndarray and not REPORTS:
+                    result = self._into(a, b, out)
+                    if result is not NotImplemented:
+                        return result
         elif b is MISSING:
             if self._arity == 1:
                 if kind is ndarray:
@@ -70,7 +75,7 @@ def make(leader, types):
                     ufunc = self._numpys
                     result = called(ufunc, x) else return self._plain(a)
                     return array_of(result, known)
-                if kind in NUMBERS or kind is float:
+                if kind in NUMBERS or kind is float or (kind is int and -PLAIN_INT <= a <= PLAIN_INT):
                     ufunc = self._numpys
                     result = called(ufunc, a) else return self._call((a,), kwargs)
                     return result
@@ -89,13 +94,16 @@ def make(leader, types):
                         self._is_light = False
                         return self._plain(a, b)
                     return few_elements(result)
-                if not 0 < x.size * y.size * self._reach < config.offload_threshold or REPORTS:
-                    return self._plain(a, b)
+                n = x.size
+                if not 0 < n * y.size * self._reach < config.offload_threshold or REPORTS:
+                    if x.shape != y.shape or not 0 < n * self._reach < config.offload_threshold or REPORTS:
+                        return self._plain(a, b)
                 result = called(ufunc, x, y) else return self._plain(a, b)
                 return wrapped(result)
             result = NotImplemented
             if kind is ndarray:
-                if leader((a, b)) is None:
+                kind = type(b)
+                if kind is float or kind is int or leader((a, b)) is None:
                     result = self._plain(a, b)
             elif (kind is float or kind is int or kind in NUMBERS) and type(b) is ndarray:
                 result = self._reflected(b, a)
@@ -108,6 +116,49 @@ def make(leader, types):
             args = (a, *args) if b is MISSING else (a, b, *args)
         return self._call(args, kwargs)
     return __call__
+"""
+
+
+_INTO_TEXT = """
+def make():
+    def _into(self, a, b, out):
+        o = out._seen
+        host = out._host
+        storage = out._held
+        if o is None or (storage is not None and storage.host is not host):
+            if storage.host is None or storage.has_objects:
+                return NotImplemented
+            host, o = host_and_view(out)
+        kind = type(a)
+        if kind is ndarray:
+            x = seen(a) else return NotImplemented
+        elif kind is float or kind is int or kind in NUMBERS:
+            x = a
+        else:
+            return NotImplemented
+        reach = self._reach
+        if o.size * reach >= config.offload_threshold and not balance.takes(o.size * 8, reach / 16, RECORDED):
+            return NotImplemented
+        ufunc = self._numpys
+        kind = type(b)
+        if b is MISSING:
+            given = (x,)
+        elif kind is ndarray:
+            y = seen(b) else return NotImplemented
+            given = x, y
+        elif kind is float or kind is int or kind in NUMBERS:
+            given = x, b
+        else:
+            return NotImplemented
+        if storage is None:
+            if out._held is None:
+                write called(ufunc, *given, out=o) of out, o, and return out
+            return NotImplemented
+        view = out._view
+        if type(view) is not tuple or view[1]:
+            write called(ufunc, *given, out=o) to storage and return out
+        return NotImplemented
+    return _into
 """
 
 
@@ -201,6 +252,8 @@ class ufunc(metaclass=UfuncType):  # noqa: N801 - NumPy's name
     __call__ = compiled("calls of ufuncs", _CALL_TEXT, may_warn=True)(
         lambda values: leader(values) if SUBCLASSES else None, types
     )
+
+    _into = compiled("outputs of ufuncs", _INTO_TEXT, may_warn=True, names={"RECORDED": RECORDED})()
 
     def _operations_for(self, operands: tuple[Any, ...]) -> tuple[Operation, ...]:  # noqa: ARG002
         """Return what is recorded for operands."""

@@ -10,6 +10,8 @@ from oxinp._core.lazy.handle import Handle
 from oxinp._core.lazy.operands import declined, other_side
 from oxinp._core.ufunc.object import OBJECTS, ufunc
 from oxinp._core.ufunc.operations import operations_of
+from oxinp._core.ufunc.operator_texts import reach_of
+from oxinp._core.ufunc.operators import itemsizes_of
 from oxinp._core.ufunc.power import Power
 from oxinp._core.ufunc.table import UFUNCS, UfuncRow
 from oxinp._ptx.math import choose
@@ -51,8 +53,12 @@ WITH_NUMBERS: dict[Any, Callable[[Any, Any], Any]] = {
 }
 """NumPy's ufunc -> what computes it for an array of ours with a number of NumPy's on its left."""
 
-LIGHT = frozenset([called._row.numpy for called in UFUNC_OBJECTS.values() if called._arity == 2 and called._is_light])
-"""NumPy's ufuncs that are the host's of few elements and a number."""
+OF_TWO: dict[Any, tuple[int, Callable[..., int]]] = {
+    ufunc: (reach_of(UFUNC_OBJECTS[name]._row), itemsizes_of(ufunc))
+    for name, ufunc in ((called.__name__, called._row.numpy) for called in UFUNC_OBJECTS.values())
+    if ufunc in WITH_NUMBERS
+}
+"""NumPy's ufunc -> what `takes` asks of it where it computes an array and a number."""
 
 
 def operator_methods() -> dict[str, Any]:

@@ -16,7 +16,7 @@ from oxinp._core.lazy import schedule
 from oxinp._core.lazy.handle import chain
 from oxinp._core.lazy.inlining import HEAVY, compiled
 from oxinp._core.lazy.results import types
-from oxinp._core.ufunc.table import UfuncRow
+from oxinp._core.ufunc.table import UFUNCS, UfuncRow
 
 
 def reach_of(row: UfuncRow) -> int:
@@ -26,10 +26,10 @@ def reach_of(row: UfuncRow) -> int:
 
 # What small arrays on the host take. Each call copies the variables of `make`, so there are few of them.
 _UNARY_TEXT = """
-def make(function, general, reach):
+def make(function, general, reach, itemsizes):
     def operator(a):
         x = seen(a) else return general(a)
-        known = few(a, x) by reach else return general(a)
+        known = few(a, x) by reach of itemsizes else return general(a)
         if REPORTS:
             return general(a)
         result = called(function, x) else return general(a)
@@ -45,7 +45,7 @@ _WITH_NUMBER = """\
             y = b
         else:
             return {general}(a, b)
-        known = few(a, x) by rest[1] else return {general}(a, b)
+        known = few(a, x) by rest[1] of rest[2], kind else return {general}(a, b)
         if REPORTS:
             return {general}(a, b)
         result = called(function, {operands}) else return {general}(a, b)
@@ -53,9 +53,9 @@ _WITH_NUMBER = """\
 """
 _BINARY_TEXT = (
     """
-def make(function, general, general_reflected, is_small, reach, pairs, renewed):
+def make(function, general, general_reflected, is_small, reach, itemsizes, pairs, renewed):
     has_grown = False
-    rest = is_small, reach, pairs, renewed  # one variable: each call copies all of them
+    rest = is_small, reach, itemsizes, pairs, renewed  # one variable: each call copies all of them
     def operator(a, b):
         nonlocal has_grown
         kind = type(b)
@@ -89,7 +89,7 @@ def make(function, general, general_reflected, is_small, reach, pairs, renewed):
                     else:
                         leaves += others
                     mask |= bits
-                    _, _, pairs, renewed = rest
+                    _, _, _, pairs, renewed = rest
                     record = pairs.get(key) or renewed(key)
                     graph = record.graph
                     if graph is None or mask & SHARED:
@@ -114,14 +114,19 @@ def make(function, general, general_reflected, is_small, reach, pairs, renewed):
                 x = host_view(a)
             y = seen(b) else return general(a, b)
             if has_grown or a._known is not FEW or b._known is not FEW:
-                is_small, reach, _, _ = rest
+                is_small, reach, _, _, _ = rest
                 limit = config.offload_threshold
-                if not 0 < x.size * y.size * reach < limit:
+                n = x.size
+                if not 0 < n * y.size * reach < limit:
                     # Elements may have 16 bytes; most have 8 at most.
-                    if x.itemsize <= 8 >= y.itemsize:
-                        limit += limit
-                    if not (x.shape == y.shape and x.size * reach < limit) and not is_small(x, y):
-                        return general(a, b)
+                    itemsize = 8 if x.itemsize <= 8 >= y.itemsize else 16
+                    if x.shape != y.shape or n * reach * itemsize >= 16 * limit:
+                        # What has been learned of large ones, of which one in `SAMPLED` is weighed for all.
+                        if x.shape != y.shape or n * itemsize >= balance.limit or reach >= WEIGHED:
+                            if not is_small(x, y):
+                                return general(a, b)
+                        elif is_sampled() and not is_small(x, y, SAMPLED):
+                            return general(a, b)
                 mark(a, x)
                 mark(b, y)
                 if REPORTS:
@@ -149,7 +154,7 @@ def make(function, general, general_reflected, is_small, reach, pairs, renewed):
 """
 )
 _IN_PLACE_TEXT = """
-def make(function, general, reach):
+def make(function, general, reach, itemsizes):
     def operator(a, b):
         x = a._seen
         host = a._host
@@ -167,7 +172,7 @@ def make(function, general, reach):
             y = b
         else:
             return general(a, b)
-        known = few(a, x) by reach else return general(a, b)
+        known = few(a, x) by reach of itemsizes, kind else return general(a, b)
         if REPORTS:
             return general(a, b)
         if storage is None:
@@ -196,7 +201,12 @@ def _of_numbers(text: str) -> str:
 
 
 def _with_modulus(text: str) -> str:
-    """Return a text whose operators take a third operand, as `pow` does, which arrays have no use for."""
+    """Return a text whose operators take a third operand, as `pow` does, which arrays have no use for.
+
+    Of what is simpler than a power elements cost less.
+    """
+    power, name, reflected = text.partition("    def reflected")
+    text = power.replace("by rest[1] of", "by (REACHES.get(b) or rest[1]) of") + name + reflected
     return text.replace("(a, b):", "(a, b, modulus=None):").replace(
         "        kind =", "        if modulus is not None:\n            return NotImplemented\n        kind ="
     )
@@ -218,7 +228,17 @@ class Texts(NamedTuple):
     power: Callable[..., Any]
 
 
-_NAMES = {"PENDING": schedule.PENDING, "chain": chain, "quiet": quiet, "schedule": schedule, "types": types}
+# Of scalar exponents of float and complex powers: what NumPy's loops compute for them.
+SIMPLER = {2: "square", 0.5: "sqrt", -1: "reciprocal", 1: "positive"}
+_REACHES = {number: reach_of(row) for number, name in SIMPLER.items() for row in UFUNCS if row.name == name}
+_NAMES = {
+    "REACHES": _REACHES,
+    "PENDING": schedule.PENDING,
+    "chain": chain,
+    "quiet": quiet,
+    "schedule": schedule,
+    "types": types,
+}
 
 
 def _texts(*, may_warn: bool, is_heavy: bool) -> Texts:
@@ -243,4 +263,4 @@ def texts_of(row: UfuncRow) -> Texts:
     return _TEXTS[row.may_warn, reach_of(row) > HEAVY]
 
 
-__all__ = ["Texts", "reach_of", "takes_constants", "texts_of"]
+__all__ = ["SIMPLER", "Texts", "reach_of", "takes_constants", "texts_of"]

@@ -44,8 +44,8 @@ _WEAK = {kind: scalar(kind) for kind in (int, float)}
 _PLAIN_INT = 2**31 - 1  # integers that most integer dtypes hold
 
 
-def _bound(x: np.ndarray[Any, Any], y: np.ndarray[Any, Any]) -> int:
-    """Return a number of bytes that no operand and no result of a numeric loop exceeds; below 0 if there is none."""
+def _bound(x: np.ndarray[Any, Any], y: np.ndarray[Any, Any], itemsizes: Callable[..., int]) -> int:
+    """Return a number of bytes that no operand and no result exceeds; below 0 if there is none."""
     size = x.size
     if x.shape != y.shape:
         try:
@@ -54,7 +54,7 @@ def _bound(x: np.ndarray[Any, Any], y: np.ndarray[Any, Any]) -> int:
             size *= y.size
         except ValueError:  # which NumPy raises itself, unless something else is wrong as well
             return -1
-    return size * max(8, x.itemsize, y.itemsize)
+    return size * itemsizes(x.dtype, y.dtype)
 
 
 _EQUALITY = (python_operator.eq, python_operator.ne)
@@ -81,10 +81,40 @@ def plain_call(operation: Operation, row: UfuncRow) -> Callable[..., Any]:
     return operators(operation, row._replace(operators=()))[0]
 
 
-def _is_small(weight: float, x: np.ndarray[Any, Any], y: np.ndarray[Any, Any]) -> bool:
-    """Whether no operand and no result is so large that it belongs on the device."""
-    nbytes = _bound(x, y)
-    is_small = nbytes * weight < config.offload_threshold or balance.takes(nbytes, weight, RECORDED)
+def itemsizes_of(ufunc: np.ufunc) -> Callable[..., int]:
+    """Return what says how many bytes the largest elements have that a ufunc reads, or makes, of operands of dtypes.
+
+    Instead of a dtype that may be told a number's type.
+    """
+    found: dict[tuple[Any, ...], int] = {}
+
+    def itemsizes(*kinds: Any) -> int:
+        known = found.get(kinds)
+        return known if known is not None else learn(kinds)
+
+    def learn(kinds: tuple[Any, ...]) -> int:
+        dtypes = [x if isinstance(x, np.dtype) or x in _WEAK else np.dtype(x) for x in kinds]
+        try:
+            loop = ufunc.resolve_dtypes((*dtypes, *(None,) * ufunc.nout))
+        except TypeError:  # which NumPy raises itself
+            loop = (np.dtype(complex),)
+        sizes = [x.itemsize for x in (*dtypes, *loop) if isinstance(x, np.dtype)]
+        found[kinds] = max(sizes)
+        return found[kinds]
+
+    return itemsizes
+
+
+def _is_small(
+    weight: float,
+    itemsizes: Callable[..., int],
+    x: np.ndarray[Any, Any],
+    y: np.ndarray[Any, Any],
+    times: int = 0,
+) -> bool:
+    """Whether no operand and no result is so large that it belongs on the device; for `times`, see `Balance.takes`."""
+    nbytes = _bound(x, y, itemsizes)
+    is_small = nbytes * weight < config.offload_threshold or balance.takes(nbytes, weight, RECORDED, times)
     return is_small or _runtime.current() is None
 
 
@@ -120,8 +150,9 @@ def on_common_ways(
         function,
         general,
         general_reflected,
-        partial(_is_small, row.weight),
+        partial(_is_small, row.weight, itemsizes := itemsizes_of(row.numpy)),
         reach_of(row),
+        itemsizes,
         pairs,
         renewed,
     )
@@ -149,7 +180,7 @@ def _unary(operation: Operation, row: UfuncRow) -> Callable[..., Any]:
         except Unsupported:
             return _apply_to_copies(operation, compute, ufunc, (a,))
 
-    made: Callable[..., Any] = texts_of(row).of_one(row.python or ufunc, general, reach_of(row))
+    made: Callable[..., Any] = texts_of(row).of_one(row.python or ufunc, general, reach_of(row), itemsizes_of(ufunc))
     return made
 
 
@@ -293,5 +324,5 @@ def _in_place(operation: Operation, row: UfuncRow, on_host: Callable[..., Any]) 
 
     texts = texts_of(row)
     make = texts.in_place if takes_constants(row) else texts.of_numbers_in_place
-    made: Callable[..., Any] = make(on_host, general_in_place, reach_of(row))
+    made: Callable[..., Any] = make(on_host, general_in_place, reach_of(row), itemsizes_of(ufunc))
     return made

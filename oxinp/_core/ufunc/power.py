@@ -17,11 +17,10 @@ from oxinp._core.lazy.stores import check_cast, check_writeable
 from oxinp._core.reduction.reduce import reduce
 from oxinp._core.reduction.table import ANY
 from oxinp._core.ufunc.object import OBJECTS, ufunc
+from oxinp._core.ufunc.operator_texts import SIMPLER
 from oxinp._core.ufunc.operators import on_common_ways
 from oxinp._core.ufunc.table import UfuncRow
 
-# Of scalar exponents of float and complex powers: what NumPy's loops compute for them.
-SIMPLER = {2: "square", 0.5: "sqrt", -1: "reciprocal", 1: "positive"}
 _F16 = np.dtype(np.float16)
 
 
