@@ -2,6 +2,7 @@
 
 # ruff: noqa: ICN001, ARG005 - oxinp is np, programs of one signature
 
+import contextlib
 import itertools
 import operator
 
@@ -545,3 +546,18 @@ def test_negative_zeros_of_one_product_have_numpys_sign(name, dtype, twin):
 def test_an_output_of_another_dtype_is_refused_before_shapes(twin):
     twin(lambda n: n.matmul(n.ones((2, 3)), n.ones((2, 3)), out=n.ones(5, "?")))
     twin(lambda n: n.matmul(n.ones((2, 3)), n.ones((3, 2)), out=n.ones((2, 2), "i8")))
+
+
+@pytest.mark.parametrize("backend", [None, "host"])
+def test_objects_before_one_that_raises_are_written(backend, twin):
+    def body(np):
+        a = np.ones((3, 3)).astype(object)
+        b = a.copy()
+        b[1, 1] = None
+        out = np.zeros(3).astype(object)
+        with contextlib.suppress(TypeError):
+            np.vecdot(a, b, out=out)
+        return out.tolist()
+
+    with np.config.override(backend=backend or np.config.backend):
+        twin(body)
