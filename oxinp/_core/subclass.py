@@ -203,7 +203,7 @@ def compute(
     outs = kwargs.get("out")
     outs = outs if type(outs) is tuple else (outs,)
     given = (*args, *(() if all(out is None for out in outs) else outs))
-    call = Undressing(first, (function, given) if isinstance(function, np.ufunc) else None)
+    call = Undressing(first, (types.find(function) or function, given) if isinstance(function, np.ufunc) else None)
     result = computed(*map(call.undress, args), **call.undress(kwargs))
     is_ufunc = isinstance(function, np.ufunc) or function in _ARRAY_RESULTS
     is_plain = not kwargs.get("subok", function not in _PLAIN_RESULTS and not _is_led_by_plain(function, args))

@@ -28,7 +28,16 @@ from oxinp._core.ops.twister import Twist, TwistEnding
 from oxinp.random import philox, shuffling
 from oxinp.random.between import between
 from oxinp.random.choosing import choose
-from oxinp.random.methods import is_drawn_on_device, keep, methods, mutex_of, settle, shape_of
+from oxinp.random.methods import (
+    TakesNumpys,
+    bit_generator_of,
+    is_drawn_on_device,
+    keep,
+    methods,
+    mutex_of,
+    settle,
+    shape_of,
+)
 from oxinp.random.philox import Philox4x32
 from oxinp.random.transformed import (
     FLOAT64,
@@ -81,9 +90,10 @@ def variates(
     return draws.variates(at, name, dtype, shape, parameters, expected)
 
 
-class Generator(_GeneratorMethods):  # type: ignore[misc]  # made above
+class Generator(_GeneratorMethods, metaclass=TakesNumpys):  # type: ignore[misc]  # made above
     """See `numpy.random.Generator`."""
 
+    _numpys = _NUMPYS
     _is_own = False  # nobody else has the bit generator
     _ending: Ending | TwistEnding | None
 
@@ -335,7 +345,11 @@ class Generator(_GeneratorMethods):  # type: ignore[misc]  # made above
         return [Generator(child.bit_generator) for child in super().spawn(n_children)]
 
     def __reduce__(self) -> Any:
-        return Generator, (self.bit_generator,)
+        return _unpickled, (self.bit_generator,), None
+
+
+def _unpickled(bit_generator: Any) -> Generator:
+    return Generator(bit_generator_of(bit_generator))
 
 
 def _asked(bits: int, largest: int, low: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Any:
@@ -398,7 +412,7 @@ for _name, _row in TRANSFORMATIONS.items():
 
 def default_rng(seed: Any = None) -> Any:
     """See `numpy.random.default_rng`."""
-    if isinstance(seed, Generator):
+    if isinstance(seed, _GeneratorMethods):
         return seed
     generator = Generator(np.random.default_rng(asnumpy(seed)[()] if isinstance(seed, Handle) else seed).bit_generator)
     generator._is_own = not isinstance(seed, np.random.BitGenerator | np.random.Generator)

@@ -28,7 +28,16 @@ from oxinp._core.ufunc.object import OBJECTS
 from oxinp._runtime.forking import free_in_children
 from oxinp.random import shuffling
 from oxinp.random.choosing import choose
-from oxinp.random.methods import is_drawn_on_device, keep, methods, mutex_of, settle, shape_of
+from oxinp.random.methods import (
+    TakesNumpys,
+    bit_generator_of,
+    is_drawn_on_device,
+    keep,
+    methods,
+    mutex_of,
+    settle,
+    shape_of,
+)
 from oxinp.random.transformed import (
     EXP,
     FLOAT64,
@@ -52,9 +61,10 @@ NOTHING = object()  # what a method that returns nothing has drawn
 _JUDGE = _NUMPYS(0)  # raises where parameters are wrong
 
 
-class RandomState(_RandomStateMethods):  # type: ignore[misc]
+class RandomState(_RandomStateMethods, metaclass=TakesNumpys):  # type: ignore[misc]
     """See `numpy.random.RandomState`."""
 
+    _numpys = _NUMPYS
     _ending: TwistEnding | None
 
     def __init__(self, seed: Any = None) -> None:
@@ -108,7 +118,12 @@ class RandomState(_RandomStateMethods):  # type: ignore[misc]
         return drawn
 
     def __reduce__(self) -> Any:
-        return RandomState, (), self.get_state(legacy=False)
+        state = self.get_state(legacy=False)
+        return _unpickled, (self._bit_generator,), state
+
+
+def _unpickled(bit_generator: Any) -> RandomState:
+    return RandomState(bit_generator_of(bit_generator))
 
 
 class _Shared:

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from typing import Any
 from weakref import WeakValueDictionary
 
+import numpy as np
+
 from oxinp._core.host.fallback import OUT, Mutated, call
 from oxinp._core.lazy.placement import device, starts_on_device
 from oxinp._runtime import hooks
@@ -96,6 +98,20 @@ def methods(kind: type) -> dict[str, Any]:
     return {name: _method(kind, name) for name in names} | {"_ending": None}  # where a draw ends, see `settle`
 
 
+class TakesNumpys(type):
+    """The class of our classes of generators: NumPy's generators are instances of them, as its arrays are of ours."""
+
+    _numpys: type
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, vars(cls).get("_numpys", ())) or super().__instancecheck__(instance)
+
+
+def bit_generator_of(given: Any) -> Any:
+    """Return a bit generator, for its name, which old pickles have, a new one."""
+    return getattr(np.random, given)() if isinstance(given, str) else given
+
+
 def is_drawn_on_device(nbytes: int, times: int = 1, room: float | None = 1.25) -> bool:
     """Whether a draw is the device's: it is large enough, and there may be room for it.
 
@@ -127,4 +143,14 @@ def shape_of(size: Any) -> tuple[int, ...] | None:
     return shape if all(n >= 0 for n in shape) else None
 
 
-__all__ = ["MUTATES", "is_drawn_on_device", "keep", "methods", "mutex_of", "settle", "shape_of"]
+__all__ = [
+    "MUTATES",
+    "TakesNumpys",
+    "bit_generator_of",
+    "is_drawn_on_device",
+    "keep",
+    "methods",
+    "mutex_of",
+    "settle",
+    "shape_of",
+]

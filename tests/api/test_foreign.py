@@ -2,6 +2,7 @@
 
 # ruff: noqa: ARG002, ICN001 - signatures are NumPy's, and oxinp is np where programs are written
 
+import contextlib
 import warnings
 
 import numpy
@@ -445,6 +446,37 @@ def test_an_object_that_gives_ours_wraps_results(call):
     assert type(ours.array) is oxinp.ndarray
     assert_same(ours.array, theirs.array)
     assert ours.told == theirs.told
+
+
+@pytest.mark.parametrize("parameters", [("array",), ("array", "context"), ("array", "context", "return_scalar")])
+def test_what_wraps_results_is_told_as_much_as_it_takes(parameters):
+    told = {}
+
+    def wrap(_, *given):
+        if len(given) != len(parameters):
+            raise TypeError
+        told.update(zip(parameters, given, strict=True))
+        return "wrapped"
+
+    kind = type("Kind", (Giving,), {"__array__": GivingCopies.__array__, "__array_wrap__": wrap})
+    expectation = contextlib.nullcontext() if len(parameters) == 3 else pytest.warns(DeprecationWarning, match="wrap")
+    with expectation:
+        assert oxinp.negative(kind(oxinp.ones(2))) == "wrapped"
+    assert type(told["array"]) is oxinp.ndarray
+    if "context" in parameters:
+        assert told["context"][0] is oxinp.negative
+
+
+def test_subclasses_of_ours_are_told_our_ufuncs():
+    class Told(oxinp.ndarray):
+        ufuncs = []  # noqa: RUF012 - of this class alone
+
+        def __array_wrap__(self, array, context=None, return_scalar=False):
+            self.ufuncs.append(context[0])
+            return array
+
+    oxinp.add(oxinp.ones(2).view(Told), 1)
+    assert Told.ufuncs[0] is oxinp.add
 
 
 def _copied(np, kind, dtype, copy):

@@ -2,6 +2,7 @@
 
 # ruff: noqa: ICN001, ARG005 - oxinp is np, programs of one signature
 
+import contextlib
 import itertools
 import operator
 
@@ -565,3 +566,18 @@ def test_transposed_matrices_times_vectors_are_sums_along_columns_whichever_way_
         assert_same(waiting, np.asnumpy(summed))
         magnitude = numpy.abs(matrix[:, :used].T) @ numpy.abs(vector)
         assert_close(waiting, matrix[:, :used].T @ vector, dtype, magnitude, rows)
+
+
+@pytest.mark.parametrize("backend", [None, "host"])
+def test_objects_before_one_that_raises_are_written(backend, twin):
+    def body(np):
+        a = np.ones((3, 3)).astype(object)
+        b = a.copy()
+        b[1, 1] = None
+        out = np.zeros(3).astype(object)
+        with contextlib.suppress(TypeError):
+            np.vecdot(a, b, out=out)
+        return out.tolist()
+
+    with np.config.override(backend=backend or np.config.backend):
+        twin(body)

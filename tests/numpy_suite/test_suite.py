@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import oxinp
-from tests.numpy_suite import BINDING, LEFT_OUT, OUTCOMES, PART, private_names
+from tests.numpy_suite import BINDING, LEFT_OUT, OUTCOMES, PART, private_names, suite
 from tests.numpy_suite import __main__ as command
 from tests.numpy_suite.suite import (
     PARTS,
@@ -78,6 +78,21 @@ def test_a_part_leaves_out_the_others_and_what_ends_the_process(monkeypatch, tmp
     items = [SimpleNamespace(nodeid=f"numpy/m.py::test_{i}") for i in range(8)]
     importlib.import_module("tests.numpy_suite.plugin").pytest_collection_modifyitems(items)
     assert [item.nodeid[-1] for item in items] == ["1", "5", "7"]
+
+
+def test_what_is_not_to_run_is_left_out_on_its_backends(monkeypatch, tmp_path):
+    rows = [Difference("meant", ("m.py::a",), ("cuda",), is_run=False), Difference("meant", ("m.py::b",))]
+    monkeypatch.setattr(suite, "read_expected", lambda: rows)
+    left_out = []
+
+    def run(command, env, **others):  # noqa: ARG001 - subprocess.run's
+        left_out.append(json.loads(env[LEFT_OUT]))
+        return SimpleNamespace(returncode=0)
+
+    monkeypatch.setattr(suite.subprocess, "run", run)
+    for settings in ({"OXINP_BACKEND": "cuda"}, {"OXINP_BACKEND": "host"}, {}):
+        suite.run_task(suite.Task(MODULE, "oxinp", 0, 1), settings, tmp_path / "outcomes")
+    assert left_out == [["m.py::a"], [], []]
 
 
 def test_kept_outcomes_are_judged_without_running_anything(tmp_path, capsys, monkeypatch):

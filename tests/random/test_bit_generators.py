@@ -43,3 +43,33 @@ def test_classes_below_are_classes_of_their_own():
     assert issubclass(np.random.PCG64, oxinp.random.PCG64)
     expected = np.random.Generator(np.random.PCG64(np.arange(3))).random()
     assert oxinp.random.Generator(below).random() == expected
+
+
+@pytest.mark.parametrize("kind", ["Generator", "RandomState"])
+@pytest.mark.parametrize("name", ["PCG64", "MT19937"])
+def test_generators_are_pickled_with_their_bit_generators(kind, name):
+    ours, numpys = getattr(oxinp.random, kind), getattr(np.random, kind)
+    made, expected = ours(getattr(np.random, name)(7)), numpys(getattr(np.random, name)(7))
+    for generator in (made, expected):
+        generator.standard_normal(3)
+    again = pickle.loads(pickle.dumps(made))  # noqa: S301
+    assert type(again) is ours
+    assert again.standard_normal(5).tolist() == expected.standard_normal(5).tolist()
+    make, (bit_generator,), state = made.__reduce__()
+    by_name = make(type(bit_generator).__name__)  # as pickles of NumPy 1.23 and before have it
+    assert isinstance(by_name, ours)
+    assert (state is None) == (kind == "Generator")
+
+
+@pytest.mark.parametrize("kind", ["Generator", "RandomState"])
+def test_numpys_generators_are_instances_of_ours(kind):
+    ours, numpys = getattr(oxinp.random, kind), getattr(np.random, kind)
+
+    class Below(ours):
+        pass
+
+    made = numpys(np.random.MT19937(3))
+    assert isinstance(made, ours)
+    assert not isinstance(made, Below)
+    assert isinstance(Below(np.random.MT19937(3)), ours)
+    assert type(oxinp.random.default_rng(np.random.default_rng(3))) is oxinp.random.Generator

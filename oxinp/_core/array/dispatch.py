@@ -370,3 +370,4 @@ def without_reading(numpy_function: Function, name: str, *, all_arguments: bool 
 
 types.array_ufunc = array_ufunc
 types.array_function = array_function
+types.find = find

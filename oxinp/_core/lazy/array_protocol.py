@@ -69,11 +69,13 @@ class _Wrapping:
     def __array__(self, *args: Any, **kwargs: Any) -> np.ndarray[Any, Any]:
         return np.array(self.array, *args, **kwargs)
 
-    def __array_wrap__(self, array: np.ndarray[Any, Any], context: Any = None, *args: Any) -> Any:
-        if context is not None:
-            given = tuple(value.value if type(value) is _Wrapping else value for value in context[1])
-            context = (context[0], given, *context[2:])
-        return self.value.__array_wrap__(types.from_host(array), context, *args)
+    def __array_wrap__(self, array: np.ndarray[Any, Any], *args: Any) -> Any:
+        # Of three arguments NumPy leaves out the last two where a method does not take them.
+        if args and args[0] is not None:
+            ufunc, inputs, *place = args[0]
+            given = tuple(value.value if type(value) is _Wrapping else value for value in inputs)
+            args = ((types.find(ufunc) or ufunc, given, *place), *args[1:])
+        return self.value.__array_wrap__(types.from_host(array), *args)
 
 
 def accepted_as_argument(value: Any) -> Any:

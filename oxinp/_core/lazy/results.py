@@ -31,6 +31,7 @@ class _Types:
     fall_back: Any = None  # fallback.call
     array_ufunc: Any = None  # what `dispatch` does for NumPy's own ufuncs and functions
     array_function: Any = None
+    find: Any = None  # a function or ufunc of NumPy's -> ours, or None
 
 
 types = _Types()

@@ -103,6 +103,7 @@ class gufunc(ufunc):  # noqa: N801 - as `ufunc`
             not kwargs.keys() <= _KEYWORDS
             or len(args) != numpy_ufunc.nin
             or not (out is None or type(out) is types.ndarray)
+            or (out is not None and out._layout.dtype.hasobject)  # those before one that raises are written
         ):
             return call(numpy_ufunc, tuple(args), given, name=self.__name__)
         if out is None and not any(isinstance(value, Handle) for value in operands):
