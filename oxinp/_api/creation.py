@@ -335,9 +335,11 @@ def diagflat(v: Any, k: int = 0) -> Any:
 _diagonal = dispatch.without_reading(np.diag, "diag")
 
 
-@implements("diag")
+@implements("diag", is_hosted=False)
 def diag(v: Any, k: int = 0) -> Any:
     """See `numpy.diag`."""
+    if type(v) is types.ndarray and v.ndim == 2:
+        return v.diagonal(k)
     return diagflat(v, k) if np.ndim(v) == 1 and not _is_subclass(v) else _diagonal(v, k)
 
 

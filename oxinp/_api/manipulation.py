@@ -168,6 +168,9 @@ def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) ->
     mask = None if where is True else _mask(where)
     if isinstance(src, Handle) and src._storage is dst._storage and src._layout.same(dst._layout) and dst._layout.ndim:
         return  # NumPy looks no further either, but at a scalar
+    if mask is None and type(src) is type(dst) is types.ndarray and src.dtype is dst.dtype and casting == "same_kind":
+        dst[...] = src
+        return
     if not is_writeable(dst):
         if type(src) is int:  # which NumPy looks at first: whether the dtype holds it
             read_only = np.empty(0, dst._layout.dtype)

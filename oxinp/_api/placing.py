@@ -155,6 +155,9 @@ def fill_diagonal(a: Any, val: Any, wrap: Any = False) -> None:
     ndim = len(shape)
     if ndim < 2 or (ndim > 2 and len(set(shape)) > 1):
         raise Unsupported("what NumPy refuses")
+    if ndim == 2 and not wrap and type(val) in WEAK_TYPES and array._layout.is_contiguous:
+        array.reshape(-1)[: shape[1] ** 2 : shape[1] + 1] = val
+        return
     step = sum(strides)
     if ndim == 2 and wrap and shape[0] > shape[1]:
         if not array._layout.is_contiguous:

@@ -447,6 +447,9 @@ FUNCTIONS = {
     **dict.fromkeys(("np.maximum(a, 0.5, out=s[1:3])", "np.cross(a[:3], a[1:])", "M[:, [1, 2]]", "M[[1, 2]]"), 24),
     **dict.fromkeys(("np.dot(M, a)", "a.flatten()", "np.arange(2, 9)", "np.clip(a, 0, 1)", "np.full(9, 2)"), 2),
     **dict.fromkeys(("np.linspace(0, 1, 7)", "np.zeros(5000, np.int32)", "np.eye(4)"), 2),
+    **dict.fromkeys(("np.hstack((a, a))", "np.vstack((a, a))", "np.vstack((M, M))", "np.append(a, 0.5)"), 5),
+    **dict.fromkeys(("np.sort(M, axis=0)", "np.diag(a)"), 5),
+    **dict.fromkeys(("np.diag(M)", "np.fill_diagonal(M, 0.5)", "np.copyto(s, a)"), 24),
 }
 
 
@@ -465,6 +468,7 @@ def test_functions_of_small_arrays_take_a_short_way(statement):
         assert_same(one, other)
     assert type(made) is (type(expected) if not isinstance(expected, numpy.ndarray) else np.ndarray)
     assert_same(ours["s"], theirs["s"])
+    assert_same(ours["M"], theirs["M"])
 
 
 def test_results_that_share_memory_go_on_sharing_it():

@@ -47,6 +47,7 @@ CALLS = {
     "cumsum": [(X,), (X, 0), (X, 1), (X, -1), (X, ()), (X, (0,))],
     "argmax": [(X,), (X, 0), (X, 1), (X, -1), (X, 2), (X, (0,))],
     "argmin": [(X,), (X, 0), (X, 1), (X, -1), (X, 2), (X, (0,))],
+    "append": [(X, X), (X, 2), (X, 2.5), (X, 2**70), (X, "u"), (X, numpy.ones((2, 2), "f4"))],
     "argsort": [(X,)],
     "clip": [
         (X, -1.5, 2.0),
@@ -59,6 +60,7 @@ CALLS = {
     ],
     "concatenate": [([X, X],), (X,)],
     "stack": [([X, X],), ([X],), ([X, numpy.ones(3)],), ([X, numpy.ones(12, bool)],), (X,)],
+    "diag": [(X,)],
     "dot": [(X, X), (X, 2.5)],
     "einsum": [
         *(("ij->ji", X), ("i->", X), ("ij,ij->i", X, X), ("ij,kj->ik", X, X), ("ij,kj", X, X), ("i,j->ji", X, X)),
@@ -72,9 +74,11 @@ CALLS = {
         ),
     ],
     "empty_like": [(X,)],
+    "hstack": [([X, X],), ([X],), ([X, numpy.ones(3)],), ([X, numpy.ones((4, 2), "i2")],), (X,)],
     "outer": [(X, X), (X, numpy.arange(3.0)), (X, 2.5)],
     "norm": [(X,)],
-    "sort": [(X,)],
+    "sort": [(X,), (X, 0), (X, 1), (X, -1), (X, -2), (X, 2), (X, None), (X, (0,))],
+    "vstack": [([X, X],), ([X],), ([X, numpy.ones(3)],), ([X, numpy.ones((2, 3), "i2")],), (X,)],
     "where": [(X, X, X), (X, 1, 2.5), (numpy.arange(12) > 5, X, 3)],
     "zeros_like": [(X,)],
 }

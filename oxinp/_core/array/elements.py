@@ -37,7 +37,9 @@ def make():
                 if self._known is not FEW or key._known is not FEW:
                     limit = config.offload_threshold
                     nbytes = seen.nbytes
-                    if place.nbytes >= limit or (nbytes >= limit and not is_host(nbytes)):
+                    if place.nbytes >= limit:
+                        return gather(self, seen, key)
+                    if nbytes >= limit and (nbytes >= balance.limit or key._known is not FEW) and not is_host(nbytes):
                         return gather(self, seen, key)
                     if type(self) is not kind:
                         return general_getitem(self, key)

@@ -8,39 +8,18 @@ does not take, it leaves to the function itself by `NotImplemented`.
 
 from __future__ import annotations
 
-import functools
-import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy._core import _multiarray_umath, umath
 
-from oxinp import _runtime
-from oxinp._config import config
+from oxinp._core.host import loops
 from oxinp._core.host.makers import making_function
 from oxinp._core.host.matrices import of_small_matrices
 from oxinp._core.lazy import placement
 from oxinp._core.lazy.inlining import compiled
-from oxinp._core.memory.host_side import is_dense
 
-_FLOAT64 = np.dtype(np.float64)
-_FLOATS = frozenset({np.dtype(np.float32), _FLOAT64})
-_NUMBERS = frozenset({float, int})
 _Array = np.ndarray
-_sum = np.add.reduce
-_accumulated: Any = np.add.accumulate
-_multiply = np.multiply
-_sqrt = np.sqrt
-_empty = np.empty
-_zeros = np.zeros
-_numpys_array: Any = np.array
-_c_einsum: Any = _multiarray_umath.c_einsum
-_clip_ufunc: Any = umath.clip  # type: ignore[attr-defined]
-
-
-MOST_PRODUCTS = 1 << 16
-"""Of elements, that NumPy's loops form in less time than the device takes for any."""
 
 
 class Spelling(NamedTuple):
@@ -78,21 +57,6 @@ def _reduction(ufunc: np.ufunc) -> Spelling:
     return Spelling(reduced, 2, has_axis=True, may_warn=ufunc not in (np.logical_and, np.logical_or), alone=reduce)
 
 
-def _mean(x: Any, axis: Any = None) -> Any:
-    if type(x) is not _Array or x.dtype is not _FLOAT64:
-        return NotImplemented
-    if axis is None:
-        return _sum(x, None) / x.size
-    if type(axis) is not int or not -x.ndim <= axis < x.ndim:
-        return NotImplemented
-    return _sum(x, axis) / x.shape[axis]
-
-
-def _cumsum(x: Any, axis: Any = None) -> Any:
-    is_known = type(x) is _Array and x.ndim == 1 and not axis and type(axis) is not tuple
-    return _accumulated(x) if is_known else NotImplemented
-
-
 def _extremum(name: str) -> Spelling:
     method = getattr(np.ndarray, name)
 
@@ -100,102 +64,6 @@ def _extremum(name: str) -> Spelling:
         return method(x, axis) if type(x) is _Array else NotImplemented
 
     return Spelling(found, 2, has_axis=True, alone=method)
-
-
-def _argsort(x: Any) -> Any:
-    return x.argsort() if type(x) is _Array else NotImplemented
-
-
-def _sort(x: Any) -> Any:
-    if type(x) is not _Array or not x.ndim:
-        return NotImplemented
-    made = x.copy("K")
-    made.sort()
-    return made
-
-
-def _clip(x: Any, low: Any, high: Any) -> Any:
-    if type(x) is not _Array or x.dtype not in _FLOATS or not _NUMBERS.issuperset((type(low), type(high))):
-        return NotImplemented
-    return _clip_ufunc(x, low, high)
-
-
-def _outer(x: Any, y: Any) -> Any:
-    if type(x) is not _Array or type(y) is not _Array or x.ndim != 1 or y.ndim != 1:
-        return NotImplemented
-    size = x.size * y.size
-    is_small = size * 16 < config.offload_threshold or placement.is_host(size * 8)
-    return _multiply(x[:, None], y) if is_small else NotImplemented
-
-
-def _norm(x: Any) -> Any:
-    if type(x) is not _Array or x.dtype not in _FLOATS or not x.flags.c_contiguous:
-        return NotImplemented
-    elements = x if x.ndim == 1 else x.ravel()
-    return _sqrt(elements.dot(elements))
-
-
-def _zeros_like(x: Any) -> Any:
-    return _zeros(x.shape, x.dtype) if type(x) is _Array and x.flags.c_contiguous else NotImplemented
-
-
-def _empty_like(x: Any) -> Any:
-    return _empty(x.shape, x.dtype) if type(x) is _Array and x.flags.c_contiguous else NotImplemented
-
-
-def _stack(arrays: Any) -> Any:
-    first = arrays[0] if type(arrays) is list and arrays else None
-    if type(first) is not _Array or first.ndim != 1 or not first.dtype.isnative:
-        return NotImplemented
-    size, dtype = first.size, first.dtype
-    for x in arrays:
-        if x.ndim != 1 or x.size != size or x.dtype is not dtype:
-            return NotImplemented
-    return _numpys_array(arrays)
-
-
-def _dot(x: Any, y: Any) -> Any:
-    if type(x) is not _Array or type(y) is not _Array:
-        return NotImplemented
-    is_light = x.ndim == 1 or y.ndim == 1 or x.size * y.size * 16 < config.offload_threshold
-    return x.dot(y) if is_light or _runtime.current() is None else NotImplemented
-
-
-@functools.lru_cache(maxsize=256)
-def _terms(subscripts: str) -> tuple[str, ...]:
-    """Return the letters of each operand of `einsum`; none where they are more than letters."""
-    terms = tuple(subscripts.partition("->")[0].split(","))
-    return terms if all(map(str.isalpha, terms)) else ()
-
-
-def _einsum(subscripts: Any, *arrays: Any) -> Any:
-    terms = _terms(subscripts) if type(subscripts) is str else ()
-    if len(terms) != len(arrays):
-        return NotImplemented
-    extents: dict[str, int] = {}
-    for term, x in zip(terms, arrays, strict=True):
-        if type(x) is not _Array or x.ndim != len(term):
-            return NotImplemented
-        extents.update(zip(term, x.shape, strict=True))
-    if math.prod(extents.values()) > MOST_PRODUCTS:
-        return NotImplemented
-    made = _c_einsum(subscripts, *arrays)
-    if type(made) is not _Array:
-        return made
-    is_new = len(arrays) > 1 or made.base is None  # of one array it may be a view
-    return made if is_new and is_dense(made) else NotImplemented
-
-
-def _in_c(function: Any) -> Any:
-    """Return a function of NumPy's in C that asks no classes for theirs."""
-    return getattr(function, "_implementation", function)
-
-
-_concatenated = _in_c(np.concatenate)
-
-
-def _concatenate(arrays: Any) -> Any:
-    return _concatenated(arrays) if type(arrays) is list else NotImplemented
 
 
 SPELLINGS: dict[Any, Spelling] = {
@@ -210,21 +78,25 @@ SPELLINGS: dict[Any, Spelling] = {
         }.items()
         for function in functions
     },
-    **dict.fromkeys((np.mean, np.ndarray.mean), Spelling(_mean, 2, has_axis=True, may_warn=True)),
-    **dict.fromkeys((np.cumsum, np.ndarray.cumsum), Spelling(_cumsum, 2, has_axis=True, may_warn=True)),
+    **dict.fromkeys((np.mean, np.ndarray.mean), Spelling(loops.mean, 2, has_axis=True, may_warn=True)),
+    **dict.fromkeys((np.cumsum, np.ndarray.cumsum), Spelling(loops.cumsum, 2, has_axis=True, may_warn=True)),
     **{getattr(home, name): _extremum(name) for home in (np, np.ndarray) for name in ("argmax", "argmin")},
-    **dict.fromkeys((np.argsort, np.ndarray.argsort), Spelling(_argsort, alone=np.ndarray.argsort)),
-    np.clip: Spelling(_clip, 3, 3, may_warn=True),
-    np.concatenate: Spelling(_concatenate),
-    np.dot: Spelling(_dot, 2, 2, may_warn=True),
-    np.einsum: Spelling(_einsum, 4, 2, may_warn=True),
-    np.empty_like: Spelling(_empty_like),
-    np.linalg.norm: Spelling(_norm, may_warn=True),
-    np.outer: Spelling(_outer, 2, 2, may_warn=True),
-    np.sort: Spelling(_sort),
-    np.stack: Spelling(_stack),
-    np.where: Spelling(_in_c(np.where), 3, 3),
-    np.zeros_like: Spelling(_zeros_like),
+    **dict.fromkeys((np.argsort, np.ndarray.argsort), Spelling(loops.argsort, alone=np.ndarray.argsort)),
+    np.append: Spelling(loops.append, 2, 2),
+    np.clip: Spelling(loops.clip, 3, 3, may_warn=True),
+    np.concatenate: Spelling(loops.concatenate),
+    np.diag: Spelling(loops.diag),
+    np.dot: Spelling(loops.dot, 2, 2, may_warn=True),
+    np.einsum: Spelling(loops.einsum, 4, 2, may_warn=True),
+    np.empty_like: Spelling(loops.empty_like),
+    np.hstack: Spelling(loops.hstack),
+    np.linalg.norm: Spelling(loops.norm, may_warn=True),
+    np.outer: Spelling(loops.outer, 2, 2, may_warn=True),
+    np.sort: Spelling(loops.sort, 2, has_axis=True),
+    np.stack: Spelling(loops.stack),
+    np.vstack: Spelling(loops.vstack),
+    np.where: Spelling(loops.in_c(np.where), 3, 3),
+    np.zeros_like: Spelling(loops.zeros_like),
 }
 
 _TEXT = """
@@ -354,9 +226,9 @@ def make(general, function):
     return front
 """
 _COMMON = {
-    np.concatenate: (compiled("numpy.concatenate", _PAIR_TEXT), _concatenated),
+    np.concatenate: (compiled("numpy.concatenate", _PAIR_TEXT), loops.concatenated),
     np.dot: (compiled("numpy.dot", _VECTORS_TEXT, may_warn=True), np.ndarray.dot),
-    np.where: (compiled("numpy.where", _THREE_TEXT), _in_c(np.where)),
+    np.where: (compiled("numpy.where", _THREE_TEXT), loops.in_c(np.where)),
 }
 """What most calls look like -> what computes them, and by what."""
 

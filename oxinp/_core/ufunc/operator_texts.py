@@ -117,18 +117,25 @@ def make(function, general, general_reflected, is_small, reach, itemsizes, pairs
                 is_small, reach, _, _, _ = rest
                 limit = config.offload_threshold
                 n = x.size
-                if not 0 < n * y.size * reach < limit:
-                    # Elements may have 16 bytes; most have 8 at most.
-                    itemsize = 8 if x.itemsize <= 8 >= y.itemsize else 16
-                    if x.shape != y.shape or n * reach * itemsize >= 16 * limit:
-                        # What has been learned of large ones, of which one in `SAMPLED` is weighed for all.
-                        if x.shape != y.shape or n * itemsize >= balance.limit or reach >= WEIGHED:
-                            if not is_small(x, y):
-                                return general(a, b)
-                        elif is_sampled() and not is_small(x, y, SAMPLED):
+                m = y.size
+                if not 0 < n * m * reach < limit:
+                    if x.shape != y.shape:
+                        if not is_small(x, y):
                             return general(a, b)
-                mark(a, x)
-                mark(b, y)
+                    elif n * reach >= limit:
+                        # Elements may have 16 bytes; most have 8 at most.
+                        itemsize = 8 if x.itemsize <= 8 >= y.itemsize else 16
+                        if n * reach * itemsize >= 16 * limit:
+                            # What has been learned of large ones, of which one in `SAMPLED` is weighed for all.
+                            if n * itemsize >= balance.limit or reach >= WEIGHED:
+                                if not is_small(x, y):
+                                    return general(a, b)
+                            elif is_sampled() and not is_small(x, y, SAMPLED):
+                                return general(a, b)
+                if n < SMALL:
+                    mark(a, x)
+                if m < SMALL:
+                    mark(b, y)
                 if REPORTS:
                     return general(a, b)
                 result = called(function, x, y) else return general(a, b)

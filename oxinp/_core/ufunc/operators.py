@@ -10,6 +10,7 @@ import contextlib
 import operator as python_operator
 from collections.abc import Callable
 from functools import partial
+from math import prod
 from types import MappingProxyType
 from typing import Any
 
@@ -46,14 +47,17 @@ _PLAIN_INT = 2**31 - 1  # integers that most integer dtypes hold
 
 def _bound(x: np.ndarray[Any, Any], y: np.ndarray[Any, Any], itemsizes: Callable[..., int]) -> int:
     """Return a number of bytes that no operand and no result exceeds; below 0 if there is none."""
-    size = x.size
-    if x.shape != y.shape:
-        try:
-            size = max(np.broadcast(x, y).size, size, y.size)
-        except RuntimeError:  # of more than 32 dimensions
-            size *= y.size
-        except ValueError:  # which NumPy raises itself, unless something else is wrong as well
-            return -1
+    longer, shorter, size = x.shape, y.shape, x.size
+    if longer != shorter:
+        if len(longer) < len(shorter):
+            longer, shorter = shorter, longer
+        lead = len(longer) - len(shorter)
+        size = prod(longer[:lead])
+        for m, n in zip(longer[lead:], shorter, strict=True):
+            if m != n and m != 1 != n:  # which NumPy raises itself, unless something else is wrong as well
+                return -1
+            size *= m if n == 1 else n
+        size = max(size, x.size, y.size)
     return size * itemsizes(x.dtype, y.dtype)
 
 
