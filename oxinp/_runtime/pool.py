@@ -56,6 +56,12 @@ _MAX_REQUEST_SIZES = 4096
 
 _ARENA_STEPS = 64
 
+_AMPLE_SHARE = 2
+"""Memory is ample where no more than this part of all that the pool could hold is in use."""
+
+_CALM_LOOKS = 8
+"""Times in a row that memory has to be found ample before uses are noted no more."""
+
 _IDLE_SHARE = 64
 """Free blocks that are more than this part of all are returned to the arena before anything is cut from it."""
 
@@ -108,7 +114,8 @@ class Pool:
     limit_nbytes : int or None
         The most to hold; None for as much as there is. What is held already stays.
     notes_uses : bool
-        Programs note in `Block.used` which blocks they use; from the first time on that arrays had to be evicted.
+        Programs note in `Block.used` which blocks they use: from when arrays had to be evicted until memory has been
+        ample for a while.
     """
 
     __slots__ = (
@@ -125,6 +132,7 @@ class Pool:
         "_make_arena",
         "_make_free_list",
         "_memory_info",
+        "_num_ample",
         "_num_blocks",
         "_out_of_memory",
         "_relieving",
@@ -174,6 +182,7 @@ class Pool:
         self.driver_allocations = 0
         self.limit_nbytes: int | None = None
         self.notes_uses = False
+        self._num_ample = 0
         self.owner: Any = None
         self.allocate = self.stock(0).allocate
 
@@ -416,6 +425,22 @@ class Pool:
             self._relieving.discard(thread)
         gc.collect()  # arrays in reference cycles
         self.trim()
+
+    def begin_to_note(self) -> bool:
+        """Have uses noted, now that arrays had to be evicted; whether they were not before."""
+        self._num_ample, was_noting, self.notes_uses = 0, self.notes_uses, True
+        return not was_noting
+
+    def ends_to_note(self) -> bool:
+        """Look whether memory is ample; whether it has been for so long that uses are noted no more from now on."""
+        most = self._memory_info()[0] + self.held_nbytes
+        if self.limit_nbytes is not None:
+            most = min(most, self.limit_nbytes)
+        self._num_ample = self._num_ample + 1 if self.used_nbytes * _AMPLE_SHARE <= most else 0
+        if self._num_ample < _CALM_LOOKS or not self.notes_uses:
+            return False
+        self.notes_uses = False
+        return True
 
     @contextlib.contextmanager
     def keeping_arrays(self) -> Iterator[None]:

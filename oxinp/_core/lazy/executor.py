@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 _CLOCK = count(1)
 
+LAUNCHES_PER_LOOK = 256
+"""Launches that note which memory they use between two looks at whether that is still wanted."""
+
 
 class Executable:
     """A plan, ready to run.
@@ -110,6 +113,8 @@ class Executable:
 
         def launch_and_note(*values: Any, **workspace: Any) -> None:
             now = next(_CLOCK)
+            if not now % LAUNCHES_PER_LOOK and pool.ends_to_note():
+                config.renew()
             for value in values:
                 if type(value) is int and (block := pool.block_at(value)) is not None:
                     block.used = now
