@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator
 
     from oxinp._runtime.arena import Arena
+    from oxinp._runtime.memory import Buffer
     from oxinp._runtime.timeline import Timeline
 
 __all__ = ["Pool"]
@@ -263,9 +264,7 @@ class Pool:
         """Return a free block for a request that its own list did not serve: a larger one, or a new one."""
         arena, classes, by_request = stock.arena, stock.classes, stock.by_request
         size = class_nbytes(nbytes) if arena is None else class_nbytes(nbytes, _ARENA_STEPS)
-        home = classes.get(size)
-        if home is None:
-            home = classes.setdefault(size, self._make_free_list())
+        home = self._list(stock, size)
         if len(by_request) >= _MAX_REQUEST_SIZES:
             by_request.clear()
         by_request[nbytes - 1 >> 9] = home  # see `Stock.by_request`
@@ -278,6 +277,8 @@ class Pool:
                 return blocks.pop()
             except IndexError:
                 continue
+        if stock.cuts and (joined := self._joined(stock, home)) is not None:
+            return joined
         most = config.pending_share * (self._total_nbytes if self.limit_nbytes is None else self.limit_nbytes)
         if self.used_nbytes + size > most and self._flush(int(most)):
             with contextlib.suppress(IndexError):
@@ -286,6 +287,57 @@ class Pool:
         if ptr is None:
             ptr = self._grow(size, arena)
         return self._enter(Block(ptr, size, home, self), stock.timeline)
+
+    def _list(self, stock: Stock, size: int) -> list[Block]:
+        """Return the free list of blocks of a size."""
+        home = stock.classes.get(size)
+        return stock.classes.setdefault(size, self._make_free_list()) if home is None else home
+
+    def has_room(self, nbytes: int) -> bool:
+        """Whether there is ample room for a Buffer that will be cut, and Buffers can be."""
+        most = self._total_nbytes if self.limit_nbytes is None else self.limit_nbytes
+        return self._make_arena is not None and (self.used_nbytes + nbytes) * _AMPLE_SHARE <= most
+
+    def shrink(self, buffer: Buffer, nbytes: int) -> None:
+        """Cut a Buffer of the default stream to its first bytes, and give the rest back, unless that is little.
+
+        The two parts are one block again when both are free and such a large one is asked for.
+        """
+        stock, block = self.stock(0), buffer._block
+        buffer.nbytes, size = nbytes, class_nbytes(nbytes, _ARENA_STEPS)
+        rest = block.nbytes - size
+        if rest < _LARGE_NBYTES or stock.arena is None or block.ptr in self._loose:
+            return
+        whole, block.nbytes, block.home = block.home, size, self._list(stock, size)
+        self.used_nbytes -= rest
+        self._cut_nbytes -= rest  # until it is entered
+        other = self._enter(Block(block.ptr + size, rest, self._list(stock, rest), self), stock.timeline)
+        stock.cuts.append((whole, block, other))
+        other.home.append(other)
+
+    def _joined(self, stock: Stock, home: list[Block]) -> Block | None:
+        """Return a block that belongs to a free list and was cut in two, both of which are free."""
+        for cut in tuple(stock.cuts):
+            whole, block, other = cut
+            if whole is not home or block not in block.home or other not in other.home:
+                continue
+            with self._lock as is_first, contextlib.suppress(ValueError):  # where another thread was faster
+                if not is_first:
+                    return None
+                block.home.remove(block)
+                try:
+                    other.home.remove(other)
+                except ValueError:
+                    block.home.append(block)
+                    continue
+                if other.uses is not None:
+                    settle(other.uses, stock.timeline)
+                stock.cuts.remove(cut)
+                self._forget(other)
+                block.nbytes, block.home = block.nbytes + other.nbytes, home
+                self._cut_nbytes += other.nbytes
+                return block
+        return None
 
     def _flush(self, nbytes: int) -> bool:
         """Have pending work done that keeps more than so much; False where this is a part of that."""
@@ -341,16 +393,20 @@ class Pool:
                     if not (is_first or is_loose):  # later
                         blocks.append(block)
                         return
-                    del self._blocks[block.ptr]
-                    if self._starts is not None:
-                        del self._starts[bisect_left(self._starts, block.ptr)]
+                    self._forget(block)
                     if arena is not None and not is_loose:
                         arena.give(block.ptr, block.nbytes)
                 if is_loose:
                     self._loose.pop(block.ptr, None)
                     self._driver_free(block.ptr)
-                self._cut_nbytes -= block.nbytes
-                self._num_blocks -= 1
+
+    def _forget(self, block: Block) -> None:
+        """Let a block be none any more; its memory is somebody else's."""
+        del self._blocks[block.ptr]
+        if self._starts is not None:
+            del self._starts[bisect_left(self._starts, block.ptr)]
+        self._cut_nbytes -= block.nbytes
+        self._num_blocks -= 1
 
     def _grow(self, nbytes: int, arena: Arena | None) -> int:
         """Get memory from the driver, whatever it takes: caches go first, then pending work, then arrays."""
