@@ -219,6 +219,9 @@ class Plan(Frozen):
         inputs and its workspace are those of this plan; outputs may be allocated when it is known.
     parts : tuple of (int, int)
         Where the arrays of the workspace begin, in order, and how many bytes they have; empty where that is not known.
+    bounded : (Plan, tuple of int) or None
+        A plan that does what `then` returns whatever is read, and the bytes that outputs have at most with it: it may
+        run before anything is read, into outputs of which what is not used is given back.
     resized : callable or None
         Of a product: ``resized(m, n)`` returns the launch of one of other extents that is nominally alike (see
         `choice.nominal`), which takes arithmetic alone. A plan that is made of this one does not have it.
@@ -229,6 +232,7 @@ class Plan(Frozen):
     is_guarded: bool = False
     then: Callable[[tuple[int, ...]], Plan] | None = None
     parts: tuple[tuple[int, int], ...] = ()
+    bounded: tuple[Plan, tuple[int, ...]] | None = None
     resized: ClassVar[Any] = None
 
     def __init__(
@@ -238,9 +242,17 @@ class Plan(Frozen):
         is_guarded: bool = False,
         then: Callable[[tuple[int, ...]], Plan] | None = None,
         parts: tuple[tuple[int, int], ...] = (),
+        bounded: tuple[Plan, tuple[int, ...]] | None = None,
     ) -> None:
         # What `Frozen` does for any fields; plans are made all the time.
-        vars(self).update(steps=steps, scratch_nbytes=scratch_nbytes, is_guarded=is_guarded, then=then, parts=parts)
+        vars(self).update(
+            steps=steps,
+            scratch_nbytes=scratch_nbytes,
+            is_guarded=is_guarded,
+            then=then,
+            parts=parts,
+            bounded=bounded,
+        )
 
     @property
     def launch(self) -> Launch:
