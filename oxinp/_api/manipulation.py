@@ -33,8 +33,9 @@ from oxinp._core.lazy.views import view, view_at
 from oxinp._core.manipulation import shape
 from oxinp._core.manipulation.copy import assign, astype, own, warn_of_lost_parts
 from oxinp._core.memory.broadcast import broadcast_shapes, broadcasts_to
+from oxinp._core.memory.dtypes import DEVICE_TYPES
 from oxinp._core.memory.layout import Layout
-from oxinp._core.ops import creation
+from oxinp._core.ops import creation, joined
 from oxinp._core.ops import roll as rolls
 from oxinp._core.ops.index import getitem, setitem
 from oxinp._core.ops.where import where as where_of_three
@@ -307,6 +308,8 @@ def _are_alike(parts: list[Any]) -> bool:
 def _joined_alike(parts: list[Any]) -> Any:
     """Return arrays that are alike, one after the other along their first axis."""
     first = parts[0]._layout
+    if first.dtype in DEVICE_TYPES and joined.are_joined(parts):
+        return joined.join(parts)
     lengths = [part._layout.shape[0] for part in parts]
     made, start = creation.empty((sum(lengths), *first.shape[1:]), first.dtype), 0
     for part, length in zip(parts, lengths, strict=True):
