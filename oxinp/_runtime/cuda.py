@@ -223,10 +223,12 @@ class CudaBackend:
 
     def wait(self) -> None:
         """Wait for all work, but that of streams that are captured, which do nothing that could be waited for."""
-        with self.captures.waiting() as is_whole:
-            if is_whole:
+        if self.captures.begin_to_wait():
+            try:
                 self.context.synchronize()
-                return
+            finally:
+                self.captures.end_waiting()
+            return
         self._wait_for_streams()
         self.context.launches.settle()
 
@@ -312,8 +314,13 @@ class CudaBackend:
 
     def fill(self, ptr: int, byte: int, nbytes: int) -> None:
         """Set bytes of the device to a value."""
-        if nbytes:
-            self._queue(((ptr, True),), lambda stream: self._memory.fill8_async(ptr, byte, nbytes, stream))
+        if not nbytes:
+            return
+        with self.turn:  # `_queue`, spelled out: many plans begin with a fill
+            if not here.are_several and here.thread.branch is None:
+                self._memory.fill8_async(ptr, byte, nbytes, 0)
+                return
+        self._queue(((ptr, True),), lambda stream: self._memory.fill8_async(ptr, byte, nbytes, stream))
 
     def let_be_read(self, ptr: int, nbytes: int) -> None:
         """Do nothing: memory can be read."""
