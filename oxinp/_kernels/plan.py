@@ -289,6 +289,19 @@ def inputs(count: int, start: int = 0) -> tuple[Argument, ...]:
 
 SCRATCH, FLAGS = Argument("scratch"), Argument("flags")
 
+NUM_FLAGS, MARKS_NBYTES = 4096, 1 << 20
+"""Words of 4 bytes of the flags, which kernels leave as zeros, and bytes behind them: marks, which tell launches apart.
+
+Marks are words of 64 bits, zeros at first. The first one counts launches in its upper half; others are payload and, in
+their upper half, the `mark_of` the launch that wrote them, so that nobody has to clear what others have left.
+"""
+MARKS = FLAGS.at(4 * NUM_FLAGS)
+
+
+def mark_of(launch: Any) -> Any:
+    """Return the mark of a launch by its number, both of 32 bits: never that of words that nobody has written."""
+    return launch * 2 + 1
+
 
 class Scratch:
     """The workspace, as it is given out."""
@@ -326,7 +339,10 @@ class Scratch:
 __all__ = [
     "ALIGNMENT",
     "FLAGS",
+    "MARKS",
+    "MARKS_NBYTES",
     "NO_WORK",
+    "NUM_FLAGS",
     "SCRATCH",
     "Again",
     "Argument",
@@ -345,5 +361,6 @@ __all__ = [
     "beside",
     "in_order",
     "inputs",
+    "mark_of",
     "outputs",
 ]

@@ -22,6 +22,7 @@ from oxinp._runtime import here, hooks, timeline
 from oxinp._runtime.addresses import Addresses
 from oxinp._runtime.backend import (
     FIRST_LOCK,
+    MARKS_NBYTES,
     MINIMUM_CC,
     NUM_FLAGS,
     BackendUnavailable,
@@ -153,10 +154,11 @@ class CudaBackend:
 
     @cached_property  # twice does no harm: kernels that use it run one after the other
     def flags(self) -> int:
-        """Address of zeros, `NUM_FLAGS` of 4 bytes; kernels leave zeros behind."""
-        address = self._memory.allocate(4 * NUM_FLAGS)
+        """See `Backend.flags`."""
+        nbytes = 4 * NUM_FLAGS + MARKS_NBYTES
+        address = self._memory.allocate(nbytes)
         stream = Stream(self.context)  # one that is captured could not be waited for
-        self.context.driver.cuMemsetD8Async(address, 0, 4 * NUM_FLAGS, stream.handle)
+        self.context.driver.cuMemsetD8Async(address, 0, nbytes, stream.handle)
         stream.synchronize()
         stream.close()
         return address
