@@ -5,14 +5,20 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from oxinp._core.lazy import explain
+from oxinp._core.lazy.balance import balance
+from oxinp._core.lazy.building import attempt
+from oxinp._core.lazy.chains import on_device
 from oxinp._core.lazy.op import BoundOp, Op
+from oxinp._core.lazy.results import wrap_result
 from oxinp._core.memory.layout import Layout
-from oxinp._core.ops.perform import perform_on_device
+from oxinp._core.ops.perform import bound_to
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from oxinp._core.lazy.handle import Handle
+    from oxinp._core.memory.storage import Value
     from oxinp._kernels.plan import Again, Plan
 
 _FAMILY = "oxinp._kernels.elementwise.joined"
@@ -52,7 +58,18 @@ def are_joined(parts: Sequence[Handle]) -> bool:
 
 def join(parts: Sequence[Handle]) -> Any:
     """Return arrays one after the other along their first axis."""
-    return perform_on_device(JOIN, parts)
+    return wrap_result(attempt(_joined, parts), as_array=True)
+
+
+def _joined(parts: Sequence[Handle]) -> Value:
+    """Join at once, in an attempt, as any write of parts would."""
+    bound, leaves, _ = bound_to(JOIN, parts, ())
+    (buffer,) = bound.run(leaves)
+    (layout,) = bound.layouts
+    balance.ran(layout.nbytes, leaves)
+    if explain.REPORTS:
+        explain.note("device", bound.describe(), f"{layout.nbytes} B result, {len(leaves)} inputs")
+    return on_device(layout, buffer)
 
 
 __all__ = ["are_joined", "join"]
