@@ -44,8 +44,20 @@ def median_ms(call, synchronize):
     return 1e3 * float(np.median(times[2:]))
 
 
+def host_ms(call, synchronize):
+    """Return the median time until a call returns, warm."""
+    times = []
+    for _ in range(REPETITIONS):
+        synchronize()
+        begin = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - begin)
+    return 1e3 * float(np.median(times))
+
+
 def kernels_of(call):
-    """Yield a line per kernel that a call launches, with its time."""
+    """Yield a line for how long a call takes to return, and one per kernel that it launches, with its time."""
+    yield f"    {host_ms(call, oxinp.cuda.synchronize):8.4f} ms until it returns"
     with oxinp.cuda.profiler.profile() as profile:
         call()
     begin = None
