@@ -34,7 +34,7 @@ from threading import RLock, get_ident
 from typing import TYPE_CHECKING, Any
 
 from oxinp._config import config
-from oxinp._runtime import hooks
+from oxinp._runtime import cuts, hooks
 from oxinp._runtime.forking import free_in_children
 from oxinp._runtime.memory import Block, MemoryStats, Uses, class_nbytes, format_nbytes
 from oxinp._runtime.stock import Stock
@@ -112,6 +112,8 @@ class Pool:
         The backend whose pool it is.
     used_nbytes, peak_nbytes, driver_allocations : int
         See `MemoryStats`.
+    lock : context manager
+        Held where arenas change; says whether it is the thread's first hold.
     limit_nbytes : int or None
         The most to hold; None for as much as there is. What is held already stays.
     notes_uses : bool
@@ -122,13 +124,11 @@ class Pool:
     __slots__ = (
         "__weakref__",
         "_blocks",
-        "_cut_nbytes",
         "_driver_allocate",
         "_driver_free",
         "_flushing",
         "_guests",
         "_kept",
-        "_lock",
         "_loose",
         "_make_arena",
         "_make_free_list",
@@ -142,8 +142,10 @@ class Pool:
         "_stocks",
         "_total_nbytes",
         "allocate",
+        "cut_nbytes",
         "driver_allocations",
         "limit_nbytes",
+        "lock",
         "notes_uses",
         "owner",
         "peak_nbytes",
@@ -166,8 +168,8 @@ class Pool:
         self._make_free_list = make_free_list
         self._make_arena = make_arena
         self._total_nbytes = memory_info()[1]
-        self._lock = _Alone()  # of the arenas
-        self._cut_nbytes = 0  # of all blocks, used and free
+        self.lock = _Alone()  # of the arenas
+        self.cut_nbytes = 0  # of all blocks, used and free
         self._loose: dict[int, int] = {}  # sizes of driver allocations, by address, where there are arenas
         self._num_blocks = 0
         self._relieving: set[int] = set()  # threads inside the out-of-memory hooks; negative: inside `keeping_arrays`
@@ -191,7 +193,7 @@ class Pool:
     def held_nbytes(self) -> int:
         """What the driver has given, in use or not."""
         if self._make_arena is None:
-            return self._cut_nbytes
+            return self.cut_nbytes
         arenas = [stock.arena for stock in self._all_stocks()]
         return sum(arena.committed_nbytes for arena in arenas if arena is not None) + sum(tuple(self._loose.values()))
 
@@ -209,7 +211,7 @@ class Pool:
         """Return the stock of a stream that has none yet."""
         if self._retired:
             return self._stocks.setdefault(stream, self._retired.pop())
-        with self._lock:  # no device is let in that this arena would not hear of
+        with self.lock:  # no device is let in that this arena would not hear of
             arena = None if self._make_arena is None else self._make_arena()
             if arena is not None:
                 for device in self._guests:
@@ -240,7 +242,7 @@ class Pool:
 
     def let_in(self, device: Hashable) -> None:
         """Let another device use the memory, now and later."""
-        with self._lock:
+        with self.lock:
             self._guests.append(device)
             for stock in self._all_stocks():
                 if stock.arena is not None:
@@ -251,7 +253,7 @@ class Pool:
         block = self._blocks.get(ptr)
         if block is not None:
             return block
-        with self._lock:
+        with self.lock:
             if self._starts is None:
                 self._starts = sorted(self._blocks)
             place = bisect_right(self._starts, ptr) - 1
@@ -264,7 +266,7 @@ class Pool:
         """Return a free block for a request that its own list did not serve: a larger one, or a new one."""
         arena, classes, by_request = stock.arena, stock.classes, stock.by_request
         size = class_nbytes(nbytes) if arena is None else class_nbytes(nbytes, _ARENA_STEPS)
-        home = self._list(stock, size)
+        home = self.free_list(stock, size)
         if len(by_request) >= _MAX_REQUEST_SIZES:
             by_request.clear()
         by_request[nbytes - 1 >> 9] = home  # see `Stock.by_request`
@@ -277,7 +279,7 @@ class Pool:
                 return blocks.pop()
             except IndexError:
                 continue
-        if stock.cuts and (joined := self._joined(stock, home)) is not None:
+        if stock.cuts and (joined := cuts.joined(self, stock, home)) is not None:
             return joined
         most = config.pending_share * (self._total_nbytes if self.limit_nbytes is None else self.limit_nbytes)
         if self.used_nbytes + size > most and self._flush(int(most)):
@@ -286,9 +288,9 @@ class Pool:
         ptr = None if arena is None else self._cut(arena, stock, size)
         if ptr is None:
             ptr = self._grow(size, arena)
-        return self._enter(Block(ptr, size, home, self), stock.timeline)
+        return self.enter(Block(ptr, size, home, self), stock.timeline)
 
-    def _list(self, stock: Stock, size: int) -> list[Block]:
+    def free_list(self, stock: Stock, size: int) -> list[Block]:
         """Return the free list of blocks of a size."""
         home = stock.classes.get(size)
         return stock.classes.setdefault(size, self._make_free_list()) if home is None else home
@@ -304,40 +306,11 @@ class Pool:
         The two parts are one block again when both are free and such a large one is asked for.
         """
         stock, block = self.stock(0), buffer._block
-        buffer.nbytes, size = nbytes, class_nbytes(nbytes, _ARENA_STEPS)
-        rest = block.nbytes - size
-        if rest < _LARGE_NBYTES or stock.arena is None or block.ptr in self._loose:
-            return
-        whole, block.nbytes, block.home = block.home, size, self._list(stock, size)
-        self.used_nbytes -= rest
-        self._cut_nbytes -= rest  # until it is entered
-        other = self._enter(Block(block.ptr + size, rest, self._list(stock, rest), self), stock.timeline)
-        stock.cuts.append((whole, block, other))
-        other.home.append(other)
-
-    def _joined(self, stock: Stock, home: list[Block]) -> Block | None:
-        """Return a block that belongs to a free list and was cut in two, both of which are free."""
-        for cut in tuple(stock.cuts):
-            whole, block, other = cut
-            if whole is not home or block not in block.home or other not in other.home:
-                continue
-            with self._lock as is_first, contextlib.suppress(ValueError):  # where another thread was faster
-                if not is_first:
-                    return None
-                block.home.remove(block)
-                try:
-                    other.home.remove(other)
-                except ValueError:
-                    block.home.append(block)
-                    continue
-                if other.uses is not None:
-                    settle(other.uses, stock.timeline)
-                stock.cuts.remove(cut)
-                self._forget(other)
-                block.nbytes, block.home = block.nbytes + other.nbytes, home
-                self._cut_nbytes += other.nbytes
-                return block
-        return None
+        size = class_nbytes(nbytes, _ARENA_STEPS)
+        buffer.nbytes, rest = nbytes, block.nbytes - size
+        if rest >= _LARGE_NBYTES and stock.arena is not None and block.ptr not in self._loose:
+            self.used_nbytes -= rest
+            cuts.cut(self, stock, block, size)
 
     def _flush(self, nbytes: int) -> bool:
         """Have pending work done that keeps more than so much; False where this is a part of that."""
@@ -353,27 +326,27 @@ class Pool:
             self._flushing.discard(thread)
         return True
 
-    def _enter(self, block: Block, timeline: Timeline | None) -> Block:
+    def enter(self, block: Block, timeline: Timeline | None) -> Block:
         """Count a new block; what lay there before was used by its stream, or is waited for by it."""
         if timeline is not None:
             block.uses = Uses(timeline, timeline.now)
-        with self._lock:
+        with self.lock:
             self._blocks[block.ptr] = block
             if self._starts is not None:
                 insort(self._starts, block.ptr)
         self._num_blocks += 1
-        self._cut_nbytes += block.nbytes
+        self.cut_nbytes += block.nbytes
         return block
 
     def _cut(self, arena: Arena, stock: Stock, size: int) -> int | None:
         """Return memory that an arena has, once its free blocks are back if need be."""
         ptr = None
-        if (self._cut_nbytes - self.used_nbytes) * _IDLE_SHARE <= self._cut_nbytes:
-            with self._lock as is_first:
+        if (self.cut_nbytes - self.used_nbytes) * _IDLE_SHARE <= self.cut_nbytes:
+            with self.lock as is_first:
                 ptr = arena.take(size) if is_first else None
         if ptr is None:
             self._return_blocks(stock)
-            with self._lock as is_first:
+            with self.lock as is_first:
                 ptr = arena.take(size) if is_first else None
         return ptr
 
@@ -389,23 +362,23 @@ class Pool:
                 if block.uses is not None:
                     settle(block.uses, stock.timeline)
                 is_loose = arena is None or block.ptr in self._loose
-                with self._lock as is_first:
+                with self.lock as is_first:
                     if not (is_first or is_loose):  # later
                         blocks.append(block)
                         return
-                    self._forget(block)
+                    self.forget(block)
                     if arena is not None and not is_loose:
                         arena.give(block.ptr, block.nbytes)
                 if is_loose:
                     self._loose.pop(block.ptr, None)
                     self._driver_free(block.ptr)
 
-    def _forget(self, block: Block) -> None:
+    def forget(self, block: Block) -> None:
         """Let a block be none any more; its memory is somebody else's."""
         del self._blocks[block.ptr]
         if self._starts is not None:
             del self._starts[bisect_left(self._starts, block.ptr)]
-        self._cut_nbytes -= block.nbytes
+        self.cut_nbytes -= block.nbytes
         self._num_blocks -= 1
 
     def _grow(self, nbytes: int, arena: Arena | None) -> int:
@@ -432,7 +405,7 @@ class Pool:
 
     def _ask_driver(self, nbytes: int, arena: Arena | None) -> int:
         if arena is not None:
-            with self._lock as is_first:
+            with self.lock as is_first:
                 ptr = arena.take(nbytes) if is_first else None
                 if ptr is not None:  # somebody's has come back meanwhile
                     return ptr
@@ -527,7 +500,7 @@ class Pool:
                 continue  # a graph will use what is free there now
             self._return_blocks(stock)
             if stock.arena is not None:
-                with self._lock as is_first:
+                with self.lock as is_first:
                     if is_first and not _is_captured(stock):
                         stock.arena.release()
 
