@@ -145,6 +145,10 @@ class Reports(Protocol):
         """
         ...
 
+    def are_empty(self) -> bool:
+        """Whether there is nothing in any report, as they are now."""
+        ...
+
     def read(self) -> np.ndarray[Any, Any]:
         """Return the first word of every report, as they are now."""
         ...

@@ -84,6 +84,10 @@ class EmulatedReports:
         with backend._lock:
             backend.memory.write(self.ptr, np.zeros(2 * NUM_REPORTS, np.int64))
 
+    def are_empty(self) -> bool:
+        """See `Reports.are_empty`."""
+        return not self.read().any()
+
     def read(self) -> np.ndarray[Any, Any]:
         """See `Reports.read`."""
         with self._backend._lock:
