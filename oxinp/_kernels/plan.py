@@ -79,8 +79,8 @@ class Argument(NamedTuple):
     buffer : str
         ``"out0"`` and so on are the outputs, ``"in0"`` and so on the inputs of the problem, in order. A scalar input is
         passed by value, a complex one as two parameters. ``"scratch"`` is the plan's workspace, whose contents do not
-        matter before or after. ``"flags"`` are zeros that a kernel leaves behind as zeros, shared by all launches of a
-        stream.
+        matter before or after. ``"flags"`` are zeros that a kernel leaves behind as zeros, and marks behind them (see
+        `MARKS`), shared by all launches, which run one after the other.
     offset : int
         In bytes.
     map : MapSpec, optional
