@@ -7,19 +7,38 @@ the same memory, without a search for what is free.
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
-from oxinp._runtime.memory import Block
+from oxinp._runtime.memory import Block, Source
 from oxinp._runtime.timeline import settle
 
 if TYPE_CHECKING:
-    from oxinp._runtime.pool import Pool
     from oxinp._runtime.stock import Stock
+    from oxinp._runtime.timeline import Timeline
 
 __all__ = ["cut", "joined"]
 
 
-def cut(pool: Pool, stock: Stock, block: Block, nbytes: int) -> None:
+class Owner(Source, Protocol):
+    """A pool whose blocks are cut: a `Pool`."""
+
+    cut_nbytes: int
+    lock: Any
+
+    def free_list(self, stock: Stock, size: int, /) -> list[Block]:
+        """Return the free list of blocks of a size."""
+        ...
+
+    def enter(self, block: Block, timeline: Timeline | None, /) -> Block:
+        """Count a new block."""
+        ...
+
+    def forget(self, block: Block, /) -> None:
+        """Let a block be none any more."""
+        ...
+
+
+def cut(pool: Owner, stock: Stock, block: Block, nbytes: int) -> None:
     """Leave a block its first bytes; the others become a free block of their own."""
     whole, rest = block.home, block.nbytes - nbytes
     block.nbytes, block.home = nbytes, pool.free_list(stock, nbytes)
@@ -29,7 +48,7 @@ def cut(pool: Pool, stock: Stock, block: Block, nbytes: int) -> None:
     other.home.append(other)
 
 
-def joined(pool: Pool, stock: Stock, home: list[Block]) -> Block | None:
+def joined(pool: Owner, stock: Stock, home: list[Block]) -> Block | None:
     """Return a block that belongs to a free list and was cut in two, both of which are free; None for none."""
     for entry in tuple(stock.cuts):
         whole, block, other = entry
