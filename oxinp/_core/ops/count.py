@@ -75,9 +75,10 @@ def bincount(array: Handle, min_length: int, weights: Handle | None = None) -> A
     if array._layout.ndim != 1 or dtype.kind not in "iu" or dtype == np.uint64:
         raise Unsupported("what NumPy refuses")
     if weights is not None:
-        if weights._layout.shape != array._layout.shape or not np.can_cast(weights._layout.dtype, FLOAT64):
+        given = weights._layout
+        if given.shape != array._layout.shape or not (given.dtype is FLOAT64 or np.can_cast(given.dtype, FLOAT64)):
             raise Unsupported("what NumPy refuses")
-        weights = astype(weights, FLOAT64, copy_wanted=False)
+        weights = weights if given.dtype is FLOAT64 else astype(weights, FLOAT64, copy_wanted=False)
     if min_length > (1 if weights is not None else binned.MAX_COUNTERS):  # whoever says it has as a rule no more
         found = _within(array, weights, min_length)
         if found is not None:
