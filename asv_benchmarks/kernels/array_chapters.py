@@ -19,9 +19,9 @@ from asv_benchmarks.kernels.indexing import Case, doubles, few, floats
 MIXED = (0x2C1B3C6D, 0x297A2D39)  # odd multipliers
 
 
-def permutation(size):
+def permutation(source, size):
     """Return the numbers below a power of two in an order without a pattern, sooner than a generator does."""
-    bits, numbers = size.bit_length() - 1, np.arange(size, dtype=np.int64)
+    bits, numbers = size.bit_length() - 1, source.arange(size, dtype=np.int64)
     for factor in MIXED:
         numbers ^= numbers >> (bits // 2)
         numbers *= factor
@@ -29,30 +29,30 @@ def permutation(size):
     return numbers ^ (numbers >> (bits // 2))
 
 
-def permuted(rng, size):
-    return rng.random(size, "f4"), permutation(size)
+def permuted(source, size):
+    return source.random(size, "f4"), permutation(source, size)
 
 
-def written(rng, size):
-    x, index = permuted(rng, size)
-    return np.zeros(size, "f4"), index, x
+def written(source, size):
+    x, index = permuted(source, size)
+    return source.zeros(size, "f4"), index, x
 
 
-def rows(width, rng, size):
-    return (rng.standard_normal((size // width, width), "f4"),)
+def rows(width, source, size):
+    return (source.standard_normal((size // width, width), "f4"),)
 
 
-def two(rng, size):
-    return rng.random(size // 2, "f4"), rng.random(size // 2, "f4")
+def two(source, size):
+    return source.random(size // 2, "f4"), source.random(size // 2, "f4")
 
 
-def with_places(rng, size):
-    return rng.random(size, "f4"), np.sort(rng.integers(0, size, 1000))
+def with_places(source, size):
+    return source.random(size, "f4"), source.sort(source.integers(0, size, 1000))
 
 
-def pairs(dtype, rng, size):
+def pairs(dtype, source, size):
     real = {"c8": "f4", "c16": "f8"}[dtype]
-    return ((4 * rng.random(2 * size, real) - 2).view(dtype),)
+    return ((4 * source.random(2 * size, real) - 2).view(dtype),)
 
 
 def _function(name, xp, x):

@@ -16,6 +16,22 @@ from oxinp._terminal import Columns, columns
 REPETITIONS = 7
 
 
+class Source:
+    """What arrays are made by: the methods of a generator, and beside them the functions of its namespace.
+
+    Parameters
+    ----------
+    xp : module
+        NumPy, or oxinp, which draws the same numbers, and has them on the device.
+    """
+
+    def __init__(self, xp):
+        self._xp, self._rng = xp, xp.random.default_rng(0)
+
+    def __getattr__(self, name):
+        return getattr(self._rng if hasattr(self._rng, name) else self._xp, name)
+
+
 def median_ms(call, synchronize):
     """Return the median time of a call, warm."""
     times = []
@@ -28,8 +44,20 @@ def median_ms(call, synchronize):
     return 1e3 * float(np.median(times[2:]))
 
 
+def host_ms(call, synchronize):
+    """Return the median time until a call returns, warm."""
+    times = []
+    for _ in range(REPETITIONS):
+        synchronize()
+        begin = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - begin)
+    return 1e3 * float(np.median(times))
+
+
 def kernels_of(call):
-    """Yield a line per kernel that a call launches, with its time."""
+    """Yield a line for how long a call takes to return, and one per kernel that it launches, with its time."""
+    yield f"    {host_ms(call, oxinp.cuda.synchronize):8.4f} ms until it returns"
     with oxinp.cuda.profiler.profile() as profile:
         call()
     begin = None
@@ -56,11 +84,11 @@ def times_of_peers(case, arrays):
         except ImportError:
             continue
         if name == "cupy":
-            theirs = [module.asarray(x) for x in arrays]
+            theirs = [module.array(x) for x in arrays]
             call, synchronize = partial(case.call, module, *theirs), module.cuda.Device().synchronize
             release = module.get_default_memory_pool().free_all_blocks
         else:
-            theirs = [module.from_numpy(x.copy()).cuda() for x in arrays]
+            theirs = [_tensor(module, x) for x in arrays]
             call, synchronize = partial(case.torch, module, *theirs), module.cuda.synchronize
             release = module.cuda.empty_cache
         try:
@@ -72,14 +100,19 @@ def times_of_peers(case, arrays):
     return times
 
 
+def _tensor(torch, x):
+    """Return a tensor of its own on the device."""
+    return torch.from_numpy(x.copy()).cuda() if isinstance(x, np.ndarray) else torch.from_dlpack(x).clone()
+
+
 def run(cases, is_right, description, *, width, min_size=1):
     """Run the cases that the command line asks for; return the exit status.
 
     Parameters
     ----------
     cases : sequence
-        With the attributes `name`, `size`, `make`, `call` and `torch`: ``make(rng, size)`` -> NumPy's arrays, and
-        ``call(namespace, *arrays)`` -> the result, which may be the first array, written to.
+        With the attributes `name`, `size`, `make`, `call` and `torch`: ``make(source, size)`` -> the arrays of a
+        `Source`, and ``call(namespace, *arrays)`` -> the result, which may be the first array, written to.
     is_right : callable
         ``is_right(case, result, arrays)``.
     description : str
@@ -97,7 +130,7 @@ def run(cases, is_right, description, *, width, min_size=1):
     settings.add_option(parser)
     options = parser.parse_args()
     settings.apply(options.set)
-    rng, all_right, made = np.random.default_rng(0), True, None  # what the last case was made of
+    source, all_right, made = Source(oxinp if options.unchecked else np), True, None  # what the last case was made of
     ratios = []
     rate = copy_rate(2**27 // options.scale)
     write(f"copy {rate / 1e9:.2f} TB/s")
@@ -108,14 +141,11 @@ def run(cases, is_right, description, *, width, min_size=1):
             continue
         size = max(min_size, case.size // options.scale)
         if made is None or made[:2] != (str(case.make), size):
-            made = (str(case.make), size, case.make(rng, size))
+            made = (str(case.make), size, case.make(source, size))
         arrays = made[2]
-        results = [
-            np.asarray(case.call(oxinp, *[oxinp.array(x) for x in arrays]))
-            for _ in range(1 if options.unchecked else 2)
-        ]
+        results = [case.call(oxinp, *[oxinp.array(x) for x in arrays]) for _ in range(1 if options.unchecked else 2)]
         right = options.unchecked or (
-            results[0].tobytes() == results[1].tobytes() and is_right(case, results[0], arrays)
+            results[0].tobytes() == results[1].tobytes() and is_right(case, np.asarray(results[0]), arrays)
         )
         all_right &= right
         ours = [oxinp.array(x) for x in arrays]

@@ -34,68 +34,76 @@ class Case(NamedTuple):
     check: str = EXACT
 
 
-def permuted(rng, size):
-    return rng.random(size, "f4"), rng.permutation(size)
+def permuted(source, size):
+    return source.random(size, "f4"), source.permutation(size)
 
 
-def sampled(rng, size):
-    return rng.random(size, "f4"), rng.integers(0, size, size // 4)
+def sampled(source, size):
+    return source.random(size, "f4"), source.integers(0, size, size // 4)
 
 
-def with_values(rng, size):
-    return np.zeros(size, "f4"), rng.permutation(size), rng.random(size, "f4")
+def with_values(source, size):
+    return source.zeros(size, "f4"), source.permutation(size), source.random(size, "f4")
 
 
-def repeated(rng, size):
-    return np.zeros(size, "f4"), rng.integers(0, size, size), rng.random(size, "f4")
+def repeated(source, size):
+    return source.zeros(size, "f4"), source.integers(0, size, size), source.random(size, "f4")
 
 
-def few(rng, size):
-    return np.zeros(size, "f4"), rng.integers(0, size, size // 256), rng.random(size // 256, "f4")
+def few(source, size):
+    return source.zeros(size, "f4"), source.integers(0, size, size // 256), source.random(size // 256, "f4")
 
 
-def binned(dtype, rng, size):
-    return np.zeros(size // BINS, dtype), rng.integers(0, size // BINS, size), (rng.random(size) * 9).astype(dtype)
+def binned(dtype, source, size):
+    return (
+        source.zeros(size // BINS, dtype),
+        source.integers(0, size // BINS, size),
+        (source.random(size) * 9).astype(dtype),
+    )
 
 
-def one_bin(dtype, rng, size):
-    return np.zeros(size // BINS, dtype), np.full(size, 7), (rng.random(size) * 9).astype(dtype)
+def one_bin(dtype, source, size):
+    return source.zeros(size // BINS, dtype), source.full(size, 7), (source.random(size) * 9).astype(dtype)
 
 
-def skewed(dtype, rng, size):
+def skewed(dtype, source, size):
     bins = size // BINS
-    return np.zeros(bins, dtype), np.minimum(rng.zipf(1.2, size), bins) - 1, (rng.random(size) * 9).astype(dtype)
+    return (
+        source.zeros(bins, dtype),
+        source.minimum(source.zipf(1.2, size), bins) - 1,
+        (source.random(size) * 9).astype(dtype),
+    )
 
 
-def in_order(dtype, rng, size):
-    a, index, values = binned(dtype, rng, size)
-    return a, np.sort(index), values
+def in_order(dtype, source, size):
+    a, index, values = binned(dtype, source, size)
+    return a, source.sort(index), values
 
 
-def rows_of(rng, size):
-    return rng.random((size // 256, 256), "f4"), rng.permutation(size // 256)
+def rows_of(source, size):
+    return source.random((size // 256, 256), "f4"), source.permutation(size // 256)
 
 
-def along(rng, size):
-    x = rng.random((size // 1024, 1024), "f4")
-    return x, np.argsort(x, axis=1)
+def along(source, size):
+    x = source.random((size // 1024, 1024), "f4")
+    return x, source.argsort(x, axis=1)
 
 
-def across(rng, size):
-    x = rng.random((1024, size // 1024), "f4")
-    return x, rng.integers(0, 1024, x.shape)
+def across(source, size):
+    x = source.random((1024, size // 1024), "f4")
+    return x, source.integers(0, 1024, x.shape)
 
 
-def doubles(rng, size):
-    return (rng.standard_normal(size),)
+def doubles(source, size):
+    return (source.standard_normal(size),)
 
 
-def floats(rng, size):
-    return (rng.standard_normal(size, "f4"),)
+def floats(source, size):
+    return (source.standard_normal(size, "f4"),)
 
 
-def filtered(dtype, rng, size):
-    return rng.integers(-9, 9, size).astype(dtype), rng.integers(-9, 9, min(size, 1000)).astype(dtype)
+def filtered(dtype, source, size):
+    return source.integers(-9, 9, size).astype(dtype), source.integers(-9, 9, min(size, 1000)).astype(dtype)
 
 
 def read(xp, x, i):

@@ -30,24 +30,24 @@ class Case(NamedTuple):
     check: str = EXACT
 
 
-def floats(dtype, rng, size):
-    return (rng.standard_normal(size, dtype),)
+def floats(dtype, source, size):
+    return (source.standard_normal(size, dtype),)
 
 
-def numbers(high, dtype, rng, size):
-    return (rng.integers(0, high, size).astype(dtype),)
+def numbers(high, dtype, source, size):
+    return (source.integers(0, high, size).astype(dtype),)
 
 
-def sorted_and_wanted(rng, size):
-    return np.sort(rng.random(max(1, size // 16))), rng.random(size)
+def sorted_and_wanted(source, size):
+    return source.sort(source.random(max(1, size // 16))), source.random(size)
 
 
 def cumsum(xp, x):
     return xp.cumsum(x)
 
 
-def columns(draw, num_columns, rng, size):
-    return tuple([x.reshape(-1, num_columns) for x in draw(rng, size // num_columns * num_columns)])
+def columns(draw, num_columns, source, size):
+    return tuple([x.reshape(-1, num_columns) for x in draw(source, size // num_columns * num_columns)])
 
 
 def cumsum_down(xp, x):

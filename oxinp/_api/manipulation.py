@@ -33,8 +33,9 @@ from oxinp._core.lazy.views import view, view_at
 from oxinp._core.manipulation import shape
 from oxinp._core.manipulation.copy import assign, astype, own, warn_of_lost_parts
 from oxinp._core.memory.broadcast import broadcast_shapes, broadcasts_to
+from oxinp._core.memory.dtypes import DEVICE_TYPES
 from oxinp._core.memory.layout import Layout
-from oxinp._core.ops import creation
+from oxinp._core.ops import creation, joined
 from oxinp._core.ops import roll as rolls
 from oxinp._core.ops.index import getitem, setitem
 from oxinp._core.ops.where import where as where_of_three
@@ -268,9 +269,10 @@ def concatenate(
 ) -> Any:
     """See `numpy.concatenate`: room for all, and each array written into its part."""
     parts = _parts(arrays)
-    if out is not None or not any(is_array(part) for part in parts):
-        raise Unsupported("an `out`, or nothing of ours")
-    parts = [as_ours(part) for part in parts]
+    if out is not None or {*map(type, parts)} != {types.ndarray}:
+        if out is not None or not any(is_array(part) for part in parts):
+            raise Unsupported("an `out`, or nothing of ours")
+        parts = [as_ours(part) for part in parts]
     if _is_host(parts):
         given = [host_view(part) for part in parts]
         return wrap_host(np.concatenate(given, axis, dtype=dtype, casting=casting))  # type: ignore[call-overload]
@@ -300,16 +302,19 @@ def _are_alike(parts: list[Any]) -> bool:
     first = parts[0]._layout
     if not first.dtype.isnative or first.dtype.names is not None:  # the result is, and its fields lie side by side
         return False
-    alike = [
-        layout.dtype is first.dtype and layout.shape[1:] == first.shape[1:] and layout.is_contiguous and layout.ndim
-        for layout in [part._layout for part in parts]
-    ]
-    return all(alike)
+    dtype, inner = first.dtype, first.shape[1:]
+    for part in parts:
+        layout = part._layout
+        if layout.dtype is not dtype or layout.shape[1:] != inner or not (layout.is_contiguous and layout.ndim):
+            return False
+    return True
 
 
 def _joined_alike(parts: list[Any]) -> Any:
     """Return arrays that are alike, one after the other along their first axis."""
     first = parts[0]._layout
+    if first.dtype in DEVICE_TYPES and joined.are_joined(parts):
+        return joined.join(parts)
     lengths = [part._layout.shape[0] for part in parts]
     made, start = creation.empty((sum(lengths), *first.shape[1:]), first.dtype), 0
     for part, length in zip(parts, lengths, strict=True):
@@ -351,13 +356,12 @@ def _without(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
 
 
 def _parts(arrays: Any) -> list[Any]:
-    if is_array(arrays):
-        if not arrays._layout.ndim:
-            raise Unsupported("NumPy has the words for it")
+    if isinstance(arrays, list | tuple):
+        if arrays:
+            return list(arrays)
+    elif is_array(arrays) and arrays._layout.ndim:
         return [arrays[i] for i in range(arrays._layout.shape[0])]
-    if not isinstance(arrays, list | tuple) or not arrays:
-        raise Unsupported("NumPy has the words for it")
-    return list(arrays)
+    raise Unsupported("NumPy has the words for it")
 
 
 def _is_host(parts: list[Any]) -> bool:

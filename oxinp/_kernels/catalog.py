@@ -15,9 +15,10 @@ from oxinp._kernels.blas3.trsm import TrsmSpec
 from oxinp._kernels.blas3.trsm_dmma import TrsmDmmaSpec
 from oxinp._kernels.convolve import direct
 from oxinp._kernels.convolve.direct import ConvolveSpec
-from oxinp._kernels.elementwise import access, linear, tile
+from oxinp._kernels.elementwise import access, joined, linear, tile
 from oxinp._kernels.elementwise import plan as elementwise
 from oxinp._kernels.elementwise.chain import STRIDED, UNIT, Chain, OperandSpec
+from oxinp._kernels.elementwise.joined import JoinedSpec
 from oxinp._kernels.elementwise.linear import LinearSpec
 from oxinp._kernels.elementwise.tile import TileSpec
 from oxinp._kernels.fft import catalog as fft
@@ -768,6 +769,7 @@ def trsm_specs() -> list[Any]:
 
 
 FAMILIES: dict[type, Any] = {
+    JoinedSpec: joined,
     LinearSpec: linear,
     TileSpec: tile,
     RowsSpec: rows,
@@ -832,6 +834,7 @@ def specs() -> list[Any]:
     """Return all shipped Specs."""
     return [
         *elementwise_specs(),
+        *[JoinedSpec(count, unit) for count in (2, 3, joined.MAX_SOURCES) for unit in (1, 2, 4, 8, 16)],
         *reduce_specs(),
         *rowwise_specs(),
         *scan_specs(),

@@ -79,8 +79,8 @@ class Argument(NamedTuple):
     buffer : str
         ``"out0"`` and so on are the outputs, ``"in0"`` and so on the inputs of the problem, in order. A scalar input is
         passed by value, a complex one as two parameters. ``"scratch"`` is the plan's workspace, whose contents do not
-        matter before or after. ``"flags"`` are zeros that a kernel leaves behind as zeros, shared by all launches of a
-        stream.
+        matter before or after. ``"flags"`` are zeros that a kernel leaves behind as zeros, and marks behind them (see
+        `MARKS`), shared by all launches, which run one after the other.
     offset : int
         In bytes.
     map : MapSpec, optional
@@ -219,6 +219,9 @@ class Plan(Frozen):
         inputs and its workspace are those of this plan; outputs may be allocated when it is known.
     parts : tuple of (int, int)
         Where the arrays of the workspace begin, in order, and how many bytes they have; empty where that is not known.
+    bounded : (Plan, tuple of int) or None
+        A plan that does what `then` returns whatever is read, and the bytes that outputs have at most with it: it may
+        run before anything is read, into outputs of which what is not used is given back.
     resized : callable or None
         Of a product: ``resized(m, n)`` returns the launch of one of other extents that is nominally alike (see
         `choice.nominal`), which takes arithmetic alone. A plan that is made of this one does not have it.
@@ -229,6 +232,7 @@ class Plan(Frozen):
     is_guarded: bool = False
     then: Callable[[tuple[int, ...]], Plan] | None = None
     parts: tuple[tuple[int, int], ...] = ()
+    bounded: tuple[Plan, tuple[int, ...]] | None = None
     resized: ClassVar[Any] = None
 
     def __init__(
@@ -238,9 +242,17 @@ class Plan(Frozen):
         is_guarded: bool = False,
         then: Callable[[tuple[int, ...]], Plan] | None = None,
         parts: tuple[tuple[int, int], ...] = (),
+        bounded: tuple[Plan, tuple[int, ...]] | None = None,
     ) -> None:
         # What `Frozen` does for any fields; plans are made all the time.
-        vars(self).update(steps=steps, scratch_nbytes=scratch_nbytes, is_guarded=is_guarded, then=then, parts=parts)
+        vars(self).update(
+            steps=steps,
+            scratch_nbytes=scratch_nbytes,
+            is_guarded=is_guarded,
+            then=then,
+            parts=parts,
+            bounded=bounded,
+        )
 
     @property
     def launch(self) -> Launch:
@@ -276,6 +288,19 @@ def inputs(count: int, start: int = 0) -> tuple[Argument, ...]:
 
 
 SCRATCH, FLAGS = Argument("scratch"), Argument("flags")
+
+NUM_FLAGS, MARKS_NBYTES = 4096, 1 << 20
+"""Words of 4 bytes of the flags, which kernels leave as zeros, and bytes behind them: marks, which tell launches apart.
+
+Marks are words of 64 bits, zeros at first. The first one counts launches in its upper half; others are payload and, in
+their upper half, the `mark_of` the launch that wrote them, so that nobody has to clear what others have left.
+"""
+MARKS = FLAGS.at(4 * NUM_FLAGS)
+
+
+def mark_of(launch: Any) -> Any:
+    """Return the mark of a launch by its number, both of 32 bits: never that of words that nobody has written."""
+    return launch * 2 + 1
 
 
 class Scratch:
@@ -314,7 +339,10 @@ class Scratch:
 __all__ = [
     "ALIGNMENT",
     "FLAGS",
+    "MARKS",
+    "MARKS_NBYTES",
     "NO_WORK",
+    "NUM_FLAGS",
     "SCRATCH",
     "Again",
     "Argument",
@@ -333,5 +361,6 @@ __all__ = [
     "beside",
     "in_order",
     "inputs",
+    "mark_of",
     "outputs",
 ]

@@ -19,7 +19,7 @@ PIECE = 2048  # bytes that a thread asks for
 
 
 def fetch(k: Builder, source: Pointer, count: Value, most: int) -> None:
-    """Have the L2 cache fetch consecutive elements, a piece per thread (sm_90); all threads of a block call it.
+    """Have the L2 cache fetch consecutive elements, piece by piece (sm_90); all threads of a block call it.
 
     Parameters
     ----------
@@ -29,17 +29,17 @@ def fetch(k: Builder, source: Pointer, count: Value, most: int) -> None:
     count : Value
         Elements, u32; what lies in their first and last 16 bytes may be left out.
     most : int
-        Elements at most, of no more than `PIECE` bytes for each thread of the block.
+        Elements at most.
     """
-    nbytes = most * source.type.nbytes
-    assert nbytes <= PIECE * k.block[0]
+    most_nbytes, nbytes = most * source.type.nbytes, count * source.type.nbytes
     address = source.address()
-    offset = k.tid * PIECE
-    with k.when((offset < nbytes) & (offset + BULK_ALIGN < count * source.type.nbytes)):
-        aligned = (address + (BULK_ALIGN - 1)) / BULK_ALIGN * BULK_ALIGN
-        whole = (count * source.type.nbytes - k.cast(aligned - address, offset.type)) / BULK_ALIGN * BULK_ALIGN
-        with k.when(offset < whole):
-            bulk_prefetch(k, aligned + k.cast(offset, aligned.type), k.min(whole - offset, PIECE))
+    aligned = (address + (BULK_ALIGN - 1)) / BULK_ALIGN * BULK_ALIGN
+    for first in range(0, most_nbytes, PIECE * k.block[0]):
+        offset = k.tid * PIECE + first if first else k.tid * PIECE
+        with k.when((offset < most_nbytes) & (offset + BULK_ALIGN < nbytes)):
+            whole = (nbytes - k.cast(aligned - address, offset.type)) / BULK_ALIGN * BULK_ALIGN
+            with k.when(offset < whole):
+                bulk_prefetch(k, aligned + k.cast(offset, aligned.type), k.min(whole - offset, PIECE))
 
 
 __all__ = ["fetch"]

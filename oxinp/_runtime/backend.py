@@ -23,6 +23,7 @@ __all__ = [
     "FIRST_LOCK",
     "FORKED",
     "LOCKS",
+    "MARKS_NBYTES",
     "MINIMUM_CC",
     "NUM_FLAGS",
     "NUM_REPORTS",
@@ -52,8 +53,8 @@ FORKED = (
 MINIMUM_CC = (8, 0)
 """Ampere: the oldest architecture kernels are written for."""
 
-NUM_FLAGS = 4096
-"""What kernels have whose blocks wait for each other."""
+NUM_FLAGS, MARKS_NBYTES = 4096, 1 << 20
+"""What kernels have whose blocks wait for each other; see `oxinp._kernels.plan`."""
 
 NUM_REPORTS = 256
 """Of two words of 64 bits each that kernels write to and the host reads where they are."""
@@ -144,6 +145,10 @@ class Reports(Protocol):
         """
         ...
 
+    def are_empty(self) -> bool:
+        """Whether there is nothing in any report, as they are now."""
+        ...
+
     def read(self) -> np.ndarray[Any, Any]:
         """Return the first word of every report, as they are now."""
         ...
@@ -192,7 +197,7 @@ class Backend(Protocol):
 
     @property
     def flags(self) -> int:
-        """Address of zeros, `NUM_FLAGS` of 4 bytes; kernels leave zeros behind."""
+        """Address of zeros, `NUM_FLAGS` of 4 bytes, which kernels leave behind, and then of `MARKS_NBYTES` of marks."""
         ...
 
     @property

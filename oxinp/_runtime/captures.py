@@ -20,8 +20,10 @@ class Captures:
     """The captures of a device that are under way, and what is put off until there are none."""
 
     def __init__(self) -> None:
-        self._changing = Condition(free_in_children(RLock()))  # held where one of these two changes
+        self._lock = free_in_children(RLock())  # held where one of these two changes
+        self._changing = Condition(self._lock)
         self._count = self._num_waits = 0
+        self._are_held_up = False  # captures, by waits
         self._put_off: deque[Callable[[], object]] = deque()
 
     @contextlib.contextmanager
@@ -29,6 +31,7 @@ class Captures:
         """Say that inside a `with` block a stream is captured."""
         with self._changing:
             while self._num_waits:  # which would fail, and end the capture
+                self._are_held_up = True
                 self._changing.wait()
             self._count += 1
         try:
@@ -38,19 +41,21 @@ class Captures:
                 self._count -= 1
             self._catch_up()
 
-    @contextlib.contextmanager
-    def waiting(self) -> Iterator[bool]:
-        """Say that inside a `with` block all of the device is waited for; False where it cannot be."""
-        with self._changing:
-            is_whole = not self._count
-            self._num_waits += is_whole
-        try:
-            yield is_whole
-        finally:
-            if is_whole:
-                with self._changing:
-                    self._num_waits -= 1
-                    self._changing.notify_all()
+    def begin_to_wait(self) -> bool:
+        """Say that all of the device is waited for, up to a call of `end_waiting`; False where it cannot be."""
+        with self._lock:
+            if self._count:
+                return False
+            self._num_waits += 1
+            return True
+
+    def end_waiting(self) -> None:
+        """Say that it has been waited for."""
+        with self._lock:
+            self._num_waits -= 1
+            if self._are_held_up:
+                self._are_held_up = False
+                self._changing.notify_all()
 
     def when_there_are_none(self, work: Callable[[], object]) -> None:
         """Do what waits for all of the device: now, or when the last capture has ended.

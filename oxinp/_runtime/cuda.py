@@ -22,6 +22,7 @@ from oxinp._runtime import here, hooks, timeline
 from oxinp._runtime.addresses import Addresses
 from oxinp._runtime.backend import (
     FIRST_LOCK,
+    MARKS_NBYTES,
     MINIMUM_CC,
     NUM_FLAGS,
     BackendUnavailable,
@@ -153,10 +154,11 @@ class CudaBackend:
 
     @cached_property  # twice does no harm: kernels that use it run one after the other
     def flags(self) -> int:
-        """Address of zeros, `NUM_FLAGS` of 4 bytes; kernels leave zeros behind."""
-        address = self._memory.allocate(4 * NUM_FLAGS)
+        """See `Backend.flags`."""
+        nbytes = 4 * NUM_FLAGS + MARKS_NBYTES
+        address = self._memory.allocate(nbytes)
         stream = Stream(self.context)  # one that is captured could not be waited for
-        self.context.driver.cuMemsetD8Async(address, 0, 4 * NUM_FLAGS, stream.handle)
+        self.context.driver.cuMemsetD8Async(address, 0, nbytes, stream.handle)
         stream.synchronize()
         stream.close()
         return address
@@ -223,10 +225,12 @@ class CudaBackend:
 
     def wait(self) -> None:
         """Wait for all work, but that of streams that are captured, which do nothing that could be waited for."""
-        with self.captures.waiting() as is_whole:
-            if is_whole:
+        if self.captures.begin_to_wait():
+            try:
                 self.context.synchronize()
-                return
+            finally:
+                self.captures.end_waiting()
+            return
         self._wait_for_streams()
         self.context.launches.settle()
 
@@ -312,8 +316,13 @@ class CudaBackend:
 
     def fill(self, ptr: int, byte: int, nbytes: int) -> None:
         """Set bytes of the device to a value."""
-        if nbytes:
-            self._queue(((ptr, True),), lambda stream: self._memory.fill8_async(ptr, byte, nbytes, stream))
+        if not nbytes:
+            return
+        with self.turn:  # `_queue`, spelled out: many plans begin with a fill
+            if not here.are_several and here.thread.branch is None:
+                self._memory.fill8_async(ptr, byte, nbytes, 0)
+                return
+        self._queue(((ptr, True),), lambda stream: self._memory.fill8_async(ptr, byte, nbytes, stream))
 
     def let_be_read(self, ptr: int, nbytes: int) -> None:
         """Do nothing: memory can be read."""

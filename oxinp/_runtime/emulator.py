@@ -20,6 +20,7 @@ from oxinp._runtime import hooks
 from oxinp._runtime.backend import (
     FIRST_LOCK,
     FORKED,
+    MARKS_NBYTES,
     NUM_FLAGS,
     NUM_REPORTS,
     BackendUnavailable,
@@ -82,6 +83,10 @@ class EmulatedReports:
         self._flags: Buffer | None = None
         with backend._lock:
             backend.memory.write(self.ptr, np.zeros(2 * NUM_REPORTS, np.int64))
+
+    def are_empty(self) -> bool:
+        """See `Reports.are_empty`."""
+        return not self.read().any()
 
     def read(self) -> np.ndarray[Any, Any]:
         """See `Reports.read`."""
@@ -152,10 +157,10 @@ class EmulatorBackend:
     def flags(self) -> int:
         """Address of zeros; see `Backend.flags`."""
         if self._flags is None:
-            made = self.allocate(4 * NUM_FLAGS)
+            made = self.allocate(4 * NUM_FLAGS + MARKS_NBYTES)
             with self._lock:
                 if self._flags is None:
-                    self.memory.write(made.ptr, np.zeros(NUM_FLAGS, np.uint32))
+                    self.memory.write(made.ptr, np.zeros(4 * NUM_FLAGS + MARKS_NBYTES, np.uint8))
                     self._flags = made
         return self._flags.ptr
 

@@ -34,7 +34,7 @@ from threading import RLock, get_ident
 from typing import TYPE_CHECKING, Any
 
 from oxinp._config import config
-from oxinp._runtime import hooks
+from oxinp._runtime import cuts, hooks
 from oxinp._runtime.forking import free_in_children
 from oxinp._runtime.memory import Block, MemoryStats, Uses, class_nbytes, format_nbytes
 from oxinp._runtime.stock import Stock
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator
 
     from oxinp._runtime.arena import Arena
+    from oxinp._runtime.memory import Buffer
     from oxinp._runtime.timeline import Timeline
 
 __all__ = ["Pool"]
@@ -55,6 +56,12 @@ _MAX_REQUEST_SIZES = 4096
 """Distinct request sizes remembered per stream: a program with more forgets them and asks `class_nbytes` again."""
 
 _ARENA_STEPS = 64
+
+_AMPLE_SHARE = 2
+"""Memory is ample where no more than this part of all that the pool could hold is in use."""
+
+_CALM_LOOKS = 8
+"""Times in a row that memory has to be found ample before uses are noted no more."""
 
 _IDLE_SHARE = 64
 """Free blocks that are more than this part of all are returned to the arena before anything is cut from it."""
@@ -105,26 +112,28 @@ class Pool:
         The backend whose pool it is.
     used_nbytes, peak_nbytes, driver_allocations : int
         See `MemoryStats`.
+    lock : context manager
+        Held where arenas change; says whether it is the thread's first hold.
     limit_nbytes : int or None
         The most to hold; None for as much as there is. What is held already stays.
     notes_uses : bool
-        Programs note in `Block.used` which blocks they use; from the first time on that arrays had to be evicted.
+        Programs note in `Block.used` which blocks they use: from when arrays had to be evicted until memory has been
+        ample for a while.
     """
 
     __slots__ = (
         "__weakref__",
         "_blocks",
-        "_cut_nbytes",
         "_driver_allocate",
         "_driver_free",
         "_flushing",
         "_guests",
         "_kept",
-        "_lock",
         "_loose",
         "_make_arena",
         "_make_free_list",
         "_memory_info",
+        "_num_ample",
         "_num_blocks",
         "_out_of_memory",
         "_relieving",
@@ -133,8 +142,10 @@ class Pool:
         "_stocks",
         "_total_nbytes",
         "allocate",
+        "cut_nbytes",
         "driver_allocations",
         "limit_nbytes",
+        "lock",
         "notes_uses",
         "owner",
         "peak_nbytes",
@@ -157,8 +168,8 @@ class Pool:
         self._make_free_list = make_free_list
         self._make_arena = make_arena
         self._total_nbytes = memory_info()[1]
-        self._lock = _Alone()  # of the arenas
-        self._cut_nbytes = 0  # of all blocks, used and free
+        self.lock = _Alone()  # of the arenas
+        self.cut_nbytes = 0  # of all blocks, used and free
         self._loose: dict[int, int] = {}  # sizes of driver allocations, by address, where there are arenas
         self._num_blocks = 0
         self._relieving: set[int] = set()  # threads inside the out-of-memory hooks; negative: inside `keeping_arrays`
@@ -174,6 +185,7 @@ class Pool:
         self.driver_allocations = 0
         self.limit_nbytes: int | None = None
         self.notes_uses = False
+        self._num_ample = 0
         self.owner: Any = None
         self.allocate = self.stock(0).allocate
 
@@ -181,7 +193,7 @@ class Pool:
     def held_nbytes(self) -> int:
         """What the driver has given, in use or not."""
         if self._make_arena is None:
-            return self._cut_nbytes
+            return self.cut_nbytes
         arenas = [stock.arena for stock in self._all_stocks()]
         return sum(arena.committed_nbytes for arena in arenas if arena is not None) + sum(tuple(self._loose.values()))
 
@@ -199,7 +211,7 @@ class Pool:
         """Return the stock of a stream that has none yet."""
         if self._retired:
             return self._stocks.setdefault(stream, self._retired.pop())
-        with self._lock:  # no device is let in that this arena would not hear of
+        with self.lock:  # no device is let in that this arena would not hear of
             arena = None if self._make_arena is None else self._make_arena()
             if arena is not None:
                 for device in self._guests:
@@ -230,7 +242,7 @@ class Pool:
 
     def let_in(self, device: Hashable) -> None:
         """Let another device use the memory, now and later."""
-        with self._lock:
+        with self.lock:
             self._guests.append(device)
             for stock in self._all_stocks():
                 if stock.arena is not None:
@@ -241,7 +253,7 @@ class Pool:
         block = self._blocks.get(ptr)
         if block is not None:
             return block
-        with self._lock:
+        with self.lock:
             if self._starts is None:
                 self._starts = sorted(self._blocks)
             place = bisect_right(self._starts, ptr) - 1
@@ -254,9 +266,7 @@ class Pool:
         """Return a free block for a request that its own list did not serve: a larger one, or a new one."""
         arena, classes, by_request = stock.arena, stock.classes, stock.by_request
         size = class_nbytes(nbytes) if arena is None else class_nbytes(nbytes, _ARENA_STEPS)
-        home = classes.get(size)
-        if home is None:
-            home = classes.setdefault(size, self._make_free_list())
+        home = self.free_list(stock, size)
         if len(by_request) >= _MAX_REQUEST_SIZES:
             by_request.clear()
         by_request[nbytes - 1 >> 9] = home  # see `Stock.by_request`
@@ -269,6 +279,8 @@ class Pool:
                 return blocks.pop()
             except IndexError:
                 continue
+        if stock.cuts and (joined := cuts.joined(self, stock, home)) is not None:
+            return joined
         most = config.pending_share * (self._total_nbytes if self.limit_nbytes is None else self.limit_nbytes)
         if self.used_nbytes + size > most and self._flush(int(most)):
             with contextlib.suppress(IndexError):
@@ -276,7 +288,29 @@ class Pool:
         ptr = None if arena is None else self._cut(arena, stock, size)
         if ptr is None:
             ptr = self._grow(size, arena)
-        return self._enter(Block(ptr, size, home, self), stock.timeline)
+        return self.enter(Block(ptr, size, home, self), stock.timeline)
+
+    def free_list(self, stock: Stock, size: int) -> list[Block]:
+        """Return the free list of blocks of a size."""
+        home = stock.classes.get(size)
+        return stock.classes.setdefault(size, self._make_free_list()) if home is None else home
+
+    def has_room(self, nbytes: int) -> bool:
+        """Whether there is ample room for a Buffer that will be cut, and Buffers can be."""
+        most = self._total_nbytes if self.limit_nbytes is None else self.limit_nbytes
+        return self._make_arena is not None and (self.used_nbytes + nbytes) * _AMPLE_SHARE <= most
+
+    def shrink(self, buffer: Buffer, nbytes: int) -> None:
+        """Cut a Buffer of the default stream to its first bytes, and give the rest back, unless that is little.
+
+        The two parts are one block again when both are free and such a large one is asked for.
+        """
+        stock, block = self.stock(0), buffer._block
+        size = class_nbytes(nbytes, _ARENA_STEPS)
+        buffer.nbytes, rest = nbytes, block.nbytes - size
+        if rest >= _LARGE_NBYTES and stock.arena is not None and block.ptr not in self._loose:
+            self.used_nbytes -= rest
+            cuts.cut(self, stock, block, size)
 
     def _flush(self, nbytes: int) -> bool:
         """Have pending work done that keeps more than so much; False where this is a part of that."""
@@ -292,27 +326,27 @@ class Pool:
             self._flushing.discard(thread)
         return True
 
-    def _enter(self, block: Block, timeline: Timeline | None) -> Block:
+    def enter(self, block: Block, timeline: Timeline | None) -> Block:
         """Count a new block; what lay there before was used by its stream, or is waited for by it."""
         if timeline is not None:
             block.uses = Uses(timeline, timeline.now)
-        with self._lock:
+        with self.lock:
             self._blocks[block.ptr] = block
             if self._starts is not None:
                 insort(self._starts, block.ptr)
         self._num_blocks += 1
-        self._cut_nbytes += block.nbytes
+        self.cut_nbytes += block.nbytes
         return block
 
     def _cut(self, arena: Arena, stock: Stock, size: int) -> int | None:
         """Return memory that an arena has, once its free blocks are back if need be."""
         ptr = None
-        if (self._cut_nbytes - self.used_nbytes) * _IDLE_SHARE <= self._cut_nbytes:
-            with self._lock as is_first:
+        if (self.cut_nbytes - self.used_nbytes) * _IDLE_SHARE <= self.cut_nbytes:
+            with self.lock as is_first:
                 ptr = arena.take(size) if is_first else None
         if ptr is None:
             self._return_blocks(stock)
-            with self._lock as is_first:
+            with self.lock as is_first:
                 ptr = arena.take(size) if is_first else None
         return ptr
 
@@ -328,20 +362,24 @@ class Pool:
                 if block.uses is not None:
                     settle(block.uses, stock.timeline)
                 is_loose = arena is None or block.ptr in self._loose
-                with self._lock as is_first:
+                with self.lock as is_first:
                     if not (is_first or is_loose):  # later
                         blocks.append(block)
                         return
-                    del self._blocks[block.ptr]
-                    if self._starts is not None:
-                        del self._starts[bisect_left(self._starts, block.ptr)]
+                    self.forget(block)
                     if arena is not None and not is_loose:
                         arena.give(block.ptr, block.nbytes)
                 if is_loose:
                     self._loose.pop(block.ptr, None)
                     self._driver_free(block.ptr)
-                self._cut_nbytes -= block.nbytes
-                self._num_blocks -= 1
+
+    def forget(self, block: Block) -> None:
+        """Let a block be none any more; its memory is somebody else's."""
+        del self._blocks[block.ptr]
+        if self._starts is not None:
+            del self._starts[bisect_left(self._starts, block.ptr)]
+        self.cut_nbytes -= block.nbytes
+        self._num_blocks -= 1
 
     def _grow(self, nbytes: int, arena: Arena | None) -> int:
         """Get memory from the driver, whatever it takes: caches go first, then pending work, then arrays."""
@@ -367,7 +405,7 @@ class Pool:
 
     def _ask_driver(self, nbytes: int, arena: Arena | None) -> int:
         if arena is not None:
-            with self._lock as is_first:
+            with self.lock as is_first:
                 ptr = arena.take(nbytes) if is_first else None
                 if ptr is not None:  # somebody's has come back meanwhile
                     return ptr
@@ -417,6 +455,22 @@ class Pool:
         gc.collect()  # arrays in reference cycles
         self.trim()
 
+    def begin_to_note(self) -> bool:
+        """Have uses noted, now that arrays had to be evicted; whether they were not before."""
+        self._num_ample, was_noting, self.notes_uses = 0, self.notes_uses, True
+        return not was_noting
+
+    def ends_to_note(self) -> bool:
+        """Look whether memory is ample; whether it has been for so long that uses are noted no more from now on."""
+        most = self._memory_info()[0] + self.held_nbytes
+        if self.limit_nbytes is not None:
+            most = min(most, self.limit_nbytes)
+        self._num_ample = self._num_ample + 1 if self.used_nbytes * _AMPLE_SHARE <= most else 0
+        if self._num_ample < _CALM_LOOKS or not self.notes_uses:
+            return False
+        self.notes_uses = False
+        return True
+
     @contextlib.contextmanager
     def keeping_arrays(self) -> Iterator[None]:
         """Let the calling thread's requests fail inside a `with` block rather than have arrays evicted."""
@@ -446,7 +500,7 @@ class Pool:
                 continue  # a graph will use what is free there now
             self._return_blocks(stock)
             if stock.arena is not None:
-                with self._lock as is_first:
+                with self.lock as is_first:
                     if is_first and not _is_captured(stock):
                         stock.arena.release()
 

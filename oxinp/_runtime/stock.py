@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING
 
 from oxinp._runtime.memory import Buffer
@@ -15,6 +16,7 @@ __all__ = ["Stock"]
 
 _new = object.__new__
 _UNIT_BITS = 9
+_MAX_CUTS = 16
 
 
 class Stock:
@@ -30,17 +32,20 @@ class Stock:
         of which all blocks are multiples.
     classes : dict of int to list of Block
         All free lists, by the size of their blocks.
+    cuts : deque of (list of Block, Block, Block)
+        The latest blocks that were cut in two: the free list of the whole, and both parts; see `Pool.shrink`.
     timeline : Timeline or None
         The stream, where streams are told apart.
     """
 
-    __slots__ = ("arena", "by_request", "classes", "pool", "timeline")
+    __slots__ = ("arena", "by_request", "classes", "cuts", "pool", "timeline")
 
     def __init__(self, pool: Source, arena: Arena | None) -> None:
         self.pool = pool
         self.arena = arena
         self.by_request: dict[int, list[Block]] = {}
         self.classes: dict[int, list[Block]] = {}
+        self.cuts: deque[tuple[list[Block], Block, Block]] = deque(maxlen=_MAX_CUTS)
         self.timeline: Timeline | None = None
 
     def allocate(self, nbytes: int) -> Buffer:

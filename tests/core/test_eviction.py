@@ -11,7 +11,9 @@ import pytest
 import oxinp as np
 from oxinp import _runtime
 from oxinp._core.host.sharing import share
+from oxinp._core.lazy import executor
 from oxinp._core.lazy.handle import fetch_storage
+from oxinp._runtime import pool as pool_module
 from tests.comparator import assert_same
 
 pytestmark = pytest.mark.usefixtures("on_device")
@@ -83,6 +85,29 @@ def test_what_was_used_least_recently_goes_first(room, stats):
     assert stats().evicted_bytes > before
     assert [is_there(x) for x in arrays] == [True, False, True, True]
     assert all(map(is_there, others))
+
+
+def test_uses_are_noted_until_memory_has_been_ample_for_a_while(room, stats):
+    room(6)
+    pool = _runtime.current().pool
+    short = [made(number)[0] for number in range(8)]
+    assert stats().evicted_bytes > 0
+    assert pool.notes_uses
+    kept, limit, enough = short[-1], pool.limit_nbytes, (pool_module._CALM_LOOKS + 1) * executor.LAUNCHES_PER_LOOK
+    for _ in range(enough):  # most of the memory is in use all the time
+        np.evaluate(kept + 1)
+    assert pool.notes_uses
+    del short
+    gc.collect()
+    pool.limit_nbytes, version = None, np.config.version
+    for _ in range(enough):
+        np.evaluate(kept + 1)
+    assert not pool.notes_uses
+    assert np.config.version != version  # launches that note nothing are made
+    pool.limit_nbytes = limit
+    others = [made(number)[0] for number in range(8)]
+    assert len(others) == 8
+    assert pool.notes_uses
 
 
 def test_arrays_that_are_valid_on_the_host_leave_without_a_copy(room, stats):

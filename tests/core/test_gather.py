@@ -6,6 +6,7 @@ import numpy
 import pytest
 
 import oxinp as np
+from oxinp import _runtime
 from oxinp._core.lazy import executor
 from oxinp._kernels.index import gather, grouped_take
 from tests.comparator import assert_same
@@ -54,6 +55,41 @@ def test_masks(shape, code, stats):
     check(np.asarray(x)[::-1, ...][np.asarray(mask)], x[::-1, ...][mask])
     check(np.asarray(x)[mask], x[mask])
     assert not fallbacks(stats)
+
+
+@pytest.mark.parametrize("limit", [-1.0, 0.3, 2.0])
+def test_masks_whose_elements_are_written_before_they_are_counted(limit, monkeypatch):
+    pool, cut = _runtime.current().pool, []
+    shrink = pool.shrink
+    monkeypatch.setattr(executor, "MIN_BOUNDED", 1)
+    monkeypatch.setattr(type(pool), "has_room", lambda *_: True)
+    monkeypatch.setattr(type(pool), "shrink", lambda _, *given: (cut.append(given[1]), shrink(*given))[1])
+    np.config.renew()
+    x = numpy.random.default_rng(3).random(5000)
+    for _ in range(2):
+        assert_same(np.asarray(x)[np.asarray(x) > limit], x[x > limit])
+        assert_same(np.flatnonzero(np.asarray(x) > limit), numpy.flatnonzero(x > limit))
+    assert cut == 4 * [8 * (x > limit).sum()]
+
+
+def test_masks_where_room_has_gone_meanwhile(monkeypatch):
+    x, refused, backend = numpy.random.default_rng(3).random(5000), [], _runtime.current()
+    ours, allocate = np.asarray(x) * 1, backend.allocate
+    np.evaluate(ours)
+
+    def refuse(nbytes):
+        if nbytes == x.nbytes:
+            refused.append(nbytes)
+            raise MemoryError
+        return allocate(nbytes)
+
+    monkeypatch.setattr(executor, "MIN_BOUNDED", 1)
+    monkeypatch.setattr(type(backend.pool), "has_room", lambda *_: True)
+    monkeypatch.setattr(backend, "allocate", refuse)
+    np.config.renew()
+    assert_same(ours[ours > 0.3], x[x > 0.3])
+    assert refused
+    np.config.renew()
 
 
 @pytest.mark.parametrize("code", CODES)

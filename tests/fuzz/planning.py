@@ -21,7 +21,7 @@ from oxinp._config import config
 from oxinp._kernels.choice import decide
 from oxinp._kernels.plan import Copy, Fill, Launch, in_order
 from oxinp._runtime import select
-from oxinp._runtime.backend import NUM_FLAGS, NUM_REPORTS, Capability
+from oxinp._runtime.backend import MARKS_NBYTES, NUM_FLAGS, NUM_REPORTS, Capability
 from oxinp._runtime.emulator import EmulatorBackend, EmulatorEvent
 from oxinp._runtime.memory import Block
 from oxinp._runtime.pool import Pool
@@ -118,7 +118,7 @@ class PlanningBackend(EmulatorBackend):
     @property
     def flags(self) -> int:
         if self._flags is None:
-            self._flags = self.allocate(4 * NUM_FLAGS)
+            self._flags = self.allocate(4 * NUM_FLAGS + MARKS_NBYTES)
         return self._flags.ptr
 
     @property
@@ -346,6 +346,9 @@ class _Reports:
         self._buffer = backend.allocate(32 * NUM_REPORTS)
         self.ptr = self._buffer.ptr
         self.flags = self.ptr + 16 * NUM_REPORTS
+
+    def are_empty(self) -> bool:
+        return True
 
     def read(self) -> np.ndarray:
         return np.zeros(NUM_REPORTS, np.int64)

@@ -15,7 +15,7 @@ from oxinp._kernels.reduce import plan as reduce
 from oxinp._kernels.scan import plan as scan
 from oxinp._ptx import emulate
 from oxinp._ptx.types import from_dtype
-from oxinp._runtime.backend import NUM_FLAGS
+from oxinp._runtime.backend import MARKS_NBYTES, NUM_FLAGS
 from tests.ptx.launch import parts_of
 
 REQUIRE_GPU = os.environ.get("OXINP_REQUIRE_GPU", "") == "1"
@@ -51,7 +51,7 @@ class Emulated:
         self.memory.free(address)
 
 
-def execute(machine, plan, outputs=(), inputs=(), scratch=None, stand_in=None):
+def execute(machine, plan, outputs=(), inputs=(), scratch=None, stand_in=None, flags=None):
     """Run a plan on a machine, and what it plans once words have been read; return these.
 
     Parameters
@@ -64,6 +64,8 @@ def execute(machine, plan, outputs=(), inputs=(), scratch=None, stand_in=None):
         Address of the workspace, where somebody wants to look at it; else it is full of rubbish.
     stand_in : callable, optional
         ``stand_in(launch)`` does what launches of kernels for wgmma do, which the emulator cannot run.
+    flags : int, optional
+        Address of flags and marks, as plans before have left them; else they are new.
     """
     buffers = {f"out{i}": value for i, value in enumerate(outputs)} | {f"in{i}": x for i, x in enumerate(inputs)}
     held = []
@@ -73,8 +75,8 @@ def execute(machine, plan, outputs=(), inputs=(), scratch=None, stand_in=None):
     buffers["scratch"] = scratch
     launches = [step for step in plan.steps if isinstance(step, Launch)]
     if any(argument.buffer == "flags" for launch in launches for argument in launch.arguments):
-        buffers["flags"] = machine.upload(np.zeros(4 * NUM_FLAGS, np.uint8))
-        held.append(buffers["flags"])
+        buffers["flags"] = new_flags(machine) if flags is None else flags
+        held += [buffers["flags"]] if flags is None else []
     words = []
     for step in in_order(plan.steps):
         if isinstance(step, Launch):
@@ -90,12 +92,17 @@ def execute(machine, plan, outputs=(), inputs=(), scratch=None, stand_in=None):
         elif isinstance(step, Read):
             words += machine.download(_address(step.source, buffers), 8 * step.count).view(np.int64).tolist()
     if plan.then is not None:
-        words += execute(machine, plan.then(tuple(words)), outputs, inputs, scratch, stand_in)
+        words += execute(machine, plan.then(tuple(words)), outputs, inputs, scratch, stand_in, flags)
     if "flags" in buffers:
         assert not machine.download(buffers["flags"], 4 * NUM_FLAGS).any(), "flags are not zeros again"
     for address in held:
         machine.free(address)
     return words
+
+
+def new_flags(machine):
+    """Return the address of flags and marks that nobody has used."""
+    return machine.upload(np.zeros(4 * NUM_FLAGS + MARKS_NBYTES, np.uint8))
 
 
 def parameters(machine, launch, buffers):
@@ -129,6 +136,7 @@ class Session:
         self.machine = machine
         self.device = device
         self.addresses = {}
+        self.flags = None  # new for each plan
 
     def pointer(self, view):
         root = root_of(view)
@@ -170,7 +178,7 @@ class Session:
 
     def run(self, plan, outputs, values):
         """Run a plan into views, whose arrays are updated."""
-        execute(self.machine, plan, [self.pointer(view) for view in outputs], values)
+        execute(self.machine, plan, [self.pointer(view) for view in outputs], values, flags=self.flags)
         self.fetch(outputs)
         return plan
 

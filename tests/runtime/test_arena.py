@@ -173,6 +173,52 @@ def test_a_block_is_reused_and_its_neighbours_join(pool, driver):
     assert driver.commits == pool.driver_allocations == 1
 
 
+def test_a_buffer_is_cut_and_its_parts_are_one_again(pool, driver):
+    a = pool.allocate(16 * MIB)
+    ptr = a.ptr
+    pool.shrink(a, 5 * MIB)
+    assert (a.nbytes, a.ptr) == (5 * MIB, ptr)
+    assert pool.used_nbytes == 5 * MIB
+    now = pool.stats()
+    assert (now.num_blocks, now.cached_nbytes) == (2, driver.used - 5 * MIB)
+    assert pool.block_at(ptr + 6 * MIB).ptr == ptr + 5 * MIB
+    b = pool.allocate(16 * MIB)  # the first is in use, what was cut off is a part of this
+    assert b.ptr == ptr + 5 * MIB
+    del a, b
+    assert pool.allocate(5 * MIB).ptr == ptr
+    begin = pool.driver_allocations
+    places = set()
+    for _ in range(10):  # as a loop does
+        c = pool.allocate(16 * MIB)
+        places.add(c.ptr)
+        pool.shrink(c, 3 * MIB)
+        del c
+    assert pool.driver_allocations == begin
+    assert len(places) <= 2
+    pool.trim()
+    now = pool.stats()
+    assert (now.used_nbytes, now.num_blocks, pool.held_nbytes) == (0, 0, 0)
+
+
+def test_parts_that_are_used_are_not_joined(pool):
+    a = pool.allocate(16 * MIB)
+    pool.shrink(a, 5 * MIB)
+    rest = pool.allocate(11 * MIB)
+    assert rest.ptr == a.ptr + 5 * MIB
+    ptr = a.ptr
+    del a
+    assert pool.allocate(16 * MIB).ptr > ptr
+    del rest
+    pool.trim()
+    assert pool.stats().num_blocks == 0
+
+
+def test_little_is_not_cut_off(pool):
+    a = pool.allocate(16 * MIB)
+    pool.shrink(a, 16 * MIB - 512)
+    assert (a.nbytes, pool.stats().num_blocks) == (16 * MIB - 512, 1)
+
+
 def test_rounding_is_small(pool):
     for nbytes in (1, 511, 4096, 100_000, 3 * MIB + 1, 10**8):
         buffer = pool.allocate(nbytes)
@@ -331,6 +377,8 @@ def test_no_two_buffers_overlap_and_all_have_memory(pool, driver):
             live.pop(generator.randrange(len(live)))
         else:
             live.append(pool.allocate(by_magnitude(generator)))
+            if generator.random() < 0.3:
+                pool.shrink(live[-1], int(live[-1].nbytes * generator.random()))
         if generator.random() < 0.01:
             pool.trim()
     spans = sorted((buffer.ptr, buffer.ptr + buffer.nbytes) for buffer in live)

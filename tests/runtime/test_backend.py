@@ -7,10 +7,11 @@ import threading
 import numpy as np
 import pytest
 
+from oxinp._kernels import plan
 from oxinp._ptx import Builder
 from oxinp._ptx.types import f32, u32
 from oxinp._runtime import hooks
-from oxinp._runtime.backend import NUM_FLAGS
+from oxinp._runtime.backend import MARKS_NBYTES, NUM_FLAGS
 from oxinp._runtime.counters import stats as counters
 
 
@@ -76,9 +77,10 @@ def test_read_only_source(backend):
 
 
 def test_flags_are_zeros(backend):
-    flags = np.ones(NUM_FLAGS, np.uint32)
+    flags = np.ones(4 * NUM_FLAGS + MARKS_NBYTES, np.uint8)
     backend.download(flags, backend.flags)
-    assert not flags.any()
+    assert not flags[: 4 * NUM_FLAGS].any()
+    assert (plan.NUM_FLAGS, plan.MARKS_NBYTES) == (NUM_FLAGS, MARKS_NBYTES)
     assert backend.flags == backend.flags
 
 

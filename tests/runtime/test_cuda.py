@@ -11,7 +11,7 @@ from oxinp._ptx.kernel import retraceable
 from oxinp._ptx.tma import matrix_maps
 from oxinp._ptx.types import c128, f32
 from oxinp._runtime import cuda, here, hooks, timeline
-from oxinp._runtime.backend import NUM_FLAGS, NUM_REPORTS, BackendUnavailable, flags_of
+from oxinp._runtime.backend import MARKS_NBYTES, NUM_FLAGS, NUM_REPORTS, BackendUnavailable, flags_of
 from oxinp._runtime.counters import stats as counters
 from tests.driver.fake_library import FakeLibrary, open_context
 from tests.runtime.test_backend import build_scale
@@ -101,7 +101,7 @@ def test_flags_are_cleared_once_beside_what_is_queued(backend, library):
     flags = backend.flags
     assert backend.flags == flags
     (call,) = [call for call in library.calls if call[0] == "cuMemsetD8Async"]
-    assert call[1][:3] == (flags, 0, 4 * NUM_FLAGS)
+    assert call[1][:3] == (flags, 0, 4 * NUM_FLAGS + MARKS_NBYTES)
     assert call[1][3]  # not the default stream, which may be waiting, or captured
 
 

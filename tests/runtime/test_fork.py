@@ -180,7 +180,7 @@ x = np.asarray(numpy.arange(100_000.0)) * 1
 np.evaluate(x)
 profile = np.cuda.profiler.profile()
 backend = select.current()
-locks = [select._lock, profile._lock, backend.pool._lock._lock, *forking._locks]
+locks = [select._lock, profile._lock, backend.pool.lock._lock, *forking._locks]
 assert len(set(map(id, locks))) == len(set(map(id, forking._locks))), "a lock that is not free in children"
 taken, over = threading.Event(), threading.Event()
 

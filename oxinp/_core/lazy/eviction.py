@@ -6,7 +6,8 @@ by a kernel least recently, and no more of them than are asked for. What stays: 
 others hold, what a captured graph uses, and what lies on another device. A storage that has been evicted is one on the
 host like any other, bit for bit what it was.
 
-Nothing is noted about uses before memory was short for the first time: they would be on the path of every launch.
+Nothing is noted about uses before memory is short, nor once it has been ample again for a while: it would be on the
+path of every launch.
 """
 
 from __future__ import annotations
@@ -98,8 +99,7 @@ def evict(backend: Backend, nbytes: int) -> int:
     if backend.is_captured:  # nothing can be read then
         return 0
     freed = attempt(_evict, backend, max(nbytes, backend.pool.held_nbytes // SHARE))
-    if not backend.pool.notes_uses:
-        backend.pool.notes_uses = True
+    if backend.pool.begin_to_note():
         config.renew()  # for programs that note which memory they use
     return freed
 

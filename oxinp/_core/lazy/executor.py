@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from oxinp._config import config
 from oxinp._core.lazy.placement import device, keyed
 from oxinp._core.lazy.steps import Step, brief_launch, compiled, places_of, queued, run_steps
-from oxinp._kernels.plan import Launch, Plan, inputs, outputs
+from oxinp._kernels.plan import Launch, Plan, Read, inputs, outputs
 from oxinp._runtime import here
 
 if TYPE_CHECKING:
@@ -21,6 +21,12 @@ if TYPE_CHECKING:
     from oxinp._runtime.memory import Buffer
 
 _CLOCK = count(1)
+
+MIN_BOUNDED = 1 << 24
+"""Bytes of outputs of unknown sizes from which on there is room for the largest, so that nobody waits for sizes."""
+
+LAUNCHES_PER_LOOK = 256
+"""Launches that note which memory they use between two looks at whether that is still wanted."""
 
 
 class Executable:
@@ -49,6 +55,7 @@ class Executable:
     """
 
     __slots__ = (
+        "_bounded",
         "_following",
         "_places",
         "_queue",
@@ -75,6 +82,7 @@ class Executable:
         backend = device()
         self.version = config.version
         self.then = plan.then
+        self._bounded: Any = None
         self.allocate = backend.allocate
         self.sizes = tuple(sizes)
         self.nbytes = self.sizes[0] if self.sizes else 0
@@ -96,6 +104,8 @@ class Executable:
             self.steps = [compiled(step, self._places) for step in plan.steps]
             self.launch = self._run_steps
             self._queue = queued(plan, self.steps, is_of_arrays=all(kind is None for kind in kinds))
+            if plan.bounded is not None and sum(plan.bounded[1]) >= MIN_BOUNDED:
+                self._bounded = self._before_words(plan, *plan.bounded)
             if any(step.has_flags for step in self.steps):
                 self.flags = backend.flags
         elif type(launch) is Launch:
@@ -110,6 +120,8 @@ class Executable:
 
         def launch_and_note(*values: Any, **workspace: Any) -> None:
             now = next(_CLOCK)
+            if not now % LAUNCHES_PER_LOOK and pool.ends_to_note():
+                config.renew()
             for value in values:
                 if type(value) is int and (block := pool.block_at(value)) is not None:
                     block.used = now
@@ -171,6 +183,11 @@ class Executable:
             return buffers, words
         scratch = self.allocate(self.scratch_nbytes)
         nowhere = [0] * len(self.sizes)
+        if self._bounded is not None and not here.are_several:
+            found: tuple[list[Buffer], tuple[int, ...]] | None
+            found = self._bounded((scratch.ptr, self.flags, *arguments), sizes_of)
+            if found is not None:
+                return found
         words = self._queue((*nowhere, scratch.ptr, self.flags, *arguments)) or ()
         buffers = [self.allocate(nbytes) for nbytes in sizes_of(words)]
         following = self.then(words)
@@ -178,6 +195,33 @@ class Executable:
             self._rest, self._following = [compiled(step, self._places) for step in following.steps], following
         run_steps(self._rest, (*[buffer.ptr for buffer in buffers], scratch.ptr, self.flags, *arguments))
         return buffers, words
+
+    def _before_words(self, plan: Plan, following: Plan, bounds: tuple[int, ...]) -> Callable[..., Any]:
+        """Return what does as `run_sized` where there is room, but runs what follows before the words are read.
+
+        So the device has work while the host is told how much of the outputs is used.
+        """
+        num_reads = sum(type(step) is Read for step in plan.steps)
+        steps, reads = self.steps[: len(self.steps) - num_reads], self.steps[len(self.steps) - num_reads :]
+        rest = [compiled(step, self._places) for step in following.steps]
+
+        def run(values: tuple[Any, ...], sizes_of: Any) -> tuple[list[Buffer], tuple[int, ...]] | None:
+            pool = device().pool
+            if not pool.has_room(sum(bounds)):
+                return None
+            run_steps(steps, (*[0] * len(bounds), *values))
+            try:
+                with pool.keeping_arrays():
+                    buffers = [self.allocate(nbytes) for nbytes in bounds]
+            except MemoryError:  # others have taken the room
+                return None
+            run_steps(rest, values := (*[buffer.ptr for buffer in buffers], *values))
+            words = run_steps(reads, values)
+            for buffer, nbytes in zip(buffers, sizes_of(words), strict=True):
+                pool.shrink(buffer, nbytes)
+            return buffers, words
+
+        return run
 
     def _run_steps(self, *values: Any, scratch: Buffer | None = None) -> None:
         count = len(self.sizes)

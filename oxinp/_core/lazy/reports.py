@@ -58,7 +58,7 @@ class _Ring:
 
     def check(self) -> None:
         reports = self._reports()
-        if reports is None or not (written := reports.read()).any():
+        if reports is None or reports.are_empty():
             return
         with self._taking:  # what another thread has taken is raised there
             written = reports.read()

@@ -176,17 +176,18 @@ class _MappedLaunchStep(_LaunchStep):
         if call is None:
             if len(self.calls) >= MAX_KEPT:
                 self.calls.clear()
+            # As a rule a number has changed, and addresses take no call each.
             call = self.calls[key] = [
-                _parameter(values[place], offset, spec, maps) for place, offset, spec, maps in self.parameters
+                (values[place] + offset if offset else values[place])
+                if spec is None
+                else _map(values[place] + offset, spec, maps)
+                for place, offset, spec, maps in self.parameters
             ]
         self.launch(*call)
 
 
-def _parameter(base: Any, offset: int, spec: MapSpec | None, maps: dict[int, bytes]) -> Any:
-    """An address, or the tensor map of what lies there, kept in `maps`."""
-    address = base + offset if offset else base
-    if spec is None:
-        return address
+def _map(address: int, spec: MapSpec, maps: dict[int, bytes]) -> bytes:
+    """Return the tensor map of what lies at an address, kept in `maps`."""
     known = maps.get(address)
     if known is None:
         if len(maps) >= MAX_KEPT:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -20,12 +21,15 @@ from oxinp._core.ops.keys import locate
 from oxinp._core.ops.updates import add_in_order
 from oxinp._kernels.plan import Argument, Fill, Plan
 
-_FAMILY = "oxinp._kernels.index.sums"
-
 NUM_REPORTED = 2
 """Words of a report."""
 MAX_COUNTERS = 1 << 14
 """Bins that a block counts in shared memory; of more it would count in memory."""
+
+
+@cache
+def _family() -> Any:
+    return importlib.import_module("oxinp._kernels.index.sums")
 
 
 def _infer(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout, ...]:  # noqa: ARG001
@@ -50,7 +54,7 @@ def sums(index: Handle, weights: Handle, count: int) -> Any:
 def _plan_within(bound: BoundOp) -> Plan:
     """The plan that fills with zeros, then adds; the last words of the output are for a report."""
     index, (target, count) = bound.graphs[0].layout, bound.parameters
-    type_, family = DEVICE_TYPES[target.dtype], importlib.import_module(_FAMILY)
+    type_, family = DEVICE_TYPES[target.dtype], _family()
     shift = family.shift_of(index.size, count, type_, device().capability)
     plan: Plan = family.add(
         index.size,
@@ -81,8 +85,8 @@ def sums_within(index: Handle, weights: Handle | None, count: int) -> Any:
         Updates so few, or of so many bins, are not grouped.
     """
     dtype = INT64 if weights is None else FLOAT64
-    family, size = importlib.import_module(_FAMILY), index._layout.size
-    if family.shift_of(size, count, DEVICE_TYPES[dtype], device().capability) is None:
+    size = index._layout.size
+    if _family().shift_of(size, count, DEVICE_TYPES[dtype], device().capability) is None:
         raise Unsupported("updates that are not grouped")
     made = creation.empty(count + NUM_REPORTED, dtype)
     given = scatter.scalar_bits(np.ones(1, dtype)) if weights is None else weights
@@ -94,8 +98,7 @@ def sums_within(index: Handle, weights: Handle | None, count: int) -> Any:
 
 def are_grouped(index: Handle, count: int) -> bool:
     """Whether numbers are so many, and bins more than a block has counters for, that `counts` is the fastest."""
-    family = importlib.import_module(_FAMILY)
-    shift = family.shift_of(index._layout.size, count, DEVICE_TYPES[INT64], device().capability)
+    shift = _family().shift_of(index._layout.size, count, DEVICE_TYPES[INT64], device().capability)
     return shift is not None and count > MAX_COUNTERS
 
 

@@ -54,6 +54,8 @@ def selected(array: Handle, key: Any) -> Any:
         return _in_order_of_index(found)
     # NumPy's result has the axes of the index outermost in memory, then the others in the order of the array.
     layout = seen._layout
+    if layout.is_contiguous and not place and count == 1:  # rows of an array in C order, as most keys select
+        return gather.gathered(seen, found.index, 0, 1, found.error, is_checked=found.is_checked)
     free = [axis for axis in range(layout.ndim) if not place <= axis < place + count]
     shape, strides = (tuple([each[axis] for axis in free]) for each in (layout.shape, layout.strides))
     dense = result_layout(layout.dtype, shape, [Layout.at(layout.dtype, shape, strides, layout.offset)])

@@ -13,7 +13,7 @@ from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import Handle
 from oxinp._core.lazy.op import BoundOp, Op
 from oxinp._core.lazy.record import check_placement
-from oxinp._core.lazy.views import view
+from oxinp._core.lazy.views import view, view_at
 from oxinp._core.manipulation.copy import astype
 from oxinp._core.manipulation.shape import ravel
 from oxinp._core.memory.dtypes import DEVICE_TYPES, FLOAT16, FLOAT32, FLOAT64, INT64
@@ -27,6 +27,7 @@ from oxinp._core.reduction.table import MAX, MIN
 from oxinp._core.ufunc.object import OBJECTS
 from oxinp._kernels.plan import Plan
 
+_UNSIGNED = {np.dtype(name).itemsize: np.dtype(name) for name in ("u1", "u2", "u4", "u8")}
 MAX_BINS = 1 << 31
 MAX_EDGES, MAX_EDGES_NBYTES = 16, 1 << 14  # arrays of edges that are kept, and bytes of each
 MAX_EXACT = 2.0**53  # of integers that f64 holds
@@ -74,16 +75,18 @@ def bincount(array: Handle, min_length: int, weights: Handle | None = None) -> A
     if array._layout.ndim != 1 or dtype.kind not in "iu" or dtype == np.uint64:
         raise Unsupported("what NumPy refuses")
     if weights is not None:
-        if weights._layout.shape != array._layout.shape or not np.can_cast(weights._layout.dtype, FLOAT64):
+        given = weights._layout
+        if given.shape != array._layout.shape or not (given.dtype is FLOAT64 or np.can_cast(given.dtype, FLOAT64)):
             raise Unsupported("what NumPy refuses")
-        weights = astype(weights, FLOAT64, copy_wanted=False)
+        weights = weights if given.dtype is FLOAT64 else astype(weights, FLOAT64, copy_wanted=False)
     if min_length > (1 if weights is not None else binned.MAX_COUNTERS):  # whoever says it has as a rule no more
         found = _within(array, weights, min_length)
         if found is not None:
             return found
-    unsigned = view(array, lambda seen: seen.view(f"u{dtype.itemsize}"))  # where negative numbers are the greatest
-    greatest = int(reduce(MAX, unsigned))
-    if greatest > np.iinfo(dtype).max or greatest >= MAX_BINS:
+    layout = array._layout  # negative numbers are the greatest of unsigned ones
+    unsigned = Layout.at(_UNSIGNED[dtype.itemsize], layout.shape, layout.strides, layout.offset)
+    greatest = int(reduce(MAX, view_at(array, unsigned)))
+    if (dtype.kind == "i" and greatest >> (8 * dtype.itemsize - 1)) or greatest >= MAX_BINS:
         raise Unsupported("negative numbers, which NumPy refuses, or too many bins")
     num_bins = max(greatest + 1, min_length)
     if weights is not None:

@@ -222,7 +222,8 @@ def _plan_select(bound: BoundOp) -> Plan:
         else (None, chosen, None)
     )
     write: Plan = module.select(size, *given)
-    return Plan(chosen.steps, scratch.nbytes, then=lambda words: write if words[0] else Plan(()))
+    bounded = write, (size * bound.layouts[0].dtype.itemsize,)
+    return Plan(chosen.steps, scratch.nbytes, then=lambda words: write if words[0] else Plan(()), bounded=bounded)
 
 
 def _sized_select(bound: BoundOp, words: tuple[int, ...]) -> tuple[Layout, ...]:

@@ -21,6 +21,7 @@ from oxinp._core.manipulation.copy import copy
 from oxinp._core.memory.dtypes import DEVICE_TYPES
 
 if TYPE_CHECKING:
+    from oxinp._core.lazy.expr import Graph
     from oxinp._core.memory.layout import Layout
     from oxinp._core.memory.storage import Value
 
@@ -115,25 +116,24 @@ def bound_to(
     for x in operands:
         if isinstance(x, Handle) and x._layout.dtype not in DEVICE_TYPES:
             raise Unsupported(f"dtype {x._layout.dtype} has no kernels")
-    chained = op.takes_chains
-    values = [
-        _value(op, x, takes_chain=chained if isinstance(chained, bool) else number in chained)
-        for number, x in enumerate(operands)
-    ]
-    graphs = tuple([graph for graph, _, _ in values])
-    leaves = tuple([entry for _, entries, _ in values for entry in entries])
-    mask = 0
-    for _, _, bits in values:
+    chained, mask = op.takes_chains, 0
+    graphs: list[Graph] = []
+    leaves: list[Any] = []
+    for number, x in enumerate(operands):
+        if not isinstance(x, Handle):
+            graphs.append(scalar(x[0]))
+            leaves.append(x[1])
+            continue
+        takes_chain = chained if isinstance(chained, bool) else number in chained
+        graph, entries, bits = operand_chain(x) if takes_chain else _in_memory(op, x)
+        graphs.append(graph)
+        leaves += entries
         mask |= bits
-    return bind(op, graphs, parameters), leaves, mask
+    return bind(op, tuple(graphs), parameters), tuple(leaves), mask
 
 
-def _value(op: Op, operand: Operand, *, takes_chain: bool) -> Value:
-    """What an operation reads: a chain where it takes one, else what lies in memory, contiguous where it must."""
-    if not isinstance(operand, Handle):
-        return scalar(operand[0]), (operand[1],), 0
-    if takes_chain:
-        return operand_chain(operand)
+def _in_memory(op: Op, operand: Handle) -> Value:
+    """What an operation reads that takes no chain: what lies in memory, contiguous where it must."""
     held: Handle = operand if op.takes_views or operand._layout.is_contiguous else copy(operand)
     value = expression(held)
     return schedule.materialise(held._storage) if value[0].nodes else value

@@ -25,7 +25,7 @@ from oxinp._kernels.fft.spec import COLUMNS, SCALAR, WARP, TransformSpec
 from oxinp._kernels.fft.tile import Host
 from oxinp._kernels.fft.tiling import MIN_SEGMENT, num_registers
 from oxinp._kernels.fft.traced import traced
-from oxinp._kernels.plan import FLAGS, Launch, Work
+from oxinp._kernels.plan import FLAGS, NUM_FLAGS, Launch, Work
 from oxinp._kernels.problem import MAX_KERNELS
 from oxinp._ptx import Builder
 from oxinp._ptx.frozen import Frozen
@@ -47,7 +47,6 @@ MAX_RING = 28 << 20  # bytes of the cache that the ring may take
 MOST_IDLE = 1.5  # times as many threads as a pass wants, at most, so that all have as many
 MIN_MOVED = 32 << 20  # bytes of all transforms from which on they do not stay in the cache anyway
 READ_ONCE = WRITTEN_ONCE = "cs"  # cache operators of what is read first and written last, which need not stay
-NUM_FLAGS = 4096  # words that a stream has
 COUNTED, FIRST = 0, 1  # words of the flags: tiles of the last pass; per slab of the ring, tiles of each pass
 
 

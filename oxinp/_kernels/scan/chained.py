@@ -12,8 +12,9 @@ which a warp combines in a tree: the order does not depend on which block is fir
 bits. A tile waits for no other look-back than that of the last tile of a group, which needs the totals of the group
 only. Sums of other tiles than the last of a group wait for all levels at once; lanes first add up what they see.
 
-A published accumulator consists of words of 32 bits, each stored together with a flag as one word of 64 bits, so that
-no fence is needed. Descriptors and tickets are zeros before the launch.
+A published accumulator consists of words of 32 bits, each stored together with a mark as one word of 64 bits, so that
+no fence is needed. Descriptors and tickets are zeros before the launch, or marks, see `oxinp._kernels.plan`: the number
+of the launch is then above the ticket, and the block that takes the last one raises it.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from oxinp._kernels.elementwise.chain import UNIT, Chain, Divisor, Position, Splitter, Spot, locate
+from oxinp._kernels.plan import mark_of
 from oxinp._kernels.problem import MAX_KERNELS
 from oxinp._kernels.scan.kernel import CHAINED, ScanKernel, ScanSpec
 from oxinp._kernels.scan.totals import FAN, Group, num_words, words_of
@@ -56,11 +58,14 @@ class ScanChainedSpec(ScanSpec):
         Elements per thread; odd, so that shared memory has no bank conflicts.
     levels : int
         Of totals: rows have at most ``FAN ** levels`` tiles.
+    is_marked : bool
+        Tickets and descriptors are marks.
     """
 
     vector: int
     items: int
     levels: int
+    is_marked: bool
 
     @property
     def tile(self) -> int:
@@ -127,7 +132,7 @@ class ScanChained(ScanKernel):
     def __init__(self, spec: ScanChainedSpec) -> None:
         self.spec = spec
         self.k = k = Builder(self.name, block=BLOCK, min_blocks=spec.min_blocks)
-        self.ticket = k.pointer("ticket", u32)
+        self.ticket = k.pointer("ticket", u64 if spec.is_marked else u32)
         self.descriptors = [k.pointer(f"level_{i}", u64) for i in range(spec.levels)]
         super().__init__(k, spec)
         self.scanned = spec.chain.ndim - 1
@@ -141,7 +146,7 @@ class ScanChained(ScanKernel):
         self.results = self.elements.view(result) if is_in_place else k.dynamic_shared(result, spec.tile)
         self.warp_totals = k.dynamic_shared(spec.op.acc, NUM_WARPS)
         self.before = k.dynamic_shared(spec.op.acc, 1)
-        self.number = k.dynamic_shared(u32, 1)
+        self.number = k.dynamic_shared(u32, 1 + spec.is_marked)
 
     def build(self) -> Kernel:
         k = self.k
@@ -164,9 +169,20 @@ class ScanChained(ScanKernel):
         """Return the number of a block in the order in which blocks begin."""
         k = self.k
         with k.when(k.tid == 0):
-            self.number[0] = self.ticket.atomic("add", 0, 1)
+            taken = self.ticket.atomic("add", 0, 1)
+            if self.spec.is_marked:
+                taken, launch = k.unpack(taken)
+                self.number[1] = mark_of(launch)
+                with k.when(taken + 1 == k.nctaid):  # all have theirs
+                    self.ticket.atomic("add", 0, k.pack(k.const(0, u32), k.const(1, u32)) - k.cast(k.nctaid, u64))
+            self.number[0] = taken
         k.barrier()
         return self.number[0]
+
+    @property
+    def mark(self) -> Value:
+        """What published words of this launch are marked with."""
+        return self.number[1] if self.spec.is_marked else self.k.const(1, u32)
 
     def tile(self, ticket: Value) -> Tile:
         """Return the tile of a number."""
@@ -354,7 +370,7 @@ class ScanChained(ScanKernel):
         """Store an accumulator for other blocks."""
         k, place = self.k, self.descriptors[level].at(entry * num_words(value.type))
         for i, word in enumerate(words_of(k, value)):
-            place.store(i, [k.pack(word, k.const(1, u32))], order="relaxed.gpu")
+            place.store(i, [k.pack(word, self.mark)], order="relaxed.gpu")
 
 
 __all__ = ["BLOCK", "NUM_WARPS", "ScanChained", "ScanChainedSpec", "Tile", "make", "value_type"]

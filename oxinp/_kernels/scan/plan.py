@@ -6,6 +6,7 @@ A scan is what `numpy.ufunc.accumulate` computes: every element combined with al
 from __future__ import annotations
 
 import math
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from oxinp._kernels.elementwise.access import (
@@ -18,7 +19,7 @@ from oxinp._kernels.elementwise.access import (
 from oxinp._kernels.elementwise.chain import Chain, Divisor, OperandSpec, Splitter
 from oxinp._kernels.elementwise.planner import Planner
 from oxinp._kernels.nest import Nest, collapse
-from oxinp._kernels.plan import Argument, Fill, Launch, Plan, Scratch, Work
+from oxinp._kernels.plan import ALIGNMENT, MARKS, MARKS_NBYTES, Argument, Fill, Launch, Plan, Scratch, Work
 from oxinp._kernels.plan import inputs as inputs_of
 from oxinp._kernels.problem import Operand, touched_nbytes
 from oxinp._kernels.scan import ahead as scan_ahead
@@ -179,9 +180,11 @@ class Scan(Planner):
         entries = [tiles]
         while entries[-1] > FAN:
             entries.append(-(-entries[-1] // FAN))
-        fields = (self.value, self.op, target, CHAINED, vector, items, len(entries))
-        spec = self.spec(ScanChainedSpec, chain, *fields)
         num_rows, bits = loops.kept.size, chain.index_bits
+        num_entries = tuple([num_rows * count for count in entries])
+        is_marked = sum(self._entry_sizes(num_entries)) <= MARKS_NBYTES
+        fields = (self.value, self.op, target, CHAINED, vector, items, len(entries), is_marked)
+        spec = self.spec(ScanChainedSpec, chain, *fields)
         num_tiles, lag = num_rows * tiles, LAG * device.num_sms
         family: Any = scan_chained
         ahead: tuple[int, ...] = ()
@@ -197,18 +200,23 @@ class Scan(Planner):
             *Splitter.constants(loops.kept.shape, bits),
             *ahead,
         )
-        num_entries = tuple([num_rows * count for count in entries])
         return ScanPass(family, spec, (num_tiles + sum(ahead[:1]), 1, 1), constants, num_entries)
 
+    def _entry_sizes(self, num_entries: tuple[int, ...]) -> list[int]:
+        """Bytes of the ticket and of each level's entries."""
+        sizes = [u64.nbytes, *[count * num_words(self.op.acc) * u64.nbytes for count in num_entries]]
+        return [-(-nbytes // ALIGNMENT) * ALIGNMENT for nbytes in sizes]
+
     def _chained(self, only: ScanPass, work: Work) -> Plan:
-        """The plan of a scan in one pass, whose descriptors begin as zeros."""
-        scratch, spec = Scratch(), only.spec
-        tickets = scratch.take(u32.nbytes)
-        entry_nbytes = num_words(self.op.acc) * u64.nbytes
-        levels = [scratch.take(count * entry_nbytes) for count in only.num_entries]
-        arguments = (tickets, *levels, OUT, *self.taken)
-        launch = Launch(self.kernel(only.family, spec), only.grid, arguments, only.constants, work)
-        return scratch.plan((Fill(tickets, scratch.nbytes, 0), launch))
+        """The plan of a scan in one pass, whose descriptors are marks or begin as zeros."""
+        scratch, spec, sizes = Scratch(), only.spec, self._entry_sizes(only.num_entries)
+        kernel = self.kernel(only.family, spec)
+        if isinstance(spec, ScanChainedSpec) and spec.is_marked:
+            places = [MARKS.at(offset) for offset in accumulate(sizes[:-1], initial=0)]
+            return Plan((Launch(kernel, only.grid, (*places, OUT, *self.taken), only.constants, work),))
+        places = [scratch.take(nbytes) for nbytes in sizes]
+        launch = Launch(kernel, only.grid, (*places, OUT, *self.taken), only.constants, work)
+        return scratch.plan((Fill(places[0], scratch.nbytes, 0), launch))
 
     def _columns(self, loops: ScanLoops, operands: Sequence[Operand], num_sms: int) -> ScanPass:
         """The pass whose lanes go along the last kept loop."""
@@ -303,7 +311,7 @@ def plan(
     Returns
     -------
     Plan
-        One launch, for a few long rows or columns after a fill with zeros.
+        One launch, of few long columns and very long rows after a fill with zeros.
 
     Notes
     -----

@@ -29,6 +29,11 @@ class Scanning(Protocol):
     entries: list[Value]
     descriptors: list[Any]
 
+    @property
+    def mark(self) -> Value:
+        """What published words of this launch are marked with."""
+        ...
+
     def joined(self, value: Value, /) -> Value:
         """Return what the lanes' accumulators come to, in order."""
         ...
@@ -50,7 +55,7 @@ class Group:
         self.count = number & (FAN - 1)
         self.own = row * kernel.entries[level] + number
         self._words = [k.var(0, u32) for _ in range(num_words(kernel.spec.op.acc))]
-        self._ready = k.var(0, u32)
+        self._missing = k.var(1, u32)
 
     def look(self) -> None:
         """Load the entries, whether or not they have been published."""
@@ -64,17 +69,17 @@ class Group:
         width = 2 if size % 2 == 0 and len(kernel.entries) <= PAIRED_LEVELS else 1
         loaded = [entry.load(i, width, order="relaxed.gpu") for i in range(0, size, width)]
         halves = [k.unpack(word) for words in loaded for word in words]
-        ready = halves[0][1]
+        own, missing = kernel.mark, None
         for word, (payload, mark) in zip(self._words, halves, strict=True):
             word.set(payload)
-            ready = ready & mark
-        self._ready.set(ready)
+            missing = mark ^ own if missing is None else missing | (mark ^ own)
+        self._missing.set(missing)
 
     def joined(self) -> Value:
         """Wait for the entries and combine them; every lane gets the result."""
         kernel, k = self.kernel, self.kernel.k
         with k.when(k.lane < self.count), k.loop():
-            k.break_if(self._ready != 0)
+            k.break_if(self._missing == 0)
             self._load(kernel)
         k.warp_sync()
         return kernel.joined(self.value)
@@ -82,7 +87,7 @@ class Group:
     @property
     def is_ready(self) -> Value:
         """Whether this lane has seen its entry, or has none."""
-        return (self._ready != 0) | (self.kernel.k.lane >= self.count)
+        return (self._missing == 0) | (self.kernel.k.lane >= self.count)
 
     @property
     def value(self) -> Value:

@@ -7,8 +7,9 @@ from oxinp._kernels.elementwise import linear
 from oxinp._kernels.elementwise import plan as elementwise
 from oxinp._kernels.plan import Launch
 from oxinp._kernels.problem import Instr
+from oxinp._ptx import math as ptx_math
 from oxinp._ptx.kernel import traced_with
-from oxinp._ptx.types import c128, f64
+from oxinp._ptx.types import c128, f32, f64
 from tests.comparator import assert_same
 from tests.kernels.fetched import DEVICE, noted, times_fetched
 from tests.kernels.machine import REQUIRE_GPU, TINY_DEVICE, Session, machine
@@ -32,6 +33,21 @@ def run(device, inputs, instrs):
         return output, [session.pointer(x) for x in inputs], launch
     finally:
         session.close()
+
+
+@pytest.mark.skipif(REQUIRE_GPU, reason="nobody sees what a GPU fetches")
+@pytest.mark.parametrize(
+    ("name", "type_", "is_fetched"), [("sin", f64, True), ("exp", f64, False), ("sin", f32, False)]
+)
+def test_costly_functions(asked, name, type_, is_fetched):
+    x = np.linspace(-9, 9, 20_000).astype(type_.dtype)
+    _, (begin,), launch = run(DEVICE, [x], [Instr(getattr(ptx_math, name), type_, (0,))])
+    spec = traced_with(launch.kernel)[0]
+    each = linear.BLOCK * spec.unroll * spec.vector
+    assert (spec.ahead > 0) == is_fetched
+    times = times_fetched(asked, begin, x.nbytes)
+    assert times.sum() == max(0, x.size // each - spec.ahead) * each * x.itemsize * is_fetched
+    assert not is_fetched or asked
 
 
 @pytest.mark.skipif(REQUIRE_GPU, reason="nobody sees what a GPU fetches")

@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 
 from oxinp._kernels.fft import kernel as kernels
-from oxinp._kernels.fft import prefetch
 from oxinp._kernels.fft.spec import RADER
-from oxinp._ptx.isa import EFFECT, Op
 from oxinp._ptx.kernel import traced_with
-from oxinp._ptx.types import u32, u64
+from tests.kernels.fetched import noted, times_fetched
 from tests.kernels.fft.test_plan import random, transformed
 from tests.kernels.machine import REQUIRE_GPU, Session, machine
 
@@ -38,18 +36,10 @@ def run(x, target, device, axis=-1):
     ],
 )
 def test_what_is_fetched(monkeypatch, shape, real):
-    asked = []
-
-    def note(frame, op, address, nbytes):  # noqa: ARG001 - as instructions are called
-        pairs = np.broadcast_arrays(address, nbytes, np.empty(frame.shape))[:2]
-        asked.extend(zip(*[x[... if frame.mask is None else frame.mask].ravel().tolist() for x in pairs], strict=True))
-
-    probe = Op("probe", "", (), (u64, u32), note, EFFECT, 90)
     x = random(shape, "F")
     found, expected = (np.empty_like(x) for _ in range(2))
     run(x, expected, OLDER)
-    monkeypatch.setattr(prefetch, "bulk_prefetch", lambda k, *operands: k.emit_op(probe, *operands))
-    kernels.make.cache_clear()
+    asked = noted(monkeypatch, kernels)
     try:
         made, begin = run(x, found, DEVICE)
     finally:
@@ -59,11 +49,7 @@ def test_what_is_fetched(monkeypatch, shape, real):
     spec = traced_with(step.kernel)[0]
     assert (spec.is_fetching, spec.real) == (True, real)
     ahead, _ = step.constants[-2:]
-    is_fetched = np.zeros(x.nbytes, int)
-    for address, nbytes in asked:
-        assert address % 16 == nbytes % 16 == 0
-        assert 0 <= address - begin < address - begin + nbytes <= x.nbytes
-        is_fetched[address - begin : address - begin + nbytes] += 1
+    is_fetched = times_fetched(asked, begin, x.nbytes)
     tile = spec.columns * shape[-1] * x.itemsize
     assert not is_fetched[: ahead * tile].any()
     assert is_fetched.max() == 1

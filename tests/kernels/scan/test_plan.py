@@ -6,14 +6,14 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from oxinp._kernels.plan import Launch
+from oxinp._kernels.plan import NUM_FLAGS, Fill, Launch
 from oxinp._kernels.problem import Instr, ReduceOp
 from oxinp._kernels.reduce.operators import compensated_sum, extremum_of_bytes, scannable
 from oxinp._kernels.scan import plan as scan
 from oxinp._ptx.types import from_dtype, i64, u8
 from tests.comparator import assert_same
 from tests.kernels.layouts import DTYPES, random_shape, random_values, random_view
-from tests.kernels.machine import Session, machine
+from tests.kernels.machine import TINY_DEVICE, Session, machine, new_flags
 from tests.kernels.operations import add, max_op
 
 HOPPER = SimpleNamespace(num_sms=2, cc=(9, 0), max_shared_nbytes=48 * 1024, tuned=lambda _: None)
@@ -76,11 +76,11 @@ PATHS = [
     ((3,), 0, "scan_rows", 1),
     ((1030,), 0, "scan_rows", 1),
     ((3500,), 0, "scan_rows", 1),
-    ((40_003,), 0, "scan_chained", 2),
-    ((2, 16_387), 1, "scan_chained", 2),
+    ((40_003,), 0, "scan_chained", 1),
+    ((2, 16_387), 1, "scan_chained", 1),
     ((40, 3000), 1, "scan_rows", 1),
     ((70, 20), 1, "scan_rows", 1),
-    ((9000, 3), 0, "scan_chained", 2),
+    ((9000, 3), 0, "scan_chained", 1),
     ((300, 7), 1, "scan_columns", 1),
     ((12, 700), 0, "scan_columns", 1),
     ((300, 40), 0, "scan_chained_columns", 2),
@@ -100,6 +100,28 @@ def test_every_path(session, shape, axis, family, num_launches, dtype):
     assert (plan.scratch_nbytes > 0) == (len(plan.steps) == 2)
     if dtype == np.float32:
         assert len(plan.steps) == num_launches
+
+
+@pytest.mark.parametrize("device", [TINY_DEVICE, HOPPER], ids=["sm_80", "sm_90"])
+def test_what_scans_before_have_left(session, monkeypatch, device):
+    """Scans of any sizes and types leave marks for each other, which begin at any number."""
+    monkeypatch.setattr(scan, "MAX_ITEMS", 3)
+    session.device, session.flags = device, new_flags(session.machine)
+    for number in (0, 1 << 31, (1 << 32) - 2):
+        session.machine.write(session.flags + 4 * NUM_FLAGS, np.array([0, number], np.uint32))
+        shapes = (("f4", (40_003,)), ("c16", (9000,)), ("i4", (2, 16_387)), ("f8", (40_003,)), ("f4", (40_003,)))
+        for i, (dtype, shape) in enumerate(shapes):
+            rng = np.random.default_rng(i)
+            check(session, random_values(rng, shape, np.dtype(dtype)), len(shape) - 1)
+            left = session.machine.download(session.flags + 4 * NUM_FLAGS, 8).view(np.uint32)
+            assert left.tolist() == [0, (number + i + 1) % (1 << 32)]
+    session.machine.free(session.flags)
+
+
+def test_more_totals_than_marks(session, monkeypatch):
+    monkeypatch.setattr(scan, "MARKS_NBYTES", 500)
+    plan = check(session, random_values(np.random.default_rng(0), (40_003,), np.dtype("f4")), 0)
+    assert [type(step) for step in plan.steps] == [Fill, Launch]
 
 
 @pytest.mark.parametrize(
