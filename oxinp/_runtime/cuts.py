@@ -44,15 +44,17 @@ def cut(pool: Owner, stock: Stock, block: Block, nbytes: int) -> None:
     block.nbytes, block.home = nbytes, pool.free_list(stock, nbytes)
     pool.cut_nbytes -= rest  # until it is entered
     other = pool.enter(Block(block.ptr + nbytes, rest, pool.free_list(stock, rest), pool), stock.timeline)
-    stock.cuts.append((whole, block, other))
+    stock.cuts.append((whole, nbytes + rest, block, other))
     other.home.append(other)
 
 
 def joined(pool: Owner, stock: Stock, home: list[Block]) -> Block | None:
     """Return a block that belongs to a free list and was cut in two, both of which are free; None for none."""
     for entry in tuple(stock.cuts):
-        whole, block, other = entry
-        if whole is not home or block not in block.home or other not in other.home:
+        whole, nbytes, block, other = entry
+        if whole is not home or block.nbytes + other.nbytes != nbytes:  # one of them has been cut as well
+            continue
+        if block not in block.home or other not in other.home:
             continue
         with pool.lock as is_first:
             if not is_first:  # a finaliser amid its own thread's work
@@ -61,6 +63,10 @@ def joined(pool: Owner, stock: Stock, home: list[Block]) -> Block | None:
                 continue
             if not _is_taken(other):
                 block.home.append(block)
+                continue
+            if block.nbytes + other.nbytes != nbytes:  # another thread has cut one meanwhile, and given it back
+                block.home.append(block)
+                other.home.append(other)
                 continue
             with contextlib.suppress(ValueError):  # newer ones have taken its place
                 stock.cuts.remove(entry)

@@ -32,8 +32,9 @@ class Stock:
         of which all blocks are multiples.
     classes : dict of int to list of Block
         All free lists, by the size of their blocks.
-    cuts : deque of (list of Block, Block, Block)
-        The latest blocks that were cut in two: the free list of the whole, and both parts; see `Pool.shrink`.
+    cuts : deque of (list of Block, int, Block, Block)
+        The latest blocks that were cut in two: the free list and the bytes of the whole, and both parts; see
+        `Pool.shrink`.
     timeline : Timeline or None
         The stream, where streams are told apart.
     """
@@ -45,7 +46,7 @@ class Stock:
         self.arena = arena
         self.by_request: dict[int, list[Block]] = {}
         self.classes: dict[int, list[Block]] = {}
-        self.cuts: deque[tuple[list[Block], Block, Block]] = deque(maxlen=_MAX_CUTS)
+        self.cuts: deque[tuple[list[Block], int, Block, Block]] = deque(maxlen=_MAX_CUTS)
         self.timeline: Timeline | None = None
 
     def allocate(self, nbytes: int) -> Buffer:

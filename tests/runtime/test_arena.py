@@ -213,6 +213,24 @@ def test_parts_that_are_used_are_not_joined(pool):
     assert pool.stats().num_blocks == 0
 
 
+@pytest.mark.parametrize("is_first", [True, False])
+def test_parts_that_were_cut_again_are_joined_in_turn(is_first, pool):
+    """What is left of a part is not the part: a block of it would reach into others' memory."""
+    a = pool.allocate(16 * MIB)
+    pool.shrink(a, 8 * MIB)
+    if not is_first:
+        held, a = a, pool.allocate(8 * MIB)  # what was cut off
+        assert a.ptr == held.ptr + 8 * MIB
+        del held
+    pool.shrink(a, 2 * MIB)
+    del a
+    whole = pool.allocate(16 * MIB)
+    assert whole._block.nbytes == 16 * MIB
+    del whole
+    pool.trim()
+    assert pool.stats().num_blocks == 0
+
+
 def test_little_is_not_cut_off(pool):
     a = pool.allocate(16 * MIB)
     pool.shrink(a, 16 * MIB - 512)
