@@ -165,4 +165,5 @@ def test_device_scalars_are_passed_on():
 
 
 def test_fronts_have_numpys_name():
-    assert [f for f in FUNCTIONS if dispatch.functions[f].__name__ != f.__name__] == []
+    # A routine of BLAS says "function sgemm".
+    assert [f for f in FUNCTIONS if dispatch.functions[f].__name__ != f.__name__.split()[-1]] == []
