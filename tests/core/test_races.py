@@ -161,6 +161,9 @@ def test_what_a_kernel_reports_is_raised_once():
         def __init__(self):
             self.words = numpy.zeros((NUM_REPORTS, 2), numpy.int64)
 
+        def are_empty(self):
+            return not self.words.any()
+
         def read(self):
             return self.words[:, 0].copy()
 
