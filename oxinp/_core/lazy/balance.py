@@ -298,9 +298,9 @@ class Balance:
         below = min(sums[:level], default=inf)
         if better:
             self._settle(min(better)[1])
-        elif min(weights[level:], default=0.0) >= 0 and self._between + min(sums[level], 0.0) > self._bearable(level):
+        elif not sizes and self._between + min(sums[level], 0.0) > 3 * SWITCH:
             # It is work on larger arrays that small ones come from, and what is gained on the host is less.
-            if level <= self._source < NUM_SIZES and not weights[self._source]:
+            if level <= self._source < NUM_SIZES:
                 self._settle(self._source + 1)
             else:
                 self._switch = min(2 * self._switch, MAX_SWITCH)
@@ -308,10 +308,6 @@ class Balance:
         elif below < present - self._return:
             self._return = min(4 * self._return, MAX_RETURN)
             self._settle(sums.index(below))
-
-    def _bearable(self, level: int) -> float:
-        """Microseconds of copies, beyond what they are made for, with which arrays stay where they are."""
-        return min(3 * SWITCH, 2 * self._shares[max(level, 1) - 1] * self._switch)
 
     def _settle(self, level: int) -> None:
         """Let arrays of this many sizes belong on the host from now on."""
