@@ -112,7 +112,7 @@ def fetching(spec: LinearSpec, device: Processors) -> LinearSpec:
     """
     chain = spec.chain
     is_wide = any(x.kind == UNIT and x.type.nbytes >= FETCHED_FROM for x in chain.inputs)
-    if device.cc < (9, 0) or chain.ndim > 1 or spec.repeats or not (chain.instrs and is_wide):
+    if device.cc < (9, 0) or chain.ndim > 1 or not (chain.instrs and is_wide):
         return spec
     return spec.replace(ahead=FETCHED_BLOCKS * device.num_sms)
 
