@@ -82,6 +82,13 @@ def products_of_single_precision(p: Problem) -> None:
         pass
 
 
+def batches_in_bf16x3(p: Problem) -> None:
+    """Batches of f32 products in bf16x3 that split-K kernels are expected to take less time for."""
+    count, m, n, k = p.choice(((2, 768, 192, 1024), (8, 128, 192, 384), (3, 320, 128, 2048)))
+    a, b = (Matrices(f32, contiguous((count, *each)), ALIGNMENT) for each in ((m, k), (k, n)))
+    sm90_mma.plan(*sources((count, m, n), k, a, b)[0], _unmeasured(), in_bf16x3=True)
+
+
 def products_of_growing_sizes(p: Problem) -> None:
     """Products of parts of two matrices, which arithmetic alone finds kernels for: few rows, many, and long ones."""
     dtype, side = p.in_turn(("f4", "f8", "c8", "c16")), 4096
@@ -243,6 +250,7 @@ SELDOM = (
     emulated_products_of_odd_rows,
     legacy_normals,
     products_of_single_precision,
+    batches_in_bf16x3,
     products_of_growing_sizes,
     long_scans,
     batches_whose_epilogue_is_irregular,

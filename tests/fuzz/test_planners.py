@@ -32,7 +32,7 @@ COVERING = (
     ("h200", 60, "products random_numbers sorts slices triangular_systems transforms fourier_axes fourier_transforms"),
     ("h200", 70, "seldom_factorisations seldom_transforms"),
     ("h200", 100, "grouped_products planned_again gathers repeated_rows"),
-    ("h200", 120, "seldom"),
+    ("h200", 140, "seldom"),
     ("h200", 250, "products_on_tensor_cores grouped_elements indexed_elements strided_passes sorted_rows"),
     ("h200", 350, "strided_products kernel_specs row_programs"),
     ("h200", 500, "data_sized_plans smaller_workspaces"),
