@@ -68,7 +68,7 @@ def evaluate(value: Any) -> None:
 
 def solve(seed: int, index: int, family: str) -> tuple[str, Exception | None]:
     """Plan one problem; return what it was, and what went wrong."""
-    problem = Problem(RandomDraw(f"{seed}/{index}/{family}"))
+    problem = Problem(RandomDraw(f"{seed}/{index}/{family}"), index)
     problem.text = "operands"
     backend = planning.backend()
     backend.word = problem.choice(WORDS.get(family, (0, 1, 2)))

@@ -409,8 +409,9 @@ def _keep_little() -> None:
     """Have what planners keep be let go after a few problems, not after a thousand."""
     for info in pkgutil.walk_packages(oxinp._kernels.__path__, "oxinp._kernels."):
         module = importlib.import_module(info.name)
-        if hasattr(module, "MAX_KEPT"):
-            vars(module)["MAX_KEPT"] = 8
+        for name in ("MAX_KEPT", *("MAX_KERNELS",) * hasattr(module, "RESIZED")):
+            if hasattr(module, name):
+                vars(module)[name] = 8
 
 
 def backend() -> PlanningBackend:

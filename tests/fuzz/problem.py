@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy  # noqa: ICN001 - np is ours
 
 import oxinp as np
 from oxinp._core.lazy.handle import Handle
 from tests.fuzz import planning
-from tests.fuzz.draw import Draw
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tests.fuzz.draw import Draw
 
 BOOL, INTEGERS = ("?",), ("i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8")
 FLOATS, COMPLEX = ("f2", "f4", "f8"), ("c8", "c16")
@@ -81,11 +85,18 @@ class Problem:
     Parameters
     ----------
     draw : Draw
+    number : int
+        Which of a run's it is.
     """
 
-    def __init__(self, draw: Draw) -> None:
-        self.draw = draw
+    def __init__(self, draw: Draw, number: int = 0) -> None:
+        self.draw, self._turn = draw, number
         self.choice, self.chance, self.integer = draw.choice, draw.chance, draw.integer
+
+    def in_turn(self, items: Sequence[Any]) -> Any:
+        """Return one item, in each problem of a run the next one; of several tables, all combinations."""
+        self._turn, place = divmod(self._turn, len(items))
+        return items[place]
 
     def shape(self, ndim: int | None = None, most: int = MAX_SIZE, largest: int | None = None) -> tuple[int, ...]:
         """Return a random shape."""

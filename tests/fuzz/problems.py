@@ -21,6 +21,7 @@ from tests.fuzz import (
     problems_sequences,
     problems_sized,
     problems_strides,
+    problems_transforms,
     problems_workspace,
 )
 from tests.fuzz.problem import Problem
@@ -44,9 +45,11 @@ FAMILIES: dict[str, Callable[[Problem], Any]] = {
         problems_products.factorisations,
         problems_strides.fourier_transforms,
         problems_fourier.fourier_axes,
+        problems_transforms.seldom_transforms,
         problems_matrices.strided_products,
         problems_matrices.products_on_tensor_cores,
         problems_factorisations.strided_factorisations,
+        problems_factorisations.seldom_factorisations,
         problems_factorisations.many_bands,
         problems_factorisations.tall_inner_products,
         problems_factorisations.matrix_functions,
@@ -92,6 +95,7 @@ _OF_KERNELS = (
     problems_seldom,
     problems_sized,
     problems_strides,
+    problems_transforms,
     problems_workspace,
 )
 OF_KERNELS = frozenset(

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from oxinp._kernels import workspace
 from oxinp._kernels.choice import Choice
+from oxinp._kernels.gemm.operand import Matrices
 from oxinp._kernels.lapack import (
     banded_cholesky,
     conquer,
@@ -21,7 +22,8 @@ from oxinp._kernels.lapack import (
 )
 from oxinp._kernels.lapack import plan as lapack
 from oxinp._kernels.lapack.diagonal import STATUS_NBYTES
-from oxinp._kernels.plan import Plan
+from oxinp._kernels.lapack.jacobi import EIGEN, SINGULAR
+from oxinp._kernels.plan import ALIGNMENT, Plan
 from oxinp._kernels.problem import Operand
 from oxinp._ptx.types import Type, c64, c128, f32, f64, u32
 from tests.fuzz import planning
@@ -32,16 +34,82 @@ ORDERS = (
     1, 2, 3, 4, 5, 8, 16, 17, 31, 32, 33, 48, 64, 65, 100, 127, 128, 129, 200, 256, 300, 512, 513, 700, 1024,
     1500, 2048, 2500, 4096, 4500, 6000, 8192, 10000,
 )  # fmt: skip
-# Planners with the matrices and the memory that they have ways of their own for: type, rows, columns, how many.
-SELDOM = (
-    ("cholesky", f32, 1, 4500, (), True), ("cholesky", f64, 1, 1500, (), False), ("solve", f32, 2, 7000, (), False),
-    ("solve", f32, 1, 8200, (), False), ("solve", f64, 1, 1500, (), False), ("solve", f64, 5, 8192, (), False),
-    ("solve", c64, 5, 300, (3,), True), ("solve", f64, 40, 300, (), True), ("solve", c128, 2, 300, (), False),
-    ("lu", f32, 10_000, 10_000, (), False), ("lu", f64, 3000, 3000, (), False), ("ldl", f64, 1, 10_000, (), False),
-    ("pivoted", f64, 300, 100, (), False), ("eigh", f32, 1, 8, (1, 3), False), ("symmetric", c128, 1, 8000, (), False),
-    ("symmetric", f64, 1, 100, (100,), False), ("svd", c128, 32, 32, (), False),
-)  # fmt: skip
 MODES = ("reduced", "complete", "r", "raw")
+
+
+ROWS, COLUMNS, APART, SLICES = "rows", "columns", "apart", "slices"  # how matrices lie
+
+
+class _Case(NamedTuple):
+    """Matrices that a planner has a way of its own for; of systems `m` are the columns of the right-hand sides."""
+
+    planner: str
+    type: Type
+    m: int
+    n: int
+    batch: tuple[int, ...] = ()
+    lie: str = ROWS
+    mode: str = "reduced"
+    is_short: bool = False
+    has_vectors: bool = True
+
+
+CASES = (
+    _Case("cholesky", f32, 1, 4500, is_short=True),
+    _Case("cholesky", f32, 1, 4500),
+    _Case("cholesky", f32, 1, 300, (3,)),
+    _Case("cholesky", f32, 1, 300),
+    _Case("cholesky", f64, 1, 300, (3,)),
+    _Case("cholesky", c64, 1, 9000),
+    _Case("cholesky", f64, 1, 1500),
+    _Case("cholesky", f64, 1, 1500, lie=COLUMNS),
+    _Case("cholesky", f64, 1, 5000),
+    _Case("cholesky", f64, 1, 513, lie=SLICES),
+    _Case("cholesky", f64, 1, 64),
+    _Case("cholesky", f64, 1, 20),
+    _Case("cholesky", c128, 1, 48, lie=COLUMNS),
+    _Case("cholesky", c64, 1, 31, lie=COLUMNS),
+    _Case("cholesky", c128, 1, 4, (1,)),
+    _Case("cholesky", c128, 1, 20, (2, 3), lie=APART),
+    _Case("invert", f64, 1, 20),
+    _Case("invert", f64, 1, 20, lie=COLUMNS),
+    _Case("invert", c64, 1, 20),
+    _Case("invert", c64, 1, 32),
+    _Case("invert", f64, 1, 300),
+    _Case("invert", f64, 1, 300, (3,)),
+    _Case("solve", f64, 1, 100),
+    _Case("solve", f64, 40, 300, is_short=True),
+    _Case("solve", c64, 5, 300, (3,), is_short=True),
+    _Case("solve", c128, 2, 300),
+    _Case("solve", c128, 300, 64, (3,)),
+    _Case("solve", c128, 48, 64, lie=COLUMNS, is_short=True),
+    _Case("solve", f64, 3, 16, (100,), lie=COLUMNS, is_short=True),
+    _Case("solve", f64, 3, 2, lie=COLUMNS),
+    _Case("solve", f32, 2, 7000),
+    _Case("solve", f32, 1, 8200),
+    _Case("solve", f64, 1, 1500),
+    _Case("solve", f64, 5, 8192),
+    _Case("lu", f32, 10_000, 10_000),
+    _Case("lu", f64, 3000, 3000),
+    _Case("slogdet", c128, 1, 8192, is_short=True),
+    _Case("ldl", f64, 1, 10_000, mode="hermitian"),
+    _Case("ldl", c128, 1, 300, mode="hermitian"),
+    _Case("ldl", c128, 1, 300, mode="symmetric"),
+    *[_Case("pivoted", f64, 300, 100, mode=mode) for mode in MODES],
+    _Case("pivoted", c128, 200, 300),
+    _Case("qr", c128, 127, 16, mode="raw"),
+    _Case("qr", f64, 4500, 4500, mode="r"),
+    _Case("qr", c128, 3_000_000, 2),
+    _Case("eigh", f32, 1, 8, (1, 3), has_vectors=False),
+    _Case("eigh", f32, 1, 8, (2, 3), lie=APART),
+    _Case("svd", c128, 32, 32),
+    _Case("svd", f64, 8, 20),
+    _Case("symmetric", c128, 1, 8000),
+    _Case("symmetric", f64, 1, 100, (100,)),
+    _Case("symmetric", f32, 1, 32, (3,)),
+    _Case("eigh", f64, 1, 300, has_vectors=False),
+    _Case("symmetric", c128, 1, 512, (3,)),
+)
 
 
 class _Factorised:
@@ -56,7 +124,7 @@ class _Factorised:
         least = p.choice((1, largest // 8))
         self.m, self.n = (p.choice([each for each in ORDERS if least <= each <= largest]) for _ in range(2))
         self.batch = p.choice(((), (), (1,), (3,), (2, 3), (100,)) if largest <= 700 else ((), (), (3,)))
-        self.mode, self.has_vectors = p.choice(MODES), p.chance(50)
+        self.mode, self.has_vectors, self.lie = p.choice(MODES), p.chance(50), ""
 
     @property
     def count(self) -> int:
@@ -66,8 +134,10 @@ class _Factorised:
     def names(self) -> tuple[str, ...]:
         """Return the planners that take these."""
         found = ["cholesky", "solve", "invert", "lu", "slogdet", "qr"]
-        if self.n <= 32 and self.m <= 32:
-            found += ["eigh", "svd"]
+        for name, what, shape in (("eigh", EIGEN, (self.n, self.n)), ("svd", SINGULAR, (self.m, self.n))):
+            whole = (*self.batch, *shape)
+            if spectrum.is_possible(self.type, whole, what, self.device, has_vectors=self.has_vectors):
+                found.append(name)
         if symmetric.is_possible(self.type, self.count, self.n, self.device):
             found.append("symmetric")
         if not self.batch:
@@ -75,11 +145,25 @@ class _Factorised:
             found += ["pivoted"] * pivoted.is_possible(self.type, (self.m, self.n), self.device)
         return tuple(found)
 
+    def become(self, case: _Case) -> None:
+        """Take the matrices of a case."""
+        _, self.type, self.m, self.n, self.batch, self.lie, self.mode, _, self.has_vectors = case
+
     def operand(self, *shape: int) -> tuple[Operand, int]:
-        """Return an operand of any layout, and its bytes."""
-        matrices = matrices_of(self.p, self.type, (*self.batch, *shape))
+        """Return an operand, of any layout unless a case has one, and its bytes."""
+        matrices = matrices_of(self.p, self.type, (*self.batch, *shape)) if not self.lie else self._lying(shape)
         reach = reach_of((*self.batch, *shape), matrices.strides)
         return Operand(self.type, matrices.strides, matrices.alignment), reach * self.type.nbytes
+
+    def _lying(self, shape: tuple[int, ...]) -> Matrices:
+        rows, columns = shape
+        pitch = columns + 7 * (self.lie == SLICES)
+        own = (1, rows) if self.lie == COLUMNS else (pitch, 1)
+        moves, move = [], rows * pitch
+        for n in reversed(self.batch):
+            moves.insert(0, move)
+            move = (n + (self.lie == APART)) * move
+        return Matrices(self.type, (*moves, *own), self.type.parts[0].nbytes if self.lie == SLICES else ALIGNMENT)
 
     def nbytes(self, *shape: int, type: Type | None = None) -> int:
         """Return the bytes of as many arrays of a shape as there are matrices."""
@@ -134,7 +218,7 @@ class _Factorised:
 
     def ldl(self) -> Any:
         a, held = self.operand(self.n, self.n)
-        problem = ldl.Problem(self.n, is_hermitian=self.p.chance(50), is_reversed=self.p.chance(50))
+        problem = ldl.Problem(self.n, is_hermitian=self.mode in ("hermitian", "r"), is_reversed=self.p.chance(50))
         outputs = [self.nbytes(self.n, self.n), self.nbytes(self.n), self.nbytes(self.n), self.nbytes(self.n, type=u32)]
         return ldl.plan(problem, a, self.device), outputs, [held]
 
@@ -168,15 +252,21 @@ def _looking_ahead(choice: Choice) -> Mapping[str, Any] | None:
 def strided_factorisations(p: Problem) -> Any:
     """Factorisations of matrices of any layout, some where memory is short."""
     capability, is_short = planning.backend().capability, p.chance(35)
-    seldom = p.choice(SELDOM) if p.chance(30) else None
-    if seldom is not None:  # with few answers to look at, as some have many products
-        is_short, capability = seldom[-1], capability.replace(tuned=_looking_ahead)
     made = _Factorised(p, workspace.Sparing(capability) if is_short else capability)
-    if seldom is not None:
-        made.type, made.m, made.n, made.batch = seldom[1:-1]
-    names = made.names()
-    name = seldom[0] if seldom is not None and seldom[0] in names else p.choice(names)
-    p.text = f"{name} {made.type} {made.batch} {made.m} {made.n} {made.mode} {made.has_vectors} {is_short}"
+    _factorise(p, made, p.choice(made.names()), is_short=is_short)
+
+
+def seldom_factorisations(p: Problem) -> Any:
+    """One of the cases after the other, with few answers of what is fastest, as some have many products."""
+    case, capability = p.in_turn(CASES), planning.backend().capability.replace(tuned=_looking_ahead)
+    made = _Factorised(p, workspace.Sparing(capability) if case.is_short else capability)
+    made.become(case)
+    if case.planner in made.names():
+        _factorise(p, made, case.planner, is_short=case.is_short)
+
+
+def _factorise(p: Problem, made: _Factorised, name: str, *, is_short: bool) -> None:
+    p.text = f"{name} {made.type} {made.batch} {made.m} {made.n} {made.lie} {made.mode} {made.has_vectors} {is_short}"
     plan, outputs, inputs = made.plan(name)
     if is_short:
         plan = workspace.compacted(plan, outputs)
@@ -209,7 +299,7 @@ def tall_inner_products(p: Problem) -> Any:
 def matrix_functions(p: Problem) -> Any:
     """Exponentials, Hessenberg matrices and spectra of tridiagonal ones."""
     device, type_ = planning.backend().capability, type_of(p, ("f4", "f8", "c8", "c16"))
-    order, count = p.choice((3, 5, 16, 33, 64, 130, 300, 1000)), p.choice((1, 1, 3, 40))
+    order, count = p.choice((2, 3, 5, 16, 33, 64, 130, 300, 1000)), p.choice((1, 1, 3, 40))
     settings = p.choice(("auto", "native", "tf32")), p.choice((0, 1 << 28))
     way = p.choice(("powers", "polynomial", "hessenberg", "tridiagonal"))
     p.text = f"{way} {type_} {count} {order} {settings}"

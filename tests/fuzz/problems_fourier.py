@@ -22,11 +22,6 @@ SQUARES = (
     (2048, 2048), (4, 2048, 2048), (64, 1024, 512), (16, 256, 256), (8192, 4096), (300, 64, 64), (5000, 100, 96),
     (1 << 26,), (1 << 26,), (1 << 24, 2), (1 << 22, 5), (3**13, 7), (1 << 18, 6), (16_384, 200), (40, 60), (6, 1 << 20),
 )  # fmt: skip
-# Arrays with the axis there and back along which passes become one in ways that few lengths have, or are better apart.
-THERE_AND_BACK = (
-    ((16, 100_000), 0), ((61, 3000), 0), ((8192, 40), 0), ((40, 5795), 1), ((40, 3971), 1), ((2, 1 << 26), 1),
-    ((3, 3**13), 1), ((6, 1 << 24), 1),
-)  # fmt: skip
 # Arrays of which two axes may be one launch.
 PLANES = (
     (4, 5, 256, 256),
@@ -38,20 +33,6 @@ PLANES = (
 )
 IN_PARTS = ((300, 1 << 17), (1 << 17, 300), (5, 1 << 22), (7, 50, 1 << 16))
 LINES = (1 << 26, 1 << 26, 1 << 26, 1 << 24, 3**13, 2 * 3**12, 1 << 20, 700, 768)
-# Kinds of transforms, types, shapes, of which the last axis is transformed, chains before and behind, and parts.
-SELDOM = (
-    (COMPLEX, c64, (40, 16_807), False, False, 1),
-    (COMPLEX, c64, (40, 16_384), False, False, 1),
-    (COMPLEX, c64, (40, 2 * 4001), False, False, 1),
-    (COMPLEX, c64, (3000, 139), False, False, 1),
-    (COMPLEX, c128, (1, 15_485_863), False, False, 1),
-    (COMPLEX, c64, (300, 1 << 17), True, False, 2),
-    (COMPLEX, c64, (300, 1 << 17), False, True, 2),
-    (HALF, c64, (40, 1 << 15), False, False, 1),
-    (REAL, c64, (3, 1 << 20), False, True, 1),
-    (HALF, c64, (3, 1 << 20), True, False, 1),
-    (REAL, c64, (2048, 1 << 21), False, False, 1),
-)
 ROWS = (
     101, 191, 281, 600, 1009, 2048, 4001, 4096, 6000, 8192, 8209, 10_007, 15_000, 16_384, 16_384, 16_807, 20_000,
     30_030,
@@ -126,8 +107,6 @@ def _there_and_back(p: Problem) -> None:
     shape = tuple(max(1, n) for n in shape)
     chosen = tuple(p.draw.sample(range(len(shape)), p.integer(1, len(shape))))
     is_real = p.chance(30)
-    if p.chance(50):
-        (shape, *chosen), is_real = p.choice(THERE_AND_BACK), False
     last = chosen[-1]
     length = shape[last]
     back_length = length if p.chance(90) else p.choice(EXTENTS[:14])
@@ -168,29 +147,6 @@ def _two_axes(p: Problem) -> None:
     problem = axes.Problem(COMPLEX, chosen, shape[chosen[-1]], p.chance(60))
     p.text = f"{type_} {shape} {chosen} {source.steps} {target.steps}"
     axes.plan_axes(source, target, type_, problem, planning.backend().capability)
-
-
-def _seldom(p: Problem) -> None:
-    """One of the transforms that planners have ways of their own for."""
-    kind, type_, shape, is_made, is_chained, num_parts = p.choice(SELDOM)
-    halved, real = (*shape[:-1], shape[-1] // 2 + 1), type_.parts[0]
-    ends = [
-        Array(Argument(name), real, shape, strides_in_order(shape), ALIGNMENT)
-        if kind == own
-        else Array(Argument(name), type_, held, strides_in_order(held), ALIGNMENT)
-        for name, own, held in (
-            ("in0", REAL, halved if kind == HALF else shape),
-            ("out0", HALF, halved if kind == REAL else shape),
-        )
-    ]
-    source, target = ends
-    if is_made:
-        source = _chained(p, source, is_source=True)
-    if is_chained:
-        target = _chained(p, target, is_source=False)
-    p.text = f"{kind} {type_} {shape} {is_made} {is_chained} {num_parts}"
-    problem = axes.Problem(kind, (len(shape) - 1,), shape[-1], kind != HALF)
-    axes.plan_axes(source, target, type_, problem, planning.backend().capability, num_parts)
 
 
 def _in_parts(p: Problem) -> None:
@@ -257,7 +213,7 @@ def _rows(p: Problem) -> None:
 
 KINDS = (
     *(_several_axes, _there_and_back) * 3,
-    *(_two_axes, _lines, _lines, _rows, _seldom) * 2,
+    *(_two_axes, _lines, _lines, _rows) * 2,
     _in_parts,
     _cosines,
 )

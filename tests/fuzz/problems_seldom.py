@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import oxinp as np
@@ -42,7 +43,7 @@ def _rows_of(type_: Type, columns: int, pitch: int = 0) -> Matrices:
 
 def emulation_without_room(p: Problem) -> None:
     """A product that was measured to be faster by the Ozaki scheme, with less workspace than it takes."""
-    side, type_ = p.choice((1024, 4096)), p.choice((f64, c128))
+    side, type_ = p.choice((1024, 4096)), p.in_turn((f64, c128))
     x = _rows_of(type_, side)
     found = select.plan_ozaki((side, side), side, x, x, _knowing(is_emulated=True), p.choice((0, 1 << 16)))
     assert found is None
@@ -50,7 +51,7 @@ def emulation_without_room(p: Problem) -> None:
 
 def products_that_are_not_emulated(p: Problem) -> None:
     """Products that the Ozaki scheme refuses, though it was measured to be faster: long, or of halves of elements."""
-    type_, depth, alignment = p.choice(((f64, 1 << 22, ALIGNMENT), (c128, 1024, f64.nbytes)))
+    type_, depth, alignment = p.in_turn(((f64, 1 << 22, ALIGNMENT), (c128, 1024, f64.nbytes)))
     a, b = (Matrices(type_, (pitch, 1), alignment) for pitch in (depth, 1024))
     assert select.plan_ozaki((1024, 1024), depth, a, b, _knowing(is_emulated=True), 4 << 30) is None
 
@@ -64,17 +65,44 @@ def emulated_products_of_odd_rows(p: Problem) -> None:
 
 def legacy_normals(p: Problem) -> Any:
     """So many of the legacy generator's normals that points are found by streams side by side."""
-    return np.random.RandomState(3).standard_normal(p.choice((1 << 22, 1 << 24, 1 << 27)))
+    return np.random.RandomState(3).standard_normal(p.in_turn((1 << 27, 1 << 24, 1 << 22)))
 
 
 def products_of_single_precision(p: Problem) -> None:
     """f32 and c64 products by mma.sync, in bf16x3 or by multiply-adds: of a transposed B, and small ones."""
-    type_, (m, n, k), in_bf16x3 = p.choice((
+    type_, (m, n, k), in_bf16x3 = p.in_turn((
         (f32, (1024, 1024, 512), True), (f32, (32, 32, 32), True), (f32, (16, 16, 8), False),
         (f32, (1024, 1024, 1024), False), (c64, (512, 512, 512), True), (c64, (640, 512, 512), True),
     ))  # fmt: skip
     b = Matrices(f32, (1, k), ALIGNMENT) if k == 512 and type_ is f32 else _rows_of(type_, n)
-    sm90_mma.plan(*sources((m, n), k, _rows_of(type_, k), b)[0], _unmeasured(), in_bf16x3=in_bf16x3)
+    seen = sources((m, n), k, _rows_of(type_, k), b)[0]
+    sm90_mma.plan(*seen, _unmeasured(), in_bf16x3=in_bf16x3)
+    found = sm90_mma.problem(*seen, _unmeasured(), in_bf16x3=in_bf16x3)
+    for _ in itertools.islice(found.candidates() if found else (), 40):  # what tuning tries
+        pass
+
+
+def batches_in_bf16x3(p: Problem) -> None:
+    """Batches of f32 products in bf16x3 that split-K kernels are expected to take less time for."""
+    count, m, n, k = p.choice(((2, 768, 192, 1024), (8, 128, 192, 384), (3, 320, 128, 2048)))
+    a, b = (Matrices(f32, contiguous((count, *each)), ALIGNMENT) for each in ((m, k), (k, n)))
+    sm90_mma.plan(*sources((count, m, n), k, a, b)[0], _unmeasured(), in_bf16x3=True)
+
+
+def products_of_growing_sizes(p: Problem) -> None:
+    """Products of parts of two matrices, which arithmetic alone finds kernels for: few rows, many, and long ones."""
+    dtype, side = p.in_turn(("f4", "f8", "c8", "c16")), 4096
+    x, y = p.empty((side, side), dtype), p.empty((side, side), dtype)
+    for setting, depth in itertools.product(("auto", "native"), (64, 200, side)):
+        np.config.matmul = setting
+        for n in (32, 128, 192, 384, 1024, side - 256, side - 128):
+            np.evaluate(x[:n, :depth] @ y[:depth, :n])
+
+
+def long_scans(p: Problem) -> Any:
+    """Scans of rows that many blocks share: of sums in any order, of complex ones, of truth values."""
+    code, dtype = p.in_turn((("np.cumsum(x)", "f4"), ("np.cumsum(x)", "c8"), ("np.maximum.accumulate(x)", "?")))
+    return p.call((code,), x=p.empty((p.choice((1 << 26, 1 << 27)),), dtype))
 
 
 def batches_whose_epilogue_is_irregular(p: Problem) -> None:
@@ -89,7 +117,7 @@ def batches_whose_epilogue_is_irregular(p: Problem) -> None:
 def impossible_products(p: Problem) -> None:
     """Specs of complex results with an epilogue, and of clusters that halve K where that is one k-block."""
     epilogue = bind(scaled(f32), ())[0]
-    spec = p.choice((
+    spec = p.in_turn((
         WgmmaSpec(f16, c64, "k", "k", 128, epilogue=epilogue),
         WgmmaSpec(f16, f32, "k", "k", 128, sharing=ClusterSplitK),
     ))  # fmt: skip
@@ -100,7 +128,7 @@ def impossible_products(p: Problem) -> None:
 def tf32_products_of_odd_rows(p: Problem) -> None:
     """Products in tf32 whose C, or what an epilogue makes of it, does not have rows of whole 16 bytes."""
     m, k = (p.choice((256, 1024)) for _ in range(2))
-    n, made = p.choice(((1001, None), (1001, f16), (132, f16), (132, f16)))
+    n, made = p.in_turn(((1001, None), (1001, f16), (132, f16), (132, f16)))
     pitch = -(-n // 4) * 4
     epilogue = None
     if made is not None:
@@ -150,8 +178,8 @@ def lines_that_go_back(p: Problem) -> None:
 
 def rows_far_apart(p: Problem) -> None:
     """Matrices whose rows 32 bits do not reach."""
-    type_, axis = p.choice((f32, f64)), p.choice((0, 1))
-    reduction = Reduction([(type_, True)], (), 0, starting(p.choice((product, compensated_sum))(type_)), type_)
+    type_, axis = p.choice((f32, f64)), p.in_turn((0, 1))
+    reduction = Reduction([(type_, True)], (), 0, starting(p.in_turn((product, compensated_sum))(type_)), type_)
     array = Operand(type_, (1 << 24, 1), ALIGNMENT)
     reduction.plan((1000, 100), (axis,), [array], Operand(type_, (1,)), _unmeasured())
 
@@ -172,13 +200,13 @@ def rows_of_two_loops(p: Problem) -> None:
 
 def indices_of_whole_strips(p: Problem) -> None:
     """Elements along an axis in so many columns that blocks have the same number each, or not quite."""
-    columns = p.choice((1 << 20, (1 << 20) + 3))
+    columns = p.in_turn((1 << 20, (1 << 20) + 3))
     gather.take_along([], (100, columns, columns), [(columns, 1, 1)], 100, f32, i64)
 
 
 def reads_by_many_indices(p: Problem) -> None:
     """Elements by so many indices that these are grouped: into few buckets, into many, or into none."""
-    count, extent = p.choice(((1 << 25, 30_000_000), (1 << 27, 200_000_000), (1 << 28, 1 << 29)))
+    count, extent = p.in_turn(((1 << 25, 30_000_000), (1 << 27, 200_000_000), (1 << 28, 1 << 29)))
     gather.take([], (count, 1), [], extent, f32, i64, ALIGNMENT, is_checked=True, may_group=True)
 
 
@@ -191,7 +219,7 @@ def krylov_steps_with_many_vectors(p: Problem) -> None:
 
 def rows_in_clusters(p: Problem) -> None:
     """Rows that clusters hold: of so many sums that blocks have no room, and measured to be read in larger batches."""
-    shape, type_, count, device, alignment = p.choice((
+    shape, type_, count, device, alignment = p.in_turn((
         ((5000, 16_384), c64, 6, _unmeasured(), ALIGNMENT),
         ((5000, 32_768), c64, 6, _unmeasured(), ALIGNMENT),
         ((132, 110_000), f32, 1, _knowing(unroll=16), f32.nbytes),
@@ -222,6 +250,9 @@ SELDOM = (
     emulated_products_of_odd_rows,
     legacy_normals,
     products_of_single_precision,
+    batches_in_bf16x3,
+    products_of_growing_sizes,
+    long_scans,
     batches_whose_epilogue_is_irregular,
     impossible_products,
     tf32_products_of_odd_rows,
@@ -240,7 +271,7 @@ SELDOM = (
 
 
 def seldom(p: Problem) -> Any:
-    """Ask for one of the above."""
-    function = p.choice(SELDOM)
+    """Ask for one of the above after the other."""
+    function = p.in_turn(SELDOM)
     p.text = function.__name__
     return function(p)

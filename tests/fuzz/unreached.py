@@ -37,6 +37,7 @@ REASONS: dict[str, tuple[str, ...]] = {
         ),
     ),
     "a way that tests and timings choose, beside the one that is used": (
+        "scan/chained.py ScanChainedSpec.is_copied: never false: COPIES | if not COPIES or self.chain.instrs:",
         (
             "index/buckets.py group: never true: items or spec.items | spec = spec.replace(items=items or "
             "spec.items, wraps=wraps)"

@@ -120,7 +120,7 @@ def fetching(spec: LinearSpec, device: Processors) -> LinearSpec:
     `arcsin` as long, but `exp` 0.298 of 0.284, and float32 mostly longer.
     """
     chain = spec.chain
-    if device.cc < (9, 0) or chain.ndim > 1 or spec.repeats or not chain.instrs:
+    if device.cc < (9, 0) or chain.ndim > 1 or not chain.instrs:
         return spec
     widest = max([x.type.nbytes for x in chain.inputs if x.kind == UNIT], default=0)
     if widest < FETCHED_FROM and not (2 * widest >= FETCHED_FROM and is_costly(spec)):

@@ -85,7 +85,7 @@ def _largest(batch: Any, found: Cut, reach: int, orders: Sequence[str], device: 
         is_ragged=batch.is_ragged,
     )
     threads = -(-threads // cluster)
-    if cluster == 1 and batch.twiddle and not batch.real and len(found.radices) > 1:
+    if cluster == 1 and batch.twiddle and len(found.radices) > 1:
         is_twice = batch.chirp or batch.filter or batch.between
         factors = found.radices[0 if is_twice else -1] * c128.nbytes  # see `TransformSpec.num_factors`
         while columns * (batch.length * nbytes + factors) > device.max_shared_nbytes:

@@ -327,7 +327,7 @@ class Reduction(Passes):
         for (loops, has_shift), step in zip(walk.chain.moves, steps, strict=True):
             values += [step if loop else 1 for loop in loops]
             if has_shift:
-                shifts += ((len(values), -step),) if step else ()
+                shifts += ((len(values), -step),)
                 values.append(0)
         if len(self._met) >= MAX_KEPT:
             self._met.clear()

@@ -75,10 +75,10 @@ class ScanChainedSpec(ScanSpec):
     @property
     def is_copied(self) -> bool:
         """Whether elements go to shared memory as they are, past registers."""
-        inputs = self.chain.inputs
-        if not COPIES or self.chain.instrs or len(inputs) != 1 or inputs[0].kind != UNIT or inputs[0].type is pred:
+        if not COPIES or self.chain.instrs:
             return False
-        return self.vector * inputs[0].type.nbytes == COPIED_NBYTES
+        (only,) = self.chain.inputs
+        return only.kind == UNIT and only.type is not pred and self.vector * only.type.nbytes == COPIED_NBYTES
 
     @property
     def value_type(self) -> Type:

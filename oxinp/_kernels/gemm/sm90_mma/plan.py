@@ -452,7 +452,7 @@ class Problem:
 
     def is_busy_batch(self, config: MmaConfig) -> bool:
         """Whether a batch has enough tiles: the multistage kernels do not split such along K."""
-        return self.count > 1 and not self.in_bf16x3 and self.num_tiles(config) >= MANY * self.device.num_sms
+        return not self.in_bf16x3 and self.num_tiles(config) >= MANY * self.device.num_sms
 
     def multistage_seconds(self) -> float:
         """Return the expected time of the multistage kernels, which are faster for few tiles and large K."""
