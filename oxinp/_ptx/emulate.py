@@ -28,7 +28,7 @@ __all__ = ["AccessError", "DeadlockError", "DivergenceError", "EmulationError", 
 
 Array = npt.NDArray[Any]
 
-_MAX_PROGRAMS = 256  # of the kernels run last; others are decoded again
+_MAX_PROGRAMS = 1024  # of the kernels run last; others are decoded again
 _IDLE_ROUNDS = 4096  # rounds in which spinning fibers see no write before that counts as a deadlock
 
 FINISHED, BLOCKED, SPUN, JOINED = "finished", "blocked", "spun", "joined"

@@ -68,11 +68,19 @@ def multiply_add_wide(a: Array, b: Array, c: Array) -> Array:
     return multiply_wide(a, b) + c
 
 
+def _without_axes(values: Any, dtype: Any) -> list[Array]:
+    """Constants as arrays without axes: operations with them take half of the time of those with numbers."""
+    return [np.array(value, dtype) for value in values]
+
+
+_COUNTS = {np.dtype(f"{kind}{n}"): _without_axes(range(8 * n), f"{kind}{n}") for kind in "iu" for n in (1, 2, 4, 8)}
+
+
 def shift_left(a: Array, count: Array) -> Array:
     """Left shift; counts of the width and above give 0."""
     bits = a.dtype.itemsize * 8
-    if len(count) == 1 and count[0] < bits:
-        return np.left_shift(a, count.astype(a.dtype))
+    if count.size == 1 and count.item() < bits:
+        return np.left_shift(a, _COUNTS[a.dtype][count.item()])
     shifted = np.left_shift(a, np.minimum(count, bits - 1).astype(a.dtype))
     return np.where(count >= bits, a.dtype.type(0), shifted)
 
@@ -80,8 +88,8 @@ def shift_left(a: Array, count: Array) -> Array:
 def shift_right(a: Array, count: Array) -> Array:
     """Right shift, arithmetic for signed types; large counts shift everything out."""
     bits = a.dtype.itemsize * 8
-    if len(count) == 1 and count[0] < bits:
-        return np.right_shift(a, count.astype(a.dtype))
+    if count.size == 1 and count.item() < bits:
+        return np.right_shift(a, _COUNTS[a.dtype][count.item()])
     shifted = np.right_shift(a, np.minimum(count, bits - 1).astype(a.dtype))
     if a.dtype.kind == "i":
         return shifted
@@ -140,8 +148,8 @@ def extract_bits(a: Array, start: Array, length: Array) -> Array:
 
 def permute_bytes(a: Array, b: Array, selector: Array) -> Array:
     """Four bytes picked from the eight of ``b:a``; selector nibbles, bit 3 replicates the sign."""
-    if len(selector) == 1:
-        return _pick_bytes(a, b, int(selector[0]))
+    if selector.size == 1:
+        return _pick_bytes(a, b, selector.item())
     wide = (b.astype(np.uint64) << np.uint64(32)) | a.astype(np.uint64)
     result = np.zeros(np.broadcast(a, b, selector).shape, np.uint32)
     for i in range(4):
@@ -154,7 +162,7 @@ def permute_bytes(a: Array, b: Array, selector: Array) -> Array:
 
 def _pick_bytes(a: Array, b: Array, selector: int) -> Array:
     """What `permute_bytes` gives where all lanes have one selector."""
-    num = max(len(a), len(b))
+    num = max(a.size, b.size)
     result = np.empty(num, np.uint32)
     places = result.view(np.uint8).reshape(num, 4)
     words = [np.ascontiguousarray(word).view(np.uint8).reshape(-1, 4) for word in (a, b)]
@@ -260,31 +268,32 @@ def _round_to_odd(total: Array, error: Array) -> Array:
 
 # Of the f64 bits: those that the type lacks, the highest of them, and the type's least normal number.
 _NARROW = {
-    np.dtype(np.float16): (2**42 - 1, 2**41, np.float16(2.0**-14)),
-    np.dtype(np.float32): (2**29 - 1, 2**28, np.float32(2.0**-126)),
+    np.dtype(np.float16): (*_without_axes((2**42 - 1, 2**41), np.int64), np.array(2.0**-14, np.float16)),
+    np.dtype(np.float32): (*_without_axes((2**29 - 1, 2**28), np.int64), np.array(2.0**-126, np.float32)),
 }
+_F64, _I64 = np.dtype(np.float64), np.dtype(np.int64)
 
 
 def fma(a: Array, b: Array, c: Array) -> Array:
     """``a * b + c`` with one rounding, for f16, f32 and f64."""
-    if a.dtype == np.float64:
+    if a.dtype == _F64:
         return _fma64(a, b, c)
     # The product is exact in f64. The sum is rounded there and once more here, which is wrong at most where it is half
     # way between two numbers of the type, and among its subnormal numbers, where half way is elsewhere.
-    total = np.multiply(a, b, dtype=np.float64) + c
+    total = a.astype(_F64) * b.astype(_F64) + c.astype(_F64)
     result = total.astype(a.dtype)
     below, half, least = _NARROW[a.dtype]
-    doubtful = (total.view(np.int64) & below) == half
+    doubtful = (total.view(_I64) & below) == half
     small = np.abs(result) <= least
     if any_of(small):
-        doubtful |= small & (total != 0)
+        doubtful |= small & (total != _ZERO)
     if any_of(doubtful):
         a, b, addend = (np.broadcast_to(x, total.shape)[doubtful].astype(np.float64) for x in (a, b, c))
         result[doubtful] = _round_to_odd(*two_sum(a * b, addend)).astype(result.dtype)
     return result
 
 
-_SPLITTER = 134217729.0  # 2**27 + 1
+_SPLITTER, _ZERO = _without_axes((2**27 + 1, 0), np.float64)
 
 
 def _split(a: Array) -> tuple[Array, Array]:
@@ -309,11 +318,11 @@ def _fma64(a: Array, b: Array, c: Array) -> Array:
     # The sum lacks a number between these two, which give one result nearly always. Near the range's end infinities
     # come up, whose difference is NaN.
     result = total + rest * _ABOVE
-    doubtful = result - (total + rest * _BELOW) != 0
+    doubtful = result - (total + rest * _BELOW) != _ZERO
     tiny = np.abs(product) < _LEAST_PRODUCT
     if any_of(tiny):
         doubtful = doubtful | (tiny & (a != 0) & (b != 0))
-    zero = result == 0
+    zero = result == _ZERO
     if any_of(zero):  # an exact one, whose sign the errors lose
         result = np.where(zero, total, result)
     if any_of(doubtful):
@@ -322,8 +331,8 @@ def _fma64(a: Array, b: Array, c: Array) -> Array:
     return result
 
 
-_ABOVE, _BELOW = 1 + 2.0**-52, 1 - 2.0**-52
-_LEAST_PRODUCT = 2.0**-960  # from here on the error of a product has all its bits
+_ABOVE, _BELOW = _without_axes((1 + 2.0**-52, 1 - 2.0**-52), np.float64)
+_LEAST_PRODUCT = np.array(2.0**-960)  # from here on the error of a product has all its bits
 
 
 def _fma64_anywhere(a: Array, b: Array, c: Array) -> Array:
@@ -420,10 +429,10 @@ def pack_words(low: Array, high: Array) -> Array:
     """The word twice as wide made of two."""
     nbytes = low.dtype.itemsize
     wide = _UNSIGNED[2 * nbytes]
-    return low.astype(wide) | (high.astype(wide) << wide.type(8 * nbytes))
+    return low.astype(wide) | (high.astype(wide) << _COUNTS[wide][8 * nbytes])
 
 
 def unpack_words(word: Array) -> tuple[Array, Array]:
     """The lower and upper half of a word."""
     half = _UNSIGNED[word.dtype.itemsize // 2]
-    return word.astype(half), (word >> word.dtype.type(half.itemsize * 8)).astype(half)
+    return word.astype(half), (word >> _COUNTS[word.dtype][half.itemsize * 8]).astype(half)

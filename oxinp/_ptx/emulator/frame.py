@@ -11,6 +11,7 @@ import numpy.typing as npt
 from oxinp._ptx.emulator.atomics import read_modify_write
 from oxinp._ptx.emulator.faults import AccessError, DivergenceError, RaceError
 from oxinp._ptx.emulator.lanes import Lanes, distinct
+from oxinp._ptx.emulator.numbers import greatest, least, number
 from oxinp._ptx.emulator.space import Fault, Memory, Space, element_numbers, is_contiguous
 from oxinp._ptx.memory import CLUSTER, RANK_BIT
 from oxinp._ptx.truths import any_of
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from oxinp._ptx.memory import Access
 
 Array = npt.NDArray[Any]
+
+_INT64 = np.dtype(np.int64)
 
 
 class Frame(Lanes):
@@ -29,15 +32,15 @@ class Frame(Lanes):
     def locate(self, space: str, address: Array, offset: int = 0) -> Array:
         """Positions in the space's bytes: (lanes,), or (1,) for one address common to all."""
         if space == "global":
-            return address.view(np.int64) + (offset - Memory.BASE)
+            return address.view(_INT64) + number(offset - Memory.BASE)
         machine = self.machine
         if space == CLUSTER:
             ranks = (address >> np.uint32(RANK_BIT)).astype(np.int64) - 1
             start = machine.shared_start[self.blocks // self.cluster_size * self.cluster_size + ranks]
             return (address & np.uint32((1 << RANK_BIT) - 1)).astype(np.int64) + offset + start
-        positions = address.astype(np.int64)
+        positions = address.astype(_INT64)
         if offset:
-            positions += offset
+            positions += number(offset)
         # of one block there is nobody else's; what lies outside is not allocated
         return positions if machine.num_blocks == 1 else positions + self.shared_start
 
@@ -45,16 +48,18 @@ class Frame(Lanes):
         """Positions of the active lanes, or (1,); in shared memory of several blocks also their bounds in a block."""
         mask = self.mask
         if access.space != "shared" or self.machine.num_blocks == 1:
-            positions = self.locate(access.space, address, int(offset[0]))
-            return positions if mask is None or len(positions) == 1 else positions[mask], None
-        inside = address.astype(np.int64)
-        inside += int(offset[0])
+            positions = self.locate(access.space, address, offset.item())
+            return positions if mask is None or len(positions) == 1 else positions[self.places], None
+        inside = address.astype(_INT64)
+        start = offset.item()
+        if start:
+            inside += number(start)
         if len(inside) == 1:
-            low = high = int(inside[0])
+            low = high = inside.item()
         else:
             if mask is not None:
-                inside = inside[mask]
-            low, high = int(np.minimum.reduce(inside)), int(np.maximum.reduce(inside))
+                inside = inside[self.places]
+            low, high = least(inside), greatest(inside)
         if low < 0 or high >= self.machine.shared_stride:
             position = int(((inside < 0) | (inside >= self.machine.shared_stride)).argmax())
             self._fail_access(position, int(inside[position]), "out of shared memory")
@@ -81,7 +86,7 @@ class Frame(Lanes):
         if mask is None:
             return self.shared_start
         if self._active_shared_start is None or self._active_shared_start[0] is not mask:
-            self._active_shared_start = mask, self.shared_start[mask]
+            self._active_shared_start = mask, self.shared_start[self.places]
         return self._active_shared_start[1]
 
     def _address(self, space: str, offset: int) -> int:
@@ -135,8 +140,9 @@ class Frame(Lanes):
             self.machine.epochs.synchronize_grid()
         if self.mask is None or (len(positions) == 1 and len(self.active) != 1):
             return values
-        spread = np.zeros((access.width, self.num_lanes), values.dtype)
-        spread[:, self.mask] = values
+        spread, places = np.zeros((access.width, self.num_lanes), values.dtype), self.places
+        for row, some in zip(spread, values, strict=True):
+            row[places] = some
         return spread
 
     def store(self, access: Access, address: Array, offset: Array, values: Sequence[Array]) -> None:
@@ -146,13 +152,11 @@ class Frame(Lanes):
             positions = positions.repeat(len(self.active))
         space, numbers = self._prepare(access, positions, bounds, is_write=True, is_weak=not access.order)
         if len(values) == 1:
-            rows = self.over_lanes(values[0])[None].astype(access.type.dtype, copy=False)
+            rows = self._of_active(values[0]).astype(access.type.dtype, copy=False)[None]
         else:
-            rows = np.empty((len(values), self.num_lanes), access.type.dtype)
-            for i, value in enumerate(values):
-                rows[i] = value
-        if self.mask is not None:
-            rows = rows[:, self.mask]
+            rows = np.empty((len(values), len(positions)), access.type.dtype)
+            for row, value in zip(rows, values, strict=True):
+                row[:] = self._of_active(value)
         space.store(positions, rows, numbers)
         self.machine.num_writes += 1
 
@@ -163,9 +167,7 @@ class Frame(Lanes):
             positions = positions.repeat(len(self.active))
         dtype = access.type.dtype
         space, _ = self._prepare(access, positions, bounds, is_write=False, is_weak=False)
-        operands = [self.over_lanes(value) for value in values]
-        if self.mask is not None:
-            operands = [operand[self.mask] for operand in operands]
+        operands = [self._of_active(value) for value in values]
         words = space.data.view(dtype)
         old = read_modify_write(access.atomic, words, positions // dtype.itemsize, operands)
         self.machine.num_writes += 1
@@ -174,8 +176,14 @@ class Frame(Lanes):
         if self.mask is None:
             return old
         spread = np.zeros(self.shape, dtype)
-        spread[self.mask] = old
+        spread[self.places] = old
         return spread
+
+    def _of_active(self, values: Array) -> Array:
+        """Give a register to the active lanes."""
+        if len(values) != self.num_lanes:
+            return values.repeat(len(self.active))
+        return values if self.mask is None else values[self.places]
 
     def fence(self) -> None:
         """Order what this frame did against everything later."""

@@ -64,7 +64,8 @@ class Lanes:
         self.instr: Instr | None = None
         self._warp_places: tuple[int, Array, Array] | None = None
         self._whole_warps: bool | None = None
-        self._active: tuple[Array, Array] | None = None  # of which mask
+        self._places: tuple[Array, Array] | None = None  # of which mask
+        self._active: tuple[Array, Array] | None = None  # likewise
         self._warps: tuple[Array | None, Array] | None = None  # likewise
         self._shared_start: Array | None = None
         self._active_shared_start: tuple[Array, Array] | None = None  # of which mask
@@ -79,13 +80,22 @@ class Lanes:
         return self.mask is None and self.num_lanes == self.machine.num_threads
 
     @property
+    def places(self) -> Array:
+        """Indices of the active lanes, where some are not: they select and assign in half of the time of a mask."""
+        mask = self.mask
+        if self._places is None or self._places[0] is not mask:
+            assert mask is not None
+            self._places = mask, mask.nonzero()[0]
+        return self._places[1]
+
+    @property
     def active(self) -> Array:
         """Global numbers of the active lanes."""
         mask = self.mask
         if mask is None:
             return self.lanes
         if self._active is None or self._active[0] is not mask:
-            self._active = mask, self.lanes[mask]
+            self._active = mask, self.lanes[self.places]
         return self._active[1]
 
     @property
@@ -204,7 +214,7 @@ class Lanes:
             )
         return self._whole_warps
 
-    def _places(self) -> tuple[int, Array, Array]:
+    def _rows_and_columns(self) -> tuple[int, Array, Array]:
         """Number of warps, and the row and column of every lane."""
         if self._warp_places is None:
             warps = self.lanes // WARP
@@ -217,7 +227,7 @@ class Lanes:
         values = self.over_lanes(values)
         if self.whole_warps:
             return values.reshape(-1, WARP)
-        num_warps, rows, columns = self._places()
+        num_warps, rows, columns = self._rows_and_columns()
         grid = np.zeros((num_warps, WARP), values.dtype)
         grid[rows, columns] = values
         return grid
@@ -226,14 +236,14 @@ class Lanes:
         """The inverse of `to_warps`."""
         if self.whole_warps:
             return grid.reshape(-1)
-        _, rows, columns = self._places()
+        _, rows, columns = self._rows_and_columns()
         return grid[rows, columns]
 
     def spread(self, per_warp: Array) -> Array:
         """One value per warp, given to each of its lanes."""
         if self.whole_warps:
             return per_warp.repeat(WARP)
-        return per_warp[self._places()[1]]
+        return per_warp[self._rows_and_columns()[1]]
 
     def active_warps(self) -> Array:
         """Active lanes as (warps, 32)."""

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from oxinp._ptx.emulator.numbers import greatest, least
 from oxinp._ptx.emulator.ranges import GAP, Range, Ranges
 from oxinp._ptx.truths import any_of
 
@@ -68,7 +69,7 @@ class Epochs:
         """Order everything before against everything after within blocks."""
         self.now += 1
         self.block[blocks] = self.now
-        self.floor = max(self.grid, int(self.block.min()))
+        self.floor = max(self.grid, least(self.block))
 
     def synchronize_warps(self, warps: Array) -> None:
         """Order everything before against everything after within warps."""
@@ -178,13 +179,15 @@ class Tracker:
         if floor > self._forgotten:
             self._forget(floor)
         if self._is_shared and floor < epochs.now and len(epochs.block) > 1:  # blocks of this access only
-            first, last = int(lanes[0]) // epochs.lanes_per_block, int(lanes[-1]) // epochs.lanes_per_block
-            floor = max(epochs.grid, int(np.minimum.reduce(epochs.block[first : last + 1])))
+            first, last = lanes.item(0) // epochs.lanes_per_block, lanes.item(-1) // epochs.lanes_per_block
+            floor = max(epochs.grid, least(epochs.block[first : last + 1]))
         self._floor = floor
         low, high = bounds
         key = None
-        if is_contiguous and int(lanes[-1]) - int(lanes[0]) == len(lanes) - 1:
-            key = (low - nbytes * int(lanes[0]), nbytes)
+        if is_contiguous:
+            start = lanes.item(0)
+            if lanes.item(-1) - start == len(lanes) - 1:
+                key = (low - nbytes * start, nbytes)
         new = Range(low, high, is_write, key, offsets, nbytes, lanes, epochs.now)
         met = self._writes.meeting(new, floor)
         if is_write:
@@ -342,8 +345,7 @@ def _are_distinct(offsets: Array, nbytes: int) -> bool:
     if len(offsets) < 2:
         return True
     steps = offsets[1:] - offsets[:-1]
-    least = int(np.minimum.reduce(steps))
-    if least > 0 or int(np.maximum.reduce(steps)) < 0:
+    if least(steps) > 0 or greatest(steps) < 0:
         return True
     ordered = np.sort(offsets)
-    return bool(np.minimum.reduce(ordered[1:] - ordered[:-1]) >= nbytes)
+    return least(ordered[1:] - ordered[:-1]) >= nbytes

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from oxinp._ptx.emulator.numbers import SHIFTS, greatest, least, number
 from oxinp._ptx.truths import all_of, any_of
 
 Array = npt.NDArray[Any]
@@ -61,18 +62,18 @@ class Range:
     def numbers(self) -> Array:
         """Numbers of the elements, which all have one size."""
         if self._numbers is None:
-            self._numbers = self.offsets >> self.nbytes.bit_length() - 1
+            self._numbers = self.offsets >> SHIFTS[self.nbytes]
         return self._numbers
 
     @property
     def touched(self) -> tuple[int, Array]:
-        """The least of the elements' numbers, and which ones from there on are among them."""
+        """The number below the least of the elements', and which ones from there to above the greatest are touched."""
         if self._touched is None:
             numbers = self.numbers
-            first = int(np.minimum.reduce(numbers))
-            touched = np.zeros(int(np.maximum.reduce(numbers)) - first + 1, np.bool_)
-            touched[numbers - first] = True
-            self._touched = first, touched
+            below = least(numbers) - 1
+            touched = np.zeros(greatest(numbers) - below + 2, np.bool_)
+            touched[numbers - number(below)] = True
+            self._touched = below, touched
         return self._touched
 
     def let_go(self) -> None:
@@ -111,9 +112,8 @@ class Range:
         if self.key is not None and other.key is not None:  # there is nothing between elements that follow each other
             return bool(self.offsets[0] <= other.offsets[-1] and other.offsets[0] <= self.offsets[-1])
         # Elements of one size may lie between each other.
-        first, touched = self.touched
-        places = (other.numbers - first).view(np.uint64)
-        return any_of(touched[places[places < len(touched)]])
+        below, touched = self.touched
+        return any_of(touched.take(other.numbers - number(below), mode="clip"))
 
 
 class Ranges:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from oxinp._ptx.emulator.numbers import SHIFTS, greatest, least
 from oxinp._ptx.emulator.races import Tracker
 from oxinp._ptx.truths import all_of
 
@@ -16,14 +17,12 @@ Array = npt.NDArray[Any]
 # Shadow state of one byte. A word of an element is good if all its bytes are.
 UNALLOCATED, UNINITIALISED, INITIALISED = 0, 1, 3
 POISON = 0xA5
-_ALL_INITIALISED = np.full(16, INITIALISED, np.uint8)
 _ROW = 16  # the widest access; capacities are multiples of it
 _SPARSE = 4  # scattered elements are looked at together up to so many times their bytes
-# What elements of so many bytes are moved as, and looked at as: rows of bytes would take many times as long.
-_CARRIERS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64, 16: np.complex128}
-_WORDS = {**_CARRIERS, 16: np.uint64}
-_ONES = {nbytes: int.from_bytes(b"\1" * min(nbytes, 8), "little") for nbytes in _CARRIERS}  # a 1 in each byte of a word
-_SHIFTS = {nbytes: nbytes.bit_length() - 1 for nbytes in _CARRIERS}
+# What elements of so many bytes are moved as: rows of bytes would take many times as long.
+_CARRIERS = {n: np.dtype(name) for n, name in ((1, "u1"), (2, "u2"), (4, "u4"), (8, "u8"), (16, "c16"))}
+
+_ALL_INITIALISED = {n: np.full(n, INITIALISED, np.uint8).view(carrier)[0] for n, carrier in _CARRIERS.items()}
 
 _ARANGES: dict[tuple[int, int], Array] = {}
 
@@ -50,16 +49,16 @@ def steps(num: int, step: int = 1) -> Array:
 
 def element_numbers(offsets: Array, nbytes: int) -> Array:
     """Numbers of the elements of `nbytes` bytes, a power of two, at some offsets; shifts are faster than division."""
-    return offsets >> _SHIFTS[nbytes]
+    return offsets >> SHIFTS[nbytes]
 
 
 def is_contiguous(offsets: Array, nbytes: int) -> bool:
     """Whether the elements follow each other."""
     num = len(offsets)
-    first = int(offsets[0])
-    if int(offsets[-1]) - first != (num - 1) * nbytes:
+    first = offsets.item(0)
+    if offsets.item(-1) - first != (num - 1) * nbytes:
         return False
-    return num <= 2 or all_of(offsets - first == steps(num, nbytes))
+    return num <= 2 or all_of(offsets - offsets[0, ...] == steps(num, nbytes))
 
 
 class Space:
@@ -108,12 +107,12 @@ class Space:
         low, high : int
             First byte, and the one behind the last; of sparse elements nothing that is of use.
         """
-        low, high = int(offsets[0]), int(offsets[-1])
+        low, high = offsets.item(0), offsets.item(-1)
         if numbers is None:
             is_aligned = not low & (nbytes - 1)
         else:
             if not is_sparse:
-                low, high = int(np.minimum.reduce(offsets)), int(np.maximum.reduce(offsets))
+                low, high = least(offsets), greatest(offsets)
             is_aligned = nbytes == 1 or not int(np.bitwise_or.reduce(offsets)) & (nbytes - 1)
         if not is_aligned:
             position = int((offsets & (nbytes - 1) != 0).argmax())
@@ -126,10 +125,8 @@ class Space:
                 if UNALLOCATED not in states and (needed == UNINITIALISED or UNINITIALISED not in states):
                     return low, high
             if numbers is not None:
-                # No state has all the bits of a better one, so that those which all bytes have tell the worst.
-                words: Array = self.state.view(_CARRIERS[nbytes])[numbers].view(_WORDS[nbytes])
-                required = needed * _ONES[nbytes]
-                if int(np.bitwise_and.reduce(words)) & required == required:
+                states = self.state.view(_CARRIERS[nbytes])[numbers].tobytes()
+                if UNALLOCATED not in states and (needed == UNINITIALISED or UNINITIALISED not in states):
                     return low, high
         raise self._fault(offsets, nbytes, needed)
 
@@ -145,7 +142,7 @@ class Space:
         """Elements as an array (width, lanes); `numbers` as for `check`."""
         nbytes = dtype.itemsize * width
         if numbers is None:
-            low = int(offsets[0])
+            low = offsets.item(0)
             flat = self.data[low : low + len(offsets) * nbytes].view(dtype)
         else:
             flat = self.data.view(_CARRIERS[nbytes])[numbers].view(dtype)
@@ -158,13 +155,13 @@ class Space:
         nbytes = values.dtype.itemsize * len(values)
         flat = values[0] if len(values) == 1 else values.T.reshape(-1)
         if numbers is None:
-            low, size = int(offsets[0]), flat.nbytes
+            low, size = offsets.item(0), flat.nbytes
             self.data[low : low + size].view(flat.dtype)[:] = flat
             self.state[low : low + size] = INITIALISED
         else:
             carrier = _CARRIERS[nbytes]
             self.data.view(carrier)[numbers] = np.ascontiguousarray(flat).view(carrier)
-            self.state.view(carrier)[numbers] = _ALL_INITIALISED.view(carrier)[0]
+            self.state.view(carrier)[numbers] = _ALL_INITIALISED[nbytes]
 
 
 class Memory(Space):
