@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from operator import methodcaller
 from typing import Any
 
 import numpy as np
@@ -343,7 +344,7 @@ def column_and_row(c: Any, r: Any, default: Callable[[Any], Any]) -> tuple[Any, 
 @implements("scipy.linalg.toeplitz")
 def toeplitz(c: Any, r: Any = None) -> Any:
     """See `scipy.linalg.toeplitz`."""
-    c, r = column_and_row(c, r, factorise.conjugate)
+    c, r = column_and_row(c, r, methodcaller("conjugate"))
     diagonals = np.concatenate([c[..., ::-1], r[..., 1:]], axis=-1)
     return diagonals[..., _numbers(c.shape[-1])[::-1, None] + _numbers(r.shape[-1])]
 
