@@ -187,6 +187,19 @@ def test_put_along_axis(axis, code, stats, config):
     assert_same(made, whole)
 
 
+@pytest.mark.parametrize("step", [1, 2, -1, -3])
+def test_put_along_the_axis_of_a_part_of_a_vector(step, config):
+    config.synchronous = True
+    x, places = numpy.zeros(60), numpy.array([3, -1, 7, 0])
+    made = np.asarray(x) + 0.0
+    np.put_along_axis(made[::step], np.asarray(places), 2.0, 0)
+    numpy.put_along_axis(x[::step], places, 2.0, 0)
+    assert_same(made, x)
+    with pytest.raises(IndexError, match="index 60 is out of bounds for axis 0"):
+        np.put_along_axis(made[::step], np.asarray([1, 60]), 2.0, 0)
+    assert_same(made, x)
+
+
 @pytest.mark.parametrize("code", "if")
 def test_many_sums_are_grouped_by_bucket(code, monkeypatch, kernels, stats, config):
     monkeypatch.setattr(sums, "MIN_COUNT", dict.fromkeys("iuf", 1))

@@ -10,7 +10,7 @@ from oxinp import _runtime
 from oxinp._core.ops import overwriting
 from oxinp._runtime import emulator
 
-pytestmark = pytest.mark.usefixtures("on_device")
+pytestmark = pytest.mark.usefixtures("on_device", "one_stream")  # transforms of several streams overwrite nothing
 
 SHAPE = (64, 512)
 NAMES = ["fft", "ifft", "fft2", "fftn", "ifftn"]

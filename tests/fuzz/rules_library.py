@@ -48,7 +48,7 @@ TRANSFORMS = (
     "{F}.ihfft2({x} * 1.0)", "{F}.ifft2({x})", "{F}.irfft2({x})", "{F}.rfftn({x} * 1.0)", "{F}.rfftfreq(7)",
     "{G}.hilbert({x} * 1.0)", "{G}.oaconvolve({x} * 1.0, {x} * 1.0)", "{G}.resample({x} * 1.0, 7)",
     "{G}.czt({x} * 1.0)",
-    "{G}.periodogram({x} * 1.0)[1]", "{G}.zoom_fft({x} * 1.0, [0.1, 0.4])",
+    "{G}.periodogram({x} * np.float32(1))[1]", "{G}.zoom_fft({x} * 1.0, [0.1, 0.4])",
 )  # fmt: skip
 # {m} is a matrix with a large diagonal (or a stack of them), whose condition is below 2; {s} a symmetric one, {t}
 # one of two dimensions, {d} and {e} are of double precision; {L} is scipy.linalg.

@@ -283,7 +283,8 @@ def put_along(array: Handle, index: Handle, axis: int, value: Any) -> None:
     target = view(array, lambda x: x[steps])
     loops = loops_of(target._layout)
     base = astype(index, INT64, copy_wanted=False)
-    base, error = _along_axis(base, *loops[axis], error, is_turned=steps[axis].step < 0)
+    stride = 1 if len(shape) == 1 else loops[axis][1]  # of a vector the kernel goes by its stride itself
+    base, error = _along_axis(base, extent, stride, error, is_turned=steps[axis].step < 0)
     total = base
     for i, (n, stride) in enumerate(loops):
         if i != axis and n > 1:

@@ -150,7 +150,11 @@ def mma_ranked(product):
 
     options = sm90_mma.MEASURED[c64 if product.is_complex else product.type]
     legal = [x for x in options if product.is_worth(x.config) and is_legal(x.config)]
-    legal = [x for x in legal if product.is_busy_batch(x.config) or seconds(x) <= product.multistage_seconds()]
+    legal = [
+        x
+        for x in legal
+        if (product.count > 1 and product.is_busy_batch(x.config)) or seconds(x) <= product.multistage_seconds()
+    ]
     for option in legal:
         assert product.spec(option.config) == spec_of(option.config)
     return [x.config for x in sorted(legal, key=lambda x: (not product.is_meant(x.config), seconds(x)))]

@@ -451,7 +451,7 @@ class Problem:
         return _Way(config, config.tile_m * cluster, num_sms, 1 / option.alone, seconds)
 
     def is_busy_batch(self, config: MmaConfig) -> bool:
-        """Whether a batch has enough tiles: the multistage kernels do not split such along K."""
+        """Whether it has tiles enough for a batch, which the multistage kernels then do not split along K."""
         return not self.in_bf16x3 and self.num_tiles(config) >= MANY * self.device.num_sms
 
     def multistage_seconds(self) -> float:
