@@ -44,7 +44,8 @@ MUTATIONS = (
     "np.add.at({a}, [0, 0, -1], {x})", "np.maximum.at({a}, (np.array([0, -1, 0]), 0), 3)",
     "np.subtract.at({a}, {a} > 1, {s})", "np.put({a}, np.arange(3), {x}, mode='wrap')", "np.putmask({a}, {a} > 1, {x})",
     "np.place({a}, {a} > 0, {x} + 0)", "{a}.put(np.array([1, 1, -1]), {x}, mode='wrap')", "{a}.sort()",
-    "np.multiply.at({a}, np.array([0, -1, 0]), 2)", "np.fill_diagonal({a}, {x} + 0)", "{a}[np.array([0, 0, -1])] += {s}",
+    "np.multiply.at({a}, np.array([0, -1, 0]), 2)", "np.fill_diagonal({a}, {x} + 0)",
+    "{a}[np.array([0, 0, -1])] += {s}",
     "np.clip({a}, -2, 5, out={a})", "np.concatenate([{a}[:1], {a}[1:]], out={a})",
     "np.take({a}, [0], axis=0, out={a}[:1])", "np.rint({a}, out={a})", "{a}.partition(0)\n{a}.sort()",
 )  # fmt: skip
