@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from oxinp._core.array.ndarray import ndarray
+from oxinp._core.lazy.balance import balance
 from oxinp._core.lazy.results import as_array
 from oxinp._core.ops.c_library import form_of
 from oxinp._core.ops.creation import asarray
@@ -22,13 +23,21 @@ INTEGERS = {int, *(np.dtype(code).type for code in "bBhHiIlLqQ")}
 SCALARS = {float, np.float64, np.float32, *INTEGERS}
 
 
-def _of_libm(name: str, lowering: Callable[..., Any]) -> ufunc:
-    """Return a function as NumPy's generators compute it, by the C library; they tell nothing of what is not finite."""
+def _of_libm(name: str, lowering: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function as NumPy's generators compute it, by the C library; they tell nothing of what is not finite.
+
+    It is computed on the device: on the host NumPy's ufunc would be, whose last bit is another one.
+    """
     row = OBJECTS[name]._row
     assert isinstance(row.lowering, dict)
     function = ufunc(row._replace(lowering=row.lowering | {"float64": lowering}))
     function.operations[0].raises = None
-    return function
+
+    def apply(*operands: Any) -> Any:
+        with balance.suspended():
+            return function(*operands)
+
+    return apply
 
 
 LOG, EXP = _of_libm("log", libm.log), _of_libm("exp", libm_exp.exp)
@@ -37,7 +46,7 @@ _OF_FORMS = {"log1p": libm_log1p.log1p, "expm1": libm_expm1.expm1}
 
 
 @functools.cache
-def _of_form(name: str) -> ufunc:
+def _of_form(name: str) -> Callable[..., Any]:
     form, function = form_of(f"{name}_f8"), _OF_FORMS[name]
 
     def lower(k: Any, x: Any) -> Any:

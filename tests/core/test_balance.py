@@ -125,6 +125,14 @@ def test_what_follows_a_change_of_placement_is_not_held_against_it():
     assert learned.limit != 4 << 20
 
 
+def test_arrays_without_elements_are_indexed_where_arrays_belong_on_the_host():
+    balance._settle(3)
+    x = np.zeros((0, 4))
+    assert_same(x[np.asarray([], int), np.asarray([], int)], numpy.zeros(0))
+    x[np.asarray([], int)] = 1.0
+    assert_same(x[np.zeros(0, bool)], numpy.zeros((0, 4)))
+
+
 def test_what_results_cost_is_forgotten_with_what_they_gained():
     learned = Balance()
     learned._settle(1)

@@ -246,6 +246,18 @@ a1 = np.full((1,), 9223372036854775808)
 a2, a3 = a1[0] % 1, a1[0] // np.arange(3, 5, dtype='u8')[0]
 a4, a5 = np.arange(3, 5, dtype='u8')[1] & a1[0], a1[0] % a1
 """,
+    "large integers of a sequence that is no list": """
+a1 = np.array([5, 18446744073709551615], dtype='u8')
+a1[...] = foreign.Listed(a1)
+""",
+    "writes along strided vectors": """
+a1 = np.zeros((125,))
+np.put_along_axis(a1[2::2], np.argsort(a1[2::2], axis=0, kind='stable'), 2, axis=0)
+""",
+    "a power of a matrix whose eigenvalues are real": """
+a1 = np.array([[3.0, 2.0, 4.0], [8.0, 13.0, 12.0], [16.0, 18.0, 23.0]])
+o2 = foreign.scipy(np, 'linalg').fractional_matrix_power(a1, 0.5).dtype
+""",
 }
 PROGRAMS = tuple(
     Program(tuple(Statement("regression", line) for line in code.strip().splitlines()), origin)

@@ -14,7 +14,8 @@ arrays are. So the way back to the device is longer, and gets twice as long ever
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import accumulate, cycle
 from math import inf
 from typing import TYPE_CHECKING, Any
@@ -222,6 +223,15 @@ class Balance:
         if gain > 0:
             self._weigh((int(nbytes) // self._unit).bit_length(), times * gain)
         return True
+
+    @contextmanager
+    def suspended(self) -> Iterator[None]:
+        """Have arrays placed by the threshold alone, whatever has been learned, as long as the block lasts."""
+        limit, self.limit = self.limit, 0
+        try:
+            yield
+        finally:
+            self.limit = max(limit, self.limit)  # it may have learned more
 
     def viewed(self, nbytes: int, held: int) -> None:
         """Note a sampled view on the host, of so many bytes of an array of so many: work on it would be a launch."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -260,8 +260,9 @@ def assign(target: Handle, value: Any) -> None:
 
 def from_elsewhere(value: Any, dtype: np.dtype[Any]) -> Any:
     """Return what is no number and no array of ours as an array of ours or, of one element, cast to `dtype`."""
-    # A list's numbers are converted one by one, and refused where they do not fit; an array is cast.
-    given = numpys(value, dtype if dtype.kind in "OSUV" or isinstance(value, list | tuple) else None)
+    # A sequence's numbers are converted one by one, and refused where they do not fit; an array is cast.
+    is_sequence = isinstance(value, Sequence) and not isinstance(value, str | bytes)
+    given = numpys(value, dtype if dtype.kind in "OSUV" or is_sequence else None)
     if given.ndim or dtype.hasobject:
         return types.from_host(given)
     return _single(value, dtype)

@@ -101,7 +101,7 @@ def is_light(array: Handle, key: Any) -> bool:
     if not is_hosted(parts):
         return False
     nbytes = max(x._layout.nbytes for x in (array, *parts))
-    if nbytes < balance.limit and parts:  # it is as large as that, but so many of its elements are asked for
+    if 0 < nbytes < balance.limit and parts:  # it is as large as that, but so many of its elements are asked for
         count = max(x._layout.size for x in parts)
         return placement.is_host(nbytes, count * gather.BYTES_PER_INDEX / nbytes, gather.TAKE.price)
     return placement.is_host(nbytes)
