@@ -21,7 +21,7 @@ from oxinp._kernels.sort.histogram import HistogramSpec, RouteSpec, counter
 from oxinp._kernels.sort.keys import NUM_BINS, num_digits
 from oxinp._kernels.sort.network import NetworkSpec
 from oxinp._kernels.sort.onesweep import OnesweepSpec
-from oxinp._kernels.sort.rank import MATCH
+from oxinp._kernels.sort.rank import BALLOT, MATCH
 from oxinp._ptx.types import Type, i64, u32, u64
 from oxinp._ptx.warp import WARP
 
@@ -40,12 +40,16 @@ Count = Callable[[Argument], Launch]
 
 
 class Tile(NamedTuple):
-    """How a pass is cut: threads, keys of each, blocks per multiprocessor, how lanes find each other."""
+    """How a pass is cut: threads, keys of each, blocks per multiprocessor, how lanes find each other.
+
+    Eight votes take the same time whatever the digits; the one instruction takes longer the more differ: of 2^27 f32
+    a pass takes 0.6 ms in place of 1.05 (H200).
+    """
 
     block: int
     items: int
     min_blocks: int
-    matching: str = MATCH
+    matching: str = BALLOT
 
 
 TILES = {

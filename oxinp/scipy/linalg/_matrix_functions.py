@@ -12,6 +12,7 @@ from oxinp._api.fronts import implements
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.ops import factorise
 from oxinp.scipy.linalg._functions import expm
+from oxinp.scipy.linalg._general import schur
 from oxinp.scipy.linalg._given import each_of_stacks, finite_matrix, in_double, matrices, or_scipy
 
 MAX_STEPS = 20  # of Newton's iteration, which doubles the digits once it converges
@@ -232,9 +233,8 @@ def fractional_matrix_power(A: Any, t: Any) -> Any:
 
 
 def _has_its_type(a: Any) -> bool:
-    """Whether a power has the type of a matrix with a logarithm: a complex one, or with real eigenvalues alone."""
-    # From NumPy 2.5 on eigenvalues are complex, whatever they are.
-    return a.dtype.kind == "c" or bool((a == a.T).all()) or not bool(np.linalg.eigvals(a).imag.any())
+    """Whether a power has the type of its matrix, which has a logarithm: complex, or of a triangular Schur form."""
+    return a.dtype.kind == "c" or bool((a == a.T).all()) or not bool(np.diagonal(schur(a)[0], -1).any())
 
 
 __all__ = [
