@@ -120,7 +120,9 @@ class Normwise:
     def bound(self, value: object) -> np.ndarray:
         """Return the largest difference from NumPy's result that is allowed."""
         x = np.asarray(value)
-        return np.asarray(self.factor * float(np.finfo(x.dtype).eps) * float(np.abs(x).max(initial=0)))
+        limits = np.finfo(x.dtype)
+        largest = max(float(np.abs(x).max(initial=0)), float(limits.tiny))  # below which all are spaced alike
+        return np.asarray(self.factor * float(limits.eps) * largest)
 
     def code(self) -> str:
         """Return the bound as code."""
