@@ -125,6 +125,17 @@ def test_what_follows_a_change_of_placement_is_not_held_against_it():
     assert learned.limit != 4 << 20
 
 
+def test_what_is_learned_while_nothing_learned_counts_counts_afterwards():
+    learned = Balance()
+    learned._settle(2)
+    with learned.suspended():
+        assert not learned.limit
+        with learned.suspended():
+            learned._settle(3)
+        assert not learned.limit
+    assert learned.limit == 4 * 65536
+
+
 def test_arrays_without_elements_are_indexed_where_arrays_belong_on_the_host():
     balance._settle(3)
     x = np.zeros((0, 4))

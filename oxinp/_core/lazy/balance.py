@@ -18,11 +18,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import accumulate, cycle
 from math import inf
+from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 from oxinp._config import before_change, config
 from oxinp._core.lazy import explain
 from oxinp._runtime import hooks
+from oxinp._runtime.forking import free_in_children
 
 if TYPE_CHECKING:
     from oxinp._core.lazy.expr import Graph, Structure
@@ -71,6 +73,7 @@ _REMEMBERED = 8 * SAMPLED
 """Launches by whose average it is known what one takes beyond its price."""
 _PROOF = 64
 """Judgements after which a program that has not gone to the host is believed to have its arrays on the device."""
+_SUSPENDING = free_in_children(RLock())
 is_sampled: Callable[[], bool] = cycle([True] + [False] * (SAMPLED - 1)).__next__
 """Whether the launch, view or operation that is asked about is; the first launches of their kind are weighed each."""
 
@@ -95,6 +98,7 @@ class Balance:
         "_more",
         "_most",
         "_moving",
+        "_num_suspended",
         "_return",
         "_sampled_below",
         "_shares",
@@ -108,6 +112,7 @@ class Balance:
     )
 
     def __init__(self) -> None:
+        self._num_suspended = 0  # blocks of `suspended`, of all threads
         self.begin(config.offload_threshold, is_adaptive=config.adaptive_placement)
 
     def begin(self, threshold: float, *, is_adaptive: bool) -> None:
@@ -226,12 +231,17 @@ class Balance:
 
     @contextmanager
     def suspended(self) -> Iterator[None]:
-        """Have arrays placed by the threshold alone, whatever has been learned, as long as the block lasts."""
-        limit, self.limit = self.limit, 0
+        """Have arrays placed by the threshold alone, whatever has been or is learned, as long as the block lasts."""
+        self._suspend(1)
         try:
             yield
         finally:
-            self.limit = max(limit, self.limit)  # it may have learned more
+            self._suspend(-1)
+
+    def _suspend(self, change: int) -> None:
+        with _SUSPENDING:
+            self._num_suspended += change
+            self._follow_level()
 
     def viewed(self, nbytes: int, held: int) -> None:
         """Note a sampled view on the host, of so many bytes of an array of so many: work on it would be a launch."""
@@ -319,6 +329,9 @@ class Balance:
             self._return = min(4 * self._return, MAX_RETURN)
             self._settle(sums.index(below))
 
+    def _follow_level(self) -> None:
+        self.limit = self._unit << (self._level - 1) if self._level and not self._num_suspended else 0
+
     def _settle(self, level: int) -> None:
         """Let arrays of this many sizes belong on the host from now on."""
         self._weights = [0.0] * NUM_SIZES
@@ -327,7 +340,7 @@ class Balance:
         self._since = 0
         self._source = 0
         self._level = level
-        self.limit = self._unit << (level - 1) if level else 0
+        self._follow_level()
         if explain.REPORTS:
             explain.note("placement", f"arrays below {self.limit or self._unit} B belong on the host", "learned")
 
