@@ -18,6 +18,8 @@ from tests.comparator import assert_same
 def usual(config):
     config.offload_threshold = 65536
     assert config.adaptive_placement
+    yield
+    balance.begin(config.offload_threshold, is_adaptive=True)  # nothing that is learned here is left
 
 
 def work_on_rows(_, matrix, times):

@@ -242,3 +242,4 @@ def test_functions_of_the_c_library_are_the_devices_wherever_arrays_belong(confi
         assert_same(found, np.random.default_rng(1).pareto(2.0, 8192))
     assert found._storage.host is None or found._storage.value is not None
     assert balance.limit > found.nbytes
+    balance.begin(65536, is_adaptive=True)

@@ -128,9 +128,7 @@ class Call:
         nbytes = self.bound.layouts[0].nbytes
         times = 1 if self.bound.op.host_weight >= HEAVY else SAMPLED
         if nbytes < balance.reach and (is_first or times == 1 or is_sampled()):
-            bound = self.bound
-            extra = bound.extra if is_first else 0.0
-            balance.computed_call(nbytes, bound.host_cost(), leaves, price=bound.op.price, extra=extra, times=times)
+            self.bound.weigh(nbytes, leaves, is_first=is_first, times=times)
         else:
             balance.ran(nbytes, leaves)
         if REPORTS:

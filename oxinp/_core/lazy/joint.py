@@ -50,7 +50,7 @@ def fused(storage: Storage, value: Value, others: list[Storage]) -> Value | None
             except MemoryError:  # the call alone may have a way without
                 continue
             if graph.layout.nbytes < balance.reach and is_sampled():
-                balance.computed_call(graph.layout.nbytes, bound.host_cost(), call.leaves or (), price=bound.op.price)
+                bound.weigh(graph.layout.nbytes, call.leaves or ())
             if REPORTS:
                 note("device", f"{bound.op.name} {chains.describe(graph)}", f"{graph.layout.nbytes} B result")
             storage.value = done = leaf(graph.layout), (buffer,), next_mask()

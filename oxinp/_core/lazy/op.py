@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from oxinp._config import config
-from oxinp._core.lazy.balance import AGAIN, FIRST, LAUNCH, host_nbytes
+from oxinp._core.lazy.balance import AGAIN, FIRST, LAUNCH, SAMPLED, balance, host_nbytes
 from oxinp._core.lazy.building import missing
 from oxinp._core.lazy.executor import Executable, load, run_again, run_joined, run_once
 from oxinp._core.lazy.expr import Graph, new_table, remember
@@ -182,6 +182,11 @@ class BoundOp:
             if graph.nodes:
                 cost += host_nbytes(graph.structure) * graph.layout.size
         return cost
+
+    def weigh(self, nbytes: int, leaves: tuple[Any, ...], *, is_first: bool = False, times: int = SAMPLED) -> None:
+        """Let placement learn that it has run; see `Balance.computed_call`."""
+        extra = self.extra if is_first else 0.0
+        balance.computed_call(nbytes, self.host_cost(), leaves, price=self.op.price, extra=extra, times=times)
 
     def alike(self) -> tuple[Any, tuple[int, ...]]:
         """Return what operations have in common that differ in sizes, and the size."""

@@ -180,8 +180,7 @@ def _write_result(storage: Storage, layout: Layout, seen: Layout, entry: Any, so
 def _weigh(bound: BoundOp, layout: Layout, leaves: tuple[Any, ...], *, is_first: bool) -> None:
     """Let placement learn from an operation that has written to a view."""
     if layout.nbytes < balance.reach and (is_first or is_sampled()):
-        extra = bound.extra if is_first else 0.0
-        balance.computed_call(layout.nbytes, bound.host_cost(), leaves, price=bound.op.price, extra=extra)
+        bound.weigh(layout.nbytes, leaves, is_first=is_first)
 
 
 def note_written(storage: Storage) -> None:

@@ -153,7 +153,7 @@ def _sized(bound: BoundOp, leaves: tuple[Any, ...]) -> tuple[list[Value], tuple[
     buffers, words = bound.run_sized(leaves, sizes_of)
     times = 1 if bound.op.host_weight >= HEAVY else SAMPLED
     if times == 1 or is_sampled():
-        balance.computed_call(layouts[0].nbytes, bound.host_cost(), leaves, price=bound.op.price, times=times)
+        bound.weigh(layouts[0].nbytes, leaves, times=times)
     balance.waited()
     if explain.REPORTS:
         explain.note("device", bound.op.name, f"{sum(layout.nbytes for layout in layouts)} B result")
