@@ -23,7 +23,7 @@ def test_a_program_gives_numpys_results(side, name, placement, config, tmp_path)
     for each in (side, plain):
         folder = tmp_path / each.name
         folder.mkdir()
-        found = measure.results(measure.load(name, each).run(*measure.start(each, measure.load(name), "tiny")))
+        found = measure.results(measure.load(name, each).run(*measure.start(each, name, "tiny")))
         np.savez(folder / f"{name}.npz", *[each.to_host(x) if hasattr(x, "shape") else np.asarray(x) for x in found])
     assert programs.difference(name, tmp_path / "oxinp", tmp_path / "numpy") is None
 

@@ -59,10 +59,20 @@ def load(name, side=None):
     return module
 
 
-def start(side, program, size):
-    """Return what a program starts from, the same for every library, where that has its arrays."""
-    made = program.make(np.random.default_rng(SEED), *program.SIZES[size])
-    return [side.asarray(value) if isinstance(value, np.ndarray) else value for value in made]
+def start(side, name, size):
+    """Return what a program starts from, the same numbers for every library, where that would have its arrays.
+
+    oxinp, which draws NumPy's numbers, makes them as the program's users would; others are given NumPy's.
+    """
+    if side.name == "oxinp":
+        program, random = load(name, side), side.xp.random
+    else:
+        program, random = load(name), np.random
+    made = program.make(random.default_rng(SEED), *program.SIZES[size])
+    given = [side.asarray(value) if isinstance(value, np.ndarray) else value for value in made]
+    if side.materialise is not None:
+        side.materialise(*[value for value in given if isinstance(value, side.xp.ndarray)])
+    return given
 
 
 def results(computed):
@@ -72,9 +82,9 @@ def results(computed):
 
 def run(side, name, size):
     """Return the results of a program's last run, and the seconds that each took, the first run's first."""
-    plain, program, seconds = load(name), load(name, side), []
+    program, seconds = load(name, side), []
     while True:
-        given = start(side, plain, size)
+        given = start(side, name, size)
         side.synchronize()
         began = time.perf_counter()
         found = results(program.run(*given))
