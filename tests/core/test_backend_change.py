@@ -2,13 +2,12 @@
 
 # ruff: noqa: ICN001 - oxinp is np
 
-import gc
-
 import numpy
 import pytest
 
 import oxinp as np
 from oxinp import _runtime
+from oxinp._core.lazy import handle
 from oxinp._runtime import emulator, here, select
 from tests.comparator import assert_same
 
@@ -133,12 +132,21 @@ def test_new_work_is_on_the_host(config):
 def test_what_was_not_found_is_still_reached(config, monkeypatch):
     """As where servers call `gc.freeze` before they fork. Here that would let go of what the suite has frozen."""
     x, y = evaluated(), evaluated() * 3
-    monkeypatch.setattr(gc, "get_objects", lambda generation=None: [])  # noqa: ARG005
+    monkeypatch.setattr(handle, "storages", list)
     config.backend = "host"
     assert_same(numpy.asarray(x), theirs())
     assert_same(numpy.asarray(y + x), theirs() * 4)
     x[2] = 5
     assert_same(numpy.asarray(x)[2], numpy.full(COLUMNS, 5.0))
+
+
+@pytest.mark.usefixtures("another_device")
+def test_what_the_library_keeps_for_itself_follows(config, monkeypatch):
+    expected = numpy.random.default_rng(1).standard_normal(1000)
+    assert_same(numpy.asarray(np.random.default_rng(1).standard_normal(1000)), expected)
+    monkeypatch.setattr(handle, "storages", list)
+    config.backend = "cuda"
+    assert_same(numpy.asarray(np.random.default_rng(1).standard_normal(1000)), expected)
 
 
 def test_without_room_nothing_changes(config, monkeypatch):

@@ -25,6 +25,7 @@ from oxinp._core.memory.layout import Layout
 from oxinp._core.ops.c_library import form_of
 from oxinp._core.ops.creation import asarray
 from oxinp._core.ops.epilogue import epilogue_of
+from oxinp._runtime import hooks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -400,6 +401,7 @@ class Ending:
 
 
 _TABLES: dict[Any, Handle] = {}
+hooks.before_leaving.append(_TABLES.clear)  # `leave_device` does not find what `gc.freeze` hides
 
 
 def table_of(name: str) -> Handle:
