@@ -9,7 +9,7 @@ import numpy as np
 from oxinp._config import config
 from oxinp._core.errors.hearing import put
 from oxinp._core.host.fallback import call, is_new, placed_on_host
-from oxinp._core.lazy import explain, placement, schedule
+from oxinp._core.lazy import explain, placement, schedule, windows
 from oxinp._core.lazy.array_protocol import REFUSAL, accepted
 from oxinp._core.lazy.balance import balance
 from oxinp._core.lazy.calls import is_waiting
@@ -82,8 +82,12 @@ def getitem(array: Handle, key: Any) -> Any:
             return view_at(array, layout)
         if is_element and not (layout.is_aligned and layout.dtype in DEVICE_TYPES):
             return fetch(view_at(array, layout))[()]
+        if is_element and (found := windows.element(storage, layout)) is not None:
+            return found
         if not placement.wants_mirror(storage, layout.nbytes):
             return _element(array, layout) if is_element else view_at(array, layout)
+        if is_element and (found := windows.first_element(storage, layout)) is not None:
+            return found
         host = fetch_storage(storage)
     if array._host is host:
         seen = array._seen
