@@ -231,3 +231,21 @@ def test_iteration_over_many_slices_fetches_all_once(stats):
     for mine, row in zip(ours, theirs, strict=True):
         assert list(mine) == list(row)
     assert stats().d2h_bytes <= before + theirs.nbytes + 64 * 2048
+
+
+def test_columns_of_a_mirror_take_small_results_there(stats, config):
+    """What the device gives is fetched, and no more than what was written since is outdated where the rest is used."""
+    config.adaptive_placement = False
+    data = numpy.arange(float(900 * 400)).reshape(900, 400) % 7
+    results = []
+    for xp in (numpy, np):
+        q, table, vector = xp.asarray(data) + 0, xp.zeros((300, 300)), xp.ones(900)
+        for k in range(1, 200):
+            table[:k, k] += q[:, :k].T @ vector
+            table[k, k] = vector @ vector
+        results.append(table)
+    theirs, ours = results
+    counts = stats()
+    assert counts.h2d_bytes <= 3 * data.nbytes
+    assert counts.d2h_bytes <= ours.nbytes + 200 * 200 * 8
+    assert_same(ours, theirs)

@@ -94,6 +94,14 @@ def may_be_host(storage: Storage) -> bool:
     return value is None or (value[0].layout.nbytes < balance.limit and not value[2] & SHARED)
 
 
+def is_near(storage: Storage) -> bool:
+    """Whether what a storage holds is on the host, or so small that fetching it takes as long as any of it would."""
+    value = storage.value
+    if storage.host is not None or value is None:
+        return True
+    return value[0].layout.nbytes <= SMALL_NBYTES and not value[2] & SHARED
+
+
 def why_host(cost: float) -> str:
     """Say why `is_host` holds."""
     if cost < 0:

@@ -45,14 +45,27 @@ def apply_into(
     if out._layout.dtype.kind in "SUT":
         raise Unsupported("strings, whose loop NumPy finds by `out`")
     check_cast(ufunc, operands, out)
-    if is_hosted((*operands, out)) and placement.is_recorded_on_host(
-        _cost_into(operation, operands, out), operation.weight
+    if _stays_on_host(operands, out) or (
+        is_hosted((*operands, out))
+        and placement.is_recorded_on_host(_cost_into(operation, operands, out), operation.weight)
     ):
         views = [host_view(x) if isinstance(x, Handle) else x for x in operands]
         compute_into(compute, views, {}, (out,))
         return out
     store(out, express(operation, operands, target_of(out), is_checked=True))
     return settled(out)
+
+
+def _stays_on_host(operands: tuple[Any, ...], out: Any) -> bool:
+    """Whether a small part of an array that keeps its mirror is computed from what is there, or soon fetched.
+
+    On the device that would take as much, and what is outdated there of the array would be uploaded first.
+    """
+    if out._view is None or not placement.keeps_mirror(out._storage, out._layout.nbytes):
+        return False
+    if out._storage.value is not None:
+        return False
+    return all(placement.is_near(x._storage) for x in operands if isinstance(x, Handle))
 
 
 def _cost_into(operation: Operation, operands: tuple[Any, ...], out: Any) -> float:
