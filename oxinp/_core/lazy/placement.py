@@ -19,7 +19,7 @@ from weakref import ref
 from oxinp import _runtime
 from oxinp._config import config
 from oxinp._core.lazy import explain
-from oxinp._core.lazy.balance import LAUNCH, RECORDED, balance
+from oxinp._core.lazy.balance import COPY_RATE, LAUNCH, RECORDED, WAIT, balance
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.memory.storage import SHARED
 from oxinp._runtime import here
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 # After this many accesses to single elements (or other views under 4 KB) of one storage it gets a mirror: the loop they
 # come from may go over a few storages in turn, but does nothing else to them.
 ACCESSES_BEFORE_MIRROR = 16
+MIRRORED_NBYTES = int(
+    2 * WAIT * COPY_RATE
+)  # of a mirror for each access: larger ones take more accesses to be worth it
 SMALL_NBYTES = 4096
 MAX_ELEMENT_NBYTES = 16
 MAX_IN_TURN = 8
@@ -125,8 +128,11 @@ def keeps_mirror(storage: Storage, nbytes: int) -> bool:
     return host is not None and nbytes <= SMALL_NBYTES and host.nbytes >= config.offload_threshold
 
 
-def wants_mirror(storage: Storage, nbytes: int) -> bool:
-    """Count an access to `nbytes` of a storage that is only on the device; whether to fetch a host mirror now."""
+def wants_mirror(storage: Storage, nbytes: int, is_read_by_elements: bool = False) -> bool:
+    """Count an access to `nbytes` of a storage that is only on the device; whether to fetch a host mirror now.
+
+    For who reads elements, that may be a window of a large array, see `windows`.
+    """
     reference = ref(storage)  # one object per storage
     value = storage.value
     mask = 0 if value is None else value[2]
@@ -139,7 +145,9 @@ def wants_mirror(storage: Storage, nbytes: int) -> bool:
     if count == 0 and len(accesses) >= MAX_IN_TURN:
         accesses.clear()
     count, least = (count + 1, min(least, nbytes)) if known == mask else (1, nbytes)
-    if count > ACCESSES_BEFORE_MIRROR:
+    if count > ACCESSES_BEFORE_MIRROR and (
+        is_read_by_elements or value is None or count > value[0].layout.nbytes // MIRRORED_NBYTES
+    ):
         accesses.pop(reference, None)
         return True
     accesses[reference] = count, mask, least

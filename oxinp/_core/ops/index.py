@@ -84,7 +84,7 @@ def getitem(array: Handle, key: Any) -> Any:
             return fetch(view_at(array, layout))[()]
         if is_element and (found := windows.element(storage, layout)) is not None:
             return found
-        if not placement.wants_mirror(storage, layout.nbytes):
+        if not placement.wants_mirror(storage, layout.nbytes, is_element):
             return _element(array, layout) if is_element else view_at(array, layout)
         if is_element and (found := windows.first_element(storage, layout)) is not None:
             return found

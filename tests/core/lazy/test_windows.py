@@ -116,3 +116,15 @@ def test_readers_go_with_their_arrays():
     assert windows._READERS
     del x
     assert not windows._READERS
+
+
+def test_short_writes_to_an_array_have_it_fetched_the_later_the_larger_it_is(stats, monkeypatch):
+    monkeypatch.setattr(placement, "MIRRORED_NBYTES", SIZE * 8 // 40)
+    x = made()
+    for i in range(40):
+        x[i : i + 3] = float(i)
+    assert x._storage.host is None
+    for i in range(40, 80):
+        x[i : i + 3] = float(i)
+    assert stats().d2h_bytes <= x.nbytes
+    assert x[::2][:5].tolist() == [0, 2, 4, 6, 8]
