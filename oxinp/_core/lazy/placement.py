@@ -31,9 +31,8 @@ if TYPE_CHECKING:
 # After this many accesses to single elements (or other views under 4 KB) of one storage it gets a mirror: the loop they
 # come from may go over a few storages in turn, but does nothing else to them.
 ACCESSES_BEFORE_MIRROR = 16
-MIRRORED_NBYTES = int(
-    2 * WAIT * COPY_RATE
-)  # of a mirror for each access: larger ones take more accesses to be worth it
+MIRRORED_NBYTES = int(2 * WAIT * COPY_RATE)
+"""Of a mirror for each access before it: larger arrays are used more often before they get one."""
 SMALL_NBYTES = 4096
 MAX_ELEMENT_NBYTES = 16
 MAX_IN_TURN = 8
