@@ -8,6 +8,7 @@ import numpy
 import pytest
 
 import oxinp as np
+from oxinp._core.lazy.writing import MAX_SPARED
 from tests.comparator import assert_same
 
 
@@ -264,6 +265,11 @@ def _assign(x, part):
     x[part] = x[part] * 2 + 1
 
 
+def _subtracted(x, read, i):
+    change = read * 3
+    x[i] -= change  # whose value is still wanted
+
+
 WRITES = {
     "stencil into another": (1, _stencil),
     "slice of the same layout": (1, lambda x, y: _assign(x, (slice(1, None), slice(2, -1)))),
@@ -279,6 +285,9 @@ WRITES = {
     "sum of other rows into a row": (1, lambda x, y: x[1:].sum(axis=0, out=x[0])),
     "columns from others of the same bytes": (1, lambda x, y: x[:, 0].__setitem__(..., x[:, 1])),
     "every other element from those between": (1, lambda x, y: x[0, ::2].__setitem__(..., x[0, -1::-2] * 2)),
+    "columns from those between": (1, lambda x, y: x[:, ::2].__setitem__(..., x[::-1, 1::2] * 2)),
+    "row, by way of a name": (1, lambda x, y: _subtracted(x, x[2], 4)),
+    "column, by way of a name": (1, lambda x, y: _subtracted(x.T, x[:, 2], 4)),
     "row from the column of its first element": (1, lambda x, y: x[2, 2:].__setitem__(..., x[2:, 2] + 1)),
     "column from the row of its first element": (1, lambda x, y: x[2:, 2].__imul__(x[2, 2:])),
     # Through a temporary:
@@ -289,6 +298,7 @@ WRITES = {
     "shifted": (2, lambda x, y: x[1:].__setitem__(..., x[:-1])),
     "shifted chain": (2, lambda x, y: x[1:].__setitem__(..., x[:-1] * 2)),
     "view, transposed": (2, lambda x, y: x[:4, :4].__setitem__(..., x[:4, :4].T)),
+    "row that it reads, by way of a name": (2, lambda x, y: _subtracted(x, x[4], 4)),
     "in place, shifted operand": (2, lambda x, y: x[1:].__iadd__(x[:-1])),
 }
 
@@ -305,13 +315,40 @@ def test_writes_go_direct_where_they_can(count, write, on_device, launches):
 def test_partial_write_computes_the_readers_of_that_array_alone(on_device, stats):
     x, y = np.arange(50.0), np.arange(50.0)
     np.evaluate()
-    reads_x, reads_y = x + 1, y + 1
+    reads_x, reads_y, reads_others = x + 1, y + 1, x[20:30] - x[:10]
     before = stats().launches
     x[10:20] = 5
     assert stats().launches - before == 2
     assert not reads_x._storage.value[0].nodes
     assert reads_y._storage.value[0].nodes
+    assert reads_others._storage.value[0].nodes
     assert_same([reads_x, reads_y], [numpy.arange(50.0) + 1] * 2)
+    assert_same(reads_others, numpy.full(10, 20.0))
+
+
+def test_of_many_readers_of_other_elements_few_stay_pending(on_device):
+    x, theirs = np.arange(60.0).reshape(20, 3), numpy.arange(60.0).reshape(20, 3)
+    readers = [x[:, 1] + i for i in range(2 * MAX_SPARED)]
+    x[:, 0] = x[:, 2] = -1
+    assert sum(bool(reader._storage.value[0].nodes) for reader in readers) == MAX_SPARED
+    assert_same(readers, [theirs[:, 1] + i for i in range(2 * MAX_SPARED)])
+    x[:, 1] = 0
+    assert_same(readers, [theirs[:, 1] + i for i in range(2 * MAX_SPARED)])
+
+
+def test_rows_of_a_recurrence_are_written_in_one_launch_each(on_device, launches):
+    def body(n, c, d):
+        for i in range(1, 4):
+            pivot = d[i] - 0.5 * c[i - 1]
+            c[i] = d[i] / pivot
+        for i in range(2, -1, -1):
+            d[i] -= c[i] * d[i + 1]
+        return c, d
+
+    c, d = numpy.arange(28.0).reshape(4, 7), numpy.arange(28.0)[::-1].reshape(4, 7) + 60
+    ours = [np.array(c), np.array(d)]
+    assert launches(lambda: body(np, *ours)) == 6
+    assert_same(ours, list(body(numpy, c, d.copy())))
 
 
 def test_broadcast_target_is_read_only(offload_threshold, twin):

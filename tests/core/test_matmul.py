@@ -11,6 +11,7 @@ import pytest
 
 import oxinp as np
 from oxinp._core.memory.recent import MEETINGS
+from oxinp._core.ops import matmul as by_layouts
 from oxinp._core.ops import product as by_tiles
 from oxinp._core.ops import vector_product
 from oxinp._kernels.blas3 import plan as blas3
@@ -42,6 +43,9 @@ SHAPES = [
     ((0,), (0,)),
     ((64, 2000), (2000, 40)),
     ((129, 17), (17, 131)),
+    ((5, 6, 1, 40), (40, 20)),
+    ((5, 6, 3, 40), (1, 40, 20)),
+    ((30, 40), (5, 6, 40, 1)),
 ]
 LAYOUTS = {
     "plain": lambda x: x,
@@ -250,6 +254,28 @@ def test_one_launch_for_a_matrix_and_for_a_vector(launches):
     assert launches(lambda: (a + 1) @ x) == 1
 
 
+@pytest.mark.parametrize(
+    ("multiply", "shapes", "extents"),
+    [
+        (lambda n, x, y: x @ y, ((5, 6, 1, 40), (40, 20)), (30, 40, 20)),
+        (lambda n, x, y: x @ y, ((5, 6, 3, 40), (1, 40, 20)), (90, 40, 20)),
+        (lambda n, x, y: x.transpose(1, 0, 2, 3) @ y, ((5, 6, 1, 40), (40, 20)), (30, 40, 20)),
+        (lambda n, x, y: x @ y, ((20, 40), (5, 6, 40, 1)), (30, 40, 20)),
+        (lambda n, x, y: n.matvec(x, y), ((20, 40), (5, 6, 40)), (30, 40, 20)),
+        (lambda n, x, y: n.vecmat(x, y), ((5, 6, 40), (40, 20)), (30, 40, 20)),
+    ],
+)
+@pytest.mark.parametrize("dtype", ["f4", "c16", "i8"])
+def test_a_matrix_that_a_stack_shares_is_multiplied_once(multiply, shapes, extents, dtype, monkeypatch):
+    products, launch = [], by_layouts._launch
+    monkeypatch.setattr(
+        by_layouts, "_launch", lambda product, *args: products.append(product) or launch(product, *args)
+    )
+    rng = numpy.random.default_rng(11)
+    check(multiply, *[draw(rng, shape, dtype) for shape in shapes], dtype)
+    assert [(*product.left.shape, product.right.shape[1]) for product in products] == [extents]
+
+
 def test_chains_before_a_product_are_computed_once(launches):
     a = np.asarray(numpy.ones((100, 60)))
 
@@ -333,7 +359,7 @@ def test_native_turns_halves_off(splits, config):
 def test_others_stay_native(splits, case):
     a, b = operands(30 if case == "small" else 50)
     a = {"f8": a.astype("f8"), "batch": numpy.stack([a, a]), "small": a}[case]
-    b = b.astype(a.dtype)
+    b = (numpy.stack([b, b]) if case == "batch" else b).astype(a.dtype)
     assert_product(np.asarray(a) @ np.asarray(b), a, b)
     assert not splits
 

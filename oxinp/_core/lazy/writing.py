@@ -33,6 +33,10 @@ if TYPE_CHECKING:
     from oxinp._core.memory.storage import Storage, Value
 
 
+MAX_SPARED = 8
+"""Chains that stay pending when what they do not read is written: all are looked at again by each write."""
+
+
 def write(storage: Storage, layout: Layout, value: Value, source: Storage | None, depth: int) -> None:
     """Write an expression into part of a storage on the device, in an attempt (see `building`).
 
@@ -77,7 +81,7 @@ def _write(storage: Storage, layout: Layout, value: Value, source: Storage | Non
     if not graph.nodes and _write_result(storage, layout, graph.layout, leaves[0], source):
         return
     direct = not mask & own_mask or is_direct(graph, leaves, buffer, layout)
-    flush_readers(storage.value, source if direct else None)
+    flush_readers(storage.value, source if direct else None, written=layout)
     if not direct:
         between = graph.layout if graph.nodes else Layout.of(graph.dtype, graph.shape)
         chains.prepare(leaf(between), layout)  # first, for what is missing has all of this done again
@@ -123,7 +127,7 @@ def _write_by(storage: Storage, layout: Layout, bound: BoundOp, leaves: tuple[An
     assert storage.value is not None
     (buffer,) = storage.value[1]
     executable = bound.executable()
-    flush_readers(storage.value)
+    flush_readers(storage.value, written=layout)
     if REPORTS:
         note("device", bound.describe(), f"{layout.nbytes} B of a device array")
     arguments = executable.arguments(leaves)  # whatever has to be computed, or built, for them first
@@ -159,7 +163,7 @@ def _write_result(storage: Storage, layout: Layout, seen: Layout, entry: Any, so
         or entry.num_readers([])
     ):
         return False
-    flush_readers(storage.value, keep_call=call)
+    flush_readers(storage.value, keep_call=call, written=layout)
     leaves: tuple[Any, ...] | None = call.leaves
     if leaves is None:  # it was one of them, by way of others
         return False
@@ -220,7 +224,7 @@ def is_direct(graph: Graph, leaves: tuple[Any, ...], buffer: Buffer, layout: Lay
             same = is_own and entry.ptr == start and where.same(form)
             if not same and is_mirrored(entry.ptr, where, start, layout):
                 return False
-            if not (same or are_apart(entry.ptr, where, start, layout)) and not (
+            if not (same or _miss(entry.ptr, where, start, layout)) and not (
                 is_own and _meet_in_themselves(entry.ptr - start, where, layout)
             ):
                 return False
@@ -236,18 +240,15 @@ def is_mirrored(ptr: int, where: Layout, start: int, layout: Layout) -> bool:
 
 
 def _meet_in_themselves(distance: int, where: Layout, layout: Layout) -> bool:
-    """Whether elements of one dimension that are read and written so far apart are only the same of the same index.
+    """Whether elements of one dimension that are read and written from the same one on meet nowhere else.
 
-    So is a row of a matrix that is given the column of its first element, or every other element that is given those
-    between.
+    So does a row of a matrix that is given the column of its first element.
     """
-    if layout.ndim != 1 or where.ndim != 1:
+    if distance or layout.ndim != 1 or where.ndim != 1 or where.dtype.itemsize != layout.dtype.itemsize:
         return False
     (read,), (written,), itemsize = where.strides, layout.strides, layout.dtype.itemsize
-    if where.dtype.itemsize != itemsize or distance % itemsize or read % itemsize or written % itemsize or not read:
+    if read % itemsize or written % itemsize or not read:
         return False
-    if distance:  # where one never is a multiple of what both go by away from the other
-        return distance % math.gcd(read, written) != 0
     return abs(read) >= abs(written) * layout.size or abs(written) >= abs(read) * layout.size
 
 
@@ -257,7 +258,7 @@ def _is_apart(bound: BoundOp, leaves: tuple[Any, ...], buffer: Buffer, layout: L
     for place, entry in enumerate(leaves):
         if getattr(entry, "buffer", None) is buffer:
             where = [each for graph in bound.graphs for each in graph.leaves][place]
-            if not are_apart(entry.ptr, where, start, layout):
+            if not _miss(entry.ptr, where, start, layout):
                 return False
     return True
 
@@ -269,18 +270,46 @@ def are_apart(ptr: int, where: Layout, start: int, layout: Layout) -> bool:
     return ptr + last <= start + low or start + high <= ptr + first
 
 
-def flush_readers(target: Value, keep: Storage | None = None, keep_call: Call | None = None) -> None:
-    """Compute every pending value, but that of `keep` and those of `keep_call`, that reads the Buffer of a storage."""
+def flush_readers(
+    target: Value, keep: Storage | None = None, keep_call: Call | None = None, written: Layout | None = None
+) -> None:
+    """Compute every pending value, but that of `keep` and those of `keep_call`, that reads the Buffer of a storage.
+
+    Where only some elements are written, a few chains that read none of these stay pending.
+    """
     _, (buffer,), mask = target
-    entries = schedule.PENDING
+    entries, num_spared = schedule.PENDING, 0
     for reference in entries[:] if len(entries) <= schedule.MAX_UNSORTED else map(ref, schedule.pending_storages()):
         storage = reference()
         if storage is not None and storage is not keep:
             value = storage.value
             if value is not None and value[2] & mask and value[0].nodes and _reads(value[1], buffer):
-                schedule.materialise(storage)
+                if written is None or num_spared == MAX_SPARED or _meets(value[0], value[1], buffer, written):
+                    schedule.materialise(storage)
+                else:
+                    num_spared += 1
     if CALLS:
         run_calls(lambda call: call is not keep_call and call.mask & mask and _reads(call.leaves or (), buffer))
+
+
+def _meets(graph: Graph, leaves: tuple[Any, ...], buffer: Buffer, layout: Layout) -> bool:
+    """Whether a chain may read an element of a Buffer that is written."""
+    start = buffer.ptr + layout.offset
+    return graph.structure.wants_pointer or any(
+        (entry is buffer or getattr(entry, "buffer", None) is buffer) and not _miss(entry.ptr, where, start, layout)
+        for entry, where in zip(leaves, graph.leaves, strict=True)
+    )
+
+
+def _miss(ptr: int, where: Layout, start: int, layout: Layout) -> bool:
+    """Whether no byte that is read from an address is one that is written from another one.
+
+    They lie apart, or between each other, as columns of a matrix do.
+    """
+    if are_apart(ptr, where, start, layout):
+        return True
+    pitch = math.gcd(*where.strides, *layout.strides)
+    return pitch > 0 and layout.dtype.itemsize <= (ptr - start) % pitch <= pitch - where.dtype.itemsize
 
 
 def is_read(buffer: Buffer) -> bool:

@@ -24,6 +24,7 @@ from oxinp._core.manipulation.copy import astype, copy
 from oxinp._core.manipulation.shape import reshape
 from oxinp._core.memory.dtypes import DEVICE_TYPES, FLOAT16, FLOAT32, MULTIPLIED_BITS
 from oxinp._core.memory.layout import Layout
+from oxinp._core.memory.view_functions import VIEWS, view_layout
 from oxinp._core.ops import creation, vector_product
 from oxinp._core.ops.product import Product, resized_product
 from oxinp._core.ops.vector_product import VectorProduct, operand
@@ -186,6 +187,10 @@ def _bound(left: Layout, right: Layout, dtype: np.dtype[Any] | None) -> Product 
         cost, run = -1.0, partial(_refuse, result)
     elif not flops:
         run = partial(_zeros, layout)
+    elif _shares_right(left, right):
+        run = partial(_rows_as_one, shape, dtype)
+    elif right.ndim > 2 and right.shape[-1] == 1 and left.ndim == 2 and 1 not in left.shape:
+        run = partial(_columns_as_one, shape, dtype)
     elif left.ndim == 1 or right.ndim == 1 or 1 in (depth, shape[-1], shape[-2]):
         run = partial(_vectors, left, right) if dtype is None and left.dtype in DEVICE_TYPES else partial(_cast, result)
     elif left.dtype != right.dtype or (result != left.dtype and result not in _loops(left.dtype)):
@@ -217,6 +222,26 @@ def _cast(dtype: np.dtype[Any], a: Handle, b: Handle) -> Any:
 def _copied(dtype: np.dtype[Any], a: Handle, b: Handle) -> Any:
     left, right = [x if _are_readable(x._layout) else copy(x) for x in (a, b)]
     return matmul(left, right, dtype)
+
+
+def _shares_right(left: Layout, right: Layout) -> bool:
+    """Whether all matrices of a stack are multiplied by the same one, and are one matrix, or are copied into one."""
+    rows, depth = left.shape[-2:] if left.ndim > 2 else (0, 0)
+    if not rows or right.ndim < 2 or depth == 1 or right.shape[-1] == 1 or right.size != depth * right.shape[-1]:
+        return False
+    return rows == 1 or view_layout(VIEWS[np.reshape], left, ((-1, depth),), {}) is not None
+
+
+def _rows_as_one(shape: tuple[int, ...], dtype: np.dtype[Any] | None, a: Handle, b: Handle) -> Any:
+    """Multiply the rows of all matrices of a stack by the same matrix, in one product."""
+    rows = reshape(a, (-1, a._layout.shape[-1]))
+    return reshape(matmul(rows, reshape(b, b._layout.shape[-2:]), dtype), shape)
+
+
+def _columns_as_one(shape: tuple[int, ...], dtype: np.dtype[Any] | None, a: Handle, b: Handle) -> Any:
+    """Multiply the same matrix by the vectors of a stack, in one product."""
+    rows = reshape(b, (-1, b._layout.shape[-2]))
+    return reshape(matmul(rows, moved(a, np.matrix_transpose), dtype), shape)
 
 
 def _of_bits(product: Product, bits: np.dtype[Any], a: Handle, b: Handle) -> Any:
@@ -312,12 +337,16 @@ def vecdot(a: Handle, b: Handle) -> Any:
 def matvec(a: Handle, b: Handle) -> Any:
     """Return matrices in the last two axes times vectors in the last one."""
     check(np.matvec, a, b, 2, 1, -1, -1)
+    if a._layout.ndim == 2 and b._layout.ndim > 1:
+        return matmul(b, moved(a, np.matrix_transpose))
     return contract(a, moved(b, np.expand_dims, -2), -1)
 
 
 def vecmat(a: Handle, b: Handle) -> Any:
     """Return vectors in the last axis, conjugated if they are complex, times matrices in the last two."""
     check(np.vecmat, a, b, 1, 2, -1, -2)
+    if a._layout.ndim > 1 and b._layout.ndim == 2:
+        return matmul(_conjugate(a), b)
     return contract(moved(_conjugate(a), np.expand_dims, -1), b, -2)
 
 
