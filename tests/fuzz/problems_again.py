@@ -155,7 +155,10 @@ def matrices(p: Problem) -> None:
         axes = p.choice(((0,), (0,), (0,), (1,), (0, 1)))
         p.text = f"{drawn} {shape} {axes} {steps} {alignments}"
         if p.chance(50):
-            again: list[Any] = [chain.matrix_again(shape, steps, alignments), chain.plan_known(shape, operands, device)]
+            again: list[Any] = [
+                chain.matrix_again(shape, steps, alignments, device),
+                chain.plan_known(shape, operands, device),
+            ]
             wanted = drawn.elementwise().plan(shape, operands, device)
             again.append(chain.plan(shape, operands, device))
         else:

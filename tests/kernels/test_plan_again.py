@@ -159,13 +159,16 @@ def test_chains_along_rows():
     known = elementwise.Elementwise(INPUTS, ADD, [(2, f64)])
     num_known, families = 0, set()
     for _ in range(NUM_PROBLEMS):
-        num_rows, num_columns = shape = draw.choice([1, 2, 9, 40, 64, 300]), draw.choice([1, 2, 32, 64, 100, 128, 301])
+        num_rows, num_columns = shape = (
+            draw.choice([1, 2, 9, 40, 64, 300, 5000]),
+            draw.choice([1, 2, 32, 64, 100, 128, 301]),
+        )
         pitch = draw.choice([*[512] * 4, 513, num_columns, FAR // num_rows])
         ways = [*[(pitch, 1)] * 4, (0, 1), (512, 1), (1, 0), (512, 0), (0, 0), (1, num_rows), (-pitch, 1), (1, 1)]
         steps = draw.choice([*[(pitch, 1)] * 6, (1, num_rows), (pitch, 2)]), draw.choice(ways), draw.choice(ways)
         alignments = tuple([draw.choice([t.nbytes, *[256] * 4]) for t in types])
         operands = list(starmap(Operand, zip(types, steps, alignments, strict=True)))
-        again = known.matrix_again(shape, steps, alignments)
+        again = known.matrix_again(shape, steps, alignments, TINY_DEVICE)
         wanted = elementwise.Elementwise(INPUTS, ADD, [(2, f64)]).plan(shape, operands, TINY_DEVICE)
         assert known.plan(shape, operands, TINY_DEVICE) == wanted
         if again is not None:
