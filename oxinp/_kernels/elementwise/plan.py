@@ -259,7 +259,7 @@ class Elementwise(Planner):
                 return None
             nbytes[(not along) + 2 * (not down)] += type_.nbytes
             key += (along, down % MAX_VECTOR or (down and MAX_VECTOR))
-        if not any([down for down, _ in steps[len(self.outputs) :]]):
+        if not any(down for down, _ in steps[len(self.outputs) :]):
             return None
         wholes = {down if along else -down for down, along in steps if down or along}
         found = self._matrices.get((*key, *alignments))

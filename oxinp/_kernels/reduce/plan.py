@@ -70,6 +70,40 @@ class _Near(NamedTuple):
     vector: int
 
 
+class _Along(NamedTuple):
+    """What `Reduction.rows_again` keeps of matrices that lie alike, whatever their extents.
+
+    Attributes
+    ----------
+    walk : Walk
+    values : tuple of int
+        Constants before those of the extents.
+    down, across : int
+        The largest strides.
+    whole : int
+        Length of rows that lie one after the other, in all matrices; 0 where there is none.
+    nbytes : tuple of int
+        Bytes of what there is an element of at each place, in each row, in each column, and one of.
+    votes : tuple of int or None
+        Of these bytes those for lanes that go along the rows' numbers less those for lanes that go along the rows; None
+        where none are for the first.
+    """
+
+    walk: Walk
+    values: tuple[int, ...]
+    down: int
+    across: int
+    whole: int
+    nbytes: tuple[int, ...]
+    votes: tuple[int, ...] | None
+
+
+def _total(counts: tuple[int, ...], num_rows: int, length: int) -> int:
+    """Return the sum of what there is at each place, in each row, in each column, and once."""
+    elements, rows, columns, others = counts
+    return num_rows * (elements * length + rows) + columns * length + others
+
+
 def _shifted(values: tuple[int, ...], shifts: tuple[tuple[int, int], ...], last: int) -> Sequence[int]:
     """Return constants of a size whose last element has a number."""
     moved = [*values]
@@ -81,12 +115,13 @@ def _shifted(values: tuple[int, ...], shifts: tuple[tuple[int, int], ...], last:
 class Reduction(Passes):
     """The reduction of one value of a chain, planned for any shape, axes and layouts; parameters as of `Passes`."""
 
-    __slots__ = ("_filling", "_met", "_near")
+    __slots__ = ("_along", "_filling", "_met", "_near")
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self._filling: Elementwise | None = None
         self._met: dict[Any, _Met] = {}
+        self._along: dict[Any, _Along] = {}  # by strides, alignments, and the stride of the vector
         # Strides, alignments, the alignment of the last element's place where one goes backwards, multiprocessors.
         self._near: dict[Any, _Near] = {}
 
@@ -264,21 +299,111 @@ class Reduction(Passes):
         first = self._columns_launch(walk, shape, steps, written, device, is_measured=nbytes >= MIN_TUNED_NBYTES)
         if first is None or first[1] == 1:
             return None if first is None else first[0]
-        again, num_chunks = first
+        return self._joined(*first, width, written, device)
+
+    def _joined(self, again: Again, num_chunks: int, width: int, written: int, device: Device) -> Joined | None:
+        """Return the launches of a reduction to a vector whose first one leaves several results for each element."""
         joining = self.joining
         if written == 1:
             found = joining._walks.get((True, width % MAX_VECTOR, False, ALIGNMENT))
         else:
             pitch = width % MAX_VECTOR or MAX_VECTOR
             found = joining._walks.get(("pair", True, width % MAX_VECTOR, 1, pitch, ALIGNMENT))
-        second = (
-            None
-            if found is None
-            else joining._columns_launch(found, (num_chunks, width), ((width, 1),), written, device)
-        )
-        if second is None:
+        if found is None:
             return None
-        return Joined(again, second[0], num_chunks * width * self.op.acc.nbytes)
+        second = joining._columns_launch(found, (num_chunks, width), ((width, 1),), written, device)
+        return None if second is None else Joined(again, second[0], num_chunks * width * self.op.acc.nbytes)
+
+    def rows_again(
+        self,
+        shape: tuple[int, int],
+        steps: tuple[tuple[int, int], ...],
+        alignments: tuple[int, ...],
+        written: int,
+        device: Device,
+    ) -> Again | Joined | None:
+        """Return the launches of the plan for matrices of a shape, reduced along the last axis into a vector.
+
+        It is what `pair` and `_rows` come to, as far as kernels have been made; parameters are those of
+        `columns_again`.
+        """
+        num_rows, length = shape
+        key = steps, alignments, written
+        along = self._along.get(key) or self._meet_rows(key)
+        if along is None or num_rows < 2 or length < 2 or length == along.whole:
+            return None
+        if max(along.down * num_rows + along.across * length, num_rows * length) >= MAX_INDEX_32:
+            return None
+        if along.votes is not None and num_rows >= MIN_COLUMNS and _total(along.votes, num_rows, length) > 0:
+            return None
+        chain, vector, unroll, kernels = along.walk
+        num_units = length // vector
+        group, count, at_once, chunk = self._group_rows(num_rows, num_units, unroll, device.num_sms)
+        num_chunks = -(-num_units // max(chunk, 1)) or 1
+        is_split = num_chunks > 1
+        if is_split and num_rows < MIN_COLUMNS:
+            return None
+        spec, kernel = kernels.get((group, count, at_once, is_split), (None, None))
+        if kernel is None:
+            spec = self._spec(RowsSpec, chain, 1, num_chunks, group, vector, count, at_once)
+            kernel = self._kernels.get(spec)
+            if kernel is not None:
+                kernels[group, count, at_once, is_split] = spec, kernel
+        if _total(along.nbytes, num_rows, length) >= MIN_TUNED_NBYTES and not at_once:
+            measured = _measured(spec, num_rows, num_rows * length, device)
+            if measured is not spec:
+                kernel = self._kernels.get(measured)
+        if kernel is None:
+            return None
+        values = *along.values, 1 if is_split else written, 0, num_rows, num_units, length - num_units * vector
+        if is_split:
+            values += (chunk, *Divisor.constants(num_chunks, 32))
+        blocks = -(-num_rows // (max(1, at_once) * spec.block // group))
+        again = kernel, (blocks * num_chunks, 1, 1), values
+        return self._joined(again, num_chunks, num_rows, written, device) if is_split else again
+
+    def _meet_rows(self, key: tuple[Any, ...]) -> _Along | None:
+        """Find what `rows_again` needs of matrices that lie like this, and keep it."""
+        steps, alignments, written = key
+        if self.wants_index or self.op.wants_index or self.op.num_parameters or written < 0:
+            return None
+        nbytes, votes = [0, 0, 0, 0], [0, 0, 0, 0]
+        for (down, along), type_ in zip(steps, self.types, strict=True):
+            if down < 0 or along < 0:
+                return None
+            place = (not along) + 2 * (not down)
+            nbytes[place] += type_.nbytes
+            votes[place] += type_.nbytes if down and (down < along or not along) else -type_.nbytes
+        whole = {down if along == 1 else 0 for down, along in steps}
+        walk = self._walks.get(
+            (
+                *("pair", False, 0),
+                *[min(2, along) for _, along in steps],
+                *[down % MAX_VECTOR or (down and MAX_VECTOR) for down, _ in steps],
+                *alignments,
+            )
+        )
+        if walk is None:
+            return None
+        met = _Along(
+            walk,
+            tuple(
+                [
+                    step
+                    for (loops, _), own in zip(walk.chain.moves, steps, strict=True)
+                    for step in map(own.__getitem__, loops)
+                ]
+            ),
+            max(written, 1, *[down for down, _ in steps]),
+            max([along for _, along in steps]),
+            whole.pop() if len(whole) == 1 else 0,
+            (*nbytes,),
+            (*votes,) if max(votes) > 0 else None,
+        )
+        if len(self._along) >= MAX_KEPT:
+            self._along.clear()
+        self._along[key] = met
+        return met
 
     def _columns_launch(
         self,
