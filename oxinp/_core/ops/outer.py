@@ -36,7 +36,8 @@ def outer(a: Handle, b: Handle) -> Any:
     left, right = a._known or a._layout, b._known or b._layout
     dtype = left.dtype
     (m,), (n,), itemsize = left.shape, right.shape, dtype.itemsize
-    u, v = (a._held or a._storage).value, (b._held or b._storage).value
+    first, second = a._held or a._storage, b._held or b._storage
+    u, v = first.value, second.value
     if (
         dtype is not right.dtype
         or m < 2
@@ -47,7 +48,7 @@ def outer(a: Handle, b: Handle) -> Any:
         or u[0].nodes
         or v[0].nodes
         or not (left.is_aligned and right.is_aligned)
-        or (a._held or a._storage).host is not None
+        or (first.host is not None and second.host is not None)  # whose views there are multiplied
         or current() is not quiet.state
     ):
         return None
