@@ -263,7 +263,8 @@ class Layout:
         form = self._form
         if form is None:
             offset = self.alignment % 256  # Buffers lie at multiples of 256
-            form = self if offset == self.offset else Layout.at(self.dtype, self.shape, self.strides, offset)
+            is_own = offset == self.offset and self.ndim  # elements have few forms, which are one object each
+            form = self if is_own else Layout.at(self.dtype, self.shape, self.strides, offset)
             if form._dense is None:
                 form._dense = self._dense
             self._form = form

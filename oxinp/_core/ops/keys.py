@@ -119,6 +119,8 @@ def find_part(layout: Layout, key: Any, plain: Any) -> tuple[Layout, bool]:
             return located
     elif plain is not None and type(key) is tuple and 0 < len(key) <= layout.ndim:
         located = layout.along(key)
+    elif type(key) is int and layout.ndim:
+        located = layout.along((key,))
     if located is None:
         parts = as_view_key(key)
         if len(parts) > MAX_KEY:

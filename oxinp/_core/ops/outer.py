@@ -8,7 +8,10 @@ from oxinp._core.errors.state import current, quiet
 from oxinp._core.lazy.balance import balance
 from oxinp._core.lazy.chains import entry_at
 from oxinp._core.lazy.combining import join_of
+from oxinp._core.lazy.explain import REPORTS
 from oxinp._core.lazy.expr import graph_of, leaf
+from oxinp._core.lazy.handle import device_value
+from oxinp._core.lazy.placement import is_recorded_on_host, may_be_host
 from oxinp._core.lazy.results import wrap_pending
 from oxinp._core.memory.layout import Layout, make_layout
 from oxinp._core.memory.storage import SHARED
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
 
     from oxinp._core.lazy.expr import Structure
     from oxinp._core.lazy.handle import Handle
+    from oxinp._core.memory.storage import Storage
 
 _MULTIPLY = UFUNC_OBJECTS["multiply"].operations[0]
 _STRUCTURES: dict[tuple[np.dtype[Any], int], Structure | None] = {}
@@ -36,26 +40,24 @@ def outer(a: Handle, b: Handle) -> Any:
     left, right = a._known or a._layout, b._known or b._layout
     dtype = left.dtype
     (m,), (n,), itemsize = left.shape, right.shape, dtype.itemsize
-    first, second = a._held or a._storage, b._held or b._storage
-    u, v = first.value, second.value
     if (
         dtype is not right.dtype
         or m < 2
         or n < 2
         or m * n * itemsize < balance.limit
-        or u is None
-        or v is None
-        or u[0].nodes
-        or v[0].nodes
         or not (left.is_aligned and right.is_aligned)
-        or (first.host is not None and second.host is not None)  # whose views there are multiplied
         or current() is not quiet.state
     ):
         return None
-    key = dtype, dtype.num
-    structure = _STRUCTURES.get(key) or _structure_of(left, right)
+    structure = _STRUCTURES.get((dtype, dtype.num)) or _structure_of(left, right)
+    first, second = a._held or a._storage, b._held or b._storage
+    if structure is None or not (first.host is second.host is None or _are_for_device(first, second, m * n * itemsize)):
+        return None
+    u, v = first.value or device_value(first), second.value or device_value(second)
+    if u[0].nodes or v[0].nodes:
+        return None
     entry, other, mask = u[1][0], v[1][0], u[2] | v[2]
-    if structure is None or mask & SHARED:
+    if mask & SHARED:
         return None
     if u[0].layout is not left:
         entry = entry_at(left.offset, entry)
@@ -70,6 +72,15 @@ def outer(a: Handle, b: Handle) -> Any:
         make_layout(dtype, (m, n), (0, right.strides[0]), right.alignment % 256),
     )
     return wrap_pending((graph_of(structure, layout, leaves), (entry, other), mask))
+
+
+def _are_for_device(first: Storage, second: Storage, nbytes: int) -> bool:
+    """Whether products of so many bytes, of vectors of which one is on the host at least, are the device's."""
+    if (first.host is None or second.host is None) and first.value is not None and second.value is not None:
+        return True
+    if not (may_be_host(first) and may_be_host(second)):
+        return True
+    return not (REPORTS or is_recorded_on_host(nbytes * _MULTIPLY.weight, _MULTIPLY.weight))
 
 
 def _structure_of(left: Layout, right: Layout) -> Structure | None:
