@@ -23,6 +23,7 @@ from oxinp._core.memory.layout import Layout
 from oxinp._core.ops import einsum as sums
 from oxinp._core.ops import matmul, vector_product
 from oxinp._core.ops.gufuncs import GUFUNC_OBJECTS
+from oxinp._core.ops.outer import outer as vectors_outer
 from oxinp._core.ops.product import HOST_WEIGHT
 from oxinp._core.ops.where import where
 from oxinp._core.reduction.reduce import reduce
@@ -123,7 +124,8 @@ def outer(a: Any, b: Any, out: Any = None) -> Any:
     """See `numpy.outer`, whose code does all but the most common."""
     if out is None and type(a) is type(b) is types.ndarray:
         column, row = [x if x.ndim == 1 else shape.ravel(x) for x in (a, b)]
-        return moved(column, np.expand_dims, 1) * moved(row, np.expand_dims, 0)
+        made = vectors_outer(column, row)
+        return moved(column, np.expand_dims, 1) * moved(row, np.expand_dims, 0) if made is None else made
     return _numpys_outer(a, b, out)
 
 

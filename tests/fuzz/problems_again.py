@@ -152,18 +152,22 @@ def matrices(p: Problem) -> None:
         own = p.choice((*[(pitch, 1)] * 8, (1, shape[0]), (pitch, 2)))
         steps = (own, *(_matrix_steps(shape, pitch)[place] for place in places))
         operands = drawn.operands(steps, alignments)
-        axes = p.choice(((0,), (0,), (0,), (1,), (0, 1)))
+        axes = p.choice(((0,), (0,), (1,), (1,), (0, 1)))
         p.text = f"{drawn} {shape} {axes} {steps} {alignments}"
         if p.chance(50):
-            again: list[Any] = [chain.matrix_again(shape, steps, alignments), chain.plan_known(shape, operands, device)]
+            again: list[Any] = [
+                chain.matrix_again(shape, steps, alignments, device),
+                chain.plan_known(shape, operands, device),
+            ]
             wanted = drawn.elementwise().plan(shape, operands, device)
             again.append(chain.plan(shape, operands, device))
         else:
             written = p.choice((1, 1, 1, 7, 7, -1))
             problem = shape, axes, operands[1:], Operand(drawn.result, (written,) * (2 - len(axes))), device
             again = [reduction.plan_again(*problem)]
-            if axes == (0,):
-                again.append(reduction.columns_again(shape, steps[1:], alignments[1:], written, device))
+            if axes != (0, 1):
+                matrix_again = reduction.rows_again if axes == (1,) else reduction.columns_again
+                again.append(matrix_again(shape, steps[1:], alignments[1:], written, device))
             wanted = drawn.reduction().plan(*problem)
             again.append(reduction.plan(*problem))
         for each in again:

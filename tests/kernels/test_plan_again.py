@@ -92,24 +92,29 @@ def test_sums_of_one_element_many_times():
     assert again is not None
 
 
-def test_sums_along_the_first_axis():
+SHAPES = {
+    0: ([1, 2, 9, 40, 700, 3000], [1, 31, *[32, 48, 96, 101, 1008] * 2]),
+    1: ([1, 2, 9, *[40, 200] * 2, 3000], [1, 31, 96, 101, 1008, 5000, *[40_000, 200_001] * 2]),
+}
+
+
+@pytest.mark.parametrize("axis", SHAPES)
+def test_sums_along_an_axis(axis):
     draw = random.Random(3)
     types = [f64, f32]
     known = reduce.Reduction(INPUTS, ADD, 2, SUM, f64)
+    find = known.rows_again if axis else known.columns_again
     num_known = num_joined = 0
     for _ in range(NUM_PROBLEMS):
-        length, width = shape = (
-            draw.choice([1, 2, 9, 40, 700, 3000]),
-            draw.choice([1, 31, *[32, 48, 96, 101, 1008] * 2]),
-        )
-        pitch = draw.choice([*[1200] * 6, 1201, width, FAR // length])
-        first, *others = [(pitch, 1), (1, 0), (1200, 0), (0, 1), (pitch, 1), (1, length), (-pitch, 1)]
+        num_rows, num_columns = shape = draw.choice(SHAPES[axis][0]), draw.choice(SHAPES[axis][1])
+        pitch = draw.choice([*[300_000 if axis else 1200] * 6, 1201, num_columns, FAR // num_rows])
+        first, *others = [(pitch, 1), (1, 0), (1200, 0), (0, 1), (pitch, 1), (1, num_rows), (-pitch, 1)]
         steps = draw.choice(others), draw.choice([*[first] * 6, *others])
         alignments = tuple([draw.choice([t.nbytes, *[256] * 5]) for t in types])
         written = draw.choice([*[1] * 6, 7, -1])
         arrays = list(starmap(Operand, zip(types, steps, alignments, strict=True)))
-        problem = shape, (0,), arrays, Operand(f64, (written,)), H200
-        again = known.columns_again(shape, steps, alignments, written, H200)
+        problem = shape, (axis,), arrays, Operand(f64, (written,)), H200
+        again = find(shape, steps, alignments, written, H200)
         wanted = known.plan(*problem)
         assert wanted == reduce.Reduction(INPUTS, ADD, 2, SUM, f64).plan(*problem)
         if again is None:
@@ -159,13 +164,16 @@ def test_chains_along_rows():
     known = elementwise.Elementwise(INPUTS, ADD, [(2, f64)])
     num_known, families = 0, set()
     for _ in range(NUM_PROBLEMS):
-        num_rows, num_columns = shape = draw.choice([1, 2, 9, 40, 64, 300]), draw.choice([1, 2, 32, 64, 100, 128, 301])
+        num_rows, num_columns = shape = (
+            draw.choice([1, 2, 9, 40, 64, 300, 5000]),
+            draw.choice([1, 2, 32, 64, 100, 128, 301]),
+        )
         pitch = draw.choice([*[512] * 4, 513, num_columns, FAR // num_rows])
         ways = [*[(pitch, 1)] * 4, (0, 1), (512, 1), (1, 0), (512, 0), (0, 0), (1, num_rows), (-pitch, 1), (1, 1)]
         steps = draw.choice([*[(pitch, 1)] * 6, (1, num_rows), (pitch, 2)]), draw.choice(ways), draw.choice(ways)
         alignments = tuple([draw.choice([t.nbytes, *[256] * 4]) for t in types])
         operands = list(starmap(Operand, zip(types, steps, alignments, strict=True)))
-        again = known.matrix_again(shape, steps, alignments)
+        again = known.matrix_again(shape, steps, alignments, TINY_DEVICE)
         wanted = elementwise.Elementwise(INPUTS, ADD, [(2, f64)]).plan(shape, operands, TINY_DEVICE)
         assert known.plan(shape, operands, TINY_DEVICE) == wanted
         if again is not None:

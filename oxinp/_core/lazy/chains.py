@@ -208,7 +208,7 @@ def _launch_of(graph: Graph, layout: Layout) -> Again | None:
         return launch
     layouts = [layout, *[entry for entry in graph.leaves if type(entry) is Layout]]
     if len(graph.shape) == 2 and (matrix := matrix_of(layouts)) is not None:
-        launch = planner.matrix_again(graph.shape, *matrix)
+        launch = planner.matrix_again(graph.shape, *matrix, device().capability)
         if launch is None:
             launch = planner.plan_known(graph.shape, _operands(graph.structure, layouts), device().capability)
     elif all([each.is_aligned for each in layouts]):  # noqa: C419 - what goes through them one by one takes longer

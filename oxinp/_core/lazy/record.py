@@ -285,7 +285,7 @@ def cost_of(operation: Operation, operands: tuple[Any, ...]) -> float:
     key: Any = graphs
     if len(graphs) == 2 and graphs[1].is_scalar:
         key = (graphs[0], type(operands[1]))
-    record = operation.pairs.get(key) or operation.pairs.recall(key)
+    record = operation.pairs.get(key) or renew(operation, operation.pairs, key, graphs)
     if record is None:
         record = combine(operation, graphs, None)
         remember(operation.pairs, key, record)

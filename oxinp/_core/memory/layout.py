@@ -80,7 +80,7 @@ class Layout:
             layout = _CONTIGUOUS.recall(key)
         if layout is None:
             if len(shape) == 1 and shape[0]:  # which loops over ever new sizes make: found here alone
-                layout = _line(dtype, shape[0], dtype.itemsize, 0)
+                layout = line_layout(dtype, shape[0], dtype.itemsize, 0)
             else:
                 layout = Layout.at(dtype, shape, contiguous_strides(shape, dtype.itemsize), 0)
             layout._dense = layout
@@ -122,23 +122,6 @@ class Layout:
             return self
         offset = self.offset + address_of(seen) - address
         return Layout.at(seen.dtype, seen.shape, seen.strides, offset)
-
-    def sliced(self, key: slice, plain: Any) -> tuple[Layout, bool] | None:
-        """Return the layout of a slice of one dimension, and that it is no element; None where NumPy is to be asked.
-
-        It is not interned, but kept in `parts` by a plain form of the key: of ever new slices nothing is left.
-        """
-        (n,), (step,) = self.shape, self.strides
-        try:
-            start, stop, stride = key.indices(n)
-        except (TypeError, ValueError):
-            return None
-        length = stop - start if stride == 1 else len(range(start, stop, stride))
-        if length <= 0:
-            length, start, stride = 0, 0, 1  # as NumPy has it
-        part = _line(self.dtype, length, step * stride, self.offset + start * step), False
-        self.keep_part(plain, part)
-        return part
 
     def along(self, parts: tuple[Any, ...]) -> tuple[Layout, bool] | None:
         """Return the layout that integers and slices select, one for each of the first axes, and whether all are met.
@@ -186,7 +169,7 @@ class Layout:
     def select(self, parts: tuple[Any, ...]) -> Layout | None:
         """Return the layout that integers, slices, newaxis and one ellipsis select; None where NumPy is to be asked.
 
-        It is not interned, see `sliced`.
+        It is not interned, see `parts.part_of`.
 
         Parameters
         ----------
@@ -247,7 +230,7 @@ class Layout:
             known = parts.get(_SPREAD)
             if known is None or known[0].shape != shape:
                 if len(shape) == 1:
-                    spread = _line(self.dtype, shape[0], 0, self.offset)
+                    spread = line_layout(self.dtype, shape[0], 0, self.offset)
                 else:
                     spread = make_layout(self.dtype, shape, (0,) * len(shape), self.offset)
                 known = parts[_SPREAD] = spread, False
@@ -263,7 +246,8 @@ class Layout:
         form = self._form
         if form is None:
             offset = self.alignment % 256  # Buffers lie at multiples of 256
-            form = self if offset == self.offset else Layout.at(self.dtype, self.shape, self.strides, offset)
+            is_own = offset == self.offset and self.ndim  # elements have few forms, which are one object each
+            form = self if is_own else Layout.at(self.dtype, self.shape, self.strides, offset)
             if form._dense is None:
                 form._dense = self._dense
             self._form = form
@@ -395,7 +379,7 @@ def contiguous_strides(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]
 def make_layout(dtype: np.dtype[Any], shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Layout:
     """Return what `Layout.at` does without interning it, for who keeps it somewhere else."""
     if len(shape) == 1:
-        return _line(dtype, shape[0], strides[0], offset)
+        return line_layout(dtype, shape[0], strides[0], offset)
     layout = _new(Layout)
     itemsize = dtype.itemsize
     layout.dtype = dtype
@@ -427,7 +411,7 @@ def make_layout(dtype: np.dtype[Any], shape: tuple[int, ...], strides: tuple[int
     return layout
 
 
-def _line(dtype: np.dtype[Any], size: int, step: int, offset: int) -> Layout:
+def line_layout(dtype: np.dtype[Any], size: int, step: int, offset: int) -> Layout:
     """Return what `make_layout` does of one dimension."""
     layout = _new(Layout)
     itemsize = dtype.itemsize

@@ -33,17 +33,15 @@ from oxinp._core.lazy.views import host_part, view, view_at
 from oxinp._core.manipulation.copy import assign, copy
 from oxinp._core.memory.dtypes import DEVICE_TYPES
 from oxinp._core.memory.layout import Layout
+from oxinp._core.memory.parts import part_of
 from oxinp._core.memory.storage import SIDES, WRITING, Stale
 from oxinp._core.ops import advanced
 from oxinp._core.ops.by_key import fill, key_on_host, scatter_values, selected
 from oxinp._core.ops.keys import (
-    BOUNDS,
-    SLICE,
     as_view_key,
-    find_part,
-    flattened,
     is_basic,
     locate,
+    located_part,
     selects_element,
     with_integers,
     with_values,
@@ -64,28 +62,26 @@ def getitem(array: Handle, key: Any) -> Any:
     located = None
     if host is None:
         layout = array._known or array._layout
-        if type(key) is slice:  # `flattened`, spelled out
-            plain: Any = (SLICE, key.start, key.stop, key.step)
-            if not (type(plain[1]) in BOUNDS and type(plain[2]) in BOUNDS and type(plain[3]) in BOUNDS):
-                plain = None
-        else:
-            plain = flattened(key)
-        located = None if layout.parts is None else layout.parts.get(plain)
-        if located is None and plain is not None:
-            located = find_part(layout, key, plain)
+        located = part_of(layout, key) or located_part(layout, key)
     if located is None and not is_basic(key):
         valued = with_values(key)
         return _gathered(array, key) if valued is key else getitem(array, valued)
     if host is None:
         layout, is_element = locate(layout, key) if located is None else located
         if layout.nbytes > SMALL_NBYTES and not (_accesses or is_element):  # `wants_mirror`, spelled out
-            return view_at(array, layout)
+            part = view_at(array, layout)
+            part._at = key  # by which the statement is known that assigns the part to where it came from
+            return part
         if is_element and not (layout.is_aligned and layout.dtype in DEVICE_TYPES):
             return fetch(view_at(array, layout))[()]
         if is_element and (found := windows.element(storage, layout)) is not None:
             return found
         if not placement.wants_mirror(storage, layout.nbytes, is_element):
-            return _element(array, layout) if is_element else view_at(array, layout)
+            if is_element:
+                return _element(array, layout)
+            part = view_at(array, layout)
+            part._at = key
+            return part
         if is_element and (found := windows.first_element(storage, layout)) is not None:
             return found
         host = fetch_storage(storage)
@@ -145,15 +141,7 @@ def setitem(array: Handle, key: Any, value: Any) -> None:
     located = None
     if host is None:
         layout = array._known or array._layout
-        if type(key) is slice:  # `flattened`, spelled out
-            plain: Any = (SLICE, key.start, key.stop, key.step)
-            if not (type(plain[1]) in BOUNDS and type(plain[2]) in BOUNDS and type(plain[3]) in BOUNDS):
-                plain = None
-        else:
-            plain = flattened(key)
-        located = None if layout.parts is None else layout.parts.get(plain)
-        if located is None and plain is not None:
-            located = find_part(layout, key, plain)
+        located = part_of(layout, key) or located_part(layout, key)
     if located is None and not is_basic(key):
         _set_by_key(array, key, value)
         return

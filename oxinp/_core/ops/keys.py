@@ -9,6 +9,7 @@ import numpy as np
 
 from oxinp._core.lazy.results import is_device_scalar, types
 from oxinp._core.memory.layout import Layout
+from oxinp._core.memory.parts import part_of
 
 _INTEGERS = {kind for kind in np.sctypeDict.values() if issubclass(kind, np.integer)}
 BASIC = frozenset({int, slice, NoneType, EllipsisType, *_INTEGERS})
@@ -103,21 +104,26 @@ def flattened(key: Any) -> Any:
 
 def locate(layout: Layout, key: Any) -> tuple[Layout, bool]:
     """Return the layout of a basic index's view, and whether NumPy would give a scalar instead."""
+    return part_of(layout, key) or _located(layout, key, flattened(key))
+
+
+def located_part(layout: Layout, key: Any) -> tuple[Layout, bool] | None:
+    """Return what `locate` does of a key that `part_of` leaves; None where it is not basic, or has others' numbers."""
     plain = flattened(key)
+    return None if plain is None else _located(layout, key, plain)
+
+
+def _located(layout: Layout, key: Any, plain: Any) -> tuple[Layout, bool]:
     known = layout.parts
     if plain is None or known is None or (located := known.get(plain)) is None:
-        located = find_part(layout, key, plain)
+        located = _find_part(layout, key, plain)
     return located
 
 
-def find_part(layout: Layout, key: Any, plain: Any) -> tuple[Layout, bool]:
+def _find_part(layout: Layout, key: Any, plain: Any) -> tuple[Layout, bool]:
     """Return what `locate` does of a key that the layout does not know, by its `flattened` form; it keeps that."""
     located: tuple[Layout, bool] | None = None
-    if type(key) is slice and layout.ndim == 1 and plain is not None:
-        located = layout.sliced(key, plain)
-        if located is not None:
-            return located
-    elif plain is not None and type(key) is tuple and 0 < len(key) <= layout.ndim:
+    if plain is not None and type(key) is tuple and 0 < len(key) <= layout.ndim:
         located = layout.along(key)
     if located is None:
         parts = as_view_key(key)
@@ -137,13 +143,11 @@ def selects_element(key: Any, parts: tuple[Any, ...], ndim: int) -> bool:
 
 __all__ = [
     "BASIC",
-    "BOUNDS",
-    "SLICE",
     "as_view_key",
-    "find_part",
     "flattened",
     "is_basic",
     "locate",
+    "located_part",
     "selects_element",
     "with_integers",
     "with_values",

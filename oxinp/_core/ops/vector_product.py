@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     from oxinp._runtime.memory import Buffer
 
 _SUM = operation(SUM)
-_ALONE = operation(PRODUCTS).replace(rows=None)  # no part of what goes along rows, as sums along columns
+_PRODUCTS = operation(PRODUCTS)
+_ALONE = _PRODUCTS.replace(rows=None)  # no part of what goes along rows, as sums along columns
 _MULTIPLY = UFUNC_OBJECTS["multiply"].operations[0]
 _PLANNERS: dict[np.dtype[Any], Any] = {}
 _INNER_PLANNERS: dict[np.dtype[Any], Any] = {}
@@ -66,6 +67,8 @@ class _Summed(BoundOp):
     """
 
     __slots__ = ("_summed", "cost", "left", "right", "version")
+
+    axis = 0
 
     def __init__(self, left: Layout, right: Layout, layout: Layout, cost: float) -> None:
         self.op = _ALONE  # as `BoundOp` has it, but for what `_whole` finds
@@ -97,7 +100,7 @@ class _Summed(BoundOp):
             graph = combine(_MULTIPLY, (leaf(left), leaf(right)), None).graph
             assert graph is not None
             dtypes = Dtypes(self.left.dtype, self.left.dtype)
-            self._summed = bind(Wanted(SUM, graph, (0,), dtypes, keepdims=False, is_masked=False, starts=False))
+            self._summed = bind(Wanted(SUM, graph, (self.axis,), dtypes, keepdims=False, is_masked=False, starts=False))
         return self._summed
 
     def _planner(self, planners: dict[np.dtype[Any], Any]) -> Any:
@@ -160,9 +163,59 @@ class VectorProduct(_Summed):
         target: Any = self.layouts[0] if variant is None else variant
         itemsize = left.dtype.itemsize
         steps = (left.strides[0] // itemsize, 0), (right.strides[0] // itemsize, 1)
-        again: Again | Joined | None = planning.columns_again(
-            planner, right.shape, steps, (left.alignment, right.alignment), target
+        alignments = left.alignment, right.alignment
+        again: Again | Joined | None = planning.matrix_again(planner, right.shape, 0, steps, alignments, target)
+        return again or self._planned_otherwise(_PLANNERS, variant)
+
+
+class MatrixProduct(_Summed):
+    """The product of a matrix whose rows are contiguous and a vector; parameters are those of `_Summed`."""
+
+    __slots__ = ()
+
+    axis = 1
+
+    def __init__(self, left: Layout, right: Layout, layout: Layout, cost: float) -> None:
+        super().__init__(left, right, layout, cost)
+        self.op = _PRODUCTS  # a part of what goes along rows
+
+    @staticmethod
+    def is_meant(left: Layout, right: Layout) -> bool:
+        """Whether matrices and vectors that lie like this are multiplied by one, at least where both are computed."""
+        dtype = left.dtype
+        return (
+            left.ndim == 2
+            and right.ndim == 1
+            and left.shape[1] == right.size > 1
+            and left.shape[0] > 1
+            and dtype is right.dtype
+            and dtype in DEVICE_TYPES
+            and dtype is not FLOAT16
+            and left.strides[1] == dtype.itemsize
+            and left.strides[0] >= 0 <= right.strides[0]
+            and left.is_aligned
+            and right.is_aligned
         )
+
+    def host_cost(self) -> float:
+        """See `BoundOp.host_cost`."""
+        return _PRODUCTS.host_weight * self.cost
+
+    def alike(self) -> tuple[Any, tuple[int, ...]]:
+        """See `BoundOp.alike`."""
+        return self.left.dtype, self.left.shape
+
+    def plan_again(self, variant: Hashable) -> Any:
+        """See `BoundOp.plan_again`."""
+        left, right = self.left, self.right
+        planner = self._planner(_PLANNERS)
+        if planner is None:
+            return None
+        target: Any = self.layouts[0] if variant is None else variant
+        itemsize = left.dtype.itemsize
+        steps = (left.strides[0] // itemsize, 1), (0, right.strides[0] // itemsize)
+        alignments = left.alignment, right.alignment
+        again: Again | Joined | None = planning.matrix_again(planner, left.shape, 1, steps, alignments, target)
         return again or self._planned_otherwise(_PLANNERS, variant)
 
 
@@ -212,13 +265,15 @@ class InnerProduct(_Summed):
         return super().run(leaves)
 
 
-def multiply(product: VectorProduct, a: Handle, b: Handle) -> Any:
-    """Have a product computed when its value is needed; None where the matrix is pending, or it is to be the host's.
+def multiply(product: VectorProduct | MatrixProduct, a: Handle, b: Handle) -> Any:
+    """Have a product of a vector `a` and a matrix `b`, or of the matrix and the vector, computed when it is needed.
 
-    A vector that is pending is computed, for each of its elements is multiplied by many, and one on the host uploaded.
+    None where the matrix is pending, or it is to be the host's. A vector that is pending is computed, for each of its
+    elements is multiplied by many, and one on the host uploaded.
     """
     right = operand(b)
-    if right is None or product.right.nbytes < balance.limit or current() is not quiet.state:
+    matrix = product.left if product.axis else product.right
+    if right is None or matrix.nbytes < balance.limit or current() is not quiet.state:
         return None
     left = operand(a)
     if left is None:
@@ -230,7 +285,8 @@ def multiply(product: VectorProduct, a: Handle, b: Handle) -> Any:
         left = operand(a)
         if left is None:
             return None
-    (value,) = schedule.defer(product, (left[0], right[0]), left[1] | right[1])
+    leaves = (right[0], left[0]) if product.axis else (left[0], right[0])
+    (value,) = schedule.defer(product, leaves, left[1] | right[1])
     return wrap_result(value)
 
 

@@ -303,7 +303,11 @@ def _in_place(operation: Operation, row: UfuncRow, on_host: Callable[..., Any]) 
                     is_whole = computed is not None and computed[0].layout is b._known
                     v = computed if is_whole else expression(b)
             if not u[2] & v[2] or (len(u[1]) == 1 and u[1][0] not in v[1]):
-                target = layout if a._view is None else layout.dense
+                target = made = v[0].layout
+                if a._view is None:
+                    target = layout
+                elif made._dense is not made or made.shape != layout.shape or made.dtype is not layout.dtype:
+                    target = layout.dense
                 key = (u[0], v[0], None, target)
                 record = records.get(key) or renew(operation, records, key, (u[0], v[0]), None, target)
                 if record is not None and record.is_checked and (a._view is None or layout.is_injective):

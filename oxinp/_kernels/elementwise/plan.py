@@ -37,7 +37,7 @@ from oxinp._kernels.elementwise.staging import (
     with_transposed,
 )
 from oxinp._kernels.elementwise.tile import TileSpec
-from oxinp._kernels.nest import Nest, collapse, shifted_alignment
+from oxinp._kernels.nest import Nest, collapse, magic, shifted_alignment
 from oxinp._kernels.plan import Launch, Plan, Work
 from oxinp._kernels.plan import inputs as inputs_of
 from oxinp._kernels.plan import outputs as outputs_of
@@ -52,6 +52,38 @@ if TYPE_CHECKING:
 
 
 MIN_FILL = 0.7  # share of the tiles' elements that have to be inside the problem
+
+
+class _Loops(NamedTuple):
+    """What `Elementwise.matrix_again` keeps of matrices that lie alike, whatever their extents.
+
+    Attributes
+    ----------
+    tile, linear : Spec
+        Between which the extents decide.
+    kernel : Kernel or None
+        That of the tiles, if it has been made.
+    extents : (int, int)
+        Columns and rows of a tile.
+    values : tuple of int
+        Constants before those of the extents.
+    down, along : int
+        The largest strides.
+    whole : int
+        Columns of which all matrices are a single loop; 0 where there are none.
+    nbytes : (int, int, int, int)
+        Bytes of what there is an element of at each place, in each row, in each column, and one of.
+    """
+
+    tile: TileSpec
+    linear: LinearSpec
+    kernel: Kernel | None
+    extents: tuple[int, int]
+    values: tuple[int, ...]
+    down: int
+    along: int
+    whole: int
+    nbytes: tuple[int, int, int, int]
 
 
 class Elementwise(Planner):
@@ -70,7 +102,7 @@ class Elementwise(Planner):
         Numbers and types of the values that are written.
     """
 
-    __slots__ = ("_lines", "_matrices", "_met", "arguments", "nbytes")
+    __slots__ = ("_lines", "_loops", "_matrices", "_met", "arguments", "nbytes")
 
     def __init__(
         self, inputs: Sequence[tuple[Type, bool]], instrs: Sequence[Instr], outputs: Sequence[tuple[int, Type]]
@@ -81,6 +113,8 @@ class Elementwise(Planner):
         self._lines: dict[Any, tuple[LinearSpec, Kernel, tuple[Any, ...]]] = {}
         # How the elements of matrices lie -> the Spec of tiles, and that without, where it was asked for.
         self._matrices: dict[Any, tuple[TileSpec, LinearSpec]] = {}
+        # Strides, alignments, and columns beyond a multiple of the widest access.
+        self._loops: dict[Any, _Loops] = {}
         # Strides and alignments -> up to which size they have a kernel, that, its constants before those of the size,
         # and the elements of a unit, and of a block's units.
         self._met: dict[Any, tuple[int, Kernel, tuple[int, ...], int, int]] = {}
@@ -170,12 +204,12 @@ class Elementwise(Planner):
         return kernel, grid, (*values, *constants)
 
     def matrix_again(
-        self, shape: tuple[int, int], steps: tuple[tuple[int, int], ...], alignments: tuple[int, ...]
+        self, shape: tuple[int, int], steps: tuple[tuple[int, int], ...], alignments: tuple[int, ...], device: Device
     ) -> Again | None:
         """Return the launch of `plan` for matrices that are two loops, if its kernel has been made for other sizes.
 
-        It is what `choose` comes to where lanes go along the rows of all operands, with 32-bit indices and no measured
-        Spec; None for others.
+        It is what `choose` comes to where lanes go along the rows of all operands, with 32-bit indices; None for
+        others.
 
         Parameters
         ----------
@@ -183,39 +217,73 @@ class Elementwise(Planner):
         steps : tuple of (int, int)
             Strides of the outputs and the input arrays.
         alignments : tuple of int
+        device : Device
         """
         num_rows, num_columns = shape
-        down, along = steps[0]
-        if self.wants_index or num_rows < 2 or num_columns < 2 or down <= along:
+        loops = self._loops.get((steps, alignments, num_columns % MAX_VECTOR)) or self._meet_loops(
+            steps, alignments, num_columns
+        )
+        if loops is None or num_rows < 2 or num_columns < 2 or num_columns == loops.whole:
             return None
-        nbytes, farthest, place = 0, 0, -len(self.outputs)
+        if max(loops.down * num_rows + loops.along * num_columns, num_rows * num_columns) >= MAX_INDEX_32:
+            return None
+        spec = loops.tile
+        width, height = loops.extents
+        across, below = -(-num_columns // width), -(-num_rows // height)
+        if num_columns / (across * width) * (num_rows / (below * height)) >= MIN_FILL:  # `fill`, spelled out
+            kernel = loops.kernel or self._kernels.get(spec)
+            if kernel is None:
+                return None
+            # `tile.geometry`, spelled out
+            values = *loops.values, num_columns, num_rows, across, *magic(across), below, *magic(below)
+            return kernel, (across * below, 1, 1), values
+        nest = Nest(shape, steps, (0,) * len(steps))
+        other: Any = loops.linear
+        elements, rows, columns, others = loops.nbytes
+        if num_rows * (elements * num_columns + rows) + columns * num_columns + others >= MIN_TUNED_NBYTES:
+            other = _measured(other, nest, device)
+        kernel = self._kernels.get(other)
+        return None if kernel is None else (kernel, *linear.geometry(other, nest))
+
+    def _meet_loops(
+        self, steps: tuple[tuple[int, int], ...], alignments: tuple[int, ...], num_columns: int
+    ) -> _Loops | None:
+        """Return what `matrix_again` needs of matrices that lie like this, and keep it if their kernel is made."""
+        down, along = steps[0]
+        if self.wants_index or down <= along or num_columns < 2:
+            return None
+        nbytes = [0, 0, 0, 0]
         key: list[int] = [num_columns % MAX_VECTOR]
-        is_repeated = is_one = True
-        for down, along in steps:
+        for (down, along), type_ in zip(steps, (*[type_ for _, type_ in self.outputs], *self.types), strict=True):
             if down < 0 or not 0 <= along <= 1:
                 return None
-            farthest = max(farthest, down * num_rows + along * num_columns)
-            is_one = is_one and down == along * num_columns
-            is_repeated = is_repeated and (place < 0 or not down)
+            nbytes[(not along) + 2 * (not down)] += type_.nbytes
             key += (along, down % MAX_VECTOR or (down and MAX_VECTOR))
-            place += 1
-        for (down, along), type_ in zip(steps, (*[type_ for _, type_ in self.outputs], *self.types), strict=True):
-            nbytes += type_.nbytes * (num_rows if down else 1) * (num_columns if along else 1)
-        if is_one or is_repeated or nbytes >= MIN_TUNED_NBYTES or max(farthest, num_rows * num_columns) >= MAX_INDEX_32:
+        if not any(down for down, _ in steps[len(self.outputs) :]):
             return None
-        nest = Nest(shape, steps, (0,) * len(steps))
+        wholes = {down if along else -down for down, along in steps if down or along}
         found = self._matrices.get((*key, *alignments))
         if found is None:
             if len(self._matrices) >= MAX_KEPT:
                 self._matrices.clear()
+            nest = Nest((2, num_columns), steps, (0,) * len(steps))
             found = self._matrices[(*key, *alignments)] = self._specs_of_rows(nest, alignments)
-        spec: TileSpec | LinearSpec
         spec, other = found
-        family: Any = tile
-        if fill(num_columns, spec.width) * fill(num_rows, spec.height) < MIN_FILL:
-            family, spec = linear, other
-        kernel = self._kernels.get(spec)
-        return None if kernel is None else (kernel, *family.geometry(spec, nest))
+        loops = _Loops(
+            *found,
+            self._kernels.get(spec),
+            (spec.width, spec.height),
+            spec.chain.constants(Nest((), steps, (0,) * len(steps))),
+            max([down for down, _ in steps]),
+            max([along for _, along in steps]),
+            wholes.pop() if len(wholes) == 1 else 0,
+            (nbytes[0], nbytes[1], nbytes[2], nbytes[3]),
+        )
+        if loops.kernel is not None or other in self._kernels:
+            if len(self._loops) >= MAX_KEPT:
+                self._loops.clear()
+            self._loops[steps, alignments, num_columns % MAX_VECTOR] = loops
+        return loops
 
     def _specs_of_rows(self, nest: Nest, alignments: tuple[int, ...]) -> tuple[TileSpec, LinearSpec]:
         """Return the Specs between which `choose` decides for two loops, the inner of which lanes go along."""

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from oxinp._kernels.choice import MIN_TUNED_NBYTES, unrolled
 from oxinp._kernels.elementwise.access import MAX_INDEX_32
-from oxinp._kernels.elementwise.chain import Divisor
 from oxinp._kernels.elementwise.plan import Elementwise
 from oxinp._kernels.elementwise.planner import Planner
+from oxinp._kernels.nest import magic
 from oxinp._kernels.plan import ALIGNMENT, SCRATCH, Argument, Joined, Launch, Plan, Work
 from oxinp._kernels.problem import MIN_COLUMNS, Instr, Operand, ScalarOperand, touched_nbytes
 from oxinp._kernels.reduce.columns import ColumnsSpec
@@ -70,6 +70,40 @@ class _Near(NamedTuple):
     vector: int
 
 
+class _Alike(NamedTuple):
+    """What `Reduction.columns_again` and `rows_again` keep of matrices that lie alike, whatever their extents.
+
+    Attributes
+    ----------
+    walk : Walk
+    values : tuple of int
+        Constants before those of the extents.
+    down, across : int
+        The largest strides.
+    whole : int
+        Columns of matrices that all lie without gaps; 0 where there are none.
+    nbytes : tuple of int
+        Bytes of what there is an element of at each place, in each row, in each column, and one of.
+    votes : tuple of int or None
+        Of these bytes those for lanes that go along the axis that is kept less those for the other; None where none are
+        for it.
+    """
+
+    walk: Walk
+    values: tuple[int, ...]
+    down: int
+    across: int
+    whole: int
+    nbytes: tuple[int, ...]
+    votes: tuple[int, ...] | None
+
+
+def _total(counts: tuple[int, ...], num_rows: int, length: int) -> int:
+    """Return the sum of what there is at each place, in each row, in each column, and once."""
+    elements, rows, columns, others = counts
+    return num_rows * (elements * length + rows) + columns * length + others
+
+
 def _shifted(values: tuple[int, ...], shifts: tuple[tuple[int, int], ...], last: int) -> Sequence[int]:
     """Return constants of a size whose last element has a number."""
     moved = [*values]
@@ -81,12 +115,14 @@ def _shifted(values: tuple[int, ...], shifts: tuple[tuple[int, int], ...], last:
 class Reduction(Passes):
     """The reduction of one value of a chain, planned for any shape, axes and layouts; parameters as of `Passes`."""
 
-    __slots__ = ("_filling", "_met", "_near")
+    __slots__ = ("_alike", "_filling", "_met", "_near")
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self._filling: Elementwise | None = None
         self._met: dict[Any, _Met] = {}
+        # By the axis, strides, alignments, the stride of the vector, columns beyond a multiple of the widest access.
+        self._alike: dict[Any, _Alike] = {}
         # Strides, alignments, the alignment of the last element's place where one goes backwards, multiprocessors.
         self._near: dict[Any, _Near] = {}
 
@@ -240,51 +276,123 @@ class Reduction(Passes):
         device : Device
         """
         length, width = shape
-        if self.wants_index or self.op.wants_index or self.op.num_parameters or length < 2 or width < MIN_COLUMNS:
+        key = 0, steps, alignments, written, width % MAX_VECTOR
+        alike = self._alike.get(key) or self._meet_alike(key)
+        if alike is None or length < 2 or width < MIN_COLUMNS or width == alike.whole:
             return None
-        votes, nbytes, widest, farthest = 0, 0, max(1, written), 0
-        is_dense = True
-        key: list[Any] = ["pair", True, width % MAX_VECTOR]
-        for (down, along), type_ in zip(steps, self.types, strict=True):
-            if down < 0 or along < 0:
-                return None
-            own = type_.nbytes * (width if along else 1) * (length if down else 1)
-            nbytes += own
-            votes += own if along and (along < down or not down) else -own
-            widest, farthest = max(widest, along), max(farthest, down)
-            is_dense = is_dense and along == 1 and down == width
-            key.append(min(2, along))
-        is_long = max(widest * width + farthest * length, length * width) >= MAX_INDEX_32
-        if is_dense or is_long or votes <= 0 or written < 0:
+        if max(alike.down * length + alike.across * width, length * width) >= MAX_INDEX_32:
             return None
-        key += [down % MAX_VECTOR or (down and MAX_VECTOR) for down, _ in steps]
-        walk = self._walks.get((*key, *alignments))
-        if walk is None:
+        if alike.votes is None or _total(alike.votes, length, width) <= 0:
             return None
-        first = self._columns_launch(walk, shape, steps, written, device, is_measured=nbytes >= MIN_TUNED_NBYTES)
+        is_measured = _total(alike.nbytes, length, width) >= MIN_TUNED_NBYTES
+        first = self._columns_launch(alike.walk, shape, alike.values, written, device, is_measured=is_measured)
         if first is None or first[1] == 1:
             return None if first is None else first[0]
-        again, num_chunks = first
+        return self._joined(*first, width, written, device)
+
+    def _joined(self, again: Again, num_chunks: int, width: int, written: int, device: Device) -> Joined | None:
+        """Return the launches of a reduction to a vector whose first one leaves several results for each element."""
         joining = self.joining
         if written == 1:
             found = joining._walks.get((True, width % MAX_VECTOR, False, ALIGNMENT))
         else:
             pitch = width % MAX_VECTOR or MAX_VECTOR
             found = joining._walks.get(("pair", True, width % MAX_VECTOR, 1, pitch, ALIGNMENT))
-        second = (
-            None
-            if found is None
-            else joining._columns_launch(found, (num_chunks, width), ((width, 1),), written, device)
-        )
-        if second is None:
+        if found is None:
             return None
-        return Joined(again, second[0], num_chunks * width * self.op.acc.nbytes)
+        (loops, _), *_ = found.chain.moves
+        values = (*[(width, 1)[loop] for loop in loops],)
+        second = joining._columns_launch(found, (num_chunks, width), values, written, device)
+        return None if second is None else Joined(again, second[0], num_chunks * width * self.op.acc.nbytes)
+
+    def rows_again(
+        self,
+        shape: tuple[int, int],
+        steps: tuple[tuple[int, int], ...],
+        alignments: tuple[int, ...],
+        written: int,
+        device: Device,
+    ) -> Again | Joined | None:
+        """Return the launches of the plan for matrices of a shape, reduced along the last axis into a vector.
+
+        It is what `pair` and `_rows` come to, as far as kernels have been made; parameters are those of
+        `columns_again`.
+        """
+        num_rows, length = shape
+        key = 1, steps, alignments, written, 0
+        along = self._alike.get(key) or self._meet_alike(key)
+        if along is None or num_rows < 2 or length < 2 or length == along.whole:
+            return None
+        if max(along.down * num_rows + along.across * length, num_rows * length) >= MAX_INDEX_32:
+            return None
+        if along.votes is not None and num_rows >= MIN_COLUMNS and _total(along.votes, num_rows, length) > 0:
+            return None
+        chain, vector, unroll, kernels = along.walk
+        num_units = length // vector
+        group, count, at_once, chunk = self._group_rows(num_rows, num_units, unroll, device.num_sms)
+        num_chunks = -(-num_units // max(chunk, 1)) or 1
+        is_split = num_chunks > 1
+        if is_split and num_rows < MIN_COLUMNS:
+            return None
+        spec, kernel = kernels.get((group, count, at_once, is_split), (None, None))
+        if kernel is None:
+            spec = self._spec(RowsSpec, chain, 1, num_chunks, group, vector, count, at_once)
+            kernel = self._kernels.get(spec)
+            if kernel is not None:
+                kernels[group, count, at_once, is_split] = spec, kernel
+        if _total(along.nbytes, num_rows, length) >= MIN_TUNED_NBYTES and not at_once:
+            measured = _measured(spec, num_rows, num_rows * length, device)
+            if measured is not spec:
+                kernel = self._kernels.get(measured)
+        if kernel is None:
+            return None
+        values = *along.values, 1 if is_split else written, 0, num_rows, num_units, length - num_units * vector
+        if is_split:
+            values += (chunk, num_chunks, *magic(num_chunks))
+        blocks = -(-num_rows // (max(1, at_once) * spec.block // group))
+        again = kernel, (blocks * num_chunks, 1, 1), values
+        return self._joined(again, num_chunks, num_rows, written, device) if is_split else again
+
+    def _meet_alike(self, key: tuple[Any, ...]) -> _Alike | None:
+        """Find what `columns_again` and `rows_again` need of matrices that lie like this, and keep it."""
+        axis, steps, alignments, written, rest = key
+        if self.wants_index or self.op.wants_index or self.op.num_parameters or written < 0:
+            return None
+        nbytes, votes = [0, 0, 0, 0], [0, 0, 0, 0]
+        for own, type_ in zip(steps, self.types, strict=True):
+            down, along = own
+            if down < 0 or along < 0:
+                return None
+            kept, reduced = own if axis else own[::-1]
+            place = (not along) + 2 * (not down)
+            nbytes[place] += type_.nbytes
+            votes[place] += type_.nbytes if kept and (kept < reduced or not reduced) else -type_.nbytes
+        wholes = {down if along == 1 else 0 for down, along in steps}
+        outer, inner = zip(*steps, strict=True)
+        pitches = [step % MAX_VECTOR or (step and MAX_VECTOR) for step in outer]
+        walk = self._walks.get(("pair", not axis, rest, *[min(2, step) for step in inner], *pitches, *alignments))
+        if walk is None:
+            return None
+        alike = _Alike(
+            walk,
+            tuple([own[loop] for (loops, _), own in zip(walk.chain.moves, steps, strict=True) for loop in loops]),
+            max(outer),
+            max(inner),
+            wholes.pop() if len(wholes) == 1 else 0,
+            (*nbytes,),
+            (*votes,) if max(votes) > 0 else None,
+        )
+        alike = alike._replace(**{"down" if axis else "across": max(written, 1, alike.down if axis else alike.across)})
+        if len(self._alike) >= MAX_KEPT:
+            self._alike.clear()
+        self._alike[key] = alike
+        return alike
 
     def _columns_launch(
         self,
         walk: Walk,
         shape: tuple[int, int],
-        steps: tuple[tuple[int, int], ...],
+        moves: tuple[int, ...],
         written: int,
         device: Device,
         *,
@@ -308,13 +416,10 @@ class Reduction(Passes):
                 kernel = self._kernels.get(measured)
         if kernel is None:
             return None
-        values: list[int] = []
-        for (loops, _), strides in zip(chain.moves, steps, strict=True):
-            values += [strides[loop] for loop in loops]
-        values += [1 if is_split else written, 0, width, length, *Divisor.constants(num_tiles, 32)]
+        values = *moves, 1 if is_split else written, 0, width, length, num_tiles, *magic(num_tiles)
         if is_split:
-            values += [chunk, width, *Divisor.constants(num_chunks, 32)]
-        return (kernel, (num_tiles * num_chunks, 1, 1), tuple(values)), num_chunks
+            values += (chunk, width, num_chunks, *magic(num_chunks))
+        return (kernel, (num_tiles * num_chunks, 1, 1), values), num_chunks
 
     def _meet(self, steps: tuple[int, ...], is_shifted: bool, alignments: tuple[int, ...]) -> _Met | None:
         """Find what `line_again` needs of operands that move like this, whatever their size."""

@@ -1,0 +1,116 @@
+"""What the commonest keys select of a layout: an integer or a slice, or two of them of a matrix, by arithmetic."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from oxinp._core.memory.layout import MAX_NESTED_PARTS, Layout, line_layout, make_layout
+
+_ROWS = object()
+"""What the numbers of a slice follow where `Layout.parts` keep what it selects."""
+
+
+def part_of(layout: Layout, key: Any) -> tuple[Layout, bool] | None:
+    """Return the layout that a key selects, and whether NumPy would give a scalar; None where that is to be found out.
+
+    It is kept in `Layout.parts` by the numbers of the elements that it selects, and not interned: of ever new slices
+    nothing is left.
+    """
+    known, ndim = layout.parts, layout.ndim
+    place: tuple[Any, ...]
+    if type(key) is slice and ndim:
+        n, step = layout.shape[0], layout.strides[0]
+        try:
+            start, stop, stride = key.indices(n)
+        except (TypeError, ValueError):
+            return None
+        length = stop - start if stride == 1 else len(range(start, stop, stride))
+        if length <= 0:
+            length, start, stride = 0, 0, 1  # as NumPy has it
+        place = _ROWS, start, length, stride
+        if known is not None and (located := known.get(place)) is not None:
+            return located
+        offset = layout.offset + start * step
+        if ndim == 1:
+            part = line_layout(layout.dtype, length, step * stride, offset)
+        else:
+            shape, strides = (length, *layout.shape[1:]), (step * stride, *layout.strides[1:])
+            part = make_layout(layout.dtype, shape, strides, offset)
+        located = part, False
+    elif type(key) is tuple:
+        return _part_of_matrix(layout, key) if len(key) == 2 == ndim else None
+    elif type(key) is int and ndim:
+        n = layout.shape[0]
+        if not -n <= key < n:
+            return None
+        start = key if key >= 0 else key + n
+        place = (start,)
+        if known is not None and (located := known.get(place)) is not None:
+            return located
+        part = make_layout(
+            layout.dtype, layout.shape[1:], layout.strides[1:], layout.offset + start * layout.strides[0]
+        )
+        located = part, ndim == 1
+    else:
+        return None
+    if known is not None and len(known) < MAX_NESTED_PARTS:
+        known[place] = located
+    else:
+        layout.keep_part(place, located)
+    return located
+
+
+def _part_of_matrix(layout: Layout, key: tuple[Any, Any]) -> tuple[Layout, bool] | None:
+    """Return what `part_of` does of a matrix and two integers or slices."""
+    first, second = key
+    (m, n), (down, along) = layout.shape, layout.strides
+    known = layout.parts
+    place: tuple[Any, ...]
+    if type(second) is slice:
+        try:
+            begin, end, step = second.indices(n)
+        except (TypeError, ValueError):
+            return None
+        columns = end - begin if step == 1 else len(range(begin, end, step))
+        if columns <= 0:
+            columns, begin, step = 0, 0, 1  # as NumPy has it
+    elif type(second) is int and -n <= second < n:
+        columns, begin, step = -1, second if second >= 0 else second + n, 0
+    else:
+        return None
+    if type(first) is slice:
+        try:
+            start, stop, stride = first.indices(m)
+        except (TypeError, ValueError):
+            return None
+        rows = stop - start if stride == 1 else len(range(start, stop, stride))
+        if rows <= 0:
+            rows, start, stride = 0, 0, 1
+        place = start, rows, stride, begin, columns, step
+        if known is not None and (located := known.get(place)) is not None:
+            return located
+        offset = layout.offset + start * down + begin * along
+        if columns < 0:
+            located = line_layout(layout.dtype, rows, down * stride, offset), False
+        else:
+            located = make_layout(layout.dtype, (rows, columns), (down * stride, along * step), offset), False
+    elif type(first) is int and -m <= first < m:
+        start = first if first >= 0 else first + m
+        place = start, begin, columns, step
+        if known is not None and (located := known.get(place)) is not None:
+            return located
+        offset = layout.offset + start * down + begin * along
+        if columns < 0:
+            located = make_layout(layout.dtype, (), (), offset), True
+        else:
+            located = line_layout(layout.dtype, columns, along * step, offset), False
+    else:
+        return None
+    if known is not None and len(known) < MAX_NESTED_PARTS:
+        known[place] = located
+    else:
+        layout.keep_part(place, located)
+    return located
+
+
+__all__ = ["part_of"]
