@@ -280,7 +280,7 @@ def _in_place(operation: Operation, row: UfuncRow, on_host: Callable[..., Any]) 
     def general_in_place(a: Any, b: Any) -> Any:
         if (
             (a._held or a._storage).host is None
-            and type(b) is types.ndarray
+            and (type(b) is types.ndarray or type(type(b)) is types.scalar_type)
             and is_writeable(a)
             and current() is quiet.state
         ):

@@ -14,8 +14,8 @@ from oxinp._kernels.plan import ALIGNMENT, SCRATCH, Argument, Joined, Launch, Pl
 from oxinp._kernels.problem import MIN_COLUMNS, Instr, Operand, ScalarOperand, touched_nbytes
 from oxinp._kernels.reduce.columns import ColumnsSpec
 from oxinp._kernels.reduce.loops import MAX_VECTOR, without
-from oxinp._kernels.reduce.passes import MAX_KEPT, Passes, ReducePass, Walk
-from oxinp._kernels.reduce.rows import RowsSpec
+from oxinp._kernels.reduce.passes import MAX_KEPT, UNITS_PER_LANE, Passes, ReducePass, Walk
+from oxinp._kernels.reduce.rows import WARP, RowsSpec
 from oxinp._ptx.types import u64
 
 if TYPE_CHECKING:
@@ -241,8 +241,9 @@ class Reduction(Passes):
                 return None
             kernels[group, count, at_once] = kernel
         units = num_units // group
-        if not at_once and units:  # `_group_rows` goes by powers of two, at both ends of which it has to be the same
-            lines = group << (units.bit_length() - 1), (group << units.bit_length()) - 1
+        if not at_once:  # `_group_rows` goes by powers of two, at both ends of which it has to be the same
+            least = group << (units.bit_length() - 1) if units else WARP * UNITS_PER_LANE + 1
+            lines = least, (group << units.bit_length()) - 1
             if all(self._group_rows(1, n, walk.unroll, num_sms) == (group, count, 0, n) for n in lines):
                 fitting = min((MIN_TUNED_NBYTES - 1) // self._nbytes, (MAX_INDEX_32 - 1) // (farthest or 1))
                 if len(self._near) >= MAX_KEPT:
