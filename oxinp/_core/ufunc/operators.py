@@ -230,7 +230,7 @@ def _binary(operation: Operation, row: UfuncRow, python: Callable[..., Any] | No
 
     def general(a: Any, b: Any) -> Any:
         kind = type(b)
-        if kind is types.ndarray:
+        if kind is types.ndarray or type(kind) is types.scalar_type:
             if (a._held or a._storage).host is None or (b._held or b._storage).host is None:
                 value = paired(operation, a, b)
                 if value is not None and value[0].layout.nbytes >= balance.limit:

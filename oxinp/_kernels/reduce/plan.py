@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from oxinp._kernels.choice import MIN_TUNED_NBYTES, unrolled
@@ -521,11 +522,16 @@ def _measured(spec: RowsSpec | ColumnsSpec, num_kept: int, size: int, device: De
     """The Spec, with the sizes that were measured to be best near this problem."""
     if isinstance(spec, RowsSpec) and spec.at_once:
         return spec  # rows are too short to leave a choice
+    measured: RowsSpec | ColumnsSpec
+    family, key, layout, most = _asked(spec)
+    measured = unrolled(spec, family, key, layout, (num_kept, size // num_kept), most, device)
+    return measured
+
+
+@lru_cache(MAX_KEPT)
+def _asked(spec: RowsSpec | ColumnsSpec) -> tuple[str, tuple[str, ...], tuple[str, ...], int]:
+    """The family, the key and the layout of the problems of a Spec, and the most units that a thread loads at once."""
     family, group = ("rows", spec.group) if isinstance(spec, RowsSpec) else ("columns", spec.down)
     key = (spec.op.name, spec.op.acc.name, spec.chain.kinds[0])
     layout = (f"{spec.chain.ndim} loops", f"{spec.vector} elements", f"{group} threads")
-    most = max(spec.unroll, spec.op.batch // spec.vector)
-    measured: RowsSpec | ColumnsSpec = unrolled(
-        spec, f"reduce/{family}", key, layout, (num_kept, size // num_kept), most, device
-    )
-    return measured
+    return f"reduce/{family}", key, layout, max(spec.unroll, spec.op.batch // spec.vector)
