@@ -143,8 +143,12 @@ class Database:
         self._answers: dict[tuple[Any, ...], dict[str, Any] | None] = {}
 
     def __call__(self, question: Question) -> Mapping[str, Any] | None:
-        key = question.family, question.key, question.layout, question.shape
+        family, own, layout, shape = question.family, question.key, question.layout, question.shape
+        key = family, own, layout, shape
         if self._directory == config.cache_dir:
+            known = self._tables.get((family, own, layout, len(shape)))
+            if known is not None and not known[0]:  # of most families there are no rows
+                return None
             try:
                 return self._answers[key]
             except KeyError:

@@ -235,6 +235,8 @@ def run_into(graph: Graph, leaves: tuple[Any, ...], target: Layout, ptr: int) ->
     programs = graph.programs
     if programs is None:
         programs = graph.programs = {}
+        if run_first(graph, leaves, target, ptr):
+            return True
     form = target.form
     program = programs.get(form)
     if program is None and run_first(graph, leaves, form, ptr):

@@ -217,11 +217,11 @@ def _reads(leaves: tuple[Any, ...], buffer: Buffer) -> bool:
 
 def is_direct(graph: Graph, leaves: tuple[Any, ...], buffer: Buffer, layout: Layout) -> bool:
     """Whether every read of `buffer` is of the very element that is written, or of bytes that are not written."""
-    start, form = buffer.ptr + layout.offset, layout.form
+    start = buffer.ptr + layout.offset
     is_own = layout.is_injective and not graph.structure.wants_pointer
     for entry, where in zip(leaves, graph.leaves, strict=True):
         if entry is buffer or (type(entry) is not Buffer and getattr(entry, "buffer", None) is buffer):
-            same = is_own and entry.ptr == start and where.same(form)
+            same = is_own and entry.ptr == start and where.same(layout.form)
             if not same and is_mirrored(entry.ptr, where, start, layout):
                 return False
             if not (same or _miss(entry.ptr, where, start, layout)) and not (

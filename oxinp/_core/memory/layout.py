@@ -411,6 +411,27 @@ def make_layout(dtype: np.dtype[Any], shape: tuple[int, ...], strides: tuple[int
     return layout
 
 
+def dense_layout(dtype: np.dtype[Any], shape: tuple[int, ...]) -> Layout:
+    """Return what `Layout.of` does of one or two dimensions with elements, not interned, for who keeps it."""
+    if len(shape) == 1:
+        return line_layout(dtype, shape[0], dtype.itemsize, 0)
+    layout = _new(Layout)
+    m, n = shape
+    itemsize = dtype.itemsize
+    layout.dtype = dtype
+    layout.shape = shape
+    layout.strides = n * itemsize, itemsize
+    layout.offset = 0
+    layout.alignment = 256
+    layout.ndim = 2
+    layout.is_contiguous = layout.is_aligned = layout._injective = True
+    layout.size = size = m * n
+    layout.nbytes = size * itemsize
+    layout.graph = layout.parts = layout.read = layout._extent = layout._ghost = None
+    layout._dense = layout._form = layout
+    return layout
+
+
 def line_layout(dtype: np.dtype[Any], size: int, step: int, offset: int) -> Layout:
     """Return what `make_layout` does of one dimension."""
     layout = _new(Layout)

@@ -9,11 +9,11 @@ from oxinp._core.lazy.balance import balance
 from oxinp._core.lazy.chains import entry_at
 from oxinp._core.lazy.combining import join_of
 from oxinp._core.lazy.explain import REPORTS
-from oxinp._core.lazy.expr import graph_of, leaf
+from oxinp._core.lazy.expr import graph_of, leaf, new_table, remember
 from oxinp._core.lazy.handle import device_value
 from oxinp._core.lazy.placement import is_recorded_on_host, may_be_host
 from oxinp._core.lazy.results import wrap_pending
-from oxinp._core.memory.layout import Layout, make_layout
+from oxinp._core.memory.layout import Layout, dense_layout, make_layout
 from oxinp._core.memory.storage import SHARED
 from oxinp._core.ufunc.objects import UFUNC_OBJECTS
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from oxinp._core.lazy.handle import Handle
     from oxinp._core.memory.storage import Storage
 
+_GRAPHS: Any = new_table()
 _MULTIPLY = UFUNC_OBJECTS["multiply"].operations[0]
 _STRUCTURES: dict[tuple[np.dtype[Any], int], Structure | None] = {}
 """Of the products of two arrays, by their dtype and its number; None where there is no kernel."""
@@ -65,13 +66,16 @@ def outer(a: Handle, b: Handle) -> Any:
         other = entry_at(right.offset, other)
     if entry is other:  # which would be one leaf
         return None
-    layout = make_layout(dtype, (m, n), (n * itemsize, itemsize), 0)
-    layout._dense = layout
-    leaves = (
-        make_layout(dtype, (m, n), (left.strides[0], 0), left.alignment % 256),  # as `Layout.form` has them
-        make_layout(dtype, (m, n), (0, right.strides[0]), right.alignment % 256),
-    )
-    return wrap_pending((graph_of(structure, layout, leaves), (entry, other), mask))
+    graph = _GRAPHS.get((left, right)) or (_GRAPHS.recall((left, right)) if _GRAPHS.old else None)
+    if graph is None:
+        leaves = (
+            make_layout(dtype, (m, n), (left.strides[0], 0), left.alignment % 256),  # as `Layout.form` has them
+            make_layout(dtype, (m, n), (0, right.strides[0]), right.alignment % 256),
+        )
+        graph = graph_of(structure, dense_layout(dtype, (m, n)), leaves)
+        if _GRAPHS.has_met((m, n, left.strides, right.strides)):
+            remember(_GRAPHS, (left, right), graph)
+    return wrap_pending((graph, (entry, other), mask))
 
 
 def _are_for_device(first: Storage, second: Storage, nbytes: int) -> bool:

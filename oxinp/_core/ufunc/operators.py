@@ -230,7 +230,7 @@ def _binary(operation: Operation, row: UfuncRow, python: Callable[..., Any] | No
 
     def general(a: Any, b: Any) -> Any:
         kind = type(b)
-        if kind is types.ndarray:
+        if kind is types.ndarray or type(kind) is types.scalar_type:
             if (a._held or a._storage).host is None or (b._held or b._storage).host is None:
                 value = paired(operation, a, b)
                 if value is not None and value[0].layout.nbytes >= balance.limit:
@@ -280,7 +280,7 @@ def _in_place(operation: Operation, row: UfuncRow, on_host: Callable[..., Any]) 
     def general_in_place(a: Any, b: Any) -> Any:
         if (
             (a._held or a._storage).host is None
-            and type(b) is types.ndarray
+            and (type(b) is types.ndarray or type(type(b)) is types.scalar_type)
             and is_writeable(a)
             and current() is quiet.state
         ):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from oxinp._kernels.choice import MIN_TUNED_NBYTES, unrolled
@@ -14,8 +15,8 @@ from oxinp._kernels.plan import ALIGNMENT, SCRATCH, Argument, Joined, Launch, Pl
 from oxinp._kernels.problem import MIN_COLUMNS, Instr, Operand, ScalarOperand, touched_nbytes
 from oxinp._kernels.reduce.columns import ColumnsSpec
 from oxinp._kernels.reduce.loops import MAX_VECTOR, without
-from oxinp._kernels.reduce.passes import MAX_KEPT, Passes, ReducePass, Walk
-from oxinp._kernels.reduce.rows import RowsSpec
+from oxinp._kernels.reduce.passes import MAX_KEPT, UNITS_PER_LANE, Passes, ReducePass, Walk
+from oxinp._kernels.reduce.rows import WARP, RowsSpec
 from oxinp._ptx.types import u64
 
 if TYPE_CHECKING:
@@ -241,8 +242,9 @@ class Reduction(Passes):
                 return None
             kernels[group, count, at_once] = kernel
         units = num_units // group
-        if not at_once and units:  # `_group_rows` goes by powers of two, at both ends of which it has to be the same
-            lines = group << (units.bit_length() - 1), (group << units.bit_length()) - 1
+        if not at_once:  # `_group_rows` goes by powers of two, at both ends of which it has to be the same
+            least = group << (units.bit_length() - 1) if units else WARP * UNITS_PER_LANE + 1
+            lines = least, (group << units.bit_length()) - 1
             if all(self._group_rows(1, n, walk.unroll, num_sms) == (group, count, 0, n) for n in lines):
                 fitting = min((MIN_TUNED_NBYTES - 1) // self._nbytes, (MAX_INDEX_32 - 1) // (farthest or 1))
                 if len(self._near) >= MAX_KEPT:
@@ -520,11 +522,16 @@ def _measured(spec: RowsSpec | ColumnsSpec, num_kept: int, size: int, device: De
     """The Spec, with the sizes that were measured to be best near this problem."""
     if isinstance(spec, RowsSpec) and spec.at_once:
         return spec  # rows are too short to leave a choice
+    measured: RowsSpec | ColumnsSpec
+    family, key, layout, most = _asked(spec)
+    measured = unrolled(spec, family, key, layout, (num_kept, size // num_kept), most, device)
+    return measured
+
+
+@lru_cache(MAX_KEPT)
+def _asked(spec: RowsSpec | ColumnsSpec) -> tuple[str, tuple[str, ...], tuple[str, ...], int]:
+    """The family, the key and the layout of the problems of a Spec, and the most units that a thread loads at once."""
     family, group = ("rows", spec.group) if isinstance(spec, RowsSpec) else ("columns", spec.down)
     key = (spec.op.name, spec.op.acc.name, spec.chain.kinds[0])
     layout = (f"{spec.chain.ndim} loops", f"{spec.vector} elements", f"{group} threads")
-    most = max(spec.unroll, spec.op.batch // spec.vector)
-    measured: RowsSpec | ColumnsSpec = unrolled(
-        spec, f"reduce/{family}", key, layout, (num_kept, size // num_kept), most, device
-    )
-    return measured
+    return f"reduce/{family}", key, layout, max(spec.unroll, spec.op.batch // spec.vector)
