@@ -152,7 +152,7 @@ def matrices(p: Problem) -> None:
         own = p.choice((*[(pitch, 1)] * 8, (1, shape[0]), (pitch, 2)))
         steps = (own, *(_matrix_steps(shape, pitch)[place] for place in places))
         operands = drawn.operands(steps, alignments)
-        axes = p.choice(((0,), (0,), (0,), (1,), (0, 1)))
+        axes = p.choice(((0,), (0,), (1,), (1,), (0, 1)))
         p.text = f"{drawn} {shape} {axes} {steps} {alignments}"
         if p.chance(50):
             again: list[Any] = [chain.matrix_again(shape, steps, alignments), chain.plan_known(shape, operands, device)]
@@ -162,8 +162,9 @@ def matrices(p: Problem) -> None:
             written = p.choice((1, 1, 1, 7, 7, -1))
             problem = shape, axes, operands[1:], Operand(drawn.result, (written,) * (2 - len(axes))), device
             again = [reduction.plan_again(*problem)]
-            if axes == (0,):
-                again.append(reduction.columns_again(shape, steps[1:], alignments[1:], written, device))
+            if len(axes) == 1:
+                plan_again = reduction.rows_again if axes[0] else reduction.columns_again
+                again.append(plan_again(shape, steps[1:], alignments[1:], written, device))
             wanted = drawn.reduction().plan(*problem)
             again.append(reduction.plan(*problem))
         for each in again:

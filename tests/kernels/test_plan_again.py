@@ -92,15 +92,16 @@ def test_sums_of_one_element_many_times():
     assert again is not None
 
 
-def test_sums_along_the_first_axis():
+@pytest.mark.parametrize("axis", [0, 1])
+def test_sums_of_matrices_along_an_axis(axis):
     draw = random.Random(3)
     types = [f64, f32]
     known = reduce.Reduction(INPUTS, ADD, 2, SUM, f64)
     num_known = num_joined = 0
     for _ in range(NUM_PROBLEMS):
         length, width = shape = (
-            draw.choice([1, 2, 9, 40, 700, 3000]),
-            draw.choice([1, 31, *[32, 48, 96, 101, 1008] * 2]),
+            draw.choice([1, 2, 9, 40, *[[], [200] * 6][axis], 700, 3000]),
+            draw.choice([1, 31, *[32, 48, 96, 101, 1008] * 2, *[[], [20_000] * 6][axis]]),
         )
         pitch = draw.choice([*[1200] * 6, 1201, width, FAR // length])
         first, *others = [(pitch, 1), (1, 0), (1200, 0), (0, 1), (pitch, 1), (1, length), (-pitch, 1)]
@@ -108,8 +109,8 @@ def test_sums_along_the_first_axis():
         alignments = tuple([draw.choice([t.nbytes, *[256] * 5]) for t in types])
         written = draw.choice([*[1] * 6, 7, -1])
         arrays = list(starmap(Operand, zip(types, steps, alignments, strict=True)))
-        problem = shape, (0,), arrays, Operand(f64, (written,)), H200
-        again = known.columns_again(shape, steps, alignments, written, H200)
+        problem = shape, (axis,), arrays, Operand(f64, (written,)), H200
+        again = (known.rows_again if axis else known.columns_again)(shape, steps, alignments, written, H200)
         wanted = known.plan(*problem)
         assert wanted == reduce.Reduction(INPUTS, ADD, 2, SUM, f64).plan(*problem)
         if again is None:

@@ -27,7 +27,7 @@ from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.view_functions import VIEWS, view_layout
 from oxinp._core.ops import creation, vector_product
 from oxinp._core.ops.product import Product, resized_product
-from oxinp._core.ops.vector_product import VectorProduct, operand
+from oxinp._core.ops.vector_product import RowsProduct, VectorProduct, operand
 from oxinp._core.reduction.reduce import reduce, reduced, reduced_over
 from oxinp._core.reduction.table import PRODUCTS
 from oxinp._core.ufunc.objects import UFUNC_OBJECTS
@@ -85,7 +85,7 @@ def matmul(a: Handle, b: Handle, dtype: np.dtype[Any] | None = None) -> Any:
     product = product_of(left, right, dtype)
     if isinstance(product, Product):
         return _launch(product, a, b)
-    if isinstance(product, VectorProduct):
+    if isinstance(product, VectorProduct | RowsProduct):
         made = vector_product.multiply(product, *((a, b) if left.ndim == 1 else (b, a)))
         return _vectors(left, right, a, b) if made is None else made
     return product.run(a, b)
@@ -114,12 +114,14 @@ def bound(x: np.ndarray[Any, Any], y: np.ndarray[Any, Any]) -> float:
     return max(x.nbytes, y.nbytes, results * itemsize, flops / FLOPS_PER_BYTE)
 
 
-def product_of(left: Layout, right: Layout, dtype: np.dtype[Any] | None = None) -> Product | VectorProduct | Detour:
+def product_of(
+    left: Layout, right: Layout, dtype: np.dtype[Any] | None = None
+) -> Product | VectorProduct | RowsProduct | Detour:
     """Return how matrices in two layouts are multiplied, in the loop of a dtype if one is given."""
     key: Any = (left, right, dtype)
     if here.are_several:
         key = keyed(key)
-    product: Product | VectorProduct | Detour | None = _PRODUCTS.get(key) or (
+    product: Product | VectorProduct | RowsProduct | Detour | None = _PRODUCTS.get(key) or (
         _PRODUCTS.recall(key) if _PRODUCTS.old else None
     )
     if product is None or product.version != config.version:
@@ -150,7 +152,7 @@ class Detour(NamedTuple):
     version: int
 
 
-def _found(left: Layout, right: Layout, dtype: np.dtype[Any] | None) -> Product | VectorProduct | Detour:
+def _found(left: Layout, right: Layout, dtype: np.dtype[Any] | None) -> Product | VectorProduct | RowsProduct | Detour:
     """Return how matrices in two layouts are multiplied, in fewer steps where much of it is known."""
     product: Product | None = None
     if dtype is None:
@@ -160,6 +162,9 @@ def _found(left: Layout, right: Layout, dtype: np.dtype[Any] | None) -> Product 
         if VectorProduct.is_meant(vector, matrix):
             layout = Layout.of(vector.dtype, matrix.shape[1:])
             return VectorProduct(vector, matrix, layout, max(matrix.nbytes, matrix.size / FLOPS_PER_BYTE))
+        if RowsProduct.is_meant(left, right):
+            layout = Layout.of(left.dtype, left.shape[:1])
+            return RowsProduct(left, right, layout, max(left.nbytes, left.size / FLOPS_PER_BYTE))
         product = resized_product(left, right, FLOPS_PER_BYTE)
     return _bound(left, right, dtype) if product is None else product
 

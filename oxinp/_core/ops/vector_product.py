@@ -37,11 +37,13 @@ if TYPE_CHECKING:
     from oxinp._runtime.memory import Buffer
 
 _SUM = operation(SUM)
-_ALONE = operation(PRODUCTS).replace(rows=None)  # no part of what goes along rows, as sums along columns
+_PRODUCTS = operation(PRODUCTS)
+_ALONE = _PRODUCTS.replace(rows=None)  # no part of what goes along rows, as sums along columns
 _MULTIPLY = UFUNC_OBJECTS["multiply"].operations[0]
 _PLANNERS: dict[np.dtype[Any], Any] = {}
+_ROWS_PLANNERS: dict[np.dtype[Any], Any] = {}
 _INNER_PLANNERS: dict[np.dtype[Any], Any] = {}
-"""By dtype what plans the sums, of matrices and of vectors, once one has been planned."""
+"""By dtype what plans the sums, of matrices along either axis and of vectors, once one has been planned."""
 _INNER_PRODUCTS: Any = new_table()
 MAX_READ_TWICE = 1 << 20
 """Bytes of a vector up to which its product with itself reads it as two."""
@@ -66,6 +68,9 @@ class _Summed(BoundOp):
     """
 
     __slots__ = ("_summed", "cost", "left", "right", "version")
+
+    axis = 0
+    """Of what is multiplied element by element, the one that is summed over."""
 
     def __init__(self, left: Layout, right: Layout, layout: Layout, cost: float) -> None:
         self.op = _ALONE  # as `BoundOp` has it, but for what `_whole` finds
@@ -97,7 +102,7 @@ class _Summed(BoundOp):
             graph = combine(_MULTIPLY, (leaf(left), leaf(right)), None).graph
             assert graph is not None
             dtypes = Dtypes(self.left.dtype, self.left.dtype)
-            self._summed = bind(Wanted(SUM, graph, (0,), dtypes, keepdims=False, is_masked=False, starts=False))
+            self._summed = bind(Wanted(SUM, graph, (self.axis,), dtypes, keepdims=False, is_masked=False, starts=False))
         return self._summed
 
     def _planner(self, planners: dict[np.dtype[Any], Any]) -> Any:
@@ -160,10 +165,57 @@ class VectorProduct(_Summed):
         target: Any = self.layouts[0] if variant is None else variant
         itemsize = left.dtype.itemsize
         steps = (left.strides[0] // itemsize, 0), (right.strides[0] // itemsize, 1)
-        again: Again | Joined | None = planning.columns_again(
-            planner, right.shape, steps, (left.alignment, right.alignment), target
+        again: Again | Joined | None = planning.matrix_again(
+            planner, 0, right.shape, steps, (left.alignment, right.alignment), target
         )
         return again or self._planned_otherwise(_PLANNERS, variant)
+
+
+class RowsProduct(_Summed):
+    """The product of a matrix whose rows are contiguous and a vector; parameters are those of `_Summed`."""
+
+    __slots__ = ()
+
+    axis = 1
+
+    def __init__(self, left: Layout, right: Layout, layout: Layout, cost: float) -> None:
+        super().__init__(left, right, layout, cost)
+        self.op = _PRODUCTS
+
+    @staticmethod
+    def is_meant(left: Layout, right: Layout) -> bool:
+        """Whether matrices and vectors that lie like this are multiplied by one, at least where both are computed."""
+        dtype = left.dtype
+        return (
+            left.ndim == 2
+            and right.ndim == 1
+            and left.shape[1] == right.size > 1
+            and left.shape[0] > 1
+            and dtype is right.dtype
+            and dtype in DEVICE_TYPES
+            and dtype is not FLOAT16
+            and left.strides[1] == dtype.itemsize <= left.strides[0]
+            and left.is_aligned
+            and right.is_aligned
+        )
+
+    def host_cost(self) -> float:
+        """See `BoundOp.host_cost`."""
+        return _PRODUCTS.host_weight * self.cost
+
+    def plan_again(self, variant: Hashable) -> Any:
+        """See `BoundOp.plan_again`."""
+        left, right = self.left, self.right
+        planner = self._planner(_ROWS_PLANNERS)
+        if planner is None:
+            return None
+        target: Any = self.layouts[0] if variant is None else variant
+        itemsize = left.dtype.itemsize
+        steps = (left.strides[0] // itemsize, 1), (0, right.strides[0] // itemsize)
+        again: Again | Joined | None = planning.matrix_again(
+            planner, 1, left.shape, steps, (left.alignment, right.alignment), target
+        )
+        return again or self._planned_otherwise(_ROWS_PLANNERS, variant)
 
 
 class InnerProduct(_Summed):
@@ -212,25 +264,27 @@ class InnerProduct(_Summed):
         return super().run(leaves)
 
 
-def multiply(product: VectorProduct, a: Handle, b: Handle) -> Any:
+def multiply(product: VectorProduct | RowsProduct, vector: Handle, matrix: Handle) -> Any:
     """Have a product computed when its value is needed; None where the matrix is pending, or it is to be the host's.
 
     A vector that is pending is computed, for each of its elements is multiplied by many, and one on the host uploaded.
     """
-    right = operand(b)
-    if right is None or product.right.nbytes < balance.limit or current() is not quiet.state:
+    held = operand(matrix)
+    nbytes = product.left.nbytes if product.axis else product.right.nbytes
+    if held is None or nbytes < balance.limit or current() is not quiet.state:
         return None
-    left = operand(a)
-    if left is None:
-        storage = a._held or a._storage
+    given = operand(vector)
+    if given is None:
+        storage = vector._held or vector._storage
         if storage.value is None:
             device_value(storage)
         else:
             schedule.materialise(storage)
-        left = operand(a)
-        if left is None:
+        given = operand(vector)
+        if given is None:
             return None
-    (value,) = schedule.defer(product, (left[0], right[0]), left[1] | right[1])
+    leaves = (held[0], given[0]) if product.axis else (given[0], held[0])
+    (value,) = schedule.defer(product, leaves, given[1] | held[1])
     return wrap_result(value)
 
 

@@ -33,12 +33,12 @@ def plan_again(bound: BoundOp, target: Layout | None) -> Plan | Again | Joined |
     """Return the same, if other sizes have been planned."""
     wanted: Reduced = bound.parameters
     (graph,) = bound.graphs
-    if wanted.axes == (0,) and len(graph.shape) == 2:
+    if len(graph.shape) == 2 and len(wanted.axes) == 1:
         written = bound.layouts[0] if target is None else target
         planner = graph.structure.plans.get(key_of(wanted, written))
-        columns = None if planner is None else _columns_of(planner, graph, written)
-        if columns is not None:
-            return columns
+        made_again = None if planner is None else _matrix_again(planner, graph, wanted.axes[0], written)
+        if made_again is not None:
+            return made_again
     if len(wanted.axes) == graph.layout.ndim:
         planner = graph.structure.plans.get(key_of(wanted, bound.layouts[0] if target is None else target))
         line = line_of(graph.leaves)
@@ -51,8 +51,8 @@ def plan_again(bound: BoundOp, target: Layout | None) -> Plan | Again | Joined |
     return made
 
 
-def _columns_of(planner: Any, graph: Graph, target: Layout) -> Again | Joined | None:
-    """Return how a matrix is reduced along the first axis into a vector, if others have been."""
+def _matrix_again(planner: Any, graph: Graph, axis: int, target: Layout) -> Again | Joined | None:
+    """Return how a matrix is reduced along an axis into a vector, if others have been."""
     steps: tuple[tuple[int, int], ...] = ()
     alignments: tuple[int, ...] = ()
     for entry in graph.leaves:
@@ -63,24 +63,26 @@ def _columns_of(planner: Any, graph: Graph, target: Layout) -> Again | Joined | 
             down, along = entry.strides
             steps += ((down // itemsize, along // itemsize),)
             alignments += (entry.alignment,)
-    return columns_again(planner, graph.shape, steps, alignments, target)
+    return matrix_again(planner, axis, graph.shape, steps, alignments, target)
 
 
-def columns_again(
+def matrix_again(
     planner: Any,
+    axis: int,
     shape: tuple[int, ...],
     steps: tuple[tuple[int, int], ...],
     alignments: tuple[int, ...],
     target: Layout,
 ) -> Again | Joined | None:
-    """Return how matrices of a shape are reduced along the first axis into a vector, if others have been.
+    """Return how matrices of a shape are reduced along an axis into a vector, if others have been.
 
-    Parameters are those of `Reduction.columns_again`, but for the layout of the vector.
+    Parameters are those of `Reduction.columns_again`, but for the axis and the layout of the vector.
     """
     if target.ndim != 1:
         return None
     written = target.strides[0] // target.dtype.itemsize
-    again: Again | Joined | None = planner.columns_again(shape, steps, alignments, written, device().capability)
+    plan_again = planner.rows_again if axis else planner.columns_again
+    again: Again | Joined | None = plan_again(shape, steps, alignments, written, device().capability)
     return again
 
 
