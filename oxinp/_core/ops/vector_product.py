@@ -268,10 +268,13 @@ def multiply(product: VectorProduct | RowsProduct, vector: Handle, matrix: Handl
     """Have a product computed when its value is needed; None where the matrix is pending, or it is to be the host's.
 
     A vector that is pending is computed, for each of its elements is multiplied by many, and one on the host uploaded.
+    So is a matrix that is pending when it is multiplied by the second vector: there may be many more.
     """
-    held = operand(matrix)
     nbytes = product.left.nbytes if product.axis else product.right.nbytes
-    if held is None or nbytes < balance.limit or current() is not quiet.state:
+    if nbytes < balance.limit or current() is not quiet.state:
+        return None
+    held = operand(matrix) or _met_again(matrix)
+    if held is None:
         return None
     given = operand(vector)
     if given is None:
@@ -286,6 +289,19 @@ def multiply(product: VectorProduct | RowsProduct, vector: Handle, matrix: Handl
     leaves = (held[0], given[0]) if product.axis else (given[0], held[0])
     (value,) = schedule.defer(product, leaves, given[1] | held[1])
     return wrap_result(value)
+
+
+def _met_again(matrix: Handle) -> tuple[Any, int] | None:
+    """Return where a matrix lies that has been multiplied while it was pending, computed now; None for any other."""
+    storage = matrix._held or matrix._storage
+    value = storage.value
+    if value is None or not value[0].nodes:
+        return None
+    if getattr(storage, "multiplied", 0) != id(value):
+        storage.multiplied = id(value)
+        return None
+    schedule.materialise(storage)
+    return operand(matrix)
 
 
 def operand(handle: Handle) -> tuple[Any, int] | None:
