@@ -276,6 +276,20 @@ def test_a_matrix_that_a_stack_shares_is_multiplied_once(multiply, shapes, exten
     assert [(*product.left.shape, product.right.shape[1]) for product in products] == [extents]
 
 
+@pytest.mark.parametrize("turned", [False, True])
+def test_chains_that_are_multiplied_by_vectors_again_are_computed_once(turned, stats):
+    a = numpy.random.default_rng(12).random((100, 60))
+    ours, x = np.asarray(a), np.asarray(numpy.ones(100 if turned else 60))
+    matrix, before = ours / 3, stats().launches
+    counts = []
+    for _ in range(3):
+        np.evaluate(x @ matrix if turned else matrix @ x)
+        counts.append(stats().launches - before)
+        assert not matrix._storage.value[0].nodes if len(counts) > 1 else matrix._storage.value[0].nodes
+    assert counts == [1, 3, 4]
+    assert_same(np.asnumpy(matrix), a / 3)
+
+
 def test_chains_before_a_product_are_computed_once(launches):
     a = np.asarray(numpy.ones((100, 60)))
 

@@ -182,7 +182,18 @@ class Storage:
         somebody watches that, see `schedule.watch`.
     """
 
-    __slots__ = ("__weakref__", "has_objects", "host", "is_updated", "lines", "offset", "origin", "stale", "value")
+    __slots__ = (
+        "__weakref__",
+        "has_objects",
+        "host",
+        "is_updated",
+        "lines",
+        "multiplied",
+        "offset",
+        "origin",
+        "stale",
+        "value",
+    )
 
     value: Value | None
     host: np.ndarray[Any, Any] | None
@@ -190,6 +201,7 @@ class Storage:
     has_objects: bool
     origin: Timeline
     is_updated: bool  # set where a whole array was written to: somebody keeps it, and wants all of it computed once
+    multiplied: int  # the `id` of the pending value that a vector was multiplied by, set for the next one to find
     lines: Any
     offset: int
 

@@ -265,29 +265,44 @@ class InnerProduct(_Summed):
         return super().run(leaves)
 
 
-def multiply(product: VectorProduct | MatrixProduct, a: Handle, b: Handle) -> Any:
-    """Have a product of a vector `a` and a matrix `b`, or of the matrix and the vector, computed when it is needed.
+def multiply(product: VectorProduct | MatrixProduct, vector: Handle, matrix: Handle) -> Any:
+    """Have a product computed when its value is needed; None where the matrix is pending, or it is to be the host's.
 
-    None where the matrix is pending, or it is to be the host's. A vector that is pending is computed, for each of its
-    elements is multiplied by many, and one on the host uploaded.
+    A vector that is pending is computed, for each of its elements is multiplied by many, and one on the host uploaded.
+    So is a matrix that is pending when it is multiplied by the second vector: there may be many more.
     """
-    right = operand(b)
-    matrix = product.left if product.axis else product.right
-    if right is None or matrix.nbytes < balance.limit or current() is not quiet.state:
+    nbytes = product.left.nbytes if product.axis else product.right.nbytes
+    if nbytes < balance.limit or current() is not quiet.state:
         return None
-    left = operand(a)
-    if left is None:
-        storage = a._held or a._storage
+    held = operand(matrix) or _met_again(matrix)
+    if held is None:
+        return None
+    given = operand(vector)
+    if given is None:
+        storage = vector._held or vector._storage
         if storage.value is None:
             device_value(storage)
         else:
             schedule.materialise(storage)
-        left = operand(a)
-        if left is None:
+        given = operand(vector)
+        if given is None:
             return None
-    leaves = (right[0], left[0]) if product.axis else (left[0], right[0])
-    (value,) = schedule.defer(product, leaves, left[1] | right[1])
+    leaves = (held[0], given[0]) if product.axis else (given[0], held[0])
+    (value,) = schedule.defer(product, leaves, given[1] | held[1])
     return wrap_result(value)
+
+
+def _met_again(matrix: Handle) -> tuple[Any, int] | None:
+    """Return where a matrix lies that has been multiplied while it was pending, computed now; None for any other."""
+    storage = matrix._held or matrix._storage
+    value = storage.value
+    if value is None or not value[0].nodes:
+        return None
+    if getattr(storage, "multiplied", 0) != id(value):
+        storage.multiplied = id(value)
+        return None
+    schedule.materialise(storage)
+    return operand(matrix)
 
 
 def operand(handle: Handle) -> tuple[Any, int] | None:
