@@ -290,6 +290,7 @@ WRITES = {
     "column, by way of a name": (1, lambda x, y: _subtracted(x.T, x[:, 2], 4)),
     "row from the column of its first element": (1, lambda x, y: x[2, 2:].__setitem__(..., x[2:, 2] + 1)),
     "column from the row of its first element": (1, lambda x, y: x[2:, 2].__imul__(x[2, 2:])),
+    "stencil of a copy": (2, lambda x, y: _stencil(x.copy(), x)),
     # Through a temporary:
     "row from a column that it meets": (2, lambda x, y: x[2].__setitem__(..., x[:, 3] + 1)),
     "column from the row of its last element": (2, lambda x, y: x[:, 7].__setitem__(..., x[7] + 1)),

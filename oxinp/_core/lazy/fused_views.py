@@ -27,6 +27,9 @@ MAX_NODES = 6
 What is viewed may be wanted as it is, too, or by several views; a few operations cost less than a pass over memory.
 """
 
+SHARE = 2
+"""Of an array's copy parts that are more than one in so many are read from the copy: what is copied is soon written."""
+
 Move = tuple[tuple[tuple[int, int] | None, ...], tuple[int, ...]]
 """Of every axis of a view the axis that it follows and in which steps, or None; the index where that begins."""
 
@@ -72,10 +75,17 @@ def _moved(entry: Any, nbytes: int | None) -> Any:
     return leaf
 
 
+def _is_copy(graph: Graph) -> bool:
+    """Whether a chain only copies an array, for somebody who asked for a copy."""
+    return len(graph.nodes) == 1 and graph.nodes[0].name == "copy" and not graph.is_copy
+
+
 def _view(graph: Graph, layout: Layout) -> tuple[Graph, tuple[int | None, ...]] | None:
     """The chain that a view is, and how many bytes its leaves have moved."""
     base = graph.layout
     if layout.dtype != base.dtype or not layout.size or graph.structure.wants_index:
+        return None
+    if layout.size < base.size < SHARE * layout.size and _is_copy(graph):
         return None
     move = _decode(base, layout)
     change: Callable[[Layout], tuple[tuple[int, ...], int] | None]
