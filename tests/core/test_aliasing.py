@@ -291,7 +291,6 @@ WRITES = {
     "row from the column of its first element": (1, lambda x, y: x[2, 2:].__setitem__(..., x[2:, 2] + 1)),
     "column from the row of its first element": (1, lambda x, y: x[2:, 2].__imul__(x[2, 2:])),
     "stencil of a copy": (2, lambda x, y: _stencil(x.copy(), x)),
-    "row of a copy": (1, lambda x, y: y[1].__setitem__(..., x.copy()[2])),
     # Through a temporary:
     "row from a column that it meets": (2, lambda x, y: x[2].__setitem__(..., x[:, 3] + 1)),
     "column from the row of its last element": (2, lambda x, y: x[:, 7].__setitem__(..., x[7] + 1)),
