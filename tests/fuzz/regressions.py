@@ -272,6 +272,11 @@ o2 = np.logical_or.reduce(np.zeros(3, dtype='?'), initial=5**28)
     "integers to negative powers as floats": """
 a1 = np.power(np.arange(1, 4), -1, dtype=np.float64)
 """,
+    "updates of signed integers with unsigned ones of 64 bits, which NumPy adds up as floats": """
+a1 = np.array([2**53 + 1, 100, 3])
+np.add.at(a1, [0, 1, 0], np.array([1, 2**53 + 1, 3], dtype='u8'))
+np.subtract.at(a1, [2, 1], np.array([7], dtype='u8')[0])
+""",
 }
 PROGRAMS = tuple(
     Program(tuple(Statement("regression", line) for line in code.strip().splitlines()), origin)
