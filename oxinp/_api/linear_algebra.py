@@ -35,7 +35,10 @@ def _checked(a: Any, b: Any) -> tuple[Any, Any]:
         return a, b
     if any(isinstance(x, np.ndarray) and type(x) is not np.ndarray for x in (a, b)):
         raise Unsupported("a subclass to pass through")
-    return as_ours(a), as_ours(b)
+    arrays = as_ours(a), as_ours(b)
+    if any(x.dtype.hasobject for x in arrays):
+        raise Unsupported("objects, among which NumPy takes a scalar as it is")
+    return arrays
 
 
 @implements("dot", of_two=vector_product.inner)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.lib import _function_base_impl as numpys
 from numpy.lib.array_utils import normalize_axis_index
 
+from oxinp._api.creation import zeros_like
 from oxinp._api.fronts import as_ours, implements
 from oxinp._api.rebound import rebound
 from oxinp._core.array import dispatch
@@ -200,7 +201,7 @@ def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> An
         for condition in conditions[1:]:
             anywhere = UFUNC_OBJECTS["logical_or"](anywhere, condition)
         conditions.append(UFUNC_OBJECTS["logical_not"](anywhere))
-    result = creation.zeros(array._layout.shape, array._layout.dtype)
+    result = zeros_like(array)
     for condition, function in zip(conditions, funclist, strict=True):
         if not callable(function):
             setitem(result, condition, function)

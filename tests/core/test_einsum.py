@@ -6,6 +6,8 @@ import numpy
 import pytest
 
 import oxinp as np
+from oxinp._core.ops import einsum
+from tests.comparator import assert_same
 
 SIZES = {"a": 3, "b": 4, "c": 5, "d": 6, "i": 7, "j": 8, "k": 9, "l": 4, "m": 3, "n": 2, "o": 1, "p": 1, "z": 0}
 EXPRESSIONS = """
@@ -452,3 +454,16 @@ def test_the_transpose_of_an_array_into_itself(twin, on_device):  # noqa: ARG001
         return np.einsum("ij->ji", a, out=a), a
 
     twin(body)
+
+
+@pytest.mark.parametrize("optimize", [False, True])
+@pytest.mark.parametrize("dtype", ["i8", "f4", "f8", "f2", "u1", "?", "c16"])
+@pytest.mark.parametrize("text", ["ij,jk,kl", "i,i,", "i,j,k->", "ij,ij,k->k", "ii", "i,j", ",,", "ij,jk->"])
+def test_steps_that_placement_puts_on_the_host(text, dtype, optimize, config):
+    config.offload_threshold = float("inf")
+    lengths = {"i": 3, "l": 1} if text == "ij,jk,kl" else {"i": 3, "j": 4, "k": 2}
+    parts = text.partition("->")[0].split(",")
+    host = draw([tuple(lengths.get(x, 1) for x in part) for part in parts], dtype)
+    arrays = tuple(np.array(x) for x in host)
+    plan = einsum.Plan(text, tuple(x._layout for x in arrays), None, einsum.Options(optimize))
+    assert_same(plan.run(arrays, None), numpy.einsum(text, *host, optimize=optimize))

@@ -220,3 +220,23 @@ def test_many_sums_are_grouped_by_bucket(code, monkeypatch, kernels, stats, conf
         np.add.at(ours, np.asarray(index), np.asarray(values))
     assert_same(ours, expected)
     assert not fallbacks(stats)
+
+
+@pytest.mark.parametrize("name", ["add", "subtract", "multiply", "maximum", "bitwise_or"])
+@pytest.mark.parametrize("code", "bhiqBQfd")
+@pytest.mark.filterwarnings("ignore:overflow", "ignore:invalid value")
+def test_values_of_other_dtypes(code, name):
+    for other in "bhiqBIQfd":
+        # Signed integers and uint64 are float64 to NumPy, of which small integers do not hold every one.
+        large = 2**53 if {code, other} <= set("qQ") else 5
+        for values in (numpy.array([1, large + 1], other), numpy.array([3], other)[0]):
+
+            def update(np, values=values):
+                a = np.array([100, 1, 2**53 + 1 if code in "qQ" else 7], dtype=code)
+                try:
+                    getattr(np, name).at(a, [0, 2], values)
+                except TypeError as error:
+                    return type(error).__name__
+                return a
+
+            assert_same(update(np), update(numpy), where=f"{other}, {values!r}")

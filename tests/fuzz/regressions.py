@@ -258,6 +258,25 @@ np.put_along_axis(a1[2::2], np.argsort(a1[2::2], axis=0, kind='stable'), 2, axis
 a1 = np.array([[3.0, 2.0, 4.0], [8.0, 13.0, 12.0], [16.0, 18.0, 23.0]])
 o2 = foreign.scipy(np, 'linalg').fractional_matrix_power(a1, 0.5).dtype
 """,
+    "pieces of an array in Fortran order": """
+a1 = np.array([[-1.0, 0.0], [2.0, 3.0]])
+a2 = np.piecewise(a1.T, [a1.T > 0], [2])
+o3 = a2.flags.c_contiguous
+""",
+    "a logical function of an integer beyond C's long": """
+a1 = np.ones((), dtype='f4')
+np.logical_and(a1, 5**28)
+np.logical_xor(5**28, np.ones(3, dtype='u1'))
+o2 = np.logical_or.reduce(np.zeros(3, dtype='?'), initial=5**28)
+""",
+    "integers to negative powers as floats": """
+a1 = np.power(np.arange(1, 4), -1, dtype=np.float64)
+""",
+    "updates of signed integers with unsigned ones of 64 bits, which NumPy adds up as floats": """
+a1 = np.array([2**53 + 1, 100, 3])
+np.add.at(a1, [0, 1, 0], np.array([1, 2**53 + 1, 3], dtype='u8'))
+np.subtract.at(a1, [2, 1], np.array([7], dtype='u8')[0])
+""",
 }
 PROGRAMS = tuple(
     Program(tuple(Statement("regression", line) for line in code.strip().splitlines()), origin)

@@ -97,6 +97,9 @@ EXACT_MATRIX_FUNCTIONS = (
 LARGEST_MATRIX = 9
 NORMWISE = 300.0  # units of eps
 
+# Of vertices: every path from every one, by Bellman and Ford's algorithm, takes steps of their fourth power.
+LARGEST_GRAPH = 40
+
 # {x} is a matrix of small integers, some zero, {v} a vector and {y} a matrix that fit, {g} the weights of a graph; {S}
 # is scipy.sparse.
 SPARSE = (
@@ -213,7 +216,8 @@ def sparse(scope: Scope) -> None:
     x = f"np.floor({numbers(scope.pick(names))})"
     dtype = draw.choice(("np.float64", "np.float32", "np.int64", "np.int32"))
     x = f"({x} * ({x} > 0)).astype({dtype})"
-    forms = {"x": x, "y": f"{x}.T", "v": f"{x}[0]", "g": f"({x} @ {x}.T)", "S": "foreign.scipy(np, 'sparse')"}
+    r = f"{x}[:{LARGEST_GRAPH}]"
+    forms = {"x": x, "y": f"{x}.T", "v": f"{x}[0]", "g": f"({r} @ {r}.T)", "S": "foreign.scipy(np, 'sparse')"}
     code = draw.choice(SPARSE).format(**forms)
     if ".mean(" in code:
         normwise(scope, "sparse", code)  # SciPy divides each element first: the sum is of numbers that are rounded

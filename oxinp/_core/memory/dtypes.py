@@ -55,6 +55,17 @@ FLOAT64 = np.dtype(np.float64)
 WEAK_TYPES: frozenset[type] = frozenset({int, float, complex})
 
 
+_LONG = np.iinfo(np.long)
+_LEAST_LONG, _LARGEST_LONG = int(_LONG.min), int(_LONG.max)
+
+
+def _as_bool(value: Any) -> bool:
+    """Return a value's truth; raises what NumPy's logical functions do for Python integers beyond C's long."""
+    if type(value) is int and not _LEAST_LONG <= value <= _LARGEST_LONG:
+        return bool(np.logical_and(True, value))
+    return bool(value)
+
+
 def scalar_value(dtype: np.dtype[Any]) -> Callable[[Any], complex]:
     """Return the function that turns a Python or NumPy scalar into the value a kernel parameter of `dtype` takes.
 
@@ -73,7 +84,7 @@ def scalar_value(dtype: np.dtype[Any]) -> Callable[[Any], complex]:
         as_float.scalar_type = scalar_type  # type: ignore[attr-defined]
         return as_float
     if dtype.kind == "b":
-        return bool
+        return _as_bool
     info = np.iinfo(dtype)
     low, high = int(info.min), int(info.max)
 

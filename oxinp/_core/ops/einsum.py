@@ -15,6 +15,7 @@ from oxinp._core.lazy import placement
 from oxinp._core.lazy.expr import Unsupported, new_table, remember
 from oxinp._core.lazy.handle import Handle, begin_writing, end_writing, host_view
 from oxinp._core.lazy.record import is_hosted
+from oxinp._core.lazy.results import as_array
 from oxinp._core.lazy.stores import check_writeable
 from oxinp._core.lazy.views import view
 from oxinp._core.manipulation.copy import assign, astype, copy
@@ -263,9 +264,9 @@ class Plan:
             value = UFUNC_OBJECTS["multiply"](value, factor, order="C")
         if not summed:
             if dtype.kind in "fc":
-                return matmul.summed_alone(value)
-            return copy(value) if len(factors) == 1 else value
-        value = reduce(SUM, value, tuple(range(len(kept), len(kept) + len(summed))), wide)
+                return as_array(matmul.summed_alone(value))
+            return copy(value) if len(factors) == 1 else as_array(value)
+        value = as_array(reduce(SUM, value, tuple(range(len(kept), len(kept) + len(summed))), wide))
         if wide != dtype:
             value = astype(value, dtype)
         return value if value._layout.is_contiguous else copy(value)

@@ -156,7 +156,7 @@ def _values(name: str, dtype: np.dtype[Any], value: Any) -> Any:
         source = (value._known or value._layout).dtype
         if source is dtype and name != "subtract":
             return value
-        is_modular = name in MODULAR and dtype.kind in "iu" and np.can_cast(source, dtype, "same_kind")
+        is_modular = name in MODULAR and _is_of_integers(source, dtype) and np.can_cast(source, dtype, "same_kind")
         if source != dtype and not is_modular and np.result_type(source, dtype) != dtype:
             raise Unsupported("values of another dtype")
         given = astype(value, dtype, copy_wanted=False)
@@ -170,9 +170,16 @@ def _values(name: str, dtype: np.dtype[Any], value: Any) -> Any:
         single = element.astype(dtype)
     # NumPy takes Python's integers for int64 here, which makes floats of uint64.
     is_weak = type(value) in WEAK_TYPES and np.result_type(value, dtype) == dtype and dtype != UINT64
-    if single != element or not (is_weak or np.can_cast(element.dtype, dtype, "same_kind")):
+    is_alike = np.can_cast(element.dtype, dtype, "same_kind")
+    is_alike = is_alike and (dtype.kind not in "iu" or _is_of_integers(element.dtype, dtype))
+    if single != element or not (is_weak or is_alike):
         raise Unsupported("a number that the dtype does not hold")
     return np.negative(single)[()] if name == "subtract" else single[()]
+
+
+def _is_of_integers(source: np.dtype[Any], dtype: np.dtype[Any]) -> bool:
+    """Whether NumPy combines two dtypes as integers; signed ones and uint64 are both made float64."""
+    return np.result_type(source, dtype).kind in "iu"
 
 
 def _in_order(selected: advanced.Selection, value: Any, lower: Any, *, is_sum: bool) -> None:

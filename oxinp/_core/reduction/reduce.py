@@ -285,7 +285,7 @@ def _on_host(row: ReductionRow, array: Handle, out: Any, options: dict[str, Any]
         for name, value in options.items()
         if value is not _DEFAULTS[name]
     }
-    numpys = _UFUNCS[row].reduce if "dtype" in arguments and row in _UFUNCS else row.numpy
+    numpys = _UFUNCS[row].reduce if row in _UFUNCS and arguments.keys() & {"dtype", "initial"} else row.numpy
     # Where slices are empty, or may be, NumPy's Python code warns as well.
     is_plain = row.ufunc is not None or row.is_average
     warns = row.skips_nan or _TOLD.get(row.name) is not None

@@ -95,7 +95,7 @@ def evaluate(call: Call) -> Any:
     given = tuple(out for out in call.outs if out is not None)
     try:
         cost = cost_of(call.operations[0], call.operands)
-    except ValueError:  # of shapes: NumPy looks at dtypes first, and names all that is given
+    except (TypeError, ValueError):  # NumPy converts numbers first, then looks at dtypes, and names all that is given
         _check(call)
         _check_shapes(call)
         raise

@@ -31,7 +31,7 @@ def _kind_of(operand: Any) -> str:
     return operand.dtype.kind if isinstance(operand, np.generic) else np.dtype(type(operand)).kind
 
 
-def _refuse_negative(base: Any, exponent: Any, where: Any) -> None:
+def _refuse_negative(base: Any, exponent: Any, where: Any, options: dict[str, Any]) -> None:
     """Raise what NumPy raises for integers to negative integer powers; where that depends on the device, wait for it.
 
     Parameters
@@ -39,6 +39,8 @@ def _refuse_negative(base: Any, exponent: Any, where: Any) -> None:
     base, exponent : Handle or scalar
     where : object or None
         Which elements count.
+    options : dict
+        What else the call says, such as the dtype to compute in.
 
     Raises
     ------
@@ -57,7 +59,7 @@ def _refuse_negative(base: Any, exponent: Any, where: Any) -> None:
         raise Unsupported("negative exponents of some elements")
     stand_ins = [np.ones(1, x._layout.dtype) if isinstance(x, Handle) else x for x in (base, exponent)]
     stand_ins[1] = stand_ins[1] * 0 - 1 if isinstance(exponent, Handle) else exponent
-    np.power(*stand_ins)  # NumPy's own error, unless it computes these dtypes as floats
+    np.power(*stand_ins, **options)  # NumPy's own error, unless it computes these dtypes as floats
 
 
 def _any_negative(exponent: Any) -> bool:
@@ -169,7 +171,7 @@ class Power(ufunc):
             for out in given:
                 check_writeable(out)
                 check_cast(self._row.numpy, operands, out)
-            _refuse_negative(base, exponent, mask)
+            _refuse_negative(base, exponent, mask, options)
             other = None if options else _simpler(base, exponent, is_operator=is_operator)
             if other is not None:
                 name, dtype = other

@@ -157,7 +157,7 @@ def test_growing_slices_as_in_numpy(body, data):
 @pytest.mark.parametrize("body", [*CHAINS, *REDUCED, *ALONG_AXES], ids=lambda body: body.__name__)
 def test_new_sizes_are_not_compiled(body, data, monkeypatch, launches):
     ours, _ = data
-    for k in range(300, 332):  # every alignment
+    for k in range(276, 340):  # every alignment twice: what is met again is kept
         oxinp.evaluate(body(oxinp, *ours, k))
     made = []
     make = executor.Executable.__init__
