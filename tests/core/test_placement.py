@@ -32,6 +32,25 @@ def test_large_work_runs_on_the_device(config, stats):
     assert stats().d2h_bytes == 8
 
 
+@pytest.mark.parametrize(
+    ("statement", "most"),  # what it writes or returns, and the elements of 8 bytes up to which it is the host's
+    [
+        *(("1.0 / x", 8191), ("x / y", 8191), ("np.divide(x, y)", 8191), ("np.divide(x, y, out=y, where=m)", 8191)),
+        *(("np.sqrt(x)", 8191), ("np.sqrt(x, out=y)", 8191), ("np.reciprocal(x)", 8191), ("x.__itruediv__(y)", 8191)),
+        *(("f / x", 8191), ("np.divide(x, 3.0, dtype='f8')", 8191), ("x * y", 8191)),
+        *(("x // 3.0", 4095), ("np.exp(x)", 2047), ("x ** y", 2047), ("np.hypot(x, 2.0)", 2047)),
+    ],
+)
+def test_light_work_on_small_arrays_stays_on_the_host(config, stats, statement, most):
+    config.offload_threshold = 65_536
+    for size in (most, most + 1):
+        names = {"np": np, "f": numpy.float64(0.5), "m": np.array(numpy.ones(size, bool))}
+        names |= {name: np.array(numpy.ones(size)) for name in "xy"}
+        before = stats().launches
+        np.evaluate(eval(statement, names))  # noqa: S307 - one of the table's
+        assert (stats().launches > before) == (size > most), size
+
+
 @pytest.mark.parametrize("bounds", [(0, 100_000, 1), (100_000, 0, -1), (0, -100_000, -1)])
 def test_long_ranges_are_made_on_the_device(config, stats, bounds):
     config.offload_threshold = 65_536

@@ -34,6 +34,7 @@ from oxinp._core.lazy.code_cache import CodeCache
 from oxinp._core.lazy.explain import REPORTS
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import NOWHERE, begin_writing, end_writing, host_and_view, host_view
+from oxinp._core.lazy.placement import is_light
 from oxinp._core.lazy.results import types
 from oxinp._core.memory.storage import SHARED, WRITING, Storage
 
@@ -332,14 +333,15 @@ def takes(x: np.ndarray[Any, Any], reach: int, itemsizes: Callable[..., int], *k
         That of the number beside it, if any.
     """
     nbytes = x.size * itemsizes(x.dtype, *kinds)
-    if nbytes * reach < 16 * config.offload_threshold:
+    weight = reach / 16
+    if nbytes * weight < config.offload_threshold or is_light(nbytes, weight):
         return True
     times = 0
     if nbytes < balance.limit and reach < WEIGHED:
         if not is_sampled():
             return True
         times = SAMPLED
-    return balance.takes(nbytes, reach / 16, RECORDED, times) or _runtime.current() is None
+    return balance.takes(nbytes, weight, RECORDED, times) or _runtime.current() is None
 
 
 def _patterns(macros: dict[str, str]) -> list[tuple[re.Pattern[str], list[str]]]:

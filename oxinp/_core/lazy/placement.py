@@ -5,10 +5,11 @@ in where new work goes, which is the device that it is on (`device`).
 
 Small arrays live on the host, large ones on the device. An operation on operands that are all valid on the host runs
 there if its cost, the bytes of its largest operand or result times its row's weight, is below
-`config.offload_threshold`; any other operation runs on the device. Loops over single elements of a device array fetch
-a host mirror first; small results of the device that are written into an array with one are fetched, too, so that the
-mirror stays. Where `balance` has learned that larger arrays belong on the host as well, that is the threshold, and what
-is smaller and on the device is fetched for operations that cost less.
+`config.offload_threshold`, or, where it is elementwise, if those bytes are and it costs little more (`is_light`); any
+other operation runs on the device. Loops over single elements of a device array fetch a host mirror first; small
+results of the device that are written into an array with one are fetched, too, so that the mirror stays. Where
+`balance` has learned that larger arrays belong on the host as well, that is the threshold, and what is smaller and on
+the device is fetched for operations that cost less.
 """
 
 from __future__ import annotations
@@ -36,6 +37,12 @@ MIRRORED_NBYTES = int(2 * WAIT * COPY_RATE)
 SMALL_NBYTES = 4096
 MAX_ELEMENT_NBYTES = 16
 MAX_IN_TURN = 8
+
+MAX_WORK = 2
+"""Thresholds below which the cost of an elementwise operation is the host's, where its bytes are below one.
+
+A launch and an upload take as long as NumPy's addition of 300 KB, and what is done with the result is the host's again.
+"""
 
 # Storage -> its accesses in a row, the mask of the value they were to (another one has been computed since if that
 # differs), and the bytes of the smallest of them.
@@ -82,10 +89,28 @@ def takes_to_host(name: str, cost: float, weight: float = 1.0, price: float = LA
     return True
 
 
-def is_recorded_on_host(cost: float, weight: float) -> bool:
-    """Whether that is so of an elementwise operation, whose cost is bytes times its row's weight."""
-    is_small = cost < config.offload_threshold or balance.takes(cost / weight, weight, RECORDED)
-    return is_small or _runtime.current() is None
+def is_light(nbytes: float, weight: float) -> bool:
+    """Whether an elementwise operation is the host's wherever larger arrays belong, if its operands are there.
+
+    Parameters
+    ----------
+    nbytes : float
+        Of its largest operand or result.
+    weight : float
+        Its row's.
+    """
+    threshold = config.offload_threshold
+    cost = nbytes * weight
+    return cost < threshold or (nbytes < threshold and cost < MAX_WORK * threshold)
+
+
+def is_recorded_on_host(cost: float, weight: float, times: int = 0) -> bool:
+    """Whether an elementwise operation is computed there; its cost is bytes times its row's weight.
+
+    For `times`, see `Balance.takes`.
+    """
+    nbytes = cost / weight
+    return is_light(nbytes, weight) or balance.takes(nbytes, weight, RECORDED, times) or _runtime.current() is None
 
 
 def may_be_host(storage: Storage) -> bool:

@@ -92,8 +92,8 @@ def make():
             x = a
         else:
             return NotImplemented
-        reach = self._reach
-        if o.size * reach >= config.offload_threshold and not balance.takes(o.size * 8, reach / 16, RECORDED):
+        cost = o.size * self._reach
+        if cost >= config.offload_threshold and not is_recorded_on_host(cost / 2, self._row.weight):
             return NotImplemented
         ufunc = self._numpys
         kind = type(b)

@@ -18,12 +18,12 @@ from oxinp._core.errors.hearing import call_numerical
 from oxinp._core.host.exchange import PLAIN
 from oxinp._core.host.fallback import call, placed_on_host
 from oxinp._core.lazy.array_protocol import REFUSAL
-from oxinp._core.lazy.balance import RECORDED, balance
 from oxinp._core.lazy.explain import REPORTS
 from oxinp._core.lazy.expr import Operation, Placed, Unsupported
 from oxinp._core.lazy.handle import Handle, compute_into, host_view
 from oxinp._core.lazy.inlining import HEAVY, compiled
 from oxinp._core.lazy.operands import mask_operand, operand
+from oxinp._core.lazy.placement import is_recorded_on_host
 from oxinp._core.lazy.record import apply
 from oxinp._core.lazy.results import as_array, is_device_scalar, types, wrap_host
 from oxinp._core.lazy.stores import apply_into, check_writeable, is_host_only
@@ -141,7 +141,9 @@ class ufunc(metaclass=UfuncType):  # noqa: N801 - NumPy's name
         lambda values: leader(values) if SUBCLASSES else None, types
     )
 
-    _into = compiled("outputs of ufuncs", INTO_TEXT, may_warn=True, names={"RECORDED": RECORDED})()
+    _into = compiled(
+        "outputs of ufuncs", INTO_TEXT, may_warn=True, names={"is_recorded_on_host": is_recorded_on_host}
+    )()
 
     def _operations_for(self, operands: tuple[Any, ...]) -> tuple[Operation, ...]:  # noqa: ARG002
         """Return what is recorded for operands."""
@@ -221,7 +223,8 @@ class ufunc(metaclass=UfuncType):  # noqa: N801 - NumPy's name
                 if type(out) is not kind or not is_host_only(out):
                     return NotImplemented
                 size = max(size, out.size)
-        if size * self._reach >= config.offload_threshold and not balance.takes(size * 8, self._row.weight, RECORDED):
+        weight = self._row.weight
+        if size * self._reach >= config.offload_threshold and not is_recorded_on_host(size * 8 * weight, weight):
             return NotImplemented
         operands = given[: self._num_inputs]
         keywords: dict[str, Any] = dict(zip(kwargs, given[self._num_inputs :], strict=True))

@@ -16,11 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from oxinp import _runtime
-from oxinp._config import config
 from oxinp._core.errors.state import current, quiet
 from oxinp._core.lazy import mirrored, schedule, writing
-from oxinp._core.lazy.balance import RECORDED, balance
+from oxinp._core.lazy.balance import balance
 from oxinp._core.lazy.combining import renew
 from oxinp._core.lazy.expr import Operation, Record, Unsupported, scalar
 from oxinp._core.lazy.handle import (
@@ -30,6 +28,7 @@ from oxinp._core.lazy.handle import (
     is_writeable,
 )
 from oxinp._core.lazy.operands import declined, declined_in_place, operand_in_place, other_side
+from oxinp._core.lazy.placement import is_recorded_on_host
 from oxinp._core.lazy.record import apply, join_leaves, paired
 from oxinp._core.lazy.results import types, wrap_host, wrap_pending
 from oxinp._core.lazy.stores import apply_into, store
@@ -117,9 +116,7 @@ def _is_small(
     times: int = 0,
 ) -> bool:
     """Whether no operand and no result is so large that it belongs on the device; for `times`, see `Balance.takes`."""
-    nbytes = _bound(x, y, itemsizes)
-    is_small = nbytes * weight < config.offload_threshold or balance.takes(nbytes, weight, RECORDED, times)
-    return is_small or _runtime.current() is None
+    return is_recorded_on_host(_bound(x, y, itemsizes) * weight, weight, times)
 
 
 def on_common_ways(
