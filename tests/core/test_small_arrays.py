@@ -71,6 +71,10 @@ np.full([2],1.5) np.full((2,True),1.5) a.argsort(axis=0,kind='stable') np.bincou
 np.sort(a,kind='stable') np.asarray([1,2]) np.array([]) np.array([1j,None])
 np.add.reduce(a) np.add.reduce(a,1) np.add.reduce(a,-1) np.add.reduce(a,axis=0) np.add.reduce(a,2) np.add.reduce(a,None)
 np.maximum.reduce(a) np.logical_or.reduce(a,-2) np.maximum.accumulate(a) np.add.accumulate(a,1) np.add.accumulate(a,9)
+np.prod(a) np.prod(a,axis=0) a.prod(1) np.take(a,k) np.take(a,k,axis=0) np.vdot(a,a) np.vdot(a,b) np.full_like(a,2.5)
+np.where(a==a,a,0.5) np.where(a==a,1,a) np.where(a==a,2,0.5) np.matmul(a,a.T) np.matmul(a,2.5) np.power(a,2)
+np.power(2.0,a) np.power(a,a) np.power(a,-1) a.item(1) a.item(0,1) a.item(99) a.item(-1) a.item(1,2,3) a.item(True)
+np.searchsorted(a[0],1) np.searchsorted(b,b,'right') a.sum(axis=-1) a.max(1) np.sum(a,1) np.sum(a,True) a.max(axis=9)
 np.add.accumulate(a,axis=-1) np.multiply.accumulate(a,-1) np.arctan2.reduce(a) np.add.reduce(a,dtype='f8') a.argmax(1)
 a.argmin(axis=0) a.argmax(9) a.mean(-1) a.mean(axis=9)
 numpy.float64(2.5)*a numpy.float64(2.5)<a numpy.float64(1)==a numpy.int64(1)!=a numpy.float32(1)-a numpy.array(2.0)>=a
@@ -449,6 +453,10 @@ FUNCTIONS = {
     **dict.fromkeys(("np.linspace(0, 1, 7)", "np.zeros(5000, np.int32)", "np.eye(4)"), 2),
     **dict.fromkeys(("np.hstack((a, a))", "np.vstack((a, a))", "np.vstack((M, M))", "np.append(a, 0.5)"), 5),
     **dict.fromkeys(("np.sort(M, axis=0)", "np.diag(a)"), 5),
+    **dict.fromkeys(("np.matmul(M, M)", "np.power(a, 2)", "np.where(a > 0.5, a, 0.0)", "a.dot(a)"), 2),
+    **dict.fromkeys(("M.sum(axis=1)", "np.max(M, axis=0)", "np.prod(M, 1)", "np.full_like(a, 2.0)"), 1),
+    **dict.fromkeys(("np.vdot(a, a)", "np.inner(a, a)", "M.take(np.arange(3))", "np.searchsorted(a, 0.5)"), 4),
+    "a.item(2)": 3,
     **dict.fromkeys(("np.diag(M)", "np.fill_diagonal(M, 0.5)", "np.copyto(s, a)"), 24),
 }
 

@@ -236,13 +236,23 @@ class ufunc(metaclass=UfuncType):  # noqa: N801 - NumPy's name
             return outs[0]
         return tuple(wrap_host(x) if out is None else out for x, out in zip(results, outs, strict=True))
 
-    def _compute(self, operands: tuple[Any, ...], outs: tuple[Any, ...], mask: Any, options: dict[str, Any]) -> Any:
-        """Compute where placement says; `Unsupported` before anything is written."""
+    def _compute(
+        self,
+        operands: tuple[Any, ...],
+        outs: tuple[Any, ...],
+        mask: Any,
+        options: dict[str, Any],
+        on_host: Callable[..., Any] | None = None,
+    ) -> Any:
+        """Compute where placement says, on the host by NumPy's ufunc if not another function is given.
+
+        `Unsupported` is raised before anything is written.
+        """
         row = self._row
         operations = self._operations_for(operands)
         if mask is None and not options and len(outs) == 1:
             if outs[0] is None:
-                return apply(operations[0], row.on_host, operands)
+                return apply(operations[0], on_host or row.ufunc_on_host, operands)
             return apply_into(operations[0], row.numpy, row.numpy, operands, outs[0])
         signature = signature_of(row.numpy, options)
         casting = options.get("casting", "same_kind")
