@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 from collections.abc import Callable
-from math import ceil
+from math import ceil, prod
 from operator import attrgetter
 from typing import Any
 
@@ -205,19 +205,20 @@ class ufunc(metaclass=UfuncType):  # noqa: N801 - NumPy's name
     def _on_small_hosts(self, args: tuple[Any, ...], outs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Compute what is small and on the host as far as it has elements; NotImplemented where it is not."""
         kind = types.ndarray
-        size = 1
+        sizes = {}  # by shape
         given = []
         for value in (*args[: self._num_inputs], *kwargs.values()):
             if type(value) is kind:
                 if value._storage.host is None:
                     return NotImplemented
                 seen = host_view(value)
-                size *= seen.size
+                sizes[seen.shape] = seen.size
                 given.append(seen)
             elif type(value) is tuple or type(value) in PLAIN:
                 given.append(value)
             else:
                 return NotImplemented
+        size = prod(sizes.values())
         for out in outs:
             if out is not None:
                 if type(out) is not kind or not is_host_only(out):
