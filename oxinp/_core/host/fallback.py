@@ -87,7 +87,7 @@ def placed_on_host(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], mutates: tuple[Mutated, ...] = OUT
 ) -> Any:
     """Let NumPy compute, as `call` does, where placement has chosen the host: that is no fallback and not counted."""
-    if mutates == _FIRST and not kwargs:
+    if len(mutates) == 1 and not kwargs and _is_first(function, mutates[0]):
         result = _first_written(function, args)
         if result is not NOT_DONE:
             return result
@@ -158,7 +158,6 @@ def _exchanged(exchange: Exchange, function: Callable[..., Any], args: tuple[Any
     return exchange.take(result)
 
 
-_FIRST = (0,)
 _LISTS = frozenset({list, tuple})
 _NumpyArray = np.ndarray
 _Generic = np.generic
@@ -354,6 +353,11 @@ def _written(
     if isinstance(function, np.ufunc):
         found += args[function.nin :]
     return [value for entry in found for value in _flat(entry) if is_array(value) or isinstance(value, np.ndarray)]
+
+
+def _is_first(function: Callable[..., Any], entry: Mutated) -> bool:
+    """Whether what a function writes to is its first argument."""
+    return entry == 0 or (type(entry) is str and positions(function).get(entry) == 0)
 
 
 def _argument(
