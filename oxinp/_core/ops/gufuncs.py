@@ -88,14 +88,11 @@ def make(general, function, bound, is_host, weight):
                 cost = (m if m > n else n) * (8 if x.itemsize <= 8 >= y.itemsize else 16)
                 if cost >= config.offload_threshold and not is_host(cost, weight):
                     return general(a, b)
-        else:
+        elif not 0 < x.size * y.size * 16 < config.offload_threshold:
             limit = config.offload_threshold
             n = x.size * y.size
-            if y.ndim == 2:  # `bound`, spelled out
-                k = len(y)
-                is_small = 0 < n * 16 < limit * k * k and n < limit * k * FLOPS_PER_BYTE and x.nbytes < limit > y.nbytes
-            else:
-                is_small = 0 < n * 16 < limit
+            k = len(y) if y.ndim == 2 else 0  # of matrices, `bound` spelled out
+            is_small = 0 < n * 16 < limit * k * k and n < limit * k * FLOPS_PER_BYTE and x.nbytes < limit > y.nbytes
             if not is_small and not is_host(bound(x, y), weight):
                 return general(a, b)
         result = called(function, x, y) else return general(a, b)
