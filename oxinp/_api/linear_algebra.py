@@ -68,6 +68,8 @@ def _dot(a: Any, b: Any) -> Any:
     if _is_one_product(left, right):
         return _one_product(a, b)
     matmul.check(np.dot, a, b, 1, 1, -1, -1 if b._layout.ndim == 1 else -2)
+    if left.shape[-1] == 1 and _belongs_on_host(a, b):  # where BLAS leaves zeros out, and NumPy's `matmul` does not
+        return placed_on_host(np.dot, (a, b), {})
     if a._layout.ndim == 1 or b._layout.ndim <= 2:
         return GUFUNC_OBJECTS["matmul"].of_two(a, b)
     return placed_on_host(np.dot, (a, b), {}) if _belongs_on_host(a, b) else matmul.dot(a, b)
@@ -109,12 +111,12 @@ def inner(a: Any, b: Any, /) -> Any:
     a, b = _checked(a, b)
     if a._layout.ndim == 0 or b._layout.ndim == 0:
         return _scaled(a, b)
+    if _belongs_on_host(a, b):
+        return placed_on_host(np.inner, (a, b), {})
     if _is_one_product(a._layout, b._layout):
         return _one_product(a, b)
     matmul.check(np.inner, a, b, 1, 1, -1, -1)
     if b._layout.ndim > 1 and a._layout.ndim > 1:
-        if _belongs_on_host(a, b):
-            return placed_on_host(np.inner, (a, b), {})
         return _dot(a, view(b, lambda seen: seen.swapaxes(-1, -2)))
     return matmul.contract(a, b, -1)
 

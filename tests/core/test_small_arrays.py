@@ -66,11 +66,16 @@ a.transpose() a.squeeze() a.swapaxes(0,-1) a.copy() a.copy('F') a.copy('K') a.as
 a.astype('f8','F') a.astype('i4',casting='safe') list(a) [*a.T] np.zeros(a.shape) np.empty((2,0))  np.ones(3,'i4')
 np.zeros(3) np.zeros((2,3),'f4') np.zeros(-1) np.ones((2,),order='F') np.arange(5) np.arange(5,dtype='f4') np.arange(-3)
 np.arange(2,9,3) np.arange(3,step=1) np.array([1,2.5,True]) np.array([[1,2],[3,4]],'f4') np.array((1,2),ndmin=3)
-np.array([a]) np.full(3,2) np.full((2,3),1.5) np.full(3,-0.0) np.full(-1,1.0) np.full((-2,-1),1.0) np.full((),1.5)
+np.array([a]) np.array([a[0],b]) np.array([a[0],a[1]]) np.array([b[::2],b[1::2],b[:3]]) np.array([b,[1]])
+np.full(3,2) np.full((2,3),1.5) np.full(3,-0.0) np.full(-1,1.0) np.full((-2,-1),1.0) np.full((),1.5)
 np.full([2],1.5) np.full((2,True),1.5) a.argsort(axis=0,kind='stable') np.bincount(k,minlength=9) np.full((0,3),1.5)
 np.sort(a,kind='stable') np.asarray([1,2]) np.array([]) np.array([1j,None])
 np.add.reduce(a) np.add.reduce(a,1) np.add.reduce(a,-1) np.add.reduce(a,axis=0) np.add.reduce(a,2) np.add.reduce(a,None)
 np.maximum.reduce(a) np.logical_or.reduce(a,-2) np.maximum.accumulate(a) np.add.accumulate(a,1) np.add.accumulate(a,9)
+np.prod(a) np.prod(a,axis=0) a.prod(1) np.take(a,k) np.take(a,k,axis=0) np.vdot(a,a) np.vdot(a,b) np.full_like(a,2.5)
+np.where(a==a,a,0.5) np.where(a==a,1,a) np.where(a==a,2,0.5) np.matmul(a,a.T) np.matmul(a,2.5) np.power(a,2)
+np.power(2.0,a) np.power(a,a) np.power(a,-1) a.item(1) a.item(0,1) a.item(99) a.item(-1) a.item(1,2,3) a.item(True)
+np.searchsorted(a[0],1) np.searchsorted(b,b,'right') a.sum(axis=-1) a.max(1) np.sum(a,1) np.sum(a,True) a.max(axis=9)
 np.add.accumulate(a,axis=-1) np.multiply.accumulate(a,-1) np.arctan2.reduce(a) np.add.reduce(a,dtype='f8') a.argmax(1)
 a.argmin(axis=0) a.argmax(9) a.mean(-1) a.mean(axis=9)
 numpy.float64(2.5)*a numpy.float64(2.5)<a numpy.float64(1)==a numpy.int64(1)!=a numpy.float32(1)-a numpy.array(2.0)>=a
@@ -449,6 +454,11 @@ FUNCTIONS = {
     **dict.fromkeys(("np.linspace(0, 1, 7)", "np.zeros(5000, np.int32)", "np.eye(4)"), 2),
     **dict.fromkeys(("np.hstack((a, a))", "np.vstack((a, a))", "np.vstack((M, M))", "np.append(a, 0.5)"), 5),
     **dict.fromkeys(("np.sort(M, axis=0)", "np.diag(a)"), 5),
+    **dict.fromkeys(("np.matmul(M, M)", "np.power(a, 2)", "np.where(a > 0.5, a, 0.0)", "a.dot(a)"), 2),
+    **dict.fromkeys(("M.sum(axis=1)", "np.max(M, axis=0)", "np.prod(M, 1)", "np.full_like(a, 2.0)"), 1),
+    **dict.fromkeys(("np.vdot(a, a)", "np.inner(a, a)", "M.take(np.arange(3))", "np.searchsorted(a, 0.5)"), 4),
+    **dict.fromkeys(("a.item(2)", "np.array([a, s])", "np.array([M[0], a[::-1]])"), 9),
+    **dict.fromkeys(("np.add.at(s, [0, 2], 1.0)", "divmod(a, s)"), 48),
     **dict.fromkeys(("np.diag(M)", "np.fill_diagonal(M, 0.5)", "np.copyto(s, a)"), 24),
 }
 

@@ -24,7 +24,8 @@ USES = (
     "np.where({a} > 1, {a}, {f})", "np.array({f})", "np.asarray({f})", "np.asarray({f}) + {a}", "np.asanyarray({f})",
     "np.reshape({f}, -1)", "np.stack([{f}, {a}])", "np.array_equal({a}, {f})", "np.shape({f})", "np.isnan({f})",
     "np.zeros_like({f})", "np.maximum.reduce({f} + 0)", "np.less.outer({a}[:2], {f})", "len({f})", "np.argmax({f})",
-    "np.any({f})", "np.ravel({f})", "np.broadcast_to({f}, {a}.shape)", "np.copyto({a}, {f})",
+    "np.any({f})", "np.ravel({f})", "np.broadcast_to({f}, {a}.shape)",
+    "np.copyto({a} if {a}.size else {a}.copy(), {f})",  # whether no elements lie in the same memory is as it comes
     "operator.setitem({a}, ..., {f})", "operator.iadd({a}, {f})", "operator.imul({a}, {f})",
     "np.add({a}, {f}, out={a})", "np.add({a}, {a}, out={f})", "{a}[{f}]", "operator.setitem({a}, {f} != 1, 2)",
     "np.take({a}, {f} == 1)", "np.isin({a}, {f})", "np.transpose({f})", "np.result_type({a}, {f})", "np.ndim({f})",

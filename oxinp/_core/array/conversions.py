@@ -34,6 +34,8 @@ class Conversions(Handle):
 
     def item(self, *args: Any) -> Any:
         """Return one element as a Python scalar; see `numpy.ndarray.item`."""
+        if self._storage.host is not None and args and {*map(type, args)} == {int}:
+            return host_view(self).item(*args)
         if not args and self._layout.size == 1:
             return fetch(self).item()
         return fallback.call(np.ndarray.item, (self, *args), {}, name="ndarray.item")

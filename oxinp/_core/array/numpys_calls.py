@@ -16,16 +16,21 @@ from oxinp._core.ufunc.objects import OF_TWO, WITH_NUMBERS
 _TEXT = """
 def make():
     def __array_ufunc__(self, ufunc, method, a, b=MISSING, /, *others, **kwargs):
-        if type(b) is ndarray and ufunc in OF_TWO and method == "__call__":
+        if type(b) is ndarray and method == "__call__":
             kind = type(a)
             if kind is NumpyArray and not a.ndim and a.dtype.kind in "biufc":
                 kind = a.dtype.type
-            if kind in NUMBERS and not others and not kwargs and not REPORTS:
+            if kind in NUMBERS and ufunc in OF_TWO and not others and not kwargs and not REPORTS:
                 x = seen(b) else return general_ufunc(self, ufunc, method, a, b)
-                if ufunc in EQUALITIES and x.dtype.kind not in "biufc":  # texts do not just differ
+                reach, itemsizes, is_equality = OF_TWO[ufunc]
+                if is_equality and x.dtype.kind not in "biufc":  # texts do not just differ
                     return general_ufunc(self, ufunc, method, a, b)
-                reach, itemsizes = OF_TWO[ufunc]
-                known = weighed(b, x) by reach of itemsizes, kind else return general_ufunc(self, ufunc, method, a, b)
+                known = b._known
+                if known is not FEW or reach > HEAVY:
+                    if x.size * reach >= config.offload_threshold and not takes(x, reach, itemsizes, kind):
+                        return general_ufunc(self, ufunc, method, a, b)
+                    if known is not FEW:
+                        known = None
                 result = called(ufunc, a, x) else return general_ufunc(self, ufunc, method, a, b)
                 return array_of(result, known)
         return general_ufunc(self, ufunc, method, a, b, *others, **kwargs)
@@ -57,7 +62,7 @@ array_ufunc: Any = compiled(
     "ndarray.__array_ufunc__",
     _TEXT,
     may_warn=True,
-    names={"EQUALITIES": {np.equal, np.not_equal}, "OF_TWO": OF_TWO, "general_ufunc": _general},
+    names={"OF_TWO": OF_TWO, "general_ufunc": _general},
 )()
 
 

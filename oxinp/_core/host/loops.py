@@ -118,6 +118,31 @@ def norm(x: Any) -> Any:
     return _sqrt(elements.dot(elements))
 
 
+def searchsorted(x: Any, values: Any, side: Any = "left") -> Any:
+    return x.searchsorted(values, side) if type(x) is _Array else NotImplemented
+
+
+def take(x: Any, indices: Any) -> Any:
+    return x.take(indices) if type(x) is _Array and type(indices) is _Array else NotImplemented
+
+
+def inner(x: Any, y: Any) -> Any:
+    is_known = type(x) is _Array and type(y) is _Array and x.ndim == 1 and y.ndim == 1
+    return _inner(x, y) if is_known else NotImplemented
+
+
+def vdot(x: Any, y: Any) -> Any:
+    return _vdot(x, y) if type(x) is _Array and type(y) is _Array else NotImplemented
+
+
+def full_like(x: Any, value: Any) -> Any:
+    if type(x) is not _Array or x.dtype is not _FLOAT64 or type(value) not in _NUMBERS or not x.flags.c_contiguous:
+        return NotImplemented
+    made = _empty(x.shape)
+    made.fill(value)
+    return made
+
+
 def zeros_like(x: Any) -> Any:
     return _zeros(x.shape, x.dtype) if type(x) is _Array and x.flags.c_contiguous else NotImplemented
 
@@ -175,6 +200,8 @@ def in_c(function: Any) -> Any:
 
 
 concatenated = in_c(np.concatenate)
+_inner = in_c(np.inner)
+_vdot = in_c(np.vdot)
 
 
 def concatenate(arrays: Any) -> Any:

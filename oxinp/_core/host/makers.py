@@ -9,8 +9,11 @@ from typing import Any
 import numpy as np
 
 from oxinp._config import config
+from oxinp._core.host import loops
 from oxinp._core.lazy import placement
+from oxinp._core.lazy.handle import host_view
 from oxinp._core.lazy.inlining import compiled
+from oxinp._core.lazy.results import types
 from oxinp._core.lazy.small import DTYPES
 
 _empty = np.empty
@@ -85,12 +88,23 @@ _maker = compiled("functions that make small arrays", _MAKER_TEXT, names=_NAMES)
 
 
 def _of_rows(value: list[Any]) -> Any:
-    """Return the array of a list of lists of numbers."""
+    """Return the array of a list of lists of numbers, or of vectors of ours that are on the host."""
+    if type(value[0]) is types.ndarray:
+        return _of_vectors(value)
     for row in value:
         if type(row) is not list or len(row) > _MAX_LISTED or not _NUMBERS.issuperset(map(type, row)):
             return NotImplemented
     made = _numpys_array(value)
     return made if made.nbytes < config.offload_threshold and not made.dtype.hasobject else NotImplemented
+
+
+def _of_vectors(value: list[Any]) -> Any:
+    for row in value:
+        if type(row) is not types.ndarray or (row._held or row._storage).host is None:
+            return NotImplemented
+    rows = [host_view(row) for row in value]
+    is_small = rows[0].nbytes * len(rows) < config.offload_threshold and not rows[0].dtype.hasobject
+    return loops.stack(rows) if is_small else NotImplemented
 
 
 _NUMBERS = frozenset({bool, int, float, complex})

@@ -71,6 +71,7 @@ SPELLINGS: dict[Any, Spelling] = {
         function: _reduction(ufunc)
         for ufunc, functions in {
             np.add: (np.sum, np.ndarray.sum),
+            np.multiply: (np.prod, np.ndarray.prod),
             np.maximum: (np.max, np.ndarray.max),
             np.minimum: (np.min, np.ndarray.min),
             np.logical_and: (np.all, np.ndarray.all),
@@ -82,18 +83,23 @@ SPELLINGS: dict[Any, Spelling] = {
     **dict.fromkeys((np.cumsum, np.ndarray.cumsum), Spelling(loops.cumsum, 2, has_axis=True, may_warn=True)),
     **{getattr(home, name): _extremum(name) for home in (np, np.ndarray) for name in ("argmax", "argmin")},
     **dict.fromkeys((np.argsort, np.ndarray.argsort), Spelling(loops.argsort, alone=np.ndarray.argsort)),
+    **dict.fromkeys((np.searchsorted, np.ndarray.searchsorted), Spelling(loops.searchsorted, 3, 2)),
+    **dict.fromkeys((np.take, np.ndarray.take), Spelling(loops.take, 2, 2)),
     np.append: Spelling(loops.append, 2, 2),
     np.clip: Spelling(loops.clip, 3, 3, may_warn=True),
     np.concatenate: Spelling(loops.concatenate),
     np.diag: Spelling(loops.diag),
-    np.dot: Spelling(loops.dot, 2, 2, may_warn=True),
+    **dict.fromkeys((np.dot, np.ndarray.dot), Spelling(loops.dot, 2, 2, may_warn=True)),
     np.einsum: Spelling(loops.einsum, 4, 2, may_warn=True),
     np.empty_like: Spelling(loops.empty_like),
+    np.full_like: Spelling(loops.full_like, 2, 2),
     np.hstack: Spelling(loops.hstack),
+    np.inner: Spelling(loops.inner, 2, 2, may_warn=True),
     np.linalg.norm: Spelling(loops.norm, may_warn=True),
     np.outer: Spelling(loops.outer, 2, 2, may_warn=True),
     np.sort: Spelling(loops.sort, 2, has_axis=True),
     np.stack: Spelling(loops.stack),
+    np.vdot: Spelling(loops.vdot, 2, 2, may_warn=True),
     np.vstack: Spelling(loops.vstack),
     np.where: Spelling(loops.in_c(np.where), 3, 3),
     np.zeros_like: Spelling(loops.zeros_like),
@@ -153,15 +159,32 @@ if type(value) is ndarray and not args and not kwargs:
             if result is NotImplemented:
                 return general(value)
             return wrapped(result)
+        if has_axis and type(value) is ndarray and len(args) + len(kwargs) == 1:
+            axis = args[0] if args else kwargs.get("axis")
+            x = seen(value) else return general(value, *args, **kwargs)
+            nbytes = x.nbytes
+            is_small = 0 < nbytes < config.offload_threshold or (nbytes and is_host(nbytes))
+            if is_small and type(axis) is int and not REPORTS:
+                result = {along} else return general(value, *args, **kwargs)
+                if result is NotImplemented:
+                    return general(value, *args, **kwargs)
+                return wrapped(result)
         if value is not MISSING:
             args = value, *args
 """
-_OF_ONE = {"one": "heard(function, x)", "one in C": "called(alone, x)", "one along no axis": "called(alone, x, None)"}
+# Of one array alone, and of one and an axis.
+_OF_ONE = {
+    "one": ("heard(function, x)", "heard(function, x, axis)"),
+    "one in C": ("called(alone, x)", "called(alone, x, axis)"),
+    "one along no axis": ("called(alone, x, None)", "called(alone, x, axis)"),
+}
 _TEXTS = {
     "several": _TEXT.format(parameters="*args, **kwargs", first=""),
     **{
-        number: _TEXT.format(parameters="value=MISSING, /, *args, **kwargs", first=_FIRST_TEXT.format(of_one=call))
-        for number, call in _OF_ONE.items()
+        number: _TEXT.format(
+            parameters="value=MISSING, /, *args, **kwargs", first=_FIRST_TEXT.format(of_one=alone, along=along)
+        )
+        for number, (alone, along) in _OF_ONE.items()
     },
 }
 _NAMES = {"is_host": placement.is_host}
@@ -170,7 +193,7 @@ _FRONTS = {
     for may_warn in (False, True)
     for number, text in _TEXTS.items()
 }
-# What most calls of some look like: two arrays in a list or tuple, or three arrays.
+# What most calls of some look like: two arrays in a list or tuple, or three arrays of which numbers may be two.
 _PAIR_TEXT = """
 def make(general, function):
     def front(arrays=MISSING, /, *args, **kwargs):
@@ -193,13 +216,26 @@ def make(general, function):
     def front(*args, **kwargs):
         if len(args) != 3 or kwargs or REPORTS:
             return general(*args, **kwargs)
-        a, b, c = args
-        if type(a) is not ndarray or type(b) is not ndarray or type(c) is not ndarray:
+        a, y, z = args
+        if type(a) is not ndarray:
             return general(*args)
         x = seen(a) else return general(*args)
-        y = seen(b) else return general(*args)
-        z = seen(c) else return general(*args)
-        if not 0 < x.nbytes + y.nbytes + z.nbytes < config.offload_threshold:
+        nbytes = x.nbytes
+        kind = type(y)
+        if kind is ndarray:
+            b = y
+            y = seen(b) else return general(*args)
+            nbytes += y.nbytes
+        elif kind is not float and kind is not int:
+            return general(*args)
+        kind = type(z)
+        if kind is ndarray:
+            b = z
+            z = seen(b) else return general(*args)
+            nbytes += z.nbytes
+        elif kind is not float and kind is not int:
+            return general(*args)
+        if not 0 < nbytes < config.offload_threshold:
             return general(*args)
         result = called(function, x, y, z) else return general(*args)
         return wrapped(result)
@@ -225,9 +261,9 @@ def make(general, function):
         return wrapped(result)
     return front
 """
-_COMMON = {
+_COMMON: dict[Any, tuple[Callable[..., Any], Callable[..., Any]]] = {
     np.concatenate: (compiled("numpy.concatenate", _PAIR_TEXT), loops.concatenated),
-    np.dot: (compiled("numpy.dot", _VECTORS_TEXT, may_warn=True), np.ndarray.dot),
+    **dict.fromkeys((np.dot, np.ndarray.dot), (compiled("numpy.dot", _VECTORS_TEXT, may_warn=True), np.ndarray.dot)),
     np.where: (compiled("numpy.where", _THREE_TEXT), loops.in_c(np.where)),
 }
 """What most calls look like -> what computes them, and by what."""

@@ -70,6 +70,38 @@ GUFUNCS = {name: GufuncRow(getattr(np, name), *row) for name, row in _COMPUTE.it
 _KEYWORDS = {"axes", "axis", "keepdims", "dtype", "signature", "casting", "order", "subok"}
 
 
+# What an element of matrices of few elements costs is below 16 bytes; of others placement asks for more.
+_PRODUCT_TEXT = """
+def make(general, function, bound, is_host, weight):
+    def operator(a, b):
+        if type(b) is not ndarray or type(a) is not ndarray or REPORTS:
+            return general(a, b)
+        x = seen(a) else return general(a, b)
+        y = seen(b) else return general(a, b)
+        known = None
+        if x.ndim == 1 or y.ndim == 1:  # elements are used once: their bytes are what it takes
+            if a._known is FEW is b._known:
+                known = FEW
+            else:
+                m = x.size
+                n = y.size
+                cost = (m if m > n else n) * (8 if x.itemsize <= 8 >= y.itemsize else 16)
+                if cost >= config.offload_threshold and not is_host(cost, weight):
+                    return general(a, b)
+        elif not 0 < x.size * y.size * 16 < config.offload_threshold:
+            limit = config.offload_threshold
+            n = x.size * y.size
+            k = len(y) if y.ndim == 2 else 0  # of matrices, `bound` spelled out
+            is_small = 0 < n * 16 < limit * k * k and n < limit * k * FLOPS_PER_BYTE and x.nbytes < limit > y.nbytes
+            if not is_small and not is_host(bound(x, y), weight):
+                return general(a, b)
+        result = called(function, x, y) else return general(a, b)
+        return array_of(result, known)
+    return operator
+"""
+_product = compiled("products", _PRODUCT_TEXT, may_warn=True, names={"FLOPS_PER_BYTE": matmul.FLOPS_PER_BYTE})
+
+
 class gufunc(ufunc):  # noqa: N801 - as `ufunc`
     """A generalised ufunc; see `numpy.ufunc`."""
 
@@ -82,10 +114,13 @@ class gufunc(ufunc):  # noqa: N801 - as `ufunc`
         self._of_hosts = attributed(row.numpy, 2)
         self._widened = row.widened
         self._loops: dict[Any, tuple[Any, tuple[Any, ...]]] = {}
+        self._plain = self.of_two
+        if row.numpy is np.matmul:
+            self._plain = _product(self.of_two, np.matmul, matmul.bound, placement.is_host, HOST_WEIGHT)
 
     def __call__(self, *args: Any, out: Any = None, **kwargs: Any) -> Any:
         if out is None and not kwargs and len(args) == 2 and type(args[0]) is type(args[1]) is types.ndarray:
-            return self.of_two(*args)
+            return self._plain(*args)
         numpy_ufunc = self._row.numpy
         if out is ... and len(args) == numpy_ufunc.nin:
             return as_array(self(*args, **kwargs))
@@ -280,32 +315,6 @@ def _named(name: str) -> gufunc:
 GUFUNC_OBJECTS = {name: gufunc(row) for name, row in GUFUNCS.items()}
 
 
-# What an element of matrices of few elements costs is below 16 bytes; of others placement asks for more.
-_PRODUCT_TEXT = """
-def make(general, function, bound, is_host, weight):
-    def operator(a, b):
-        if type(b) is not ndarray or type(a) is not ndarray or REPORTS:
-            return general(a, b)
-        x = seen(a) else return general(a, b)
-        y = seen(b) else return general(a, b)
-        known = None
-        if x.ndim == 1 or y.ndim == 1:  # elements are used once: their bytes are what it takes
-            if a._known is FEW is b._known:
-                known = FEW
-            else:
-                m = x.size
-                n = y.size
-                cost = (m if m > n else n) * (8 if x.itemsize <= 8 >= y.itemsize else 16)
-                if cost >= config.offload_threshold and not is_host(cost, weight):
-                    return general(a, b)
-        elif not 0 < x.size * y.size * 16 < config.offload_threshold and not is_host(bound(x, y), weight):
-            return general(a, b)
-        result = called(function, x, y) else return general(a, b)
-        return array_of(result, known)
-    return operator
-"""
-
-
 def operator_methods() -> dict[str, Any]:
     """Return ``a @ b``, ``b @ a`` and ``a @= b``, for the class body of `ndarray`."""
     product = GUFUNC_OBJECTS["matmul"]
@@ -333,6 +342,5 @@ def operator_methods() -> dict[str, Any]:
             stand_in @= np.zeros([1] * np.ndim(other), dtype)  # NumPy's own error
         return product(self, other, out=self)
 
-    make = compiled("products", _PRODUCT_TEXT, may_warn=True)
-    made = make(__matmul__, np.matmul, matmul.bound, placement.is_host, HOST_WEIGHT)
+    made = _product(__matmul__, np.matmul, matmul.bound, placement.is_host, HOST_WEIGHT)
     return {"__matmul__": made, "__rmatmul__": __rmatmul__, "__imatmul__": __imatmul__}

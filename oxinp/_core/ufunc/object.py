@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 from collections.abc import Callable
-from math import ceil
+from math import ceil, prod
 from operator import attrgetter
 from typing import Any
 
@@ -205,19 +205,20 @@ class ufunc(metaclass=UfuncType):  # noqa: N801 - NumPy's name
     def _on_small_hosts(self, args: tuple[Any, ...], outs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Compute what is small and on the host as far as it has elements; NotImplemented where it is not."""
         kind = types.ndarray
-        size = 1
+        sizes = {}  # by shape
         given = []
         for value in (*args[: self._num_inputs], *kwargs.values()):
             if type(value) is kind:
                 if value._storage.host is None:
                     return NotImplemented
                 seen = host_view(value)
-                size *= seen.size
+                sizes[seen.shape] = seen.size
                 given.append(seen)
             elif type(value) is tuple or type(value) in PLAIN:
                 given.append(value)
             else:
                 return NotImplemented
+        size = prod(sizes.values())
         for out in outs:
             if out is not None:
                 if type(out) is not kind or not is_host_only(out):
@@ -236,13 +237,23 @@ class ufunc(metaclass=UfuncType):  # noqa: N801 - NumPy's name
             return outs[0]
         return tuple(wrap_host(x) if out is None else out for x, out in zip(results, outs, strict=True))
 
-    def _compute(self, operands: tuple[Any, ...], outs: tuple[Any, ...], mask: Any, options: dict[str, Any]) -> Any:
-        """Compute where placement says; `Unsupported` before anything is written."""
+    def _compute(
+        self,
+        operands: tuple[Any, ...],
+        outs: tuple[Any, ...],
+        mask: Any,
+        options: dict[str, Any],
+        on_host: Callable[..., Any] | None = None,
+    ) -> Any:
+        """Compute where placement says, on the host by NumPy's ufunc if not another function is given.
+
+        `Unsupported` is raised before anything is written.
+        """
         row = self._row
         operations = self._operations_for(operands)
         if mask is None and not options and len(outs) == 1:
             if outs[0] is None:
-                return apply(operations[0], row.on_host, operands)
+                return apply(operations[0], on_host or row.ufunc_on_host, operands)
             return apply_into(operations[0], row.numpy, row.numpy, operands, outs[0])
         signature = signature_of(row.numpy, options)
         casting = options.get("casting", "same_kind")

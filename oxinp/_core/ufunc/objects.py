@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from oxinp._core.lazy.expr import Operation
 from oxinp._core.lazy.handle import Handle
 from oxinp._core.lazy.operands import declined, other_side
@@ -53,12 +55,12 @@ WITH_NUMBERS: dict[Any, Callable[[Any, Any], Any]] = {
 }
 """NumPy's ufunc -> what computes it for an array of ours with a number of NumPy's on its left."""
 
-OF_TWO: dict[Any, tuple[int, Callable[..., int]]] = {
-    ufunc: (reach_of(UFUNC_OBJECTS[name]._row), itemsizes_of(ufunc))
+OF_TWO: dict[Any, tuple[int, Callable[..., int], bool]] = {
+    ufunc: (reach_of(UFUNC_OBJECTS[name]._row), itemsizes_of(ufunc), ufunc in (np.equal, np.not_equal))
     for name, ufunc in ((called.__name__, called._row.numpy) for called in UFUNC_OBJECTS.values())
     if ufunc in WITH_NUMBERS
 }
-"""NumPy's ufunc -> what `takes` asks of it where it computes an array and a number."""
+"""NumPy's ufunc -> what `takes` asks of it where it computes an array and a number, and whether it tells if equal."""
 
 
 def operator_methods() -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -98,8 +99,12 @@ class Power(ufunc):
 
     def __init__(self, row: UfuncRow) -> None:
         super().__init__(row)
-        self._arity = 0
-        self._reflected = None
+        # Calls do not look for simpler ufuncs, as the operator does.
+        self._plain, self._reflected = on_common_ways(
+            row._replace(python=None, operators=()),
+            lambda a, b: self._call((a, b), {}),
+            lambda a, b: self._call((b, a), {}),
+        )
         plain, reflected, in_place = self.methods
         reach = row.weight * 16
 
@@ -149,7 +154,7 @@ class Power(ufunc):
 
     def _on_device(self, operands: tuple[Any, ...], outs: tuple[Any, ...]) -> Any:
         try:
-            return self._compute(operands, outs, None, {}, is_operator=True)
+            return self._compute(operands, outs, None, {}, self._row.on_host)
         except Unsupported:
             return self._fall_back(operands, {} if outs[0] is None else {"out": outs[0]})
 
@@ -159,8 +164,7 @@ class Power(ufunc):
         outs: tuple[Any, ...],
         mask: Any,
         options: dict[str, Any],
-        *,
-        is_operator: bool = False,
+        on_host: Callable[..., Any] | None = None,
     ) -> Any:
         given = [out for out in outs if out is not None]
         if not (
@@ -171,13 +175,18 @@ class Power(ufunc):
             for out in given:
                 check_writeable(out)
                 check_cast(self._row.numpy, operands, out)
+<<<<<<< HEAD
             _refuse_negative(base, exponent, mask, options)
             other = None if options else _simpler(base, exponent, is_operator=is_operator)
+=======
+            _refuse_negative(base, exponent, mask)
+            other = None if options else _simpler(base, exponent, is_operator=on_host is not None)
+>>>>>>> host
             if other is not None:
                 name, dtype = other
                 cast = {} if base._layout.dtype == dtype else {"dtype": dtype}
                 return OBJECTS[name]._compute((base,), outs, mask, cast)
-        return super()._compute(operands, outs, mask, options)
+        return super()._compute(operands, outs, mask, options, on_host)
 
 
 _PYTHON_NUMBERS = (int, float)

@@ -74,8 +74,15 @@ class UfuncRow(NamedTuple):
 
     @property
     def on_host(self) -> Callable[..., Any]:
-        """What NumPy computes host arrays with, warning in the name of the user's line."""
-        compute = self.python or self.numpy
+        """What NumPy's operator computes host arrays with, warning in the name of the user's line."""
+        return self._attributed(self.python or self.numpy)
+
+    @property
+    def ufunc_on_host(self) -> Callable[..., Any]:
+        """What NumPy's ufunc does; operators know simpler powers."""
+        return self._attributed(self.numpy)
+
+    def _attributed(self, compute: Callable[..., Any]) -> Callable[..., Any]:
         return attributed(compute, self.numpy.nin) if self.may_warn else compute
 
     @property

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
+from oxinp._api.crossovers import placed
 from oxinp._api.fronts import implements
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.ops import factorise
@@ -36,6 +37,7 @@ def _exponentials(a: Any, *, is_imaginary: bool) -> tuple[Any, Any]:
 
 
 @implements("scipy.linalg.cosm")
+@placed("solve", scipy.linalg.cosm)
 @or_scipy
 @each_of_stacks(scipy.linalg.cosm, A=2)
 def cosm(A: Any) -> Any:
@@ -48,6 +50,7 @@ def cosm(A: Any) -> Any:
 
 
 @implements("scipy.linalg.sinm")
+@placed("solve", scipy.linalg.sinm)
 @or_scipy
 @each_of_stacks(scipy.linalg.sinm, A=2)
 def sinm(A: Any) -> Any:
@@ -60,6 +63,7 @@ def sinm(A: Any) -> Any:
 
 
 @implements("scipy.linalg.tanm")
+@placed("solve", scipy.linalg.tanm)
 @or_scipy
 @each_of_stacks(scipy.linalg.tanm, A=2)
 def tanm(A: Any) -> Any:
@@ -73,6 +77,7 @@ def tanm(A: Any) -> Any:
 
 
 @implements("scipy.linalg.coshm")
+@placed("solve", scipy.linalg.coshm)
 @or_scipy
 @each_of_stacks(scipy.linalg.coshm, A=2)
 def coshm(A: Any) -> Any:
@@ -83,6 +88,7 @@ def coshm(A: Any) -> Any:
 
 
 @implements("scipy.linalg.sinhm")
+@placed("solve", scipy.linalg.sinhm)
 @or_scipy
 @each_of_stacks(scipy.linalg.sinhm, A=2)
 def sinhm(A: Any) -> Any:
@@ -93,6 +99,7 @@ def sinhm(A: Any) -> Any:
 
 
 @implements("scipy.linalg.tanhm")
+@placed("solve", scipy.linalg.tanhm)
 @or_scipy
 @each_of_stacks(scipy.linalg.tanhm, A=2)
 def tanhm(A: Any) -> Any:
@@ -112,6 +119,7 @@ def _is_small(residual: Any, scale: float) -> bool:
 
 
 @implements("scipy.linalg.sqrtm")
+@placed("solve", scipy.linalg.sqrtm)
 @or_scipy
 @each_of_stacks(scipy.linalg.sqrtm, A=2)
 def sqrtm(A: Any, *args: Any, **kwargs: Any) -> Any:
@@ -144,6 +152,7 @@ def sqrtm(A: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 @implements("scipy.linalg.signm")
+@placed("solve", scipy.linalg.signm)
 @or_scipy
 @each_of_stacks(scipy.linalg.signm, A=2)
 def signm(A: Any, *args: Any, **kwargs: Any) -> Any:
@@ -206,6 +215,7 @@ def _logarithm(a: Any) -> Any:
 
 
 @implements("scipy.linalg.logm")
+@placed("solve", scipy.linalg.logm)
 @or_scipy
 @each_of_stacks(scipy.linalg.logm, A=2)
 def logm(A: Any, *args: Any, **kwargs: Any) -> Any:
@@ -217,6 +227,7 @@ def logm(A: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 @implements("scipy.linalg.fractional_matrix_power")
+@placed("solve", scipy.linalg.fractional_matrix_power)
 @or_scipy
 @each_of_stacks(scipy.linalg.fractional_matrix_power, A=2)
 def fractional_matrix_power(A: Any, t: Any) -> Any:
