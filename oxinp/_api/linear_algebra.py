@@ -35,10 +35,7 @@ def _checked(a: Any, b: Any) -> tuple[Any, Any]:
         return a, b
     if any(isinstance(x, np.ndarray) and type(x) is not np.ndarray for x in (a, b)):
         raise Unsupported("a subclass to pass through")
-    arrays = as_ours(a), as_ours(b)
-    if any(x.dtype.hasobject for x in arrays):
-        raise Unsupported("objects, among which NumPy takes a scalar as it is")
-    return arrays
+    return as_ours(a), as_ours(b)
 
 
 @implements("dot", of_two=vector_product.inner)
@@ -98,6 +95,8 @@ def _belongs_on_host(a: Any, b: Any) -> bool:
 
 def _scaled(a: Any, b: Any) -> Any:
     """Return the product with a scalar as BLAS has it: added to +0, and +0 where the scalar is zero, even of NaN."""
+    if a.dtype.hasobject or b.dtype.hasobject:
+        raise Unsupported("objects, among which NumPy takes a scalar as it is")
     product = a * b
     if not (0 < np.ndim(product) <= 2 and product.size > 1 and product.dtype.char in "fdFD"):
         return product

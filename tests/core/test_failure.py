@@ -10,8 +10,9 @@ import pytest
 
 import oxinp as np
 from oxinp import _runtime
-from oxinp._core.lazy import eviction, executor, steps
+from oxinp._core.lazy import eviction, executor, lost, steps
 from oxinp._core.lazy.calls import is_waiting
+from oxinp._kernels.plan import in_order
 from tests.comparator import assert_same
 
 
@@ -389,3 +390,40 @@ def test_numpy_may_import_what_it_needs_to_refuse_a_number():
     """It does so once in a process, for the code that wrote the number, whose globals must have `__import__`."""
     done = subprocess.run([sys.executable, "-c", FIRST_IMPORT], capture_output=True, text=True, check=False)
     assert (done.stdout, done.stderr) == ("Python integer 2147483648 out of bounds for int32\n", "")
+
+
+@pytest.mark.parametrize("at", [1, 2])
+@pytest.mark.parametrize("error", [Fault, MemoryError])
+def test_a_result_of_several_launches_that_fail_leaves_the_view_as_it_was(at, error, on_device, monkeypatch):
+    """The first launch of a large sum writes to a workspace, the second one to the view."""
+    theirs, expected = numpy.arange(200_000.0), numpy.arange(5.0)
+    x, z = np.asarray(theirs) * 1, np.asarray(expected) * 1
+    np.evaluate(x, z)
+    with monkeypatch.context() as patch:
+        fail_at(patch, at, error)
+        with pytest.raises(error):
+            z[2] = x.sum()
+    assert_same(z, expected)
+    z[2] = x.sum()
+    expected[2] = theirs.sum()
+    assert_same([z, x], [expected, theirs])
+
+
+@pytest.mark.parametrize("function", [np.sum, np.argmin, np.mean, np.cumsum])
+def test_what_gives_views_writes_its_result_in_one_step(function, on_device, monkeypatch):
+    """So a view that is given a result is never half written, see `Op.gives_views`."""
+    plans = []
+    make = executor.Executable.__init__
+
+    def init(self, plan, *args):
+        plans.append(plan)
+        make(self, plan, *args)
+
+    monkeypatch.setattr(executor.Executable, "__init__", init)
+    for shape in ((70_000,), (3, 20_000), (20_000, 3)):
+        x = np.ones(shape)
+        for axis in range(len(shape)):
+            np.evaluate(function(x, axis=axis))
+    assert plans
+    for plan in plans:
+        assert sum(map(lost.writes, in_order(plan.steps))) <= 1

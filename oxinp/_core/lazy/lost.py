@@ -46,12 +46,12 @@ def lose_partly_written(buffer: Buffer, plan: Plan, error: BaseException, num_la
     What one step alone writes is there as a whole or not at all. `num_launches` had been counted before the plan.
     """
     steps = list(in_order(plan.steps))
-    writers = [place for place, step in enumerate(steps) if _writes(step)]
+    writers = [place for place, step in enumerate(steps) if writes(step)]
     if len(writers) > 1:
         lose(buffer, error, num_launches + sum(type(step) is Launch for step in steps[: writers[0]]))
 
 
-def _writes(step: Step) -> bool:
+def writes(step: Step) -> bool:
     """Whether a step writes to the output."""
     if isinstance(step, Launch):
         pairs = zip(step.kernel.params, step.arguments, strict=False)
@@ -59,4 +59,4 @@ def _writes(step: Step) -> bool:
     return isinstance(step, Copy | Fill) and step.target.buffer == "out0"
 
 
-__all__ = ["LostBuffer", "lose", "lose_partly_written"]
+__all__ = ["LostBuffer", "lose", "lose_partly_written", "writes"]

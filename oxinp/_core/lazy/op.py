@@ -98,7 +98,8 @@ class Op(Frozen, eq=False):
         ``rows(bound)`` -> `RowWalk`: how the operation is part of a kernel that computes what is made of its result
         and of its operand's rows, see `rowwise`; None where it is part of none.
     gives_views : bool
-        The plan may be asked for a first result that lies in any layout: the variant is then that layout.
+        The plan may be asked for a first result that lies in any layout: the variant is then that layout. One step of
+        it writes the result, so that a view is never half written.
     variant : callable or None
         ``variant(bound, leaves)``: which of several plans is run for these leaves; None for the usual one.
     plan_variant : callable or None

@@ -54,7 +54,7 @@ class ReductionKernel:
         self._spec = spec
         self.type = spec.chain.index_type
         if spec.is_split:
-            k.pointer("result", spec.type, "w")  # the second reduction's
+            k.pointer("result", spec.type, "r")  # the second reduction's, which this one leaves alone
         self._target = BoundOperand(k, "out", OperandSpec(spec.type, STRIDED, is_shifted=True), "w")
         self.bound = BoundChain(k, spec.chain)
         self._target.declare_strides(spec.num_kept, self.type)
