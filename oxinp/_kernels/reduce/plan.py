@@ -358,7 +358,7 @@ class Reduction(Passes):
     def _meet_alike(self, key: tuple[Any, ...]) -> _Alike | None:
         """Find what `columns_again` and `rows_again` need of matrices that lie like this, and keep it."""
         axis, steps, alignments, written, rest = key
-        if self.wants_index or self.op.wants_index or self.op.num_parameters or written < 0:
+        if not steps or self.wants_index or self.op.wants_index or self.op.num_parameters or written < 0:
             return None
         nbytes, votes = [0, 0, 0, 0], [0, 0, 0, 0]
         for own, type_ in zip(steps, self.types, strict=True):
