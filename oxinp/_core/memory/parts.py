@@ -17,7 +17,7 @@ def part_of(layout: Layout, key: Any) -> tuple[Layout, bool] | None:
     nothing is left.
     """
     known, ndim = layout.parts, layout.ndim
-    place: tuple[Any, ...]
+    place: Any
     if type(key) is slice and ndim:
         n, step = layout.shape[0], layout.strides[0]
         try:
@@ -43,8 +43,7 @@ def part_of(layout: Layout, key: Any) -> tuple[Layout, bool] | None:
         n = layout.shape[0]
         if not -n <= key < n:
             return None
-        start = key if key >= 0 else key + n
-        place = (start,)
+        place = start = key if key >= 0 else key + n
         if known is not None and (located := known.get(place)) is not None:
             return located
         part = make_layout(
