@@ -77,7 +77,11 @@ def getitem(array: Handle, key: Any) -> Any:
         if is_element and not (layout.is_aligned and layout.dtype in DEVICE_TYPES):
             return fetch(view_at(array, layout))[()]
         if not placement.wants_mirror(storage, layout.nbytes):
-            return _element(array, layout) if is_element else _part_at(array, layout, key)
+            if is_element:
+                return _element(array, layout)
+            part = view_at(array, layout)
+            part._at = key
+            return part
         host = fetch_storage(storage)
     if array._host is host:
         seen = array._seen
