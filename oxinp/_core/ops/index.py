@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
@@ -72,8 +73,12 @@ def getitem(array: Handle, key: Any) -> Any:
         return _gathered(array, key) if valued is key else getitem(array, valued)
     if host is None:
         layout, is_element = locate(layout, key) if located is None else located
-        if layout.nbytes > SMALL_NBYTES and not (_accesses or is_element):  # `wants_mirror`, spelled out
-            return _part_at(array, layout, key)
+        if layout.nbytes > SMALL_NBYTES and not is_element:  # `wants_mirror`, spelled out
+            if not _accesses:
+                return _part_at(array, layout, key)
+            value = storage.value
+            if value is not None and value[0].layout.nbytes >= balance.limit and ref(storage) not in _accesses:
+                return _part_at(array, layout, key)
         if is_element and not (layout.is_aligned and layout.dtype in DEVICE_TYPES):
             return fetch(view_at(array, layout))[()]
         if not placement.wants_mirror(storage, layout.nbytes):
