@@ -386,12 +386,13 @@ def make_layout(dtype: np.dtype[Any], shape: tuple[int, ...], strides: tuple[int
     layout.shape = shape
     layout.strides = strides
     layout.offset = offset
-    layout.alignment = min(256, offset & -offset) if offset else 256
+    lowest = offset & -offset
+    layout.alignment = lowest if 0 < lowest < 256 else 256
     layout.ndim = ndim = len(shape)
     if ndim == 2:  # spelled out, for layouts of new sizes are made all the time
         (m, n), (down, along) = shape, strides
         size = m * n
-        layout.is_contiguous = ((n == 1 or along == itemsize) and (m == 1 or down == n * itemsize)) or not size
+        layout.is_contiguous = ((along == itemsize or n == 1) and (down == n * itemsize or m == 1)) or not size
         layout.is_aligned = itemsize <= 1 or not (offset % itemsize or down % itemsize or along % itemsize)
     else:
         size = math.prod(shape)
