@@ -203,12 +203,6 @@ def renew(  # noqa: PLR0915 - the common cases in full, for a call costs as much
             return None
         is_dense, widest, dense = one.is_contiguous, one.dtype.itemsize, one._dense
         leaves = (*first.leaves, structure.kinds[-1])  # type: ignore[union-attr] # see above
-    elif first.is_scalar and not last.is_scalar and len(graphs) == 2:
-        shape, one = last.shape, last.layout
-        if not (last.nodes or one.is_aligned):
-            return None
-        is_dense, widest, dense = one.is_contiguous, one.dtype.itemsize, one._dense
-        leaves = (structure.kinds[0], *last.leaves)  # type: ignore[union-attr]
     elif last.shape == shape and not first.is_scalar and len(graphs) <= 2:
         other = last.layout
         if not ((first.nodes or one.is_aligned) and (last.nodes or other.is_aligned)):
@@ -219,6 +213,12 @@ def renew(  # noqa: PLR0915 - the common cases in full, for a call costs as much
             widest = itemsize
         dense = one._dense or other._dense
         leaves = first.leaves if place is not None or len(graphs) == 1 else first.leaves + last.leaves
+    elif first.is_scalar and not last.is_scalar and len(graphs) == 2:
+        shape, one = last.shape, last.layout
+        if not (last.nodes or one.is_aligned):
+            return None
+        is_dense, widest, dense = one.is_contiguous, one.dtype.itemsize, one._dense
+        leaves = (structure.kinds[0], *last.leaves)  # type: ignore[union-attr]
     elif not (shape or first.nodes or first.is_scalar) and last.shape and len(graphs) == 2:  # a scalar of the device
         shape, other = last.shape, last.layout
         if not (one.is_aligned and (last.nodes or other.is_aligned)):

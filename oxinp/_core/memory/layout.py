@@ -247,7 +247,7 @@ class Layout:
         if form is None:
             offset = self.alignment % 256  # Buffers lie at multiples of 256
             is_own = offset == self.offset and self.ndim  # elements have few forms, which are one object each
-            form = self if is_own else Layout.at(self.dtype, self.shape, self.strides, offset)
+            form = self if is_own else _at_offset(self, offset)
             if form._dense is None:
                 form._dense = self._dense
             self._form = form
@@ -386,12 +386,13 @@ def make_layout(dtype: np.dtype[Any], shape: tuple[int, ...], strides: tuple[int
     layout.shape = shape
     layout.strides = strides
     layout.offset = offset
-    layout.alignment = min(256, offset & -offset) if offset else 256
+    lowest = offset & -offset
+    layout.alignment = lowest if 0 < lowest < 256 else 256
     layout.ndim = ndim = len(shape)
     if ndim == 2:  # spelled out, for layouts of new sizes are made all the time
         (m, n), (down, along) = shape, strides
         size = m * n
-        layout.is_contiguous = ((n == 1 or along == itemsize) and (m == 1 or down == n * itemsize)) or not size
+        layout.is_contiguous = ((along == itemsize or n == 1) and (down == n * itemsize or m == 1)) or not size
         layout.is_aligned = itemsize <= 1 or not (offset % itemsize or down % itemsize or along % itemsize)
     else:
         size = math.prod(shape)
@@ -430,6 +431,32 @@ def dense_layout(dtype: np.dtype[Any], shape: tuple[int, ...]) -> Layout:
     layout.graph = layout.parts = layout.read = layout._extent = layout._ghost = None
     layout._dense = layout._form = layout
     return layout
+
+
+def _at_offset(layout: Layout, offset: int) -> Layout:
+    """Return the interned layout of the same elements from an offset on that is as much aligned."""
+    dtype = layout.dtype
+    key = dtype, dtype.type if dtype.metadata is None else id(dtype), layout.shape, layout.strides, offset
+    found: Layout | None = _INTERNED.get(key)
+    if found is None and _INTERNED.old:
+        found = _INTERNED.recall(key)
+    if found is None:
+        if len(_INTERNED) >= _ROOM:
+            _INTERNED.age()
+        found = _INTERNED[key] = _new(Layout)
+        found.dtype = dtype
+        found.shape = layout.shape
+        found.strides = layout.strides
+        found.offset = offset
+        found.ndim = layout.ndim
+        found.size = layout.size
+        found.nbytes = layout.nbytes
+        found.is_aligned = layout.is_aligned
+        found.is_contiguous = layout.is_contiguous
+        found.alignment = layout.alignment
+        found._extent, found._injective = layout._extent, layout._injective
+        found.graph = found.parts = found.read = found._dense = found._form = found._ghost = None
+    return found
 
 
 def line_layout(dtype: np.dtype[Any], size: int, step: int, offset: int) -> Layout:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from oxinp._core.memory.layout import MAX_NESTED_PARTS, Layout, line_layout, make_layout
+from oxinp._core.memory.layout import MAX_NESTED_PARTS, MAX_PARTS, Layout, line_layout, make_layout
 
 _ROWS = object()
 """What the numbers of a slice follow where `Layout.parts` keep what it selects."""
@@ -17,7 +17,7 @@ def part_of(layout: Layout, key: Any) -> tuple[Layout, bool] | None:
     nothing is left.
     """
     known, ndim = layout.parts, layout.ndim
-    place: tuple[Any, ...]
+    place: Any
     if type(key) is slice and ndim:
         n, step = layout.shape[0], layout.strides[0]
         try:
@@ -43,8 +43,7 @@ def part_of(layout: Layout, key: Any) -> tuple[Layout, bool] | None:
         n = layout.shape[0]
         if not -n <= key < n:
             return None
-        start = key if key >= 0 else key + n
-        place = (start,)
+        place = start = key if key >= 0 else key + n
         if known is not None and (located := known.get(place)) is not None:
             return located
         part = make_layout(
@@ -53,7 +52,7 @@ def part_of(layout: Layout, key: Any) -> tuple[Layout, bool] | None:
         located = part, ndim == 1
     else:
         return None
-    if known is not None and len(known) < MAX_NESTED_PARTS:
+    if known is not None and (len(known) < MAX_NESTED_PARTS or (len(known) < MAX_PARTS and layout._dense is layout)):
         known[place] = located
     else:
         layout.keep_part(place, located)
@@ -106,7 +105,7 @@ def _part_of_matrix(layout: Layout, key: tuple[Any, Any]) -> tuple[Layout, bool]
             located = line_layout(layout.dtype, columns, along * step, offset), False
     else:
         return None
-    if known is not None and len(known) < MAX_NESTED_PARTS:
+    if known is not None and (len(known) < MAX_NESTED_PARTS or (len(known) < MAX_PARTS and layout._dense is layout)):
         known[place] = located
     else:
         layout.keep_part(place, located)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
@@ -62,16 +63,22 @@ def getitem(array: Handle, key: Any) -> Any:
     located = None
     if host is None:
         layout = array._known or array._layout
-        located = part_of(layout, key) or located_part(layout, key)
+        parts = layout.parts
+        if parts is not None and type(key) is int:
+            located = parts.get(key)
+        if located is None:
+            located = part_of(layout, key) or located_part(layout, key)
     if located is None and not is_basic(key):
         valued = with_values(key)
         return _gathered(array, key) if valued is key else getitem(array, valued)
     if host is None:
         layout, is_element = locate(layout, key) if located is None else located
-        if layout.nbytes > SMALL_NBYTES and not (_accesses or is_element):  # `wants_mirror`, spelled out
-            part = view_at(array, layout)
-            part._at = key  # by which the statement is known that assigns the part to where it came from
-            return part
+        if layout.nbytes > SMALL_NBYTES and not is_element:  # `wants_mirror`, spelled out
+            if not _accesses:
+                return _part_at(array, layout, key)
+            value = storage.value
+            if value is not None and value[0].layout.nbytes >= balance.limit and ref(storage) not in _accesses:
+                return _part_at(array, layout, key)
         if is_element and not (layout.is_aligned and layout.dtype in DEVICE_TYPES):
             return fetch(view_at(array, layout))[()]
         if is_element and (found := windows.element(storage, layout)) is not None:
@@ -93,6 +100,23 @@ def getitem(array: Handle, key: Any) -> Any:
     if type(part) is not _NumpyArray or (seen.dtype.hasobject and part.base is not seen and part.base is not seen.base):
         return part
     return host_part(array, host, part)
+
+
+def _part_at(base: Handle, layout: Layout, key: Any) -> Any:
+    """Return the view of `base` in a layout; by its key it is known which statement assigns it to where it is from."""
+    seen = base._view
+    kind = types.ndarray
+    if type(base) is kind and (seen is None or type(seen) is kind):  # `view_at`, spelled out
+        part: Any = next(types.bare)
+        part._held = base._held or base._storage
+        part._view = base if seen is None else seen
+        part._at = key
+        part._known = layout
+        part._host = part._seen = None
+        return part
+    part = view_at(base, layout)
+    part._at = key
+    return part
 
 
 def gather_on_host(array: Handle, seen: Any, key: Any) -> Any:

@@ -13,7 +13,7 @@ from oxinp._core.lazy.balance import AGAIN, FIRST, balance
 from oxinp._core.lazy.calls import Pending
 from oxinp._core.lazy.chains import entry_at
 from oxinp._core.lazy.combining import combine
-from oxinp._core.lazy.executor import run_again
+from oxinp._core.lazy.executor import run_again, run_joined
 from oxinp._core.lazy.expr import leaf, new_table, remember
 from oxinp._core.lazy.handle import device_value
 from oxinp._core.lazy.op import BoundOp
@@ -26,6 +26,7 @@ from oxinp._core.reduction import planning
 from oxinp._core.reduction.binding import Dtypes, Wanted, bind, operation
 from oxinp._core.reduction.table import PRODUCTS, SUM
 from oxinp._core.ufunc.objects import UFUNC_OBJECTS
+from oxinp._kernels.plan import Joined
 from oxinp._kernels.problem import MIN_COLUMNS
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
     from oxinp._core.lazy.expr import Graph
     from oxinp._core.lazy.handle import Handle
-    from oxinp._kernels.plan import Again, Joined
+    from oxinp._kernels.plan import Again
     from oxinp._runtime.memory import Buffer
 
 _SUM = operation(SUM)
@@ -121,6 +122,20 @@ class _Summed(BoundOp):
     def has_scalar_parts(self) -> bool:
         """See `BoundOp.has_scalar_parts`: there are no scalars."""
         return False
+
+    def run(self, leaves: tuple[Any, ...]) -> list[Buffer]:
+        """See `BoundOp.run`."""
+        if not self.has_run and self.executables is None:
+            again: Any = self.plan_again(None)
+            buffer = None
+            if type(again) is tuple:
+                buffer = run_again(again, self.layouts[0].nbytes, leaves)
+            elif type(again) is Joined:
+                buffer = run_joined(again, self.layouts[0].nbytes, leaves)
+            if buffer is not None:
+                self.has_run, self.extra = True, AGAIN
+                return [buffer]
+        return super().run(leaves)
 
 
 class VectorProduct(_Summed):
@@ -254,15 +269,6 @@ class InnerProduct(_Summed):
             left.size, steps, (left.alignment, right.alignment), device().capability.num_sms
         )
         return again or self._planned_otherwise(_INNER_PLANNERS, variant)
-
-    def run(self, leaves: tuple[Any, ...]) -> list[Buffer]:
-        """See `BoundOp.run`."""
-        if not self.has_run and self.executables is None and type(again := self.plan_again(None)) is tuple:
-            buffer = run_again(again, self.layouts[0].nbytes, leaves)
-            if buffer is not None:
-                self.has_run, self.extra = True, AGAIN
-                return [buffer]
-        return super().run(leaves)
 
 
 def multiply(product: VectorProduct | MatrixProduct, vector: Handle, matrix: Handle) -> Any:

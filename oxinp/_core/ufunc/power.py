@@ -175,13 +175,8 @@ class Power(ufunc):
             for out in given:
                 check_writeable(out)
                 check_cast(self._row.numpy, operands, out)
-<<<<<<< HEAD
             _refuse_negative(base, exponent, mask, options)
-            other = None if options else _simpler(base, exponent, is_operator=is_operator)
-=======
-            _refuse_negative(base, exponent, mask)
             other = None if options else _simpler(base, exponent, is_operator=on_host is not None)
->>>>>>> host
             if other is not None:
                 name, dtype = other
                 cast = {} if base._layout.dtype == dtype else {"dtype": dtype}

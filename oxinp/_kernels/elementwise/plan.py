@@ -6,15 +6,12 @@ strides over one shape, and instructions between them.
 
 from __future__ import annotations
 
-from itertools import product, starmap
-from typing import TYPE_CHECKING, Any, NamedTuple
+from itertools import starmap
+from typing import TYPE_CHECKING, Any
 
-from oxinp._kernels.choice import MIN_TUNED_NBYTES, Choice, Device, decide, unrolled
+from oxinp._kernels.choice import MIN_TUNED_NBYTES, Device
 from oxinp._kernels.elementwise import linear, tile
 from oxinp._kernels.elementwise.access import (
-    MAX_INDEX_32,
-    MAX_UNROLL,
-    MAX_VECTOR,
     classify,
     contiguous_strides,
     index_bits,
@@ -22,11 +19,10 @@ from oxinp._kernels.elementwise.access import (
     unroll,
     vector_width,
 )
-from oxinp._kernels.elementwise.chain import MAX_GATHERED, STAGED
+from oxinp._kernels.elementwise.known import MIN_FILL, KnownChains, kinds_of, measured
 from oxinp._kernels.elementwise.linear import LinearSpec
-from oxinp._kernels.elementwise.planner import MAX_KEPT, Planner
+from oxinp._kernels.elementwise.planner import MAX_KEPT
 from oxinp._kernels.elementwise.staging import (
-    MAX_STATIC_SHARED,
     fill,
     longest_loop,
     repeated_loop,
@@ -37,7 +33,7 @@ from oxinp._kernels.elementwise.staging import (
     with_transposed,
 )
 from oxinp._kernels.elementwise.tile import TileSpec
-from oxinp._kernels.nest import Nest, collapse, magic, shifted_alignment
+from oxinp._kernels.nest import Nest, collapse, shifted_alignment
 from oxinp._kernels.plan import Launch, Plan, Work
 from oxinp._kernels.plan import inputs as inputs_of
 from oxinp._kernels.plan import outputs as outputs_of
@@ -47,46 +43,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from oxinp._kernels.plan import Again
-    from oxinp._ptx import Kernel
     from oxinp._ptx.types import Type
 
 
-MIN_FILL = 0.7  # share of the tiles' elements that have to be inside the problem
-
-
-class _Loops(NamedTuple):
-    """What `Elementwise.matrix_again` keeps of matrices that lie alike, whatever their extents.
-
-    Attributes
-    ----------
-    tile, linear : Spec
-        Between which the extents decide.
-    kernel : Kernel or None
-        That of the tiles, if it has been made.
-    extents : (int, int)
-        Columns and rows of a tile.
-    values : tuple of int
-        Constants before those of the extents.
-    down, along : int
-        The largest strides.
-    whole : int
-        Columns of which all matrices are a single loop; 0 where there are none.
-    nbytes : (int, int, int, int)
-        Bytes of what there is an element of at each place, in each row, in each column, and one of.
-    """
-
-    tile: TileSpec
-    linear: LinearSpec
-    kernel: Kernel | None
-    extents: tuple[int, int]
-    values: tuple[int, ...]
-    down: int
-    along: int
-    whole: int
-    nbytes: tuple[int, int, int, int]
-
-
-class Elementwise(Planner):
+class Elementwise(KnownChains):
     """Instructions and the values that are written, to be planned for any shape and any layouts.
 
     Sizes, strides and grids are arithmetic of each call; Specs and kernels are kept by how operands move, so that a
@@ -102,22 +62,13 @@ class Elementwise(Planner):
         Numbers and types of the values that are written.
     """
 
-    __slots__ = ("_lines", "_loops", "_matrices", "_met", "arguments", "nbytes")
+    __slots__ = ("arguments",)
 
     def __init__(
         self, inputs: Sequence[tuple[Type, bool]], instrs: Sequence[Instr], outputs: Sequence[tuple[int, Type]]
     ) -> None:
         super().__init__(inputs, instrs, outputs)
         self.arguments = (*outputs_of(len(self.outputs)), *inputs_of(len(self.inputs)))
-        self.nbytes = sum(type_.nbytes for type_ in (*[t for _, t in self.outputs], *self.types))
-        self._lines: dict[Any, tuple[LinearSpec, Kernel, tuple[Any, ...]]] = {}
-        # How the elements of matrices lie -> the Spec of tiles, and that without, where it was asked for.
-        self._matrices: dict[Any, tuple[TileSpec, LinearSpec]] = {}
-        # Strides, alignments, and columns beyond a multiple of the widest access.
-        self._loops: dict[Any, _Loops] = {}
-        # Strides and alignments -> up to which size they have a kernel, that, its constants before those of the size,
-        # and the elements of a unit, and of a block's units.
-        self._met: dict[Any, tuple[int, Kernel, tuple[int, ...], int, int]] = {}
 
     def plan(self, shape: tuple[int, ...], operands: Sequence[Operand], device: Device) -> Plan:
         """Return the plan for operands, the outputs before the input arrays, over a shape."""
@@ -142,7 +93,7 @@ class Elementwise(Planner):
         family, spec, nest = self.choose(shape, operands)
         nbytes = touched_nbytes(shape, operands)
         if nbytes >= MIN_TUNED_NBYTES:
-            spec = _measured(spec, nest, device)
+            spec = measured(spec, nest, device)
             if isinstance(spec, LinearSpec):
                 spec = linear.fetching(spec, device)
         return family, spec, nest, nbytes
@@ -167,161 +118,9 @@ class Elementwise(Planner):
             self._lines[key] = chosen, plan.launch.kernel, chosen.chain.moves
         return plan
 
-    def plan_again(self, size: int, steps: tuple[int, ...], alignments: tuple[int, ...]) -> Again | None:
-        """Return the launch of `plan_line` for operands that move like others before; None where that has to be asked.
-
-        It holds for the sizes and strides of `_is_like_others`, among which a kernel depends on nothing but which
-        strides are 0 and 1 in the direction of the first, and on alignments there.
-        """
-        known = self._met.get((steps, alignments))
-        if known is not None:  # `flat_geometry`, spelled out
-            most, kernel, values, vector, length = known
-            if 1 < size <= most:
-                num_units = size // vector
-                grid = (-(-num_units // length) or 1, 1, 1)
-                return kernel, grid, (*values, num_units, size - num_units * vector)
-        if not self._is_like_others(size, steps):
-            return None
-        moved, last, key = self._line(size, steps, alignments)
-        found = self._lines.get(key)
-        if found is None:
-            return None
-        spec, kernel, moves = found
-        grid, constants = linear.flat_geometry(spec, size)
-        values = ()
-        if last or 2 in key[0]:
-            for (loops, is_shifted), step in zip(moves, moved, strict=True):
-                if loops:
-                    values += (step,)
-                if is_shifted:
-                    values += (-step * last,)
-        if not last:
-            farthest = max(*steps, -min(steps), 1)
-            most = min((MIN_TUNED_NBYTES - 1) // self.nbytes, (MAX_INDEX_32 - 1) // farthest)
-            if len(self._met) >= MAX_KEPT:
-                self._met.clear()
-            self._met[steps, alignments] = most, kernel, values, spec.vector, linear.BLOCK * spec.unroll
-        return kernel, grid, (*values, *constants)
-
-    def matrix_again(
-        self, shape: tuple[int, int], steps: tuple[tuple[int, int], ...], alignments: tuple[int, ...], device: Device
-    ) -> Again | None:
-        """Return the launch of `plan` for matrices that are two loops, if its kernel has been made for other sizes.
-
-        It is what `choose` comes to where lanes go along the rows of all operands, with 32-bit indices; None for
-        others.
-
-        Parameters
-        ----------
-        shape : (int, int)
-        steps : tuple of (int, int)
-            Strides of the outputs and the input arrays.
-        alignments : tuple of int
-        device : Device
-        """
-        num_rows, num_columns = shape
-        loops = self._loops.get((steps, alignments, num_columns % MAX_VECTOR)) or self._meet_loops(
-            steps, alignments, num_columns
-        )
-        if loops is None or num_rows < 2 or num_columns < 2 or num_columns == loops.whole:
-            return None
-        if max(loops.down * num_rows + loops.along * num_columns, num_rows * num_columns) >= MAX_INDEX_32:
-            return None
-        spec = loops.tile
-        width, height = loops.extents
-        across, below = -(-num_columns // width), -(-num_rows // height)
-        if num_columns / (across * width) * (num_rows / (below * height)) >= MIN_FILL:  # `fill`, spelled out
-            kernel = loops.kernel or self._kernels.get(spec)
-            if kernel is None:
-                return None
-            # `tile.geometry`, spelled out
-            values = *loops.values, num_columns, num_rows, across, *magic(across), below, *magic(below)
-            return kernel, (across * below, 1, 1), values
-        nest = Nest(shape, steps, (0,) * len(steps))
-        other: Any = loops.linear
-        elements, rows, columns, others = loops.nbytes
-        if num_rows * (elements * num_columns + rows) + columns * num_columns + others >= MIN_TUNED_NBYTES:
-            other = _measured(other, nest, device)
-        kernel = self._kernels.get(other)
-        return None if kernel is None else (kernel, *linear.geometry(other, nest))
-
-    def _meet_loops(
-        self, steps: tuple[tuple[int, int], ...], alignments: tuple[int, ...], num_columns: int
-    ) -> _Loops | None:
-        """Return what `matrix_again` needs of matrices that lie like this, and keep it if their kernel is made."""
-        down, along = steps[0]
-        if self.wants_index or down <= along or num_columns < 2:
-            return None
-        nbytes = [0, 0, 0, 0]
-        key: list[int] = [num_columns % MAX_VECTOR]
-        for (down, along), type_ in zip(steps, (*[type_ for _, type_ in self.outputs], *self.types), strict=True):
-            if down < 0 or not 0 <= along <= 1:
-                return None
-            nbytes[(not along) + 2 * (not down)] += type_.nbytes
-            key += (along, down % MAX_VECTOR or (down and MAX_VECTOR))
-        if not any(down for down, _ in steps[len(self.outputs) :]):
-            return None
-        wholes = {down if along else -down for down, along in steps if down or along}
-        found = self._matrices.get((*key, *alignments))
-        if found is None:
-            if len(self._matrices) >= MAX_KEPT:
-                self._matrices.clear()
-            nest = Nest((2, num_columns), steps, (0,) * len(steps))
-            found = self._matrices[(*key, *alignments)] = self._specs_of_rows(nest, alignments)
-        spec, other = found
-        loops = _Loops(
-            *found,
-            self._kernels.get(spec),
-            (spec.width, spec.height),
-            spec.chain.constants(Nest((), steps, (0,) * len(steps))),
-            max([down for down, _ in steps]),
-            max([along for _, along in steps]),
-            wholes.pop() if len(wholes) == 1 else 0,
-            (nbytes[0], nbytes[1], nbytes[2], nbytes[3]),
-        )
-        if loops.kernel is not None or other in self._kernels:
-            if len(self._loops) >= MAX_KEPT:
-                self._loops.clear()
-            self._loops[steps, alignments, num_columns % MAX_VECTOR] = loops
-        return loops
-
-    def _specs_of_rows(self, nest: Nest, alignments: tuple[int, ...]) -> tuple[TileSpec, LinearSpec]:
-        """Return the Specs between which `choose` decides for two loops, the inner of which lanes go along."""
-        types = (*[type_ for _, type_ in self.outputs], *self.types)
-        operands = list(starmap(Operand, zip(types, nest.strides, alignments, strict=True)))
-        chain = self.chain(classify(operands, nest), 2, 32)
-        vector = vector_width(operands, nest, takes_rest=False)
-        return (
-            self.spec(TileSpec, chain, vector, tile_units(chain, vector), 1),
-            self.spec(LinearSpec, chain, vector, unroll(chain, vector, nbytes_per_thread(chain))),
-        )
-
-    def _line(
-        self, size: int, steps: tuple[int, ...], alignments: tuple[int, ...]
-    ) -> tuple[tuple[int, ...], int, tuple[tuple[int, ...], tuple[int, ...], bool]]:
-        """Strides in the direction of the first, the number of the element that this begins at, and what is alike."""
-        last = 0
-        if steps[0] < 0:  # as `collapse` reverses a loop
-            last = size - 1
-            types = [*[type_ for _, type_ in self.outputs], *self.types]
-            offsets = [step * last * type_.nbytes for step, type_ in zip(steps, types, strict=True)]
-            alignments = tuple([min(a, x & -x) if x else a for a, x in zip(alignments, offsets, strict=True)])
-            steps = tuple([-step for step in steps])
-        return steps, last, (_kinds(steps), alignments, last > 0)
-
-    def _is_like_others(self, size: int, steps: tuple[int, ...]) -> bool:
-        """Whether a problem of one dimension is a single loop, with 32-bit indices and no measured Spec."""
-        return (
-            1 < size < MAX_INDEX_32
-            and steps[0] != 0
-            and size * self.nbytes < MIN_TUNED_NBYTES
-            and not self.wants_index
-            and max(*steps, -min(steps)) * (size - 1) < MAX_INDEX_32
-        )
-
     def _choose_in_line(self, nest: Nest, operands: Sequence[Operand]) -> LinearSpec:
         """Return the Spec of a nest of one loop, which depends on sizes through the width of indices alone."""
-        kinds = _kinds(tuple([steps[0] for steps in nest.strides]))
+        kinds = kinds_of(tuple([steps[0] for steps in nest.strides]))
         alignments = [shifted_alignment(x, shift) for x, shift in zip(operands, nest.shifts, strict=False)]
         key = (kinds, tuple([shift != 0 for shift in nest.shifts]), *alignments, index_bits(nest))
         spec = self._specs.get(key)
@@ -366,11 +165,6 @@ class Elementwise(Planner):
         return linear, spec, nest
 
 
-def _kinds(steps: tuple[int, ...]) -> tuple[int, ...]:
-    """What of strides along one loop decides on a kernel: whether they are 0, 1 or anything else."""
-    return tuple([step if 0 <= step <= 1 else 2 for step in steps])
-
-
 def plan(
     shape: tuple[int, ...],
     inputs: Sequence[Operand | ScalarOperand],
@@ -410,40 +204,6 @@ def _of(inputs: Sequence[Operand | ScalarOperand], instrs: Sequence[Instr], outp
 
 def _operands(inputs: Sequence[Operand | ScalarOperand], outputs: Sequence[Output]) -> list[Operand]:
     return [output.operand for output in outputs] + [x for x in inputs if isinstance(x, Operand)]
-
-
-class Extents(NamedTuple):
-    """The shape of a tile with transposed inputs; see `TileSpec`."""
-
-    units: int
-    rows: int
-
-
-def _measured(spec: LinearSpec | TileSpec, nest: Nest, device: Device) -> LinearSpec | TileSpec:
-    """The Spec, with the sizes that were measured to be best near this problem."""
-    chain = spec.chain
-    key = chain.kinds
-    if isinstance(spec, LinearSpec):
-        most = min(MAX_UNROLL, max(spec.unroll, MAX_GATHERED // (spec.vector * max(1, chain.words))))
-        layout = (f"{chain.ndim} loops", f"{spec.vector} elements")
-        measured: LinearSpec = unrolled(spec, "elementwise/linear", key, layout, (nest.size,), most, device)
-        return measured
-    staged = [operand for operand in chain.inputs if operand.kind in STAGED]
-    if not staged:
-        return spec
-
-    def is_legal(extents: Extents) -> bool:
-        units, rows = extents
-        if units not in {1, 2, 4, 8} or rows not in {4, 8, 16}:
-            return False
-        nbytes = sum(tile.shared_nbytes(tile.WARP * units, tile.NUM_WARPS * rows, x.type) for x in staged)
-        return nbytes <= MAX_STATIC_SHARED and units * rows * chain.words <= MAX_GATHERED
-
-    default = Extents(spec.units, spec.rows)
-    candidates = [default, *filter(is_legal, starmap(Extents, product((1, 2, 4, 8), (4, 8, 16))))]
-    choice = Choice("transpose/tile", key, (), nest.shape[-2:], Extents, is_legal, lambda: default, lambda: candidates)
-    answer = decide(choice, device)
-    return spec if answer == default else spec.replace(**answer._asdict())
 
 
 def choose(

@@ -6,12 +6,14 @@ import numpy
 import pytest
 
 import oxinp
+from oxinp._api import linear_algebra
 from oxinp._core.lazy import chains, executor, expr
 from oxinp._core.lazy.expr import Graph
 from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.recent import MEETINGS, Recent
 from oxinp._core.ops import vector_product
 from oxinp._kernels.gemm import select
+from oxinp._kernels.reduce.plan import Reduction
 from tests.comparator import assert_same
 
 LENGTH = 700
@@ -131,10 +133,46 @@ def vector_by_matrix_in_chunks(np, x, y, k):
     return x[:70] @ y[:3500].reshape(70, 50)[:, :columns]
 
 
+def matrix_by_vector(np, x, y, k):
+    wide, tall = y[: 5 * LENGTH].reshape(5, LENGTH), x[:3500].reshape(500, 7)
+    return (wide[1:, :k] @ x[:k]).sum() * (tall[:k] @ y[2:16:2])
+
+
+def matrix_by_vector_in_chunks(np, x, y, k):
+    rows = 33 + k % 17
+    x[3000 : 3000 + rows] = x[:3250].reshape(50, 65)[:rows] @ y[:65]
+    return x[:3500].reshape(50, 70)[:rows, 1:] @ (y[:69] + 1)
+
+
+def update_by_outer_product(np, x, y, k):
+    z = x[: 5 * LENGTH].reshape(5, LENGTH).copy()
+    z[1:, :k] -= np.outer(y[1:5], y[3 : k + 3])
+    z[:, LENGTH - k :] += 2 * np.outer(y[:10:2], x[k - 1 :: -1][:k])
+    return z
+
+
+def mirrored(np, x, y, k):
+    z = x[:3500].reshape(50, 70).copy()
+    i = k % 40
+    z[i, i + 1 : 50] = z[i + 1 :, i] * (y[i + 1 : 50] * y[i])
+    z[i + 1 :, i] = z[i, i + 1 : 50]
+    z[i + 1 :] /= 1 + z[i] @ z[i]
+    return z
+
+
 CHAINS = [chain, same_operand, backwards, in_steps, update, update_overlapping, update_apart, stencil]
 REDUCED = [total, largest, dot, dot_backwards, dot_into, dot_and_update, normalised]
-ALONG_AXES = [row_by_matrix, vector_by_matrix, matrix_by_column, outer, chosen]
-BODIES = [*CHAINS, *REDUCED, *ALONG_AXES, vector_by_matrix_in_chunks, matrices, product]
+ALONG_AXES = [
+    row_by_matrix,
+    vector_by_matrix,
+    matrix_by_vector,
+    matrix_by_column,
+    outer,
+    update_by_outer_product,
+    chosen,
+]
+IN_CHUNKS = [vector_by_matrix_in_chunks, matrix_by_vector_in_chunks]
+BODIES = [*CHAINS, *REDUCED, *ALONG_AXES, *IN_CHUNKS, matrices, mirrored, product]
 
 
 @pytest.fixture
@@ -165,6 +203,50 @@ def test_new_sizes_are_not_compiled(body, data, monkeypatch, launches):
     counts = {launches(lambda k=k: body(oxinp, *ours, k)) for k in range(340, 380)}
     assert not made
     assert len(counts) == 1
+
+
+@pytest.mark.parametrize("body", [matrix_by_vector, vector_by_matrix], ids=lambda body: body.__name__)
+def test_products_of_matrices_and_vectors_of_new_sizes_are_not_planned(body, data, monkeypatch):
+    ours, _ = data
+    for k in range(300, 332):
+        oxinp.evaluate(body(oxinp, *ours, k))
+    asked = []
+    planned = Reduction._planned
+    monkeypatch.setattr(Reduction, "_planned", lambda *args: asked.append(args[1]) or planned(*args))
+    for k in range(340, 380):
+        oxinp.evaluate(body(oxinp, *ours, k))
+    assert not asked
+
+
+def test_outer_products_of_vectors_are_recorded_without_views(data, monkeypatch, launches):
+    (x, y), given = data
+    oxinp.evaluate(oxinp.outer(x[:7], y[:7]))  # from now on it is known that no errors are told of
+    monkeypatch.setattr(linear_algebra, "moved", None)
+    for k in (300, 301, *[302] * 6):
+        assert_same(oxinp.outer(x[:7], y[:k]) * 2, numpy.outer(given[0][:7], given[1][:k]) * 2)
+        assert launches(lambda k=k: oxinp.outer(x[::100], y[k::-1])) == 1
+        assert_same(oxinp.outer(x[::100], y[k::-1]), numpy.outer(given[0][::100], given[1][k::-1]))
+
+
+@pytest.mark.parametrize("code", ["?", "i1", "u8", "f2", "f4", "c8", "c16", "M8[s]"])
+def test_outer_products_of_every_kind_are_numpys(code, config):
+    config.offload_threshold = 0
+    a, b = numpy.arange(-2, 5).astype(code), numpy.arange(40)[::3].astype(code)
+    pairs = [(a, b), (b, b), (b[::-1], a[1:]), (a[:1], b), (a, b[:0])]
+    pairs += [(a, b.real.astype("f8")), (a.real.astype("i4"), b)]
+    for left, right in pairs:
+        try:
+            wanted = numpy.outer(left, right)
+        except TypeError as error:
+            with pytest.raises(type(error)):
+                oxinp.outer(oxinp.asarray(left), oxinp.asarray(right))
+        else:
+            assert_same(oxinp.outer(oxinp.asarray(left), oxinp.asarray(right)), wanted)
+    x = oxinp.asarray(b)
+    if code not in ("?", "M8[s]"):
+        assert_same(oxinp.outer(x, x), numpy.outer(b, b))
+        assert_same(oxinp.outer(x + x, x), numpy.outer(b + b, b))
+    assert_same(x, b)
 
 
 def test_inner_products_of_new_sizes_have_no_graph(data, monkeypatch):

@@ -1,0 +1,398 @@
+"""Launches of reductions whose kernels have been made for other sizes, by arithmetic alone."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from oxinp._kernels.choice import MIN_TUNED_NBYTES, unrolled
+from oxinp._kernels.elementwise.access import MAX_INDEX_32
+from oxinp._kernels.nest import magic
+from oxinp._kernels.plan import ALIGNMENT, Joined
+from oxinp._kernels.problem import MIN_COLUMNS
+from oxinp._kernels.reduce.columns import ColumnsSpec
+from oxinp._kernels.reduce.loops import MAX_VECTOR
+from oxinp._kernels.reduce.passes import MAX_KEPT, UNITS_PER_LANE, Passes, Walk
+from oxinp._kernels.reduce.rows import WARP, RowsSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from oxinp._kernels.choice import Device
+    from oxinp._kernels.plan import Again
+    from oxinp._ptx import Kernel
+
+MAX_ALIGNMENT = 255  # bytes up to which what an address is a multiple of makes a difference, of which none is larger
+_ONE_BLOCK = (1, 1, 1)
+
+
+class _Met(NamedTuple):
+    """What `Reduction.line_again` keeps of operands that move alike.
+
+    Attributes
+    ----------
+    walk : Walk
+    values : tuple of int
+        Constants before those of the size.
+    shifts : tuple of (int, int)
+        Of those that depend on it their places, and what they are per element that a reversed loop begins later.
+    """
+
+    walk: Walk
+    values: tuple[int, ...]
+    shifts: tuple[tuple[int, int], ...]
+
+
+class _Near(NamedTuple):
+    """What sizes from one to another have in common, of operands that move alike.
+
+    Attributes
+    ----------
+    least, most : int
+    kernel : Kernel
+    values, shifts : tuple of int
+        As of `_Met`.
+    vector : int
+        Elements of a unit.
+    """
+
+    least: int
+    most: int
+    kernel: Kernel
+    values: tuple[int, ...]
+    shifts: tuple[tuple[int, int], ...]
+    vector: int
+
+
+class _Alike(NamedTuple):
+    """What `Reduction.columns_again` and `rows_again` keep of matrices that lie alike, whatever their extents.
+
+    Attributes
+    ----------
+    walk : Walk
+    values : tuple of int
+        Constants before those of the extents.
+    down, across : int
+        The largest strides.
+    whole : int
+        Columns of matrices that all lie without gaps; 0 where there are none.
+    nbytes : tuple of int
+        Bytes of what there is an element of at each place, in each row, in each column, and one of.
+    votes : tuple of int or None
+        Of these bytes those for lanes that go along the axis that is kept less those for the other; None where none are
+        for it.
+    """
+
+    walk: Walk
+    values: tuple[int, ...]
+    down: int
+    across: int
+    whole: int
+    nbytes: tuple[int, ...]
+    votes: tuple[int, ...] | None
+
+
+def _total(counts: tuple[int, ...], num_rows: int, length: int) -> int:
+    """Return the sum of what there is at each place, in each row, in each column, and once."""
+    elements, rows, columns, others = counts
+    return num_rows * (elements * length + rows) + columns * length + others
+
+
+def _shifted(values: tuple[int, ...], shifts: tuple[tuple[int, int], ...], last: int) -> Sequence[int]:
+    """Return constants of a size whose last element has a number."""
+    moved = [*values]
+    for place, shift in shifts:
+        moved[place] = shift * last
+    return moved
+
+
+class KnownPasses(Passes):
+    """The passes of a reduction, and their launches where operands move as others did; parameters as of `Passes`."""
+
+    __slots__ = ("_alike", "_met", "_near")
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._met: dict[Any, _Met] = {}
+        # By the axis, strides, alignments, the stride of the vector, columns beyond a multiple of the widest access.
+        self._alike: dict[Any, _Alike] = {}
+        # Strides, alignments, the alignment of the last element's place where one goes backwards, multiprocessors.
+        self._near: dict[Any, _Near] = {}
+
+    def line_again(self, size: int, steps: tuple[int, ...], alignments: tuple[int, ...], num_sms: int) -> Again | None:
+        """Return the launch of the plan for arrays of one dimension, reduced to one element; None if there are two.
+
+        It is what `_rows` returns for a single row, as far as its kernel has been made: with 32-bit indices and no
+        measured Spec.
+        """
+        if not steps:
+            return None
+        least = min(steps)
+        last = size - 1 if least < 0 else 0
+        key = steps, alignments, last & -last & MAX_ALIGNMENT, num_sms
+        near = self._near.get(key)
+        if near is not None:
+            first, most, kernel, own, shifts, vector = near
+            if first <= size <= most:
+                num_units = size // vector
+                values = _shifted(own, shifts, last) if shifts else own
+                return kernel, _ONE_BLOCK, (*values, 1, 0, 1, num_units, size - num_units * vector)
+        return self._line_again(size, steps, alignments, num_sms, key)
+
+    def _line_again(
+        self, size: int, steps: tuple[int, ...], alignments: tuple[int, ...], num_sms: int, key: Any
+    ) -> Again | None:
+        """Return the same of a size that none next to it was met of, and keep what they have in common by a key."""
+        if self.wants_index or self.op.wants_index or not 1 < size < MAX_INDEX_32:
+            return None
+        least = min(steps)
+        farthest = max(*steps, -least)
+        if farthest * (size - 1) >= MAX_INDEX_32 or size * self._nbytes >= MIN_TUNED_NBYTES:
+            return None
+        last = 0
+        if least < 0 and (steps[0] or next(step for step in steps if step)) < 0:  # see `_line`
+            last = size - 1
+            offsets = [step * last * type_.nbytes for step, type_ in zip(steps, self.types, strict=True)]
+            alignments = tuple([min(a, x & -x) if x else a for a, x in zip(alignments, offsets, strict=True)])
+            steps = tuple([-step for step in steps])
+        met = self._met.get((steps, last != 0, alignments))
+        if met is None:
+            met = self._meet(steps, last != 0, alignments)
+            if met is None:
+                return None
+        walk, own, shifts = met
+        kernels = walk.kernels
+        vector = walk.vector
+        num_units = size // vector
+        group, count, at_once, chunk = self._group_rows(1, num_units, walk.unroll, num_sms)
+        if chunk < num_units:
+            return None
+        kernel = kernels.get((group, count, at_once))
+        if kernel is None:
+            spec = self._spec(RowsSpec, walk.chain, 1, 1, group, vector, count, at_once)
+            kernel = self._kernels.get(spec)
+            if kernel is None:
+                return None
+            kernels[group, count, at_once] = kernel
+        units = num_units // group
+        if not at_once:  # `_group_rows` goes by powers of two, at both ends of which it has to be the same
+            least = group << (units.bit_length() - 1) if units else WARP * UNITS_PER_LANE + 1
+            lines = least, (group << units.bit_length()) - 1
+            if all(self._group_rows(1, n, walk.unroll, num_sms) == (group, count, 0, n) for n in lines):
+                fitting = min((MIN_TUNED_NBYTES - 1) // self._nbytes, (MAX_INDEX_32 - 1) // (farthest or 1))
+                if len(self._near) >= MAX_KEPT:
+                    self._near.clear()
+                most = min(lines[1] * vector + vector - 1, fitting)
+                self._near[key] = _Near(lines[0] * vector, most, kernel, own, shifts, vector)
+        values = _shifted(own, shifts, last) if shifts else own
+        return kernel, _ONE_BLOCK, (*values, 1, 0, 1, num_units, size - num_units * vector)
+
+    def columns_again(
+        self,
+        shape: tuple[int, int],
+        steps: tuple[tuple[int, int], ...],
+        alignments: tuple[int, ...],
+        written: int,
+        device: Device,
+    ) -> Again | Joined | None:
+        """Return the launches of the plan for matrices of a shape, reduced along the first axis into a vector.
+
+        It is what `pair` and `_columns` come to, as far as kernels have been made.
+
+        Parameters
+        ----------
+        shape : (int, int)
+        steps : tuple of (int, int)
+            Strides of the arrays in elements.
+        alignments : tuple of int
+            Of the arrays.
+        written : int
+            Stride of the vector.
+        device : Device
+        """
+        length, width = shape
+        key = 0, steps, alignments, written, width % MAX_VECTOR
+        alike = self._alike.get(key) or self._meet_alike(key)
+        if alike is None or length < 2 or width < MIN_COLUMNS or width == alike.whole:
+            return None
+        if max(alike.down * length + alike.across * width, length * width) >= MAX_INDEX_32:
+            return None
+        if alike.votes is None or _total(alike.votes, length, width) <= 0:
+            return None
+        is_measured = _total(alike.nbytes, length, width) >= MIN_TUNED_NBYTES
+        first = self._columns_launch(alike.walk, shape, alike.values, written, device, is_measured=is_measured)
+        if first is None or first[1] == 1:
+            return None if first is None else first[0]
+        return self._joined(*first, width, written, device)
+
+    def _joined(self, again: Again, num_chunks: int, width: int, written: int, device: Device) -> Joined | None:
+        """Return the launches of a reduction to a vector whose first one leaves several results for each element."""
+        joining = self.joining
+        if written == 1:
+            found = joining._walks.get((True, width % MAX_VECTOR, False, ALIGNMENT))
+        else:
+            pitch = width % MAX_VECTOR or MAX_VECTOR
+            found = joining._walks.get(("pair", True, width % MAX_VECTOR, 1, pitch, ALIGNMENT))
+        if found is None:
+            return None
+        (loops, _), *_ = found.chain.moves
+        values = (*[(width, 1)[loop] for loop in loops],)
+        second = joining._columns_launch(found, (num_chunks, width), values, written, device)
+        return None if second is None else Joined(again, second[0], num_chunks * width * self.op.acc.nbytes)
+
+    def rows_again(
+        self,
+        shape: tuple[int, int],
+        steps: tuple[tuple[int, int], ...],
+        alignments: tuple[int, ...],
+        written: int,
+        device: Device,
+    ) -> Again | Joined | None:
+        """Return the launches of the plan for matrices of a shape, reduced along the last axis into a vector.
+
+        It is what `pair` and `_rows` come to, as far as kernels have been made; parameters are those of
+        `columns_again`.
+        """
+        num_rows, length = shape
+        key = 1, steps, alignments, written, 0
+        along = self._alike.get(key) or self._meet_alike(key)
+        if along is None or num_rows < 2 or length < 2 or length == along.whole:
+            return None
+        if max(along.down * num_rows + along.across * length, num_rows * length) >= MAX_INDEX_32:
+            return None
+        if along.votes is not None and num_rows >= MIN_COLUMNS and _total(along.votes, num_rows, length) > 0:
+            return None
+        chain, vector, unroll, kernels = along.walk
+        num_units = length // vector
+        group, count, at_once, chunk = self._group_rows(num_rows, num_units, unroll, device.num_sms)
+        num_chunks = -(-num_units // max(chunk, 1)) or 1
+        is_split = num_chunks > 1
+        if is_split and num_rows < MIN_COLUMNS:
+            return None
+        spec, kernel = kernels.get((group, count, at_once, is_split), (None, None))
+        if kernel is None:
+            spec = self._spec(RowsSpec, chain, 1, num_chunks, group, vector, count, at_once)
+            kernel = self._kernels.get(spec)
+            if kernel is not None:
+                kernels[group, count, at_once, is_split] = spec, kernel
+        if _total(along.nbytes, num_rows, length) >= MIN_TUNED_NBYTES and not at_once:
+            known = measured(spec, num_rows, num_rows * length, device)
+            if known is not spec:
+                kernel = self._kernels.get(known)
+        if kernel is None:
+            return None
+        values = *along.values, 1 if is_split else written, 0, num_rows, num_units, length - num_units * vector
+        if is_split:
+            values += (chunk, num_chunks, *magic(num_chunks))
+        blocks = -(-num_rows // (max(1, at_once) * spec.block // group))
+        again = kernel, (blocks * num_chunks, 1, 1), values
+        return self._joined(again, num_chunks, num_rows, written, device) if is_split else again
+
+    def _meet_alike(self, key: tuple[Any, ...]) -> _Alike | None:
+        """Find what `columns_again` and `rows_again` need of matrices that lie like this, and keep it."""
+        axis, steps, alignments, written, rest = key
+        if not steps or self.wants_index or self.op.wants_index or self.op.num_parameters or written < 0:
+            return None
+        nbytes, votes = [0, 0, 0, 0], [0, 0, 0, 0]
+        for own, type_ in zip(steps, self.types, strict=True):
+            down, along = own
+            if down < 0 or along < 0:
+                return None
+            kept, reduced = own if axis else own[::-1]
+            place = (not along) + 2 * (not down)
+            nbytes[place] += type_.nbytes
+            votes[place] += type_.nbytes if kept and (kept < reduced or not reduced) else -type_.nbytes
+        wholes = {down if along == 1 else 0 for down, along in steps}
+        outer, inner = zip(*steps, strict=True)
+        pitches = [step % MAX_VECTOR or (step and MAX_VECTOR) for step in outer]
+        walk = self._walks.get(("pair", not axis, rest, *[min(2, step) for step in inner], *pitches, *alignments))
+        if walk is None:
+            return None
+        alike = _Alike(
+            walk,
+            tuple([own[loop] for (loops, _), own in zip(walk.chain.moves, steps, strict=True) for loop in loops]),
+            max(outer),
+            max(inner),
+            wholes.pop() if len(wholes) == 1 else 0,
+            (*nbytes,),
+            (*votes,) if max(votes) > 0 else None,
+        )
+        alike = alike._replace(**{"down" if axis else "across": max(written, 1, alike.down if axis else alike.across)})
+        if len(self._alike) >= MAX_KEPT:
+            self._alike.clear()
+        self._alike[key] = alike
+        return alike
+
+    def _columns_launch(
+        self,
+        walk: Walk,
+        shape: tuple[int, int],
+        moves: tuple[int, ...],
+        written: int,
+        device: Device,
+        *,
+        is_measured: bool = False,
+    ) -> tuple[Again, int] | None:
+        """Return the launch of `_columns`, and of how many chunks it is; None where its kernel has not been made."""
+        length, width = shape
+        down, num_tiles, _, chunk = self._tiles(length, width, 1, walk, device.num_sms)
+        num_chunks = -(-length // chunk)
+        is_split = num_chunks > 1
+        chain, vector, count, kernels = walk
+        spec, kernel = kernels.get((down, is_split), (None, None))
+        if kernel is None:
+            spec = self._spec(ColumnsSpec, chain, 1, num_chunks, down, vector, count)
+            kernel = self._kernels.get(spec)
+            if kernel is not None:
+                kernels[down, is_split] = spec, kernel
+        if is_measured:
+            known = measured(spec, width, length * width, device)
+            if known is not spec:
+                kernel = self._kernels.get(known)
+        if kernel is None:
+            return None
+        values = *moves, 1 if is_split else written, 0, width, length, num_tiles, *magic(num_tiles)
+        if is_split:
+            values += (chunk, width, num_chunks, *magic(num_chunks))
+        return (kernel, (num_tiles * num_chunks, 1, 1), values), num_chunks
+
+    def _meet(self, steps: tuple[int, ...], is_shifted: bool, alignments: tuple[int, ...]) -> _Met | None:
+        """Find what `line_again` needs of operands that move like this, whatever their size."""
+        kinds = tuple([step if 0 <= step <= 1 else 2 for step in steps])
+        walk = self._walks.get((kinds, is_shifted, False, alignments))
+        if walk is None:
+            return None
+        values: list[int] = []
+        shifts: tuple[tuple[int, int], ...] = ()
+        for (loops, has_shift), step in zip(walk.chain.moves, steps, strict=True):
+            values += [step if loop else 1 for loop in loops]
+            if has_shift:
+                shifts += ((len(values), -step),)
+                values.append(0)
+        if len(self._met) >= MAX_KEPT:
+            self._met.clear()
+        met = _Met(walk, tuple(values), shifts)
+        self._met[steps, is_shifted, alignments] = met
+        return met
+
+
+def measured(spec: RowsSpec | ColumnsSpec, num_kept: int, size: int, device: Device) -> RowsSpec | ColumnsSpec:
+    """The Spec, with the sizes that were measured to be best near this problem."""
+    if isinstance(spec, RowsSpec) and spec.at_once:
+        return spec  # rows are too short to leave a choice
+    chosen: RowsSpec | ColumnsSpec
+    family, key, layout, most = _asked(spec)
+    chosen = unrolled(spec, family, key, layout, (num_kept, size // num_kept), most, device)
+    return chosen
+
+
+@lru_cache(MAX_KEPT)
+def _asked(spec: RowsSpec | ColumnsSpec) -> tuple[str, tuple[str, ...], tuple[str, ...], int]:
+    """The family, the key and the layout of the problems of a Spec, and the most units that a thread loads at once."""
+    family, group = ("rows", spec.group) if isinstance(spec, RowsSpec) else ("columns", spec.down)
+    key = (spec.op.name, spec.op.acc.name, spec.chain.kinds[0])
+    layout = (f"{spec.chain.ndim} loops", f"{spec.vector} elements", f"{group} threads")
+    return f"reduce/{family}", key, layout, max(spec.unroll, spec.op.batch // spec.vector)
+
+
+__all__ = ["KnownPasses", "measured"]
