@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from itertools import chain, count
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from oxinp._config import config
 from oxinp._core.lazy.placement import device, keyed
 from oxinp._core.lazy.steps import Step, brief_launch, compiled, places_of, queued, run_steps
@@ -377,15 +379,76 @@ def run_once(plan: Plan, sizes: Sequence[int], leaves: tuple[Any, ...], ptr: int
         scratch = backend.allocate(plan.scratch_nbytes)  # held while the steps are queued
         values["scratch"] = scratch.ptr
     for step, launch in zip(plan.steps, launches, strict=True):
-        _, grid, arguments, constants, _ = step  # type: ignore[misc]
-        parameters = []
-        for name, offset, spec in arguments:
-            value = backend.flags if name == "flags" else values[name]
-            if offset:
-                value += offset
-            parameters.append(value if spec is None else backend.tensor_map(spec, value))
-        launch(grid, *parameters, *constants)
+        _launch(step, launch, values)
     return made
+
+
+def _launch(step: Any, launch: Any, values: dict[str, Any]) -> None:
+    """Launch a step, given the values of its buffers."""
+    _, grid, arguments, constants, _ = step
+    parameters = []
+    for name, offset, spec in arguments:
+        value = device().flags if name == "flags" else values[name]
+        if offset:
+            value += offset
+        parameters.append(value if spec is None else device().tensor_map(spec, value))
+    launch(grid, *parameters, *constants)
+
+
+def run_sized_once(
+    plan: Plan, leaves: tuple[Any, ...], sizes_of: Callable[[tuple[int, ...]], Sequence[int]]
+) -> tuple[list[Buffer], tuple[int, ...]] | None:
+    """Run a plan that reads a word, and may never run again, as `Executable.run_sized` does.
+
+    None where an `Executable` is needed: a kernel is not loaded, or there are other steps than launches before the
+    word is read, and another one than a launch behind it.
+    """
+    *steps, read = plan.steps
+    if plan.bounded is None or plan.then is None or type(read) is not Read or here.are_several:
+        return None
+    following, bounds = plan.bounded
+    whole = (*steps, *following.steps)
+    launches = [anywhere(step.kernel) if type(step) is Launch else None for step in whole]
+    if None in launches:
+        return None
+    backend = device()
+    scratch = backend.allocate(plan.scratch_nbytes)  # held while the steps are queued
+    values: dict[str, Any] = {"scratch": scratch.ptr}
+    for name, entry in zip(_INPUTS, leaves, strict=False):
+        values[name] = getattr(entry, "ptr", entry)
+    for step, launch in zip(steps, launches, strict=False):
+        _launch(step, launch, values)
+    made: list[Buffer] = []
+
+    def follow(sizes: Sequence[int]) -> None:
+        for name, nbytes in zip(_OUTPUTS, sizes, strict=False):
+            buffer = backend.allocate(nbytes)
+            made.append(buffer)
+            values[name] = buffer.ptr
+        for step, launch in zip(following.steps, launches[len(steps) :], strict=True):
+            _launch(step, launch, values)
+
+    is_early = sum(bounds) >= MIN_BOUNDED and backend.pool.has_room(sum(bounds))
+    if is_early:
+        try:
+            with backend.pool.keeping_arrays():
+                follow(bounds)
+        except MemoryError:  # others have taken the room
+            made.clear()
+            is_early = False
+    found = np.empty(read.count, np.int64)
+    backend.download(found, values[read.source.buffer] + read.source.offset)
+    words = tuple(found.tolist())
+    sizes = sizes_of(words)
+    if not is_early:
+        if plan.then(words).steps:
+            follow(sizes)
+        else:
+            made += [backend.allocate(nbytes) for nbytes in sizes]
+        return made, words
+    for buffer, nbytes in zip(made, sizes, strict=True):
+        backend.pool.shrink(buffer, nbytes)
+    return made, words
 
 
 def _skip(*_: Any) -> None:
