@@ -10,12 +10,10 @@ from collections.abc import Callable, Sequence
 from itertools import chain, count
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from oxinp._config import config
 from oxinp._core.lazy.placement import device, keyed
 from oxinp._core.lazy.steps import Step, brief_launch, compiled, places_of, queued, run_steps
-from oxinp._kernels.plan import Launch, Plan, Read, inputs, outputs
+from oxinp._kernels.plan import Fill, Launch, Plan, Read, inputs, outputs
 from oxinp._runtime import here
 
 if TYPE_CHECKING:
@@ -236,8 +234,8 @@ _ANYWHERE: dict[Any, tuple[int, Any, Any]] = {}
 """Kernels -> the version of the settings, what launches them with any grid and parameters, and the backend."""
 
 MAX_KERNELS = 1 << 12
-_OUTPUTS = tuple([argument.buffer for argument in outputs(64)])
-_INPUTS = tuple([argument.buffer for argument in inputs(64)])
+OUTPUT_NAMES = tuple([argument.buffer for argument in outputs(64)])
+INPUT_NAMES = tuple([argument.buffer for argument in inputs(64)])
 
 
 def load(plan: Plan) -> None:
@@ -354,101 +352,57 @@ def run_once(plan: Plan, sizes: Sequence[int], leaves: tuple[Any, ...], ptr: int
     -------
     list of Buffer or None
         The outputs that are new. None where an `Executable` is needed: a kernel is not loaded, or there are other steps
-        than launches.
+        than launches and fills.
     """
-    launches = []
-    for step in plan.steps:
-        launch = anywhere(step.kernel) if type(step) is Launch else None
-        if launch is None:
-            return None
-        launches.append(launch)
+    launches = ready(plan.steps)
+    if launches is None:
+        return None
     backend = device()
     values: dict[str, Any] = {}
     made: list[Buffer] = []
     if ptr is None:
-        for name, nbytes in zip(_OUTPUTS, sizes, strict=False):
+        for name, nbytes in zip(OUTPUT_NAMES, sizes, strict=False):
             buffer = backend.allocate(nbytes)
             made.append(buffer)
             values[name] = buffer.ptr
     else:
         values["out0"] = ptr
-    for name, entry in zip(_INPUTS, leaves, strict=False):
+    for name, entry in zip(INPUT_NAMES, leaves, strict=False):
         values[name] = getattr(entry, "ptr", entry)
     scratch = None
     if plan.scratch_nbytes:
         scratch = backend.allocate(plan.scratch_nbytes)  # held while the steps are queued
         values["scratch"] = scratch.ptr
-    for step, launch in zip(plan.steps, launches, strict=True):
-        _launch(step, launch, values)
+    run_ready(plan.steps, launches, values)
     return made
 
 
-def _launch(step: Any, launch: Any, values: dict[str, Any]) -> None:
-    """Launch a step, given the values of its buffers."""
-    _, grid, arguments, constants, _ = step
-    parameters = []
-    for name, offset, spec in arguments:
-        value = device().flags if name == "flags" else values[name]
-        if offset:
-            value += offset
-        parameters.append(value if spec is None else device().tensor_map(spec, value))
-    launch(grid, *parameters, *constants)
+def ready(steps: Sequence[Any]) -> list[Any] | None:
+    """Return what launches each of the steps, None for a fill; None where one is of another kind, or not loaded."""
+    launches = []
+    for step in steps:
+        launch = anywhere(step.kernel) if type(step) is Launch else None
+        if launch is None and type(step) is not Fill:
+            return None
+        launches.append(launch)
+    return launches
 
 
-def run_sized_once(
-    plan: Plan, leaves: tuple[Any, ...], sizes_of: Callable[[tuple[int, ...]], Sequence[int]]
-) -> tuple[list[Buffer], tuple[int, ...]] | None:
-    """Run a plan that reads a word, and may never run again, as `Executable.run_sized` does.
-
-    None where an `Executable` is needed: a kernel is not loaded, or there are other steps than launches before the
-    word is read, and another one than a launch behind it.
-    """
-    *steps, read = plan.steps
-    if plan.bounded is None or plan.then is None or type(read) is not Read or here.are_several:
-        return None
-    following, bounds = plan.bounded
-    whole = (*steps, *following.steps)
-    launches = [anywhere(step.kernel) if type(step) is Launch else None for step in whole]
-    if None in launches:
-        return None
+def run_ready(steps: Sequence[Any], launches: Sequence[Any], values: dict[str, Any]) -> None:
+    """Run steps, given what launches them and the values of their buffers."""
     backend = device()
-    scratch = backend.allocate(plan.scratch_nbytes)  # held while the steps are queued
-    values: dict[str, Any] = {"scratch": scratch.ptr}
-    for name, entry in zip(_INPUTS, leaves, strict=False):
-        values[name] = getattr(entry, "ptr", entry)
-    for step, launch in zip(steps, launches, strict=False):
-        _launch(step, launch, values)
-    made: list[Buffer] = []
-
-    def follow(sizes: Sequence[int]) -> None:
-        for name, nbytes in zip(_OUTPUTS, sizes, strict=False):
-            buffer = backend.allocate(nbytes)
-            made.append(buffer)
-            values[name] = buffer.ptr
-        for step, launch in zip(following.steps, launches[len(steps) :], strict=True):
-            _launch(step, launch, values)
-
-    is_early = sum(bounds) >= MIN_BOUNDED and backend.pool.has_room(sum(bounds))
-    if is_early:
-        try:
-            with backend.pool.keeping_arrays():
-                follow(bounds)
-        except MemoryError:  # others have taken the room
-            made.clear()
-            is_early = False
-    found = np.empty(read.count, np.int64)
-    backend.download(found, values[read.source.buffer] + read.source.offset)
-    words = tuple(found.tolist())
-    sizes = sizes_of(words)
-    if not is_early:
-        if plan.then(words).steps:
-            follow(sizes)
-        else:
-            made += [backend.allocate(nbytes) for nbytes in sizes]
-        return made, words
-    for buffer, nbytes in zip(made, sizes, strict=True):
-        backend.pool.shrink(buffer, nbytes)
-    return made, words
+    for step, launch in zip(steps, launches, strict=True):
+        if launch is None:
+            backend.fill(values[step.target.buffer] + step.target.offset, step.byte, step.nbytes)
+            continue
+        _, grid, arguments, constants, _ = step
+        parameters = []
+        for name, offset, spec in arguments:
+            value = backend.flags if name == "flags" else values[name]
+            if offset:
+                value += offset
+            parameters.append(value if spec is None else backend.tensor_map(spec, value))
+        launch(grid, *parameters, *constants)
 
 
 def _skip(*_: Any) -> None:

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from oxinp._config import config
 from oxinp._core.lazy.balance import AGAIN, FIRST, LAUNCH, SAMPLED, balance, host_nbytes
 from oxinp._core.lazy.building import missing
-from oxinp._core.lazy.executor import Executable, load, run_again, run_joined, run_once, run_sized_once
+from oxinp._core.lazy.executor import Executable, load, run_again, run_joined, run_once
 from oxinp._core.lazy.expr import Graph, new_table, remember
 from oxinp._core.lazy.placement import device, keyed
+from oxinp._core.lazy.sized import run_sized_once
 from oxinp._core.memory.layout import Layout
 from oxinp._ptx.frozen import Frozen
 from oxinp._runtime import here
