@@ -7,7 +7,7 @@ import pytest
 
 import oxinp as np
 from oxinp import _runtime
-from oxinp._core.lazy import executor
+from oxinp._core.lazy import executor, op
 from oxinp._kernels.index import gather, grouped_take
 from tests.comparator import assert_same
 from tests.thinned import thinned
@@ -90,6 +90,21 @@ def test_masks_where_room_has_gone_meanwhile(monkeypatch):
     assert_same(ours[ours > 0.3], x[x > 0.3])
     assert refused
     np.config.renew()
+
+
+@pytest.mark.parametrize(("least", "first"), [(1, 5000), (executor.MIN_BOUNDED, 5010)])
+def test_masks_of_new_sizes_are_planned_by_arithmetic(least, first, monkeypatch):
+    x = numpy.random.default_rng(3).random(7000)
+    ours, made, make = np.asarray(x), [], op.Executable
+    monkeypatch.setattr(executor, "MIN_BOUNDED", least)
+    monkeypatch.setattr(op, "Executable", lambda *given: made.append(given) or make(*given))
+    np.config.renew()
+    for size in range(first, first + 5):
+        for limit in (0.3, 2.0 if size % 2 else -1.0):
+            assert_same(ours[:size][ours[:size] > limit], x[:size][x[:size] > limit])
+            assert_same(np.flatnonzero(ours[:size] > limit), numpy.flatnonzero(x[:size] > limit))
+        assert size == first or not made
+        made.clear()
 
 
 @pytest.mark.parametrize("code", CODES)

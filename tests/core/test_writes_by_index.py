@@ -6,6 +6,7 @@ import numpy
 import pytest
 
 import oxinp as np
+from oxinp._core.lazy import op
 from tests.comparator import assert_same
 
 pytestmark = pytest.mark.usefixtures("on_device")
@@ -136,3 +137,20 @@ def test_objects_that_give_arrays_are_written_as_they_are(shape, kind):
     held, objects = Holder(), np.arange(1, dtype=object)
     objects[:] = kind([held])
     assert objects[0] is held
+
+
+@pytest.mark.parametrize("scale", [None, 0.5])
+def test_writes_of_new_sizes_are_planned_by_arithmetic(scale, monkeypatch):
+    rng = numpy.random.default_rng(4)
+    made, make = [], op.Executable
+    monkeypatch.setattr(op, "Executable", lambda *given: made.append(given) or make(*given))
+    np.config.renew()
+    rows, columns = rng.integers(-30, 30, 4000), rng.permutation(4000) % 40 - 40
+    expected, values = numpy.zeros((30, 40)), rng.random(4000)
+    ours, i, j, given = np.asarray(expected) + 0, np.asarray(rows), np.asarray(columns), np.asarray(values)
+    for size in range(2000, 2005):
+        expected[rows[:size], columns[:size]] = size if scale is None else values[:size] * scale
+        ours[i[:size], j[:size]] = size if scale is None else given[:size] * scale
+        assert_same(ours, expected)
+        assert size == 2000 or not made
+        made.clear()

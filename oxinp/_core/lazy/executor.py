@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from oxinp._config import config
 from oxinp._core.lazy.placement import device, keyed
 from oxinp._core.lazy.steps import Step, brief_launch, compiled, places_of, queued, run_steps
-from oxinp._kernels.plan import Launch, Plan, Read, inputs, outputs
+from oxinp._kernels.plan import Fill, Launch, Plan, Read, inputs, outputs
 from oxinp._runtime import here
 
 if TYPE_CHECKING:
@@ -234,8 +234,8 @@ _ANYWHERE: dict[Any, tuple[int, Any, Any]] = {}
 """Kernels -> the version of the settings, what launches them with any grid and parameters, and the backend."""
 
 MAX_KERNELS = 1 << 12
-_OUTPUTS = tuple([argument.buffer for argument in outputs(64)])
-_INPUTS = tuple([argument.buffer for argument in inputs(64)])
+OUTPUT_NAMES = tuple([argument.buffer for argument in outputs(64)])
+INPUT_NAMES = tuple([argument.buffer for argument in inputs(64)])
 
 
 def load(plan: Plan) -> None:
@@ -352,32 +352,50 @@ def run_once(plan: Plan, sizes: Sequence[int], leaves: tuple[Any, ...], ptr: int
     -------
     list of Buffer or None
         The outputs that are new. None where an `Executable` is needed: a kernel is not loaded, or there are other steps
-        than launches.
+        than launches and fills.
     """
-    launches = []
-    for step in plan.steps:
-        launch = anywhere(step.kernel) if type(step) is Launch else None
-        if launch is None:
-            return None
-        launches.append(launch)
+    launches = ready(plan.steps)
+    if launches is None:
+        return None
     backend = device()
     values: dict[str, Any] = {}
     made: list[Buffer] = []
     if ptr is None:
-        for name, nbytes in zip(_OUTPUTS, sizes, strict=False):
+        for name, nbytes in zip(OUTPUT_NAMES, sizes, strict=False):
             buffer = backend.allocate(nbytes)
             made.append(buffer)
             values[name] = buffer.ptr
     else:
         values["out0"] = ptr
-    for name, entry in zip(_INPUTS, leaves, strict=False):
+    for name, entry in zip(INPUT_NAMES, leaves, strict=False):
         values[name] = getattr(entry, "ptr", entry)
     scratch = None
     if plan.scratch_nbytes:
         scratch = backend.allocate(plan.scratch_nbytes)  # held while the steps are queued
         values["scratch"] = scratch.ptr
-    for step, launch in zip(plan.steps, launches, strict=True):
-        _, grid, arguments, constants, _ = step  # type: ignore[misc]
+    run_ready(plan.steps, launches, values)
+    return made
+
+
+def ready(steps: Sequence[Any]) -> list[Any] | None:
+    """Return what launches each of the steps, None for a fill; None where one is of another kind, or not loaded."""
+    launches = []
+    for step in steps:
+        launch = anywhere(step.kernel) if type(step) is Launch else None
+        if launch is None and type(step) is not Fill:
+            return None
+        launches.append(launch)
+    return launches
+
+
+def run_ready(steps: Sequence[Any], launches: Sequence[Any], values: dict[str, Any]) -> None:
+    """Run steps, given what launches them and the values of their buffers."""
+    backend = device()
+    for step, launch in zip(steps, launches, strict=True):
+        if launch is None:
+            backend.fill(values[step.target.buffer] + step.target.offset, step.byte, step.nbytes)
+            continue
+        _, grid, arguments, constants, _ = step
         parameters = []
         for name, offset, spec in arguments:
             value = backend.flags if name == "flags" else values[name]
@@ -385,7 +403,6 @@ def run_once(plan: Plan, sizes: Sequence[int], leaves: tuple[Any, ...], ptr: int
                 value += offset
             parameters.append(value if spec is None else backend.tensor_map(spec, value))
         launch(grid, *parameters, *constants)
-    return made
 
 
 def _skip(*_: Any) -> None:

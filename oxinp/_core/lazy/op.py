@@ -15,6 +15,7 @@ from oxinp._core.lazy.building import missing
 from oxinp._core.lazy.executor import Executable, load, run_again, run_joined, run_once
 from oxinp._core.lazy.expr import Graph, new_table, remember
 from oxinp._core.lazy.placement import device, keyed
+from oxinp._core.lazy.sized import run_sized_once
 from oxinp._core.memory.layout import Layout
 from oxinp._ptx.frozen import Frozen
 from oxinp._runtime import here
@@ -210,6 +211,8 @@ class BoundOp:
         plan = self._planned_for(variant) or self._plan(variant)
         self.executables[key] = Executable(plan, [layout.nbytes for layout in self.layouts], _kinds(self.graphs))
         load(plan)
+        if plan.bounded is not None:
+            load(plan.bounded[0])
 
     def _plan(self, variant: Hashable) -> Plan:
         if variant is None:
@@ -307,6 +310,15 @@ class BoundOp:
         self, leaves: tuple[Any, ...], sizes_of: Callable[[tuple[int, ...]], Sequence[int]]
     ) -> tuple[list[Buffer], tuple[int, ...]]:
         """Do as `run` where words are read, see `Executable.run_sized`."""
+        again = self.op.plan_again
+        if again is not None and not self.has_run and self.executables is None and not self.has_scalar_parts():
+            kept = self._planned_for(None)
+            plan: Any = kept or self.plan_again(None)
+            made = None if plan is None else run_sized_once(plan, leaves, sizes_of)
+            if made is not None:
+                self.planned = keyed(None), config.version, plan
+                self.has_run = kept is not None  # what runs a third time is worth more preparation
+                return made
         try:
             executable = self.executable()
             if not self.op.has_spare:

@@ -126,21 +126,39 @@ def write_by(storage: Storage, layout: Layout, bound: BoundOp, leaves: tuple[Any
 def _write_by(storage: Storage, layout: Layout, bound: BoundOp, leaves: tuple[Any, ...]) -> None:
     assert storage.value is not None
     (buffer,) = storage.value[1]
-    executable = bound.executable()
-    flush_readers(storage.value, written=layout)
+    is_first, ptr = not bound.has_run, buffer.ptr + layout.offset
+    if not _runs_first(bound, buffer, ptr, leaves, storage.value, layout):
+        executable = bound.executable()
+        flush_readers(storage.value, written=layout)
+        arguments = executable.arguments(leaves)  # whatever has to be computed, or built, for them first
+        num_launches = stats.launches
+        try:
+            executable.launch(ptr, *arguments)
+        except BaseException as error:
+            if executable.plan is not None:
+                lose_partly_written(buffer, executable.plan, error, num_launches)
+            raise
+        bound.has_run = True
     if REPORTS:
         note("device", bound.describe(), f"{layout.nbytes} B of a device array")
-    arguments = executable.arguments(leaves)  # whatever has to be computed, or built, for them first
-    ptr, num_launches = buffer.ptr + layout.offset, stats.launches
-    try:
-        executable.launch(ptr, *arguments)
-    except BaseException as error:
-        if executable.plan is not None:
-            lose_partly_written(buffer, executable.plan, error, num_launches)
-        raise
-    is_first, bound.has_run = not bound.has_run, True
     _weigh(bound, layout, (buffer, *leaves), is_first=is_first)
     note_written(storage)
+
+
+def _runs_first(
+    bound: BoundOp, buffer: Buffer, ptr: int, leaves: tuple[Any, ...], target: Value, layout: Layout
+) -> bool:
+    """Run an operation whose like have run, for the first time, to an address; False where that has to be prepared."""
+    if bound.has_run or bound.op.plan_again is None or bound.executables is not None:
+        return False
+    flush_readers(target, written=layout)
+    num_launches = stats.launches
+    try:
+        return bound.run_first(None, leaves, ptr) is not None
+    except BaseException as error:
+        if stats.launches > num_launches:
+            lose_partly_written(buffer, bound.op.plan(bound), error, num_launches)
+        raise
 
 
 def _write_result(storage: Storage, layout: Layout, seen: Layout, entry: Any, source: Storage | None) -> bool:

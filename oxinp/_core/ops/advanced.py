@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,18 +17,16 @@ import numpy as np
 from oxinp._core.host.exchange import holds_arrays
 from oxinp._core.lazy import placement
 from oxinp._core.lazy.balance import balance
-from oxinp._core.lazy.expr import Unsupported
+from oxinp._core.lazy.expr import Loop, Operation, Unsupported
 from oxinp._core.lazy.handle import Handle
-from oxinp._core.lazy.record import is_hosted
+from oxinp._core.lazy.record import apply, is_hosted
 from oxinp._core.lazy.results import is_device_scalar, types
 from oxinp._core.lazy.views import view
-from oxinp._core.manipulation.copy import astype
 from oxinp._core.manipulation.shape import ravel
 from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES, INT64
 from oxinp._core.memory.layout import Layout
 from oxinp._core.ops import gather
-from oxinp._core.ops.where import where
-from oxinp._core.ufunc.object import OBJECTS
+from oxinp._ptx.types import i64
 
 # How an index out of bounds is written among distances: the number of the index array, then the index.
 BASE, _NUMBER_BITS, LIMIT = -(1 << 62), 56, 1 << 55
@@ -324,26 +323,50 @@ def _error_of(indices: list[_Index]) -> Callable[[int], Exception]:
 
 def _distances(indices: list[_Index], layout: Layout, first: int, is_turned: list[bool]) -> Any:
     """Return the distances in elements of what several arrays of indices name, negative where it does not exist."""
-    compute = OBJECTS
-    total: Any = None
-    wrong: Any = None
+    origin = 0
+    operands: list[Any] = []
     for number, (index, turned) in enumerate(zip(indices, is_turned, strict=True)):
         stride, remainder = divmod(layout.strides[first + number], layout.dtype.itemsize)
         if remainder:
             raise Unsupported("elements that are not at multiples of their size from each other")
-        found = given = astype(index.array, INT64, copy_wanted=False)
-        if index.source is None:
-            found = where(compute["less"](given, 0), compute["add"](given, index.extent), given)
-            is_beyond = compute["logical_or"](compute["less"](found, 0), compute["greater_equal"](found, index.extent))
-            shown = compute["minimum"](compute["maximum"](given, -LIMIT), LIMIT - 1)
-            code = compute["add"](shown, BASE + (number << _NUMBER_BITS) + LIMIT)
-            code = where(is_beyond, code, 0)
-            wrong = code if wrong is None else where(compute["less"](wrong, 0), wrong, code)
         if turned:
-            found = compute["subtract"](index.extent - 1, found)
-        step = compute["multiply"](found, stride)
-        total = step if total is None else compute["add"](total, step)
-    return total if wrong is None else where(compute["less"](wrong, 0), wrong, total)
+            origin += (index.extent - 1) * stride
+            stride = -stride
+        operands += [index.array, index.extent, stride]
+    return apply(_distance(len(indices)), _numpys_distance, (*operands, origin), as_array=True)
+
+
+@cache
+def _distance(count: int) -> Operation:
+    """Return the operation on indices, each with its extent and stride, and the distance where all of them are 0."""
+
+    def lower(k: Any, *operands: Any) -> Any:
+        *places, total = operands
+        wrong = k.const(0, i64)
+        for number in range(count):
+            given, extent, stride = places[3 * number : 3 * number + 3]
+            found = k.where(given < 0, given + extent, given)
+            shown = k.min(k.max(given, k.const(-LIMIT, i64)), k.const(LIMIT - 1, i64))
+            is_first = (wrong == 0) & ((found < 0) | (found >= extent))
+            wrong = k.where(is_first, shown + (BASE + (number << _NUMBER_BITS) + LIMIT), wrong)
+            total = total + found * stride
+        return k.where(wrong < 0, wrong, total)
+
+    return Operation("distance", lambda kinds: Loop((INT64,) * len(kinds), INT64, lower), weight=4.0 * count)
+
+
+def _numpys_distance(*operands: Any) -> Any:
+    """Do the same on the host."""
+    *places, total = operands
+    wrong: Any = 0
+    for number in range(len(places) // 3):
+        index, extent, stride = places[3 * number : 3 * number + 3]
+        given = np.asarray(index).astype(np.int64, copy=False)
+        found = np.where(given < 0, given + extent, given)
+        code = np.clip(given, -LIMIT, LIMIT - 1) + (BASE + (number << _NUMBER_BITS) + LIMIT)
+        wrong = np.where((wrong == 0) & ((found < 0) | (found >= extent)), code, wrong)
+        total = total + found * stride
+    return np.where(wrong < 0, wrong, total)
 
 
 __all__ = ["BASE", "LIMIT", "Selection", "is_light", "selection"]

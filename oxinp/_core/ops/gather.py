@@ -208,14 +208,27 @@ def _infer_nothing(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout
 
 def _plan_select(bound: BoundOp) -> Plan:
     """Compute the mask, count along it and read the last count, then write every chosen element."""
-    mask, *others = bound.graphs
-    structure, module, scratch = mask.structure, importlib.import_module(_SELECT), Scratch()
-    planner = structure.plans.get("mask")
-    if planner is None:
+    structure = bound.graphs[0].structure
+    if "mask" not in structure.plans:
         own = instructions(structure), structure.result
-        planner = structure.plans["mask"] = module.Mask(input_types(structure), *own)
-    size = mask.layout.size
-    chosen = planner.plan(size, arrays(mask), placement.device().capability, scratch)
+        structure.plans["mask"] = importlib.import_module(_SELECT).Mask(input_types(structure), *own)
+    plan = _planned_select(bound, structure.plans["mask"].plan)
+    assert plan is not None
+    return plan
+
+
+def _plan_select_again(bound: BoundOp, variant: Any) -> Plan | None:  # noqa: ARG001 - there is one way
+    """Return the same, if a mask like it has been planned."""
+    planner = bound.graphs[0].structure.plans.get("mask")
+    return None if planner is None else _planned_select(bound, planner.plan_again)
+
+
+def _planned_select(bound: BoundOp, plan_mask: Callable[..., Any]) -> Plan | None:
+    mask, *others = bound.graphs
+    module, scratch, size = importlib.import_module(_SELECT), Scratch(), mask.layout.size
+    chosen = plan_mask(size, arrays(mask), placement.device().capability, scratch)
+    if chosen is None:
+        return None
     given = (
         (MOVED_TYPES[others[0].layout.dtype], chosen, Argument(f"in{len(mask.leaves)}"))
         if others
@@ -234,6 +247,7 @@ SELECT = Op(
     "select",
     _plan_select,
     _infer_nothing,
+    plan_again=_plan_select_again,
     cost=lambda layouts, _: layouts[0].nbytes,  # of the mask
     host_weight=30.0,
     price=40.0,

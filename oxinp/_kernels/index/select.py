@@ -9,8 +9,9 @@ element: what the chain reads, two bits twice, and of chosen elements themselves
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+import sys
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from oxinp._kernels.elementwise.access import classify, index_bits
 from oxinp._kernels.elementwise.chain import BoundChain, Chain
@@ -28,7 +29,7 @@ from oxinp._ptx.types import Type, i64, u32
 from oxinp._ptx.warp import WARP
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from oxinp._kernels.choice import Device
     from oxinp._kernels.problem import Instr
@@ -39,6 +40,7 @@ REGION = WARP * WARP  # elements of a warp: one word per lane
 NBYTES_IN_FLIGHT = 64  # of the chain's loads per thread
 MAX_UNROLL = 16
 UNROLL = 4  # of chosen elements
+MAX_SCANNED = 256  # plans of sums that are kept
 SUM = ReduceOp("sum", i64, 0, add)
 
 
@@ -114,15 +116,34 @@ class Mask(Planner):
 
     def plan(self, size: int, arrays: Sequence[Operand], device: Device, scratch: Scratch) -> Chosen:
         """Return the steps for input arrays of one dimension, of at least one element."""
+        found = self._planned(size, arrays, device, scratch, self.kernel)
+        assert found is not None
+        return found
+
+    def plan_again(self, size: int, arrays: Sequence[Operand], device: Device, scratch: Scratch) -> Chosen | None:
+        """Return what `plan` does if its kernel has been made for another size, so that it takes arithmetic alone."""
+        return self._planned(size, arrays, device, scratch, self.known_kernel)
+
+    def _planned(
+        self,
+        size: int,
+        arrays: Sequence[Operand],
+        device: Device,
+        scratch: Scratch,
+        kernel_of: Callable[[Any, MaskWordsSpec], Kernel | None],
+    ) -> Chosen | None:
         strides = [x.strides for x in arrays] + [(1,)] * self.wants_index
         nest = Nest((size,), tuple(strides), (0,) * len(strides))
         chain = self.chain(classify(arrays, nest), 1, index_bits(nest))
+        spec = self.spec(MaskWordsSpec, chain, self.value)
+        kernel = kernel_of(sys.modules[__name__], spec)
+        if kernel is None:
+            return None
         regions = -(-size // REGION)
         words, counts = scratch.take(regions * WARP * u32.nbytes), scratch.take(regions * i64.nbytes)
-        spec = self.spec(MaskWordsSpec, chain, self.value)
         work = Work(0, touched_nbytes((size,), arrays))
         grid, constants = (-(-regions // NUM_WARPS), 1, 1), (*chain.constants(nest), size)
-        this = Launch(make(spec), grid, (words, counts, *self.taken), constants, work)
+        this = Launch(kernel, grid, (words, counts, *self.taken), constants, work)
         return chosen((this,), words, counts, regions, device, scratch)
 
 
@@ -130,10 +151,31 @@ def chosen(
     steps: tuple[Step, ...], words: Argument, counts: Argument, regions: int, device: Device, scratch: Scratch
 ) -> Chosen:
     """Return what is known of a mask when steps have left its words, and how many are chosen in each region."""
-    sums, line = scratch.take(regions * i64.nbytes), Operand(i64, (1,))
-    scanned = scan.plan((regions,), 0, [line], [], 0, SUM, line, device)
+    sums = scratch.take(regions * i64.nbytes)
+    scanned = _scanned(regions, device)
     scan_steps = scanned.on(out0=sums, in0=counts, scratch=scratch.take(scanned.scratch_nbytes))
     return Chosen((*steps, *scan_steps, Read(sums.at((regions - 1) * i64.nbytes))), words, sums)
+
+
+@cache
+def _scan() -> scan.Scan:
+    """Return what plans the sums of counts, which keeps its kernels."""
+    return scan.Scan([(i64, True)], [], 0, SUM)
+
+
+_SCANNED: dict[Any, Plan] = {}
+
+
+def _scanned(regions: int, device: Device) -> Plan:
+    """Return the plan of the sums of so many counts, which several masks of a size share."""
+    key = regions, device.num_sms, device.cc
+    plan = _SCANNED.get(key)
+    if plan is None:
+        if len(_SCANNED) >= MAX_SCANNED:
+            _SCANNED.clear()
+        line = Operand(i64, (1,))
+        plan = _SCANNED[key] = _scan().plan((regions,), 0, [line], line, device)
+    return plan
 
 
 def select(size: int, type_: Type | None, chosen: Chosen, array: Argument | None) -> Plan:

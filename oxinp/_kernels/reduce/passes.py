@@ -48,6 +48,7 @@ MAX_UNITS_PER_LANE = 16  # in rows that a warp reduces where there are enough ro
 SINGLE_BLOCK = 1024  # threads of a block that reduces a whole row, where rows are fewer than multiprocessors
 SINGLE_UNROLL, MAX_SINGLE_NBYTES = 2, 16  # 64 registers per thread hold two units of accumulators of more bytes
 MAX_SINGLE_ROUNDS = 8  # iterations of such a block; longer rows are worth a second pass
+MAX_COLUMN_ROUNDS = 8  # iterations of a block down the rows of its columns; more are worth a second pass
 MAX_KEPT = 1024  # layouts of contiguous arrays whose plans' constant parts a reduction keeps
 
 
@@ -346,7 +347,9 @@ class Passes(Planner):
         down = 1 if num_rows <= MAX_SERIAL else columns.NUM_WARPS
         num_tiles = -(-num_columns // (columns.WARP * walk.vector * (columns.NUM_WARPS // down)))
         num_blocks = num_tiles * count
-        chunk = self._chunk(num_rows, num_blocks, down * walk.unroll, num_sms) if down > 1 else num_rows
+        step = down * walk.unroll
+        is_whole = down == 1 or num_rows <= MAX_COLUMN_ROUNDS * step
+        chunk = num_rows if is_whole else self._chunk(num_rows, num_blocks, step, num_sms)
         return down, num_tiles, num_blocks, chunk
 
     def _chunk(self, length: int, num_blocks: int, unroll_k: int, num_sms: int) -> int:
