@@ -621,3 +621,15 @@ def test_objects_before_one_that_raises_are_written(backend, twin):
 
     with np.config.override(backend=backend or np.config.backend):
         twin(body)
+
+
+def test_products_on_the_host_are_blas_own(config):
+    """Of zeros and infinities it leaves out the former, depending on how the product is asked for."""
+    config.offload_threshold = numpy.inf
+    theirs = numpy.array([[0.0], [numpy.inf], [0.0]])
+    ours = np.asarray(theirs)
+    with numpy.errstate(invalid="ignore"):
+        for name in ("inner", "dot"):
+            given = (ours, ours[0]), (theirs, theirs[0])
+            assert_same(*[getattr(xp, name)(*pair) for xp, pair in zip((np, numpy), given, strict=True)])
+        assert_same(np.inner(ours[0], ours), numpy.inner(theirs[0], theirs))

@@ -10,7 +10,7 @@ import scipy.linalg.interpolative
 import oxinp
 from oxinp import scipy as ours
 from oxinp.scipy.linalg import _structures
-from tests.comparator import outcome
+from tests.comparator import assert_same, outcome
 
 RANDOM = np.random.default_rng(9)
 A = RANDOM.standard_normal((5, 5))
@@ -282,3 +282,13 @@ def test_interpolative_decompositions(rank, dtype):
         assert np.allclose(x, a, rtol=0, atol=1e-12 * values[0])
     theirs = scipy.linalg.interpolative.interp_decomp(a, rank, rand=False)
     assert np.abs(np.asarray(projection)).max() <= np.abs(theirs[-1]).max() * 4
+
+
+@pytest.mark.parametrize("name", ["sqrtm", "logm", "cosm", "fractional_matrix_power"])
+def test_functions_of_small_matrices_on_the_host_are_scipys(name, config):
+    config.offload_threshold = np.inf
+    a = np.clip(np.arange(0, 162, 2.0).reshape(9, 9), -9, 9) + np.eye(9) * 360
+    given = (0.5,) if name == "fractional_matrix_power" else ()
+    found = getattr(ours.linalg, name)(oxinp.asarray(a), *given)
+    assert_same(found, np.asarray(getattr(scipy.linalg, name)(a, *given)))
+    assert not oxinp.cuda.stats().fallbacks
