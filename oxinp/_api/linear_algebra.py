@@ -110,11 +110,11 @@ def inner(a: Any, b: Any, /) -> Any:
     a, b = _checked(a, b)
     if a._layout.ndim == 0 or b._layout.ndim == 0:
         return _scaled(a, b)
-    if _belongs_on_host(a, b):
-        return placed_on_host(np.inner, (a, b), {})
     if _is_one_product(a._layout, b._layout):
         return _one_product(a, b)
     matmul.check(np.inner, a, b, 1, 1, -1, -1)
+    if _belongs_on_host(a, b):
+        return placed_on_host(np.inner, (a, b), {})
     if b._layout.ndim > 1 and a._layout.ndim > 1:
         return _dot(a, view(b, lambda seen: seen.swapaxes(-1, -2)))
     return matmul.contract(a, b, -1)

@@ -173,11 +173,8 @@ def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) ->
         dst[...] = src
         return
     if not is_writeable(dst):
-        if type(src) is int:  # which NumPy looks at first: whether the dtype holds it
-            read_only = np.empty(0, dst._layout.dtype)
-            read_only.flags.writeable = False
-            call_as_user(np.copyto, (read_only, src, casting), {})
-        raise ValueError("assignment destination is read-only")
+        _copy_to_read_only(dst, src, casting)
+        return
     if mask is not None:
         src = _masked(dst, src, casting, mask)
     if not isinstance(src, Handle | int | float | complex | np.generic):
@@ -191,6 +188,18 @@ def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) ->
     cast = np.empty((), dst._layout.dtype)
     call_as_user(np.copyto, (cast, fetch(src) if isinstance(src, Handle) else src, casting), {})
     assign(dst, cast[()])
+
+
+def _copy_to_read_only(dst: Any, src: Any, casting: str) -> None:
+    """Raise what NumPy does; nothing is raised, nor to do, where the source is seen to be those very elements."""
+    if type(src) is int:  # which NumPy looks at first: whether the dtype holds it
+        read_only = np.empty(0, dst._layout.dtype)
+    elif isinstance(src, np.ndarray) and dst._storage.host is not None:
+        read_only = np.asarray(dst).view()  # as others see it
+    else:
+        raise ValueError("assignment destination is read-only")
+    read_only.flags.writeable = False
+    call_as_user(np.copyto, (read_only, src, casting), {})
 
 
 def _mask(where: Any) -> Any:

@@ -9,6 +9,7 @@ import numpy as np
 
 from oxinp._api.fronts import as_ours, cumulated, find_theirs, implements, reduced
 from oxinp._core.lazy.expr import Unsupported
+from oxinp._core.lazy.results import types
 from oxinp._core.manipulation.copy import astype
 from oxinp._core.memory.dtypes import BOOL, INT64
 from oxinp._core.ops.gather import need_kernel
@@ -36,6 +37,13 @@ def _of_numbers(row: table.ReductionRow, a: Any, axis: Any = None, out: Any = No
     return found
 
 
+def _of_arrays(row: table.ReductionRow, a: Any, *args: Any, **options: Any) -> Any:
+    """Return extrema of an array but for NaN; in what is none, NumPy looks for those of what it puts in NaN's place."""
+    if type(a) is not types.ndarray and type(a) is not np.ndarray:
+        raise Unsupported("a scalar or a sequence, in which NumPy replaces NaN")
+    return reduced(row, a, *args, **options)
+
+
 def _front(row: Any, arguments: Arguments, compute: Callable[..., Any]) -> Callable[..., Any]:
     """Return NumPy's function of a row: an array_like, and what the row takes."""
 
@@ -46,8 +54,12 @@ def _front(row: Any, arguments: Arguments, compute: Callable[..., Any]) -> Calla
     return function
 
 
+_COMPUTED_BY = {
+    **dict.fromkeys((table.NANARGMAX, table.NANARGMIN), _of_numbers),
+    **dict.fromkeys((table.NANMAX, table.NANMIN), _of_arrays),
+}
 for _row in table.REDUCTIONS:
-    _compute = _of_numbers if _row in (table.NANARGMAX, table.NANARGMIN) else reduced
+    _compute = _COMPUTED_BY.get(_row, reduced)
     implements(_row.name, *_row.aliases)(_front(_row, _OTHER_ARGUMENTS.get(_row, _row.arguments), _compute))
 for _scan in (table.CUMSUM, table.CUMPROD, table.NANCUMSUM, table.NANCUMPROD):
     implements(_scan.name)(_front(_scan, SCANNED, cumulated))

@@ -277,6 +277,22 @@ a1 = np.array([2**53 + 1, 100, 3])
 np.add.at(a1, [0, 1, 0], np.array([1, 2**53 + 1, 3], dtype='u8'))
 np.subtract.at(a1, [2, 1], np.array([7], dtype='u8')[0])
 """,
+    "extrema but for NaN of a complex scalar and of a list, where there is no number": """
+a1 = np.array([complex(np.nan, np.nan)])
+a2 = np.nanmin(a1[0], axis=0)
+a3 = np.nanmax([complex(np.nan, np.nan)])
+a4 = np.nanmin(a1)
+a5 = np.nanmax([np.nan, 1.0], initial=2.0)
+a6 = np.nanmax(np.array([np.nan])[0], initial=2.0)
+""",
+    "an array of NumPy's, or of another class, that sees the elements of a read-only one, copied there": """
+a1 = np.broadcast_to(np.ones((2, 3), dtype='?'), (4, 2, 3))
+_f = np.ma.array(a1, mask=a1 > 1)
+np.copyto(a1, _f)
+np.copyto(a1, numpy.asarray(a1))
+np.copyto(a1, numpy.ones((4, 2, 3), dtype='?'))
+np.copyto(np.broadcast_to(a1[0], (3, 2, 3)), _f[0])
+""",
 }
 PROGRAMS = tuple(
     Program(tuple(Statement("regression", line) for line in code.strip().splitlines()), origin)

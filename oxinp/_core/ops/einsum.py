@@ -264,9 +264,9 @@ class Plan:
             value = UFUNC_OBJECTS["multiply"](value, factor, order="C")
         if not summed:
             if dtype.kind in "fc":
-                return as_array(matmul.summed_alone(value))
-            return copy(value) if len(factors) == 1 else as_array(value)
-        value = as_array(reduce(SUM, value, tuple(range(len(kept), len(kept) + len(summed))), wide))
+                return _held(matmul.summed_alone(value))
+            return copy(value) if len(factors) == 1 else _held(value)
+        value = _held(reduce(SUM, value, tuple(range(len(kept), len(kept) + len(summed))), wide))
         if wide != dtype:
             value = astype(value, dtype)
         return value if value._layout.is_contiguous else copy(value)
@@ -317,6 +317,11 @@ class Plan:
         if made is not array or made._view is not None:
             made._view = (None, True)  # nobody else has what it is a view of
         return made
+
+
+def _held(value: Any) -> Any:
+    """Return what a step has computed as an array: of no axes, placed on the host, it is a scalar of NumPy's."""
+    return value if isinstance(value, Handle) else as_array(value)
 
 
 def _kept(terms: Sequence[Term], others: Sequence[Labels]) -> Labels:

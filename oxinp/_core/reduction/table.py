@@ -175,9 +175,10 @@ def _extremum(name: str, on_bool: Lowering, *, is_max: bool, takes_number: bool 
         return getattr(k, name)(a, b)
 
     def on_complex(k: Any, a: Any, b: Any) -> Any:
-        if takes_number:
-            return (choose.fmax if is_max else choose.fmin)(k, a, b)
-        return on_floats(k, a, b)
+        if not takes_number:
+            return on_floats(k, a, b)
+        chosen = (choose.fmax if is_max else choose.fmin)(k, a, b)
+        return k.where(k.isnan(a.real) & k.isnan(a.imag), b, chosen)  # before the identity comes any other NaN
 
     def op(source: DType, dtype: DType, is_masked: bool) -> ReduceOp | None:  # noqa: ARG001
         identity = _bounds(dtype)[0 if is_max else 1]

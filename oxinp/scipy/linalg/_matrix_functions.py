@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from typing import Any
 
 import numpy as np
@@ -238,7 +239,13 @@ def fractional_matrix_power(A: Any, t: Any) -> Any:
     if float(t).is_integer():
         return np.linalg.matrix_power(a, int(t))
     a, whole = _double(a), round(float(t))
-    root = expm(_logarithm(a) * (float(t) - whole))
+    rest = float(t) - whole
+    # Divided by a power of two next to its eigenvalues' mean, it has a small logarithm, whose exponential errs least.
+    mean = float(factorise.slogdet(a)[1]) / (len(a) * math.log(2))
+    if not math.isfinite(mean):
+        raise Unsupported("a singular matrix")
+    scale = 2.0 ** round(mean)
+    root = expm(_logarithm(a / scale) * rest) * scale**rest
     power = np.linalg.matrix_power(a, whole) @ root if whole else root
     return power if _has_its_type(a) else power.astype(np.complex128)
 
