@@ -368,3 +368,13 @@ def test_overlapping_target_keeps_numpys_order_where_it_is_defined(offload_thres
         return x
 
     twin(body)
+
+
+def test_many_views_of_a_pending_value_have_it_computed(on_device, launches):
+    x = np.asarray(numpy.arange(1200.0).reshape(40, 30))
+    y = np.maximum(x, 50)
+    sums = [y[i : i + 2].sum() for i in range(39)]
+    assert not y._storage.value[0].nodes
+    assert_same(sums, [numpy.maximum(numpy.arange(1200.0).reshape(40, 30), 50)[i : i + 2].sum() for i in range(39)])
+    few = np.maximum(x, 60)
+    assert launches(lambda: few[1:] + few[:-1]) == 1

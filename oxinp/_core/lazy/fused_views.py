@@ -16,10 +16,13 @@ from oxinp._core.memory.storage import Leaf
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from oxinp._core.memory.storage import Value
+    from oxinp._core.memory.storage import Storage, Value
 
 MAX_VIEWS = 256
 """Views of a chain that are remembered."""
+
+MAX_VIEWED = 16
+"""Views of one pending value that compute their own elements; for the next one all are computed."""
 
 MAX_NODES = 6
 """Operations of a chain that are computed again for a view rather than once before it: more may take longer than that.
@@ -36,18 +39,19 @@ Move = tuple[tuple[tuple[int, int] | None, ...], tuple[int, ...]]
 _NO_VIEW = object()
 
 
-def fused_view(value: Value, layout: Layout) -> Value | None:
+def fused_view(storage: Storage, value: Value, layout: Layout) -> Value | None:
     """Return a view of a pending chain's result as a chain of its own; None where it has to be computed first.
 
     Parameters
     ----------
+    storage : Storage
     value : tuple
-        Graph, leaves and mask of the chain.
+        Graph, leaves and mask of the chain that it is.
     layout : Layout
         Of the view, inside the memory that the result would have.
     """
     graph, leaves, mask = value
-    if len(graph.nodes) > MAX_NODES:
+    if len(graph.nodes) > MAX_NODES or _views_of(storage, value) > MAX_VIEWED:
         return None
     for entry in leaves:
         if type(entry) is Pending and entry.call is not None:
@@ -63,6 +67,14 @@ def fused_view(value: Value, layout: Layout) -> Value | None:
         return None
     viewed, distances = known
     return viewed, tuple([_moved(entry, nbytes) for entry, nbytes in zip(leaves, distances, strict=True)]), mask
+
+
+def _views_of(storage: Storage, value: Value) -> int:
+    """Count one more view of a pending value; return how many have been read."""
+    number, count = getattr(storage, "viewed", (0, 0))
+    count = count + 1 if number == id(value) else 1
+    storage.viewed = id(value), count
+    return count
 
 
 def _moved(entry: Any, nbytes: int | None) -> Any:

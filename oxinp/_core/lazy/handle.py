@@ -207,7 +207,7 @@ def chain(handle: Handle) -> Value:
             return read(layout, value)
         if graph.structure.is_flagged or getattr(handle._storage, "is_updated", False):
             return expression(handle)
-        viewed = fused_view(value, layout)
+        viewed = fused_view(handle._held or handle._storage, value, layout)
         if viewed is not None:
             return viewed
     return expression(handle)

@@ -193,6 +193,7 @@ class Storage:
         "origin",
         "stale",
         "value",
+        "viewed",
     )
 
     value: Value | None
@@ -201,6 +202,7 @@ class Storage:
     has_objects: bool
     origin: Timeline
     is_updated: bool  # set where a whole array was written to: somebody keeps it, and wants all of it computed once
+    viewed: tuple[int, int]  # the `id` of a pending value that views were read of, and of how many
     multiplied: int  # the `id` of the pending value that a vector was multiplied by, set for the next one to find
     lines: Any
     offset: int
