@@ -248,14 +248,14 @@ UFUNCS: tuple[UfuncRow, ...] = (
         _kinds("iu", integers.floor_divide) | {"f": division.floor_divide},
         operator.floordiv,
         _three("floordiv"),
-        weight=4.0,
+        weight=8.0,
     ),
     UfuncRow(
         np.remainder,
         _kinds("iu", integers.remainder) | {"f": division.remainder},
         operator.mod,
         _three("mod"),
-        weight=4.0,
+        weight=8.0,
     ),
     UfuncRow(
         np.divmod,
@@ -265,9 +265,9 @@ UFUNCS: tuple[UfuncRow, ...] = (
         ),
         divmod,
         ("__divmod__", "__rdivmod__", ""),
-        weight=4.0,
+        weight=8.0,
     ),
-    UfuncRow(np.fmod, _kinds("iu", integers.fmod) | {"f": division.fmod}, weight=4.0),
+    UfuncRow(np.fmod, _kinds("iu", integers.fmod) | {"f": division.fmod}, weight=8.0),
     UfuncRow(
         np.power,
         _kinds("iu", integers.power) | {"f": math.power, "c": complex_power.power},
