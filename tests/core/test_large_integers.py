@@ -51,7 +51,9 @@ def is_computable(name, a, n):
 def test_operands_of_ufuncs(name, kind):
     make = KINDS[kind]
     for dtype in "?BqfD":
-        for call in CALLS.values():
+        for label, call in CALLS.items():
+            if name in ("equal", "less") and ("dtype" in label or "into" in label):
+                continue  # NumPy may die of a cast of what compares an integer that does not fit
             for n in filter(lambda n: is_computable(name, make(numpy, dtype), n), INTEGERS):
                 found, expected = (told(call, np, getattr(np, name), make(np, dtype), n) for np in (np, numpy))
                 assert type(found) is type(expected), (dtype, n, found, expected)

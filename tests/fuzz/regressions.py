@@ -293,6 +293,12 @@ np.copyto(a1, numpy.asarray(a1))
 np.copyto(a1, numpy.ones((4, 2, 3), dtype='?'))
 np.copyto(np.broadcast_to(a1[0], (3, 2, 3)), _f[0])
 """,
+    "averages but for NaN along an axis that integers of no dimensions have not": """
+a1, a2 = np.array(1), np.array(1.0)
+np.nanmean(a1, axis=0)
+np.nanvar(a1, axis=-1)
+a3 = np.nanstd(a2, axis=0)
+""",
 }
 PROGRAMS = tuple(
     Program(tuple(Statement("regression", line) for line in code.strip().splitlines()), origin)

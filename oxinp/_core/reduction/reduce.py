@@ -109,7 +109,7 @@ def reduce(
         options = {"axis": axis, "dtype": dtype, "keepdims": keepdims, "where": where, "ddof": ddof, "mean": mean}
         return _on_host(row, array, out, options | {"initial": initial})
     shape = layout.shape
-    axes = _axes(row, axis, len(shape))
+    axes = _axes(row, axis, len(shape), layout.dtype.kind)
     if mean is not None:
         if row.about is None or not isinstance(mean, Handle):
             raise Unsupported("a mean that is given")
@@ -324,7 +324,7 @@ def _is_at_work_on(array: Handle) -> bool:
     return is_large and storage.host is None and value is not None and is_waiting(value)
 
 
-def _axes(row: ReductionRow, axis: Any, ndim: int) -> tuple[int, ...]:
+def _axes(row: ReductionRow, axis: Any, ndim: int, kind: str) -> tuple[int, ...]:
     """Return the reduced axes, in ascending order."""
     if axis is None:
         return _ALL_AXES[ndim] if ndim <= MAX_NDIM else tuple(range(ndim))
@@ -332,7 +332,8 @@ def _axes(row: ReductionRow, axis: Any, ndim: int) -> tuple[int, ...]:
         return (axis if axis >= 0 else axis + ndim,)
     if row.takes_one_axis and isinstance(axis, tuple):
         raise Unsupported("NumPy takes one axis here, and says so")
-    if not ndim and type(axis) is int and axis in (0, -1) and (row.skips_nan or not row.is_average):
+    is_mean = row.is_average and not (row.skips_nan and kind in "fc")  # also of what has no NaN, such as integers
+    if not ndim and type(axis) is int and axis in (0, -1) and not is_mean:
         return ()  # NumPy lets scalars have an axis
     listed = axis if isinstance(axis, tuple) else (axis,)
     if any(isinstance(x, bool) for x in listed):
