@@ -42,6 +42,7 @@ WIDENED = {
     np.dtype(np.uint8): (np.dtype(np.int32), np.dtype(np.uint32)),
     FLOAT16: (FLOAT32,),
 }
+MIN_ROWS = 32  # of the matrices of a stack from which on each is multiplied by itself
 FLOPS_PER_BYTE = 6  # multiply-adds in which NumPy takes as long as for the bytes of an addition
 
 
@@ -232,11 +233,15 @@ def _copied(dtype: np.dtype[Any], a: Handle, b: Handle) -> Any:
 
 
 def _shares_right(left: Layout, right: Layout) -> bool:
-    """Whether all matrices of a stack are multiplied by the same one, and are one matrix, or are copied into one."""
+    """Whether matrices of few rows, a stack of them, are multiplied by one, and are one themselves or copied into one.
+
+    Those of many rows fill the tiles of a kernel that multiplies each, and does what is made of them.
+    """
     rows, depth = left.shape[-2:] if left.ndim > 2 else (0, 0)
-    if not rows or right.ndim < 2 or depth == 1 or right.shape[-1] == 1 or right.size != depth * right.shape[-1]:
+    if not 0 < rows < MIN_ROWS or right.ndim < 2 or depth == 1 or right.shape[-1] == 1:
         return False
-    return rows == 1 or view_layout(VIEWS[np.reshape], left, ((-1, depth),), {}) is not None
+    is_one = rows == 1 or view_layout(VIEWS[np.reshape], left, ((-1, depth),), {}) is not None
+    return is_one and right.size == depth * right.shape[-1]
 
 
 def _rows_as_one(shape: tuple[int, ...], dtype: np.dtype[Any] | None, a: Handle, b: Handle) -> Any:
