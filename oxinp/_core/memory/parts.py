@@ -16,12 +16,11 @@ def part_of(layout: Layout, key: Any) -> tuple[Layout, bool] | None:
     It is kept in `Layout.parts` by the numbers of the elements that it selects, and not interned: of ever new slices
     nothing is left.
     """
-    known, ndim = layout.parts, layout.ndim
+    known, shape = layout.parts, layout.shape
     place: Any
-    if type(key) is slice and ndim:
-        n, step = layout.shape[0], layout.strides[0]
+    if type(key) is slice and shape:
         try:
-            start, stop, stride = key.indices(n)
+            start, stop, stride = key.indices(shape[0])
         except (TypeError, ValueError):
             return None
         length = stop - start if stride == 1 else len(range(start, stop, stride))
@@ -30,26 +29,25 @@ def part_of(layout: Layout, key: Any) -> tuple[Layout, bool] | None:
         place = _ROWS, start, length, stride
         if known is not None and (located := known.get(place)) is not None:
             return located
+        step = layout.strides[0]
         offset = layout.offset + start * step
-        if ndim == 1:
+        if len(shape) == 1:
             part = line_layout(layout.dtype, length, step * stride, offset)
         else:
-            shape, strides = (length, *layout.shape[1:]), (step * stride, *layout.strides[1:])
-            part = make_layout(layout.dtype, shape, strides, offset)
+            strides = step * stride, *layout.strides[1:]
+            part = make_layout(layout.dtype, (length, *shape[1:]), strides, offset)
         located = part, False
     elif type(key) is tuple:
-        return _part_of_matrix(layout, key) if len(key) == 2 == ndim else None
-    elif type(key) is int and ndim:
-        n = layout.shape[0]
+        return _part_of_matrix(layout, key) if len(key) == 2 == len(shape) else None
+    elif type(key) is int and shape:
+        n = shape[0]
         if not -n <= key < n:
             return None
         place = start = key if key >= 0 else key + n
         if known is not None and (located := known.get(place)) is not None:
             return located
-        part = make_layout(
-            layout.dtype, layout.shape[1:], layout.strides[1:], layout.offset + start * layout.strides[0]
-        )
-        located = part, ndim == 1
+        part = make_layout(layout.dtype, shape[1:], layout.strides[1:], layout.offset + start * layout.strides[0])
+        located = part, len(shape) == 1
     else:
         return None
     if known is not None and (len(known) < MAX_NESTED_PARTS or (len(known) < MAX_PARTS and layout._dense is layout)):

@@ -64,10 +64,14 @@ def getitem(array: Handle, key: Any) -> Any:
     if host is None:
         layout = array._known or array._layout
         parts = layout.parts
-        if parts is not None and type(key) is int:
-            located = parts.get(key)
+        if parts is None or type(key) is not int or (located := parts.get(key)) is None:
+            located = part_of(layout, key)
         if located is None:
-            located = part_of(layout, key) or located_part(layout, key)
+            located = located_part(layout, key)
+        elif not _accesses:  # `placement.wants_mirror`, spelled out
+            part, is_element = located
+            if part.nbytes > SMALL_NBYTES and not is_element:
+                return _part_at(array, part, key)
     if located is None and not is_basic(key):
         valued = with_values(key)
         return _gathered(array, key) if valued is key else getitem(array, valued)
