@@ -32,6 +32,15 @@ def twin():
 
 
 @pytest.fixture
+def unwatched(monkeypatch, one_stream):  # noqa: ARG001 - what it forgets
+    """Have work launched as where neither streams have been used nor memory has been short, as in tests before it."""
+    pool = _runtime.current().pool
+    if pool.notes_uses:
+        monkeypatch.setattr(pool, "notes_uses", False)
+        oxinp.config.renew()
+
+
+@pytest.fixture
 def launches(stats, monkeypatch):
     """Return a function that runs a body, computes what it returns, and returns the launches that took."""
     pool = _runtime.current().pool

@@ -103,6 +103,7 @@ def test_products_and_writes_of_ever_new_sizes_go_to_the_host(config, stats):
     assert stats().launches == before
 
 
+@pytest.mark.usefixtures("unwatched")
 def test_writes_of_ever_new_sizes_are_priced_as_such(config):
     config.offload_threshold = 4096
     target, source = matrix(np, (20, 2000)), matrix(np, (20, 2000))

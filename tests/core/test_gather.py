@@ -92,6 +92,7 @@ def test_masks_where_room_has_gone_meanwhile(monkeypatch):
     np.config.renew()
 
 
+@pytest.mark.usefixtures("unwatched")
 @pytest.mark.parametrize(("least", "first"), [(1, 5000), (executor.MIN_BOUNDED, 5010)])
 def test_masks_of_new_sizes_are_planned_by_arithmetic(least, first, monkeypatch):
     x = numpy.random.default_rng(3).random(7000)

@@ -139,6 +139,7 @@ def test_objects_that_give_arrays_are_written_as_they_are(shape, kind):
     assert objects[0] is held
 
 
+@pytest.mark.usefixtures("unwatched")
 @pytest.mark.parametrize("scale", [None, 0.5])
 def test_writes_of_new_sizes_are_planned_by_arithmetic(scale, monkeypatch):
     rng = numpy.random.default_rng(4)

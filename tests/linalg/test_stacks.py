@@ -229,7 +229,7 @@ def test_small_matrices_of_a_large_stack_are_scipys(config, stats):
     config.offload_threshold = 1 << 10
     stack = np.broadcast_to(STACK, (9, 2, 1, 4, 4))
     found = oxinp.scipy.linalg.cosm(oxinp.asarray(stack))
-    assert stats().fallbacks == {"scipy.linalg.cosm": 1}
+    assert not stats().fallbacks  # they are placed on the host
     assert np.allclose(np.asarray(found), scipy.linalg.cosm(stack))
 
 
