@@ -18,7 +18,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from oxinp._kernels.index import sums
+from oxinp._kernels.index import resident_scatter, sums
 from oxinp._kernels.index.claims import Claims, ClaimSpec, room_for
 from oxinp._kernels.index.latest import latest
 from oxinp._kernels.index.loops import (
@@ -55,6 +55,7 @@ ATOMIC_TYPES |= dict.fromkeys(("and", "or", "xor"), (i32, u32, i64, u64))
 TRIES, TAKES_BACK = "tries", "takes back"
 INVERTIBLE = ("add", "xor")
 
+RESIDENT = True
 MIN_SORTED, MIN_SORTED_NBYTES, ELEMENTS_PER_SORTED = (
     1 << 21,
     1 << 26,
@@ -164,10 +165,16 @@ def scatter(
     shift = sums.shift_of(count, extent, type_, device) if is_vector and operator == "add" else None
     if shift is not None:
         return sums.add(count, extent, stride, shift, type_, index_type, is_scalar=is_scalar)
-    loops = loops_of(outer, index, inner, extent, type_.nbytes, alignments if not operator else (1, 1))
-    bits, scratch = loops.spec.bits, Scratch()
     has_claims = may_repeat and not operator and not is_scalar and step != 0 and count > 1
     room = room_for(count, extent) if has_claims else None
+    is_alone = not operator and all(loop[0] == 1 for loop in (*outer, *inner)) and (is_checked or has_claims)
+    items = resident_scatter.items_of(count, type_.nbytes, device) if is_alone and RESIDENT else None
+    if items is not None:
+        return resident_scatter.scatter(
+            count, extent, stride, step, type_, index_type, items, room, is_scalar=is_scalar, is_checked=is_checked
+        )
+    loops = loops_of(outer, index, inner, extent, type_.nbytes, alignments if not operator else (1, 1))
+    bits, scratch = loops.spec.bits, Scratch()
     claim, own = (None, ()) if room is None else (room.spec, room.constants)
     flag = scratch.take(u32.nbytes) if is_checked else None
     claims = None if room is None else scratch.take(room.nbytes)

@@ -1,0 +1,203 @@
+"""Writes by index into a vector in one launch, whose blocks wait for each other; of equal indices the last one counts.
+
+Data layout: a vector of any stride, an index per write, a value each of any stride or one for all. Who owns what: a
+thread has `items` indices, one of every so many that the grid has threads, and keeps them from the first step to the
+last. Algorithm: blocks set claims to zero while indices are loaded and checked; all enter their claims, see `claims`,
+and remember where these lie; those whose claims are the last ones store their values. Between the steps all blocks wait
+for each other: there are at most as many as multiprocessors. Where an index is out of bounds nothing is written, and it
+is reported. Bytes per write: index, value, two claims; the element.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from oxinp._kernels.index.claims import Claims, ClaimSpec
+from oxinp._kernels.index.loops import report, resolve
+from oxinp._kernels.plan import FLAGS, Argument, Launch, Plan, Scratch, Work
+from oxinp._kernels.problem import MAX_KERNELS
+from oxinp._kernels.sort.keys import carrier
+from oxinp._ptx import Builder, Kernel
+from oxinp._ptx.frozen import Frozen
+from oxinp._ptx.kernel import retraceable
+from oxinp._ptx.types import Type, i64, u32, u64
+
+if TYPE_CHECKING:
+    from oxinp._kernels.choice import Processors
+    from oxinp._kernels.index.claims import ClaimRoom
+    from oxinp._ptx.memory import Pointer
+    from oxinp._ptx.value import Value
+
+BLOCK = 1024
+MAX_ITEMS_NBYTES = 64  # of a thread's values
+MAX_ITEMS = 8
+CLEARED_NBYTES = 16  # that a thread sets to zero at once
+ARRIVED, BEYOND = 0, 1
+"""Words of the flags: how often blocks have come to a barrier, and whether an index is out of bounds."""
+
+
+class ResidentScatterSpec(Frozen):
+    """One kernel of the family.
+
+    Attributes
+    ----------
+    type, index_type : Type
+        Of elements, as bits, and of their indices.
+    claim : ClaimSpec or None
+    is_scalar : bool
+        There is one value for all, by value.
+    is_checked : bool
+        Indices may be negative or out of bounds.
+    items : int
+        Indices of a thread.
+    """
+
+    type: Type
+    index_type: Type
+    claim: ClaimSpec | None
+    is_scalar: bool
+    is_checked: bool
+    items: int
+
+    @property
+    def num_barriers(self) -> int:
+        """How often blocks wait for each other."""
+        return 1 if self.claim is None else 2
+
+
+def items_of(count: int, nbytes: int, device: Processors) -> int | None:
+    """Return how many writes a thread has, of elements of so many bytes; None where it cannot have enough."""
+    items = 1
+    while items * BLOCK * device.num_sms < count:
+        items *= 2
+    return items if items <= min(MAX_ITEMS, MAX_ITEMS_NBYTES // nbytes) else None
+
+
+def scatter(
+    count: int, extent: int, stride: int, step: int, type_: Type, index_type: Type, items: int,
+    room: ClaimRoom | None, *, is_scalar: bool, is_checked: bool,
+) -> Plan:  # fmt: skip
+    """Return the plan of ``array[index] = values``.
+
+    The output is the array; the inputs are index, values and, where indices are checked, the address for a report.
+
+    Parameters
+    ----------
+    count, extent : int
+        Of writes, of the array.
+    stride, step : int
+        Of the array and of values.
+    type_, index_type : Type
+    items : int
+        See `items_of`.
+    room : ClaimRoom or None
+        None where equal indices have equal values.
+    is_scalar : bool
+        The second input is a number, given as the bits of an element.
+    is_checked : bool
+        Indices may be negative or out of bounds.
+    """
+    scratch = Scratch()
+    spec = ResidentScatterSpec(
+        carrier(type_), index_type, None if room is None else room.spec, is_scalar, is_checked, items
+    )
+    claims = () if room is None else (scratch.take(room.nbytes),)
+    own = () if room is None else (*room.constants, -(-room.nbytes // CLEARED_NBYTES))
+    inputs = (Argument("in0"), Argument("in1"), *((Argument("in2"),) if is_checked else ()))
+    work = Work(nbytes=count * (index_type.nbytes + (2 - is_scalar) * type_.nbytes))
+    grid = (-(-count // (BLOCK * items)), 1, 1)
+    constants = (*own, count, extent, stride, step)
+    launch = Launch(make(spec), grid, (Argument("out0"), FLAGS, *claims, *inputs), constants, work)
+    return scratch.plan([launch])
+
+
+@lru_cache(MAX_KERNELS)
+@retraceable
+def make(spec: ResidentScatterSpec) -> Kernel:
+    """Build the kernel of a Spec."""
+    k = Builder("scatter_resident", block=BLOCK, min_blocks=1)
+    out, flags = k.pointer("out", spec.type, "w"), k.pointer("flags", u32)
+    claims = Claims(k, spec.claim, "rw") if spec.claim is not None else None
+    index = k.pointer("index", spec.index_type, "r")
+    value = k.scalar("value", spec.type) if spec.is_scalar else None
+    values = None if spec.is_scalar else k.pointer("values", spec.type, "r")
+    status = k.scalar("status", u64) if spec.is_checked else None
+    if claims is not None:
+        claims.declare()
+    num_cleared = k.scalar("num_cleared", i64) if claims is not None else None
+    count, extent, stride, step = (k.scalar(name, i64) for name in ("count", "extent", "stride", "step"))
+    first = k.cast(k.ctaid, i64) * BLOCK + k.cast(k.tid, i64)
+    threads = k.cast(k.nctaid, i64) * BLOCK
+    numbers = [first + threads * i if i else first for i in range(spec.items)]
+    raw = [index[k.min(number, count - 1)] for number in numbers]
+    if claims is not None and num_cleared is not None:
+        words = claims.pointer.view(u32)
+        width = CLEARED_NBYTES // u32.nbytes
+        with k.range(first, num_cleared, threads) as unit:
+            words.store(unit * width, [k.const(0, u32)] * width)
+    places = []
+    for each in raw:
+        at, is_beyond = resolve(k, each, extent, i64.bits)
+        if status is not None:
+            with k.when(is_beyond):
+                flags.store(BEYOND, [k.const(1, u32)], order="relaxed.gpu")
+                report(k, status, each)
+            at = k.where(is_beyond, k.const(0, i64), at)
+        places.append(at)
+    there = [number < count for number in numbers]
+    barrier = GridBarrier(k, flags)
+    entries = None
+    if claims is not None:
+        barrier.wait()
+        entries = claims.enter_all(places, numbers, there)
+    given = [value] * spec.items if values is None else [values[k.min(each, count - 1) * step] for each in numbers]
+    barrier.wait()
+    is_wanted = flags.load(BEYOND, order="relaxed.gpu")[0] == 0
+    last = there if claims is None else [x & y for x, y in zip(there, claims.are_last(entries, numbers), strict=True)]
+    for at, each, is_last in zip(places, given, last, strict=True):
+        with k.when(is_last & is_wanted):
+            # Without claims equal indices store equal values: which is last does not matter.
+            out.store(at * stride, [each], order="" if claims is not None else "relaxed.gpu")
+    barrier.leave(BEYOND)
+    return k.build()
+
+
+class GridBarrier:
+    """A barrier of all blocks of a grid, which are all resident.
+
+    Parameters
+    ----------
+    k : Builder
+    flags : Pointer
+        Words of zeros, which `leave` makes zeros again; word `ARRIVED` counts blocks.
+    """
+
+    def __init__(self, k: Builder, flags: Pointer) -> None:
+        self.k, self.flags, self.times = k, flags, 0
+
+    def wait(self) -> None:
+        """Wait for all blocks, and see what they have written."""
+        k = self.k
+        self.times += 1
+        k.barrier()
+        with k.when(k.tid == 0):
+            k.fence("gpu")
+            self.flags.atomic("add", ARRIVED, 1)
+            with k.loop():
+                k.break_if(self.flags.load(ARRIVED, order="acquire.gpu")[0] >= k.nctaid * self.times)
+            k.fence("gpu")
+        k.barrier()
+
+    def leave(self, *others: int) -> None:
+        """Have the last block that comes here make the flags zeros, those of some numbers, too."""
+        k = self.k
+        k.barrier()
+        with k.when(k.tid == 0):
+            before = self.flags.atomic("add", ARRIVED, 1)
+            with k.when(before == k.nctaid * (self.times + 1) - 1):
+                for number in (ARRIVED, *others):
+                    self.flags.store(number, [k.const(0, u32)], order="relaxed.gpu")
+
+
+__all__ = ["GridBarrier", "ResidentScatterSpec", "items_of", "make", "scatter"]
