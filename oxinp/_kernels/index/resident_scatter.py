@@ -27,11 +27,10 @@ if TYPE_CHECKING:
     from oxinp._kernels.choice import Processors
     from oxinp._kernels.index.claims import ClaimRoom
     from oxinp._ptx.memory import Pointer
-    from oxinp._ptx.value import Value
 
 BLOCK = 1024
 MAX_ITEMS_NBYTES = 64  # of a thread's values
-MAX_ITEMS = 8
+MAX_ITEMS = 4
 CLEARED_NBYTES = 16  # that a thread sets to zero at once
 ARRIVED, BEYOND = 0, 1
 """Words of the flags: how often blocks have come to a barrier, and whether an index is out of bounds."""
@@ -147,18 +146,18 @@ def make(spec: ResidentScatterSpec) -> Kernel:
         places.append(at)
     there = [number < count for number in numbers]
     barrier = GridBarrier(k, flags)
-    entries = None
+    entries = []
     if claims is not None:
         barrier.wait()
         entries = claims.enter_all(places, numbers, there)
-    given = [value] * spec.items if values is None else [values[k.min(each, count - 1) * step] for each in numbers]
+    given = [value if values is None else values[k.min(each, count - 1) * step] for each in numbers]
     barrier.wait()
     is_wanted = flags.load(BEYOND, order="relaxed.gpu")[0] == 0
     last = there if claims is None else [x & y for x, y in zip(there, claims.are_last(entries, numbers), strict=True)]
-    for at, each, is_last in zip(places, given, last, strict=True):
+    for at, wanted, is_last in zip(places, given, last, strict=True):
         with k.when(is_last & is_wanted):
             # Without claims equal indices store equal values: which is last does not matter.
-            out.store(at * stride, [each], order="" if claims is not None else "relaxed.gpu")
+            out.store(at * stride, [wanted], order="" if claims is not None else "relaxed.gpu")
     barrier.leave(BEYOND)
     return k.build()
 
