@@ -39,7 +39,7 @@ def read(what: Hashable, array: Handle, index: Handle) -> Any:
     if found is None or (index._held or index._storage).host is not None:
         return None
     bound, error = found
-    value = attempt(_read, bound, array, index, error)
+    value = attempt(_read, bound, array, index, reports.claim(error))
     if value is None:
         return None
     result = wrap_result(value, as_array=True)
@@ -48,11 +48,11 @@ def read(what: Hashable, array: Handle, index: Handle) -> Any:
     return result
 
 
-def _read(bound: BoundOp, array: Handle, index: Handle, error: _Error) -> Value | None:
+def _read(bound: BoundOp, array: Handle, index: Handle, claim: int) -> Value | None:
     leaves, mask = _leaves(bound, array, index)
     if leaves is None:
         return None
-    return schedule.defer(bound, (*leaves, reports.claim(error)), mask, depth=5)[0]
+    return schedule.defer(bound, (*leaves, claim), mask, depth=5)[0]
 
 
 def _leaves(bound: BoundOp, first: Handle, second: Handle) -> tuple[tuple[Any, ...] | None, int]:
@@ -90,14 +90,16 @@ def write(what: Hashable, array: Handle, index: Handle, value: Any) -> bool:
         return False
     bound, error = found
     own, used, given = [x._held or x._storage for x in (array, index, value)]
-    if used.host is not None or used is own or given is own or not attempt(_write, bound, array, index, value, error):
+    if used.host is not None or used is own or given is own:
+        return False
+    if not attempt(_write, bound, array, index, value, reports.claim(error)):
         return False
     if config.synchronous:
         device().synchronize()
     return True
 
 
-def _write(bound: BoundOp, array: Handle, index: Handle, value: Handle, error: _Error) -> bool:
+def _write(bound: BoundOp, array: Handle, index: Handle, value: Handle, claim: int) -> bool:
     storage = array._held or array._storage
     if storage.value is None or is_pinned(storage):
         return False
@@ -106,7 +108,7 @@ def _write(bound: BoundOp, array: Handle, index: Handle, value: Handle, error: _
     if leaves is None or held is None:
         return False
     layout = array._known or array._layout
-    writing.write_by(storage, layout, bound, (*leaves, reports.claim(error)), depth=6)
+    writing.write_by(storage, layout, bound, (*leaves, claim), depth=6)
     del held  # which kept the storage where it is, whatever the operands took to compute
     return True
 
