@@ -2,12 +2,15 @@
 
 # ruff: noqa: ICN001 - oxinp is np
 
+import sys
+
 import numpy
 import pytest
 
 import oxinp as np
 from oxinp import _runtime
 from oxinp._core.lazy import executor
+from oxinp._core.ops import gather as gather_of_arrays
 from oxinp._kernels.index import gather, grouped_take
 from tests.comparator import assert_same
 from tests.thinned import thinned
@@ -57,11 +60,13 @@ def test_masks(shape, code, stats):
     assert not fallbacks(stats)
 
 
+@pytest.mark.parametrize("is_at_once", [True, False])
 @pytest.mark.parametrize("limit", [-1.0, 0.3, 2.0])
-def test_masks_whose_elements_are_written_before_they_are_counted(limit, monkeypatch):
+def test_masks_whose_elements_are_written_before_they_are_counted(limit, is_at_once, monkeypatch):
     pool, cut = _runtime.current().pool, []
     shrink = pool.shrink
     monkeypatch.setattr(executor, "MIN_BOUNDED", 1)
+    monkeypatch.setattr(gather_of_arrays, "MIN_AT_ONCE", 1 if is_at_once else sys.maxsize)
     monkeypatch.setattr(type(pool), "has_room", lambda *_: True)
     monkeypatch.setattr(type(pool), "shrink", lambda _, *given: (cut.append(given[1]), shrink(*given))[1])
     np.config.renew()
@@ -72,7 +77,8 @@ def test_masks_whose_elements_are_written_before_they_are_counted(limit, monkeyp
     assert cut == 4 * [8 * (x > limit).sum()]
 
 
-def test_masks_where_room_has_gone_meanwhile(monkeypatch):
+@pytest.mark.parametrize("is_at_once", [True, False])
+def test_masks_where_room_has_gone_meanwhile(is_at_once, monkeypatch):
     x, refused, backend = numpy.random.default_rng(3).random(5000), [], _runtime.current()
     ours, allocate = np.asarray(x) * 1, backend.allocate
     np.evaluate(ours)
@@ -84,6 +90,7 @@ def test_masks_where_room_has_gone_meanwhile(monkeypatch):
         return allocate(nbytes)
 
     monkeypatch.setattr(executor, "MIN_BOUNDED", 1)
+    monkeypatch.setattr(gather_of_arrays, "MIN_AT_ONCE", 1 if is_at_once else sys.maxsize)
     monkeypatch.setattr(type(backend.pool), "has_room", lambda *_: True)
     monkeypatch.setattr(backend, "allocate", refuse)
     np.config.renew()
