@@ -7,6 +7,8 @@ half and the number below, so that the greatest entry of an element has its last
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING, NamedTuple
 
 from oxinp._ptx.types import Type, u32, u64
@@ -126,14 +128,22 @@ class Claims:
         for found, entry, (_, slot), is_there in zip(founds, entries, slots, there, strict=True):
             with k.when(is_there):
                 found.set(pointer.atomic("cas", slot.get(), entry, compare=0))
-        for found, entry, (element, slot), is_there in zip(founds, entries, slots, there, strict=True):
-            with k.when(is_there & (found.get() != 0)), k.loop():
-                is_own = k.unpack(found.get())[1] == element
-                with k.when(is_own & (found.get() != 0)):
-                    pointer.atomic("max", slot.get(), entry)
-                k.break_if(is_own | (found.get() == 0))
-                slot.set(self._next(slot.get()))
-                found.set(pointer.atomic("cas", slot.get(), entry, compare=0))
+        left = [
+            k.var(k.cast(is_there & (found.get() != 0), u32)) for found, is_there in zip(founds, there, strict=True)
+        ]
+        with k.loop():  # of all that are left at once, each of which waits for its own answers alone
+            k.break_if(reduce(or_, [each.get() for each in left]) == 0)
+            for found, entry, (element, slot), is_left in zip(founds, entries, slots, left, strict=True):
+                with k.when(is_left.get() != 0):
+                    is_own = k.unpack(found.get())[1] == element
+                    with k.when(is_own):
+                        pointer.atomic("max", slot.get(), entry)
+                        is_left.set(0)
+                    with k.otherwise():
+                        slot.set(self._next(slot.get()))
+                        found.set(pointer.atomic("cas", slot.get(), entry, compare=0))
+            for found, is_left in zip(founds, left, strict=True):
+                is_left.set(k.where(found.get() != 0, is_left.get(), k.const(0, u32)))
         return [slot.get() for _, slot in slots]
 
     def are_last(self, entries: Sequence[Value], numbers: Sequence[Value]) -> list[Value]:
