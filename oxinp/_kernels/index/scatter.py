@@ -178,14 +178,17 @@ def scatter(
     claim, own = (None, ()) if room is None else (room.spec, room.constants)
     flag = scratch.take(u32.nbytes) if is_checked else None
     claims = None if room is None else scratch.take(room.nbytes)
+    zeros = scratch.nbytes
+    entries = scratch.take(count * u32.nbytes) if claim is not None and claim.is_hashed else None
     out, indices, values, status = Argument("out0"), Argument("in0"), Argument("in1"), Argument("in2")
     given = [x for x in (flag, claims) if x is not None]
-    steps: list[Step] = [Fill(given[0], scratch.nbytes, 0)] if given else []
+    steps: list[Step] = [Fill(given[0], zeros, 0)] if given else []
+    given += [] if entries is None else [entries]
     is_tried = is_checked and operator in INVERTIBLE
     if claim is not None or (is_checked and not is_tried):
         check = CheckSpec(index_type, claim, is_checked, bits)
         grid = (-(-count // (BLOCK * check.unroll)), 1, 1)
-        found = [*([flag, status] if flag is not None else []), *([] if claims is None else [claims])]
+        found = [*([flag, status] if flag is not None else []), *[x for x in (claims, entries) if x is not None]]
         steps.append(Launch(make(check), grid, (*found, indices), (*own, count, extent)))
     element = type_ if operator else carrier(type_)
     spec = WriteSpec(element, index_type, loops.spec, is_scalar, claim, is_checked, operator, TRIES if is_tried else "")
@@ -218,6 +221,7 @@ def _check(spec: CheckSpec) -> Kernel:
     flag = k.pointer("flag", u32) if spec.reports else None
     status = k.scalar("status", u64) if spec.reports else None
     claims = Claims(k, spec.claim, "rw") if spec.claim is not None else None
+    entries = k.pointer("entries", u32, "w") if spec.claim is not None and spec.claim.is_hashed else None
     index = k.pointer("index", spec.index_type, "r")
     if claims is not None:
         claims.declare()
@@ -234,7 +238,9 @@ def _check(spec: CheckSpec) -> Kernel:
                 report(k, status, value)
         if claims is not None:
             with k.when((number < count) & ~is_beyond):
-                claims.enter(at, number)
+                entry = claims.enter(at, number)
+                if entries is not None:
+                    entries[number] = entry
     return k.build()
 
 
@@ -243,6 +249,7 @@ def _write(spec: WriteSpec) -> Kernel:
     out = k.pointer("out", spec.type)
     flag = k.pointer("flag", u32) if spec.is_checked else None
     claims = Claims(k, spec.claim, "r") if spec.claim is not None else None
+    entries = k.pointer("entries", u32, "r") if spec.claim is not None and spec.claim.is_hashed else None
     status = k.scalar("status", u64) if spec.part == TRIES else None
     index = k.pointer("index", spec.index_type, "r")
     value = k.bitcast(k.scalar("value", carrier(spec.type)), spec.type) if spec.is_scalar else None
@@ -272,7 +279,9 @@ def _write(spec: WriteSpec) -> Kernel:
                 if claims is None:
                     _put(spec, out, loops.offset(0, place, at), unit)
                 else:
-                    with k.when(claims.is_last(at, loops.index_of(place))):
+                    number = loops.index_of(place)
+                    (is_last,) = claims.are_last([at if entries is None else entries[number]], [number])
+                    with k.when(is_last):
                         _put(spec, out, loops.offset(0, place, at), unit)
 
     if spec.part == TAKES_BACK:
