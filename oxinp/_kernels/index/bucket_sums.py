@@ -27,6 +27,7 @@ NUM_WARPS = BLOCK // WARP
 HAS_PARTS = 2
 """The word after the extremes of values, which is not 0 where a bucket is cut."""
 JOINS = True
+SKIPS = True
 AT_ONCE = 8  # updates that a lane loads before it adds the first, of f64 fewer
 
 
@@ -311,11 +312,19 @@ class BucketSums:
         )  # fmt: skip
 
     def add(self, element: Value, parts: list[Value]) -> None:
-        """Add words, the lowest first, to those of an element; most are zeros but for the lowest."""
+        """Add words, the lowest first, to those of an element; those that are zero take no atomic."""
         lowest, *others = parts
-        old = self.words[0].atomic("add", element, lowest, order="relaxed.cta")
-        if others:
-            self.carry(element, others, old + lowest < old, 1)
+        if not others or not SKIPS:
+            old = self.words[0].atomic("add", element, lowest, order="relaxed.cta")
+            if others:
+                self.carry(element, others, old + lowest < old, 1)
+            return
+        k = self.k
+        carries = k.var(0, u32)
+        with k.when(lowest != 0):
+            old = self.words[0].atomic("add", element, lowest, order="relaxed.cta")
+            carries.set(k.cast(old + lowest < old, u32))
+        self.carry(element, others, carries.get() != 0, 1)
 
     def carry(self, element: Value, parts: list[Value], carries: Value, number: int) -> None:
         """Add words and a carry to those of an element from a word on."""
@@ -326,6 +335,13 @@ class BucketSums:
         if not others:
             with k.when(given != 0):
                 self.words[number].atomic("add", element, given, order="relaxed.cta")
+            return
+        if SKIPS:
+            over = k.var(k.cast(goes_on, u32))
+            with k.when(given != 0):
+                old = self.words[number].atomic("add", element, given, order="relaxed.cta")
+                over.set(k.cast(old + given < old, u32))
+            self.carry(element, others, over.get() != 0, number + 1)
             return
         old = self.words[number].atomic("add", element, given, order="relaxed.cta")
         self.carry(element, others, goes_on | (old + given < old), number + 1)
