@@ -468,7 +468,7 @@ def gather_specs() -> list[TakeSpec | GroupedTakeSpec | SelectSpec | MaskWordsSp
         for kind in (UNIT, STRIDED)
         for bits in (32, 64)
         for type_ in (None, *map(carrier, (u8, f16, f32, f64, c128)))
-        for levels in (1, 2, 3, 4)
+        for levels in (1, 2, 3)
     ]
     integers = (i8, i16, i32, i64, u8, u16, u32)
     bits = [DistinctSpec(None), *(DistinctSpec(type_, words) for type_ in integers for words in (1 << 10, 1 << 15))]

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from oxinp._ptx.value import Value
 
 TILE = NUM_WARPS * REGION
-MAX_SIZE = 1 << 31
+MAX_LEVELS = 3  # of counts, which registers hold at once
+MIN_BLOCKS = 6  # per multiprocessor
 COUNT = ReduceOp("sum", u32, 0, add)
 
 
@@ -61,12 +62,11 @@ class SelectChainedSpec(Frozen):
 
 def entries_of(size: int) -> list[int] | None:
     """Return the entries of each level that blocks leave for each other; None where they have no room for them."""
-    if size >= MAX_SIZE:
-        return None
     entries = [-(-size // TILE)]
     while entries[-1] > FAN:
         entries.append(-(-entries[-1] // FAN))
-    return entries if _places(entries)[-1] <= MARKS_NBYTES else None
+    has_room = len(entries) <= MAX_LEVELS and _places(entries)[-1] <= MARKS_NBYTES
+    return entries if has_room else None
 
 
 def _places(entries: list[int]) -> list[int]:
@@ -91,7 +91,7 @@ class _SelectChained(ScanChained):
     """The kernel while it is built; of a scan it has the tickets and the look-back."""
 
     def __init__(self, spec: SelectChainedSpec) -> None:
-        k = self.k = self._k = Builder("select_chained", block=BLOCK)
+        k = self.k = self._k = Builder("select_chained", block=BLOCK, min_blocks=MIN_BLOCKS)
         self.spec = self._spec = spec  # type: ignore[assignment]
         self.ticket = k.pointer("ticket", u64)
         self.descriptors = [k.pointer(f"level_{i}", u64) for i in range(spec.levels)]

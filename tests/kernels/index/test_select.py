@@ -75,7 +75,7 @@ def test_a_mask_that_a_chain_computes_at_once():
 
 
 def test_masks_too_large_for_one_pass():
-    for size, is_legal in ((2**30, False), (2**29, True)):
+    for size, is_legal in ((2**28 + 1, False), (2**28, True)):
         plan = select.Mask([(pred, True)], [], 0).at_once(size, [Operand(pred, (1,))], None, None)
         assert (plan is not None) is is_legal
 
