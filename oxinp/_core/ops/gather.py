@@ -43,7 +43,6 @@ MAX_FUSED_NODES = 16
 """Elementwise operations that the kernel of a gather does on its elements."""
 MAX_LOOKED_AT = 1 << 16
 """Indices on the host up to which they are looked at there, so that errors come at once."""
-
 MIN_AT_ONCE = 1 << 20
 """Bytes of all elements from which those that a mask chooses are written in one pass."""
 
@@ -258,12 +257,10 @@ def _infer_all(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout, ..
 
 
 def _plan_select_at_once(bound: BoundOp) -> Plan:
-    """Write every chosen element, and read how many these are."""
+    """Write every chosen element, and read how many these are; of a mask too large for that do as `SELECT`."""
     mask = bound.graphs[0]
     plan: Plan | None = _mask_of(mask).at_once(mask.layout.size, arrays(mask), *_chosen_of(bound))
-    if plan is None:
-        raise Unsupported("a mask that has no room for its counts")
-    return plan
+    return _plan_select(bound) if plan is None else plan
 
 
 SELECT_AT_ONCE = SELECT.replace(plan=_plan_select_at_once, infer=_infer_all)
@@ -432,12 +429,13 @@ def select(array: Handle, mask: Handle) -> Any:
     Unsupported
         The device has no kernel, or the shapes do not match.
     """
-    layout, ndim = array._layout, mask._layout.ndim
-    if mask._layout.shape != layout.shape[:ndim] or not mask._layout.size or not ndim:
+    layout, own = array._known or array._layout, mask._known or mask._layout
+    ndim = own.ndim
+    if own.shape != layout.shape[:ndim] or not own.size or not ndim:
         raise Unsupported("a mask of another shape, of which NumPy says why, or no elements")
-    need_kernel(layout, mask._layout)
+    need_kernel(layout, own)
     if ndim < layout.ndim:
-        rows = reshape(array, (mask._layout.size, *layout.shape[ndim:]))
+        rows = reshape(array, (own.size, *layout.shape[ndim:]))
         return take(rows, flatnonzero(mask), is_checked=False)
     return _selected(mask, array)
 
@@ -467,15 +465,17 @@ def nonzero(mask: Handle) -> tuple[Any, ...]:
 
 def _selected(mask: Handle, array: Handle | None) -> Any:
     """The elements, or their numbers, with a true mask."""
-    operands = (mask,) if array is None else (mask, array)
-    flat = [x if x._layout.ndim == 1 and x._layout.is_contiguous else ravel(x) for x in operands]
-    nbytes = mask._layout.size * (INT64 if array is None else array._layout.dtype).itemsize
+    layout, flat = mask._known or mask._layout, []
+    for x in (mask,) if array is None else (mask, array):
+        own = x._known or x._layout
+        flat.append(x if own.ndim == 1 and own.is_contiguous else ravel(x))
+    nbytes = layout.size * (INT64 if array is None else own.dtype).itemsize
     pool = placement.device().pool
     if nbytes >= MIN_AT_ONCE and not here.are_several and pool.has_room(nbytes):
         try:
             with pool.keeping_arrays():
                 result = perform_on_device(SELECT_AT_ONCE, flat)
-        except (MemoryError, Unsupported):  # others have taken the room
+        except MemoryError:  # others have taken the room
             return perform_on_device(SELECT, flat)
         pool.shrink(result._storage.value[1][0], result._layout.nbytes)
         return result

@@ -5,8 +5,9 @@ strides along the same loops, or one number for all. Who owns what: a thread of 
 `write` as many units of `vector` innermost elements. Algorithm: `check` looks whether every index is in bounds, and
 claims the element that it names, see `claims`; `write` stores the values of the last indices of their elements. Where
 an index is out of bounds nothing is written, and it is reported. Where values do not depend on the index, or indices
-are known to differ, there are no claims. Bytes per element: index, value, and two claims; the element. Random accesses
-to memory cost a sector each: many writes to a vector that no cache holds are sorted, see `latest`.
+are known to differ, there are no claims. Few writes to a vector take one launch, see `resident_scatter`. Bytes per
+element: index, value, and two claims; the element. Random accesses to memory cost a sector each: many writes to a
+vector that no cache holds are sorted, see `latest`.
 
 `update` computes with what is there by atomics, of integers alone: their order does not matter. Sums are not preceded
 by `check`: what is in bounds is added, and where an index is not it is subtracted again, so that the indices are read
