@@ -26,7 +26,6 @@ BLOCK = 512
 NUM_WARPS = BLOCK // WARP
 HAS_PARTS = 2
 """The word after the extremes of values, which is not 0 where a bucket is cut."""
-JOINS = True
 SKIPS = True
 AT_ONCE = 8  # updates that a lane loads before it adds the first, of f64 fewer
 
@@ -306,10 +305,10 @@ class BucketSums:
                     each.set(k.where(key != before, word, total))
             self.add(keys[-1], [each.get() for each in sums])
 
-        self.go_through(
-            bucket, part, parts, lambda element, x: self.add(element, words_of_value(x)),
-            take_in_order if JOINS else None,
-        )  # fmt: skip
+        def take(element: Value, value: Any) -> None:
+            self.add(element, words_of_value(value))
+
+        self.go_through(bucket, part, parts, take, take_in_order)
 
     def add(self, element: Value, parts: list[Value]) -> None:
         """Add words, the lowest first, to those of an element; those that are zero take no atomic."""
