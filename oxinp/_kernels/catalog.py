@@ -34,7 +34,6 @@ from oxinp._kernels.index import (
     regions,
     resident_scatter,
     scatter,
-    select_chained,
     sums,
     windows,
 )
@@ -52,7 +51,6 @@ from oxinp._kernels.index.regions import RegionKeysSpec
 from oxinp._kernels.index.resident_scatter import ResidentScatterSpec
 from oxinp._kernels.index.scatter import ATOMIC_TYPES, INVERTIBLE, TAKES_BACK, TRIES, CheckSpec, WriteSpec
 from oxinp._kernels.index.select import MaskWordsSpec, SelectSpec
-from oxinp._kernels.index.select_chained import SelectChainedSpec
 from oxinp._kernels.index.windows import WindowsSpec
 from oxinp._kernels.problem import Instr, Operand, Output, ReduceOp, ScalarOperand
 from oxinp._kernels.random import fill as random_fill
@@ -449,7 +447,7 @@ def _loops(nbytes: int) -> list[LoopsSpec]:
     return [LoopsSpec(outer, inner, vector, bits) for outer, inner, vector in shapes for bits in (32, 64)]
 
 
-def gather_specs() -> list[TakeSpec | GroupedTakeSpec | SelectSpec | MaskWordsSpec | SelectChainedSpec | DistinctSpec]:
+def gather_specs() -> list[TakeSpec | GroupedTakeSpec | SelectSpec | MaskWordsSpec | DistinctSpec]:
     """Return Specs of elements by index, of every width and distance."""
     takes = [
         TakeSpec(type_, index_type, loops, is_checked)
@@ -462,13 +460,6 @@ def gather_specs() -> list[TakeSpec | GroupedTakeSpec | SelectSpec | MaskWordsSp
         MaskWordsSpec(Chain((OperandSpec(pred, kind),), (), (), 1, bits), 0)
         for kind in (UNIT, STRIDED)
         for bits in (32, 64)
-    ]
-    at_once = [
-        SelectChainedSpec(Chain((OperandSpec(pred, kind),), (), (), 1, bits), 0, type_, levels)
-        for kind in (UNIT, STRIDED)
-        for bits in (32, 64)
-        for type_ in (None, *map(carrier, (u8, f16, f32, f64, c128)))
-        for levels in (1, 2, 3)
     ]
     integers = (i8, i16, i32, i64, u8, u16, u32)
     bits = [DistinctSpec(None), *(DistinctSpec(type_, words) for type_ in integers for words in (1 << 10, 1 << 15))]
@@ -496,7 +487,7 @@ def gather_specs() -> list[TakeSpec | GroupedTakeSpec | SelectSpec | MaskWordsSp
         for index_type in (i64, i32, u8)
         for room in (buckets.FEW, buckets.MANY)
     ]
-    return list(dict.fromkeys([*takes, *grouped, *along, *selects, *masks, *at_once, *bits, *finished]))
+    return list(dict.fromkeys([*takes, *grouped, *along, *selects, *masks, *bits, *finished]))
 
 
 def _finish(type_: Type) -> gather.Finish:
@@ -542,15 +533,12 @@ def scatter_specs() -> list[CheckSpec | WriteSpec]:
 def resident_scatter_specs() -> list[ResidentScatterSpec]:
     """Return Specs of writes by index in one launch."""
     return [
-        ResidentScatterSpec(type_, index_type, claim, is_scalar, is_checked, items)
+        ResidentScatterSpec(type_, index_type, claim, is_checked, items)
         for type_ in map(carrier, (u8, f32, f64, c128))
         for index_type in (i64, i32)
         for items in (1, min(resident_scatter.MAX_ITEMS, resident_scatter.MAX_ITEMS_NBYTES // type_.nbytes))
-        for is_scalar, claim, is_checked in (
-            *((False, claim, is_checked) for claim in CLAIMS for is_checked in (False, True)),
-            (True, None, True),
-        )
-        if not (is_scalar and type_.nbytes > u64.nbytes)
+        for claim in CLAIMS
+        for is_checked in (False, True)
     ]
 
 
@@ -811,7 +799,6 @@ FAMILIES: dict[type, Any] = {
     SelectSpec: select_by_mask,
     DistinctSpec: distinct,
     MaskWordsSpec: select_by_mask,
-    SelectChainedSpec: select_chained,
     CheckSpec: scatter,
     WriteSpec: scatter,
     ResidentScatterSpec: resident_scatter,

@@ -2,16 +2,13 @@
 
 # ruff: noqa: ICN001 - oxinp is np
 
-import sys
-
 import numpy
 import pytest
 
 import oxinp as np
 from oxinp import _runtime
 from oxinp._core.lazy import executor
-from oxinp._core.ops import gather as gather_of_arrays
-from oxinp._kernels.index import gather, grouped_take, select_chained
+from oxinp._kernels.index import gather, grouped_take
 from tests.comparator import assert_same
 from tests.thinned import thinned
 
@@ -60,15 +57,11 @@ def test_masks(shape, code, stats):
     assert not fallbacks(stats)
 
 
-@pytest.mark.parametrize("levels", [3, 0], ids=["at once", "too large for that"])
-@pytest.mark.parametrize("is_at_once", [True, False])
 @pytest.mark.parametrize("limit", [-1.0, 0.3, 2.0])
-def test_masks_whose_elements_are_written_before_they_are_counted(limit, is_at_once, levels, monkeypatch):
+def test_masks_whose_elements_are_written_before_they_are_counted(limit, monkeypatch):
     pool, cut = _runtime.current().pool, []
     shrink = pool.shrink
     monkeypatch.setattr(executor, "MIN_BOUNDED", 1)
-    monkeypatch.setattr(gather_of_arrays, "MIN_AT_ONCE", 1 if is_at_once else sys.maxsize)
-    monkeypatch.setattr(select_chained, "MAX_LEVELS", levels)
     monkeypatch.setattr(type(pool), "has_room", lambda *_: True)
     monkeypatch.setattr(type(pool), "shrink", lambda _, *given: (cut.append(given[1]), shrink(*given))[1])
     np.config.renew()
@@ -76,11 +69,10 @@ def test_masks_whose_elements_are_written_before_they_are_counted(limit, is_at_o
     for _ in range(2):
         assert_same(np.asarray(x)[np.asarray(x) > limit], x[x > limit])
         assert_same(np.flatnonzero(np.asarray(x) > limit), numpy.flatnonzero(x > limit))
-    assert set(cut) == {8 * (x > limit).sum()}
+    assert cut == 4 * [8 * (x > limit).sum()]
 
 
-@pytest.mark.parametrize("is_at_once", [True, False])
-def test_masks_where_room_has_gone_meanwhile(is_at_once, monkeypatch):
+def test_masks_where_room_has_gone_meanwhile(monkeypatch):
     x, refused, backend = numpy.random.default_rng(3).random(5000), [], _runtime.current()
     ours, allocate = np.asarray(x) * 1, backend.allocate
     np.evaluate(ours)
@@ -92,7 +84,6 @@ def test_masks_where_room_has_gone_meanwhile(is_at_once, monkeypatch):
         return allocate(nbytes)
 
     monkeypatch.setattr(executor, "MIN_BOUNDED", 1)
-    monkeypatch.setattr(gather_of_arrays, "MIN_AT_ONCE", 1 if is_at_once else sys.maxsize)
     monkeypatch.setattr(type(backend.pool), "has_room", lambda *_: True)
     monkeypatch.setattr(backend, "allocate", refuse)
     np.config.renew()

@@ -31,7 +31,6 @@ from oxinp._core.ops.epilogue import epilogue_of
 from oxinp._core.ops.perform import perform_on_device
 from oxinp._core.ufunc.object import OBJECTS
 from oxinp._kernels.plan import Argument, Plan, Scratch
-from oxinp._runtime import here
 
 if TYPE_CHECKING:
     from oxinp._core.lazy.expr import Graph
@@ -43,8 +42,6 @@ MAX_FUSED_NODES = 16
 """Elementwise operations that the kernel of a gather does on its elements."""
 MAX_LOOKED_AT = 1 << 16
 """Indices on the host up to which they are looked at there, so that errors come at once."""
-MIN_AT_ONCE = 1 << 20
-"""Bytes of all elements from which those that a mask chooses are written in one pass."""
 
 _FAMILY, _SELECT = "oxinp._kernels.index.gather", "oxinp._kernels.index.select"
 
@@ -211,28 +208,22 @@ def _infer_nothing(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout
 
 def _plan_select(bound: BoundOp) -> Plan:
     """Compute the mask, count along it and read the last count, then write every chosen element."""
-    mask, module, scratch = bound.graphs[0], importlib.import_module(_SELECT), Scratch()
-    size, (type_, source) = mask.layout.size, _chosen_of(bound)
-    chosen = _mask_of(mask).plan(size, arrays(mask), placement.device().capability, scratch)
-    write: Plan = module.select(size, type_, chosen, source)
-    bounded = write, (size * bound.layouts[0].dtype.itemsize,)
-    return Plan(chosen.steps, scratch.nbytes, then=lambda words: write if words[0] else Plan(()), bounded=bounded)
-
-
-def _mask_of(graph: Graph) -> Any:
-    """Return the planner of a mask."""
-    structure = graph.structure
+    mask, *others = bound.graphs
+    structure, module, scratch = mask.structure, importlib.import_module(_SELECT), Scratch()
     planner = structure.plans.get("mask")
     if planner is None:
         own = instructions(structure), structure.result
-        planner = structure.plans["mask"] = importlib.import_module(_SELECT).Mask(input_types(structure), *own)
-    return planner
-
-
-def _chosen_of(bound: BoundOp) -> tuple[Any, Argument | None]:
-    """Return the type of what is chosen, and the input that it is; None and None of numbers of elements."""
-    mask, *others = bound.graphs
-    return (MOVED_TYPES[others[0].layout.dtype], Argument(f"in{len(mask.leaves)}")) if others else (None, None)
+        planner = structure.plans["mask"] = module.Mask(input_types(structure), *own)
+    size = mask.layout.size
+    chosen = planner.plan(size, arrays(mask), placement.device().capability, scratch)
+    given = (
+        (MOVED_TYPES[others[0].layout.dtype], chosen, Argument(f"in{len(mask.leaves)}"))
+        if others
+        else (None, chosen, None)
+    )
+    write: Plan = module.select(size, *given)
+    bounded = write, (size * bound.layouts[0].dtype.itemsize,)
+    return Plan(chosen.steps, scratch.nbytes, then=lambda words: write if words[0] else Plan(()), bounded=bounded)
 
 
 def _sized_select(bound: BoundOp, words: tuple[int, ...]) -> tuple[Layout, ...]:
@@ -249,22 +240,6 @@ SELECT = Op(
     sized=_sized_select,
     takes_chains=(0,),
 )
-
-
-def _infer_all(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout, ...]:  # noqa: ARG001
-    """One result, with room for all elements."""
-    return (Layout.of(INT64 if len(layouts) == 1 else layouts[1].dtype, (layouts[0].size,)),)
-
-
-def _plan_select_at_once(bound: BoundOp) -> Plan:
-    """Write every chosen element, and read how many these are; of a mask too large for that do as `SELECT`."""
-    mask = bound.graphs[0]
-    plan: Plan | None = _mask_of(mask).at_once(mask.layout.size, arrays(mask), *_chosen_of(bound))
-    return _plan_select(bound) if plan is None else plan
-
-
-SELECT_AT_ONCE = SELECT.replace(plan=_plan_select_at_once, infer=_infer_all)
-"""Elements that a mask chooses, in one pass into memory that all of them would fit into."""
 
 
 def take(array: Handle, index: Handle, axis: int = 0, *, is_checked: bool = True, given: Any = None) -> Any:
@@ -429,13 +404,12 @@ def select(array: Handle, mask: Handle) -> Any:
     Unsupported
         The device has no kernel, or the shapes do not match.
     """
-    layout, own = array._known or array._layout, mask._known or mask._layout
-    ndim = own.ndim
-    if own.shape != layout.shape[:ndim] or not own.size or not ndim:
+    layout, ndim = array._layout, mask._layout.ndim
+    if mask._layout.shape != layout.shape[:ndim] or not mask._layout.size or not ndim:
         raise Unsupported("a mask of another shape, of which NumPy says why, or no elements")
-    need_kernel(layout, own)
+    need_kernel(layout, mask._layout)
     if ndim < layout.ndim:
-        rows = reshape(array, (own.size, *layout.shape[ndim:]))
+        rows = reshape(array, (mask._layout.size, *layout.shape[ndim:]))
         return take(rows, flatnonzero(mask), is_checked=False)
     return _selected(mask, array)
 
@@ -465,20 +439,8 @@ def nonzero(mask: Handle) -> tuple[Any, ...]:
 
 def _selected(mask: Handle, array: Handle | None) -> Any:
     """The elements, or their numbers, with a true mask."""
-    layout, flat = mask._known or mask._layout, []
-    for x in (mask,) if array is None else (mask, array):
-        own = x._known or x._layout
-        flat.append(x if own.ndim == 1 and own.is_contiguous else ravel(x))
-    nbytes = layout.size * (INT64 if array is None else own.dtype).itemsize
-    pool = placement.device().pool
-    if nbytes >= MIN_AT_ONCE and not here.are_several and pool.has_room(nbytes):
-        try:
-            with pool.keeping_arrays():
-                result = perform_on_device(SELECT_AT_ONCE, flat)
-        except MemoryError:  # others have taken the room
-            return perform_on_device(SELECT, flat)
-        pool.shrink(result._storage.value[1][0], result._layout.nbytes)
-        return result
+    operands = (mask,) if array is None else (mask, array)
+    flat = [x if x._layout.ndim == 1 and x._layout.is_contiguous else ravel(x) for x in operands]
     return perform_on_device(SELECT, flat)
 
 

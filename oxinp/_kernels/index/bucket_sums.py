@@ -26,7 +26,6 @@ BLOCK = 512
 NUM_WARPS = BLOCK // WARP
 HAS_PARTS = 2
 """The word after the extremes of values, which is not 0 where a bucket is cut."""
-SKIPS = True
 AT_ONCE = 8  # updates that a lane loads before it adds the first, of f64 fewer
 
 
@@ -311,19 +310,11 @@ class BucketSums:
         self.go_through(bucket, part, parts, take, take_in_order)
 
     def add(self, element: Value, parts: list[Value]) -> None:
-        """Add words, the lowest first, to those of an element; those that are zero take no atomic."""
+        """Add words, the lowest first, to those of an element; most are zeros but for the lowest."""
         lowest, *others = parts
-        if not others or not SKIPS:
-            old = self.words[0].atomic("add", element, lowest, order="relaxed.cta")
-            if others:
-                self.carry(element, others, old + lowest < old, 1)
-            return
-        k = self.k
-        carries = k.var(0, u32)
-        with k.when(lowest != 0):
-            old = self.words[0].atomic("add", element, lowest, order="relaxed.cta")
-            carries.set(k.cast(old + lowest < old, u32))
-        self.carry(element, others, carries.get() != 0, 1)
+        old = self.words[0].atomic("add", element, lowest, order="relaxed.cta")
+        if others:
+            self.carry(element, others, old + lowest < old, 1)
 
     def carry(self, element: Value, parts: list[Value], carries: Value, number: int) -> None:
         """Add words and a carry to those of an element from a word on."""
@@ -334,13 +325,6 @@ class BucketSums:
         if not others:
             with k.when(given != 0):
                 self.words[number].atomic("add", element, given, order="relaxed.cta")
-            return
-        if SKIPS:
-            over = k.var(k.cast(goes_on, u32))
-            with k.when(given != 0):
-                old = self.words[number].atomic("add", element, given, order="relaxed.cta")
-                over.set(k.cast(old + given < old, u32))
-            self.carry(element, others, over.get() != 0, number + 1)
             return
         old = self.words[number].atomic("add", element, given, order="relaxed.cta")
         self.carry(element, others, goes_on | (old + given < old), number + 1)

@@ -95,12 +95,12 @@ class Claims:
         if self.spec.is_hashed:
             self.shift = self.k.scalar("shift", u32)
 
-    def enter(self, at: Value, number: Value) -> Value:
-        """Claim an element for the index of a number; return where the claim lies."""
+    def enter(self, at: Value, number: Value) -> None:
+        """Claim an element for the index of a number."""
         k, pointer = self.k, self.pointer
         if not self.spec.is_hashed:
             pointer.atomic("max", at, k.cast(number + 1, self.spec.type))
-            return at
+            return
         element, slot = self._slot(at)
         entry = k.pack(k.cast(number + 1, u32), element)
         with k.loop():
@@ -110,7 +110,6 @@ class Claims:
                 pointer.atomic("max", slot.get(), entry)
             k.break_if(is_own | (found == 0))
             slot.set(self._next(slot.get()))
-        return slot.get()
 
     def enter_all(self, places: Sequence[Value], numbers: Sequence[Value], there: Sequence[Value]) -> list[Value]:
         """Claim elements for the indices of some numbers, where there are such; return where their claims lie.
@@ -153,6 +152,20 @@ class Claims:
         if self.spec.is_hashed:
             return [self.k.unpack(each)[0] == self.k.cast(x + 1, u32) for each, x in zip(found, numbers, strict=True)]
         return [each == self.k.cast(x + 1, self.spec.type) for each, x in zip(found, numbers, strict=True)]
+
+    def is_last(self, at: Value, number: Value) -> Value:
+        """Whether nothing after the index of a number claims the element; that index has."""
+        k, pointer = self.k, self.pointer
+        if not self.spec.is_hashed:
+            has_claim: Value = pointer[at] == k.cast(number + 1, self.spec.type)
+            return has_claim
+        element, slot = self._slot(at)
+        with k.loop():
+            found = pointer[slot.get()]
+            k.break_if((k.unpack(found)[1] == element) | (found == 0))
+            slot.set(self._next(slot.get()))
+        is_last: Value = k.unpack(pointer[slot.get()])[0] == k.cast(number + 1, u32)
+        return is_last
 
     def _slot(self, at: Value) -> tuple[Value, Var]:
         """The element, and a variable with where its entry may be."""

@@ -1,11 +1,11 @@
 """Writes by index into a vector in one launch, whose blocks wait for each other; of equal indices the last one counts.
 
-Data layout: a vector of any stride, an index per write, a value each of any stride or one for all. Who owns what: a
-thread has `items` indices, one of every so many that the grid has threads, and keeps them from the first step to the
-last. Algorithm: blocks set claims to zero while indices are loaded and checked; all enter their claims, see `claims`,
-and remember where these lie; those whose claims are the last ones store their values. Between the steps all blocks wait
-for each other: there are at most as many as multiprocessors. Where an index is out of bounds nothing is written, and it
-is reported. Bytes per write: index, value, two claims; the element.
+Data layout: a vector of any stride, an index and a value per write, values of any stride. Who owns what: a thread has
+`items` indices, one of every so many that the grid has threads, and keeps them from the first step to the last.
+Algorithm: blocks set claims to zero while indices are loaded and checked; all enter their claims, see `claims`, and
+remember where these lie; those whose claims are the last ones store their values. Between the steps all blocks wait for
+each other: there are at most as many as multiprocessors. Where an index is out of bounds nothing is written, and it is
+reported. Bytes per write: index, value, two claims; the element.
 """
 
 from __future__ import annotations
@@ -43,9 +43,7 @@ class ResidentScatterSpec(Frozen):
     ----------
     type, index_type : Type
         Of elements, as bits, and of their indices.
-    claim : ClaimSpec or None
-    is_scalar : bool
-        There is one value for all, by value.
+    claim : ClaimSpec
     is_checked : bool
         Indices may be negative or out of bounds.
     items : int
@@ -54,15 +52,9 @@ class ResidentScatterSpec(Frozen):
 
     type: Type
     index_type: Type
-    claim: ClaimSpec | None
-    is_scalar: bool
+    claim: ClaimSpec
     is_checked: bool
     items: int
-
-    @property
-    def num_barriers(self) -> int:
-        """How often blocks wait for each other."""
-        return 1 if self.claim is None else 2
 
 
 def items_of(count: int, nbytes: int, device: Processors) -> int | None:
@@ -75,7 +67,7 @@ def items_of(count: int, nbytes: int, device: Processors) -> int | None:
 
 def scatter(
     count: int, extent: int, stride: int, step: int, type_: Type, index_type: Type, items: int,
-    room: ClaimRoom | None, *, is_scalar: bool, is_checked: bool,
+    room: ClaimRoom, *, is_checked: bool,
 ) -> Plan:  # fmt: skip
     """Return the plan of ``array[index] = values``.
 
@@ -90,24 +82,18 @@ def scatter(
     type_, index_type : Type
     items : int
         See `items_of`.
-    room : ClaimRoom or None
-        None where equal indices have equal values.
-    is_scalar : bool
-        The second input is a number, given as the bits of an element.
+    room : ClaimRoom
     is_checked : bool
         Indices may be negative or out of bounds.
     """
     scratch = Scratch()
-    spec = ResidentScatterSpec(
-        carrier(type_), index_type, None if room is None else room.spec, is_scalar, is_checked, items
-    )
-    claims = () if room is None else (scratch.take(room.nbytes),)
-    own = () if room is None else (*room.constants, -(-room.nbytes // CLEARED_NBYTES))
+    spec = ResidentScatterSpec(carrier(type_), index_type, room.spec, is_checked, items)
+    claims = scratch.take(room.nbytes)
     inputs = (Argument("in0"), Argument("in1"), *((Argument("in2"),) if is_checked else ()))
-    work = Work(nbytes=count * (index_type.nbytes + (2 - is_scalar) * type_.nbytes))
+    work = Work(nbytes=count * (index_type.nbytes + 2 * type_.nbytes))
     grid = (-(-count // (BLOCK * items)), 1, 1)
-    constants = (*own, count, extent, stride, step)
-    launch = Launch(make(spec), grid, (Argument("out0"), FLAGS, *claims, *inputs), constants, work)
+    constants = (*room.constants, -(-room.nbytes // CLEARED_NBYTES), count, extent, stride, step)
+    launch = Launch(make(spec), grid, (Argument("out0"), FLAGS, claims, *inputs), constants, work)
     return scratch.plan([launch])
 
 
@@ -117,24 +103,20 @@ def make(spec: ResidentScatterSpec) -> Kernel:
     """Build the kernel of a Spec."""
     k = Builder("scatter_resident", block=BLOCK, min_blocks=1)
     out, flags = k.pointer("out", spec.type, "w"), k.pointer("flags", u32)
-    claims = Claims(k, spec.claim, "rw") if spec.claim is not None else None
+    claims = Claims(k, spec.claim, "rw")
     index = k.pointer("index", spec.index_type, "r")
-    value = k.scalar("value", spec.type) if spec.is_scalar else None
-    values = None if spec.is_scalar else k.pointer("values", spec.type, "r")
+    values = k.pointer("values", spec.type, "r")
     status = k.scalar("status", u64) if spec.is_checked else None
-    if claims is not None:
-        claims.declare()
-    num_cleared = k.scalar("num_cleared", i64) if claims is not None else None
+    claims.declare()
+    num_cleared = k.scalar("num_cleared", i64)
     count, extent, stride, step = (k.scalar(name, i64) for name in ("count", "extent", "stride", "step"))
     first = k.cast(k.ctaid, i64) * BLOCK + k.cast(k.tid, i64)
     threads = k.cast(k.nctaid, i64) * BLOCK
     numbers = [first + threads * i if i else first for i in range(spec.items)]
     raw = [index[k.min(number, count - 1)] for number in numbers]
-    if claims is not None and num_cleared is not None:
-        words = claims.pointer.view(u32)
-        width = CLEARED_NBYTES // u32.nbytes
-        with k.range(first, num_cleared, threads) as unit:
-            words.store(unit * width, [k.const(0, u32)] * width)
+    words, width = claims.pointer.view(u32), CLEARED_NBYTES // u32.nbytes
+    with k.range(first, num_cleared, threads) as unit:
+        words.store(unit * width, [k.const(0, u32)] * width)
     places = []
     for each in raw:
         at, is_beyond = resolve(k, each, extent, i64.bits)
@@ -146,18 +128,15 @@ def make(spec: ResidentScatterSpec) -> Kernel:
         places.append(at)
     there = [number < count for number in numbers]
     barrier = GridBarrier(k, flags)
-    entries = []
-    if claims is not None:
-        barrier.wait()
-        entries = claims.enter_all(places, numbers, there)
-    given = [value if values is None else values[k.min(each, count - 1) * step] for each in numbers]
+    barrier.wait()
+    entries = claims.enter_all(places, numbers, there)
+    given = [values[k.min(each, count - 1) * step] for each in numbers]
     barrier.wait()
     is_wanted = flags.load(BEYOND, order="relaxed.gpu")[0] == 0
-    last = there if claims is None else [x & y for x, y in zip(there, claims.are_last(entries, numbers), strict=True)]
-    for at, wanted, is_last in zip(places, given, last, strict=True):
-        with k.when(is_last & is_wanted):
-            # Without claims equal indices store equal values: which is last does not matter.
-            out.store(at * stride, [wanted], order="" if claims is not None else "relaxed.gpu")
+    last = claims.are_last(entries, numbers)
+    for at, value, is_there, is_last in zip(places, given, there, last, strict=True):
+        with k.when(is_there & is_last & is_wanted):
+            out[at * stride] = value
     barrier.leave(BEYOND)
     return k.build()
 

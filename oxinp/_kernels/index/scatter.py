@@ -5,9 +5,9 @@ strides along the same loops, or one number for all. Who owns what: a thread of 
 `write` as many units of `vector` innermost elements. Algorithm: `check` looks whether every index is in bounds, and
 claims the element that it names, see `claims`; `write` stores the values of the last indices of their elements. Where
 an index is out of bounds nothing is written, and it is reported. Where values do not depend on the index, or indices
-are known to differ, there are no claims. Few writes to a vector take one launch, see `resident_scatter`. Bytes per
-element: index, value, and two claims; the element. Random accesses to memory cost a sector each: many writes to a
-vector that no cache holds are sorted, see `latest`.
+are known to differ, there are no claims; few writes with claims to a vector take one launch, see `resident_scatter`.
+Bytes per element: index, value, and two claims; the element. Random accesses to memory cost a sector each: many writes
+to a vector that no cache holds are sorted, see `latest`.
 
 `update` computes with what is there by atomics, of integers alone: their order does not matter. Sums are not preceded
 by `check`: what is in bounds is added, and where an index is not it is subtracted again, so that the indices are read
@@ -56,7 +56,6 @@ ATOMIC_TYPES |= dict.fromkeys(("and", "or", "xor"), (i32, u32, i64, u64))
 TRIES, TAKES_BACK = "tries", "takes back"
 INVERTIBLE = ("add", "xor")
 
-RESIDENT = True
 MIN_SORTED, MIN_SORTED_NBYTES, ELEMENTS_PER_SORTED = (
     1 << 21,
     1 << 26,
@@ -168,28 +167,25 @@ def scatter(
         return sums.add(count, extent, stride, shift, type_, index_type, is_scalar=is_scalar)
     has_claims = may_repeat and not operator and not is_scalar and step != 0 and count > 1
     room = room_for(count, extent) if has_claims else None
-    is_alone = not operator and all(loop[0] == 1 for loop in (*outer, *inner)) and (is_checked or has_claims)
-    items = resident_scatter.items_of(count, type_.nbytes, device) if is_alone and RESIDENT else None
-    if items is not None:
-        return resident_scatter.scatter(
-            count, extent, stride, step, type_, index_type, items, room, is_scalar=is_scalar, is_checked=is_checked
-        )
+    if room is not None and all(loop[0] == 1 for loop in (*outer, *inner)):
+        items = resident_scatter.items_of(count, type_.nbytes, device)
+        if items is not None:
+            return resident_scatter.scatter(
+                count, extent, stride, step, type_, index_type, items, room, is_checked=is_checked
+            )
     loops = loops_of(outer, index, inner, extent, type_.nbytes, alignments if not operator else (1, 1))
     bits, scratch = loops.spec.bits, Scratch()
     claim, own = (None, ()) if room is None else (room.spec, room.constants)
     flag = scratch.take(u32.nbytes) if is_checked else None
     claims = None if room is None else scratch.take(room.nbytes)
-    zeros = scratch.nbytes
-    entries = scratch.take(count * u32.nbytes) if claim is not None and claim.is_hashed else None
     out, indices, values, status = Argument("out0"), Argument("in0"), Argument("in1"), Argument("in2")
     given = [x for x in (flag, claims) if x is not None]
-    steps: list[Step] = [Fill(given[0], zeros, 0)] if given else []
-    given += [] if entries is None else [entries]
+    steps: list[Step] = [Fill(given[0], scratch.nbytes, 0)] if given else []
     is_tried = is_checked and operator in INVERTIBLE
     if claim is not None or (is_checked and not is_tried):
         check = CheckSpec(index_type, claim, is_checked, bits)
         grid = (-(-count // (BLOCK * check.unroll)), 1, 1)
-        found = [*([flag, status] if flag is not None else []), *[x for x in (claims, entries) if x is not None]]
+        found = [*([flag, status] if flag is not None else []), *([] if claims is None else [claims])]
         steps.append(Launch(make(check), grid, (*found, indices), (*own, count, extent)))
     element = type_ if operator else carrier(type_)
     spec = WriteSpec(element, index_type, loops.spec, is_scalar, claim, is_checked, operator, TRIES if is_tried else "")
@@ -222,7 +218,6 @@ def _check(spec: CheckSpec) -> Kernel:
     flag = k.pointer("flag", u32) if spec.reports else None
     status = k.scalar("status", u64) if spec.reports else None
     claims = Claims(k, spec.claim, "rw") if spec.claim is not None else None
-    entries = k.pointer("entries", u32, "w") if spec.claim is not None and spec.claim.is_hashed else None
     index = k.pointer("index", spec.index_type, "r")
     if claims is not None:
         claims.declare()
@@ -239,9 +234,7 @@ def _check(spec: CheckSpec) -> Kernel:
                 report(k, status, value)
         if claims is not None:
             with k.when((number < count) & ~is_beyond):
-                entry = claims.enter(at, number)
-                if entries is not None:
-                    entries[number] = entry
+                claims.enter(at, number)
     return k.build()
 
 
@@ -250,7 +243,6 @@ def _write(spec: WriteSpec) -> Kernel:
     out = k.pointer("out", spec.type)
     flag = k.pointer("flag", u32) if spec.is_checked else None
     claims = Claims(k, spec.claim, "r") if spec.claim is not None else None
-    entries = k.pointer("entries", u32, "r") if spec.claim is not None and spec.claim.is_hashed else None
     status = k.scalar("status", u64) if spec.part == TRIES else None
     index = k.pointer("index", spec.index_type, "r")
     value = k.bitcast(k.scalar("value", carrier(spec.type)), spec.type) if spec.is_scalar else None
@@ -280,9 +272,7 @@ def _write(spec: WriteSpec) -> Kernel:
                 if claims is None:
                     _put(spec, out, loops.offset(0, place, at), unit)
                 else:
-                    number = loops.index_of(place)
-                    (is_last,) = claims.are_last([at if entries is None else entries[number]], [number])
-                    with k.when(is_last):
+                    with k.when(claims.is_last(at, loops.index_of(place))):
                         _put(spec, out, loops.offset(0, place, at), unit)
 
     if spec.part == TAKES_BACK:

@@ -9,9 +9,8 @@ element: what the chain reads, two bits twice, and of chosen elements themselves
 
 from __future__ import annotations
 
-import importlib
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from oxinp._kernels.elementwise.access import classify, index_bits
 from oxinp._kernels.elementwise.chain import BoundChain, Chain
@@ -33,8 +32,6 @@ if TYPE_CHECKING:
 
     from oxinp._kernels.choice import Device
     from oxinp._kernels.problem import Instr
-    from oxinp._ptx.memory import Pointer
-    from oxinp._ptx.value import Value
 
 BLOCK = 256
 NUM_WARPS = BLOCK // WARP
@@ -58,6 +55,12 @@ class MaskWordsSpec(Frozen):
 
     chain: Chain
     value: int
+
+    @property
+    def unroll(self) -> int:
+        """Elements that a thread loads before it uses the first."""
+        nbytes = sum(spec.type.nbytes for spec in self.chain.inputs if spec.has_pointer)
+        return max(1, min(MAX_UNROLL, 1 << max(0, (NBYTES_IN_FLIGHT // max(nbytes, 1)).bit_length() - 1)))
 
 
 class SelectSpec(Frozen):
@@ -111,7 +114,9 @@ class Mask(Planner):
 
     def plan(self, size: int, arrays: Sequence[Operand], device: Device, scratch: Scratch) -> Chosen:
         """Return the steps for input arrays of one dimension, of at least one element."""
-        chain, nest = self._chain_of(size, arrays)
+        strides = [x.strides for x in arrays] + [(1,)] * self.wants_index
+        nest = Nest((size,), tuple(strides), (0,) * len(strides))
+        chain = self.chain(classify(arrays, nest), 1, index_bits(nest))
         regions = -(-size // REGION)
         words, counts = scratch.take(regions * WARP * u32.nbytes), scratch.take(regions * i64.nbytes)
         spec = self.spec(MaskWordsSpec, chain, self.value)
@@ -119,37 +124,6 @@ class Mask(Planner):
         grid, constants = (-(-regions // NUM_WARPS), 1, 1), (*chain.constants(nest), size)
         this = Launch(make(spec), grid, (words, counts, *self.taken), constants, work)
         return chosen((this,), words, counts, regions, device, scratch)
-
-    def _chain_of(self, size: int, arrays: Sequence[Operand]) -> tuple[Chain, Nest]:
-        strides = [x.strides for x in arrays] + [(1,)] * self.wants_index
-        nest = Nest((size,), tuple(strides), (0,) * len(strides))
-        return self.chain(classify(arrays, nest), 1, index_bits(nest)), nest
-
-    def at_once(self, size: int, arrays: Sequence[Operand], type_: Type | None, array: Argument | None) -> Plan | None:
-        """Return the plan that writes what is chosen in one pass, and reads how much it is; None if that is too large.
-
-        Parameters
-        ----------
-        size : int
-            Of the mask, which the output has room for.
-        arrays : sequence of Operand
-            As of `plan`.
-        type_, array
-            As of `select`.
-        """
-        family: Any = importlib.import_module("oxinp._kernels.index.select_chained")
-        entries = family.entries_of(size)
-        if entries is None:
-            return None
-        (chain, nest), scratch = self._chain_of(size, arrays), Scratch()
-        count = scratch.take(i64.nbytes)
-        spec = self.spec(family.SelectChainedSpec, chain, self.value, type_, len(entries))
-        given = () if array is None else (array,)
-        arguments = (*family.marks_of(entries), Argument("out0"), count, *given, *self.taken)
-        constants = (*chain.constants(nest), size, *entries)
-        work = Work(0, touched_nbytes((size,), arrays))
-        launch = Launch(self.kernel(family, spec), (entries[0], 1, 1), arguments, constants, work)
-        return scratch.plan([launch, Read(count)])
 
 
 def chosen(
@@ -186,69 +160,26 @@ def make(spec: MaskWordsSpec | SelectSpec) -> Kernel:
     return _words(spec) if isinstance(spec, MaskWordsSpec) else _select(spec)
 
 
-def unroll_of(chain: Chain) -> int:
-    """Return how many elements of a chain a thread loads before it uses the first."""
-    nbytes = sum(spec.type.nbytes for spec in chain.inputs if spec.has_pointer)
-    return max(1, min(MAX_UNROLL, 1 << max(0, (NBYTES_IN_FLIGHT // max(nbytes, 1)).bit_length() - 1)))
-
-
-def words_of(k: Builder, bound: BoundChain, value: int, region: Value, size: Value) -> Value:
-    """Return a lane's word of a region: a bit per element, whether a value of a chain is true there."""
-    first = region * REGION + k.cast(k.lane, region.type)
-    own = k.var(0, u32)
-    with k.when(region * REGION < size):
-        unroll = unroll_of(bound.chain)
-        found = k.const(0, u32)
-        for start in range(0, WARP, unroll):
-            numbers = [first + WARP * i for i in range(start, start + unroll)]
-            places = [bound.origin().moved(0, k.min(number, size - 1)) for number in numbers]
-            loaded = [place.load() for place in places]
-            for i, (number, place, values) in enumerate(zip(numbers, places, loaded, strict=True), start):
-                word = k.ballot(place.evaluate(values)[0][value] & (number < size))
-                found = k.where(k.lane == i, word, found)
-        own.set(found)
-    return own.get()
-
-
-def add_lanes(k: Builder, value: Value) -> Value:
-    """Return the sum over the lanes of a warp."""
-    for distance in (16, 8, 4, 2, 1):
-        value = value + k.shfl_bfly(value, distance)
-    return value
-
-
-def write_chosen(k: Builder, target: Pointer, array: Pointer | None, first: Value, mine: Value) -> None:
-    """Write the chosen elements of a region next to each other, or their numbers, given a lane's word."""
-    taken, behind = k.const(0, u32), k.shl(k.const(1, u32), k.lane)
-    source = None if array is None else array.at(first)
-    for start in range(0, WARP, UNROLL):
-        rounds = range(start, start + UNROLL)
-        found = [k.shfl_idx(mine, i) for i in rounds]
-        chosen = [(word & behind) != 0 for word in found]
-        places = [k.lane + WARP * i for i in rounds]
-        if source is None:
-            values = [first + k.cast(place, i64) for place in places]
-        else:  # lanes with nothing to read all read the same, so that no load waits for a branch
-            values = [
-                source[k.where(is_chosen, place, k.const(0, u32))]
-                for is_chosen, place in zip(chosen, places, strict=True)
-            ]
-        for word, is_chosen, value in zip(found, chosen, values, strict=True):
-            with k.when(is_chosen):
-                target[taken + k.popc(word & (behind - 1))] = value
-            taken = taken + k.popc(word)
-
-
 def _words(spec: MaskWordsSpec) -> Kernel:
     k = Builder("mask_words", block=BLOCK)
     words, counts = k.pointer("words", u32, "w"), k.pointer("counts", i64, "w")
     bound, type_ = BoundChain(k, spec.chain), spec.chain.index_type
     size = k.scalar("size", type_)
     region = k.cast(k.ctaid, type_) * NUM_WARPS + k.cast(k.warp, type_)
-    own = words_of(k, bound, spec.value, region, size)
+    first = region * REGION + k.cast(k.lane, type_)
     with k.when(region * REGION < size):
+        own = k.const(0, u32)
+        for start in range(0, WARP, spec.unroll):
+            numbers = [first + WARP * i for i in range(start, start + spec.unroll)]
+            places = [bound.origin().moved(0, k.min(number, size - 1)) for number in numbers]
+            loaded = [place.load() for place in places]
+            for i, (number, place, values) in enumerate(zip(numbers, places, loaded, strict=True), start):
+                word = k.ballot(place.evaluate(values)[0][spec.value] & (number < size))
+                own = k.where(k.lane == i, word, own)
         words[k.cast(region, i64) * WARP + k.cast(k.lane, i64)] = own
-        total = add_lanes(k, k.popc(own))
+        total = k.popc(own)
+        for distance in (16, 8, 4, 2, 1):
+            total = total + k.shfl_bfly(total, distance)
         with k.when(k.lane == 0):
             counts[region] = k.cast(total, i64)
     return k.build()
@@ -265,19 +196,26 @@ def _select(spec: SelectSpec) -> Kernel:
         mine = words[region * WARP + k.cast(k.lane, i64)]
         with k.when(k.any(mine != 0)):
             before = k.where(region == 0, k.const(0, i64), counts[k.max(region, 1) - 1])
-            write_chosen(k, out.at(before), array, region * REGION, mine)
+            target, taken = out.at(before), k.const(0, u32)
+            first, behind = region * REGION, k.shl(k.const(1, u32), k.lane)
+            source = None if array is None else array.at(first)
+            for start in range(0, WARP, UNROLL):
+                rounds = range(start, start + UNROLL)
+                found = [k.shfl_idx(mine, i) for i in rounds]
+                chosen = [(word & behind) != 0 for word in found]
+                places = [k.lane + WARP * i for i in rounds]
+                if source is None:
+                    values = [first + k.cast(place, i64) for place in places]
+                else:  # lanes with nothing to read all read the same, so that no load waits for a branch
+                    values = [
+                        source[k.where(is_chosen, place, k.const(0, u32))]
+                        for is_chosen, place in zip(chosen, places, strict=True)
+                    ]
+                for word, is_chosen, value in zip(found, chosen, values, strict=True):
+                    with k.when(is_chosen):
+                        target[taken + k.popc(word & (behind - 1))] = value
+                    taken = taken + k.popc(word)
     return k.build()
 
 
-__all__ = [
-    "Chosen",
-    "Mask",
-    "MaskWordsSpec",
-    "SelectSpec",
-    "add_lanes",
-    "chosen",
-    "make",
-    "select",
-    "words_of",
-    "write_chosen",
-]
+__all__ = ["Chosen", "Mask", "MaskWordsSpec", "SelectSpec", "chosen", "make", "select"]

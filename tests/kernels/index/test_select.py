@@ -11,7 +11,7 @@ from oxinp._kernels.plan import Argument, Plan, Scratch
 from oxinp._kernels.problem import Instr, Operand
 from oxinp._ptx.types import from_dtype, pred
 from tests.comparator import assert_same
-from tests.kernels.machine import TINY_DEVICE, Session, execute, machine, new_flags
+from tests.kernels.machine import TINY_DEVICE, Session, execute, machine
 
 IS_LESS = Instr(lambda k, a, b: operator.lt(a, b), pred, (0, 1))  # noqa: ARG005 - what lowerings are given
 
@@ -32,52 +32,6 @@ def chosen(session, x, inputs, instrs, operands, size):
         session.fetch([output])
         results.append(output[:count])
     return results
-
-
-def chosen_at_once(session, x, inputs, instrs, operands, size):
-    """The same by the plan of one pass, in an output with room for all."""
-    types, flags = [(each.type, True) for each in operands], new_flags(session.machine)
-    results = []
-    for type_, dtype in ((from_dtype(x.dtype), x.dtype), (None, np.dtype(np.int64))):
-        mask, output = select.Mask(types, instrs, len(inputs) + len(instrs) - 1), np.empty(size, dtype)
-        array = None if type_ is None else Argument(f"in{len(inputs)}")
-        plan = mask.at_once(size, operands, type_, array)
-        given = [session.pointer(each) for each in (*inputs, x)]
-        (count,) = execute(session.machine, plan, [session.pointer(output)], given, flags=flags)
-        session.fetch([output])
-        results.append(output[:count])
-    session.machine.free(flags)
-    return results
-
-
-@pytest.mark.parametrize("share", [0, 0.3, 1])
-@pytest.mark.parametrize("size", [1, 1024, 8193, 8192 * 33])
-@pytest.mark.parametrize("dtype", ["f4", "u1", "c16"])
-def test_a_mask_in_memory_at_once(dtype, size, share):
-    rng = np.random.default_rng(1)
-    x, mask = (rng.random(size) * 200).astype(dtype), rng.random(size) < share
-    session = Session(machine())
-    elements, numbers = chosen_at_once(session, x, [mask], [], [Operand(pred, (1,))], size)
-    session.close()
-    assert_same(elements, x[mask])
-    assert_same(numbers, np.flatnonzero(mask))
-
-
-def test_a_mask_that_a_chain_computes_at_once():
-    rng = np.random.default_rng(2)
-    x, y = rng.random(2 * 20_000), rng.random(1)
-    session, type_ = Session(machine()), from_dtype(x.dtype)
-    operands = [Operand(type_, (2,)), Operand(type_, (0,))]
-    elements, numbers = chosen_at_once(session, x, [x, y], [IS_LESS], operands, 20_000)
-    session.close()
-    assert_same(numbers, np.flatnonzero(x[::2] < y))
-    assert_same(elements, x[:20_000][x[::2] < y])
-
-
-def test_masks_too_large_for_one_pass():
-    for size, is_legal in ((2**28 + 1, False), (2**28, True)):
-        plan = select.Mask([(pred, True)], [], 0).at_once(size, [Operand(pred, (1,))], None, None)
-        assert (plan is not None) is is_legal
 
 
 @pytest.mark.parametrize("share", [0, 0.3, 1])
