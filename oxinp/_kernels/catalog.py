@@ -32,6 +32,7 @@ from oxinp._kernels.index import (
     latest,
     ordered,
     regions,
+    resident_scatter,
     scatter,
     sums,
     windows,
@@ -47,6 +48,7 @@ from oxinp._kernels.index.latest import LatestSpec
 from oxinp._kernels.index.loops import MAX_VECTOR_NBYTES, LoopsSpec
 from oxinp._kernels.index.ordered import KeysSpec, OrderedSpec
 from oxinp._kernels.index.regions import RegionKeysSpec
+from oxinp._kernels.index.resident_scatter import ResidentScatterSpec
 from oxinp._kernels.index.scatter import ATOMIC_TYPES, INVERTIBLE, TAKES_BACK, TRIES, CheckSpec, WriteSpec
 from oxinp._kernels.index.select import MaskWordsSpec, SelectSpec
 from oxinp._kernels.index.windows import WindowsSpec
@@ -528,6 +530,18 @@ def scatter_specs() -> list[CheckSpec | WriteSpec]:
     return [*checks, *writes, *updates]
 
 
+def resident_scatter_specs() -> list[ResidentScatterSpec]:
+    """Return Specs of writes by index in one launch."""
+    return [
+        ResidentScatterSpec(type_, index_type, claim, is_checked, items)
+        for type_ in map(carrier, (u8, f32, f64, c128))
+        for index_type in (i64, i32)
+        for items in (1, min(resident_scatter.MAX_ITEMS, resident_scatter.MAX_ITEMS_NBYTES // type_.nbytes))
+        for claim in CLAIMS
+        for is_checked in (False, True)
+    ]
+
+
 def ordered_specs() -> list[KeysSpec | OrderedSpec | OnesweepSpec]:
     """Return Specs of updates in order, and of the sorts of their pairs."""
     keys = [KeysSpec(index_type, key) for index_type in (i64, i32) for key in (u32, u64)]
@@ -787,6 +801,7 @@ FAMILIES: dict[type, Any] = {
     MaskWordsSpec: select_by_mask,
     CheckSpec: scatter,
     WriteSpec: scatter,
+    ResidentScatterSpec: resident_scatter,
     KeysSpec: ordered,
     OrderedSpec: ordered,
     RegionKeysSpec: regions,
@@ -840,6 +855,7 @@ def specs() -> list[Any]:
         *scan_specs(),
         *gather_specs(),
         *scatter_specs(),
+        *resident_scatter_specs(),
         *ordered_specs(),
         *region_specs(),
         *sum_specs(),

@@ -6,7 +6,8 @@ import numpy
 import pytest
 
 import oxinp as np
-from oxinp._core.ops import binned
+from oxinp._core.lazy.expr import new_table
+from oxinp._core.ops import binned, count
 from oxinp._kernels.index import sums
 from tests.comparator import assert_same
 from tests.core.test_sort import fallbacks
@@ -65,6 +66,39 @@ def test_numbers_below_a_minimal_length_are_looked_at_once(code, has_weights, mo
         x[5000] = -1
         with pytest.raises(ValueError, match="negative"):
             np.bincount(np.asarray(x), *given, minlength=300)
+
+
+@pytest.mark.parametrize("has_weights", [False, True])
+def test_as_many_bins_as_before_are_looked_at_once(has_weights, monkeypatch, stats):
+    monkeypatch.setattr(sums, "MIN_COUNT", dict.fromkeys("iuf", 1))
+    monkeypatch.setattr(count, "_GUESSES", new_table())
+    reduced = []
+    reduce = count.reduce
+    monkeypatch.setattr(count, "reduce", lambda *args: reduced.append(args) or reduce(*args))
+    rng = numpy.random.default_rng(4)
+    weights = (rng.standard_normal(30_000),) if has_weights else ()
+
+    def check(x, minlength=0):
+        reduced.clear()
+        found = np.bincount(np.asarray(x), *map(np.asarray, weights), minlength=minlength)
+        assert found.base is None
+        numpy.testing.assert_allclose(found, numpy.bincount(x, *weights, minlength=minlength), rtol=1e-12, atol=1e-12)
+        return len(reduced) > 0
+
+    x = rng.integers(0, 20_000, 30_000)
+    x[17] = 20_000
+    assert check(x)
+    assert not check(x)
+    assert not check(x[::-1].copy())
+    for greatest in (20_001, 19_999):  # another number of bins, each time looked at twice
+        x[x >= 19_999] = 0
+        x[17] = greatest
+        assert check(x)
+    assert check(x), "guessed after as many misses"
+    assert not fallbacks(stats)
+    x[3] = -1
+    with pytest.raises(ValueError, match="negative"):
+        np.bincount(np.asarray(x), *map(np.asarray, weights))
 
 
 def test_what_numpy_refuses():

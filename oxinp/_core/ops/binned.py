@@ -74,10 +74,18 @@ def _plan_within(bound: BoundOp) -> Plan:
 WITHIN = Op("sums by number", _plan_within, _infer, takes_views=True, mutates=(0,))
 
 
-def sums_within(index: Handle, weights: Handle | None, count: int) -> Any:
+def sums_within(index: Handle, weights: Handle | None, count: int, *, is_reached: bool = False) -> Any:
     """Return sums by number, or counts, as `sums` and `counts`; None where a number is not from 0 to ``count - 1``.
 
     Waits to know that, when all has been queued: it takes less than to look at the numbers first.
+
+    Parameters
+    ----------
+    index, weights : Handle
+    count : int
+        Of bins.
+    is_reached : bool, optional
+        Return None also where the last bin is zero.
 
     Raises
     ------
@@ -92,8 +100,9 @@ def sums_within(index: Handle, weights: Handle | None, count: int) -> Any:
     given = scatter.scalar_bits(np.ones(1, dtype)) if weights is None else weights
     operands = [x if not isinstance(x, Handle) or x._layout.is_contiguous else copy(x) for x in (index, given)]
     scatter.write(WITHIN, made, operands, (count,))
-    sums, report = (view_at(made, locate(made._layout, part)[0]) for part in (slice(count), slice(count, None)))
-    return None if fetch(report).any() else own(sums)
+    sums, told = (view_at(made, locate(made._layout, part)[0]) for part in (slice(count), slice(count - 1, None)))
+    last, *report = fetch(told).tolist()
+    return None if any(report) or (is_reached and not last) else own(sums)
 
 
 def are_grouped(index: Handle, count: int) -> bool:

@@ -18,8 +18,11 @@ from oxinp._core.lazy.views import view
 from oxinp._core.manipulation.copy import assign, axes_of, from_elsewhere, own
 from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES
 from oxinp._core.memory.layout import Layout, result_layout
-from oxinp._core.ops import advanced, gather, scatter
+from oxinp._core.ops import advanced, again, gather, scatter
 from oxinp._core.ops.keys import BASIC
+
+FIRST_AXIS = "elements along the first axis"
+"""What an array of integers alone as a key asks for; see `again`."""
 
 _NUMBERS = frozenset({int, bool})
 
@@ -51,11 +54,17 @@ def selected(array: Handle, key: Any) -> Any:
     found = advanced.selection(array, key)
     seen, place, count = found.array, found.num_outer, found.num_indexed
     if seen._layout.ndim == 1:
-        return _in_order_of_index(found)
+        result = _in_order_of_index(found)
+        if key is found.index:
+            again.keep_read(FIRST_AXIS, array, key, found.error, result)
+        return result
     # NumPy's result has the axes of the index outermost in memory, then the others in the order of the array.
     layout = seen._layout
     if layout.is_contiguous and not place and count == 1:  # rows of an array in C order, as most keys select
-        return gather.gathered(seen, found.index, 0, 1, found.error, is_checked=found.is_checked)
+        result = gather.gathered(seen, found.index, 0, 1, found.error, is_checked=found.is_checked)
+        if key is found.index:
+            again.keep_read(FIRST_AXIS, array, key, found.error, result)
+        return result
     free = [axis for axis in range(layout.ndim) if not place <= axis < place + count]
     shape, strides = (tuple([each[axis] for axis in free]) for each in (layout.shape, layout.strides))
     dense = result_layout(layout.dtype, shape, [Layout.at(layout.dtype, shape, strides, layout.offset)])
@@ -114,7 +123,10 @@ def scatter_values(array: Handle, key: Any, value: Any) -> bool:
         if isinstance(value, Handle) and value._layout.ndim > 1 and _is_whole_mask(array, key):
             return False  # NumPy refuses what is not in a row
         shape = value._layout.shape if isinstance(value, Handle) else ()
-        scatter.assign(advanced.selection(array, key, shape), value)
+        found = advanced.selection(array, key, shape)
+        bound = scatter.assign(found, value)
+        if bound is not None and key is found.index:
+            again.keep_write(FIRST_AXIS, array, key, value, found.error, bound)
     except Unsupported:
         return False
     except IndexError:
@@ -133,4 +145,4 @@ def _is_whole_mask(array: Handle, key: Any) -> bool:
     return is_array and bool(single.dtype == BOOL and single.ndim == array._layout.ndim)
 
 
-__all__ = ["fill", "key_on_host", "scatter_values", "selected"]
+__all__ = ["FIRST_AXIS", "fill", "key_on_host", "scatter_values", "selected"]

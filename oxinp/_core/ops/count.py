@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from oxinp._core.lazy import placement
-from oxinp._core.lazy.expr import Unsupported
+from oxinp._core.lazy.expr import Unsupported, new_table, remember
 from oxinp._core.lazy.handle import Handle
 from oxinp._core.lazy.op import BoundOp, Op
 from oxinp._core.lazy.record import check_placement
@@ -29,6 +29,7 @@ from oxinp._kernels.plan import Plan
 
 _UNSIGNED = {np.dtype(name).itemsize: np.dtype(name) for name in ("u1", "u2", "u4", "u8")}
 MAX_BINS = 1 << 31
+MAX_MISSES = 2  # of a guess, after which it is not made any more
 MAX_EDGES, MAX_EDGES_NBYTES = 16, 1 << 14  # arrays of edges that are kept, and bytes of each
 MAX_EXACT = 2.0**53  # of integers that f64 holds
 
@@ -63,7 +64,7 @@ def _check(array: Handle) -> None:
 def bincount(array: Handle, min_length: int, weights: Handle | None = None) -> Any:
     """Return how often each number is there, or the sums of its weights in their order; see `numpy.bincount`.
 
-    Waits for the greatest number.
+    Waits for the greatest number, or where as many numbers have been counted before, to know that it is the same.
 
     Raises
     ------
@@ -83,12 +84,24 @@ def bincount(array: Handle, min_length: int, weights: Handle | None = None) -> A
         found = _within(array, weights, min_length)
         if found is not None:
             return found
-    layout = array._layout  # negative numbers are the greatest of unsigned ones
+    layout = array._layout
+    guess = _GUESSES.get((layout, min_length))
+    if guess is not None and guess.num_misses < MAX_MISSES:
+        found = _within(array, weights, guess.num_bins, is_reached=True)
+        if found is not None:
+            return found
+        guess.num_misses += 1
+    # negative numbers are the greatest of unsigned ones
     unsigned = Layout.at(_UNSIGNED[dtype.itemsize], layout.shape, layout.strides, layout.offset)
     greatest = int(reduce(MAX, view_at(array, unsigned)))
     if (dtype.kind == "i" and greatest >> (8 * dtype.itemsize - 1)) or greatest >= MAX_BINS:
         raise Unsupported("negative numbers, which NumPy refuses, or too many bins")
     num_bins = max(greatest + 1, min_length)
+    if greatest >= min_length:
+        if guess is None:
+            guess = Guess()
+            remember(_GUESSES, (layout, min_length), guess)
+        guess.num_bins = num_bins
     if weights is not None:
         return binned.sums(array, weights, num_bins)
     if binned.are_grouped(array, num_bins):
@@ -96,10 +109,25 @@ def bincount(array: Handle, min_length: int, weights: Handle | None = None) -> A
     return perform_on_device(COUNT, (array,), (num_bins, False))
 
 
-def _within(array: Handle, weights: Handle | None, count: int) -> Any:
+class Guess:
+    """How many bins numbers of a layout had the last time, and how often that was wrong the next time."""
+
+    __slots__ = ("num_bins", "num_misses")
+
+    def __init__(self) -> None:
+        self.num_bins = self.num_misses = 0
+
+
+_GUESSES = new_table()
+"""Guesses by the layout of numbers and the least bins that are asked for."""
+
+
+def _within(array: Handle, weights: Handle | None, count: int, *, is_reached: bool = False) -> Any:
     """Return `bincount` of numbers below a count; None where there are others, or where this is not the fastest."""
+    if is_reached and weights is None and not binned.are_grouped(array, count):
+        return None
     try:
-        return binned.sums_within(array, weights, count)
+        return binned.sums_within(array, weights, count, is_reached=is_reached)
     except Unsupported:
         return None
 

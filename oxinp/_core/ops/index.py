@@ -36,8 +36,8 @@ from oxinp._core.memory.dtypes import DEVICE_TYPES
 from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.parts import part_of
 from oxinp._core.memory.storage import SIDES, WRITING, Stale
-from oxinp._core.ops import advanced
-from oxinp._core.ops.by_key import fill, key_on_host, scatter_values, selected
+from oxinp._core.ops import advanced, again
+from oxinp._core.ops.by_key import FIRST_AXIS, fill, key_on_host, scatter_values, selected
 from oxinp._core.ops.keys import (
     as_view_key,
     is_basic,
@@ -141,6 +141,9 @@ def _gathered(array: Handle, key: Any) -> Any:
     if type(array) is types.ndarray:
         if advanced.is_light(array, key):
             return placed_on_host(np.ndarray.__getitem__, (array, key), {})
+        found = again.read(FIRST_AXIS, array, key) if type(key) is types.ndarray else None
+        if found is not None:
+            return found
         counted = with_integers(key)
         if counted is not key:
             found = getitem(array, counted)
@@ -309,6 +312,8 @@ def _set_by_key(array: Handle, key: Any, value: Any) -> None:
         setitem(array, known, value)
     elif type(array) is types.ndarray and advanced.is_light(array, key):
         placed_on_host(np.ndarray.__setitem__, (array, key, value), {}, mutates=(0,))
+    elif type(array) is type(key) is types.ndarray and again.write(FIRST_AXIS, array, key, value):
+        pass
     elif (counted := with_integers(key)) is not key:
         setitem(array, counted, value)
     elif not fill(array, key, value) and not scatter_values(array, key, value):

@@ -94,7 +94,7 @@ SCATTER = Op(
 )
 
 
-def assign(selected: Selection, value: Any, operator: str = "") -> None:
+def assign(selected: Selection, value: Any, operator: str = "") -> BoundOp | None:
     """Write values, cast to the dtype of the array, to what a key selects; of equal indices the last one.
 
     Parameters
@@ -103,6 +103,11 @@ def assign(selected: Selection, value: Any, operator: str = "") -> None:
     value : Handle or scalar
     operator : str
         Compute with what is there instead: a key of `oxinp._kernels.index.scatter.ATOMIC_TYPES`.
+
+    Returns
+    -------
+    BoundOp or None
+        The operation, unless nothing is selected.
 
     Raises
     ------
@@ -126,7 +131,7 @@ def assign(selected: Selection, value: Any, operator: str = "") -> None:
     if not math.prod(selected.shape):
         if selected.error is not None:
             raise Unsupported("indices that NumPy may refuse")
-        return
+        return None
     if not layout.is_injective:
         raise Unsupported("elements that overlap")
     index = selected.index
@@ -137,9 +142,10 @@ def assign(selected: Selection, value: Any, operator: str = "") -> None:
     if selected.is_checked:
         operands.append((UINT64, 0 if selected.error is None else reports.claim(selected.error)))
     parameters = (selected.num_outer, selected.num_indexed, selected.is_checked, not selected.is_unique, operator)
-    write(SCATTER, target, operands, parameters)
+    bound = write(SCATTER, target, operands, parameters)
     if config.synchronous and selected.error is not None:
         device().synchronize()
+    return bound
 
 
 def scalar_bits(element: np.ndarray[Any, Any]) -> Any:
@@ -188,12 +194,12 @@ def broadcast(value: Handle, selected: Selection) -> Handle:
     return result
 
 
-def write(op: Op, target: Handle, operands: list[Any], parameters: tuple[Any, ...]) -> None:
-    """Have an operation write to the elements of a view; its first parameter is their form."""
-    attempt(_write, op, target, operands, parameters)
+def write(op: Op, target: Handle, operands: list[Any], parameters: tuple[Any, ...]) -> BoundOp:
+    """Have an operation write to the elements of a view, whose form is its first parameter; return it."""
+    return attempt(_write, op, target, operands, parameters)
 
 
-def _write(op: Op, target: Handle, operands: list[Any], parameters: tuple[Any, ...]) -> None:
+def _write(op: Op, target: Handle, operands: list[Any], parameters: tuple[Any, ...]) -> BoundOp:
     storage, layout = target._held or target._storage, target._known or target._layout
     if storage.value is None:
         device_value(storage)
@@ -203,6 +209,7 @@ def _write(op: Op, target: Handle, operands: list[Any], parameters: tuple[Any, .
     bound, leaves, _ = bound_to(op, operands, (layout.form, *parameters))
     writing.write_by(storage, layout, bound, leaves, depth=6)
     del value  # which kept the storage where it is, whatever the operands took to compute
+    return bound
 
 
 __all__ = ["SCATTER", "assign", "broadcast", "check_fits", "scalar_bits", "write"]

@@ -23,7 +23,7 @@ from oxinp._core.manipulation.copy import astype, copy
 from oxinp._core.manipulation.shape import ravel, reshape
 from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES, INT64, WEAK_TYPES
 from oxinp._core.memory.layout import Layout
-from oxinp._core.ops import advanced, creation, scatter
+from oxinp._core.ops import advanced, again, creation, scatter
 from oxinp._core.ops.gather import (
     BYTES_PER_INDEX,
     UINT64,
@@ -108,6 +108,8 @@ def at(name: str, array: Any, key: Any, value: Any) -> None:
         raise Unsupported("a ufunc whose order matters, or an array that is not ours to write to")
     if advanced.is_light(array, key):
         raise Placed("few elements, on the host")
+    if type(key) is types.ndarray and again.write(name, array, key, value):
+        return
     dtype = (array._known or array._layout).dtype
     given = _values(name, dtype, value)
     lower, key = _lower(name, dtype), with_integers(key)
@@ -120,9 +122,12 @@ def at(name: str, array: Any, key: Any, value: Any) -> None:
         raise Unsupported("values of more dimensions, which NumPy refuses here")
     atomic = ATOMIC.get(name)
     if atomic is not None and dtype in _ATOMIC_DTYPES:
-        scatter.assign(selected, given, atomic)
-        return
-    _in_order(selected, given, lower, is_sum=atomic == "add")
+        bound = scatter.assign(selected, given, atomic)
+    else:
+        bound = _in_order(selected, given, lower, is_sum=atomic == "add")
+    is_vector = selected.array is array and len(selected.shape) == selected.index._layout.ndim
+    if bound is not None and is_vector and given is value and key is selected.index:
+        again.keep_write(name, array, key, value, selected.error, bound)
 
 
 def _at_once(name: str, array: Handle, key: Any, value: Any) -> None:
@@ -182,8 +187,11 @@ def _is_of_integers(source: np.dtype[Any], dtype: np.dtype[Any]) -> bool:
     return np.result_type(source, dtype).kind in "iu"
 
 
-def _in_order(selected: advanced.Selection, value: Any, lower: Any, *, is_sum: bool) -> None:
-    """Combine values with what is selected, one after the other; many sums are exact instead, but for one rounding."""
+def _in_order(selected: advanced.Selection, value: Any, lower: Any, *, is_sum: bool) -> BoundOp | None:
+    """Combine values with what is selected, one after the other; many sums are exact instead, but for one rounding.
+
+    Return the operation, unless nothing is selected.
+    """
     target, count = selected.array, math.prod(selected.shape)
     layout = target._known or target._layout
     if count >= MAX_COUNT:
@@ -201,7 +209,7 @@ def _in_order(selected: advanced.Selection, value: Any, lower: Any, *, is_sum: b
     if not count:
         if selected.error is not None:
             raise Unsupported("indices that NumPy may refuse")
-        return
+        return None
     if not layout.is_injective:
         raise Unsupported("elements that overlap")
     first, num_indexed = selected.num_outer, selected.num_indexed
@@ -213,9 +221,10 @@ def _in_order(selected: advanced.Selection, value: Any, lower: Any, *, is_sum: b
     own = index._known or index._layout
     index = index if own.ndim == 1 and own.is_contiguous else ravel(index)
     operands = [index, given, (UINT64, 0 if error is None else reports.claim(error))]
-    scatter.write(UPDATE, target, operands, (first, num_indexed, lower, is_sum))
+    bound = scatter.write(UPDATE, target, operands, (first, num_indexed, lower, is_sum))
     if config.synchronous and error is not None:
         device().synchronize()
+    return bound
 
 
 def add_in_order(selected: advanced.Selection, value: Handle) -> None:

@@ -81,6 +81,21 @@ def scan_warp(k: Builder, value: Value) -> Value:
     return value
 
 
+def joined_words(k: Builder, words: list[Value], others: list[Value]) -> list[Value]:
+    """The sum of two numbers in words, the lowest first."""
+    carry: Value | None = None
+    total = []
+    for word, other in zip(words, others, strict=True):
+        found = word + other
+        is_over = found < other
+        if carry is not None:
+            found = found + k.cast(carry, u32)
+            is_over = is_over | (carry & (found == 0))
+        total.append(found)
+        carry = is_over
+    return total
+
+
 class Runs:
     """Updates of a bucket, which are a run in each tile.
 
@@ -100,11 +115,14 @@ class Runs:
         self.k, self.starts, self.num_tiles, self.tile, self.at_once = k, starts, num_tiles, tile, at_once
 
     def go_through(
-        self, bucket: Value, first: Value, last: Value, use: Callable[[list[Value], list[Value]], None]
+        self, bucket: Value, first: Value, last: Value, use: Callable[[list[Value], list[Value]], None],
+        use_in_order: Callable[[Value], None] | None = None,
     ) -> None:  # fmt: skip
         """Have the updates of a bucket in a range of tiles used by whichever lane: their places, and which there are.
 
-        Lanes of a warp have a tile each, `NUM_WARPS` apart, and number the updates of all of them as one.
+        Lanes of a warp have a tile each, `NUM_WARPS` apart, and number the updates of all of them as one. Where all
+        that a warp has at a time are of one tile, as updates in order are, ``use_in_order(place)`` uses those of a
+        lane, which are neighbours then, from a place on.
         """
         k = self.k
         row = k.cast(bucket, i64) * k.cast(self.num_tiles, i64)
@@ -118,7 +136,8 @@ class Runs:
             total = k.shfl_idx(through, WARP - 1)
             # Where the update of number 0 would be, if all were in the lane's tile.
             origin = tile * self.tile + end - through
-            with k.range(k.const(0, u32), total, WARP * self.at_once) as at:
+
+            def use_windows(at: Value) -> None:
                 windows = [at + i * WARP if i else at for i in range(self.at_once)]
                 numbers = [window + k.lane for window in windows]
                 there = [
@@ -126,6 +145,16 @@ class Runs:
                     for window, each in zip(windows, numbers, strict=True)
                 ]
                 use(there, [each < total for each in numbers])
+
+            with k.range(k.const(0, u32), total, WARP * self.at_once) as at:
+                if use_in_order is None:
+                    use_windows(at)
+                else:
+                    owner = k.popc(k.ballot(through <= at))
+                    with k.when(owner == k.popc(k.ballot(through < at + WARP * self.at_once))):
+                        use_in_order(k.shfl_idx(origin, owner) + at + k.lane * self.at_once)
+                    with k.otherwise():
+                        use_windows(at)
 
     def tile_of(self, window: Value, through: Value) -> Value:
         """Return which lane's tile has the update that is the lane's in a window of 32.
@@ -239,7 +268,10 @@ class BucketSums:
 
     # -- updates
 
-    def go_through(self, bucket: Value, part: Value, parts: Value, take: Callable[[Value, Any], None]) -> None:
+    def go_through(
+        self, bucket: Value, part: Value, parts: Value, take: Callable[[Value, Any], None],
+        take_in_order: Callable[[Value], None] | None = None,
+    ) -> None:  # fmt: skip
         """Have each update of a part taken, by whichever lane: its element in the bucket, and its value."""
         k = self.k
         first, last = self.num_tiles * part / parts, self.num_tiles * (part + 1) / parts
@@ -251,7 +283,31 @@ class BucketSums:
                 with k.when(is_update):
                     take(k.cast(key, u32), value)
 
-        Runs(k, self.starts, self.num_tiles, self.spec.tile, self.spec.at_once).go_through(bucket, first, last, use)
+        runs = Runs(k, self.starts, self.num_tiles, self.spec.tile, self.spec.at_once)
+        runs.go_through(bucket, first, last, use, take_in_order)
+
+    def add_up(self, bucket: Value, part: Value, parts: Value, words_of_value: Callable[[Any], list[Value]]) -> None:
+        """Add each update of a part, whose value is some words; a lane joins neighbours that go to one element."""
+        k = self.k
+
+        def take_in_order(first: Value) -> None:
+            own = range(self.spec.at_once)
+            keys = [k.cast(self.keys[first + i if i else first], u32) for i in own]
+            values = [self.single if self.values is None else self.values[first + i if i else first] for i in own]
+            sums = [k.var(word) for word in words_of_value(values[0])]
+            for before, key, value in zip(keys, keys[1:], values[1:], strict=False):
+                words = words_of_value(value)
+                with k.when(key != before):
+                    self.add(before, [each.get() for each in sums])
+                joined = joined_words(k, [each.get() for each in sums], words)
+                for each, word, total in zip(sums, words, joined, strict=True):
+                    each.set(k.where(key != before, word, total))
+            self.add(keys[-1], [each.get() for each in sums])
+
+        def take(element: Value, value: Any) -> None:
+            self.add(element, words_of_value(value))
+
+        self.go_through(bucket, part, parts, take, take_in_order)
 
     def add(self, element: Value, parts: list[Value]) -> None:
         """Add words, the lowest first, to those of an element; most are zeros but for the lowest."""

@@ -7,11 +7,15 @@ half and the number below, so that the greatest entry of an element has its last
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING, NamedTuple
 
 from oxinp._ptx.types import Type, u32, u64
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from oxinp._ptx import Builder
     from oxinp._ptx.value import Value, Var
 
@@ -106,6 +110,48 @@ class Claims:
                 pointer.atomic("max", slot.get(), entry)
             k.break_if(is_own | (found == 0))
             slot.set(self._next(slot.get()))
+
+    def enter_all(self, places: Sequence[Value], numbers: Sequence[Value], there: Sequence[Value]) -> list[Value]:
+        """Claim elements for the indices of some numbers, where there are such; return where their claims lie.
+
+        The first looks at the table are all under way before the first one's answer is waited for.
+        """
+        k, pointer = self.k, self.pointer
+        if not self.spec.is_hashed:
+            for at, number, is_there in zip(places, numbers, there, strict=True):
+                with k.when(is_there):
+                    pointer.atomic("max", at, k.cast(number + 1, self.spec.type))
+            return list(places)
+        slots = [self._slot(at) for at in places]
+        entries = [k.pack(k.cast(each + 1, u32), slot[0]) for each, slot in zip(numbers, slots, strict=True)]
+        founds = [k.var(0, u64) for _ in places]
+        for found, entry, (_, slot), is_there in zip(founds, entries, slots, there, strict=True):
+            with k.when(is_there):
+                found.set(pointer.atomic("cas", slot.get(), entry, compare=0))
+        left = [
+            k.var(k.cast(is_there & (found.get() != 0), u32)) for found, is_there in zip(founds, there, strict=True)
+        ]
+        with k.loop():  # of all that are left at once, each of which waits for its own answers alone
+            k.break_if(reduce(or_, [each.get() for each in left]) == 0)
+            for found, entry, (element, slot), is_left in zip(founds, entries, slots, left, strict=True):
+                with k.when(is_left.get() != 0):
+                    is_own = k.unpack(found.get())[1] == element
+                    with k.when(is_own):
+                        pointer.atomic("max", slot.get(), entry)
+                        is_left.set(0)
+                    with k.otherwise():
+                        slot.set(self._next(slot.get()))
+                        found.set(pointer.atomic("cas", slot.get(), entry, compare=0))
+            for found, is_left in zip(founds, left, strict=True):
+                is_left.set(k.where(found.get() != 0, is_left.get(), k.const(0, u32)))
+        return [slot.get() for _, slot in slots]
+
+    def are_last(self, entries: Sequence[Value], numbers: Sequence[Value]) -> list[Value]:
+        """Whether nothing after the indices of some numbers claims their elements, given where their claims lie."""
+        found = [self.pointer.load(entry, order="relaxed.gpu")[0] for entry in entries]
+        if self.spec.is_hashed:
+            return [self.k.unpack(each)[0] == self.k.cast(x + 1, u32) for each, x in zip(found, numbers, strict=True)]
+        return [each == self.k.cast(x + 1, self.spec.type) for each, x in zip(found, numbers, strict=True)]
 
     def is_last(self, at: Value, number: Value) -> Value:
         """Whether nothing after the index of a number claims the element; that index has."""

@@ -109,7 +109,7 @@ class FixedPointSums(BucketSums):
         """Add all updates of a bucket that is not cut."""
         k = self.k
         zero, one = k.const(0, u32), k.const(1, u32)
-        self.go_through(bucket, zero, one, lambda element, x: self.add(element, self.exact(x, lowest)))
+        self.add_up(bucket, zero, one, lambda x: self.exact(x, lowest))
         k.barrier()
         unit = k.cast(lowest, i32) - (OFFSET + self.bias + self.mantissa)
         with k.range(k.tid, size, BLOCK) as element:

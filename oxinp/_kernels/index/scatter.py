@@ -5,8 +5,9 @@ strides along the same loops, or one number for all. Who owns what: a thread of 
 `write` as many units of `vector` innermost elements. Algorithm: `check` looks whether every index is in bounds, and
 claims the element that it names, see `claims`; `write` stores the values of the last indices of their elements. Where
 an index is out of bounds nothing is written, and it is reported. Where values do not depend on the index, or indices
-are known to differ, there are no claims. Bytes per element: index, value, and two claims; the element. Random accesses
-to memory cost a sector each: many writes to a vector that no cache holds are sorted, see `latest`.
+are known to differ, there are no claims; few writes with claims to a vector take one launch, see `resident_scatter`.
+Bytes per element: index, value, and two claims; the element. Random accesses to memory cost a sector each: many writes
+to a vector that no cache holds are sorted, see `latest`.
 
 `update` computes with what is there by atomics, of integers alone: their order does not matter. Sums are not preceded
 by `check`: what is in bounds is added, and where an index is not it is subtracted again, so that the indices are read
@@ -18,7 +19,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from oxinp._kernels.index import sums
+from oxinp._kernels.index import resident_scatter, sums
 from oxinp._kernels.index.claims import Claims, ClaimSpec, room_for
 from oxinp._kernels.index.latest import latest
 from oxinp._kernels.index.loops import (
@@ -164,10 +165,16 @@ def scatter(
     shift = sums.shift_of(count, extent, type_, device) if is_vector and operator == "add" else None
     if shift is not None:
         return sums.add(count, extent, stride, shift, type_, index_type, is_scalar=is_scalar)
-    loops = loops_of(outer, index, inner, extent, type_.nbytes, alignments if not operator else (1, 1))
-    bits, scratch = loops.spec.bits, Scratch()
     has_claims = may_repeat and not operator and not is_scalar and step != 0 and count > 1
     room = room_for(count, extent) if has_claims else None
+    if room is not None and all(loop[0] == 1 for loop in (*outer, *inner)):
+        items = resident_scatter.items_of(count, type_.nbytes, device)
+        if items is not None:
+            return resident_scatter.scatter(
+                count, extent, stride, step, type_, index_type, items, room, is_checked=is_checked
+            )
+    loops = loops_of(outer, index, inner, extent, type_.nbytes, alignments if not operator else (1, 1))
+    bits, scratch = loops.spec.bits, Scratch()
     claim, own = (None, ()) if room is None else (room.spec, room.constants)
     flag = scratch.take(u32.nbytes) if is_checked else None
     claims = None if room is None else scratch.take(room.nbytes)

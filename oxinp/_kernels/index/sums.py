@@ -126,11 +126,11 @@ class _Integers(BucketSums):
         k.barrier()
         unsigned = u32 if type_.nbytes == u32.nbytes else u64
 
-        def take(element: Value, value: Any) -> None:
+        def words(value: Any) -> list[Value]:
             bits = k.bitcast(value, unsigned)
-            self.add(element, [bits] if unsigned is u32 else list(k.unpack(bits)))
+            return [bits] if unsigned is u32 else list(k.unpack(bits))
 
-        self.go_through(bucket, part, parts, take)
+        self.add_up(bucket, part, parts, words)
         k.barrier()
         sums = own.view(unsigned)
         with k.range(k.tid, size, BLOCK) as element:

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from oxinp._kernels.index import scatter
-from oxinp._ptx.types import from_dtype, i64
+from oxinp._kernels.index import resident_scatter, scatter
+from oxinp._ptx.types import from_dtype, i16, i64
 from tests.comparator import assert_same
 from tests.kernels.machine import TINY_DEVICE, Session, machine
 
@@ -62,6 +62,42 @@ def test_the_last_of_few_indices_among_many_elements(session, shape):
     beyond = index.copy()
     beyond[7] = shape[1]
     assert run(session, x, beyond, values + 1)[1][1] == shape[1]
+    assert_same(x, expected)
+
+
+@pytest.mark.parametrize("dtype", [np.dtype(name) for name in ("u1", "f4", "c16")], ids=str)
+@pytest.mark.parametrize("extent", [3000, 50_000], ids=["a claim each", "a table"])
+@pytest.mark.parametrize("count", [2, 1500, 2 * 1024 + 700, 5000])
+def test_writes_of_one_launch(session, count, extent, dtype):
+    rng = np.random.default_rng(count)
+    whole, index = np.zeros((extent, 2), dtype), rng.integers(-extent, extent, count)
+    index[::3] = index[0]
+    values = rng.integers(0, 100, (count, 3)).astype(dtype)[:, 1]
+    expected = whole.copy()
+    expected[:, 1][index] = values
+    plan = scatter.scatter([], (count, 2, 3), [], extent, from_dtype(dtype), i64, (1, 1), TINY_DEVICE)
+    assert len(plan.steps) == 1
+    report = session.machine.upload(np.zeros(2, np.int64))
+    given = [session.pointer(index), session.pointer(values), report]
+    session.run(plan, [whole[:, 1]], given)
+    assert_same(whole, expected)
+    index[-1] = extent
+    session.run(plan, [whole[:, 1]], [session.pointer(index.copy()), *given[1:]])
+    assert session.machine.download(report, 16).view(np.int64)[1] == extent
+    assert_same(whole, expected)
+
+
+def test_more_writes_than_resident_threads_have(session):
+    count = TINY_DEVICE.num_sms * resident_scatter.BLOCK * resident_scatter.MAX_ITEMS + 1
+    rng = np.random.default_rng(6)
+    x, index, values = np.zeros(300_000, "i2"), rng.integers(-300_000, 300_000, count), rng.integers(9, 99, count)
+    values = values.astype("i2")
+    expected = x.copy()
+    expected[index] = values
+    plan = scatter.scatter([], (count, 1, 1), [], x.size, i16, i64, (2, 2), TINY_DEVICE)
+    assert len(plan.steps) > 1
+    report = session.machine.upload(np.zeros(2, np.int64))
+    session.run(plan, [x], [session.pointer(index), session.pointer(values), report])
     assert_same(x, expected)
 
 

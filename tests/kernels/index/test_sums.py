@@ -69,6 +69,18 @@ def test_floats_are_rounded_once(session, dtype, piece, scale):
     assert x.tobytes() == expected.astype(dtype).tobytes()
 
 
+@pytest.mark.parametrize("dtype", ["i4", "i8", "f4", "f8"])
+@pytest.mark.parametrize("is_scalar", [True, False])
+@pytest.mark.parametrize("run", [1, 5, 300])
+def test_updates_in_order(session, run, is_scalar, dtype):
+    rng = np.random.default_rng(run)
+    index = np.sort(rng.integers(0, 6000 // run, 6000))
+    x, values = np.zeros(6000 // run, dtype), (rng.standard_normal(6000) * 99).astype(dtype)
+    expected = exact(x, index, 3 if is_scalar else values)
+    assert not add(session, x, index, 3 if is_scalar else values)[1].any()
+    assert_same(x, expected)
+
+
 @pytest.mark.parametrize("dtype", ["i4", "f4", "f8"])
 def test_more_buckets_than_most_kernels_count(session, dtype):
     rng = np.random.default_rng(5)

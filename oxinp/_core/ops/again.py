@@ -1,0 +1,129 @@
+"""Reads and writes by an index that have been asked for before, of arrays in the same layouts.
+
+What an index selects, and which operation reads or writes it, follows from layouts alone where the index is on the
+device and the operands are in memory, nothing pending. Then the operation is asked for at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Any
+
+from oxinp._config import config
+from oxinp._core.lazy import reports, schedule, writing
+from oxinp._core.lazy.building import attempt
+from oxinp._core.lazy.calls import Pending
+from oxinp._core.lazy.expr import new_table, remember
+from oxinp._core.lazy.handle import Handle, expression
+from oxinp._core.lazy.op import BoundOp
+from oxinp._core.lazy.placement import device
+from oxinp._core.lazy.results import types, wrap_result
+from oxinp._core.memory.storage import Value, is_pinned
+
+_ASKED = new_table()
+"""By what is asked for and the layouts: the operation bound to them, and what makes an index's exception."""
+
+_Error = Callable[[int], Exception]
+
+
+def read(what: Hashable, array: Handle, index: Handle) -> Any:
+    """Return the elements of an array by an index, as it was done before; None where it was not.
+
+    Parameters
+    ----------
+    what : hashable
+        Along which axis, and how.
+    array, index : Handle
+    """
+    found = _ASKED.get((what, array._known, index._known))
+    if found is None or (index._held or index._storage).host is not None:
+        return None
+    bound, error = found
+    value = attempt(_read, bound, array, index, reports.claim(error))
+    if value is None:
+        return None
+    result = wrap_result(value, as_array=True)
+    if config.synchronous:
+        reports.settle(result)
+    return result
+
+
+def _read(bound: BoundOp, array: Handle, index: Handle, claim: int) -> Value | None:
+    leaves, mask = _leaves(bound, array, index)
+    if leaves is None:
+        return None
+    return schedule.defer(bound, (*leaves, claim), mask, depth=5)[0]
+
+
+def _leaves(bound: BoundOp, first: Handle, second: Handle) -> tuple[tuple[Any, ...] | None, int]:
+    """Return what the first two operands of an operation are read from, and the mask; None if they lie otherwise."""
+    graph, entries, mask = expression(first)
+    other_graph, other_entries, other_mask = expression(second)
+    if graph is not bound.graphs[0] or other_graph is not bound.graphs[1]:
+        return None, 0
+    return (*entries, *other_entries), mask | other_mask
+
+
+def keep_read(what: Hashable, array: Handle, index: Handle, error: _Error | None, result: Handle) -> None:
+    """Have `read` do again what a result has been asked for by, if a kernel says which index is out of bounds."""
+    held = result._held
+    entry = None if held is None or held.value is None else held.value[1][0]
+    call = entry.call if type(entry) is Pending else None
+    if call is not None and error is not None:
+        _keep((what, array._known, index._known), call.bound, error)
+
+
+def write(what: Hashable, array: Handle, index: Handle, value: Any) -> bool:
+    """Write values to the elements of an array by an index, as it was done before; tell whether it was.
+
+    Parameters
+    ----------
+    what : hashable
+        How.
+    array, index : Handle
+    value : object
+    """
+    if type(value) is not types.ndarray:
+        return False
+    found = _ASKED.get((what, array._known, index._known, value._known))
+    if found is None:
+        return False
+    bound, error = found
+    own, used, given = [x._held or x._storage for x in (array, index, value)]
+    if used.host is not None or used is own or given is own:
+        return False
+    if not attempt(_write, bound, array, index, value, reports.claim(error)):
+        return False
+    if config.synchronous:
+        device().synchronize()
+    return True
+
+
+def _write(bound: BoundOp, array: Handle, index: Handle, value: Handle, claim: int) -> bool:
+    storage = array._held or array._storage
+    if storage.value is None or is_pinned(storage):
+        return False
+    held = schedule.materialise(storage)
+    leaves, _ = _leaves(bound, index, value)
+    if leaves is None or held is None:
+        return False
+    layout = array._known or array._layout
+    writing.write_by(storage, layout, bound, (*leaves, claim), depth=6)
+    del held  # which kept the storage where it is, whatever the operands took to compute
+    return True
+
+
+def keep_write(
+    what: Hashable, array: Handle, index: Handle, value: Any, error: _Error | None, bound: BoundOp
+) -> None:  # fmt: skip
+    """Have `write` do again what an operation has done."""
+    if isinstance(value, Handle) and error is not None:
+        _keep((what, array._known, index._known, value._known), bound, error)
+
+
+def _keep(key: tuple[Any, ...], bound: BoundOp, error: _Error) -> None:
+    if not any(part is None for part in key) and not any(graph.nodes for graph in bound.graphs):
+        remember(_ASKED, key, (bound, error))
+
+
+__all__ = ["keep_read", "keep_write", "read", "write"]
