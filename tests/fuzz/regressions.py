@@ -299,6 +299,12 @@ np.nanmean(a1, axis=0)
 np.nanvar(a1, axis=-1)
 a3 = np.nanstd(a2, axis=0)
 """,
+    "a product in place, into a vector that is read-only and of another dtype": """
+a1 = np.broadcast_to(np.ones(3, dtype='?'), (3,))
+a1 @= np.arange(3)
+a2 = np.ones(3, dtype='?')
+a2 @= np.arange(3)
+""",
 }
 PROGRAMS = tuple(
     Program(tuple(Statement("regression", line) for line in code.strip().splitlines()), origin)

@@ -16,7 +16,7 @@ from oxinp._core.lazy import explain, placement
 from oxinp._core.lazy.array_protocol import numpys
 from oxinp._core.lazy.balance import balance
 from oxinp._core.lazy.expr import Unsupported
-from oxinp._core.lazy.handle import Handle, host_view
+from oxinp._core.lazy.handle import Handle, host_view, is_writeable
 from oxinp._core.lazy.inlining import compiled
 from oxinp._core.lazy.operands import declined, declined_in_place, operand, operand_in_place, other_side
 from oxinp._core.lazy.record import is_hosted
@@ -339,6 +339,7 @@ def operator_methods() -> dict[str, Any]:
         if not self.ndim or np.ndim(other) < 2:
             dtype = other.dtype if hasattr(other, "dtype") else np.asarray(other).dtype
             stand_in = np.zeros([1] * self.ndim, self.dtype)
+            stand_in.flags.writeable = is_writeable(self)
             stand_in @= np.zeros([1] * np.ndim(other), dtype)  # NumPy's own error
         return product(self, other, out=self)
 
