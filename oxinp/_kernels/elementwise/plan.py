@@ -169,6 +169,16 @@ class Elementwise(Planner):
             self._met[steps, alignments] = most, kernel, values, spec.vector, linear.BLOCK * spec.unroll
         return kernel, grid, (*values, *constants)
 
+    def line_known(
+        self, size: int, steps: tuple[int, ...], alignments: tuple[int, ...], device: Device
+    ) -> Again | None:
+        """Return the launch of `plan_line` for so many elements that its Spec is measured, if it has a kernel."""
+        if size * self.nbytes < MIN_TUNED_NBYTES:
+            return None  # whose plan `plan_again` is to know of
+        types = [*[type_ for _, type_ in self.outputs], *self.types]
+        operands = list(starmap(Operand, zip(types, [(step,) for step in steps], alignments, strict=True)))
+        return self.plan_known((size,), operands, device)
+
     def matrix_again(
         self, shape: tuple[int, int], steps: tuple[tuple[int, int], ...], alignments: tuple[int, ...]
     ) -> Again | None:
