@@ -9,10 +9,8 @@ import numpy
 import pytest
 
 import oxinp as np
-from oxinp._core.lazy.balance import AGAIN, LAUNCH, NUM_SIZES, Balance, balance, host_nbytes, num_loops
-from oxinp._core.lazy.expr import leaf
+from oxinp._core.lazy.balance import AGAIN, LAUNCH, NUM_SIZES, Balance, balance, host_nbytes
 from oxinp._core.lazy.handle import chain, host_view
-from oxinp._core.memory.layout import Layout
 from tests.comparator import assert_same
 
 
@@ -418,21 +416,3 @@ def test_functions_of_several_arrays_go_by_the_largest(monkeypatch):
         host_view(array)
     np.where(*arrays)
     assert counts == [96_000]
-
-
-@pytest.mark.parametrize(
-    ("shape", "view", "count"),
-    [
-        ((100, 6), lambda x: x, 0),
-        ((100, 64), lambda x: x[:, :63], 100),
-        ((100, 80), lambda x: x[:, :70], 0),
-        ((100, 10), lambda x: x[:, :6], 100),
-        ((100, 10), lambda x: x[:, :6].T, 100),
-        ((50, 8, 8, 3), lambda x: x[:, 2:5, 2:5], 150),
-        ((6, 1000), lambda x: x.T[::2], 0),
-        ((5000,), lambda x: x[::2], 0),
-    ],
-)
-def test_short_inner_loops_of_numpys_are_counted(shape, view, count):
-    layout = Layout.of(numpy.dtype("f8"), shape)
-    assert num_loops(leaf(layout.view(view))) == count

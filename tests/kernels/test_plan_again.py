@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from oxinp._kernels.choice import MIN_TUNED_NBYTES
 from oxinp._kernels.elementwise import plan as elementwise
 from oxinp._kernels.plan import SCRATCH, Joined, inputs, outputs
 from oxinp._kernels.problem import Instr, Operand
@@ -200,3 +201,13 @@ def test_chains_of_matrices():
             num_known += 1
             assert again == (wanted.launch.kernel, wanted.launch.grid, wanted.launch.constants)
     assert num_known > NUM_PROBLEMS // 16
+
+
+def test_long_lines_have_the_launch_of_their_plan():
+    known = elementwise.Elementwise(INPUTS, ADD, [(2, f64)])
+    few, many = 1000, MIN_TUNED_NBYTES
+    moved = (1, 1, 1), (256, 256, 256)
+    assert known.line_known(many, *moved, H200) is None
+    launch = known.plan_line(many, *moved, H200).launch
+    assert known.line_known(many, *moved, H200) == (launch.kernel, launch.grid, launch.constants)
+    assert known.line_known(few, *moved, H200) is None

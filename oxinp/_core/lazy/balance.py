@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any
 
 from oxinp._config import before_change, config
 from oxinp._core.lazy import explain
-from oxinp._core.memory.layout import Layout
 from oxinp._runtime import hooks
 from oxinp._runtime.forking import free_in_children
 
@@ -44,8 +43,6 @@ CALL = 1.5
 """Microseconds of an operation on the host, whatever its size."""
 HOST_RATE = 20_000.0
 """Bytes of its largest operand or result that an operation on the host gets done in a microsecond."""
-LOOP, LONG = 0.03, 64
-"""Microseconds in which NumPy begins an inner loop, and elements from which on that does not count."""
 COPY_RATE = 8_000.0
 """Bytes that a copy between the sides moves in a microsecond."""
 SWITCH, MAX_SWITCH = 1000.0, 64_000.0
@@ -141,8 +138,7 @@ class Balance:
         """Note a kernel of elementwise operations, sampled or the first of its kind."""
         layout, structure = graph.layout, graph.structure
         calls = len(structure.nodes) or 1
-        gain = calls * (CALL - RECORD + LOOP * num_loops(graph)) - LAUNCH
-        gain += host_nbytes(structure) * layout.size / HOST_RATE
+        gain = calls * (CALL - RECORD) + host_nbytes(structure) * layout.size / HOST_RATE - LAUNCH
         self._launched(layout.nbytes, leaves, gain, extra=AGAIN if is_first else 0.0)
 
     def computed_call(
@@ -365,22 +361,6 @@ def host_nbytes(structure: Structure) -> float:
         sizes.append(itemsize)
     structure.host_nbytes = total
     return total
-
-
-def num_loops(graph: Graph) -> float:
-    """Return how many inner loops NumPy begins for one operation on what a graph reads; 0 where they are long."""
-    shape: tuple[int, ...] = graph.layout.shape
-    if len(shape) < 2 or min(shape) >= LONG:
-        return 0.0
-    places = [leaf.strides for leaf in graph.leaves if isinstance(leaf, Layout)]
-    axes = [axis for axis, extent in enumerate(shape) if extent > 1]
-    axes.sort(key=lambda axis: sum([abs(strides[axis]) for strides in places]))  # as NumPy goes through them
-    run = inner = 0
-    for axis in axes:
-        if run and any(strides[axis] != strides[inner] * shape[inner] for strides in places):
-            break
-        inner, run = axis, max(run, 1) * shape[axis]
-    return graph.layout.size / run if 0 < run < LONG else 0.0
 
 
 balance = Balance()

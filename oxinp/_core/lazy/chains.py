@@ -202,14 +202,19 @@ def _launch_of(graph: Graph, layout: Layout) -> Again | None:
         if layout.dtype is structure.dtype:
             structure.planner = planner
     line = line_of((layout, *graph.leaves))
-    launch: Again | None = None if line is None else planner.plan_again(*line)
-    if launch is not None:
-        return launch
+    launch: Again | None
+    if line is not None:
+        launch = planner.plan_again(*line)
+        return launch or planner.line_known(*line, device().capability)
     layouts = [layout, *[entry for entry in graph.leaves if type(entry) is Layout]]
-    if line is None and len(graph.shape) == 2 and (matrix := matrix_of(layouts)) is not None:
+    if len(graph.shape) == 2 and (matrix := matrix_of(layouts)) is not None:
         launch = planner.matrix_again(graph.shape, *matrix, device().capability)
-    if launch is None and all([each.is_aligned for each in layouts]):  # noqa: C419 - one by one they take longer
+        if launch is None:
+            launch = planner.plan_known(graph.shape, _operands(graph.structure, layouts), device().capability)
+    elif all([each.is_aligned for each in layouts]):  # noqa: C419 - what goes through them one by one takes longer
         launch = planner.plan_known(graph.shape, _operands(graph.structure, layouts), device().capability)
+    else:
+        launch = None
     return launch
 
 

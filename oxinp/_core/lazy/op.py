@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from oxinp._config import config
-from oxinp._core.lazy.balance import AGAIN, FIRST, HOST_RATE, LAUNCH, LOOP, SAMPLED, balance, host_nbytes, num_loops
+from oxinp._core.lazy.balance import AGAIN, FIRST, LAUNCH, SAMPLED, balance, host_nbytes
 from oxinp._core.lazy.building import missing
 from oxinp._core.lazy.executor import Executable, load, run_again, run_joined, run_once
 from oxinp._core.lazy.expr import Graph, new_table, remember
@@ -183,7 +183,6 @@ class BoundOp:
         for graph in graphs if self.op.weighs_chains else ():
             if graph.nodes:
                 cost += host_nbytes(graph.structure) * graph.layout.size
-            cost += (len(graph.nodes) + 1) * LOOP * HOST_RATE * num_loops(graph)
         return cost
 
     def weigh(self, nbytes: int, leaves: tuple[Any, ...], *, is_first: bool = False, times: int = SAMPLED) -> None:

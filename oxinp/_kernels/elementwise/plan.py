@@ -86,6 +86,16 @@ class Elementwise(KnownChains):
         kernel = self.known_kernel(family, spec)
         return None if kernel is None else (kernel, *family.geometry(spec, nest))
 
+    def line_known(
+        self, size: int, steps: tuple[int, ...], alignments: tuple[int, ...], device: Device
+    ) -> Again | None:
+        """Return the launch of `plan_line` for so many elements that its Spec is measured, if it has a kernel."""
+        if size * self.nbytes < MIN_TUNED_NBYTES:
+            return None  # whose plan `plan_again` is to know of
+        types = [*[type_ for _, type_ in self.outputs], *self.types]
+        operands = list(starmap(Operand, zip(types, [(step,) for step in steps], alignments, strict=True)))
+        return self.plan_known((size,), operands, device)
+
     def _chosen(
         self, shape: tuple[int, ...], operands: Sequence[Operand], device: Device
     ) -> tuple[Any, LinearSpec | TileSpec, Nest, int]:
