@@ -38,7 +38,7 @@ SMALL_NBYTES = 4096
 MAX_ELEMENT_NBYTES = 16
 MAX_IN_TURN = 8
 
-MAX_WORK = 2
+MAX_WORK = 4
 """Thresholds below which the cost of an elementwise operation is the host's, where its bytes are below one.
 
 A launch and an upload take as long as NumPy's addition of 300 KB, and what is done with the result is the host's again.
