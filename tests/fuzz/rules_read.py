@@ -82,6 +82,7 @@ def reduce(scope: Scope) -> None:
     if x.code in scope.arrays() and draw.chance(4):
         arguments.append(f"where={operands.mask_code(scope, x.code)}")
     if not record.is_exact(x.value):
+        arguments = [each for each in arguments if each != "initial=3"]  # of which the bound does not know
         _reduce_inexact(scope, form, x, record, arguments)
         return
     target, records = scope.target(), (record,)

@@ -208,6 +208,9 @@ def fancy_write(scope: Scope) -> None:
         x = Operand(f"{name}[{_advanced(scope, name)}]", None)
     else:
         x = _value(scope, np.shape(value) if has_value else ())
+        found, is_found = scope.try_evaluate(x.code)
+        if is_found and isinstance(found, np.ndarray) and np.may_share_memory(found, scope.values[name]):
+            x = Operand(f"({x.code}).copy()", None)  # with a mask NumPy would read what it has just written
     scope.emit("fancy_write", f"{target} {draw.choice(('=', '=', '+=', '*='))} {x.code}", x.exact)
 
 
